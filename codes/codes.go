@@ -1,0 +1,122 @@
+// Package codes is the one list of error codes that confcenter's TCP protocol,
+// HTTP interface, Go client and command line share, and the error type that
+// carries one of them.
+//
+// A code is for ever: rows are added at the end of their range and never
+// renumbered, renamed or reused, because programs in other languages compare the
+// number. The texts are for people and may be improved at any time. Numbers that
+// CppCloud already has on its wire keep CppCloud's number and meaning; numbers
+// from 1001 on are our own. testdata/codes.golden is the checked-in copy of
+// numbers and names that a test holds the table against.
+//
+// A newcomer reads the table below, then Errorf (how an error gets its code) and
+// Of (how an edge asks for it).
+package codes
+
+import "strconv"
+
+// Code is the number of an error as it stands in a reply's "code" member. A Code
+// is itself an error, so that errors.Is(err, codes.Older) works however deep the
+// code is wrapped. OK as an error value is a mistake of the caller: success is
+// nil.
+type Code int
+
+// CppCloud's numbers, and numbers of HTTP where CppCloud has none.
+const (
+	OK             Code = 0   // success
+	BadRequest     Code = 400 // a parameter is missing, of the wrong type or out of range
+	NotIdentified  Code = 401 // a command before WHOAMI
+	BadOp          Code = 402 // the command knows no such operation
+	NotFound       Code = 404 // the named file, client or key does not exist
+	Older          Code = 409 // the write carries an mtime below the one last given or found
+	Conflict       Code = 412 // if_mtime does not match what is stored
+	TooLarge       Code = 413 // beyond a size limit, which the text names
+	NotSubscribed  Code = 420 // BOOKCFGCHANGE for a file that does not exist: nothing is subscribed
+	Internal       Code = 500 // a fault of the server; also the code of an error that has none
+	NotImplemented Code = 501 // a command reserved for later
+	Busy           Code = 503 // a queue is full; nothing was done, try again later
+	Storage        Code = 507 // the disk is full or cannot be written; nothing was changed
+)
+
+// Our own numbers.
+const (
+	BadJSON     Code = 1001 // a body or document is not valid JSON; CppCloud's wire says 404 instead
+	BadName     Code = 1002 // a file name that is not allowed
+	Closed      Code = 1003 // the store, server or client is shutting down or closed
+	Unreachable Code = 1004 // no server answers; whether the thing asked for exists is not known
+	Limit       Code = 1005 // too many connections, subscriptions, files, ...; the text names the limit
+	ReadOnly    Code = 1006 // this server takes no writes
+	Timeout     Code = 1007 // no answer in time; whether the request took effect is not known
+)
+
+// Row describes one code.
+type Row struct {
+	Code       Code
+	Name       string // lower case with underscores; as stable as the number; for logs, metrics and scripts
+	HTTPStatus int    // the status of the HTTP reply that carries the code
+	Text       string // one sentence for people: what it means and what to do
+}
+
+// table is in the order of the numbers.
+var table = []Row{
+	{OK, "ok", 200, "success"},
+	{BadRequest, "bad_request", 400, "a parameter is missing or not acceptable; correct the request"},
+	{NotIdentified, "not_identified", 401, "the connection has not identified itself; send WHOAMI first"},
+	{BadOp, "bad_op", 400, "there is no such operation; see the command's description"},
+	{NotFound, "not_found", 404, "there is nothing by that name; check the name"},
+	{Older, "older", 409, "older than what is stored; read the current version and write again"},
+	{Conflict, "conflict", 412, "changed by somebody else since it was read; read it again and decide"},
+	{TooLarge, "too_large", 413, "larger than the limit; send less"},
+	{NotSubscribed, "not_subscribed", 404, "there is no such file to subscribe to; create it first"},
+	{Internal, "internal", 500, "the server failed; its log says why"},
+	{NotImplemented, "not_implemented", 501, "the server does not offer this command yet"},
+	{Busy, "busy", 503, "the server has too much to do; nothing was changed, try again later"},
+	{Storage, "storage", 507, "the server cannot write to its disk; nothing was changed, free space or check permissions"},
+	{BadJSON, "bad_json", 400, "the text is not valid JSON; check it with confcenter check"},
+	{BadName, "bad_name", 400, "the file name is not allowed; use a relative path that ends in .json"},
+	{Closed, "closed", 503, "closed or shutting down; connect again"},
+	{Unreachable, "unreachable", 502, "no server can be reached; check address and network"},
+	{Limit, "limit", 429, "a limit on how many is reached; give something up or raise the limit"},
+	{ReadOnly, "read_only", 403, "this server takes no writes; write to another one"},
+	{Timeout, "timeout", 504, "no answer in time; read the state before trying again"},
+}
+
+// byCode is filled once and then only read.
+var byCode = func() map[Code]Row {
+	m := make(map[Code]Row, len(table))
+	for _, row := range table {
+		m[row.Code] = row
+	}
+	return m
+}()
+
+// All returns every row in the order of the numbers. The slice is the caller's.
+func All() []Row { return append([]Row(nil), table...) }
+
+// Name is the stable name of c, for example "not_found", or "code_N" for a number
+// this build does not know (a newer server's, or CppCloud's negative ones).
+func (c Code) Name() string {
+	if row, ok := byCode[c]; ok {
+		return row.Name
+	}
+	return "code_" + strconv.Itoa(int(c))
+}
+
+// HTTPStatus is the status that goes with c; 500 for an unknown number.
+func (c Code) HTTPStatus() int {
+	if row, ok := byCode[c]; ok {
+		return row.HTTPStatus
+	}
+	return Internal.HTTPStatus()
+}
+
+// String is the name, so that a Code in a log line reads as a word.
+func (c Code) String() string { return c.Name() }
+
+// Error is the sentence of c's row.
+func (c Code) Error() string {
+	if row, ok := byCode[c]; ok {
+		return row.Text
+	}
+	return "error code " + strconv.Itoa(int(c))
+}
