@@ -1,0 +1,156 @@
+package protocol
+
+import "fmt"
+
+// Command is the id in a frame's header.
+type Command uint16
+
+// replyBit turns a request's id into its reply's.
+const replyBit Command = 0x1000
+
+// CppCloud's commands. The ids are the wire's and never change; the comment
+// names the body of request → reply. A conversation starts with WHOAMI, which
+// is answered before anything else is let through; then, usually, GETCONFIG and
+// BOOKCFGCHANGE for each file, and EVNOTIFY from the server whenever one of
+// them changes.
+const (
+	Whoami        Command = 0x0001 // properties → code, svrid, mconf, epoch
+	GetCli        Command = 0x0002 // svrid, key → code, data[], count
+	Hungup        Command = 0x0003 // op, svrid → code, data[]
+	GetLogr       Command = 0x0004 // size → code, data[]
+	Exchang       Command = 0x0005 // to, anything → relayed to client `to`
+	SetArgs       Command = 0x0006 // properties, warn → code
+	GetWarn       Command = 0x0007 // filter_key, filter_val → code, data[]
+	Iamserv       Command = 0x0008 // server to server
+	KeepAlive     Command = 0x0009 // nothing → nothing; both ways
+	Broadcast     Command = 0x000A // server to server
+	Cliera        Command = 0x000B // server to server
+	Testing       Command = 0x000C // cmd → nothing
+	UpdateEra     Command = 0x000D // server to server
+	GetConfig     Command = 0x000E // file_pattern, key_pattern, gt_mtime, incbase → code, mtime, file_pattern, contents | 1
+	SetConfig     Command = 0x000F // filename, mtime, contents, if_mtime → code, mtime, desc
+	GetCfgName    Command = 0x0010 // nothing → {name:[flag,mtime]}
+	HoCfgNew      Command = 0x0011 // server to server
+	SetConfig2    Command = 0x0012 // server to server
+	SetConfig3    Command = 0x0013 // server to server
+	BookCfgChange Command = 0x0014 // file_pattern, incbase, mtime, key_pattern, unsubscribe, missing_ok → code, desc, mtime
+	EvNotify      Command = 0x0015 // notify, … → pushed by the server, routed between clients
+	SvrRegister   Command = 0x0016 // service registry, reserved
+	SvrRegister2  Command = 0x0017 // server to server
+	SvrSearch     Command = 0x0018 // service registry, reserved
+	SvrShow       Command = 0x0019 // service registry, reserved
+	AppRunLog     Command = 0x001A // to, … → routed between clients
+	TCPSvr        Command = 0x001B // between applications, never through a server
+	SvrStat       Command = 0x001C // array of counters → nothing
+	WebCtrl       Command = 0x001D // unused
+)
+
+// Reply is the id under which c is answered.
+func (c Command) Reply() Command { return c | replyBit }
+
+// IsReply says that c answers something. Whatever a peer sends with such an id
+// is never answered, so that two peers cannot answer each other for ever.
+func (c Command) IsReply() bool { return c >= replyBit }
+
+// Request is the id that c answers; c itself if it is a request.
+func (c Command) Request() Command { return c &^ replyBit }
+
+// String is the table's name, with _RSP for a reply, or the id in hex.
+func (c Command) String() string {
+	row := Lookup(c.Request())
+	if row == nil || c > 0x1FFF {
+		return fmt.Sprintf("0x%04X", uint16(c))
+	}
+	if c.IsReply() {
+		return row.Name + "_RSP"
+	}
+	return row.Name
+}
+
+// Role is what a server does with a command that a client sends.
+type Role uint8
+
+// The roles a command can have.
+const (
+	Served   Role = iota + 1 // answered, or acted on where the wire has no answer
+	Routed                   // handed to another client
+	Accepted                 // taken without an answer and without effect
+	Reserved                 // answered with code 501 until it is built
+	Peers                    // server to server: from a client ignored and logged, never obeyed
+	Unused                   // ignored like any unknown id
+)
+
+var roleNames = [...]string{Served: "served", Routed: "routed", Accepted: "accepted", Reserved: "reserved", Peers: "peers", Unused: "unused"}
+
+func (r Role) String() string { return roleNames[r] }
+
+// Row is one line of the command table.
+type Row struct {
+	ID   Command
+	Name string
+	Role Role
+	// MaxBody limits the body once the connection is identified, in bytes;
+	// before that MaxAnonymousBody does. A longer one closes the connection.
+	MaxBody uint32
+	// Anonymous commands are looked at before WHOAMI has succeeded; every other
+	// one is refused with code 401 and a close.
+	Anonymous bool
+	// Push is true where the server sends the request too.
+	Push bool
+	// Request and Response name the members of the bodies, for people.
+	Request, Response string
+}
+
+// Commands is the whole table in the order of ids. Nobody may change it.
+var Commands = []Row{
+	{ID: Whoami, Name: "WHOAMI", Role: Served, MaxBody: MaxBody, Anonymous: true, Request: "svrid, svrname, tag, …", Response: "code, svrid, mconf, epoch"},
+	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Request: "svrid, key", Response: "code, desc, data, count"},
+	{ID: Hungup, Name: "HUNGUP", Role: Served, MaxBody: MaxBody, Request: "op, svrid", Response: "code, desc, data"},
+	{ID: GetLogr, Name: "GETLOGR", Role: Served, MaxBody: MaxBody, Request: "size", Response: "code, desc, data"},
+	{ID: Exchang, Name: "EXCHANG", Role: Routed, MaxBody: MaxBody, Request: "to, …", Response: "to, …"},
+	{ID: SetArgs, Name: "SETARGS", Role: Served, MaxBody: MaxBody, Request: "warn, …", Response: "code, desc"},
+	{ID: GetWarn, Name: "GETWARN", Role: Served, MaxBody: MaxBody, Request: "filter_key, filter_val", Response: "code, desc, data"},
+	{ID: Iamserv, Name: "IAMSERV", Role: Peers, MaxBody: MaxBody, Anonymous: true},
+	{ID: KeepAlive, Name: "KEEPALIVE", Role: Served, MaxBody: MaxBody, Push: true, Request: "–", Response: "–"},
+	{ID: Broadcast, Name: "BROADCAST", Role: Peers, MaxBody: MaxBody},
+	{ID: Cliera, Name: "CLIERA", Role: Peers, MaxBody: MaxBody},
+	{ID: Testing, Name: "TESTING", Role: Served, MaxBody: MaxBody, Request: "cmd", Response: "–"},
+	{ID: UpdateEra, Name: "UPDATEERA", Role: Peers, MaxBody: MaxBody},
+	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Request: "file_pattern, key_pattern, gt_mtime, incbase", Response: "code, mtime, file_pattern, contents"},
+	{ID: SetConfig, Name: "SETCONFIG", Role: Served, MaxBody: MaxBody, Request: "filename, mtime, contents, if_mtime", Response: "code, mtime, desc"},
+	{ID: GetCfgName, Name: "GETCFGNAME", Role: Served, MaxBody: MaxBody, Request: "detail", Response: "name: [flag, mtime], …"},
+	{ID: HoCfgNew, Name: "HOCFGNEW", Role: Peers, MaxBody: MaxBody},
+	{ID: SetConfig2, Name: "SETCONFIG2", Role: Peers, MaxBody: MaxBody},
+	{ID: SetConfig3, Name: "SETCONFIG3", Role: Peers, MaxBody: MaxBody},
+	{ID: BookCfgChange, Name: "BOOKCFGCHANGE", Role: Served, MaxBody: MaxBody, Request: "file_pattern, incbase, mtime, key_pattern, unsubscribe, missing_ok", Response: "code, desc, mtime"},
+	{ID: EvNotify, Name: "EVNOTIFY", Role: Routed, MaxBody: MaxBody, Push: true, Request: "notify, filename, mtime, key_pattern; to, from, …", Response: "code, notify_r"},
+	{ID: SvrRegister, Name: "SVRREGISTER", Role: Reserved, MaxBody: MaxBody, Request: "regname, svrprop", Response: "code, desc"},
+	{ID: SvrRegister2, Name: "SVRREGISTER2", Role: Peers, MaxBody: MaxBody},
+	{ID: SvrSearch, Name: "SVRSEARCH", Role: Reserved, MaxBody: MaxBody, Request: "regname, …", Response: "code, desc"},
+	{ID: SvrShow, Name: "SVRSHOW", Role: Reserved, MaxBody: MaxBody, Request: "regname", Response: "code, desc"},
+	{ID: AppRunLog, Name: "APPRUNLOG", Role: Routed, MaxBody: MaxBody, Request: "to, …", Response: "to, …"},
+	{ID: TCPSvr, Name: "TCP_SVR", Role: Unused, MaxBody: MaxBody},
+	{ID: SvrStat, Name: "SVRSTAT", Role: Accepted, MaxBody: MaxBody, Request: "array of counters"},
+	{ID: WebCtrl, Name: "WEBCTRL", Role: Unused, MaxBody: MaxBody},
+}
+
+// Lookup is the row of request id c, nil if the table has none.
+func Lookup(c Command) *Row {
+	// The ids of the first family are dense from 1, so the table is its own index.
+	if i := int(c) - 1; i >= 0 && i < len(Commands) {
+		return &Commands[i]
+	}
+	return nil
+}
+
+// BodyLimit is the largest body in bytes that is accepted with header id c,
+// request, reply or unknown.
+func BodyLimit(c Command, identified bool) uint32 {
+	if !identified {
+		return MaxAnonymousBody
+	}
+	if row := Lookup(c.Request()); row != nil {
+		return row.MaxBody
+	}
+	return MaxBody
+}

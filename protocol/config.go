@@ -1,0 +1,289 @@
+package protocol
+
+import (
+	"strconv"
+
+	"confcenter/internal/jsontext"
+)
+
+// ConfigQuery is GETCONFIG's request as a server sees it. Its slices alias the
+// request's body.
+type ConfigQuery struct {
+	// File is the name asked for, decoded; FileRaw is the same as the JSON
+	// string it came as, which the reply repeats byte by byte.
+	File, FileRaw []byte
+	// Path is the key path; empty and "/" mean the whole document.
+	Path []byte
+	// Newer, if not 0, asks for a document only if its mtime is greater.
+	Newer int32
+	// Inherit asks for the document merged over its bases.
+	Inherit bool
+}
+
+var emptyString = []byte(`""`)
+
+// ConfigQuery reads GETCONFIG's request. Nothing in it is mandatory. Both
+// spellings of the flag are taken, incbase and the document's inbase.
+func (r *Request) ConfigQuery() ConfigQuery {
+	q := ConfigQuery{FileRaw: emptyString}
+	if m, ok := r.Member("file_pattern"); ok && m.Kind == jsontext.String {
+		q.FileRaw, q.File = m.Raw, jsontext.Unquote(m.Raw)
+	}
+	q.Path = r.Text("key_pattern")
+	q.Newer, _ = r.Int("gt_mtime")
+	q.Inherit = r.Flag("incbase") || r.Flag("inbase")
+	return q
+}
+
+// AppendConfigQuery appends GETCONFIG's request.
+func AppendConfigQuery(dst []byte, name, path string, newer int32, inherit bool) []byte {
+	dst = append(dst, '{')
+	dst = appendText(dst, "file_pattern", name)
+	if path != "" {
+		dst = appendText(dst, "key_pattern", path)
+	}
+	if newer != 0 {
+		dst = appendInt(dst, "gt_mtime", newer)
+	}
+	if inherit {
+		dst = appendInt(dst, "incbase", 1)
+	}
+	return append(dst, '}')
+}
+
+// The three bodies GETCONFIG is answered with besides a document. Nothing but a
+// bare 1 is taken quietly by a C++ client that is up to date, and any other
+// bare JSON value aborts it; the two words are what the design document says,
+// for clients written after that.
+var (
+	UpToDate            = []byte(`1`)
+	LiteralUpToDate     = []byte(`ok`)
+	LiteralNoSuchConfig = []byte(`fail`)
+)
+
+// AppendConfigStart appends a GETCONFIG reply up to the contents, which the
+// caller appends as compact JSON, followed by ConfigEnd. nameRaw is the
+// requested name as a JSON string.
+func AppendConfigStart(dst []byte, mtime int32, nameRaw []byte) []byte {
+	dst = append(dst, `{"code":0,"mtime":`...)
+	dst = strconv.AppendInt(dst, int64(mtime), 10)
+	dst = append(dst, `,"file_pattern":`...)
+	dst = append(dst, nameRaw...)
+	return append(dst, `,"contents":`...)
+}
+
+// ConfigEnd closes what AppendConfigStart began.
+const ConfigEnd = "}"
+
+// AppendNoSuchConfig appends the reply to a conditional GETCONFIG for an unknown
+// file: an object, since CppCloud's null aborts C++ clients.
+func AppendNoSuchConfig(dst []byte, code int, nameRaw []byte, desc string) []byte {
+	dst = append(dst, '{')
+	dst = appendInt(dst, "code", int32(code))
+	dst = append(dst, `,"mtime":0,"file_pattern":`...)
+	dst = append(dst, nameRaw...)
+	dst = append(dst, `,"contents":null`...)
+	return append(appendText(dst, "desc", desc), '}')
+}
+
+// Config is GETCONFIG's reply as a client sees it.
+type Config struct {
+	Result
+	// UpToDate says that there is nothing newer than what was asked for; the
+	// other members are empty then.
+	UpToDate bool
+	// Mtime is the document's version in whole seconds; 0 for an unknown file.
+	Mtime int32
+	Name  string
+	// Contents aliases the body; nil where the reply has null.
+	Contents []byte
+}
+
+// ParseConfig reads GETCONFIG's reply.
+func ParseConfig(body []byte) (Config, error) {
+	if s := string(body); s == string(UpToDate) || s == string(LiteralUpToDate) {
+		return Config{UpToDate: true}, nil
+	}
+	var r Request
+	if err := r.Parse(body); err != nil {
+		return Config{}, err
+	}
+	res, err := r.result()
+	if err != nil {
+		return Config{}, err
+	}
+	mtime, ok := r.Int("mtime")
+	if !ok {
+		return Config{}, &ReplyError{Member: "mtime"}
+	}
+	c := Config{Result: res, Mtime: mtime, Name: string(r.Text("file_pattern"))}
+	if m, ok := r.Member("contents"); ok && m.Kind != jsontext.Null {
+		c.Contents = m.Raw
+	}
+	return c, nil
+}
+
+// ConfigUpdate is SETCONFIG's request.
+type ConfigUpdate struct {
+	Name string
+	// Contents is the new document, any JSON; empty deletes the file. It aliases
+	// the body where the update was parsed.
+	Contents []byte
+	// Mtime is the version the writer gives it; 0 leaves it to the server.
+	Mtime int32
+	// IfMtime, if HasIfMtime, must be the version now served, 0 for a file that
+	// is not there; otherwise nothing is written.
+	IfMtime    int32
+	HasIfMtime bool
+}
+
+// ConfigUpdate reads SETCONFIG's request. The name is empty if it is missing or
+// not a string.
+func (r *Request) ConfigUpdate() ConfigUpdate {
+	u := ConfigUpdate{Name: string(r.Text("filename"))}
+	u.Mtime, _ = r.Int("mtime")
+	u.IfMtime, u.HasIfMtime = r.Int("if_mtime")
+	if m, ok := r.Member("contents"); ok && m.Kind != jsontext.Null {
+		u.Contents = m.Raw
+	}
+	return u
+}
+
+// AppendConfigUpdate appends SETCONFIG's request.
+func AppendConfigUpdate(dst []byte, u ConfigUpdate) []byte {
+	dst = append(dst, '{')
+	dst = appendText(dst, "filename", u.Name)
+	if u.Mtime != 0 {
+		dst = appendInt(dst, "mtime", u.Mtime)
+	}
+	if u.HasIfMtime {
+		dst = appendInt(dst, "if_mtime", u.IfMtime)
+	}
+	if len(u.Contents) > 0 {
+		dst = append(appendMember(dst, "contents"), u.Contents...)
+	}
+	return append(dst, '}')
+}
+
+// ConfigUpdated is SETCONFIG's reply.
+type ConfigUpdated struct {
+	Result
+	// Mtime is the version now served; after a refusal the one that stood in the
+	// way.
+	Mtime int32
+}
+
+// AppendConfigUpdated appends SETCONFIG's reply.
+func AppendConfigUpdated(dst []byte, code int, mtime int32, desc string) []byte {
+	dst = append(dst, '{')
+	dst = appendInt(dst, "code", int32(code))
+	dst = appendInt(dst, "mtime", mtime)
+	return append(appendText(dst, "desc", desc), '}')
+}
+
+// ParseConfigUpdated reads SETCONFIG's reply.
+func ParseConfigUpdated(body []byte) (ConfigUpdated, error) {
+	var r Request
+	if err := r.Parse(body); err != nil {
+		return ConfigUpdated{}, err
+	}
+	res, err := r.result()
+	mtime, _ := r.Int("mtime")
+	return ConfigUpdated{Result: res, Mtime: mtime}, err
+}
+
+// ConfigFile is a row of GETCFGNAME's reply with detail.
+type ConfigFile struct {
+	Name  string `json:"name"`
+	Mtime int32  `json:"mtime"`
+	// Size is the length of the compact document in bytes.
+	Size int `json:"size"`
+	// State is good, broken or deleted; Reason says what is broken.
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// The states of a ConfigFile.
+const (
+	FileGood    = "good"
+	FileBroken  = "broken"
+	FileDeleted = "deleted"
+)
+
+// ConfigProblem is something a person should mend in the conf directory.
+type ConfigProblem struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// AppendConfigFiles appends GETCFGNAME's reply with detail.
+func AppendConfigFiles(dst []byte, files []ConfigFile, problems []ConfigProblem) []byte {
+	dst = append(dst, `{"code":0,"data":[`...)
+	for _, f := range files {
+		if dst[len(dst)-1] == '}' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		dst = appendText(dst, "name", f.Name)
+		dst = appendInt(dst, "mtime", f.Mtime)
+		dst = appendInt(dst, "size", int32(f.Size))
+		dst = appendText(dst, "state", f.State)
+		if f.Reason != "" {
+			dst = appendText(dst, "reason", f.Reason)
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `],"problems":[`...)
+	for _, p := range problems {
+		if dst[len(dst)-1] == '}' {
+			dst = append(dst, ',')
+		}
+		dst = appendText(append(dst, '{'), "name", p.Name)
+		dst = append(appendText(dst, "text", p.Text), '}')
+	}
+	return append(dst, ']', '}')
+}
+
+// ParseConfigFiles reads GETCFGNAME's reply with detail.
+func ParseConfigFiles(body []byte) ([]ConfigFile, []ConfigProblem, error) {
+	var r Request
+	if err := r.Parse(body); err != nil {
+		return nil, nil, err
+	}
+	if _, err := r.result(); err != nil {
+		return nil, nil, err
+	}
+	var files []ConfigFile
+	err := r.eachObject("data", func(o *Request) {
+		f := ConfigFile{Name: string(o.Text("name")), State: string(o.Text("state")), Reason: string(o.Text("reason"))}
+		f.Mtime, _ = o.Int("mtime")
+		size, _ := o.Int("size")
+		f.Size = int(size)
+		files = append(files, f)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var problems []ConfigProblem
+	err = r.eachObject("problems", func(o *Request) {
+		problems = append(problems, ConfigProblem{Name: string(o.Text("name")), Text: string(o.Text("text"))})
+	})
+	return files, problems, err
+}
+
+// eachObject calls fn with each object of the array member name. What is not an
+// object looks like one without members.
+func (r *Request) eachObject(name string, fn func(o *Request)) error {
+	m, ok := r.Member(name)
+	if !ok || m.Kind != jsontext.Array {
+		return &ReplyError{Member: name}
+	}
+	var o Request
+	jsontext.EachElement(m.Raw, func(raw []byte, _ jsontext.Kind) bool {
+		if o.Parse(raw) == nil {
+			fn(&o)
+		}
+		return true
+	})
+	return nil
+}

@@ -1,0 +1,85 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// The header, big-endian: version u8, header length u8, body length u32,
+// command u16, sequence u16.
+const (
+	// HeaderSize is the length of a header in bytes, and the only value its
+	// second byte may have.
+	HeaderSize = 10
+	// Version is what we send in the first byte. Peers send anything; it is not
+	// looked at.
+	Version = 1
+	// MaxBody is the largest body any command accepts, in bytes.
+	MaxBody = 4 << 20
+	// MaxAnonymousBody is the largest body accepted from a connection that has
+	// not identified itself, in bytes.
+	MaxAnonymousBody = 64 << 10
+)
+
+// Header is a frame's header without its constant parts.
+type Header struct {
+	Command Command
+	Seq     uint16
+	// BodyLen is the length the peer announced, in bytes. Nothing may be
+	// allocated by it before it is held against a limit.
+	BodyLen uint32
+}
+
+// HeaderError reports a second byte that is not HeaderSize: the stream is not
+// this protocol, or has lost its place, and cannot be read any further.
+type HeaderError struct{ Got uint8 }
+
+func (e *HeaderError) Error() string {
+	return fmt.Sprintf("header length is %d, must be %d", e.Got, HeaderSize)
+}
+
+// ParseHeader reads the first HeaderSize bytes of b, which must be there. The
+// only error is a *HeaderError.
+func ParseHeader(b []byte) (Header, error) {
+	_ = b[HeaderSize-1]
+	if b[1] != HeaderSize {
+		return Header{}, &HeaderError{Got: b[1]}
+	}
+	return Header{
+		BodyLen: binary.BigEndian.Uint32(b[2:]),
+		Command: Command(binary.BigEndian.Uint16(b[6:])),
+		Seq:     binary.BigEndian.Uint16(b[8:]),
+	}, nil
+}
+
+// AppendHeader appends the header of a frame whose body is bodyLen bytes long.
+func AppendHeader(dst []byte, cmd Command, seq uint16, bodyLen int) []byte {
+	dst = append(dst, Version, HeaderSize)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(bodyLen))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(cmd))
+	return binary.BigEndian.AppendUint16(dst, seq)
+}
+
+// AppendFrame appends a whole frame.
+func AppendFrame(dst []byte, cmd Command, seq uint16, body []byte) []byte {
+	return append(AppendHeader(dst, cmd, seq, len(body)), body...)
+}
+
+// BeginFrame appends a header whose body length is still open. The body is
+// appended next and FinishFrame, given the length dst had before BeginFrame,
+// fills the length in.
+func BeginFrame(dst []byte, cmd Command, seq uint16) []byte {
+	return AppendHeader(dst, cmd, seq, 0)
+}
+
+// FinishFrame closes the frame that BeginFrame began at offset start of frame.
+func FinishFrame(frame []byte, start int) []byte {
+	binary.BigEndian.PutUint32(frame[start+2:], uint32(len(frame)-start-HeaderSize))
+	return frame
+}
+
+// SetSeq overwrites the sequence of the frame that starts at frame[0]: a
+// broadcast is encoded once and numbered for each receiver.
+func SetSeq(frame []byte, seq uint16) {
+	binary.BigEndian.PutUint16(frame[8:], seq)
+}

@@ -1,0 +1,145 @@
+package protocol
+
+import (
+	"strconv"
+
+	"confcenter/internal/jsontext"
+)
+
+// Identify is WHOAMI's request as a client of ours sends it.
+type Identify struct {
+	// ID asks for an id; 0 lets the server choose.
+	ID int32
+	// Name is the program's name (svrname), Tag its deployment; both choose the
+	// main config.
+	Name, Tag string
+	// Props are further properties, shown to whoever lists clients.
+	Props map[string]string
+}
+
+// ClientType is the clitype our client announces; CppCloud's C++ SDK says 100,
+// its Python SDK 200, its console 20, a server 1.
+const ClientType = 300
+
+// AppendIdentify appends WHOAMI's request.
+func AppendIdentify(dst []byte, m Identify) []byte {
+	dst = append(dst, '{')
+	dst = appendInt(dst, "svrid", m.ID)
+	dst = appendText(dst, "svrname", m.Name)
+	if m.Tag != "" {
+		dst = appendText(dst, "tag", m.Tag)
+	}
+	dst = appendInt(dst, "clitype", ClientType)
+	for k, v := range m.Props {
+		if len(dst) > 0 && dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(jsontext.AppendQuote(dst, k), ':')
+		dst = jsontext.AppendQuote(dst, v)
+	}
+	return append(dst, '}')
+}
+
+// Identified is WHOAMI's reply.
+type Identified struct {
+	Result
+	ID int32
+	// MainConf is the client's main config as _meta.json chose it, or empty.
+	MainConf string
+	// Epoch names the server's data: versions of two servers with different
+	// epochs cannot be compared. Empty from a CppCloud server.
+	Epoch string
+}
+
+// AppendIdentified appends the reply to a WHOAMI that succeeded.
+func AppendIdentified(dst []byte, id int32, mainConf, epoch string) []byte {
+	dst = append(dst, `{"code":0`...)
+	if mainConf != "" {
+		dst = appendText(dst, "mconf", mainConf)
+	}
+	dst = appendInt(dst, "svrid", id)
+	return append(appendText(dst, "epoch", epoch), '}')
+}
+
+// AppendNotIdentified appends the reply to a WHOAMI that failed. It carries a
+// svrid of 0, without which Python clients die.
+func AppendNotIdentified(dst []byte, code int, desc string) []byte {
+	dst = append(dst, '{')
+	dst = appendInt(dst, "code", int32(code))
+	dst = appendInt(dst, "svrid", 0)
+	return append(appendText(dst, "desc", desc), '}')
+}
+
+// ParseIdentified reads WHOAMI's reply, also one that refuses.
+func ParseIdentified(body []byte) (Identified, error) {
+	var r Request
+	if err := r.Parse(body); err != nil {
+		return Identified{}, err
+	}
+	res, err := r.result()
+	if err != nil {
+		return Identified{}, err
+	}
+	id, ok := r.Int("svrid")
+	if !ok {
+		return Identified{}, &ReplyError{Member: "svrid"}
+	}
+	return Identified{Result: res, ID: id, MainConf: string(r.Text("mconf")), Epoch: string(r.Text("epoch"))}, nil
+}
+
+// Property is one property of a client as WHOAMI and SETARGS give them.
+type Property struct{ Name, Value string }
+
+// reservedProperties are kept by the server; what a client sends under these
+// names is not believed.
+var reservedProperties = [...]string{"_ip", "fd", "atime", "clisock", "svrid", "_mainconf"}
+
+func reserved(name []byte) bool {
+	for _, r := range reservedProperties {
+		if string(name) == r {
+			return true
+		}
+	}
+	return false
+}
+
+// MaxProperties is how many properties one message may give a client.
+const MaxProperties = 128
+
+// Properties are the members of a WHOAMI or SETARGS that become properties:
+// strings and int32 integers, first of equal names, none that is the server's.
+// It is false if there are more than MaxProperties.
+func (r *Request) Properties() ([]Property, bool) {
+	var props []Property
+	for _, m := range r.members {
+		value, ok := propertyValue(m)
+		if !ok || reserved(m.Key) || hasProperty(props, m.Key) {
+			continue
+		}
+		if len(props) == MaxProperties {
+			return nil, false
+		}
+		props = append(props, Property{Name: string(m.Key), Value: value})
+	}
+	return props, true
+}
+
+func propertyValue(m jsontext.Member) (string, bool) {
+	switch m.Kind {
+	case jsontext.String:
+		return string(jsontext.Unquote(m.Raw)), true
+	case jsontext.Number:
+		n, ok := jsontext.Int32(m.Raw)
+		return strconv.Itoa(int(n)), ok
+	}
+	return "", false
+}
+
+func hasProperty(props []Property, name []byte) bool {
+	for i := range props {
+		if props[i].Name == string(name) {
+			return true
+		}
+	}
+	return false
+}

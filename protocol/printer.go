@@ -1,0 +1,121 @@
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"confcenter/internal/jsontext"
+)
+
+// BodyStyle is how a Printer shows bodies.
+type BodyStyle uint8
+
+// The body styles.
+const (
+	// BodyCut shows at most Printer.Width bytes of the body, compact.
+	BodyCut BodyStyle = iota
+	// BodyWhole shows all of it, compact, on the frame's line.
+	BodyWhole
+	// BodyPretty shows it indented on lines of its own.
+	BodyPretty
+	// BodyNone leaves it out.
+	BodyNone
+)
+
+// Printer turns frames into text: one line a frame,
+//
+//	GETCONFIG seq=7 24B {"file_pattern":"a.json"}
+//
+// which is the golden form of conversation tests and what capture tools print.
+// What a peer sent can never break the line or the terminal: control bytes and
+// invalid UTF-8 are shown as \xNN. The zero value cuts bodies at DefaultWidth.
+type Printer struct {
+	Style BodyStyle
+	// Width is the number of body bytes BodyCut shows; 0 means DefaultWidth.
+	Width int
+}
+
+// DefaultWidth is how much of a body BodyCut shows, in bytes.
+const DefaultWidth = 120
+
+// AppendLine appends the line of a frame, without a line feed.
+func (p Printer) AppendLine(dst []byte, h Header, body []byte) []byte {
+	dst = fmt.Appendf(dst, "%s seq=%d %dB", h.Command, h.Seq, h.BodyLen)
+	if len(body) == 0 || p.Style == BodyNone {
+		return dst
+	}
+	valid := isJSON(body)
+	if p.Style == BodyPretty && valid {
+		dst = append(dst, '\n')
+		return appendVisible(dst, jsontext.AppendIndent(nil, body, "    "), true)
+	}
+	shown := body
+	if valid {
+		shown = jsontext.AppendCompact(nil, body)
+	}
+	dst = append(dst, ' ')
+	if width := p.width(); p.Style == BodyCut && len(shown) > width {
+		for width > 0 && !utf8.RuneStart(shown[width]) {
+			width--
+		}
+		dst = appendVisible(dst, shown[:width], false)
+		return fmt.Appendf(dst, "… +%dB", len(shown)-width)
+	}
+	return appendVisible(dst, shown, false)
+}
+
+func (p Printer) width() int {
+	if p.Width > 0 {
+		return p.Width
+	}
+	return DefaultWidth
+}
+
+func isJSON(body []byte) bool {
+	_, err := jsontext.Check(body)
+	return err == nil
+}
+
+// appendVisible appends text with every byte that is not a printable character
+// escaped; a line feed is kept where lines is set.
+func appendVisible(dst, text []byte, lines bool) []byte {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == '\n' && lines:
+			dst = append(dst, '\n')
+		case r == utf8.RuneError && size == 1, !strconv.IsPrint(r):
+			for _, c := range text[:size] {
+				dst = fmt.Appendf(dst, `\x%02X`, c)
+			}
+		default:
+			dst = append(dst, text[:size]...)
+		}
+		text = text[size:]
+	}
+	return dst
+}
+
+// AppendStream appends a line for each frame of stream, a whole recorded
+// direction of a connection, and a last line for what is not a frame.
+func (p Printer) AppendStream(dst, stream []byte) []byte {
+	for len(stream) > 0 {
+		if len(stream) < HeaderSize {
+			return fmt.Appendf(dst, "! %d bytes of a header\n", len(stream))
+		}
+		h, err := ParseHeader(stream)
+		if err != nil {
+			return fmt.Appendf(dst, "! %v\n", err)
+		}
+		body := stream[HeaderSize:]
+		if uint64(h.BodyLen) > uint64(len(body)) {
+			dst = p.AppendLine(dst, h, nil)
+			return fmt.Appendf(dst, " ! %d of the body's bytes are missing\n", uint64(h.BodyLen)-uint64(len(body)))
+		}
+		body = body[:h.BodyLen]
+		dst = append(p.AppendLine(dst, h, body), '\n')
+		stream = stream[HeaderSize+len(body):]
+	}
+	return dst
+}

@@ -1,0 +1,88 @@
+package protocol
+
+import (
+	"strconv"
+
+	"confcenter/internal/jsontext"
+)
+
+// AppendRecords appends the reply of GETCLI, GETWARN and HUNGUP: success and
+// one object of strings for each record, properties in the order given.
+// withCount adds the member count, which GETCLI's readers look at.
+func AppendRecords(dst []byte, records [][]Property, withCount bool) []byte {
+	dst = append(dst, `{"code":0,"desc":"success","data":[`...)
+	for i, props := range records {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		for j, p := range props {
+			if j > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(jsontext.AppendQuote(dst, p.Name), ':')
+			dst = jsontext.AppendQuote(dst, p.Value)
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, ']')
+	if withCount {
+		dst = append(dst, `,"count":`...)
+		dst = strconv.AppendInt(dst, int64(len(records)), 10)
+	}
+	return append(dst, '}')
+}
+
+// AppendLines appends GETLOGR's reply.
+func AppendLines(dst []byte, lines []string) []byte {
+	dst = append(dst, `{"code":0,"desc":"success","data":[`...)
+	for i, line := range lines {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsontext.AppendQuote(dst, line)
+	}
+	return append(dst, ']', '}')
+}
+
+// ParseRecords reads the reply of GETCLI, GETWARN or HUNGUP.
+func ParseRecords(body []byte) ([]map[string]string, error) {
+	var r Request
+	if err := r.Parse(body); err != nil {
+		return nil, err
+	}
+	if _, err := r.result(); err != nil {
+		return nil, err
+	}
+	var records []map[string]string
+	err := r.eachObject("data", func(o *Request) {
+		record := make(map[string]string, len(o.members))
+		for _, m := range o.members {
+			if _, double := record[string(m.Key)]; !double && m.Kind == jsontext.String {
+				record[string(m.Key)] = string(jsontext.Unquote(m.Raw))
+			}
+		}
+		records = append(records, record)
+	})
+	return records, err
+}
+
+// ParseLines reads GETLOGR's reply.
+func ParseLines(body []byte) ([]string, error) {
+	var r Request
+	if err := r.Parse(body); err != nil {
+		return nil, err
+	}
+	m, ok := r.Member("data")
+	if !ok || m.Kind != jsontext.Array {
+		return nil, &ReplyError{Member: "data"}
+	}
+	var lines []string
+	jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
+		if kind == jsontext.String {
+			lines = append(lines, string(jsontext.Unquote(raw)))
+		}
+		return true
+	})
+	return lines, nil
+}

@@ -1,0 +1,170 @@
+package protocol
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"confcenter/internal/jsontext"
+)
+
+// Request is a body taken apart once: all of it is checked, and the members of
+// its top-level object can be asked for by name. The zero value is ready and is
+// meant to be used again; after a few bodies Parse does not allocate.
+//
+// The rules are CppCloud's: names are case-sensitive, of equal names the first
+// wins, a member of another type counts as absent, and JSON that is not an
+// object counts as an object without members. A NUL byte ends the body.
+type Request struct {
+	members []jsontext.Member
+	kind    jsontext.Kind
+	body    []byte
+}
+
+// maxKeptMembers bounds what one peer's body makes a Request keep for the next.
+const maxKeptMembers = 1024
+
+// Parse reads body. The error says where and why it is not JSON; the empty body
+// is not JSON either. What r returns later aliases body.
+func (r *Request) Parse(body []byte) error {
+	if i := bytes.IndexByte(body, 0); i >= 0 {
+		body = body[:i]
+	}
+	if cap(r.members) > maxKeptMembers {
+		r.members = nil
+	}
+	var err error
+	r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
+	r.body = body
+	if err != nil {
+		r.members, r.kind = r.members[:0], jsontext.Invalid
+	}
+	return err
+}
+
+// IsObject says that the body was a JSON object.
+func (r *Request) IsObject() bool { return r.kind == jsontext.Object }
+
+// Kind is the kind of the body's JSON value.
+func (r *Request) Kind() jsontext.Kind { return r.kind }
+
+// Body is the body as parsed, without what follows a NUL byte.
+func (r *Request) Body() []byte { return r.body }
+
+// Members are the members in the order they came, doubles included.
+func (r *Request) Members() []jsontext.Member { return r.members }
+
+// Member is the first member of that name.
+func (r *Request) Member(name string) (jsontext.Member, bool) {
+	return jsontext.Find(r.members, name)
+}
+
+// Text is the decoded string of that name; empty if it is absent or not a
+// string.
+func (r *Request) Text(name string) []byte {
+	if m, ok := r.Member(name); ok && m.Kind == jsontext.String {
+		return jsontext.Unquote(m.Raw)
+	}
+	return nil
+}
+
+// Int is the integer of that name. Absent, another type, a fraction or a value
+// outside int32: false.
+func (r *Request) Int(name string) (int32, bool) {
+	if m, ok := r.Member(name); ok && m.Kind == jsontext.Number {
+		return jsontext.Int32(m.Raw)
+	}
+	return 0, false
+}
+
+// IntOrText is Int that takes a string of decimal digits too, as the web
+// console sends its numbers.
+func (r *Request) IntOrText(name string) (int32, bool) {
+	m, ok := r.Member(name)
+	if !ok {
+		return 0, false
+	}
+	return intOrText(m)
+}
+
+func intOrText(m jsontext.Member) (int32, bool) {
+	switch m.Kind {
+	case jsontext.Number:
+		return jsontext.Int32(m.Raw)
+	case jsontext.String:
+		n, err := strconv.ParseInt(string(jsontext.Unquote(m.Raw)), 10, 64)
+		if err == nil && n >= math.MinInt32 && n <= math.MaxInt32 {
+			return int32(n), true
+		}
+	}
+	return 0, false
+}
+
+// Flag is true for an integer other than 0, a numeric string other than 0 and
+// true: the C++ SDK sends its 1 as a string.
+func (r *Request) Flag(name string) bool {
+	m, ok := r.Member(name)
+	if !ok {
+		return false
+	}
+	if m.Kind == jsontext.Bool {
+		return m.Raw[0] == 't'
+	}
+	n, ok := intOrText(m)
+	return ok && n != 0
+}
+
+// appendMember appends `"name":` to an object under construction, with a comma
+// where one is due.
+func appendMember(dst []byte, name string) []byte {
+	if last := dst[len(dst)-1]; last != '{' && last != '[' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	return append(dst, '"', ':')
+}
+
+func appendInt(dst []byte, name string, n int32) []byte {
+	return strconv.AppendInt(appendMember(dst, name), int64(n), 10)
+}
+
+func appendText[T string | []byte](dst []byte, name string, s T) []byte {
+	return jsontext.AppendQuote(appendMember(dst, name), s)
+}
+
+// AppendResult appends the body most commands answer with: code and desc.
+func AppendResult(dst []byte, code int, desc string) []byte {
+	dst = append(dst, '{')
+	dst = appendInt(dst, "code", int32(code))
+	return append(appendText(dst, "desc", desc), '}')
+}
+
+// Result is the part that every reply object has.
+type Result struct {
+	// Code is 0 for success.
+	Code int32
+	Desc string
+}
+
+// ParseResult reads code and desc of a reply.
+func ParseResult(body []byte) (Result, error) {
+	var r Request
+	if err := r.Parse(body); err != nil {
+		return Result{}, err
+	}
+	return r.result()
+}
+
+func (r *Request) result() (Result, error) {
+	code, ok := r.Int("code")
+	if !ok {
+		return Result{}, &ReplyError{Member: "code"}
+	}
+	return Result{Code: code, Desc: string(r.Text("desc"))}, nil
+}
+
+// ReplyError reports a reply that lacks a member it must have.
+type ReplyError struct{ Member string }
+
+func (e *ReplyError) Error() string { return "reply has no valid member " + strconv.Quote(e.Member) }
