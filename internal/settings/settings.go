@@ -1,0 +1,195 @@
+// Package settings takes a program's settings from four sources, of which the
+// earlier wins: a flag, an environment variable, a line of a config file, the
+// default. It remembers for each setting where its value came from, so that a
+// person who wonders why the server does what it does can be shown.
+//
+// A setting has one name, that of its flag: max-connections is the flag
+// --max-connections, the variable PREFIX_MAX_CONNECTIONS and the line
+// "max-connections = 100". Nothing is ignored in silence: an unknown key or
+// variable is an error that names the nearest known one, and the value of a
+// weaker source is checked although a stronger one hides it.
+//
+// A newcomer reads Set.Resolve; file.go is the config file's format.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Value is one setting's variable. It is the part of pflag.Value that the
+// package needs, so that a flag's value is one.
+type Value interface {
+	Set(text string) error
+	String() string
+}
+
+// Kind says which source a value came from.
+type Kind string
+
+// The sources, strongest first.
+const (
+	Flag    Kind = "flag"
+	Env     Kind = "env"
+	File    Kind = "file"
+	Default Kind = "default"
+)
+
+// Origin is where a value came from. Detail is what a person would look for: the
+// flag with its dashes, the variable's name, or the file and line. It is empty
+// for a default.
+type Origin struct {
+	Kind   Kind
+	Detail string
+}
+
+// String is the origin for people, for example "env CONFCENTER_LISTEN".
+func (o Origin) String() string {
+	if o.Detail == "" {
+		return string(o.Kind)
+	}
+	return string(o.Kind) + " " + o.Detail
+}
+
+// Entry is one setting as it stands.
+type Entry struct {
+	Name   string
+	Value  string
+	Origin Origin
+}
+
+// Set is a program's list of settings. The zero value is empty and has no
+// environment variables; it is for one goroutine.
+type Set struct {
+	// Prefix begins the name of every environment variable of the program,
+	// without the underscore: CONFCENTER.
+	Prefix string
+	// Foreign lists variables that begin with Prefix but belong to another part
+	// of the program, by their full names.
+	Foreign []string
+
+	entries []*entry
+}
+
+type entry struct {
+	name   string
+	value  Value
+	origin Origin
+}
+
+// Add adds a setting whose value is its default, or what its flag has set it to
+// already when byFlag is true. Settings keep the order in which they were added.
+func (s *Set) Add(name string, value Value, byFlag bool) {
+	origin := Origin{Kind: Default}
+	if byFlag {
+		origin = Origin{Kind: Flag, Detail: "--" + name}
+	}
+	s.entries = append(s.entries, &entry{name: name, value: value, origin: origin})
+}
+
+// Variable is the name of the environment variable of a setting.
+func (s *Set) Variable(name string) string {
+	return s.Prefix + "_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// Resolve gives every setting its value: first the lines of the config file,
+// then the environment (in the form of os.Environ), then again what the flags
+// said. fileName is for messages; empty means that there is no file. All
+// mistakes found are reported together, joined; the settings are then of no use.
+func (s *Set) Resolve(fileName, fileText string, environ []string) error {
+	flags := map[*entry]string{}
+	for _, e := range s.entries {
+		if e.origin.Kind == Flag {
+			flags[e] = e.value.String()
+		}
+	}
+	var problems []error
+	if fileName != "" {
+		problems = append(problems, s.applyFile(fileName, fileText)...)
+	}
+	problems = append(problems, s.applyEnv(environ)...)
+	for e, text := range flags {
+		e.origin = Origin{Kind: Flag, Detail: "--" + e.name}
+		if err := e.value.Set(text); err != nil {
+			problems = append(problems, fmt.Errorf("--%s=%s: %w", e.name, text, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (s *Set) applyEnv(environ []string) []error {
+	byVariable := make(map[string]*entry, len(s.entries))
+	names := append([]string(nil), s.Foreign...)
+	for _, e := range s.entries {
+		byVariable[s.Variable(e.name)] = e
+		names = append(names, s.Variable(e.name))
+	}
+	var problems []error
+	for _, pair := range environ {
+		variable, text, _ := strings.Cut(pair, "=")
+		if s.Prefix == "" || !strings.HasPrefix(variable, s.Prefix+"_") || s.foreign(variable) {
+			continue
+		}
+		e, known := byVariable[variable]
+		if !known {
+			problems = append(problems, fmt.Errorf("environment variable %s: there is no such setting%s", variable, didYouMean(variable, names)))
+			continue
+		}
+		if err := e.value.Set(text); err != nil {
+			problems = append(problems, fmt.Errorf("environment variable %s=%s: %w", variable, text, err))
+		}
+		e.origin = Origin{Kind: Env, Detail: variable}
+	}
+	return problems
+}
+
+// foreign is true for variables that are not meant as settings: the caller's
+// list, and those that Kubernetes puts into every container of a namespace that
+// has a service with the program's name. Refusing the latter would keep a pod
+// from starting for nothing that its owner wrote.
+func (s *Set) foreign(variable string) bool {
+	for _, name := range s.Foreign {
+		if name == variable {
+			return true
+		}
+	}
+	return serviceLink.MatchString(strings.TrimPrefix(variable, s.Prefix+"_"))
+}
+
+func (s *Set) find(name string) *entry {
+	for _, e := range s.entries {
+		if e.name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// Entries are all settings in the order of Add.
+func (s *Set) Entries() []Entry {
+	list := make([]Entry, 0, len(s.entries))
+	for _, e := range s.entries {
+		list = append(list, Entry{Name: e.name, Value: e.value.String(), Origin: e.origin})
+	}
+	return list
+}
+
+// Print writes every setting with its origin as a comment behind it. What it
+// prints is a config file.
+func (s *Set) Print(w io.Writer) error {
+	var lines []string
+	width := 0
+	for _, e := range s.Entries() {
+		line := e.Name + " = " + quote(e.Value)
+		lines = append(lines, line)
+		width = max(width, len(line))
+	}
+	for i, e := range s.entries {
+		if _, err := fmt.Fprintf(w, "%-*s  # %s\n", width, lines[i], e.origin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
