@@ -1,0 +1,133 @@
+package atomicfile
+
+import (
+	"io"
+	"io/fs"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// memFile is an open file of a Mem; offset belongs to its one user.
+type memFile struct {
+	fs      *Mem
+	node    *memNode
+	name    string
+	appends bool
+	offset  int64
+}
+
+func (f *memFile) Read(p []byte) (int, error) {
+	n, err := f.ReadAt(p, f.offset)
+	f.offset += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.node.children != nil {
+		return 0, syscall.EISDIR
+	}
+	if off >= int64(len(f.node.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, f.node.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *memFile) Write(p []byte) (int, error) {
+	if f.appends {
+		f.fs.mu.Lock()
+		f.offset = int64(len(f.node.data))
+		f.fs.mu.Unlock()
+	}
+	n, err := f.WriteAt(p, f.offset)
+	f.offset += int64(n)
+	return n, err
+}
+
+func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.node.resize(max(off+int64(len(p)), int64(len(f.node.data))))
+	copy(f.node.data[off:], p)
+	f.touchLocked()
+	return len(p), nil
+}
+
+func (f *memFile) Truncate(size int64) error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.node.resize(size)
+	f.touchLocked()
+	return nil
+}
+
+func (f *memFile) touchLocked() {
+	t := f.fs.now()
+	f.node.modified, f.node.changed = t, t
+}
+
+func (n *memNode) resize(size int64) {
+	if size <= int64(len(n.data)) {
+		n.data = n.data[:size:size]
+		return
+	}
+	n.data = append(n.data, make([]byte, size-int64(len(n.data)))...)
+}
+
+func (f *memFile) Chmod(perm fs.FileMode) error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.node.perm = perm.Perm()
+	return nil
+}
+
+func (f *memFile) Sync() error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.node.synced = slices.Clone(f.node.data)
+	return nil
+}
+
+func (f *memFile) Stat() (fs.FileInfo, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	return f.node.info(f.name), nil
+}
+
+func (f *memFile) Close() error { return nil }
+
+// info is a copy, so that it does not change under its reader.
+func (n *memNode) info(name string) fs.FileInfo {
+	stat := &syscall.Stat_t{Dev: 1, Ino: n.ino, Size: int64(len(n.data))}
+	stat.Mtim = syscall.NsecToTimespec(n.modified.UnixNano())
+	stat.Ctim = syscall.NsecToTimespec(n.changed.UnixNano())
+	mode := n.perm
+	if n.children != nil {
+		mode |= fs.ModeDir
+	}
+	return memInfo{name: name, mode: mode, size: int64(len(n.data)), modified: n.modified, stat: stat}
+}
+
+type memInfo struct {
+	name     string
+	mode     fs.FileMode
+	size     int64
+	modified time.Time
+	stat     *syscall.Stat_t
+}
+
+func (i memInfo) Name() string       { return i.name }
+func (i memInfo) Size() int64        { return i.size }
+func (i memInfo) Mode() fs.FileMode  { return i.mode }
+func (i memInfo) ModTime() time.Time { return i.modified }
+func (i memInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i memInfo) Sys() any           { return i.stat }

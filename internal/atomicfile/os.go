@@ -1,0 +1,96 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked is wrapped by the error of Lock when the lock is taken.
+var ErrLocked = errors.New("locked by somebody else")
+
+// OS is the machine's file system. Symlinks with an absolute target count as
+// leading outside, even if the target is inside (os.Root's rule).
+func OS() FS { return osFS{} }
+
+type osFS struct{}
+
+func (osFS) OpenRoot(dir string) (Root, error) {
+	r, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return osRoot{r}, nil
+}
+
+type osRoot struct{ r *os.Root }
+
+func (o osRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	// O_NONBLOCK: opening a named pipe for reading would wait for a writer, and
+	// the whole store with it.
+	f, err := o.r.OpenFile(name, flag|unix.O_NONBLOCK, perm)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (o osRoot) ReadDir(name string) ([]fs.DirEntry, error) {
+	d, err := o.r.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := d.ReadDir(-1)
+	return entries, errors.Join(err, d.Close())
+}
+
+func (o osRoot) Stat(name string) (fs.FileInfo, error)      { return o.r.Stat(name) }
+func (o osRoot) Lstat(name string) (fs.FileInfo, error)     { return o.r.Lstat(name) }
+func (o osRoot) Mkdir(name string, perm fs.FileMode) error  { return o.r.Mkdir(name, perm) }
+func (o osRoot) Rename(oldname, newname string) error       { return o.r.Rename(oldname, newname) }
+func (o osRoot) Remove(name string) error                   { return o.r.Remove(name) }
+func (o osRoot) Close() error                               { return o.r.Close() }
+func (o osRoot) Chtimes(name string, mtime time.Time) error { return o.r.Chtimes(name, mtime, mtime) }
+
+func (o osRoot) SyncDir(name string) error {
+	d, err := o.r.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (o osRoot) Lock(name string) (io.Closer, error) {
+	f, err := o.r.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f); err != nil {
+		f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
+	}
+	return f, nil
+}
+
+func flock(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var lockErr error
+	err = conn.Control(func(fd uintptr) {
+		lockErr = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
+	})
+	if err == nil {
+		err = lockErr
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w", ErrLocked)
+	}
+	return err
+}
