@@ -1,0 +1,98 @@
+package meta
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Check finds what Parse cannot know to be wrong: bases and main configurations
+// that do not exist, cycles by the names on them, options nobody knows. All of it
+// is in force as far as it can be: a missing base is skipped, a cycle is cut.
+// exists is asked with complete file names and decides whether a deleted file
+// counts. The order of the problems depends only on the text.
+func (m *Meta) Check(exists func(name string) bool) []Problem {
+	if m == nil {
+		return nil
+	}
+	var r reporter
+	r.list = append(r.list, m.found...)
+	for _, name := range m.names {
+		for _, base := range m.nodes[name].direct {
+			if !exists(base.name) {
+				r.add(name, "base %q does not exist%s", base.name, commaHint(base.name))
+			}
+		}
+	}
+	for _, name := range m.profiles {
+		for _, svrname := range slices.Sorted(maps.Keys(m.sections[name].mainConfs)) {
+			if conf := m.sections[name].mainConfs[svrname]; !exists(Complete(conf)) {
+				r.add(name, "the main configuration %q of %q does not exist", conf, svrname)
+			}
+		}
+	}
+	return r.all()
+}
+
+func commaHint(name string) string {
+	if strings.Contains(name, ",") {
+		return "; names are separated by single blanks, not by commas"
+	}
+	return ""
+}
+
+// maxCycleNames is how many names of a cycle are spelled out.
+const maxCycleNames = 16
+
+// reportCycle reports documents each of which inherits from the next and the last
+// from the first. The first in byte order starts, so that the report does not
+// depend on where the search came from.
+func reportCycle(problems *reporter, cycle []string) {
+	if problems.full() { // a long cycle is not worth looking at for a count
+		problems.untold++
+		return
+	}
+	first := 0
+	for i, name := range cycle {
+		if name < cycle[first] {
+			first = i
+		}
+	}
+	shown := min(len(cycle), maxCycleNames)
+	var text strings.Builder
+	for i := range shown {
+		fmt.Fprintf(&text, "%q -> ", cycle[(first+i)%len(cycle)])
+	}
+	if shown < len(cycle) {
+		fmt.Fprintf(&text, "%d more -> ", len(cycle)-shown)
+	}
+	problems.add(cycle[first], "inherits from itself: %s%q; the circle is cut where it closes", text.String(), cycle[first])
+}
+
+// maxProblems is how many problems one call reports; a file broken in more places
+// has one cause.
+const maxProblems = 1000
+
+// reporter collects problems. The zero value is ready.
+type reporter struct {
+	list   []Problem
+	untold int
+}
+
+func (r *reporter) full() bool { return len(r.list) >= maxProblems }
+
+func (r *reporter) add(name, format string, args ...any) {
+	if r.full() {
+		r.untold++
+		return
+	}
+	r.list = append(r.list, Problem{Name: name, Text: fmt.Sprintf(format, args...)})
+}
+
+func (r *reporter) all() []Problem {
+	if r.untold == 0 {
+		return r.list
+	}
+	return append(r.list, Problem{Name: FileName, Text: fmt.Sprintf("%d more problems", r.untold)})
+}

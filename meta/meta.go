@@ -1,0 +1,147 @@
+// Package meta understands _meta.json, the file in which people say which
+// configuration file inherits from which others and which client is given which
+// main configuration.
+//
+// It is pure: text in, answers out, no files and no locks. confstore parses the
+// file with [Parse] whenever it changes, asks [Meta.Bases] and [Meta.Deep] how to
+// merge, and shows people what [Meta.Check] finds wrong; the server asks
+// [Meta.Profile] when a client identifies itself. The form is CppCloud's, with
+// one optional member of ours, inherit_options, that CppCloud ignores:
+//
+//	{
+//	    "conf_inherit":    {"app1-dev.json": "common.json app1.json"},
+//	    "inherit_options": {"*": {"merge": "shallow", "chain": false}},
+//	    "app_profile":     {"default": {"_idc": 1, "_rack": 2, "app1": "app1-dev.json"}}
+//	}
+//
+// Bases are written weakest first, separated by blanks; the file itself is
+// stronger than all of them.
+package meta
+
+import "strings"
+
+// FileName is the name of the file in the root of the configuration directory.
+const FileName = "_meta.json"
+
+// MaxBases is the most documents one document can inherit from, followed chains
+// included. It keeps a hostile file from making each of its entries as expensive
+// as all of them together.
+const MaxBases = 128
+
+// Complete is the file name that name stands for: names may be written without
+// ".json". The empty name stays empty.
+func Complete(name string) string {
+	if name == "" || strings.HasSuffix(name, ".json") {
+		return name
+	}
+	return name + ".json"
+}
+
+// Problem is something that a person should correct in _meta.json. What it
+// concerns has been left out or cut; everything else is in force.
+type Problem struct {
+	// Name is the file or the profile section concerned, FileName if it is the
+	// file as a whole.
+	Name string
+	// Text is one sentence without a final stop.
+	Text string
+}
+
+// Meta is what a _meta.json says. It is immutable and may be used by any number
+// of goroutines. A nil Meta is that of a directory without the file: nothing
+// inherits, nobody has a profile.
+type Meta struct {
+	names    []string // files with an entry, sorted
+	nodes    map[string]*node
+	deep     bool     // what holds for files inherit_options does not name
+	profiles []string // section names, sorted
+	sections map[string]*section
+	found    []Problem // cycles and unknown options, for Check
+}
+
+// Names are the files that have an entry in conf_inherit, sorted, whether they
+// exist or not. The slice is shared and must not be changed.
+func (m *Meta) Names() []string {
+	if m == nil {
+		return nil
+	}
+	return m.names
+}
+
+// Bases are the documents whose members name inherits, weakest first, each once
+// and never name itself, as complete file names. They need not exist. ok is false
+// if name has no entry, which differs from an entry that lists nothing. If the
+// options ask for it the bases' own bases are among them, each before the base
+// that inherits it. The slice is shared and must not be changed.
+func (m *Meta) Bases(name string) (bases []string, ok bool) {
+	n := m.node(name)
+	if n == nil || !n.listed {
+		return nil, false
+	}
+	return n.bases, true
+}
+
+// Deep tells whether the objects in name and its bases are merged member by
+// member at every depth. Otherwise a member of the document replaces that of its
+// base as a whole, as CppCloud does.
+func (m *Meta) Deep(name string) bool {
+	if n := m.node(name); n != nil {
+		return n.deep
+	}
+	return m != nil && m.deep
+}
+
+func (m *Meta) node(name string) *node {
+	if m == nil {
+		return nil
+	}
+	return m.nodes[Complete(name)]
+}
+
+// Profile is what app_profile says about one client. It overrides what the
+// client says about itself.
+type Profile struct {
+	// MainConf is the client's main configuration as _meta.json spells it, empty
+	// if there is none. The file need not exist.
+	MainConf string
+	// IDC and Rack say where the client runs; they mean something only if HasIDC
+	// and HasRack say so.
+	IDC, Rack       int32
+	HasIDC, HasRack bool
+}
+
+// defaultSection is the name of the section that serves whoever has no better one.
+const defaultSection = "default"
+
+// section is one member of app_profile.
+type section struct {
+	mainConfs       map[string]string // by svrname, never empty strings
+	idc, rack       int32
+	hasIDC, hasRack bool
+}
+
+// Profile looks up a client by its tag, its IP address (without port) and its
+// svrname. Each of the three values is taken from the first section that has it:
+// the one named by the tag, the one named by the address, "default".
+func (m *Meta) Profile(tag, ip, svrname string) Profile {
+	var p Profile
+	if m == nil {
+		return p
+	}
+	for _, name := range [...]string{tag, ip, defaultSection} {
+		s := m.sections[name]
+		if s == nil {
+			continue
+		}
+		if p.MainConf == "" {
+			p.MainConf = s.mainConfs[svrname]
+		}
+		if !p.HasIDC {
+			p.IDC, p.HasIDC = s.idc, s.hasIDC
+		}
+		if !p.HasRack {
+			p.Rack, p.HasRack = s.rack, s.hasRack
+		}
+	}
+	return p
+}
