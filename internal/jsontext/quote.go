@@ -50,11 +50,13 @@ func AppendUnquote(dst, raw []byte) []byte {
 // UnquotedEqual reports whether the string token raw, quotes included, stands for want. It allocates nothing.
 func UnquotedEqual(raw, want []byte) bool {
 	inner := trimQuotes(raw)
-	if len(inner) < len(want) { // escapes never shorten a text
-		return false
+	// An escape is always longer than what it stands for. So a token as long as want can only be want itself, and only a longer one
+	// needs decoding.
+	if len(inner) <= len(want) {
+		return bytes.Equal(inner, want) && bytes.IndexByte(inner, '\\') < 0
 	}
 	if bytes.IndexByte(inner, '\\') < 0 {
-		return bytes.Equal(inner, want)
+		return false
 	}
 	for len(inner) > 0 {
 		var buf [utf8.UTFMax]byte

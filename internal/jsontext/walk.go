@@ -167,6 +167,13 @@ func (it *Iter) Raw() []byte {
 	return it.text[it.pos:it.end:it.end]
 }
 
+// SetEnd spares the Iter the search for the end of the current value, for callers who know the offset behind it.
+func (it *Iter) SetEnd(end int) {
+	if end > it.pos && end <= len(it.text) {
+		it.end = end
+	}
+}
+
 // Offset returns where the current value begins in the text.
 func (it *Iter) Offset() int { return it.pos }
 
