@@ -1,5 +1,7 @@
 package meta
 
+import "fmt"
+
 // node is a file that conf_inherit names on either side. Nodes form a graph whose
 // edges lead from a document to its bases; it may have cycles.
 type node struct {
@@ -16,18 +18,22 @@ type node struct {
 	pos   int   // on the path of that search
 }
 
+// maxSteps is how many bases one _meta.json may make Parse look at while it
+// follows chains. Thousands of files with dozens of bases each stay far below; a
+// file made to be expensive costs milliseconds and not minutes.
+const maxSteps = 4 << 20
+
 // resolve computes the bases of every listed node.
 func (p *parser) resolve(names []string) {
-	for i, name := range names {
+	w := walk{steps: maxSteps}
+	for _, name := range names {
 		n := p.nodes[name]
 		if n.chain {
-			w := walk{round: i + 1}
-			n.round = w.round
-			if w.follow(n) {
+			if w.start(n) {
 				n.bases = w.bases
 				continue
 			}
-			p.problems.add(name, "has more than %d bases when their own are followed, so they are not", MaxBases)
+			p.problems.add(name, "the bases of its bases are left out: %s", w.why())
 		}
 		n.bases = make([]string, len(n.direct))
 		for i, base := range n.direct {
@@ -36,19 +42,32 @@ func (p *parser) resolve(names []string) {
 	}
 }
 
-// walk collects the bases of one document through any number of generations.
+// walk collects the bases of one document after the other through any number of
+// generations.
 type walk struct {
-	round int
-	count int
+	steps int // left for all documents together
+	round int // number of the document
+	count int // its bases met so far
 	bases []string
+}
+
+func (w *walk) start(n *node) bool {
+	w.round++
+	w.count, w.bases = 0, nil
+	n.round = w.round
+	return w.follow(n)
 }
 
 // follow appends n's bases, each behind its own bases. One that was met before
 // keeps its earlier, weaker place: later it would override a document that
 // inherits it. An edge back to a document on the way here closes a cycle and is
-// cut. It gives up with false at MaxBases, which also bounds its depth.
+// cut. It gives up with false at a limit; MaxBases also bounds its depth.
 func (w *walk) follow(n *node) bool {
 	for _, base := range n.direct {
+		w.steps--
+		if w.steps < 0 {
+			return false
+		}
 		if base.round == w.round {
 			continue
 		}
@@ -60,6 +79,14 @@ func (w *walk) follow(n *node) bool {
 		w.bases = append(w.bases, base.name)
 	}
 	return true
+}
+
+// why tells which limit was met.
+func (w *walk) why() string {
+	if w.steps < 0 {
+		return "the chains of all files together are too many"
+	}
+	return fmt.Sprintf("there would be more than %d", MaxBases)
 }
 
 type state uint8

@@ -185,17 +185,44 @@ func TestBasesAreBounded(t *testing.T) {
 // A chain far longer than the limit is not followed by those who would need too
 // much of it, costs little and does not exhaust the stack.
 func TestLongChain(t *testing.T) {
-	const n = 100_000
+	const n = 20_000
 	text := listText(n, func(i int) string { return fmt.Sprintf("f%d", i+1) }, `"*":{"chain":true}`)
 	m, problems, err := meta.Parse([]byte(text))
 	require.NoError(t, err)
 	require.Len(t, problems, 1001)
+	require.Contains(t, problems[0].Text, fmt.Sprint(meta.MaxBases))
 	require.Empty(t, m.Check(func(name string) bool { return true }))
 	bases, _ := m.Bases("f0")
 	require.Equal(t, []string{"f1.json"}, bases)
 	bases, _ = m.Bases(fmt.Sprintf("f%d", n-meta.MaxBases))
 	require.Len(t, bases, meta.MaxBases)
 	require.Equal(t, fmt.Sprintf("f%d.json", n), bases[0])
+}
+
+// Each of many files inherits a dense knot: what it would cost to follow all of
+// them is bounded, the first by name are served in full.
+func TestManyChainsAreBounded(t *testing.T) {
+	const knot, files = 100, 2000
+	all := make([]string, knot)
+	for i := range all {
+		all[i] = fmt.Sprintf("f%d", i)
+	}
+	text := listText(knot+files, func(i int) string {
+		if i < knot {
+			return strings.Join(all, " ")
+		}
+		return "f0"
+	}, `"*":{"chain":true}`)
+	m, problems, err := meta.Parse([]byte(text))
+	require.NoError(t, err)
+	require.NotEmpty(t, problems)
+	for _, problem := range problems[:len(problems)-1] {
+		require.Contains(t, problem.Text, "together")
+	}
+	bases, _ := m.Bases("f1000")
+	require.Len(t, bases, knot)
+	bases, _ = m.Bases("f999")
+	require.Equal(t, []string{"f0.json"}, bases)
 }
 
 func TestLongCircleIsReportedShort(t *testing.T) {
