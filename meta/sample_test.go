@@ -7,8 +7,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/internal/jsonpath"
 	"confcenter/meta"
 )
+
+// The design document's example B: app1-dev.json with what it inherits.
+func TestSampleMerges(t *testing.T) {
+	var docs [][]byte
+	for _, name := range []string{"common.json", "app1.json", "app1-dev.json"} {
+		text, err := os.ReadFile(filepath.Join("../conf", name))
+		require.NoError(t, err)
+		docs = append(docs, text)
+	}
+	for _, deep := range []bool{false, true} {
+		require.JSONEq(t, `{"key1":"key1 in app1-dev","key2":"key2 in app1-dev","key3":{"subkey3":"value3"},"hojl":"hejinlong"}`,
+			string(jsonpath.Merge(docs, deep)))
+	}
+}
 
 // The sample configuration is what the README runs on: it names only files that
 // exist and has nothing to complain about.
