@@ -14,7 +14,6 @@ type Fake struct {
 	// guarded by mu
 	now     time.Time
 	waiters map[*waiter]struct{} // timers and tickers that are going to fire
-	serial  uint64               // order of arming, breaks ties between equal times
 }
 
 // NewFake returns a Fake that shows start.
@@ -30,7 +29,6 @@ type waiter struct {
 	c      chan time.Time // capacity 1: firing never waits for the receiver
 	at     time.Time
 	period time.Duration // 0 for a timer
-	serial uint64
 }
 
 // Now implements Clock.
@@ -62,27 +60,24 @@ func (f *Fake) NewTicker(d time.Duration) Ticker {
 	return fakeTicker{w}
 }
 
-// Advance moves the time forward by d and fires what falls due on the way, in
-// order of time and, at equal times, in order of arming. While something fires
-// Now shows its time. A ticker fires once a period, though of ticks that nobody
-// receives in between only the first is kept. Advance does not wait for the
-// receivers: what they do next is for the test to observe. d < 0 panics.
+// Advance moves the time forward by d and fires what falls due on the way, each
+// with the time it was due at. A ticker fires once a period, though of ticks that
+// nobody receives in between only the first is kept. For everybody else the step
+// is one: who asks for Now sees the time before it or after it. Advance does not
+// wait for the receivers: what they do next is for the test to observe. d < 0
+// panics.
 func (f *Fake) Advance(d time.Duration) {
 	if d < 0 {
 		panic("clock: time does not run backwards")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	end := f.now.Add(d)
-	for {
-		w := f.nextLocked(end)
-		if w == nil {
-			break
+	f.now = f.now.Add(d)
+	for w := range f.waiters {
+		for f.pendingLocked(w) && !w.at.After(f.now) {
+			w.fireLocked()
 		}
-		f.now = w.at
-		w.fireLocked()
 	}
-	f.now = end
 }
 
 // Waiters is how many timers and tickers are going to fire: those that have
@@ -105,8 +100,6 @@ func (f *Fake) BlockUntil(n int) {
 }
 
 func (f *Fake) armLocked(w *waiter, d time.Duration) {
-	f.serial++
-	w.serial = f.serial
 	w.at = f.now.Add(max(d, 0))
 	if d <= 0 {
 		w.fireLocked()
@@ -116,19 +109,9 @@ func (f *Fake) armLocked(w *waiter, d time.Duration) {
 	f.changed.Broadcast()
 }
 
-// nextLocked picks the waiter that fires next and not after end, or nil. Tests
-// have a handful of waiters, so a scan is simpler than a heap and fast enough.
-func (f *Fake) nextLocked(end time.Time) *waiter {
-	var next *waiter
-	for w := range f.waiters {
-		if w.at.After(end) {
-			continue
-		}
-		if next == nil || w.at.Before(next.at) || (w.at.Equal(next.at) && w.serial < next.serial) {
-			next = w
-		}
-	}
-	return next
+func (f *Fake) pendingLocked(w *waiter) bool {
+	_, pending := f.waiters[w]
+	return pending
 }
 
 func (w *waiter) fireLocked() {
@@ -146,7 +129,7 @@ func (w *waiter) fireLocked() {
 // disarmLocked stops w, empties its channel as Go's own timers do, and reports
 // whether it was pending.
 func (w *waiter) disarmLocked() bool {
-	_, pending := w.clock.waiters[w]
+	pending := w.clock.pendingLocked(w)
 	delete(w.clock.waiters, w)
 	select {
 	case <-w.c:
