@@ -1,0 +1,143 @@
+// Package client is the Go SDK of confcenter: read, write and follow the
+// configuration that a server holds.
+//
+//	c, err := client.Dial(ctx, client.Config{Addrs: []string{"127.0.0.1:4800"}, Name: "app1", Tag: "dev"})
+//	defer c.Close()
+//	doc, err := c.Get(ctx, "app1.json")                                     // once
+//	w, err := c.Watch(ctx, client.Query{Name: "app1.json"}, func(d *client.Document) { … }) // and every change
+//	h, err := client.Bind[Settings](ctx, c, client.Query{Merged: true})    // the main config as a Go value that follows it
+//
+// A Client keeps one connection and finds a new one by itself when it breaks;
+// watches and handles go on where they were, without missing a change and
+// without reporting one twice. With Config.CacheDir a program starts from what
+// it had last time while no server answers.
+//
+// A newcomer reads this file, then conn.go (one connection), redial.go (the
+// next one) and subscribe.go (what is followed across all of them).
+package client
+
+import (
+	"context"
+	"time"
+
+	"confcenter/internal/clock"
+)
+
+// Config says where the servers are and who is asking. The zero value works
+// with a server on this machine.
+type Config struct {
+	// Addrs are the servers' addresses, host:port; default 127.0.0.1:4800. They
+	// are tried in turn, the one that worked last first.
+	Addrs []string
+	// Name is the program's name (svrname) and Tag its deployment; the server
+	// chooses the main config by both.
+	Name, Tag string
+	// Props are further properties that whoever lists clients sees. They are
+	// copied.
+	Props map[string]string
+	// CacheDir is a directory, made if need be, in which the last known state of
+	// everything that is read or followed is kept, for starting while no server
+	// answers. Programs with different Name or Tag may share it. Empty: no cache.
+	CacheDir string
+
+	// DialTimeout limits connecting to one address and identifying there;
+	// default 5 s.
+	DialTimeout time.Duration
+	// RequestTimeout limits each request, besides the context; default 10 s.
+	RequestTimeout time.Duration
+	// MinBackoff and MaxBackoff limit the wait between two attempts to connect,
+	// which doubles each time and is varied at random by half; default 100 ms
+	// and 10 s.
+	MinBackoff, MaxBackoff time.Duration
+	// KeepAlive is after how much silence the server is asked whether it is still
+	// there, and KeepAliveTimeout how long it has to answer before the connection
+	// is given up; default 30 s and 10 s.
+	KeepAlive, KeepAliveTimeout time.Duration
+	// MaxBody is the largest answer accepted, in bytes; default 64 MiB. A larger
+	// one ends the connection before anything is allocated for it.
+	MaxBody int
+	// MaxInFlight is how many requests may be unanswered at once; further ones
+	// wait for their turn. Default 1024, at most 32768.
+	MaxInFlight int
+
+	// Clock is for tests; default the real one.
+	Clock clock.Clock
+	// OnError is told what no caller is told: a lost connection, a subscription
+	// that was refused after a reconnect, a change that a handle cannot decode, a
+	// damaged cache file. It runs on the goroutine of the callbacks; while that is
+	// busy only the first few errors are kept. Nil: nobody is told.
+	OnError func(error)
+}
+
+const defaultAddr = "127.0.0.1:4800"
+
+func (cfg Config) withDefaults() Config {
+	if len(cfg.Addrs) == 0 {
+		cfg.Addrs = []string{defaultAddr}
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&cfg.DialTimeout, 5 * time.Second},
+		{&cfg.RequestTimeout, 10 * time.Second},
+		{&cfg.MinBackoff, 100 * time.Millisecond},
+		{&cfg.MaxBackoff, 10 * time.Second},
+		{&cfg.KeepAlive, 30 * time.Second},
+		{&cfg.KeepAliveTimeout, 10 * time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = 64 << 20
+	}
+	if cfg.MaxInFlight <= 0 {
+		cfg.MaxInFlight = 1024
+	}
+	cfg.MaxInFlight = min(cfg.MaxInFlight, 1<<15)
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	if cfg.OnError == nil {
+		cfg.OnError = func(error) {}
+	}
+	return cfg
+}
+
+// Client is one program's connection to the configuration center. All methods
+// may be called from any goroutine, also from callbacks. Make it with Dial.
+type Client struct {
+	cfg Config
+}
+
+// Dial connects to the first server that answers and identifies the program
+// there; each address is tried once. If none answers and Config.CacheDir holds
+// what an earlier run of the same Name and Tag has left, the Client starts from
+// that and goes on trying; otherwise the error is ErrUnreachable, or the
+// server's refusal. ctx limits Dial only. The caller ends the Client with Close.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	return nil, ErrUnreachable
+}
+
+// Close ends everything and waits for it, a running callback included; called
+// from a callback it does not wait for that one. Requests that wait end with
+// ErrClosed. Closing twice is no error.
+func (c *Client) Close() error { return nil }
+
+// ID is the id the server gave this client, 0 before it was ever connected.
+func (c *Client) ID() int32 { return 0 }
+
+// Epoch names the data of the server last connected to: versions from different
+// epochs cannot be compared. Empty if it was never connected.
+func (c *Client) Epoch() string { return "" }
+
+// MainConfig is the name of the file that the server's _meta.json assigns to
+// this program, empty if none. It is as of the last connect, and follows
+// _meta.json as long as a watch or handle of the main config exists.
+func (c *Client) MainConfig() string { return "" }
+
+// Connected says whether there is a connection at this moment.
+func (c *Client) Connected() bool { return false }

@@ -1,0 +1,189 @@
+package client
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+	"time"
+
+	jsoniter "github.com/json-iterator/go"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/internal/jsonpath"
+	"confcenter/internal/jsontext"
+)
+
+// Document is one state of a config, or of the part of it that Query.Path
+// names. It is immutable and may be used by any number of goroutines.
+//
+// The getters take a key path below the document, such as `/database/hosts/0`;
+// "" is the document itself. They give the default where there is nothing at the
+// path or something of another type: a program goes on with what it has.
+type Document struct {
+	// Name, Path and Merged are the Query's; Name is never empty for a document
+	// that exists, also when the Query asked for the main config.
+	Name   string
+	Path   string
+	Merged bool
+	// Mtime is the version in whole seconds since 1970. It only ever rises on one
+	// server; it is 0 for a file that never was there.
+	Mtime int32
+
+	raw    []byte // compact JSON, nil if absent
+	stale  bool
+	stored time.Time // when the server said so
+	epoch  string    // of the server that said so
+	clock  clock.Clock
+
+	indexed sync.Once
+	index   *jsonpath.Index
+}
+
+// indexFrom is the size in bytes from which the first getter indexes the
+// document instead of scanning it for each path.
+const indexFrom = 16 << 10
+
+// Exists is false if the server said that there is no such file or nothing at
+// the path. A file that was deleted does not exist.
+func (d *Document) Exists() bool { return d.raw != nil }
+
+// Stale is true if the document comes from the disk cache because no server
+// could be reached.
+func (d *Document) Stale() bool { return d.stale }
+
+// StoredAt is when the server sent or last confirmed the document.
+func (d *Document) StoredAt() time.Time { return d.stored }
+
+// Age is how long ago StoredAt was. For a stale document it says how old the
+// news is; the server may have changed the file at any time since.
+func (d *Document) Age() time.Duration { return max(0, d.clock.Now().Sub(d.stored)) }
+
+// Raw is the document as compact JSON, numbers and strings as they are in the
+// file; nil if it does not exist. Nobody may write to it.
+func (d *Document) Raw() []byte { return d.raw }
+
+// Lookup is the JSON text at path, and false if there is nothing. Nobody may
+// write to it.
+func (d *Document) Lookup(path string) ([]byte, bool) {
+	if d.raw == nil {
+		return nil, false
+	}
+	if len(d.raw) < indexFrom {
+		return jsonpath.Lookup(d.raw, []byte(path))
+	}
+	d.indexed.Do(func() { d.index = jsonpath.NewIndex(d.raw) })
+	return d.index.Lookup([]byte(path))
+}
+
+// String is the string at path. A number or a boolean is given as its text, a
+// number exactly as it is written in the file.
+func (d *Document) String(path, def string) string {
+	raw, ok := d.Lookup(path)
+	if !ok {
+		return def
+	}
+	switch jsontext.KindOf(raw) {
+	case jsontext.String:
+		return string(jsontext.Unquote(raw))
+	case jsontext.Number, jsontext.Bool:
+		return string(raw)
+	}
+	return def
+}
+
+// Int is the integer at path. A number with a fraction or an exponent, and one
+// that does not fit, is not an integer.
+func (d *Document) Int(path string, def int) int {
+	n, err := strconv.ParseInt(d.number(path), 10, strconv.IntSize)
+	if err != nil {
+		return def
+	}
+	return int(n)
+}
+
+// Int64 is the integer at path, as Int takes it.
+func (d *Document) Int64(path string, def int64) int64 {
+	n, err := strconv.ParseInt(d.number(path), 10, 64)
+	if err != nil {
+		return def
+	}
+	return n
+}
+
+// Float is the number at path, rounded to the nearest float64.
+func (d *Document) Float(path string, def float64) float64 {
+	f, err := strconv.ParseFloat(d.number(path), 64)
+	if err != nil {
+		return def
+	}
+	return f
+}
+
+// Bool is the boolean at path.
+func (d *Document) Bool(path string, def bool) bool {
+	raw, ok := d.Lookup(path)
+	if !ok || jsontext.KindOf(raw) != jsontext.Bool {
+		return def
+	}
+	return raw[0] == 't'
+}
+
+// Duration is the string at path in Go's notation, such as "1m30s". A bare
+// number has no unit and is not a duration.
+func (d *Document) Duration(path string, def time.Duration) time.Duration {
+	raw, ok := d.Lookup(path)
+	if !ok || jsontext.KindOf(raw) != jsontext.String {
+		return def
+	}
+	v, err := time.ParseDuration(string(jsontext.Unquote(raw)))
+	if err != nil {
+		return def
+	}
+	return v
+}
+
+// number is the text of the number at path, empty if there is none.
+func (d *Document) number(path string) string {
+	raw, ok := d.Lookup(path)
+	if !ok || jsontext.KindOf(raw) != jsontext.Number {
+		return ""
+	}
+	return string(raw)
+}
+
+// decoding follows encoding/json, but leaves numbers their text where the
+// target says nothing about their type.
+var decoding = jsoniter.Config{UseNumber: true}.Froze()
+
+// Decode decodes what is at path into v as encoding/json would; a number that
+// goes into an interface becomes a json.Number. Nothing at the path is
+// codes.NotFound, a value that does not fit v codes.BadRequest.
+func (d *Document) Decode(path string, v any) error {
+	raw, ok := d.Lookup(path)
+	if !ok {
+		return d.absent(path)
+	}
+	if err := decoding.Unmarshal(raw, v); err != nil {
+		return codes.Errorf(codes.BadRequest, "%s%s does not fit %T: %w", d.Name, path, v, err)
+	}
+	return nil
+}
+
+// absent is the error for what is not there.
+func (d *Document) absent(path string) error {
+	where := d.Path + path
+	switch {
+	case d.Name == "":
+		return codes.Errorf(codes.NotFound, "the server assigns no main config to this program; see app_profile in _meta.json")
+	case d.raw == nil && d.Path == "", where == "":
+		return codes.Errorf(codes.NotFound, "there is no file %s", d.Name)
+	}
+	return codes.Errorf(codes.NotFound, "there is nothing at %s in %s", where, d.Name)
+}
+
+// sameContents compares what callers can see of two states, but for version,
+// age and name.
+func sameContents(a, b *Document) bool {
+	return a != nil && b != nil && a.Exists() == b.Exists() && bytes.Equal(a.raw, b.raw)
+}

@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"confcenter/codes"
+	"confcenter/protocol"
+)
+
+// What a caller tells apart besides the codes of the server, which are found
+// with errors.Is(err, codes.Conflict) and the like.
+var (
+	// ErrUnreachable: no server answers, and nothing is cached, so whether the
+	// thing asked for exists is not known. What a server says is absent is
+	// codes.NotFound instead.
+	ErrUnreachable error = &codes.Error{Code: codes.Unreachable, Text: "no server can be reached; check address and network"}
+	// ErrClosed: Close was called.
+	ErrClosed error = &codes.Error{Code: codes.Closed, Text: "the client is closed"}
+	// ErrUpToDate: the server has nothing newer than Query.NewerThan.
+	ErrUpToDate = errors.New("there is nothing newer")
+)
+
+// SafeToRetry reports that err means that nothing of the request left this
+// process, so that sending it again cannot do it twice. It is false for answers
+// of the server, also for refusals.
+func SafeToRetry(err error) bool {
+	var r *requestError
+	return errors.As(err, &r) && !r.sent
+}
+
+// requestError is a request that was not answered.
+type requestError struct {
+	text  string
+	kind  error // ErrUnreachable, ErrClosed, codes.Timeout, codes.TooLarge, …; nil when the context ended
+	cause error // may be nil
+	sent  bool  // some of it may have reached the server
+}
+
+func (e *requestError) Error() string {
+	if e.cause == nil {
+		return e.text
+	}
+	return e.text + ": " + e.cause.Error()
+}
+
+func (e *requestError) Unwrap() []error {
+	var chain []error
+	if e.kind != nil {
+		chain = append(chain, e.kind)
+	}
+	if e.cause != nil {
+		chain = append(chain, e.cause)
+	}
+	return chain
+}
+
+// contextError is the requestError for a context that ended.
+func contextError(ctx context.Context, sent bool) error {
+	e := &requestError{text: "gave up waiting for the server", cause: context.Cause(ctx), sent: sent}
+	if errors.Is(e.cause, context.DeadlineExceeded) {
+		e.kind = codes.Timeout
+	}
+	return e
+}
+
+func timeoutError(sent bool) error {
+	return &requestError{text: "the server did not answer in time", kind: codes.Timeout, sent: sent}
+}
+
+// notSent is the requestError for a request that this side refuses.
+func notSent(kind error, format string, args ...any) error {
+	return &requestError{text: fmt.Sprintf(format, args...), kind: kind}
+}
+
+// refusal is the error for a reply with a code other than 0, nil for success.
+func refusal(r protocol.Result) error {
+	if r.Code == 0 {
+		return nil
+	}
+	c := codes.Code(r.Code)
+	if r.Desc == "" {
+		return codes.Errorf(c, "%s", c.Error())
+	}
+	return codes.Errorf(c, "%s", r.Desc)
+}
+
+// unreadable is the error for a reply that is not what the protocol says.
+func unreadable(err error) error {
+	return &requestError{text: "the server's answer cannot be understood", kind: codes.Internal, cause: err, sent: true}
+}
+
+// lost reports that a connection ended under the request, or that there was
+// none.
+func lost(err error) bool { return errors.Is(err, ErrUnreachable) }
