@@ -1,0 +1,60 @@
+# The names people guess. CI runs .ci/run, which runs `make test` and little else.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+BIN      := bin
+FUZZTIME ?= 30s
+# The race detector needs a C compiler; without one the tests run without it, and say so.
+RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test short fuzz soak bench integration fmt fmt-check vet clean FORCE
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: $(BIN)/confcenter ## build bin/confcenter, one static binary
+
+$(BIN)/confcenter: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/confcenter
+
+$(BIN)/ccload: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./tools/ccload
+
+run: build ## serve the sample ./conf on 127.0.0.1:4800
+	exec $(BIN)/confcenter serve --listen 127.0.0.1:4800 --conf ./conf --data ./data
+
+test: fmt-check vet ## everything that must hold: format, vet, all tests with the race detector, a tenth of the soak, a moment of fuzzing
+ifeq ($(RACE),)
+	@echo 'note: no C compiler found, so the tests run without the race detector'
+endif
+	$(GO) test $(RACE) -shuffle=on -timeout 8m ./...
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=1s
+
+short: ## the tests without the race detector and without what takes long
+	$(GO) test -short ./...
+
+integration: ## the end-to-end tests, each by its name
+	$(GO) test -v -timeout 8m ./integration/...
+
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@FUZZTIME=$(FUZZTIME) GO='$(GO)' sh scripts/fuzz.sh
+
+soak: ## the long tests in full: 100 kills; prints its counts
+	CONFCENTER_SOAK=1 $(GO) test -run 'Soak|Kill' -timeout 60m -count 1 -v ./integration/...
+
+bench: $(BIN)/confcenter $(BIN)/ccload ## measure on this machine and print the figures beside their targets
+	$(BIN)/ccload bench --server $(BIN)/confcenter
+
+fmt: ## format the code
+	gofmt -w $$($(GO) list -f '{{.Dir}}' ./...)
+
+fmt-check:
+	@files=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)) && test -z "$$files" || { echo "not formatted (make fmt):"; echo "$$files"; exit 1; }
+
+vet: ## go vet
+	$(GO) vet ./...
+
+clean: ## remove what was built; ./data stays
+	rm -rf $(BIN)

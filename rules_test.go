@@ -1,0 +1,346 @@
+package confcenter_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module           = "confcenter"
+	maxFileLines     = 600
+	maxFunctionLines = 80
+)
+
+// everything marks a package that may import all others.
+const everything = "*"
+
+// mayImport says who may import whom: for each package the others of the module
+// and the libraries it may use; the standard library is free. A package that is
+// not in the table is not allowed yet: think about where it stands, then add it.
+// Test files are free.
+var mayImport = map[string][]string{
+	".":                   {},
+	"codes":               {},
+	"internal/atomicfile": {"golang.org/x/sys"},
+	"internal/clock":      {},
+	"internal/jsontext":   {},
+	"internal/jsonpath":   {"internal/jsontext"},
+	"internal/settings":   {},
+	"meta":                {"internal/jsontext"},
+	"protocol":            {"internal/jsontext", "github.com/json-iterator/go"},
+	"confstore": {"codes", "meta", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
+		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
+	"client": {"codes", "protocol", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
+		"github.com/json-iterator/go"},
+	"server": {"codes", "confstore", "meta", "protocol", "internal/clock", "internal/jsonpath", "internal/jsontext",
+		"github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
+	"tools/ccload": {"client", "protocol", "codes", "internal/jsontext", "github.com/HdrHistogram/hdrhistogram-go",
+		"github.com/panjf2000/gnet/v2", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"},
+	"cmd/confcenter":      {everything},
+	"internal/servertest": {everything},
+	"integration":         {everything},
+}
+
+// onlyIn names libraries that would spoil a design if they spread: the event
+// loop stays behind the server's transport, file events behind the store.
+var onlyIn = map[string][]string{
+	"github.com/panjf2000/gnet/v2": {"server", "tools/ccload"},
+	"github.com/fsnotify/fsnotify": {"confstore"},
+	"github.com/spf13/cobra":       {"cmd/confcenter", "tools/ccload"},
+}
+
+var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "types", "models", "misc", "shared"}
+
+// source is one Go file of the module.
+type source struct {
+	path string // from the module's root, with slashes
+	dir  string
+	test bool
+	text []byte
+	ast  *ast.File
+}
+
+var fileSet = token.NewFileSet()
+
+func (s *source) line(pos token.Pos) int { return fileSet.Position(pos).Line }
+
+func sources(t *testing.T) []*source {
+	t.Helper()
+	var list []*source
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			if name == "testdata" || (strings.HasPrefix(name, ".") && file != ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(fileSet, file, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		slashed := filepath.ToSlash(file)
+		list = append(list, &source{path: slashed, dir: path.Dir(slashed), test: strings.HasSuffix(name, "_test.go"), text: text, ast: parsed})
+		return nil
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+	return list
+}
+
+// complain fails the test with all complaints, so that one run shows them all.
+func complain(t *testing.T, complaints []string) {
+	t.Helper()
+	slices.Sort(complaints)
+	for _, c := range complaints {
+		t.Error(c)
+	}
+}
+
+func TestImports(t *testing.T) {
+	var wrong []string
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		allowed, known := mayImport[s.dir]
+		if !known {
+			wrong = append(wrong, fmt.Sprintf("%s: package %s has no row in mayImport", s.path, s.dir))
+			continue
+		}
+		for _, spec := range s.ast.Imports {
+			imported := strings.Trim(spec.Path.Value, `"`)
+			if reason := importFault(s.dir, imported, allowed); reason != "" {
+				wrong = append(wrong, fmt.Sprintf("%s:%d: %s", s.path, s.line(spec.Pos()), reason))
+			}
+		}
+	}
+	complain(t, wrong)
+}
+
+func importFault(dir, imported string, allowed []string) string {
+	own, isOwn := strings.CutPrefix(imported, module+"/")
+	isStd := !strings.Contains(strings.Split(imported, "/")[0], ".")
+	if isStd && !isOwn {
+		return ""
+	}
+	for library, users := range onlyIn {
+		if within(imported, library) && !slices.Contains(users, dir) {
+			return fmt.Sprintf("%s may be imported only by %s", imported, strings.Join(users, " and "))
+		}
+	}
+	name := imported
+	if isOwn {
+		name = own
+	}
+	for _, one := range allowed {
+		if one == everything || one == name || (!isOwn && within(name, one)) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s must not import %s", dir, name)
+}
+
+// within is true for a library's root and the packages below it.
+func within(imported, library string) bool {
+	return imported == library || strings.HasPrefix(imported, library+"/")
+}
+
+func TestPackageNamesSaySomething(t *testing.T) {
+	var wrong []string
+	for _, s := range sources(t) {
+		for _, name := range append(strings.Split(s.dir, "/"), strings.TrimSuffix(s.ast.Name.Name, "_test")) {
+			if slices.Contains(forbiddenNames, name) {
+				wrong = append(wrong, fmt.Sprintf("%s: %q says nothing; put the code beside its caller or name the idea", s.path, name))
+			}
+		}
+	}
+	complain(t, wrong)
+}
+
+func TestPackagesHaveComments(t *testing.T) {
+	documented := map[string]bool{}
+	for _, s := range sources(t) {
+		if !s.test {
+			documented[s.dir] = documented[s.dir] || s.ast.Doc != nil
+		}
+	}
+	var wrong []string
+	for dir, ok := range documented {
+		if !ok {
+			wrong = append(wrong, dir+": the package has no comment")
+		}
+	}
+	complain(t, wrong)
+}
+
+func TestExportedNamesHaveComments(t *testing.T) {
+	var wrong []string
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		for _, declaration := range s.ast.Decls {
+			for _, name := range undocumented(declaration) {
+				wrong = append(wrong, fmt.Sprintf("%s:%d: %s has no comment", s.path, s.line(name.Pos()), name.Name))
+			}
+		}
+	}
+	complain(t, wrong)
+}
+
+// undocumented lists the exported names that declaration introduces without a
+// comment. A comment on a group covers its constants and variables, a comment
+// behind a line covers that line.
+func undocumented(declaration ast.Decl) []*ast.Ident {
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		if d.Doc == nil && d.Name.IsExported() && exportedReceiver(d) && !wellKnown(d) {
+			return []*ast.Ident{d.Name}
+		}
+	case *ast.GenDecl:
+		var names []*ast.Ident
+		for _, spec := range d.Specs {
+			names = append(names, undocumentedSpec(d, spec)...)
+		}
+		return names
+	}
+	return nil
+}
+
+func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		if s.Name.IsExported() && s.Doc == nil && s.Comment == nil && d.Doc == nil {
+			return []*ast.Ident{s.Name}
+		}
+	case *ast.ValueSpec:
+		if s.Doc != nil || s.Comment != nil || d.Doc != nil {
+			return nil
+		}
+		return slices.DeleteFunc(slices.Clone(s.Names), func(name *ast.Ident) bool { return !name.IsExported() })
+	}
+	return nil
+}
+
+// wellKnown methods mean the same on every type.
+func wellKnown(d *ast.FuncDecl) bool {
+	return d.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap", "Len", "Less", "Swap"}, d.Name.Name)
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	receiver := d.Recv.List[0].Type
+	for {
+		switch r := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = r.X
+		case *ast.IndexExpr:
+			receiver = r.X
+		case *ast.IndexListExpr:
+			receiver = r.X
+		case *ast.Ident:
+			return r.IsExported()
+		default:
+			return true
+		}
+	}
+}
+
+func TestFilesAndFunctionsAreShort(t *testing.T) {
+	var wrong []string
+	for _, s := range sources(t) {
+		if lines := bytes.Count(s.text, []byte("\n")); lines > maxFileLines {
+			wrong = append(wrong, fmt.Sprintf("%s: %d lines, the limit is %d; split it by noun", s.path, lines, maxFileLines))
+		}
+		for _, declaration := range s.ast.Decls {
+			f, ok := declaration.(*ast.FuncDecl)
+			if !ok || s.test {
+				continue
+			}
+			if lines := s.line(f.End()) - s.line(f.Pos()) + 1; lines > maxFunctionLines {
+				wrong = append(wrong, fmt.Sprintf("%s:%d: %s has %d lines, the limit is %d", s.path, s.line(f.Pos()), f.Name.Name, lines, maxFunctionLines))
+			}
+		}
+	}
+	complain(t, wrong)
+}
+
+// A test that sleeps is slow when it is right and flaky when it is wrong; one
+// that skips itself tests nothing and says so to nobody.
+func TestTestsNeitherSleepNorSkip(t *testing.T) {
+	forbidden := map[string][]string{"time": {"Sleep"}, "t": {"Skip", "Skipf", "SkipNow"}, "b": {"Skip", "Skipf", "SkipNow"}, "tb": {"Skip", "Skipf", "SkipNow"}}
+	var wrong []string
+	for _, s := range sources(t) {
+		if !s.test && !within(s.dir, "internal/servertest") && !within(s.dir, "integration") {
+			continue
+		}
+		ast.Inspect(s.ast, func(node ast.Node) bool {
+			selector, ok := node.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := selector.X.(*ast.Ident); ok && slices.Contains(forbidden[of.Name], selector.Sel.Name) {
+				wrong = append(wrong, fmt.Sprintf("%s:%d: %s.%s in a test", s.path, s.line(selector.Pos()), of.Name, selector.Sel.Name))
+			}
+			return true
+		})
+	}
+	complain(t, wrong)
+}
+
+// The rules must be able to fail: each is shown something it has to refuse.
+func TestRulesCatchWhatTheyAreFor(t *testing.T) {
+	require.NotEmpty(t, importFault("server", module+"/client", mayImport["server"]))
+	require.NotEmpty(t, importFault("client", module+"/confstore", mayImport["client"]))
+	require.NotEmpty(t, importFault("confstore", module+"/protocol", mayImport["confstore"]))
+	require.NotEmpty(t, importFault("protocol", "github.com/rs/zerolog", mayImport["protocol"]))
+	require.NotEmpty(t, importFault("cmd/confcenter", "github.com/panjf2000/gnet/v2/pkg/logging", mayImport["cmd/confcenter"]), "gnet stays where it is")
+	require.Empty(t, importFault("server", "github.com/panjf2000/gnet/v2/pkg/logging", mayImport["server"]))
+	require.Empty(t, importFault("codes", "encoding/json", mayImport["codes"]))
+
+	file, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
+func F() {}
+func (t *T[K]) M() {}
+func (t *hidden) M() {}
+func (t T[K]) String() string { return "" }
+type T[K any] struct{}
+const A = 1
+// Group.
+const B = 1
+var C = 1 // why
+func g() {}
+`, parser.ParseComments)
+	require.NoError(t, err)
+	var names []string
+	for _, declaration := range file.Decls {
+		for _, name := range undocumented(declaration) {
+			names = append(names, name.Name)
+		}
+	}
+	require.Equal(t, []string{"F", "M", "T", "A"}, names)
+}
