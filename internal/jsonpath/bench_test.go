@@ -45,19 +45,18 @@ func TestNothingIsAllocated(t *testing.T) {
 	doc, paths := large()
 	x := jsonpath.NewIndex(doc)
 	next := 0
+	doc280, hit, miss := []byte(small), []byte("/database/hosts/1"), []byte("/database/x")
+	escaped, accent := []byte(`{"\u00e9\uD83D\uDE00":1}`), []byte("/é😀")
 	for name, f := range map[string]func() bool{
-		"Lookup": func() bool { _, ok := jsonpath.Lookup([]byte(small), []byte("/database/hosts/1")); return ok },
-		"miss":   func() bool { _, ok := jsonpath.Lookup([]byte(small), []byte("/database/x")); return !ok },
-		"escaped key": func() bool {
-			_, ok := jsonpath.Lookup([]byte(`{"\u00e9\uD83D\uDE00":1}`), []byte("/é😀"))
-			return ok
-		},
+		"Lookup":      func() bool { _, ok := jsonpath.Lookup(doc280, hit); return ok },
+		"miss":        func() bool { _, ok := jsonpath.Lookup(doc280, miss); return !ok },
+		"escaped key": func() bool { _, ok := jsonpath.Lookup(escaped, accent); return ok },
 		"Index": func() bool {
 			next = (next + 1) % len(paths)
 			_, ok := x.Lookup(paths[next])
 			return ok
 		},
-		"Index miss": func() bool { _, ok := x.Lookup([]byte("/section-1/member-x")); return !ok },
+		"Index miss": func() bool { _, ok := x.Lookup(miss); return !ok },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fine := true

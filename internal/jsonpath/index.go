@@ -168,8 +168,8 @@ func (x *Index) text(at ref) []byte {
 	return x.doc[start:end:end]
 }
 
-// Size returns how many bytes of memory the index takes, without the document. It is about 28 bytes a member or nested container, and 4 a
-// plain element.
+// Size returns how many bytes of memory the index takes, without the document: 24 a member, 12 an array or object and 4 an element, so at
+// most some ten times the document and usually less than it.
 func (x *Index) Size() int {
 	return int(unsafe.Sizeof(*x)) +
 		cap(x.slots)*int(unsafe.Sizeof(slot{})) +
