@@ -40,7 +40,7 @@ func (s *Set) applyFile(fileName, text string) []error {
 			continue
 		}
 		firstLine[key] = number
-		if err := e.value.Set(value); err != nil {
+		if err := e.set(value); err != nil {
 			report(number, "%s = %s: %w", key, value, err)
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -79,6 +80,17 @@ type entry struct {
 	origin Origin
 }
 
+// set drops from strconv's errors the name of a Go function and the repeated
+// text, which mean nothing to whoever wrote the setting.
+func (e *entry) set(text string) error {
+	err := e.value.Set(text)
+	var parse *strconv.NumError
+	if errors.As(err, &parse) {
+		return parse.Err
+	}
+	return err
+}
+
 // Add adds a setting whose value is its default, or what its flag has set it to
 // already when byFlag is true. Settings keep the order in which they were added.
 func (s *Set) Add(name string, value Value, byFlag bool) {
@@ -112,7 +124,7 @@ func (s *Set) Resolve(fileName, fileText string, environ []string) error {
 	problems = append(problems, s.applyEnv(environ)...)
 	for e, text := range flags {
 		e.origin = Origin{Kind: Flag, Detail: "--" + e.name}
-		if err := e.value.Set(text); err != nil {
+		if err := e.set(text); err != nil {
 			problems = append(problems, fmt.Errorf("--%s=%s: %w", e.name, text, err))
 		}
 	}
@@ -137,7 +149,7 @@ func (s *Set) applyEnv(environ []string) []error {
 			problems = append(problems, fmt.Errorf("environment variable %s: there is no such setting%s", variable, didYouMean(variable, names)))
 			continue
 		}
-		if err := e.value.Set(text); err != nil {
+		if err := e.set(text); err != nil {
 			problems = append(problems, fmt.Errorf("environment variable %s=%s: %w", variable, text, err))
 		}
 		e.origin = Origin{Kind: Env, Detail: variable}
