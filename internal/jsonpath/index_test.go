@@ -68,6 +68,21 @@ func TestIndexKeepsRunsShort(t *testing.T) {
 	require.Less(t, longest, 200)
 }
 
+// Equal hashes of different keys are too rare to be met, so the comparison behind them is tested by itself.
+func TestIndexComparesKeys(t *testing.T) {
+	for _, c := range []struct {
+		token, key string
+		same       bool
+	}{
+		{`"a"`, "a", true}, {`"a"`, "b", false}, {`"ab"`, "a", false}, {`"a"`, "ab", false}, {`""`, "", true}, {`"a"`, "", false},
+		{`"a\"b"`, `a"b`, true}, {`"a\"b"`, `a\`, false}, {`"a\\"`, `a\`, true}, {`"a\\"`, `a\\`, false}, {`"\u0061"`, "a", true},
+	} {
+		x := NewIndex([]byte("{" + c.token + ":1}"))
+		require.Equal(t, c.same, x.keyIs(1, []byte(c.key)), "%s %s", c.token, c.key)
+	}
+	require.False(t, NewIndex([]byte(`{"a"`)).keyIs(1, []byte("a long key that ends behind the text")))
+}
+
 func TestElement(t *testing.T) {
 	for _, c := range []struct {
 		token string

@@ -71,6 +71,18 @@ func TestMergeSharesNothing(t *testing.T) {
 	}
 }
 
+// Text nested deeper than Scan allows must not take the stack along: below the limit the stronger value replaces.
+func TestMergeDepthIsLimited(t *testing.T) {
+	chain := func(levels int, leaf string) []byte {
+		return []byte(strings.Repeat(`{"a":`, levels) + leaf + strings.Repeat("}", levels))
+	}
+	at := jsontext.MaxDepth - 1
+	merged := jsonpath.Merge([][]byte{chain(at, `{"x":1}`), chain(at, `{"y":2}`)}, true)
+	require.Equal(t, string(chain(at, `{"x":1,"y":2}`)), string(merged))
+	merged = jsonpath.Merge([][]byte{chain(at+1, `{"x":1}`), chain(at+1, `{"y":2}`)}, true)
+	require.Equal(t, string(chain(at+1, `{"y":2}`)), string(merged))
+}
+
 // A chain of shared objects with a large value at its end must not be read again on each level: that takes a hundred times as long.
 func TestMergeDeepIsLinear(t *testing.T) {
 	payload := "[" + strings.Repeat(`[1,2,3,4],`, 40000) + "0]"

@@ -16,13 +16,13 @@ import (
 )
 
 var (
-	anyNumber  = rapid.StringMatching(`-?(0|[1-9][0-9]{0,12})(\.[0-9]{1,8})?([eE][+-]?[0-9]{1,4})?`)
+	anyNumber  = rapid.StringMatching(`-?(0|[1-9][0-9]{0,12})(\.[0-9]{1,8})?([eE][+-]?[0-9]{1,2})?`)
 	anyString  = rapid.StringMatching(`"([ a-z0-9äß😀{}\[\],:/]|\\["\\/bfnrt]|\\u00[0-7][0-9a-fA-F]|\\uD83D\\uDE0[0-9])*"`)
 	anyBlanks  = rapid.StringMatching(`[ \t\r\n]{0,3}`)
 	anyLiteral = rapid.SampledFrom([]string{"true", "false", "null"})
 )
 
-// drawText draws JSON text, most of the time with blanks; numbers may be out of range.
+// drawText draws valid JSON text, with and without blanks.
 func drawText(t *rapid.T) []byte {
 	blanks := func() string { return "" }
 	if rapid.Bool().Draw(t, "spread") {
@@ -59,16 +59,13 @@ func drawList(t *rapid.T, blanks func() string, item func() string) string {
 	return strings.Join(items, ","+blanks())
 }
 
-func drawValid(t *rapid.T) []byte {
-	text := drawText(t)
-	if _, err := jsontext.Check(text); err != nil {
-		t.Skip("number out of range")
-	}
-	return text
-}
-
 func TestCheckAgreesWithStandardLibrary(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { requireAgreement(t, drawText(t)) })
+	rapid.Check(t, func(t *rapid.T) {
+		text := drawText(t)
+		_, err := jsontext.Check(text)
+		require.NoError(t, err)
+		requireAgreement(t, text)
+	})
 }
 
 func TestCheckAgreesOnDamagedText(t *testing.T) {
@@ -100,7 +97,7 @@ func TestNumberRangeIsThatOfDouble(t *testing.T) {
 
 func TestFormatsAgreeWithStandardLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := drawValid(t)
+		text := drawText(t)
 		var want bytes.Buffer
 		require.NoError(t, json.Compact(&want, text))
 		compact := jsontext.AppendCompact(nil, text)
@@ -118,7 +115,7 @@ func TestFormatsAgreeWithStandardLibrary(t *testing.T) {
 }
 
 func TestWalksAgreeWithScan(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { requireWalk(t, drawValid(t)) })
+	rapid.Check(t, func(t *rapid.T) { requireWalk(t, drawText(t)) })
 }
 
 // requireWalk steps through valid text in every way and down every level, and compares with what Scan says.

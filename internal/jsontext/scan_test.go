@@ -68,89 +68,91 @@ func nested(open, end string, n int) string {
 	return strings.Repeat(open, n) + strings.Repeat(end, n)
 }
 
+var refused = []struct {
+	name, text string
+	offset     int
+	reason     string
+}{
+	{"empty", ``, 0, "empty text"},
+	{"blanks only", " \n", 2, "text ends too early"},
+	{"byte order mark", "\xEF\xBB\xBF{}", 0, "byte order mark, save the text without it"},
+	{"trailing text", `{} x`, 3, `unexpected 'x': nothing may follow the value`},
+	{"second value", `{}{}`, 2, `unexpected '{': nothing may follow the value`},
+	{"trailing NUL", "{}\x00", 2, `unexpected '\x00': nothing may follow the value`},
+	{"no-break space", "\u00a0{}", 0, `unexpected '\u00a0': a value should begin here`},
+	{"form feed", "\f1", 0, `unexpected '\f': a value should begin here`},
+	{"line comment", `{"a":1 // x` + "\n}", 7, `unexpected '/': a ',' or '}' should follow the member`},
+	{"block comment", `/**/1`, 0, `unexpected '/': a value should begin here`},
+	{"hash comment", `{"a":1, # x`, 8, `unexpected '#': a key in double quotes should begin here`},
+	{"trailing comma in an object", `{"a":1,}`, 7, `unexpected '}': a key in double quotes should begin here`},
+	{"trailing comma in an array", `[1,]`, 3, `unexpected ']': a value should begin here`},
+	{"comma first", `[,1]`, 1, `unexpected ',': a value should begin here`},
+	{"two commas", `[1,,2]`, 3, `unexpected ',': a value should begin here`},
+	{"missing comma in an object", `{"a":1 "b":2}`, 7, `unexpected '"': a ',' or '}' should follow the member`},
+	{"missing comma in a nested object", `[{"a":1 "b":2}]`, 8, `unexpected '"': a ',' or '}' should follow the member`},
+	{"missing comma in an array", `[1 2]`, 3, `unexpected '2': a ',' or ']' should follow the element`},
+	{"wrong closer", `[1}`, 2, `unexpected '}': a ',' or ']' should follow the element`},
+	{"wrong closer of an object", `{"a":1]`, 6, `unexpected ']': a ',' or '}' should follow the member`},
+	{"closer alone", `]`, 0, `unexpected ']': a value should begin here`},
+	{"closer twice", `[]]`, 2, `unexpected ']': nothing may follow the value`},
+	{"missing colon", `{"a" 1}`, 5, `unexpected '1': a ':' should follow the key`},
+	{"missing value", `{"a":}`, 5, `unexpected '}': a value should begin here`},
+	{"key without quotes", `{a:1}`, 1, `unexpected 'a': a key in double quotes should begin here`},
+	{"key in single quotes", `{'a':1}`, 1, `unexpected '\'': a key in double quotes should begin here`},
+	{"number as key", `{1:1}`, 1, `unexpected '1': a key in double quotes should begin here`},
+	{"nested key", `[{1:1}]`, 2, `unexpected '1': a key in double quotes should begin here`},
+	{"NaN", `NaN`, 0, `unexpected 'N': a value should begin here`},
+	{"Infinity", `[Infinity]`, 1, `unexpected 'I': a value should begin here`},
+	{"minus Infinity", `-Infinity`, 1, `unexpected 'I': a digit should be here`},
+	{"nan in small letters", `nan`, 0, "unknown word, only true, false and null are allowed"},
+	{"True", `True`, 0, `unexpected 'T': a value should begin here`},
+	{"tRUE", `tRUE`, 0, "unknown word, only true, false and null are allowed"},
+	{"truth", `truth`, 0, "unknown word, only true, false and null are allowed"},
+	{"word cut off", `[fals`, 1, "unknown word, only true, false and null are allowed"},
+	{"word too long", `nulls`, 4, `unexpected 's': nothing may follow the value`},
+	{"leading zero", `01`, 1, `unexpected '1': nothing may follow the value`},
+	{"leading zero after minus", `[-01]`, 3, `unexpected '1': a ',' or ']' should follow the element`},
+	{"plus", `+1`, 0, `unexpected '+': a value should begin here`},
+	{"minus alone", `[-]`, 2, `unexpected ']': a digit should be here`},
+	{"point first", `.5`, 0, `unexpected '.': a value should begin here`},
+	{"point last", `[1.]`, 3, `unexpected ']': a digit should be here`},
+	{"exponent without digits", `[1e]`, 3, `unexpected ']': a digit should be here`},
+	{"exponent with sign only", `[1e+]`, 4, `unexpected ']': a digit should be here`},
+	{"hexadecimal", `0x10`, 1, `unexpected 'x': nothing may follow the value`},
+	{"overflow", `[1e400]`, 1, "number too large for a double"},
+	{"negative overflow", `{"a":-1e400}`, 5, "number too large for a double"},
+	{"just too large", `1.7976931348623159e308`, 0, "number too large for a double"},
+	{"digits overflow", strings.Repeat("9", 310), 0, "number too large for a double"},
+	{"exponent with many digits", `1e99999999999999999999`, 0, "number too large for a double"},
+	{"newline in a string", "\"a\nb\"", 2, "control character in a string, write it as an escape"},
+	{"tab in a key", "{\"\t\":1}", 2, "control character in a string, write it as an escape"},
+	{"NUL in a string", "[\"\x00\"]", 2, "control character in a string, write it as an escape"},
+	{"unit separator in a long string", "\"0123456789\x1f\"", 11, "control character in a string, write it as an escape"},
+	{"unknown escape", `"\a"`, 2, `unexpected 'a': no such escape in a string`},
+	{"escape in single quote", `"\'"`, 2, `unexpected '\'': no such escape in a string`},
+	{"three hexadecimal digits", `"\u12G4"`, 1, `\u needs four hexadecimal digits`},
+	{"unicode escape cut off", `"\u12"`, 1, `\u needs four hexadecimal digits`},
+	{"high surrogate alone", `"\uD800"`, 1, `\u escape of half a surrogate pair`},
+	{"low surrogate alone", `"\uDC00"`, 1, `\u escape of half a surrogate pair`},
+	{"high surrogate twice", `"\uD800\uD800"`, 1, `\u escape of half a surrogate pair`},
+	{"high surrogate and another escape", `"\uD800\n1234"`, 1, `\u escape of half a surrogate pair`},
+	{"lone surrogate in a key", `{"\udfff":1}`, 2, `\u escape of half a surrogate pair`},
+	{"string not closed", `"abc`, 4, "text ends too early"},
+	{"string ends in a backslash", `"abc\`, 5, "text ends too early"},
+	{"closing quote escaped", `"abc\"`, 6, "text ends too early"},
+	{"array not closed", `[1`, 2, "text ends too early"},
+	{"object not closed", `{"a":1`, 6, "text ends too early"},
+	{"object cut after the colon", `{"a":`, 5, "text ends too early"},
+	{"object cut after the key", `{"a"`, 4, "text ends too early"},
+	{"object cut after the brace", `{`, 1, "text ends too early"},
+	{"array one too deep", nested("[", "]", jsontext.MaxDepth+1), jsontext.MaxDepth, "nested deeper than 512"},
+	{"object one too deep", nested(`{"a":`, "}", jsontext.MaxDepth), 5 * jsontext.MaxDepth, "nested deeper than 512"},
+	{"a million brackets", strings.Repeat("[", 1000000), jsontext.MaxDepth, "nested deeper than 512"},
+	{"a million objects", strings.Repeat(`{"":`, 1000000), 4 * jsontext.MaxDepth, "nested deeper than 512"},
+}
+
 func TestCheckRefuses(t *testing.T) {
-	for _, c := range []struct {
-		name, text string
-		offset     int
-		reason     string
-	}{
-		{"empty", ``, 0, "empty text"},
-		{"blanks only", " \n", 2, "text ends too early"},
-		{"byte order mark", "\xEF\xBB\xBF{}", 0, "byte order mark, save the text without it"},
-		{"trailing text", `{} x`, 3, `unexpected 'x': nothing may follow the value`},
-		{"second value", `{}{}`, 2, `unexpected '{': nothing may follow the value`},
-		{"trailing NUL", "{}\x00", 2, `unexpected '\x00': nothing may follow the value`},
-		{"no-break space", "\u00a0{}", 0, `unexpected '\u00a0': a value should begin here`},
-		{"form feed", "\f1", 0, `unexpected '\f': a value should begin here`},
-		{"line comment", `{"a":1 // x` + "\n}", 7, `unexpected '/': a ',' or '}' should follow the member`},
-		{"block comment", `/**/1`, 0, `unexpected '/': a value should begin here`},
-		{"hash comment", `{"a":1, # x`, 8, `unexpected '#': a key in double quotes should begin here`},
-		{"trailing comma in an object", `{"a":1,}`, 7, `unexpected '}': a key in double quotes should begin here`},
-		{"trailing comma in an array", `[1,]`, 3, `unexpected ']': a value should begin here`},
-		{"comma first", `[,1]`, 1, `unexpected ',': a value should begin here`},
-		{"two commas", `[1,,2]`, 3, `unexpected ',': a value should begin here`},
-		{"missing comma in an object", `{"a":1 "b":2}`, 7, `unexpected '"': a ',' or '}' should follow the member`},
-		{"missing comma in a nested object", `[{"a":1 "b":2}]`, 8, `unexpected '"': a ',' or '}' should follow the member`},
-		{"missing comma in an array", `[1 2]`, 3, `unexpected '2': a ',' or ']' should follow the element`},
-		{"wrong closer", `[1}`, 2, `unexpected '}': a ',' or ']' should follow the element`},
-		{"wrong closer of an object", `{"a":1]`, 6, `unexpected ']': a ',' or '}' should follow the member`},
-		{"closer alone", `]`, 0, `unexpected ']': a value should begin here`},
-		{"closer twice", `[]]`, 2, `unexpected ']': nothing may follow the value`},
-		{"missing colon", `{"a" 1}`, 5, `unexpected '1': a ':' should follow the key`},
-		{"missing value", `{"a":}`, 5, `unexpected '}': a value should begin here`},
-		{"key without quotes", `{a:1}`, 1, `unexpected 'a': a key in double quotes should begin here`},
-		{"key in single quotes", `{'a':1}`, 1, `unexpected '\'': a key in double quotes should begin here`},
-		{"number as key", `{1:1}`, 1, `unexpected '1': a key in double quotes should begin here`},
-		{"nested key", `[{1:1}]`, 2, `unexpected '1': a key in double quotes should begin here`},
-		{"NaN", `NaN`, 0, `unexpected 'N': a value should begin here`},
-		{"Infinity", `[Infinity]`, 1, `unexpected 'I': a value should begin here`},
-		{"minus Infinity", `-Infinity`, 1, `unexpected 'I': a digit should be here`},
-		{"nan in small letters", `nan`, 0, "unknown word, only true, false and null are allowed"},
-		{"True", `True`, 0, `unexpected 'T': a value should begin here`},
-		{"tRUE", `tRUE`, 0, "unknown word, only true, false and null are allowed"},
-		{"truth", `truth`, 0, "unknown word, only true, false and null are allowed"},
-		{"word cut off", `[fals`, 1, "unknown word, only true, false and null are allowed"},
-		{"word too long", `nulls`, 4, `unexpected 's': nothing may follow the value`},
-		{"leading zero", `01`, 1, `unexpected '1': nothing may follow the value`},
-		{"leading zero after minus", `[-01]`, 3, `unexpected '1': a ',' or ']' should follow the element`},
-		{"plus", `+1`, 0, `unexpected '+': a value should begin here`},
-		{"minus alone", `[-]`, 2, `unexpected ']': a digit should be here`},
-		{"point first", `.5`, 0, `unexpected '.': a value should begin here`},
-		{"point last", `[1.]`, 3, `unexpected ']': a digit should be here`},
-		{"exponent without digits", `[1e]`, 3, `unexpected ']': a digit should be here`},
-		{"exponent with sign only", `[1e+]`, 4, `unexpected ']': a digit should be here`},
-		{"hexadecimal", `0x10`, 1, `unexpected 'x': nothing may follow the value`},
-		{"overflow", `[1e400]`, 1, "number too large for a double"},
-		{"negative overflow", `{"a":-1e400}`, 5, "number too large for a double"},
-		{"just too large", `1.7976931348623159e308`, 0, "number too large for a double"},
-		{"digits overflow", strings.Repeat("9", 310), 0, "number too large for a double"},
-		{"exponent with many digits", `1e99999999999999999999`, 0, "number too large for a double"},
-		{"newline in a string", "\"a\nb\"", 2, "control character in a string, write it as an escape"},
-		{"tab in a key", "{\"\t\":1}", 2, "control character in a string, write it as an escape"},
-		{"NUL in a string", "[\"\x00\"]", 2, "control character in a string, write it as an escape"},
-		{"unit separator in a long string", "\"0123456789\x1f\"", 11, "control character in a string, write it as an escape"},
-		{"unknown escape", `"\a"`, 2, `unexpected 'a': no such escape in a string`},
-		{"escape in single quote", `"\'"`, 2, `unexpected '\'': no such escape in a string`},
-		{"three hexadecimal digits", `"\u12G4"`, 1, `\u needs four hexadecimal digits`},
-		{"unicode escape cut off", `"\u12"`, 1, `\u needs four hexadecimal digits`},
-		{"high surrogate alone", `"\uD800"`, 1, `\u escape of half a surrogate pair`},
-		{"low surrogate alone", `"\uDC00"`, 1, `\u escape of half a surrogate pair`},
-		{"high surrogate twice", `"\uD800\uD800"`, 1, `\u escape of half a surrogate pair`},
-		{"high surrogate and another escape", `"\uD800\n1234"`, 1, `\u escape of half a surrogate pair`},
-		{"lone surrogate in a key", `{"\udfff":1}`, 2, `\u escape of half a surrogate pair`},
-		{"string not closed", `"abc`, 4, "text ends too early"},
-		{"string ends in a backslash", `"abc\`, 5, "text ends too early"},
-		{"closing quote escaped", `"abc\"`, 6, "text ends too early"},
-		{"array not closed", `[1`, 2, "text ends too early"},
-		{"object not closed", `{"a":1`, 6, "text ends too early"},
-		{"object cut after the colon", `{"a":`, 5, "text ends too early"},
-		{"object cut after the key", `{"a"`, 4, "text ends too early"},
-		{"object cut after the brace", `{`, 1, "text ends too early"},
-		{"array one too deep", nested("[", "]", jsontext.MaxDepth+1), jsontext.MaxDepth, "nested deeper than 512"},
-		{"object one too deep", nested(`{"a":`, "}", jsontext.MaxDepth), 5 * jsontext.MaxDepth, "nested deeper than 512"},
-		{"a million brackets", strings.Repeat("[", 1000000), jsontext.MaxDepth, "nested deeper than 512"},
-		{"a million objects", strings.Repeat(`{"":`, 1000000), 4 * jsontext.MaxDepth, "nested deeper than 512"},
-	} {
+	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
 			want := &jsontext.SyntaxError{Offset: c.offset, Reason: c.reason}
 			kind, err := jsontext.Check([]byte(c.text))
@@ -161,6 +163,30 @@ func TestCheckRefuses(t *testing.T) {
 			require.Equal(t, jsontext.Invalid, kind)
 			require.Len(t, members, 1, "nothing of a refused text may be handed out")
 		})
+	}
+}
+
+// Strings are read eight bytes at a time, so every byte has to be met at every place in a word and behind the last whole one.
+func TestEveryByteAtEveryPlace(t *testing.T) {
+	const length = 26
+	for c := range 256 {
+		for at := range length {
+			text := []byte(`"` + strings.Repeat("x", length) + `"`)
+			text[1+at] = byte(c)
+			_, err := jsontext.Check(text)
+			switch {
+			case c < 0x20:
+				require.Equal(t, &jsontext.SyntaxError{Offset: 1 + at, Reason: "control character in a string, write it as an escape"}, err)
+			case c == '"' || c == '\\':
+				require.Error(t, err)
+			default:
+				require.NoError(t, err)
+				require.Equal(t, len(text), jsontext.Skip(text, 0))
+			}
+			if c == '"' {
+				require.Equal(t, 2+at, jsontext.Skip(text, 0))
+			}
+		}
 	}
 }
 
