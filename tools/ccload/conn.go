@@ -1,0 +1,290 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"confcenter/protocol"
+)
+
+// receiver is told what arrives on a connection, on the loop's goroutine. A body
+// is valid during the call only.
+type receiver interface {
+	// reply is called for each reply, in the order of the requests.
+	reply(c *conn, body []byte)
+	// push is called for each frame that answers nothing.
+	push(c *conn, body []byte, now int64)
+	// settle is called after all frames of one read.
+	settle(c *conn, now int64)
+}
+
+// conn is one connection. Only its loop's owner may use it.
+type conn struct {
+	// set at open
+	loop   *loop
+	fd     int
+	slot   int32
+	urgent bool
+
+	// owner only
+	to       receiver
+	expect   protocol.Command // id of the replies that are due
+	carry    []byte           // beginning of a frame that is not complete
+	pending  []byte           // what the kernel has not taken yet
+	nextSeq  uint16           // of the next request
+	wantSeq  uint16           // of the next reply
+	inflight int
+	answered int // replies of this read that are not in a result yet
+	sent     timeline
+	mayEnd   bool // losing this connection is no failure
+	muted    bool
+	closed   bool
+}
+
+// maxDepth bounds the requests in flight on one connection: the sequence number
+// has 16 bits, and half of them tell a late reply from a wrong one.
+const maxDepth = 1 << 15
+
+// dial opens a connection that sends and receives for to.
+func (l *loop) dial(addr string, to receiver, urgent bool, receive int) (*conn, error) {
+	fd, err := dialSocket(addr, receive)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{loop: l, fd: fd, slot: int32(len(l.conns)), urgent: urgent, to: to}
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.slot}
+	if err := unix.EpollCtl(c.poller(), unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	l.conns = append(l.conns, c)
+	return c, nil
+}
+
+func (c *conn) poller() int {
+	if c.urgent {
+		return c.loop.urgent
+	}
+	return c.loop.epfd
+}
+
+// close resets the connection. It may be called twice.
+func (c *conn) close() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	_ = unix.Close(c.fd)
+	c.loop.conns[c.slot] = nil
+	c.carry, c.pending = nil, nil
+}
+
+// mute stops reading for good: whatever the server sends stays in the kernel.
+func (c *conn) mute() error {
+	c.muted = true
+	return c.watch(len(c.pending) > 0)
+}
+
+func (c *conn) watch(write bool) error {
+	ev := unix.EpollEvent{Fd: c.slot, Events: unix.EPOLLIN}
+	if c.muted {
+		ev.Events = unix.EPOLLRDHUP
+	}
+	if write {
+		ev.Events |= unix.EPOLLOUT
+	}
+	return unix.EpollCtl(c.poller(), unix.EPOLL_CTL_MOD, c.fd, &ev)
+}
+
+// fail ends the connection, and the run unless the connection may end.
+func (c *conn) fail(err error) {
+	if !c.mayEnd && c.loop.err == nil {
+		c.loop.err = fmt.Errorf("connection lost: %w", err)
+	}
+	c.close()
+}
+
+// take gives frame the connection's next sequence and counts it as a request.
+func (c *conn) take(frame []byte) {
+	protocol.SetSeq(frame, c.nextSeq)
+	c.nextSeq++
+	c.inflight++
+}
+
+// request sends one frame, whose sequence it overwrites, as due at the time at.
+func (c *conn) request(frame []byte, at int64) {
+	c.take(frame)
+	c.sent.push(at, 1)
+	c.write(frame)
+}
+
+// write sends p or keeps what the kernel does not take. p is the caller's again
+// when write returns.
+func (c *conn) write(p []byte) {
+	if c.closed || len(p) == 0 {
+		return
+	}
+	if len(c.pending) > 0 {
+		c.pending = append(c.pending, p...)
+		return
+	}
+	n, err := writeNow(c.fd, p)
+	if err != nil && err != unix.EAGAIN {
+		c.fail(err)
+		return
+	}
+	if n < len(p) {
+		c.pending = append(c.pending, p[n:]...)
+		if err := c.watch(true); err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+func (c *conn) flush() {
+	if len(c.pending) > 0 {
+		n, err := writeNow(c.fd, c.pending)
+		if err != nil && err != unix.EAGAIN {
+			c.fail(err)
+			return
+		}
+		c.pending = c.pending[:copy(c.pending, c.pending[n:])]
+	}
+	if len(c.pending) == 0 {
+		if err := c.watch(false); err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+// readable takes one read's worth; epoll says so again if there is more.
+func (c *conn) readable(events uint32) {
+	if c.muted {
+		if events&(unix.EPOLLERR|unix.EPOLLHUP|unix.EPOLLRDHUP) != 0 {
+			c.fail(io.EOF)
+		}
+		return
+	}
+	n, err := readNow(c.fd, c.loop.in)
+	switch {
+	case err == unix.EAGAIN || err == unix.EINTR:
+		return
+	case err != nil:
+		c.fail(err)
+		return
+	case n == 0:
+		c.fail(io.EOF)
+		return
+	}
+	now := c.loop.clock()
+	if err := c.consume(c.loop.in[:n], now); err != nil {
+		c.fail(err)
+		return
+	}
+	if !c.closed {
+		c.to.settle(c, now)
+	}
+}
+
+// consume hands on every complete frame of what was carried over and data.
+func (c *conn) consume(data []byte, now int64) error {
+	carried := len(c.carry) > 0
+	if carried {
+		c.carry = append(c.carry, data...)
+		data = c.carry
+	}
+	rest, err := c.frames(data, now)
+	switch {
+	case err != nil || c.closed:
+		return err
+	case carried:
+		c.carry = c.carry[:copy(c.carry, rest)]
+	case len(rest) > 0:
+		c.carry = append(c.carry[:0], rest...)
+	}
+	// A large document once is no reason to keep its room on every connection.
+	if len(c.carry) == 0 && cap(c.carry) > 64<<10 {
+		c.carry = nil
+	}
+	return nil
+}
+
+func (c *conn) frames(data []byte, now int64) (rest []byte, err error) {
+	for len(data) >= protocol.HeaderSize && !c.closed {
+		h, err := protocol.ParseHeader(data)
+		if err != nil {
+			return nil, err
+		}
+		end := protocol.HeaderSize + int(h.BodyLen)
+		if len(data) < end {
+			break
+		}
+		if err := c.frame(h, data[protocol.HeaderSize:end], now); err != nil {
+			return nil, err
+		}
+		data = data[end:]
+	}
+	return data, nil
+}
+
+func (c *conn) frame(h protocol.Header, body []byte, now int64) error {
+	if !h.Command.IsReply() {
+		if h.Command == protocol.KeepAlive {
+			c.write(protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), h.Seq, nil))
+			return nil
+		}
+		c.to.push(c, body, now)
+		return nil
+	}
+	if h.Command != c.expect || h.Seq != c.wantSeq || c.inflight == 0 {
+		return fmt.Errorf("reply %v seq %d, want %v seq %d of %d in flight: %.200s", h.Command, h.Seq, c.expect, c.wantSeq, c.inflight, body)
+	}
+	c.wantSeq++
+	c.inflight--
+	c.answered++
+	c.to.reply(c, body)
+	return nil
+}
+
+// timeline remembers when requests were sent, oldest first, as runs of requests
+// that were sent at one time: a deep pipeline is refilled in one write, and one
+// entry stands for all of it.
+type timeline struct {
+	runs []sentRun
+	head int
+}
+
+type sentRun struct {
+	at int64
+	n  int
+}
+
+func (t *timeline) push(at int64, n int) {
+	if last := len(t.runs) - 1; last >= t.head && t.runs[last].at == at {
+		t.runs[last].n += n
+		return
+	}
+	if t.head == len(t.runs) {
+		t.runs, t.head = t.runs[:0], 0
+	} else if t.head > 64 && t.head > len(t.runs)/2 {
+		t.runs = t.runs[:copy(t.runs, t.runs[t.head:])]
+		t.head = 0
+	}
+	t.runs = append(t.runs, sentRun{at, n})
+}
+
+// take removes up to n of the oldest that were sent at one time. It returns 0 of
+// none.
+func (t *timeline) take(n int) (at int64, taken int) {
+	if t.head == len(t.runs) {
+		return 0, 0
+	}
+	r := &t.runs[t.head]
+	taken = min(n, r.n)
+	if r.n -= taken; r.n == 0 {
+		t.head++
+	}
+	return r.at, taken
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// readSize is the most one read takes from a socket, in bytes: enough for
+	// the replies of a deep pipeline at once.
+	readSize = 256 << 10
+	// turnEvents is how many connections one turn serves before urgent ones are
+	// looked at again. It bounds what a fan-out adds to the latency measured on
+	// other connections.
+	turnEvents = 32
+	// maxWait bounds one sleep, so that a cancelled context is noticed.
+	maxWait = 100 * time.Millisecond
+)
+
+// errTimeout is what until returns when the condition did not come true in time.
+var errTimeout = errors.New("timed out")
+
+// ticker is work that is due by time and not by traffic.
+type ticker interface {
+	// tick does what is due at now and returns when it wants to be called next.
+	// Both are in nanoseconds of the loop's clock.
+	tick(now int64) int64
+}
+
+// loop owns an epoll descriptor and the connections on it. It has no goroutine
+// and no lock: whoever opened it calls until, and everything happens inside.
+// Sockets are used by raw system calls, without Go's scheduler and poller
+// between, because a load generator that costs as much as the server it loads
+// measures itself.
+type loop struct {
+	// set at open
+	ctx    context.Context
+	epfd   int
+	urgent int // nested epoll whose connections are served first
+	clock  func() int64
+	spin   int64
+
+	// owner only
+	conns   []*conn // by slot; nil once closed
+	tickers []ticker
+	in      []byte
+	events  [turnEvents]unix.EpollEvent
+	quiet   int64 // since when nothing has arrived
+	err     error // first failure of a connection that nobody expected
+}
+
+// urgentSlot marks the nested epoll among the events.
+const urgentSlot = -1
+
+// newLoop makes a loop that stops with ctx. It polls for spin before it sleeps.
+func newLoop(ctx context.Context, spin time.Duration) (*loop, error) {
+	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	urgent, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		_ = unix.Close(epfd)
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: urgentSlot}
+	if err := unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, urgent, &ev); err != nil {
+		_, _ = unix.Close(epfd), unix.Close(urgent)
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	start := time.Now()
+	return &loop{
+		ctx: ctx, epfd: epfd, urgent: urgent, spin: int64(spin),
+		clock: func() int64 { return int64(time.Since(start)) },
+		in:    make([]byte, readSize),
+	}, nil
+}
+
+// close closes every connection and the loop.
+func (l *loop) close() {
+	l.closeAll(l.conns)
+	_, _ = unix.Close(l.urgent), unix.Close(l.epfd)
+}
+
+func (l *loop) closeAll(conns []*conn) {
+	for _, c := range conns {
+		if c != nil {
+			c.close()
+		}
+	}
+}
+
+func (l *loop) every(t ticker) { l.tickers = append(l.tickers, t) }
+
+func (l *loop) stop(t ticker) {
+	for i := range l.tickers {
+		if l.tickers[i] == t {
+			l.tickers = append(l.tickers[:i], l.tickers[i+1:]...)
+			return
+		}
+	}
+}
+
+// until turns the loop until done is true, which is asked after each turn. It
+// fails after limit, when the context ends and when a connection is lost.
+func (l *loop) until(limit time.Duration, done func() bool) error {
+	deadline := l.clock() + int64(limit)
+	for !done() {
+		if l.err != nil {
+			return l.err
+		}
+		if err := l.ctx.Err(); err != nil {
+			return context.Cause(l.ctx)
+		}
+		if l.clock() > deadline {
+			return errTimeout
+		}
+		if err := l.turn(deadline); err != nil {
+			return err
+		}
+	}
+	return l.err
+}
+
+// wait turns the loop for d.
+func (l *loop) wait(d time.Duration) error {
+	end := l.clock() + int64(d)
+	err := l.until(d+time.Minute, func() bool { return l.clock() >= end })
+	return err
+}
+
+// turn runs the tickers, then serves up to turnEvents connections, waiting for
+// one at most until deadline.
+func (l *loop) turn(deadline int64) error {
+	now := l.clock()
+	next := min(deadline, now+int64(maxWait))
+	for _, t := range l.tickers {
+		next = min(next, t.tick(now))
+	}
+	n, err := pollNow(l.epfd, l.events[:])
+	if n == 0 && err == nil {
+		n, err = l.sleep(now, next)
+	}
+	if err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	if n > 0 {
+		l.quiet = now
+	}
+	return l.serve(l.events[:n])
+}
+
+// sleep waits for events until next, in whole milliseconds because epoll knows
+// no other; what is left of the last one, and the time to spin, is polled away.
+func (l *loop) sleep(now, next int64) (int, error) {
+	ms := (next - now) / int64(time.Millisecond)
+	if ms <= 0 || now-l.quiet < l.spin {
+		return 0, nil
+	}
+	n, err := unix.EpollWait(l.epfd, l.events[:], int(ms))
+	if errors.Is(err, unix.EINTR) {
+		return 0, nil
+	}
+	return n, err
+}
+
+func (l *loop) serve(events []unix.EpollEvent) error {
+	if err := l.serveUrgent(); err != nil {
+		return err
+	}
+	for i := range events {
+		if events[i].Fd != urgentSlot {
+			l.serveOne(events[i])
+		}
+	}
+	return nil
+}
+
+func (l *loop) serveUrgent() error {
+	var events [turnEvents]unix.EpollEvent
+	n, err := pollNow(l.urgent, events[:])
+	if err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	for _, ev := range events[:n] {
+		l.serveOne(ev)
+	}
+	return nil
+}
+
+func (l *loop) serveOne(ev unix.EpollEvent) {
+	c := l.conns[ev.Fd]
+	if c == nil {
+		return // closed by an earlier event of the same turn
+	}
+	if ev.Events&unix.EPOLLOUT != 0 {
+		c.flush()
+	}
+	if ev.Events&^uint32(unix.EPOLLOUT) != 0 && !c.closed {
+		c.readable(ev.Events)
+	}
+}

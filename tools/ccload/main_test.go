@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// asProgram makes the test binary be ccload itself, for the tests that start it.
+const asProgram = "CCLOAD_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	code := m.Run()
+	if sharedCeiling.server != nil {
+		if err := sharedCeiling.server.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	// The pool is gnet's own and lives as long as the process.
+	if err := goleak.Find(
+		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
+		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"),
+	); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// sharedCeiling is one for all tests: stopping one takes half a second.
+var sharedCeiling struct {
+	once   sync.Once
+	server *ceiling
+	err    error
+}
+
+func ceilingAddr(t *testing.T) string {
+	t.Helper()
+	sharedCeiling.once.Do(func() {
+		sharedCeiling.server, sharedCeiling.err = startCeiling(ceilingConfig{Listen: "127.0.0.1:0", ReplySize: replySize, PushName: pushName})
+	})
+	require.NoError(t, sharedCeiling.err)
+	return sharedCeiling.server.addr.String()
+}
+
+func testLoop(t *testing.T) *loop {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	l, err := newLoop(ctx, 0)
+	require.NoError(t, err)
+	t.Cleanup(l.close)
+	return l
+}
+
+func ccload(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestWrongCommandLinesExitWith2(t *testing.T) {
+	for _, args := range [][]string{
+		{"get", "--nope"},
+		{"get", "extra"},
+		{"get", "-o", "xml"},
+		{"get", "--depth", "0"},
+		{"get", "--depth", "40000"},
+		{"get", "--conns", "1", "--threads", "2"},
+		{"get", "--rate", "-1"},
+		{"get", "--duration", "0s"},
+		{"get", "--files", "0"},
+		{"set", "--files", "0"},
+		{"push", "--subscribers", "0"},
+		{"idle"},
+		{"stall", "--clients", "0"},
+		{"save"},
+		{"save", "--saves", "0", "."},
+		{"files"},
+		{"ceiling", "extra"},
+		{"bench", "--server", "/does/not/exist"},
+		{"bench", "--only", "nope"},
+		{"bench", "--pairs", "0"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			code, stdout, stderr := ccload(t, args...)
+			require.Equal(t, exitUsage, code, stderr)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, "ccload")
+		})
+	}
+}
+
+func TestNobodyListensExitsWith1(t *testing.T) {
+	addr, err := freeAddr()
+	require.NoError(t, err)
+	for _, verb := range []string{"get", "set", "push"} {
+		code, _, stderr := ccload(t, verb, "--addr", addr)
+		require.Equal(t, exitFailed, code)
+		require.Contains(t, stderr, "connection refused")
+	}
+}
+
+func TestEveryVerbHasHelp(t *testing.T) {
+	for _, cmd := range newRoot(os.Stdout, os.Stderr).Commands() {
+		require.NotEmpty(t, cmd.Short, cmd.Name())
+		require.Contains(t, cmd.Example, "ccload "+cmd.Name(), cmd.Name())
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { require.NotEmpty(t, f.Usage, "%s --%s", cmd.Name(), f.Name) })
+	}
+}
+
+func TestGetAgainstTheCeiling(t *testing.T) {
+	addr := ceilingAddr(t)
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"closed", []string{"get", "--conns", "4", "--depth", "8"}, "get/conns=4/depth=8"},
+		{"two threads", []string{"get", "--conns", "3", "--threads", "2"}, "get/conns=3/depth=1"},
+		{"open", []string{"get", "--conns", "2", "--rate", "2000"}, "get/conns=2/rate=2000"},
+		{"path", []string{"get", "--conns", "1", "--path", partPath}, "get/conns=1/depth=1"},
+		{"set", []string{"set", "--conns", "2", "--files", "3"}, "set/conns=2/depth=1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			args := append(tt.args, "--addr", addr, "--duration", "100ms", "-o", "json")
+			code, stdout, stderr := ccload(t, args...)
+			require.Zero(t, code, stderr)
+			require.Empty(t, stderr, "no progress line where nobody looks")
+			var r result
+			require.NoError(t, json.Unmarshal([]byte(stdout), &r), stdout)
+			require.Equal(t, tt.want, r.Name)
+			require.Positive(t, r.Requests)
+			require.Zero(t, r.Failed)
+			require.InDelta(t, float64(r.Requests)/r.Seconds, r.PerSecond, 1)
+			require.Positive(t, r.Latency.P50)
+			require.LessOrEqual(t, r.Latency.P50, r.Latency.Max)
+		})
+	}
+}
+
+func TestPushVerb(t *testing.T) {
+	code, stdout, stderr := ccload(t, "push", "--addr", ceilingAddr(t), "--subscribers", "30", "--changes", "4", "-o", "json")
+	require.Zero(t, code, stderr)
+	var r result
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r), stdout)
+	require.EqualValues(t, 120, r.Requests)
+	require.Len(t, r.Values, 4)
+}
+
+func TestIdleAndStallVerbs(t *testing.T) {
+	addr, pid := ceilingAddr(t), fmt.Sprint(os.Getpid())
+	code, stdout, stderr := ccload(t, "idle", "--addr", addr, "--conns", "20", "--pid", pid, "--settle", "1ms")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "resident per connection")
+	code, stdout, stderr = ccload(t, "stall", "--addr", addr, "--clients", "20", "--changes", "2", "--pause", "20ms", "--pid", pid)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "20 clients")
+	require.Contains(t, stdout, "resident peak")
+}
+
+func TestFilesVerb(t *testing.T) {
+	dir := t.TempDir()
+	code, stdout, stderr := ccload(t, "files", dir, "--count", "3")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "3 files")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+}
+
+func TestCompletionKnowsTheFormats(t *testing.T) {
+	code, stdout, _ := ccload(t, cobra.ShellCompRequestCmd, "get", "-o", "")
+	require.Zero(t, code)
+	for _, f := range formats {
+		require.Contains(t, stdout, f)
+	}
+}

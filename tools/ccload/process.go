@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a server that the benchmark has started.
+type process struct {
+	name string
+	addr string
+	pid  int
+	log  string // file with what it has printed
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when it has ended
+}
+
+// stopLimit is how long a server may take to end before it is killed.
+const stopLimit = 10 * time.Second
+
+// startProcess starts a program on one core; core below 0 is any. The caller
+// stops it.
+func startProcess(core int, logDir, name string, argv []string) (*process, error) {
+	log, err := os.CreateTemp(logDir, name+"-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	argv = pinned(core, argv)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p := &process{name: name, log: log.Name(), cmd: cmd, gone: make(chan struct{})}
+	// Pdeathsig goes by thread: the one that starts the child must live on, so the
+	// child is waited for on it.
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(p.gone)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p.pid = cmd.Process.Pid
+	return p, nil
+}
+
+// pinned runs argv under taskset.
+func pinned(core int, argv []string) []string {
+	if core < 0 {
+		return argv
+	}
+	return append([]string{"taskset", "-c", strconv.Itoa(core)}, argv...)
+}
+
+// stop ends the process and waits for its end.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.gone:
+	case <-time.After(stopLimit):
+		_ = p.cmd.Process.Kill()
+		<-p.gone
+	}
+}
+
+// printed is the end of what the process has written, for an error.
+func (p *process) printed() string {
+	text, _ := os.ReadFile(p.log)
+	return string(text[max(0, len(text)-2000):])
+}
+
+// ready waits until somebody who connects is identified.
+func (p *process) ready(ctx context.Context, limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	retry := time.NewTicker(time.Millisecond)
+	defer retry.Stop()
+	for {
+		err := greet(ctx, p.addr)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.name, limit, err, p.printed())
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.gone:
+			return fmt.Errorf("%s has ended: %s", p.name, p.printed())
+		case <-retry.C:
+		}
+	}
+}
+
+// greet connects once and is identified.
+func greet(ctx context.Context, addr string) error {
+	l, err := newLoop(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	_, err = l.identify(dialing{addr: addr}, 1)
+	return err
+}
+
+// freeAddr is a loopback address nobody listens on now.
+func freeAddr() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}
+
+// pinSelf moves every thread of this process, and by inheritance those to come,
+// to one core.
+func pinSelf(core int) error {
+	runtime.GOMAXPROCS(1)
+	var set unix.CPUSet
+	set.Set(core)
+	// Twice: a thread may have been started by one not yet moved.
+	for range 2 {
+		tasks, err := filepath.Glob("/proc/self/task/*")
+		if err != nil {
+			return err
+		}
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(filepath.Base(task))
+			if err != nil {
+				return err
+			}
+			if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("core %d: %w", core, err)
+			}
+		}
+	}
+	return nil
+}
+
+// What memory reads from /proc/PID/status.
+const (
+	residentNow  = "VmRSS"
+	residentPeak = "VmHWM"
+)
+
+// memory is a process's resident memory in bytes.
+func memory(pid int, field string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStatus(text, field)
+}
+
+func parseStatus(text []byte, field string) (int64, error) {
+	for line := range bytes.Lines(text) {
+		name, rest, ok := strings.Cut(string(line), ":")
+		if !ok || name != field {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", field, err)
+		}
+		return kib << 10, nil
+	}
+	return 0, fmt.Errorf("no %s in the status of the process", field)
+}
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+
+// cpuTime is the time a process has run on a core so far, 0 if it cannot be read.
+func cpuTime(pid int) time.Duration {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	var sum time.Duration
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			continue
+		}
+		ns, _, _ := strings.Cut(string(text), " ")
+		n, _ := strconv.ParseInt(ns, 10, 64)
+		sum += time.Duration(n)
+	}
+	return sum
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/spf13/cobra"
+)
+
+// format is how results are printed: text for people, json for programs, and
+// benchstat for the tool of that name.
+type format string
+
+const (
+	formatText      format = "text"
+	formatJSON      format = "json"
+	formatBenchstat format = "benchstat"
+)
+
+var formats = []string{string(formatText), string(formatJSON), string(formatBenchstat)}
+
+// String, Set and Type make format a flag.
+func (f *format) String() string { return string(*f) }
+
+// Type names the value in the help.
+func (f *format) Type() string { return "format" }
+
+// Set refuses what is none of the three.
+func (f *format) Set(s string) error {
+	if !slices.Contains(formats, s) {
+		return fmt.Errorf("must be one of %s", strings.Join(formats, ", "))
+	}
+	*f = format(s)
+	return nil
+}
+
+func (f *format) bind(cmd *cobra.Command) {
+	*f = formatText
+	cmd.Flags().VarP(f, "output", "o", "text, json or benchstat")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// result is one measurement.
+type result struct {
+	// Name is a path of what was measured and how: get/conns=16/depth=1.
+	Name      string     `json:"name"`
+	Requests  int64      `json:"requests"`
+	Failed    int64      `json:"failed"`
+	Seconds   float64    `json:"seconds"`
+	PerSecond float64    `json:"per_second"`
+	Latency   *latencies `json:"latency_us,omitempty"`
+	// Values are further measurements in the order they are printed.
+	Values []value `json:"values,omitempty"`
+}
+
+type value struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// latencies are in microseconds.
+type latencies struct {
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+func quantiles(h *hdrhistogram.Histogram) *latencies {
+	at := func(q float64) float64 { return micros(h.ValueAtQuantile(q)) }
+	return &latencies{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: micros(h.Max())}
+}
+
+func micros(ns int64) float64 { return float64(ns) / float64(time.Microsecond) }
+
+func millis(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
+
+func (t *tally) result(name string) result {
+	return result{
+		Name: name, Requests: t.done, Failed: t.failed, Seconds: t.elapsed().Seconds(),
+		PerSecond: t.perSecond(), Latency: quantiles(t.latency),
+	}
+}
+
+// print writes r as f says.
+func (r result) print(w io.Writer, f format) error {
+	switch f {
+	case formatJSON:
+		return json.NewEncoder(w).Encode(r)
+	case formatBenchstat:
+		_, err := fmt.Fprintln(w, r.benchstat())
+		return err
+	}
+	_, err := io.WriteString(w, r.text())
+	return err
+}
+
+func (r result) text() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, r.Name)
+	if r.Requests > 0 {
+		fmt.Fprintf(&b, "  %-18s %d in %.2f s, %d failed\n", "requests", r.Requests, r.Seconds, r.Failed)
+		fmt.Fprintf(&b, "  %-18s %.0f/s\n", "rate", r.PerSecond)
+	}
+	if l := r.Latency; l != nil {
+		fmt.Fprintf(&b, "  %-18s p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f µs\n", "latency", l.P50, l.P90, l.P99, l.P999, l.Max)
+	}
+	for _, v := range r.Values {
+		fmt.Fprintf(&b, "  %-18s %.4g %s\n", v.Name, v.Value, v.Unit)
+	}
+	return b.String()
+}
+
+// benchstat is a line as `go test -bench` prints them.
+func (r result) benchstat() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Benchmark%s", benchName(r.Name))
+	fmt.Fprintf(&b, " %d", max(r.Requests, 1))
+	if r.PerSecond > 0 {
+		fmt.Fprintf(&b, " %.2f ns/op %.0f req/s", 1e9/r.PerSecond, r.PerSecond)
+	}
+	if l := r.Latency; l != nil {
+		fmt.Fprintf(&b, " %.2f p50-µs %.2f p99-µs", l.P50, l.P99)
+	}
+	for _, v := range r.Values {
+		fmt.Fprintf(&b, " %.6g %s", v.Value, benchUnit(v))
+	}
+	return b.String()
+}
+
+// benchName begins with a capital, as benchstat wants it, and has no blanks.
+func benchName(name string) string {
+	name = strings.ReplaceAll(name, " ", "-")
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+func benchUnit(v value) string { return strings.ReplaceAll(v.Name+"-"+v.Unit, " ", "-") }
+
+// figure is a measurement beside what it should be.
+type figure struct {
+	Name   string  `json:"name"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit,omitempty"`
+	AtMost bool    `json:"at_most"`
+	Target float64 `json:"target"`
+	// Detail is what the value was made of.
+	Detail string `json:"detail,omitempty"`
+}
+
+func (f figure) met() bool {
+	if f.AtMost {
+		return f.Value <= f.Target
+	}
+	return f.Value >= f.Target
+}
+
+func (f figure) sign() string {
+	if f.AtMost {
+		return "<="
+	}
+	return ">="
+}
+
+func (f figure) verdict() string {
+	if f.met() {
+		return "ok"
+	}
+	return "MISSED"
+}
+
+// print writes f as format says.
+func (f figure) print(w io.Writer, out format) error {
+	var err error
+	switch out {
+	case formatJSON:
+		err = json.NewEncoder(w).Encode(struct {
+			figure
+			Met bool `json:"met"`
+		}{f, f.met()})
+	case formatBenchstat:
+		_, err = fmt.Fprintf(w, "Benchmark%s 1 %.6g %s\n", benchName(f.Name), f.Value, benchUnit(value{Name: "value", Unit: f.Unit}))
+	default:
+		_, err = fmt.Fprintf(w, "%-44s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, f.sign(), f.Target, f.Unit, f.verdict(), f.Detail)
+	}
+	return err
+}
