@@ -94,7 +94,14 @@ else the machine does at the time hits both.`,
 			if err := cfg.check(); err != nil {
 				return err
 			}
-			return runBench(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			core := serverCore
+			if runtime.NumCPU() < 2 {
+				core = -1
+				fmt.Fprintln(cmd.ErrOrStderr(), "one core only: the servers and the load share it")
+			} else if err := pinSelf(loadCore); err != nil {
+				return err
+			}
+			return runBench(cmd.Context(), cfg, core, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -128,19 +135,13 @@ func (c *benchConfig) check() error {
 	return nil
 }
 
-func runBench(ctx context.Context, cfg benchConfig, out, status io.Writer) error {
+func runBench(ctx context.Context, cfg benchConfig, core int, out, status io.Writer) error {
 	work, err := os.MkdirTemp(cfg.dir, "ccload-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	b := &bench{cfg: cfg, out: out, work: work, core: serverCore}
-	if runtime.NumCPU() < 2 {
-		b.core = -1
-		fmt.Fprintln(status, "one core only: the servers and the load share it")
-	} else if err := pinSelf(loadCore); err != nil {
-		return err
-	}
+	b := &bench{cfg: cfg, out: out, work: work, core: core}
 	if b.loop, err = newLoop(ctx, benchSpin); err != nil {
 		return err
 	}

@@ -160,6 +160,9 @@ func (b *bench) paths() error {
 		}
 		return millis(t.end - t.start), err
 	}
+	if err := b.checkPaths(writer); err != nil {
+		return err
+	}
 	for i := range b.cfg.pairs {
 		if _, err := b.loop.set(writer, largeName, largeDocument(largeMembers, i)); err != nil {
 			return err
@@ -180,6 +183,30 @@ func (b *bench) paths() error {
 		Name: "10,000 paths of 1 MB, once each, of small", Value: median(ratios(cold, small)), AtMost: true, Target: 1.5, Unit: "x",
 		Detail: fmt.Sprintf("%.1f ms of %.1f ms; again %.1f ms", median(cold), median(small), median(warm)),
 	})
+}
+
+// checkPaths asks for every path once: a path that is not there would be answered
+// with code 0 too, and fast.
+func (b *bench) checkPaths(c *conn) error {
+	if _, err := b.loop.set(c, largeName, largeDocument(largeMembers, -1)); err != nil {
+		return err
+	}
+	check := func(name, path string) error {
+		body, err := b.loop.ask(c, protocol.GetConfig, protocol.AppendConfigQuery(nil, name, path, 0, false))
+		if err != nil {
+			return err
+		}
+		if doc, err := protocol.ParseConfig(body); err != nil || len(doc.Contents) != partSize {
+			return fmt.Errorf("%s of %s is %.200q (%v), want %d bytes", path, name, doc.Contents, err, partSize)
+		}
+		return nil
+	}
+	for _, path := range largePaths(largeMembers) {
+		if err := check(largeName, path); err != nil {
+			return err
+		}
+	}
+	return check(fileNames(1)[0], partPath)
 }
 
 // changesPerSecond is how often another file changes while files are read.

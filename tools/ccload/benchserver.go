@@ -106,6 +106,8 @@ func (b *bench) startTime(s *served) (float64, error) {
 	return time.Since(begun).Seconds(), err
 }
 
+const stallChanges = 6
+
 // stalls measures what clients that do not read do to memory and to others.
 func (b *bench) stalls() error {
 	s, err := b.serve(benchFiles, "--max-connections", fmt.Sprint(b.cfg.stalled+100))
@@ -118,7 +120,7 @@ func (b *bench) stalls() error {
 		return err
 	}
 	defer st.close()
-	out, err := st.run(s.addr, stallSetup{clients: b.cfg.stalled, changes: 6, pause: 500 * time.Millisecond}, nil)
+	out, err := st.run(s.addr, stallSetup{clients: b.cfg.stalled, changes: stallChanges, pause: 500 * time.Millisecond}, nil)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (b *bench) stalls() error {
 	}
 	if err := b.report(figure{
 		Name: fmt.Sprintf("peak memory with %d clients not reading", b.cfg.stalled), Value: mebibytes(peak), AtMost: true, Target: float64(b.cfg.bound), Unit: "MiB",
-		Detail: fmt.Sprintf("1 MB asked for on each of 6 changes; %d not closed", out.left),
+		Detail: fmt.Sprintf("1 MB asked for on each of %d changes; %d not closed, the kernel held %.0f MiB", stallChanges, out.left, mebibytes(out.kernel)),
 	}); err != nil {
 		return err
 	}

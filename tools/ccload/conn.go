@@ -38,6 +38,7 @@ type conn struct {
 	inflight int
 	answered int // replies of this read that are not in a result yet
 	sent     timeline
+	round    int  // of the last push, where a receiver counts rounds
 	mayEnd   bool // losing this connection is no failure
 	muted    bool
 	closed   bool

@@ -23,6 +23,12 @@ func TestParseStatus(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestParseSockstat(t *testing.T) {
+	text := "sockets: used 9\nTCP: inuse 5 orphan 0 tw 0 alloc 7 mem 31\nUDP: inuse 0 mem 2\n"
+	require.EqualValues(t, 31, parseSockstat([]byte(text)))
+	require.Zero(t, parseSockstat(nil))
+}
+
 func TestPinnedUsesTaskset(t *testing.T) {
 	require.Equal(t, []string{"taskset", "-c", "0", "x", "y"}, pinned(0, []string{"x", "y"}))
 	require.Equal(t, []string{"x"}, pinned(-1, []string{"x"}))

@@ -23,6 +23,7 @@ type fanout struct {
 	frame       []byte
 
 	// of the round that is running
+	round       int
 	begun       int64
 	first, last int64
 	told        int
@@ -68,6 +69,7 @@ func newFanout(l *loop, addr string, n int) (*fanout, error) {
 
 // change writes once and waits for every subscriber and the reply.
 func (f *fanout) change() (round, error) {
+	f.round++
 	f.told, f.first, f.last, f.replied = 0, 0, 0, 0
 	f.writer.expect = protocol.SetConfig.Reply()
 	f.frame = f.writes.next(f.frame[:0])
@@ -101,7 +103,12 @@ func (f *fanout) close() {
 
 func (f *fanout) reply(*conn, []byte) {}
 
-func (f *fanout) push(_ *conn, _ []byte, now int64) {
+func (f *fanout) push(c *conn, body []byte, now int64) {
+	if c.round == f.round {
+		f.failure = fmt.Errorf("told twice of one change: %.200s", body)
+		return
+	}
+	c.round = f.round
 	if f.told == 0 {
 		f.first = now
 	}

@@ -34,6 +34,7 @@ type stallOutcome struct {
 	before, during *hdrhistogram.Histogram // latency of the healthy client
 	left           int                     // clients the server has not closed
 	failed         int64                   // requests of the healthy client
+	kernel         int64                   // most the kernel held in TCP buffers, in bytes
 }
 
 // slowdown is the healthy client's p99 over what it was with the same changes and
@@ -53,6 +54,7 @@ type stall struct {
 	writer  *conn
 	clients []*conn
 	version int
+	kernel  int64
 
 	// as a ticker: who still has to ask after a change
 	ask   []byte
@@ -101,7 +103,7 @@ func (s *stall) run(addr string, how stallSetup, bar *progress) (*stallOutcome, 
 	if err != nil {
 		return nil, err
 	}
-	out := &stallOutcome{before: alone.latency, during: among.latency, failed: alone.failed + among.failed}
+	out := &stallOutcome{before: alone.latency, during: among.latency, failed: alone.failed + among.failed, kernel: s.kernel}
 	for _, c := range s.clients {
 		if !c.closed {
 			out.left++
@@ -124,6 +126,7 @@ func (s *stall) changes(how stallSetup, bar *progress) (*tally, error) {
 		if err := s.loop.wait(how.pause); err != nil {
 			return nil, err
 		}
+		s.kernel = max(s.kernel, kernelTCP())
 		bar.to(float64(i+1) / float64(how.changes))
 	}
 	return s.healthy.end()
@@ -206,6 +209,7 @@ func runStall(l *loop, addr string, how stallSetup, files, pid int, bar *progres
 		{"p99 without", micros(out.before.ValueAtQuantile(99)), "µs"},
 		{"p99 ratio", out.slowdown(), "x"},
 		{"not closed", float64(out.left), "clients"},
+		{"kernel buffers", mebibytes(out.kernel), "MiB"},
 	}}
 	if pid > 0 {
 		peak, err := memory(pid, residentPeak)
