@@ -1,33 +1,128 @@
 package client
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
 
 // Handle is a document as a value of type T that follows its changes. End it
 // with Stop.
-type Handle[T any] struct{}
+type Handle[T any] struct {
+	follower *follower
+	job      *job
+	value    atomic.Pointer[bound[T]] // the last good one
+
+	mu       sync.Mutex // guards the rest
+	err      error
+	onChange []func(*T)
+
+	told *T // what the functions were called with last; callbacks' goroutine only
+}
+
+// bound is a value with what it was made from.
+type bound[T any] struct {
+	value *T
+	doc   *Document
+}
 
 // Bind decodes a document into a T, as Document.Decode does, and keeps it up to
 // date. If there is no such document, or it does not decode now, Bind fails; if
 // a later change does not decode, or the document goes away, the handle keeps
 // the last good value. ctx limits the wait for the first value only; see Watch.
 func Bind[T any](ctx context.Context, c *Client, q Query) (*Handle[T], error) {
-	return nil, ErrUnreachable
+	h := &Handle[T]{}
+	h.job = &job{run: h.run}
+	h.follower = c.newFollower(q, h.take)
+	if err := h.follower.follow(ctx); err != nil {
+		return nil, fmt.Errorf("bind: %w", err)
+	}
+	if h.value.Load() == nil {
+		h.Stop()
+		return nil, fmt.Errorf("bind: %w", h.Err())
+	}
+	return h, nil
+}
+
+// take decodes a new state. It runs beside the callbacks, so that a slow one does
+// not keep Load from following.
+func (h *Handle[T]) take(doc *Document) {
+	last := h.value.Load()
+	if last != nil && sameContents(last.doc, doc) {
+		h.setErr(nil) // back at the last good one
+		return
+	}
+	value := new(T)
+	if err := doc.Decode("", value); err != nil {
+		h.setErr(err)
+		if last != nil {
+			h.follower.c.report(fmt.Errorf("kept the last good version: %w", err))
+		}
+		return
+	}
+	h.value.Store(&bound[T]{value, doc})
+	h.setErr(nil)
+	if last == nil {
+		h.told = value // Bind's caller has it; it is not a change
+		return
+	}
+	h.follower.c.callbacks.post(h.job)
+}
+
+func (h *Handle[T]) setErr(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+// run is the handle's turn on the callbacks' goroutine.
+func (h *Handle[T]) run() {
+	value := h.Load()
+	h.mu.Lock()
+	tell := h.onChange
+	h.mu.Unlock()
+	if value == h.told {
+		return
+	}
+	h.told = value
+	for _, fn := range tell {
+		if h.follower.ended() {
+			return
+		}
+		fn(value)
+	}
 }
 
 // Load is the newest good value. It is shared: nobody may change it. It never
 // waits and is never nil.
-func (h *Handle[T]) Load() *T { return nil }
+func (h *Handle[T]) Load() *T { return h.value.Load().value }
 
 // Err says why the newest state of the document is not what Load gives:
 // codes.NotFound or an error of decoding. Nil if it is.
-func (h *Handle[T]) Err() error { return nil }
+func (h *Handle[T]) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
 
 // Document is what Load's value was decoded from.
-func (h *Handle[T]) Document() *Document { return nil }
+func (h *Handle[T]) Document() *Document {
+	doc := h.value.Load().doc
+	if newest := h.follower.document(); sameContents(newest, doc) {
+		return newest // the same, perhaps confirmed since
+	}
+	return doc
+}
 
 // OnChange has fn called with each new value from now on, on the goroutine of
-// all callbacks. Several functions are called in the order they were given.
-func (h *Handle[T]) OnChange(fn func(*T)) {}
+// all callbacks. If values come faster than fn returns it gets the newest only.
+// Several functions are called in the order they were given.
+func (h *Handle[T]) OnChange(fn func(*T)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.onChange = append(h.onChange[:len(h.onChange):len(h.onChange)], fn)
+}
 
 // Stop ends following; Load keeps its last value.
-func (h *Handle[T]) Stop() {}
+func (h *Handle[T]) Stop() { h.follower.stop() }

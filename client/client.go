@@ -18,9 +18,13 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"confcenter/internal/clock"
+	"confcenter/protocol"
 )
 
 // Config says where the servers are and who is asking. The zero value works
@@ -90,6 +94,7 @@ func (cfg Config) withDefaults() Config {
 			*d.field = d.value
 		}
 	}
+	cfg.Addrs, cfg.Props = slices.Clone(cfg.Addrs), maps.Clone(cfg.Props)
 	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = 64 << 20
@@ -110,8 +115,39 @@ func (cfg Config) withDefaults() Config {
 // Client is one program's connection to the configuration center. All methods
 // may be called from any goroutine, also from callbacks. Make it with Dial.
 type Client struct {
-	cfg Config
+	// set at Dial
+	cfg        Config
+	ctx        context.Context // ends with Close
+	cancel     context.CancelFunc
+	cache      *cache // nil without Config.CacheDir
+	callbacks  *callbacks
+	errors     *errorBox
+	inFlight   chan struct{}  // one token for each request of a caller
+	fetches    chan struct{}  // one token for each feed that asks the server
+	wg         sync.WaitGroup // run and the feeds; grows under mu only
+	closeCache func() error
+
+	// Dial, then run's goroutine
+	good int // the index of the address that worked last
+
+	// moving is held while the watches of the main config change over, so that
+	// they end at the newest one. It is taken before mu.
+	moving sync.Mutex
+
+	mu       sync.Mutex // guards the rest; held for a moment only
+	closed   bool
+	session  *session      // nil while there is none
+	down     error         // why there is none, once a round of attempts has failed
+	changed  chan struct{} // closed and replaced when session, down or closed changes
+	identity protocol.Identified
+	feeds    map[feedKey]*feed
+	meta     *follower // of _meta.json; nil until the main config is followed
+	mains    map[*follower]struct{}
 }
+
+// maxFetches is how many documents the watches fetch at the same time; each may
+// take Config.MaxBody of memory.
+const maxFetches = 16
 
 // Dial connects to the first server that answers and identifies the program
 // there; each address is tried once. If none answers and Config.CacheDir holds
@@ -119,25 +155,83 @@ type Client struct {
 // that and goes on trying; otherwise the error is ErrUnreachable, or the
 // server's refusal. ctx limits Dial only. The caller ends the Client with Close.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
-	return nil, ErrUnreachable
+	cfg = cfg.withDefaults()
+	c := &Client{
+		cfg:      cfg,
+		inFlight: make(chan struct{}, cfg.MaxInFlight),
+		fetches:  make(chan struct{}, maxFetches),
+		changed:  make(chan struct{}),
+		feeds:    make(map[feedKey]*feed),
+		mains:    make(map[*follower]struct{}),
+	}
+	var err error
+	c.callbacks = newCallbacks()
+	c.errors = newErrorBox(c.callbacks, cfg.OnError)
+	if c.cache, err = openCache(&c.cfg, c.report); err != nil {
+		c.callbacks.stop()
+		return nil, err
+	}
+	c.closeCache = sync.OnceValue(c.cache.close)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	sess, err := c.connect(ctx)
+	if err != nil && (ctx.Err() != nil || !c.startFromCache(err)) {
+		c.Close()
+		return nil, err
+	}
+	c.wg.Go(func() { c.run(sess) })
+	return c, nil
+}
+
+// startFromCache is whether there is something to start from without a server.
+func (c *Client) startFromCache(err error) bool {
+	mainConf, ok := c.cache.loadIdentity(c.cfg.Name, c.cfg.Tag)
+	if !ok {
+		return false
+	}
+	c.mu.Lock()
+	c.identity.MainConf = mainConf
+	c.mu.Unlock()
+	c.unreachable(err)
+	return true
 }
 
 // Close ends everything and waits for it, a running callback included; called
 // from a callback it does not wait for that one. Requests that wait end with
 // ErrClosed. Closing twice is no error.
-func (c *Client) Close() error { return nil }
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.announceLocked()
+	c.mu.Unlock()
+	c.cancel()
+	c.wg.Wait()
+	c.callbacks.stop()
+	return c.closeCache()
+}
+
+// report hands an error to Config.OnError.
+func (c *Client) report(err error) { c.errors.put(err) }
 
 // ID is the id the server gave this client, 0 before it was ever connected.
-func (c *Client) ID() int32 { return 0 }
+func (c *Client) ID() int32 { return c.who().ID }
 
 // Epoch names the data of the server last connected to: versions from different
 // epochs cannot be compared. Empty if it was never connected.
-func (c *Client) Epoch() string { return "" }
+func (c *Client) Epoch() string { return c.who().Epoch }
 
 // MainConfig is the name of the file that the server's _meta.json assigns to
 // this program, empty if none. It is as of the last connect, and follows
-// _meta.json as long as a watch or handle of the main config exists.
-func (c *Client) MainConfig() string { return "" }
+// _meta.json from the first Watch or Bind of the main config on.
+func (c *Client) MainConfig() string { return c.who().MainConf }
+
+func (c *Client) who() protocol.Identified {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.identity
+}
 
 // Connected says whether there is a connection at this moment.
-func (c *Client) Connected() bool { return false }
+func (c *Client) Connected() bool {
+	sess, _ := c.state()
+	return sess != nil && sess.conn.failed() == nil
+}

@@ -1,8 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
 	"confcenter/protocol"
 )
 
@@ -33,7 +38,112 @@ func (c *Client) Get(ctx context.Context, name string) (*Document, error) {
 // (Document.Stale says so); if it knows nothing either, the error is
 // ErrUnreachable.
 func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
-	return nil, ErrUnreachable
+	key := feedKey{q.Name, q.Path, q.Merged}
+	if key.name == "" {
+		key.name = c.MainConfig()
+	}
+	if key.name == "" {
+		return nil, (&Document{}).absent("")
+	}
+	doc, err := c.getConfig(ctx, key, q.NewerThan)
+	if lost(err) {
+		if cached := c.cache.load(key); cached != nil {
+			doc, err = cached, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key.name, err)
+	}
+	if !doc.Exists() {
+		return nil, doc.absent("")
+	}
+	return doc, nil
+}
+
+func (c *Client) getConfig(ctx context.Context, key feedKey, newer int32) (*Document, error) {
+	body, sess, err := c.do(ctx, protocol.GetConfig, queryFrame(key, newer), true)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := c.document(key, sess.epoch, body)
+	if err == nil {
+		c.cache.store(key, doc)
+	}
+	return doc, err
+}
+
+func queryFrame(key feedKey, newer int32) []byte {
+	frame := protocol.BeginFrame(nil, protocol.GetConfig, 0)
+	return protocol.FinishFrame(protocol.AppendConfigQuery(frame, key.name, key.path, newer, key.merged), 0)
+}
+
+// document reads GETCONFIG's reply. Nothing newer is ErrUpToDate.
+func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, error) {
+	doc := &Document{
+		Name: key.name, Path: key.path, Merged: key.merged,
+		epoch: epoch, stored: c.cfg.Clock.Now(), clock: c.cfg.Clock,
+	}
+	if bytes.Equal(body, protocol.LiteralNoSuchConfig) {
+		return doc, nil
+	}
+	reply, err := protocol.ParseConfig(body)
+	switch {
+	case err != nil:
+		return nil, unreadable(err)
+	case reply.UpToDate:
+		return nil, ErrUpToDate
+	case codes.Code(reply.Code) == codes.NotFound:
+		return doc, nil
+	case reply.Code != 0:
+		return nil, refusal(reply.Result)
+	}
+	doc.Mtime = reply.Mtime
+	if reply.Contents != nil {
+		doc.raw = jsontext.AppendCompact(nil, reply.Contents)
+	} else if key.path == "" && reply.Mtime != 0 {
+		doc.raw = []byte("null") // a file that says so; at a path null means nothing
+	}
+	if len(doc.raw) == len("{}") && deleted(body) {
+		doc.raw = nil
+	}
+	return doc, nil
+}
+
+// deleted reads the mark that tells a deleted file from an empty one.
+func deleted(body []byte) bool {
+	var r protocol.Request
+	return r.Parse(body) == nil && r.Flag("deleted")
+}
+
+// maxTries is how often a request is sent that may be sent again.
+const maxTries = 3
+
+// do sends a request on the present session and gives the reply's body. If the
+// connection ends meanwhile it is sent again on the next one, provided that again
+// says it may be or nothing of it was sent.
+func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, again bool) ([]byte, *session, error) {
+	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
+	defer timer.Stop()
+	select {
+	case c.inFlight <- struct{}{}:
+		defer func() { <-c.inFlight }()
+	case <-ctx.Done():
+		return nil, nil, contextError(ctx, false)
+	case <-timer.C():
+		return nil, nil, timeoutError(false)
+	case <-c.ctx.Done():
+		return nil, nil, notSent(ErrClosed, "the client is closed")
+	}
+	for try := 1; ; try++ {
+		sess, err := c.await(ctx, timer.C())
+		if err != nil {
+			return nil, nil, err
+		}
+		body, err := sess.conn.start(cmd, frame).wait(ctx, timer.C())
+		if err == nil || try == maxTries || !lost(err) || (!again && !SafeToRetry(err)) {
+			return body, sess, err
+		}
+	}
 }
 
 // SetRequest is a change of one file.
@@ -64,7 +174,53 @@ type SetResult struct {
 // connection breaks before the answer, the error is ErrUnreachable and
 // SafeToRetry tells whether the server can have seen it.
 func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
-	return SetResult{}, ErrUnreachable
+	if err := r.check(); err != nil {
+		return SetResult{}, err
+	}
+	u := protocol.ConfigUpdate{Name: r.Name, Contents: r.Contents}
+	if r.Mtime != nil {
+		u.Mtime = *r.Mtime
+	}
+	if r.IfMtime != nil {
+		u.IfMtime, u.HasIfMtime = *r.IfMtime, true
+	}
+	frame := protocol.AppendConfigUpdate(protocol.BeginFrame(nil, protocol.SetConfig, 0), u)
+	body, _, err := c.do(ctx, protocol.SetConfig, protocol.FinishFrame(frame, 0), false)
+	if err != nil {
+		return SetResult{}, fmt.Errorf("set %s: %w", r.Name, err)
+	}
+	reply, err := protocol.ParseConfigUpdated(body)
+	if err != nil {
+		return SetResult{}, fmt.Errorf("set %s: %w", r.Name, unreadable(err))
+	}
+	if err := refusal(reply.Result); err != nil {
+		return SetResult{Mtime: reply.Mtime}, fmt.Errorf("set %s: %w", r.Name, err)
+	}
+	return SetResult{Mtime: reply.Mtime}, nil
+}
+
+// check refuses what the server could not tell from something else: it takes
+// absent and null contents for a deletion, and broken ones for a broken request.
+func (r *SetRequest) check() error {
+	if r.Name == "" {
+		return notSent(codes.BadName, "set: the file name is empty")
+	}
+	if r.Delete {
+		if len(r.Contents) > 0 {
+			return notSent(codes.BadRequest, "set %s: Delete goes without Contents", r.Name)
+		}
+		return nil
+	}
+	kind, err := jsontext.Check(r.Contents)
+	var syntax *jsontext.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		line, col := syntax.Position(r.Contents)
+		return notSent(codes.BadJSON, "set %s: line %d, column %d: %s", r.Name, line, col, syntax.Reason)
+	case kind == jsontext.Null:
+		return notSent(codes.BadRequest, "set %s: null is not a document; use Delete to delete", r.Name)
+	}
+	return nil
 }
 
 // Remove deletes a file; that there is none is no error.
@@ -82,13 +238,55 @@ type FileInfo = protocol.ConfigFile
 type Problem = protocol.ConfigProblem
 
 // List describes all files of the server, in the order of their names.
-func (c *Client) List(ctx context.Context) ([]FileInfo, error) { return nil, ErrUnreachable }
+func (c *Client) List(ctx context.Context) ([]FileInfo, error) {
+	files, _, err := c.list(ctx)
+	return files, err
+}
 
 // Problems is what is wrong with the server's files, nothing if all is well.
-func (c *Client) Problems(ctx context.Context) ([]Problem, error) { return nil, ErrUnreachable }
+func (c *Client) Problems(ctx context.Context) ([]Problem, error) {
+	_, problems, err := c.list(ctx)
+	return problems, err
+}
+
+func (c *Client) list(ctx context.Context) ([]FileInfo, []Problem, error) {
+	frame := protocol.AppendFrame(nil, protocol.GetCfgName, 0, []byte(`{"detail":1}`))
+	body, _, err := c.do(ctx, protocol.GetCfgName, frame, true)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list: %w", err)
+	}
+	if err := checkResult(body); err != nil {
+		return nil, nil, fmt.Errorf("list: %w", err)
+	}
+	files, problems, err := protocol.ParseConfigFiles(body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list: %w", unreadable(err))
+	}
+	return files, problems, nil
+}
 
 // Clients are the properties of all clients that are connected to the server,
 // this one included, in no particular order.
 func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
-	return nil, ErrUnreachable
+	body, _, err := c.do(ctx, protocol.GetCli, protocol.AppendFrame(nil, protocol.GetCli, 0, []byte(`{}`)), true)
+	if err != nil {
+		return nil, fmt.Errorf("clients: %w", err)
+	}
+	if err := checkResult(body); err != nil {
+		return nil, fmt.Errorf("clients: %w", err)
+	}
+	clients, err := protocol.ParseRecords(body)
+	if err != nil {
+		return nil, fmt.Errorf("clients: %w", unreadable(err))
+	}
+	return clients, nil
+}
+
+// checkResult is the error of a reply whose code is not 0.
+func checkResult(body []byte) error {
+	result, err := protocol.ParseResult(body)
+	if err != nil {
+		return unreadable(err)
+	}
+	return refusal(result)
 }

@@ -182,6 +182,14 @@ func (d *Document) absent(path string) error {
 	return codes.Errorf(codes.NotFound, "there is nothing at %s in %s", where, d.Name)
 }
 
+// confirmed is d after the server has said that it is the newest.
+func (d *Document) confirmed(at time.Time) *Document {
+	return &Document{
+		Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime,
+		raw: d.raw, stored: at, epoch: d.epoch, clock: d.clock,
+	}
+}
+
 // sameContents compares what callers can see of two states, but for version,
 // age and name.
 func sameContents(a, b *Document) bool {

@@ -91,6 +91,21 @@ func unreadable(err error) error {
 	return &requestError{text: "the server's answer cannot be understood", kind: codes.Internal, cause: err, sent: true}
 }
 
+// refused says that a server has answered, and not what was hoped for.
+func refused(err error) bool {
+	var e *codes.Error
+	return errors.As(err, &e) && e != ErrUnreachable && e != ErrClosed
+}
+
+// notConnected is the error while the last attempts to connect have failed; nil
+// if why is.
+func notConnected(why error) error {
+	if why == nil {
+		return nil
+	}
+	return &requestError{text: "no server can be reached", kind: ErrUnreachable, cause: why}
+}
+
 // lost reports that a connection ended under the request, or that there was
 // none.
 func lost(err error) bool { return errors.Is(err, ErrUnreachable) }

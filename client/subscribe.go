@@ -1,9 +1,186 @@
 package client
 
-import "context"
+import (
+	"context"
+	"sync"
+)
+
+// follower is what a watch and a handle have in common: it is attached to a feed
+// and takes its states; for the main config to one feed after the other.
+type follower struct {
+	// set at open
+	c       *Client
+	query   Query
+	deliver func(*Document) // called with each state that differs from the last
+	ready   chan struct{}   // closed with the first state, or when it cannot be had
+
+	// turn is held during deliver. While the main config moves, two feeds may have
+	// a state for us at the same moment. It is taken before mu.
+	turn sync.Mutex
+
+	mu      sync.Mutex // guards the rest
+	feed    *feed      // nil if there is no main config
+	current *Document
+	err     error // why there is no current
+	settled bool  // ready is closed
+	stopped bool
+}
+
+func (c *Client) newFollower(q Query, deliver func(*Document)) *follower {
+	return &follower{c: c, query: q, deliver: deliver, ready: make(chan struct{})}
+}
+
+// follow begins to follow q and waits for the first state, which has been
+// delivered when it returns. After an error nothing is delivered any more.
+func (w *follower) follow(ctx context.Context) error {
+	if w.query.Name == "" {
+		if err := w.c.followMeta(ctx); err != nil {
+			return err
+		}
+	}
+	w.begin()
+	var err error
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		err = contextError(ctx, false)
+	case <-w.c.ctx.Done():
+		err = notSent(ErrClosed, "the client is closed")
+	}
+	w.mu.Lock()
+	if w.current != nil {
+		w.mu.Unlock()
+		return nil
+	}
+	w.stopped = true
+	if err == nil {
+		err = w.err
+	}
+	w.mu.Unlock()
+	w.stop()
+	return err
+}
+
+// begin attaches w for the first time.
+func (w *follower) begin() {
+	if w.query.Name != "" {
+		w.move(w.query.Name)
+		return
+	}
+	w.c.moving.Lock()
+	defer w.c.moving.Unlock()
+	w.c.mu.Lock()
+	w.c.mains[w] = struct{}{}
+	name := w.c.identity.MainConf
+	w.c.mu.Unlock()
+	w.move(name)
+}
+
+// move attaches w to the feed of a file instead of the one it has; without a name
+// the document is absent.
+func (w *follower) move(name string) {
+	var next *feed
+	var err error
+	if name != "" {
+		if next, err = w.c.hold(feedKey{name, w.query.Path, w.query.Merged}); err != nil {
+			w.fail(nil, err)
+			return
+		}
+	}
+	w.mu.Lock()
+	last := w.feed
+	if w.stopped {
+		last = next
+	} else {
+		w.feed = next
+	}
+	w.mu.Unlock()
+	switch {
+	case next == nil:
+		w.update(nil, &Document{Path: w.query.Path, Merged: w.query.Merged, stored: w.c.cfg.Clock.Now(), clock: w.c.cfg.Clock})
+	case last != next:
+		next.join(w)
+	}
+	w.detach(last)
+}
+
+func (w *follower) detach(f *feed) {
+	if f != nil {
+		f.leave(w)
+		w.c.release(f)
+	}
+}
+
+// update takes a state from f. Contents that are the same are not delivered.
+func (w *follower) update(f *feed, doc *Document) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.mu.Lock()
+	if w.stopped || f != w.feed {
+		w.mu.Unlock()
+		return
+	}
+	same := sameContents(w.current, doc)
+	w.current = doc
+	w.mu.Unlock()
+	if !same {
+		w.deliver(doc)
+	}
+	w.settle()
+}
+
+// fail takes from f the reason why there is no state.
+func (w *follower) fail(f *feed, err error) {
+	w.mu.Lock()
+	if f == w.feed {
+		w.err = err
+	}
+	w.mu.Unlock()
+	w.settle()
+}
+
+func (w *follower) settle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.settled {
+		w.settled = true
+		close(w.ready)
+	}
+}
+
+// document is the newest state known.
+func (w *follower) document() *Document {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
+}
+
+func (w *follower) ended() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped
+}
+
+// stop ends following; twice is fine.
+func (w *follower) stop() {
+	w.mu.Lock()
+	f := w.feed
+	w.feed, w.stopped = nil, true
+	w.mu.Unlock()
+	w.c.mu.Lock()
+	delete(w.c.mains, w)
+	w.c.mu.Unlock()
+	w.detach(f)
+}
 
 // Watch is a document that is followed. End it with Stop.
-type Watch struct{}
+type Watch struct {
+	follower *follower
+	fn       func(*Document)
+	job      *job
+
+	last *Document // callbacks' goroutine only: what fn was called with
+}
 
 // Watch follows a document: fn gets its present state first and then every
 // change, in order, on the goroutine of all callbacks. If changes come faster
@@ -19,12 +196,33 @@ type Watch struct{}
 // connections. While no server answers the state comes from the disk cache, and
 // without one the error is ErrUnreachable.
 func (c *Client) Watch(ctx context.Context, q Query, fn func(*Document)) (*Watch, error) {
-	return nil, ErrUnreachable
+	w := &Watch{fn: fn}
+	w.job = &job{run: w.run}
+	w.follower = c.newFollower(q, func(*Document) { c.callbacks.post(w.job) })
+	if err := w.follower.follow(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// WatchMain is Watch for the program's main config, merged over what it inherits.
+func (c *Client) WatchMain(ctx context.Context, fn func(*Document)) (*Watch, error) {
+	return c.Watch(ctx, Query{Merged: true}, fn)
+}
+
+// run is the watch's turn on the callbacks' goroutine.
+func (w *Watch) run() {
+	doc := w.follower.document()
+	if w.follower.ended() || sameContents(doc, w.last) {
+		return
+	}
+	w.last = doc
+	w.fn(doc)
 }
 
 // Document is the newest state known, which fn may not have been given yet.
-func (w *Watch) Document() *Document { return nil }
+func (w *Watch) Document() *Document { return w.follower.document() }
 
 // Stop ends the watch. fn is not called again, but a call that has begun may
 // still be running when Stop returns.
-func (w *Watch) Stop() {}
+func (w *Watch) Stop() { w.follower.stop() }

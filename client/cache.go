@@ -1,0 +1,281 @@
+package client
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/atomicfile"
+	"confcenter/internal/clock"
+	"confcenter/internal/jsonpath"
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+)
+
+// cache keeps on disk what the server last said about each document, absence
+// included, and which main config it assigned. One file each; its name is a hash
+// of what it is about, which does not include the server. A nil cache keeps
+// nothing.
+//
+// A file is three parts: a line with a checksum of the rest, a line of JSON about
+// the document, and the document.
+type cache struct {
+	// set at open
+	root   atomicfile.Root
+	clock  clock.Clock
+	limit  int64 // of a file, in bytes
+	report func(error)
+
+	// mu guards written, and is held while a document is written, so that the
+	// newest one stays.
+	mu      sync.Mutex
+	written map[feedKey]writtenState // what is known to be on disk, to write only news
+}
+
+// writtenState stands for a document without keeping it.
+type writtenState struct {
+	mtime  int32
+	epoch  string
+	exists bool
+	sum    [sha256.Size]byte
+}
+
+// maxWritten limits how many documents the cache knows to be on disk; beyond it
+// forgets, and writes some of them once more.
+const maxWritten = 4096
+
+// maxCacheHeader limits the part of a cache file before the document, in bytes.
+const maxCacheHeader = 64 << 10
+
+// openCache opens Config.CacheDir; without one the cache is nil.
+func openCache(cfg *Config, report func(error)) (*cache, error) {
+	if cfg.CacheDir == "" {
+		return nil, nil
+	}
+	// Configurations hold passwords; they are nobody else's business.
+	if err := os.MkdirAll(cfg.CacheDir, 0o700); err != nil {
+		return nil, codes.Errorf(codes.Storage, "cache directory: %w", err)
+	}
+	root, err := atomicfile.OS().OpenRoot(cfg.CacheDir)
+	if err != nil {
+		return nil, codes.Errorf(codes.Storage, "cache directory: %w", err)
+	}
+	return &cache{
+		root: root, clock: cfg.Clock, limit: int64(cfg.MaxBody) + maxCacheHeader,
+		report: report, written: make(map[feedKey]writtenState),
+	}, nil
+}
+
+func (c *cache) close() error {
+	if c == nil {
+		return nil
+	}
+	return c.root.Close()
+}
+
+// entry is what a cache file says. The zero kind of key is never used.
+type entry struct {
+	kind   string // "config" or "main"
+	key    feedKey
+	mtime  int32
+	epoch  string
+	stored time.Time // to the millisecond
+	exists bool
+	raw    []byte // compact JSON if exists
+}
+
+const (
+	kindConfig = "config"
+	kindMain   = "main" // key.name is the program's name, key.path its tag, raw the main config's name
+)
+
+// cacheMagic begins every cache file; the digit is the format's version.
+const cacheMagic = "confcenter cache 1 "
+
+// fileName is where an entry is kept.
+func fileName(kind string, key feedKey) string {
+	text := fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t", kind, key.name, key.path, key.merged)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]) + ".cache"
+}
+
+// encode is the file for e.
+func (e *entry) encode() []byte {
+	about := []byte(`{"kind":`)
+	about = jsontext.AppendQuote(about, e.kind)
+	about = jsontext.AppendQuote(append(about, `,"name":`...), e.key.name)
+	about = jsontext.AppendQuote(append(about, `,"path":`...), e.key.path)
+	about = jsontext.AppendQuote(append(about, `,"epoch":`...), e.epoch)
+	about = fmt.Appendf(about, `,"merged":%t,"exists":%t,"mtime":%d,"stored":"%d"}`, e.key.merged, e.exists, e.mtime, e.stored.UnixMilli())
+	rest := append(append(about, '\n'), e.raw...)
+	sum := sha256.Sum256(rest)
+	out := hex.AppendEncode([]byte(cacheMagic), sum[:])
+	return append(append(out, '\n'), rest...)
+}
+
+var errDamaged = errors.New("cache file is damaged")
+
+// decodeEntry reads a cache file. What passes the checksum is checked all the
+// same: anybody can compute one.
+func decodeEntry(file []byte) (*entry, error) {
+	rest, ok := bytes.CutPrefix(file, []byte(cacheMagic))
+	if !ok || len(rest) < 2*sha256.Size+1 || rest[2*sha256.Size] != '\n' {
+		return nil, errDamaged
+	}
+	wanted, rest := rest[:2*sha256.Size], rest[2*sha256.Size+1:]
+	sum := sha256.Sum256(rest)
+	about, raw, ok := bytes.Cut(rest, []byte("\n"))
+	if !ok || hex.EncodeToString(sum[:]) != string(wanted) {
+		return nil, errDamaged
+	}
+	var r protocol.Request
+	if r.Parse(about) != nil || !r.IsObject() {
+		return nil, errDamaged
+	}
+	stored, err := strconv.ParseInt(string(r.Text("stored")), 10, 64)
+	mtime, hasMtime := r.Int("mtime")
+	if err != nil || !hasMtime {
+		return nil, errDamaged
+	}
+	e := &entry{
+		kind:  string(r.Text("kind")),
+		key:   feedKey{string(r.Text("name")), string(r.Text("path")), r.Flag("merged")},
+		epoch: string(r.Text("epoch")), exists: r.Flag("exists"),
+		mtime: mtime, stored: time.UnixMilli(stored),
+	}
+	if !e.exists {
+		return e, nil
+	}
+	if _, err := jsontext.Check(raw); err != nil {
+		return nil, errDamaged
+	}
+	e.raw = jsontext.AppendCompact(nil, raw)
+	return e, nil
+}
+
+// read gives the entry, nil if there is none that can be relied on.
+func (c *cache) read(kind string, key feedKey) *entry {
+	name := fileName(kind, key)
+	file, info, err := atomicfile.ReadFile(c.root, name, c.limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var e *entry
+	if err == nil {
+		e, err = decodeEntry(file)
+	}
+	if err == nil && (e.kind != kind || e.key != key) {
+		err = errDamaged // a file under another's name
+	}
+	if err != nil {
+		c.report(codes.Errorf(codes.Storage, "cache: %s of %s is not used: %w", name, key.name, err))
+		return nil
+	}
+	// The file's time is moved when the server confirms the contents.
+	if at := info.ModTime(); at.After(e.stored) && !at.After(c.clock.Now()) {
+		e.stored = at
+	}
+	return e
+}
+
+func (c *cache) write(e *entry) {
+	err := atomicfile.Write(c.root, fileName(e.kind, e.key), e.encode(), atomicfile.Attr{Perm: 0o600, ModTime: e.stored})
+	if err != nil {
+		c.report(codes.Errorf(codes.Storage, "cache: %s is not kept: %w", e.key.name, err))
+	}
+}
+
+// load is what is kept about key, nil if nothing is. A part of a document is also
+// found in the whole one.
+func (c *cache) load(key feedKey) *Document {
+	if c == nil {
+		return nil
+	}
+	e := c.read(kindConfig, key)
+	if e == nil && key.path != "" {
+		if e = c.read(kindConfig, feedKey{key.name, "", key.merged}); e != nil {
+			e.cut(key.path)
+		}
+	}
+	if e == nil {
+		return nil
+	}
+	return &Document{
+		Name: key.name, Path: key.path, Merged: key.merged, Mtime: e.mtime,
+		raw: e.raw, epoch: e.epoch, stored: e.stored, stale: true, clock: c.clock,
+	}
+}
+
+// cut leaves of e what is at path, as the server would answer it.
+func (e *entry) cut(path string) {
+	part, ok := jsonpath.Lookup(e.raw, []byte(path))
+	if !e.exists || !ok || string(part) == "null" {
+		part = nil
+	}
+	e.raw = part
+}
+
+// store keeps what the server said.
+func (c *cache) store(key feedKey, doc *Document) {
+	if c == nil {
+		return
+	}
+	now := writtenState{doc.Mtime, doc.epoch, doc.Exists(), sha256.Sum256(doc.raw)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, known := c.written[key]
+	switch {
+	case known && last == now:
+		c.confirm(key, doc.stored)
+		return
+	case known && last.epoch == now.epoch && last.mtime > now.mtime && now.mtime != 0:
+		return // somebody else has fetched a newer one meanwhile
+	case len(c.written) >= maxWritten:
+		clear(c.written)
+	}
+	c.written[key] = now
+	c.write(&entry{kind: kindConfig, key: key, mtime: doc.Mtime, epoch: doc.epoch, stored: doc.stored, exists: doc.Exists(), raw: doc.raw})
+}
+
+// confirm notes that what is kept was still the newest at that time.
+func (c *cache) confirm(key feedKey, at time.Time) {
+	if c == nil {
+		return
+	}
+	// If there is no file any more somebody has removed it, which is allowed.
+	if err := c.root.Chtimes(fileName(kindConfig, key), at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.report(codes.Errorf(codes.Storage, "cache: %s: %w", key.name, err))
+	}
+}
+
+// storeIdentity keeps the main config that the server assigned.
+func (c *cache) storeIdentity(name, tag string, who protocol.Identified) {
+	if c == nil {
+		return
+	}
+	c.write(&entry{
+		kind: kindMain, key: feedKey{name: name, path: tag}, epoch: who.Epoch,
+		stored: c.clock.Now(), exists: true, raw: jsontext.AppendQuote(nil, who.MainConf),
+	})
+}
+
+// loadIdentity is the main config the server assigned last, and false if that is
+// not known: the program never reached a server with this cache.
+func (c *cache) loadIdentity(name, tag string) (string, bool) {
+	if c == nil {
+		return "", false
+	}
+	e := c.read(kindMain, feedKey{name: name, path: tag})
+	if e == nil || jsontext.KindOf(append(e.raw, 0)) != jsontext.String {
+		return "", false
+	}
+	return string(jsontext.Unquote(e.raw)), true
+}

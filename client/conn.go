@@ -1,0 +1,485 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/protocol"
+)
+
+const (
+	// bufferSize is how much is read at once, and how many bytes of small
+	// requests are written at once.
+	bufferSize = 64 << 10
+	// maxKept is the largest write buffer that is kept for the next write.
+	maxKept = 1 << 20
+	// firstChunk is how much a reply's announced length alone makes us allocate;
+	// the rest follows the bytes that arrive.
+	firstChunk = 1 << 20
+	// maxForsaken is how many requests that nobody waits for any more may be
+	// unanswered before the server counts as broken.
+	maxForsaken = 16384
+	// maxControl limits the answers to a server's own requests that wait for
+	// being written, in bytes.
+	maxControl = 64 << 10
+)
+
+// conn is one connection. Three goroutines belong to it, which end when the
+// connection fails and which close waits for: the reader completes calls by their
+// sequence numbers and hands on pushes, the writer is the only one that writes,
+// the keeper finds out whether the peer is still there.
+type conn struct {
+	// set at open
+	nc       net.Conn
+	addr     string
+	cfg      *Config
+	onChange func(protocol.Change) // called by the reader, must not block
+	dead     chan struct{}         // closed when err is set
+	wake     chan struct{}         // capacity 1: the writer has something to do
+	wg       sync.WaitGroup
+
+	// any goroutine
+	reads    atomic.Uint64 // how often bytes arrived
+	lastRead atomic.Int64  // when they last did, in nanoseconds since 1970
+
+	mu sync.Mutex // guards the rest
+	// err is why the connection is of no more use, nil while it is.
+	err      error
+	pending  map[uint16]*call
+	seq      uint16
+	queue    []*call
+	control  []byte // frames that answer the server's own requests
+	forsaken int
+}
+
+// call is a request under way.
+type call struct {
+	conn *conn
+	cmd  protocol.Command
+	done chan struct{} // closed when body or err is set
+
+	// guarded by conn.mu
+	seq   uint16
+	frame []byte
+	state callState
+
+	// set before done is closed
+	body []byte
+	err  error
+}
+
+type callState uint8
+
+const (
+	queued   callState = iota // nothing of it has left
+	sent                      // the writer has it
+	forsaken                  // sent or going to be, and nobody waits for the answer
+)
+
+// newConn takes nc over. The caller ends it with close.
+func newConn(nc net.Conn, addr string, cfg *Config, onChange func(protocol.Change)) *conn {
+	c := &conn{
+		nc: nc, addr: addr, cfg: cfg, onChange: onChange,
+		dead: make(chan struct{}), wake: make(chan struct{}, 1),
+		pending: make(map[uint16]*call),
+	}
+	c.lastRead.Store(cfg.Clock.Now().UnixNano())
+	c.wg.Go(func() { c.fail(c.read()) })
+	c.wg.Go(func() { c.fail(c.write()) })
+	c.wg.Go(func() { c.fail(c.keep()) })
+	return c
+}
+
+// fail ends the connection for a reason. Only the first one counts; without one
+// nothing happens.
+func (c *conn) fail(reason error) {
+	if reason == nil {
+		return
+	}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = reason
+	orphans := c.pending
+	c.pending, c.queue, c.control = nil, nil, nil
+	c.mu.Unlock()
+	close(c.dead)
+	c.nc.Close() // its error says nothing: both directions are given up
+	for _, cl := range orphans {
+		if cl.state != forsaken {
+			cl.complete(nil, c.lostError(cl.state == sent))
+		}
+	}
+}
+
+// close fails the connection and waits for its goroutines.
+func (c *conn) close(reason error) {
+	c.fail(reason)
+	c.wg.Wait()
+}
+
+// failed is why the connection is of no more use, nil while it is.
+func (c *conn) failed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// lostError is what a caller gets whose request died with the connection.
+func (c *conn) lostError(sent bool) error {
+	if c.err == ErrClosed {
+		return &requestError{text: ErrClosed.Error(), kind: ErrClosed, sent: sent}
+	}
+	return &requestError{text: "lost the connection to " + c.addr, kind: ErrUnreachable, cause: c.err, sent: sent}
+}
+
+// start queues a frame, which is numbered here and must not be touched again
+// before the call is over. It never blocks: how much is queued is for the
+// callers to limit.
+func (c *conn) start(cmd protocol.Command, frame []byte) *call {
+	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{})}
+	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
+		cl.complete(nil, notSent(codes.TooLarge, "%v of %d bytes is more than the server takes", cmd, body))
+		return cl
+	}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		cl.complete(nil, c.lostError(false))
+		return cl
+	}
+	cl.seq = c.nextSeqLocked()
+	protocol.SetSeq(frame, cl.seq)
+	c.pending[cl.seq] = cl
+	c.queue = append(c.queue, cl)
+	c.mu.Unlock()
+	c.nudge()
+	return cl
+}
+
+// nextSeqLocked skips the numbers that are in use, so that a late answer never
+// reaches a later request, and 0, under which CppCloud sends stray frames. There
+// is always a free one: MaxInFlight, maxForsaken and the watches' own limit are
+// together below 65535.
+func (c *conn) nextSeqLocked() uint16 {
+	for {
+		c.seq++
+		if _, taken := c.pending[c.seq]; !taken && c.seq != 0 {
+			return c.seq
+		}
+	}
+}
+
+func (c *conn) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wait gives the reply's body. When it gives up before, a reply that still comes
+// is thrown away.
+func (cl *call) wait(ctx context.Context, expired <-chan time.Time) ([]byte, error) {
+	select {
+	case <-cl.done:
+		return cl.body, cl.err
+	case <-ctx.Done():
+		return nil, contextError(ctx, cl.forsake())
+	case <-expired:
+		return nil, timeoutError(cl.forsake())
+	}
+}
+
+// forsake gives the call up and says whether it was sent.
+func (cl *call) forsake() bool {
+	c := cl.conn
+	c.mu.Lock()
+	sentOnce := cl.state == sent
+	switch {
+	case c.pending[cl.seq] != cl: // answered or lost in the meantime
+	case cl.state == queued:
+		delete(c.pending, cl.seq)
+		c.queue = slices.DeleteFunc(c.queue, func(o *call) bool { return o == cl })
+	case cl.state == sent:
+		cl.state = forsaken
+		c.forsaken++
+	}
+	c.mu.Unlock()
+	c.limitForsaken()
+	return sentOnce
+}
+
+// ignore lets the call go on with nobody waiting for its answer.
+func (cl *call) ignore() {
+	c := cl.conn
+	c.mu.Lock()
+	if c.pending[cl.seq] == cl {
+		cl.state = forsaken
+		c.forsaken++
+	}
+	c.mu.Unlock()
+	c.limitForsaken()
+}
+
+// limitForsaken ends a connection whose peer leaves too much unanswered.
+func (c *conn) limitForsaken() {
+	c.mu.Lock()
+	tooMany := c.forsaken > maxForsaken
+	c.mu.Unlock()
+	if tooMany {
+		c.fail(fmt.Errorf("%d requests were never answered", maxForsaken))
+	}
+}
+
+func (cl *call) complete(body []byte, err error) {
+	cl.body, cl.err = body, err
+	close(cl.done)
+}
+
+// write is the writer: it puts small frames together, so that many callers cost
+// one system call.
+func (c *conn) write() error {
+	var buf []byte
+	for {
+		select {
+		case <-c.wake:
+		case <-c.dead:
+			return nil
+		}
+		for {
+			buf = c.takeQueued(buf[:0])
+			if len(buf) == 0 {
+				break
+			}
+			if _, err := c.nc.Write(buf); err != nil {
+				return err
+			}
+			if cap(buf) > maxKept {
+				buf = nil
+			}
+		}
+	}
+}
+
+// takeQueued moves what is to be written next into buf. From here on it counts
+// as sent.
+func (c *conn) takeQueued(buf []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	buf = append(buf, c.control...)
+	c.control = c.control[:0]
+	taken := 0
+	for taken < len(c.queue) && len(buf) < bufferSize {
+		cl := c.queue[taken]
+		buf = append(buf, cl.frame...)
+		if cl.frame = nil; cl.state == queued {
+			cl.state = sent
+		}
+		taken++
+	}
+	c.queue = slices.Delete(c.queue, 0, taken)
+	return buf
+}
+
+// Read makes conn the source of its own buffered reader, to notice when bytes
+// arrive.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.nc.Read(p)
+	if n > 0 {
+		c.lastRead.Store(c.cfg.Clock.Now().UnixNano())
+		c.reads.Add(1)
+	}
+	return n, err
+}
+
+// read is the reader.
+func (c *conn) read() error {
+	r := bufio.NewReaderSize(c, bufferSize)
+	var head [protocol.HeaderSize]byte
+	for {
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return err
+		}
+		h, err := protocol.ParseHeader(head[:])
+		if err != nil {
+			return err
+		}
+		if h.Command.IsReply() {
+			err = c.readReply(r, h)
+		} else {
+			err = c.readRequest(r, h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) readReply(r *bufio.Reader, h protocol.Header) error {
+	if uint64(h.BodyLen) > uint64(c.cfg.MaxBody) {
+		return fmt.Errorf("%v of %d bytes is more than Config.MaxBody, %d", h.Command, h.BodyLen, c.cfg.MaxBody)
+	}
+	c.mu.Lock()
+	cl := c.pending[h.Seq]
+	stray := cl == nil || cl.cmd.Reply() != h.Command || cl.state == queued
+	wanted := !stray && cl.state == sent
+	c.mu.Unlock()
+	var body []byte
+	var err error
+	if wanted {
+		body, err = readBody(r, int(h.BodyLen))
+	} else {
+		_, err = r.Discard(int(h.BodyLen))
+	}
+	if err != nil || stray {
+		return err
+	}
+	c.answered(cl, body)
+	return nil
+}
+
+// answered takes cl off the books and completes it if somebody still waits.
+func (c *conn) answered(cl *call, body []byte) {
+	c.mu.Lock()
+	mine := c.pending[cl.seq] == cl // not so if the connection failed meanwhile
+	if mine {
+		delete(c.pending, cl.seq)
+	}
+	waiting := cl.state == sent
+	if mine && cl.state == forsaken {
+		c.forsaken--
+	}
+	c.mu.Unlock()
+	if mine && waiting {
+		cl.complete(body, nil)
+	}
+}
+
+// readBody reads n bytes. It allocates as they come, so that a length alone costs
+// little.
+func readBody(r io.Reader, n int) ([]byte, error) {
+	body := make([]byte, 0, min(n, firstChunk))
+	for len(body) < n {
+		if len(body) == cap(body) {
+			body = slices.Grow(body, min(len(body), n-len(body)))
+		}
+		got, err := r.Read(body[len(body):min(cap(body), n)])
+		body = body[:len(body)+got]
+		if err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// readRequest takes what the server asks or tells by itself.
+func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
+	if h.BodyLen > protocol.MaxBody {
+		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, protocol.MaxBody)
+	}
+	body, err := readBody(r, int(h.BodyLen))
+	if err != nil {
+		return err
+	}
+	if h.Command == protocol.KeepAlive {
+		return c.reply(h, nil)
+	}
+	var req protocol.Request
+	parseErr := req.Parse(body)
+	if _, routed := req.Member("from"); routed {
+		return c.decline(h, &req)
+	}
+	if h.Command != protocol.EvNotify {
+		return nil
+	}
+	if parseErr != nil {
+		return fmt.Errorf("a push that is not JSON: %w", parseErr)
+	}
+	change, ok, err := protocol.ParseChange(body)
+	if ok {
+		c.onChange(change)
+	}
+	return err
+}
+
+// decline answers another client's request that the server has routed here, so
+// that nobody waits for us. In particular it is not taken for a push: anybody
+// could send one.
+func (c *conn) decline(h protocol.Header, req *protocol.Request) error {
+	from, ok := req.IntOrText("from")
+	if !ok {
+		return nil
+	}
+	body := append([]byte(`{"code":`), strconv.Itoa(int(codes.NotImplemented))...)
+	body = append(body, `,"to":`...)
+	body = append(strconv.AppendInt(body, int64(from), 10), '}')
+	return c.reply(h, body)
+}
+
+// reply queues the answer to a request of the server.
+func (c *conn) reply(h protocol.Header, body []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil
+	}
+	if len(c.control) > maxControl {
+		return fmt.Errorf("the server asks faster than it reads the answers")
+	}
+	c.control = protocol.AppendFrame(c.control, h.Command.Reply(), h.Seq, body)
+	c.nudge()
+	return nil
+}
+
+// keep is the keeper: after KeepAlive without a byte from the server it asks
+// whether it is there, and gives up if not a byte comes within KeepAliveTimeout.
+func (c *conn) keep() error {
+	timer := c.cfg.Clock.NewTimer(c.cfg.KeepAlive)
+	defer timer.Stop()
+	for {
+		if !c.tick(timer) {
+			return nil
+		}
+		if quiet := c.quiet(); quiet < c.cfg.KeepAlive {
+			timer.Reset(c.cfg.KeepAlive - quiet)
+			continue
+		}
+		before := c.reads.Load()
+		c.start(protocol.KeepAlive, protocol.AppendFrame(nil, protocol.KeepAlive, 0, nil))
+		timer.Reset(c.cfg.KeepAliveTimeout)
+		if !c.tick(timer) {
+			return nil
+		}
+		if c.reads.Load() == before {
+			return fmt.Errorf("no sign of life for %v", c.quiet().Round(time.Second))
+		}
+		timer.Reset(max(c.cfg.KeepAlive-c.quiet(), 1))
+	}
+}
+
+// tick waits for the timer, and is false if the connection ends first.
+func (c *conn) tick(timer clock.Timer) bool {
+	select {
+	case <-timer.C():
+		return true
+	case <-c.dead:
+		return false
+	}
+}
+
+func (c *conn) quiet() time.Duration { return c.cfg.Clock.Now().Sub(c.heard()) }
+
+// heard is when the server was last heard of.
+func (c *conn) heard() time.Time { return time.Unix(0, c.lastRead.Load()) }

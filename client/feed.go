@@ -1,0 +1,450 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/protocol"
+)
+
+// feedKey names what a feed keeps up with.
+type feedKey struct {
+	name, path string
+	merged     bool
+}
+
+// feed keeps up with one document, for all watches and handles that ask for it,
+// across any number of sessions. Its goroutine is the only one that asks the
+// server about it and that hands states to followers, so these come in order.
+//
+// On each session it first subscribes and then fetches what it lacks: whatever
+// changes after the subscription is pushed, so nothing falls in between.
+type feed struct {
+	// set at open
+	c      *Client
+	key    feedKey
+	ctx    context.Context // ends when nobody uses the feed any more
+	cancel context.CancelFunc
+	wake   chan struct{} // capacity 1: a push, a follower or the state of the connection
+
+	users int // guarded by c.mu: followers that hold it
+
+	// feed's goroutine only
+	doc  *Document // the newest state, nil if not known
+	told *session  // the session on which a subscription for doc stands
+
+	mu      sync.Mutex // guards the rest
+	joining []*follower
+	members []*follower
+	version int32 // doc's
+	target  int32 // the version that the server has told of on this session
+	suspect bool  // a base that may be ours has changed
+}
+
+// errBehind: the server has told of a version that it does not give yet.
+var errBehind = errors.New("the server does not give yet what it has announced")
+
+// hold gives the feed for key; each call needs one release.
+func (c *Client) hold(key feedKey) (*feed, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, notSent(ErrClosed, "the client is closed")
+	}
+	f := c.feeds[key]
+	if f == nil {
+		f = &feed{c: c, key: key, wake: make(chan struct{}, 1)}
+		f.ctx, f.cancel = context.WithCancel(c.ctx)
+		c.feeds[key] = f
+		c.wg.Go(f.run)
+	}
+	f.users++
+	return f, nil
+}
+
+// release ends one hold. The last one ends the feed and its subscription. That
+// is queued under the same lock as a subscription by a new feed for the same
+// file, so the server sees them in the right order.
+func (c *Client) release(f *feed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.users--
+	if f.users > 0 {
+		return
+	}
+	delete(c.feeds, f.key)
+	f.cancel()
+	if c.session == nil || c.subscribedLocked(f.key) {
+		return
+	}
+	s := protocol.Subscription{File: f.key.name, Path: f.key.path, Inherit: f.key.merged, Unsubscribe: true}
+	c.session.conn.start(protocol.BookCfgChange, subscriptionFrame(s)).ignore()
+}
+
+// subscribedLocked says that a feed needs the subscription that key would make:
+// the server knows one for each file and path.
+func (c *Client) subscribedLocked(key feedKey) bool {
+	return c.feeds[feedKey{key.name, key.path, true}] != nil || c.feeds[feedKey{key.name, key.path, false}] != nil
+}
+
+func subscriptionFrame(s protocol.Subscription) []byte {
+	frame := protocol.BeginFrame(nil, protocol.BookCfgChange, 0)
+	return protocol.FinishFrame(protocol.AppendSubscription(frame, s), 0)
+}
+
+// pushed takes a notice of the server; the connection's reader calls it.
+func (c *Client) pushed(change protocol.Change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, f := range c.feeds {
+		switch {
+		case key.name == change.File && (change.Path == "" || change.Path == key.path):
+			f.announce(change.Mtime)
+		case key.merged && change.Path == "":
+			f.suspectBase(change.Mtime)
+		}
+	}
+}
+
+// announce notes that there is a version.
+func (f *feed) announce(mtime int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if mtime > f.target {
+		f.target = mtime
+		f.kick()
+	}
+}
+
+// suspectBase notes that another file changed, which may be a base of this one:
+// a server can be told to name the base only. A base's version is always above
+// the last one of what inherits it.
+func (f *feed) suspectBase(mtime int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if mtime > f.version {
+		f.suspect = true
+		f.kick()
+	}
+}
+
+func (f *feed) kick() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// join makes w a follower, which gets the present state and every later one, or,
+// while that cannot be had, the reason.
+func (f *feed) join(w *follower) {
+	f.mu.Lock()
+	f.joining = append(f.joining, w)
+	f.mu.Unlock()
+	f.kick()
+}
+
+// leave undoes join.
+func (f *feed) leave(w *follower) {
+	f.mu.Lock()
+	is := func(o *follower) bool { return o == w }
+	f.joining = slices.DeleteFunc(f.joining, is)
+	f.members = slices.DeleteFunc(f.members, is)
+	f.mu.Unlock()
+}
+
+// run is the feed's goroutine.
+func (f *feed) run() {
+	pause := f.c.newBackoff()
+	for {
+		var again clock.Timer
+		var due <-chan time.Time
+		if err := f.step(); err == nil {
+			pause.reset()
+		} else {
+			if err != errBehind {
+				f.c.report(err)
+			}
+			again = f.c.cfg.Clock.NewTimer(pause.delay())
+			due = again.C()
+		}
+		select {
+		case <-f.wake:
+		case <-due:
+		case <-f.ctx.Done():
+		}
+		if again != nil {
+			again.Stop()
+		}
+		if f.ctx.Err() != nil {
+			f.confirm()
+			return
+		}
+	}
+}
+
+// step does what can be done at this moment. An error means that it has to be
+// tried again after a while, without one something wakes the feed.
+func (f *feed) step() error {
+	sess, down := f.c.state()
+	if f.told != nil && f.told != sess {
+		f.confirm()
+	}
+	if sess == nil {
+		if f.doc == nil && down != nil {
+			f.setState(f.c.cache.load(f.key))
+		}
+		f.admit(notConnected(down))
+		return nil
+	}
+	err := f.sync(sess)
+	if sess.conn.failed() != nil || f.ctx.Err() != nil {
+		return nil // the end of the session wakes us
+	}
+	f.admit(err)
+	return err
+}
+
+// confirm notes in the cache until when the state was known to be the newest.
+func (f *feed) confirm() {
+	if f.told != nil && f.doc != nil {
+		f.c.cache.confirm(f.key, f.told.conn.heard())
+	}
+	f.told = nil
+}
+
+// admit gives those who joined the state or, if there is none, the reason err.
+// If there is neither they go on waiting.
+func (f *feed) admit(err error) {
+	if f.doc == nil && err == nil {
+		return
+	}
+	f.mu.Lock()
+	joining := f.joining
+	f.joining = nil
+	f.members = append(f.members, joining...)
+	f.mu.Unlock()
+	for _, w := range joining {
+		if f.doc != nil {
+			w.update(f, f.doc)
+		} else {
+			w.fail(f, err)
+		}
+	}
+}
+
+// sync makes doc what the server has on sess.
+func (f *feed) sync(sess *session) error {
+	if f.told != sess {
+		if err := f.subscribe(sess); err != nil {
+			return err
+		}
+		f.told = sess
+	}
+	for f.wanting() {
+		doc, err := f.fetch(sess)
+		if err != nil {
+			return err
+		}
+		f.take(doc)
+		if f.behind() {
+			return errBehind
+		}
+	}
+	return nil
+}
+
+// wanting says that there may be a newer version than doc.
+func (f *feed) wanting() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	suspect := f.suspect
+	f.suspect = false
+	return suspect || f.target > f.version
+}
+
+// behind says that the version told of has not been reached. It does not have to
+// be where the file is gone, and where the notice was for the merged document,
+// whose version may be greater than that of the file alone.
+func (f *feed) behind() bool {
+	greater := !f.key.merged && f.c.mergedToo(f.key.name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.target <= f.version {
+		return false
+	}
+	if f.version == 0 || greater {
+		f.target = f.version
+		return false
+	}
+	return true
+}
+
+// mergedToo says that name is followed in its merged form.
+func (c *Client) mergedToo(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.feeds {
+		if key.merged && key.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// subscribe subscribes on a new session. With the version we have, if it is one
+// of this server's data, the server tells whether it has a newer one; otherwise
+// the document is fetched in the same round trip.
+func (f *feed) subscribe(sess *session) error {
+	if !f.begin() {
+		return f.ctx.Err()
+	}
+	defer f.end()
+	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
+	defer timer.Stop()
+	known := f.doc != nil && f.doc.Mtime != 0 && f.doc.epoch == sess.epoch && sess.epoch != ""
+	book := f.book(sess, known)
+	if book == nil {
+		return f.ctx.Err()
+	}
+	var get *call
+	if !known {
+		get = sess.conn.start(protocol.GetConfig, queryFrame(f.key, 0))
+	}
+	body, err := book.wait(f.ctx, timer.C())
+	if err == nil {
+		err = f.subscribed(body, known)
+	}
+	if get == nil || err != nil {
+		if get != nil {
+			get.forsake()
+		}
+		return err
+	}
+	if body, err = get.wait(f.ctx, timer.C()); err != nil {
+		return err
+	}
+	return f.takeReply(sess, body)
+}
+
+// book sends the subscription, unless the feed has been given up. The lock keeps
+// it in order with release.
+func (f *feed) book(sess *session, known bool) *call {
+	f.mu.Lock()
+	f.target, f.suspect = 0, false
+	f.mu.Unlock()
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	if f.c.feeds[f.key] != f {
+		return nil
+	}
+	s := protocol.Subscription{File: f.key.name, Path: f.key.path, MissingOK: true}
+	// One subscription serves both forms, so it must not lose the bases.
+	s.Inherit = f.c.feeds[feedKey{f.key.name, f.key.path, true}] != nil
+	if known {
+		s.Mtime, s.HasMtime = f.doc.Mtime, true
+	}
+	return sess.conn.start(protocol.BookCfgChange, subscriptionFrame(s))
+}
+
+// subscribed takes the answer to book.
+func (f *feed) subscribed(body []byte, known bool) error {
+	s, err := protocol.ParseSubscribed(body)
+	if err != nil {
+		return unreadable(err)
+	}
+	if s.Code != 0 {
+		return refusal(s.Result)
+	}
+	if !known {
+		return nil
+	}
+	switch {
+	case s.Mtime > f.doc.Mtime:
+		f.announce(s.Mtime)
+	case s.Mtime < f.doc.Mtime:
+		// Versions do not fall on one server; ours is not to be relied on.
+		f.mu.Lock()
+		f.version, f.suspect = 0, true
+		f.mu.Unlock()
+	default:
+		f.take(nil)
+	}
+	return nil
+}
+
+// fetch asks for a newer version than doc; nil means that there is none.
+func (f *feed) fetch(sess *session) (*Document, error) {
+	if !f.begin() {
+		return nil, f.ctx.Err()
+	}
+	defer f.end()
+	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
+	defer timer.Stop()
+	f.mu.Lock()
+	newer := f.version
+	f.mu.Unlock()
+	body, err := sess.conn.start(protocol.GetConfig, queryFrame(f.key, newer)).wait(f.ctx, timer.C())
+	if err != nil {
+		return nil, err
+	}
+	doc, err := f.c.document(f.key, sess.epoch, body)
+	if errors.Is(err, ErrUpToDate) {
+		return nil, nil
+	}
+	return doc, err
+}
+
+// begin waits for its turn to ask the server; end gives the turn on.
+func (f *feed) begin() bool {
+	select {
+	case f.c.fetches <- struct{}{}:
+		return true
+	case <-f.ctx.Done():
+		return false
+	}
+}
+
+func (f *feed) end() { <-f.c.fetches }
+
+func (f *feed) takeReply(sess *session, body []byte) error {
+	doc, err := f.c.document(f.key, sess.epoch, body)
+	if err != nil {
+		return err
+	}
+	f.take(doc)
+	return nil
+}
+
+// take makes doc the state and passes it on; nil confirms the present one.
+func (f *feed) take(doc *Document) {
+	if doc == nil {
+		if f.doc == nil || !f.doc.stale {
+			return
+		}
+		doc = f.doc.confirmed(f.c.cfg.Clock.Now())
+	} else {
+		f.c.cache.store(f.key, doc)
+	}
+	f.setState(doc)
+	f.mu.Lock()
+	members := slices.Clone(f.members)
+	f.mu.Unlock()
+	for _, w := range members {
+		w.update(f, doc)
+	}
+}
+
+func (f *feed) setState(doc *Document) {
+	f.doc = doc
+	if doc == nil {
+		return
+	}
+	f.mu.Lock()
+	f.version = doc.Mtime
+	f.mu.Unlock()
+}

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+
+	"confcenter/protocol"
+)
+
+// metaFile is the file that assigns main configs.
+const metaFile = "_meta.json"
+
+// open connects to addr and says who we are, asking for id. The session is the
+// caller's to close.
+func (c *Client) open(ctx context.Context, addr string, id int32) (*session, protocol.Identified, error) {
+	nc, err := c.dial(ctx, addr)
+	if err != nil {
+		return nil, protocol.Identified{}, &requestError{text: "cannot connect", kind: ErrUnreachable, cause: err}
+	}
+	cn := newConn(nc, addr, &c.cfg, c.pushed)
+	who, err := c.identify(ctx, cn, id)
+	if err != nil {
+		cn.close(err)
+		return nil, who, err
+	}
+	return &session{conn: cn, epoch: who.Epoch}, who, nil
+}
+
+// identify sends WHOAMI, the first time or again.
+func (c *Client) identify(ctx context.Context, cn *conn, id int32) (protocol.Identified, error) {
+	frame := protocol.BeginFrame(nil, protocol.Whoami, 0)
+	frame = protocol.AppendIdentify(frame, protocol.Identify{ID: id, Name: c.cfg.Name, Tag: c.cfg.Tag, Props: c.cfg.Props})
+	timer := c.cfg.Clock.NewTimer(c.cfg.DialTimeout)
+	defer timer.Stop()
+	body, err := cn.start(protocol.Whoami, protocol.FinishFrame(frame, 0)).wait(ctx, timer.C())
+	if err != nil {
+		return protocol.Identified{}, err
+	}
+	who, err := protocol.ParseIdentified(body)
+	if who.Code != 0 {
+		return who, refusal(who.Result)
+	}
+	if err == nil && who.ID <= 0 {
+		err = &protocol.ReplyError{Member: "svrid"}
+	}
+	if err != nil {
+		return who, unreadable(err)
+	}
+	return who, nil
+}
+
+// adopt makes what a WHOAMI was answered the client's identity and, if renewed is
+// false, sess its session. It is ErrClosed after Close; an answer on a session
+// that is over is dropped, since a newer one is there or coming.
+func (c *Client) adopt(sess *session, who protocol.Identified, renewed bool) error {
+	c.moving.Lock()
+	defer c.moving.Unlock()
+	c.mu.Lock()
+	switch {
+	case c.closed:
+		c.mu.Unlock()
+		return notSent(ErrClosed, "the client is closed")
+	case renewed && c.session != sess:
+		c.mu.Unlock()
+		return nil
+	}
+	moved := c.identity.MainConf != who.MainConf
+	c.identity = who
+	if !renewed {
+		c.session, c.down = sess, nil
+		c.announceLocked()
+	}
+	var mains []*follower
+	for w := range c.mains {
+		mains = append(mains, w)
+	}
+	c.mu.Unlock()
+	c.cache.storeIdentity(c.cfg.Name, c.cfg.Tag, who)
+	if moved {
+		for _, w := range mains {
+			w.move(who.MainConf)
+		}
+	}
+	return nil
+}
+
+// followMeta sees to it that the main config is looked up again whenever
+// _meta.json changes, from now until Close. It returns as soon as the main
+// config is as up to date as it can be had.
+func (c *Client) followMeta(ctx context.Context) error {
+	c.mu.Lock()
+	w := c.meta
+	first := w == nil
+	if first {
+		w = c.newFollower(Query{Name: metaFile}, func(*Document) { c.renewIdentity() })
+		c.meta = w
+	}
+	c.mu.Unlock()
+	if first {
+		w.begin()
+	}
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx, false)
+	case <-c.ctx.Done():
+		return notSent(ErrClosed, "the client is closed")
+	}
+}
+
+// renewIdentity asks again for the main config. It gives up only when the session
+// ends, because identifying on the next one has the same effect.
+func (c *Client) renewIdentity() {
+	pause := c.newBackoff()
+	for {
+		sess, _ := c.state()
+		if sess == nil {
+			return
+		}
+		who, err := c.identify(c.ctx, sess.conn, c.ID())
+		if err == nil {
+			err = c.adopt(sess, who, true)
+		}
+		if err == nil || sess.conn.failed() != nil {
+			return
+		}
+		c.report(err)
+		if !pause.sleep(c.ctx) {
+			return
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"confcenter/internal/clock"
+)
+
+// session is a connection on which the server knows us. A Client has at most
+// one; the next one begins when all goroutines of the last have ended.
+type session struct {
+	conn  *conn
+	epoch string // of the server's data
+}
+
+// run keeps the client connected until Close. first may be nil.
+func (c *Client) run(first *session) {
+	pause := c.newBackoff()
+	for sess := first; ; {
+		if sess != nil {
+			began := c.cfg.Clock.Now()
+			c.attend(sess)
+			if c.cfg.Clock.Now().Sub(began) >= c.cfg.MaxBackoff {
+				pause.reset()
+			}
+		}
+		if !pause.sleep(c.ctx) {
+			return
+		}
+		var err error
+		if sess, err = c.connect(c.ctx); err != nil {
+			c.unreachable(err)
+		}
+	}
+}
+
+// attend waits for the end of sess.
+func (c *Client) attend(sess *session) {
+	select {
+	case <-sess.conn.dead:
+	case <-c.ctx.Done():
+	}
+	sess.conn.close(ErrClosed)
+	c.mu.Lock()
+	c.session = nil
+	c.announceLocked()
+	c.mu.Unlock()
+	if err := sess.conn.failed(); err != ErrClosed {
+		c.report(sess.conn.lostError(true))
+	}
+}
+
+// unreachable notes that a round of attempts has failed: from now on requests
+// fail at once instead of waiting.
+func (c *Client) unreachable(err error) {
+	c.mu.Lock()
+	first := c.down == nil && !c.closed
+	c.down = err
+	c.announceLocked()
+	c.mu.Unlock()
+	if first {
+		c.report(err)
+	}
+}
+
+// connect tries each address once, the one that worked last first.
+func (c *Client) connect(ctx context.Context) (*session, error) {
+	var failures []error
+	for i := range c.cfg.Addrs {
+		at := (c.good + i) % len(c.cfg.Addrs)
+		sess, err := c.connectTo(ctx, c.cfg.Addrs[at])
+		if err == nil {
+			c.good = at
+			return sess, nil
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", c.cfg.Addrs[at], err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	err := errors.Join(failures...)
+	if refused(err) {
+		return nil, err
+	}
+	return nil, notConnected(err)
+}
+
+// connectTo connects to one address and makes it the client's session.
+func (c *Client) connectTo(ctx context.Context, addr string) (*session, error) {
+	sess, who, err := c.open(ctx, addr, c.ID())
+	if err != nil && c.ID() != 0 && refused(err) {
+		// The server may hold our id for a connection it does not know to be dead.
+		sess, who, err = c.open(ctx, addr, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.adopt(sess, who, false); err != nil {
+		sess.conn.close(ErrClosed)
+		return nil, err
+	}
+	return sess, nil
+}
+
+// dial makes the TCP connection. The kernel's time is not the injected clock's,
+// so the limit is a real one.
+func (c *Client) dial(ctx context.Context, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
+	defer cancel()
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+// announceLocked wakes everybody who waits for the state of the connection to
+// change.
+func (c *Client) announceLocked() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+	for _, f := range c.feeds {
+		f.kick()
+	}
+}
+
+// state is the present session, or nil and, if the last round of attempts has
+// failed, why.
+func (c *Client) state() (*session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session, c.down
+}
+
+// await gives the session; while one is being made for the first time it waits.
+func (c *Client) await(ctx context.Context, expired <-chan time.Time) (*session, error) {
+	for {
+		c.mu.Lock()
+		sess, down, closed, changed := c.session, c.down, c.closed, c.changed
+		c.mu.Unlock()
+		switch {
+		case closed:
+			return nil, notSent(ErrClosed, "the client is closed")
+		case sess != nil && sess.conn.failed() == nil:
+			return sess, nil
+		case down != nil:
+			return nil, notConnected(down)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, contextError(ctx, false)
+		case <-expired:
+			return nil, timeoutError(false)
+		}
+	}
+}
+
+// backoff is how long to wait between attempts: twice as long each time.
+type backoff struct {
+	clock          clock.Clock
+	min, max, next time.Duration
+}
+
+func (c *Client) newBackoff() *backoff {
+	return &backoff{clock: c.cfg.Clock, min: c.cfg.MinBackoff, max: c.cfg.MaxBackoff, next: c.cfg.MinBackoff}
+}
+
+func (b *backoff) reset() { b.next = b.min }
+
+// delay is the next wait. The random half keeps clients that lost the same server
+// from coming back at the same moment.
+func (b *backoff) delay() time.Duration {
+	d := b.next
+	b.next = min(2*b.next, b.max)
+	return d/2 + rand.N(d/2+1)
+}
+
+// sleep waits that long, and is false if ctx ends first.
+func (b *backoff) sleep(ctx context.Context) bool {
+	timer := b.clock.NewTimer(b.delay())
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
