@@ -82,7 +82,12 @@ const (
 
 var roleNames = [...]string{Served: "served", Routed: "routed", Accepted: "accepted", Reserved: "reserved", Peers: "peers", Unused: "unused"}
 
-func (r Role) String() string { return roleNames[r] }
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}
 
 // Row is one line of the command table.
 type Row struct {

@@ -26,13 +26,41 @@ var emptyString = []byte(`""`)
 // spellings of the flag are taken, incbase and the document's inbase.
 func (r *Request) ConfigQuery() ConfigQuery {
 	q := ConfigQuery{FileRaw: emptyString}
-	if m, ok := r.Member("file_pattern"); ok && m.Kind == jsontext.String {
-		q.FileRaw, q.File = m.Raw, jsontext.Unquote(m.Raw)
+	// One pass instead of five look-ups: this is the hottest request there is.
+	var file, path, newer, incbase, inbase *jsontext.Member
+	for i := range r.members {
+		m := &r.members[i]
+		switch string(m.Key) {
+		case "file_pattern":
+			first(&file, m)
+		case "key_pattern":
+			first(&path, m)
+		case "gt_mtime":
+			first(&newer, m)
+		case "incbase":
+			first(&incbase, m)
+		case "inbase":
+			first(&inbase, m)
+		}
 	}
-	q.Path = r.Text("key_pattern")
-	q.Newer, _ = r.Int("gt_mtime")
-	q.Inherit = r.Flag("incbase") || r.Flag("inbase")
+	if file != nil && file.Kind == jsontext.String {
+		q.FileRaw, q.File = file.Raw, jsontext.Unquote(file.Raw)
+	}
+	if path != nil && path.Kind == jsontext.String {
+		q.Path = jsontext.Unquote(path.Raw)
+	}
+	if newer != nil && newer.Kind == jsontext.Number {
+		q.Newer, _ = jsontext.Int32(newer.Raw)
+	}
+	q.Inherit = incbase != nil && flag(*incbase) || inbase != nil && flag(*inbase)
 	return q
+}
+
+// first keeps the first of equal names.
+func first(dst **jsontext.Member, m *jsontext.Member) {
+	if *dst == nil {
+		*dst = m
+	}
 }
 
 // AppendConfigQuery appends GETCONFIG's request.
@@ -99,10 +127,18 @@ type Config struct {
 	Contents []byte
 }
 
-// ParseConfig reads GETCONFIG's reply.
+// codeNotFound is what a reply without a code stands for.
+const codeNotFound = 404
+
+// ParseConfig reads GETCONFIG's reply, also one that refuses: its Code is not 0.
+// The bare words of a server that keeps to the design document are understood,
+// and so is the null of CppCloud's for a file it does not know.
 func ParseConfig(body []byte) (Config, error) {
-	if s := string(body); s == string(UpToDate) || s == string(LiteralUpToDate) {
+	switch string(body) {
+	case string(UpToDate), string(LiteralUpToDate):
 		return Config{UpToDate: true}, nil
+	case string(LiteralNoSuchConfig), "null":
+		return Config{Result: Result{Code: codeNotFound, Desc: "no such file"}}, nil
 	}
 	var r Request
 	if err := r.Parse(body); err != nil {
@@ -113,7 +149,7 @@ func ParseConfig(body []byte) (Config, error) {
 		return Config{}, err
 	}
 	mtime, ok := r.Int("mtime")
-	if !ok {
+	if !ok && res.Code == 0 {
 		return Config{}, &ReplyError{Member: "mtime"}
 	}
 	c := Config{Result: res, Mtime: mtime, Name: string(r.Text("file_pattern"))}
@@ -244,13 +280,11 @@ func AppendConfigFiles(dst []byte, files []ConfigFile, problems []ConfigProblem)
 	return append(dst, ']', '}')
 }
 
-// ParseConfigFiles reads GETCFGNAME's reply with detail.
+// ParseConfigFiles reads GETCFGNAME's reply with detail. A refusal is a
+// *RefusedError.
 func ParseConfigFiles(body []byte) ([]ConfigFile, []ConfigProblem, error) {
 	var r Request
-	if err := r.Parse(body); err != nil {
-		return nil, nil, err
-	}
-	if _, err := r.result(); err != nil {
+	if err := r.parseSuccess(body); err != nil {
 		return nil, nil, err
 	}
 	var files []ConfigFile

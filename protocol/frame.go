@@ -66,16 +66,22 @@ func AppendFrame(dst []byte, cmd Command, seq uint16, body []byte) []byte {
 }
 
 // BeginFrame appends a header whose body length is still open. The body is
-// appended next and FinishFrame, given the length dst had before BeginFrame,
-// fills the length in.
+// appended next and FinishFrame, given the length dst had before, fills the
+// length in.
 func BeginFrame(dst []byte, cmd Command, seq uint16) []byte {
 	return AppendHeader(dst, cmd, seq, 0)
 }
 
-// FinishFrame closes the frame that BeginFrame began at offset start of frame.
-func FinishFrame(frame []byte, start int) []byte {
-	binary.BigEndian.PutUint32(frame[start+2:], uint32(len(frame)-start-HeaderSize))
-	return frame
+// FinishFrame closes the frame that BeginFrame began at offset start.
+func FinishFrame(buf []byte, start int) []byte {
+	SetBodyLen(buf[start:], len(buf)-start-HeaderSize)
+	return buf
+}
+
+// SetBodyLen overwrites the body length of the frame that starts at frame[0],
+// for a body that is sent from elsewhere.
+func SetBodyLen(frame []byte, n int) {
+	binary.BigEndian.PutUint32(frame[2:], uint32(n))
 }
 
 // SetSeq overwrites the sequence of the frame that starts at frame[0]: a

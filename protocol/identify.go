@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"confcenter/internal/jsontext"
@@ -13,7 +15,8 @@ type Identify struct {
 	// Name is the program's name (svrname), Tag its deployment; both choose the
 	// main config.
 	Name, Tag string
-	// Props are further properties, shown to whoever lists clients.
+	// Props are further properties, shown to whoever lists clients. Names that the
+	// fields above have taken, and those that the server keeps, have no effect.
 	Props map[string]string
 }
 
@@ -30,12 +33,9 @@ func AppendIdentify(dst []byte, m Identify) []byte {
 		dst = appendText(dst, "tag", m.Tag)
 	}
 	dst = appendInt(dst, "clitype", ClientType)
-	for k, v := range m.Props {
-		if len(dst) > 0 && dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = append(jsontext.AppendQuote(dst, k), ':')
-		dst = jsontext.AppendQuote(dst, v)
+	for _, name := range slices.Sorted(maps.Keys(m.Props)) {
+		dst = append(jsontext.AppendQuote(append(dst, ','), name), ':')
+		dst = jsontext.AppendQuote(dst, m.Props[name])
 	}
 	return append(dst, '}')
 }
@@ -70,7 +70,8 @@ func AppendNotIdentified(dst []byte, code int, desc string) []byte {
 	return append(appendText(dst, "desc", desc), '}')
 }
 
-// ParseIdentified reads WHOAMI's reply, also one that refuses.
+// ParseIdentified reads WHOAMI's reply, also one that refuses: its Code is not 0
+// and its ID is 0, because CppCloud's server sends none then.
 func ParseIdentified(body []byte) (Identified, error) {
 	var r Request
 	if err := r.Parse(body); err != nil {
@@ -81,7 +82,7 @@ func ParseIdentified(body []byte) (Identified, error) {
 		return Identified{}, err
 	}
 	id, ok := r.Int("svrid")
-	if !ok {
+	if !ok && res.Code == 0 {
 		return Identified{}, &ReplyError{Member: "svrid"}
 	}
 	return Identified{Result: res, ID: id, MainConf: string(r.Text("mconf")), Epoch: string(r.Text("epoch"))}, nil
@@ -106,10 +107,17 @@ func reserved(name []byte) bool {
 // MaxProperties is how many properties one message may give a client.
 const MaxProperties = 128
 
+// maxPropertyMembers is how many members a message with properties may have, those
+// that become none included: finding doubles takes a look at all before.
+const maxPropertyMembers = 8 * MaxProperties
+
 // Properties are the members of a WHOAMI or SETARGS that become properties:
 // strings and int32 integers, first of equal names, none that is the server's.
-// It is false if there are more than MaxProperties.
+// It is false if there are more than MaxProperties, or members without end.
 func (r *Request) Properties() ([]Property, bool) {
+	if len(r.members) > maxPropertyMembers {
+		return nil, false
+	}
 	var props []Property
 	for _, m := range r.members {
 		value, ok := propertyValue(m)

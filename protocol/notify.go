@@ -101,5 +101,5 @@ func AppendRouteError(dst []byte, server, sender int32, path []byte) []byte {
 	dst = appendText(dst, "refer_path", path)
 	dst = append(appendMember(dst, "act_path"), '"')
 	dst = append(strconv.AppendInt(dst, int64(server), 10), `>"`...)
-	return append(appendText(dst, "error", "RouteException"), '}')
+	return append(appendText(dst, "error", "RouteExException"), '}')
 }

@@ -17,7 +17,8 @@ const (
 	BodyCut BodyStyle = iota
 	// BodyWhole shows all of it, compact, on the frame's line.
 	BodyWhole
-	// BodyPretty shows it indented on lines of its own.
+	// BodyPretty shows it indented on lines of its own; as BodyWhole if it is not
+	// JSON or so deep that it would be mostly blanks.
 	BodyPretty
 	// BodyNone leaves it out.
 	BodyNone
@@ -46,9 +47,9 @@ func (p Printer) AppendLine(dst []byte, h Header, body []byte) []byte {
 		return dst
 	}
 	valid := isJSON(body)
-	if p.Style == BodyPretty && valid {
+	if p.Style == BodyPretty && valid && jsontext.IndentLen(body, indent) <= maxPretty(body) {
 		dst = append(dst, '\n')
-		return appendVisible(dst, jsontext.AppendIndent(nil, body, "    "), true)
+		return appendVisible(dst, jsontext.AppendIndent(nil, body, indent), true)
 	}
 	shown := body
 	if valid {
@@ -64,6 +65,12 @@ func (p Printer) AppendLine(dst []byte, h Header, body []byte) []byte {
 	}
 	return appendVisible(dst, shown, false)
 }
+
+const indent = "    "
+
+// maxPretty bounds what BodyPretty makes of a body: deep text that is also long
+// grows a thousandfold, which helps nobody to read it.
+func maxPretty(body []byte) int { return 1<<20 + 16*len(body) }
 
 func (p Printer) width() int {
 	if p.Width > 0 {

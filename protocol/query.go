@@ -45,13 +45,11 @@ func AppendLines(dst []byte, lines []string) []byte {
 	return append(dst, ']', '}')
 }
 
-// ParseRecords reads the reply of GETCLI, GETWARN or HUNGUP.
+// ParseRecords reads the reply of GETCLI, GETWARN or HUNGUP. A refusal is a
+// *RefusedError.
 func ParseRecords(body []byte) ([]map[string]string, error) {
 	var r Request
-	if err := r.Parse(body); err != nil {
-		return nil, err
-	}
-	if _, err := r.result(); err != nil {
+	if err := r.parseSuccess(body); err != nil {
 		return nil, err
 	}
 	var records []map[string]string
@@ -67,10 +65,10 @@ func ParseRecords(body []byte) ([]map[string]string, error) {
 	return records, err
 }
 
-// ParseLines reads GETLOGR's reply.
+// ParseLines reads GETLOGR's reply. A refusal is a *RefusedError.
 func ParseLines(body []byte) ([]string, error) {
 	var r Request
-	if err := r.Parse(body); err != nil {
+	if err := r.parseSuccess(body); err != nil {
 		return nil, err
 	}
 	m, ok := r.Member("data")

@@ -77,7 +77,7 @@ func (r *Request) Int(name string) (int32, bool) {
 	return 0, false
 }
 
-// IntOrText is Int that takes a string of decimal digits too, as the web
+// IntOrText is Int that takes a decimal number in a string too, as the web
 // console sends its numbers.
 func (r *Request) IntOrText(name string) (int32, bool) {
 	m, ok := r.Member(name)
@@ -104,9 +104,10 @@ func intOrText(m jsontext.Member) (int32, bool) {
 // true: the C++ SDK sends its 1 as a string.
 func (r *Request) Flag(name string) bool {
 	m, ok := r.Member(name)
-	if !ok {
-		return false
-	}
+	return ok && flag(m)
+}
+
+func flag(m jsontext.Member) bool {
 	if m.Kind == jsontext.Bool {
 		return m.Raw[0] == 't'
 	}
@@ -162,6 +163,25 @@ func (r *Request) result() (Result, error) {
 		return Result{}, &ReplyError{Member: "code"}
 	}
 	return Result{Code: code, Desc: string(r.Text("desc"))}, nil
+}
+
+// parseSuccess is Parse for a reply that is of no use unless its code is 0.
+func (r *Request) parseSuccess(body []byte) error {
+	if err := r.Parse(body); err != nil {
+		return err
+	}
+	res, err := r.result()
+	if err == nil && res.Code != 0 {
+		err = &RefusedError{Result: res}
+	}
+	return err
+}
+
+// RefusedError reports a reply that refuses, where data was asked for.
+type RefusedError struct{ Result Result }
+
+func (e *RefusedError) Error() string {
+	return "refused with code " + strconv.Itoa(int(e.Result.Code)) + ": " + strconv.Quote(e.Result.Desc)
 }
 
 // ReplyError reports a reply that lacks a member it must have.
