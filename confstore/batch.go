@@ -1,0 +1,84 @@
+package confstore
+
+import (
+	"slices"
+)
+
+// Batch is one step from a snapshot to the next: everything that was found
+// changed together, or one Set. It is shared by all subscribers and must not be
+// changed.
+type Batch struct {
+	Seq      uint64    // Snapshot.Seq()
+	Snapshot *Snapshot // with the changes
+	Prev     *Snapshot // without them
+	// Changes has one item per document whose own or resolved form changed, a base
+	// before those that inherit it, else by name. It is never empty.
+	Changes []Change
+}
+
+// Change is what happened to one document in a Batch.
+type Change struct {
+	Name string
+	// Node is the document now; never nil, but Known may be false.
+	Node *Node
+	// Prev is the document before, nil if there was none.
+	Prev *Node
+	// Own: its own contents were set, edited or deleted.
+	Own bool
+	// Bases are those of its bases whose own contents changed in this batch,
+	// weakest first. The resolved version rises also if the resolved contents
+	// come out the same.
+	Bases []string
+	// BasesListChanged: _meta.json gave it other bases or another way to merge.
+	BasesListChanged bool
+}
+
+// basesFirst orders changes that are sorted by name. Circles of inheritance are
+// cut anywhere.
+func basesFirst(changes []Change) []Change {
+	index := make(map[string]int, len(changes))
+	for i, c := range changes {
+		index[c.Name] = i
+	}
+	ordered := make([]Change, 0, len(changes))
+	visited := make([]bool, len(changes))
+	// The stack is ours: chains of bases may be long.
+	type step struct{ change, base int }
+	var stack []step
+	for i := range changes {
+		stack = append(stack[:0], step{change: i})
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			c := &changes[top.change]
+			if top.base == 0 && visited[top.change] {
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			visited[top.change] = true
+			if top.base < len(c.Node.bases) {
+				base, listed := index[c.Node.bases[top.base]]
+				top.base++
+				if listed && !visited[base] {
+					stack = append(stack, step{change: base})
+				}
+				continue
+			}
+			ordered = append(ordered, *c)
+			stack = stack[:len(stack)-1]
+		}
+	}
+	return ordered
+}
+
+func sortChanges(changes []Change) []Change {
+	slices.SortFunc(changes, func(a, b Change) int {
+		switch {
+		case a.Name < b.Name:
+			return -1
+		case a.Name > b.Name:
+			return 1
+		}
+		return 0
+	})
+	return basesFirst(changes)
+}

@@ -1,0 +1,109 @@
+package confstore
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/internal/atomicfile"
+	"confcenter/internal/clock"
+)
+
+// Config says where a Store lives and how patient it is. Only Dir and DataDir
+// are necessary; the zero value of everything else means its default.
+type Config struct {
+	// Dir is the directory of the documents. It must exist. A symlink is
+	// followed, also when it is swapped later.
+	Dir string
+	// DataDir is where the journal and the lock are kept. It is made if missing
+	// and must not be inside Dir.
+	DataDir string
+
+	// Log gets what people should know; the zero Logger is silent.
+	Log zerolog.Logger
+	// Clock defaults to the machine's.
+	Clock clock.Clock
+	// FS is the file system below Dir and DataDir, default the machine's. With
+	// another one there are no file events, only scans.
+	FS atomicfile.FS
+	// NoEvents leaves the finding of edits to scans and Reload.
+	NoEvents bool
+
+	// QuietPeriod is how long no event must come before a changed file is read,
+	// default 2 ms. Each millisecond is a millisecond later at the subscriber.
+	QuietPeriod time.Duration
+	// MaxSettle bounds the wait for quiet under a stream of events, default 50 ms.
+	MaxSettle time.Duration
+	// GitLockWait bounds the wait for a git command that works on the
+	// directory's repository (its index.lock exists), default 10 s.
+	GitLockWait time.Duration
+	// RemoveDelay is how long a file must stay away to count as removed, default
+	// 100 ms: editors remove and write again.
+	RemoveDelay time.Duration
+	// ReplaceGrace is RemoveDelay after the whole directory was replaced, default
+	// 1 s: whoever does that fills it file by file.
+	ReplaceGrace time.Duration
+	// BreakDelay is how long a good file must stay unreadable to count as broken,
+	// default 100 ms: some writers are seen half-way.
+	BreakDelay time.Duration
+	// ScanPeriod is how often the directory is compared with what is known in
+	// case an event was lost, default 10 s. A scan costs one stat a file.
+	ScanPeriod time.Duration
+	// ReportPeriod is how often what is still wrong is logged again, default 10
+	// minutes.
+	ReportPeriod time.Duration
+
+	// MaxFileBytes is the largest file that is served, default 16 MiB.
+	MaxFileBytes int64
+	// MaxFiles bounds the documents, tombstones included, default 100,000. Files
+	// beyond are reported and not served.
+	MaxFiles int
+	// QueueLength and QueueBytes bound what waits in Set, default 1024 requests
+	// and 64 MiB of contents.
+	QueueLength int
+	QueueBytes  int64
+
+	// InlineBytes is the total size of a document and its bases up to which
+	// Node.Contents merges at once; beyond, Node.Prepare has to. Default 32 KiB,
+	// which takes some 100 microseconds.
+	InlineBytes int
+	// IndexBytes is the size from which Node.Lookup wants an index instead of
+	// reading the text, default 4 KiB.
+	IndexBytes int
+	// CacheBytes bounds merged documents and indexes together, default 256 MiB.
+	// Beyond, some of those not read lately are dropped and made again on demand.
+	CacheBytes int64
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clock == nil {
+		c.Clock = clock.Real()
+	}
+	if c.FS == nil {
+		c.FS = atomicfile.OS()
+	} else {
+		c.NoEvents = true
+	}
+	orDefault(&c.QuietPeriod, 2*time.Millisecond)
+	orDefault(&c.MaxSettle, 50*time.Millisecond)
+	orDefault(&c.GitLockWait, 10*time.Second)
+	orDefault(&c.RemoveDelay, 100*time.Millisecond)
+	orDefault(&c.ReplaceGrace, time.Second)
+	orDefault(&c.BreakDelay, 100*time.Millisecond)
+	orDefault(&c.ScanPeriod, 10*time.Second)
+	orDefault(&c.ReportPeriod, 10*time.Minute)
+	orDefault(&c.MaxFileBytes, 16<<20)
+	orDefault(&c.MaxFiles, 100_000)
+	orDefault(&c.QueueLength, 1024)
+	orDefault(&c.QueueBytes, 64<<20)
+	orDefault(&c.InlineBytes, 32<<10)
+	orDefault(&c.IndexBytes, 4<<10)
+	orDefault(&c.CacheBytes, 256<<20)
+	return c
+}
+
+func orDefault[T ~int | ~int64](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}

@@ -1,0 +1,180 @@
+package confstore
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"confcenter/internal/atomicfile"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 10 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kit is an open store in a directory of its own, with everything a test does to
+// it.
+type kit struct {
+	*Store
+	t       testing.TB
+	cfg     Config
+	batches chan *Batch
+}
+
+// newKit opens a store on a new directory with files already in it.
+func newKit(t testing.TB, files map[string]string) *kit {
+	base := t.TempDir()
+	cfg := Config{Dir: filepath.Join(base, "conf"), DataDir: filepath.Join(base, "data")}
+	require.NoError(t, os.Mkdir(cfg.Dir, 0o755))
+	k := &kit{t: t, cfg: cfg}
+	for name, text := range files {
+		k.put(name, text)
+	}
+	k.open()
+	return k
+}
+
+func (k *kit) open() {
+	s, err := Open(k.cfg)
+	require.NoError(k.t, err)
+	k.Store = s
+	k.batches = make(chan *Batch, 10_000)
+	batches := k.batches
+	s.Subscribe(func(b *Batch) { batches <- b })
+	k.t.Cleanup(func() { s.Close() })
+}
+
+func (k *kit) reopen() {
+	require.NoError(k.t, k.Close())
+	k.open()
+}
+
+func (k *kit) path(name string) string { return filepath.Join(k.cfg.Dir, name) }
+
+// put writes a file in place, as a careless program does.
+func (k *kit) put(name, text string) {
+	require.NoError(k.t, os.MkdirAll(filepath.Dir(k.path(name)), 0o755))
+	require.NoError(k.t, os.WriteFile(k.path(name), []byte(text), 0o644))
+}
+
+// touch sets a file's time to seconds since 1970.
+func (k *kit) touch(name string, seconds int64) {
+	t := time.Unix(seconds, 0)
+	require.NoError(k.t, os.Chtimes(k.path(name), t, t))
+}
+
+// next waits for a batch.
+func (k *kit) next() *Batch {
+	k.t.Helper()
+	select {
+	case b := <-k.batches:
+		return b
+	case <-time.After(patience):
+		require.FailNow(k.t, "no batch came", "problems: %v", k.Problems())
+		return nil
+	}
+}
+
+// none checks that no batch has come, also not by reading everything again.
+func (k *kit) none() {
+	k.t.Helper()
+	k.Reload()
+	select {
+	case b := <-k.batches:
+		require.FailNow(k.t, "a batch that should not be", "%+v", b.Changes)
+	default:
+	}
+}
+
+// await takes batches until cond holds.
+func (k *kit) await(what string, cond func() bool) {
+	k.t.Helper()
+	deadline := time.After(patience)
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for !cond() {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			require.FailNow(k.t, "waited in vain for "+what, "problems: %v", k.Problems())
+		}
+	}
+}
+
+func (k *kit) set(req SetRequest) (SetResult, error) {
+	k.t.Helper()
+	return setNow(k.t, k.Store, req)
+}
+
+type setOutcome struct {
+	SetResult
+	err error
+}
+
+func setNow(t testing.TB, s *Store, req SetRequest) (SetResult, error) {
+	t.Helper()
+	done := make(chan setOutcome, 1)
+	if err := s.Set(req, func(r SetResult, err error) { done <- setOutcome{r, err} }); err != nil {
+		return SetResult{}, err
+	}
+	select {
+	case o := <-done:
+		return o.SetResult, o.err
+	case <-time.After(patience):
+		require.FailNow(t, "Set was not answered")
+		return SetResult{}, nil
+	}
+}
+
+func (k *kit) mustSet(name, text string) SetResult {
+	k.t.Helper()
+	r, err := k.set(SetRequest{Name: name, Contents: []byte(text)})
+	require.NoError(k.t, err)
+	return r
+}
+
+// text is the contents served for name, "" if it is unknown.
+func (k *kit) text(name string) string { return textOf(k.Snapshot().Find([]byte(name)), false) }
+
+func (k *kit) merged(name string) string { return textOf(k.Snapshot().Find([]byte(name)), true) }
+
+func textOf(n *Node, inherit bool) string {
+	if n == nil {
+		return ""
+	}
+	text, ready := n.Contents(inherit)
+	if !ready {
+		n.Prepare(inherit, false)
+		text, _ = n.Contents(inherit)
+	}
+	return string(text)
+}
+
+func (k *kit) mtime(name string) int32 {
+	k.t.Helper()
+	n := k.Snapshot().Node(name)
+	require.NotNil(k.t, n, name)
+	return n.Mtime(false)
+}
+
+// names are those of the changes in a batch, in order.
+func names(b *Batch) []string {
+	var out []string
+	for _, c := range b.Changes {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// disk is a file system in memory with a store's two directories.
+func disk(t testing.TB) (*atomicfile.Mem, Config) {
+	m := atomicfile.NewMem(nil)
+	m.MakeDir("/srv/conf")
+	m.MakeDir("/srv/data")
+	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m}
+}

@@ -1,0 +1,152 @@
+package confstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"confcenter/internal/atomicfile"
+	"confcenter/internal/jsontext"
+	"confcenter/meta"
+)
+
+// signature tells by one stat whether a file may have changed. The zero value
+// equals no file's.
+type signature struct {
+	size, mtime, ctime int64
+	ino, dev           uint64
+}
+
+func signatureOf(info fs.FileInfo) signature {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return signature{}
+	}
+	return signature{
+		size: stat.Size, mtime: stat.Mtim.Nano(), ctime: stat.Ctim.Nano(),
+		ino: stat.Ino, dev: uint64(stat.Dev),
+	}
+}
+
+// tick is more than the steps in which file systems count time. A file that was
+// changed less than that ago may change again and look the same.
+const tick = 50 * time.Millisecond
+
+func (s signature) settled(now time.Time) bool {
+	return max(s.mtime, s.ctime) < now.Add(-tick).UnixNano()
+}
+
+// reading is a file as it is on the disk.
+type reading struct {
+	name    string
+	missing bool
+	isDir   bool   // a directory that has a document's name
+	fault   string // why it cannot be served, or ""
+	sig     signature
+	raw     digest // zero if the bytes could not be read
+	text    []byte // compact, if there is no fault
+	mtime   int32
+	mode    fs.FileMode
+}
+
+// read reads and checks one file. It may be called from any goroutine.
+func (s *Store) read(root atomicfile.Root, name string) reading {
+	r := reading{name: name}
+	now := s.clock.Now()
+	data, info, err := atomicfile.ReadFile(root, name, s.cfg.MaxFileBytes)
+	if info != nil {
+		r.mode, r.mtime = info.Mode(), seconds(info.ModTime(), now)
+		if r.sig = signatureOf(info); !r.sig.settled(now) {
+			r.sig = signature{}
+		}
+	}
+	switch {
+	case err == nil:
+		r.raw = digestOf(data)
+		r.check(data)
+	case info != nil && info.IsDir():
+		r.missing, r.isDir = true, true
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		r.missing = true
+	case errors.Is(err, atomicfile.ErrTooLarge):
+		r.fault = fmt.Sprintf("is larger than the limit of %d bytes; make it smaller or raise the limit", s.cfg.MaxFileBytes)
+	case errors.Is(err, atomicfile.ErrNotRegular):
+		r.fault = "is not a regular file"
+	default:
+		r.fault = unreadable(root, name, err)
+	}
+	return r
+}
+
+func unreadable(root atomicfile.Root, name string, err error) string {
+	if info, statErr := root.Lstat(name); statErr == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: " + cause(err)
+	}
+	return "cannot be read: " + cause(err)
+}
+
+// cause is the innermost text of an error: without paths, which peers must not
+// see.
+func cause(err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+// check takes over data, which it may change.
+func (r *reading) check(data []byte) {
+	kind, err := jsontext.Check(data)
+	if err != nil {
+		r.fault = "is not valid JSON: " + faultAt(data, err)
+		return
+	}
+	if r.name == meta.FileName && kind != jsontext.Object {
+		r.fault = "must hold a JSON object"
+		return
+	}
+	r.text = jsontext.AppendCompact(data[:0], data)
+	if cap(data)-len(r.text) > len(r.text)/8+64 {
+		r.text = bytes.Clone(r.text)
+	}
+}
+
+func faultAt(text []byte, err error) string {
+	var syntax *jsontext.SyntaxError
+	if errors.As(err, &syntax) {
+		line, col := syntax.Position(text)
+		return fmt.Sprintf("line %d column %d: %s", line, col, syntax.Reason)
+	}
+	return err.Error()
+}
+
+// readAll reads several files on several cores; the result is in the order of
+// names.
+func (s *Store) readAll(root atomicfile.Root, names []string) []reading {
+	readings := make([]reading, len(names))
+	workers := min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4)
+	if workers < 2 {
+		for i, name := range names {
+			readings[i] = s.read(root, name)
+		}
+		return readings
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
+				readings[i] = s.read(root, names[i])
+			}
+		})
+	}
+	group.Wait()
+	return readings
+}

@@ -1,0 +1,92 @@
+package confstore
+
+import (
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"confcenter/codes"
+)
+
+const (
+	suffix         = ".json"
+	maxNameBytes   = 1024
+	maxSegment     = 255
+	maxNameInError = 80
+)
+
+// CheckName tells why name cannot be a document's, as an error with the code
+// BadName, or nil. A name is the path relative to the directory with '/' between
+// its segments; it ends in ".json". No segment is empty, begins with a dot or is
+// longer than 255 bytes, there is no backslash and no control character, the
+// name is UTF-8 and at most 1024 bytes.
+func CheckName(name string) error {
+	if reason := nameFault(name); reason != "" {
+		return codes.Errorf(codes.BadName, "filename %q: %s", shorten(name), reason)
+	}
+	return nil
+}
+
+func shorten(name string) string {
+	if len(name) <= maxNameInError {
+		return name
+	}
+	return name[:maxNameInError] + "..."
+}
+
+// nameFault is what is wrong and what to do, or "".
+func nameFault(name string) string {
+	switch {
+	case name == "":
+		return "is empty; give the path of a file below the configuration directory"
+	case len(name) > maxNameBytes:
+		return "is longer than 1024 bytes; shorten it"
+	case !strings.HasSuffix(name, suffix):
+		return "does not end in .json; add it"
+	case !utf8.ValidString(name):
+		return "is not UTF-8; rename it"
+	case name[0] == '/':
+		return "begins with '/'; names are relative to the configuration directory"
+	}
+	if i := strings.IndexFunc(name, hostileRune); i >= 0 {
+		return "contains a backslash or a control character; use '/' and printable characters"
+	}
+	for segment := range strings.SplitSeq(name, "/") {
+		switch {
+		case segment == "":
+			return "has an empty segment; write one '/' between segments"
+		case segment[0] == '.':
+			return "has a segment that begins with a dot; such files are not configuration"
+		case len(segment) > maxSegment:
+			return "has a segment longer than 255 bytes; shorten it"
+		}
+	}
+	return ""
+}
+
+func hostileRune(r rune) bool {
+	return r == '\\' || r < ' ' || r >= 0x7f && r < 0xa0
+}
+
+// hidden tells whether a segment of a relative path begins with a dot.
+func hidden(rel string) bool {
+	for segment := range strings.SplitSeq(rel, "/") {
+		if strings.HasPrefix(segment, ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// below tells whether name is in directory dir or deeper.
+func below(name, dir string) bool {
+	return dir == "." || len(name) > len(dir) && name[len(dir)] == '/' && name[:len(dir)] == dir
+}
+
+// join is path.Join for a clean directory that may be ".".
+func join(dir, base string) string {
+	if dir == "." {
+		return base
+	}
+	return path.Join(dir, base)
+}

@@ -1,0 +1,198 @@
+package confstore
+
+import (
+	"confcenter/internal/jsonpath"
+)
+
+// document is the own contents of a name at one version: immutable, and shared by
+// the nodes of all snapshots and all heirs that have it.
+type document struct {
+	text    []byte // compact; `{}` if deleted
+	served  int32  // the version clients see
+	given   int32  // what the writer or the file said
+	deleted bool
+	index   form // of text
+}
+
+// Node is one document of a Snapshot. It never changes, apart from what it keeps
+// of its own computations, and may be used by any number of goroutines. Snapshots
+// share a node until the document, one of its bases or the list of bases changes.
+type Node struct {
+	name     string
+	own      *document // nil: unknown, the name has only bases (a ghost)
+	broken   string
+	listed   bool // has an entry in conf_inherit
+	bases    []string
+	parts    []*document // of the bases that are known, weakest first
+	deep     bool
+	list     digest // of listed, bases and deep
+	floor    int32  // the resolved version is not below it
+	resolved int32
+	merged   *form // nil without bases
+	limits   *limits
+}
+
+// limits is what nodes need to know of their store.
+type limits struct {
+	inline, index int
+	cache         *cache
+}
+
+// Name is the path relative to the directory, ".json" included.
+func (n *Node) Name() string { return n.name }
+
+// Known tells whether the name is, or was, a document. It is false for a ghost: a
+// name without a file that inherits from others by _meta.json.
+func (n *Node) Known() bool { return n.own != nil }
+
+// Deleted tells whether the document was removed and only its tombstone is left.
+func (n *Node) Deleted() bool { return n.own != nil && n.own.deleted }
+
+// Mtime is the version: of the document alone or, with inherit, of the document
+// with its bases. It never falls for a name. A ghost's is 0.
+func (n *Node) Mtime(inherit bool) int32 {
+	switch {
+	case n.own == nil:
+		return 0
+	case inherit:
+		return n.resolved
+	}
+	return n.own.served
+}
+
+// GivenMtime is the mtime its writer gave or its file had. What is older than
+// that is refused; it can be below Mtime(false). A ghost's is 0.
+func (n *Node) GivenMtime() int32 {
+	if n.own == nil {
+		return 0
+	}
+	return n.own.given
+}
+
+// Broken says why the file as it is now cannot be served, or "". Contents are
+// then those of the last good version.
+func (n *Node) Broken() string { return n.broken }
+
+// Bases are the names the document inherits from, weakest first, whether they
+// exist or not; nil if it does not inherit. The slice is shared.
+func (n *Node) Bases() []string { return n.bases }
+
+// Size is the length of the own compact contents in bytes.
+func (n *Node) Size() int {
+	if n.own == nil {
+		return 0
+	}
+	return len(n.own.text)
+}
+
+// inherits tells whether the merged form differs in kind from the own one.
+func (n *Node) inherits() bool { return n.merged != nil }
+
+// Contents is the compact text, own or with the bases merged in. A deleted
+// document's own text is {}, a ghost's is nil. ready is false if the merge is too
+// large to be done here: call Prepare on another goroutine, then ask again. The
+// text is shared and must not be changed.
+func (n *Node) Contents(inherit bool) (text []byte, ready bool) {
+	if !inherit || !n.inherits() {
+		if n.own == nil {
+			return nil, true
+		}
+		return n.own.text, true
+	}
+	if merged := n.merged.text.Load(); merged != nil {
+		n.merged.touch()
+		return *merged, true
+	}
+	if n.mergeSize() > n.limits.inline {
+		return nil, false
+	}
+	return n.merge(), true
+}
+
+func (n *Node) mergeSize() int {
+	size := 0
+	for _, part := range n.parts {
+		size += len(part.text)
+	}
+	return size + n.Size()
+}
+
+// merge makes the merged text, once for all callers.
+func (n *Node) merge() []byte {
+	n.merged.build.Lock()
+	defer n.merged.build.Unlock()
+	if text := n.merged.text.Load(); text != nil {
+		return *text
+	}
+	docs := make([][]byte, 0, len(n.parts)+1)
+	for _, part := range n.parts {
+		docs = append(docs, part.text)
+	}
+	if n.own != nil {
+		docs = append(docs, n.own.text)
+	}
+	text := jsonpath.Merge(docs, n.deep)
+	n.merged.text.Store(&text)
+	n.merged.touch()
+	n.limits.cache.add(n.merged, len(text))
+	return text
+}
+
+// Lookup is the value at a key path such as /key/sub/0; "" and "/" are the whole
+// document. found is false if there is none. ready is false if a merge or an
+// index is missing that is too large to be made here: call Prepare(inherit, true)
+// on another goroutine, then ask again. The value is shared and must not be
+// changed.
+func (n *Node) Lookup(inherit bool, pattern []byte) (value []byte, found, ready bool) {
+	text, ready := n.Contents(inherit)
+	if !ready || text == nil {
+		return nil, false, ready
+	}
+	if len(pattern) == 0 || len(pattern) == 1 && pattern[0] == '/' {
+		return text, true, true
+	}
+	if len(text) <= n.limits.index {
+		value, found = jsonpath.Lookup(text, pattern)
+		return value, found, true
+	}
+	f := n.form(inherit)
+	index := f.index.Load()
+	if index == nil {
+		return nil, false, false
+	}
+	f.touch()
+	value, found = index.Lookup(pattern)
+	return value, found, true
+}
+
+// form is where the index of the own or merged text is kept.
+func (n *Node) form(inherit bool) *form {
+	if inherit && n.inherits() {
+		return n.merged
+	}
+	return &n.own.index
+}
+
+// Prepare makes what Contents and, with index, Lookup wait for. It may take
+// milliseconds for large documents, can be called from any goroutine and does
+// nothing if there is nothing to do. What it made can be dropped again when
+// memory is short, so the caller asks again and, rarely, prepares again.
+func (n *Node) Prepare(inherit, index bool) {
+	text, ready := n.Contents(inherit)
+	if !ready {
+		text = n.merge()
+	}
+	if !index || text == nil || len(text) <= n.limits.index {
+		return
+	}
+	f := n.form(inherit)
+	f.build.Lock()
+	defer f.build.Unlock()
+	if f.index.Load() != nil {
+		return
+	}
+	made := jsonpath.NewIndex(text)
+	f.index.Store(made)
+	f.touch()
+	n.limits.cache.add(f, made.Size())
+}

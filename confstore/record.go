@@ -1,0 +1,229 @@
+package confstore
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+)
+
+// digest identifies a text; 128 bits of SHA-256, so that nobody can make two
+// texts that look the same to the journal.
+type digest [16]byte
+
+func digestOf(text []byte) digest {
+	sum := sha256.Sum256(text)
+	return digest(sum[:16])
+}
+
+// recordKind is on the disk: never renumber.
+type recordKind uint8
+
+const (
+	recordPut    recordKind = 1 // a document's new state, found or finished
+	recordIntent recordKind = 2 // a document's new state that a Set is about to write
+	recordDone   recordKind = 3 // the intent with this sequence is on the disk
+	recordAbort  recordKind = 4 // the intent with this sequence was given up; the state before it holds
+	recordList   recordKind = 5 // a document's list of bases and the floor of its resolved version
+)
+
+// record is one fact in the journal. For each name only the last of a kind
+// counts. On the disk, little-endian:
+//
+//	put     kind u8 | seq u64 | served i32 | given i32 | flags u8 | name length u16 | name | text
+//	intent  as put, with previous [16]byte behind flags
+//	done    kind u8 | seq u64
+//	abort   kind u8 | seq u64
+//	list    kind u8 | floor i32 | list [16]byte | name
+//
+// each with its length as u32 in front.
+type record struct {
+	kind     recordKind
+	seq      uint64
+	served   int32
+	given    int32
+	deleted  bool
+	absent   bool   // intent: there was no file before
+	previous digest // intent: of the file's bytes before
+	floor    int32
+	list     digest
+	name     string
+	text     []byte // aliases what it was decoded from
+}
+
+const (
+	flagDeleted = 1
+	flagAbsent  = 2
+)
+
+func appendRecord(dst []byte, r record) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0, byte(r.kind))
+	le := binary.LittleEndian
+	switch r.kind {
+	case recordPut, recordIntent:
+		dst = le.AppendUint64(dst, r.seq)
+		dst = le.AppendUint32(dst, uint32(r.served))
+		dst = le.AppendUint32(dst, uint32(r.given))
+		dst = append(dst, r.flags())
+		if r.kind == recordIntent {
+			dst = append(dst, r.previous[:]...)
+		}
+		dst = le.AppendUint16(dst, uint16(len(r.name)))
+		dst = append(dst, r.name...)
+		dst = append(dst, r.text...)
+	case recordDone, recordAbort:
+		dst = le.AppendUint64(dst, r.seq)
+	case recordList:
+		dst = le.AppendUint32(dst, uint32(r.floor))
+		dst = append(dst, r.list[:]...)
+		dst = append(dst, r.name...)
+	}
+	le.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	return dst
+}
+
+func (r record) flags() (flags byte) {
+	if r.deleted {
+		flags |= flagDeleted
+	}
+	if r.absent {
+		flags |= flagAbsent
+	}
+	return flags
+}
+
+// size is about what r takes in the journal.
+func (r record) size() int64 { return int64(48 + len(r.name) + len(r.text)) }
+
+var errRecord = errors.New("record makes no sense")
+
+// decodeRecords cuts a frame's payload into its records.
+func decodeRecords(payload []byte) ([]record, error) {
+	var records []record
+	for len(payload) > 0 {
+		if len(payload) < 5 {
+			return nil, errRecord
+		}
+		length := binary.LittleEndian.Uint32(payload)
+		if length == 0 || uint64(length) > uint64(len(payload)-4) {
+			return nil, errRecord
+		}
+		r, err := decodeRecord(payload[4 : 4+length])
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+		payload = payload[4+length:]
+	}
+	return records, nil
+}
+
+func decodeRecord(b []byte) (record, error) {
+	r := record{kind: recordKind(b[0])}
+	in := cutter{rest: b[1:]}
+	switch r.kind {
+	case recordPut, recordIntent:
+		r.seq = in.uint64()
+		r.served = int32(in.uint32())
+		r.given = int32(in.uint32())
+		flags := in.take(1)
+		if r.kind == recordIntent {
+			copy(r.previous[:], in.take(len(r.previous)))
+		}
+		r.name = string(in.take(int(in.uint16())))
+		if !in.failed {
+			r.deleted, r.absent = flags[0]&flagDeleted != 0, flags[0]&flagAbsent != 0
+		}
+		r.text = in.rest
+	case recordDone, recordAbort:
+		r.seq = in.uint64()
+	case recordList:
+		r.floor = int32(in.uint32())
+		copy(r.list[:], in.take(len(r.list)))
+		r.name = string(in.rest)
+	default:
+		return r, errRecord
+	}
+	if in.failed {
+		return r, errRecord
+	}
+	return r, nil
+}
+
+// cutter takes bytes from the front; the first shortage sticks.
+type cutter struct {
+	rest   []byte
+	failed bool
+}
+
+func (c *cutter) take(n int) []byte {
+	if c.failed || n > len(c.rest) {
+		c.failed = true
+		return nil
+	}
+	out := c.rest[:n]
+	c.rest = c.rest[n:]
+	return out
+}
+
+func (c *cutter) uint16() uint16 {
+	if b := c.take(2); b != nil {
+		return binary.LittleEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (c *cutter) uint32() uint32 {
+	if b := c.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cutter) uint64() uint64 {
+	if b := c.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// A frame is what one append writes: magic u16 | length u32 | CRC-32C of the six
+// bytes before | CRC-32C of the payload | payload. The header has a checksum of
+// its own because a damaged length would look like a frame that was cut off.
+const (
+	frameHeader = 14
+	frameMagic  = 0x4ACF
+	// maxFrame is what a frame is split at; one record may be larger.
+	maxFrame = 32 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealFrame fills in the header in front of a payload that begins at
+// frame[frameHeader].
+func sealFrame(frame []byte) {
+	le := binary.LittleEndian
+	le.PutUint16(frame, frameMagic)
+	le.PutUint32(frame[2:], uint32(len(frame)-frameHeader))
+	le.PutUint32(frame[6:], crc32.Checksum(frame[:6], castagnoli))
+	le.PutUint32(frame[10:], crc32.Checksum(frame[frameHeader:], castagnoli))
+}
+
+// openFrame is the payload of the frame that data begins with and the length of
+// the whole frame; ok is false if there is no sound frame.
+func openFrame(data []byte) (payload []byte, length int, ok bool) {
+	le := binary.LittleEndian
+	if len(data) < frameHeader || le.Uint16(data) != frameMagic || le.Uint32(data[6:]) != crc32.Checksum(data[:6], castagnoli) {
+		return nil, 0, false
+	}
+	size := uint64(le.Uint32(data[2:]))
+	if size > uint64(len(data)-frameHeader) {
+		return nil, 0, false
+	}
+	payload = data[frameHeader : frameHeader+size]
+	if le.Uint32(data[10:]) != crc32.Checksum(payload, castagnoli) {
+		return nil, 0, false
+	}
+	return payload, frameHeader + int(size), true
+}

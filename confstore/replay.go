@@ -1,0 +1,161 @@
+package confstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+)
+
+// The journal's first bytes: magic | version u32 | epoch [16]byte | CRC-32C.
+const (
+	journalMagic   = "confjrnl"
+	journalVersion = 1
+	journalHeader  = len(journalMagic) + 4 + 16 + 4
+)
+
+func appendJournalHeader(dst []byte, epoch [16]byte) []byte {
+	start := len(dst)
+	dst = append(dst, journalMagic...)
+	dst = binary.LittleEndian.AppendUint32(dst, journalVersion)
+	dst = append(dst, epoch[:]...)
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+// kept is what the journal remembers of one name.
+type kept struct {
+	put  record // kind 0 if there is none
+	list record // kind 0 if there is none
+	// An intent without its mark, and the state before it.
+	intent *record
+	before record
+}
+
+// replayed is a journal as it was found.
+type replayed struct {
+	epoch [16]byte
+	seq   uint64 // the highest
+	names map[string]*kept
+	open  map[uint64]*kept // intents without a mark, by sequence
+	size  int64            // of the sound part; what is behind is torn
+	torn  int64            // bytes of a frame that was cut off in writing
+}
+
+func newReplayed() *replayed {
+	return &replayed{names: make(map[string]*kept), open: make(map[uint64]*kept)}
+}
+
+func (r *replayed) epochText() string { return hex.EncodeToString(r.epoch[:]) }
+
+// remedy is the same for every damage.
+const remedy = "restore it from a backup, or move it away: the server then starts from the files alone, without tombstones and with versions that may fall"
+
+// replay understands the bytes of a journal. A frame that was cut off at the very
+// end is what a power cut leaves and is not counted; damage in front of sound
+// frames is an error, because acknowledged changes may be lost.
+func replay(data []byte) (*replayed, error) {
+	r := newReplayed()
+	if err := r.header(data); err != nil {
+		return nil, err
+	}
+	at := journalHeader
+	for at < len(data) {
+		payload, length, ok := openFrame(data[at:])
+		if !ok {
+			if next := soundFrameAfter(data, at+1); next >= 0 {
+				return nil, fmt.Errorf("damaged at offset %d, sound again at %d; %s", at, next, remedy)
+			}
+			break
+		}
+		records, err := decodeRecords(payload)
+		if err != nil {
+			return nil, fmt.Errorf("frame at offset %d: %w; %s", at, err, remedy)
+		}
+		for _, rec := range records {
+			r.take(rec)
+		}
+		at += length
+	}
+	r.size, r.torn = int64(at), int64(len(data)-at)
+	return r, nil
+}
+
+func (r *replayed) header(data []byte) error {
+	if len(data) < journalHeader || string(data[:len(journalMagic)]) != journalMagic {
+		return fmt.Errorf("is not a journal of this program; %s", remedy)
+	}
+	le, rest := binary.LittleEndian, data[len(journalMagic):]
+	if version := le.Uint32(rest); version > journalVersion {
+		return fmt.Errorf("has format %d, this program knows up to %d; use the newer program", version, journalVersion)
+	}
+	body := journalHeader - 4
+	if le.Uint32(data[body:]) != crc32.Checksum(data[:body], castagnoli) {
+		return fmt.Errorf("damaged at offset 0; %s", remedy)
+	}
+	copy(r.epoch[:], rest[4:])
+	return nil
+}
+
+// soundFrameAfter finds a sound frame at from or behind it, -1 if there is none.
+// The number of tries is bounded; that many frame beginnings without a frame are
+// no accident.
+func soundFrameAfter(data []byte, from int) int {
+	magic := binary.LittleEndian.AppendUint16(nil, frameMagic)
+	for tries := 0; tries < 1000; tries++ {
+		i := bytes.Index(data[from:], magic)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if _, _, ok := openFrame(data[from:]); ok {
+			return from
+		}
+		from++
+	}
+	return -1
+}
+
+func (r *replayed) take(rec record) {
+	r.seq = max(r.seq, rec.seq)
+	if rec.kind == recordDone || rec.kind == recordAbort {
+		r.settle(rec)
+		return
+	}
+	k := r.names[rec.name]
+	if k == nil {
+		k = &kept{}
+		r.names[rec.name] = k
+	}
+	switch rec.kind {
+	case recordPut:
+		r.close(k)
+		k.put = rec
+	case recordIntent:
+		r.close(k)
+		k.before, k.put, k.intent = k.put, rec, &rec
+		r.open[rec.seq] = k
+	case recordList:
+		k.list = rec
+	}
+}
+
+// close forgets an open intent: something later was written about its name, so it
+// was carried out.
+func (r *replayed) close(k *kept) {
+	if k.intent != nil {
+		delete(r.open, k.intent.seq)
+	}
+	k.intent, k.before = nil, record{}
+}
+
+func (r *replayed) settle(mark record) {
+	k := r.open[mark.seq]
+	if k == nil {
+		return
+	}
+	if mark.kind == recordAbort {
+		k.put = k.before
+	}
+	r.close(k)
+}

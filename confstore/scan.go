@@ -1,0 +1,263 @@
+package confstore
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"confcenter/internal/atomicfile"
+)
+
+const (
+	// maxDepth bounds directories in directories; symlinks can make any depth.
+	maxDepth = 32
+	// maxDirs bounds how many directories a scan enters, for the same reason.
+	maxDirs = 20_000
+)
+
+// foundFile is a file that looks like a document.
+type foundFile struct {
+	name   string
+	sig    signature // zero if not asked for, or if the file is too young to tell changes by it
+	linked bool      // reached through a symlink: its target's directory may not be watched
+}
+
+// listing is what a walk found.
+type listing struct {
+	root     atomicfile.Root // that was walked
+	files    []foundFile
+	dirs     []foundDir
+	links    []string // symlinks to directories
+	temps    []string // left by a killed process
+	problems []Problem
+	partial  bool // some directory could not be read, or a limit was reached: what is not listed may exist
+}
+
+type foundDir struct {
+	name string
+	id   fileID
+}
+
+// fileID is the identity of a directory, to recognise circles of symlinks.
+type fileID struct{ ino, dev uint64 }
+
+func idOf(info fs.FileInfo) fileID {
+	sig := signatureOf(info)
+	return fileID{sig.ino, sig.dev}
+}
+
+// walker lists a directory tree.
+type walker struct {
+	root     atomicfile.Root
+	enter    func(dir string, id fileID) // before a directory is listed; nil = nothing
+	stat     bool                        // fill in signatures
+	maxFiles int
+	out      listing
+}
+
+// walk lists dir and all below it. A directory that is not there is an empty one.
+func (w *walker) walk(dir string) *listing {
+	w.out.root = w.root
+	info, err := w.root.Stat(dir)
+	switch {
+	case err == nil && info.IsDir():
+		w.dir(dir, []fileID{idOf(info)}, false)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		w.fail(dir, "cannot be read: "+cause(err))
+	}
+	return &w.out
+}
+
+func (w *walker) report(name, text string) {
+	w.out.problems = append(w.out.problems, Problem{Name: name, Text: text})
+}
+
+// fail reports what makes the listing incomplete.
+func (w *walker) fail(name, text string) {
+	w.report(name, text)
+	w.out.partial = true
+}
+
+// dir lists one directory; chain are the identities from the root down to it.
+func (w *walker) dir(dir string, chain []fileID, linked bool) {
+	if len(w.out.dirs) >= maxDirs {
+		if !w.out.partial {
+			w.fail(dir, "there are too many directories; this one and others are not looked at")
+		}
+		return
+	}
+	id := chain[len(chain)-1]
+	w.out.dirs = append(w.out.dirs, foundDir{name: dir, id: id})
+	if w.enter != nil {
+		w.enter(dir, id)
+	}
+	entries, err := w.root.ReadDir(dir)
+	if err != nil {
+		w.fail(dir, "cannot be read: "+cause(err))
+		return
+	}
+	for _, e := range entries {
+		w.item(dir, e, chain, linked)
+	}
+}
+
+func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
+	name := join(dir, e.Name())
+	switch {
+	case atomicfile.IsTemp(name):
+		w.out.temps = append(w.out.temps, name)
+	case strings.HasPrefix(e.Name(), "."):
+	case e.Type()&fs.ModeSymlink != 0:
+		w.symlink(name, chain)
+	case e.IsDir():
+		w.subdir(name, chain, linked)
+	default:
+		w.file(name, linked, nil)
+	}
+}
+
+func (w *walker) symlink(name string, chain []fileID) {
+	info, err := w.root.Stat(name)
+	switch {
+	case err != nil && strings.HasSuffix(name, suffix):
+		w.file(name, true, nil) // reading it says what is wrong
+	case err != nil:
+		w.report(name, "is a symlink that cannot be followed inside the configuration directory: "+cause(err))
+	case info.IsDir():
+		w.out.links = append(w.out.links, name)
+		w.subdir(name, chain, true)
+	default:
+		w.file(name, true, info)
+	}
+}
+
+func (w *walker) subdir(name string, chain []fileID, linked bool) {
+	if len(chain) >= maxDepth {
+		w.report(name, "is nested too deeply and not looked at")
+		return
+	}
+	info, err := w.root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		w.fail(name, "cannot be read: "+cause(err))
+		return
+	}
+	id := idOf(info)
+	for _, above := range chain {
+		if above == id {
+			w.report(name, "is a symlink to a directory that it is in; it is not followed")
+			return
+		}
+	}
+	w.dir(name, append(chain[:len(chain):len(chain)], id), linked)
+}
+
+func (w *walker) file(name string, linked bool, info fs.FileInfo) {
+	if !strings.HasSuffix(name, suffix) {
+		return
+	}
+	if fault := nameFault(name); fault != "" {
+		w.report(strings.ToValidUTF8(path.Clean(name), "?"), "is not served: its name "+fault)
+		return
+	}
+	if len(w.out.files) >= w.maxFiles {
+		if !w.out.partial {
+			w.fail(name, "there are too many files; this one and others are not served: remove some or raise the limit")
+		}
+		return
+	}
+	f := foundFile{name: name, linked: linked}
+	if w.stat && info == nil {
+		info, _ = w.root.Stat(name)
+	}
+	if info != nil {
+		f.sig = signatureOf(info)
+	}
+	w.out.files = append(w.out.files, f)
+}
+
+// walker makes a walker of the present root that fills in signatures.
+func (s *Store) walker(enter func(dir string, id fileID)) *walker {
+	return &walker{root: s.root, enter: enter, stat: true, maxFiles: 2 * s.cfg.MaxFiles}
+}
+
+// watchDir makes sure that events below dir are heard of.
+func (s *Store) watchDir(dir string, id fileID) {
+	if s.watch == nil {
+		return
+	}
+	if err := s.watch.add(dir, id); err != nil {
+		s.problems.set(fromWatch, dir, "cannot be watched, so its changes are found only by the scan every "+s.cfg.ScanPeriod.String()+": "+cause(err))
+		return
+	}
+	s.problems.set(fromWatch, dir, "")
+}
+
+// startScan compares the whole directory with what is known, off the store's
+// goroutine. There is one scan at a time.
+func (s *Store) startScan() {
+	if s.scanning || !s.rootPresent() {
+		if !s.scanning {
+			s.rewatch()
+		}
+		return
+	}
+	s.scanning = true
+	w := s.walker(nil)
+	s.scanners.Go(func() {
+		list := w.walk(".")
+		select {
+		case s.scans <- list:
+		case <-s.closing:
+		}
+	})
+}
+
+// takeScan takes in what a scan has found. What differs goes the way of events, so
+// that it settles too.
+func (s *Store) takeScan(list *listing) {
+	s.scanning = false
+	if list.root != s.root {
+		return
+	}
+	s.problems.replace(fromWalk, list.problems)
+	if len(s.entries) < s.cfg.MaxFiles {
+		s.problems.set(fromRoot, "files", "")
+	}
+	s.noteLinks(list)
+	if s.watch != nil {
+		for _, dir := range list.dirs {
+			if s.watch.missing(dir) {
+				s.settle.dirs[dir.name] = struct{}{}
+			}
+		}
+	}
+	s.differing(list, ".")
+	if len(s.settle.names)+len(s.settle.dirs) > 0 {
+		s.soon()
+	}
+}
+
+// reload is what Reload waits for.
+func (s *Store) reload() {
+	if !s.rewatch() {
+		return
+	}
+	names := make(map[string]struct{}, len(s.entries))
+	list := s.walker(nil).walk(".")
+	for _, f := range list.files {
+		names[f.name] = struct{}{}
+	}
+	for name, e := range s.entries {
+		if e.onDisk {
+			names[name] = struct{}{}
+		}
+	}
+	s.problems.replace(fromWalk, list.problems)
+	s.look(slices.Sorted(maps.Keys(names)), true)
+}

@@ -1,0 +1,440 @@
+package confstore
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"confcenter/internal/atomicfile"
+)
+
+const (
+	// holdPeriod is how long a batch waits for a file in it that does not parse:
+	// most likely it is being written.
+	holdPeriod = 10 * time.Millisecond
+	// gitPoll is how often the end of a git command is looked for, rootPoll that of
+	// a missing directory.
+	gitPoll  = 20 * time.Millisecond
+	rootPoll = 250 * time.Millisecond
+	// maxLinked is how many files behind symlinks are looked at with each batch;
+	// more are left to events beside them and to scans.
+	maxLinked = 256
+)
+
+// settling is what has happened on the disk and was not taken in yet.
+type settling struct {
+	names map[string]struct{} // to be read
+	dirs  map[string]struct{} // to be listed
+	links bool                // something that symlinks may lead through has changed
+	first time.Time           // of the events not taken in
+	due   time.Time           // when to take them in, zero = nothing to do
+
+	heldTo   time.Time // nothing is taken in before
+	gitSince time.Time // when the running git command was first seen, zero = none
+
+	missing map[string]time.Time // known files that are not there, and when they count as removed
+	suspect map[string]time.Time // good files that do not parse, and when they count as broken
+	rootDue time.Time            // when to look for the directory again, zero = it is there
+	graceTo time.Time            // until then removals wait longer
+}
+
+func newSettling() settling {
+	return settling{
+		names: make(map[string]struct{}), dirs: make(map[string]struct{}),
+		missing: make(map[string]time.Time), suspect: make(map[string]time.Time),
+	}
+}
+
+// soon asks for a look after a quiet moment. A stream of events does not put it
+// off for ever.
+func (s *Store) soon() {
+	now := s.clock.Now()
+	if s.settle.due.IsZero() {
+		s.settle.first = now
+	}
+	s.settle.due = earlier(now.Add(s.cfg.QuietPeriod), s.settle.first.Add(s.cfg.MaxSettle))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// takeEvents notes what the watcher has collected.
+func (s *Store) takeEvents() {
+	ev := s.watch.collect()
+	if ev.lost != "" {
+		s.log.Warn().Str("reason", ev.lost).Msg("file events were lost, scanning the configuration directory")
+		s.startScan()
+	}
+	if ev.root {
+		s.settle.rootDue = s.clock.Now()
+	}
+	interesting := false
+	for rel := range ev.names {
+		interesting = s.noteEvent(rel) || interesting
+	}
+	if interesting {
+		s.soon()
+	}
+}
+
+func (s *Store) noteEvent(rel string) bool {
+	if atomicfile.IsTemp(rel) {
+		return false
+	}
+	if hidden(rel) {
+		s.settle.links = true
+		return len(s.linked) > 0
+	}
+	if _, watched := s.watch.watched[rel]; watched || !strings.HasSuffix(rel, suffix) {
+		s.settle.dirs[rel] = struct{}{}
+	} else {
+		s.settle.names[rel] = struct{}{}
+	}
+	return true
+}
+
+// deadline is when the settling wants attention next; zero = not by itself.
+func (s *Store) deadline() time.Time {
+	next := s.settle.due
+	take := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	take(s.settle.rootDue)
+	for _, t := range s.settle.missing {
+		take(t)
+	}
+	for _, t := range s.settle.suspect {
+		take(t)
+	}
+	if !next.IsZero() && next.Before(s.settle.heldTo) {
+		return s.settle.heldTo
+	}
+	return next
+}
+
+// settleNow does what is due.
+func (s *Store) settleNow() {
+	now := s.clock.Now()
+	if now.Before(s.settle.heldTo) || s.waitForGit(now) {
+		return
+	}
+	if due(s.settle.rootDue, now) {
+		s.settle.rootDue = time.Time{}
+		s.rewatch()
+	}
+	names := make(map[string]struct{})
+	if due(s.settle.due, now) {
+		s.gather(names)
+	}
+	for _, waiting := range [...]map[string]time.Time{s.settle.missing, s.settle.suspect} {
+		for name, t := range waiting {
+			if due(t, now) {
+				names[name] = struct{}{}
+			}
+		}
+	}
+	s.look(slices.Collect(maps.Keys(names)), false)
+}
+
+// waitForGit holds everything back while a git command changes files: what it
+// does belongs together. A lock that a killed git left behind must not stop the
+// store, so the wait is bounded.
+func (s *Store) waitForGit(now time.Time) bool {
+	if !s.gitLocked() {
+		s.settle.gitSince = time.Time{}
+		return false
+	}
+	if s.settle.gitSince.IsZero() {
+		s.settle.gitSince = now
+	}
+	if now.After(s.settle.gitSince.Add(s.cfg.GitLockWait)) {
+		return false
+	}
+	s.settle.heldTo = now.Add(gitPoll)
+	return true
+}
+
+func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
+
+// settled forgets the events that were taken in.
+func (s *Store) settled(now time.Time) {
+	if due(s.settle.due, now) {
+		clear(s.settle.names)
+		s.settle.due = time.Time{}
+	}
+}
+
+// gather collects the names that events speak of, directly or through directories
+// and symlinks.
+func (s *Store) gather(names map[string]struct{}) {
+	for dir := range s.settle.dirs {
+		s.gatherDir(dir)
+	}
+	clear(s.settle.dirs)
+	if s.settle.links || len(s.linked) <= maxLinked {
+		s.gatherLinks()
+	}
+	s.settle.links = false
+	maps.Copy(names, s.settle.names)
+}
+
+// gatherDir is for a name that is, was or may be a directory. Its watches are made
+// anew: the kernel's end with the directory, and a new one can look the same.
+func (s *Store) gatherDir(dir string) {
+	_, known := s.linkedDirs[dir]
+	if s.watch != nil {
+		_, watched := s.watch.watched[dir]
+		known = known || watched
+	}
+	info, err := s.root.Stat(dir)
+	isDir := err == nil && info.IsDir()
+	if !isDir && !known {
+		return
+	}
+	if known && s.watch != nil {
+		s.watch.remove(dir)
+	}
+	delete(s.linkedDirs, dir)
+	if link, err := s.root.Lstat(dir); err == nil && isDir && link.Mode()&fs.ModeSymlink != 0 {
+		s.linkedDirs[dir] = struct{}{}
+	}
+	list := s.walker(s.watchDir).walk(dir)
+	s.noteLinks(list)
+	s.differing(list, dir)
+}
+
+// gatherLinks finds what has changed behind symlinks, of which no event may tell.
+func (s *Store) gatherLinks() {
+	for dir := range s.linkedDirs {
+		list := s.walker(nil).walk(dir)
+		s.noteLinks(list)
+		s.differing(list, dir)
+	}
+	for name := range s.linked {
+		info, err := s.root.Stat(name)
+		if e := s.entries[name]; err != nil || e == nil || signatureOf(info) != e.sig {
+			s.settle.names[name] = struct{}{}
+		}
+		if err != nil {
+			delete(s.linked, name)
+		}
+	}
+}
+
+// differing notes the names below dir whose files are not those that were read.
+func (s *Store) differing(list *listing, dir string) {
+	listed := make(map[string]struct{}, len(list.files))
+	for _, f := range list.files {
+		listed[f.name] = struct{}{}
+		if e := s.entries[f.name]; e == nil || e.sig != f.sig || f.sig == (signature{}) {
+			s.settle.names[f.name] = struct{}{}
+		}
+	}
+	for name, e := range s.entries {
+		if _, ok := listed[name]; !ok && e.onDisk && below(name, dir) {
+			s.settle.names[name] = struct{}{}
+		}
+	}
+}
+
+// noteLinks remembers what lies behind symlinks.
+func (s *Store) noteLinks(list *listing) {
+	for _, f := range list.files {
+		if f.linked {
+			s.linked[f.name] = struct{}{}
+		}
+	}
+	for _, dir := range list.links {
+		s.linkedDirs[dir] = struct{}{}
+	}
+}
+
+// look reads names and takes in what is different. final is for when somebody has
+// said that the directory is as it should be: nothing waits any longer.
+func (s *Store) look(names []string, final bool) {
+	now := s.clock.Now()
+	readings := s.readAll(s.root, names)
+	if !final && s.hold(readings, now) {
+		s.settle.heldTo = now.Add(holdPeriod)
+		return
+	}
+	s.settled(now)
+	if !final && s.anyRemoval(readings, now) && !s.rootPresent() {
+		// Not the files are gone, the directory is. Look again when that is clear.
+		s.postpone(readings, now)
+		return
+	}
+	var edits []edit
+	for _, r := range readings {
+		if ed, ok := s.takeReading(r, now, final); ok {
+			edits = append(edits, ed)
+		}
+	}
+	s.found(edits)
+}
+
+// hold tells whether to wait because a good file of this batch does not parse and
+// there is time left for whoever writes it.
+func (s *Store) hold(readings []reading, now time.Time) bool {
+	if !due(s.settle.due, now) || now.After(s.settle.first.Add(s.cfg.MaxSettle)) {
+		return false
+	}
+	for _, r := range readings {
+		if r.fault != "" && !s.settle.suspected(r.name) {
+			if e := s.entries[r.name]; e == nil || e.broken == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (t *settling) suspected(name string) bool {
+	_, ok := t.suspect[name]
+	return ok
+}
+
+// takeReading updates what is known of one file and says what has changed.
+func (s *Store) takeReading(r reading, now time.Time, final bool) (edit, bool) {
+	switch {
+	case r.missing:
+		return s.takeMissing(r, now, final)
+	case r.fault != "":
+		s.takeFault(r, now, final)
+		return edit{}, false
+	}
+	return s.takeGood(r)
+}
+
+func (s *Store) takeGood(r reading) (edit, bool) {
+	if !s.admit(r.name) {
+		return edit{}, false
+	}
+	delete(s.settle.missing, r.name)
+	delete(s.settle.suspect, r.name)
+	e := s.entry(r.name)
+	e.onDisk, e.sig = true, r.sig
+	s.setBroken(r.name, "")
+	if sameContents(e, r.text) {
+		return edit{}, false
+	}
+	return edit{name: r.name, text: r.text, given: r.mtime}, true
+}
+
+// admit keeps the number of names within its limit.
+func (s *Store) admit(name string) bool {
+	if s.entries[name] != nil || len(s.entries) < s.cfg.MaxFiles {
+		return true
+	}
+	s.problems.set(fromRoot, "files", "there are more files than the limit; those beyond are not served: remove some or raise the limit")
+	return false
+}
+
+func (s *Store) takeFault(r reading, now time.Time, final bool) {
+	if !s.admit(r.name) {
+		return
+	}
+	delete(s.settle.missing, r.name)
+	e := s.entry(r.name)
+	e.onDisk, e.sig = true, r.sig
+	if e.broken == "" && !final {
+		if t, ok := s.settle.suspect[r.name]; !ok || !due(t, now) {
+			if !ok {
+				s.settle.suspect[r.name] = now.Add(s.cfg.BreakDelay)
+			}
+			return
+		}
+	}
+	delete(s.settle.suspect, r.name)
+	s.setBroken(r.name, r.fault)
+}
+
+func (s *Store) takeMissing(r reading, now time.Time, final bool) (edit, bool) {
+	if r.isDir {
+		s.settle.dirs[r.name] = struct{}{}
+		s.soon()
+	}
+	e := s.entries[r.name]
+	if e == nil {
+		return edit{}, false
+	}
+	if !final {
+		since, waiting := s.settle.missing[r.name]
+		if !waiting {
+			s.settle.missing[r.name] = s.removedAt(now)
+		}
+		if !waiting || !due(since, now) {
+			return edit{}, false
+		}
+	}
+	return s.removed(r.name, e, now)
+}
+
+// anyRemoval tells whether taking readings in would remove a document.
+func (s *Store) anyRemoval(readings []reading, now time.Time) bool {
+	for _, r := range readings {
+		if r.missing && due(s.settle.missing[r.name], now) {
+			return true
+		}
+	}
+	return false
+}
+
+// postpone puts readings back because the directory was not there.
+func (s *Store) postpone(readings []reading, now time.Time) {
+	s.settle.rootDue = now
+	for _, r := range readings {
+		if r.missing {
+			s.settle.missing[r.name] = now.Add(rootPoll)
+		} else {
+			s.settle.names[r.name] = struct{}{}
+			s.soon()
+		}
+	}
+}
+
+// removedAt is when a file that is missing now counts as removed.
+func (s *Store) removedAt(now time.Time) time.Time {
+	if now.Before(s.settle.graceTo) {
+		return now.Add(s.cfg.ReplaceGrace)
+	}
+	return now.Add(s.cfg.RemoveDelay)
+}
+
+// removed takes in that a file is gone for good.
+func (s *Store) removed(name string, e *entry, now time.Time) (edit, bool) {
+	delete(s.settle.missing, name)
+	delete(s.settle.suspect, name)
+	e.onDisk, e.sig = false, signature{}
+	s.setBroken(name, "")
+	if !e.known() {
+		delete(s.entries, name) // never good and now gone: nothing to remember
+	}
+	if !e.live() {
+		return edit{}, false
+	}
+	return edit{name: name, given: max(seconds(now, now), e.doc.given)}, true
+}
+
+// setBroken notes why the file cannot be served now, "" if it can.
+func (s *Store) setBroken(name, fault string) {
+	e := s.entry(name)
+	if fault == e.broken {
+		return
+	}
+	e.broken = fault
+	text := fault
+	if fault != "" && e.live() {
+		text += "; the last good version stays in service"
+	}
+	s.problems.set(fromFile, name, text)
+	s.refresh(name)
+}

@@ -1,0 +1,137 @@
+package confstore
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"confcenter/internal/jsontext"
+	"confcenter/meta"
+)
+
+// shardCount is a compromise: a change copies one shard of the nodes and this
+// many pointers.
+const shardCount = 256
+
+// Snapshot is all documents at one moment. It never changes and may be used by
+// any number of goroutines for as long as they like.
+type Snapshot struct {
+	seq    uint64
+	meta   *meta.Meta
+	shards [shardCount]map[string]*Node
+	names  []string // known ones, sorted
+
+	nameListOnce sync.Once
+	nameList     []byte
+}
+
+// Seq rises with each published change and goes on rising across restarts.
+func (s *Snapshot) Seq() uint64 { return s.seq }
+
+// Meta is the _meta.json in force: the last good one, nil if there is none.
+func (s *Snapshot) Meta() *meta.Meta { return s.meta }
+
+// Find is the node of name or, if name does not end in ".json", of name with
+// ".json"; nil if there is none. Ghosts are found too, see Node.Known.
+func (s *Snapshot) Find(name []byte) *Node {
+	if n := s.shards[shardOf(name)][string(name)]; n != nil {
+		return n
+	}
+	if len(name) > maxNameBytes || len(name) >= len(suffix) && string(name[len(name)-len(suffix):]) == suffix {
+		return nil
+	}
+	var buf [maxNameBytes + len(suffix)]byte
+	full := append(append(buf[:0], name...), suffix...)
+	return s.shards[shardOf(full)][string(full)]
+}
+
+// Node is the node of exactly name, nil if there is none.
+func (s *Snapshot) Node(name string) *Node { return s.shards[shardOf(name)][name] }
+
+// Names are the known names in byte order, tombstones included, ghosts not. The
+// slice is shared and must not be changed.
+func (s *Snapshot) Names() []string { return s.names }
+
+// NameList is the finished list of names that CppCloud's GETCFGNAME answers:
+// {"name":[flag,mtime],...}, compact, in byte order, flag 0 for tombstones. It is
+// made at the first call, which takes about a millisecond per 10,000 names, and
+// shared.
+func (s *Snapshot) NameList() []byte {
+	s.nameListOnce.Do(func() {
+		list := append(make([]byte, 0, 2+32*len(s.names)), '{')
+		for i, name := range s.names {
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = s.Node(name).appendListItem(list)
+		}
+		s.nameList = append(list, '}')
+	})
+	return s.nameList
+}
+
+func (n *Node) appendListItem(dst []byte) []byte {
+	dst = jsontext.AppendQuote(dst, n.name)
+	if n.Deleted() {
+		dst = append(dst, ":[0,"...)
+	} else {
+		dst = append(dst, ":[1,"...)
+	}
+	dst = strconv.AppendInt(dst, int64(n.Mtime(false)), 10)
+	return append(dst, ']')
+}
+
+// shardOf is FNV-1a; names come from whoever may write files, so an even spread
+// is all that is asked of it.
+func shardOf[T string | []byte](name T) uint8 {
+	h := uint32(2166136261)
+	for i := 0; i < len(name); i++ {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return uint8(h ^ h>>8 ^ h>>16 ^ h>>24)
+}
+
+// builder makes the next snapshot out of one that others are reading.
+type builder struct {
+	next  *Snapshot
+	fresh [shardCount]bool // shards that are ours already
+	added []string         // names that became known
+}
+
+func newBuilder(from *Snapshot) *builder {
+	return &builder{next: &Snapshot{seq: from.seq, meta: from.meta, shards: from.shards, names: from.names}}
+}
+
+func (b *builder) shard(name string) map[string]*Node {
+	i := shardOf(name)
+	if !b.fresh[i] {
+		b.fresh[i] = true
+		if b.next.shards[i] == nil {
+			b.next.shards[i] = make(map[string]*Node)
+		} else {
+			b.next.shards[i] = maps.Clone(b.next.shards[i])
+		}
+	}
+	return b.next.shards[i]
+}
+
+func (b *builder) put(n *Node) {
+	shard := b.shard(n.name)
+	if old := shard[n.name]; n.Known() && (old == nil || !old.Known()) {
+		b.added = append(b.added, n.name)
+	}
+	shard[n.name] = n
+}
+
+func (b *builder) remove(name string) { delete(b.shard(name), name) }
+
+func (b *builder) finish() *Snapshot {
+	if len(b.added) > 0 {
+		names := append(slices.Clone(b.next.names), b.added...)
+		slices.SortFunc(names, strings.Compare)
+		b.next.names = names
+	}
+	return b.next
+}

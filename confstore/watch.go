@@ -1,0 +1,161 @@
+package confstore
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// maxPendingEvents is how many changed names are kept apart before a full scan is
+// cheaper.
+const maxPendingEvents = 50_000
+
+// watcher turns file events into a set of names. It reads them at once, whatever
+// the store is doing, because the kernel drops what is not read.
+type watcher struct {
+	dir    string // absolute path of the store's directory
+	notify *fsnotify.Watcher
+	wake   chan struct{} // one token while there is something to take
+	pump   sync.WaitGroup
+
+	watched map[string]fileID // store's goroutine only: directories by relative name
+	ids     map[fileID]string // store's goroutine only: the same the other way round
+
+	mu      sync.Mutex // guards pending
+	pending events
+}
+
+// events is what has happened since the last take.
+type events struct {
+	names map[string]struct{} // relative to the directory
+	root  bool                // the directory itself may be another one
+	lost  string              // why only a scan tells what has changed, or ""
+}
+
+func newWatcher(dir string) (*watcher, error) {
+	notify, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{
+		dir: dir, notify: notify, wake: make(chan struct{}, 1),
+		watched: make(map[string]fileID), ids: make(map[fileID]string),
+	}
+	w.pump.Go(w.run)
+	return w, nil
+}
+
+// close ends the events and waits for the goroutine.
+func (w *watcher) close() error {
+	err := w.notify.Close()
+	w.pump.Wait()
+	return err
+}
+
+func (w *watcher) run() {
+	for {
+		select {
+		case event, ok := <-w.notify.Events:
+			if !ok {
+				return
+			}
+			w.take(event)
+		case err, ok := <-w.notify.Errors:
+			if !ok {
+				return
+			}
+			w.lose(err)
+		}
+	}
+}
+
+func (w *watcher) take(event fsnotify.Event) {
+	if event.Op == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rel, inside := strings.CutPrefix(event.Name, w.dir+"/")
+	switch {
+	case event.Name == w.dir:
+		w.pending.root = true
+	case !inside:
+		return
+	case len(w.pending.names) >= maxPendingEvents:
+		w.pending.lost = "more changes at once than are kept apart"
+		w.pending.names = nil
+	default:
+		if w.pending.names == nil {
+			w.pending.names = make(map[string]struct{})
+		}
+		w.pending.names[rel] = struct{}{}
+	}
+	w.signal()
+}
+
+func (w *watcher) lose(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending.lost = err.Error()
+	if errors.Is(err, fsnotify.ErrEventOverflow) {
+		w.pending.lost = "the kernel's queue of file events overflowed"
+	}
+	w.signal()
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// collect takes what has happened.
+func (w *watcher) collect() events {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.pending
+	w.pending = events{}
+	return out
+}
+
+// watchParent watches for the directory itself being replaced.
+func (w *watcher) watchParent() error { return w.notify.Add(filepath.Dir(w.dir)) }
+
+// add watches directory rel. One that is reached under two names is watched under
+// the first: the kernel knows only one.
+func (w *watcher) add(rel string, id fileID) error {
+	if w.watched[rel] == id {
+		return nil
+	}
+	if _, known := w.ids[id]; known {
+		return nil
+	}
+	w.remove(rel)
+	if err := w.notify.Add(filepath.Join(w.dir, rel)); err != nil {
+		return err
+	}
+	w.watched[rel], w.ids[id] = id, rel
+	return nil
+}
+
+// remove ends the watch on rel and on all below it.
+func (w *watcher) remove(rel string) {
+	for name, id := range w.watched {
+		if name == rel || below(name, rel) {
+			// It may be gone already, which ends the watch too.
+			_ = w.notify.Remove(filepath.Join(w.dir, name))
+			delete(w.watched, name)
+			delete(w.ids, id)
+		}
+	}
+}
+
+// missing tells whether dir should be watched and is not.
+func (w *watcher) missing(dir foundDir) bool {
+	_, elsewhere := w.ids[dir.id]
+	return !elsewhere && w.watched[dir.name] != dir.id
+}
