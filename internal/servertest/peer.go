@@ -1,0 +1,189 @@
+package servertest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/protocol"
+)
+
+// Frame is a frame as it came.
+type Frame struct {
+	protocol.Header
+	Body string
+}
+
+// Line is the frame as a Printer shows it, whole.
+func (f Frame) Line() string {
+	return string(protocol.Printer{Style: protocol.BodyWhole}.AppendLine(nil, f.Header, []byte(f.Body)))
+}
+
+// Peer is a raw connection. Its methods fail the test rather than return errors.
+type Peer struct {
+	net.Conn
+	// ID is the svrid the server gave, once Identify was called.
+	ID int32
+
+	t   testing.TB
+	r   *bufio.Reader
+	seq uint16
+}
+
+// Dial opens a connection that says nothing yet.
+func (s *Server) Dial() *Peer {
+	s.t.Helper()
+	return Dial(s.t, s.Addr().String())
+}
+
+// Dial opens a connection to any server.
+func Dial(t testing.TB, addr string) *Peer {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, Patience)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return &Peer{Conn: conn, t: t, r: bufio.NewReader(conn)}
+}
+
+// Peer opens a connection and identifies it by that svrname.
+func (s *Server) Peer(name string) *Peer {
+	s.t.Helper()
+	p := s.Dial()
+	p.Identify(fmt.Sprintf(`{"svrid":0,"svrname":%q}`, name))
+	return p
+}
+
+// Identify sends a WHOAMI that must succeed.
+func (p *Peer) Identify(body string) protocol.Identified {
+	p.t.Helper()
+	id, err := protocol.ParseIdentified([]byte(p.Call(protocol.Whoami, body)))
+	require.NoError(p.t, err)
+	require.Zero(p.t, id.Code, id.Desc)
+	p.ID = id.ID
+	return id
+}
+
+// Send sends a request under the next sequence, which it returns.
+func (p *Peer) Send(cmd protocol.Command, body string) uint16 {
+	p.t.Helper()
+	p.seq++
+	p.Raw(protocol.AppendFrame(nil, cmd, p.seq, []byte(body)))
+	return p.seq
+}
+
+// Raw sends bytes in one write.
+func (p *Peer) Raw(b []byte) {
+	p.t.Helper()
+	_, err := p.Write(b)
+	require.NoError(p.t, err)
+}
+
+// Next waits for a frame.
+func (p *Peer) Next() Frame {
+	p.t.Helper()
+	f, err := p.next()
+	require.NoError(p.t, err)
+	return f
+}
+
+// TryNext is Next that leaves a closed connection to the caller.
+func (p *Peer) TryNext() (Frame, error) { return p.next() }
+
+// Drain reads, and forgets, all that the server has sent up to now.
+func (p *Peer) Drain() {
+	p.t.Helper()
+	seq := p.Send(protocol.KeepAlive, "")
+	for {
+		if f := p.Next(); f.Command == protocol.KeepAlive.Reply() && f.Seq == seq {
+			return
+		}
+	}
+}
+
+func (p *Peer) next() (Frame, error) {
+	if err := p.SetReadDeadline(time.Now().Add(Patience)); err != nil {
+		return Frame{}, err
+	}
+	var head [protocol.HeaderSize]byte
+	if _, err := io.ReadFull(p.r, head[:]); err != nil {
+		return Frame{}, err
+	}
+	h, err := protocol.ParseHeader(head[:])
+	if err != nil {
+		return Frame{}, err
+	}
+	body := make([]byte, h.BodyLen)
+	_, err = io.ReadFull(p.r, body)
+	return Frame{Header: h, Body: string(body)}, err
+}
+
+// Call sends a request and returns the body of its reply, which must be the next
+// frame.
+func (p *Peer) Call(cmd protocol.Command, body string) string {
+	p.t.Helper()
+	seq := p.Send(cmd, body)
+	f := p.Next()
+	require.Equal(p.t, cmd.Reply(), f.Command, f.Line())
+	require.Equal(p.t, seq, f.Seq, f.Line())
+	return f.Body
+}
+
+// Push waits for an EVNOTIFY about a config and returns it.
+func (p *Peer) Push() protocol.Change {
+	p.t.Helper()
+	f := p.Next()
+	require.Equal(p.t, protocol.EvNotify, f.Command, f.Line())
+	c, ok, err := protocol.ParseChange([]byte(f.Body))
+	require.NoError(p.t, err, f.Line())
+	require.True(p.t, ok, f.Line())
+	return c
+}
+
+// Quiet proves that the server has sent nothing since the last frame and answers
+// still. It takes two round trips: a loop looks at a peer's requests before the
+// mail that came at the same moment, so that a push may stand behind the first
+// answer, but not behind the second.
+func (p *Peer) Quiet() {
+	p.t.Helper()
+	for range 2 {
+		seq := p.Send(protocol.KeepAlive, "")
+		f := p.Next()
+		require.Equal(p.t, protocol.KeepAlive.Reply(), f.Command, "unexpected %s", f.Line())
+		require.Equal(p.t, seq, f.Seq)
+	}
+}
+
+// Closed waits until the server has closed the connection, without any frame
+// before that.
+func (p *Peer) Closed() {
+	p.t.Helper()
+	f, err := p.next()
+	require.Error(p.t, err, "unexpected %s", f.Line())
+	var timeout net.Error
+	require.False(p.t, errors.As(err, &timeout) && timeout.Timeout(), "still open")
+}
+
+// Get is the contents of a document, by a GETCONFIG of file_pattern alone.
+func (p *Peer) Get(name string) protocol.Config {
+	p.t.Helper()
+	c, err := protocol.ParseConfig([]byte(p.Call(protocol.GetConfig, fmt.Sprintf(`{"file_pattern":%q}`, name))))
+	require.NoError(p.t, err)
+	return c
+}
+
+// Set writes a document that must be accepted and returns its version. It is not
+// for peers that subscribed what they set.
+func (p *Peer) Set(name, contents string) int32 {
+	p.t.Helper()
+	u, err := protocol.ParseConfigUpdated([]byte(p.Call(protocol.SetConfig,
+		fmt.Sprintf(`{"filename":%q,"contents":%s}`, name, contents))))
+	require.NoError(p.t, err)
+	require.Zero(p.t, u.Code, u.Desc)
+	return u.Mtime
+}

@@ -1,0 +1,129 @@
+// Package servertest runs a real server for tests: a config store on a
+// directory of its own, a listener on a free port, and peers that speak the
+// wire byte by byte.
+//
+//	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"k":1}`}})
+//	peer := srv.Peer("app")
+//	peer.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`)
+//
+// Everything is stopped when the test ends. Nothing sleeps: a peer waits for
+// frames, and Quiet proves the absence of one with a round trip.
+package servertest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/confstore"
+	"confcenter/server"
+)
+
+// Patience is how long a test waits for what must happen.
+const Patience = 20 * time.Second
+
+// Options are what a test wants to be different. The zero value is a server on
+// an empty directory.
+type Options struct {
+	// Files are written before the server starts, by name.
+	Files map[string]string
+	// Before, if set, is called with the conf directory when Files lie there and
+	// nothing runs yet: for file times, links and whatever else is special.
+	Before func(confDir string)
+	// Server and Store are taken as they are, but for the address, the
+	// directories and, if they have none, a log that goes to the test's output.
+	Server server.Config
+	Store  confstore.Config
+}
+
+// Server is a running server and its directories.
+type Server struct {
+	*server.Server
+	Store   *confstore.Store
+	ConfDir string
+	DataDir string
+
+	t    testing.TB
+	opts Options
+	up   bool
+}
+
+// Start starts a server that stops with the test.
+func Start(t testing.TB, opts Options) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	s := &Server{t: t, opts: opts, ConfDir: filepath.Join(dir, "conf"), DataDir: filepath.Join(dir, "data")}
+	require.NoError(t, os.Mkdir(s.ConfDir, 0o755))
+	for name, text := range opts.Files {
+		s.Write(name, text)
+	}
+	if opts.Before != nil {
+		opts.Before(s.ConfDir)
+	}
+	t.Cleanup(s.Stop)
+	s.start()
+	return s
+}
+
+func (s *Server) start() {
+	s.t.Helper()
+	log := zerolog.New(zerolog.NewTestWriter(s.t)).Level(zerolog.WarnLevel)
+	cfg := s.opts.Store
+	cfg.Dir, cfg.DataDir, cfg.Log = s.ConfDir, s.DataDir, log
+	store, err := confstore.Open(cfg)
+	require.NoError(s.t, err)
+	scfg := s.opts.Server
+	scfg.Listen, scfg.Log = "127.0.0.1:0", log
+	if scfg.Loops == 0 {
+		scfg.Loops = 2
+	}
+	s.Store, s.Server = store, server.New(scfg, store)
+	require.NoError(s.t, s.Server.Start())
+	s.up = true
+}
+
+// Stop drains the server and closes the store.
+func (s *Server) Stop() {
+	if !s.up {
+		return
+	}
+	s.up = false
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := s.Server.Shutdown(ctx); err != nil {
+		s.t.Errorf("shutdown: %v", err)
+	}
+	if err := s.Store.Close(); err != nil {
+		s.t.Errorf("close the store: %v", err)
+	}
+}
+
+// Restart stops the server and starts it again on the same directories and a new
+// port.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.start()
+}
+
+// Write writes a file into the conf directory the way an editor that replaces
+// files does.
+func (s *Server) Write(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.ConfDir, name)
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	tmp := filepath.Join(filepath.Dir(path), ".write."+filepath.Base(path))
+	require.NoError(s.t, os.WriteFile(tmp, []byte(text), 0o644))
+	require.NoError(s.t, os.Rename(tmp, path))
+}
+
+// Remove removes a file from the conf directory.
+func (s *Server) Remove(name string) {
+	s.t.Helper()
+	require.NoError(s.t, os.Remove(filepath.Join(s.ConfDir, name)))
+}

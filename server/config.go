@@ -1,0 +1,195 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/meta"
+	"confcenter/protocol"
+)
+
+// getConfig answers from the snapshot, without waiting and without allocating.
+func (s *session) getConfig(h protocol.Header, _ []byte) bool {
+	q := s.loop.req.ConfigQuery()
+	node := s.prepared
+	if s.prepared = nil; node == nil {
+		node = s.srv.store.Snapshot().Find(q.File)
+	}
+	if node == nil {
+		s.noSuchConfig(h, q)
+		return true
+	}
+	mtime := node.Mtime(q.Inherit)
+	if q.Newer > 0 && node.Known() && mtime <= q.Newer {
+		s.reply(h, s.srv.upToDate)
+		return true
+	}
+	value, found, ready := node.Lookup(q.Inherit, q.Path)
+	if !ready {
+		s.prepare(node, q.Inherit)
+		return false
+	}
+	if !found {
+		value = jsonNull
+	}
+	out := protocol.AppendConfigStart(s.begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
+	if len(value) < wholeFrame {
+		s.end(append(append(out, value...), protocol.ConfigEnd...))
+		return true
+	}
+	s.endShared(out, value, protocol.ConfigEnd)
+	return true
+}
+
+var jsonNull = []byte("null")
+
+// noSuchConfig answers for a name that is neither a file nor has bases.
+func (s *session) noSuchConfig(h protocol.Header, q protocol.ConfigQuery) {
+	out := s.begin(h.Command.Reply(), h.Seq)
+	switch {
+	case q.Newer <= 0:
+		out = append(append(protocol.AppendConfigStart(out, 0, q.FileRaw), jsonNull...), protocol.ConfigEnd...)
+	case s.srv.cfg.DocLiteral:
+		out = append(out, protocol.LiteralNoSuchConfig...)
+	default:
+		out = protocol.AppendNoSuchConfig(out, int(codes.NotFound), q.FileRaw, "no such file")
+	}
+	s.end(out)
+}
+
+// prepare has a large merge or index made by a worker. The request is not
+// consumed: it is answered from the same node when the worker is done.
+func (s *session) prepare(node *confstore.Node, inherit bool) {
+	s.busy = true
+	s.srv.work(func() {
+		node.Prepare(inherit, true)
+		s.loop.post(mailFunc(func(*loop) {
+			s.prepared = node
+			s.ready()
+		}))
+	})
+}
+
+// ready ends what prepare or later began.
+func (s *session) ready() {
+	s.busy = false
+	s.parked = true // whatever arrived meanwhile waits for resume
+	s.resume()
+}
+
+// later has a worker make the reply's body; nothing of this session is handled
+// until it is sent.
+func (s *session) later(h protocol.Header, body func(dst []byte) []byte) {
+	s.busy = true
+	s.flushReplies()
+	s.srv.work(func() {
+		frame := body(protocol.BeginFrame(nil, h.Command.Reply(), h.Seq))
+		protocol.FinishFrame(frame, 0)
+		s.loop.post(mailFunc(func(*loop) {
+			s.srv.count.replies.Add(1)
+			s.sendFrame(frame)
+			s.ready()
+		}))
+	})
+}
+
+// setConfig hands the update to the store; the reply follows when it is durable
+// and every subscriber's push is on its way.
+func (s *session) setConfig(h protocol.Header, _ []byte) bool {
+	u := s.loop.req.ConfigUpdate()
+	if u.Name == "" {
+		s.result(h, int(codes.BadRequest), "leak of filename param")
+		return true
+	}
+	req := confstore.SetRequest{
+		Name:     meta.Complete(u.Name),
+		Contents: bytes.Clone(u.Contents),
+		Mtime:    u.Mtime, HasMtime: u.Mtime != 0,
+		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
+	}
+	fill := s.reserve()
+	err := s.srv.store.Set(req, func(res confstore.SetResult, err error) {
+		code, desc := 0, "success"
+		switch {
+		case err != nil:
+			code, desc = wireCode(err), s.wireText(h, err)
+		case res.Deleted:
+			desc = fmt.Sprintf("remove %s success", u.Name)
+		}
+		frame := protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)
+		frame = protocol.FinishFrame(protocol.AppendConfigUpdated(frame, code, res.Mtime, desc), 0)
+		s.loop.post(mailFunc(func(l *loop) {
+			fill(frame)
+			l.feedStarved()
+		}))
+	})
+	switch {
+	case err == nil:
+	case codes.Of(err) == codes.Busy:
+		s.unreserve()
+		s.starve()
+		return false
+	default:
+		s.unreserve()
+		s.end(protocol.AppendConfigUpdated(s.begin(h.Command.Reply(), h.Seq), wireCode(err), 0, s.wireText(h, err)))
+	}
+	return true
+}
+
+// starve parks the session until the store's queue has room.
+func (s *session) starve() {
+	s.park()
+	if !s.starving {
+		s.starving = true
+		s.loop.starved = append(s.loop.starved, s)
+	}
+}
+
+// feedStarved lets those try again who found the store's queue full.
+func (l *loop) feedStarved() {
+	if len(l.starved) == 0 {
+		return
+	}
+	hungry := l.starved
+	l.starved = nil
+	for _, s := range hungry {
+		s.starving = false
+		s.resume()
+	}
+}
+
+// getConfigNames lists all files. CppCloud ignores the body, so only a body that
+// asks for detail is looked at.
+func (s *session) getConfigNames(h protocol.Header, body []byte) bool {
+	snap := s.srv.store.Snapshot()
+	if s.loop.req.Parse(body) == nil && s.loop.req.Flag("detail") {
+		s.later(h, func(dst []byte) []byte { return s.srv.appendDetail(dst, snap) })
+		return true
+	}
+	s.later(h, func(dst []byte) []byte { return append(dst, snap.NameList()...) })
+	return true
+}
+
+func (s *Server) appendDetail(dst []byte, snap *confstore.Snapshot) []byte {
+	var files []protocol.ConfigFile
+	for _, name := range snap.Names() {
+		node := snap.Node(name)
+		f := protocol.ConfigFile{Name: name, Mtime: node.Mtime(false), State: protocol.FileGood}
+		text, _ := node.Contents(false)
+		f.Size = len(text)
+		switch {
+		case node.Broken() != "":
+			f.State, f.Reason = protocol.FileBroken, node.Broken()
+		case node.Deleted():
+			f.State, f.Size = protocol.FileDeleted, 0
+		}
+		files = append(files, f)
+	}
+	var problems []protocol.ConfigProblem
+	for _, p := range s.store.Problems() {
+		problems = append(problems, protocol.ConfigProblem{Name: p.Name, Text: p.Text})
+	}
+	return protocol.AppendConfigFiles(dst, files, problems)
+}

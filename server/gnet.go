@@ -1,0 +1,231 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel's own look at dead peers: a half-open connection would block its
+// client id for as long as it lives.
+const (
+	tcpKeepIdle     = 30 * time.Second
+	tcpKeepInterval = 10 * time.Second
+	tcpKeepCount    = 3
+	tcpUserTimeout  = 60 * time.Second
+)
+
+// engine is the event-loop library as the server sees it; nothing outside this
+// file does. What its documentation does not say and this code relies on is
+// held by the tests in gnet_test.go.
+type engine struct {
+	gnet.BuiltinEventEngine
+	srv *Server // set at open
+
+	// set before start returns
+	addr   net.Addr
+	handle gnet.Engine
+
+	booted chan error
+	done   chan struct{} // closed when Run has returned
+	err    error         // why; set before done is closed
+
+	mu sync.Mutex
+	// guarded by mu
+	loops   map[gnet.EventLoop]*loop
+	stopped bool // stop was called
+}
+
+func newEngine(srv *Server) *engine {
+	return &engine{
+		srv:    srv,
+		booted: make(chan error, 1),
+		done:   make(chan struct{}),
+		loops:  make(map[gnet.EventLoop]*loop),
+	}
+}
+
+// start runs the engine and returns when it accepts.
+func (e *engine) start() error {
+	cfg := e.srv.cfg
+	go func() {
+		defer close(e.done)
+		err := gnet.Run(e, "tcp://"+cfg.Listen,
+			gnet.WithNumEventLoop(cfg.Loops),
+			gnet.WithReuseAddr(true), // a restart on the same port works at once
+			gnet.WithTCPNoDelay(gnet.TCPNoDelay),
+			gnet.WithTCPKeepAlive(tcpKeepIdle),
+			gnet.WithTCPKeepInterval(tcpKeepInterval),
+			gnet.WithTCPKeepCount(tcpKeepCount),
+			gnet.WithLogger(quiet{e.srv}),
+			gnet.WithLogLevel(logging.ErrorLevel),
+		)
+		e.err = e.reason(err)
+		select {
+		case e.booted <- e.err:
+		default:
+		}
+	}()
+	return <-e.booted
+}
+
+// reason turns what Run returned into why it did: an engine that runs out of
+// file descriptors ends without an error.
+func (e *engine) reason(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.stopped:
+		return ErrStopped
+	case err != nil:
+		return err
+	default:
+		return errors.New("the event engine ended by itself; it does so when the process runs out of file descriptors")
+	}
+}
+
+// stop ends the engine and waits for it.
+func (e *engine) stop() {
+	e.mu.Lock()
+	e.stopped = true
+	e.mu.Unlock()
+	_ = e.handle.Stop(context.Background())
+	<-e.done
+}
+
+// OnBoot finds out the port.
+func (e *engine) OnBoot(handle gnet.Engine) gnet.Action {
+	e.handle = handle
+	addr, err := listenAddr(handle)
+	e.addr = addr
+	e.booted <- err
+	if err != nil {
+		return gnet.Shutdown
+	}
+	return gnet.None
+}
+
+func listenAddr(handle gnet.Engine) (net.Addr, error) {
+	fd, err := handle.Dup()
+	if err != nil {
+		return nil, fmt.Errorf("find out the port: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "listener")
+	defer f.Close()
+	ln, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("find out the port: %w", err)
+	}
+	defer ln.Close()
+	return ln.Addr(), nil
+}
+
+// OnOpen makes the connection a session.
+func (e *engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+	peer, _ := c.RemoteAddr().(*net.TCPAddr)
+	if peer == nil {
+		return nil, gnet.Close
+	}
+	s := &session{t: conn{c}, peer: netip.AddrPortFrom(peer.AddrPort().Addr().Unmap(), uint16(peer.Port)), fd: c.Fd()}
+	if !e.srv.open(e.loopOf(c), s) {
+		return nil, gnet.Close
+	}
+	// A peer that stopped acknowledging is gone long before the kernel's default
+	// of a quarter of an hour. Without the option only that is lost.
+	_ = unix.SetsockoptInt(c.Fd(), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(tcpUserTimeout.Milliseconds()))
+	c.SetContext(s)
+	return nil, gnet.None
+}
+
+// loopOf is our loop beside the library's.
+func (e *engine) loopOf(c gnet.Conn) *loop {
+	el := c.EventLoop()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := e.loops[el]
+	if l == nil {
+		l = newLoop(e.srv, func(fn func()) error {
+			return el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
+				fn()
+				return nil
+			}))
+		})
+		e.loops[el] = l
+		e.srv.addLoop(l)
+	}
+	return l
+}
+
+// OnTraffic hands on what arrived, all of it: what cannot be decoded yet is kept
+// by the session, where it counts against a limit.
+func (e *engine) OnTraffic(c gnet.Conn) gnet.Action {
+	s, _ := c.Context().(*session)
+	data, err := c.Next(-1)
+	if s == nil || err != nil {
+		return gnet.Close
+	}
+	if !e.srv.draining.Load() {
+		s.receive(data)
+	}
+	if s.loop.box.waiting() {
+		s.loop.turn(trafficBudget)
+	}
+	return gnet.None
+}
+
+// OnClose tells the session. It is also called from within a failing write.
+func (e *engine) OnClose(c gnet.Conn, err error) gnet.Action {
+	if s, _ := c.Context().(*session); s != nil {
+		s.lost(err)
+	}
+	return gnet.None
+}
+
+// conn is a transport over the library's connection. A session never calls it
+// after it was lost: the descriptor may be a stranger's by then.
+type conn struct{ c gnet.Conn }
+
+func (t conn) TrySend(p []byte) int {
+	n, err := unix.Write(t.c.Fd(), p)
+	switch {
+	case err == nil:
+		return n
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		return 0
+	default:
+		t.Close()
+		return 0
+	}
+}
+
+func (t conn) Send(p []byte) { _, _ = t.c.Write(p) }
+
+func (t conn) Buffered() int { return t.c.OutboundBuffered() }
+
+func (t conn) CloseWrite() { _ = unix.Shutdown(t.c.Fd(), unix.SHUT_WR) }
+
+func (t conn) Close() { _ = t.c.EventLoop().Close(t.c) }
+
+// quiet puts the library's few messages into our log.
+type quiet struct{ srv *Server }
+
+func (q quiet) Debugf(string, ...any) {}
+func (q quiet) Infof(string, ...any)  {}
+func (q quiet) Warnf(format string, args ...any) {
+	q.srv.log.Warn().Msgf(format, args...)
+}
+func (q quiet) Errorf(format string, args ...any) {
+	q.srv.log.Error().Msgf(format, args...)
+}
+func (q quiet) Fatalf(format string, args ...any) {
+	q.srv.log.Error().Msgf(format, args...)
+}

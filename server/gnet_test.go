@@ -1,0 +1,223 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"confcenter/confstore"
+	"confcenter/internal/servertest"
+	"confcenter/protocol"
+	"confcenter/server"
+)
+
+// What the event-loop library does and its documentation does not say. Each of
+// these was seen, and each test fails if the server stops being ready for it.
+
+func TestOrderHoldsBeyondAThousandTasks(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{})
+	from, to := srv.Peer("from"), srv.Peer("to")
+	const frames = 5000 // the library's queues are in order up to 1,024
+	go func() {
+		var burst []byte
+		for i := range frames {
+			body := fmt.Sprintf(`{"to":%d,"n":%d}`, to.ID, i)
+			burst = protocol.AppendFrame(burst, protocol.Exchang, uint16(i), []byte(body))
+		}
+		_, _ = from.Write(burst)
+	}()
+	for i := range frames {
+		f := to.Next()
+		require.Equal(t, protocol.Exchang, f.Command)
+		require.Equal(t, uint16(i), f.Seq)
+	}
+}
+
+const fewFilesEnv = "CONFCENTER_TEST_FEW_FILES"
+
+// TestEngineOutOfFilesIsFatal runs itself in a process that may open few files.
+func TestEngineOutOfFilesIsFatal(t *testing.T) {
+	if os.Getenv(fewFilesEnv) != "" {
+		serveWithFewFiles(t)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestEngineOutOfFilesIsFatal$", "-test.v")
+	cmd.Env = append(os.Environ(), fewFilesEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "stopped: the event engine ended by itself")
+}
+
+func serveWithFewFiles(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
+	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data"})
+	require.NoError(t, err)
+	defer store.Close()
+	srv := server.New(server.Config{Listen: "127.0.0.1:0"}, store)
+	require.NoError(t, srv.Start())
+	addr := srv.Addr().String()
+	limit := unix.Rlimit{Cur: 64, Max: 64}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	// The peers' own descriptors come from the same few: half of them accepted,
+	// half of them ours.
+	var peers []net.Conn
+	for range 64 {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			break
+		}
+		peers = append(peers, c)
+	}
+	select {
+	case <-srv.Done():
+		fmt.Println("stopped:", srv.Err())
+	case <-time.After(servertest.Patience):
+		t.Fatal("the engine goes on")
+	}
+	for _, c := range peers {
+		c.Close()
+	}
+}
+
+func TestOneConnectionBeyondTheLimitIsTurnedAway(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{Server: server.Config{MaxConnections: 2}})
+	a, b := srv.Peer("a"), srv.Peer("b")
+	srv.Dial().Closed()
+	require.EqualValues(t, 1, srv.Stats().TurnedAway)
+	a.Quiet()
+	b.Close()
+	require.Eventually(t, func() bool { return srv.Stats().Connections == 1 }, servertest.Patience, time.Millisecond)
+	srv.Peer("c").Quiet()
+}
+
+// A peer that resets its connection makes the write to it fail, and the library
+// calls OnClose before that write returns: in the middle of the fan-out.
+func TestPeersThatResetDuringAFanOutHurtNobody(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":0}`}, Server: server.Config{Loops: 1}})
+	writer := srv.Peer("writer")
+	const each = 40
+	var stay, leave []*servertest.Peer
+	for i := range 2 * each {
+		p := srv.Peer(fmt.Sprintf("p%d", i))
+		p.Call(protocol.BookCfgChange, `{"file_pattern":"a.json"}`)
+		if i%2 == 0 {
+			stay = append(stay, p)
+		} else {
+			leave = append(leave, p)
+		}
+	}
+	for _, p := range leave {
+		require.NoError(t, p.Conn.(*net.TCPConn).SetLinger(0)) // close sends a reset
+		p.Close()
+	}
+	mtime := writer.Set("a.json", `{"n":1}`)
+	for _, p := range stay {
+		require.Equal(t, protocol.Change{File: "a.json", Mtime: mtime}, p.Push())
+	}
+	require.Eventually(t, func() bool { return srv.Stats().Connections == each+1 }, servertest.Patience, time.Millisecond)
+}
+
+// A closed connection's descriptor is soon a stranger's. What is still on its
+// way to the old session must not reach him.
+func TestFramesForAClosedSessionReachNobody(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{Server: server.Config{Loops: 1}})
+	from := srv.Peer("from")
+	for range 50 {
+		to := srv.Peer("to")
+		var burst []byte
+		for i := range 20 {
+			burst = protocol.AppendFrame(burst, protocol.Exchang, uint16(i), fmt.Appendf(nil, `{"to":%d}`, to.ID))
+		}
+		to.Close()
+		from.Raw(burst)
+		stranger := srv.Peer("stranger")
+		stranger.Quiet()
+		stranger.Close()
+		from.Drain() // each frame was relayed while `to` was there or is answered with 400
+	}
+}
+
+func TestTheLastReplyIsReadBeforeTheClose(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{})
+	// What follows the refused frame stays unread at the server; a plain close
+	// would turn into a reset and take the answer with it.
+	for range 50 {
+		p := srv.Dial()
+		var burst []byte
+		for i := range 200 {
+			burst = protocol.AppendFrame(burst, protocol.GetConfig, uint16(i), []byte(`{"file_pattern":"a.json"}`))
+		}
+		p.Raw(burst)
+		f := p.Next()
+		require.Equal(t, protocol.GetConfig.Reply(), f.Command)
+		res, err := protocol.ParseResult([]byte(f.Body))
+		require.NoError(t, err)
+		require.EqualValues(t, 401, res.Code)
+		p.Closed()
+	}
+}
+
+func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
+	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data"})
+	require.NoError(t, err)
+	defer store.Close()
+	addr := "127.0.0.1:0"
+	for range 3 {
+		srv := server.New(server.Config{Listen: addr}, store)
+		require.NoError(t, srv.Start())
+		addr = srv.Addr().String()
+		p := servertest.Dial(t, addr)
+		p.Identify(`{"svrid":0}`)
+		// The server closes first, so the port stays in TIME_WAIT.
+		require.NoError(t, srv.Shutdown(t.Context()))
+	}
+}
+
+func TestAWriteStandsThoughItsWriterHasGone(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":0}`}})
+	watcher, writer := srv.Peer("watcher"), srv.Peer("writer")
+	watcher.Call(protocol.BookCfgChange, `{"file_pattern":"a.json"}`)
+	writer.Send(protocol.SetConfig, `{"filename":"a.json","contents":{"n":1}}`)
+	require.NoError(t, writer.Conn.(*net.TCPConn).CloseWrite())
+	watcher.Push()
+	require.JSONEq(t, `{"n":1}`, string(watcher.Get("a.json").Contents))
+}
+
+func TestShutdownAnswersWhatItAccepted(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{})
+	p := srv.Peer("writer")
+	const writes = 30
+	for i := range writes {
+		p.Send(protocol.SetConfig, fmt.Sprintf(`{"filename":"f%d.json","contents":%d}`, i, i))
+	}
+	first := p.Next() // the server has begun, and the frames have long arrived
+	require.Equal(t, protocol.SetConfig.Reply(), first.Command)
+	done := make(chan struct{})
+	go func() { srv.Stop(); close(done) }()
+	acknowledged := 1
+	for {
+		f, err := p.TryNext()
+		if err != nil {
+			break
+		}
+		require.Equal(t, protocol.SetConfig.Reply(), f.Command)
+		acknowledged++
+	}
+	<-done
+	srv.Restart()
+	var names map[string][2]int
+	require.NoError(t, json.Unmarshal([]byte(srv.Peer("reader").Call(protocol.GetCfgName, "")), &names))
+	require.GreaterOrEqual(t, len(names), acknowledged)
+	require.False(t, strings.Contains(fmt.Sprint(names), "tmp"))
+}

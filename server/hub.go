@@ -1,0 +1,225 @@
+package server
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"confcenter/confstore"
+	"confcenter/protocol"
+)
+
+// hub is one loop's part of the push hub: which of its sessions follow which
+// file. It belongs to the loop.
+type hub struct {
+	topics map[string]*topic // by full file name
+}
+
+// topic is the subscriptions of one file.
+type topic struct {
+	subs []*subscription // in any order; subscription.place is the place
+}
+
+func (h *hub) init() { h.topics = make(map[string]*topic) }
+
+func (h *hub) add(sub *subscription) {
+	t := h.topics[sub.file]
+	if t == nil {
+		t = &topic{}
+		h.topics[sub.file] = t
+	}
+	sub.place = len(t.subs)
+	t.subs = append(t.subs, sub)
+}
+
+func (h *hub) removeSub(sub *subscription) {
+	sub.dead = true
+	t := h.topics[sub.file]
+	last := len(t.subs) - 1
+	t.subs[sub.place] = t.subs[last]
+	t.subs[sub.place].place = sub.place
+	t.subs[last] = nil
+	t.subs = t.subs[:last]
+	if last == 0 {
+		delete(h.topics, sub.file)
+	}
+}
+
+// drop ends all subscriptions of s.
+func (h *hub) drop(s *session) {
+	for _, sub := range s.subs {
+		h.removeSub(sub)
+	}
+	s.subs = nil
+}
+
+// publish is the store's way into the loops: it only posts. The store calls it
+// before it completes the writer, so a writer that subscribed is told first and
+// answered then.
+func (s *Server) publish(b *confstore.Batch) {
+	for _, c := range b.Changes {
+		if !c.Own {
+			continue
+		}
+		kind := "CONFCHANGE"
+		if c.Node.Deleted() {
+			kind = "CONFDEL"
+		}
+		s.oplog.add(kind, c.Name)
+	}
+	for _, l := range s.allLoops() {
+		l.post(&fanOut{batch: b})
+	}
+}
+
+// fanOut tells one loop's subscribers of one batch, a slice of them each turn.
+type fanOut struct {
+	batch  *confstore.Batch
+	change int             // next change to tell of
+	subs   []*subscription // of the change being told of; nil: not begun
+	next   int
+	sent   int // in this turn
+	frame  encodedPush
+	paths  map[pathKey]bool
+	// what sessions with several subscriptions have been told in this batch, so
+	// that a base they follow in several ways is told once
+	told map[*session]map[string]struct{}
+}
+
+// encodedPush is the frame encoded last: most subscribers get the same one.
+type encodedPush struct {
+	change protocol.Change
+	frame  []byte
+}
+
+// pathKey names a part of a document in one of its two forms.
+type pathKey struct {
+	path    string
+	inherit bool
+}
+
+func (f *fanOut) deliver(l *loop, budget int) (int, bool) {
+	f.sent = 0
+	for ; f.change < len(f.batch.Changes); f.change++ {
+		c := &f.batch.Changes[f.change]
+		if f.subs == nil {
+			t := l.hub.topics[c.Name]
+			if t == nil {
+				continue
+			}
+			f.subs, f.next, f.paths = slices.Clone(t.subs), 0, nil
+		}
+		for ; f.next < len(f.subs); f.next++ {
+			if f.sent >= budget {
+				return f.sent, false
+			}
+			if !f.tell(l, c, f.subs[f.next]) {
+				l.hold()
+				return f.sent + 1, false
+			}
+		}
+		f.subs = nil
+	}
+	return f.sent + 1, true
+}
+
+// tell sends sub what it has to know of c. It reports false if a worker has to
+// prepare the document first.
+func (f *fanOut) tell(l *loop, c *confstore.Change, sub *subscription) bool {
+	if sub.dead || sub.since >= f.batch.Seq || !(c.Own || sub.inherit) {
+		return true
+	}
+	if sub.path != "" {
+		changed, ready := f.pathChanged(l, c, pathKey{sub.path, sub.inherit})
+		if !ready {
+			return false
+		}
+		if !changed {
+			return true
+		}
+	} else if sub.inherit {
+		for _, base := range c.Bases {
+			if node := f.batch.Snapshot.Node(base); node != nil {
+				f.send(l, sub, protocol.Change{File: base, Mtime: node.Mtime(false)})
+			}
+		}
+		if l.srv.cfg.FrameExact && !c.Own && len(c.Bases) > 0 {
+			return true
+		}
+	}
+	sub.told = c.Node.Mtime(sub.inherit)
+	f.send(l, sub, protocol.Change{File: sub.name, Mtime: sub.told, Path: sub.path})
+	return true
+}
+
+// send sends one push, unless the session has had it in this batch.
+func (f *fanOut) send(l *loop, sub *subscription, c protocol.Change) {
+	s := sub.session
+	if s.dead || s.closing {
+		return
+	}
+	if len(s.subs) > 1 && c.Path == "" && !f.first(s, c.File) {
+		return
+	}
+	if f.frame.frame == nil || f.frame.change != c {
+		f.frame.change = c
+		f.frame.frame = l.srv.appendPush(f.frame.frame[:0], c)
+	}
+	protocol.SetSeq(f.frame.frame, l.srv.nextSeq())
+	f.sent++
+	s.sendPush(f.frame.frame, pushKey{c.File, c.Path})
+}
+
+func (f *fanOut) first(s *session, file string) bool {
+	names := f.told[s]
+	if names == nil {
+		names = make(map[string]struct{})
+		if f.told == nil {
+			f.told = make(map[*session]map[string]struct{})
+		}
+		f.told[s] = names
+	}
+	_, had := names[file]
+	names[file] = struct{}{}
+	return !had
+}
+
+// pathChanged compares a part of the document before and after, once for all who
+// follow it.
+func (f *fanOut) pathChanged(l *loop, c *confstore.Change, key pathKey) (changed, ready bool) {
+	if changed, done := f.paths[key]; done {
+		return changed, true
+	}
+	after, okAfter, ready := lookUp(c.Node, key)
+	if ready {
+		var before []byte
+		var okBefore bool
+		if before, okBefore, ready = lookUp(c.Prev, key); ready {
+			changed = okBefore != okAfter || !bytes.Equal(before, after)
+		}
+	}
+	if !ready {
+		l.srv.work(func() {
+			for _, node := range []*confstore.Node{c.Node, c.Prev} {
+				if node != nil {
+					node.Prepare(key.inherit, true)
+				}
+			}
+			l.release()
+		})
+		return false, false
+	}
+	if f.paths == nil {
+		f.paths = make(map[pathKey]bool)
+	}
+	key.path = strings.Clone(key.path)
+	f.paths[key] = changed
+	return changed, true
+}
+
+func lookUp(n *confstore.Node, key pathKey) (value []byte, found, ready bool) {
+	if n == nil {
+		return nil, false, true
+	}
+	return n.Lookup(key.inherit, []byte(key.path))
+}

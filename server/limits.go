@@ -1,0 +1,66 @@
+package server
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Limits bound what peers can make the server hold. Zero fields take the
+// default; each has a counter in Stats that tells how often it was met.
+type Limits struct {
+	// Input is the undecoded input of one session in bytes, also of one that is
+	// parked. It must hold one frame of the largest size. Default 8 MiB.
+	Input int
+	// Pending is how much output, in bytes, may wait for a peer that does not
+	// read before its requests are no longer taken. Default 64 KiB.
+	Pending int
+	// Frames is how many pieces of output may wait for one peer before it is
+	// closed; pushes for one subscription coalesce and count once. Default 4096.
+	Frames int
+	// Writes is how many writes of one session may be on their way to the store;
+	// further requests wait. Default 64.
+	Writes int
+	// Subscriptions of one session. Default 4096.
+	Subscriptions int
+	// Properties is the size of one client's properties in bytes. Default 16 KiB.
+	Properties int
+	// Memory is what all input, output and routed frames together may hold in
+	// bytes; beyond it the peer that has been reading least is closed. A body
+	// that many peers wait for counts once a loop. Default 512 MiB.
+	Memory int64
+	// Stall is how long a peer may read nothing of what waits for it. Default 60 s.
+	Stall time.Duration
+	// Linger is how long a connection that is being closed may take to read the
+	// last reply. Default 2 s.
+	Linger time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.Input, 8<<20)
+	setDefault(&l.Pending, 64<<10)
+	setDefault(&l.Frames, 4096)
+	setDefault(&l.Writes, 64)
+	setDefault(&l.Subscriptions, 4096)
+	setDefault(&l.Properties, 16<<10)
+	setDefault(&l.Memory, 512<<20)
+	setDefault(&l.Stall, 60*time.Second)
+	setDefault(&l.Linger, 2*time.Second)
+	return l
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// budget counts the bytes held for peers, over all loops.
+type budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+func (b *budget) add(n int)  { b.used.Add(int64(n)) }
+func (b *budget) sub(n int)  { b.used.Add(-int64(n)) }
+func (b *budget) over() bool { return b.used.Load() > b.limit }

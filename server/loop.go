@@ -1,0 +1,170 @@
+package server
+
+import (
+	"sync/atomic"
+	"time"
+
+	"confcenter/protocol"
+)
+
+// Budgets of one loop turn, in units of about one send.
+const (
+	wakeBudget    = 256 // of a turn that was woken for mail
+	trafficBudget = 32  // of mail done after a peer's traffic, so that neither starves
+)
+
+// loop is what the sessions of one event loop share. All of it but the mailbox
+// and the counters is touched on that loop only.
+type loop struct {
+	// set at open
+	srv  *Server
+	exec func(fn func()) error // runs fn on the loop, from any goroutine, in no order
+	wake func()                // makes the loop take a turn
+	box  mailbox
+	hub  hub
+
+	// loop only
+	batch    []mail // taken from box, next is the first not done
+	next     int
+	held     bool       // batch[next] waits for a worker
+	now      int64      // unix ns, refreshed by each tick
+	sessions []*session // session.index is the place
+	blocked  []*session // sessions whose peer has not read everything
+	starved  []*session // sessions parked because the store's queue was full
+	timed    []*session // sessions with a deadline
+	out      []byte     // replies of the session being served
+	frame    int        // where the reply begun last starts in out
+	scratch  []byte     // pieces put together for one write
+	names    []byte     // a name completed for a look-up
+	req      protocol.Request
+	retained map[*byte]*retention
+
+	// the waker's
+	yield     chan struct{} // cap 1: a turn has left mail for the next
+	blockedN  atomic.Int32  // len(blocked), for the waker
+	stop      chan struct{}
+	wakerDone chan struct{}
+}
+
+func newLoop(srv *Server, exec func(fn func()) error) *loop {
+	l := &loop{
+		srv:       srv,
+		exec:      exec,
+		now:       srv.cfg.Clock.Now().UnixNano(),
+		retained:  make(map[*byte]*retention),
+		yield:     make(chan struct{}, 1),
+		stop:      make(chan struct{}),
+		wakerDone: make(chan struct{}),
+	}
+	turn := func() { l.turn(wakeBudget) }
+	// An engine that has stopped takes no turn, which is all the error can say.
+	l.wake = func() { _ = exec(turn) }
+	l.hub.init()
+	go l.waker()
+	return l
+}
+
+// post hands m to the loop, from any goroutine.
+func (l *loop) post(m mail) {
+	if l.box.put(m) {
+		l.wake()
+	}
+}
+
+// turn delivers mail until the box is empty or the budget is used up.
+func (l *loop) turn(budget int) {
+	for !l.held {
+		if l.next == len(l.batch) {
+			clear(l.batch)
+			l.next = 0
+			if l.batch = l.box.take(l.batch[:0]); len(l.batch) == 0 {
+				return
+			}
+		}
+		if budget <= 0 {
+			l.yieldTurn()
+			return
+		}
+		used, done := l.batch[l.next].deliver(l, budget)
+		budget -= used
+		if done {
+			l.next++
+		}
+	}
+}
+
+// yieldTurn asks for another turn after the loop has looked at its sockets. A
+// task queued from the loop itself would run before that, hence the waker.
+func (l *loop) yieldTurn() {
+	select {
+	case l.yield <- struct{}{}:
+	default:
+	}
+}
+
+// hold stops delivery until release, so that mail which needs a worker keeps its
+// place.
+func (l *loop) hold() { l.held = true }
+
+// release ends hold, from any goroutine.
+func (l *loop) release() {
+	// Not by mail: the mailbox is what is being held.
+	_ = l.exec(func() {
+		l.held = false
+		l.turn(wakeBudget)
+	})
+}
+
+// Poll intervals for peers that do not read: the event loop has no event for
+// "all written", so somebody has to look.
+const (
+	pollMin = time.Millisecond
+	pollMax = 20 * time.Millisecond
+)
+
+// waker gives the loop another turn where it cannot ask for one itself. It ends
+// with close.
+func (l *loop) waker() {
+	defer close(l.wakerDone)
+	interval := pollMin
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var poll <-chan time.Time
+		if l.blockedN.Load() > 0 {
+			timer.Reset(interval)
+			poll = timer.C
+		} else {
+			interval = pollMin
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-l.yield:
+			l.wake()
+		case <-poll:
+			interval = min(interval*2, pollMax)
+			l.post(mailFunc((*loop).pumpBlocked))
+		}
+	}
+}
+
+// close ends the waker and waits for it.
+func (l *loop) close() {
+	close(l.stop)
+	<-l.wakerDone
+}
+
+// add and remove keep the list of the loop's sessions.
+func (l *loop) add(s *session) {
+	s.index = len(l.sessions)
+	l.sessions = append(l.sessions, s)
+}
+
+func (l *loop) remove(s *session) {
+	last := len(l.sessions) - 1
+	l.sessions[s.index] = l.sessions[last]
+	l.sessions[s.index].index = s.index
+	l.sessions[last] = nil
+	l.sessions = l.sessions[:last]
+}

@@ -1,0 +1,58 @@
+package server
+
+import "sync"
+
+// mail is something to be done on a loop. deliver may do a part of it, at most
+// budget units (a unit is about one send), and says how much it used and
+// whether it is done; what is not done is called again before any later mail.
+type mail interface {
+	deliver(l *loop, budget int) (used int, done bool)
+}
+
+// mailFunc is mail that is always done at once.
+type mailFunc func(l *loop)
+
+func (f mailFunc) deliver(l *loop, _ int) (int, bool) {
+	f(l)
+	return 1, true
+}
+
+// mailbox is the only way onto a loop: replies, pushes, completions and ticks
+// arrive in the order they were put, whoever put them. The event loop's own
+// task queues give no such promise beyond a thousand tasks.
+type mailbox struct {
+	mu sync.Mutex
+	// guarded by mu
+	items     []mail
+	scheduled bool // somebody will empty the box
+}
+
+// put adds m and reports whether the loop has to be woken for it.
+func (b *mailbox) put(m mail) (wake bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.items = append(b.items, m)
+	wake = !b.scheduled
+	b.scheduled = true
+	return wake
+}
+
+// take exchanges the waiting items for the emptied slice. When there are none
+// the box is idle: the next put asks for a wake.
+func (b *mailbox) take(empty []mail) []mail {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	items := b.items
+	b.items = empty
+	if len(items) == 0 {
+		b.scheduled = false
+	}
+	return items
+}
+
+// waiting says that mail lies in the box or is being delivered.
+func (b *mailbox) waiting() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.scheduled
+}

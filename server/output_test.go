@@ -1,0 +1,239 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"confcenter/internal/clock"
+	"confcenter/protocol"
+)
+
+// wire is a transport without a socket: it takes room bytes and buffers what
+// Send adds to that.
+type wire struct {
+	s        *session
+	room     int // what the socket still takes
+	got      bytes.Buffer
+	buffered []byte
+	writes   int
+	halfShut bool
+	closed   bool
+}
+
+func (w *wire) TrySend(p []byte) int {
+	if len(w.buffered) > 0 {
+		panic("TrySend while something is buffered")
+	}
+	n := min(w.room, len(p))
+	w.got.Write(p[:n])
+	w.room -= n
+	w.writes++
+	return n
+}
+
+func (w *wire) Send(p []byte) {
+	if w.closed {
+		panic("Send on a closed transport")
+	}
+	w.buffered = append(w.buffered, p...)
+}
+
+func (w *wire) Buffered() int { return len(w.buffered) }
+func (w *wire) CloseWrite()   { w.halfShut = true }
+func (w *wire) Close()        { w.closed = true; w.s.lost(nil) }
+
+// read makes room for n bytes, as a peer that reads does.
+func (w *wire) read(n int) {
+	k := min(n, len(w.buffered))
+	w.got.Write(w.buffered[:k])
+	w.buffered = w.buffered[k:]
+	w.room += n - k
+}
+
+// newWire is a session of a server that has no sockets, on a loop that nobody
+// runs.
+func newWire(t testing.TB, cfg Config) (*session, *wire) {
+	cfg.Clock = clock.NewFake(time.Unix(1_000_000, 0))
+	s := New(cfg, nil)
+	l := newLoop(s, func(func()) error { return nil })
+	s.addLoop(l)
+	t.Cleanup(l.close)
+	return addWire(t, s, l)
+}
+
+func addWire(t testing.TB, s *Server, l *loop) (*session, *wire) {
+	w := &wire{}
+	sess := &session{t: w, peer: netip.MustParseAddrPort("127.0.0.1:9")}
+	w.s = sess
+	require.True(t, s.open(l, sess))
+	return sess, w
+}
+
+func TestAPeerThatDoesNotReadGetsEveryByteInOrderLater(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s, w := newWire(t, Config{})
+		w.room = rapid.IntRange(0, 200_000).Draw(rt, "room")
+		var want bytes.Buffer
+		shared := bytes.Repeat([]byte("0123456789"), 30_000)
+		for i := range rapid.IntRange(1, 12).Draw(rt, "sends") {
+			switch rapid.IntRange(0, 3).Draw(rt, "kind") {
+			case 0:
+				p := bytes.Repeat([]byte{byte(i)}, rapid.IntRange(1, 100_000).Draw(rt, "own"))
+				want.Write(p)
+				s.sendOwn(p)
+				clear(p) // the caller's again
+			case 1:
+				p := bytes.Repeat([]byte{byte(i)}, rapid.IntRange(1, 100_000).Draw(rt, "frame"))
+				want.Write(p)
+				s.sendFrame(p)
+			case 2:
+				head := []byte(fmt.Sprintf("head%d", i))
+				want.Write(head)
+				want.Write(shared)
+				want.WriteString("}")
+				s.sendShared(head, shared, "}")
+			default:
+				w.read(rapid.IntRange(0, 300_000).Draw(rt, "read"))
+				s.loop.pumpBlocked()
+			}
+		}
+		require.LessOrEqual(t, len(w.buffered), armSize, "what the transport copies is bounded")
+		for s.owing() > 0 {
+			w.read(50_000)
+			s.loop.pumpBlocked()
+		}
+		require.True(t, bytes.Equal(want.Bytes(), w.got.Bytes()))
+		require.Zero(t, s.srv.memory.used.Load(), "everything sent is accounted for")
+		require.Empty(t, s.loop.retained)
+		require.Empty(t, s.loop.blocked)
+	})
+}
+
+func TestAFrameUpTo64KiBIsOneWrite(t *testing.T) {
+	s, w := newWire(t, Config{})
+	w.room = 1 << 20
+	s.sendShared([]byte("header"), make([]byte, wholeFrame-100), "}")
+	require.Equal(t, 1, w.writes)
+}
+
+func TestPushesToABlockedPeerCoalesceToTheNewest(t *testing.T) {
+	s, w := newWire(t, Config{})
+	s.sendOwn([]byte("reply that fills the socket"))
+	s.sendOwn(bytes.Repeat([]byte("x"), armSize))
+	for i := range 1000 {
+		s.sendPush([]byte(fmt.Sprintf("[a@%d]", i)), pushKey{file: "a"})
+		s.sendPush([]byte(fmt.Sprintf("[b@%d]", i)), pushKey{file: "b"})
+	}
+	require.EqualValues(t, 1998, s.srv.count.coalesced.Load())
+	for s.owing() > 0 {
+		w.read(1000)
+		s.loop.pumpBlocked()
+	}
+	require.True(t, bytes.HasSuffix(w.got.Bytes(), []byte("[a@999][b@999]")), w.got.String()[armSize:])
+}
+
+func TestFramesLimitClosesAPeerThatDoesNotRead(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Frames: 10}})
+	for range 12 {
+		s.sendFrame([]byte("routed"))
+	}
+	require.True(t, w.closed)
+	require.EqualValues(t, 1, s.srv.count.outputLimit.Load())
+	require.Zero(t, s.srv.memory.used.Load())
+}
+
+func TestMemoryLimitClosesThePeerThatReadsLeast(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Memory: 100_000}})
+	s.sendFrame(make([]byte, 60_000))
+	s.loop.now += int64(time.Second)
+	other, w2 := addWire(t, s.srv, s.loop)
+	other.sendFrame(make([]byte, 60_000))
+	require.True(t, w.closed, "it has not read for longer")
+	require.False(t, w2.closed)
+	require.EqualValues(t, 1, s.srv.count.memoryLimit.Load())
+	require.False(t, s.srv.memory.over())
+}
+
+func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
+	s, _ := newWire(t, Config{})
+	body := make([]byte, 1<<20)
+	s.sendShared([]byte("h"), body, "}")
+	for range 100 {
+		other, _ := addWire(t, s.srv, s.loop)
+		other.sendShared([]byte("h"), body, "}")
+	}
+	require.Less(t, s.srv.memory.used.Load(), int64(1<<20+101*64))
+}
+
+func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Stall: time.Minute}})
+	s.client = &client{}
+	s.sendFrame(make([]byte, 10_000))
+	start := s.loop.now
+	s.loop.tick(start + int64(50*time.Second))
+	require.False(t, w.closed)
+	w.read(5000)
+	s.loop.pumpBlocked() // a sign of life
+	s.loop.tick(start + int64(100*time.Second))
+	require.False(t, w.closed)
+	s.loop.tick(start + int64(111*time.Second))
+	require.True(t, w.closed)
+	require.EqualValues(t, 1, s.srv.count.stalled.Load())
+}
+
+func TestInputLimitClosesAPeerThatKeepsSending(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Input: 1000}})
+	s.client = &client{}
+	s.parked = true
+	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
+	require.False(t, w.closed)
+	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
+	require.True(t, w.closed)
+	require.EqualValues(t, 1, s.srv.count.inputLimit.Load())
+	require.Zero(t, s.srv.memory.used.Load())
+}
+
+func TestPendingLimitTakesNoMoreRequestsUntilThePeerReads(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Pending: 1000}})
+	s.client = &client{}
+	s.sendFrame(make([]byte, 10_000))
+	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 7, nil))
+	require.Zero(t, s.srv.count.requests.Load(), "nobody gets more replies while his are unread")
+	for s.owing() > 0 {
+		w.read(1000)
+		s.loop.pumpBlocked()
+	}
+	require.EqualValues(t, 1, s.srv.count.requests.Load())
+	require.True(t, bytes.HasSuffix(w.got.Bytes(), protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), 7, nil)))
+}
+
+func TestNothingIsSentToADeadSession(t *testing.T) {
+	s, w := newWire(t, Config{})
+	w.room = 1000
+	s.hangUp()
+	s.sendOwn([]byte("own"))
+	s.sendFrame([]byte("frame"))
+	s.sendPush([]byte("push"), pushKey{})
+	s.sendShared([]byte("head"), []byte("body"), "}")
+	require.Zero(t, w.got.Len())
+	require.Zero(t, s.srv.memory.used.Load())
+}
+
+func TestAClosingSessionFlushesThenShutsItsHalfThenIsGone(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Linger: 2 * time.Second}})
+	s.sendFrame(make([]byte, 10_000))
+	s.finish()
+	require.False(t, w.halfShut, "a frame is never cut")
+	w.read(10_000)
+	s.loop.pumpBlocked()
+	require.True(t, w.halfShut)
+	require.False(t, w.closed, "the peer may still be sending")
+	s.loop.tick(s.loop.now + int64(3*time.Second))
+	require.True(t, w.closed)
+}

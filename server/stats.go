@@ -1,0 +1,65 @@
+package server
+
+import "sync/atomic"
+
+// counters are the server's, each named after what it counts.
+type counters struct {
+	opened, closed           atomic.Uint64
+	turnedAway               atomic.Uint64
+	requests, replies        atomic.Uint64
+	pushes, coalesced        atomic.Uint64
+	badFrames                atomic.Uint64
+	unidentified             atomic.Uint64
+	inputLimit, outputLimit  atomic.Uint64
+	memoryLimit, stalled     atomic.Uint64
+	parked                   atomic.Uint64
+	subscriptionLimit        atomic.Uint64
+	ignoredPeers, keepAlives atomic.Uint64
+	idleClosed               atomic.Uint64
+}
+
+// Stats is a moment's counters and gauges.
+type Stats struct {
+	Connections    int    // open now
+	Opened, Closed uint64 // connections since start
+	// TurnedAway counts connections beyond MaxConnections.
+	TurnedAway uint64
+	// Requests counts frames handled, Replies the answers, Pushes the EVNOTIFY
+	// frames for config changes; Coalesced are pushes that replaced one the peer
+	// had not read yet.
+	Requests, Replies, Pushes, Coalesced uint64
+	// BadFrames counts connections closed for a wrong header or an oversize
+	// body, Unidentified those that never sent WHOAMI, Idle those that did not
+	// answer the keep-alive.
+	BadFrames, Unidentified, Idle uint64
+	// How often each limit of Limits closed a connection.
+	InputLimit, OutputLimit, MemoryLimit, Stalled uint64
+	// Parked counts how often a session had to wait, for its own writes, the
+	// store's queue or a peer that does not read.
+	Parked uint64
+	// SubscriptionLimit counts subscriptions refused.
+	SubscriptionLimit uint64
+	// IgnoredPeers counts server-to-server commands that clients sent.
+	IgnoredPeers uint64
+	// KeepAlives counts the server's own keep-alive requests.
+	KeepAlives uint64
+	// Memory is what is held for peers, in bytes.
+	Memory int64
+}
+
+// Stats reads the counters; any goroutine may.
+func (s *Server) Stats() Stats {
+	c := &s.count
+	return Stats{
+		Connections: s.registry.connections(),
+		Opened:      c.opened.Load(), Closed: c.closed.Load(), TurnedAway: c.turnedAway.Load(),
+		Requests: c.requests.Load(), Replies: c.replies.Load(),
+		Pushes: c.pushes.Load(), Coalesced: c.coalesced.Load(),
+		BadFrames: c.badFrames.Load(), Unidentified: c.unidentified.Load(), Idle: c.idleClosed.Load(),
+		InputLimit: c.inputLimit.Load(), OutputLimit: c.outputLimit.Load(),
+		MemoryLimit: c.memoryLimit.Load(), Stalled: c.stalled.Load(),
+		Parked: c.parked.Load(), SubscriptionLimit: c.subscriptionLimit.Load(),
+		IgnoredPeers: c.ignoredPeers.Load(), KeepAlives: c.keepAlives.Load(),
+		Memory: s.memory.used.Load(),
+	}
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"strings"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/meta"
+	"confcenter/protocol"
+)
+
+// subscription is one session's wish to be told of one file.
+type subscription struct {
+	session *session // set at open
+	file    string   // set at open: the file's full name
+	name    string   // set at open: the name as the peer wrote it
+	path    string   // set at open: key path, empty for the whole document
+
+	// loop only
+	inherit bool
+	since   uint64 // changes up to this snapshot are not news
+	told    int32  // version the peer was last told of, 0 for none
+	place   int    // in its topic
+	dead    bool
+}
+
+// subscribe answers BOOKCFGCHANGE.
+func (s *session) subscribe(h protocol.Header, _ []byte) bool {
+	want := s.loop.req.Subscription()
+	if want.Unsubscribe {
+		s.unsubscribe(want.File, want.Path)
+		s.result(h, 0, "success")
+		return true
+	}
+	snap := s.srv.store.Snapshot()
+	node := snap.Find([]byte(want.File))
+	known := node != nil && node.Known()
+	if !known && !want.MissingOK {
+		s.result(h, int(codes.NotSubscribed), "no file="+want.File)
+		return true
+	}
+	file := meta.Complete(want.File)
+	if !known {
+		if err := confstore.CheckName(file); err != nil {
+			s.result(h, wireCode(err), s.wireText(h, err))
+			return true
+		}
+	}
+	sub, err := s.addSubscription(want, file, snap.Seq())
+	if err != nil {
+		s.srv.count.subscriptionLimit.Add(1)
+		s.result(h, wireCode(err), err.Error())
+		return true
+	}
+	var mtime int32
+	if node != nil {
+		mtime = node.Mtime(want.Inherit)
+	}
+	s.end(protocol.AppendSubscribed(s.begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit)))
+	if want.HasMtime && mtime > want.Mtime {
+		s.catchUp(sub, mtime)
+	}
+	return true
+}
+
+// monitored is the text CppCloud answers with.
+func monitored(file string, node *confstore.Node, inherit bool) string {
+	var b strings.Builder
+	b.WriteString("monitor ")
+	if inherit && node != nil {
+		for _, base := range node.Bases() {
+			b.WriteString(base)
+			b.WriteByte(' ')
+		}
+	}
+	b.WriteString(file)
+	b.WriteString("  success")
+	return b.String()
+}
+
+// catchUp tells a peer that has just subscribed of what it missed.
+func (s *session) catchUp(sub *subscription, mtime int32) {
+	sub.told = mtime
+	frame := s.srv.appendPush(nil, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
+	s.flushReplies()
+	s.sendPush(frame, pushKey{sub.name, sub.path})
+}
+
+// addSubscription adds one, or widens the one there is for the same name and
+// path: repeats are told once.
+func (s *session) addSubscription(want protocol.Subscription, file string, seq uint64) (*subscription, error) {
+	for _, sub := range s.subs {
+		if sub.name == want.File && sub.path == want.Path {
+			sub.inherit = sub.inherit || want.Inherit
+			sub.since = seq
+			return sub, nil
+		}
+	}
+	if max := s.srv.cfg.Limits.Subscriptions; len(s.subs) >= max {
+		return nil, codes.Errorf(codes.Limit, "a connection may hold %d subscriptions; end some with unsubscribe", max)
+	}
+	sub := &subscription{session: s, file: file, name: want.File, path: want.Path, inherit: want.Inherit, since: seq}
+	s.loop.hub.add(sub)
+	s.subs = append(s.subs, sub)
+	return sub, nil
+}
+
+// unsubscribe ends the subscription of that name and path, if there is one.
+func (s *session) unsubscribe(name, path string) {
+	for i, sub := range s.subs {
+		if sub.name == name && sub.path == path {
+			s.loop.hub.removeSub(sub)
+			s.subs = append(s.subs[:i:i], s.subs[i+1:]...)
+			return
+		}
+	}
+}
+
+// appendPush appends the EVNOTIFY frame of c. Its sequence is filled in for each
+// receiver.
+func (s *Server) appendPush(dst []byte, c protocol.Change) []byte {
+	start := len(dst)
+	dst = protocol.AppendChange(protocol.BeginFrame(dst, protocol.EvNotify, s.nextSeq()), c)
+	return protocol.FinishFrame(dst, start)
+}

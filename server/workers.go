@@ -1,0 +1,67 @@
+package server
+
+import (
+	"runtime"
+	"sync"
+)
+
+// workers do what would take a loop too long. The queue is not limited by
+// itself: every session has at most one job, and every loop one more.
+type workers struct {
+	mu   sync.Mutex
+	cond sync.Cond
+	// guarded by mu
+	jobs   []func()
+	closed bool
+
+	done sync.WaitGroup
+}
+
+func (w *workers) start() {
+	w.cond.L = &w.mu
+	for range runtime.GOMAXPROCS(0) {
+		w.done.Go(w.run)
+	}
+}
+
+func (w *workers) submit(job func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = append(w.jobs, job)
+	w.cond.Signal()
+}
+
+func (w *workers) run() {
+	for {
+		job := w.next()
+		if job == nil {
+			return
+		}
+		job()
+	}
+}
+
+// next waits for a job; nil once the workers are closed.
+func (w *workers) next() func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.jobs) == 0 && !w.closed {
+		w.cond.Wait()
+	}
+	if w.closed {
+		return nil
+	}
+	job := w.jobs[0]
+	w.jobs[0] = nil
+	w.jobs = w.jobs[1:]
+	return job
+}
+
+// close drops what has not begun and waits for the rest.
+func (w *workers) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.cond.Broadcast()
+	w.mu.Unlock()
+	w.done.Wait()
+}
