@@ -65,6 +65,7 @@ func serveWithFewFiles(t *testing.T) {
 	srv := server.New(server.Config{Listen: "127.0.0.1:0"}, store)
 	require.NoError(t, srv.Start())
 	addr := srv.Addr().String()
+	servertest.Dial(t, addr).Identify(`{"svrid":0}`) // all is open that is needed to begin
 	limit := unix.Rlimit{Cur: 64, Max: 64}
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	// The peers' own descriptors come from the same few: half of them accepted,

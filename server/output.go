@@ -307,8 +307,8 @@ func (s *session) pumpAgain() {
 	}
 }
 
-// relieve closes the session that has been reading least, to get back under the
-// limit of memory.
+// relieve closes the session that has been reading least or, if all read, the
+// one with the most undecoded input, to get back under the limit of memory.
 func (l *loop) relieve() {
 	var worst *session
 	for _, s := range l.blocked {
@@ -316,9 +316,18 @@ func (l *loop) relieve() {
 			worst = s
 		}
 	}
+	reason := "memory for waiting output is used up and this peer reads least"
+	if worst == nil {
+		reason = "memory for undecoded input is used up and this peer has sent most"
+		for _, s := range l.sessions {
+			if cap(s.in) > 0 && (worst == nil || cap(s.in) > cap(worst.in)) {
+				worst = s
+			}
+		}
+	}
 	if worst == nil {
 		return
 	}
 	l.srv.count.memoryLimit.Add(1)
-	worst.abort("memory for waiting output is used up and this peer reads least")
+	worst.abort(reason)
 }

@@ -160,6 +160,19 @@ func TestMemoryLimitClosesThePeerThatReadsLeast(t *testing.T) {
 	require.False(t, s.srv.memory.over())
 }
 
+func TestMemoryLimitClosesThePeerWithTheMostHalfFrames(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Memory: 100_000}})
+	s.client = &client{}
+	half := protocol.AppendHeader(nil, protocol.SetConfig, 1, 1<<20)
+	s.receive(append(half, make([]byte, 60_000)...))
+	other, w2 := addWire(t, s.srv, s.loop)
+	other.client = &client{}
+	other.receive(append(half, make([]byte, 50_000)...))
+	require.True(t, w.closed)
+	require.False(t, w2.closed)
+	require.False(t, s.srv.memory.over())
+}
+
 func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
 	s, _ := newWire(t, Config{})
 	body := make([]byte, 1<<20)
