@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +81,6 @@ func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, er
 	doc := &Document{
 		Name: key.name, Path: key.path, Merged: key.merged,
 		epoch: epoch, stored: c.cfg.Clock.Now(), clock: c.cfg.Clock,
-	}
-	if bytes.Equal(body, protocol.LiteralNoSuchConfig) {
-		return doc, nil
 	}
 	reply, err := protocol.ParseConfig(body)
 	switch {
@@ -255,9 +251,6 @@ func (c *Client) list(ctx context.Context) ([]FileInfo, []Problem, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("list: %w", err)
 	}
-	if err := checkResult(body); err != nil {
-		return nil, nil, fmt.Errorf("list: %w", err)
-	}
 	files, problems, err := protocol.ParseConfigFiles(body)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list: %w", unreadable(err))
@@ -272,21 +265,9 @@ func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clients: %w", err)
 	}
-	if err := checkResult(body); err != nil {
-		return nil, fmt.Errorf("clients: %w", err)
-	}
 	clients, err := protocol.ParseRecords(body)
 	if err != nil {
 		return nil, fmt.Errorf("clients: %w", unreadable(err))
 	}
 	return clients, nil
-}
-
-// checkResult is the error of a reply whose code is not 0.
-func checkResult(body []byte) error {
-	result, err := protocol.ParseResult(body)
-	if err != nil {
-		return unreadable(err)
-	}
-	return refusal(result)
 }

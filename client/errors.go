@@ -86,8 +86,13 @@ func refusal(r protocol.Result) error {
 	return codes.Errorf(c, "%s", r.Desc)
 }
 
-// unreadable is the error for a reply that is not what the protocol says.
+// unreadable is the error for a reply that could not be parsed, because it
+// refuses or because it is not what the protocol says.
 func unreadable(err error) error {
+	var r *protocol.RefusedError
+	if errors.As(err, &r) {
+		return refusal(r.Result)
+	}
 	return &requestError{text: "the server's answer cannot be understood", kind: codes.Internal, cause: err, sent: true}
 }
 

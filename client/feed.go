@@ -17,6 +17,16 @@ type feedKey struct {
 	merged     bool
 }
 
+// wirePath is the path as the subscription names it. The server knows one
+// subscription for each name and path, and tells of a part only if it changes in
+// the form subscribed last; so the two forms of a part get two spellings.
+func (k feedKey) wirePath() string {
+	if k.path != "" && !k.merged {
+		return k.path + "/"
+	}
+	return k.path
+}
+
 // feed keeps up with one document, for all watches and handles that ask for it,
 // across any number of sessions. Its goroutine is the only one that asks the
 // server about it and that hands states to followers, so these come in order.
@@ -81,14 +91,15 @@ func (c *Client) release(f *feed) {
 	if c.session == nil || c.subscribedLocked(f.key) {
 		return
 	}
-	s := protocol.Subscription{File: f.key.name, Path: f.key.path, Inherit: f.key.merged, Unsubscribe: true}
+	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), Unsubscribe: true}
 	c.session.conn.start(protocol.BookCfgChange, subscriptionFrame(s)).ignore()
 }
 
-// subscribedLocked says that a feed needs the subscription that key would make:
-// the server knows one for each file and path.
+// subscribedLocked says that a feed needs the subscription that key has made.
 func (c *Client) subscribedLocked(key feedKey) bool {
-	return c.feeds[feedKey{key.name, key.path, true}] != nil || c.feeds[feedKey{key.name, key.path, false}] != nil
+	other := key
+	other.merged = !key.merged
+	return c.feeds[key] != nil || (key.path == "" && c.feeds[other] != nil)
 }
 
 func subscriptionFrame(s protocol.Subscription) []byte {
@@ -100,12 +111,27 @@ func subscriptionFrame(s protocol.Subscription) []byte {
 func (c *Client) pushed(change protocol.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// CppCloud's server knows no paths and no epoch: all its notices are of whole
+	// documents.
+	pathless := c.session == nil || c.session.epoch == ""
 	for key, f := range c.feeds {
+		whole := change.Path == "" && (key.path == "" || pathless)
 		switch {
-		case key.name == change.File && (change.Path == "" || change.Path == key.path):
+		case key.name == change.File && (whole || change.Path == key.wirePath()):
 			f.announce(change.Mtime)
-		case key.merged && change.Path == "":
+		case key.merged && whole:
 			f.suspectBase(change.Mtime)
+		}
+	}
+}
+
+// shared announces a version to all feeds that live on the subscription of key.
+func (c *Client) shared(key feedKey, mtime int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other, f := range c.feeds {
+		if other.name == key.name && other.wirePath() == key.wirePath() {
+			f.announce(mtime)
 		}
 	}
 }
@@ -342,9 +368,11 @@ func (f *feed) book(sess *session, known bool) *call {
 	if f.c.feeds[f.key] != f {
 		return nil
 	}
-	s := protocol.Subscription{File: f.key.name, Path: f.key.path, MissingOK: true}
-	// One subscription serves both forms, so it must not lose the bases.
-	s.Inherit = f.c.feeds[feedKey{f.key.name, f.key.path, true}] != nil
+	s := protocol.Subscription{File: f.key.name, Path: f.key.wirePath(), Inherit: f.key.merged, MissingOK: true}
+	if f.key.path == "" {
+		// One subscription serves both forms, so it must not lose the bases.
+		s.Inherit = f.c.feeds[feedKey{f.key.name, "", true}] != nil
+	}
 	if known {
 		s.Mtime, s.HasMtime = f.doc.Mtime, true
 	}
@@ -360,12 +388,11 @@ func (f *feed) subscribed(body []byte, known bool) error {
 	if s.Code != 0 {
 		return refusal(s.Result)
 	}
-	if !known {
-		return nil
-	}
+	// The server takes this for news to whoever shares the subscription, and does
+	// not push what was already in it.
+	f.c.shared(f.key, s.Mtime)
 	switch {
-	case s.Mtime > f.doc.Mtime:
-		f.announce(s.Mtime)
+	case !known || s.Mtime > f.doc.Mtime: // fetched now or next
 	case s.Mtime < f.doc.Mtime:
 		// Versions do not fall on one server; ours is not to be relied on.
 		f.mu.Lock()

@@ -36,7 +36,7 @@ func (c *Client) identify(ctx context.Context, cn *conn, id int32) (protocol.Ide
 		return protocol.Identified{}, err
 	}
 	who, err := protocol.ParseIdentified(body)
-	if who.Code != 0 {
+	if err == nil && who.Code != 0 {
 		return who, refusal(who.Result)
 	}
 	if err == nil && who.ID <= 0 {
@@ -100,12 +100,14 @@ func (c *Client) followMeta(ctx context.Context) error {
 	}
 	select {
 	case <-w.ready:
-		return nil
 	case <-ctx.Done():
 		return contextError(ctx, false)
 	case <-c.ctx.Done():
+	}
+	if c.ctx.Err() != nil {
 		return notSent(ErrClosed, "the client is closed")
 	}
+	return nil
 }
 
 // renewIdentity asks again for the main config. It gives up only when the session
