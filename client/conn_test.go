@@ -1,0 +1,468 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/protocol"
+)
+
+// Answers in any order reach the requests they belong to.
+func TestPipelinedRequests(t *testing.T) {
+	const n = 50
+	s := newFakeServer(t, nil)
+	var held []protocol.Header
+	var names []string
+	s.script = func(c *fakeConn, h protocol.Header, body []byte) bool {
+		if h.Command != protocol.GetConfig {
+			return false
+		}
+		var r protocol.Request
+		_ = r.Parse(body)
+		held, names = append(held, h), append(names, string(r.Text("file_pattern")))
+		if len(held) < n {
+			return true
+		}
+		for i := n - 1; i >= 0; i-- {
+			c.reply(held[i], fmt.Appendf(nil, `{"code":0,"mtime":1,"file_pattern":%q,"contents":%q}`, names[i], names[i]))
+		}
+		return true
+	}
+	c := dial(t, s)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			name := fmt.Sprintf("f%d.json", i)
+			d, err := c.Get(t.Context(), name)
+			if err != nil || d.String("", "") != name {
+				t.Errorf("%s: %v, %v", name, d, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMaxInFlightWaits(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	release := make(chan struct{})
+	s.script = func(_ *fakeConn, h protocol.Header, _ []byte) bool {
+		if h.Command == protocol.GetConfig {
+			<-release
+		}
+		return false
+	}
+	cfg := quick(s)
+	cfg.MaxInFlight = 1
+	c := dialWith(t, cfg)
+	first := make(chan error)
+	go func() {
+		_, err := c.Get(context.Background(), "a.json")
+		first <- err
+	}()
+	eventually(t, func() bool { return len(s.requests(protocol.GetConfig)) == 1 }, "the first is under way")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Get(ctx, "a.json")
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, SafeToRetry(err))
+	close(release)
+	require.NoError(t, <-first)
+	_, err = c.Get(t.Context(), "a.json")
+	require.NoError(t, err)
+}
+
+// The numbers wrap around, leave out 0 and those in use.
+func TestSequenceWraps(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	var mu sync.Mutex
+	var seqs []uint16
+	s.script = func(_ *fakeConn, h protocol.Header, body []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if h.Command == protocol.GetConfig {
+			seqs = append(seqs, h.Seq)
+		}
+		return bytes.Contains(body, []byte("never"))
+	}
+	c := dial(t, s)
+	sess, _ := c.state()
+	jump := func(to uint16) {
+		sess.conn.mu.Lock()
+		defer sess.conn.mu.Unlock()
+		sess.conn.seq = to
+	}
+	jump(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	unanswered := make(chan error)
+	go func() {
+		_, err := c.Get(ctx, "never")
+		unanswered <- err
+	}()
+	eventually(t, func() bool { return len(s.requests(protocol.GetConfig)) == 1 }, "it is under way with number 2")
+	cancel()
+	require.ErrorIs(t, <-unanswered, context.Canceled)
+
+	jump(65534)
+	for range 3 {
+		_, err := c.Get(t.Context(), "a.json")
+		require.NoError(t, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, []uint16{2, 65535, 1, 3}, seqs, "2 may still be answered")
+}
+
+// Whatever is in use, the next number is free and not 0.
+func TestNextSeqIsFree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		used := rapid.MapOf(rapid.Uint16Range(65500, 65535), rapid.Just[*call](nil)).Draw(t, "high")
+		for seq := range rapid.MapOf(rapid.Uint16Range(0, 40), rapid.Just(true)).Draw(t, "low") {
+			used[seq] = nil
+		}
+		c := conn{pending: used, seq: rapid.Uint16Range(65500, 65535).Draw(t, "seq")}
+		got := c.nextSeqLocked()
+		_, taken := used[got]
+		require.False(t, taken)
+		require.NotZero(t, got)
+	})
+}
+
+// A reply that comes when nobody waits any more is not taken for another's.
+func TestLateReply(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `"a"`, "b.json": `"b"`})
+	late := make(chan protocol.Header, 1)
+	s.script = func(c *fakeConn, h protocol.Header, body []byte) bool {
+		if h.Command == protocol.GetConfig && bytes.Contains(body, []byte("a.json")) {
+			late <- h
+			return true
+		}
+		if h.Command == protocol.GetConfig {
+			c.reply(<-late, []byte(`{"code":0,"mtime":1,"contents":"late"}`))
+		}
+		return false
+	}
+	c := dial(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := c.Get(ctx, "a.json")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, codes.Timeout)
+	require.False(t, SafeToRetry(err))
+	d, err := c.Get(t.Context(), "b.json")
+	require.NoError(t, err)
+	require.Equal(t, `"b"`, string(d.Raw()))
+	sess, _ := c.state()
+	eventually(t, func() bool {
+		sess.conn.mu.Lock()
+		defer sess.conn.mu.Unlock()
+		return sess.conn.forsaken == 0 && len(sess.conn.pending) == 0
+	}, "nothing is left behind")
+}
+
+func TestNoReplyInTime(t *testing.T) {
+	s := newFakeServer(t, nil)
+	s.script = func(_ *fakeConn, h protocol.Header, _ []byte) bool { return h.Command == protocol.SetConfig }
+	fake := clock.NewFake(time.Unix(1000, 0))
+	cfg := quick(s)
+	cfg.Clock, cfg.RequestTimeout = fake, 5*time.Second
+	c := dialWith(t, cfg)
+	result := make(chan error)
+	go func() {
+		_, err := c.Set(context.Background(), SetRequest{Name: "a.json", Contents: []byte(`1`)})
+		result <- err
+	}()
+	eventually(t, func() bool { return len(s.requests(protocol.SetConfig)) == 1 }, "it is sent")
+	fake.Advance(5 * time.Second)
+	err := <-result
+	require.ErrorIs(t, err, codes.Timeout)
+	require.NotErrorIs(t, err, ErrUnreachable)
+	require.False(t, SafeToRetry(err))
+}
+
+// A server that never answers anything is given up in the end.
+func TestForsakenLimit(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	go io.Copy(io.Discard, far)
+	cfg := Config{}.withDefaults()
+	c := newConn(near, "pipe", &cfg, nil)
+	for range maxForsaken + 1 {
+		c.start(protocol.GetConfig, protocol.AppendFrame(nil, protocol.GetConfig, 0, nil)).ignore()
+	}
+	<-c.dead
+	require.ErrorContains(t, c.failed(), "never answered")
+	c.close(ErrClosed)
+}
+
+// Frames may come in any pieces.
+func TestReplyInPieces(t *testing.T) {
+	s := newFakeServer(t, nil)
+	s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {
+		if h.Command != protocol.GetConfig {
+			return false
+		}
+		frame := protocol.AppendFrame(nil, h.Command.Reply(), h.Seq, []byte(`{"code":0,"mtime":7,"contents":{"k":1}}`))
+		for i := range frame {
+			c.Write(frame[i : i+1])
+		}
+		return true
+	}
+	d, err := dial(t, s).Get(t.Context(), "a.json")
+	require.NoError(t, err)
+	require.Equal(t, `{"k":1}`, string(d.Raw()))
+}
+
+func TestLargeReply(t *testing.T) {
+	big := `"` + strings.Repeat("x", 5<<20) + `"`
+	s := newFakeServer(t, map[string]string{"a.json": big})
+	d, err := dial(t, s).Get(t.Context(), "a.json")
+	require.NoError(t, err)
+	require.Equal(t, big, string(d.Raw()))
+}
+
+// endless is a peer that announces much and sends little.
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.n == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	e.n--
+	return len(p) / 2, nil
+}
+
+func TestReadBodyAllocatesAsItComes(t *testing.T) {
+	peer := &endless{n: 3}
+	allocated := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			peer.n = 3
+			_, err := readBody(peer, 1<<30)
+			require.ErrorIs(b, err, io.ErrUnexpectedEOF)
+		}
+	}).AllocedBytesPerOp()
+	require.Less(t, allocated, int64(2*firstChunk))
+}
+
+// What cannot be understood ends the connection, and the next one works.
+func TestHostileServer(t *testing.T) {
+	header := func(cmd protocol.Command, n int) []byte { return protocol.AppendHeader(nil, cmd, 2, n) }
+	for name, tc := range map[string]struct {
+		send []byte
+		want string
+	}{
+		"half a header":         {[]byte{1, 10, 0}, "EOF"},
+		"half a body":           {append(header(protocol.GetConfig.Reply(), 10), "half"...), "EOF"},
+		"garbage":               {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), "header length is 84"},
+		"oversize reply":        {header(protocol.GetConfig.Reply(), 1<<20+1), "more than Config.MaxBody"},
+		"oversize stray reply":  {header(protocol.GetCli.Reply(), 1<<31), "more than Config.MaxBody"},
+		"oversize push":         {header(protocol.EvNotify, protocol.MaxBody+1), "from the server"},
+		"push that is not JSON": {protocol.AppendFrame(nil, protocol.EvNotify, 1, []byte(`{"notify":`)), "not JSON"},
+		"push without version":  {protocol.AppendFrame(nil, protocol.EvNotify, 1, []byte(`{"notify":"cfg_change","filename":"a"}`)), "mtime"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFakeServer(t, map[string]string{"a.json": `1`})
+			hostile := true
+			s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {
+				if h.Command != protocol.GetConfig || !hostile {
+					return false
+				}
+				hostile = false // on one connection after the other
+				c.Write(tc.send)
+				if tc.want == "EOF" {
+					c.Close()
+				}
+				return true
+			}
+			var errs collector
+			cfg := quick(s)
+			cfg.MaxBody, cfg.OnError = 1<<20, errs.add
+			c := dialWith(t, cfg)
+			d, err := c.Get(t.Context(), "a.json")
+			require.NoError(t, err)
+			require.Equal(t, `1`, string(d.Raw()))
+			require.Equal(t, 2, s.accepted)
+			eventually(t, func() bool { return strings.Contains(errs.text(), tc.want) }, "OnError is told")
+			require.True(t, errs.has(ErrUnreachable))
+		})
+	}
+}
+
+// Replies that nobody asked for, unknown commands and the like are passed over.
+func TestStrayFrames(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {
+		if h.Command == protocol.GetConfig {
+			c.Write(protocol.AppendFrame(nil, protocol.GetConfig.Reply(), h.Seq+1, []byte(`{"code":0,"mtime":1,"contents":2}`)))
+			c.Write(protocol.AppendFrame(nil, protocol.SetConfig.Reply(), h.Seq, []byte(`{"code":0,"mtime":1}`)))
+			c.Write(protocol.AppendFrame(nil, 0x1D, 9, []byte(`{`)))
+			c.Write(protocol.AppendFrame(nil, 0xFFFF, h.Seq, nil))
+			c.Write(protocol.AppendFrame(nil, protocol.EvNotify, 3, []byte(`{"notify":"provider_down","svrid":1}`)))
+		}
+		return false
+	}
+	c := dial(t, s)
+	d, err := c.Get(t.Context(), "a.json")
+	require.NoError(t, err)
+	require.Equal(t, `1`, string(d.Raw()))
+	require.Equal(t, 1, s.accepted)
+}
+
+// What another client has sent through the server is declined, and not believed.
+func TestRoutedRequest(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	c := dial(t, s)
+	st, _ := watch(t, c, Query{Name: "a.json"})
+	st.want(`1`)
+	fetched := len(s.requests(protocol.GetConfig))
+	s.each(func(fc *fakeConn) {
+		fc.Write(protocol.AppendFrame(nil, protocol.EvNotify, 5, []byte(`{"notify":"cfg_change","filename":"a.json","mtime":2000000000,"from":2002}`)))
+		fc.Write(protocol.AppendFrame(nil, protocol.KeepAlive, 6, nil))
+	})
+	eventually(t, func() bool { return len(s.requests(protocol.KeepAlive.Reply())) == 1 }, "the keep-alive is answered")
+	require.Equal(t, []string{`{"code":501,"to":2002}`}, s.requests(protocol.EvNotify.Reply()))
+	_, err := c.Get(t.Context(), "a.json")
+	require.NoError(t, err)
+	require.Len(t, s.requests(protocol.GetConfig), fetched+1)
+}
+
+// aged is a client whose keep-alive is asked of a clock that the test moves.
+func aged(t *testing.T, s *fakeServer) (*Client, *clock.Fake) {
+	fake := clock.NewFake(time.Unix(1000, 0))
+	cfg := quick(s)
+	cfg.Clock, cfg.KeepAlive, cfg.KeepAliveTimeout = fake, 30*time.Second, 10*time.Second
+	c := dialWith(t, cfg)
+	eventually(t, func() bool { return fake.Waiters() == 1 }, "only the keeper waits")
+	return c, fake
+}
+
+func TestKeepAliveAsksAfterSilence(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	c, fake := aged(t, s)
+	fake.Advance(20 * time.Second)
+	_, err := c.Get(t.Context(), "a.json") // a sign of life
+	require.NoError(t, err)
+	fake.Advance(20 * time.Second)
+	require.Empty(t, s.requests(protocol.KeepAlive))
+	for asked := 1; asked <= 3; asked++ {
+		eventually(t, func() bool { return fake.Waiters() == 1 }, "the keeper waits")
+		fake.Advance(30 * time.Second)
+		eventually(t, func() bool { return len(s.requests(protocol.KeepAlive)) == asked }, "it asks")
+		sess, _ := c.state()
+		eventually(t, func() bool {
+			sess.conn.mu.Lock()
+			defer sess.conn.mu.Unlock()
+			return len(sess.conn.pending) == 0
+		}, "the answer is there")
+		eventually(t, func() bool { return fake.Waiters() == 1 }, "the keeper waits")
+		fake.Advance(10 * time.Second)
+	}
+	require.True(t, c.Connected())
+	require.Equal(t, 1, s.accepted)
+}
+
+func TestKeepAliveFindsADeadPeer(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	s.script = func(_ *fakeConn, h protocol.Header, _ []byte) bool { return h.Command == protocol.KeepAlive }
+	_, fake := aged(t, s)
+	fake.Advance(30 * time.Second)
+	eventually(t, func() bool { return len(s.requests(protocol.KeepAlive)) == 1 }, "it asks")
+	eventually(t, func() bool { return fake.Waiters() == 1 }, "the keeper waits for the answer")
+	fake.Advance(10 * time.Second)
+	eventually(t, func() bool {
+		fake.Advance(20 * time.Millisecond) // the back-off
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.accepted == 2
+	}, "it connects again")
+}
+
+// A request that is given up before the writer took it was not sent.
+func TestForsakenBeforeSent(t *testing.T) {
+	near, far := net.Pipe() // nobody reads: the writer hangs in its first write
+	defer far.Close()
+	cfg := Config{}.withDefaults()
+	c := newConn(near, "pipe", &cfg, nil)
+	defer c.close(ErrClosed)
+	frame := func() []byte { return protocol.AppendFrame(nil, protocol.GetConfig, 0, []byte(`{}`)) }
+	first := c.start(protocol.GetConfig, frame())
+	eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return first.state == sent
+	}, "the writer has the first")
+	second := c.start(protocol.GetConfig, frame())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := second.wait(ctx, nil)
+	require.True(t, SafeToRetry(err))
+	_, err = first.wait(ctx, nil)
+	require.False(t, SafeToRetry(err))
+
+	third := c.start(protocol.GetConfig, frame())
+	c.fail(io.ErrClosedPipe)
+	_, err = third.wait(t.Context(), nil)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+	require.True(t, SafeToRetry(err))
+	_, err = c.start(protocol.GetConfig, frame()).wait(t.Context(), nil)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.True(t, SafeToRetry(err))
+}
+
+// A server that asks and does not read cannot make the answers pile up.
+func TestControlLimit(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	cfg := Config{}.withDefaults()
+	c := newConn(near, "pipe", &cfg, nil)
+	ask := protocol.AppendFrame(nil, protocol.KeepAlive, 1, nil)
+	for range maxControl {
+		if _, err := far.Write(ask); err != nil {
+			break
+		}
+	}
+	<-c.dead
+	require.ErrorContains(t, c.failed(), "asks faster")
+	c.close(ErrClosed)
+}
+
+// Whatever bytes a server sends, in whatever pieces, the connection ends in good
+// order.
+func FuzzConnRead(f *testing.F) {
+	f.Add(protocol.AppendFrame(nil, protocol.GetConfig.Reply(), 1, []byte(`{"code":0}`)), 3)
+	f.Add(protocol.AppendFrame(nil, protocol.EvNotify, 1, protocol.AppendChange(nil, protocol.Change{File: "a", Mtime: 1})), 1)
+	f.Add(protocol.AppendFrame(nil, protocol.EvNotify, 1, []byte(`{"from":"7"}`)), 10)
+	f.Add(protocol.AppendHeader(nil, protocol.KeepAlive, 1, 1<<30), 10)
+	f.Add([]byte{1, 10, 255, 255, 255, 255, 0x10, 1, 0, 1}, 100)
+	f.Fuzz(func(t *testing.T, stream []byte, piece int) {
+		near, far := net.Pipe()
+		go io.Copy(io.Discard, far)
+		cfg := Config{MaxBody: 1 << 16}.withDefaults()
+		c := newConn(near, "pipe", &cfg, func(protocol.Change) {})
+		cl := c.start(protocol.GetConfig, protocol.AppendFrame(nil, protocol.GetConfig, 0, nil))
+		piece = 1 + (piece&0xFF+256)%256
+		for len(stream) > 0 {
+			n := min(piece, len(stream))
+			if _, err := far.Write(stream[:n]); err != nil {
+				break
+			}
+			stream = stream[n:]
+		}
+		far.Close()
+		c.close(ErrClosed)
+		<-cl.done
+	})
+}
