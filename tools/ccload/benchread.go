@@ -188,7 +188,7 @@ func (b *bench) paths() error {
 // checkPaths asks for every path once: a path that is not there would be answered
 // with code 0 too, and fast.
 func (b *bench) checkPaths(c *conn) error {
-	if _, err := b.loop.set(c, largeName, largeDocument(largeMembers, -1)); err != nil {
+	if _, err := b.loop.set(c, largeName, largeDocument(largeMembers, b.cfg.pairs)); err != nil {
 		return err
 	}
 	check := func(name, path string) error {
