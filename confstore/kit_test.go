@@ -178,3 +178,30 @@ func disk(t testing.TB) (*atomicfile.Mem, Config) {
 	m.MakeDir("/srv/data")
 	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m}
 }
+
+// held tells whether the store waits for a git command.
+func (k *kit) held() bool {
+	var is bool
+	k.inside(func() { is = !k.settle.gitSince.IsZero() })
+	return is
+}
+
+// inside runs fn on the store's goroutine: done of a write that is refused is
+// called there.
+func (k *kit) inside(fn func()) {
+	done := make(chan struct{})
+	require.NoError(k.t, k.Set(SetRequest{Name: "x.json", Contents: []byte("{")}, func(SetResult, error) {
+		fn()
+		close(done)
+	}))
+	<-done
+}
+
+// drainedNone is none after batches that were not looked at.
+func (k *kit) drainedNone() {
+	k.t.Helper()
+	for len(k.batches) > 0 {
+		<-k.batches
+	}
+	k.none()
+}

@@ -33,7 +33,6 @@ type listing struct {
 	links    []string // symlinks to directories
 	temps    []string // left by a killed process
 	problems []Problem
-	partial  bool // some directory could not be read, or a limit was reached: what is not listed may exist
 }
 
 type foundDir struct {
@@ -55,38 +54,65 @@ type walker struct {
 	enter    func(dir string, id fileID) // before a directory is listed; nil = nothing
 	stat     bool                        // fill in signatures
 	maxFiles int
+	full     bool // a limit was reached
 	out      listing
 }
 
 // walk lists dir and all below it. A directory that is not there is an empty one.
 func (w *walker) walk(dir string) *listing {
 	w.out.root = w.root
-	info, err := w.root.Stat(dir)
+	chain, err := w.above(dir)
 	switch {
-	case err == nil && info.IsDir():
-		w.dir(dir, []fileID{idOf(info)}, false)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		w.fail(dir, "cannot be read: "+cause(err))
+	case err == nil:
+		w.enterDir(dir, chain, w.linked(dir))
+	case !errors.Is(err, fs.ErrNotExist):
+		w.report(dir, "cannot be read: "+cause(err))
 	}
 	return &w.out
+}
+
+// above are the identities of the directories in which dir lies, from the root
+// down; none for the root.
+func (w *walker) above(dir string) ([]fileID, error) {
+	var chain []fileID
+	for dir != "." {
+		dir = path.Dir(dir)
+		info, err := w.root.Stat(dir)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, idOf(info))
+	}
+	slices.Reverse(chain)
+	return chain, nil
+}
+
+// linked tells whether there is a symlink on the way to dir.
+func (w *walker) linked(dir string) bool {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if info, err := w.root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *walker) report(name, text string) {
 	w.out.problems = append(w.out.problems, Problem{Name: name, Text: text})
 }
 
-// fail reports what makes the listing incomplete.
-func (w *walker) fail(name, text string) {
-	w.report(name, text)
-	w.out.partial = true
+// limit reports once that a limit was reached.
+func (w *walker) limit(name, text string) {
+	if !w.full {
+		w.full = true
+		w.report(name, text)
+	}
 }
 
 // dir lists one directory; chain are the identities from the root down to it.
 func (w *walker) dir(dir string, chain []fileID, linked bool) {
 	if len(w.out.dirs) >= maxDirs {
-		if !w.out.partial {
-			w.fail(dir, "there are too many directories; this one and others are not looked at")
-		}
+		w.limit(dir, "there are too many directories; this one and others are not looked at")
 		return
 	}
 	id := chain[len(chain)-1]
@@ -96,7 +122,7 @@ func (w *walker) dir(dir string, chain []fileID, linked bool) {
 	}
 	entries, err := w.root.ReadDir(dir)
 	if err != nil {
-		w.fail(dir, "cannot be read: "+cause(err))
+		w.report(dir, "cannot be read: "+cause(err))
 		return
 	}
 	for _, e := range entries {
@@ -113,7 +139,7 @@ func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
 	case e.Type()&fs.ModeSymlink != 0:
 		w.symlink(name, chain)
 	case e.IsDir():
-		w.subdir(name, chain, linked)
+		w.enterDir(name, chain, linked)
 	default:
 		w.file(name, linked, nil)
 	}
@@ -128,13 +154,15 @@ func (w *walker) symlink(name string, chain []fileID) {
 		w.report(name, "is a symlink that cannot be followed inside the configuration directory: "+cause(err))
 	case info.IsDir():
 		w.out.links = append(w.out.links, name)
-		w.subdir(name, chain, true)
+		w.enterDir(name, chain, true)
 	default:
 		w.file(name, true, info)
 	}
 }
 
-func (w *walker) subdir(name string, chain []fileID, linked bool) {
+// enterDir lists a directory unless it is one that it lies in; chain are the
+// identities of those.
+func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 	if len(chain) >= maxDepth {
 		w.report(name, "is nested too deeply and not looked at")
 		return
@@ -144,7 +172,10 @@ func (w *walker) subdir(name string, chain []fileID, linked bool) {
 		return
 	}
 	if err != nil {
-		w.fail(name, "cannot be read: "+cause(err))
+		w.report(name, "cannot be read: "+cause(err))
+		return
+	}
+	if !info.IsDir() {
 		return
 	}
 	id := idOf(info)
@@ -166,9 +197,7 @@ func (w *walker) file(name string, linked bool, info fs.FileInfo) {
 		return
 	}
 	if len(w.out.files) >= w.maxFiles {
-		if !w.out.partial {
-			w.fail(name, "there are too many files; this one and others are not served: remove some or raise the limit")
-		}
+		w.limit(name, "there are too many files; this one and others are not served: remove some or raise the limit")
 		return
 	}
 	f := foundFile{name: name, linked: linked}

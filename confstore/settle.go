@@ -179,6 +179,11 @@ func (s *Store) gather(names map[string]struct{}) {
 		s.gatherDir(dir)
 	}
 	clear(s.settle.dirs)
+	for name := range s.settle.names {
+		if info, err := s.root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			s.linked[name] = struct{}{}
+		}
+	}
 	if s.settle.links || len(s.linked) <= maxLinked {
 		s.gatherLinks()
 	}
