@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/confstore"
+	"confcenter/internal/jsontext"
+	"confcenter/meta"
+)
+
+// What a server does not read: the defaults of confstore.
+const (
+	maxDocument = 16 << 20
+	maxDepth    = 32 // of directories; symlinks can make any depth
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	output := newOutput()
+	command := &cobra.Command{
+		Use:   "check DIR",
+		Short: "Check a directory of configuration files, as a server would read it",
+		Long: `Check reads DIR as a server would, without one: every file must be valid JSON
+and have an allowed name, and _meta.json must name bases, inheritance options
+and main configurations that make sense and exist.
+
+One line is printed for each problem, FILE:LINE:COLUMN: TEXT, and the exit code
+is 1 if there is any.`,
+		Example: `  confcenter check ./conf
+  confcenter check -o json ./conf
+
+  # refuse a commit that breaks the configuration (.git/hooks/pre-commit)
+  exec confcenter check ./conf`,
+		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args[0], output.json()) },
+	}
+	output.define(command, "output", "o", "form of the output")
+	return command
+}
+
+func (a *app) check(dir string, asJSON bool) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("the directory cannot be checked: %w", err)
+	}
+	defer root.Close()
+	c := checker{root: root, files: map[string]bool{}, found: []finding{}}
+	top, err := root.Stat(".")
+	if err != nil {
+		return fmt.Errorf("the directory cannot be checked: %w", err)
+	}
+	c.walk(".", []fs.FileInfo{top})
+	c.checkMeta()
+	slices.SortStableFunc(c.found, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if err := a.printFindings(dir, &c, asJSON); err != nil {
+		return err
+	}
+	if len(c.found) > 0 {
+		return fmt.Errorf("%s: %d problems", dir, len(c.found))
+	}
+	return nil
+}
+
+func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(map[string]any{"ok": len(c.found) == 0, "files": len(c.files), "problems": c.found})
+	}
+	for _, f := range c.found {
+		if _, err := fmt.Fprintf(a.stdout, "%s: %s\n", f.place(dir), f.Text); err != nil {
+			return err
+		}
+	}
+	if len(c.found) > 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s: %d files, no problems\n", dir, len(c.files))
+	return err
+}
+
+// finding is one problem. Line and Column count from 1, the column in characters; 0
+// means that the problem is not at one place.
+type finding struct {
+	File   string `json:"file"` // relative to the directory checked, with slashes
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Text   string `json:"text"`
+}
+
+func (f finding) place(dir string) string {
+	file := filepath.Join(dir, filepath.FromSlash(f.File))
+	if f.Line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d:%d", file, f.Line, f.Column)
+}
+
+// checker reads one directory. It opens everything through root, as the server
+// does, so that a symlink out of the directory is found.
+type checker struct {
+	root     *os.Root
+	files    map[string]bool // names of documents, broken ones too
+	metaText []byte          // nil if there is no valid _meta.json
+	found    []finding
+}
+
+func (c *checker) report(file, format string, args ...any) {
+	c.found = append(c.found, finding{File: file, Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) reportAt(file string, line, column int, text string) {
+	c.found = append(c.found, finding{File: file, Line: line, Column: column, Text: text})
+}
+
+// walk checks directory dir and those below it; above are the directories on the
+// way to it, itself included.
+func (c *checker) walk(dir string, above []fs.FileInfo) {
+	entries, err := fs.ReadDir(c.root.FS(), dir)
+	if err != nil {
+		c.report(dir, "cannot be read: %v", cause(err))
+		return
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			continue // editors, git and Kubernetes keep things of their own there
+		}
+		name := path.Join(dir, entry.Name())
+		info, err := c.root.Stat(name) // follows symlinks that stay inside, as the server does
+		switch {
+		case err != nil:
+			c.report(name, "cannot be read: %v", cause(err))
+		case info.IsDir():
+			c.directory(name, info, above)
+		case strings.HasSuffix(name, ".json"):
+			c.file(name, info)
+		}
+	}
+}
+
+func (c *checker) directory(name string, info fs.FileInfo, above []fs.FileInfo) {
+	switch {
+	case slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
+		c.report(name, "is a symlink to a directory that it is in; it is not followed")
+	case len(above) >= maxDepth:
+		c.report(name, "is nested too deeply and not looked at")
+	default:
+		c.walk(name, append(slices.Clip(above), info))
+	}
+}
+
+func (c *checker) file(name string, info fs.FileInfo) {
+	if err := confstore.CheckName(name); err != nil {
+		c.report(name, "%v", err)
+		return
+	}
+	if !info.Mode().IsRegular() {
+		c.report(name, "is not a regular file")
+		return
+	}
+	c.files[name] = true
+	if info.Size() > maxDocument {
+		c.report(name, "is larger than the limit of %d bytes", maxDocument)
+		return
+	}
+	text, err := c.root.ReadFile(name)
+	if err != nil {
+		c.report(name, "cannot be read: %v", cause(err))
+		return
+	}
+	if _, err := jsontext.Check(text); err != nil {
+		line, column, reason := jsonPosition(text, err)
+		c.reportAt(name, line, column, reason)
+		return
+	}
+	if name == meta.FileName {
+		c.metaText = text
+	}
+}
+
+// jsonPosition is where and why text is not JSON.
+func jsonPosition(text []byte, err error) (line, column int, reason string) {
+	var syntax *jsontext.SyntaxError
+	if !errors.As(err, &syntax) {
+		return 0, 0, err.Error()
+	}
+	line, column = syntax.Position(text)
+	return line, column, syntax.Reason
+}
+
+func (c *checker) checkMeta() {
+	if c.metaText == nil {
+		return
+	}
+	m, problems, err := meta.Parse(c.metaText)
+	if err != nil {
+		c.reportAt(meta.FileName, 1, 1, err.Error())
+		return
+	}
+	for _, p := range append(problems, m.Check(func(name string) bool { return c.files[name] })...) {
+		line, column := c.mention(p.Name)
+		text := p.Text
+		if p.Name != meta.FileName {
+			text = fmt.Sprintf("%q: %s", p.Name, p.Text)
+		}
+		c.reportAt(meta.FileName, line, column, text)
+	}
+}
+
+// mention is where _meta.json first speaks of name, with or without .json.
+func (c *checker) mention(name string) (line, column int) {
+	for _, spelling := range []string{name, strings.TrimSuffix(name, ".json")} {
+		quoted := jsontext.AppendQuote(nil, spelling)
+		if at := bytes.Index(c.metaText, quoted); at >= 0 {
+			return (&jsontext.SyntaxError{Offset: at}).Position(c.metaText)
+		}
+	}
+	return 0, 0
+}
+
+// cause is err without the operation and path that the message names already.
+func cause(err error) error {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+)
+
+// connection is what all client verbs can be told about the server to use.
+type connection struct {
+	app     *app
+	addr    string
+	timeout time.Duration
+	output  *choice
+}
+
+// clientCommands are the verbs that need a running server.
+func (a *app) clientCommands() []*cobra.Command {
+	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand()}
+}
+
+// connect gives a verb the flags that all of them share.
+func (a *app) connect(command *cobra.Command) *connection {
+	c := &connection{app: a, output: newOutput()}
+	f := command.Flags()
+	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "addresses of servers, HOST:PORT, several separated by commas; also CONFCENTER_ADDR")
+	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
+	c.output.define(command, "output", "o", "form of the output; also CONFCENTER_OUTPUT")
+	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
+	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
+	return c
+}
+
+// sharedFlags are the settings of the client verbs; the verbs' own flags have no
+// environment variables.
+var sharedFlags = []string{"addr", "timeout", "output"}
+
+// clientVariables are the environment variables of the client verbs.
+func clientVariables() []string {
+	var names []string
+	for _, flag := range sharedFlags {
+		names = append(names, envPrefix+"_"+strings.ToUpper(flag))
+	}
+	return names
+}
+
+// config reads the environment and checks what was said.
+func (c *connection) config(command *cobra.Command) (client.Config, error) {
+	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
+	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
+	if err := set.Resolve("", "", c.app.environ); err != nil {
+		return client.Config{}, usageError{err}
+	}
+	addrs := strings.Split(c.addr, ",")
+	for i, addr := range addrs {
+		addrs[i] = strings.TrimSpace(addr)
+		if _, err := openAddress(addrs[i]); err != nil {
+			return client.Config{}, usageError{fmt.Errorf("addr = %s: %w", c.addr, err)}
+		}
+	}
+	if c.timeout <= 0 {
+		return client.Config{}, usageError{fmt.Errorf("timeout = %s: must be more than 0", c.timeout)}
+	}
+	return client.Config{
+		Addrs: addrs, Name: "confcenter", DialTimeout: c.timeout, RequestTimeout: c.timeout,
+		OnError: func(err error) { fmt.Fprintf(c.app.stderr, "confcenter: %v\n", err) },
+	}, nil
+}
+
+// do runs a verb on a connection of its own. ctx ends with the first signal.
+func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, client *client.Client) error) error {
+	config, err := c.config(command)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	connected, err := client.Dial(ctx, config)
+	if err != nil {
+		return err
+	}
+	return errors.Join(verb(ctx, connected), connected.Close())
+}
+
+// completeName completes NAME, the first argument, with the files of the server.
+// Whatever goes wrong completes nothing: there is nowhere to complain.
+func (c *connection) completeName(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	c.timeout = min(c.timeout, time.Second) // a person is waiting with a finger on the key
+	err := c.do(command, func(ctx context.Context, connected *client.Client) error {
+		files, err := connected.List(ctx)
+		for _, f := range files {
+			if f.State != stateDeleted && strings.HasPrefix(f.Name, prefix) {
+				names = append(names, f.Name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+
+	"confcenter/codes"
+)
+
+// Exit codes are for scripts and as stable as error codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitUnreachable = 4
+	exitRefused     = 5
+)
+
+const exitCodesHelp = `Exit codes:
+  0  it worked
+  1  it failed: bad JSON, broken files, a fault of the server, anything not below
+  2  wrong usage: a flag, argument, environment variable or config file line
+  3  there is no such file, or nothing at the path
+  4  no server could be reached, or none answered in time
+  5  the server refused: a conflict, something older, a name or size not allowed`
+
+// usageError is an error in what the caller said, not in what it led to.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// exitCode is the exit code that tells a script about err.
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	switch codes.Of(err) {
+	case codes.NotFound, codes.NotSubscribed:
+		return exitNotFound
+	case codes.Unreachable, codes.Timeout, codes.Closed:
+		return exitUnreachable
+	case codes.Older, codes.Conflict, codes.BadName, codes.TooLarge, codes.ReadOnly, codes.Limit, codes.Busy,
+		codes.BadRequest, codes.NotImplemented, codes.NotIdentified, codes.BadOp:
+		return exitRefused
+	}
+	return exitFailed
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/internal/jsontext"
+)
+
+// document is a document in -o json.
+type document struct {
+	Name     string          `json:"name"`
+	Path     string          `json:"path,omitempty"`
+	Merged   bool            `json:"merged"`
+	Mtime    int32           `json:"mtime"`
+	Exists   bool            `json:"exists"`
+	Contents json.RawMessage `json:"contents"` // null if it does not exist
+}
+
+func newDocument(d *client.Document) document {
+	return document{Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime, Exists: d.Exists(), Contents: d.Raw()}
+}
+
+func (a *app) getCommand() *cobra.Command {
+	var merged, raw bool
+	command := &cobra.Command{
+		Use:   "get NAME [PATH]",
+		Short: "Print a file, or what is at a key path in it",
+		Long: `Get prints the file NAME as the server has it, or the part of it at PATH, a key
+path such as /database/hosts/0. ".json" may be left out of NAME.
+
+As text it is printed indented; -o json prints one line with version and
+contents. The exit code is 3 if there is no such file or nothing at PATH.`,
+		Example: `  confcenter get app1-dev.json
+  confcenter get app1-dev /key3/subkey3 --raw
+  confcenter get app1-dev --merged -o json`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	c := a.connect(command)
+	command.ValidArgsFunction = c.completeName
+	command.Flags().BoolVarP(&merged, "merged", "m", false, "merge the file over those it inherits from, as programs see it")
+	command.Flags().BoolVarP(&raw, "raw", "r", false, "print a string without its quotes")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		query := client.Query{Name: args[0], Merged: merged}
+		if len(args) > 1 {
+			query.Path = args[1]
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			d, err := connected.GetConfig(ctx, query)
+			if err != nil {
+				return err
+			}
+			if c.output.json() {
+				return a.printJSON(newDocument(d))
+			}
+			return a.printContents(d.Raw(), raw)
+		})
+	}
+	return command
+}
+
+func (a *app) printContents(contents []byte, raw bool) error {
+	text := []byte(nil)
+	if raw && jsontext.KindOf(contents) == jsontext.String {
+		text = jsontext.AppendUnquote(text, contents)
+	} else {
+		text = jsontext.AppendIndent(text, contents, "    ")
+	}
+	_, err := a.stdout.Write(append(text, '\n'))
+	return err
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// running is what the lifecycle needs of a started server.
+type running interface {
+	// Done is closed when the server ended without being asked.
+	Done() <-chan struct{}
+	// Err says why.
+	Err() error
+	// Shutdown stops taking connections, lets what has begun finish, and returns
+	// at the latest when ctx ends.
+	Shutdown(ctx context.Context) error
+}
+
+// lifecycle is serve between its first and its last signal.
+type lifecycle struct {
+	server  running
+	reload  func() // for SIGHUP
+	signals <-chan os.Signal
+	limit   time.Duration // of the drain
+	log     zerolog.Logger
+}
+
+var (
+	errEnded    = errors.New("the server ended by itself")
+	errCutShort = errors.New("a second signal cut the drain short")
+)
+
+// wait returns when the server has stopped: nil after an orderly stop, also one
+// in which the time for draining ran out.
+func (l *lifecycle) wait(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			l.log.Info().Msg("stopping")
+			return l.drain()
+		case <-l.server.Done():
+			if err := l.server.Err(); err != nil {
+				return fmt.Errorf("%w: %w", errEnded, err)
+			}
+			return errEnded
+		case sig := <-l.signals:
+			if sig == syscall.SIGHUP {
+				l.log.Info().Msg("SIGHUP: reading the configuration directory again")
+				l.reload()
+				continue
+			}
+			l.log.Info().Stringer("signal", sig).Dur("limit", l.limit).Msg("stopping; a second signal stops at once")
+			return l.drain()
+		}
+	}
+}
+
+// drain does not use the context that asked for the stop: that one has ended.
+func (l *lifecycle) drain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- l.server.Shutdown(ctx) }() // ended by ctx, waited for below
+	cutShort := false
+	for {
+		select {
+		case err := <-stopped:
+			return l.drained(err, cutShort)
+		case sig := <-l.signals:
+			if sig != syscall.SIGHUP {
+				cutShort = true
+				cancel()
+			}
+		}
+	}
+}
+
+func (l *lifecycle) drained(err error, cutShort bool) error {
+	switch {
+	case cutShort:
+		return errCutShort
+	case errors.Is(err, context.DeadlineExceeded):
+		// Acknowledged writes are on disk, so nobody loses more than a reply.
+		l.log.Warn().Dur("limit", l.limit).Msg("not everything could be sent before the limit; stopping anyway")
+	case err != nil:
+		return fmt.Errorf("the server did not stop in order: %w", err)
+	}
+	l.log.Info().Msg("stopped")
+	return nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// reservedFiles is how many open files are kept for other things than
+// connections: files of the configuration being read, the journal, the watcher,
+// the loops, and connections that are accepted only to be turned away.
+const reservedFiles = 256
+
+// raiseFileLimit raises the process's limit on open files as far as it may and
+// returns it.
+func raiseFileLimit() (int, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("the limit on open files cannot be read: %w", err)
+	}
+	if limit.Cur < limit.Max {
+		limit.Cur = limit.Max
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			return 0, fmt.Errorf("the limit on open files cannot be raised to %d: %w", limit.Max, err)
+		}
+	}
+	return int(min(limit.Cur, 1<<30)), nil
+}
+
+// connectionLimit is how many connections the server may hold when asked for so
+// many and files can be open; 0 asks for as many as possible. Running out of
+// files would end the event loops, so it is not left to chance.
+func connectionLimit(asked, files int) (int, error) {
+	most := files - reservedFiles
+	if most < 1 {
+		return 0, fmt.Errorf("the limit of %d open files leaves none for connections; raise it (ulimit -n) above %d", files, reservedFiles)
+	}
+	if asked > most {
+		return 0, fmt.Errorf("max-connections = %d: the limit of %d open files allows %d; raise it (ulimit -n) to %d or ask for fewer",
+			asked, files, most, asked+reservedFiles)
+	}
+	if asked == 0 {
+		return most, nil
+	}
+	return asked, nil
+}

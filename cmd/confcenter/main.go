@@ -1,0 +1,16 @@
+// Command confcenter is the configuration center: "serve" is the server, every
+// other verb a client of one, and "check" looks at a directory without a server.
+//
+// A newcomer reads root.go, the list of verbs, and then the file with a verb's
+// name. options.go is what serve can be told, and by whom; lifecycle.go is its
+// life between the first and the last signal; exit.go what a script may rely on.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

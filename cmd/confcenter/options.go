@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"confcenter/internal/settings"
+)
+
+// envPrefix begins the environment variables of every verb.
+const envPrefix = "CONFCENTER"
+
+// maxServerID keeps the ids that a server gives out inside the wire's int32 with
+// room for 147 million clients: the first is id × 1000 + 1001.
+const maxServerID = 2_000_000
+
+// options is what serve can be told. The fields in the first group are settings,
+// which also have an environment variable and a line in the config file; those
+// in the second are actions of one call.
+type options struct {
+	listen          string
+	conf            string
+	data            string
+	serverID        int
+	loops           int
+	maxConnections  int
+	logLevel        choice
+	frameExact      bool
+	docLiteral      bool
+	allowOpen       bool
+	keepAlive       time.Duration
+	identifyTimeout time.Duration
+	drainTimeout    time.Duration
+
+	configFile  string
+	printConfig bool
+	checkConfig bool
+}
+
+// notSettings are serve's flags that say what to do in this one call. --config
+// is among them because a config file cannot say where it is; its environment
+// variable is read by hand.
+var notSettings = []string{"config", "print-config", "check-config", "help"}
+
+func isServeSetting(flag string) bool { return !slices.Contains(notSettings, flag) }
+
+const configVariable = envPrefix + "_CONFIG"
+
+func (o *options) define(command *cobra.Command) {
+	f := command.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "TCP address to serve on; port 0 takes a free one")
+	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
+	f.StringVar(&o.data, "data", "./data", "directory of the state that is not configuration; made if missing, must not be inside --conf")
+	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
+	f.IntVar(&o.loops, "loops", 0, "event loops; 0 = one for each CPU")
+	f.IntVar(&o.maxConnections, "max-connections", 0, "connections at the same time, further ones are turned away; 0 = as many as the limit on open files allows")
+	o.logLevel = choice{value: "info", allowed: []string{"trace", "debug", "info", "warn", "error"}}
+	o.logLevel.define(command, "log-level", "", "least important messages to log")
+	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
+	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's document; its C++ SDK does not take them quietly")
+	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen address that is not loopback; there is no access control: whoever reaches the port may read and write every configuration")
+	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is asked whether it lives; after twice that it is dropped")
+	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the end")
+	f.StringVar(&o.configFile, "config", "", "file with settings: lines of \"key = value\", where a key is a flag's name without dashes and # starts a comment")
+	f.BoolVar(&o.printConfig, "print-config", false, "print every setting and where it comes from, as a config file, and exit")
+	f.BoolVar(&o.checkConfig, "check-config", false, "check the settings and exit")
+	_ = command.MarkFlagDirname("conf")
+	_ = command.MarkFlagDirname("data")
+}
+
+// settingsOf makes settings of the flags that wanted says are some.
+func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
+	set := &settings.Set{Prefix: envPrefix, Foreign: []string{envPrefix + "_SOAK"}} // SOAK: make soak
+	flags.VisitAll(func(f *pflag.Flag) {
+		if wanted(f.Name) {
+			set.Add(f.Name, f.Value, f.Changed)
+		}
+	})
+	return set
+}
+
+// resolve gives the options the values that flags, environment and config file
+// say.
+func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set, error) {
+	set := settingsOf(flags, isServeSetting)
+	set.Foreign = append(set.Foreign, configVariable)
+	set.Foreign = append(set.Foreign, clientVariables()...)
+	if value, ok := lookup(environ, configVariable); ok && !flags.Changed("config") {
+		o.configFile = value
+	}
+	var text []byte
+	if o.configFile != "" {
+		var err error
+		if text, err = os.ReadFile(o.configFile); err != nil {
+			return nil, usageError{fmt.Errorf("the config file cannot be read: %w", err)}
+		}
+	}
+	if err := set.Resolve(o.configFile, string(text), environ); err != nil {
+		return nil, usageError{err}
+	}
+	return set, nil
+}
+
+// check finds values that no server can run with, all of them at once.
+func (o *options) check() error {
+	var problems []error
+	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if open, err := openAddress(o.listen); err != nil {
+		refuse("listen = %s: %w", o.listen, err)
+	} else if open && !o.allowOpen {
+		refuse("listen = %s is not a loopback address: whoever reaches the port could read and write every configuration; "+
+			"use 127.0.0.1, or --allow-open if the network in front of it is trusted", o.listen)
+	}
+	if o.serverID < 1 || o.serverID > maxServerID {
+		refuse("server-id = %d: must be from 1 to %d", o.serverID, maxServerID)
+	}
+	if o.loops < 0 {
+		refuse("loops = %d: must not be negative", o.loops)
+	}
+	if o.maxConnections < 0 {
+		refuse("max-connections = %d: must not be negative", o.maxConnections)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"keep-alive", o.keepAlive}, {"identify-timeout", o.identifyTimeout}, {"drain-timeout", o.drainTimeout}} {
+		if d.value < time.Millisecond {
+			refuse("%s = %s: must be at least 1ms", d.name, d.value)
+		}
+	}
+	if o.data == "" {
+		refuse("data = : must name a directory")
+	}
+	if info, err := os.Stat(o.conf); errors.Is(err, fs.ErrNotExist) {
+		refuse("conf = %s: there is no such directory; create it, or name the right one with --conf", o.conf)
+	} else if err != nil {
+		refuse("conf = %s: %w", o.conf, err)
+	} else if !info.IsDir() {
+		refuse("conf = %s: is not a directory", o.conf)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return usageError{errors.Join(problems...)}
+}
+
+// openAddress tells whether others than this machine can reach address. A host
+// name counts as open because what it stands for can change.
+func openAddress(address string) (bool, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, errors.New("must be HOST:PORT, for example 127.0.0.1:4800")
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return false, fmt.Errorf("port %q must be a number from 0 to 65535", port)
+	}
+	if host == "localhost" {
+		return false, nil
+	}
+	ip, err := netip.ParseAddr(host)
+	return err != nil || !ip.Unmap().IsLoopback(), nil
+}
+
+// lookup finds a variable among those of os.Environ.
+func lookup(environ []string, name string) (value string, ok bool) {
+	for _, pair := range environ {
+		if value, ok = strings.CutPrefix(pair, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// origin finds a setting in what --print-config has printed.
+func origin(t *testing.T, printed, name string) (value, from string) {
+	t.Helper()
+	for line := range strings.Lines(printed) {
+		if rest, ok := strings.CutPrefix(line, name+" = "); ok {
+			comment := strings.LastIndex(rest, "# ")
+			return strings.TrimSpace(rest[:comment]), strings.TrimSpace(rest[comment+2:])
+		}
+	}
+	t.Fatalf("no setting %s in\n%s", name, printed)
+	return "", ""
+}
+
+func TestPrecedenceOfEverySetting(t *testing.T) {
+	dir := t.TempDir()
+	settings := []struct{ name, def, file, env, flag string }{
+		{"listen", "127.0.0.1:4800", "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
+		{"conf", "./conf", dir + "/.", dir + "/./", dir},
+		{"data", "./data", "d1", "d2", "d3"},
+		{"server-id", "1", "2", "3", "4"},
+		{"loops", "0", "1", "2", "3"},
+		{"max-connections", "0", "10", "20", "30"},
+		{"log-level", "info", "warn", "error", "debug"},
+		{"frame-exact", "false", "true", "false", "true"},
+		{"doc-literal", "false", "true", "false", "true"},
+		{"allow-open", "false", "true", "false", "true"},
+		{"keep-alive", "10m0s", "1s", "2s", "3s"},
+		{"identify-timeout", "30s", "1s", "2s", "3s"},
+		{"drain-timeout", "10s", "1s", "2s", "3s"},
+	}
+	t.Chdir("../..") // where ./conf is
+	require.Len(t, settings, strings.Count(call(t, "", "serve", "--print-config").stdout, "\n"), "every setting has a row here")
+	for _, s := range settings {
+		t.Run(s.name, func(t *testing.T) {
+			variable := "CONFCENTER_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+			config := write(t, dir, "c.conf", "# by "+s.name+"\n"+s.name+" = "+s.file+"\n")
+			expect := func(value, from string, args ...string) {
+				t.Helper()
+				r := call(t, "", append([]string{"serve", "--print-config"}, args...)...)
+				require.Equal(t, exitOK, r.code, r.stderr)
+				gotValue, gotFrom := origin(t, r.stdout, s.name)
+				require.Equal(t, value, gotValue)
+				require.Equal(t, from, gotFrom)
+			}
+			flag := fmt.Sprintf("--%s=%s", s.name, s.flag)
+			expect(s.def, "default")
+			expect(s.file, "file "+config+":2", "--config", config)
+			expect(s.flag, "flag --"+s.name, flag, "--config", config)
+			t.Setenv(variable, s.env)
+			expect(s.env, "env "+variable)
+			expect(s.env, "env "+variable, "--config", config)
+			expect(s.flag, "flag --"+s.name, flag)
+			expect(s.flag, "flag --"+s.name, flag, "--config", config)
+		})
+	}
+}
+
+func TestPrintConfigGolden(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, dir, "conf/a.json", "{}")
+	write(t, dir, "confcenter.conf", "# ours\nloops = 2\ndata = \"with # inside\"\n")
+	t.Setenv("CONFCENTER_LISTEN", "127.0.0.1:4801")
+	t.Setenv("CONFCENTER_CONFIG", "confcenter.conf")
+	t.Setenv("CONFCENTER_ADDR", "127.0.0.1:1") // the client verbs'
+	const golden = `listen = 127.0.0.1:4801  # env CONFCENTER_LISTEN
+conf = ./conf            # default
+data = "with # inside"   # file confcenter.conf:3
+server-id = 7            # flag --server-id
+loops = 2                # file confcenter.conf:2
+max-connections = 0      # default
+log-level = info         # default
+frame-exact = true       # flag --frame-exact
+doc-literal = false      # default
+allow-open = false       # default
+keep-alive = 10m0s       # default
+identify-timeout = 30s   # default
+drain-timeout = 10s      # default
+`
+	r := call(t, "", "serve", "--server-id", "7", "--frame-exact", "--print-config")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, golden, r.stdout)
+
+	write(t, dir, "printed.conf", r.stdout)
+	again := call(t, "", "serve", "--config", "printed.conf", "--print-config", "--check-config")
+	require.Equal(t, exitOK, again.code, again.stderr)
+	value, from := origin(t, again.stdout, "data")
+	require.Equal(t, `"with # inside"`, value)
+	require.Equal(t, "file printed.conf:3", from)
+}
+
+func TestBadSettingsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, dir, "conf/a.json", "{}")
+	cases := []struct {
+		name, file, env string
+		args            []string
+		want            []string
+	}{
+		{"open address", "", "", []string{"--listen", "0.0.0.0:4800"}, []string{"whoever reaches the port could read and write every configuration", "--allow-open"}},
+		{"open address, no host", "", "", []string{"--listen", ":4800"}, []string{"--allow-open"}},
+		{"open address, by file", "listen = [::]:4800", "", nil, []string{"--allow-open"}},
+		{"host name", "", "", []string{"--listen", "example.org:4800"}, []string{"--allow-open"}},
+		{"no port", "", "", []string{"--listen", "127.0.0.1"}, []string{"must be HOST:PORT"}},
+		{"port out of range", "", "", []string{"--listen", "127.0.0.1:70000"}, []string{"65535"}},
+		{"server id 0", "", "", []string{"--server-id", "0"}, []string{"server-id = 0: must be from 1 to 2000000"}},
+		{"server id too large", "", "", []string{"--server-id", "2000001"}, []string{"must be from 1"}},
+		{"negative loops", "", "", []string{"--loops", "-1"}, []string{"must not be negative"}},
+		{"negative connections", "", "", []string{"--max-connections", "-1"}, []string{"must not be negative"}},
+		{"no keep-alive", "", "", []string{"--keep-alive", "0s"}, []string{"keep-alive = 0s: must be at least 1ms"}},
+		{"no conf", "", "", []string{"--conf", "none"}, []string{"conf = none: there is no such directory; create it"}},
+		{"conf is a file", "", "", []string{"--conf", "conf/a.json"}, []string{"is not a directory"}},
+		{"no data", "", "", []string{"--data", ""}, []string{"must name a directory"}},
+		{"unknown key", "\nlisen = 127.0.0.1:1", "", nil, []string{`c.conf:2: there is no setting "lisen"; did you mean listen?`}},
+		{"an action is no key", "print-config = true", "", nil, []string{`there is no setting "print-config"`}},
+		{"a file names no file", "config = x", "", nil, []string{`there is no setting "config"`}},
+		{"unknown variable", "", "CONFCENTER_LISTNE=x", nil, []string{"CONFCENTER_LISTNE: there is no such setting; did you mean CONFCENTER_LISTEN?"}},
+		{"bad number", "loops = two", "", nil, []string{"c.conf:1: loops = two: invalid syntax"}},
+		{"bad word", "log-level = loud", "", nil, []string{"must be one of trace, debug, info, warn, error"}},
+		{"several at once", "", "", []string{"--loops", "-1", "--server-id", "0"}, []string{"loops = -1", "server-id = 0"}},
+		{"no config file", "", "", []string{"--config", "none.conf"}, []string{"the config file cannot be read", "none.conf"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			args := []string{"serve", "--check-config"}
+			if c.file != "" {
+				args = append(args, "--config", filepath.Base(write(t, dir, "c.conf", c.file)))
+			}
+			if name, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			r := call(t, "", append(args, c.args...)...)
+			require.Equal(t, exitUsage, r.code, r.stderr)
+			for _, want := range c.want {
+				require.Contains(t, r.stderr, want)
+			}
+			require.NoDirExists(t, filepath.Join(dir, "data"), "a check leaves nothing behind")
+		})
+	}
+}
+
+func TestGoodSettingsPassTheCheck(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, dir, "conf/a.json", "{}")
+	for _, args := range [][]string{
+		nil,
+		{"--listen", "localhost:4800"}, {"--listen", "127.8.8.8:0"}, {"--listen", "[::1]:4800"}, {"--listen", "[::ffff:127.0.0.1]:1"},
+		{"--listen", "0.0.0.0:4800", "--allow-open"},
+		{"--server-id", "2000000"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			r := call(t, "", append([]string{"serve", "--check-config"}, args...)...)
+			require.Equal(t, exitOK, r.code, r.stderr)
+			require.NoDirExists(t, filepath.Join(dir, "data"))
+		})
+	}
+}
+
+func TestPrintConfigShowsBadSettingsToo(t *testing.T) {
+	r := call(t, "", "serve", "--conf", "none", "--listen", "0.0.0.0:1", "--print-config")
+	require.Equal(t, exitUsage, r.code)
+	value, from := origin(t, r.stdout, "listen")
+	require.Equal(t, "0.0.0.0:1", value)
+	require.Equal(t, "flag --listen", from)
+}
+
+func TestClientVerbsReadTheirVariables(t *testing.T) {
+	t.Setenv("CONFCENTER_ADDR", "nonsense")
+	require.Contains(t, call(t, "", "ls").stderr, "addr = nonsense: must be HOST:PORT")
+	require.Equal(t, exitUnreachable, call(t, "", "ls", "--addr", "127.0.0.1:1").code, "a flag is stronger")
+	t.Setenv("CONFCENTER_LISTEN", "127.0.0.1:1") // serve's
+	require.Equal(t, exitUnreachable, call(t, "", "ls", "--addr", "127.0.0.1:1").code)
+	t.Setenv("CONFCENTER_TIMEOUTS", "1s")
+	r := call(t, "", "ls", "--addr", "127.0.0.1:1")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "did you mean CONFCENTER_TIMEOUT?")
+}

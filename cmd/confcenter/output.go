@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	value   string
+	allowed []string
+}
+
+var _ pflag.Value = (*choice)(nil)
+
+// Set takes text if it is one of the words.
+func (c *choice) Set(text string) error {
+	if !slices.Contains(c.allowed, text) {
+		return fmt.Errorf("must be one of %s", strings.Join(c.allowed, ", "))
+	}
+	c.value = text
+	return nil
+}
+
+// String is the word chosen.
+func (c *choice) String() string { return c.value }
+
+// Type is how help shows the flag's argument.
+func (c *choice) Type() string { return strings.Join(c.allowed, "|") }
+
+// define adds the choice to a command as a flag, with completion.
+func (c *choice) define(command *cobra.Command, name, shorthand, usage string) {
+	command.Flags().VarP(c, name, shorthand, usage)
+	// It fails only for a flag that does not exist or has one already.
+	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// newOutput is the value of -o.
+func newOutput() *choice { return &choice{value: "text", allowed: []string{"text", "json"}} }
+
+func (c *choice) json() bool { return c.value == "json" }
+
+// printJSON writes v as one line.
+func (a *app) printJSON(v any) error {
+	encoder := json.NewEncoder(a.stdout)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}

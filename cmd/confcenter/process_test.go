@@ -1,0 +1,138 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// binary builds the program once for all tests that need a process.
+var binary = sync.OnceValues(func() (string, error) {
+	file := filepath.Join(buildDir, "confcenter")
+	build := exec.Command("go", "build", "-ldflags", "-X main.version=v0-test", "-o", file, ".")
+	build.Stderr = os.Stderr
+	return file, build.Run()
+})
+
+// process is a running server.
+type process struct {
+	cmd *exec.Cmd
+	log *serverLog
+}
+
+// startServer starts the binary. The test has to wait for its end.
+func startServer(t *testing.T, flags ...string) *process {
+	t.Helper()
+	file, err := binary()
+	require.NoError(t, err)
+	p := &process{cmd: exec.Command(file, append([]string{"serve", "--loops", "1"}, flags...)...)}
+	stderr, err := p.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	p.log = readLog(stderr)
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // fails if it has ended, which is the rule
+	return p
+}
+
+func (p *process) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(sig))
+}
+
+// end waits for the process and returns its exit code.
+func (p *process) end() int {
+	for range p.log.lines { // until it has closed its standard error
+	}
+	p.log.all.Wait()
+	_ = p.cmd.Wait() // the exit code says it too
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// home makes the directories of a server and returns the flags that name them.
+func home(t *testing.T) (conf string, flags []string) {
+	t.Helper()
+	dir := t.TempDir()
+	conf = filepath.Join(dir, "conf")
+	write(t, conf, "a.json", `{"v": 1}`)
+	write(t, conf, "b.json", `{}`)
+	return conf, []string{"--conf", conf, "--data", filepath.Join(dir, "data")}
+}
+
+func TestLifeOfAServerProcess(t *testing.T) {
+	conf, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--server-id", "7", "--log-level", "error")...)
+	ready := p.log.await(t, "ready")
+	require.Equal(t, logLine{Level: "info", Message: "ready", Address: ready.Address, Version: "v0-test", Files: 2, ServerID: 7}, ready)
+
+	r := call(t, `{"v": 2}`, at(ready.Address, "set", "a")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+
+	text, err := os.ReadFile(filepath.Join(conf, "a.json"))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"v": 2}`, string(text))
+
+	again := startServer(t, append(flags, "--listen", ready.Address)...)
+	require.Equal(t, ready.Address, again.log.await(t, "ready").Address, "a restart on the same port works at once")
+	again.signal(t, syscall.SIGINT)
+	require.Equal(t, exitOK, again.end())
+}
+
+func TestHangupReadsTheFilesAgain(t *testing.T) {
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+	addr := p.log.await(t, "ready").Address
+	p.signal(t, syscall.SIGHUP)
+	p.log.await(t, "SIGHUP")
+	require.Equal(t, exitOK, call(t, "", at(addr, "get", "a")...).code, "the server goes on")
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+}
+
+func TestWhatASecondServerMustNotShare(t *testing.T) {
+	conf, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+	addr := p.log.await(t, "ready").Address
+	data := flags[3]
+	cases := []struct {
+		name, want string
+		flags      []string
+	}{
+		{"its data", data, append(flags, "--listen", "127.0.0.1:0")},
+		{"its port", "address already in use", []string{"--conf", conf, "--data", t.TempDir(), "--listen", addr}},
+		{"conf and data", "inside", []string{"--conf", conf, "--data", filepath.Join(conf, "data"), "--listen", "127.0.0.1:0"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			file, err := binary()
+			require.NoError(t, err)
+			second := exec.Command(file, append([]string{"serve"}, c.flags...)...)
+			out, err := second.CombinedOutput()
+			require.Error(t, err)
+			require.Equal(t, exitFailed, second.ProcessState.ExitCode(), string(out))
+			require.Contains(t, string(out), c.want)
+		})
+	}
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+}
+
+func TestOpenAccessIsAnnouncedLoudly(t *testing.T) {
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "0.0.0.0:0", "--allow-open")...)
+	warning := p.log.await(t, "OPEN ACCESS")
+	require.Equal(t, "warn", warning.Level)
+	require.Contains(t, warning.Message, "may read and write")
+	_, port, err := net.SplitHostPort(p.log.await(t, "ready").Address)
+	require.NoError(t, err)
+	require.Equal(t, exitOK, call(t, "", at("127.0.0.1:"+port, "ls")...).code)
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+}

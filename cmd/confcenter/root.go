@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// version is stamped by the Makefile.
+var version = "dev"
+
+// app is one run of the program: where its verbs read and write.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+	// started is true once flags and arguments have been accepted; an error
+	// before that is one of usage.
+	started bool
+}
+
+// run is the program without its process. It returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.Environ()}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !a.started {
+		err = usageError{err}
+	}
+	fmt.Fprintf(stderr, "confcenter: %v\n", err)
+	if exitCode(err) == exitUsage {
+		fmt.Fprintf(stderr, "Run '%s --help' for what can be said.\n", command.CommandPath())
+	}
+	return exitCode(err)
+}
+
+const (
+	groupServer  = "server"
+	groupClient  = "client"
+	groupOffline = "offline"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "confcenter",
+		Short: "A configuration center that tells programs at once when their configuration changes",
+		Long: `confcenter serves a directory of JSON files to programs that speak CppCloud's
+protocol, and tells them at once when a file they use has changed.
+
+` + exitCodesHelp,
+		Example: `  confcenter serve --conf ./conf
+  confcenter get app1-dev --merged
+  confcenter watch app1-dev.json /key3`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRun:  func(*cobra.Command, []string) { a.started = true },
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupServer, Title: "The server:"},
+		&cobra.Group{ID: groupClient, Title: "Clients of a running server:"},
+		&cobra.Group{ID: groupOffline, Title: "Without a server:"},
+	)
+	root.SetHelpCommandGroupID(groupOffline)
+	root.SetCompletionCommandGroupID(groupOffline)
+	for group, commands := range map[string][]*cobra.Command{
+		groupServer:  {a.serveCommand()},
+		groupClient:  a.clientCommands(),
+		groupOffline: {a.checkCommand(), a.versionCommand()},
+	} {
+		for _, command := range commands {
+			command.GroupID = group
+			root.AddCommand(command)
+		}
+	}
+	return root
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+)
+
+// result is what a call of the program led to.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// call runs the program in this process.
+func call(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// write makes a file below dir with its directories.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	return file
+}
+
+func TestExitCodeOfErrors(t *testing.T) {
+	cases := []struct {
+		err  error
+		want int
+	}{
+		{nil, exitOK},
+		{errors.New("x"), exitFailed},
+		{io.ErrClosedPipe, exitFailed},
+		{codes.Errorf(codes.Internal, "x"), exitFailed},
+		{codes.Errorf(codes.Storage, "x"), exitFailed},
+		{codes.Errorf(codes.BadJSON, "x"), exitFailed},
+		{usageError{codes.Errorf(codes.NotFound, "x")}, exitUsage},
+		{fmt.Errorf("set: %w", codes.Errorf(codes.NotFound, "x")), exitNotFound},
+		{codes.NotSubscribed, exitNotFound},
+		{codes.Unreachable, exitUnreachable},
+		{codes.Timeout, exitUnreachable},
+		{codes.Conflict, exitRefused},
+		{codes.Older, exitRefused},
+		{codes.BadName, exitRefused},
+		{codes.TooLarge, exitRefused},
+		{codes.Code(-1), exitFailed},
+	}
+	for _, c := range cases {
+		t.Run(fmt.Sprint(c.err), func(t *testing.T) { require.Equal(t, c.want, exitCode(c.err)) })
+	}
+}
+
+func TestWrongUsageIsExitCode2(t *testing.T) {
+	for _, line := range []string{
+		"frobnicate", "--frobnicate", "serve extra", "serve --loops many", "serve --loops", "serve --log-level loud",
+		"get", "get a b c", "get a --timeout 5", "get a --timeout 0s", "get a -o xml", "get a --addr nowhere", "get a --addr 127.0.0.1:99999",
+		"set", "set a b c", "set a --mtime now", "set a --if-mtime 3000000000", "rm", "rm a b", "ls a", "watch", "watch a --count x", "clients a",
+		"check", "check a b", "version a",
+	} {
+		t.Run(line, func(t *testing.T) {
+			r := call(t, "{}", strings.Fields(line)...)
+			require.Equal(t, exitUsage, r.code, r.stderr)
+			require.Empty(t, r.stdout)
+			require.Contains(t, r.stderr, "confcenter: ")
+			require.Contains(t, r.stderr, "--help' for what can be said")
+		})
+	}
+}
+
+func TestHelpOfEveryVerb(t *testing.T) {
+	a := &app{}
+	for _, command := range a.root().Commands() {
+		t.Run(command.Name(), func(t *testing.T) {
+			require.NotEmpty(t, command.Short)
+			require.NotEmpty(t, command.Long+command.Short)
+			require.Contains(t, command.Example, "confcenter "+command.Name(), "an example")
+			require.NotEmpty(t, command.GroupID)
+			r := call(t, "", command.Name(), "--help")
+			require.Equal(t, exitOK, r.code)
+			require.Contains(t, r.stdout, "Examples:")
+			require.Empty(t, r.stderr)
+		})
+	}
+	require.Contains(t, call(t, "", "--help").stdout, exitCodesHelp)
+}
+
+func TestAllowOpenSaysWhatItMeans(t *testing.T) {
+	require.Contains(t, call(t, "", "serve", "--help").stdout, "whoever reaches the port may read and write")
+}
+
+func TestVersion(t *testing.T) {
+	r := call(t, "", "version")
+	require.Equal(t, exitOK, r.code)
+	require.Regexp(t, `^confcenter dev \(go\S+, \w+/\w+\)\n$`, r.stdout)
+	require.Contains(t, call(t, "", "version", "-o", "json").stdout, `"version":"dev"`)
+}
+
+func TestNobodyThereIsExitCode4(t *testing.T) {
+	for _, verb := range []string{"get a", "set a", "rm a", "ls", "watch a", "clients"} {
+		t.Run(verb, func(t *testing.T) {
+			r := call(t, "{}", append(strings.Fields(verb), "--addr", "127.0.0.1:1")...)
+			require.Equal(t, exitUnreachable, r.code, r.stderr)
+			require.Empty(t, r.stdout)
+		})
+	}
+}
+
+func TestSetRefusesWhatIsNotADocument(t *testing.T) {
+	dir := t.TempDir()
+	broken := write(t, dir, "broken.json", "{\n  \"a\": 1,\n}")
+	cases := []struct {
+		name, stdin string
+		args        []string
+		want        int
+		stderr      string
+	}{
+		{"broken file", "", []string{broken}, exitFailed, broken + ":3:1: "},
+		{"broken input", "{", nil, exitFailed, "standard input:1:2: "},
+		{"broken input, asked for", "[1", []string{"-"}, exitFailed, "standard input:1:3: "},
+		{"no input", "", nil, exitFailed, "standard input:1:1: "},
+		{"null", " null ", nil, exitRefused, "to delete the file use rm"},
+		{"no such file", "", []string{filepath.Join(dir, "none")}, exitFailed, "no such file"},
+		{"a directory", "", []string{dir}, exitFailed, "directory"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := call(t, c.stdin, append([]string{"set", "a", "--addr", "127.0.0.1:1"}, c.args...)...)
+			require.Equal(t, c.want, r.code, r.stderr)
+			require.Contains(t, r.stderr, c.stderr)
+		})
+	}
+}
+
+func TestEndlessInputIsRefused(t *testing.T) {
+	a := &app{stdin: zeros{}}
+	_, err := a.readDocument("-")
+	require.ErrorIs(t, err, codes.TooLarge)
+}
+
+// zeros is an endless standard input.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		t.Run(shell, func(t *testing.T) {
+			r := call(t, "", "completion", shell)
+			require.Equal(t, exitOK, r.code, r.stderr)
+			require.Contains(t, r.stdout, "__complete")
+		})
+	}
+}
+
+// complete asks as a shell does; the last word is the one being typed.
+func complete(t *testing.T, words ...string) []string {
+	t.Helper()
+	r := call(t, "", append([]string{cobra.ShellCompRequestCmd}, words...)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	var found []string
+	for line := range strings.Lines(r.stdout) {
+		if !strings.HasPrefix(line, ":") {
+			word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+func TestCompletionOfWhatIsFixed(t *testing.T) {
+	require.Equal(t, []string{"set"}, complete(t, "se")[1:], "serve, set")
+	require.Equal(t, []string{"text", "json"}, complete(t, "get", "-o", ""))
+	require.Contains(t, complete(t, "serve", "--log-level", ""), "debug")
+	require.Contains(t, complete(t, "serve", "--allow"), "--allow-open")
+	require.Empty(t, complete(t, "get", "--addr", "127.0.0.1:1", ""), "no server, no names, no complaint")
+	require.Contains(t, call(t, "", cobra.ShellCompRequestCmd, "check", "").stdout, fmt.Sprintf(":%d", cobra.ShellCompDirectiveFilterDirs))
+}
+
+func TestNamesFromPeersCannotSteerTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdout: &out}
+	require.NoError(t, a.printClients([]map[string]string{{"svrid": "2001", "svrname": "\x1b[2Jx", "clisock": "127.0.0.1:5"}}))
+	require.Equal(t, "ID    NAME        TAG  ADDRESS\n2001  \"\\x1b[2Jx\"  -    127.0.0.1:5\n", out.String())
+}

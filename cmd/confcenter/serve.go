@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/server"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var o options
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve a directory of configuration files",
+		Long: `Serve answers programs on --listen with the JSON files in --conf and tells them
+when a file they use has changed, whoever changed it: another program, or a person
+with an editor, git or scp.
+
+A setting is taken from its flag; else from its environment variable, for example
+CONFCENTER_MAX_CONNECTIONS for --max-connections; else from the file that --config
+or CONFCENTER_CONFIG names; else it has its default. Unknown variables and keys
+are errors. Relative paths start at the working directory.
+
+SIGTERM and SIGINT stop the server after what has begun is finished, at most
+--drain-timeout later; a second signal stops it at once, with exit code 1. SIGHUP
+reads the configuration files again. The log goes to standard error, as text on a
+terminal and as JSON lines otherwise.`,
+		Example: `  confcenter serve
+  confcenter serve --conf /etc/myfleet/conf --data /var/lib/confcenter --listen 127.0.0.1:4801
+  CONFCENTER_LOG_LEVEL=debug confcenter serve --config confcenter.conf
+
+  # a config file that holds what is in force now
+  confcenter serve --print-config > confcenter.conf`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.define(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		settings, err := o.resolve(command.Flags(), a.environ)
+		if err != nil {
+			return err
+		}
+		if o.printConfig { // also when they are bad: it helps to find out why
+			if err := settings.Print(a.stdout); err != nil {
+				return err
+			}
+		}
+		if err := o.check(); err != nil || o.printConfig || o.checkConfig {
+			return err
+		}
+		return a.serve(command.Context(), &o)
+	}
+	return command
+}
+
+// serverVariables are the environment variables of serve.
+func (a *app) serverVariables() []string {
+	var o options
+	command := &cobra.Command{}
+	o.define(command)
+	set := settingsOf(command.Flags(), isServeSetting)
+	names := []string{configVariable}
+	for _, entry := range set.Entries() {
+		names = append(names, set.Variable(entry.Name))
+	}
+	return names
+}
+
+// serve returns when the server has stopped and everything is closed.
+func (a *app) serve(ctx context.Context, o *options) (err error) {
+	// Before anything is opened, so that no signal ends the process half-way.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	level, err := zerolog.ParseLevel(o.logLevel.value)
+	if err != nil {
+		return usageError{err}
+	}
+	log := newLog(a.stderr, level)
+	files, err := raiseFileLimit()
+	if err != nil {
+		return err
+	}
+	if o.maxConnections, err = connectionLimit(o.maxConnections, files); err != nil {
+		return usageError{err}
+	}
+	warnIfOpen(o, log)
+	if err := probe(o.listen); err != nil {
+		return err
+	}
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, Log: log})
+	if err != nil {
+		return cannotStart(err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	srv := server.New(o.serverConfig(log), store)
+	if err := srv.Start(); err != nil {
+		return cannotStart(err)
+	}
+	ready := log.Level(min(level, zerolog.InfoLevel)) // whoever starts the server waits for this line
+	ready.Info().
+		Stringer("address", srv.Addr()).Str("conf", o.conf).Int("files", liveFiles(store.Snapshot())).
+		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Str("version", version).
+		Msg("ready")
+	l := lifecycle{server: srv, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
+	return l.wait(ctx)
+}
+
+// cannotStart hides the code of err, which speaks of requests to a server: a
+// server that does not start has failed.
+func cannotStart(err error) error {
+	return codes.Errorf(codes.Internal, "the server cannot start: %w", err)
+}
+
+// probe finds out whether the address can be served. The event loop would find
+// out too, but not say why not.
+func probe(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return cannotStart(err)
+	}
+	return listener.Close()
+}
+
+func liveFiles(snapshot *confstore.Snapshot) int {
+	count := 0
+	for _, name := range snapshot.Names() {
+		if !snapshot.Node(name).Deleted() {
+			count++
+		}
+	}
+	return count
+}
+
+func (o *options) serverConfig(log zerolog.Logger) server.Config {
+	return server.Config{
+		Listen:          o.listen,
+		ServerID:        o.serverID,
+		Loops:           o.loops,
+		MaxConnections:  o.maxConnections,
+		FrameExact:      o.frameExact,
+		DocLiteral:      o.docLiteral,
+		KeepAlive:       o.keepAlive,
+		IdentifyTimeout: o.identifyTimeout,
+		Log:             log,
+	}
+}
+
+func warnIfOpen(o *options, log zerolog.Logger) {
+	if open, _ := openAddress(o.listen); open {
+		log.Warn().Str("address", o.listen).
+			Msg("OPEN ACCESS: whoever reaches this address may read and write every configuration; there is no authentication (--allow-open)")
+	}
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// logLine is what tests look at in a line of the server's log.
+type logLine struct {
+	Level, Message, Address, Version string
+	Files                            int
+	ServerID                         int `json:"server_id"`
+}
+
+// serverLog reads a server's log and hands out its lines.
+type serverLog struct {
+	lines chan logLine
+	all   sync.WaitGroup
+}
+
+func readLog(in io.Reader) *serverLog {
+	l := &serverLog{lines: make(chan logLine, 1000)}
+	l.all.Go(func() {
+		defer close(l.lines)
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			var line logLine
+			if json.Unmarshal(scanner.Bytes(), &line) != nil {
+				line.Message = scanner.Text()
+			}
+			l.lines <- line
+		}
+	})
+	return l
+}
+
+// await returns the next line whose message contains text.
+func (l *serverLog) await(t *testing.T, text string) logLine {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case line, ok := <-l.lines:
+			require.True(t, ok, "the log ended without %q", text)
+			if strings.Contains(line.Message, text) {
+				return line
+			}
+		case <-late:
+			t.Fatalf("no line with %q in the log", text)
+		}
+	}
+}
+
+// serve runs a server in this process on a copy of the sample configuration
+// until the test ends. It returns its address and its configuration directory.
+func serve(t *testing.T, flags ...string) (addr, conf string) {
+	t.Helper()
+	dir := t.TempDir()
+	conf = filepath.Join(dir, "conf")
+	require.NoError(t, os.CopyFS(conf, os.DirFS("../../conf")))
+	ctx, cancel := context.WithCancel(context.Background())
+	reader, writer := io.Pipe()
+	log := readLog(reader)
+	code := make(chan int, 1)
+	go func() {
+		args := append([]string{"serve", "--listen", "127.0.0.1:0", "--loops", "1", "--conf", conf, "--data", filepath.Join(dir, "data")}, flags...)
+		code <- run(ctx, args, strings.NewReader(""), io.Discard, writer)
+		writer.Close()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.Equal(t, exitOK, <-code)
+		for range log.lines {
+		}
+		log.all.Wait()
+	})
+	return log.await(t, "ready").Address, conf
+}
+
+// at adds the address to a command line.
+func at(addr string, words ...string) []string { return append(words, "--addr", addr) }
+
+func TestSessionOfClientVerbs(t *testing.T) {
+	addr, _ := serve(t)
+	steps := []struct {
+		name, stdin    string
+		args           []string
+		code           int
+		stdout, stderr string // regular expressions
+	}{
+		{"a file", "", []string{"get", "app1.json"}, exitOK, `^\{\n    "key1": "key1 in app1",\n    "hojl": "hejinlong"\n\}\n$`, `^$`},
+		{"without .json", "", []string{"get", "app2-dev"}, exitOK, `"key4": 1234`, `^$`},
+		{"at a path", "", []string{"get", "app1-dev", "/key3/subkey3"}, exitOK, `^"value3"\n$`, `^$`},
+		{"at a path, raw", "", []string{"get", "app1-dev", "/key3/subkey3", "--raw"}, exitOK, `^value3\n$`, `^$`},
+		{"merged", "", []string{"get", "app1-dev", "/hojl", "-m"}, exitOK, `^"hejinlong"\n$`, `^$`},
+		{"as JSON", "", []string{"get", "app1-dev", "/key3", "-o", "json"}, exitOK,
+			`^\{"name":"app1-dev","path":"/key3","merged":false,"mtime":\d+,"exists":true,"contents":\{"subkey3":"value3"\}\}\n$`, `^$`},
+		{"no such file", "", []string{"get", "none"}, exitNotFound, `^$`, `confcenter: .*none`},
+		{"nothing at the path", "", []string{"get", "app1", "/none"}, exitNotFound, `^$`, `/none`},
+		{"inherited, but not asked for", "", []string{"get", "app1-dev", "/hojl"}, exitNotFound, `^$`, `/hojl`},
+
+		{"set from standard input", `{"n": 1.50, "big": 12345678901234567890}`, []string{"set", "new"}, exitOK, `^new \d+\n$`, `^$`},
+		{"numbers as they were", "", []string{"get", "new.json", "-o", "json"}, exitOK, `"contents":\{"n":1.50,"big":12345678901234567890\}`, `^$`},
+		{"set with a version", `{"v":1}`, []string{"set", "versioned", "--mtime", "2000000000", "-o", "json"}, exitOK,
+			`^\{"deleted":false,"mtime":2000000000,"name":"versioned"\}\n$`, `^$`},
+		{"set something older", `{"v":0}`, []string{"set", "versioned", "--mtime", "1999999999"}, exitRefused, `^$`, `the version served is 2000000000`},
+		{"set on a condition that fails", `{"v":2}`, []string{"set", "versioned", "--if-mtime", "5"}, exitRefused, `^$`, `the version served is 2000000000`},
+		{"set what must not be there", `{"v":2}`, []string{"set", "versioned", "--if-mtime", "0"}, exitRefused, `^$`, `2000000000`},
+		{"refused writes change nothing", "", []string{"get", "versioned", "/v"}, exitOK, `^1\n$`, `^$`},
+		{"set on a condition that holds", `{"v":2}`, []string{"set", "versioned", "--if-mtime", "2000000000"}, exitOK, `^versioned 2000000001\n$`, `^$`},
+		{"a name that is not allowed", `{}`, []string{"set", "../up"}, exitRefused, `^$`, `\.\./up`},
+		{"remove on a condition that fails", "", []string{"rm", "versioned", "--if-mtime", "5"}, exitRefused, `^$`, `2000000001`},
+		{"remove", "", []string{"rm", "versioned"}, exitOK, `^versioned \d+\n$`, `^$`},
+		{"removed", "", []string{"get", "versioned", "/v"}, exitNotFound, `^$`, `versioned`},
+		{"remove what is not there", "", []string{"rm", "never-there"}, exitOK, ``, `^$`},
+
+		{"list", "", []string{"ls"}, exitOK, `(?s)NAME +STATE +SIZE +MTIME +TIME\n_meta\.json +good .*\nversioned\.json +deleted `, `^$`},
+		{"list as JSON", "", []string{"ls", "-o", "json"}, exitOK, `^\{"files":\[.*\{"name":"versioned\.json",[^}]*"state":"deleted"\}.*\],"problems":\[\]\}\n$`, `^$`},
+		{"clients", "", []string{"clients"}, exitOK, `^ID +NAME +TAG +ADDRESS\n2\d+ +confcenter +- +127\.0\.0\.1:\d+\n`, `^$`},
+		{"clients as JSON", "", []string{"clients", "-o", "json"}, exitOK, `^\[\{.*"svrname":"confcenter".*\}\]\n$`, `^$`},
+		{"the second address", "", []string{"get", "app1", "--addr", "127.0.0.1:1, " + addr}, exitOK, `hejinlong`, ``},
+	}
+	for _, s := range steps {
+		t.Run(s.name, func(t *testing.T) {
+			args := s.args
+			if !strings.Contains(strings.Join(args, " "), "--addr") {
+				args = at(addr, args...)
+			}
+			r := call(t, s.stdin, args...)
+			require.Equal(t, s.code, r.code, r.stderr)
+			require.Regexp(t, s.stdout, r.stdout)
+			require.Regexp(t, s.stderr, r.stderr)
+		})
+	}
+}
+
+func TestListTellsWhatIsBroken(t *testing.T) {
+	addr, conf := serve(t)
+	write(t, conf, "app1.json", `{"key1": `)
+	write(t, conf, "_meta.json", `{"conf_inherit": {"app1.json": "gone.json"}}`)
+	require.Eventually(t, func() bool {
+		r := call(t, "", at(addr, "ls")...)
+		return r.code == exitOK && strings.Contains(r.stdout, "broken (") && strings.Contains(r.stderr, "gone.json")
+	}, patience, 20*time.Millisecond)
+	require.Contains(t, call(t, "", at(addr, "get", "app1")...).stdout, "hejinlong", "the last good version is served")
+	require.Equal(t, exitFailed, call(t, "", "check", conf).code, "check finds the same")
+}
+
+func TestCompletionOfNames(t *testing.T) {
+	addr, _ := serve(t)
+	require.Equal(t, exitOK, call(t, "", at(addr, "rm", "app1-test")...).code)
+	require.Equal(t, []string{"app1-default.json", "app1-dev.json", "app1.json"}, complete(t, "get", "--addr", addr, "app1"), "a deleted file is not offered")
+	t.Setenv("CONFCENTER_ADDR", addr)
+	require.Equal(t, []string{"web.json"}, complete(t, "watch", "we"))
+	require.Empty(t, complete(t, "get", "web.json", ""), "a path is not completed")
+}
+
+// watching runs watch until the test ends and hands out its lines.
+func watching(t *testing.T, args ...string) (lines *bufio.Scanner, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	reader, writer := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, append([]string{"watch"}, args...), strings.NewReader(""), writer, io.Discard)
+		writer.Close()
+	}()
+	var once sync.Once
+	result := 0
+	stop = func() int {
+		once.Do(func() {
+			cancel()
+			go func() { _, _ = io.Copy(io.Discard, reader) }() // ends when watch's side is closed
+			result = <-code
+		})
+		return result
+	}
+	t.Cleanup(func() { stop() })
+	return bufio.NewScanner(reader), stop
+}
+
+func TestWatchPrintsOneLineAChange(t *testing.T) {
+	addr, conf := serve(t)
+	lines, stop := watching(t, at(addr, "app2-dev", "/key4")...)
+	next := func() string {
+		t.Helper()
+		require.True(t, lines.Scan())
+		return lines.Text()
+	}
+	require.Regexp(t, `^\d+ app2-dev /key4 1234$`, next())
+	require.Equal(t, exitOK, call(t, `{"key4": {"a": [1, 2]}}`, at(addr, "set", "app2-dev")...).code)
+	require.Regexp(t, `^\d+ app2-dev /key4 \{"a":\[1,2\]\}$`, next())
+	write(t, conf, "app2-dev.json", `{"key4": "by hand"}`)
+	require.Regexp(t, `^\d+ app2-dev /key4 "by hand"$`, next())
+	require.Equal(t, exitOK, call(t, "", at(addr, "rm", "app2-dev")...).code)
+	require.Regexp(t, `^\d+ app2-dev /key4 absent$`, next())
+	require.Equal(t, exitOK, stop(), "to be interrupted is how a watch ends")
+}
+
+func TestWatchAsJSONFollowsWhatIsInherited(t *testing.T) {
+	addr, conf := serve(t)
+	lines, _ := watching(t, at(addr, "app1-dev.json", "--merged", "-o", "json", "--count", "2")...)
+	require.True(t, lines.Scan())
+	require.Regexp(t, `^\{"name":"app1-dev\.json","merged":true,"mtime":\d+,"exists":true,"contents":\{.*"hojl":"hejinlong".*\}\}$`, lines.Text())
+	write(t, conf, "app1.json", `{"hojl": "from the base"}`)
+	require.True(t, lines.Scan())
+	require.Contains(t, lines.Text(), `"hojl":"from the base"`)
+	require.False(t, lines.Scan(), "--count 2 ends after two lines")
+}
