@@ -24,6 +24,11 @@ const (
 	tcpUserTimeout  = 60 * time.Second
 )
 
+// tcpUnsent is how much unsent output the kernel takes for one connection, in
+// bytes. Without it, a few thousand peers that do not read fill the kernel's
+// memory for TCP, and then every connection of the machine stalls for seconds.
+const tcpUnsent = 128 << 10
+
 // engine is the event-loop library as the server sees it; nothing outside this
 // file does. What its documentation does not say and this code relies on is
 // held by the tests in gnet_test.go.
@@ -102,10 +107,10 @@ func (e *engine) stop() {
 	<-e.done
 }
 
-// OnBoot finds out the port.
+// OnBoot finds out the port and sets what accepted connections inherit.
 func (e *engine) OnBoot(handle gnet.Engine) gnet.Action {
 	e.handle = handle
-	addr, err := listenAddr(handle)
+	addr, err := prepareListener(handle)
 	e.addr = addr
 	e.booted <- err
 	if err != nil {
@@ -114,16 +119,24 @@ func (e *engine) OnBoot(handle gnet.Engine) gnet.Action {
 	return gnet.None
 }
 
-func listenAddr(handle gnet.Engine) (net.Addr, error) {
+func prepareListener(handle gnet.Engine) (net.Addr, error) {
 	fd, err := handle.Dup()
 	if err != nil {
-		return nil, fmt.Errorf("find out the port: %w", err)
+		return nil, fmt.Errorf("prepare the listener: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "listener")
 	defer f.Close()
+	for option, value := range map[int]int{
+		unix.TCP_USER_TIMEOUT:  int(tcpUserTimeout.Milliseconds()),
+		unix.TCP_NOTSENT_LOWAT: tcpUnsent,
+	} {
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, option, value); err != nil {
+			return nil, fmt.Errorf("prepare the listener: option %d: %w", option, err)
+		}
+	}
 	ln, err := net.FileListener(f)
 	if err != nil {
-		return nil, fmt.Errorf("find out the port: %w", err)
+		return nil, fmt.Errorf("prepare the listener: %w", err)
 	}
 	defer ln.Close()
 	return ln.Addr(), nil
@@ -139,9 +152,6 @@ func (e *engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	if !e.srv.open(e.loopOf(c), s) {
 		return nil, gnet.Close
 	}
-	// A peer that stopped acknowledging is gone long before the kernel's default
-	// of a quarter of an hour. Without the option only that is lost.
-	_ = unix.SetsockoptInt(c.Fd(), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(tcpUserTimeout.Milliseconds()))
 	c.SetContext(s)
 	return nil, gnet.None
 }
@@ -176,9 +186,7 @@ func (e *engine) OnTraffic(c gnet.Conn) gnet.Action {
 	if !e.srv.draining.Load() {
 		s.receive(data)
 	}
-	if s.loop.box.waiting() {
-		s.loop.turn(trafficBudget)
-	}
+	s.loop.afterTraffic()
 	return gnet.None
 }
 

@@ -94,8 +94,8 @@ func (s *session) touch() {
 	}
 }
 
-// sweepSlice is how many sessions a sweep looks at in one turn.
-const sweepSlice = 1024
+// askSlice is how many sessions a keep-alive sweep looks at in one turn.
+const askSlice = 1024
 
 // keepAliveSweep asks every session of a loop that has been silent for one
 // interval, and closes those silent for two. It goes from the end of the list,
@@ -111,7 +111,7 @@ func (k *keepAliveSweep) deliver(l *loop, budget int) (int, bool) {
 	}
 	interval := l.srv.cfg.KeepAlive.Nanoseconds()
 	used := 0
-	for seen := 0; k.next > 0 && seen < sweepSlice && used < budget; seen++ {
+	for seen := 0; k.next > 0 && seen < askSlice && used < budget; seen++ {
 		k.next--
 		if k.next >= len(l.sessions) {
 			continue

@@ -24,23 +24,28 @@ type loop struct {
 	hub  hub
 
 	// loop only
-	batch    []mail // taken from box, next is the first not done
-	next     int
-	held     bool       // batch[next] waits for a worker
-	now      int64      // unix ns, refreshed by each tick
-	sessions []*session // session.index is the place
-	blocked  []*session // sessions whose peer has not read everything
-	starved  []*session // sessions parked because the store's queue was full
-	timed    []*session // sessions with a deadline
-	out      []byte     // replies of the session being served
-	frame    int        // where the reply begun last starts in out
-	scratch  []byte     // pieces put together for one write
-	names    []byte     // a name completed for a look-up
-	req      protocol.Request
-	retained map[*byte]*retention
+	batch      []mail // taken from box, next is the first not done
+	next       int
+	held       bool       // batch[next] waits for a worker
+	now        int64      // unix ns, refreshed by each tick
+	sessions   []*session // session.index is the place
+	blocked    []*session // sessions whose peer has not read everything
+	bulk       int        // bytes of long output that may still be written in this turn
+	sweepAt    int        // next of blocked to look at, going down; 0: no sweep
+	sweepAgain bool       // another sweep is due
+	swept      time.Time  // when traffic last let a sweep go on
+	starved    []*session // sessions parked because the store's queue was full
+	timed      []*session // sessions with a deadline
+	out        []byte     // replies of the session being served
+	frame      int        // where the reply begun last starts in out
+	scratch    []byte     // pieces put together for one write
+	names      []byte     // a name completed for a look-up
+	req        protocol.Request
+	retained   map[*byte]*retention
 
 	// the waker's
 	yield     chan struct{} // cap 1: a turn has left mail for the next
+	moved     atomic.Bool   // a blocked session's peer has read something
 	blockedN  atomic.Int32  // len(blocked), for the waker
 	stop      chan struct{}
 	wakerDone chan struct{}
@@ -56,7 +61,7 @@ func newLoop(srv *Server, exec func(fn func()) error) *loop {
 		stop:      make(chan struct{}),
 		wakerDone: make(chan struct{}),
 	}
-	turn := func() { l.turn(wakeBudget) }
+	turn := func() { l.turn(wakeBudget, bulkTurn) }
 	// An engine that has stopped takes no turn, which is all the error can say.
 	l.wake = func() { _ = exec(turn) }
 	l.hub.init()
@@ -71,8 +76,31 @@ func (l *loop) post(m mail) {
 	}
 }
 
-// turn delivers mail until the box is empty or the budget is used up.
-func (l *loop) turn(budget int) {
+// turn delivers mail and lets blocked sessions go on, within the budgets of one
+// turn: units of mail, bytes of bulk.
+func (l *loop) turn(budget, bulk int) {
+	l.bulk = bulk
+	l.deliver(budget)
+	l.sweep()
+}
+
+// afterTraffic is the turn a loop takes when it has served a peer, so that mail
+// goes on where traffic never ends.
+func (l *loop) afterTraffic() {
+	if l.box.waiting() {
+		l.deliver(trafficBudget)
+	}
+	if l.sweepAt > 0 || l.sweepAgain {
+		if now := time.Now(); now.Sub(l.swept) >= bulkPause {
+			l.swept = now
+			l.bulk = bulkTraffic
+			l.sweep()
+		}
+	}
+}
+
+// deliver delivers mail until the box is empty or the budget is used up.
+func (l *loop) deliver(budget int) {
 	for !l.held {
 		if l.next == len(l.batch) {
 			clear(l.batch)
@@ -111,16 +139,9 @@ func (l *loop) release() {
 	// Not by mail: the mailbox is what is being held.
 	_ = l.exec(func() {
 		l.held = false
-		l.turn(wakeBudget)
+		l.turn(wakeBudget, bulkTurn)
 	})
 }
-
-// Poll intervals for peers that do not read: the event loop has no event for
-// "all written", so somebody has to look.
-const (
-	pollMin = time.Millisecond
-	pollMax = 20 * time.Millisecond
-)
 
 // waker gives the loop another turn where it cannot ask for one itself. It ends
 // with close.
@@ -143,8 +164,10 @@ func (l *loop) waker() {
 		case <-l.yield:
 			l.wake()
 		case <-poll:
-			interval = min(interval*2, pollMax)
-			l.post(mailFunc((*loop).pumpBlocked))
+			if interval = min(interval*2, pollMax); l.moved.Swap(false) {
+				interval = pollMin
+			}
+			l.post(mailFunc((*loop).sweepNow))
 		}
 	}
 }

@@ -82,11 +82,11 @@ func TestTurnStopsAtItsBudgetAndKeepsTheOrder(t *testing.T) {
 	var log []string
 	l.box.put(&halves{left: 25, log: &log, name: "fan-out"})
 	l.box.put(mailFunc(func(*loop) { log = append(log, "completion") }))
-	l.turn(10)
+	l.turn(10, 0)
 	require.Equal(t, []string{"fan-out"}, log)
 	require.Len(t, l.yield, 1, "a turn that stops early must ask for another")
-	l.turn(10)
-	l.turn(10)
+	l.turn(10, 0)
+	l.turn(10, 0)
 	require.Equal(t, []string{"fan-out", "fan-out", "fan-out", "completion"}, log)
 	require.False(t, l.box.waiting())
 }
@@ -98,8 +98,8 @@ func TestHeldMailKeepsItsPlace(t *testing.T) {
 	tries := 0
 	l.box.put(needsWorker{&tries, &log})
 	l.box.put(mailFunc(func(*loop) { log = append(log, "later") }))
-	l.turn(10)
-	l.turn(10)
+	l.turn(10, 0)
+	l.turn(10, 0)
 	require.Equal(t, 1, tries, "held mail is not tried again before release")
 	require.Empty(t, log)
 	l.release()

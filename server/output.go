@@ -173,11 +173,18 @@ func (s *session) enqueue(p piece) {
 	}
 }
 
-// pump gives the transport what it takes now.
+// pump gives the transport what it takes now, of long output only as much as the
+// loop has left for this turn; the rest is the sweep's.
 func (s *session) pump() {
+	l := s.loop
 	for !s.dead && !s.out.empty() && s.t.Buffered() == 0 {
+		if s.out.bytes > wholeFrame && l.bulk <= 0 {
+			l.sweepNow()
+			break
+		}
 		s.progressed()
 		next := s.gather()
+		next = next[:min(len(next), bulkTurn)]
 		n := s.t.TrySend(next)
 		if s.dead {
 			return
@@ -185,6 +192,7 @@ func (s *session) pump() {
 		if n < len(next) {
 			n += s.arm(next[n:])
 		}
+		l.bulk -= n
 		s.advance(n)
 	}
 	if !s.dead {
@@ -246,88 +254,4 @@ func (s *session) discardOutput() {
 		s.drop(&s.out.pieces[i])
 	}
 	s.out = output{}
-}
-
-// owing is how much output the peer has still to read, in bytes, as far as this
-// process holds it.
-func (s *session) owing() int { return s.out.bytes + s.t.Buffered() }
-
-// progressed notes that the peer has read something.
-func (s *session) progressed() { s.progress = s.loop.now }
-
-// checkBlocked keeps the session on its loop's list of blocked ones for as long
-// as it owes output.
-func (s *session) checkBlocked() {
-	if s.dead || s.blocked || s.owing() == 0 {
-		return
-	}
-	s.blocked = true
-	s.progressed()
-	l := s.loop
-	l.blocked = append(l.blocked, s)
-	if n := len(l.blocked); l.blockedN.Swap(int32(n)) == 0 {
-		l.yieldTurn() // the waker must begin to poll
-	}
-}
-
-// pumpBlocked looks at every blocked session: what drained goes on.
-func (l *loop) pumpBlocked() {
-	for i := len(l.blocked) - 1; i >= 0; i-- {
-		s := l.blocked[i]
-		if !s.dead {
-			s.pumpAgain()
-		}
-		if !s.dead && s.owing() > 0 {
-			continue
-		}
-		s.blocked = false
-		last := len(l.blocked) - 1
-		l.blocked[i] = l.blocked[last]
-		l.blocked[last] = nil
-		l.blocked = l.blocked[:last]
-		if !s.dead {
-			s.drained()
-		}
-	}
-	l.blockedN.Store(int32(len(l.blocked)))
-}
-
-// pumpAgain is pump for a session that is known to be blocked.
-func (s *session) pumpAgain() {
-	before := s.owing()
-	s.pump()
-	if s.dead || s.owing() == 0 {
-		return
-	}
-	if s.owing() < before {
-		s.progressed()
-	}
-	if s.owing() < s.srv.cfg.Limits.Pending {
-		s.resume()
-	}
-}
-
-// relieve closes the session that has been reading least or, if all read, the
-// one with the most undecoded input, to get back under the limit of memory.
-func (l *loop) relieve() {
-	var worst *session
-	for _, s := range l.blocked {
-		if !s.dead && (worst == nil || s.progress < worst.progress) {
-			worst = s
-		}
-	}
-	reason := "memory for waiting output is used up and this peer reads least"
-	if worst == nil {
-		reason = "memory for undecoded input is used up and this peer has sent most"
-		for _, s := range l.sessions {
-			if cap(s.in) > 0 && (worst == nil || cap(s.in) > cap(worst.in)) {
-				worst = s
-			}
-		}
-	}
-	if worst == nil {
-		return
-	}
-	l.srv.count.memoryLimit.Add(1)
-	worst.abort(reason)
 }

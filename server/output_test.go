@@ -75,6 +75,14 @@ func addWire(t testing.TB, s *Server, l *loop) (*session, *wire) {
 	return sess, w
 }
 
+// sweepAll does what the waker's polls come to.
+func sweepAll(l *loop) {
+	l.sweepNow()
+	for l.sweepAt > 0 || l.sweepAgain {
+		l.turn(wakeBudget, bulkTurn)
+	}
+}
+
 func TestAPeerThatDoesNotReadGetsEveryByteInOrderLater(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, w := newWire(t, Config{})
@@ -100,13 +108,13 @@ func TestAPeerThatDoesNotReadGetsEveryByteInOrderLater(t *testing.T) {
 				s.sendShared(head, shared, "}")
 			default:
 				w.read(rapid.IntRange(0, 300_000).Draw(rt, "read"))
-				s.loop.pumpBlocked()
+				sweepAll(s.loop)
 			}
 		}
 		require.LessOrEqual(t, len(w.buffered), armSize, "what the transport copies is bounded")
 		for s.owing() > 0 {
 			w.read(50_000)
-			s.loop.pumpBlocked()
+			sweepAll(s.loop)
 		}
 		require.True(t, bytes.Equal(want.Bytes(), w.got.Bytes()))
 		require.Zero(t, s.srv.memory.used.Load(), "everything sent is accounted for")
@@ -133,7 +141,7 @@ func TestPushesToABlockedPeerCoalesceToTheNewest(t *testing.T) {
 	require.EqualValues(t, 1998, s.srv.count.coalesced.Load())
 	for s.owing() > 0 {
 		w.read(1000)
-		s.loop.pumpBlocked()
+		sweepAll(s.loop)
 	}
 	require.True(t, bytes.HasSuffix(w.got.Bytes(), []byte("[a@999][b@999]")), w.got.String()[armSize:])
 }
@@ -192,7 +200,7 @@ func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
 	s.loop.tick(start + int64(50*time.Second))
 	require.False(t, w.closed)
 	w.read(5000)
-	s.loop.pumpBlocked() // a sign of life
+	sweepAll(s.loop) // a sign of life
 	s.loop.tick(start + int64(100*time.Second))
 	require.False(t, w.closed)
 	s.loop.tick(start + int64(111*time.Second))
@@ -220,7 +228,7 @@ func TestPendingLimitTakesNoMoreRequestsUntilThePeerReads(t *testing.T) {
 	require.Zero(t, s.srv.count.requests.Load(), "nobody gets more replies while his are unread")
 	for s.owing() > 0 {
 		w.read(1000)
-		s.loop.pumpBlocked()
+		sweepAll(s.loop)
 	}
 	require.EqualValues(t, 1, s.srv.count.requests.Load())
 	require.True(t, bytes.HasSuffix(w.got.Bytes(), protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), 7, nil)))
@@ -244,9 +252,40 @@ func TestAClosingSessionFlushesThenShutsItsHalfThenIsGone(t *testing.T) {
 	s.finish()
 	require.False(t, w.halfShut, "a frame is never cut")
 	w.read(10_000)
-	s.loop.pumpBlocked()
+	sweepAll(s.loop)
 	require.True(t, w.halfShut)
 	require.False(t, w.closed, "the peer may still be sending")
 	s.loop.tick(s.loop.now + int64(3*time.Second))
 	require.True(t, w.closed)
+}
+
+func TestOneTurnWritesABoundedAmountOfLongOutput(t *testing.T) {
+	s, w := newWire(t, Config{})
+	body := make([]byte, 1<<20)
+	wires := []*wire{w}
+	sessions := []*session{s}
+	for range 20 {
+		s, w := addWire(t, s.srv, s.loop)
+		sessions, wires = append(sessions, s), append(wires, w)
+	}
+	for i, s := range sessions {
+		wires[i].room = 1 << 30
+		s.sendShared([]byte("h"), body, "}")
+	}
+	total := func() (n int) {
+		for _, w := range wires {
+			n += w.got.Len()
+		}
+		return n
+	}
+	turns := 0
+	for before := total(); before < len(wires)*(len(body)+2); before = total() {
+		require.True(t, s.loop.sweepAt > 0 || s.loop.sweepAgain, "there must be another turn")
+		s.loop.turn(wakeBudget, bulkTurn)
+		require.LessOrEqual(t, total()-before, 2*bulkTurn)
+		require.NotEqual(t, before, total())
+		turns++
+	}
+	require.Greater(t, turns, 40)
+	require.Zero(t, s.srv.memory.used.Load())
 }

@@ -1,0 +1,131 @@
+package server
+
+import "time"
+
+// What a loop does for peers that do not take their output at once. Between two
+// looks at its sockets it writes a bounded number of bytes for them, in turn, so
+// that many who fetch a large document delay nobody who asks for a small one.
+const (
+	bulkTurn    = 256 << 10        // bytes of a turn that was woken
+	bulkTraffic = 64 << 10         // bytes of a turn taken after a peer's traffic
+	bulkPause   = time.Millisecond // between two of the latter
+	sweepSlice  = 512              // sessions looked at in one turn
+)
+
+// Poll intervals for peers that do not read: the event loop has no event for
+// "all written", so somebody has to look.
+const (
+	pollMin = time.Millisecond
+	pollMax = 20 * time.Millisecond
+)
+
+// owing is how much output the peer has still to read, in bytes, as far as this
+// process holds it.
+func (s *session) owing() int { return s.out.bytes + s.t.Buffered() }
+
+// progressed notes that the peer has read something.
+func (s *session) progressed() { s.progress = s.loop.now }
+
+// checkBlocked keeps the session on its loop's list of blocked ones for as long
+// as it owes output.
+func (s *session) checkBlocked() {
+	if s.dead || s.blocked || s.owing() == 0 {
+		return
+	}
+	s.blocked = true
+	s.progressed()
+	l := s.loop
+	l.blocked = append(l.blocked, s)
+	if n := len(l.blocked); l.blockedN.Swap(int32(n)) == 0 {
+		l.yieldTurn() // the waker must begin to poll
+	}
+}
+
+// sweepNow has all blocked sessions looked at, beginning with the next turn.
+func (l *loop) sweepNow() {
+	l.sweepAgain = true
+	l.yieldTurn()
+}
+
+// sweep looks at some blocked sessions, from the end of the list so that leaving
+// and joining in between makes it miss nobody for long.
+func (l *loop) sweep() {
+	if l.sweepAt == 0 && l.sweepAgain {
+		l.sweepAgain = false
+		l.sweepAt = len(l.blocked)
+	}
+	for range sweepSlice {
+		if l.sweepAt == 0 || l.bulk <= 0 {
+			break
+		}
+		l.sweepAt--
+		if l.sweepAt < len(l.blocked) {
+			l.sweepOne(l.sweepAt)
+		}
+	}
+	l.blockedN.Store(int32(len(l.blocked)))
+	if l.sweepAt > 0 || l.sweepAgain {
+		l.yieldTurn()
+	}
+}
+
+// sweepOne lets the session at place i go on and takes it off the list once it
+// owes nothing.
+func (l *loop) sweepOne(i int) {
+	s := l.blocked[i]
+	if !s.dead {
+		s.pumpAgain()
+	}
+	if !s.dead && s.owing() > 0 {
+		return
+	}
+	s.blocked = false
+	last := len(l.blocked) - 1
+	l.blocked[i] = l.blocked[last]
+	l.blocked[last] = nil
+	l.blocked = l.blocked[:last]
+	if !s.dead {
+		s.drained()
+	}
+}
+
+// pumpAgain is pump for a session that is known to be blocked.
+func (s *session) pumpAgain() {
+	before := s.owing()
+	s.pump()
+	if s.dead {
+		return
+	}
+	if s.owing() < before {
+		s.progressed()
+		s.loop.moved.Store(true)
+	}
+	if owing := s.owing(); owing > 0 && owing < s.srv.cfg.Limits.Pending {
+		s.resume()
+	}
+}
+
+// relieve closes the session that has been reading least or, if all read, the
+// one with the most undecoded input, to get back under the limit of memory.
+func (l *loop) relieve() {
+	var worst *session
+	for _, s := range l.blocked {
+		if !s.dead && (worst == nil || s.progress < worst.progress) {
+			worst = s
+		}
+	}
+	reason := "memory for waiting output is used up and this peer reads least"
+	if worst == nil {
+		reason = "memory for undecoded input is used up and this peer has sent most"
+		for _, s := range l.sessions {
+			if cap(s.in) > 0 && (worst == nil || cap(s.in) > cap(worst.in)) {
+				worst = s
+			}
+		}
+	}
+	if worst == nil {
+		return
+	}
+	l.srv.count.memoryLimit.Add(1)
+	worst.abort(reason)
+}
