@@ -27,7 +27,7 @@ const (
 	Cliera        Command = 0x000B // server to server
 	Testing       Command = 0x000C // cmd → nothing
 	UpdateEra     Command = 0x000D // server to server
-	GetConfig     Command = 0x000E // file_pattern, key_pattern, gt_mtime, incbase → code, mtime, file_pattern, contents | 1
+	GetConfig     Command = 0x000E // file_pattern, key_pattern, gt_mtime, incbase → code, mtime, file_pattern, contents, deleted | 1
 	SetConfig     Command = 0x000F // filename, mtime, contents, if_mtime → code, mtime, desc
 	GetCfgName    Command = 0x0010 // nothing → {name:[flag,mtime]}
 	HoCfgNew      Command = 0x0011 // server to server
@@ -83,7 +83,7 @@ const (
 var roleNames = [...]string{Served: "served", Routed: "routed", Accepted: "accepted", Reserved: "reserved", Peers: "peers", Unused: "unused"}
 
 func (r Role) String() string {
-	if int(r) < len(roleNames) {
+	if int(r) < len(roleNames) && roleNames[r] != "" {
 		return roleNames[r]
 	}
 	return fmt.Sprintf("role %d", uint8(r))
@@ -121,7 +121,7 @@ var Commands = []Row{
 	{ID: Cliera, Name: "CLIERA", Role: Peers, MaxBody: MaxBody},
 	{ID: Testing, Name: "TESTING", Role: Served, MaxBody: MaxBody, Request: "cmd", Response: "–"},
 	{ID: UpdateEra, Name: "UPDATEERA", Role: Peers, MaxBody: MaxBody},
-	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Request: "file_pattern, key_pattern, gt_mtime, incbase", Response: "code, mtime, file_pattern, contents"},
+	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Request: "file_pattern, key_pattern, gt_mtime, incbase", Response: "code, mtime, file_pattern, contents, deleted"},
 	{ID: SetConfig, Name: "SETCONFIG", Role: Served, MaxBody: MaxBody, Request: "filename, mtime, contents, if_mtime", Response: "code, mtime, desc"},
 	{ID: GetCfgName, Name: "GETCFGNAME", Role: Served, MaxBody: MaxBody, Request: "detail", Response: "name: [flag, mtime], …"},
 	{ID: HoCfgNew, Name: "HOCFGNEW", Role: Peers, MaxBody: MaxBody},

@@ -100,8 +100,13 @@ func AppendConfigStart(dst []byte, mtime int32, nameRaw []byte) []byte {
 	return append(dst, `,"contents":`...)
 }
 
-// ConfigEnd closes what AppendConfigStart began.
-const ConfigEnd = "}"
+// ConfigEnd closes what AppendConfigStart began. ConfigEndDeleted closes it for a
+// file that is deleted: its contents are CppCloud's {}, and only this member of
+// ours tells it from an empty document.
+const (
+	ConfigEnd        = "}"
+	ConfigEndDeleted = `,"deleted":1}`
+)
 
 // AppendNoSuchConfig appends the reply to a conditional GETCONFIG for an unknown
 // file: an object, since CppCloud's null aborts C++ clients.
@@ -125,6 +130,9 @@ type Config struct {
 	Name  string
 	// Contents aliases the body; nil where the reply has null.
 	Contents []byte
+	// Deleted says that the file is gone; Contents are what its bases have, or {}.
+	// CppCloud's server does not say so.
+	Deleted bool
 }
 
 // codeNotFound is what a reply without a code stands for.
@@ -152,7 +160,7 @@ func ParseConfig(body []byte) (Config, error) {
 	if !ok && res.Code == 0 {
 		return Config{}, &ReplyError{Member: "mtime"}
 	}
-	c := Config{Result: res, Mtime: mtime, Name: string(r.Text("file_pattern"))}
+	c := Config{Result: res, Mtime: mtime, Name: string(r.Text("file_pattern")), Deleted: r.Flag("deleted")}
 	if m, ok := r.Member("contents"); ok && m.Kind != jsontext.Null {
 		c.Contents = m.Raw
 	}

@@ -1,0 +1,117 @@
+package protocol_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/protocol"
+)
+
+// The ids are CppCloud's for ever.
+func TestCommandIDs(t *testing.T) {
+	want := strings.Fields(`WHOAMI GETCLI HUNGUP GETLOGR EXCHANG SETARGS GETWARN IAMSERV KEEPALIVE BROADCAST CLIERA TESTING UPDATEERA
+		GETCONFIG SETCONFIG GETCFGNAME HOCFGNEW SETCONFIG2 SETCONFIG3 BOOKCFGCHANGE EVNOTIFY SVRREGISTER SVRREGISTER2 SVRSEARCH SVRSHOW
+		APPRUNLOG TCP_SVR SVRSTAT WEBCTRL`)
+	require.Len(t, protocol.Commands, len(want))
+	for i, row := range protocol.Commands {
+		require.EqualValues(t, i+1, row.ID)
+		require.Equal(t, want[i], row.Name)
+		require.Equal(t, row.Name, row.ID.String())
+		require.Equal(t, row.Name+"_RSP", row.ID.Reply().String())
+		require.EqualValues(t, 0x1000+i+1, row.ID.Reply())
+		require.Equal(t, row.ID, row.ID.Reply().Request())
+		require.Equal(t, row.ID, row.ID.Request())
+		require.False(t, row.ID.IsReply())
+		require.True(t, row.ID.Reply().IsReply())
+		require.NotContains(t, row.Role.String(), "role")
+		require.LessOrEqual(t, row.MaxBody, uint32(protocol.MaxBody))
+		require.NotZero(t, row.MaxBody)
+	}
+}
+
+// Before WHOAMI only these two are looked at.
+func TestAnonymousCommands(t *testing.T) {
+	for _, row := range protocol.Commands {
+		require.Equal(t, row.ID == protocol.Whoami || row.ID == protocol.Iamserv, row.Anonymous, row.Name)
+	}
+}
+
+func TestLookupFindsEveryRowAndNothingElse(t *testing.T) {
+	rows := map[protocol.Command]*protocol.Row{}
+	for i := range protocol.Commands {
+		rows[protocol.Commands[i].ID] = &protocol.Commands[i]
+	}
+	for id := range 1 << 16 {
+		c := protocol.Command(id)
+		require.True(t, protocol.Lookup(c) == rows[c], "%v", c)
+		require.EqualValues(t, protocol.MaxAnonymousBody, protocol.BodyLimit(c, false))
+		require.EqualValues(t, protocol.MaxBody, protocol.BodyLimit(c, true))
+	}
+}
+
+func TestNamesOfUnknownIDs(t *testing.T) {
+	for id, want := range map[protocol.Command]string{
+		0: "0x0000", 0x1E: "0x001E", 0x101E: "0x101E", 0x1000: "0x1000", 0x2001: "0x2001", 0x3001: "0x3001", 0xFFFF: "0xFFFF",
+	} {
+		require.Equal(t, want, id.String())
+	}
+	require.Equal(t, "role 0, role 99", fmt.Sprintf("%v, %v", protocol.Role(0), protocol.Role(99)))
+}
+
+const specification = "../PROTOCOL.md"
+
+func readSpecification(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(specification)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// specificationRow is how PROTOCOL.md writes a row of the table.
+func specificationRow(row protocol.Row) string {
+	yes := map[bool]string{true: "yes", false: "–"}
+	dash := func(members string) string {
+		if members == "" {
+			return "–"
+		}
+		return members
+	}
+	cells := []string{
+		fmt.Sprintf("0x%04X", uint16(row.ID)), row.Name, row.Role.String(), fmt.Sprintf("%d MiB", row.MaxBody>>20), yes[row.Anonymous], yes[row.Push],
+		dash(row.Request), dash(row.Response),
+	}
+	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// The table in prose and the table in code are the same, row by row, both ways.
+func TestSpecificationTable(t *testing.T) {
+	var written, want []string
+	for _, line := range strings.Split(readSpecification(t), "\n") {
+		if strings.HasPrefix(line, "| 0x") {
+			written = append(written, line)
+		}
+	}
+	for _, row := range protocol.Commands {
+		want = append(want, specificationRow(row))
+	}
+	require.Equal(t, want, written)
+}
+
+// Whoever implements a command finds what to implement, and whoever sends one
+// finds what becomes of it.
+func TestSpecificationHasASectionForEachCommand(t *testing.T) {
+	text := readSpecification(t)
+	for _, row := range protocol.Commands {
+		switch row.Role {
+		case protocol.Served, protocol.Routed:
+			require.Contains(t, text, fmt.Sprintf("\n### %s 0x%04X", row.Name, uint16(row.ID)))
+		}
+		for _, member := range strings.FieldsFunc(row.Request+","+row.Response, func(r rune) bool { return strings.ContainsRune(",;:[] –…", r) }) {
+			require.Contains(t, text, member, row.Name)
+		}
+	}
+}
