@@ -30,10 +30,10 @@ ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
 	$(GO) test $(RACE) -shuffle=on -timeout 8m ./...
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=1s
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=2000x
 
-short: ## the tests without the race detector and without what takes long
-	$(GO) test -short ./...
+short: ## a quick look: the tests without the race detector and without fuzzing
+	$(GO) test ./...
 
 integration: ## the end-to-end tests, each by its name
 	$(GO) test -v -timeout 8m ./integration/...
