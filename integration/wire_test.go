@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	// What runs already belongs to an imported package's own start.
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
 		os.RemoveAll(binaryDir)
 		os.Exit(code)
 	}))
