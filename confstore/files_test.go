@@ -464,7 +464,7 @@ func TestTooManyFilesAreReportedAndTheRestIsServed(t *testing.T) {
 
 func TestManyFilesAtOnceAllArrive(t *testing.T) {
 	k := newKit(t, nil)
-	const n = 3000
+	const n = 1000
 	for i := range n {
 		k.put(fmt.Sprintf("d%d/f%d.json", i%7, i), `1`)
 	}

@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/clock"
 )
 
 // patience is how long a test waits for what must happen.
@@ -75,7 +77,7 @@ func (k *kit) next() *Batch {
 	case b := <-k.batches:
 		return b
 	case <-time.After(patience):
-		require.FailNow(k.t, "no batch came", "problems: %v", k.Problems())
+		require.FailNow(k.t, "no batch came", "problems: %v\n%s", k.Problems(), k.state())
 		return nil
 	}
 }
@@ -204,4 +206,80 @@ func (k *kit) drainedNone() {
 		<-k.batches
 	}
 	k.none()
+}
+
+// noon is when the deterministic tests play.
+var noon = time.Unix(1_700_000_000, 0)
+
+// newMemKit opens a store on a disk in memory whose clock stands at noon. Files
+// are changed with edit and remove.
+func newMemKit(t testing.TB, files map[string]string) *memKit {
+	fake := clock.NewFake(noon)
+	mem := atomicfile.NewMem(fake.Now)
+	mem.MakeDir("/srv/conf")
+	mem.MakeDir("/srv/data")
+	m := &memKit{kit: &kit{t: t, cfg: Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, Clock: fake}}, mem: mem, clock: fake}
+	for name, text := range files {
+		m.write(name, text, 1000)
+	}
+	m.open()
+	return m
+}
+
+type memKit struct {
+	*kit
+	mem   *atomicfile.Mem
+	clock *clock.Fake
+}
+
+// write puts a file with an mtime and leaves it to be found.
+func (m *memKit) write(name, text string, mtime int64) {
+	m.t.Helper()
+	m.mem.MakeDir(filepath.Dir(m.path(name)))
+	require.NoError(m.t, m.mem.Put(m.path(name), []byte(text), time.Unix(mtime, 0)))
+}
+
+// edit puts a file and has it found.
+func (m *memKit) edit(name, text string, mtime int64) {
+	m.t.Helper()
+	m.write(name, text, mtime)
+	m.Reload()
+}
+
+// remove takes a file away and has that found.
+func (m *memKit) remove(name string) {
+	m.t.Helper()
+	require.NoError(m.t, m.mem.Drop(m.path(name)))
+	m.Reload()
+}
+
+func (m *memKit) file(name string) string {
+	m.t.Helper()
+	text, err := m.mem.Get(m.path(name))
+	require.NoError(m.t, err)
+	return string(text)
+}
+
+// resolved is the version of name with its bases.
+func (m *memKit) resolved(name string) int32 { return m.Snapshot().Node(name).Mtime(true) }
+
+// setAt sets with an mtime.
+func (m *memKit) setAt(name, text string, mtime int32) (SetResult, error) {
+	m.t.Helper()
+	req := SetRequest{Name: name, Mtime: mtime, HasMtime: true}
+	if text != "" {
+		req.Contents = []byte(text)
+	}
+	return m.set(req)
+}
+
+// state is what the store waits for, to explain a test that failed.
+func (k *kit) state() (text string) {
+	k.inside(func() {
+		text = fmt.Sprintf("now %v\nsettling %+v", k.Store.clock.Now(), k.settle)
+		if k.watch != nil {
+			text += fmt.Sprintf("\nwatched %v in %v", k.watch.watched, k.watch.notify.WatchList())
+		}
+	})
+	return text
 }

@@ -356,7 +356,7 @@ func storageError(name, verb string, err error) error {
 	reason := cause(err)
 	var errno syscall.Errno
 	switch {
-	case errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, atomicfile.ErrNotDirectory):
 		return &codes.Error{Code: codes.BadName, Text: fmt.Sprintf("%q lies below a file; choose another name", name), Err: err}
 	case errors.Is(err, syscall.ENOSPC):
 		reason = "the disk is full; free space and write again"

@@ -131,7 +131,7 @@ func WritePath(name string, data []byte, attr Attr) error {
 }
 
 // MkdirAll makes the directory dir below root with its parents and makes each
-// new one durable.
+// new one durable. A file in the way is an error that wraps ErrNotDirectory.
 func MkdirAll(root Root, dir string, perm fs.FileMode) error {
 	if dir == "." || dir == "" {
 		return nil
@@ -139,7 +139,7 @@ func MkdirAll(root Root, dir string, perm fs.FileMode) error {
 	info, err := root.Stat(dir)
 	if err == nil {
 		if !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("is a file, not a directory")}
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: ErrNotDirectory}
 		}
 		return nil
 	}
@@ -184,10 +184,11 @@ func ReadFile(root Root, name string, limit int64) ([]byte, fs.FileInfo, error) 
 	return data, info, nil
 }
 
-// Errors of ReadFile.
+// Errors of ReadFile and MkdirAll.
 var (
-	ErrTooLarge   = errors.New("file is too large")
-	ErrNotRegular = errors.New("not a regular file")
+	ErrTooLarge     = errors.New("file is too large")
+	ErrNotRegular   = errors.New("not a regular file")
+	ErrNotDirectory = errors.New("is a file, not a directory")
 )
 
 // readAll reads a file that may be growing: size is only what it was a moment ago.
