@@ -5,6 +5,8 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 BIN      := bin
 FUZZTIME ?= 30s
+# The long tests of ./integration: apart and verbose, so that they show their counts.
+LONG     := Soak|Kill
 # The race detector needs a C compiler; without one the tests run without it, and say so.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
@@ -29,20 +31,22 @@ test: fmt-check vet ## everything that must hold: format, vet, all tests with th
 ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
-	$(GO) test $(RACE) -shuffle=on -timeout 8m ./...
+	$(GO) test $(RACE) -shuffle=on -timeout 8m $$($(GO) list ./... | grep -v '/integration$$')
+	$(GO) test $(RACE) -shuffle=on -timeout 8m -skip '$(LONG)' ./integration
+	$(GO) test $(RACE) -timeout 8m -run '$(LONG)' -v ./integration
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=2000x
 
 short: ## a quick look: the tests without the race detector and without fuzzing
 	$(GO) test ./...
 
 integration: ## the end-to-end tests, each by its name
-	$(GO) test -v -timeout 8m ./integration/...
+	$(GO) test -v -timeout 8m ./integration
 
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) GO='$(GO)' sh scripts/fuzz.sh
 
 soak: ## the long tests in full: 100 kills; prints its counts
-	CONFCENTER_SOAK=1 $(GO) test -run 'Soak|Kill' -timeout 60m -count 1 -v ./integration/...
+	CONFCENTER_SOAK=1 $(GO) test -run '$(LONG)' -timeout 60m -count 1 -v ./integration
 
 bench: $(BIN)/confcenter $(BIN)/ccload ## measure on this machine and print the figures beside their targets
 	$(BIN)/ccload bench --server $(BIN)/confcenter
