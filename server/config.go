@@ -34,12 +34,16 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 	if !found {
 		value = jsonNull
 	}
+	end := protocol.ConfigEnd
+	if node.Deleted() {
+		end = protocol.ConfigEndDeleted
+	}
 	out := protocol.AppendConfigStart(s.begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
 	if len(value) < wholeFrame {
-		s.end(append(append(out, value...), protocol.ConfigEnd...))
+		s.end(append(append(out, value...), end...))
 		return true
 	}
-	s.endShared(out, value, protocol.ConfigEnd)
+	s.endShared(out, value, end)
 	return true
 }
 

@@ -107,7 +107,7 @@ func (s *session) ignore(h protocol.Header) {
 		return
 	}
 	s.srv.count.ignoredPeers.Add(1)
-	s.srv.log.Warn().Stringer("peer", s.peer).Str("client", s.name()).Stringer("command", h.Command).
+	s.srv.peerLog.Warn().Stringer("peer", s.peer).Str("client", s.name()).Stringer("command", h.Command).
 		Msg("server-to-server command from a client ignored")
 }
 

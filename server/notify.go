@@ -71,6 +71,9 @@ func (s *session) forward(h protocol.Header, to int32, appendBody func(dst []byt
 		return false
 	}
 	frame := appendBody(protocol.BeginFrame(nil, h.Command, h.Seq), s)
+	if len(frame) > protocol.HeaderSize+protocol.MaxBody {
+		return false // what the hop adds made it too long to be accepted
+	}
 	protocol.FinishFrame(frame, 0)
 	s.srv.memory.add(len(frame)) // until it is the target's
 	target.loop.post(mailFunc(func(*loop) {

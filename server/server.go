@@ -87,6 +87,7 @@ type Server struct {
 	cfg      Config
 	store    Store
 	log      zerolog.Logger
+	peerLog  zerolog.Logger // for what peers can cause as often as they like
 	upToDate []byte
 	routes   *routeTable
 	engine   *engine
@@ -117,6 +118,7 @@ func New(cfg Config, store Store) *Server {
 		cfg:      cfg,
 		store:    store,
 		log:      cfg.Log,
+		peerLog:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second}),
 		upToDate: protocol.UpToDate,
 		routes:   newRoutes(),
 		oplog:    oplog{clock: cfg.Clock},
@@ -131,6 +133,9 @@ func New(cfg Config, store Store) *Server {
 	s.engine = newEngine(s)
 	return s
 }
+
+// peerLogBurst is how many lines a second all peers together can cause.
+const peerLogBurst = 50
 
 // ErrStopped is Err's answer after a Shutdown.
 var ErrStopped = errors.New("server stopped")
@@ -253,9 +258,8 @@ func (s *Server) open(l *loop, sess *session) bool {
 	sess.srv, sess.loop, sess.opened = s, l, l.now
 	sess.active.Store(l.now)
 	if s.draining.Load() || !s.registry.enter(sess, s.cfg.MaxConnections) {
-		if s.count.turnedAway.Add(1)%1000 == 1 {
-			s.log.Warn().Stringer("peer", sess.peer).Int("limit", s.cfg.MaxConnections).Msg("connection turned away: the limit is reached")
-		}
+		s.count.turnedAway.Add(1)
+		s.peerLog.Warn().Stringer("peer", sess.peer).Int("limit", s.cfg.MaxConnections).Msg("connection turned away: the limit is reached")
 		return false
 	}
 	s.count.opened.Add(1)

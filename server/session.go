@@ -194,7 +194,7 @@ func (s *session) abort(reason string) {
 	if s.dead {
 		return
 	}
-	s.srv.log.Warn().Stringer("peer", s.peer).Str("client", s.name()).Str("reason", reason).Msg("connection closed by the server")
+	s.srv.peerLog.Warn().Stringer("peer", s.peer).Str("client", s.name()).Str("reason", reason).Msg("connection closed by the server")
 	s.hangUp()
 }
 
