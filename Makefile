@@ -28,6 +28,9 @@ run: build ## serve the sample ./conf on 127.0.0.1:4800
 	exec $(BIN)/confcenter serve --listen 127.0.0.1:4800 --conf ./conf --data ./data
 
 test: fmt-check vet ## everything that must hold: format, vet, all tests with the race detector, a tenth of the soak, a moment of fuzzing
+ifeq ($(RACE)$(CI),true)
+	@echo 'error: the race detector needs a C compiler, which CI must have'; exit 1
+endif
 ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif

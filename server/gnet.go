@@ -62,6 +62,9 @@ func newEngine(srv *Server) *engine {
 // start runs the engine and returns when it accepts.
 func (e *engine) start() error {
 	cfg := e.srv.cfg
+	if err := probe(cfg.Listen); err != nil {
+		return err
+	}
 	go func() {
 		defer close(e.done)
 		err := gnet.Run(e, "tcp://"+cfg.Listen,
@@ -81,6 +84,16 @@ func (e *engine) start() error {
 		}
 	}()
 	return <-e.booted
+}
+
+// probe finds out why an address cannot be listened on; the library calls a
+// taken port a bad file descriptor.
+func probe(address string) error {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return ln.Close()
 }
 
 // reason turns what Run returned into why it did: an engine that runs out of

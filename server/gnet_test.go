@@ -185,6 +185,12 @@ func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 	}
 }
 
+func TestATakenPortIsCalledThat(t *testing.T) {
+	taken := servertest.Start(t, servertest.Options{})
+	err := server.New(server.Config{Listen: taken.Addr().String()}, taken.Store).Start()
+	require.ErrorContains(t, err, "address already in use")
+}
+
 func TestAWriteStandsThoughItsWriterHasGone(t *testing.T) {
 	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"n":0}`}})
 	watcher, writer := srv.Peer("watcher"), srv.Peer("writer")

@@ -148,7 +148,7 @@ func (s *Server) Start() error {
 	s.nextSweep = s.cfg.Clock.Now().Add(s.cfg.KeepAlive)
 	if err := s.engine.start(); err != nil {
 		s.workers.close()
-		return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
+		return fmt.Errorf("serve on %s: %w", s.cfg.Listen, err)
 	}
 	go func() {
 		defer close(s.ticking)

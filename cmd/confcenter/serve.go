@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -95,9 +94,6 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return usageError{err}
 	}
 	warnIfOpen(o, log)
-	if err := probe(o.listen); err != nil {
-		return err
-	}
 	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, Log: log})
 	if err != nil {
 		return cannotStart(err)
@@ -120,16 +116,6 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 // server that does not start has failed.
 func cannotStart(err error) error {
 	return codes.Errorf(codes.Internal, "the server cannot start: %w", err)
-}
-
-// probe finds out whether the address can be served. The event loop would find
-// out too, but not say why not.
-func probe(address string) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return cannotStart(err)
-	}
-	return listener.Close()
 }
 
 func liveFiles(snapshot *confstore.Snapshot) int {
