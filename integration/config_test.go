@@ -59,6 +59,12 @@ func reply(mtime int32, name, contents string) string {
 	return fmt.Sprintf(`{"code":0,"mtime":%d,"file_pattern":%s,"contents":%s}`, mtime, name, contents)
 }
 
+// deletedReply is what is left of a file: CppCloud's {}, and a member of ours that
+// tells it from an empty document.
+func deletedReply(mtime int32, name, contents string) string {
+	return fmt.Sprintf(`{"code":0,"mtime":%d,"file_pattern":%s,"contents":%s,"deleted":1}`, mtime, name, contents)
+}
+
 func TestGetConfig(t *testing.T) {
 	srv := start(t, servertest.Options{Files: library, Before: at(t, libraryTimes)})
 	for _, row := range []struct{ name, request, want string }{

@@ -18,6 +18,7 @@ type timed struct {
 	*servertest.Server
 	t     *testing.T
 	clock *clock.Fake
+	asked uint64 // how many keep-alives sweeps has waited for
 }
 
 func startTimed(t *testing.T, cfg server.Config) *timed {
@@ -26,7 +27,7 @@ func startTimed(t *testing.T, cfg server.Config) *timed {
 	cfg.Clock, cfg.Loops = fake, 1
 	srv := start(t, servertest.Options{Server: cfg})
 	fake.BlockUntil(1) // the server's ticker
-	return &timed{srv, t, fake}
+	return &timed{Server: srv, t: t, clock: fake}
 }
 
 // advance moves the time by at least the 30 s that an unidentified connection
@@ -38,6 +39,14 @@ func (s *timed) advance(d time.Duration) {
 	whoami(s.t, canary, `{`) // is answered, so it has been accepted
 	s.clock.Advance(d)
 	canary.Closed()
+}
+
+// sweeps waits until one more peer has been asked: the sweep comes a moment after
+// the close that advance has seen.
+func (s *timed) sweeps() {
+	s.t.Helper()
+	s.asked++
+	eventually(s.t, "a peer is asked", func() bool { return s.Stats().KeepAlives == s.asked })
 }
 
 // asked expects the server's question.
