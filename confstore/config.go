@@ -30,7 +30,7 @@ type Config struct {
 	NoEvents bool
 
 	// QuietPeriod is how long no event must come before a changed file is read,
-	// default 2 ms. Each millisecond is a millisecond later at the subscriber.
+	// default 3 ms. Each millisecond is a millisecond later at the subscriber.
 	QuietPeriod time.Duration
 	// MaxSettle bounds the wait for quiet under a stream of events, default 50 ms.
 	MaxSettle time.Duration
@@ -84,7 +84,7 @@ func (c Config) withDefaults() Config {
 	} else {
 		c.NoEvents = true
 	}
-	orDefault(&c.QuietPeriod, 2*time.Millisecond)
+	orDefault(&c.QuietPeriod, 3*time.Millisecond)
 	orDefault(&c.MaxSettle, 50*time.Millisecond)
 	orDefault(&c.GitLockWait, 10*time.Second)
 	orDefault(&c.RemoveDelay, 100*time.Millisecond)

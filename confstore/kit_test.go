@@ -82,6 +82,22 @@ func (k *kit) next() *Batch {
 	}
 }
 
+// all takes batches until each of want has changed and nothing else has. For what
+// happens on the disk in several steps, which a busy machine may draw out.
+func (k *kit) all(want ...string) {
+	k.t.Helper()
+	missing := map[string]bool{}
+	for _, name := range want {
+		missing[name] = true
+	}
+	for len(missing) > 0 {
+		for _, name := range names(k.next()) {
+			require.True(k.t, missing[name], name)
+			delete(missing, name)
+		}
+	}
+}
+
 // none checks that no batch has come, also not by reading everything again.
 func (k *kit) none() {
 	k.t.Helper()

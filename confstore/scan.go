@@ -220,6 +220,11 @@ func (s *Store) watchDir(dir string, id fileID) {
 	if s.watch == nil {
 		return
 	}
+	if other, known := s.watch.ids[id]; known && other != dir {
+		if info, err := s.root.Stat(other); err != nil || idOf(info) != id {
+			s.watch.remove(other) // it was moved here
+		}
+	}
 	if err := s.watch.add(dir, id); err != nil {
 		s.problems.set(fromWatch, dir, "cannot be watched, so its changes are found only by the scan every "+s.cfg.ScanPeriod.String()+": "+cause(err))
 		return

@@ -260,10 +260,10 @@ func (s *Store) write(ed edit, before reading) error {
 	s.settleWrite(p, ed)
 	e := s.entry(ed.name)
 	e.onDisk, e.sig, e.broken = ed.text != nil, signature{}, ""
-	s.problems.set(fromFile, ed.name, "")
 	delete(s.settle.missing, ed.name)
 	delete(s.settle.suspect, ed.name)
 	s.publish(p, false)
+	s.problems.set(fromFile, ed.name, "")
 	return nil
 }
 

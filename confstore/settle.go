@@ -38,6 +38,8 @@ type settling struct {
 	suspect map[string]time.Time // good files that do not parse, and when they count as broken
 	rootDue time.Time            // when to look for the directory again, zero = it is there
 	graceTo time.Time            // until then removals wait longer
+
+	lastRemoval time.Time // the latest time given out for a removal
 }
 
 func newSettling() settling {
@@ -47,14 +49,17 @@ func newSettling() settling {
 	}
 }
 
-// soon asks for a look after a quiet moment. A stream of events does not put it
-// off for ever.
+// soon asks for a look after a quiet moment, twice as long if several files change,
+// because then more may come. A stream of events does not put it off for ever.
 func (s *Store) soon() {
-	now := s.clock.Now()
+	now, quiet := s.clock.Now(), s.cfg.QuietPeriod
 	if s.settle.due.IsZero() {
 		s.settle.first = now
 	}
-	s.settle.due = earlier(now.Add(s.cfg.QuietPeriod), s.settle.first.Add(s.cfg.MaxSettle))
+	if len(s.settle.names)+len(s.settle.dirs) > 1 {
+		quiet *= 2
+	}
+	s.settle.due = earlier(now.Add(quiet), s.settle.first.Add(s.cfg.MaxSettle))
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -175,6 +180,7 @@ func (s *Store) settled(now time.Time) {
 // gather collects the names that events speak of, directly or through directories
 // and symlinks.
 func (s *Store) gather(names map[string]struct{}) {
+	s.forgetWatches()
 	for dir := range s.settle.dirs {
 		s.gatherDir(dir)
 	}
@@ -191,28 +197,42 @@ func (s *Store) gather(names map[string]struct{}) {
 	maps.Copy(names, s.settle.names)
 }
 
-// gatherDir is for a name that is, was or may be a directory. Its watches are made
-// anew: the kernel's end with the directory, and a new one can look the same.
+// forgetWatches ends the watches on what is going to be listed: the kernel's end
+// with the directory, and a new one can look the same. All first, because the
+// directory behind one name may be that which was behind another. A name that was
+// no directory and is none is not looked at further.
+func (s *Store) forgetWatches() {
+	for dir := range s.settle.dirs {
+		_, linked := s.linkedDirs[dir]
+		watched := s.watch != nil && s.watch.remove(dir)
+		switch {
+		case linked:
+			s.startScan() // the directory may have been watched under this name only
+		case !watched && !s.isDir(dir):
+			delete(s.settle.dirs, dir)
+		}
+	}
+}
+
+func (s *Store) isDir(name string) bool {
+	info, err := s.root.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// gatherDir is for a name that is, was or may be a directory.
 func (s *Store) gatherDir(dir string) {
-	_, known := s.linkedDirs[dir]
-	if s.watch != nil {
-		_, watched := s.watch.watched[dir]
-		known = known || watched
-	}
-	info, err := s.root.Stat(dir)
-	isDir := err == nil && info.IsDir()
-	if !isDir && !known {
-		return
-	}
-	if known && s.watch != nil {
-		s.watch.remove(dir)
-	}
 	delete(s.linkedDirs, dir)
-	if link, err := s.root.Lstat(dir); err == nil && isDir && link.Mode()&fs.ModeSymlink != 0 {
-		s.linkedDirs[dir] = struct{}{}
+	info, err := s.root.Lstat(dir)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if info, err = s.root.Stat(dir); err == nil && info.IsDir() {
+			s.linkedDirs[dir] = struct{}{}
+		}
 	}
-	list := s.walker(s.watchDir).walk(dir)
-	s.noteLinks(list)
+	list := &listing{}
+	if err == nil && info.IsDir() {
+		list = s.walker(s.watchDir).walk(dir)
+		s.noteLinks(list)
+	}
 	s.differing(list, dir)
 }
 
@@ -406,12 +426,18 @@ func (s *Store) postpone(readings []reading, now time.Time) {
 	}
 }
 
-// removedAt is when a file that is missing now counts as removed.
+// removedAt is when a file that is missing now counts as removed. Files that went
+// shortly after one another, as those of a directory do, go in one batch.
 func (s *Store) removedAt(now time.Time) time.Time {
+	delay := s.cfg.RemoveDelay
 	if now.Before(s.settle.graceTo) {
-		return now.Add(s.cfg.ReplaceGrace)
+		delay = s.cfg.ReplaceGrace
 	}
-	return now.Add(s.cfg.RemoveDelay)
+	if left := s.settle.lastRemoval.Sub(now); left > delay/2 && left <= delay {
+		return s.settle.lastRemoval
+	}
+	s.settle.lastRemoval = now.Add(delay)
+	return s.settle.lastRemoval
 }
 
 // removed takes in that a file is gone for good.
@@ -440,6 +466,6 @@ func (s *Store) setBroken(name, fault string) {
 	if fault != "" && e.live() {
 		text += "; the last good version stays in service"
 	}
-	s.problems.set(fromFile, name, text)
 	s.refresh(name)
+	s.problems.set(fromFile, name, text)
 }

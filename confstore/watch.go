@@ -142,16 +142,19 @@ func (w *watcher) add(rel string, id fileID) error {
 	return nil
 }
 
-// remove ends the watch on rel and on all below it.
-func (w *watcher) remove(rel string) {
+// remove ends the watch on rel and on all below it. It tells whether there was
+// any.
+func (w *watcher) remove(rel string) (found bool) {
 	for name, id := range w.watched {
 		if name == rel || below(name, rel) {
 			// It may be gone already, which ends the watch too.
 			_ = w.notify.Remove(filepath.Join(w.dir, name))
 			delete(w.watched, name)
 			delete(w.ids, id)
+			found = true
 		}
 	}
+	return found
 }
 
 // missing tells whether dir should be watched and is not.

@@ -70,21 +70,29 @@ func (o osRoot) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f); err != nil {
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
-	return f, nil
+	return osLock{f}, nil
 }
 
-func flock(f *os.File) error {
+type osLock struct{ f *os.File }
+
+// Close unlocks first: a child process that is just being started holds a copy of
+// the descriptor for a moment, and the lock with it.
+func (l osLock) Close() error {
+	return errors.Join(flock(l.f, unix.LOCK_UN), l.f.Close())
+}
+
+func flock(f *os.File, how int) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var lockErr error
 	err = conn.Control(func(fd uintptr) {
-		lockErr = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
+		lockErr = unix.Flock(int(fd), how)
 	})
 	if err == nil {
 		err = lockErr

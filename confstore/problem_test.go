@@ -1,0 +1,62 @@
+package confstore
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// lines collects what is logged.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+func TestBrokenFileIsLoggedWhenItBreaksAgainAndWhenItHeals(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `1`})
+	log := &lines{}
+	m.cfg.Log = zerolog.New(log)
+	m.reopen()
+	m.edit("a.json", `{`, 2000)
+	m.Reload()
+	require.Equal(t, 1, log.count("not valid JSON"), "once")
+	require.Equal(t, 1, log.count("last good version stays in service"))
+	since := m.Problems()[0].Since
+
+	m.Store.clock.(interface{ BlockUntil(int) }).BlockUntil(2) // the tickers
+	m.clock.Advance(10 * time.Minute)
+	m.await("the reminder", func() bool { return log.count("still: ") == 1 })
+	m.edit("a.json", `{"other`, 2000)
+	require.Equal(t, since, m.Problems()[0].Since, "broken in another way is broken since then")
+
+	m.edit("a.json", `2`, 3000)
+	require.Empty(t, m.Problems())
+	require.Equal(t, 1, log.count("healed"))
+}
+
+func TestProblemsOfDifferentSourcesDoNotHealEachOther(t *testing.T) {
+	p := newProblems(zerolog.Logger{}, time.Now)
+	p.set(fromFile, "_meta.json", "broken")
+	p.replace(fromMeta, []Problem{{Name: "_meta.json", Text: "unknown option"}, {Name: "a.json", Text: "cycle"}})
+	require.Len(t, p.all(), 3)
+	p.set(fromFile, "_meta.json", "")
+	p.replace(fromMeta, []Problem{{Name: "a.json", Text: "cycle"}})
+	require.Len(t, p.all(), 1)
+	require.Equal(t, "a.json", p.all()[0].Name)
+}
