@@ -14,7 +14,8 @@ import (
 	"confcenter/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The examples run a real server, whose libraries keep goroutines of their own.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
 // patience is how long a test waits for what must happen.
 const patience = 20 * time.Second

@@ -1,0 +1,204 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/internal/servertest"
+)
+
+// door is a fixed address before a server whose own changes when it restarts.
+type door struct {
+	ln net.Listener
+	wg sync.WaitGroup
+
+	mu   sync.Mutex // guards the rest
+	to   string     // empty: nobody is at home
+	open []net.Conn
+}
+
+func newDoor(t *testing.T, to string) *door {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d := &door{ln: ln, to: to}
+	d.wg.Go(func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			d.wg.Go(func() { d.serve(nc) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		d.lead("")
+		d.wg.Wait()
+	})
+	return d
+}
+
+// lead lets new connections go to that address and ends the present ones.
+func (d *door) lead(to string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.to = to
+	for _, nc := range d.open {
+		nc.Close()
+	}
+	d.open = nil
+}
+
+func (d *door) serve(near net.Conn) {
+	defer near.Close()
+	d.mu.Lock()
+	to := d.to
+	if to == "" {
+		d.mu.Unlock()
+		return
+	}
+	far, err := net.Dial("tcp", to)
+	if err != nil {
+		d.mu.Unlock()
+		return
+	}
+	d.open = append(d.open, near, far)
+	d.mu.Unlock()
+	defer far.Close()
+	d.wg.Go(func() {
+		io.Copy(far, near)
+		far.Close()
+	})
+	io.Copy(near, far)
+}
+
+// real starts the real server and a client that reaches it through a door.
+func real(t *testing.T, opts servertest.Options) (*servertest.Server, *door, *Client) {
+	t.Helper()
+	srv := servertest.Start(t, opts)
+	d := newDoor(t, srv.Addr().String())
+	return srv, d, dialWith(t, Config{Addrs: []string{d.ln.Addr().String()}, Name: "app1", MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})
+}
+
+func TestRealServer(t *testing.T) {
+	srv, _, c := real(t, servertest.Options{Files: map[string]string{
+		"_meta.json": `{"conf_inherit":{"a.json":"base.json"},"app_profile":{"default":{"app1":"a.json"}}}`,
+		"a.json":     `{"a":1}`, "base.json": `{"b":1,"part":{"x":1}}`, "b.json": `{"b":"b"}`,
+	}})
+	alone, _ := watch(t, c, Query{Name: "a.json"})
+	short, _ := watch(t, c, Query{Name: "a"})
+	merged, _ := watch(t, c, Query{Name: "a.json", Merged: true})
+	part, wp := watch(t, c, Query{Name: "a.json", Path: "/part/x", Merged: true})
+	ownPart, _ := watch(t, c, Query{Name: "a.json", Path: "/part/x"})
+	absent, _ := watch(t, c, Query{Name: "dir/new.json"})
+	main, wm := watch(t, c, Query{Merged: true})
+	alone.want(`{"a":1}`)
+	short.want(`{"a":1}`)
+	merged.want(`{"b":1,"part":{"x":1},"a":1}`)
+	part.want(`1`)
+	ownPart.want("")
+	absent.want("")
+	require.Equal(t, "a.json", main.want(`{"b":1,"part":{"x":1},"a":1}`).Name)
+
+	srv.Write("base.json", `{"b":2,"part":{"x":1}}`)
+	merged.want(`{"b":2,"part":{"x":1},"a":1}`)
+	main.want(`{"b":2,"part":{"x":1},"a":1}`)
+	srv.Write("a.json", `{"a":2,"part":{"x":1}}`)
+	alone.want(`{"a":2,"part":{"x":1}}`)
+	short.want(`{"a":2,"part":{"x":1}}`)
+	ownPart.want(`1`)
+	merged.want(`{"b":2,"part":{"x":1},"a":2}`)
+	main.want(`{"b":2,"part":{"x":1},"a":2}`)
+	srv.Write("a.json", `{"a":2}`) // what the base has at the path was the same
+	ownPart.want("")
+	alone.want(`{"a":2}`)
+	short.want(`{"a":2}`)
+	srv.Write("dir/new.json", `[]`)
+	absent.want(`[]`)
+	srv.Remove("dir/new.json")
+	absent.want("")
+
+	srv.Write("_meta.json", `{"conf_inherit":{"a.json":"base.json"},"app_profile":{"default":{"app1":"b.json"}}}`)
+	require.Equal(t, "b.json", main.want(`{"b":"b"}`).Name)
+	srv.Write("_meta.json", `{"app_profile":{"default":{"app1":"b.json"}}}`)
+	merged.want(`{"a":2}`)
+	part.want("")
+	require.False(t, wp.Document().Exists())
+	wm.Stop()
+
+	require.NoError(t, c.Remove(t.Context(), "a.json"))
+	alone.want("")
+	short.want("")
+	merged.want("")
+	_, err := c.Get(t.Context(), "a.json")
+	require.ErrorIs(t, err, codes.NotFound)
+	for _, st := range []*states{alone, short, merged, part, ownPart, absent, main} {
+		st.none()
+	}
+}
+
+// Across a restart nothing is missed and nothing is told twice; without its data
+// the server begins a new epoch, and everything is compared.
+func TestRealServerRestarts(t *testing.T) {
+	srv, d, c := real(t, servertest.Options{Files: map[string]string{"same.json": `1`, "other.json": `1`, "gone.json": `1`}})
+	same, _ := watch(t, c, Query{Name: "same.json"})
+	other, _ := watch(t, c, Query{Name: "other.json", Merged: true})
+	gone, _ := watch(t, c, Query{Name: "gone.json"})
+	same.want(`1`)
+	other.want(`1`)
+	gone.want(`1`)
+	epoch := c.Epoch()
+	for round := 2; round < 6; round++ {
+		d.lead("")
+		srv.Stop()
+		srv.Write("other.json", fmt.Sprint(round))
+		if round == 3 {
+			srv.Remove("gone.json")
+		}
+		if round == 4 {
+			require.NoError(t, os.RemoveAll(srv.DataDir))
+		}
+		srv.Restart()
+		d.lead(srv.Addr().String())
+		other.want(fmt.Sprint(round))
+		if round == 3 {
+			gone.want("")
+		}
+	}
+	require.NotEqual(t, epoch, c.Epoch())
+	srv.Write("same.json", `2`)
+	same.want(`2`)
+	for _, st := range []*states{same, other, gone} {
+		st.none()
+	}
+}
+
+// Connections that are lost at any moment, under a writer that does not stop.
+func TestRealServerUnderLoss(t *testing.T) {
+	srv, d, c := real(t, servertest.Options{})
+	st, w := watch(t, c, Query{Name: "a.json"})
+	st.want("")
+	writer := srv.Peer("writer")
+	const last = 200
+	for i := 1; i <= last; i++ {
+		writer.Set("a.json", fmt.Sprint(i))
+		if i%7 == 0 {
+			d.lead(srv.Addr().String()) // ends the connections
+		}
+	}
+	seen := 0
+	for seen < last {
+		doc := st.next()
+		require.Greater(t, doc.Int("", 0), seen, "in order and never twice")
+		seen = doc.Int("", 0)
+	}
+	require.EqualValues(t, fmt.Sprint(last), w.Document().Raw())
+}
