@@ -1,0 +1,266 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// roots are the real file system and the one in memory, which must agree.
+func roots(t *testing.T, test func(t *testing.T, root Root)) {
+	t.Run("OS", func(t *testing.T) {
+		root, err := OS().OpenRoot(t.TempDir())
+		require.NoError(t, err)
+		defer root.Close()
+		test(t, root)
+	})
+	t.Run("Mem", func(t *testing.T) {
+		m := NewMem(nil)
+		m.MakeDir("/srv")
+		root, err := m.OpenRoot("/srv")
+		require.NoError(t, err)
+		test(t, root)
+	})
+}
+
+func read(t *testing.T, root Root, name string) string {
+	t.Helper()
+	data, _, err := ReadFile(root, name, 1<<20)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func entries(t *testing.T, root Root) (names []string) {
+	t.Helper()
+	list, err := root.ReadDir(".")
+	require.NoError(t, err)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestWriteReplacesWholeFilesAndSetsTimeAndMode(t *testing.T) {
+	roots(t, func(t *testing.T, root Root) {
+		require.NoError(t, Write(root, "a", []byte("first, and longer"), Attr{}))
+		stamp := time.Unix(12345, 0)
+		require.NoError(t, Write(root, "a", []byte("second"), Attr{Perm: 0o640, ModTime: stamp}))
+		require.Equal(t, "second", read(t, root, "a"))
+		info, err := root.Stat("a")
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o640), info.Mode())
+		require.True(t, info.ModTime().Equal(stamp))
+		require.Equal(t, []string{"a"}, entries(t, root))
+	})
+}
+
+func TestDiscardLeavesNothing(t *testing.T) {
+	roots(t, func(t *testing.T, root Root) {
+		p, err := Prepare(root, "a", []byte("x"), Attr{})
+		require.NoError(t, err)
+		require.Len(t, entries(t, root), 1)
+		require.True(t, IsTemp(entries(t, root)[0]))
+		require.NoError(t, p.Discard())
+		require.NoError(t, p.Discard())
+		require.Empty(t, entries(t, root))
+	})
+}
+
+func TestWriteIntoAMissingDirectoryFails(t *testing.T) {
+	roots(t, func(t *testing.T, root Root) {
+		require.ErrorIs(t, Write(root, "no/a", nil, Attr{}), fs.ErrNotExist)
+		require.NoError(t, MkdirAll(root, "no/deep", 0o755))
+		require.NoError(t, MkdirAll(root, "no/deep", 0o755))
+		require.NoError(t, Write(root, "no/deep/a", []byte("x"), Attr{}))
+		require.ErrorIs(t, MkdirAll(root, "no/deep/a", 0o755), ErrNotDirectory)
+		require.Error(t, MkdirAll(root, "no/deep/a/b", 0o755))
+	})
+}
+
+func TestReadFileKeepsItsLimits(t *testing.T) {
+	roots(t, func(t *testing.T, root Root) {
+		require.NoError(t, Write(root, "a", []byte("12345"), Attr{}))
+		_, _, err := ReadFile(root, "a", 4)
+		require.ErrorIs(t, err, ErrTooLarge)
+		data, info, err := ReadFile(root, "a", 5)
+		require.NoError(t, err)
+		require.Equal(t, "12345", string(data))
+		require.EqualValues(t, 5, info.Size())
+		_, _, err = ReadFile(root, "missing", 5)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NoError(t, root.Mkdir("dir", 0o755))
+		_, info, err = ReadFile(root, "dir", 5)
+		require.ErrorIs(t, err, ErrNotRegular)
+		require.True(t, info.IsDir())
+		_, _, err = ReadFile(root, "a/b", 5)
+		require.ErrorIs(t, err, syscall.ENOTDIR)
+	})
+}
+
+func TestLockIsExclusiveAndGivenBack(t *testing.T) {
+	roots(t, func(t *testing.T, root Root) {
+		lock, err := root.Lock("l")
+		require.NoError(t, err)
+		_, err = root.Lock("l")
+		require.ErrorIs(t, err, ErrLocked)
+		require.NoError(t, lock.Close())
+		lock, err = root.Lock("l")
+		require.NoError(t, err)
+		require.NoError(t, lock.Close())
+	})
+}
+
+func TestFilesAreReadAndWrittenInPlace(t *testing.T) {
+	roots(t, func(t *testing.T, root Root) {
+		f, err := root.OpenFile("a", os.O_RDWR|os.O_CREATE, 0o600)
+		require.NoError(t, err)
+		defer f.Close()
+		_, err = f.WriteAt([]byte("world"), 6)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte("hello "), 0)
+		require.NoError(t, err)
+		buf := make([]byte, 5)
+		_, err = f.ReadAt(buf, 6)
+		require.NoError(t, err)
+		require.Equal(t, "world", string(buf))
+		require.NoError(t, f.Truncate(5))
+		require.Equal(t, "hello", read(t, root, "a"))
+		_, err = root.OpenFile("a", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.NoError(t, root.Rename("a", "b"))
+		require.ErrorIs(t, root.Rename("a", "b"), fs.ErrNotExist)
+		require.NoError(t, root.Remove("b"))
+		require.ErrorIs(t, root.Remove("b"), fs.ErrNotExist)
+	})
+}
+
+func TestNoNameAndNoSymlinkLeavesTheRoot(t *testing.T) {
+	base := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(base, "in"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(base, "secret"), []byte("s"), 0o600))
+	require.NoError(t, os.Symlink("../secret", filepath.Join(base, "in", "link")))
+	require.NoError(t, os.Symlink("..", filepath.Join(base, "in", "up")))
+	root, err := OS().OpenRoot(filepath.Join(base, "in"))
+	require.NoError(t, err)
+	defer root.Close()
+	for _, name := range []string{"../secret", "link", "up/secret", "/etc/passwd", filepath.Join(base, "secret")} {
+		_, _, err := ReadFile(root, name, 100)
+		require.Error(t, err, name)
+		require.Error(t, Write(root, name+"/x", nil, Attr{}), name)
+	}
+	require.Error(t, Write(root, "up/new", []byte("x"), Attr{}))
+	require.NoError(t, Write(root, "link", []byte("x"), Attr{}), "the link is replaced, not followed")
+	data, err := os.ReadFile(filepath.Join(base, "secret"))
+	require.NoError(t, err)
+	require.Equal(t, "s", string(data))
+}
+
+func TestWritePath(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	require.NoError(t, WritePath(name, []byte("x"), Attr{Perm: 0o600}))
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "x", string(data))
+	require.Error(t, WritePath(filepath.Join(name, "below"), nil, Attr{}))
+}
+
+func TestTraceRecordsTheOrder(t *testing.T) {
+	m := NewMem(nil)
+	m.MakeDir("/srv")
+	trace := &Trace{FS: m}
+	root, err := trace.OpenRoot("/srv")
+	require.NoError(t, err)
+	require.NoError(t, Write(root, "a", []byte("x"), Attr{ModTime: time.Unix(1, 0)}))
+	var got []string
+	for _, op := range trace.Ops() {
+		got = append(got, op.String())
+	}
+	require.Equal(t, []string{"create srv/.tmp", "write srv/.tmp", "chtimes srv/.tmp", "fsync srv/.tmp", "rename srv/a", "fsync srv/"}, got)
+}
+
+// TestFailureAtEachStepOfWrite: the old file, whole, and no temporary one; only
+// after the rename the new one.
+func TestFailureAtEachStepOfWrite(t *testing.T) {
+	for _, step := range []string{"create", "write", "chtimes", "fsync srv/.tmp", "rename", "fsync srv/"} {
+		t.Run(step, func(t *testing.T) {
+			m := NewMem(nil)
+			m.MakeDir("/srv")
+			require.NoError(t, m.Put("/srv/a", []byte("old"), time.Now()))
+			trace := &Trace{FS: m, Hook: func(op Op) error {
+				if strings.HasPrefix(op.String(), step) && (step != "fsync srv/" || op.Name == "srv/") {
+					return syscall.ENOSPC
+				}
+				return nil
+			}}
+			root, err := trace.OpenRoot("/srv")
+			require.NoError(t, err)
+			err = Write(root, "a", []byte("new"), Attr{ModTime: time.Unix(1, 0)})
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			want := "old"
+			if step == "fsync srv/" {
+				want = "new"
+			}
+			require.Equal(t, want, read(t, root, "a"))
+			require.Equal(t, []string{"a"}, entries(t, root))
+		})
+	}
+}
+
+func TestCrashKeepsWhatWasFsynced(t *testing.T) {
+	m := NewMem(nil)
+	m.MakeDir("/srv")
+	root, err := m.OpenRoot("/srv")
+	require.NoError(t, err)
+	require.NoError(t, Write(root, "safe", []byte("safe"), Attr{}))
+	f, err := root.OpenFile("safe", os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = f.Write([]byte(" and not"))
+	require.NoError(t, err)
+	_, err = Prepare(root, "b", []byte("b"), Attr{})
+	require.NoError(t, err)
+
+	after := func(keep bool) Root {
+		root, err := m.Crash(func() bool { return keep }).OpenRoot("/srv")
+		require.NoError(t, err)
+		return root
+	}
+	require.Equal(t, "safe", read(t, after(false), "safe"))
+	require.Equal(t, []string{"safe"}, entries(t, after(false)), "a name is durable only with its directory")
+	require.Equal(t, "safe and not", read(t, after(true), "safe"))
+	require.Len(t, entries(t, after(true)), 2)
+}
+
+func TestStopAtEachStepOfWrite(t *testing.T) {
+	errStopped := errors.New("stopped")
+	for step := range 7 {
+		for _, keep := range []bool{false, true} {
+			m := NewMem(nil)
+			m.MakeDir("/srv")
+			require.NoError(t, m.Put("/srv/a", []byte("old"), time.Now()))
+			seen := 0
+			trace := &Trace{FS: m, Hook: func(Op) error {
+				if seen++; seen > step {
+					return errStopped
+				}
+				return nil
+			}}
+			root, err := trace.OpenRoot("/srv")
+			require.NoError(t, err)
+			err = Write(root, "a", []byte("new"), Attr{ModTime: time.Unix(1, 0)})
+			left, openErr := m.Crash(func() bool { return keep }).OpenRoot("/srv")
+			require.NoError(t, openErr)
+			text := read(t, left, "a")
+			require.Contains(t, []string{"old", "new"}, text)
+			if err == nil {
+				require.Equal(t, "new", text, "acknowledged is durable")
+			}
+		}
+	}
+}
