@@ -22,10 +22,13 @@ type benchConfig struct {
 	only        []string      // groups to run; none is all
 	pairs       int           // measurements of each of two rivals
 	slice       time.Duration // length of one of them
+	paths       int           // members of the large document
+	startFiles  int
 	subscribers int
 	idle        int
 	stalled     int
-	bound       int // of the server's memory with stalled clients, in MiB
+	stallPause  time.Duration // after each change of the document that is not read
+	bound       int           // of the server's memory with stalled clients, in MiB
 	strict      bool
 	output      format
 }
@@ -65,12 +68,16 @@ const (
 	// benchConns is how many connections the rate figures speak of.
 	benchConns = 16
 	benchFiles = 1000
+	// maxOthers is the part of the machine other programs may use before it is
+	// worth a word.
+	maxOthers = 0.03
 )
 
 // bench runs the figures and prints each as soon as it is known.
 type bench struct {
 	cfg    benchConfig
 	out    io.Writer
+	status io.Writer // for what is no result
 	loop   *loop
 	bar    *progress
 	core   int // the servers'; below 0 if there is only one
@@ -110,9 +117,12 @@ else the machine does at the time hits both.`,
 	f.StringSliceVar(&cfg.only, "only", nil, "groups to run: "+strings.Join(groupNames(), ", "))
 	f.IntVar(&cfg.pairs, "pairs", 7, "measurements of each of two rivals")
 	f.DurationVar(&cfg.slice, "slice", 300*time.Millisecond, "length of one measurement of a rate")
+	f.IntVar(&cfg.paths, "paths", 10000, "members of the large document, 100 B each")
+	f.IntVar(&cfg.startFiles, "start-files", 10000, "files that a server starts with")
 	f.IntVar(&cfg.subscribers, "subscribers", 9000, "subscribers of one document")
 	f.IntVar(&cfg.idle, "idle", 10000, "idle connections")
 	f.IntVar(&cfg.stalled, "stalled", 5000, "clients that do not read")
+	f.DurationVar(&cfg.stallPause, "stall-pause", 500*time.Millisecond, "time after each change of the document they do not read")
 	f.IntVar(&cfg.bound, "bound", 512, "what the server states as its bound with clients that do not read, in MiB")
 	f.BoolVar(&cfg.strict, "strict", false, "exit with 3 if a target is missed")
 	cfg.output.bind(cmd)
@@ -126,8 +136,8 @@ func (c *benchConfig) check() error {
 			return usageError{fmt.Errorf("--only %s: there are %s", name, strings.Join(groupNames(), ", "))}
 		}
 	}
-	if c.pairs < 1 || c.slice <= 0 || c.subscribers < 2 || c.idle < 1 || c.stalled < 1 {
-		return usageError{errors.New("--pairs, --slice, --subscribers (2), --idle and --stalled must be at least 1")}
+	if c.pairs < 1 || c.slice <= 0 || c.paths < 1 || c.startFiles < 1 || c.subscribers < 2 || c.idle < 1 || c.stalled < 1 {
+		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle and --stalled must be at least 1")}
 	}
 	if _, err := os.Stat(c.server); err != nil {
 		return usageError{fmt.Errorf("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)}
@@ -141,7 +151,7 @@ func runBench(ctx context.Context, cfg benchConfig, core int, out, status io.Wri
 		return err
 	}
 	defer os.RemoveAll(work)
-	b := &bench{cfg: cfg, out: out, work: work, core: core}
+	b := &bench{cfg: cfg, out: out, status: status, work: work, core: core}
 	if b.loop, err = newLoop(ctx, benchSpin); err != nil {
 		return err
 	}
@@ -158,14 +168,20 @@ func runBench(ctx context.Context, cfg benchConfig, core int, out, status io.Wri
 }
 
 func (b *bench) groups() error {
+	begun := time.Now()
 	for i, g := range groups {
 		if len(b.cfg.only) > 0 && !slices.Contains(b.cfg.only, g.name) {
 			continue
 		}
 		b.bar.say(g.name)
 		b.bar.to(float64(i) / float64(len(groups)))
+		before := useNow(begun)
 		if err := g.run(b); err != nil {
 			return fmt.Errorf("%s: %w", g.name, err)
+		}
+		if others := useNow(begun).others(before, runtime.NumCPU()); others > maxOthers {
+			b.bar.clear()
+			fmt.Fprintf(b.status, "%s: other programs had %.0f%% of this machine; latencies above are theirs too\n", g.name, 100*others)
 		}
 	}
 	return nil

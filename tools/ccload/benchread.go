@@ -2,56 +2,9 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"confcenter/protocol"
 )
-
-// rival is one side of a comparison.
-type rival struct {
-	pid   int // its server
-	run   func() (*tally, error)
-	rates []float64
-	p99   []float64 // µs
-	busy  []float64 // part of its core that its server used
-}
-
-func (r *rival) measure() error {
-	cpu, began := cpuTime(r.pid), time.Now()
-	t, err := r.run()
-	if err != nil {
-		return err
-	}
-	if err := t.err(); err != nil {
-		return err
-	}
-	r.busy = append(r.busy, float64(cpuTime(r.pid)-cpu)/float64(time.Since(began)))
-	r.rates = append(r.rates, t.perSecond())
-	r.p99 = append(r.p99, micros(t.latency.ValueAtQuantile(99)))
-	return nil
-}
-
-// compare measures a and b pair by pair, each first in turn, and returns the
-// median of a's rate over b's.
-func compare(a, b *rival, pairs int) (float64, error) {
-	for i := range pairs {
-		first, second := a, b
-		if i%2 == 1 {
-			first, second = b, a
-		}
-		if err := first.measure(); err != nil {
-			return 0, err
-		}
-		if err := second.measure(); err != nil {
-			return 0, err
-		}
-	}
-	return median(ratios(a.rates, b.rates)), nil
-}
-
-func (r *rival) String() string {
-	return fmt.Sprintf("%.0f/s (p99 %.0f µs, core %.0f%%)", median(r.rates), median(r.p99), 100*median(r.busy))
-}
 
 // gets compares GETCONFIG with the bare server's answers of the same size.
 func (b *bench) gets() error {
@@ -102,8 +55,15 @@ func (b *bench) gets() error {
 // closed is a rival that asks for small documents at random in a closed loop.
 func (b *bench) closed(pid int, conns []*conn, depth int) *rival {
 	names := fileNames(benchFiles)
-	return &rival{pid: pid, run: func() (*tally, error) {
-		return newClosedLoop(b.loop, conns, depth, readTape(newRandom(depth), names)).run(b.cfg.slice)
+	return &rival{pid: pid, run: func() (sample, error) {
+		t, err := newClosedLoop(b.loop, conns, depth, readTape(newRandom(depth), names)).run(b.cfg.slice)
+		if err == nil {
+			err = t.err()
+		}
+		if err != nil {
+			return sample{}, err
+		}
+		return sample{rate: t.perSecond(), p99: micros(t.latency.ValueAtQuantile(99))}, nil
 	}}
 }
 
@@ -128,10 +88,8 @@ func (b *bench) checkDocuments(c *conn) (int, error) {
 	return size, nil
 }
 
-const (
-	largeName    = "large0.json" // as long as the names of small documents
-	largeMembers = 10_000
-)
+// largeName is as long as the names of small documents.
+const largeName = "large0.json"
 
 // paths compares the time for each path of a large document, once, with as many
 // paths of small documents. Before each time the large document is replaced, so
@@ -148,7 +106,7 @@ func (b *bench) paths() error {
 	}
 	defer b.loop.closeAll(conns)
 	writer, conns := conns[0], conns[1:]
-	smallPaths := make([]string, largeMembers)
+	smallPaths := make([]string, b.cfg.paths)
 	for i := range smallPaths {
 		smallPaths[i] = partPath
 	}
@@ -164,14 +122,14 @@ func (b *bench) paths() error {
 		return err
 	}
 	for i := range b.cfg.pairs {
-		if _, err := b.loop.set(writer, largeName, largeDocument(largeMembers, i)); err != nil {
+		if _, err := b.loop.set(writer, largeName, largeDocument(b.cfg.paths, i)); err != nil {
 			return err
 		}
 		for _, part := range []struct {
 			times *[]float64
 			names []string
 			paths []string
-		}{{&cold, []string{largeName}, largePaths(largeMembers)}, {&small, fileNames(benchFiles), smallPaths}, {&warm, []string{largeName}, largePaths(largeMembers)}} {
+		}{{&cold, []string{largeName}, largePaths(b.cfg.paths)}, {&small, fileNames(benchFiles), smallPaths}, {&warm, []string{largeName}, largePaths(b.cfg.paths)}} {
 			ms, err := play(part.names, part.paths)
 			if err != nil {
 				return err
@@ -180,7 +138,7 @@ func (b *bench) paths() error {
 		}
 	}
 	return b.report(figure{
-		Name: "10,000 paths of 1 MB, once each, of small", Value: median(ratios(cold, small)), AtMost: true, Target: 1.5, Unit: "x",
+		Name: fmt.Sprintf("%d paths of a %.1f MB file, once each, of small", b.cfg.paths, float64(len(largeDocument(b.cfg.paths, 0)))/1e6), Value: median(ratios(cold, small)), AtMost: true, Target: 1.5, Unit: "x",
 		Detail: fmt.Sprintf("%.1f ms of %.1f ms; again %.1f ms", median(cold), median(small), median(warm)),
 	})
 }
@@ -188,7 +146,7 @@ func (b *bench) paths() error {
 // checkPaths asks for every path once: a path that is not there would be answered
 // with code 0 too, and fast.
 func (b *bench) checkPaths(c *conn) error {
-	if _, err := b.loop.set(c, largeName, largeDocument(largeMembers, b.cfg.pairs)); err != nil {
+	if _, err := b.loop.set(c, largeName, largeDocument(b.cfg.paths, b.cfg.pairs)); err != nil {
 		return err
 	}
 	check := func(name, path string) error {
@@ -201,7 +159,7 @@ func (b *bench) checkPaths(c *conn) error {
 		}
 		return nil
 	}
-	for _, path := range largePaths(largeMembers) {
+	for _, path := range largePaths(b.cfg.paths) {
 		if err := check(largeName, path); err != nil {
 			return err
 		}
@@ -234,18 +192,18 @@ func (b *bench) changes() error {
 	writes := newOpenLoop(b.loop, writer, newWrites([]string{"w00000.json"}, 200, 0))
 	var made []float64
 	read := busy.run
-	busy.run = func() (*tally, error) {
+	busy.run = func() (sample, error) {
 		writes.begin(changesPerSecond)
-		t, err := read()
+		got, err := read()
 		if err != nil {
-			return nil, err
+			return got, err
 		}
 		done, err := writes.end()
 		if err == nil {
 			err = done.err()
 		}
 		made = append(made, done.perSecond())
-		return t, err
+		return got, err
 	}
 	ratio, err := compare(busy, quiet, b.cfg.pairs)
 	if err != nil {

@@ -53,15 +53,13 @@ func (b *bench) saves() error {
 	return nil
 }
 
-const (
-	startFiles = 10_000
-	restarts   = 3
-)
+// restarts is how often a server is started again.
+const restarts = 3
 
 // starts measures from the start of the process to the last file answered: once
 // with nothing in the data directory, then with what that start left there.
 func (b *bench) starts() error {
-	s, err := b.prepare(startFiles)
+	s, err := b.prepare(b.cfg.startFiles)
 	if err != nil {
 		return err
 	}
@@ -78,8 +76,8 @@ func (b *bench) starts() error {
 		again = append(again, seconds)
 	}
 	for _, f := range []figure{
-		{Name: "first start with 10,000 files", Value: first},
-		{Name: "start again with 10,000 files", Value: median(again)},
+		{Name: fmt.Sprintf("first start with %d files", b.cfg.startFiles), Value: first},
+		{Name: fmt.Sprintf("start again with %d files", b.cfg.startFiles), Value: median(again)},
 	} {
 		f.AtMost, f.Target, f.Unit = true, 0.4, "s"
 		f.Detail = "from exec to the last file answered, on one core"
@@ -101,7 +99,7 @@ func (b *bench) startTime(s *served) (float64, error) {
 		return 0, err
 	}
 	defer b.loop.closeAll(conns)
-	names := fileNames(startFiles)
+	names := fileNames(b.cfg.startFiles)
 	_, err = b.loop.document(conns[0], names[len(names)-1])
 	return time.Since(begun).Seconds(), err
 }
@@ -120,7 +118,7 @@ func (b *bench) stalls() error {
 		return err
 	}
 	defer st.close()
-	out, err := st.run(s.addr, stallSetup{clients: b.cfg.stalled, changes: stallChanges, pause: 500 * time.Millisecond}, nil)
+	out, err := st.run(s.addr, stallSetup{clients: b.cfg.stalled, changes: stallChanges, pause: b.cfg.stallPause}, nil)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,18 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram makes the test binary be ccload itself, for the tests that start it.
+// asProgram makes the test binary be ccload itself, or a server too, for the tests
+// that start it.
 const asProgram = "CCLOAD_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	switch os.Getenv(asProgram) {
+	case "ccload":
+		main()
+	case "both": // the bench starts both kinds of server
+		if len(os.Args) > 1 && os.Args[1] == "serve" {
+			os.Exit(serveReal(os.Args[2:]))
+		}
 		main()
 	}
 	code := m.Run()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -156,76 +154,4 @@ func pinSelf(core int) error {
 		}
 	}
 	return nil
-}
-
-// What memory reads from /proc/PID/status.
-const (
-	residentNow  = "VmRSS"
-	residentPeak = "VmHWM"
-)
-
-// memory is a process's resident memory in bytes.
-func memory(pid int, field string) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	return parseStatus(text, field)
-}
-
-func parseStatus(text []byte, field string) (int64, error) {
-	for line := range bytes.Lines(text) {
-		name, rest, ok := strings.Cut(string(line), ":")
-		if !ok || name != field {
-			continue
-		}
-		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", field, err)
-		}
-		return kib << 10, nil
-	}
-	return 0, fmt.Errorf("no %s in the status of the process", field)
-}
-
-func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
-
-// cpuTime is the time a process has run on a core so far, 0 if it cannot be read.
-func cpuTime(pid int) time.Duration {
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	var sum time.Duration
-	for _, task := range tasks {
-		text, err := os.ReadFile(task)
-		if err != nil {
-			continue
-		}
-		ns, _, _ := strings.Cut(string(text), " ")
-		n, _ := strconv.ParseInt(ns, 10, 64)
-		sum += time.Duration(n)
-	}
-	return sum
-}
-
-// kernelTCP is what the kernel holds in TCP buffers for all processes, in bytes;
-// 0 if it cannot be read.
-func kernelTCP() int64 {
-	text, _ := os.ReadFile("/proc/net/sockstat")
-	return parseSockstat(text) * int64(os.Getpagesize())
-}
-
-// parseSockstat finds the pages TCP uses: "TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3".
-func parseSockstat(text []byte) int64 {
-	for line := range bytes.Lines(text) {
-		fields := strings.Fields(string(line))
-		if len(fields) == 0 || fields[0] != "TCP:" {
-			continue
-		}
-		for i := 1; i+1 < len(fields); i += 2 {
-			if fields[i] == "mem" {
-				pages, _ := strconv.ParseInt(fields[i+1], 10, 64)
-				return pages
-			}
-		}
-	}
-	return 0
 }

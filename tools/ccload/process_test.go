@@ -2,32 +2,11 @@ package main
 
 import (
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestParseStatus(t *testing.T) {
-	text := []byte("Name:\tx\nVmHWM:\t   2048 kB\nVmRSS:\t    1024 kB\nThreads:\t1\n")
-	n, err := parseStatus(text, residentNow)
-	require.NoError(t, err)
-	require.EqualValues(t, 1<<20, n)
-	n, err = parseStatus(text, residentPeak)
-	require.NoError(t, err)
-	require.EqualValues(t, 2<<20, n)
-	_, err = parseStatus(text, "VmSwap")
-	require.ErrorContains(t, err, "VmSwap")
-	_, err = parseStatus([]byte("VmRSS: many\n"), residentNow)
-	require.Error(t, err)
-}
-
-func TestParseSockstat(t *testing.T) {
-	text := "sockets: used 9\nTCP: inuse 5 orphan 0 tw 0 alloc 7 mem 31\nUDP: inuse 0 mem 2\n"
-	require.EqualValues(t, 31, parseSockstat([]byte(text)))
-	require.Zero(t, parseSockstat(nil))
-}
 
 func TestPinnedUsesTaskset(t *testing.T) {
 	require.Equal(t, []string{"taskset", "-c", "0", "x", "y"}, pinned(0, []string{"x", "y"}))
@@ -47,7 +26,7 @@ func TestShare(t *testing.T) {
 // ccload itself, as another process.
 func startSelf(t *testing.T, args ...string) *process {
 	t.Helper()
-	t.Setenv(asProgram, "1")
+	t.Setenv(asProgram, "ccload")
 	self, err := os.Executable()
 	require.NoError(t, err)
 	p, err := startProcess(serverCore, t.TempDir(), "self", append([]string{self}, args...))
@@ -90,11 +69,4 @@ func TestAProcessThatEndsIsReported(t *testing.T) {
 	require.ErrorContains(t, err, "unknown flag: --nope")
 	_, err = startProcess(-1, t.TempDir(), "none", []string{"/does/not/exist"})
 	require.ErrorContains(t, err, "start none")
-}
-
-func TestCPUTimeOfNobody(t *testing.T) {
-	require.Zero(t, cpuTime(1<<30))
-	_, err := memory(1<<30, residentNow)
-	require.Error(t, err)
-	require.True(t, strings.HasPrefix(err.Error(), "open"))
 }

@@ -187,7 +187,7 @@ func (f figure) print(w io.Writer, out format) error {
 	case formatBenchstat:
 		_, err = fmt.Fprintf(w, "Benchmark%s 1 %.6g %s\n", benchName(f.Name), f.Value, benchUnit(value{Name: "value", Unit: f.Unit}))
 	default:
-		_, err = fmt.Fprintf(w, "%-44s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, f.sign(), f.Target, f.Unit, f.verdict(), f.Detail)
+		_, err = fmt.Fprintf(w, "%-50s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, f.sign(), f.Target, f.Unit, f.verdict(), f.Detail)
 	}
 	return err
 }

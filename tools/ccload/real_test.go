@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/confstore"
+	"confcenter/internal/servertest"
+	"confcenter/server"
+)
+
+// What is measured against the ceiling is measured here against a real server,
+// which looks at what it is asked.
+
+func realServer(t *testing.T, files int) *servertest.Server {
+	t.Helper()
+	return servertest.Start(t, servertest.Options{Before: func(dir string) {
+		require.NoError(t, writeFiles(dir, files))
+	}})
+}
+
+func TestVerbsAgainstARealServer(t *testing.T) {
+	s := realServer(t, 20)
+	addr := s.Addr().String()
+	for _, args := range [][]string{
+		{"get", "--files", "20", "--depth", "4"},
+		{"get", "--files", "20", "--rate", "1000", "--conns", "2"},
+		{"get", "--files", "20", "--path", partPath},
+		{"set", "--files", "3", "--conns", "2"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			code, stdout, stderr := ccload(t, append(args, "--addr", addr, "--duration", "100ms", "-o", "json")...)
+			require.Zero(t, code, stderr)
+			var r result
+			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+			require.Positive(t, r.Requests)
+			require.Zero(t, r.Failed)
+		})
+	}
+}
+
+func TestFanoutTellsEachOfARealServerOnce(t *testing.T) {
+	s := realServer(t, 1)
+	l := testLoop(t)
+	f, err := newFanout(l, s.Addr().String(), 40)
+	require.NoError(t, err)
+	for range 5 {
+		r, err := f.change()
+		require.NoError(t, err)
+		require.Positive(t, r.first)
+		require.LessOrEqual(t, r.first, r.all)
+		require.Equal(t, r.all-r.first, r.spread)
+		require.Positive(t, r.reply)
+	}
+	require.EqualValues(t, 5*40, f.total)
+	require.EqualValues(t, 5*40, f.delay.TotalCount())
+	f.close()
+}
+
+func TestSavesAreTold(t *testing.T) {
+	s := realServer(t, 1)
+	code, stdout, stderr := ccload(t, "save", s.ConfDir, "--addr", s.Addr().String(), "--saves", "3", "--pause", "1ms", "-o", "json")
+	require.Zero(t, code, stderr)
+	var r result
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	for _, v := range r.Values {
+		require.Positive(t, v.Value, v.Name)
+	}
+	require.Len(t, r.Values, 4)
+}
+
+func TestStallAgainstARealServer(t *testing.T) {
+	s := realServer(t, 5)
+	l := testLoop(t)
+	st, err := newStall(l, s.Addr().String(), 5)
+	require.NoError(t, err)
+	defer st.close()
+	out, err := st.run(s.Addr().String(), stallSetup{clients: 10, changes: 2, pause: 50 * time.Millisecond}, nil)
+	require.NoError(t, err)
+	require.Zero(t, out.failed)
+	require.Positive(t, out.before.TotalCount())
+	require.Positive(t, out.during.TotalCount())
+	require.Positive(t, out.slowdown())
+	for _, c := range st.clients {
+		require.Empty(t, c.carry, "nothing was read")
+		require.True(t, c.closed || c.inflight == 2, "asked for each change")
+	}
+}
+
+// A figure of every group comes out, though at this size none of them means
+// anything.
+func TestBenchPrintsEveryFigure(t *testing.T) {
+	t.Setenv(asProgram, "both")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cfg := benchConfig{
+		server: self, dir: t.TempDir(), pairs: 1, slice: 20 * time.Millisecond, paths: 50, startFiles: 50, subscribers: 30, idle: 30,
+		stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, output: formatJSON,
+	}
+	require.NoError(t, cfg.check())
+	var out, status bytes.Buffer
+	require.NoError(t, runBench(t.Context(), cfg, -1, &out, &status), status.String())
+	names := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		var f figure
+		require.NoError(t, json.Unmarshal([]byte(line), &f), line)
+		require.NotContains(t, names, f.Name)
+		names[f.Name] = true
+	}
+	require.Len(t, names, 15, "%v", names)
+	left, err := os.ReadDir(cfg.dir)
+	require.NoError(t, err)
+	require.Empty(t, left, "nothing stays behind")
+}
+
+func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
+	t.Setenv(asProgram, "both")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cfg := benchConfig{
+		server: self, dir: t.TempDir(), only: []string{"stall"}, pairs: 1, slice: time.Millisecond, paths: 1, startFiles: 1, subscribers: 2, idle: 1,
+		stalled: 2, stallPause: time.Millisecond, bound: 0, strict: true, output: formatText,
+	}
+	var out, status bytes.Buffer
+	err = runBench(t.Context(), cfg, -1, &out, &status)
+	require.ErrorIs(t, err, errMissed)
+	require.Equal(t, exitMissed, exitCode(err))
+	require.Contains(t, out.String(), "MISSED")
+}
+
+// serveReal is `confcenter serve` as far as the bench needs it.
+func serveReal(args []string) int {
+	flags := flag.NewFlagSet("serve", flag.ExitOnError)
+	listen, conf, data := flags.String("listen", "", ""), flags.String("conf", "", ""), flags.String("data", "", "")
+	limit := flags.Int("max-connections", 1000, "")
+	flags.String("log-level", "", "")
+	_ = flags.Parse(args)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	s := server.New(server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}, store)
+	if err := s.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	<-ctx.Done()
+	end, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Shutdown(end); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_ = store.Close()
+	return 0
+}
