@@ -172,6 +172,8 @@ func TestTenFilesAtOnceAreOneBatch(t *testing.T) {
 
 func TestHalfWrittenFileIsNotServedAndNotReported(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `{"v":1}`})
+	k.cfg.BreakDelay = time.Hour
+	k.reopen()
 	f, err := os.OpenFile(k.path("a.json"), os.O_WRONLY|os.O_TRUNC, 0)
 	require.NoError(t, err)
 	defer f.Close()
@@ -181,10 +183,26 @@ func TestHalfWrittenFileIsNotServedAndNotReported(t *testing.T) {
 	k.put("b.json", `{}`)
 	require.Equal(t, []string{"b.json"}, names(k.next()))
 	require.Equal(t, `{"v":1}`, k.text("a"))
+	require.Empty(t, k.Problems())
 	_, err = f.WriteString(`2}`)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a.json"}, names(k.next()))
 	require.Equal(t, `{"v":2}`, k.text("a"))
+}
+
+func TestBatchWaitsAMomentForAFileThatIsBeingWritten(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": `1`, "b.json": `1`})
+	k.cfg.MaxSettle = time.Hour
+	k.reopen()
+	k.put("a.json", `{"half":`)
+	k.put("b.json", `2`)
+	k.await("the hold", func() (held bool) {
+		k.inside(func() { held = !k.settle.heldTo.IsZero() })
+		return held
+	})
+	k.put("a.json", `2`)
+	k.all("a.json", "b.json")
+	require.Empty(t, k.batches)
 }
 
 func TestBrokenFileKeepsTheLastGoodVersionAcrossRestart(t *testing.T) {
@@ -307,6 +325,37 @@ func TestConfDirectoryGoneForAMomentKeepsItsContents(t *testing.T) {
 	k.none()
 	k.put("a.json", `{"v":2}`)
 	require.Equal(t, []string{"a.json"}, names(k.next()), "it is watched again")
+}
+
+// TestReplacedDirectoryIsGivenTimeToFill: a file that is not there yet is not
+// removed.
+func TestReplacedDirectoryIsGivenTimeToFill(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": `1`, "b.json": `1`})
+	k.cfg.RemoveDelay, k.cfg.ReplaceGrace = time.Millisecond, time.Hour
+	k.reopen()
+	require.NoError(t, os.Rename(k.cfg.Dir, k.path("../old")))
+	k.put("a.json", `2`)
+	require.Equal(t, []string{"a.json"}, names(k.next()))
+	for i := range 3 {
+		k.put("c.json", fmt.Sprint(i))
+		require.Equal(t, []string{"c.json"}, names(k.next()))
+	}
+	k.put("b.json", `2`)
+	require.Equal(t, []string{"b.json"}, names(k.next()))
+	require.False(t, k.Snapshot().Node("b.json").Deleted())
+}
+
+// TestFilesThatGoWithTheDirectoryAreNotRemoved, whichever is noticed first.
+func TestFilesThatGoWithTheDirectoryAreNotRemoved(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `1`})
+	require.NoError(t, m.mem.Drop("/srv/conf"))
+	m.inside(func() {
+		m.settle.missing["a.json"] = noon
+		m.root = m.emptyRoot()
+		m.look([]string{"a.json"}, false)
+	})
+	require.Empty(t, m.batches)
+	require.False(t, m.Snapshot().Node("a.json").Deleted())
 }
 
 func TestConfDirectoryRemovedAltogetherKeepsItsContents(t *testing.T) {

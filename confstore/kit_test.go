@@ -299,3 +299,11 @@ func (k *kit) state() (text string) {
 	})
 	return text
 }
+
+// emptyRoot is what is left open of a directory that was removed.
+func (m *memKit) emptyRoot() atomicfile.Root {
+	m.mem.MakeDir("/removed")
+	root, err := m.mem.OpenRoot("/removed")
+	require.NoError(m.t, err)
+	return root
+}
