@@ -70,6 +70,21 @@ func TestHeader(t *testing.T) {
 	}
 }
 
+func TestWhatWasAskedBeforeABadHeaderIsAnswered(t *testing.T) {
+	srv := start(t, servertest.Options{Files: files("large.json", `"`+strings.Repeat("x", 1<<20)+`"`)})
+	p := peer(t, srv)
+	var b burst
+	for range 8 {
+		b.add(protocol.GetConfig, `{"file_pattern":"large.json"}`)
+	}
+	b.frames = append(b.frames, 1, 11, 0, 0, 0, 0, 0, 9, 0, 1)
+	p.Raw(b.frames)
+	for i := range uint16(8) {
+		answered(t, p, protocol.GetConfig, i+1)
+	}
+	p.Closed()
+}
+
 func TestBodyLength(t *testing.T) {
 	srv := start(t, servertest.Options{})
 	for _, row := range []struct {

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +51,23 @@ func TestNotifyForTheServer(t *testing.T) {
 		p, victim := peer(t, srv), peer(t, srv)
 		require.Equal(t, `{"code":0,"notify_r":"closelink"}`, p.Call(protocol.EvNotify, fmt.Sprintf(`{"notify":"closelink","svrid":%d}`, victim.ID)))
 		victim.Closed()
+	})
+	t.Run("closelink_never_cuts_a_frame", func(t *testing.T) {
+		// A Python client that is left in the middle of one spins for ever.
+		p, victim := peer(t, srv), peer(t, srv)
+		p.Set("large.json", `"`+strings.Repeat("x", 4<<20-100)+`"`)
+		for range 4 {
+			victim.Send(protocol.GetConfig, `{"file_pattern":"large.json"}`)
+		}
+		first := victim.Next() // more than the sockets' buffers hold is on its way
+		require.Equal(t, protocol.GetConfig.Reply(), first.Command)
+		require.Equal(t, `{"code":0,"notify_r":"closelink"}`, p.Call(protocol.EvNotify, fmt.Sprintf(`{"notify":"closelink","svrid":%d}`, victim.ID)))
+		for {
+			if _, err := victim.TryNext(); err != nil {
+				require.NotErrorIs(t, err, io.ErrUnexpectedEOF)
+				break
+			}
+		}
 	})
 	for _, svrid := range []string{`999999`, `0`, `-1`, `"x"`, `null`} {
 		t.Run("closelink_without_such_a_client_is_code_-2_"+svrid, func(t *testing.T) {

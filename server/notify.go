@@ -46,7 +46,7 @@ func (s *session) closeLink() (code int, self bool) {
 		return 0, true
 	}
 	by := s.name()
-	target.loop.post(mailFunc(func(*loop) { target.abort("closelink by " + by) }))
+	target.loop.post(mailFunc(func(*loop) { target.dismiss("closelink by " + by) }))
 	return 0, false
 }
 

@@ -186,7 +186,23 @@ func (s *session) resume() {
 // reply, since there is no frame to answer.
 func (s *session) badFrame(reason string) {
 	s.srv.count.badFrames.Add(1)
-	s.abort(reason)
+	s.dismiss(reason)
+}
+
+// dismiss closes a peer that may be reading what it has been sent: at once if
+// there is nothing more to read, and never in the middle of a frame, where a
+// Python client would spin for ever.
+func (s *session) dismiss(reason string) {
+	s.flushReplies()
+	if s.dead || s.closing {
+		return
+	}
+	if s.owing() == 0 {
+		s.abort(reason)
+		return
+	}
+	s.logClose(reason)
+	s.finish()
 }
 
 // abort closes at once. The reason is for the log.
@@ -194,8 +210,12 @@ func (s *session) abort(reason string) {
 	if s.dead {
 		return
 	}
-	s.srv.peerLog.Warn().Stringer("peer", s.peer).Str("client", s.name()).Str("reason", reason).Msg("connection closed by the server")
+	s.logClose(reason)
 	s.hangUp()
+}
+
+func (s *session) logClose(reason string) {
+	s.srv.peerLog.Warn().Stringer("peer", s.peer).Str("client", s.name()).Str("reason", reason).Msg("connection closed by the server")
 }
 
 // hangUp closes the transport; lost does the rest.
