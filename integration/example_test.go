@@ -135,6 +135,14 @@ func TestProcess(t *testing.T) {
 			require.Equal(t, fmt.Sprint(i), string(p.Get(fmt.Sprintf("w%d.json", i)).Contents))
 		}
 	})
+	t.Run("SIGINT_is_an_orderly_stop_too", func(t *testing.T) {
+		t.Parallel()
+		server := StartProcess(t, sampleConf(t))
+		p := server.Peer()
+		server.Signal(syscall.SIGINT)
+		require.NoError(t, server.wait())
+		p.Closed()
+	})
 	t.Run("SIGHUP_reads_the_files_again", func(t *testing.T) {
 		t.Parallel()
 		server := StartProcess(t, sampleConf(t))

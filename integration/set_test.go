@@ -155,6 +155,13 @@ func TestSetConfig(t *testing.T) {
 			require.Equal(t, contents, string(peer(t, srv).Get("a.json").Contents))
 		})
 	}
+	t.Run("the_file_gets_the_time_that_was_given", func(t *testing.T) {
+		srv, p, _ := setServer(t)
+		set(t, p, "a.json", `{"k":2}`, `,"mtime":1500000005`)
+		info, err := os.Stat(filepath.Join(srv.ConfDir, "a.json"))
+		require.NoError(t, err)
+		require.EqualValues(t, old+5, info.ModTime().Unix())
+	})
 	t.Run("versions_of_the_wire_survive_a_restart", func(t *testing.T) {
 		srv, p, _ := setServer(t)
 		set(t, p, "a.json", `{"k":2}`, `,"mtime":1500000005`)
