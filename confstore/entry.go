@@ -19,7 +19,6 @@ type entry struct {
 	// the file as it was last read
 	onDisk bool
 	sig    signature
-	linked bool
 	broken string
 }
 

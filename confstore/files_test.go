@@ -377,25 +377,32 @@ func TestEmptiedConfDirectoryMeansRemoval(t *testing.T) {
 	k.all("a.json", "b.json")
 }
 
-// TestKubernetesConfigMapSwap does what the kubelet does.
+// TestKubernetesConfigMapSwap does what the kubelet does, with few files and with
+// more than are looked at without an event.
 func TestKubernetesConfigMapSwap(t *testing.T) {
+	for _, n := range []int{2, maxLinked + 10} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { swapConfigMap(t, n) })
+	}
+}
+
+func swapConfigMap(t *testing.T, n int) {
 	base := t.TempDir()
 	k := &kit{t: t, cfg: Config{Dir: filepath.Join(base, "conf"), DataDir: filepath.Join(base, "data")}}
-	k.put("..2026_01/a.json", `{"v":1}`)
-	k.put("..2026_01/b.json", `{"v":1}`)
-	require.NoError(t, os.Symlink("..2026_01", k.path("..data")))
-	for _, name := range []string{"a.json", "b.json"} {
-		require.NoError(t, os.Symlink("..data/"+name, k.path(name)))
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("f%03d.json", i))
+		k.put("..2026_01/"+all[i], `{"v":1}`)
+		k.put("..2026_02/"+all[i], `{"v":2}`)
+		require.NoError(t, os.Symlink("..data/"+all[i], k.path(all[i])))
 	}
+	require.NoError(t, os.Symlink("..2026_01", k.path("..data")))
 	k.open()
-	require.Equal(t, `{"v":1}`, k.text("a"))
-	k.put("..2026_02/a.json", `{"v":2}`)
-	k.put("..2026_02/b.json", `{"v":2}`)
+	require.Equal(t, `{"v":1}`, k.text(all[0]))
 	require.NoError(t, os.Symlink("..2026_02", k.path("..data_tmp")))
 	require.NoError(t, os.Rename(k.path("..data_tmp"), k.path("..data")))
 	require.NoError(t, os.RemoveAll(k.path("..2026_01")))
-	require.Equal(t, []string{"a.json", "b.json"}, names(k.next()))
-	require.Equal(t, `{"v":2}`, k.text("b"))
+	require.Equal(t, all, names(k.next()))
+	require.Equal(t, `{"v":2}`, k.text(all[n-1]))
 }
 
 func TestSymlinksInsideAreFollowed(t *testing.T) {

@@ -282,8 +282,20 @@ func (s *Store) takeLoaded(edits []edit) error {
 		return err
 	}
 	err = s.journal.append(p.records())
+	if removed := removals(edits); removed > 0 && removed == len(s.entries) {
+		s.log.Warn().Str("dir", s.dir).Int("documents", removed).Msg("the configuration directory is empty, so all documents count as removed; is it the right one, is it mounted?")
+	}
 	s.journaled(err) // a full disk must not keep what is on it from being served
 	s.publish(p, err != nil)
 	s.log.Info().Str("dir", s.dir).Int("documents", len(s.snapshot.Load().Names())).Int("changed", len(edits)).Msg("configuration loaded")
 	return nil
+}
+
+func removals(edits []edit) (n int) {
+	for _, e := range edits {
+		if e.text == nil {
+			n++
+		}
+	}
+	return n
 }

@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -18,9 +17,6 @@ const (
 	// a missing directory.
 	gitPoll  = 20 * time.Millisecond
 	rootPoll = 250 * time.Millisecond
-	// maxLinked is how many files behind symlinks are looked at with each batch;
-	// more are left to events beside them and to scans.
-	maxLinked = 256
 )
 
 // settling is what has happened on the disk and was not taken in yet.
@@ -94,7 +90,7 @@ func (s *Store) noteEvent(rel string) bool {
 	}
 	if hidden(rel) {
 		s.settle.links = true
-		return len(s.linked) > 0
+		return len(s.linked)+len(s.linkedDirs) > 0
 	}
 	if _, watched := s.watch.watched[rel]; watched || !strings.HasSuffix(rel, suffix) {
 		s.settle.dirs[rel] = struct{}{}
@@ -174,111 +170,6 @@ func (s *Store) settled(now time.Time) {
 	if due(s.settle.due, now) {
 		clear(s.settle.names)
 		s.settle.due = time.Time{}
-	}
-}
-
-// gather collects the names that events speak of, directly or through directories
-// and symlinks.
-func (s *Store) gather(names map[string]struct{}) {
-	s.forgetWatches()
-	for dir := range s.settle.dirs {
-		s.gatherDir(dir)
-	}
-	clear(s.settle.dirs)
-	for name := range s.settle.names {
-		if info, err := s.root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			s.linked[name] = struct{}{}
-		}
-	}
-	if s.settle.links || len(s.linked) <= maxLinked {
-		s.gatherLinks()
-	}
-	s.settle.links = false
-	maps.Copy(names, s.settle.names)
-}
-
-// forgetWatches ends the watches on what is going to be listed: the kernel's end
-// with the directory, and a new one can look the same. All first, because the
-// directory behind one name may be that which was behind another. A name that was
-// no directory and is none is not looked at further.
-func (s *Store) forgetWatches() {
-	for dir := range s.settle.dirs {
-		_, linked := s.linkedDirs[dir]
-		watched := s.watch != nil && s.watch.remove(dir)
-		switch {
-		case linked:
-			s.startScan() // the directory may have been watched under this name only
-		case !watched && !s.isDir(dir):
-			delete(s.settle.dirs, dir)
-		}
-	}
-}
-
-func (s *Store) isDir(name string) bool {
-	info, err := s.root.Stat(name)
-	return err == nil && info.IsDir()
-}
-
-// gatherDir is for a name that is, was or may be a directory.
-func (s *Store) gatherDir(dir string) {
-	delete(s.linkedDirs, dir)
-	info, err := s.root.Lstat(dir)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if info, err = s.root.Stat(dir); err == nil && info.IsDir() {
-			s.linkedDirs[dir] = struct{}{}
-		}
-	}
-	list := &listing{}
-	if err == nil && info.IsDir() {
-		list = s.walker(s.watchDir).walk(dir)
-		s.noteLinks(list)
-	}
-	s.differing(list, dir)
-}
-
-// gatherLinks finds what has changed behind symlinks, of which no event may tell.
-func (s *Store) gatherLinks() {
-	for dir := range s.linkedDirs {
-		list := s.walker(nil).walk(dir)
-		s.noteLinks(list)
-		s.differing(list, dir)
-	}
-	for name := range s.linked {
-		info, err := s.root.Stat(name)
-		if e := s.entries[name]; err != nil || e == nil || signatureOf(info) != e.sig {
-			s.settle.names[name] = struct{}{}
-		}
-		if err != nil {
-			delete(s.linked, name)
-		}
-	}
-}
-
-// differing notes the names below dir whose files are not those that were read.
-func (s *Store) differing(list *listing, dir string) {
-	listed := make(map[string]struct{}, len(list.files))
-	for _, f := range list.files {
-		listed[f.name] = struct{}{}
-		if e := s.entries[f.name]; e == nil || e.sig != f.sig || f.sig == (signature{}) {
-			s.settle.names[f.name] = struct{}{}
-		}
-	}
-	for name, e := range s.entries {
-		if _, ok := listed[name]; !ok && e.onDisk && below(name, dir) {
-			s.settle.names[name] = struct{}{}
-		}
-	}
-}
-
-// noteLinks remembers what lies behind symlinks.
-func (s *Store) noteLinks(list *listing) {
-	for _, f := range list.files {
-		if f.linked {
-			s.linked[f.name] = struct{}{}
-		}
-	}
-	for _, dir := range list.links {
-		s.linkedDirs[dir] = struct{}{}
 	}
 }
 
