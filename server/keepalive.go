@@ -79,6 +79,8 @@ func (s *session) checkDeadline(now int64) {
 		return
 	}
 	switch {
+	case s.closing && s.owing() > 0 && now-s.progress < s.srv.cfg.Limits.Linger.Nanoseconds():
+		// The peer reads on.
 	case s.closing:
 		s.hangUp()
 	case s.client == nil:

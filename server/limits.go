@@ -30,7 +30,7 @@ type Limits struct {
 	Memory int64
 	// Stall is how long a peer may read nothing of what waits for it. Default 60 s.
 	Stall time.Duration
-	// Linger is how long a connection that is being closed may take to read the
+	// Linger is how long a connection that is being closed may rest from reading the
 	// last reply. Default 2 s.
 	Linger time.Duration
 }

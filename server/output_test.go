@@ -259,6 +259,22 @@ func TestAClosingSessionFlushesThenShutsItsHalfThenIsGone(t *testing.T) {
 	require.True(t, w.closed)
 }
 
+func TestAClosingSessionIsWaitedForAsLongAsItsPeerReads(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Linger: 2 * time.Second}})
+	s.sendFrame(make([]byte, 100_000))
+	s.finish()
+	for range 9 {
+		w.read(10_000)
+		sweepAll(s.loop)
+		s.loop.tick(s.loop.now + int64(time.Second))
+		require.False(t, w.closed, "a frame is not cut while it is being read")
+	}
+	for range 3 {
+		s.loop.tick(s.loop.now + int64(time.Second))
+	}
+	require.True(t, w.closed, "who stops reading is not waited for")
+}
+
 func TestOneTurnWritesABoundedAmountOfLongOutput(t *testing.T) {
 	s, w := newWire(t, Config{})
 	body := make([]byte, 1<<20)

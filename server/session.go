@@ -248,6 +248,7 @@ func (s *session) drained() {
 		// the last reply with it, so the peer closes first or runs out of time.
 		if !s.halfShut {
 			s.halfShut = true
+			s.deadline = s.loop.now + s.srv.cfg.Limits.Linger.Nanoseconds()
 			s.t.CloseWrite()
 		}
 		return
