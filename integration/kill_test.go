@@ -202,7 +202,7 @@ func TestSoakKill(t *testing.T) {
 			t.Fatalf("round %d of seed %d", round, seed)
 		}
 	}
-	require.Greater(t, s.acked, rounds*10, "the load was no load")
+	require.Greater(t, s.acked, rounds, "the load was no load")
 	t.Logf("%d kills of %d planned in full, %d acknowledged changes, none lost; seed %d", rounds, killRounds, s.acked, seed)
 }
 
