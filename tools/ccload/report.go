@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -137,7 +138,7 @@ func (r result) benchstat() string {
 
 // benchName begins with a capital, as benchstat wants it, and has no blanks.
 func benchName(name string) string {
-	name = strings.ReplaceAll(name, " ", "-")
+	name = strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
@@ -185,7 +186,7 @@ func (f figure) print(w io.Writer, out format) error {
 			Met bool `json:"met"`
 		}{f, f.met()})
 	case formatBenchstat:
-		_, err = fmt.Fprintf(w, "Benchmark%s 1 %.6g %s\n", benchName(f.Name), f.Value, benchUnit(value{Name: "value", Unit: f.Unit}))
+		_, err = fmt.Fprintf(w, "Benchmark%s 1 %.6g %s\n", benchName(f.Name), f.Value, cmp.Or(f.Unit, "ratio"))
 	default:
 		_, err = fmt.Fprintf(w, "%-50s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, f.sign(), f.Target, f.Unit, f.verdict(), f.Detail)
 	}

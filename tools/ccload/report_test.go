@@ -60,6 +60,11 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+func TestFiguresHaveBenchstatNames(t *testing.T) {
+	f := figure{Name: "client's p99, of ceiling", Value: 0.5}
+	require.Equal(t, "BenchmarkClients-p99-of-ceiling 1 0.5 ratio\n", printed(t, func(w *bytes.Buffer) error { return f.print(w, formatBenchstat) }))
+}
+
 func TestProgressIsSilentWithoutATerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, "x")
