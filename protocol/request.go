@@ -27,14 +27,18 @@ const maxKeptMembers = 1024
 // Parse reads body. The error says where and why it is not JSON; the empty body
 // is not JSON either. What r returns later aliases body.
 func (r *Request) Parse(body []byte) error {
-	if i := bytes.IndexByte(body, 0); i >= 0 {
-		body = body[:i]
-	}
 	if cap(r.members) > maxKeptMembers {
 		r.members = nil
 	}
 	var err error
 	r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
+	if err != nil {
+		// No JSON has a NUL byte, so a body with one always comes by here.
+		if i := bytes.IndexByte(body, 0); i >= 0 {
+			body = body[:i]
+			r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
+		}
+	}
 	r.body = body
 	if err != nil {
 		r.members, r.kind = r.members[:0], jsontext.Invalid
