@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/clock"
 )
 
 // fileOperations are the ways people change a file (issue 2, "Files"). Each finds
@@ -352,7 +354,7 @@ func TestFilesThatGoWithTheDirectoryAreNotRemoved(t *testing.T) {
 	m.inside(func() {
 		m.settle.missing["a.json"] = noon
 		m.root = m.emptyRoot()
-		m.look([]string{"a.json"}, false)
+		m.look([]string{"a.json"}, noon, false)
 	})
 	require.Empty(t, m.batches)
 	require.False(t, m.Snapshot().Node("a.json").Deleted())
@@ -528,4 +530,42 @@ func TestManyFilesAtOnceAllArrive(t *testing.T) {
 	}
 	k.await("all files", func() bool { return len(k.Snapshot().Names()) == n })
 	k.drainedNone()
+}
+
+// slowClock is a machine on which everything takes long: each look at the clock
+// shows it 10 ms on.
+type slowClock struct{ *clock.Fake }
+
+func (c slowClock) Now() time.Time {
+	c.Advance(10 * time.Millisecond)
+	return c.Fake.Now()
+}
+
+func TestWhatIsFoundWhileWorkTakesLongIsNotForgotten(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `1`})
+	m.cfg.Clock = slowClock{m.clock}
+	m.reopen()
+	m.write("a.json", `2`, 2000)
+	m.inside(func() {
+		m.settle.rootDue = noon
+		m.settleNow() // finds that a.json differs, too late to read it at once
+		if _, noted := m.settle.names["a.json"]; !noted || m.settle.due.IsZero() {
+			t.Error("forgotten")
+		}
+	})
+}
+
+func TestEventsLostDuringAScanCauseAnother(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `1`})
+	m.inside(func() {
+		m.scanning, m.scanAgain = true, true
+		m.takeScan(&listing{root: m.root})
+		if !m.scanning || m.scanAgain {
+			t.Error("no scan was started")
+		}
+	})
+	m.await("its end", func() (idle bool) {
+		m.inside(func() { idle = !m.scanning })
+		return idle
+	})
 }

@@ -256,6 +256,10 @@ func (s *Store) startScan() {
 // that it settles too.
 func (s *Store) takeScan(list *listing) {
 	s.scanning = false
+	if s.scanAgain {
+		s.scanAgain = false
+		s.startScan()
+	}
 	if list.root != s.root {
 		return
 	}
@@ -293,5 +297,5 @@ func (s *Store) reload() {
 		}
 	}
 	s.problems.replace(fromWalk, list.problems)
-	s.look(slices.Sorted(maps.Keys(names)), true)
+	s.look(slices.Sorted(maps.Keys(names)), s.clock.Now(), true)
 }

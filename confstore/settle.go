@@ -70,6 +70,7 @@ func (s *Store) takeEvents() {
 	ev := s.watch.collect()
 	if ev.lost != "" {
 		s.log.Warn().Str("reason", ev.lost).Msg("file events were lost, scanning the configuration directory")
+		s.scanAgain = s.scanning // that scan may have passed by already
 		s.startScan()
 	}
 	if ev.root {
@@ -142,7 +143,7 @@ func (s *Store) settleNow() {
 			}
 		}
 	}
-	s.look(slices.Collect(maps.Keys(names)), false)
+	s.look(slices.Collect(maps.Keys(names)), now, false)
 }
 
 // waitForGit holds everything back while a git command changes files: what it
@@ -174,9 +175,9 @@ func (s *Store) settled(now time.Time) {
 }
 
 // look reads names and takes in what is different. final is for when somebody has
-// said that the directory is as it should be: nothing waits any longer.
-func (s *Store) look(names []string, final bool) {
-	now := s.clock.Now()
+// said that the directory is as it should be: nothing waits any longer. now is the
+// moment by which names were chosen: what has fallen due since is not among them.
+func (s *Store) look(names []string, now time.Time, final bool) {
 	readings := s.readAll(s.root, names)
 	if !final && s.hold(readings, now) {
 		s.settle.heldTo = now.Add(holdPeriod)

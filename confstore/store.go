@@ -50,6 +50,7 @@ type Store struct {
 	linked     map[string]struct{} // files behind symlinks
 	linkedDirs map[string]struct{} // symlinks to directories
 	scanning   bool
+	scanAgain  bool   // events were lost while scanning
 	gitLock    string // the lock of the repository the directory is in, or ""
 
 	mu     sync.Mutex // guards the rest
