@@ -32,8 +32,8 @@ func headerOnly(cmd protocol.Command, seq uint16, n uint32) []byte {
 func answered(t *testing.T, p *servertest.Peer, cmd protocol.Command, seq uint16) string {
 	t.Helper()
 	f := p.Next()
-	require.Equal(t, cmd.Reply(), f.Command, f.Line())
-	require.Equal(t, seq, f.Seq, f.Line())
+	require.Equal(t, cmd.Reply(), f.Command, f)
+	require.Equal(t, seq, f.Seq, f)
 	return f.Body
 }
 

@@ -146,7 +146,7 @@ func TestEveryCommandTakesEveryKindOfBody(t *testing.T) {
 					if f.Command == protocol.KeepAlive.Reply() && f.Seq == 0xABCD {
 						break
 					}
-					require.Equal(t, row.ID.Reply(), f.Command, "%s: %s", name, f.Line())
+					require.Equal(t, row.ID.Reply(), f.Command, "%s: %s", name, f)
 					if row.ID != protocol.KeepAlive {
 						require.NotEmpty(t, object(t, f.Body), name)
 					}

@@ -53,7 +53,7 @@ func (s *timed) sweeps() {
 func asked(t *testing.T, p *servertest.Peer) protocol.Header {
 	t.Helper()
 	f := p.Next()
-	require.Equal(t, protocol.KeepAlive, f.Command, f.Line())
+	require.Equal(t, protocol.KeepAlive, f.Command, f)
 	require.Empty(t, f.Body)
 	return f.Header
 }

@@ -16,8 +16,8 @@ import (
 func received(t *testing.T, p *servertest.Peer, cmd protocol.Command, seq uint16, body string) {
 	t.Helper()
 	f := p.Next()
-	require.Equal(t, cmd, f.Command, f.Line())
-	require.Equal(t, seq, f.Seq, f.Line())
+	require.Equal(t, cmd, f.Command, f)
+	require.Equal(t, seq, f.Seq, f)
 	require.Equal(t, body, f.Body)
 }
 

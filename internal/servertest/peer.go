@@ -25,6 +25,9 @@ func (f Frame) Line() string {
 	return string(protocol.Printer{Style: protocol.BodyWhole}.AppendLine(nil, f.Header, []byte(f.Body)))
 }
 
+// String is Line, for messages that are made only when a test fails.
+func (f Frame) String() string { return f.Line() }
+
 // Peer is a raw connection. Its methods fail the test rather than return errors.
 type Peer struct {
 	net.Conn
@@ -129,8 +132,8 @@ func (p *Peer) Call(cmd protocol.Command, body string) string {
 	p.t.Helper()
 	seq := p.Send(cmd, body)
 	f := p.Next()
-	require.Equal(p.t, cmd.Reply(), f.Command, f.Line())
-	require.Equal(p.t, seq, f.Seq, f.Line())
+	require.Equal(p.t, cmd.Reply(), f.Command, f)
+	require.Equal(p.t, seq, f.Seq, f)
 	return f.Body
 }
 
@@ -138,10 +141,10 @@ func (p *Peer) Call(cmd protocol.Command, body string) string {
 func (p *Peer) Push() protocol.Change {
 	p.t.Helper()
 	f := p.Next()
-	require.Equal(p.t, protocol.EvNotify, f.Command, f.Line())
+	require.Equal(p.t, protocol.EvNotify, f.Command, f)
 	c, ok, err := protocol.ParseChange([]byte(f.Body))
-	require.NoError(p.t, err, f.Line())
-	require.True(p.t, ok, f.Line())
+	require.NoError(p.t, err, f)
+	require.True(p.t, ok, f)
 	return c
 }
 
@@ -154,7 +157,7 @@ func (p *Peer) Quiet() {
 	for range 2 {
 		seq := p.Send(protocol.KeepAlive, "")
 		f := p.Next()
-		require.Equal(p.t, protocol.KeepAlive.Reply(), f.Command, "unexpected %s", f.Line())
+		require.Equal(p.t, protocol.KeepAlive.Reply(), f.Command, "unexpected %s", f)
 		require.Equal(p.t, seq, f.Seq)
 	}
 }
@@ -164,7 +167,7 @@ func (p *Peer) Quiet() {
 func (p *Peer) Closed() {
 	p.t.Helper()
 	f, err := p.next()
-	require.Error(p.t, err, "unexpected %s", f.Line())
+	require.Error(p.t, err, "unexpected %s", f)
 	var timeout net.Error
 	require.False(p.t, errors.As(err, &timeout) && timeout.Timeout(), "still open")
 }
