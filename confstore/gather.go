@@ -35,52 +35,60 @@ func (s *Store) gather(names map[string]struct{}) {
 // no directory and is none is not looked at further.
 func (s *Store) forgetWatches() {
 	for dir := range s.settle.dirs {
-		_, linked := s.linkedDirs[dir]
-		watched := s.watch != nil && s.watch.remove(dir)
-		switch {
-		case linked:
-			s.startScan() // the directory may have been watched under this name only
-		case !watched && !s.isDir(dir):
+		if _, known := s.dirs[dir]; !known && !s.mayBeDir(dir) {
 			delete(s.settle.dirs, dir)
+			continue
+		}
+		if s.watch != nil {
+			s.watch.remove(dir)
+		}
+		if _, linked := s.linkedDirs[dir]; linked {
+			s.startScan() // the directory may have been watched under this name only
 		}
 	}
 }
 
-func (s *Store) isDir(name string) bool {
-	info, err := s.root.Stat(name)
-	return err == nil && info.IsDir()
+func (s *Store) mayBeDir(name string) bool {
+	info, err := s.root.Lstat(name)
+	return err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
 }
 
 // gatherDir is for a name that is, was or may be a directory.
 func (s *Store) gatherDir(dir string) {
 	delete(s.linkedDirs, dir)
-	info, err := s.root.Lstat(dir)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if info, err = s.root.Stat(dir); err == nil && info.IsDir() {
-			s.linkedDirs[dir] = struct{}{}
+	for known := range s.dirs {
+		if known == dir || below(known, dir) {
+			delete(s.dirs, known)
 		}
 	}
 	list := &listing{}
-	if err == nil && info.IsDir() {
+	if info, err := s.root.Lstat(dir); err == nil {
+		if info.Mode()&fs.ModeSymlink != 0 {
+			s.linkedDirs[dir] = struct{}{} // perhaps its target is yet to come
+		}
 		list = s.walker(s.watchDir).walk(dir)
-		s.noteLinks(list)
 	}
+	s.noteListing(list)
 	s.differing(list, dir)
 }
 
 // gatherLinks finds what has changed behind symlinks, of which no event may tell.
 func (s *Store) gatherLinks() {
 	for dir := range s.linkedDirs {
-		list := s.walker(nil).walk(dir)
-		s.noteLinks(list)
+		list := s.walker(s.watchDir).walk(dir)
+		s.noteListing(list)
 		s.differing(list, dir)
 	}
 	for name := range s.linked {
 		info, err := s.root.Stat(name)
-		if e := s.entries[name]; err != nil || e == nil || signatureOf(info) != e.sig {
+		e := s.entries[name]
+		if err == nil && (e == nil || signatureOf(info) != e.sig) || err != nil && e != nil && e.onDisk {
 			s.settle.names[name] = struct{}{}
 		}
-		if err != nil {
+		if err == nil {
+			continue
+		}
+		if _, err := s.root.Lstat(name); err != nil {
 			delete(s.linked, name)
 		}
 	}
@@ -102,8 +110,11 @@ func (s *Store) differing(list *listing, dir string) {
 	}
 }
 
-// noteLinks remembers what lies behind symlinks.
-func (s *Store) noteLinks(list *listing) {
+// noteListing remembers which directories there are and what lies behind symlinks.
+func (s *Store) noteListing(list *listing) {
+	for _, dir := range list.dirs {
+		s.dirs[dir.name] = struct{}{}
+	}
 	for _, f := range list.files {
 		if f.linked {
 			s.linked[f.name] = struct{}{}

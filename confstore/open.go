@@ -44,7 +44,7 @@ func prepare(cfg Config) (*Store, error) {
 		closing:  make(chan struct{}),
 		entries:  make(map[string]*entry),
 		settle:   newSettling(),
-		linked:   make(map[string]struct{}), linkedDirs: make(map[string]struct{}),
+		linked:   make(map[string]struct{}), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{}),
 	}
 	s.rules, _ = parseRules(nil)
 	s.snapshot.Store(&Snapshot{})
@@ -242,7 +242,7 @@ func (s *Store) load() error {
 		}
 	}
 	s.problems.replace(fromWalk, list.problems)
-	s.noteLinks(list)
+	s.noteListing(list)
 	names := make([]string, 0, len(list.files))
 	listed := make(map[string]bool, len(list.files))
 	for _, f := range list.files {

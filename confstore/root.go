@@ -55,9 +55,10 @@ func (s *Store) rewatch() bool {
 	s.gitLock = s.findGitLock()
 	clear(s.linked)
 	clear(s.linkedDirs)
+	clear(s.dirs)
 	list := s.walker(s.watchDir).walk(".")
 	s.problems.replace(fromWalk, list.problems)
-	s.noteLinks(list)
+	s.noteListing(list)
 	s.differing(list, ".")
 	if len(s.settle.names) > 0 {
 		s.soon()

@@ -30,14 +30,15 @@ type listing struct {
 	root     atomicfile.Root // that was walked
 	files    []foundFile
 	dirs     []foundDir
-	links    []string // symlinks to directories
+	links    []string // symlinks to directories, or to nothing
 	temps    []string // left by a killed process
 	problems []Problem
 }
 
 type foundDir struct {
-	name string
-	id   fileID
+	name   string
+	id     fileID
+	linked bool // reached through a symlink
 }
 
 // fileID is the identity of a directory, to recognise circles of symlinks.
@@ -51,8 +52,8 @@ func idOf(info fs.FileInfo) fileID {
 // walker lists a directory tree.
 type walker struct {
 	root     atomicfile.Root
-	enter    func(dir string, id fileID) // before a directory is listed; nil = nothing
-	stat     bool                        // fill in signatures
+	enter    func(foundDir) // before a directory is listed; nil = nothing
+	stat     bool           // fill in signatures
 	maxFiles int
 	full     bool // a limit was reached
 	out      listing
@@ -115,10 +116,10 @@ func (w *walker) dir(dir string, chain []fileID, linked bool) {
 		w.limit(dir, "there are too many directories; this one and others are not looked at")
 		return
 	}
-	id := chain[len(chain)-1]
-	w.out.dirs = append(w.out.dirs, foundDir{name: dir, id: id})
+	found := foundDir{name: dir, id: chain[len(chain)-1], linked: linked}
+	w.out.dirs = append(w.out.dirs, found)
 	if w.enter != nil {
-		w.enter(dir, id)
+		w.enter(found)
 	}
 	entries, err := w.root.ReadDir(dir)
 	if err != nil {
@@ -151,6 +152,7 @@ func (w *walker) symlink(name string, chain []fileID) {
 	case err != nil && strings.HasSuffix(name, suffix):
 		w.file(name, true, nil) // reading it says what is wrong
 	case err != nil:
+		w.out.links = append(w.out.links, name) // perhaps its target is yet to come
 		w.report(name, "is a symlink that cannot be followed inside the configuration directory: "+cause(err))
 	case info.IsDir():
 		w.out.links = append(w.out.links, name)
@@ -211,25 +213,27 @@ func (w *walker) file(name string, linked bool, info fs.FileInfo) {
 }
 
 // walker makes a walker of the present root that fills in signatures.
-func (s *Store) walker(enter func(dir string, id fileID)) *walker {
+func (s *Store) walker(enter func(foundDir)) *walker {
 	return &walker{root: s.root, enter: enter, stat: true, maxFiles: 2 * s.cfg.MaxFiles}
 }
 
-// watchDir makes sure that events below dir are heard of.
-func (s *Store) watchDir(dir string, id fileID) {
+// watchDir makes sure that events below dir are heard of, under its own name: the
+// kernel knows one name for a directory, and a symlink's must not be it.
+func (s *Store) watchDir(dir foundDir) {
 	if s.watch == nil {
 		return
 	}
-	if other, known := s.watch.ids[id]; known && other != dir {
-		if info, err := s.root.Stat(other); err != nil || idOf(info) != id {
-			s.watch.remove(other) // it was moved here
+	if other, known := s.watch.ids[dir.id]; known && other != dir.name {
+		if info, err := s.root.Stat(other); dir.linked && err == nil && idOf(info) == dir.id {
+			return
 		}
+		s.watch.remove(other) // a symlink's name, or the directory was moved here
 	}
-	if err := s.watch.add(dir, id); err != nil {
-		s.problems.set(fromWatch, dir, "cannot be watched, so its changes are found only by the scan every "+s.cfg.ScanPeriod.String()+": "+cause(err))
+	if err := s.watch.add(dir); err != nil {
+		s.problems.set(fromWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+s.cfg.ScanPeriod.String()+": "+cause(err))
 		return
 	}
-	s.problems.set(fromWatch, dir, "")
+	s.problems.set(fromWatch, dir.name, "")
 }
 
 // startScan compares the whole directory with what is known, off the store's
@@ -267,7 +271,7 @@ func (s *Store) takeScan(list *listing) {
 	if len(s.entries) < s.cfg.MaxFiles {
 		s.problems.set(fromRoot, "files", "")
 	}
-	s.noteLinks(list)
+	s.noteListing(list)
 	if s.watch != nil {
 		for _, dir := range list.dirs {
 			if s.watch.missing(dir) {

@@ -93,7 +93,7 @@ func (s *Store) noteEvent(rel string) bool {
 		s.settle.links = true
 		return len(s.linked)+len(s.linkedDirs) > 0
 	}
-	if _, watched := s.watch.watched[rel]; watched || !strings.HasSuffix(rel, suffix) {
+	if _, known := s.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
 		s.settle.dirs[rel] = struct{}{}
 	} else {
 		s.settle.names[rel] = struct{}{}

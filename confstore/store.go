@@ -48,7 +48,8 @@ type Store struct {
 	behind     bool // some entries are unsaved
 	settle     settling
 	linked     map[string]struct{} // files behind symlinks
-	linkedDirs map[string]struct{} // symlinks to directories
+	linkedDirs map[string]struct{} // symlinks to directories, or to nothing
+	dirs       map[string]struct{} // directories that were listed
 	scanning   bool
 	scanAgain  bool   // events were lost while scanning
 	gitLock    string // the lock of the repository the directory is in, or ""

@@ -125,40 +125,35 @@ func (w *watcher) collect() events {
 // watchParent watches for the directory itself being replaced.
 func (w *watcher) watchParent() error { return w.notify.Add(filepath.Dir(w.dir)) }
 
-// add watches directory rel. One that is reached under two names is watched under
-// the first: the kernel knows only one.
-func (w *watcher) add(rel string, id fileID) error {
-	if w.watched[rel] == id {
+// add watches a directory that is not watched under another name.
+func (w *watcher) add(dir foundDir) error {
+	if w.watched[dir.name] == dir.id {
 		return nil
 	}
-	if _, known := w.ids[id]; known {
-		return nil
-	}
-	w.remove(rel)
-	if err := w.notify.Add(filepath.Join(w.dir, rel)); err != nil {
+	w.remove(dir.name)
+	if err := w.notify.Add(filepath.Join(w.dir, dir.name)); err != nil {
 		return err
 	}
-	w.watched[rel], w.ids[id] = id, rel
+	w.watched[dir.name], w.ids[dir.id] = dir.id, dir.name
 	return nil
 }
 
-// remove ends the watch on rel and on all below it. It tells whether there was
-// any.
-func (w *watcher) remove(rel string) (found bool) {
+// remove ends the watch on rel and on all below it.
+func (w *watcher) remove(rel string) {
 	for name, id := range w.watched {
 		if name == rel || below(name, rel) {
 			// It may be gone already, which ends the watch too.
 			_ = w.notify.Remove(filepath.Join(w.dir, name))
 			delete(w.watched, name)
-			delete(w.ids, id)
-			found = true
+			if w.ids[id] == name {
+				delete(w.ids, id)
+			}
 		}
 	}
-	return found
 }
 
 // missing tells whether dir should be watched and is not.
 func (w *watcher) missing(dir foundDir) bool {
 	_, elsewhere := w.ids[dir.id]
-	return !elsewhere && w.watched[dir.name] != dir.id
+	return w.watched[dir.name] != dir.id && !(dir.linked && elsewhere)
 }
