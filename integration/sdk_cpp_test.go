@@ -431,7 +431,7 @@ func TestCppSDK(t *testing.T) {
 }
 
 // The emulation must be able to fail.
-func TestCppSDKDiesOfWhatKillsIt(t *testing.T) {
+func TestCppSDKEmulationCanFail(t *testing.T) {
 	for _, f := range []servertest.Frame{
 		{Header: protocol.Header{Command: protocol.GetConfig.Reply()}, Body: `null`},
 		{Header: protocol.Header{Command: protocol.GetConfig.Reply()}, Body: `"ok"`},

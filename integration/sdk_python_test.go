@@ -335,7 +335,7 @@ func TestPythonSDK(t *testing.T) {
 }
 
 // The emulation must be able to fail.
-func TestPythonSDKDiesOfWhatKillsIt(t *testing.T) {
+func TestPythonSDKEmulationCanFail(t *testing.T) {
 	for _, f := range []servertest.Frame{
 		{Header: protocol.Header{Command: protocol.Whoami.Reply(), Seq: 1}, Body: `{"code":400,"desc":"svrid=1 existed"}`},
 		{Header: protocol.Header{Command: protocol.GetConfig.Reply(), Seq: 500}, Body: `{"code":0}`},
