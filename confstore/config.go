@@ -29,6 +29,9 @@ type Config struct {
 	// NoEvents leaves the finding of edits to scans and Reload.
 	NoEvents bool
 
+	// LockWait is how long Open waits for another process to give up DataDir, as
+	// one does that is just being killed. Default 0: not at all.
+	LockWait time.Duration
 	// QuietPeriod is how long no event must come before a changed file is read,
 	// default 3 ms. Each millisecond is a millisecond later at the subscriber.
 	QuietPeriod time.Duration

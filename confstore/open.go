@@ -3,10 +3,12 @@ package confstore
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
@@ -107,7 +109,7 @@ func (s *Store) open() error {
 	if s.data, err = s.cfg.FS.OpenRoot(s.cfg.DataDir); err != nil {
 		return codes.Errorf(codes.Storage, "data directory: %w", err)
 	}
-	if s.lock, err = s.data.Lock(lockName); err != nil {
+	if s.lock, err = s.takeLock(); err != nil {
 		if errors.Is(err, atomicfile.ErrLocked) {
 			return codes.Errorf(codes.Busy, "the data directory %s is in use by another server: stop it or name another directory", s.cfg.DataDir)
 		}
@@ -129,6 +131,22 @@ func (s *Store) open() error {
 		return err
 	}
 	return s.load()
+}
+
+// lockPoll is how often a lock that is taken is tried again.
+const lockPoll = 20 * time.Millisecond
+
+func (s *Store) takeLock() (io.Closer, error) {
+	timer := s.clock.NewTimer(lockPoll)
+	defer timer.Stop()
+	for end := s.clock.Now().Add(s.cfg.LockWait); ; {
+		lock, err := s.data.Lock(lockName)
+		if !errors.Is(err, atomicfile.ErrLocked) || !s.clock.Now().Before(end) {
+			return lock, err
+		}
+		<-timer.C()
+		timer.Reset(lockPoll)
+	}
 }
 
 func (s *Store) openRoot() error {

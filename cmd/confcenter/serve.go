@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -94,7 +95,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return usageError{err}
 	}
 	warnIfOpen(o, log)
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, Log: log})
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, Log: log, LockWait: lockWait})
 	if err != nil {
 		return cannotStart(err)
 	}
@@ -111,6 +112,9 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	l := lifecycle{server: srv, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)
 }
+
+// lockWait lets a server start while the one it replaces is still being killed.
+const lockWait = 3 * time.Second
 
 // cannotStart hides the code of err, which speaks of requests to a server: a
 // server that does not start has failed.
