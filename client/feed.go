@@ -271,36 +271,49 @@ func (f *feed) sync(sess *session) error {
 		}
 		f.told = sess
 	}
-	for f.wanting() {
+	for {
+		target, more := f.wanting()
+		if !more {
+			return nil
+		}
 		doc, err := f.fetch(sess)
 		if err != nil {
+			f.doubt()
 			return err
 		}
 		f.take(doc)
-		if f.behind() {
+		if f.behind(target) {
 			return errBehind
 		}
 	}
-	return nil
 }
 
-// wanting says that there may be a newer version than doc.
-func (f *feed) wanting() bool {
+// wanting says whether there may be a newer version than doc, and the version
+// that the server has told of.
+func (f *feed) wanting() (target int32, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	suspect := f.suspect
 	f.suspect = false
-	return suspect || f.target > f.version
+	return f.target, suspect || f.target > f.version
 }
 
-// behind says that the version told of has not been reached. It does not have to
-// be where the file is gone, and where the notice was for the merged document,
-// whose version may be greater than that of the file alone.
-func (f *feed) behind() bool {
+// doubt makes the next round fetch, whatever the reason for this one was.
+func (f *feed) doubt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.suspect = true
+}
+
+// behind says that target, of which the server told before the last fetch, has
+// not been reached. It does not have to be where the file is gone, and where the
+// notice was for the merged document, whose version may be greater than that of
+// the file alone; it is then forgotten, unless a newer one came meanwhile.
+func (f *feed) behind(target int32) bool {
 	greater := !f.key.merged && f.c.mergedToo(f.key.name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.target <= f.version {
+	if f.target <= f.version || f.target != target {
 		return false
 	}
 	if f.version == 0 || greater {

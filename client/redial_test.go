@@ -206,6 +206,35 @@ func TestCloseWhileReconnecting(t *testing.T) {
 	}
 }
 
+// The next session begins only when every goroutine of the last has ended.
+func TestGoroutinesEndBeforeTheNextSession(t *testing.T) {
+	s := newFakeServer(t, nil)
+	c := dial(t, s)
+	near, far := net.Pipe()
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	busy := newConn(near, "pipe", &c.cfg, func(protocol.Change) { close(entered); <-proceed })
+	attended := make(chan struct{})
+	go func() {
+		c.attend(&session{conn: busy})
+		close(attended)
+	}()
+	_, err := far.Write(protocol.AppendFrame(nil, protocol.EvNotify, 1, protocol.AppendChange(nil, protocol.Change{File: "a", Mtime: 1})))
+	require.NoError(t, err)
+	<-entered
+	busy.fail(net.ErrClosed)
+	require.Never(t, func() bool {
+		select {
+		case <-attended:
+			return true
+		default:
+			return false
+		}
+	}, 20*time.Millisecond, time.Millisecond)
+	close(proceed)
+	<-attended
+	far.Close()
+}
+
 // A server that accepts and says nothing does not hold up the next one.
 func TestSilentServer(t *testing.T) {
 	silent := newFakeServer(t, nil)
