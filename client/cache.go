@@ -68,10 +68,33 @@ func openCache(cfg *Config, report func(error)) (*cache, error) {
 	if err != nil {
 		return nil, codes.Errorf(codes.Storage, "cache directory: %w", err)
 	}
-	return &cache{
+	c := &cache{
 		root: root, clock: cfg.Clock, limit: int64(cfg.MaxBody) + maxCacheHeader,
 		report: report, written: make(map[feedKey]writtenState),
-	}, nil
+	}
+	c.sweep()
+	return c, nil
+}
+
+// abandoned is the age from which a temporary file was left by a process that was
+// killed; a younger one may belong to another program that shares the directory.
+const abandoned = time.Hour
+
+// sweep removes what killed processes have left. What cannot be removed does no
+// harm.
+func (c *cache) sweep() {
+	files, err := c.root.ReadDir(".")
+	if err != nil {
+		return
+	}
+	for _, f := range files {
+		if !atomicfile.IsTemp(f.Name()) {
+			continue
+		}
+		if info, err := c.root.Lstat(f.Name()); err == nil && c.clock.Now().Sub(info.ModTime()) > abandoned {
+			_ = c.root.Remove(f.Name())
+		}
+	}
 }
 
 func (c *cache) close() error {

@@ -231,6 +231,24 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	eventually(t, func() bool { return errs.has(codes.Storage) }, "OnError is told")
 }
 
+// What killed processes have left goes away, what a living one writes stays.
+func TestCacheIsSwept(t *testing.T) {
+	cfg := Config{CacheDir: t.TempDir()}.withDefaults()
+	for name, age := range map[string]time.Duration{".confcenter-1.tmp": 2 * abandoned, ".confcenter-2.tmp": abandoned / 2, "other.tmp": 2 * abandoned} {
+		path := filepath.Join(cfg.CacheDir, name)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		at := time.Now().Add(-age)
+		require.NoError(t, os.Chtimes(path, at, at))
+	}
+	ca, err := openCache(&cfg, func(err error) { t.Error(err) })
+	require.NoError(t, err)
+	defer ca.close()
+	files, err := os.ReadDir(cfg.CacheDir)
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	require.Equal(t, ".confcenter-2.tmp", files[0].Name())
+}
+
 // What the cache knows to be on disk is bounded, and old news do not replace newer.
 func TestCacheStore(t *testing.T) {
 	cfg := Config{CacheDir: t.TempDir()}.withDefaults()
