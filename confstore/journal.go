@@ -26,7 +26,7 @@ type journal struct {
 	file  atomicfile.File
 	size  int64 // where the next frame begins; all before it is durable
 	epoch [16]byte
-	// done holds marks that are not durable yet. They stand in a frame at size that
+	// done holds marks that are not durable yet. If there was room they stand in a frame at size that
 	// the next append writes over: were they a frame of their own, a power cut
 	// could tear it and keep the one behind it, which looks like damage.
 	done []record
@@ -158,6 +158,18 @@ func (j *journal) markDone(seq uint64) {
 		// The next append writes here again.
 		_ = j.file.Truncate(j.size)
 	}
+}
+
+// takeBack undoes the intent with sequence seq. If there is no room for that now
+// it stands in front of whatever is written next: a start must not carry out what
+// its writer was told has failed.
+func (j *journal) takeBack(seq uint64) error {
+	abort := record{kind: recordAbort, seq: seq}
+	err := j.append([]record{abort})
+	if err != nil && j.fault == nil {
+		j.done = append(j.done, abort)
+	}
+	return err
 }
 
 // wantsCompaction tells whether garbage outweighs what counts.

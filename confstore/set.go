@@ -322,11 +322,11 @@ func (s *Store) replace(ed edit, file *atomicfile.Pending) error {
 	return err
 }
 
-// abort takes an intent back. If that cannot be recorded the journal has a fault,
-// and a restart carries the write out although its writer was told that it failed:
-// an error then means that the outcome is not known.
+// abort takes an intent back. If the server stops before that is recorded, a start
+// carries the write out although its writer was told that it failed: an error then
+// means that the outcome is not known.
 func (s *Store) abort(p *plan, name string) {
-	s.journaled(s.journal.append([]record{{kind: recordAbort, seq: p.seqs[name]}}))
+	s.journaled(s.journal.takeBack(p.seqs[name]))
 }
 
 // settleWrite makes the rename durable. If it cannot be, the change stands all the
