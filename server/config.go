@@ -151,16 +151,22 @@ func (s *session) starve() {
 	}
 }
 
-// feedStarved lets those try again who found the store's queue full.
+// feedStarved lets those try again who found the store's queue full, until it is
+// full again: each try reads its request anew, and with all of them trying for
+// every write that ends, their number would count twice.
 func (l *loop) feedStarved() {
 	if len(l.starved) == 0 {
 		return
 	}
 	hungry := l.starved
 	l.starved = nil
-	for _, s := range hungry {
+	for i, s := range hungry {
 		s.starving = false
-		s.resume()
+		if s.resume(); s.starving {
+			// Who had a turn goes behind those who did not.
+			l.starved = append(hungry[i+1:], l.starved...)
+			return
+		}
 	}
 }
 

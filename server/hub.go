@@ -78,7 +78,7 @@ type fanOut struct {
 	change int             // next change to tell of
 	subs   []*subscription // of the change being told of; nil: not begun
 	next   int
-	sent   int // in this turn
+	sent   int // in this turn, parts looked up included
 	frame  encodedPush
 	paths  map[pathKey]bool
 	// what sessions with several subscriptions have been told in this batch, so
@@ -190,6 +190,7 @@ func (f *fanOut) pathChanged(l *loop, c *confstore.Change, key pathKey) (changed
 	if changed, done := f.paths[key]; done {
 		return changed, true
 	}
+	f.sent++ // looking takes about as long as sending
 	after, okAfter, ready := lookUp(c.Node, key)
 	if ready {
 		var before []byte

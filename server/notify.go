@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
@@ -119,7 +120,11 @@ const maxLogged = 512
 
 func clip(b []byte) string {
 	if len(b) > maxLogged {
-		return fmt.Sprintf("%s… +%dB", b[:maxLogged], len(b)-maxLogged)
+		end := maxLogged
+		for end > maxLogged-utf8.UTFMax && !utf8.RuneStart(b[end]) {
+			end-- // half a character would make the reply that shows it no UTF-8
+		}
+		return fmt.Sprintf("%s… +%dB", b[:end], len(b)-end)
 	}
 	return string(b)
 }

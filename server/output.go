@@ -161,6 +161,12 @@ func (s *session) enqueue(p piece) {
 	} else {
 		s.srv.memory.add(len(p.b))
 	}
+	if o := &s.out; o.head > len(o.pieces)/2 {
+		// A peer that reads, but never all, would make the sent part grow for ever.
+		n := copy(o.pieces, o.pieces[o.head:])
+		clear(o.pieces[n:])
+		o.pieces, o.head = o.pieces[:n], 0
+	}
 	s.out.pieces = append(s.out.pieces, p)
 	s.out.bytes += len(p.b)
 	if len(s.out.pieces)-s.out.head > s.srv.cfg.Limits.Frames {
@@ -191,6 +197,9 @@ func (s *session) pump() {
 		}
 		if n < len(next) {
 			n += s.arm(next[n:])
+			if s.dead {
+				return // the connection broke between the two writes
+			}
 		}
 		l.bulk -= n
 		s.advance(n)
