@@ -1,6 +1,8 @@
 package confstore
 
 import (
+	"sync/atomic"
+
 	"confcenter/internal/jsonpath"
 )
 
@@ -30,12 +32,14 @@ type Node struct {
 	resolved int32
 	merged   *form // nil without bases
 	limits   *limits
+	answers  answers
 }
 
 // limits is what nodes need to know of their store.
 type limits struct {
 	inline, index int
 	cache         *cache
+	answers       atomic.Int64 // bytes of finished answers in the snapshot's nodes
 }
 
 // Name is the path relative to the directory, ".json" included.

@@ -38,7 +38,6 @@ func prepare(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, log: cfg.Log, clock: cfg.Clock,
-		limits:   limits{inline: cfg.InlineBytes, index: cfg.IndexBytes, cache: newCache(cfg.CacheBytes)},
 		problems: newProblems(cfg.Log, cfg.Clock.Now),
 		sets:     make(chan setJob, cfg.QueueLength),
 		reloads:  make(chan chan struct{}),
@@ -48,6 +47,7 @@ func prepare(cfg Config) (*Store, error) {
 		settle:   newSettling(),
 		linked:   make(map[string]struct{}), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{}),
 	}
+	s.limits.inline, s.limits.index, s.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.CacheBytes)
 	s.rules, _ = parseRules(nil)
 	s.snapshot.Store(&Snapshot{})
 	s.dir = filepath.Clean(cfg.Dir)

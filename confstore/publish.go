@@ -211,6 +211,7 @@ func (s *Store) retire(prev, next *Node) {
 	if prev == nil {
 		return
 	}
+	prev.retireAnswers()
 	if prev.merged != nil && prev.merged != next.merged {
 		s.limits.cache.retire(prev.merged)
 	}
@@ -227,6 +228,7 @@ func (s *Store) refresh(name string) {
 		b := newBuilder(prev)
 		b.put(s.newNode(name, old))
 		s.snapshot.Store(b.finish())
+		old.retireAnswers()
 	}
 }
 

@@ -54,10 +54,9 @@ func ParseHeader(b []byte) (Header, error) {
 
 // AppendHeader appends the header of a frame whose body is bodyLen bytes long.
 func AppendHeader(dst []byte, cmd Command, seq uint16, bodyLen int) []byte {
-	dst = append(dst, Version, HeaderSize)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(bodyLen))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(cmd))
-	return binary.BigEndian.AppendUint16(dst, seq)
+	n := uint32(bodyLen)
+	return append(dst, Version, HeaderSize, byte(n>>24), byte(n>>16), byte(n>>8), byte(n),
+		byte(cmd>>8), byte(cmd), byte(seq>>8), byte(seq))
 }
 
 // AppendFrame appends a whole frame.

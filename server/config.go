@@ -26,6 +26,13 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 		s.reply(h, s.srv.upToDate)
 		return true
 	}
+	whole := len(q.Path) == 0
+	if whole {
+		if body := node.Answer(q.Inherit, q.FileRaw); body != nil {
+			s.reply(h, body)
+			return true
+		}
+	}
 	value, found, ready := node.Lookup(q.Inherit, q.Path)
 	if !ready {
 		s.prepare(node, q.Inherit)
@@ -40,7 +47,11 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 	}
 	out := protocol.AppendConfigStart(s.begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
 	if len(value) < wholeFrame {
-		s.end(append(append(out, value...), end...))
+		out = append(append(out, value...), end...)
+		if whole {
+			node.KeepAnswer(q.Inherit, q.FileRaw, out[s.loop.frame+protocol.HeaderSize:])
+		}
+		s.end(out)
 		return true
 	}
 	s.endShared(out, value, end)

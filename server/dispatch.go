@@ -71,7 +71,7 @@ func (s *session) handle(h protocol.Header, body []byte) bool {
 		s.passOn(h, body)
 		return true
 	}
-	s.srv.count.requests.Add(1)
+	s.loop.requests++
 	if int(h.Command) >= len(s.srv.routes) || s.srv.routes[h.Command].handle == nil {
 		s.ignore(h)
 		return true

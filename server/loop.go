@@ -9,7 +9,7 @@ import (
 
 // Budgets of one loop turn, in units of about one send.
 const (
-	wakeBudget    = 256 // of a turn that was woken for mail
+	wakeBudget    = 128 // of a turn that was woken for mail
 	trafficBudget = 32  // of mail done after a peer's traffic, so that neither starves
 )
 
@@ -41,7 +41,9 @@ type loop struct {
 	scratch    []byte     // pieces put together for one write
 	names      []byte     // a name completed for a look-up
 	req        protocol.Request
-	retained   map[*byte]*retention
+	// counted since they were last added to the server's counters
+	requests, replies uint64
+	retained          map[*byte]*retention
 
 	// the waker's
 	yield     chan struct{} // cap 1: a turn has left mail for the next
@@ -118,6 +120,16 @@ func (l *loop) deliver(budget int) {
 		if done {
 			l.next++
 		}
+	}
+}
+
+// addCounts brings the server's counters up to date. They are shared by the
+// loops, so not every request should touch them.
+func (l *loop) addCounts() {
+	if l.requests|l.replies != 0 {
+		l.srv.count.requests.Add(l.requests)
+		l.srv.count.replies.Add(l.replies)
+		l.requests, l.replies = 0, 0
 	}
 }
 

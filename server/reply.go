@@ -15,7 +15,7 @@ func (s *session) begin(cmd protocol.Command, seq uint16) []byte {
 func (s *session) end(out []byte) {
 	l := s.loop
 	protocol.FinishFrame(out, l.frame)
-	s.srv.count.replies.Add(1)
+	l.replies++
 	if len(s.slots) > 0 {
 		// An earlier write has not been answered yet: wait behind it.
 		s.slots = append(s.slots, slot{frame: append([]byte(nil), out[l.frame:]...), done: true})
@@ -89,7 +89,7 @@ func (s *session) endShared(out, body []byte, tail string) {
 	head := append([]byte(nil), out[l.frame:]...)
 	l.out = out[:l.frame]
 	protocol.SetBodyLen(head, len(head)-protocol.HeaderSize+len(body)+len(tail))
-	s.srv.count.replies.Add(1)
+	l.replies++
 	s.sendShared(head, body, tail)
 }
 

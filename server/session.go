@@ -72,6 +72,7 @@ func (s *session) receive(data []byte) {
 		}
 	}
 	s.flushReplies()
+	s.loop.addCounts()
 }
 
 // keep appends to the undecoded input, within its limit.
@@ -180,6 +181,7 @@ func (s *session) resume() {
 		s.consumeKept()
 	}
 	s.flushReplies()
+	s.loop.addCounts()
 }
 
 // badFrame closes a connection that does not speak the protocol: without a

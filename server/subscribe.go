@@ -91,8 +91,9 @@ func (s *session) catchUp(sub *subscription, mtime int32) {
 func (s *session) addSubscription(want protocol.Subscription, file string, seq uint64) (*subscription, error) {
 	for _, sub := range s.subs {
 		if sub.name == want.File && sub.path == want.Path {
+			// since stays: a change that is on its way to this subscription is news
+			// to a peer that has not heard of it, whatever it asks meanwhile.
 			sub.inherit = sub.inherit || want.Inherit
-			sub.since = seq
 			return sub, nil
 		}
 	}

@@ -1,0 +1,76 @@
+package confstore
+
+import (
+	"bytes"
+	"slices"
+	"sync/atomic"
+)
+
+// Bounds of what nodes keep of finished answers.
+const (
+	maxAnswerBytes = 4 << 10  // longer ones are quicker to write than worth the memory
+	answersTotal   = 64 << 20 // of all nodes in the snapshot together
+)
+
+// answers are finished replies for the whole document, one list for each form.
+// They lie with the node, and the name within the reply, because a read of many
+// documents is mostly a wait for memory.
+type answers struct {
+	own, merged atomic.Pointer[answer]
+	bytes       atomic.Int64 // counted for this node; far below 0 once it is retired
+}
+
+// answer is one reply and, in a chain, those for other spellings.
+type answer struct {
+	body          []byte
+	name, nameEnd int // where in body the name is
+	next          *answer
+}
+
+func (a *answers) of(inherit bool) *atomic.Pointer[answer] {
+	if inherit {
+		return &a.merged
+	}
+	return &a.own
+}
+
+// Answer is what KeepAnswer was given for this spelling of the name; nil if there
+// is nothing. It must not be changed.
+func (n *Node) Answer(inherit bool, name []byte) []byte {
+	for a := n.answers.of(inherit).Load(); a != nil; a = a.next {
+		if string(a.body[a.name:a.nameEnd]) == string(name) {
+			return a.body
+		}
+	}
+	return nil
+}
+
+// KeepAnswer keeps a finished answer for the whole document with the node, for
+// whoever asks next. name is the JSON string it was asked by, body holds it and is
+// copied. What is long is not kept, nor what is asked by a name with escapes: there
+// are endlessly many of those, and only two others.
+func (n *Node) KeepAnswer(inherit bool, name, body []byte) {
+	at, size := bytes.Index(body, name), int64(len(body))
+	if at < 0 || size > maxAnswerBytes || bytes.IndexByte(name, '\\') >= 0 ||
+		n.answers.bytes.Load() < 0 || n.limits.answers.Load()+size > answersTotal {
+		return
+	}
+	list := n.answers.of(inherit)
+	first := list.Load()
+	for a := first; a != nil; a = a.next {
+		if string(a.body[a.name:a.nameEnd]) == string(name) {
+			return
+		}
+	}
+	a := &answer{body: slices.Clone(body), name: at, nameEnd: at + len(name), next: first}
+	// Whoever loses a race keeps nothing; the next request tries again.
+	if list.CompareAndSwap(first, a) && n.answers.bytes.Add(size) > 0 {
+		n.limits.answers.Add(size)
+	}
+}
+
+// retireAnswers stops counting those of a node that leaves the snapshot.
+func (n *Node) retireAnswers() {
+	const never = -1 << 60
+	n.limits.answers.Add(-max(0, n.answers.bytes.Swap(never)))
+}
