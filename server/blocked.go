@@ -105,27 +105,66 @@ func (s *session) pumpAgain() {
 	}
 }
 
-// relieve closes the session that has been reading least or, if all read, the
-// one with the most undecoded input, to get back under the limit of memory.
-func (l *loop) relieve() {
+// What relieve looks for.
+const (
+	hogBytes = 64 << 10        // a session that holds less is nobody's trouble
+	hogRest  = 2 * time.Second // nor is one that has just moved
+)
+
+// relieve is called by whoever has just come to hold more for s. Over the limit it
+// closes the session that holds much and has not moved for longest, on this loop
+// or, if there is none, on the others; s itself only if nothing helps and the
+// limit is far exceeded. A peer that reads is not closed for one that does not.
+func (l *loop) relieve(s *session) {
+	memory := &l.srv.memory
+	if !memory.over() || l.closeHog() {
+		return
+	}
+	for _, other := range l.srv.allLoops() {
+		if other != l && !other.relieving.Swap(true) {
+			other.post(mailFunc(func(other *loop) {
+				other.relieving.Store(false)
+				if other.srv.memory.over() {
+					other.closeHog()
+				}
+			}))
+		}
+	}
+	if memory.used.Load() > memory.limit+memory.limit/4 && !s.dead {
+		l.srv.count.memoryLimit.Add(1)
+		s.abort("memory for what peers hold is used up")
+	}
+}
+
+// closeHog closes this loop's worst session, if there is a bad one. Looking takes
+// time with many sessions, so it is done at most once each millisecond.
+func (l *loop) closeHog() bool {
+	now := time.Now()
+	if now.Sub(l.relieved) < time.Millisecond && len(l.sessions) > sweepSlice {
+		return false
+	}
+	l.relieved = now
 	var worst *session
-	for _, s := range l.blocked {
-		if !s.dead && (worst == nil || s.progress < worst.progress) {
+	for _, s := range l.sessions {
+		if s.holds() >= hogBytes && l.now-s.moved() >= hogRest.Nanoseconds() && (worst == nil || s.moved() < worst.moved()) {
 			worst = s
 		}
 	}
-	reason := "memory for waiting output is used up and this peer reads least"
 	if worst == nil {
-		reason = "memory for undecoded input is used up and this peer has sent most"
-		for _, s := range l.sessions {
-			if cap(s.in) > 0 && (worst == nil || cap(s.in) > cap(worst.in)) {
-				worst = s
-			}
-		}
-	}
-	if worst == nil {
-		return
+		return false
 	}
 	l.srv.count.memoryLimit.Add(1)
-	worst.abort(reason)
+	worst.abort("memory for what peers hold is used up and this peer has not moved for longest")
+	return true
+}
+
+// holds is what is held for the session, in bytes.
+func (s *session) holds() int { return s.out.bytes + cap(s.in) }
+
+// moved is when its peer last read, if it owes to read, or completed a frame.
+func (s *session) moved() int64 {
+	if s.out.bytes > 0 {
+		return s.progress
+	}
+	return s.active.Load()
 }

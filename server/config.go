@@ -118,6 +118,10 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		s.result(h, int(codes.BadRequest), "leak of filename param")
 		return true
 	}
+	if _, given := s.loop.req.Member("if_mtime"); given && !u.HasIfMtime {
+		s.result(h, int(codes.BadRequest), "if_mtime is not an integer; nothing was written")
+		return true
+	}
 	req := confstore.SetRequest{
 		Name:     meta.Complete(u.Name),
 		Contents: bytes.Clone(u.Contents),
@@ -139,6 +143,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 			fill(frame)
 			l.feedStarved()
 		}))
+		s.srv.feedOthers(s.loop)
 	})
 	switch {
 	case err == nil:
@@ -158,6 +163,7 @@ func (s *session) starve() {
 	s.park()
 	if !s.starving {
 		s.starving = true
+		s.srv.starving.Add(1)
 		s.loop.starved = append(s.loop.starved, s)
 	}
 }
@@ -173,10 +179,23 @@ func (l *loop) feedStarved() {
 	l.starved = nil
 	for i, s := range hungry {
 		s.starving = false
+		s.srv.starving.Add(-1)
 		if s.resume(); s.starving {
 			// Who had a turn goes behind those who did not.
 			l.starved = append(hungry[i+1:], l.starved...)
 			return
+		}
+	}
+}
+
+// feedOthers tells the other loops that the store's queue has room again.
+func (s *Server) feedOthers(except *loop) {
+	if s.starving.Load() == 0 {
+		return
+	}
+	for _, l := range s.allLoops() {
+		if l != except {
+			l.post(mailFunc((*loop).feedStarved))
 		}
 	}
 }

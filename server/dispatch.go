@@ -92,7 +92,7 @@ func (s *session) mayBeAnonymous(h protocol.Header) bool {
 		return true
 	}
 	if h.Command.IsReply() {
-		s.abort("a reply before WHOAMI") // replies are never answered
+		s.dismiss("a reply before WHOAMI") // replies are never answered
 		return false
 	}
 	s.result(h, int(codes.NotIdentified), notIdentified(h))

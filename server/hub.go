@@ -34,6 +34,7 @@ func (h *hub) add(sub *subscription) {
 
 func (h *hub) removeSub(sub *subscription) {
 	sub.dead = true
+	sub.session.srv.memory.sub(sub.size())
 	t := h.topics[sub.file]
 	last := len(t.subs) - 1
 	t.subs[sub.place] = t.subs[last]
@@ -147,8 +148,12 @@ func (f *fanOut) tell(l *loop, c *confstore.Change, sub *subscription) bool {
 			return true
 		}
 	}
-	sub.told = c.Node.Mtime(sub.inherit)
-	f.send(l, sub, protocol.Change{File: sub.name, Mtime: sub.told, Path: sub.path})
+	mtime := c.Node.Mtime(sub.inherit)
+	if mtime != 0 && mtime <= sub.told {
+		return true // it was told of this or a newer version when it subscribed
+	}
+	sub.told = mtime
+	f.send(l, sub, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
 	return true
 }
 
@@ -200,7 +205,7 @@ func (f *fanOut) pathChanged(l *loop, c *confstore.Change, key pathKey) (changed
 		}
 	}
 	if !ready {
-		l.srv.work(func() {
+		l.srv.workers.submitFirst(func() {
 			for _, node := range []*confstore.Node{c.Node, c.Prev} {
 				if node != nil {
 					node.Prepare(key.inherit, true)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"confcenter/codes"
@@ -85,13 +86,8 @@ func (s *session) welcome(h protocol.Header) {
 }
 
 func (c *client) setPropLocked(name, value string) {
-	for i := range c.props {
-		if c.props[i].Name == name {
-			c.props[i].Value = value
-			return
-		}
-	}
-	c.props = append(c.props, protocol.Property{Name: name, Value: value})
+	props := slices.DeleteFunc(slices.Clone(c.props), func(p protocol.Property) bool { return p.Name == name })
+	c.props = append(props, protocol.Property{Name: name, Value: value})
 }
 
 // setArgs changes properties and the client's place on the warn list.

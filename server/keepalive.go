@@ -46,6 +46,10 @@ func (s *Server) sweepDue(now time.Time) bool {
 func (l *loop) tick(now int64) {
 	l.now = now
 	l.feedStarved()
+	// Who had just moved when the memory ran out may rest by now.
+	for closed := true; closed && l.srv.memory.over(); closed = l.closeHog() {
+		l.relieved = time.Time{}
+	}
 	for i := len(l.timed) - 1; i >= 0; i-- {
 		s := l.timed[i]
 		s.checkDeadline(now)

@@ -61,6 +61,10 @@ type budget struct {
 	used  atomic.Int64
 }
 
-func (b *budget) add(n int)  { b.used.Add(int64(n)) }
-func (b *budget) sub(n int)  { b.used.Add(-int64(n)) }
+func (b *budget) add(n int) { b.used.Add(int64(n)) }
+func (b *budget) sub(n int) { b.used.Add(-int64(n)) }
+
+// fits says whether n more bytes stay within the limit.
+func (b *budget) fits(n int) bool { return b.used.Load()+int64(n) <= b.limit }
+
 func (b *budget) over() bool { return b.used.Load() > b.limit }

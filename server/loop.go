@@ -34,6 +34,7 @@ type loop struct {
 	sweepAt    int        // next of blocked to look at, going down; 0: no sweep
 	sweepAgain bool       // another sweep is due
 	swept      time.Time  // when traffic last let a sweep go on
+	relieved   time.Time  // when a session to close was last looked for
 	starved    []*session // sessions parked because the store's queue was full
 	timed      []*session // sessions with a deadline
 	out        []byte     // replies of the session being served
@@ -47,6 +48,7 @@ type loop struct {
 
 	// the waker's
 	yield     chan struct{} // cap 1: a turn has left mail for the next
+	relieving atomic.Bool   // another loop has asked this one to relieve memory
 	moved     atomic.Bool   // a blocked session's peer has read something
 	blockedN  atomic.Int32  // len(blocked), for the waker
 	stop      chan struct{}

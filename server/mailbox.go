@@ -37,12 +37,18 @@ func (b *mailbox) put(m mail) (wake bool) {
 	return wake
 }
 
+// maxKept is the longest emptied slice that is used again.
+const maxKept = 1 << 14
+
 // take exchanges the waiting items for the emptied slice. When there are none
 // the box is idle: the next put asks for a wake.
 func (b *mailbox) take(empty []mail) []mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	items := b.items
+	if cap(empty) > maxKept {
+		empty = nil
+	}
 	b.items = empty
 	if len(items) == 0 {
 		b.scheduled = false

@@ -43,7 +43,7 @@ func (s *session) closeLink() (code int, self bool) {
 		return -2, false
 	case s:
 		s.flushReplies()
-		s.abort("closelink by itself")
+		s.dismiss("closelink by itself")
 		return 0, true
 	}
 	by := s.name()

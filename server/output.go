@@ -39,6 +39,9 @@ type piece struct {
 	push pushKey
 }
 
+// pieceCost is what a piece of our own takes beside its bytes.
+const pieceCost = 96
+
 // pushKey identifies pushes that replace each other. The zero value replaces
 // nothing.
 type pushKey struct{ file, path string }
@@ -159,7 +162,7 @@ func (s *session) enqueue(p piece) {
 	if p.shared {
 		s.loop.retain(p.b)
 	} else {
-		s.srv.memory.add(len(p.b))
+		s.srv.memory.add(len(p.b) + pieceCost)
 	}
 	if o := &s.out; o.head > len(o.pieces)/2 {
 		// A peer that reads, but never all, would make the sent part grow for ever.
@@ -174,9 +177,7 @@ func (s *session) enqueue(p piece) {
 		s.abort("too many frames wait for a peer that does not read")
 		return
 	}
-	if s.srv.memory.over() {
-		s.loop.relieve()
-	}
+	s.loop.relieve(s)
 }
 
 // pump gives the transport what it takes now, of long output only as much as the
@@ -252,7 +253,7 @@ func (s *session) drop(p *piece) {
 	if p.shared {
 		s.loop.releaseBody(p.b)
 	} else {
-		s.srv.memory.sub(len(p.b))
+		s.srv.memory.sub(len(p.b) + pieceCost)
 	}
 	*p = piece{}
 }

@@ -157,28 +157,52 @@ func TestFramesLimitClosesAPeerThatDoesNotRead(t *testing.T) {
 }
 
 func TestMemoryLimitClosesThePeerThatReadsLeast(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Memory: 100_000}})
-	s.sendFrame(make([]byte, 60_000))
-	s.loop.now += int64(time.Second)
+	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
+	s.sendFrame(make([]byte, 110_000))
+	s.loop.now += int64(3 * time.Second)
 	other, w2 := addWire(t, s.srv, s.loop)
-	other.sendFrame(make([]byte, 60_000))
+	other.sendFrame(make([]byte, 110_000))
 	require.True(t, w.closed, "it has not read for longer")
 	require.False(t, w2.closed)
 	require.EqualValues(t, 1, s.srv.count.memoryLimit.Load())
 	require.False(t, s.srv.memory.over())
 }
 
-func TestMemoryLimitClosesThePeerWithTheMostHalfFrames(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Memory: 100_000}})
+func TestMemoryLimitSparesWhoReadsForWhoHoardsHalfFrames(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
 	s.client = &client{}
 	half := protocol.AppendHeader(nil, protocol.SetConfig, 1, 1<<20)
-	s.receive(append(half, make([]byte, 60_000)...))
-	other, w2 := addWire(t, s.srv, s.loop)
-	other.client = &client{}
-	other.receive(append(half, make([]byte, 50_000)...))
+	s.receive(append(half, make([]byte, 120_000)...))
+	s.loop.now += int64(3 * time.Second)
+	reader, w2 := addWire(t, s.srv, s.loop)
+	reader.client = &client{}
+	reader.touch()
+	reader.sendFrame(make([]byte, 110_000))
 	require.True(t, w.closed)
 	require.False(t, w2.closed)
 	require.False(t, s.srv.memory.over())
+}
+
+func TestMemoryLimitIsHeldAcrossLoops(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
+	s.sendFrame(make([]byte, 150_000))
+	s.loop.now += int64(3 * time.Second)
+	second := newLoop(s.srv, func(func()) error { return nil })
+	s.srv.addLoop(second)
+	t.Cleanup(second.close)
+	reader, w2 := addWire(t, s.srv, second)
+	reader.sendFrame(make([]byte, 80_000))
+	require.False(t, w2.closed, "the one who hoards is on the other loop")
+	s.loop.turn(wakeBudget, 0)
+	require.True(t, w.closed)
+}
+
+func TestMemoryLimitIsNotFarExceededWhoeverIsToBlame(t *testing.T) {
+	s, w := newWire(t, Config{Limits: Limits{Memory: 100_000}})
+	s.sendFrame(make([]byte, 120_000))
+	require.False(t, w.closed, "it has only just begun")
+	s.sendFrame(make([]byte, 20_000))
+	require.True(t, w.closed)
 }
 
 func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
@@ -189,7 +213,7 @@ func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
 		other, _ := addWire(t, s.srv, s.loop)
 		other.sendShared([]byte("h"), body, "}")
 	}
-	require.Less(t, s.srv.memory.used.Load(), int64(1<<20+101*64))
+	require.Less(t, s.srv.memory.used.Load(), int64(1<<20+101*300))
 }
 
 func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
@@ -273,6 +297,19 @@ func TestAClosingSessionIsWaitedForAsLongAsItsPeerReads(t *testing.T) {
 		s.loop.tick(s.loop.now + int64(time.Second))
 	}
 	require.True(t, w.closed, "who stops reading is not waited for")
+}
+
+func TestAClosingSessionWaitsForTheReplyToItsWrite(t *testing.T) {
+	s, w := newWire(t, Config{})
+	s.client = &client{}
+	w.room = 1000
+	fill := s.reserve()
+	s.dismiss("closelink")
+	require.False(t, w.closed)
+	require.False(t, w.halfShut)
+	fill([]byte("reply"))
+	require.Equal(t, "reply", w.got.String())
+	require.True(t, w.halfShut)
 }
 
 func TestOneTurnWritesABoundedAmountOfLongOutput(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 // client is an identified session as other loops may see it. Its fields are
 // guarded by the registry's mu unless they say otherwise.
 type client struct {
-	id      int32    // set at open
-	session *session // set at open; only its set-at-open part may be read
-	props   []protocol.Property
-	main    string // main config, empty if none
-	warn    string // ok or ng while on the warn list
+	id      int32               // set at open
+	session *session            // set at open; only its set-at-open part may be read
+	props   []protocol.Property // replaced, never changed: lists are made of it without the lock
+	main    string              // main config, empty if none
+	warn    string              // ok or ng while on the warn list
 }
 
 // prop is the value of a property, empty if the client has none.
@@ -145,7 +145,7 @@ func (r *registry) merge(c *client, props []protocol.Property, limit int) bool {
 			merged = append(merged, p)
 		}
 	}
-	if propsSize(merged) > limit {
+	if propsSize(merged) > limit || len(merged) > protocol.MaxProperties {
 		return false
 	}
 	c.props = slices.Clip(merged)
@@ -182,27 +182,50 @@ func clientLabel(c *client) string {
 }
 
 // records are the properties of the sessions that match, each with those the
-// server keeps, sorted by name.
+// server keeps, sorted by name. match is called under the registry's lock, which
+// every loop needs; the rest of the work is done without it.
 func (r *registry) records(match func(s *session, c *client) bool) [][]protocol.Property {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var list [][]protocol.Property
-	for s, c := range r.sessions {
-		if match(s, c) {
-			list = append(list, recordLocked(s, c))
-		}
+	found := r.collect(match)
+	list := make([][]protocol.Property, len(found))
+	for i := range found {
+		list[i] = found[i].record()
 	}
 	return list
 }
 
-func recordLocked(s *session, c *client) []protocol.Property {
+// seen is a session and its client as they were at one moment.
+type seen struct {
+	session    *session // its set-at-open part
+	identified bool
+	client     client
+}
+
+func (r *registry) collect(match func(s *session, c *client) bool) []seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []seen
+	for s, c := range r.sessions {
+		if !match(s, c) {
+			continue
+		}
+		one := seen{session: s}
+		if c != nil {
+			one.identified, one.client = true, *c
+		}
+		found = append(found, one)
+	}
+	return found
+}
+
+func (o *seen) record() []protocol.Property {
+	s, c := o.session, &o.client
 	record := []protocol.Property{
 		{Name: "_ip", Value: s.peer.Addr().Unmap().String()},
 		{Name: "atime", Value: strconv.FormatInt(s.active.Load()/1e9, 10)},
 		{Name: "clisock", Value: s.peer.String()},
 		{Name: "fd", Value: strconv.Itoa(s.fd)},
 	}
-	if c != nil {
+	if o.identified {
 		record = append(record, protocol.Property{Name: "svrid", Value: strconv.Itoa(int(c.id))})
 		if c.main != "" {
 			record = append(record, protocol.Property{Name: "_mainconf", Value: c.main})

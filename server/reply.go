@@ -79,6 +79,9 @@ func (s *session) fillOrder() {
 	if len(s.slots) == 0 {
 		s.slots = nil
 	}
+	if s.closing {
+		s.drained()
+	}
 	s.resume()
 }
 

@@ -105,6 +105,7 @@ type Server struct {
 	seq      atomic.Uint32 // of pushes and keep-alives
 	count    counters
 	draining atomic.Bool
+	starving atomic.Int32 // sessions that wait for room in the store's queue
 
 	mu sync.Mutex
 	// guarded by mu
@@ -172,7 +173,7 @@ func (s *Server) Err() error { return s.engine.err }
 const drainPoll = 10 * time.Millisecond
 
 // Shutdown takes no more connections and requests, waits until every accepted
-// write is answered and every peer has read its replies, and stops. It gives up
+// write is answered and all replies have left this process, and stops. It gives up
 // waiting when ctx ends, but always stops; a second or two more than ctx may
 // pass.
 func (s *Server) Shutdown(ctx context.Context) error {

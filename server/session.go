@@ -89,9 +89,7 @@ func (s *session) keep(data []byte) bool {
 	before := cap(s.in)
 	s.in = append(s.in, data...)
 	s.srv.memory.add(cap(s.in) - before)
-	if s.srv.memory.over() {
-		s.loop.relieve()
-	}
+	s.loop.relieve(s)
 	return !s.dead
 }
 
@@ -199,7 +197,7 @@ func (s *session) dismiss(reason string) {
 	if s.dead || s.closing {
 		return
 	}
-	if s.owing() == 0 {
+	if s.owing() == 0 && len(s.slots) == 0 {
 		s.abort(reason)
 		return
 	}
@@ -242,7 +240,7 @@ func (s *session) finish() {
 
 // drained is called when the peer has read everything.
 func (s *session) drained() {
-	if s.dead || s.owing() > 0 {
+	if s.dead || s.owing() > 0 || s.closing && len(s.slots) > 0 {
 		return
 	}
 	if s.closing {

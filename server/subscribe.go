@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 
 	"confcenter/codes"
@@ -24,12 +25,22 @@ type subscription struct {
 	dead    bool
 }
 
+// maxPath is the longest key path that can be subscribed, in bytes.
+const maxPath = 1024
+
+// size is about what a subscription holds, in bytes.
+func (sub *subscription) size() int { return 192 + len(sub.file) + len(sub.name) + len(sub.path) }
+
 // subscribe answers BOOKCFGCHANGE.
 func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 	want := s.loop.req.Subscription()
 	if want.Unsubscribe {
 		s.unsubscribe(want.File, want.Path)
 		s.result(h, 0, "success")
+		return true
+	}
+	if len(want.Path) > maxPath {
+		s.result(h, int(codes.BadRequest), fmt.Sprintf("key_pattern has %d bytes, the limit is %d", len(want.Path), maxPath))
 		return true
 	}
 	snap := s.srv.store.Snapshot()
@@ -101,6 +112,10 @@ func (s *session) addSubscription(want protocol.Subscription, file string, seq u
 		return nil, codes.Errorf(codes.Limit, "a connection may hold %d subscriptions; end some with unsubscribe", max)
 	}
 	sub := &subscription{session: s, file: file, name: want.File, path: want.Path, inherit: want.Inherit, since: seq}
+	if !s.srv.memory.fits(sub.size()) {
+		return nil, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
+	}
+	s.srv.memory.add(sub.size())
 	s.loop.hub.add(sub)
 	s.subs = append(s.subs, sub)
 	return sub, nil

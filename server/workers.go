@@ -2,6 +2,7 @@ package server
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -28,6 +29,14 @@ func (w *workers) submit(job func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs = append(w.jobs, job)
+	w.cond.Signal()
+}
+
+// submitFirst is for jobs that a whole loop waits for.
+func (w *workers) submitFirst(job func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = slices.Insert(w.jobs, 0, job)
 	w.cond.Signal()
 }
 
