@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,12 +20,20 @@ type feedKey struct {
 
 // wirePath is the path as the subscription names it. The server knows one
 // subscription for each name and path, and tells of a part only if it changes in
-// the form subscribed last; so the two forms of a part get two spellings.
+// the form subscribed last; so the two forms of a part get two spellings, however
+// the caller spells the path.
 func (k feedKey) wirePath() string {
-	if k.path != "" && !k.merged {
-		return k.path + "/"
+	if k.path == "" {
+		return ""
 	}
-	return k.path
+	path := strings.TrimRight(k.path, "/")
+	if path == "" {
+		path = "/"
+	}
+	if !k.merged {
+		path += "/"
+	}
+	return path
 }
 
 // feed keeps up with one document, for all watches and handles that ask for it,
@@ -97,9 +106,12 @@ func (c *Client) release(f *feed) {
 
 // subscribedLocked says that a feed needs the subscription that key has made.
 func (c *Client) subscribedLocked(key feedKey) bool {
-	other := key
-	other.merged = !key.merged
-	return c.feeds[key] != nil || (key.path == "" && c.feeds[other] != nil)
+	for other := range c.feeds {
+		if other.name == key.name && other.wirePath() == key.wirePath() {
+			return true
+		}
+	}
+	return false
 }
 
 func subscriptionFrame(s protocol.Subscription) []byte {
