@@ -210,3 +210,15 @@ func TestProblemsAreBounded(t *testing.T) {
 	require.Len(t, checked, 1001)
 	require.Equal(t, "2000 more problems", checked[1000].Text)
 }
+
+func TestAMistypedPartIsReported(t *testing.T) {
+	for _, key := range []string{"conf_inheritt", "Conf_Inherit", "inherit_option", "app_profiles"} {
+		_, problems, err := meta.Parse([]byte(`{"` + key + `":{}}`))
+		require.NoError(t, err)
+		require.Len(t, problems, 1, key)
+		require.Contains(t, problems[0].Text, "did you mean")
+	}
+	_, problems, err := meta.Parse([]byte(`{"_comment":1,"version":2,"conf_inherit":{},"inherit_options":{},"app_profile":{}}`))
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}

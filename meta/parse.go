@@ -26,9 +26,10 @@ func Parse(text []byte) (*Meta, []Problem, error) {
 	}
 	p := parser{nodes: make(map[string]*node), sections: make(map[string]*section)}
 	top := p.unique(FileName, members)
-	p.inherit(p.part(top, "conf_inherit"))
-	p.options(p.part(top, "inherit_options"))
-	p.profiles(p.part(top, "app_profile"))
+	p.mistyped(top)
+	p.inherit(p.part(top, partInherit))
+	p.options(p.part(top, partOptions))
+	p.profiles(p.part(top, partProfiles))
 	return p.meta(), p.problems.all(), nil
 }
 
@@ -80,6 +81,26 @@ func (p *parser) unique(where string, members []jsontext.Member) []jsontext.Memb
 		kept = append(kept, member)
 	}
 	return kept
+}
+
+// The parts of _meta.json that mean something here.
+const (
+	partInherit  = "conf_inherit"
+	partOptions  = "inherit_options"
+	partProfiles = "app_profile"
+)
+
+// mistyped reports members that look like a part and are none: everything the part
+// says would silently not count. Other members are the user's own.
+func (p *parser) mistyped(top []jsontext.Member) {
+	parts := []string{partInherit, partOptions, partProfiles}
+	for _, member := range top {
+		for _, part := range parts {
+			if key := string(member.Key); !slices.Contains(parts, key) && strings.HasPrefix(strings.ToLower(key), part[:4]) {
+				p.problems.add(FileName, "%q means nothing, did you mean %q?", key, part)
+			}
+		}
+	}
 }
 
 // part returns the members of the part of _meta.json called key.

@@ -13,6 +13,9 @@ const (
 	trafficBudget = 32  // of mail done after a peer's traffic, so that neither starves
 )
 
+// chained is how soon after a turn another one begins that was queued during it.
+const chained = time.Microsecond
+
 // loop is what the sessions of one event loop share. All of it but the mailbox
 // and the counters is touched on that loop only.
 type loop struct {
@@ -34,6 +37,7 @@ type loop struct {
 	sweepAt    int        // next of blocked to look at, going down; 0: no sweep
 	sweepAgain bool       // another sweep is due
 	swept      time.Time  // when traffic last let a sweep go on
+	turned     time.Time  // when the last turn that was woken ended
 	relieved   time.Time  // when a session to close was last looked for
 	starved    []*session // sessions parked because the store's queue was full
 	timed      []*session // sessions with a deadline
@@ -65,7 +69,16 @@ func newLoop(srv *Server, exec func(fn func()) error) *loop {
 		stop:      make(chan struct{}),
 		wakerDone: make(chan struct{}),
 	}
-	turn := func() { l.turn(wakeBudget, bulkTurn) }
+	turn := func() {
+		// A turn that was asked for while the one before it still ran is queued
+		// right behind it, and the loop would not look at its sockets in between.
+		if time.Since(l.turned) < chained {
+			l.yieldTurn()
+			return
+		}
+		l.turn(wakeBudget, bulkTurn)
+		l.turned = time.Now()
+	}
 	// An engine that has stopped takes no turn, which is all the error can say.
 	l.wake = func() { _ = exec(turn) }
 	l.hub.init()

@@ -73,6 +73,9 @@ func (a *app) check(dir string, asJSON bool) error {
 	if len(c.found) > 0 {
 		return fmt.Errorf("%s: %d problems", dir, len(c.found))
 	}
+	if len(c.files) == 0 {
+		return fmt.Errorf("%s: there are no configuration files; is it the right directory?", dir)
+	}
 	return nil
 }
 
@@ -85,7 +88,7 @@ func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 			return err
 		}
 	}
-	if len(c.found) > 0 {
+	if len(c.found) > 0 || len(c.files) == 0 {
 		return nil
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s: %d files, no problems\n", dir, len(c.files))

@@ -147,3 +147,13 @@ func TestCheckOfNoDirectory(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "cannot be checked")
 }
+
+func TestCheckOfADirectoryWithoutConfigurationFails(t *testing.T) {
+	r := call(t, "", "check", t.TempDir())
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "is it the right directory?")
+}
+
+func TestVersionByFlag(t *testing.T) {
+	require.Equal(t, exitOK, call(t, "", "--version").code)
+}

@@ -61,6 +61,7 @@ protocol, and tells them at once when a file they use has changed.
 		Example: `  confcenter serve --conf ./conf
   confcenter get app1-dev --merged
   confcenter watch app1-dev.json /key3`,
+		Version:           version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRun:  func(*cobra.Command, []string) { a.started = true },

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
+	"time"
 
 	"confcenter/protocol"
 )
@@ -170,7 +173,9 @@ func (b *bench) checkPaths(c *conn) error {
 // changesPerSecond is how often another file changes while files are read.
 const changesPerSecond = 100
 
-// changes compares reading with reading while another file changes.
+// changes compares reading with reading while another file changes: saved in the
+// directory by somebody else, and written over the wire. The latter has the server
+// create and flush files itself, on the core it answers on.
 func (b *bench) changes() error {
 	s, err := b.serve(benchFiles)
 	if err != nil {
@@ -187,30 +192,86 @@ func (b *bench) changes() error {
 		return err
 	}
 	defer b.loop.closeAll(writer)
-	quiet := b.closed(s.pid, conns, 16)
-	busy := b.closed(s.pid, conns, 16)
 	writes := newOpenLoop(b.loop, writer, newWrites([]string{"w00000.json"}, 200, 0))
-	var made []float64
-	read := busy.run
-	busy.run = func() (sample, error) {
-		writes.begin(changesPerSecond)
-		got, err := read()
-		if err != nil {
-			return got, err
-		}
+	sets := changer{begin: func() { writes.begin(changesPerSecond) }, end: func() (float64, error) {
 		done, err := writes.end()
 		if err == nil {
 			err = done.err()
 		}
-		made = append(made, done.perSecond())
-		return got, err
+		return done.perSecond(), err
+	}}
+	if err := b.compareReads(s, conns, "saved", savesOf(s.conf)); err != nil {
+		return err
+	}
+	return b.compareReads(s, conns, "set", sets)
+}
+
+// changer changes a document at a steady rate between begin and end, which says
+// how many a second it made.
+type changer struct {
+	begin func()
+	end   func() (float64, error)
+}
+
+// savesOf saves a file in dir by renaming, from a thread of its own: the load takes
+// all of the one this program has.
+func savesOf(dir string) changer {
+	threads := 0
+	var stop chan struct{}
+	result := make(chan error, 1)
+	var began time.Time
+	made := 0
+	return changer{
+		begin: func() {
+			threads = runtime.GOMAXPROCS(2)
+			stop, began, made = make(chan struct{}), time.Now(), 0
+			w := &saver{dir: dir}
+			go func() {
+				tick := time.NewTicker(time.Second / changesPerSecond)
+				defer tick.Stop()
+				for {
+					select {
+					case <-stop:
+						result <- nil
+						return
+					case <-tick.C:
+						if err := w.write(saveRename); err != nil {
+							result <- err
+							return
+						}
+						made++
+					}
+				}
+			}()
+		},
+		end: func() (float64, error) {
+			close(stop)
+			err := <-result
+			runtime.GOMAXPROCS(threads)
+			return float64(made) / time.Since(began).Seconds(), err
+		},
+	}
+}
+
+// compareReads reports reading while change is at work against reading alone.
+func (b *bench) compareReads(s *served, conns []*conn, verb string, change changer) error {
+	quiet := b.closed(s.pid, conns, 16)
+	busy := b.closed(s.pid, conns, 16)
+	var made []float64
+	read := busy.run
+	busy.run = func() (sample, error) {
+		change.begin()
+		got, err := read()
+		rate, endErr := change.end()
+		made = append(made, rate)
+		return got, errors.Join(err, endErr)
 	}
 	ratio, err := compare(busy, quiet, b.cfg.pairs)
 	if err != nil {
 		return err
 	}
 	return b.report(figure{
-		Name: "reads while a file changes 100/s, of without", Value: ratio, Target: 0.9,
+		Name: fmt.Sprintf("reads while a file is %s 100/s, of without", verb), Value: ratio, Target: 0.9,
 		Detail: fmt.Sprintf("%v of %v, %.0f changes/s", busy, quiet, median(made)),
 	})
 }

@@ -104,7 +104,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 1, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2}
 	require.Len(t, groups, len(want))
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
