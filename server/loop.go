@@ -9,7 +9,7 @@ import (
 
 // Budgets of one loop turn, in units of about one send.
 const (
-	wakeBudget    = 128 // of a turn that was woken for mail
+	wakeBudget    = 192 // of a turn that was woken for mail
 	trafficBudget = 32  // of mail done after a peer's traffic, so that neither starves
 )
 
