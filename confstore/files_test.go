@@ -15,7 +15,7 @@ import (
 	"confcenter/internal/clock"
 )
 
-// fileOperations are the ways people change a file (issue 2, "Files"). Each finds
+// fileOperations are the ways people change a file. Each finds
 // a.json with {"v":1} and leaves it with {"v":2}.
 var fileOperations = []struct {
 	name string
