@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 
 	"confcenter/codes"
@@ -22,15 +21,12 @@ func wireCode(err error) int {
 	}
 }
 
-// wireText is what a peer may read of err. What has no code is a fault of ours:
-// the log gets it, the peer does not.
+// wireText is what a peer may read of err. What is a fault of ours goes to the log.
 func (s *session) wireText(h protocol.Header, err error) string {
-	var coded *codes.Error
-	if errors.As(err, &coded) && coded.Code != codes.Internal {
-		return err.Error()
+	if codes.Of(err) == codes.Internal {
+		s.srv.log.Error().Err(err).Stringer("command", h.Command).Stringer("peer", s.peer).Msg("request failed")
 	}
-	s.srv.log.Error().Err(err).Stringer("command", h.Command).Stringer("peer", s.peer).Msg("request failed")
-	return codes.Internal.Error()
+	return codes.Message(err)
 }
 
 func (s *session) badJSON(h protocol.Header, err error) {

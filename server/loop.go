@@ -44,14 +44,13 @@ type loop struct {
 	out        []byte     // replies of the session being served
 	frame      int        // where the reply begun last starts in out
 	scratch    []byte     // pieces put together for one write
-	names      []byte     // a name completed for a look-up
 	req        protocol.Request
 	// counted since they were last added to the server's counters
 	requests, replies uint64
 	retained          map[*byte]*retention
 
-	// the waker's
-	yield     chan struct{} // cap 1: a turn has left mail for the next
+	// any goroutine
+	yield     chan struct{} // cap 1: the waker shall make the loop take another turn
 	relieving atomic.Bool   // another loop has asked this one to relieve memory
 	moved     atomic.Bool   // a blocked session's peer has read something
 	blockedN  atomic.Int32  // len(blocked), for the waker
