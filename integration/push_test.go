@@ -35,16 +35,13 @@ func TestPush(t *testing.T) {
 		}
 	})
 	t.Run("sequence_is_one_counter_of_the_server", func(t *testing.T) {
-		p, q := subscribed(t, srv, "a.json"), subscribed(t, srv, "a.json")
-		seen := map[uint16]bool{}
-		for range 20 {
-			change()
-			for _, x := range []*servertest.Peer{p, q} {
-				f := x.Next()
-				require.Equal(t, protocol.EvNotify, f.Command)
-				require.False(t, seen[f.Seq], "sequence %d twice", f.Seq)
-				seen[f.Seq] = true
-			}
+		srv := start(t, servertest.Options{Files: files("a.json", `{"n":0}`)})
+		writer, p, q := peer(t, srv), subscribed(t, srv, "a.json"), subscribed(t, srv, "a.json")
+		for round := range 20 {
+			writer.Set("a.json", fmt.Sprintf(`{"n":%d}`, round+1))
+			got := []uint16{p.Next().Seq, q.Next().Seq}
+			first := uint16(2*round + 1)
+			require.ElementsMatch(t, []uint16{first, first + 1}, got, "each frame takes the next number")
 		}
 	})
 	t.Run("a_subscribed_writer_sees_the_push_then_the_reply", func(t *testing.T) {

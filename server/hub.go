@@ -168,7 +168,7 @@ func (f *fanOut) send(l *loop, sub *subscription, c protocol.Change) {
 	}
 	if f.frame.frame == nil || f.frame.change != c {
 		f.frame.change = c
-		f.frame.frame = l.srv.appendPush(f.frame.frame[:0], c)
+		f.frame.frame = appendPush(f.frame.frame[:0], c)
 	}
 	protocol.SetSeq(f.frame.frame, l.srv.nextSeq())
 	f.sent++

@@ -92,7 +92,8 @@ func monitored(file string, node *confstore.Node, inherit bool) string {
 // catchUp tells a peer that has just subscribed of what it missed.
 func (s *session) catchUp(sub *subscription, mtime int32) {
 	sub.told = mtime
-	frame := s.srv.appendPush(nil, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
+	frame := appendPush(nil, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
+	protocol.SetSeq(frame, s.srv.nextSeq())
 	s.flushReplies()
 	s.sendPush(frame, pushKey{sub.name, sub.path})
 }
@@ -134,8 +135,8 @@ func (s *session) unsubscribe(name, path string) {
 
 // appendPush appends the EVNOTIFY frame of c. Its sequence is filled in for each
 // receiver.
-func (s *Server) appendPush(dst []byte, c protocol.Change) []byte {
+func appendPush(dst []byte, c protocol.Change) []byte {
 	start := len(dst)
-	dst = protocol.AppendChange(protocol.BeginFrame(dst, protocol.EvNotify, s.nextSeq()), c)
+	dst = protocol.AppendChange(protocol.BeginFrame(dst, protocol.EvNotify, 0), c)
 	return protocol.FinishFrame(dst, start)
 }

@@ -148,10 +148,11 @@ func (p *Peer) Push() protocol.Change {
 	return c
 }
 
-// Quiet proves that the server has sent nothing since the last frame and answers
+// Quiet expects that the server has sent nothing since the last frame and answers
 // still. It takes two round trips: a loop looks at a peer's requests before the
 // mail that came at the same moment, so that a push may stand behind the first
-// answer, but not behind the second.
+// answer. A push behind a fan-out of more than a few dozen others, or one that
+// waits for a worker, can come later still.
 func (p *Peer) Quiet() {
 	p.t.Helper()
 	for range 2 {
