@@ -49,6 +49,26 @@ const (
 	Timeout     Code = 1007 // no answer in time; whether the request took effect is not known
 )
 
+// Our own numbers for the state store.
+const (
+	BadType        Code = 1008 // a value type the store does not know
+	BadValue       Code = 1009 // a value whose text does not fit its type
+	BadKey         Code = 1010 // a namespace, key or token that is empty or has control characters
+	NameTooLong    Code = 1011 // a namespace, key, prefix or token beyond its length
+	TooManyOps     Code = 1012 // more operations, compares or keys than one request may have
+	BadTTL         Code = 1013 // a time to live or lease time that is negative or too long
+	Overflow       Code = 1014 // an increment that leaves 64 bits
+	OutOfBounds    Code = 1015 // an increment that leaves the bounds it was given
+	WrongType      Code = 1016 // an operation on a value of another type, like an increment of a text
+	FutureRevision Code = 1017 // a revision that is not reached yet
+	Compacted      Code = 1018 // a revision whose changes or versions are no longer kept
+	TokenReused    Code = 1019 // a request token that belongs to another request
+	FenceLost      Code = 1020 // if_fence names a lock that is not, or no longer, held with that token
+	LeaseGone      Code = 1021 // a lease that does not exist or has ended
+	Quota          Code = 1022 // the store holds as much as it may; deletes go on
+	Locked         Code = 1023 // the lock is held by somebody else and the request does not wait
+)
+
 // Row describes one code.
 type Row struct {
 	Code       Code
@@ -79,6 +99,22 @@ var table = []Row{
 	{Limit, "limit", 429, "a limit on how many is reached; give something up or raise the limit"},
 	{ReadOnly, "read_only", 403, "this server takes no writes; write to another one"},
 	{Timeout, "timeout", 504, "no answer in time; read the state before trying again"},
+	{BadType, "bad_type", 400, "there is no such value type; use string, int, double, bool, bytes or json"},
+	{BadValue, "bad_value", 400, "the value does not fit its type; correct the value or the type"},
+	{BadKey, "bad_key", 400, "the namespace, key or token is not allowed; use UTF-8 text without control characters"},
+	{NameTooLong, "name_too_long", 400, "the namespace, key, prefix or token is too long; shorten it"},
+	{TooManyOps, "too_many_ops", 413, "too many operations for one request; send several"},
+	{BadTTL, "bad_ttl", 400, "the time to live is not acceptable; give milliseconds above 0, or leave it out"},
+	{Overflow, "overflow", 409, "the result does not fit 64 bits; nothing was changed"},
+	{OutOfBounds, "out_of_bounds", 409, "the result is outside the bounds given; nothing was changed"},
+	{WrongType, "wrong_type", 409, "the stored value is of another type; nothing was changed"},
+	{FutureRevision, "future_revision", 400, "the store has not reached that revision; use one that it answered with"},
+	{Compacted, "compacted", 410, "that revision is no longer kept; read the current state and go on from there"},
+	{TokenReused, "token_reused", 409, "the token was used for another request; use a new one"},
+	{FenceLost, "fence_lost", 412, "the lock is not held with that fencing token; take the lock again"},
+	{LeaseGone, "lease_gone", 404, "the lease does not exist or has ended; take a new one"},
+	{Quota, "quota", 507, "the store is full; delete something or raise its limit"},
+	{Locked, "locked", 423, "somebody else holds the lock; wait for it or try again later"},
 }
 
 // byCode is filled once and then only read.

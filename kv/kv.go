@@ -1,0 +1,196 @@
+// Package kv is the vocabulary of the state store: what a value, an entry, an
+// operation, a transaction and an event are, what is allowed in them, and the
+// interface that users of a store need.
+//
+// The store holds entries under a namespace and a key. Each entry has a typed
+// value that comes back as it was written. All changes go through [Txn]: compares,
+// then operations, applied together or not at all, under one new [Revision]. A
+// put, a batch, a compare-and-swap and an increment are transactions with one
+// idea each; so are granting and revoking a [Lease]. Whatever changed leaves as a
+// [Change], and [Watch] turns those into an ordered stream without gaps.
+//
+// A newcomer reads [Entry], [Txn] and [Store], in that order. Engines are in
+// kvstore/…; nothing here does I/O.
+package kv
+
+import "time"
+
+// Revision counts the transactions that changed the store, from 1. Later changes
+// have greater revisions; they need not be consecutive. 0 is before the first.
+type Revision int64
+
+// LeaseID names a lease: the revision that granted it. 0 is none.
+type LeaseID int64
+
+// Entry is one key as it is or was at some revision. Entries are shared and never
+// change: whoever gets one may keep it and must not write to it, its value's
+// bytes included.
+type Entry struct {
+	NS, Key string
+	Value   Value
+	Create  Revision // of the transaction that made the key
+	Mod     Revision // of the transaction that changed it last
+	Version int64    // how many transactions changed it since Create, from 1; 0 marks a deleted key
+	Updated int64    // when, in ms since 1970
+	Expires int64    // when it ends by itself, in ms since 1970; 0: it does not
+	Lease   LeaseID  // whose end ends it too; 0: none
+}
+
+// Deleted says that the entry only tells of a deletion: it has no value, and Mod
+// and Updated are the deletion's.
+func (e *Entry) Deleted() bool { return e.Version == 0 }
+
+// Size is what an entry counts against quotas: the bytes of key and value.
+func (e *Entry) Size() int { return len(e.Key) + len(e.Value.Data) }
+
+// EventKind tells how a key changed.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	Put    EventKind = iota + 1 // written, by whatever operation
+	Delete                      // deleted by a request
+	Expire                      // ended by its time to live or its lease
+)
+
+var eventNames = [...]string{Put: "put", Delete: "delete", Expire: "expire"}
+
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) && eventNames[k] != "" {
+		return eventNames[k]
+	}
+	return "unknown"
+}
+
+// Event is the net effect of one transaction on one key.
+type Event struct {
+	Kind  EventKind
+	Entry *Entry // for Delete and Expire one that is Deleted
+	// Prev is the entry before the transaction; nil if the key was absent, or if
+	// an old event is read back and the version is no longer kept.
+	Prev *Entry
+}
+
+// Change is all events of one transaction, in the order of namespace and key.
+type Change struct {
+	Revision Revision
+	Time     int64 // ms since 1970
+	Events   []Event
+}
+
+// Batch is what the store made durable in one go: one or more changes in the order
+// of their revisions. It is shared and never changes.
+type Batch struct {
+	Changes []Change
+}
+
+// Last is the revision of the batch's last change.
+func (b *Batch) Last() Revision { return b.Changes[len(b.Changes)-1].Revision }
+
+// Namespace is one namespace that has keys.
+type Namespace struct {
+	Name  string
+	Keys  int64
+	Bytes int64 // of keys and values
+}
+
+// Lease is a time that several keys can share: when it ends, they expire together.
+type Lease struct {
+	ID   LeaseID
+	TTL  time.Duration // as granted; each keep-alive begins it anew
+	Left time.Duration // until it ends, when asked
+	Keys int           // how many keys it has
+}
+
+// List asks for the keys of a namespace that begin with a prefix, in the order of
+// their bytes.
+type List struct {
+	NS, Prefix string
+	After      string // continue behind this key; "" from the beginning
+	Limit      int    // most entries to return; 0 or more than MaxList: MaxList
+	// MaxBytes ends the page behind the entry that reaches it; 0: MaxPage.
+	MaxBytes int
+	// CountOnly wants no entries: Count is then exact and the whole prefix's,
+	// whatever After and Limit are.
+	CountOnly bool
+}
+
+// Page is a part of a list, all of it at one revision.
+type Page struct {
+	Revision Revision
+	Entries  []*Entry
+	// Count is the number of entries in the page, or with CountOnly the number
+	// of keys that have the prefix.
+	Count int64
+	More  bool // there are further keys: continue After the last one
+}
+
+// View is the whole store at one revision, from memory, for reads that belong
+// together. It costs the store memory while it is open, so a View that is open
+// for long may be ended: its methods then fail with codes.Compacted. Methods may
+// be called from any goroutine; one call may take some time with long pages.
+type View interface {
+	Revision() Revision
+	// Get returns nil for an absent key.
+	Get(ns, key string) (*Entry, error)
+	List(List) (Page, error)
+	// Close must be called once; nothing may be called after it.
+	Close()
+}
+
+// Versions is a part of a key's history, newest first.
+type Versions struct {
+	Entries []*Entry // Deleted ones tell of deletions
+	More    bool     // there are older ones: ask again with Before = the last one's Mod
+	// Floor is above 0 if versions older than it are no longer kept.
+	Floor Revision
+}
+
+// Store is what its users need: servers, gateways, state models. Every method may
+// be called from any goroutine.
+type Store interface {
+	// Revision is the newest revision that reads see; it is durable.
+	Revision() Revision
+	// Get reads one key from memory, without waiting and without allocating: it
+	// may be called on an event loop. The entry is nil if the key is absent, and
+	// is current at the revision returned. ns and key are not kept.
+	Get(ns, key []byte) (*Entry, Revision)
+	// View pins the current revision. It does not wait.
+	View() View
+	// Namespaces lists those that have keys, in the order of their names, behind
+	// after, at most limit (0: all).
+	Namespaces(after string, limit int) (list []Namespace, more bool)
+
+	// GetAt is the key as it was when rev was current: nil if it was absent.
+	// codes.Compacted if that is no longer known, codes.FutureRevision if rev is
+	// not reached. It may read from disk: not for event loops.
+	GetAt(ns, key string, rev Revision) (*Entry, error)
+	// History lists at most limit (0 or more than MaxHistory: MaxHistory) versions
+	// of a key older than before (0: all). It may read from disk.
+	History(ns, key string, before Revision, limit int) (Versions, error)
+	// Changes returns what happened after revision after, oldest first and without
+	// a gap, at least one change if there is one, else nil; it stops behind the
+	// change that reaches maxBytes of entries. codes.Compacted if changes after
+	// that revision are no longer kept, codes.FutureRevision if it is not reached.
+	// It may read from disk. Events carry Prev where the store still has it.
+	Changes(after Revision, maxBytes int) ([]Change, error)
+
+	// Commit hands over a transaction, which the store owns from then on, with
+	// everything it refers to. done is called exactly once, from a goroutine of the
+	// store that it must not hold up, after the transaction is durable, visible to
+	// all reads and told to all functions given to Follow; or with an error, when
+	// nothing of it was or will be applied. Transactions are applied in the order
+	// in which Commit was called. Commit itself fails, without calling done, with
+	// codes.Busy when too much is waiting, codes.Closed, or what Check finds.
+	Commit(txn *Txn, done func(*Result, error)) error
+	// KeepAlive begins a lease's time anew, in memory. codes.LeaseGone.
+	KeepAlive(id LeaseID) (Lease, error)
+	// Lease tells about a lease. codes.LeaseGone.
+	Lease(id LeaseID) (Lease, error)
+
+	// Follow has fn called with every batch from now on, in order, by a goroutine
+	// of the store that it must not hold up: before the batch's callers are
+	// completed, after its changes are visible. stop ends that; when it returns,
+	// fn is not running and is not called again. fn must not call stop.
+	Follow(fn func(*Batch)) (stop func())
+}

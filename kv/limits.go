@@ -1,0 +1,86 @@
+package kv
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"confcenter/codes"
+)
+
+// Limits of what one request may have. They are the same for every engine and
+// every edge; what is beyond one is refused with a text that names it.
+const (
+	MaxNamespace    = 256                        // bytes of a namespace
+	MaxKey          = 1024                       // bytes of a key or prefix
+	MaxToken        = 128                        // bytes of a request token
+	MaxValue        = 1 << 20                    // bytes of a value
+	MaxOps          = 4096                       // operations of one branch of a transaction
+	MaxCompares     = 256                        // compares and fences of a transaction
+	MaxTxnBytes     = 8 << 20                    // bytes of keys and values in one transaction
+	MaxDeletePrefix = 10_000                     // keys one OpDeletePrefix removes; ask again for more
+	MaxList         = 10_000                     // entries of one page
+	MaxPage         = 2 << 20                    // bytes of one page, unless its first entry is longer
+	MaxHistory      = 1000                       // versions of one answer
+	MaxTTL          = 100 * 365 * 24 * time.Hour // of keys
+	MinLease        = 100 * time.Millisecond     // shortest lease
+	MaxLease        = 24 * time.Hour             // longest lease
+)
+
+// CheckNamespace says whether a namespace may be used.
+func CheckNamespace(name string) error { return checkName("namespace", name, MaxNamespace) }
+
+// CheckKey says whether a key may be used.
+func CheckKey(key string) error { return checkName("key", key, MaxKey) }
+
+// CheckPrefix is CheckKey for the beginning of a key, which may be empty and may
+// end in the middle of a character.
+func CheckPrefix(prefix string) error {
+	if len(prefix) > MaxKey {
+		return tooLong("prefix", prefix, MaxKey)
+	}
+	if strings.IndexFunc(prefix, unicode.IsControl) >= 0 {
+		return codes.Errorf(codes.BadKey, "prefix %q has control characters", prefix)
+	}
+	return nil
+}
+
+// CheckToken says whether a request token may be used; "" is none.
+func CheckToken(token string) error {
+	if token == "" {
+		return nil
+	}
+	return checkName("token", token, MaxToken)
+}
+
+func checkName(what, name string, limit int) error {
+	switch {
+	case name == "":
+		return codes.Errorf(codes.BadKey, "%s is empty", what)
+	case len(name) > limit:
+		return tooLong(what, name, limit)
+	case plain(name):
+		return nil
+	case !utf8.ValidString(name):
+		return codes.Errorf(codes.BadKey, "%s %q is not UTF-8", what, name)
+	case strings.IndexFunc(name, unicode.IsControl) >= 0:
+		return codes.Errorf(codes.BadKey, "%s %q has control characters", what, name)
+	}
+	return nil
+}
+
+// plain says that name is printable ASCII, as nearly all names are.
+func plain(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c >= 0x7F {
+			return false
+		}
+	}
+	return true
+}
+
+func tooLong(what, name string, limit int) error {
+	const shown = 32
+	return codes.Errorf(codes.NameTooLong, "%s %q… has %d bytes, the limit is %d", what, name[:min(shown, len(name))], len(name), limit)
+}

@@ -1,0 +1,293 @@
+package kv
+
+import (
+	"time"
+
+	"confcenter/codes"
+)
+
+// Target is what of an entry a Compare looks at.
+type Target uint8
+
+// The targets. An absent key has create and mod revision and version 0 and no
+// value, so that CompareVersion equal to 0 asks for absence.
+const (
+	CompareValue Target = iota + 1
+	CompareVersion
+	CompareCreate
+	CompareMod
+)
+
+// Relation is how a Compare compares.
+type Relation uint8
+
+// The relations. Less and Greater compare the values of ints and doubles as
+// numbers, where nan is neither, and of other types by their bytes.
+const (
+	Equal Relation = iota + 1
+	NotEqual
+	Less
+	Greater
+)
+
+// Compare is a condition on one key: what the store has, then Relation, then what
+// is given here.
+type Compare struct {
+	NS, Key  string
+	Target   Target
+	Relation Relation
+	Number   int64 // for CompareVersion, CompareCreate, CompareMod
+	// Value is for CompareValue. Type 0 compares texts whatever the type is.
+	// An absent key, and one of another type, satisfy NotEqual only.
+	Value Value
+}
+
+// Absent is the condition that a key does not exist.
+func Absent(ns, key string) Compare {
+	return Compare{NS: ns, Key: key, Target: CompareVersion, Relation: Equal}
+}
+
+// Fence is the condition that a lock is held: the lock's key exists and was
+// created by the revision that was given as its fencing token.
+type Fence struct {
+	NS, Key string
+	Token   Revision
+}
+
+// OpKind says what an Op does.
+type OpKind uint8
+
+// The kinds of operations.
+const (
+	OpGet          OpKind = iota + 1 // reads a key, as the operations before it left it
+	OpPut                            // writes a value
+	OpDelete                         // deletes a key; that it is absent is no error
+	OpDeletePrefix                   // deletes up to MaxDeletePrefix keys that begin with Key
+	OpIncr                           // adds Delta to an int
+	OpGrant                          // grants a lease of TTL
+	OpRevoke                         // ends Lease and deletes its keys
+)
+
+var opNames = [...]string{OpGet: "get", OpPut: "put", OpDelete: "delete", OpDeletePrefix: "delete_prefix", OpIncr: "incr", OpGrant: "grant", OpRevoke: "revoke"}
+
+func (k OpKind) String() string {
+	if int(k) < len(opNames) && opNames[k] != "" {
+		return opNames[k]
+	}
+	return "unknown"
+}
+
+// ParseOp is the kind of that name; false if there is none.
+func ParseOp(name string) (OpKind, bool) {
+	for k, known := range opNames {
+		if known == name && known != "" {
+			return OpKind(k), true
+		}
+	}
+	return 0, false
+}
+
+// Op is one operation. Which fields count depends on Kind.
+type Op struct {
+	Kind    OpKind
+	NS, Key string // Key is the prefix of OpDeletePrefix
+	Value   Value  // OpPut
+
+	// TTL of OpPut and OpIncr counts from the commit, Expires (ms since 1970) is
+	// the moment itself; at most one of them. A put with neither never expires, an
+	// increment with neither keeps what the key has. The past expires at once.
+	// OpGrant: the lease's time.
+	TTL     time.Duration
+	Expires int64
+	// Lease of OpPut: the key ends with it. OpRevoke: the lease to end. An
+	// increment keeps the lease of its key unless one is given.
+	Lease LeaseID
+
+	// OpIncr: an absent key counts as Initial. The result must be within Min and
+	// Max where they are given.
+	Delta, Initial int64
+	Min, Max       *int64
+
+	// Limit of OpDeletePrefix: at most so many keys; 0: MaxDeletePrefix.
+	Limit int
+	// WantPrev wants the entry before the transaction of OpPut, OpDelete, OpIncr.
+	WantPrev bool
+}
+
+// OpResult is what one operation did.
+type OpResult struct {
+	// Entry is what OpGet found or OpPut and OpIncr left; nil for an absent key.
+	// Of an OpPut in a Result that is Replayed its value is missing.
+	Entry *Entry
+	Prev  *Entry // with WantPrev; nil: absent
+	Count int64  // keys deleted by OpDelete, OpDeletePrefix, OpRevoke
+	More  bool   // OpDeletePrefix stopped at its limit
+	Lease Lease  // OpGrant
+}
+
+// Txn is a transaction: if all of If hold, Then, else Else; nothing else sees the
+// store in between. If an operation fails nothing is applied. Operations see what
+// those before them did; a key they change several times changes once, to its
+// last value.
+type Txn struct {
+	Fences     []Fence // must hold, else codes.FenceLost
+	If         []Compare
+	Then, Else []Op
+
+	// Token makes the transaction happen once: a later one with the same token in
+	// the same namespace gets the first one's Result if it asks for the same, else
+	// codes.TokenReused. A transaction that failed leaves no token. Stores keep
+	// tokens for a limited time and number.
+	Token, TokenNS string
+}
+
+// Result is what a transaction did.
+type Result struct {
+	// Revision is the transaction's own if it changed something, else the one it
+	// was evaluated at.
+	Revision Revision
+	Held     bool       // all of If held: Ops are Then's, else Else's
+	Ops      []OpResult // one for each operation
+	Replayed bool       // Token was known: this is the first result
+}
+
+// PutTxn is a transaction that writes one key.
+func PutTxn(ns, key string, value Value) *Txn {
+	return &Txn{Then: []Op{{Kind: OpPut, NS: ns, Key: key, Value: value}}}
+}
+
+// Writes says whether the operation can change something.
+func (op *Op) Writes() bool { return op.Kind != OpGet }
+
+// Check says whether the transaction is allowed, whatever the store holds. The
+// error names the operation, the field and the limit.
+func (t *Txn) Check() error {
+	if len(t.Then) > MaxOps || len(t.Else) > MaxOps {
+		return codes.Errorf(codes.TooManyOps, "transaction has %d operations, the limit is %d", max(len(t.Then), len(t.Else)), MaxOps)
+	}
+	if n := len(t.If) + len(t.Fences); n > MaxCompares {
+		return codes.Errorf(codes.TooManyOps, "transaction has %d conditions, the limit is %d", n, MaxCompares)
+	}
+	if err := CheckToken(t.Token); err != nil {
+		return err
+	}
+	if t.Token != "" {
+		if err := CheckNamespace(t.TokenNS); err != nil {
+			return err
+		}
+	}
+	for i := range t.Fences {
+		if err := checkPair(t.Fences[i].NS, t.Fences[i].Key); err != nil {
+			return in("if_fence", i, len(t.Fences), err)
+		}
+	}
+	size := 0
+	for i := range t.If {
+		if err := t.If[i].check(); err != nil {
+			return in("compare", i, len(t.If), err)
+		}
+		size += len(t.If[i].Value.Data)
+	}
+	for _, ops := range [2][]Op{t.Then, t.Else} {
+		for i := range ops {
+			if err := ops[i].check(); err != nil {
+				return in("operation", i, len(ops), err)
+			}
+			size += len(ops[i].Key) + len(ops[i].Value.Data)
+		}
+	}
+	if size > MaxTxnBytes {
+		return codes.Errorf(codes.TooLarge, "transaction has %d bytes of keys and values, the limit is %d", size, MaxTxnBytes)
+	}
+	return nil
+}
+
+// in names the part that is wrong, where there are several.
+func in(what string, i, n int, err error) error {
+	if n == 1 {
+		return err
+	}
+	return codes.Errorf(codes.Of(err), "%s %d: %w", what, i, err)
+}
+
+func checkPair(ns, key string) error {
+	if err := CheckNamespace(ns); err != nil {
+		return err
+	}
+	return CheckKey(key)
+}
+
+func (c *Compare) check() error {
+	if err := checkPair(c.NS, c.Key); err != nil {
+		return err
+	}
+	switch {
+	case c.Target < CompareValue || c.Target > CompareMod:
+		return codes.Errorf(codes.BadRequest, "compare has no known target")
+	case c.Relation < Equal || c.Relation > Greater:
+		return codes.Errorf(codes.BadRequest, "compare has no known relation")
+	case c.Target == CompareValue && c.Value.Type != 0:
+		return c.Value.Check()
+	case len(c.Value.Data) > MaxValue:
+		return codes.Errorf(codes.TooLarge, "value to compare has %d bytes, the limit is %d", len(c.Value.Data), MaxValue)
+	}
+	return nil
+}
+
+func (op *Op) check() error {
+	switch op.Kind {
+	case OpGrant:
+		if op.TTL < MinLease || op.TTL > MaxLease {
+			return codes.Errorf(codes.BadTTL, "a lease of %s is not possible: it is at least %s, at most %s", op.TTL, MinLease, MaxLease)
+		}
+		return nil
+	case OpRevoke:
+		return nil
+	case OpDeletePrefix:
+		return op.checkDeletePrefix()
+	case OpGet, OpDelete:
+		return checkPair(op.NS, op.Key)
+	case OpPut, OpIncr:
+	default:
+		return codes.Errorf(codes.BadOp, "there is no such operation")
+	}
+	if err := checkPair(op.NS, op.Key); err != nil {
+		return err
+	}
+	if err := op.checkTime(); err != nil {
+		return err
+	}
+	if op.Kind == OpPut {
+		return op.Value.Check()
+	}
+	if op.Min != nil && op.Max != nil && *op.Min > *op.Max {
+		return codes.Errorf(codes.BadRequest, "min %d is above max %d", *op.Min, *op.Max)
+	}
+	return nil
+}
+
+func (op *Op) checkDeletePrefix() error {
+	if op.Limit < 0 {
+		return codes.Errorf(codes.BadRequest, "limit %d is negative", op.Limit)
+	}
+	if err := CheckNamespace(op.NS); err != nil {
+		return err
+	}
+	return CheckPrefix(op.Key)
+}
+
+func (op *Op) checkTime() error {
+	switch {
+	case op.TTL < 0:
+		return codes.Errorf(codes.BadTTL, "ttl of %d ms is negative", op.TTL.Milliseconds())
+	case op.TTL > 0 && op.TTL < time.Millisecond:
+		return codes.Errorf(codes.BadTTL, "ttl of %s is below a millisecond", op.TTL)
+	case op.TTL > MaxTTL:
+		return codes.Errorf(codes.BadTTL, "ttl of %d ms is above the limit of %d", op.TTL.Milliseconds(), MaxTTL.Milliseconds())
+	case op.Expires < 0:
+		return codes.Errorf(codes.BadTTL, "expires %d is negative", op.Expires)
+	case op.TTL > 0 && op.Expires > 0:
+		return codes.Errorf(codes.BadTTL, "ttl and expires exclude each other")
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+)
+
+// Type is the type of a value.
+type Type uint8
+
+// The types. A value is kept and returned as the text it was written as; the
+// type says which texts are allowed.
+const (
+	String Type = iota + 1 // any UTF-8
+	Int                    // decimal, 64 bits with sign
+	Double                 // what C's printf prints for a double, nan and inf included
+	Bool                   // true or false
+	Bytes                  // any octets
+	JSON                   // one JSON text
+)
+
+var typeNames = [...]string{String: "string", Int: "int", Double: "double", Bool: "bool", Bytes: "bytes", JSON: "json"}
+
+func (t Type) String() string {
+	if int(t) < len(typeNames) && typeNames[t] != "" {
+		return typeNames[t]
+	}
+	return "type " + strconv.Itoa(int(t))
+}
+
+// ParseType is the type of that name. codes.BadType.
+func ParseType(name string) (Type, error) {
+	for t, known := range typeNames {
+		if known == name && known != "" {
+			return Type(t), nil
+		}
+	}
+	return 0, codes.Errorf(codes.BadType, "type %q is unknown: use string, int, double, bool, bytes or json", name)
+}
+
+// Value is a typed value: Data is its text, or for Bytes the octets themselves.
+type Value struct {
+	Type Type
+	Data []byte
+}
+
+// StringValue is s as a value.
+func StringValue(s string) Value { return Value{String, []byte(s)} }
+
+// IntValue is n as a value.
+func IntValue(n int64) Value { return Value{Int, strconv.AppendInt(nil, n, 10)} }
+
+// DoubleValue is f as a value, in the shortest text that reads back as f.
+func DoubleValue(f float64) Value {
+	switch {
+	case math.IsNaN(f):
+		return Value{Double, []byte("nan")}
+	case math.IsInf(f, 0):
+		return Value{Double, []byte(map[bool]string{true: "inf", false: "-inf"}[f > 0])}
+	}
+	return Value{Double, strconv.AppendFloat(nil, f, 'g', -1, 64)}
+}
+
+// BoolValue is b as a value.
+func BoolValue(b bool) Value { return Value{Bool, strconv.AppendBool(nil, b)} }
+
+// BytesValue is b as a value, which keeps b.
+func BytesValue(b []byte) Value { return Value{Bytes, b} }
+
+// JSONValue is a JSON text as a value, which keeps text. It is not checked here.
+func JSONValue(text []byte) Value { return Value{JSON, text} }
+
+// Equal says that type and text are the same.
+func (v Value) Equal(w Value) bool { return v.Type == w.Type && bytes.Equal(v.Data, w.Data) }
+
+// Check says whether the text fits the type and the size limit: codes.BadType,
+// codes.BadValue, codes.TooLarge.
+func (v Value) Check() error {
+	if len(v.Data) > MaxValue {
+		return codes.Errorf(codes.TooLarge, "value has %d bytes, the limit is %d", len(v.Data), MaxValue)
+	}
+	var err error
+	switch v.Type {
+	case Bytes:
+	case String:
+		if !utf8.Valid(v.Data) {
+			return codes.Errorf(codes.BadValue, "value is not UTF-8, as a string must be; use type bytes")
+		}
+	case Int:
+		_, err = v.Int()
+	case Double:
+		_, err = v.Double()
+	case Bool:
+		_, err = v.Bool()
+	case JSON:
+		if _, err = jsontext.Check(v.Data); err != nil {
+			err = codes.Errorf(codes.BadValue, "value is not JSON: %w", err)
+		}
+	default:
+		return codes.Errorf(codes.BadType, "%s is unknown", v.Type)
+	}
+	return err
+}
+
+// Int is the value of an Int. codes.WrongType for another type.
+func (v Value) Int() (int64, error) {
+	if v.Type != Int {
+		return 0, wrongType(v, Int)
+	}
+	n, err := strconv.ParseInt(string(v.Data), 10, 64)
+	if err != nil {
+		return 0, badValue(v, err)
+	}
+	return n, nil
+}
+
+// Double is the value of a Double or an Int. codes.WrongType for another type.
+func (v Value) Double() (float64, error) {
+	if v.Type == Int {
+		n, err := v.Int()
+		return float64(n), err
+	}
+	if v.Type != Double {
+		return 0, wrongType(v, Double)
+	}
+	text := string(v.Data)
+	switch text { // the sign of nan, which only C prints
+	case "-nan", "+nan", "-NAN", "+NAN":
+		return math.NaN(), nil
+	}
+	if bytes.IndexByte(v.Data, '_') >= 0 { // Go's, not C's
+		return 0, badValue(v, strconv.ErrSyntax)
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, badValue(v, err)
+	}
+	return f, nil
+}
+
+// Bool is the value of a Bool. codes.WrongType for another type.
+func (v Value) Bool() (bool, error) {
+	if v.Type != Bool {
+		return false, wrongType(v, Bool)
+	}
+	switch string(v.Data) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, badValue(v, strconv.ErrSyntax)
+}
+
+func wrongType(v Value, want Type) error {
+	return codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, want)
+}
+
+// badValue shows the beginning of a value that is going to be refused.
+func badValue(v Value, err error) error {
+	const shown = 40
+	why := "is not a " + v.Type.String()
+	if errors.Is(err, strconv.ErrRange) {
+		why = "is outside the range of " + v.Type.String()
+	}
+	return codes.Errorf(codes.BadValue, "value %q %s", v.Data[:min(shown, len(v.Data))], why)
+}
