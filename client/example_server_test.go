@@ -27,7 +27,7 @@ func exampleServer(files map[string]string) (addr string, stop func()) {
 	}
 	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
 	check(err)
-	srv := server.New(server.Config{Listen: "127.0.0.1:0", Loops: 1}, store)
+	srv := server.New(server.Config{Listen: "127.0.0.1:0", Loops: 1}, server.Stores{Config: store})
 	check(srv.Start())
 	return srv.Addr().String(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -62,7 +62,7 @@ func serveWithFewFiles(t *testing.T) {
 	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data"})
 	require.NoError(t, err)
 	defer store.Close()
-	srv := server.New(server.Config{Listen: "127.0.0.1:0"}, store)
+	srv := server.New(server.Config{Listen: "127.0.0.1:0"}, server.Stores{Config: store})
 	require.NoError(t, srv.Start())
 	addr := srv.Addr().String()
 	servertest.Dial(t, addr).Identify(`{"svrid":0}`) // all is open that is needed to begin
@@ -175,7 +175,7 @@ func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 	defer store.Close()
 	addr := "127.0.0.1:0"
 	for range 3 {
-		srv := server.New(server.Config{Listen: addr}, store)
+		srv := server.New(server.Config{Listen: addr}, server.Stores{Config: store})
 		require.NoError(t, srv.Start())
 		addr = srv.Addr().String()
 		p := servertest.Dial(t, addr)
@@ -187,7 +187,7 @@ func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 
 func TestATakenPortIsCalledThat(t *testing.T) {
 	taken := servertest.Start(t, servertest.Options{})
-	err := server.New(server.Config{Listen: taken.Addr().String()}, taken.Store).Start()
+	err := server.New(server.Config{Listen: taken.Addr().String()}, server.Stores{Config: taken.Store}).Start()
 	require.ErrorContains(t, err, "address already in use")
 }
 

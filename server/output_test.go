@@ -60,7 +60,7 @@ func (w *wire) read(n int) {
 // runs.
 func newWire(t testing.TB, cfg Config) (*session, *wire) {
 	cfg.Clock = clock.NewFake(time.Unix(1_000_000, 0))
-	s := New(cfg, nil)
+	s := New(cfg, Stores{})
 	l := newLoop(s, func(func()) error { return nil })
 	s.addLoop(l)
 	t.Cleanup(l.close)

@@ -15,6 +15,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/kv"
 	"confcenter/protocol"
 )
 
@@ -71,6 +72,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Stores are what a Server serves. They outlive it: whoever made them closes them
+// after Shutdown.
+type Stores struct {
+	Config Store // must be given
+	// State answers the KV commands; nil: they get codes.NotImplemented.
+	State kv.Store
+}
+
 // Store is what the server needs of a config store.
 type Store interface {
 	Snapshot() *confstore.Snapshot
@@ -86,6 +95,7 @@ type Server struct {
 	// set at open
 	cfg      Config
 	store    Store
+	state    kv.Store // nil: there is none
 	log      zerolog.Logger
 	peerLog  zerolog.Logger // for what peers can cause as often as they like
 	upToDate []byte
@@ -112,12 +122,13 @@ type Server struct {
 	loops []*loop
 }
 
-// New makes a server for store. It does nothing before Start.
-func New(cfg Config, store Store) *Server {
+// New makes a server for stores. It does nothing before Start.
+func New(cfg Config, stores Stores) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
 		cfg:      cfg,
-		store:    store,
+		store:    stores.Config,
+		state:    stores.State,
 		log:      cfg.Log,
 		peerLog:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second}),
 		upToDate: protocol.UpToDate,

@@ -100,7 +100,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	srv := server.New(o.serverConfig(log), store)
+	srv := server.New(o.serverConfig(log), server.Stores{Config: store})
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}

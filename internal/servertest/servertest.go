@@ -82,7 +82,7 @@ func (s *Server) start() {
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}
-	s.Store, s.Server = store, server.New(scfg, store)
+	s.Store, s.Server = store, server.New(scfg, server.Stores{Config: store})
 	require.NoError(s.t, s.Server.Start())
 	s.up = true
 }

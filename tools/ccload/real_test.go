@@ -160,7 +160,7 @@ func serveReal(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	s := server.New(server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}, store)
+	s := server.New(server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}, server.Stores{Config: store})
 	if err := s.Start(); err != nil {
 		fmt.Println(err)
 		return 1
