@@ -1,0 +1,197 @@
+package kvlock
+
+import (
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// answer takes what the store said to a question of w, be it the first or a later
+// one, and tells whom it concerns. Callbacks run without the lock, and done before
+// anything else can be told to the same waiter.
+func (m *Manager) answer(l *line, w *waiter, res *kv.Result, err error) {
+	m.mu.Lock()
+	l.asking--
+	if err == nil {
+		l.learn(w, res)
+		w.seen = res.Revision
+	}
+	var calls []func()
+	if w.told {
+		calls = m.answerLater(l, w, res, err)
+	} else {
+		calls = m.answerFirst(l, w, res, err)
+	}
+	m.next(l)
+	m.mu.Unlock()
+	for _, call := range calls {
+		call()
+	}
+}
+
+// learn notes what the result says about the lock.
+func (l *line) learn(w *waiter, res *kv.Result) {
+	entry := res.Ops[0].Entry
+	switch {
+	case res.Held:
+		l.owner, l.fence = w.req.Lease, entry.Create
+		l.held = max(l.held, entry.Create)
+	case entry != nil:
+		l.held = max(l.held, res.Revision)
+	default:
+		l.freed = max(l.freed, res.Revision)
+	}
+}
+
+// has says with which fence the result shows the lock as w's.
+func (l *line) has(w *waiter, res *kv.Result) (kv.Revision, bool) {
+	entry := res.Ops[0].Entry
+	if entry == nil || entry.Lease != w.req.Lease || entry.Create == l.dropping {
+		return 0, false
+	}
+	return entry.Create, true
+}
+
+func (m *Manager) answerFirst(l *line, w *waiter, res *kv.Result, err error) []func() {
+	if err != nil {
+		m.leave(l, w)
+		return []func(){func() { w.done(Outcome{}, err) }}
+	}
+	if fence, ok := l.has(w, res); ok {
+		l.kept = fence
+		m.leave(l, w)
+		out := Outcome{Granted: true, Fence: fence, Revision: res.Revision}
+		return append([]func(){func() { w.done(out, nil) }}, m.twins(l, w.req.Lease, fence)...)
+	}
+	out := Outcome{Revision: res.Revision, Holder: res.Ops[0].Entry}
+	switch {
+	case m.closed:
+		m.leave(l, w)
+		err = errClosed()
+	case !w.req.Wait:
+		err = codes.Errorf(codes.Locked, "lock %q is held by somebody else", w.req.Key)
+	case w.refused != nil:
+		err = w.refused
+	case m.again(l, w, res):
+		return nil
+	default:
+		out.Waiter = &Waiter{w}
+	}
+	return []func(){func() {
+		w.done(out, err)
+		if err == nil {
+			m.toldToWait(l, w)
+		}
+	}}
+}
+
+// again puts the first question of w once more where its answer is out of date: w
+// is first in line by now and the lock was free, or w's own lease has got the lock
+// meanwhile, through another request.
+func (m *Manager) again(l *line, w *waiter, res *kv.Result) bool {
+	if w.left || l.trying || l.dropping != 0 {
+		return false
+	}
+	switch {
+	case l.owner == w.req.Lease && l.fence > res.Revision:
+		m.try(l, w, w.req.look())
+	case l.waiters[0] == w && l.freed >= l.held:
+		m.try(l, w, w.req.txn())
+	default:
+		return false
+	}
+	return true
+}
+
+// toldToWait makes w somebody whose turn can come.
+func (m *Manager) toldToWait(l *line, w *waiter) {
+	m.mu.Lock()
+	w.told = true
+	closed := m.closed && !w.left
+	granted := !closed && !w.left && l.owner == w.req.Lease && l.fence > l.freed && l.fence > w.seen && l.kept == l.fence
+	fence := l.fence
+	if closed || granted {
+		m.leave(l, w)
+	}
+	m.next(l)
+	m.mu.Unlock()
+	switch {
+	case closed:
+		w.tell(0, errClosed())
+	case granted:
+		w.tell(fence, nil)
+	}
+}
+
+func (m *Manager) answerLater(l *line, w *waiter, res *kv.Result, err error) []func() {
+	if err != nil {
+		return m.failed(l, w, err)
+	}
+	fence, ok := l.has(w, res)
+	if !ok {
+		return nil // somebody else was faster: w stays where it is
+	}
+	var calls []func()
+	if !w.left {
+		m.leave(l, w)
+		l.kept = fence
+		calls = append(calls, func() { w.tell(fence, nil) })
+	}
+	if twins := m.twins(l, w.req.Lease, fence); len(twins) > 0 {
+		l.kept = fence
+		calls = append(calls, twins...)
+	}
+	if l.kept != fence && res.Held {
+		m.drop(l, fence)
+	}
+	return calls
+}
+
+// failed ends the wait of w, unless the store only takes no writes for a while.
+func (m *Manager) failed(l *line, w *waiter, err error) []func() {
+	switch {
+	case w.left:
+		return nil
+	case !m.closed && temporary(err):
+		l.stalled = true
+		m.stalled = append(m.stalled, l)
+		return nil
+	}
+	m.leave(l, w)
+	return []func(){func() { w.tell(0, err) }}
+}
+
+func temporary(err error) bool {
+	switch codes.Of(err) {
+	case codes.Busy, codes.Storage, codes.Quota:
+		return true
+	}
+	return false
+}
+
+// twins are further requests of the lease that has just got the lock, from a
+// connection that took the place of another, say. They have it too: waiting for
+// their own lease they would wait for ever.
+func (m *Manager) twins(l *line, lease kv.LeaseID, fence kv.Revision) []func() {
+	var calls []func()
+	for _, w := range append([]*waiter(nil), l.waiters...) {
+		if w.told && w.req.Lease == lease {
+			m.leave(l, w)
+			calls = append(calls, func() { w.tell(fence, nil) })
+		}
+	}
+	return calls
+}
+
+// drop gives back a lock that came for somebody who no longer wants it.
+func (m *Manager) drop(l *line, fence kv.Revision) {
+	l.dropping = fence
+	m.enqueue(job{freeTxn(l.name.ns, l.name.key, fence), func(res *kv.Result, err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		l.dropping = 0
+		if err == nil && res.Held {
+			l.freed = max(l.freed, res.Revision)
+		}
+		m.next(l)
+	}})
+}

@@ -1,0 +1,205 @@
+package kvlock
+
+import (
+	"slices"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// line is those who wait for one lock. It exists while somebody waits or asks.
+//
+// Who is first asks the store: if the key is absent, put it. That, and not what
+// the line believes, decides who holds the lock. The line only has to know when
+// asking may be worth while, and it must never miss that. So it compares
+// revisions: freed is the newest at which the key was seen absent or deleted, held
+// the newest at which it was seen present. An answer and an event may come in
+// either order; the greater revision is the later truth, and as long as held is
+// greater, an event with a still greater one is yet to come.
+type line struct {
+	name    name
+	waiters []*waiter
+	asking  int  // first questions that the store has not answered
+	trying  bool // the Manager is asking for somebody in line
+	freed   kv.Revision
+	held    kv.Revision
+	stalled bool // the store takes no writes for a while: asking has to wait for the next look after it
+
+	// owner and fence are the holder that this Manager gave the lock last.
+	owner kv.LeaseID
+	fence kv.Revision
+	// dropping is a fence that came for a waiter who had cancelled and is being
+	// given back; kept is one that a lease was told it has, which must not be.
+	dropping, kept kv.Revision
+}
+
+// waiter is one request, from Lock to its last answer.
+type waiter struct {
+	m       *Manager // set by Lock
+	line    *line
+	req     Request
+	done    func(Outcome, error)
+	granted func(Grant)
+
+	// Guarded by m.mu.
+	refused error // why it may not stand in line
+	inLine  bool
+	told    bool        // done has returned and said that it waits
+	left    bool        // it was taken out of the line: by its grant, an error, or itself
+	cancel  bool        // by itself
+	seen    kv.Revision // at which its last question was answered
+}
+
+// Waiter is a place in line.
+type Waiter struct{ w *waiter }
+
+// Cancel leaves the line. True means that granted was not and will not be called,
+// and that the lock is given back if the store grants it all the same. False means
+// that granted was called or is being called. It may be called several times, also
+// in done.
+func (p *Waiter) Cancel() bool {
+	w := p.w
+	w.m.mu.Lock()
+	defer w.m.mu.Unlock()
+	if w.left {
+		return w.cancel
+	}
+	w.cancel = true
+	w.m.leave(w.line, w)
+	w.m.next(w.line)
+	return true
+}
+
+func (w *waiter) tell(fence kv.Revision, err error) {
+	w.granted(Grant{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease, Fence: fence, Err: err})
+}
+
+func (r *Request) size() int { return len(r.NS) + len(r.Key) + len(r.Value.Data) }
+
+// txn takes the lock if it is free, else reads it. A transaction belongs to the
+// store, so each has its own copy of the value.
+func (r *Request) txn() *kv.Txn {
+	value := kv.Value{Type: r.Value.Type, Data: slices.Clone(r.Value.Data)}
+	return &kv.Txn{If: []kv.Compare{kv.Absent(r.NS, r.Key)},
+		Then: []kv.Op{{Kind: kv.OpPut, NS: r.NS, Key: r.Key, Value: value, Lease: r.Lease}},
+		Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}}
+}
+
+// look is txn for who is not first: it reads the lock, in its turn among the
+// transactions, and takes nothing. Held is false in its result, as in txn's.
+func (r *Request) look() *kv.Txn {
+	never := kv.Compare{NS: r.NS, Key: r.Key, Target: kv.CompareVersion, Relation: kv.Less}
+	return &kv.Txn{If: []kv.Compare{never}, Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}}
+}
+
+func freeTxn(ns, key string, fence kv.Revision) *kv.Txn {
+	return &kv.Txn{If: []kv.Compare{{NS: ns, Key: key, Target: kv.CompareCreate, Relation: kv.Equal, Number: int64(fence)}},
+		Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}}
+}
+
+// arrive puts w at the end of the line, before anything is asked, so that nobody
+// who comes later can be asked for first.
+func (m *Manager) arrive(w *waiter) (*line, *kv.Txn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, nil, errClosed()
+	}
+	id := name{w.req.NS, w.req.Key}
+	l := m.byName[id]
+	if l == nil {
+		l = &line{name: id}
+		m.byName[id] = l
+		m.lines.Add(1)
+	}
+	first := len(l.waiters) == 0 && !l.trying && l.dropping == 0
+	w.line = l
+	l.asking++
+	if w.req.Wait {
+		if w.refused = m.room(l, w); w.refused == nil {
+			w.inLine = true
+			l.waiters = append(l.waiters, w)
+			m.waiting++
+			m.bytes += w.req.size()
+		}
+	}
+	if first {
+		return l, w.req.txn(), nil
+	}
+	return l, w.req.look(), nil
+}
+
+func (m *Manager) room(l *line, w *waiter) error {
+	switch {
+	case len(l.waiters) >= m.cfg.MaxWaiters:
+		return codes.Errorf(codes.Limit, "lock %q has %d waiters, the limit is %d", l.name.key, len(l.waiters), m.cfg.MaxWaiters)
+	case m.waiting >= m.cfg.MaxAllWaiters:
+		return codes.Errorf(codes.Limit, "%d requests wait for locks, the limit is %d", m.waiting, m.cfg.MaxAllWaiters)
+	case m.bytes+w.req.size() > m.cfg.MaxWaiterBytes:
+		return codes.Errorf(codes.Limit, "requests that wait for locks have %d bytes of keys and values, the limit is %d", m.bytes, m.cfg.MaxWaiterBytes)
+	}
+	return nil
+}
+
+// leave takes w out of the line.
+func (m *Manager) leave(l *line, w *waiter) {
+	w.left = true
+	if !w.inLine {
+		return
+	}
+	w.inLine = false
+	m.waiting--
+	m.bytes -= w.req.size()
+	i := slices.Index(l.waiters, w)
+	l.waiters = slices.Delete(l.waiters, i, i+1)
+}
+
+// next asks for the lock for who is first, if it may be free, and forgets a line
+// that nobody needs. Who was not told yet is asked for by his first question.
+func (m *Manager) next(l *line) {
+	if l.trying || l.stalled || l.dropping != 0 {
+		return
+	}
+	if len(l.waiters) == 0 {
+		if l.asking == 0 && m.byName[l.name] == l {
+			delete(m.byName, l.name)
+			m.lines.Add(-1)
+		}
+		return
+	}
+	if w := l.waiters[0]; w.told && l.freed >= l.held {
+		m.try(l, w, w.req.txn())
+	}
+}
+
+func (m *Manager) try(l *line, w *waiter, txn *kv.Txn) {
+	l.trying = true
+	m.enqueue(job{txn, func(res *kv.Result, err error) {
+		m.mu.Lock()
+		l.trying = false
+		l.asking++ // answer takes it back
+		m.mu.Unlock()
+		m.answer(l, w, res, err)
+	}})
+}
+
+// follow is told what changed. Whoever waits for a key that has gone is asked for.
+func (m *Manager) follow(batch *kv.Batch) {
+	if m.lines.Load() == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, change := range batch.Changes {
+		for i := range change.Events {
+			event := &change.Events[i]
+			if event.Kind == kv.Put {
+				continue
+			}
+			if l := m.byName[name{event.Entry.NS, event.Entry.Key}]; l != nil {
+				l.freed = max(l.freed, change.Revision)
+				m.next(l)
+			}
+		}
+	}
+}

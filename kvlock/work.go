@@ -1,0 +1,145 @@
+package kvlock
+
+import (
+	"slices"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// job is a transaction of the Manager's own. Stores call back from goroutines that
+// must not be held up, and possibly while they hold a lock; so what follows from a
+// callback is committed by the Manager's goroutine.
+type job struct {
+	txn  *kv.Txn
+	done func(*kv.Result, error)
+}
+
+// enqueue is called with m.mu held.
+func (m *Manager) enqueue(j job) {
+	m.jobs = append(m.jobs, j)
+	m.pending++
+	m.rouse()
+}
+
+func (m *Manager) rouse() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the Manager's goroutine. It ends when the Manager is closed and no job is
+// left, because a lock that nobody wants any more has to be given back.
+func (m *Manager) run() {
+	defer close(m.ended)
+	ticker := m.cfg.Clock.NewTicker(m.cfg.Tend)
+	defer ticker.Stop()
+	closing := m.closing
+	for {
+		m.work()
+		select {
+		case <-m.wake:
+		case <-closing:
+			closing = nil
+		case <-ticker.C():
+			m.tend()
+		}
+		if closing == nil && m.idle() {
+			return
+		}
+	}
+}
+
+func (m *Manager) idle() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pending == 0
+}
+
+// work commits all jobs in their order. A busy store is asked again for the same
+// job: it would not take the next one either.
+func (m *Manager) work() {
+	for {
+		m.mu.Lock()
+		if len(m.jobs) == 0 {
+			m.jobs = nil
+			m.mu.Unlock()
+			return
+		}
+		j := m.jobs[0]
+		m.jobs = m.jobs[1:]
+		m.mu.Unlock()
+		m.commit(j)
+	}
+}
+
+func (m *Manager) commit(j job) {
+	done := func(res *kv.Result, err error) {
+		j.done(res, err)
+		m.mu.Lock()
+		m.pending--
+		m.mu.Unlock()
+		m.rouse()
+	}
+	for {
+		err := m.store.Commit(j.txn, done)
+		if err == nil {
+			return
+		}
+		if codes.Of(err) != codes.Busy || !m.pause() {
+			done(nil, err)
+			return
+		}
+	}
+}
+
+// pause is false if the Manager is being closed.
+func (m *Manager) pause() bool {
+	timer := m.cfg.Clock.NewTimer(m.cfg.Retry)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-m.closing:
+		return false
+	}
+}
+
+// tend looks after what no event tells of: leases that ended without having had a
+// key, and stores that take writes again.
+func (m *Manager) tend() {
+	m.mu.Lock()
+	for _, l := range m.stalled {
+		l.stalled = false
+		m.next(l)
+	}
+	m.stalled = nil
+	var waiters []*waiter
+	for _, l := range m.byName {
+		waiters = append(waiters, l.waiters...)
+	}
+	m.mu.Unlock()
+
+	waiters = slices.DeleteFunc(waiters, func(w *waiter) bool {
+		_, err := m.store.Lease(w.req.Lease)
+		return codes.Of(err) != codes.LeaseGone
+	})
+	for _, w := range waiters {
+		m.dismiss(w)
+	}
+}
+
+// dismiss ends the wait of somebody whose lease is gone.
+func (m *Manager) dismiss(w *waiter) {
+	m.mu.Lock()
+	mine := w.told && !w.left
+	if mine {
+		m.leave(w.line, w)
+		m.next(w.line)
+	}
+	m.mu.Unlock()
+	if mine {
+		w.tell(0, codes.Errorf(codes.LeaseGone, "lease %d ended while it waited for lock %q", w.req.Lease, w.req.Key))
+	}
+}
