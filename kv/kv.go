@@ -71,7 +71,8 @@ type Event struct {
 	Prev *Entry
 }
 
-// Change is all events of one transaction, in the order of namespace and key.
+// Change is all events of one transaction, in the order of namespace and key. It
+// has none if only a lease was granted or ended, or a token was kept.
 type Change struct {
 	Revision Revision
 	Time     int64 // ms since 1970

@@ -65,7 +65,7 @@ const (
 	OpDeletePrefix                   // deletes up to MaxDeletePrefix keys that begin with Key
 	OpIncr                           // adds Delta to an int
 	OpGrant                          // grants a lease of TTL
-	OpRevoke                         // ends Lease and deletes its keys
+	OpRevoke                         // ends Lease and deletes its keys; codes.LeaseGone if there is none
 )
 
 var opNames = [...]string{OpGet: "get", OpPut: "put", OpDelete: "delete", OpDeletePrefix: "delete_prefix", OpIncr: "incr", OpGrant: "grant", OpRevoke: "revoke"}
@@ -93,13 +93,15 @@ type Op struct {
 	NS, Key string // Key is the prefix of OpDeletePrefix
 	Value   Value  // OpPut
 
-	// TTL of OpPut and OpIncr counts from the commit, Expires (ms since 1970) is
-	// the moment itself; at most one of them. A put with neither never expires, an
-	// increment with neither keeps what the key has. The past expires at once.
+	// TTL of OpPut and OpIncr counts from the commit, parts of a ms rounded up;
+	// Expires (ms since 1970) is the moment itself; at most one of them. A put with
+	// neither never expires, an increment with neither keeps what the key has. The
+	// past expires at once, in a transaction of its own that follows.
 	// OpGrant: the lease's time.
 	TTL     time.Duration
 	Expires int64
-	// Lease of OpPut: the key ends with it. OpRevoke: the lease to end. An
+	// Lease of OpPut: the key ends with it, codes.LeaseGone if there is none; a put
+	// without one leaves the lease that the key had. OpRevoke: the lease to end. An
 	// increment keeps the lease of its key unless one is given.
 	Lease LeaseID
 
@@ -128,7 +130,9 @@ type OpResult struct {
 // Txn is a transaction: if all of If hold, Then, else Else; nothing else sees the
 // store in between. If an operation fails nothing is applied. Operations see what
 // those before them did; a key they change several times changes once, to its
-// last value.
+// last value. A key that is deleted and written again is made anew: its create
+// revision is then the transaction's. A key that is made and deleted again has not
+// changed. A branch can grant one lease, because its revision names it.
 type Txn struct {
 	Fences     []Fence // must hold, else codes.FenceLost
 	If         []Compare
@@ -136,7 +140,8 @@ type Txn struct {
 
 	// Token makes the transaction happen once: a later one with the same token in
 	// the same namespace gets the first one's Result if it asks for the same, else
-	// codes.TokenReused. A transaction that failed leaves no token. Stores keep
+	// codes.TokenReused, before its fences and compares are looked at. A transaction
+	// that failed leaves no token. Stores keep
 	// tokens for a limited time and number.
 	Token, TokenNS string
 }
@@ -189,9 +194,16 @@ func (t *Txn) Check() error {
 		size += len(t.If[i].Value.Data)
 	}
 	for _, ops := range [2][]Op{t.Then, t.Else} {
+		grants := 0
 		for i := range ops {
 			if err := ops[i].check(); err != nil {
 				return in("operation", i, len(ops), err)
+			}
+			if ops[i].Kind == OpGrant {
+				grants++
+			}
+			if grants > 1 {
+				return codes.Errorf(codes.TooManyOps, "operation %d grants a second lease, the limit of one transaction is 1", i)
 			}
 			size += len(ops[i].Key) + len(ops[i].Value.Data)
 		}
