@@ -1,0 +1,274 @@
+package kvlock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+const long = time.Hour
+
+func TestALockIsAKeyWithAFence(t *testing.T) {
+	k := start(t, Config{})
+	mine, other := k.lease(long), k.lease(long)
+	fence := lock(t, k.m, Request{NS: "ns", Key: "key", Lease: mine, Value: kv.StringValue("me")}).has()
+	entry := k.holder()
+	require.Equal(t, fence, entry.Create)
+	require.Equal(t, mine, entry.Lease)
+	require.Equal(t, kv.StringValue("me"), entry.Value)
+	require.Equal(t, fence, k.lock(mine, false).has(), "who has it has it")
+
+	refused := k.lock(other, false)
+	require.ErrorIs(t, refused.err, codes.Locked)
+	require.Equal(t, entry, refused.out.Holder)
+	require.Nil(t, refused.out.Waiter)
+
+	require.ErrorIs(t, k.unlock(fence+1), codes.FenceLost)
+	require.NoError(t, k.unlock(fence))
+	require.ErrorIs(t, k.unlock(fence), codes.FenceLost)
+	require.Greater(t, k.lock(other, false).has(), fence)
+}
+
+func TestWhatIsNoRequest(t *testing.T) {
+	k := start(t, Config{})
+	lease := k.lease(long)
+	for _, c := range []struct {
+		name string
+		req  Request
+		want codes.Code
+	}{
+		{"no lease", Request{NS: "ns", Key: "key"}, codes.BadRequest},
+		{"a lease that is not", Request{NS: "ns", Key: "key", Lease: lease + 77}, codes.LeaseGone},
+		{"no namespace", Request{Key: "key", Lease: lease}, codes.BadKey},
+		{"no key", Request{NS: "ns", Lease: lease}, codes.BadKey},
+		{"a value that does not fit", Request{NS: "ns", Key: "key", Lease: lease, Value: kv.Value{Type: kv.Int, Data: []byte("x")}}, codes.BadValue},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.ErrorIs(t, lock(t, k.m, c.req).err, c.want)
+			require.Zero(t, k.m.Waiting())
+		})
+	}
+	require.ErrorIs(t, k.m.GiveUp("ns", "", lease, nil), codes.BadKey)
+	require.ErrorIs(t, k.m.Unlock("", "key", 1, nil), codes.BadKey)
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	k := start(t, Config{})
+	const n = 100
+	fence := k.lock(k.lease(long), true).has()
+	var line []*asked
+	for range n {
+		a := k.lock(k.lease(long), true)
+		a.waits()
+		line = append(line, a)
+	}
+	require.Equal(t, n, k.m.Waiting())
+	for i, a := range line {
+		for _, later := range line[i:] {
+			require.Empty(t, later.granted, "nobody is granted a lock that is held")
+		}
+		require.NoError(t, k.unlock(fence))
+		next := a.gets()
+		require.Greater(t, next, fence)
+		fence = next
+	}
+	require.NoError(t, k.unlock(fence))
+	k.settled()
+	require.Nil(t, k.holder())
+	require.Empty(t, k.m.byName, "nothing is left of a line without waiters")
+}
+
+// A request that comes while the lock passes from one to the next must not get in
+// between, and one that does not wait is not granted it over those who do.
+func TestNobodyOvertakes(t *testing.T) {
+	k := start(t, Config{})
+	store := &fickle{Store: k.store}
+	m := New(store, Config{Clock: k.clock})
+	defer m.Close()
+	fence := lock(t, m, Request{NS: "ns", Key: "key", Lease: k.lease(long)}).has()
+	first := lock(t, m, Request{NS: "ns", Key: "key", Lease: k.lease(long), Wait: true})
+	first.waits()
+
+	tried := make(chan struct{}, 100)
+	store.refuseWith(func(txn *kv.Txn) error {
+		if len(txn.Then) == 1 && txn.Then[0].Kind == kv.OpPut {
+			tried <- struct{}{}
+			return codes.Busy
+		}
+		return nil
+	})
+	require.NoError(t, unlock(t, m, fence))
+	await(t, tried)
+	require.Nil(t, k.holder(), "the lock is free, and belongs to who is first")
+
+	hasty := lock(t, m, Request{NS: "ns", Key: "key", Lease: k.lease(long)})
+	require.ErrorIs(t, hasty.err, codes.Locked)
+	require.Nil(t, hasty.out.Holder)
+	second := lock(t, m, Request{NS: "ns", Key: "key", Lease: k.lease(long), Wait: true})
+	second.waits()
+
+	store.refuseWith(nil)
+	k.clock.BlockUntil(2) // the ticker and the pause of the Manager
+	k.clock.Advance(10 * time.Millisecond)
+	fence = first.gets()
+	require.Empty(t, second.granted)
+	require.NoError(t, unlock(t, m, fence))
+	require.Greater(t, second.gets(), fence)
+}
+
+func TestTheEndOfALeaseHandsOver(t *testing.T) {
+	for name, end := range map[string]func(k *kit, lease kv.LeaseID){
+		"expired": func(k *kit, _ kv.LeaseID) { k.clock.Advance(2 * time.Second) },
+		"revoked": func(k *kit, lease kv.LeaseID) { k.revoke(lease) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := start(t, Config{})
+			mine := k.lease(time.Second)
+			fence := k.lock(mine, true).has()
+			next := k.lock(k.lease(long), true)
+			next.waits()
+			end(k, mine)
+			require.Greater(t, next.gets(), fence)
+			require.ErrorIs(t, k.unlock(fence), codes.FenceLost, "the late holder")
+		})
+	}
+}
+
+func TestAWaiterWithoutLeaseIsSkippedAndTold(t *testing.T) {
+	k := start(t, Config{Tend: long})
+	fence := k.lock(k.lease(long), true).has()
+	brief := k.lease(long)
+	dead, next := k.lock(brief, true), k.lock(k.lease(long), true)
+	dead.waits()
+	next.waits()
+	k.revoke(brief)
+	require.NoError(t, k.unlock(fence))
+	dead.failsWith(codes.LeaseGone)
+	require.Greater(t, next.gets(), fence)
+}
+
+func TestAWaiterWithoutLeaseIsToldWithoutATurn(t *testing.T) {
+	k := start(t, Config{Tend: time.Minute})
+	k.lock(k.lease(long), true).has()
+	brief := k.lease(time.Second)
+	dead := k.lock(brief, true)
+	waiter := dead.waits()
+	k.lock(k.lease(long), true).waits()
+	k.clock.Advance(time.Minute)
+	dead.failsWith(codes.LeaseGone)
+	require.Equal(t, 1, k.m.Waiting())
+	require.False(t, waiter.Cancel(), "it was told")
+}
+
+func TestOneLeaseAskingTwiceDoesNotWaitForItself(t *testing.T) {
+	k := start(t, Config{})
+	fence := k.lock(k.lease(long), true).has()
+	lease := k.lease(long)
+	lost, again := k.lock(lease, true), k.lock(lease, true)
+	lost.waits()
+	again.waits()
+	require.NoError(t, k.unlock(fence))
+	require.Equal(t, lost.gets(), again.gets())
+}
+
+func TestGiveUp(t *testing.T) {
+	k := start(t, Config{})
+	mine, other := k.lease(long), k.lease(long)
+	require.NoError(t, k.giveUp(mine), "nothing to give up is no error")
+	k.lock(mine, true).has()
+	waiting := k.lock(other, true)
+	waiting.waits()
+	require.NoError(t, k.giveUp(other))
+	require.Zero(t, k.m.Waiting())
+	last := k.lock(k.lease(long), true)
+	last.waits()
+	require.NoError(t, k.giveUp(mine))
+	last.gets()
+	require.Empty(t, waiting.granted)
+	require.NoError(t, k.giveUp(other), "somebody else's lock stays")
+	k.settled()
+	require.NotNil(t, k.holder())
+}
+
+func TestCancel(t *testing.T) {
+	k := start(t, Config{})
+	fence := k.lock(k.lease(long), true).has()
+	first, second := k.lock(k.lease(long), true), k.lock(k.lease(long), true)
+	waiter := first.waits()
+	require.True(t, waiter.Cancel())
+	require.True(t, waiter.Cancel(), "it stays cancelled")
+	require.NoError(t, k.unlock(fence))
+	second.gets()
+	require.False(t, second.waits().Cancel(), "it was granted")
+	require.Empty(t, first.granted)
+}
+
+// The lock comes for somebody who has just cancelled: it must go on to the next.
+func TestALockThatComesTooLateIsGivenBack(t *testing.T) {
+	k := start(t, Config{})
+	store := &fickle{Store: k.store}
+	m := New(store, Config{Clock: k.clock})
+	defer m.Close()
+	ask := func() *asked { return lock(t, m, Request{NS: "ns", Key: "key", Lease: k.lease(long), Wait: true}) }
+	fence := ask().has()
+	first, second := ask(), ask()
+	waiter := first.waits()
+	second.waits()
+	store.refuseWith(func(txn *kv.Txn) error {
+		if len(txn.Then) == 1 && txn.Then[0].Kind == kv.OpPut {
+			store.refuseWith(nil)
+			require.True(t, waiter.Cancel()) // the question is on its way to the store
+		}
+		return nil
+	})
+	require.NoError(t, unlock(t, m, fence))
+	require.Greater(t, second.gets(), fence+1, "the fence between was the first one's")
+	require.Empty(t, first.granted)
+}
+
+func TestLimits(t *testing.T) {
+	request := func(k *kit, key string, value int) Request {
+		return Request{NS: "ns", Key: key, Lease: k.lease(long), Value: kv.StringValue(fmt.Sprintf("%0*d", value, 0)), Wait: true}
+	}
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		want string
+		keys []string
+	}{
+		{"of one lock", Config{MaxWaiters: 2}, "lock \"a\" has 2 waiters, the limit is 2", []string{"a", "a"}},
+		{"of all locks", Config{MaxAllWaiters: 2}, "2 requests wait for locks, the limit is 2", []string{"a", "b"}},
+		{"of bytes", Config{MaxWaiterBytes: 30}, "the limit is 30", []string{"a", "b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := start(t, c.cfg)
+			fences := map[string]kv.Revision{"a": lock(t, k.m, request(k, "a", 10)).has(), "b": lock(t, k.m, request(k, "b", 10)).has()}
+			var last *asked
+			for _, key := range c.keys {
+				last = lock(t, k.m, request(k, key, 10))
+				last.waits()
+			}
+			refused := lock(t, k.m, request(k, "a", 10))
+			require.ErrorIs(t, refused.err, codes.Limit)
+			require.ErrorContains(t, refused.err, c.want)
+			require.Nil(t, refused.out.Waiter)
+			lock(t, k.m, request(k, "free", 10)).has()
+
+			last.out.Waiter.Cancel()
+			lock(t, k.m, request(k, c.keys[len(c.keys)-1], 10)).waits()
+			_ = fences
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	require.Equal(t, []int{10_000, 100_000, 64 << 20}, []int{cfg.MaxWaiters, cfg.MaxAllWaiters, cfg.MaxWaiterBytes})
+	require.Equal(t, time.Second, cfg.Tend)
+	require.NotNil(t, cfg.Clock)
+}
