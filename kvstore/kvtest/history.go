@@ -1,0 +1,215 @@
+package kvtest
+
+import (
+	"fmt"
+	"strings"
+
+	"confcenter/codes"
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+)
+
+const smallLog = 64 << 10
+
+var historyChecks = []check{
+	{name: "GetAtEveryRevision", run: getAtEveryRevision},
+	{name: "HistoryPages", run: historyPages},
+	{name: "PastVersionIsRestored", run: pastIsRestored},
+	{name: "FutureIsRefused", run: futureIsRefused},
+	{name: "ChangesEndAtTheirBytes", run: changesEnd},
+	{name: "ForgottenChangesAreSaidToBe", opts: Options{LogBytes: smallLog}, run: forgottenChanges},
+	{name: "ForgottenVersionsAreSaidToBe", opts: Options{HistoryVersions: 5}, run: forgottenVersions},
+	{name: "VersionsAreKeptByCount", needs: capHistoryByCount, opts: Options{HistoryVersions: 20}, run: versionsByCount},
+}
+
+func getAtEveryRevision(s *subject) {
+	type moment struct{ a, b string }
+	want := map[kv.Revision]moment{s.Engine.Revision(): {"-", "-"}}
+	remember := func() { want[s.Engine.Revision()] = moment{s.text("ns", "a"), s.text("ns", "b")} }
+	for i := range 30 {
+		switch i % 5 {
+		case 3:
+			s.then(deleteOp("ns", "a"))
+		case 4:
+			s.then(deleteOp("ns", "b"), putOp("ns", "a", fmt.Sprint(i)))
+		default:
+			s.then(putOp("ns", "a", fmt.Sprint(i)), putOp("ns", "b", fmt.Sprint(i)))
+		}
+		remember()
+	}
+	at := func(key string, rev kv.Revision) string {
+		e, err := s.Engine.GetAt("ns", key, rev)
+		require.NoError(s, err)
+		if e == nil {
+			return "-"
+		}
+		require.False(s, e.Deleted())
+		require.LessOrEqual(s, e.Mod, rev)
+		return string(e.Value.Data)
+	}
+	for rev, m := range want {
+		if rev > 0 {
+			require.Equal(s, m, moment{at("a", rev), at("b", rev)}, "revision %d", rev)
+		}
+	}
+	e, err := s.Engine.GetAt("ns", "none", s.Engine.Revision())
+	require.NoError(s, err)
+	require.Nil(s, e)
+}
+
+func historyPages(s *subject) {
+	var entries []*kv.Entry
+	for i := range 6 {
+		entries = append(entries, s.put("ns", "key", fmt.Sprint(i)))
+	}
+	s.Clock.Advance(minute)
+	deleted := s.then(deleteOp("ns", "key")).Revision
+	s.put("ns", "other", "x")
+	entries = append(entries, &kv.Entry{Mod: deleted, Updated: s.now()}, s.put("ns", "key", "7"))
+	for _, limit := range []int{0, 1, 3, 8, 100} {
+		var got []*kv.Entry
+		before := kv.Revision(0)
+		for {
+			v, err := s.Engine.History("ns", "key", before, limit)
+			require.NoError(s, err)
+			got = append(got, v.Entries...)
+			if !v.More {
+				break
+			}
+			require.Len(s, v.Entries, limit)
+			before = got[len(got)-1].Mod
+		}
+		require.Len(s, got, len(entries))
+		for i, e := range got {
+			want := entries[len(entries)-1-i]
+			require.Equal(s, want.Mod, e.Mod)
+			require.Equal(s, want.Deleted(), e.Deleted())
+			require.Equal(s, want.Updated, e.Updated)
+			require.Equal(s, string(want.Value.Data), string(e.Value.Data))
+			require.Equal(s, want.Version, e.Version)
+		}
+	}
+	v, err := s.Engine.History("ns", "key", entries[0].Mod, 10)
+	require.NoError(s, err)
+	require.Empty(s, v.Entries)
+	v, err = s.Engine.History("ns", "none", 0, 10)
+	require.NoError(s, err)
+	require.Empty(s, v.Entries)
+	require.False(s, v.More)
+}
+
+func pastIsRestored(s *subject) {
+	old := s.must(kv.PutTxn("ns", "key", value(kv.JSON, `{"a": 1}`)))
+	s.put("ns", "key", "spoilt")
+	s.then(deleteOp("ns", "key"))
+	past, err := s.Engine.GetAt("ns", "key", old.Revision)
+	require.NoError(s, err)
+	again := s.must(kv.PutTxn("ns", "key", past.Value)).Ops[0].Entry
+	require.Equal(s, value(kv.JSON, `{"a": 1}`), s.get("ns", "key").Value)
+	require.Greater(s, again.Mod, old.Revision, "a new revision")
+}
+
+func futureIsRefused(s *subject) {
+	s.put("ns", "key", "1")
+	next := s.Engine.Revision() + 1
+	_, err := s.Engine.GetAt("ns", "key", next)
+	require.Equal(s, codes.FutureRevision, codes.Of(err))
+	_, err = s.Engine.Changes(next, 1000)
+	require.Equal(s, codes.FutureRevision, codes.Of(err))
+	changes, err := s.Engine.Changes(next-1, 1000)
+	require.NoError(s, err)
+	require.Empty(s, changes)
+	_, err = kv.Watch(s.Engine, kv.WatchRequest{From: next}, func(kv.Notice) error { return nil })
+	require.Equal(s, codes.FutureRevision, codes.Of(err))
+}
+
+func changesEnd(s *subject) {
+	for i := range 10 {
+		s.put("ns", fmt.Sprint("key", i), strings.Repeat("x", 96))
+	}
+	from := s.Engine.Revision() - 10
+	for bytes, want := range map[int]int{1: 1, 100: 1, 101: 2, 250: 3, 5000: 10} {
+		changes, err := s.Engine.Changes(from, bytes)
+		require.NoError(s, err)
+		require.Len(s, changes, want, "%d bytes", bytes)
+	}
+}
+
+// forget writes until what came after from is no longer kept.
+func (s *subject) forget(from kv.Revision) {
+	s.Helper()
+	for range 200 {
+		for i := range 8 {
+			s.put("filler", fmt.Sprint(i), strings.Repeat("x", 4096))
+		}
+		if _, err := s.Engine.Changes(from, 1); codes.Of(err) == codes.Compacted {
+			return
+		}
+	}
+	s.eventually("the log is trimmed", func() bool {
+		_, err := s.Engine.Changes(from, 1)
+		return codes.Of(err) == codes.Compacted
+	})
+}
+
+func forgottenChanges(s *subject) {
+	s.put("ns", "key", "1")
+	s.forget(0)
+	floor := s.Engine.Stats().LogFloor
+	require.Positive(s, floor)
+	_, err := s.Engine.Changes(floor-1, 1000)
+	require.Equal(s, codes.Compacted, codes.Of(err))
+	newest := s.Engine.Revision()
+	require.NotEmpty(s, s.changesAfter(floor))
+	last := s.changesAfter(newest - 1)
+	require.Len(s, last, 1)
+	require.Equal(s, newest, last[0].Revision)
+	require.Equal(s, "1", s.text("ns", "key"), "current values are not forgotten")
+}
+
+// forgottenVersions accepts the truth or the admission that it is not known.
+func forgottenVersions(s *subject) {
+	var entries []*kv.Entry
+	for i := range 50 {
+		entries = append(entries, s.put("ns", "key", fmt.Sprint(i)))
+	}
+	known := 0
+	for _, want := range entries {
+		e, err := s.Engine.GetAt("ns", "key", want.Mod)
+		if codes.Of(err) == codes.Compacted {
+			require.Zero(s, known, "once known, known to the newest")
+			continue
+		}
+		require.NoError(s, err)
+		require.Equal(s, want, e, "a version that is gone is not taken for another")
+		known++
+	}
+	require.Positive(s, known)
+	v, err := s.Engine.History("ns", "key", 0, 0)
+	require.NoError(s, err)
+	require.Equal(s, entries[len(entries)-1], v.Entries[0])
+	if len(v.Entries) < len(entries) {
+		require.Positive(s, v.Floor, "it is said that there were more")
+	}
+}
+
+func versionsByCount(s *subject) {
+	for i := range 10 {
+		s.put("ns", "calm", fmt.Sprint(i))
+	}
+	for i := range 500 {
+		s.put("ns", "busy", fmt.Sprint(i))
+	}
+	for key, want := range map[string]int{"calm": 10, "busy": 20} {
+		v, err := s.Engine.History("ns", key, 0, 0)
+		require.NoError(s, err)
+		require.GreaterOrEqual(s, len(v.Entries), want, key)
+	}
+	s.eventually("old versions are dropped", func() bool {
+		v, err := s.Engine.History("ns", "busy", 0, 0)
+		return err == nil && len(v.Entries) <= 40 && v.Floor > 0
+	})
+	_, err := s.Engine.GetAt("ns", "busy", 12)
+	require.Equal(s, codes.Compacted, codes.Of(err))
+}

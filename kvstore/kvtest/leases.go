@@ -1,0 +1,154 @@
+package kvtest
+
+import (
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+)
+
+var leaseChecks = []check{
+	{name: "LeaseEndsItsKeysTogether", run: leaseEndsTogether},
+	{name: "KeepAliveBeginsAnew", run: keepAlive},
+	{name: "RevokeDeletesKeys", run: revoke},
+	{name: "LeaseIsLeftByAPut", run: leaseIsLeft},
+	{name: "LeaseBeginsAnewAfterRestart", run: leaseAfterRestart},
+	{name: "LeaseOfAnEndedOneIsGone", run: leaseIsGone},
+}
+
+func (s *subject) grant(ttl time.Duration) kv.LeaseID {
+	s.Helper()
+	r := s.then(kv.Op{Kind: kv.OpGrant, TTL: ttl})
+	l := r.Ops[0].Lease
+	require.Equal(s, kv.LeaseID(r.Revision), l.ID, "named by its revision")
+	require.Equal(s, ttl, l.TTL)
+	return l.ID
+}
+
+func (s *subject) lease(id kv.LeaseID) kv.Lease {
+	s.Helper()
+	l, err := s.Engine.Lease(id)
+	require.NoError(s, err)
+	return l
+}
+
+func (s *subject) leaseGone(id kv.LeaseID) bool {
+	_, err := s.Engine.Lease(id)
+	return codes.Of(err) == codes.LeaseGone
+}
+
+func leased(ns, key string, id kv.LeaseID) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.StringValue("x"), Lease: id}
+}
+
+func leaseEndsTogether(s *subject) {
+	feed := s.follow()
+	id, other := s.grant(3*time.Second), s.grant(minute)
+	s.then(leased("a", "1", id), leased("a", "2", id))
+	s.then(leased("b", "1", id), leased("b", "2", other), putOp("b", "3", "x"))
+	require.Equal(s, id, s.get("a", "1").Lease)
+	require.Equal(s, 3, s.lease(id).Keys)
+	before := s.Engine.Revision()
+	s.pass(3*time.Second - time.Millisecond)
+	require.Equal(s, "x x", s.texts("a", "1", "2"))
+	require.Equal(s, "x x x", s.texts("b", "1", "2", "3"))
+	s.pass(s.granularity())
+	s.eventually("the lease ends", func() bool { return s.leaseGone(id) && s.get("a", "1") == nil })
+	changes := feed.changesAfter(before)
+	require.Len(s, changes, 1, "in one transaction")
+	texts := eventTexts(changes[0].Events)
+	if s.Engine.Capabilities().ExpireEvents {
+		require.Equal(s, []string{"expire a 1", "expire a 2", "expire b 1"}, texts)
+	}
+	require.Len(s, texts, 3)
+	require.Equal(s, "- x x", s.texts("b", "1", "2", "3"))
+	require.False(s, s.leaseGone(other))
+}
+
+func keepAlive(s *subject) {
+	id := s.grant(2 * time.Second)
+	s.then(leased("ns", "key", id))
+	for range 4 {
+		s.pass(1500 * time.Millisecond)
+		require.LessOrEqual(s, s.lease(id).Left, 500*time.Millisecond)
+		l, err := s.Engine.KeepAlive(id)
+		require.NoError(s, err)
+		require.Equal(s, kv.Lease{ID: id, TTL: 2 * time.Second, Left: l.Left, Keys: 1}, l)
+		require.Equal(s, 2*time.Second, l.Left)
+	}
+	require.Equal(s, "x", s.text("ns", "key"))
+	s.pass(2 * time.Second)
+	s.eventually("the lease ends", func() bool { return s.leaseGone(id) && s.get("ns", "key") == nil })
+	_, err := s.Engine.KeepAlive(id)
+	require.Equal(s, codes.LeaseGone, codes.Of(err))
+}
+
+func revoke(s *subject) {
+	feed := s.follow()
+	id := s.grant(minute)
+	s.then(leased("a", "1", id), leased("b", "1", id), putOp("b", "2", "x"))
+	before := s.Engine.Revision()
+	r := s.then(kv.Op{Kind: kv.OpRevoke, Lease: id})
+	require.Equal(s, int64(2), r.Ops[0].Count)
+	require.Greater(s, r.Revision, before)
+	require.Equal(s, []string{"delete a 1", "delete b 1"}, eventTexts(feed.changesAfter(before)[0].Events))
+	require.True(s, s.leaseGone(id))
+	s.refused(&kv.Txn{Then: []kv.Op{leased("a", "1", id)}}, codes.LeaseGone)
+	s.refused(&kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: id}}}, codes.LeaseGone)
+	require.Equal(s, "x", s.text("b", "2"))
+
+	empty := s.grant(minute)
+	before = s.Engine.Revision()
+	r = s.then(kv.Op{Kind: kv.OpRevoke, Lease: empty})
+	require.Zero(s, r.Ops[0].Count)
+	require.Greater(s, r.Revision, before, "that a lease ends is a change")
+
+	busy := s.grant(minute)
+	r = s.then(leased("a", "3", busy), kv.Op{Kind: kv.OpRevoke, Lease: busy})
+	require.Equal(s, int64(1), r.Ops[1].Count, "sees the operations before it")
+	require.Equal(s, "-", s.text("a", "3"))
+}
+
+func leaseIsLeft(s *subject) {
+	id := s.grant(2 * time.Second)
+	s.then(leased("ns", "stays", id), leased("ns", "again", id), leased("ns", "gone", id))
+	require.Zero(s, s.put("ns", "stays", "x").Lease)
+	s.then(deleteOp("ns", "again"))
+	s.put("ns", "again", "x")
+	require.Equal(s, 1, s.lease(id).Keys)
+	s.pass(2 * time.Second)
+	s.eventually("the lease ends", s.gone("gone"))
+	require.Equal(s, "x x", s.texts("ns", "stays", "again"))
+}
+
+// leaseAfterRestart: keep-alives live in memory, so that after a start nobody can
+// know how much time a lease had left. Its holder gets all of it.
+func leaseAfterRestart(s *subject) {
+	for _, again := range []func(){s.restart, s.kill} {
+		id := s.grant(2 * time.Second)
+		s.then(leased("ns", "key", id))
+		s.pass(1900 * time.Millisecond)
+		again()
+		require.Equal(s, kv.Lease{ID: id, TTL: 2 * time.Second, Left: s.lease(id).Left, Keys: 1}, s.lease(id))
+		s.pass(1900 * time.Millisecond)
+		require.Equal(s, "x", s.text("ns", "key"))
+		_, err := s.Engine.KeepAlive(id)
+		require.NoError(s, err)
+		s.pass(2 * time.Second)
+		s.eventually("the lease ends", func() bool { return s.leaseGone(id) && s.get("ns", "key") == nil })
+	}
+}
+
+func leaseIsGone(s *subject) {
+	id := s.grant(kv.MinLease)
+	s.pass(kv.MinLease + s.granularity())
+	s.eventually("the lease ends", func() bool { return s.leaseGone(id) })
+	for _, again := range []func(){func() {}, s.restart, s.kill} {
+		again()
+		require.True(s, s.leaseGone(id), "it does not come back")
+		s.refused(&kv.Txn{Then: []kv.Op{leased("ns", "key", id)}}, codes.LeaseGone)
+		require.True(s, s.leaseGone(12345))
+	}
+}

@@ -1,0 +1,274 @@
+package kvtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Options is what a check wants of the engine it gets. The zero value is the
+// engine's own defaults.
+type Options struct {
+	// LogBytes above 0 wants a change log that keeps about so many bytes of
+	// entries: the suite writes many times as much and expects that changes from
+	// before are then no longer kept.
+	LogBytes int64
+	// HistoryVersions above 0 wants at most so many versions kept of each key, and
+	// at least so many if the engine is capable of HistoryByCount.
+	HistoryVersions int
+}
+
+// Instance is an engine on data of its own, and the levers the suite needs. The
+// suite closes the engine it had last.
+type Instance struct {
+	Engine kvstore.Engine
+	// Clock is the engine's only source of time. Where leases are open the suite
+	// advances it in steps of a tenth of a second and commits something after each:
+	// a longer step may look like a pause of the process, after which leases begin
+	// anew.
+	Clock *clock.Fake
+	// Restart closes the engine and returns a new one on the same data.
+	Restart func() kvstore.Engine
+	// Kill ends the engine as a crash would, with transactions still queued, and
+	// returns a new one on the same data: what was acknowledged must be there.
+	// Whether done is called for the others does not matter, but it must not be
+	// called with a success that did not last.
+	Kill func() kvstore.Engine
+	// SetFull makes the engine believe that its disk is full, or no longer; nil:
+	// that cannot be done, and is not tested.
+	SetFull func(full bool)
+}
+
+// Run holds an engine to the comments of kv.Store and kvstore.Engine. open makes
+// a new instance on empty data in which t's cleanup removes whatever is left.
+func Run(t *testing.T, open func(t testing.TB, opts Options) Instance) {
+	for _, c := range checks {
+		t.Run(c.level()+"/"+c.name, func(t *testing.T) {
+			c.on(t, open, patience)
+		})
+	}
+}
+
+// patience is how long the suite waits for something that must happen.
+const patience = 30 * time.Second
+
+// check is one named part of the suite.
+type check struct {
+	name string
+	// needs is nil for Core; else the check is Embedded and holds for engines with
+	// that capability.
+	needs func(kvstore.Capabilities) bool
+	opts  Options
+	run   func(s *subject)
+}
+
+func (c *check) level() string {
+	if c.needs == nil {
+		return "Core"
+	}
+	return "Embedded"
+}
+
+type opener func(t testing.TB, opts Options) Instance
+
+func (c *check) on(t testing.TB, open opener, patience time.Duration) {
+	s := &subject{TB: t, open: open, patience: patience}
+	s.begin(c.opts)
+	defer s.end()
+	if c.needs != nil && !c.needs(s.Engine.Capabilities()) {
+		t.Logf("the engine does not claim to be capable of this")
+		return
+	}
+	c.run(s)
+}
+
+// checks is the suite, in the order in which it runs.
+var checks = concat(
+	valueChecks, writeChecks, txnChecks, readChecks, historyChecks, tokenChecks, timeChecks, leaseChecks,
+	feedChecks, watchChecks, durableChecks, modelChecks, linearChecks,
+)
+
+func concat(lists ...[]check) []check {
+	var all []check
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// subject is the engine under test and what the checks ask it for.
+type subject struct {
+	testing.TB
+	Instance
+	open     opener
+	patience time.Duration
+	hooks    []func() // to be called before the engine ends
+}
+
+func (s *subject) begin(opts Options) { s.Instance = s.open(s.TB, opts) }
+
+func (s *subject) end() {
+	s.unhook()
+	require.NoError(s, s.Engine.Close())
+}
+
+func (s *subject) restart() {
+	s.unhook()
+	s.Engine = s.Restart()
+}
+
+func (s *subject) kill() {
+	s.unhook()
+	s.Engine = s.Kill()
+}
+
+func (s *subject) unhook() {
+	for _, hook := range s.hooks {
+		hook()
+	}
+	s.hooks = nil
+}
+
+// outcome is what Commit or its done said.
+type outcome struct {
+	result *kv.Result
+	err    error
+}
+
+// start hands a transaction over; its outcome comes through the channel.
+func (s *subject) start(txn *kv.Txn) <-chan outcome {
+	answer := make(chan outcome, 1)
+	if err := s.Engine.Commit(txn, func(r *kv.Result, err error) { answer <- outcome{r, err} }); err != nil {
+		answer <- outcome{nil, err}
+	}
+	return answer
+}
+
+// soon returns what comes through the channel, or fails.
+func soon[T any](s *subject, c <-chan T, what string) T {
+	s.Helper()
+	timer := time.NewTimer(s.patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		require.FailNow(s, "nothing came", "waited %s for %s", s.patience, what)
+		panic("unreachable")
+	}
+}
+
+func (s *subject) commit(txn *kv.Txn) (*kv.Result, error) {
+	s.Helper()
+	o := soon(s, s.start(txn), "the outcome of a transaction")
+	return o.result, o.err
+}
+
+func (s *subject) must(txn *kv.Txn) *kv.Result {
+	s.Helper()
+	r, err := s.commit(txn)
+	require.NoError(s, err)
+	return r
+}
+
+func (s *subject) then(ops ...kv.Op) *kv.Result {
+	s.Helper()
+	return s.must(&kv.Txn{Then: ops})
+}
+
+func (s *subject) put(ns, key, text string) *kv.Entry {
+	s.Helper()
+	return s.then(putOp(ns, key, text)).Ops[0].Entry
+}
+
+func (s *subject) get(ns, key string) *kv.Entry {
+	e, _ := s.Engine.Get([]byte(ns), []byte(key))
+	return e
+}
+
+// text is the key's value, "-" if it is absent.
+func (s *subject) text(ns, key string) string {
+	if e := s.get(ns, key); e != nil {
+		return string(e.Value.Data)
+	}
+	return "-"
+}
+
+// texts is the values of several keys of one namespace, in one string.
+func (s *subject) texts(ns string, keys ...string) string {
+	parts := make([]string, len(keys))
+	for i, key := range keys {
+		parts[i] = s.text(ns, key)
+	}
+	return strings.Join(parts, " ")
+}
+
+// barrier returns after everything the engine had to do by now is done: engines
+// end what is due before they apply a transaction.
+func (s *subject) barrier() {
+	s.Helper()
+	s.then(kv.Op{Kind: kv.OpGet, NS: "kvtest", Key: "barrier"})
+}
+
+// pass lets time go by, for the engine too.
+func (s *subject) pass(d time.Duration) {
+	s.Helper()
+	const step = 100 * time.Millisecond
+	for ; d > step; d -= step {
+		s.Clock.Advance(step)
+		s.barrier()
+	}
+	s.Clock.Advance(d)
+	s.barrier()
+}
+
+func (s *subject) now() int64 { return s.Clock.Now().UnixMilli() }
+
+// refused checks that the transaction fails with that code and changes nothing.
+func (s *subject) refused(txn *kv.Txn, code codes.Code) {
+	s.Helper()
+	before := s.Engine.Revision()
+	r, err := s.commit(txn)
+	require.Nil(s, r)
+	require.Equal(s, code, codes.Of(err), "%v", err)
+	s.barrier()
+	require.Equal(s, before, s.Engine.Revision(), "nothing was changed")
+}
+
+// eventually waits until ok, moving the clock on by a little now and then in case
+// that the engine set a timer while the clock was being advanced.
+func (s *subject) eventually(what string, ok func() bool) {
+	s.Helper()
+	deadline := time.NewTimer(s.patience)
+	defer deadline.Stop()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for !ok() {
+		select {
+		case <-deadline.C:
+			require.FailNow(s, "did not happen", "waited %s until %s", s.patience, what)
+		case <-poll.C:
+			s.Clock.Advance(time.Millisecond)
+			s.barrier()
+		}
+	}
+}
+
+func putOp(ns, key, text string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.StringValue(text)}
+}
+
+func getOp(ns, key string) kv.Op { return kv.Op{Kind: kv.OpGet, NS: ns, Key: key} }
+
+func deleteOp(ns, key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: ns, Key: key} }
+
+func incrOp(ns, key string, delta int64) kv.Op {
+	return kv.Op{Kind: kv.OpIncr, NS: ns, Key: key, Delta: delta}
+}

@@ -1,0 +1,3 @@
+package kvtest
+
+var watchChecks, durableChecks, modelChecks, linearChecks []check
