@@ -33,7 +33,9 @@ func (l *line) learn(w *waiter, res *kv.Result) {
 	entry := res.Ops[0].Entry
 	switch {
 	case res.Held:
-		l.owner, l.fence = w.req.Lease, entry.Create
+		if entry.Create > l.fence {
+			l.owner, l.fence = w.req.Lease, entry.Create
+		}
 		l.held = max(l.held, entry.Create)
 	case entry != nil:
 		l.held = max(l.held, res.Revision)
@@ -42,10 +44,11 @@ func (l *line) learn(w *waiter, res *kv.Result) {
 	}
 }
 
-// has says with which fence the result shows the lock as w's.
+// has says with which fence the result shows the lock as w's. Answers may come
+// late: what was created before the key was last seen absent has ended since.
 func (l *line) has(w *waiter, res *kv.Result) (kv.Revision, bool) {
 	entry := res.Ops[0].Entry
-	if entry == nil || entry.Lease != w.req.Lease || entry.Create == l.dropping {
+	if entry == nil || entry.Lease != w.req.Lease || entry.Create == l.dropping || entry.Create < l.freed {
 		return 0, false
 	}
 	return entry.Create, true
@@ -170,11 +173,12 @@ func temporary(err error) bool {
 
 // twins are further requests of the lease that has just got the lock, from a
 // connection that took the place of another, say. They have it too: waiting for
-// their own lease they would wait for ever.
+// their own lease they would wait for ever. One that was answered at a later
+// revision knows better: the lease had given that lock back.
 func (m *Manager) twins(l *line, lease kv.LeaseID, fence kv.Revision) []func() {
 	var calls []func()
 	for _, w := range append([]*waiter(nil), l.waiters...) {
-		if w.told && w.req.Lease == lease {
+		if w.told && w.req.Lease == lease && w.seen < fence && l.freed < fence {
 			m.leave(l, w)
 			calls = append(calls, func() { w.tell(fence, nil) })
 		}

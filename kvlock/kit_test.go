@@ -169,6 +169,18 @@ func (k *kit) giveUp(lease kv.LeaseID) error {
 	return await(k.t, got)
 }
 
+// advanceUntil lets pauses of the Manager pass until ok.
+func (k *kit) advanceUntil(ok func() bool) {
+	k.t.Helper()
+	require.Eventually(k.t, func() bool {
+		if ok() {
+			return true
+		}
+		k.clock.Advance(10 * time.Millisecond)
+		return false
+	}, patience, time.Millisecond)
+}
+
 // settled waits until the Manager has nothing to do. A commit of our own comes
 // after all that it has handed over.
 func (k *kit) settled() {

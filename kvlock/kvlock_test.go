@@ -113,8 +113,7 @@ func TestNobodyOvertakes(t *testing.T) {
 	second.waits()
 
 	store.refuseWith(nil)
-	k.clock.BlockUntil(2) // the ticker and the pause of the Manager
-	k.clock.Advance(10 * time.Millisecond)
+	k.advanceUntil(func() bool { return len(first.granted) > 0 })
 	fence = first.gets()
 	require.Empty(t, second.granted)
 	require.NoError(t, unlock(t, m, fence))

@@ -31,14 +31,12 @@ func TestABusyStoreIsAskedAgain(t *testing.T) {
 	})
 	require.NoError(t, unlock(t, m, fence))
 	for range 5 {
-		await(t, refused)
-		k.clock.BlockUntil(3) // two tickers and the pause
-		k.clock.Advance(10 * time.Millisecond)
+		k.advanceUntil(func() bool { return len(refused) > 0 })
+		<-refused
 	}
-	await(t, refused)
-	k.clock.BlockUntil(3)
+	require.Empty(t, next.granted)
 	store.refuseWith(nil)
-	k.clock.Advance(10 * time.Millisecond)
+	k.advanceUntil(func() bool { return len(next.granted) > 0 })
 	require.Greater(t, next.gets(), fence)
 }
 
