@@ -45,6 +45,44 @@ const (
 	WebCtrl       Command = 0x001D // unused
 )
 
+// The state store's commands, which are our own. A conversation reads or writes
+// whenever it likes; who wants to be told of changes begins with KVWATCH, who
+// wants something to end with the program takes a lease with KVLEASE and keeps it
+// with KVALIVE.
+const (
+	KVGet       Command = 0x0100 // ns, key, rev → code, rev, the entry
+	KVPut       Command = 0x0101 // ns, key, value → code, rev, create, mod, version, updated
+	KVDel       Command = 0x0102 // ns, key → code, rev, deleted
+	KVDelPrefix Command = 0x0103 // ns, prefix → code, rev, deleted, more
+	KVList      Command = 0x0104 // ns, prefix, after, limit → code, rev, entries[] | keys[], count, more
+	KVNames     Command = 0x0105 // after, limit → code, rev, namespaces[], more
+	KVDrop      Command = 0x0106 // ns → code, rev, deleted, more
+	KVMGet      Command = 0x0107 // ns, keys[] → code, rev, entries[]
+	KVTxn       Command = 0x0108 // if[], then[], else[] → code, rev, held, results[]
+	KVCas       Command = 0x0109 // ns, key, expect, value → as KVPUT
+	KVIncr      Command = 0x010A // ns, key, by → as KVPUT, and value
+	KVHistory   Command = 0x010B // ns, key, before, limit → code, rev, versions[], more, floor
+	KVRestore   Command = 0x010C // ns, key, rev → as KVPUT
+	KVStat      Command = 0x010D // nothing → code, numbers
+	KVLease     Command = 0x0110 // ttl → code, rev, lease, ttl
+	KVAlive     Command = 0x0111 // lease → code, lease, ttl
+	KVRevoke    Command = 0x0112 // lease → code, rev, deleted
+	KVLeaseInfo Command = 0x0113 // lease → code, lease, ttl, left, keys
+	KVLock      Command = 0x0118 // ns, key, lease, wait → code, granted, fence
+	KVUnlock    Command = 0x0119 // ns, key, fence | lease → code, rev
+	KVGrant     Command = 0x011A // pushed: ns, key, lease, fence
+	KVWatch     Command = 0x0120 // ns, key | prefix, from | state → code, rev, watch
+	KVUnwatch   Command = 0x0121 // watch → code
+	KVEvent     Command = 0x0122 // pushed: watch, rev, events[]
+)
+
+// familyBits are those of an id that say which family of commands it is of.
+const familyBits Command = 0xFF00
+
+// IsState says that c, a request or a reply, is of the state store's family: JSON
+// may be followed by octets in its body, as ParseTailed reads it.
+func (c Command) IsState() bool { return c.Request()&familyBits == KVGet }
+
 // Reply is the id under which c is answered.
 func (c Command) Reply() Command { return c | replyBit }
 
@@ -78,9 +116,10 @@ const (
 	Reserved                 // answered with code 501 until it is built
 	Peers                    // server to server: from a client ignored and logged, never obeyed
 	Unused                   // ignored like any unknown id
+	Pushed                   // sent by the server only: from a client ignored like any unknown id
 )
 
-var roleNames = [...]string{Served: "served", Routed: "routed", Accepted: "accepted", Reserved: "reserved", Peers: "peers", Unused: "unused"}
+var roleNames = [...]string{Served: "served", Routed: "routed", Accepted: "accepted", Reserved: "reserved", Peers: "peers", Unused: "unused", Pushed: "pushed"}
 
 func (r Role) String() string {
 	if int(r) < len(roleNames) && roleNames[r] != "" {
@@ -137,13 +176,44 @@ var Commands = []Row{
 	{ID: TCPSvr, Name: "TCP_SVR", Role: Unused, MaxBody: MaxBody},
 	{ID: SvrStat, Name: "SVRSTAT", Role: Accepted, MaxBody: MaxBody, Request: "array of counters"},
 	{ID: WebCtrl, Name: "WEBCTRL", Role: Unused, MaxBody: MaxBody},
+	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Request: "ns, key, rev, min_rev, raw", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
+	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Request: "ns, key, type, value, raw, ttl, expires, lease, prev, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Request: "ns, key, prev, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
+	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Request: "ns, prefix, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVList, Name: "KVLIST", Role: Served, MaxBody: MaxBody, Request: "ns, prefix, after, limit, keys_only, count_only, min_rev, raw", Response: "code, rev, entries, keys, count, more"},
+	{ID: KVNames, Name: "KVNAMES", Role: Served, MaxBody: MaxBody, Request: "after, limit", Response: "code, rev, namespaces, more"},
+	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Request: "ns, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVMGet, Name: "KVMGET", Role: Served, MaxBody: MaxBody, Request: "ns, keys, min_rev, raw", Response: "code, rev, entries"},
+	{ID: KVTxn, Name: "KVTXN", Role: Served, MaxBody: MaxBody, Request: "ns, if, then, else, token, if_fence, raw", Response: "code, rev, held, results, replayed"},
+	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Request: "ns, key, expect, type, value, raw, ttl, expires, lease, prev, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVIncr, Name: "KVINCR", Role: Served, MaxBody: MaxBody, Request: "ns, key, by, initial, min, max, ttl, expires, lease, prev, token, if_fence, raw", Response: "code, rev, type, value, create, mod, version, updated, expires, lease, prev, replayed"},
+	{ID: KVHistory, Name: "KVHISTORY", Role: Served, MaxBody: MaxBody, Request: "ns, key, before, limit, raw", Response: "code, rev, versions, more, floor"},
+	{ID: KVRestore, Name: "KVRESTORE", Role: Served, MaxBody: MaxBody, Request: "ns, key, rev, ttl, expires, lease, prev, token, if_fence, if_mod, raw", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVStat, Name: "KVSTAT", Role: Served, MaxBody: MaxBody, Request: "–", Response: "code, revision, keys, …"},
+	{ID: KVLease, Name: "KVLEASE", Role: Served, MaxBody: MaxBody, Request: "ttl, ns, token, if_fence", Response: "code, rev, lease, ttl, replayed"},
+	{ID: KVAlive, Name: "KVALIVE", Role: Served, MaxBody: MaxBody, Request: "lease", Response: "code, lease, ttl"},
+	{ID: KVRevoke, Name: "KVREVOKE", Role: Served, MaxBody: MaxBody, Request: "lease, ns, token, if_fence", Response: "code, rev, deleted, replayed"},
+	{ID: KVLeaseInfo, Name: "KVLEASEINFO", Role: Served, MaxBody: MaxBody, Request: "lease", Response: "code, lease, ttl, left, keys"},
+	{ID: KVLock, Name: "KVLOCK", Role: Served, MaxBody: MaxBody, Request: "ns, key, lease, type, value, raw, wait", Response: "code, rev, granted, fence, current"},
+	{ID: KVUnlock, Name: "KVUNLOCK", Role: Served, MaxBody: MaxBody, Request: "ns, key, fence, lease", Response: "code, rev"},
+	{ID: KVGrant, Name: "KVGRANT", Role: Pushed, MaxBody: MaxBody, Push: true, Request: "ns, key, lease, fence, code, desc"},
+	{ID: KVWatch, Name: "KVWATCH", Role: Served, MaxBody: MaxBody, Request: "ns, key, prefix, from, state, prev, coalesce, raw", Response: "code, rev, watch"},
+	{ID: KVUnwatch, Name: "KVUNWATCH", Role: Served, MaxBody: MaxBody, Request: "watch", Response: "code"},
+	{ID: KVEvent, Name: "KVEVENT", Role: Pushed, MaxBody: MaxBody, Push: true, Request: "watch, rev, events, state, synced, resync, more"},
 }
+
+// rowOf finds a row by its id: two families of 256 ids each.
+var rowOf = func() (rows [KVGet + 0x100]*Row) {
+	for i := range Commands {
+		rows[Commands[i].ID] = &Commands[i]
+	}
+	return rows
+}()
 
 // Lookup is the row of request id c, nil if the table has none.
 func Lookup(c Command) *Row {
-	// The ids of the first family are dense from 1, so the table is its own index.
-	if i := int(c) - 1; i >= 0 && i < len(Commands) {
-		return &Commands[i]
+	if int(c) < len(rowOf) {
+		return rowOf[c]
 	}
 	return nil
 }

@@ -19,6 +19,10 @@ type Request struct {
 	members []jsontext.Member
 	kind    jsontext.Kind
 	body    []byte
+	tail    []byte // of ParseTailed
+	// nested holds the members of an object within the body, and of one within
+	// that, while the state store's messages are read.
+	nested [2][]jsontext.Member
 }
 
 // maxKeptMembers bounds what one peer's body makes a Request keep for the next.
@@ -27,9 +31,7 @@ const maxKeptMembers = 1024
 // Parse reads body. The error says where and why it is not JSON; the empty body
 // is not JSON either. What r returns later aliases body.
 func (r *Request) Parse(body []byte) error {
-	if cap(r.members) > maxKeptMembers {
-		r.members = nil
-	}
+	r.drop()
 	var err error
 	r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
 	if err != nil {
@@ -39,11 +41,38 @@ func (r *Request) Parse(body []byte) error {
 			r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
 		}
 	}
-	r.body = body
+	r.body, r.tail = body, nil
 	if err != nil {
 		r.members, r.kind = r.members[:0], jsontext.Invalid
 	}
 	return err
+}
+
+// ParseTailed is Parse for the state store's commands, where the octets of values
+// may follow the JSON. What follows is judged by the method that then reads the
+// message, because only the message says how many octets there have to be.
+func (r *Request) ParseTailed(body []byte) error {
+	r.drop()
+	var end int
+	var err error
+	r.members, r.kind, end, err = jsontext.ScanPrefix(r.members[:0], body)
+	r.body, r.tail = body[:end], body[end:]
+	return err
+}
+
+// Tail is what follows the JSON of a body read by ParseTailed. It aliases the body.
+func (r *Request) Tail() []byte { return r.tail }
+
+// drop lets go of what one large body made r keep.
+func (r *Request) drop() {
+	if cap(r.members) > maxKeptMembers {
+		r.members = nil
+	}
+	for i := range r.nested {
+		if cap(r.nested[i]) > maxKeptMembers {
+			r.nested[i] = nil
+		}
+	}
 }
 
 // IsObject says that the body was a JSON object.
@@ -100,6 +129,27 @@ func intOrText(m jsontext.Member) (int32, bool) {
 		if err == nil && n >= math.MinInt32 && n <= math.MaxInt32 {
 			return int32(n), true
 		}
+	}
+	return 0, false
+}
+
+// Int64 is the integer of that name, written as a JSON number or as decimal text
+// in a string, which programs use whose numbers have no 64 bits. Absent, another
+// type, a fraction or a value outside int64: false.
+func (r *Request) Int64(name string) (int64, bool) {
+	m, ok := r.Member(name)
+	if !ok {
+		return 0, false
+	}
+	return int64Of(&m)
+}
+
+func int64Of(m *jsontext.Member) (int64, bool) {
+	switch m.Kind {
+	case jsontext.Number:
+		return jsontext.Int64(m.Raw)
+	case jsontext.String:
+		return jsontext.Int64(jsontext.Unquote(m.Raw))
 	}
 	return 0, false
 }

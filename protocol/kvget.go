@@ -1,0 +1,163 @@
+package protocol
+
+import (
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// MaxGet is how many keys one KVMGET may ask for.
+const MaxGet = 1000
+
+// KVRead is KVGET's request. The names are those of the request's body.
+type KVRead struct {
+	NS, Key []byte
+	// Rev asks for the entry as it was at that revision; 0: now.
+	Rev kv.Revision
+	// MinRev must have been reached, else codes.FutureRevision.
+	MinRev kv.Revision
+	// Raw lets values of type bytes follow the reply's JSON.
+	Raw bool
+}
+
+// KVGet reads KVGET's request and allocates nothing, unless a name is written with
+// escapes. The error has a code. NS and Key are checked.
+func (r *Request) KVGet() (KVRead, error) {
+	var m message
+	m.begin(r)
+	q := KVRead{
+		NS: m.text(&m.top, fieldNS), Key: m.text(&m.top, fieldKey),
+		Rev: kv.Revision(m.count(&m.top, fieldRev)), MinRev: kv.Revision(m.count(&m.top, fieldMinRev)),
+		Raw: m.top.flag(fieldRaw),
+	}
+	if err := m.end(); err != nil {
+		return KVRead{}, err
+	}
+	return q, checkPair(q.NS, q.Key)
+}
+
+// AppendKVRead appends KVGET's request.
+func AppendKVRead(dst []byte, q KVRead) []byte {
+	dst = appendText(append(dst, '{'), "ns", q.NS)
+	b := builder{dst: appendText(dst, "key", q.Key)}
+	b.given(fieldRev, int64(q.Rev))
+	b.given(fieldMinRev, int64(q.MinRev))
+	b.flag(fieldRaw, q.Raw)
+	return b.end()
+}
+
+// AppendKVGot appends KVGET's reply: rev is the revision at which it is true, e is
+// nil for an absent key.
+func AppendKVGot(dst []byte, rev kv.Revision, e *kv.Entry, raw bool) []byte {
+	if e == nil {
+		return appendNoKey(dst, rev)
+	}
+	b := builder{dst: kvStart(dst, rev)}
+	if raw && e.Value.Type == kv.Bytes && !e.Deleted() {
+		b.dst = appendNumber(append(b.dst, `,"type":"bytes"`...), "raw", int64(len(e.Value.Data)))
+		b.members(e, false)
+		return append(b.end(), e.Value.Data...)
+	}
+	b.members(e, true)
+	return b.end()
+}
+
+func appendNoKey(dst []byte, rev kv.Revision) []byte {
+	dst = append(appendInt(append(dst, '{'), "code", int32(codes.NotFound)), `,"desc":"there is no such key"`...)
+	return append(appendNumber(dst, "rev", int64(rev)), '}')
+}
+
+// ParseKVGot reads KVGET's reply; the entry is nil for an absent key. Any other
+// refusal is a *RefusedError. The entry is the caller's.
+func ParseKVGot(body []byte, ns, key string) (*kv.Entry, kv.Revision, error) {
+	var r Request
+	var m message
+	if err := m.reply(&r, body); err != nil {
+		refused, ok := err.(*RefusedError)
+		if ok && refused.Result.Code == int32(codes.NotFound) && m.top.has(fieldRev) {
+			return nil, m.revision(), m.end()
+		}
+		return nil, 0, err
+	}
+	rev := m.revision()
+	e := m.entry(&m.top, ns, key)
+	if err := m.end(); err != nil {
+		return nil, 0, err
+	}
+	return e, rev, nil
+}
+
+// KVMGetQuery is KVMGET's request.
+type KVMGetQuery struct {
+	NS     string
+	Keys   []string
+	MinRev kv.Revision
+	Raw    bool
+}
+
+// KVMGet reads KVMGET's request. More than MaxGet keys: codes.TooManyOps. NS and
+// Keys are checked.
+func (r *Request) KVMGet() (KVMGetQuery, error) {
+	var m message
+	m.begin(r)
+	q := KVMGetQuery{NS: string(m.text(&m.top, fieldNS)), MinRev: kv.Revision(m.count(&m.top, fieldMinRev)), Raw: m.top.flag(fieldRaw)}
+	if m.err == nil {
+		m.fail(kv.CheckNamespace(q.NS))
+	}
+	m.array(&m.top, fieldKeys, func(raw []byte, kind jsontext.Kind) {
+		switch {
+		case len(q.Keys) == MaxGet:
+			m.fail(codes.Errorf(codes.TooManyOps, "keys has more elements than the limit of %d", MaxGet))
+			return
+		case kind != jsontext.String:
+			m.badMember(fieldKeys, "an array of strings")
+			return
+		}
+		key := string(jsontext.Unquote(raw))
+		m.fail(kv.CheckKey(key))
+		q.Keys = append(q.Keys, key)
+	})
+	return q, m.end()
+}
+
+// AppendKVMGet appends KVMGET's request.
+func AppendKVMGet(dst []byte, q KVMGetQuery) []byte {
+	b := builder{dst: append(dst, '{')}
+	b.text(fieldNS, q.NS)
+	b.open(fieldKeys, '[')
+	for _, key := range q.Keys {
+		b.dst = jsontext.AppendQuote(appendComma(b.dst), key)
+	}
+	b.close(']')
+	b.given(fieldMinRev, int64(q.MinRev))
+	b.flag(fieldRaw, q.Raw)
+	return b.end()
+}
+
+// AppendKVGotMany appends KVMGET's reply: an entry for each key, nil for an absent
+// one, all at revision rev.
+func AppendKVGotMany(dst []byte, rev kv.Revision, entries []*kv.Entry, raw bool) []byte {
+	b := builder{dst: kvStart(dst, rev), raw: raw}
+	b.open(fieldEntries, '[')
+	for _, e := range entries {
+		b.listed(e)
+	}
+	b.close(']')
+	return b.end()
+}
+
+// ParseKVGotMany reads the reply to q: an entry for each of its keys, nil for an
+// absent one. A refusal is a *RefusedError.
+func ParseKVGotMany(body []byte, q KVMGetQuery) ([]*kv.Entry, kv.Revision, error) {
+	var r Request
+	var m message
+	if err := m.reply(&r, body); err != nil {
+		return nil, 0, err
+	}
+	rev := m.revision()
+	entries := m.entriesIn(fieldEntries, q.NS, "")
+	if len(entries) != len(q.Keys) {
+		m.missing(fieldEntries)
+	}
+	return entries, rev, m.end()
+}
