@@ -47,7 +47,9 @@ func (k NoticeKind) String() string {
 type Notice struct {
 	Kind NoticeKind
 	// Revision is where the receiver stands after this notice and, if it is a
-	// Changed with More, those that continue it.
+	// Changed with More, those that continue it: watching from there goes on without
+	// a gap. It may be above that of the last event, if what came then does not
+	// match.
 	Revision Revision
 	Events   []Event
 	// More says that the last revision in Events goes on in the next notice.

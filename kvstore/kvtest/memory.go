@@ -87,7 +87,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		wake:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		next:    func(r kv.Revision) kv.Revision { return r + 1 },
-		state:   load(cfg),
+		state:   loadState(cfg),
 	}
 	go m.run()
 	return m

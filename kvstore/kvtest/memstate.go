@@ -106,8 +106,8 @@ type state struct {
 	now      func() time.Time
 }
 
-// load makes the state from the disk. Leases begin anew, with their full time.
-func load(cfg MemoryConfig) *state {
+// loadState makes the state from the disk. Leases begin anew, with their full time.
+func loadState(cfg MemoryConfig) *state {
 	s := &state{
 		spaces:   map[string]*space{},
 		leases:   map[kv.LeaseID]*lease{},

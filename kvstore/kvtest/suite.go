@@ -246,6 +246,15 @@ func (s *subject) refused(txn *kv.Txn, code codes.Code) {
 // that the engine set a timer while the clock was being advanced.
 func (s *subject) eventually(what string, ok func() bool) {
 	s.Helper()
+	s.until(what, ok, func() {
+		s.Clock.Advance(time.Millisecond)
+		s.barrier()
+	})
+}
+
+// until waits until ok, and does something before it asks again.
+func (s *subject) until(what string, ok func() bool, between func()) {
+	s.Helper()
 	deadline := time.NewTimer(s.patience)
 	defer deadline.Stop()
 	poll := time.NewTicker(time.Millisecond)
@@ -255,8 +264,7 @@ func (s *subject) eventually(what string, ok func() bool) {
 		case <-deadline.C:
 			require.FailNow(s, "did not happen", "waited %s until %s", s.patience, what)
 		case <-poll.C:
-			s.Clock.Advance(time.Millisecond)
-			s.barrier()
+			between()
 		}
 	}
 }

@@ -1,3 +1,3 @@
 package kvtest
 
-var watchChecks, durableChecks, modelChecks, linearChecks []check
+var durableChecks, modelChecks, linearChecks []check

@@ -1,0 +1,364 @@
+package kvtest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+)
+
+var watchChecks = []check{
+	{name: "WatchOrdered", run: watchOrdered},
+	{name: "WatchUnique", run: watchUnique},
+	{name: "WatchReliable", run: watchReliable},
+	{name: "WatchAtomic", run: watchAtomic},
+	{name: "WatchResumable", run: watchResumable},
+	{name: "WatchResumableAcrossRestarts", run: watchAcrossRestarts},
+	{name: "WatchStateThenMarker", run: watchState},
+	{name: "WatchResyncBelowTheFloor", opts: Options{LogBytes: smallLog}, run: watchResync},
+	{name: "WatchSlowNeverHoldsAWriter", run: func(s *subject) { watchSlow(s, false) }},
+	{name: "WatchCoalescesIfAsked", run: func(s *subject) { watchSlow(s, true) }},
+	{name: "WatchSlowIsResynced", opts: Options{LogBytes: smallLog}, run: watchSlowResynced},
+	{name: "WatchContinuesLongRevisions", run: watchLong},
+	{name: "WatchTellsPrev", run: watchPrev},
+	{name: "WatchEnds", run: watchEnds},
+	{name: "WatchRefusesBadRequests", run: watchRefuses},
+}
+
+var filters = []kv.Filter{{}, {NS: "a"}, {NS: "a", Text: "x"}, {NS: "a", Text: "x/"}, {NS: "b", Text: "x", Exact: true}, {NS: "ab", Text: "y", Exact: true}}
+
+// watched has watchers of every kind see a load: from now, from the beginning and
+// from the middle.
+func watched(s *subject) (*load, []*witness) {
+	s.Helper()
+	l := newLoad(s, 7)
+	s.put("before", "key", "x") // so that there is a revision to begin after
+	begin := s.Engine.Revision()
+	var all []*witness
+	for _, f := range filters {
+		all = append(all, s.watch(kv.WatchRequest{Filter: f}))
+	}
+	l.run(120)
+	middle := l.last()
+	for _, f := range filters {
+		all = append(all, s.watch(kv.WatchRequest{Filter: f, From: begin}), s.watch(kv.WatchRequest{Filter: f, From: middle}))
+	}
+	l.run(120)
+	for _, f := range filters {
+		all = append(all, s.watch(kv.WatchRequest{Filter: f, From: begin}))
+	}
+	for _, w := range all {
+		w.await(len(l.expected(w.request.Filter, w.from)))
+	}
+	return l, all
+}
+
+func watchOrdered(s *subject) {
+	_, all := watched(s)
+	for _, w := range all {
+		last, key, more := w.from, name{}, false
+		for _, notice := range w.told() {
+			for i, e := range notice.Events {
+				n := name{e.Entry.NS, e.Entry.Key}
+				switch {
+				case e.Entry.Mod == last && (i > 0 || more):
+					require.Positive(s, compareNames(n, key), "by namespace and key within revision %d", last)
+				default:
+					require.Greater(s, e.Entry.Mod, last)
+				}
+				last, key = e.Entry.Mod, n
+			}
+			require.GreaterOrEqual(s, notice.Revision, last)
+			last = notice.Revision
+			more = notice.More
+		}
+	}
+}
+
+func watchUnique(s *subject) {
+	_, all := watched(s)
+	for _, w := range all {
+		seen := map[string]bool{}
+		for _, text := range w.events() {
+			require.False(s, seen[text], "%s: told twice", text)
+			seen[text] = true
+		}
+	}
+}
+
+func watchReliable(s *subject) {
+	l, all := watched(s)
+	for _, w := range all {
+		require.Subset(s, append(w.events(), ""), append(l.expected(w.request.Filter, w.from), ""), "%+v", w.request)
+		require.Equal(s, l.expected(w.request.Filter, w.from), w.events(), "%+v", w.request)
+	}
+}
+
+// watchAtomic: wherever a notice without More ends, everything of its revision,
+// and of no other, has been told.
+func watchAtomic(s *subject) {
+	l, all := watched(s)
+	for _, w := range all {
+		notices := w.told()
+		for i, notice := range notices {
+			if notice.More {
+				continue
+			}
+			got := changedTexts(notices[:i+1])
+			want := l.expected(w.request.Filter, w.from)
+			require.LessOrEqual(s, len(got), len(want))
+			if len(got) < len(want) {
+				next, _, _ := strings.Cut(want[len(got)], " ")
+				require.NotEqual(s, next, fmt.Sprint(notice.Revision), "revision %d was cut", notice.Revision)
+			}
+		}
+	}
+}
+
+// watchResumable gives up and resumes at every few revisions.
+func watchResumable(s *subject) {
+	l := newLoad(s, 8)
+	s.put("before", "key", "x")
+	from := s.Engine.Revision()
+	for _, f := range filters {
+		begin, position := s.Engine.Revision(), s.Engine.Revision()
+		var got []string
+		for range 12 {
+			l.run(7)
+			w := s.watch(kv.WatchRequest{Filter: f, From: position})
+			l.run(5)
+			w.await(min(1, len(l.expected(f, position))))
+			w.watcher.Close()
+			position = w.standing()
+			got = append(got, w.events()...)
+		}
+		w := s.watch(kv.WatchRequest{Filter: f, From: position})
+		w.await(len(l.expected(f, position)))
+		w.watcher.Close()
+		require.Equal(s, l.expected(f, begin), append(got, w.events()...))
+	}
+	for i, m := range l.truth {
+		if i%20 == 0 {
+			w := s.watch(kv.WatchRequest{From: m.revision})
+			w.await(len(l.expected(kv.Filter{}, m.revision)))
+			require.Equal(s, l.expected(kv.Filter{}, m.revision), w.events())
+			w.watcher.Close()
+		}
+	}
+	require.Greater(s, l.last(), from)
+}
+
+func watchAcrossRestarts(s *subject) {
+	l := newLoad(s, 9)
+	s.put("before", "key", "x")
+	begin := s.Engine.Revision()
+	w := s.watch(kv.WatchRequest{From: begin})
+	var got []string
+	for i := range 6 {
+		l.run(25)
+		if i < 3 {
+			w.await(1)
+		}
+		again := s.restart
+		if i%2 == 0 {
+			again = s.kill
+		}
+		again()
+		got = append(got, w.events()...)
+		position := w.standing()
+		if i == 3 {
+			again() // twice without a watcher in between
+		}
+		w = s.watch(kv.WatchRequest{From: position})
+	}
+	l.run(10)
+	w.await(len(l.expected(kv.Filter{}, w.from)))
+	require.Equal(s, l.expected(kv.Filter{}, begin), append(got, w.events()...))
+}
+
+func watchState(s *subject) {
+	l := newLoad(s, 10)
+	l.run(100)
+	var all []*witness
+	for _, f := range filters {
+		want := l.matching(f)
+		w := s.watch(kv.WatchRequest{Filter: f, State: true})
+		s.until("the state is complete", func() bool { return w.count(kv.Synced) == 1 }, func() {})
+		require.Equal(s, want, w.believes())
+		notices := w.told()
+		for i, notice := range notices {
+			last := i == len(notices)-1
+			require.Equal(s, last, notice.Kind == kv.Synced, "the marker is the last")
+			require.Equal(s, l.last(), notice.Revision)
+			require.Equal(s, last, len(notice.Events) == 0)
+		}
+		all = append(all, w)
+	}
+	from := l.last()
+	l.run(100)
+	running := s.watch(kv.WatchRequest{State: true})
+	l.run(100)
+	for _, w := range all {
+		w.await(len(l.expected(w.request.Filter, from)))
+		require.Equal(s, l.expected(w.request.Filter, from), w.events(), "goes on without a gap")
+	}
+	for _, w := range append(all, running) {
+		s.until("everybody knows the state", func() bool { return fmt.Sprint(w.believes()) == fmt.Sprint(l.matching(w.request.Filter)) }, func() {})
+	}
+}
+
+func watchResync(s *subject) {
+	l := newLoad(s, 11)
+	l.run(50)
+	from := l.truth[0].revision
+	s.forget(from)
+	for _, f := range filters {
+		w := s.watch(kv.WatchRequest{Filter: f, From: from})
+		s.until("the watcher is resynced", func() bool { return w.count(kv.Synced) == 1 }, func() {})
+		notices := w.told()
+		require.Equal(s, kv.Resync, notices[0].Kind, "it is said before anything else")
+		require.Equal(s, 1, w.count(kv.Resync))
+		require.Zero(s, w.count(kv.Changed))
+		if f.NS != "" {
+			require.Equal(s, l.matching(f), w.believes())
+		}
+	}
+}
+
+// watchSlow has a watcher that looks at nothing until everything is written, more
+// than may wait for it.
+func watchSlow(s *subject, coalesce bool) {
+	gate := make(chan struct{})
+	filter := kv.Filter{NS: "ns"}
+	w := s.watchThrough(kv.WatchRequest{Filter: filter, Coalesce: coalesce}, gate)
+	from := s.Engine.Revision()
+	const rounds, keys = 60, 100
+	writes := 0
+	for i := range rounds {
+		txn := &kv.Txn{}
+		for k := range keys {
+			txn.Then = append(txn.Then, putOp("ns", fmt.Sprintf("key%02d", k), fmt.Sprintf("%d %d", i, writes)), putOp("ns", fmt.Sprintf("other%02d", k), "x"))
+			writes += 2
+		}
+		s.must(txn)
+	}
+	require.Greater(s, writes, kv.MaxWatchEvents)
+	last := s.Engine.Revision()
+	close(gate)
+	s.until("the watcher has caught up", func() bool { return w.standing() == last }, func() {})
+	require.Zero(s, w.count(kv.Resync), "the log has it all")
+	position := from
+	for _, notice := range w.told() {
+		require.GreaterOrEqual(s, notice.Revision, position)
+		position = notice.Revision
+	}
+	if coalesce {
+		require.Less(s, len(w.events()), writes/2)
+	} else {
+		require.Len(s, w.events(), writes)
+	}
+	require.Len(s, w.believes(), 2*keys)
+	for n, v := range w.believes() {
+		require.Equal(s, s.text(n.ns, n.key), v)
+	}
+}
+
+// watchSlowResynced: what the slow watcher missed is no longer in the log.
+func watchSlowResynced(s *subject) {
+	gate := make(chan struct{})
+	s.put("ns", "old", "x")
+	w := s.watchThrough(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}}, gate)
+	s.put("ns", "first", "x")
+	gate <- struct{}{} // so that it has begun
+	s.then(deleteOp("ns", "old"))
+	from := s.Engine.Revision()
+	for i := 0; i < 3*kv.MaxWatchBytes/(64<<10); i++ {
+		s.put("ns", fmt.Sprint(i%10), strings.Repeat(string(rune('a'+i%26)), 64<<10))
+	}
+	s.forget(from)
+	close(gate)
+	s.until("the watcher is resynced", func() bool { return w.count(kv.Synced) == 1 }, func() {})
+	require.Equal(s, 1, w.count(kv.Resync))
+	require.Len(s, w.believes(), 11)
+	for n, v := range w.believes() {
+		require.True(s, s.text(n.ns, n.key) == v, n.key)
+	}
+	last := s.put("ns", "last", "x").Mod
+	s.until("it goes on", func() bool { return w.standing() == last }, func() {})
+}
+
+func watchLong(s *subject) {
+	const keys = 2*kv.MaxNotice + 100
+	for i := 0; i < keys; {
+		txn := &kv.Txn{}
+		for ; i < keys && len(txn.Then) < 128; i++ {
+			txn.Then = append(txn.Then, putOp("ns", fmt.Sprintf("%05d", i), "x"))
+		}
+		s.must(txn)
+	}
+	from := s.Engine.Revision()
+	live := s.watch(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}})
+	s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "ns"})
+	s.put("ns", "after", "x")
+	for _, w := range []*witness{live, s.watch(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}, From: from})} {
+		w.await(keys + 1)
+		notices := w.told()
+		require.Len(s, w.events(), keys+1)
+		require.GreaterOrEqual(s, len(notices), 3)
+		for i, notice := range notices {
+			require.LessOrEqual(s, len(notice.Events), kv.MaxNotice)
+			require.Equal(s, i < 2, notice.More)
+		}
+	}
+}
+
+func watchPrev(s *subject) {
+	old := s.put("ns", "key", "1")
+	w := s.watch(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}, Prev: true})
+	second := s.put("ns", "key", "2")
+	s.then(deleteOp("ns", "key"))
+	s.put("ns", "key", "3")
+	w.await(3)
+	var prev []*kv.Entry
+	for _, notice := range w.told() {
+		for _, e := range notice.Events {
+			prev = append(prev, e.Prev)
+		}
+	}
+	require.Equal(s, []*kv.Entry{old, second, nil}, prev)
+}
+
+func watchEnds(s *subject) {
+	w := s.watch(kv.WatchRequest{})
+	s.put("ns", "key", "1")
+	w.await(1)
+	require.NoError(s, w.watcher.Err())
+	w.watcher.Close()
+	w.watcher.Close()
+	s.put("ns", "key", "2")
+	s.barrier()
+	require.Len(s, w.events(), 1)
+	require.NoError(s, w.watcher.Err(), "ended as asked")
+
+	failure := errors.New("no more")
+	failing, err := kv.Watch(s.Engine, kv.WatchRequest{}, func(kv.Notice) error { return failure })
+	require.NoError(s, err)
+	s.hooks = append(s.hooks, failing.Close)
+	s.put("ns", "key", "3")
+	soon(s, failing.Done(), "the watcher's end")
+	require.ErrorIs(s, failing.Err(), failure)
+}
+
+func watchRefuses(s *subject) {
+	for _, request := range []kv.WatchRequest{
+		{From: -1}, {From: 1, State: true}, {From: 1000}, {Filter: kv.Filter{Text: "x"}}, {Filter: kv.Filter{NS: "ns", Exact: true}},
+		{Filter: kv.Filter{NS: "ns", Text: "a\x00"}},
+	} {
+		w, err := kv.Watch(s.Engine, request, func(kv.Notice) error { return nil })
+		require.Error(s, err, "%+v", request)
+		require.Nil(s, w)
+	}
+}
