@@ -122,8 +122,10 @@ type Client struct {
 	cache      *cache // nil without Config.CacheDir
 	callbacks  *callbacks
 	errors     *errorBox
+	tokens     *tokenSource
+	claims     lockClaims
 	inFlight   chan struct{}  // one token for each request of a caller
-	fetches    chan struct{}  // one token for each feed that asks the server
+	fetches    chan struct{}  // one token for each feed or watch that asks the server
 	wg         sync.WaitGroup // run and the feeds; grows under mu only
 	closeCache func() error
 
@@ -163,6 +165,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		changed:  make(chan struct{}),
 		feeds:    make(map[feedKey]*feed),
 		mains:    make(map[*follower]struct{}),
+		tokens:   newTokenSource(),
 	}
 	var err error
 	c.callbacks = newCallbacks()

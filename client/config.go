@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
@@ -120,16 +121,10 @@ const maxTries = 3
 func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, again bool) ([]byte, *session, error) {
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
-	select {
-	case c.inFlight <- struct{}{}:
-		defer func() { <-c.inFlight }()
-	case <-ctx.Done():
-		return nil, nil, contextError(ctx, false)
-	case <-timer.C():
-		return nil, nil, timeoutError(false)
-	case <-c.ctx.Done():
-		return nil, nil, notSent(ErrClosed, "the client is closed")
+	if err := c.takeTurn(ctx, timer.C()); err != nil {
+		return nil, nil, err
 	}
+	defer c.giveTurn()
 	for try := 1; ; try++ {
 		sess, err := c.await(ctx, timer.C())
 		if err != nil {
@@ -141,6 +136,23 @@ func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, aga
 		}
 	}
 }
+
+// takeTurn waits until less than Config.MaxInFlight requests are under way. It
+// is undone by giveTurn.
+func (c *Client) takeTurn(ctx context.Context, expired <-chan time.Time) error {
+	select {
+	case c.inFlight <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx, false)
+	case <-expired:
+		return timeoutError(false)
+	case <-c.ctx.Done():
+		return notSent(ErrClosed, "the client is closed")
+	}
+}
+
+func (c *Client) giveTurn() { <-c.inFlight }
 
 // SetRequest is a change of one file.
 type SetRequest struct {

@@ -43,9 +43,11 @@ type conn struct {
 	nc       net.Conn
 	addr     string
 	cfg      *Config
-	onChange func(protocol.Change) // called by the reader, must not block
-	dead     chan struct{}         // closed when err is set
-	wake     chan struct{}         // capacity 1: the writer has something to do
+	onChange func(protocol.Change)    // called by the reader, must not block
+	onGrant  func(protocol.KVGranted) // likewise
+	watches  watchTable               // of the state store
+	dead     chan struct{}            // closed when err is set
+	wake     chan struct{}            // capacity 1: the writer has something to do
 	wg       sync.WaitGroup
 
 	// any goroutine
@@ -67,6 +69,9 @@ type call struct {
 	conn *conn
 	cmd  protocol.Command
 	done chan struct{} // closed when body or err is set
+	// first, if set, is given the reply by the reader before it reads on: what
+	// follows the reply on the wire may depend on it. It must not block.
+	first func(body []byte)
 
 	// guarded by conn.mu
 	seq   uint16
@@ -87,9 +92,9 @@ const (
 )
 
 // newConn takes nc over. The caller ends it with close.
-func newConn(nc net.Conn, addr string, cfg *Config, onChange func(protocol.Change)) *conn {
+func newConn(nc net.Conn, addr string, cfg *Config, onChange func(protocol.Change), onGrant func(protocol.KVGranted)) *conn {
 	c := &conn{
-		nc: nc, addr: addr, cfg: cfg, onChange: onChange,
+		nc: nc, addr: addr, cfg: cfg, onChange: onChange, onGrant: onGrant,
 		dead: make(chan struct{}), wake: make(chan struct{}, 1),
 		pending: make(map[uint16]*call),
 	}
@@ -149,7 +154,12 @@ func (c *conn) lostError(sent bool) error {
 // before the call is over. It never blocks: how much is queued is for the
 // callers to limit.
 func (c *conn) start(cmd protocol.Command, frame []byte) *call {
-	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{})}
+	return c.startWith(cmd, frame, nil)
+}
+
+// startWith is start for a request whose reply first must see.
+func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte)) *call {
+	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{}), first: first}
 	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
 		cl.complete(nil, notSent(codes.TooLarge, "%v of %d bytes is more than the server takes", cmd, body))
 		return cl
@@ -363,6 +373,9 @@ func (c *conn) answered(cl *call, body []byte) {
 	}
 	c.mu.Unlock()
 	if mine && waiting {
+		if cl.first != nil {
+			cl.first(body)
+		}
 		cl.complete(body, nil)
 	}
 }
@@ -386,15 +399,28 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 
 // readRequest takes what the server asks or tells by itself.
 func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
-	if h.BodyLen > protocol.MaxBody {
-		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, protocol.MaxBody)
+	limit := uint64(protocol.MaxBody)
+	if h.Command == protocol.KVEvent {
+		limit = uint64(c.cfg.MaxBody) // values may be longer quoted than they are
+	}
+	if uint64(h.BodyLen) > limit {
+		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, limit)
 	}
 	body, err := readBody(r, int(h.BodyLen))
 	if err != nil {
 		return err
 	}
-	if h.Command == protocol.KeepAlive {
+	switch h.Command {
+	case protocol.KeepAlive:
 		return c.reply(h, nil)
+	case protocol.KVEvent:
+		return c.watched(body)
+	case protocol.KVGrant:
+		granted, err := protocol.ParseKVGranted(body)
+		if err == nil {
+			c.onGrant(granted)
+		}
+		return err
 	}
 	var req protocol.Request
 	parseErr := req.Parse(body)

@@ -197,7 +197,7 @@ func TestForsakenLimit(t *testing.T) {
 	defer far.Close()
 	go io.Copy(io.Discard, far)
 	cfg := Config{}.withDefaults()
-	c := newConn(near, "pipe", &cfg, nil)
+	c := newConn(near, "pipe", &cfg, nil, nil)
 	for range maxForsaken + 1 {
 		c.start(protocol.GetConfig, protocol.AppendFrame(nil, protocol.GetConfig, 0, nil)).ignore()
 	}
@@ -394,7 +394,7 @@ func TestForsakenBeforeSent(t *testing.T) {
 	near, far := net.Pipe() // nobody reads: the writer hangs in its first write
 	defer far.Close()
 	cfg := Config{}.withDefaults()
-	c := newConn(near, "pipe", &cfg, nil)
+	c := newConn(near, "pipe", &cfg, nil, nil)
 	defer c.close(ErrClosed)
 	frame := func() []byte { return protocol.AppendFrame(nil, protocol.GetConfig, 0, []byte(`{}`)) }
 	first := c.start(protocol.GetConfig, frame())
@@ -427,7 +427,7 @@ func TestControlLimit(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	cfg := Config{}.withDefaults()
-	c := newConn(near, "pipe", &cfg, nil)
+	c := newConn(near, "pipe", &cfg, nil, nil)
 	ask := protocol.AppendFrame(nil, protocol.KeepAlive, 1, nil)
 	for range maxControl {
 		if _, err := far.Write(ask); err != nil {
@@ -451,7 +451,7 @@ func FuzzConnRead(f *testing.F) {
 		near, far := net.Pipe()
 		go io.Copy(io.Discard, far)
 		cfg := Config{MaxBody: 1 << 16}.withDefaults()
-		c := newConn(near, "pipe", &cfg, func(protocol.Change) {})
+		c := newConn(near, "pipe", &cfg, func(protocol.Change) {}, func(protocol.KVGranted) {})
 		cl := c.start(protocol.GetConfig, protocol.AppendFrame(nil, protocol.GetConfig, 0, nil))
 		piece = 1 + (piece&0xFF+256)%256
 		for len(stream) > 0 {

@@ -16,7 +16,7 @@ func (c *Client) open(ctx context.Context, addr string, id int32) (*session, pro
 	if err != nil {
 		return nil, protocol.Identified{}, &requestError{text: "cannot connect", kind: ErrUnreachable, cause: err}
 	}
-	cn := newConn(nc, addr, &c.cfg, c.pushed)
+	cn := newConn(nc, addr, &c.cfg, c.pushed, c.granted)
 	who, err := c.identify(ctx, cn, id)
 	if err != nil {
 		cn.close(err)

@@ -136,6 +136,11 @@ func (c *Client) state() (*session, error) {
 
 // await gives the session; while one is being made for the first time it waits.
 func (c *Client) await(ctx context.Context, expired <-chan time.Time) (*session, error) {
+	return c.awaitSession(ctx, expired, false)
+}
+
+// awaitSession is await that, if patient, goes on waiting when no server answers.
+func (c *Client) awaitSession(ctx context.Context, expired <-chan time.Time, patient bool) (*session, error) {
 	for {
 		c.mu.Lock()
 		sess, down, closed, changed := c.session, c.down, c.closed, c.changed
@@ -145,7 +150,7 @@ func (c *Client) await(ctx context.Context, expired <-chan time.Time) (*session,
 			return nil, notSent(ErrClosed, "the client is closed")
 		case sess != nil && sess.conn.failed() == nil:
 			return sess, nil
-		case down != nil:
+		case down != nil && !patient:
 			return nil, notConnected(down)
 		}
 		select {

@@ -212,7 +212,7 @@ func TestGoroutinesEndBeforeTheNextSession(t *testing.T) {
 	c := dial(t, s)
 	near, far := net.Pipe()
 	entered, proceed := make(chan struct{}), make(chan struct{})
-	busy := newConn(near, "pipe", &c.cfg, func(protocol.Change) { close(entered); <-proceed })
+	busy := newConn(near, "pipe", &c.cfg, func(protocol.Change) { close(entered); <-proceed }, nil)
 	attended := make(chan struct{})
 	go func() {
 		c.attend(&session{conn: busy})

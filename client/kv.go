@@ -1,0 +1,131 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// KV is one namespace of the state store: typed, durable, revisioned values
+// under keys, on the client's one connection.
+//
+//	s := c.KV("jobs")
+//	s.PutString(ctx, "owner", "ann", client.WithTTL(time.Minute))
+//	n, err := s.Incr(ctx, "done", 1)
+//	l, err := s.Lock(ctx, "leader", 10*time.Second)                      // kept alive, fenced
+//	s.PutJSON(ctx, "plan", plan, client.WithFence(l))                    // refused once l is lost
+//	for n, err := range w.Events(ctx) { … }                              // w, err := s.Watch(ctx, client.WatchOptions{Prefix: "task/"})
+//
+// Every method may be called from any goroutine; requests of many goroutines
+// share the connection and wait for each other only on the wire. An error that a
+// server gave carries its code: errors.Is(err, codes.NotFound), codes.Of(err).
+//
+// A write carries a token of its own. If the connection breaks before the
+// answer, the write is sent again on the next one, and the token sees to it that
+// it is applied once. It is given up when ctx or Config.RequestTimeout ends; the
+// error is then codes.Timeout, or ErrUnreachable, and unless SafeToRetry says
+// otherwise it is not known whether the write happened. See WithToken.
+type KV struct {
+	c  *Client
+	ns string
+}
+
+// KV is the namespace of that name. Nothing is sent; a namespace exists while it
+// has keys. A name that is not allowed is refused by each method.
+func (c *Client) KV(namespace string) *KV { return &KV{c, namespace} }
+
+// Namespace is the namespace's name.
+func (s *KV) Namespace() string { return s.ns }
+
+// Namespaces lists the namespaces that have keys, in the order of their names.
+// With very many of them they are read in several pages, which other writers can
+// come between.
+func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
+	var all []kv.Namespace
+	for after := ""; ; {
+		frame := protocol.BeginFrame(nil, protocol.KVNames, 0)
+		frame = protocol.AppendKVNames(frame, protocol.KVNamesQuery{After: after})
+		body, err := c.ask(ctx, protocol.KVNames, frame)
+		if err != nil {
+			return nil, fmt.Errorf("namespaces: %w", err)
+		}
+		page, more, err := protocol.ParseKVNamespaces(body)
+		if err != nil {
+			return nil, fmt.Errorf("namespaces: %w", unreadable(err))
+		}
+		all = append(all, page...)
+		if !more || len(page) == 0 {
+			return all, nil
+		}
+		after = page[len(page)-1].Name
+	}
+}
+
+// ask sends a request that changes nothing, as often as need be, and gives the
+// reply's body. frame is not finished yet.
+func (c *Client) ask(ctx context.Context, cmd protocol.Command, frame []byte) ([]byte, error) {
+	body, _, err := c.do(ctx, cmd, protocol.FinishFrame(frame, 0), true)
+	return body, err
+}
+
+// insist sends a write and gives the reply's body. Once it may have reached a
+// server it waits for the next connection, however long that takes within ctx
+// and Config.RequestTimeout, if again says that it may be sent twice. repeated
+// says that it was. frame is not finished yet.
+func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte, again bool) (body []byte, repeated bool, err error) {
+	frame = protocol.FinishFrame(frame, 0)
+	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
+	defer timer.Stop()
+	if err := c.takeTurn(ctx, timer.C()); err != nil {
+		return nil, false, err
+	}
+	defer c.giveTurn()
+	for {
+		sess, err := c.awaitSession(ctx, timer.C(), repeated)
+		if err != nil {
+			return nil, repeated, unknownOutcome(err, repeated)
+		}
+		body, err := sess.conn.start(cmd, frame).wait(ctx, timer.C())
+		sent := !SafeToRetry(err)
+		if !lost(err) || (sent && !again) {
+			return body, repeated, unknownOutcome(err, repeated)
+		}
+		repeated = repeated || sent
+	}
+}
+
+// unknownOutcome is err, which befell a request that may have reached a server
+// on an earlier connection already, if repeated says so.
+func unknownOutcome(err error, repeated bool) error {
+	var r *requestError
+	if !repeated || !errors.As(err, &r) {
+		return err
+	}
+	again := *r
+	again.sent = true
+	return &again
+}
+
+// tokenSource makes the tokens of writes that were given none: random for the
+// client, counted within it.
+type tokenSource struct {
+	prefix string
+	count  atomic.Uint64
+}
+
+func newTokenSource() *tokenSource {
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return &tokenSource{prefix: hex.EncodeToString(random[:]) + "."}
+}
+
+func (t *tokenSource) next() string {
+	return t.prefix + strconv.FormatUint(t.count.Add(1), 36)
+}

@@ -1,0 +1,291 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// KVCache is a copy of a namespace in memory, kept current by what the server
+// pushes. Reads cost a look at a map and no network; they are of one revision, and
+// may be older than the server's by what a push takes. End it with Close.
+type KVCache struct {
+	// set at open
+	s      *KV
+	watch  *KVWatch
+	synced chan struct{} // closed when the first state is complete
+	job    *job
+
+	mu sync.RWMutex // guards the rest
+
+	entries  map[string]*kv.Entry
+	revision kv.Revision
+	next     map[string]*kv.Entry // a state that is not complete; nil: entries is
+	part     []kv.Event           // of a revision that is not complete
+	open     bool                 // synced is closed
+	ended    bool                 // the watch has ended; nothing changes any more
+	applied  uint64               // notices of the watch
+
+	onChange []func(key string, e *kv.Entry)
+	changed  map[string]struct{} // keys that onChange has not been told of
+}
+
+// Cache reads the namespace into memory and keeps up with it. It waits until all
+// of it is there, at most until ctx ends; afterwards ctx plays no part, and the
+// cache lasts until Close, of it or of the client, across any number of
+// connections. While there is none it answers from what it has.
+func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
+	if err := kv.CheckNamespace(s.ns); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	w, err := s.Watch(ctx, WatchOptions{State: true, Coalesce: true})
+	if err != nil {
+		return nil, fmt.Errorf("cache of %s: %w", s.ns, err)
+	}
+	c := &KVCache{
+		s: s, watch: w, synced: make(chan struct{}), next: map[string]*kv.Entry{},
+		entries: map[string]*kv.Entry{}, changed: map[string]struct{}{},
+	}
+	c.job = &job{run: c.tell}
+	if !s.c.spawn(c.follow) {
+		err = notSent(ErrClosed, "the client is closed")
+	}
+	if err == nil {
+		select {
+		case <-c.synced:
+			err = c.failure()
+		case <-ctx.Done():
+			err = contextError(ctx, false)
+		}
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("cache of %s: %w", s.ns, err)
+	}
+	return c, nil
+}
+
+// failure is why there never was a complete state.
+func (c *KVCache) failure() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.ended {
+		return c.watch.failure()
+	}
+	return nil
+}
+
+// Close ends the cache, which keeps what it has. The functions given to OnChange
+// are not called again, but a call that has begun may still be running.
+func (c *KVCache) Close() {
+	c.watch.Stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}
+
+// follow is the cache's goroutine: it applies what the watch tells.
+func (c *KVCache) follow() {
+	for n, err := range c.watch.Events(context.Background()) {
+		c.mu.Lock()
+		if err != nil {
+			c.ended = true
+			c.openLocked()
+		} else {
+			c.applyLocked(n)
+			c.applied++
+		}
+		news := len(c.changed) > 0 && !c.ended
+		c.mu.Unlock()
+		if news {
+			c.s.c.callbacks.post(c.job)
+		}
+	}
+}
+
+func (c *KVCache) openLocked() {
+	if !c.open {
+		c.open = true
+		close(c.synced)
+	}
+}
+
+// applyLocked takes a notice in. Until a state is complete the one before it
+// stays in service.
+func (c *KVCache) applyLocked(n kv.Notice) {
+	switch n.Kind {
+	case kv.Resync:
+		c.next, c.part = map[string]*kv.Entry{}, nil
+	case kv.State:
+		for i := range n.Events {
+			c.next[n.Events[i].Entry.Key] = n.Events[i].Entry
+		}
+	case kv.Synced:
+		c.replaceLocked()
+		c.revision = n.Revision
+		c.openLocked()
+	case kv.Changed:
+		c.changeLocked(n)
+	}
+}
+
+// replaceLocked puts the complete state in service.
+func (c *KVCache) replaceLocked() {
+	if len(c.onChange) > 0 {
+		for key, e := range c.next {
+			if old := c.entries[key]; old == nil || old.Mod != e.Mod {
+				c.changed[key] = struct{}{}
+			}
+		}
+		for key := range c.entries {
+			if c.next[key] == nil {
+				c.changed[key] = struct{}{}
+			}
+		}
+	}
+	c.entries, c.next = c.next, nil
+}
+
+// changeLocked applies whole revisions, so that no reader sees half of one.
+func (c *KVCache) changeLocked(n kv.Notice) {
+	if n.More || len(c.part) > 0 {
+		c.part = append(c.part, n.Events...)
+		n.Events = c.part
+	}
+	if n.More {
+		return
+	}
+	for i := range n.Events {
+		e := n.Events[i].Entry
+		if e.Deleted() {
+			delete(c.entries, e.Key)
+		} else {
+			c.entries[e.Key] = e
+		}
+		if len(c.onChange) > 0 {
+			c.changed[e.Key] = struct{}{}
+		}
+	}
+	c.revision, c.part = n.Revision, nil
+}
+
+// tell is the cache's turn on the callbacks' goroutine.
+func (c *KVCache) tell() {
+	c.mu.Lock()
+	keys, functions := slices.Sorted(maps.Keys(c.changed)), slices.Clone(c.onChange)
+	clear(c.changed)
+	c.mu.Unlock()
+	for _, key := range keys {
+		c.mu.RLock()
+		e, ended := c.entries[key], c.ended
+		c.mu.RUnlock()
+		if ended {
+			return
+		}
+		for _, fn := range functions {
+			fn(key, e)
+		}
+	}
+}
+
+// OnChange has fn called for every key that changes from now on, with the entry it
+// has then, nil if it is gone; on the goroutine of all callbacks. If a key changes
+// faster than fn returns, fn gets the newest entry only. fn may read the cache, and
+// write to the store.
+func (c *KVCache) OnChange(fn func(key string, e *kv.Entry)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onChange = append(c.onChange, fn)
+}
+
+// Current says that the cache is connected and has taken in all that it was sent.
+// After a connection is lost it is false until the next one stands; a connection
+// that dies silently is noticed after Config.KeepAlive and KeepAliveTimeout.
+func (c *KVCache) Current() bool {
+	taken, ok := c.watch.current()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return ok && !c.ended && c.next == nil && c.applied == taken
+}
+
+// Revision is the one at which the cache stands: that of the last change of the
+// namespace it has taken in, or of the state it began with.
+func (c *KVCache) Revision() kv.Revision {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.revision
+}
+
+// Get is a key's entry, nil if it is absent. Nobody may write to it.
+func (c *KVCache) Get(key string) *kv.Entry {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.entries[key]
+}
+
+// Len is how many keys there are.
+func (c *KVCache) Len() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.entries)
+}
+
+// List is every entry whose key begins with prefix, "" for all, in the order of
+// the keys' bytes, all at one revision. It looks at every key of the namespace.
+func (c *KVCache) List(prefix string) []*kv.Entry {
+	c.mu.RLock()
+	var list []*kv.Entry
+	for key, e := range c.entries {
+		if strings.HasPrefix(key, prefix) {
+			list = append(list, e)
+		}
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(list, func(a, b *kv.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}
+
+// valueIn is a key's value as read says, def if it is absent or of another type.
+func valueIn[T any](c *KVCache, key string, def T, read func(kv.Value) (T, error)) T {
+	e := c.Get(key)
+	if e == nil {
+		return def
+	}
+	v, err := read(e.Value)
+	if err != nil {
+		return def
+	}
+	return v
+}
+
+// GetString is the string of a key, def if the key is absent or of another type.
+func (c *KVCache) GetString(key, def string) string { return valueIn(c, key, def, stringOf) }
+
+// GetInt is GetString for an int.
+func (c *KVCache) GetInt(key string, def int64) int64 { return valueIn(c, key, def, kv.Value.Int) }
+
+// GetDouble is GetString for a double; an int will do too.
+func (c *KVCache) GetDouble(key string, def float64) float64 {
+	return valueIn(c, key, def, kv.Value.Double)
+}
+
+// GetBool is GetString for a bool.
+func (c *KVCache) GetBool(key string, def bool) bool { return valueIn(c, key, def, kv.Value.Bool) }
+
+// GetBytes is GetString for bytes. Nobody may write to them.
+func (c *KVCache) GetBytes(key string, def []byte) []byte { return valueIn(c, key, def, bytesOf) }
+
+// GetJSON decodes a json value as KV.GetJSON does, with the same errors.
+func (c *KVCache) GetJSON(key string, v any) error {
+	e := c.Get(key)
+	if e == nil {
+		return fmt.Errorf("get %s of %s: %w", key, c.s.ns, codes.Errorf(codes.NotFound, "there is no such key"))
+	}
+	return decodeJSON(e.Value, v)
+}

@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// Lease is a time that keys share: written WithLease, they end together with it,
+// in whatever namespace they are. It is kept alive until Revoke or Close, also
+// across connections, so it ends by itself only if this program is gone or cut off
+// for longer than its time.
+type Lease struct {
+	// set at open
+	s      *KV
+	id     kv.LeaseID
+	ttl    time.Duration
+	ctx    context.Context // ends with the lease
+	cancel context.CancelFunc
+	lost   chan struct{} // closed when err is set
+
+	mu  sync.Mutex
+	err error // guarded by mu: why the lease has ended
+}
+
+// Lease grants a lease of that time, at least kv.MinLease and at most
+// kv.MaxLease, and keeps it alive; ctx limits the granting only.
+func (s *KV) Lease(ctx context.Context, ttl time.Duration) (*Lease, error) {
+	l, err := s.grant(ctx, ttl)
+	if err != nil {
+		return nil, fmt.Errorf("lease: %w", err)
+	}
+	return l, nil
+}
+
+func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
+	txn := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}, Token: s.c.tokens.next(), TokenNS: s.ns}
+	if err := txn.Check(); err != nil {
+		return nil, err
+	}
+	asked := s.c.cfg.Clock.Now()
+	frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVLease, 0), protocol.KVLease, txn, true)
+	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn)
+	if err != nil {
+		return nil, err
+	}
+	if len(res.Ops) != 1 || res.Ops[0].Lease.ID == 0 {
+		return nil, unreadable(&protocol.ReplyError{Member: "lease"})
+	}
+	l := &Lease{s: s, id: res.Ops[0].Lease.ID, ttl: ttl, lost: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(s.c.ctx)
+	if !s.c.spawn(func() { l.end(l.keep(asked)) }) {
+		l.cancel()
+		return nil, notSent(ErrClosed, "the client is closed")
+	}
+	return l, nil
+}
+
+// ID is the lease's number.
+func (l *Lease) ID() kv.LeaseID { return l.id }
+
+// TTL is the lease's time.
+func (l *Lease) TTL() time.Duration { return l.ttl }
+
+// Lost is closed when the lease has ended, for whatever reason: the server says
+// so, it could not be kept alive for its whole time, Revoke or Close. In the
+// second case the server may keep it a little longer; it does not end it earlier.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Err is why the lease has ended, nil while it has not: codes.LeaseGone,
+// codes.Timeout if it could not be kept alive, ErrClosed after Revoke and Close.
+func (l *Lease) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// end notes why the lease has ended; only the first reason counts.
+func (l *Lease) end(err error) {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+		close(l.lost)
+	}
+	l.mu.Unlock()
+	l.cancel()
+}
+
+// keep keeps the lease alive and returns why that came to an end. The time is
+// counted from when it was asked for, so that it is not thought to be longer than
+// the server's.
+func (l *Lease) keep(asked time.Time) error {
+	clock := l.s.c.cfg.Clock
+	next := l.ttl / 3
+	for {
+		pause := clock.NewTimer(next - clock.Now().Sub(asked))
+		select {
+		case <-pause.C():
+		case <-l.ctx.Done():
+			pause.Stop()
+			return notSent(ErrClosed, "the lease was given up")
+		}
+		left := l.ttl - clock.Now().Sub(asked)
+		if left <= 0 {
+			return codes.Errorf(codes.Timeout, "the lease could not be kept alive for %v", l.ttl)
+		}
+		now := clock.Now()
+		err := l.refresh(left)
+		switch {
+		case err == nil:
+			asked, next = now, l.ttl/3
+		case errors.Is(err, codes.LeaseGone):
+			return err
+		default:
+			next = min(clock.Now().Sub(asked)+l.ttl/10, l.ttl)
+		}
+	}
+}
+
+// refresh begins the lease's time anew. It takes no longer than left, however
+// many connections that needs.
+func (l *Lease) refresh(left time.Duration) error {
+	c := l.s.c
+	timer := c.cfg.Clock.NewTimer(left)
+	defer timer.Stop()
+	if err := c.takeTurn(l.ctx, timer.C()); err != nil {
+		return err
+	}
+	defer c.giveTurn()
+	frame := protocol.AppendKVLeaseID(protocol.BeginFrame(nil, protocol.KVAlive, 0), l.id)
+	frame = protocol.FinishFrame(frame, 0)
+	for {
+		sess, err := c.awaitSession(l.ctx, timer.C(), true)
+		if err != nil {
+			return err
+		}
+		body, err := sess.conn.start(protocol.KVAlive, frame).wait(l.ctx, timer.C())
+		if lost(err) {
+			continue
+		}
+		if err == nil {
+			if _, err = protocol.ParseKVLease(body); err != nil {
+				err = unreadable(err)
+			}
+		}
+		return err
+	}
+}
+
+// Revoke ends the lease and deletes its keys. That it had ended before is no
+// error. If the server cannot be told, the lease ends by itself within its time.
+func (l *Lease) Revoke(ctx context.Context) error {
+	l.end(notSent(ErrClosed, "the lease was given up"))
+	txn := &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
+	frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVRevoke, 0), protocol.KVRevoke, txn, true)
+	_, err := l.s.c.commit(ctx, protocol.KVRevoke, frame, txn)
+	if err != nil && !errors.Is(err, codes.LeaseGone) {
+		return fmt.Errorf("revoke: %w", err)
+	}
+	return nil
+}

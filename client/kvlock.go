@@ -1,0 +1,270 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// Lock is a lock that is held. Whoever holds it may believe so for a moment after
+// it was lost, and a paused program for long; so what must not happen then is
+// written WithFence, and what goes on outside the store watches Lost.
+type Lock struct {
+	// set at open
+	s     *KV
+	key   string
+	token kv.Revision
+	lease *Lease
+	lost  chan struct{} // closed when the lock is held no more
+}
+
+// Lock takes the lock of that name, a key of the namespace, and waits for it in
+// line as long as ctx lasts. ttl is how long the lock stays taken if this program
+// is gone or cut off; until Unlock it is kept alive. The key's value is
+// Config.Name, for people who look.
+//
+// When ctx ends first, the place in the line, and the lock if it was granted at
+// that moment, are given up in the background.
+func (s *KV) Lock(ctx context.Context, key string, ttl time.Duration) (*Lock, error) {
+	return s.lock(ctx, key, ttl, true)
+}
+
+// TryLock is Lock that does not wait: codes.Locked if somebody else holds the lock.
+func (s *KV) TryLock(ctx context.Context, key string, ttl time.Duration) (*Lock, error) {
+	return s.lock(ctx, key, ttl, false)
+}
+
+func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool) (*Lock, error) {
+	if err := (kv.Filter{NS: s.ns, Text: key, Exact: true}).Check(); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	lease, err := s.grant(ctx, ttl)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
+	}
+	l := &Lock{s: s, key: key, lease: lease, lost: make(chan struct{})}
+	if l.token, err = l.acquire(ctx, wait); err == nil && !s.c.spawn(l.guard) {
+		err = notSent(ErrClosed, "the client is closed")
+	}
+	if err != nil {
+		s.c.spawn(l.giveUp)
+		return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
+	}
+	return l, nil
+}
+
+// acquire asks for the lock on one connection after the other until it is granted.
+// Asking again is harmless: the lease names the holder.
+func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.lease.ctx, func() { cancel(l.lease.Err()) })()
+	grants, release := l.s.c.claims.add(claim{l.s.ns, l.key, l.lease.id})
+	defer release()
+	for again := false; ; again = true {
+		sess, fence, err := l.ask(ctx, wait, again)
+		switch {
+		case err == nil && fence == 0:
+			if fence, err = l.inLine(ctx, sess, grants); fence != 0 || err != nil {
+				return fence, err
+			}
+		case err == nil, sess == nil, !lost(err):
+			return fence, err
+		}
+	}
+}
+
+// inLine waits for the grant. Without one or an error, it has to be asked for again
+// on another connection.
+func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol.KVGranted) (kv.Revision, error) {
+	for {
+		select {
+		case g := <-grants:
+			switch g.Code {
+			case 0:
+				return g.Fence, nil
+			case codes.Closed: // the server is about to go
+				continue
+			}
+			return 0, refusal(protocol.Result{Code: int32(g.Code), Desc: g.Desc})
+		case <-sess.conn.dead:
+			return 0, nil
+		case <-ctx.Done():
+			return 0, contextError(ctx, true)
+		}
+	}
+}
+
+// ask sends one KVLOCK. The fence is 0 if the request stands in line, the session
+// nil if there was none to ask. If it is not the first time, a new session is waited
+// for as long as ctx lasts.
+func (l *Lock) ask(ctx context.Context, wait, again bool) (*session, kv.Revision, error) {
+	c := l.s.c
+	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
+	defer timer.Stop()
+	expired := timer.C()
+	if again {
+		expired = nil
+	}
+	sess, err := c.awaitSession(ctx, expired, again)
+	if err != nil {
+		return nil, 0, err
+	}
+	timer.Reset(c.cfg.RequestTimeout)
+	if err := c.takeTurn(ctx, timer.C()); err != nil {
+		return nil, 0, err
+	}
+	defer c.giveTurn()
+	frame := protocol.AppendKVLock(protocol.BeginFrame(nil, protocol.KVLock, 0), protocol.KVLockRequest{
+		NS: l.s.ns, Key: l.key, Lease: l.lease.id, Value: kv.StringValue(c.cfg.Name), Wait: wait, Raw: true,
+	})
+	body, err := sess.conn.start(protocol.KVLock, protocol.FinishFrame(frame, 0)).wait(ctx, timer.C())
+	if err != nil {
+		return sess, 0, err
+	}
+	locked, holder, err := protocol.ParseKVLocked(body, l.s.ns, l.key)
+	switch {
+	case holder != nil && holder.Value.Type == kv.String:
+		return sess, 0, codes.Errorf(codes.Locked, "held by %q since revision %d", holder.Value.Data, holder.Create)
+	case err != nil:
+		return sess, 0, unreadable(err)
+	case !locked.Granted:
+		return sess, 0, nil
+	}
+	return sess, locked.Fence, nil
+}
+
+// Fence is the fencing token: it rises with every holder of the lock. WithFence
+// gives it to the store; other systems that keep the greatest token they have seen
+// can use it as well.
+func (l *Lock) Fence() kv.Revision { return l.token }
+
+// Key is the lock's name.
+func (l *Lock) Key() string { return l.key }
+
+func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token} }
+
+// Lost is closed when the lock is held no more: its lease has ended, somebody has
+// deleted its key, Unlock or Close.
+func (l *Lock) Lost() <-chan struct{} { return l.lost }
+
+// Unlock gives the lock back; Lost is closed from then on. codes.FenceLost if it
+// was lost before. If the server cannot be told, the lock ends by itself within
+// its time.
+func (l *Lock) Unlock(ctx context.Context) error {
+	body, repeated, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
+	if err == nil {
+		if _, err = protocol.ParseKVDone(body); err != nil {
+			err = unreadable(err)
+		}
+	}
+	if repeated && errors.Is(err, codes.FenceLost) {
+		err = nil // the first one did it
+	}
+	if end := l.lease.Revoke(ctx); err == nil {
+		err = end
+	}
+	<-l.lost
+	if err != nil {
+		return fmt.Errorf("unlock %s of %s: %w", l.key, l.s.ns, err)
+	}
+	return nil
+}
+
+func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []byte, repeated bool, err error) {
+	frame := protocol.AppendKVUnlock(protocol.BeginFrame(nil, protocol.KVUnlock, 0), q)
+	return l.s.c.insist(ctx, protocol.KVUnlock, frame, true)
+}
+
+// giveUp takes the request for the lock back, or the lock itself. What the server
+// is not told ends with the lease, so errors change nothing.
+func (l *Lock) giveUp() {
+	ctx := l.s.c.ctx
+	_, _, _ = l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Lease: l.lease.id})
+	_ = l.lease.Revoke(ctx)
+}
+
+// guard closes lost when the lock is held no more. It watches the lock's key,
+// which others can delete; if it cannot, the lease still tells.
+func (l *Lock) guard() {
+	defer close(l.lost)
+	defer l.lease.cancel()
+	w, err := l.s.Watch(l.lease.ctx, WatchOptions{Key: l.key, From: l.token})
+	if err == nil {
+		defer w.Stop()
+		if l.gone(w) {
+			return
+		}
+	}
+	<-l.lease.lost
+}
+
+// gone waits until the lock's key is gone; false if the watch ends first.
+func (l *Lock) gone(w *KVWatch) bool {
+	seen := false
+	for n, err := range w.Events(l.lease.ctx) {
+		switch {
+		case err != nil:
+			return false
+		case n.Kind == kv.Resync:
+			seen = false
+		case n.Kind == kv.Synced && !seen:
+			return true
+		}
+		for i := range n.Events {
+			held := n.Events[i].Kind == kv.Put && n.Events[i].Entry.Create == l.token
+			if !held {
+				return true
+			}
+			seen = true
+		}
+	}
+	return false
+}
+
+// claim names a request for a lock.
+type claim struct {
+	ns, key string
+	lease   kv.LeaseID
+}
+
+// lockClaims finds who waits for a grant.
+type lockClaims struct {
+	mu      sync.Mutex
+	waiting map[claim]chan protocol.KVGranted // guarded by mu
+}
+
+// add begins to take grants for cl; release ends that.
+func (lc *lockClaims) add(cl claim) (grants <-chan protocol.KVGranted, release func()) {
+	ch := make(chan protocol.KVGranted, 1)
+	lc.mu.Lock()
+	defer lc.mu.Unlock()
+	if lc.waiting == nil {
+		lc.waiting = make(map[claim]chan protocol.KVGranted)
+	}
+	lc.waiting[cl] = ch
+	return ch, func() {
+		lc.mu.Lock()
+		defer lc.mu.Unlock()
+		delete(lc.waiting, cl)
+	}
+}
+
+// granted takes a KVGRANT; a connection's reader calls it. One that nobody waits
+// for was given up meanwhile.
+func (c *Client) granted(g protocol.KVGranted) {
+	c.claims.mu.Lock()
+	defer c.claims.mu.Unlock()
+	if ch := c.claims.waiting[claim{g.NS, g.Key, g.Lease}]; ch != nil {
+		select {
+		case ch <- g:
+		default: // a second one says nothing new
+		}
+	}
+}

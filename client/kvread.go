@@ -1,0 +1,228 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// Get reads a key. codes.NotFound if it is absent.
+func (s *KV) Get(ctx context.Context, key string) (*kv.Entry, error) { return s.GetAt(ctx, key, 0) }
+
+// GetAt reads a key as it was when rev was the newest revision; 0 is now.
+// codes.NotFound if it was absent, codes.Compacted if that is no longer known,
+// codes.FutureRevision if rev is not reached.
+func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
+	e, err := s.lookUp(ctx, key, rev)
+	if err == nil && e == nil {
+		err = codes.Errorf(codes.NotFound, "there is no such key")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s of %s: %w", key, s.ns, err)
+	}
+	return e, nil
+}
+
+// lookUp is GetAt that gives nil for an absent key.
+func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
+	frame := protocol.BeginFrame(nil, protocol.KVGet, 0)
+	frame = protocol.AppendKVRead(frame, protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true})
+	body, err := s.c.ask(ctx, protocol.KVGet, frame)
+	if err != nil {
+		return nil, err
+	}
+	e, _, err := protocol.ParseKVGot(body, s.ns, key)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return e, nil
+}
+
+// typed is the value of a key as read says, def if it is absent or cannot be had.
+func typed[T any](ctx context.Context, s *KV, key string, def T, read func(kv.Value) (T, error)) (T, error) {
+	e, err := s.lookUp(ctx, key, 0)
+	if err == nil && e == nil {
+		return def, nil
+	}
+	v := def
+	if err == nil {
+		v, err = read(e.Value)
+	}
+	if err != nil {
+		return def, fmt.Errorf("get %s of %s: %w", key, s.ns, err)
+	}
+	return v, nil
+}
+
+// GetString reads a string; def if the key is absent, and beside every error.
+// codes.WrongType if the value is of another type.
+func (s *KV) GetString(ctx context.Context, key, def string) (string, error) {
+	return typed(ctx, s, key, def, stringOf)
+}
+
+// GetInt is GetString for an int.
+func (s *KV) GetInt(ctx context.Context, key string, def int64) (int64, error) {
+	return typed(ctx, s, key, def, kv.Value.Int)
+}
+
+// GetDouble is GetString for a double; an int will do too.
+func (s *KV) GetDouble(ctx context.Context, key string, def float64) (float64, error) {
+	return typed(ctx, s, key, def, kv.Value.Double)
+}
+
+// GetBool is GetString for a bool.
+func (s *KV) GetBool(ctx context.Context, key string, def bool) (bool, error) {
+	return typed(ctx, s, key, def, kv.Value.Bool)
+}
+
+// GetBytes is GetString for bytes, which are the caller's.
+func (s *KV) GetBytes(ctx context.Context, key string, def []byte) ([]byte, error) {
+	return typed(ctx, s, key, def, bytesOf)
+}
+
+// GetJSON decodes a json value into v as encoding/json would; a number that goes
+// into an interface becomes a json.Number. codes.NotFound if the key is absent,
+// which leaves v as it is; codes.WrongType if the value is of another type,
+// codes.BadRequest if it does not fit v.
+func (s *KV) GetJSON(ctx context.Context, key string, v any) error {
+	e, err := s.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := decodeJSON(e.Value, v); err != nil {
+		return fmt.Errorf("get %s of %s: %w", key, s.ns, err)
+	}
+	return nil
+}
+
+func stringOf(v kv.Value) (string, error) {
+	if v.Type != kv.String {
+		return "", codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, kv.String)
+	}
+	return string(v.Data), nil
+}
+
+func bytesOf(v kv.Value) ([]byte, error) {
+	if v.Type != kv.Bytes {
+		return nil, codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, kv.Bytes)
+	}
+	return v.Data, nil
+}
+
+func decodeJSON(value kv.Value, v any) error {
+	if value.Type != kv.JSON {
+		return codes.Errorf(codes.WrongType, "the value is of type %s, not %s", value.Type, kv.JSON)
+	}
+	if err := decoding.Unmarshal(value.Data, v); err != nil {
+		return codes.Errorf(codes.BadRequest, "the value does not fit %T: %w", v, err)
+	}
+	return nil
+}
+
+// GetMany reads up to 1000 keys at one revision. The entries are in the order of
+// the keys, nil for those that are absent.
+func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
+	q := protocol.KVMGetQuery{NS: s.ns, Keys: keys, Raw: true}
+	body, err := s.c.ask(ctx, protocol.KVMGet, protocol.AppendKVMGet(protocol.BeginFrame(nil, protocol.KVMGet, 0), q))
+	if err != nil {
+		return nil, fmt.Errorf("get %d keys of %s: %w", len(keys), s.ns, err)
+	}
+	entries, _, err := protocol.ParseKVGotMany(body, q)
+	if err != nil {
+		return nil, fmt.Errorf("get %d keys of %s: %w", len(keys), s.ns, unreadable(err))
+	}
+	return entries, nil
+}
+
+// List reads one page of the keys that begin with l.Prefix, in the order of their
+// bytes, all of it at one revision. l.NS is ignored. With l.CountOnly the page has
+// nothing but the number of all keys with the prefix.
+func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
+	return s.page(ctx, l, false)
+}
+
+// page reads one page, with keys only if asked to: the entries then have nothing
+// else.
+func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
+	l.NS = s.ns
+	frame := protocol.BeginFrame(nil, protocol.KVList, 0)
+	frame = protocol.AppendKVList(frame, protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true})
+	body, err := s.c.ask(ctx, protocol.KVList, frame)
+	if err != nil {
+		return kv.Page{}, fmt.Errorf("list %q of %s: %w", l.Prefix, s.ns, err)
+	}
+	page, err := protocol.ParseKVPage(body, s.ns)
+	if err != nil {
+		return kv.Page{}, fmt.Errorf("list %q of %s: %w", l.Prefix, s.ns, unreadable(err))
+	}
+	return page, nil
+}
+
+// pages reads page after page until visit is false or there are no more.
+func (s *KV) pages(ctx context.Context, prefix string, keysOnly bool, visit func(*kv.Entry) bool) error {
+	for l := (kv.List{Prefix: prefix}); ; {
+		page, err := s.page(ctx, l, keysOnly)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			if !visit(e) {
+				return nil
+			}
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+		l.After = page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+// Keys lists all keys that begin with prefix, "" for all, in the order of their
+// bytes. Like All it reads page by page.
+func (s *KV) Keys(ctx context.Context, prefix string) ([]string, error) {
+	var keys []string
+	err := s.pages(ctx, prefix, true, func(e *kv.Entry) bool {
+		keys = append(keys, e.Key)
+		return true
+	})
+	return keys, err
+}
+
+// Count is how many keys begin with prefix, "" for all.
+func (s *KV) Count(ctx context.Context, prefix string) (int64, error) {
+	page, err := s.List(ctx, kv.List{Prefix: prefix, CountOnly: true})
+	return page.Count, err
+}
+
+// All gives every entry whose key begins with prefix, "" for all, in the order of
+// the keys' bytes. It reads page by page: each page is of one revision, but writers
+// can come between two pages. After an error, which comes with a nil entry, it
+// ends.
+func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error] {
+	return func(yield func(*kv.Entry, error) bool) {
+		err := s.pages(ctx, prefix, false, func(e *kv.Entry) bool { return yield(e, nil) })
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// History lists versions of a key, newest first, deletions included: those before
+// revision before (0: all), at most limit (0: as many as one answer holds).
+func (s *KV) History(ctx context.Context, key string, before kv.Revision, limit int) (kv.Versions, error) {
+	frame := protocol.BeginFrame(nil, protocol.KVHistory, 0)
+	frame = protocol.AppendKVHistory(frame, protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true})
+	body, err := s.c.ask(ctx, protocol.KVHistory, frame)
+	if err != nil {
+		return kv.Versions{}, fmt.Errorf("history of %s of %s: %w", key, s.ns, err)
+	}
+	versions, err := protocol.ParseKVVersions(body, s.ns, key)
+	if err != nil {
+		return kv.Versions{}, fmt.Errorf("history of %s of %s: %w", key, s.ns, unreadable(err))
+	}
+	return versions, nil
+}

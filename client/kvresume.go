@@ -1,0 +1,234 @@
+package client
+
+import (
+	"fmt"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/protocol"
+)
+
+// run is the watch's goroutine. It asks one session after the other for the watch
+// and goes on where the last one stopped.
+func (w *KVWatch) run() {
+	pause := w.c.newBackoff()
+	for w.ctx.Err() == nil {
+		sess, err := w.c.awaitSession(w.ctx, nil, w.accepted())
+		if err != nil {
+			if w.ctx.Err() == nil {
+				w.end(err)
+			}
+			break
+		}
+		err = w.attach(sess)
+		switch {
+		case w.ctx.Err() != nil, sess.conn.failed() != nil:
+		case err == nil:
+			pause.reset()
+			w.attend(sess)
+		case w.restartable(err):
+		case !w.accepted():
+			w.end(err)
+		default:
+			w.c.report(err)
+			pause.sleep(w.ctx)
+		}
+	}
+	w.cancel()
+	w.end(notSent(ErrClosed, "the watch has ended"))
+}
+
+// accepted says that a server has accepted the watch before, so that it lasts
+// whatever happens.
+func (w *KVWatch) accepted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
+
+// attach asks for the watch on sess. The reader takes the answer, since events may
+// follow right behind it.
+func (w *KVWatch) attach(sess *session) error {
+	select {
+	case w.c.fetches <- struct{}{}:
+		defer func() { <-w.c.fetches }()
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+	request, attempt := w.request(sess.epoch)
+	var refusal error
+	frame := protocol.BeginFrame(nil, protocol.KVWatch, 0)
+	frame = protocol.FinishFrame(protocol.AppendKVWatch(frame, request), 0)
+	cl := sess.conn.startWith(protocol.KVWatch, frame, func(body []byte) {
+		refusal = w.answered(sess, attempt, body)
+	})
+	select {
+	case <-cl.done:
+		if cl.err != nil {
+			return cl.err
+		}
+		return refusal
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+}
+
+// request is what has to be asked for to go on.
+func (w *KVWatch) request(epoch string) (r protocol.KVWatchRequest, attempt uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	other := w.epoch != "" && epoch != "" && w.epoch != epoch
+	// A watch of an empty store has no revision to go on from.
+	nowhere := w.open && w.based && w.position == 0
+	if other || nowhere || (!w.based && w.pieces) {
+		w.restartLocked()
+	}
+	w.attempt++
+	return protocol.KVWatchRequest{
+		Filter: w.filter, From: w.position, State: !w.based,
+		Prev: w.options.Prev, Coalesce: w.options.Coalesce, Raw: true,
+	}, w.attempt
+}
+
+// answered takes the answer to a request for the watch.
+func (w *KVWatch) answered(sess *session, attempt uint64, body []byte) error {
+	revision, id, err := protocol.ParseKVWatching(body)
+	if err != nil {
+		return unreadable(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || attempt != w.attempt {
+		sess.conn.unwatch(id)
+		return nil
+	}
+	w.on, w.id, w.epoch = sess.conn, id, sess.epoch
+	w.on.watches.put(id, w)
+	if w.based && w.position == 0 {
+		w.position = revision
+	}
+	w.openLocked()
+	return nil
+}
+
+// restartable says that err means that the changes since the watch's position
+// cannot be had, and makes it begin anew with the state.
+func (w *KVWatch) restartable(err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	code := codes.Of(err)
+	if !w.based || (code != codes.Compacted && (code != codes.FutureRevision || !w.open)) {
+		return false
+	}
+	w.restartLocked()
+	return true
+}
+
+// attend waits until the session is over, or the buffer was full and has room
+// again.
+func (w *KVWatch) attend(sess *session) {
+	for !w.left() {
+		select {
+		case <-sess.conn.dead:
+			w.leave()
+		case <-w.wake:
+		case <-w.ctx.Done():
+			return
+		}
+	}
+	for !w.roomy() {
+		select {
+		case <-w.wake:
+		case <-w.ctx.Done():
+			return
+		}
+	}
+}
+
+// left says that there is no watch on a server.
+func (w *KVWatch) left() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.on == nil
+}
+
+// roomy says that more may come.
+func (w *KVWatch) roomy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over && w.roomLocked() {
+		w.over = false
+	}
+	return !w.over
+}
+
+func (w *KVWatch) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaveLocked()
+}
+
+// leaveLocked gives the watch on the server up.
+func (w *KVWatch) leaveLocked() {
+	if w.on == nil {
+		return
+	}
+	w.on.watches.remove(w.id)
+	w.on.unwatch(w.id)
+	w.on, w.id = nil, 0
+}
+
+// current says that the watch stands on a live connection, and that everything
+// that came has been given to Next, so many notices in all.
+func (w *KVWatch) current() (taken uint64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ok = w.based && w.on != nil && len(w.queue) == 0 && w.on.failed() == nil
+	return w.taken, ok
+}
+
+// watchTable finds the watches of one connection by the server's numbers.
+type watchTable struct {
+	mu   sync.Mutex
+	byID map[uint32]*KVWatch // guarded by mu
+}
+
+func (t *watchTable) put(id uint32, w *KVWatch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID == nil {
+		t.byID = make(map[uint32]*KVWatch)
+	}
+	t.byID[id] = w
+}
+
+func (t *watchTable) remove(id uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, id)
+}
+
+func (t *watchTable) find(id uint32) *KVWatch {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+// watched takes a KVEVENT. One for a number that is not known was on its way when
+// the watch was given up.
+func (c *conn) watched(body []byte) error {
+	ev, err := protocol.ParseKVEvents(body)
+	if err != nil {
+		return fmt.Errorf("an event that cannot be understood: %w", err)
+	}
+	if w := c.watches.find(ev.Watch); w != nil {
+		w.take(c, &ev, len(body))
+	}
+	return nil
+}
+
+// unwatch ends a watch on the server; nobody waits for that.
+func (c *conn) unwatch(id uint32) {
+	frame := protocol.AppendKVUnwatch(protocol.BeginFrame(nil, protocol.KVUnwatch, 0), id)
+	c.start(protocol.KVUnwatch, protocol.FinishFrame(frame, 0)).ignore()
+}

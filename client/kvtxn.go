@@ -1,0 +1,224 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// Txn applies a transaction, which may span namespaces: all of it or nothing, and
+// nothing in between is seen by anybody. That its conditions do not hold is no
+// error; Result.Held says so. txn is not changed and may be used again: it gets a
+// token of its own each time unless it has one.
+//
+// For a transaction within one namespace KV.Txn is shorter.
+func (c *Client) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	t := *txn
+	if t.TokenNS == "" {
+		t.TokenNS = home(&t)
+	}
+	if t.Token == "" && writes(&t) {
+		t.Token = c.tokens.next()
+	}
+	return c.txn(ctx, &t, true)
+}
+
+// txn sends a complete transaction.
+func (c *Client) txn(ctx context.Context, t *kv.Txn, again bool) (*kv.Result, error) {
+	if err := t.Check(); err != nil {
+		return nil, fmt.Errorf("transaction: %w", err)
+	}
+	frame := protocol.BeginFrame(nil, protocol.KVTxn, 0)
+	frame = protocol.AppendKVWrite(frame, protocol.KVTxn, t, true)
+	body, _, err := c.insist(ctx, protocol.KVTxn, frame, again)
+	if err != nil {
+		return nil, fmt.Errorf("transaction: %w", err)
+	}
+	res, err := protocol.ParseKVResult(protocol.KVTxn, body, t)
+	if err != nil {
+		return nil, fmt.Errorf("transaction: %w", unreadable(err))
+	}
+	return res, nil
+}
+
+// home is the first namespace that a transaction names.
+func home(t *kv.Txn) string {
+	for _, ops := range [2][]kv.Op{t.Then, t.Else} {
+		for i := range ops {
+			if ops[i].NS != "" {
+				return ops[i].NS
+			}
+		}
+	}
+	for i := range t.If {
+		return t.If[i].NS
+	}
+	return ""
+}
+
+// writes says whether the transaction can change something.
+func writes(t *kv.Txn) bool {
+	can := func(op kv.Op) bool { return op.Writes() }
+	return slices.ContainsFunc(t.Then, can) || slices.ContainsFunc(t.Else, can)
+}
+
+// Batch applies operations together or not at all, at one revision; a key that is
+// written twice gets the last value. Operations without a namespace are the KV's.
+// Result.Ops has one result for each.
+func (s *KV) Batch(ctx context.Context, ops ...kv.Op) (*kv.Result, error) {
+	t := s.Txn()
+	t.txn.Then = slices.Clone(ops)
+	return t.Commit(ctx)
+}
+
+// Txn is a transaction of one namespace under construction, by one goroutine:
+//
+//	res, err := s.Txn().
+//		IfValue("seat/7", kv.StringValue("free")).
+//		PutString("seat/7", "ann").Incr("sold", 1).
+//		Else().Get("seat/7").
+//		Commit(ctx)
+//
+// Conditions come first; operations belong to the branch in which they stand. A
+// mistake is kept and told by Commit.
+type Txn struct {
+	s      *KV
+	txn    kv.Txn
+	inElse bool
+	err    error
+}
+
+// Txn begins a transaction.
+func (s *KV) Txn() *Txn { return &Txn{s: s} }
+
+func (t *Txn) compare(c kv.Compare) *Txn {
+	c.NS = t.s.ns
+	t.txn.If = append(t.txn.If, c)
+	return t
+}
+
+// IfAbsent asks that the key does not exist.
+func (t *Txn) IfAbsent(key string) *Txn { return t.compare(kv.Absent("", key)) }
+
+// IfExists asks that the key exists.
+func (t *Txn) IfExists(key string) *Txn {
+	return t.compare(kv.Compare{Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
+}
+
+// IfValue asks that the key has exactly that value, in type and text.
+func (t *Txn) IfValue(key string, v kv.Value) *Txn {
+	return t.compare(kv.Compare{Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: v})
+}
+
+// IfMod asks that the key was last changed by revision mod; 0 stands for an
+// absent key.
+func (t *Txn) IfMod(key string, mod kv.Revision) *Txn {
+	return t.compare(kv.Compare{Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)})
+}
+
+// If asks for any condition. Without a namespace it is about the KV's.
+func (t *Txn) If(c kv.Compare) *Txn {
+	ns := c.NS
+	t.compare(c)
+	if ns != "" {
+		t.txn.If[len(t.txn.If)-1].NS = ns
+	}
+	return t
+}
+
+// Else begins the operations that are applied if the conditions do not hold.
+func (t *Txn) Else() *Txn {
+	t.inElse = true
+	return t
+}
+
+// Do adds any operation. Without a namespace it is about the KV's.
+func (t *Txn) Do(op kv.Op) *Txn {
+	if t.inElse {
+		t.txn.Else = append(t.txn.Else, op)
+	} else {
+		t.txn.Then = append(t.txn.Then, op)
+	}
+	return t
+}
+
+// add is Do with options, which must be about the operation alone.
+func (t *Txn) add(op kv.Op, opts []Option) *Txn {
+	w := written(opts)
+	op, err := w.operation(op)
+	if err == nil && (w.hasToken || len(w.fences) > 0 || len(w.ifs) > 0) {
+		err = codes.Errorf(codes.BadRequest, "conditions, fences and tokens belong to the whole transaction: use its methods, and Commit's options")
+	}
+	if t.err == nil && err != nil {
+		t.err = fmt.Errorf("%s %s: %w", op.Kind, op.Key, err)
+	}
+	return t.Do(op)
+}
+
+// Put writes a value. Options about time, lease and the previous entry may follow.
+func (t *Txn) Put(key string, v kv.Value, opts ...Option) *Txn {
+	return t.add(kv.Op{Kind: kv.OpPut, Key: key, Value: v}, opts)
+}
+
+// PutString is Put of a string.
+func (t *Txn) PutString(key, v string, opts ...Option) *Txn {
+	return t.Put(key, kv.StringValue(v), opts...)
+}
+
+// PutInt is Put of an int.
+func (t *Txn) PutInt(key string, v int64, opts ...Option) *Txn {
+	return t.Put(key, kv.IntValue(v), opts...)
+}
+
+// Incr adds to an int; see KV.Incr.
+func (t *Txn) Incr(key string, by int64, opts ...Option) *Txn {
+	return t.add(kv.Op{Kind: kv.OpIncr, Key: key, Delta: by}, opts)
+}
+
+// Delete removes a key.
+func (t *Txn) Delete(key string, opts ...Option) *Txn {
+	return t.add(kv.Op{Kind: kv.OpDelete, Key: key}, opts)
+}
+
+// DeletePrefix removes up to kv.MaxDeletePrefix keys that begin with prefix.
+func (t *Txn) DeletePrefix(prefix string) *Txn {
+	return t.add(kv.Op{Kind: kv.OpDeletePrefix, Key: prefix}, nil)
+}
+
+// Get reads a key as the operations before it left it: OpResult.Entry, nil if it
+// is absent.
+func (t *Txn) Get(key string) *Txn { return t.add(kv.Op{Kind: kv.OpGet, Key: key}, nil) }
+
+// Commit applies the transaction; see Client.Txn. Of the options WithFence and
+// WithToken make sense.
+func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {
+	w := written(opts)
+	if t.err == nil && (w.single || len(w.ifs) > 0) {
+		t.err = codes.Errorf(codes.BadRequest, "options of one operation belong to it, not to Commit")
+	}
+	if t.err != nil {
+		return nil, fmt.Errorf("transaction: %w", t.err)
+	}
+	txn, again := t.txn, true
+	txn.Then, txn.Else, txn.Fences = t.s.filled(txn.Then), t.s.filled(txn.Else), w.fences
+	if writes(&txn) {
+		txn.Token, txn.TokenNS = w.tokenOr(t.s.c.tokens), t.s.ns
+		again = txn.Token != ""
+	}
+	return t.s.c.txn(ctx, &txn, again)
+}
+
+// filled is ops with the namespace where there is none.
+func (s *KV) filled(ops []kv.Op) []kv.Op {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		if ops[i].NS == "" && ops[i].Kind != kv.OpGrant && ops[i].Kind != kv.OpRevoke {
+			ops[i].NS = s.ns
+		}
+	}
+	return ops
+}

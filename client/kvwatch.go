@@ -1,0 +1,346 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// WatchOptions say what a watch is about. The zero value is every change of the
+// namespace from now on; the KV of the empty name watches all namespaces.
+type WatchOptions struct {
+	// Key watches one key, Prefix all that begin with it; at most one of them.
+	Key, Prefix string
+	// From asks for the changes after that revision. If they are no longer kept
+	// the watch begins with a Resync. 0: from now.
+	From kv.Revision
+	// State asks for what there is first: State notices, then Synced, then the
+	// changes since. From must be 0.
+	State bool
+	// Prev asks for Event.Prev.
+	Prev bool
+	// Coalesce lets the server leave out all but the last event of a key while it
+	// sends slower than things change.
+	Coalesce bool
+	// Buffer is how many bytes wait here for Next, about; default 4 MiB. When it is
+	// full the server is told to stop, and asked for the rest when half of it is
+	// read; nothing is lost by that.
+	Buffer int
+}
+
+const (
+	defaultWatchBuffer = 4 << 20
+	// maxWatchState is how many bytes of a state wait for Next, whatever the
+	// buffer is: a state is of one revision, so the server cannot send the rest
+	// of it later.
+	maxWatchState = 512 << 20
+	// eventCost is about what an event costs besides its bytes.
+	eventCost = 256
+)
+
+// KVWatch follows keys. It survives lost connections and goes on behind the last
+// revision it has, so that Next misses nothing and repeats nothing. End it with
+// Stop.
+//
+// Only where that cannot be, because the changes in between are no longer kept or
+// the server has other data, a Resync notice says so: forget what you have, the
+// state follows, as if WatchOptions.State were set.
+type KVWatch struct {
+	// set at open
+	c       *Client
+	filter  kv.Filter
+	options WatchOptions
+	ctx     context.Context // ends with Stop and Close
+	cancel  context.CancelFunc
+	opened  chan struct{} // closed when a server has accepted the watch, or it has failed
+	wake    chan struct{} // capacity 1: for the goroutine
+	ready   chan struct{} // capacity 1: for Next
+
+	mu sync.Mutex // guards the rest
+
+	// what waits for Next
+	queue []notice
+	bytes int
+	taken uint64 // how many notices Next has given
+	over  bool   // the buffer was full; nothing is taken in until half of it is read
+	err   error  // why the watch has ended
+
+	// where it stands, the queue included
+	based    bool        // position is something to go on from; else a state has to come first
+	position kv.Revision // all changes up to it have come
+	part     place       // and of the next one all up to here
+	pieces   bool        // pieces of a state have come that is not complete
+	epoch    string      // of the data all this is about
+
+	// where it comes from
+	on      *conn // nil while there is no watch on a server
+	id      uint32
+	attempt uint64 // counts requests for a watch, to know the present one's answer
+	open    bool   // opened is closed
+}
+
+// notice is a notice with what it costs.
+type notice struct {
+	kv.Notice
+	cost int
+}
+
+// place is a key within the events of a revision.
+type place struct {
+	revision kv.Revision
+	ns, key  string
+}
+
+// covers says that e is at p or before it in the same revision.
+func (p place) covers(e *kv.Entry) bool {
+	return p.revision == e.Mod && (e.NS < p.ns || (e.NS == p.ns && e.Key <= p.key))
+}
+
+// Watch begins to watch and waits until a server has accepted that, at most until
+// ctx ends; afterwards ctx plays no part, and the watch lasts until Stop or Close,
+// across any number of connections. ErrUnreachable while no server answers,
+// codes.FutureRevision for a WatchOptions.From that is not reached.
+func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
+	filter, err := o.filter(s.ns)
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	if o.Buffer <= 0 {
+		o.Buffer = defaultWatchBuffer
+	}
+	w := &KVWatch{
+		c: s.c, filter: filter, options: o, opened: make(chan struct{}),
+		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1),
+		based: !o.State, position: o.From,
+	}
+	w.ctx, w.cancel = context.WithCancel(s.c.ctx)
+	if !s.c.spawn(w.run) {
+		w.cancel()
+		return nil, fmt.Errorf("watch: %w", notSent(ErrClosed, "the client is closed"))
+	}
+	select {
+	case <-w.opened:
+		err = w.failure()
+	case <-ctx.Done():
+		err = contextError(ctx, false)
+	}
+	if err != nil {
+		w.Stop()
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return w, nil
+}
+
+func (o *WatchOptions) filter(ns string) (kv.Filter, error) {
+	f := kv.Filter{NS: ns, Text: o.Prefix}
+	switch {
+	case o.Key != "" && o.Prefix != "":
+		return f, codes.Errorf(codes.BadRequest, "key and prefix exclude each other")
+	case o.From < 0 || (o.State && o.From != 0):
+		return f, codes.Errorf(codes.BadRequest, "from is %d: it is a revision, and excludes state", o.From)
+	case o.Key != "":
+		f.Text, f.Exact = o.Key, true
+	}
+	return f, f.Check()
+}
+
+// spawn runs fn on a goroutine that Close waits for; false after Close.
+func (c *Client) spawn(fn func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.wg.Go(fn)
+	return true
+}
+
+// Next waits for the next notice. The events of one revision come together, or in
+// notices that are marked More; entries must not be written to. An error is that
+// of ctx, after which Next may be called again, or the end of the watch: ErrClosed,
+// codes.TooLarge for a state of which more than 512 MiB wait to be read.
+func (w *KVWatch) Next(ctx context.Context) (kv.Notice, error) {
+	for {
+		n, found, err := w.pop()
+		if found || err != nil {
+			return n, err
+		}
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			return kv.Notice{}, contextError(ctx, false)
+		}
+	}
+}
+
+// Events gives the notices one after the other. The loop ends after an error,
+// which is Next's.
+func (w *KVWatch) Events(ctx context.Context) iter.Seq2[kv.Notice, error] {
+	return func(yield func(kv.Notice, error) bool) {
+		for {
+			n, err := w.Next(ctx)
+			if !yield(n, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// pop takes a notice off the queue.
+func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		nudge(w.ready) // for whoever else waits
+		return n, false, w.err
+	}
+	if len(w.queue) == 0 {
+		return n, false, nil
+	}
+	n = w.queue[0].Notice
+	w.bytes -= w.queue[0].cost
+	w.queue[0] = notice{}
+	w.queue = w.queue[1:]
+	w.taken++
+	if len(w.queue) > 0 {
+		nudge(w.ready)
+	}
+	if w.over && w.roomLocked() {
+		nudge(w.wake)
+	}
+	return n, true, nil
+}
+
+func (w *KVWatch) roomLocked() bool { return w.bytes <= w.options.Buffer/2 }
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Stop ends the watch. Next fails from now on.
+func (w *KVWatch) Stop() {
+	w.end(notSent(ErrClosed, "the watch has ended"))
+	w.cancel()
+}
+
+// end makes err the reason of the watch's end, unless there is one.
+func (w *KVWatch) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.queue, w.bytes = nil, 0
+	w.leaveLocked()
+	w.openLocked()
+	nudge(w.ready)
+}
+
+func (w *KVWatch) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *KVWatch) openLocked() {
+	if !w.open {
+		w.open = true
+		close(w.opened)
+	}
+}
+
+// take is given what the server sends to the watch that has this id on a
+// connection; the connection's reader calls it.
+func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || w.on != on || w.id != ev.Watch {
+		return
+	}
+	n := notice{kv.Notice{Revision: ev.Revision, Events: ev.Events}, size + eventCost*(1+len(ev.Events))}
+	switch {
+	case ev.Resync:
+		w.restartLocked()
+	case ev.Synced:
+		n.Kind = kv.Synced
+		w.based, w.pieces, w.position, w.part = true, false, ev.Revision, place{}
+		w.pushLocked(n)
+	case ev.State:
+		n.Kind = kv.State
+		w.pieces = true
+		w.pushStateLocked(n)
+	case !w.based: // a change cannot be part of a state
+	default:
+		n.Kind, n.More = kv.Changed, ev.More
+		w.pushChangedLocked(n)
+	}
+}
+
+func (w *KVWatch) pushLocked(n notice) {
+	w.queue = append(w.queue, n)
+	w.bytes += n.cost
+	nudge(w.ready)
+}
+
+func (w *KVWatch) pushStateLocked(n notice) {
+	if w.bytes+n.cost <= maxWatchState || len(w.queue) == 0 {
+		w.pushLocked(n)
+		return
+	}
+	w.err = codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or read with All and watch from there", maxWatchState)
+	w.leaveLocked()
+	w.cancel()
+	nudge(w.ready)
+}
+
+// pushChangedLocked queues a change, without what has been queued before the
+// connection was lost in the middle of its revision. If the buffer is full the
+// server is asked for it again later.
+func (w *KVWatch) pushChangedLocked(n notice) {
+	if w.bytes+n.cost > w.options.Buffer && len(w.queue) > 0 {
+		w.over = true
+		w.leaveLocked()
+		nudge(w.wake)
+		return
+	}
+	known := func(e *kv.Entry) bool { return e.Mod <= w.position || w.part.covers(e) }
+	for len(n.Events) > 0 && known(n.Events[0].Entry) {
+		n.Events = n.Events[1:]
+	}
+	if !n.More {
+		continued := w.part != place{}
+		w.position, w.part = max(w.position, n.Revision), place{}
+		if len(n.Events) == 0 && !continued {
+			return
+		}
+	} else if len(n.Events) == 0 {
+		return
+	} else {
+		last := n.Events[len(n.Events)-1].Entry
+		w.part = place{last.Mod, last.NS, last.Key}
+		for i := range n.Events {
+			if mod := n.Events[i].Entry.Mod; mod < last.Mod {
+				w.position = max(w.position, mod)
+			}
+		}
+	}
+	w.pushLocked(n)
+}
+
+// restartLocked forgets everything, because a state follows or has to.
+func (w *KVWatch) restartLocked() {
+	fresh := w.taken == 0 && w.options.State
+	w.queue, w.bytes = nil, 0
+	w.based, w.pieces, w.position, w.part, w.over = false, false, 0, place{}, false
+	if !fresh {
+		w.pushLocked(notice{kv.Notice{Kind: kv.Resync}, eventCost})
+	}
+}

@@ -1,0 +1,360 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// Written is what a write did.
+type Written struct {
+	// Revision is the write's own if it changed something, else the one at which
+	// the store decided so.
+	Revision kv.Revision
+	// Entry is the key as the write left it, nil after a delete. Beside
+	// codes.Conflict it is the entry that stood in the way, nil for an absent key.
+	Entry *kv.Entry
+	// Prev, with WithPrev, is the entry before the write, nil if the key was absent.
+	Prev *kv.Entry
+	// Count is how many keys a delete has removed.
+	Count int64
+}
+
+// Option says more about a write. Where it makes no sense it is refused with
+// codes.BadRequest; nothing is sent then.
+type Option func(*writing)
+
+// writing is what options come to. The first group is about one operation, the
+// second about the whole transaction.
+type writing struct {
+	op      kv.Op // TTL, Expires, Lease, WantPrev, Initial, Min and Max are set
+	single  bool  // any of them is
+	bounded bool  // Initial, Min or Max is
+	ifs     []kv.Compare
+
+	fences   []kv.Fence
+	token    string
+	hasToken bool
+}
+
+func written(opts []Option) *writing {
+	w := &writing{}
+	for _, o := range opts {
+		o(w)
+	}
+	return w
+}
+
+// about is an option that says something about the one operation.
+func about(set func(op *kv.Op)) Option {
+	return func(w *writing) {
+		w.single = true
+		set(&w.op)
+	}
+}
+
+// bounds is about for what only increments have.
+func bounds(set func(op *kv.Op)) Option {
+	return func(w *writing) {
+		w.single, w.bounded = true, true
+		set(&w.op)
+	}
+}
+
+// WithTTL lets the key end that long after it was written. Without it or
+// WithExpires a put never ends, and an increment keeps the time the key has.
+func WithTTL(ttl time.Duration) Option { return about(func(op *kv.Op) { op.TTL = ttl }) }
+
+// WithExpires lets the key end at a moment, to the millisecond.
+func WithExpires(at time.Time) Option {
+	return about(func(op *kv.Op) { op.Expires = at.UnixMilli() })
+}
+
+// WithLease lets the key end with a lease.
+func WithLease(l *Lease) Option { return about(func(op *kv.Op) { op.Lease = l.ID() }) }
+
+// WithPrev asks for the entry before the write, which costs its size on the wire.
+func WithPrev() Option { return about(func(op *kv.Op) { op.WantPrev = true }) }
+
+// WithInitial is what an absent key counts as when it is incremented; default 0.
+func WithInitial(n int64) Option { return bounds(func(op *kv.Op) { op.Initial = n }) }
+
+// WithMin refuses an increment whose result is below n with codes.OutOfBounds.
+func WithMin(n int64) Option { return bounds(func(op *kv.Op) { op.Min = &n }) }
+
+// WithMax refuses an increment whose result is above n with codes.OutOfBounds.
+func WithMax(n int64) Option { return bounds(func(op *kv.Op) { op.Max = &n }) }
+
+// IfMod writes only if the key was last changed by revision mod; 0 stands for an
+// absent key. Otherwise the error is codes.Conflict.
+func IfMod(mod kv.Revision) Option {
+	return func(w *writing) {
+		w.ifs = append(w.ifs, kv.Compare{Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)})
+	}
+}
+
+// IfAbsent writes only if there is no such key. Otherwise the error is
+// codes.Conflict.
+func IfAbsent() Option { return IfMod(0) }
+
+// WithFence writes only while l is held, wherever its key is: codes.FenceLost
+// otherwise. So a holder that was cut off and does not know it yet cannot write
+// over what its successor does.
+func WithFence(l *Lock) Option {
+	return func(w *writing) { w.fences = append(w.fences, l.fence()) }
+}
+
+// WithToken names the write: the store applies one of that name within the
+// namespace once, and answers a repetition, for about an hour and also after a
+// restart, with what the first one did; the same token on another write is
+// codes.TokenReused. With it a program can repeat a write whose outcome it does
+// not know. The empty token is none: the write is sent once at most, and if the
+// connection breaks before the answer the error is ErrUnreachable.
+func WithToken(token string) Option {
+	return func(w *writing) { w.token, w.hasToken = token, true }
+}
+
+// Put writes a value, durably when it returns.
+func (s *KV) Put(ctx context.Context, key string, v kv.Value, opts ...Option) (Written, error) {
+	return s.write(ctx, kv.Op{Kind: kv.OpPut, Key: key, Value: v}, nil, opts)
+}
+
+// PutString is Put of a string.
+func (s *KV) PutString(ctx context.Context, key, v string, opts ...Option) (Written, error) {
+	return s.Put(ctx, key, kv.StringValue(v), opts...)
+}
+
+// PutInt is Put of an int.
+func (s *KV) PutInt(ctx context.Context, key string, v int64, opts ...Option) (Written, error) {
+	return s.Put(ctx, key, kv.IntValue(v), opts...)
+}
+
+// PutDouble is Put of a double, nan and the infinities included.
+func (s *KV) PutDouble(ctx context.Context, key string, v float64, opts ...Option) (Written, error) {
+	return s.Put(ctx, key, kv.DoubleValue(v), opts...)
+}
+
+// PutBool is Put of a bool.
+func (s *KV) PutBool(ctx context.Context, key string, v bool, opts ...Option) (Written, error) {
+	return s.Put(ctx, key, kv.BoolValue(v), opts...)
+}
+
+// PutBytes is Put of any octets, which travel as they are. v is the value of
+// Written.Entry, too.
+func (s *KV) PutBytes(ctx context.Context, key string, v []byte, opts ...Option) (Written, error) {
+	return s.Put(ctx, key, kv.BytesValue(v), opts...)
+}
+
+// PutJSON is Put of v as encoding/json would write it; a json.RawMessage is
+// written as it is. codes.BadRequest for what has no JSON.
+func (s *KV) PutJSON(ctx context.Context, key string, v any, opts ...Option) (Written, error) {
+	text, err := decoding.Marshal(v)
+	if err != nil {
+		return Written{}, fmt.Errorf("put %s of %s: %w", key, s.ns, codes.Errorf(codes.BadRequest, "%T is no JSON: %w", v, err))
+	}
+	return s.Put(ctx, key, kv.JSONValue(text), opts...)
+}
+
+// CAS writes v if the key has exactly old, in type and text; nil stands for an
+// absent key. Otherwise the error is codes.Conflict and Written.Entry what the key
+// has.
+func (s *KV) CAS(ctx context.Context, key string, old *kv.Value, v kv.Value, opts ...Option) (Written, error) {
+	expect := kv.Absent(s.ns, key)
+	if old != nil {
+		expect = kv.Compare{NS: s.ns, Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: *old}
+	}
+	return s.write(ctx, kv.Op{Kind: kv.OpPut, Key: key, Value: v}, []kv.Compare{expect}, opts)
+}
+
+// Incr adds by, which may be negative, to an int and gives the sum. An absent key
+// counts as 0, or WithInitial. codes.WrongType for a value of another type,
+// codes.Overflow and codes.OutOfBounds where the sum would not fit.
+func (s *KV) Incr(ctx context.Context, key string, by int64, opts ...Option) (int64, error) {
+	w, err := s.write(ctx, kv.Op{Kind: kv.OpIncr, Key: key, Delta: by}, nil, opts)
+	if err != nil {
+		return 0, err
+	}
+	if w.Entry == nil {
+		return 0, fmt.Errorf("incr %s of %s: %w", key, s.ns, unreadable(&protocol.ReplyError{Member: "value"}))
+	}
+	return w.Entry.Value.Int()
+}
+
+// Delete removes a key. That it is absent is no error: Written.Count is 0 then.
+func (s *KV) Delete(ctx context.Context, key string, opts ...Option) (Written, error) {
+	return s.write(ctx, kv.Op{Kind: kv.OpDelete, Key: key}, nil, opts)
+}
+
+// DeletePrefix removes all keys that begin with prefix. Up to
+// kv.MaxDeletePrefix go at once; if there are more, others can see them going,
+// and Written.Revision is the last one. Beside an error Written.Count says how
+// many are gone for certain.
+func (s *KV) DeletePrefix(ctx context.Context, prefix string, opts ...Option) (Written, error) {
+	return s.deleteAll(ctx, prefix, opts)
+}
+
+// Drop removes all keys of the namespace, as DeletePrefix does.
+func (s *KV) Drop(ctx context.Context, opts ...Option) (Written, error) {
+	return s.deleteAll(ctx, "", opts)
+}
+
+// deleteAll repeats a deletion while there is more. A token of the caller's names
+// each part by its number, so that a repetition of all of it repeats each.
+func (s *KV) deleteAll(ctx context.Context, prefix string, opts []Option) (Written, error) {
+	var all Written
+	for part := 1; ; part++ {
+		partOf := func(w *writing) {
+			if part > 1 && w.token != "" {
+				w.token += "/" + strconv.Itoa(part)
+			}
+		}
+		op := kv.Op{Kind: kv.OpDeletePrefix, Key: prefix}
+		w, more, err := s.apply(ctx, op, nil, append(opts[:len(opts):len(opts)], partOf))
+		all.Revision, all.Count = max(all.Revision, w.Revision), all.Count+w.Count
+		if err != nil || !more {
+			return all, err
+		}
+	}
+}
+
+// Restore writes the value that a key had at revision rev. It is a new write: it
+// has a new revision, and the time to live that opts give it. Written.Entry does
+// not tell the value. codes.NotFound if the key was absent then, codes.Compacted if
+// that is no longer known.
+func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...Option) (Written, error) {
+	op := kv.Op{Kind: kv.OpPut, Key: key, Value: kv.BytesValue(nil)}
+	txn, err := s.transaction(op, nil, opts)
+	if err == nil && len(txn.If) > 1 {
+		err = codes.Errorf(codes.BadRequest, "restore takes one condition")
+	}
+	if err == nil {
+		err = txn.Check()
+	}
+	var w Written
+	if err == nil {
+		frame := protocol.BeginFrame(nil, protocol.KVRestore, 0)
+		frame = protocol.AppendKVRestore(frame, txn, rev, true)
+		w, _, err = s.send(ctx, protocol.KVRestore, frame, txn)
+	}
+	if err != nil {
+		return w, fmt.Errorf("restore %s of %s: %w", key, s.ns, err)
+	}
+	if w.Entry != nil {
+		w.Entry.Value = kv.Value{}
+	}
+	return w, nil
+}
+
+// write makes one operation a transaction and says what it did.
+func (s *KV) write(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Option) (Written, error) {
+	w, _, err := s.apply(ctx, op, ifs, opts)
+	return w, err
+}
+
+func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Option) (w Written, more bool, err error) {
+	txn, err := s.transaction(op, ifs, opts)
+	if err == nil {
+		err = txn.Check()
+	}
+	if err == nil {
+		cmd := protocol.KVWriteCommand(txn)
+		frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, cmd, 0), cmd, txn, true)
+		w, more, err = s.send(ctx, cmd, frame, txn)
+	}
+	if err != nil {
+		return w, more, fmt.Errorf("%s %s of %s: %w", op.Kind, op.Key, s.ns, err)
+	}
+	return w, more, nil
+}
+
+// transaction is the transaction of one operation with options.
+func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, error) {
+	w := written(opts)
+	op, err := w.operation(op)
+	if err != nil {
+		return nil, err
+	}
+	op.NS = s.ns
+	for _, c := range w.ifs {
+		c.NS, c.Key = s.ns, op.Key
+		ifs = append(ifs, c)
+	}
+	if len(ifs) > 0 && op.Kind == kv.OpDeletePrefix {
+		return nil, codes.Errorf(codes.BadRequest, "%s takes no condition on a key", op.Kind)
+	}
+	txn := &kv.Txn{Fences: w.fences, If: ifs, Then: []kv.Op{op}, TokenNS: s.ns, Token: w.tokenOr(s.c.tokens)}
+	if len(ifs) > 0 {
+		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: s.ns, Key: op.Key}}
+	}
+	return txn, nil
+}
+
+// operation adds to op what the options say about it.
+func (w *writing) operation(op kv.Op) (kv.Op, error) {
+	timed := w.op.TTL != 0 || w.op.Expires != 0 || w.op.Lease != 0
+	keyed := op.Kind != kv.OpDeletePrefix
+	switch {
+	case timed && op.Kind != kv.OpPut && op.Kind != kv.OpIncr:
+		return op, codes.Errorf(codes.BadRequest, "%s takes no time to live and no lease", op.Kind)
+	case w.bounded && op.Kind != kv.OpIncr:
+		return op, codes.Errorf(codes.BadRequest, "%s takes no initial value and no bounds", op.Kind)
+	case w.op.WantPrev && !keyed:
+		return op, codes.Errorf(codes.BadRequest, "%s does not tell what was there", op.Kind)
+	}
+	op.TTL, op.Expires, op.Lease, op.WantPrev = w.op.TTL, w.op.Expires, w.op.Lease, w.op.WantPrev
+	op.Initial, op.Min, op.Max = w.op.Initial, w.op.Min, w.op.Max
+	return op, nil
+}
+
+func (w *writing) tokenOr(source *tokenSource) string {
+	if w.hasToken {
+		return w.token
+	}
+	return source.next()
+}
+
+// send sends the request of a transaction of one operation.
+func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn) (w Written, more bool, err error) {
+	res, err := s.c.commit(ctx, cmd, frame, txn)
+	if err != nil {
+		return w, false, err
+	}
+	w.Revision = res.Revision
+	if len(res.Ops) != 1 {
+		return w, false, unreadable(&protocol.ReplyError{Member: "results"})
+	}
+	did := &res.Ops[0]
+	w.Entry = did.Entry
+	if !res.Held {
+		return w, false, codes.Errorf(codes.Conflict, "changed by somebody else: %s", standing(did.Entry))
+	}
+	w.Prev, w.Count = did.Prev, did.Count
+	return w, did.More, nil
+}
+
+// standing says what stood in the way of a condition.
+func standing(e *kv.Entry) string {
+	if e == nil {
+		return "the key is absent"
+	}
+	return fmt.Sprintf("the key is at revision %d", e.Mod)
+}
+
+// commit sends the request of a transaction, again and again if its token allows
+// that, and reads the reply.
+func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn) (*kv.Result, error) {
+	body, _, err := c.insist(ctx, cmd, frame, txn.Token != "")
+	if err != nil {
+		return nil, err
+	}
+	res, err := protocol.ParseKVResult(cmd, body, txn)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return res, nil
+}
