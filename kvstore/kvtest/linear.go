@@ -1,0 +1,317 @@
+package kvtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+)
+
+var linearChecks = []check{
+	{name: "LinearizableKeys", run: func(s *subject) { linearizable(s, keyModel, keyStep, 3, 0) }},
+	{name: "LinearizableKeysUnderKills", run: func(s *subject) { linearizable(s, keyModel, keyStep, 3, 4) }},
+	{name: "LinearizableTransactions", run: func(s *subject) { linearizable(s, groupModel, groupStep, 3, 0) }},
+	{name: "LinearizableTransactionsUnderKills", run: func(s *subject) { linearizable(s, groupModel, groupStep, 3, 3) }},
+}
+
+const (
+	clients       = 8
+	stepsOfClient = 60
+)
+
+// input is what a client asked for, output what it was told. unknown is what a
+// client makes of an answer that never came: it may or may not have happened, now
+// or later.
+type input struct {
+	kind string
+	key  string
+	text string
+	old  string
+}
+
+type output struct {
+	unknown bool
+	text    string // what was read
+	held    bool   // the condition held
+}
+
+// world is the engine as overlapping clients see it. Its operations stand in one
+// history; their times are ticks of one counter.
+type world struct {
+	s       *subject
+	ticks   atomic.Int64
+	steps   atomic.Int64
+	clients atomic.Int64 // numbers given to clients so far
+
+	mu sync.RWMutex // held for writing while the engine is being replaced
+
+	// guarded by mu
+	killed chan struct{} // closed when the present engine has been killed
+
+	historyMu sync.Mutex
+	history   []porcupine.Operation // guarded by historyMu
+	failures  []error               // guarded by historyMu
+}
+
+// step does one random operation and returns what was asked and told; false if it
+// certainly did not happen.
+type step func(w *world, random *rand.Rand, text string) (input, output, bool)
+
+func linearizable(s *subject, model porcupine.Model, do step, histories, kills int) {
+	for seed := range histories {
+		w := &world{s: s, killed: make(chan struct{})}
+		s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "linear"})
+		var all sync.WaitGroup
+		for c := range clients {
+			all.Go(func() { w.client(rand.New(rand.NewPCG(uint64(seed), uint64(c))), do, kills) })
+		}
+		all.Wait()
+		require.Empty(s, w.failures)
+		verdict := porcupine.CheckOperationsTimeout(model, w.history, s.patience)
+		require.NotEqual(s, porcupine.Unknown, verdict, "there was no time to judge %d operations", len(w.history))
+		require.Equal(s, porcupine.Ok, verdict, "no order of the %d operations explains what clients saw", len(w.history))
+	}
+}
+
+// client makes its steps one after the other. Whoever does not get an answer goes
+// on as somebody else, as a program that was restarted does.
+func (w *world) client(random *rand.Rand, do step, kills int) {
+	id := int(w.clients.Add(1))
+	for i := range stepsOfClient {
+		n := w.steps.Add(1)
+		if kills > 0 && n%int64(clients*stepsOfClient/(kills+1)) == 0 {
+			w.kill()
+		}
+		call := w.ticks.Add(1)
+		in, out, happened := do(w, random, fmt.Sprintf("%d.%d", id, i))
+		if !happened {
+			continue
+		}
+		w.historyMu.Lock()
+		w.history = append(w.history, porcupine.Operation{ClientId: id, Input: in, Call: call, Output: out, Return: w.until(out)})
+		w.historyMu.Unlock()
+		if out.unknown {
+			id = int(w.clients.Add(1))
+		}
+	}
+}
+
+func (w *world) until(out output) int64 {
+	const never = 1 << 60
+	if out.unknown {
+		return never + w.ticks.Add(1)
+	}
+	return w.ticks.Add(1)
+}
+
+func (w *world) kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.s.kill()
+	close(w.killed)
+	w.killed = make(chan struct{})
+}
+
+// commit is a transaction whose answer may never come: because the engine is
+// killed, or because the client does not wait for it.
+func (w *world) commit(txn *kv.Txn, random *rand.Rand) (r *kv.Result, unknown, happened bool) {
+	w.mu.RLock()
+	killed := w.killed
+	answer := w.s.start(txn)
+	w.mu.RUnlock()
+	if random.IntN(25) == 0 {
+		return nil, true, true
+	}
+	timer := time.NewTimer(w.s.patience)
+	defer timer.Stop()
+	var o outcome
+	select {
+	case o = <-answer:
+	case <-timer.C:
+		w.fail(fmt.Errorf("no answer in %s", w.s.patience))
+		return nil, true, true
+	case <-killed:
+		select {
+		case o = <-answer:
+		default:
+			return nil, true, true
+		}
+	}
+	switch codes.Of(o.err) {
+	case codes.OK:
+		return o.result, false, true
+	case codes.Closed, codes.Busy:
+	default:
+		w.fail(o.err)
+	}
+	return nil, false, false
+}
+
+func (w *world) fail(err error) {
+	w.historyMu.Lock()
+	defer w.historyMu.Unlock()
+	w.failures = append(w.failures, err)
+}
+
+func read(e *kv.Entry) string {
+	if e == nil {
+		return "-"
+	}
+	return string(e.Value.Data)
+}
+
+// keyStep uses one key at a time, whose values are all different: put, delete,
+// get, compare-and-swap with what was seen last.
+func keyStep(w *world, random *rand.Rand, text string) (input, output, bool) {
+	in := input{kind: "get", key: fmt.Sprint("key", random.IntN(3)), text: text}
+	var txn *kv.Txn
+	switch random.IntN(6) {
+	case 0:
+		in.kind, txn = "put", &kv.Txn{Then: []kv.Op{putOp("linear", in.key, text)}}
+	case 1:
+		in.kind, txn = "delete", &kv.Txn{Then: []kv.Op{deleteOp("linear", in.key)}}
+	case 2:
+		in.kind, in.old = "swap", w.get(in.key)
+		condition := kv.Compare{NS: "linear", Key: in.key, Target: kv.CompareValue, Relation: kv.Equal, Value: kv.StringValue(in.old)}
+		if in.old == "-" {
+			condition = kv.Absent("linear", in.key)
+		}
+		txn = &kv.Txn{If: []kv.Compare{condition}, Then: []kv.Op{putOp("linear", in.key, text)}}
+	case 3:
+		txn = &kv.Txn{Then: []kv.Op{getOp("linear", in.key)}}
+	default:
+		return in, output{text: w.get(in.key)}, true
+	}
+	r, unknown, happened := w.commit(txn, random)
+	out := output{unknown: unknown}
+	if r != nil {
+		out.held = r.Held
+		switch in.kind {
+		case "get":
+			out.text = read(r.Ops[0].Entry)
+		case "delete":
+			out.held = r.Ops[0].Count == 1
+		}
+	}
+	return in, out, happened
+}
+
+func (w *world) get(key string) string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	e, _ := w.s.Engine.Get([]byte("linear"), []byte(key))
+	return read(e)
+}
+
+// keyModel is one key: its state is its value, "-" if it is absent.
+var keyModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		parts := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			key := op.Input.(input).key
+			parts[key] = append(parts[key], op)
+		}
+		var list [][]porcupine.Operation
+		for _, part := range parts {
+			list = append(list, part)
+		}
+		return list
+	},
+	Init: func() any { return "-" },
+	Step: func(state, asked, told any) (bool, any) {
+		now, in, out := state.(string), asked.(input), told.(output)
+		switch in.kind {
+		case "put":
+			return true, in.text
+		case "delete":
+			return out.unknown || out.held == (now != "-"), "-"
+		case "swap":
+			holds := now == in.old
+			if holds {
+				now = in.text
+			}
+			return out.unknown || out.held == holds, now
+		}
+		return out.unknown || out.text == now, now
+	},
+}
+
+var groupKeys = []string{"x", "y", "z"}
+
+// groupStep changes several keys at a time, or reads them all: in a transaction,
+// or through a view.
+func groupStep(w *world, random *rand.Rand, text string) (input, output, bool) {
+	first, second := groupKeys[random.IntN(3)], groupKeys[random.IntN(3)]
+	in := input{kind: "read", key: first + second, text: text}
+	txn := &kv.Txn{}
+	switch random.IntN(5) {
+	case 0:
+		in.kind, txn.Then = "write", []kv.Op{putOp("linear", first, text), putOp("linear", second, text)}
+	case 1:
+		in.kind, txn.Then = "clear", []kv.Op{{Kind: kv.OpDeletePrefix, NS: "linear"}}
+	case 2:
+		in.kind, txn.If = "write absent", []kv.Compare{kv.Absent("linear", first), kv.Absent("linear", second)}
+		txn.Then = []kv.Op{putOp("linear", first, text), putOp("linear", second, text)}
+	case 3:
+		for _, key := range groupKeys {
+			txn.Then = append(txn.Then, getOp("linear", key))
+		}
+	default:
+		return in, output{text: w.view()}, true
+	}
+	r, unknown, happened := w.commit(txn, random)
+	out := output{unknown: unknown}
+	if r != nil {
+		out.held = r.Held
+		if in.kind == "read" {
+			out.text = read(r.Ops[0].Entry) + " " + read(r.Ops[1].Entry) + " " + read(r.Ops[2].Entry)
+		}
+	}
+	return in, out, happened
+}
+
+func (w *world) view() string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	v := w.s.Engine.View()
+	defer v.Close()
+	var texts [3]string
+	for i, key := range groupKeys {
+		e, err := v.Get("linear", key)
+		if err != nil {
+			return err.Error()
+		}
+		texts[i] = read(e)
+	}
+	return texts[0] + " " + texts[1] + " " + texts[2]
+}
+
+// groupModel is three keys together.
+var groupModel = porcupine.Model{
+	Init: func() any { return [3]string{"-", "-", "-"} },
+	Step: func(state, asked, told any) (bool, any) {
+		now, in, out := state.([3]string), asked.(input), told.(output)
+		first, second := in.key[0]-'x', in.key[1]-'x'
+		switch in.kind {
+		case "clear":
+			return true, [3]string{"-", "-", "-"}
+		case "write absent":
+			holds := now[first] == "-" && now[second] == "-"
+			if holds {
+				now[first], now[second] = in.text, in.text
+			}
+			return out.unknown || out.held == holds, now
+		case "write":
+			now[first], now[second] = in.text, in.text
+			return true, now
+		}
+		return out.unknown || out.text == now[0]+" "+now[1]+" "+now[2], now
+	},
+}

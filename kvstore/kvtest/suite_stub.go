@@ -1,3 +1,0 @@
-package kvtest
-
-var durableChecks, modelChecks, linearChecks []check
