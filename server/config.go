@@ -128,7 +128,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		Mtime:    u.Mtime, HasMtime: u.Mtime != 0,
 		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
 	}
-	fill := s.reserve()
+	id := s.reserve()
 	err := s.srv.store.Set(req, func(res confstore.SetResult, err error) {
 		code, desc := 0, "success"
 		switch {
@@ -140,8 +140,8 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		frame := protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)
 		frame = protocol.FinishFrame(protocol.AppendConfigUpdated(frame, code, res.Mtime, desc), 0)
 		s.loop.post(mailFunc(func(l *loop) {
-			fill(frame)
-			l.feedStarved()
+			s.fill(id, slot{frame: frame})
+			l.room = true
 		}))
 		s.srv.feedOthers(s.loop)
 	})
@@ -158,7 +158,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// starve parks the session until the store's queue has room.
+// starve parks the session until a store's queue has room.
 func (s *session) starve() {
 	s.park()
 	if !s.starving {
@@ -194,8 +194,11 @@ func (s *Server) feedOthers(except *loop) {
 		return
 	}
 	for _, l := range s.allLoops() {
-		if l != except {
-			l.post(mailFunc((*loop).feedStarved))
+		if l != except && !l.feeding.Swap(true) {
+			l.post(mailFunc(func(l *loop) {
+				l.feeding.Store(false)
+				l.room = true
+			}))
 		}
 	}
 }

@@ -14,18 +14,36 @@ type handler func(s *session, h protocol.Header, body []byte) (taken bool)
 type route struct {
 	handle handler
 	// raw: the body is not parsed; otherwise a body that is not JSON is
-	// answered with 404 and the handler is not called.
+	// answered with an error and the handler is not called.
 	raw bool
+	// tailed: octets may follow the body's JSON, as the state store's commands
+	// have it.
+	tailed bool
+	// write: it goes to a store in the order of the requests by itself, so it
+	// need not wait until the writes before it are answered.
+	write bool
 }
 
 // routeTable is indexed by request id.
-type routeTable [protocol.WebCtrl + 1]route
+type routeTable [protocol.KVEvent + 1]route
+
+func (t *routeTable) find(cmd protocol.Command) *route {
+	if int(cmd) < len(t) && t[cmd].handle != nil {
+		return &t[cmd]
+	}
+	return nil
+}
+
+func (t *routeTable) writes(cmd protocol.Command) bool {
+	r := t.find(cmd)
+	return r != nil && r.write
+}
 
 // newRoutes is the table. What a client may send and has no route here is
 // ignored, as CppCloud ignores it; server-to-server commands are told to the log
 // as well.
 func newRoutes() *routeTable {
-	return &routeTable{
+	t := &routeTable{
 		protocol.Whoami:        {handle: (*session).whoami, raw: true},
 		protocol.GetCli:        {handle: (*session).getClients},
 		protocol.Hungup:        {handle: (*session).hungup},
@@ -36,7 +54,7 @@ func newRoutes() *routeTable {
 		protocol.KeepAlive:     {handle: (*session).keepAlive, raw: true},
 		protocol.Testing:       {handle: (*session).testing},
 		protocol.GetConfig:     {handle: (*session).getConfig},
-		protocol.SetConfig:     {handle: (*session).setConfig},
+		protocol.SetConfig:     {handle: (*session).setConfig, write: true},
 		protocol.GetCfgName:    {handle: (*session).getConfigNames, raw: true},
 		protocol.BookCfgChange: {handle: (*session).subscribe},
 		protocol.EvNotify:      {handle: (*session).notify},
@@ -45,6 +63,11 @@ func newRoutes() *routeTable {
 		protocol.SvrShow:       {handle: (*session).reserved, raw: true},
 		protocol.AppRunLog:     {handle: (*session).appRunLog},
 	}
+	for cmd, r := range stateRoutes() {
+		r.tailed = true
+		t[cmd] = r
+	}
+	return t
 }
 
 // passOn handles the replies that mean something here: those that are on their
@@ -72,12 +95,16 @@ func (s *session) handle(h protocol.Header, body []byte) bool {
 		return true
 	}
 	s.loop.requests++
-	if int(h.Command) >= len(s.srv.routes) || s.srv.routes[h.Command].handle == nil {
+	r := s.srv.routes.find(h.Command)
+	switch {
+	case r == nil:
 		s.ignore(h)
 		return true
-	}
-	r := &s.srv.routes[h.Command]
-	if !r.raw {
+	case r.tailed:
+		if !s.parseTailed(h, body) {
+			return true
+		}
+	case !r.raw:
 		if err := s.loop.req.Parse(body); err != nil {
 			s.badJSON(h, err)
 			return true

@@ -22,6 +22,8 @@ type Limits struct {
 	Writes int
 	// Subscriptions of one session. Default 4096.
 	Subscriptions int
+	// LockWaits is how many locks one session may wait for. Default 1024.
+	LockWaits int
 	// Properties is the size of one client's properties in bytes. Default 16 KiB.
 	Properties int
 	// Memory is what all input, output and routed frames together may hold in
@@ -41,6 +43,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Frames, 4096)
 	setDefault(&l.Writes, 64)
 	setDefault(&l.Subscriptions, 4096)
+	setDefault(&l.LockWaits, 1024)
 	setDefault(&l.Properties, 16<<10)
 	setDefault(&l.Memory, 512<<20)
 	setDefault(&l.Stall, 60*time.Second)

@@ -39,7 +39,9 @@ type loop struct {
 	swept      time.Time  // when traffic last let a sweep go on
 	turned     time.Time  // when the last turn that was woken ended
 	relieved   time.Time  // when a session to close was last looked for
-	starved    []*session // sessions parked because the store's queue was full
+	starved    []*session // sessions parked because a store's queue was full
+	room       bool       // a store's queue has had room since the starved last tried
+	filled     []*session // sessions whose next reply was filled in this turn
 	timed      []*session // sessions with a deadline
 	out        []byte     // replies of the session being served
 	frame      int        // where the reply begun last starts in out
@@ -52,6 +54,7 @@ type loop struct {
 	// any goroutine
 	yield     chan struct{} // cap 1: the waker shall make the loop take another turn
 	relieving atomic.Bool   // another loop has asked this one to relieve memory
+	feeding   atomic.Bool   // mail is on its way that says there is room
 	moved     atomic.Bool   // a blocked session's peer has read something
 	blockedN  atomic.Int32  // len(blocked), for the waker
 	stop      chan struct{}
@@ -115,8 +118,14 @@ func (l *loop) afterTraffic() {
 	}
 }
 
-// deliver delivers mail until the box is empty or the budget is used up.
+// deliver delivers mail until the box is empty or the budget is used up, and
+// gives out the replies that it brought.
 func (l *loop) deliver(budget int) {
+	l.deliverMail(budget)
+	l.giveOut()
+}
+
+func (l *loop) deliverMail(budget int) {
 	for !l.held {
 		if l.next == len(l.batch) {
 			clear(l.batch)

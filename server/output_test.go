@@ -303,11 +303,12 @@ func TestAClosingSessionWaitsForTheReplyToItsWrite(t *testing.T) {
 	s, w := newWire(t, Config{})
 	s.client = &client{}
 	w.room = 1000
-	fill := s.reserve()
+	id := s.reserve()
 	s.dismiss("closelink")
 	require.False(t, w.closed)
 	require.False(t, w.halfShut)
-	fill([]byte("reply"))
+	s.fill(id, slot{frame: []byte("reply")})
+	s.loop.giveOut()
 	require.Equal(t, "reply", w.got.String())
 	require.True(t, w.halfShut)
 }

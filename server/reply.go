@@ -20,6 +20,7 @@ func (s *session) end(out []byte) {
 		// An earlier write has not been answered yet: wait behind it.
 		s.slots = append(s.slots, slot{frame: append([]byte(nil), out[l.frame:]...), done: true})
 		l.out = out[:l.frame]
+		l.replies-- // it is counted when it leaves
 		return
 	}
 	l.out = out
@@ -52,37 +53,83 @@ func (s *session) flushReplies() {
 	}
 }
 
-// reserve takes the place of a reply that comes later and returns what fills it,
-// to be called once, on the loop.
-func (s *session) reserve() (fill func(frame []byte)) {
+// reserve takes the place of a reply that comes later; fill takes the number.
+func (s *session) reserve() (id uint64) {
 	s.flushReplies()
-	id := s.slotsGone + uint64(len(s.slots))
 	s.slots = append(s.slots, slot{})
-	return func(frame []byte) {
-		if s.dead {
-			return
-		}
-		s.srv.count.replies.Add(1)
-		s.slots[id-s.slotsGone] = slot{frame: frame, done: true}
-		s.fillOrder()
+	return s.slotsGone + uint64(len(s.slots)) - 1
+}
+
+// slot is the place that reserve gave under that number; nil once its reply has
+// been given out or the session is gone.
+func (s *session) slot(id uint64) *slot {
+	if s.dead || id < s.slotsGone {
+		return nil
+	}
+	return &s.slots[id-s.slotsGone]
+}
+
+// fill completes a reserved reply. It leaves at the end of the loop's turn, with
+// the others of the session that are complete by then.
+func (s *session) fill(id uint64, reply slot) {
+	if s.dead {
+		return
+	}
+	reply.done = true
+	*s.slot(id) = reply
+	if s.slots[0].done && !s.filled {
+		s.filled = true
+		s.loop.filled = append(s.loop.filled, s)
 	}
 }
 
-// fillOrder sends the finished replies up to the first unfinished one.
+// giveOut sends what was filled in this turn and lets those try again who found
+// a store's queue full.
+func (l *loop) giveOut() {
+	for i, s := range l.filled {
+		l.filled[i] = nil
+		s.filled = false
+		s.fillOrder()
+	}
+	l.filled = l.filled[:0]
+	if l.room {
+		l.room = false
+		l.feedStarved()
+	}
+}
+
+// fillOrder gives out the finished replies up to the first unfinished one.
 func (s *session) fillOrder() {
+	l := s.loop
 	for len(s.slots) > 0 && s.slots[0].done && !s.dead {
-		s.sendFrame(s.slots[0].frame)
+		reply := s.slots[0]
 		s.slots[0] = slot{}
 		s.slots = s.slots[1:]
 		s.slotsGone++
+		l.replies++
+		switch {
+		case reply.write != nil:
+			l.out = reply.write.appendFrame(l.out)
+			l.out = append(l.out, reply.frame...)
+		case len(reply.frame) >= wholeFrame:
+			s.flushReplies()
+			s.sendFrame(reply.frame)
+		default:
+			l.out = append(l.out, reply.frame...)
+		}
+		if len(l.out) >= wholeFrame {
+			s.flushReplies()
+		}
 	}
 	if len(s.slots) == 0 {
 		s.slots = nil
 	}
+	s.resume() // what it answers at once leaves in the same write
+	s.flushReplies()
+	l.addCounts()
 	if s.closing {
 		s.drained()
 	}
-	s.resume()
 }
 
 // endShared is end for a reply whose last part is the store's and large: it is

@@ -16,6 +16,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kvlock"
 	"confcenter/protocol"
 )
 
@@ -78,6 +79,11 @@ type Stores struct {
 	Config Store // must be given
 	// State answers the KV commands; nil: they get codes.NotImplemented.
 	State kv.Store
+	// StateStats is what State says about itself; nil: only its revision is told.
+	// It must be cheap.
+	StateStats func() protocol.KVStats
+	// Locks are made of State; nil only without it. It is closed before State.
+	Locks *kvlock.Manager
 }
 
 // Store is what the server needs of a config store.
@@ -93,20 +99,22 @@ type Store interface {
 // Server is the TCP side of confcenter. Make one with New.
 type Server struct {
 	// set at open
-	cfg      Config
-	store    Store
-	state    kv.Store // nil: there is none
-	log      zerolog.Logger
-	peerLog  zerolog.Logger // for what peers can cause as often as they like
-	upToDate []byte
-	routes   *routeTable
-	engine   *engine
-	registry registry
-	oplog    oplog
-	memory   budget
-	workers  workers
-	stop     chan struct{} // ends the ticker
-	ticking  chan struct{} // closed when it has ended
+	cfg        Config
+	store      Store
+	state      kv.Store        // nil: there is none
+	locks      *kvlock.Manager // nil: there is no state
+	stateStats func() protocol.KVStats
+	log        zerolog.Logger
+	peerLog    zerolog.Logger // for what peers can cause as often as they like
+	upToDate   []byte
+	routes     *routeTable
+	engine     *engine
+	registry   registry
+	oplog      oplog
+	memory     budget
+	workers    workers
+	stop       chan struct{} // ends the ticker
+	ticking    chan struct{} // closed when it has ended
 
 	// the ticker's
 	nextSweep time.Time
@@ -129,6 +137,7 @@ func New(cfg Config, stores Stores) *Server {
 		cfg:      cfg,
 		store:    stores.Config,
 		state:    stores.State,
+		locks:    stores.Locks,
 		log:      cfg.Log,
 		peerLog:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second}),
 		upToDate: protocol.UpToDate,
@@ -140,6 +149,9 @@ func New(cfg Config, stores Stores) *Server {
 	}
 	if cfg.DocLiteral {
 		s.upToDate = protocol.LiteralUpToDate
+	}
+	if s.stateStats = stores.StateStats; s.stateStats == nil {
+		s.stateStats = func() protocol.KVStats { return protocol.KVStats{Revision: s.state.Revision()} }
 	}
 	s.registry.init(cfg.ServerID)
 	s.engine = newEngine(s)

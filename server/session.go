@@ -26,6 +26,8 @@ type session struct {
 	parked   bool // input waits for resume; it is decoded no further
 	busy     bool // a worker is preparing the reply to the last frame taken
 	prepared *confstore.Node
+	// restoring is the version that KVRESTORE at the front of the input asks for
+	restoring *restoring
 
 	// loop only: output
 	out       output
@@ -34,6 +36,7 @@ type session struct {
 	progress  int64  // unix ns of the last sign that the peer reads
 	blocked   bool   // on loop.blocked
 	starving  bool   // on loop.starved
+	filled    bool   // on loop.filled
 
 	// loop only: state
 	index    int   // in loop.sessions
@@ -41,9 +44,10 @@ type session struct {
 	isTimed  bool  // on loop.timed
 	client   *client
 	subs     []*subscription
-	closing  bool // reads no more; ends when its output is read
-	halfShut bool // the peer has been told that nothing more comes
-	dead     bool // the transport is closed: nothing may be sent
+	waits    map[*lockWait]struct{} // for locks
+	closing  bool                   // reads no more; ends when its output is read
+	halfShut bool                   // the peer has been told that nothing more comes
+	dead     bool                   // the transport is closed: nothing may be sent
 
 	// any goroutine
 	active atomic.Int64 // unix ns of the last complete frame, from the loop's clock
@@ -51,6 +55,9 @@ type session struct {
 
 // slot holds the place of a reply whose request is still being worked on.
 type slot struct {
+	// write, if there is one, makes the reply's frame when its turn comes, so that
+	// replies which leave together are encoded into one buffer; frame follows it.
+	write *kvWriting
 	frame []byte
 	done  bool
 }
@@ -160,7 +167,7 @@ func (s *session) admit(cmd protocol.Command) bool {
 	if len(s.slots) == 0 {
 		return true
 	}
-	return cmd == protocol.SetConfig && len(s.slots) < s.srv.cfg.Limits.Writes
+	return s.srv.routes.writes(cmd) && len(s.slots) < s.srv.cfg.Limits.Writes
 }
 
 // park stops decoding until resume. The frame it stopped at is decoded again.
@@ -267,6 +274,7 @@ func (s *session) lost(err error) {
 	s.forgetInput()
 	s.slots = nil
 	s.loop.hub.drop(s)
+	s.dropWaits()
 	s.loop.remove(s)
 	s.srv.sessionClosed(s, err)
 }

@@ -16,6 +16,9 @@ type counters struct {
 	subscriptionLimit        atomic.Uint64
 	ignoredPeers, keepAlives atomic.Uint64
 	idleClosed               atomic.Uint64
+	stateWrites, stateBusy   atomic.Uint64
+	stateRefused             atomic.Uint64
+	lockWaitLimit            atomic.Uint64
 }
 
 // Stats is a moment's counters and gauges.
@@ -39,6 +42,13 @@ type Stats struct {
 	Parked uint64
 	// SubscriptionLimit counts subscriptions refused.
 	SubscriptionLimit uint64
+	// StateWrites counts the writes that the state store took from sessions,
+	// StateBusy how often its queue was full and a session waited, StateRefused
+	// the requests answered with an error.
+	StateWrites, StateBusy, StateRefused uint64
+	// LockWaitLimit counts requests for locks refused because the session waits
+	// for too many.
+	LockWaitLimit uint64
 	// IgnoredPeers counts server-to-server commands that clients sent.
 	IgnoredPeers uint64
 	// KeepAlives counts the server's own keep-alive requests.
@@ -59,7 +69,9 @@ func (s *Server) Stats() Stats {
 		InputLimit: c.inputLimit.Load(), OutputLimit: c.outputLimit.Load(),
 		MemoryLimit: c.memoryLimit.Load(), Stalled: c.stalled.Load(),
 		Parked: c.parked.Load(), SubscriptionLimit: c.subscriptionLimit.Load(),
-		IgnoredPeers: c.ignoredPeers.Load(), KeepAlives: c.keepAlives.Load(),
+		StateWrites: c.stateWrites.Load(), StateBusy: c.stateBusy.Load(), StateRefused: c.stateRefused.Load(),
+		LockWaitLimit: c.lockWaitLimit.Load(),
+		IgnoredPeers:  c.ignoredPeers.Load(), KeepAlives: c.keepAlives.Load(),
 		Memory: s.memory.used.Load(),
 	}
 }

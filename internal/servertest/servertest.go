@@ -1,5 +1,5 @@
-// Package servertest runs a real server for tests: a config store on a
-// directory of its own, a listener on a free port, and peers that speak the
+// Package servertest runs a real server for tests: a config store and a state
+// store on directories of their own, a listener on a free port, and peers that speak the
 // wire byte by byte.
 //
 //	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"k":1}`}})
@@ -21,6 +21,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
+	"confcenter/kv"
+	"confcenter/kvlock"
+	"confcenter/kvstore"
+	"confcenter/kvstore/kvtest"
+	"confcenter/protocol"
 	"confcenter/server"
 )
 
@@ -39,18 +44,24 @@ type Options struct {
 	// directories and, if they have none, a log that goes to the test's output.
 	Server server.Config
 	Store  confstore.Config
+	// State, if set, is the state store that is served: the test's own, which
+	// closes it, and the same one after a Restart.
+	State kv.Store
 }
 
 // Server is a running server and its directories.
 type Server struct {
 	*server.Server
 	Store   *confstore.Store
+	State   kv.Store
 	ConfDir string
 	DataDir string
 
-	t    testing.TB
-	opts Options
-	up   bool
+	t     testing.TB
+	opts  Options
+	disk  kvtest.MemoryDisk
+	close []func() error // what start opened, to be closed in this order
+	up    bool
 }
 
 // Start starts a server that stops with the test.
@@ -82,12 +93,34 @@ func (s *Server) start() {
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}
-	s.Store, s.Server = store, server.New(scfg, server.Stores{Config: store})
+	s.Store, s.close = store, nil
+	if s.State = s.opts.State; s.State == nil {
+		s.State = s.openState()
+	}
+	locks := kvlock.New(s.State, kvlock.Config{Clock: scfg.Clock})
+	s.close = append([]func() error{func() error { locks.Close(); return nil }}, s.close...)
+	s.close = append(s.close, store.Close)
+	s.Server = server.New(scfg, server.Stores{Config: store, State: s.State, StateStats: statsOf(s.State), Locks: locks})
 	require.NoError(s.t, s.Server.Start())
 	s.up = true
 }
 
-// Stop drains the server and closes the store.
+// statsOf is where the numbers come from, if the store has any.
+func statsOf(state kv.Store) func() protocol.KVStats {
+	engine, ok := state.(kvstore.Engine)
+	if !ok {
+		return nil
+	}
+	return func() protocol.KVStats { return protocol.KVStats(engine.Stats()) }
+}
+
+func (s *Server) openState() kv.Store {
+	state := kvtest.NewMemory(kvtest.MemoryConfig{Clock: s.opts.Server.Clock, Disk: &s.disk})
+	s.close = append(s.close, state.Close)
+	return state
+}
+
+// Stop drains the server and closes the stores.
 func (s *Server) Stop() {
 	if !s.up {
 		return
@@ -98,8 +131,10 @@ func (s *Server) Stop() {
 	if err := s.Server.Shutdown(ctx); err != nil {
 		s.t.Errorf("shutdown: %v", err)
 	}
-	if err := s.Store.Close(); err != nil {
-		s.t.Errorf("close the store: %v", err)
+	for _, closeOne := range s.close {
+		if err := closeOne(); err != nil {
+			s.t.Errorf("close a store: %v", err)
+		}
 	}
 }
 

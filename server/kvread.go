@@ -1,0 +1,202 @@
+package server
+
+import (
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// kvGet answers from memory, without waiting and without allocating; a version of
+// the past comes from a worker.
+func (s *session) kvGet(h protocol.Header, _ []byte) bool {
+	q, err := s.loop.req.KVGet()
+	if err != nil {
+		s.refuseState(h, err)
+		return true
+	}
+	if q.Rev > 0 {
+		s.getPast(h, q)
+		return true
+	}
+	entry, rev := s.srv.state.Get(q.NS, q.Key)
+	switch {
+	case q.MinRev > rev:
+		s.refuseState(h, notReached(q.MinRev, rev))
+	case entry != nil && entry.Size() > loopBytes:
+		s.later(h, func(dst []byte) []byte { return protocol.AppendKVGot(dst, rev, entry, q.Raw) })
+	default:
+		s.end(protocol.AppendKVGot(s.begin(h.Command.Reply(), h.Seq), rev, entry, q.Raw))
+	}
+	return true
+}
+
+func notReached(want, rev kv.Revision) error {
+	return codes.Errorf(codes.FutureRevision, "revision %d is not reached, the newest is %d", want, rev)
+}
+
+// getPast answers KVGET with the entry as it was at a revision.
+func (s *session) getPast(h protocol.Header, q protocol.KVRead) {
+	state, ns, key := s.srv.state, string(q.NS), string(q.Key)
+	s.later(h, func(dst []byte) []byte {
+		if rev := state.Revision(); q.MinRev > rev {
+			return s.appendRefusal(dst, h, notReached(q.MinRev, rev))
+		}
+		entry, err := state.GetAt(ns, key, q.Rev)
+		if err != nil {
+			return s.appendRefusal(dst, h, err)
+		}
+		return protocol.AppendKVGot(dst, q.Rev, entry, q.Raw)
+	})
+}
+
+// kvGetMany answers KVMGET: many keys at one revision.
+func (s *session) kvGetMany(h protocol.Header, _ []byte) bool {
+	q, err := s.loop.req.KVMGet()
+	if err != nil {
+		s.refuseState(h, err)
+		return true
+	}
+	state := s.srv.state
+	if len(q.Keys) > loopEntries {
+		s.later(h, func(dst []byte) []byte {
+			entries, rev, err := getMany(state, q)
+			if err != nil {
+				return s.appendRefusal(dst, h, err)
+			}
+			return protocol.AppendKVGotMany(dst, rev, entries, q.Raw)
+		})
+		return true
+	}
+	entries, rev, err := getMany(state, q)
+	if err != nil {
+		s.refuseState(h, err)
+		return true
+	}
+	s.encode(h, sizeOf(entries), func(dst []byte) []byte { return protocol.AppendKVGotMany(dst, rev, entries, q.Raw) })
+	return true
+}
+
+func getMany(state kv.Store, q protocol.KVMGetQuery) ([]*kv.Entry, kv.Revision, error) {
+	view := state.View()
+	defer view.Close()
+	if rev := view.Revision(); q.MinRev > rev {
+		return nil, 0, notReached(q.MinRev, rev)
+	}
+	entries := make([]*kv.Entry, len(q.Keys))
+	for i, key := range q.Keys {
+		var err error
+		if entries[i], err = view.Get(q.NS, key); err != nil {
+			return nil, 0, err
+		}
+	}
+	if n := sizeOf(entries); n > maxReply {
+		return nil, 0, codes.Errorf(codes.TooLarge, "the %d keys have %d bytes, the limit of one reply is %d; ask for fewer", len(q.Keys), n, maxReply)
+	}
+	return entries, view.Revision(), nil
+}
+
+// encode makes a reply of about that many bytes, on the loop if that is quick.
+func (s *session) encode(h protocol.Header, size int, body func(dst []byte) []byte) {
+	if size > loopBytes {
+		s.later(h, body)
+		return
+	}
+	s.end(body(s.begin(h.Command.Reply(), h.Seq)))
+}
+
+// sizeOf is about what the entries take in a reply, without what encoding adds.
+func sizeOf(entries []*kv.Entry) (n int) {
+	for _, e := range entries {
+		if e != nil {
+			n += e.Size()
+		}
+	}
+	return n
+}
+
+// kvList answers a page of keys. Long pages and counts are made by a worker.
+func (s *session) kvList(h protocol.Header, _ []byte) bool {
+	q, err := s.loop.req.KVList()
+	if err != nil {
+		s.refuseState(h, err)
+		return true
+	}
+	state := s.srv.state
+	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries {
+		s.later(h, func(dst []byte) []byte {
+			page, err := list(state, q)
+			if err != nil {
+				return s.appendRefusal(dst, h, err)
+			}
+			return protocol.AppendKVPage(dst, q, page)
+		})
+		return true
+	}
+	page, err := list(state, q)
+	if err != nil {
+		s.refuseState(h, err)
+		return true
+	}
+	s.encode(h, sizeOf(page.Entries), func(dst []byte) []byte { return protocol.AppendKVPage(dst, q, page) })
+	return true
+}
+
+func list(state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
+	view := state.View()
+	defer view.Close()
+	if rev := view.Revision(); q.MinRev > rev {
+		return kv.Page{}, notReached(q.MinRev, rev)
+	}
+	return view.List(q.List)
+}
+
+// historySlice is how many versions are asked for at once: the store counts
+// versions and not bytes, and a version may have kv.MaxValue of them.
+const historySlice = 16
+
+// kvHistory answers a page of a key's versions.
+func (s *session) kvHistory(h protocol.Header, _ []byte) bool {
+	q, err := s.loop.req.KVHistory()
+	if err != nil {
+		s.refuseState(h, err)
+		return true
+	}
+	state := s.srv.state
+	s.later(h, func(dst []byte) []byte {
+		rev := state.Revision()
+		versions, err := history(state, q)
+		if err != nil {
+			return s.appendRefusal(dst, h, err)
+		}
+		return protocol.AppendKVVersions(dst, rev, versions, q.Raw)
+	})
+	return true
+}
+
+// history reads versions until there are as many as were asked for or they fill
+// a page.
+func history(state kv.Store, q protocol.KVHistoryQuery) (all kv.Versions, err error) {
+	limit := q.Limit
+	if limit <= 0 || limit > kv.MaxHistory {
+		limit = kv.MaxHistory
+	}
+	before, size := q.Before, 0
+	for {
+		part, err := state.History(q.NS, q.Key, before, min(historySlice, limit-len(all.Entries)))
+		if err != nil {
+			return kv.Versions{}, err
+		}
+		all.More, all.Floor = part.More, part.Floor
+		for i, e := range part.Entries {
+			all.Entries = append(all.Entries, e)
+			if size += e.Size(); size >= kv.MaxPage {
+				all.More = all.More || i < len(part.Entries)-1
+				return all, nil
+			}
+		}
+		if !part.More || len(part.Entries) == 0 || len(all.Entries) >= limit {
+			return all, nil
+		}
+		before = part.Entries[len(part.Entries)-1].Mod
+	}
+}
