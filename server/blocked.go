@@ -102,6 +102,7 @@ func (s *session) pumpAgain() {
 	}
 	if owing := s.owing(); owing > 0 && owing < s.srv.cfg.Limits.Pending {
 		s.resume()
+		s.watchesDrained()
 	}
 }
 

@@ -24,6 +24,12 @@ type Limits struct {
 	Subscriptions int
 	// LockWaits is how many locks one session may wait for. Default 1024.
 	LockWaits int
+	// Watches of one session on the state store. Default 1024.
+	Watches int
+	// Backlog is how many bytes of changes of the state store may wait to be told
+	// by one loop; beyond it the loop's watches read them back from the store.
+	// Default 32 MiB.
+	Backlog int64
 	// Properties is the size of one client's properties in bytes. Default 16 KiB.
 	Properties int
 	// Memory is what all input, output and routed frames together may hold in
@@ -44,6 +50,8 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Writes, 64)
 	setDefault(&l.Subscriptions, 4096)
 	setDefault(&l.LockWaits, 1024)
+	setDefault(&l.Watches, 1024)
+	setDefault(&l.Backlog, 32<<20)
 	setDefault(&l.Properties, 16<<10)
 	setDefault(&l.Memory, 512<<20)
 	setDefault(&l.Stall, 60*time.Second)

@@ -25,6 +25,7 @@ type loop struct {
 	wake func()                // makes the loop take a turn
 	box  mailbox
 	hub  hub
+	kv   kvHub
 
 	// loop only
 	batch      []mail // taken from box, next is the first not done
@@ -84,6 +85,7 @@ func newLoop(srv *Server, exec func(fn func()) error) *loop {
 	// An engine that has stopped takes no turn, which is all the error can say.
 	l.wake = func() { _ = exec(turn) }
 	l.hub.init()
+	l.kv.init()
 	go l.waker()
 	return l
 }

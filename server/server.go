@@ -113,6 +113,7 @@ type Server struct {
 	oplog      oplog
 	memory     budget
 	workers    workers
+	feed       kvFeed
 	stop       chan struct{} // ends the ticker
 	ticking    chan struct{} // closed when it has ended
 
@@ -169,9 +170,11 @@ var ErrStopped = errors.New("server stopped")
 func (s *Server) Start() error {
 	s.workers.start()
 	s.store.Subscribe(s.publish)
+	s.followState()
 	s.nextSweep = s.cfg.Clock.Now().Add(s.cfg.KeepAlive)
 	if err := s.engine.start(); err != nil {
 		s.workers.close()
+		s.unfollowState()
 		return fmt.Errorf("serve on %s: %w", s.cfg.Listen, err)
 	}
 	go func() {
@@ -209,6 +212,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		l.close()
 	}
 	s.workers.close()
+	s.unfollowState()
 	return err
 }
 

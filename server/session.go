@@ -44,6 +44,7 @@ type session struct {
 	isTimed  bool  // on loop.timed
 	client   *client
 	subs     []*subscription
+	kv       *kvWatches             // nil: it has never had one
 	waits    map[*lockWait]struct{} // for locks
 	closing  bool                   // reads no more; ends when its output is read
 	halfShut bool                   // the peer has been told that nothing more comes
@@ -261,6 +262,7 @@ func (s *session) drained() {
 		return
 	}
 	s.resume()
+	s.watchesDrained()
 }
 
 // lost is called by the transport when the connection is gone, whoever ended it,
@@ -274,6 +276,7 @@ func (s *session) lost(err error) {
 	s.forgetInput()
 	s.slots = nil
 	s.loop.hub.drop(s)
+	s.dropWatches()
 	s.dropWaits()
 	s.loop.remove(s)
 	s.srv.sessionClosed(s, err)

@@ -16,6 +16,11 @@ type counters struct {
 	subscriptionLimit        atomic.Uint64
 	ignoredPeers, keepAlives atomic.Uint64
 	idleClosed               atomic.Uint64
+	watches                  atomic.Int64
+	watchFrames, watchLimit  atomic.Uint64
+	watchBehind              atomic.Uint64
+	watchResyncs             atomic.Uint64
+	watchBacklog             atomic.Uint64
 	stateWrites, stateBusy   atomic.Uint64
 	stateRefused             atomic.Uint64
 	lockWaitLimit            atomic.Uint64
@@ -51,6 +56,14 @@ type Stats struct {
 	LockWaitLimit uint64
 	// IgnoredPeers counts server-to-server commands that clients sent.
 	IgnoredPeers uint64
+	// Watches is how many there are now on the state store, WatchFrames how many
+	// KVEVENT frames they were sent, WatchLimit how many were refused.
+	Watches                 int64
+	WatchFrames, WatchLimit uint64
+	// WatchBehind counts how often a watch fell behind because its peer did not
+	// read, WatchResyncs how often one had to begin again with the whole state,
+	// WatchBacklog batches that were too much for a loop to be told.
+	WatchBehind, WatchResyncs, WatchBacklog uint64
 	// KeepAlives counts the server's own keep-alive requests.
 	KeepAlives uint64
 	// Memory is what is held for peers, in bytes.
@@ -72,6 +85,8 @@ func (s *Server) Stats() Stats {
 		StateWrites: c.stateWrites.Load(), StateBusy: c.stateBusy.Load(), StateRefused: c.stateRefused.Load(),
 		LockWaitLimit: c.lockWaitLimit.Load(),
 		IgnoredPeers:  c.ignoredPeers.Load(), KeepAlives: c.keepAlives.Load(),
+		Watches: c.watches.Load(), WatchFrames: c.watchFrames.Load(), WatchLimit: c.watchLimit.Load(),
+		WatchBehind: c.watchBehind.Load(), WatchResyncs: c.watchResyncs.Load(), WatchBacklog: c.watchBacklog.Load(),
 		Memory: s.memory.used.Load(),
 	}
 }

@@ -1,0 +1,243 @@
+package server
+
+import (
+	"slices"
+
+	"confcenter/kv"
+)
+
+// kvFeed is what a server needs to keep watches told.
+type kvFeed struct {
+	unfollow func() // ends what Start began; nil without a state store
+	catchUps kvCatchUps
+	views    kvOpenViews
+}
+
+// followState has every batch of the state store posted to the loops from now on.
+func (s *Server) followState() {
+	if s.state != nil {
+		s.feed.unfollow = s.state.Follow(s.publishState)
+	}
+}
+
+// unfollowState ends that, and gives up what was still held of the store. No loop
+// and no worker may run any more.
+func (s *Server) unfollowState() {
+	if s.feed.unfollow != nil {
+		s.feed.unfollow()
+	}
+	s.feed.views.closeAll()
+}
+
+// publishState is the state store's way into the loops: it only posts. The store
+// calls it before it completes the writers, so a writer that watches is told first
+// and answered then.
+func (s *Server) publishState(b *kv.Batch) {
+	weight := int64(0)
+	for _, l := range s.allLoops() {
+		if l.kv.watched.Load() == 0 {
+			continue
+		}
+		if weight == 0 {
+			weight = kvWeight(b)
+		}
+		l.postState(b, weight)
+	}
+}
+
+// kvWeight is about how many bytes a batch holds that waits, if all it wrote has
+// been written over meanwhile.
+func kvWeight(b *kv.Batch) int64 {
+	weight := int64(kvEventCost)
+	for i := range b.Changes {
+		for j := range b.Changes[i].Events {
+			e := &b.Changes[i].Events[j]
+			weight += kvEventCost + int64(e.Entry.Size())
+			if e.Prev != nil {
+				weight += int64(e.Prev.Size())
+			}
+		}
+	}
+	return weight
+}
+
+// postState posts the batch, unless too much waits for the loop already: then its
+// watches have to read back what they missed, and nothing waits at all.
+func (l *loop) postState(b *kv.Batch, weight int64) {
+	if waiting := l.kv.waiting.Add(weight); waiting > weight && waiting > l.srv.cfg.Limits.Backlog {
+		l.kv.waiting.Add(-weight)
+		l.srv.count.watchBacklog.Add(1)
+		l.kv.missedTo.Store(int64(b.Last()))
+		if !l.kv.missing.Swap(true) {
+			l.post(&kvMissed{next: -1})
+		}
+		return
+	}
+	l.post(&kvFanOut{batch: b, weight: weight})
+}
+
+// What a fan-out does is counted in fractions of the unit of a turn's budget, a
+// send.
+const (
+	kvUnit     = 16  // of a send
+	kvByteCost = 128 // encoding so many bytes is one
+)
+
+// kvFanOut tells one loop's watches of one batch: first it finds the topics the
+// batch is about, then it encodes and sends to each topic's watches frame by
+// frame, as far as the budget of a turn goes.
+type kvFanOut struct {
+	batch  *kv.Batch
+	weight int64
+
+	begun         bool
+	change, event int // next event to match
+	topic         int // of the hub's work
+	form          kvForm
+	cutter        kvCutter
+	watches       []*kvWatch // of topic and form; nil: not begun
+	frame         kvFrame    // being sent; no bytes: none
+	next          int        // of watches
+	spent         int        // in this turn
+}
+
+func (f *kvFanOut) deliver(l *loop, budget int) (int, bool) {
+	f.spent = 0
+	budget *= kvUnit
+	if !f.begun {
+		f.begun = true
+		// Before anything is told: a watch that catches up in between must not take
+		// itself for live before it has all of this batch.
+		l.kv.told = max(l.kv.told, f.batch.Last())
+	}
+	done := f.match(&l.kv, budget)
+	for done && f.topic < len(l.kv.work) {
+		if done = f.tellTopic(l, budget); !done {
+			break
+		}
+		t := l.kv.work[f.topic]
+		clear(t.parts)
+		t.parts = t.parts[:0]
+		l.kv.work[f.topic] = nil
+		f.topic++
+	}
+	if done {
+		l.kv.work = l.kv.work[:0]
+		l.kv.waiting.Add(-f.weight)
+	}
+	return f.spent/kvUnit + 1, done
+}
+
+// match finds the topics; false if the budget ended first.
+func (f *kvFanOut) match(h *kvHub, budget int) bool {
+	for ; f.change < len(f.batch.Changes); f.change++ {
+		c := &f.batch.Changes[f.change]
+		for ; f.event < len(c.Events); f.event++ {
+			if f.spent >= budget {
+				return false
+			}
+			f.spent += h.match(c.Revision, c.Events, f.event)
+		}
+		f.event = 0
+	}
+	return true
+}
+
+// tellTopic goes on with the watches of one topic; false if the budget ended first.
+func (f *kvFanOut) tellTopic(l *loop, budget int) bool {
+	t := l.kv.work[f.topic]
+	for ; f.form < kvForms; f.form++ {
+		if f.watches == nil {
+			if len(t.watches[f.form]) == 0 {
+				continue
+			}
+			f.watches = slices.Clone(t.watches[f.form])
+			f.cutter = kvCutter{parts: t.parts, form: f.form, at: kvMark{rev: t.parts[0].rev - 1}, scratch: f.cutter.scratch}
+		}
+		for f.frame.bytes != nil || f.encode(l) {
+			for ; f.next < len(f.watches); f.next++ {
+				if f.spent >= budget {
+					return false
+				}
+				f.tell(l, f.watches[f.next])
+			}
+			f.frame.bytes, f.next = nil, 0
+		}
+		f.watches = nil
+	}
+	f.form = 0
+	return true
+}
+
+func (f *kvFanOut) encode(l *loop) bool {
+	frame, ok := f.cutter.next(l.kv.frame[:0])
+	if !ok {
+		return false
+	}
+	f.frame = frame
+	f.spent += kvUnit + len(frame.bytes)/kvByteCost
+	l.kv.frame = frame.bytes
+	if len(frame.bytes) >= wholeFrame {
+		l.kv.frame = nil // it may be kept for peers that read slowly
+	}
+	return true
+}
+
+// tell sends the frame to w if that is live, has not been told of it and may be
+// sent more.
+func (f *kvFanOut) tell(l *loop, w *kvWatch) {
+	f.spent++
+	s := w.session
+	switch {
+	case w.dead || w.behind || s.dead || s.closing || w.at.rev >= f.frame.last:
+	case w.at.rev >= f.frame.first:
+		w.fallBehind(w.at) // it begins in the middle
+		s.catchUpWatches()
+	case s.owing() >= s.srv.cfg.Limits.Pending:
+		l.srv.count.watchBehind.Add(1)
+		from := w.at
+		if f.frame.from.rev > from.rev {
+			from = f.frame.from
+		}
+		w.fallBehind(from)
+	default:
+		f.spent += kvUnit
+		w.at = f.frame.to
+		w.sendEvents(f.frame.bytes)
+	}
+}
+
+// kvMissed puts all live watches of a loop behind, after batches that were too much
+// for it. It goes from the end of the list, so that sessions that leave in between
+// make it miss nobody.
+type kvMissed struct {
+	told kv.Revision // what live watches had been told
+	next int         // session; -1: not begun
+}
+
+func (m *kvMissed) deliver(l *loop, budget int) (int, bool) {
+	if m.next < 0 {
+		l.kv.missing.Store(false)
+		m.next, m.told = len(l.sessions), l.kv.told
+		l.kv.told = max(l.kv.told, kv.Revision(l.kv.missedTo.Load()))
+	}
+	used := 0
+	for ; m.next > 0 && used < budget; used++ {
+		m.next--
+		if m.next >= len(l.sessions) {
+			continue
+		}
+		s := l.sessions[m.next]
+		if s.kv == nil {
+			continue
+		}
+		for _, w := range s.kv.byID {
+			if !w.behind {
+				used++
+				w.fallBehind(kvMark{rev: max(w.at.rev, m.told)})
+			}
+		}
+		s.catchUpWatches()
+	}
+	return used + 1, m.next == 0
+}
