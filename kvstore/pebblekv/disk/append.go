@@ -1,0 +1,112 @@
+package disk
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// Append writes the transactions of a group, in the order of their revisions, as
+// one record, and returns when that is durable. It owns the group from then on;
+// entries are shared. It waits while too much is behind.
+//
+// After an error nothing of the group is, or will be, applied. With codes.Storage
+// or codes.Closed it was not written, and a later group may succeed; after any
+// other the disk takes no more.
+func (d *Disk) Append(commits []Commit) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
+	defer d.life.RUnlock()
+	if err := d.awaitRoom(); err != nil {
+		return err
+	}
+	newest := kv.Revision(d.newest.Load())
+	if first := commits[0].Revision; first <= newest {
+		return codes.Errorf(codes.Internal, "revision %d is not above %d", first, newest)
+	}
+	d.record = appendGroup(d.record[:0], newest, commits)
+	last := commits[len(commits)-1].Revision
+	if err := d.write(commits[0].Revision, last); err != nil {
+		return d.fail(err)
+	}
+	d.keep(waiting{commits: commits, bytes: int64(len(d.record))}, newest)
+	d.newest.Store(int64(last))
+	d.gate.wrote(int64(len(d.record)))
+	const keepRecord = 4 << 20
+	if cap(d.record) > keepRecord {
+		d.record = nil
+	}
+	return nil
+}
+
+// write makes the record durable, then says so in the mark. A failing write of the
+// log never returns: the database's logger ends the process.
+func (d *Disk) write(first, last kv.Revision) error {
+	var key [9]byte
+	batch := d.db.NewBatchWithSize(len(d.record) + 64)
+	defer batch.Close()
+	if err := batch.Set(numberKey(key[:0], logKind, int64(first)), d.record, nil); err != nil {
+		return err
+	}
+	if d.cfg.AckBeforeDisk {
+		return batch.Commit(pebble.NoSync)
+	}
+	if err := batch.Commit(pebble.Sync); err != nil {
+		return err
+	}
+	return d.mark.advance(last)
+}
+
+// awaitRoom waits until not too much is pending. If tables cannot be made, waiting
+// could be for ever, so that is an error.
+func (d *Disk) awaitRoom() error {
+	const mostBehind = 3 // times TableBytes
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		if failure := d.failure.Load(); failure != nil {
+			return failure
+		}
+		if d.behind <= mostBehind*d.cfg.TableBytes {
+			return nil
+		}
+		if d.blocked != nil {
+			return codes.Errorf(codes.Storage, "the store cannot write its tables: %w", d.blocked)
+		}
+		d.poke()
+		d.room.Wait()
+	}
+}
+
+// keep holds a group that is in the log for the keeper and for readers.
+func (d *Disk) keep(g waiting, prev kv.Revision) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pending = append(d.pending, g)
+	d.behind += g.bytes
+	if !g.recovered {
+		d.ring.add(prev, g.commits)
+	}
+	if d.behind >= d.cfg.TableBytes {
+		d.poke()
+	}
+}
+
+// poke tells the keeper to look; it never waits.
+func (d *Disk) poke() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// syncLog makes durable what Append left to the operating system.
+func (d *Disk) syncLog() error {
+	newest := kv.Revision(d.newest.Load())
+	if err := d.db.LogData(nil, pebble.Sync); err != nil {
+		return err
+	}
+	return d.mark.advance(newest)
+}

@@ -1,0 +1,186 @@
+package disk
+
+import (
+	"sort"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// Changes returns what happened after a revision, as in kv.Store: from memory if
+// that is recent, else from the log. It includes changes without events, and
+// reaches up to the last group for which Append has returned or is about to.
+func (d *Disk) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	defer d.life.RUnlock()
+	newest := kv.Revision(d.newest.Load())
+	if after > newest {
+		return nil, future(after, newest)
+	}
+	if after == newest {
+		return nil, nil
+	}
+	d.mu.Lock()
+	recent, ok := d.ring.after(after, maxBytes)
+	d.mu.Unlock()
+	if ok {
+		return recent, nil
+	}
+	changes, err := d.readLog(after, newest, maxBytes)
+	// What was missing may have been removed meanwhile.
+	if floor := kv.Revision(d.logFloor.Load()); after < floor {
+		return nil, codes.Errorf(codes.Compacted, "changes after revision %d are no longer kept, only those after %d", after, floor)
+	}
+	return changes, err
+}
+
+// readLog reads changes up to newest, which there must be.
+func (d *Disk) readLog(after, newest kv.Revision, maxBytes int) ([]kv.Change, error) {
+	d.mu.Lock()
+	parts := d.parts
+	d.mu.Unlock()
+	snap := d.db.NewSnapshot()
+	defer snap.Close()
+	it, err := snap.NewIter(&pebble.IterOptions{LowerBound: []byte{logKind}, UpperBound: []byte{logKind + 1}})
+	if err != nil {
+		return nil, damaged("log", err)
+	}
+	defer it.Close()
+	// The group that has the next revision begins with it or before.
+	if !it.SeekLT(numberKey(nil, logKind, int64(after)+2)) {
+		it.First()
+	}
+	p := &previous{d: d, snap: snap, parts: parts, seen: map[name]*kv.Entry{}}
+	var changes []kv.Change
+	size, at := 0, after
+	for ; it.Valid() && !full(len(changes), size, maxBytes) && at < newest; it.Next() {
+		g, err := readGroup(it)
+		if err != nil {
+			return nil, damaged("log", err)
+		}
+		if g.prev > at {
+			return nil, damaged("log", errGap)
+		}
+		events := 0
+		for i := range g.commits {
+			c := &g.commits[i].Change
+			prevs := g.prevs[events : events+len(c.Events)]
+			events += len(c.Events)
+			if c.Revision <= after || c.Revision > newest || full(len(changes), size, maxBytes) {
+				continue
+			}
+			if err := p.fill(c, prevs); err != nil {
+				return nil, err
+			}
+			changes = append(changes, *c)
+			size += entryBytes(c)
+			at = c.Revision
+		}
+	}
+	if err := it.Error(); err != nil {
+		return nil, damaged("log", err)
+	}
+	if at < newest && !full(len(changes), size, maxBytes) {
+		return nil, damaged("log", errGap)
+	}
+	return changes, nil
+}
+
+func readGroup(it *pebble.Iterator) (*group, error) {
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return nil, err
+	}
+	return decodeGroup(value)
+}
+
+type name struct{ ns, key string }
+
+// previous finds the entries before changes that are read back, where the store
+// still has them: among the changes read before, in the tables, in the log.
+type previous struct {
+	d     *Disk
+	snap  *pebble.Snapshot
+	parts []part
+	seen  map[name]*kv.Entry // newest of each key among the changes read
+	last  *group             // of the log, read last
+}
+
+// fill sets Prev of the events of c.
+func (p *previous) fill(c *kv.Change, prevs []kv.Revision) error {
+	for i := range c.Events {
+		event := &c.Events[i]
+		id := name{event.Entry.NS, event.Entry.Key}
+		before := p.seen[id]
+		p.seen[id] = event.Entry
+		if prevs[i] == 0 {
+			continue
+		}
+		if before == nil || before.Mod != prevs[i] {
+			var err error
+			if before, err = p.look(id, prevs[i], c.Revision); err != nil {
+				return err
+			}
+		}
+		event.Prev = before
+	}
+	return nil
+}
+
+// look finds the entry that revision rev made and revision end superseded: it lies
+// in the part of history in which it ended.
+func (p *previous) look(id name, rev, end kv.Revision) (*kv.Entry, error) {
+	i := sort.Search(len(p.parts), func(i int) bool { return p.parts[i].last >= end })
+	if i < len(p.parts) {
+		e, err := entryAt(p.snap, historyKey(nil, p.parts[i].start, id.ns, id.key, rev), id.ns, id.key)
+		if e != nil || err != nil {
+			return e, err
+		}
+	}
+	e, err := p.d.current(p.snap, id.ns, id.key)
+	if err != nil || e != nil && e.Mod == rev {
+		return e, err
+	}
+	if rev <= kv.Revision(p.d.logFloor.Load()) {
+		return nil, nil
+	}
+	return p.logged(id, rev)
+}
+
+// logged finds the entry that revision rev made of a key in the log; nil if that
+// is trimmed by now.
+func (p *previous) logged(id name, rev kv.Revision) (*kv.Entry, error) {
+	if p.last == nil || rev <= p.last.prev || rev > p.last.last() {
+		g, err := p.groupOf(rev)
+		if g == nil || err != nil {
+			return nil, err
+		}
+		p.last = g
+	}
+	for i := range p.last.commits {
+		if c := &p.last.commits[i]; c.Revision == rev {
+			return find(c.Events, id.ns, id.key), nil
+		}
+	}
+	return nil, nil
+}
+
+func (p *previous) groupOf(rev kv.Revision) (*group, error) {
+	it, err := p.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{logKind}, UpperBound: []byte{logKind + 1}})
+	if err != nil {
+		return nil, damaged("log", err)
+	}
+	defer it.Close()
+	if !it.SeekLT(numberKey(nil, logKind, int64(rev)+1)) {
+		return nil, it.Error()
+	}
+	g, err := readGroup(it)
+	if err != nil {
+		return nil, damaged("log", err)
+	}
+	return g, nil
+}

@@ -1,0 +1,347 @@
+package disk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"confcenter/kv"
+)
+
+// formatVersion is of everything here: keys, rows, log records, the mark. It rises
+// when an older build could not read what is written.
+const formatVersion = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const (
+	hasToken byte = 1 << iota
+	hasLeases
+)
+
+// appendGroup appends the log record of a group that follows revision prev.
+// Numbers that are mostly near another one are written as the distance from it.
+func appendGroup(dst []byte, prev kv.Revision, group []Commit) []byte {
+	start := len(dst)
+	dst = append(dst, formatVersion)
+	dst = binary.AppendUvarint(dst, uint64(prev))
+	dst = binary.AppendUvarint(dst, uint64(len(group)))
+	before, ns := kv.Change{Revision: prev}, ""
+	for i := range group {
+		c := &group[i]
+		dst = appendCommitHead(dst, c, &before)
+		for j := range c.Events {
+			dst = appendEvent(dst, &c.Change, &c.Events[j], &ns)
+		}
+		if c.Token != nil {
+			dst = appendToken(dst, c.Token)
+		}
+		if len(c.Leases) > 0 {
+			dst = binary.AppendUvarint(dst, uint64(len(c.Leases)))
+			for _, l := range c.Leases {
+				dst = binary.AppendUvarint(dst, uint64(l.ID))
+				dst = appendLease(dst, l)
+			}
+		}
+		before = c.Change
+	}
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+func appendCommitHead(dst []byte, c *Commit, before *kv.Change) []byte {
+	var flags byte
+	if c.Token != nil {
+		flags |= hasToken
+	}
+	if len(c.Leases) > 0 {
+		flags |= hasLeases
+	}
+	dst = append(dst, flags)
+	dst = binary.AppendUvarint(dst, uint64(c.Revision-before.Revision))
+	dst = binary.AppendVarint(dst, c.Time-before.Time)
+	return binary.AppendUvarint(dst, uint64(len(c.Events)))
+}
+
+// appendEvent writes the namespace only where it changes: a key is never empty,
+// so a leading 0 says that it is the same.
+func appendEvent(dst []byte, change *kv.Change, event *kv.Event, ns *string) []byte {
+	e := event.Entry
+	dst = append(dst, byte(event.Kind))
+	if e.NS == *ns {
+		dst = append(dst, 0)
+	} else {
+		dst = appendString(dst, e.NS)
+		*ns = e.NS
+	}
+	dst = appendString(dst, e.Key)
+	var distance kv.Revision
+	if event.Prev != nil {
+		distance = change.Revision - event.Prev.Mod
+	}
+	dst = binary.AppendUvarint(dst, uint64(distance))
+	dst = binary.AppendVarint(dst, int64(change.Revision-e.Create))
+	dst = binary.AppendUvarint(dst, uint64(e.Version))
+	dst = binary.AppendVarint(dst, e.Updated-change.Time)
+	dst = binary.AppendVarint(dst, e.Expires)
+	dst = binary.AppendUvarint(dst, uint64(e.Lease))
+	dst = append(dst, byte(e.Value.Type))
+	return appendBytes(dst, e.Value.Data)
+}
+
+func appendToken(dst []byte, t *Token) []byte {
+	dst = appendString(dst, t.NS)
+	dst = appendString(dst, t.Name)
+	dst = append(dst, t.Digest[:]...)
+	dst = binary.AppendUvarint(dst, uint64(t.Revision))
+	dst = binary.AppendVarint(dst, t.Time)
+	return appendBytes(dst, t.Result)
+}
+
+func appendLease(dst []byte, l LeaseChange) []byte {
+	if l.Ended {
+		return append(dst, 0)
+	}
+	return binary.AppendUvarint(dst, uint64(l.TTL/time.Millisecond)+1)
+}
+
+// appendEntry appends the value of a row; namespace and key are in the row's key.
+func appendEntry(dst []byte, e *kv.Entry) []byte {
+	dst = append(dst, formatVersion)
+	dst = binary.AppendUvarint(dst, uint64(e.Create))
+	dst = binary.AppendUvarint(dst, uint64(e.Mod))
+	dst = binary.AppendUvarint(dst, uint64(e.Version))
+	dst = binary.AppendVarint(dst, e.Updated)
+	dst = binary.AppendVarint(dst, e.Expires)
+	dst = binary.AppendUvarint(dst, uint64(e.Lease))
+	dst = append(dst, byte(e.Value.Type))
+	return append(dst, e.Value.Data...)
+}
+
+func appendBytes(dst, b []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// group is a log record read back.
+type group struct {
+	prev    kv.Revision // the newest revision before it
+	commits []Commit
+	prevs   []kv.Revision // for each event the revision that made the version before it; 0: none
+}
+
+func (g *group) last() kv.Revision { return g.commits[len(g.commits)-1].Revision }
+
+// decodeGroup reads a log record. Nothing of it refers to data.
+func decodeGroup(data []byte) (*group, error) {
+	const sum = 4
+	if len(data) < sum {
+		return nil, fmt.Errorf("log record of %d bytes", len(data))
+	}
+	body := data[:len(data)-sum]
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(data[len(body):]) {
+		return nil, fmt.Errorf("log record with a wrong checksum")
+	}
+	r := &reader{rest: body}
+	if v := r.byte(); v != formatVersion && r.err == nil {
+		return nil, fmt.Errorf("log record of format %d, not %d", v, formatVersion)
+	}
+	g := &group{prev: kv.Revision(r.uvarint())}
+	before := kv.Change{Revision: g.prev}
+	count := r.count(4)
+	if count == 0 {
+		r.fail("no transactions")
+	}
+	g.commits = make([]Commit, 0, count)
+	for range count {
+		c := r.commit(g, &before)
+		if r.err != nil {
+			break
+		}
+		g.commits = append(g.commits, c)
+		before = c.Change
+	}
+	return g, r.end("log record")
+}
+
+// reader takes a record apart. The first failure sticks.
+type reader struct {
+	rest []byte
+	ns   string // of the event before
+	err  error
+}
+
+func (r *reader) commit(g *group, before *kv.Change) Commit {
+	var c Commit
+	flags := r.byte()
+	c.Revision = before.Revision + kv.Revision(r.uvarint())
+	if c.Revision <= before.Revision {
+		r.fail("revisions that do not rise")
+	}
+	c.Time = before.Time + r.varint()
+	if n := r.count(11); n > 0 {
+		c.Events = make([]kv.Event, n)
+		entries := make([]kv.Entry, n)
+		for i := range n {
+			c.Events[i].Entry = &entries[i]
+			g.prevs = append(g.prevs, r.event(&c.Change, &c.Events[i]))
+		}
+	}
+	if flags&hasToken != 0 {
+		c.Token = r.token()
+	}
+	if flags&hasLeases != 0 {
+		n := r.count(2)
+		c.Leases = make([]LeaseChange, n)
+		for i := range n {
+			id := kv.LeaseID(r.uvarint())
+			c.Leases[i] = r.lease(id)
+		}
+	}
+	return c
+}
+
+func (r *reader) event(change *kv.Change, event *kv.Event) (prev kv.Revision) {
+	e := event.Entry
+	event.Kind = kv.EventKind(r.byte())
+	if ns := r.string(); ns != "" {
+		r.ns = ns
+	}
+	e.NS, e.Key = r.ns, r.string()
+	if e.NS == "" || e.Key == "" {
+		r.fail("an event without a name")
+	}
+	if distance := r.uvarint(); distance != 0 {
+		prev = change.Revision - kv.Revision(distance)
+	}
+	e.Create = change.Revision - kv.Revision(r.varint())
+	e.Mod = change.Revision
+	e.Version = int64(r.uvarint())
+	e.Updated = change.Time + r.varint()
+	e.Expires = r.varint()
+	e.Lease = kv.LeaseID(r.uvarint())
+	e.Value = kv.Value{Type: kv.Type(r.byte()), Data: r.bytes()}
+	return prev
+}
+
+func (r *reader) token() *Token {
+	t := &Token{NS: r.string(), Name: r.string()}
+	copy(t.Digest[:], r.take(len(t.Digest)))
+	t.Revision = kv.Revision(r.uvarint())
+	t.Time = r.varint()
+	t.Result = r.bytes()
+	return t
+}
+
+func (r *reader) lease(id kv.LeaseID) LeaseChange {
+	ms := r.uvarint()
+	if ms == 0 {
+		return LeaseChange{ID: id, Ended: true}
+	}
+	return LeaseChange{ID: id, TTL: time.Duration(ms-1) * time.Millisecond}
+}
+
+// decodeEntry reads the value of a row into e. The entry's bytes are a copy.
+func decodeEntry(e *kv.Entry, data []byte) error {
+	r := &reader{rest: data}
+	r.version()
+	e.Create = kv.Revision(r.uvarint())
+	e.Mod = kv.Revision(r.uvarint())
+	e.Version = int64(r.uvarint())
+	e.Updated = r.varint()
+	e.Expires = r.varint()
+	e.Lease = kv.LeaseID(r.uvarint())
+	e.Value.Type = kv.Type(r.byte())
+	if r.err != nil {
+		return r.end("entry")
+	}
+	e.Value.Data = append([]byte(nil), r.rest...)
+	return nil
+}
+
+func (r *reader) version() {
+	if v := r.byte(); v != formatVersion && r.err == nil {
+		r.err = fmt.Errorf("format %d, not %d", v, formatVersion)
+	}
+}
+
+func (r *reader) fail(why string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s", why)
+	}
+	r.rest = nil
+}
+
+// end says whether all was read, and nothing was left.
+func (r *reader) end(what string) error {
+	if r.err == nil && len(r.rest) > 0 {
+		r.err = fmt.Errorf("%d bytes too many", len(r.rest))
+	}
+	if r.err != nil {
+		return fmt.Errorf("%s: %w", what, r.err)
+	}
+	return nil
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.rest) {
+		r.fail("ends too early")
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	b := r.take(1)
+	if len(b) == 0 {
+		return 0
+	}
+	return b[0]
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.fail("a number is cut")
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.fail("a number is cut")
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// count reads how many things follow that have at least size bytes each.
+func (r *reader) count(size int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)/size) {
+		r.fail("a count beyond the end")
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) span() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.fail("ends too early")
+		return nil
+	}
+	return r.take(int(n))
+}
+
+func (r *reader) bytes() []byte  { return append([]byte(nil), r.span()...) }
+func (r *reader) string() string { return string(r.span()) }

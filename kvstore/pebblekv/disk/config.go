@@ -1,0 +1,85 @@
+package disk
+
+import (
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+
+	"confcenter/internal/clock"
+)
+
+// Config says where and how to keep data. Only Dir must be set; a limit of 0 is
+// its default.
+type Config struct {
+	Dir   string // made if it does not exist; its parent must exist
+	FS    vfs.FS // nil: the machine's
+	Clock clock.Clock
+	Log   zerolog.Logger
+
+	// AckBeforeDisk lets Append return before the group is durable. A crash of
+	// the machine may then lose about the last second of acknowledged writes.
+	AckBeforeDisk bool
+	// AcceptLoss opens a store that has lost acknowledged writes, or of which
+	// that cannot be ruled out, with what is left. It is for one start.
+	AcceptLoss bool
+
+	LogBytes        int64         // of changes that can be read back; 512 MiB
+	LogAge          time.Duration // 24 h
+	HistoryVersions int           // of each key that are kept besides the current one; 100; below 0: none
+	HistoryBytes    int64         // of all older versions; 1 GiB
+	HistoryAge      time.Duration // 7 days
+	TokenAge        time.Duration // after which a request token may be forgotten; 1 h
+
+	// ReserveBytes of the file system must be free for writes to be taken; deletes
+	// may use three quarters of it. 256 MiB.
+	ReserveBytes int64
+	// QuotaBytes is how much the store may occupy on disk before only deletes are
+	// taken. 0: no limit.
+	QuotaBytes int64
+	// Free tells the free bytes of the file system; nil: what FS says.
+	Free func() (uint64, error)
+
+	// TableBytes of log are collected before tables are made of them; 32 MiB.
+	// TableDelay is how long they may wait for that; 30 s. Append waits when three
+	// times TableBytes are behind.
+	TableBytes int64
+	TableDelay time.Duration
+
+	RingBytes     int64 // of recent changes in memory; 16 MiB
+	CacheBytes    int64 // of blocks of tables in memory; 16 MiB
+	MemTableBytes int64 // of log in memory, about twice; 16 MiB
+
+	// Exit ends the process after a write failed of which nobody can say what is
+	// on the disk; nil: os.Exit(1). It must not return.
+	Exit func()
+}
+
+func withDefault[T int | int64 | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func (c Config) withDefaults() Config {
+	if c.FS == nil {
+		c.FS = vfs.Default
+	}
+	if c.Clock == nil {
+		c.Clock = clock.Real()
+	}
+	withDefault(&c.LogBytes, 512<<20)
+	withDefault(&c.LogAge, 24*time.Hour)
+	withDefault(&c.HistoryVersions, 100)
+	c.HistoryVersions = max(c.HistoryVersions, 0)
+	withDefault(&c.HistoryBytes, 1<<30)
+	withDefault(&c.HistoryAge, 7*24*time.Hour)
+	withDefault(&c.TokenAge, time.Hour)
+	withDefault(&c.ReserveBytes, 256<<20)
+	withDefault(&c.TableBytes, 32<<20)
+	withDefault(&c.TableDelay, 30*time.Second)
+	withDefault(&c.RingBytes, 16<<20)
+	withDefault(&c.CacheBytes, 16<<20)
+	withDefault(&c.MemTableBytes, 16<<20)
+	return c
+}

@@ -1,0 +1,143 @@
+package disk
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+func TestRestartBringsEverythingBack(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"a", "x", "1"}, op{"b", "x", "2"})
+	s.put(op{"a", "x", "3"})
+	c := s.commit(s.clock.Now(), op{"a", "y", "4"})
+	c.Token = &Token{NS: "a", Name: "t", Digest: [16]byte{1, 2}, Revision: s.rev, Time: 5, Result: []byte("result")}
+	c.Leases = []LeaseChange{{ID: 7, TTL: 1500e6}, {ID: 8, TTL: 2000e6}}
+	s.tokens = append(s.tokens, c.Token)
+	for _, l := range c.Leases {
+		s.lease(l)
+	}
+	require.NoError(t, s.disk.Append([]Commit{c}))
+	s.reopen()
+	s.put(op{"b", "x", ""})
+	end := s.commit(s.clock.Now())
+	end.Leases = []LeaseChange{{ID: 7, Ended: true}}
+	s.lease(end.Leases[0])
+	require.NoError(t, s.disk.Append([]Commit{end}))
+	s.reopen()
+	s.tables()
+	s.reopen()
+}
+
+func TestChangesComeFromMemoryAndLogAlike(t *testing.T) {
+	s := newStore(t, func(c *Config) { c.RingBytes = 1000 })
+	for i := range 100 {
+		s.put(op{"ns", fmt.Sprint("k", i%7), fmt.Sprint("v", i)}, op{"ns", "hot", fmt.Sprint(i)})
+		if i == 60 {
+			s.tables()
+		}
+	}
+	for _, where := range []string{"mixed", "log"} {
+		for after := range s.rev {
+			for _, size := range []int{1, 30, 1 << 20} {
+				s.checkChanges(after, size)
+			}
+		}
+		if where == "mixed" {
+			s.reopen()
+		}
+	}
+	changes, err := s.disk.Changes(s.rev, 1)
+	require.NoError(t, err)
+	require.Empty(t, changes)
+	_, err = s.disk.Changes(s.rev+1, 1)
+	require.Equal(t, codes.FutureRevision, codes.Of(err))
+}
+
+// checkChanges holds an answer against the model, from the definition.
+func (s *store) checkChanges(after kv.Revision, maxBytes int) {
+	s.t.Helper()
+	changes, err := s.disk.Changes(after, maxBytes)
+	require.NoError(s.t, err)
+	require.NotEmpty(s.t, changes)
+	size := 0
+	for i, c := range changes {
+		require.True(s.t, i == 0 || size < maxBytes, "more than was asked for")
+		want := s.changes[int(after)+i]
+		require.Equal(s.t, want.Revision, c.Revision)
+		require.Equal(s.t, want.Time, c.Time)
+		require.Len(s.t, c.Events, len(want.Events))
+		for j := range c.Events {
+			require.Equal(s.t, want.Events[j].Kind, c.Events[j].Kind)
+			require.Equal(s.t, text(want.Events[j].Entry), text(c.Events[j].Entry))
+			require.Equal(s.t, text(want.Events[j].Prev), text(c.Events[j].Prev))
+			size += want.Events[j].Entry.Size()
+		}
+	}
+	last := changes[len(changes)-1].Revision
+	require.True(s.t, size >= maxBytes || last == s.rev, "less than was asked for")
+}
+
+func TestPastVersions(t *testing.T) {
+	s := newStore(t, nil)
+	for i := range 50 {
+		s.put(op{"ns", "k", fmt.Sprint(i)}, op{"ns", fmt.Sprint("k", i%5), "x"})
+		if i%9 == 5 {
+			s.put(op{"ns", "k", ""})
+		}
+		if i%13 == 7 {
+			s.tables()
+		}
+	}
+	for rev := range s.rev + 1 {
+		for _, key := range []string{"k", "k0", "k3", "none"} {
+			s.checkAt(key, rev)
+		}
+	}
+	_, err := s.disk.GetAt("ns", "k", s.rev+1)
+	require.Equal(t, codes.FutureRevision, codes.Of(err))
+	s.checkHistory("k")
+	s.checkHistory("k2")
+}
+
+func (m *model) at(id name, rev kv.Revision) *kv.Entry {
+	var found *kv.Entry
+	for _, e := range m.past[id] {
+		if e.Mod <= rev {
+			found = e
+		}
+	}
+	if found != nil && found.Deleted() {
+		return nil
+	}
+	return found
+}
+
+func (s *store) checkAt(key string, rev kv.Revision) {
+	s.t.Helper()
+	e, err := s.disk.GetAt("ns", key, rev)
+	require.NoError(s.t, err)
+	require.Equal(s.t, text(s.at(name{"ns", key}, rev)), text(e), "%s at %d", key, rev)
+}
+
+func (s *store) checkHistory(key string) {
+	s.t.Helper()
+	past := s.past[name{"ns", key}]
+	var before kv.Revision
+	for i := len(past); i > 0; {
+		page, err := s.disk.History("ns", key, before, 4)
+		require.NoError(s.t, err)
+		require.Zero(s.t, page.Floor)
+		require.NotEmpty(s.t, page.Entries)
+		for _, e := range page.Entries {
+			i--
+			require.Equal(s.t, text(past[i]), text(e))
+		}
+		require.Equal(s.t, i > 0, page.More)
+		before = past[i].Mod
+	}
+}

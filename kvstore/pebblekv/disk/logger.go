@@ -1,0 +1,33 @@
+package disk
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// logger takes the database's messages. What it reports as information is of no
+// interest to who runs a server.
+type logger struct{ d *Disk }
+
+func (l logger) Infof(string, ...any) {}
+
+func (l logger) Errorf(format string, args ...any) {
+	l.d.cfg.Log.Error().Msg("database: " + fmt.Sprintf(format, args...))
+}
+
+// Fatalf is called after a failed write of the database's log. It must not return.
+func (l logger) Fatalf(format string, args ...any) {
+	_ = l.d.fail(fmt.Errorf(format, args...))
+}
+
+func (d *Disk) listener() *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			d.cfg.Log.Error().Err(err).Msg("the database failed in the background and will try again")
+		},
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			d.cfg.Log.Error().Err(info.Details).Str("file", info.Path).Msg("a file of the store is damaged; restore the data directory from a copy")
+		},
+	}
+}

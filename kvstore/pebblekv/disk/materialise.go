@@ -1,0 +1,271 @@
+package disk
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"confcenter/kv"
+)
+
+// change is one event on its way into tables.
+type change struct {
+	event     *kv.Event
+	recovered bool
+}
+
+// batch is the making of tables from what is pending.
+type batch struct {
+	d      *Disk
+	set    *tableSet
+	groups []waiting
+
+	// They take the places of the disk's if all goes well.
+	next   meta
+	epochs []epoch
+	parts  []part
+
+	part   *part // that takes the versions that end in this batch
+	cuts   map[string]kv.Revision
+	buffer []byte
+	value  []byte
+	rows   []*kv.Entry
+}
+
+// materialise makes tables of everything pending, and lets the retentions go on.
+// Of a key that changed often only the newest value is written as current, and of
+// its versions only as many as are kept: so the later this is done, the less it
+// costs. After an error nothing has changed.
+func (d *Disk) materialise() error {
+	if failure := d.failure.Load(); failure != nil {
+		return failure
+	}
+	d.mu.Lock()
+	groups := d.pending
+	d.mu.Unlock()
+	if d.cfg.AckBeforeDisk && len(groups) > 0 {
+		if err := d.syncLog(); err != nil {
+			return err
+		}
+	}
+	b := &batch{d: d, set: d.newTables(), groups: groups, next: d.done, epochs: slices.Clone(d.epochs), parts: slices.Clone(d.parts), cuts: map[string]kv.Revision{}}
+	defer b.set.discard()
+	if err := b.build(); err != nil {
+		return err
+	}
+	if len(groups) == 0 && b.next == d.done {
+		return nil
+	}
+	b.set.small(metaKey, b.next.encode())
+	if err := b.set.add(); err != nil {
+		return err
+	}
+	return d.adopt(b)
+}
+
+func (b *batch) build() error {
+	if len(b.groups) > 0 {
+		b.account()
+		if err := b.entries(); err != nil {
+			return err
+		}
+		b.leases()
+	}
+	if err := b.retain(); err != nil {
+		return err
+	}
+	b.endPart()
+	b.tokens()
+	return nil
+}
+
+func (b *batch) endPart() {
+	n := len(b.parts) - 1
+	switch {
+	case len(b.groups) == 0:
+	case b.parts[n].bytes == 0:
+		b.parts = b.parts[:n]
+	default:
+		b.set.small(numberKey(nil, partKind, int64(b.parts[n].start)), b.parts[n].encode())
+	}
+}
+
+// adopt goes on from the tables that were added.
+func (d *Disk) adopt(b *batch) error {
+	trimmed := b.next.logFloor > d.done.logFloor
+	d.done, d.epochs, d.since = b.next, b.epochs, 0
+	// The floors rise before anything below them goes away for a reader, who asks
+	// for them last.
+	d.logFloor.Store(int64(d.done.logFloor))
+	d.historyFloor.Store(int64(d.done.historyFloor))
+	d.mu.Lock()
+	for _, g := range b.groups {
+		d.behind -= g.bytes
+	}
+	d.pending = slices.Clone(d.pending[len(b.groups):])
+	d.parts = b.parts
+	d.room.Broadcast()
+	d.mu.Unlock()
+	if trimmed {
+		return d.trimLog()
+	}
+	return nil
+}
+
+// trimLog removes the log up to its floor. It need not last: it is done again
+// with the next floor, and nobody reads below it.
+func (d *Disk) trimLog() error {
+	var upper [9]byte
+	return d.db.DeleteRange([]byte{logKind}, numberKey(upper[:0], logKind, int64(d.done.logFloor)+1), pebble.NoSync)
+}
+
+// account adds the epoch of the batch, and chooses the part of history.
+func (b *batch) account() {
+	first := b.groups[0].commits[0].Time
+	newest := b.groups[len(b.groups)-1].commits
+	e := epoch{first: first, time: newest[len(newest)-1].Time, last: newest[len(newest)-1].Revision, changed: true}
+	for _, g := range b.groups {
+		e.log += g.bytes
+	}
+	b.epochs = append(b.epochs, e)
+	b.next.revision = e.last
+
+	if n := len(b.parts); n == 0 || b.parts[n-1].bytes >= b.d.cfg.HistoryBytes/grain ||
+		e.first-b.parts[n-1].first >= b.d.cfg.HistoryAge.Milliseconds()/grain {
+		b.parts = append(b.parts, part{start: b.groups[0].commits[0].Revision, first: e.first})
+	}
+	b.part = &b.parts[len(b.parts)-1]
+	b.part.last, b.part.time = e.last, e.time
+}
+
+func (b *batch) entries() error {
+	var changes []change
+	for _, g := range b.groups {
+		for i := range g.commits {
+			for j := range g.commits[i].Events {
+				changes = append(changes, change{&g.commits[i].Events[j], g.recovered})
+			}
+		}
+	}
+	slices.SortFunc(changes, func(x, y change) int {
+		a, b := x.event.Entry, y.event.Entry
+		if c := strings.Compare(a.NS, b.NS); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Mod, b.Mod)
+	})
+	for len(changes) > 0 {
+		first := changes[0].event.Entry
+		n := 1
+		for n < len(changes) && changes[n].event.Entry.Key == first.Key && changes[n].event.Entry.NS == first.NS {
+			n++
+		}
+		if err := b.key(changes[:n]); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// key writes what becomes of one key; changes are its own, oldest first.
+func (b *batch) key(changes []change) error {
+	old := changes[0].event.Prev
+	if old == nil && changes[0].recovered {
+		var err error
+		if old, err = b.d.current(b.d.db, changes[0].event.Entry.NS, changes[0].event.Entry.Key); err != nil {
+			return err
+		}
+	}
+	last := changes[len(changes)-1].event.Entry
+	var err error
+	b.buffer = nameKey(b.buffer[:0], currentKind, last.NS, last.Key)
+	switch {
+	case !last.Deleted():
+		b.value = appendEntry(b.value[:0], last)
+		err = b.set.set(&b.set.current, b.buffer, b.value)
+	case old != nil:
+		err = b.set.remove(&b.set.current, b.buffer)
+	}
+	if err != nil {
+		return err
+	}
+	return b.versions(changes, old, last)
+}
+
+// versions writes the superseded versions of a key, newest first, but no more than
+// are kept; what is older is cut off then.
+func (b *batch) versions(changes []change, old, last *kv.Entry) error {
+	keep := b.d.cfg.HistoryVersions
+	rows := b.rows[:0]
+	if last.Deleted() {
+		rows = append(rows, last)
+	}
+	for i := len(changes) - 2; i >= 0 && len(rows) <= keep; i-- {
+		rows = append(rows, changes[i].event.Entry)
+	}
+	if old != nil && len(rows) <= keep {
+		rows = append(rows, old)
+	}
+	b.rows = rows
+	if len(rows) > keep {
+		cut := last.Mod
+		if keep > 0 {
+			cut = rows[keep-1].Mod
+		}
+		rows = rows[:keep]
+		key := nameKey(nil, cutKind, last.NS, last.Key)
+		b.cuts[string(key)] = cut
+		b.set.small(key, binary.AppendUvarint(nil, uint64(cut)))
+	}
+	for _, row := range rows {
+		b.buffer = historyKey(b.buffer[:0], b.part.start, row.NS, row.Key, row.Mod)
+		b.value = appendEntry(b.value[:0], row)
+		if err := b.set.set(&b.set.history, b.buffer, b.value); err != nil {
+			return err
+		}
+		b.part.bytes += int64(len(b.buffer) + len(b.value))
+	}
+	return nil
+}
+
+func (b *batch) leases() {
+	newest := map[kv.LeaseID]LeaseChange{}
+	for _, g := range b.groups {
+		for i := range g.commits {
+			for _, l := range g.commits[i].Leases {
+				newest[l.ID] = l
+			}
+		}
+	}
+	for id, l := range newest {
+		key := numberKey(nil, leaseKind, int64(id))
+		if l.Ended {
+			b.set.removeSmall(key)
+			continue
+		}
+		b.set.small(key, appendLease([]byte{formatVersion}, l))
+	}
+}
+
+// tokens writes new request tokens and ends those that are too old.
+func (b *batch) tokens() {
+	b.next.tokenFloor = max(b.next.tokenFloor, kv.Revision(b.d.tokenFloor.Load()))
+	for _, g := range b.groups {
+		for i := range g.commits {
+			c := &g.commits[i]
+			if c.Token != nil && c.Revision > b.next.tokenFloor {
+				b.set.small(numberKey(nil, tokenKind, int64(c.Revision)), appendToken([]byte{formatVersion}, c.Token))
+			}
+		}
+	}
+	if b.next.tokenFloor > b.d.done.tokenFloor {
+		b.set.tokensBelow = b.next.tokenFloor
+	}
+}

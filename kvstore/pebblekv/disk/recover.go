@@ -1,0 +1,207 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// recover loads the tables and then the log behind them.
+func (d *Disk) recover(load Loader) (kv.Revision, error) {
+	row, closer, err := d.db.Get(metaKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, codes.Errorf(codes.Storage, "the store is damaged: the database has lost its meta row. %s", "Restore the data directory from a copy")
+	}
+	if err != nil {
+		return 0, damaged("meta", err)
+	}
+	d.done, err = decodeMeta(row)
+	_ = closer.Close()
+	if err != nil {
+		return 0, damaged("meta", err)
+	}
+	for _, kind := range []struct {
+		kind byte
+		what string
+		row  func(key, value []byte) error
+	}{
+		{epochKind, "epochs", d.loadEpoch},
+		{partKind, "parts of history", d.loadPart},
+		{currentKind, "current entries", entryLoader(load.Entry)},
+		{leaseKind, "leases", leaseLoader(load.Lease)},
+		{tokenKind, "request tokens", tokenLoader(load.Token)},
+	} {
+		if err := d.scan([]byte{kind.kind}, []byte{kind.kind + 1}, kind.row); err != nil {
+			return 0, damaged(kind.what, err)
+		}
+	}
+	return d.replay(load)
+}
+
+// scan calls row for everything in a range, in order. The bytes are valid only
+// during the call.
+func (d *Disk) scan(lower, upper []byte, row func(key, value []byte) error) error {
+	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		var value []byte
+		if value, err = it.ValueAndErr(); err == nil {
+			err = row(it.Key(), value)
+		}
+	}
+	if closed := it.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+var errKey = errors.New("a key that cannot be read")
+
+func (d *Disk) loadEpoch(key, value []byte) error {
+	last, ok := splitNumber(key)
+	if !ok {
+		return errKey
+	}
+	e, err := decodeEpoch(last, value)
+	d.epochs = append(d.epochs, e)
+	return err
+}
+
+func (d *Disk) loadPart(key, value []byte) error {
+	start, ok := splitNumber(key)
+	if !ok {
+		return errKey
+	}
+	p, err := decodePart(start, value)
+	d.parts = append(d.parts, p)
+	return err
+}
+
+// entryLoader shares the text of namespaces, which come one after the other.
+func entryLoader(load func(*kv.Entry)) func(key, value []byte) error {
+	namespace := ""
+	return func(key, value []byte) error {
+		ns, name, ok := splitName(key[1:])
+		if !ok {
+			return errKey
+		}
+		if string(ns) != namespace {
+			namespace = string(ns)
+		}
+		e := &kv.Entry{NS: namespace, Key: string(name)}
+		if err := decodeEntry(e, value); err != nil {
+			return err
+		}
+		load(e)
+		return nil
+	}
+}
+
+func leaseLoader(load func(LeaseChange)) func(key, value []byte) error {
+	return func(key, value []byte) error {
+		id, ok := splitNumber(key)
+		if !ok {
+			return errKey
+		}
+		r := &reader{rest: value}
+		r.version()
+		l := r.lease(kv.LeaseID(id))
+		if err := r.end("lease"); err != nil {
+			return err
+		}
+		load(l)
+		return nil
+	}
+}
+
+func tokenLoader(load func(*Token)) func(key, value []byte) error {
+	return func(_, value []byte) error {
+		r := &reader{rest: value}
+		r.version()
+		t := r.token()
+		if err := r.end("request token"); err != nil {
+			return err
+		}
+		load(t)
+		return nil
+	}
+}
+
+// errGap ends a replay: something of the log is missing or cannot be read.
+var errGap = errors.New("the log has a gap")
+
+// replay reads the log behind the tables and returns the newest revision. Each
+// record names the revision before it, so what is missing in the middle shows.
+func (d *Disk) replay(load Loader) (kv.Revision, error) {
+	newest := d.done.revision
+	from := numberKey(nil, logKind, int64(newest)+1)
+	err := d.scan(from, []byte{logKind + 1}, func(_, value []byte) error {
+		g, err := decodeGroup(value)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errGap, err)
+		}
+		if g.prev != newest {
+			return fmt.Errorf("%w: after revision %d comes a group that followed %d", errGap, newest, g.prev)
+		}
+		for i := range g.commits {
+			load.Commit(&g.commits[i])
+		}
+		d.keep(waiting{commits: g.commits, bytes: int64(len(value)), recovered: true}, newest)
+		newest = g.last()
+		return nil
+	})
+	if err == nil {
+		return newest, nil
+	}
+	if !errors.Is(err, errGap) || !d.cfg.AcceptLoss {
+		return 0, codes.Errorf(codes.Storage, "the store is damaged: log: %w. %s", err, lossRemedy)
+	}
+	return newest, d.cutLog(newest)
+}
+
+// cutLog removes what is behind a gap, so that it is not taken for a continuation,
+// and sees to it that none of its revisions is used again.
+func (d *Disk) cutLog(newest kv.Revision) error {
+	d.cfg.Log.Error().Int64("revision", int64(newest)).Msg("the log has a gap; the loss of everything behind it is accepted")
+	lower := numberKey(nil, logKind, int64(newest)+1)
+	last := newest
+	err := d.scan(lower, []byte{logKind + 1}, func(key, value []byte) error {
+		if n, ok := splitNumber(key); ok {
+			last = max(last, kv.Revision(n))
+		}
+		if g, err := decodeGroup(value); err == nil {
+			last = max(last, g.last())
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.db.DeleteRange(lower, []byte{logKind + 1}, pebble.Sync)
+	}
+	if err != nil {
+		return refused(err)
+	}
+	return d.acceptLoss(last)
+}
+
+// acceptLoss goes on above revision used, so that none is used twice, and forgets
+// changes and versions up to it, because some are missing.
+func (d *Disk) acceptLoss(used kv.Revision) error {
+	d.cfg.Log.Error().Int64("revision", int64(used)).Msg("acknowledged writes are lost, which is accepted")
+	if err := d.materialise(); err != nil {
+		return refused(err)
+	}
+	d.done.revision, d.done.logFloor, d.done.historyFloor = used, used, used
+	set := d.newTables()
+	defer set.discard()
+	set.small(metaKey, d.done.encode())
+	if err := set.add(); err != nil {
+		return refused(err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package disk
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"confcenter/kv"
+)
+
+// grain is into how many pieces, about, the retentions cut what they keep.
+const grain = 64
+
+// retain raises the floors by age and bytes, and drops what is below them.
+func (b *batch) retain() error {
+	now := b.d.cfg.Clock.Now().UnixMilli()
+	logBytes, historyBytes := b.d.cfg.LogBytes, b.d.cfg.HistoryBytes
+	if b.d.gate.pressed.Load() {
+		// Over the quota: what is kept for convenience only goes first.
+		logBytes, historyBytes = logBytes/8, historyBytes/8
+	}
+	b.retainLog(now, logBytes)
+	b.epochs = b.joinEpochs(b.epochs, now)
+	return b.retainHistory(now, historyBytes)
+}
+
+func before(time int64, now int64, age time.Duration) bool { return time < now-age.Milliseconds() }
+
+func (b *batch) retainLog(now, limit int64) {
+	var total int64
+	for i := range b.epochs {
+		total += b.epochs[i].log
+	}
+	for i := range b.epochs {
+		e := &b.epochs[i]
+		if total > limit || before(e.time, now, b.d.cfg.LogAge) {
+			total -= e.log
+			e.changed = e.changed || e.log > 0
+			e.log = 0
+			b.next.logFloor = max(b.next.logFloor, e.last)
+		}
+		if before(e.time, now, b.d.cfg.TokenAge) {
+			b.next.tokenFloor = max(b.next.tokenFloor, e.last)
+		}
+	}
+}
+
+// joinEpochs joins small neighbours, drops epochs below both floors, and writes
+// the rows that differ.
+func (b *batch) joinEpochs(epochs []epoch, now int64) []epoch {
+	kept := epochs[:0]
+	remove := func(e *epoch) {
+		if e.written != 0 {
+			b.set.removeSmall(numberKey(nil, epochKind, int64(e.written)))
+		}
+	}
+	for _, e := range epochs {
+		if e.log == 0 && e.last <= min(b.next.logFloor, b.next.tokenFloor) {
+			remove(&e)
+			continue
+		}
+		if n := len(kept); n > 0 && b.joins(&kept[n-1], &e) {
+			older := kept[n-1]
+			remove(&older)
+			e.first, e.log, e.changed = older.first, e.log+older.log, true
+			kept = kept[:n-1]
+		}
+		kept = append(kept, e)
+	}
+	for i := range kept {
+		if e := &kept[i]; e.changed || e.written == 0 {
+			b.set.small(numberKey(nil, epochKind, int64(e.last)), e.encode())
+			e.written, e.changed = e.last, false
+		}
+	}
+	return slices.Clip(kept)
+}
+
+func (b *batch) joins(x, y *epoch) bool {
+	cfg := &b.d.cfg
+	return y.time-x.first <= min(cfg.LogAge, cfg.TokenAge).Milliseconds()/grain && x.log+y.log <= cfg.LogBytes/grain
+}
+
+// retainHistory drops whole parts: all versions in one ended before its end.
+func (b *batch) retainHistory(now, limit int64) error {
+	var total int64
+	for i := range b.parts {
+		total += b.parts[i].bytes
+	}
+	dropped, most := 0, len(b.parts)
+	if len(b.groups) > 0 {
+		most-- // what is written to now
+	}
+	for dropped < most {
+		p := &b.parts[dropped]
+		if total <= limit && !before(p.time, now, b.d.cfg.HistoryAge) {
+			break
+		}
+		total -= p.bytes
+		b.next.historyFloor = max(b.next.historyFloor, p.last)
+		b.set.removeSmall(numberKey(nil, partKind, int64(p.start)))
+		dropped++
+	}
+	if dropped == 0 {
+		return nil
+	}
+	if err := b.set.drop(b.parts[0].start, b.parts[dropped-1].start); err != nil {
+		return err
+	}
+	b.parts = slices.Clone(b.parts[dropped:])
+	return b.endCuts()
+}
+
+// endCuts removes the cuts that the floor has overtaken.
+func (b *batch) endCuts() error {
+	err := b.d.scan([]byte{cutKind}, []byte{cutKind + 1}, func(key, value []byte) error {
+		cut, n := binary.Uvarint(value)
+		if n <= 0 {
+			return errKey
+		}
+		if _, renewed := b.cuts[string(key)]; !renewed && kv.Revision(cut) <= b.next.historyFloor {
+			b.set.removeSmall(slices.Clone(key))
+		}
+		return nil
+	})
+	if err != nil {
+		return damaged("cuts", err)
+	}
+	return nil
+}
