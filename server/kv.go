@@ -44,8 +44,8 @@ func stateRoutes() map[protocol.Command]route {
 		protocol.KVLock:      {handle: (*session).kvLock, write: true},
 		protocol.KVUnlock:    {handle: (*session).kvUnlock, write: true},
 
-		protocol.KVWatch:   {handle: (*session).notYet},
-		protocol.KVUnwatch: {handle: (*session).notYet},
+		protocol.KVWatch:   {handle: (*session).kvWatch},
+		protocol.KVUnwatch: {handle: (*session).kvUnwatch},
 	}
 }
 
@@ -77,11 +77,6 @@ func (s *session) refuseState(h protocol.Header, err error) {
 // appendRefusal may be called from any goroutine.
 func (s *session) appendRefusal(dst []byte, h protocol.Header, err error) []byte {
 	return protocol.AppendResult(dst, int(codes.Of(err)), s.wireText(h, err))
-}
-
-func (s *session) notYet(h protocol.Header, _ []byte) bool {
-	s.result(h, int(codes.NotImplemented), "watches are not part of this server yet")
-	return true
 }
 
 // kvNames lists the namespaces.
