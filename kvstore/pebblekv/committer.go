@@ -1,0 +1,265 @@
+package pebblekv
+
+import (
+	"sync/atomic"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+)
+
+// maxExpiries is how many transactions of its own the store puts before those of
+// a group; what else is due waits for the next group.
+const maxExpiries = 4096
+
+// committer is the one goroutine that changes anything. It takes what is queued,
+// evaluates it against the index, has it written in one go, makes it visible,
+// tells the followers and completes the callers, in this order.
+type committer struct {
+	// set at open
+	store *Store
+	group group
+	timer clock.Timer
+	ended chan struct{} // closed when the goroutine has ended
+	fault atomic.Pointer[error]
+
+	// committer only
+	hold time.Time // no expiry before: the disk did not take one
+}
+
+// count is what Stats tells of the committer's work.
+type count struct {
+	commits, groups, failed, busy, refused, replayed, expired, viewsCut atomic.Uint64
+}
+
+// expiryRetry is how long the store waits when the disk takes not even deletions.
+const expiryRetry = time.Second
+
+func (c *committer) run() {
+	defer close(c.ended)
+	defer c.timer.Stop()
+	s := c.store
+	for {
+		if stood := s.leases.running(); stood > 0 {
+			s.cfg.Log.Warn().Dur("pause", stood).Msg("the process stood still: all leases begin anew")
+		}
+		group, ended := s.queue.take(s.cfg.GroupSize, s.cfg.GroupBytes)
+		if !c.commit(group) {
+			c.refuse()
+			return
+		}
+		c.tend()
+		switch {
+		case len(group) > 0:
+		case ended:
+			return
+		default:
+			c.wait()
+		}
+	}
+}
+
+// wait returns when there may be something to do.
+func (c *committer) wait() {
+	nap, limited := c.nap()
+	if !limited {
+		c.timer.Stop()
+		<-c.store.queue.wake
+		return
+	}
+	if nap <= 0 {
+		return
+	}
+	c.timer.Reset(nap)
+	select {
+	case <-c.store.queue.wake:
+	case <-c.timer.C():
+	}
+}
+
+// nap is how long it takes until the committer has to look by itself; false: it
+// has not.
+func (c *committer) nap() (time.Duration, bool) {
+	// The machine's time of day may be set while the committer sleeps, so it
+	// never sleeps for long before a moment of the day.
+	const longest = time.Second
+	now := c.store.cfg.Clock.Now()
+	nap, limited := c.store.leases.next()
+	earlier := func(d time.Duration) {
+		if !limited || d < nap {
+			nap, limited = d, true
+		}
+	}
+	if first := c.group.books.expiry.first(); first != nil {
+		earlier(min(longest, time.UnixMilli(first.at).Sub(now)))
+	}
+	if limited {
+		nap = max(nap, c.hold.Sub(now))
+	}
+	if c.store.index.views.keeping.Load() {
+		earlier(longest)
+	}
+	return nap, limited
+}
+
+// commit does all that a group takes. It is false if writing has failed for good.
+func (c *committer) commit(list []queued) bool {
+	s, g := c.store, &c.group
+	now := s.cfg.Clock.Now()
+	g.begin(now, len(list))
+	s.tokens.forget(g.millis - s.cfg.TokenAge.Milliseconds())
+	c.expireLeases(now)
+	c.expireKeys(now)
+	for i := range list {
+		if g.books.expiry.due(g.millis) != nil {
+			c.expireKeys(now)
+		}
+		result, err := g.apply(&list[i])
+		c.tally(result, err)
+		g.answers = append(g.answers, answer{list[i].done, result, err})
+	}
+	c.expireKeys(now)
+	if len(g.answers) == 0 && len(g.commits) == 0 {
+		return true
+	}
+	if len(g.commits) > 0 {
+		if err := s.storage.Append(g.commits); err != nil {
+			c.fail(err, list)
+			return false
+		}
+		s.count.groups.Add(1)
+		s.count.commits.Add(uint64(len(g.commits)))
+		s.count.expired.Add(uint64(g.expired))
+	}
+	s.index.publish(g.changes, g.books.spaces, g.rev)
+	s.leases.publish(g.leases)
+	if len(g.commits) > 0 {
+		s.followers.tell(g.commits)
+	}
+	s.queue.release(list)
+	for i := range g.answers {
+		a := &g.answers[i]
+		a.done(a.result, a.err)
+	}
+	g.books.settled()
+	g.reset()
+	if rev := s.tokens.crowdedOut(); rev != 0 {
+		s.storage.DropTokens(rev)
+	}
+	return true
+}
+
+func (c *committer) tally(result *kv.Result, err error) {
+	switch {
+	case err != nil:
+		c.store.count.failed.Add(1)
+		if code := codes.Of(err); code == codes.Storage || code == codes.Quota {
+			c.store.count.refused.Add(1)
+		}
+	case result.Replayed:
+		c.store.count.replayed.Add(1)
+	}
+}
+
+// expireKeys ends the keys whose time is over.
+func (c *committer) expireKeys(now time.Time) {
+	if now.Before(c.hold) {
+		return
+	}
+	g := &c.group
+	for range maxExpiries {
+		p := g.books.expiry.due(g.millis)
+		if p == nil {
+			return
+		}
+		if g.expireKey(p) != nil {
+			c.hold = now.Add(expiryRetry)
+			return
+		}
+	}
+}
+
+// expireLeases does the same for leases.
+func (c *committer) expireLeases(now time.Time) {
+	if now.Before(c.hold) {
+		return
+	}
+	for range maxExpiries {
+		l := c.store.leases.due()
+		if l == nil {
+			return
+		}
+		if c.group.expireLease(l) != nil {
+			c.store.leases.putBack(l, expiryRetry)
+			c.hold = now.Add(expiryRetry)
+			return
+		}
+	}
+}
+
+// tend drops what only Views needed, and ends Views that cost too much.
+func (c *committer) tend() {
+	s := c.store
+	x := s.index
+	if len(x.kept) == 0 {
+		return
+	}
+	x.trim()
+	now := s.cfg.Clock.Now()
+	for len(x.kept) > 0 {
+		opened, any := x.views.oldestView()
+		tooMuch, tooLong := x.keptBytes > s.cfg.ViewBytes, any && now.Sub(opened) >= s.cfg.ViewAge
+		if !any || !(tooMuch || tooLong) || !x.cutOldest(opened) {
+			return
+		}
+		s.count.viewsCut.Add(1)
+		x.trim()
+	}
+}
+
+// newCommitter makes the committer of a store that is loaded up to newest.
+func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
+	timer := s.cfg.Clock.NewTimer(time.Hour)
+	timer.Stop()
+	return &committer{
+		store: s,
+		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, writable: s.storage.Writable, rev: newest},
+		timer: timer,
+		ended: make(chan struct{}),
+	}
+}
+
+// fail ends all writing. Whether the group reached the disk is not known, so
+// nobody is told that it did or that it did not.
+func (c *committer) fail(cause error, list []queued) {
+	s := c.store
+	err := error(codes.Errorf(codes.Storage, "the store takes no more writes, since writing to its disk has failed: restart it"))
+	c.fault.Store(&err)
+	s.queue.close(err)
+	s.cfg.Log.Error().Err(cause).Msg("writing to the disk has failed; the store only reads from now on")
+	s.queue.release(list)
+	unknown := codes.Errorf(codes.Timeout, "writing to the disk has failed: whether the transaction took effect shows when the store is started again")
+	for i := range c.group.answers {
+		if a := &c.group.answers[i]; a.err == nil {
+			a.done(nil, unknown)
+		} else {
+			a.done(nil, a.err)
+		}
+	}
+}
+
+// refuse answers those who are still queued after writing has failed.
+func (c *committer) refuse() {
+	q := c.store.queue
+	for {
+		list, ended := q.take(c.store.cfg.GroupSize, c.store.cfg.GroupBytes)
+		if ended {
+			return
+		}
+		q.release(list)
+		for i := range list {
+			list[i].done(nil, *c.fault.Load())
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package pebblekv
+
+import (
+	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/kvstore/pebblekv/disk"
+
+	"github.com/rs/zerolog"
+)
+
+// Config sets up a Store. Only Disk.Dir must be set.
+type Config struct {
+	// Disk is what the disk below gets. Clock, Log and TokenAge in it are set from
+	// the ones here.
+	Disk  disk.Config
+	Clock clock.Clock // nil: the machine's
+	// Log gets what nobody is told by an error: that writing has failed for good,
+	// that a pause of the process was noticed. The zero value drops it.
+	Log zerolog.Logger
+
+	// What is kept in memory. Writes beyond it are refused; deletes go on.
+	MaxBytes     int64         // of keys and values that exist; 0: 4 GiB; codes.Quota
+	MaxKeys      int64         // 0: 20 million; codes.Quota
+	MaxLeases    int           // 0: 1 million; codes.Limit
+	MaxLeaseKeys int           // of one lease, since they end together; 0: 100,000; codes.Limit
+	MaxTokens    int           // request tokens; beyond it the oldest is forgotten; 0: 1 million
+	TokenAge     time.Duration // how long request tokens are remembered; 0: an hour
+
+	// What may wait for the committer. Commit answers codes.Busy beyond it.
+	MaxQueue      int // transactions; 0: 16384
+	MaxQueueBytes int // of keys and values; 0: 64 MiB
+
+	// GroupBytes and GroupSize bound what is made durable, and becomes visible, in
+	// one go: bytes of keys and values (0: 4 MiB) and transactions (0: 4096).
+	GroupBytes, GroupSize int
+
+	// ViewBytes and ViewAge bound what open Views cost: when versions of so many
+	// bytes are kept only for them (0: 64 MiB), or versions are kept for one that
+	// is open for so long (0: a minute), the oldest View is ended.
+	ViewBytes int64
+	ViewAge   time.Duration
+
+	// PauseAfter is how long the store has to have stood still to conclude that the
+	// process was paused, so that holders of leases could not be heard: each lease
+	// then gets its full time again. 0: half a second with the machine's clock;
+	// never with another one, whose steps are no pauses. Negative: never.
+	PauseAfter time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clock == nil {
+		c.Clock = clock.Real()
+	}
+	if c.PauseAfter == 0 && c.Clock == clock.Real() {
+		c.PauseAfter = 500 * time.Millisecond
+	}
+	c.MaxBytes = orDefault(c.MaxBytes, 4<<30)
+	c.MaxKeys = orDefault(c.MaxKeys, 20_000_000)
+	c.MaxLeases = orDefault(c.MaxLeases, 1_000_000)
+	c.MaxLeaseKeys = min(orDefault(c.MaxLeaseKeys, 100_000), maxChanges)
+	c.MaxTokens = orDefault(c.MaxTokens, 1_000_000)
+	c.TokenAge = orDefault(c.TokenAge, time.Hour)
+	c.MaxQueue = orDefault(c.MaxQueue, 16384)
+	c.MaxQueueBytes = orDefault(c.MaxQueueBytes, 64<<20)
+	c.GroupBytes = orDefault(c.GroupBytes, 4<<20)
+	c.GroupSize = orDefault(c.GroupSize, 4096)
+	c.ViewBytes = orDefault(c.ViewBytes, 64<<20)
+	c.ViewAge = orDefault(c.ViewAge, time.Minute)
+	c.Disk.Clock, c.Disk.Log, c.Disk.TokenAge = c.Clock, c.Log, c.TokenAge
+	return c
+}
+
+func orDefault[T int | int64 | time.Duration](value, otherwise T) T {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}

@@ -1,0 +1,371 @@
+package pebblekv
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+// apply evaluates a transaction and, if nothing is wrong with it, adds it to the
+// group. A nil error means that its result stands once the group is durable.
+func (g *group) apply(q *queued) (*kv.Result, error) {
+	txn := q.txn
+	if txn.Token != "" {
+		if known := g.tokens.find(txn.TokenNS, txn.Token); known != nil {
+			return g.tokens.replay(known, txn, q.digest)
+		}
+	}
+	g.start(kv.Delete)
+	result, err := g.evaluate(txn)
+	var token *disk.Token
+	if err == nil {
+		token, err = g.complete(q, result)
+	}
+	if err != nil {
+		g.undo()
+		return nil, err
+	}
+	result.Revision = g.rev
+	if g.finish(token) {
+		result.Revision = g.rev
+	}
+	if token != nil {
+		token.Result = appendResult(nil, txn, result)
+		g.tokens.add(token)
+	}
+	return result, nil
+}
+
+// complete is the last thing that can refuse a transaction. It makes its token.
+func (g *group) complete(q *queued, result *kv.Result) (*disk.Token, error) {
+	txn := q.txn
+	wrote, grew := g.granted != nil || len(g.ending) > 0 || len(g.touched) > 0, grows(txn, result)
+	if !wrote && txn.Token == "" {
+		return nil, nil
+	}
+	if err := g.allowed(grew); err != nil {
+		return nil, err
+	}
+	if txn.Token == "" {
+		return nil, nil
+	}
+	if size := resultSize(result); size > kv.MaxTxnBytes {
+		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes, the limit is %d", size, kv.MaxTxnBytes)
+	}
+	return &disk.Token{NS: txn.TokenNS, Name: txn.Token, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
+}
+
+// branch is the operations that a result is of.
+func branch(txn *kv.Txn, held bool) []kv.Op {
+	if held {
+		return txn.Then
+	}
+	return txn.Else
+}
+
+// grows says whether what was done needs room; what only deletes may use the
+// reserve.
+func grows(txn *kv.Txn, result *kv.Result) bool {
+	ops := branch(txn, result.Held)
+	for i := range ops {
+		switch ops[i].Kind {
+		case kv.OpPut, kv.OpIncr, kv.OpGrant:
+			return true
+		}
+	}
+	return false
+}
+
+func (g *group) evaluate(txn *kv.Txn) (*kv.Result, error) {
+	for i := range txn.Fences {
+		f := &txn.Fences[i]
+		if lock := g.get(f.NS, f.Key); lock == nil || lock.Create != f.Token {
+			return nil, codes.Errorf(codes.FenceLost, "if_fence: the lock %q of namespace %q is not held with token %d", f.Key, f.NS, f.Token)
+		}
+	}
+	held := true
+	for i := range txn.If {
+		c := &txn.If[i]
+		if held = holds(c, g.get(c.NS, c.Key)); !held {
+			break
+		}
+	}
+	ops := branch(txn, held)
+	result := newResult(len(ops))
+	result.Held = held
+	for i := range ops {
+		if err := g.do(&ops[i], &result.Ops[i]); err != nil {
+			if len(ops) > 1 {
+				err = codes.Errorf(codes.Of(err), "operation %d: %w", i, err)
+			}
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// newResult makes room for a result with one allocation for what nearly all
+// transactions have: one operation.
+func newResult(ops int) *kv.Result {
+	if ops == 1 {
+		one := &struct {
+			kv.Result
+			ops [1]kv.OpResult
+		}{}
+		one.Ops = one.ops[:]
+		return &one.Result
+	}
+	return &kv.Result{Ops: make([]kv.OpResult, ops)}
+}
+
+func holds(c *kv.Compare, e *kv.Entry) bool {
+	if c.Target == kv.CompareValue {
+		return valueHolds(c, e)
+	}
+	var have int64
+	if e != nil {
+		switch c.Target {
+		case kv.CompareVersion:
+			have = e.Version
+		case kv.CompareCreate:
+			have = int64(e.Create)
+		case kv.CompareMod:
+			have = int64(e.Mod)
+		}
+	}
+	switch c.Relation {
+	case kv.Equal:
+		return have == c.Number
+	case kv.NotEqual:
+		return have != c.Number
+	case kv.Less:
+		return have < c.Number
+	}
+	return have > c.Number
+}
+
+func valueHolds(c *kv.Compare, e *kv.Entry) bool {
+	if e == nil || (c.Value.Type != 0 && c.Value.Type != e.Value.Type) {
+		return c.Relation == kv.NotEqual
+	}
+	switch c.Relation {
+	case kv.Equal:
+		return bytes.Equal(e.Value.Data, c.Value.Data)
+	case kv.NotEqual:
+		return !bytes.Equal(e.Value.Data, c.Value.Data)
+	}
+	less, greater := order(c.Value.Type, e.Value, c.Value)
+	if c.Relation == kv.Less {
+		return less
+	}
+	return greater
+}
+
+// order compares two values of a type; of type 0 their texts.
+func order(t kv.Type, a, b kv.Value) (less, greater bool) {
+	switch t {
+	case kv.Int:
+		x, errX := a.Int()
+		y, errY := b.Int()
+		return errX == nil && errY == nil && x < y, errX == nil && errY == nil && x > y
+	case kv.Double:
+		x, errX := a.Double()
+		y, errY := b.Double()
+		return errX == nil && errY == nil && x < y, errX == nil && errY == nil && x > y
+	}
+	c := bytes.Compare(a.Data, b.Data)
+	return c < 0, c > 0
+}
+
+func (g *group) do(op *kv.Op, r *kv.OpResult) error {
+	switch op.Kind {
+	case kv.OpGet:
+		r.Entry = g.get(op.NS, op.Key)
+		return nil
+	case kv.OpPut:
+		return g.write(op, op.Value, r)
+	case kv.OpIncr:
+		return g.incr(op, r)
+	case kv.OpDelete:
+		if op.WantPrev {
+			r.Prev = g.before(op.NS, op.Key)
+		}
+		if sp, s := g.books.index.find(op.NS, op.Key); s.now() != nil {
+			g.set(g.touch(sp, s), nil)
+			r.Count = 1
+		}
+		return nil
+	case kv.OpDeletePrefix:
+		return g.deletePrefix(op, r)
+	case kv.OpGrant:
+		return g.grant(op, r)
+	}
+	return g.revoke(op, r)
+}
+
+func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
+	next := g.rev + 1
+	sp, s := g.books.index.find(op.NS, op.Key)
+	old := s.now()
+	e := &kv.Entry{
+		NS: op.NS, Key: op.Key, Value: value,
+		Create: next, Mod: next, Version: 1, Updated: g.millis, Expires: op.Expires, Lease: op.Lease,
+	}
+	if op.TTL > 0 {
+		e.Expires = g.millis + int64((op.TTL+time.Millisecond-1)/time.Millisecond)
+	}
+	if old != nil {
+		e.Create, e.Version = old.Create, old.Version
+		if old.Mod != next {
+			e.Version++
+		}
+		if op.Kind == kv.OpIncr {
+			if e.Expires == 0 {
+				e.Expires = old.Expires
+			}
+			if e.Lease == 0 {
+				e.Lease = old.Lease
+			}
+		}
+	}
+	if op.Lease != 0 {
+		if err := g.checkLease(op.Lease, old); err != nil {
+			return err
+		}
+	}
+	if op.WantPrev {
+		r.Prev = g.before(op.NS, op.Key)
+	}
+	g.put(sp, s, e)
+	r.Entry = e
+	return nil
+}
+
+// checkLease says whether a key that is now old may be given to a lease.
+func (g *group) checkLease(id kv.LeaseID, old *kv.Entry) error {
+	l := g.books.leases.find(id)
+	if l == nil {
+		return errLeaseGone(id)
+	}
+	if (old == nil || old.Lease != id) && len(l.keys) >= g.cfg.MaxLeaseKeys {
+		return codes.Errorf(codes.Limit, "lease %d has %d keys, which is the limit", id, g.cfg.MaxLeaseKeys)
+	}
+	return nil
+}
+
+func (g *group) incr(op *kv.Op, r *kv.OpResult) error {
+	base := op.Initial
+	if old := g.get(op.NS, op.Key); old != nil {
+		n, err := old.Value.Int()
+		if err != nil {
+			return err
+		}
+		base = n
+	}
+	if (op.Delta > 0 && base > math.MaxInt64-op.Delta) || (op.Delta < 0 && base < math.MinInt64-op.Delta) {
+		return codes.Errorf(codes.Overflow, "%d and %d do not add up in 64 bits", base, op.Delta)
+	}
+	sum := base + op.Delta
+	if op.Min != nil && sum < *op.Min {
+		return codes.Errorf(codes.OutOfBounds, "%d is below min %d", sum, *op.Min)
+	}
+	if op.Max != nil && sum > *op.Max {
+		return codes.Errorf(codes.OutOfBounds, "%d is above max %d", sum, *op.Max)
+	}
+	return g.write(op, kv.IntValue(sum), r)
+}
+
+func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
+	sp := g.books.index.spaces[op.NS]
+	if sp == nil {
+		return nil
+	}
+	limit := int64(kv.MaxDeletePrefix)
+	if op.Limit > 0 {
+		limit = min(limit, int64(op.Limit))
+	}
+	// Deleting leaves the slots where they are until the group is published, so the
+	// tree can be walked meanwhile.
+	sp.tree.Ascend(&slot{entry: &kv.Entry{Key: op.Key}}, func(s *slot) bool {
+		switch {
+		case !strings.HasPrefix(s.entry.Key, op.Key):
+			return false
+		case s.now() == nil:
+			return true
+		case r.Count == limit:
+			r.More = true
+			return false
+		}
+		g.set(g.touch(sp, s), nil)
+		r.Count++
+		return len(g.touched) <= maxChanges
+	})
+	return g.checkChanges()
+}
+
+func (g *group) checkChanges() error {
+	if len(g.touched) > maxChanges {
+		return codes.Errorf(codes.TooManyOps, "transaction changes more than %d keys", maxChanges)
+	}
+	return nil
+}
+
+func (g *group) grant(op *kv.Op, r *kv.OpResult) error {
+	l := g.books.leases
+	if len(l.byID) >= g.cfg.MaxLeases {
+		return codes.Errorf(codes.Limit, "there are %d leases, which is the limit", g.cfg.MaxLeases)
+	}
+	ttl := op.TTL.Round(time.Millisecond)
+	g.granted = l.grant(kv.LeaseID(g.rev+1), ttl)
+	r.Lease = kv.Lease{ID: g.granted.id, TTL: ttl, Left: ttl}
+	return nil
+}
+
+func (g *group) revoke(op *kv.Op, r *kv.OpResult) error {
+	l := g.books.leases.find(op.Lease)
+	if l == nil || l == g.granted {
+		return errLeaseGone(op.Lease)
+	}
+	r.Count = g.end(l)
+	return g.checkChanges()
+}
+
+// end deletes a lease with its keys and says how many they were.
+func (g *group) end(l *lease) int64 {
+	l.ending = true
+	g.ending = append(g.ending, l)
+	n := int64(len(l.keys))
+	for s, sp := range l.keys {
+		g.set(g.touch(sp, s), nil)
+	}
+	return n
+}
+
+// expireKey is a transaction of the store's own: a key's time is over.
+func (g *group) expireKey(p *plan) error {
+	g.start(kv.Expire)
+	g.set(g.touch(p.space, p.slot), nil)
+	return g.endExpiry()
+}
+
+// expireLease is the same for a lease and all its keys.
+func (g *group) expireLease(l *lease) error {
+	g.start(kv.Expire)
+	g.end(l)
+	return g.endExpiry()
+}
+
+func (g *group) endExpiry() error {
+	if err := g.writable(true); err != nil {
+		g.undo()
+		return err
+	}
+	g.expired += len(g.touched)
+	g.finish(nil)
+	return nil
+}

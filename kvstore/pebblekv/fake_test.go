@@ -1,0 +1,213 @@
+package pebblekv
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
+
+// fakeDisk is a storage in memory that fails and waits on request. What it keeps
+// outlives the store: open another one on it.
+type fakeDisk struct {
+	entered chan struct{} // gets one for every Append that gates holds up
+	gate    chan struct{} // if not nil, Append waits for one
+
+	mu      sync.Mutex
+	commits []disk.Commit
+	fail    error // of Append
+	full    error // of Writable, but for deletions
+	dead    error // of Writable, for these too
+	dropped kv.Revision
+	closed  int
+}
+
+func (f *fakeDisk) open(load disk.Loader) (storage, kv.Revision, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var newest kv.Revision
+	for i := range f.commits {
+		load.Commit(&f.commits[i])
+		newest = f.commits[i].Revision
+	}
+	return f, newest, nil
+}
+
+func (f *fakeDisk) Append(group []disk.Commit) error {
+	if f.gate != nil {
+		f.entered <- struct{}{}
+		<-f.gate
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail == nil {
+		f.commits = append(f.commits, group...)
+	}
+	return f.fail
+}
+
+func (f *fakeDisk) Writable(deletesOnly bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead != nil || deletesOnly {
+		return f.dead
+	}
+	return f.full
+}
+
+func (f *fakeDisk) set(fail, full, dead error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail, f.full, f.dead = fail, full, dead
+}
+
+func (f *fakeDisk) Changes(after kv.Revision, _ int) (list []kv.Change, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.commits {
+		if f.commits[i].Revision > after {
+			list = append(list, f.commits[i].Change)
+		}
+	}
+	return list, nil
+}
+
+// versions is all versions of a key, oldest first.
+func (f *fakeDisk) versions(ns, key string) (list []*kv.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.commits {
+		for _, event := range f.commits[i].Events {
+			if event.Entry.NS == ns && event.Entry.Key == key {
+				list = append(list, event.Entry)
+			}
+		}
+	}
+	return list
+}
+
+func (f *fakeDisk) GetAt(ns, key string, rev kv.Revision) (found *kv.Entry, err error) {
+	for _, e := range f.versions(ns, key) {
+		if e.Mod <= rev {
+			found = live(e)
+		}
+	}
+	return found, nil
+}
+
+func (f *fakeDisk) History(ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
+	for _, e := range f.versions(ns, key) {
+		if e.Mod < before {
+			h.Entries = append([]*kv.Entry{e}, h.Entries...)
+		}
+	}
+	return h, nil
+}
+
+func (f *fakeDisk) DropTokens(rev kv.Revision) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropped = rev
+}
+
+func (f *fakeDisk) Stats() disk.Stats { return disk.Stats{LogFloor: 3, DiskBytes: 1, FreeBytes: 2} }
+
+func (f *fakeDisk) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed++
+	return nil
+}
+
+// bench is a store on a fakeDisk.
+type bench struct {
+	testing.TB
+	*Store
+	disk  *fakeDisk
+	clock *clock.Fake
+}
+
+func onFake(t testing.TB, cfg Config) *bench {
+	return reopened(t, cfg, &fakeDisk{}, clock.NewFake(noon))
+}
+
+func reopened(t testing.TB, cfg Config, f *fakeDisk, c *clock.Fake) *bench {
+	cfg.Clock = c
+	s, err := open(cfg.withDefaults(), f.open)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return &bench{TB: t, Store: s, disk: f, clock: c}
+}
+
+type outcome struct {
+	result *kv.Result
+	err    error
+}
+
+func (b *bench) begin(txn *kv.Txn) <-chan outcome {
+	b.Helper()
+	c := make(chan outcome, 1)
+	require.NoError(b, b.Commit(txn, func(r *kv.Result, err error) { c <- outcome{r, err} }))
+	return c
+}
+
+func (b *bench) do(txn *kv.Txn) (*kv.Result, error) {
+	b.Helper()
+	o := <-b.begin(txn)
+	return o.result, o.err
+}
+
+func (b *bench) must(ops ...kv.Op) *kv.Result {
+	b.Helper()
+	r, err := b.do(&kv.Txn{Then: ops})
+	require.NoError(b, err)
+	return r
+}
+
+func (b *bench) text(ns, key string) string {
+	e, _ := b.Get([]byte(ns), []byte(key))
+	if e == nil {
+		return "-"
+	}
+	return string(e.Value.Data)
+}
+
+// settled returns when the committer has done what was due.
+func (b *bench) settled() {
+	b.Helper()
+	b.must(get("settled"))
+	b.must(get("settled")) // what follows a group comes before the next one
+}
+
+func put(key, text string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: "a", Key: key, Value: kv.StringValue(text)}
+}
+
+func get(key string) kv.Op { return kv.Op{Kind: kv.OpGet, NS: "a", Key: key} }
+
+func del(key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: "a", Key: key} }
+
+func incr(key string, by int64) kv.Op { return kv.Op{Kind: kv.OpIncr, NS: "a", Key: key, Delta: by} }
+
+func leased(key string, id kv.LeaseID) kv.Op {
+	op := put(key, "leased")
+	op.Lease = id
+	return op
+}
+
+func until(op kv.Op, ttl time.Duration) kv.Op {
+	op.TTL = ttl
+	return op
+}
+
+func grant(ttl time.Duration) kv.Op { return kv.Op{Kind: kv.OpGrant, TTL: ttl} }

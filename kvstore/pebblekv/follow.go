@@ -1,0 +1,46 @@
+package pebblekv
+
+import (
+	"slices"
+	"sync"
+
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+// followers is the functions given to Follow. The mutex is held while they run, so
+// that stop waits for them.
+type followers struct {
+	mu   sync.Mutex
+	list []*follower // guarded by mu
+}
+
+type follower struct{ fn func(*kv.Batch) }
+
+func (f *followers) add(fn func(*kv.Batch)) (stop func()) {
+	one := &follower{fn}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, one)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.list = slices.DeleteFunc(f.list, func(other *follower) bool { return other == one })
+	}
+}
+
+// tell gives a group that is visible to all followers.
+func (f *followers) tell(commits []disk.Commit) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.list) == 0 {
+		return
+	}
+	batch := &kv.Batch{Changes: make([]kv.Change, len(commits))}
+	for i := range commits {
+		batch.Changes[i] = commits[i].Change
+	}
+	for _, one := range f.list {
+		one.fn(batch)
+	}
+}

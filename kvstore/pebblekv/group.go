@@ -1,0 +1,290 @@
+package pebblekv
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+// maxChanges is how many keys one transaction may change. Of the operations only
+// deletions by prefix and ends of leases can get that far.
+const maxChanges = 1 << 17
+
+// change is what the group under way does to one key.
+type change struct {
+	space *space
+	slot  *slot
+	entry *kv.Entry // after the transactions so far; nil or Deleted: absent
+	fresh bool      // the slot was made by this group
+
+	txn    uint64    // the last transaction that touched it
+	before *kv.Entry // entry when that transaction began
+}
+
+// group is the transactions that become durable and visible in one go: the
+// committer's desk, reused from group to group. While it is under way nothing in
+// it is seen by readers.
+type group struct {
+	// set at open
+	cfg      *Config
+	books    *books
+	tokens   *tokens
+	writable func(deletesOnly bool) error
+
+	// of the group under way
+	rev     kv.Revision // newest revision given out
+	millis  int64       // the group's time, in ms since 1970
+	commits []disk.Commit
+	changes []*change
+	answers []answer
+	leases  []*lease // granted, ended, or with other keys than before
+	expired int      // keys
+
+	// of the transaction under way
+	txn     uint64       // its number; since open
+	kind    kv.EventKind // of deletions: kv.Delete or kv.Expire
+	touched []*change
+	granted *lease
+	ending  []*lease
+	began   tally // the index's total before it
+
+	// room for what the next transactions need
+	free   []*change
+	events []kv.Event
+}
+
+// answer is the outcome of a transaction. Its caller gets it when the group is
+// done.
+type answer struct {
+	done   func(*kv.Result, error)
+	result *kv.Result
+	err    error
+}
+
+// begin starts a group of at most about n transactions.
+func (g *group) begin(now time.Time, n int) {
+	g.millis = now.UnixMilli()
+	g.commits = make([]disk.Commit, 0, n) // not reused: the disk keeps it
+	g.expired = 0
+}
+
+// reset forgets a group that is published.
+func (g *group) reset() {
+	const most = 1 << 14
+	for _, ch := range g.changes {
+		*ch = change{}
+		if len(g.free) < most {
+			g.free = append(g.free, ch)
+		}
+	}
+	for _, l := range g.leases {
+		l.noted = false
+	}
+	g.changes, g.answers, g.leases = emptied(g.changes), emptied(g.answers), emptied(g.leases)
+	g.touched, g.ending = emptied(g.touched), emptied(g.ending)
+	g.commits, g.granted = nil, nil
+}
+
+// emptied is a list's room without what it referred to, or nothing if it is large.
+func emptied[T any](list []T) []T {
+	const most = 1 << 14
+	if cap(list) > most {
+		return nil
+	}
+	clear(list)
+	return list[:0]
+}
+
+// start begins a transaction.
+func (g *group) start(kind kv.EventKind) {
+	g.txn++
+	g.kind = kind
+	g.touched, g.ending, g.granted = g.touched[:0], g.ending[:0], nil
+	g.began = g.books.index.total
+}
+
+// undo takes back what the transaction did.
+func (g *group) undo() {
+	for _, ch := range g.touched {
+		g.set(ch, ch.before)
+	}
+	for _, l := range g.ending {
+		l.ending = false
+	}
+	if g.granted != nil {
+		g.books.leases.drop(g.granted)
+	}
+}
+
+// now is the slot's entry as the group has it so far, nil if it is absent. The
+// slot may be nil.
+func (s *slot) now() *kv.Entry {
+	switch {
+	case s == nil:
+		return nil
+	case s.next != nil:
+		return live(s.next.entry)
+	}
+	return live(s.entry)
+}
+
+// get is the key as the transaction under way sees it, nil if it is absent.
+func (g *group) get(ns, key string) *kv.Entry {
+	_, s := g.books.index.find(ns, key)
+	return s.now()
+}
+
+// before is what the key was before the transaction.
+func (g *group) before(ns, key string) *kv.Entry {
+	_, s := g.books.index.find(ns, key)
+	if s != nil && s.next != nil && s.next.txn == g.txn {
+		return live(s.next.before)
+	}
+	return s.now()
+}
+
+// touch is the change of a slot; what the key was before the transaction is noted.
+func (g *group) touch(sp *space, s *slot) *change {
+	ch := s.next
+	if ch == nil {
+		ch = g.newChange(sp, s)
+		ch.entry = s.entry
+	}
+	if ch.txn != g.txn {
+		ch.txn, ch.before = g.txn, ch.entry
+		g.touched = append(g.touched, ch)
+	}
+	return ch
+}
+
+func (g *group) newChange(sp *space, s *slot) *change {
+	var ch *change
+	if n := len(g.free); n > 0 {
+		ch = g.free[n-1]
+		g.free = g.free[:n-1]
+	} else {
+		ch = &change{}
+	}
+	ch.space, ch.slot, s.next = sp, s, ch
+	g.changes = append(g.changes, ch)
+	return ch
+}
+
+// put makes e the newest version of its key; sp and s are what find found.
+func (g *group) put(sp *space, s *slot, e *kv.Entry) {
+	if s != nil {
+		// One text of the key for all its versions: the map refers to it too.
+		e.NS, e.Key = sp.name, s.entry.Key
+		g.set(g.touch(sp, s), e)
+		return
+	}
+	if sp != nil {
+		e.NS = sp.name
+	}
+	sp, s = g.books.index.insert(sp, e)
+	ch := g.newChange(sp, s)
+	ch.fresh, ch.txn = true, g.txn
+	g.touched = append(g.touched, ch)
+	g.set(ch, e)
+}
+
+// set is the one place where a key changes. Setting what it was undoes it.
+func (g *group) set(ch *change, e *kv.Entry) {
+	old := live(ch.entry)
+	ch.entry = e
+	for _, l := range g.books.move(ch.space, ch.slot, old, live(e)) {
+		if l != nil {
+			g.note(l)
+		}
+	}
+}
+
+// note has a lease brought up to date when the group is published.
+func (g *group) note(l *lease) {
+	if !l.noted {
+		l.noted = true
+		g.leases = append(g.leases, l)
+	}
+}
+
+// finish makes the transaction's commit. It says whether it changed something:
+// then it has the revision g.rev. Of what it did nothing can be undone any more.
+func (g *group) finish(token *disk.Token) bool {
+	if len(g.touched) > 1 {
+		slices.SortFunc(g.touched, func(a, b *change) int {
+			if a.space != b.space {
+				return cmp.Compare(a.space.name, b.space.name)
+			}
+			return cmp.Compare(a.slot.entry.Key, b.slot.entry.Key)
+		})
+	}
+	next := g.rev + 1
+	events := g.room(len(g.touched))
+	for _, ch := range g.touched {
+		before, after := live(ch.before), live(ch.entry)
+		switch {
+		case after != nil:
+			events = append(events, kv.Event{Kind: kv.Put, Entry: after, Prev: before})
+		case before != nil:
+			ch.entry = &kv.Entry{NS: before.NS, Key: before.Key, Mod: next, Updated: g.millis}
+			events = append(events, kv.Event{Kind: g.kind, Entry: ch.entry, Prev: before})
+		default:
+			ch.entry = ch.before
+		}
+	}
+	g.events = g.events[:len(g.events)+len(events)]
+	leases := g.leaseChanges()
+	changed := len(events) > 0 || len(leases) > 0
+	if !changed && token == nil {
+		return false
+	}
+	g.rev = next
+	g.commits = append(g.commits, disk.Commit{
+		Change: kv.Change{Revision: next, Time: g.millis, Events: events[:len(events):len(events)]},
+		Token:  token,
+		Leases: leases,
+	})
+	return changed
+}
+
+// room is where the events of a transaction go: many transactions share an array.
+func (g *group) room(n int) []kv.Event {
+	const atOnce = 64
+	if cap(g.events)-len(g.events) < n {
+		g.events = make([]kv.Event, 0, max(n, atOnce))
+	}
+	return g.events[len(g.events):]
+}
+
+func (g *group) leaseChanges() []disk.LeaseChange {
+	var list []disk.LeaseChange
+	if g.granted != nil {
+		list = append(list, disk.LeaseChange{ID: g.granted.id, TTL: g.granted.ttl})
+		g.note(g.granted)
+	}
+	for _, l := range g.ending {
+		list = append(list, disk.LeaseChange{ID: l.id, TTL: l.ttl, Ended: true})
+		g.note(l)
+	}
+	return list
+}
+
+// allowed says whether there is room for what the transaction did. grows: it has
+// written something, not only deleted.
+func (g *group) allowed(grows bool) error {
+	if err := g.writable(!grows); err != nil {
+		return err
+	}
+	total := g.books.index.total
+	if total.bytes > g.began.bytes && total.bytes > g.cfg.MaxBytes {
+		return codes.Errorf(codes.Quota, "the store has %d bytes of keys and values, its limit is %d: delete something", g.began.bytes, g.cfg.MaxBytes)
+	}
+	if total.keys > g.began.keys && total.keys > g.cfg.MaxKeys {
+		return codes.Errorf(codes.Quota, "the store has %d keys, its limit is %d: delete something", g.began.keys, g.cfg.MaxKeys)
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package pebblekv
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"confcenter/kv"
+
+	"github.com/tidwall/btree"
+)
+
+// sliceKeys is for how many keys the index is locked at a time: some tens of
+// microseconds. A reader on an event loop waits no longer.
+const sliceKeys = 512
+
+// index is the current state in memory: of each key the newest version, and older
+// ones as long as somebody may need them. A reader sees of each key the newest
+// version that is not above a revision: its View's, or visible. Only the
+// committer writes; it therefore reads without the lock.
+type index struct {
+	slice int // sliceKeys, but for tests; at least 2
+
+	mu     sync.RWMutex
+	spaces map[string]*space     // guarded by mu
+	names  *btree.BTreeG[*space] // the same in order; guarded by mu
+	rev    atomic.Int64          // visible; stored with mu held, loaded also without
+	keys   atomic.Int64          // visible, of all spaces
+	bytes  atomic.Int64          // likewise
+	count  atomic.Int64          // spaces that have visible keys
+	views  views
+
+	// committer only
+	kept      []kept // versions that only views need, in the order in which they were replaced
+	keptBytes int64
+	total     tally // with the group under way
+}
+
+// tally counts keys and their bytes.
+type tally struct{ keys, bytes int64 }
+
+// space is one namespace.
+type space struct {
+	name string
+	keys map[string]*slot     // guarded by the index's mu
+	tree *btree.BTreeG[*slot] // the same in order; guarded by the index's mu
+	seen tally                // visible; guarded by the index's mu
+
+	// committer only
+	next    tally // with the group under way
+	touched bool  // the group under way changes it
+}
+
+// slot is one key. The key itself is in entry, which is never nil: of a key that
+// the group under way makes it is a version that is not visible yet.
+type slot struct {
+	entry *kv.Entry // the newest version; guarded by the index's mu
+	older *version  // guarded by the index's mu
+	next  *change   // what the group under way makes of it, or nil; committer only
+}
+
+// version is an old version and those before it.
+type version struct {
+	entry *kv.Entry
+	older *version
+}
+
+// kept is an old version that was replaced at revision at and stays in its slot
+// while a View older than that is open.
+type kept struct {
+	space *space
+	slot  *slot
+	at    kv.Revision
+	size  int64
+}
+
+// keptOverhead is about what a kept version costs beside its key and value.
+const keptOverhead = 160
+
+func newIndex() *index {
+	return &index{
+		slice:  sliceKeys,
+		spaces: map[string]*space{},
+		names:  btree.NewBTreeGOptions(func(a, b *space) bool { return a.name < b.name }, btree.Options{NoLocks: true}),
+	}
+}
+
+func newSpace(name string) *space {
+	return &space{
+		name: name,
+		keys: map[string]*slot{},
+		tree: btree.NewBTreeGOptions(func(a, b *slot) bool { return a.entry.Key < b.entry.Key }, btree.Options{NoLocks: true}),
+	}
+}
+
+func (x *index) revision() kv.Revision { return kv.Revision(x.rev.Load()) }
+
+// live is e unless it only tells of a deletion.
+func live(e *kv.Entry) *kv.Entry {
+	if e == nil || e.Deleted() {
+		return nil
+	}
+	return e
+}
+
+// at is the version of the key that is current at rev, nil if it is absent then.
+// Call it with mu held for reading.
+func (s *slot) at(rev kv.Revision) *kv.Entry {
+	if s.entry.Mod <= rev {
+		return live(s.entry)
+	}
+	for v := s.older; v != nil; v = v.older {
+		if v.entry.Mod <= rev {
+			return live(v.entry)
+		}
+	}
+	return nil
+}
+
+// get is the hot read: two look-ups under the lock, and nothing allocated.
+func (x *index) get(ns, key []byte) (*kv.Entry, kv.Revision) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	rev := x.revision()
+	if sp := x.spaces[string(ns)]; sp != nil {
+		if s := sp.keys[string(key)]; s != nil {
+			return s.at(rev), rev
+		}
+	}
+	return nil, rev
+}
+
+func (x *index) getAt(ns, key string, rev kv.Revision) *kv.Entry {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if sp := x.spaces[ns]; sp != nil {
+		if s := sp.keys[key]; s != nil {
+			return s.at(rev)
+		}
+	}
+	return nil
+}
+
+// find is the committer's look-up.
+func (x *index) find(ns, key string) (*space, *slot) {
+	sp := x.spaces[ns]
+	if sp == nil {
+		return nil, nil
+	}
+	return sp, sp.keys[key]
+}
+
+// insert makes the slot of a new key. e must not be visible yet.
+func (x *index) insert(sp *space, e *kv.Entry) (*space, *slot) {
+	s := &slot{entry: e}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if sp == nil {
+		sp = newSpace(e.NS)
+		x.spaces[sp.name] = sp
+		x.names.Set(sp)
+	}
+	sp.keys[e.Key] = s
+	sp.tree.Set(s)
+	return sp, s
+}
+
+// removeLocked forgets a slot that nobody needs any more, and its space with the
+// last one.
+func (x *index) removeLocked(sp *space, s *slot) {
+	if sp.keys[s.entry.Key] != s {
+		return
+	}
+	sp.tree.Delete(s)
+	delete(sp.keys, s.entry.Key)
+	if len(sp.keys) == 0 {
+		x.names.Delete(sp)
+		delete(x.spaces, sp.name)
+	}
+}
+
+// publish puts a group's versions in place and makes them visible, all at once.
+// Versions of transactions that failed are taken out again. rev is the newest
+// revision, spaces those in which something changed.
+func (x *index) publish(changes []*change, spaces []*space, rev kv.Revision) {
+	small := len(changes) <= x.slice
+	for len(changes) > x.slice {
+		x.placeSlice(changes[:x.slice])
+		changes = changes[x.slice:]
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.placeLocked(changes, !small)
+	for _, sp := range spaces {
+		if (sp.seen.keys > 0) != (sp.next.keys > 0) {
+			x.count.Add(sign(sp.next.keys - sp.seen.keys))
+		}
+		sp.seen = sp.next
+	}
+	x.keys.Store(x.total.keys)
+	x.bytes.Store(x.total.bytes)
+	x.rev.Store(int64(rev))
+}
+
+func sign(n int64) int64 {
+	if n < 0 {
+		return -1
+	}
+	return 1
+}
+
+func (x *index) placeSlice(changes []*change) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.placeLocked(changes, true)
+}
+
+// placeLocked puts versions in place. With all, each old one is kept beside the
+// new one, since readers look at the old ones until the whole group is in place;
+// else only those that a View needs.
+func (x *index) placeLocked(changes []*change, all bool) {
+	newest := x.views.newest()
+	for _, ch := range changes {
+		s, old, e := ch.slot, ch.slot.entry, ch.entry
+		s.next = nil
+		switch {
+		case ch.fresh && live(e) == nil:
+			x.removeLocked(ch.space, s)
+			continue
+		case ch.fresh:
+			s.entry = e
+			continue
+		case e == old:
+			continue
+		}
+		if all || newest >= old.Mod {
+			s.older = &version{old, s.older}
+			x.keep(kept{ch.space, s, e.Mod, int64(old.Size() + keptOverhead)})
+		}
+		s.entry = e
+		if e.Deleted() && s.older == nil {
+			x.removeLocked(ch.space, s)
+		}
+	}
+}
+
+func (x *index) keep(k kept) {
+	x.kept = append(x.kept, k)
+	x.keptBytes += k.size
+	x.views.keeping.Store(true)
+}
+
+// trim drops the old versions that no open View needs any more. Call it between
+// groups.
+func (x *index) trim() {
+	for len(x.kept) > 0 && x.trimSlice() {
+	}
+	if len(x.kept) == 0 {
+		x.kept = nil
+		x.views.keeping.Store(false)
+	}
+}
+
+// trimSlice says whether there may be more to drop.
+func (x *index) trimSlice() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	oldest := x.views.oldest(x.revision())
+	n := 0
+	for ; n < len(x.kept) && n < x.slice && x.kept[n].at <= oldest; n++ {
+		k := &x.kept[n]
+		x.keptBytes -= k.size
+		k.slot.dropOlder(oldest)
+		if k.slot.entry.Deleted() && k.slot.older == nil {
+			x.removeLocked(k.space, k.slot)
+		}
+		*k = kept{}
+	}
+	x.kept = x.kept[n:]
+	return n == x.slice
+}
+
+// dropOlder drops what nobody sees who looks at oldest or at anything newer.
+func (s *slot) dropOlder(oldest kv.Revision) {
+	if s.entry.Mod <= oldest {
+		s.older = nil
+		return
+	}
+	for v := s.older; v != nil; v = v.older {
+		if v.entry.Mod <= oldest {
+			v.older = nil
+			return
+		}
+	}
+}
+
+// namespaces lists the namespaces that have visible keys.
+func (x *index) namespaces(after string, limit int) (list []kv.Namespace, more bool) {
+	for {
+		n, done := 0, true
+		x.mu.RLock()
+		x.names.Ascend(&space{name: after}, func(sp *space) bool {
+			if sp.name == after || sp.seen.keys == 0 {
+				return true
+			}
+			if limit > 0 && len(list) == limit {
+				more = true
+				return false
+			}
+			if n++; n > x.slice {
+				done = false
+				return false
+			}
+			list = append(list, kv.Namespace{Name: sp.name, Keys: sp.seen.keys, Bytes: sp.seen.bytes})
+			return true
+		})
+		x.mu.RUnlock()
+		if done || more {
+			return list, more
+		}
+		after = list[len(list)-1].Name
+	}
+}

@@ -1,0 +1,257 @@
+package pebblekv
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+)
+
+// lease is one lease. Times are counted from the opening of the store, on the
+// machine's monotonic clock.
+type lease struct {
+	id  kv.LeaseID
+	ttl time.Duration // set when it is granted or loaded
+
+	// committer only, with the group under way
+	keys   map[*slot]*space
+	ending bool // the group under way ends it
+	noted  bool // the group under way has it in its list
+
+	// guarded by the leases' mu
+	seen     bool // it is durable: others than the committer may know of it
+	over     bool // it has ended, or is going to because its time was over
+	count    int  // keys, visible
+	deadline time.Duration
+	planned  time.Duration // its place in the queue; the deadline may be later
+	pos      int           // in the queue
+}
+
+// leases is all leases. The committer grants and ends them; keep-alives come from
+// any goroutine and never reach it.
+type leases struct {
+	// set at open
+	clock      clock.Clock
+	opened     time.Time
+	pauseAfter time.Duration // not above 0: pauses are not looked for
+
+	mu    sync.Mutex
+	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
+	queue deadlines             // guarded by mu
+	alive time.Duration         // when the committer last showed that the process runs; guarded by mu
+}
+
+func newLeases(c clock.Clock, pauseAfter time.Duration) *leases {
+	return &leases{clock: c, opened: c.Now(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}}
+}
+
+func (l *leases) now() time.Duration { return l.clock.Now().Sub(l.opened) }
+
+func errLeaseGone(id kv.LeaseID) error {
+	return codes.Errorf(codes.LeaseGone, "there is no lease %d, or it has ended", id)
+}
+
+// grant makes a lease that nobody else sees before it is published.
+func (l *leases) grant(id kv.LeaseID, ttl time.Duration) *lease {
+	made := &lease{id: id, ttl: ttl, keys: map[*slot]*space{}, pos: -1}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byID[id] = made
+	return made
+}
+
+// drop forgets a lease.
+func (l *leases) drop(gone *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropLocked(gone)
+}
+
+func (l *leases) dropLocked(gone *lease) {
+	gone.over = true
+	delete(l.byID, gone.id)
+	if gone.pos >= 0 {
+		heap.Remove(&l.queue, gone.pos)
+	}
+}
+
+// find is the committer's look-up: nil if the lease is ending.
+func (l *leases) find(id kv.LeaseID) *lease {
+	if known := l.byID[id]; known != nil && !known.ending {
+		return known
+	}
+	return nil
+}
+
+// publish shows what a group did to these leases. The time of a new one begins.
+func (l *leases) publish(changed []*lease) {
+	if len(changed) == 0 {
+		return
+	}
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range changed {
+		switch {
+		case one.ending:
+			l.dropLocked(one)
+		case l.byID[one.id] != one: // its grant was undone
+		case !one.seen:
+			one.seen = true
+			l.beginLocked(one, now)
+			fallthrough
+		default:
+			one.count = len(one.keys)
+		}
+	}
+}
+
+func (l *leases) beginLocked(one *lease, now time.Duration) {
+	one.deadline = now + one.ttl
+	if one.pos < 0 {
+		one.planned = one.deadline
+		heap.Push(&l.queue, one)
+	}
+}
+
+// due takes a lease whose time is over: it can no longer be kept alive.
+func (l *leases) due() *lease {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && l.queue[0].planned <= now {
+		first := l.queue[0]
+		if first.deadline <= now {
+			first.over = true
+			heap.Remove(&l.queue, 0)
+			return first
+		}
+		first.planned = first.deadline
+		heap.Fix(&l.queue, 0)
+	}
+	return nil
+}
+
+// putBack has a lease that due took ended at another time: it could not be
+// written now.
+func (l *leases) putBack(one *lease, after time.Duration) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.deadline, one.planned = now+after, now+after
+	heap.Push(&l.queue, one)
+}
+
+// next is how long it takes until due may have something; false: for ever.
+func (l *leases) next() (time.Duration, bool) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return 0, false
+	}
+	wait := max(l.queue[0].planned-now, 0)
+	if l.pauseAfter > 0 {
+		const perPause = 5
+		wait = min(wait, l.pauseAfter/perPause)
+	}
+	return wait, true
+}
+
+// running notes that the process runs. If it did not for long, nobody could keep
+// leases alive: all begin anew, and running returns for how long it stood still.
+func (l *leases) running() time.Duration {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stood := l.stoodLocked(now)
+	l.alive = now
+	if stood > 0 {
+		for _, one := range l.queue {
+			one.deadline = now + one.ttl
+		}
+	}
+	return stood
+}
+
+// stoodLocked is for how long the process seems to have been paused, if it was.
+func (l *leases) stoodLocked(now time.Duration) time.Duration {
+	if gap := now - l.alive; l.pauseAfter > 0 && len(l.queue) > 0 && gap > l.pauseAfter {
+		return gap
+	}
+	return 0
+}
+
+// keepAlive begins a lease's time anew.
+func (l *leases) keepAlive(id kv.LeaseID) (kv.Lease, error) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one, err := l.knownLocked(id, now)
+	if err != nil {
+		return kv.Lease{}, err
+	}
+	one.deadline = now + one.ttl
+	return one.describe(now), nil
+}
+
+func (l *leases) get(id kv.LeaseID) (kv.Lease, error) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one, err := l.knownLocked(id, now)
+	if err != nil {
+		return kv.Lease{}, err
+	}
+	return one.describe(now), nil
+}
+
+// knownLocked takes a lease whose time is over for ended even before the
+// committer has got to it, unless that is because the process was paused.
+func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
+	one := l.byID[id]
+	if one == nil || !one.seen || one.over || (one.deadline <= now && l.stoodLocked(now) == 0) {
+		return nil, errLeaseGone(id)
+	}
+	return one, nil
+}
+
+func (l *lease) describe(now time.Duration) kv.Lease {
+	return kv.Lease{ID: l.id, TTL: l.ttl, Left: max(l.deadline-now, 0), Keys: l.count}
+}
+
+func (l *leases) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.byID)
+}
+
+// deadlines is a heap.
+type deadlines []*lease
+
+func (q deadlines) Len() int           { return len(q) }
+func (q deadlines) Less(i, j int) bool { return q[i].planned < q[j].planned }
+
+func (q deadlines) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].pos, q[j].pos = i, j
+}
+
+// Push is for the heap.
+func (q *deadlines) Push(l any) {
+	l.(*lease).pos = len(*q)
+	*q = append(*q, l.(*lease))
+}
+
+// Pop is for the heap.
+func (q *deadlines) Pop() any {
+	last := len(*q) - 1
+	l := (*q)[last]
+	l.pos = -1
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return l
+}

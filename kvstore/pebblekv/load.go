@@ -1,0 +1,105 @@
+package pebblekv
+
+import (
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+// loading takes in what the disk has when the store is opened. Nobody reads yet,
+// so it locks nothing.
+type loading struct {
+	books  *books
+	tokens *tokens
+	last   *space // of the entry before
+}
+
+func (l *loading) loader() disk.Loader {
+	return disk.Loader{Entry: l.entry, Lease: l.lease, Token: l.tokens.add, Commit: l.commit}
+}
+
+// entry adds the present state of a key. They come in order.
+func (l *loading) entry(e *kv.Entry) {
+	if e.Lease != 0 && l.books.leases.byID[e.Lease] == nil {
+		l.books.leases.grant(e.Lease, kv.MinLease) // its time comes later
+	}
+	x := l.books.index
+	sp := l.last
+	if sp == nil || sp.name != e.NS {
+		if sp = x.spaces[e.NS]; sp == nil {
+			sp = newSpace(e.NS)
+			x.spaces[sp.name] = sp
+			x.names.Set(sp)
+		}
+		l.last = sp
+	}
+	e.NS = sp.name
+	s := &slot{entry: e}
+	sp.keys[e.Key] = s
+	sp.tree.Load(s)
+	l.books.move(sp, s, nil, e)
+}
+
+func (l *loading) lease(c disk.LeaseChange) {
+	leases := l.books.leases
+	known := leases.byID[c.ID]
+	switch {
+	case c.Ended && known != nil:
+		leases.drop(known)
+	case c.Ended:
+	case known != nil:
+		known.ttl = c.TTL
+	default:
+		leases.grant(c.ID, c.TTL)
+	}
+}
+
+// commit applies a transaction that is newer than the entries.
+func (l *loading) commit(c *disk.Commit) {
+	for _, change := range c.Leases {
+		if !change.Ended {
+			l.lease(change)
+		}
+	}
+	for i := range c.Events {
+		l.event(&c.Events[i])
+	}
+	for _, change := range c.Leases {
+		if change.Ended {
+			l.lease(change)
+		}
+	}
+	if c.Token != nil {
+		l.tokens.add(c.Token)
+	}
+}
+
+func (l *loading) event(event *kv.Event) {
+	x, e := l.books.index, event.Entry
+	sp, s := x.find(e.NS, e.Key)
+	switch {
+	case s == nil && e.Deleted():
+	case s == nil:
+		l.entry(e)
+	case e.Deleted():
+		l.books.move(sp, s, s.entry, nil)
+		x.removeLocked(sp, s)
+		l.last = nil // it may have been the last key
+	default:
+		old := s.entry
+		e.NS, e.Key = sp.name, old.Key
+		s.entry = e
+		l.books.move(sp, s, old, e)
+	}
+}
+
+// done shows everything to readers. Each lease begins with its full time.
+func (l *loading) done(newest kv.Revision) {
+	b := l.books
+	all := make([]*lease, 0, len(b.leases.byID))
+	for _, one := range b.leases.byID {
+		all = append(all, one)
+	}
+	b.leases.publish(all)
+	b.index.publish(nil, b.spaces, newest)
+	b.settled()
+}

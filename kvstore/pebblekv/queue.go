@@ -1,0 +1,131 @@
+package pebblekv
+
+import (
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// queued is a transaction that waits for the committer.
+type queued struct {
+	txn    *kv.Txn
+	done   func(*kv.Result, error)
+	digest [16]byte // if it has a token
+	size   int
+}
+
+// queue is what Commit has accepted. A transaction counts against the limits until
+// the committer releases it.
+type queue struct {
+	// set at open
+	maxCount, maxBytes int
+	wake               chan struct{} // capacity 1: there is something to look at
+
+	mu sync.Mutex
+
+	// guarded by mu
+	list   []queued
+	count  int
+	bytes  int
+	closed error // why nothing is accepted any more
+
+	// committer only
+	taken []queued // the front of the queue; those before pos are done
+	pos   int
+}
+
+func newQueue(maxCount, maxBytes int) *queue {
+	return &queue{maxCount: maxCount, maxBytes: maxBytes, wake: make(chan struct{}, 1)}
+}
+
+// add says whether the transaction is accepted.
+func (q *queue) add(one queued) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed != nil:
+		return q.closed
+	case q.count >= q.maxCount:
+		return codes.Errorf(codes.Busy, "%d transactions are waiting, which is the limit", q.count)
+	case q.bytes+one.size > q.maxBytes && q.count > 0:
+		return codes.Errorf(codes.Busy, "%d bytes of transactions are waiting, the limit is %d", q.bytes, q.maxBytes)
+	}
+	q.list = append(q.list, one)
+	q.count++
+	q.bytes += one.size
+	if len(q.list) == 1 {
+		q.poke()
+	}
+	return nil
+}
+
+// poke has the committer look.
+func (q *queue) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close has add fail from now on.
+func (q *queue) close(why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed == nil {
+		q.closed = why
+	}
+	q.poke()
+}
+
+// take returns the next transactions, within the limits of a group but at least
+// one if there is one. ended: there are none, and there will be none.
+func (q *queue) take(maxCount, maxBytes int) (group []queued, ended bool) {
+	if q.pos == len(q.taken) {
+		clear(q.taken)
+		q.pos = 0
+		q.mu.Lock()
+		q.taken, q.list = q.list, emptied(q.taken)
+		ended = q.closed != nil && len(q.taken) == 0
+		q.mu.Unlock()
+	}
+	from, bytes := q.pos, 0
+	for q.pos < len(q.taken) && q.pos-from < maxCount && bytes < maxBytes {
+		bytes += q.taken[q.pos].size
+		q.pos++
+	}
+	return q.taken[from:q.pos], ended
+}
+
+// release makes room for as many as a finished group had.
+func (q *queue) release(group []queued) {
+	bytes := 0
+	for i := range group {
+		bytes += group[i].size
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.count -= len(group)
+	q.bytes -= bytes
+}
+
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.count
+}
+
+// sizeOf is about what a transaction holds of memory while it waits.
+func sizeOf(txn *kv.Txn) int {
+	const perOp = 128
+	size := perOp * (1 + len(txn.If) + len(txn.Then) + len(txn.Else) + len(txn.Fences))
+	for i := range txn.If {
+		size += len(txn.If[i].Key) + len(txn.If[i].Value.Data)
+	}
+	for _, ops := range [2][]kv.Op{txn.Then, txn.Else} {
+		for i := range ops {
+			size += len(ops[i].Key) + len(ops[i].Value.Data)
+		}
+	}
+	return size
+}

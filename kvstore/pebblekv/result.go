@@ -1,0 +1,186 @@
+package pebblekv
+
+import (
+	"encoding/binary"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// The results that are remembered for request tokens are stored in a form of
+// their own: what the transaction itself says (keys, the values it puts) is left
+// out, since whoever asks again brings it along.
+
+// resultFormat is the first byte of a stored result.
+const resultFormat = 1
+
+// Which parts an operation's result has.
+const (
+	hasEntry = 1 << iota
+	hasPrev
+	hasMore
+	hasLease
+	hasCount
+	hasEntryValue
+	allParts = 1<<iota - 1
+)
+
+// resultSize is about how long a result is when it is stored.
+func resultSize(r *kv.Result) int {
+	const perOp = 32
+	size := perOp * (len(r.Ops) + 1)
+	for i := range r.Ops {
+		for _, e := range [2]*kv.Entry{r.Ops[i].Entry, r.Ops[i].Prev} {
+			if e != nil {
+				size += len(e.Value.Data)
+			}
+		}
+	}
+	return size
+}
+
+func appendResult(b []byte, txn *kv.Txn, r *kv.Result) []byte {
+	held := byte(0)
+	if r.Held {
+		held = 1
+	}
+	b = append(b, resultFormat, held)
+	b = binary.AppendUvarint(b, uint64(r.Revision))
+	ops := branch(txn, r.Held)
+	for i := range r.Ops {
+		b = appendOpResult(b, &r.Ops[i], ops[i].Kind != kv.OpPut)
+	}
+	return b
+}
+
+func appendOpResult(b []byte, r *kv.OpResult, withValue bool) []byte {
+	var parts byte
+	if r.Entry != nil {
+		parts |= hasEntry
+		if withValue {
+			parts |= hasEntryValue
+		}
+	}
+	if r.Prev != nil {
+		parts |= hasPrev
+	}
+	if r.More {
+		parts |= hasMore
+	}
+	if r.Lease.ID != 0 {
+		parts |= hasLease
+	}
+	if r.Count != 0 {
+		parts |= hasCount
+	}
+	b = append(b, parts)
+	if r.Entry != nil {
+		b = appendEntry(b, r.Entry, withValue)
+	}
+	if r.Prev != nil {
+		b = appendEntry(b, r.Prev, true)
+	}
+	if r.Lease.ID != 0 {
+		b = binary.AppendUvarint(b, uint64(r.Lease.ID))
+		b = binary.AppendUvarint(b, uint64(r.Lease.TTL))
+	}
+	if r.Count != 0 {
+		b = binary.AppendUvarint(b, uint64(r.Count))
+	}
+	return b
+}
+
+func appendEntry(b []byte, e *kv.Entry, withValue bool) []byte {
+	for _, n := range [...]int64{int64(e.Create), int64(e.Mod), e.Version, e.Updated, e.Expires, int64(e.Lease)} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	if withValue {
+		b = appendValue(b, e.Value)
+	}
+	return b
+}
+
+// parseResult reads what appendResult has made of the result of the same
+// transaction.
+func parseResult(stored []byte, txn *kv.Txn) (*kv.Result, error) {
+	p := parser{rest: stored}
+	if format := p.byte(); p.bad || format != resultFormat {
+		return nil, codes.Errorf(codes.Internal, "the stored result of token %q has the unknown format %d", txn.Token, format)
+	}
+	r := &kv.Result{Held: p.byte() == 1, Revision: kv.Revision(p.number()), Replayed: true}
+	ops := branch(txn, r.Held)
+	r.Ops = make([]kv.OpResult, len(ops))
+	for i := range ops {
+		p.opResult(&ops[i], &r.Ops[i])
+	}
+	if p.bad || len(p.rest) > 0 {
+		return nil, codes.Errorf(codes.Internal, "the stored result of token %q is damaged", txn.Token)
+	}
+	return r, nil
+}
+
+// parser reads from rest. After the first mistake everything it returns is zero.
+type parser struct {
+	rest []byte
+	bad  bool
+}
+
+func (p *parser) byte() byte {
+	if len(p.rest) == 0 {
+		p.bad = true
+		return 0
+	}
+	c := p.rest[0]
+	p.rest = p.rest[1:]
+	return c
+}
+
+func (p *parser) number() int64 {
+	n, size := binary.Uvarint(p.rest)
+	if size <= 0 {
+		p.rest, p.bad = nil, true
+		return 0
+	}
+	p.rest = p.rest[size:]
+	return int64(n)
+}
+
+func (p *parser) opResult(op *kv.Op, r *kv.OpResult) {
+	parts := p.byte()
+	if parts&^byte(allParts) != 0 {
+		p.bad = true
+		return
+	}
+	if parts&hasEntry != 0 {
+		r.Entry = p.entry(op, parts&hasEntryValue != 0)
+	}
+	if parts&hasPrev != 0 {
+		r.Prev = p.entry(op, true)
+	}
+	if parts&hasLease != 0 {
+		r.Lease.ID, r.Lease.TTL = kv.LeaseID(p.number()), time.Duration(p.number())
+		r.Lease.Left = r.Lease.TTL
+	}
+	if parts&hasCount != 0 {
+		r.Count = p.number()
+	}
+	r.More = parts&hasMore != 0
+}
+
+func (p *parser) entry(op *kv.Op, withValue bool) *kv.Entry {
+	e := &kv.Entry{NS: op.NS, Key: op.Key}
+	e.Create, e.Mod, e.Version = kv.Revision(p.number()), kv.Revision(p.number()), p.number()
+	e.Updated, e.Expires, e.Lease = p.number(), p.number(), kv.LeaseID(p.number())
+	if !withValue {
+		return e
+	}
+	e.Value.Type = kv.Type(p.byte())
+	n := p.number()
+	if n < 0 || n > int64(len(p.rest)) {
+		p.rest, p.bad = nil, true
+		return e
+	}
+	e.Value.Data, p.rest = p.rest[:n:n], p.rest[n:]
+	return e
+}

@@ -1,0 +1,156 @@
+// Package pebblekv is the embedded engine of the state store: all current values
+// in memory, everything on disk, one goroutine that changes anything.
+//
+// A transaction's way: Commit puts it into the queue (queue.go). The committer
+// (committer.go) takes all that has queued, evaluates one after the other against
+// the index and what the ones before it did (evaluate.go, group.go), has the group
+// made durable in one write by the disk below (storage.go), makes it visible at
+// once (index.go), tells those who follow, and completes the callers. What is read
+// is therefore always durable, and never half of anything.
+//
+// Reads take the newest version of a key that is not above the visible revision.
+// A View holds on to the versions of its revision (view.go). What was there before
+// (GetAt, History, Changes) comes from the disk, in kvstore/pebblekv/disk.
+package pebblekv
+
+import (
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+// Store implements kvstore.Engine. Make it with Open.
+type Store struct {
+	// set at open
+	cfg       Config
+	storage   storage
+	index     *index
+	leases    *leases
+	tokens    *tokens
+	queue     *queue
+	followers followers
+	committer *committer
+	count     count
+
+	// reading is held for reading by all that uses the storage, so that Close can
+	// wait for it.
+	reading sync.RWMutex
+	closed  bool // guarded by reading
+}
+
+// Open opens the store in cfg.Disk.Dir, which is made if it does not exist, and
+// loads it. It fails when another process has it open, when its format is newer
+// than this program, or when something that was acknowledged is missing in it.
+func Open(cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	return open(cfg, func(load disk.Loader) (storage, kv.Revision, error) { return openDisk(cfg.Disk, load) })
+}
+
+func openDisk(cfg disk.Config, load disk.Loader) (storage, kv.Revision, error) {
+	d, newest, err := disk.Open(cfg, load)
+	if err != nil {
+		return nil, 0, err // and not a storage that is nil
+	}
+	return d, newest, nil
+}
+
+// open opens a store on any storage; cfg has its defaults.
+func open(cfg Config, openStorage opener) (*Store, error) {
+	s, err := load(cfg, openStorage)
+	if err == nil {
+		go s.committer.run()
+	}
+	return s, err
+}
+
+// load makes a store of what is stored; its committer does not run yet.
+func load(cfg Config, openStorage opener) (*Store, error) {
+	x := newIndex()
+	s := &Store{
+		cfg:    cfg,
+		index:  x,
+		leases: newLeases(cfg.Clock, cfg.PauseAfter),
+		tokens: newTokens(cfg.MaxTokens),
+		queue:  newQueue(cfg.MaxQueue, cfg.MaxQueueBytes),
+	}
+	b := &books{index: x, leases: s.leases, expiry: expiry{of: map[*slot]*plan{}}}
+	l := &loading{books: b, tokens: s.tokens}
+	stored, newest, err := openStorage(l.loader())
+	if err != nil {
+		return nil, err
+	}
+	s.storage = stored
+	l.done(newest)
+	s.leases.running()
+	s.committer = newCommitter(s, b, newest)
+	return s, nil
+}
+
+// Capabilities implements kvstore.Engine: all of them.
+func (s *Store) Capabilities() kvstore.Capabilities {
+	return kvstore.Capabilities{ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true}
+}
+
+// Close implements kvstore.Engine. It must not be called by a function given to
+// Commit or Follow.
+func (s *Store) Close() error {
+	s.queue.close(errClosed())
+	<-s.committer.ended
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.storage.Close()
+}
+
+func errClosed() error { return codes.Errorf(codes.Closed, "the store is closed") }
+
+// Stats implements kvstore.Engine.
+func (s *Store) Stats() kvstore.Stats {
+	c, x := &s.count, s.index
+	stats := kvstore.Stats{
+		Revision: x.revision(), Namespaces: x.count.Load(), Keys: x.keys.Load(), Bytes: x.bytes.Load(),
+		Leases: int64(s.leases.size()), Tokens: s.tokens.count.Load(),
+		Queue:   int64(s.queue.waiting()),
+		Commits: c.commits.Load(), Groups: c.groups.Load(), Failed: c.failed.Load(), Busy: c.busy.Load(),
+		Refused: c.refused.Load(), Replayed: c.replayed.Load(), Expired: c.expired.Load(),
+		Views: int64(x.views.count()), ViewsCut: c.viewsCut.Load(),
+	}
+	s.reading.RLock()
+	defer s.reading.RUnlock()
+	if !s.closed {
+		d := s.storage.Stats()
+		stats.LogFloor, stats.HistoryFloor, stats.DiskBytes, stats.FreeBytes = d.LogFloor, d.HistoryFloor, d.DiskBytes, d.FreeBytes
+	}
+	return stats
+}
+
+// Commit implements kv.Store.
+func (s *Store) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
+	if err := txn.Check(); err != nil {
+		return err
+	}
+	one := queued{txn: txn, done: done, size: sizeOf(txn)}
+	if txn.Token != "" {
+		one.digest = digestOf(txn)
+	}
+	err := s.queue.add(one)
+	if codes.Of(err) == codes.Busy {
+		s.count.busy.Add(1)
+	}
+	return err
+}
+
+// Follow implements kv.Store.
+func (s *Store) Follow(fn func(*kv.Batch)) (stop func()) { return s.followers.add(fn) }
+
+// KeepAlive implements kv.Store.
+func (s *Store) KeepAlive(id kv.LeaseID) (kv.Lease, error) { return s.leases.keepAlive(id) }
+
+// Lease implements kv.Store.
+func (s *Store) Lease(id kv.LeaseID) (kv.Lease, error) { return s.leases.get(id) }

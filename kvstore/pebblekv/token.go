@@ -1,0 +1,81 @@
+package pebblekv
+
+import (
+	"sync/atomic"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+// tokens is the request tokens that are remembered. Only the committer uses it.
+type tokens struct {
+	limit int
+
+	byName map[tokenName]*disk.Token
+	queue  []*disk.Token // oldest first; those before head are forgotten
+	head   int
+	out    kv.Revision  // newest of those forgotten because there were too many
+	count  atomic.Int64 // for who wants to know
+}
+
+type tokenName struct{ ns, name string }
+
+func newTokens(limit int) *tokens {
+	return &tokens{limit: limit, byName: map[tokenName]*disk.Token{}}
+}
+
+func (t *tokens) find(ns, name string) *disk.Token { return t.byName[tokenName{ns, name}] }
+
+// add remembers a token, and forgets the oldest if there are too many.
+func (t *tokens) add(token *disk.Token) {
+	t.byName[tokenName{token.NS, token.Name}] = token
+	t.queue = append(t.queue, token)
+	for len(t.queue)-t.head > t.limit {
+		t.out = t.queue[t.head].Revision
+		t.forgetOldest()
+	}
+	t.count.Store(int64(len(t.byName)))
+}
+
+// forget forgets the tokens from before a moment in ms since 1970.
+func (t *tokens) forget(before int64) {
+	if t.head == len(t.queue) || t.queue[t.head].Time >= before {
+		return
+	}
+	for t.head < len(t.queue) && t.queue[t.head].Time < before {
+		t.forgetOldest()
+	}
+	t.count.Store(int64(len(t.byName)))
+}
+
+// crowdedOut is the newest revision whose token had to be forgotten for want of
+// room since it was last asked for, or 0.
+func (t *tokens) crowdedOut() kv.Revision {
+	rev := t.out
+	t.out = 0
+	return rev
+}
+
+func (t *tokens) forgetOldest() {
+	oldest := t.queue[t.head]
+	t.queue[t.head] = nil
+	t.head++
+	name := tokenName{oldest.NS, oldest.Name}
+	if t.byName[name] == oldest { // and not used again since it was loaded
+		delete(t.byName, name)
+	}
+	if t.head > len(t.queue)/2 {
+		n := copy(t.queue, t.queue[t.head:])
+		clear(t.queue[n:])
+		t.queue, t.head = t.queue[:n], 0
+	}
+}
+
+// replay is the first result of a transaction that is repeated.
+func (t *tokens) replay(known *disk.Token, txn *kv.Txn, digest [16]byte) (*kv.Result, error) {
+	if known.Digest != digest {
+		return nil, codes.Errorf(codes.TokenReused, "token %q of namespace %q belongs to another request", txn.Token, txn.TokenNS)
+	}
+	return parseResult(known.Result, txn)
+}
