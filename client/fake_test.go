@@ -14,6 +14,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/jsonpath"
+	"confcenter/kvlock"
 	"confcenter/protocol"
 )
 
@@ -40,6 +41,7 @@ type fakeServer struct {
 	script func(c *fakeConn, h protocol.Header, body []byte) bool
 	// baseOnly pushes the base's name alone, as --frame-exact does.
 	baseOnly bool
+	state    *fakeState // nil: commands of the state store are not implemented
 }
 
 type fakeDoc struct {
@@ -53,8 +55,11 @@ type fakeConn struct {
 	srv *fakeServer
 	id  int32
 
+	watches fakeWatches
+
 	// guarded by srv.mu
-	subs map[string]protocol.Subscription // by file and path
+	subs    map[string]protocol.Subscription // by file and path
+	waiters []*kvlock.Waiter
 }
 
 func newFakeServer(t testing.TB, docs map[string]string) *fakeServer {
@@ -124,6 +129,7 @@ func (s *fakeServer) accept(ln net.Listener) {
 func (c *fakeConn) serve() {
 	defer func() {
 		c.Close()
+		c.dropKV()
 		c.srv.mu.Lock()
 		delete(c.srv.conns, c)
 		c.srv.mu.Unlock()
@@ -167,6 +173,10 @@ func (c *fakeConn) reply(h protocol.Header, body []byte) {
 func (c *fakeConn) answer(h protocol.Header, body []byte) {
 	var r protocol.Request
 	if h.Command.IsReply() {
+		return
+	}
+	if h.Command >= protocol.KVGet {
+		c.answerKV(h, body)
 		return
 	}
 	if len(body) > 0 && r.Parse(body) != nil {

@@ -12,8 +12,8 @@ import (
 
 // Txn applies a transaction, which may span namespaces: all of it or nothing, and
 // nothing in between is seen by anybody. That its conditions do not hold is no
-// error; Result.Held says so. txn is not changed and may be used again: it gets a
-// token of its own each time unless it has one.
+// error; Result.Held says so. txn is not changed and may be used again: unless it
+// has a token it gets one each time, in the first namespace that it names.
 //
 // For a transaction within one namespace KV.Txn is shorter.
 func (c *Client) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
@@ -21,10 +21,11 @@ func (c *Client) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 	if t.TokenNS == "" {
 		t.TokenNS = home(&t)
 	}
-	if t.Token == "" && writes(&t) {
+	write := writes(&t)
+	if t.Token == "" && write && t.TokenNS != "" {
 		t.Token = c.tokens.next()
 	}
-	return c.txn(ctx, &t, true)
+	return c.txn(ctx, &t, !write || t.Token != "")
 }
 
 // txn sends a complete transaction.
