@@ -1,0 +1,392 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
+	"confcenter/protocol"
+)
+
+// watchT is a test or one check of a property.
+type watchT interface {
+	require.TestingT
+	Helper()
+	Cleanup(func())
+}
+
+// watchKit is a server without sockets on a store in memory, whose one loop is run
+// by the test.
+type watchKit struct {
+	t     watchT
+	srv   *Server
+	loop  *loop
+	state *kvtest.Memory
+	stop  func() // may be called early
+
+	mu      sync.Mutex
+	history []kv.Change // guarded by mu
+}
+
+// newWatchKit starts one. wrap, if given, puts something between server and store.
+func newWatchKit(t watchT, cfg Config, mem kvtest.MemoryConfig, wrap func(kv.Store) kv.Store) *watchKit {
+	k := &watchKit{t: t, state: kvtest.NewMemory(mem)}
+	unfollow := k.state.Follow(func(b *kv.Batch) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.history = append(k.history, b.Changes...)
+	})
+	var state kv.Store = k.state
+	if wrap != nil {
+		state = wrap(state)
+	}
+	cfg.Clock = clock.NewFake(time.Unix(1_000_000, 0))
+	k.srv = New(cfg, Stores{State: state})
+	k.loop = newLoop(k.srv, func(func()) error { return nil })
+	k.srv.addLoop(k.loop)
+	k.srv.workers.start()
+	k.srv.followState()
+	k.stop = sync.OnceFunc(func() {
+		k.loop.close()
+		k.srv.workers.close()
+		k.srv.unfollowState()
+		unfollow()
+		require.Zero(t, k.state.Stats().Views, "no view is left open")
+		require.NoError(t, k.state.Close())
+	})
+	t.Cleanup(k.stop)
+	return k
+}
+
+// commit applies a transaction and returns when it is on its way to the watches.
+func (k *watchKit) commit(txn *kv.Txn) *kv.Result {
+	type answer struct {
+		res *kv.Result
+		err error
+	}
+	done := make(chan answer, 1)
+	require.NoError(k.t, k.state.Commit(txn, func(res *kv.Result, err error) { done <- answer{res, err} }))
+	a := <-done
+	require.NoError(k.t, a.err)
+	return a.res
+}
+
+func (k *watchKit) put(ns, key, value string) kv.Revision {
+	return k.commit(kv.PutTxn(ns, key, kv.StringValue(value))).Revision
+}
+
+// turn lets the loop do all it can.
+func (k *watchKit) turn() {
+	sweepAll(k.loop)
+	for k.loop.box.waiting() {
+		k.loop.turn(wakeBudget, bulkTurn)
+	}
+}
+
+// until runs the loop until cond holds.
+func (k *watchKit) until(cond func() bool, what string) {
+	k.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+		k.turn()
+		if cond() {
+			return
+		}
+		if time.Now().After(deadline) {
+			require.FailNow(k.t, "it did not come to that", what)
+		}
+	}
+}
+
+// settle runs the loop until nobody does anything any more.
+func (k *watchKit) settle() {
+	k.t.Helper()
+	k.until(func() bool {
+		catchUps := &k.srv.feed.catchUps
+		catchUps.mu.Lock()
+		idle := catchUps.running == 0
+		catchUps.mu.Unlock()
+		k.turn() // what the last one posted
+		for _, s := range k.loop.sessions {
+			idle = idle && (s.kv == nil || !s.kv.busy)
+		}
+		return idle
+	}, "rest")
+}
+
+func (k *watchKit) changes() []kv.Change {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.history)
+}
+
+// watchPeer is a connection of a kit.
+type watchPeer struct {
+	k   *watchKit
+	s   *session
+	w   *wire
+	seq uint16
+}
+
+// peer connects; its socket takes room bytes before it has to read.
+func (k *watchKit) peer(room int) *watchPeer {
+	w := &wire{room: room}
+	s := &session{t: w, peer: netip.MustParseAddrPort("127.0.0.1:9")}
+	w.s = s
+	require.True(k.t, k.srv.open(k.loop, s))
+	s.client = k.srv.registry.identify(s, 0, nil)
+	return &watchPeer{k: k, s: s, w: w}
+}
+
+// unlimited is the room of a peer that always reads.
+const unlimited = 1 << 40
+
+func (p *watchPeer) send(cmd protocol.Command, body string) {
+	p.seq++
+	p.s.receive(protocol.AppendFrame(nil, cmd, p.seq, []byte(body)))
+}
+
+// take is all whole frames that have arrived; they are gone then.
+func (p *watchPeer) take() (frames []watchFrame) {
+	for {
+		b := p.w.got.Bytes()
+		if len(b) < protocol.HeaderSize {
+			return frames
+		}
+		h, err := protocol.ParseHeader(b)
+		require.NoError(p.k.t, err)
+		require.LessOrEqual(p.k.t, int(h.BodyLen), protocol.MaxBody)
+		if len(b) < protocol.HeaderSize+int(h.BodyLen) {
+			return frames
+		}
+		f := watchFrame{Header: h, body: bytes.Clone(p.w.got.Next(protocol.HeaderSize + int(h.BodyLen))[protocol.HeaderSize:])}
+		if h.Command == protocol.KVEvent {
+			f.events, err = protocol.ParseKVEvents(f.body)
+			require.NoError(p.k.t, err)
+		}
+		frames = append(frames, f)
+	}
+}
+
+// events is take where nothing but events may have come.
+func (p *watchPeer) events() (list []protocol.KVEvents) {
+	for _, f := range p.take() {
+		require.Equal(p.k.t, protocol.KVEvent, f.Command, "%s", f.body)
+		list = append(list, f.events)
+	}
+	return list
+}
+
+type watchFrame struct {
+	protocol.Header
+	body   []byte
+	events protocol.KVEvents
+}
+
+// watch begins a watch that must be accepted, and eats the reply.
+func (p *watchPeer) watch(body string) (id uint32, rev kv.Revision) {
+	p.k.t.Helper()
+	p.send(protocol.KVWatch, body)
+	frames := p.take()
+	require.NotEmpty(p.k.t, frames)
+	last := frames[len(frames)-1]
+	require.Equal(p.k.t, protocol.KVWatch.Reply(), last.Command)
+	rev, id, err := protocol.ParseKVWatching(last.body)
+	require.NoError(p.k.t, err, "%s", last.body)
+	return id, rev
+}
+
+// refused sends a request that must be refused.
+func (p *watchPeer) refused(cmd protocol.Command, body string, code codes.Code) {
+	p.k.t.Helper()
+	p.send(cmd, body)
+	frames := p.take()
+	require.Len(p.k.t, frames, 1)
+	res, err := protocol.ParseResult(frames[0].body)
+	require.NoError(p.k.t, err)
+	require.Equal(p.k.t, int32(code), res.Code, "%s", frames[0].body)
+}
+
+// witness checks that what one watch is told is exactly what happened.
+type witness struct {
+	t        watchT
+	k        *watchKit
+	filter   kv.Filter
+	prev     bool
+	coalesce bool
+
+	at      kv.Revision // told so far, whole revisions
+	partial int         // matching events told of the revision after
+	waiting bool        // for a state to be complete
+	state   []kv.Event
+	resyncs int
+	mirror  map[string]*kv.Entry // what the watcher would believe
+	known   bool                 // mirror is everything: there was a state
+	ends    uint32               // the watch's number, once it has been asked to end
+}
+
+func newWitness(k *watchKit, filter kv.Filter, at kv.Revision) *witness {
+	return &witness{t: k.t, k: k, filter: filter, at: at, mirror: map[string]*kv.Entry{}}
+}
+
+func mirrorKey(e *kv.Entry) string { return e.NS + "\x00" + e.Key }
+
+// told is given every event frame of the watch.
+func (w *witness) told(ev protocol.KVEvents) {
+	switch {
+	case ev.Resync:
+		w.resyncs++
+		w.waiting, w.state, w.partial = true, nil, 0
+		clear(w.mirror)
+	case ev.State:
+		require.True(w.t, w.waiting, "a piece of a state that was not announced")
+		w.state = append(w.state, ev.Events...)
+	case ev.Synced:
+		require.True(w.t, w.waiting)
+		w.synced(ev.Revision)
+	default:
+		require.False(w.t, w.waiting, "a change in the middle of a state")
+		require.NotEmpty(w.t, ev.Events)
+		if w.coalesce {
+			w.coalesced(ev)
+		} else {
+			w.changed(ev)
+		}
+		for _, e := range ev.Events {
+			w.apply(e)
+		}
+	}
+}
+
+func (w *witness) apply(e kv.Event) {
+	key := mirrorKey(e.Entry)
+	if old := w.mirror[key]; old != nil {
+		require.Greater(w.t, e.Entry.Mod, old.Mod, "a key goes back")
+	}
+	if e.Kind == kv.Put {
+		w.mirror[key] = e.Entry
+	} else {
+		delete(w.mirror, key)
+	}
+}
+
+// changed compares with the history: in order, nothing missing, nothing twice.
+func (w *witness) changed(ev protocol.KVEvents) {
+	want := w.expected()
+	for _, e := range ev.Events {
+		require.NotEmpty(w.t, want, "more than happened")
+		require.Equal(w.t, want[0].Kind, e.Kind)
+		require.Equal(w.t, want[0].Entry, e.Entry)
+		if w.prev && e.Prev != nil {
+			require.Equal(w.t, want[0].Prev, e.Prev)
+		}
+		if !w.prev {
+			require.Nil(w.t, e.Prev)
+		}
+		want = want[1:]
+	}
+	last := ev.Events[len(ev.Events)-1].Entry.Mod
+	require.Equal(w.t, last, ev.Revision)
+	if ev.More {
+		require.NotEmpty(w.t, want, "nothing is left to go on with")
+		require.Equal(w.t, last, want[0].Entry.Mod, "more of another revision")
+		w.partial = w.countUpTo(last) - len(want)
+		w.at = last - 1
+		return
+	}
+	if len(want) > 0 {
+		require.NotEqual(w.t, last, want[0].Entry.Mod, "half a revision")
+	}
+	w.at, w.partial = last, 0
+}
+
+// expected is all matching events from where the watch is.
+func (w *witness) expected() (list []kv.Event) {
+	for _, c := range w.k.changes() {
+		if c.Revision > w.at {
+			list = append(list, w.filter.Select(c.Events)...)
+		}
+	}
+	return list[w.partial:]
+}
+
+// countUpTo counts what expected would be from before that revision.
+func (w *witness) countUpTo(rev kv.Revision) (n int) {
+	for _, c := range w.k.changes() {
+		if c.Revision >= rev {
+			n += len(w.filter.Select(c.Events))
+		}
+	}
+	return n
+}
+
+func (w *witness) coalesced(ev protocol.KVEvents) {
+	for i, e := range ev.Events {
+		require.GreaterOrEqual(w.t, e.Entry.Mod, w.at)
+		if i > 0 {
+			require.GreaterOrEqual(w.t, e.Entry.Mod, ev.Events[i-1].Entry.Mod, "out of order")
+		}
+		w.at = e.Entry.Mod
+	}
+}
+
+// synced compares the state with what the history makes it at that revision.
+func (w *witness) synced(rev kv.Revision) {
+	want := w.stateAt(rev)
+	require.Len(w.t, w.state, len(want), "a state of another size")
+	for _, e := range w.state {
+		require.Equal(w.t, kv.Put, e.Kind)
+		require.Equal(w.t, want[mirrorKey(e.Entry)], e.Entry)
+		w.mirror[mirrorKey(e.Entry)] = e.Entry
+	}
+	w.waiting, w.state, w.at, w.partial, w.known = false, nil, rev, 0, true
+}
+
+func (w *witness) stateAt(rev kv.Revision) map[string]*kv.Entry {
+	state := map[string]*kv.Entry{}
+	for _, c := range w.k.changes() {
+		if c.Revision > rev {
+			break
+		}
+		for _, e := range w.filter.Select(c.Events) {
+			if e.Kind == kv.Put {
+				state[mirrorKey(e.Entry)] = e.Entry
+			} else {
+				delete(state, mirrorKey(e.Entry))
+			}
+		}
+	}
+	return state
+}
+
+// done checks that everything has been told.
+func (w *witness) done() {
+	w.t.Helper()
+	require.False(w.t, w.waiting, "the state is not complete")
+	if !w.coalesce {
+		require.Empty(w.t, w.expected(), "events are missing")
+	}
+	if w.known {
+		require.Equal(w.t, w.stateAt(1<<62), w.mirror)
+	}
+}
+
+func filterBody(f kv.Filter) string {
+	switch {
+	case f.NS == "":
+		return ""
+	case f.Exact:
+		return fmt.Sprintf(`"ns":%q,"key":%q,`, f.NS, f.Text)
+	default:
+		return fmt.Sprintf(`"ns":%q,"prefix":%q,`, f.NS, f.Text)
+	}
+}
