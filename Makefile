@@ -7,11 +7,13 @@ BIN      := bin
 FUZZTIME ?= 30s
 # The long tests of ./integration: apart and verbose, so that they show their counts.
 LONG     := Soak|Kill
+# Programs the tests and the benchmark need beside Go, each with its Debian package.
+PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server
 # The race detector needs a C compiler; without one the tests run without it, and say so.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test short fuzz soak bench integration fmt fmt-check vet clean FORCE
+.PHONY: help packages build run test short fuzz soak bench integration fmt fmt-check vet clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +29,10 @@ $(BIN)/ccload: FORCE
 run: build ## serve the sample ./conf on 127.0.0.1:4800
 	exec $(BIN)/confcenter serve --listen 127.0.0.1:4800 --conf ./conf --data ./data
 
-test: fmt-check vet ## everything that must hold: format, vet, all tests with the race detector, a tenth of the soak, a moment of fuzzing
+packages: ## install what tests and benchmarks need beside Go, from Debian's packages
+	@sh scripts/packages.sh $(PROGRAMS)
+
+test: packages fmt-check vet ## everything that must hold: format, vet, all tests with the race detector, a tenth of the soak, a moment of fuzzing
 ifeq ($(RACE)$(CI),true)
 	@echo 'error: the race detector needs a C compiler, which CI must have'; exit 1
 endif
@@ -51,7 +56,7 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 soak: ## the long tests in full: 100 kills; prints its counts
 	CONFCENTER_SOAK=1 $(GO) test -run '$(LONG)' -timeout 60m -count 1 -v ./integration
 
-bench: $(BIN)/confcenter $(BIN)/ccload ## measure on this machine and print the figures beside their targets
+bench: packages $(BIN)/confcenter $(BIN)/ccload ## measure on this machine and print the figures beside their targets
 	$(BIN)/ccload bench --server $(BIN)/confcenter
 
 fmt: ## format the code

@@ -29,6 +29,9 @@ type benchConfig struct {
 	stalled     int
 	stallPause  time.Duration // after each change of the document that is not read
 	bound       int           // of the server's memory with stalled clients, in MiB
+	keys        int           // of the store that reads and writes are measured with
+	many        int           // of the store that starts and lists are measured with
+	watchers    int
 	strict      bool
 	output      format
 }
@@ -48,6 +51,10 @@ var groups = []group{
 	{"save", (*bench).saves},
 	{"start", (*bench).starts},
 	{"stall", (*bench).stalls},
+	{"kvget", (*bench).kvGets},
+	{"kvput", (*bench).kvPuts},
+	{"kvwatch", (*bench).kvWatches},
+	{"kvmillion", (*bench).kvMillion},
 }
 
 func groupNames() []string {
@@ -124,6 +131,9 @@ else the machine does at the time hits both.`,
 	f.IntVar(&cfg.stalled, "stalled", 5000, "clients that do not read")
 	f.DurationVar(&cfg.stallPause, "stall-pause", 500*time.Millisecond, "time after each change of the document they do not read")
 	f.IntVar(&cfg.bound, "bound", 512, "what the server states as its bound with clients that do not read, in MiB")
+	f.IntVar(&cfg.keys, "keys", 100_000, "keys of the state store that is read and written")
+	f.IntVar(&cfg.many, "many-keys", 1_000_000, "keys of the state store that is started and listed")
+	f.IntVar(&cfg.watchers, "watchers", 1000, "watchers of one key")
 	f.BoolVar(&cfg.strict, "strict", false, "exit with 3 if a target is missed")
 	cfg.output.bind(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(groupNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -136,8 +146,9 @@ func (c *benchConfig) check() error {
 			return usageError{fmt.Errorf("--only %s: there are %s", name, strings.Join(groupNames(), ", "))}
 		}
 	}
-	if c.pairs < 1 || c.slice <= 0 || c.paths < 1 || c.startFiles < 1 || c.subscribers < 2 || c.idle < 1 || c.stalled < 1 {
-		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle and --stalled must be at least 1")}
+	if c.pairs < 1 || c.slice <= 0 || c.paths < 1 || c.startFiles < 1 || c.subscribers < 2 || c.idle < 1 || c.stalled < 1 ||
+		c.keys < 1 || c.many < 1 || c.watchers < 2 {
+		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle, --stalled, --keys, --many-keys and --watchers (2) must be at least 1")}
 	}
 	if _, err := os.Stat(c.server); err != nil {
 		return usageError{fmt.Errorf("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)}

@@ -18,7 +18,7 @@ import (
 // ceilingConfig is what the bare server answers with.
 type ceilingConfig struct {
 	Listen    string // host:port; port 0 takes a free one
-	ReplySize int    // body of the reply to a GETCONFIG, in bytes
+	ReplySize int    // body of the reply to a GETCONFIG or KVGET, in bytes
 	PushName  string // file that a SETCONFIG tells all subscribers about
 }
 
@@ -80,6 +80,7 @@ func ceilingAnswers(size int) map[protocol.Command][]byte {
 	bodies := map[protocol.Command][]byte{
 		protocol.Whoami:        protocol.AppendIdentified(nil, 2001, "", ""),
 		protocol.GetConfig:     []byte(document),
+		protocol.KVGet:         []byte(document),
 		protocol.SetConfig:     protocol.AppendConfigUpdated(nil, 0, 1700000000, "success"),
 		protocol.BookCfgChange: protocol.AppendSubscribed(nil, 1700000000, "monitor"),
 	}
@@ -191,8 +192,8 @@ func newCeiling() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ceiling",
 		Short: "Serve ready-made bytes, to measure what the machine can give at most",
-		Long: `Serve ready-made bytes from one event loop: WHOAMI, GETCONFIG, SETCONFIG and
-BOOKCFGCHANGE are answered with code 0 whatever they say, and each SETCONFIG
+		Long: `Serve ready-made bytes from one event loop: WHOAMI, GETCONFIG, KVGET, SETCONFIG
+and BOOKCFGCHANGE are answered with code 0 whatever they say, and each SETCONFIG
 writes one push to every connection that has sent a BOOKCFGCHANGE.`,
 		Example: `  taskset -c 0 ccload ceiling --reply-size 280 &
   taskset -c 1 ccload get --addr 127.0.0.1:4801 --depth 16`,
@@ -213,7 +214,7 @@ writes one push to every connection that has sent a BOOKCFGCHANGE.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&cfg.Listen, "listen", "l", cfg.Listen, "address; port 0 takes a free one")
-	f.IntVar(&cfg.ReplySize, "reply-size", cfg.ReplySize, "body of the reply to a GETCONFIG, in bytes")
+	f.IntVar(&cfg.ReplySize, "reply-size", cfg.ReplySize, "body of the reply to a GETCONFIG or KVGET, in bytes")
 	f.StringVar(&cfg.PushName, "push-name", cfg.PushName, "file that pushes speak of")
 	return cmd
 }

@@ -19,7 +19,7 @@ type fanout struct {
 	loop        *loop
 	writer      *conn
 	subscribers []*conn
-	writes      *writeSource
+	writes      source
 	frame       []byte
 
 	// of the round that is running
@@ -46,32 +46,48 @@ type round struct {
 // there.
 func newFanout(l *loop, addr string, n int) (*fanout, error) {
 	f := &fanout{loop: l, writes: newWrites([]string{pushName}, 200, int(time.Now().UnixMilli())), delay: newHistogram()}
-	writer, err := l.identify(dialing{addr: addr, urgent: true}, 1)
+	return f, f.open(addr, n, func() error {
+		if _, err := l.set(f.writer, pushName, []byte(`{"n":0}`)); err != nil {
+			return err
+		}
+		return l.subscribe(f.subscribers, pushName)
+	})
+}
+
+// newKVFanout is newFanout with n watchers of one key.
+func newKVFanout(l *loop, addr string, n int) (*fanout, error) {
+	f := &fanout{loop: l, writes: &kvWrites{}, delay: newHistogram()}
+	return f, f.open(addr, n, func() error {
+		_, err := l.askAll(f.subscribers, protocol.KVWatch, []byte(`{"ns":"`+kvNamespace+`","key":"`+kvKey(0)+`"}`))
+		return err
+	})
+}
+
+// open opens the connections and has those who are to be told subscribe.
+func (f *fanout) open(addr string, n int, subscribe func() error) error {
+	writer, err := f.loop.identify(dialing{addr: addr, urgent: true}, 1)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f.writer = writer[0]
-	if _, err := l.set(f.writer, pushName, []byte(`{"n":0}`)); err != nil {
-		return nil, err
-	}
-	if f.subscribers, err = l.identify(dialing{addr: addr}, n); err != nil {
-		return nil, err
+	if f.subscribers, err = f.loop.identify(dialing{addr: addr}, n); err != nil {
+		return err
 	}
 	for _, c := range f.subscribers {
 		c.to = f
 	}
-	if err := l.subscribe(f.subscribers, pushName); err != nil {
-		return nil, err
+	if err := subscribe(); err != nil {
+		return err
 	}
 	f.writer.to = (*fanoutWriter)(f)
-	return f, nil
+	return nil
 }
 
 // change writes once and waits for every subscriber and the reply.
 func (f *fanout) change() (round, error) {
 	f.round++
 	f.told, f.first, f.last, f.replied = 0, 0, 0, 0
-	f.writer.expect = protocol.SetConfig.Reply()
+	f.writer.expect = f.writes.expect()
 	f.frame = f.writes.next(f.frame[:0])
 	f.begun = f.loop.clock()
 	f.writer.request(f.frame, f.begun)
@@ -124,7 +140,7 @@ type fanoutWriter fanout
 
 func (w *fanoutWriter) reply(_ *conn, body []byte) {
 	if !replyOK(body) {
-		w.failure = replyError(protocol.SetConfig, body)
+		w.failure = replyError(w.writes.expect(), body)
 	}
 }
 

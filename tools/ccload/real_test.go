@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,9 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/servertest"
+	"confcenter/kvlock"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/server"
 )
 
@@ -104,7 +109,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 4, "kvwatch": 1, "kvmillion": 4}
 	require.Len(t, groups, len(want))
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
@@ -112,7 +117,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 			cfg := benchConfig{
 				server: self, dir: t.TempDir(), only: []string{g.name}, pairs: 1, slice: 20 * time.Millisecond,
 				paths: 50, startFiles: 50, subscribers: 30, idle: 30,
-				stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, output: formatJSON,
+				stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, keys: 600, many: 1200, watchers: 30, output: formatJSON,
 			}
 			require.NoError(t, cfg.check())
 			var out, status bytes.Buffer
@@ -137,7 +142,7 @@ func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
 	require.NoError(t, err)
 	cfg := benchConfig{
 		server: self, dir: t.TempDir(), only: []string{"stall"}, pairs: 1, slice: time.Millisecond, paths: 1, startFiles: 1, subscribers: 2, idle: 1,
-		stalled: 2, stallPause: time.Millisecond, bound: 0, strict: true, output: formatText,
+		stalled: 2, stallPause: time.Millisecond, bound: 0, keys: 1, many: 1, watchers: 2, strict: true, output: formatText,
 	}
 	var out, status bytes.Buffer
 	err = runBench(t.Context(), cfg, -1, &out, &status)
@@ -160,7 +165,13 @@ func serveReal(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	s := server.New(server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}, server.Stores{Config: store})
+	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(*data, "state")}})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	locks := kvlock.New(state, kvlock.Config{})
+	s := server.New(server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}, server.Stores{Config: store, State: state, Locks: locks})
 	if err := s.Start(); err != nil {
 		fmt.Println(err)
 		return 1
@@ -172,6 +183,10 @@ func serveReal(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	_ = store.Close()
+	locks.Close()
+	if err := errors.Join(state.Close(), store.Close()); err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	return 0
 }

@@ -7,9 +7,10 @@ import (
 
 // rival is one side of a comparison.
 type rival struct {
-	pid  int // its server
-	run  func() (sample, error)
-	kept []sample
+	pid   int  // its server
+	waits bool // for the disk, so how much of its core it has says nothing
+	run   func() (sample, error)
+	kept  []sample
 }
 
 // sample is one measurement of a rival.
@@ -44,7 +45,7 @@ func compare(a, b *rival, pairs int) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if min(pair[0].busy, pair[1].busy) < quietShare {
+		if !a.waits && min(pair[0].busy, pair[1].busy) < quietShare {
 			disturbed = append(disturbed, pair)
 			continue
 		}
@@ -88,7 +89,7 @@ func (r *rival) String() string {
 	if p99 := median(r.all(func(s sample) float64 { return s.p99 })); p99 > 0 {
 		text += fmt.Sprintf(" (p99 %.0f µs)", p99)
 	}
-	if busy := median(r.all(func(s sample) float64 { return s.busy })); busy < quietShare {
+	if busy := median(r.all(func(s sample) float64 { return s.busy })); !r.waits && busy < quietShare {
 		text += fmt.Sprintf(" (disturbed: core only %.0f%%)", 100*busy)
 	}
 	return text
