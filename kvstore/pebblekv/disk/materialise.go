@@ -1,21 +1,13 @@
 package disk
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"confcenter/kv"
 )
-
-// change is one event on its way into tables.
-type change struct {
-	event     *kv.Event
-	recovered bool
-}
 
 // batch is the making of tables from what is pending.
 type batch struct {
@@ -146,20 +138,11 @@ func (b *batch) entries() error {
 	for _, g := range b.groups {
 		for i := range g.commits {
 			for j := range g.commits[i].Events {
-				changes = append(changes, change{&g.commits[i].Events[j], g.recovered})
+				changes = append(changes, change{event: &g.commits[i].Events[j], recovered: g.recovered})
 			}
 		}
 	}
-	slices.SortFunc(changes, func(x, y change) int {
-		a, b := x.event.Entry, y.event.Entry
-		if c := strings.Compare(a.NS, b.NS); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Key, b.Key); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Mod, b.Mod)
-	})
+	sortChanges(changes)
 	for len(changes) > 0 {
 		first := changes[0].event.Entry
 		n := 1
