@@ -179,6 +179,9 @@ func keyStep(w *world, random *rand.Rand, text string) (input, output, bool) {
 		in.kind, txn = "delete", &kv.Txn{Then: []kv.Op{deleteOp("linear", in.key)}}
 	case 2:
 		in.kind, in.old = "swap", w.get(in.key)
+		if random.IntN(3) == 0 {
+			in.old = "what nobody wrote"
+		}
 		condition := kv.Compare{NS: "linear", Key: in.key, Target: kv.CompareValue, Relation: kv.Equal, Value: kv.StringValue(in.old)}
 		if in.old == "-" {
 			condition = kv.Absent("linear", in.key)

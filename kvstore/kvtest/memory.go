@@ -25,6 +25,8 @@ type MemoryConfig struct {
 	// HistoryVersions is how many versions of each key are kept; 0: all.
 	HistoryVersions int
 	TokenAge        time.Duration // how long request tokens are remembered; 0: an hour
+
+	next func(kv.Revision) kv.Revision // the revision behind one; tests of the suite break it
 }
 
 func (c MemoryConfig) withDefaults() MemoryConfig {
@@ -40,6 +42,9 @@ func (c MemoryConfig) withDefaults() MemoryConfig {
 	if c.TokenAge == 0 {
 		c.TokenAge = time.Hour
 	}
+	if c.next == nil {
+		c.next = func(r kv.Revision) kv.Revision { return r + 1 }
+	}
 	return c
 }
 
@@ -51,7 +56,6 @@ type Memory struct {
 	cfg     MemoryConfig
 	wake    chan struct{} // capacity 1: there is something in queue, or closing changed
 	stopped chan struct{} // closed when the goroutine has ended
-	next    func(kv.Revision) kv.Revision
 
 	mu sync.Mutex
 
@@ -86,7 +90,6 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		cfg:     cfg,
 		wake:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
-		next:    func(r kv.Revision) kv.Revision { return r + 1 },
 		state:   loadState(cfg),
 	}
 	go m.run()
@@ -297,7 +300,7 @@ func (m *Memory) turn() (g group, next time.Time, ended bool) {
 	}
 	now := m.cfg.Clock.Now()
 	m.state.forgetTokens(now.Add(-m.cfg.TokenAge).UnixMilli())
-	for e := range m.state.due(now, func() kv.Revision { return m.next(m.state.revision) }) {
+	for e := range m.state.due(now, func() kv.Revision { return m.cfg.next(m.state.revision) }) {
 		for range e.change.Events {
 			m.stats.Expired++
 		}
@@ -322,7 +325,7 @@ func (m *Memory) applyLocked(g *group, txn *kv.Txn, now time.Time) (*kv.Result, 
 		}
 		return first, err
 	}
-	e := newEvaluation(m.state, m.next(m.state.revision), now)
+	e := newEvaluation(m.state, m.cfg.next(m.state.revision), now)
 	result, err := e.evaluate(txn)
 	if err == nil && m.full && e.needsSpace(txn) {
 		err = codes.Errorf(codes.Storage, "the disk is full: delete something or free space")

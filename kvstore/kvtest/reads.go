@@ -26,7 +26,7 @@ func getSeesWrites(s *subject) {
 		text := fmt.Sprint(i)
 		r := s.then(putOp("ns", "key", text))
 		e, revision := s.Engine.Get([]byte("ns"), []byte("key"))
-		require.Equal(s, text, string(e.Value.Data), "what was answered is seen")
+		require.Equal(s, text, read(e), "what was answered is seen")
 		require.GreaterOrEqual(s, revision, r.Revision)
 		require.GreaterOrEqual(s, s.Engine.Revision(), r.Revision)
 		require.LessOrEqual(s, e.Mod, revision)

@@ -169,8 +169,9 @@ func watchAcrossRestarts(s *subject) {
 		again()
 		got = append(got, w.events()...)
 		position := w.standing()
+		l.run(5) // while nobody watches
 		if i == 3 {
-			again() // twice without a watcher in between
+			again()
 		}
 		w = s.watch(kv.WatchRequest{From: position})
 	}

@@ -17,8 +17,11 @@ type witness struct {
 	from    kv.Revision // what it is told of came after
 
 	mu      sync.Mutex
-	notices []kv.Notice   // guarded by mu
-	gate    chan struct{} // set at start; unless nil, deliver waits for it
+	notices []kv.Notice // guarded by mu
+
+	// set at start
+	gate  chan struct{} // unless nil, deliver waits for it
+	ended chan struct{} // closed when nobody is going to open the gate any more
 }
 
 func (s *subject) watch(request kv.WatchRequest) *witness {
@@ -28,20 +31,26 @@ func (s *subject) watch(request kv.WatchRequest) *witness {
 
 func (s *subject) watchThrough(request kv.WatchRequest, gate chan struct{}) *witness {
 	s.Helper()
-	w := &witness{s: s, request: request, from: request.From, gate: gate}
+	w := &witness{s: s, request: request, from: request.From, gate: gate, ended: make(chan struct{})}
 	if request.From == 0 {
 		w.from = s.Engine.Revision()
 	}
 	var err error
 	w.watcher, err = kv.Watch(s.Engine, request, w.deliver)
 	require.NoError(s, err)
-	s.hooks = append(s.hooks, w.watcher.Close)
+	s.hooks = append(s.hooks, func() {
+		close(w.ended)
+		w.watcher.Close()
+	})
 	return w
 }
 
 func (w *witness) deliver(n kv.Notice) error {
 	if w.gate != nil {
-		<-w.gate
+		select {
+		case <-w.gate:
+		case <-w.ended:
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
