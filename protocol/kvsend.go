@@ -1,6 +1,10 @@
 package protocol
 
-import "confcenter/kv"
+import (
+	"time"
+
+	"confcenter/kv"
+)
 
 // KVWriteCommand is the shortest command that says all of txn: one of those that
 // are a single transaction, or else KVTXN.
@@ -179,7 +183,7 @@ func (b *builder) compare(c *kv.Compare, ns string) {
 func (b *builder) op(op *kv.Op, ns string) {
 	switch op.Kind {
 	case kv.OpGrant:
-		b.number(fieldTTL, op.TTL.Milliseconds())
+		b.number(fieldTTL, wholeMillis(op.TTL))
 		return
 	case kv.OpRevoke:
 		b.number(fieldLease, int64(op.Lease))
@@ -202,11 +206,14 @@ func (b *builder) op(op *kv.Op, ns string) {
 		b.flag(fieldPrev, op.WantPrev)
 		return
 	}
-	b.given(fieldTTL, op.TTL.Milliseconds())
+	b.given(fieldTTL, wholeMillis(op.TTL))
 	b.given(fieldExpires, op.Expires)
 	b.given(fieldLease, int64(op.Lease))
 	b.flag(fieldPrev, op.WantPrev)
 }
+
+// wholeMillis rounds up, as stores do: a time to live never ends early.
+func wholeMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 func (b *builder) bound(f field, n *int64) {
 	if n != nil {
@@ -225,7 +232,7 @@ func AppendKVRestore(dst []byte, txn *kv.Txn, rev kv.Revision, raw bool) []byte 
 	if len(txn.If) == 1 {
 		b.number(fieldIfMod, txn.If[0].Number)
 	}
-	b.given(fieldTTL, op.TTL.Milliseconds())
+	b.given(fieldTTL, wholeMillis(op.TTL))
 	b.given(fieldExpires, op.Expires)
 	b.given(fieldLease, int64(op.Lease))
 	b.flag(fieldPrev, op.WantPrev)

@@ -21,10 +21,7 @@ const MaxValueDepth = 500
 func (m *message) value(o *object, untyped kv.Type) kv.Value {
 	typ := kv.Type(0)
 	if name := m.text(o, fieldType); name != nil {
-		var err error
-		if typ, err = kv.ParseType(string(name)); err != nil {
-			m.fail(err)
-		}
+		typ = m.typeNamed(name)
 	}
 	if o.has(fieldRaw) {
 		return m.octets(o, typ)
@@ -42,6 +39,19 @@ func (m *message) value(o *object, untyped kv.Type) kv.Value {
 		m.fail(err)
 	}
 	return kv.Value{Type: typ, Data: data}
+}
+
+// typeNamed looks through the types before it asks kv, whose error would keep a
+// copy of every name.
+func (m *message) typeNamed(name []byte) kv.Type {
+	for typ := kv.String; typ <= kv.JSON; typ++ {
+		if string(name) == typ.String() {
+			return typ
+		}
+	}
+	_, err := kv.ParseType(string(cut(name)))
+	m.fail(err)
+	return 0
 }
 
 // octets is the value that follows the JSON.

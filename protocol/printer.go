@@ -28,7 +28,11 @@ const (
 //
 //	GETCONFIG seq=7 24B {"file_pattern":"a.json"}
 //
-// which is the golden form of conversation tests and what capture tools print.
+// which is the golden form of conversation tests and what capture tools print. What
+// follows the JSON of one of the state store's commands is only counted:
+//
+//	KVPUT seq=7 46B {"ns":"a","key":"k","type":"bytes","raw":3} raw=3B
+//
 // What a peer sent can never break the line or the terminal: control bytes and
 // invalid UTF-8 are shown as \xNN. The zero value cuts bodies at DefaultWidth.
 type Printer struct {
@@ -46,6 +50,26 @@ func (p Printer) AppendLine(dst []byte, h Header, body []byte) []byte {
 	if len(body) == 0 || p.Style == BodyNone {
 		return dst
 	}
+	if h.Command.IsState() {
+		if end := jsonEnd(body); end < len(body) {
+			return fmt.Appendf(p.appendBody(dst, body[:end]), " raw=%dB", len(body)-end)
+		}
+	}
+	return p.appendBody(dst, body)
+}
+
+// jsonEnd is where the JSON of body ends; all of body if it does not begin with an
+// object.
+func jsonEnd(body []byte) int {
+	_, kind, end, err := jsontext.ScanPrefix(nil, body)
+	if err != nil || kind != jsontext.Object {
+		return len(body)
+	}
+	return end
+}
+
+// appendBody appends the body as the style says.
+func (p Printer) appendBody(dst, body []byte) []byte {
 	valid := isJSON(body)
 	if p.Style == BodyPretty && valid && jsontext.IndentLen(body, indent) <= maxPretty(body) {
 		dst = append(dst, '\n')
