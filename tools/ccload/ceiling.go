@@ -12,6 +12,7 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 	"github.com/spf13/cobra"
 
+	"confcenter/kv"
 	"confcenter/protocol"
 )
 
@@ -80,7 +81,7 @@ func ceilingAnswers(size int) map[protocol.Command][]byte {
 	bodies := map[protocol.Command][]byte{
 		protocol.Whoami:        protocol.AppendIdentified(nil, 2001, "", ""),
 		protocol.GetConfig:     []byte(document),
-		protocol.KVGet:         []byte(document),
+		protocol.KVGet:         kvDocument(size),
 		protocol.SetConfig:     protocol.AppendConfigUpdated(nil, 0, 1700000000, "success"),
 		protocol.BookCfgChange: protocol.AppendSubscribed(nil, 1700000000, "monitor"),
 	}
@@ -89,6 +90,16 @@ func ceilingAnswers(size int) map[protocol.Command][]byte {
 		frames[cmd] = protocol.AppendFrame(nil, cmd.Reply(), 0, body)
 	}
 	return frames
+}
+
+// kvDocument is the reply to a KVGET.
+func kvDocument(size int) []byte {
+	entry := kv.Entry{NS: kvNamespace, Key: kvKey(0), Create: 1, Mod: 1, Version: 1, Updated: 1_700_000_000_000}
+	answer := func(value string) []byte {
+		entry.Value = kv.StringValue(value)
+		return protocol.AppendKVGot(nil, 1, &entry, false)
+	}
+	return answer(strings.Repeat("x", max(0, size-len(answer("")))))
 }
 
 // stop ends the server; it takes gnet up to half a second.

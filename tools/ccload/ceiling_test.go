@@ -52,7 +52,7 @@ func TestCeilingEchoesTheSequence(t *testing.T) {
 
 func TestCeilingAnswersAreValid(t *testing.T) {
 	answers := ceilingAnswers(replySize)
-	require.Len(t, answers, 4)
+	require.Len(t, answers, 5)
 	body := func(cmd protocol.Command) []byte { return answers[cmd][protocol.HeaderSize:] }
 	who, err := protocol.ParseIdentified(body(protocol.Whoami))
 	require.NoError(t, err)
@@ -60,6 +60,10 @@ func TestCeilingAnswersAreValid(t *testing.T) {
 	doc, err := protocol.ParseConfig(body(protocol.GetConfig))
 	require.NoError(t, err)
 	require.Positive(t, doc.Mtime)
+	entry, _, err := protocol.ParseKVGot(body(protocol.KVGet), kvNamespace, kvKey(0))
+	require.NoError(t, err)
+	require.NotEmpty(t, entry.Value.Data)
+	require.Len(t, body(protocol.KVGet), replySize)
 	_, err = protocol.ParseConfigUpdated(body(protocol.SetConfig))
 	require.NoError(t, err)
 	_, err = protocol.ParseSubscribed(body(protocol.BookCfgChange))
