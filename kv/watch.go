@@ -123,7 +123,9 @@ func Watch(store Store, request WatchRequest, deliver func(Notice) error) (*Watc
 		return nil, codes.Errorf(codes.FutureRevision, "from is revision %d, which is not reached: the newest is %d", request.From, w.position)
 	}
 	if request.From > 0 {
+		w.mu.Lock() // the store follows already
 		w.position, w.behind = request.From, true
+		w.mu.Unlock()
 	}
 	go w.run()
 	return w, nil
