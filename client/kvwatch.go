@@ -58,6 +58,7 @@ type KVWatch struct {
 	ctx     context.Context // ends with Stop and Close
 	cancel  context.CancelFunc
 	opened  chan struct{} // closed when a server has accepted the watch, or it has failed
+	state   int           // how many bytes of a state may wait
 	wake    chan struct{} // capacity 1: for the goroutine
 	ready   chan struct{} // capacity 1: for Next
 
@@ -116,7 +117,7 @@ func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	w := &KVWatch{
 		c: s.c, filter: filter, options: o, opened: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1),
-		based: !o.State, position: o.From,
+		state: maxWatchState, based: !o.State, position: o.From,
 	}
 	w.ctx, w.cancel = context.WithCancel(s.c.ctx)
 	if !s.c.spawn(w.run) {
@@ -291,11 +292,11 @@ func (w *KVWatch) pushLocked(n notice) {
 }
 
 func (w *KVWatch) pushStateLocked(n notice) {
-	if w.bytes+n.cost <= maxWatchState || len(w.queue) == 0 {
+	if w.bytes+n.cost <= w.state || len(w.queue) == 0 {
 		w.pushLocked(n)
 		return
 	}
-	w.err = codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or read with All and watch from there", maxWatchState)
+	w.err = codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state)
 	w.leaveLocked()
 	w.cancel()
 	nudge(w.ready)
