@@ -129,19 +129,42 @@ func (v Value) Double() (float64, error) {
 	if v.Type != Double {
 		return 0, wrongType(v, Double)
 	}
-	text := string(v.Data)
-	switch text { // the sign of nan, which only C prints
-	case "-nan", "+nan", "-NAN", "+NAN":
+	if isNaN(v.Data) {
 		return math.NaN(), nil
 	}
 	if bytes.IndexByte(v.Data, '_') >= 0 { // Go's, not C's
 		return 0, badValue(v, strconv.ErrSyntax)
 	}
-	f, err := strconv.ParseFloat(text, 64)
+	f, err := strconv.ParseFloat(string(v.Data), 64)
 	if err != nil {
 		return 0, badValue(v, err)
 	}
 	return f, nil
+}
+
+// isNaN knows all forms in which C libraries print what is not a number: with a
+// sign, which Go does not read, and with a note in parentheses.
+func isNaN(text []byte) bool {
+	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
+		text = text[1:]
+	}
+	const nan = 3 // letters
+	if len(text) < nan || !bytes.EqualFold(text[:nan], []byte("nan")) {
+		return false
+	}
+	note := text[nan:]
+	if len(note) == 0 {
+		return true
+	}
+	if len(note) < len("()") || note[0] != '(' || note[len(note)-1] != ')' {
+		return false
+	}
+	for _, c := range note[1 : len(note)-1] {
+		if c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
 }
 
 // Bool is the value of a Bool. codes.WrongType for another type.

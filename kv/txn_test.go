@@ -1,0 +1,94 @@
+package kv_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+)
+
+func put(key string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: "ns", Key: key, Value: kv.StringValue("x")}
+}
+
+func many(op kv.Op, n int) []kv.Op {
+	ops := make([]kv.Op, n)
+	for i := range ops {
+		ops[i] = op
+	}
+	return ops
+}
+
+func TestTransactionsThatAreAllowed(t *testing.T) {
+	low, high := int64(-1), int64(1)
+	for what, txn := range map[string]kv.Txn{
+		"nothing":         {},
+		"as many as fit":  {Then: many(put("key"), kv.MaxOps), Else: many(put("key"), kv.MaxOps)},
+		"conditions":      {Fences: make([]kv.Fence, 0), If: []kv.Compare{kv.Absent("ns", "key"), {NS: "ns", Key: "key", Target: kv.CompareValue, Relation: kv.Less, Value: value(0, "any text \xff")}}},
+		"a token":         {Token: "t", TokenNS: "ns"},
+		"an increment":    {Then: []kv.Op{{Kind: kv.OpIncr, NS: "ns", Key: "key", Min: &low, Max: &high, TTL: time.Millisecond}}},
+		"a prefix":        {Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "ns"}}},
+		"the longest TTL": {Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: "key", Value: kv.IntValue(1), TTL: kv.MaxTTL}}},
+		"a moment":        {Then: []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: "key", Value: kv.IntValue(1), Expires: 1}}},
+		"leases":          {Then: []kv.Op{{Kind: kv.OpGrant, TTL: kv.MinLease}, {Kind: kv.OpRevoke, Lease: 1}}, Else: []kv.Op{{Kind: kv.OpGrant, TTL: kv.MaxLease}}},
+		"eight MiB":       {Then: many(kv.Op{Kind: kv.OpPut, NS: "ns", Key: "k", Value: value(kv.Bytes, strings.Repeat("x", kv.MaxValue-1))}, 8)},
+	} {
+		require.NoError(t, txn.Check(), what)
+	}
+}
+
+func TestTransactionsThatAreNot(t *testing.T) {
+	one, two := int64(1), int64(2)
+	op := func(ops ...kv.Op) kv.Txn { return kv.Txn{Then: ops} }
+	cases := map[string]struct {
+		txn  kv.Txn
+		code codes.Code
+		says string
+	}{
+		"too many operations":     {kv.Txn{Then: many(put("key"), kv.MaxOps+1)}, codes.TooManyOps, "4096"},
+		"too many else":           {kv.Txn{Else: many(put("key"), kv.MaxOps+1)}, codes.TooManyOps, "4097"},
+		"too many conditions":     {kv.Txn{If: make([]kv.Compare, 200), Fences: make([]kv.Fence, 57)}, codes.TooManyOps, "256"},
+		"too many bytes":          {kv.Txn{Then: many(kv.Op{Kind: kv.OpPut, NS: "ns", Key: "key", Value: value(kv.Bytes, strings.Repeat("x", kv.MaxValue))}, 8)}, codes.TooLarge, "8388608"},
+		"a token too long":        {kv.Txn{Token: strings.Repeat("t", kv.MaxToken+1), TokenNS: "ns"}, codes.NameTooLong, "token"},
+		"a token of no namespace": {kv.Txn{Token: "t"}, codes.BadKey, "namespace"},
+		"a fence without key":     {kv.Txn{Fences: []kv.Fence{{NS: "ns"}}}, codes.BadKey, "key"},
+		"a compare of nothing":    {kv.Txn{If: []kv.Compare{{NS: "ns", Key: "k", Relation: kv.Equal}}}, codes.BadRequest, "target"},
+		"a compare without sense": {kv.Txn{If: []kv.Compare{{NS: "ns", Key: "k", Target: kv.CompareMod, Relation: 9}}}, codes.BadRequest, "relation"},
+		"a compare of a bad int":  {kv.Txn{If: []kv.Compare{{NS: "ns", Key: "k", Target: kv.CompareValue, Relation: kv.Equal, Value: value(kv.Int, "x")}}}, codes.BadValue, "int"},
+		"a compare too large":     {kv.Txn{If: []kv.Compare{{NS: "ns", Key: "k", Target: kv.CompareValue, Relation: kv.Equal, Value: value(0, strings.Repeat("x", kv.MaxValue+1))}}}, codes.TooLarge, "1048576"},
+		"the second of two":       {op(put("a"), put("")), codes.BadKey, "operation 1"},
+		"no kind":                 {op(kv.Op{NS: "ns", Key: "key"}), codes.BadOp, "operation"},
+		"no namespace":            {op(kv.Op{Kind: kv.OpGet, Key: "key"}), codes.BadKey, "namespace"},
+		"a bad value":             {op(kv.Op{Kind: kv.OpPut, NS: "ns", Key: "key"}), codes.BadType, "type"},
+		"a negative TTL":          {op(kv.Op{Kind: kv.OpPut, NS: "ns", Key: "key", Value: kv.IntValue(1), TTL: -1}), codes.BadTTL, "ttl"},
+		"a TTL too short":         {op(kv.Op{Kind: kv.OpPut, NS: "ns", Key: "key", Value: kv.IntValue(1), TTL: time.Microsecond}), codes.BadTTL, "millisecond"},
+		"a TTL too long":          {op(kv.Op{Kind: kv.OpIncr, NS: "ns", Key: "key", TTL: kv.MaxTTL + 1}), codes.BadTTL, "limit"},
+		"a negative moment":       {op(kv.Op{Kind: kv.OpIncr, NS: "ns", Key: "key", Expires: -1}), codes.BadTTL, "expires"},
+		"two times":               {op(kv.Op{Kind: kv.OpPut, NS: "ns", Key: "key", Value: kv.IntValue(1), TTL: time.Second, Expires: 5}), codes.BadTTL, "exclude"},
+		"a lease too short":       {op(kv.Op{Kind: kv.OpGrant, TTL: kv.MinLease - 1}), codes.BadTTL, "lease"},
+		"a lease too long":        {op(kv.Op{Kind: kv.OpGrant, TTL: kv.MaxLease + 1}), codes.BadTTL, "lease"},
+		"two leases":              {op(kv.Op{Kind: kv.OpGrant, TTL: kv.MinLease}, kv.Op{Kind: kv.OpGrant, TTL: kv.MinLease}), codes.TooManyOps, "second lease"},
+		"bounds that cross":       {op(kv.Op{Kind: kv.OpIncr, NS: "ns", Key: "key", Min: &two, Max: &one}), codes.BadRequest, "min 2"},
+		"a negative limit":        {op(kv.Op{Kind: kv.OpDeletePrefix, NS: "ns", Limit: -1}), codes.BadRequest, "limit"},
+		"a prefix too long":       {op(kv.Op{Kind: kv.OpDeletePrefix, NS: "ns", Key: strings.Repeat("k", kv.MaxKey+1)}), codes.NameTooLong, "prefix"},
+	}
+	for what, c := range cases {
+		err := c.txn.Check()
+		require.Equal(t, c.code, codes.Of(err), "%s: %v", what, err)
+		require.Contains(t, err.Error(), c.says, what)
+	}
+}
+
+func TestMadeTransactions(t *testing.T) {
+	txn := kv.PutTxn("ns", "key", kv.IntValue(1))
+	require.NoError(t, txn.Check())
+	require.Equal(t, []kv.Op{{Kind: kv.OpPut, NS: "ns", Key: "key", Value: kv.IntValue(1)}}, txn.Then)
+	require.True(t, txn.Then[0].Writes())
+	require.False(t, (&kv.Op{Kind: kv.OpGet}).Writes())
+	absent := kv.Absent("ns", "key")
+	require.NoError(t, (&kv.Txn{If: []kv.Compare{absent}}).Check())
+}
