@@ -20,18 +20,20 @@ import (
 type connection struct {
 	app     *app
 	addr    string
+	name    string // by which the server knows it
 	timeout time.Duration
 	output  *choice
 }
 
 // clientCommands are the verbs that need a running server.
 func (a *app) clientCommands() []*cobra.Command {
-	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand()}
+	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand(), a.kvCommand()}
 }
 
-// connect gives a verb the flags that all of them share.
-func (a *app) connect(command *cobra.Command) *connection {
-	c := &connection{app: a, output: newOutput()}
+// connect gives a verb the flags that all of them share. forms are forms of output
+// that it has beside text and JSON.
+func (a *app) connect(command *cobra.Command, forms ...string) *connection {
+	c := &connection{app: a, name: "confcenter", output: newOutput(forms...)}
 	f := command.Flags()
 	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "addresses of servers, HOST:PORT, several separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
@@ -72,7 +74,7 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 		return client.Config{}, usageError{fmt.Errorf("timeout = %s: must be more than 0", c.timeout)}
 	}
 	return client.Config{
-		Addrs: addrs, Name: "confcenter", DialTimeout: c.timeout, RequestTimeout: c.timeout,
+		Addrs: addrs, Name: c.name, DialTimeout: c.timeout, RequestTimeout: c.timeout,
 		OnError: func(err error) { fmt.Fprintf(c.app.stderr, "confcenter: %v\n", err) },
 	}, nil
 }
@@ -92,25 +94,34 @@ func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, c
 	return errors.Join(verb(ctx, connected), connected.Close())
 }
 
+// complete asks the server for words to offer. Whatever goes wrong completes
+// nothing: there is nowhere to complain.
+func (c *connection) complete(command *cobra.Command, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	var words []string
+	c.timeout = min(c.timeout, time.Second) // a person is waiting with a finger on the key
+	err := c.do(command, func(ctx context.Context, connected *client.Client) (err error) {
+		words, err = ask(ctx, connected)
+		return err
+	})
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeName completes NAME, the first argument, with the files of the server.
-// Whatever goes wrong completes nothing: there is nowhere to complain.
 func (c *connection) completeName(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	c.timeout = min(c.timeout, time.Second) // a person is waiting with a finger on the key
-	err := c.do(command, func(ctx context.Context, connected *client.Client) error {
+	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
+		var names []string
 		files, err := connected.List(ctx)
 		for _, f := range files {
 			if f.State != stateDeleted && strings.HasPrefix(f.Name, prefix) {
 				names = append(names, f.Name)
 			}
 		}
-		return err
+		return names, err
 	})
-	if err != nil {
-		cobra.CompDebugln(err.Error(), false)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

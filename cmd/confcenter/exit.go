@@ -20,9 +20,10 @@ const exitCodesHelp = `Exit codes:
   0  it worked
   1  it failed: bad JSON, broken files, a fault of the server, anything not below
   2  wrong usage: a flag, argument, environment variable or config file line
-  3  there is no such file, or nothing at the path
+  3  there is no such file, key or lease, or nothing at the path
   4  no server could be reached, or none answered in time
-  5  the server refused: a conflict, something older, a name or size not allowed`
+  5  the server refused: a conflict, something older, a lock that is held, a name,
+     value or size not allowed`
 
 // usageError is an error in what the caller said, not in what it led to.
 type usageError struct{ error }
@@ -39,12 +40,14 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	switch codes.Of(err) {
-	case codes.NotFound, codes.NotSubscribed:
+	case codes.NotFound, codes.NotSubscribed, codes.LeaseGone:
 		return exitNotFound
 	case codes.Unreachable, codes.Timeout, codes.Closed:
 		return exitUnreachable
 	case codes.Older, codes.Conflict, codes.BadName, codes.TooLarge, codes.ReadOnly, codes.Limit, codes.Busy,
-		codes.BadRequest, codes.NotImplemented, codes.NotIdentified, codes.BadOp:
+		codes.BadRequest, codes.NotImplemented, codes.NotIdentified, codes.BadOp,
+		codes.BadType, codes.BadValue, codes.BadKey, codes.NameTooLong, codes.TooManyOps, codes.BadTTL, codes.Overflow, codes.OutOfBounds, codes.WrongType,
+		codes.FutureRevision, codes.Compacted, codes.TokenReused, codes.FenceLost, codes.Quota, codes.Locked:
 		return exitRefused
 	}
 	return exitFailed

@@ -40,8 +40,10 @@ func (c *choice) define(command *cobra.Command, name, shorthand, usage string) {
 	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// newOutput is the value of -o.
-func newOutput() *choice { return &choice{value: "text", allowed: []string{"text", "json"}} }
+// newOutput is the value of -o, with the forms that a verb has beside text and JSON.
+func newOutput(more ...string) *choice {
+	return &choice{value: "text", allowed: append([]string{"text", "json"}, more...)}
+}
 
 func (c *choice) json() bool { return c.value == "json" }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,11 +38,25 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !a.started {
 		err = usageError{err}
 	}
+	var child commandExit
+	if errors.As(err, &child) {
+		return int(child)
+	}
 	fmt.Fprintf(stderr, "confcenter: %v\n", err)
 	if exitCode(err) == exitUsage {
 		fmt.Fprintf(stderr, "Run '%s --help' for what can be said.\n", command.CommandPath())
 	}
 	return exitCode(err)
+}
+
+// start is called when flags and arguments are acceptable each for itself. Which
+// go together, cobra would look at after it.
+func (a *app) start(command *cobra.Command, _ []string) error {
+	if err := errors.Join(command.ValidateRequiredFlags(), command.ValidateFlagGroups()); err != nil {
+		return err
+	}
+	a.started = true
+	return nil
 }
 
 const (
@@ -64,7 +79,7 @@ protocol, and tells them at once when a file they use has changed.
 		Version:           version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRun:  func(*cobra.Command, []string) { a.started = true },
+		PersistentPreRunE: a.start,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.AddGroup(

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+)
+
+// kvCommand is the group of verbs for the state store.
+func (a *app) kvCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "kv",
+		Short: "Read and write the state store",
+		Long: `Kv is the state store of a server: typed values under keys in namespaces, written
+durably, each change with a revision of its own.
+
+A value is of type string, int, double, bool, bytes or json and comes back as it
+was written. Where a verb takes a VALUE, "@FILE" is the contents of a file and "-"
+is standard input; behind "--" a VALUE may begin with a dash.`,
+		Example: `  confcenter kv put jobs owner ann --ttl 1m
+  confcenter kv get jobs owner
+  confcenter kv incr jobs done
+  confcenter kv list jobs task/ --limit 20
+  confcenter kv watch jobs --state
+  confcenter kv lock jobs nightly -- ./nightly.sh`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("kv needs a verb, get or put for example")}
+		},
+	}
+	command.AddCommand(
+		a.kvGetCommand(), a.kvMGetCommand(), a.kvListCommand(), a.kvNamespacesCommand(), a.kvHistoryCommand(), a.kvStatCommand(),
+		a.kvPutCommand(), a.kvCASCommand(), a.kvIncrCommand(), a.kvDelCommand(), a.kvDropCommand(), a.kvRestoreCommand(),
+		a.kvTxnCommand(), a.kvLeaseCommand(), a.kvLockCommand(), a.kvWatchCommand(),
+	)
+	return command
+}
+
+// kvConnect is connect for a verb whose first arguments are a namespace and then
+// keys, as many as keys says; less than 0: any number.
+func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *connection {
+	c := a.connect(command, forms...)
+	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 0:
+			return c.completeNamespace(command, prefix)
+		case keys < 0 || len(args) <= keys:
+			return c.completeKey(command, args[0], prefix)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c
+}
+
+// maxCompletions is how many keys are offered at once: more help nobody.
+const maxCompletions = 200
+
+func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {
+	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
+		list, err := connected.Namespaces(ctx)
+		var names []string
+		for _, ns := range list {
+			if strings.HasPrefix(ns.Name, prefix) {
+				names = append(names, ns.Name)
+			}
+		}
+		return names, err
+	})
+}
+
+func (c *connection) completeKey(command *cobra.Command, ns, prefix string) ([]string, cobra.ShellCompDirective) {
+	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
+		var keys []string
+		page, err := connected.KV(ns).List(ctx, listOf(prefix, maxCompletions))
+		for _, e := range page.Entries {
+			keys = append(keys, e.Key)
+		}
+		return keys, err
+	})
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/kv"
+)
+
+func (a *app) kvDelCommand() *cobra.Command {
+	var flags writeFlags
+	var prefix bool
+	command := &cobra.Command{
+		Use:   "del NS KEY | del NS PREFIX --prefix",
+		Short: "Delete a key, or all that begin with a prefix",
+		Long: fmt.Sprintf(`Del deletes KEY, or with --prefix every key that begins with PREFIX, and prints how
+many there were. That there was none is no error. With --prefix, up to %d keys
+go together; if there are more, others can see them going.`, kv.MaxDeletePrefix),
+		Example: `  confcenter kv del jobs owner
+  confcenter kv del jobs owner --if-mod 41
+  confcenter kv del jobs task/ --prefix`,
+		Args: cobra.ExactArgs(2),
+	}
+	c := a.kvConnect(command, 1)
+	command.Flags().BoolVar(&prefix, "prefix", false, "delete all keys that begin with it")
+	flags.define(command)
+	flags.defineKey(command)
+	command.MarkFlagsMutuallyExclusive("prefix", "if-mod")
+	command.MarkFlagsMutuallyExclusive("prefix", "prev")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		switch {
+		case prefix && args[1] == "":
+			return usageError{errors.New("the prefix is empty; to delete a whole namespace use drop")}
+		case prefix:
+			return c.deleteAll(command, &flags, args[0], args[1])
+		}
+		return c.commit(command, &flags, kv.Op{Kind: kv.OpDelete, NS: args[0], Key: args[1]}, func(did *kv.OpResult) any { return did.Count })
+	}
+	return command
+}
+
+func (a *app) kvDropCommand() *cobra.Command {
+	var flags writeFlags
+	var yes bool
+	command := &cobra.Command{
+		Use:   "drop NS --yes",
+		Short: "Delete all keys of a namespace",
+		Long: `Drop deletes all keys of a namespace and prints how many there were. Because that is
+easily done to the wrong one it wants --yes.`,
+		Example: `  confcenter kv list old --count
+  confcenter kv drop old --yes`,
+		Args: cobra.ExactArgs(1),
+	}
+	c := a.kvConnect(command, 0)
+	command.Flags().BoolVar(&yes, "yes", false, "really do it")
+	flags.define(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if !yes {
+			return usageError{fmt.Errorf("drop deletes all keys of %s; say --yes if that is meant", args[0])}
+		}
+		return c.deleteAll(command, &flags, args[0], "")
+	}
+	return command
+}
+
+// deleteAll repeats the deletion while there is more. A token names each part by
+// its number, so that a repetition of all of it repeats each.
+func (c *connection) deleteAll(command *cobra.Command, flags *writeFlags, ns, prefix string) error {
+	t, err := flags.txn(command, c.app, kv.Op{Kind: kv.OpDeletePrefix, NS: ns, Key: prefix})
+	if err != nil {
+		return err
+	}
+	return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		count := int64(0)
+		for part := 2; ; part++ {
+			res, err := apply(ctx, connected, t)
+			if err != nil {
+				if count > 0 {
+					err = fmt.Errorf("%w (after %d keys were deleted)", err, count)
+				}
+				return err
+			}
+			count += res.Ops[0].Count
+			if !res.Ops[0].More {
+				res.Ops[0].Count = count
+				return c.written(t, res, func(did *kv.OpResult) any { return did.Count })
+			}
+			if flags.token != "" {
+				t.Token = flags.token + "/" + strconv.Itoa(part)
+			}
+		}
+	})
+}

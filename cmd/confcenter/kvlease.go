@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/kv"
+)
+
+func (a *app) kvLeaseCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "lease",
+		Short: "Grant, keep, end or look at a lease",
+		Long: `A lease is a time that several keys share: keys written with --lease end together
+when it ends. It lasts --ttl from its grant or from the last time it was kept.`,
+		Example: `  lease=$(confcenter kv lease grant 30s)
+  confcenter kv put services web1 10.0.0.7:80 --lease "$lease"
+  confcenter kv lease keep "$lease" --every 10s &
+  confcenter kv lease info "$lease"
+  confcenter kv lease revoke "$lease"`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{fmt.Errorf("lease needs a verb: grant, keep, revoke or info")}
+		},
+	}
+	command.AddCommand(a.leaseGrantCommand(), a.leaseKeepCommand(), a.leaseRevokeCommand(), a.leaseInfoCommand())
+	return command
+}
+
+func (a *app) leaseGrantCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "grant TTL",
+		Short: "Grant a lease and print its number",
+		Long: fmt.Sprintf(`Grant makes a lease of TTL, from %s to %s, and prints its number. Nobody keeps
+it alive but you.`, kv.MinLease, kv.MaxLease),
+		Example:           `  lease=$(confcenter kv lease grant 30s)`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c := a.connect(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		ttl, err := time.ParseDuration(args[0])
+		if err != nil {
+			return usageError{fmt.Errorf("TTL = %s: must be a time like 30s", args[0])}
+		}
+		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}, TokenNS: "lease"}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			res, err := apply(ctx, connected, t)
+			if err != nil {
+				return err
+			}
+			if c.output.json() {
+				return a.printJSON(newLease(res.Ops[0].Lease))
+			}
+			_, err = fmt.Fprintln(a.stdout, res.Ops[0].Lease.ID)
+			return err
+		})
+	}
+	return command
+}
+
+// newLease is a lease in -o json. Left and keys are there if they were asked for.
+func newLease(l kv.Lease) map[string]any {
+	return map[string]any{"lease": l.ID, "ttl_ms": l.TTL.Milliseconds()}
+}
+
+// leaseVerb is a verb about the lease whose number is its argument.
+func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
+	command.Args = cobra.ExactArgs(1)
+	command.ValidArgsFunction = cobra.NoFileCompletions
+	c := a.connect(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		id, err := strconv.ParseInt(args[0], 10, 64)
+		if err != nil || id < 1 {
+			return usageError{fmt.Errorf("LEASE = %s: must be the number that grant has printed", args[0])}
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			return verb(ctx, c, connected, kv.LeaseID(id))
+		})
+	}
+	return command
+}
+
+func (a *app) leaseKeepCommand() *cobra.Command {
+	var every time.Duration
+	command := &cobra.Command{
+		Use:   "keep LEASE",
+		Short: "Begin a lease's time anew",
+		Long: `Keep begins a lease's time anew, once, or with --every again and again until it is
+interrupted or the lease has ended. The exit code is 3 if it has.`,
+		Example: `  confcenter kv lease keep 41
+  confcenter kv lease keep 41 --every 10s`,
+	}
+	command.Flags().DurationVar(&every, "every", 0, "go on so often; 0 = once")
+	return a.leaseVerb(command, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
+		if every < 0 {
+			return usageError{fmt.Errorf("every = %s: must not be negative", every)}
+		}
+		l, err := connected.KeepLease(ctx, id)
+		if err != nil {
+			return err
+		}
+		if c.output.json() {
+			err = a.printJSON(newLease(l))
+		} else {
+			_, err = fmt.Fprintf(a.stdout, "%d %s\n", l.ID, l.TTL)
+		}
+		if err != nil || every == 0 {
+			return err
+		}
+		return keepOn(ctx, connected, id, every)
+	})
+}
+
+// keepOn returns nil when ctx ends: being interrupted is how it ends well. What
+// goes wrong on the way is tried again, for the lease may last until it works.
+func keepOn(ctx context.Context, connected *client.Client, id kv.LeaseID, every time.Duration) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		_, err := connected.KeepLease(ctx, id)
+		if ctx.Err() == nil && exitCode(err) != exitOK && exitCode(err) != exitUnreachable {
+			return err
+		}
+	}
+}
+
+func (a *app) leaseRevokeCommand() *cobra.Command {
+	return a.leaseVerb(&cobra.Command{
+		Use:     "revoke LEASE",
+		Short:   "End a lease and delete its keys",
+		Long:    `Revoke ends a lease, deletes its keys and prints how many there were.`,
+		Example: `  confcenter kv lease revoke 41`,
+	}, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
+		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: id}}, TokenNS: "lease"}
+		res, err := apply(ctx, connected, t)
+		if err != nil {
+			return err
+		}
+		return c.written(t, res, func(did *kv.OpResult) any { return did.Count })
+	})
+}
+
+func (a *app) leaseInfoCommand() *cobra.Command {
+	return a.leaseVerb(&cobra.Command{
+		Use:     "info LEASE",
+		Short:   "Tell how long a lease still lasts and how many keys it has",
+		Example: `  confcenter kv lease info 41 -o json`,
+	}, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
+		l, err := connected.LeaseInfo(ctx, id)
+		if err != nil {
+			return err
+		}
+		if c.output.json() {
+			out := newLease(l)
+			out["left_ms"], out["keys"] = l.Left.Milliseconds(), l.Keys
+			return a.printJSON(out)
+		}
+		_, err = fmt.Fprintf(a.stdout, "lease %d of %s: %s left, %d keys\n", l.ID, l.TTL, l.Left, l.Keys)
+		return err
+	})
+}

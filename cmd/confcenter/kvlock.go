@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/codes"
+)
+
+// commandGrace is how long a command may take to end after SIGTERM.
+const commandGrace = 10 * time.Second
+
+// commandExit is the exit code of a command that was run, which becomes ours. It
+// has nothing to add to what the command has said.
+type commandExit int
+
+func (e commandExit) Error() string {
+	return "the command ended with exit code " + strconv.Itoa(int(e))
+}
+
+func (a *app) kvLockCommand() *cobra.Command {
+	var ttl, wait time.Duration
+	var noWait bool
+	var holder string
+	command := &cobra.Command{
+		Use:   "lock NS KEY -- COMMAND [ARGUMENT…]",
+		Short: "Run a command while holding a lock",
+		Long: `Lock waits in line for the lock KEY, runs COMMAND while it holds it, and gives it
+back. The exit code is the command's, or 128 and the number of the signal that
+ended it. Without having run the command it is 5 if the lock is held and --no-wait
+or --wait says not to wait longer, else as always.
+
+If this process or its connection dies, the lock goes to the next after --ttl; if
+the lock is lost while the command runs, the command gets SIGTERM, and SIGKILL 10 s
+later, and the exit code is 5. Because a command can be slow to notice, writes that
+must not come late are made with --fenced, or pass on the fence:
+
+  CONFCENTER_LOCK_NS, CONFCENTER_LOCK_KEY   the lock
+  CONFCENTER_LOCK_FENCE                     its fencing token, which rises with every holder`,
+		Example: `  confcenter kv lock jobs nightly -- ./nightly.sh
+  confcenter kv lock jobs nightly --no-wait -- sh -c 'confcenter kv put jobs last-run "$(date)" --fenced'`,
+		Args: func(command *cobra.Command, args []string) error {
+			if dash := command.ArgsLenAtDash(); dash != 2 || len(args) < 3 {
+				return errors.New("give NS and KEY, then --, then the command to run")
+			}
+			return nil
+		},
+	}
+	c := a.kvConnect(command, 1)
+	f := command.Flags()
+	f.DurationVar(&ttl, "ttl", 15*time.Second, "time for which the lock stays taken if this process dies")
+	f.DurationVar(&wait, "wait", 0, "longest wait for the lock; 0 = as long as it takes")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait if somebody else holds the lock")
+	f.StringVar(&holder, "holder", "", "who holds the lock, for people who look at its key (default: this host and process)")
+	command.MarkFlagsMutuallyExclusive("wait", "no-wait")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		path, err := exec.LookPath(args[2])
+		if err != nil {
+			return err
+		}
+		if wait < 0 {
+			return usageError{fmt.Errorf("wait = %s: must not be negative", wait)}
+		}
+		c.name = cmp.Or(holder, defaultHolder())
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			s := connected.KV(args[0])
+			lock, err := takeLock(ctx, s, args[1], ttl, wait, noWait)
+			if err != nil {
+				return err
+			}
+			child := exec.Command(path, args[3:]...)
+			child.Args[0] = args[2]
+			child.Env = append(a.environ, variableLockNS+"="+args[0], variableLockKey+"="+args[1],
+				fmt.Sprintf("%s=%d", variableFence, lock.Fence()))
+			err = a.runHolding(ctx, lock.Lost(), child)
+			// ctx may have ended, and the lock is to be given back all the same.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+			defer cancel()
+			if end := lock.Unlock(ctx); err == nil && end != nil && !errors.Is(end, codes.FenceLost) {
+				err = end
+			}
+			return err
+		})
+	}
+	return command
+}
+
+func takeLock(ctx context.Context, s *client.KV, key string, ttl, wait time.Duration, noWait bool) (*client.Lock, error) {
+	if noWait {
+		return s.TryLock(ctx, key, ttl)
+	}
+	waiting := ctx
+	if wait > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	lock, err := s.Lock(waiting, key, ttl)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		err = codes.Errorf(codes.Locked, "lock %s of %s was not free within %s", key, s.Namespace(), wait)
+	}
+	return lock, err
+}
+
+// runHolding runs child until it ends, ctx ends, or the lock is lost.
+func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
+	child.WaitDelay = commandGrace
+	if err := child.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	var gone error
+	select {
+	case err := <-ended:
+		return exitOf(child, err)
+	case <-ctx.Done():
+	case <-lost:
+		gone = codes.Errorf(codes.FenceLost, "the lock was lost; the command was told to end")
+	}
+	_ = child.Process.Signal(syscall.SIGTERM) // it may have ended by now
+	timer := time.NewTimer(commandGrace)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-ended:
+	case <-timer.C:
+		_ = child.Process.Kill()
+		err = <-ended
+	}
+	if gone != nil {
+		return gone
+	}
+	return exitOf(child, err)
+}
+
+// exitOf is how a shell would tell the end of a command.
+func exitOf(child *exec.Cmd, err error) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &exit):
+		return err
+	}
+	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return commandExit(128 + int(status.Signal()))
+	}
+	return commandExit(child.ProcessState.ExitCode())
+}
+
+// defaultHolder is what a lock's key says of who holds it.
+func defaultHolder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s pid %d", host, os.Getpid())
+}

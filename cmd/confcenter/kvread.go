@@ -1,0 +1,345 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+func listOf(prefix string, limit int) kv.List { return kv.List{Prefix: prefix, Limit: limit} }
+
+func (a *app) kvGetCommand() *cobra.Command {
+	var rev int64
+	command := &cobra.Command{
+		Use:   "get NS KEY",
+		Short: "Print the value of a key",
+		Long: `Get prints the value of KEY: json indented, bytes in base64, everything else as it
+is. -o raw prints nothing but the value's octets, -o json the whole entry. The
+exit code is 3 if the key is absent, or was at revision --rev.`,
+		Example: `  confcenter kv get jobs owner
+  confcenter kv get jobs plan --rev 41 -o json
+  confcenter kv get pictures logo -o raw > logo.png`,
+		Args: cobra.ExactArgs(2),
+	}
+	c := a.kvConnect(command, 1, formRaw)
+	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			e, err := connected.KV(args[0]).GetAt(ctx, args[1], kv.Revision(rev))
+			if err != nil {
+				return err
+			}
+			if c.output.json() {
+				return a.printJSON(newEntry(e))
+			}
+			return c.printValue(e.Value)
+		})
+	}
+	return command
+}
+
+func (a *app) kvMGetCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "mget NS KEY…",
+		Short: "Print several keys, all as of one revision",
+		Long: `Mget prints up to 1000 keys in the order asked for. Absent ones are left out of the
+table, and null with -o json; that some are absent is no error.`,
+		Example: `  confcenter kv mget jobs owner done plan
+  confcenter kv mget jobs owner done -o json | jq '.[0].value'`,
+		Args: cobra.MinimumNArgs(2),
+	}
+	c := a.kvConnect(command, -1)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			entries, err := connected.KV(args[0]).GetMany(ctx, args[1:]...)
+			if err != nil {
+				return err
+			}
+			if c.output.json() {
+				return a.printJSON(newEntries(entries))
+			}
+			return a.printEntries(entries)
+		})
+	}
+	return command
+}
+
+// printEntries prints a table; nil entries are left out.
+func (a *app) printEntries(entries []*kv.Entry) error {
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS")
+	for _, e := range entries {
+		if e != nil {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\n", dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e))
+		}
+	}
+	return table.Flush()
+}
+
+// listing is what list was told.
+type listing struct {
+	kv.List
+	keys, count, all bool
+}
+
+func (a *app) kvListCommand() *cobra.Command {
+	var l listing
+	command := &cobra.Command{
+		Use:   "list NS [PREFIX]",
+		Short: "List keys that begin with a prefix",
+		Long: fmt.Sprintf(`List prints the keys that begin with PREFIX, or all, in the order of their bytes: at
+most --limit, all as of one revision. If there are more, it says on standard error
+how to go on. --all reads page after page instead; others may write in between.
+
+With -o json the page is an object with entries and more; with --all there is one
+entry a line. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
+		Example: `  confcenter kv list jobs task/ --limit 100
+  confcenter kv list jobs task/ --limit 100 --after task/0099
+  confcenter kv list jobs --all --keys
+  confcenter kv list jobs task/ --count`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	c := a.kvConnect(command, 1)
+	f := command.Flags()
+	f.IntVar(&l.Limit, "limit", 100, "most keys to print")
+	f.StringVar(&l.After, "after", "", "begin behind this key")
+	f.BoolVar(&l.keys, "keys", false, "print the keys only, one a line")
+	f.BoolVar(&l.count, "count", false, "print how many there are instead")
+	f.BoolVar(&l.all, "all", false, "print all of them")
+	command.MarkFlagsMutuallyExclusive("count", "all")
+	command.MarkFlagsMutuallyExclusive("count", "keys")
+	command.MarkFlagsMutuallyExclusive("count", "after")
+	command.MarkFlagsMutuallyExclusive("limit", "all")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if l.Limit < 1 {
+			return usageError{fmt.Errorf("limit = %d: must be at least 1", l.Limit)}
+		}
+		if len(args) > 1 {
+			l.Prefix = args[1]
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			return c.list(ctx, connected.KV(args[0]), l)
+		})
+	}
+	return command
+}
+
+func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
+	if l.count {
+		n, err := s.Count(ctx, l.Prefix)
+		if err != nil {
+			return err
+		}
+		if c.output.json() {
+			return c.app.printJSON(map[string]any{"count": n})
+		}
+		_, err = fmt.Fprintln(c.app.stdout, n)
+		return err
+	}
+	if l.all {
+		l.Limit = 0
+	}
+	for {
+		page, err := s.List(ctx, l.List)
+		if err != nil {
+			return err
+		}
+		if err := c.printPage(page, l); err != nil {
+			return err
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+		l.After = page.Entries[len(page.Entries)-1].Key
+		if !l.all {
+			fmt.Fprintf(c.app.stderr, "confcenter: there are more; go on with --after '%s'\n", dash(l.After))
+			return nil
+		}
+	}
+}
+
+func (c *connection) printPage(page kv.Page, l listing) error {
+	switch {
+	case c.output.json() && l.all:
+		for _, e := range page.Entries {
+			if err := c.app.printJSON(c.listed(e, l)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case c.output.json():
+		entries := make([]any, len(page.Entries))
+		for i, e := range page.Entries {
+			entries[i] = c.listed(e, l)
+		}
+		member := map[bool]string{true: "keys", false: "entries"}[l.keys]
+		return c.app.printJSON(map[string]any{"revision": page.Revision, member: entries, "more": page.More})
+	case l.keys:
+		for _, e := range page.Entries {
+			if _, err := fmt.Fprintln(c.app.stdout, e.Key); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c.app.printEntries(page.Entries)
+}
+
+func (c *connection) listed(e *kv.Entry, l listing) any {
+	if l.keys {
+		return e.Key
+	}
+	return newEntry(e)
+}
+
+func (a *app) kvNamespacesCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "namespaces",
+		Short: "List the namespaces that have keys",
+		Example: `  confcenter kv namespaces
+  confcenter kv namespaces -o json | jq -r '.[].name'`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c := a.connect(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			list, err := connected.Namespaces(ctx)
+			if err != nil {
+				return err
+			}
+			if c.output.json() {
+				out := make([]map[string]any, len(list))
+				for i, ns := range list {
+					out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
+				}
+				return a.printJSON(out)
+			}
+			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "NAMESPACE\tKEYS\tBYTES")
+			for _, ns := range list {
+				fmt.Fprintf(table, "%s\t%d\t%d\n", dash(ns.Name), ns.Keys, ns.Bytes)
+			}
+			return table.Flush()
+		})
+	}
+	return command
+}
+
+func (a *app) kvHistoryCommand() *cobra.Command {
+	var before int64
+	var limit int
+	command := &cobra.Command{
+		Use:   "history NS KEY",
+		Short: "List versions of a key, newest first",
+		Long: `History lists what KEY was, deletions included. Versions are kept for a limited time
+and number; standard error says from where on older ones may be gone. The exit
+code is 3 if nothing is known of the key.`,
+		Example: `  confcenter kv history jobs plan --limit 5
+  confcenter kv history jobs plan --before 41 -o json`,
+		Args: cobra.ExactArgs(2),
+	}
+	c := a.kvConnect(command, 1)
+	command.Flags().Int64Var(&before, "before", 0, "only versions older than this revision; 0 = all")
+	command.Flags().IntVar(&limit, "limit", 20, "most versions to print")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if limit < 1 {
+			return usageError{fmt.Errorf("limit = %d: must be at least 1", limit)}
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			versions, err := connected.KV(args[0]).History(ctx, args[1], kv.Revision(before), limit)
+			if err != nil {
+				return err
+			}
+			if len(versions.Entries) == 0 {
+				return codes.Errorf(codes.NotFound, "no version of %s of %s is known", args[1], args[0])
+			}
+			return c.printVersions(versions)
+		})
+	}
+	return command
+}
+
+func (c *connection) printVersions(v kv.Versions) error {
+	if c.output.json() {
+		return c.app.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
+	}
+	table := tabwriter.NewWriter(c.app.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "REVISION\tVERSION\tTIME\tTYPE\tVALUE")
+	for _, e := range v.Entries {
+		if e.Deleted() {
+			fmt.Fprintf(table, "%d\t-\t%s\t-\tdeleted\n", e.Mod, moment(e.Updated))
+		} else {
+			fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\n", e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value))
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if v.More {
+		fmt.Fprintf(c.app.stderr, "confcenter: there are more; go on with --before %d\n", v.Entries[len(v.Entries)-1].Mod)
+	}
+	if v.Floor > 0 {
+		fmt.Fprintf(c.app.stderr, "confcenter: versions older than revision %d are no longer kept\n", v.Floor)
+	}
+	return nil
+}
+
+func (a *app) kvStatCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "stat",
+		Short: "Print what the store holds and has done",
+		Long: `Stat prints numbers about the store: what it holds, its space on the disk, from
+which revisions on changes (log_floor) and versions (history_floor) are kept, and
+counts since the server's start.`,
+		Example: `  confcenter kv stat
+  confcenter kv stat -o json | jq .revision`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c := a.connect(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			stats, err := connected.StoreStats(ctx)
+			if err != nil {
+				return err
+			}
+			numbers := statNumbers(stats)
+			if c.output.json() {
+				out := make(map[string]any, len(numbers))
+				for _, n := range numbers {
+					out[n.name] = n.value
+				}
+				return a.printJSON(out)
+			}
+			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			for _, n := range numbers {
+				fmt.Fprintf(table, "%s\t%d\n", n.name, n.value)
+			}
+			return table.Flush()
+		})
+	}
+	return command
+}
+
+type statNumber struct {
+	name  string
+	value any
+}
+
+// statNumbers are the numbers under the names that KVSTAT gives them.
+func statNumbers(s protocol.KVStats) []statNumber {
+	return []statNumber{
+		{"revision", s.Revision}, {"namespaces", s.Namespaces}, {"keys", s.Keys}, {"bytes", s.Bytes}, {"leases", s.Leases}, {"tokens", s.Tokens},
+		{"log_floor", s.LogFloor}, {"history_floor", s.HistoryFloor}, {"disk_bytes", s.DiskBytes}, {"free_bytes", s.FreeBytes},
+		{"queue", s.Queue}, {"commits", s.Commits}, {"groups", s.Groups}, {"failed", s.Failed}, {"busy", s.Busy}, {"refused", s.Refused},
+		{"replayed", s.Replayed}, {"expired", s.Expired}, {"views", s.Views}, {"views_cut", s.ViewsCut},
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+func (a *app) kvTxnCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:     "txn NS [FILE|-]",
+		Aliases: []string{"batch"},
+		Short:   "Apply several operations together, on conditions",
+		Long: `Txn applies the transaction in FILE, or on standard input, in the form that
+PROTOCOL.md gives the body of KVTXN: a JSON object whose members "then" and "else"
+are lists of operations, and "if" is one of conditions. If all of them hold, those
+of "then" are applied, else those of "else": all or none, at one revision. A batch
+is a transaction with "then" only. NS is the namespace of parts that name none.
+
+It prints the revision and each operation's result; the exit code is 5 if the
+conditions did not hold and there is no "else".`,
+		Example: `  echo '{"then":[{"op":"put","key":"a","value":1},{"op":"delete","key":"b"}]}' |
+    confcenter kv txn jobs
+
+  cat > claim.json <<'.'
+  {"if":   [{"key": "owner", "target": "version", "op": "=", "number": 0}],
+   "then": [{"op": "put", "key": "owner", "value": "ann", "ttl": 30000}, {"op": "incr", "key": "claims"}],
+   "else": [{"op": "get", "key": "owner"}]}
+  .
+  confcenter kv txn jobs claim.json -o json`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	c := a.kvConnect(command, 0)
+	namespace := command.ValidArgsFunction
+	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return nil, cobra.ShellCompDirectiveDefault // FILE
+		}
+		return namespace(command, args, prefix)
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		file := "-"
+		if len(args) > 1 {
+			file = args[1]
+		}
+		t, err := a.readTxn(args[0], file)
+		if err != nil {
+			return err
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			res, err := connected.Txn(ctx, t)
+			if err != nil {
+				return err
+			}
+			if err := c.printResult(t, res); err != nil {
+				return err
+			}
+			if !res.Held && len(t.Else) == 0 {
+				return codes.Errorf(codes.Conflict, "the conditions do not hold; nothing was changed")
+			}
+			return nil
+		})
+	}
+	return command
+}
+
+// readTxn reads a transaction as a server reads KVTXN.
+func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
+	in, name := a.stdin, "standard input"
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in, name = f, file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > maxInput {
+		return nil, codes.Errorf(codes.TooLarge, "%s: more than %d MiB", name, maxInput>>20)
+	}
+	var request protocol.Request
+	if err := request.ParseTailed(text); err != nil {
+		line, column, reason := jsonPosition(text, err)
+		return nil, codes.Errorf(codes.BadJSON, "%s:%d:%d: %s", name, line, column, reason)
+	}
+	w, err := request.KVWrite(protocol.KVTxn)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	t := w.Txn
+	t.TokenNS = cmp.Or(t.TokenNS, ns)
+	for i := range t.Fences {
+		t.Fences[i].NS = cmp.Or(t.Fences[i].NS, ns)
+	}
+	for i := range t.If {
+		t.If[i].NS = cmp.Or(t.If[i].NS, ns)
+	}
+	for _, ops := range [2][]kv.Op{t.Then, t.Else} {
+		for i := range ops {
+			ops[i].NS = cmp.Or(ops[i].NS, ns)
+		}
+	}
+	return t, nil
+}
+
+func (c *connection) printResult(t *kv.Txn, res *kv.Result) error {
+	ops := t.Then
+	if !res.Held {
+		ops = t.Else
+	}
+	if c.output.json() {
+		results := make([]map[string]any, len(res.Ops))
+		for i := range res.Ops {
+			results[i] = resultJSON(&ops[i], &res.Ops[i])
+		}
+		return c.app.printJSON(map[string]any{"revision": res.Revision, "held": res.Held, "results": results})
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "revision %d, conditions %s\n", res.Revision, map[bool]string{true: "hold", false: "do not hold"}[res.Held])
+	for i := range res.Ops {
+		fmt.Fprintln(&out, resultText(&ops[i], &res.Ops[i]))
+	}
+	_, err := io.WriteString(c.app.stdout, out.String())
+	return err
+}
+
+func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
+	out := map[string]any{"op": op.Kind.String()}
+	switch op.Kind {
+	case kv.OpGet, kv.OpPut, kv.OpIncr:
+		out["entry"] = newEntry(did.Entry)
+	case kv.OpGrant:
+		out["lease"], out["ttl"] = did.Lease.ID, did.Lease.TTL.Milliseconds()
+	default:
+		out["deleted"] = did.Count
+	}
+	if did.More {
+		out["more"] = true
+	}
+	if op.WantPrev {
+		out["prev"] = newEntry(did.Prev)
+	}
+	return out
+}
+
+func resultText(op *kv.Op, did *kv.OpResult) string {
+	switch op.Kind {
+	case kv.OpGet, kv.OpPut, kv.OpIncr:
+		if did.Entry == nil {
+			return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
+		}
+		return fmt.Sprintf("%s %s %s", op.Kind, dash(op.Key), cell(did.Entry.Value))
+	case kv.OpGrant:
+		return fmt.Sprintf("grant %d %s", did.Lease.ID, did.Lease.TTL)
+	case kv.OpRevoke:
+		return fmt.Sprintf("revoke %d deleted %d", op.Lease, did.Count)
+	}
+	return fmt.Sprintf("%s %s deleted %d", op.Kind, dash(op.Key), did.Count)
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// valueFlags say of which type the VALUE of a command line is.
+type valueFlags struct {
+	kind choice
+	json bool
+}
+
+func (f *valueFlags) define(command *cobra.Command) {
+	f.kind = choice{value: kv.String.String()}
+	for t := kv.String; t <= kv.JSON; t++ {
+		f.kind.allowed = append(f.kind.allowed, t.String())
+	}
+	f.kind.define(command, "type", "t", "type of VALUE")
+	command.Flags().BoolVar(&f.json, "json", false, "the same as --type json")
+	command.MarkFlagsMutuallyExclusive("type", "json")
+}
+
+func (f *valueFlags) valueType() kv.Type {
+	if f.json {
+		return kv.JSON
+	}
+	t, _ := kv.ParseType(f.kind.value) // one of those allowed
+	return t
+}
+
+// read makes a value of the argument VALUE: itself, @FILE, or - for standard input.
+func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
+	v := kv.Value{Type: f.valueType(), Data: []byte(argument)}
+	var err error
+	switch {
+	case argument == "-":
+		v.Data, err = readValue(a.stdin, "standard input")
+	case strings.HasPrefix(argument, "@"):
+		v.Data, err = readValueFile(argument[1:])
+	}
+	if err != nil {
+		return v, err
+	}
+	switch v.Type { // what echo and editors put behind a number is not part of it
+	case kv.Int, kv.Double, kv.Bool:
+		v.Data = bytes.TrimSuffix(bytes.TrimSuffix(v.Data, []byte("\n")), []byte("\r"))
+	}
+	return v, v.Check()
+}
+
+func readValueFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readValue(f, file)
+}
+
+func readValue(in io.Reader, name string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, kv.MaxValue+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > kv.MaxValue {
+		return nil, codes.Errorf(codes.TooLarge, "%s: a value has at most %d bytes", name, kv.MaxValue)
+	}
+	return text, nil
+}
+
+// entry is an entry in -o json.
+type entry struct {
+	NS      string          `json:"ns"`
+	Key     string          `json:"key"`
+	Type    string          `json:"type,omitempty"`
+	Value   json.RawMessage `json:"value,omitempty"`
+	Create  kv.Revision     `json:"create"`
+	Mod     kv.Revision     `json:"mod"`
+	Version int64           `json:"version"`
+	Updated int64           `json:"updated"`
+	Expires int64           `json:"expires,omitempty"`
+	Lease   kv.LeaseID      `json:"lease,omitempty"`
+	Deleted bool            `json:"deleted,omitempty"`
+}
+
+// newEntry is nil, which prints as null, for an absent key.
+func newEntry(e *kv.Entry) *entry {
+	if e == nil {
+		return nil
+	}
+	out := &entry{NS: e.NS, Key: e.Key, Create: e.Create, Mod: e.Mod, Version: e.Version, Updated: e.Updated, Expires: e.Expires, Lease: e.Lease}
+	if e.Deleted() {
+		out.Deleted = true
+	} else {
+		out.Type, out.Value = e.Value.Type.String(), valueJSON(e.Value)
+	}
+	return out
+}
+
+func newEntries(list []*kv.Entry) []*entry {
+	out := make([]*entry, len(list))
+	for i, e := range list {
+		out[i] = newEntry(e)
+	}
+	return out
+}
+
+// valueJSON is a value as JSON: numbers and truth values as such where JSON has
+// them, bytes in base64, everything else as a string.
+func valueJSON(v kv.Value) json.RawMessage {
+	switch v.Type {
+	case kv.JSON:
+		return bytes.TrimSpace(v.Data)
+	case kv.Bool:
+		return v.Data
+	case kv.Int, kv.Double:
+		if kind, err := jsontext.Check(v.Data); err == nil && kind == jsontext.Number {
+			return bytes.TrimSpace(v.Data)
+		}
+	case kv.Bytes:
+		return jsontext.AppendQuote(nil, base64.StdEncoding.EncodeToString(v.Data))
+	}
+	return jsontext.AppendQuote(nil, string(v.Data))
+}
+
+// printValue prints a value alone: for people, or raw, octet by octet.
+func (c *connection) printValue(v kv.Value) error {
+	text := v.Data
+	switch {
+	case c.output.value == formRaw:
+		_, err := c.app.stdout.Write(text)
+		return err
+	case v.Type == kv.JSON:
+		text = jsontext.AppendIndent(nil, v.Data, "    ")
+	case v.Type == kv.Bytes:
+		text = []byte(base64.StdEncoding.EncodeToString(v.Data))
+	}
+	_, err := c.app.stdout.Write(append(text[:len(text):len(text)], '\n'))
+	return err
+}
+
+// formRaw is the form of output that has nothing but the value's octets.
+const formRaw = "raw"
+
+// cell is a value as a cell of a table or the end of a line: on one line, and
+// nothing that could steer a terminal.
+func cell(v kv.Value) string {
+	switch v.Type {
+	case kv.JSON:
+		return string(jsontext.AppendCompact(nil, v.Data))
+	case kv.Int, kv.Double, kv.Bool:
+		return string(v.Data)
+	case kv.Bytes:
+		return base64.StdEncoding.EncodeToString(v.Data)
+	}
+	return string(jsontext.AppendQuote(nil, string(v.Data)))
+}
+
+// brief is cell, cut to what a table shows.
+func brief(v kv.Value) string {
+	const shown = 60
+	text := cell(v)
+	if len(text) <= shown {
+		return text
+	}
+	return strings.ToValidUTF8(text[:shown], "") + "…"
+}
+
+// ends says when an entry ends by itself.
+func ends(e *kv.Entry) string {
+	switch {
+	case e.Lease != 0:
+		return "lease " + strconv.FormatInt(int64(e.Lease), 10)
+	case e.Expires != 0:
+		return moment(e.Expires)
+	}
+	return "-"
+}
+
+func moment(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/kv"
+)
+
+// kvWatching is what kv watch was told.
+type kvWatching struct {
+	client.WatchOptions
+	count   int
+	spaces  bool // print namespaces
+	printed int
+}
+
+// event is an event in -o json: the entry with what happened to it.
+type event struct {
+	Op       string      `json:"op"`
+	Revision kv.Revision `json:"revision"`
+	Entry    *entry      `json:"entry,omitempty"`
+	Prev     *entry      `json:"prev,omitempty"`
+	More     bool        `json:"more,omitempty"`
+}
+
+func (a *app) kvWatchCommand() *cobra.Command {
+	var w kvWatching
+	var prefix string
+	var from int64
+	command := &cobra.Command{
+		Use:   "watch [NS [KEY]]",
+		Short: "Print every change of a key, of keys with a prefix, of a namespace or of all",
+		Long: `Watch prints one line for each change, in the order of their revisions, until it is
+interrupted. It connects again by itself, and then misses nothing and repeats
+nothing. If what it missed is no longer kept it says resync: what follows is the
+whole state anew, up to synced.
+
+A line is the revision; put, delete or expire; with all namespaces the namespace;
+the key; and the value on one line. With --state, lines with state come first, for
+what there is, then one with synced. With -o json a line is a JSON object, in which
+more says that further changes of the same revision follow.`,
+		Example: `  confcenter kv watch jobs
+  confcenter kv watch jobs owner --state
+  confcenter kv watch jobs --prefix task/ --from 41 -o json
+
+  # wait for the next change
+  confcenter kv watch jobs owner --count 1 >/dev/null`,
+		Args: cobra.RangeArgs(0, 2),
+	}
+	c := a.kvConnect(command, 1)
+	f := command.Flags()
+	f.StringVar(&prefix, "prefix", "", "watch the keys of NS that begin with it")
+	f.BoolVar(&w.State, "state", false, "print what there is first")
+	f.Int64Var(&from, "from", 0, "print the changes after this revision first; 0 = begin now")
+	f.BoolVar(&w.Prev, "prev", false, "print the entry before, too, with -o json")
+	f.BoolVar(&w.Coalesce, "coalesce", false, "when changes come faster than they can be sent, only the last one of each key")
+	f.IntVar(&w.count, "count", 0, "end after so many lines; 0 = never")
+	command.MarkFlagsMutuallyExclusive("state", "from")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		w.From, w.Prefix = kv.Revision(from), prefix
+		args = append(args, "", "")
+		if w.Key = args[1]; prefix != "" && w.Key != "" {
+			return usageError{errors.New("KEY and --prefix exclude each other")}
+		}
+		if w.spaces = args[0] == ""; w.spaces && prefix != "" {
+			return usageError{errors.New("--prefix needs NS")}
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			return c.watchKV(ctx, connected.KV(args[0]), &w)
+		})
+	}
+	return command
+}
+
+// watchKV returns nil when ctx ends: being interrupted is how a watch ends well.
+func (c *connection) watchKV(ctx context.Context, s *client.KV, w *kvWatching) error {
+	watch, err := s.Watch(ctx, w.WatchOptions)
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	for {
+		n, err := watch.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		if done, err := c.printNotice(n, w); done || err != nil {
+			return err
+		}
+	}
+}
+
+// printNotice is true when enough lines have been printed.
+func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
+	line := func(e event, of *kv.Entry) (bool, error) {
+		w.printed++
+		var err error
+		if c.output.json() {
+			err = c.app.printJSON(e)
+		} else {
+			err = c.printEvent(e, of, w.spaces)
+		}
+		return w.printed == w.count, err
+	}
+	if n.Kind == kv.Synced || n.Kind == kv.Resync {
+		return line(event{Op: n.Kind.String(), Revision: n.Revision}, nil)
+	}
+	for i, e := range n.Events {
+		op, more := e.Kind.String(), n.More
+		if i+1 < len(n.Events) {
+			more = n.Events[i+1].Entry.Mod == e.Entry.Mod
+		}
+		if n.Kind == kv.State {
+			op, more = n.Kind.String(), false
+		}
+		if done, err := line(event{op, e.Entry.Mod, newEntry(e.Entry), newEntry(e.Prev), more}, e.Entry); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+func (c *connection) printEvent(ev event, e *kv.Entry, spaces bool) error {
+	text := fmt.Sprintf("%d %s", ev.Revision, ev.Op)
+	if e != nil && spaces {
+		text += " " + dash(e.NS)
+	}
+	if e != nil {
+		text += " " + dash(e.Key)
+	}
+	if e != nil && !e.Deleted() {
+		text += " " + cell(e.Value)
+	}
+	_, err := fmt.Fprintln(c.app.stdout, text)
+	return err
+}

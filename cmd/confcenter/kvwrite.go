@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// writeFlags are what writes can be told beside what they write.
+type writeFlags struct {
+	token   string
+	fenced  bool
+	ifFence []string
+
+	// of those that leave a value
+	ttl     time.Duration
+	expires string
+	lease   int64
+	// of those about one key
+	ifMod int64
+	prev  bool
+}
+
+func (w *writeFlags) define(command *cobra.Command) {
+	f := command.Flags()
+	f.StringVar(&w.token, "token", "", "name of this write: with the same one it is done once, however often it is sent")
+	f.BoolVar(&w.fenced, "fenced", false, "write only while the lock is held under which \"kv lock\" runs this")
+	f.StringArrayVar(&w.ifFence, "if-fence", nil, "KEY=FENCE: write only while the lock KEY of the namespace is held with that fence; may be repeated")
+	for _, flag := range []string{"token", "if-fence"} {
+		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+func (w *writeFlags) defineTime(command *cobra.Command) {
+	f := command.Flags()
+	f.DurationVar(&w.ttl, "ttl", 0, "time after which the key ends; 0 = never")
+	f.StringVar(&w.expires, "expires", "", "moment at which the key ends, as 2006-01-02T15:04:05Z or in ms since 1970")
+	f.Int64Var(&w.lease, "lease", 0, "lease with which the key ends")
+	command.MarkFlagsMutuallyExclusive("ttl", "expires")
+}
+
+func (w *writeFlags) defineKey(command *cobra.Command) {
+	command.Flags().Int64Var(&w.ifMod, "if-mod", 0, "do it only if this is the key's revision; 0 stands for a key that is absent (default: in any case)")
+	command.Flags().BoolVar(&w.prev, "prev", false, "print the entry before, too, with -o json")
+}
+
+// txn makes op a transaction with what the flags say.
+func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, error) {
+	op.TTL, op.Lease, op.WantPrev = w.ttl, kv.LeaseID(w.lease), w.prev
+	var err error
+	if op.Expires, err = parseMoment(w.expires); err != nil {
+		return nil, err
+	}
+	t := &kv.Txn{Then: []kv.Op{op}, Token: w.token, TokenNS: op.NS}
+	if t.Fences, err = w.fences(a, op.NS); err != nil {
+		return nil, err
+	}
+	if command.Flags().Changed("if-mod") {
+		t.If = []kv.Compare{{NS: op.NS, Key: op.Key, Target: kv.CompareMod, Relation: kv.Equal, Number: w.ifMod}}
+		t.Else = []kv.Op{{Kind: kv.OpGet, NS: op.NS, Key: op.Key}}
+	}
+	return t, nil
+}
+
+// Variables that kv lock sets for the command it runs, and that --fenced reads.
+const (
+	variableLockNS  = envPrefix + "_LOCK_NS"
+	variableLockKey = envPrefix + "_LOCK_KEY"
+	variableFence   = envPrefix + "_LOCK_FENCE"
+)
+
+var lockVariables = []string{variableLockNS, variableLockKey, variableFence}
+
+func (w *writeFlags) fences(a *app, ns string) ([]kv.Fence, error) {
+	var fences []kv.Fence
+	for _, text := range w.ifFence {
+		i := strings.LastIndexByte(text, '=')
+		fence, err := strconv.ParseInt(text[i+1:], 10, 64)
+		if i < 0 || err != nil {
+			return nil, usageError{fmt.Errorf("if-fence = %s: must be KEY=FENCE, where FENCE is a number", text)}
+		}
+		fences = append(fences, kv.Fence{NS: ns, Key: text[:i], Token: kv.Revision(fence)})
+	}
+	if !w.fenced {
+		return fences, nil
+	}
+	var values [3]string
+	for i, variable := range lockVariables {
+		var ok bool
+		if values[i], ok = lookup(a.environ, variable); !ok {
+			return nil, usageError{fmt.Errorf("fenced: %s is not set; use it in a command that \"confcenter kv lock\" runs", variable)}
+		}
+	}
+	fence, err := strconv.ParseInt(values[2], 10, 64)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s = %s: must be a number", variableFence, values[2])}
+	}
+	return append(fences, kv.Fence{NS: values[0], Key: values[1], Token: kv.Revision(fence)}), nil
+}
+
+func parseMoment(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return ms, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, usageError{fmt.Errorf("expires = %s: must be like 2006-01-02T15:04:05Z, or ms since 1970", text)}
+	}
+	return at.UnixMilli(), nil
+}
+
+// apply applies a transaction of one operation.
+func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result, error) {
+	res, err := connected.Txn(ctx, t)
+	if err != nil || res.Held {
+		return res, err
+	}
+	if e := res.Ops[0].Entry; e != nil {
+		return nil, codes.Errorf(codes.Conflict, "%s of %s is not as was expected: its revision is %d and its value %s", e.Key, e.NS, e.Mod, brief(e.Value))
+	}
+	return nil, codes.Errorf(codes.Conflict, "%s of %s is not as was expected: it is absent", t.Then[0].Key, t.Then[0].NS)
+}
+
+// written prints what a write has left.
+func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
+	did := &res.Ops[0]
+	if !c.output.json() {
+		_, err := fmt.Fprintln(c.app.stdout, text(did))
+		return err
+	}
+	out := map[string]any{"revision": res.Revision}
+	switch t.Then[0].Kind {
+	case kv.OpPut, kv.OpIncr:
+		out["entry"] = newEntry(did.Entry)
+	default:
+		out["deleted"] = did.Count
+	}
+	if t.Then[0].WantPrev {
+		out["prev"] = newEntry(did.Prev)
+	}
+	return c.app.printJSON(out)
+}
+
+func revisionOf(res *kv.Result) func(*kv.OpResult) any {
+	return func(*kv.OpResult) any { return res.Revision }
+}
+
+// commit applies op and prints its result; text is what is printed as text, nil for
+// the revision.
+func (c *connection) commit(command *cobra.Command, flags *writeFlags, op kv.Op, text func(*kv.OpResult) any) error {
+	return c.commitIf(command, flags, op, nil, text)
+}
+
+func (c *connection) commitIf(command *cobra.Command, flags *writeFlags, op kv.Op, expect *kv.Compare, text func(*kv.OpResult) any) error {
+	t, err := flags.txn(command, c.app, op)
+	if err != nil {
+		return err
+	}
+	if expect != nil {
+		t.If = append(t.If, *expect)
+		t.Else = []kv.Op{{Kind: kv.OpGet, NS: op.NS, Key: op.Key}}
+	}
+	return c.do(command, func(ctx context.Context, connected *client.Client) error {
+		res, err := apply(ctx, connected, t)
+		if err != nil {
+			return err
+		}
+		if text == nil {
+			text = revisionOf(res)
+		}
+		return c.written(t, res, text)
+	})
+}
+
+func (a *app) kvPutCommand() *cobra.Command {
+	var flags writeFlags
+	var value valueFlags
+	command := &cobra.Command{
+		Use:   "put NS KEY VALUE",
+		Short: "Write a value",
+		Long: `Put writes VALUE under KEY and prints the revision, once it is on the server's disk.
+VALUE is taken as it stands; "@FILE" is the contents of a file, "-" standard input.
+Without --ttl, --expires or --lease the key never ends.
+
+The exit code is 5 if the key's revision is not --if-mod; nothing has changed then.`,
+		Example: `  confcenter kv put jobs owner ann --ttl 30s
+  confcenter kv put jobs limit --type int -- -5
+  confcenter kv put jobs plan @plan.json --json --if-mod 0
+  gzip -c log | confcenter kv put logs today - --type bytes`,
+		Args: cobra.ExactArgs(3),
+	}
+	c := a.kvConnect(command, 1)
+	value.define(command)
+	flags.define(command)
+	flags.defineTime(command)
+	flags.defineKey(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		v, err := value.read(a, args[2])
+		if err != nil {
+			return err
+		}
+		return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
+	}
+	return command
+}
+
+func (a *app) kvCASCommand() *cobra.Command {
+	var flags writeFlags
+	var value valueFlags
+	var absent bool
+	command := &cobra.Command{
+		Use:   "cas NS KEY OLD NEW | cas NS KEY NEW --absent",
+		Short: "Write a value if the key has another one",
+		Long: `Cas writes NEW if the value of KEY is exactly OLD, in type and text, or with --absent
+if there is no such key. It prints the revision. The exit code is 5 if the key is
+otherwise; standard error says how.`,
+		Example: `  confcenter kv cas jobs state idle running
+  confcenter kv cas jobs leader "$HOSTNAME" --absent --ttl 30s`,
+		Args: cobra.RangeArgs(3, 4),
+	}
+	c := a.kvConnect(command, 1)
+	value.define(command)
+	flags.define(command)
+	flags.defineTime(command)
+	command.Flags().BoolVar(&absent, "absent", false, "instead of OLD: the key must be absent")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if absent != (len(args) == 3) {
+			return usageError{errors.New("give OLD and NEW, or NEW and --absent")}
+		}
+		expect := kv.Absent(args[0], args[1])
+		if !absent {
+			old, err := value.read(a, args[2])
+			if err != nil {
+				return err
+			}
+			expect = kv.Compare{NS: args[0], Key: args[1], Target: kv.CompareValue, Relation: kv.Equal, Value: old}
+		}
+		v, err := value.read(a, args[len(args)-1])
+		if err != nil {
+			return err
+		}
+		return c.commitIf(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, &expect, nil)
+	}
+	return command
+}
+
+func (a *app) kvIncrCommand() *cobra.Command {
+	var flags writeFlags
+	var by, initial, least, most int64
+	command := &cobra.Command{
+		Use:   "incr NS KEY",
+		Short: "Add to an int",
+		Long: `Incr adds --by to the int under KEY and prints the sum. The key keeps its time to
+live unless one is given. The exit code is 5 if the value is of another type, or if
+the sum would leave 64 bits, --min or --max; nothing has changed then.`,
+		Example: `  confcenter kv incr jobs done
+  confcenter kv incr shop stock --by -1 --min 0
+  confcenter kv incr jobs next-id --initial 1000`,
+		Args: cobra.ExactArgs(2),
+	}
+	c := a.kvConnect(command, 1)
+	f := command.Flags()
+	f.Int64Var(&by, "by", 1, "what to add; may be negative")
+	f.Int64Var(&initial, "initial", 0, "what an absent key counts as")
+	f.Int64Var(&least, "min", 0, "least sum allowed (default: none)")
+	f.Int64Var(&most, "max", 0, "greatest sum allowed (default: none)")
+	flags.define(command)
+	flags.defineTime(command)
+	flags.defineKey(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		op := kv.Op{Kind: kv.OpIncr, NS: args[0], Key: args[1], Delta: by, Initial: initial}
+		if f.Changed("min") {
+			op.Min = &least
+		}
+		if f.Changed("max") {
+			op.Max = &most
+		}
+		return c.commit(command, &flags, op, func(did *kv.OpResult) any { return string(did.Entry.Value.Data) })
+	}
+	return command
+}
+
+func (a *app) kvRestoreCommand() *cobra.Command {
+	var flags writeFlags
+	var rev int64
+	command := &cobra.Command{
+		Use:   "restore NS KEY --rev REVISION",
+		Short: "Write the value that a key had at a revision",
+		Long: `Restore writes the value that KEY had at --rev, as a new version, and prints its
+revision. History lists the revisions. The exit code is 3 if the key was absent
+then, 5 if that is no longer known.`,
+		Example: `  confcenter kv history jobs plan
+  confcenter kv restore jobs plan --rev 41`,
+		Args: cobra.ExactArgs(2),
+	}
+	c := a.kvConnect(command, 1)
+	command.Flags().Int64Var(&rev, "rev", 0, "revision at which the key had the value")
+	_ = command.MarkFlagRequired("rev")
+	flags.define(command)
+	flags.defineTime(command)
+	flags.defineKey(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		t, err := flags.txn(command, a, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1]})
+		if err != nil {
+			return err
+		}
+		if rev < 1 {
+			return usageError{fmt.Errorf("rev = %d: must be a revision", rev)}
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			past, err := connected.KV(args[0]).GetAt(ctx, args[1], kv.Revision(rev))
+			if err != nil {
+				return err
+			}
+			t.Then[0].Value = past.Value
+			res, err := apply(ctx, connected, t)
+			if err != nil {
+				return err
+			}
+			return c.written(t, res, revisionOf(res))
+		})
+	}
+	return command
+}
