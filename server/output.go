@@ -83,6 +83,7 @@ func (l *loop) releaseBody(b []byte) {
 
 // sendOwn sends whole frames that lie in a buffer the caller will use again.
 func (s *session) sendOwn(p []byte) {
+	s.repliesFirst()
 	if s.dead {
 		return
 	}
@@ -153,6 +154,7 @@ func (s *session) sendShared(head, body []byte, tail string) {
 
 // enqueue appends p to the output and holds the session to its limits.
 func (s *session) enqueue(p piece) {
+	s.repliesFirst()
 	if s.dead {
 		return
 	}

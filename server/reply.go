@@ -70,7 +70,8 @@ func (s *session) slot(id uint64) *slot {
 }
 
 // fill completes a reserved reply. It leaves at the end of the loop's turn, with
-// the others of the session that are complete by then.
+// the others of the session that are complete by then, or just before anything
+// else that the session sends.
 func (s *session) fill(id uint64, reply slot) {
 	if s.dead {
 		return
@@ -98,8 +99,30 @@ func (l *loop) giveOut() {
 	}
 }
 
-// fillOrder gives out the finished replies up to the first unfinished one.
+// repliesFirst is called by whatever is about to send: what was filled before
+// leaves before.
+func (s *session) repliesFirst() {
+	if s.filled {
+		s.filled = false
+		s.giveReplies()
+		s.flushReplies()
+	}
+}
+
+// fillOrder gives out the finished replies and lets the session go on.
 func (s *session) fillOrder() {
+	s.giveReplies()
+	s.resume() // what it answers at once leaves in the same write
+	s.flushReplies()
+	s.loop.addCounts()
+	if s.closing {
+		s.drained()
+	}
+}
+
+// giveReplies puts the finished replies up to the first unfinished one into the
+// loop's output buffer, which is empty or the session's.
+func (s *session) giveReplies() {
 	l := s.loop
 	for len(s.slots) > 0 && s.slots[0].done && !s.dead {
 		reply := s.slots[0]
@@ -123,12 +146,6 @@ func (s *session) fillOrder() {
 	}
 	if len(s.slots) == 0 {
 		s.slots = nil
-	}
-	s.resume() // what it answers at once leaves in the same write
-	s.flushReplies()
-	l.addCounts()
-	if s.closing {
-		s.drained()
 	}
 }
 

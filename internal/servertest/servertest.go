@@ -24,7 +24,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/kvstore"
-	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/pebblekv"
 	"confcenter/protocol"
 	"confcenter/server"
 )
@@ -44,8 +44,10 @@ type Options struct {
 	// directories and, if they have none, a log that goes to the test's output.
 	Server server.Config
 	Store  confstore.Config
-	// State, if set, is the state store that is served: the test's own, which
-	// closes it, and the same one after a Restart.
+	// StateConfig is taken as it is, but for what Store is treated alike in.
+	StateConfig pebblekv.Config
+	// State, if set, is the state store that is served instead of a real one: the
+	// test's own, which closes it, and the same one after a Restart.
 	State kv.Store
 }
 
@@ -59,7 +61,6 @@ type Server struct {
 
 	t     testing.TB
 	opts  Options
-	disk  kvtest.MemoryDisk
 	close []func() error // what start opened, to be closed in this order
 	up    bool
 }
@@ -95,7 +96,7 @@ func (s *Server) start() {
 	}
 	s.Store, s.close = store, nil
 	if s.State = s.opts.State; s.State == nil {
-		s.State = s.openState()
+		s.State = s.openState(log)
 	}
 	locks := kvlock.New(s.State, kvlock.Config{Clock: scfg.Clock})
 	s.close = append([]func() error{func() error { locks.Close(); return nil }}, s.close...)
@@ -114,8 +115,21 @@ func statsOf(state kv.Store) func() protocol.KVStats {
 	return func() protocol.KVStats { return protocol.KVStats(engine.Stats()) }
 }
 
-func (s *Server) openState() kv.Store {
-	state := kvtest.NewMemory(kvtest.MemoryConfig{Clock: s.opts.Server.Clock, Disk: &s.disk})
+func (s *Server) openState(log zerolog.Logger) kv.Store {
+	s.t.Helper()
+	cfg := s.opts.StateConfig
+	cfg.Log = log
+	if cfg.Clock == nil {
+		cfg.Clock = s.opts.Server.Clock
+	}
+	if cfg.Disk.Dir == "" {
+		cfg.Disk.Dir = filepath.Join(s.DataDir, "state")
+	}
+	if cfg.Disk.ReserveBytes == 0 {
+		cfg.Disk.ReserveBytes = 1 // tests run on full disks too
+	}
+	state, err := pebblekv.Open(cfg)
+	require.NoError(s.t, err)
 	s.close = append(s.close, state.Close)
 	return state
 }
