@@ -45,6 +45,13 @@ func TestPrinterLine(t *testing.T) {
 		{"not UTF-8", protocol.Printer{}, protocol.GetConfig, "\"\xff\"", `GETCONFIG seq=7 3B "\xFF"`},
 		{"pretty", protocol.Printer{Style: protocol.BodyPretty}, protocol.GetConfig, `{"a":[1],"b":{}}`,
 			"GETCONFIG seq=7 16B\n{\n    \"a\": [\n        1\n    ],\n    \"b\": {}\n}"},
+		{"octets are counted", protocol.Printer{}, protocol.KVPut, "{\"ns\":\"a\", \"raw\":3}\x1b[m", `KVPUT seq=7 22B {"ns":"a","raw":3} raw=3B`},
+		{"octets of a reply", protocol.Printer{}, protocol.KVGet.Reply(), `{"raw":2}{}`, `KVGET_RSP seq=7 11B {"raw":2} raw=2B`},
+		{"octets behind cut JSON", protocol.Printer{Width: 4}, protocol.KVEvent, `{"raw":2}{}`, `KVEVENT seq=7 11B {"ra… +5B raw=2B`},
+		{"octets, pretty", protocol.Printer{Style: protocol.BodyPretty}, protocol.KVPut, `{"raw":2}{}`, "KVPUT seq=7 11B\n{\n    \"raw\": 2\n} raw=2B"},
+		{"octets left out", protocol.Printer{Style: protocol.BodyNone}, protocol.KVPut, `{"raw":2}{}`, "KVPUT seq=7 11B"},
+		{"a store's command that is no object", protocol.Printer{}, protocol.KVPut, "12\x00", `KVPUT seq=7 3B 12\x00`},
+		{"CppCloud's commands have no octets", protocol.Printer{}, protocol.GetConfig, "{}\x00", `GETCONFIG seq=7 3B {}\x00`},
 		{"pretty, not JSON", protocol.Printer{Style: protocol.BodyPretty}, protocol.GetConfig, "ok\n", `GETCONFIG seq=7 3B ok\x0A`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,6 +195,7 @@ func FuzzPrinter(f *testing.F) {
 	f.Add(uint16(1), uint16(1), uint32(5), []byte("{\"a\":\"\\n\x7f\"}"), 0)
 	f.Add(uint16(0x100E), uint16(9), uint32(0), []byte("\x1b[2J\r\n\u2028\u202e\xff"), 3)
 	f.Add(uint16(0xFFFF), uint16(0), uint32(1<<31), []byte(strings.Repeat("é", 200)), 7)
+	f.Add(uint16(0x0101), uint16(2), uint32(9), []byte("{\"raw\":3}\x1b[m"), 3)
 	f.Fuzz(func(t *testing.T, cmd, seq uint16, length uint32, body []byte, width int) {
 		h := protocol.Header{Command: protocol.Command(cmd), Seq: seq, BodyLen: length}
 		for _, style := range []protocol.BodyStyle{protocol.BodyCut, protocol.BodyWhole, protocol.BodyNone} {
