@@ -216,6 +216,9 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 		NS: op.NS, Key: op.Key, Value: value,
 		Create: next, Mod: next, Version: 1, Updated: g.millis, Expires: op.Expires, Lease: op.Lease,
 	}
+	if value.Data == nil {
+		e.Value.Data = []byte{} // as it is when it comes back from the disk
+	}
 	if op.TTL > 0 {
 		e.Expires = g.millis + int64((op.TTL+time.Millisecond-1)/time.Millisecond)
 	}

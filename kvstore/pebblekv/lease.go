@@ -42,6 +42,7 @@ type leases struct {
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
 	queue deadlines             // guarded by mu
 	alive time.Duration         // when the committer last showed that the process runs; guarded by mu
+	shut  bool                  // the store is closed; guarded by mu
 }
 
 func newLeases(c clock.Clock, pauseAfter time.Duration) *leases {
@@ -212,6 +213,9 @@ func (l *leases) get(id kv.LeaseID) (kv.Lease, error) {
 // knownLocked takes a lease whose time is over for ended even before the
 // committer has got to it, unless that is because the process was paused.
 func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
+	if l.shut {
+		return nil, errClosed()
+	}
 	one := l.byID[id]
 	if one == nil || !one.seen || one.over || (one.deadline <= now && l.stoodLocked(now) == 0) {
 		return nil, errLeaseGone(id)
@@ -221,6 +225,12 @@ func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
 
 func (l *lease) describe(now time.Duration) kv.Lease {
 	return kv.Lease{ID: l.id, TTL: l.ttl, Left: max(l.deadline-now, 0), Keys: l.count}
+}
+
+func (l *leases) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut = true
 }
 
 func (l *leases) size() int {

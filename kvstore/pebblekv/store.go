@@ -99,6 +99,7 @@ func (s *Store) Capabilities() kvstore.Capabilities {
 func (s *Store) Close() error {
 	s.queue.close(errClosed())
 	<-s.committer.ended
+	s.leases.close()
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if s.closed {

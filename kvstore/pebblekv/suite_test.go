@@ -1,0 +1,136 @@
+package pebblekv
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore"
+	"confcenter/kvstore/kvtest"
+	"confcenter/kvstore/pebblekv/disk"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// The suite runs on the real disk below, in a file system that loses what was not
+// synced when it crashes.
+func TestSuite(t *testing.T) { kvtest.Run(t, openForSuite) }
+
+func openForSuite(t testing.TB, opts kvtest.Options) kvtest.Instance {
+	p := &power{t: t, fs: vfs.NewCrashableMem(), clock: clock.NewFake(noon), opts: opts, dice: rand.New(rand.NewPCG(1, 2))}
+	return kvtest.Instance{
+		Engine:  p.open(),
+		Clock:   p.clock,
+		Restart: p.restart,
+		Kill:    p.kill,
+		SetFull: p.full.Store,
+	}
+}
+
+// power is the machine the suite's engine runs on.
+type power struct {
+	t     testing.TB
+	clock *clock.Fake
+	opts  kvtest.Options
+	dice  *rand.Rand
+	full  atomic.Bool
+
+	fs    *vfs.MemFS
+	store *Store
+	disk  *pluggedDisk
+}
+
+func (p *power) open() kvstore.Engine {
+	cfg := Config{
+		Clock:      p.clock,
+		PauseAfter: 500 * time.Millisecond,
+		Disk: disk.Config{
+			Dir: "data", FS: p.fs, Free: p.free, Exit: func() {}, TableDelay: 100 * time.Millisecond,
+			LogBytes: p.opts.LogBytes, HistoryVersions: p.opts.HistoryVersions,
+		},
+	}
+	if p.opts.LogBytes > 0 {
+		cfg.Disk.TableBytes, cfg.Disk.RingBytes = p.opts.LogBytes/4, p.opts.LogBytes/4
+	}
+	cfg = cfg.withDefaults()
+	s, err := open(cfg, func(load disk.Loader) (storage, kv.Revision, error) {
+		d, newest, err := disk.Open(cfg.Disk, load)
+		p.disk = &pluggedDisk{Disk: d}
+		return p.disk, newest, err
+	})
+	require.NoError(p.t, err)
+	p.store = s
+	p.t.Cleanup(func() { _ = s.Close() })
+	return plugged{s, p.disk}
+}
+
+func (p *power) free() (uint64, error) {
+	if p.full.Load() {
+		return 200 << 20, nil // too little for writes, enough for deletes
+	}
+	return 100 << 30, nil
+}
+
+func (p *power) restart() kvstore.Engine {
+	require.NoError(p.t, p.store.Close())
+	return p.open()
+}
+
+func (p *power) kill() kvstore.Engine {
+	crashed := p.disk.pull(func() *vfs.MemFS {
+		return p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: p.dice.IntN(101), RNG: p.dice})
+	})
+	require.NoError(p.t, p.store.Close())
+	p.fs = crashed
+	return p.open()
+}
+
+// plugged is a store that nobody hears of any more after the plug is pulled.
+type plugged struct {
+	*Store
+	disk *pluggedDisk
+}
+
+func (s plugged) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
+	return s.Store.Commit(txn, func(r *kv.Result, err error) {
+		if err == nil || !s.disk.gone() {
+			done(r, err)
+		}
+	})
+}
+
+// pluggedDisk takes no writes any more after the plug is pulled, so that nothing
+// is acknowledged, told or read that the crashed file system does not have.
+type pluggedDisk struct {
+	*disk.Disk
+	mu     sync.Mutex
+	pulled bool // guarded by mu
+}
+
+func (d *pluggedDisk) pull(crash func() *vfs.MemFS) *vfs.MemFS {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pulled = true
+	return crash()
+}
+
+func (d *pluggedDisk) gone() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pulled
+}
+
+func (d *pluggedDisk) Append(group []disk.Commit) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pulled {
+		return errors.New("the plug was pulled")
+	}
+	return d.Disk.Append(group)
+}
