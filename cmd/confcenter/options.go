@@ -42,6 +42,7 @@ type options struct {
 	keepAlive       time.Duration
 	identifyTimeout time.Duration
 	drainTimeout    time.Duration
+	state           stateOptions
 
 	configFile  string
 	printConfig bool
@@ -74,6 +75,7 @@ func (o *options) define(command *cobra.Command) {
 	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is asked whether it lives; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the end")
+	o.state.define(f)
 	f.StringVar(&o.configFile, "config", "", "file with settings: lines of \"key = value\", where a key is a flag's name without dashes and # starts a comment")
 	f.BoolVar(&o.printConfig, "print-config", false, "print every setting and where it comes from, as a config file, and exit")
 	f.BoolVar(&o.checkConfig, "check-config", false, "check the settings and exit")
@@ -141,6 +143,7 @@ func (o *options) check() error {
 			refuse("%s = %s: must be at least 1ms", d.name, d.value)
 		}
 	}
+	o.state.check(refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

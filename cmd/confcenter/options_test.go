@@ -38,6 +38,16 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"keep-alive", "10m0s", "1s", "2s", "3s"},
 		{"identify-timeout", "30s", "1s", "2s", "3s"},
 		{"drain-timeout", "10s", "1s", "2s", "3s"},
+		{"kv-memory", "4GiB", "1GiB", "2GiB", "3GiB"},
+		{"kv-log-bytes", "512MiB", "1MiB", "2MiB", "3MiB"},
+		{"kv-log-age", "24h0m0s", "1s", "2s", "3s"},
+		{"kv-history-versions", "100", "1", "2", "-1"},
+		{"kv-history-bytes", "1GiB", "1MiB", "2MiB", "3MiB"},
+		{"kv-history-age", "168h0m0s", "1s", "2s", "3s"},
+		{"kv-quota", "0", "1GiB", "2GiB", "3GiB"},
+		{"kv-reserve", "256MiB", "1MiB", "2MiB", "1025"},
+		{"kv-ack-before-disk-may-lose-writes", "false", "true", "false", "true"},
+		{"kv-accept-loss", "false", "true", "false", "true"},
 	}
 	t.Chdir("../..") // where ./conf is
 	require.Len(t, settings, strings.Count(call(t, "", "serve", "--print-config").stdout, "\n"), "every setting has a row here")
@@ -74,19 +84,29 @@ func TestPrintConfigGolden(t *testing.T) {
 	t.Setenv("CONFCENTER_LISTEN", "127.0.0.1:4801")
 	t.Setenv("CONFCENTER_CONFIG", "confcenter.conf")
 	t.Setenv("CONFCENTER_ADDR", "127.0.0.1:1") // the client verbs'
-	const golden = `listen = 127.0.0.1:4801  # env CONFCENTER_LISTEN
-conf = ./conf            # default
-data = "with # inside"   # file confcenter.conf:3
-server-id = 7            # flag --server-id
-loops = 2                # file confcenter.conf:2
-max-connections = 0      # default
-log-level = info         # default
-frame-exact = true       # flag --frame-exact
-doc-literal = false      # default
-allow-open = false       # default
-keep-alive = 10m0s       # default
-identify-timeout = 30s   # default
-drain-timeout = 10s      # default
+	const golden = `listen = 127.0.0.1:4801                     # env CONFCENTER_LISTEN
+conf = ./conf                               # default
+data = "with # inside"                      # file confcenter.conf:3
+server-id = 7                               # flag --server-id
+loops = 2                                   # file confcenter.conf:2
+max-connections = 0                         # default
+log-level = info                            # default
+frame-exact = true                          # flag --frame-exact
+doc-literal = false                         # default
+allow-open = false                          # default
+keep-alive = 10m0s                          # default
+identify-timeout = 30s                      # default
+drain-timeout = 10s                         # default
+kv-memory = 4GiB                            # default
+kv-log-bytes = 512MiB                       # default
+kv-log-age = 24h0m0s                        # default
+kv-history-versions = 100                   # default
+kv-history-bytes = 1GiB                     # default
+kv-history-age = 168h0m0s                   # default
+kv-quota = 0                                # default
+kv-reserve = 256MiB                         # default
+kv-ack-before-disk-may-lose-writes = false  # default
+kv-accept-loss = false                      # default
 `
 	r := call(t, "", "serve", "--server-id", "7", "--frame-exact", "--print-config")
 	require.Equal(t, exitOK, r.code, r.stderr)
@@ -120,6 +140,10 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"negative loops", "", "", []string{"--loops", "-1"}, []string{"must not be negative"}},
 		{"negative connections", "", "", []string{"--max-connections", "-1"}, []string{"must not be negative"}},
 		{"no keep-alive", "", "", []string{"--keep-alive", "0s"}, []string{"keep-alive = 0s: must be at least 1ms"}},
+		{"no memory", "", "", []string{"--kv-memory", "0"}, []string{"kv-memory = 0: must be above 0"}},
+		{"size without a number", "", "", []string{"--kv-reserve", "much"}, []string{"must be a number of bytes like 1048576, 512MiB or 4GiB"}},
+		{"no log", "", "", []string{"--kv-log-age", "0s"}, []string{"kv-log-age = 0s: must be at least 1s"}},
+		{"history of nothing", "", "", []string{"--kv-history-versions", "0"}, []string{"must be above 0, or -1 for none"}},
 		{"no conf", "", "", []string{"--conf", "none"}, []string{"conf = none: there is no such directory; create it"}},
 		{"conf is a file", "", "", []string{"--conf", "conf/a.json"}, []string{"is not a directory"}},
 		{"no data", "", "", []string{"--data", ""}, []string{"must name a directory"}},

@@ -23,7 +23,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Serve a directory of configuration files",
 		Long: `Serve answers programs on --listen with the JSON files in --conf and tells them
 when a file they use has changed, whoever changed it: another program, or a person
-with an editor, git or scp.
+with an editor, git or scp. It also keeps the state that programs write, in --data.
 
 A setting is taken from its flag; else from its environment variable, for example
 CONFCENTER_MAX_CONNECTIONS for --max-connections; else from the file that --config
@@ -100,13 +100,20 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	srv := server.New(o.serverConfig(log), server.Stores{Config: store})
+	state, err := openState(o, log)
+	if err != nil {
+		return cannotStart(err)
+	}
+	defer func() { err = errors.Join(err, state.close()) }()
+	srv := server.New(o.serverConfig(log), state.serve(server.Stores{Config: store}))
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}
+	keys := state.store.Stats()
 	ready := log.Level(min(level, zerolog.InfoLevel)) // whoever starts the server waits for this line
 	ready.Info().
 		Stringer("address", srv.Addr()).Str("conf", o.conf).Int("files", liveFiles(store.Snapshot())).
+		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
 		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Str("version", version).
 		Msg("ready")
 	l := lifecycle{server: srv, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}

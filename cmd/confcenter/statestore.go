@@ -1,0 +1,130 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"confcenter/kvlock"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/protocol"
+	"confcenter/server"
+)
+
+// stateOptions are the settings of the state store.
+type stateOptions struct {
+	memory          byteSize
+	logBytes        byteSize
+	logAge          time.Duration
+	historyVersions int
+	historyBytes    byteSize
+	historyAge      time.Duration
+	quota           byteSize
+	reserve         byteSize
+	ackBeforeDisk   bool
+	acceptLoss      bool
+}
+
+func (o *stateOptions) define(f *pflag.FlagSet) {
+	o.memory, o.logBytes, o.historyBytes, o.reserve = 4<<30, 512<<20, 1<<30, 256<<20
+	f.Var(&o.memory, "kv-memory", "keys and values that the state store may hold, all of them in memory; beyond it only deletes are taken")
+	f.Var(&o.logBytes, "kv-log-bytes", "changes of the state store that are kept for watchers who were away, in bytes")
+	f.DurationVar(&o.logAge, "kv-log-age", 24*time.Hour, "and for how long")
+	f.IntVar(&o.historyVersions, "kv-history-versions", 100, "older versions kept of each key; -1 = none")
+	f.Var(&o.historyBytes, "kv-history-bytes", "older versions of all keys together, in bytes")
+	f.DurationVar(&o.historyAge, "kv-history-age", 7*24*time.Hour, "and for how long")
+	f.Var(&o.quota, "kv-quota", "space on disk at which the state store takes only deletes; 0 = no limit")
+	f.Var(&o.reserve, "kv-reserve", "free space on disk that writes to the state store must leave")
+	f.BoolVar(&o.ackBeforeDisk, "kv-ack-before-disk-may-lose-writes", false,
+		"acknowledge writes to the state store before they are on disk: faster, but a crash of the machine loses the last ones although their writers were told they were done")
+	f.BoolVar(&o.acceptLoss, "kv-accept-loss", false,
+		"for one start: serve a state store that has lost acknowledged writes with what is left of it")
+}
+
+// check finds values that no store can run with.
+func (o *stateOptions) check(refuse func(format string, args ...any)) {
+	for _, size := range []struct {
+		name  string
+		value byteSize
+	}{{"kv-memory", o.memory}, {"kv-log-bytes", o.logBytes}, {"kv-history-bytes", o.historyBytes}, {"kv-reserve", o.reserve}} {
+		if size.value < 1 {
+			refuse("%s = %s: must be above 0", size.name, &size.value)
+		}
+	}
+	for _, age := range []struct {
+		name  string
+		value time.Duration
+	}{{"kv-log-age", o.logAge}, {"kv-history-age", o.historyAge}} {
+		if age.value < time.Second {
+			refuse("%s = %s: must be at least 1s", age.name, age.value)
+		}
+	}
+	if o.historyVersions < -1 || o.historyVersions == 0 {
+		refuse("kv-history-versions = %d: must be above 0, or -1 for none", o.historyVersions)
+	}
+}
+
+// stateDir is where the state store lies in --data.
+func stateDir(data string) string { return filepath.Join(data, "state") }
+
+func (o *stateOptions) config(data string, log zerolog.Logger) pebblekv.Config {
+	return pebblekv.Config{
+		Disk: disk.Config{
+			Dir:             stateDir(data),
+			AckBeforeDisk:   o.ackBeforeDisk,
+			AcceptLoss:      o.acceptLoss,
+			LogBytes:        int64(o.logBytes),
+			LogAge:          o.logAge,
+			HistoryVersions: o.historyVersions,
+			HistoryBytes:    int64(o.historyBytes),
+			HistoryAge:      o.historyAge,
+			QuotaBytes:      int64(o.quota),
+			ReserveBytes:    int64(o.reserve),
+		},
+		MaxBytes: int64(o.memory),
+		Log:      log,
+	}
+}
+
+// heapGrowth is how much garbage is let grow before it is collected, in percent of
+// what is in use. The store keeps everything in memory: with Go's 100 a process
+// would take twice what it holds.
+const heapGrowth = 45
+
+// state is the state store of a running server.
+type state struct {
+	store *pebblekv.Store
+	locks *kvlock.Manager
+}
+
+// openState opens the state store; --data exists and belongs to this process.
+func openState(o *options, log zerolog.Logger) (*state, error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
+	if o.state.ackBeforeDisk {
+		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
+	}
+	store, err := pebblekv.Open(o.state.config(o.data, log))
+	if err != nil {
+		return nil, err
+	}
+	return &state{store: store, locks: kvlock.New(store, kvlock.Config{})}, nil
+}
+
+func (s *state) close() error {
+	s.locks.Close()
+	return s.store.Close()
+}
+
+// serve adds the state store to what is served.
+func (s *state) serve(stores server.Stores) server.Stores {
+	stores.State, stores.Locks = s.store, s.locks
+	stores.StateStats = func() protocol.KVStats { return protocol.KVStats(s.store.Stats()) }
+	return stores
+}
