@@ -1,5 +1,6 @@
 // Package protocol is the wire: CppCloud's 10-byte header and JSON bodies, plus
-// the optional members confcenter adds to them.
+// the optional members confcenter adds to them, plus the commands of the state
+// store, whose bodies may end in octets.
 //
 // Start with command.go, the one table of everything that can be said. A frame
 // is taken apart by ParseHeader, a body by Request, and each family of messages
@@ -8,9 +9,16 @@
 // a server parses stands beside what the server appends and the client parses.
 // Printer turns frames into lines for people and tests.
 //
+// The state store's files begin with kv. Its messages carry kv's own types: reads
+// are in kvget.go, kvlist.go, kvhistory.go and kvstat.go, writes in kvwrite.go and
+// kvtxn.go (server), kvsend.go (client) and kvresult.go (both), the rest in
+// kvlease.go, kvlock.go and kvwatch.go. kvfield.go is how their members are read,
+// kvvalue.go and kventry.go are what they have in common.
+//
 // The package does no I/O, starts no goroutine and keeps no state between
 // calls. Append functions never fail and never keep their arguments; what a
-// Parse function returns aliases the body it was given.
+// Parse function returns aliases the body it was given, unless its comment or,
+// for all kv types, this one says that it does not.
 //
 // PROTOCOL.md is the same in prose; a test holds it to the table.
 package protocol

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/codes"
 	"confcenter/internal/jsontext"
+	"confcenter/kv"
 	"confcenter/protocol"
 )
 
@@ -72,10 +75,108 @@ func TestSpecificationNamesTheLimits(t *testing.T) {
 	}
 }
 
+func TestSpecificationNamesTheStoresLimits(t *testing.T) {
+	text := readSpecification(t)
+	for name, limit := range map[string]int{
+		"namespace":                              kv.MaxNamespace,
+		"key or prefix":                          kv.MaxKey,
+		"request token":                          kv.MaxToken,
+		"value":                                  kv.MaxValue,
+		"nesting of a json value":                protocol.MaxValueDepth,
+		"operations of one branch":               kv.MaxOps,
+		"conditions and fences of a transaction": kv.MaxCompares,
+		"keys of one KVMGET":                     protocol.MaxGet,
+		"keys one prefix delete removes":         kv.MaxDeletePrefix,
+		"entries of one KVLIST":                  kv.MaxList,
+		"names of one KVNAMES":                   protocol.MaxNames,
+		"versions of one KVHISTORY":              kv.MaxHistory,
+	} {
+		require.Regexp(t, fmt.Sprintf(`\| %s \| %s[ ,]`, name, thousands(limit)), text)
+	}
+	require.Contains(t, text, fmt.Sprintf("or %d MiB of keys and values", kv.MaxPage>>20))
+	require.Contains(t, text, fmt.Sprintf("| keys and values of one reply | %d MiB |", kv.MaxTxnBytes>>20))
+	require.Contains(t, text, fmt.Sprintf("| time to live of a key | %d years |", kv.MaxTTL/(365*24*time.Hour)))
+	require.Contains(t, text, fmt.Sprintf("| time of a lease | %d ms to %.0f hours |", kv.MinLease.Milliseconds(), kv.MaxLease.Hours()))
+}
+
+// Whoever gets a code finds what it means.
+func TestSpecificationNamesTheStoresCodes(t *testing.T) {
+	text := readSpecification(t)
+	for _, row := range codes.All() {
+		if row.Code >= codes.BadType {
+			require.Contains(t, text, fmt.Sprintf("\n| %d | ", row.Code), row.Name)
+		}
+	}
+}
+
 func thousands(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// The bodies shown for the state store's commands can be read as what they are.
+func TestSpecificationStateBodies(t *testing.T) {
+	requests := 0
+	for _, section := range strings.Split(readSpecification(t), "\n### KV")[1:] {
+		section, _, _ = strings.Cut(section, "\n## ")
+		name, _, _ := strings.Cut(section, " ")
+		for _, body := range strings.Split(strings.Join(fenced(section, "json"), "\n"), "\n") {
+			if body == "" {
+				continue
+			}
+			r := parsed(t, []byte(body))
+			var err error
+			switch _, reply := r.Int("code"); {
+			case name == "EVENT":
+				_, err = protocol.ParseKVEvents([]byte(body))
+			case name == "GRANT":
+				_, err = protocol.ParseKVGranted([]byte(body))
+			case !reply:
+				requests++
+				err = readRequest(r, "KV"+name)
+			}
+			require.NoError(t, err, body)
+		}
+	}
+	require.Greater(t, requests, 20)
+}
+
+// readRequest reads the request of the command with that name, and checks it.
+func readRequest(r *protocol.Request, name string) (err error) {
+	switch name {
+	case "KVGET":
+		_, err = r.KVGet()
+	case "KVMGET":
+		_, err = r.KVMGet()
+	case "KVLIST":
+		_, err = r.KVList()
+	case "KVNAMES":
+		_, err = r.KVNames()
+	case "KVHISTORY":
+		_, err = r.KVHistory()
+	case "KVRESTORE":
+		_, err = r.KVRestore()
+	case "KVALIVE", "KVLEASEINFO":
+		_, err = r.KVLeaseID()
+	case "KVLOCK":
+		_, err = r.KVLock()
+	case "KVUNLOCK":
+		_, err = r.KVUnlock()
+	case "KVWATCH":
+		_, err = r.KVWatch()
+	default:
+		for _, row := range protocol.Commands {
+			if row.Name == name {
+				w, err := r.KVWrite(row.ID)
+				if err != nil {
+					return err
+				}
+				return w.Txn.Check()
+			}
+		}
+	}
+	return err
 }
