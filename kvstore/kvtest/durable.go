@@ -23,47 +23,48 @@ var durableChecks = []check{
 	{name: "FullDiskRefusesWritesOnly", run: fullDisk},
 }
 
-// dump is everything there is to be known about some keys, the newest revision,
+// dump is everything there is to be known: the newest revision, what is stored,
 // and what happened.
-type dump struct {
-	revision   kv.Revision
-	namespaces []kv.Namespace
-	entries    []*kv.Entry
-	history    []*kv.Entry
-	changes    []string
-	stats      [4]int64
-}
-
-func (s *subject) dump() dump {
+func (s *subject) dump() []string {
 	s.Helper()
 	v := s.Engine.View()
 	defer v.Close()
 	stats := s.Engine.Stats()
-	d := dump{revision: v.Revision(), stats: [4]int64{stats.Namespaces, stats.Keys, stats.Bytes, stats.Leases}}
-	d.namespaces, _ = s.Engine.Namespaces("", 0)
-	for _, ns := range d.namespaces {
+	lines := []string{fmt.Sprintf("revision %d, %d keys, %d bytes, %d leases", v.Revision(), stats.Keys, stats.Bytes, stats.Leases)}
+	namespaces, _ := s.Engine.Namespaces("", 0)
+	for _, ns := range namespaces {
+		lines = append(lines, fmt.Sprintf("namespace %+v", ns))
 		page, err := v.List(kv.List{NS: ns.Name})
 		require.NoError(s, err)
 		for _, e := range page.Entries {
 			got, _ := s.Engine.Get([]byte(ns.Name), []byte(e.Key))
 			require.Equal(s, e, got)
-			d.entries = append(d.entries, e)
+			lines = append(lines, "entry "+entryText(e))
 			versions, err := s.Engine.History(ns.Name, e.Key, 0, 0)
 			require.NoError(s, err)
 			for _, e := range versions.Entries {
-				if e.Deleted() {
-					e = &kv.Entry{Mod: e.Mod, Updated: e.Updated}
-				}
-				d.history = append(d.history, e)
+				lines = append(lines, "history "+entryText(e))
 			}
 		}
 	}
 	for _, c := range s.changesAfter(0) {
 		for _, text := range eventTexts(c.Events) {
-			d.changes = append(d.changes, fmt.Sprintf("%d %d %s", c.Revision, c.Time, text))
+			lines = append(lines, fmt.Sprintf("change %d at %d: %s", c.Revision, c.Time, text))
 		}
 	}
-	return d
+	return lines
+}
+
+// entryText is all that an entry says; of a deleted one, what it has to say.
+func entryText(e *kv.Entry) string {
+	switch {
+	case e == nil:
+		return "-"
+	case e.Deleted():
+		return fmt.Sprintf("deleted mod %d updated %d", e.Mod, e.Updated)
+	}
+	return fmt.Sprintf("%s %s = %s %q create %d mod %d version %d updated %d expires %d lease %d",
+		e.NS, e.Key, e.Value.Type, e.Value.Data, e.Create, e.Mod, e.Version, e.Updated, e.Expires, e.Lease)
 }
 
 func keepsEverything(s *subject, again func()) {

@@ -148,8 +148,16 @@ func (w *world) commit(txn *kv.Txn, random *rand.Rand) (r *kv.Result, unknown, h
 	case codes.OK:
 		return o.result, false, true
 	case codes.Closed, codes.Busy:
+		return nil, false, false
+	}
+	select {
+	case <-killed: // whatever a dying engine says, it has not applied it
 	default:
-		w.fail(o.err)
+		w.mu.RLock() // it may be dying just now
+		defer w.mu.RUnlock()
+		if killed == w.killed {
+			w.fail(o.err)
+		}
 	}
 	return nil, false, false
 }

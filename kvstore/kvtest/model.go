@@ -172,9 +172,9 @@ func (r *comparison) txn() {
 	}
 	require.Equal(r, want.Held, got.Held)
 	if changed {
-		require.Equal(r, want.Ops, got.Ops, "%+v", txn)
+		require.Equal(r, opTexts(want.Ops), opTexts(got.Ops), "%+v", txn)
 	} else {
-		require.Equal(r, timeless(want.Ops), timeless(got.Ops), "%+v", txn)
+		require.Equal(r, opTexts(timeless(want.Ops)), opTexts(timeless(got.Ops)), "%+v", txn)
 	}
 	switch {
 	case changed:
@@ -190,6 +190,14 @@ func (r *comparison) txn() {
 	if txn.Token != "" {
 		r.last, r.first = txn, got
 	}
+}
+
+func opTexts(ops []kv.OpResult) []string {
+	texts := make([]string, len(ops))
+	for i, op := range ops {
+		texts[i] = fmt.Sprintf("%s; before %s; count %d %t; lease %+v", entryText(op.Entry), entryText(op.Prev), op.Count, op.More, op.Lease)
+	}
+	return texts
 }
 
 // timeless leaves out at which revision something was that came to nothing.
@@ -228,7 +236,7 @@ func (r *comparison) past() {
 	for _, n := range modelNames {
 		got, err := r.Engine.GetAt(n.ns, n.key, at.revision)
 		require.NoError(r, err)
-		require.Equal(r, at.entries[n], got, "%v at revision %d", n, at.revision)
+		require.Equal(r, entryText(at.entries[n]), entryText(got), "%v at revision %d", n, at.revision)
 	}
 }
 
@@ -289,7 +297,7 @@ func single(groups [][]string) []string {
 func (r *comparison) compare() {
 	require.Equal(r, r.model.revision, r.Engine.Revision())
 	for _, n := range modelNames {
-		require.Equal(r, r.model.entries[n], r.get(n.ns, n.key), "%v", n)
+		require.Equal(r, entryText(r.model.entries[n]), entryText(r.get(n.ns, n.key)), "%v", n)
 	}
 	v := r.Engine.View()
 	defer v.Close()
