@@ -167,6 +167,8 @@ func readRequest(r *protocol.Request, name string) (err error) {
 		_, err = r.KVUnlock()
 	case "KVWATCH":
 		_, err = r.KVWatch()
+	case "KVUNWATCH":
+		_, err = r.KVUnwatch()
 	default:
 		for _, row := range protocol.Commands {
 			if row.Name == name {
