@@ -127,7 +127,7 @@ func (c *kvCutter) cut(events []kv.Event, whole, begun int) ([]kv.Event, bool) {
 		return events[:whole], false
 	}
 	p := &c.parts[c.part]
-	c.at.part, c.at.told = p.rev, p.place(c.event)
+	c.at = kvMark{rev: p.rev - 1, part: p.rev, told: p.place(c.event)}
 	return events, true
 }
 

@@ -272,6 +272,12 @@ func TestWhatCoalescingLeavesOutIsNotCountedAsTold(t *testing.T) {
 	require.Len(t, parts, 2)
 	require.Equal(t, kv.Revision(2), parts[0].rev)
 	require.Len(t, parts[1].events, 2)
+
+	// What was left out before the place of a cut does not come back behind it.
+	turn.at = kvMark{}
+	second := kvCutter{parts: turn.parts([]kv.Change{put(1, "a"), put(5, "a", "b", "c")})}
+	f, _ = second.next(nil)
+	require.Equal(t, kvMark{rev: 4, part: 5, told: 1}, f.to)
 }
 
 // What any number of watches are told is what happened, whatever they ask for, how
