@@ -53,8 +53,9 @@ integration: ## the end-to-end tests, each by its name
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) GO='$(GO)' sh scripts/fuzz.sh
 
-soak: ## the long tests in full: 100 kills; prints its counts
+soak: ## the long tests in full: 300 kills, 1,000 power cuts; prints their counts
 	CONFCENTER_SOAK=1 $(GO) test -run '$(LONG)' -timeout 60m -count 1 -v ./integration
+	CONFCENTER_POWER_LOSSES=1000 $(GO) test -run PowerLoss -timeout 60m -count 1 -v ./kvstore/pebblekv/disk
 
 bench: packages $(BIN)/confcenter $(BIN)/ccload ## measure on this machine and print the figures beside their targets
 	$(BIN)/ccload bench --server $(BIN)/confcenter
