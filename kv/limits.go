@@ -16,6 +16,7 @@ const (
 	MaxKey          = 1024                       // bytes of a key or prefix
 	MaxToken        = 128                        // bytes of a request token
 	MaxValue        = 1 << 20                    // bytes of a value
+	MaxDepth        = 500                        // arrays and objects within each other in a json value, so that it fits into any reply
 	MaxOps          = 4096                       // operations of one branch of a transaction
 	MaxCompares     = 256                        // compares and fences of a transaction
 	MaxTxnBytes     = 8 << 20                    // bytes of keys and values in one transaction

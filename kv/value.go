@@ -100,7 +100,10 @@ func (v Value) Check() error {
 		_, err = v.Bool()
 	case JSON:
 		if _, err = jsontext.Check(v.Data); err != nil {
-			err = codes.Errorf(codes.BadValue, "value is not JSON: %w", err)
+			return codes.Errorf(codes.BadValue, "value is not JSON: %w", err)
+		}
+		if len(v.Data) > 2*MaxDepth && jsontext.Depth(v.Data) > MaxDepth {
+			return codes.Errorf(codes.BadValue, "value is nested deeper than %d", MaxDepth)
 		}
 	default:
 		return codes.Errorf(codes.BadType, "%s is unknown", v.Type)

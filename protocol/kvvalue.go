@@ -9,11 +9,6 @@ import (
 	"confcenter/kv"
 )
 
-// MaxValueDepth is how many arrays and objects may be open at once in a json value
-// that is sent. It is below what a body may have, because a value stands deeper in
-// some replies than in the request that wrote it.
-const MaxValueDepth = 500
-
 // value reads the value of o, which is the caller's. untyped is the type of a value
 // that is given as a JSON string and without a type. A message without a value gets
 // the zero Value; whether that is allowed is for the caller to say. The text is not
@@ -98,9 +93,6 @@ func typeOf(member *jsontext.Member, untyped kv.Type) kv.Type {
 func valueData(typ kv.Type, member *jsontext.Member) ([]byte, error) {
 	switch {
 	case typ == kv.JSON:
-		if len(member.Raw) > 2*MaxValueDepth && jsontext.Depth(member.Raw) > MaxValueDepth {
-			return nil, codes.Errorf(codes.BadValue, "value is nested deeper than %d", MaxValueDepth)
-		}
 		return clone(member.Raw), nil
 	case member.Kind == jsontext.String && typ == kv.Bytes:
 		return decodeBytes(member.Raw)

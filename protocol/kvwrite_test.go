@@ -149,7 +149,7 @@ func TestOctetsInOrder(t *testing.T) {
 }
 
 func TestWriteRefusals(t *testing.T) {
-	const deep = protocol.MaxValueDepth + 1
+	const deep = kv.MaxDepth + 1
 	many := func(part string, n int) string { return `[` + strings.Repeat(part+",", n-1) + part + `]` }
 	for _, c := range []struct {
 		cmd  protocol.Command
@@ -243,7 +243,7 @@ func TestWriteLimitsAreReached(t *testing.T) {
 	for i := range compares {
 		compares[i] = kv.Absent("a", "k")
 	}
-	depth := strings.Repeat("[", protocol.MaxValueDepth) + strings.Repeat("]", protocol.MaxValueDepth)
+	depth := strings.Repeat("[", kv.MaxDepth) + strings.Repeat("]", kv.MaxDepth)
 	for _, txn := range []*kv.Txn{
 		{Then: ops, Else: ops}, {If: compares, Then: ops[:1]},
 		kv.PutTxn("a", "k", kv.BytesValue(make([]byte, kv.MaxValue))), kv.PutTxn("a", "k", kv.JSONValue([]byte(depth))),
@@ -260,7 +260,7 @@ func TestWriteLimitsAreReached(t *testing.T) {
 
 // A json value as deep as may be can be read in every reply that has it.
 func TestDeepValuesComeBack(t *testing.T) {
-	depth := strings.Repeat("[", protocol.MaxValueDepth) + strings.Repeat("]", protocol.MaxValueDepth)
+	depth := strings.Repeat("[", kv.MaxDepth) + strings.Repeat("]", kv.MaxDepth)
 	e := &kv.Entry{NS: "a", Key: "k", Value: kv.JSONValue([]byte(depth)), Create: 1, Mod: 1, Version: 1}
 	ev, err := protocol.ParseKVEvents(protocol.AppendKVEvents(nil, protocol.KVEvents{Watch: 1, Revision: 1, Events: []kv.Event{{Kind: kv.Put, Entry: e, Prev: e}}}, true, false))
 	require.NoError(t, err)

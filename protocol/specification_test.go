@@ -82,7 +82,7 @@ func TestSpecificationNamesTheStoresLimits(t *testing.T) {
 		"key or prefix":                          kv.MaxKey,
 		"request token":                          kv.MaxToken,
 		"value":                                  kv.MaxValue,
-		"nesting of a json value":                protocol.MaxValueDepth,
+		"nesting of a json value":                kv.MaxDepth,
 		"operations of one branch":               kv.MaxOps,
 		"conditions and fences of a transaction": kv.MaxCompares,
 		"keys of one KVMGET":                     protocol.MaxGet,
