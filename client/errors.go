@@ -111,6 +111,12 @@ func notConnected(why error) error {
 	return &requestError{text: "no server can be reached", kind: ErrUnreachable, cause: why}
 }
 
+// unanswered says that the server may have obeyed a request and has not said so.
+func unanswered(err error) bool {
+	var r *requestError
+	return errors.As(err, &r) && r.sent
+}
+
 // lost reports that a connection ended under the request, or that there was
 // none.
 func lost(err error) bool { return errors.Is(err, ErrUnreachable) }

@@ -75,11 +75,20 @@ func (c *Client) ask(ctx context.Context, cmd protocol.Command, frame []byte) ([
 	return body, err
 }
 
-// insist sends a write and gives the reply's body. Once it may have reached a
-// server it waits for the next connection, however long that takes within ctx
-// and Config.RequestTimeout, if again says that it may be sent twice. repeated
-// says that it was. frame is not finished yet.
-func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte, again bool) (body []byte, repeated bool, err error) {
+// resend says what becomes of a write whose connection is lost.
+type resend uint8
+
+const (
+	never    resend = iota // it fails: the server may have obeyed it
+	again                  // it is sent again
+	stubborn               // and waits for a server also before it was sent once
+)
+
+// insist sends a write and gives the reply's body. If it may be sent again, and
+// may have reached a server, it waits for the next connection, however long that
+// takes within ctx and Config.RequestTimeout. repeated says that it was sent
+// again. frame is not finished yet.
+func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte, how resend) (body []byte, repeated bool, err error) {
 	frame = protocol.FinishFrame(frame, 0)
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
@@ -88,13 +97,13 @@ func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte,
 	}
 	defer c.giveTurn()
 	for {
-		sess, err := c.awaitSession(ctx, timer.C(), repeated)
+		sess, err := c.awaitSession(ctx, timer.C(), repeated || how == stubborn)
 		if err != nil {
 			return nil, repeated, unknownOutcome(err, repeated)
 		}
 		body, err := sess.conn.start(cmd, frame).wait(ctx, timer.C())
 		sent := !SafeToRetry(err)
-		if !lost(err) || (sent && !again) {
+		if !lost(err) || (sent && how == never) {
 			return body, repeated, unknownOutcome(err, repeated)
 		}
 		repeated = repeated || sent
@@ -111,6 +120,14 @@ func unknownOutcome(err error, repeated bool) error {
 	again := *r
 	again.sent = true
 	return &again
+}
+
+// resendable is for a request that may be repeated if ok.
+func resendable(ok bool) resend {
+	if ok {
+		return again
+	}
+	return never
 }
 
 // tokenSource makes the tokens of writes that were given none: random for the

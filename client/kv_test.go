@@ -83,6 +83,9 @@ func losing(s *fakeServer, when func(h protocol.Header) (before, after bool)) {
 				return false
 			}
 			before, after := when(h)
+			if before || after {
+				c.Close()
+			}
 			if after {
 				c.srv.mu.Lock()
 				state := c.srv.state
@@ -91,9 +94,6 @@ func losing(s *fakeServer, when func(h protocol.Header) (before, after bool)) {
 				if r.ParseTailed(body) == nil {
 					_, _ = c.kvReply(state, h, &r)
 				}
-			}
-			if before || after {
-				c.Close()
 			}
 			return before || after
 		}
@@ -144,8 +144,7 @@ func TestKVWriteWithoutTokenIsSentOnce(t *testing.T) {
 	require.False(t, SafeToRetry(err))
 	require.Len(t, s.requests(protocol.KVIncr), 1)
 	require.NotContains(t, s.requests(protocol.KVIncr)[0], "token")
-	e, _ := state.Get([]byte("n"), []byte("n"))
-	require.Equal(t, "n=1@1", text(e), "it may have been applied")
+	eventually(t, func() bool { e, _ := state.Get([]byte("n"), []byte("n")); return text(e) == "n=1@1" }, "it was applied")
 }
 
 // A write that may have been applied outlasts a time without a server; one that

@@ -45,21 +45,46 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 		return nil, err
 	}
 	asked := s.c.cfg.Clock.Now()
-	frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVLease, 0), protocol.KVLease, txn, true)
-	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn)
+	id, err := s.askLease(ctx, txn, again)
 	if err != nil {
+		if unanswered(err) {
+			s.c.spawn(func() { s.ungrant(txn) })
+		}
 		return nil, err
 	}
-	if len(res.Ops) != 1 || res.Ops[0].Lease.ID == 0 {
-		return nil, unreadable(&protocol.ReplyError{Member: "lease"})
-	}
-	l := &Lease{s: s, id: res.Ops[0].Lease.ID, ttl: ttl, lost: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(s.c.ctx)
+	l := s.newLease(s.c.ctx, id, ttl)
 	if !s.c.spawn(func() { l.end(l.keep(asked)) }) {
 		l.cancel()
 		return nil, notSent(ErrClosed, "the client is closed")
 	}
 	return l, nil
+}
+
+func (s *KV) newLease(ctx context.Context, id kv.LeaseID, ttl time.Duration) *Lease {
+	l := &Lease{s: s, id: id, ttl: ttl, lost: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	return l
+}
+
+// askLease sends the transaction that grants a lease.
+func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how resend) (kv.LeaseID, error) {
+	frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVLease, 0), protocol.KVLease, txn, true)
+	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn, how)
+	if err == nil && (len(res.Ops) != 1 || res.Ops[0].Lease.ID == 0) {
+		err = unreadable(&protocol.ReplyError{Member: "lease"})
+	}
+	if err != nil {
+		return 0, err
+	}
+	return res.Ops[0].Lease.ID, nil
+}
+
+// ungrant takes back a lease that may have been granted after nobody waited for it
+// any more: its token tells which. What the server is not told ends by itself.
+func (s *KV) ungrant(txn *kv.Txn) {
+	if id, err := s.askLease(s.c.ctx, txn, stubborn); err == nil {
+		_ = s.newLease(s.c.ctx, id, txn.Then[0].TTL).Revoke(s.c.ctx)
+	}
 }
 
 // ID is the lease's number.
@@ -154,12 +179,14 @@ func (l *Lease) refresh(left time.Duration) error {
 }
 
 // Revoke ends the lease and deletes its keys. That it had ended before is no
-// error. If the server cannot be told, the lease ends by itself within its time.
+// error. While there is no connection Revoke waits for one, within ctx and
+// Config.RequestTimeout; if the server cannot be told, the lease ends by itself
+// within its time.
 func (l *Lease) Revoke(ctx context.Context) error {
 	l.end(notSent(ErrClosed, "the lease was given up"))
 	txn := &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
 	frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVRevoke, 0), protocol.KVRevoke, txn, true)
-	_, err := l.s.c.commit(ctx, protocol.KVRevoke, frame, txn)
+	_, err := l.s.c.commit(ctx, protocol.KVRevoke, frame, txn, stubborn)
 	if err != nil && !errors.Is(err, codes.LeaseGone) {
 		return fmt.Errorf("revoke: %w", err)
 	}

@@ -67,8 +67,8 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 	defer context.AfterFunc(l.lease.ctx, func() { cancel(l.lease.Err()) })()
 	grants, release := l.s.c.claims.add(claim{l.s.ns, l.key, l.lease.id})
 	defer release()
-	for again := false; ; again = true {
-		sess, fence, err := l.ask(ctx, wait, again)
+	for patient := wait; ; patient = true {
+		sess, fence, err := l.ask(ctx, wait, patient)
 		switch {
 		case err == nil && fence == 0:
 			if fence, err = l.inLine(ctx, sess, grants); fence != 0 || err != nil {
@@ -102,17 +102,16 @@ func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol
 }
 
 // ask sends one KVLOCK. The fence is 0 if the request stands in line, the session
-// nil if there was none to ask. If it is not the first time, a new session is waited
-// for as long as ctx lasts.
-func (l *Lock) ask(ctx context.Context, wait, again bool) (*session, kv.Revision, error) {
+// nil if there was none to ask. If patient, one is waited for as long as ctx lasts.
+func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revision, error) {
 	c := l.s.c
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
 	expired := timer.C()
-	if again {
+	if patient {
 		expired = nil
 	}
-	sess, err := c.awaitSession(ctx, expired, again)
+	sess, err := c.awaitSession(ctx, expired, patient)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -155,8 +154,9 @@ func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token:
 func (l *Lock) Lost() <-chan struct{} { return l.lost }
 
 // Unlock gives the lock back; Lost is closed from then on. codes.FenceLost if it
-// was lost before. If the server cannot be told, the lock ends by itself within
-// its time.
+// was lost before. While there is no connection Unlock waits for one, within ctx
+// and Config.RequestTimeout; if the server cannot be told, the lock ends by itself
+// within its time.
 func (l *Lock) Unlock(ctx context.Context) error {
 	body, repeated, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
 	if err == nil {
@@ -179,7 +179,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 
 func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []byte, repeated bool, err error) {
 	frame := protocol.AppendKVUnlock(protocol.BeginFrame(nil, protocol.KVUnlock, 0), q)
-	return l.s.c.insist(ctx, protocol.KVUnlock, frame, true)
+	return l.s.c.insist(ctx, protocol.KVUnlock, frame, stubborn)
 }
 
 // giveUp takes the request for the lock back, or the lock itself. What the server

@@ -25,23 +25,19 @@ func (c *Client) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 	if t.Token == "" && write && t.TokenNS != "" {
 		t.Token = c.tokens.next()
 	}
-	return c.txn(ctx, &t, !write || t.Token != "")
+	return c.txn(ctx, &t, resendable(!write || t.Token != ""))
 }
 
 // txn sends a complete transaction.
-func (c *Client) txn(ctx context.Context, t *kv.Txn, again bool) (*kv.Result, error) {
-	if err := t.Check(); err != nil {
-		return nil, fmt.Errorf("transaction: %w", err)
+func (c *Client) txn(ctx context.Context, t *kv.Txn, how resend) (*kv.Result, error) {
+	err := t.Check()
+	var res *kv.Result
+	if err == nil {
+		frame := protocol.BeginFrame(nil, protocol.KVTxn, 0)
+		res, err = c.commit(ctx, protocol.KVTxn, protocol.AppendKVWrite(frame, protocol.KVTxn, t, true), t, how)
 	}
-	frame := protocol.BeginFrame(nil, protocol.KVTxn, 0)
-	frame = protocol.AppendKVWrite(frame, protocol.KVTxn, t, true)
-	body, _, err := c.insist(ctx, protocol.KVTxn, frame, again)
 	if err != nil {
 		return nil, fmt.Errorf("transaction: %w", err)
-	}
-	res, err := protocol.ParseKVResult(protocol.KVTxn, body, t)
-	if err != nil {
-		return nil, fmt.Errorf("transaction: %w", unreadable(err))
 	}
 	return res, nil
 }
@@ -204,13 +200,13 @@ func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {
 	if t.err != nil {
 		return nil, fmt.Errorf("transaction: %w", t.err)
 	}
-	txn, again := t.txn, true
+	txn, how := t.txn, again
 	txn.Then, txn.Else, txn.Fences = t.s.filled(txn.Then), t.s.filled(txn.Else), w.fences
 	if writes(&txn) {
 		txn.Token, txn.TokenNS = w.tokenOr(t.s.c.tokens), t.s.ns
-		again = txn.Token != ""
+		how = resendable(txn.Token != "")
 	}
-	return t.s.c.txn(ctx, &txn, again)
+	return t.s.c.txn(ctx, &txn, how)
 }
 
 // filled is ops with the namespace where there is none.

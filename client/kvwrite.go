@@ -320,7 +320,7 @@ func (w *writing) tokenOr(source *tokenSource) string {
 
 // send sends the request of a transaction of one operation.
 func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn) (w Written, more bool, err error) {
-	res, err := s.c.commit(ctx, cmd, frame, txn)
+	res, err := s.c.commit(ctx, cmd, frame, txn, resendable(txn.Token != ""))
 	if err != nil {
 		return w, false, err
 	}
@@ -345,10 +345,9 @@ func standing(e *kv.Entry) string {
 	return fmt.Sprintf("the key is at revision %d", e.Mod)
 }
 
-// commit sends the request of a transaction, again and again if its token allows
-// that, and reads the reply.
-func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn) (*kv.Result, error) {
-	body, _, err := c.insist(ctx, cmd, frame, txn.Token != "")
+// commit sends the request of a transaction and reads the reply.
+func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn, how resend) (*kv.Result, error) {
+	body, _, err := c.insist(ctx, cmd, frame, how)
 	if err != nil {
 		return nil, err
 	}
