@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -40,9 +41,9 @@ back. The exit code is the command's, or 128 and the number of the signal that
 ended it. Without having run the command it is 5 if the lock is held and --no-wait
 or --wait says not to wait longer, else as always.
 
-If this process or its connection dies, the lock goes to the next after --ttl; if
-the lock is lost while the command runs, the command gets SIGTERM, and SIGKILL 10 s
-later, and the exit code is 5. Because a command can be slow to notice, writes that
+If this process dies the command gets SIGTERM, and the lock goes to the next after
+--ttl. If the lock is lost while the command runs, for the connection is down for so
+long, say, the command gets SIGTERM, and SIGKILL 10 s later, and the exit code is 5. Because a command can be slow to notice, writes that
 must not come late are made with --fenced, or pass on the fence:
 
   CONFCENTER_LOCK_NS, CONFCENTER_LOCK_KEY   the lock
@@ -116,6 +117,11 @@ func takeLock(ctx context.Context, s *client.KV, key string, ttl, wait time.Dura
 func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
 	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
 	child.WaitDelay = commandGrace
+	// If this process is killed the command is told to end. The kernel takes the
+	// end of the thread that began it for that.
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
 		return err
 	}
