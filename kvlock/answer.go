@@ -74,8 +74,6 @@ func (m *Manager) answerFirst(l *line, w *waiter, res *kv.Result, err error) []f
 		err = codes.Errorf(codes.Locked, "lock %q is held by somebody else", w.req.Key)
 	case w.refused != nil:
 		err = w.refused
-	case m.again(l, w, res):
-		return nil
 	default:
 		out.Waiter = &Waiter{w}
 	}
@@ -87,25 +85,8 @@ func (m *Manager) answerFirst(l *line, w *waiter, res *kv.Result, err error) []f
 	}}
 }
 
-// again puts the first question of w once more where its answer is out of date: w
-// is first in line by now and the lock was free, or w's own lease has got the lock
-// meanwhile, through another request.
-func (m *Manager) again(l *line, w *waiter, res *kv.Result) bool {
-	if w.left || l.trying || l.dropping != 0 {
-		return false
-	}
-	switch {
-	case l.owner == w.req.Lease && l.fence > res.Revision:
-		m.try(l, w, w.req.look())
-	case l.waiters[0] == w && l.freed >= l.held:
-		m.try(l, w, w.req.txn())
-	default:
-		return false
-	}
-	return true
-}
-
-// toldToWait makes w somebody whose turn can come.
+// toldToWait makes w somebody whose turn can come. That may be at once: the lock may
+// be free, or another request of the same lease may have got it since w's answer.
 func (m *Manager) toldToWait(l *line, w *waiter) {
 	m.mu.Lock()
 	w.told = true

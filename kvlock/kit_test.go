@@ -69,7 +69,12 @@ func commit(t *testing.T, store kv.Store, txn *kv.Txn) *kv.Result {
 
 func (k *kit) lease(ttl time.Duration) kv.LeaseID {
 	k.t.Helper()
-	return k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}}).Ops[0].Lease.ID
+	return grant(k.t, k.store, ttl)
+}
+
+func grant(t *testing.T, store kv.Store, ttl time.Duration) kv.LeaseID {
+	t.Helper()
+	return commit(t, store, &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}}).Ops[0].Lease.ID
 }
 
 func (k *kit) revoke(lease kv.LeaseID) {
@@ -209,6 +214,7 @@ type fickle struct {
 	kv.Store
 	mu      sync.Mutex
 	refuse  func(*kv.Txn) error // guarded by mu; nil: nothing is refused
+	keep    chan func()         // guarded by mu; the next answer goes there, if not nil
 	shuffle bool                // set at start
 	late    chan func()         // answers that wait for their turn
 	all     sync.WaitGroup
@@ -220,10 +226,22 @@ func (f *fickle) refuseWith(fn func(*kv.Txn) error) {
 	f.refuse = fn
 }
 
+// keepNext holds the answer to the next transaction back.
+func (f *fickle) keepNext() <-chan func() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keep = make(chan func(), 1)
+	return f.keep
+}
+
 func (f *fickle) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	f.mu.Lock()
-	refuse := f.refuse
+	refuse, keep := f.refuse, f.keep
+	f.keep = nil
 	f.mu.Unlock()
+	if keep != nil {
+		return f.Store.Commit(txn, func(res *kv.Result, err error) { keep <- func() { done(res, err) } })
+	}
 	if refuse != nil {
 		if err := refuse(txn); err != nil {
 			return err

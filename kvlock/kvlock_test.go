@@ -175,6 +175,60 @@ func TestOneLeaseAskingTwiceDoesNotWaitForItself(t *testing.T) {
 	require.Equal(t, lost.gets(), again.gets())
 }
 
+// The lease gets the lock between the question of its second request and the answer.
+func TestOneLeaseAskingTwiceAtTheSameMoment(t *testing.T) {
+	k := start(t, Config{})
+	store := &fickle{Store: k.store}
+	m := New(store, Config{Clock: k.clock})
+	defer m.Close()
+	fence := lock(t, m, Request{NS: "ns", Key: "key", Lease: k.lease(long)}).has()
+	request := Request{NS: "ns", Key: "key", Lease: k.lease(long), Wait: true}
+	first := lock(t, m, request)
+	first.waits()
+
+	kept := store.keepNext()
+	second := &asked{t: t, granted: make(chan Grant, 2)}
+	require.NoError(t, m.Lock(request, func(out Outcome, err error) { second.out, second.err = out, err }, func(g Grant) { second.granted <- g }))
+	answer := await(t, kept)
+	require.NoError(t, unlock(t, m, fence))
+	fence = first.gets()
+	answer()
+	second.waits()
+	require.Equal(t, fence, second.gets())
+}
+
+// A lock that is on its way back must not be granted to the same lease again.
+func TestALockThatIsGivenBackIsNotGranted(t *testing.T) {
+	k := start(t, Config{})
+	store := &fickle{Store: k.store}
+	m := New(store, Config{Clock: k.clock})
+	defer m.Close()
+	fence := lock(t, m, Request{NS: "ns", Key: "key", Lease: k.lease(long)}).has()
+	request := Request{NS: "ns", Key: "key", Lease: k.lease(long), Wait: true}
+	first := lock(t, m, request)
+	waiter := first.waits()
+	dropping := make(chan struct{}, 1000)
+	store.refuseWith(func(txn *kv.Txn) error {
+		switch {
+		case txn.If == nil:
+		case len(txn.Then) == 1 && txn.Then[0].Kind == kv.OpPut:
+			require.True(t, waiter.Cancel())
+		case txn.If[0].Target == kv.CompareCreate:
+			dropping <- struct{}{}
+			return codes.Busy
+		}
+		return nil
+	})
+	require.NoError(t, unlock(t, m, fence))
+	await(t, dropping)
+	again := lock(t, m, request)
+	again.waits()
+	store.refuseWith(nil)
+	k.advanceUntil(func() bool { return len(again.granted) > 0 })
+	require.Greater(t, again.gets(), fence+1)
+	require.Empty(t, first.granted)
+}
+
 func TestGiveUp(t *testing.T) {
 	k := start(t, Config{})
 	mine, other := k.lease(long), k.lease(long)

@@ -155,7 +155,7 @@ func (m *Manager) leave(l *line, w *waiter) {
 }
 
 // next asks for the lock for who is first, if it may be free, and forgets a line
-// that nobody needs. Who was not told yet is asked for by his first question.
+// that nobody needs. Who was not told yet has his turn once he is.
 func (m *Manager) next(l *line) {
 	if l.trying || l.stalled || l.dropping != 0 {
 		return

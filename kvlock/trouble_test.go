@@ -10,7 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
 )
 
 func TestABusyStoreIsAskedAgain(t *testing.T) {
@@ -178,12 +181,24 @@ func TestClose(t *testing.T) {
 // Everything at once, against a store that answers late and in any order: never
 // two holders, never a lost wake-up, exactly one end for every request.
 func TestManyClientsOnFickleStores(t *testing.T) {
-	k := start(t, Config{})
+	t.Run("memory", func(t *testing.T) {
+		k := start(t, Config{})
+		manyClients(t, k.store, k.clock)
+	})
+	t.Run("embedded", func(t *testing.T) {
+		store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: t.TempDir(), AckBeforeDisk: true}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, store.Close()) }()
+		manyClients(t, store, clock.Real())
+	})
+}
+
+func manyClients(t *testing.T, engine kv.Store, clock clock.Clock) {
 	var managers []*Manager
 	for range 2 {
-		store := &fickle{Store: k.store}
+		store := &fickle{Store: engine}
 		stop := store.deliver()
-		m := New(store, Config{Clock: k.clock})
+		m := New(store, Config{Clock: clock})
 		managers = append(managers, m)
 		defer stop()
 		defer m.Close()
@@ -193,7 +208,7 @@ func TestManyClientsOnFickleStores(t *testing.T) {
 	var last, grants atomic.Int64
 	var all sync.WaitGroup
 	for c := range clients {
-		lease := k.lease(long)
+		lease := grant(t, engine, long)
 		m := managers[c%len(managers)]
 		all.Go(func() {
 			for range rounds {
