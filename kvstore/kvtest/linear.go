@@ -15,20 +15,25 @@ import (
 )
 
 var linearChecks = []check{
-	{name: "LinearizableKeys", run: func(s *subject) { linearizable(s, keyModel, keyStep, 3, 0) }},
-	{name: "LinearizableKeysUnderKills", run: func(s *subject) { linearizable(s, keyModel, keyStep, 3, 4) }},
-	{name: "LinearizableTransactions", run: func(s *subject) { linearizable(s, groupModel, groupStep, 3, 0) }},
-	{name: "LinearizableTransactionsUnderKills", run: func(s *subject) { linearizable(s, groupModel, groupStep, 3, 3) }},
+	{name: "LinearizableKeys", run: func(s *subject) { linearizable(s, keyModel, keyStep, play{histories: 3, steps: 60}) }},
+	{name: "LinearizableKeysUnderKills", run: func(s *subject) { linearizable(s, keyModel, keyStep, play{histories: 3, steps: 60, kills: 4}) }},
+	{name: "LinearizableTransactions", run: func(s *subject) { linearizable(s, groupModel, groupStep, play{histories: 5, steps: 30}) }},
+	{name: "LinearizableTransactionsUnderKills", run: func(s *subject) { linearizable(s, groupModel, groupStep, play{histories: 5, steps: 30, kills: 3}) }},
 }
 
-const (
-	clients       = 8
-	stepsOfClient = 60
-)
+const clients = 8
+
+// play is how much is done. Judging a history takes time that grows fast with
+// its length where everything belongs together.
+type play struct {
+	histories int
+	steps     int // of each client in each history
+	kills     int // in each history
+}
 
 // input is what a client asked for, output what it was told. unknown is what a
-// client makes of an answer that never came: it may or may not have happened, now
-// or later.
+// client makes of an answer that never came: it may or may not have happened, then
+// or later, but not after the engine was killed.
 type input struct {
 	kind string
 	key  string
@@ -36,8 +41,12 @@ type input struct {
 	old  string
 }
 
+// reads says that the operation does nothing if nobody is told what it found.
+func (in input) reads() bool { return in.kind == "get" || in.kind == "read" }
+
 type output struct {
 	unknown bool
+	engine  int    // of unknown: how many engines were killed before the one that was asked
 	text    string // what was read
 	held    bool   // the condition held
 }
@@ -54,6 +63,7 @@ type world struct {
 
 	// guarded by mu
 	killed chan struct{} // closed when the present engine has been killed
+	kills  []int64       // when those before it had been
 
 	historyMu sync.Mutex
 	history   []porcupine.Operation // guarded by historyMu
@@ -64,17 +74,17 @@ type world struct {
 // certainly did not happen.
 type step func(w *world, random *rand.Rand, text string) (input, output, bool)
 
-func linearizable(s *subject, model porcupine.Model, do step, histories, kills int) {
-	for seed := range histories {
+func linearizable(s *subject, model porcupine.Model, do step, p play) {
+	for seed := range p.histories {
 		w := &world{s: s, killed: make(chan struct{})}
 		s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "linear"})
 		var all sync.WaitGroup
 		for c := range clients {
-			all.Go(func() { w.client(rand.New(rand.NewPCG(uint64(seed), uint64(c))), do, kills) })
+			all.Go(func() { w.client(rand.New(rand.NewPCG(uint64(seed), uint64(c))), do, p) })
 		}
 		all.Wait()
 		require.Empty(s, w.failures)
-		verdict := porcupine.CheckOperationsTimeout(model, w.history, s.patience)
+		verdict := porcupine.CheckOperationsTimeout(model, w.judged(), s.patience)
 		require.NotEqual(s, porcupine.Unknown, verdict, "there was no time to judge %d operations", len(w.history))
 		require.Equal(s, porcupine.Ok, verdict, "no order of the %d operations explains what clients saw", len(w.history))
 	}
@@ -82,11 +92,11 @@ func linearizable(s *subject, model porcupine.Model, do step, histories, kills i
 
 // client makes its steps one after the other. Whoever does not get an answer goes
 // on as somebody else, as a program that was restarted does.
-func (w *world) client(random *rand.Rand, do step, kills int) {
+func (w *world) client(random *rand.Rand, do step, p play) {
 	id := int(w.clients.Add(1))
-	for i := range stepsOfClient {
+	for i := range p.steps {
 		n := w.steps.Add(1)
-		if kills > 0 && n%int64(clients*stepsOfClient/(kills+1)) == 0 {
+		if p.kills > 0 && n%int64(clients*p.steps/(p.kills+1)) == 0 {
 			w.kill()
 		}
 		call := w.ticks.Add(1)
@@ -94,40 +104,53 @@ func (w *world) client(random *rand.Rand, do step, kills int) {
 		if !happened {
 			continue
 		}
-		w.historyMu.Lock()
-		w.history = append(w.history, porcupine.Operation{ClientId: id, Input: in, Call: call, Output: out, Return: w.until(out)})
-		w.historyMu.Unlock()
+		if !out.unknown || !in.reads() {
+			w.historyMu.Lock()
+			w.history = append(w.history, porcupine.Operation{ClientId: id, Input: in, Call: call, Output: out, Return: w.ticks.Add(1)})
+			w.historyMu.Unlock()
+		}
 		if out.unknown {
 			id = int(w.clients.Add(1))
 		}
 	}
 }
 
-func (w *world) until(out output) int64 {
-	const never = 1 << 60
-	if out.unknown {
-		return never + w.ticks.Add(1)
+// judged is the history in which operations without an answer last as long as
+// they can have.
+func (w *world) judged() []porcupine.Operation {
+	end := w.ticks.Add(1)
+	for i := range w.history {
+		out := w.history[i].Output.(output)
+		if !out.unknown {
+			continue
+		}
+		w.history[i].Return = end
+		if out.engine < len(w.kills) {
+			w.history[i].Return = w.kills[out.engine]
+		}
 	}
-	return w.ticks.Add(1)
+	return w.history
 }
 
 func (w *world) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.s.kill()
+	w.kills = append(w.kills, w.ticks.Add(1))
 	close(w.killed)
 	w.killed = make(chan struct{})
 }
 
 // commit is a transaction whose answer may never come: because the engine is
 // killed, or because the client does not wait for it.
-func (w *world) commit(txn *kv.Txn, random *rand.Rand) (r *kv.Result, unknown, happened bool) {
+func (w *world) commit(txn *kv.Txn, random *rand.Rand) (r *kv.Result, out output, happened bool) {
 	w.mu.RLock()
 	killed := w.killed
+	nobody := output{unknown: true, engine: len(w.kills)}
 	answer := w.s.start(txn)
 	w.mu.RUnlock()
-	if random.IntN(25) == 0 {
-		return nil, true, true
+	if random.IntN(40) == 0 {
+		return nil, nobody, true
 	}
 	timer := time.NewTimer(w.s.patience)
 	defer timer.Stop()
@@ -136,19 +159,19 @@ func (w *world) commit(txn *kv.Txn, random *rand.Rand) (r *kv.Result, unknown, h
 	case o = <-answer:
 	case <-timer.C:
 		w.fail(fmt.Errorf("no answer in %s", w.s.patience))
-		return nil, true, true
+		return nil, nobody, true
 	case <-killed:
 		select {
 		case o = <-answer:
 		default:
-			return nil, true, true
+			return nil, nobody, true
 		}
 	}
 	switch codes.Of(o.err) {
 	case codes.OK:
-		return o.result, false, true
+		return o.result, output{held: o.result.Held}, true
 	case codes.Closed, codes.Busy:
-		return nil, false, false
+		return nil, output{}, false
 	}
 	select {
 	case <-killed: // whatever a dying engine says, it has not applied it
@@ -159,7 +182,7 @@ func (w *world) commit(txn *kv.Txn, random *rand.Rand) (r *kv.Result, unknown, h
 			w.fail(o.err)
 		}
 	}
-	return nil, false, false
+	return nil, output{}, false
 }
 
 func (w *world) fail(err error) {
@@ -200,10 +223,8 @@ func keyStep(w *world, random *rand.Rand, text string) (input, output, bool) {
 	default:
 		return in, output{text: w.get(in.key)}, true
 	}
-	r, unknown, happened := w.commit(txn, random)
-	out := output{unknown: unknown}
+	r, out, happened := w.commit(txn, random)
 	if r != nil {
-		out.held = r.Held
 		switch in.kind {
 		case "get":
 			out.text = read(r.Ops[0].Entry)
@@ -221,8 +242,23 @@ func (w *world) get(key string) string {
 	return read(e)
 }
 
+// maybe makes a step of a model whose operations happen for sure one of a model
+// in which those without an answer may not have happened.
+func maybe(step func(state, asked, told any) (bool, any)) func(state, asked, told any) []any {
+	return func(state, asked, told any) []any {
+		ok, next := step(state, asked, told)
+		switch {
+		case told.(output).unknown:
+			return []any{state, next}
+		case ok:
+			return []any{next}
+		}
+		return nil
+	}
+}
+
 // keyModel is one key: its state is its value, "-" if it is absent.
-var keyModel = porcupine.Model{
+var keyModel = (&porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		parts := map[string][]porcupine.Operation{}
 		for _, op := range history {
@@ -235,24 +271,24 @@ var keyModel = porcupine.Model{
 		}
 		return list
 	},
-	Init: func() any { return "-" },
-	Step: func(state, asked, told any) (bool, any) {
+	Init: func() []any { return []any{"-"} },
+	Step: maybe(func(state, asked, told any) (bool, any) {
 		now, in, out := state.(string), asked.(input), told.(output)
 		switch in.kind {
 		case "put":
 			return true, in.text
 		case "delete":
-			return out.unknown || out.held == (now != "-"), "-"
+			return out.held == (now != "-"), "-"
 		case "swap":
 			holds := now == in.old
 			if holds {
 				now = in.text
 			}
-			return out.unknown || out.held == holds, now
+			return out.held == holds, now
 		}
-		return out.unknown || out.text == now, now
-	},
-}
+		return out.text == now, now
+	}),
+}).ToModel()
 
 var groupKeys = []string{"x", "y", "z"}
 
@@ -277,13 +313,9 @@ func groupStep(w *world, random *rand.Rand, text string) (input, output, bool) {
 	default:
 		return in, output{text: w.view()}, true
 	}
-	r, unknown, happened := w.commit(txn, random)
-	out := output{unknown: unknown}
-	if r != nil {
-		out.held = r.Held
-		if in.kind == "read" {
-			out.text = read(r.Ops[0].Entry) + " " + read(r.Ops[1].Entry) + " " + read(r.Ops[2].Entry)
-		}
+	r, out, happened := w.commit(txn, random)
+	if r != nil && in.kind == "read" {
+		out.text = read(r.Ops[0].Entry) + " " + read(r.Ops[1].Entry) + " " + read(r.Ops[2].Entry)
 	}
 	return in, out, happened
 }
@@ -305,9 +337,9 @@ func (w *world) view() string {
 }
 
 // groupModel is three keys together.
-var groupModel = porcupine.Model{
-	Init: func() any { return [3]string{"-", "-", "-"} },
-	Step: func(state, asked, told any) (bool, any) {
+var groupModel = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{[3]string{"-", "-", "-"}} },
+	Step: maybe(func(state, asked, told any) (bool, any) {
 		now, in, out := state.([3]string), asked.(input), told.(output)
 		first, second := in.key[0]-'x', in.key[1]-'x'
 		switch in.kind {
@@ -318,11 +350,11 @@ var groupModel = porcupine.Model{
 			if holds {
 				now[first], now[second] = in.text, in.text
 			}
-			return out.unknown || out.held == holds, now
+			return out.held == holds, now
 		case "write":
 			now[first], now[second] = in.text, in.text
 			return true, now
 		}
-		return out.unknown || out.text == now[0]+" "+now[1]+" "+now[2], now
-	},
-}
+		return out.text == now[0]+" "+now[1]+" "+now[2], now
+	}),
+}).ToModel()
