@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"confcenter/confstore"
+	"confcenter/kvlock"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/server"
 )
 
@@ -27,12 +30,17 @@ func exampleServer(files map[string]string) (addr string, stop func()) {
 	}
 	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
 	check(err)
-	srv := server.New(server.Config{Listen: "127.0.0.1:0", Loops: 1}, server.Stores{Config: store})
+	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
+	check(err)
+	locks := kvlock.New(state, kvlock.Config{})
+	srv := server.New(server.Config{Listen: "127.0.0.1:0", Loops: 1}, server.Stores{Config: store, State: state, Locks: locks})
 	check(srv.Start())
 	return srv.Addr().String(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		check(srv.Shutdown(ctx))
+		locks.Close()
+		check(state.Close())
 		check(store.Close())
 		check(os.RemoveAll(dir))
 	}

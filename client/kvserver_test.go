@@ -1,0 +1,314 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/internal/servertest"
+	"confcenter/kv"
+)
+
+// shaking ends the door's connections again and again until stop.
+func shaking(d *door, to func() string) (stop func() (times int)) {
+	ending, ended := make(chan struct{}), make(chan int)
+	go func() {
+		times := 0
+		defer func() { ended <- times }()
+		for {
+			select {
+			case <-ending:
+				return
+			case <-time.After(time.Duration(1+rand.IntN(20)) * time.Millisecond):
+				d.lead(to())
+				times++
+			}
+		}
+	}()
+	return func() int {
+		close(ending)
+		return <-ended
+	}
+}
+
+// Eight writers on a connection that breaks at random: every increment counts once,
+// and a watch sees each once.
+func TestRealServerKVIncrementsUnderLoss(t *testing.T) {
+	const writers, each = 8, 60
+	srv, d, c := real(t, servertest.Options{})
+	n := c.KV("n")
+	w := watchKV(t, n, WatchOptions{State: true})
+	stop := shaking(d, func() string { return srv.Addr().String() })
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				if _, err := insisting(func() (int64, error) { return n.Incr(t.Context(), "sum", 1) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, stop())
+	sum, err := insisting(func() (int64, error) { return n.GetInt(t.Context(), "sum", 0) })
+	require.NoError(t, err)
+	require.EqualValues(t, writers*each, sum)
+
+	seen, synced := int64(0), false
+	for seen < sum {
+		notice, err := w.Next(t.Context())
+		require.NoError(t, err)
+		switch notice.Kind {
+		case kv.Resync: // the state was cut off
+			require.False(t, synced)
+			seen = 0
+		case kv.Synced:
+			synced = true
+		case kv.State:
+			require.False(t, synced)
+		}
+		for _, e := range notice.Events {
+			got, err := e.Entry.Value.Int()
+			require.NoError(t, err)
+			if synced {
+				require.Equal(t, seen+1, got)
+			}
+			seen = got
+		}
+	}
+}
+
+// The server is stopped and started again under writers that insist.
+func TestRealServerKVRestarts(t *testing.T) {
+	const writers, rounds = 4, 3
+	srv, d, c := real(t, servertest.Options{})
+	n := c.KV("n")
+	w := watchKV(t, n, WatchOptions{})
+	cache, err := n.Cache(t.Context())
+	require.NoError(t, err)
+	stopping := make(chan struct{})
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stopping:
+					return
+				default:
+				}
+				token := c.tokens.next()
+				for { // until it is known to have happened
+					_, err := n.Incr(t.Context(), "sum", 1, WithToken(token))
+					if err == nil {
+						break
+					}
+					if code := codes.Of(err); code != codes.Unreachable && code != codes.Closed && code != codes.Timeout {
+						t.Error(err)
+						return
+					}
+				}
+				done.Add(1)
+			}
+		})
+	}
+	for range rounds {
+		before := done.Load()
+		eventually(t, func() bool { return done.Load() > before+50 }, "they write")
+		d.lead("")
+		srv.Restart()
+		d.lead(srv.Addr().String())
+	}
+	close(stopping)
+	wg.Wait()
+	sum, err := n.GetInt(t.Context(), "sum", 0)
+	require.NoError(t, err)
+	require.Equal(t, done.Load(), sum)
+	for want := int64(1); want <= sum; {
+		notice, err := w.Next(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, kv.Changed, notice.Kind)
+		for _, e := range notice.Events {
+			require.Equal(t, fmt.Sprint(want), string(e.Entry.Value.Data))
+			want++
+		}
+	}
+	eventually(t, func() bool { return cache.Current() && cache.GetInt("sum", 0) == sum }, "the cache has caught up")
+}
+
+// What every part of the SDK asks, a real server understands.
+func TestRealServerKV(t *testing.T) {
+	_, _, c := real(t, servertest.Options{})
+	n, ctx := c.KV("n"), t.Context()
+	octets := bytes.Repeat([]byte("\x00}\xff"), 100_000)
+	w := watchKV(t, n, WatchOptions{Prev: true})
+	put, err := n.PutBytes(ctx, "b", octets)
+	require.NoError(t, err)
+	_, err = n.PutBytes(ctx, "b", []byte{}, IfMod(put.Revision))
+	require.NoError(t, err)
+	for _, want := range [][2]int{{len(octets), -1}, {0, len(octets)}} {
+		notice, err := w.Next(ctx)
+		require.NoError(t, err)
+		require.Len(t, notice.Events[0].Entry.Value.Data, want[0])
+		if want[1] >= 0 {
+			require.Equal(t, octets, notice.Events[0].Prev.Value.Data)
+		}
+	}
+	stands, err := n.PutInt(ctx, "b", 1, IfAbsent())
+	require.ErrorIs(t, err, codes.Conflict)
+	require.Equal(t, kv.Bytes, stands.Entry.Value.Type)
+	past, err := n.GetAt(ctx, "b", put.Revision)
+	require.NoError(t, err)
+	require.Equal(t, octets, past.Value.Data)
+	_, err = n.GetAt(ctx, "b", 1<<40)
+	require.ErrorIs(t, err, codes.FutureRevision)
+
+	res, err := n.Txn().IfExists("b").IfAbsent("nothing").Put("c", kv.BytesValue(octets), WithPrev()).Get("b").Delete("d").Incr("i", 2).Commit(ctx)
+	require.NoError(t, err)
+	require.True(t, res.Held)
+	many, err := n.GetMany(ctx, "c", "nothing", "i")
+	require.NoError(t, err)
+	require.Equal(t, octets, many[0].Value.Data)
+	require.Nil(t, many[1])
+	list, err := c.Namespaces(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []kv.Namespace{{Name: "n", Keys: 3, Bytes: int64(len("bci") + len(octets) + 1)}}, list)
+	page, err := n.List(ctx, kv.List{Limit: 1, After: "b"})
+	require.NoError(t, err)
+	require.Equal(t, octets, page.Entries[0].Value.Data)
+	require.True(t, page.More)
+	versions, err := n.History(ctx, "b", 0, 0)
+	require.NoError(t, err)
+	require.Len(t, versions.Entries, 2)
+	_, err = n.Restore(ctx, "b", put.Revision, WithTTL(time.Hour))
+	require.NoError(t, err)
+	restored, err := n.Get(ctx, "b")
+	require.NoError(t, err)
+	require.Equal(t, octets, restored.Value.Data)
+	require.NotZero(t, restored.Expires)
+	swapped := kv.BytesValue(octets)
+	_, err = n.CAS(ctx, "b", &swapped, kv.IntValue(1))
+	require.NoError(t, err)
+
+	var keys int64
+	for first := 0; first < 3*kv.MaxOps; first += kv.MaxOps {
+		var ops []kv.Op
+		for i := range kv.MaxOps {
+			ops = append(ops, kv.Op{Kind: kv.OpPut, Key: fmt.Sprint("many/", first+i), Value: kv.IntValue(int64(i))})
+		}
+		_, err := n.Batch(ctx, ops...)
+		require.NoError(t, err)
+		keys += int64(len(ops))
+	}
+	all, err := n.Keys(ctx, "many/")
+	require.NoError(t, err)
+	require.Len(t, all, int(keys))
+	gone, err := n.DeletePrefix(ctx, "many/")
+	require.NoError(t, err)
+	require.Equal(t, keys, gone.Count)
+	gone, err = n.Drop(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, gone.Count)
+}
+
+// A slow reader of large changes is not in the way of others, and misses nothing.
+func TestRealServerKVSlowWatch(t *testing.T) {
+	const last = 3000
+	_, _, c := real(t, servertest.Options{})
+	n, ctx := c.KV("n"), t.Context()
+	w := watchKV(t, n, WatchOptions{Buffer: 64 << 10})
+	value := bytes.Repeat([]byte("x"), 1000)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range last / 8 {
+				if _, err := n.PutBytes(ctx, "k", value); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	version := int64(0)
+	for version < last {
+		notice, err := w.Next(ctx)
+		require.NoError(t, err)
+		require.Equal(t, kv.Changed, notice.Kind)
+		for _, e := range notice.Events {
+			version++
+			require.Equal(t, version, e.Entry.Version)
+		}
+	}
+}
+
+// Locks on connections that break: never two at once for the store, nothing left.
+func TestRealServerKVLocksUnderLoss(t *testing.T) {
+	const workers, rounds = 4, 5
+	srv, d, c := real(t, servertest.Options{})
+	other := dialWith(t, Config{Addrs: c.cfg.Addrs, Name: "app2", MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})
+	stop := shaking(d, func() string { return srv.Addr().String() })
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for i := range workers {
+		n := []*Client{c, other}[i%2].KV("n")
+		wg.Go(func() {
+			for range rounds {
+				l, err := insisting(func() (*Lock, error) { return n.Lock(t.Context(), "lock", lockTime) })
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two at once")
+				}
+				if _, err := insisting(func() (int64, error) { return n.Incr(t.Context(), "sum", 1, WithFence(l)) }); err != nil {
+					t.Error(err)
+				}
+				inside.Add(-1)
+				if err := l.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, stop())
+	entry, _ := srv.State.Get([]byte("n"), []byte("sum"))
+	require.EqualValues(t, workers*rounds, entry.Version)
+	eventually(t, func() bool { e, _ := srv.State.Get([]byte("n"), []byte("lock")); return e == nil }, "nobody holds it")
+}
+
+// A holder that dies is followed by the next in line when its lease has ended.
+func TestRealServerKVLockOfTheDead(t *testing.T) {
+	_, _, c := real(t, servertest.Options{})
+	dead := dialWith(t, Config{Addrs: c.cfg.Addrs, Name: "dead"})
+	held, err := dead.KV("n").Lock(t.Context(), "lock", 300*time.Millisecond)
+	require.NoError(t, err)
+	got := make(chan *Lock, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		l, err := c.KV("n").Lock(ctx, "lock", lockTime)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- l
+	}()
+	dead.Close()
+	<-held.Lost()
+	next := <-got
+	require.NotNil(t, next)
+	require.Greater(t, next.Fence(), held.Fence())
+	_, err = c.KV("n").PutInt(t.Context(), "k", 1, WithFence(held))
+	require.ErrorIs(t, err, codes.FenceLost)
+	require.NoError(t, next.Unlock(t.Context()))
+}
