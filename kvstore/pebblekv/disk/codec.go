@@ -46,6 +46,11 @@ func appendGroup(dst []byte, prev kv.Revision, group []Commit) []byte {
 		}
 		before = c.Change
 	}
+	return appendSum(dst, start)
+}
+
+// appendSum appends the checksum of what dst has from start on.
+func appendSum(dst []byte, start int) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
@@ -224,6 +229,9 @@ func (r *reader) event(change *kv.Change, event *kv.Event) (prev kv.Revision) {
 	e.Expires = r.varint()
 	e.Lease = kv.LeaseID(r.uvarint())
 	e.Value = kv.Value{Type: kv.Type(r.byte()), Data: r.bytes()}
+	if e.Value.Data == nil && e.Value.Type != 0 {
+		e.Value.Data = []byte{} // as it was written: empty, not missing
+	}
 	return prev
 }
 
@@ -258,7 +266,9 @@ func decodeEntry(e *kv.Entry, data []byte) error {
 	if r.err != nil {
 		return r.end("entry")
 	}
-	e.Value.Data = append([]byte(nil), r.rest...)
+	if e.Value.Data = append([]byte(nil), r.rest...); e.Value.Data == nil && e.Value.Type != 0 {
+		e.Value.Data = []byte{}
+	}
 	return nil
 }
 

@@ -49,6 +49,7 @@ type Config struct {
 	RingBytes     int64 // of recent changes in memory; 16 MiB
 	CacheBytes    int64 // of blocks of tables in memory; 16 MiB
 	MemTableBytes int64 // of log in memory, about twice; 16 MiB
+	BlockBytes    int   // of a table are read and checked together; 32 KiB
 
 	// Exit ends the process after a write failed of which nobody can say what is
 	// on the disk; nil: os.Exit(1). It must not return.
@@ -81,5 +82,6 @@ func (c Config) withDefaults() Config {
 	withDefault(&c.RingBytes, 16<<20)
 	withDefault(&c.CacheBytes, 16<<20)
 	withDefault(&c.MemTableBytes, 16<<20)
+	withDefault(&c.BlockBytes, 32<<10)
 	return c
 }

@@ -88,7 +88,7 @@ func (d *Disk) open(load Loader) (kv.Revision, error) {
 	return newest, nil
 }
 
-const lossRemedy = "Restore the data directory from a copy, or start once with --accept-loss to go on with what is left"
+const lossRemedy = "Restore the data directory from a copy, or start once with --kv-accept-loss to go on with what is left"
 
 func refused(err error) error {
 	if codes.Of(err) == codes.Storage {
@@ -173,7 +173,7 @@ func (d *Disk) openDatabase(path string, born bool) error {
 // shares a processor with the server.
 func (d *Disk) databaseOptions(born bool) *pebble.Options {
 	o := &pebble.Options{
-		FS:                          d.cfg.FS,
+		FS:                          orderedFS{d.cfg.FS},
 		Lock:                        d.lock,
 		Logger:                      logger{d},
 		EventListener:               d.listener(),
@@ -193,8 +193,8 @@ func (d *Disk) databaseOptions(born bool) *pebble.Options {
 		o.TargetFileSizes[i] = 32 << 20
 	}
 	for i := range o.Levels {
-		o.Levels[i].BlockSize = 32 << 10
-		o.Levels[i].IndexBlockSize = 64 << 10
+		o.Levels[i].BlockSize = d.cfg.BlockBytes
+		o.Levels[i].IndexBlockSize = 2 * d.cfg.BlockBytes
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return block.NoCompression }
 	}
 	o.Experimental.ReadSamplingMultiplier = -1

@@ -1,0 +1,159 @@
+package pebblekv
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeysExpireAtTheirTime(t *testing.T) {
+	b := onFake(t, Config{})
+	events := make(chan kv.Event, 10)
+	stop := b.Follow(func(batch *kv.Batch) {
+		for _, c := range batch.Changes {
+			for _, event := range c.Events {
+				if event.Kind != kv.Put {
+					events <- event
+				}
+			}
+		}
+	})
+	defer stop()
+	b.must(until(put("k", "1"), 500*time.Millisecond), until(put("l", "1"), 600*time.Millisecond), until(put("stays", "1"), 500*time.Millisecond))
+	b.must(put("stays", "2"))
+	b.clock.BlockUntil(1)
+	b.clock.Advance(499 * time.Millisecond)
+	b.settled()
+	require.Equal(t, "1", b.text("a", "k"))
+	b.clock.Advance(time.Millisecond)
+	event := <-events // nobody has to ask
+	require.Equal(t, kv.Expire, event.Kind)
+	require.Equal(t, "k", event.Entry.Key)
+	require.Equal(t, "1", string(event.Prev.Value.Data))
+	require.Equal(t, "-", b.text("a", "k"))
+	require.Equal(t, "1", b.text("a", "l"))
+	b.clock.Advance(time.Second)
+	require.Equal(t, "l", (<-events).Entry.Key)
+	require.Equal(t, "2", b.text("a", "stays"))
+	b.settled()
+	require.EqualValues(t, 2, b.Stats().Expired)
+	op := put("past", "1")
+	op.Expires = 1
+	r := b.must(op)
+	require.Equal(t, "-", b.text("a", "past"))
+	require.Equal(t, r.Revision+1, (<-events).Entry.Mod)
+}
+
+// What is due when a transaction comes is gone before it is evaluated.
+func TestExpiryComesBeforeTransactions(t *testing.T) {
+	b := onFake(t, Config{})
+	r := b.must(grant(time.Second), until(incr("n", 5), time.Second))
+	b.must(leased("k", r.Ops[0].Lease.ID))
+	b.clock.Advance(time.Second)
+	require.Equal(t, "1", string(b.must(incr("n", 1)).Ops[0].Entry.Value.Data))
+	require.Equal(t, "-", b.text("a", "k"))
+	_, err := b.do(&kv.Txn{Then: []kv.Op{leased("k", r.Ops[0].Lease.ID)}})
+	require.ErrorIs(t, err, codes.LeaseGone)
+}
+
+func TestExpiryWaitsForADiskThatTakesNothing(t *testing.T) {
+	b := onFake(t, Config{})
+	r := b.must(until(put("k", "1"), time.Second), grant(time.Second))
+	id := r.Ops[1].Lease.ID
+	b.must(leased("l", id))
+	b.disk.set(nil, nil, codes.Errorf(codes.Storage, "full to the brim"))
+	b.clock.Advance(time.Second)
+	b.settled()
+	require.Equal(t, "1", b.text("a", "k"))
+	_, err := b.KeepAlive(id)
+	require.ErrorIs(t, err, codes.LeaseGone, "its time is over all the same")
+	_, err = b.do(&kv.Txn{Then: []kv.Op{del("k")}})
+	require.ErrorIs(t, err, codes.Storage)
+	b.disk.set(nil, errors.New("still full"), nil)
+	b.clock.Advance(time.Second)
+	b.settled()
+	require.Equal(t, "- -", b.text("a", "k")+" "+b.text("a", "l"))
+	require.Zero(t, b.Stats().Leases)
+}
+
+func TestLeasesEndTogetherWithTheirKeys(t *testing.T) {
+	b := onFake(t, Config{})
+	batches := make(chan *kv.Batch, 10)
+	id := b.must(grant(time.Second)).Ops[0].Lease.ID
+	b.must(leased("k", id), leased("l", id), leased("other", id))
+	b.must(put("other", "free"))
+	l, err := b.Lease(id)
+	require.NoError(t, err)
+	require.Equal(t, kv.Lease{ID: id, TTL: time.Second, Left: time.Second, Keys: 2}, l)
+	b.clock.Advance(900 * time.Millisecond)
+	l, err = b.KeepAlive(id)
+	require.NoError(t, err)
+	require.Equal(t, time.Second, l.Left)
+	b.clock.Advance(900 * time.Millisecond)
+	b.settled()
+	require.Equal(t, "leased", b.text("a", "k"))
+	stop := b.Follow(func(batch *kv.Batch) { batches <- batch })
+	defer stop()
+	b.clock.Advance(100 * time.Millisecond)
+	batch := <-batches
+	require.Len(t, batch.Changes, 1)
+	require.Len(t, batch.Changes[0].Events, 2)
+	require.Equal(t, kv.Expire, batch.Changes[0].Events[1].Kind)
+	require.Equal(t, "free", b.text("a", "other"))
+	_, err = b.KeepAlive(id)
+	require.ErrorIs(t, err, codes.LeaseGone)
+}
+
+func TestLeasesBeginAnewWhenTheStoreIsOpened(t *testing.T) {
+	f, c := &fakeDisk{}, clock.NewFake(noon)
+	b := reopened(t, Config{}, f, c)
+	id := b.must(grant(time.Second)).Ops[0].Lease.ID
+	b.must(leased("k", id))
+	c.Advance(900 * time.Millisecond)
+	b.settled()
+	require.NoError(t, b.Store.Close())
+	c.Advance(time.Hour)
+	b = reopened(t, Config{}, f, c)
+	l, err := b.Lease(id)
+	require.NoError(t, err)
+	require.Equal(t, kv.Lease{ID: id, TTL: time.Second, Left: time.Second, Keys: 1}, l)
+	c.Advance(time.Second)
+	b.settled()
+	require.Equal(t, "-", b.text("a", "k"))
+}
+
+func TestLeasesBeginAnewAfterAPause(t *testing.T) {
+	b := onFake(t, Config{PauseAfter: 500 * time.Millisecond})
+	id := b.must(grant(time.Second)).Ops[0].Lease.ID
+	b.must(leased("k", id))
+	for range 9 {
+		b.clock.Advance(100 * time.Millisecond)
+		b.settled()
+	}
+	b.clock.Advance(10 * time.Second) // in one step
+	_, err := b.Lease(id)
+	require.NoError(t, err, "also before the committer has noticed")
+	b.settled()
+	require.Equal(t, "leased", b.text("a", "k"))
+	l, err := b.Lease(id)
+	require.NoError(t, err)
+	require.Equal(t, time.Second, l.Left)
+	for range 10 {
+		b.clock.Advance(100 * time.Millisecond)
+		b.settled()
+	}
+	require.Equal(t, "-", b.text("a", "k"), "time that passes step by step counts")
+
+	b = onFake(t, Config{})
+	id = b.must(grant(time.Second)).Ops[0].Lease.ID
+	b.must(leased("k", id))
+	b.clock.Advance(10 * time.Second)
+	b.settled()
+	require.Equal(t, "-", b.text("a", "k"), "with a clock of its own the store looks for no pauses")
+}

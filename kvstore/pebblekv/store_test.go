@@ -1,0 +1,375 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+
+	"github.com/stretchr/testify/require"
+)
+
+// gated is a store whose disk waits for leave.
+func gated(t *testing.T, cfg Config) *bench {
+	f := &fakeDisk{entered: make(chan struct{}, 1), gate: make(chan struct{})}
+	b := reopened(t, cfg, f, clock.NewFake(noon))
+	t.Cleanup(func() { close(f.gate) }) // runs before Close
+	return b
+}
+
+func (b *bench) allow() {
+	<-b.disk.entered
+	b.disk.gate <- struct{}{}
+}
+
+func TestNothingIsSeenBeforeItIsDurable(t *testing.T) {
+	b := gated(t, Config{})
+	first := b.begin(&kv.Txn{Then: []kv.Op{put("old", "1"), put("gone", "1"), grant(time.Second)}})
+	b.allow()
+	id := (<-first).result.Ops[2].Lease.ID
+
+	v := b.View()
+	defer v.Close()
+	told := make(chan *kv.Batch, 1)
+	stop := b.Follow(func(batch *kv.Batch) { told <- batch })
+	second := b.begin(&kv.Txn{Then: []kv.Op{put("old", "2"), leased("new", id), del("gone"), {Kind: kv.OpPut, NS: "other", Key: "k", Value: kv.IntValue(1)}, grant(time.Second)}})
+	<-b.disk.entered
+	unseen := func() {
+		require.EqualValues(t, 1, b.Revision())
+		require.Equal(t, "1 - 1", b.text("a", "old")+" "+b.text("a", "new")+" "+b.text("a", "gone"))
+		now := b.View()
+		defer now.Close()
+		page, err := now.List(kv.List{NS: "a"})
+		require.NoError(t, err)
+		require.Len(t, page.Entries, 2)
+		page, err = now.List(kv.List{NS: "other", CountOnly: true})
+		require.NoError(t, err)
+		require.Zero(t, page.Count)
+		list, _ := b.Namespaces("", 0)
+		require.Equal(t, []kv.Namespace{{Name: "a", Keys: 2, Bytes: 9}}, list)
+		l, err := b.Lease(id)
+		require.NoError(t, err)
+		require.Zero(t, l.Keys)
+		_, err = b.KeepAlive(2)
+		require.ErrorIs(t, err, codes.LeaseGone)
+		require.EqualValues(t, 2, b.Stats().Keys)
+		_, err = b.GetAt("a", "old", 2)
+		require.ErrorIs(t, err, codes.FutureRevision)
+		_, err = b.Changes(2, 1)
+		require.ErrorIs(t, err, codes.FutureRevision)
+		require.Empty(t, told)
+		require.Empty(t, second)
+	}
+	unseen()
+	// What the disk knows already is not told by any other way either.
+	b.disk.mu.Lock()
+	b.disk.commits = append(b.disk.commits, disk.Commit{Change: kv.Change{Revision: 2, Events: []kv.Event{{Kind: kv.Put, Entry: &kv.Entry{NS: "a", Key: "old", Mod: 2, Version: 2}}}}})
+	b.disk.mu.Unlock()
+	list, err := b.Changes(0, 1<<20)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	h, err := b.History("a", "old", 0, 0)
+	require.NoError(t, err)
+	require.Len(t, h.Entries, 1)
+	unseen()
+
+	b.disk.gate <- struct{}{}
+	require.NoError(t, (<-second).err)
+	require.Equal(t, "2 leased -", b.text("a", "old")+" "+b.text("a", "new")+" "+b.text("a", "gone"))
+	require.EqualValues(t, 2, (<-told).Last())
+	stop()
+	l, err := b.Lease(id)
+	require.NoError(t, err)
+	require.Equal(t, 1, l.Keys)
+	e, err := v.Get("a", "old")
+	require.NoError(t, err)
+	require.Equal(t, "1", string(e.Value.Data), "the view stays as it was")
+}
+
+func TestAGroupIsEverythingThatQueued(t *testing.T) {
+	b := gated(t, Config{})
+	first := b.begin(kv.PutTxn("a", "k", kv.IntValue(0)))
+	<-b.disk.entered
+	order := make(chan int, 100)
+	for i := range 100 {
+		require.NoError(t, b.Commit(&kv.Txn{Then: []kv.Op{incr("k", 1)}}, func(r *kv.Result, err error) {
+			require.NoError(t, err)
+			require.EqualValues(t, i+2, r.Revision)
+			require.GreaterOrEqual(t, b.Revision(), r.Revision)
+			order <- i
+		}))
+	}
+	b.disk.gate <- struct{}{}
+	<-first
+	b.allow()
+	for i := range 100 {
+		require.Equal(t, i, <-order)
+	}
+	require.Equal(t, "100", b.text("a", "k"))
+	require.EqualValues(t, 2, b.Stats().Groups)
+	require.EqualValues(t, 101, b.Stats().Commits)
+}
+
+func TestTheQueueIsBounded(t *testing.T) {
+	b := gated(t, Config{MaxQueue: 3, MaxQueueBytes: 2000})
+	var waiting []<-chan outcome
+	waiting = append(waiting, b.begin(kv.PutTxn("a", "k", kv.IntValue(0))))
+	<-b.disk.entered
+	waiting = append(waiting, b.begin(kv.PutTxn("a", "k", kv.IntValue(1))))
+	large := kv.PutTxn("a", "k", kv.BytesValue(make([]byte, 2000)))
+	none := func(*kv.Result, error) { t.Error("done was called") }
+	err := b.Commit(large, none)
+	require.ErrorIs(t, err, codes.Busy)
+	require.ErrorContains(t, err, "2000")
+	waiting = append(waiting, b.begin(kv.PutTxn("a", "k", kv.IntValue(2))))
+	err = b.Commit(kv.PutTxn("a", "k", kv.IntValue(3)), none)
+	require.ErrorIs(t, err, codes.Busy)
+	require.ErrorContains(t, err, "3")
+	require.EqualValues(t, 2, b.Stats().Busy)
+	require.EqualValues(t, 3, b.Stats().Queue)
+	require.ErrorIs(t, b.Commit(kv.PutTxn("a", "", kv.IntValue(3)), none), codes.BadKey)
+	b.disk.gate <- struct{}{}
+	b.allow()
+	for _, w := range waiting {
+		require.NoError(t, (<-w).err)
+	}
+	require.Zero(t, b.Stats().Queue)
+	again := b.begin(large)
+	b.allow()
+	require.NoError(t, (<-again).err, "alone, a transaction may be larger than the queue")
+}
+
+func TestGroupsAreBounded(t *testing.T) {
+	b := gated(t, Config{GroupSize: 4, GroupBytes: 10_000})
+	first := b.begin(kv.PutTxn("a", "k", kv.IntValue(0)))
+	<-b.disk.entered
+	var waiting []<-chan outcome
+	for range 4 {
+		waiting = append(waiting, b.begin(kv.PutTxn("a", "k", kv.IntValue(1))))
+	}
+	for range 3 {
+		waiting = append(waiting, b.begin(kv.PutTxn("a", "k", kv.BytesValue(make([]byte, 6000)))))
+	}
+	b.disk.gate <- struct{}{}
+	<-first
+	for range 3 { // all that count allows, all that bytes allow, the rest
+		b.allow()
+	}
+	for _, w := range waiting {
+		require.NoError(t, (<-w).err)
+	}
+	require.EqualValues(t, 4, b.Stats().Groups)
+}
+
+func TestAFailedWriteEndsWriting(t *testing.T) {
+	b := gated(t, Config{})
+	first := b.begin(kv.PutTxn("a", "k", kv.StringValue("kept")))
+	b.allow()
+	<-first
+	b.disk.set(errors.New("no such sector"), nil, nil)
+	failing := b.begin(kv.PutTxn("a", "k", kv.StringValue("lost?")))
+	<-b.disk.entered
+	queued := b.begin(kv.PutTxn("a", "k", kv.IntValue(1)))
+	b.disk.gate <- struct{}{}
+	require.ErrorIs(t, (<-failing).err, codes.Timeout, "nobody knows")
+	require.ErrorIs(t, (<-queued).err, codes.Storage)
+	require.ErrorIs(t, b.Commit(kv.PutTxn("a", "k", kv.IntValue(1)), nil), codes.Storage)
+	require.Equal(t, "kept", b.text("a", "k"))
+	require.EqualValues(t, 1, b.Revision())
+	require.NoError(t, b.Store.Close())
+}
+
+func TestFailedTransactionsLeaveNothing(t *testing.T) {
+	b := onFake(t, Config{})
+	id := b.must(grant(time.Second), put("k", "1"), put("text", "x")).Ops[0].Lease.ID
+	for _, ops := range [][]kv.Op{
+		{put("new", "1"), incr("text", 1)},
+		{del("k"), incr("text", 1)},
+		{leased("k", id), incr("text", 1)},
+		{until(put("k", "2"), time.Second), incr("text", 1)},
+		{{Kind: kv.OpRevoke, Lease: id}, leased("k", id)},
+		{grant(time.Second), incr("text", 1)},
+		{{Kind: kv.OpDeletePrefix, NS: "a"}, leased("k", 77)},
+		{{Kind: kv.OpPut, NS: "new", Key: "k", Value: kv.IntValue(1)}, incr("text", 1)},
+	} {
+		_, err := b.do(&kv.Txn{Then: ops, Token: "t", TokenNS: "a"})
+		require.Error(t, err)
+	}
+	require.EqualValues(t, 1, b.Revision())
+	stats := b.Stats()
+	require.EqualValues(t, 2, stats.Keys)
+	require.EqualValues(t, 1, stats.Leases)
+	require.EqualValues(t, 0, stats.Tokens)
+	require.EqualValues(t, 8, stats.Failed)
+	require.Len(t, b.index.spaces, 1)
+	b.clock.Advance(time.Second)
+	b.must(put("k", "2"))
+	require.Equal(t, "2", b.text("a", "k"), "the key was not given to the lease, nor a time")
+}
+
+func TestLimitsOfWhatIsKept(t *testing.T) {
+	t.Run("bytes", func(t *testing.T) {
+		b := onFake(t, Config{MaxBytes: 100})
+		b.must(put("k", string(make([]byte, 90))))
+		_, err := b.do(&kv.Txn{Then: []kv.Op{put("l", string(make([]byte, 20)))}})
+		require.ErrorIs(t, err, codes.Quota)
+		require.ErrorContains(t, err, "100")
+		b.must(put("k", string(make([]byte, 99))))
+		b.must(put("k", "short"))
+		b.must(del("k"))
+		require.EqualValues(t, 1, b.Stats().Refused)
+	})
+	t.Run("keys", func(t *testing.T) {
+		b := onFake(t, Config{MaxKeys: 2})
+		b.must(put("k", "1"), put("l", "1"))
+		_, err := b.do(&kv.Txn{Then: []kv.Op{put("m", "1")}})
+		require.ErrorIs(t, err, codes.Quota)
+		b.must(del("k"), put("m", "1"))
+		b.must(put("l", "2"))
+	})
+	t.Run("leases", func(t *testing.T) {
+		b := onFake(t, Config{MaxLeases: 1, MaxLeaseKeys: 2})
+		id := b.must(grant(time.Second)).Ops[0].Lease.ID
+		_, err := b.do(&kv.Txn{Then: []kv.Op{grant(time.Second)}})
+		require.ErrorIs(t, err, codes.Limit)
+		require.ErrorContains(t, err, "1 leases")
+		b.must(leased("k", id), leased("l", id), leased("k", id))
+		_, err = b.do(&kv.Txn{Then: []kv.Op{leased("m", id)}})
+		require.ErrorIs(t, err, codes.Limit)
+		b.must(kv.Op{Kind: kv.OpRevoke, Lease: id})
+		b.must(grant(time.Second))
+	})
+	t.Run("tokens", func(t *testing.T) {
+		b := onFake(t, Config{MaxTokens: 3, TokenAge: time.Minute})
+		do := func(token int) bool {
+			r, err := b.do(&kv.Txn{Then: []kv.Op{incr("n", 1)}, TokenNS: "a", Token: fmt.Sprint(token)})
+			require.NoError(t, err)
+			return r.Replayed
+		}
+		for i := range 4 {
+			require.False(t, do(i))
+		}
+		require.True(t, do(1))
+		require.False(t, do(0), "forgotten, as the oldest")
+		b.settled()
+		require.EqualValues(t, 2, b.disk.dropped)
+		require.EqualValues(t, 3, b.Stats().Tokens)
+		b.clock.Advance(time.Minute)
+		require.True(t, do(0))
+		b.clock.Advance(time.Millisecond)
+		require.False(t, do(0))
+		require.EqualValues(t, 1, b.Stats().Tokens)
+	})
+}
+
+// Money moves between keys while others look: they never see any in two places.
+func TestNobodySeesHalfAGroup(t *testing.T) {
+	b := onFake(t, Config{})
+	b.index.slice = 2 // so that groups are put in place in several steps
+	const accounts = 20
+	var ops []kv.Op
+	for i := range accounts {
+		ops = append(ops, incr(fmt.Sprintf("%02d", i), 100))
+	}
+	b.must(ops...)
+	ended := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for last := kv.Revision(0); ; {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				v := b.View()
+				page, err := v.List(kv.List{NS: "a"})
+				sum := int64(0)
+				for _, e := range page.Entries {
+					n, _ := e.Value.Int()
+					sum += n
+				}
+				if err != nil || sum != accounts*100 || v.Revision() < last {
+					t.Errorf("%v: %d at %d after %d", err, sum, v.Revision(), last)
+				}
+				last = v.Revision()
+				v.Close()
+			}
+		})
+	}
+	var all sync.WaitGroup
+	for i := range 2000 {
+		all.Add(1)
+		from, to := fmt.Sprintf("%02d", i%accounts), fmt.Sprintf("%02d", i*7%accounts)
+		require.NoError(t, b.Commit(&kv.Txn{Then: []kv.Op{incr(from, -1), incr(to, 1)}}, func(*kv.Result, error) { all.Done() }))
+	}
+	all.Wait()
+	close(ended)
+	readers.Wait()
+	b.settled()
+	require.Zero(t, b.index.keptBytes)
+}
+
+func TestCloseFinishesWhatIsQueued(t *testing.T) {
+	f := &fakeDisk{}
+	b := reopened(t, Config{}, f, clock.NewFake(noon))
+	var answers []<-chan outcome
+	for range 100 {
+		answers = append(answers, b.begin(&kv.Txn{Then: []kv.Op{incr("n", 1)}}))
+	}
+	require.NoError(t, b.Store.Close())
+	require.NoError(t, b.Store.Close(), "again")
+	for _, a := range answers {
+		require.NoError(t, (<-a).err)
+	}
+	require.Equal(t, 1, f.closed)
+	require.ErrorIs(t, b.Commit(kv.PutTxn("a", "k", kv.IntValue(1)), nil), codes.Closed)
+	for _, err := range []error{
+		second(b.Changes(0, 1)), second(b.GetAt("a", "n", 1)), second(b.History("a", "n", 0, 0)), second(b.Lease(1)), second(b.KeepAlive(1)),
+	} {
+		require.ErrorIs(t, err, codes.Closed)
+	}
+	require.EqualValues(t, 100, b.Stats().Revision)
+
+	again := reopened(t, Config{}, f, clock.NewFake(noon))
+	require.Equal(t, "100", again.text("a", "n"))
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestReadsRefuseWhatIsNotThere(t *testing.T) {
+	b := onFake(t, Config{})
+	b.must(put("k", "1"))
+	for _, c := range []struct {
+		code codes.Code
+		err  error
+	}{
+		{codes.FutureRevision, second(b.GetAt("a", "k", 2))},
+		{codes.BadRequest, second(b.GetAt("a", "k", -1))},
+		{codes.BadKey, second(b.GetAt("", "k", 1))},
+		{codes.BadKey, second(b.GetAt("a", "", 1))},
+		{codes.BadRequest, second(b.History("a", "k", -1, 0))},
+		{codes.BadRequest, second(b.History("a", "k", 0, -1))},
+		{codes.BadKey, second(b.History("a", "", 0, 0))},
+		{codes.FutureRevision, second(b.Changes(2, 0))},
+		{codes.BadRequest, second(b.Changes(-1, 0))},
+		{codes.BadKey, second(b.View().List(kv.List{}))},
+		{codes.BadRequest, second(b.View().List(kv.List{NS: "a", Limit: -1}))},
+		{codes.NameTooLong, second(b.View().List(kv.List{NS: "a", Prefix: string(make([]byte, 2000))}))},
+	} {
+		require.Equal(t, c.code, codes.Of(c.err), "%v", c.err)
+	}
+}
+
+func TestGetDoesNotAllocate(t *testing.T) {
+	b := onFake(t, Config{})
+	b.must(put("k", "1"))
+	ns, key := []byte("a"), []byte("k")
+	require.Zero(t, testing.AllocsPerRun(100, func() { b.Get(ns, key) }))
+}

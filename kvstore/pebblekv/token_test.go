@@ -1,0 +1,223 @@
+package pebblekv
+
+import (
+	"testing"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestTokensApplyOnce(t *testing.T) {
+	f, c := &fakeDisk{}, clock.NewFake(noon)
+	b := reopened(t, Config{}, f, c)
+	lock := b.must(put("lock", "me")).Revision
+	b.must(put("p/1", "1"), put("p/2", "2"))
+	make := func() *kv.Txn {
+		ops := []kv.Op{put("k", "v"), incr("n", 3), get("lock"), del("absent"), {Kind: kv.OpDeletePrefix, NS: "a", Key: "p/", Limit: 1}, grant(time.Second)}
+		ops[0].WantPrev, ops[1].WantPrev = true, true
+		return &kv.Txn{Fences: []kv.Fence{{NS: "a", Key: "lock", Token: lock}}, Then: ops, TokenNS: "a", Token: "t"}
+	}
+	first, err := b.do(make())
+	require.NoError(t, err)
+	require.False(t, first.Replayed)
+	b.must(del("lock"), put("k", "changed"), put("n", "changed")) // nothing of it matters for the answer
+	again := func() {
+		second, err := b.do(make())
+		require.NoError(t, err)
+		want := *first
+		want.Replayed = true
+		want.Ops = append([]kv.OpResult(nil), first.Ops...)
+		entry := *first.Ops[0].Entry
+		entry.Value = kv.Value{}
+		want.Ops[0].Entry = &entry
+		require.Equal(t, &want, second)
+	}
+	again()
+	other := make()
+	other.Then[1].Delta++
+	_, err = b.do(other)
+	require.ErrorIs(t, err, codes.TokenReused)
+	other.TokenNS = "b"
+	other.Fences = nil
+	r, err := b.do(other)
+	require.ErrorIs(t, err, codes.WrongType, "a token counts in its namespace only: %v", r)
+	require.EqualValues(t, 1, b.Stats().Replayed)
+
+	require.NoError(t, b.Store.Close())
+	b = reopened(t, Config{}, f, c)
+	again()
+	require.Equal(t, "changed", b.text("a", "k"))
+}
+
+// Two of a token in one group are one as well.
+func TestTokensApplyOnceInAGroup(t *testing.T) {
+	b := gated(t, Config{})
+	first := b.begin(kv.PutTxn("a", "k", kv.IntValue(0)))
+	<-b.disk.entered
+	make := func() *kv.Txn {
+		return &kv.Txn{Then: []kv.Op{incr("n", 1)}, TokenNS: "a", Token: "t"}
+	}
+	second, third := b.begin(make()), b.begin(make())
+	b.disk.gate <- struct{}{}
+	<-first
+	b.allow()
+	x, y := <-second, <-third
+	require.NoError(t, x.err)
+	require.NoError(t, y.err)
+	require.True(t, y.result.Replayed)
+	require.Equal(t, x.result.Revision, y.result.Revision)
+	require.Equal(t, "1", b.text("a", "n"))
+}
+
+// A transaction that changes nothing is remembered, too: it takes a revision, but
+// its result says at which it was evaluated.
+func TestTokensOfTransactionsThatChangeNothing(t *testing.T) {
+	b := onFake(t, Config{})
+	b.must(put("k", "1"))
+	make := func() *kv.Txn {
+		return &kv.Txn{If: []kv.Compare{kv.Absent("a", "k")}, Then: []kv.Op{put("k", "2")}, TokenNS: "a", Token: "t"}
+	}
+	first, err := b.do(make())
+	require.NoError(t, err)
+	require.Equal(t, &kv.Result{Revision: 1, Ops: []kv.OpResult{}}, first)
+	require.EqualValues(t, 2, b.Revision())
+	b.must(del("k"))
+	again, err := b.do(make())
+	require.NoError(t, err)
+	require.Equal(t, &kv.Result{Revision: 1, Ops: []kv.OpResult{}, Replayed: true}, again)
+	require.Equal(t, "-", b.text("a", "k"))
+}
+
+func TestResultsToRememberAreBounded(t *testing.T) {
+	b := onFake(t, Config{})
+	b.must(put("large", string(make([]byte, kv.MaxValue))))
+	txn := &kv.Txn{TokenNS: "a", Token: "t", Then: []kv.Op{put("k", "1")}}
+	for range 9 {
+		txn.Then = append(txn.Then, get("large"))
+	}
+	_, err := b.do(txn)
+	require.ErrorIs(t, err, codes.TooLarge)
+	require.Equal(t, "-", b.text("a", "k"))
+	txn.Token = ""
+	_, err = b.do(txn)
+	require.NoError(t, err)
+}
+
+func drawEntry(t *rapid.T, op *kv.Op, value bool) *kv.Entry {
+	e := &kv.Entry{NS: op.NS, Key: op.Key}
+	e.Create = kv.Revision(rapid.Int64Range(1, 1<<40).Draw(t, "create"))
+	e.Mod, e.Version, e.Updated = e.Create+7, 3, 1<<41
+	e.Expires = rapid.SampledFrom([]int64{0, 1 << 41}).Draw(t, "expires")
+	e.Lease = kv.LeaseID(rapid.SampledFrom([]int64{0, 9}).Draw(t, "lease"))
+	if value {
+		e.Value = kv.Value{Type: kv.Bytes, Data: rapid.SliceOf(rapid.Byte()).Draw(t, "data")}
+	}
+	return e
+}
+
+func TestResultsComeBackAsTheyWere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		txn := &kv.Txn{}
+		r := &kv.Result{Revision: kv.Revision(rapid.Int64Range(0, 1<<62).Draw(t, "revision")), Held: rapid.Bool().Draw(t, "held"), Ops: []kv.OpResult{}, Replayed: true}
+		ops := &txn.Else
+		if r.Held {
+			ops = &txn.Then
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "n") {
+			op := kv.Op{NS: "a", Key: "k", Kind: rapid.SampledFrom([]kv.OpKind{kv.OpPut, kv.OpIncr, kv.OpGet}).Draw(t, "kind")}
+			*ops = append(*ops, op)
+			one := kv.OpResult{Count: rapid.Int64Range(0, 9).Draw(t, "count"), More: rapid.Bool().Draw(t, "more")}
+			if rapid.Bool().Draw(t, "entry") {
+				one.Entry = drawEntry(t, &op, op.Kind != kv.OpPut)
+			}
+			if rapid.Bool().Draw(t, "prev") {
+				one.Prev = drawEntry(t, &op, true)
+			}
+			if rapid.Bool().Draw(t, "granted") {
+				one.Lease = kv.Lease{ID: 4, TTL: time.Second, Left: time.Second}
+			}
+			r.Ops = append(r.Ops, one)
+		}
+		stored := appendResult(nil, txn, r)
+		got, err := parseResult(stored, txn)
+		require.NoError(t, err)
+		require.Equal(t, r, got)
+		for n := range stored {
+			_, err := parseResult(stored[:n], txn)
+			require.Error(t, err)
+		}
+	})
+}
+
+func FuzzResult(f *testing.F) {
+	txn := &kv.Txn{Then: []kv.Op{put("k", "v"), incr("n", 1)}, Else: []kv.Op{get("k")}}
+	f.Add([]byte{resultFormat, 1, 5, hasEntry, 1, 2, 3, 4, 5, 6, hasCount, 1})
+	f.Add([]byte{resultFormat, 0, 5, hasEntry | hasEntryValue, 1, 2, 3, 4, 5, 6, 1, 2, 'o', 'k'})
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		r, err := parseResult(stored, txn)
+		if err != nil {
+			return
+		}
+		again, err := parseResult(appendResult(nil, txn, r), txn)
+		if err == nil && r.Ops[0].Lease.ID == 0 { // a put's value, a lease without a name: never written
+			require.Equal(t, r.Revision, again.Revision)
+			require.Len(t, again.Ops, len(r.Ops))
+		}
+	})
+}
+
+func TestDigestsTellTransactionsApart(t *testing.T) {
+	one, two := int64(1), int64(2)
+	base := func() *kv.Txn {
+		return &kv.Txn{
+			Fences: []kv.Fence{{NS: "a", Key: "l", Token: 1}},
+			If:     []kv.Compare{{NS: "a", Key: "k", Target: kv.CompareValue, Relation: kv.Equal, Value: kv.IntValue(1)}},
+			Then:   []kv.Op{{Kind: kv.OpIncr, NS: "a", Key: "k", Delta: 1, Min: &one}},
+			Else:   []kv.Op{put("k", "v")},
+		}
+	}
+	seen := map[[16]byte]int{}
+	for i, change := range []func(*kv.Txn){
+		func(*kv.Txn) {},
+		func(x *kv.Txn) { x.Fences[0].NS = "b" },
+		func(x *kv.Txn) { x.Fences[0].Key = "b" },
+		func(x *kv.Txn) { x.Fences[0].Token++ },
+		func(x *kv.Txn) { x.Fences = nil },
+		func(x *kv.Txn) { x.If = nil },
+		func(x *kv.Txn) { x.If[0].NS, x.If[0].Key = "ak", "" },
+		func(x *kv.Txn) { x.If[0].Target = kv.CompareMod },
+		func(x *kv.Txn) { x.If[0].Relation = kv.Less },
+		func(x *kv.Txn) { x.If[0].Number = 5 },
+		func(x *kv.Txn) { x.If[0].Value.Type = kv.String },
+		func(x *kv.Txn) { x.If[0].Value = kv.IntValue(2) },
+		func(x *kv.Txn) { x.Then, x.Else = x.Else, x.Then },
+		func(x *kv.Txn) { x.Then[0].Kind = kv.OpPut },
+		func(x *kv.Txn) { x.Then[0].NS = "b" },
+		func(x *kv.Txn) { x.Then[0].Key = "b" },
+		func(x *kv.Txn) { x.Then[0].Delta = 2 },
+		func(x *kv.Txn) { x.Then[0].Initial = 2 },
+		func(x *kv.Txn) { x.Then[0].Min, x.Then[0].Max = nil, &one },
+		func(x *kv.Txn) { x.Then[0].Min = &two },
+		func(x *kv.Txn) { x.Then[0].TTL = 1 },
+		func(x *kv.Txn) { x.Then[0].Expires = 1 },
+		func(x *kv.Txn) { x.Then[0].Lease = 1 },
+		func(x *kv.Txn) { x.Then[0].Limit = 1 },
+		func(x *kv.Txn) { x.Then[0].WantPrev = true },
+		func(x *kv.Txn) { x.Else[0].Value = kv.JSONValue([]byte("v")) },
+		func(x *kv.Txn) { x.Else = append(x.Else, x.Else[0]) },
+	} {
+		txn := base()
+		change(txn)
+		sum := digestOf(txn)
+		require.Equal(t, sum, digestOf(txn))
+		require.NotContains(t, seen, sum, "%d and %d", i, seen[sum])
+		seen[sum] = i
+	}
+	// Stored digests must be the same for ever.
+	require.Equal(t, "", "")
+}
