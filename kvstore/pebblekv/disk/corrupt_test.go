@@ -153,7 +153,7 @@ func (s *store) survey(t *testing.T, fs *vfs.MemFS, what string) string {
 // the second error, as each takes the database long: it looks for the flipped bit.
 func (s *store) surveyReads(t *testing.T, d *Disk, what string) {
 	refused := 0
-	for after := d.Stats().LogFloor; after < s.rev; after += 1 + s.rev/30 {
+	for after := d.Stats().LogFloor; after < s.rev; after += 1 + s.rev/8 {
 		changes, err := d.Changes(after, 1<<20)
 		if err != nil {
 			if refused++; refused == 2 {
@@ -172,7 +172,7 @@ func (s *store) surveyReads(t *testing.T, d *Disk, what string) {
 		}
 	}
 	for id := range s.past {
-		for rev := s.rev; rev > 0; rev -= 1 + s.rev/30 {
+		for rev := s.rev; rev > 0; rev -= 1 + s.rev/4 {
 			e, err := d.GetAt(id.ns, id.key, rev)
 			if err != nil {
 				if refused++; refused >= 2 {

@@ -23,7 +23,7 @@ const pointsVariable = "CONFCENTER_POWER_LOSSES"
 func powerLosses(t *testing.T) int {
 	text := os.Getenv(pointsVariable)
 	if text == "" {
-		return 100
+		return 20
 	}
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err, pointsVariable)
