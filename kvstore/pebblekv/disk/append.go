@@ -11,9 +11,8 @@ import (
 // one record, and returns when that is durable. It owns the group from then on;
 // entries are shared. It waits while too much is behind.
 //
-// After an error nothing of the group is, or will be, applied. With codes.Storage
-// or codes.Closed it was not written, and a later group may succeed; after any
-// other the disk takes no more.
+// After an error nothing of the group is, or will be, applied. With codes.Closed it
+// was not written; after any other the disk takes no more.
 func (d *Disk) Append(commits []Commit) error {
 	if err := d.usable(); err != nil {
 		return err
@@ -59,21 +58,25 @@ func (d *Disk) write(first, last kv.Revision) error {
 	return d.mark.advance(last)
 }
 
+// How much may be pending, in TableBytes: Append waits for the keeper beyond
+// mostBehind. While tables cannot be made Writable refuses writes beyond
+// writesBehind, and deletes beyond mostBehind.
+const (
+	writesBehind = 2
+	mostBehind   = 3
+)
+
 // awaitRoom waits until not too much is pending. If tables cannot be made, waiting
-// could be for ever, so that is an error.
+// could be for ever; what Writable has let through by then is taken.
 func (d *Disk) awaitRoom() error {
-	const mostBehind = 3 // times TableBytes
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
 		if failure := d.failure.Load(); failure != nil {
 			return failure
 		}
-		if d.behind <= mostBehind*d.cfg.TableBytes {
+		if d.behind <= mostBehind*d.cfg.TableBytes || d.blocked != nil {
 			return nil
-		}
-		if d.blocked != nil {
-			return codes.Errorf(codes.Storage, "the store cannot write its tables: %w", d.blocked)
 		}
 		d.poke()
 		d.room.Wait()
@@ -86,6 +89,7 @@ func (d *Disk) keep(g waiting, prev kv.Revision) {
 	defer d.mu.Unlock()
 	d.pending = append(d.pending, g)
 	d.behind += g.bytes
+	d.judgeBacklogLocked()
 	if !g.recovered {
 		d.ring.add(prev, g.commits)
 	}

@@ -97,6 +97,7 @@ func (d *Disk) adopt(b *batch) error {
 	for _, g := range b.groups {
 		d.behind -= g.bytes
 	}
+	d.judgeBacklogLocked()
 	d.pending = slices.Clone(d.pending[len(b.groups):])
 	d.parts = b.parts
 	d.room.Broadcast()

@@ -24,6 +24,8 @@ func Open(cfg Config, load Loader) (*Disk, kv.Revision, error) {
 		cfg:  cfg.withDefaults(),
 		stop: make(chan struct{}),
 		wake: make(chan struct{}, 1),
+
+		squeeze: make(chan struct{}),
 	}
 	d.room.L = &d.mu
 	d.gate.soon = make(chan struct{}, 1)

@@ -17,7 +17,9 @@ func (b *batch) retain() error {
 	logBytes, historyBytes := b.d.cfg.LogBytes, b.d.cfg.HistoryBytes
 	if b.d.gate.pressed.Load() {
 		// Over the quota: what is kept for convenience only goes first.
-		logBytes, historyBytes = logBytes/8, historyBytes/8
+		const most = 8 // parts of the budget, or of the quota if that is less
+		logBytes = min(logBytes, b.d.cfg.QuotaBytes) / most
+		historyBytes = min(historyBytes, b.d.cfg.QuotaBytes) / most
 	}
 	b.retainLog(now, logBytes)
 	b.epochs = b.joinEpochs(b.epochs, now)

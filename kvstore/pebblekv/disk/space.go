@@ -15,10 +15,11 @@ import (
 // cannot be written, so writes must end before the disk is full.
 type gate struct {
 	verdict atomic.Pointer[verdict]
-	used    atomic.Int64 // bytes of the store
-	free    atomic.Int64 // bytes of the file system; below 0: not known
-	pressed atomic.Bool  // over the quota
-	unseen  atomic.Int64 // bytes written since the last look
+	backlog atomic.Pointer[verdict] // likewise, because tables cannot be made
+	used    atomic.Int64            // bytes of the store
+	free    atomic.Int64            // bytes of the file system; below 0: not known
+	pressed atomic.Bool             // over the quota
+	unseen  atomic.Int64            // bytes written since the last look
 	soon    chan struct{}
 }
 
@@ -32,25 +33,46 @@ const lookAfter = 16 << 20
 func (g *gate) wrote(n int64) {
 	if g.unseen.Add(n) >= lookAfter {
 		g.unseen.Store(0)
-		select {
-		case g.soon <- struct{}{}:
-		default:
-		}
+		g.look()
+	}
+}
+
+// look has the space measured without waiting for the next tick.
+func (g *gate) look() {
+	select {
+	case g.soon <- struct{}{}:
+	default:
 	}
 }
 
 // Writable says whether a write would be taken now: nil, or an error with
 // codes.Storage or codes.Quota whose text says what to do. deletesOnly is for a
-// transaction that can only free space: it may use the reserve. It costs one load.
+// transaction that can only free space: it may use the reserve. It costs two loads.
 func (d *Disk) Writable(deletesOnly bool) error {
-	v := d.gate.verdict.Load()
-	switch {
-	case v == nil:
-		return nil
-	case deletesOnly:
-		return v.deletes
+	for _, v := range [...]*verdict{d.gate.verdict.Load(), d.gate.backlog.Load()} {
+		switch {
+		case v == nil:
+		case !deletesOnly:
+			return v.writes
+		case v.deletes != nil:
+			return v.deletes
+		}
 	}
-	return v.writes
+	return nil
+}
+
+// judgeBacklogLocked decides whether writes are taken while tables cannot be made,
+// since all that is pending is in memory.
+func (d *Disk) judgeBacklogLocked() {
+	var v *verdict
+	if d.blocked != nil && d.behind > writesBehind*d.cfg.TableBytes {
+		err := codes.Errorf(codes.Storage, "the store cannot write its tables, for which %s are waiting; the server's log says why", bytesText(d.behind))
+		v = &verdict{writes: err}
+		if d.behind > mostBehind*d.cfg.TableBytes {
+			v.deletes = err
+		}
+	}
+	d.gate.backlog.Store(v)
 }
 
 // measure looks at the space and decides.
