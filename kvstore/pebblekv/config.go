@@ -20,12 +20,15 @@ type Config struct {
 	Log zerolog.Logger
 
 	// What is kept in memory. Writes beyond it are refused; deletes go on.
-	MaxBytes     int64         // of keys and values that exist; 0: 4 GiB; codes.Quota
-	MaxKeys      int64         // 0: 20 million; codes.Quota
-	MaxLeases    int           // 0: 1 million; codes.Limit
-	MaxLeaseKeys int           // of one lease, since they end together; 0: 100,000; codes.Limit
-	MaxTokens    int           // request tokens; beyond it the oldest is forgotten; 0: 1 million
-	TokenAge     time.Duration // how long request tokens are remembered; 0: an hour
+	MaxBytes     int64 // of keys and values that exist; 0: 4 GiB; codes.Quota
+	MaxKeys      int64 // 0: 20 million; codes.Quota
+	MaxLeases    int   // 0: 1 million; codes.Limit
+	MaxLeaseKeys int   // of one lease, since they end together; 0: 100,000; codes.Limit
+	MaxTokens    int   // request tokens; beyond it the oldest is forgotten; 0: 1 million
+	// MaxTokenBytes is likewise of the tokens and the results remembered for them,
+	// which are long if values were read or previous ones wanted; 0: 256 MiB.
+	MaxTokenBytes int64
+	TokenAge      time.Duration // how long request tokens are remembered; 0: an hour
 
 	// What may wait for the committer. Commit answers codes.Busy beyond it.
 	MaxQueue      int // transactions; 0: 16384
@@ -60,6 +63,7 @@ func (c Config) withDefaults() Config {
 	c.MaxLeases = orDefault(c.MaxLeases, 1_000_000)
 	c.MaxLeaseKeys = min(orDefault(c.MaxLeaseKeys, 100_000), maxChanges)
 	c.MaxTokens = orDefault(c.MaxTokens, 1_000_000)
+	c.MaxTokenBytes = orDefault(c.MaxTokenBytes, 256<<20)
 	c.TokenAge = orDefault(c.TokenAge, time.Hour)
 	c.MaxQueue = orDefault(c.MaxQueue, 16384)
 	c.MaxQueueBytes = orDefault(c.MaxQueueBytes, 64<<20)

@@ -54,8 +54,8 @@ func (g *group) complete(q *queued, result *kv.Result) (*disk.Token, error) {
 	if txn.Token == "" {
 		return nil, nil
 	}
-	if size := resultSize(result); size > kv.MaxTxnBytes {
-		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes, the limit is %d", size, kv.MaxTxnBytes)
+	if size := resultSize(txn, result); size > kv.MaxTxnBytes {
+		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes of values, the limit is %d", size, kv.MaxTxnBytes)
 	}
 	return &disk.Token{NS: txn.TokenNS, Name: txn.Token, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
 }

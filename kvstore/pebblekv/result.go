@@ -26,15 +26,16 @@ const (
 	allParts = 1<<iota - 1
 )
 
-// resultSize is about how long a result is when it is stored.
-func resultSize(r *kv.Result) int {
-	const perOp = 32
-	size := perOp * (len(r.Ops) + 1)
+// resultSize is how many bytes of values a result has when it is stored.
+func resultSize(txn *kv.Txn, r *kv.Result) int {
+	ops := branch(txn, r.Held)
+	size := 0
 	for i := range r.Ops {
-		for _, e := range [2]*kv.Entry{r.Ops[i].Entry, r.Ops[i].Prev} {
-			if e != nil {
-				size += len(e.Value.Data)
-			}
+		if e := r.Ops[i].Entry; e != nil && ops[i].Kind != kv.OpPut {
+			size += len(e.Value.Data)
+		}
+		if e := r.Ops[i].Prev; e != nil {
+			size += len(e.Value.Data)
 		}
 	}
 	return size

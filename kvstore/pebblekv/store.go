@@ -73,7 +73,7 @@ func load(cfg Config, openStorage opener) (*Store, error) {
 		cfg:    cfg,
 		index:  x,
 		leases: newLeases(cfg.Clock, cfg.PauseAfter),
-		tokens: newTokens(cfg.MaxTokens),
+		tokens: newTokens(cfg.MaxTokens, cfg.MaxTokenBytes),
 		queue:  newQueue(cfg.MaxQueue, cfg.MaxQueueBytes),
 	}
 	b := &books{index: x, leases: s.leases, expiry: expiry{of: map[*slot]*plan{}}}

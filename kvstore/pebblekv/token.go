@@ -10,28 +10,34 @@ import (
 
 // tokens is the request tokens that are remembered. Only the committer uses it.
 type tokens struct {
-	limit int
+	limit    int
+	maxBytes int64
 
 	byName map[tokenName]*disk.Token
 	queue  []*disk.Token // oldest first; those before head are forgotten
 	head   int
+	bytes  int64        // of those in the queue
 	out    kv.Revision  // newest of those forgotten because there were too many
 	count  atomic.Int64 // for who wants to know
 }
 
 type tokenName struct{ ns, name string }
 
-func newTokens(limit int) *tokens {
-	return &tokens{limit: limit, byName: map[tokenName]*disk.Token{}}
+func newTokens(limit int, maxBytes int64) *tokens {
+	return &tokens{limit: limit, maxBytes: maxBytes, byName: map[tokenName]*disk.Token{}}
 }
+
+func tokenBytes(t *disk.Token) int64 { return int64(len(t.NS) + len(t.Name) + len(t.Result)) }
 
 func (t *tokens) find(ns, name string) *disk.Token { return t.byName[tokenName{ns, name}] }
 
-// add remembers a token, and forgets the oldest if there are too many.
+// add remembers a token, and forgets the oldest if there are too many or they are
+// too long: but never the one it was given.
 func (t *tokens) add(token *disk.Token) {
 	t.byName[tokenName{token.NS, token.Name}] = token
 	t.queue = append(t.queue, token)
-	for len(t.queue)-t.head > t.limit {
+	t.bytes += tokenBytes(token)
+	for n := len(t.queue) - t.head; n > t.limit || n > 1 && t.bytes > t.maxBytes; n-- {
 		t.out = t.queue[t.head].Revision
 		t.forgetOldest()
 	}
@@ -61,6 +67,7 @@ func (t *tokens) forgetOldest() {
 	oldest := t.queue[t.head]
 	t.queue[t.head] = nil
 	t.head++
+	t.bytes -= tokenBytes(oldest)
 	name := tokenName{oldest.NS, oldest.Name}
 	if t.byName[name] == oldest { // and not used again since it was loaded
 		delete(t.byName, name)

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -106,6 +107,51 @@ func TestResultsToRememberAreBounded(t *testing.T) {
 	txn.Token = ""
 	_, err = b.do(txn)
 	require.NoError(t, err)
+}
+
+// A put's value is not stored with its result, so it counts for nothing there.
+func TestWhateverIsAllowedMayHaveAToken(t *testing.T) {
+	b := onFake(t, Config{})
+	txn := &kv.Txn{TokenNS: "a", Token: "t"}
+	for i := range 8 {
+		txn.Then = append(txn.Then, put(fmt.Sprint(i), string(make([]byte, kv.MaxValue-1))))
+	}
+	_, err := b.do(txn)
+	require.NoError(t, err)
+}
+
+// Results that read long values are not all kept just because they are few.
+func TestTheBytesOfTokensAreBounded(t *testing.T) {
+	f, c, cfg := &fakeDisk{}, clock.NewFake(noon), Config{MaxTokenBytes: 1000}
+	b := reopened(t, cfg, f, c)
+	b.must(put("long", string(make([]byte, 300))), put("longer", string(make([]byte, 2000))))
+	do := func(token, key string) bool {
+		r, err := b.do(&kv.Txn{Then: []kv.Op{get(key)}, TokenNS: "a", Token: token})
+		require.NoError(t, err)
+		return r.Replayed
+	}
+	for i := range 4 {
+		require.False(t, do(fmt.Sprint(i), "long"))
+	}
+	require.EqualValues(t, 3, b.Stats().Tokens)
+	require.True(t, do("1", "long"))
+	require.False(t, do("0", "long"), "forgotten, as the oldest")
+	b.settled()
+	require.EqualValues(t, 3, f.dropped, "of the second token")
+	require.False(t, do("5", "longer"))
+	require.EqualValues(t, 1, b.Stats().Tokens)
+	require.True(t, do("5", "longer"), "the newest is always kept")
+
+	require.NoError(t, b.Store.Close())
+	b = reopened(t, cfg, f, c)
+	require.EqualValues(t, 1, b.Stats().Tokens)
+	require.True(t, do("5", "longer"))
+	require.False(t, do("6", "long"))
+	require.EqualValues(t, 1, b.Stats().Tokens)
+	c.Advance(time.Hour + time.Millisecond)
+	b.settled()
+	require.Zero(t, b.Stats().Tokens)
+	require.Zero(t, b.tokens.bytes)
 }
 
 func drawEntry(t *rapid.T, op *kv.Op, value bool) *kv.Entry {
