@@ -9,8 +9,9 @@ import (
 	"confcenter/kv"
 )
 
-// maxExpiries is how many transactions of its own the store puts before those of
-// a group; what else is due waits for the next group.
+// maxExpiries is how many keys, about, the store ends in one group by transactions
+// of its own; what else is due waits for the next group. Only a lease with more
+// keys, which end together, goes beyond it.
 const maxExpiries = 4096
 
 // committer is the one goroutine that changes anything. It takes what is queued,
@@ -168,7 +169,7 @@ func (c *committer) expireKeys(now time.Time) {
 		return
 	}
 	g := &c.group
-	for range maxExpiries {
+	for g.expired < maxExpiries {
 		p := g.books.expiry.due(g.millis)
 		if p == nil {
 			return
@@ -185,7 +186,8 @@ func (c *committer) expireLeases(now time.Time) {
 	if now.Before(c.hold) {
 		return
 	}
-	for range maxExpiries {
+	// One that has no keys counts as well.
+	for n := 0; n+c.group.expired < maxExpiries; n++ {
 		l := c.store.leases.due()
 		if l == nil {
 			return

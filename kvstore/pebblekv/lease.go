@@ -172,7 +172,9 @@ func (l *leases) running() time.Duration {
 	l.alive = now
 	if stood > 0 {
 		for _, one := range l.queue {
-			one.deadline = now + one.ttl
+			if !one.over {
+				one.deadline = now + one.ttl
+			}
 		}
 	}
 	return stood

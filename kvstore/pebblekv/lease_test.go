@@ -2,6 +2,7 @@ package pebblekv
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -156,4 +157,54 @@ func TestLeasesBeginAnewAfterAPause(t *testing.T) {
 	b.clock.Advance(10 * time.Second)
 	b.settled()
 	require.Equal(t, "-", b.text("a", "k"), "with a clock of its own the store looks for no pauses")
+}
+
+// A lease that has ended, but could not be written yet, gets no time again.
+func TestAPauseRevivesNoLeaseThatHasEnded(t *testing.T) {
+	b := onFake(t, Config{PauseAfter: 2 * time.Second})
+	id := b.must(grant(time.Second)).Ops[0].Lease.ID
+	b.must(leased("k", id))
+	b.disk.set(nil, nil, codes.Errorf(codes.Storage, "full to the brim"))
+	b.clock.Advance(time.Second)
+	b.settled()
+	_, err := b.KeepAlive(id)
+	require.ErrorIs(t, err, codes.LeaseGone)
+	b.disk.set(nil, nil, nil)
+	b.clock.Advance(10 * time.Second)
+	b.settled()
+	require.Equal(t, "-", b.text("a", "k"))
+}
+
+// However much is due, and however many transactions ask, a group ends only so
+// many keys, and the rest follows by itself.
+func TestExpiriesOfAGroupAreBounded(t *testing.T) {
+	b := gated(t, Config{})
+	const keys = 3 * maxExpiries
+	for from := 0; from < keys; from += 1024 {
+		var ops []kv.Op
+		for i := range 1024 {
+			ops = append(ops, until(put(strconv.Itoa(from+i), "x"), time.Second))
+		}
+		written := b.begin(&kv.Txn{Then: ops})
+		b.allow()
+		require.NoError(t, (<-written).err)
+	}
+	first := b.begin(&kv.Txn{Then: []kv.Op{incr("n", 1)}})
+	<-b.disk.entered
+	b.clock.Advance(time.Second)
+	var last <-chan outcome
+	for range 10 {
+		last = b.begin(&kv.Txn{Then: []kv.Op{incr("n", 1)}})
+	}
+	b.disk.gate <- struct{}{}
+	<-first
+	for range keys / maxExpiries {
+		groups := make(chan int, 1)
+		stop := b.Follow(func(batch *kv.Batch) { groups <- len(batch.Changes) })
+		b.allow()
+		require.LessOrEqual(t, <-groups, maxExpiries+10)
+		stop()
+	}
+	require.NoError(t, (<-last).err)
+	require.EqualValues(t, 1, b.Stats().Keys)
 }
