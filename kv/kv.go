@@ -147,6 +147,12 @@ type Versions struct {
 	Floor Revision
 }
 
+// Read is one key to look up with GetEach, and what was found.
+type Read struct {
+	NS, Key []byte // not kept
+	Entry   *Entry // nil: the key is absent
+}
+
 // Store is what its users need: servers, gateways, state models. Every method may
 // be called from any goroutine.
 type Store interface {
@@ -156,6 +162,10 @@ type Store interface {
 	// may be called on an event loop. The entry is nil if the key is absent, and
 	// is current at the revision returned. ns and key are not kept.
 	Get(ns, key []byte) (*Entry, Revision)
+	// GetEach is Get for each of some dozens of keys, all current at the revision
+	// returned. Together they may be faster than one by one, because most of a
+	// look-up is waiting for memory, and waits can overlap.
+	GetEach([]Read) Revision
 	// View pins the current revision. It does not wait.
 	View() View
 	// Namespaces lists those that have keys, in the order of their names, behind

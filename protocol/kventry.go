@@ -24,7 +24,7 @@ func (b *builder) members(e *kv.Entry, withValue bool) {
 // entry appends a member that is an entry without its name, or null.
 func (b *builder) entry(f field, e *kv.Entry) {
 	if e == nil {
-		b.dst = append(appendMember(b.dst, fieldNames[f]), "null"...)
+		b.dst = append(appendField(b.dst, f), "null"...)
 		return
 	}
 	b.open(f, '{')

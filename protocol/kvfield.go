@@ -92,6 +92,23 @@ var fieldNames = [fieldCountOf]string{
 	fieldWatch: "watch",
 }
 
+// fieldStarts are the names as they are written behind another member.
+var fieldStarts = func() (keys [fieldCountOf]string) {
+	for f := fieldNone + 1; f < fieldCountOf; f++ {
+		keys[f] = `,"` + fieldNames[f] + `":`
+	}
+	return keys
+}()
+
+// appendField is appendMember for a field.
+func appendField(dst []byte, f field) []byte {
+	key := fieldStarts[f]
+	if last := dst[len(dst)-1]; last == '{' || last == '[' {
+		key = key[1:]
+	}
+	return append(dst, key...)
+}
+
 // fieldSlots finds a field by its name: every member of every request is looked up
 // once, and a map would hash more than there is to compare.
 var fieldSlots = func() (slots [256]field) {

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"bytes"
+
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
@@ -34,6 +36,39 @@ func (r *Request) KVGet() (KVRead, error) {
 		return KVRead{}, err
 	}
 	return q, checkPair(q.NS, q.Key)
+}
+
+// PlainKVGet reads KVGET's request if it has nothing but a namespace and a key, in
+// the form in which this package writes it: most have, and it takes a quarter of the
+// time. Where ok is false the body may be anything, for [Request.KVGet] to judge.
+func PlainKVGet(body []byte) (q KVRead, ok bool) {
+	rest, ok := bytes.CutPrefix(body, plainHead)
+	if !ok {
+		return q, false
+	}
+	if q.NS, rest, ok = plainText(rest, kv.MaxNamespace); !ok {
+		return q, false
+	}
+	if rest, ok = bytes.CutPrefix(rest, plainNext); !ok {
+		return q, false
+	}
+	q.Key, rest, ok = plainText(rest, kv.MaxKey)
+	return q, ok && string(rest) == `"}`
+}
+
+var plainHead, plainNext = []byte(`{"ns":"`), []byte(`","key":"`)
+
+// plainText is a name of letters that need no second look, up to a quote.
+func plainText(text []byte, limit int) (name, rest []byte, ok bool) {
+	for i, c := range text {
+		switch {
+		case c == '"':
+			return text[:i], text[i:], i > 0 && i <= limit
+		case c < ' ' || c >= 0x7F || c == '\\':
+			return nil, nil, false
+		}
+	}
+	return nil, nil, false
 }
 
 // AppendKVRead appends KVGET's request.

@@ -409,3 +409,37 @@ func requireSameEntry(t *testing.T, want, got *kv.Entry) {
 	a.Value, b.Value = kv.Value{}, kv.Value{}
 	require.Equal(t, a, b)
 }
+
+// What is read the short way is what is read the long way.
+func TestPlainKVGetAgrees(t *testing.T) {
+	long := strings.Repeat("n", kv.MaxKey)
+	for body, plain := range map[string]bool{
+		`{"ns":"a","key":"k"}`:                   true,
+		`{"ns":"a/b c.d#","key":"` + long + `"}`: true,
+		`{"ns":"a","key":"` + long + `x"}`:       false,
+		`{"ns":"` + long + `x","key":"k"}`:       false,
+		`{"ns":"","key":"k"}`:                    false,
+		`{"ns":"a","key":""}`:                    false,
+		`{"ns":"a","key":"k\u0041"}`:             false,
+		`{"ns":"a","key":"\""}`:                  false,
+		"{\"ns\":\"a\",\"key\":\"k\x01\"}":       false,
+		"{\"ns\":\"a\",\"key\":\"k\x7f\"}":       false,
+		"{\"ns\":\"a\",\"key\":\"é\"}":           false,
+		`{"ns":"a","key":"k","raw":1}`:           false,
+		`{"ns":"a","key":"k"} `:                  false,
+		`{"ns":"a","key":"k"`:                    false,
+		`{"ns":"a","key":"k`:                     false,
+		`{"ns":"a","key":`:                       false,
+		`{"key":"k","ns":"a"}`:                   false,
+		`{}`:                                     false,
+		``:                                       false,
+	} {
+		q, ok := protocol.PlainKVGet([]byte(body))
+		require.Equal(t, plain, ok, body)
+		if ok {
+			want, err := parsed(t, []byte(body)).KVGet()
+			require.NoError(t, err)
+			require.Equal(t, want, q)
+		}
+	}
+}

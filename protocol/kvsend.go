@@ -113,7 +113,7 @@ func (b *builder) guard(cmd Command, c *kv.Compare) {
 		b.value(c.Value)
 		b.close('}')
 	default:
-		b.dst = append(appendMember(b.dst, fieldNames[fieldExpect]), "null"...)
+		b.dst = append(appendField(b.dst, fieldExpect), "null"...)
 	}
 }
 

@@ -137,14 +137,14 @@ func (b *builder) end() []byte {
 }
 
 func (b *builder) open(f field, bracket byte) {
-	b.dst = append(appendMember(b.dst, fieldNames[f]), bracket)
+	b.dst = append(appendField(b.dst, f), bracket)
 }
 func (b *builder) close(bracket byte) { b.dst = append(b.dst, bracket) }
 
 // element begins an object within an array.
 func (b *builder) element() { b.dst = append(appendComma(b.dst), '{') }
 
-func (b *builder) number(f field, n int64) { b.dst = appendNumber(b.dst, fieldNames[f], n) }
+func (b *builder) number(f field, n int64) { b.dst = strconv.AppendInt(appendField(b.dst, f), n, 10) }
 
 func (b *builder) text(f field, s string) { b.dst = appendText(b.dst, fieldNames[f], s) }
 
@@ -157,7 +157,7 @@ func (b *builder) given(f field, n int64) {
 
 func (b *builder) flag(f field, set bool) {
 	if set {
-		b.dst = append(appendMember(b.dst, fieldNames[f]), '1')
+		b.dst = append(appendField(b.dst, f), '1')
 	}
 }
 
@@ -165,7 +165,7 @@ func (b *builder) flag(f field, set bool) {
 // have.
 func (b *builder) value(v kv.Value) {
 	if v.Type != 0 {
-		b.dst = append(append(append(appendMember(b.dst, "type"), '"'), v.Type.String()...), '"')
+		b.dst = append(append(append(appendField(b.dst, fieldType), '"'), v.Type.String()...), '"')
 	}
 	if v.Type == kv.Bytes && b.raw {
 		b.number(fieldRaw, int64(len(v.Data)))
@@ -174,7 +174,7 @@ func (b *builder) value(v kv.Value) {
 		}
 		return
 	}
-	b.dst = appendValue(appendMember(b.dst, "value"), v)
+	b.dst = appendValue(appendField(b.dst, fieldValue), v)
 }
 
 // appendValue appends the value as JSON.

@@ -10,8 +10,12 @@ import (
 type KVWatchRequest struct {
 	// Filter is one key, a prefix, a namespace or everything.
 	Filter kv.Filter
-	// From wants what happened after that revision; 0: what happens from now on.
+	// From wants what happened after that revision. 0 needs Past: without, it is
+	// what happens from now on.
 	From kv.Revision
+	// Past says that From is meant, also if it is 0: a watch of an empty store has
+	// no other revision to go on from.
+	Past bool
 	// State wants the current state first, then a marker, then what happens.
 	State bool
 	// Prev wants the entries before.
@@ -29,14 +33,14 @@ func (r *Request) KVWatch() (KVWatchRequest, error) {
 	m.begin(r)
 	o := &m.top
 	q := KVWatchRequest{
-		From: kv.Revision(m.count(o, fieldFrom)), State: o.flag(fieldState), Prev: o.flag(fieldPrev),
+		From: kv.Revision(m.count(o, fieldFrom)), Past: o.has(fieldFrom), State: o.flag(fieldState), Prev: o.flag(fieldPrev),
 		Coalesce: o.flag(fieldCoalesce), Raw: o.flag(fieldRaw),
 	}
 	q.Filter = kv.Filter{NS: string(m.text(o, fieldNS)), Exact: o.has(fieldKey)}
 	switch {
 	case q.Filter.Exact && o.has(fieldPrefix):
 		m.fail(codes.Errorf(codes.BadRequest, "key and prefix exclude each other"))
-	case q.From > 0 && q.State:
+	case q.Past && q.State:
 		m.fail(codes.Errorf(codes.BadRequest, "from and state exclude each other"))
 	case q.Filter.Exact:
 		q.Filter.Text = string(m.text(o, fieldKey))
@@ -61,7 +65,9 @@ func AppendKVWatch(dst []byte, q KVWatchRequest) []byte {
 	case q.Filter.Text != "":
 		b.text(fieldPrefix, q.Filter.Text)
 	}
-	b.given(fieldFrom, int64(q.From))
+	if q.Past || q.From > 0 {
+		b.number(fieldFrom, int64(q.From))
+	}
 	b.flag(fieldState, q.State)
 	b.flag(fieldPrev, q.Prev)
 	b.flag(fieldCoalesce, q.Coalesce)

@@ -26,6 +26,7 @@ func TestWatchRoundTrip(t *testing.T) {
 		}
 		if !q.State {
 			q.From = kv.Revision(rapid.Int64Min(0).Draw(t, "from"))
+			q.Past = q.From > 0 || flag("past")
 		}
 		got, err := parsed(t, protocol.AppendKVWatch(nil, q)).KVWatch()
 		require.NoError(t, err)

@@ -71,7 +71,7 @@ func requests(pairs ...any) (b []byte) {
 }
 
 // frames takes what was sent apart.
-func frames(t testing.TB, w *wire) (list []string) {
+func frames(t require.TestingT, w *wire) (list []string) {
 	b := w.got.Bytes()
 	for len(b) > 0 {
 		h, err := protocol.ParseHeader(b)

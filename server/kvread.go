@@ -19,6 +19,12 @@ func (s *session) kvGet(h protocol.Header, _ []byte) bool {
 		return true
 	}
 	entry, rev := s.srv.state.Get(q.NS, q.Key)
+	s.kvGot(h, q, entry, rev)
+	return true
+}
+
+// kvGot answers KVGET with what was found.
+func (s *session) kvGot(h protocol.Header, q protocol.KVRead, entry *kv.Entry, rev kv.Revision) {
 	switch {
 	case q.MinRev > rev:
 		s.refuseState(h, notReached(q.MinRev, rev))
@@ -27,7 +33,6 @@ func (s *session) kvGet(h protocol.Header, _ []byte) bool {
 	default:
 		s.end(protocol.AppendKVGot(s.begin(h.Command.Reply(), h.Seq), rev, entry, q.Raw))
 	}
-	return true
 }
 
 func notReached(want, rev kv.Revision) error {

@@ -132,7 +132,7 @@ func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision,
 	case want.State:
 		w.state = &kvState{}
 		w.fallBehind(w.at)
-	case want.From > 0 && want.From < rev:
+	case want.Past && want.From < rev:
 		w.at.rev = want.From
 		w.fallBehind(w.at)
 	}

@@ -21,7 +21,7 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 	filters := []kv.Filter{{}, {NS: "n"}, {NS: "n", Text: "a/"}, {NS: "n", Text: "a/1"}, {NS: "n", Text: "a/1", Exact: true}, {NS: "m"}, {NS: "n", Text: strings.Repeat("x", 99)}}
 	names := map[uint32]kv.Filter{}
 	for _, f := range filters {
-		id, rev := p.watch("{" + filterBody(f) + `"from":0}`)
+		id, rev := p.watch("{" + filterBody(f) + `"prev":0}`)
 		require.Equal(t, k.state.Revision(), rev)
 		names[id] = f
 	}
@@ -56,6 +56,29 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 	require.Zero(t, k.loop.kv.watched.Load())
 	require.Zero(t, k.srv.memory.used.Load())
 	require.Zero(t, k.srv.Stats().Watches)
+}
+
+// KVWATCH of an empty store is answered with revision 0. Who lost the connection
+// then goes on from there and misses nothing.
+func TestAWatchGoesOnFromAnEmptyStore(t *testing.T) {
+	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(unlimited)
+	_, rev := p.watch(`{"ns":"n"}`)
+	require.Zero(t, rev)
+	p.s.hangUp()
+	k.put("n", "missed", "v")
+	p = k.peer(unlimited)
+	p.watch(`{"ns":"n","from":0}`)
+	var told []string
+	k.until(func() bool {
+		for _, ev := range p.events() {
+			for _, e := range ev.Events {
+				told = append(told, e.Entry.Key)
+			}
+		}
+		return len(told) > 0
+	}, "what was missed is told")
+	require.Equal(t, []string{"missed"}, told)
 }
 
 func TestAWriterThatWatchesIsToldFirstAndAnsweredThen(t *testing.T) {

@@ -48,6 +48,7 @@ type loop struct {
 	frame      int        // where the reply begun last starts in out
 	scratch    []byte     // pieces put together for one write
 	req        protocol.Request
+	gets       getRun
 	// counted since they were last added to the server's counters
 	requests, replies uint64
 	retained          map[*byte]*retention

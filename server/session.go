@@ -145,7 +145,9 @@ func (s *session) decode(b []byte) (taken int) {
 			s.park()
 			return taken
 		}
-		if !s.handle(h, b[protocol.HeaderSize:size]) {
+		if run := s.kvGetRun(h, b); run > 0 {
+			size = run
+		} else if !s.handle(h, b[protocol.HeaderSize:size]) {
 			return taken
 		}
 		b = b[size:]

@@ -15,8 +15,16 @@ var shortEscape = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n
 // else, bytes that are not UTF-8 included, is copied: the clients' parsers do the same, so text survives a round trip.
 func AppendQuote[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
-	start := 0
-	for i := range len(s) {
+	// Most text has nothing to escape: it is copied whole, then searched in words of eight bytes.
+	from := len(dst)
+	dst = append(dst, s...)
+	plain := plainEnd(dst, from)
+	if plain == len(dst) {
+		return append(dst, '"')
+	}
+	dst = dst[:plain]
+	start := plain - from
+	for i := start; i < len(s); i++ {
 		c := s[i]
 		if !special[c] {
 			continue

@@ -19,14 +19,15 @@ type broken struct {
 	wg     sync.WaitGroup
 
 	// set at open
-	commit  func(b *broken, txn *kv.Txn, done func(*kv.Result, error)) error
-	get     func(b *broken, ns, key string) (*kv.Entry, kv.Revision)
-	getAt   func(b *broken, ns, key string, rev kv.Revision) (*kv.Entry, error)
-	view    func(b *broken, v kv.View) kv.View
-	tell    func(fn func(*kv.Batch), batch *kv.Batch)
-	changes func(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error)
-	alive   func(b *broken, id kv.LeaseID) (kv.Lease, error)
-	spaces  func(list []kv.Namespace) []kv.Namespace
+	commit   func(b *broken, txn *kv.Txn, done func(*kv.Result, error)) error
+	get      func(b *broken, ns, key string) (*kv.Entry, kv.Revision)
+	getAt    func(b *broken, ns, key string, rev kv.Revision) (*kv.Entry, error)
+	view     func(b *broken, v kv.View) kv.View
+	tell     func(fn func(*kv.Batch), batch *kv.Batch)
+	changes  func(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error)
+	alive    func(b *broken, id kv.LeaseID) (kv.Lease, error)
+	spaces   func(list []kv.Namespace) []kv.Namespace
+	oneByOne bool // several keys are not read together
 
 	mu sync.Mutex
 
@@ -51,6 +52,17 @@ func (b *broken) Get(ns, key []byte) (*kv.Entry, kv.Revision) {
 		return b.Memory.Get(ns, key)
 	}
 	return b.get(b, string(ns), string(key))
+}
+
+func (b *broken) GetEach(reads []kv.Read) kv.Revision {
+	if b.get == nil && !b.oneByOne {
+		return b.Memory.GetEach(reads)
+	}
+	var rev kv.Revision
+	for i := range reads {
+		reads[i].Entry, rev = b.Get(reads[i].NS, reads[i].Key)
+	}
+	return rev
 }
 
 func (b *broken) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {

@@ -95,6 +95,7 @@ var defects = []defect{
 	{name: "torn read", caught: []string{"ViewsAreNeverTorn", "ViewStandsStill"}, plant: func(b *broken) {
 		b.view = func(b *broken, v kv.View) kv.View { return tornView{v, b} }
 	}},
+	{name: "torn read of several keys", caught: []string{"ReadsOfSeveralKeysAreNeverTorn"}, plant: func(b *broken) { b.oneByOne = true }},
 	{name: "early read", caught: []string{"WhatWasReadLasts"}, plant: readEarly},
 	{name: "half a batch", caught: []string{"FailureLeavesNothing", "BatchIsOneRevision", "BatchesSurviveWhole"}, plant: oneByOne},
 	{name: "half a batch after a kill", caught: []string{"BatchesSurviveWhole"}, lose: func(d *MemoryDisk) {

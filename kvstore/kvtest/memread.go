@@ -21,11 +21,25 @@ func (m *Memory) Revision() kv.Revision {
 func (m *Memory) Get(ns, key []byte) (*kv.Entry, kv.Revision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sp := m.state.spaces[string(ns)]
-	if sp == nil {
-		return nil, m.state.revision
+	return m.state.get(ns, key), m.state.revision
+}
+
+// GetEach implements kv.Store.
+func (m *Memory) GetEach(reads []kv.Read) kv.Revision {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range reads {
+		reads[i].Entry = m.state.get(reads[i].NS, reads[i].Key)
 	}
-	return newest(sp.versions[string(key)]), m.state.revision
+	return m.state.revision
+}
+
+func (s *state) get(ns, key []byte) *kv.Entry {
+	sp := s.spaces[string(ns)]
+	if sp == nil {
+		return nil
+	}
+	return newest(sp.versions[string(key)])
 }
 
 // Namespaces implements kv.Store.

@@ -12,6 +12,8 @@ import (
 
 var readChecks = []check{
 	{name: "GetSeesEveryAnsweredWrite", run: getSeesWrites},
+	{name: "ReadsOfSeveralKeys", run: readsOfSeveral},
+	{name: "ReadsOfSeveralKeysAreNeverTorn", run: readsOfSeveralAreNeverTorn},
 	{name: "ListPages", run: listPages},
 	{name: "ListEndsAtItsBytes", run: listEndsAtBytes},
 	{name: "ListStaysInItsNamespace", run: listStays},
@@ -34,6 +36,54 @@ func getSeesWrites(s *subject) {
 	e, revision := s.Engine.Get([]byte("ns"), []byte("none"))
 	require.Nil(s, e)
 	require.Equal(s, s.Engine.Revision(), revision)
+}
+
+func readsOfSeveral(s *subject) {
+	var reads []kv.Read
+	for i := range 100 {
+		ns, key := []byte(fmt.Sprint("ns", i%3)), fmt.Append(nil, "key", i%40)
+		if i%40 < 35 {
+			s.put(string(ns), string(key), fmt.Sprint(i))
+		}
+		if i%40 == 7 {
+			s.then(deleteOp(string(ns), string(key)))
+		}
+		stale := &kv.Entry{NS: "left", Key: "over"}
+		reads = append(reads, kv.Read{NS: ns, Key: key, Entry: stale}, kv.Read{NS: []byte("none"), Key: key, Entry: stale})
+	}
+	rev := s.Engine.GetEach(reads)
+	require.Equal(s, s.Engine.Revision(), rev)
+	for _, r := range reads {
+		want, _ := s.Engine.Get(r.NS, r.Key)
+		require.Equal(s, want, r.Entry, "%s of %s", r.Key, r.NS)
+	}
+	require.Equal(s, rev, s.Engine.GetEach(nil))
+}
+
+func readsOfSeveralAreNeverTorn(s *subject) {
+	const keys = 64
+	write := &kv.Txn{}
+	var reads []kv.Read
+	for k := range keys {
+		write.Then = append(write.Then, putOp("ns", fmt.Sprint(k), "x"))
+		reads = append(reads, kv.Read{NS: []byte("ns"), Key: fmt.Append(nil, k)})
+	}
+	s.must(write)
+	for range 200 {
+		answer := s.start(write)
+		for pending := true; pending; {
+			select {
+			case o := <-answer:
+				require.NoError(s, o.err)
+				pending = false
+			default:
+			}
+			rev := s.Engine.GetEach(reads)
+			for _, r := range reads {
+				require.Equal(s, rev, r.Entry.Mod, "key %s", r.Key)
+			}
+		}
+	}
 }
 
 // list reads all pages of a list, each at most limit entries.
