@@ -29,7 +29,7 @@ func TestGetsTogetherAreAnsweredLikeGetsAlone(t *testing.T) {
 		var pairs []any
 		for range rapid.IntRange(1, 80).Draw(t, "requests") {
 			if rapid.IntRange(0, 20).Draw(t, "other") == 0 {
-				pairs = append(pairs, protocol.KVNames, `{}`)
+				pairs = append(pairs, protocol.KVMGet, `{"ns":"n","keys":["a"]}`)
 				continue
 			}
 			pairs = append(pairs, protocol.KVGet, rapid.SampledFrom(get).Draw(t, "get"))
