@@ -24,7 +24,7 @@ type Disk struct {
 	tables  sstable.WriterOptions
 	stop    chan struct{} // closed by Close
 	wake    chan struct{} // tells the keeper that there is something to do
-	squeeze chan struct{} // has the keeper's helper reclaim space; no capacity
+	squeeze chan stays    // has the keeper's helper reclaim space; no capacity
 	keeping sync.WaitGroup
 
 	// life is held for reading by everything that uses the database, so that
@@ -56,8 +56,7 @@ type Disk struct {
 	epochs []epoch
 	since  int64 // ms since 1970 at which the oldest pending group was seen; 0: none
 
-	reclaimed meta  // done when space was last reclaimed
-	squeezed  int64 // when, in ms since 1970
+	squeezed int64 // ms since 1970 when space was last to be reclaimed
 }
 
 // waiting is a group that is in the log only.

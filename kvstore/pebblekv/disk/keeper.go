@@ -10,7 +10,7 @@ import (
 const (
 	tick         = time.Second // between looks at space, mark and age
 	idleTicks    = 60          // between retentions while nothing is written
-	pressedTicks = 5           // likewise over the quota
+	pressedTicks = 5           // likewise while there is no space
 
 	reclaimEvery = 30 * time.Second // at most: it reads and writes all tables
 )
@@ -82,35 +82,69 @@ func (d *Disk) work() {
 	}
 }
 
-// press has space reclaimed if the store is over its quota and its tables have
-// changed since that was last done.
+// stays is how many bytes of log and history will be left when what was dropped of
+// them is gone.
+type stays struct{ log, history int64 }
+
+// press has space reclaimed if there is none.
 func (d *Disk) press() {
 	now := d.cfg.Clock.Now().UnixMilli()
-	if !d.gate.pressed.Load() || d.done == d.reclaimed || now-d.squeezed < reclaimEvery.Milliseconds() {
+	if !d.gate.pressed.Load() || now-d.squeezed < reclaimEvery.Milliseconds() {
 		return
 	}
+	var left stays
+	for i := range d.epochs {
+		left.log += d.epochs[i].log
+	}
+	for i := range d.parts {
+		left.history += d.parts[i].bytes
+	}
 	select {
-	case d.squeeze <- struct{}{}:
-		d.reclaimed, d.squeezed = d.done, now
+	case d.squeeze <- left:
+		d.squeezed = now
 	default: // it is being done
 	}
 }
 
-// reclaim merges all tables when the store is over its quota. What is deleted
-// occupies space until its table is merged with others, and by itself the database
-// merges as late as it can: nothing that is deleted would let writes go on.
+// reclaim frees what is deleted when there is no space.
 func (d *Disk) reclaim(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.squeeze:
+		case left := <-d.squeeze:
+			if err := d.merge(ctx, left); err != nil && ctx.Err() == nil {
+				d.cfg.Log.Warn().Err(err).Msg("space could not be reclaimed; that is tried again")
+			}
+			d.gate.look()
 		}
-		if err := d.db.Compact(ctx, []byte{0}, []byte{logKind + 1}, false); err != nil && ctx.Err() == nil {
-			d.cfg.Log.Warn().Err(err).Msg("the store is over its quota, and space could not be reclaimed; that is tried again after the next change")
-		}
-		d.gate.look()
 	}
+}
+
+// merge puts tables together, so that what is deleted in some of them goes from the
+// others: by itself the database does that as late as it can, and no delete would
+// let writes go on. Merging needs space for what stays, so what leaves least comes
+// first, and what there is no space for is left for another time.
+func (d *Disk) merge(ctx context.Context, left stays) error {
+	if err := d.db.Flush(); err != nil {
+		return err
+	}
+	rest, err := d.db.EstimateDiskUsage([]byte{0}, []byte{historyKind})
+	if err != nil {
+		return err
+	}
+	for _, kinds := range [...]struct {
+		lower, upper byte
+		stays        int64
+	}{{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log}, {0, historyKind, int64(rest)}} {
+		if free := d.freeBytes(); free >= 0 && free-kinds.stays < d.cfg.ReserveBytes/4 {
+			continue
+		}
+		if err := d.db.Compact(ctx, []byte{kinds.lower}, []byte{kinds.upper}, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // due says whether enough has gathered, or has waited long enough.

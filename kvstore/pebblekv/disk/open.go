@@ -25,7 +25,7 @@ func Open(cfg Config, load Loader) (*Disk, kv.Revision, error) {
 		stop: make(chan struct{}),
 		wake: make(chan struct{}, 1),
 
-		squeeze: make(chan struct{}),
+		squeeze: make(chan stays),
 	}
 	d.room.L = &d.mu
 	d.gate.soon = make(chan struct{}, 1)

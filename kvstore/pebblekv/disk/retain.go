@@ -16,10 +16,11 @@ func (b *batch) retain() error {
 	now := b.d.cfg.Clock.Now().UnixMilli()
 	logBytes, historyBytes := b.d.cfg.LogBytes, b.d.cfg.HistoryBytes
 	if b.d.gate.pressed.Load() {
-		// Over the quota: what is kept for convenience only goes first.
-		const most = 8 // parts of the budget, or of the quota if that is less
-		logBytes = min(logBytes, b.d.cfg.QuotaBytes) / most
-		historyBytes = min(historyBytes, b.d.cfg.QuotaBytes) / most
+		// No space: what is kept for convenience only goes first. A budget may be
+		// more than there ever was room for.
+		const most = 8 // parts of the budget, or of all there is if that is less
+		used := b.d.gate.used.Load()
+		logBytes, historyBytes = min(logBytes, used)/most, min(historyBytes, used)/most
 	}
 	b.retainLog(now, logBytes)
 	b.epochs = b.joinEpochs(b.epochs, now)

@@ -18,7 +18,7 @@ type gate struct {
 	backlog atomic.Pointer[verdict] // likewise, because tables cannot be made
 	used    atomic.Int64            // bytes of the store
 	free    atomic.Int64            // bytes of the file system; below 0: not known
-	pressed atomic.Bool             // over the quota
+	pressed atomic.Bool             // over the quota, or into the reserve
 	unseen  atomic.Int64            // bytes written since the last look
 	soon    chan struct{}
 }
@@ -83,7 +83,7 @@ func (d *Disk) measure() {
 	d.gate.free.Store(free)
 	v := d.judge(used, free)
 	was := d.gate.verdict.Swap(v)
-	d.gate.pressed.Store(d.cfg.QuotaBytes > 0 && used > d.cfg.QuotaBytes)
+	d.gate.pressed.Store(v != nil)
 	switch {
 	case v != nil && was == nil:
 		d.cfg.Log.Warn().Int64("free", free).Int64("used", used).Msg("no more writes: " + v.writes.Error())

@@ -57,6 +57,37 @@ func TestDeletesMakeRoomBelowTheQuota(t *testing.T) {
 	s.reopen()
 }
 
+// Likewise on a disk that the store has filled itself: what it keeps for
+// convenience goes, and deletes do not use up what is left.
+func TestDeletesMakeRoomOnAFullDisk(t *testing.T) {
+	const capacity, reserve = 24 << 20, 8 << 20
+	var s *store
+	used := func() uint64 {
+		if s == nil || s.disk == nil {
+			return 0
+		}
+		return s.disk.db.Metrics().DiskSpaceUsage()
+	}
+	free := func() (uint64, error) { return capacity - min(used(), capacity), nil }
+	s = newStore(t, func(c *Config) { c.Free, c.ReserveBytes, c.TableBytes, c.MemTableBytes = free, reserve, 1<<20, 1<<20 })
+	large := strings.Repeat("x", 1<<16)
+	keys := 0
+	for ; s.writable(); keys++ {
+		require.Less(t, keys, 1000)
+		s.put(op{"ns", fmt.Sprint(keys % 10), large})
+		s.disk.measure()
+	}
+	err := s.disk.Writable(false)
+	require.Equal(t, codes.Storage, codes.Of(err))
+	require.ErrorContains(t, err, "nearly full")
+	for i := range 10 {
+		require.NoError(t, s.disk.Writable(true))
+		s.put(op{"ns", fmt.Sprint(i), ""})
+	}
+	s.within(1000, s.writable)
+	s.put(op{"ns", "again", large})
+}
+
 // Tables that cannot be made must not end writing for good: what waits for them
 // is bounded, and goes on by itself.
 func TestWritesWaitForTablesThatCannotBeMade(t *testing.T) {
