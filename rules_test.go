@@ -54,9 +54,17 @@ var mayImport = map[string][]string{
 		"github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"tools/ccload": {"client", "protocol", "codes", "kv", "internal/jsontext", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/panjf2000/gnet/v2", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"},
-	"cmd/confcenter":      {everything},
-	"internal/servertest": {everything},
-	"integration":         {everything},
+	"gateway": {"codes", "confstore", "kv", "kvstore", "gateway/console", "internal/clock", "internal/jsonpath", "internal/jsontext",
+		"github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog"},
+	"gateway/console":      {},
+	"tools/ccdump":         {"codes", "protocol", "tools/ccdump/capture", "tools/ccdump/stream", "tools/ccdump/talk", "github.com/HdrHistogram/hdrhistogram-go", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"},
+	"tools/ccdump/capture": {"github.com/gopacket/gopacket", "golang.org/x/sys"},
+	"tools/ccdump/stream":  {"protocol", "tools/ccdump/capture", "github.com/gopacket/gopacket"},
+	"tools/ccdump/talk":    {"codes", "protocol", "tools/ccdump/stream", "internal/jsontext", "github.com/HdrHistogram/hdrhistogram-go"},
+	"tools/wireshark":      {"protocol"},
+	"cmd/confcenter":       {everything},
+	"internal/servertest":  {everything},
+	"integration":          {everything},
 }
 
 // onlyIn names libraries that would spoil a design if they spread: the event
@@ -65,7 +73,7 @@ var onlyIn = map[string][]string{
 	"github.com/panjf2000/gnet/v2":     {"server", "tools/ccload"},
 	"github.com/fsnotify/fsnotify":     {"confstore"},
 	"github.com/cockroachdb/pebble/v2": {"kvstore/pebblekv/disk"},
-	"github.com/spf13/cobra":           {"cmd/confcenter", "tools/ccload"},
+	"github.com/spf13/cobra":           {"cmd/confcenter", "tools/ccload", "tools/ccdump"},
 }
 
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "types", "models", "misc", "shared"}
