@@ -161,7 +161,7 @@ func (c *conn) start(cmd protocol.Command, frame []byte) *call {
 func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte)) *call {
 	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{}), first: first}
 	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
-		cl.complete(nil, notSent(codes.TooLarge, "%v of %d bytes is more than the server takes", cmd, body))
+		cl.complete(nil, notSent(codes.TooLarge, "%v of %d bytes is more than the %d that the server takes", cmd, body, protocol.BodyLimit(cmd, cmd != protocol.Whoami)))
 		return cl
 	}
 	c.mu.Lock()
@@ -417,10 +417,11 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 		return c.watched(body)
 	case protocol.KVGrant:
 		granted, err := protocol.ParseKVGranted(body)
-		if err == nil {
-			c.onGrant(granted)
+		if err != nil {
+			return fmt.Errorf("a grant that cannot be understood: %w", withoutCode(err))
 		}
-		return err
+		c.onGrant(granted)
+		return nil
 	}
 	var req protocol.Request
 	parseErr := req.Parse(body)

@@ -93,8 +93,12 @@ func unreadable(err error) error {
 	if errors.As(err, &r) {
 		return refusal(r.Result)
 	}
-	return &requestError{text: "the server's answer cannot be understood", kind: codes.Internal, cause: err, sent: true}
+	return &requestError{text: "the server's answer cannot be understood", kind: codes.Internal, cause: withoutCode(err), sent: true}
 }
+
+// withoutCode is what err says and nothing else: the code of what is wrong with a
+// server's message would pass for one that the server has given.
+func withoutCode(err error) error { return errors.New(err.Error()) }
 
 // refused says that a server has answered, and not what was hoped for.
 func refused(err error) bool {

@@ -49,6 +49,30 @@ func TestKVWithoutStore(t *testing.T) {
 	require.ErrorIs(t, err, codes.NotImplemented)
 }
 
+// The codes of what is wrong with a server's messages are not taken for codes that
+// it has given.
+func TestKVBadMessagesAreNoRefusals(t *testing.T) {
+	s := newFakeServer(t, nil)
+	n := dial(t, s).KV("n")
+	parsers := []codes.Code{codes.BadRequest, codes.BadJSON, codes.BadType, codes.BadValue, codes.BadTTL}
+	for _, reply := range []string{
+		`{"code":0,"rev":"x"}`, `{"code":0,"rev":1}rubbish`, `{"code":0`, `[]`, `{"code":0,"rev":1,"type":"new","value":"1","mod":1,"version":1}`,
+		`{"code":0,"rev":1,"type":"bytes","raw":9,"mod":1,"version":1}`,
+	} {
+		s.change(func(s *fakeServer) {
+			s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {
+				c.Write(protocol.AppendFrame(nil, h.Command.Reply(), h.Seq, []byte(reply)))
+				return true
+			}
+		})
+		_, err := n.Get(t.Context(), "k")
+		require.ErrorIs(t, err, codes.Internal, reply)
+		for _, code := range parsers {
+			require.NotErrorIs(t, err, code, reply)
+		}
+	}
+}
+
 func TestKVAfterClose(t *testing.T) {
 	_, _, n := space(t)
 	w, err := n.Watch(t.Context(), WatchOptions{})

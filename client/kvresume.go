@@ -219,7 +219,7 @@ func (t *watchTable) find(id uint32) *KVWatch {
 func (c *conn) watched(body []byte) error {
 	ev, err := protocol.ParseKVEvents(body)
 	if err != nil {
-		return fmt.Errorf("an event that cannot be understood: %w", err)
+		return fmt.Errorf("an event that cannot be understood: %w", withoutCode(err))
 	}
 	if w := c.watches.find(ev.Watch); w != nil {
 		w.take(c, &ev, len(body))
