@@ -204,6 +204,7 @@ func TestSessionOfKVTxn(t *testing.T) {
 			words("batch ns -"), exitOK, `(?s)^revision \d+, conditions hold\nput x .*\nget x 2\ndelete none deleted 0\ndelete_prefix cl deleted 1\ngrant \d+ 1m0s\n$`, ``},
 		{"elsewhere", "", []string{"get", "else where", "k", "-o", "raw"}, exitOK, `^\{"a":1\}$`, ``},
 		{"broken", "{\n  \"then\": [,]}", words("txn ns"), exitFailed, ``, `standard input:2:`},
+		{"no object", `[{"op":"put","key":"x","value":"y"}]`, words("txn ns"), exitFailed, ``, `standard input: not a JSON object`},
 		{"an unknown operation", `{"then":[{"op":"fly"}]}`, words("txn ns"), exitRefused, ``, `there is no operation "fly"`},
 		{"a part that is wrong", `{"then":[{"op":"get","key":"x"},{"op":"put","key":"x","value":"y","type":"int"}]}`, words("txn ns"), exitRefused, ``, `operation 1: .*int`},
 		{"no such file", "", words("txn ns " + filepath.Join(dir, "none")), exitFailed, ``, `no such file`},

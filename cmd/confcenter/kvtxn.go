@@ -97,6 +97,9 @@ func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
 		line, column, reason := jsonPosition(text, err)
 		return nil, codes.Errorf(codes.BadJSON, "%s:%d:%d: %s", name, line, column, reason)
 	}
+	if !request.IsObject() {
+		return nil, codes.Errorf(codes.BadJSON, "%s: not a JSON object with \"then\", \"if\" and \"else\"", name)
+	}
 	w, err := request.KVWrite(protocol.KVTxn)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
