@@ -42,9 +42,7 @@ func (c *committer) run() {
 	defer c.timer.Stop()
 	s := c.store
 	for {
-		if stood := s.leases.running(); stood > 0 {
-			s.cfg.Log.Warn().Dur("pause", stood).Msg("the process stood still: all leases begin anew")
-		}
+		s.running()
 		group, ended := s.queue.take(s.cfg.GroupSize, s.cfg.GroupBytes)
 		if !c.commit(group) {
 			c.refuse()

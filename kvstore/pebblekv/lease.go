@@ -41,7 +41,7 @@ type leases struct {
 	mu    sync.Mutex
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
 	queue deadlines             // guarded by mu
-	alive time.Duration         // when the committer last showed that the process runs; guarded by mu
+	alive time.Duration         // when somebody last showed that the process runs; guarded by mu
 	shut  bool                  // the store is closed; guarded by mu
 }
 
@@ -154,12 +154,7 @@ func (l *leases) next() (time.Duration, bool) {
 	if len(l.queue) == 0 {
 		return 0, false
 	}
-	wait := max(l.queue[0].planned-now, 0)
-	if l.pauseAfter > 0 {
-		const perPause = 5
-		wait = min(wait, l.pauseAfter/perPause)
-	}
-	return wait, true
+	return max(l.queue[0].planned-now, 0), true
 }
 
 // running notes that the process runs. If it did not for long, nobody could keep

@@ -208,3 +208,30 @@ func TestExpiriesOfAGroupAreBounded(t *testing.T) {
 	require.NoError(t, (<-last).err)
 	require.EqualValues(t, 1, b.Stats().Keys)
 }
+
+// That each write takes longer than a pause does not keep the leases of the dead.
+func TestLeasesEndOnASlowDisk(t *testing.T) {
+	b := gated(t, Config{PauseAfter: 500 * time.Millisecond})
+	first := b.begin(&kv.Txn{Then: []kv.Op{grant(time.Second)}})
+	b.allow()
+	id := (<-first).result.Ops[0].Lease.ID
+	next := b.begin(&kv.Txn{Then: []kv.Op{leased("k", id)}})
+	for range 5 {
+		<-b.disk.entered
+		later := b.begin(&kv.Txn{Then: []kv.Op{incr("n", 1)}})
+		for range 6 {
+			b.clock.Advance(100 * time.Millisecond)
+			require.Eventually(t, func() bool {
+				b.leases.mu.Lock()
+				defer b.leases.mu.Unlock()
+				return b.leases.alive == b.leases.now()
+			}, 10*time.Second, time.Millisecond)
+		}
+		b.disk.gate <- struct{}{}
+		require.NoError(t, (<-next).err)
+		next = later
+	}
+	require.Equal(t, "-", b.text("a", "k"))
+	b.allow()
+	require.NoError(t, (<-next).err)
+}

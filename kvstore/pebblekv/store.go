@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv/disk"
@@ -34,6 +35,7 @@ type Store struct {
 	followers followers
 	committer *committer
 	count     count
+	beating   sync.WaitGroup // the goroutine that notices pauses
 
 	// reading is held for reading by all that uses the storage, so that Close can
 	// wait for it.
@@ -62,8 +64,33 @@ func open(cfg Config, openStorage opener) (*Store, error) {
 	s, err := load(cfg, openStorage)
 	if err == nil {
 		go s.committer.run()
+		if cfg.PauseAfter > 0 {
+			const perPause = 5
+			ticker := cfg.Clock.NewTicker(max(cfg.PauseAfter/perPause, 1))
+			s.beating.Go(func() { s.beat(ticker) })
+		}
 	}
 	return s, err
+}
+
+// beat shows that the process runs while the committer waits for the disk: a slow
+// disk is no pause, or the leases of the dead would never end.
+func (s *Store) beat(ticker clock.Ticker) {
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.committer.ended:
+			return
+		case <-ticker.C():
+			s.running()
+		}
+	}
+}
+
+func (s *Store) running() {
+	if stood := s.leases.running(); stood > 0 {
+		s.cfg.Log.Warn().Dur("pause", stood).Msg("the process stood still: all leases begin anew")
+	}
 }
 
 // load makes a store of what is stored; its committer does not run yet.
@@ -99,6 +126,7 @@ func (s *Store) Capabilities() kvstore.Capabilities {
 func (s *Store) Close() error {
 	s.queue.close(errClosed())
 	<-s.committer.ended
+	s.beating.Wait()
 	s.leases.close()
 	s.reading.Lock()
 	defer s.reading.Unlock()
