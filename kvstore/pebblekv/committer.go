@@ -244,7 +244,7 @@ func (c *committer) fail(cause error, list []queued) {
 		if a := &c.group.answers[i]; a.err == nil {
 			a.done(nil, unknown)
 		} else {
-			a.done(nil, a.err)
+			a.done(nil, err) // what refused it may not have taken effect either
 		}
 	}
 }

@@ -185,6 +185,24 @@ func TestAFailedWriteEndsWriting(t *testing.T) {
 	require.NoError(t, b.Store.Close())
 }
 
+// Why a transaction was refused may lie in one before it that never took effect.
+func TestAFailedWriteTakesRefusalsBack(t *testing.T) {
+	b := gated(t, Config{})
+	first := b.begin(&kv.Txn{Then: []kv.Op{incr("n", 1)}})
+	<-b.disk.entered
+	text := b.begin(&kv.Txn{Then: []kv.Op{put("n", "text")}})
+	refused := b.begin(&kv.Txn{Then: []kv.Op{incr("n", 1)}})
+	b.disk.gate <- struct{}{}
+	<-first
+	<-b.disk.entered
+	b.disk.set(errors.New("no such sector"), nil, nil)
+	b.disk.gate <- struct{}{}
+	require.ErrorIs(t, (<-text).err, codes.Timeout)
+	err := (<-refused).err
+	require.ErrorIs(t, err, codes.Storage)
+	require.NotErrorIs(t, err, codes.WrongType)
+}
+
 func TestFailedTransactionsLeaveNothing(t *testing.T) {
 	b := onFake(t, Config{})
 	id := b.must(grant(time.Second), put("k", "1"), put("text", "x")).Ops[0].Lease.ID
