@@ -191,7 +191,7 @@ func wrongType(v Value, want Type) error {
 // badValue shows the beginning of a value that is going to be refused.
 func badValue(v Value, err error) error {
 	const shown = 40
-	why := "is not a " + v.Type.String()
+	why := "is not of type " + v.Type.String()
 	if errors.Is(err, strconv.ErrRange) {
 		why = "is outside the range of " + v.Type.String()
 	}

@@ -39,7 +39,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 		{value(0, "x"), codes.BadType, "type 0"},
 		{value(7, "x"), codes.BadType, "type 7"},
 		{value(kv.String, "\xff"), codes.BadValue, "UTF-8"},
-		{value(kv.Int, ""), codes.BadValue, "not a int"},
+		{value(kv.Int, ""), codes.BadValue, "not of type int"},
 		{value(kv.Int, "1.0"), codes.BadValue, `"1.0"`},
 		{value(kv.Int, " 1"), codes.BadValue, `" 1"`},
 		{value(kv.Int, "0x10"), codes.BadValue, "int"},

@@ -174,7 +174,7 @@ func TestWriteRefusals(t *testing.T) {
 		{protocol.KVPut, `{"ns":"a","key":"k","value":"v","if_fence":{"key":"l"}}`, codes.BadRequest, "if_fence has no member fence"},
 		{protocol.KVPut, `{"ns":"a","key":"k","value":"v","if_fence":` + many(`{"key":"l","fence":1}`, kv.MaxCompares+1) + `}`, codes.TooManyOps, "if_fence has more"},
 		{protocol.KVPut, `{"ns":"a","key":"k","type":"float","value":"1"}`, codes.BadType, `type "float" is unknown`},
-		{protocol.KVPut, `{"ns":"a","key":"k","type":"int","value":"x"}`, codes.BadValue, "is not a int"},
+		{protocol.KVPut, `{"ns":"a","key":"k","type":"int","value":"x"}`, codes.BadValue, "is not of type int"},
 		{protocol.KVPut, `{"ns":"a","key":"k","type":"int","value":1.5}`, codes.BadValue, ""},
 		{protocol.KVPut, `{"ns":"a","key":"k","value":9223372036854775808}`, codes.BadValue, "outside the range"},
 		{protocol.KVPut, `{"ns":"a","key":"k","type":"int","value":true}`, codes.BadValue, "JSON bool"},

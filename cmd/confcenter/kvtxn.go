@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -100,6 +103,9 @@ func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
 	if !request.IsObject() {
 		return nil, codes.Errorf(codes.BadJSON, "%s: not a JSON object with \"then\", \"if\" and \"else\"", name)
 	}
+	if err := knownMembers(text); err != nil {
+		return nil, codes.Errorf(codes.BadRequest, "%s: %w", name, err)
+	}
 	w, err := request.KVWrite(protocol.KVTxn)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -173,4 +179,31 @@ func resultText(op *kv.Op, did *kv.OpResult) string {
 		return fmt.Sprintf("revoke %d deleted %d", op.Lease, did.Count)
 	}
 	return fmt.Sprintf("%s %s deleted %d", op.Kind, dash(op.Key), did.Count)
+}
+
+// knownMembers refuses members that no transaction has. A server ignores them, but
+// what a person has misspelt must not pass for an order that was carried out.
+func knownMembers(text []byte) error {
+	type value struct{ NS, Key, Type, Value, Raw json.RawMessage }
+	type condition struct {
+		value
+		Target, Op, Number json.RawMessage
+	}
+	type operation struct {
+		value
+		Op, TTL, Expires, Lease, Prev, Prefix, Limit, By, Initial, Min, Max json.RawMessage
+	}
+	var txn struct {
+		NS, Token, Raw json.RawMessage
+		IfFence        json.RawMessage `json:"if_fence"`
+		If             []condition
+		Then, Else     []operation
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var shape *json.UnmarshalTypeError
+	if err := decoder.Decode(&txn); err != nil && !errors.As(err, &shape) {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
 }

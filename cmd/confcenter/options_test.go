@@ -45,7 +45,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"kv-history-bytes", "1GiB", "1MiB", "2MiB", "3MiB"},
 		{"kv-history-age", "168h0m0s", "1s", "2s", "3s"},
 		{"kv-quota", "0", "1GiB", "2GiB", "3GiB"},
-		{"kv-reserve", "256MiB", "1MiB", "2MiB", "1025"},
+		{"kv-reserve", "256MiB", "64MiB", "128MiB", "67108865"},
 		{"kv-ack-before-disk-may-lose-writes", "false", "true", "false", "true"},
 		{"kv-accept-loss", "false", "true", "false", "true"},
 	}

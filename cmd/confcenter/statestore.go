@@ -46,6 +46,10 @@ func (o *stateOptions) define(f *pflag.FlagSet) {
 		"for one start: serve a state store that has lost acknowledged writes with what is left of it")
 }
 
+// leastReserve is what the database may write before the free space is looked at
+// again, with what it writes in the background.
+var leastReserve = byteSize(64 << 20)
+
 // check finds values that no store can run with.
 func (o *stateOptions) check(refuse func(format string, args ...any)) {
 	for _, size := range []struct {
@@ -63,6 +67,9 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 		if age.value < time.Second {
 			refuse("%s = %s: must be at least 1s", age.name, age.value)
 		}
+	}
+	if o.reserve < leastReserve {
+		refuse("kv-reserve = %s: must be at least %s, since the store writes tens of MiB at once", &o.reserve, &leastReserve)
 	}
 	if o.historyVersions < -1 || o.historyVersions == 0 {
 		refuse("kv-history-versions = %d: must be above 0, or -1 for none", o.historyVersions)

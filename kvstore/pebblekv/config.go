@@ -40,7 +40,7 @@ type Config struct {
 
 	// ViewBytes and ViewAge bound what open Views cost: when versions of so many
 	// bytes are kept only for them (0: 64 MiB), or versions are kept for one that
-	// is open for so long (0: a minute), the oldest View is ended.
+	// is open for so long (0: ten minutes), the oldest View is ended.
 	ViewBytes int64
 	ViewAge   time.Duration
 
@@ -70,7 +70,7 @@ func (c Config) withDefaults() Config {
 	c.GroupBytes = orDefault(c.GroupBytes, 4<<20)
 	c.GroupSize = orDefault(c.GroupSize, 4096)
 	c.ViewBytes = orDefault(c.ViewBytes, 64<<20)
-	c.ViewAge = orDefault(c.ViewAge, time.Minute)
+	c.ViewAge = orDefault(c.ViewAge, 10*time.Minute)
 	c.Disk.Clock, c.Disk.Log, c.Disk.TokenAge = c.Clock, c.Log, c.TokenAge
 	return c
 }

@@ -29,6 +29,7 @@ func Open(cfg Config, load Loader) (*Disk, kv.Revision, error) {
 	}
 	d.room.L = &d.mu
 	d.gate.soon = make(chan struct{}, 1)
+	d.gate.lookAfter = d.cfg.lookAfter()
 	d.ring.limit = d.cfg.RingBytes
 	newest, err := d.open(load.withDefaults())
 	if err != nil {

@@ -20,18 +20,27 @@ type gate struct {
 	free    atomic.Int64            // bytes of the file system; below 0: not known
 	pressed atomic.Bool             // over the quota, or into the reserve
 	unseen  atomic.Int64            // bytes written since the last look
-	soon    chan struct{}
+
+	lookAfter int64 // set at open
+	soon      chan struct{}
 }
 
 // verdict is nil where writes are taken.
 type verdict struct{ writes, deletes error }
 
-// lookAfter bytes written the space is measured again, without waiting for the
-// next tick: a good part of any sensible reserve is still there then.
-const lookAfter = 16 << 20
+// lookAfter is after how many bytes written the space is measured again, without
+// waiting for the next tick: while a good part of the reserve is still there, and
+// before the quota is exceeded by much.
+func (c *Config) lookAfter() int64 {
+	after := min(16<<20, c.ReserveBytes/8)
+	if c.QuotaBytes > 0 {
+		after = min(after, c.QuotaBytes/16)
+	}
+	return max(after, 64<<10)
+}
 
 func (g *gate) wrote(n int64) {
-	if g.unseen.Add(n) >= lookAfter {
+	if g.unseen.Add(n) >= g.lookAfter {
 		g.unseen.Store(0)
 		g.look()
 	}
