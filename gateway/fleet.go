@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"context"
+	"time"
+)
+
+// Fleet is what the gateway shows of the server that programs are connected to.
+// All methods may be called from any goroutine.
+type Fleet interface {
+	// Clients are the identified connections, ordered by id. It may take some
+	// milliseconds: the event loops are asked one after the other.
+	Clients() []Client
+	// Stats is cheap.
+	Stats() FleetStats
+	// Ready says why no requests are served at the moment, nil if they are. It
+	// waits until every event loop has answered, or ctx has ended.
+	Ready(ctx context.Context) error
+	// Slow are the requests that took longest to be answered lately, newest first,
+	// at most maxSlow.
+	Slow() []Slow
+}
+
+// Client is an identified connection.
+type Client struct {
+	ID      int32
+	Name    string // what it calls itself, its svrname
+	Tag     string
+	Address string // host:port
+	Since   time.Time
+	Main    string // its main configuration, empty if _meta.json gives it none
+	// Subscriptions are ordered by file; of a connection that has very many, the
+	// rest is only counted in More.
+	Subscriptions []Subscription
+	More          int
+	Watches       int // on the state store
+}
+
+// Subscription is a file that a connection wants to be told of.
+type Subscription struct {
+	File string
+	Path string // of the part it wants to be told of, empty for the whole document
+	Told int32  // the mtime it was last told of, 0 for none
+}
+
+// FleetStats are a moment's counters since the start and gauges.
+type FleetStats struct {
+	Connections int // open now
+	Clients     int // of these, identified
+	Watches     int64
+	MemoryBytes int64 // held for peers
+
+	Opened, Closed            uint64 // connections
+	Requests, Replies         uint64
+	Pushes, Coalesced         uint64 // of configurations
+	WatchFrames               uint64 // pushes of the state store
+	WatchesBehind             uint64 // how often a watch fell behind its peer
+	WatchResyncs              uint64 // how often a watch had to begin again
+	KeepAlives                uint64 // asked of silent peers
+	Parked                    uint64 // how often a session had to wait
+	StateWrites, StateRefused uint64 // taken and refused of the state store
+	Refused                   []Count
+	Commands                  []Count // requests by command
+	Latency                   []Latency
+}
+
+// Count is one of several counters of a kind.
+type Count struct {
+	Name string
+	N    uint64
+}
+
+// Latency is how long requests of one kind took from being taken up to their
+// reply's way out.
+type Latency struct {
+	Kind    string // memory, worker or write
+	Count   uint64
+	Sum     time.Duration
+	Buckets []Bucket // ordered; what is in none of them took longer than the last
+}
+
+// Bucket counts what took at most UpTo and longer than the bucket before it.
+type Bucket struct {
+	UpTo  time.Duration
+	Count uint64
+}
+
+// Slow is one request that took longer than the threshold.
+type Slow struct {
+	When     time.Time // when it was answered
+	Name     string    // of the route or the command
+	Duration time.Duration
+}
