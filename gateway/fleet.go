@@ -1,9 +1,6 @@
 package gateway
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Fleet is what the gateway shows of the server that programs are connected to.
 // All methods may be called from any goroutine.
@@ -13,9 +10,12 @@ type Fleet interface {
 	Clients() []Client
 	// Stats is cheap.
 	Stats() FleetStats
-	// Ready says why no requests are served at the moment, nil if they are. It
-	// waits until every event loop has answered, or ctx has ended.
-	Ready(ctx context.Context) error
+	// Live says why the server has to be started anew: it has ended by itself, or
+	// one of its event loops stands still. nil: all is well. It is cheap.
+	Live() error
+	// Ready says why no new requests are taken although the server lives: it is
+	// stopping. It is cheap.
+	Ready() error
 	// Slow are the requests that took longest to be answered lately, newest first,
 	// at most maxSlow.
 	Slow() []Slow
