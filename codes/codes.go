@@ -69,6 +69,12 @@ const (
 	Locked         Code = 1023 // the lock is held by somebody else and the request does not wait
 )
 
+// Our own numbers for HTTP.
+const (
+	BadMethod Code = 1024 // a method that the path does not take
+	Forbidden Code = 1025 // a request that another web site may have made the browser send
+)
+
 // Row describes one code.
 type Row struct {
 	Code       Code
@@ -115,6 +121,8 @@ var table = []Row{
 	{LeaseGone, "lease_gone", 404, "the lease does not exist or has ended; take a new one"},
 	{Quota, "quota", 507, "the store is full; delete something or raise its limit"},
 	{Locked, "locked", 423, "somebody else holds the lock; wait for it or try again later"},
+	{BadMethod, "bad_method", 405, "the path does not take this method; see the header Allow"},
+	{Forbidden, "forbidden", 403, "refused because another web site may be behind the request; name its origin or host in the server's settings"},
 }
 
 // byCode is filled once and then only read.

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+)
+
+// plainError is an error in Plum's words.
+type plainError struct {
+	status int
+	text   string
+}
+
+func (e *plainError) Error() string { return e.text }
+
+var errUnknownPath error = codes.Errorf(codes.NotFound, "there is nothing at this path")
+
+func badMethod(method string) error {
+	return codes.Errorf(codes.BadMethod, "the path does not take %.16q; see the header Allow", method)
+}
+
+func tooLarge(limit int64) error {
+	return codes.Errorf(codes.TooLarge, "the request body is longer than the limit of %d bytes", limit)
+}
+
+// bodyError gives an error of reading a body its code.
+func bodyError(err error) error {
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		return tooLarge(tooLong.Limit)
+	case codes.Of(err) != codes.Internal:
+		return err
+	}
+	return &codes.Error{Code: codes.BadRequest, Text: "the request body did not arrive", Err: err}
+}
+
+// fail answers with err in the route's form. If the reply has begun, all that is
+// left is to cut it off, so that the peer does not take it for whole.
+func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
+	code := codes.Of(err)
+	var plain *plainError
+	if !errors.As(err, &plain) && code == codes.Internal && r.Context().Err() == nil {
+		g.log.Error().Err(err).Str("method", r.Method).Str("route", rt.name).Msg("request failed")
+	}
+	if w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	if rt.plain {
+		failPlain(w, plain, err)
+		return
+	}
+	body := append(make([]byte, 0, 256), `{"code":`...)
+	body = strconv.AppendInt(body, int64(code), 10)
+	body = append(body, `,"error":`...)
+	body = jsontext.AppendQuote(body, code.Name())
+	body = append(body, `,"detail":`...)
+	body = jsontext.AppendQuote(body, codes.Message(err))
+	body = append(body, "}\n"...)
+	w.Header()["Content-Type"] = contentJSON
+	w.WriteHeader(code.HTTPStatus())
+	_, _ = w.Write(body)
+}
+
+// failPlain answers as Plum does: a line of text. What is the store's trouble has
+// one text for all of it.
+func failPlain(w *reply, plain *plainError, err error) {
+	if plain == nil {
+		plain = &plainError{codes.Of(err).HTTPStatus(), codes.Message(err)}
+		switch codes.Of(err) {
+		case codes.BadMethod:
+			plain.text = "method not allowed"
+		case codes.NotFound:
+			plain.text = "404 page not found"
+		case codes.Internal, codes.Storage, codes.Quota, codes.Busy, codes.Closed:
+			plain.status, plain.text = http.StatusInternalServerError, "db error"
+		}
+	}
+	w.Header()["Content-Type"] = contentPlain
+	w.WriteHeader(plain.status)
+	_, _ = io.WriteString(w, plain.text+"\n")
+}
+
+// recovered answers for a handler that panicked.
+func (g *Gateway) recovered(w *reply, r *http.Request, what any) {
+	if what == http.ErrAbortHandler { //nolint:errorlint // it is this value, as net/http says
+		panic(what)
+	}
+	g.log.Error().Str("panic", fmt.Sprint(what)).Str("method", r.Method).Str("route", w.route.name).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+	if w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	g.fail(w, r, w.route, codes.Internal)
+}

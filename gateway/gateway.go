@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore"
+)
+
+// Config says how a Gateway serves. The zero value of each field means its default.
+type Config struct {
+	// Listen is the address, default 127.0.0.1:8080; port 0 takes a free one.
+	Listen string
+	// Hosts are further names that a Host header may have. The names of this
+	// machine's loopback and the address a request came to always may.
+	Hosts []string
+	// CORSOrigins are the origins of web pages that may use the API, such as
+	// https://ops.example.com. Without any there are no CORS headers.
+	CORSOrigins []string
+	// MaxBody is the longest request body, default 8 MiB.
+	MaxBody int64
+	// MaxConnections bounds the connections at a time, default 8192; further ones
+	// are closed.
+	MaxConnections int
+	// SlowRequest is how long a request may take without being logged as slow,
+	// default 500 ms.
+	SlowRequest time.Duration
+	// AccessLog logs every request.
+	AccessLog bool
+
+	// HeaderTimeout and BodyTimeout bound how long a request may take to arrive,
+	// default 10 s and 30 s; IdleTimeout how long a connection may wait for the
+	// next one, default 2 min; WriteTimeout how long a peer may take to read a
+	// reply or a piece of a long one, default 30 s.
+	HeaderTimeout, BodyTimeout, IdleTimeout, WriteTimeout time.Duration
+	// Heartbeat is the interval of comments on a stream, default 3 s.
+	Heartbeat time.Duration
+
+	Version string
+	// Clock defaults to the machine's.
+	Clock clock.Clock
+	// Log gets what people should know; the zero Logger is silent.
+	Log zerolog.Logger
+}
+
+func (cfg Config) withDefaults() Config {
+	setDefault(&cfg.Listen, "127.0.0.1:8080")
+	setDefault(&cfg.MaxBody, 8<<20)
+	setDefault(&cfg.MaxConnections, 8192)
+	setDefault(&cfg.SlowRequest, 500*time.Millisecond)
+	setDefault(&cfg.HeaderTimeout, 10*time.Second)
+	setDefault(&cfg.BodyTimeout, 30*time.Second)
+	setDefault(&cfg.IdleTimeout, 2*time.Minute)
+	setDefault(&cfg.WriteTimeout, 30*time.Second)
+	setDefault(&cfg.Heartbeat, 3*time.Second)
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	return cfg
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// ConfigStore is what the gateway needs of a config store.
+type ConfigStore interface {
+	Snapshot() *confstore.Snapshot
+	Epoch() string
+	Problems() []confstore.Problem
+	// Set calls done once, after every function given to Subscribe has returned.
+	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
+	Subscribe(fn func(*confstore.Batch))
+}
+
+// Stores are what a Gateway serves. They outlive it: whoever made them closes them
+// after Shutdown.
+type Stores struct {
+	Config ConfigStore
+	State  kv.Store
+	// StateStats is what State says about itself; nil: nothing. It must be cheap.
+	StateStats func() kvstore.Stats
+}
+
+// Gateway is the HTTP side of confcenter. Make one with New.
+type Gateway struct {
+	// set at open
+	cfg     Config
+	stores  Stores
+	fleet   Fleet
+	clock   clock.Clock
+	log     zerolog.Logger
+	started time.Time
+	table   []route
+	handler http.Handler
+	server  *http.Server
+	hosts   map[string]bool // names that a Host header may have, in lower case
+	cors    map[string]bool // origins
+	guard   *http.CrossOriginProtection
+	serving []func(*served) // told of each request that was answered
+	closers []func()        // called by Shutdown when no handler runs
+
+	listener *listener
+	closing  chan struct{} // closed when Shutdown begins: streams end
+	once     sync.Once
+	running  sync.WaitGroup
+	done     chan struct{} // closed when serving has ended
+	ended    atomic.Pointer[error]
+}
+
+// New makes a Gateway that serves nothing yet. fleet may be nil: then there is no
+// TCP side to show.
+func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
+	cfg = cfg.withDefaults()
+	g := &Gateway{
+		cfg:     cfg,
+		stores:  stores,
+		fleet:   fleet,
+		clock:   cfg.Clock,
+		log:     cfg.Log,
+		started: cfg.Clock.Now(),
+		closing: make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	if err := g.allow(); err != nil {
+		return nil, err
+	}
+	g.table = g.routes()
+	g.handler = g.middleware(newMux(g, g.table))
+	g.server = &http.Server{
+		Handler:           g.handler,
+		ReadHeaderTimeout: cfg.HeaderTimeout,
+		ReadTimeout:       cfg.HeaderTimeout + cfg.BodyTimeout,
+		WriteTimeout:      cfg.HeaderTimeout + cfg.BodyTimeout + cfg.WriteTimeout, // it counts from the header
+		IdleTimeout:       cfg.IdleTimeout,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          newServerLog(g.log),
+		ConnState:         g.connState,
+	}
+	return g, nil
+}
+
+// Start begins to listen. It fails if the address cannot be had.
+func (g *Gateway) Start() error {
+	l, err := net.Listen("tcp", g.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen for HTTP: %w", err)
+	}
+	g.listener = newListener(l, g.cfg.MaxConnections)
+	g.running.Go(func() {
+		err := g.server.Serve(g.listener)
+		if !errors.Is(err, http.ErrServerClosed) {
+			g.ended.Store(&err)
+		}
+		close(g.done)
+	})
+	return nil
+}
+
+// Addr is where it listens; nil before Start.
+func (g *Gateway) Addr() net.Addr {
+	if g.listener == nil {
+		return nil
+	}
+	return g.listener.Addr()
+}
+
+// Done is closed when serving has ended, by Shutdown or by itself.
+func (g *Gateway) Done() <-chan struct{} { return g.done }
+
+// Err is why serving ended by itself; nil before Done is closed and after Shutdown.
+func (g *Gateway) Err() error {
+	if err := g.ended.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Shutdown ends the streams at once, lets other requests finish until ctx ends,
+// and returns when nothing runs any more. Only the first call does anything.
+func (g *Gateway) Shutdown(ctx context.Context) (err error) {
+	g.once.Do(func() {
+		close(g.closing)
+		if g.listener != nil {
+			g.listener.closeUnused()
+			if err = g.server.Shutdown(ctx); err != nil {
+				err = errors.Join(err, g.server.Close())
+			}
+			g.running.Wait()
+		}
+		for _, closeOne := range g.closers {
+			closeOne()
+		}
+	})
+	return err
+}

@@ -1,0 +1,191 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+)
+
+// serveRows is a gateway of the test's own rows instead of the real ones.
+func serveRows(t *testing.T, cfg Config, rows ...route) http.Handler {
+	t.Helper()
+	g, err := New(cfg, Stores{}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Shutdown(context.Background())) })
+	return g.middleware(newMux(g, rows))
+}
+
+func ask(h http.Handler, method, target, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1"
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			r.Host = value
+		} else {
+			r.Header.Set(name, value)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func echo(w http.ResponseWriter, r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return bodyError(err)
+	}
+	_, err = w.Write(body)
+	return err
+}
+
+func failing(err error) func(http.ResponseWriter, *http.Request) error {
+	return func(http.ResponseWriter, *http.Request) error { return err }
+}
+
+func TestErrorsHaveOneShape(t *testing.T) {
+	text, log := logged()
+	h := serveRows(t, Config{Log: log},
+		route{method: "GET", pattern: "/v1/a", name: "a", handle: failing(codes.Errorf(codes.Conflict, "it is \"new\" already"))},
+		route{method: "PUT", pattern: "/v1/a", name: "a.put", body: 10, handle: echo},
+		route{method: "GET", pattern: "/v1/lost", name: "lost", handle: failing(errors.New("/secret/path"))},
+		route{method: "GET", pattern: "/plain", name: "plain", plain: true, handle: failing(codes.Errorf(codes.BadKey, "bad key"))},
+		route{method: "GET", pattern: "/full", name: "full", plain: true, handle: failing(codes.Storage)},
+		route{method: "GET", pattern: "/panics", name: "panics", plain: true, handle: func(http.ResponseWriter, *http.Request) error { panic("oh") }},
+	)
+	for _, c := range []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{"GET", "/v1/a", 412, `{"code":412,"error":"conflict","detail":"it is \"new\" already"}` + "\n"},
+		{"GET", "/v1/none", 404, `{"code":404,"error":"not_found","detail":"there is nothing at this path"}` + "\n"},
+		{"DELETE", "/v1/a", 405, `{"code":1024,"error":"bad_method","detail":"the path does not take \"DELETE\"; see the header Allow"}` + "\n"},
+		{"GET", "/v1/lost", 500, `{"code":500,"error":"internal","detail":"the server failed; its log says why"}` + "\n"},
+		{"GET", "/none", 404, "404 page not found\n"},
+		{"PUT", "/plain", 405, "method not allowed\n"},
+		{"GET", "/plain", 400, "bad key\n"},
+		{"GET", "/full", 500, "db error\n"},
+		{"GET", "/panics", 500, "db error\n"},
+		{"HEAD", "/plain", 405, "method not allowed\n"},
+		{"OPTIONS", "/v1/a", 204, ""},
+	} {
+		w := ask(h, c.method, c.path, "")
+		require.Equal(t, c.status, w.Code, "%s %s", c.method, c.path)
+		require.Equal(t, c.body, w.Body.String(), "%s %s", c.method, c.path)
+		require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+		if strings.HasPrefix(c.body, "{") {
+			require.True(t, json.Valid(w.Body.Bytes()))
+			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		}
+	}
+	require.Equal(t, "GET, HEAD, OPTIONS, PUT", ask(h, "DELETE", "/v1/a", "").Header().Get("Allow"))
+	require.Contains(t, text.String(), "/secret/path", "the log has what peers are not told")
+	require.Contains(t, text.String(), `"panic":"oh"`)
+}
+
+func TestBodiesAreLimited(t *testing.T) {
+	h := serveRows(t, Config{}, route{method: "PUT", pattern: "/v1/a", name: "a", body: 10, handle: echo})
+	require.Equal(t, "0123456789", ask(h, "PUT", "/v1/a", "0123456789").Body.String())
+	require.Equal(t, http.StatusRequestEntityTooLarge, ask(h, "PUT", "/v1/a", "01234567890").Code)
+
+	r := httptest.NewRequest("PUT", "/v1/a", strings.NewReader("01234567890"))
+	r.Host, r.ContentLength = "localhost", -1
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code, "also if its length is not said")
+}
+
+func TestHostsThatAreNotOurs(t *testing.T) {
+	h := serveRows(t, Config{Hosts: []string{"plum-controller"}}, route{method: "GET", pattern: "/v1/a", name: "a", handle: echo})
+	for host, status := range map[string]int{
+		"127.0.0.1:8080": 200, "localhost:1": 200, "LOCALHOST": 200, "[::1]:8080": 200, "[::1]": 200, "127.0.0.9": 200, "localhost.": 200,
+		"plum-controller:8080": 200, "Plum-Controller": 200, "": 200,
+		"evil.example": 403, "127.0.0.1.evil.example": 403, "10.1.2.3:8080": 403, "localhost.evil.example:8080": 403,
+	} {
+		require.Equal(t, status, ask(h, "GET", "/v1/a", "", "Host: "+host).Code, host)
+	}
+}
+
+func TestOtherSitesCannotWrite(t *testing.T) {
+	h := serveRows(t, Config{CORSOrigins: []string{"https://ops.example.com"}},
+		route{method: "POST", pattern: "/v1/a", name: "a", body: 10, handle: echo},
+		route{method: "GET", pattern: "/v1/a", name: "a.get", handle: echo})
+	for _, c := range []struct {
+		method, header string
+		status         int
+	}{
+		{"POST", "User-Agent: curl", 200}, // no browser
+		{"POST", "Sec-Fetch-Site: same-origin", 200},
+		{"POST", "Sec-Fetch-Site: cross-site", 403},
+		{"POST", "Sec-Fetch-Site: same-site", 403},
+		{"POST", "Origin: http://evil.example", 403},
+		{"POST", "Origin: null", 403},
+		{"POST", "Origin: https://ops.example.com", 200},
+		{"GET", "Origin: http://evil.example", 200}, // it cannot read the reply
+	} {
+		require.Equal(t, c.status, ask(h, c.method, "/v1/a", "", c.header).Code, "%s %s", c.method, c.header)
+	}
+	require.Empty(t, ask(h, "GET", "/v1/a", "", "Origin: http://evil.example").Header().Get("Access-Control-Allow-Origin"))
+}
+
+func TestOriginsAreChecked(t *testing.T) {
+	for _, origin := range []string{"*", "", "null", "ops.example.com", "https://ops.example.com/", "https://a/b", "ftp://a"} {
+		_, err := New(Config{CORSOrigins: []string{origin}}, Stores{}, nil)
+		require.ErrorIs(t, err, codes.BadRequest, origin)
+	}
+}
+
+func TestAccessLogTellsRoutesNotValues(t *testing.T) {
+	text, log := logged()
+	h := serveRows(t, Config{Log: log, AccessLog: true},
+		route{method: "PUT", pattern: "/v1/kv/", name: "kv.put", body: 100, handle: echo},
+		route{method: "GET", pattern: "/livez", name: "livez", quiet: true, handle: echo})
+	ask(h, "PUT", "/v1/kv/ns/secretkey?token=secret", `{"value":"secret"}`)
+	ask(h, "GET", "/livez", "")
+	require.Contains(t, text.String(), `"method":"PUT","route":"kv.put","status":200,"duration":`)
+	require.NotContains(t, text.String(), "secret")
+	require.NotContains(t, text.String(), "livez")
+}
+
+// A connection that was opened in advance, as browsers do, does not hold up the end.
+func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
+	k := start(t, nil)
+	c, err := net.Dial("tcp", k.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	require.Equal(t, 404, k.get("/v1/none").status)
+	k.stop()
+	_, err = c.Read(make([]byte, 1))
+	require.Error(t, err)
+}
+
+func TestConnectionsAreLimited(t *testing.T) {
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.MaxConnections = 1 })
+	require.Equal(t, 404, k.get("/v1/none").status)
+	c, err := net.Dial("tcp", k.Addr().String())
+	require.NoError(t, err)
+	_, err = c.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.NoError(t, c.Close())
+	require.Equal(t, 404, k.get("/v1/none").status, "those who are connected notice nothing")
+}
+
+func TestAddressInUse(t *testing.T) {
+	k := start(t, nil)
+	g, err := New(Config{Listen: k.Addr().String()}, Stores{}, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, g.Start(), "address already in use")
+	require.NoError(t, g.Shutdown(context.Background()))
+}

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// kit is a gateway on real stores.
+type kit struct {
+	*Gateway
+	t      testing.TB
+	url    string // http://127.0.0.1:port
+	client *http.Client
+	config *confstore.Store
+	state  *pebblekv.Store
+	clock  *clock.Fake // of the gateway; nil: the machine's
+}
+
+// start starts a gateway on empty stores; change, which may be nil, is called
+// before it is made, with what it is made of.
+func start(t testing.TB, change func(*Config, *Stores)) *kit {
+	t.Helper()
+	return startIn(t, t.TempDir(), change)
+}
+
+// startIn is start on the stores in dir.
+func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
+	t.Helper()
+	k := &kit{t: t}
+	conf := t.TempDir()
+	var err error
+	k.config, err = confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
+	require.NoError(t, err)
+	k.state, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
+	require.NoError(t, err)
+	cfg := Config{Listen: "127.0.0.1:0", Version: "test", Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}
+	stores := Stores{Config: k.config, State: k.state, StateStats: k.state.Stats}
+	if change != nil {
+		change(&cfg, &stores)
+	}
+	k.clock, _ = cfg.Clock.(*clock.Fake)
+	k.Gateway, err = New(cfg, stores, nil)
+	require.NoError(t, err)
+	require.NoError(t, k.Start())
+	k.url = "http://" + k.Addr().String()
+	k.client = &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	t.Cleanup(k.stop)
+	return k
+}
+
+// stop may be called before the test ends.
+func (k *kit) stop() {
+	if k.Gateway == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	k.client.CloseIdleConnections()
+	require.NoError(k.t, k.Shutdown(ctx))
+	require.NoError(k.t, k.state.Close())
+	require.NoError(k.t, k.config.Close())
+	k.Gateway = nil
+}
+
+// answer is a reply that was read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request; header are lines such as "Origin: http://x".
+func (k *kit) do(method, path, body string, header ...string) answer {
+	k.t.Helper()
+	r, err := http.NewRequest(method, k.url+path, strings.NewReader(body))
+	require.NoError(k.t, err)
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			r.Host = value
+		} else {
+			r.Header.Add(name, value)
+		}
+	}
+	reply, err := k.client.Do(r)
+	require.NoError(k.t, err)
+	defer func() { _ = reply.Body.Close() }()
+	text, err := io.ReadAll(reply.Body)
+	require.NoError(k.t, err)
+	return answer{reply.StatusCode, reply.Header, string(text)}
+}
+
+func (k *kit) get(path string, header ...string) answer {
+	k.t.Helper()
+	return k.do(http.MethodGet, path, "", header...)
+}
+
+// logged is a log to look into.
+func logged() (*bytes.Buffer, zerolog.Logger) {
+	text := new(bytes.Buffer)
+	return text, zerolog.New(zerolog.SyncWriter(text))
+}

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// listener bounds the connections at a time, and knows those that have not been
+// used: net/http's Shutdown waits five seconds for each of these, and browsers
+// open connections in advance.
+type listener struct {
+	net.Listener
+	limit   int
+	refused atomic.Uint64
+
+	mu sync.Mutex
+	// guarded by mu
+	open    int
+	unused  map[net.Conn]struct{}
+	closing bool
+
+	fresh atomic.Int64 // len(unused), so that requests need not take mu
+}
+
+func newListener(l net.Listener, limit int) *listener {
+	return &listener{Listener: l, limit: limit, unused: map[net.Conn]struct{}{}}
+}
+
+// Accept implements net.Listener. What is beyond the limit is closed: waiting would
+// leave the peer without an answer, and the kernel's queue to whoever is in it.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.take() {
+			return c, nil
+		}
+		l.refused.Add(1)
+		_ = c.Close()
+	}
+}
+
+func (l *listener) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.limit || l.closing {
+		return false
+	}
+	l.open++
+	return true
+}
+
+// count is how many connections there are.
+func (l *listener) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open
+}
+
+// connState is called by net/http when a connection begins, is used and ends.
+func (g *Gateway) connState(c net.Conn, state http.ConnState) {
+	l := g.listener
+	switch state {
+	case http.StateNew:
+		l.add(c)
+	case http.StateClosed, http.StateHijacked:
+		l.remove(c, true)
+	default:
+		if l.fresh.Load() > 0 {
+			l.remove(c, false)
+		}
+	}
+}
+
+func (l *listener) add(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		_ = c.Close()
+		return
+	}
+	l.unused[c] = struct{}{}
+	l.fresh.Store(int64(len(l.unused)))
+}
+
+func (l *listener) remove(c net.Conn, closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unused, c)
+	l.fresh.Store(int64(len(l.unused)))
+	if closed {
+		l.open--
+	}
+}
+
+// closeUnused ends the connections on which nothing was asked yet.
+func (l *listener) closeUnused() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+	for c := range l.unused {
+		_ = c.Close()
+	}
+}

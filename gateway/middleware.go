@@ -1,0 +1,231 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/codes"
+)
+
+// Values of headers that many replies have. They are shared, so nobody may write to
+// them.
+var (
+	contentJSON   = []string{"application/json"}
+	contentPlain  = []string{"text/plain; charset=utf-8"}
+	contentStream = []string{"text/event-stream"}
+	noSniff       = []string{"nosniff"}
+	noStore       = []string{"no-store"}
+)
+
+// Headers of CORS. Plum names the first two request headers; the others are ours.
+const (
+	corsMethods = "GET,POST,PUT,PATCH,DELETE,OPTIONS"
+	corsHeaders = "Content-Type, Authorization, If-Match, If-None-Match, Last-Event-ID"
+	corsExposed = "ETag"
+)
+
+// reply is the ResponseWriter that handlers get. It knows what the log and the
+// metrics want to know.
+type reply struct {
+	http.ResponseWriter
+	route  *route
+	status int // 0: nothing is written yet
+	bytes  int64
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *reply) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *reply) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *reply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// served is what is known of a request that was answered.
+type served struct {
+	route    *route
+	request  *http.Request
+	status   int
+	bytes    int64 // of the reply's body
+	began    time.Time
+	duration time.Duration
+}
+
+// unrouted stands for the route of what is refused before one is looked for.
+var unrouted = route{name: "refused"}
+
+// middleware is what every request passes: it is counted and logged, must come to a
+// host that is ours, and if it may change something must not come from a page of
+// another site.
+func (g *Gateway) middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := &reply{ResponseWriter: rw, route: &unrouted}
+		began := g.clock.Now()
+		defer func() {
+			if what := recover(); what != nil {
+				defer g.finish(w, r, began) // also if it panics again
+				g.recovered(w, r, what)
+				return
+			}
+			g.finish(w, r, began)
+		}()
+		w.Header()["X-Content-Type-Options"] = noSniff
+		if len(g.cors) > 0 {
+			g.addCORS(w.Header(), r)
+		}
+		if err := g.admit(r); err != nil {
+			g.fail(w, r, &unrouted, err)
+			return
+		}
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (g *Gateway) finish(w *reply, r *http.Request, began time.Time) {
+	s := served{route: w.route, request: r, status: w.status, bytes: w.bytes, began: began, duration: g.clock.Now().Sub(began)}
+	if s.status == 0 {
+		s.status = http.StatusOK // net/http's
+	}
+	if g.cfg.AccessLog && !w.route.quiet {
+		g.log.Info().Str("method", r.Method).Str("route", s.route.name).Int("status", s.status).Dur("duration", s.duration).Msg("http")
+	}
+	for _, tell := range g.serving {
+		tell(&s)
+	}
+}
+
+// allow makes what admit and addCORS look at.
+func (g *Gateway) allow() error {
+	g.hosts = map[string]bool{"localhost": true}
+	for _, name := range g.cfg.Hosts {
+		g.hosts[strings.ToLower(hostname(name))] = true
+	}
+	if host, _, err := net.SplitHostPort(g.cfg.Listen); err == nil && host != "" {
+		g.hosts[strings.ToLower(host)] = true
+	}
+	g.cors = map[string]bool{}
+	g.guard = http.NewCrossOriginProtection()
+	for _, origin := range g.cfg.CORSOrigins {
+		if err := CheckOrigin(origin); err != nil {
+			return err
+		}
+		if err := g.guard.AddTrustedOrigin(origin); err != nil {
+			return codes.Errorf(codes.BadRequest, "origin %q: %w", origin, err)
+		}
+		g.cors[origin] = true
+	}
+	return nil
+}
+
+// CheckOrigin says whether origin can be among the origins of Config. A star is
+// refused: it would let every page that somebody on this machine opens write to
+// the server.
+func CheckOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Scheme+"://"+u.Host != origin {
+		return codes.Errorf(codes.BadRequest, "origin %q must be as browsers send it: scheme://host or scheme://host:port, without a path", origin)
+	}
+	return nil
+}
+
+// admit refuses what another web site may have made a browser send.
+func (g *Gateway) admit(r *http.Request) error {
+	if !g.ourHost(r) {
+		return codes.Errorf(codes.Forbidden, "the host %.64q is not this server's; name it with --http-host if it is", r.Host)
+	}
+	if err := g.guard.Check(r); err != nil {
+		return codes.Errorf(codes.Forbidden, "a page of another site may not do this; name its origin with --http-cors-origin if it may: %w", err)
+	}
+	return nil
+}
+
+// ourHost says whether the Host header may be one of this server. A page of a site
+// whose name was made to point here (DNS rebinding) has the site's. On an address
+// that is not loopback the names are known only if they were given.
+func (g *Gateway) ourHost(r *http.Request) bool {
+	host := hostname(r.Host)
+	if host == "" || g.hosts[host] || g.hosts[strings.ToLower(host)] {
+		return true // browsers always send one
+	}
+	local := localIP(r)
+	if !local.IsLoopback() && len(g.cfg.Hosts) == 0 {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip == local
+}
+
+// localIP is the address that the request came to.
+func localIP(r *http.Request) netip.Addr {
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return addr.AddrPort().Addr().Unmap()
+	}
+	return netip.IPv6Loopback() // not known: be strict
+}
+
+// hostname is host without port and brackets.
+func hostname(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") && strings.IndexByte(host, ':') == i {
+		host = host[:i]
+	} else if strings.HasPrefix(host, "[") {
+		if end := strings.IndexByte(host, ']'); end > 0 {
+			host = host[1:end]
+		}
+	}
+	return strings.TrimSuffix(host, ".")
+}
+
+// addCORS lets pages of the origins that were named read replies, and says to
+// caches that replies differ.
+func (g *Gateway) addCORS(h http.Header, r *http.Request) {
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if !g.cors[origin] {
+		return
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Methods", corsMethods)
+	h.Set("Access-Control-Allow-Headers", corsHeaders)
+	h.Set("Access-Control-Expose-Headers", corsExposed)
+}
+
+// newServerLog is for what net/http complains about: peers that break off.
+func newServerLog(log zerolog.Logger) *stdlog.Logger { return stdlog.New(serverLog{log}, "", 0) }
+
+type serverLog struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (l serverLog) Write(line []byte) (int, error) {
+	l.log.Debug().Msg(fmt.Sprintf("http: %s", bytes.TrimSpace(line)))
+	return len(line), nil
+}

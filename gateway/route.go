@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// route is one path and what may be asked there.
+type route struct {
+	method  string   // "GET"…; "" for a handler that tells its methods apart itself and lists them in methods
+	methods []string // only without method
+	pattern string   // of net/http's ServeMux, without method
+	name    string   // such as "store.get": for metrics, the log and the OpenAPI document
+	body    int64    // most bytes of a request body; 0: there is none
+	stream  bool     // long-lived: the time for writing is not limited as a whole
+	plain   bool     // errors are Plum's plain text, else {code, error, detail}
+	quiet   bool     // asked again and again by machines: not in the access log
+	handle  func(w http.ResponseWriter, r *http.Request) error
+}
+
+// routes is everything that can be asked.
+func (g *Gateway) routes() []route {
+	return slices.Concat[[]route]()
+}
+
+// allowed are the methods of the route.
+func (rt *route) allowed() []string {
+	if rt.method == "" {
+		return rt.methods
+	}
+	return []string{rt.method}
+}
+
+// newMux makes the table's paths findable. A path with several rows tells them
+// apart by method. What is below /v1 and in no row gets an error of our form, what
+// is elsewhere the text of net/http.
+func newMux(g *Gateway, table []route) *http.ServeMux {
+	mux := http.NewServeMux()
+	places := map[string]*place{}
+	for i := range table {
+		rt := &table[i]
+		p := places[rt.pattern]
+		if p == nil {
+			p = &place{gateway: g}
+			places[rt.pattern] = p
+			mux.Handle(rt.pattern, p)
+		}
+		p.routes = append(p.routes, rt)
+	}
+	for _, p := range places {
+		p.allow = p.methods()
+	}
+	for pattern, plain := range map[string]bool{"/v1/": false, "/": true} {
+		if places[pattern] == nil {
+			mux.Handle(pattern, &place{gateway: g, unknown: &route{name: "unknown", plain: plain}})
+		}
+	}
+	return mux
+}
+
+// place is one path with its routes.
+type place struct {
+	gateway *Gateway
+	routes  []*route
+	allow   string // the header Allow
+	unknown *route // set if there is nothing here
+}
+
+func (p *place) methods() string {
+	list := []string{http.MethodOptions}
+	for _, rt := range p.routes {
+		list = append(list, rt.allowed()...)
+		if rt.takesHead() {
+			list = append(list, http.MethodHead)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+// takesHead says that HEAD is answered like GET, whose body net/http leaves out.
+// Plum refuses it, and on a stream there is nothing to look at.
+func (rt *route) takesHead() bool { return rt.method == http.MethodGet && !rt.stream && !rt.plain }
+
+func (p *place) find(method string) *route {
+	for _, rt := range p.routes {
+		if rt.method == method || rt.method == "" || method == http.MethodHead && rt.takesHead() {
+			return rt
+		}
+	}
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	reply := w.(*reply)
+	rt := p.unknown
+	var err error
+	switch {
+	case rt != nil:
+		err = errUnknownPath
+	default:
+		if rt = p.find(r.Method); rt == nil {
+			rt = p.routes[0]
+			w.Header().Set("Allow", p.allow)
+			err = badMethod(r.Method)
+		}
+	}
+	reply.route = rt
+	if err == nil {
+		err = p.gateway.limitBody(reply, r, rt)
+	}
+	if err == nil {
+		err = rt.handle(reply, r)
+	}
+	if err != nil {
+		p.gateway.fail(reply, r, rt, err)
+	}
+}
+
+// limitBody refuses a body that says it is too long, and has one that does not say
+// so fail when it is read.
+func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
+	switch {
+	case r.ContentLength == 0 || rt.body == 0:
+		return nil
+	case r.ContentLength > rt.body:
+		w.Header().Set("Connection", "close") // rather than reading all of it
+		return tooLarge(rt.body)
+	}
+	r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
+	return nil
+}
