@@ -14,7 +14,8 @@ type entry struct {
 	seq     uint64
 	floor   int32
 	list    digest
-	unsaved bool // the journal could not be written and has an older state
+	listSeq uint64 // of the change that gave it list; 0 if that was before the start
+	unsaved bool   // the journal could not be written and has an older state
 
 	// the file as it was last read
 	onDisk bool

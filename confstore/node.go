@@ -12,6 +12,7 @@ type document struct {
 	text    []byte // compact; `{}` if deleted
 	served  int32  // the version clients see
 	given   int32  // what the writer or the file said
+	seq     uint64 // of the change that made it
 	deleted bool
 	index   form // of text
 }
@@ -20,19 +21,21 @@ type document struct {
 // of its own computations, and may be used by any number of goroutines. Snapshots
 // share a node until the document, one of its bases or the list of bases changes.
 type Node struct {
-	name     string
-	own      *document // nil: unknown, the name has only bases (a ghost)
-	broken   string
-	listed   bool // has an entry in conf_inherit
-	bases    []string
-	parts    []*document // of the bases that are known, weakest first
-	deep     bool
-	list     digest // of listed, bases and deep
-	floor    int32  // the resolved version is not below it
-	resolved int32
-	merged   *form // nil without bases
-	limits   *limits
-	answers  answers
+	name      string
+	own       *document // nil: unknown, the name has only bases (a ghost)
+	broken    string
+	listed    bool // has an entry in conf_inherit
+	bases     []string
+	parts     []*document // of the bases that are known, weakest first
+	partNames []string    // theirs
+	deep      bool
+	list      digest // of listed, bases and deep
+	floor     int32  // the resolved version is not below it
+	resolved  int32
+	listSeq   uint64 // of the change of _meta.json that gave it its list, if that was seen happen
+	merged    *form  // nil without bases
+	limits    *limits
+	answers   answers
 }
 
 // limits is what nodes need to know of their store.
@@ -71,6 +74,20 @@ func (n *Node) GivenMtime() int32 {
 		return 0
 	}
 	return n.own.given
+}
+
+// Seq is the sequence of the newest change that made the document, own or resolved,
+// what it is: its own, that of a base, or that of its list of bases. Whoever has been
+// told of all changes up to a sequence has missed the documents whose Seq is above it.
+func (n *Node) Seq() uint64 {
+	seq := n.listSeq
+	if n.own != nil {
+		seq = max(seq, n.own.seq)
+	}
+	for _, part := range n.parts {
+		seq = max(seq, part.seq)
+	}
+	return seq
 }
 
 // Broken says why the file as it is now cannot be served, or "". Contents are

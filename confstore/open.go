@@ -181,7 +181,7 @@ func (s *Store) recall(old *replayed) {
 		if k.put.kind == 0 {
 			continue
 		}
-		doc := &document{served: k.put.served, given: k.put.given, deleted: k.put.deleted, text: k.put.text}
+		doc := &document{served: k.put.served, given: k.put.given, seq: k.put.seq, deleted: k.put.deleted, text: k.put.text}
 		if doc.deleted {
 			doc.text = []byte("{}")
 		}
@@ -195,6 +195,7 @@ func (s *Store) recall(old *replayed) {
 			s.rules = rules
 		}
 	}
+	s.recallLists(old)
 	b := newBuilder(s.snapshot.Load())
 	b.next.seq, b.next.meta = s.seq, s.rules.meta
 	for name := range s.entries {
@@ -206,6 +207,20 @@ func (s *Store) recall(old *replayed) {
 		}
 	}
 	s.snapshot.Store(b.finish())
+}
+
+// recallLists says when documents got their lists of bases. The journal does not
+// know, but not after _meta.json was changed last.
+func (s *Store) recallLists(old *replayed) {
+	rules := s.entries[meta.FileName]
+	if !rules.known() {
+		return
+	}
+	for name, k := range old.names {
+		if e := s.entries[name]; e != nil && k.list.kind != 0 {
+			e.listSeq = rules.doc.seq
+		}
+	}
 }
 
 // finishIntents carries out what the last run had recorded and not finished: the

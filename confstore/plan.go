@@ -62,6 +62,7 @@ func (s *Store) plan(edits []edit, recheck bool) (*plan, error) {
 	for _, e := range p.edits {
 		p.seq++
 		p.seqs[e.name], p.docs[e.name] = p.seq, s.version(e, p.rules)
+		p.docs[e.name].seq = p.seq
 		p.existence = p.existence || s.entries[e.name].live() != (e.text != nil)
 	}
 	s.planLists(p)

@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"maps"
 	"slices"
 
 	"confcenter/meta"
@@ -62,7 +63,8 @@ func (s *Store) publish(p *plan, unsaved bool) {
 	b := newBuilder(prev)
 	b.next.seq, b.next.meta = p.seq, p.rules.meta
 	var changes []Change
-	for name := range p.affected(oldRules, prev) {
+	affected := p.affected(oldRules, prev)
+	for name := range affected {
 		if c := s.rebuild(b, name, p); c.happened() {
 			changes = append(changes, c)
 		}
@@ -72,6 +74,7 @@ func (s *Store) publish(p *plan, unsaved bool) {
 	if p.newRules || p.existence {
 		s.checkMeta(next)
 	}
+	s.tellFollowers(slices.Sorted(maps.Keys(affected)))
 	if len(changes) == 0 {
 		return
 	}
@@ -93,7 +96,7 @@ func (s *Store) remember(p *plan, unsaved bool) {
 	}
 	for name, l := range p.lists {
 		e := s.entry(name)
-		e.floor, e.list, e.unsaved = l.floor, l.list, e.unsaved || unsaved
+		e.floor, e.list, e.listSeq, e.unsaved = l.floor, l.list, p.seq, e.unsaved || unsaved
 	}
 }
 
@@ -183,7 +186,7 @@ func (p *plan) tells(name string) bool {
 func (s *Store) newNode(name string, prev *Node) *Node {
 	n := &Node{name: name, limits: &s.limits}
 	if e := s.entries[name]; e != nil {
-		n.own, n.floor, n.broken = e.doc, e.floor, e.broken
+		n.own, n.floor, n.listSeq, n.broken = e.doc, e.floor, e.listSeq, e.broken
 	}
 	n.bases, n.listed = s.rules.meta.Bases(name)
 	n.list, n.deep = s.rules.listDigest(name), s.rules.meta.Deep(name)
@@ -193,7 +196,7 @@ func (s *Store) newNode(name string, prev *Node) *Node {
 	}
 	for _, base := range n.bases {
 		if e := s.entries[base]; e.known() {
-			n.parts = append(n.parts, e.doc)
+			n.parts, n.partNames = append(n.parts, e.doc), append(n.partNames, base)
 			n.resolved = max(n.resolved, e.doc.served)
 		}
 	}
@@ -229,6 +232,7 @@ func (s *Store) refresh(name string) {
 		b.put(s.newNode(name, old))
 		s.snapshot.Store(b.finish())
 		old.retireAnswers()
+		s.tellFollowers([]string{name})
 	}
 }
 

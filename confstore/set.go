@@ -260,6 +260,7 @@ func (s *Store) write(ed edit, before reading) error {
 	s.settleWrite(p, ed)
 	e := s.entry(ed.name)
 	e.onDisk, e.sig, e.broken = ed.text != nil, signature{}, ""
+	s.setFault(ed.name, e)
 	delete(s.settle.missing, ed.name)
 	delete(s.settle.suspect, ed.name)
 	s.publish(p, false)

@@ -337,9 +337,13 @@ func (s *Store) removed(name string, e *entry, now time.Time) (edit, bool) {
 	delete(s.settle.missing, name)
 	delete(s.settle.suspect, name)
 	e.onDisk, e.sig = false, signature{}
+	shown := e.broken != ""
 	s.setBroken(name, "")
 	if !e.known() {
 		delete(s.entries, name) // never good and now gone: nothing to remember
+		if shown {
+			s.tellFollowers([]string{name})
+		}
 	}
 	if !e.live() {
 		return edit{}, false
@@ -358,6 +362,7 @@ func (s *Store) setBroken(name, fault string) {
 	if fault != "" && e.live() {
 		text += "; the last good version stays in service"
 	}
+	s.setFault(name, e)
 	s.refresh(name)
 	s.problems.set(fromFile, name, text)
 }

@@ -56,6 +56,8 @@ type Store struct {
 
 	mu     sync.Mutex // guards the rest
 	subs   []func(*Batch)
+	follow []func(*Snapshot, []string)
+	faults map[string]string // why files that were never good are not; nil: there are none
 	closed bool
 }
 
