@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+)
+
+// Who changes the command table or the template runs go generate.
+func TestTheDissectorIsCurrent(t *testing.T) {
+	want, err := generate()
+	require.NoError(t, err)
+	got, err := os.ReadFile("confcenter.lua")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run go generate ./tools/wireshark")
+}
+
+func TestEveryCommandIsInIt(t *testing.T) {
+	text, err := generate()
+	require.NoError(t, err)
+	for _, row := range protocol.Commands {
+		require.Contains(t, string(text), `{ "`+row.Name+`", `)
+	}
+	require.NotContains(t, string(text), "<no value>")
+}
+
+func TestDepthIsTheScanners(t *testing.T) {
+	_, err := jsontext.Check([]byte(strings.Repeat("[", deepest) + strings.Repeat("]", deepest)))
+	require.NoError(t, err)
+	_, err = jsontext.Check([]byte(strings.Repeat("[", deepest+1) + strings.Repeat("]", deepest+1)))
+	require.Error(t, err)
+}
+
+// PROTOCOL.md: raw is a length in the requests of three commands, and a flag, if
+// anything, in all others; bodies may be left out where it says so.
+func TestMarksOfTheTable(t *testing.T) {
+	var valued, empty []string
+	for _, row := range protocol.Commands {
+		letters := marks(row)
+		require.Equal(t, row.ID.IsState(), strings.Contains(letters, "s"), row.Name)
+		if strings.Contains(letters, "v") {
+			valued = append(valued, row.Name)
+		}
+		if strings.Contains(letters, "e") && row.Role == protocol.Served {
+			empty = append(empty, row.Name)
+		}
+	}
+	require.Equal(t, []string{"KVPUT", "KVCAS", "KVLOCK"}, valued)
+	require.Equal(t, []string{"KEEPALIVE", "GETCFGNAME", "KVSTAT"}, empty)
+}
