@@ -21,7 +21,9 @@ type route struct {
 
 // routes is everything that can be asked.
 func (g *Gateway) routes() []route {
-	return slices.Concat[[]route]()
+	return slices.Concat(
+		g.plumRoutes(),
+	)
 }
 
 // allowed are the methods of the route.

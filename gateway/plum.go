@@ -1,0 +1,324 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// The paths of Plum's API, and what its texts are where it refuses something.
+const plumRoot = "/v1/kv"
+
+var (
+	errPlumMethod   = &plainError{http.StatusMethodNotAllowed, "method not allowed"}
+	errPlumNotFound = &plainError{http.StatusNotFound, "404 page not found"}
+	errPlumRequest  = &plainError{http.StatusBadRequest, "bad request"}
+	errPlumKey      = &plainError{http.StatusBadRequest, "namespace and key required"}
+	errPlumPath     = &plainError{http.StatusBadRequest, "invalid path"}
+	errPlumItems    = &plainError{http.StatusBadRequest, "items required"}
+	errPlumItemKey  = &plainError{http.StatusBadRequest, "key required"}
+	errPlumType     = &plainError{http.StatusBadRequest, "invalid type (must be string|int|double|bool|bytes)"}
+)
+
+// plumMethods is what Plum's dispatcher takes somewhere below its root.
+var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete}
+
+// Names of what Plum's one path is used for.
+var (
+	plumNamespaces = route{name: "plum.namespaces", plain: true}
+	plumList       = route{name: "plum.list", plain: true}
+	plumKeys       = route{name: "plum.keys", plain: true}
+	plumGet        = route{name: "plum.get", plain: true}
+	plumPut        = route{name: "plum.put", plain: true}
+	plumDelete     = route{name: "plum.delete", plain: true}
+	plumBatch      = route{name: "plum.batch", plain: true}
+)
+
+func (g *Gateway) plumRoutes() []route {
+	return []route{
+		{methods: []string{http.MethodGet}, pattern: plumRoot, name: "plum.namespaces", body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{methods: plumMethods, pattern: plumRoot + "/", name: "plum.kv", body: g.cfg.MaxBody, plain: true, handle: g.plum},
+	}
+}
+
+// plum tells what is meant by a path, in Plum's order: that makes some keys
+// unreachable here, such as those that end in /batch. Percent escapes are decoded
+// already, so that %2F is a slash like any other.
+func (g *Gateway) plum(w http.ResponseWriter, r *http.Request) error {
+	rest := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, plumRoot), "/")
+	if rest == "" {
+		return g.plumDo(w, r, &plumNamespaces, http.MethodGet, rest, g.plumNamespaces)
+	}
+	if ns, ok := strings.CutSuffix(rest, "/batch"); ok {
+		return g.plumDo(w, r, &plumBatch, http.MethodPost, ns, g.plumBatch)
+	}
+	if ns, ok := strings.CutSuffix(rest, "/keys"); ok {
+		return g.plumDo(w, r, &plumKeys, http.MethodGet, ns, g.plumKeys)
+	}
+	ns, key, single := strings.Cut(rest, "/")
+	if !single {
+		return g.plumDo(w, r, &plumList, http.MethodGet, ns, g.plumList)
+	}
+	if ns == "" || key == "" {
+		return errPlumKey
+	}
+	reply := w.(*reply)
+	switch r.Method {
+	case http.MethodGet:
+		reply.route = &plumGet
+		return g.plumGet(w, ns, key)
+	case http.MethodPut:
+		reply.route = &plumPut
+		return g.plumPut(w, r, ns, key)
+	case http.MethodDelete:
+		reply.route = &plumDelete
+		return g.plumDelete(w, ns, key)
+	}
+	w.Header().Set("Allow", "DELETE, GET, OPTIONS, PUT")
+	return errPlumMethod
+}
+
+func (g *Gateway) plumDo(w http.ResponseWriter, r *http.Request, as *route, method, ns string, do func(w http.ResponseWriter, r *http.Request, ns string) error) error {
+	w.(*reply).route = as
+	if r.Method != method {
+		w.Header().Set("Allow", method+", OPTIONS")
+		return errPlumMethod
+	}
+	if strings.Contains(ns, "/") || ns == "" && as != &plumNamespaces {
+		return errPlumPath
+	}
+	return do(w, r, ns)
+}
+
+func (g *Gateway) plumGet(w http.ResponseWriter, ns, key string) error {
+	b := newBuffer()
+	defer b.free()
+	b.b = append(append(b.b, ns...), key...)
+	entry, _ := g.stores.State.Get(b.b[:len(ns)], b.b[len(ns):])
+	if entry == nil {
+		return errPlumNotFound
+	}
+	b.b = append(appendPlumEntry(b.b[:0], entry, false), '\n')
+	return sendJSON(w, http.StatusOK, b.b)
+}
+
+func (g *Gateway) plumPut(w http.ResponseWriter, r *http.Request, ns, key string) error {
+	b := newBuffer()
+	defer b.free()
+	if err := b.read(r); err != nil {
+		return err
+	}
+	var space [4]jsontext.Member
+	members, err := plumObject(space[:0], b.b)
+	if err != nil {
+		return err
+	}
+	value, err := plumValueOf(members)
+	if err != nil {
+		return err
+	}
+	if _, err := g.commit(kv.PutTxn(ns, key, value)); err != nil {
+		return err
+	}
+	b.b = append(b.b[:0], `{"key":`...)
+	b.b = appendPlumText(b.b, key)
+	b.b = append(b.b, `,"namespace":`...)
+	b.b = appendPlumText(b.b, ns)
+	b.b = append(b.b, `,"type":"`...)
+	b.b = append(b.b, plumType(value.Type)...)
+	b.b = append(b.b, `","value":`...)
+	b.b = append(appendPlumValue(b.b, value), "}\n"...)
+	return sendJSON(w, http.StatusOK, b.b)
+}
+
+// plumDelete succeeds also if there is no such key.
+func (g *Gateway) plumDelete(w http.ResponseWriter, ns, key string) error {
+	if _, err := g.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (g *Gateway) plumBatch(w http.ResponseWriter, r *http.Request, ns string) error {
+	b := newBuffer()
+	defer b.free()
+	if err := b.read(r); err != nil {
+		return err
+	}
+	ops, err := plumItems(b.b, ns)
+	if err != nil {
+		return err
+	}
+	count := len(ops)
+	if _, err := g.commit(&kv.Txn{Then: ops}); err != nil {
+		return err
+	}
+	b.b = appendPlumCount(b.b[:0], count, ns)
+	return sendJSON(w, http.StatusOK, b.b)
+}
+
+func (g *Gateway) plumNamespaces(w http.ResponseWriter, _ *http.Request, _ string) error {
+	b := newBuffer()
+	defer b.free()
+	list, _ := g.stores.State.Namespaces("", 0)
+	b.b = append(b.b, `{"namespaces":[`...)
+	for i := range list {
+		if i > 0 {
+			b.b = append(b.b, ',')
+		}
+		b.b = appendPlumText(b.b, list[i].Name)
+	}
+	b.b = append(b.b, "]}\n"...)
+	return sendJSON(w, http.StatusOK, b.b)
+}
+
+func (g *Gateway) plumKeys(w http.ResponseWriter, _ *http.Request, ns string) error {
+	return g.plumPages(w, kv.List{NS: ns}, `{"keys":[`, func(b []byte, e *kv.Entry) []byte { return appendPlumText(b, e.Key) },
+		func(b []byte) []byte { return append(appendPlumText(append(b, `],"namespace":`...), ns), "}\n"...) })
+}
+
+// plumList takes the prefix as it is written: no character in it is special.
+func (g *Gateway) plumList(w http.ResponseWriter, r *http.Request, ns string) error {
+	list := kv.List{NS: ns}
+	if r.URL.RawQuery != "" {
+		list.Prefix = r.URL.Query().Get("prefix")
+	}
+	return g.plumPages(w, list, "[", func(b []byte, e *kv.Entry) []byte { return appendPlumEntry(b, e, true) },
+		func(b []byte) []byte { return append(b, "]\n"...) })
+}
+
+// plumPage is how many bytes of entries are looked at and sent at a time.
+const plumPage = 256 << 10
+
+// plumPages sends a list as it was at one moment, however long it is: a page at a
+// time, so that nobody has all of it in memory.
+func (g *Gateway) plumPages(w http.ResponseWriter, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
+	view := g.stores.State.View()
+	defer view.Close()
+	b := newBuffer()
+	defer b.free()
+	b.b = append(b.b, begin...)
+	list.MaxBytes = plumPage
+	for first := true; ; first = false {
+		page, err := view.List(list)
+		if err != nil {
+			return err
+		}
+		for i, entry := range page.Entries {
+			if i > 0 || !first {
+				b.b = append(b.b, ',')
+			}
+			b.b = item(b.b, entry)
+			list.After = entry.Key
+		}
+		if !page.More {
+			b.b = end(b.b)
+			if first {
+				return sendJSON(w, http.StatusOK, b.b)
+			}
+			_, err := w.Write(b.b)
+			return gone(err)
+		}
+		w.Header()["Content-Type"] = contentJSON
+		g.allowTime(w)
+		if _, err := w.Write(b.b); err != nil {
+			return gone(err)
+		}
+		b.b = b.b[:0]
+	}
+}
+
+// plumObject reads the object that the body begins with; what follows it is not
+// looked at, and null is an object without members, as for Plum.
+func plumObject(space []jsontext.Member, body []byte) ([]jsontext.Member, error) {
+	members, kind, _, err := jsontext.ScanPrefix(space, body)
+	if err != nil || kind != jsontext.Object && kind != jsontext.Null {
+		return nil, errPlumRequest
+	}
+	return members, nil
+}
+
+// plumMember is the text of a member that must be a string, null or absent.
+func plumMember(members []jsontext.Member, name string) (raw []byte, err error) {
+	m, ok := jsontext.Find(members, name)
+	switch {
+	case !ok || m.Kind == jsontext.Null:
+		return nil, nil
+	case m.Kind != jsontext.String:
+		return nil, errPlumRequest
+	}
+	return m.Raw, nil
+}
+
+// plumValueOf is the value that the members value and type say. It is a copy.
+func plumValueOf(members []jsontext.Member) (kv.Value, error) {
+	text, err := plumMember(members, "value")
+	if err != nil {
+		return kv.Value{}, err
+	}
+	typed, err := plumMember(members, "type")
+	if err != nil {
+		return kv.Value{}, err
+	}
+	value := kv.Value{Type: kv.String}
+	if name := jsontext.Unquote(typed); len(name) > 0 {
+		value.Type = plumTypeOf(string(name))
+		if value.Type == 0 {
+			return kv.Value{}, errPlumType
+		}
+	}
+	value.Data = jsontext.AppendUnquote(make([]byte, 0, len(text)), text)
+	if value.Type != kv.Bytes {
+		return value, nil // the store checks it
+	}
+	value.Data, err = plumBytes(value.Data)
+	return value, err
+}
+
+// plumItems are the puts of a batch, all of them or none.
+func plumItems(body []byte, ns string) ([]kv.Op, error) {
+	var space [4]jsontext.Member
+	members, err := plumObject(space[:0], body)
+	if err != nil {
+		return nil, err
+	}
+	items, ok := jsontext.Find(members, "items")
+	switch {
+	case !ok || items.Kind == jsontext.Null:
+		return nil, errPlumItems
+	case items.Kind != jsontext.Array:
+		return nil, errPlumRequest
+	}
+	var ops []kv.Op
+	for it := jsontext.Iterate(items.Raw); it.Next(); {
+		if len(ops) == kv.MaxOps {
+			return nil, codes.Errorf(codes.TooManyOps, "the batch has more than %d items; send several", kv.MaxOps)
+		}
+		item, err := plumObject(space[:0], it.Raw())
+		if err != nil {
+			return nil, err
+		}
+		key, err := plumMember(item, "key")
+		if err != nil {
+			return nil, err
+		}
+		value, err := plumValueOf(item)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: ns, Key: string(jsontext.Unquote(key)), Value: value})
+	}
+	for i := range ops {
+		if ops[i].Key == "" {
+			return nil, errPlumItemKey
+		}
+	}
+	if len(ops) == 0 {
+		return nil, errPlumItems
+	}
+	return ops, nil
+}
