@@ -31,6 +31,9 @@ type capture struct {
 	file  *os.File
 	w     *pcapgo.NgWriter
 	conns uint16
+
+	packets int
+	log     []sent
 }
 
 func newCapture(t *testing.T) *capture {
@@ -60,12 +63,21 @@ type wire struct {
 	next  [2]uint32         // sequence numbers
 }
 
+// sent is a segment that was written to a capture.
+type sent struct {
+	wire   *wire
+	side   int
+	data   []byte
+	at     time.Time
+	packet int
+}
+
 // conn adds a connection to a server's port, with its handshake.
 func (c *capture) conn(port uint16, v6 bool, at time.Time) *wire {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conns++
-	w := &wire{c: c, v6: v6, ports: [2]layers.TCPPort{layers.TCPPort(40000 + c.conns), layers.TCPPort(port)}, next: [2]uint32{1000, 900000}}
+	w := &wire{c: c, v6: v6, ports: [2]layers.TCPPort{layers.TCPPort(40000 + c.conns), layers.TCPPort(port)}, next: [2]uint32{1000 + uint32(at.Unix()), 9000 + uint32(at.Unix())}}
 	w.packet(0, &layers.TCP{SYN: true}, nil, at, 0)
 	w.packet(1, &layers.TCP{SYN: true, ACK: true}, nil, at, 0)
 	w.next[0]++
@@ -74,13 +86,26 @@ func (c *capture) conn(port uint16, v6 bool, at time.Time) *wire {
 	return w
 }
 
-// send adds what one side sent: a segment of data. snap, if it is not 0, is how many
-// bytes of the packet were captured.
+// send adds what one side sent: a segment of data, at that time, or now. snap, if it
+// is not 0, is how many bytes of the packet were captured.
 func (w *wire) send(side int, data []byte, at time.Time, snap int) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
+	if at.IsZero() {
+		at = time.Now()
+	}
 	w.packet(side, &layers.TCP{ACK: true, PSH: true}, data, at, snap)
 	w.next[side] += uint32(len(data))
+	w.c.log = append(w.c.log, sent{w, side, bytes.Clone(data), at, w.c.packets})
+}
+
+// sendNow adds what one side sent just now, cut into segments of these sizes in turn.
+func (w *wire) sendNow(side int, data []byte, sizes ...int) {
+	for i := 0; len(data) > 0; i++ {
+		n := min(sizes[i%len(sizes)], len(data))
+		w.send(side, data[:n], time.Time{}, 0)
+		data = data[n:]
+	}
 }
 
 // lose lets the next bytes of one side be missing in the capture.
@@ -114,6 +139,7 @@ func (w *wire) packet(side int, tcp *layers.TCP, data []byte, at time.Time, snap
 		ethernet, network, tcp, gopacket.Payload(data)))
 	packet := buffer.Bytes()
 	length := len(packet)
+	w.c.packets++
 	if snap > 0 {
 		packet = packet[:min(snap, length)]
 	}

@@ -127,6 +127,9 @@ func TestWiresharkFindsItsPlaceAgain(t *testing.T) {
 	long := good(9)
 	w.send(0, long, began, 54+len(long)-4)
 	w.send(0, good(10), began, 54+4)
+	w.send(0, good(11)[:20], began, 0)
+	w.lose(0, len(good(11))-20)
+	w.send(0, good(12), began, 0)
 	w.send(1, frame(protocol.GetConfig.Reply(), 1, `{"code":404,"desc":"there is no \"a.json\""}`), began.Add(time.Second), 0)
 	w.send(1, frame(protocol.GetConfig.Reply(), 2, `1`), began.Add(time.Second), 0)
 
@@ -143,6 +146,7 @@ func TestWiresharkFindsItsPlaceAgain(t *testing.T) {
 		"WHOAMI 7 Body offset 0: empty text", "KEEPALIVE 8",
 		"GETCONFIG 9 4 of the body's bytes are missing",
 		"The capture does not have all of the frame",
+		"GETCONFIG 12",
 		`GETCONFIG_RSP 1 Refused with code 404: there is no "a.json"`, "GETCONFIG_RSP 2",
 	}, lines)
 }
@@ -163,4 +167,30 @@ func TestWiresharkFindsTheProtocolOnAnyPort(t *testing.T) {
 	require.Len(t, dissect(t, file, "-o", "confcenter.ports:4901"), 4)
 	require.Empty(t, dissect(t, file, "--disable-heuristic", "confcenter_tcp"))
 	require.Len(t, dissect(t, file, "-o", "confcenter.ports:4900-4901", "--disable-heuristic", "confcenter_tcp"), 4)
+}
+
+// A client that comes back from the same port is another conversation: what the first
+// one left open is not answered by the second one's replies.
+func TestWiresharkTellsReusedPortsApart(t *testing.T) {
+	t.Parallel()
+	c := newCapture(t)
+	for i, name := range []string{"first", "second"} {
+		at := began.Add(time.Duration(i) * time.Hour)
+		w := c.conn(4800, false, at)
+		c.conns-- // the next one has its port
+		w.send(0, frame(protocol.Whoami, 1, fmt.Sprintf(`{"svrid":0,"svrname":%q}`, name)), at, 0)
+		w.send(1, frame(protocol.Whoami.Reply(), 1, `{"code":0,"svrid":2001}`), at.Add(time.Second), 0)
+		w.send(0, frame(protocol.GetConfig, 2, `{"file_pattern":"a"}`), at.Add(2*time.Second), 0)
+		if i == 1 {
+			w.send(1, frame(protocol.GetConfig.Reply(), 2, `1`), at.Add(5*time.Second), 0)
+		}
+	}
+	var lines []string
+	for _, s := range dissect(t, c.done()) {
+		lines = append(lines, fmt.Sprintf("%s %s %s", s.text("name"), s.text("svrname"), s.text("time")))
+	}
+	require.Equal(t, []string{
+		"WHOAMI  ", "WHOAMI_RSP first 1.000000000", "GETCONFIG first ",
+		"WHOAMI  ", "WHOAMI_RSP second 1.000000000", "GETCONFIG second ", "GETCONFIG_RSP second 3.000000000",
+	}, lines)
 }

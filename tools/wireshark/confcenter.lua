@@ -61,7 +61,7 @@ local COMMANDS = {
   [0x010A] = { "KVINCR", 4194304, "s" },
   [0x010B] = { "KVHISTORY", 4194304, "s" },
   [0x010C] = { "KVRESTORE", 4194304, "s" },
-  [0x010D] = { "KVSTAT", 4194304, "se" },
+  [0x010D] = { "KVSTAT", 4194304, "s" },
   [0x0110] = { "KVLEASE", 4194304, "s" },
   [0x0111] = { "KVALIVE", 4194304, "s" },
   [0x0112] = { "KVREVOKE", 4194304, "s" },
@@ -436,16 +436,21 @@ end
 -- Which reply belongs to which request. A capture is read once in order and then
 -- frames are looked at in any order, so that what was found is kept by frame.
 
-local stream_of = Field.new("tcp.stream")
-local pending, found, clients
+local pending, found, clients, lives
 
 function confcenter.init()
-  pending, found, clients = {}, {}, {}
+  pending, found, clients, lives = {}, {}, {}, {}
 end
 
-local function stream()
-  local all = { stream_of() }
-  return #all > 0 and tostring(all[#all].value) or "-"
+-- connection names the connection of a packet, the same for both directions. TCP's own
+-- number of it is not there in the first pass. A WHOAMI begins another life: the ports
+-- can be those of a connection that has ended.
+local function connection(pinfo, id)
+  local from = tostring(pinfo.src) .. " " .. pinfo.src_port
+  local to = tostring(pinfo.dst) .. " " .. pinfo.dst_port
+  local ends = from < to and from .. "|" .. to or to .. "|" .. from
+  if id == 0x0001 or not lives[ends] then lives[ends] = (lives[ends] or 0) + 1 end
+  return ends .. "|" .. lives[ends]
 end
 
 -- ordinal counts the frames within a packet: by it and the packet's number what was
@@ -468,7 +473,7 @@ end
 local function match(pinfo, id, seq, body)
   local key = pinfo.number .. "/" .. ordinal(pinfo)
   if pinfo.visited or found[key] then return found[key] end
-  local of = stream()
+  local of = connection(pinfo, id)
   local exchange
   if id < REPLY then
     exchange = { id = id, request = pinfo.number, sent = pinfo.rel_ts, svrname = body and body.scan.members.svrname }

@@ -114,7 +114,7 @@ const nothing = "–"
 func mayBeEmpty(row protocol.Row) bool {
 	switch row.Role {
 	case protocol.Served:
-		return row.Request == nothing || row.ID == protocol.GetCfgName
+		return row.ID == protocol.KeepAlive || row.ID == protocol.GetCfgName
 	case protocol.Routed, protocol.Pushed, protocol.Accepted:
 		return false
 	}

@@ -51,5 +51,5 @@ func TestMarksOfTheTable(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"KVPUT", "KVCAS", "KVLOCK"}, valued)
-	require.Equal(t, []string{"KEEPALIVE", "GETCFGNAME", "KVSTAT"}, empty)
+	require.Equal(t, []string{"KEEPALIVE", "GETCFGNAME"}, empty)
 }
