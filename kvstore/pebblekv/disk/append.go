@@ -33,11 +33,32 @@ func (d *Disk) Append(commits []Commit) error {
 	d.keep(waiting{commits: commits, bytes: int64(len(d.record))}, newest)
 	d.newest.Store(int64(last))
 	d.gate.wrote(int64(len(d.record)))
+	d.live.Add(growth(commits))
 	const keepRecord = 4 << 20
 	if cap(d.record) > keepRecord {
 		d.record = nil
 	}
 	return nil
+}
+
+// growth is by how much the current entries grow.
+func growth(commits []Commit) (n int64) {
+	for i := range commits {
+		for j := range commits[i].Events {
+			e := &commits[i].Events[j]
+			n += rowBytes(e.Entry) - rowBytes(e.Prev)
+		}
+	}
+	return n
+}
+
+// rowBytes is about what an entry takes in a table.
+func rowBytes(e *kv.Entry) int64 {
+	const rest = 64
+	if e == nil || e.Deleted() {
+		return 0
+	}
+	return int64(len(e.NS) + e.Size() + rest)
 }
 
 // write makes the record durable, then says so in the mark. A failing write of the

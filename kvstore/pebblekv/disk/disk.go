@@ -40,6 +40,7 @@ type Disk struct {
 	logFloor     atomic.Int64
 	historyFloor atomic.Int64
 	tokenFloor   atomic.Int64 // tokens up to it were given up by DropTokens
+	live         atomic.Int64 // bytes that the current entries take in tables, or somewhat fewer
 	failure      atomic.Pointer[codes.Error]
 	gate         gate
 

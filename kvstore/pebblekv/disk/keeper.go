@@ -129,15 +129,12 @@ func (d *Disk) merge(ctx context.Context, left stays) error {
 	if err := d.db.Flush(); err != nil {
 		return err
 	}
-	rest, err := d.db.EstimateDiskUsage([]byte{0}, []byte{historyKind})
-	if err != nil {
-		return err
-	}
 	for _, kinds := range [...]struct {
 		lower, upper byte
 		stays        int64
-	}{{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log}, {0, historyKind, int64(rest)}} {
-		if free := d.freeBytes(); free >= 0 && free-kinds.stays < d.cfg.ReserveBytes/4 {
+	}{{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log}, {0, historyKind, d.live.Load()}} {
+		// Far below where deletes end, too: what is merged then is the only way up.
+		if free := d.freeBytes(); free >= 0 && kinds.stays > 0 && free-kinds.stays < d.cfg.ReserveBytes/16 {
 			continue
 		}
 		if err := d.db.Compact(ctx, []byte{kinds.lower}, []byte{kinds.upper}, false); err != nil {

@@ -20,7 +20,8 @@ type batch struct {
 	epochs []epoch
 	parts  []part
 
-	part   *part // that takes the versions that end in this batch
+	lean   bool  // there is no space for history: none is kept up to this batch's end
+	part   *part // that takes the versions that end in this batch; nil if lean
 	cuts   map[string]kv.Revision
 	buffer []byte
 	value  []byte
@@ -77,7 +78,7 @@ func (b *batch) build() error {
 func (b *batch) endPart() {
 	n := len(b.parts) - 1
 	switch {
-	case len(b.groups) == 0:
+	case b.part == nil:
 	case b.parts[n].bytes == 0:
 		b.parts = b.parts[:n]
 	default:
@@ -126,12 +127,46 @@ func (b *batch) account() {
 	b.epochs = append(b.epochs, e)
 	b.next.revision = e.last
 
+	if b.lean = b.d.lacksSpace(b.groups); b.lean {
+		return
+	}
 	if n := len(b.parts); n == 0 || b.parts[n-1].bytes >= b.d.cfg.HistoryBytes/grain ||
 		e.first-b.parts[n-1].first >= b.d.cfg.HistoryAge.Milliseconds()/grain {
 		b.parts = append(b.parts, part{start: b.groups[0].commits[0].Revision, first: e.first})
 	}
 	b.part = &b.parts[len(b.parts)-1]
 	b.part.last, b.part.time = e.last, e.time
+}
+
+// lacksSpace says that tables with the history of the groups would use up what is
+// left for the log, without which no write could be made durable: not even deletes,
+// each of which makes history of what it deletes.
+func (d *Disk) lacksSpace(groups []waiting) bool {
+	free := d.freeBytes()
+	if free < 0 {
+		return false
+	}
+	if d.gate.pressed.Load() && d.isBlocked() {
+		return true // it has been tried
+	}
+	for _, g := range groups {
+		for i := range g.commits {
+			for j := range g.commits[i].Events {
+				e := &g.commits[i].Events[j]
+				free -= int64(e.Entry.Size())
+				if e.Prev != nil {
+					free -= int64(e.Prev.Size())
+				}
+			}
+		}
+	}
+	return free < d.cfg.ReserveBytes/4
+}
+
+func (d *Disk) isBlocked() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.blocked != nil
 }
 
 func (b *batch) entries() error {
@@ -186,6 +221,9 @@ func (b *batch) key(changes []change) error {
 // versions writes the superseded versions of a key, newest first, but no more than
 // are kept; what is older is cut off then.
 func (b *batch) versions(changes []change, old, last *kv.Entry) error {
+	if b.lean {
+		return nil
+	}
 	keep := b.d.cfg.HistoryVersions
 	rows := b.rows[:0]
 	if last.Deleted() {

@@ -31,7 +31,10 @@ func (d *Disk) recover(load Loader) (kv.Revision, error) {
 	}{
 		{epochKind, "epochs", d.loadEpoch},
 		{partKind, "parts of history", d.loadPart},
-		{currentKind, "current entries", entryLoader(load.Entry)},
+		{currentKind, "current entries", entryLoader(func(e *kv.Entry) {
+			d.live.Add(rowBytes(e))
+			load.Entry(e)
+		})},
 		{leaseKind, "leases", leaseLoader(load.Lease)},
 		{tokenKind, "request tokens", tokenLoader(load.Token)},
 	} {

@@ -91,7 +91,11 @@ func (b *batch) retainHistory(now, limit int64) error {
 		total += b.parts[i].bytes
 	}
 	dropped, most := 0, len(b.parts)
-	if len(b.groups) > 0 {
+	switch {
+	case b.lean:
+		limit = -1
+		b.next.historyFloor = max(b.next.historyFloor, b.next.revision)
+	case len(b.groups) > 0:
 		most-- // what is written to now
 	}
 	for dropped < most {
