@@ -35,7 +35,7 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 	}
 	value, found, ready := node.Lookup(q.Inherit, q.Path)
 	if !ready {
-		s.prepare(node, q.Inherit)
+		s.prepare(h, node, q.Inherit)
 		return false
 	}
 	if !found {
@@ -76,13 +76,15 @@ func (s *session) noSuchConfig(h protocol.Header, q protocol.ConfigQuery) {
 
 // prepare has a large merge or index made by a worker. The request is not
 // consumed: it is answered from the same node when the worker is done.
-func (s *session) prepare(node *confstore.Node, inherit bool) {
+func (s *session) prepare(h protocol.Header, node *confstore.Node, inherit bool) {
 	s.busy = true
+	began := s.loop.moment()
 	s.srv.work(func() {
 		node.Prepare(inherit, true)
-		s.loop.post(mailFunc(func(*loop) {
+		s.loop.post(mailFunc(func(l *loop) {
 			s.prepared = node
 			s.ready()
+			l.observe(s, atWorker, h.Command, s.srv.elapsed()-began, 1)
 		}))
 	})
 }
@@ -99,12 +101,14 @@ func (s *session) ready() {
 func (s *session) later(h protocol.Header, body func(dst []byte) []byte) {
 	s.busy = true
 	s.flushReplies()
+	began := s.loop.moment()
 	s.srv.work(func() {
 		frame := body(protocol.BeginFrame(nil, h.Command.Reply(), h.Seq))
 		protocol.FinishFrame(frame, 0)
-		s.loop.post(mailFunc(func(*loop) {
+		s.loop.post(mailFunc(func(l *loop) {
 			s.srv.count.replies.Add(1)
 			s.sendFrame(frame)
+			l.observe(s, atWorker, h.Command, s.srv.elapsed()-began, 1)
 			s.ready()
 		}))
 	})
@@ -128,7 +132,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		Mtime:    u.Mtime, HasMtime: u.Mtime != 0,
 		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
 	}
-	id := s.reserve()
+	id := s.reserve(h.Command)
 	err := s.srv.store.Set(req, func(res confstore.SetResult, err error) {
 		code, desc := 0, "success"
 		switch {

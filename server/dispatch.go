@@ -25,7 +25,10 @@ type route struct {
 }
 
 // routeTable is indexed by request id.
-type routeTable [protocol.KVEvent + 1]route
+type routeTable [routeCount]route
+
+// routeCount is how many ids the table has.
+const routeCount = int(protocol.KVEvent) + 1
 
 func (t *routeTable) find(cmd protocol.Command) *route {
 	if int(cmd) < len(t) && t[cmd].handle != nil {
@@ -94,7 +97,7 @@ func (s *session) handle(h protocol.Header, body []byte) bool {
 		s.passOn(h, body)
 		return true
 	}
-	s.loop.requests++
+	s.loop.count(h.Command)
 	r := s.srv.routes.find(h.Command)
 	switch {
 	case r == nil:

@@ -45,6 +45,7 @@ func (s *Server) sweepDue(now time.Time) bool {
 // closed or do not read.
 func (l *loop) tick(now int64) {
 	l.now = now
+	l.ticked.Store(now)
 	l.feedStarved()
 	// Who had just moved when the memory ran out may rest by now.
 	for closed := true; closed && l.srv.memory.over(); closed = l.closeHog() {

@@ -189,7 +189,7 @@ func TestNobodyIsToldOfAWriteAfterTheConnectionIsGone(t *testing.T) {
 func TestAGrantLeavesBehindTheReplyThatAnnouncesIt(t *testing.T) {
 	s, w, state := newStateWire(t)
 	s.receive(requests(protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`))
-	lock := &lockWait{s: s, slot: s.reserve(), h: protocol.Header{Command: protocol.KVLock, Seq: 2}}
+	lock := &lockWait{s: s, slot: s.reserve(protocol.KVLock), h: protocol.Header{Command: protocol.KVLock, Seq: 2}}
 	s.addWait(lock)
 	lock.done(kvlock.Outcome{Revision: 1}, nil)
 	lock.granted(kvlock.Grant{NS: "n", Key: "l", Lease: 7, Fence: 9})

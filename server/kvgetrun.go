@@ -38,7 +38,7 @@ func (s *session) kvGetRun(h protocol.Header, b []byte) (taken int) {
 			break
 		}
 		s.touch()
-		s.loop.requests++
+		s.loop.count(h.Command)
 		s.kvGot(h, run.asked[i], run.reads[i].Entry, rev)
 		taken += protocol.HeaderSize + int(h.BodyLen)
 	}

@@ -35,7 +35,7 @@ func (s *session) kvLock(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up with KVUNLOCK", limit))
 		return true
 	}
-	w := &lockWait{s: s, h: h, slot: s.reserve(), raw: q.Raw, req: kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait}}
+	w := &lockWait{s: s, h: h, slot: s.reserve(h.Command), raw: q.Raw, req: kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait}}
 	err = s.srv.locks.Lock(w.req, w.done, w.granted)
 	if err == nil && q.Wait {
 		s.addWait(w)
@@ -138,7 +138,7 @@ func (s *session) kvUnlock(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, err)
 		return true
 	}
-	id := s.reserve()
+	id := s.reserve(h.Command)
 	done := func(rev kv.Revision, err error) {
 		s.loop.post(mailFunc(func(l *loop) {
 			l.room = true

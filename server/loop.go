@@ -49,11 +49,15 @@ type loop struct {
 	scratch    []byte     // pieces put together for one write
 	req        protocol.Request
 	gets       getRun
-	// counted since they were last added to the server's counters
+	// counted since they were last added to the counters that others read
 	requests, replies uint64
+	counting          protocol.Command // what requests are
+	watch             stopwatch
 	retained          map[*byte]*retention
 
 	// any goroutine
+	measured  measures
+	ticked    atomic.Int64  // unix ns of the last tick taken
 	yield     chan struct{} // cap 1: the waker shall make the loop take another turn
 	relieving atomic.Bool   // another loop has asked this one to relieve memory
 	feeding   atomic.Bool   // mail is on its way that says there is room
@@ -85,6 +89,7 @@ func newLoop(srv *Server, exec func(fn func()) error) *loop {
 	}
 	// An engine that has stopped takes no turn, which is all the error can say.
 	l.wake = func() { _ = exec(turn) }
+	l.ticked.Store(l.now)
 	l.hub.init()
 	l.kv.init()
 	go l.waker()
@@ -149,13 +154,13 @@ func (l *loop) deliverMail(budget int) {
 	}
 }
 
-// addCounts brings the server's counters up to date. They are shared by the
-// loops, so not every request should touch them.
+// addCounts brings the counters that others read up to date. Not every request
+// should touch them.
 func (l *loop) addCounts() {
-	if l.requests|l.replies != 0 {
-		l.srv.count.requests.Add(l.requests)
+	l.addRequests()
+	if l.replies != 0 {
 		l.srv.count.replies.Add(l.replies)
-		l.requests, l.replies = 0, 0
+		l.replies = 0
 	}
 }
 

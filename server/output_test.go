@@ -249,12 +249,12 @@ func TestPendingLimitTakesNoMoreRequestsUntilThePeerReads(t *testing.T) {
 	s.client = &client{}
 	s.sendFrame(make([]byte, 10_000))
 	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 7, nil))
-	require.Zero(t, s.srv.count.requests.Load(), "nobody gets more replies while his are unread")
+	require.Zero(t, s.srv.Stats().Requests, "nobody gets more replies while his are unread")
 	for s.owing() > 0 {
 		w.read(1000)
 		sweepAll(s.loop)
 	}
-	require.EqualValues(t, 1, s.srv.count.requests.Load())
+	require.EqualValues(t, 1, s.srv.Stats().Requests)
 	require.True(t, bytes.HasSuffix(w.got.Bytes(), protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), 7, nil)))
 }
 
@@ -303,7 +303,7 @@ func TestAClosingSessionWaitsForTheReplyToItsWrite(t *testing.T) {
 	s, w := newWire(t, Config{})
 	s.client = &client{}
 	w.room = 1000
-	id := s.reserve()
+	id := s.reserve(protocol.KVPut)
 	s.dismiss("closelink")
 	require.False(t, w.closed)
 	require.False(t, w.halfShut)

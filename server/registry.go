@@ -66,10 +66,10 @@ func (r *registry) enter(s *session, max int) bool {
 	return true
 }
 
-func (r *registry) connections() int {
+func (r *registry) counts() (connections, clients int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.sessions)
+	return len(r.sessions), len(r.byID)
 }
 
 // identify gives s the id it wants, or a free one for wanted <= 0. It returns

@@ -54,9 +54,9 @@ func (s *session) flushReplies() {
 }
 
 // reserve takes the place of a reply that comes later; fill takes the number.
-func (s *session) reserve() (id uint64) {
+func (s *session) reserve(cmd protocol.Command) (id uint64) {
 	s.flushReplies()
-	s.slots = append(s.slots, slot{})
+	s.slots = append(s.slots, slot{cmd: cmd, began: s.loop.moment()})
 	return s.slotsGone + uint64(len(s.slots)) - 1
 }
 
@@ -76,8 +76,8 @@ func (s *session) fill(id uint64, reply slot) {
 	if s.dead {
 		return
 	}
-	reply.done = true
-	*s.slot(id) = reply
+	place := s.slot(id)
+	place.write, place.frame, place.done = reply.write, reply.frame, true
 	if s.slots[0].done && !s.filled {
 		s.filled = true
 		s.loop.filled = append(s.loop.filled, s)
@@ -124,12 +124,16 @@ func (s *session) fillOrder() {
 // loop's output buffer, which is empty or the session's.
 func (s *session) giveReplies() {
 	l := s.loop
+	l.watch.known = false
 	for len(s.slots) > 0 && s.slots[0].done && !s.dead {
 		reply := s.slots[0]
 		s.slots[0] = slot{}
 		s.slots = s.slots[1:]
 		s.slotsGone++
 		l.replies++
+		if reply.cmd != 0 {
+			l.observe(s, atStore, reply.cmd, l.moment()-reply.began, 1)
+		}
 		switch {
 		case reply.write != nil:
 			l.out = reply.write.appendFrame(l.out)

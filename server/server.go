@@ -48,6 +48,9 @@ type Config struct {
 	// IdentifyTimeout is how long a connection may stay without WHOAMI. Default
 	// 30 s.
 	IdentifyTimeout time.Duration
+	// SlowRequest is how long a request may take before it is logged, with its
+	// command and who sent it, never with a value. Default 500 ms.
+	SlowRequest time.Duration
 	// Limits bound what peers can make the server hold.
 	Limits Limits
 	// Clock is the time. Default the real one.
@@ -66,6 +69,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxConnections, 10000)
 	setDefault(&c.KeepAlive, 10*time.Minute)
 	setDefault(&c.IdentifyTimeout, 30*time.Second)
+	setDefault(&c.SlowRequest, 500*time.Millisecond)
 	if c.Clock == nil {
 		c.Clock = clock.Real()
 	}
@@ -114,6 +118,7 @@ type Server struct {
 	memory     budget
 	workers    workers
 	feed       kvFeed
+	began      time.Time
 	stop       chan struct{} // ends the ticker
 	ticking    chan struct{} // closed when it has ended
 
@@ -123,8 +128,11 @@ type Server struct {
 	// any goroutine
 	seq      atomic.Uint32 // of pushes and keep-alives
 	count    counters
+	slow     ring[SlowRequest]
 	draining atomic.Bool
 	starving atomic.Int32 // sessions that wait for room in the store's queue
+
+	asking sync.Mutex // held by Clients, so that questions do not pile up
 
 	mu sync.Mutex
 	// guarded by mu
@@ -143,7 +151,8 @@ func New(cfg Config, stores Stores) *Server {
 		peerLog:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second}),
 		upToDate: protocol.UpToDate,
 		routes:   newRoutes(),
-		oplog:    oplog{clock: cfg.Clock},
+		began:    cfg.Clock.Now(),
+		slow:     ring[SlowRequest]{size: slowKept},
 		memory:   budget{limit: cfg.Limits.Memory},
 		stop:     make(chan struct{}),
 		ticking:  make(chan struct{}),
@@ -155,6 +164,7 @@ func New(cfg Config, stores Stores) *Server {
 		s.stateStats = func() protocol.KVStats { return protocol.KVStats{Revision: s.state.Revision()} }
 	}
 	s.registry.init(cfg.ServerID)
+	s.oplog.init(cfg.Clock)
 	s.engine = newEngine(s)
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"confcenter/confstore"
 	"confcenter/protocol"
@@ -61,13 +62,17 @@ type slot struct {
 	write *kvWriting
 	frame []byte
 	done  bool
+	cmd   protocol.Command // of the request; 0: the reply was ready when it came
+	began time.Duration    // when it was taken up, see Server.elapsed
 }
 
 // receive takes what arrived. data is only valid during the call.
 func (s *session) receive(data []byte) {
-	switch {
-	case s.dead || s.closing:
+	if s.dead || s.closing {
 		return
+	}
+	s.loop.beginBurst()
+	switch {
 	case s.inOff < len(s.in):
 		if !s.keep(data) {
 			return
@@ -80,6 +85,7 @@ func (s *session) receive(data []byte) {
 		}
 	}
 	s.flushReplies()
+	s.loop.endBurst(s)
 	s.loop.addCounts()
 }
 
@@ -185,6 +191,7 @@ func (s *session) resume() {
 		return
 	}
 	s.parked = false
+	s.loop.watch.known = false
 	if s.inOff < len(s.in) {
 		s.consumeKept()
 	}

@@ -6,7 +6,7 @@ import "sync/atomic"
 type counters struct {
 	opened, closed           atomic.Uint64
 	turnedAway               atomic.Uint64
-	requests, replies        atomic.Uint64
+	replies                  atomic.Uint64
 	pushes, coalesced        atomic.Uint64
 	badFrames                atomic.Uint64
 	unidentified             atomic.Uint64
@@ -29,6 +29,7 @@ type counters struct {
 // Stats is a moment's counters and gauges.
 type Stats struct {
 	Connections    int    // open now
+	Clients        int    // of these, identified
 	Opened, Closed uint64 // connections since start
 	// TurnedAway counts connections beyond MaxConnections.
 	TurnedAway uint64
@@ -73,10 +74,12 @@ type Stats struct {
 // Stats reads the counters; any goroutine may.
 func (s *Server) Stats() Stats {
 	c := &s.count
+	counted := s.countRequests()
+	connections, clients := s.registry.counts()
 	return Stats{
-		Connections: s.registry.connections(),
-		Opened:      c.opened.Load(), Closed: c.closed.Load(), TurnedAway: c.turnedAway.Load(),
-		Requests: c.requests.Load(), Replies: c.replies.Load(),
+		Connections: connections, Clients: clients,
+		Opened: c.opened.Load(), Closed: c.closed.Load(), TurnedAway: c.turnedAway.Load(),
+		Requests: sum(counted[:]), Replies: c.replies.Load(),
 		Pushes: c.pushes.Load(), Coalesced: c.coalesced.Load(),
 		BadFrames: c.badFrames.Load(), Unidentified: c.unidentified.Load(), Idle: c.idleClosed.Load(),
 		InputLimit: c.inputLimit.Load(), OutputLimit: c.outputLimit.Load(),

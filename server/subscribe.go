@@ -20,7 +20,8 @@ type subscription struct {
 	// loop only
 	inherit bool
 	since   uint64 // changes up to this snapshot are not news
-	told    int32  // version the peer was last told of, 0 for none
+	told    int32  // version the peer was last told of by a push, 0 for none
+	first   int32  // and by the reply to its subscription
 	place   int    // in its topic
 	dead    bool
 }
@@ -67,6 +68,7 @@ func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 	if node != nil {
 		mtime = node.Mtime(want.Inherit)
 	}
+	sub.first = max(sub.first, mtime)
 	s.end(protocol.AppendSubscribed(s.begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit)))
 	if want.HasMtime && mtime > want.Mtime {
 		s.catchUp(sub, mtime)

@@ -1,0 +1,36 @@
+package server
+
+import "sync"
+
+// ring keeps what was added last. Any goroutine may use it.
+type ring[T any] struct {
+	size int // set at open: how many are kept
+
+	mu sync.Mutex
+	// guarded by mu
+	items []T
+	next  int // place of the oldest once it is full
+}
+
+func (r *ring[T]) add(item T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.items) < r.size {
+		r.items = append(r.items, item)
+		return
+	}
+	r.items[r.next] = item
+	r.next = (r.next + 1) % r.size
+}
+
+// newest returns up to n items, the newest first.
+func (r *ring[T]) newest(n int) []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = min(max(n, 0), len(r.items))
+	items := make([]T, 0, n)
+	for i := range n {
+		items = append(items, r.items[(r.next+len(r.items)-1-i)%len(r.items)])
+	}
+	return items
+}
