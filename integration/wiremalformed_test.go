@@ -120,6 +120,8 @@ func TestWiresharkFindsItsPlaceAgain(t *testing.T) {
 	w.send(0, join([]byte(`ey":"the end of a frame"}`), good(1), good(2)), began, 0)
 	w.send(0, join([]byte("GET / HTTP/1.1\r\n\r\n"), good(3)), began, 0)
 	w.send(0, join([]byte{1, 10, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 1}, good(4)), began, 0)
+	w.send(0, join([]byte{9, 10, 0, 0, 0, 2, 9, 9, 0, 1, '{', '}'}, good(4)), began, 0)
+	w.send(0, join([]byte("}"), frame(protocol.GetConfig, 0, "{}")[:9], []byte("\x00x"), good(4)), began, 0)
 	w.send(0, frame(0x0777, 5, `{}`), began, 0)
 	w.send(0, frame(0x3001, 6, `{}`), began, 0)
 	w.send(0, frame(protocol.Whoami, 7, ``), began, 0)
@@ -132,6 +134,7 @@ func TestWiresharkFindsItsPlaceAgain(t *testing.T) {
 	w.send(0, good(12), began, 0)
 	w.send(1, frame(protocol.GetConfig.Reply(), 1, `{"code":404,"desc":"there is no \"a.json\""}`), began.Add(time.Second), 0)
 	w.send(1, frame(protocol.GetConfig.Reply(), 2, `1`), began.Add(time.Second), 0)
+	w.send(1, frame(protocol.GetCfgName.Reply(), 3, `{"code":[1,7],"desc":[1,8]}`), began, 0)
 
 	var lines []string
 	for _, s := range dissect(t, c.done()) {
@@ -142,12 +145,14 @@ func TestWiresharkFindsItsPlaceAgain(t *testing.T) {
 		"Skipped 25 bytes up to the next frame: the header's length is 121, it must be 10", "GETCONFIG 1", "GETCONFIG 2",
 		"Skipped 18 bytes up to the next frame: the header's length is 69, it must be 10", "GETCONFIG 3",
 		"Skipped 10 bytes up to the next frame: 4294967295 bytes of body are more than any frame has", "GETCONFIG 4",
+		"Skipped 12 bytes up to the next frame: the version is 9, and there is no command 0x0909", "GETCONFIG 4",
+		"Skipped 12 bytes up to the next frame: the header's length is 1, it must be 10", "GETCONFIG 4",
 		"0x0777 5 There is no command 0x0777", "0x3001 6 There is no command 0x3001",
 		"WHOAMI 7 Body offset 0: empty text", "KEEPALIVE 8",
 		"GETCONFIG 9 4 of the body's bytes are missing",
 		"The capture does not have all of the frame",
 		"GETCONFIG 12",
-		`GETCONFIG_RSP 1 Refused with code 404: there is no "a.json"`, "GETCONFIG_RSP 2",
+		`GETCONFIG_RSP 1 Refused with code 404: there is no "a.json"`, "GETCONFIG_RSP 2", "GETCFGNAME_RSP 3",
 	}, lines)
 }
 

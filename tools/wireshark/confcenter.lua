@@ -394,16 +394,22 @@ local function show_octets(tree, tvb, at, body)
   if left > 0 then branch:add(f.raw, tvb(at, left)) end
 end
 
-local MEMBERS = { { "code", "code" }, { "desc", "desc" }, { "file_pattern", "file" }, { "filename", "file" }, { "ns", "ns" }, { "key", "key" } }
+local MEMBERS = { { "desc", "desc" }, { "file_pattern", "file" }, { "filename", "file" }, { "ns", "ns" }, { "key", "key" } }
 
-local function show_members(tree, range, body)
+-- code_of is a reply's code. The members of GETCFGNAME's reply are files.
+local function code_of(id, body)
+  if id < REPLY or id == 0x1010 or not body or body.reason then return nil end
+  local code = body.scan.members.code
+  if code and #code < 12 and string.find(code, "^-?[0-9]+$") then return tonumber(code) end
+end
+
+local function show_members(tree, range, id, body)
+  local code = code_of(id, body)
+  if code then tree:add(f.code, range, Int64.new(code)):set_generated() end
+  if id == 0x1010 then return end
   for _, pair in ipairs(MEMBERS) do
     local value = body.scan.members[pair[1]]
-    if value and pair[1] == "code" then
-      if string.find(value, "^-?[0-9]+$") and #value < 11 then
-        tree:add(f.code, range, Int64.new(tonumber(value))):set_generated()
-      end
-    elseif value then
+    if value then
       tree:add(f[pair[2]], range, value):set_generated()
     end
   end
@@ -417,7 +423,7 @@ local function show_body(tvb, pinfo, tree, id, row)
     local range = tvb(HEADER_SIZE, body.length)
     local item = tree:add_packet_field(f.body, range, ENC_UTF_8)
     if not body.reason then
-      show_members(tree, range, body)
+      show_members(tree, range, id, body)
       local scan = body.scan
       if json and body.length <= LONGEST_TREE and scan.deepest <= DEEPEST_TREE then
         pcall(function() json:call(range:tvb(), pinfo, tree) end)
@@ -528,16 +534,29 @@ local function header_fault(tvb, at)
   if size ~= HEADER_SIZE then return string.format("the header's length is %d, it must be %d", size, HEADER_SIZE) end
   local length = tvb(at + 2, 4):uint()
   if length > LONGEST_REPLY then return string.format("%d bytes of body are more than any frame has", length) end
+  local version, id = tvb(at, 1):uint(), tvb(at + 6, 2):uint()
+  if version ~= 1 and not names[id] then return string.format("the version is %d, and there is no command 0x%04X", version, id) end
 end
 
--- looks_right is what header_fault is not: hardly ever wrong where no frame begins.
+-- without_body says that a frame without a body is no fault.
+local function without_body(id)
+  local row = COMMANDS[id % REPLY]
+  return row and string.find(row[3], id < REPLY and "e" or "E", 1, true) ~= nil
+end
+
+-- looks_right judges harder than header_fault, which is asked where a frame has to be.
 local function looks_right(tvb, at)
   local left = tvb:captured_len() - at
   if left < HEADER_SIZE or tvb(at, 1):uint() ~= 1 or header_fault(tvb, at) then return false end
   local id, length = tvb(at + 6, 2):uint(), tvb(at + 2, 4):uint()
   if not names[id] or length > limit_of(id) then return false end
-  if length == 0 or left == HEADER_SIZE then return true end
-  return string.find(tvb:raw(at + HEADER_SIZE, 1), '^[ \t\r\n{%["0-9tfn-]') ~= nil
+  if length == 0 then
+    if not without_body(id) then return false end
+  elseif left > HEADER_SIZE and not string.find(tvb:raw(at + HEADER_SIZE, 1), '^[ \t\r\n{%["0-9tfn-]') then
+    return false
+  end
+  local behind = at + HEADER_SIZE + length
+  return behind + 2 > tvb:captured_len() or tvb(behind + 1, 1):uint() == HEADER_SIZE
 end
 
 -- next_frame is how many bytes from there do not belong to any frame.
@@ -598,13 +617,13 @@ local function show_frame(tvb, pinfo, tree)
     if tvb:captured_len() > HEADER_SIZE then branch:add_packet_field(f.body, tvb(HEADER_SIZE), ENC_UTF_8) end
   elseif length > 0 then
     body = show_body(tvb, pinfo, branch, id, row)
-  elseif row and not string.find(row[3], id < REPLY and "e" or "E", 1, true) then
+  elseif row and not without_body(id) then
     branch:add_proto_expert_info(e.bad_body, "Body offset 0: empty text")
   end
   show_match(branch, id, match(pinfo, id, seq, body))
-  local code = body and id >= REPLY and not body.reason and body.scan.members.code
-  if code and code ~= "0" then
-    line = line .. " code=" .. string.sub(code, 1, 11)
+  local code = code_of(id, body)
+  if code and code ~= 0 then
+    line = line .. " code=" .. code
     branch:add_proto_expert_info(e.refused, "Refused with code " .. code .. ": " .. (body.scan.members.desc or "-"))
   end
   tell(pinfo, line)
