@@ -164,11 +164,11 @@ func (s *Store) openRoot() error {
 		return nil
 	}
 	if s.watch, err = newWatcher(s.dir); err != nil {
-		s.problems.set(fromWatch, ".", "file events are not available, changes are found only by the scan: "+err.Error())
+		s.problems.set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+err.Error())
 		return nil
 	}
 	if err := s.watch.watchParent(); err != nil {
-		s.problems.set(fromWatch, "..", "the directory above cannot be watched, so a replaced directory is found only by the scan: "+cause(err))
+		s.problems.set(OfWatch, "..", "the directory above cannot be watched, so a replaced directory is found only by the scan: "+cause(err))
 	}
 	s.gitLock = s.findGitLock()
 	return nil
@@ -274,7 +274,7 @@ func (s *Store) load() error {
 			s.log.Warn().Str("name", temp).Msg("a temporary file of an interrupted write cannot be removed: " + cause(err))
 		}
 	}
-	s.problems.replace(fromWalk, list.problems)
+	s.problems.replace(OfDirectory, list.problems)
 	s.noteListing(list)
 	names := make([]string, 0, len(list.files))
 	listed := make(map[string]bool, len(list.files))

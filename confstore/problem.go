@@ -12,27 +12,29 @@ import (
 
 // Problem is something a person should look at. It stays until it is healed.
 type Problem struct {
+	Kind  Kind
 	Name  string    // the document, directory or profile section concerned
 	Text  string    // one sentence
 	Since time.Time // when it was first seen by this process
 }
 
-// source is the part of the store that reports; each replaces only its own.
-type source string
+// Kind is the part of the store that reports; each replaces only its own problems.
+type Kind string
 
+// What a problem can be about.
 const (
-	fromFile    source = "file"      // a document that does not parse or cannot be read
-	fromMeta    source = "meta"      // what _meta.json says
-	fromWalk    source = "directory" // what is in the directory but cannot be served
-	fromWatch   source = "watch"     // events that may be missed
-	fromRoot    source = "root"      // the directory itself
-	fromJournal source = "journal"   // what cannot be remembered
+	OfFile      Kind = "file"      // a document that does not parse or cannot be read
+	OfMeta      Kind = "meta"      // what _meta.json says
+	OfDirectory Kind = "directory" // what is in the directory but cannot be served
+	OfWatch     Kind = "watch"     // events that may be missed
+	OfRoot      Kind = "root"      // the directory itself
+	OfJournal   Kind = "journal"   // what cannot be remembered: nothing can be written
 )
 
 type problemKey struct {
-	source source
-	name   string
-	text   string
+	kind Kind
+	name string
+	text string
 }
 
 // problems is written by the store's goroutine and read by anybody.
@@ -56,7 +58,7 @@ func (p *problems) all() []Problem {
 }
 
 // set makes text the only problem of name from src; "" means that it is healed.
-func (p *problems) set(src source, name, text string) {
+func (p *problems) set(src Kind, name, text string) {
 	if text != "" {
 		if _, known := p.open[problemKey{src, name, text}]; known {
 			return
@@ -64,7 +66,7 @@ func (p *problems) set(src source, name, text string) {
 	}
 	since, healed := p.now(), ""
 	for key, t := range p.open {
-		if key.source == src && key.name == name {
+		if key.kind == src && key.name == name {
 			delete(p.open, key)
 			since, healed = t, key.text
 		}
@@ -82,7 +84,7 @@ func (p *problems) set(src source, name, text string) {
 }
 
 // replace makes found the only problems from src.
-func (p *problems) replace(src source, found []Problem) {
+func (p *problems) replace(src Kind, found []Problem) {
 	next := make(map[problemKey]bool, len(found))
 	changed := false
 	for _, f := range found {
@@ -95,7 +97,7 @@ func (p *problems) replace(src source, found []Problem) {
 		}
 	}
 	for key := range p.open {
-		if key.source == src && !next[key] {
+		if key.kind == src && !next[key] {
 			delete(p.open, key)
 			p.log.Info().Str("name", key.name).Str("kind", string(src)).Str("was", key.text).Msg("healed")
 			changed = true
@@ -116,7 +118,7 @@ func (p *problems) remind() {
 func (p *problems) publish() {
 	list := make([]Problem, 0, len(p.open))
 	for key := range maps.Keys(p.open) {
-		list = append(list, Problem{Name: key.name, Text: key.text, Since: p.open[key]})
+		list = append(list, Problem{Kind: key.kind, Name: key.name, Text: key.text, Since: p.open[key]})
 	}
 	slices.SortFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))

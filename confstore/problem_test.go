@@ -52,11 +52,11 @@ func TestBrokenFileIsLoggedWhenItBreaksAgainAndWhenItHeals(t *testing.T) {
 
 func TestProblemsOfDifferentSourcesDoNotHealEachOther(t *testing.T) {
 	p := newProblems(zerolog.Logger{}, time.Now)
-	p.set(fromFile, "_meta.json", "broken")
-	p.replace(fromMeta, []Problem{{Name: "_meta.json", Text: "unknown option"}, {Name: "a.json", Text: "cycle"}})
+	p.set(OfFile, "_meta.json", "broken")
+	p.replace(OfMeta, []Problem{{Name: "_meta.json", Text: "unknown option"}, {Name: "a.json", Text: "cycle"}})
 	require.Len(t, p.all(), 3)
-	p.set(fromFile, "_meta.json", "")
-	p.replace(fromMeta, []Problem{{Name: "a.json", Text: "cycle"}})
+	p.set(OfFile, "_meta.json", "")
+	p.replace(OfMeta, []Problem{{Name: "a.json", Text: "cycle"}})
 	require.Len(t, p.all(), 1)
 	require.Equal(t, "a.json", p.all()[0].Name)
 }

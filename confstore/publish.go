@@ -17,7 +17,7 @@ func (s *Store) found(edits []edit) {
 	p, err := s.plan(edits, false)
 	if err != nil {
 		// _meta.json was checked when it was read; served as before, then.
-		s.problems.set(fromFile, meta.FileName, err.Error())
+		s.problems.set(OfFile, meta.FileName, err.Error())
 		return
 	}
 	err = s.journal.append(append(s.catchUp(), p.records()...))
@@ -42,7 +42,7 @@ func (s *Store) catchUp() []record {
 // journaled takes note of how an append went.
 func (s *Store) journaled(err error) {
 	if err != nil {
-		s.problems.set(fromJournal, journalName, err.Error())
+		s.problems.set(OfJournal, journalName, err.Error())
 		return
 	}
 	if s.behind {
@@ -51,7 +51,7 @@ func (s *Store) journaled(err error) {
 		}
 		s.behind = false
 	}
-	s.problems.set(fromJournal, journalName, "")
+	s.problems.set(OfJournal, journalName, "")
 }
 
 // publish carries a plan out: the snapshot is readable before subscribers hear
@@ -250,5 +250,5 @@ func (s *Store) checkMeta(now *Snapshot) {
 	for _, p := range s.rules.meta.Check(exists) {
 		add(p.Name, p.Text)
 	}
-	s.problems.replace(fromMeta, list)
+	s.problems.replace(OfMeta, list)
 }

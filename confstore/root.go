@@ -27,7 +27,7 @@ func (s *Store) rootPresent() bool {
 func (s *Store) rewatch() bool {
 	root, err := s.cfg.FS.OpenRoot(s.dir)
 	if err != nil {
-		s.problems.set(fromRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
+		s.problems.set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
 		s.settle.rootDue = s.clock.Now().Add(rootPoll)
 		return false
 	}
@@ -37,7 +37,7 @@ func (s *Store) rewatch() bool {
 		return false
 	}
 	s.settle.rootDue = time.Time{}
-	s.problems.set(fromRoot, ".", "")
+	s.problems.set(OfRoot, ".", "")
 	if id := idOf(info); id == s.rootID {
 		root.Close()
 	} else {
@@ -49,7 +49,7 @@ func (s *Store) rewatch() bool {
 	if s.watch != nil {
 		s.watch.remove(".")
 		if err := s.watch.watchParent(); err != nil {
-			s.problems.set(fromWatch, "..", "the directory above cannot be watched, so a replaced directory is found only by the scan: "+cause(err))
+			s.problems.set(OfWatch, "..", "the directory above cannot be watched, so a replaced directory is found only by the scan: "+cause(err))
 		}
 	}
 	s.gitLock = s.findGitLock()
@@ -57,7 +57,7 @@ func (s *Store) rewatch() bool {
 	clear(s.linkedDirs)
 	clear(s.dirs)
 	list := s.walker(s.watchDir).walk(".")
-	s.problems.replace(fromWalk, list.problems)
+	s.problems.replace(OfDirectory, list.problems)
 	s.noteListing(list)
 	s.differing(list, ".")
 	if len(s.settle.names) > 0 {

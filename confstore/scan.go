@@ -230,10 +230,10 @@ func (s *Store) watchDir(dir foundDir) {
 		s.watch.remove(other) // a symlink's name, or the directory was moved here
 	}
 	if err := s.watch.add(dir); err != nil {
-		s.problems.set(fromWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+s.cfg.ScanPeriod.String()+": "+cause(err))
+		s.problems.set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+s.cfg.ScanPeriod.String()+": "+cause(err))
 		return
 	}
-	s.problems.set(fromWatch, dir.name, "")
+	s.problems.set(OfWatch, dir.name, "")
 }
 
 // startScan compares the whole directory with what is known, off the store's
@@ -267,9 +267,9 @@ func (s *Store) takeScan(list *listing) {
 	if list.root != s.root {
 		return
 	}
-	s.problems.replace(fromWalk, list.problems)
+	s.problems.replace(OfDirectory, list.problems)
 	if len(s.entries) < s.cfg.MaxFiles {
-		s.problems.set(fromRoot, "files", "")
+		s.problems.set(OfRoot, "files", "")
 	}
 	s.noteListing(list)
 	if s.watch != nil {
@@ -300,6 +300,6 @@ func (s *Store) reload() {
 			names[name] = struct{}{}
 		}
 	}
-	s.problems.replace(fromWalk, list.problems)
+	s.problems.replace(OfDirectory, list.problems)
 	s.look(slices.Sorted(maps.Keys(names)), s.clock.Now(), true)
 }

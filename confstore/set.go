@@ -264,7 +264,7 @@ func (s *Store) write(ed edit, before reading) error {
 	delete(s.settle.missing, ed.name)
 	delete(s.settle.suspect, ed.name)
 	s.publish(p, false)
-	s.problems.set(fromFile, ed.name, "")
+	s.problems.set(OfFile, ed.name, "")
 	return nil
 }
 

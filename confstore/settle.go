@@ -251,7 +251,7 @@ func (s *Store) admit(name string) bool {
 	if s.entries[name] != nil || len(s.entries) < s.cfg.MaxFiles {
 		return true
 	}
-	s.problems.set(fromRoot, "files", "there are more files than the limit; those beyond are not served: remove some or raise the limit")
+	s.problems.set(OfRoot, "files", "there are more files than the limit; those beyond are not served: remove some or raise the limit")
 	return false
 }
 
@@ -364,5 +364,5 @@ func (s *Store) setBroken(name, fault string) {
 	}
 	s.setFault(name, e)
 	s.refresh(name)
-	s.problems.set(fromFile, name, text)
+	s.problems.set(OfFile, name, text)
 }

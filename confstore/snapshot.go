@@ -25,6 +25,8 @@ type Snapshot struct {
 
 	nameListOnce sync.Once
 	nameList     []byte
+	countOnce    sync.Once
+	counted      Stats
 }
 
 // Seq rises with each published change and goes on rising across restarts.

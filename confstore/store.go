@@ -196,7 +196,7 @@ func (s *Store) compactJournal() {
 		}
 	}
 	if err := s.journal.compact(records); err != nil {
-		s.problems.set(fromJournal, journalName, err.Error())
+		s.problems.set(OfJournal, journalName, err.Error())
 		return
 	}
 	s.journaled(nil)
