@@ -68,6 +68,13 @@ func (q *queue) poke() {
 	}
 }
 
+// ended is why nothing is accepted any more, nil while something is.
+func (q *queue) ended() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
 // close has add fail from now on.
 func (q *queue) close(why error) {
 	q.mu.Lock()

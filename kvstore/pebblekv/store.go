@@ -159,6 +159,16 @@ func (s *Store) Stats() kvstore.Stats {
 	return stats
 }
 
+// Writable says why writes are not taken at the moment: the store has ended, or there
+// is no room on the disk. nil: they are. It may be called from any goroutine and is
+// cheap.
+func (s *Store) Writable() error {
+	if err := s.queue.ended(); err != nil {
+		return err
+	}
+	return s.storage.Writable(false)
+}
+
 // Commit implements kv.Store.
 func (s *Store) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	if err := txn.Check(); err != nil {
