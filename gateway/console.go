@@ -1,0 +1,31 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"confcenter/gateway/console"
+)
+
+// consolePath is where the console's pages are. Their API calls are relative to
+// it.
+const consolePath = "/console/"
+
+// consoleRoutes are the pages for people. Whoever opens the bare address gets them.
+func (g *Gateway) consoleRoutes() []route {
+	return []route{
+		{method: http.MethodGet, pattern: "/{$}", name: "root", handle: func(w http.ResponseWriter, r *http.Request) error {
+			w.Header().Set("Cache-Control", "no-cache")
+			// Relative, so that it holds behind a proxy that serves all this below a prefix.
+			w.Header().Set("Location", strings.TrimPrefix(consolePath, "/"))
+			w.WriteHeader(http.StatusFound)
+			return nil
+		}},
+		{method: http.MethodGet, pattern: consolePath + "{path...}", name: "console", handle: func(w http.ResponseWriter, r *http.Request) error {
+			if !console.Serve(w, r, r.PathValue("path")) {
+				return errUnknownPath
+			}
+			return nil
+		}},
+	}
+}

@@ -1,0 +1,179 @@
+// The server's REST and its streams. Addresses are relative to the page, so that
+// a proxy may serve all of it below a prefix.
+
+import { member, plain, read } from "./json.js";
+
+const root = new URL("../v1/", document.baseURI);
+
+function address(path, query = {}) {
+  const url = new URL(path, root);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value === true ? "1" : value);
+  }
+  // Names may begin or end with anything; an empty namespace or key cannot be.
+  return url;
+}
+
+// Refusal is an answer that says no: status of HTTP, code, name and detail of ours.
+export class Refusal extends Error {
+  constructor(status, body) {
+    super(body.detail || body.error || `HTTP ${status}`);
+    this.status = status;
+    this.code = body.code ?? 0;
+    this.reason = body.error ?? "";
+  }
+
+  get conflict() {
+    return this.status === 412 || (this.status === 409 && this.reason === "older");
+  }
+}
+
+async function ask(method, path, { query, body, match, absent, signal, text } = {}) {
+  const headers = {};
+  if (match !== undefined) headers["If-Match"] = `"${match}"`;
+  if (absent) headers["If-None-Match"] = "*";
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(address(path, query), { method, headers, body, signal, cache: "no-store" });
+  } catch (err) {
+    if (err.name === "AbortError") throw err;
+    throw new Refusal(0, { error: "unreachable" });
+  }
+  const answer = await response.text();
+  if (!response.ok) throw new Refusal(response.status, parsed(answer) ?? { detail: answer.trim() });
+  return text ? answer : parsed(answer) ?? {};
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+// entries keeps the text of json values, whose numbers JSON.parse would round.
+// Only an answer that has any is read a second time.
+function entries(text, pick) {
+  const answer = JSON.parse(text);
+  const list = pick(answer);
+  for (const entry of list) if (entry.type !== "json" && entry.value !== undefined) entry.value = String(entry.value);
+  if (!list.some((e) => e.type === "json")) return answer;
+  const { root } = read(text);
+  if (!root) return answer;
+  const nodes = pick(null, root);
+  list.forEach((entry, i) => {
+    const value = member(nodes[i], "value");
+    if (entry.type === "json" && value) entry.value = text.slice(value.start, value.end);
+  });
+  return answer;
+}
+
+const one = (answer, node) => (node ? [node] : [answer]);
+const listOf = (name) => (answer, node) => (node ? member(node, name)?.items ?? [] : answer[name] ?? []);
+
+const body = (value) => JSON.stringify(value);
+
+// valued puts a json value into a body as the text it is.
+function valued(fields, type, value) {
+  const head = JSON.stringify({ ...fields, type });
+  return `${head.slice(0, -1)},"value":${type === "json" ? value : JSON.stringify(value)}}`;
+}
+
+export const configs = {
+  list: (signal) => ask("GET", "config/files", { signal }),
+  file: (name, signal) => ask("GET", "config/file", { query: { name }, signal }),
+  // resolved keeps the document as text, see entries.
+  async resolved(name, signal) {
+    const text = await ask("GET", "config/resolved", { query: { name }, signal, text: true });
+    const { root } = read(text);
+    const document = member(root, "document");
+    return {
+      mtime: plain(text, member(root, "mtime")),
+      origins: plain(text, member(root, "origins") ?? { start: 0, end: 0 }) ?? {},
+      text: document ? text.slice(document.start, document.end) : "null",
+    };
+  },
+  save: (name, text, { match, absent }) => ask("PUT", "config/file", { query: { name }, body: text, match, absent }),
+  remove: (name, match) => ask("DELETE", "config/file", { query: { name }, match }),
+};
+
+export const store = {
+  namespaces: (after, limit, signal) => ask("GET", "store/namespaces", { query: { after, limit }, signal }),
+  dropNamespace: (ns) => ask("DELETE", "store/namespace", { query: { ns } }),
+  async keys(ns, { prefix, after, limit, count }, signal) {
+    return entries(await ask("GET", "store/keys", { query: { ns, prefix, after, limit, count }, signal, text: true }), listOf("entries"));
+  },
+  async get(ns, key, signal) {
+    return entries(await ask("GET", "store/key", { query: { ns, key }, signal, text: true }), one);
+  },
+  put: (ns, key, { type, value, ttl, absent, match, expires }) =>
+    ask("PUT", "store/key", { query: { ns, key }, match, body: valued({ ttl_ms: ttl, expires_ms: expires, if_absent: absent || undefined }, type, value) }),
+  remove: (ns, key, match) => ask("DELETE", "store/key", { query: { ns, key }, match }),
+  incr: (ns, key, by) => ask("POST", "store/incr", { query: { ns, key }, body: body({ by }) }),
+  async history(ns, key, before, limit, signal) {
+    return entries(await ask("GET", "store/history", { query: { ns, key, before, limit }, signal, text: true }), listOf("versions"));
+  },
+  restore: (ns, key, revision) => ask("POST", "store/restore", { query: { ns, key }, body: body({ revision }) }),
+  event: (text) => entries(text, one),
+};
+
+export const clients = (signal) => ask("GET", "clients", { signal });
+export const status = (signal) => ask("GET", "status", { signal });
+
+// listen opens a stream and keeps it open: an EventSource comes back by itself
+// after a lost connection, but not after an answer that is no stream, from a
+// server that is just stopping for example. A page that nobody looks at gives its
+// stream back after a minute, because browsers allow six connections to a server.
+// events are handlers by name, of which each gets the event; state is told
+// "live", "waiting" or "lost"; fresh is called whenever the stream is a new one,
+// which resumes nothing.
+export function listen(path, query, events, { state = () => {}, fresh = () => {} } = {}) {
+  let source = null;
+  let timer = 0;
+  let wait = 500;
+  const open = () => {
+    clearTimeout(timer);
+    source?.close();
+    const mine = new EventSource(address(path, query));
+    let last = ""; // the id from which the browser resumes by itself
+    source = mine;
+    mine.addEventListener("open", () => {
+      wait = 500;
+      state("live");
+      if (!last) fresh();
+    });
+    mine.addEventListener("error", () => {
+      state("waiting");
+      if (mine.readyState !== EventSource.CLOSED || mine !== source) return;
+      timer = setTimeout(open, wait);
+      wait = Math.min(wait * 2, 10_000);
+    });
+    for (const [name, handler] of Object.entries(events)) {
+      mine.addEventListener(name, (event) => {
+        last = event.lastEventId;
+        handler(event);
+      });
+    }
+  };
+  const pause = () => {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+  };
+  let hidden = 0;
+  const seen = () => {
+    clearTimeout(hidden);
+    if (document.hidden) hidden = setTimeout(pause, 60_000);
+    else if (!source) open();
+  };
+  document.addEventListener("visibilitychange", seen);
+  open();
+  return () => {
+    document.removeEventListener("visibilitychange", seen);
+    clearTimeout(hidden);
+    pause();
+    state("none");
+  };
+}

@@ -1,0 +1,101 @@
+// The frame around the four pages: where one is, language, theme, live or not.
+
+import { button, h, icon, put } from "./dom.js";
+import { currentLanguage, remember, switchLanguage, t } from "./i18n.js";
+import * as clients from "./clients.js";
+import * as configs from "./configs.js";
+import * as status from "./status.js";
+import * as store from "./store.js";
+
+const pages = { configs, store, clients, status };
+const THEMES = ["auto", "light", "dark"];
+
+const header = h("header", { class: "top" });
+const main = h("main", { id: "main", tabindex: "-1" });
+const live = h("span", { class: "live", role: "status", id: "live" });
+let page = null; // {name, view}
+let liveState = "none";
+
+// where takes the address apart: page and the names behind it.
+function where() {
+  const parts = location.hash.replace(/^#\/?/, "").split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  return { name: parts[0] in pages ? parts[0] : "configs", rest: parts.slice(1) };
+}
+
+function showLive(state) {
+  liveState = state;
+  live.className = `live ${state}`;
+  put(live, state === "none" ? null : [h("i"), h("span", null, t(`live.${state}`))]);
+}
+
+function theme() {
+  return document.documentElement.dataset.theme ?? "auto";
+}
+
+function setTheme(to) {
+  if (to === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = to;
+  remember("confcenter.theme", to === "auto" ? "" : to);
+  drawHeader();
+}
+
+function drawHeader() {
+  const here = where().name;
+  const focused = header.contains(document.activeElement) ? document.activeElement.id : "";
+  const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+  const other = currentLanguage() === "en" ? "zh" : "en";
+  put(header,
+    h("a", { class: "skip", href: "#main", on: {
+      click: (event) => {
+        event.preventDefault();
+        main.focus();
+      },
+    } }, t("skip")),
+    h("a", { class: "brand", href: "#/configs" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), h("b", null, "confcenter")),
+    h("nav", { "aria-label": t("nav") }, Object.keys(pages).map((name) =>
+      h("a", { href: `#/${name}`, id: `nav-${name}`, "aria-current": name === here ? "page" : null }, t(`page.${name}`)))),
+    h("div", { class: "switches" }, live,
+      h("button", { type: "button", class: "btn bare lang", id: "language", lang: other === "zh" ? "zh-CN" : "en", title: t("language.switch"),
+        on: { click: () => setLanguage(other) } }, other === "zh" ? "中文" : "English"),
+      button(t("theme.switch", { theme: t(`theme.${theme()}`) }), () => setTheme(next),
+        { icon: { auto: "auto", light: "sun", dark: "moon" }[theme()], bare: true, id: "theme" })));
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+function setLanguage(to) {
+  switchLanguage(to);
+  page?.view.close();
+  page = null;
+  show();
+}
+
+function show() {
+  const { name, rest } = where();
+  if (page?.name !== name) {
+    page?.view.close();
+    showLive("none");
+    put(main);
+    document.title = `${t(`page.${name}`)} · confcenter`;
+    main.className = `page-${name}`;
+    page = { name, view: pages[name].open(main, { live: showLive }) };
+  }
+  page.view.show(...rest);
+  drawHeader();
+  showLive(liveState);
+}
+
+window.addEventListener("hashchange", show);
+window.addEventListener("beforeunload", (event) => {
+  if (configs.unsaved()) event.preventDefault();
+});
+
+document.body.append(header, main);
+status.sample();
+show();
+document.documentElement.dataset.ready = "true";

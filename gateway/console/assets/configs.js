@@ -1,0 +1,476 @@
+// The page of configuration files: the tree, and one file as written and as
+// resolved. What was typed and not saved is kept while one looks at other pages.
+
+import { configs as api, listen } from "./api.js";
+import { confirm, dialog, diffView, refusalText, say, sayRefusal } from "./dialogs.js";
+import { button, debounce, h, icon, put } from "./dom.js";
+import { createEditor } from "./editor.js";
+import { bytes, dateTime, t } from "./i18n.js";
+import { createList } from "./list.js";
+import { compareKeys } from "./order.js";
+import { createResolved } from "./resolved.js";
+
+const META = "_meta.json";
+
+// Kept between visits of the page.
+const drafts = new Map(); // name → {text, match: mtime it began from, or null for a new file}
+const folded = new Set(); // directories
+const kept = { filter: "", deleted: false };
+
+export const unsaved = () => drafts.size > 0;
+
+const narrow = matchMedia("(max-width: 760px)");
+const tidy = (text) => (text ?? "").replace(/\r\n?/g, "\n");
+
+export function open(main, frame) {
+  const page = new Page(main, frame);
+  return { show: (name) => page.show(name), close: () => page.close() };
+}
+
+class Page {
+  constructor(main, frame) {
+    this.files = new Map();
+    this.name = "";
+    this.file = null; // what the server has of it
+    this.gone = new AbortController();
+    this.build(main);
+    this.reloadList = debounce(50, () => this.loadList());
+    this.reloadFile = debounce(50, () => this.load(true));
+    this.reloadResolved = debounce(80, () => this.loadResolved());
+    this.unlisten = listen("config/stream", {}, {
+      config: (event) => this.heard(JSON.parse(event.data)),
+      reset: () => this.reloadList(),
+    }, { state: frame.live, fresh: () => {
+      this.reloadList();
+      if (this.name) this.reloadFile();
+    } });
+    this.onNarrow = () => this.list.refresh();
+    narrow.addEventListener("change", this.onNarrow);
+  }
+
+  close() {
+    this.keepDraft();
+    this.gone.abort();
+    this.unlisten();
+    narrow.removeEventListener("change", this.onNarrow);
+    for (const later of [this.reloadList, this.reloadFile, this.reloadResolved]) later.cancel();
+    this.list.close();
+    this.editor.close();
+    this.resolved.close();
+  }
+
+  build(main) {
+    this.list = createList({
+      label: t("configs.tree"), id: "tree", role: "tree", rowHeight: () => (narrow.matches ? 42 : 30),
+      row: (item) => this.treeRow(item),
+      choose: (item) => this.choose(item),
+      key: (event, item, index) => this.treeKey(event, item, index),
+    });
+    this.filter = h("input", { type: "search", id: "tree-filter", placeholder: t("configs.filter"), "aria-label": t("configs.filter"),
+      prop: { value: kept.filter }, on: { input: () => {
+        kept.filter = this.filter.value;
+        this.drawTree();
+      } } });
+    this.deleted = h("input", { type: "checkbox", id: "tree-deleted", prop: { checked: kept.deleted }, on: { change: () => {
+      kept.deleted = this.deleted.checked;
+      this.drawTree();
+    } } });
+    this.count = h("span", { id: "tree-count" });
+    this.editor = createEditor({ label: t("configs.written"), id: "editor", onInput: () => this.typed(), onSave: () => this.save() });
+    this.resolved = createResolved({ open: (name) => go(name) });
+    this.head = h("div", { class: "detail-head" });
+    this.banner = h("div", { class: "banners", "aria-live": "polite" });
+    this.resolvedNote = h("p", { class: "note", id: "resolved-note" });
+    this.tabs = h("div", { class: "tabs narrow-only", role: "tablist" });
+    this.columns = h("div", { class: "columns", data: { tab: "written" } },
+      h("section", { class: "column written", "aria-label": t("configs.written") }, h("h2", { class: "column-title" }, t("configs.written")), this.editor.el),
+      h("section", { class: "column resolved", "aria-label": t("configs.resolved") }, h("h2", { class: "column-title" }, t("configs.resolved")), this.resolvedNote, this.resolved.el));
+    this.empty = h("div", { class: "empty" });
+    this.detail = h("section", { class: "pane detail", hidden: true }, this.head, this.banner, this.tabs, this.columns);
+    this.split = h("div", { class: "split configs", data: { pane: "list" } },
+      h("section", { class: "pane side" },
+        h("div", { class: "pane-tools" }, h("div", { class: "search" }, icon("search"), this.filter),
+          button(t("configs.new"), () => this.create(), { icon: "plus", kind: "primary", id: "new-file" })),
+        this.list.el,
+        h("div", { class: "pane-foot" }, this.count, h("label", { class: "check" }, this.deleted, t("configs.showDeleted")))),
+      this.detail, this.empty);
+    put(main, this.split);
+  }
+
+  // ---- the tree
+
+  async loadList() {
+    try {
+      const { files } = await api.list(this.gone.signal);
+      this.files = new Map(files.map((file) => [file.name, file]));
+      this.drawTree();
+      this.drawHead();
+    } catch (err) {
+      sayRefusal(err);
+    }
+  }
+
+  drawTree() {
+    const wanted = kept.filter.trim().toLowerCase();
+    const names = [];
+    let good = 0, broken = 0;
+    for (const { name, state } of this.files.values()) {
+      if (state !== "deleted") good++;
+      if (state === "broken") broken++;
+      if (state === "deleted" && !kept.deleted && name !== this.name && !drafts.has(name)) continue;
+      names.push(name);
+    }
+    for (const name of drafts.keys()) if (!this.files.has(name)) names.push(name);
+    const shown = names.filter((name) => name.toLowerCase().includes(wanted));
+    this.list.set(treeOf(shown, wanted !== ""));
+    this.list.select((item) => item?.name === this.name);
+    put(this.count, t("configs.count", { n: good }), broken ? [" · ", h("span", { class: "bad" }, t("configs.countBroken", { n: broken }))] : null);
+    put(this.empty, h("div", { class: "empty-text" }, icon("file"), h("p", null, good ? t("configs.pick") : t("configs.none")),
+      h("p", { class: "hint" }, t("configs.about"))));
+  }
+
+  treeRow(item) {
+    const el = item.dir !== undefined ? this.dirRow(item) : this.fileRow(item);
+    el.setAttribute("aria-level", item.depth + 1);
+    el.style.setProperty("--depth", item.depth);
+    return el;
+  }
+
+  dirRow(item) {
+    return h("div", { class: "tree-row dir", "aria-expanded": String(!item.folded) }, icon(item.folded ? "right" : "down"), icon("folder"),
+      h("span", { class: "tree-name" }, item.label), h("span", { class: "count" }, String(item.count)));
+  }
+
+  fileRow(item) {
+    const file = this.files.get(item.name);
+    const state = file?.state ?? "new";
+    const marks = [];
+    if (drafts.has(item.name)) marks.push(h("span", { class: "dot", title: t("configs.unsaved") }, h("span", { class: "hidden" }, t("configs.unsaved"))));
+    if (file?.bases?.length) marks.push(h("span", { class: "mark", title: t("configs.inherits", { names: file.bases.join(", ") }) }, icon("link")));
+    if (state !== "good") marks.push(h("span", { class: `badge ${state}`, title: file?.error ?? null }, t(`state.${state}`)));
+    return h("div", { class: `tree-row file ${state}`, title: item.name }, icon("file"), h("span", { class: "tree-name" }, item.label), marks);
+  }
+
+  choose(item) {
+    if (item.dir === undefined) return go(item.name);
+    if (folded.has(item.dir)) folded.delete(item.dir);
+    else folded.add(item.dir);
+    this.drawTree();
+  }
+
+  treeKey(event, item, index) {
+    if (!item || (event.key !== "ArrowRight" && event.key !== "ArrowLeft")) return false;
+    const opens = event.key === "ArrowRight";
+    if (item.dir !== undefined && item.folded === opens) this.choose(item);
+    else if (!opens) this.list.reveal(this.list.items.findLastIndex((other, i) => i < index && other.depth < item.depth));
+    return true;
+  }
+
+  // heard takes in what the stream tells.
+  heard({ name, mtime, state }) {
+    const file = this.files.get(name) ?? { name, size: 0, bases: [] };
+    this.files.set(name, { ...file, mtime, state, error: state === "broken" ? file.error : undefined });
+    this.reloadList();
+    if (name === this.name) this.reloadFile();
+    else if (name === META || (this.files.get(this.name)?.bases ?? []).includes(name)) this.reloadResolved();
+  }
+
+  // ---- one file
+
+  async show(name = "") {
+    if (name === this.name && (name === "" || this.file || drafts.has(name))) {
+      this.split.dataset.pane = name ? "detail" : "list";
+      return;
+    }
+    this.keepDraft();
+    this.name = name;
+    this.file = null;
+    this.detail.hidden = !name;
+    this.empty.hidden = Boolean(name);
+    this.split.dataset.pane = name ? "detail" : "list";
+    this.drawTree();
+    if (!name) return;
+    put(this.banner);
+    this.resolved.clear();
+    this.editor.value = "";
+    this.drawHead();
+    await this.load(false);
+    this.list.reveal(this.list.items.findIndex((item) => item.name === name));
+  }
+
+  // load asks the server for the file; live: because it has changed there.
+  async load(live) {
+    const name = this.name;
+    let file = null;
+    try {
+      file = await api.file(name, this.gone.signal);
+      file.text = tidy(file.text);
+    } catch (err) {
+      if (err.status !== 404) return sayRefusal(err);
+    }
+    if (name !== this.name) return;
+    const before = this.file;
+    this.file = file;
+    const draft = drafts.get(name);
+    if (!draft) this.fill(file, live && before);
+    else if (!live || !before) this.editor.value = draft.text;
+    if (draft && file && draft.text === file.text) {
+      drafts.delete(name);
+      this.drawTree();
+    }
+    this.drawHead();
+    this.drawBanner();
+    this.loadResolved();
+  }
+
+  fill(file, live) {
+    const text = file?.text ?? "";
+    if (live && this.editor.value === text) return;
+    const { scrollTop } = this.editor.area;
+    this.editor.value = text;
+    if (live) this.editor.area.scrollTop = scrollTop;
+  }
+
+  async loadResolved() {
+    const name = this.name;
+    const file = this.files.get(name) ?? this.file;
+    if (!file || file.state === "deleted" || !this.file) {
+      this.resolved.clear();
+      put(this.resolvedNote, t(file?.state === "deleted" ? "configs.resolvedDeleted" : "configs.resolvedNew"));
+      return;
+    }
+    try {
+      const { text, origins, mtime } = await api.resolved(name, this.gone.signal);
+      if (name !== this.name) return;
+      this.resolved.show(name, text, origins);
+      const from = [...new Set(Object.values(origins))].filter((origin) => origin !== name);
+      const broken = this.file.state === "broken";
+      put(this.resolvedNote, broken ? t("configs.resolvedLast") : from.length ? t("configs.resolvedFrom", { n: from.length, names: from.join(", ") }) : t("configs.resolvedOwn"),
+        h("span", { class: "hint" }, t("configs.version", { mtime: String(mtime) })));
+    } catch (err) {
+      if (err.name === "AbortError" || name !== this.name) return;
+      this.resolved.clear();
+      put(this.resolvedNote, refusalText(err));
+    }
+  }
+
+  get dirty() {
+    return this.name !== "" && drafts.has(this.name);
+  }
+
+  // typed follows the text area: what differs from the server's text is a draft.
+  typed() {
+    if (!this.name) return;
+    const text = this.editor.value;
+    const had = drafts.get(this.name);
+    const server = this.file && this.file.state !== "deleted" ? this.file.text : null;
+    if (server === null ? text === "" && !had?.isNew : text === server && (!had || had.match === this.file.mtime)) drafts.delete(this.name);
+    else if (!had) {
+      if (!this.file) return; // nothing is shown yet
+      drafts.set(this.name, { text, match: server === null ? null : this.file.mtime });
+    } else had.text = text;
+    if (Boolean(had) !== drafts.has(this.name)) this.drawTree();
+    this.drawHead();
+    if (!had) this.drawBanner();
+  }
+
+  keepDraft() {
+    const draft = drafts.get(this.name);
+    if (draft) draft.text = this.editor.value;
+  }
+
+  drawHead() {
+    if (!this.name) return;
+    const file = this.file;
+    const state = file?.state ?? "new";
+    const meta = [];
+    if (file?.mtime) meta.push(t("configs.changed", { when: dateTime(file.mtime * 1000) }));
+    const listed = this.files.get(this.name);
+    if (file && state !== "deleted") meta.push(bytes(listed?.size || new Blob([file.text]).size));
+    const bases = listed?.bases ?? file?.bases ?? [];
+    const focused = this.head.contains(document.activeElement) ? document.activeElement.id : "";
+    put(this.head,
+      button(t("back"), () => go(""), { icon: "back", bare: true, kind: "narrow-only", id: "back" }),
+      h("div", { class: "titles" },
+        h("h1", { id: "file-name" }, this.name, state === "good" ? null : h("span", { class: `badge ${state}` }, t(`state.${state}`)),
+          this.dirty ? h("span", { class: "badge unsaved", id: "unsaved" }, t("configs.unsaved")) : null),
+        h("p", { class: "meta" }, meta.join(" · "), bases.length ? [meta.length ? " · " : "", t("configs.inheritsFrom"), " ",
+          bases.map((base, i) => [i ? ", " : "", h("a", { href: link(base) }, base)])] : null)),
+      h("div", { class: "actions" },
+        button(t("editor.format"), () => this.editor.format(), { id: "format", disabled: Boolean(this.editor.seenFault) }),
+        button(t("configs.revert"), () => this.revert(), { id: "revert", disabled: !this.dirty }),
+        file && state !== "deleted" ? button(t("delete"), () => this.remove(), { icon: "trash", kind: "danger", id: "delete-file" }) : null,
+        button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: !this.dirty, title: "Ctrl+S" })));
+    if (focused) document.getElementById(focused)?.focus();
+    this.drawTabs();
+  }
+
+  drawTabs() {
+    put(this.tabs, ["written", "resolved"].map((tab) => h("button", { type: "button", role: "tab", class: "tab", id: `tab-${tab}`,
+      "aria-selected": String(this.columns.dataset.tab === tab), on: { click: () => {
+        this.columns.dataset.tab = tab;
+        this.drawTabs();
+        this.editor.redraw();
+      } } }, t(`configs.${tab}`))));
+  }
+
+  drawBanner() {
+    const file = this.file, draft = drafts.get(this.name);
+    const banners = [];
+    if (file?.state === "broken") banners.push(h("div", { class: "banner bad", id: "broken" }, icon("warn"), h("span", null, h("b", null, t("configs.broken")), " ", file.error ?? "")));
+    if (file?.state === "deleted") banners.push(h("div", { class: "banner", id: "was-deleted" }, icon("trash"), h("span", null, t("configs.wasDeleted"))));
+    if (!file && !draft) banners.push(h("div", { class: "banner", id: "no-such-file" }, icon("warn"), h("span", null, t("configs.noSuch")),
+      button(t("configs.createIt"), () => this.start(this.name), { kind: "primary" })));
+    if (draft && file && draft.match !== (file.state === "deleted" ? null : file.mtime) && draft.text !== file.text) {
+      banners.push(h("div", { class: "banner warn", id: "changed-elsewhere" }, icon("warn"), h("span", null, t("configs.changedElsewhere")),
+        button(t("configs.compare"), () => this.settle(), { id: "compare" })));
+    }
+    this.editor.area.readOnly = !file && !draft;
+    put(this.banner, banners);
+  }
+
+  async save(match) {
+    const draft = drafts.get(this.name), name = this.name;
+    if (!draft) return;
+    draft.text = this.editor.value;
+    const fault = this.editor.fault;
+    if (fault) {
+      this.columns.dataset.tab = "written";
+      this.editor.goto(fault.offset);
+      return say(t("configs.notJSON"), "bad");
+    }
+    const began = match === undefined ? draft.match : match;
+    try {
+      await api.save(name, draft.text, began === null ? { absent: true } : { match: began });
+      drafts.delete(name);
+      say(t("configs.saved", { name }));
+      this.reloadList();
+      if (name === this.name) await this.load(true);
+      this.drawTree();
+    } catch (err) {
+      if (err.conflict) await this.settle();
+      else sayRefusal(err);
+    }
+  }
+
+  // settle asks what to do when somebody else has written the same file.
+  async settle() {
+    await this.load(true);
+    const draft = drafts.get(this.name), file = this.file;
+    if (!draft) return;
+    draft.text = this.editor.value;
+    const theirs = file && file.state !== "deleted" ? file.text : "";
+    const choice = await dialog({
+      title: t("conflict.title"), id: "conflict", wide: true,
+      body: [h("p", null, t(file && file.state !== "deleted" ? "conflict.text" : "conflict.deleted", { name: this.name })), diffView(theirs, draft.text, t("conflict.theirs"), t("conflict.mine"))],
+      actions: [
+        { label: t("conflict.take"), value: "take", id: "conflict-take" },
+        { label: t("conflict.overwrite"), value: "overwrite", kind: "danger", id: "conflict-overwrite" },
+        { label: t("conflict.edit"), value: "edit", id: "conflict-edit", main: true },
+      ],
+    });
+    if (choice === "take") this.discard();
+    if (choice === "overwrite") await this.save(file && file.state !== "deleted" ? file.mtime : null);
+  }
+
+  discard() {
+    drafts.delete(this.name);
+    this.fill(this.file, false);
+    this.drawTree();
+    this.drawHead();
+    this.drawBanner();
+  }
+
+  async revert() {
+    const name = this.name;
+    if (!await confirm({ title: t("configs.revert"), text: t("configs.revertAsk", { name }), action: t("configs.revert") })) return;
+    this.discard();
+    if (!this.file) go("");
+  }
+
+  async remove() {
+    const { name, file } = this;
+    const heirs = [...this.files.values()].filter((f) => f.state !== "deleted" && f.bases?.includes(name)).map((f) => f.name);
+    const gone = await confirm({
+      title: t("configs.deleteTitle", { name }), action: t("delete"),
+      text: [t("configs.deleteAsk"), heirs.length ? h("b", { class: "bad" }, ` ${t("configs.deleteHeirs", { names: heirs.join(", ") })}`) : null],
+      submit: () => api.remove(name, file.mtime),
+    });
+    if (!gone) return;
+    drafts.delete(name);
+    say(t("configs.deletedNow", { name }));
+    this.reloadList();
+    if (name === this.name) go("");
+  }
+
+  // create asks for the name of a new file.
+  create() {
+    const input = h("input", { type: "text", class: "mono", id: "new-name", autofocus: true, autocomplete: "off", spellcheck: "false", placeholder: "team/app.json", required: true });
+    return dialog({
+      title: t("configs.newTitle"), id: "new-dialog",
+      body: [h("label", { class: "field" }, h("span", null, t("configs.name")), input), h("p", { class: "hint" }, t("configs.newHint"))],
+      actions: [{ label: t("cancel"), value: null }, { label: t("configs.newGo"), main: true, id: "new-go", value: true, submit: () => {
+        let name = input.value.trim();
+        if (name && !name.endsWith(".json")) name += ".json";
+        const why = nameFault(name);
+        if (why) throw new Error(t(why));
+        const there = this.files.get(name);
+        if (there && there.state !== "deleted") throw new Error(t("configs.exists", { name }));
+        this.start(name);
+        return true;
+      } }],
+    });
+  }
+
+  start(name) {
+    if (!drafts.has(name)) drafts.set(name, { text: "{\n    \n}\n", match: null, isNew: true });
+    if (this.name === name) {
+      this.editor.value = drafts.get(name).text;
+      this.drawHead();
+      this.drawBanner();
+      this.drawTree();
+    } else go(name);
+  }
+}
+
+// nameFault says what the server would not accept; it has the last word.
+function nameFault(name) {
+  if (!name || name === ".json") return "configs.nameEmpty";
+  if (name.startsWith("/") || name.split("/").some((part) => part === "" || part.startsWith("."))) return "configs.nameDots";
+  if (/[\\\u0000-\u001f\u007f]/.test(name)) return "configs.nameChars";
+  return "";
+}
+
+const link = (name) => `#/configs/${encodeURIComponent(name)}`;
+
+function go(name) {
+  location.hash = name ? link(name) : "#/configs";
+}
+
+// treeOf are the rows of the tree: directories before files, each level sorted.
+function treeOf(names, all) {
+  const top = { dirs: new Map(), files: [], count: 0 };
+  for (const name of names) {
+    const parts = name.split("/");
+    let dir = top;
+    dir.count++;
+    for (const part of parts.slice(0, -1)) {
+      if (!dir.dirs.has(part)) dir.dirs.set(part, { dirs: new Map(), files: [], count: 0 });
+      dir = dir.dirs.get(part);
+      dir.count++;
+    }
+    dir.files.push({ name, label: parts.at(-1) });
+  }
+  const rows = [];
+  const walk = (dir, path, depth) => {
+    for (const [label, below] of [...dir.dirs].sort(([a], [b]) => compareKeys(a, b))) {
+      const full = `${path}${label}/`;
+      const shut = folded.has(full) && !all;
+      rows.push({ dir: full, label, depth, folded: shut, count: below.count });
+      if (!shut) walk(below, full, depth + 1);
+    }
+    for (const { name, label } of dir.files.sort((a, b) => compareKeys(a.label, b.label))) rows.push({ name, label, depth });
+  };
+  walk(top, "", 0);
+  return rows;
+}

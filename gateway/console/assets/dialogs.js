@@ -1,0 +1,154 @@
+// What asks and what tells: dialogs of the browser's own kind, which keep the
+// keyboard inside and close by Escape, and short messages.
+
+import { button, h, put } from "./dom.js";
+import { has, t } from "./i18n.js";
+
+// refusalText is an error in words: what it means, and the server's detail.
+export function refusalText(err) {
+  const name = `error.${err.reason}`;
+  if (err.reason && has(name)) return err.message && err.message !== err.reason ? `${t(name)} (${err.message})` : t(name);
+  return err.message;
+}
+
+const messages = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
+
+// say shows a message for a few seconds; a fault stays until it is closed.
+export function say(text, kind = "good") {
+  if (!messages.isConnected) document.body.append(messages);
+  const close = () => el.remove();
+  const el = h("div", { class: `toast ${kind}` }, h("span", null, text),
+    h("button", { type: "button", class: "btn bare", "aria-label": t("close"), on: { click: close } }, "×"));
+  messages.append(el);
+  while (messages.children.length > 4) messages.firstChild.remove();
+  if (kind !== "bad") setTimeout(close, 4000);
+  else setTimeout(close, 15_000);
+}
+
+export function sayRefusal(err) {
+  if (err.name !== "AbortError") say(refusalText(err), "bad");
+}
+
+// dialog shows one and resolves with the value of the button that closed it, or
+// null. actions: [{label, value, kind, submit}]; submit may refuse by returning
+// false, and may be a promise.
+export function dialog({ title, body, actions, wide = false, id }) {
+  return new Promise((done) => {
+    const fault = h("p", { class: "fault", role: "alert" });
+    let result = null;
+    const act = async (action) => {
+      put(fault);
+      if (action.submit) {
+        try {
+          for (const b of el.querySelectorAll(".dialog-actions button")) b.disabled = true;
+          const answer = await action.submit();
+          if (answer === false) return;
+          result = answer ?? action.value;
+        } catch (err) {
+          put(fault, refusalText(err));
+          return;
+        } finally {
+          for (const b of el.querySelectorAll(".dialog-actions button")) b.disabled = false;
+        }
+      } else result = action.value ?? null;
+      el.close();
+    };
+    const main = actions.find((a) => a.main) ?? actions.at(-1);
+    const form = h("form", { method: "dialog", on: {
+      submit: (event) => {
+        event.preventDefault();
+        act(main);
+      },
+    } }, h("h2", null, title), h("div", { class: "dialog-body" }, body), fault, h("div", { class: "dialog-actions" }, actions.map((a) =>
+      (a === main ? h("button", { type: "submit", class: `btn ${a.kind ?? "primary"}`, id: a.id }, a.label)
+        : button(a.label, () => act(a), { kind: a.kind, id: a.id })))));
+    const el = h("dialog", { class: wide ? "wide" : null, id, on: {
+      close: () => {
+        el.remove();
+        done(result);
+      },
+    } }, form);
+    document.body.append(el);
+    el.showModal();
+    el.querySelector("[autofocus]")?.focus();
+  });
+}
+
+// confirm asks before something is lost. If word is given it has to be typed.
+export function confirm({ title, text, action, word, submit }) {
+  const input = word ? h("input", { type: "text", class: "mono", id: "confirm-word", autocomplete: "off", autofocus: true, "aria-label": t("confirm.type", { word }) }) : null;
+  return dialog({
+    title, id: "confirm",
+    body: [h("p", null, text), word ? h("label", { class: "field" }, h("span", null, t("confirm.type", { word })), input) : null],
+    actions: [
+      { label: t("cancel"), value: null, id: "confirm-no" },
+      { label: action, value: true, kind: "danger", id: "confirm-yes", main: true, submit: async () => {
+        if (word && input.value !== word) {
+          input.focus();
+          return false;
+        }
+        await submit?.();
+        return true;
+      } },
+    ],
+  });
+}
+
+// diffView shows two texts line by line: what only the left has, what only the
+// right has, and a few lines around.
+export function diffView(left, right, leftTitle, rightTitle) {
+  const rows = diffLines(left.replace(/\n$/, "").split("\n"), right.replace(/\n$/, "").split("\n"));
+  const near = new Set();
+  rows.forEach((row, i) => {
+    if (row.kind !== "same") for (let k = i - 3; k <= i + 3; k++) near.add(k);
+  });
+  const lines = [];
+  let gap = false;
+  rows.forEach((row, i) => {
+    if (!near.has(i)) {
+      if (!gap) lines.push(h("div", { class: "diff-gap" }, "⋯"));
+      gap = true;
+      return;
+    }
+    gap = false;
+    const sign = { same: " ", left: "−", right: "+" }[row.kind];
+    lines.push(h("div", { class: `diff-${row.kind}` }, h("span", { class: "diff-sign" }, sign), row.text || " "));
+  });
+  return h("div", { class: "diff" },
+    h("div", { class: "diff-legend" }, h("span", { class: "diff-left" }, `− ${leftTitle}`), h("span", { class: "diff-right" }, `+ ${rightTitle}`)),
+    h("div", { class: "diff-lines mono", tabindex: "0" }, near.size ? lines : h("div", { class: "diff-gap" }, t("diff.none"))));
+}
+
+function diffLines(a, b) {
+  let head = 0;
+  while (head < a.length && head < b.length && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < a.length - head && tail < b.length - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
+  const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
+  const same = (lines) => lines.map((text) => ({ kind: "same", text }));
+  return [...same(a.slice(0, head)), ...middle(x, y), ...same(a.slice(a.length - tail))];
+}
+
+// middle is the longest common subsequence; texts too long for its table are shown
+// one after the other.
+function middle(x, y) {
+  const only = (kind, lines) => lines.map((text) => ({ kind, text }));
+  if (x.length * y.length > 4_000_000) return [...only("left", x), ...only("right", y)];
+  const width = y.length + 1;
+  const best = new Uint32Array((x.length + 1) * width);
+  for (let i = x.length - 1; i >= 0; i--) {
+    for (let k = y.length - 1; k >= 0; k--) {
+      best[i * width + k] = x[i] === y[k] ? best[(i + 1) * width + k + 1] + 1 : Math.max(best[(i + 1) * width + k], best[i * width + k + 1]);
+    }
+  }
+  const out = [];
+  let i = 0, k = 0;
+  while (i < x.length && k < y.length) {
+    if (x[i] === y[k]) {
+      out.push({ kind: "same", text: x[i++] });
+      k++;
+    } else if (best[(i + 1) * width + k] >= best[i * width + k + 1]) out.push({ kind: "left", text: x[i++] });
+    else out.push({ kind: "right", text: y[k++] });
+  }
+  return [...out, ...only("left", x.slice(i)), ...only("right", y.slice(k))];
+}

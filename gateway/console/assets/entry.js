@@ -1,0 +1,264 @@
+// One key: its value, when it ends, its history.
+
+import { store as api } from "./api.js";
+import { confirm, dialog, diffView, say, sayRefusal } from "./dialogs.js";
+import { button, h, icon, put } from "./dom.js";
+import { ago, bytes, dateTime, number, span, t } from "./i18n.js";
+import { TYPES, createTTL, createValue, shorten, startOf, valueText } from "./values.js";
+
+// createEntry makes the view; back closes it.
+export function createEntry({ back }) {
+  const head = h("div", { class: "detail-head" });
+  const banner = h("div", { class: "banners", "aria-live": "polite" });
+  const form = h("div", { class: "entry-form" });
+  const facts = h("dl", { class: "facts" });
+  const past = h("div", { class: "history" });
+  const el = h("section", { class: "pane detail entry", hidden: true }, head, banner, h("div", { class: "entry-scroll" }, form, facts, past));
+
+  let ns = "", key = "";
+  let entry = null; // as the server has it
+  let base = null; // as it was when one began to edit; entry, if nothing was edited
+  let type = "", value = null, ttl = null;
+  let asked = null; // aborts what was asked for another key
+  let versions = null; // null: not opened
+
+  const dirty = () => Boolean(base) && (type !== base.type || value.value !== base.value || ttl.changed);
+
+  async function show(wantedNs, wantedKey) {
+    if (wantedNs === ns && wantedKey === key) return;
+    close();
+    [ns, key] = [wantedNs, wantedKey];
+    el.hidden = !key;
+    if (!key) return;
+    put(head);
+    put(banner);
+    put(form);
+    put(facts);
+    put(past);
+    asked = new AbortController();
+    const { signal } = asked;
+    try {
+      const got = await api.get(ns, key, signal);
+      if (!signal.aborted) fill(got);
+    } catch (err) {
+      if (err.name === "AbortError") return;
+      drawHead();
+      if (err.status === 404) put(banner, h("div", { class: "banner" }, icon("warn"), h("span", null, t("store.noKey"))));
+      else sayRefusal(err);
+    }
+  }
+
+  function close() {
+    asked?.abort();
+    value?.close();
+    value = ttl = entry = base = versions = null;
+    ns = key = "";
+  }
+
+  // fill shows what the server has and forgets what was typed.
+  function fill(got) {
+    entry = base = got;
+    type = got.type;
+    build(got.value);
+    put(banner);
+    drawFacts();
+    drawHistory();
+  }
+
+  function build(initial) {
+    value?.close();
+    value = createValue(type, initial, { onInput: drawHead, onSave: save });
+    ttl = createTTL(base.expires_ms, drawHead);
+    const kind = h("select", { id: "type", on: { change: () => {
+      const from = value.value;
+      type = kind.value;
+      const keptTTL = ttl;
+      build(type === base.type ? base.value : startOf(type, from));
+      if (keptTTL.changed) {
+        ttl.el.replaceWith(keptTTL.el);
+        ttl = keptTTL;
+      }
+      drawHead();
+    } } }, TYPES.map((name) => h("option", { value: name, prop: { selected: name === type } }, name)));
+    const steps = type === "int" && base.type === "int" ? h("span", { class: "steps" }, button("−1", () => add(-1), { id: "minus", title: t("store.subtract") }), button("+1", () => add(1), { id: "plus", title: t("store.add") })) : null;
+    const tidy = value.format ? button(t("editor.format"), value.format, { id: "format-value" }) : null;
+    put(form,
+      h("div", { class: "fields" }, h("label", { class: "field inline" }, h("span", null, t("store.type")), kind),
+        h("div", { class: "field inline" }, h("span", null, t("store.expires")), ttl.el), steps, tidy),
+      h("div", { class: `value-area ${type}` }, value.el));
+    drawHead();
+  }
+
+  function drawHead() {
+    const focused = head.contains(document.activeElement) ? document.activeElement.id : "";
+    put(head,
+      button(t("back"), back, { icon: "back", bare: true, kind: "narrow-only", id: "back-keys" }),
+      h("div", { class: "titles" }, h("h1", { class: "mono", id: "key-name" }, key),
+        h("p", { class: "meta" }, ns, entry ? ` · ${bytes(entry.size ?? 0)}` : "", dirty() ? h("span", { class: "badge unsaved" }, t("configs.unsaved")) : null)),
+      entry ? h("div", { class: "actions" },
+        button(t("configs.revert"), () => fill(entry), { id: "revert-key", disabled: !dirty() }),
+        button(t("delete"), remove, { icon: "trash", kind: "danger", id: "delete-key" }),
+        button(t("save"), () => save(), { kind: "primary", id: "save-key", disabled: !dirty(), title: "Ctrl+S" })) : null);
+    if (focused) document.getElementById(focused)?.focus();
+  }
+
+  function drawFacts() {
+    const fact = (name, text, title) => h("div", { title }, h("dt", null, t(name)), h("dd", null, text));
+    put(facts,
+      fact("fact.updated", entry.updated_ms ? `${dateTime(entry.updated_ms)} · ${ago(entry.updated_ms)}` : "–"),
+      fact("fact.expires", entry.expires_ms ? `${t("ttl.in", { span: span(entry.expires_ms - Date.now()) })} · ${dateTime(entry.expires_ms)}` : t("ttl.never")),
+      fact("fact.mod", String(entry.mod), t("fact.modTitle")),
+      fact("fact.create", String(entry.create), t("fact.createTitle")),
+      fact("fact.version", number(entry.version), t("fact.versionTitle")),
+      entry.lease ? fact("fact.lease", String(entry.lease), t("fact.leaseTitle")) : null);
+  }
+
+  // ---- history
+
+  function drawHistory() {
+    const toggle = h("button", { type: "button", class: "btn fold", id: "history", "aria-expanded": String(versions !== null), on: { click: () => {
+      if (versions) {
+        versions = null;
+        drawHistory();
+      } else loadHistory();
+    } } }, icon(versions ? "down" : "right"), h("span", null, t("history.title")));
+    if (!versions) return put(past, toggle);
+    const rows = versions.list.map((v) => h("li", { class: v.deleted ? "version gone" : "version" },
+      h("span", { class: "mono rev" }, String(v.mod)), h("span", { class: "when", title: dateTime(v.updated_ms) }, dateTime(v.updated_ms)),
+      v.deleted ? h("span", { class: "badge deleted" }, t("state.deleted"))
+        : [h("span", { class: `type ${v.type}` }, v.type), h("span", { class: "mono preview" }, shorten(v.type, v.value))],
+      v.deleted || v.mod === entry?.mod ? null : h("span", { class: "actions" },
+        button(t("history.compare"), () => compare(v)), button(t("history.restore"), () => restore(v), { kind: "restore" }))));
+    put(past, toggle, h("ol", { class: "versions", id: "versions" }, rows),
+      versions.more ? button(t("more"), moreHistory) : versions.list.length ? null : h("p", { class: "note" }, t("history.none")));
+  }
+
+  async function loadHistory() {
+    try {
+      const { signal } = asked;
+      const got = await api.history(ns, key, undefined, 50, signal);
+      versions = { list: got.versions, more: Boolean(got.more) };
+      drawHistory();
+    } catch (err) {
+      sayRefusal(err);
+    }
+  }
+
+  async function moreHistory() {
+    try {
+      const got = await api.history(ns, key, versions.list.at(-1).mod, 50, asked.signal);
+      versions = { list: [...versions.list, ...got.versions], more: Boolean(got.more) };
+      drawHistory();
+    } catch (err) {
+      sayRefusal(err);
+    }
+  }
+
+  function compare(version) {
+    const now = entry ? valueText(entry.type, entry.value) : "";
+    dialog({ title: t("history.compareTitle", { rev: String(version.mod) }), wide: true,
+      body: diffView(valueText(version.type, version.value), now, `${t("fact.mod")} ${version.mod} (${version.type})`, `${t("history.now")} (${entry?.type ?? "–"})`),
+      actions: [{ label: t("close"), value: null }] });
+  }
+
+  async function restore(version) {
+    try {
+      await api.restore(ns, key, version.mod);
+      say(t("history.restored", { key, rev: String(version.mod) }));
+      fill(await api.get(ns, key, asked.signal));
+      loadHistory();
+    } catch (err) {
+      sayRefusal(err);
+    }
+  }
+
+  // ---- writing
+
+  async function save(match) {
+    if (!entry || (!dirty() && match === undefined)) return;
+    const fault = value.fault || ttl.fault;
+    if (fault) return say(fault, "bad");
+    const wanted = { type, value: value.value, ...ttl.fields };
+    try {
+      await api.put(ns, key, match === null ? { ...wanted, absent: true } : { ...wanted, match: match ?? base.mod });
+      say(t("store.saved", { key }));
+      fill(await api.get(ns, key, asked.signal));
+      if (versions) loadHistory();
+    } catch (err) {
+      if (err.conflict) settle();
+      else sayRefusal(err);
+    }
+  }
+
+  // settle asks what to do when somebody else has written the same key.
+  async function settle() {
+    let theirs = null;
+    try {
+      theirs = await api.get(ns, key, asked.signal);
+    } catch (err) {
+      if (err.status !== 404) return sayRefusal(err);
+    }
+    const choice = await dialog({
+      title: t("conflict.title"), id: "conflict", wide: true,
+      body: [h("p", null, t(theirs ? "conflict.text" : "conflict.deleted", { name: key })),
+        diffView(theirs ? valueText(theirs.type, theirs.value) : "", valueText(type, value.value), t("conflict.theirs"), t("conflict.mine"))],
+      actions: [
+        { label: t("conflict.take"), value: "take", id: "conflict-take" },
+        { label: t("conflict.overwrite"), value: "overwrite", kind: "danger", id: "conflict-overwrite" },
+        { label: t("conflict.edit"), value: "edit", id: "conflict-edit", main: true },
+      ],
+    });
+    if (choice === "take") theirs ? fill(theirs) : back();
+    if (choice === "overwrite") save(theirs ? theirs.mod : null);
+  }
+
+  async function add(by) {
+    try {
+      await api.incr(ns, key, by);
+      fill(await api.get(ns, key, asked.signal));
+      if (versions) loadHistory();
+    } catch (err) {
+      sayRefusal(err);
+    }
+  }
+
+  async function remove() {
+    const name = key;
+    const gone = await confirm({ title: t("store.deleteTitle", { key }), text: t("store.deleteAsk"), action: t("delete"), submit: () => api.remove(ns, name, entry.mod) });
+    if (!gone) return;
+    say(t("store.deletedNow", { key: name }));
+    back();
+  }
+
+  return {
+    el,
+    show,
+    close,
+    get key() {
+      return key;
+    },
+    // heard takes in what the stream tells of this key; next is null when it is gone.
+    heard(next, kind) {
+      if (!entry || (next && next.mod <= entry.mod)) return;
+      if (!next) {
+        put(banner, h("div", { class: "banner warn", id: "key-gone" }, icon("trash"), h("span", null, t(kind === "expire" ? "store.expired" : "store.goneElsewhere"))));
+        return;
+      }
+      if (!dirty()) {
+        const focused = el.contains(document.activeElement) ? document.activeElement.id : "";
+        fill(next);
+        if (focused) document.getElementById(focused)?.focus();
+        el.classList.remove("flash");
+        void el.offsetWidth; // a new start of the animation
+        el.classList.add("flash");
+      } else {
+        entry = next;
+        drawFacts();
+        put(banner, h("div", { class: "banner warn", id: "key-changed" }, icon("warn"), h("span", null, t("store.changedElsewhere")),
+          button(t("configs.compare"), settle, { id: "compare-key" })));
+      }
+      if (versions) loadHistory();
+    },
+    tick: () => entry?.expires_ms && drawFacts(),
+  };
+}

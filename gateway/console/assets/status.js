@@ -1,0 +1,120 @@
+// The page of the server's state. The numbers are sampled from the moment the
+// console is opened, so that the charts have something to show.
+
+import { status as ask } from "./api.js";
+import { barChart, lineChart } from "./charts.js";
+import { refusalText } from "./dialogs.js";
+import { h, put } from "./dom.js";
+import { ago, bytes, dateTime, latency, number, span, t } from "./i18n.js";
+
+const INTERVAL = 2000;
+const SPAN = 300_000; // of the charts
+const samples = []; // {at, connections, requests, pushes}
+let latest = null; // the newest answer
+let failed = null; // or why there is none
+let redraw = () => {};
+
+// sample begins to ask, once.
+export function sample() {
+  const once = async () => {
+    if (document.hidden) return;
+    try {
+      latest = await ask();
+      failed = null;
+      const at = Date.now();
+      samples.push({ at, started: latest.started_ms, connections: latest.connections, requests: latest.requests_total, pushes: latest.pushes_total });
+      while (samples.length && samples[0].at < at - SPAN - 2 * INTERVAL) samples.shift();
+    } catch (err) {
+      failed = err;
+    }
+    redraw();
+  };
+  once();
+  setInterval(once, INTERVAL);
+}
+
+// rates are the differences of a counter, per second; a restart of the server or
+// a pause of the page is a gap.
+function rates(counter) {
+  const points = [];
+  for (let i = 1; i < samples.length; i++) {
+    const [before, after] = [samples[i - 1], samples[i]];
+    const seconds = (after.at - before.at) / 1000;
+    const whole = after.started === before.started && seconds < 10;
+    points.push({ at: after.at, value: whole ? Math.max(0, after[counter] - before[counter]) / seconds : null });
+  }
+  return points;
+}
+
+export function open(main) {
+  const cards = h("dl", { class: "cards", id: "cards" });
+  const charts = h("div", { class: "charts", id: "charts" });
+  const delays = h("section", { class: "card", id: "latency" });
+  const slow = h("section", { class: "card", id: "slow" });
+  const note = h("p", { class: "note", role: "alert" });
+  put(main, h("div", { class: "status" }, note, cards, charts, h("div", { class: "two" }, delays, slow)));
+
+  function draw() {
+    put(note, failed ? refusalText(failed) : null);
+    if (!latest) return;
+    const s = latest;
+    const card = (name, value, small, kind) => h("div", { class: `card figure ${kind ?? ""}` }, h("dt", null, t(`status.${name}`)), h("dd", null, value, small ? h("small", null, small) : null));
+    put(cards,
+      card("version", s.version),
+      card("uptime", span(s.uptime_ms), t("status.since", { when: dateTime(s.started_ms) })),
+      card("files", number(s.config.files), s.config.broken ? t("configs.countBroken", { n: s.config.broken }) : t("status.allGood"), s.config.broken ? "bad" : ""),
+      card("keys", number(s.store.keys), bytes(s.store.bytes)),
+      card("disk", bytes(s.store.disk_bytes), t("status.revision", { n: String(s.store.revision) })),
+      card("requests", number(s.requests_total), t("status.pushesTotal", { n: s.pushes_total })));
+    const now = Date.now();
+    const rate = (n) => t("status.perSecond", { n });
+    put(charts,
+      lineChart({ label: t("status.connections"), points: samples.map((p) => ({ at: p.at, value: p.connections })), now, span: SPAN, color: 0, format: number }),
+      lineChart({ label: t("status.requestRate"), points: rates("requests"), now, span: SPAN, color: 1, format: rate }),
+      lineChart({ label: t("status.pushRate"), points: rates("pushes"), now, span: SPAN, color: 2, format: rate }));
+    drawDelays(s.latency ?? []);
+    drawSlow(s.slow ?? []);
+  }
+
+  function drawDelays(kinds) {
+    const shown = kinds.filter((kind) => kind.count > 0);
+    put(delays, h("h2", null, t("status.latency")), h("p", { class: "hint" }, t("status.latencyHint")),
+      shown.length ? shown.map((kind, i) => h("div", { class: "delay" },
+        h("div", { class: "delay-head" }, h("b", null, t(`latency.${kind.kind}`)),
+          h("span", null, [0.5, 0.99].map((part) => [h("span", { class: "quantile" }, `p${part * 100} `, h("b", null, quantile(kind, part)))]), h("span", { class: "quantile" }, t("status.count", { n: kind.count })))),
+        barChart({ label: t(`latency.${kind.kind}`), color: i, bars: used(kind).map((b) => ({ label: b.label, value: b.count })) })))
+        : h("p", { class: "note" }, t("status.noLatency")));
+  }
+
+  function drawSlow(list) {
+    put(slow, h("h2", null, t("status.slow")),
+      list.length ? h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" },
+        h("thead", null, h("tr", null, ["when", "request", "duration"].map((name) => h("th", { class: name }, t(`status.${name}`))))),
+        h("tbody", null, list.map((one) => h("tr", null, h("td", { class: "when", title: dateTime(one.when_ms) }, ago(one.when_ms)),
+          h("td", { class: "mono" }, one.route ?? one.command ?? one.name ?? ""), h("td", { class: "duration" }, latency(one.duration_ms / 1000)))))))
+        : h("p", { class: "note" }, t("status.noSlow")));
+  }
+
+  redraw = draw;
+  draw();
+  return { show() {}, close: () => (redraw = () => {}) };
+}
+
+const edge = (bucket) => (bucket.le_seconds === undefined || bucket.le_seconds === null ? "∞" : latency(bucket.le_seconds));
+
+// used are the buckets between the first and the last that has something.
+function used({ buckets }) {
+  const first = buckets.findIndex((b) => b.count > 0);
+  const last = buckets.findLastIndex((b) => b.count > 0);
+  return buckets.slice(Math.max(0, first), last + 1).map((b) => ({ label: `≤ ${edge(b)}`, count: b.count }));
+}
+
+// quantile is the edge of the bucket in which that part of all is reached.
+function quantile({ buckets, count }, part) {
+  let sum = 0;
+  for (const bucket of buckets) {
+    sum += bucket.count;
+    if (sum >= count * part) return `≤ ${edge(bucket)}`;
+  }
+  return `> ${edge(buckets.at(-1) ?? {})}`;
+}
