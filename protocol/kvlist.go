@@ -1,6 +1,9 @@
 package protocol
 
 import (
+	"runtime"
+	"slices"
+
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
@@ -57,9 +60,13 @@ func AppendKVList(dst []byte, q KVListQuery) []byte {
 	return b.end()
 }
 
+// yieldAfter is after how many entries of a long list others may run: an event loop
+// that wakes up on the same processor would otherwise wait for all of them.
+const yieldAfter = 256
+
 // AppendKVPage appends KVLIST's reply.
 func AppendKVPage(dst []byte, q KVListQuery, page kv.Page) []byte {
-	b := builder{dst: kvStart(dst, page.Revision), raw: q.Raw}
+	b := builder{dst: kvStart(slices.Grow(dst, pageSize(q, page)), page.Revision), raw: q.Raw}
 	switch {
 	case q.CountOnly:
 	case q.KeysOnly:
@@ -70,7 +77,10 @@ func AppendKVPage(dst []byte, q KVListQuery, page kv.Page) []byte {
 		b.close(']')
 	default:
 		b.open(fieldEntries, '[')
-		for _, e := range page.Entries {
+		for i, e := range page.Entries {
+			if i%yieldAfter == yieldAfter-1 {
+				runtime.Gosched()
+			}
 			b.listed(e)
 		}
 		b.close(']')
@@ -78,6 +88,23 @@ func AppendKVPage(dst []byte, q KVListQuery, page kv.Page) []byte {
 	b.number(fieldCount, page.Count)
 	b.flag(fieldMore, page.More)
 	return b.end()
+}
+
+// pageSize is about how long the reply becomes: growing into it would copy it, and
+// leave it as garbage, several times.
+func pageSize(q KVListQuery, page kv.Page) int {
+	const around = 160 // an entry's name and numbers
+	n := around
+	for _, e := range page.Entries {
+		switch {
+		case e == nil:
+		case q.KeysOnly:
+			n += len(e.Key) + 3
+		default:
+			n += around + e.Size()
+		}
+	}
+	return n
 }
 
 // ParseKVPage reads KVLIST's reply from namespace ns. Where only keys were asked

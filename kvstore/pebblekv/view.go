@@ -2,6 +2,7 @@ package pebblekv
 
 import (
 	"container/list"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,6 +154,9 @@ func (v *view) List(l kv.List) (kv.Page, error) {
 	for !w.done {
 		if err := w.slice(); err != nil {
 			return kv.Page{}, err
+		}
+		if !w.done {
+			runtime.Gosched() // a writer or an event loop may wait for this processor
 		}
 	}
 	return w.page, nil
