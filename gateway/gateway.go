@@ -102,6 +102,7 @@ type Gateway struct {
 	cfg     Config
 	stores  Stores
 	fleet   Fleet
+	hub     *hub // nil without a state store
 	clock   clock.Clock
 	log     zerolog.Logger
 	started time.Time
@@ -138,6 +139,10 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	}
 	if err := g.allow(); err != nil {
 		return nil, err
+	}
+	if stores.State != nil {
+		g.hub = newHub(stores.State)
+		g.closers = append(g.closers, g.hub.close)
 	}
 	g.table = g.routes()
 	g.handler = g.middleware(newMux(g, g.table))

@@ -41,6 +41,7 @@ func (g *Gateway) plumRoutes() []route {
 	return []route{
 		{methods: []string{http.MethodGet}, pattern: plumRoot, name: "plum.namespaces", body: g.cfg.MaxBody, plain: true, handle: g.plum},
 		{methods: plumMethods, pattern: plumRoot + "/", name: "plum.kv", body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", plain: true, stream: true, handle: g.plumStream},
 	}
 }
 

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/kv"
+)
+
+// form is how events are encoded on a stream.
+type form uint8
+
+// The forms.
+const (
+	plumForm    form = iota // Plum's, for its SDK
+	ownForm                 // the entry as our own REST has it
+	ownPrevForm             // with the entry before it
+	forms
+)
+
+// encoders append an event as it is sent, but for its id and the empty line at its
+// end: lines that end in LF, one of them the data.
+var encoders = [forms]func(b []byte, e *kv.Event) []byte{
+	plumForm:    appendPlumFrame,
+	ownForm:     appendOwnFrame,
+	ownPrevForm: appendOwnPrevFrame,
+}
+
+func appendPlumFrame(b []byte, e *kv.Event) []byte {
+	b = append(b, "event: kv\ndata: "...)
+	return append(appendPlumEvent(b, e.Entry), '\n')
+}
+
+// eventStyle is what streams differ in besides their form.
+type eventStyle struct {
+	form form
+	// ids has the last event of each revision carry the revision as its id, and a
+	// heartbeat the one that the stream stands at, for a browser to go on from.
+	ids bool
+	// first is what the stream begins with. synced and resync are frames, synced
+	// without the empty line at its end; "" for a stream that is not told.
+	first, synced, resync string
+}
+
+// sseWriter writes a stream of events: lines end in LF, what is put in is sent by
+// flush, and a peer that takes nothing for too long is given up.
+type sseWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	limit   time.Duration
+	b       []byte
+}
+
+// sseChunk is how much is put together before it is written.
+const sseChunk = 32 << 10
+
+// newSSE begins a stream. It starts with a comment and an empty line, so that what a
+// peer has left of an earlier one in its buffer is not joined with the first event.
+func (g *Gateway) newSSE(w http.ResponseWriter) (*sseWriter, error) {
+	s := &sseWriter{w: w, control: http.NewResponseController(w), limit: g.cfg.WriteTimeout}
+	if err := s.control.SetReadDeadline(time.Time{}); err != nil { // the request's must not end the stream
+		return nil, err
+	}
+	h := w.Header()
+	h["Content-Type"] = contentStream
+	h["Cache-Control"] = noStore
+	h["X-Accel-Buffering"] = []string{"no"} // of nginx
+	w.WriteHeader(http.StatusOK)
+	s.b = append(s.b, ":\n\n"...)
+	return s, s.flush()
+}
+
+// flush sends what was put in. An error means that the peer is gone.
+func (s *sseWriter) flush() error {
+	if err := s.write(); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+func (s *sseWriter) write() error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.limit)); err != nil {
+		return err
+	}
+	_, err := s.w.Write(s.b)
+	s.b = s.b[:0]
+	if cap(s.b) > 2*sseChunk {
+		s.b = nil
+	}
+	return err
+}
+
+// addID appends an id line.
+func (s *sseWriter) addID(revision kv.Revision) {
+	s.b = append(s.b, "id: "...)
+	s.b = strconv.AppendInt(s.b, int64(revision), 10)
+	s.b = append(s.b, '\n')
+}
+
+// runStream tells the peer what the subscription has until one of both ends, or the
+// gateway does. It closes the subscription.
+func (g *Gateway) runStream(w http.ResponseWriter, r *http.Request, sub *subscription, style eventStyle) error {
+	defer sub.close()
+	s, err := g.newSSE(w)
+	if err == nil && style.first != "" {
+		s.b = append(s.b, style.first...)
+		err = s.flush()
+	}
+	if err != nil {
+		return gone(err)
+	}
+	beat := g.clock.NewTicker(g.cfg.Heartbeat)
+	defer beat.Stop()
+	for {
+		p, ok, err := sub.poll()
+		if err != nil {
+			return err
+		}
+		if ok {
+			err = s.sendPiece(p, style)
+		} else {
+			var ended bool
+			if ended, err = g.awaitStream(r, sub, s, beat, style); ended {
+				return nil
+			}
+		}
+		if err != nil {
+			return gone(err)
+		}
+		if g.ending() {
+			return nil
+		}
+	}
+}
+
+// awaitStream returns when there may be something to tell.
+func (g *Gateway) awaitStream(r *http.Request, sub *subscription, s *sseWriter, beat clock.Ticker, style eventStyle) (ended bool, err error) {
+	select {
+	case <-r.Context().Done():
+		return true, nil
+	case <-g.closing:
+		return true, nil
+	case <-sub.wake:
+		return false, nil
+	case <-beat.C():
+	}
+	if style.ids && sub.position > 0 {
+		s.addID(sub.position) // without data it is no event, but remembered
+	} else {
+		s.b = append(s.b, ":\n"...)
+	}
+	s.b = append(s.b, '\n')
+	return false, s.flush()
+}
+
+// ending says that Shutdown has begun.
+func (g *Gateway) ending() bool {
+	select {
+	case <-g.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *sseWriter) sendPiece(p piece, style eventStyle) error {
+	switch p.kind {
+	case kv.Resync:
+		s.b = append(s.b, style.resync...)
+	case kv.Synced:
+		if style.synced != "" {
+			s.b = append(s.b, style.synced...)
+			if style.ids {
+				s.addID(p.revision)
+			}
+			s.b = append(s.b, '\n')
+		}
+	}
+	for _, part := range p.parts {
+		for i := part.from; i < part.to; i++ {
+			s.b = append(s.b, part.frame(i, style.form)...)
+			if style.ids && p.kind == kv.Changed && i == part.to-1 {
+				s.addID(part.revision)
+			}
+			s.b = append(s.b, '\n')
+			if len(s.b) >= sseChunk {
+				if err := s.write(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(s.b) == 0 {
+		return nil
+	}
+	return s.flush()
+}
