@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/tools/ccdump/capture"
+)
+
+// defaultPort is where a server listens if nobody says otherwise.
+const defaultPort = 4800
+
+func newLive() *cobra.Command {
+	var o options
+	var name, write string
+	cmd := &cobra.Command{
+		Use:   "live",
+		Short: "Capture on an interface and print each frame; needs root",
+		Long: `Capture on an interface, as root or with CAP_NET_RAW, until interrupted. Without
+either use ` + "`ccdump tap`" + `, or let somebody else capture and give ccdump the file.`,
+		Example: `  ccdump live --interface lo
+  ccdump live --interface eth0 --port 4800 --write odd.pcapng`,
+		Args: exactArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(o.ports) == 0 {
+				o.ports = []int{defaultPort}
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			return live(cmd, &o, name, write)
+		},
+	}
+	o.bind(cmd)
+	cmd.Flags().Lookup("port").Usage = fmt.Sprintf("the server's port; may be given several times; 0: any (default %d)", defaultPort)
+	cmd.Flags().StringVarP(&name, "interface", "i", "lo", "interface to capture on")
+	cmd.Flags().StringVar(&write, "write", "", "also write the packets to this file, pcapng if its name ends so, else pcap")
+	return cmd
+}
+
+func live(cmd *cobra.Command, o *options, name, write string) error {
+	v := newView(o, cmd.OutOrStdout())
+	src, err := capture.Listen(cmd.Context(), name, v.flush)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	save, err := saveTo(write, src.Link())
+	if err != nil {
+		return err
+	}
+	ports := o.streams(0).Ports
+	wanted := func(rec *capture.Record) error {
+		// Nothing else may look at the time: a steady trickle must be seen, too.
+		if rec.At-v.flushed > flushEvery {
+			v.flushed = rec.At
+			v.flush()
+		}
+		return save.packet(rec, ports)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: capturing on %s, port %v; interrupt to end\n", cmd.CommandPath(), name, o.ports)
+	err = v.pump(cmd.Context(), src, wanted)
+	if n := src.Dropped(); n > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the kernel dropped %d packets that came too fast\n", cmd.CommandPath(), n)
+	}
+	v.tell(cmd)
+	if closeErr := save.close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// saver writes the packets that are looked at to a file. A nil one writes nothing.
+type saver struct {
+	file *os.File
+	w    *capture.Writer
+	seg  capture.Segment
+}
+
+func saveTo(name string, link capture.Link) (*saver, error) {
+	if name == "" {
+		return nil, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	w, err := capture.NewWriter(file, link, strings.HasSuffix(name, ".pcapng"))
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &saver{file: file, w: w}, nil
+}
+
+// packet writes rec if it is TCP of one of the ports, or if there are none.
+func (s *saver) packet(rec *capture.Record, ports []uint16) error {
+	if s == nil || s.seg.Decode(rec) != 0 {
+		return nil
+	}
+	for _, p := range ports {
+		if s.seg.Src.Port == p || s.seg.Dst.Port == p {
+			return s.w.Write(rec)
+		}
+	}
+	if len(ports) == 0 {
+		return s.w.Write(rec)
+	}
+	return nil
+}
+
+func (s *saver) close() error {
+	if s == nil {
+		return nil
+	}
+	err := s.w.Flush()
+	if closeErr := s.file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

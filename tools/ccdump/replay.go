@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/tools/ccdump/capture"
+	"confcenter/tools/ccdump/replay"
+	"confcenter/tools/ccdump/stream"
+)
+
+func newReplay() *cobra.Command {
+	var o options
+	var pace string
+	cfg := replay.Config{}
+	cmd := &cobra.Command{
+		Use:   "replay FILE|-",
+		Short: "Say to another server what a capture's clients said, and compare its answers",
+		Long: `Send the requests of a capture to another server, on as many connections as in the
+capture and each behind the answers it stood behind, and report what the server
+answers or pushes differently. Exit code 3 says that something was different.
+
+Not compared are times and versions (mtime, updated, expires, left and the like),
+numbers that the server chooses (svrid, revisions, leases, fences, watches), epoch,
+addresses, the texts in desc, and of GETLOGR and KVSTAT all but the code. Where a
+later request repeats such a number it is sent with what this server calls it.
+--exact compares byte by byte instead and sends everything as it was.`,
+		Example: `  ccdump replay odd.pcap --to 127.0.0.1:4801
+  ccdump replay odd.pcap --to 127.0.0.1:4801 --pace 10x`,
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			var err error
+			if cfg.Pace, err = parsePace(pace); err != nil {
+				return usageError{err}
+			}
+			if cfg.Patience <= 0 {
+				return usageError{fmt.Errorf("--timeout %v must be greater than 0", cfg.Patience)}
+			}
+			return runReplay(cmd, &o, cfg, args[0])
+		},
+	}
+	o.bindPorts(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringVarP(&cfg.To, "to", "t", "127.0.0.1:4800", "server to replay to; what the capture writes is written there")
+	f.StringVar(&pace, "pace", "fast", "original, so many times as fast (10x), or fast: as soon as the answers are there")
+	f.DurationVar(&cfg.Patience, "timeout", 5*time.Second, "how long to wait for an answer or push")
+	f.BoolVar(&cfg.Exact, "exact", false, "compare byte by byte and translate nothing")
+	return cmd
+}
+
+// parsePace reads original, fast, or a factor as 10x.
+func parsePace(s string) (float64, error) {
+	switch s {
+	case "original":
+		return 1, nil
+	case "fast":
+		return 0, nil
+	}
+	n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSuffix(s, "x"), "×"), 64)
+	if err != nil || !(n > 0) || n > 1e9 {
+		return 0, fmt.Errorf("--pace %s: must be original, fast or a factor such as 10x", s)
+	}
+	return n, nil
+}
+
+func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) error {
+	in, closeFile, err := openFile(name, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	defer closeFile()
+	src, err := capture.Open(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	out := cmd.OutOrStdout()
+	cfg.Tell = func(d replay.Difference) { tellDifference(out, o.output, d) }
+	r := replay.New(cmd.Context(), cfg)
+	v := &view{asm: stream.New(o.streams(keepWhole), r)}
+	readErr := v.packets(cmd.Context(), &guarded{src, r}, nil)
+	v.asm.Finish()
+	result, err := r.Result()
+	v.tell(cmd)
+	if o.output == "json" {
+		_ = json.NewEncoder(out).Encode(result)
+	} else {
+		fmt.Fprintf(out, "replayed %d requests on %d connections: %d replies and %d pushes alike, %d different, %d pieces of the capture could not be sent\n",
+			result.Requests, result.Connections, result.Replies, result.Pushes, result.Different, result.Skipped)
+	}
+	if readErr != nil {
+		readErr = fmt.Errorf("%s: %w", name, readErr)
+	}
+	if ended(cmd.Context()) {
+		readErr = errors.Join(readErr, errors.New("interrupted before the end of the capture"))
+	}
+	return errors.Join(readErr, err)
+}
+
+func tellDifference(out io.Writer, output string, d replay.Difference) {
+	if output == "json" {
+		_ = json.NewEncoder(out).Encode(struct {
+			Conn int    `json:"conn"`
+			What string `json:"what"`
+			How  string `json:"how"`
+		}{d.Conn, d.What, d.How})
+		return
+	}
+	fmt.Fprintf(out, "! %v\n", d)
+}
+
+// guarded stops reading a capture when it cannot be replayed any further.
+type guarded struct {
+	capture.Source
+	r *replay.Replayer
+}
+
+func (g *guarded) Next(rec *capture.Record) error {
+	if g.r.Err() != nil {
+		return io.EOF
+	}
+	return g.Source.Next(rec)
+}

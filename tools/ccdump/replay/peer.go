@@ -1,0 +1,286 @@
+package replay
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/stream"
+)
+
+const (
+	dialLimit = 10 * time.Second
+	// maxUnread is how many frames that nobody expects yet are kept of a connection,
+	// and maxUnreadBytes how many bytes.
+	maxUnread      = 100_000
+	maxUnreadBytes = 64 << 20
+	// maxAsked is how many requests may wait for their replies.
+	maxAsked = 65536
+)
+
+// peer is a connection to the server that is replayed to.
+type peer struct {
+	label string
+	conn  net.Conn
+	lost  bool // and reported
+
+	requests []request // whose replies the capture has still to show
+
+	mu      sync.Mutex // guards the rest
+	came    []frame
+	bytes   int
+	events  map[string][][]byte // of each watch, one by one
+	err     error
+	arrived chan struct{} // has something when something came
+	done    chan struct{}
+}
+
+type request struct {
+	cmd  protocol.Command
+	seq  uint16
+	body []byte
+}
+
+type frame struct {
+	protocol.Header
+	body []byte
+}
+
+func dial(ctx context.Context, addr, label string) (*peer, error) {
+	dialing, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(dialing, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("the server cannot be reached: %w", err)
+	}
+	p := &peer{label: label, conn: conn, events: map[string][][]byte{}, arrived: make(chan struct{}, 1), done: make(chan struct{})}
+	go p.read()
+	return p, nil
+}
+
+// read takes frames until the connection ends.
+func (p *peer) read() {
+	defer close(p.done)
+	in := bufio.NewReader(p.conn)
+	for {
+		f, err := readFrame(in)
+		if err == nil && f.Command == protocol.KeepAlive {
+			err = p.send(protocol.KeepAlive.Reply(), f.Seq, nil)
+			if err == nil {
+				continue
+			}
+		}
+		if !p.took(f, err) {
+			return
+		}
+	}
+}
+
+func readFrame(in io.Reader) (f frame, err error) {
+	var head [protocol.HeaderSize]byte
+	if _, err = io.ReadFull(in, head[:]); err != nil {
+		return f, err
+	}
+	if f.Header, err = protocol.ParseHeader(head[:]); err != nil {
+		return f, err
+	}
+	if f.BodyLen > stream.MaxFrame {
+		return f, fmt.Errorf("a body of %d bytes is announced", f.BodyLen)
+	}
+	f.body, err = io.ReadAll(io.LimitReader(in, int64(f.BodyLen)))
+	if err == nil && len(f.body) < int(f.BodyLen) {
+		err = io.ErrUnexpectedEOF
+	}
+	return f, err
+}
+
+// took keeps what came; false if nothing more will.
+func (p *peer) took(f frame, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() {
+		select {
+		case p.arrived <- struct{}{}:
+		default:
+		}
+	}()
+	if err == nil && (len(p.came) >= maxUnread || p.bytes > maxUnreadBytes) {
+		err = fmt.Errorf("the server sends far more than is in the capture")
+	}
+	if err != nil {
+		p.err = err
+		return false
+	}
+	if f.Command == protocol.KVEvent {
+		watch, list := events(f.body)
+		p.events[watch] = append(p.events[watch], list...)
+	} else {
+		p.came = append(p.came, f)
+	}
+	p.bytes += len(f.body)
+	return true
+}
+
+func (p *peer) send(cmd protocol.Command, seq uint16, body []byte) error {
+	_, err := p.conn.Write(protocol.AppendFrame(nil, cmd, seq, body))
+	return err
+}
+
+// gone is why nothing more comes, nil as long as something may.
+func (p *peer) gone() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// await calls take, with the lock held, until it finds what it looks for, nothing
+// more comes or patience is over.
+func (p *peer) await(r *Replayer, take func() bool) bool {
+	timer := r.cfg.Clock.NewTimer(r.cfg.Patience)
+	defer timer.Stop()
+	for {
+		p.mu.Lock()
+		found, over := take(), p.err != nil
+		p.mu.Unlock()
+		if found || over {
+			return found
+		}
+		select {
+		case <-p.arrived:
+		case <-timer.C():
+			return false
+		case <-r.ctx.Done():
+			return false
+		}
+	}
+}
+
+// takeFrame removes the first frame that fits.
+func (p *peer) takeFrame(r *Replayer, fits func(*frame) bool) (body []byte, ok bool) {
+	ok = p.await(r, func() bool {
+		i := slices.IndexFunc(p.came, func(f frame) bool { return fits(&f) })
+		if i < 0 {
+			return false
+		}
+		body = p.came[i].body
+		p.bytes -= len(body)
+		p.came = slices.Delete(p.came, i, i+1)
+		return true
+	})
+	return body, ok
+}
+
+func (p *peer) reply(r *Replayer, cmd protocol.Command, seq uint16) ([]byte, bool) {
+	return p.takeFrame(r, func(f *frame) bool { return f.Command == cmd && f.Seq == seq })
+}
+
+func (p *peer) push(r *Replayer, cmd protocol.Command, about string) ([]byte, bool) {
+	return p.takeFrame(r, func(f *frame) bool { return f.Command == cmd && identity(cmd, f.body) == about })
+}
+
+// event takes the next event of a watch.
+func (p *peer) event(r *Replayer, watch string) (event []byte, ok bool) {
+	ok = p.await(r, func() bool {
+		list := p.events[watch]
+		if len(list) == 0 {
+			return false
+		}
+		event, p.events[watch] = list[0], list[1:]
+		p.bytes -= len(event)
+		return true
+	})
+	return event, ok
+}
+
+// asked remembers a request until the capture shows its reply.
+func (p *peer) asked(f *stream.Frame) {
+	if len(p.requests) >= maxAsked {
+		p.requests = p.requests[1:]
+	}
+	q := request{cmd: f.Command, seq: f.Seq}
+	if !f.Command.IsState() {
+		q.body = append(q.body, f.Body[:min(len(f.Body), keptRequest)]...)
+	}
+	p.requests = append(p.requests, q)
+}
+
+// keptRequest is how much of a request is kept to know which file it was about.
+const keptRequest = 64 << 10
+
+// answered finds the request of a reply of the capture.
+func (p *peer) answered(f *stream.Frame) (body []byte, ok bool) {
+	i := slices.IndexFunc(p.requests, func(q request) bool { return q.seq == f.Seq && q.cmd == f.Command.Request() })
+	if i < 0 {
+		return nil, false
+	}
+	body = p.requests[i].body
+	p.requests = slices.Delete(p.requests, i, i+1)
+	return body, true
+}
+
+// close ends the connection and waits for its reader.
+func (p *peer) close() {
+	p.conn.Close()
+	<-p.done
+}
+
+// rest names what came and was not taken.
+func (p *peer) rest() []string {
+	var list []string
+	for _, f := range p.came {
+		list = append(list, fmt.Sprintf("%v seq=%d %s", f.Command, f.Seq, shown(f.body)))
+	}
+	for watch, left := range p.events {
+		for _, one := range left {
+			list = append(list, fmt.Sprintf("KVEVENT of watch %s %s", watch, shown(one)))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// identity is what tells pushes of one command apart.
+func identity(cmd protocol.Command, body []byte) string {
+	var r protocol.Request
+	if parse(cmd, &r, body) != nil {
+		return ""
+	}
+	if cmd == protocol.KVGrant {
+		return fmt.Sprintf("%q %q", r.Text("ns"), r.Text("key"))
+	}
+	return fmt.Sprintf("%q %q %q", r.Text("notify"), r.Text("filename"), r.Text("key_pattern"))
+}
+
+// events takes a KVEVENT apart: the watch, and each event, or what else the frame
+// says, as an object of its own. Octets behind the JSON stay with the frame's last.
+func events(body []byte) (watch string, list [][]byte) {
+	var r protocol.Request
+	if r.ParseTailed(body) != nil {
+		return "", [][]byte{append([]byte(nil), body...)}
+	}
+	if m, ok := r.Member("watch"); ok {
+		watch = number(m.Raw)
+	}
+	if m, ok := r.Member("events"); ok {
+		jsontext.EachElement(m.Raw, func(raw []byte, _ jsontext.Kind) bool {
+			list = append(list, append([]byte(nil), raw...))
+			return true
+		})
+	}
+	if n := len(list); n > 0 {
+		list[n-1] = append(list[n-1], r.Tail()...)
+	}
+	for _, flag := range []string{"synced", "resync"} {
+		if r.Flag(flag) {
+			list = append(list, []byte(`{"`+flag+`":1}`))
+		}
+	}
+	return watch, list
+}

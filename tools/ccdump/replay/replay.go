@@ -1,0 +1,332 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"confcenter/internal/clock"
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/stream"
+)
+
+// ErrDifferent says that a server answered differently.
+var ErrDifferent = errors.New("the server answered differently")
+
+// Config says how to replay.
+type Config struct {
+	// To is the server's address.
+	To string
+	// Pace is how fast: 1 as in the capture, 2 twice as fast, 0 without waiting for
+	// anything but answers.
+	Pace float64
+	// Patience is how long an answer is waited for. Default 5 s.
+	Patience time.Duration
+	// Exact compares bodies byte by byte and translates nothing.
+	Exact bool
+	// Tell is called for each difference.
+	Tell func(Difference)
+	// Clock is the machine's by default.
+	Clock clock.Clock
+}
+
+// Difference is something that is not as in the capture.
+type Difference struct {
+	// Conn is the connection's number in the capture.
+	Conn int
+	// What is the frame: a command and its sequence.
+	What string
+	// How it differs.
+	How string
+}
+
+func (d Difference) String() string { return fmt.Sprintf("#%d %s: %s", d.Conn, d.What, d.How) }
+
+// Result counts.
+type Result struct {
+	Connections int `json:"connections"`
+	Requests    int `json:"requests"`
+	Replies     int `json:"replies"` // alike
+	Pushes      int `json:"pushes"`  // alike
+	Different   int `json:"different"`
+	Skipped     int `json:"skipped"` // requests that are not whole in the capture
+}
+
+// Replayer is a stream.Sink.
+type Replayer struct {
+	ctx    context.Context
+	cfg    Config
+	names  names
+	result Result
+	err    error
+
+	open  map[*stream.Conn]*peer
+	start int64     // of the capture
+	began time.Time // of the replay
+}
+
+// New makes a Replayer that ends with ctx.
+func New(ctx context.Context, cfg Config) *Replayer {
+	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	return &Replayer{ctx: ctx, cfg: cfg, open: map[*stream.Conn]*peer{}}
+}
+
+// Err is why nothing more is replayed.
+func (r *Replayer) Err() error { return r.err }
+
+// Result ends all connections and says how it went.
+func (r *Replayer) Result() (Result, error) {
+	for c := range r.open {
+		r.leave(c)
+	}
+	err := r.err
+	if err == nil && r.result.Different > 0 {
+		err = ErrDifferent
+	}
+	return r.result, err
+}
+
+func (r *Replayer) differs(c *stream.Conn, what, how string) {
+	r.result.Different++
+	if r.cfg.Tell != nil {
+		r.cfg.Tell(Difference{Conn: c.ID, What: what, How: how})
+	}
+}
+
+// Opened implements stream.Sink. A connection is opened when somebody speaks.
+func (r *Replayer) Opened(*stream.Conn, int64, bool) {}
+
+// Skipped implements stream.Sink.
+func (r *Replayer) Skipped(c *stream.Conn, s *stream.Skip) {
+	if c.Frames > 0 && s.From == stream.FromClient {
+		r.result.Skipped++
+	}
+}
+
+// Closed implements stream.Sink.
+func (r *Replayer) Closed(c *stream.Conn, _ int64, how stream.How) {
+	if how != stream.Open {
+		r.leave(c)
+	}
+}
+
+// Frame implements stream.Sink.
+func (r *Replayer) Frame(c *stream.Conn, f *stream.Frame) {
+	if r.err != nil || r.ctx.Err() != nil {
+		return
+	}
+	switch keepAlive := f.Command.Request() == protocol.KeepAlive && (f.From == stream.FromServer) != f.Command.IsReply(); {
+	case keepAlive:
+		// The server's own, which come when they come: the connection answers them.
+	case f.From == stream.FromServer:
+		if p := r.open[c]; p != nil {
+			r.expect(c, p, f)
+		}
+	case !f.Whole():
+		r.result.Skipped++
+	default:
+		r.say(c, f)
+	}
+}
+
+// say sends a request, or a client's reply to another client, when it is time.
+func (r *Replayer) say(c *stream.Conn, f *stream.Frame) {
+	r.wait(f.At)
+	p := r.open[c]
+	if p == nil {
+		var err error
+		if p, err = r.connect(c, f); err != nil {
+			r.err = err
+			return
+		}
+	}
+	body := f.Body
+	if !r.cfg.Exact {
+		body = r.names.translate(nil, f.Command, p.label, f.Body)
+	}
+	r.result.Requests++
+	if !f.Command.IsReply() {
+		p.asked(f)
+	}
+	if err := p.send(f.Command, f.Seq, body); err != nil && !p.lost {
+		p.lost = true
+		r.differs(c, what(f), fmt.Sprintf("it cannot be sent: %v", err))
+	}
+}
+
+// wait holds a request back until its time.
+func (r *Replayer) wait(at int64) {
+	if r.began.IsZero() {
+		r.start, r.began = at, r.cfg.Clock.Now()
+	}
+	if r.cfg.Pace <= 0 {
+		return
+	}
+	due := r.began.Add(time.Duration(float64(at-r.start) / r.cfg.Pace))
+	left := due.Sub(r.cfg.Clock.Now())
+	if left <= 0 {
+		return
+	}
+	timer := r.cfg.Clock.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-r.ctx.Done():
+	}
+}
+
+// connect opens a connection in the place of c, and identifies it if the capture
+// does not have that.
+func (r *Replayer) connect(c *stream.Conn, first *stream.Frame) (*peer, error) {
+	p, err := dial(r.ctx, r.cfg.To, fmt.Sprint(c.ID))
+	if err != nil {
+		return nil, err
+	}
+	r.open[c] = p
+	r.result.Connections++
+	if first.Command != protocol.Whoami && first.Offset > 0 {
+		hello := protocol.AppendIdentify(nil, protocol.Identify{Name: "ccdump-replay"})
+		if err := p.send(protocol.Whoami, 0, hello); err != nil {
+			return nil, err
+		}
+		if _, ok := p.reply(r, protocol.Whoami.Reply(), 0); !ok {
+			return nil, fmt.Errorf("%s does not answer WHOAMI", r.cfg.To)
+		}
+	}
+	return p, nil
+}
+
+// expect waits for what the capture's server has sent, and compares.
+func (r *Replayer) expect(c *stream.Conn, p *peer, f *stream.Frame) {
+	switch {
+	case f.Command.IsReply():
+		r.expectReply(c, p, f)
+	case f.Command == protocol.KVEvent:
+		r.expectEvents(c, p, f)
+	default:
+		r.expectPush(c, p, f)
+	}
+}
+
+func (r *Replayer) expectReply(c *stream.Conn, p *peer, f *stream.Frame) {
+	request, asked := p.answered(f)
+	if !asked {
+		return // the request is not in the capture
+	}
+	now, ok := p.reply(r, f.Command, f.Seq)
+	if !ok {
+		r.missing(c, p, what(f), "no reply")
+		return
+	}
+	if !f.Whole() {
+		return
+	}
+	if !r.cfg.Exact {
+		var about protocol.Request
+		if f.Command.IsState() || parse(f.Command, &about, request) != nil {
+			about = protocol.Request{}
+		}
+		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
+	}
+	if how := compare(f.Command, f.Body, now, r.cfg.Exact); how != "" {
+		r.differs(c, what(f), how)
+		return
+	}
+	r.result.Replies++
+}
+
+func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame) {
+	if !f.Whole() {
+		return
+	}
+	now, ok := p.push(r, f.Command, identity(f.Command, f.Body))
+	if !ok {
+		r.missing(c, p, what(f), fmt.Sprintf("the push %s does not come", shown(f.Body)))
+		return
+	}
+	var about protocol.Request
+	if !r.cfg.Exact && parse(f.Command, &about, f.Body) == nil {
+		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
+	}
+	if how := compare(f.Command, f.Body, now, r.cfg.Exact); how != "" {
+		r.differs(c, what(f), how)
+		return
+	}
+	r.result.Pushes++
+}
+
+// expectEvents compares the events of a watch one by one: how they are spread over
+// frames is a matter of time.
+func (r *Replayer) expectEvents(c *stream.Conn, p *peer, f *stream.Frame) {
+	if !f.Whole() {
+		return
+	}
+	watch, list := events(f.Body)
+	now := r.watchNow(p, watch)
+	for _, one := range list {
+		came, ok := p.event(r, now)
+		if !ok {
+			r.missing(c, p, what(f), fmt.Sprintf("the event %s does not come", shown(one)))
+			return
+		}
+		if how := compare(f.Command, one, came, r.cfg.Exact); how != "" {
+			r.differs(c, what(f), how)
+			return
+		}
+	}
+	r.result.Pushes++
+}
+
+// watchNow is what the server calls the watch of the capture.
+func (r *Replayer) watchNow(p *peer, watch string) string {
+	if now, ok := r.names.of[name{kindWatch, p.label, watch}]; ok {
+		return now
+	}
+	return watch
+}
+
+// missing reports what did not come; when the connection is gone only once.
+func (r *Replayer) missing(c *stream.Conn, p *peer, what, how string) {
+	if err := p.gone(); err != nil {
+		if p.lost {
+			return
+		}
+		p.lost = true
+		how += fmt.Sprintf(": %v", err)
+	} else {
+		how += fmt.Sprintf(" within %v", r.cfg.Patience)
+	}
+	r.differs(c, what, how)
+}
+
+// leave ends the connection in the place of c and reports what came and is not in
+// the capture.
+func (r *Replayer) leave(c *stream.Conn) {
+	p := r.open[c]
+	if p == nil {
+		return
+	}
+	delete(r.open, c)
+	if p.gone() == nil && r.ctx.Err() == nil && !p.lost {
+		// Whatever was on its way is there when two more requests are answered.
+		for range 2 {
+			if p.send(protocol.KeepAlive, 0, nil) != nil {
+				break
+			}
+			if _, ok := p.reply(r, protocol.KeepAlive.Reply(), 0); !ok {
+				break
+			}
+		}
+	}
+	p.close()
+	for _, extra := range p.rest() {
+		r.differs(c, extra, "it is not in the capture")
+	}
+}
+
+func what(f *stream.Frame) string { return fmt.Sprintf("%v seq=%d", f.Command, f.Seq) }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/replay"
+	"confcenter/tools/ccdump/stream"
+	"confcenter/tools/ccdump/talk"
+)
+
+// usageError is a wrong command line.
+type usageError struct{ error }
+
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, replay.ErrDifferent):
+		return exitDifferent
+	case errors.Is(err, syscall.EPIPE): // whoever read has seen enough
+		return 0
+	}
+	return exitFailed
+}
+
+func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	var o options
+	root := &cobra.Command{
+		Use:   "ccdump FILE|-",
+		Short: "Show what is said on the wire between programs and a confcenter server",
+		Long: `Print a line for each frame of a capture: time, connection, who, direction,
+command, sequence, size, body, and for replies the time since the request.
+FILE is pcap or pcapng, compressed by gzip or not; - is standard input.
+
+Whatever cannot be decoded is shown as what it is, behind an exclamation mark,
+with its offset in the bytes of its direction and the reason.`,
+		Example: `  ccdump odd.pcap
+  ccdump odd.pcap --client app1 --errors
+  ccdump odd.pcap --file app1-dev --slower 10ms
+  tcpdump -i any -w - port 4800 | ccdump -`,
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return dump(cmd.Context(), &o, args[0], cmd)
+		},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	o.bind(root)
+	root.AddCommand(newLive(), newTap(), newReplay(), newSummary())
+	return root
+}
+
+// exactArgs is cobra.ExactArgs with our exit code.
+func exactArgs(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := cobra.ExactArgs(n)(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// options are what the verbs that print lines have in common.
+type options struct {
+	ports    []int
+	memory   int
+	utc      bool
+	body     string
+	width    int
+	output   string
+	commands []string
+	filter   talk.Filter
+}
+
+var (
+	bodyStyles = []string{"cut", "pretty", "whole", "none"}
+	outputs    = []string{"text", "json"}
+)
+
+func (o *options) bindPorts(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be given several times (default: any)")
+	f.IntVar(&o.memory, "memory", 128, "what may wait for other packets, in MiB")
+}
+
+func (o *options) bindOutput(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.BoolVar(&o.utc, "utc", false, "print times as UTC instead of this machine's zone")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *options) bind(cmd *cobra.Command) {
+	o.bindPorts(cmd)
+	o.bindOutput(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.body, "body", "b", "cut", "bodies: cut, pretty, whole or none (json: none, or else whole)")
+	f.IntVarP(&o.width, "width", "w", 0, "bytes of a body that is cut; 0: 120")
+	f.StringSliceVarP(&o.commands, "command", "c", nil, "only these commands, by name or id, and their replies")
+	f.StringVar(&o.filter.Client, "client", "", "only this client: svrname or pattern, svrid, or address")
+	f.StringVarP(&o.filter.File, "file", "f", "", "only what is about this document: name or pattern, .json may be left off")
+	f.StringVarP(&o.filter.Key, "key", "k", "", "only what is about this key: NAMESPACE/KEY or pattern")
+	f.BoolVarP(&o.filter.Errors, "errors", "e", false, "only what was refused or is odd")
+	f.DurationVar(&o.filter.Slower, "slower", 0, "only what took longer than this to answer")
+	_ = cmd.RegisterFlagCompletionFunc("body", cobra.FixedCompletions(bodyStyles, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("command", cobra.FixedCompletions(commandNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func commandNames() []string {
+	var names []string
+	for _, row := range protocol.Commands {
+		names = append(names, row.Name)
+	}
+	return names
+}
+
+func (o *options) check() error {
+	if !slices.Contains(outputs, o.output) {
+		return usageError{fmt.Errorf("--output %s: must be one of %s", o.output, strings.Join(outputs, ", "))}
+	}
+	if o.body != "" && !slices.Contains(bodyStyles, o.body) {
+		return usageError{fmt.Errorf("--body %s: must be one of %s", o.body, strings.Join(bodyStyles, ", "))}
+	}
+	if o.memory < 1 || o.memory > 1<<20 {
+		return usageError{fmt.Errorf("--memory %d must be between 1 and %d MiB", o.memory, 1<<20)}
+	}
+	for _, p := range o.ports {
+		if p < 0 || p > math.MaxUint16 {
+			return usageError{fmt.Errorf("--port %d must be at most 65535", p)}
+		}
+	}
+	for _, pattern := range []string{o.filter.Client, o.filter.File, o.filter.Key} {
+		if err := talk.CheckPattern(pattern); err != nil {
+			return usageError{fmt.Errorf("%q: %w", pattern, err)}
+		}
+	}
+	for _, name := range o.commands {
+		id, err := parseCommand(name)
+		if err != nil {
+			return usageError{err}
+		}
+		o.filter.Commands = append(o.filter.Commands, id)
+	}
+	return nil
+}
+
+// parseCommand finds a command by its name or id.
+func parseCommand(text string) (protocol.Command, error) {
+	for _, row := range protocol.Commands {
+		if strings.EqualFold(row.Name, text) {
+			return row.ID, nil
+		}
+	}
+	if n, err := strconv.ParseUint(text, 0, 16); err == nil {
+		return protocol.Command(n).Request(), nil
+	}
+	return 0, fmt.Errorf("--command %s: there is no such command; PROTOCOL.md lists them", text)
+}
+
+func (o *options) streams(keep int) stream.Config {
+	cfg := stream.Config{KeepBody: keep, Memory: o.memory << 20}
+	for _, p := range o.ports {
+		if p != 0 {
+			cfg.Ports = append(cfg.Ports, uint16(p))
+		}
+	}
+	return cfg
+}
+
+func (o *options) zone() *time.Location {
+	if o.utc {
+		return time.UTC
+	}
+	return time.Local
+}
+
+// openFile opens a capture by name, - being standard input.
+func openFile(name string, stdin io.Reader) (io.Reader, func(), error) {
+	if name == "-" {
+		return stdin, func() {}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { f.Close() }, nil
+}
+
+// ended says that the user has asked for the end, which is no failure.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }

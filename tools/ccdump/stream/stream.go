@@ -1,0 +1,345 @@
+package stream
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/capture"
+)
+
+// Config are the limits of an Assembler. The zero value has the defaults.
+type Config struct {
+	// Ports, if there are any, are the servers' ports: connections without one of
+	// them are not looked at.
+	Ports []uint16
+	// KeepBody is how much of a body is handed to the sink, in bytes; what goes
+	// beyond is counted and not kept. Default 4 MiB, the largest request there is.
+	KeepBody int
+	// Memory is how many bytes may wait in all for those before or behind them.
+	// Default 64 MiB. Beyond it those lose theirs who have not moved for longest.
+	Memory int
+	// Conns is how many connections are known at a time. Default 16,384. Beyond it
+	// the one that has not moved for longest is forgotten.
+	Conns int
+}
+
+func (c Config) withDefaults() Config {
+	c.KeepBody = cmp.Or(c.KeepBody, protocol.MaxBody)
+	c.Memory = cmp.Or(c.Memory, 64<<20)
+	c.Conns = cmp.Or(c.Conns, 16384)
+	c.KeepBody = min(c.KeepBody, c.Memory/4)
+	return c
+}
+
+// MaxFrame is the longest body that is taken for one, in bytes: longer than any
+// merged document can be.
+const MaxFrame = 64 << 20
+
+// Dir says who sends.
+type Dir uint8
+
+// The directions.
+const (
+	FromClient Dir = iota
+	FromServer
+)
+
+// Other is the opposite direction.
+func (d Dir) Other() Dir { return 1 - d }
+
+// String is the arrow of a line: > from the client to the server.
+func (d Dir) String() string {
+	if d == FromClient {
+		return ">"
+	}
+	return "<"
+}
+
+// Conn is a connection.
+type Conn struct {
+	// ID numbers the connections of a capture from 1.
+	ID int
+	// Frames is how many frames were found on it.
+	Frames int64
+	// State belongs to the sink.
+	State any
+
+	key        pair
+	client     uint8 // which end of key is the client's
+	sure       bool  // that it is
+	closed     bool
+	closedAt   int64
+	ends       [2]half // what each end of key sends
+	prev, next *Conn   // by the last time it moved
+}
+
+// Endpoint is the address of one side.
+func (c *Conn) Endpoint(of Dir) capture.Endpoint { return c.key.ends[c.client^uint8(of)] }
+
+// Frame is a frame with its place.
+type Frame struct {
+	protocol.Header
+	// At is when its last byte was captured, in ns since 1970.
+	At   int64
+	From Dir
+	// Body is what is known of the body, from its beginning. It is valid during the
+	// call only.
+	Body []byte
+	// Offset is where the header stands in the bytes of its direction.
+	Offset int64
+}
+
+// Whole says that the body is there to its end.
+func (f *Frame) Whole() bool { return uint64(len(f.Body)) == uint64(f.BodyLen) }
+
+// Skip is a piece of a direction that could not be decoded.
+type Skip struct {
+	At     int64 // when it was over
+	From   Dir
+	Offset int64
+	Bytes  int64
+	Reason string
+}
+
+// How says why a connection is over.
+type How uint8
+
+// The ends of a connection.
+const (
+	// Finished by both sides.
+	Finished How = iota
+	// Reset by one of them.
+	Reset
+	// Replaced by a new connection between the same ports.
+	Replaced
+	// Forgotten to make room for others.
+	Forgotten
+	// Open when the capture ended.
+	Open
+)
+
+var howTexts = [...]string{Finished: "closed", Reset: "reset", Replaced: "replaced by a new connection between the same ports", Forgotten: "forgotten: too many connections", Open: "open at the end of the capture"}
+
+func (h How) String() string { return howTexts[h] }
+
+// Sink gets what is found, connection by connection in the order of time.
+type Sink interface {
+	// Opened comes before anything else of c. joined says that its beginning was not
+	// captured.
+	Opened(c *Conn, at int64, joined bool)
+	// Frame is called for each frame.
+	Frame(c *Conn, f *Frame)
+	// Skipped is called for what lies between frames, or was lost.
+	Skipped(c *Conn, s *Skip)
+	// Closed comes last.
+	Closed(c *Conn, at int64, how How)
+}
+
+// Stats count what an Assembler has seen.
+type Stats struct {
+	Segments    int64 `json:"segments"`
+	Ignored     int64 `json:"ignored"`     // of other ports, or of connections that were over
+	Retransmits int64 `json:"retransmits"` // payload that was there already
+	OutOfOrder  int64 `json:"out_of_order"`
+	Lost        int64 `json:"lost"` // bytes the capture does not have
+	Conns       int64 `json:"connections"`
+	Frames      int64 `json:"frames"`
+	FrameBytes  int64 `json:"frame_bytes"`
+	Skipped     int64 `json:"skipped"` // bytes that were no frames
+}
+
+// Assembler puts connections together.
+type Assembler struct {
+	cfg   Config
+	sink  Sink
+	stats Stats
+
+	conns map[pair]*Conn
+	last  *Conn // found last
+	// The connections in a ring, the one that has not moved for longest first.
+	ring Conn
+	held int      // bytes that wait
+	free [][]byte // buffers to be used again
+	at   int64    // of the latest segment
+
+	frame Frame // handed to the sink
+}
+
+// New makes an Assembler.
+func New(cfg Config, sink Sink) *Assembler {
+	a := &Assembler{cfg: cfg.withDefaults(), sink: sink, conns: map[pair]*Conn{}}
+	a.ring.prev, a.ring.next = &a.ring, &a.ring
+	return a
+}
+
+// Stats are the counts so far.
+func (a *Assembler) Stats() Stats { return a.stats }
+
+// pair is a connection's two ends, the smaller one first.
+type pair struct{ ends [2]capture.Endpoint }
+
+// pairOf also says which end is src.
+func pairOf(src, dst *capture.Endpoint) (p pair, end uint8) {
+	if less(dst, src) {
+		return pair{[2]capture.Endpoint{*dst, *src}}, 1
+	}
+	return pair{[2]capture.Endpoint{*src, *dst}}, 0
+}
+
+func less(a, b *capture.Endpoint) bool {
+	if a.Port != b.Port {
+		return a.Port < b.Port
+	}
+	return slices.Compare(a.IP[:], b.IP[:]) < 0
+}
+
+func (a *Assembler) watches(s *capture.Segment) bool {
+	return len(a.cfg.Ports) == 0 || slices.Contains(a.cfg.Ports, s.Dst.Port) || slices.Contains(a.cfg.Ports, s.Src.Port)
+}
+
+// open makes a connection known. client is the end of key that began it, as far as
+// is known.
+func (a *Assembler) open(key pair, client uint8, sure, joined bool, at int64) *Conn {
+	if len(a.conns) >= a.cfg.Conns {
+		a.forget(a.ring.next)
+	}
+	a.stats.Conns++
+	c := &Conn{ID: int(a.stats.Conns), key: key, client: client, sure: sure}
+	a.conns[key] = c
+	a.last = c
+	c.prev, c.next = a.ring.prev, &a.ring
+	c.prev.next, a.ring.prev = c, c
+	a.sink.Opened(c, at, joined)
+	return c
+}
+
+// touch makes c the one that moved last.
+func (a *Assembler) touch(c *Conn) {
+	if c.next == &a.ring {
+		return
+	}
+	c.prev.next, c.next.prev = c.next, c.prev
+	c.prev, c.next = a.ring.prev, &a.ring
+	c.prev.next, a.ring.prev = c, c
+}
+
+// forget removes c altogether.
+func (a *Assembler) forget(c *Conn) {
+	a.finish(c, a.at, Forgotten)
+	a.remove(c)
+}
+
+func (a *Assembler) remove(c *Conn) {
+	c.prev.next, c.next.prev = c.next, c.prev
+	delete(a.conns, c.key)
+	if a.last == c {
+		a.last = nil
+	}
+}
+
+// finish tells the sink that c is over; c stays known, so that stragglers are not
+// taken for a new connection.
+func (a *Assembler) finish(c *Conn, at int64, how How) {
+	if c.closed {
+		return
+	}
+	for end := range c.ends {
+		a.giveUpAll(c, uint8(end), at)
+		a.endOfBytes(c, uint8(end), at)
+	}
+	c.closed, c.closedAt = true, at
+	a.sink.Closed(c, at, how)
+	c.State = nil
+}
+
+// Finish ends all connections that are open still.
+func (a *Assembler) Finish() {
+	for a.ring.next != &a.ring {
+		c := a.ring.next
+		a.finish(c, a.at, Open)
+		a.remove(c)
+	}
+}
+
+// direction is whose bytes end sends.
+func (c *Conn) direction(end uint8) Dir { return Dir(end ^ c.client) }
+
+// Open makes a connection of which bytes come by Data, in order.
+func (a *Assembler) Open(client, server capture.Endpoint, at int64) *Conn {
+	key, end := pairOf(&client, &server)
+	if old := a.conns[key]; old != nil {
+		a.finish(old, at, Replaced)
+		a.remove(old)
+	}
+	return a.open(key, end, true, false, at)
+}
+
+// Data takes the next bytes that one side of a connection made by Open has sent.
+func (a *Assembler) Data(c *Conn, from Dir, at int64, b []byte) {
+	if c.closed {
+		return
+	}
+	a.at = max(a.at, at)
+	a.touch(c)
+	a.take(c, c.client^uint8(from), at, b)
+}
+
+// Lost says that n bytes of a direction are not known.
+func (a *Assembler) Lost(c *Conn, from Dir, at int64, n int64, reason string) {
+	if !c.closed {
+		a.lose(c, c.client^uint8(from), at, n, reason)
+	}
+}
+
+// Close ends a connection made by Open.
+func (a *Assembler) Close(c *Conn, at int64) {
+	if !c.closed {
+		a.finish(c, at, Finished)
+		a.remove(c)
+	}
+}
+
+// buffer is an empty buffer for n bytes.
+func (a *Assembler) buffer(n int) []byte {
+	if n <= smallBuffer {
+		if last := len(a.free) - 1; last >= 0 {
+			b := a.free[last]
+			a.free = a.free[:last]
+			return b[:0]
+		}
+		n = smallBuffer
+	}
+	return make([]byte, 0, n)
+}
+
+// release takes a buffer back.
+func (a *Assembler) release(b []byte) {
+	if cap(b) == smallBuffer && len(a.free) < maxFree {
+		a.free = append(a.free, b)
+	}
+}
+
+const (
+	// smallBuffer holds most frames that do not arrive in one segment.
+	smallBuffer = 2048
+	maxFree     = 256
+)
+
+// shrink takes what waits from those who have not moved for longest, until a
+// quarter of the memory is free again. The one that moves now, busy, is spared.
+func (a *Assembler) shrink(busy *Conn) {
+	for c := a.ring.next; c != &a.ring && a.held > a.cfg.Memory/4*3; c = c.next {
+		if c == busy || c.closed {
+			continue
+		}
+		for end := range c.ends {
+			a.drop(c, uint8(end))
+		}
+	}
+}
+
+func (a *Assembler) noMemory() string {
+	return fmt.Sprintf("more than %d MiB waited for other packets", a.cfg.Memory>>20)
+}

@@ -1,0 +1,11 @@
+// Package talk understands conversations: which reply belongs to which request and
+// how long it took, who speaks, which file or key it is about, and what is odd.
+//
+// [Follower] is the sink of a stream.Assembler. It turns every frame into a [Line],
+// which [Text] and [JSON] print and [Filter] chooses from, and adds everything up in
+// a [Summary]. Bodies are printed by protocol's own Printer, so a line ends as in the
+// conversation tests' golden files.
+//
+// Memory is bounded: there are limits on requests that wait for a reply, on names and
+// on what they are counted by, and what exceeds them is counted together.
+package talk

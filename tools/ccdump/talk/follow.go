@@ -1,0 +1,429 @@
+package talk
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/stream"
+)
+
+const (
+	// maxWaiting is how many requests of one direction may wait for replies before
+	// the oldest is taken for never answered: as many as a server queues.
+	maxWaiting = 4096
+	// maxWaitingAll is the same for all connections together.
+	maxWaitingAll = 1 << 18
+	// maxWatches is how many watches of all connections are remembered.
+	maxWatches = 1 << 16
+	// maxName is how much of a svrname, file or key is kept, in bytes.
+	maxName = 256
+	// maxKeptText is how much of a request's line is kept until its reply shows
+	// whether it is wanted.
+	maxKeptText = 64 << 10
+	// maxToldUnanswered is how many requests of one connection are named that were
+	// never answered; the others are counted.
+	maxToldUnanswered = 5
+)
+
+// Line is something to show: a frame, or a remark.
+type Line struct {
+	// At is the time in ns since 1970.
+	At   int64
+	Conn *stream.Conn
+	// Name is the svrname of the client, empty until it is identified; ID its svrid.
+	Name string
+	ID   int32
+	From stream.Dir
+	// Frame is nil for a remark.
+	Frame *stream.Frame
+	// Subject is the file or key it is about, if somebody asked for subjects.
+	Subject string
+	// Code is the reply's.
+	Code    int32
+	HasCode bool
+	// Latency is the time since the request, for replies whose request was seen.
+	Latency  time.Duration
+	Answered bool
+	// Remark is what there is to say beside the frame, or instead of it. Odd says
+	// that it tells of something that should not be.
+	Remark string
+	Odd    bool
+}
+
+// Config says what a Follower does with what it finds.
+type Config struct {
+	// Show is called for each line that Filter wants; nil shows nothing.
+	Show   func(*Line)
+	Filter Filter
+	// Summary, if set, is added to.
+	Summary *Summary
+	// Subjects has them found for each line.
+	Subjects bool
+}
+
+// Follower follows conversations. It implements stream.Sink.
+type Follower struct {
+	cfg      Config
+	subjects bool // are needed
+	request  protocol.Request
+	waiting  int // requests without a reply, of all connections
+	watches  int
+	line     Line
+}
+
+// New makes a Follower.
+func New(cfg Config) *Follower {
+	return &Follower{cfg: cfg, subjects: cfg.Subjects || cfg.Filter.needsSubject()}
+}
+
+// speaker is what is known of a connection.
+type speaker struct {
+	name       string
+	id         int32
+	identified bool
+	waits      [2][]waiting // for replies, by who asked; the oldest first
+	watches    map[int64]string
+	dropped    [2]int64 // requests too many to remember
+}
+
+// waiting is a request without a reply yet.
+type waiting struct {
+	at      int64
+	size    uint32
+	cmd     protocol.Command
+	seq     uint16
+	wanted  bool   // by the filter, as far as a request can say
+	subject string // the file or key
+	kept    *Line  // to be shown if the reply is wanted
+	watch   string // what a KVWATCH watches
+	name    string // svrname of a WHOAMI
+}
+
+func (f *Follower) speaker(c *stream.Conn) *speaker {
+	if s, ok := c.State.(*speaker); ok {
+		return s
+	}
+	s := &speaker{}
+	c.State = s
+	return s
+}
+
+// known is speaker for connections that may have said nothing.
+func known(c *stream.Conn) *speaker {
+	if s, ok := c.State.(*speaker); ok {
+		return s
+	}
+	return &speaker{}
+}
+
+// Opened implements stream.Sink.
+func (f *Follower) Opened(c *stream.Conn, at int64, joined bool) {
+	if f.cfg.Summary != nil {
+		f.cfg.Summary.Connections++
+	}
+	if joined {
+		f.remark(c, at, stream.FromClient, "joined: its beginning was not captured", false)
+		return
+	}
+	f.remark(c, at, stream.FromClient, "opened", false)
+}
+
+// Closed implements stream.Sink.
+func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
+	s := known(c)
+	for from := range s.waits {
+		f.unanswered(c, s, stream.Dir(from), at)
+	}
+	f.watches -= len(s.watches)
+	if f.cfg.Summary != nil {
+		f.cfg.Summary.closed(c)
+	}
+	text := how.String()
+	if c.Frames == 0 {
+		text += " without a frame"
+	}
+	f.remark(c, at, stream.FromClient, text, how == stream.Forgotten)
+}
+
+// unanswered gives up what a direction still waits for.
+func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at int64) {
+	list := s.waits[from]
+	f.waiting -= len(list)
+	for i := range list {
+		w := &list[i]
+		f.countUnanswered(c, s, from, w)
+		if i < maxToldUnanswered && w.wanted {
+			f.showKept(w)
+			f.remark(c, at, from, fmt.Sprintf("%v seq=%d of %s was never answered", w.cmd, w.seq, clockTime(w.at, time.UTC)), true)
+		}
+	}
+	if more := int64(len(list)-maxToldUnanswered) + s.dropped[from]; more > 0 {
+		f.remark(c, at, from, fmt.Sprintf("%d more requests were never answered", more), true)
+	}
+	s.waits[from] = nil
+}
+
+func (f *Follower) countUnanswered(c *stream.Conn, s *speaker, from stream.Dir, w *waiting) {
+	if f.cfg.Summary != nil {
+		f.cfg.Summary.unanswered(c, s, from, w)
+	}
+}
+
+// Skipped implements stream.Sink.
+func (f *Follower) Skipped(c *stream.Conn, skip *stream.Skip) {
+	if f.cfg.Summary != nil {
+		f.cfg.Summary.skipped(c, skip)
+	}
+	what := "skipped"
+	if c.Frames == 0 {
+		what = "not this protocol:"
+	}
+	f.remark(c, skip.At, skip.From, fmt.Sprintf("%s %d bytes at offset %d: %s", what, skip.Bytes, skip.Offset, skip.Reason), true)
+}
+
+// remark shows a line without a frame.
+func (f *Follower) remark(c *stream.Conn, at int64, from stream.Dir, text string, odd bool) {
+	if f.cfg.Show == nil {
+		return
+	}
+	s := known(c)
+	f.line = Line{At: at, Conn: c, From: from, Remark: text, Odd: odd}
+	f.line.label(s)
+	if f.cfg.Filter.wantsRemark(s, c, odd) {
+		f.cfg.Show(&f.line)
+	}
+}
+
+func (l *Line) label(s *speaker) {
+	if s.identified {
+		l.Name, l.ID = s.name, s.id
+	}
+}
+
+// Frame implements stream.Sink.
+func (f *Follower) Frame(c *stream.Conn, frame *stream.Frame) {
+	s := f.speaker(c)
+	f.line = Line{At: frame.At, Conn: c, From: frame.From, Frame: frame}
+	if frame.Command.IsReply() {
+		f.reply(c, s, frame)
+	} else {
+		f.ask(c, s, frame)
+	}
+}
+
+// ask takes a request or push.
+func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
+	l := &f.line
+	expects, push := expectation(frame)
+	w := waiting{at: frame.At, size: frame.BodyLen, cmd: frame.Command, seq: frame.Seq}
+	var pushed []string
+	if f.reads(frame, push) && f.parse(frame) {
+		switch {
+		case frame.Command == protocol.Whoami:
+			w.name = clip(f.request.Text("svrname"))
+			if s.name == "" {
+				s.name = w.name
+			}
+		case frame.Command == protocol.KVWatch:
+			w.watch = watched(&f.request)
+		case frame.Command == protocol.EvNotify && frame.From == stream.FromServer:
+			// A push is recognised by what it lacks: the sender another client would be.
+			_, routed := f.request.Member("from")
+			expects, push = routed, !routed
+		}
+		if f.subjects || push {
+			pushed = subjects(frame.Command, &f.request)
+			l.Subject = join(pushed)
+		}
+		if l.Subject == "" && frame.Command == protocol.KVEvent {
+			if id, ok := f.request.Int64("watch"); ok {
+				l.Subject = s.watches[id]
+			}
+		}
+	}
+	l.label(s)
+	f.oddRequest(frame)
+	if f.cfg.Summary != nil {
+		f.cfg.Summary.request(frame, push, pushed)
+	}
+	w.subject = l.Subject
+	w.wanted = f.cfg.Filter.wantsRequest(s, l)
+	if f.cfg.Show != nil && w.wanted {
+		switch {
+		case !f.cfg.Filter.judgesReplies():
+			f.cfg.Show(l)
+		case expects:
+			w.kept = keep(l)
+		}
+	}
+	if expects {
+		f.await(c, s, frame.From, w)
+	}
+}
+
+// reads says that a request has to be taken apart.
+func (f *Follower) reads(frame *stream.Frame, push bool) bool {
+	switch frame.Command {
+	case protocol.Whoami, protocol.KVWatch, protocol.EvNotify:
+		return true
+	}
+	return f.subjects || (push && f.cfg.Summary != nil)
+}
+
+// oddRequest adds what a server will not like.
+func (f *Follower) oddRequest(frame *stream.Frame) {
+	l := &f.line
+	if frame.From != stream.FromClient {
+		return
+	}
+	switch {
+	case frame.BodyLen > protocol.BodyLimit(frame.Command, true):
+		l.Remark, l.Odd = fmt.Sprintf("longer than the limit of %d bytes: the server closes", protocol.BodyLimit(frame.Command, true)), true
+	case protocol.Lookup(frame.Command) == nil:
+		l.Remark, l.Odd = "no such command: the server ignores it", true
+	}
+}
+
+// await remembers a request until its reply comes.
+func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting) {
+	list := s.waits[from]
+	switch {
+	case len(list) >= maxWaiting || (f.waiting >= maxWaitingAll && len(list) > 0):
+		f.countUnanswered(c, s, from, &list[0])
+		s.dropped[from]++
+		list = append(list[:0], list[1:]...)
+		f.waiting--
+	case f.waiting >= maxWaitingAll:
+		f.countUnanswered(c, s, from, &w)
+		s.dropped[from]++
+		return
+	}
+	s.waits[from] = append(list, w)
+	f.waiting++
+}
+
+// reply takes a reply and finds its request: the oldest with the same command and
+// sequence, since replies come in the order of requests.
+func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
+	l := &f.line
+	l.Code, l.HasCode = f.code(frame)
+	asker := frame.From.Other()
+	list := s.waits[asker]
+	i := 0
+	for i < len(list) && (list[i].seq != frame.Seq || list[i].cmd != frame.Command.Request()) {
+		i++
+	}
+	var w waiting
+	if i < len(list) {
+		w = list[i]
+		copy(list[i:], list[i+1:])
+		s.waits[asker] = list[:len(list)-1]
+		f.waiting--
+		l.Answered = true
+		l.Latency = max(0, time.Duration(frame.At-w.at))
+		l.Subject = w.subject
+		f.learn(s, frame, &w)
+	} else {
+		l.Remark = "its request was not seen"
+	}
+	l.label(s)
+	if f.cfg.Summary != nil {
+		f.cfg.Summary.reply(l)
+	}
+	if f.cfg.Show != nil && f.cfg.Filter.wantsReply(s, l, &w) {
+		f.showKept(&w)
+		f.cfg.Show(l)
+	}
+}
+
+// learn takes from a reply what is needed later.
+func (f *Follower) learn(s *speaker, frame *stream.Frame, w *waiting) {
+	switch {
+	case w.cmd == protocol.Whoami && f.line.Code == 0 && f.parse(frame):
+		if id, ok := f.request.Int("svrid"); ok {
+			s.id, s.identified = id, true
+			if w.name != "" {
+				s.name = w.name
+			}
+		}
+	case w.cmd == protocol.KVWatch && f.watches < maxWatches && f.parse(frame):
+		if id, ok := f.request.Int64("watch"); ok {
+			if s.watches == nil {
+				s.watches = map[int64]string{}
+			}
+			if _, twice := s.watches[id]; !twice {
+				f.watches++
+			}
+			s.watches[id] = w.watch
+		}
+	}
+}
+
+// parse takes a body apart; false if it is not whole or not JSON.
+func (f *Follower) parse(frame *stream.Frame) bool {
+	if !frame.Whole() {
+		return false
+	}
+	if frame.Command.IsState() {
+		return f.request.ParseTailed(frame.Body) == nil
+	}
+	return f.request.Parse(frame.Body) == nil
+}
+
+const codeStart = `{"code":`
+
+// code finds a reply's code, without taking apart what begins as our replies do.
+func (f *Follower) code(frame *stream.Frame) (int32, bool) {
+	b := frame.Body
+	if len(b) > len(codeStart) && string(b[:len(codeStart)]) == codeStart {
+		end := len(codeStart)
+		for end < len(b) && end < len(codeStart)+12 && b[end] != ',' && b[end] != '}' {
+			end++
+		}
+		if end == len(codeStart)+1 && b[end-1] == '0' {
+			return 0, true
+		}
+		if n, err := strconv.ParseInt(string(b[len(codeStart):end]), 10, 32); err == nil {
+			return int32(n), true
+		}
+	}
+	if len(b) == 0 || b[0] != '{' || frame.Command == protocol.GetCfgName.Reply() || !f.parse(frame) {
+		return 0, false
+	}
+	return f.request.Int("code")
+}
+
+// keep copies a line for later, and as much of its body as is worth it.
+func keep(l *Line) *Line {
+	kept, frame := *l, *l.Frame
+	frame.Body = append([]byte(nil), frame.Body[:min(len(frame.Body), maxKeptText)]...)
+	kept.Frame = &frame
+	return &kept
+}
+
+func (f *Follower) showKept(w *waiting) {
+	if w.kept != nil && f.cfg.Show != nil {
+		f.cfg.Show(w.kept)
+		w.kept = nil
+	}
+}
+
+// expectation says whether a request is going to be answered, and whether it is a
+// push.
+func expectation(frame *stream.Frame) (expects, push bool) {
+	row := protocol.Lookup(frame.Command)
+	if row == nil {
+		return false, false
+	}
+	switch frame.Command {
+	case protocol.KVEvent, protocol.KVGrant:
+		return false, true
+	case protocol.EvNotify:
+		return frame.From == stream.FromClient, frame.From == stream.FromServer
+	case protocol.AppRunLog, protocol.Testing:
+		return false, false // not always answered
+	}
+	return row.Role == protocol.Served || row.Role == protocol.Reserved || row.Role == protocol.Routed, false
+}

@@ -1,0 +1,108 @@
+package talk
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/stream"
+)
+
+// JSON prints lines for programs, an object each.
+type JSON struct {
+	// Bodies says that bodies are printed.
+	Bodies bool
+}
+
+// printed is a line as JSON. What is not there is left out.
+type printed struct {
+	Time    string          `json:"time"`
+	Conn    int             `json:"conn"`
+	Client  string          `json:"client"`
+	Server  string          `json:"server"`
+	Name    string          `json:"svrname,omitempty"`
+	ID      int32           `json:"svrid,omitempty"`
+	From    string          `json:"from"`
+	Command string          `json:"command,omitempty"`
+	Seq     *uint16         `json:"seq,omitempty"`
+	Size    *uint32         `json:"size,omitempty"`
+	Offset  *int64          `json:"offset,omitempty"`
+	Code    *int32          `json:"code,omitempty"`
+	Latency *float64        `json:"latency_us,omitempty"`
+	Subject string          `json:"subject,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"`
+	Text    string          `json:"text,omitempty"` // of a body that is no JSON
+	Raw     int             `json:"raw,omitempty"`  // octets behind the JSON
+	Kept    *int            `json:"kept,omitempty"` // bytes of a body that is not whole
+	Remark  string          `json:"remark,omitempty"`
+	Odd     bool            `json:"odd,omitempty"`
+}
+
+func dirName(d stream.Dir) string {
+	if d == stream.FromClient {
+		return "client"
+	}
+	return "server"
+}
+
+// Append appends l with a line feed.
+func (j *JSON) Append(dst []byte, l *Line) []byte {
+	p := printed{
+		Time: time.Unix(0, l.At).UTC().Format(time.RFC3339Nano), Conn: l.Conn.ID,
+		Client: l.Conn.Endpoint(stream.FromClient).String(), Server: l.Conn.Endpoint(stream.FromServer).String(),
+		Name: l.Name, ID: l.ID, From: dirName(l.From), Subject: l.Subject, Remark: l.Remark, Odd: l.Odd,
+	}
+	if f := l.Frame; f != nil {
+		p.Command, p.Seq, p.Size, p.Offset = f.Command.String(), &f.Seq, &f.BodyLen, &f.Offset
+		if j.Bodies {
+			p.body(f)
+		}
+		if l.HasCode {
+			p.Code = &l.Code
+		}
+		if l.Answered {
+			us := float64(l.Latency) / 1e3
+			p.Latency = &us
+		}
+	}
+	b, err := json.Marshal(p)
+	if err != nil { // a body that is JSON for us and not for the library
+		p.Body, p.Text = nil, fmt.Sprintf("%q", p.Body)
+		if b, err = json.Marshal(p); err != nil {
+			return dst
+		}
+	}
+	return append(append(dst, b...), '\n')
+}
+
+func (p *printed) body(f *stream.Frame) {
+	b := f.Body
+	if !f.Whole() {
+		n := len(b)
+		p.Kept = &n
+	}
+	if len(b) == 0 {
+		return
+	}
+	if f.Command.IsState() {
+		if _, kind, end, err := jsontext.ScanPrefix(nil, b); err == nil && kind == jsontext.Object {
+			p.Raw, b = len(b)-end, b[:end]
+		}
+	}
+	if _, err := jsontext.Check(b); err == nil {
+		p.Body = jsontext.AppendCompact(nil, b)
+		return
+	}
+	q := strconv.QuoteToGraphic(string(b))
+	p.Text = q[1 : len(q)-1]
+}
+
+// NewPrinter is a Printer for a style by its name: cut, pretty, whole or none.
+func NewPrinter(style string, width int) (protocol.Printer, bool) {
+	styles := map[string]protocol.BodyStyle{"cut": protocol.BodyCut, "pretty": protocol.BodyPretty, "whole": protocol.BodyWhole, "none": protocol.BodyNone}
+	s, ok := styles[style]
+	return protocol.Printer{Style: s, Width: width}, ok
+}

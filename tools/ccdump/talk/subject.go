@@ -1,0 +1,102 @@
+package talk
+
+import (
+	"strings"
+
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+)
+
+// maxSubjects is how many keys of one message are looked at.
+const maxSubjects = 64
+
+// subjects are the files or keys a message is about, at most maxSubjects of them: a
+// file as it was written, a key behind its namespace and a slash, a prefix with a
+// star.
+func subjects(cmd protocol.Command, r *protocol.Request) []string {
+	if cmd.IsState() {
+		return stateSubjects(r)
+	}
+	for _, name := range []string{"file_pattern", "filename"} {
+		if text := r.Text(name); text != nil {
+			return []string{clip(text)}
+		}
+	}
+	return nil
+}
+
+func stateSubjects(r *protocol.Request) []string {
+	ns := clip(r.Text("ns"))
+	var list []string
+	add := func(ns, key string) {
+		if len(list) < maxSubjects {
+			list = append(list, ns+"/"+key)
+		}
+	}
+	for _, m := range r.Members() {
+		switch string(m.Key) {
+		case "key":
+			if m.Kind == jsontext.String {
+				add(ns, clip(jsontext.Unquote(m.Raw)))
+			}
+		case "prefix":
+			if m.Kind == jsontext.String {
+				add(ns, clip(jsontext.Unquote(m.Raw))+"*")
+			}
+		case "keys":
+			jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
+				if kind == jsontext.String {
+					add(ns, clip(jsontext.Unquote(raw)))
+				}
+				return len(list) < maxSubjects
+			})
+		case "events", "then", "else":
+			jsontext.EachElement(m.Raw, func(raw []byte, _ jsontext.Kind) bool {
+				if key, ok := memberText(raw, "key"); ok {
+					of, own := memberText(raw, "ns")
+					if !own {
+						of = ns
+					}
+					add(of, key)
+				}
+				return len(list) < maxSubjects
+			})
+		}
+	}
+	if len(list) == 0 && ns != "" {
+		list = []string{ns + "/*"}
+	}
+	return list
+}
+
+// memberText is the string of that name in a valid object.
+func memberText(object []byte, name string) (text string, ok bool) {
+	jsontext.EachMember(object, func(key, raw []byte, kind jsontext.Kind) bool {
+		if string(key) != name {
+			return true
+		}
+		if ok = kind == jsontext.String; ok {
+			text = clip(jsontext.Unquote(raw))
+		}
+		return false
+	})
+	return text, ok
+}
+
+// watched is what a KVWATCH asks for.
+func watched(r *protocol.Request) string {
+	if list := stateSubjects(r); len(list) > 0 {
+		return list[0]
+	}
+	return "*"
+}
+
+func join(list []string) string {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return strings.Join(list, " ")
+}
+
+// clip keeps the beginning of what a peer named something.
+func clip(b []byte) string { return string(b[:min(len(b), maxName)]) }

@@ -1,0 +1,104 @@
+package talk
+
+import (
+	"fmt"
+	"time"
+
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/stream"
+)
+
+// Text prints lines for people:
+//
+//	09:12:44.000123 #1 app/2001 > GETCONFIG seq=2 39B {"file_pattern":"dev.json"}
+//	09:12:44.000344 #1 app/2001 < GETCONFIG_RSP seq=2 98B {"code":0, … in 221µs
+//
+// time, connection, who, direction, the frame as protocol's Printer shows it, and for
+// replies the time since the request. Remarks that tell of something odd begin with an
+// exclamation mark.
+type Text struct {
+	Printer protocol.Printer
+	// Location is the time zone; nil is UTC.
+	Location *time.Location
+	day      string
+}
+
+const (
+	timeFormat = "15:04:05.000000"
+	dayFormat  = "2006-01-02 MST"
+)
+
+func clockTime(at int64, zone *time.Location) string {
+	return time.Unix(0, at).In(zone).Format(timeFormat)
+}
+
+func (t *Text) zone() *time.Location {
+	if t.Location == nil {
+		return time.UTC
+	}
+	return t.Location
+}
+
+// Append appends l with a line feed, behind a line with the day if that is another
+// than before.
+func (t *Text) Append(dst []byte, l *Line) []byte {
+	when := time.Unix(0, l.At).In(t.zone())
+	if day := when.Format(dayFormat); day != t.day {
+		t.day = day
+		dst = fmt.Appendf(dst, "# %s\n", day)
+	}
+	dst = when.AppendFormat(dst, timeFormat)
+	dst = fmt.Appendf(dst, " #%d ", l.Conn.ID)
+	dst = append(dst, l.who()...)
+	if l.Frame == nil {
+		return append(t.remark(dst, l), '\n')
+	}
+	dst = append(append(append(dst, ' '), l.From.String()...), ' ')
+	dst = t.Printer.AppendLine(dst, l.Frame.Header, l.Frame.Body)
+	if !l.Frame.Whole() && t.Printer.Style != protocol.BodyNone {
+		dst = fmt.Appendf(dst, " (the first %d bytes of %d)", len(l.Frame.Body), l.Frame.BodyLen)
+	}
+	if l.Answered {
+		dst = fmt.Appendf(dst, " in %v", l.Latency.Round(time.Microsecond))
+	}
+	if l.Remark != "" {
+		dst = append(append(dst, mark(l.Odd)...), l.Remark...)
+	}
+	return append(dst, '\n')
+}
+
+func mark(odd bool) string {
+	if odd {
+		return " ! "
+	}
+	return " # "
+}
+
+func (t *Text) remark(dst []byte, l *Line) []byte {
+	if !l.Odd {
+		if l.Name == "" && l.Conn.Frames == 0 {
+			dst = fmt.Appendf(dst, " > %v", l.Conn.Endpoint(stream.FromServer))
+		}
+		return append(append(dst, " # "...), l.Remark...)
+	}
+	dst = append(append(dst, ' '), l.From.String()...)
+	return append(append(dst, " ! "...), l.Remark...)
+}
+
+// who is the client: by name and id once it is identified, else by address.
+func (l *Line) who() string {
+	if l.ID != 0 || l.Name != "" {
+		return fmt.Sprintf("%s/%d", visible(l.Name), l.ID)
+	}
+	return l.Conn.Endpoint(stream.FromClient).String()
+}
+
+// visible is a name that cannot break a line.
+func visible(name string) string {
+	q := fmt.Sprintf("%q", name)
+	q = q[1 : len(q)-1]
+	if q == "" {
+		return "?"
+	}
+	return q
+}

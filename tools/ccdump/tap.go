@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/tools/ccdump/capture"
+	"confcenter/tools/ccdump/stream"
+)
+
+const (
+	// tapBuffer is what one direction of a connection reads at once, in bytes.
+	tapBuffer = 64 << 10
+	// maxTapped is how many bytes may wait to be decoded. Beyond it they are passed
+	// on all the same and shown as lost: watching must not slow what is watched.
+	maxTapped = 32 << 20
+	// maxTapEvents is the same in pieces.
+	maxTapEvents = 1 << 14
+	// maxTapConns is how many connections are passed on at a time.
+	maxTapConns = 4096
+	dialTimeout = 10 * time.Second
+
+	reasonBehind = "not decoded: more came than can be shown"
+)
+
+func newTap() *cobra.Command {
+	var o options
+	var listen, to, write string
+	cmd := &cobra.Command{
+		Use:   "tap",
+		Short: "Pass connections on to a server and print each frame; needs no privilege",
+		Long: `Listen, pass every connection on to the server, and print what both sides say.
+Programs that shall be watched are told the tap's address instead of the server's.
+What is passed on is not changed, and never waits for what is printed.`,
+		Example: `  ccdump tap --listen :4900 --to 127.0.0.1:4800
+  ccdump tap --to 127.0.0.1:4800 --write odd.pcap --body none`,
+		Args: exactArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return runTap(cmd, &o, listen, to, write)
+		},
+	}
+	o.bind(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&listen, "listen", "l", "127.0.0.1:4900", "address to listen on")
+	f.StringVarP(&to, "to", "t", "127.0.0.1:4800", "server to pass connections on to")
+	f.StringVar(&write, "write", "", "also write what passes to this file, as packets; pcapng if its name ends so, else pcap")
+	return cmd
+}
+
+// tap passes connections on and tells what it saw.
+type tap struct {
+	to     string
+	events chan tapEvent
+	queued atomic.Int64 // bytes in events
+	status func(format string, args ...any)
+
+	mu    sync.Mutex // guards conns
+	conns map[*tapConn]struct{}
+	all   sync.WaitGroup
+}
+
+// tapConn is a connection that is passed on.
+type tapConn struct {
+	ends   [2]*net.TCPConn // client's, server's
+	addrs  [2]capture.Endpoint
+	behind [2]atomic.Int64 // bytes of each direction that were not queued
+
+	// the decoder's own
+	conn  *stream.Conn
+	synth *capture.Synth
+}
+
+// tapEvent is something that has happened; no data is an end if last, else a
+// beginning.
+type tapEvent struct {
+	c    *tapConn
+	at   int64
+	from stream.Dir
+	data []byte
+	lost int64 // bytes before data
+	last bool
+}
+
+func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	save, err := saveTo(write, capture.RawIP)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	t := &tap{to: to, events: make(chan tapEvent, maxTapEvents), conns: map[*tapConn]struct{}{}}
+	t.status = func(format string, args ...any) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), fmt.Sprintf(format, args...))
+	}
+	t.status("listening on %v for %s; interrupt to end", listener.Addr(), to)
+	go func() {
+		<-ctx.Done()
+		listener.Close()
+		t.closeAll()
+	}()
+	accepted := make(chan error, 1)
+	go func() {
+		accepted <- t.accept(ctx, listener)
+		stop()
+		t.all.Wait()
+		close(t.events)
+	}()
+	v := newView(o, cmd.OutOrStdout())
+	showErr := t.show(v, save, stop)
+	return errors.Join(showErr, <-accepted, save.close())
+}
+
+// accept takes connections until the listener is closed.
+func (t *tap) accept(ctx context.Context, listener net.Listener) error {
+	for {
+		c, err := listener.Accept()
+		if ended(ctx) {
+			if err == nil {
+				c.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.all.Go(func() { t.pass(ctx, c.(*net.TCPConn)) })
+	}
+}
+
+// pass is the life of one connection.
+func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
+	defer client.Close()
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	dialed, err := new(net.Dialer).DialContext(dialing, "tcp", t.to)
+	if err != nil {
+		t.status("%v is closed again: the server cannot be reached: %v", client.RemoteAddr(), err)
+		return
+	}
+	server := dialed.(*net.TCPConn)
+	defer server.Close()
+	c := &tapConn{ends: [2]*net.TCPConn{client, server}, addrs: [2]capture.Endpoint{endpoint(client.RemoteAddr()), endpoint(server.RemoteAddr())}}
+	if !t.add(ctx, c) {
+		t.status("%v is closed again: %d connections are passed on already", client.RemoteAddr(), maxTapConns)
+		return
+	}
+	defer t.remove(c)
+	t.events <- tapEvent{c: c, at: time.Now().UnixNano()}
+	var both sync.WaitGroup
+	both.Go(func() { t.copy(c, stream.FromClient) })
+	both.Go(func() { t.copy(c, stream.FromServer) })
+	both.Wait()
+	t.events <- tapEvent{c: c, at: time.Now().UnixNano(), last: true}
+}
+
+func endpoint(a net.Addr) capture.Endpoint { return capture.EndpointOf(a.(*net.TCPAddr).AddrPort()) }
+
+func (t *tap) add(ctx context.Context, c *tapConn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.conns) >= maxTapConns || ended(ctx) {
+		return false
+	}
+	t.conns[c] = struct{}{}
+	return true
+}
+
+func (t *tap) remove(c *tapConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.conns, c)
+}
+
+func (t *tap) closeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.conns {
+		c.ends[0].Close()
+		c.ends[1].Close()
+	}
+}
+
+// copy passes one direction on. Bytes are on their way before they are looked at.
+func (t *tap) copy(c *tapConn, from stream.Dir) {
+	src, dst := c.ends[from], c.ends[from.Other()]
+	buf := make([]byte, tapBuffer)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 {
+			at := time.Now().UnixNano()
+			_, writeErr := dst.Write(buf[:n])
+			t.queue(c, from, at, buf[:n])
+			if writeErr != nil {
+				// Nobody listens any more; the other direction may still have something.
+				_ = src.CloseRead()
+				return
+			}
+		}
+		if err != nil {
+			if closeErr := dst.CloseWrite(); closeErr != nil {
+				_ = dst.Close()
+			}
+			return
+		}
+	}
+}
+
+// queue hands a copy to the decoder if there is room.
+func (t *tap) queue(c *tapConn, from stream.Dir, at int64, b []byte) {
+	behind := &c.behind[from]
+	if t.queued.Load()+int64(len(b)) > maxTapped {
+		behind.Add(int64(len(b)))
+		return
+	}
+	lost := behind.Swap(0)
+	select {
+	case t.events <- tapEvent{c: c, at: at, from: from, data: append([]byte(nil), b...), lost: lost}:
+		t.queued.Add(int64(len(b)))
+	default:
+		behind.Add(lost + int64(len(b)))
+	}
+}
+
+// show decodes what happens until events is closed. When nothing can be printed any
+// more it ends the tap.
+func (t *tap) show(v *view, save *saver, stop func()) error {
+	var saveErr error
+	for {
+		var e tapEvent
+		var more bool
+		select {
+		case e, more = <-t.events:
+		default:
+			v.flush()
+			e, more = <-t.events
+		}
+		if !more {
+			v.asm.Finish()
+			v.flush()
+			return errors.Join(v.err, saveErr)
+		}
+		t.queued.Add(-int64(len(e.data)))
+		if v.err != nil || saveErr != nil {
+			stop()
+			continue // until all have ended
+		}
+		t.decode(v, &e)
+		if save != nil {
+			saveErr = e.save(save)
+		}
+	}
+}
+
+func (t *tap) decode(v *view, e *tapEvent) {
+	c := e.c
+	switch {
+	case e.last:
+		t.caughtUp(v, c, e.at)
+		v.asm.Close(c.conn, e.at)
+	case c.conn == nil:
+		c.conn = v.asm.Open(c.addrs[0], c.addrs[1], e.at)
+	default:
+		v.asm.Lost(c.conn, e.from, e.at, e.lost, reasonBehind)
+		v.asm.Data(c.conn, e.from, e.at, e.data)
+	}
+}
+
+// caughtUp reports what was not decoded at the end.
+func (t *tap) caughtUp(v *view, c *tapConn, at int64) {
+	for from := range c.behind {
+		v.asm.Lost(c.conn, stream.Dir(from), at, c.behind[from].Swap(0), reasonBehind)
+	}
+}
+
+// save writes an event as packets.
+func (e *tapEvent) save(s *saver) error {
+	c := e.c
+	switch {
+	case e.last:
+		return c.synth.Close(e.at)
+	case c.synth == nil:
+		c.synth = capture.NewSynth(c.addrs[0], c.addrs[1], s.w.Write)
+		return c.synth.Open(e.at)
+	}
+	c.synth.Lose(int(e.from), int(e.lost))
+	return c.synth.Data(int(e.from), e.at, e.data)
+}

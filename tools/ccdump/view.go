@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/tools/ccdump/capture"
+	"confcenter/tools/ccdump/stream"
+	"confcenter/tools/ccdump/talk"
+)
+
+const (
+	// keepLines is how much of a body is kept where lines are cut: whatever a request
+	// can have.
+	keepLines = 4 << 20
+	// keepWhole is the same where whole bodies are printed.
+	keepWhole = 32 << 20
+	// keepSummary is enough for codes, names and most pushes.
+	keepSummary = 64 << 10
+	// flushEvery is how old a line of a live view may become before it is seen, in ns.
+	flushEvery = 50e6
+)
+
+// view is the way from packets to what is printed.
+type view struct {
+	asm    *stream.Assembler
+	counts counts
+
+	out     *bufio.Writer
+	flushed int64 // time of the last line that was flushed live
+	err     error // of out
+	line    []byte
+}
+
+// counts are the packets that were read.
+type counts struct {
+	packets int64
+	useless [capture.Reasons]int64
+	links   map[capture.Link]int64 // of unknown types
+}
+
+// newView prints lines to out as o says.
+func newView(o *options, out io.Writer) *view {
+	v := &view{out: bufio.NewWriterSize(out, 64<<10)}
+	printer, _ := talk.NewPrinter(o.body, o.width)
+	text := &talk.Text{Printer: printer, Location: o.zone()}
+	json := &talk.JSON{Bodies: o.body != "none"}
+	cfg := talk.Config{Filter: o.filter, Subjects: o.output == "json"}
+	cfg.Show = func(l *talk.Line) {
+		if o.output == "json" {
+			v.line = json.Append(v.line[:0], l)
+		} else {
+			v.line = text.Append(v.line[:0], l)
+		}
+		v.print(v.line)
+	}
+	keep := keepLines
+	if o.output == "json" || o.body == "whole" || o.body == "pretty" {
+		keep = keepWhole
+	}
+	v.asm = stream.New(o.streams(keep), talk.New(cfg))
+	return v
+}
+
+func (v *view) print(b []byte) {
+	if _, err := v.out.Write(b); err != nil && v.err == nil {
+		v.err = err
+	}
+}
+
+// flush makes what was printed visible.
+func (v *view) flush() {
+	if err := v.out.Flush(); err != nil && v.err == nil {
+		v.err = err
+	}
+}
+
+// flushing is a reader before whose every read, which may wait, output is flushed.
+type flushing struct {
+	io.Reader
+	flush func()
+}
+
+func (f flushing) Read(p []byte) (int, error) {
+	f.flush()
+	return f.Reader.Read(p)
+}
+
+// pump takes all packets of a source; each is called with every record if it is set.
+func (v *view) pump(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
+	err := v.packets(ctx, src, each)
+	v.asm.Finish()
+	v.flush()
+	return errors.Join(err, v.err)
+}
+
+// checkEvery is after how many packets the end of the context is looked for.
+const checkEvery = 1024
+
+func (v *view) packets(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
+	var rec capture.Record
+	var seg capture.Segment
+	for {
+		if v.counts.packets%checkEvery == 0 && ended(ctx) {
+			return nil
+		}
+		if err := src.Next(&rec); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		v.counts.packets++
+		if each != nil {
+			if err := each(&rec); err != nil {
+				return err
+			}
+		}
+		if reason := seg.Decode(&rec); reason != 0 {
+			v.counts.add(reason, rec.Link)
+			continue
+		}
+		v.asm.Segment(&seg)
+		if v.err != nil {
+			return nil // pump reports it
+		}
+	}
+}
+
+func (c *counts) add(reason capture.Reason, link capture.Link) {
+	c.useless[reason]++
+	if reason == capture.UnknownLink {
+		if c.links == nil {
+			c.links = map[capture.Link]int64{}
+		}
+		c.links[link]++
+	}
+}
+
+// words says what of a capture was of no use, and what to do if nothing was.
+func (v *view) words() []string {
+	var list []string
+	for reason, n := range v.counts.useless {
+		if n == 0 || capture.Reason(reason) == capture.UnknownLink {
+			continue
+		}
+		list = append(list, fmt.Sprintf("%d packets were passed over: %v", n, capture.Reason(reason)))
+	}
+	for link, n := range v.counts.links {
+		list = append(list, fmt.Sprintf("%d packets were passed over: link type %d is not known; known are Ethernet, Linux cooked, raw IP and loopback", n, link))
+	}
+	if stats := v.asm.Stats(); stats.Frames == 0 {
+		list = append(list, fmt.Sprintf("no frame was found: %d packets, %d of them TCP, %d of those not looked at; is --port right?", v.counts.packets, stats.Segments, stats.Ignored))
+	}
+	return list
+}
+
+// tell prints words to standard error, below the lines.
+func (v *view) tell(cmd *cobra.Command) {
+	for _, line := range v.words() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), strings.TrimSpace(line))
+	}
+}
+
+// dump prints the lines of a file.
+func dump(ctx context.Context, o *options, name string, cmd *cobra.Command) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	in, closeFile, err := openFile(name, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	defer closeFile()
+	v := newView(o, cmd.OutOrStdout())
+	src, err := capture.Open(flushing{in, v.flush})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	err = v.pump(ctx, src, nil)
+	v.tell(cmd)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
