@@ -85,6 +85,13 @@ type ConfigStore interface {
 	// Set calls done once, after every function given to Subscribe has returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
 	Subscribe(fn func(*confstore.Batch))
+	// Follow is Subscribe for what people are shown, which is more.
+	Follow(fn func(now *confstore.Snapshot, names []string))
+	// Faults and Fault tell of files that were never good.
+	Faults() []confstore.Fault
+	Fault(name string) string
+	// ReadFile is the file as it is on the disk.
+	ReadFile(name string) ([]byte, error)
 }
 
 // Stores are what a Gateway serves. They outlive it: whoever made them closes them
@@ -114,6 +121,8 @@ type Gateway struct {
 	guard   *http.CrossOriginProtection
 	serving []func(*served) // told of each request that was answered
 	closers []func()        // called by Shutdown when no handler runs
+
+	configFeed *configFeed // of the streams of configuration changes
 
 	listener *listener
 	closing  chan struct{} // closed when Shutdown begins: streams end

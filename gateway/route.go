@@ -23,6 +23,8 @@ type route struct {
 func (g *Gateway) routes() []route {
 	return slices.Concat(
 		g.plumRoutes(),
+		g.configRoutes(),
+		g.storeRoutes(),
 	)
 }
 

@@ -1,0 +1,359 @@
+package gateway
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/jsontext"
+)
+
+// configRoot is where our own REST of the configuration is. A file's name is a
+// query parameter, so that any name works.
+const configRoot = "/v1/config/"
+
+func (g *Gateway) configRoutes() []route {
+	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
+	g.configFeed = newConfigFeed(g.stores.Config)
+	return []route{
+		{method: get, pattern: configRoot + "files", name: "config.files", handle: g.configFiles},
+		{method: get, pattern: configRoot + "file", name: "config.get", handle: g.configGet},
+		{method: put, pattern: configRoot + "file", name: "config.put", body: g.cfg.MaxBody, handle: g.configPut},
+		{method: del, pattern: configRoot + "file", name: "config.delete", handle: g.configDelete},
+		{method: get, pattern: configRoot + "resolved", name: "config.resolved", handle: g.configResolved},
+		{method: get, pattern: configRoot + "stream", name: "config.stream", stream: true, handle: g.configStream},
+	}
+}
+
+// fileState is a file as people are shown it.
+type fileState struct {
+	name  string
+	node  *confstore.Node // nil or not Known: it was never good
+	fault string          // why the file as it is now cannot be served
+}
+
+// The states of a file.
+const (
+	stateGood    = "good"
+	stateBroken  = "broken"
+	stateDeleted = "deleted"
+)
+
+// fileOf is the state of a name in a snapshot; false if there is no such file. A
+// name that only inherits is none.
+func fileOf(store ConfigStore, now *confstore.Snapshot, name string) (fileState, bool) {
+	f := fileState{name: name, node: now.Node(name)}
+	if f.node != nil && f.node.Known() {
+		f.fault = f.node.Broken()
+		return f, true
+	}
+	f.fault = store.Fault(name)
+	return f, f.fault != ""
+}
+
+// filesOf are all files, by name.
+func filesOf(store ConfigStore, now *confstore.Snapshot) []fileState {
+	faults := store.Faults()
+	files := make([]fileState, 0, len(now.Names())+len(faults))
+	for _, name := range now.Names() {
+		for len(faults) > 0 && faults[0].Name < name {
+			files = append(files, fileState{name: faults[0].Name, fault: faults[0].Text})
+			faults = faults[1:]
+		}
+		node := now.Node(name)
+		files = append(files, fileState{name, node, node.Broken()})
+	}
+	for _, fault := range faults {
+		files = append(files, fileState{name: fault.Name, fault: fault.Text})
+	}
+	return files
+}
+
+func (f *fileState) known() bool { return f.node != nil && f.node.Known() }
+
+func (f *fileState) state() string {
+	switch {
+	case f.fault != "":
+		return stateBroken
+	case !f.known() || f.node.Deleted():
+		return stateDeleted
+	}
+	return stateGood
+}
+
+// version is what If-Match is held against: the mtime served, 0 if there is no
+// document now.
+func (f *fileState) version() int64 {
+	if !f.known() || f.node.Deleted() {
+		return 0
+	}
+	return int64(f.node.Mtime(false))
+}
+
+// appendFile appends the members that say what state a file is in, and leaves the
+// brace open.
+func appendFile(dst []byte, f *fileState) []byte {
+	dst = appendQuoted(dst, `{"name":`, f.name)
+	dst = append(append(append(dst, `,"state":"`...), f.state()...), '"')
+	mtime, resolved, size := int32(0), int32(0), 0
+	if f.known() {
+		mtime, resolved = f.node.Mtime(false), f.node.Mtime(true)
+		if !f.node.Deleted() {
+			size = f.node.Size()
+		}
+	}
+	dst = appendNumber(dst, `,"size":`, int64(size))
+	dst = appendNumber(dst, `,"mtime":`, int64(mtime))
+	dst = appendNumber(dst, `,"resolved_mtime":`, int64(resolved))
+	dst = append(dst, `,"bases":[`...)
+	if f.node != nil {
+		for i, base := range f.node.Bases() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = jsontext.AppendQuote(dst, base)
+		}
+	}
+	dst = append(dst, ']')
+	if f.fault != "" {
+		dst = appendQuoted(dst, `,"error":`, f.fault)
+	}
+	return dst
+}
+
+// configFiles lists all files, deleted ones included.
+func (g *Gateway) configFiles(w http.ResponseWriter, r *http.Request) error {
+	if err := parametersOf(r).end(); err != nil {
+		return err
+	}
+	now := g.stores.Config.Snapshot()
+	files := filesOf(g.stores.Config, now)
+	b := newBuffer()
+	defer b.free()
+	b.grow(160 * len(files))
+	b.b = append(b.b, `{"files":[`...)
+	for i := range files {
+		if i > 0 {
+			b.b = append(b.b, ',')
+		}
+		b.b = append(appendFile(b.b, &files[i]), '}')
+	}
+	b.b = append(appendNumber(b.b, `],"seq":`, int64(now.Seq())), '}')
+	return sendFresh(w, b.b)
+}
+
+// nameOf is the file name of the query.
+func nameOf(r *http.Request) (string, error) {
+	p := parametersOf(r)
+	name := p.needed("name")
+	if err := p.end(); err != nil {
+		return "", err
+	}
+	return name, confstore.CheckName(name)
+}
+
+func noSuchFile(name string) error { return codes.Errorf(codes.NotFound, "there is no file %q", name) }
+
+// configGet reads a file as it is on the disk.
+func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
+	name, err := nameOf(r)
+	if err != nil {
+		return err
+	}
+	// The version before the text: a text that is newer than its version makes a
+	// write conflict for nothing, one that is older would overwrite somebody's.
+	file, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), name)
+	if !found {
+		return noSuchFile(name)
+	}
+	if file.state() == stateGood && unchanged(r, file.version()) {
+		return sendUnchanged(w, file.version())
+	}
+	text, err := g.textOf(&file)
+	if err != nil {
+		return err
+	}
+	setETag(w, file.version())
+	b := newBuffer()
+	defer b.free()
+	b.grow(len(text) + len(text)/8)
+	b.b = appendFile(b.b, &file)
+	given := int32(0)
+	if file.known() {
+		given = file.node.GivenMtime()
+	}
+	b.b = appendNumber(b.b, `,"given_mtime":`, int64(given))
+	if !utf8.Valid(text) {
+		// Whoever edits the text would change bytes that nobody can see.
+		b.b = append(b.b, `,"invalid_utf8":true`...)
+		text = []byte(strings.ToValidUTF8(string(text), "\uFFFD"))
+	}
+	b.b = jsontext.AppendQuote(append(b.b, `,"text":`...), text)
+	return sendFresh(w, append(b.b, '}'))
+}
+
+// indentation is how the config store writes files.
+const indentation = "    "
+
+// textOf is the text of the file on the disk. If it cannot be had, a good file has
+// its contents and a broken one none.
+func (g *Gateway) textOf(file *fileState) ([]byte, error) {
+	if file.state() == stateDeleted {
+		return nil, nil
+	}
+	text, err := g.stores.Config.ReadFile(file.name)
+	switch {
+	case err == nil:
+		return text, nil
+	case file.state() == stateBroken:
+		return nil, nil // error says why
+	case codes.Of(err) != codes.NotFound:
+		return nil, err
+	}
+	text, _ = file.node.Contents(false) // about to count as removed
+	return append(jsontext.AppendIndent(nil, text, indentation), '\n'), nil
+}
+
+// configResolved reads a document with all that it inherits, and where each part
+// of it comes from.
+func (g *Gateway) configResolved(w http.ResponseWriter, r *http.Request) error {
+	name, err := nameOf(r)
+	if err != nil {
+		return err
+	}
+	node := g.stores.Config.Snapshot().Node(name)
+	if node == nil { // one that is known only by what it inherits has a node
+		return noSuchFile(name)
+	}
+	text, ready := node.Contents(true)
+	for !ready {
+		node.Prepare(true, false)
+		text, ready = node.Contents(true)
+	}
+	origins, complete := node.Origins()
+	b := newBuffer()
+	defer b.free()
+	b.grow(len(text) + 64*len(origins))
+	b.b = appendQuoted(b.b, `{"name":`, name)
+	b.b = appendNumber(b.b, `,"mtime":`, int64(node.Mtime(true)))
+	b.b = append(append(b.b, `,"document":`...), text...)
+	b.b = append(b.b, `,"origins":{`...)
+	for i := range origins {
+		if i > 0 {
+			b.b = append(b.b, ',')
+		}
+		b.b = jsontext.AppendQuote(b.b, origins[i].Path)
+		b.b = jsontext.AppendQuote(append(b.b, ':'), origins[i].Name)
+	}
+	b.b = append(b.b, '}')
+	if !complete {
+		b.b = append(b.b, `,"incomplete":true`...)
+	}
+	return sendFresh(w, append(b.b, '}'))
+}
+
+// configPut writes a file. The body is the document's own text.
+func (g *Gateway) configPut(w http.ResponseWriter, r *http.Request) error {
+	name, err := nameOf(r)
+	if err != nil {
+		return err
+	}
+	b := newBuffer() // the store does not look at it any more when it has answered
+	defer b.free()
+	if err := b.read(r); err != nil {
+		return err
+	}
+	if string(bytes.TrimSpace(b.b)) == "null" {
+		return codes.Errorf(codes.BadRequest, "null cannot be the contents of a file; to delete it use DELETE")
+	}
+	return g.configSet(w, r, confstore.SetRequest{Name: name, Contents: b.b})
+}
+
+// configDelete deletes a file.
+func (g *Gateway) configDelete(w http.ResponseWriter, r *http.Request) error {
+	name, err := nameOf(r)
+	if err != nil {
+		return err
+	}
+	return g.configSet(w, r, confstore.SetRequest{Name: name})
+}
+
+// configSet carries out a write on the condition of the headers.
+func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstore.SetRequest) error {
+	cond, err := conditionOf(r)
+	if err != nil {
+		return err
+	}
+	deletes := req.Contents == nil
+	var res confstore.SetResult
+	for {
+		if err = g.demand(&req, cond); err != nil {
+			break
+		}
+		if res, err = g.setAndWait(req); cond.kind != ifThere || codes.Of(err) != codes.Conflict {
+			break
+		}
+	}
+	now, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name)
+	switch {
+	case codes.Of(err) == codes.Conflict:
+		setETag(w, now.version())
+		return err
+	case err != nil:
+		return err
+	case !found: // there was nothing to delete, and never had been
+		return noSuchFile(req.Name)
+	case !deletes:
+		setETag(w, int64(res.Mtime))
+	}
+	b := newBuffer()
+	defer b.free()
+	b.b = appendQuoted(b.b, `{"name":`, req.Name)
+	b.b = append(appendNumber(b.b, `,"mtime":`, int64(res.Mtime)), '}')
+	return sendFresh(w, b.b)
+}
+
+// demand puts the condition into the request.
+func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
+	switch cond.kind {
+	case ifAnything:
+		return nil
+	case ifIs:
+		if cond.value != int64(int32(cond.value)) {
+			return changedMeanwhile(req.Name)
+		}
+		req.IfMtime = int32(cond.value)
+	case ifThere:
+		file, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name)
+		if !found || file.version() == 0 {
+			return codes.Errorf(codes.Conflict, "%s: there is no such file", req.Name)
+		}
+		req.IfMtime = int32(file.version())
+	case ifNever:
+		return changedMeanwhile(req.Name)
+	}
+	req.HasIfMtime = true
+	return nil
+}
+
+func changedMeanwhile(name string) error {
+	return codes.Errorf(codes.Conflict, "%s: the version given never was; read it again and decide", name)
+}
+
+// setAndWait returns when the write is durable or has failed. It does not end
+// earlier if the peer goes away: the write stands either way.
+func (g *Gateway) setAndWait(req confstore.SetRequest) (confstore.SetResult, error) {
+	type outcome struct {
+		res confstore.SetResult
+		err error
+	}
+	done := make(chan outcome, 1)
+	if err := g.stores.Config.Set(req, func(res confstore.SetResult, err error) { done <- outcome{res, err} }); err != nil {
+		return confstore.SetResult{}, err
+	}
+	o := <-done
+	return o.res, o.err
+}

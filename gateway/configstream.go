@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"net/http"
+)
+
+// configStream tells of changes of files as server-sent events. Who comes for the
+// first time is told of all files, then `synced`; who comes back, with the sequence
+// it was told last, of what it has missed; who comes with a sequence that means
+// nothing here is told to forget everything first.
+func (g *Gateway) configStream(w http.ResponseWriter, r *http.Request) error {
+	p := parametersOf(r)
+	last, given, valid := lastEvent(r, p)
+	if err := p.end(); err != nil {
+		return err
+	}
+	wake := make(chan struct{}, 1)
+	defer g.configFeed.join(wake)()
+	stream, err := g.newSSE(w)
+	if err != nil {
+		return gone(err)
+	}
+	s := &configTeller{sseWriter: stream, feed: g.configFeed}
+	beat := g.clock.NewTicker(g.cfg.Heartbeat)
+	defer beat.Stop()
+	for err = s.begin(last, given, valid); err == nil && !g.ending(); {
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-g.closing:
+			return nil
+		case <-beat.C():
+			s.b = append(s.b, ":\n\n"...)
+			err = s.flush()
+		case <-wake:
+			err = s.more()
+		}
+	}
+	return gone(err)
+}
+
+// configTeller is one stream.
+type configTeller struct {
+	*sseWriter
+	feed *configFeed
+	at   configPosition
+}
+
+// begin sends what comes before what happens from now on.
+func (s *configTeller) begin(last int64, given, valid bool) error {
+	if given && valid {
+		if files, at, known := s.feed.missed(uint64(last)); known {
+			s.at = at
+			return s.tell(files, uint64(last))
+		}
+	}
+	return s.all(given)
+}
+
+// more sends what is new.
+func (s *configTeller) more() error {
+	files, at, known := s.feed.since(s.at)
+	if !known {
+		return s.all(true)
+	}
+	before := s.at.seq
+	s.at = at
+	return s.tell(files, before)
+}
+
+// all sends all files.
+func (s *configTeller) all(reset bool) error {
+	if reset {
+		s.b = appendEvent(s.b, "reset", noID, noData)
+	}
+	now, at := s.feed.present()
+	s.at = at
+	for _, file := range filesOf(s.feed.store, now) {
+		if err := s.file(&file, noID); err != nil {
+			return err
+		}
+	}
+	s.b = appendEvent(s.b, "synced", int64(at.seq), func(dst []byte) []byte {
+		return append(appendNumber(dst, `{"seq":`, int64(at.seq)), '}')
+	})
+	return s.flush()
+}
+
+// tell sends files, which are in order, to a peer that knows everything up to seq.
+// The last one of a sequence has it as its id.
+func (s *configTeller) tell(files []fileState, seq uint64) error {
+	for i := range files {
+		id := int64(noID)
+		if own := files[i].seq(); own > seq && (i == len(files)-1 || files[i+1].seq() > own) {
+			id = int64(own)
+		}
+		if err := s.file(&files[i], id); err != nil {
+			return err
+		}
+	}
+	return s.flush()
+}
+
+func (s *configTeller) file(file *fileState, id int64) error {
+	s.b = appendEvent(s.b, "config", id, func(dst []byte) []byte {
+		dst = appendFile(dst, file)
+		if !file.known() && file.fault == "" {
+			dst = append(dst, `,"gone":true`...)
+		}
+		seq := file.seq()
+		if seq == 0 {
+			seq = s.at.seq
+		}
+		return append(appendNumber(dst, `,"seq":`, int64(seq)), '}')
+	})
+	if len(s.b) >= sseChunk {
+		return s.write()
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"confcenter/codes"
+)
+
+// condition is what a write's headers demand of what is stored. The zero value
+// demands nothing.
+type condition struct {
+	kind  conditionKind
+	value int64 // of ifIs
+}
+
+type conditionKind uint8
+
+const (
+	ifAnything conditionKind = iota
+	ifIs                     // If-Match: "5"
+	ifThere                  // If-Match: *
+	ifAbsent                 // If-None-Match: *
+	ifNever                  // If-Match with a tag that nothing here ever has
+)
+
+// conditionOf reads If-Match and If-None-Match of a write. What is not understood
+// is refused: a condition that is overlooked does harm in silence.
+func conditionOf(r *http.Request) (condition, error) {
+	match, err := soleHeader(r, "If-Match")
+	if err != nil {
+		return condition{}, err
+	}
+	none, err := soleHeader(r, "If-None-Match")
+	switch {
+	case err != nil:
+		return condition{}, err
+	case match != "" && none != "":
+		return condition{}, codes.Errorf(codes.BadRequest, "If-Match and If-None-Match exclude each other")
+	case none == "*":
+		return condition{kind: ifAbsent}, nil
+	case none != "":
+		return condition{}, codes.Errorf(codes.BadRequest, "a write takes If-None-Match only with *, which means that there is nothing yet")
+	case match == "":
+		return condition{}, nil
+	case match == "*":
+		return condition{kind: ifThere}, nil
+	}
+	tag, strong := entityTag(match)
+	if tag == "" {
+		return condition{}, codes.Errorf(codes.BadRequest, "If-Match %.40q is not one entity tag; write it as it was in the header ETag, with its quotes", match)
+	}
+	n, err := strconv.ParseInt(tag, 10, 64)
+	if err != nil || !strong || n < 0 {
+		return condition{kind: ifNever}, nil
+	}
+	return condition{ifIs, n}, nil
+}
+
+func soleHeader(r *http.Request, name string) (string, error) {
+	switch values := r.Header[name]; len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return strings.TrimSpace(values[0]), nil
+	}
+	return "", codes.Errorf(codes.BadRequest, "the header %s stands more than once", name)
+}
+
+// entityTag is what stands between the quotes of a tag; "" if it is none.
+func entityTag(text string) (tag string, strong bool) {
+	rest, weak := strings.CutPrefix(text, "W/")
+	if len(rest) < len(`"x"`) || rest[0] != '"' || strings.IndexByte(rest[1:], '"') != len(rest)-len(`""`) {
+		return "", false
+	}
+	return rest[1 : len(rest)-1], !weak
+}
+
+// unchanged says that a reader who sends the tags it has in If-None-Match has this
+// one.
+func unchanged(r *http.Request, version int64) bool {
+	values := r.Header["If-None-Match"]
+	if len(values) == 0 {
+		return false
+	}
+	want := strconv.FormatInt(version, 10)
+	for _, text := range strings.Split(strings.Join(values, ","), ",") {
+		text = strings.TrimSpace(text)
+		if tag, _ := entityTag(text); tag == want || text == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+func setETag(w http.ResponseWriter, version int64) {
+	w.Header()["Etag"] = []string{`"` + strconv.FormatInt(version, 10) + `"`}
+}

@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"math"
+	"net/http"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// storeRoot is where our own REST of the state store is. Namespace and key are
+// query parameters, so that any name works.
+const storeRoot = "/v1/store/"
+
+// smallBody is the longest body that has no value in it.
+const smallBody = 64 << 10
+
+func (g *Gateway) storeRoutes() []route {
+	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
+	return []route{
+		{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", handle: g.storeNamespaces},
+		{method: del, pattern: storeRoot + "namespace", name: "store.drop", handle: g.storeDrop},
+		{method: get, pattern: storeRoot + "keys", name: "store.keys", handle: g.storeKeys},
+		{method: get, pattern: storeRoot + "key", name: "store.get", handle: g.storeGet},
+		{method: put, pattern: storeRoot + "key", name: "store.put", body: g.cfg.MaxBody, handle: g.storePut},
+		{method: del, pattern: storeRoot + "key", name: "store.delete", handle: g.storeDelete},
+		{method: post, pattern: storeRoot + "incr", name: "store.incr", body: smallBody, handle: g.storeIncr},
+		{method: post, pattern: storeRoot + "cas", name: "store.cas", body: g.cfg.MaxBody, handle: g.storeCas},
+		{method: post, pattern: storeRoot + "batch", name: "store.batch", body: g.cfg.MaxBody, handle: g.storeBatch},
+		{method: post, pattern: storeRoot + "txn", name: "store.txn", body: g.cfg.MaxBody, handle: g.storeTxn},
+		{method: get, pattern: storeRoot + "history", name: "store.history", handle: g.storeHistory},
+		{method: post, pattern: storeRoot + "restore", name: "store.restore", body: smallBody, handle: g.storeRestore},
+		{method: get, pattern: storeRoot + "stream", name: "store.stream", stream: true, handle: g.storeStream},
+	}
+}
+
+// storeNamespaces lists the namespaces that have keys.
+func (g *Gateway) storeNamespaces(w http.ResponseWriter, r *http.Request) error {
+	p := parametersOf(r)
+	after, limit := p.text("after"), p.count("limit")
+	if err := p.end(); err != nil {
+		return err
+	}
+	if limit == 0 || limit > kv.MaxList {
+		limit = kv.MaxList
+	}
+	list, more := g.stores.State.Namespaces(after, int(limit))
+	b := newBuffer()
+	defer b.free()
+	b.b = append(b.b, `{"namespaces":[`...)
+	for i, ns := range list {
+		if i > 0 {
+			b.b = append(b.b, ',')
+		}
+		b.b = appendQuoted(b.b, `{"name":`, ns.Name)
+		b.b = appendNumber(b.b, `,"keys":`, ns.Keys)
+		b.b = append(appendNumber(b.b, `,"bytes":`, ns.Bytes), '}')
+	}
+	b.b = appendBool(b.b, `],"more":`, more)
+	b.b = append(appendNumber(b.b, `,"revision":`, int64(g.stores.State.Revision())), '}')
+	return sendFresh(w, b.b)
+}
+
+// storeKeys lists the keys of a namespace that begin with a prefix, or counts them.
+func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
+	p := parametersOf(r)
+	list := kv.List{NS: p.needed("ns"), Prefix: p.text("prefix"), After: p.text("after")}
+	limit, keysOnly := p.count("limit"), p.flag("keys_only")
+	list.CountOnly = p.flag("count")
+	if err := p.end(); err != nil {
+		return err
+	}
+	list.Limit = int(min(limit, kv.MaxList))
+	form := withValue
+	if keysOnly {
+		form, list.MaxBytes = withoutValue, math.MaxInt // which counts values
+	}
+	view := g.stores.State.View()
+	defer view.Close()
+	page, err := view.List(list)
+	if err != nil {
+		return err
+	}
+	size := sizeOf(page.Entries, form)
+	b := newBuffer()
+	defer b.free()
+	b.grow(size)
+	b.b = appendEntries(append(b.b, `{"entries":`...), page.Entries, form)
+	b.b = appendNumber(b.b, `,"count":`, page.Count)
+	b.b = appendBool(b.b, `,"more":`, page.More)
+	b.b = append(appendNumber(b.b, `,"revision":`, int64(page.Revision)), '}')
+	return sendFresh(w, b.b)
+}
+
+// storeGet reads a key, as it is or as it was at a revision.
+func (g *Gateway) storeGet(w http.ResponseWriter, r *http.Request) error {
+	p := parametersOf(r)
+	ns, key := p.needed("ns"), p.needed("key")
+	past := p.has("revision")
+	rev := kv.Revision(p.count("revision"))
+	if err := p.end(); err != nil {
+		return err
+	}
+	b := newBuffer()
+	defer b.free()
+	entry, err := g.entryAt(b, ns, key, past, rev)
+	switch {
+	case err != nil:
+		return err
+	case entry == nil:
+		return noSuchKey(ns, key)
+	case !past && unchanged(r, int64(entry.Mod)):
+		return sendUnchanged(w, int64(entry.Mod))
+	}
+	return sendEntry(w, b, entry)
+}
+
+func (g *Gateway) entryAt(b *buffer, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
+	if past {
+		if err := checkPair(ns, key); err != nil {
+			return nil, err
+		}
+		return g.stores.State.GetAt(ns, key, rev)
+	}
+	b.b = append(append(b.b[:0], ns...), key...)
+	entry, _ := g.stores.State.Get(b.b[:len(ns)], b.b[len(ns):])
+	if entry == nil { // also for a name that no key can have; then say so
+		return nil, checkPair(ns, key)
+	}
+	return entry, nil
+}
+
+func noSuchKey(ns, key string) error {
+	return codes.Errorf(codes.NotFound, "there is no key %q in namespace %q", key, ns)
+}
+
+func checkPair(ns, key string) error {
+	if err := kv.CheckNamespace(ns); err != nil {
+		return err
+	}
+	return kv.CheckKey(key)
+}
+
+// historySlice is how many versions are asked for at once: the store counts
+// versions and not bytes, and a version may have kv.MaxValue of them.
+const historySlice = 16
+
+// storeHistory lists the versions of a key, newest first.
+func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
+	p := parametersOf(r)
+	ns, key := p.needed("ns"), p.needed("key")
+	before, limit := kv.Revision(p.count("before")), p.count("limit")
+	if err := p.end(); err != nil {
+		return err
+	}
+	if err := checkPair(ns, key); err != nil {
+		return err
+	}
+	if limit == 0 || limit > kv.MaxHistory {
+		limit = kv.MaxHistory
+	}
+	all, err := g.versions(ns, key, before, int(limit))
+	if err != nil {
+		return err
+	}
+	b := newBuffer()
+	defer b.free()
+	b.grow(sizeOf(all.Entries, withValue))
+	b.b = appendEntries(append(b.b, `{"versions":`...), all.Entries, withValue)
+	b.b = appendBool(b.b, `,"more":`, all.More)
+	b.b = append(appendNumber(b.b, `,"floor":`, int64(all.Floor)), '}')
+	return sendFresh(w, b.b)
+}
+
+// versions reads until there are limit or they fill a page.
+func (g *Gateway) versions(ns, key string, before kv.Revision, limit int) (all kv.Versions, err error) {
+	size := 0
+	for {
+		part, err := g.stores.State.History(ns, key, before, min(historySlice, limit-len(all.Entries)))
+		if err != nil {
+			return kv.Versions{}, err
+		}
+		all.More, all.Floor = part.More, part.Floor
+		for i, e := range part.Entries {
+			all.Entries = append(all.Entries, e)
+			if size += e.Size(); size >= kv.MaxPage {
+				all.More = all.More || i < len(part.Entries)-1
+				return all, nil
+			}
+		}
+		if !part.More || len(part.Entries) == 0 || len(all.Entries) >= limit {
+			return all, nil
+		}
+		before = part.Entries[len(part.Entries)-1].Mod
+	}
+}

@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"net/http"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// storeStream tells of changes in the state store as server-sent events: the last
+// event of each revision has the revision as its id, so that who comes back with it
+// goes on without a gap. Who comes with a revision that is no longer, or not yet,
+// known is told to forget everything, then all there is.
+func (g *Gateway) storeStream(w http.ResponseWriter, r *http.Request) error {
+	p := parametersOf(r)
+	filter := kv.Filter{NS: p.text("ns"), Exact: p.has("key")}
+	if filter.Exact && p.has("prefix") {
+		p.fail(codes.Errorf(codes.BadRequest, "key and prefix exclude each other"))
+	}
+	filter.Text = p.text("prefix")
+	if filter.Exact {
+		filter.Text = p.text("key")
+	}
+	state, style := p.flag("state"), ownStyle
+	if p.flag("prev") {
+		style.form = ownPrevForm
+	}
+	last, given, valid := lastEvent(r, p)
+	if err := p.end(); err != nil {
+		return err
+	}
+	from := kv.Revision(last)
+	switch newest := g.stores.State.Revision(); {
+	case !valid || from > newest:
+		from, state, style.first = 0, true, ownResync
+	case from > 0:
+		state = false
+	case given || newest == 0: // whoever stands at revision 0 knows nothing
+		state = true
+	case !state:
+		// Without an id to begin with, who breaks off before the first event would
+		// have a gap.
+		from = newest
+		style.first = string(appendEvent(nil, "synced", int64(newest), noData))
+	}
+	sub, err := g.hub.subscribe(filter, from, state)
+	if err != nil {
+		return err
+	}
+	return g.runStream(w, r, sub, style)
+}
+
+// ownResync is told to those who must forget everything.
+const ownResync = "event: resync\ndata: {}\n\n"
+
+// ownStyle is that of our own streams.
+var ownStyle = eventStyle{form: ownForm, ids: true, synced: "event: synced\ndata: {}\n", resync: ownResync}
+
+// appendOwnFrame appends an event in our own form.
+func appendOwnFrame(dst []byte, e *kv.Event) []byte {
+	return append(appendOwnEvent(dst, e), "}\n"...)
+}
+
+// appendOwnPrevFrame adds the entry before the change.
+func appendOwnPrevFrame(dst []byte, e *kv.Event) []byte {
+	return append(appendPrev(appendOwnEvent(dst, e), e.Prev, onOneLine), "}\n"...)
+}
+
+func appendOwnEvent(dst []byte, e *kv.Event) []byte {
+	dst = append(append(append(dst, "event: "...), e.Kind.String()...), "\ndata: "...)
+	return appendEntryOpen(dst, e.Entry, onOneLine)
+}
