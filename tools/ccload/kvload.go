@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -104,24 +105,42 @@ func (l *loop) kvGet(c *conn, key int) ([]byte, error) {
 	return l.ask(c, protocol.KVGet, []byte(`{"ns":"`+kvNamespace+`","key":"`+kvKey(key)+`"}`))
 }
 
-// kvList lists limit keys with their values, as many pages as it takes, and
-// returns how many came.
-func (l *loop) kvList(c *conn, after string, limit int) (int, error) {
-	count := 0
-	for count < limit {
-		body, err := l.ask(c, protocol.KVList, []byte(`{"ns":"`+kvNamespace+`","after":"`+after+`","limit":`+strconv.Itoa(limit-count)+`}`))
+// kvList lists limit keys with their values, in as many pages as it takes, which
+// the caller reads when all is measured: what is measured shares this processor.
+func (l *loop) kvList(c *conn, limit int) (pages [][]byte, err error) {
+	after := ""
+	for more := true; more; {
+		body, err := l.ask(c, protocol.KVList, []byte(`{"ns":"`+kvNamespace+`","after":"`+after+`","limit":`+strconv.Itoa(limit)+`}`))
 		if err != nil {
-			return count, err
+			return nil, err
 		}
-		page, err := protocol.ParseKVPage(body, kvNamespace)
-		if err != nil || len(page.Entries) == 0 {
-			return count, err
-		}
-		count += len(page.Entries)
-		after = page.Entries[len(page.Entries)-1].Key
-		if !page.More {
-			break
-		}
+		pages = append(pages, bytes.Clone(body))
+		limit -= bytes.Count(body, []byte(`{"key":"`))
+		after, more = lastKey(body)
+		more = more && limit > 0
 	}
-	return count, nil
+	return pages, nil
+}
+
+// lastKey is where the page after body begins, without reading all of body.
+func lastKey(body []byte) (key string, more bool) {
+	const start = `{"key":"`
+	at := bytes.LastIndex(body, []byte(start))
+	if at < 0 || !bytes.HasSuffix(body, []byte(`"more":1}`)) {
+		return "", false
+	}
+	name, _, _ := bytes.Cut(body[at+len(start):], []byte{'"'})
+	return string(name), true
+}
+
+// kvListed is how many keys pages have.
+func kvListed(pages [][]byte) (n int, err error) {
+	for _, body := range pages {
+		page, err := protocol.ParseKVPage(body, kvNamespace)
+		if err != nil {
+			return n, err
+		}
+		n += len(page.Entries)
+	}
+	return n, nil
 }
