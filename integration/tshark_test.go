@@ -237,7 +237,8 @@ func dissect(t *testing.T, file string, options ...string) []seen {
 	var document struct {
 		Packets []pdmlPacket `xml:"packet"`
 	}
-	require.NoError(t, xml.Unmarshal(output, &document))
+	// Wireshark's own JSON tree writes names as they were sent.
+	require.NoError(t, xml.Unmarshal(bytes.ToValidUTF8(output, []byte("?")), &document))
 	require.NotEmpty(t, document.Packets)
 	var frames []seen
 	for i, packet := range document.Packets {

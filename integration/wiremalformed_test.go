@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -198,4 +199,45 @@ func TestWiresharkTellsReusedPortsApart(t *testing.T) {
 		"WHOAMI  ", "WHOAMI_RSP first 1.000000000", "GETCONFIG first ",
 		"WHOAMI  ", "WHOAMI_RSP second 1.000000000", "GETCONFIG second ", "GETCONFIG_RSP second 3.000000000",
 	}, lines)
+}
+
+// Bytes that were changed, lost or cut off cost frames, but never the dissector.
+func TestWiresharkSurvivesDamage(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	c := newCapture(t)
+	for i := range 40 {
+		w := c.conn(4800, i%2 == 1, began)
+		for seq := range 30 {
+			body := bodies[random.IntN(len(bodies))]
+			if random.IntN(2) == 0 {
+				body = `{"ns":"a","key":"k","expect":{"raw":2},"raw":3}` + "eevvv"
+			}
+			row := protocol.Commands[random.IntN(len(protocol.Commands))]
+			id := row.ID
+			if random.IntN(2) == 0 {
+				id = id.Reply()
+			}
+			data := frame(id, uint16(seq), body)
+			for range random.IntN(4) {
+				data[random.IntN(len(data))] = byte(random.IntN(256))
+			}
+			snap := 0
+			switch random.IntN(8) {
+			case 0:
+				w.lose(0, random.IntN(50))
+			case 1:
+				snap = 54 + random.IntN(len(data))
+			case 2:
+				data = data[random.IntN(len(data)):]
+			}
+			w.sendNow(random.IntN(2), data[:len(data)/2], 1400)
+			w.send(random.IntN(2), data[len(data)/2:], began, snap)
+		}
+	}
+	frames := dissect(t, c.done())
+	require.NotEmpty(t, frames)
+	for _, f := range frames {
+		require.False(t, f.has("_ws.lua.error"))
+	}
 }
