@@ -1,0 +1,97 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dumped is what is compared of a line of ccdump -o json.
+type dumped struct {
+	Name    string          `json:"svrname"`
+	From    string          `json:"from"`
+	Command string          `json:"command"`
+	Seq     int             `json:"seq"`
+	Size    int             `json:"size"`
+	Code    *int            `json:"code"`
+	Latency *float64        `json:"latency_us"`
+	Body    json.RawMessage `json:"body"`
+	Text    string          `json:"text"`
+	Raw     int             `json:"raw"`
+}
+
+// ccdump lists the frames that ccdump sees in a capture; remarks are left out.
+func ccdump(t *testing.T, file string) []dumped {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "ccdump")
+	out, err := exec.Command("go", "build", "-o", program, "confcenter/tools/ccdump").CombinedOutput()
+	require.NoError(t, err, string(out))
+	out, err = exec.Command(program, "-o", "json", file).Output()
+	require.NoError(t, err)
+	var frames []dumped
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var line dumped
+		if err := d.Decode(&line); err == io.EOF {
+			return frames
+		} else {
+			require.NoError(t, err)
+		}
+		if line.Command != "" {
+			frames = append(frames, line)
+		}
+	}
+}
+
+// plain is JSON with numbers as they are written.
+func plain(t *testing.T, text []byte) (v any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	require.NoError(t, d.Decode(&v), string(text))
+	return v
+}
+
+// Both tools show the same of the same capture: who looks with one can talk to who
+// looks with the other.
+func TestWiresharkShowsWhatCCDumpShows(t *testing.T) {
+	_, file := recorded(t)
+	want, got := ccdump(t, file), dissect(t, file)
+	require.Greater(t, len(want), 40)
+	require.Len(t, got, len(want))
+	for i, w := range want {
+		g := got[i]
+		line := w.Command + " " + strconv.Itoa(w.Seq)
+		require.Equal(t, w.Command, g.text("name"), line)
+		require.Equal(t, w.Seq, g.number(t, "seq"), line)
+		require.Equal(t, w.Size, g.number(t, "body_length"), line)
+		require.Equal(t, w.Name, g.text("svrname"), line)
+		require.Equal(t, w.Raw, len(g.octets(t, "raw")), line)
+		if w.Code == nil {
+			require.False(t, g.has("confcenter.code"), line)
+		} else {
+			require.Equal(t, *w.Code, g.number(t, "code"), line)
+		}
+		body := g.octets(t, "body")
+		switch {
+		case w.Body != nil:
+			require.Equal(t, plain(t, w.Body), plain(t, []byte(body)), line)
+			require.Equal(t, w.Size, len(body)+w.Raw, line)
+		default:
+			quoted := strconv.QuoteToGraphic(body)
+			require.Equal(t, w.Text, quoted[1:len(quoted)-1], line)
+		}
+		if w.Latency == nil {
+			require.False(t, g.has("confcenter.time"), line)
+			continue
+		}
+		seconds, err := strconv.ParseFloat(g.text("time"), 64)
+		require.NoError(t, err, line)
+		require.InDelta(t, *w.Latency, seconds*1e6, 1, line)
+	}
+}
