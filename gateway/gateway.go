@@ -85,6 +85,8 @@ type ConfigStore interface {
 	// Set calls done once, after every function given to Subscribe has returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
 	Subscribe(fn func(*confstore.Batch))
+	// Stats must be cheap.
+	Stats() confstore.Stats
 	// Follow is Subscribe for what people are shown, which is more.
 	Follow(fn func(now *confstore.Snapshot, names []string))
 	// Faults and Fault tell of files that were never good.
@@ -119,6 +121,7 @@ type Gateway struct {
 	hosts   map[string]bool // names that a Host header may have, in lower case
 	cors    map[string]bool // origins
 	guard   *http.CrossOriginProtection
+	traffic *traffic
 	serving []func(*served) // told of each request that was answered
 	closers []func()        // called by Shutdown when no handler runs
 
@@ -154,6 +157,8 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		g.closers = append(g.closers, g.hub.close)
 	}
 	g.table = g.routes()
+	g.traffic = newTraffic(g)
+	g.serving = append(g.serving, g.traffic.served)
 	g.handler = g.middleware(newMux(g, g.table))
 	g.server = &http.Server{
 		Handler:           g.handler,

@@ -25,6 +25,8 @@ func (g *Gateway) routes() []route {
 		g.plumRoutes(),
 		g.configRoutes(),
 		g.storeRoutes(),
+		g.adminRoutes(),
+		g.consoleRoutes(),
 	)
 }
 
@@ -114,6 +116,10 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply.route = rt
 	if err == nil {
 		err = p.gateway.limitBody(reply, r, rt)
+	}
+	if err == nil && rt.stream {
+		p.gateway.traffic.streams.Add(1)
+		defer p.gateway.traffic.streams.Add(-1)
 	}
 	if err == nil {
 		err = rt.handle(reply, r)

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+)
+
+// startFleet is start with a TCP side.
+func startFleet(t *testing.T, fleet Fleet, change func(*Config, *Stores)) *kit {
+	t.Helper()
+	var config Config
+	var stores Stores
+	k := start(t, func(cfg *Config, s *Stores) {
+		if change != nil {
+			change(cfg, s)
+		}
+		config, stores = *cfg, *s
+	})
+	require.NoError(t, k.Shutdown(context.Background()))
+	var err error
+	k.Gateway, err = New(config, stores, fleet)
+	require.NoError(t, err)
+	require.NoError(t, k.Start())
+	k.url = "http://" + k.Addr().String()
+	return k
+}
+
+func (k *kit) put(ns, key, value string) {
+	k.t.Helper()
+	_, err := k.commit(kv.PutTxn(ns, key, kv.StringValue(value)))
+	require.NoError(k.t, err)
+}
+
+func TestStatusTellsWhatGoesOn(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	fake := clock.NewFake(now)
+	k := startFleet(t, newFakeFleet(now), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
+	k.put("n", "a", "value")
+	fake.Advance(90 * time.Second)
+	answer := k.get("/v1/status")
+	require.Equal(t, http.StatusOK, answer.status)
+	require.Equal(t, "application/json", answer.header.Get("Content-Type"))
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(answer.body), &got))
+	for name, want := range map[string]any{
+		"version": "test", "started_ms": 1.7e12, "uptime_ms": 90_000.0, "connections": 3.0, "clients": 2.0, "watches": 2.0,
+		"requests_total": 9.0, "replies_total": 8.0, "pushes_total": 7.0,
+		"slow": []any{map[string]any{"when_ms": 1.7e12 + 1000, "kind": "tcp", "name": "KVPUT", "duration_ms": 2000.0}},
+	} {
+		require.Equal(t, want, got[name], name)
+	}
+	store := got["store"].(map[string]any)
+	require.Equal(t, []any{1.0, 1.0, 1.0}, []any{store["keys"], store["revision"], store["namespaces"]})
+	config := got["config"].(map[string]any)
+	require.Equal(t, []any{0.0, 0.0, []any{}}, []any{config["files"], config["broken"], config["problems"]})
+	latency := got["latency"].([]any)
+	require.Len(t, latency, 2)
+	write := latency[0].(map[string]any)
+	require.Equal(t, []any{"write", 4.0, 3.0, 2.0, 4.0}, []any{write["kind"], write["count"], write["mean_ms"], write["p50_ms"], write["p99_ms"]})
+	require.Equal(t, "http", latency[1].(map[string]any)["kind"])
+}
+
+func TestClientsAreTold(t *testing.T) {
+	k := startFleet(t, newFakeFleet(time.UnixMilli(5000)), nil)
+	require.JSONEq(t, `{"clients":[
+		{"id":2001,"name":"web","tag":"blue","address":"127.0.0.1:4","since_ms":5000,"main":"web.json",
+		 "subscriptions":[{"file":"a.json","path":"/k","told":7},{"file":"b.json","told":0}],"more":3,"watches":2},
+		{"id":2002,"name":"<script>","tag":"","address":"","since_ms":-62135596800000,"main":"","subscriptions":[],"more":0,"watches":0}]}`,
+		k.get("/v1/clients").body)
+	require.NotContains(t, k.get("/v1/clients").body, "<script>", "not even by a browser that guesses")
+
+	require.JSONEq(t, `{"clients":[]}`, start(t, nil).get("/v1/clients").body, "without a TCP side")
+}
+
+// writable is a state store that says whether it takes writes.
+type writable struct {
+	kv.Store
+	err error
+}
+
+func (w *writable) Writable() error { return w.err }
+
+func TestProbes(t *testing.T) {
+	fleet, state := newFakeFleet(time.Now()), &writable{}
+	k := startFleet(t, fleet, func(_ *Config, s *Stores) {
+		state.Store = s.State
+		s.State = state
+	})
+	require.Equal(t, "ok\n", k.get("/livez").body)
+	require.Equal(t, "ok\n", k.get("/readyz").body)
+	require.Equal(t, "[+]server ok\nlivez check passed\n", k.get("/livez?verbose").body)
+	require.Equal(t, "[+]server ok\n[+]accepting ok\n[+]config ok\n[+]state ok\nreadyz check passed\n", k.get("/readyz?verbose").body)
+	require.Equal(t, http.StatusOK, k.do(http.MethodHead, "/readyz", "").status)
+
+	fleet.set(nil, codes.Errorf(codes.Closed, "the server is stopping"))
+	require.Equal(t, http.StatusOK, k.get("/livez").status, "a restart would not help")
+	answer := k.get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, answer.status)
+	require.Contains(t, answer.body, "[-]accepting failed: the server is stopping\n[+]config ok\n")
+	require.True(t, strings.HasSuffix(answer.body, "readyz check failed\n"))
+	answer = k.get("/readyz?exclude=accepting&exclude=no-such&verbose")
+	require.Equal(t, http.StatusOK, answer.status)
+	require.Contains(t, answer.body, "[+]accepting excluded: ok\n")
+	require.Contains(t, answer.body, "warn: there is no check no-such to exclude\n")
+
+	fleet.set(errStill, nil)
+	require.Equal(t, "[-]server failed: event loop 1 has not moved for 6s\nlivez check failed\n", k.get("/livez").body)
+	require.Equal(t, http.StatusServiceUnavailable, k.get("/livez").status)
+
+	fleet.set(nil, nil)
+	state.err = codes.Errorf(codes.Quota, "the store is full")
+	require.Contains(t, k.get("/readyz").body, "[-]state failed: the store is full\n")
+	require.Equal(t, http.StatusOK, k.get("/readyz?exclude=state").status)
+}
+
+func TestABrokenFileLeavesTheServerReady(t *testing.T) {
+	conf := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(conf, "broken.json"), []byte(`{`), 0o644))
+	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, config.Close()) })
+	k := start(t, func(_ *Config, s *Stores) { s.Config = config })
+	require.Equal(t, http.StatusOK, k.get("/readyz").status)
+	var got statusBody
+	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &got))
+	require.Equal(t, 1, got.Config.Broken)
+	require.Equal(t, "broken.json", got.Config.Problems[0].Name)
+}
+
+func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
+	text, log := logged()
+	fake := clock.NewFake(time.UnixMilli(1000))
+	takes := time.Second
+	slow := route{method: "GET", pattern: "/slow", name: "slow.one", handle: func(w http.ResponseWriter, _ *http.Request) error {
+		fake.Advance(takes)
+		return nil
+	}}
+	stream := slow
+	stream.pattern, stream.name, stream.stream = "/stream", "a.stream", true
+	g, err := New(Config{Log: log, Clock: fake}, Stores{}, nil)
+	require.NoError(t, err)
+	g.table = []route{slow, stream}
+	g.traffic = newTraffic(g)
+	g.serving = []func(*served){g.traffic.served}
+	h := g.middleware(newMux(g, g.table))
+
+	ask(h, "GET", "/slow?ns=secret&key=secret", "")
+	ask(h, "GET", "/stream", "")
+	takes = 499 * time.Millisecond
+	ask(h, "GET", "/slow", "")
+	require.Equal(t, []Slow{{When: time.UnixMilli(2000), Name: "slow.one", Duration: time.Second}}, g.traffic.lately())
+	require.Equal(t, 1, strings.Count(text.String(), "slow request"))
+	require.Contains(t, text.String(), `"route":"slow.one"`)
+	require.NotContains(t, text.String(), "secret")
+
+	for i := range 2 * maxSlow {
+		takes = time.Second + time.Duration(i)
+		ask(h, "GET", "/slow", "")
+	}
+	require.Len(t, g.traffic.lately(), maxSlow)
+	require.Equal(t, takes, g.traffic.lately()[0].Duration)
+	requests, latency := g.traffic.requests()
+	require.EqualValues(t, 2*maxSlow+3, requests)
+	require.EqualValues(t, 2*maxSlow+2, latency.Count, "without the stream")
+}
+
+func TestQuantiles(t *testing.T) {
+	var h histogram
+	var l Latency
+	require.Zero(t, l.quantile(0.5))
+	for i := range 100 {
+		h.add(time.Duration(i) * 100 * time.Microsecond) // 0 to 10 ms
+	}
+	h.add(time.Hour)
+	h.addTo(&l)
+	require.EqualValues(t, 101, l.Count)
+	require.InDelta(t, 5.0, l.quantile(0.5).Seconds()*1000, 0.2)
+	require.InDelta(t, 9.9, l.quantile(0.98).Seconds()*1000, 0.3)
+	require.Equal(t, 10*time.Second, l.quantile(1), "beyond the last bucket")
+	require.InDelta(t, 35.6, l.mean().Seconds(), 0.1)
+}

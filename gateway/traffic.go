@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// traffic is what is remembered of the requests that were answered.
+type traffic struct {
+	// set at open
+	routes  map[string]*routeTraffic // by the route's name
+	limit   time.Duration            // what takes longer is slow
+	log     zerolog.Logger
+	now     func() time.Time
+	streams atomic.Int64 // open now
+
+	mu   sync.Mutex
+	slow []Slow // oldest first; guarded by mu
+}
+
+// routeTraffic counts the requests of one route.
+type routeTraffic struct {
+	classes [6]atomic.Uint64 // by the first digit of the status
+	latency histogram        // streams are not in it
+}
+
+// maxSlow is how many slow requests are remembered.
+const maxSlow = 50
+
+// slowBurst is how many lines a second peers can cause in the log with slow requests.
+const slowBurst = 20
+
+// newTraffic makes room for each route of the table and for what finds none.
+func newTraffic(g *Gateway) *traffic {
+	t := &traffic{
+		routes: map[string]*routeTraffic{unrouted.name: {}, unknownRoute: {}},
+		limit:  g.cfg.SlowRequest,
+		log:    g.log.Sample(&zerolog.BurstSampler{Burst: slowBurst, Period: time.Second}),
+		now:    g.clock.Now,
+	}
+	for i := range g.table {
+		if name := g.table[i].name; t.routes[name] == nil {
+			t.routes[name] = &routeTraffic{}
+		}
+	}
+	return t
+}
+
+// unknownRoute is what newMux calls a path that is in no row.
+const unknownRoute = "unknown"
+
+// served takes note of a request that was answered.
+func (t *traffic) served(s *served) {
+	route := t.routes[s.route.name]
+	if route == nil {
+		return
+	}
+	if class := s.status / 100; class > 0 && class < len(route.classes) {
+		route.classes[class].Add(1)
+	}
+	if s.route.stream {
+		return // it takes as long as somebody looks
+	}
+	route.latency.add(s.duration)
+	if s.duration >= t.limit {
+		t.log.Warn().Str("method", s.request.Method).Str("route", s.route.name).Int("status", s.status).Dur("duration", s.duration).Msg("slow request")
+		t.remember(Slow{When: t.now(), Name: s.route.name, Duration: s.duration})
+	}
+}
+
+func (t *traffic) remember(s Slow) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.slow) == maxSlow {
+		t.slow = slices.Delete(t.slow, 0, 1)
+	}
+	t.slow = append(t.slow, s)
+}
+
+// lately are the slow requests, newest first.
+func (t *traffic) lately() []Slow {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := slices.Clone(t.slow)
+	slices.Reverse(list)
+	return list
+}
+
+// requests is how many were answered, and latency how long all that are not streams
+// took.
+func (t *traffic) requests() (total uint64, latency Latency) {
+	latency.Kind = "http"
+	for _, route := range t.routes {
+		for i := range route.classes {
+			total += route.classes[i].Load()
+		}
+		route.latency.addTo(&latency)
+	}
+	return total, latency
+}
