@@ -225,7 +225,9 @@ func tshark(t *testing.T, args ...string) []byte {
 			require.Fail(t, "tshark complains", trouble.String())
 		}
 	}
-	require.NotContains(t, output.String(), "Lua Error")
+	if _, from, failed := strings.Cut(output.String(), "Lua Error"); failed {
+		require.Fail(t, "the dissector fails", from[:min(len(from), 500)])
+	}
 	return output.Bytes()
 }
 
