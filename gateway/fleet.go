@@ -52,14 +52,14 @@ type FleetStats struct {
 
 	Opened, Closed            uint64 // connections
 	Requests, Replies         uint64
-	Pushes, Coalesced         uint64 // of configurations
-	WatchFrames               uint64 // pushes of the state store
-	WatchesBehind             uint64 // how often a watch fell behind its peer
-	WatchResyncs              uint64 // how often a watch had to begin again
-	KeepAlives                uint64 // asked of silent peers
-	Parked                    uint64 // how often a session had to wait
-	StateWrites, StateRefused uint64 // taken and refused of the state store
-	Refused                   []Count
+	Pushes, Coalesced         uint64  // of configurations
+	WatchFrames               uint64  // pushes of the state store
+	WatchesBehind             uint64  // how often a watch fell behind its peer
+	WatchResyncs              uint64  // how often a watch had to begin again
+	KeepAlives                uint64  // asked of silent peers
+	Parked                    uint64  // how often a session had to wait
+	StateWrites, StateRefused uint64  // taken and refused of the state store
+	LimitsMet                 []Count // how often peers met each limit
 	Commands                  []Count // requests by command
 	Latency                   []Latency
 }

@@ -48,7 +48,7 @@ func newFakeFleet(now time.Time) *fakeFleet {
 		},
 		stats: FleetStats{
 			Connections: 3, Clients: 2, Watches: 2, MemoryBytes: 10, Opened: 5, Closed: 2, Requests: 9, Replies: 8, Pushes: 4, WatchFrames: 3,
-			Refused: []Count{{"input", 1}}, Commands: []Count{{"KVGET", 6}, {"OTHER", 0}},
+			LimitsMet: []Count{{"input", 1}}, Commands: []Count{{"KVGET", 6}, {"OTHER", 0}},
 			Latency: []Latency{{Kind: "write", Count: 4, Sum: 12 * time.Millisecond,
 				Buckets: []Bucket{{time.Millisecond, 0}, {2 * time.Millisecond, 2}, {4 * time.Millisecond, 1}}}},
 		},

@@ -181,7 +181,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for _, n := range stats.Commands {
 			ch <- prometheus.MustNewConstMetric(tcpRequests, prometheus.CounterValue, float64(n.N), n.Name)
 		}
-		for _, n := range stats.Refused {
+		for _, n := range stats.LimitsMet {
 			ch <- prometheus.MustNewConstMetric(tcpRefused, prometheus.CounterValue, float64(n.N), n.Name)
 		}
 		for i := range stats.Latency {
