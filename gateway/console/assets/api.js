@@ -102,14 +102,15 @@ export const configs = {
 export const store = {
   namespaces: (after, limit, signal) => ask("GET", "store/namespaces", { query: { after, limit }, signal }),
   dropNamespace: (ns) => ask("DELETE", "store/namespace", { query: { ns } }),
-  async keys(ns, { prefix, after, limit, count }, signal) {
-    return entries(await ask("GET", "store/keys", { query: { ns, prefix, after, limit, count }, signal, text: true }), listOf("entries"));
+  async keys(ns, { prefix, after, limit }, signal) {
+    return entries(await ask("GET", "store/keys", { query: { ns, prefix, after, limit }, signal, text: true }), listOf("entries"));
   },
+  count: (ns, prefix, signal) => ask("GET", "store/keys", { query: { ns, prefix, count: true }, signal }),
   async get(ns, key, signal) {
     return entries(await ask("GET", "store/key", { query: { ns, key }, signal, text: true }), one);
   },
-  put: (ns, key, { type, value, ttl, absent, match, expires }) =>
-    ask("PUT", "store/key", { query: { ns, key }, match, body: valued({ ttl_ms: ttl, expires_ms: expires, if_absent: absent || undefined }, type, value) }),
+  put: (ns, key, { type, value, ttl, expires, lease, absent, match }) =>
+    ask("PUT", "store/key", { query: { ns, key }, match, absent, body: valued({ ttl_ms: ttl, expires_ms: expires, lease }, type, value) }),
   remove: (ns, key, match) => ask("DELETE", "store/key", { query: { ns, key }, match }),
   incr: (ns, key, by) => ask("POST", "store/incr", { query: { ns, key }, body: body({ by }) }),
   async history(ns, key, before, limit, signal) {

@@ -6,7 +6,7 @@ const W = 300, H = 72;
 
 // lineChart draws values over time; null is a gap. points: [{at, value}], from
 // left to right over span ms up to now.
-export function lineChart({ label, points, now, span, color = 0, format }) {
+export function lineChart({ label, under, points, now, span, color = 0, format }) {
   const known = points.filter((p) => p.value !== null && p.at >= now - span);
   const top = niceTop(Math.max(0, ...known.map((p) => p.value)));
   const x = (at) => ((at - (now - span)) / span) * W;
@@ -33,7 +33,7 @@ export function lineChart({ label, points, now, span, color = 0, format }) {
         runs.map((r) => [
           svg("path", { class: "area", d: `${path(r)}L${x(r.at(-1).at).toFixed(1)} ${H - 2}L${x(r[0].at).toFixed(1)} ${H - 2}Z` }),
           svg("path", { class: "line", d: path(r) }),
-        ]))));
+        ])), h("small", null, under)));
 }
 
 // niceTop is the end of the axis: 1, 2 or 5 times a power of ten.

@@ -29,7 +29,9 @@ export function open(main) {
     h("section", { class: "pane keys" }, h("div", { class: "pane-tools" }, h("div", { class: "search" }, icon("search"), filter), count), heading, note, list.el), detail);
   put(main, split);
 
-  const behind = (sub) => versions.has(sub.file) && sub.told < versions.get(sub.file);
+  // A subscription may leave .json off.
+  const fileOf = (sub) => (versions.has(sub.file) ? sub.file : `${sub.file}.json`);
+  const behind = (sub) => versions.has(fileOf(sub)) && sub.told < versions.get(fileOf(sub));
 
   function row(client) {
     const late = client.subscriptions.filter(behind).length;
@@ -64,10 +66,10 @@ export function open(main) {
       h("h2", { class: "section-title" }, t("clients.subscriptions")),
       client.subscriptions.length ? h("table", { class: "table" }, h("thead", null, h("tr", null, h("th", null, t("clients.file")), h("th", null, t("clients.told")))),
         h("tbody", null, client.subscriptions.map((sub) => h("tr", null,
-          h("td", { class: "mono" }, h("a", { href: link(sub.file) }, sub.file), sub.path ? ` ${sub.path}` : ""),
+          h("td", { class: "mono" }, h("a", { href: link(fileOf(sub)) }, sub.file), sub.path ? ` ${sub.path}` : ""),
           h("td", null, sub.told ? h("span", { title: dateTime(sub.told * 1000) }, String(sub.told)) : t("clients.toldNothing"),
-            " ", behind(sub) ? h("span", { class: "badge broken" }, t("clients.behind", { mtime: String(versions.get(sub.file)) }))
-              : sub.told && versions.has(sub.file) ? h("span", { class: "badge good" }, t("clients.current")) : null)))))
+            " ", behind(sub) ? h("span", { class: "badge broken" }, t("clients.behind", { mtime: String(versions.get(fileOf(sub))) }))
+              : sub.told && versions.has(fileOf(sub)) ? h("span", { class: "badge good" }, t("clients.current")) : null)))))
         : h("p", { class: "note" }, t("clients.noSubscriptions"))) : null);
     if (focused) document.getElementById(focused)?.focus();
   }

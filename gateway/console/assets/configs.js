@@ -3,7 +3,7 @@
 
 import { configs as api, listen } from "./api.js";
 import { confirm, dialog, diffView, refusalText, say, sayRefusal } from "./dialogs.js";
-import { button, debounce, h, icon, put } from "./dom.js";
+import { button, debounce, h, icon, nextFrame, put } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { bytes, dateTime, t } from "./i18n.js";
 import { createList } from "./list.js";
@@ -34,16 +34,17 @@ class Page {
     this.file = null; // what the server has of it
     this.gone = new AbortController();
     this.build(main);
-    this.reloadList = debounce(50, () => this.loadList());
+    this.drawSoon = nextFrame(() => {
+      this.drawTree();
+      this.drawHead();
+    });
     this.reloadFile = debounce(50, () => this.load(true));
     this.reloadResolved = debounce(80, () => this.loadResolved());
     this.unlisten = listen("config/stream", {}, {
       config: (event) => this.heard(JSON.parse(event.data)),
-      reset: () => this.reloadList(),
-    }, { state: frame.live, fresh: () => {
-      this.reloadList();
-      if (this.name) this.reloadFile();
-    } });
+      reset: () => this.collect(),
+      synced: () => this.collected(),
+    }, { state: frame.live, fresh: () => this.collect() });
     this.onNarrow = () => this.list.refresh();
     narrow.addEventListener("change", this.onNarrow);
   }
@@ -53,7 +54,7 @@ class Page {
     this.gone.abort();
     this.unlisten();
     narrow.removeEventListener("change", this.onNarrow);
-    for (const later of [this.reloadList, this.reloadFile, this.reloadResolved]) later.cancel();
+    for (const later of [this.reloadFile, this.reloadResolved]) later.cancel();
     this.list.close();
     this.editor.close();
     this.resolved.close();
@@ -99,15 +100,30 @@ class Page {
 
   // ---- the tree
 
-  async loadList() {
-    try {
-      const { files } = await api.list(this.gone.signal);
-      this.files = new Map(files.map((file) => [file.name, file]));
-      this.drawTree();
-      this.drawHead();
-    } catch (err) {
-      sayRefusal(err);
-    }
+  // A stream that resumes nothing tells of all files first. What is known up to
+  // then stays in sight until that has come to its end.
+  collect() {
+    this.all = new Map();
+  }
+
+  collected() {
+    if (!this.all) return;
+    this.files = this.all;
+    this.all = null;
+    this.synced = true;
+    this.drawSoon();
+    if (this.name) this.reloadFile();
+  }
+
+  // heard takes in what the stream tells of a file.
+  heard(file) {
+    const files = this.all ?? this.files;
+    if (file.gone) files.delete(file.name);
+    else files.set(file.name, file);
+    if (this.all) return;
+    this.drawSoon();
+    if (file.name === this.name) this.reloadFile();
+    else if (file.name === META || (this.files.get(this.name)?.bases ?? []).includes(file.name)) this.reloadResolved();
   }
 
   drawTree() {
@@ -125,7 +141,7 @@ class Page {
     this.list.set(treeOf(shown, wanted !== ""));
     this.list.select((item) => item?.name === this.name);
     put(this.count, t("configs.count", { n: good }), broken ? [" · ", h("span", { class: "bad" }, t("configs.countBroken", { n: broken }))] : null);
-    put(this.empty, h("div", { class: "empty-text" }, icon("file"), h("p", null, good ? t("configs.pick") : t("configs.none")),
+    put(this.empty, h("div", { class: "empty-text" }, icon("file"), h("p", null, good ? t("configs.pick") : this.synced ? t("configs.none") : t("loading")),
       h("p", { class: "hint" }, t("configs.about"))));
   }
 
@@ -164,15 +180,6 @@ class Page {
     if (item.dir !== undefined && item.folded === opens) this.choose(item);
     else if (!opens) this.list.reveal(this.list.items.findLastIndex((other, i) => i < index && other.depth < item.depth));
     return true;
-  }
-
-  // heard takes in what the stream tells.
-  heard({ name, mtime, state }) {
-    const file = this.files.get(name) ?? { name, size: 0, bases: [] };
-    this.files.set(name, { ...file, mtime, state, error: state === "broken" ? file.error : undefined });
-    this.reloadList();
-    if (name === this.name) this.reloadFile();
-    else if (name === META || (this.files.get(this.name)?.bases ?? []).includes(name)) this.reloadResolved();
   }
 
   // ---- one file
@@ -237,6 +244,11 @@ class Page {
     if (!file || file.state === "deleted" || !this.file) {
       this.resolved.clear();
       put(this.resolvedNote, t(file?.state === "deleted" ? "configs.resolvedDeleted" : "configs.resolvedNew"));
+      return;
+    }
+    if (this.file.state === "broken" && !this.file.mtime) {
+      this.resolved.clear();
+      put(this.resolvedNote, t("configs.resolvedNever"));
       return;
     }
     try {
@@ -317,7 +329,7 @@ class Page {
   drawBanner() {
     const file = this.file, draft = drafts.get(this.name);
     const banners = [];
-    if (file?.state === "broken") banners.push(h("div", { class: "banner bad", id: "broken" }, icon("warn"), h("span", null, h("b", null, t("configs.broken")), " ", file.error ?? "")));
+    if (file?.state === "broken") banners.push(h("div", { class: "banner bad", id: "broken" }, icon("warn"), h("span", null, h("b", null, t(file.mtime ? "configs.broken" : "configs.brokenEver")), " ", file.error ?? "")));
     if (file?.state === "deleted") banners.push(h("div", { class: "banner", id: "was-deleted" }, icon("trash"), h("span", null, t("configs.wasDeleted"))));
     if (!file && !draft) banners.push(h("div", { class: "banner", id: "no-such-file" }, icon("warn"), h("span", null, t("configs.noSuch")),
       button(t("configs.createIt"), () => this.start(this.name), { kind: "primary" })));
@@ -344,7 +356,6 @@ class Page {
       await api.save(name, draft.text, began === null ? { absent: true } : { match: began });
       drafts.delete(name);
       say(t("configs.saved", { name }));
-      this.reloadList();
       if (name === this.name) await this.load(true);
       this.drawTree();
     } catch (err) {
@@ -399,7 +410,6 @@ class Page {
     if (!gone) return;
     drafts.delete(name);
     say(t("configs.deletedNow", { name }));
-    this.reloadList();
     if (name === this.name) go("");
   }
 

@@ -83,6 +83,26 @@ export function debounce(ms, fn) {
   return later;
 }
 
+// throttle runs at once and then at most every ms, the last call for certain.
+export function throttle(ms, fn) {
+  let timer = 0, again = false;
+  const run = () => {
+    if (timer) {
+      again = true;
+      return;
+    }
+    fn();
+    timer = setTimeout(() => {
+      timer = 0;
+      if (!again) return;
+      again = false;
+      run();
+    }, ms);
+  };
+  run.cancel = () => clearTimeout(timer);
+  return run;
+}
+
 // nextFrame joins calls into one before the next paint; a page in the background
 // paints never, so a timer is the longstop.
 export function nextFrame(fn) {

@@ -178,7 +178,8 @@ export function createEntry({ back }) {
     if (!entry || (!dirty() && match === undefined)) return;
     const fault = value.fault || ttl.fault;
     if (fault) return say(fault, "bad");
-    const wanted = { type, value: value.value, ...ttl.fields };
+    const kept = base.lease && !ttl.changed ? { lease: base.lease } : {};
+    const wanted = { type, value: value.value, ...ttl.fields, ...kept };
     try {
       await api.put(ns, key, match === null ? { ...wanted, absent: true } : { ...wanted, match: match ?? base.mod });
       say(t("store.saved", { key }));

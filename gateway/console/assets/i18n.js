@@ -84,8 +84,8 @@ export function bytes(n) {
 export const dateTime = (ms) => dates.format(ms);
 export const time = (ms) => times.format(ms);
 
-// span is a duration in its two greatest units.
-export function span(ms) {
+// span is a duration in its greatest units.
+export function span(ms, units = 2) {
   const seconds = Math.max(0, Math.round(ms / 1000));
   const parts = [
     [Math.floor(seconds / 86400), "span.d"],
@@ -95,12 +95,12 @@ export function span(ms) {
   ];
   const first = parts.findIndex(([n]) => n > 0);
   if (first < 0) return t("span.s", { n: 0 });
-  return parts.slice(first, first + 2).filter(([n]) => n > 0).map(([n, unit]) => t(unit, { n })).join(" ");
+  return parts.slice(first, first + units).filter(([n]) => n > 0).map(([n, unit]) => t(unit, { n })).join(" ");
 }
 
-// ago is a moment as people say it.
+// ago is a moment as people say it, in its greatest unit.
 export function ago(ms, now = Date.now()) {
-  return now - ms < 1500 ? t("span.now") : t("span.ago", { span: span(now - ms) });
+  return now - ms < 1500 ? t("span.now") : t("span.ago", { span: span(now - ms, 1) });
 }
 
 // latency is a short duration given in seconds.

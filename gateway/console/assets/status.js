@@ -9,7 +9,8 @@ import { ago, bytes, dateTime, latency, number, span, t } from "./i18n.js";
 
 const INTERVAL = 2000;
 const SPAN = 300_000; // of the charts
-const samples = []; // {at, connections, requests, pushes}
+const SHORT = 60_000; // in the beginning
+const samples = []; // {at, started, connections, requests, http, pushes}
 let latest = null; // the newest answer
 let failed = null; // or why there is none
 let redraw = () => {};
@@ -22,7 +23,7 @@ export function sample() {
       latest = await ask();
       failed = null;
       const at = Date.now();
-      samples.push({ at, started: latest.started_ms, connections: latest.connections, requests: latest.requests_total, pushes: latest.pushes_total });
+      samples.push({ at, started: latest.started_ms, connections: latest.connections, requests: latest.requests_total, http: latest.http.requests_total, pushes: latest.pushes_total });
       while (samples.length && samples[0].at < at - SPAN - 2 * INTERVAL) samples.shift();
     } catch (err) {
       failed = err;
@@ -51,8 +52,9 @@ export function open(main) {
   const charts = h("div", { class: "charts", id: "charts" });
   const delays = h("section", { class: "card", id: "latency" });
   const slow = h("section", { class: "card", id: "slow" });
+  const problems = h("section", { class: "card", id: "problems", hidden: true });
   const note = h("p", { class: "note", role: "alert" });
-  put(main, h("div", { class: "status" }, note, cards, charts, h("div", { class: "two" }, delays, slow)));
+  put(main, h("div", { class: "status" }, note, cards, problems, charts, h("div", { class: "two" }, delays, slow)));
 
   function draw() {
     put(note, failed ? refusalText(failed) : null);
@@ -62,18 +64,30 @@ export function open(main) {
     put(cards,
       card("version", s.version),
       card("uptime", span(s.uptime_ms), t("status.since", { when: dateTime(s.started_ms) })),
-      card("files", number(s.config.files), s.config.broken ? t("configs.countBroken", { n: s.config.broken }) : t("status.allGood"), s.config.broken ? "bad" : ""),
-      card("keys", number(s.store.keys), bytes(s.store.bytes)),
-      card("disk", bytes(s.store.disk_bytes), t("status.revision", { n: String(s.store.revision) })),
+      s.config ? card("files", number(s.config.files), s.config.broken ? t("configs.countBroken", { n: s.config.broken }) : t("status.allGood"), s.config.broken ? "bad" : "") : null,
+      s.store ? card("keys", number(s.store.keys), `${t("store.totalNs", { n: s.store.namespaces })} · ${bytes(s.store.bytes)}`) : null,
+      s.store ? card("disk", bytes(s.store.disk_bytes), t("status.free", { size: bytes(s.store.free_bytes) })) : null,
+      s.store ? card("revision", number(s.store.revision), t("status.commits", { n: s.store.commits_total })) : null,
       card("requests", number(s.requests_total), t("status.pushesTotal", { n: s.pushes_total })));
+    drawProblems(s.config?.problems ?? []);
     const now = Date.now();
+    const width = Math.min(SPAN, Math.max(SHORT, now - (samples[0]?.at ?? now)));
+    const under = t("status.last", { span: span(width) });
     const rate = (n) => t("status.perSecond", { n });
     put(charts,
-      lineChart({ label: t("status.connections"), points: samples.map((p) => ({ at: p.at, value: p.connections })), now, span: SPAN, color: 0, format: number }),
-      lineChart({ label: t("status.requestRate"), points: rates("requests"), now, span: SPAN, color: 1, format: rate }),
-      lineChart({ label: t("status.pushRate"), points: rates("pushes"), now, span: SPAN, color: 2, format: rate }));
+      lineChart({ label: t("status.connections"), points: samples.map((p) => ({ at: p.at, value: p.connections })), now, span: width, under, color: 0, format: number }),
+      lineChart({ label: t("status.requestRate"), points: rates("requests"), now, span: width, under, color: 1, format: rate }),
+      lineChart({ label: t("status.httpRate"), points: rates("http"), now, span: width, under, color: 3, format: rate }),
+      lineChart({ label: t("status.pushRate"), points: rates("pushes"), now, span: width, under, color: 2, format: rate }));
     drawDelays(s.latency ?? []);
     drawSlow(s.slow ?? []);
+  }
+
+  function drawProblems(list) {
+    problems.hidden = !list.length;
+    put(problems, h("h2", { class: "bad" }, t("status.problems")), h("ul", { class: "problems" }, list.map((one) => h("li", null,
+      h("b", { class: "mono" }, one.kind === "file" ? h("a", { href: `#/configs/${encodeURIComponent(one.name)}` }, one.name) : one.name), h("span", null, one.text),
+      h("small", { title: dateTime(one.since_ms) }, ago(one.since_ms))))));
   }
 
   function drawDelays(kinds) {
@@ -81,7 +95,7 @@ export function open(main) {
     put(delays, h("h2", null, t("status.latency")), h("p", { class: "hint" }, t("status.latencyHint")),
       shown.length ? shown.map((kind, i) => h("div", { class: "delay" },
         h("div", { class: "delay-head" }, h("b", null, t(`latency.${kind.kind}`)),
-          h("span", null, [0.5, 0.99].map((part) => [h("span", { class: "quantile" }, `p${part * 100} `, h("b", null, quantile(kind, part)))]), h("span", { class: "quantile" }, t("status.count", { n: kind.count })))),
+          h("span", null, ["p50", "p99"].map((part) => [h("span", { class: "quantile" }, `${part} `, h("b", null, latency(kind[`${part}_ms`] / 1000)))]), h("span", { class: "quantile" }, t("status.count", { n: kind.count })))),
         barChart({ label: t(`latency.${kind.kind}`), color: i, bars: used(kind).map((b) => ({ label: b.label, value: b.count })) })))
         : h("p", { class: "note" }, t("status.noLatency")));
   }
@@ -91,7 +105,7 @@ export function open(main) {
       list.length ? h("div", { class: "table-box", tabindex: "0" }, h("table", { class: "table" },
         h("thead", null, h("tr", null, ["when", "request", "duration"].map((name) => h("th", { class: name }, t(`status.${name}`))))),
         h("tbody", null, list.map((one) => h("tr", null, h("td", { class: "when", title: dateTime(one.when_ms) }, ago(one.when_ms)),
-          h("td", { class: "mono" }, one.route ?? one.command ?? one.name ?? ""), h("td", { class: "duration" }, latency(one.duration_ms / 1000)))))))
+          h("td", { class: "mono" }, one.name, " ", h("span", { class: "badge" }, one.kind)), h("td", { class: "duration" }, latency(one.duration_ms / 1000)))))))
         : h("p", { class: "note" }, t("status.noSlow")));
   }
 
@@ -100,21 +114,9 @@ export function open(main) {
   return { show() {}, close: () => (redraw = () => {}) };
 }
 
-const edge = (bucket) => (bucket.le_seconds === undefined || bucket.le_seconds === null ? "∞" : latency(bucket.le_seconds));
-
 // used are the buckets between the first and the last that has something.
 function used({ buckets }) {
   const first = buckets.findIndex((b) => b.count > 0);
   const last = buckets.findLastIndex((b) => b.count > 0);
-  return buckets.slice(Math.max(0, first), last + 1).map((b) => ({ label: `≤ ${edge(b)}`, count: b.count }));
-}
-
-// quantile is the edge of the bucket in which that part of all is reached.
-function quantile({ buckets, count }, part) {
-  let sum = 0;
-  for (const bucket of buckets) {
-    sum += bucket.count;
-    if (sum >= count * part) return `≤ ${edge(bucket)}`;
-  }
-  return `> ${edge(buckets.at(-1) ?? {})}`;
+  return buckets.slice(Math.max(0, first), last + 1).map((b) => ({ label: `≤ ${latency(b.le_ms / 1000)}`, count: b.count }));
 }

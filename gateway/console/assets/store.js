@@ -2,7 +2,7 @@
 
 import { listen, store as api } from "./api.js";
 import { confirm, dialog, say, sayRefusal } from "./dialogs.js";
-import { button, debounce, h, icon, nextFrame, put } from "./dom.js";
+import { button, debounce, h, icon, nextFrame, put, throttle } from "./dom.js";
 import { createEntry } from "./entry.js";
 import { bytes, number, span, t } from "./i18n.js";
 import { createList } from "./list.js";
@@ -36,7 +36,8 @@ class Page {
     this.build(main);
     this.drawKeys = nextFrame(() => this.keyList.set(this.keys));
     this.drawCounts = nextFrame(() => this.counts());
-    this.reloadNamespaces = debounce(300, () => this.loadNamespaces());
+    this.reloadNamespaces = throttle(1000, () => this.loadNamespaces());
+    this.recount = throttle(1000, () => this.loadCount());
     this.timer = setInterval(() => this.tick(), 1000);
     this.loadNamespaces();
     this.onNarrow = () => this.keyList.refresh();
@@ -49,6 +50,7 @@ class Page {
     clearInterval(this.timer);
     this.unlisten();
     this.reloadNamespaces.cancel();
+    this.recount.cancel();
     narrow.removeEventListener("change", this.onNarrow);
     this.entry.close();
     this.keyList.close();
@@ -83,7 +85,7 @@ class Page {
     this.split = h("div", { class: "split store", data: { pane: "ns" } },
       h("section", { class: "pane side" },
         h("div", { class: "pane-tools" }, h("div", { class: "search" }, icon("search"), this.nsFilter),
-          button(t("store.new"), () => this.create(), { icon: "plus", kind: "primary", id: "new-key" })),
+          button(t("configs.new"), () => this.create(), { icon: "plus", kind: "primary", id: "new-key", title: t("store.new") })),
         this.nsList.el, h("div", { class: "pane-foot" }, this.totals)),
       this.keysPane, this.entry.el, this.noEntry, this.empty);
     put(main, this.split);
@@ -171,10 +173,23 @@ class Page {
     this.loading?.abort();
     this.loading = null;
     this.seen = new Map(); // key → what the stream told since the reading began
-    this.begun = true;
     this.keysNew = true;
     this.more = true;
     this.loadMore();
+    this.recount();
+  }
+
+  async loadCount() {
+    const { ns, gone } = this, { prefix } = kept;
+    if (!ns) return;
+    try {
+      const { count } = await api.count(ns, prefix, gone.signal);
+      if (ns !== this.ns || prefix !== kept.prefix) return;
+      this.total = count;
+      this.counts();
+    } catch (err) {
+      sayRefusal(err);
+    }
   }
 
   async loadMore() {
@@ -183,12 +198,11 @@ class Page {
     const first = this.keysNew;
     const after = first ? undefined : this.keys.at(-1)?.key ?? this.after;
     try {
-      const got = await api.keys(this.ns, { prefix: kept.prefix, after, limit: PAGE, count: first ? 1 : undefined }, mine.signal);
+      const got = await api.keys(this.ns, { prefix: kept.prefix, after, limit: PAGE }, mine.signal);
       if (mine.signal.aborted) return;
       if (first) this.keys = [];
       this.keysNew = false;
       this.more = Boolean(got.more);
-      if (first) this.total = got.count ?? null;
       this.add(got.entries.map(brief));
       this.loading = null;
       this.drawKeys();
@@ -243,20 +257,17 @@ class Page {
         }
       }
     }
-    if (this.total !== null) {
-      if (gone) this.total--;
-      else if (event.version === 1) this.total++;
-    }
     if (event.key === this.entry.key) this.entry.heard(gone ? null : event, kind);
     this.drawKeys();
     this.drawCounts();
+    this.recount();
     this.reloadNamespaces();
   }
 
   keyRow(item) {
     const left = item.expires_ms ? item.expires_ms - Date.now() : 0;
     const el = h("div", { class: "key-row", title: item.key }, h("span", { class: "key-name mono" }, item.key), h("span", { class: `type ${item.type}` }, item.type),
-      h("span", { class: "preview mono" }, item.preview), item.expires_ms ? h("span", { class: "left", title: t("store.expires") }, icon("clock"), span(left)) : null);
+      h("span", { class: "rest" }, h("span", { class: "preview mono" }, item.preview), item.expires_ms ? h("span", { class: "left", title: t("store.expires") }, icon("clock"), span(left)) : null));
     if (item.key === this.flash) {
       el.classList.add("flash");
       this.flash = "";

@@ -8,6 +8,7 @@ import { format, read } from "./json.js";
 export const TYPES = ["string", "int", "double", "bool", "bytes", "json"];
 
 const SHOWN_BYTES = 64 * 1024; // longer octets are not shown for editing
+const narrow = matchMedia("(max-width: 760px)");
 const MIN = -(2n ** 63n), MAX = 2n ** 63n - 1n;
 
 // shorten is a value on one line of a list.
@@ -51,7 +52,8 @@ export function valueText(type, value) {
 
 function hexLines(list) {
   const lines = [];
-  for (let i = 0; i < list.length; i += 16) lines.push([...list.subarray(i, i + 16)].map(hex).join(" "));
+  const each = narrow.matches ? 8 : 16;
+  for (let i = 0; i < list.length; i += each) lines.push([...list.subarray(i, i + each)].map(hex).join(" "));
   return lines.join("\n");
 }
 
@@ -269,7 +271,7 @@ export function createTTL(expires, onInput) {
     get fault() {
       return select.value === "after" && !(duration(input.value) > 0) ? t("ttl.bad") : "";
     },
-    // fields are what the server is told.
+    // fields are what the server is told. A write that says nothing lets the key end never.
     get fields() {
       if (select.value === "keep") return { expires };
       return select.value === "after" ? { ttl: duration(input.value) } : {};
