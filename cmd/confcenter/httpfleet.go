@@ -41,7 +41,12 @@ func (f fleet) Slow() []gateway.Slow {
 
 // Stats implements gateway.Fleet.
 func (f fleet) Stats() gateway.FleetStats {
-	s := f.server.Stats()
+	stats := fleetStats(f.server.Stats())
+	stats.Commands, stats.Latency = f.commands(), f.latency()
+	return stats
+}
+
+func fleetStats(s server.Stats) gateway.FleetStats {
 	return gateway.FleetStats{
 		Connections: s.Connections, Clients: s.Clients, Watches: s.Watches, MemoryBytes: s.Memory,
 		Opened: s.Opened, Closed: s.Closed, Requests: s.Requests, Replies: s.Replies,
@@ -54,8 +59,6 @@ func (f fleet) Stats() gateway.FleetStats {
 			{Name: "subscriptions", N: s.SubscriptionLimit}, {Name: "watches", N: s.WatchLimit}, {Name: "backlog", N: s.WatchBacklog},
 			{Name: "lock_waits", N: s.LockWaitLimit}, {Name: "queue", N: s.StateBusy}, {Name: "role", N: s.IgnoredPeers},
 		},
-		Commands: f.commands(),
-		Latency:  f.latency(),
 	}
 }
 

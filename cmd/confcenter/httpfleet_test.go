@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/gateway"
+	"confcenter/internal/servertest"
+	"confcenter/protocol"
+	"confcenter/server"
+)
+
+func TestHTTPShowsWhatTheTCPServerDoes(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{
+		Files:  map[string]string{"a.json": `{"n":1}`},
+		Server: server.Config{SlowRequest: 1}, // every write is slow
+	})
+	web, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{Config: srv.Store}, fleet{srv.Server})
+	require.NoError(t, err)
+	require.NoError(t, web.Start())
+	defer func() { require.NoError(t, web.Shutdown(context.Background())) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(path string) (int, string) {
+		reply, err := client.Get("http://" + web.Addr().String() + path)
+		require.NoError(t, err)
+		defer func() { _ = reply.Body.Close() }()
+		body, err := io.ReadAll(reply.Body)
+		require.NoError(t, err)
+		return reply.StatusCode, string(body)
+	}
+
+	peer := srv.Peer("app")
+	peer.Call(protocol.BookCfgChange, `{"file_pattern":"a.json","key_pattern":"/n"}`)
+	peer.Call(protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`)
+
+	var clients struct {
+		Clients []struct {
+			ID            int32
+			Name          string
+			Subscriptions []struct {
+				File, Path string
+				Told       int32
+			}
+		}
+	}
+	_, body := get("/v1/clients")
+	require.NoError(t, json.Unmarshal([]byte(body), &clients))
+	require.Len(t, clients.Clients, 1)
+	one := clients.Clients[0]
+	require.Equal(t, []any{peer.ID, "app"}, []any{one.ID, one.Name})
+	require.Equal(t, srv.Store.Snapshot().Node("a.json").Mtime(false), one.Subscriptions[0].Told)
+	require.Equal(t, "/n", one.Subscriptions[0].Path)
+
+	_, body = get("/metrics")
+	for _, line := range []string{
+		`confcenter_server_requests_total{command="KVPUT"} 1`, `confcenter_server_requests_total{command="WHOAMI"} 1`,
+		`confcenter_server_clients 1`, `confcenter_server_request_duration_seconds_count{kind="write"} 1`,
+		`confcenter_server_limits_met_total{limit="input"} 0`, `confcenter_config_files 1`,
+	} {
+		require.Contains(t, body, line+"\n")
+	}
+	_, body = get("/v1/status")
+	require.Contains(t, body, `"kind":"tcp","name":"KVPUT"`)
+
+	status, _ := get("/readyz")
+	require.Equal(t, http.StatusOK, status)
+	srv.Stop()
+	status, body = get("/readyz?verbose")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "[-]accepting failed")
+	status, _ = get("/livez")
+	require.Equal(t, http.StatusServiceUnavailable, status, "the server has ended")
+}
+
+// TestNoNumberOfTheServerIsLeftOut holds the adapter to the server: a number that is
+// added there and not shown would be missed by nobody.
+func TestNoNumberOfTheServerIsLeftOut(t *testing.T) {
+	var stats server.Stats
+	fields := reflect.ValueOf(&stats).Elem()
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.CanUint() {
+			f.SetUint(uint64(i + 1))
+		} else {
+			f.SetInt(int64(i + 1))
+		}
+	}
+	shown := map[uint64]bool{}
+	var look func(v reflect.Value)
+	look = func(v reflect.Value) {
+		switch {
+		case v.CanUint():
+			shown[v.Uint()] = true
+		case v.CanInt():
+			shown[uint64(v.Int())] = true
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				look(v.Field(i))
+			}
+		case v.Kind() == reflect.Slice:
+			for i := range v.Len() {
+				look(v.Index(i))
+			}
+		}
+	}
+	look(reflect.ValueOf(fleetStats(stats)))
+	for i := range fields.NumField() {
+		require.True(t, shown[uint64(i+1)], fields.Type().Field(i).Name)
+	}
+}
