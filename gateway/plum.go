@@ -38,9 +38,11 @@ var (
 )
 
 func (g *Gateway) plumRoutes() []route {
+	one := []*route{&plumNamespaces}
+	all := []*route{&plumNamespaces, &plumList, &plumKeys, &plumGet, &plumPut, &plumDelete, &plumBatch}
 	return []route{
-		{methods: []string{http.MethodGet}, pattern: plumRoot, name: "plum.namespaces", body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{methods: plumMethods, pattern: plumRoot + "/", name: "plum.kv", body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{methods: []string{http.MethodGet}, pattern: plumRoot, uses: one, name: "plum.namespaces", body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{methods: plumMethods, pattern: plumRoot + "/", uses: all, name: "plum.kv", body: g.cfg.MaxBody, plain: true, handle: g.plum},
 		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", plain: true, stream: true, handle: g.plumStream},
 	}
 }

@@ -12,6 +12,7 @@ type route struct {
 	methods []string // only without method
 	pattern string   // of net/http's ServeMux, without method
 	name    string   // such as "store.get": for metrics, the log and the OpenAPI document
+	uses    []*route // only without method: what the handler may find a request to be, each with a name of its own
 	body    int64    // most bytes of a request body; 0: there is none
 	stream  bool     // long-lived: the time for writing is not limited as a whole
 	plain   bool     // errors are Plum's plain text, else {code, error, detail}

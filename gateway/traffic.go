@@ -46,6 +46,9 @@ func newTraffic(g *Gateway) *traffic {
 		if name := g.table[i].name; t.routes[name] == nil {
 			t.routes[name] = &routeTraffic{}
 		}
+		for _, use := range g.table[i].uses {
+			t.routes[use.name] = &routeTraffic{}
+		}
 	}
 	return t
 }

@@ -38,8 +38,8 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 // Process is a running `confcenter serve`, on its own directories and a port that
 // stays the same across restarts.
 type Process struct {
-	// Conf and Data are its directories, Addr is its address.
-	Conf, Data, Addr string
+	// Conf and Data are its directories, Addr and HTTP are its addresses.
+	Conf, Data, Addr, HTTP string
 
 	t      *testing.T
 	flags  []string
@@ -51,7 +51,7 @@ type Process struct {
 // StartProcess serves conf until the test ends.
 func StartProcess(t *testing.T, conf string, flags ...string) *Process {
 	t.Helper()
-	p := &Process{Conf: conf, Data: filepath.Join(t.TempDir(), "data"), Addr: "127.0.0.1:0", t: t, flags: flags}
+	p := &Process{Conf: conf, Data: filepath.Join(t.TempDir(), "data"), Addr: "127.0.0.1:0", HTTP: "127.0.0.1:0", t: t, flags: flags}
 	p.Start()
 	t.Cleanup(p.Kill)
 	return p
@@ -69,7 +69,7 @@ func (p *Process) command() *exec.Cmd {
 	p.t.Helper()
 	path, err := buildBinary()
 	require.NoError(p.t, err)
-	cmd := exec.Command(path, append([]string{"serve", "--listen", p.Addr, "--conf", p.Conf, "--data", p.Data}, p.flags...)...)
+	cmd := exec.Command(path, append([]string{"serve", "--listen", p.Addr, "--http", p.HTTP, "--conf", p.Conf, "--data", p.Data}, p.flags...)...)
 	cmd.Env = []string{"TZ=UTC"} // nothing of what the tests run under
 	return cmd
 }
@@ -84,9 +84,9 @@ func (p *Process) Start() {
 	p.log, p.exited = make(chan string, 1000), make(chan error, 1)
 	go p.follow(bufio.NewScanner(stderr), p.log, p.exited, p.cmd)
 	line := p.Line("ready")
-	var ready struct{ Address string }
+	var ready struct{ Address, HTTP string }
 	require.NoError(p.t, json.Unmarshal([]byte(line), &ready), line)
-	p.Addr = ready.Address
+	p.Addr, p.HTTP = ready.Address, ready.HTTP
 }
 
 func (p *Process) follow(lines *bufio.Scanner, log chan<- string, exited chan<- error, cmd *exec.Cmd) {

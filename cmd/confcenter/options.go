@@ -43,6 +43,7 @@ type options struct {
 	identifyTimeout time.Duration
 	drainTimeout    time.Duration
 	state           stateOptions
+	http            httpOptions
 
 	configFile  string
 	printConfig bool
@@ -62,6 +63,7 @@ func (o *options) define(command *cobra.Command) {
 	f := command.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "TCP address to serve on; port 0 takes a free one")
+	o.http.define(f)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state that is not configuration; made if missing, must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
@@ -71,7 +73,7 @@ func (o *options) define(command *cobra.Command) {
 	o.logLevel.define(command, "log-level", "", "least important messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
 	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's document; its C++ SDK does not take them quietly")
-	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen address that is not loopback; there is no access control: whoever reaches the port may read and write every configuration")
+	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen or --http address that is not loopback; there is no access control: whoever reaches the port may read and write every configuration")
 	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is asked whether it lives; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the end")
@@ -113,6 +115,11 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 	if err := set.Resolve(o.configFile, string(text), environ); err != nil {
 		return nil, usageError{err}
 	}
+	for _, entry := range set.Entries() {
+		if entry.Name == "http" {
+			o.http.given = entry.Origin.Kind != settings.Default
+		}
+	}
 	return set, nil
 }
 
@@ -144,6 +151,7 @@ func (o *options) check() error {
 		}
 	}
 	o.state.check(refuse)
+	o.http.check(o.allowOpen, refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

@@ -26,6 +26,11 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 	dir := t.TempDir()
 	settings := []struct{ name, def, file, env, flag string }{
 		{"listen", "127.0.0.1:4800", "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
+		{"http", "127.0.0.1:8080", "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
+		{"http-host", `""`, "plum-controller", "a,b", "c"},
+		{"http-cors-origin", `""`, "https://a", "https://b,http://c:1", "https://d"},
+		{"http-access-log", "true", "false", "true", "false"},
+		{"slow-request", "500ms", "1s", "2s", "3s"},
 		{"conf", "./conf", dir + "/.", dir + "/./", dir},
 		{"data", "./data", "d1", "d2", "d3"},
 		{"server-id", "1", "2", "3", "4"},
@@ -85,6 +90,11 @@ func TestPrintConfigGolden(t *testing.T) {
 	t.Setenv("CONFCENTER_CONFIG", "confcenter.conf")
 	t.Setenv("CONFCENTER_ADDR", "127.0.0.1:1") // the client verbs'
 	const golden = `listen = 127.0.0.1:4801                     # env CONFCENTER_LISTEN
+http = 127.0.0.1:8080                       # default
+http-host = ""                              # default
+http-cors-origin = ""                       # default
+http-access-log = true                      # default
+slow-request = 500ms                        # default
 conf = ./conf                               # default
 data = "with # inside"                      # file confcenter.conf:3
 server-id = 7                               # flag --server-id
@@ -117,7 +127,7 @@ kv-accept-loss = false                      # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:3", from)
+	require.Equal(t, "file printed.conf:8", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {
@@ -135,6 +145,11 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"host name", "", "", []string{"--listen", "example.org:4800"}, []string{"--allow-open"}},
 		{"no port", "", "", []string{"--listen", "127.0.0.1"}, []string{"must be HOST:PORT"}},
 		{"port out of range", "", "", []string{"--listen", "127.0.0.1:70000"}, []string{"65535"}},
+		{"http open", "", "", []string{"--http", "0.0.0.0:8080"}, []string{"http = 0.0.0.0:8080 is not a loopback address", "--allow-open"}},
+		{"http without port", "", "", []string{"--http", "localhost"}, []string{"http = localhost: must be HOST:PORT"}},
+		{"any origin", "", "", []string{"--http-cors-origin", "*"}, []string{"http-cors-origin: origin \"*\" must be as browsers send it"}},
+		{"host with scheme", "", "", []string{"--http-host", "http://a"}, []string{"http-host = http://a: must be a host name"}},
+		{"slow request", "", "", []string{"--slow-request", "0s"}, []string{"slow-request = 0s: must be at least 1ms"}},
 		{"server id 0", "", "", []string{"--server-id", "0"}, []string{"server-id = 0: must be from 1 to 2000000"}},
 		{"server id too large", "", "", []string{"--server-id", "2000001"}, []string{"must be from 1"}},
 		{"negative loops", "", "", []string{"--loops", "-1"}, []string{"must not be negative"}},

@@ -31,7 +31,7 @@ func startServer(t *testing.T, flags ...string) *process {
 	t.Helper()
 	file, err := binary()
 	require.NoError(t, err)
-	p := &process{cmd: exec.Command(file, append([]string{"serve", "--loops", "1"}, flags...)...)}
+	p := &process{cmd: exec.Command(file, append([]string{"serve", "--loops", "1", "--http", "127.0.0.1:0"}, flags...)...)}
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
@@ -68,7 +68,7 @@ func TestLifeOfAServerProcess(t *testing.T) {
 	conf, flags := home(t)
 	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--server-id", "7", "--log-level", "error")...)
 	ready := p.log.await(t, "ready")
-	require.Equal(t, logLine{Level: "info", Message: "ready", Address: ready.Address, Version: "v0-test", Files: 2, ServerID: 7}, ready)
+	require.Equal(t, logLine{Level: "info", Message: "ready", Address: ready.Address, HTTP: ready.HTTP, Version: "v0-test", Files: 2, ServerID: 7}, ready)
 
 	r := call(t, `{"v": 2}`, at(ready.Address, "set", "a")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
@@ -113,7 +113,7 @@ func TestWhatASecondServerMustNotShare(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := binary()
 			require.NoError(t, err)
-			second := exec.Command(file, append([]string{"serve"}, c.flags...)...)
+			second := exec.Command(file, append([]string{"serve", "--http="}, c.flags...)...)
 			out, err := second.CombinedOutput()
 			require.Error(t, err)
 			require.Equal(t, exitFailed, second.ProcessState.ExitCode(), string(out))

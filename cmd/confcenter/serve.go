@@ -109,14 +109,21 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}
+	web, err := startHTTP(&o.http, srv, store, state, log)
+	if err != nil {
+		return cannotStart(errors.Join(err, srv.Shutdown(ctx)))
+	}
 	keys := state.store.Stats()
 	ready := log.Level(min(level, zerolog.InfoLevel)) // whoever starts the server waits for this line
-	ready.Info().
-		Stringer("address", srv.Addr()).Str("conf", o.conf).Int("files", liveFiles(store.Snapshot())).
+	line := ready.Info().Stringer("address", srv.Addr())
+	if web != nil {
+		line.Stringer("http", web.Addr())
+	}
+	line.Str("conf", o.conf).Int("files", liveFiles(store.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
 		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Str("version", version).
 		Msg("ready")
-	l := lifecycle{server: srv, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
+	l := lifecycle{server: newBoth(srv, web), reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)
 }
 
@@ -149,13 +156,20 @@ func (o *options) serverConfig(log zerolog.Logger) server.Config {
 		DocLiteral:      o.docLiteral,
 		KeepAlive:       o.keepAlive,
 		IdentifyTimeout: o.identifyTimeout,
+		SlowRequest:     o.http.slowRequest,
 		Log:             log,
 	}
 }
 
 func warnIfOpen(o *options, log zerolog.Logger) {
-	if open, _ := openAddress(o.listen); open {
-		log.Warn().Str("address", o.listen).
+	for _, address := range []string{o.listen, o.http.listen} {
+		if address == "" {
+			continue // HTTP is off
+		}
+		if open, _ := openAddress(address); !open {
+			continue
+		}
+		log.Warn().Str("address", address).
 			Msg("OPEN ACCESS: whoever reaches this address may read and write every configuration; there is no authentication (--allow-open)")
 	}
 }

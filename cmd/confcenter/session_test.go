@@ -20,9 +20,9 @@ const patience = 20 * time.Second
 
 // logLine is what tests look at in a line of the server's log.
 type logLine struct {
-	Level, Message, Address, Version string
-	Files                            int
-	ServerID                         int `json:"server_id"`
+	Level, Message, Address, HTTP, Version string
+	Files                                  int
+	ServerID                               int `json:"server_id"`
 }
 
 // serverLog reads a server's log and hands out its lines.
@@ -75,7 +75,7 @@ func serve(t *testing.T, flags ...string) (addr, conf string) {
 	log := readLog(reader)
 	code := make(chan int, 1)
 	go func() {
-		args := append([]string{"serve", "--listen", "127.0.0.1:0", "--loops", "1", "--conf", conf, "--data", filepath.Join(dir, "data")}, flags...)
+		args := append([]string{"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--loops", "1", "--conf", conf, "--data", filepath.Join(dir, "data")}, flags...)
 		code <- run(ctx, args, strings.NewReader(""), io.Discard, writer)
 		writer.Close()
 	}()

@@ -231,7 +231,7 @@ func (b *bench) start(s *served) error {
 	if err != nil {
 		return err
 	}
-	argv := append([]string{b.cfg.server, "serve", "--listen", addr, "--conf", s.conf, "--data", s.data, "--log-level", "warn"}, s.flags...)
+	argv := append([]string{b.cfg.server, "serve", "--listen", addr, "--http=", "--conf", s.conf, "--data", s.data, "--log-level", "warn"}, s.flags...)
 	if s.process, err = startProcess(b.core, b.work, "confcenter", argv); err != nil {
 		return err
 	}

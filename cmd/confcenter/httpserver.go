@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"confcenter/confstore"
+	"confcenter/gateway"
+	"confcenter/server"
+)
+
+// defaultHTTP is where the HTTP side listens if nothing is said.
+const defaultHTTP = "127.0.0.1:8080"
+
+// httpOptions are the settings of the HTTP side.
+type httpOptions struct {
+	listen      string
+	hosts       list
+	origins     list
+	slowRequest time.Duration
+	accessLog   bool
+	given       bool // listen was said, be it the default
+}
+
+func (o *httpOptions) define(f *pflag.FlagSet) {
+	f.StringVar(&o.listen, "http", defaultHTTP, "address of HTTP: REST, streams, metrics and the console; empty = off; port 0 takes a free one")
+	f.Var(&o.hosts, "http-host", "further host names by which HTTP is reached, separated by commas, for example plum-controller; requests to other names are refused")
+	f.Var(&o.origins, "http-cors-origin", "origins of web pages that may use HTTP, separated by commas, for example https://ops.example.com; they may read and write everything")
+	f.BoolVar(&o.accessLog, "http-access-log", true, "log every HTTP request, but for those of health checks")
+	f.DurationVar(&o.slowRequest, "slow-request", 500*time.Millisecond, "time from which on a request is logged as slow")
+}
+
+// check finds values that HTTP cannot be served with.
+func (o *httpOptions) check(allowOpen bool, refuse func(format string, args ...any)) {
+	if o.listen != "" {
+		if open, err := openAddress(o.listen); err != nil {
+			refuse("http = %s: %w", o.listen, err)
+		} else if open && !allowOpen {
+			refuse("http = %s is not a loopback address: whoever reaches the port could read and write everything; "+
+				"use 127.0.0.1, or --allow-open if the network in front of it is trusted", o.listen)
+		}
+	}
+	for _, host := range o.hosts {
+		if strings.ContainsAny(host, "/ ") {
+			refuse("http-host = %s: must be a host name, without scheme and path", host)
+		}
+	}
+	for _, origin := range o.origins {
+		if err := gateway.CheckOrigin(origin); err != nil {
+			refuse("http-cors-origin: %w", err)
+		}
+	}
+	if o.slowRequest < time.Millisecond {
+		refuse("slow-request = %s: must be at least 1ms", o.slowRequest)
+	}
+}
+
+func (o *httpOptions) config(log zerolog.Logger) gateway.Config {
+	return gateway.Config{
+		Listen:      o.listen,
+		Hosts:       o.hosts,
+		CORSOrigins: o.origins,
+		SlowRequest: o.slowRequest,
+		AccessLog:   o.accessLog,
+		Version:     version,
+		Log:         log,
+	}
+}
+
+// startHTTP starts the HTTP side on the stores of the TCP server. It is nil if that
+// is off, or if another process has the port that nobody asked for by name: whoever
+// wants only the TCP port can then have a second server.
+func startHTTP(o *httpOptions, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
+	if o.listen == "" {
+		return nil, nil
+	}
+	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats}
+	g, err := gateway.New(o.config(log), stores, fleet{srv})
+	if err != nil {
+		return nil, err
+	}
+	if err = g.Start(); err == nil {
+		return g, nil
+	}
+	err = errors.Join(err, g.Shutdown(context.Background()))
+	if errors.Is(err, syscall.EADDRINUSE) && !o.given {
+		log.Warn().Err(err).Msg("HTTP is off: its default port is taken; choose another with --http, or say --http= if none is wanted")
+		return nil, nil
+	}
+	return nil, err
+}
+
+// both is the TCP server and, if it is on, the HTTP side, which start and end
+// together.
+type both struct {
+	*server.Server
+	http *gateway.Gateway // may be nil
+	done chan struct{}
+	stop chan struct{} // ends the watching of both
+	once sync.Once
+}
+
+func newBoth(srv *server.Server, http *gateway.Gateway) *both {
+	b := &both{Server: srv, http: http, done: make(chan struct{}), stop: make(chan struct{})}
+	var ended <-chan struct{}
+	if http != nil {
+		ended = http.Done()
+	}
+	go func() { // ended by Shutdown
+		select {
+		case <-srv.Done():
+			close(b.done)
+		case <-ended:
+			close(b.done)
+		case <-b.stop:
+		}
+	}()
+	return b
+}
+
+// Done is closed when one of them ended without being asked.
+func (b *both) Done() <-chan struct{} { return b.done }
+
+// Err says why.
+func (b *both) Err() error {
+	if b.http != nil {
+		if err := b.http.Err(); err != nil {
+			return fmt.Errorf("HTTP: %w", err)
+		}
+	}
+	return b.Server.Err()
+}
+
+// Shutdown ends both side by side, so that neither waits for the other's peers.
+func (b *both) Shutdown(ctx context.Context) error {
+	b.once.Do(func() { close(b.stop) })
+	if b.http == nil {
+		return b.Server.Shutdown(ctx)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- b.http.Shutdown(ctx) }()
+	return errors.Join(b.Server.Shutdown(ctx), <-stopped)
+}
+
+// list is a setting with several values.
+type list []string
+
+// Set takes words separated by commas, all of them at once.
+func (l *list) Set(text string) error {
+	*l = nil
+	for _, word := range strings.Split(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			*l = append(*l, word)
+		}
+	}
+	return nil
+}
+
+// String is what Set takes.
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Type is how help shows the flag's argument.
+func (l *list) Type() string { return "list" }

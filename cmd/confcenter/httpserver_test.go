@@ -1,0 +1,93 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/confstore"
+)
+
+// ask sends one request and returns the status and the body.
+func ask(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = reply.Body.Close() }()
+	text, err := io.ReadAll(reply.Body)
+	require.NoError(t, err)
+	return reply.StatusCode, string(text)
+}
+
+// TCP and HTTP are two doors to the same store.
+func TestHTTPAndTCPShareTheStore(t *testing.T) {
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+	ready := p.log.await(t, "ready")
+	status, body := ask(t, "PUT", "http://"+ready.HTTP+"/v1/kv/ns/k", `{"value":"5","type":"int"}`)
+	require.Equal(t, http.StatusOK, status, body)
+	p.log.await(t, "http") // the access log
+	require.Equal(t, "5\n", call(t, "", at(ready.Address, "kv", "get", "ns", "k")...).stdout)
+
+	stream, err := http.Get("http://" + ready.HTTP + "/v1/stream?namespace=ns")
+	require.NoError(t, err)
+	defer func() { _ = stream.Body.Close() }()
+	p.signal(t, syscall.SIGTERM)
+	text, _ := io.ReadAll(stream.Body)
+	require.Contains(t, string(text), `"value":"5"`)
+	require.Equal(t, exitOK, p.end(), "a stream holds up nothing")
+}
+
+func TestHTTPOff(t *testing.T) {
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--http=")...)
+	require.Empty(t, p.log.await(t, "ready").HTTP)
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+}
+
+func TestHTTPPortTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--http", l.Addr().String())...)
+	require.Contains(t, p.log.await(t, "address already in use").Message, "HTTP")
+	require.Equal(t, exitFailed, p.end())
+}
+
+// Two servers with default settings but for their TCP port: the second has no HTTP,
+// and says so.
+func TestDefaultHTTPPortTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	conf, flags := home(t)
+	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: flags[3]})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	var text strings.Builder
+	log := zerolog.New(&text)
+	o := &options{data: flags[3], http: httpOptions{listen: l.Addr().String()}}
+	o.state.define(pflag.NewFlagSet("", pflag.ContinueOnError))
+	state, err := openState(o, log)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, state.close()) }()
+	g, err := startHTTP(&o.http, nil, store, state, log)
+	require.NoError(t, err)
+	require.Nil(t, g)
+	require.Contains(t, text.String(), "HTTP is off: its default port is taken")
+	o.http.given = true
+	_, err = startHTTP(&o.http, nil, store, state, log)
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+}
