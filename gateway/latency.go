@@ -44,9 +44,12 @@ func (h *histogram) addTo(l *Latency) {
 	l.Sum += time.Duration(h.sum.Load())
 }
 
-// quantile is about what the share q of all took at most. What is beyond the last
-// bucket counts as its end.
+// quantile is about what the share q of all took at most, 0 if there was nothing.
+// What is beyond the last bucket counts as its end.
 func (l *Latency) quantile(q float64) time.Duration {
+	if l.Count == 0 {
+		return 0
+	}
 	rank := q * float64(l.Count)
 	var below time.Duration
 	for _, b := range l.Buckets {

@@ -181,6 +181,8 @@ func TestQuantiles(t *testing.T) {
 	var h histogram
 	var l Latency
 	require.Zero(t, l.quantile(0.5))
+	new(histogram).addTo(&l)
+	require.Zero(t, l.quantile(0.5))
 	for i := range 100 {
 		h.add(time.Duration(i) * 100 * time.Microsecond) // 0 to 10 ms
 	}
