@@ -192,7 +192,6 @@ func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	case !before(o.next, p.end()):
 		a.stats.Retransmits++
 	case before(o.next, seq):
-		a.stats.OutOfOrder++
 		a.wait(c, end, p, s.At)
 	default:
 		if seq != o.next {
@@ -247,6 +246,7 @@ func (a *Assembler) wait(c *Conn, end uint8, p piece, at int64) {
 		a.stats.Retransmits++
 		return
 	}
+	a.stats.OutOfOrder++
 	if len(o.pieces) == 0 {
 		o.gapAt = at
 	}
