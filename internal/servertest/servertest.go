@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
+	"confcenter/gateway"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/kvstore"
@@ -49,6 +50,8 @@ type Options struct {
 	// State, if set, is the state store that is served instead of a real one: the
 	// test's own, which closes it, and the same one after a Restart.
 	State kv.Store
+	// HTTP, if set, has HTTP served too, on the same stores; it is taken as Server is.
+	HTTP *gateway.Config
 }
 
 // Server is a running server and its directories.
@@ -58,6 +61,7 @@ type Server struct {
 	State   kv.Store
 	ConfDir string
 	DataDir string
+	HTTP    *gateway.Gateway // nil unless Options wants it
 
 	t     testing.TB
 	opts  Options
@@ -103,7 +107,24 @@ func (s *Server) start() {
 	s.close = append(s.close, store.Close)
 	s.Server = server.New(scfg, server.Stores{Config: store, State: s.State, StateStats: statsOf(s.State), Locks: locks})
 	require.NoError(s.t, s.Server.Start())
+	if s.opts.HTTP != nil {
+		s.startHTTP(log)
+	}
 	s.up = true
+}
+
+func (s *Server) startHTTP(log zerolog.Logger) {
+	s.t.Helper()
+	cfg := *s.opts.HTTP
+	cfg.Listen, cfg.Log = "127.0.0.1:0", log
+	stores := gateway.Stores{Config: s.Store, State: s.State}
+	if engine, ok := s.State.(kvstore.Engine); ok {
+		stores.StateStats = engine.Stats
+	}
+	var err error
+	s.HTTP, err = gateway.New(cfg, stores, nil)
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.HTTP.Start())
 }
 
 // statsOf is where the numbers come from, if the store has any.
@@ -142,6 +163,11 @@ func (s *Server) Stop() {
 	s.up = false
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
+	if s.HTTP != nil {
+		if err := s.HTTP.Shutdown(ctx); err != nil {
+			s.t.Errorf("shutdown of HTTP: %v", err)
+		}
+	}
 	if err := s.Server.Shutdown(ctx); err != nil {
 		s.t.Errorf("shutdown: %v", err)
 	}

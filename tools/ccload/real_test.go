@@ -157,6 +157,7 @@ func serveReal(args []string) int {
 	listen, conf, data := flags.String("listen", "", ""), flags.String("conf", "", ""), flags.String("data", "", "")
 	limit := flags.Int("max-connections", 1000, "")
 	flags.String("log-level", "", "")
+	flags.String("http", "", "") // of which the bench wants none
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
