@@ -27,6 +27,7 @@ func (g *Gateway) routes() []route {
 		g.configRoutes(),
 		g.storeRoutes(),
 		g.adminRoutes(),
+		g.openapiRoutes(),
 		g.consoleRoutes(),
 	)
 }

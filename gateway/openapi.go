@@ -1,0 +1,18 @@
+package gateway
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+// openapi describes every route to programs. A test holds it against the routes.
+//
+//go:embed openapi.json
+var openapi []byte
+
+func (g *Gateway) openapiRoutes() []route {
+	return []route{{method: http.MethodGet, pattern: "/v1/openapi.json", name: "openapi", handle: func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header()["Cache-Control"] = noStore
+		return sendJSON(w, http.StatusOK, openapi)
+	}}}
+}
