@@ -88,6 +88,7 @@ type tapEvent struct {
 	from stream.Dir
 	data []byte
 	lost int64 // bytes before data
+	half bool  // from sends no more
 	last bool
 }
 
@@ -215,6 +216,7 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 			if closeErr := dst.CloseWrite(); closeErr != nil {
 				_ = dst.Close()
 			}
+			t.events <- tapEvent{c: c, from: from, half: true}
 			return
 		}
 	}
@@ -272,6 +274,8 @@ func (t *tap) decode(v *view, e *tapEvent) {
 	case e.last:
 		t.caughtUp(v, c, e.at)
 		v.asm.Close(c.conn, e.at)
+	case e.half:
+		v.asm.HalfClosed(c.conn, e.from)
 	case c.conn == nil:
 		c.conn = v.asm.Open(c.addrs[0], c.addrs[1], e.at)
 	default:
@@ -293,6 +297,8 @@ func (e *tapEvent) save(s *saver) error {
 	switch {
 	case e.last:
 		return c.synth.Close(e.at)
+	case e.half:
+		return nil
 	case c.synth == nil:
 		c.synth = capture.NewSynth(c.addrs[0], c.addrs[1], s.w.Write)
 		return c.synth.Open(e.at)

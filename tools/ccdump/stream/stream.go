@@ -65,6 +65,9 @@ type Conn struct {
 	Frames int64
 	// State belongs to the sink.
 	State any
+	// EndedBy is who has ended it first, if HasEnd.
+	EndedBy Dir
+	HasEnd  bool
 
 	key        pair
 	client     uint8 // which end of key is the client's
@@ -123,6 +126,13 @@ const (
 var howTexts = [...]string{Finished: "closed", Reset: "reset", Replaced: "replaced by a new connection between the same ports", Forgotten: "forgotten: too many connections", Open: "open at the end of the capture"}
 
 func (h How) String() string { return howTexts[h] }
+
+// endedBy notes who ends the connection, if nobody has before.
+func (c *Conn) endedBy(end uint8) {
+	if !c.HasEnd {
+		c.EndedBy, c.HasEnd = c.direction(end), true
+	}
+}
 
 // Sink gets what is found, connection by connection in the order of time.
 type Sink interface {
@@ -291,6 +301,11 @@ func (a *Assembler) Lost(c *Conn, from Dir, at int64, n int64, reason string) {
 	if !c.closed {
 		a.lose(c, c.client^uint8(from), at, n, reason)
 	}
+}
+
+// HalfClosed says that one side of a connection made by Open sends no more.
+func (a *Assembler) HalfClosed(c *Conn, from Dir) {
+	c.endedBy(c.client ^ uint8(from))
 }
 
 // Close ends a connection made by Open.

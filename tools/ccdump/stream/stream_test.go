@@ -57,6 +57,10 @@ func (r *recorder) Skipped(c *Conn, s *Skip) {
 
 func (r *recorder) Closed(c *Conn, _ int64, how How) {
 	r.open--
+	if c.HasEnd {
+		r.say("#%d %v by %v", c.ID, how, c.EndedBy)
+		return
+	}
 	r.say("#%d %v", c.ID, how)
 }
 
@@ -143,7 +147,7 @@ func TestConversationInOrder(t *testing.T) {
 #1 < GETCONFIG_RSP seq=2 10B {"code":0}
 #1 < GETCONFIG_RSP seq=3 10B {"code":0}
 #1 > KEEPALIVE seq=4 0B
-#1 closed`, r.text())
+#1 closed by >`, r.text())
 	a.Finish()
 	require.Zero(t, r.open)
 	require.Zero(t, a.held)
@@ -294,7 +298,7 @@ func TestEndsInTheMiddle(t *testing.T) {
 		w.says(FromClient, get(1)+get(2)[:cut])
 		a.Segment(w.segment(FromServer, 0, capture.RST, ""))
 		require.Contains(t, r.text(), want)
-		require.True(t, strings.HasSuffix(r.text(), "#1 reset"))
+		require.True(t, strings.HasSuffix(r.text(), "#1 reset by <"))
 		w.says(FromClient, get(3)) // a straggler
 		require.Equal(t, 1, r.frames)
 	}

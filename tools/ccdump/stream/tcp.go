@@ -74,10 +74,12 @@ func (a *Assembler) Segment(s *capture.Segment) {
 		a.payload(c, end, s)
 	}
 	if s.Flags.Has(capture.FIN) && o.started {
+		c.endedBy(end)
 		o.fin, o.last = true, s.Seq+uint32(len(s.Payload)+s.Missing)
 	}
 	switch {
 	case s.Flags.Has(capture.RST):
+		c.endedBy(end)
 		a.finish(c, s.At, Reset)
 	case c.over():
 		a.finish(c, s.At, Finished)

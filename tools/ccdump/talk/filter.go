@@ -99,7 +99,7 @@ func (f *Filter) wantsSubject(subject string) bool {
 	if f.File == "" && f.Key == "" {
 		return true
 	}
-	for _, one := range strings.Split(subject, " ") {
+	for _, one := range strings.Fields(subject) {
 		if f.File != "" && (matches(f.File, one) || matches(f.File+".json", one) || matches(f.File, one+".json")) {
 			return true
 		}

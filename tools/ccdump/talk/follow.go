@@ -141,6 +141,9 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 		f.cfg.Summary.closed(c)
 	}
 	text := how.String()
+	if c.HasEnd && (how == stream.Finished || how == stream.Reset) {
+		text += " by the " + dirName(c.EndedBy)
+	}
 	if c.Frames == 0 {
 		text += " without a frame"
 	}
@@ -156,7 +159,7 @@ func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at in
 		f.countUnanswered(c, s, from, w)
 		if i < maxToldUnanswered && w.wanted {
 			f.showKept(w)
-			f.remark(c, at, from, fmt.Sprintf("%v seq=%d of %s was never answered", w.cmd, w.seq, clockTime(w.at, time.UTC)), true)
+			f.remark(c, at, from, fmt.Sprintf("%v seq=%d was never answered, asked %v before", w.cmd, w.seq, time.Duration(at-w.at).Round(time.Microsecond)), true)
 		}
 	}
 	if more := int64(len(list)-maxToldUnanswered) + s.dropped[from]; more > 0 {
@@ -232,6 +235,10 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 			// A push is recognised by what it lacks: the sender another client would be.
 			_, routed := f.request.Member("from")
 			expects, push = routed, !routed
+		case frame.Command == protocol.AppRunLog:
+			_, expects = f.request.Member("to")
+		case frame.Command == protocol.Testing:
+			expects = string(f.request.Text("cmd")) == "broadshow"
 		}
 		if f.subjects || push {
 			pushed = subjects(frame.Command, &f.request)
@@ -252,7 +259,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	w.wanted = f.cfg.Filter.wantsRequest(s, l)
 	if f.cfg.Show != nil && w.wanted {
 		switch {
-		case !f.cfg.Filter.judgesReplies():
+		case !f.cfg.Filter.judgesReplies(), !expects && l.Odd && f.cfg.Filter.Slower == 0:
 			f.cfg.Show(l)
 		case expects:
 			w.kept = keep(l)
@@ -266,7 +273,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 // reads says that a request has to be taken apart.
 func (f *Follower) reads(frame *stream.Frame, push bool) bool {
 	switch frame.Command {
-	case protocol.Whoami, protocol.KVWatch, protocol.EvNotify:
+	case protocol.Whoami, protocol.KVWatch, protocol.EvNotify, protocol.AppRunLog, protocol.Testing:
 		return true
 	}
 	return f.subjects || (push && f.cfg.Summary != nil)
@@ -423,7 +430,7 @@ func expectation(frame *stream.Frame) (expects, push bool) {
 	case protocol.EvNotify:
 		return frame.From == stream.FromClient, frame.From == stream.FromServer
 	case protocol.AppRunLog, protocol.Testing:
-		return false, false // not always answered
+		return false, false // some are answered, which only the body tells
 	}
 	return row.Role == protocol.Served || row.Role == protocol.Reserved || row.Role == protocol.Routed, false
 }

@@ -2,6 +2,8 @@ package talk
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"confcenter/protocol"
@@ -27,10 +29,6 @@ const (
 	timeFormat = "15:04:05.000000"
 	dayFormat  = "2006-01-02 MST"
 )
-
-func clockTime(at int64, zone *time.Location) string {
-	return time.Unix(0, at).In(zone).Format(timeFormat)
-}
 
 func (t *Text) zone() *time.Location {
 	if t.Location == nil {
@@ -93,12 +91,13 @@ func (l *Line) who() string {
 	return l.Conn.Endpoint(stream.FromClient).String()
 }
 
-// visible is a name that cannot break a line.
+// visible is a name that cannot break a line, in quotes if it has anything odd.
 func visible(name string) string {
-	q := fmt.Sprintf("%q", name)
-	q = q[1 : len(q)-1]
-	if q == "" {
+	if name == "" {
 		return "?"
 	}
-	return q
+	if q := strconv.Quote(name); len(q) != len(name)+2 || strings.ContainsAny(name, " /") {
+		return q
+	}
+	return name
 }
