@@ -301,7 +301,7 @@ func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstor
 	switch {
 	case codes.Of(err) == codes.Conflict:
 		setETag(w, now.version())
-		return err
+		return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d, 0 meaning that there is none; read it again and decide", req.Name, now.version())
 	case err != nil:
 		return err
 	case !found: // there was nothing to delete, and never had been
@@ -316,31 +316,27 @@ func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstor
 	return sendFresh(w, b.b)
 }
 
-// demand puts the condition into the request.
+// demand puts the condition into the request. codes.Conflict if it cannot hold.
 func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 	switch cond.kind {
 	case ifAnything:
 		return nil
 	case ifIs:
 		if cond.value != int64(int32(cond.value)) {
-			return changedMeanwhile(req.Name)
+			return codes.Conflict
 		}
 		req.IfMtime = int32(cond.value)
 	case ifThere:
 		file, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name)
 		if !found || file.version() == 0 {
-			return codes.Errorf(codes.Conflict, "%s: there is no such file", req.Name)
+			return codes.Conflict
 		}
 		req.IfMtime = int32(file.version())
 	case ifNever:
-		return changedMeanwhile(req.Name)
+		return codes.Conflict
 	}
 	req.HasIfMtime = true
 	return nil
-}
-
-func changedMeanwhile(name string) error {
-	return codes.Errorf(codes.Conflict, "%s: the version given never was; read it again and decide", name)
 }
 
 // setAndWait returns when the write is durable or has failed. It does not end
