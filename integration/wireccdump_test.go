@@ -27,12 +27,9 @@ type dumped struct {
 }
 
 // ccdump lists the frames that ccdump sees in a capture; remarks are left out.
-func ccdump(t *testing.T, file string) []dumped {
+func ccdump(t *testing.T, program, file string) []dumped {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "ccdump")
-	out, err := exec.Command("go", "build", "-o", program, "confcenter/tools/ccdump").CombinedOutput()
-	require.NoError(t, err, string(out))
-	out, err = exec.Command(program, "-o", "json", file).Output()
+	out, err := exec.Command(program, "-o", "json", file).Output()
 	require.NoError(t, err)
 	var frames []dumped
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -61,8 +58,20 @@ func plain(t *testing.T, text []byte) (v any) {
 // looks with the other.
 func TestWiresharkShowsWhatCCDumpShows(t *testing.T) {
 	_, file := recorded(t)
-	want, got := ccdump(t, file), dissect(t, file)
-	require.Greater(t, len(want), 40)
+	captures, err := filepath.Glob("../tools/ccdump/testdata/*.pcap*")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(captures), 4, "one for each family of commands")
+	program := filepath.Join(t.TempDir(), "ccdump")
+	out, err := exec.Command("go", "build", "-o", program, "confcenter/tools/ccdump").CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, file := range append(captures, file) {
+		t.Run(filepath.Base(file), func(t *testing.T) { compareTools(t, program, file) })
+	}
+}
+
+func compareTools(t *testing.T, program, file string) {
+	want, got := ccdump(t, program, file), dissect(t, file)
+	require.Greater(t, len(want), 10)
 	require.Len(t, got, len(want))
 	for i, w := range want {
 		g := got[i]

@@ -396,9 +396,9 @@ end
 
 local MEMBERS = { { "desc", "desc" }, { "file_pattern", "file" }, { "filename", "file" }, { "ns", "ns" }, { "key", "key" } }
 
--- code_of is a reply's code. The members of GETCFGNAME's reply are files.
+-- code_of is a reply's code.
 local function code_of(id, body)
-  if id < REPLY or id == 0x1010 or not body or body.reason then return nil end
+  if id < REPLY or not body or body.reason then return nil end
   local code = body.scan.members.code
   if code and #code < 12 and string.find(code, "^-?[0-9]+$") then return tonumber(code) end
 end
@@ -406,7 +406,6 @@ end
 local function show_members(tree, range, id, body)
   local code = code_of(id, body)
   if code then tree:add(f.code, range, Int64.new(code)):set_generated() end
-  if id == 0x1010 then return end
   for _, pair in ipairs(MEMBERS) do
     local value = body.scan.members[pair[1]]
     if value then

@@ -76,7 +76,6 @@ func generate() ([]byte, error) {
 		"Version":      protocol.Version,
 		"ReplyBit":     protocol.Command(0).Reply(),
 		"Whoami":       protocol.Whoami,
-		"GetCfgName":   protocol.GetCfgName,
 		"LongestBody":  protocol.MaxBody,
 		"LongestReply": longestReply,
 		"Deepest":      deepest,
