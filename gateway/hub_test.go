@@ -1,0 +1,290 @@
+package gateway
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+// hubKit is a hub on a real store, without HTTP.
+type hubKit struct {
+	*hub
+	t testing.TB
+}
+
+func startHub(t testing.TB, wrap func(kv.Store) kv.Store) *hubKit {
+	t.Helper()
+	engine, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(t.TempDir(), "state"), ReserveBytes: 1}})
+	require.NoError(t, err)
+	store := kv.Store(engine)
+	if wrap != nil {
+		store = wrap(store)
+	}
+	h := newHub(store)
+	t.Cleanup(func() {
+		h.close()
+		require.NoError(t, engine.Close())
+	})
+	return &hubKit{h, t}
+}
+
+func (h *hubKit) commit(ops ...kv.Op) kv.Revision {
+	h.t.Helper()
+	type outcome struct {
+		result *kv.Result
+		err    error
+	}
+	done := make(chan outcome, 1)
+	require.NoError(h.t, h.store.Commit(&kv.Txn{Then: ops}, func(r *kv.Result, err error) { done <- outcome{r, err} }))
+	o := <-done
+	require.NoError(h.t, o.err)
+	return o.result.Revision
+}
+
+func put(ns, key, value string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.StringValue(value)}
+}
+
+// mirror is a receiver: what it knows of the store, and in which order it was told.
+type mirror struct {
+	*subscription
+	t      testing.TB
+	known  map[string]string // "ns/key" = value
+	told   []string
+	resync int
+	synced bool
+	last   kv.Revision
+}
+
+func (h *hubKit) mirror(filter kv.Filter, from kv.Revision, state bool) *mirror {
+	h.t.Helper()
+	s, err := h.subscribe(filter, from, state)
+	require.NoError(h.t, err)
+	h.t.Cleanup(s.close)
+	return &mirror{subscription: s, t: h.t, known: map[string]string{}, last: from}
+}
+
+// until takes what there is until the mirror stands at a revision.
+func (m *mirror) until(revision kv.Revision) *mirror {
+	m.t.Helper()
+	for {
+		p, ok, err := m.poll()
+		require.NoError(m.t, err)
+		if ok {
+			m.apply(p)
+			continue
+		}
+		if m.position >= revision {
+			return m
+		}
+		<-m.arrival(revision)
+	}
+}
+
+// arrival waits for the next change that matches, or for the hub to have come as far.
+func (m *mirror) arrival(revision kv.Revision) <-chan struct{} {
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		for {
+			select {
+			case <-m.wake:
+				return
+			default:
+			}
+			if kv.Revision(m.hub.told.Load()) >= revision {
+				return
+			}
+			runtime.Gosched()
+		}
+	}()
+	return ready
+}
+
+func (m *mirror) apply(p piece) {
+	switch p.kind {
+	case kv.Resync:
+		m.resync++
+		clear(m.known)
+		m.last = 0
+	case kv.Synced:
+		m.synced = true
+	}
+	for _, part := range p.parts {
+		for i := part.from; i < part.to; i++ {
+			e := &part.events[i]
+			require.True(m.t, m.filter.Match(e.Entry.NS, e.Entry.Key))
+			if p.kind == kv.Changed {
+				require.Greater(m.t, e.Entry.Mod, m.last, "nothing is told twice")
+			}
+			key := e.Entry.NS + "/" + e.Entry.Key
+			delete(m.known, key)
+			if e.Kind == kv.Put {
+				m.known[key] = string(e.Entry.Value.Data)
+			}
+			m.told = append(m.told, key+"="+string(e.Entry.Value.Data))
+		}
+		if p.kind == kv.Changed {
+			m.last = part.revision
+		}
+	}
+}
+
+func TestFiltersOfStreams(t *testing.T) {
+	h := startHub(t, nil)
+	h.commit(put("a", "old", "0"))
+	all, ns := h.mirror(kv.Filter{}, 0, false), h.mirror(kv.Filter{NS: "a"}, 0, false)
+	prefix, exact := h.mirror(kv.Filter{NS: "a", Text: "k."}, 0, false), h.mirror(kv.Filter{NS: "a", Text: "k.2", Exact: true}, 0, false)
+	state := h.mirror(kv.Filter{NS: "a"}, 0, true)
+	h.commit(put("a", "k.1", "1"), put("a", "k.2", "2"), put("a", "k.20", "3"), put("a", "z", "4"), put("b", "k.2", "5"))
+	last := h.commit(kv.Op{Kind: kv.OpDelete, NS: "a", Key: "k.2"})
+	require.Equal(t, []string{"a/k.1=1", "a/k.2=2", "a/k.20=3", "a/z=4", "b/k.2=5", "a/k.2="}, all.until(last).told)
+	require.Equal(t, []string{"a/k.1=1", "a/k.2=2", "a/k.20=3", "a/z=4", "a/k.2="}, ns.until(last).told)
+	require.Equal(t, []string{"a/k.1=1", "a/k.2=2", "a/k.20=3", "a/k.2="}, prefix.until(last).told)
+	require.Equal(t, []string{"a/k.2=2", "a/k.2="}, exact.until(last).told)
+	require.Equal(t, map[string]string{"a/old": "0", "a/k.1": "1", "a/k.20": "3", "a/z": "4"}, state.until(last).known)
+	require.True(t, state.synced)
+	_, err := h.subscribe(kv.Filter{Text: "x"}, 0, false)
+	require.Error(t, err)
+	_, err = h.subscribe(kv.Filter{}, last+1000, false)
+	require.ErrorIs(t, err, codes.FutureRevision)
+}
+
+func TestStreamsGoOnWhereTheyWere(t *testing.T) {
+	h := startHub(t, nil)
+	first := h.commit(put("a", "k", "1"))
+	h.commit(put("a", "k", "2"), put("a", "l", "3"))
+	h.commit(put("b", "k", "4"))
+	last := h.commit(put("a", "m", "5"))
+	require.Equal(t, []string{"a/k=2", "a/l=3", "a/m=5"}, h.mirror(kv.Filter{NS: "a"}, first, false).until(last).told)
+	require.Empty(t, h.mirror(kv.Filter{NS: "a"}, last, false).until(last).told)
+}
+
+// A stream that nothing matches still knows how far it is, so that it need not read
+// everything back when it is asked to go on from there.
+func TestPositionGoesOnWithoutEvents(t *testing.T) {
+	h := startHub(t, nil)
+	m := h.mirror(kv.Filter{NS: "quiet"}, 0, false)
+	last := h.commit(put("busy", "k", "1"))
+	require.Empty(t, m.until(last).told)
+	require.Equal(t, last, m.position)
+}
+
+// compacting is a store that has forgotten its log.
+type compacting struct {
+	kv.Store
+	once sync.Once
+}
+
+func (c *compacting) Changes(after kv.Revision, maxBytes int) (changes []kv.Change, err error) {
+	c.once.Do(func() { err = codes.Errorf(codes.Compacted, "gone") })
+	if err != nil {
+		return nil, err
+	}
+	return c.Store.Changes(after, maxBytes)
+}
+
+func TestStateAfterWhatIsNoLongerKept(t *testing.T) {
+	h := startHub(t, func(s kv.Store) kv.Store { return &compacting{Store: s} })
+	first := h.commit(put("a", "k", "1"), put("b", "k", "1"))
+	last := h.commit(put("a", "k", "2"))
+	m := h.mirror(kv.Filter{}, first, false).until(last)
+	require.Equal(t, 1, m.resync)
+	require.True(t, m.synced)
+	require.Equal(t, map[string]string{"a/k": "2", "b/k": "1"}, m.known)
+}
+
+// Whatever is written while streams fall behind in every way there is, all of them
+// know the same in the end, and were told nothing twice.
+func TestStreamsConverge(t *testing.T) {
+	h := startHub(t, nil)
+	filters := []kv.Filter{{}, {NS: "n0"}, {NS: "n1"}, {NS: "n0", Text: "k1"}, {NS: "n1", Text: "k2", Exact: true}}
+	var mirrors []*mirror
+	for i, filter := range filters {
+		mirrors = append(mirrors, h.mirror(filter, 0, i%2 == 0), h.mirror(filter, 0, true))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	var last kv.Revision
+	for round := range 600 {
+		var ops []kv.Op
+		for range 1 + random.IntN(4) {
+			op := put("n"+strconv.Itoa(random.IntN(3)), "k"+strconv.Itoa(random.IntN(30)), fmt.Sprint(round))
+			if random.IntN(4) == 0 {
+				op.Kind = kv.OpDelete
+			}
+			ops = append(ops, op)
+		}
+		last = h.commit(ops...)
+		switch random.IntN(12) {
+		case 0:
+			h.fanOut(nil, true) // as if it had missed something: everybody reads back
+		case 1:
+			s := mirrors[random.IntN(len(mirrors))]
+			s.fallBehind(s.position)
+		case 2:
+			mirrors[random.IntN(len(mirrors))].until(last)
+		}
+	}
+	for i, m := range mirrors {
+		m.until(last)
+		want := map[string]string{}
+		for _, ns := range []string{"n0", "n1", "n2"} {
+			view := h.store.View()
+			page, err := view.List(kv.List{NS: ns})
+			require.NoError(t, err)
+			view.Close()
+			for _, e := range page.Entries {
+				if m.filter.Match(ns, e.Key) {
+					want[ns+"/"+e.Key] = string(e.Value.Data)
+				}
+			}
+		}
+		require.Equal(t, want, m.known, "mirror %d of %+v", i, m.filter)
+		require.Zero(t, m.resync)
+	}
+}
+
+// An event is encoded once, however many streams send it.
+func TestEventsAreEncodedOnce(t *testing.T) {
+	h := startHub(t, nil)
+	a, b := h.mirror(kv.Filter{NS: "a"}, 0, false), h.mirror(kv.Filter{}, 0, false)
+	h.commit(put("a", "k", "1"))
+	frame := func(m *mirror) []byte {
+		for {
+			p, ok, err := m.poll()
+			require.NoError(t, err)
+			if ok {
+				return p.parts[0].frame(p.parts[0].from, plumForm)
+			}
+			<-m.wake
+		}
+	}
+	one, two := frame(a), frame(b)
+	require.Equal(t, "event: kv\ndata: {\"namespace\":\"a\",\"key\":\"k\",\"value\":\"1\",\"type\":\"string\"}\n", string(one))
+	require.Same(t, &one[0], &two[0])
+}
+
+// Nobody who has gone is told anything, and nothing is noted for nobody.
+func TestClosedSubscriptionsLeaveNothing(t *testing.T) {
+	h := startHub(t, nil)
+	s, err := h.subscribe(kv.Filter{NS: "a"}, 0, true)
+	require.NoError(t, err)
+	_, _, err = s.poll() // its view is open
+	require.NoError(t, err)
+	s.close()
+	require.Empty(t, h.byNS)
+	require.Zero(t, h.open.Load())
+	h.commit(put("a", "k", "1"))
+	require.Empty(t, h.backlog)
+}
