@@ -20,10 +20,13 @@ RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: $(BIN)/confcenter ## build bin/confcenter, one static binary
+build: $(BIN)/confcenter $(BIN)/ccdump ## build bin/confcenter and bin/ccdump, each one static binary
 
 $(BIN)/confcenter: FORCE
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/confcenter
+
+$(BIN)/ccdump: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./tools/ccdump
 
 $(BIN)/ccload: FORCE
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./tools/ccload
@@ -60,8 +63,8 @@ soak: ## the long tests in full: 300 kills, 1,000 power cuts; prints their count
 	CONFCENTER_SOAK=1 $(GO) test -run '$(LONG)' -timeout 60m -count 1 -v ./integration
 	CONFCENTER_SOAK=1 CONFCENTER_POWER_LOSSES=1000 $(GO) test -run '$(DAMAGE)' -timeout 60m -count 1 -v ./kvstore/pebblekv/disk
 
-bench: packages $(BIN)/confcenter $(BIN)/ccload ## measure on this machine and print the figures beside their targets
-	$(BIN)/ccload bench --server $(BIN)/confcenter
+bench: packages $(BIN)/confcenter $(BIN)/ccdump $(BIN)/ccload ## measure on this machine and print the figures beside their targets
+	$(BIN)/ccload bench --server $(BIN)/confcenter --ccdump $(BIN)/ccdump
 
 fmt: ## format the code
 	gofmt -w $$($(GO) list -f '{{.Dir}}' ./...)

@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 		"github.com/json-iterator/go"},
 	"server": {"codes", "confstore", "kv", "kvlock", "meta", "protocol", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
-	"tools/ccload": {"client", "protocol", "codes", "kv", "internal/jsontext", "github.com/HdrHistogram/hdrhistogram-go",
+	"tools/ccload": {"client", "protocol", "codes", "kv", "tools/ccdump/capture", "internal/jsontext", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/panjf2000/gnet/v2", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"},
 	"gateway": {"codes", "confstore", "kv", "kvstore", "gateway/console", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog"},

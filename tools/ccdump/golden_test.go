@@ -206,7 +206,7 @@ func TestFilters(t *testing.T) {
 		"config.pcap --client 127.0.0.1 -c KEEPALIVE": 2,
 		"config.pcap --file app":                      6,
 		"config.pcap --file app.json -c SETCONFIG":    6,
-		"config.pcap --file *.json":                   6,
+		"config.pcap --file *.json":                   16,
 		"config.pcap --errors":                        9,
 		"state.pcapng --key shop/n":                   12,
 		"state.pcapng --key shop/g* -c KVGET,KVPUT":   4,

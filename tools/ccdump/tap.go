@@ -26,6 +26,9 @@ const (
 	// maxTapConns is how many connections are passed on at a time.
 	maxTapConns = 4096
 	dialTimeout = 10 * time.Second
+	// tapRest is how long the decoder rests when it has shown all there was: it takes
+	// what has come since at once then, and the core is free for what passes.
+	tapRest = time.Millisecond
 
 	reasonBehind = "not decoded: more came than can be shown"
 )
@@ -249,6 +252,7 @@ func (t *tap) show(v *view, save *saver, stop func()) error {
 		case e, more = <-t.events:
 		default:
 			v.flush()
+			time.Sleep(tapRest)
 			e, more = <-t.events
 		}
 		if !more {

@@ -18,6 +18,7 @@ import (
 // benchConfig is what `ccload bench` can be told.
 type benchConfig struct {
 	server      string        // the confcenter binary
+	dump        string        // the ccdump binary
 	dir         string        // where the servers' files go
 	only        []string      // groups to run; none is all
 	pairs       int           // measurements of each of two rivals
@@ -32,6 +33,7 @@ type benchConfig struct {
 	keys        int           // of the store that reads and writes are measured with
 	many        int           // of the store that starts and lists are measured with
 	watchers    int
+	dumpSize    int // of the capture that is added up, in MiB
 	strict      bool
 	output      format
 }
@@ -55,6 +57,8 @@ var groups = []group{
 	{"kvput", (*bench).kvPuts},
 	{"kvwatch", (*bench).kvWatches},
 	{"kvmillion", (*bench).kvMillion},
+	{"dump", (*bench).dumps},
+	{"tap", (*bench).taps},
 }
 
 func groupNames() []string {
@@ -120,6 +124,7 @@ else the machine does at the time hits both.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&cfg.server, "server", "s", "bin/confcenter", "the confcenter binary")
+	f.StringVar(&cfg.dump, "ccdump", "bin/ccdump", "the ccdump binary, for dump and tap")
 	f.StringVar(&cfg.dir, "dir", "", "directory for the servers' files; what it is on is part of the figures (default: a temporary one)")
 	f.StringSliceVar(&cfg.only, "only", nil, "groups to run: "+strings.Join(groupNames(), ", "))
 	f.IntVar(&cfg.pairs, "pairs", 7, "measurements of each of two rivals")
@@ -134,6 +139,7 @@ else the machine does at the time hits both.`,
 	f.IntVar(&cfg.keys, "keys", 100_000, "keys of the state store that is read and written")
 	f.IntVar(&cfg.many, "many-keys", 1_000_000, "keys of the state store that is started and listed")
 	f.IntVar(&cfg.watchers, "watchers", 1000, "watchers of one key")
+	f.IntVar(&cfg.dumpSize, "dump-size", 512, "capture that is added up, in MiB")
 	f.BoolVar(&cfg.strict, "strict", false, "exit with 3 if a target is missed")
 	cfg.output.bind(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(groupNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -147,13 +153,24 @@ func (c *benchConfig) check() error {
 		}
 	}
 	if c.pairs < 1 || c.slice <= 0 || c.paths < 1 || c.startFiles < 1 || c.subscribers < 2 || c.idle < 1 || c.stalled < 1 ||
-		c.keys < 1 || c.many < 1 || c.watchers < 2 {
-		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle, --stalled, --keys, --many-keys and --watchers (2) must be at least 1")}
+		c.keys < 1 || c.many < 1 || c.watchers < 2 || c.dumpSize < 1 {
+		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle, --stalled, --keys, --many-keys, --watchers (2) and --dump-size must be at least 1")}
 	}
 	if _, err := os.Stat(c.server); err != nil {
 		return usageError{fmt.Errorf("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)}
 	}
+	if !c.wants("dump") && !c.wants("tap") {
+		return nil
+	}
+	if _, err := os.Stat(c.dump); err != nil {
+		return usageError{fmt.Errorf("--ccdump: %w; build it with `go build -o %s ./tools/ccdump`", err, c.dump)}
+	}
 	return nil
+}
+
+// wants says that the group of that name is to run.
+func (c *benchConfig) wants(group string) bool {
+	return len(c.only) == 0 || slices.Contains(c.only, group)
 }
 
 func runBench(ctx context.Context, cfg benchConfig, core int, out, status io.Writer) error {
@@ -181,7 +198,7 @@ func runBench(ctx context.Context, cfg benchConfig, core int, out, status io.Wri
 func (b *bench) groups() error {
 	begun := time.Now()
 	for i, g := range groups {
-		if len(b.cfg.only) > 0 && !slices.Contains(b.cfg.only, g.name) {
+		if !b.cfg.wants(g.name) {
 			continue
 		}
 		b.bar.say(g.name)

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -109,15 +110,18 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 4, "kvwatch": 1, "kvmillion": 4}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 4, "kvwatch": 1, "kvmillion": 4, "dump": 2, "tap": 1}
 	require.Len(t, groups, len(want))
+	dump := filepath.Join(t.TempDir(), "ccdump")
+	built, err := exec.Command("go", "build", "-o", dump, "confcenter/tools/ccdump").CombinedOutput()
+	require.NoError(t, err, string(built))
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel() // most of the time goes into ends of servers
 			cfg := benchConfig{
-				server: self, dir: t.TempDir(), only: []string{g.name}, pairs: 1, slice: 20 * time.Millisecond,
+				server: self, dump: dump, dir: t.TempDir(), only: []string{g.name}, pairs: 1, slice: 20 * time.Millisecond,
 				paths: 50, startFiles: 50, subscribers: 30, idle: 30,
-				stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, keys: 600, many: 1200, watchers: 30, output: formatJSON,
+				stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, keys: 600, many: 1200, watchers: 30, dumpSize: 1, output: formatJSON,
 			}
 			require.NoError(t, cfg.check())
 			var out, status bytes.Buffer
