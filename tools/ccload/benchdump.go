@@ -82,8 +82,8 @@ func (b *bench) summarize(file string, frames, size int64) (rate float64, peak i
 	return float64(size) / 1e6 / ran.Seconds(), peak, nil
 }
 
-// writeCapture makes a capture of at least limit bytes: GETCONFIG of small documents
-// and their replies, a push for each fifty.
+// writeCapture makes a capture of at least limit bytes of GETCONFIG of small documents,
+// their replies and a push for each fifty, behind the half-open connections.
 func writeCapture(name string, limit int64) (frames, size int64, err error) {
 	file, err := os.Create(name)
 	if err != nil {
@@ -99,7 +99,14 @@ func writeCapture(name string, limit int64) (frames, size int64, err error) {
 		size += int64(len(rec.Data)) + 16
 		return w.Write(rec)
 	}
-	if frames, err = converse(packet, func() bool { return size < limit }); err != nil {
+	begun := int64(-1) // where the half-open ones end
+	more := func() bool {
+		if begun < 0 {
+			begun = size
+		}
+		return size < begun+limit
+	}
+	if frames, err = converse(packet, more); err != nil {
 		return 0, 0, err
 	}
 	if err := w.Flush(); err != nil {
