@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -188,4 +189,30 @@ func TestAddressInUse(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, g.Start(), "address already in use")
 	require.NoError(t, g.Shutdown(context.Background()))
+}
+
+// Who does not send its request to the end, or nothing more, is not waited for.
+func TestSlowPeersAreNotWaitedFor(t *testing.T) {
+	k := start(t, func(cfg *Config, _ *Stores) {
+		cfg.HeaderTimeout, cfg.BodyTimeout, cfg.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+		cfg.Heartbeat = 30 * time.Millisecond
+	})
+	for _, text := range []string{"", "GET /v1/kv HT", "PUT /v1/kv/ns/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", "GET /v1/kv HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
+		c, err := net.Dial("tcp", k.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+		_, err = io.WriteString(c, text)
+		require.NoError(t, err)
+		_, err = io.ReadAll(c) // until the server closes it
+		require.NoError(t, err, "%q", text)
+		require.NoError(t, c.Close())
+	}
+	require.Empty(t, k.plumList("ns"))
+
+	o := newSDK(t, k, "ns").observe() // these times do not end a stream
+	for o.beats < 8 {
+		require.True(t, o.chunk())
+	}
+	k.plumPut("ns/a", "1", "int")
+	o.until("a", "1")
 }

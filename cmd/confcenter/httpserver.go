@@ -22,18 +22,20 @@ const defaultHTTP = "127.0.0.1:8080"
 
 // httpOptions are the settings of the HTTP side.
 type httpOptions struct {
-	listen      string
-	hosts       list
-	origins     list
-	slowRequest time.Duration
-	accessLog   bool
-	given       bool // listen was said, be it the default
+	listen         string
+	hosts          list
+	maxConnections int
+	origins        list
+	slowRequest    time.Duration
+	accessLog      bool
+	given          bool // listen was said, be it the default
 }
 
 func (o *httpOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "http", defaultHTTP, "address of HTTP: REST, streams, metrics and the console; empty = off; port 0 takes a free one")
 	f.Var(&o.hosts, "http-host", "further host names by which HTTP is reached, separated by commas, for example plum-controller; requests to other names are refused")
 	f.Var(&o.origins, "http-cors-origin", "origins of web pages that may use HTTP, separated by commas, for example https://ops.example.com; they may read and write everything")
+	f.IntVar(&o.maxConnections, "http-max-connections", 0, "HTTP connections at the same time, streams included, further ones are closed; 0 = a quarter of the limit on open files, at most 8192")
 	f.BoolVar(&o.accessLog, "http-access-log", true, "log every HTTP request, but for those of health checks")
 	f.DurationVar(&o.slowRequest, "slow-request", 500*time.Millisecond, "time from which on a request is logged as slow")
 }
@@ -58,6 +60,9 @@ func (o *httpOptions) check(allowOpen bool, refuse func(format string, args ...a
 			refuse("http-cors-origin: %w", err)
 		}
 	}
+	if o.maxConnections < 0 {
+		refuse("http-max-connections = %d: must not be negative", o.maxConnections)
+	}
 	if o.slowRequest < time.Millisecond {
 		refuse("slow-request = %s: must be at least 1ms", o.slowRequest)
 	}
@@ -65,13 +70,14 @@ func (o *httpOptions) check(allowOpen bool, refuse func(format string, args ...a
 
 func (o *httpOptions) config(log zerolog.Logger) gateway.Config {
 	return gateway.Config{
-		Listen:      o.listen,
-		Hosts:       o.hosts,
-		CORSOrigins: o.origins,
-		SlowRequest: o.slowRequest,
-		AccessLog:   o.accessLog,
-		Version:     version,
-		Log:         log,
+		Listen:         o.listen,
+		Hosts:          o.hosts,
+		CORSOrigins:    o.origins,
+		MaxConnections: o.maxConnections,
+		SlowRequest:    o.slowRequest,
+		AccessLog:      o.accessLog,
+		Version:        version,
+		Log:            log,
 	}
 }
 

@@ -91,3 +91,17 @@ func TestDefaultHTTPPortTaken(t *testing.T) {
 	_, err = startHTTP(&o.http, nil, store, state, log)
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }
+
+// HTTP's connections are open files like all others, and are kept apart for it.
+func TestShareOfHTTPInOpenFiles(t *testing.T) {
+	for _, c := range []struct {
+		listen       string
+		asked, files int
+		want         int
+	}{
+		{"", 0, 1024, 0}, {"", 10, 1024, 0}, {"127.0.0.1:0", 0, 1024, 256}, {"127.0.0.1:0", 0, 1 << 20, 8192}, {"127.0.0.1:0", 10, 1 << 20, 10},
+	} {
+		o := httpOptions{listen: c.listen, maxConnections: c.asked}
+		require.Equal(t, c.want, o.connections(c.files), c)
+	}
+}

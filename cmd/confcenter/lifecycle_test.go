@@ -158,7 +158,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := connectionLimit(c.asked, c.files)
+			got, err := connectionLimit(c.asked, c.files, reservedFiles)
 			if c.refused != "" {
 				require.ErrorContains(t, err, c.refused)
 				return

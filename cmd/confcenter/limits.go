@@ -26,20 +26,34 @@ func raiseFileLimit() (int, error) {
 	return int(min(limit.Cur, 1<<30)), nil
 }
 
-// connectionLimit is how many connections the server may hold when asked for so
-// many and files can be open; 0 asks for as many as possible. Running out of
-// files would end the event loops, so it is not left to chance.
-func connectionLimit(asked, files int) (int, error) {
-	most := files - reservedFiles
+// connectionLimit is how many TCP connections the server may hold when asked for
+// so many, files can be open and reserved of these are for other things; 0 asks for
+// as many as possible. Running out of files would end the event loops, so it is not
+// left to chance.
+func connectionLimit(asked, files, reserved int) (int, error) {
+	most := files - reserved
 	if most < 1 {
-		return 0, fmt.Errorf("the limit of %d open files leaves none for connections; raise it (ulimit -n) above %d", files, reservedFiles)
+		return 0, fmt.Errorf("the limit of %d open files leaves none for connections; raise it (ulimit -n) above %d", files, reserved)
 	}
 	if asked > most {
 		return 0, fmt.Errorf("max-connections = %d: the limit of %d open files allows %d; raise it (ulimit -n) to %d or ask for fewer",
-			asked, files, most, asked+reservedFiles)
+			asked, files, most, asked+reserved)
 	}
 	if asked == 0 {
 		return most, nil
 	}
 	return asked, nil
+}
+
+// connections is how many connections HTTP may have, which are files too: what
+// was asked for, else a part of all files, as much as nobody is going to need.
+func (o *httpOptions) connections(files int) int {
+	const share, enough = 4, 8192
+	switch {
+	case o.listen == "":
+		return 0
+	case o.maxConnections > 0:
+		return o.maxConnections
+	}
+	return min(files/share, enough)
 }

@@ -29,6 +29,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"http", "127.0.0.1:8080", "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
 		{"http-host", `""`, "plum-controller", "a,b", "c"},
 		{"http-cors-origin", `""`, "https://a", "https://b,http://c:1", "https://d"},
+		{"http-max-connections", "0", "10", "20", "30"},
 		{"http-access-log", "true", "false", "true", "false"},
 		{"slow-request", "500ms", "1s", "2s", "3s"},
 		{"conf", "./conf", dir + "/.", dir + "/./", dir},
@@ -93,6 +94,7 @@ func TestPrintConfigGolden(t *testing.T) {
 http = 127.0.0.1:8080                       # default
 http-host = ""                              # default
 http-cors-origin = ""                       # default
+http-max-connections = 0                    # default
 http-access-log = true                      # default
 slow-request = 500ms                        # default
 conf = ./conf                               # default
@@ -127,7 +129,7 @@ kv-accept-loss = false                      # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:8", from)
+	require.Equal(t, "file printed.conf:9", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {
@@ -149,6 +151,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"http without port", "", "", []string{"--http", "localhost"}, []string{"http = localhost: must be HOST:PORT"}},
 		{"any origin", "", "", []string{"--http-cors-origin", "*"}, []string{"http-cors-origin: origin \"*\" must be as browsers send it"}},
 		{"host with scheme", "", "", []string{"--http-host", "http://a"}, []string{"http-host = http://a: must be a host name"}},
+		{"http connections", "", "", []string{"--http-max-connections", "-1"}, []string{"http-max-connections = -1: must not be negative"}},
 		{"slow request", "", "", []string{"--slow-request", "0s"}, []string{"slow-request = 0s: must be at least 1ms"}},
 		{"server id 0", "", "", []string{"--server-id", "0"}, []string{"server-id = 0: must be from 1 to 2000000"}},
 		{"server id too large", "", "", []string{"--server-id", "2000001"}, []string{"must be from 1"}},

@@ -91,7 +91,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.maxConnections, err = connectionLimit(o.maxConnections, files); err != nil {
+	o.http.maxConnections = o.http.connections(files)
+	if o.maxConnections, err = connectionLimit(o.maxConnections, files, reservedFiles+o.http.maxConnections); err != nil {
 		return usageError{err}
 	}
 	warnIfOpen(o, log)
