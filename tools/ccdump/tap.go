@@ -21,7 +21,8 @@ const (
 	// maxTapped is how many bytes may wait to be decoded. Beyond it they are passed
 	// on all the same and shown as lost: watching must not slow what is watched.
 	maxTapped = 32 << 20
-	// maxTapEvents is the same in pieces.
+	// maxTapEvents is the same in pieces. Beside them there is room for the beginnings
+	// and ends of connections, which are never left out.
 	maxTapEvents = 1 << 14
 	// maxTapConns is how many connections are passed on at a time.
 	maxTapConns = 4096
@@ -107,7 +108,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 		listener.Close()
 		return err
 	}
-	t := &tap{to: to, events: make(chan tapEvent, maxTapEvents), conns: map[*tapConn]struct{}{}}
+	t := &tap{to: to, events: make(chan tapEvent, maxTapEvents+8*maxTapConns), conns: map[*tapConn]struct{}{}}
 	t.status = func(format string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), fmt.Sprintf(format, args...))
 	}
@@ -199,7 +200,8 @@ func (t *tap) closeAll() {
 	}
 }
 
-// copy passes one direction on. Bytes are on their way before they are looked at.
+// copy passes one direction on. Bytes are put in line for the decoder before they are
+// passed on: what answers them cannot overtake them there.
 func (t *tap) copy(c *tapConn, from stream.Dir) {
 	src, dst := c.ends[from], c.ends[from.Other()]
 	buf := make([]byte, tapBuffer)
@@ -207,19 +209,18 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 		n, err := src.Read(buf)
 		if n > 0 {
 			at := time.Now().UnixNano()
-			_, writeErr := dst.Write(buf[:n])
 			t.queue(c, from, at, buf[:n])
-			if writeErr != nil {
+			if _, err := dst.Write(buf[:n]); err != nil {
 				// Nobody listens any more; the other direction may still have something.
 				_ = src.CloseRead()
 				return
 			}
 		}
 		if err != nil {
+			t.events <- tapEvent{c: c, from: from, half: true}
 			if closeErr := dst.CloseWrite(); closeErr != nil {
 				_ = dst.Close()
 			}
-			t.events <- tapEvent{c: c, from: from, half: true}
 			return
 		}
 	}
@@ -228,7 +229,7 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 // queue hands a copy to the decoder if there is room.
 func (t *tap) queue(c *tapConn, from stream.Dir, at int64, b []byte) {
 	behind := &c.behind[from]
-	if t.queued.Load()+int64(len(b)) > maxTapped {
+	if t.queued.Load()+int64(len(b)) > maxTapped || len(t.events) >= maxTapEvents {
 		behind.Add(int64(len(b)))
 		return
 	}
