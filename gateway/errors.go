@@ -42,14 +42,20 @@ func bodyError(err error) error {
 	return &codes.Error{Code: codes.BadRequest, Text: "the request body did not arrive", Err: err}
 }
 
-// fail answers with err in the route's form. If the reply has begun, all that is
-// left is to cut it off, so that the peer does not take it for whole.
+// fail answers with err in the route's form, and logs what is a fault of ours.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	code := codes.Of(err)
 	var plain *plainError
 	if !errors.As(err, &plain) && code == codes.Internal && r.Context().Err() == nil {
 		g.log.Error().Err(err).Str("method", r.Method).Str("route", rt.name).Msg("request failed")
 	}
+	answerError(w, rt, plain, err)
+}
+
+// answerError answers with err. If the reply has begun, all that is left is to cut it
+// off, so that the peer does not take it for whole.
+func answerError(w *reply, rt *route, plain *plainError, err error) {
+	code := codes.Of(err)
 	if w.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -94,8 +100,5 @@ func (g *Gateway) recovered(w *reply, r *http.Request, what any) {
 		panic(what)
 	}
 	g.log.Error().Str("panic", fmt.Sprint(what)).Str("method", r.Method).Str("route", w.route.name).Bytes("stack", debug.Stack()).Msg("a handler panicked")
-	if w.status != 0 {
-		panic(http.ErrAbortHandler)
-	}
-	g.fail(w, r, w.route, codes.Internal)
+	answerError(w, w.route, nil, codes.Internal)
 }

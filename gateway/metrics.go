@@ -50,12 +50,14 @@ type httpStats struct {
 	connections int
 	refused     uint64
 	streams     int64
+	behind      uint64
 }
 
 var httpReadings = []reading[httpStats]{
 	{"http_connections", "HTTP connections that are open.", number(func(s *httpStats) int { return s.connections })},
 	{"http_connections_refused_total", "HTTP connections closed because there were too many.", number(func(s *httpStats) uint64 { return s.refused })},
 	{"http_streams", "Streams of events that are open.", number(func(s *httpStats) int64 { return s.streams })},
+	{"http_streams_behind_total", "How often a stream of the state store fell behind and had to read back.", number(func(s *httpStats) uint64 { return s.behind })},
 }
 
 var fleetReadings = []reading[FleetStats]{
@@ -201,6 +203,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 func (c *collector) collectHTTP(ch chan<- prometheus.Metric) {
 	g := c.gateway
 	stats := httpStats{streams: g.traffic.streams.Load()}
+	if g.hub != nil {
+		stats.behind = g.hub.behind.Load()
+	}
 	if g.listener != nil {
 		stats.connections, stats.refused = g.listener.count(), g.listener.refused.Load()
 	}

@@ -156,6 +156,15 @@ func (b *both) Shutdown(ctx context.Context) error {
 	return errors.Join(b.Server.Shutdown(ctx), <-stopped)
 }
 
+// end is for when the TCP server has ended by itself: HTTP must not go on without it.
+func (b *both) end() {
+	if b.http != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = b.http.Shutdown(ctx) // does nothing if Shutdown has done it
+	}
+}
+
 // list is a setting with several values.
 type list []string
 
