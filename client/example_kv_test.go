@@ -22,6 +22,44 @@ func exampleSpace() (s *client.KV, stop func()) {
 	}
 }
 
+// Six lines of it stand in the README, where a test compares them.
+func ExampleKV() {
+	addr, stop := exampleStore()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.Dial(ctx, client.Config{Addrs: []string{addr}, Name: "app1"})
+	check(err)
+	defer c.Close()
+
+	s := c.KV("jobs")
+	_, err = s.PutString(ctx, "owner", "ann", client.WithTTL(time.Minute))
+	done, err := s.Incr(ctx, "done", 1)
+	lock, err := s.Lock(ctx, "nightly", 15*time.Second)
+	_, err = s.PutInt(ctx, "report", done, client.WithFence(lock))
+	w, err := s.Watch(ctx, client.WatchOptions{State: true})
+	check(err)
+
+	defer w.Stop()
+	for n, err := range w.Events(ctx) {
+		check(err)
+		if n.Kind == kv.Synced {
+			break
+		}
+		for _, e := range n.Events {
+			fmt.Println(e.Entry.Key, e.Entry.Value.Type, string(e.Entry.Value.Data))
+		}
+	}
+	check(lock.Unlock(ctx))
+	_, err = s.PutInt(ctx, "report", 0, client.WithFence(lock))
+	fmt.Println(errors.Is(err, codes.FenceLost))
+	// Output:
+	// done int 1
+	// nightly string app1
+	// owner string ann
+	// report int 1
+	// true
+}
+
 func ExampleClient_KV() {
 	addr, stop := exampleServer(nil)
 	defer stop()
