@@ -259,7 +259,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	w.wanted = f.cfg.Filter.wantsRequest(s, l)
 	if f.cfg.Show != nil && w.wanted {
 		switch {
-		case !f.cfg.Filter.judgesReplies(), !expects && l.Odd && f.cfg.Filter.Slower == 0:
+		case !f.cfg.Filter.judgesReplies(), l.Odd && f.cfg.Filter.Slower == 0:
 			f.cfg.Show(l)
 		case expects:
 			w.kept = keep(l)
