@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,8 @@ const (
 	// tapRest is how long the decoder rests when it has shown all there was: it takes
 	// what has come since at once then, and the core is free for what passes.
 	tapRest = time.Millisecond
+	// acceptRest is how long no connection is taken when there are no descriptors left.
+	acceptRest = 100 * time.Millisecond
 
 	reasonBehind = "not decoded: more came than can be shown"
 )
@@ -139,6 +142,11 @@ func (t *tap) accept(ctx context.Context, listener net.Listener) error {
 				c.Close()
 			}
 			return nil
+		}
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
+			t.status("a connection waits: %v", err)
+			time.Sleep(acceptRest)
+			continue
 		}
 		if err != nil {
 			return err
