@@ -83,7 +83,7 @@ type speaker struct {
 	name       string
 	id         int32
 	identified bool
-	waits      [2][]waiting // for replies, by who asked; the oldest first
+	waits      [2]queue // for replies, by who asked; the oldest first
 	watches    map[int64]string
 	dropped    [2]int64 // requests too many to remember
 }
@@ -152,7 +152,7 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 
 // unanswered gives up what a direction still waits for.
 func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at int64) {
-	list := s.waits[from]
+	list := s.waits[from].all()
 	f.waiting -= len(list)
 	for i := range list {
 		w := &list[i]
@@ -165,7 +165,7 @@ func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at in
 	if more := int64(len(list)-maxToldUnanswered) + s.dropped[from]; more > 0 {
 		f.remark(c, at, from, fmt.Sprintf("%d more requests were never answered", more), true)
 	}
-	s.waits[from] = nil
+	s.waits[from] = queue{}
 }
 
 func (f *Follower) countUnanswered(c *stream.Conn, s *speaker, from stream.Dir, w *waiting) {
@@ -295,19 +295,18 @@ func (f *Follower) oddRequest(frame *stream.Frame) {
 
 // await remembers a request until its reply comes.
 func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting) {
-	list := s.waits[from]
-	switch {
-	case len(list) >= maxWaiting || (f.waiting >= maxWaitingAll && len(list) > 0):
-		f.countUnanswered(c, s, from, &list[0])
-		s.dropped[from]++
-		list = append(list[:0], list[1:]...)
-		f.waiting--
-	case f.waiting >= maxWaitingAll:
+	q := &s.waits[from]
+	if q.len() >= maxWaiting || f.waiting >= maxWaitingAll {
+		if q.len() > 0 { // the oldest goes instead
+			newest := w
+			w = q.take(0)
+			q.push(newest)
+		}
 		f.countUnanswered(c, s, from, &w)
 		s.dropped[from]++
 		return
 	}
-	s.waits[from] = append(list, w)
+	q.push(w)
 	f.waiting++
 }
 
@@ -316,17 +315,10 @@ func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting)
 func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	l := &f.line
 	l.Code, l.HasCode = f.code(frame)
-	asker := frame.From.Other()
-	list := s.waits[asker]
-	i := 0
-	for i < len(list) && (list[i].seq != frame.Seq || list[i].cmd != frame.Command.Request()) {
-		i++
-	}
+	q := &s.waits[frame.From.Other()]
 	var w waiting
-	if i < len(list) {
-		w = list[i]
-		copy(list[i:], list[i+1:])
-		s.waits[asker] = list[:len(list)-1]
+	if i := q.find(frame.Command.Request(), frame.Seq); i >= 0 {
+		w = q.take(i)
 		f.waiting--
 		l.Answered = true
 		l.Latency = max(0, time.Duration(frame.At-w.at))
