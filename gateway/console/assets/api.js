@@ -126,7 +126,8 @@ export const status = (signal) => ask("GET", "status", { signal });
 // listen opens a stream and keeps it open: an EventSource comes back by itself
 // after a lost connection, but not after an answer that is no stream, from a
 // server that is just stopping for example. A page that nobody looks at gives its
-// stream back after a minute, because browsers allow six connections to a server.
+// stream back after a while, and one that was left at once, even if the browser
+// keeps it for the way back: browsers allow six connections to a server.
 // events are handlers by name, of which each gets the event; state is told
 // "live", "waiting" or "lost"; fresh is called whenever the stream is a new one,
 // which resumes nothing.
@@ -166,13 +167,20 @@ export function listen(path, query, events, { state = () => {}, fresh = () => {}
   let hidden = 0;
   const seen = () => {
     clearTimeout(hidden);
-    if (document.hidden) hidden = setTimeout(pause, 60_000);
+    if (document.hidden) hidden = setTimeout(pause, 20_000);
     else if (!source) open();
   };
+  const back = () => {
+    if (!source) open();
+  };
   document.addEventListener("visibilitychange", seen);
+  window.addEventListener("pagehide", pause);
+  window.addEventListener("pageshow", back);
   open();
   return () => {
     document.removeEventListener("visibilitychange", seen);
+    window.removeEventListener("pagehide", pause);
+    window.removeEventListener("pageshow", back);
     clearTimeout(hidden);
     pause();
     state("none");

@@ -209,6 +209,7 @@ class Page {
   async load(live) {
     const name = this.name;
     let file = null;
+    if (!name) return;
     try {
       file = await api.file(name, this.gone.signal);
       file.text = tidy(file.text);
@@ -300,6 +301,11 @@ class Page {
     const listed = this.files.get(this.name);
     if (file && state !== "deleted") meta.push(bytes(listed?.size || new Blob([file.text]).size));
     const bases = listed?.bases ?? file?.bases ?? [];
+    const fault = Boolean(this.editor.seenFault);
+    // What has not changed stays: a button that is replaced while it is pressed is never clicked.
+    const drawn = JSON.stringify([this.name, state, meta, bases, this.dirty, fault]);
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
     const focused = this.head.contains(document.activeElement) ? document.activeElement.id : "";
     put(this.head,
       button(t("back"), () => go(""), { icon: "back", bare: true, kind: "narrow-only", id: "back" }),
@@ -309,7 +315,7 @@ class Page {
         h("p", { class: "meta" }, meta.join(" · "), bases.length ? [meta.length ? " · " : "", t("configs.inheritsFrom"), " ",
           bases.map((base, i) => [i ? ", " : "", h("a", { href: link(base) }, base)])] : null)),
       h("div", { class: "actions" },
-        button(t("editor.format"), () => this.editor.format(), { id: "format", disabled: Boolean(this.editor.seenFault) }),
+        button(t("editor.format"), () => this.editor.format(), { id: "format", disabled: fault }),
         button(t("configs.revert"), () => this.revert(), { id: "revert", disabled: !this.dirty }),
         file && state !== "deleted" ? button(t("delete"), () => this.remove(), { icon: "trash", kind: "danger", id: "delete-file" }) : null,
         button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: !this.dirty, title: "Ctrl+S" })));

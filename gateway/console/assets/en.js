@@ -134,6 +134,7 @@ export default {
   "store.new": "New key",
   "store.newTitle": "New key",
   "store.newGo": "Create",
+  "store.exists": "{key} is there already.",
   "store.key": "Key",
   "store.type": "Type",
   "store.value": "Value",

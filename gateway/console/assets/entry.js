@@ -21,6 +21,7 @@ export function createEntry({ back }) {
   let type = "", value = null, ttl = null;
   let asked = null; // aborts what was asked for another key
   let versions = null; // null: not opened
+  let drawn = ""; // what the head shows
 
   const dirty = () => Boolean(base) && (type !== base.type || value.value !== base.value || ttl.changed);
 
@@ -90,6 +91,10 @@ export function createEntry({ back }) {
   }
 
   function drawHead() {
+    // What has not changed stays: a button that is replaced while it is pressed is never clicked.
+    const now = JSON.stringify([ns, key, entry?.size, dirty()]);
+    if (now === drawn && head.firstChild) return;
+    drawn = now;
     const focused = head.contains(document.activeElement) ? document.activeElement.id : "";
     put(head,
       button(t("back"), back, { icon: "back", bare: true, kind: "narrow-only", id: "back-keys" }),

@@ -14,7 +14,7 @@ class Fault extends Error {
   }
 }
 
-const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
+const DIGITS = /[0-9]*/y;
 const PLAIN = /[^"\\\u0000-\u001f]*/y;
 const BLANK = /[ \t\r\n]*/y;
 const WORDS = { t: "true", f: "false", n: "null" };
@@ -28,7 +28,7 @@ class Reader {
   }
 
   fault(why, offset = this.at) {
-    if (this.text.trim() === "") return new Fault(0, "empty");
+    if (this.text === "") return new Fault(0, "empty");
     if (this.text.charCodeAt(0) === 0xfeff) return new Fault(0, "bom");
     if (offset >= this.text.length) return new Fault(this.text.length, "early");
     return new Fault(offset, why, String.fromCodePoint(this.text.codePointAt(offset)));
@@ -48,21 +48,34 @@ class Reader {
     if (c === "-" || (c >= "0" && c <= "9")) return this.number();
     if (c === undefined || !/[A-Za-z]/.test(c)) throw this.fault("value");
     const word = WORDS[c];
-    if (!word || !this.text.startsWith(word, this.at) || /[A-Za-z0-9_]/.test(this.text[this.at + word.length] ?? "")) throw this.fault("literal");
+    if (!word || !this.text.startsWith(word, this.at)) throw this.fault("literal");
     this.at += word.length;
     return { kind: word, start: this.at - word.length, end: this.at };
   }
 
   number() {
     const start = this.at;
-    NUMBER.lastIndex = start;
-    const found = NUMBER.exec(this.text);
-    if (!found) throw this.fault("number", start + 1);
-    this.at = NUMBER.lastIndex;
-    const next = this.text[this.at];
-    if (next !== undefined && /[0-9.eE]/.test(next)) throw this.fault("number", this.at + (/[0-9]/.test(next) ? 0 : 1));
-    if (!Number.isFinite(Number(found[0]))) throw this.fault("range", start);
+    if (this.text[this.at] === "-") this.at++;
+    if (this.text[this.at] === "0") this.at++;
+    else this.digits();
+    if (this.text[this.at] === ".") {
+      this.at++;
+      this.digits();
+    }
+    if (this.text[this.at] === "e" || this.text[this.at] === "E") {
+      this.at++;
+      if (this.text[this.at] === "+" || this.text[this.at] === "-") this.at++;
+      this.digits();
+    }
+    if (!Number.isFinite(Number(this.text.slice(start, this.at)))) throw this.fault("range", start);
     return { kind: "number", start, end: this.at };
+  }
+
+  digits() {
+    DIGITS.lastIndex = this.at;
+    DIGITS.test(this.text);
+    if (DIGITS.lastIndex === this.at) throw this.fault("number");
+    this.at = DIGITS.lastIndex;
   }
 
   string() {

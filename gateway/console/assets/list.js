@@ -123,13 +123,6 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
     reveal(index) {
       if (index >= 0) move(index);
     },
-    flash(index) {
-      const el = shown.get(index);
-      if (!el) return;
-      el.classList.remove("flash");
-      void el.offsetWidth; // a new start of the animation
-      el.classList.add("flash");
-    },
     close: () => watcher.disconnect(),
   };
 }

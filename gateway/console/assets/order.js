@@ -23,3 +23,16 @@ export function place(list, key, keyOf = (item) => item.key) {
   }
   return low;
 }
+
+// merge joins two sorted lists of items that have different keys.
+export function merge(a, b) {
+  const out = [];
+  let i = 0;
+  for (const item of b) {
+    const end = place(a, item.key);
+    while (i < end) out.push(a[i++]);
+    out.push(item);
+  }
+  while (i < a.length) out.push(a[i++]);
+  return out;
+}

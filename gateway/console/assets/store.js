@@ -6,7 +6,7 @@ import { button, debounce, h, icon, nextFrame, put, throttle } from "./dom.js";
 import { createEntry } from "./entry.js";
 import { bytes, number, span, t } from "./i18n.js";
 import { createList } from "./list.js";
-import { compareKeys, place } from "./order.js";
+import { compareKeys, merge, place } from "./order.js";
 import { TYPES, createTTL, createValue, shorten, startOf } from "./values.js";
 
 const PAGE = 1000; // keys asked for at a time
@@ -34,8 +34,13 @@ class Page {
     this.unlisten = () => {};
     this.entry = createEntry({ back: () => go(this.ns) });
     this.build(main);
-    this.drawKeys = nextFrame(() => this.keyList.set(this.keys));
-    this.drawCounts = nextFrame(() => this.counts());
+    this.pending = new Map(); // key → what the stream has told since the last frame
+    this.flashes = new Set();
+    this.drawKeys = nextFrame(() => {
+      this.takeIn();
+      this.keyList.set(this.keys);
+      setTimeout(() => this.flashes.clear(), 300); // of rows that are not in sight
+    });
     this.reloadNamespaces = throttle(1000, () => this.loadNamespaces());
     this.recount = throttle(1000, () => this.loadCount());
     this.timer = setInterval(() => this.tick(), 1000);
@@ -154,6 +159,8 @@ class Page {
     this.unlisten = () => {};
     this.loading?.abort();
     this.loading = null;
+    this.pending.clear();
+    this.flashes.clear();
     this.keys = [];
     this.total = null;
     this.keyList.set([]);
@@ -200,6 +207,7 @@ class Page {
     try {
       const got = await api.keys(this.ns, { prefix: kept.prefix, after, limit: PAGE }, mine.signal);
       if (mine.signal.aborted) return;
+      this.takeIn();
       if (first) this.keys = [];
       this.keysNew = false;
       this.more = Boolean(got.more);
@@ -219,59 +227,67 @@ class Page {
   add(page) {
     for (const item of page) {
       const newer = this.seen.get(item.key);
-      if (newer && newer.mod > item.mod) {
-        if (newer.entry) this.keys.push(newer.entry);
-      } else this.keys.push(item);
+      if (!newer || newer.mod <= item.mod) this.keys.push(item);
+      else if (newer.item) this.keys.push(newer.item);
     }
     if (page.length) this.after = page.at(-1).key;
     // What came in behind the last page belongs to the next one.
-    const end = this.more ? this.after : null;
+    const changes = new Map();
     for (const [key, newer] of this.seen) {
-      if (end !== null && compareKeys(key, end) > 0) continue;
-      if (newer.entry) this.set(newer.entry);
+      if (this.more && compareKeys(key, this.after) > 0) continue;
+      changes.set(key, newer);
       this.seen.delete(key);
     }
+    this.change(changes);
   }
 
-  set(item) {
-    const at = place(this.keys, item.key);
-    if (this.keys[at]?.key === item.key) this.keys[at] = item;
-    else this.keys.splice(at, 0, item);
-  }
-
+  // heard takes in what the stream tells. Thousands of changes may come at once,
+  // so the list takes them in together, once per frame.
   heard(kind, event) {
     const gone = kind !== "put";
-    const item = gone ? null : brief(event);
-    const mod = event.mod;
-    const end = this.keys.at(-1)?.key;
-    const behind = this.keysNew || (this.more && (end === undefined || compareKeys(event.key, end) > 0));
-    if (behind || this.loading) this.seen.set(event.key, { mod, entry: item });
-    if (!behind) {
-      const at = place(this.keys, event.key);
-      const there = this.keys[at]?.key === event.key ? this.keys[at] : null;
-      if (!there || there.mod < mod) {
-        if (gone && there) this.keys.splice(at, 1);
-        if (!gone) {
-          this.set(item);
-          this.flash = event.key;
-        }
-      }
-    }
+    this.pending.set(event.key, { mod: event.mod, item: gone ? null : brief(event) });
     if (event.key === this.entry.key) this.entry.heard(gone ? null : event, kind);
     this.drawKeys();
-    this.drawCounts();
     this.recount();
     this.reloadNamespaces();
+  }
+
+  takeIn() {
+    if (!this.pending.size) return;
+    const changes = new Map();
+    const end = this.keys.at(-1)?.key;
+    for (const [key, change] of this.pending) {
+      const behind = this.keysNew || (this.more && (end === undefined || compareKeys(key, end) > 0));
+      if (behind || this.loading) this.seen.set(key, change);
+      if (!behind) changes.set(key, change);
+    }
+    this.pending.clear();
+    for (const key of this.change(changes)) this.flashes.add(key);
+    this.counts();
+  }
+
+  // change puts changes into the list and returns the keys that are different now.
+  change(changes) {
+    const added = [], gone = new Set(), different = [];
+    for (const [key, { mod, item }] of changes) {
+      const at = place(this.keys, key);
+      const there = this.keys[at]?.key === key ? this.keys[at] : null;
+      if (there ? there.mod >= mod : !item) continue;
+      if (!item) gone.add(key);
+      else if (there) this.keys[at] = item;
+      else added.push(item);
+      different.push(key);
+    }
+    if (gone.size) this.keys = this.keys.filter((item) => !gone.has(item.key));
+    if (added.length) this.keys = merge(this.keys, added.sort((a, b) => compareKeys(a.key, b.key)));
+    return different;
   }
 
   keyRow(item) {
     const left = item.expires_ms ? item.expires_ms - Date.now() : 0;
     const el = h("div", { class: "key-row", title: item.key }, h("span", { class: "key-name mono" }, item.key), h("span", { class: `type ${item.type}` }, item.type),
       h("span", { class: "rest" }, h("span", { class: "preview mono" }, item.preview), item.expires_ms ? h("span", { class: "left", title: t("store.expires") }, icon("clock"), span(left)) : null));
-    if (item.key === this.flash) {
-      el.classList.add("flash");
-      this.flash = "";
-    }
+    if (this.flashes.delete(item.key)) el.classList.add("flash");
     return el;
   }
 
@@ -317,7 +333,11 @@ class Page {
       actions: [{ label: t("cancel"), value: null }, { label: t("store.newGo"), id: "new-entry-go", main: true, value: true, submit: async () => {
         const fault = value.fault || ttl.fault;
         if (fault) throw new Error(fault);
-        await api.put(ns.value, key.value, { type: kind.value, value: value.value, absent: true, ...ttl.fields });
+        try {
+          await api.put(ns.value, key.value, { type: kind.value, value: value.value, absent: true, ...ttl.fields });
+        } catch (err) {
+          throw err.conflict ? new Error(t("store.exists", { key: key.value })) : err;
+        }
         value.close();
         say(t("store.saved", { key: key.value }));
         this.reloadNamespaces();

@@ -196,12 +196,8 @@ function bytesValue(initial, onInput, onSave) {
   function describe() {
     put(problem, fault);
     put(note, size(octetCount(held)));
-  }
-
-  function draw() {
     const long = octetCount(held) > SHOWN_BYTES;
     const text = long ? null : asText();
-    if (mode === "text" && text === null) mode = "hex";
     put(tabs, ["hex", "base64", "text"].map((name) => h("button", { type: "button", role: "tab", class: "tab", "aria-selected": String(mode === name), id: `bytes-${name}`,
       disabled: long || (name === "text" && text === null), title: name === "text" && text === null ? t("value.noText") : null,
       on: { click: () => {
@@ -209,6 +205,12 @@ function bytesValue(initial, onInput, onSave) {
         fault = "";
         draw();
       } } }, t(`value.${name}`))));
+  }
+
+  function draw() {
+    const long = octetCount(held) > SHOWN_BYTES;
+    const text = long ? null : asText();
+    if (mode === "text" && text === null) mode = "hex";
     editor?.close();
     editor = null;
     if (long) put(place, h("p", { class: "note" }, t("value.tooLong", { size: size(octetCount(held)) })));

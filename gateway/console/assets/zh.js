@@ -134,6 +134,7 @@ export default {
   "store.new": "新建键",
   "store.newTitle": "新建键",
   "store.newGo": "创建",
+  "store.exists": "{key} 已经存在。",
   "store.key": "键",
   "store.type": "类型",
   "store.value": "值",

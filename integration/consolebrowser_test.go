@@ -1,0 +1,340 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/servertest"
+)
+
+// The tests of the pages that people use drive a real browser against the real
+// program. They do not run beside other tests, because some look at the time.
+
+// browser is a running Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// startBrowser runs Debian's chromium until the test ends.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath("chromium"),
+		chromedp.UserDataDir(filepath.Join(t.TempDir(), "chromium")),
+		chromedp.NoFirstRun, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true),
+	)
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, closeFirst := chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // waits for the end of the process
+		closeFirst()
+		stop()
+	})
+	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate("about:blank")), "chromium is among the Makefile's PROGRAMS")
+	return &browser{t, ctx}
+}
+
+// tab is a page with storage of its own, as another person's.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+	size [2]int64
+
+	mu     sync.Mutex
+	faults []string // guarded by mu: what the page has complained about
+}
+
+// view is what a tab looks like.
+type view struct {
+	width, height int64  // 1400 by 900
+	language      string // of the browser, en
+	dark          bool
+}
+
+// open opens a page of the console. What the page complains about fails the test:
+// exceptions, what the content security policy forbids, what cannot be loaded.
+func (b *browser) open(p *Process, path string, v view) *tab {
+	b.t.Helper()
+	if v.width == 0 {
+		v.width, v.height = 1400, 900
+	}
+	if v.language == "" {
+		v.language = "en"
+	}
+	ctx, closeTab := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
+	tb := &tab{t: b.t, ctx: ctx, base: "http://" + p.HTTP + "/console/", size: [2]int64{v.width, v.height}}
+	var reading sync.WaitGroup
+	b.t.Cleanup(func() {
+		closeTab()
+		reading.Wait()
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
+		require.Empty(b.t, tb.faults)
+	})
+	scheme := "light"
+	if v.dark {
+		scheme = "dark"
+	}
+	// The tab lives as long as the context of the first action.
+	require.NoError(b.t, chromedp.Do(ctx, chromedp.EmulateViewport(v.width, v.height)))
+	messages := chromedp.Console(ctx)
+	reading.Go(func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			tb.complaint(m)
+		}
+	})
+	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	require.NoError(b.t, err)
+	_, err = chromedp.Call(ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "confcenter-test", AcceptLanguage: v.language})
+	require.NoError(b.t, err)
+	_, err = chromedp.Call(ctx, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true})
+	require.NoError(b.t, err)
+	tb.load(path)
+	return tb
+}
+
+// run runs a part of a test, which builds on those before it.
+func (tb *tab) run(name string, fn func(t *testing.T)) {
+	whole := tb.t
+	if !whole.Run(name, func(t *testing.T) {
+		tb.t = t
+		defer func() { tb.t = whole }()
+		fn(t)
+	}) {
+		whole.FailNow()
+	}
+}
+
+// complaint keeps what is a fault. Browsers also complain about each refusal of a
+// request; that there is no such thing, or a conflict, is part of the game.
+func (tb *tab) complaint(m chromedp.ConsoleMessage) {
+	if m.Type != chromedp.ConsoleError && m.Type != chromedp.ConsoleWarning && !m.IsException() {
+		return
+	}
+	for _, expected := range []string{"status of 404", "status of 412", "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING"} {
+		if strings.Contains(m.Text, expected) {
+			return
+		}
+	}
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.faults = append(tb.faults, fmt.Sprintf("%s (%s:%d)", m, m.URL, m.Line))
+}
+
+// load goes to a page of the console anew.
+func (tb *tab) load(path string) {
+	tb.t.Helper()
+	tb.do(chromedp.Navigate("about:blank"), chromedp.Navigate(tb.base+"#/"+path), chromedp.WaitVisible(chromedp.CSS("html[data-ready]")))
+}
+
+func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, servertest.Patience)
+	defer cancel()
+	require.NoError(tb.t, chromedp.Do(ctx, steps...), "the page shows: %s", tb.whole())
+}
+
+// whole is what the page shows, for messages.
+func (tb *tab) whole() string {
+	ctx, cancel := context.WithTimeout(tb.ctx, servertest.Patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.hash + " " + document.body.innerText`))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// eval is the value of an expression in the page; of a promise what it comes to.
+func eval[T any](tb *tab, expression string) T {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, servertest.Patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(tb.t, err, expression)
+	return v
+}
+
+// until waits for an expression to be true.
+func (tb *tab) until(expression string, args ...any) {
+	tb.t.Helper()
+	if len(args) > 0 {
+		expression = fmt.Sprintf(expression, args...)
+	}
+	_, err := chromedp.Run(tb.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(servertest.Patience)))
+	require.NoError(tb.t, err, "%s\nthe page shows: %s", expression, tb.whole())
+}
+
+// sees waits until the element shows text.
+func (tb *tab) sees(css, text string) {
+	tb.t.Helper()
+	tb.until(`[...document.querySelectorAll(%q)].some(el => el.textContent.includes(%s))`, css, quote(text))
+}
+
+// misses waits until there is no such element.
+func (tb *tab) misses(css string) {
+	tb.t.Helper()
+	tb.until(`!document.querySelector(%q)`, css)
+}
+
+// click clicks in the middle of an element that is in sight and enabled.
+func (tb *tab) click(css string) {
+	tb.t.Helper()
+	tb.until(`(el => el && !el.disabled && el.getBoundingClientRect().width)(document.querySelector(%q))`, css)
+	at := eval[[]float64](tb, fmt.Sprintf(`(el => { el.scrollIntoView({block: "nearest"}); const r = el.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })(document.querySelector(%q))`, css))
+	tb.do(chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// pick clicks the row of a list that shows text.
+func (tb *tab) pick(list, text string) {
+	tb.t.Helper()
+	find := fmt.Sprintf(`[...document.querySelectorAll("#%s .row")].find(el => [el, ...el.querySelectorAll("*")].some(e => e.textContent.trim() === %s))`, list, quote(text))
+	tb.until(find)
+	at := eval[[]float64](tb, fmt.Sprintf(`(() => { const r = (%s).getBoundingClientRect(); return [r.left + 40, r.top + r.height / 2]; })()`, find))
+	tb.do(chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// write replaces what is in a field, as if it was typed at once.
+func (tb *tab) write(css, text string) {
+	tb.t.Helper()
+	tb.until(`document.querySelector(%q)`, css)
+	eval[chromedp.Void](tb, fmt.Sprintf(`(() => { const el = document.querySelector(%q); el.focus(); el.select(); })()`, css))
+	if text == "" {
+		tb.do(chromedp.KeyEvent(kb.Delete))
+		return
+	}
+	_, err := chromedp.Call(tb.ctx, input.InsertText, input.InsertTextParams{Text: text})
+	require.NoError(tb.t, err)
+}
+
+// choose sets a select element.
+func (tb *tab) choose(css, value string) {
+	tb.t.Helper()
+	tb.until(`document.querySelector(%q)`, css)
+	eval[chromedp.Void](tb, fmt.Sprintf(`(() => { const el = document.querySelector(%q); el.value = %q; el.dispatchEvent(new Event("change", {bubbles: true})); })()`, css, value))
+}
+
+// key presses keys where the focus is.
+func (tb *tab) key(keys string, modifiers ...chromedp.Modifier) {
+	tb.t.Helper()
+	if len(modifiers) > 0 {
+		tb.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))
+		return
+	}
+	tb.do(chromedp.KeyEvent(keys))
+}
+
+// value is what a field holds.
+func (tb *tab) value(css string) string {
+	tb.t.Helper()
+	tb.until(`document.querySelector(%q)`, css)
+	return eval[string](tb, fmt.Sprintf(`document.querySelector(%q).value`, css))
+}
+
+// holds waits until a field holds text, whatever its blanks.
+func (tb *tab) holds(css, text string) {
+	tb.t.Helper()
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
+	tb.until(`document.querySelector(%q)?.value.replace(/\s/g, "") === %s`, css, quote(squeeze(text)))
+}
+
+// rows are the texts of the rows of a list that exist now.
+func (tb *tab) rows(list string) []string {
+	tb.t.Helper()
+	return eval[[]string](tb, fmt.Sprintf(`[...document.querySelectorAll("#%s .row")].map(el => el.innerText)`, list))
+}
+
+// fits expects that nothing makes the page wider than the window.
+func (tb *tab) fits() {
+	tb.t.Helper()
+	wide := eval[[]string](tb, `[...document.querySelectorAll("body *")].filter(el => {
+		const r = el.getBoundingClientRect();
+		if (!r.width || r.right <= innerWidth + 1) return false;
+		for (let up = el.parentElement; up; up = up.parentElement) if (getComputedStyle(up).overflowX !== "visible" && up.getBoundingClientRect().right <= innerWidth + 1) return false;
+		return true;
+	}).map(el => el.tagName + "." + el.className + " " + Math.round(el.getBoundingClientRect().right))`)
+	require.Empty(tb.t, wide, "wider than %d", tb.size[0])
+	require.LessOrEqual(tb.t, eval[int64](tb, `document.documentElement.scrollWidth`), tb.size[0])
+}
+
+// second is another client, by our REST.
+type second struct {
+	t    *testing.T
+	base string
+}
+
+func secondClient(t *testing.T, p *Process) second { return second{t, "http://" + p.HTTP + "/v1/"} }
+
+// ask sends a request that must be taken and returns the reply as what it says.
+func (s second) ask(method, path string, query url.Values, body string) map[string]any {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.base+path+"?"+query.Encode(), strings.NewReader(body))
+	require.NoError(s.t, err)
+	transport := &http.Transport{DisableKeepAlives: true}
+	reply, err := transport.RoundTrip(r)
+	require.NoError(s.t, err)
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	require.NoError(s.t, err)
+	require.Less(s.t, reply.StatusCode, 300, "%s", text)
+	var answer map[string]any
+	require.NoError(s.t, json.Unmarshal(text, &answer), "%s", text)
+	return answer
+}
+
+func (s second) put(ns, key, body string) map[string]any {
+	s.t.Helper()
+	return s.ask(http.MethodPut, "store/key", url.Values{"ns": {ns}, "key": {key}}, body)
+}
+
+func (s second) get(ns, key string) map[string]any {
+	s.t.Helper()
+	return s.ask(http.MethodGet, "store/key", url.Values{"ns": {ns}, "key": {key}}, "")
+}
+
+// fill writes keys with a number each, many at a time.
+func (s second) fill(ns, format string, n int) {
+	s.t.Helper()
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprintf(`{"key":%s,"type":"int","value":"%d"}`, quote(fmt.Sprintf(format, i)), i))
+	}
+	for part := range slices.Chunk(items, 4096) {
+		s.ask(http.MethodPost, "store/batch", url.Values{"ns": {ns}}, `{"items":[`+strings.Join(part, ",")+`]}`)
+	}
+}
+
+// frames begins to watch how long the page is unable to paint.
+func (tb *tab) frames() (longest func() time.Duration) {
+	tb.t.Helper()
+	eval[chromedp.Void](tb, `(() => { let last = performance.now(); window.longest = 0; const turn = () => { const now = performance.now(); window.longest = Math.max(window.longest, now - last); last = now; requestAnimationFrame(turn); }; requestAnimationFrame(turn); })()`)
+	return func() time.Duration {
+		return time.Duration(eval[float64](tb, `window.longest`) * float64(time.Millisecond))
+	}
+}
