@@ -72,7 +72,7 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
 
   function tell(fault) {
     if (!fault) {
-      put(status, h("span", { class: "ok" }, readOnly ? t("editor.readonly") : t("editor.valid")), readOnly ? null : h("span", { class: "hint" }, t("editor.keys")));
+      put(status, h("span", { class: "ok" }, readOnly ? t("editor.readonly") : t("editor.valid")), readOnly || !onSave ? null : h("span", { class: "hint" }, t("editor.keys")));
       return;
     }
     const at = place(fault.offset);

@@ -63,7 +63,7 @@ class Page {
   }
 
   build(main) {
-    this.nsFilter = h("input", { type: "search", id: "ns-filter", placeholder: t("store.filter"), "aria-label": t("store.filter"), on: { input: () => this.drawNamespaces() } });
+    this.nsFilter = h("input", { type: "search", id: "ns-filter", placeholder: t("filter"), "aria-label": t("store.filter"), on: { input: () => this.drawNamespaces() } });
     this.nsList = createList({
       label: t("store.namespaces"), id: "namespaces", rowHeight: 46,
       row: (ns) => h("div", { class: "ns-row" }, h("span", { class: "ns-name" }, ns.name),
@@ -286,7 +286,7 @@ class Page {
   keyRow(item) {
     const left = item.expires_ms ? item.expires_ms - Date.now() : 0;
     const el = h("div", { class: "key-row", title: item.key }, h("span", { class: "key-name mono" }, item.key), h("span", { class: `type ${item.type}` }, item.type),
-      h("span", { class: "rest" }, h("span", { class: "preview mono" }, item.preview), item.expires_ms ? h("span", { class: "left", title: t("store.expires") }, icon("clock"), span(left)) : null));
+      h("span", { class: "rest" }, h("span", { class: "preview mono" }, item.preview), item.expires_ms ? h("span", { class: "left", title: t("store.expires") }, icon("clock"), span(left, 1)) : null));
     if (this.flashes.delete(item.key)) el.classList.add("flash");
     return el;
   }
