@@ -20,6 +20,7 @@ func (g *Gateway) configStream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return gone(err)
 	}
+	defer stream.close()
 	s := &configTeller{sseWriter: stream, feed: g.configFeed}
 	beat := g.clock.NewTicker(g.cfg.Heartbeat)
 	defer beat.Stop()

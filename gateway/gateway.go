@@ -129,6 +129,7 @@ type Gateway struct {
 
 	listener *listener
 	closing  chan struct{} // closed when Shutdown begins: streams end
+	streams  streams
 	once     sync.Once
 	running  sync.WaitGroup
 	done     chan struct{} // closed when serving has ended
@@ -210,16 +211,19 @@ func (g *Gateway) Err() error {
 }
 
 // Shutdown ends the streams at once, lets other requests finish until ctx ends,
-// and returns when nothing runs any more. Only the first call does anything.
+// and returns when nothing runs any more: what is cut off then may still wait for
+// the stores. Only the first call does anything.
 func (g *Gateway) Shutdown(ctx context.Context) (err error) {
 	g.once.Do(func() {
 		close(g.closing)
 		if g.listener != nil {
 			g.listener.closeUnused()
+			g.streams.end()
 			if err = g.server.Shutdown(ctx); err != nil {
 				err = errors.Join(err, g.server.Close())
 			}
 			g.running.Wait()
+			g.listener.wait()
 		}
 		for _, closeOne := range g.closers {
 			closeOne()

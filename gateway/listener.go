@@ -20,12 +20,15 @@ type listener struct {
 	open    int
 	unused  map[net.Conn]struct{}
 	closing bool
+	empty   sync.Cond // open is 0
 
 	fresh atomic.Int64 // len(unused), so that requests need not take mu
 }
 
 func newListener(l net.Listener, limit int) *listener {
-	return &listener{Listener: l, limit: limit, unused: map[net.Conn]struct{}{}}
+	listener := &listener{Listener: l, limit: limit, unused: map[net.Conn]struct{}{}}
+	listener.empty.L = &listener.mu
+	return listener
 }
 
 // Accept implements net.Listener. What is beyond the limit is closed: waiting would
@@ -92,8 +95,11 @@ func (l *listener) remove(c net.Conn, closed bool) {
 	defer l.mu.Unlock()
 	delete(l.unused, c)
 	l.fresh.Store(int64(len(l.unused)))
-	if closed {
-		l.open--
+	if !closed {
+		return
+	}
+	if l.open--; l.open == 0 {
+		l.empty.Broadcast()
 	}
 }
 
@@ -104,5 +110,15 @@ func (l *listener) closeUnused() {
 	l.closing = true
 	for c := range l.unused {
 		_ = c.Close()
+	}
+}
+
+// wait returns when no connection has a handler any more. Nothing else knows of those
+// that are still running when they were cut off.
+func (l *listener) wait() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.open > 0 {
+		l.empty.Wait()
 	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -120,6 +121,9 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = p.gateway.limitBody(reply, r, rt)
 	}
 	if err == nil && rt.stream {
+		err = swallow(reply, r)
+	}
+	if err == nil && rt.stream {
 		p.gateway.traffic.streams.Add(1)
 		defer p.gateway.traffic.streams.Add(-1)
 	}
@@ -142,5 +146,23 @@ func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 		return tooLarge(rt.body)
 	}
 	r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
+	return nil
+}
+
+// maxSwallowed is how long a body may be where none is looked at.
+const maxSwallowed = 4 << 10
+
+// swallow reads the body of a request for a stream, within the time that bodies have:
+// net/http would do so before it sends the first piece, when there is no limit to the
+// time any more.
+func swallow(w *reply, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w.ResponseWriter, r.Body, maxSwallowed))
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return bodyError(err)
+	}
 	return nil
 }

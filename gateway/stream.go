@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"confcenter/internal/clock"
@@ -47,9 +48,9 @@ type eventStyle struct {
 // sseWriter writes a stream of events: lines end in LF, what is put in is sent by
 // flush, and a peer that takes nothing for too long is given up.
 type sseWriter struct {
+	gateway *Gateway
 	w       http.ResponseWriter
 	control *http.ResponseController
-	limit   time.Duration
 	b       []byte
 }
 
@@ -58,8 +59,9 @@ const sseChunk = 32 << 10
 
 // newSSE begins a stream. It starts with a comment and an empty line, so that what a
 // peer has left of an earlier one in its buffer is not joined with the first event.
+// Who has it closes it.
 func (g *Gateway) newSSE(w http.ResponseWriter) (*sseWriter, error) {
-	s := &sseWriter{w: w, control: http.NewResponseController(w), limit: g.cfg.WriteTimeout}
+	s := &sseWriter{gateway: g, w: w, control: http.NewResponseController(w)}
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil { // the request's must not end the stream
 		return nil, err
 	}
@@ -69,8 +71,16 @@ func (g *Gateway) newSSE(w http.ResponseWriter) (*sseWriter, error) {
 	h["X-Accel-Buffering"] = []string{"no"} // of nginx
 	w.WriteHeader(http.StatusOK)
 	s.b = append(s.b, ":\n\n"...)
-	return s, s.flush()
+	g.streams.add(s)
+	if err := s.flush(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }
+
+// close is called when nothing is written any more.
+func (s *sseWriter) close() { s.gateway.streams.remove(s) }
 
 // flush sends what was put in. An error means that the peer is gone.
 func (s *sseWriter) flush() error {
@@ -81,8 +91,11 @@ func (s *sseWriter) flush() error {
 }
 
 func (s *sseWriter) write() error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(s.limit)); err != nil {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.gateway.cfg.WriteTimeout)); err != nil {
 		return err
+	}
+	if s.gateway.ending() { // looked at only now: what is set by hurry must not be undone
+		s.hurry()
 	}
 	_, err := s.w.Write(s.b)
 	s.b = s.b[:0]
@@ -90,6 +103,44 @@ func (s *sseWriter) write() error {
 		s.b = nil
 	}
 	return err
+}
+
+// lastWrite is how long a peer may take to read what is being written when the
+// server ends.
+const lastWrite = time.Second
+
+// hurry may be called by any goroutine.
+func (s *sseWriter) hurry() { _ = s.control.SetWriteDeadline(time.Now().Add(lastWrite)) }
+
+// streams are those that are open: a peer that takes nothing would otherwise hold the
+// end of the server for as long as a write may take.
+type streams struct {
+	mu   sync.Mutex
+	open map[*sseWriter]struct{} // guarded by mu
+}
+
+func (l *streams) add(s *sseWriter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open = map[*sseWriter]struct{}{}
+	}
+	l.open[s] = struct{}{}
+}
+
+func (l *streams) remove(s *sseWriter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, s)
+}
+
+// end is called after closing was closed.
+func (l *streams) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.open {
+		s.hurry()
+	}
 }
 
 // addID appends an id line.
@@ -104,12 +155,14 @@ func (s *sseWriter) addID(revision kv.Revision) {
 func (g *Gateway) runStream(w http.ResponseWriter, r *http.Request, sub *subscription, style eventStyle) error {
 	defer sub.close()
 	s, err := g.newSSE(w)
-	if err == nil && style.first != "" {
-		s.b = append(s.b, style.first...)
-		err = s.flush()
-	}
 	if err != nil {
 		return gone(err)
+	}
+	defer s.close()
+	if s.b = append(s.b, style.first...); len(s.b) > 0 {
+		if err := s.flush(); err != nil {
+			return gone(err)
+		}
 	}
 	beat := g.clock.NewTicker(g.cfg.Heartbeat)
 	defer beat.Stop()
