@@ -46,13 +46,16 @@ later request repeats such a number it is sent with what this server calls it.
 			if cfg.Patience <= 0 {
 				return usageError{fmt.Errorf("--timeout %v must be greater than 0", cfg.Patience)}
 			}
+			if err := checkServer(cfg.To); err != nil {
+				return err
+			}
 			return runReplay(cmd, &o, cfg, args[0])
 		},
 	}
 	o.bindPorts(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.StringVarP(&cfg.To, "to", "t", "127.0.0.1:4800", "server to replay to; what the capture writes is written there")
+	f.StringVarP(&cfg.To, "to", "t", "", "server to replay to, required; what the capture writes is written there")
 	f.StringVar(&pace, "pace", "fast", "original, so many times as fast (10x), or fast: as soon as the answers are there")
 	f.DurationVar(&cfg.Patience, "timeout", 5*time.Second, "how long to wait for an answer or push")
 	f.BoolVar(&cfg.Exact, "exact", false, "compare byte by byte and translate nothing")
@@ -75,7 +78,7 @@ func parsePace(s string) (float64, error) {
 }
 
 func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) error {
-	in, closeFile, err := openFile(name, cmd.InOrStdin())
+	in, closeFile, err := openFile(cmd.Context(), name, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -142,6 +143,12 @@ func (o *options) check() error {
 	if o.memory < 1 || o.memory > 1<<20 {
 		return usageError{fmt.Errorf("--memory %d must be between 1 and %d MiB", o.memory, 1<<20)}
 	}
+	if o.width < 0 {
+		return usageError{fmt.Errorf("--width %d must not be negative", o.width)}
+	}
+	if o.filter.Slower < 0 {
+		return usageError{fmt.Errorf("--slower %v must not be negative", o.filter.Slower)}
+	}
 	for _, p := range o.ports {
 		if p < 0 || p > math.MaxUint16 {
 			return usageError{fmt.Errorf("--port %d must be at most 65535", p)}
@@ -192,16 +199,62 @@ func (o *options) zone() *time.Location {
 	return time.Local
 }
 
-// openFile opens a capture by name, - being standard input.
-func openFile(name string, stdin io.Reader) (io.Reader, func(), error) {
+// openFile opens a capture by name, - being standard input, which ends with ctx at
+// the latest.
+func openFile(ctx context.Context, name string, stdin io.Reader) (io.Reader, func(), error) {
 	if name == "-" {
-		return stdin, func() {}, nil
+		return &interruptible{ctx: ctx, in: stdin, came: make(chan arrival, 1)}, func() {}, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	return f, func() { f.Close() }, nil
+}
+
+// interruptible is a reader that is at its end when ctx is, though more may come.
+type interruptible struct {
+	ctx  context.Context
+	in   io.Reader
+	came chan arrival
+	buf  []byte
+}
+
+// arrival is what a Read has returned.
+type arrival struct {
+	n   int
+	err error
+}
+
+// Read implements io.Reader. When ctx ends it leaves a Read of in behind.
+func (r *interruptible) Read(p []byte) (int, error) {
+	if ended(r.ctx) {
+		return 0, io.EOF
+	}
+	if len(r.buf) < len(p) {
+		r.buf = make([]byte, len(p))
+	}
+	go func(b []byte) {
+		n, err := r.in.Read(b)
+		r.came <- arrival{n, err}
+	}(r.buf[:len(p)])
+	select {
+	case got := <-r.came:
+		return copy(p, r.buf[:got.n]), got.err
+	case <-r.ctx.Done():
+		return 0, io.EOF
+	}
+}
+
+// checkServer says whether the value of --to can be a server's address.
+func checkServer(to string) error {
+	if to == "" {
+		return usageError{errors.New("--to is missing: the server's HOST:PORT")}
+	}
+	if _, _, err := net.SplitHostPort(to); err != nil {
+		return usageError{fmt.Errorf("--to %s: must be HOST:PORT: %w", to, err)}
+	}
+	return nil
 }
 
 // ended says that the user has asked for the end, which is no failure.

@@ -36,7 +36,7 @@ func newSummary() *cobra.Command {
 }
 
 func summarize(cmd *cobra.Command, o *options, name string) error {
-	in, closeFile, err := openFile(name, cmd.InOrStdin())
+	in, closeFile, err := openFile(cmd.Context(), name, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}

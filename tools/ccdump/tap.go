@@ -53,6 +53,9 @@ What is passed on is not changed, and never waits for what is printed.`,
 			if err := o.check(); err != nil {
 				return err
 			}
+			if err := checkServer(to); err != nil {
+				return err
+			}
 			return runTap(cmd, &o, listen, to, write)
 		},
 	}

@@ -34,6 +34,7 @@ type view struct {
 
 	out     *bufio.Writer
 	flushed int64 // time of the last line that was flushed live
+	printed bool
 	err     error // of out
 	line    []byte
 }
@@ -69,6 +70,7 @@ func newView(o *options, out io.Writer) *view {
 }
 
 func (v *view) print(b []byte) {
+	v.printed = true
 	if _, err := v.out.Write(b); err != nil && v.err == nil {
 		v.err = err
 	}
@@ -111,7 +113,7 @@ func (v *view) packets(ctx context.Context, src capture.Source, each func(*captu
 			return nil
 		}
 		if err := src.Next(&rec); err != nil {
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) || ended(ctx) {
 				return nil
 			}
 			return err
@@ -173,7 +175,7 @@ func dump(ctx context.Context, o *options, name string, cmd *cobra.Command) erro
 	if err := o.check(); err != nil {
 		return err
 	}
-	in, closeFile, err := openFile(name, cmd.InOrStdin())
+	in, closeFile, err := openFile(ctx, name, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -185,6 +187,9 @@ func dump(ctx context.Context, o *options, name string, cmd *cobra.Command) erro
 	}
 	err = v.pump(ctx, src, nil)
 	v.tell(cmd)
+	if frames := v.asm.Stats().Frames; frames > 0 && !v.printed {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: of %d frames and what else there was nothing fits the filters\n", cmd.CommandPath(), frames)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

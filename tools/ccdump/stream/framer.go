@@ -26,6 +26,7 @@ type half struct {
 	hunting bool // for the beginning of a frame
 	skipped int64
 	reason  string // why it hunts
+	foreign bool   // it hunts because of bytes that are no frame
 }
 
 // huntWindow is how much is searched at once when a frame's beginning has to be
@@ -56,7 +57,7 @@ func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 	for len(b) >= protocol.HeaderSize {
 		header, reason := judge(b)
 		if reason != "" {
-			h.lose(reason)
+			h.lose(reason, true)
 			return b
 		}
 		total := protocol.HeaderSize + int(header.BodyLen)
@@ -86,7 +87,7 @@ func (a *Assembler) takeHeader(c *Conn, end uint8, at int64, b []byte) []byte {
 	}
 	header, reason := judge(h.buf)
 	if reason != "" {
-		h.lose(reason)
+		h.lose(reason, true)
 		return b
 	}
 	a.letGo(h)
@@ -194,10 +195,11 @@ func known(c protocol.Command) bool {
 	return protocol.Lookup(c.Request()) != nil
 }
 
-// lose begins to hunt for a frame, because what is there is none.
-func (h *half) lose(reason string) {
+// lose begins to hunt for a frame, because what is there is none or, unless foreign,
+// because something is missing.
+func (h *half) lose(reason string, foreign bool) {
 	if !h.hunting {
-		h.hunting, h.reason, h.skipped = true, reason, 0
+		h.hunting, h.reason, h.foreign, h.skipped = true, reason, foreign, 0
 	}
 }
 
@@ -243,14 +245,18 @@ func (a *Assembler) endHunt(c *Conn, end uint8, at int64) {
 	h := &c.ends[end]
 	h.hunting = false
 	if h.skipped > 0 {
-		a.report(c, end, at, h.offset-h.skipped, h.skipped, h.reason)
+		a.tell(c, &Skip{At: at, From: c.direction(end), Offset: h.offset - h.skipped, Bytes: h.skipped, Reason: h.reason, Foreign: h.foreign})
 	}
 	h.skipped = 0
 }
 
 func (a *Assembler) report(c *Conn, end uint8, at, offset, n int64, reason string) {
-	a.stats.Skipped += n
-	a.sink.Skipped(c, &Skip{At: at, From: c.direction(end), Offset: offset, Bytes: n, Reason: reason})
+	a.tell(c, &Skip{At: at, From: c.direction(end), Offset: offset, Bytes: n, Reason: reason})
+}
+
+func (a *Assembler) tell(c *Conn, s *Skip) {
+	a.stats.Skipped += s.Bytes
+	a.sink.Skipped(c, s)
 }
 
 // findFrame returns where in window a frame plausibly begins; if there is none, from
@@ -338,7 +344,7 @@ func (a *Assembler) lose(c *Conn, end uint8, at, n int64, reason string) {
 			return
 		}
 	}
-	h.lose(reason)
+	h.lose(reason, false)
 	gone := int64(len(h.buf)) + n
 	a.letGo(h)
 	h.offset += gone

@@ -104,6 +104,8 @@ type Skip struct {
 	Offset int64
 	Bytes  int64
 	Reason string
+	// Foreign says that bytes are there and are no frame, rather than missing.
+	Foreign bool
 }
 
 // How says why a connection is over.

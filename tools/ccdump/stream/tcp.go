@@ -142,6 +142,8 @@ func (a *Assembler) begin(c *Conn, key pair, end uint8, s *capture.Segment) *Con
 			// The second half of the greeting, or a repetition.
 		case answer:
 			return nil
+		case c.closed && o.begun && o.isn == s.Seq && s.At-c.closedAt < stragglerTime:
+			return nil // seen again: on another interface, say
 		default:
 			a.finish(c, s.At, Replaced)
 			a.remove(c)
@@ -187,7 +189,7 @@ func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	}
 	if !o.started {
 		o.started, o.next = true, seq
-		c.ends[end].lose(reasonJoined)
+		c.ends[end].lose(reasonJoined, false)
 	}
 	p := piece{seq: seq, data: s.Payload, missing: s.Missing}
 	switch {

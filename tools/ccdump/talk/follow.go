@@ -180,7 +180,7 @@ func (f *Follower) Skipped(c *stream.Conn, skip *stream.Skip) {
 		f.cfg.Summary.skipped(c, skip)
 	}
 	what := "skipped"
-	if c.Frames == 0 {
+	if c.Frames == 0 && skip.Foreign {
 		what = "not this protocol:"
 	}
 	f.remark(c, skip.At, skip.From, fmt.Sprintf("%s %d bytes at offset %d: %s", what, skip.Bytes, skip.Offset, skip.Reason), true)
