@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"confcenter/codes"
@@ -186,12 +187,27 @@ func (g *Gateway) plumKeys(w http.ResponseWriter, _ *http.Request, ns string) er
 
 // plumList takes the prefix as it is written: no character in it is special.
 func (g *Gateway) plumList(w http.ResponseWriter, r *http.Request, ns string) error {
-	list := kv.List{NS: ns}
-	if r.URL.RawQuery != "" {
-		list.Prefix = r.URL.Query().Get("prefix")
+	prefix, err := plumQuery(r, "prefix")
+	if err != nil {
+		return err
 	}
+	list := kv.List{NS: ns, Prefix: prefix}
 	return g.plumPages(w, list, "[", func(b []byte, e *kv.Entry) []byte { return appendPlumEntry(b, e, true) },
 		func(b []byte) []byte { return append(b, "]\n"...) })
+}
+
+// plumQuery is a parameter, "" if absent. A query that is not well-formed is refused:
+// its parameters would count as absent, and the reply be about everything. The SDK
+// sends a namespace such as 100% as it is.
+func plumQuery(r *http.Request, name string) (string, error) {
+	if r.URL.RawQuery == "" {
+		return "", nil
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", errPlumRequest
+	}
+	return values.Get(name), nil
 }
 
 // plumPage is how many bytes of entries are looked at and sent at a time.
@@ -245,9 +261,21 @@ func plumObject(space []jsontext.Member, body []byte) ([]jsontext.Member, error)
 	return members, nil
 }
 
+// plumFind finds a member, as Plum does also if it is written in other cases: what it
+// stores must not become an empty value here.
+func plumFind(members []jsontext.Member, name string) (jsontext.Member, bool) {
+	m, ok := jsontext.Find(members, name)
+	for i := 0; !ok && i < len(members); i++ {
+		if strings.EqualFold(string(members[i].Key), name) {
+			m, ok = members[i], true
+		}
+	}
+	return m, ok
+}
+
 // plumMember is the text of a member that must be a string, null or absent.
 func plumMember(members []jsontext.Member, name string) (raw []byte, err error) {
-	m, ok := jsontext.Find(members, name)
+	m, ok := plumFind(members, name)
 	switch {
 	case !ok || m.Kind == jsontext.Null:
 		return nil, nil
@@ -289,7 +317,7 @@ func plumItems(body []byte, ns string) ([]kv.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, ok := jsontext.Find(members, "items")
+	items, ok := plumFind(members, "items")
 	switch {
 	case !ok || items.Kind == jsontext.Null:
 		return nil, errPlumItems

@@ -422,3 +422,22 @@ func TestPlumIgnoresContentTypes(t *testing.T) {
 	k := start(t, nil)
 	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/kv/ns/k", `{"value":"x"}`, "Content-Type: text/html").status)
 }
+
+// A parameter that cannot be read is not one that is absent: the SDK would take keys
+// of other namespaces for its own.
+func TestPlumRefusesQueriesThatCannotBeRead(t *testing.T) {
+	k := start(t, nil)
+	k.plumPut("ns/a", "1", "int")
+	for _, path := range []string{"/v1/stream?namespace=100%", "/v1/stream?namespace=a;b", "/v1/kv/ns?prefix=%zz", "/v1/kv/ns?prefix=b;c"} {
+		k.get(path).is(t, 400, "bad request\n")
+	}
+}
+
+func TestPlumMembersInOtherCases(t *testing.T) {
+	k := start(t, nil)
+	k.do("PUT", "/v1/kv/ns/a", `{"Value":"5","TYPE":"int"}`).is(t, 200, `{"key":"a","namespace":"ns","type":"int","value":"5"}`+"\n")
+	k.do("PUT", "/v1/kv/ns/b", `{"Value":"5","value":"6"}`).is(t, 200, `{"key":"b","namespace":"ns","type":"string","value":"6"}`+"\n")
+	k.do("PUT", "/v1/kv/ns/c", `{"Value":5}`).is(t, 400, "bad request\n")
+	k.do("POST", "/v1/kv/ns/batch", `{"Items":[{"Key":"d","VALUE":"7"}]}`).is(t, 200, `{"count":1,"namespace":"ns"}`+"\n")
+	require.Equal(t, "7", k.plumList("ns?prefix=d")[0].Value)
+}

@@ -11,9 +11,9 @@ import (
 // was away; it drops what it knows. Without one it tells of all namespaces, from now
 // on. A nodeId, which Plum needs, is not looked at.
 func (g *Gateway) plumStream(w http.ResponseWriter, r *http.Request) error {
-	ns := ""
-	if r.URL.RawQuery != "" {
-		ns = r.URL.Query().Get("namespace")
+	ns, err := plumQuery(r, "namespace")
+	if err != nil {
+		return err
 	}
 	sub, err := g.hub.subscribe(kv.Filter{NS: ns}, 0, ns != "")
 	if err != nil {
