@@ -145,7 +145,7 @@ func TestConsoleStore(t *testing.T) {
 		tb.choose("#type", "string")
 		tb.holds("#value", "1e300")
 		tb.click("#save-key")
-		tb.sees("#keys .row .type.string", "string")
+		tb.until(`document.querySelector("#save-key")?.disabled`)
 		other.hasKey("kinds", "a.double", "string", "1e300")
 	})
 	tb.run("time_to_live", func(t *testing.T) {
@@ -207,6 +207,15 @@ func TestConsoleStore(t *testing.T) {
 		tb.click("#conflict-overwrite")
 		tb.until(`document.querySelector("#save-key")?.disabled`)
 		other.hasKey("kinds", "a string", "string", "mine")
+	})
+	tb.run("what_is_unsaved_survives_a_look_at_other_keys", func(t *testing.T) {
+		tb.write("#value", "a draft")
+		tb.pick("keys", "an/int")
+		tb.holds("#value", "9007199254740993")
+		tb.pick("keys", "a string")
+		tb.holds("#value", "a draft")
+		tb.click("#revert-key")
+		tb.holds("#value", "mine")
 	})
 	tb.run("by_prefix", func(t *testing.T) {
 		tb.write("#prefix", "a")

@@ -128,18 +128,18 @@ export const status = (signal) => ask("GET", "status", { signal });
 // server that is just stopping for example. A page that nobody looks at gives its
 // stream back after a while, and one that was left at once, even if the browser
 // keeps it for the way back: browsers allow six connections to a server.
-// events are handlers by name, of which each gets the event; state is told
-// "live", "waiting" or "lost"; fresh is called whenever the stream is a new one,
-// which resumes nothing.
+// events are handlers by name, of which each gets the event; state is told "live",
+// "waiting" or "none"; fresh is called whenever the stream is a new one, which
+// does not go on where the last one stopped.
 export function listen(path, query, events, { state = () => {}, fresh = () => {} } = {}) {
   let source = null;
   let timer = 0;
   let wait = 500;
+  let last = ""; // the id of the last event that had one
   const open = () => {
     clearTimeout(timer);
     source?.close();
-    const mine = new EventSource(address(path, query));
-    let last = ""; // the id from which the browser resumes by itself
+    const mine = new EventSource(address(path, { ...query, last }));
     source = mine;
     mine.addEventListener("open", () => {
       wait = 500;
@@ -154,7 +154,7 @@ export function listen(path, query, events, { state = () => {}, fresh = () => {}
     });
     for (const [name, handler] of Object.entries(events)) {
       mine.addEventListener(name, (event) => {
-        last = event.lastEventId;
+        last = event.lastEventId || last;
         handler(event);
       });
     }

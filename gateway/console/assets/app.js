@@ -6,6 +6,7 @@ import * as clients from "./clients.js";
 import * as configs from "./configs.js";
 import * as status from "./status.js";
 import * as store from "./store.js";
+import { unsaved as unsavedKeys } from "./entry.js";
 
 const pages = { configs, store, clients, status };
 const THEMES = ["auto", "light", "dark"];
@@ -92,7 +93,7 @@ function show() {
 
 window.addEventListener("hashchange", show);
 window.addEventListener("beforeunload", (event) => {
-  if (configs.unsaved()) event.preventDefault();
+  if (configs.unsaved() || unsavedKeys()) event.preventDefault();
 });
 
 document.body.append(header, main);

@@ -3,7 +3,7 @@
 
 import { configs as api, listen } from "./api.js";
 import { confirm, dialog, diffView, refusalText, say, sayRefusal } from "./dialogs.js";
-import { button, debounce, h, icon, nextFrame, put } from "./dom.js";
+import { button, debounce, h, icon, put, throttle } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { bytes, dateTime, t } from "./i18n.js";
 import { createList } from "./list.js";
@@ -34,11 +34,11 @@ class Page {
     this.file = null; // what the server has of it
     this.gone = new AbortController();
     this.build(main);
-    this.drawSoon = nextFrame(() => {
+    this.drawSoon = throttle(100, () => {
       this.drawTree();
       this.drawHead();
     });
-    this.reloadFile = debounce(50, () => this.load(true));
+    this.reloadFile = debounce(50, () => this.saving || this.load(true));
     this.reloadResolved = debounce(80, () => this.loadResolved());
     this.unlisten = listen("config/stream", {}, {
       config: (event) => this.heard(JSON.parse(event.data)),
@@ -54,7 +54,7 @@ class Page {
     this.gone.abort();
     this.unlisten();
     narrow.removeEventListener("change", this.onNarrow);
-    for (const later of [this.reloadFile, this.reloadResolved]) later.cancel();
+    for (const later of [this.drawSoon, this.reloadFile, this.reloadResolved]) later.cancel();
     this.list.close();
     this.editor.close();
     this.resolved.close();
@@ -201,6 +201,7 @@ class Page {
     this.resolved.clear();
     this.editor.value = "";
     this.drawHead();
+    if (narrow.matches) document.getElementById("back").focus();
     await this.load(false);
     this.list.reveal(this.list.items.findIndex((item) => item.name === name));
   }
@@ -358,6 +359,7 @@ class Page {
       return say(t("configs.notJSON"), "bad");
     }
     const began = match === undefined ? draft.match : match;
+    this.saving = true; // so that what the stream tells may be one's own doing
     try {
       await api.save(name, draft.text, began === null ? { absent: true } : { match: began });
       drafts.delete(name);
@@ -365,8 +367,11 @@ class Page {
       if (name === this.name) await this.load(true);
       this.drawTree();
     } catch (err) {
+      this.saving = false;
       if (err.conflict) await this.settle();
       else sayRefusal(err);
+    } finally {
+      this.saving = false;
     }
   }
 

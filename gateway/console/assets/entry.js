@@ -6,6 +6,12 @@ import { button, h, icon, put } from "./dom.js";
 import { ago, bytes, dateTime, number, span, t } from "./i18n.js";
 import { TYPES, createTTL, createValue, shorten, startOf, valueText } from "./values.js";
 
+// drafts are what was typed and not saved, by namespace and key, while one looks
+// at something else.
+const drafts = new Map();
+
+export const unsaved = () => drafts.size > 0;
+
 // createEntry makes the view; back closes it.
 export function createEntry({ back }) {
   const head = h("div", { class: "detail-head" });
@@ -21,6 +27,7 @@ export function createEntry({ back }) {
   let type = "", value = null, ttl = null;
   let asked = null; // aborts what was asked for another key
   let versions = null; // null: not opened
+  let saving = false; // so that what the stream tells may be one's own doing
   let drawn = ""; // what the head shows
 
   const dirty = () => Boolean(base) && (type !== base.type || value.value !== base.value || ttl.changed);
@@ -40,7 +47,10 @@ export function createEntry({ back }) {
     const { signal } = asked;
     try {
       const got = await api.get(ns, key, signal);
-      if (!signal.aborted) fill(got);
+      if (signal.aborted) return;
+      const draft = drafts.get(id());
+      fill(got);
+      if (draft) resume(draft);
     } catch (err) {
       if (err.name === "AbortError") return;
       drawHead();
@@ -64,6 +74,25 @@ export function createEntry({ back }) {
     put(banner);
     drawFacts();
     drawHistory();
+  }
+
+  const id = () => JSON.stringify([ns, key]);
+
+  // resume goes on with what was typed earlier.
+  function resume(draft) {
+    [base, type] = [draft.base, draft.type];
+    build(draft.value);
+    if (base.mod !== entry.mod) drawChanged();
+  }
+
+  // renew shows what the server has now, if one still looks at that key.
+  async function renew(wasNs, wasKey) {
+    drafts.delete(JSON.stringify([wasNs, wasKey]));
+    if (wasNs !== ns || wasKey !== key || !key) return;
+    const got = await api.get(ns, key, asked.signal);
+    if (wasNs !== ns || wasKey !== key) return;
+    fill(got);
+    if (versions) loadHistory();
   }
 
   function build(initial) {
@@ -91,6 +120,8 @@ export function createEntry({ back }) {
   }
 
   function drawHead() {
+    if (dirty()) drafts.set(id(), { base, type, value: value.value });
+    else drafts.delete(id());
     // What has not changed stays: a button that is replaced while it is pressed is never clicked.
     const now = JSON.stringify([ns, key, entry?.size, dirty()]);
     if (now === drawn && head.firstChild) return;
@@ -116,6 +147,11 @@ export function createEntry({ back }) {
       fact("fact.create", String(entry.create), t("fact.createTitle")),
       fact("fact.version", number(entry.version), t("fact.versionTitle")),
       entry.lease ? fact("fact.lease", String(entry.lease), t("fact.leaseTitle")) : null);
+  }
+
+  function drawChanged() {
+    put(banner, h("div", { class: "banner warn", id: "key-changed" }, icon("warn"), h("span", null, t("store.changedElsewhere")),
+      button(t("configs.compare"), settle, { id: "compare-key" })));
   }
 
   // ---- history
@@ -168,10 +204,10 @@ export function createEntry({ back }) {
 
   async function restore(version) {
     try {
-      await api.restore(ns, key, version.mod);
-      say(t("history.restored", { key, rev: String(version.mod) }));
-      fill(await api.get(ns, key, asked.signal));
-      loadHistory();
+      const [wasNs, wasKey] = [ns, key];
+      await api.restore(wasNs, wasKey, version.mod);
+      say(t("history.restored", { key: wasKey, rev: String(version.mod) }));
+      await renew(wasNs, wasKey);
     } catch (err) {
       sayRefusal(err);
     }
@@ -185,14 +221,17 @@ export function createEntry({ back }) {
     if (fault) return say(fault, "bad");
     const kept = base.lease && !ttl.changed ? { lease: base.lease } : {};
     const wanted = { type, value: value.value, ...ttl.fields, ...kept };
+    const [wasNs, wasKey] = [ns, key];
+    saving = true;
     try {
       await api.put(ns, key, match === null ? { ...wanted, absent: true } : { ...wanted, match: match ?? base.mod });
-      say(t("store.saved", { key }));
-      fill(await api.get(ns, key, asked.signal));
-      if (versions) loadHistory();
+      say(t("store.saved", { key: wasKey }));
+      await renew(wasNs, wasKey);
     } catch (err) {
       if (err.conflict) settle();
       else sayRefusal(err);
+    } finally {
+      saving = false;
     }
   }
 
@@ -220,9 +259,9 @@ export function createEntry({ back }) {
 
   async function add(by) {
     try {
-      await api.incr(ns, key, by);
-      fill(await api.get(ns, key, asked.signal));
-      if (versions) loadHistory();
+      const [wasNs, wasKey] = [ns, key];
+      await api.incr(wasNs, wasKey, by);
+      await renew(wasNs, wasKey);
     } catch (err) {
       sayRefusal(err);
     }
@@ -232,6 +271,7 @@ export function createEntry({ back }) {
     const name = key;
     const gone = await confirm({ title: t("store.deleteTitle", { key }), text: t("store.deleteAsk"), action: t("delete"), submit: () => api.remove(ns, name, entry.mod) });
     if (!gone) return;
+    drafts.delete(id());
     say(t("store.deletedNow", { key: name }));
     back();
   }
@@ -250,6 +290,7 @@ export function createEntry({ back }) {
         put(banner, h("div", { class: "banner warn", id: "key-gone" }, icon("trash"), h("span", null, t(kind === "expire" ? "store.expired" : "store.goneElsewhere"))));
         return;
       }
+      if (saving) return;
       if (!dirty()) {
         const focused = el.contains(document.activeElement) ? document.activeElement.id : "";
         fill(next);
@@ -260,8 +301,7 @@ export function createEntry({ back }) {
       } else {
         entry = next;
         drawFacts();
-        put(banner, h("div", { class: "banner warn", id: "key-changed" }, icon("warn"), h("span", null, t("store.changedElsewhere")),
-          button(t("configs.compare"), settle, { id: "compare-key" })));
+        drawChanged();
       }
       if (versions) loadHistory();
     },

@@ -111,6 +111,7 @@ class Page {
     this.noEntry.hidden = !ns || Boolean(key);
     this.split.dataset.pane = key ? "entry" : ns ? "keys" : "ns";
     this.keyList.select((item) => item.key === key);
+    if (narrow.matches) document.getElementById(key ? "back-keys" : "back-ns")?.focus();
   }
 
   // ---- namespaces
@@ -129,7 +130,7 @@ class Page {
       this.drawNamespaces();
       this.counts();
     } catch (err) {
-      sayRefusal(err);
+      if (err.status) sayRefusal(err); // an absent server shows at the top
     }
   }
 
@@ -195,7 +196,7 @@ class Page {
       this.total = count;
       this.counts();
     } catch (err) {
-      sayRefusal(err);
+      if (err.status) sayRefusal(err);
     }
   }
 
