@@ -141,10 +141,6 @@ func checkPair(ns, key string) error {
 	return kv.CheckKey(key)
 }
 
-// historySlice is how many versions are asked for at once: the store counts
-// versions and not bytes, and a version may have kv.MaxValue of them.
-const historySlice = 16
-
 // storeHistory lists the versions of a key, newest first.
 func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
 	p := parametersOf(r)
@@ -156,10 +152,7 @@ func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
 	if err := checkPair(ns, key); err != nil {
 		return err
 	}
-	if limit == 0 || limit > kv.MaxHistory {
-		limit = kv.MaxHistory
-	}
-	all, err := g.versions(ns, key, before, int(limit))
+	all, err := kv.PastVersions(g.stores.State, ns, key, before, int(min(limit, kv.MaxHistory)))
 	if err != nil {
 		return err
 	}
@@ -170,27 +163,4 @@ func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
 	b.b = appendBool(b.b, `,"more":`, all.More)
 	b.b = append(appendNumber(b.b, `,"floor":`, int64(all.Floor)), '}')
 	return sendFresh(w, b.b)
-}
-
-// versions reads until there are limit or they fill a page.
-func (g *Gateway) versions(ns, key string, before kv.Revision, limit int) (all kv.Versions, err error) {
-	size := 0
-	for {
-		part, err := g.stores.State.History(ns, key, before, min(historySlice, limit-len(all.Entries)))
-		if err != nil {
-			return kv.Versions{}, err
-		}
-		all.More, all.Floor = part.More, part.Floor
-		for i, e := range part.Entries {
-			all.Entries = append(all.Entries, e)
-			if size += e.Size(); size >= kv.MaxPage {
-				all.More = all.More || i < len(part.Entries)-1
-				return all, nil
-			}
-		}
-		if !part.More || len(part.Entries) == 0 || len(all.Entries) >= limit {
-			return all, nil
-		}
-		before = part.Entries[len(part.Entries)-1].Mod
-	}
 }

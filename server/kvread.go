@@ -155,10 +155,6 @@ func list(state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
 	return view.List(q.List)
 }
 
-// historySlice is how many versions are asked for at once: the store counts
-// versions and not bytes, and a version may have kv.MaxValue of them.
-const historySlice = 16
-
 // kvHistory answers a page of a key's versions.
 func (s *session) kvHistory(h protocol.Header, _ []byte) bool {
 	q, err := s.loop.req.KVHistory()
@@ -169,39 +165,11 @@ func (s *session) kvHistory(h protocol.Header, _ []byte) bool {
 	state := s.srv.state
 	s.later(h, func(dst []byte) []byte {
 		rev := state.Revision()
-		versions, err := history(state, q)
+		versions, err := kv.PastVersions(state, q.NS, q.Key, q.Before, q.Limit)
 		if err != nil {
 			return s.appendRefusal(dst, h, err)
 		}
 		return protocol.AppendKVVersions(dst, rev, versions, q.Raw)
 	})
 	return true
-}
-
-// history reads versions until there are as many as were asked for or they fill
-// a page.
-func history(state kv.Store, q protocol.KVHistoryQuery) (all kv.Versions, err error) {
-	limit := q.Limit
-	if limit <= 0 || limit > kv.MaxHistory {
-		limit = kv.MaxHistory
-	}
-	before, size := q.Before, 0
-	for {
-		part, err := state.History(q.NS, q.Key, before, min(historySlice, limit-len(all.Entries)))
-		if err != nil {
-			return kv.Versions{}, err
-		}
-		all.More, all.Floor = part.More, part.Floor
-		for i, e := range part.Entries {
-			all.Entries = append(all.Entries, e)
-			if size += e.Size(); size >= kv.MaxPage {
-				all.More = all.More || i < len(part.Entries)-1
-				return all, nil
-			}
-		}
-		if !part.More || len(part.Entries) == 0 || len(all.Entries) >= limit {
-			return all, nil
-		}
-		before = part.Entries[len(part.Entries)-1].Mod
-	}
 }
