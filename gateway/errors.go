@@ -71,6 +71,7 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	body = jsontext.AppendQuote(body, codes.Message(err))
 	body = append(body, "}\n"...)
 	w.Header()["Content-Type"] = contentJSON
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(code.HTTPStatus())
 	_, _ = w.Write(body)
 }
@@ -90,6 +91,7 @@ func failPlain(w *reply, plain *plainError, err error) {
 		}
 	}
 	w.Header()["Content-Type"] = contentPlain
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(plain.text) + len("\n"))}
 	w.WriteHeader(plain.status)
 	_, _ = io.WriteString(w, plain.text+"\n")
 }

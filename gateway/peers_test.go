@@ -145,3 +145,22 @@ func TestStreamsWaitForNoBody(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 }
+
+// Who sends more than is taken finds the reply also if it looks for it only when
+// everything is sent.
+func TestTooLargeBodiesAreAnsweredCleanly(t *testing.T) {
+	k := start(t, nil)
+	for _, head := range []string{
+		"PUT /v1/kv/ns/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 33554432\r\n\r\n",
+		"PUT /v1/config/file?name=a.json HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2000000\r\n",
+	} {
+		c := k.send(head)
+		_, err := io.WriteString(c, strings.Repeat("x", 32<<20))
+		require.NoError(t, err)
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestEntityTooLarge, r.StatusCode)
+		require.NoError(t, r.Body.Close())
+		require.NoError(t, c.Close())
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"confcenter/codes"
 )
 
 // route is one path and what may be asked there.
@@ -104,6 +106,7 @@ func (p *place) find(method string) *route {
 // ServeHTTP implements http.Handler.
 func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply := w.(*reply)
+	body := r.Body
 	rt := p.unknown
 	var err error
 	switch {
@@ -133,6 +136,20 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p.gateway.fail(reply, r, rt, err)
 	}
+	if err != nil && codes.Of(err) == codes.TooLarge {
+		letFinish(reply, r, body, 4*rt.body)
+	}
+}
+
+// letFinish has who sends too much come to the reply: many clients read it only when
+// they have sent everything, and would find a broken connection. Who sends more than
+// most bytes does.
+func letFinish(w *reply, r *http.Request, body io.Reader, most int64) {
+	if r.Header.Get("Expect") != "" { // it waits for a word before it sends
+		return
+	}
+	_ = http.NewResponseController(w).Flush() // all of it: its length is said
+	_, _ = io.CopyN(io.Discard, body, most)
 }
 
 // limitBody refuses a body that says it is too long, and has one that does not say
@@ -142,7 +159,7 @@ func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	case r.ContentLength == 0 || rt.body == 0:
 		return nil
 	case r.ContentLength > rt.body:
-		w.Header().Set("Connection", "close") // rather than reading all of it
+		w.Header().Set("Connection", "close") // rather than reading all of it before the reply
 		return tooLarge(rt.body)
 	}
 	r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
