@@ -33,6 +33,7 @@ type benchConfig struct {
 	keys        int           // of the store that reads and writes are measured with
 	many        int           // of the store that starts and lists are measured with
 	watchers    int
+	streams     int // over HTTP
 	dumpSize    int // of the capture that is added up, in MiB
 	strict      bool
 	output      format
@@ -57,6 +58,9 @@ var groups = []group{
 	{"kvput", (*bench).kvPuts},
 	{"kvwatch", (*bench).kvWatches},
 	{"kvmillion", (*bench).kvMillion},
+	{"httpput", (*bench).httpPuts},
+	{"httpget", (*bench).httpGets},
+	{"httpsse", (*bench).httpStreams},
 	{"dump", (*bench).dumps},
 	{"tap", (*bench).taps},
 }
@@ -139,6 +143,7 @@ else the machine does at the time hits both.`,
 	f.IntVar(&cfg.keys, "keys", 100_000, "keys of the state store that is read and written")
 	f.IntVar(&cfg.many, "many-keys", 1_000_000, "keys of the state store that is started and listed")
 	f.IntVar(&cfg.watchers, "watchers", 1000, "watchers of one key")
+	f.IntVar(&cfg.streams, "streams", 1000, "streams of one namespace over HTTP")
 	f.IntVar(&cfg.dumpSize, "dump-size", 512, "capture that is added up, in MiB")
 	f.BoolVar(&cfg.strict, "strict", false, "exit with 3 if a target is missed")
 	cfg.output.bind(cmd)
@@ -153,8 +158,8 @@ func (c *benchConfig) check() error {
 		}
 	}
 	if c.pairs < 1 || c.slice <= 0 || c.paths < 1 || c.startFiles < 1 || c.subscribers < 2 || c.idle < 1 || c.stalled < 1 ||
-		c.keys < 1 || c.many < 1 || c.watchers < 2 || c.dumpSize < 1 {
-		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle, --stalled, --keys, --many-keys, --watchers (2) and --dump-size must be at least 1")}
+		c.keys < 1 || c.many < 1 || c.watchers < 2 || c.streams < 2 || c.dumpSize < 1 {
+		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle, --stalled, --keys, --many-keys, --watchers (2), --streams (2) and --dump-size must be at least 1")}
 	}
 	if _, err := os.Stat(c.server); err != nil {
 		return usageError{fmt.Errorf("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)}

@@ -30,6 +30,7 @@ type conn struct {
 
 	// owner only
 	to       receiver
+	framing  framing          // of what arrives; nil: our protocol's
 	expect   protocol.Command // id of the replies that are due
 	carry    []byte           // beginning of a frame that is not complete
 	pending  []byte           // what the kernel has not taken yet
@@ -107,9 +108,12 @@ func (c *conn) fail(err error) {
 	c.close()
 }
 
-// take gives frame the connection's next sequence and counts it as a request.
+// take gives frame the connection's next sequence, if it is our protocol's, and
+// counts it as a request.
 func (c *conn) take(frame []byte) {
-	protocol.SetSeq(frame, c.nextSeq)
+	if c.framing == nil {
+		protocol.SetSeq(frame, c.nextSeq)
+	}
 	c.nextSeq++
 	c.inflight++
 }
@@ -213,6 +217,9 @@ func (c *conn) consume(data []byte, now int64) error {
 }
 
 func (c *conn) frames(data []byte, now int64) (rest []byte, err error) {
+	if c.framing != nil {
+		return c.framing.frames(c, data, now)
+	}
 	for len(data) >= protocol.HeaderSize && !c.closed {
 		h, err := protocol.ParseHeader(data)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
+	"confcenter/gateway"
 	"confcenter/internal/servertest"
 	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
@@ -110,7 +111,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 4, "kvwatch": 1, "kvmillion": 4, "dump": 2, "tap": 1}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 4, "kvwatch": 1, "kvmillion": 4, "httpput": 2, "httpget": 1, "httpsse": 1, "dump": 2, "tap": 1}
 	require.Len(t, groups, len(want))
 	dump := filepath.Join(t.TempDir(), "ccdump")
 	built, err := exec.Command("go", "build", "-o", dump, "confcenter/tools/ccdump").CombinedOutput()
@@ -121,7 +122,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 			cfg := benchConfig{
 				server: self, dump: dump, dir: t.TempDir(), only: []string{g.name}, pairs: 1, slice: 20 * time.Millisecond,
 				paths: 50, startFiles: 50, subscribers: 30, idle: 30,
-				stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, keys: 600, many: 1200, watchers: 30, dumpSize: 1, output: formatJSON,
+				stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, keys: 600, many: 1200, watchers: 30, streams: 30, dumpSize: 1, output: formatJSON,
 			}
 			require.NoError(t, cfg.check())
 			var out, status bytes.Buffer
@@ -146,7 +147,7 @@ func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
 	require.NoError(t, err)
 	cfg := benchConfig{
 		server: self, dir: t.TempDir(), only: []string{"stall"}, pairs: 1, slice: time.Millisecond, paths: 1, startFiles: 1, subscribers: 2, idle: 1,
-		stalled: 2, stallPause: time.Millisecond, bound: 0, keys: 1, many: 1, watchers: 2, strict: true, output: formatText,
+		stalled: 2, stallPause: time.Millisecond, bound: 0, keys: 1, many: 1, watchers: 2, streams: 2, strict: true, output: formatText,
 	}
 	var out, status bytes.Buffer
 	err = runBench(t.Context(), cfg, -1, &out, &status)
@@ -161,7 +162,7 @@ func serveReal(args []string) int {
 	listen, conf, data := flags.String("listen", "", ""), flags.String("conf", "", ""), flags.String("data", "", "")
 	limit := flags.Int("max-connections", 1000, "")
 	flags.String("log-level", "", "")
-	flags.String("http", "", "") // of which the bench wants none
+	web, streams := flags.String("http", "", ""), flags.Int("http-max-connections", 1000, "")
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -181,10 +182,24 @@ func serveReal(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
+	var http *gateway.Gateway
+	if *web != "" {
+		http, err = gateway.New(gateway.Config{Listen: *web, MaxConnections: *streams}, gateway.Stores{Config: store, State: state}, nil)
+		if err == nil {
+			err = http.Start()
+		}
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
 	<-ctx.Done()
 	end, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := s.Shutdown(end); err != nil {
+	if http != nil {
+		err = http.Shutdown(end)
+	}
+	if err := errors.Join(err, s.Shutdown(end)); err != nil {
 		fmt.Println(err)
 		return 1
 	}

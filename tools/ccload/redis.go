@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -25,19 +26,29 @@ func (b *bench) startOther(name, addr string, argv []string) (*process, error) {
 		return nil, err
 	}
 	p.addr = addr
+	if err := b.listens(p, addr); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// listens waits until somebody who connects to addr, one of p's, is let in.
+func (b *bench) listens(p *process, addr string) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
-			return p, conn.Close()
+			return conn.Close()
 		}
 		if time.Now().After(deadline) {
-			p.stop()
-			return nil, fmt.Errorf("%s does not listen: %w\n%s", name, err, p.printed())
+			return fmt.Errorf("%s does not listen: %w\n%s", p.name, err, p.printed())
 		}
 		select {
 		case <-p.gone:
-			return nil, fmt.Errorf("%s has ended: %s", name, p.printed())
+			return fmt.Errorf("%s has ended: %s", p.name, p.printed())
+		case <-b.loop.ctx.Done():
+			return context.Cause(b.loop.ctx)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

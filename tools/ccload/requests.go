@@ -48,6 +48,12 @@ func (t *tape) add(body []byte) {
 	t.ends = append(t.ends, len(t.frames))
 }
 
+// addRaw is for what is not our protocol's.
+func (t *tape) addRaw(request []byte) {
+	t.frames = append(t.frames, request...)
+	t.ends = append(t.ends, len(t.frames))
+}
+
 // tapeLength is how many requests a tape of random reads holds: enough that a
 // server that remembers requests by their bytes has no profit from it.
 const tapeLength = 1 << 14

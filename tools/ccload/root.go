@@ -36,7 +36,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newGet(), newSet(), newPush(), newIdle(), newStallVerb(), newSave(), newFiles(), newCeiling(), newBench())
+	root.AddCommand(newGet(), newSet(), newPush(), newIdle(), newStallVerb(), newSave(), newFiles(), newCeiling(), newCeilingHTTP(), newBench())
 	return root
 }
 

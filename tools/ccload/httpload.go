@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// What the figures of HTTP are measured with: one key, by Plum's routes.
+const (
+	httpConns  = 64
+	httpKey    = "key"
+	httpPath   = "/v1/kv/" + kvNamespace + "/" + httpKey
+	httpStream = "/v1/stream?namespace=" + kvNamespace
+	// httpPuts is how many different values are written, one after the other.
+	httpPuts = 1024
+)
+
+// framing reads what arrives on a connection that does not speak our protocol.
+type framing interface {
+	// frames hands on what is complete and returns the rest.
+	frames(c *conn, data []byte, now int64) (rest []byte, err error)
+}
+
+// dialHTTP opens n connections for requests that are each answered by size bytes,
+// head not counted; a size below 0 is any.
+func (l *loop) dialHTTP(addr string, n, size int, urgent bool) ([]*conn, error) {
+	var conns []*conn
+	for range n {
+		c, err := l.dial(addr, &answers{}, urgent, 0)
+		if err != nil {
+			return nil, err
+		}
+		c.framing = &httpReplies{size: size}
+		conns = append(conns, c)
+	}
+	return conns, nil
+}
+
+// askHTTP sends one request and returns the reply.
+func (l *loop) askHTTP(c *conn, request []byte) (head, body []byte, err error) {
+	before := c.to
+	c.to = &answers{}
+	c.request(request, l.clock())
+	err = l.until(askLimit, func() bool { return c.inflight == 0 })
+	c.to = before
+	if err != nil {
+		return nil, nil, fmt.Errorf("HTTP: %w", err)
+	}
+	last := c.framing.(*httpReplies).last
+	end, _, err := httpHead(last)
+	return bytes.Clone(last[:end]), bytes.Clone(last[end:]), err
+}
+
+// httpReplies is the framing of replies that say how long they are. A status that
+// is not 200 and another length than expected fail the connection: bodies are
+// looked at once before a load, not a million times in it.
+type httpReplies struct {
+	size int
+	last []byte // the latest reply
+}
+
+func (h *httpReplies) frames(c *conn, data []byte, _ int64) ([]byte, error) {
+	for !c.closed {
+		head, size, err := httpHead(data)
+		if err != nil {
+			return nil, err
+		}
+		end := head + max(size, 0)
+		if head == 0 || len(data) < end {
+			break
+		}
+		if c.inflight == 0 || size < 0 || h.size >= 0 && size != h.size {
+			return nil, fmt.Errorf("reply of %d bytes, want %d, to %d requests: %.300q", size, h.size, c.inflight, data)
+		}
+		c.inflight--
+		c.answered++
+		h.last = append(h.last[:0], data[:end]...)
+		data = data[end:]
+	}
+	return data, nil
+}
+
+var (
+	httpHeadEnd  = []byte("\r\n\r\n")
+	httpLineEnd  = httpHeadEnd[:2]
+	httpEventEnd = []byte("\n\n")
+	httpOK       = []byte("HTTP/1.1 200 ")
+	httpLength   = []byte("\r\nContent-Length: ")
+	httpChunked  = []byte("\r\nTransfer-Encoding: chunked\r\n")
+	httpEvent    = []byte("event: kv\n")
+)
+
+// httpHead is how long the reply's head is, 0 if it is not complete, and how long
+// it says the body is, below 0 if it does not.
+func httpHead(data []byte) (head, size int, err error) {
+	end := bytes.Index(data, httpHeadEnd)
+	if end < 0 {
+		return 0, -1, nil
+	}
+	if !bytes.HasPrefix(data, httpOK) {
+		return 0, -1, fmt.Errorf("answered %.300q", data)
+	}
+	head, size = end+len(httpHeadEnd), -1
+	if at := bytes.Index(data[:head], httpLength); at >= 0 {
+		text, _, _ := bytes.Cut(data[at+len(httpLength):head], httpLineEnd)
+		size, err = strconv.Atoi(string(text))
+	}
+	return head, size, err
+}
+
+// sseStream is the framing of a stream of events in chunks: those called kv are
+// pushes.
+type sseStream struct {
+	begun bool
+	text  []byte // beginning of an event that is not complete
+}
+
+var errStreamEnded = errors.New("the stream has ended")
+
+func (s *sseStream) frames(c *conn, data []byte, now int64) ([]byte, error) {
+	if !s.begun {
+		head, _, err := httpHead(data)
+		if head == 0 || err != nil {
+			return data, err
+		}
+		if !bytes.Contains(data[:head], httpChunked) {
+			return nil, fmt.Errorf("a stream without chunks: %.300q", data)
+		}
+		s.begun, data = true, data[head:]
+	}
+	for !c.closed {
+		line, rest, found := bytes.Cut(data, httpLineEnd)
+		if !found {
+			break
+		}
+		size, err := strconv.ParseUint(string(line), 16, 31)
+		if err != nil {
+			return nil, fmt.Errorf("chunk: %w", err)
+		}
+		if size == 0 {
+			return nil, errStreamEnded
+		}
+		if len(rest) < int(size)+len(httpLineEnd) {
+			break
+		}
+		s.events(c, rest[:size], now)
+		data = rest[int(size)+len(httpLineEnd):]
+	}
+	return data, nil
+}
+
+func (s *sseStream) events(c *conn, chunk []byte, now int64) {
+	s.text = append(s.text, chunk...)
+	text := s.text
+	for {
+		event, rest, found := bytes.Cut(text, httpEventEnd)
+		if !found {
+			break
+		}
+		if bytes.HasPrefix(event, httpEvent) {
+			c.to.push(c, event, now)
+		}
+		text = rest
+	}
+	s.text = s.text[:copy(s.text, text)]
+}
+
+// httpGet is the bytes of a request.
+func httpGet(addr, path string) []byte {
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, addr)
+}
+
+// httpGetTape asks for the key.
+func httpGetTape(addr string) *tape {
+	t := &tape{}
+	t.addRaw(httpGet(addr, httpPath))
+	return t
+}
+
+// httpPutTape writes the key, each time with another value of the same length.
+func httpPutTape(addr string) *tape {
+	t := &tape{}
+	for i := range httpPuts {
+		body := fmt.Appendf(nil, `{"value":"%s","type":"string"}`, httpValue(i))
+		t.addRaw(fmt.Appendf(nil, "PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			httpPath, addr, len(body), body))
+	}
+	return t
+}
+
+func httpValue(i int) []byte { return fmt.Appendf(nil, "%06d%s", i, kvText(i, kvValueSize-6)) }
+
+// newHTTPFanout is newFanout with n streams of the namespace that the writer's key
+// is in. It counts how often each is told of what is there at its begin too.
+func newHTTPFanout(l *loop, addr string, n int) (*fanout, error) {
+	f := &fanout{loop: l, writes: httpPutTape(addr), delay: newHistogram()}
+	writer, err := l.dialHTTP(addr, 1, -1, true)
+	if err != nil {
+		return nil, err
+	}
+	f.writer = writer[0]
+	if _, _, err := l.askHTTP(f.writer, f.writes.next(nil)); err != nil {
+		return nil, err
+	}
+	f.writer.to = (*fanoutWriter)(f)
+	f.round, f.begun = 1, l.clock()
+	request := httpGet(addr, httpStream)
+	for len(f.subscribers) < n {
+		for range min(dialBatch, n-len(f.subscribers)) {
+			c, err := l.dial(addr, f, false, 0)
+			if err != nil {
+				return nil, fmt.Errorf("stream %d of %d: %w", len(f.subscribers)+1, n, err)
+			}
+			c.framing = &sseStream{}
+			c.write(request)
+			f.subscribers = append(f.subscribers, c)
+		}
+		err := l.until(askLimit, func() bool { return f.failure != nil || f.told == len(f.subscribers) })
+		if err == nil {
+			err = f.failure
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%d of %d streams have begun: %w", f.told, n, err)
+		}
+	}
+	f.delay.Reset()
+	return f, l.wait(10 * time.Millisecond) // for those that are told twice
+}
