@@ -41,7 +41,6 @@ func TestAServerProcess(t *testing.T) {
 	p := startSelf(t, "ceiling", "--listen", addr)
 	p.addr = addr
 	require.NoError(t, p.ready(t.Context(), time.Minute))
-	require.Contains(t, p.printed(), "listening on "+addr)
 	resident, err := memory(p.pid, residentNow)
 	require.NoError(t, err)
 	require.Positive(t, resident)
@@ -55,6 +54,7 @@ func TestAServerProcess(t *testing.T) {
 	require.Greater(t, cpuTime(p.pid), before)
 
 	p.stop()
+	require.Contains(t, p.printed(), "listening on "+addr)
 	require.ErrorContains(t, p.ready(t.Context(), time.Minute), "self has ended")
 	require.Zero(t, p.cmd.ProcessState.ExitCode(), p.printed())
 	p.stop() // nothing happens
