@@ -11,6 +11,7 @@ import { compareKeys } from "./order.js";
 import { createResolved } from "./resolved.js";
 
 const META = "_meta.json";
+const EDITABLE = 4 << 20; // characters; browsers' text areas take seconds for each key in longer texts
 
 // Kept between visits of the page.
 const drafts = new Map(); // name → {text, match: mtime it began from, or null for a new file}
@@ -79,12 +80,13 @@ class Page {
     this.count = h("span", { id: "tree-count" });
     this.editor = createEditor({ label: t("configs.written"), id: "editor", onInput: () => this.typed(), onSave: () => this.save() });
     this.resolved = createResolved({ open: (name) => go(name) });
+    this.longNote = h("p", { class: "note" });
     this.head = h("div", { class: "detail-head" });
     this.banner = h("div", { class: "banners", "aria-live": "polite" });
     this.resolvedNote = h("p", { class: "note", id: "resolved-note" });
     this.tabs = h("div", { class: "tabs narrow-only", role: "tablist" });
     this.columns = h("div", { class: "columns", data: { tab: "written" } },
-      h("section", { class: "column written", "aria-label": t("configs.written") }, h("h2", { class: "column-title" }, t("configs.written")), this.editor.el),
+      h("section", { class: "column written", "aria-label": t("configs.written") }, h("h2", { class: "column-title" }, t("configs.written")), this.longNote, this.editor.el),
       h("section", { class: "column resolved", "aria-label": t("configs.resolved") }, h("h2", { class: "column-title" }, t("configs.resolved")), this.resolvedNote, this.resolved.el));
     this.empty = h("div", { class: "empty" });
     this.detail = h("section", { class: "pane detail", hidden: true }, this.head, this.banner, this.tabs, this.columns);
@@ -213,7 +215,9 @@ class Page {
     if (!name) return;
     try {
       file = await api.file(name, this.gone.signal);
-      file.text = tidy(file.text);
+      file.octets = new Blob([file.text]).size;
+      file.long = file.text.length > EDITABLE;
+      file.text = file.long ? "" : tidy(file.text);
     } catch (err) {
       if (err.status !== 404) return sayRefusal(err);
     }
@@ -221,6 +225,8 @@ class Page {
     const before = this.file;
     this.file = file;
     const draft = drafts.get(name);
+    this.editor.el.hidden = Boolean(file?.long);
+    put(this.longNote, file?.long ? t("configs.long", { size: bytes(file.octets) }) : null);
     if (!draft) this.fill(file, live && before);
     else if (!live || !before) this.editor.value = draft.text;
     if (draft && file && draft.text === file.text) {
@@ -300,9 +306,9 @@ class Page {
     const meta = [];
     if (file?.mtime) meta.push(t("configs.changed", { when: dateTime(file.mtime * 1000) }));
     const listed = this.files.get(this.name);
-    if (file && state !== "deleted") meta.push(bytes(listed?.size || new Blob([file.text]).size));
+    if (file && state !== "deleted") meta.push(bytes(file.octets));
     const bases = listed?.bases ?? file?.bases ?? [];
-    const fault = Boolean(this.editor.seenFault);
+    const fault = Boolean(this.editor.seenFault) || Boolean(file?.long);
     // What has not changed stays: a button that is replaced while it is pressed is never clicked.
     const drawn = JSON.stringify([this.name, state, meta, bases, this.dirty, fault]);
     if (drawn === this.drawn) return;

@@ -48,6 +48,7 @@ export default {
   "configs.inherits": "inherits from {names}",
   "configs.inheritsFrom": "inherits from",
   "configs.written": "As written",
+  "configs.long": "{size} are too much to be edited here. Edit the file in the directory.",
   "configs.resolved": "As resolved",
   "configs.resolvedDeleted": "A deleted file has no document.",
   "configs.resolvedNew": "Save the file to see its document.",

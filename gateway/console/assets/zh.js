@@ -48,6 +48,7 @@ export default {
   "configs.inherits": "继承自 {names}",
   "configs.inheritsFrom": "继承自",
   "configs.written": "原文",
+  "configs.long": "{size} 过大，无法在此编辑，请在目录中编辑该文件。",
   "configs.resolved": "合并结果",
   "configs.resolvedDeleted": "已删除的文件没有内容。",
   "configs.resolvedNew": "保存后即可看到合并结果。",
