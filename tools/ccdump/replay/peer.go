@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"confcenter/internal/jsontext"
@@ -32,11 +33,13 @@ type peer struct {
 	lost  bool // and reported
 
 	requests []request // whose replies the capture has still to show
+	gaps     bool      // the capture lacks some of what its server has sent
+	said     *atomic.Int64
 
 	mu      sync.Mutex // guards the rest
 	came    []frame
 	bytes   int
-	events  map[string][][]byte // of each watch, one by one
+	events  map[string][]event // of each watch, one by one
 	err     error
 	arrived chan struct{} // has something when something came
 	done    chan struct{}
@@ -50,17 +53,24 @@ type request struct {
 
 type frame struct {
 	protocol.Header
-	body []byte
+	body  []byte
+	after int64 // how many requests had been sent when it came
 }
 
-func dial(ctx context.Context, addr, label string) (*peer, error) {
+type event struct {
+	body  []byte
+	after int64
+}
+
+// dial connects. said is how many requests were sent on all connections.
+func dial(ctx context.Context, addr, label string, said *atomic.Int64) (*peer, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(dialing, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("the server cannot be reached: %w", err)
 	}
-	p := &peer{label: label, conn: conn, events: map[string][][]byte{}, arrived: make(chan struct{}, 1), done: make(chan struct{})}
+	p := &peer{label: label, conn: conn, said: said, events: map[string][]event{}, arrived: make(chan struct{}, 1), done: make(chan struct{})}
 	go p.read()
 	return p, nil
 }
@@ -120,8 +130,11 @@ func (p *peer) took(f frame, err error) bool {
 	}
 	if f.Command == protocol.KVEvent {
 		watch, list := events(f.body)
-		p.events[watch] = append(p.events[watch], list...)
+		for _, one := range list {
+			p.events[watch] = append(p.events[watch], event{one, p.said.Load()})
+		}
 	} else {
+		f.after = p.said.Load()
 		p.came = append(p.came, f)
 	}
 	p.bytes += len(f.body)
@@ -186,17 +199,17 @@ func (p *peer) push(r *Replayer, cmd protocol.Command, about string) ([]byte, bo
 }
 
 // event takes the next event of a watch.
-func (p *peer) event(r *Replayer, watch string) (event []byte, ok bool) {
+func (p *peer) event(r *Replayer, watch string) (body []byte, ok bool) {
 	ok = p.await(r, func() bool {
 		list := p.events[watch]
 		if len(list) == 0 {
 			return false
 		}
-		event, p.events[watch] = list[0], list[1:]
-		p.bytes -= len(event)
+		body, p.events[watch] = list[0].body, list[1:]
+		p.bytes -= len(body)
 		return true
 	})
-	return event, ok
+	return body, ok
 }
 
 // asked remembers a request until the capture shows its reply.
@@ -231,15 +244,29 @@ func (p *peer) close() {
 	<-p.done
 }
 
-// rest names what came and was not taken.
-func (p *peer) rest() []string {
+// rest names what came and was not taken. Of a connection that the capture does not
+// have to its end, what may have come behind that end is left out: replies that the
+// capture does not show and what nothing was sent after.
+func (p *peer) rest(open bool) []string {
 	var list []string
+	last := p.said.Load()
+	beyond := func(f *frame) bool {
+		if !f.Command.IsReply() {
+			return open && f.after >= last
+		}
+		return (open || p.gaps) && slices.ContainsFunc(p.requests, func(q request) bool { return q.seq == f.Seq && q.cmd == f.Command.Request() })
+	}
 	for _, f := range p.came {
+		if beyond(&f) {
+			continue
+		}
 		list = append(list, fmt.Sprintf("%v seq=%d %s", f.Command, f.Seq, shown(f.body)))
 	}
 	for watch, left := range p.events {
 		for _, one := range left {
-			list = append(list, fmt.Sprintf("KVEVENT of watch %s %s", watch, shown(one)))
+			if !open || one.after < last {
+				list = append(list, fmt.Sprintf("KVEVENT of watch %s %s", watch, shown(one.body)))
+			}
 		}
 	}
 	slices.Sort(list)

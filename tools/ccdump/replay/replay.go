@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"confcenter/internal/clock"
@@ -63,8 +64,9 @@ type Replayer struct {
 	err    error
 
 	open  map[*stream.Conn]*peer
-	start int64     // of the capture
-	began time.Time // of the replay
+	said  atomic.Int64 // requests that were sent
+	start int64        // of the capture
+	began time.Time    // of the replay
 }
 
 // New makes a Replayer that ends with ctx.
@@ -82,7 +84,7 @@ func (r *Replayer) Err() error { return r.err }
 // Result ends all connections and says how it went.
 func (r *Replayer) Result() (Result, error) {
 	for c := range r.open {
-		r.leave(c)
+		r.leave(c, true)
 	}
 	err := r.err
 	if err == nil && r.result.Different > 0 {
@@ -106,12 +108,15 @@ func (r *Replayer) Skipped(c *stream.Conn, s *stream.Skip) {
 	if c.Frames > 0 && s.From == stream.FromClient {
 		r.result.Skipped++
 	}
+	if p := r.open[c]; p != nil && s.From == stream.FromServer {
+		p.gaps = true
+	}
 }
 
 // Closed implements stream.Sink.
 func (r *Replayer) Closed(c *stream.Conn, _ int64, how stream.How) {
 	if how != stream.Open {
-		r.leave(c)
+		r.leave(c, how == stream.Forgotten)
 	}
 }
 
@@ -150,6 +155,7 @@ func (r *Replayer) say(c *stream.Conn, f *stream.Frame) {
 		body = r.names.translate(nil, f.Command, p.label, f.Body)
 	}
 	r.result.Requests++
+	r.said.Add(1)
 	if !f.Command.IsReply() {
 		p.asked(f)
 	}
@@ -183,7 +189,7 @@ func (r *Replayer) wait(at int64) {
 // connect opens a connection in the place of c, and identifies it if the capture
 // does not have that.
 func (r *Replayer) connect(c *stream.Conn, first *stream.Frame) (*peer, error) {
-	p, err := dial(r.ctx, r.cfg.To, fmt.Sprint(c.ID))
+	p, err := dial(r.ctx, r.cfg.To, fmt.Sprint(c.ID), &r.said)
 	if err != nil {
 		return nil, err
 	}
@@ -305,8 +311,8 @@ func (r *Replayer) missing(c *stream.Conn, p *peer, what, how string) {
 }
 
 // leave ends the connection in the place of c and reports what came and is not in
-// the capture.
-func (r *Replayer) leave(c *stream.Conn) {
+// the capture. open says that the capture does not have the connection's end.
+func (r *Replayer) leave(c *stream.Conn, open bool) {
 	p := r.open[c]
 	if p == nil {
 		return
@@ -324,7 +330,10 @@ func (r *Replayer) leave(c *stream.Conn) {
 		}
 	}
 	p.close()
-	for _, extra := range p.rest() {
+	if r.ctx.Err() != nil || r.err != nil {
+		return // the capture was not read to its end
+	}
+	for _, extra := range p.rest(open) {
 		r.differs(c, extra, "it is not in the capture")
 	}
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/capture"
+)
+
+// packetsOf are those of a golden capture.
+func packetsOf(t *testing.T, name string) []capture.Record {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	defer file.Close()
+	src, err := capture.Open(file)
+	require.NoError(t, err)
+	var list []capture.Record
+	for {
+		var r capture.Record
+		if err := src.Next(&r); errors.Is(err, io.EOF) {
+			return list
+		}
+		require.NoError(t, err)
+		r.Data = append([]byte(nil), r.Data...)
+		list = append(list, r)
+	}
+}
+
+// A capture that was stopped while somebody waited for an answer is answered alike:
+// what comes behind its end is no difference.
+func TestReplayOfCapturesThatStopAnywhere(t *testing.T) {
+	for _, one := range recorded {
+		list := packetsOf(t, one.file)
+		for n := 4; n <= len(list); n += 13 {
+			srv := fresh(t)
+			s := ccdump(t, "replay", fileOf(t, list[:n]), "--to", srv.Addr().String())
+			require.Zero(t, s.code, "%s, %d packets: %s%s", one.name, n, s.out, s.status)
+		}
+	}
+}
+
+// Nor is a reply a difference whose packet the capture has lost.
+func TestReplayOfCaptureThatLacksAReply(t *testing.T) {
+	list := packetsOf(t, "state.pcapng")
+	lost := 0
+	for i := range list {
+		var s capture.Segment
+		require.Zero(t, s.Decode(&list[i]))
+		if len(s.Payload) > protocol.HeaderSize && protocol.Command(binary.BigEndian.Uint16(s.Payload[6:])) == protocol.KVGet.Reply() {
+			lost = i
+			break
+		}
+	}
+	require.NotZero(t, lost)
+	srv := fresh(t)
+	s := ccdump(t, "replay", fileOf(t, append(list[:lost:lost], list[lost+1:]...)), "--to", srv.Addr().String())
+	require.Zero(t, s.code, s.out+s.status)
+	require.Contains(t, s.out, " 0 different")
+}
