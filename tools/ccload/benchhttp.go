@@ -46,8 +46,10 @@ func (b *bench) httpPuts() error {
 		if err != nil {
 			return err
 		}
+		busy := median(ours.all(func(s sample) float64 { return s.busy }))
+		detail := fmt.Sprintf("%v, %.0f%% of its core, %.1f µs each", ours, 100*busy, 1e6*busy/median(ours.rates()))
 		what := fmt.Sprintf("durable PUT of %d B, one key, %d HTTP connections", kvValueSize, httpConns)
-		if err := b.report(figure{Name: what, Value: median(ours.rates()), Target: 10_000, Unit: "/s", Detail: ours.String()}); err != nil {
+		if err := b.report(figure{Name: what, Value: median(ours.rates()), Target: 10_000, Unit: "/s", Detail: detail}); err != nil {
 			return err
 		}
 		return b.report(figure{Name: what + ", of a bare handler", Value: ratio, Target: 0.5, Detail: fmt.Sprintf("%v of %v", ours, theirs)})
