@@ -36,9 +36,11 @@ type browser struct {
 // startBrowser runs Debian's chromium until the test ends.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
+	dir := t.TempDir()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("chromium"),
-		chromedp.UserDataDir(filepath.Join(t.TempDir(), "chromium")),
+		chromedp.UserDataDir(filepath.Join(dir, "profile")),
+		chromedp.Env("TMPDIR="+dir),
 		chromedp.NoFirstRun, chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-background-networking", true),
@@ -206,24 +208,33 @@ func (tb *tab) misses(css string) {
 // click clicks in the middle of an element that is in sight and enabled.
 func (tb *tab) click(css string) {
 	tb.t.Helper()
-	tb.until(`(el => el && !el.disabled && el.getBoundingClientRect().width)(document.querySelector(%q))`, css)
-	at := eval[[]float64](tb, fmt.Sprintf(`(el => { el.scrollIntoView({block: "nearest"}); const r = el.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })(document.querySelector(%q))`, css))
-	tb.do(chromedp.MouseClickXY(at[0], at[1]))
+	tb.press(fmt.Sprintf(`document.querySelector(%q)`, css), `[r.left + r.width / 2, r.top + r.height / 2]`)
 }
 
 // pick clicks the row of a list that shows text.
 func (tb *tab) pick(list, text string) {
 	tb.t.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll("#%s .row")].find(el => [el, ...el.querySelectorAll("*")].some(e => e.textContent.trim() === %s))`, list, quote(text))
-	tb.until(find)
-	at := eval[[]float64](tb, fmt.Sprintf(`(() => { const r = (%s).getBoundingClientRect(); return [r.left + 40, r.top + r.height / 2]; })()`, find))
+	tb.press(find, `[r.left + 40, r.top + r.height / 2]`)
+}
+
+// press clicks on an element, as soon as it is there, at a place of its rectangle r.
+func (tb *tab) press(find, place string) {
+	tb.t.Helper()
+	at, err := chromedp.Run(tb.ctx, chromedp.Poll[[]float64](fmt.Sprintf(`(el => {
+		if (!el || el.disabled || !el.getBoundingClientRect().width) return null;
+		el.scrollIntoView({block: "nearest"});
+		const r = el.getBoundingClientRect();
+		return %s;
+	})(%s)`, place, find), chromedp.WithPollingTimeout(servertest.Patience)))
+	require.NoError(tb.t, err, "%s\nthe page shows: %s", find, tb.whole())
 	tb.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
 // write replaces what is in a field, as if it was typed at once.
 func (tb *tab) write(css, text string) {
 	tb.t.Helper()
-	tb.until(`document.querySelector(%q)`, css)
+	tb.until(`(el => el && !el.readOnly)(document.querySelector(%q))`, css)
 	eval[chromedp.Void](tb, fmt.Sprintf(`(() => { const el = document.querySelector(%q); el.focus(); el.select(); })()`, css))
 	if text == "" {
 		tb.do(chromedp.KeyEvent(kb.Delete))

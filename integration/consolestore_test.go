@@ -166,6 +166,7 @@ func TestConsoleStore(t *testing.T) {
 		require.Equal(t, expires, other.get("kinds", "a string")["expires_ms"])
 		tb.choose("#ttl-mode", "never")
 		tb.click("#save-key")
+		tb.until(`document.querySelector("#save-key")?.disabled`)
 		tb.misses("#keys .row .left")
 		require.NotContains(t, other.get("kinds", "a string"), "expires_ms")
 		other.put("kinds", "passing", `{"type":"string","value":"x","ttl_ms":600}`)

@@ -202,6 +202,7 @@ class Page {
     put(this.banner);
     this.resolved.clear();
     this.editor.value = "";
+    this.editor.area.readOnly = true; // until it is known what is to be edited
     this.drawHead();
     if (narrow.matches) document.getElementById("back").focus();
     await this.load(false);
@@ -310,7 +311,7 @@ class Page {
     const bases = listed?.bases ?? file?.bases ?? [];
     const fault = Boolean(this.editor.seenFault) || Boolean(file?.long);
     // What has not changed stays: a button that is replaced while it is pressed is never clicked.
-    const drawn = JSON.stringify([this.name, state, meta, bases, this.dirty, fault]);
+    const drawn = JSON.stringify([this.name, Boolean(file), state, meta, bases, this.dirty, fault]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
     const focused = this.head.contains(document.activeElement) ? document.activeElement.id : "";
@@ -324,7 +325,8 @@ class Page {
       h("div", { class: "actions" },
         button(t("editor.format"), () => this.editor.format(), { id: "format", disabled: fault }),
         button(t("configs.revert"), () => this.revert(), { id: "revert", disabled: !this.dirty }),
-        file && state !== "deleted" ? button(t("delete"), () => this.remove(), { icon: "trash", kind: "danger", id: "delete-file" }) : null,
+        // Always there, so that nothing moves below somebody's hand.
+        button(t("delete"), () => this.remove(), { icon: "trash", kind: "danger", id: "delete-file", disabled: !file || state === "deleted" }),
         button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: !this.dirty, title: "Ctrl+S" })));
     if (focused) document.getElementById(focused)?.focus();
     this.drawTabs();

@@ -123,7 +123,7 @@ export function createEntry({ back }) {
     if (dirty()) drafts.set(id(), { base, type, value: value.value });
     else drafts.delete(id());
     // What has not changed stays: a button that is replaced while it is pressed is never clicked.
-    const now = JSON.stringify([ns, key, entry?.size, dirty()]);
+    const now = JSON.stringify([ns, key, Boolean(entry), entry?.size, dirty()]);
     if (now === drawn && head.firstChild) return;
     drawn = now;
     const focused = head.contains(document.activeElement) ? document.activeElement.id : "";
@@ -131,10 +131,10 @@ export function createEntry({ back }) {
       button(t("back"), back, { icon: "back", bare: true, kind: "narrow-only", id: "back-keys" }),
       h("div", { class: "titles" }, h("h1", { class: "mono", id: "key-name" }, key),
         h("p", { class: "meta" }, ns, entry ? ` · ${bytes(entry.size ?? 0)}` : "", dirty() ? h("span", { class: "badge unsaved" }, t("configs.unsaved")) : null)),
-      entry ? h("div", { class: "actions" },
+      h("div", { class: "actions" },
         button(t("configs.revert"), () => fill(entry), { id: "revert-key", disabled: !dirty() }),
-        button(t("delete"), remove, { icon: "trash", kind: "danger", id: "delete-key" }),
-        button(t("save"), () => save(), { kind: "primary", id: "save-key", disabled: !dirty(), title: "Ctrl+S" })) : null);
+        button(t("delete"), remove, { icon: "trash", kind: "danger", id: "delete-key", disabled: !entry }),
+        button(t("save"), () => save(), { kind: "primary", id: "save-key", disabled: !dirty(), title: "Ctrl+S" })));
     if (focused) document.getElementById(focused)?.focus();
   }
 

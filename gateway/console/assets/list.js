@@ -41,7 +41,6 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
         el.setAttribute("role", rowRole);
         el.setAttribute("aria-setsize", items.length);
         el.setAttribute("aria-posinset", index + 1);
-        el.dataset.index = index;
         el.style.transform = `translateY(${index * each}px)`;
         el.style.height = `${each}px`;
         shown.set(index, el);
@@ -73,9 +72,11 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
 
   box.addEventListener("scroll", redraw, { passive: true });
   box.addEventListener("click", (event) => {
-    const el = event.target.closest(".row");
-    if (!el) return;
-    active = Number(el.dataset.index);
+    // By the place and not by the element: a row that is drawn anew while the
+    // button is down is not what was pressed, and the click then is nobody's.
+    const index = Math.floor((event.clientY - space.getBoundingClientRect().top) / height());
+    if (index < 0 || index >= items.length) return;
+    active = index;
     draw();
     choose?.(items[active], active, event);
   });
@@ -100,20 +101,21 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
     get items() {
       return items;
     },
-    // set replaces the items and draws the visible ones anew.
+    // set replaces the items and draws the visible ones anew, at once: until the
+    // next frame the list would be empty.
     set(list) {
       items = list;
       if (active >= items.length) active = items.length - 1;
       for (const el of shown.values()) el.remove();
       shown.clear();
-      redraw();
+      draw();
     },
     // refresh draws visible rows anew, all or one.
     refresh(index) {
       if (index === undefined) return this.set(items);
       shown.get(index)?.remove();
       shown.delete(index);
-      redraw();
+      draw();
     },
     select(test) {
       selected = test;
