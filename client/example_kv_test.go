@@ -24,7 +24,7 @@ func exampleSpace() (s *client.KV, stop func()) {
 
 // Six lines of it stand in the README, where a test compares them.
 func ExampleKV() {
-	addr, stop := exampleStore()
+	addr, stop := exampleServer(nil)
 	defer stop()
 	ctx := context.Background()
 	c, err := client.Dial(ctx, client.Config{Addrs: []string{addr}, Name: "app1"})

@@ -218,6 +218,28 @@ func insisting[T any](fn func() (T, error)) (T, error) {
 	}
 }
 
+// contend takes the lock, adds one under it and gives it back, so many times. inside
+// counts who believes to hold it.
+func contend(t *testing.T, n *KV, rounds int, inside *atomic.Int32) {
+	for range rounds {
+		l, err := insisting(func() (*Lock, error) { return n.Lock(t.Context(), "lock", lockTime) })
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if inside.Add(1) != 1 {
+			t.Error("two at once")
+		}
+		if _, err := insisting(func() (int64, error) { return n.Incr(t.Context(), "sum", 1, WithFence(l)) }); err != nil {
+			t.Error(err)
+		}
+		inside.Add(-1)
+		if err := l.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Under losses of connections, never two hold the lock for the store.
 func TestLockUnderLoss(t *testing.T) {
 	const workers, rounds = 4, 8
@@ -230,25 +252,7 @@ func TestLockUnderLoss(t *testing.T) {
 		if i%2 == 1 {
 			n = dial(t, s).KV("n")
 		}
-		wg.Go(func() {
-			for range rounds {
-				l, err := insisting(func() (*Lock, error) { return n.Lock(t.Context(), "lock", lockTime) })
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if inside.Add(1) != 1 {
-					t.Error("two at once")
-				}
-				if _, err := insisting(func() (int64, error) { return n.Incr(t.Context(), "sum", 1, WithFence(l)) }); err != nil {
-					t.Error(err)
-				}
-				inside.Add(-1)
-				if err := l.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+		wg.Go(func() { contend(t, n, rounds, &inside) })
 	}
 	go func() { wg.Wait(); close(stop) }()
 	for running := true; running; {

@@ -260,25 +260,7 @@ func TestRealServerKVLocksUnderLoss(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range workers {
 		n := []*Client{c, other}[i%2].KV("n")
-		wg.Go(func() {
-			for range rounds {
-				l, err := insisting(func() (*Lock, error) { return n.Lock(t.Context(), "lock", lockTime) })
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if inside.Add(1) != 1 {
-					t.Error("two at once")
-				}
-				if _, err := insisting(func() (int64, error) { return n.Incr(t.Context(), "sum", 1, WithFence(l)) }); err != nil {
-					t.Error(err)
-				}
-				inside.Add(-1)
-				if err := l.Unlock(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+		wg.Go(func() { contend(t, n, rounds, &inside) })
 	}
 	wg.Wait()
 	require.NotZero(t, stop())
