@@ -94,8 +94,8 @@ type Watcher struct {
 }
 
 // Watch tells deliver everything that the request asks for, in order, without a
-// gap and without repeating anything, from a goroutine of its own until Close,
-// until deliver fails or until the store does. deliver may take its time: a
+// gap and without repeating anything, from a goroutine of its own, until Close or
+// until deliver, or a read of the store, fails. deliver may take its time: a
 // watcher that has fallen behind too far catches up from the store's log, and
 // below the log's floor it is told Resync and the whole state; writers never wait
 // for it. codes.FutureRevision if From is not reached, codes.BadRequest and what

@@ -11,7 +11,8 @@ import (
 )
 
 // Filter chooses lines. The zero value takes all; otherwise all that is set has to
-// hold. A reply is about what its request is about.
+// hold, but of File and Key either is enough. A reply is about what its request is
+// about.
 type Filter struct {
 	// Commands are the requests' ids; their replies are meant too.
 	Commands []protocol.Command
