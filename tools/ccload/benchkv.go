@@ -10,48 +10,16 @@ import (
 // kvGets compares reading the state store with the bare server's answers of the
 // same size.
 func (b *bench) kvGets() error {
-	real, err := b.serve(1)
-	if err != nil {
-		return err
-	}
-	defer real.stop()
-	conns, err := b.loop.identify(dialing{addr: real.addr}, benchConns)
-	if err != nil {
-		return err
-	}
-	defer b.loop.closeAll(conns)
-	size, err := b.loadForGets(conns[0])
-	if err != nil {
-		return err
-	}
-	bare, err := b.bare(size)
-	if err != nil {
-		return err
-	}
-	defer bare.stop()
-	bareConns, err := b.loop.identify(dialing{addr: bare.addr}, benchConns)
-	if err != nil {
-		return err
-	}
-	defer b.loop.closeAll(bareConns)
-	for _, at := range []struct {
-		depth  int
-		target float64
-	}{{1, 0.85}, {16, 0.6}} {
-		ours := b.kvRival(real.pid, conns, at.depth, kvGetTape(newRandom(at.depth), b.cfg.keys))
-		theirs := b.kvRival(bare.pid, bareConns, at.depth, kvGetTape(newRandom(at.depth), b.cfg.keys))
-		ratio, err := compare(ours, theirs, b.cfg.pairs)
-		if err != nil {
-			return err
-		}
-		if err := b.report(figure{
-			Name: fmt.Sprintf("KVGET of %d B, %d keys, depth %d, of ceiling", size, b.cfg.keys, at.depth), Value: ratio, Target: at.target,
-			Detail: fmt.Sprintf("%v of %v", ours, theirs),
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.readsOfCeiling(1, reads{
+		name: func(size, depth int) string {
+			return fmt.Sprintf("KVGET of %d B, %d keys, depth %d, of ceiling", size, b.cfg.keys, depth)
+		},
+		size: b.loadForGets,
+		rival: func(pid int, conns []*conn, depth int) *rival {
+			return b.kvRival(pid, conns, depth, kvGetTape(newRandom(depth), b.cfg.keys))
+		},
+		targets: []depthTarget{{1, 0.85}, {16, 0.6}},
+	})
 }
 
 // loadForGets fills the store with values that make replies of about kvReplySize

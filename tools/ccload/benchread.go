@@ -11,7 +11,33 @@ import (
 
 // gets compares GETCONFIG with the bare server's answers of the same size.
 func (b *bench) gets() error {
-	real, err := b.serve(benchFiles)
+	return b.readsOfCeiling(benchFiles, reads{
+		name: func(size, depth int) string {
+			return fmt.Sprintf("GETCONFIG of %d B, depth %d, of ceiling", size, depth)
+		},
+		size:    b.checkDocuments,
+		rival:   b.closed,
+		targets: []depthTarget{{1, 0.85}, {16, 0.7}, {64, 0.5}},
+	})
+}
+
+// reads is a kind of read that is compared with the bare server's answers.
+type reads struct {
+	name    func(size, depth int) string
+	size    func(*conn) (int, error) // of replies, once there is something to read
+	rival   func(pid int, conns []*conn, depth int) *rival
+	targets []depthTarget
+}
+
+// depthTarget is a ratio to reach with so many requests on their way.
+type depthTarget struct {
+	depth  int
+	target float64
+}
+
+// readsOfCeiling measures reads of a server with n files.
+func (b *bench) readsOfCeiling(n int, r reads) error {
+	real, err := b.serve(n)
 	if err != nil {
 		return err
 	}
@@ -21,7 +47,7 @@ func (b *bench) gets() error {
 		return err
 	}
 	defer b.loop.closeAll(conns)
-	size, err := b.checkDocuments(conns[0])
+	size, err := r.size(conns[0])
 	if err != nil {
 		return err
 	}
@@ -35,20 +61,13 @@ func (b *bench) gets() error {
 		return err
 	}
 	defer b.loop.closeAll(bareConns)
-	for _, at := range []struct {
-		depth  int
-		target float64
-	}{{1, 0.85}, {16, 0.7}, {64, 0.5}} {
-		ours := b.closed(real.pid, conns, at.depth)
-		theirs := b.closed(bare.pid, bareConns, at.depth)
+	for _, at := range r.targets {
+		ours, theirs := r.rival(real.pid, conns, at.depth), r.rival(bare.pid, bareConns, at.depth)
 		ratio, err := compare(ours, theirs, b.cfg.pairs)
 		if err != nil {
 			return err
 		}
-		if err := b.report(figure{
-			Name: fmt.Sprintf("GETCONFIG of %d B, depth %d, of ceiling", size, at.depth), Value: ratio, Target: at.target,
-			Detail: fmt.Sprintf("%v of %v", ours, theirs),
-		}); err != nil {
+		if err := b.report(figure{Name: r.name(size, at.depth), Value: ratio, Target: at.target, Detail: fmt.Sprintf("%v of %v", ours, theirs)}); err != nil {
 			return err
 		}
 	}
