@@ -15,20 +15,26 @@ PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-serv
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build run test short fuzz soak bench integration fmt fmt-check vet clean FORCE
+.PHONY: help packages modules modules-test build run test short fuzz soak bench integration fmt fmt-check vet clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(BIN)/confcenter $(BIN)/ccdump ## build bin/confcenter and bin/ccdump, each one static binary
 
-$(BIN)/confcenter: FORCE
+modules:
+	@GO='$(GO)' sh scripts/modules.sh ./cmd/confcenter ./tools/ccdump
+
+modules-test:
+	@GO='$(GO)' sh scripts/modules.sh -test ./...
+
+$(BIN)/confcenter: FORCE | modules
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/confcenter
 
-$(BIN)/ccdump: FORCE
+$(BIN)/ccdump: FORCE | modules
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./tools/ccdump
 
-$(BIN)/ccload: FORCE
+$(BIN)/ccload: FORCE | modules
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./tools/ccload
 
 run: build ## serve the sample ./conf on 127.0.0.1:4800
@@ -37,7 +43,7 @@ run: build ## serve the sample ./conf on 127.0.0.1:4800
 packages: ## install what tests and benchmarks need beside Go, from Debian's packages
 	@sh scripts/packages.sh $(PROGRAMS)
 
-test: packages fmt-check vet ## everything that must hold: format, vet, all tests with the race detector, a tenth of the soak, a moment of fuzzing
+test: modules-test packages fmt-check vet ## everything that must hold: format, vet, all tests with the race detector, a tenth of the soak, a moment of fuzzing
 ifeq ($(RACE)$(CI),true)
 	@echo 'error: the race detector needs a C compiler, which CI must have'; exit 1
 endif
@@ -50,10 +56,10 @@ endif
 	$(GO) test $(RACE) -timeout 8m -run '$(LONG)' -v ./integration
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=2000x
 
-short: ## a quick look: the tests without the race detector and without fuzzing
+short: modules-test ## a quick look: the tests without the race detector and without fuzzing
 	$(GO) test ./...
 
-integration: ## the end-to-end tests, each by its name
+integration: modules-test ## the end-to-end tests, each by its name
 	$(GO) test -v -timeout 8m ./integration
 
 fuzz: ## every fuzz target for FUZZTIME (30s)
@@ -63,7 +69,7 @@ soak: ## the long tests in full: 300 kills, 1,000 power cuts; prints their count
 	CONFCENTER_SOAK=1 $(GO) test -run '$(LONG)' -timeout 60m -count 1 -v ./integration
 	CONFCENTER_SOAK=1 CONFCENTER_POWER_LOSSES=1000 $(GO) test -run '$(DAMAGE)' -timeout 60m -count 1 -v ./kvstore/pebblekv/disk
 
-bench: packages $(BIN)/confcenter $(BIN)/ccdump $(BIN)/ccload ## measure on this machine and print the figures beside their targets
+bench: modules-test packages $(BIN)/confcenter $(BIN)/ccdump $(BIN)/ccload ## measure on this machine and print the figures beside their targets
 	$(BIN)/ccload bench --server $(BIN)/confcenter --ccdump $(BIN)/ccdump
 
 fmt: ## format the code

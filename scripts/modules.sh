@@ -1,0 +1,18 @@
+#!/bin/sh
+# Fetches the modules that packages need and, where some cannot be had, says which in
+# one line: the go command repeats itself for every file that imports them.
+# Arguments: those of `go list`: -test to include what their tests need, and packages.
+set -eu
+go=${GO:-go}
+
+errors=$($go list -deps "$@" 2>&1 >/dev/null) && exit 0
+# Without an archive's reason in the list, as with GOPROXY=off, the download has it.
+named=$(printf '%s\n' "$errors" | grep -E '[^ ]+@v[^ ]+: ' || $go mod download 2>&1 | grep -E '[^ ]+@v[^ ]+: ' || true)
+if test -z "$named"; then # something else is wrong, and the go command says what
+	printf '%s\n' "$errors" >&2
+	exit 1
+fi
+modules=$(printf '%s\n' "$named" | sed -E 's/^([^ ]*: )?([^ ]+@v[^ :]+): .*/\2/' | sort -u | paste -sd ' ' -)
+reason=$(printf '%s\n' "$named" | sed -nE '1s/^([^ ]*: )?[^ ]+@v[^ :]+: //p')
+echo "error: could not fetch $modules ($reason); try again, or set GOPROXY to a module proxy that has it" >&2
+exit 1
