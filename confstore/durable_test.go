@@ -115,6 +115,9 @@ func (r *rig) reopened(mem *atomicfile.Mem) (text string, deleted bool, mtime in
 
 var setA = SetRequest{Name: "a.json", Contents: []byte(newText), Mtime: 2000, HasMtime: true}
 
+// exactA is written byte for byte, also when it is a start that finishes it.
+var exactA = SetRequest{Name: "a.json", Contents: []byte("{\n\t\"v\" : \"new\"}\r\n"), Exact: true}
+
 func TestSetWritesFsyncsRenamesFsyncsPublishesReplies(t *testing.T) {
 	r := newRig(t)
 	log, err := r.run(setA)
@@ -208,7 +211,7 @@ func TestStopAtEachStep(t *testing.T) {
 	for name, kind := range map[string]struct {
 		req SetRequest
 		ops []string
-	}{"set": {setA, setOps[:10]}, "delete": {SetRequest{Name: "a.json"}, deleteOps[:5]}} {
+	}{"set": {setA, setOps[:10]}, "exact": {exactA, setOps[:10]}, "delete": {SetRequest{Name: "a.json"}, deleteOps[:5]}} {
 		for step := 0; step <= len(kind.ops); step++ {
 			for seed := range uint64(12) {
 				t.Run(fmt.Sprintf("%s/%d/%d", name, step, seed), func(t *testing.T) { stopAt(t, kind.req, step, seed) })
@@ -249,6 +252,11 @@ func stopAt(t *testing.T, req SetRequest, step int, seed uint64) {
 		require.EqualValues(t, 1000, mtime)
 	} else {
 		require.Greater(t, mtime, int32(1000))
+	}
+	if isNew && req.Exact {
+		file, err := left.Get("/srv/conf/a.json")
+		require.NoError(t, err)
+		require.Equal(t, string(req.Contents), string(file))
 	}
 	textAgain, deletedAgain, mtimeAgain := r.reopened(left)
 	require.Equal(t, text, textAgain)

@@ -202,6 +202,7 @@ func TestRecordsSurviveTheirForm(t *testing.T) {
 		{kind: recordPut, seq: 1, served: 2, given: -3, name: "a.json", text: []byte(`{"a":1}`)},
 		{kind: recordPut, seq: 1<<63 + 1, served: -1, given: 3, deleted: true, name: "b.json", text: []byte{}},
 		{kind: recordIntent, seq: 4, served: 5, given: 6, absent: true, previous: digest{7}, name: "c.json", text: []byte("1")},
+		{kind: recordIntent, seq: 7, exact: true, name: "c.json", text: []byte("{ }\n")},
 		{kind: recordDone, seq: 8},
 		{kind: recordAbort, seq: 9},
 		{kind: recordList, floor: 10, list: digest{11}, name: "d.json"},
@@ -225,6 +226,7 @@ func FuzzJournal(f *testing.F) {
 	f.Add(oneFrame(
 		record{kind: recordIntent, seq: 1, name: "a.json", text: []byte("1")}, record{kind: recordAbort, seq: 1},
 		record{kind: recordPut, seq: 2, name: "a.json", text: []byte("2")}, record{kind: recordList, name: "a.json"},
+		record{kind: recordIntent, seq: 7, exact: true, name: "a.json", text: []byte("{ }")},
 		record{kind: recordDone, seq: 7},
 	))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -124,7 +124,10 @@ func (w *world) heirs(name string) (out []string) {
 func (w *world) set(rt *rapid.T) {
 	name := drawName(rt)
 	text := drawText(rt, name)
-	req := SetRequest{Name: name, Contents: []byte(text)}
+	req := SetRequest{Name: name, Contents: []byte(text), Exact: rapid.Bool().Draw(rt, "exact")}
+	if req.Exact {
+		req.Contents = append(req.Contents, rapid.SampledFrom([]string{"", "\n", " \t"}).Draw(rt, "end")...)
+	}
 	if rapid.Bool().Draw(rt, "mtime given") {
 		req.HasMtime, req.Mtime = true, int32(noon.Unix())+int32(rapid.IntRange(-5, 5).Draw(rt, "mtime"))
 	}

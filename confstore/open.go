@@ -261,7 +261,11 @@ func (s *Store) replaceFile(name string, r *record) error {
 	if err := atomicfile.MkdirAll(s.root, dirOf(name), 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Write(s.root, name, s.fileText(r.text), s.fileAttr(name, r.given))
+	data := r.text
+	if !r.exact {
+		data = s.fileText(r.text)
+	}
+	return atomicfile.Write(s.root, name, data, s.fileAttr(name, r.given))
 }
 
 // load reads the directory. Directories are watched before they are listed, so

@@ -16,6 +16,9 @@ type edit struct {
 	// quiet: the contents are those that are served already. Nobody is told; the
 	// version may rise to what was given.
 	quiet bool
+	// only of a Set that writes
+	exact    []byte // the file's bytes; nil: text as the store formats it
+	fileTime int32
 }
 
 // plan is what edits come to: the versions, and whose list of bases is now

@@ -31,7 +31,7 @@ const (
 // counts. On the disk, little-endian:
 //
 //	put     kind u8 | seq u64 | served i32 | given i32 | flags u8 | name length u16 | name | text
-//	intent  as put, with previous [16]byte behind flags
+//	intent  as put, with previous [16]byte behind flags; the text may be the file's bytes
 //	done    kind u8 | seq u64
 //	abort   kind u8 | seq u64
 //	list    kind u8 | floor i32 | list [16]byte | name
@@ -44,6 +44,7 @@ type record struct {
 	given    int32
 	deleted  bool
 	absent   bool   // intent: there was no file before
+	exact    bool   // intent: text is the file's bytes, not the compact form
 	previous digest // intent: of the file's bytes before
 	floor    int32
 	list     digest
@@ -54,6 +55,7 @@ type record struct {
 const (
 	flagDeleted = 1
 	flagAbsent  = 2
+	flagExact   = 4
 )
 
 func appendRecord(dst []byte, r record) []byte {
@@ -89,6 +91,9 @@ func (r record) flags() (flags byte) {
 	}
 	if r.absent {
 		flags |= flagAbsent
+	}
+	if r.exact {
+		flags |= flagExact
 	}
 	return flags
 }
@@ -133,7 +138,7 @@ func decodeRecord(b []byte) (record, error) {
 		}
 		r.name = string(in.take(int(in.uint16())))
 		if !in.failed {
-			r.deleted, r.absent = flags[0]&flagDeleted != 0, flags[0]&flagAbsent != 0
+			r.deleted, r.absent, r.exact = flags[0]&flagDeleted != 0, flags[0]&flagAbsent != 0, flags[0]&flagExact != 0
 		}
 		r.text = in.rest
 	case recordDone, recordAbort:

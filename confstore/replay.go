@@ -134,6 +134,9 @@ func (r *replayed) take(rec record) {
 	case recordIntent:
 		r.close(k)
 		k.before, k.put, k.intent = k.put, rec, &rec
+		if rec.exact {
+			k.put.exact, k.put.text = false, compactText(rec.text)
+		}
 		r.open[rec.seq] = k
 	case recordList:
 		k.list = rec

@@ -7,6 +7,7 @@ import (
 	"path"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
@@ -24,6 +25,12 @@ type SetRequest struct {
 	// Contents is JSON of any kind; nil or null deletes the document. It is not
 	// copied and must not change until done is called.
 	Contents []byte
+	// Exact has the file hold the bytes of Contents as they are: blanks, final
+	// newline, spelling of strings. Without it the store formats them. Served is the
+	// compact form either way, so other formatting of the same contents is written
+	// and neither raises the version nor tells subscribers. A write that a start
+	// finishes after a crash is exact too.
+	Exact bool
 	// Mtime is the version the writer wants, in seconds. Without HasMtime, or if
 	// it is 0, the store takes the present, or a second more than what is stored.
 	// What is older than the mtime last given or found is refused.
@@ -102,7 +109,7 @@ func (s *Store) refuseQueued() {
 }
 
 func (s *Store) set(req SetRequest) (SetResult, error) {
-	text, err := requestText(req)
+	text, err := s.requestText(req)
 	if err != nil {
 		return SetResult{}, err
 	}
@@ -118,14 +125,18 @@ func (s *Store) set(req SetRequest) (SetResult, error) {
 	if err := s.refuse(req, e, before); err != nil {
 		return result, err
 	}
-	ed := edit{name: req.Name, text: text, given: s.given(req, e), quiet: sameContents(e, text)}
+	given := s.given(req, e)
+	ed := edit{name: req.Name, text: text, given: given, fileTime: given, quiet: sameContents(e, text)}
 	if ed.quiet && !req.givesMtime() {
 		ed.given = e.doc.given
+	}
+	if req.Exact && text != nil {
+		ed.exact = req.Contents
 	}
 	switch {
 	case text == nil && !e.known() && before.missing: // nothing to delete
 		return SetResult{Mtime: ed.given, Deleted: true}, nil
-	case ed.quiet && before.missing == (text == nil) && before.fault == "":
+	case ed.quiet && before.missing == (text == nil) && before.fault == "" && (ed.exact == nil || before.raw == digestOf(ed.exact)):
 		err = s.confirm(ed)
 	default:
 		err = s.write(ed, before)
@@ -137,7 +148,7 @@ func (s *Store) set(req SetRequest) (SetResult, error) {
 }
 
 // requestText is the compact text to store, nil for a deletion.
-func requestText(req SetRequest) ([]byte, error) {
+func (s *Store) requestText(req SetRequest) ([]byte, error) {
 	if req.Contents == nil {
 		return nil, nil
 	}
@@ -147,8 +158,12 @@ func requestText(req SetRequest) ([]byte, error) {
 		return nil, codes.Errorf(codes.BadJSON, "contents of %q: %s", req.Name, faultAt(req.Contents, err))
 	case kind == jsontext.Null:
 		return nil, nil
+	case req.Exact && !utf8.Valid(req.Contents):
+		return nil, codes.Errorf(codes.BadJSON, "contents of %q are not UTF-8", req.Name)
 	case req.Name == meta.FileName && kind != jsontext.Object:
 		return nil, codes.Errorf(codes.BadRequest, "contents of %s must be a JSON object", meta.FileName)
+	case req.Exact && int64(len(req.Contents)) > s.cfg.MaxFileBytes:
+		return nil, codes.Errorf(codes.TooLarge, "contents of %q are %d bytes, the limit is %d; make them smaller or raise the limit", req.Name, len(req.Contents), s.cfg.MaxFileBytes)
 	}
 	return compactText(req.Contents), nil
 }
@@ -276,11 +291,15 @@ func (s *Store) prepareFile(ed edit, before reading) (*atomicfile.Pending, error
 	if err := atomicfile.MkdirAll(s.root, dirOf(ed.name), 0o755); err != nil {
 		return nil, err
 	}
-	attr := atomicfile.Attr{ModTime: time.Unix(int64(ed.given), 0)}
+	attr := atomicfile.Attr{ModTime: time.Unix(int64(ed.fileTime), 0)}
 	if before.mode.IsRegular() {
 		attr.Perm = before.mode.Perm()
 	}
-	return atomicfile.Prepare(s.root, ed.name, s.fileText(ed.text), attr)
+	data := ed.exact
+	if data == nil {
+		data = s.fileText(ed.text)
+	}
+	return atomicfile.Prepare(s.root, ed.name, data, attr)
 }
 
 // fileText is the form people read. Text that is long and nested deeply at once
@@ -306,6 +325,9 @@ func (s *Store) intend(p *plan, before reading) error {
 	records := append(s.catchUp(), p.records()...)
 	intent := &records[len(records)-1]
 	intent.kind, intent.absent, intent.previous = recordIntent, before.missing, before.raw
+	if exact := p.edits[0].exact; exact != nil {
+		intent.exact, intent.text = true, exact
+	}
 	err := s.journal.append(records)
 	s.journaled(err)
 	return err
