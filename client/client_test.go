@@ -14,8 +14,7 @@ import (
 	"confcenter/protocol"
 )
 
-// The examples run a real server, whose libraries keep goroutines of their own.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must happen.
 const patience = 20 * time.Second

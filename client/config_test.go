@@ -191,7 +191,7 @@ func TestListAndClients(t *testing.T) {
 	require.Empty(t, problems)
 	clients, err := c.Clients(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []map[string]string{{"svrid": "2001", "svrname": "app1"}}, clients)
+	require.Equal(t, []map[string]string{{"svrid": "2001", "svrname": "app1", "tag": "dev"}}, clients)
 }
 
 // Whatever the server answers to whatever is asked, there is an error and the

@@ -322,3 +322,14 @@ func ExampleSafeToRetry() {
 	fmt.Println(errors.Is(failed, client.ErrUnreachable))
 	// Output: true
 }
+
+// exampleServer is a server on these files. The examples talk to it as they would
+// to any other.
+var exampleServer = client.ServeExample
+
+// check ends an example that cannot go on.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

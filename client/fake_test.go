@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -21,7 +22,7 @@ import (
 // fakeServer is a server that a test can make misbehave: a map of documents, the
 // protocol's own functions, and a script that may take over any frame.
 type fakeServer struct {
-	t    testing.TB
+	t    require.TestingT
 	addr string
 	wg   sync.WaitGroup
 
@@ -41,6 +42,7 @@ type fakeServer struct {
 	script func(c *fakeConn, h protocol.Header, body []byte) bool
 	// baseOnly pushes the base's name alone, as --frame-exact does.
 	baseOnly bool
+	problems []protocol.ConfigProblem
 	state    *fakeState // nil: commands of the state store are not implemented
 }
 
@@ -59,16 +61,23 @@ type fakeConn struct {
 
 	// guarded by srv.mu
 	subs    map[string]protocol.Subscription // by file and path
+	props   []protocol.Property
 	waiters []*kvlock.Waiter
 }
 
 func newFakeServer(t testing.TB, docs map[string]string) *fakeServer {
+	s := makeFakeServer(t, docs)
+	s.start("127.0.0.1:0")
+	t.Cleanup(s.stop)
+	return s
+}
+
+// makeFakeServer is a server that does not listen yet.
+func makeFakeServer(t require.TestingT, docs map[string]string) *fakeServer {
 	s := &fakeServer{t: t, epoch: "e1", docs: map[string]fakeDoc{}, bases: map[string][]string{}, clock: 100, nextID: 2001}
 	for _, name := range sortedKeys(docs) {
 		s.docs[name] = fakeDoc{s.clock, docs[name]}
 	}
-	s.start("127.0.0.1:0")
-	t.Cleanup(s.stop)
 	return s
 }
 
@@ -187,6 +196,7 @@ func (c *fakeConn) answer(h protocol.Header, body []byte) {
 	defer c.srv.mu.Unlock()
 	switch h.Command {
 	case protocol.Whoami:
+		c.props = propsOf(body)
 		if c.id == 0 {
 			if c.id, _ = r.Int("svrid"); c.id == 0 {
 				c.id = c.srv.nextID
@@ -203,10 +213,25 @@ func (c *fakeConn) answer(h protocol.Header, body []byte) {
 	case protocol.GetCfgName:
 		c.reply(h, c.srv.filesLocked())
 	case protocol.GetCli:
-		c.reply(h, protocol.AppendRecords(nil, [][]protocol.Property{{{Name: "svrid", Value: fmt.Sprint(c.id)}, {Name: "svrname", Value: "app1"}}}, true))
+		c.reply(h, protocol.AppendRecords(nil, [][]protocol.Property{append([]protocol.Property{{Name: "svrid", Value: fmt.Sprint(c.id)}}, c.props...)}, true))
 	case protocol.KeepAlive:
 		c.reply(h, nil)
 	}
+}
+
+// propsOf are the texts of a WHOAMI.
+func propsOf(body []byte) []protocol.Property {
+	members := map[string]any{}
+	if json.Unmarshal(body, &members) != nil {
+		return nil
+	}
+	var props []protocol.Property
+	for name, value := range members {
+		if text, ok := value.(string); ok {
+			props = append(props, protocol.Property{Name: name, Value: text})
+		}
+	}
+	return props
 }
 
 // resolvedLocked is a document, merged if asked for; ok is false for a name that
@@ -272,7 +297,7 @@ func (s *fakeServer) filesLocked() []byte {
 		files = append(files, protocol.ConfigFile{Name: name, Mtime: doc.mtime, Size: len(doc.contents), State: state})
 	}
 	slices.SortFunc(files, func(a, b protocol.ConfigFile) int { return strings.Compare(a.Name, b.Name) })
-	return protocol.AppendConfigFiles(nil, files, nil)
+	return protocol.AppendConfigFiles(nil, files, s.problems)
 }
 
 func (c *fakeConn) subscribeLocked(h protocol.Header, want protocol.Subscription) {

@@ -1,105 +1,29 @@
-package client
+package client_test
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/internal/servertest"
 )
-
-// door is a fixed address before a server whose own changes when it restarts.
-type door struct {
-	ln net.Listener
-	wg sync.WaitGroup
-
-	mu   sync.Mutex // guards the rest
-	to   string     // empty: nobody is at home
-	open []net.Conn
-}
-
-func newDoor(t *testing.T, to string) *door {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	d := &door{ln: ln, to: to}
-	d.wg.Go(func() {
-		for {
-			nc, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			d.wg.Go(func() { d.serve(nc) })
-		}
-	})
-	t.Cleanup(func() {
-		ln.Close()
-		d.lead("")
-		d.wg.Wait()
-	})
-	return d
-}
-
-// lead lets new connections go to that address and ends the present ones.
-func (d *door) lead(to string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.to = to
-	for _, nc := range d.open {
-		nc.Close()
-	}
-	d.open = nil
-}
-
-func (d *door) serve(near net.Conn) {
-	defer near.Close()
-	d.mu.Lock()
-	to := d.to
-	if to == "" {
-		d.mu.Unlock()
-		return
-	}
-	far, err := net.Dial("tcp", to)
-	if err != nil {
-		d.mu.Unlock()
-		return
-	}
-	d.open = append(d.open, near, far)
-	d.mu.Unlock()
-	defer far.Close()
-	d.wg.Go(func() {
-		io.Copy(far, near)
-		far.Close()
-	})
-	io.Copy(near, far)
-}
-
-// real starts the real server and a client that reaches it through a door.
-func real(t *testing.T, opts servertest.Options) (*servertest.Server, *door, *Client) {
-	t.Helper()
-	srv := servertest.Start(t, opts)
-	d := newDoor(t, srv.Addr().String())
-	return srv, d, dialWith(t, Config{Addrs: []string{d.ln.Addr().String()}, Name: "app1", MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})
-}
 
 func TestRealServer(t *testing.T) {
 	srv, _, c := real(t, servertest.Options{Files: map[string]string{
 		"_meta.json": `{"conf_inherit":{"a.json":"base.json"},"app_profile":{"default":{"app1":"a.json"}}}`,
 		"a.json":     `{"a":1}`, "base.json": `{"b":1,"part":{"x":1}}`, "b.json": `{"b":"b"}`,
 	}})
-	alone, _ := watch(t, c, Query{Name: "a.json"})
-	short, _ := watch(t, c, Query{Name: "a"})
-	merged, _ := watch(t, c, Query{Name: "a.json", Merged: true})
-	part, wp := watch(t, c, Query{Name: "a.json", Path: "/part/x", Merged: true})
-	ownPart, _ := watch(t, c, Query{Name: "a.json", Path: "/part/x"})
-	absent, _ := watch(t, c, Query{Name: "dir/new.json"})
-	main, wm := watch(t, c, Query{Merged: true})
+	alone, _ := watch(t, c, client.Query{Name: "a.json"})
+	short, _ := watch(t, c, client.Query{Name: "a"})
+	merged, _ := watch(t, c, client.Query{Name: "a.json", Merged: true})
+	part, wp := watch(t, c, client.Query{Name: "a.json", Path: "/part/x", Merged: true})
+	ownPart, _ := watch(t, c, client.Query{Name: "a.json", Path: "/part/x"})
+	absent, _ := watch(t, c, client.Query{Name: "dir/new.json"})
+	main, wm := watch(t, c, client.Query{Merged: true})
 	alone.want(`{"a":1}`)
 	short.want(`{"a":1}`)
 	merged.want(`{"b":1,"part":{"x":1},"a":1}`)
@@ -149,9 +73,9 @@ func TestRealServer(t *testing.T) {
 // the server begins a new epoch, and everything is compared.
 func TestRealServerRestarts(t *testing.T) {
 	srv, d, c := real(t, servertest.Options{Files: map[string]string{"same.json": `1`, "other.json": `1`, "gone.json": `1`}})
-	same, _ := watch(t, c, Query{Name: "same.json"})
-	other, _ := watch(t, c, Query{Name: "other.json", Merged: true})
-	gone, _ := watch(t, c, Query{Name: "gone.json"})
+	same, _ := watch(t, c, client.Query{Name: "same.json"})
+	other, _ := watch(t, c, client.Query{Name: "other.json", Merged: true})
+	gone, _ := watch(t, c, client.Query{Name: "gone.json"})
 	same.want(`1`)
 	other.want(`1`)
 	gone.want(`1`)
@@ -184,7 +108,7 @@ func TestRealServerRestarts(t *testing.T) {
 // Connections that are lost at any moment, under a writer that does not stop.
 func TestRealServerUnderLoss(t *testing.T) {
 	srv, d, c := real(t, servertest.Options{})
-	st, w := watch(t, c, Query{Name: "a.json"})
+	st, w := watch(t, c, client.Query{Name: "a.json"})
 	st.want("")
 	writer := srv.Peer("writer")
 	const last = 200
@@ -201,4 +125,28 @@ func TestRealServerUnderLoss(t *testing.T) {
 		seen = doc.Int("", 0)
 	}
 	require.EqualValues(t, fmt.Sprint(last), w.Document().Raw())
+}
+
+// The server tells paths apart by their spelling, the two forms of a part need
+// subscriptions of their own, and the caller may spell a path as he likes.
+func TestSpellingsOfAPathDoNotDisturbEachOther(t *testing.T) {
+	srv, _, c := real(t, servertest.Options{Files: map[string]string{
+		"_meta.json": `{"conf_inherit":{"a.json":"base.json"}}`, "a.json": `{}`, "base.json": `{"part":1}`,
+	}})
+	merged, _ := watch(t, c, client.Query{Name: "a.json", Path: "/part/", Merged: true})
+	same, ws := watch(t, c, client.Query{Name: "a.json", Path: "/part", Merged: true})
+	own, wo := watch(t, c, client.Query{Name: "a.json", Path: "/part"})
+	merged.want(`1`)
+	same.want(`1`)
+	own.want("")
+	srv.Write("base.json", `{"part":2}`)
+	merged.want(`2`)
+	same.want(`2`)
+	wo.Stop()
+	ws.Stop()
+	srv.Write("base.json", `{"part":3}`)
+	merged.want(`3`)
+	for _, st := range []*states{merged, same, own} {
+		st.none()
+	}
 }

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/internal/servertest"
 	"confcenter/kv"
@@ -45,7 +46,7 @@ func TestRealServerKVIncrementsUnderLoss(t *testing.T) {
 	const writers, each = 8, 60
 	srv, d, c := real(t, servertest.Options{})
 	n := c.KV("n")
-	w := watchKV(t, n, WatchOptions{State: true})
+	w := watchKV(t, n, client.WatchOptions{State: true})
 	stop := shaking(d, func() string { return srv.Addr().String() })
 	var wg sync.WaitGroup
 	for range writers {
@@ -92,23 +93,23 @@ func TestRealServerKVRestarts(t *testing.T) {
 	const writers, rounds = 4, 3
 	srv, d, c := real(t, servertest.Options{})
 	n := c.KV("n")
-	w := watchKV(t, n, WatchOptions{})
+	w := watchKV(t, n, client.WatchOptions{})
 	cache, err := n.Cache(t.Context())
 	require.NoError(t, err)
 	stopping := make(chan struct{})
 	var done atomic.Int64
 	var wg sync.WaitGroup
-	for range writers {
+	for writer := range writers {
 		wg.Go(func() {
-			for {
+			for i := 0; ; i++ {
 				select {
 				case <-stopping:
 					return
 				default:
 				}
-				token := c.tokens.next()
+				token := fmt.Sprintf("%d.%d", writer, i)
 				for { // until it is known to have happened
-					_, err := n.Incr(t.Context(), "sum", 1, WithToken(token))
+					_, err := n.Incr(t.Context(), "sum", 1, client.WithToken(token))
 					if err == nil {
 						break
 					}
@@ -150,10 +151,10 @@ func TestRealServerKV(t *testing.T) {
 	_, _, c := real(t, servertest.Options{})
 	n, ctx := c.KV("n"), t.Context()
 	octets := bytes.Repeat([]byte("\x00}\xff"), 100_000)
-	w := watchKV(t, n, WatchOptions{Prev: true})
+	w := watchKV(t, n, client.WatchOptions{Prev: true})
 	put, err := n.PutBytes(ctx, "b", octets)
 	require.NoError(t, err)
-	_, err = n.PutBytes(ctx, "b", []byte{}, IfMod(put.Revision))
+	_, err = n.PutBytes(ctx, "b", []byte{}, client.IfMod(put.Revision))
 	require.NoError(t, err)
 	for _, want := range [][2]int{{len(octets), -1}, {0, len(octets)}} {
 		notice, err := w.Next(ctx)
@@ -163,7 +164,7 @@ func TestRealServerKV(t *testing.T) {
 			require.Equal(t, octets, notice.Events[0].Prev.Value.Data)
 		}
 	}
-	stands, err := n.PutInt(ctx, "b", 1, IfAbsent())
+	stands, err := n.PutInt(ctx, "b", 1, client.IfAbsent())
 	require.ErrorIs(t, err, codes.Conflict)
 	require.Equal(t, kv.Bytes, stands.Entry.Value.Type)
 	past, err := n.GetAt(ctx, "b", put.Revision)
@@ -172,7 +173,7 @@ func TestRealServerKV(t *testing.T) {
 	_, err = n.GetAt(ctx, "b", 1<<40)
 	require.ErrorIs(t, err, codes.FutureRevision)
 
-	res, err := n.Txn().IfExists("b").IfAbsent("nothing").Put("c", kv.BytesValue(octets), WithPrev()).Get("b").Delete("d").Incr("i", 2).Commit(ctx)
+	res, err := n.Txn().IfExists("b").IfAbsent("nothing").Put("c", kv.BytesValue(octets), client.WithPrev()).Get("b").Delete("d").Incr("i", 2).Commit(ctx)
 	require.NoError(t, err)
 	require.True(t, res.Held)
 	many, err := n.GetMany(ctx, "c", "nothing", "i")
@@ -189,7 +190,7 @@ func TestRealServerKV(t *testing.T) {
 	versions, err := n.History(ctx, "b", 0, 0)
 	require.NoError(t, err)
 	require.Len(t, versions.Entries, 2)
-	_, err = n.Restore(ctx, "b", put.Revision, WithTTL(time.Hour))
+	_, err = n.Restore(ctx, "b", put.Revision, client.WithTTL(time.Hour))
 	require.NoError(t, err)
 	restored, err := n.Get(ctx, "b")
 	require.NoError(t, err)
@@ -225,7 +226,7 @@ func TestRealServerKVSlowWatch(t *testing.T) {
 	const last = 3000
 	_, _, c := real(t, servertest.Options{})
 	n, ctx := c.KV("n"), t.Context()
-	w := watchKV(t, n, WatchOptions{Buffer: 64 << 10})
+	w := watchKV(t, n, client.WatchOptions{Buffer: 64 << 10})
 	value := bytes.Repeat([]byte("x"), 1000)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -254,12 +255,12 @@ func TestRealServerKVSlowWatch(t *testing.T) {
 func TestRealServerKVLocksUnderLoss(t *testing.T) {
 	const workers, rounds = 4, 5
 	srv, d, c := real(t, servertest.Options{})
-	other := dialWith(t, Config{Addrs: c.cfg.Addrs, Name: "app2", MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})
+	other := dial(t, d, "app2")
 	stop := shaking(d, func() string { return srv.Addr().String() })
 	var inside atomic.Int32
 	var wg sync.WaitGroup
 	for i := range workers {
-		n := []*Client{c, other}[i%2].KV("n")
+		n := []*client.Client{c, other}[i%2].KV("n")
 		wg.Go(func() { contend(t, n, rounds, &inside) })
 	}
 	wg.Wait()
@@ -271,11 +272,11 @@ func TestRealServerKVLocksUnderLoss(t *testing.T) {
 
 // A holder that dies is followed by the next in line when its lease has ended.
 func TestRealServerKVLockOfTheDead(t *testing.T) {
-	_, _, c := real(t, servertest.Options{})
-	dead := dialWith(t, Config{Addrs: c.cfg.Addrs, Name: "dead"})
+	_, d, c := real(t, servertest.Options{})
+	dead := dial(t, d, "dead")
 	held, err := dead.KV("n").Lock(t.Context(), "lock", 300*time.Millisecond)
 	require.NoError(t, err)
-	got := make(chan *Lock, 1)
+	got := make(chan *client.Lock, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -290,7 +291,7 @@ func TestRealServerKVLockOfTheDead(t *testing.T) {
 	next := <-got
 	require.NotNil(t, next)
 	require.Greater(t, next.Fence(), held.Fence())
-	_, err = c.KV("n").PutInt(t.Context(), "k", 1, WithFence(held))
+	_, err = c.KV("n").PutInt(t.Context(), "k", 1, client.WithFence(held))
 	require.ErrorIs(t, err, codes.FenceLost)
 	require.NoError(t, next.Unlock(t.Context()))
 }

@@ -1,0 +1,201 @@
+package client_test
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"confcenter/client"
+	"confcenter/internal/servertest"
+)
+
+// The server's libraries keep goroutines of their own.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
+
+const (
+	// patience is how long a test waits for what must happen.
+	patience = servertest.Patience
+	lockTime = time.Minute
+)
+
+// door is a fixed address before a server whose own changes when it restarts.
+type door struct {
+	ln net.Listener
+	wg sync.WaitGroup
+
+	mu   sync.Mutex // guards the rest
+	to   string     // empty: nobody is at home
+	open []net.Conn
+}
+
+func newDoor(t *testing.T, to string) *door {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d := &door{ln: ln, to: to}
+	d.wg.Go(func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			d.wg.Go(func() { d.serve(nc) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		d.lead("")
+		d.wg.Wait()
+	})
+	return d
+}
+
+// lead lets new connections go to that address and ends the present ones.
+func (d *door) lead(to string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.to = to
+	for _, nc := range d.open {
+		nc.Close()
+	}
+	d.open = nil
+}
+
+func (d *door) serve(near net.Conn) {
+	defer near.Close()
+	d.mu.Lock()
+	to := d.to
+	if to == "" {
+		d.mu.Unlock()
+		return
+	}
+	far, err := net.Dial("tcp", to)
+	if err != nil {
+		d.mu.Unlock()
+		return
+	}
+	d.open = append(d.open, near, far)
+	d.mu.Unlock()
+	defer far.Close()
+	d.wg.Go(func() {
+		io.Copy(far, near)
+		far.Close()
+	})
+	io.Copy(near, far)
+}
+
+// real starts the real server and a client that reaches it through a door.
+func real(t *testing.T, opts servertest.Options) (*servertest.Server, *door, *client.Client) {
+	t.Helper()
+	srv := servertest.Start(t, opts)
+	d := newDoor(t, srv.Addr().String())
+	return srv, d, dial(t, d, "app1")
+}
+
+// dial connects through d; the client is closed with the test.
+func dial(t testing.TB, d *door, name string) *client.Client {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{d.ln.Addr().String()}, Name: name,
+		MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// eventually waits for a fact that nothing announces.
+func eventually(t testing.TB, fact func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, fact, patience, time.Millisecond, what)
+}
+
+// states collects what a watch's callback is given.
+type states struct {
+	t testing.TB
+	c chan *client.Document
+}
+
+// watch is Watch into states.
+func watch(t testing.TB, c *client.Client, q client.Query) (*states, *client.Watch) {
+	t.Helper()
+	s := &states{t, make(chan *client.Document, 1000)}
+	w, err := c.Watch(t.Context(), q, func(d *client.Document) { s.c <- d })
+	require.NoError(t, err)
+	return s, w
+}
+
+func (s *states) next() *client.Document {
+	s.t.Helper()
+	select {
+	case d := <-s.c:
+		return d
+	case <-time.After(patience):
+		require.FailNow(s.t, "no state came")
+		return nil
+	}
+}
+
+// want waits for a state with these contents, empty for absent.
+func (s *states) want(contents string) *client.Document {
+	s.t.Helper()
+	d := s.next()
+	require.Equal(s.t, contents, string(d.Raw()))
+	require.Equal(s.t, contents != "", d.Exists())
+	return d
+}
+
+// none says that no state waits. Callers first make sure that all that could
+// come has come.
+func (s *states) none() {
+	s.t.Helper()
+	select {
+	case d := <-s.c:
+		require.FailNow(s.t, "unexpected state", "%s", d.Raw())
+	default:
+	}
+}
+
+// watchKV is KV.Watch that must succeed.
+func watchKV(t testing.TB, n *client.KV, o client.WatchOptions) *client.KVWatch {
+	t.Helper()
+	w, err := n.Watch(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(w.Stop)
+	return w
+}
+
+// insisting repeats fn while that cannot do it twice.
+func insisting[T any](fn func() (T, error)) (T, error) {
+	for {
+		v, err := fn()
+		if !client.SafeToRetry(err) {
+			return v, err
+		}
+	}
+}
+
+// contend takes the lock, adds one under it and gives it back, so many times. inside
+// counts who believes to hold it.
+func contend(t *testing.T, n *client.KV, rounds int, inside *atomic.Int32) {
+	for range rounds {
+		l, err := insisting(func() (*client.Lock, error) { return n.Lock(t.Context(), "lock", lockTime) })
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if inside.Add(1) != 1 {
+			t.Error("two at once")
+		}
+		if _, err := insisting(func() (int64, error) { return n.Incr(t.Context(), "sum", 1, client.WithFence(l)) }); err != nil {
+			t.Error(err)
+		}
+		inside.Add(-1)
+		if err := l.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
