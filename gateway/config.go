@@ -141,7 +141,8 @@ func (g *Gateway) configFiles(w http.ResponseWriter, r *http.Request) error {
 		}
 		b.b = append(appendFile(b.b, &files[i]), '}')
 	}
-	b.b = append(appendNumber(b.b, `],"seq":`, int64(now.Seq())), '}')
+	b.b = appendNumber(b.b, `],"seq":`, int64(now.Seq()))
+	b.b = append(g.appendID(append(b.b, `,"last":"`...), int64(now.Seq())), `"}`...)
 	return sendFresh(w, b.b)
 }
 

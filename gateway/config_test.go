@@ -82,6 +82,7 @@ type fileAnswer struct {
 	Bases                    []string
 	Invalid_utf8, Gone       bool
 	Seq                      uint64
+	Last                     string
 	Document                 json.RawMessage
 	Origins                  map[string]string
 	Incomplete               bool
@@ -107,6 +108,7 @@ func TestConfigFilesShowsAllStates(t *testing.T) {
 	k.remove("gone.json")
 	list, _ := k.file(configRoot + "files")
 	require.Equal(t, k.files.Snapshot().Seq(), list.Seq)
+	require.Equal(t, k.id(list.Seq), list.Last)
 	states := map[string]string{}
 	for _, f := range list.Files {
 		states[f.Name] = f.State

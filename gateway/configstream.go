@@ -10,7 +10,7 @@ import (
 // nothing here is told to forget everything first.
 func (g *Gateway) configStream(w http.ResponseWriter, r *http.Request) error {
 	p := parametersOf(r)
-	last, given, valid := lastEvent(r, p)
+	last, given, valid := g.lastEvent(r, p)
 	if err := p.end(); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *configTeller) more() error {
 // all sends all files.
 func (s *configTeller) all(reset bool) error {
 	if reset {
-		s.b = appendEvent(s.b, "reset", noID, noData)
+		s.b = s.gateway.appendEvent(s.b, "reset", noID, noData)
 	}
 	now, at := s.feed.present()
 	s.at = at
@@ -81,7 +81,7 @@ func (s *configTeller) all(reset bool) error {
 			return err
 		}
 	}
-	s.b = appendEvent(s.b, "synced", int64(at.seq), func(dst []byte) []byte {
+	s.b = s.gateway.appendEvent(s.b, "synced", int64(at.seq), func(dst []byte) []byte {
 		return append(appendNumber(dst, `{"seq":`, int64(at.seq)), '}')
 	})
 	return s.flush()
@@ -103,7 +103,7 @@ func (s *configTeller) tell(files []fileState, seq uint64) error {
 }
 
 func (s *configTeller) file(file *fileState, id int64) error {
-	s.b = appendEvent(s.b, "config", id, func(dst []byte) []byte {
+	s.b = s.gateway.appendEvent(s.b, "config", id, func(dst []byte) []byte {
 		dst = appendFile(dst, file)
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)

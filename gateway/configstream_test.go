@@ -37,7 +37,7 @@ func told(t testing.TB, base uint64, s *eventSource, n int) (out []string) {
 		}
 		if m.last != before {
 			var id uint64
-			_, err := fmt.Sscan(m.last, &id)
+			_, err := fmt.Sscan(s.number(m.last), &id)
 			require.NoError(t, err, m.last)
 			text += fmt.Sprintf(" @%d", int64(id)-int64(base))
 		}
@@ -89,7 +89,7 @@ func cutLast(list []string) (out []string) {
 func TestConfigStreamResumes(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": "1", "b.json": "1", "c.json": "1"})
 	base := k.seq()
-	at := func(n uint64) string { return fmt.Sprint(base + n) }
+	at := func(n uint64) string { return k.id(base + n) }
 	k.put("a.json", "2")
 	k.put("b.json", "2")
 	k.put("a.json", "3")
@@ -146,12 +146,12 @@ func TestConfigStreamResumesAfterARestart(t *testing.T) {
 func TestConfigStreamWithAnUnknownIDGetsAllFiles(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": "1", "b.json": "1"})
 	base := k.seq()
-	for _, id := range []string{fmt.Sprint(base + 1), "abc", "-1", "1.5", "99999999999999999999"} {
+	for _, id := range []string{k.id(base + 1), "abc", "-1", k.id(0)[:33] + "-1", k.id(1) + ".5", "99999999999999999999"} {
 		s := k.listen(configStreamURL, id)
 		all := s.until("synced")
 		require.Len(t, all, 4, id)
 		require.Equal(t, "reset", all[0].event)
-		require.Equal(t, fmt.Sprint(base), s.last)
+		require.Equal(t, k.id(base), s.last)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestConfigFeedForgets(t *testing.T) {
 	}
 	_, _, known := feed.since(behind.at)
 	require.False(t, known)
-	s := k.listen(configStreamURL, fmt.Sprint(base))
+	s := k.listen(configStreamURL, k.id(base))
 	require.Equal(t, "reset", s.until("synced")[0].event)
 	feed.mu.Lock()
 	defer feed.mu.Unlock()

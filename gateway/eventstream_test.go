@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -24,10 +25,14 @@ type eventSource struct {
 	t        testing.TB
 	reply    *http.Response
 	lines    *bufio.Reader
+	epoch    string // of ids, with the dash
 	last     string // as after the events read
 	closeNow func()
 	comments int
 }
+
+// id is a place in a stream as the server writes it.
+func (k *kit) id(n uint64) string { return fmt.Sprintf("%s-%d", k.stores.Config.Epoch(), n) }
 
 // listen connects; last is the id to go on from, "" for none.
 func (k *kit) listen(path, last string) *eventSource {
@@ -40,7 +45,7 @@ func (k *kit) listen(path, last string) *eventSource {
 	}
 	reply, err := k.client.Do(r)
 	require.NoError(k.t, err)
-	s := &eventSource{t: k.t, reply: reply, lines: bufio.NewReader(reply.Body), last: last}
+	s := &eventSource{t: k.t, reply: reply, lines: bufio.NewReader(reply.Body), epoch: k.stores.Config.Epoch() + "-", last: last}
 	s.closeNow = func() {
 		_ = reply.Body.Close()
 		cancel()
@@ -73,6 +78,7 @@ func (s *eventSource) next() (message, bool) {
 		case "data":
 			data = append(data, value)
 		case "id":
+			require.True(s.t, strings.HasPrefix(value, s.epoch), "%s is not of the epoch", value)
 			id = value
 		case "":
 			if line != "" {
@@ -90,16 +96,19 @@ func (s *eventSource) next() (message, bool) {
 	}
 }
 
-// take reads n events as "event data @last".
+// take reads n events as "event data @number", the number being that of the last id.
 func (s *eventSource) take(n int) (out []string) {
 	s.t.Helper()
 	for range n {
 		m, ok := s.next()
 		require.True(s.t, ok, "the stream ended; before: %v", out)
-		out = append(out, m.event+" "+m.data+" @"+m.last)
+		out = append(out, m.event+" "+m.data+" @"+s.number(m.last))
 	}
 	return out
 }
+
+// number is an id without the epoch; "" of none.
+func (s *eventSource) number(id string) string { return strings.TrimPrefix(id, s.epoch) }
 
 // ends checks that nothing more comes.
 func (s *eventSource) ends() {
@@ -155,5 +164,41 @@ func TestOwnStreamsEndWithTheGateway(t *testing.T) {
 	require.NoError(t, k.Shutdown(ctx))
 	for _, s := range all {
 		s.ends()
+	}
+}
+
+// What a stream is gone on from says what data it belongs to: who comes back with an
+// id of data that was lost meanwhile is told to forget it, also when as much has
+// happened again.
+func TestStreamsDoNotGoOnWithAnIDOfLostData(t *testing.T) {
+	run := func() (k *kit, config, store uint64) {
+		k = start(t, nil)
+		for range 3 {
+			require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=a.json", "1").status)
+			require.Equal(t, 200, k.do("PUT", "/v1/store/key?ns=n&key=a", `{"value":1}`).status)
+		}
+		c, s := k.listen("/v1/config/stream", ""), k.listen("/v1/store/stream?ns=n", "")
+		c.until("synced")
+		s.until("synced")
+		config, store = k.stores.Config.Snapshot().Seq(), uint64(k.stores.State.Revision())
+		require.Equal(t, k.id(config), c.last)
+		require.Equal(t, k.id(store), s.last)
+		return k, config, store
+	}
+	before, config, store := run()
+	now, configNow, storeNow := run()
+	require.Equal(t, config, configNow, "the numbers are the same")
+	require.Equal(t, store, storeNow)
+	for _, id := range []func(n uint64) string{
+		before.id,
+		func(n uint64) string { return fmt.Sprint(n) }, // without an epoch, as they were once
+		func(n uint64) string { return fmt.Sprint(now.stores.Config.Epoch(), n) },
+	} {
+		all := now.listen("/v1/config/stream", id(config)).until("synced")
+		require.Equal(t, "reset", all[0].event)
+		require.Len(t, all, 3)
+		all = now.listen("/v1/store/stream?ns=n&last="+id(store), "").until("synced")
+		require.Equal(t, "resync", all[0].event)
+		require.Len(t, all, 3)
 	}
 }

@@ -126,6 +126,7 @@ type Gateway struct {
 	closers []func()        // called by Shutdown when no handler runs
 
 	configFeed *configFeed // of the streams of configuration changes
+	idPrefix   string      // of the ids on our own streams: the epoch and what divides it from the number
 
 	listener *listener
 	closing  chan struct{} // closed when Shutdown begins: streams end
@@ -156,6 +157,9 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	if stores.State != nil {
 		g.hub = newHub(stores.State)
 		g.closers = append(g.closers, g.hub.close)
+	}
+	if stores.Config != nil {
+		g.idPrefix = stores.Config.Epoch() + "-"
 	}
 	g.table = g.routes()
 	g.traffic = newTraffic(g)

@@ -8,9 +8,9 @@ import (
 )
 
 // storeStream tells of changes in the state store as server-sent events: the last
-// event of each revision has the revision as its id, so that who comes back with it
+// event of each revision has the revision in its id, so that who comes back with it
 // goes on without a gap. Who comes with a revision that is no longer, or not yet,
-// known is told to forget everything, then all there is.
+// known, or of another epoch, is told to forget everything, then all there is.
 func (g *Gateway) storeStream(w http.ResponseWriter, r *http.Request) error {
 	p := parametersOf(r)
 	filter := kv.Filter{NS: p.text("ns"), Exact: p.has("key")}
@@ -25,7 +25,7 @@ func (g *Gateway) storeStream(w http.ResponseWriter, r *http.Request) error {
 	if p.flag("prev") {
 		style.form = ownPrevForm
 	}
-	last, given, valid := lastEvent(r, p)
+	last, given, valid := g.lastEvent(r, p)
 	if err := p.end(); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (g *Gateway) storeStream(w http.ResponseWriter, r *http.Request) error {
 		// Without an id to begin with, who breaks off before the first event would
 		// have a gap.
 		from = newest
-		style.first = string(appendEvent(nil, "synced", int64(newest), noData))
+		style.first = string(g.appendEvent(nil, "synced", int64(newest), noData))
 	}
 	sub, err := g.hub.subscribe(filter, from, state)
 	if err != nil {

@@ -3,7 +3,6 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,7 +102,7 @@ func TestStoreStreamResumesWithoutGapOrDuplicate(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(m.data), &e))
 		require.Greater(t, e.Mod, finished, "never again")
 		part++
-		if m.last == strconv.FormatInt(e.Mod, 10) {
+		if m.last == k.id(uint64(e.Mod)) {
 			seen[e.Mod], finished, part = part, e.Mod, 0
 		}
 	}
@@ -123,9 +122,9 @@ func TestStoreStreamResumeTellsEachRevision(t *testing.T) {
 		k.put(fmt.Sprintf("k%d", i), `{"value":1}`)
 	}
 	for _, how := range []func() *eventSource{
-		func() *eventSource { return k.listen(storeURL("&state=1"), "2") },
-		func() *eventSource { return k.listen(storeURL("&last=2"), "") },
-		func() *eventSource { return k.listen(storeURL("&last=5"), "2") },
+		func() *eventSource { return k.listen(storeURL("&state=1"), k.id(2)) },
+		func() *eventSource { return k.listen(storeURL("&last="+k.id(2)), "") },
+		func() *eventSource { return k.listen(storeURL("&last="+k.id(5)), k.id(2)) },
 	} {
 		s := how()
 		var ids []string
@@ -134,7 +133,7 @@ func TestStoreStreamResumeTellsEachRevision(t *testing.T) {
 			require.Equal(t, "put", m.event)
 			ids = append(ids, m.last)
 		}
-		require.Equal(t, []string{"3", "4", "5"}, ids)
+		require.Equal(t, []string{k.id(3), k.id(4), k.id(5)}, ids)
 	}
 }
 
@@ -146,7 +145,7 @@ func TestStoreStreamWithAnUnknownIDGetsTheWholeState(t *testing.T) {
 	_, err := k.memory.Changes(1, 1<<20)
 	require.Error(t, err, "revision 1 is compacted")
 	want := []string{"resync {} @", "put " + entryText("k", "int", `"49"`, 2, 1, 50, 50, "") + " @", "synced {} @50"}
-	for _, id := range []string{"1", "999", "abc", "-5"} {
+	for _, id := range []string{k.id(1), k.id(999), "abc", "-5"} {
 		got := k.listen(storeURL(""), id).take(3)
 		for i := range got[:2] {
 			got[i] = got[i][:strings.LastIndexByte(got[i], '@')+1]
@@ -183,5 +182,5 @@ func TestStoreStreamStateOfManyKeys(t *testing.T) {
 	for _, m := range all[:n] {
 		require.Empty(t, m.last, "one cannot go on from a part of the state")
 	}
-	require.Equal(t, "1", all[n].last)
+	require.Equal(t, k.id(1), all[n].last)
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -37,7 +36,7 @@ func appendPlumFrame(b []byte, e *kv.Event) []byte {
 // eventStyle is what streams differ in besides their form.
 type eventStyle struct {
 	form form
-	// ids has the last event of each revision carry the revision as its id, and a
+	// ids has the last event of each revision carry the revision in its id, and a
 	// heartbeat the one that the stream stands at, for a browser to go on from.
 	ids bool
 	// first is what the stream begins with. synced and resync are frames, synced
@@ -145,9 +144,7 @@ func (l *streams) end() {
 
 // addID appends an id line.
 func (s *sseWriter) addID(revision kv.Revision) {
-	s.b = append(s.b, "id: "...)
-	s.b = strconv.AppendInt(s.b, int64(revision), 10)
-	s.b = append(s.b, '\n')
+	s.b = s.gateway.appendIDLine(s.b, int64(revision))
 }
 
 // runStream tells the peer what the subscription has until one of both ends, or the
