@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"confcenter/internal/clock"
 )
 
 // running is what the lifecycle needs of a started server.
@@ -28,8 +30,13 @@ type lifecycle struct {
 	reload  func() // for SIGHUP
 	signals <-chan os.Signal
 	limit   time.Duration // of the drain
+	clock   clock.Clock
 	log     zerolog.Logger
 }
+
+// sameStop is how long after the first signal to stop further ones still mean that
+// one: GNU timeout, for example, signals its child and then the group the child is in.
+const sameStop = time.Second
 
 var (
 	errEnded    = errors.New("the server ended by itself")
@@ -43,7 +50,7 @@ func (l *lifecycle) wait(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			l.log.Info().Msg("stopping")
-			return l.drain()
+			return l.drain(time.Time{})
 		case <-l.server.Done():
 			if err := l.server.Err(); err != nil {
 				return fmt.Errorf("%w: %w", errEnded, err)
@@ -55,14 +62,16 @@ func (l *lifecycle) wait(ctx context.Context) error {
 				l.reload()
 				continue
 			}
-			l.log.Info().Stringer("signal", sig).Dur("limit", l.limit).Msg("stopping; a second signal stops at once")
-			return l.drain()
+			asked := l.clock.Now()
+			l.log.Info().Stringer("signal", sig).Dur("limit", l.limit).Msg("stopping; a second signal, after a second or more, stops at once")
+			return l.drain(asked)
 		}
 	}
 }
 
-// drain does not use the context that asked for the stop: that one has ended.
-func (l *lifecycle) drain() error {
+// drain does not use the context that asked for the stop: that one has ended. asked
+// is when the first signal came, zero if none did.
+func (l *lifecycle) drain(asked time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
 	defer cancel()
 	stopped := make(chan error, 1)
@@ -73,7 +82,7 @@ func (l *lifecycle) drain() error {
 		case err := <-stopped:
 			return l.drained(err, cutShort)
 		case sig := <-l.signals:
-			if sig != syscall.SIGHUP {
+			if sig != syscall.SIGHUP && l.clock.Now().Sub(asked) >= sameStop {
 				cutShort = true
 				cancel()
 			}

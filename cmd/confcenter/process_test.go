@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -83,6 +86,32 @@ func TestLifeOfAServerProcess(t *testing.T) {
 	require.Equal(t, ready.Address, again.log.await(t, "ready").Address, "a restart on the same port works at once")
 	again.signal(t, syscall.SIGINT)
 	require.Equal(t, exitOK, again.end())
+}
+
+// GNU timeout signals its child and then the group the child is in. Two different
+// signals stand for that: of two equal ones the kernel may deliver one.
+func TestDoubledSIGTERMDoesNotCutTheDrain(t *testing.T) {
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+	web, err := net.Dial("tcp", p.log.await(t, "ready").HTTP)
+	require.NoError(t, err)
+	defer web.Close()
+	_, err = fmt.Fprintf(web, "PUT /v1/config/file?name=a.json HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 8\r\n\r\n")
+	require.NoError(t, err)
+	answer := bufio.NewReader(web)
+	first, err := answer.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, first, "100 Continue", "the request is being served: the drain waits for it")
+
+	p.signal(t, syscall.SIGTERM)
+	p.signal(t, syscall.SIGINT)
+	p.log.await(t, "stopping")
+	_, err = fmt.Fprint(web, `{"v": 9}`)
+	require.NoError(t, err)
+	rest, err := io.ReadAll(answer)
+	require.NoError(t, err)
+	require.Contains(t, string(rest), "HTTP/1.1 200 OK")
+	require.Equal(t, exitOK, p.end())
 }
 
 func TestHangupReadsTheFilesAgain(t *testing.T) {

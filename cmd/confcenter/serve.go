@@ -13,6 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/internal/clock"
 	"confcenter/server"
 )
 
@@ -31,9 +32,9 @@ or CONFCENTER_CONFIG names; else it has its default. Unknown variables and keys
 are errors. Relative paths start at the working directory.
 
 SIGTERM and SIGINT stop the server after what has begun is finished, at most
---drain-timeout later; a second signal stops it at once, with exit code 1. SIGHUP
-reads the configuration files again. The log goes to standard error, as text on a
-terminal and as JSON lines otherwise.`,
+--drain-timeout later; another one, a second or more after the first, stops it at
+once, with exit code 1. SIGHUP reads the configuration files again. The log goes to
+standard error, as text on a terminal and as JSON lines otherwise.`,
 		Example: `  confcenter serve
   confcenter serve --conf /etc/myfleet/conf --data /var/lib/confcenter --listen 127.0.0.1:4801
   CONFCENTER_LOG_LEVEL=debug confcenter serve --config confcenter.conf
@@ -126,7 +127,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		Msg("ready")
 	all := newBoth(srv, web)
 	defer all.end()
-	l := lifecycle{server: all, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
+	l := lifecycle{server: all, reload: store.Reload, signals: signals, limit: o.drainTimeout, clock: clock.Real(), log: log}
 	return l.wait(ctx)
 }
 
