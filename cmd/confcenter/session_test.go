@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -124,7 +127,17 @@ func TestSessionOfClientVerbs(t *testing.T) {
 		{"remove on a condition that fails", "", []string{"rm", "versioned", "--if-mtime", "5"}, exitRefused, `^$`, `2000000001`},
 		{"remove", "", []string{"rm", "versioned"}, exitOK, `^versioned \d+\n$`, `^$`},
 		{"removed", "", []string{"get", "versioned", "/v"}, exitNotFound, `^$`, `versioned`},
-		{"remove what is not there", "", []string{"rm", "never-there"}, exitOK, ``, `^$`},
+		{"remove what is gone", "", []string{"rm", "versioned"}, exitOK, `^versioned \d+\n$`, `^$`},
+		{"remove what never was", "", []string{"rm", "never-there"}, exitNotFound, `^$`, `rm never-there: there is no such file, and never was`},
+
+		{"set one value", "", []string{"set", "new", "/n", "2.50"}, exitOK, `^new \d+\n$`, `^$`},
+		{"and nothing else", "", []string{"get", "new", "-o", "json"}, exitOK, `"contents":\{"n":2.50,"big":12345678901234567890\}`, `^$`},
+		{"set a value below", "", []string{"set", "new", "/a/b", `"text"`}, exitOK, `^new \d+\n$`, `^$`},
+		{"where it was missing", "", []string{"get", "new", "/a", "-o", "json"}, exitOK, `"contents":\{"b":"text"\}`, `^$`},
+		{"set a value that is not JSON", "", []string{"set", "new", "/a", "text"}, exitUsage, `^$`, `VALUE text is not JSON: .*'"text"'`},
+		{"set a value where none can be", "", []string{"set", "new", "/n/x", "1"}, exitRefused, `^$`, `set new /n/x: "x" would have to be a member of a number`},
+		{"set a value of no file", "", []string{"set", "none", "/n", "1"}, exitNotFound, `^$`, `none`},
+		{"set a value on a condition that fails", "", []string{"set", "new", "/n", "1", "--if-mtime", "5"}, exitRefused, `^$`, `the version served is \d+`},
 
 		{"list", "", []string{"ls"}, exitOK, `(?s)NAME +STATE +SIZE +MTIME +TIME\n_meta\.json +good .*\nversioned\.json +deleted `, `^$`},
 		{"list as JSON", "", []string{"ls", "-o", "json"}, exitOK, `^\{"files":\[.*\{"name":"versioned\.json",[^}]*"state":"deleted"\}.*\],"problems":\[\]\}\n$`, `^$`},
@@ -143,6 +156,24 @@ func TestSessionOfClientVerbs(t *testing.T) {
 			require.Regexp(t, s.stdout, r.stdout)
 			require.Regexp(t, s.stderr, r.stderr)
 		})
+	}
+}
+
+// Each sets a member of its own in the same file: whoever is slower begins again.
+func TestSetOfOneValueLosesNobodyElses(t *testing.T) {
+	addr, _ := serve(t)
+	require.Equal(t, exitOK, call(t, `{}`, at(addr, "set", "shared")...).code)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			r := call(t, "", at(addr, "set", "shared", fmt.Sprintf("/k%d", i), strconv.Itoa(i))...)
+			assert.Equal(t, exitOK, r.code, r.stderr)
+		})
+	}
+	all.Wait()
+	got := call(t, "", at(addr, "get", "shared")...).stdout
+	for i := range 8 {
+		require.Contains(t, got, fmt.Sprintf(`"k%d": %d`, i, i))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
 )
 
@@ -22,21 +24,25 @@ const maxInput = 64 << 20
 func (a *app) setCommand() *cobra.Command {
 	var mtime, ifMtime int32
 	command := &cobra.Command{
-		Use:   "set NAME [FILE|-]",
-		Short: "Write a file on the server",
-		Long: `Set replaces the file NAME on the server by the JSON in FILE or, without FILE or
-with "-", on standard input. It returns when the change is on the server's disk
-and in service, and prints the name and the version now served.
+		Use:   "set NAME [FILE|-] | set NAME PATH VALUE",
+		Short: "Write a file on the server, or one value in it",
+		Long: `Set replaces the whole file NAME on the server by the JSON in FILE or, without FILE
+or with "-", on standard input. With PATH and VALUE it changes what is at that key
+path, such as /database/hosts/0, and leaves everything else as it is; VALUE is JSON.
+It returns when the change is on the server's disk and in service, and prints the
+name and the version now served.
 
 The exit code is 5 if the server has something newer than --mtime, or another
-version than --if-mtime; nothing has changed then.`,
-		Example: `  confcenter set app1-dev.json ./app1-dev.json
-  echo '{"key4": 1235}' | confcenter set app2-dev
+version than --if-mtime; nothing has changed then. With PATH nobody else's change is
+lost: if the file changes meanwhile, set reads it again.`,
+		Example: `  confcenter set app2-dev /key4 1235
+  confcenter set app1-dev /key3/subkey3 '"a string"'
+  confcenter set app1-dev.json ./app1-dev.json
 
   # change only what was read
   version=$(confcenter get app1 -o json | jq .mtime)
   confcenter get app1 | jq '.hojl = "x"' | confcenter set app1 --if-mtime "$version"`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: cobra.RangeArgs(1, 3),
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -48,17 +54,27 @@ version than --if-mtime; nothing has changed then.`,
 	command.Flags().Int32Var(&mtime, "mtime", 0, "version to give it, in seconds since 1970; refused if it is older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
 	command.RunE = func(command *cobra.Command, args []string) error {
+		flags := command.Flags()
+		request := client.SetRequest{Name: args[0], Mtime: given(flags, "mtime", &mtime), IfMtime: given(flags, "if-mtime", &ifMtime)}
+		if len(args) == 3 {
+			if _, err := jsontext.Check([]byte(args[2])); err != nil {
+				return usageError{fmt.Errorf("VALUE %s is not JSON: %w; a string needs quotes of its own, '\"text\"'", args[2], err)}
+			}
+			return c.do(command, func(ctx context.Context, connected *client.Client) error {
+				return c.writeAt(ctx, connected, request, args[1], args[2])
+			})
+		}
 		file := "-"
 		if len(args) > 1 {
 			file = args[1]
 		}
-		contents, err := a.readDocument(file)
-		if err != nil {
+		var err error
+		if request.Contents, err = a.readDocument(file); err != nil {
 			return err
 		}
-		flags := command.Flags()
-		request := client.SetRequest{Name: args[0], Contents: contents, Mtime: given(flags, "mtime", &mtime), IfMtime: given(flags, "if-mtime", &ifMtime)}
-		return c.write(command, request)
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			return c.write(ctx, connected, request)
+		})
 	}
 	return command
 }
@@ -68,8 +84,9 @@ func (a *app) rmCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Delete a file on the server",
-		Long: `Rm deletes the file NAME on the server. Programs that use it are told. That there
-is no such file is no error, so that a script can be run again.`,
+		Long: `Rm deletes the file NAME on the server. Programs that use it are told. That it is
+deleted already is no error, so that a script can be run again. The exit code is 3
+if there never was such a file: its name may be misspelt.`,
 		Example: `  confcenter rm app2-dev.json
   confcenter rm app2-dev.json --if-mtime 1539596952`,
 		Args: cobra.ExactArgs(1),
@@ -78,7 +95,10 @@ is no such file is no error, so that a script can be run again.`,
 	command.ValidArgsFunction = c.completeName
 	defineIfMtime(command, &ifMtime)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		return c.write(command, client.SetRequest{Name: args[0], Delete: true, IfMtime: given(command.Flags(), "if-mtime", &ifMtime)})
+		request := client.SetRequest{Name: args[0], Delete: true, IfMtime: given(command.Flags(), "if-mtime", &ifMtime)}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			return c.write(ctx, connected, request)
+		})
 	}
 	return command
 }
@@ -96,21 +116,53 @@ func given(flags *pflag.FlagSet, flag string, value *int32) *int32 {
 }
 
 // write sends a request and prints the version it led to.
-func (c *connection) write(command *cobra.Command, request client.SetRequest) error {
-	return c.do(command, func(ctx context.Context, connected *client.Client) error {
-		result, err := connected.Set(ctx, request)
-		if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
-			return fmt.Errorf("%w (the version served is %d)", err, result.Mtime)
-		}
+func (c *connection) write(ctx context.Context, connected *client.Client, request client.SetRequest) error {
+	result, err := connected.Set(ctx, request)
+	if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
+		return fmt.Errorf("%w (the version served is %d)", err, result.Mtime)
+	}
+	if err == nil && request.Delete {
+		err = everWas(ctx, connected, request.Name)
+	}
+	if err != nil {
+		return err
+	}
+	if c.output.json() {
+		return c.app.printJSON(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete})
+	}
+	_, err = fmt.Fprintf(c.app.stdout, "%s %d\n", request.Name, result.Mtime)
+	return err
+}
+
+// writeAt puts value at path in the file as it is. Unless the caller has named the
+// version, it begins again when somebody else was faster.
+func (c *connection) writeAt(ctx context.Context, connected *client.Client, request client.SetRequest, path, value string) error {
+	named := request.IfMtime != nil
+	for {
+		d, err := connected.Get(ctx, request.Name)
 		if err != nil {
 			return err
 		}
-		if c.output.json() {
-			return c.app.printJSON(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete})
+		if request.Contents, err = jsonpath.Replace(d.Raw(), []byte(path), []byte(value)); err != nil {
+			return codes.Errorf(codes.BadRequest, "set %s %s: %w", request.Name, path, err)
 		}
-		_, err = fmt.Fprintf(c.app.stdout, "%s %d\n", request.Name, result.Mtime)
-		return err
-	})
+		if !named {
+			request.IfMtime = &d.Mtime
+		}
+		if err := c.write(ctx, connected, request); named || !errors.Is(err, codes.Conflict) {
+			return err
+		}
+	}
+}
+
+// everWas is an error if there never was a file of that name. What has been deleted
+// is known to the server.
+func everWas(ctx context.Context, connected *client.Client, name string) error {
+	_, err := connected.GetConfig(ctx, client.Query{Name: name, NewerThan: math.MaxInt32})
+	if errors.Is(err, codes.NotFound) {
+		return codes.Errorf(codes.NotFound, "rm %s: there is no such file, and never was; ls lists those there are", name)
+	}
+	return nil
 }
 
 // readDocument reads valid JSON from a file, or from standard input for "-". A
