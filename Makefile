@@ -10,7 +10,7 @@ LONG     := Soak|Kill
 # Hundreds of stores each, which the race detector makes ten times slower.
 DAMAGE   := ^Test(PowerLoss|Damage)$$
 # Programs the tests and the benchmark need beside Go, each with its Debian package.
-PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium
+PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl
 # The race detector needs a C compiler; without one the tests run without it, and say so.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 

@@ -5,10 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -246,55 +244,4 @@ func TestKVLeaseOfTheBinary(t *testing.T) {
 	require.Regexp(t, ` expire b$`, watched(), "the lease is kept all the while")
 	require.Zero(t, end(syscall.SIGINT))
 	require.Regexp(t, ` expire a$`, watched())
-}
-
-// readme returns the code block that begins with that text, without comments.
-func readme(t *testing.T, file, begins, comment string) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", file))
-	require.NoError(t, err)
-	_, block, found := strings.Cut(string(text), "\n"+begins)
-	require.True(t, found, "%s has no block that begins with %s", file, begins)
-	block, _, found = strings.Cut(begins+block, "\n```")
-	require.True(t, found)
-	var lines []string
-	for line := range strings.Lines(block) {
-		line, _, _ = strings.Cut(line, " "+comment)
-		lines = append(lines, strings.TrimSpace(line))
-	}
-	return lines
-}
-
-func TestStoreInTheReadme(t *testing.T) {
-	t.Parallel()
-	for _, file := range []string{"README.md", "README.zh-CN.md"} {
-		t.Run(file+"_six_lines_of_go", func(t *testing.T) {
-			lines := readme(t, file, `s := c.KV("jobs")`, "//")
-			require.Len(t, lines, 6)
-			example, err := os.ReadFile(filepath.Join("..", "client", "example_kv_test.go"))
-			require.NoError(t, err)
-			require.Contains(t, string(example), "\t"+strings.Join(lines, "\n\t")+"\n", "what is run as an example")
-		})
-		t.Run(file+"_six_lines_of_shell", func(t *testing.T) {
-			lines := readme(t, file, `bin/confcenter kv put jobs owner`, "#")
-			require.Len(t, lines, 6)
-			c := newCLI(t, StartProcess(t, sampleConf(t)))
-			dir := t.TempDir()
-			require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-			require.NoError(t, os.Symlink(c.path, filepath.Join(dir, "bin", "confcenter")))
-			var out strings.Builder
-			for i, line := range lines {
-				if i == len(lines)-1 {
-					line += " --count 4" // or it would not end
-				}
-				cmd := exec.Command("sh", "-c", line)
-				cmd.Dir, cmd.Env = dir, c.command().Env
-				var stderr bytes.Buffer
-				cmd.Stdout, cmd.Stderr = io.Writer(&out), &stderr
-				require.NoError(t, cmd.Run(), "%s: %s", line, stderr.String())
-			}
-			require.Regexp(t, `(?s)^\d+\n1\n\d+\nKEY [^\n]*\ndone +int +1 [^\n]*\nowner +string +"bob" [^\n]*\n\d+\n`+
-				`\d+ state done 1\n\d+ state owner "bob"\n\d+ state report "ready"\n\d+ synced\n$`, out.String())
-		})
-	}
 }

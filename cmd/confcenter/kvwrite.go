@@ -192,7 +192,8 @@ func (a *app) kvPutCommand() *cobra.Command {
 		Short: "Write a value",
 		Long: `Put writes VALUE under KEY and prints the revision, once it is on the server's disk.
 VALUE is taken as it stands; "@FILE" is the contents of a file, "-" standard input.
-Without --ttl, --expires or --lease the key never ends.
+Without --ttl, --expires or --lease the key never ends, even if it had a time to
+live before.
 
 The exit code is 5 if the key's revision is not --if-mod; nothing has changed then.`,
 		Example: `  confcenter kv put jobs owner ann --ttl 30s
@@ -224,8 +225,9 @@ func (a *app) kvCASCommand() *cobra.Command {
 		Use:   "cas NS KEY OLD NEW | cas NS KEY NEW --absent",
 		Short: "Write a value if the key has another one",
 		Long: `Cas writes NEW if the value of KEY is exactly OLD, in type and text, or with --absent
-if there is no such key. It prints the revision. The exit code is 5 if the key is
-otherwise; standard error says how.`,
+if there is no such key. It prints the revision. Like put it leaves a key that never
+ends unless --ttl, --expires or --lease is given, whatever OLD had. The exit code is
+5 if the key is otherwise; standard error says how.`,
 		Example: `  confcenter kv cas jobs state idle running
   confcenter kv cas jobs leader "$HOSTNAME" --absent --ttl 30s`,
 		Args: cobra.RangeArgs(3, 4),

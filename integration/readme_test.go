@@ -1,0 +1,164 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/servertest"
+)
+
+var readmes = []string{"README.md", "README.zh-CN.md"}
+
+// readmeBlocks are the blocks that README has for a shell, as they stand there.
+func readmeBlocks(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", file))
+	require.NoError(t, err)
+	var blocks []string
+	for _, found := range regexp.MustCompile("(?s)\n```(?:sh|bash)\n(.*?\n)```\n").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, found[1])
+	}
+	return blocks
+}
+
+// readmeElsewhere are the beginnings of lines that cannot be run here.
+var readmeElsewhere = []string{
+	"make run",            // the test's own server runs instead
+	"bin/ccdump live",     // needs root: TestDumpLive
+	"ssh host tcpdump -i", // needs another machine
+}
+
+// readmeEndless finds commands that end when somebody interrupts them.
+var readmeEndless = regexp.MustCompile(`(?m)^(bin/confcenter (kv )?watch|curl -N|bin/ccdump tap) `)
+
+// readmePrelude ends such a command when it has printed a line. What has failed by
+// then has another code than that of an interrupted one.
+const readmePrelude = `set -e
+endless() {
+  coproc { exec "$@" 2>&1; }
+  local pid=$COPROC_PID line code=0
+  IFS= read -r line <&"${COPROC[0]}"
+  echo "$line"
+  kill "$pid"
+  wait "$pid" || code=$?
+  [ "$code" = 0 ] || [ "$code" = 143 ]
+}
+`
+
+// readmeScript is a block as it is run: against the addresses of the test's server.
+func readmeScript(block string, server *Process) string {
+	var script strings.Builder
+lines:
+	for line := range strings.Lines(block) {
+		for _, begins := range readmeElsewhere {
+			if strings.HasPrefix(line, begins) {
+				continue lines
+			}
+		}
+		script.WriteString(line)
+	}
+	_, web, _ := strings.Cut(server.HTTP, ":")
+	return readmePrelude + readmeEndless.ReplaceAllString(strings.NewReplacer(
+		"127.0.0.1:4800", server.Addr, "127.0.0.1/4800", strings.Replace(server.Addr, ":", "/", 1),
+		"127.0.0.1:8080", server.HTTP, "localhost:8080", "localhost:"+web, ":4900", "127.0.0.1:0",
+		"/tmp/", "./",
+	).Replace(script.String()), "endless $0")
+}
+
+// readmeHome is a directory as a clone is after make build, with what the blocks name.
+func readmeHome(t *testing.T, server *Process) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	for name, build := range map[string]func() (string, error){"confcenter": buildBinary, "ccdump": buildDump} {
+		path, err := build()
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(path, filepath.Join(dir, "bin", name)))
+	}
+	require.NoError(t, os.Symlink(server.Conf, filepath.Join(dir, "conf")))
+	capture, err := os.ReadFile("../tools/ccdump/testdata/session.pcap")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.pcap"), capture, 0o644))
+	// Without it curl takes a refusal for success.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".curlrc"), []byte("fail\nsilent\nshow-error\n"), 0o644))
+	return dir
+}
+
+// Whatever README tells somebody to paste works, in its order, on a fresh clone.
+func TestShellBlocksOfTheReadme(t *testing.T) {
+	t.Parallel()
+	for _, file := range readmes {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			server := StartProcess(t, sampleConf(t))
+			dir := readmeHome(t, server)
+			var printed strings.Builder
+			for _, block := range readmeBlocks(t, file) {
+				ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
+				cmd := exec.CommandContext(ctx, "bash", "-c", readmeScript(block, server))
+				cmd.Dir, cmd.Env = dir, []string{"CONFCENTER_ADDR=" + server.Addr, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "CURL_HOME=" + dir}
+				var stderr bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &printed, &stderr
+				require.NoError(t, cmd.Run(), "%s\n%s", block, stderr.String())
+				cancel()
+			}
+			c := newCLI(t, server)
+			require.Regexp(t, `"value":"bob".*"expires":\d+`, c.ok("get", "jobs", "owner", "-o", "json"), "the time to live outlives the cas")
+			got := servertest.Dial(t, server.Addr)
+			got.Identify(`{"svrid":0}`)
+			require.JSONEq(t, `{"key1":"key1 in app2-dev","key3":"key3 in app2-dev","key4":1235}`, string(got.Get("app2-dev").Contents), "the sample's other keys are still there")
+			for _, text := range []string{"v   a   l   u   e   3", "hejinlong", "state done 1", `"sold"`, "listening on", "GETCONFIG seq="} {
+				require.Contains(t, printed.String(), text)
+			}
+		})
+	}
+}
+
+func TestReadmesHaveTheSameShellBlocks(t *testing.T) {
+	comment := regexp.MustCompile(`(?m) *# .*$`)
+	var blocks [2][]string
+	for i, file := range readmes {
+		for _, block := range readmeBlocks(t, file) {
+			blocks[i] = append(blocks[i], comment.ReplaceAllString(block, ""))
+		}
+	}
+	require.NotEmpty(t, blocks[0])
+	require.Equal(t, blocks[0], blocks[1])
+}
+
+// readmeGo returns the lines of the block of Go that begins with that text, without
+// comments.
+func readmeGo(t *testing.T, file, begins string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", file))
+	require.NoError(t, err)
+	_, block, found := strings.Cut(string(text), "\n"+begins)
+	require.True(t, found, "%s has no block that begins with %s", file, begins)
+	block, _, found = strings.Cut(begins+block, "\n```")
+	require.True(t, found)
+	var lines []string
+	for line := range strings.Lines(block) {
+		line, _, _ = strings.Cut(line, " //")
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
+}
+
+func TestGoBlockOfTheReadme(t *testing.T) {
+	t.Parallel()
+	for _, file := range readmes {
+		lines := readmeGo(t, file, `s := c.KV("jobs")`)
+		require.Len(t, lines, 6)
+		example, err := os.ReadFile(filepath.Join("..", "client", "example_kv_test.go"))
+		require.NoError(t, err)
+		require.Contains(t, string(example), "\t"+strings.Join(lines, "\n\t")+"\n", "%s: what is run as an example", file)
+	}
+}
