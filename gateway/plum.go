@@ -124,7 +124,15 @@ func (g *Gateway) plumPut(w http.ResponseWriter, r *http.Request, ns, key string
 	if err != nil {
 		return err
 	}
-	if _, err := g.commit(kv.PutTxn(ns, key, value)); err != nil {
+	ttl, err := plumTTL(members)
+	if err != nil {
+		return err
+	}
+	var ignored plumIgnored
+	ignored.add(members, plumPutMembers) // before the buffer they are in is used again
+	txn := kv.PutTxn(ns, key, value)
+	txn.Then[0].TTL = ttl
+	if _, err := g.commit(txn); err != nil {
 		return err
 	}
 	b.b = append(b.b[:0], `{"key":`...)
@@ -134,7 +142,7 @@ func (g *Gateway) plumPut(w http.ResponseWriter, r *http.Request, ns, key string
 	b.b = append(b.b, `,"type":"`...)
 	b.b = append(b.b, plumType(value.Type)...)
 	b.b = append(b.b, `","value":`...)
-	b.b = append(appendPlumValue(b.b, value), "}\n"...)
+	b.b = append(ignored.append(appendPlumValue(b.b, value)), "}\n"...)
 	return sendJSON(w, http.StatusOK, b.b)
 }
 
@@ -153,7 +161,7 @@ func (g *Gateway) plumBatch(w http.ResponseWriter, r *http.Request, ns string) e
 	if err := b.read(r); err != nil {
 		return err
 	}
-	ops, err := plumItems(b.b, ns)
+	ops, ignored, err := plumItems(b.b, ns)
 	if err != nil {
 		return err
 	}
@@ -161,7 +169,7 @@ func (g *Gateway) plumBatch(w http.ResponseWriter, r *http.Request, ns string) e
 	if _, err := g.commit(&kv.Txn{Then: ops}); err != nil {
 		return err
 	}
-	b.b = appendPlumCount(b.b[:0], count, ns)
+	b.b = append(ignored.append(appendPlumCount(b.b[:0], count, ns)), "}\n"...)
 	return sendJSON(w, http.StatusOK, b.b)
 }
 
@@ -311,45 +319,55 @@ func plumValueOf(members []jsontext.Member) (kv.Value, error) {
 }
 
 // plumItems are the puts of a batch, all of them or none.
-func plumItems(body []byte, ns string) ([]kv.Op, error) {
+func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err error) {
 	var space [4]jsontext.Member
 	members, err := plumObject(space[:0], body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	ignored.add(members, plumBatchMembers)
 	items, ok := plumFind(members, "items")
 	switch {
 	case !ok || items.Kind == jsontext.Null:
-		return nil, errPlumItems
+		return nil, nil, errPlumItems
 	case items.Kind != jsontext.Array:
-		return nil, errPlumRequest
+		return nil, nil, errPlumRequest
 	}
-	var ops []kv.Op
 	for it := jsontext.Iterate(items.Raw); it.Next(); {
 		if len(ops) == kv.MaxOps {
-			return nil, codes.Errorf(codes.TooManyOps, "the batch has more than %d items; send several", kv.MaxOps)
+			return nil, nil, codes.Errorf(codes.TooManyOps, "the batch has more than %d items; send several", kv.MaxOps)
 		}
 		item, err := plumObject(space[:0], it.Raw())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		key, err := plumMember(item, "key")
+		op, err := plumItemOf(item, ns)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		value, err := plumValueOf(item)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: ns, Key: string(jsontext.Unquote(key)), Value: value})
+		ignored.add(item, plumItemMembers)
+		ops = append(ops, op)
 	}
 	for i := range ops {
 		if ops[i].Key == "" {
-			return nil, errPlumItemKey
+			return nil, nil, errPlumItemKey
 		}
 	}
 	if len(ops) == 0 {
-		return nil, errPlumItems
+		return nil, nil, errPlumItems
 	}
-	return ops, nil
+	return ops, ignored, nil
+}
+
+func plumItemOf(item []jsontext.Member, ns string) (kv.Op, error) {
+	key, err := plumMember(item, "key")
+	if err != nil {
+		return kv.Op{}, err
+	}
+	value, err := plumValueOf(item)
+	if err != nil {
+		return kv.Op{}, err
+	}
+	ttl, err := plumTTL(item)
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: string(jsontext.Unquote(key)), Value: value, TTL: ttl}, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
 )
 
 // plumItem is an item of a list as Plum's clients read it.
@@ -104,7 +105,7 @@ func TestP05DeleteTwice(t *testing.T) {
 
 func TestP06TypeIsStringByDefault(t *testing.T) {
 	k := start(t, nil)
-	for _, body := range []string{`{"value":"x"}`, `{"value":"x","type":""}`, `{"value":"x","type":null}`, `{"value":"x","more":[1]} rest`} {
+	for _, body := range []string{`{"value":"x"}`, `{"value":"x","type":""}`, `{"value":"x","type":null}`, `{"value":"x"} rest`} {
 		k.do("PUT", "/v1/kv/ns/k", body).is(t, 200, `{"key":"k","namespace":"ns","type":"string","value":"x"}`+"\n")
 	}
 	for _, body := range []string{`{}`, `null`, `{"value":null}`} {
@@ -440,4 +441,55 @@ func TestPlumMembersInOtherCases(t *testing.T) {
 	k.do("PUT", "/v1/kv/ns/c", `{"Value":5}`).is(t, 400, "bad request\n")
 	k.do("POST", "/v1/kv/ns/batch", `{"Items":[{"Key":"d","VALUE":"7"}]}`).is(t, 200, `{"count":1,"namespace":"ns"}`+"\n")
 	require.Equal(t, "7", k.plumList("ns?prefix=d")[0].Value)
+}
+
+// Plum has no time to live and takes no notice of one. Here it is kept.
+func TestPlumPutsTakeATimeToLive(t *testing.T) {
+	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	for body, ttl := range map[string]int64{
+		`"ttl":1`: 1000, `"ttl_ms":1`: 1, `"ttl":"2"`: 2000, `"TTL":3`: 3000, `"ttl":1,"ttl_ms":1000`: 1000,
+		`"ttl":null`: 0, `"ttl":0`: 0, `"ttl_ms":"0"`: 0,
+	} {
+		item := `{"key":"k","value":"x",` + body + `}`
+		for path, body := range map[string]string{"PUT /v1/kv/n/k": item, "POST /v1/kv/n/batch": `{"items":[` + item + `]}`} {
+			method, path, _ := strings.Cut(path, " ")
+			require.Equal(t, 200, k.do(method, path, body).status, body)
+			entry, _ := k.memory.Get([]byte("n"), []byte("k"))
+			want := int64(0)
+			if ttl != 0 {
+				want = storeTime + ttl
+			}
+			require.Equal(t, want, entry.Expires, "%s %s", path, body)
+		}
+	}
+	k.do("PUT", "/v1/kv/n/k", `{"value":"x","ttl":1}`).is(t, 200, `{"key":"k","namespace":"n","type":"string","value":"x"}`+"\n")
+	s := k.listen(storeURL(""), "")
+	s.until("synced")
+	k.time.Advance(time.Second)
+	s.until("expire")
+	for _, body := range []string{`"ttl":-1`, `"ttl":1.5`, `"ttl":"soon"`, `"ttl":true`, `"ttl_ms":9223372036854775807`, `"ttl":3153600001`, `"ttl":1,"ttl_ms":1`, `"ttl":0,"ttl_ms":1`} {
+		a := k.do("PUT", "/v1/kv/n/k", `{"value":"x",`+body+`}`)
+		require.Equal(t, 400, a.status, body)
+		require.Contains(t, a.body, "ttl")
+		require.Equal(t, 400, k.do("POST", "/v1/kv/n/batch", `{"items":[{"key":"k","value":"x",`+body+`}]}`).status, body)
+	}
+	require.Equal(t, 404, k.get("/v1/kv/n/k").status)
+}
+
+// What means nothing is taken, as Plum does, and named.
+func TestPlumPutsNameMembersTheyIgnore(t *testing.T) {
+	k := start(t, nil)
+	k.do("PUT", "/v1/kv/ns/k", `{"Value":"x","expires_at":1,"\u003c":2,"expires_at":3} rest`).is(t, 200,
+		`{"key":"k","namespace":"ns","type":"string","value":"x","ignored":["expires_at","\u003c"]}`+"\n")
+	k.do("POST", "/v1/kv/ns/batch", `{"ttl":1,"items":[{"key":"a","value":"x","tll":1},{"key":"b","value":"x","tll":1,"if":2}]}`).is(t, 200,
+		`{"count":2,"namespace":"ns","ignored":["ttl","tll","if"]}`+"\n")
+	many := `{"value":"x"`
+	for i := range 100 {
+		many += fmt.Sprintf(`,"%02d%s":1`, i, strings.Repeat("é", 1000))
+	}
+	a := k.do("PUT", "/v1/kv/ns/k", many+"}")
+	var reply struct{ Ignored []string }
+	require.NoError(t, json.Unmarshal([]byte(a.body), &reply))
+	require.Len(t, reply.Ignored, maxIgnored)
+	require.Equal(t, "00"+strings.Repeat("é", 31), reply.Ignored[0])
 }

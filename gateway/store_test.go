@@ -327,3 +327,18 @@ func TestStoreDropsALargeNamespaceInParts(t *testing.T) {
 	require.Equal(t, `{"deleted":10000,"more":true}`+"\n", k.do("DELETE", "/v1/store/namespace?ns=n", "").body)
 	require.Equal(t, `{"deleted":1,"more":false}`+"\n", k.do("DELETE", "/v1/store/namespace?ns=n", "").body)
 }
+
+// ttl is ms on the wire and seconds in Plum's part, so that neither would do here.
+func TestStoreWritesRefuseTTLAndNameTTLMs(t *testing.T) {
+	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	for path, body := range map[string]string{
+		"PUT /v1/store/key?ns=n&key=k":   `{"value":1,"ttl":1}`,
+		"POST /v1/store/incr?ns=n&key=k": `{"ttl":1}`,
+		"POST /v1/store/batch?ns=n":      `{"items":[{"key":"k","value":1,"ttl":1}]}`,
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		a := k.do(method, path, body)
+		require.Equal(t, 400, a.status, path)
+		require.Contains(t, a.body, "give ttl_ms, in milliseconds", path)
+	}
+}

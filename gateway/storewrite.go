@@ -66,6 +66,9 @@ func writeOf(r *http.Request, b *buffer, kind kv.OpKind) (*kv.Txn, *object, erro
 
 // times reads when the key is to end.
 func (o *object) times(op *kv.Op) {
+	if o.find("ttl") != nil { // seconds to some, ms to others, on the wire for one
+		o.fail(codes.Errorf(codes.BadRequest, "member \"ttl\" is not known here: give ttl_ms, in milliseconds"))
+	}
 	op.TTL, op.Expires = o.ttl("ttl_ms"), o.number("expires_ms", 0)
 	op.Lease = kv.LeaseID(o.count("lease"))
 }
