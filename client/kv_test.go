@@ -124,6 +124,13 @@ func losing(s *fakeServer, when func(h protocol.Header) (before, after bool)) {
 	})
 }
 
+// losingReplies makes s obey the next n requests of a command and lose the connection
+// instead of answering.
+func losingReplies(s *fakeServer, cmd protocol.Command, n int32) {
+	lose := once(cmd, n)
+	losing(s, func(h protocol.Header) (before, after bool) { return false, lose(h) })
+}
+
 // once is true for the first n requests of a command.
 func once(cmd protocol.Command, n int32) func(protocol.Header) bool {
 	var seen atomic.Int32
@@ -134,8 +141,7 @@ func once(cmd protocol.Command, n int32) func(protocol.Header) bool {
 func TestKVWriteIsAppliedOnceAcrossConnections(t *testing.T) {
 	const losses = 5 // more than other requests are tried
 	s, _, n := space(t)
-	lose := once(protocol.KVIncr, losses)
-	losing(s, func(h protocol.Header) (before, after bool) { return false, lose(h) })
+	losingReplies(s, protocol.KVIncr, losses)
 	got, err := n.Incr(t.Context(), "n", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got)
@@ -145,12 +151,12 @@ func TestKVWriteIsAppliedOnceAcrossConnections(t *testing.T) {
 		require.Equal(t, sent[0], body, "token and all")
 	}
 
-	lose = once(protocol.KVPut, 1)
+	losingReplies(s, protocol.KVPut, 1)
 	w, err := n.PutBytes(t.Context(), "b", []byte("\x00{"), WithPrev())
 	require.NoError(t, err)
 	require.Equal(t, kv.BytesValue([]byte("\x00{")), w.Entry.Value)
 	require.Equal(t, w.Revision, w.Entry.Mod)
-	lose = once(protocol.KVTxn, 1)
+	losingReplies(s, protocol.KVTxn, 1)
 	res, err := n.Batch(t.Context(), kv.Op{Kind: kv.OpIncr, Key: "n", Delta: 1}, kv.Op{Kind: kv.OpIncr, Key: "m", Delta: 1})
 	require.NoError(t, err)
 	require.True(t, res.Replayed)
@@ -161,8 +167,7 @@ func TestKVWriteIsAppliedOnceAcrossConnections(t *testing.T) {
 
 func TestKVWriteWithoutTokenIsSentOnce(t *testing.T) {
 	s, state, n := space(t)
-	lose := once(protocol.KVIncr, 1)
-	losing(s, func(h protocol.Header) (before, after bool) { return false, lose(h) })
+	losingReplies(s, protocol.KVIncr, 1)
 	_, err := n.Incr(t.Context(), "n", 1, WithToken(""))
 	require.ErrorIs(t, err, ErrUnreachable)
 	require.False(t, SafeToRetry(err))

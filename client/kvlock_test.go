@@ -148,13 +148,12 @@ func TestLockAcrossConnections(t *testing.T) {
 // The grant is lost with the connection: asking again finds it.
 func TestLockGrantLost(t *testing.T) {
 	s, state, n := space(t)
-	lose := once(protocol.KVLock, 2)
-	losing(s, func(h protocol.Header) (before, after bool) { return false, lose(h) })
+	losingReplies(s, protocol.KVLock, 2)
 	l := locked(t, n, "lock")
 	require.Len(t, s.requests(protocol.KVLock), 3)
 	e, _ := state.Get([]byte("n"), []byte("lock"))
 	require.Equal(t, l.Fence(), e.Create)
-	lose = once(protocol.KVUnlock, 1)
+	losingReplies(s, protocol.KVUnlock, 1)
 	require.NoError(t, l.Unlock(t.Context()), "the first one did it")
 	require.Len(t, s.requests(protocol.KVUnlock), 2)
 }
