@@ -288,12 +288,12 @@ func (c *fakeConn) kvWatch(state *fakeState, h protocol.Header, r *protocol.Requ
 		return err
 	}
 	rev, id := state.Revision(), c.watches.next()
-	if q.From == 0 && !q.State {
-		q.From = rev
+	if !q.Past && !q.State {
+		q.From, q.Past = rev, true
 	}
 	replied := make(chan struct{})
 	defer close(replied)
-	w, err := kv.Watch(state, kv.WatchRequest{Filter: q.Filter, From: q.From, State: q.State, Prev: q.Prev, Coalesce: q.Coalesce}, func(n kv.Notice) error {
+	w, err := kv.Watch(state, kv.WatchRequest{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State, Prev: q.Prev, Coalesce: q.Coalesce}, func(n kv.Notice) error {
 		<-replied
 		ev := protocol.KVEvents{Watch: id, Revision: n.Revision, Events: n.Events, More: n.More,
 			State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync}

@@ -60,7 +60,7 @@ func (w *KVWatch) attach(sess *session) error {
 	frame := protocol.BeginFrame(nil, protocol.KVWatch, 0)
 	frame = protocol.FinishFrame(protocol.AppendKVWatch(frame, request), 0)
 	cl := sess.conn.startWith(protocol.KVWatch, frame, func(body []byte) {
-		refusal = w.answered(sess, attempt, body)
+		refusal = w.answered(sess, attempt, request.Past, body)
 	})
 	select {
 	case <-cl.done:
@@ -77,21 +77,22 @@ func (w *KVWatch) attach(sess *session) error {
 func (w *KVWatch) request(epoch string) (r protocol.KVWatchRequest, attempt uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	other := w.epoch != "" && epoch != "" && w.epoch != epoch
-	// A watch of an empty store has no revision to go on from.
-	nowhere := w.open && w.based && w.position == 0
-	if other || nowhere || (!w.based && w.pieces) {
+	// Before the first revision all stores are the same: empty.
+	begun := w.position != 0 || w.part != place{}
+	other := begun && w.epoch != "" && epoch != "" && w.epoch != epoch
+	if other || (!w.based && w.pieces) {
 		w.restartLocked()
 	}
 	w.attempt++
 	return protocol.KVWatchRequest{
-		Filter: w.filter, From: w.position, State: !w.based,
+		Filter: w.filter, From: w.position, Past: w.based && (w.open || w.options.Past), State: !w.based,
 		Prev: w.options.Prev, Coalesce: w.options.Coalesce, Raw: true,
 	}, w.attempt
 }
 
-// answered takes the answer to a request for the watch.
-func (w *KVWatch) answered(sess *session, attempt uint64, body []byte) error {
+// answered takes the answer to a request for the watch; past says that it named
+// where to go on from.
+func (w *KVWatch) answered(sess *session, attempt uint64, past bool, body []byte) error {
 	revision, id, err := protocol.ParseKVWatching(body)
 	if err != nil {
 		return unreadable(err)
@@ -104,7 +105,7 @@ func (w *KVWatch) answered(sess *session, attempt uint64, body []byte) error {
 	}
 	w.on, w.id, w.epoch = sess.conn, id, sess.epoch
 	w.on.watches.put(id, w)
-	if w.based && w.position == 0 {
+	if w.based && w.position == 0 && !past {
 		w.position = revision
 	}
 	w.openLocked()

@@ -17,10 +17,13 @@ type WatchOptions struct {
 	// Key watches one key, Prefix all that begin with it; at most one of them.
 	Key, Prefix string
 	// From asks for the changes after that revision. If they are no longer kept
-	// the watch begins with a Resync. 0: from now.
+	// the watch begins with a Resync. 0: from now, unless Past is set.
 	From kv.Revision
+	// Past says that From is meant also if it is 0, as the revision of a store that
+	// was empty: all changes from the first one on.
+	Past bool
 	// State asks for what there is first: State notices, then Synced, then the
-	// changes since. From must be 0.
+	// changes since. It excludes From and Past.
 	State bool
 	// Prev asks for Event.Prev.
 	Prev bool
@@ -142,7 +145,7 @@ func (o *WatchOptions) filter(ns string) (kv.Filter, error) {
 	switch {
 	case o.Key != "" && o.Prefix != "":
 		return f, codes.Errorf(codes.BadRequest, "key and prefix exclude each other")
-	case o.From < 0 || (o.State && o.From != 0):
+	case o.From < 0 || (o.State && (o.From != 0 || o.Past)):
 		return f, codes.Errorf(codes.BadRequest, "from is %d: it is a revision, and excludes state", o.From)
 	case o.Key != "":
 		f.Text, f.Exact = o.Key, true
@@ -336,12 +339,18 @@ func (w *KVWatch) pushChangedLocked(n notice) {
 	w.pushLocked(n)
 }
 
-// restartLocked forgets everything, because a state follows or has to.
+// restartLocked begins anew, because a state follows or has to. What waits for Next
+// came before that and is still told, but for the pieces of a state that is not
+// going to be complete.
 func (w *KVWatch) restartLocked() {
-	fresh := w.taken == 0 && w.options.State
-	w.queue, w.bytes = nil, 0
+	for n := len(w.queue); w.pieces && n > 0 && w.queue[n-1].Kind == kv.State; n-- {
+		w.bytes -= w.queue[n-1].cost
+		w.queue = w.queue[:n-1]
+	}
 	w.based, w.pieces, w.position, w.part, w.over = false, false, 0, place{}, false
-	if !fresh {
+	last := len(w.queue) - 1
+	fresh := w.taken == 0 && last < 0 && w.options.State
+	if !fresh && (last < 0 || w.queue[last].Kind != kv.Resync) {
 		w.pushLocked(notice{kv.Notice{Kind: kv.Resync}, eventCost})
 	}
 }

@@ -311,15 +311,77 @@ func TestKVWatchResyncs(t *testing.T) {
 	}
 }
 
-// A watch that began before the first revision has none to go on from.
-func TestKVWatchOfAnEmptyStore(t *testing.T) {
-	s, state, n := space(t)
-	w := watchKV(t, n, WatchOptions{})
-	s.ln.Close()
-	s.drop()
-	state.put(t, "a", 1)
-	s.restart()
-	told(t, w, "resync", "state, a=1@1", "synced")
+// Revision 0 of an empty store is a place to go on from: also what is gone again was
+// there.
+func TestKVWatchOfAnEmptyStoreGoesOn(t *testing.T) {
+	for name, o := range map[string]WatchOptions{"changes": {}, "state": {State: true}} {
+		t.Run(name, func(t *testing.T) {
+			s, state, n := space(t)
+			w := watchKV(t, n, o)
+			if o.State {
+				told(t, w, "synced")
+			}
+			s.ln.Close()
+			s.drop()
+			state.put(t, "a", 1)
+			state.commit(t, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "n", Key: "a"}}})
+			s.restart()
+			told(t, w, "changed, put a=1@1, delete a@2")
+			again := watchKV(t, n, WatchOptions{Past: true})
+			told(t, again, "changed, put a=1@1, delete a@2")
+		})
+	}
+}
+
+// Nothing of the first transaction is missing when the buffer is full in its middle,
+// or when the answer is all that came before the connection broke.
+func TestKVWatchOfAnEmptyStoreGoesOnWithinItsFirstRevision(t *testing.T) {
+	s := newFakeServer(t, nil)
+	var from atomic.Value
+	from.Store("")
+	scripted(s, func(c *fakeConn, try int, q protocol.KVWatchRequest) ([]byte, []protocol.KVEvents) {
+		from.Store(fmt.Sprint(from.Load(), " ", q.From, q.Past, q.State))
+		switch try {
+		case 1:
+			return protocol.AppendKVWatching(nil, 0, 1), []protocol.KVEvents{{Revision: 1, Events: puts(1, "a", "b"), More: true}, {Revision: 1, Events: puts(1, "c"), More: true}}
+		case 2:
+			c.Close()
+			return protocol.AppendKVWatching(nil, 1, 1), nil
+		}
+		return protocol.AppendKVWatching(nil, 1, 1), []protocol.KVEvents{{Revision: 1, Events: puts(1, "a", "b", "c"), More: true}, {Revision: 1, Events: puts(1, "d")}}
+	})
+	w := watchKV(t, dial(t, s).KV("n"), WatchOptions{Buffer: 1})
+	told(t, w, "changed, put a=v@1, put b=v@1, more", "changed, put c=v@1, more", "changed, put d=v@1")
+	require.Regexp(t, "^ 0 false false( 0 true false)+$", from.Load())
+}
+
+// What came before a resync is told before it: only pieces of a state that will not
+// be complete are not.
+func TestKVWatchResyncLosesNothing(t *testing.T) {
+	s := newFakeServer(t, nil)
+	conns := make(chan *fakeConn, 2)
+	scripted(s, func(c *fakeConn, try int, q protocol.KVWatchRequest) ([]byte, []protocol.KVEvents) {
+		conns <- c
+		reply := protocol.AppendKVWatching(nil, 1, 1)
+		if try == 1 {
+			return reply, []protocol.KVEvents{
+				{Revision: 2, Events: puts(2, "a")}, {Revision: 3, Events: puts(3, "b")},
+				{Resync: true}, {Revision: 9, Events: puts(9, "x"), State: true}}
+		}
+		return reply, []protocol.KVEvents{{Revision: 9, Events: puts(9, "z"), State: true}, {Revision: 9, Synced: true}}
+	})
+	w := watchKV(t, dial(t, s).KV("n"), WatchOptions{From: 1})
+	waits := func(n int) func() bool {
+		return func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return len(w.queue) == n
+		}
+	}
+	eventually(t, waits(4), "all has come")
+	(<-conns).Close()
+	eventually(t, waits(5), "all of the next state has come")
+	told(t, w, "changed, put a=v@2", "changed, put b=v@3", "resync", "state, z=v@9", "synced")
 }
 
 // The connection breaks in the middle of a state: the next one brings all of it.

@@ -10,10 +10,12 @@ import (
 type WatchRequest struct {
 	Filter Filter
 	// From asks for the changes after that revision, so that whoever was told of
-	// everything up to it goes on without a gap. 0: from now.
+	// everything up to it goes on without a gap. 0: from now, unless Past is set.
 	From Revision
+	// Past says that From is meant also if it is 0, where a store was empty.
+	Past bool
 	// State wants what there is first: pieces of the current state, then a Synced
-	// notice, then the changes since. From must be 0.
+	// notice, then the changes since. It excludes From and Past.
 	State bool
 	// Prev says that the receiver looks at Event.Prev. It is there either way
 	// where the store has it; a receiver that encodes events asks this field.
@@ -104,7 +106,7 @@ func Watch(store Store, request WatchRequest, deliver func(Notice) error) (*Watc
 	if err := request.Filter.Check(); err != nil {
 		return nil, err
 	}
-	if request.From < 0 || (request.State && request.From != 0) {
+	if request.From < 0 || (request.State && (request.From != 0 || request.Past)) {
 		return nil, codes.Errorf(codes.BadRequest, "from is %d: it is a revision, and excludes state", request.From)
 	}
 	w := &Watcher{
@@ -122,7 +124,7 @@ func Watch(store Store, request WatchRequest, deliver func(Notice) error) (*Watc
 		w.unhook()
 		return nil, codes.Errorf(codes.FutureRevision, "from is revision %d, which is not reached: the newest is %d", request.From, w.position)
 	}
-	if request.From > 0 {
+	if request.From > 0 || request.Past {
 		w.mu.Lock() // the store follows already
 		w.position, w.behind = request.From, true
 		w.mu.Unlock()

@@ -16,6 +16,7 @@ var watchChecks = []check{
 	{name: "WatchReliable", run: watchReliable},
 	{name: "WatchAtomic", run: watchAtomic},
 	{name: "WatchResumable", run: watchResumable},
+	{name: "WatchResumableFromNothing", run: watchFromNothing},
 	{name: "WatchResumableAcrossRestarts", run: watchAcrossRestarts},
 	{name: "WatchStateThenMarker", run: watchState},
 	{name: "WatchResyncBelowTheFloor", opts: Options{LogBytes: smallLog}, run: watchResync},
@@ -178,6 +179,25 @@ func watchAcrossRestarts(s *subject) {
 	l.run(10)
 	w.await(len(l.expected(kv.Filter{}, w.from)))
 	require.Equal(s, l.expected(kv.Filter{}, begin), append(got, w.events()...))
+}
+
+// watchFromNothing goes on from the revision of an empty store, also when it was
+// restarted before its first revision.
+func watchFromNothing(s *subject) {
+	require.Zero(s, s.Engine.Revision())
+	s.watch(kv.WatchRequest{})
+	s.kill()
+	s.put("ns", "key", "1")
+	s.then(kv.Op{Kind: kv.OpDelete, NS: "ns", Key: "key"})
+	want := []string{"1 put ns key 1", "2 delete ns key"}
+	w := s.watch(kv.WatchRequest{Past: true})
+	w.await(2)
+	require.Equal(s, want, w.events())
+	s.restart()
+	w = s.watch(kv.WatchRequest{Past: true})
+	w.await(2)
+	require.Equal(s, want, w.events())
+	require.Zero(s, w.count(kv.Resync))
 }
 
 func watchState(s *subject) {
@@ -355,7 +375,7 @@ func watchEnds(s *subject) {
 
 func watchRefuses(s *subject) {
 	for _, request := range []kv.WatchRequest{
-		{From: -1}, {From: 1, State: true}, {From: 1000}, {Filter: kv.Filter{Text: "x"}}, {Filter: kv.Filter{NS: "ns", Exact: true}},
+		{From: -1}, {From: 1, State: true}, {Past: true, State: true}, {From: 1000}, {Filter: kv.Filter{Text: "x"}}, {Filter: kv.Filter{NS: "ns", Exact: true}},
 		{Filter: kv.Filter{NS: "ns", Text: "a\x00"}},
 	} {
 		w, err := kv.Watch(s.Engine, request, func(kv.Notice) error { return nil })

@@ -32,7 +32,7 @@ func (s *subject) watch(request kv.WatchRequest) *witness {
 func (s *subject) watchThrough(request kv.WatchRequest, gate chan struct{}) *witness {
 	s.Helper()
 	w := &witness{s: s, request: request, from: request.From, gate: gate, ended: make(chan struct{})}
-	if request.From == 0 {
+	if request.From == 0 && !request.Past {
 		w.from = s.Engine.Revision()
 	}
 	var err error
