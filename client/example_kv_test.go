@@ -22,7 +22,7 @@ func exampleSpace() (s *client.KV, stop func()) {
 	}
 }
 
-// Six lines of it stand in the README, where a test compares them.
+// Its first lines stand in the README, where a test compares them.
 func ExampleKV() {
 	addr, stop := exampleServer(nil)
 	defer stop()
@@ -33,9 +33,13 @@ func ExampleKV() {
 
 	s := c.KV("jobs")
 	_, err = s.PutString(ctx, "owner", "ann", client.WithTTL(time.Minute))
+	check(err)
 	done, err := s.Incr(ctx, "done", 1)
+	check(err)
 	lock, err := s.Lock(ctx, "nightly", 15*time.Second)
+	check(err)
 	_, err = s.PutInt(ctx, "report", done, client.WithFence(lock))
+	check(err)
 	w, err := s.Watch(ctx, client.WatchOptions{State: true})
 	check(err)
 

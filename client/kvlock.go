@@ -147,17 +147,34 @@ func (l *Lock) Fence() kv.Revision { return l.token }
 // Key is the lock's name.
 func (l *Lock) Key() string { return l.key }
 
+func (l *Lock) isLost() bool {
+	select {
+	case <-l.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *Lock) lostError() error {
+	return codes.Errorf(codes.FenceLost, "lock %s of %s was lost, or given back: take it again", l.key, l.s.ns)
+}
+
 func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token} }
 
-// Lost is closed when the lock is held no more: its lease has ended, somebody has
-// deleted its key, Unlock or Close.
+// Lost is closed when the lock is held no more, or cannot be relied on any more: its
+// lease has ended or could not be kept alive for its whole time, somebody has deleted
+// its key, Unlock or Close. That is for good: WithFence of it is refused from then on,
+// also if a server that was paused still keeps the key.
 func (l *Lock) Lost() <-chan struct{} { return l.lost }
 
-// Unlock gives the lock back; Lost is closed from then on. codes.FenceLost if it
-// was lost before. While there is no connection Unlock waits for one, within ctx
-// and Config.RequestTimeout; if the server cannot be told, the lock ends by itself
-// within its time.
+// Unlock gives the lock back; Lost is closed from then on. codes.FenceLost if Lost
+// was closed before, or the server knows that it is lost; what the server may still
+// keep of it is given back all the same, so that nobody waits for it. While there is
+// no connection Unlock waits for one, within ctx and Config.RequestTimeout; if the
+// server cannot be told, the lock ends by itself within its time.
 func (l *Lock) Unlock(ctx context.Context) error {
+	lost := l.isLost()
 	body, repeated, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
 	if err == nil {
 		if _, err = protocol.ParseKVDone(body); err != nil {
@@ -166,6 +183,9 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	if repeated && errors.Is(err, codes.FenceLost) {
 		err = nil // the first one did it
+	}
+	if err == nil && lost {
+		err = l.lostError()
 	}
 	if end := l.lease.Revoke(ctx); err == nil {
 		err = end

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
 )
 
@@ -267,4 +269,37 @@ func TestLockUnderLoss(t *testing.T) {
 	e, _ := state.Get([]byte("n"), []byte("sum"))
 	require.EqualValues(t, workers*rounds, e.Version)
 	require.Zero(t, state.Stats().Leases)
+}
+
+// The server was paused: it still has the lock's key, but the client has told Lost and
+// keeps to that. What is left is given back, so that nobody waits for it.
+func TestUnlockAfterLostIsFenceLost(t *testing.T) {
+	s := newFakeServer(t, nil)
+	state := stateful(t, s, kvtest.MemoryConfig{})
+	fake := clock.NewFake(time.Unix(1000, 0))
+	cfg := quick(s)
+	cfg.Clock = fake
+	n := dialWith(t, cfg).KV("n")
+	l := locked(t, n, "lock")
+	next := inLine(t, t.Context(), state, dial(t, s).KV("n"), "lock")
+	s.change(func(s *fakeServer) {
+		s.script = func(_ *fakeConn, h protocol.Header, _ []byte) bool { return h.Command == protocol.KVAlive }
+	})
+	waiting(t, fake)
+	fake.Advance(lockTime / 3)
+	eventually(t, func() bool { return len(s.requests(protocol.KVAlive)) == 1 }, "it asks")
+	fake.Advance(lockTime)
+	<-l.Lost()
+	s.change(func(s *fakeServer) { s.script = nil })
+	e, _ := state.Get([]byte("n"), []byte("lock"))
+	require.Equal(t, l.Fence(), e.Create, "the server has not noticed")
+
+	_, err := n.PutInt(t.Context(), "k", 1, WithFence(l))
+	require.ErrorIs(t, err, codes.FenceLost)
+	_, err = n.Txn().PutInt("k", 1).Commit(t.Context(), WithFence(l))
+	require.ErrorIs(t, err, codes.FenceLost)
+	require.Empty(t, s.requests(protocol.KVPut))
+	require.Empty(t, s.requests(protocol.KVTxn))
+	require.ErrorIs(t, l.Unlock(t.Context()), codes.FenceLost)
+	require.NoError(t, (<-next).Unlock(t.Context()), "it got the lock")
 }

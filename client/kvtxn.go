@@ -194,11 +194,16 @@ func (t *Txn) Get(key string) *Txn { return t.add(kv.Op{Kind: kv.OpGet, Key: key
 // WithToken make sense.
 func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {
 	w := written(opts)
-	if t.err == nil && (w.single || len(w.ifs) > 0) {
-		t.err = codes.Errorf(codes.BadRequest, "options of one operation belong to it, not to Commit")
+	err := t.err
+	switch {
+	case err != nil:
+	case w.err != nil:
+		err = w.err
+	case w.single || len(w.ifs) > 0:
+		err = codes.Errorf(codes.BadRequest, "options of one operation belong to it, not to Commit")
 	}
-	if t.err != nil {
-		return nil, fmt.Errorf("transaction: %w", t.err)
+	if err != nil {
+		return nil, fmt.Errorf("transaction: %w", err)
 	}
 	txn, how := t.txn, again
 	txn.Then, txn.Else, txn.Fences = t.s.filled(txn.Then), t.s.filled(txn.Else), w.fences

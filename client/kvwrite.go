@@ -40,6 +40,14 @@ type writing struct {
 	fences   []kv.Fence
 	token    string
 	hasToken bool
+
+	err error // the first mistake
+}
+
+func (w *writing) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
 }
 
 func written(opts []Option) *writing {
@@ -66,9 +74,17 @@ func bounds(set func(op *kv.Op)) Option {
 	}
 }
 
-// WithTTL lets the key end that long after it was written. Without it or
-// WithExpires a put never ends, and an increment keeps the time the key has.
-func WithTTL(ttl time.Duration) Option { return about(func(op *kv.Op) { op.TTL = ttl }) }
+// WithTTL lets the key end that long after it was written, at least a millisecond.
+// Without it or WithExpires a put never ends, and an increment keeps the time the
+// key has.
+func WithTTL(ttl time.Duration) Option {
+	return func(w *writing) {
+		if ttl <= 0 {
+			w.fail(codes.Errorf(codes.BadTTL, "WithTTL(%v) is no time to live: leave it out for a key that does not end", ttl))
+		}
+		w.single, w.op.TTL = true, ttl
+	}
+}
 
 // WithExpires lets the key end at a moment, to the millisecond.
 func WithExpires(at time.Time) Option {
@@ -76,7 +92,16 @@ func WithExpires(at time.Time) Option {
 }
 
 // WithLease lets the key end with a lease.
-func WithLease(l *Lease) Option { return about(func(op *kv.Op) { op.Lease = l.ID() }) }
+func WithLease(l *Lease) Option {
+	return func(w *writing) {
+		w.single = true
+		if l == nil || l.s == nil {
+			w.fail(codes.Errorf(codes.BadRequest, "WithLease(nil): there is no lease; look at the error that Lease returned with it"))
+			return
+		}
+		w.op.Lease = l.ID()
+	}
+}
 
 // WithPrev asks for the entry before the write, which costs its size on the wire.
 func WithPrev() Option { return about(func(op *kv.Op) { op.WantPrev = true }) }
@@ -104,9 +129,19 @@ func IfAbsent() Option { return IfMod(0) }
 
 // WithFence writes only while l is held, wherever its key is: codes.FenceLost
 // otherwise. So a holder that was cut off and does not know it yet cannot write
-// over what its successor does.
+// over what its successor does. Once l.Lost is closed nothing is sent any more: the
+// server, after a pause of its own, may still take the lock for held.
 func WithFence(l *Lock) Option {
-	return func(w *writing) { w.fences = append(w.fences, l.fence()) }
+	return func(w *writing) {
+		if l == nil || l.s == nil {
+			w.fail(codes.Errorf(codes.BadRequest, "WithFence(nil): no lock is held; look at the error that Lock returned with it"))
+			return
+		}
+		if l.isLost() {
+			w.fail(l.lostError())
+		}
+		w.fences = append(w.fences, l.fence())
+	}
 }
 
 // WithToken names the write: the store applies one of that name within the
@@ -299,6 +334,8 @@ func (w *writing) operation(op kv.Op) (kv.Op, error) {
 	timed := w.op.TTL != 0 || w.op.Expires != 0 || w.op.Lease != 0
 	keyed := op.Kind != kv.OpDeletePrefix
 	switch {
+	case w.err != nil:
+		return op, w.err
 	case timed && op.Kind != kv.OpPut && op.Kind != kv.OpIncr:
 		return op, codes.Errorf(codes.BadRequest, "%s takes no time to live and no lease", op.Kind)
 	case w.bounded && op.Kind != kv.OpIncr:

@@ -158,3 +158,36 @@ func TestKVDeletesInParts(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, w.Count)
 }
+
+// What cannot have been meant is refused before anything is sent, with what to look at.
+func TestOptionsOfNothingAreRefused(t *testing.T) {
+	s, _, n := space(t)
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		option Option
+		code   codes.Code
+		says   string
+	}{
+		"no lock":             {WithFence(nil), codes.BadRequest, "the error that Lock returned"},
+		"a lock of nothing":   {WithFence(&Lock{}), codes.BadRequest, "the error that Lock returned"},
+		"no lease":            {WithLease(nil), codes.BadRequest, "the error that Lease returned"},
+		"a lease of nothing":  {WithLease(&Lease{}), codes.BadRequest, "the error that Lease returned"},
+		"no time to live":     {WithTTL(0), codes.BadTTL, "leave it out"},
+		"a time to live gone": {WithTTL(-time.Second), codes.BadTTL, "WithTTL(-1s)"},
+	} {
+		_, err := n.PutInt(ctx, "k", 1, c.option)
+		require.ErrorIs(t, err, c.code, name)
+		require.ErrorContains(t, err, c.says, name)
+		_, err = n.Txn().PutInt("k", 1, c.option).Commit(ctx)
+		require.ErrorIs(t, err, c.code, name)
+		txn := n.Txn().PutInt("k", 1)
+		_, err = txn.Commit(ctx, c.option)
+		require.ErrorIs(t, err, c.code, name)
+		_, err = n.Restore(ctx, "k", 1, c.option)
+		require.ErrorIs(t, err, c.code, name)
+		_, err = n.DeletePrefix(ctx, "k", c.option)
+		require.ErrorIs(t, err, c.code, name)
+	}
+	require.Empty(t, s.requests(protocol.KVPut))
+	require.Empty(t, s.requests(protocol.KVTxn))
+}

@@ -156,7 +156,7 @@ func TestGoBlockOfTheReadme(t *testing.T) {
 	t.Parallel()
 	for _, file := range readmes {
 		lines := readmeGo(t, file, `s := c.KV("jobs")`)
-		require.Len(t, lines, 6)
+		require.Len(t, lines, 11)
 		example, err := os.ReadFile(filepath.Join("..", "client", "example_kv_test.go"))
 		require.NoError(t, err)
 		require.Contains(t, string(example), "\t"+strings.Join(lines, "\n\t")+"\n", "%s: what is run as an example", file)
