@@ -50,9 +50,24 @@ func TestRepliesComeInTheOrderOfRequests(t *testing.T) {
 				b.add(r.cmd, r.body)
 				want = append(want, r.cmd)
 			}
-			if i%50 == 0 {
-				b.add(protocol.GetConfig, `{"file_pattern":"large.json"}`)
-				want = append(want, protocol.GetConfig)
+			if i%50 != 0 {
+				continue
+			}
+			for _, r := range []struct {
+				cmd  protocol.Command
+				body string
+			}{
+				{protocol.GetConfig, `{"file_pattern":"large.json"}`},
+				{protocol.KVPut, `{"ns":"n","key":"large","value":"` + strings.Repeat("x", 200_000) + `"}`},
+				{protocol.KVGet, `{"ns":"n","key":"large"}`},
+				{protocol.KVGet, `{"ns":"n","key":"none"}`},
+				{protocol.KVGet, `{"ns":"n","key":"none"}`},
+				{protocol.KVHistory, `{"ns":"n","key":"large"}`},
+				{protocol.KVList, `{"ns":"n"}`},
+				{protocol.KVGet, `{"ns":"n","key":"none"}`},
+			} {
+				b.add(r.cmd, r.body)
+				want = append(want, r.cmd)
 			}
 		}
 		go p.Write(b.frames)

@@ -34,7 +34,7 @@ func (s *session) kvGetRun(h protocol.Header, b []byte) (taken int) {
 	run.touch(n)
 	for i := range n {
 		h := run.heads[i]
-		if i > 0 && (s.dead || s.closing || !s.admit(h.Command)) {
+		if i > 0 && !(s.takes() && s.admit(h.Command)) {
 			break
 		}
 		s.touch()

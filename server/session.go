@@ -128,7 +128,7 @@ const turnBytes = 256 << 10
 
 // decode handles the complete frames in b and returns how many bytes they took.
 func (s *session) decode(b []byte) (taken int) {
-	for !s.parked && !s.busy && !s.dead && !s.closing {
+	for s.takes() {
 		s.need = 0
 		if len(b) < protocol.HeaderSize {
 			return taken
@@ -165,6 +165,10 @@ func (s *session) decode(b []byte) (taken int) {
 	}
 	return taken
 }
+
+// takes says whether the next frame may be looked at: no, while the reply to the last
+// one is being made elsewhere.
+func (s *session) takes() bool { return !s.parked && !s.busy && !s.dead && !s.closing }
 
 // admit says whether a request may be handled now. A request sees every earlier
 // write of its connection, so all but writes wait for writes; and nobody gets

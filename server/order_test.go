@@ -1,0 +1,276 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/kvstore/kvtest"
+	"confcenter/protocol"
+)
+
+// heldConfig does what Set is given only when the test says so.
+type heldConfig struct {
+	Store
+	room int // writes that fit
+	held []func()
+}
+
+func (h *heldConfig) Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error {
+	if err := confstore.CheckName(req.Name); err != nil {
+		return err
+	}
+	if len(h.held) == h.room {
+		return codes.Errorf(codes.Busy, "full")
+	}
+	h.held = append(h.held, func() {
+		finished := make(chan struct{})
+		err := h.Store.Set(req, func(res confstore.SetResult, err error) {
+			done(res, err)
+			close(finished)
+		})
+		if err != nil {
+			panic(err)
+		}
+		<-finished
+	})
+	return nil
+}
+
+func (h *heldConfig) finish() {
+	next := h.held[0]
+	h.held = h.held[1:]
+	next()
+}
+
+// conversation is one connection to a server on which nothing happens by itself:
+// what the stores, the workers, the loop and the peer do next, the test decides.
+type conversation struct {
+	s      *session
+	w      *wire
+	state  *heldState
+	config *heldConfig
+	close  func()
+}
+
+// converse begins one on srv, whose documents are as the test left them and whose
+// state is empty.
+func converse(t testing.TB, srv *Server, l *loop, store Store) *conversation {
+	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	c := &conversation{state: &heldState{Store: memory, room: 64}, config: &heldConfig{Store: store, room: 64}}
+	srv.state, srv.store = c.state, c.config
+	c.s, c.w = addWire(t, srv, l)
+	c.w.room = 1 << 40
+	c.s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0}`)))
+	c.w.got.Reset()
+	c.close = func() {
+		c.s.hangUp()
+		require.NoError(t, memory.Close())
+	}
+	return c
+}
+
+// The steps that can be taken. Each says whether there was anything to do.
+
+func (c *conversation) turn() bool {
+	before := len(c.s.in) - c.s.inOff + c.w.got.Len()
+	busy := c.s.loop.box.waiting()
+	c.s.loop.turn(wakeBudget, bulkTurn)
+	return busy || before != len(c.s.in)-c.s.inOff+c.w.got.Len()
+}
+
+func (c *conversation) finishState() bool {
+	if len(c.state.held) == 0 {
+		return false
+	}
+	c.state.room++
+	c.state.finish(1)
+	return true
+}
+
+func (c *conversation) finishConfig() bool {
+	if len(c.config.held) == 0 {
+		return false
+	}
+	c.config.finish()
+	return true
+}
+
+// work does the job that pick chooses of n.
+func (c *conversation) work(pick func(n int) int) bool {
+	w := &c.s.srv.workers
+	if len(w.jobs) == 0 {
+		return false
+	}
+	i := pick(len(w.jobs))
+	job := w.jobs[i]
+	w.jobs = append(w.jobs[:i:i], w.jobs[i+1:]...)
+	job()
+	return true
+}
+
+func (c *conversation) read(n int) bool {
+	owing := c.s.owing() > 0
+	c.w.read(n)
+	sweepAll(c.s.loop)
+	return owing
+}
+
+// settle goes on until nothing is left to do.
+func (c *conversation) settle() {
+	for more := true; more; {
+		more = c.turn()
+		more = c.finishState() || more
+		more = c.finishConfig() || more
+		more = c.work(func(int) int { return 0 }) || more
+		more = c.read(1<<30) || more
+	}
+}
+
+// versions are the numbers of documents, which rise from one conversation to the next.
+var versions = regexp.MustCompile(`1\d{9}`)
+
+// said is what was answered.
+func (c *conversation) said(t require.TestingT) []string {
+	list := frames(t, c.w)
+	for i, frame := range list {
+		if !strings.HasPrefix(frame, "KV") {
+			list[i] = versions.ReplaceAllString(frame, "VERSION")
+		}
+	}
+	return list
+}
+
+// drawText is a JSON string of 1 B to 1 MiB of text.
+func drawText(t *rapid.T) string {
+	size := 1 << rapid.OneOf(rapid.IntRange(0, 20), rapid.IntRange(16, 20)).Draw(t, "size") // what is long leaves in other ways
+	size -= rapid.IntRange(0, size-1).Draw(t, "less") / 2
+	return `"` + strings.Repeat(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "letter"), size) + `"`
+}
+
+// drawRequest draws a command and its body. Together they reach every way in which a
+// reply is made: on the loop, copied or shared; by a worker; by a store.
+func drawRequest(t *rapid.T) (protocol.Command, string) {
+	key := rapid.SampledFrom([]string{"a", "b", "é"}).Draw(t, "key")
+	file := rapid.SampledFrom([]string{"a.json", "b.json"}).Draw(t, "file")
+	switch rapid.IntRange(0, 13).Draw(t, "request") {
+	case 0, 1, 2, 3, 4:
+		return protocol.KVGet, rapid.SampledFrom([]string{
+			`{"ns":"n","key":"a"}`, `{"ns":"n","key":"b"}`, `{"ns":"n","key":"é","raw":1}`, `{"ns":"n","key":"\u0061"}`, `{"ns":"none","key":"a"}`,
+			`{"ns":"n","key":"a","min_rev":2}`, `{"ns":"n","key":"a","min_rev":999}`, `{"ns":"n","key":"a","rev":2}`,
+			`{"ns":"n","key":""}`, `{"ns":"n"`, `[]`, ``,
+		}).Draw(t, "get")
+	case 5, 6:
+		return protocol.KVPut, fmt.Sprintf(`{"ns":"n","key":%q,"value":%s}`, key, drawText(t))
+	case 7:
+		return rapid.SampledFrom([]protocol.Command{protocol.KVDel, protocol.KVHistory, protocol.KVIncr}).Draw(t, "command"), fmt.Sprintf(`{"ns":"n","key":%q,"prev":1}`, key)
+	case 8:
+		return protocol.KVList, rapid.SampledFrom([]string{`{"ns":"n"}`, `{"ns":"n","limit":2}`, `{"ns":"n","limit":9,"keys_only":1}`, `{"ns":"n","count_only":1}`}).Draw(t, "list")
+	case 9:
+		return protocol.KVMGet, `{"ns":"n","keys":["a","é","none"]}`
+	case 10:
+		return rapid.SampledFrom([]protocol.Command{protocol.KVTxn, protocol.KVRestore, protocol.KVNames, protocol.KVStat}).Draw(t, "command"),
+			fmt.Sprintf(`{"ns":"n","key":%q,"rev":2,"then":[{"op":"get","key":"a"},{"op":"get","key":"b"}]}`, key)
+	case 11:
+		return protocol.SetConfig, fmt.Sprintf(`{"filename":%q,"contents":{"k":%s}}`, file, drawText(t))
+	case 12:
+		return protocol.GetConfig, fmt.Sprintf(`{"file_pattern":%q,"incbase":1,"key_pattern":%q}`, file, rapid.SampledFrom([]string{"", "k", "none"}).Draw(t, "path"))
+	default:
+		return rapid.SampledFrom([]protocol.Command{protocol.GetCfgName, protocol.KeepAlive, protocol.BookCfgChange, protocol.SvrShow, protocol.GetWarn, protocol.SetConfig}).Draw(t, "command"),
+			rapid.SampledFrom([]string{`{"file_pattern":"a.json","detail":1,"filename":"../x"}`, `{`}).Draw(t, "body")
+	}
+}
+
+// However requests arrive, and whatever is ready first, they are answered as if each
+// had come alone.
+func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
+	first, _ := newStoreWire(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
+	srv, l, store := first.srv, first.loop, first.srv.store
+	srv.cfg.Limits.Input = 1 << 30
+	reset := requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
+	rapid.Check(t, func(rt *rapid.T) {
+		burst := reset
+		n := 2 + rapid.IntRange(1, 40).Draw(rt, "requests")
+		for seq := 3; seq <= n; seq++ {
+			cmd, body := drawRequest(rt)
+			burst = protocol.AppendFrame(burst, cmd, uint16(seq), []byte(body))
+		}
+
+		alone := converse(t, srv, l, store)
+		for rest := burst; len(rest) > 0; {
+			h, err := protocol.ParseHeader(rest)
+			require.NoError(rt, err)
+			size := protocol.HeaderSize + int(h.BodyLen)
+			alone.s.receive(bytes.Clone(rest[:size]))
+			alone.settle()
+			rest = rest[size:]
+		}
+		want := alone.said(rt)
+		alone.close()
+		require.Len(rt, want, n)
+
+		c := converse(t, srv, l, store)
+		c.state.room, c.config.room = rapid.IntRange(1, 4).Draw(rt, "room"), rapid.IntRange(1, 4).Draw(rt, "room")
+		c.w.room = rapid.SampledFrom([]int{0, 1 << 40}).Draw(rt, "read")
+		for rest := burst; len(rest) > 0; {
+			switch rapid.IntRange(0, 6).Draw(rt, "step") {
+			case 0:
+				cut := min(1<<rapid.IntRange(0, 24).Draw(rt, "cut"), len(rest))
+				c.s.receive(bytes.Clone(rest[:cut]))
+				rest = rest[cut:]
+			case 1:
+				c.turn()
+			case 2:
+				c.finishState()
+			case 3:
+				c.finishConfig()
+			case 4:
+				c.work(func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "job") })
+			default:
+				c.read(1 << rapid.IntRange(0, 24).Draw(rt, "bytes"))
+			}
+		}
+		c.settle()
+		got := c.said(rt)
+		c.close()
+		require.Equal(rt, brief(want), brief(got))
+		require.True(rt, fmt.Sprint(want) == fmt.Sprint(got), "they differ behind their beginnings")
+	})
+}
+
+func TestASmallValueAskedForBehindALargeOneIsAnsweredBehindIt(t *testing.T) {
+	first, _ := newStoreWire(t, nil)
+	c := converse(t, first.srv, first.loop, first.srv.store)
+	defer c.close()
+	c.s.receive(requests(
+		protocol.KVPut, `{"ns":"n","key":"large","value":"`+strings.Repeat("x", 200<<10)+`"}`,
+		protocol.KVPut, `{"ns":"n","key":"small","value":"x"}`,
+	))
+	c.settle()
+	c.w.got.Reset()
+	c.s.receive(requests(protocol.KVGet, `{"ns":"n","key":"large"}`, protocol.KVGet, `{"ns":"n","key":"small"}`))
+	require.Empty(t, frames(t, c.w), "the first reply is a worker's")
+	c.settle()
+	got := frames(t, c.w)
+	require.Len(t, got, 2)
+	require.Contains(t, got[0], "KVGET_RSP/1 ")
+	require.Contains(t, got[1], "KVGET_RSP/2 ")
+}
+
+// brief is what a person can read of frames.
+func brief(frames []string) []string {
+	list := make([]string, len(frames))
+	for i, frame := range frames {
+		list[i] = fmt.Sprintf("%.120s (%d bytes)", frame, len(frame))
+	}
+	return list
+}
