@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/clienttest"
 	"confcenter/codes"
-	"confcenter/internal/servertest"
 )
 
 func TestRealServer(t *testing.T) {
-	srv, _, c := real(t, servertest.Options{Files: map[string]string{
+	srv, c := real(t, clienttest.Options{Files: map[string]string{
 		"_meta.json": `{"conf_inherit":{"a.json":"base.json"},"app_profile":{"default":{"app1":"a.json"}}}`,
 		"a.json":     `{"a":1}`, "base.json": `{"b":1,"part":{"x":1}}`, "b.json": `{"b":"b"}`,
 	}})
@@ -72,7 +72,7 @@ func TestRealServer(t *testing.T) {
 // Across a restart nothing is missed and nothing is told twice; without its data
 // the server begins a new epoch, and everything is compared.
 func TestRealServerRestarts(t *testing.T) {
-	srv, d, c := real(t, servertest.Options{Files: map[string]string{"same.json": `1`, "other.json": `1`, "gone.json": `1`}})
+	srv, c := real(t, clienttest.Options{Files: map[string]string{"same.json": `1`, "other.json": `1`, "gone.json": `1`}})
 	same, _ := watch(t, c, client.Query{Name: "same.json"})
 	other, _ := watch(t, c, client.Query{Name: "other.json", Merged: true})
 	gone, _ := watch(t, c, client.Query{Name: "gone.json"})
@@ -81,7 +81,6 @@ func TestRealServerRestarts(t *testing.T) {
 	gone.want(`1`)
 	epoch := c.Epoch()
 	for round := 2; round < 6; round++ {
-		d.lead("")
 		srv.Stop()
 		srv.Write("other.json", fmt.Sprint(round))
 		if round == 3 {
@@ -91,7 +90,6 @@ func TestRealServerRestarts(t *testing.T) {
 			require.NoError(t, os.RemoveAll(srv.DataDir))
 		}
 		srv.Restart()
-		d.lead(srv.Addr().String())
 		other.want(fmt.Sprint(round))
 		if round == 3 {
 			gone.want("")
@@ -107,15 +105,16 @@ func TestRealServerRestarts(t *testing.T) {
 
 // Connections that are lost at any moment, under a writer that does not stop.
 func TestRealServerUnderLoss(t *testing.T) {
-	srv, d, c := real(t, servertest.Options{})
+	srv, c := real(t, clienttest.Options{})
 	st, w := watch(t, c, client.Query{Name: "a.json"})
 	st.want("")
-	writer := srv.Peer("writer")
+	writer := dial(t, srv.TCP().Addr().String(), "writer") // whose connection lasts
 	const last = 200
 	for i := 1; i <= last; i++ {
-		writer.Set("a.json", fmt.Sprint(i))
+		_, err := writer.Set(t.Context(), client.SetRequest{Name: "a.json", Contents: []byte(fmt.Sprint(i))})
+		require.NoError(t, err)
 		if i%7 == 0 {
-			d.lead(srv.Addr().String()) // ends the connections
+			srv.Cut()
 		}
 	}
 	seen := 0
@@ -130,7 +129,7 @@ func TestRealServerUnderLoss(t *testing.T) {
 // The server tells paths apart by their spelling, the two forms of a part need
 // subscriptions of their own, and the caller may spell a path as he likes.
 func TestSpellingsOfAPathDoNotDisturbEachOther(t *testing.T) {
-	srv, _, c := real(t, servertest.Options{Files: map[string]string{
+	srv, c := real(t, clienttest.Options{Files: map[string]string{
 		"_meta.json": `{"conf_inherit":{"a.json":"base.json"}}`, "a.json": `{}`, "base.json": `{"part":1}`,
 	}})
 	merged, _ := watch(t, c, client.Query{Name: "a.json", Path: "/part/", Merged: true})

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/clienttest"
 	"confcenter/codes"
-	"confcenter/internal/servertest"
 	"confcenter/kv"
 )
 
-// shaking ends the door's connections again and again until stop.
-func shaking(d *door, to func() string) (stop func() (times int)) {
+// shaking ends all connections again and again until stop.
+func shaking(srv *clienttest.Server) (stop func() (times int)) {
 	ending, ended := make(chan struct{}), make(chan int)
 	go func() {
 		times := 0
@@ -29,7 +29,7 @@ func shaking(d *door, to func() string) (stop func() (times int)) {
 			case <-ending:
 				return
 			case <-time.After(time.Duration(1+rand.IntN(20)) * time.Millisecond):
-				d.lead(to())
+				srv.Cut()
 				times++
 			}
 		}
@@ -44,10 +44,10 @@ func shaking(d *door, to func() string) (stop func() (times int)) {
 // and a watch sees each once.
 func TestRealServerKVIncrementsUnderLoss(t *testing.T) {
 	const writers, each = 8, 60
-	srv, d, c := real(t, servertest.Options{})
+	srv, c := real(t, clienttest.Options{})
 	n := c.KV("n")
 	w := watchKV(t, n, client.WatchOptions{State: true})
-	stop := shaking(d, func() string { return srv.Addr().String() })
+	stop := shaking(srv)
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
@@ -91,7 +91,7 @@ func TestRealServerKVIncrementsUnderLoss(t *testing.T) {
 // The server is stopped and started again under writers that insist.
 func TestRealServerKVRestarts(t *testing.T) {
 	const writers, rounds = 4, 3
-	srv, d, c := real(t, servertest.Options{})
+	srv, c := real(t, clienttest.Options{})
 	n := c.KV("n")
 	w := watchKV(t, n, client.WatchOptions{})
 	cache, err := n.Cache(t.Context())
@@ -125,9 +125,7 @@ func TestRealServerKVRestarts(t *testing.T) {
 	for range rounds {
 		before := done.Load()
 		eventually(t, func() bool { return done.Load() > before+50 }, "they write")
-		d.lead("")
 		srv.Restart()
-		d.lead(srv.Addr().String())
 	}
 	close(stopping)
 	wg.Wait()
@@ -148,7 +146,7 @@ func TestRealServerKVRestarts(t *testing.T) {
 
 // What every part of the SDK asks, a real server understands.
 func TestRealServerKV(t *testing.T) {
-	_, _, c := real(t, servertest.Options{})
+	_, c := real(t, clienttest.Options{})
 	n, ctx := c.KV("n"), t.Context()
 	octets := bytes.Repeat([]byte("\x00}\xff"), 100_000)
 	w := watchKV(t, n, client.WatchOptions{Prev: true})
@@ -224,7 +222,7 @@ func TestRealServerKV(t *testing.T) {
 // A slow reader of large changes is not in the way of others, and misses nothing.
 func TestRealServerKVSlowWatch(t *testing.T) {
 	const last = 3000
-	_, _, c := real(t, servertest.Options{})
+	_, c := real(t, clienttest.Options{})
 	n, ctx := c.KV("n"), t.Context()
 	w := watchKV(t, n, client.WatchOptions{Buffer: 64 << 10})
 	value := bytes.Repeat([]byte("x"), 1000)
@@ -254,9 +252,9 @@ func TestRealServerKVSlowWatch(t *testing.T) {
 // Locks on connections that break: never two at once for the store, nothing left.
 func TestRealServerKVLocksUnderLoss(t *testing.T) {
 	const workers, rounds = 4, 5
-	srv, d, c := real(t, servertest.Options{})
-	other := dial(t, d, "app2")
-	stop := shaking(d, func() string { return srv.Addr().String() })
+	srv, c := real(t, clienttest.Options{})
+	other := dial(t, srv.Address(), "app2")
+	stop := shaking(srv)
 	var inside atomic.Int32
 	var wg sync.WaitGroup
 	for i := range workers {
@@ -272,8 +270,8 @@ func TestRealServerKVLocksUnderLoss(t *testing.T) {
 
 // A holder that dies is followed by the next in line when its lease has ended.
 func TestRealServerKVLockOfTheDead(t *testing.T) {
-	_, d, c := real(t, servertest.Options{})
-	dead := dial(t, d, "dead")
+	srv, c := real(t, clienttest.Options{})
+	dead := dial(t, srv.Address(), "dead")
 	held, err := dead.KV("n").Lock(t.Context(), "lock", 300*time.Millisecond)
 	require.NoError(t, err)
 	got := make(chan *client.Lock, 1)

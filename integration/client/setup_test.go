@@ -1,9 +1,6 @@
 package client_test
 
 import (
-	"io"
-	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/client"
-	"confcenter/internal/servertest"
+	"confcenter/clienttest"
 )
 
 // The server's libraries keep goroutines of their own.
@@ -20,87 +17,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
 const (
 	// patience is how long a test waits for what must happen.
-	patience = servertest.Patience
+	patience = 20 * time.Second
 	lockTime = time.Minute
 )
 
-// door is a fixed address before a server whose own changes when it restarts.
-type door struct {
-	ln net.Listener
-	wg sync.WaitGroup
-
-	mu   sync.Mutex // guards the rest
-	to   string     // empty: nobody is at home
-	open []net.Conn
-}
-
-func newDoor(t *testing.T, to string) *door {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	d := &door{ln: ln, to: to}
-	d.wg.Go(func() {
-		for {
-			nc, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			d.wg.Go(func() { d.serve(nc) })
-		}
-	})
-	t.Cleanup(func() {
-		ln.Close()
-		d.lead("")
-		d.wg.Wait()
-	})
-	return d
-}
-
-// lead lets new connections go to that address and ends the present ones.
-func (d *door) lead(to string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.to = to
-	for _, nc := range d.open {
-		nc.Close()
-	}
-	d.open = nil
-}
-
-func (d *door) serve(near net.Conn) {
-	defer near.Close()
-	d.mu.Lock()
-	to := d.to
-	if to == "" {
-		d.mu.Unlock()
-		return
-	}
-	far, err := net.Dial("tcp", to)
-	if err != nil {
-		d.mu.Unlock()
-		return
-	}
-	d.open = append(d.open, near, far)
-	d.mu.Unlock()
-	defer far.Close()
-	d.wg.Go(func() {
-		io.Copy(far, near)
-		far.Close()
-	})
-	io.Copy(near, far)
-}
-
-// real starts the real server and a client that reaches it through a door.
-func real(t *testing.T, opts servertest.Options) (*servertest.Server, *door, *client.Client) {
+// real starts a server and a client of it.
+func real(t *testing.T, opts clienttest.Options) (*clienttest.Server, *client.Client) {
 	t.Helper()
-	srv := servertest.Start(t, opts)
-	d := newDoor(t, srv.Addr().String())
-	return srv, d, dial(t, d, "app1")
+	srv := clienttest.Start(t, opts)
+	return srv, dial(t, srv.Address(), "app1")
 }
 
-// dial connects through d; the client is closed with the test.
-func dial(t testing.TB, d *door, name string) *client.Client {
+// dial connects to addr; the client is closed with the test.
+func dial(t testing.TB, addr, name string) *client.Client {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{d.ln.Addr().String()}, Name: name,
+	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{addr}, Name: name,
 		MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })

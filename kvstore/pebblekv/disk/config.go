@@ -85,3 +85,6 @@ func (c Config) withDefaults() Config {
 	withDefault(&c.BlockBytes, 32<<10)
 	return c
 }
+
+// MemoryFS is a file system for Config.FS that lives in this process: for tests.
+func MemoryFS() vfs.FS { return vfs.NewMem() }

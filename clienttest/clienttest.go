@@ -1,0 +1,195 @@
+// Package clienttest runs a real server inside the tests of programs that use
+// package client, and lets it fail in the ways a server and a network do:
+//
+//	srv := clienttest.Start(t, clienttest.Options{Files: map[string]string{"app.json": `{"n": 1}`}})
+//	c, err := client.Dial(ctx, client.Config{Addrs: []string{srv.Address()}, Name: "app"})
+//	srv.Write("app.json", `{"n": 2}`)  // as a person edits a file
+//	srv.Freeze()                       // connections stand, nothing is answered
+//	srv.Thaw()
+//	srv.Stop()                         // nobody answers
+//	srv.Restart()                      // all is there again, at the same address
+//
+// Files lie in a directory of the test, the state store lives in memory, and
+// everything ends with the test. Only tests need this package: a program that
+// imports client alone does not come to need the server's libraries.
+package clienttest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/confstore"
+	"confcenter/kv"
+	"confcenter/kvlock"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/protocol"
+	"confcenter/server"
+)
+
+// patience is how long an orderly stop may take.
+const patience = 20 * time.Second
+
+// Options are what a test wants to be different. The zero value is a server
+// without any file or key.
+type Options struct {
+	// Files are written before the server starts: contents by name.
+	Files map[string]string
+	// Before, if set, is called with the conf directory when Files lie there and
+	// nothing runs yet: for file times, links and whatever else is special.
+	Before func(confDir string)
+	// Server and Store are for limits and clocks. They are taken as they are, but
+	// for the address, the directories and the log, which goes to the test's output.
+	Server server.Config
+	Store  confstore.Config
+}
+
+// Server is a server that runs in this process. Its methods are for the test's
+// own goroutine and fail the test rather than return errors.
+type Server struct {
+	// Store and State are what is served, replaced by Restart: for looking, and for
+	// writing past every client.
+	Store *confstore.Store
+	State kv.Store
+	// ConfDir is where the files lie. DataDir has the versions of the files; without
+	// it, a server that is started again begins a new epoch.
+	ConfDir, DataDir string
+
+	t     testing.TB
+	opts  Options
+	state disk.Config // the same across restarts, and so is its file system
+	door  *door
+	tcp   *server.Server // nil while stopped
+	close []func() error // of the stores, in this order
+}
+
+// Start starts a server that stops with the test.
+func Start(t testing.TB, opts Options) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	s := &Server{
+		t: t, opts: opts, ConfDir: filepath.Join(dir, "conf"), DataDir: filepath.Join(dir, "data"),
+		state: disk.Config{Dir: "state", FS: disk.MemoryFS()},
+	}
+	s.must(os.Mkdir(s.ConfDir, 0o755))
+	for name, text := range opts.Files {
+		s.Write(name, text)
+	}
+	if opts.Before != nil {
+		opts.Before(s.ConfDir)
+	}
+	var err error
+	s.door, err = openDoor()
+	s.must(err)
+	t.Cleanup(func() {
+		s.Stop()
+		s.door.close()
+	})
+	s.start()
+	return s
+}
+
+func (s *Server) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatalf("clienttest: %v", err)
+	}
+}
+
+func (s *Server) start() {
+	s.t.Helper()
+	log := zerolog.New(zerolog.NewTestWriter(s.t)).Level(zerolog.WarnLevel)
+	cfg := s.opts.Store
+	cfg.Dir, cfg.DataDir, cfg.Log = s.ConfDir, s.DataDir, log
+	store, err := confstore.Open(cfg)
+	s.must(err)
+	scfg := s.opts.Server
+	scfg.Listen, scfg.Log = "127.0.0.1:0", log
+	if scfg.Loops == 0 {
+		scfg.Loops = 2
+	}
+	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Clock: scfg.Clock, Log: log})
+	s.must(err)
+	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
+	tcp := server.New(scfg, server.Stores{
+		Config: store, State: state, Locks: locks,
+		StateStats: func() protocol.KVStats { return protocol.KVStats(state.Stats()) },
+	})
+	s.must(tcp.Start())
+	s.Store, s.State, s.tcp = store, state, tcp
+	s.close = []func() error{func() error { locks.Close(); return nil }, state.Close, store.Close}
+	s.door.lead(tcp.Addr().String())
+}
+
+// Address is where clients find the server, host:port. It stays the same across
+// restarts.
+func (s *Server) Address() string { return s.door.ln.Addr().String() }
+
+// TCP is the server itself, for its numbers and for its own address, which Freeze
+// and Cut do not reach and which every Restart replaces. Nil while stopped.
+func (s *Server) TCP() *server.Server { return s.tcp }
+
+// Stop drains the server and closes the stores; connections end, and new ones do
+// as soon as they are made. What was acknowledged is there again after Restart.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if s.tcp == nil {
+		return
+	}
+	if s.door.frozen() { // what is held up is lost, as with a server that is killed
+		s.door.lead("")
+		s.Thaw()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.tcp.Shutdown(ctx); err != nil {
+		s.t.Errorf("clienttest: shutdown: %v", err)
+	}
+	s.tcp = nil
+	s.door.lead("")
+	for _, closeOne := range s.close {
+		if err := closeOne(); err != nil {
+			s.t.Errorf("clienttest: close a store: %v", err)
+		}
+	}
+}
+
+// Restart stops the server, if it runs, and starts it again.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.start()
+}
+
+// Freeze is what SIGSTOP or a silent network does to a server: connections stand
+// and new ones are accepted, but from now on no request is answered and no change
+// told. What is on its way already may still arrive.
+func (s *Server) Freeze() { s.door.freeze(true) }
+
+// Thaw undoes Freeze; everything that was held up goes on its way.
+func (s *Server) Thaw() { s.door.freeze(false) }
+
+// Cut ends all connections. The server runs on, and new ones find it.
+func (s *Server) Cut() { s.door.cut() }
+
+// Write writes a file the way an editor that replaces files does. The server sees
+// it a few milliseconds later; wait for it with a Watch rather than with a Get.
+func (s *Server) Write(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.ConfDir, name)
+	s.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	tmp := filepath.Join(filepath.Dir(path), ".write."+filepath.Base(path))
+	s.must(os.WriteFile(tmp, []byte(text), 0o644))
+	s.must(os.Rename(tmp, path))
+}
+
+// Remove removes a file as Write writes one.
+func (s *Server) Remove(name string) {
+	s.t.Helper()
+	s.must(os.Remove(filepath.Join(s.ConfDir, name)))
+}

@@ -1,0 +1,152 @@
+package clienttest
+
+import (
+	"io"
+	"net"
+	"sync"
+)
+
+// door is a fixed address before a server whose own changes when it restarts, and
+// the place where the network fails.
+type door struct {
+	ln net.Listener
+	wg sync.WaitGroup
+
+	mu     sync.Mutex // guards the rest
+	to     string     // empty: nobody is at home
+	open   map[net.Conn]struct{}
+	thawed chan struct{} // closed unless frozen
+	closed bool
+}
+
+func openDoor() (*door, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d := &door{ln: ln, open: map[net.Conn]struct{}{}, thawed: make(chan struct{})}
+	close(d.thawed)
+	d.wg.Go(func() {
+		for {
+			near, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			d.wg.Go(func() { d.serve(near) })
+		}
+	})
+	return d, nil
+}
+
+// close ends everything and waits for it.
+func (d *door) close() {
+	d.ln.Close()
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.freeze(false)
+	d.cut()
+	d.wg.Wait()
+}
+
+// lead lets new connections go to that address and ends the present ones.
+func (d *door) lead(to string) {
+	d.mu.Lock()
+	d.to = to
+	d.mu.Unlock()
+	d.cut()
+}
+
+func (d *door) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for nc := range d.open {
+		nc.Close()
+	}
+}
+
+func (d *door) freeze(frozen bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.thawed:
+		if frozen && !d.closed {
+			d.thawed = make(chan struct{})
+		}
+	default:
+		if !frozen {
+			close(d.thawed)
+		}
+	}
+}
+
+func (d *door) frozen() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.thawed:
+		return false
+	default:
+		return true
+	}
+}
+
+// pass waits until nothing is frozen.
+func (d *door) pass() {
+	d.mu.Lock()
+	thawed := d.thawed
+	d.mu.Unlock()
+	<-thawed
+}
+
+// enter makes nc one that cut ends; leave undoes it and closes it.
+func (d *door) enter(nc net.Conn) (to string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open[nc] = struct{}{}
+	if d.closed {
+		return ""
+	}
+	return d.to
+}
+
+func (d *door) leave(nc net.Conn) {
+	nc.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.open, nc)
+}
+
+func (d *door) serve(near net.Conn) {
+	to := d.enter(near)
+	defer d.leave(near)
+	d.pass()
+	if to == "" {
+		return
+	}
+	far, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	d.enter(far)
+	defer d.leave(far)
+	d.wg.Go(func() { d.forward(near, far) })
+	d.forward(far, near)
+}
+
+// forward copies until one side ends, and ends the other then.
+func (d *door) forward(from, to net.Conn) {
+	defer to.Close()
+	io.Copy(passing{d, to}, from)
+}
+
+// passing is a writer that waits while the door is frozen.
+type passing struct {
+	d  *door
+	to io.Writer
+}
+
+func (p passing) Write(b []byte) (int, error) {
+	p.d.pass()
+	return p.to.Write(b)
+}
