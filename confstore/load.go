@@ -51,13 +51,14 @@ type reading struct {
 	sig     signature
 	raw     digest // zero if the bytes could not be read
 	text    []byte // compact, if there is no fault
+	layout  jsontext.Layout
 	mtime   int32
 	mode    fs.FileMode
 }
 
 // read reads and checks one file. It may be called from any goroutine.
 func (s *Store) read(root atomicfile.Root, name string) reading {
-	r := reading{name: name}
+	r := reading{name: name, layout: ownLayout}
 	now := s.clock.Now()
 	data, info, err := atomicfile.ReadFile(root, name, s.cfg.MaxFileBytes)
 	if info != nil {
@@ -103,7 +104,7 @@ func cause(err error) string {
 
 // check takes over data, which it may change.
 func (r *reading) check(data []byte) {
-	kind, err := jsontext.Check(data)
+	kind, err := jsontext.CheckUTF8(data)
 	if err != nil {
 		r.fault = "is not valid JSON: " + faultAt(data, err)
 		return
@@ -112,6 +113,7 @@ func (r *reading) check(data []byte) {
 		r.fault = "must hold a JSON object"
 		return
 	}
+	r.layout = jsontext.LayoutOf(data, ownLayout)
 	r.text = jsontext.AppendCompact(data[:0], data)
 	if cap(data)-len(r.text) > len(r.text)/8+64 {
 		r.text = bytes.Clone(r.text)

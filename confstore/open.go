@@ -12,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/jsontext"
 	"confcenter/meta"
 )
 
@@ -240,7 +241,7 @@ func (s *Store) finishIntents(old *replayed) error {
 		if k.intent.deleted {
 			err = s.removeFile(name)
 		} else {
-			err = s.replaceFile(name, k.intent)
+			err = s.replaceFile(k.intent, now.layout)
 		}
 		if err != nil {
 			return storageError(name, "finish an interrupted write", err)
@@ -257,15 +258,15 @@ func (s *Store) removeFile(name string) error {
 	return s.root.SyncDir(dirOf(name))
 }
 
-func (s *Store) replaceFile(name string, r *record) error {
-	if err := atomicfile.MkdirAll(s.root, dirOf(name), 0o755); err != nil {
+func (s *Store) replaceFile(r *record, layout jsontext.Layout) error {
+	if err := atomicfile.MkdirAll(s.root, dirOf(r.name), 0o755); err != nil {
 		return err
 	}
 	data := r.text
 	if !r.exact {
-		data = s.fileText(r.text)
+		data = s.fileText(r.text, layout)
 	}
-	return atomicfile.Write(s.root, name, data, s.fileAttr(name, r.given))
+	return atomicfile.Write(s.root, r.name, data, s.fileAttr(r.name, r.given))
 }
 
 // load reads the directory. Directories are watched before they are listed, so

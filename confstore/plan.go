@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -153,6 +154,23 @@ func sameContents(e *entry, text []byte) bool {
 		return text == nil && e.doc.deleted
 	}
 	return string(e.doc.text) == string(text)
+}
+
+// asSpelled is text as e serves it if nothing but escapes is different: to nobody
+// is that a change.
+func asSpelled(e *entry, text []byte) []byte {
+	if text != nil && e.live() && bytes.Contains(e.doc.text, []byte(`\u`)) && bytes.Equal(text, readableText(e.doc.text)) {
+		return e.doc.text
+	}
+	return text
+}
+
+// readableText is compact with visible characters instead of their escapes.
+func readableText(compact []byte) []byte {
+	if !bytes.Contains(compact, []byte(`\u`)) {
+		return compact
+	}
+	return bytes.Clone(jsontext.AppendReadable(make([]byte, 0, len(compact)), compact))
 }
 
 // compactText is valid without blanks, in memory of its own size.

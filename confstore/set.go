@@ -7,7 +7,6 @@ import (
 	"path"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
@@ -15,8 +14,8 @@ import (
 	"confcenter/meta"
 )
 
-// indent is how deep a level of a written file is indented, as CppCloud does.
-const indent = "    "
+// ownLayout is that of files that have none yet, as CppCloud writes them.
+var ownLayout = jsontext.Layout{Newline: "\n", Indent: "    ", End: "\n"}
 
 // SetRequest asks for new contents of one document.
 type SetRequest struct {
@@ -109,7 +108,10 @@ func (s *Store) refuseQueued() {
 }
 
 func (s *Store) set(req SetRequest) (SetResult, error) {
-	text, err := s.requestText(req)
+	text, err := requestText(req)
+	if err == nil {
+		err = s.tooLarge(req, text)
+	}
 	if err != nil {
 		return SetResult{}, err
 	}
@@ -124,6 +126,9 @@ func (s *Store) set(req SetRequest) (SetResult, error) {
 	}
 	if err := s.refuse(req, e, before); err != nil {
 		return result, err
+	}
+	if !req.Exact {
+		text = asSpelled(e, text)
 	}
 	given := s.given(req, e)
 	ed := edit{name: req.Name, text: text, given: given, fileTime: given, quiet: sameContents(e, text)}
@@ -148,24 +153,34 @@ func (s *Store) set(req SetRequest) (SetResult, error) {
 }
 
 // requestText is the compact text to store, nil for a deletion.
-func (s *Store) requestText(req SetRequest) ([]byte, error) {
+func requestText(req SetRequest) ([]byte, error) {
 	if req.Contents == nil {
 		return nil, nil
 	}
-	kind, err := jsontext.Check(req.Contents)
+	kind, err := jsontext.CheckUTF8(req.Contents)
 	switch {
 	case err != nil:
 		return nil, codes.Errorf(codes.BadJSON, "contents of %q: %s", req.Name, faultAt(req.Contents, err))
 	case kind == jsontext.Null:
 		return nil, nil
-	case req.Exact && !utf8.Valid(req.Contents):
-		return nil, codes.Errorf(codes.BadJSON, "contents of %q are not UTF-8", req.Name)
 	case req.Name == meta.FileName && kind != jsontext.Object:
 		return nil, codes.Errorf(codes.BadRequest, "contents of %s must be a JSON object", meta.FileName)
-	case req.Exact && int64(len(req.Contents)) > s.cfg.MaxFileBytes:
-		return nil, codes.Errorf(codes.TooLarge, "contents of %q are %d bytes, the limit is %d; make them smaller or raise the limit", req.Name, len(req.Contents), s.cfg.MaxFileBytes)
+	case req.Exact:
+		return compactText(req.Contents), nil
 	}
-	return compactText(req.Contents), nil
+	return readableText(compactText(req.Contents)), nil
+}
+
+// tooLarge refuses what could not be read back.
+func (s *Store) tooLarge(req SetRequest, text []byte) error {
+	size := len(text) + len(ownLayout.End)
+	if req.Exact {
+		size = len(req.Contents)
+	}
+	if text != nil && int64(size) > s.cfg.MaxFileBytes {
+		return codes.Errorf(codes.TooLarge, "contents of %q would make a file of %d bytes, the limit is %d; make them smaller or raise the limit", req.Name, size, s.cfg.MaxFileBytes)
+	}
+	return nil
 }
 
 // writable tells why nothing can be written at all.
@@ -297,19 +312,19 @@ func (s *Store) prepareFile(ed edit, before reading) (*atomicfile.Pending, error
 	}
 	data := ed.exact
 	if data == nil {
-		data = s.fileText(ed.text)
+		data = s.fileText(ed.text, before.layout)
 	}
 	return atomicfile.Prepare(s.root, ed.name, data, attr)
 }
 
 // fileText is the form people read. Text that is long and nested deeply at once
 // would grow beyond all bounds; it stays compact.
-func (s *Store) fileText(compact []byte) []byte {
-	size := jsontext.IndentLen(compact, indent) + 1
+func (s *Store) fileText(compact []byte, layout jsontext.Layout) []byte {
+	size := layout.Len(compact)
 	if int64(size) > s.cfg.MaxFileBytes {
-		return append(compact[:len(compact):len(compact)], '\n')
+		layout.Newline, size = "", len(compact)+len(layout.End)
 	}
-	return append(jsontext.AppendIndent(make([]byte, 0, size), compact, indent), '\n')
+	return layout.Append(make([]byte, 0, size), compact)
 }
 
 func (s *Store) fileAttr(name string, given int32) atomicfile.Attr {

@@ -52,7 +52,27 @@ func TestSetConfig(t *testing.T) {
 		require.Equal(t, updated(0, old+5, "success"), set(t, p, "a.json", `{"k":[1,{"x":null}],"e":{}}`, `,"mtime":1500000005`))
 		told(t, follower, "a.json", old+5)
 		require.Equal(t, reply(old+5, `"a.json"`, `{"k":[1,{"x":null}],"e":{}}`), p.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`))
-		require.Equal(t, "{\n    \"k\": [\n        1,\n        {\n            \"x\": null\n        }\n    ],\n    \"e\": {}\n}\n", onDisk(t, srv, "a.json"), "people's form, four blanks")
+		require.Equal(t, `{"k":[1,{"x":null}],"e":{}}`, onDisk(t, srv, "a.json"), "on one line as before")
+		require.Zero(t, set(t, p, "b.json", `{"k":[1,{"x":null}],"e":{}}`, "").Code)
+		require.Equal(t, "{\n    \"k\": [\n        1,\n        {\n            \"x\": null\n        }\n    ],\n    \"e\": {}\n}\n", onDisk(t, srv, "b.json"), "people's form, four blanks")
+	})
+	t.Run("escaped_text_is_stored_readable", func(t *testing.T) {
+		srv, p, follower := setServer(t)
+		// As CppCloud's console and Python SDK send it.
+		require.Equal(t, updated(0, now, "success"), set(t, p, "a.json", `{"\u914d\u7f6e": "\ud83d\ude00\u0022\u200b", "n": 1.50}`, ""))
+		told(t, follower, "a.json", now)
+		require.Equal(t, `{"配置":"😀\u0022\u200b","n":1.50}`, onDisk(t, srv, "a.json"))
+		require.Equal(t, reply(now, `"a.json"`, `{"配置":"😀\u0022\u200b","n":1.50}`), p.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`))
+		srv.Store.Reload()
+		follower.Quiet()
+	})
+	t.Run("contents_that_are_not_UTF8_are_refused", func(t *testing.T) {
+		srv, p, follower := setServer(t)
+		r := set(t, p, "a.json", "{\"k\":\"\xff\"}", "")
+		require.EqualValues(t, 404, r.Code)
+		require.Contains(t, r.Desc, "byte 0xFF at offset 6 is not UTF-8")
+		require.Equal(t, `{"k":1}`, onDisk(t, srv, "a.json"))
+		follower.Quiet()
 	})
 	t.Run("new_file_is_listed_with_flag_1", func(t *testing.T) {
 		_, p, _ := setServer(t)

@@ -184,7 +184,7 @@ func (c *checker) file(name string, info fs.FileInfo) {
 		c.report(name, "cannot be read: %v", cause(err))
 		return
 	}
-	if _, err := jsontext.Check(text); err != nil {
+	if _, err := jsontext.CheckUTF8(text); err != nil {
 		line, column, reason := jsonPosition(text, err)
 		c.reportAt(name, line, column, reason)
 		return

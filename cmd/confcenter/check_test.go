@@ -41,6 +41,7 @@ func TestCheckNamesFileLineAndColumn(t *testing.T) {
 		{"syntax", map[string]string{"a.json": "{\n  \"k\": 1,\n  é\n}"}, []string{"/a.json:3:3: "}},
 		{"empty file", map[string]string{"a.json": ""}, []string{"/a.json:1:1: "}},
 		{"byte order mark", map[string]string{"a.json": "\ufeff{}"}, []string{"/a.json:1:1: "}},
+		{"not UTF-8", map[string]string{"a.json": "{\n\"k\": \"caf\xe9\"}"}, []string{"/a.json:2:10: byte 0xE9 at offset 11 is not UTF-8"}},
 		{"in a sub-directory", map[string]string{"x/y/a.json": "{}\n{}"}, []string{"/x/y/a.json:2:1: "}},
 		{"too deep", map[string]string{"a.json": strings.Repeat("[", 600) + strings.Repeat("]", 600)}, []string{"/a.json:1:513: "}},
 		{"several files", map[string]string{"b.json": "x", "a.json": "{", "c.json": "{}"}, []string{"/a.json:1:2: ", "/b.json:1:1: "}},

@@ -23,22 +23,18 @@ func AppendCompact(dst, valid []byte) []byte {
 // each colon. Empty containers stay `{}` and `[]`; a newline at the end is left to the caller. Text that is deep and long
 // at once grows enormously: ask IndentLen first where the text comes from outside. dst must not share memory with valid.
 func AppendIndent(dst, valid []byte, indent string) []byte {
-	p := printer{dst: dst, indent: indent}
-	p.print(valid)
-	return p.dst
+	return Layout{Newline: "\n", Indent: indent}.Append(dst, valid)
 }
 
 // IndentLen returns how many bytes AppendIndent would append.
 func IndentLen(valid []byte, indent string) int {
-	p := printer{indent: indent, countOnly: true}
-	p.print(valid)
-	return p.size
+	return Layout{Newline: "\n", Indent: indent}.Len(valid)
 }
 
 type printer struct {
 	dst       []byte
 	size      int
-	indent    string
+	layout    Layout
 	depth     int
 	countOnly bool
 }
@@ -93,11 +89,11 @@ func (p *printer) text(s string) {
 
 func (p *printer) newline() {
 	if p.countOnly {
-		p.size += 1 + p.depth*len(p.indent)
+		p.size += len(p.layout.Newline) + p.depth*len(p.layout.Indent)
 		return
 	}
-	p.text("\n")
+	p.text(p.layout.Newline)
 	for range p.depth {
-		p.text(p.indent)
+		p.text(p.layout.Indent)
 	}
 }

@@ -11,6 +11,11 @@
 // Results alias the text they were cut from; whoever keeps one keeps the text, and nobody may write to it.
 package jsontext
 
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
 // MaxDepth is how many arrays and objects may be open at once. Scan refuses deeper text before any library that
 // recurses gets to see it.
 const MaxDepth = 512
@@ -94,6 +99,24 @@ func Check(text []byte) (Kind, error) {
 		return Invalid, newSyntaxError(text, i, f)
 	}
 	return kind, nil
+}
+
+// CheckUTF8 validates the whole text as Check does, and refuses bytes that are not UTF-8 too. Documents pass it: they are
+// cut and merged into texts that other parsers read.
+func CheckUTF8(text []byte) (Kind, error) {
+	kind, err := Check(text)
+	if err != nil || utf8.Valid(text) {
+		return kind, err
+	}
+	i := 0
+	for {
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			reason := fmt.Sprintf("byte 0x%02X at offset %d is not UTF-8, save the text as UTF-8", text[i], i)
+			return Invalid, &SyntaxError{Offset: i, Reason: reason}
+		}
+		i += size
+	}
 }
 
 // Find returns the first member with that key; keys are case-sensitive. That the first of several wins is the rule of the
