@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -147,8 +148,10 @@ func (g *Gateway) configFiles(w http.ResponseWriter, r *http.Request) error {
 }
 
 // nameOf is the file name of the query.
-func nameOf(r *http.Request) (string, error) {
-	p := parametersOf(r)
+func nameOf(r *http.Request) (string, error) { return parametersOf(r).fileName() }
+
+// fileName is called when every other parameter was asked for.
+func (p *parameters) fileName() (string, error) {
 	name := p.needed("name")
 	if err := p.end(); err != nil {
 		return "", err
@@ -158,9 +161,15 @@ func nameOf(r *http.Request) (string, error) {
 
 func noSuchFile(name string) error { return codes.Errorf(codes.NotFound, "there is no file %q", name) }
 
+// rawType is what a reader accepts who wants a file's bytes and not what is known of
+// it. The parameter raw says the same.
+const rawType = "application/vnd.confcenter.raw+json"
+
 // configGet reads a file as it is on the disk.
 func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
-	name, err := nameOf(r)
+	p := parametersOf(r)
+	raw := p.flag("raw") || strings.Contains(strings.Join(r.Header["Accept"], ","), rawType)
+	name, err := p.fileName()
 	if err != nil {
 		return err
 	}
@@ -169,6 +178,9 @@ func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
 	file, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), name)
 	if !found {
 		return noSuchFile(name)
+	}
+	if raw {
+		return g.sendRaw(w, &file)
 	}
 	if file.state() == stateGood && unchanged(r, file.version()) {
 		return sendUnchanged(w, file.version())
@@ -194,6 +206,24 @@ func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
 	}
 	b.b = jsontext.AppendQuote(append(b.b, `,"text":`...), text)
 	return sendFresh(w, append(b.b, '}'))
+}
+
+// sendRaw answers with the bytes of the file. Nobody is told that they are unchanged:
+// a version stays what it was when only blanks have changed.
+func (g *Gateway) sendRaw(w http.ResponseWriter, file *fileState) error {
+	if file.state() == stateDeleted {
+		return noSuchFile(file.name)
+	}
+	text, err := g.stores.Config.ReadFile(file.name)
+	if err != nil {
+		return err
+	}
+	setETag(w, file.version())
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = contentJSON, noStore
+	h["Content-Length"] = []string{strconv.Itoa(len(text))}
+	_, err = w.Write(text)
+	return gone(err)
 }
 
 // indentation is how the config store writes files.
@@ -256,9 +286,12 @@ func (g *Gateway) configResolved(w http.ResponseWriter, r *http.Request) error {
 	return sendFresh(w, append(b.b, '}'))
 }
 
-// configPut writes a file. The body is the document's own text.
+// configPut writes a file. The body is the document's own text, and byte for byte
+// what the file then holds.
 func (g *Gateway) configPut(w http.ResponseWriter, r *http.Request) error {
-	name, err := nameOf(r)
+	p := parametersOf(r)
+	raw := p.flag("raw")
+	name, err := p.fileName()
 	if err != nil {
 		return err
 	}
@@ -270,7 +303,28 @@ func (g *Gateway) configPut(w http.ResponseWriter, r *http.Request) error {
 	if string(bytes.TrimSpace(b.b)) == "null" {
 		return codes.Errorf(codes.BadRequest, "null cannot be the contents of a file; to delete it use DELETE")
 	}
-	return g.configSet(w, r, confstore.SetRequest{Name: name, Contents: b.b})
+	if !raw && isFileAnswer(b.b) {
+		return codes.Errorf(codes.BadRequest, "the body is what GET says of a file, not a file: get it with ?raw and send that; if %s shall hold just this, PUT it with ?raw", name)
+	}
+	return g.configSet(w, r, confstore.SetRequest{Name: name, Contents: b.b, Exact: true})
+}
+
+// isFileAnswer says that text looks like an answer of configGet without raw. Who sends
+// one back would put the file into itself.
+func isFileAnswer(text []byte) bool {
+	if !bytes.Contains(text, []byte(`"resolved_mtime"`)) { // so that large files are not scanned
+		return false
+	}
+	members, _, err := jsontext.Scan(nil, text)
+	if err != nil {
+		return false // the store says why
+	}
+	for _, name := range []string{"name", "state", "mtime", "resolved_mtime", "bases", "text"} {
+		if _, found := jsontext.Find(members, name); !found {
+			return false
+		}
+	}
+	return true
 }
 
 // configDelete deletes a file.

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func rawQuery(name string) string { return fileQuery(name) + "&raw" }
+
+func (k *configKit) onDisk(name string) string {
+	k.t.Helper()
+	text, err := os.ReadFile(filepath.Join(k.conf, name))
+	require.NoError(k.t, err)
+	return string(text)
+}
+
+// What GET gives PUT takes, and the file is what it was to the byte.
+func TestRawFilesGoThereAndBack(t *testing.T) {
+	for what, text := range map[string]string{
+		"tabs":             "{\n\t\"a\":\t1.50\n}\n",
+		"CRLF":             "{\r\n  \"a\" : 1\r\n}\r\n",
+		"unicode":          "{\"配置\": \"\\u914d 😀\"}\n",
+		"no final newline": "{ \"b\":1, \"a\":[ ] }",
+		"blanks around":    "\n\n [1,\n2] \n\n\n",
+		"a number":         "1e3",
+	} {
+		t.Run(what, func(t *testing.T) {
+			k := startConfig(t, map[string]string{"a.json": text})
+			a := k.get(rawQuery("a.json"))
+			a.is(t, 200, text)
+			require.Equal(t, "application/json", a.header.Get("Content-Type"))
+			require.Equal(t, k.tag("a.json"), a.header.Get("ETag"))
+			require.Equal(t, 200, k.do("PUT", fileQuery("b.json"), a.body).status)
+			require.Equal(t, text, k.onDisk("b.json"))
+
+			require.Equal(t, 200, k.do("PUT", rawQuery("a.json"), `{"between":1}`, "If-Match: "+a.header.Get("ETag")).status)
+			require.Equal(t, 412, k.do("PUT", rawQuery("a.json"), a.body, "If-Match: "+a.header.Get("ETag")).status)
+			require.Equal(t, `{"between":1}`, k.onDisk("a.json"))
+			require.Equal(t, 200, k.do("PUT", rawQuery("a.json"), a.body, "If-Match: "+k.tag("a.json")).status)
+			require.Equal(t, text, k.onDisk("a.json"))
+		})
+	}
+}
+
+func TestRawFormOfFiles(t *testing.T) {
+	k := startConfig(t, map[string]string{"a.json": "{ }\n", "never.json": "{\xff", "gone.json": "1", "sub/b.json": "1"})
+	for _, how := range []struct{ path, accept string }{
+		{rawQuery("a.json"), "*/*"},
+		{fileQuery("a.json") + "&raw=1", "*/*"},
+		{fileQuery("a.json"), "application/vnd.confcenter.raw+json"},
+		{fileQuery("a.json"), "text/html, application/vnd.confcenter.raw+json;q=0.9"},
+	} {
+		k.get(how.path, "Accept: "+how.accept).is(t, 200, "{ }\n")
+	}
+	f, _ := k.file(fileQuery("a.json") + "&raw=0")
+	require.Equal(t, "good", f.State)
+
+	a := k.do("HEAD", rawQuery("a.json"), "")
+	require.Equal(t, 200, a.status)
+	require.Empty(t, a.body)
+	require.Equal(t, strconv.Itoa(len("{ }\n")), a.header.Get("Content-Length"))
+	require.Equal(t, k.tag("a.json"), a.header.Get("ETag"))
+
+	tag := k.tag("a.json")
+	require.Equal(t, 200, k.do("PUT", rawQuery("a.json"), "{}").status)
+	require.Equal(t, tag, k.tag("a.json"), "the contents are the same")
+	k.get(rawQuery("a.json"), "If-None-Match: "+tag).is(t, 200, "{}")
+
+	a = k.get(rawQuery("never.json"))
+	a.is(t, 200, "{\xff")
+	require.Equal(t, `"0"`, a.header.Get("ETag"))
+	require.Equal(t, 200, k.do("PUT", rawQuery("never.json"), "{}", `If-Match: "0"`).status)
+
+	k.remove("gone.json")
+	require.Equal(t, 404, k.get(rawQuery("gone.json")).status)
+	require.Equal(t, 404, k.get(rawQuery("none.json")).status)
+	require.NoError(t, os.Remove(filepath.Join(k.conf, "sub/b.json")))
+	require.Equal(t, 404, k.get(rawQuery("sub/b.json")).status, "nobody has seen yet that it is gone")
+	require.Equal(t, 400, k.get(fileQuery("a.json")+"&raw=x").status)
+	require.Equal(t, 400, k.do("DELETE", rawQuery("a.json"), "").status)
+}
+
+// Who sends back what GET says of a file would put the file into itself.
+func TestPutOfWhatGetSaysOfAFileIsRefused(t *testing.T) {
+	k := startConfig(t, map[string]string{"a.json": "{\n \"v\": 1 }"})
+	said := k.get(fileQuery("a.json")).body
+	a := k.do("PUT", fileQuery("a.json"), said, "If-Match: "+k.tag("a.json"))
+	require.Equal(t, 400, a.status)
+	require.Equal(t, "bad_request", errorName(t, a))
+	require.Contains(t, a.body, "?raw")
+	require.Equal(t, "{\n \"v\": 1 }", k.onDisk("a.json"))
+	require.Equal(t, 200, k.do("PUT", rawQuery("a.json"), said).status, "if it is meant")
+	require.Equal(t, said, k.onDisk("a.json"))
+	for _, text := range []string{`{"name":1,"state":2,"mtime":3,"text":4}`, `["name","state","mtime","resolved_mtime","bases","text"]`} {
+		require.Equal(t, 200, k.do("PUT", fileQuery("b.json"), text).status, "a file like any other")
+	}
+	require.Equal(t, "bad_json", errorName(t, k.do("PUT", fileQuery("b.json"), said[:len(said)-3])))
+}
