@@ -265,7 +265,7 @@ func TestHostileServer(t *testing.T) {
 	}{
 		"half a header":         {[]byte{1, 10, 0}, "EOF"},
 		"half a body":           {append(header(protocol.GetConfig.Reply(), 10), "half"...), "EOF"},
-		"garbage":               {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), "header length is 84"},
+		"garbage":               {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), "the other side speaks HTTP"},
 		"oversize reply":        {header(protocol.GetConfig.Reply(), 1<<20+1), "more than Config.MaxBody"},
 		"oversize stray reply":  {header(protocol.GetCli.Reply(), 1<<31), "more than Config.MaxBody"},
 		"oversize push":         {header(protocol.EvNotify, protocol.MaxBody+1), "from the server"},

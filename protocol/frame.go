@@ -1,8 +1,10 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // The header, big-endian: version u8, header length u8, body length u32,
@@ -32,9 +34,16 @@ type Header struct {
 
 // HeaderError reports a second byte that is not HeaderSize: the stream is not
 // this protocol, or has lost its place, and cannot be read any further.
-type HeaderError struct{ Got uint8 }
+type HeaderError struct {
+	Got uint8
+	// HTTP says that the other side speaks HTTP: somebody took one port for the other.
+	HTTP bool
+}
 
 func (e *HeaderError) Error() string {
+	if e.HTTP {
+		return "the other side speaks HTTP; programs and the command line use the TCP port (--listen, 4800), browsers and curl the HTTP port (--http, 8080)"
+	}
 	return fmt.Sprintf("header length is %d, must be %d", e.Got, HeaderSize)
 }
 
@@ -43,13 +52,20 @@ func (e *HeaderError) Error() string {
 func ParseHeader(b []byte) (Header, error) {
 	_ = b[HeaderSize-1]
 	if b[1] != HeaderSize {
-		return Header{}, &HeaderError{Got: b[1]}
+		return Header{}, &HeaderError{Got: b[1], HTTP: isHTTP(b)}
 	}
 	return Header{
 		BodyLen: binary.BigEndian.Uint32(b[2:]),
 		Command: Command(binary.BigEndian.Uint16(b[6:])),
 		Seq:     binary.BigEndian.Uint16(b[8:]),
 	}, nil
+}
+
+// httpBegins are the beginnings of HTTP's requests and answers.
+var httpBegins = [][]byte{[]byte("HTTP/"), []byte("GET "), []byte("PUT "), []byte("POST "), []byte("HEAD "), []byte("PATCH "), []byte("DELETE "), []byte("OPTIONS "), []byte("PRI * ")}
+
+func isHTTP(b []byte) bool {
+	return slices.ContainsFunc(httpBegins, func(begin []byte) bool { return bytes.HasPrefix(b, begin) })
 }
 
 // AppendHeader appends the header of a frame whose body is bodyLen bytes long.

@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,21 @@ func TestHeaderLengthMustBeTen(t *testing.T) {
 		require.True(t, errors.As(err, &wrong))
 		require.EqualValues(t, length, wrong.Got)
 		require.Contains(t, wrong.Error(), "must be 10")
+	}
+}
+
+func TestHTTPWhereAHeaderShouldBe(t *testing.T) {
+	for text, want := range map[string]bool{
+		"HTTP/1.1 400 Bad Request": true, "GET / HTTP/1.1": true, "PUT /v1/kv/a/b": true, "POST /v1/kv": true, "HEAD /livez": true,
+		"DELETE /v1/": true, "OPTIONS * HTTP/1.1": true, "PATCH /v1/kv/": true, "PRI * HTTP/2.0": true,
+		"GETCONFIG app1": false, "SSH-2.0-OpenSSH": false, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03": false,
+	} {
+		_, err := protocol.ParseHeader([]byte(text))
+		var wrong *protocol.HeaderError
+		require.ErrorAs(t, err, &wrong, text)
+		require.Equal(t, want, wrong.HTTP, text)
+		require.Equal(t, want, strings.Contains(err.Error(), "speaks HTTP"), text)
+		require.EqualValues(t, text[1], wrong.Got)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestPrinterStream(t *testing.T) {
 		"empty":             {"", ""},
 		"cut in a header":   {string(two) + "\x01\x0a\x00", lines + "! 3 bytes of a header\n"},
 		"cut in a body":     {string(two) + string(first[:12]), lines + "WHOAMI seq=1 11B ! 9 of the body's bytes are missing\n"},
-		"not this protocol": {string(two) + "GET / HTTP/1.1\r\n", lines + "! header length is 69, must be 10\n"},
+		"not this protocol": {string(two) + "GET / HTTP/1.1\r\n", lines + "! " + (&protocol.HeaderError{HTTP: true}).Error() + "\n"},
 		"a length that lies": {string(protocol.AppendHeader(nil, protocol.GetConfig, 1, 0xFFFFFFFF)),
 			"GETCONFIG seq=1 4294967295B ! 4294967295 of the body's bytes are missing\n"},
 	} {

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,9 +25,9 @@ const patience = 20 * time.Second
 
 // logLine is what tests look at in a line of the server's log.
 type logLine struct {
-	Level, Message, Address, HTTP, Version string
-	Files                                  int
-	ServerID                               int `json:"server_id"`
+	Level, Message, Address, HTTP, Version, Reason string
+	Files                                          int
+	ServerID                                       int `json:"server_id"`
 }
 
 // serverLog reads a server's log and hands out its lines.
@@ -157,6 +159,22 @@ func TestSessionOfClientVerbs(t *testing.T) {
 			require.Regexp(t, s.stderr, r.stderr)
 		})
 	}
+}
+
+func TestClientAtTheHTTPPortNamesTheCause(t *testing.T) {
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+	ready := p.log.await(t, "ready")
+	for _, verb := range []string{"ls", "get a", "watch a", "kv get a b"} {
+		r := call(t, "", at(ready.HTTP, strings.Fields(verb)...)...)
+		require.Equal(t, exitUnreachable, r.code)
+		require.Regexp(t, ready.HTTP+`: the other side speaks HTTP; programs and the command line use the TCP port \(--listen, 4800\)`, r.stderr)
+	}
+	_, err := http.Get("http://" + ready.Address)
+	require.Error(t, err)
+	require.Contains(t, p.log.await(t, "connection closed by the server").Reason, "browsers and curl the HTTP port (--http, 8080)")
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
 }
 
 // Each sets a member of its own in the same file: whoever is slower begins again.

@@ -267,7 +267,7 @@ func TestWhoIsTheServer(t *testing.T) {
 
 func TestGarbageBetweenFrames(t *testing.T) {
 	for garbage, reason := range map[string]string{
-		"GET / HTTP/1.1\r\n\r\n":                   "header length is 69, must be 10",
+		"GET / HTTP/1.1\r\n\r\n":                   "the other side speaks HTTP",
 		"\x01\x0a\xff\xff\xff\xff\x00\x0e\x00\x01": "body length is 4294967295, more than any frame has",
 		"\x07\x0a\x00\x00\x00\x01\x33\x33\x00\x01": "version is 7 and there is no command 0x3333",
 		"\x01": "header length is 1, must be 10",
