@@ -41,7 +41,7 @@ is 1 if there is any.`,
 
   # refuse a commit that breaks the configuration (.git/hooks/pre-commit)
   exec confcenter check ./conf`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},

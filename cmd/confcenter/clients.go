@@ -23,7 +23,7 @@ func (a *app) clientsCommand() *cobra.Command {
 -o json shows everything they have said about themselves.`,
 		Example: `  confcenter clients
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
-		Args:              cobra.NoArgs,
+		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)

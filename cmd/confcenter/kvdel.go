@@ -24,7 +24,7 @@ go together; if there are more, others can see them going.`, kv.MaxDeletePrefix)
 		Example: `  confcenter kv del jobs owner
   confcenter kv del jobs owner --if-mod 41
   confcenter kv del jobs task/ --prefix`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	command.Flags().BoolVar(&prefix, "prefix", false, "delete all keys that begin with it")
@@ -54,7 +54,7 @@ func (a *app) kvDropCommand() *cobra.Command {
 easily done to the wrong one it wants --yes.`,
 		Example: `  confcenter kv list old --count
   confcenter kv drop old --yes`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 0)
 	command.Flags().BoolVar(&yes, "yes", false, "really do it")

@@ -39,7 +39,7 @@ func (a *app) leaseGrantCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Grant makes a lease of TTL, from %s to %s, and prints its number. Nobody keeps
 it alive but you.`, kv.MinLease, kv.MaxLease),
 		Example:           `  lease=$(confcenter kv lease grant 30s)`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
@@ -71,7 +71,7 @@ func newLease(l kv.Lease) map[string]any {
 
 // leaseVerb is a verb about the lease whose number is its argument.
 func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
-	command.Args = cobra.ExactArgs(1)
+	command.Args = arguments
 	command.ValidArgsFunction = cobra.NoFileCompletions
 	c := a.connect(command)
 	command.RunE = func(command *cobra.Command, args []string) error {

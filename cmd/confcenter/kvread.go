@@ -26,7 +26,7 @@ exit code is 3 if the key is absent, or was at revision --rev.`,
 		Example: `  confcenter kv get jobs owner
   confcenter kv get jobs plan --rev 41 -o json
   confcenter kv get pictures logo -o raw > logo.png`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1, formRaw)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
@@ -53,7 +53,7 @@ func (a *app) kvMGetCommand() *cobra.Command {
 table, and null with -o json; that some are absent is no error.`,
 		Example: `  confcenter kv mget jobs owner done plan
   confcenter kv mget jobs owner done -o json | jq '.[0].value'`,
-		Args: cobra.MinimumNArgs(2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, -1)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -104,7 +104,7 @@ entry a line. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>2
   confcenter kv list jobs task/ --limit 100 --after task/0099
   confcenter kv list jobs --all --keys
   confcenter kv list jobs task/ --count`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
@@ -205,7 +205,7 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		Short: "List the namespaces that have keys",
 		Example: `  confcenter kv namespaces
   confcenter kv namespaces -o json | jq -r '.[].name'`,
-		Args:              cobra.NoArgs,
+		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
@@ -244,7 +244,7 @@ and number; standard error says from where on older ones may be gone. The exit
 code is 3 if nothing is known of the key.`,
 		Example: `  confcenter kv history jobs plan --limit 5
   confcenter kv history jobs plan --before 41 -o json`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	command.Flags().Int64Var(&before, "before", 0, "only versions older than this revision; 0 = all")
@@ -301,7 +301,7 @@ which revisions on changes (log_floor) and versions (history_floor) are kept, an
 counts since the server's start.`,
 		Example: `  confcenter kv stat
   confcenter kv stat -o json | jq .revision`,
-		Args:              cobra.NoArgs,
+		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)

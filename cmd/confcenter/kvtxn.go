@@ -41,7 +41,7 @@ conditions did not hold and there is no "else".`,
    "else": [{"op": "get", "key": "owner"}]}
   .
   confcenter kv txn jobs claim.json -o json`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 0)
 	namespace := command.ValidArgsFunction

@@ -50,7 +50,7 @@ more says that further changes of the same revision follow.`,
 
   # wait for the next change
   confcenter kv watch jobs owner --count 1 >/dev/null`,
-		Args: cobra.RangeArgs(0, 2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()

@@ -200,7 +200,7 @@ The exit code is 5 if the key's revision is not --if-mod; nothing has changed th
   confcenter kv put jobs limit --type int -- -5
   confcenter kv put jobs plan @plan.json --json --if-mod 0
   gzip -c log | confcenter kv put logs today - --type bytes`,
-		Args: cobra.ExactArgs(3),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	value.define(command)
@@ -230,7 +230,7 @@ ends unless --ttl, --expires or --lease is given, whatever OLD had. The exit cod
 5 if the key is otherwise; standard error says how.`,
 		Example: `  confcenter kv cas jobs state idle running
   confcenter kv cas jobs leader "$HOSTNAME" --absent --ttl 30s`,
-		Args: cobra.RangeArgs(3, 4),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	value.define(command)
@@ -270,7 +270,7 @@ the sum would leave 64 bits, --min or --max; nothing has changed then.`,
 		Example: `  confcenter kv incr jobs done
   confcenter kv incr shop stock --by -1 --min 0
   confcenter kv incr jobs next-id --initial 1000`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
@@ -305,7 +305,7 @@ revision. History lists the revisions. The exit code is 3 if the key was absent
 then, 5 if that is no longer known.`,
 		Example: `  confcenter kv history jobs plan
   confcenter kv restore jobs plan --rev 41`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision at which the key had the value")

@@ -25,7 +25,7 @@ What else is wrong with the files, for example a base in _meta.json that does
 not exist, follows on standard error, or as "problems" with -o json.`,
 		Example: `  confcenter ls
   confcenter ls -o json | jq -r '.files[] | select(.state == "broken").name'`,
-		Args:              cobra.NoArgs,
+		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)

@@ -83,6 +83,65 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 	}
 }
 
+func TestArgumentErrorsNameTheArgument(t *testing.T) {
+	for line, want := range map[string]string{
+		"get":                            `NAME is missing: say confcenter get NAME [PATH]`,
+		"get a b c":                      `"c" is too many: say confcenter get NAME [PATH]`,
+		"set":                            `NAME is missing: say confcenter set NAME [FILE|-] or confcenter set NAME PATH VALUE`,
+		"set a /b 1 2":                   `"2" is too many: say confcenter set`,
+		"rm":                             `NAME is missing`,
+		"ls a":                           `"a" is too many: say confcenter ls`,
+		"serve extra":                    `"extra" is too many: say confcenter serve`,
+		"clients a":                      `"a" is too many`,
+		"watch":                          `NAME is missing`,
+		"check":                          `DIR is missing`,
+		"check a b":                      `"b" is too many`,
+		"kv get":                         `NS and KEY are missing: say confcenter kv get NS KEY`,
+		"kv get jobs":                    `KEY is missing`,
+		"kv mget jobs":                   `KEY is missing: say confcenter kv mget NS KEY…`,
+		"kv put":                         `NS, KEY and VALUE are missing`,
+		"kv put a b":                     `VALUE is missing`,
+		"kv put a b c d":                 `"d" is too many`,
+		"kv cas a b":                     `OLD and NEW are missing: say confcenter kv cas NS KEY OLD NEW or confcenter kv cas NS KEY NEW --absent`,
+		"kv cas a b c":                   `give OLD and NEW, or NEW and --absent`,
+		"kv cas a b c d e":               `"e" is too many`,
+		"kv del a":                       `KEY is missing`,
+		"kv drop":                        `NS is missing: say confcenter kv drop NS --yes`,
+		"kv incr a":                      `KEY is missing`,
+		"kv restore a":                   `KEY is missing`,
+		"kv restore a b":                 `"rev" not set`,
+		"kv history a":                   `KEY is missing`,
+		"kv list":                        `NS is missing`,
+		"kv list a b c":                  `"c" is too many`,
+		"kv txn":                         `NS is missing`,
+		"kv watch a b c":                 `"c" is too many: say confcenter kv watch [NS [KEY]]`,
+		"kv lock a b":                    `give NS and KEY, then --, then the command to run`,
+		"kv lease grant":                 `TTL is missing`,
+		"kv lease grant 5":               `TTL = 5: must be a time like 30s`,
+		"kv lease keep":                  `LEASE is missing`,
+		"kv lease info x":                `LEASE = x: must be the number that grant has printed`,
+		"kv lease revoke 1 2":            `"2" is too many`,
+		"kv namespaces a":                `"a" is too many`,
+		"kv stat a":                      `"a" is too many`,
+		"kv frobnicate":                  `unknown command "frobnicate"`,
+		"get a --timeout 5":              `"5" for "--timeout"`,
+		"get a --timeout 0s":             `timeout = 0s: must be more than 0`,
+		"kv put a b c --ttl soon":        `"soon" for "--ttl"`,
+		"kv put a b c --expires soon":    `expires = soon: must be like`,
+		"kv lock a b --wait x -- true":   `"x" for "--wait"`,
+		"serve --drain-timeout 10":       `"10" for "--drain-timeout"`,
+		"set a --if-mtime 3000000000":    `"3000000000" for "--if-mtime"`,
+		"kv put a b c --if-fence x":      `if-fence = x`,
+		"kv watch a --prefix p --from x": `"x" for "--from"`,
+	} {
+		t.Run(line, func(t *testing.T) {
+			r := call(t, "{}", strings.Fields(line)...)
+			require.Equal(t, exitUsage, r.code, r.stderr)
+			require.Contains(t, r.stderr, want)
+		})
+	}
+}
+
 func TestHelpOfEveryVerb(t *testing.T) {
 	a := &app{}
 	for _, command := range a.root().Commands() {

@@ -41,7 +41,7 @@ standard error, as text on a terminal and as JSON lines otherwise.`,
 
   # a config file that holds what is in force now
   confcenter serve --print-config > confcenter.conf`,
-		Args:              cobra.NoArgs,
+		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.define(command)

@@ -42,7 +42,7 @@ lost: if the file changes meanwhile, set reads it again.`,
   # change only what was read
   version=$(confcenter get app1 -o json | jq .mtime)
   confcenter get app1 | jq '.hojl = "x"' | confcenter set app1 --if-mtime "$version"`,
-		Args: cobra.RangeArgs(1, 3),
+		Args: arguments,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -89,7 +89,7 @@ deleted already is no error, so that a script can be run again. The exit code is
 if there never was such a file: its name may be misspelt.`,
 		Example: `  confcenter rm app2-dev.json
   confcenter rm app2-dev.json --if-mtime 1539596952`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName

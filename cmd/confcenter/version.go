@@ -14,7 +14,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print this program's version",
 		Example: `  confcenter version
   confcenter version -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments,
 		RunE: func(*cobra.Command, []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if output.json() {

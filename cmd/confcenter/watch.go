@@ -28,7 +28,7 @@ compact JSON, or "absent"; with -o json it is a JSON object.`,
 
   # wait for the next change
   confcenter watch app1-dev --count 2 >/dev/null`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: arguments,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName

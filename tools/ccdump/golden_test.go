@@ -232,8 +232,8 @@ func TestFilters(t *testing.T) {
 
 func TestWrongUsage(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                   "accepts 1 arg",
-		"a b":                                "accepts 1 arg",
+		"":                                   "FILE is missing",
+		"a b":                                `"b" is too many`,
 		"a --body fancy":                     "--body fancy",
 		"a -o xml":                           "--output xml",
 		"a --command NOSUCH":                 "there is no such command",
@@ -241,11 +241,11 @@ func TestWrongUsage(t *testing.T) {
 		"a --memory 0":                       "--memory 0",
 		"a --file [":                         "syntax error in pattern",
 		"a --nothing":                        "unknown flag",
-		"live extra":                         "accepts 0 arg",
+		"live extra":                         `"extra" is too many`,
 		"replay a --pace slow":               "--pace slow",
 		"replay a --pace -1x":                "--pace -1x",
 		"replay a --timeout 0s":              "--timeout 0s",
-		"summary":                            "accepts 1 arg",
+		"summary":                            "FILE is missing",
 		"tap --listen 127.0.0.1:0 --port -1": "--port -1",
 	} {
 		s := ccdump(t, strings.Fields(line)...)

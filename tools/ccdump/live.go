@@ -23,7 +23,7 @@ func newLive() *cobra.Command {
 either use ` + "`ccdump tap`" + `, or let somebody else capture and give ccdump the file.`,
 		Example: `  ccdump live --interface lo
   ccdump live --interface eth0 --port 4800 --write odd.pcapng`,
-		Args: exactArgs(0),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(o.ports) == 0 {
 				o.ports = []int{defaultPort}

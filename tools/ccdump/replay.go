@@ -34,7 +34,7 @@ later request repeats such a number it is sent with what this server calls it.
 --exact compares byte by byte instead and sends everything as it was.`,
 		Example: `  ccdump replay odd.pcap --to 127.0.0.1:4801
   ccdump replay odd.pcap --to 127.0.0.1:4801 --pace 10x`,
-		Args: exactArgs(1),
+		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err

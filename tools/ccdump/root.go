@@ -53,7 +53,7 @@ with its offset in the bytes of its direction and the reason.`,
   ccdump odd.pcap --client app1 --errors
   ccdump odd.pcap --file app1-dev --slower 10ms
   tcpdump -i any -w - port 4800 | ccdump -`,
-		Args: exactArgs(1),
+		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return dump(cmd.Context(), &o, args[0], cmd)
 		},
@@ -69,11 +69,14 @@ with its offset in the bytes of its direction and the reason.`,
 	return root
 }
 
-// exactArgs is cobra.ExactArgs with our exit code.
-func exactArgs(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := cobra.ExactArgs(n)(cmd, args); err != nil {
-			return usageError{err}
+// arguments accepts one argument for each name.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usageError{fmt.Errorf("%s is missing", names[len(args)])}
+		}
+		if len(args) > len(names) {
+			return usageError{fmt.Errorf("%q is too many", args[len(names)])}
 		}
 		return nil
 	}

@@ -22,7 +22,7 @@ func newSummary() *cobra.Command {
 		Short: "Add a capture up: commands, latencies, unanswered requests, pushes",
 		Example: `  ccdump summary odd.pcap
   ccdump summary odd.pcap -o json | jq .commands`,
-		Args: exactArgs(1),
+		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err

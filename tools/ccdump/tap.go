@@ -48,7 +48,7 @@ Programs that shall be watched are told the tap's address instead of the server'
 What is passed on is not changed, and never waits for what is printed.`,
 		Example: `  ccdump tap --listen :4900 --to 127.0.0.1:4800
   ccdump tap --to 127.0.0.1:4800 --write odd.pcap --body none`,
-		Args: exactArgs(0),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
