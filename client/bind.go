@@ -18,7 +18,7 @@ type Handle[T any] struct {
 	err      error
 	onChange []func(*T)
 
-	told *T // what the functions were called with last; callbacks' goroutine only
+	told *T // what the functions were called with last; job only
 }
 
 // bound is a value with what it was made from.
@@ -76,7 +76,7 @@ func (h *Handle[T]) setErr(err error) {
 	h.err = err
 }
 
-// run is the handle's turn on the callbacks' goroutine.
+// run is the handle's job.
 func (h *Handle[T]) run() {
 	value := h.Load()
 	h.mu.Lock()
@@ -90,7 +90,7 @@ func (h *Handle[T]) run() {
 		if h.follower.ended() {
 			return
 		}
-		fn(value)
+		h.follower.c.callbacks.call("a function given to OnChange of "+h.Document().where(""), func() { fn(value) })
 	}
 }
 
@@ -115,9 +115,9 @@ func (h *Handle[T]) Document() *Document {
 	return doc
 }
 
-// OnChange has fn called with each new value from now on, on the goroutine of
-// all callbacks. If values come faster than fn returns it gets the newest only.
-// Several functions are called in the order they were given.
+// OnChange has fn called with each new value from now on, one call at a time. If
+// values come faster than fn returns it gets the newest only. Several functions are
+// called in the order they were given. A panic is told to Config.OnError.
 func (h *Handle[T]) OnChange(fn func(*T)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,113 +1,150 @@
 package client
 
 import (
-	"bytes"
+	"log/slog"
+	"reflect"
 	"runtime"
+	"runtime/debug"
 	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
 )
 
-// callbacks runs everything that belongs to the program (functions given to
-// Watch and OnChange, Config.OnError) on one goroutine, one at a time, in the
-// order in which it became due. No lock is held meanwhile.
+// callbacks runs everything that belongs to the program: functions given to Watch
+// and OnChange, Config.OnError. Each has a job of its own, so that one that takes its
+// time, or never returns, holds up nobody else. No lock is held meanwhile.
 type callbacks struct {
-	wake     chan struct{} // capacity 1
-	finished chan struct{} // closed when the goroutine has ended
+	failed func(error) // told of a panic; set before the first post
 
-	mu     sync.Mutex // guards the rest
-	queue  []*job
-	closed bool
-	id     string // of the goroutine while a job runs
+	mu      sync.Mutex // guards the rest
+	running int        // jobs that have a goroutine
+	closed  bool
+	idle    chan struct{} // closed when closed is set and running is 0
 }
 
-// job is something to run again and again. It stands in the queue once at most
-// and looks for the newest state when it is its turn: that is what bounds the
-// queue and makes a slow callback skip states.
+// job is something to run again and again, one run at a time. However often it is
+// posted it is due once at most and looks for the newest state when it runs: that is
+// what bounds it and makes a slow callback skip states.
 type job struct {
 	run func()
 
-	queued bool // guarded by callbacks.mu
+	// guarded by callbacks.mu
+	running bool
+	due     bool
 }
 
-// newCallbacks starts the goroutine. The caller ends it with stop.
-func newCallbacks() *callbacks {
-	cb := &callbacks{wake: make(chan struct{}, 1), finished: make(chan struct{})}
-	go cb.loop()
-	return cb
-}
+func newCallbacks() *callbacks { return &callbacks{idle: make(chan struct{})} }
 
 // post has j run. After stop it does nothing.
 func (cb *callbacks) post(j *job) {
 	cb.mu.Lock()
 	defer cb.mu.Unlock()
-	if j.queued || cb.closed {
+	if cb.closed {
 		return
 	}
-	j.queued = true
-	cb.queue = append(cb.queue, j)
-	cb.nudge()
-}
-
-func (cb *callbacks) nudge() {
-	select {
-	case cb.wake <- struct{}{}:
-	default:
+	j.due = true
+	if !j.running {
+		j.running = true
+		cb.running++
+		go cb.work(j) // stop waits for it
 	}
 }
 
-func (cb *callbacks) loop() {
-	defer close(cb.finished)
-	id := goroutineID()
-	for range cb.wake {
-		for j := cb.next(id); j != nil; j = cb.next(id) {
-			j.run()
-		}
-		if cb.ended() {
-			return
-		}
+// work is the goroutine of a job, as long as that is due.
+func (cb *callbacks) work(j *job) {
+	for cb.next(j) {
+		j.run()
 	}
 }
 
-// next takes the first job off the queue.
-func (cb *callbacks) next(id string) *job {
+// call calls a function of the program; what names it. A panic of it is told.
+func (cb *callbacks) call(what string, fn func()) {
+	if err := guarded(fn); err != nil {
+		cb.failed(codes.Errorf(codes.Internal, "%s: %w", what, err))
+	}
+}
+
+// next begins a run of j, or ends its goroutine.
+func (cb *callbacks) next(j *job) bool {
 	cb.mu.Lock()
 	defer cb.mu.Unlock()
-	cb.id = ""
-	if len(cb.queue) == 0 || cb.closed {
-		return nil
+	if j.due && !cb.closed {
+		j.due = false
+		return true
 	}
-	j := cb.queue[0]
-	cb.queue = cb.queue[1:]
-	j.queued = false
-	cb.id = id
-	return j
+	j.running = false
+	cb.running--
+	cb.settleLocked()
+	return false
 }
 
-func (cb *callbacks) ended() bool {
-	cb.mu.Lock()
-	defer cb.mu.Unlock()
-	return cb.closed
+func (cb *callbacks) settleLocked() {
+	if cb.closed && cb.running == 0 {
+		close(cb.idle)
+	}
 }
 
-// stop drops what is queued and waits for the job that runs, unless that is the
-// caller itself.
-func (cb *callbacks) stop() {
+// stop drops what is due and waits for what runs, but no longer than that; false if
+// something still runs. A callback that calls it would wait for itself, so it does
+// not wait then.
+func (cb *callbacks) stop(clock clock.Clock, limit time.Duration) bool {
 	cb.mu.Lock()
-	cb.closed, cb.queue = true, nil
-	cb.nudge()
-	own := cb.id != "" && cb.id == goroutineID()
+	if !cb.closed {
+		cb.closed = true
+		cb.settleLocked()
+	}
 	cb.mu.Unlock()
-	if !own {
-		<-cb.finished
+	if withinCallback() {
+		return true
+	}
+	timer := clock.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-cb.idle:
+		return true
+	case <-timer.C():
+		return false
 	}
 }
 
-// goroutineID names the calling goroutine. A callback that calls Close would
-// otherwise wait for itself, and a function without a context can be recognised
-// by nothing else.
-func goroutineID() string {
-	var buf [64]byte
-	head, _, _ := bytes.Cut(bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine ")), []byte(" "))
-	return string(head)
+// withinCallback says that a callback, of whatever client, is what calls.
+func withinCallback() bool {
+	pcs := make([]uintptr, 64)
+	for skip := 0; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var frame runtime.Frame
+			if frame, more = frames.Next(); frame.Function == workName {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+// workName is what the runtime calls callbacks.work.
+var workName = runtime.FuncForPC(reflect.ValueOf((*callbacks).work).Pointer()).Name()
+
+// guarded calls fn and makes an error of its panic.
+func guarded(fn func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(p)
+		}
+	}()
+	fn()
+	return nil
+}
+
+// panicked is the error for a panic of the program's code, with the stack of the
+// goroutine, which is still in it.
+func panicked(value any) error {
+	return codes.Errorf(codes.Internal, "panic: %v\n%s", value, debug.Stack())
 }
 
 // maxErrors is how many errors wait for OnError; while it is busy, later ones are
@@ -145,6 +182,9 @@ func (b *errorBox) run() {
 	b.waiting = nil
 	b.mu.Unlock()
 	for _, err := range waiting {
-		b.tell(err)
+		if p := guarded(func() { b.tell(err) }); p != nil {
+			// Telling OnError of its own panics would not end.
+			slog.Error("confcenter: Config.OnError has panicked", "error", p)
+		}
 	}
 }

@@ -18,11 +18,13 @@ package client
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/protocol"
 )
@@ -57,6 +59,9 @@ type Config struct {
 	// there, and KeepAliveTimeout how long it has to answer before the connection
 	// is given up; default 30 s and 10 s.
 	KeepAlive, KeepAliveTimeout time.Duration
+	// CloseTimeout is how long Close waits, once for the server to take back the
+	// locks that are held and once for callbacks that run; default 5 s each.
+	CloseTimeout time.Duration
 	// MaxBody is the largest answer accepted, in bytes; default 64 MiB. A larger
 	// one ends the connection before anything is allocated for it.
 	MaxBody int
@@ -68,8 +73,9 @@ type Config struct {
 	Clock clock.Clock
 	// OnError is told what no caller is told: a lost connection, a subscription
 	// that was refused after a reconnect, a change that a handle cannot decode, a
-	// damaged cache file. It runs on the goroutine of the callbacks; while that is
-	// busy only the first few errors are kept. Nil: nobody is told.
+	// damaged cache file, a panic of a callback with its stack. It runs beside the
+	// callbacks, one call at a time; while it is busy only the first few errors are
+	// kept. Nil: nobody is told, but panics are logged by log/slog.
 	OnError func(error)
 }
 
@@ -89,6 +95,7 @@ func (cfg Config) withDefaults() Config {
 		{&cfg.MaxBackoff, 10 * time.Second},
 		{&cfg.KeepAlive, 30 * time.Second},
 		{&cfg.KeepAliveTimeout, 10 * time.Second},
+		{&cfg.CloseTimeout, 5 * time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value
@@ -105,9 +112,6 @@ func (cfg Config) withDefaults() Config {
 	cfg.MaxInFlight = min(cfg.MaxInFlight, 1<<15)
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
-	}
-	if cfg.OnError == nil {
-		cfg.OnError = func(error) {}
 	}
 	return cfg
 }
@@ -170,8 +174,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	var err error
 	c.callbacks = newCallbacks()
 	c.errors = newErrorBox(c.callbacks, cfg.OnError)
+	c.callbacks.failed = c.reportPanic
 	if c.cache, err = openCache(&c.cfg, c.report); err != nil {
-		c.callbacks.stop()
+		c.callbacks.stop(cfg.Clock, cfg.CloseTimeout)
 		return nil, err
 	}
 	c.closeCache = sync.OnceValue(c.cache.close)
@@ -198,9 +203,10 @@ func (c *Client) startFromCache(err error) bool {
 	return true
 }
 
-// Close ends everything and waits for it, a running callback included; called
-// from a callback it does not wait for that one. Requests that wait end with
-// ErrClosed. Closing twice is no error.
+// Close ends everything and waits for it. Requests that wait end with ErrClosed.
+// Callbacks are not called any more; for those that run Close waits, but not longer
+// than Config.CloseTimeout, after which the error is codes.Timeout, and not at all if
+// it is called from a callback. Closing twice is no error.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -208,12 +214,27 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	c.cancel()
 	c.wg.Wait()
-	c.callbacks.stop()
-	return c.closeCache()
+	returned := c.callbacks.stop(c.cfg.Clock, c.cfg.CloseTimeout)
+	if err := c.closeCache(); err != nil || returned {
+		return err
+	}
+	return codes.Errorf(codes.Timeout, "close: a callback has not returned within %v", c.cfg.CloseTimeout)
 }
 
 // report hands an error to Config.OnError.
-func (c *Client) report(err error) { c.errors.put(err) }
+func (c *Client) report(err error) {
+	if c.cfg.OnError != nil {
+		c.errors.put(err)
+	}
+}
+
+// reportPanic is report for what must not go unnoticed.
+func (c *Client) reportPanic(err error) {
+	if c.cfg.OnError == nil {
+		slog.Error("confcenter: a callback has panicked", "error", err)
+	}
+	c.report(err)
+}
 
 // ID is the id the server gave this client, 0 before it was ever connected.
 func (c *Client) ID() int32 { return c.who().ID }

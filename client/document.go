@@ -2,11 +2,11 @@ package client
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
-
-	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
@@ -152,22 +152,48 @@ func (d *Document) number(path string) string {
 	return string(raw)
 }
 
-// decoding follows encoding/json, but leaves numbers their text where the
-// target says nothing about their type.
-var decoding = jsoniter.Config{UseNumber: true}.Froze()
-
 // Decode decodes what is at path into v as encoding/json would; a number that
 // goes into an interface becomes a json.Number. Nothing at the path is
-// codes.NotFound, a value that does not fit v codes.BadRequest.
+// codes.NotFound, a value that does not fit v codes.BadRequest; the error names
+// types and places and never what is in the document.
 func (d *Document) Decode(path string, v any) error {
 	raw, ok := d.Lookup(path)
 	if !ok {
 		return d.absent(path)
 	}
-	if err := decoding.Unmarshal(raw, v); err != nil {
-		return codes.Errorf(codes.BadRequest, "%s%s does not fit %T: %w", d.Name, path, v, err)
+	if err := decodeInto(raw, v); err != nil {
+		return codes.Errorf(codes.BadRequest, "%s does not fit %T: %w", d.where(path), v, err)
 	}
 	return nil
+}
+
+// where names what is at path.
+func (d *Document) where(path string) string {
+	at := d.Name
+	for _, p := range []string{d.Path, path} {
+		if p != "" && p[0] != '/' {
+			at += "/"
+		}
+		at += p
+	}
+	return at
+}
+
+// Format implements fmt.Formatter: whatever the verb, a document is shown by name,
+// version and size. Its contents may be secret; who wants them printed prints Raw.
+func (d *Document) Format(f fmt.State, _ rune) {
+	if d == nil {
+		io.WriteString(f, "no document")
+		return
+	}
+	size, stale := strconv.Itoa(len(d.raw))+" bytes", ""
+	if !d.Exists() {
+		size = "absent"
+	}
+	if d.stale {
+		stale = ", stale"
+	}
+	fmt.Fprintf(f, "%s (version %d, %s%s)", d.where(""), d.Mtime, size, stale)
 }
 
 // absent is the error for what is not there.

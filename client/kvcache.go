@@ -175,7 +175,7 @@ func (c *KVCache) changeLocked(n kv.Notice) {
 	c.revision, c.part = n.Revision, nil
 }
 
-// tell is the cache's turn on the callbacks' goroutine.
+// tell is the cache's job.
 func (c *KVCache) tell() {
 	c.mu.Lock()
 	keys, functions := slices.Sorted(maps.Keys(c.changed)), slices.Clone(c.onChange)
@@ -189,15 +189,15 @@ func (c *KVCache) tell() {
 			return
 		}
 		for _, fn := range functions {
-			fn(key, e)
+			c.s.c.callbacks.call("a function given to OnChange of the cache of "+c.s.ns, func() { fn(key, e) })
 		}
 	}
 }
 
 // OnChange has fn called for every key that changes from now on, with the entry it
-// has then, nil if it is gone; on the goroutine of all callbacks. If a key changes
-// faster than fn returns, fn gets the newest entry only. fn may read the cache, and
-// write to the store.
+// has then, nil if it is gone; one call at a time. If a key changes faster than fn
+// returns, fn gets the newest entry only. fn may read the cache, and write to the
+// store. A panic of fn is told to Config.OnError.
 func (c *KVCache) OnChange(fn func(key string, e *kv.Entry)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

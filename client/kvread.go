@@ -117,7 +117,7 @@ func decodeJSON(value kv.Value, v any) error {
 	if value.Type != kv.JSON {
 		return codes.Errorf(codes.WrongType, "the value is of type %s, not %s", value.Type, kv.JSON)
 	}
-	if err := decoding.Unmarshal(value.Data, v); err != nil {
+	if err := decodeInto(value.Data, v); err != nil {
 		return codes.Errorf(codes.BadRequest, "the value does not fit %T: %w", v, err)
 	}
 	return nil

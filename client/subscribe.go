@@ -179,13 +179,14 @@ type Watch struct {
 	fn       func(*Document)
 	job      *job
 
-	last *Document // callbacks' goroutine only: what fn was called with
+	last *Document // job only: what fn was called with
 }
 
 // Watch follows a document: fn gets its present state first and then every
-// change, in order, on the goroutine of all callbacks. If changes come faster
-// than fn returns it gets the newest state only; contents it has seen last are
-// not reported again. A file that is not there yet, or is deleted, is reported
+// change, in order and one call at a time; functions of different watches run beside
+// each other. If changes come faster than fn returns it gets the newest state only;
+// contents it has seen last are not reported again. A panic of fn is told to
+// Config.OnError, and fn is called with the next change. A file that is not there yet, or is deleted, is reported
 // as a Document that does not Exist.
 //
 // An empty Query.Name follows the main config, also when _meta.json assigns
@@ -210,14 +211,14 @@ func (c *Client) WatchMain(ctx context.Context, fn func(*Document)) (*Watch, err
 	return c.Watch(ctx, Query{Merged: true}, fn)
 }
 
-// run is the watch's turn on the callbacks' goroutine.
+// run is the watch's job.
 func (w *Watch) run() {
 	doc := w.follower.document()
 	if w.follower.ended() || sameContents(doc, w.last) {
 		return
 	}
 	w.last = doc
-	w.fn(doc)
+	w.follower.c.callbacks.call("the function given to Watch of "+doc.where(""), func() { w.fn(doc) })
 }
 
 // Document is the newest state known, which fn may not have been given yet.

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -161,55 +160,49 @@ func TestWatchOutlivesItsContext(t *testing.T) {
 func TestSlowCallbackCoalesces(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `0`, "b.json": `0`})
 	c := dial(t, s)
-	entered, proceed := make(chan struct{}, 10), make(chan struct{})
-	st := newStates(t)
-	b, wb := watch(t, c, Query{Name: "b.json"})
-	b.want(`0`)
-	w, err := c.Watch(t.Context(), Query{Name: "a.json"}, func(d *Document) {
-		st.add(d)
-		entered <- struct{}{}
-		<-proceed
-	})
-	require.NoError(t, err)
-	<-entered
-	st.want(`0`)
+	proceed := make(chan struct{})
+	slow := func(name string) (*states, *Watch) {
+		st, entered := newStates(t), make(chan struct{}, 10)
+		w, err := c.Watch(t.Context(), Query{Name: name}, func(d *Document) {
+			st.add(d)
+			entered <- struct{}{}
+			<-proceed
+		})
+		require.NoError(t, err)
+		<-entered
+		st.want(`0`)
+		return st, w
+	}
+	a, wa := slow("a.json")
+	b, wb := slow("b.json")
 	for i := 1; i <= 50; i++ {
 		s.set("a.json", fmt.Sprint(i))
 		mtime := s.set("b.json", fmt.Sprint(i%2)) // ends where it began
 		eventually(t, func() bool { return wb.Document().Mtime == mtime }, "the client follows while the callback hangs")
 	}
-	eventually(t, func() bool { return string(w.Document().Raw()) == `50` }, "the newest is known")
-	c.callbacks.mu.Lock()
-	require.LessOrEqual(t, len(c.callbacks.queue), 2)
-	c.callbacks.mu.Unlock()
-	b.none()
+	eventually(t, func() bool { return string(wa.Document().Raw()) == `50` }, "the newest is known")
 	close(proceed)
-	st.want(`50`)
-	last, _ := watch(t, c, Query{Name: "b.json"})
-	last.want(`0`) // behind the others in the queue
-	st.none()
+	a.want(`50`)
+	s.set("b.json", `9`)
+	b.want(`9`)
+	a.none()
 	b.none()
 }
 
 // A watch that is stopped while its turn is due is not called any more.
 func TestStopWhileDue(t *testing.T) {
-	s := newFakeServer(t, map[string]string{"a.json": `0`, "b.json": `0`})
+	s := newFakeServer(t, map[string]string{"a.json": `0`})
 	c := dial(t, s)
-	entered, proceed := make(chan struct{}), make(chan struct{})
-	b, wb := watch(t, c, Query{Name: "b.json"})
-	b.want(`0`)
-	_, err := c.Watch(t.Context(), Query{Name: "a.json"}, func(*Document) { close(entered); <-proceed })
+	entered, proceed := make(chan struct{}, 10), make(chan struct{})
+	w, err := c.Watch(t.Context(), Query{Name: "a.json"}, func(*Document) { entered <- struct{}{}; <-proceed })
 	require.NoError(t, err)
 	<-entered
-	s.set("b.json", `1`)
-	eventually(t, func() bool { return string(wb.Document().Raw()) == `1` }, "its turn is due")
-	wb.Stop()
+	s.set("a.json", `1`)
+	eventually(t, func() bool { return string(w.Document().Raw()) == `1` }, "its turn is due")
+	w.Stop()
 	close(proceed)
-	last := newStates(t)
-	_, err = c.Watch(t.Context(), Query{Name: "b.json"}, last.add)
-	require.NoError(t, err)
-	last.want(`1`) // behind it in the queue
-	b.none()
+	require.NoError(t, c.Close(), "which waits for the callback")
+	require.Empty(t, entered)
 }
 
 // A callback may use the client in any way.
@@ -246,26 +239,4 @@ func TestCallbackCallsBack(t *testing.T) {
 	_, err = c.Get(t.Context(), "a.json")
 	require.NoError(t, err)
 	require.Empty(t, done)
-}
-
-// Callbacks of all watches run one at a time.
-func TestCallbacksOneAtATime(t *testing.T) {
-	s := newFakeServer(t, nil)
-	c := dial(t, s)
-	var mu sync.Mutex
-	calls := make(chan struct{}, 1000)
-	for i := range 20 {
-		_, err := c.Watch(t.Context(), Query{Name: fmt.Sprint(i)}, func(*Document) {
-			if !mu.TryLock() {
-				t.Error("two callbacks at once")
-				return
-			}
-			calls <- struct{}{}
-			mu.Unlock()
-		})
-		require.NoError(t, err)
-	}
-	for range 20 {
-		<-calls
-	}
 }
