@@ -11,21 +11,28 @@ import (
 // it.
 const consolePath = "/console/"
 
-// consoleRoutes are the pages for people. Whoever opens the bare address gets them.
+// consoleRoutes are the pages for people. Whoever opens the bare address gets them,
+// and whoever opens the address of Plum's web view the page that stands for it.
 func (g *Gateway) consoleRoutes() []route {
 	return []route{
-		{method: http.MethodGet, pattern: "/{$}", name: "root", handle: func(w http.ResponseWriter, r *http.Request) error {
-			w.Header().Set("Cache-Control", "no-cache")
-			// Relative, so that it holds behind a proxy that serves all this below a prefix.
-			w.Header().Set("Location", strings.TrimPrefix(consolePath, "/"))
-			w.WriteHeader(http.StatusFound)
-			return nil
-		}},
+		{method: http.MethodGet, pattern: "/{$}", name: "root", handle: goTo(consolePath)},
+		{method: http.MethodGet, pattern: "/kv-store", name: "kv-store", handle: goTo(consolePath + "#/store")},
 		{method: http.MethodGet, pattern: consolePath + "{path...}", name: "console", handle: func(w http.ResponseWriter, r *http.Request) error {
 			if !console.Serve(w, r, r.PathValue("path")) {
 				return errUnknownPath
 			}
 			return nil
 		}},
+	}
+}
+
+// goTo redirects from a path of one part.
+func goTo(path string) func(w http.ResponseWriter, r *http.Request) error {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Cache-Control", "no-cache")
+		// Relative, so that it holds behind a proxy that serves all this below a prefix.
+		w.Header().Set("Location", strings.TrimPrefix(path, "/"))
+		w.WriteHeader(http.StatusFound)
+		return nil
 	}
 }

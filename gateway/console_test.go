@@ -17,6 +17,11 @@ func TestConsolePages(t *testing.T) {
 		require.Equal(t, "console/", got.header.Get("Location"), "relative, for proxies that serve it below a prefix")
 		require.Equal(t, "/console/", k.get("/console").header.Get("Location"))
 	})
+	t.Run("address_of_plums_web_view_leads_to_the_store", func(t *testing.T) {
+		got := k.get("/kv-store")
+		require.Equal(t, http.StatusFound, got.status)
+		require.Equal(t, "console/#/store", got.header.Get("Location"))
+	})
 	t.Run("page_with_the_policy", func(t *testing.T) {
 		for _, path := range []string{"/console/", "/console/app.js", "/console/base.css"} {
 			got := k.get(path)
