@@ -22,8 +22,9 @@ import (
 type Config struct {
 	// Listen is the address, default 127.0.0.1:8080; port 0 takes a free one.
 	Listen string
-	// Hosts are further names that a Host header may have. The names of this
-	// machine's loopback and the address a request came to always may.
+	// Hosts are further names that a Host header may have. localhost, the host of
+	// Listen and the address a request came to always may, and any other IP address
+	// where that is not loopback.
 	Hosts []string
 	// CORSOrigins are the origins of web pages that may use the API, such as
 	// https://ops.example.com. Without any there are no CORS headers.

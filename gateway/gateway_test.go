@@ -119,6 +119,58 @@ func TestHostsThatAreNotOurs(t *testing.T) {
 	}
 }
 
+// An address that others reach takes no request by a name that nobody has told it: a
+// page could have made its own name point there, and read and write everything.
+func TestOpenAddressKnowsOnlyNamesItWasTold(t *testing.T) {
+	rows := []route{
+		{method: "GET", pattern: "/v1/a", name: "a", handle: echo},
+		{method: "POST", pattern: "/v1/a", name: "a.post", body: 10, handle: echo},
+	}
+	local := func(r *http.Request) *http.Request {
+		addr := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 8080}
+		return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr))
+	}
+	status := func(h http.Handler, method, host, origin string) int {
+		return ask(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, local(r)) }),
+			method, "/v1/a", "", "Host: "+host, "Origin: "+origin).Code
+	}
+	bare := serveRows(t, Config{Listen: "0.0.0.0:8080"}, rows...)
+	named := serveRows(t, Config{Listen: "db.internal:8080", Hosts: []string{"plum-controller"}}, rows...)
+	for _, c := range []struct {
+		host        string
+		bare, named int
+	}{
+		{"10.1.2.3:8080", 200, 200}, {"[fd00::1]:8080", 200, 200}, {"localhost:8080", 200, 200}, {"127.0.0.1", 200, 200},
+		{"192.0.2.1:80", 200, 200}, // as it is behind a translation of addresses
+		{"evil.example", 403, 403}, {"10.1.2.3.evil.example:8080", 403, 403},
+		{"plum-controller:8080", 403, 200}, {"db.internal:8080", 403, 200},
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			require.Equal(t, c.bare, status(bare, method, c.host, "http://"+c.host), "%s %s", method, c.host)
+			require.Equal(t, c.named, status(named, method, c.host, "http://"+c.host), "%s %s", method, c.host)
+			if method == "POST" {
+				require.Equal(t, 403, status(bare, method, c.host, "http://other.example"), c.host)
+			}
+		}
+	}
+	require.Contains(t, ask(bare, "GET", "/v1/a", "", "Host: evil.example").Body.String(), "--http-host NAME")
+}
+
+// What a browser sends through a proxy that rewrites Host looks like another site's
+// page. The answer says what to do, and that is enough.
+func TestRefusalBehindAProxyThatRewritesHostNamesTheRemedy(t *testing.T) {
+	row := route{method: "PUT", pattern: "/v1/kv/", name: "a", plain: true, body: 10, handle: echo}
+	put := func(cfg Config, host string) *httptest.ResponseRecorder {
+		return ask(serveRows(t, cfg, row), "PUT", "/v1/kv/ns/k", "", "Host: "+host, "Origin: http://ops.example.com:9000")
+	}
+	refused := put(Config{}, "127.0.0.1:8080")
+	require.Equal(t, 403, refused.Code)
+	require.Contains(t, refused.Body.String(), "--http-host")
+	require.Contains(t, refused.Body.String(), "ops.example.com:9000")
+	require.Equal(t, 200, put(Config{Hosts: []string{"ops.example.com"}}, "ops.example.com:9000").Code, "Host passed on")
+	require.Equal(t, 200, put(Config{CORSOrigins: []string{"http://ops.example.com:9000"}}, "127.0.0.1:8080").Code)
+}
+
 func TestOtherSitesCannotWrite(t *testing.T) {
 	h := serveRows(t, Config{CORSOrigins: []string{"https://ops.example.com"}},
 		route{method: "POST", pattern: "/v1/a", name: "a", body: 10, handle: echo},

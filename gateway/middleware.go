@@ -157,32 +157,31 @@ func CheckOrigin(origin string) error {
 // admit refuses what another web site may have made a browser send.
 func (g *Gateway) admit(r *http.Request) error {
 	if !g.ourHost(r) {
-		return codes.Errorf(codes.Forbidden, "the host %.64q is not this server's; name it with --http-host if it is", r.Host)
+		return codes.Errorf(codes.Forbidden, "the host %.64q is no name that this server knows: start it with --http-host NAME if it is reached by that name, or use its IP address", r.Host)
 	}
-	if err := g.guard.Check(r); err != nil {
-		return codes.Errorf(codes.Forbidden, "a page of another site may not do this; name its origin with --http-cors-origin if it may: %w", err)
+	if g.guard.Check(r) != nil {
+		return codes.Errorf(codes.Forbidden, "this comes from a page of another site: its origin is %.64q, the host asked for %.64q. "+
+			"If a proxy in front rewrites Host, have it pass Host on and start the server with --http-host and that name; "+
+			"if the page is another one that may write here, name its origin with --http-cors-origin", r.Header.Get("Origin"), r.Host)
 	}
 	return nil
 }
 
 // ourHost says whether the Host header may be one of this server. A page of a site
-// whose name was made to point here (DNS rebinding) has the site's. On an address
-// that is not loopback the names are known only if they were given.
+// whose name was made to point here (DNS rebinding) has the site's name there, so a
+// name must be known. That cannot be done to an IP address; still, on loopback it has
+// to be one that is ours, since nobody comes there by another.
 func (g *Gateway) ourHost(r *http.Request) bool {
-	host := hostname(r.Host)
-	if host == "" || g.hosts[host] || g.hosts[strings.ToLower(host)] {
+	host := strings.ToLower(hostname(r.Host))
+	if host == "" || g.hosts[host] {
 		return true // browsers always send one
-	}
-	local := localIP(r)
-	if !local.IsLoopback() && len(g.cfg.Hosts) == 0 {
-		return true
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return false
 	}
-	ip = ip.Unmap()
-	return ip.IsLoopback() || ip == local
+	local := localIP(r)
+	return !local.IsLoopback() || ip.Unmap().IsLoopback() || ip.Unmap() == local
 }
 
 // localIP is the address that the request came to.

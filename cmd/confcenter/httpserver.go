@@ -33,7 +33,7 @@ type httpOptions struct {
 
 func (o *httpOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "http", defaultHTTP, "address of HTTP: REST, streams, metrics and the console; empty = off; port 0 takes a free one")
-	f.Var(&o.hosts, "http-host", "further host names by which HTTP is reached, separated by commas, for example plum-controller; requests to other names are refused")
+	f.Var(&o.hosts, "http-host", "host names by which HTTP is reached besides localhost, separated by commas, for example plum-controller; requests by other names are refused, those by IP address are not")
 	f.Var(&o.origins, "http-cors-origin", "origins of web pages that may use HTTP, separated by commas, for example https://ops.example.com; they may read and write everything")
 	f.IntVar(&o.maxConnections, "http-max-connections", 0, "HTTP connections at the same time, streams included, further ones are closed; 0 = a quarter of the limit on open files, at most 8192")
 	f.BoolVar(&o.accessLog, "http-access-log", true, "log every HTTP request, but for those of health checks")

@@ -105,3 +105,18 @@ func TestShareOfHTTPInOpenFiles(t *testing.T) {
 		require.Equal(t, c.want, o.connections(c.files), c)
 	}
 }
+
+// An address that others reach and that nobody has given a name is not reached by one.
+func TestOpenHTTPWithoutNamesTakesIPAddressesOnly(t *testing.T) {
+	_, flags := home(t)
+	p := startServer(t, append(flags, "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--allow-open")...)
+	require.Contains(t, p.log.await(t, "by IP address only").Message, "--http-host")
+	_, port, err := net.SplitHostPort(p.log.await(t, "ready").HTTP)
+	require.NoError(t, err)
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		status, body := ask(t, "GET", "http://"+net.JoinHostPort(host, port)+"/livez", "")
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+}

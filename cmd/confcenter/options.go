@@ -73,7 +73,7 @@ func (o *options) define(command *cobra.Command) {
 	o.logLevel.define(command, "log-level", "", "least important messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
 	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's document; its C++ SDK does not take them quietly")
-	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen or --http address that is not loopback; there is no access control: whoever reaches the port may read and write every configuration")
+	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen or --http address that is not loopback; there is no access control: whoever reaches the port may read and write every configuration. HTTP is then reached by IP address, and by the names of --http-host")
 	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is asked whether it lives; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the end")

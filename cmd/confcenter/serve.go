@@ -176,4 +176,7 @@ func warnIfOpen(o *options, log zerolog.Logger) {
 		log.Warn().Str("address", address).
 			Msg("OPEN ACCESS: whoever reaches this address may read and write every configuration; there is no authentication (--allow-open)")
 	}
+	if open, _ := openAddress(o.http.listen); open && len(o.http.hosts) == 0 {
+		log.Warn().Str("address", o.http.listen).Msg("HTTP is reached by IP address only: requests by a name are refused until it is named (--http-host)")
+	}
 }
