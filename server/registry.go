@@ -100,7 +100,7 @@ func (r *registry) freeLocked() int32 {
 	}
 }
 
-// leave forgets a session.
+// leave forgets a session; now is unix seconds.
 func (r *registry) leave(s *session, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *registry) leave(s *session, now int64) {
 		}
 		r.gone = append(r.gone, gonePeer{
 			id: c.id, name: c.prop("name"), svrname: c.prop("svrname"), shell: c.prop("shell"),
-			program: c.prop("progi"), began: s.opened / 1e9, ended: now / 1e9,
+			program: c.prop("progi"), began: s.opened / 1e9, ended: now,
 		})
 	}
 }
