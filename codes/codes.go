@@ -31,7 +31,7 @@ const (
 	Older          Code = 409 // the write carries an mtime below the one last given or found
 	Conflict       Code = 412 // if_mtime does not match what is stored
 	TooLarge       Code = 413 // beyond a size limit, which the text names
-	NotSubscribed  Code = 420 // BOOKCFGCHANGE for a file that does not exist: nothing is subscribed
+	NotSubscribed  Code = 420 // BOOKCFGCHANGE for a file that does not exist yet: its coming will be told
 	Internal       Code = 500 // a fault of the server; also the code of an error that has none
 	NotImplemented Code = 501 // a command reserved for later
 	Busy           Code = 503 // a queue is full; nothing was done, try again later

@@ -148,6 +148,87 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
+// A CppCloud program that is answered 420 asks no more: it has to be told when what it
+// wanted appears.
+func TestSubscribeToMissingFileIsToldWhenItAppears(t *testing.T) {
+	srv := subscribeServer(t)
+	writer := peer(t, srv)
+	missing := func(t *testing.T, p *servertest.Peer, request, name string) {
+		require.Equal(t, protocol.Subscribed{Result: protocol.Result{Code: 420, Desc: "no file=" + name}}, book(t, p, request))
+	}
+	t.Run("by_setconfig", func(t *testing.T) {
+		p := peer(t, srv)
+		missing(t, p, `{"file_pattern":"set.json","incbase":"1"}`, "set.json")
+		p.Quiet()
+		told(t, p, "set.json", writer.Set("set.json", `{"n":1}`))
+		told(t, p, "set.json", writer.Set("set.json", `{"n":2}`))
+	})
+	t.Run("by_a_file_on_the_disk", func(t *testing.T) {
+		p := peer(t, srv)
+		missing(t, p, `{"file_pattern":"sub/dropped","incbase":1}`, "sub/dropped")
+		srv.Write("sub/dropped.json", `{}`)
+		push := p.Push()
+		require.Equal(t, "sub/dropped", push.File, "as it was asked for")
+		require.Equal(t, p.Get("sub/dropped").Mtime, push.Mtime)
+	})
+	t.Run("once_however_often_it_asked", func(t *testing.T) {
+		p := peer(t, srv)
+		for range 3 {
+			missing(t, p, `{"file_pattern":"often.json"}`, "often.json")
+		}
+		told(t, p, "often.json", writer.Set("often.json", `{"n":1}`))
+		require.Zero(t, book(t, p, `{"file_pattern":"often.json"}`).Code)
+		told(t, p, "often.json", writer.Set("often.json", `{"n":2}`))
+	})
+	t.Run("deleted_and_created_again", func(t *testing.T) {
+		p := peer(t, srv)
+		missing(t, p, `{"file_pattern":"again.json","incbase":1}`, "again.json")
+		told(t, p, "again.json", writer.Set("again.json", `{"n":1}`))
+		told(t, p, "again.json", set(t, writer, "again.json", `null`, ``).Mtime)
+		told(t, p, "again.json", writer.Set("again.json", `{"n":1}`))
+	})
+	t.Run("by_inheritance_only", func(t *testing.T) {
+		p := peer(t, srv)
+		missing(t, p, `{"file_pattern":"heir.json","incbase":1}`, "heir.json")
+		writer.Set("_meta.json", `{"conf_inherit":{"dev.json":"common.json none.json app.json","ghost.json":"common.json","heir.json":"other.json none.json"}}`)
+		require.Equal(t, protocol.Change{File: "other.json", Mtime: writer.Get("other.json").Mtime}, p.Push(), "its version is what makes a client ask")
+		told(t, p, "heir.json", 0)
+		mtime := writer.Set("other.json", `{"o":1}`)
+		require.Equal(t, protocol.Change{File: "other.json", Mtime: mtime}, p.Push())
+		told(t, p, "heir.json", 0)
+		writer.Set("heir.json", `{"h":1}`)
+		push := p.Push()
+		require.Equal(t, "heir.json", push.File)
+		resolved, err := protocol.ParseConfig([]byte(p.Call(protocol.GetConfig, `{"file_pattern":"heir.json","incbase":1}`)))
+		require.NoError(t, err)
+		require.Equal(t, resolved.Mtime, push.Mtime)
+	})
+	t.Run("a_key_path_too", func(t *testing.T) {
+		p := peer(t, srv)
+		missing(t, p, `{"file_pattern":"part.json","key_pattern":"/k"}`, "part.json")
+		writer.Set("part.json", `{"n":1}`)
+		p.Quiet()
+		mtime := writer.Set("part.json", `{"n":1,"k":1}`)
+		require.Equal(t, protocol.Change{File: "part.json", Mtime: mtime, Path: "/k"}, p.Push())
+	})
+	t.Run("unless_it_unsubscribed", func(t *testing.T) {
+		p := peer(t, srv)
+		missing(t, p, `{"file_pattern":"left.json"}`, "left.json")
+		require.Zero(t, book(t, p, `{"file_pattern":"left.json","unsubscribe":1}`).Code)
+		writer.Set("left.json", `{}`)
+		p.Quiet()
+	})
+	t.Run("a_name_that_can_never_be_is_not_remembered", func(t *testing.T) {
+		p := peer(t, srv)
+		for _, name := range []string{"", "../x", "/etc/passwd.json", "a//b", ".hidden"} {
+			missing(t, p, fmt.Sprintf(`{"file_pattern":%q}`, name), name)
+		}
+		for _, c := range srv.Clients() {
+			require.False(t, c.ID == p.ID && len(c.Subscriptions) > 0, "%v", c.Subscriptions)
+		}
+	})
+}
+
 // The members of our own in BOOKCFGCHANGE, which CppCloud's clients never send.
 func TestSubscribeExtensions(t *testing.T) {
 	srv := subscribeServer(t)
@@ -224,7 +305,13 @@ func TestSubscribeBeyondTheLimit(t *testing.T) {
 	p := peer(t, srv)
 	require.Zero(t, book(t, p, `{"file_pattern":"a.json"}`).Code)
 	require.Zero(t, book(t, p, `{"file_pattern":"b.json"}`).Code)
-	require.NotZero(t, book(t, p, `{"file_pattern":"c.json"}`).Code)
+	require.EqualValues(t, 1005, book(t, p, `{"file_pattern":"c.json"}`).Code)
+	require.EqualValues(t, 1005, book(t, p, `{"file_pattern":"missing.json"}`).Code, "it would have to be remembered")
 	require.Zero(t, book(t, p, `{"file_pattern":"a.json","unsubscribe":1}`).Code)
 	require.Zero(t, book(t, p, `{"file_pattern":"c.json"}`).Code)
+	q := peer(t, srv)
+	for _, name := range []string{"x.json", "y.json", "x.json"} {
+		require.EqualValues(t, 420, book(t, q, `{"file_pattern":"`+name+`"}`).Code)
+	}
+	require.EqualValues(t, 1005, book(t, q, `{"file_pattern":"a.json"}`).Code, "what is missing counts")
 }

@@ -14,7 +14,8 @@ type Subscription struct {
 	// Path narrows the subscription to a part of the document: only a change of
 	// that part is told. Empty means all.
 	Path string
-	// MissingOK subscribes to a file that is not there yet.
+	// MissingOK makes subscribing to a file that is not there yet a success. Without
+	// it the answer is a refusal, and the subscription stands all the same.
 	MissingOK bool
 	// Unsubscribe ends the subscription of File and Path instead.
 	Unsubscribe bool

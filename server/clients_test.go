@@ -24,6 +24,7 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 
 	require.Contains(t, string(web.Call(protocol.BookCfgChange, `{"file_pattern":"a","key_pattern":"/n"}`)), `"code":0`)
 	require.Contains(t, string(web.Call(protocol.BookCfgChange, `{"file_pattern":"b.json","missing_ok":1}`)), `"code":0`)
+	require.Contains(t, string(web.Call(protocol.BookCfgChange, `{"file_pattern":"c"}`)), `"code":420`)
 	require.Contains(t, string(web.Call(protocol.KVWatch, `{"ns":"n","prefix":""}`)), `"code":0`)
 	list := srv.Clients()
 	require.Len(t, list, 2)
@@ -33,7 +34,7 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 	told := srv.Store.Snapshot().Node("a.json").Mtime(false)
 	require.Equal(t, server.ClientInfo{
 		ID: web.ID, Name: "web", Tag: "blue", Address: web.LocalAddr().String(), Since: list[0].Since, Main: "web.json",
-		Subscriptions: []server.SubscriptionInfo{{File: "a.json", Path: "/n", Told: told}, {File: "b.json"}},
+		Subscriptions: []server.SubscriptionInfo{{File: "a.json", Path: "/n", Told: told}, {File: "b.json"}, {File: "c.json"}},
 		Watches:       1,
 	}, list[0])
 	require.Equal(t, 3, srv.Server.Stats().Connections)

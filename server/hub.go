@@ -139,7 +139,7 @@ func (f *fanOut) tell(l *loop, c *confstore.Change, sub *subscription) bool {
 			return true
 		}
 	} else if sub.inherit {
-		for _, base := range c.Bases {
+		for _, base := range basesToTell(c) {
 			if node := f.batch.Snapshot.Node(base); node != nil {
 				f.send(l, sub, protocol.Change{File: base, Mtime: node.Mtime(false)})
 			}
@@ -155,6 +155,19 @@ func (f *fanOut) tell(l *loop, c *confstore.Change, sub *subscription) bool {
 	sub.told = mtime
 	f.send(l, sub, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
 	return true
+}
+
+// basesToTell are the bases that a follower of c is told of under their own names. A
+// name without a file has no version that would make a client ask, so if _meta.json
+// gives it other bases, theirs have to do.
+func basesToTell(c *confstore.Change) []string {
+	switch {
+	case !c.BasesListChanged || c.Node.Known():
+		return c.Bases
+	case len(c.Node.Bases()) == 0 && c.Prev != nil:
+		return c.Prev.Bases()
+	}
+	return c.Node.Bases()
 }
 
 // send sends one push, unless the session has had it in this batch.

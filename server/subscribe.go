@@ -47,21 +47,26 @@ func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 	snap := s.srv.store.Snapshot()
 	node := snap.Find([]byte(want.File))
 	known := node != nil && node.Known()
-	if !known && !want.MissingOK {
-		s.result(h, int(codes.NotSubscribed), "no file="+want.File)
-		return true
-	}
 	file := meta.Complete(want.File)
-	if !known {
-		if err := confstore.CheckName(file); err != nil {
-			s.result(h, wireCode(err), s.wireText(h, err))
-			return true
-		}
+	switch err := confstore.CheckName(file); {
+	case known || err == nil:
+	case want.MissingOK:
+		s.result(h, wireCode(err), s.wireText(h, err))
+		return true
+	default:
+		s.noSuchFile(h, want)
+		return true
 	}
 	sub, err := s.addSubscription(want, file, snap.Seq())
 	if err != nil {
 		s.srv.count.subscriptionLimit.Add(1)
 		s.result(h, wireCode(err), err.Error())
+		return true
+	}
+	if !known && !want.MissingOK {
+		// CppCloud's clients look at no reply to a subscription and do not ask again:
+		// they are answered as by CppCloud, and told all the same when the file comes.
+		s.noSuchFile(h, want)
 		return true
 	}
 	var mtime int32
@@ -74,6 +79,10 @@ func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 		s.catchUp(sub, mtime)
 	}
 	return true
+}
+
+func (s *session) noSuchFile(h protocol.Header, want protocol.Subscription) {
+	s.result(h, int(codes.NotSubscribed), "no file="+want.File)
 }
 
 // monitored is the text CppCloud answers with.
