@@ -53,6 +53,7 @@ type reading struct {
 	text    []byte // compact, if there is no fault
 	layout  jsontext.Layout
 	mtime   int32
+	ahead   bool // the file's time is too far ahead; mtime is the present
 	mode    fs.FileMode
 }
 
@@ -62,7 +63,7 @@ func (s *Store) read(root atomicfile.Root, name string) reading {
 	now := s.clock.Now()
 	data, info, err := atomicfile.ReadFile(root, name, s.cfg.MaxFileBytes)
 	if info != nil {
-		r.mode, r.mtime = info.Mode(), seconds(info.ModTime(), now)
+		r.mode, r.mtime, r.ahead = info.Mode(), seconds(info.ModTime(), now), ahead(info.ModTime(), now)
 		if r.sig = signatureOf(info); !r.sig.settled(now) {
 			r.sig = signature{}
 		}

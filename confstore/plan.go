@@ -85,21 +85,27 @@ func (s *Store) version(e edit, next *rules) *document {
 		doc.served = max(s.entries[e.name].doc.served, e.given)
 		return doc
 	}
+	_, highest := s.highest(e.name, next)
+	doc.served = after(e.given, highest)
+	return doc
+}
+
+// highest is the greatest version served for the document or for one that inherits
+// from it by the present rules or by next, and for which of them.
+func (s *Store) highest(name string, next *rules) (of string, version int32) {
 	now := s.snapshot.Load()
-	highest := int32(0)
 	raise := func(name string) {
-		if n := now.Node(name); n != nil {
-			highest = max(highest, n.Mtime(true))
+		if n := now.Node(name); n != nil && n.Mtime(true) > version {
+			of, version = name, n.Mtime(true)
 		}
 	}
-	raise(e.name)
-	for _, heirs := range [...][]string{s.rules.heirs[e.name], next.heirs[e.name]} {
+	raise(name)
+	for _, heirs := range [...][]string{s.rules.heirs[name], next.heirs[name]} {
 		for _, heir := range heirs {
 			raise(heir)
 		}
 	}
-	doc.served = after(e.given, highest)
-	return doc
+	return of, version
 }
 
 // planLists finds the documents whose list of bases is not the one they were

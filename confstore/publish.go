@@ -2,6 +2,7 @@ package confstore
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"confcenter/meta"
@@ -19,6 +20,11 @@ func (s *Store) found(edits []edit) {
 		// _meta.json was checked when it was read; served as before, then.
 		s.problems.set(OfFile, meta.FileName, err.Error())
 		return
+	}
+	for name, doc := range p.docs {
+		if _, highest := s.highest(name, p.rules); highest == math.MaxInt32 && doc.served == highest {
+			s.problems.set(OfFile, name, "has changed, but its version is at the end of all versions, so that clients do not fetch it; "+wayOut)
+		}
 	}
 	err = s.journal.append(append(s.catchUp(), p.records()...))
 	s.journaled(err)

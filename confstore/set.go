@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"syscall"
 	"time"
@@ -32,7 +33,8 @@ type SetRequest struct {
 	Exact bool
 	// Mtime is the version the writer wants, in seconds. Without HasMtime, or if
 	// it is 0, the store takes the present, or a second more than what is stored.
-	// What is older than the mtime last given or found is refused.
+	// What is older than the mtime last given or found is refused, and what is more
+	// than a day ahead of both the clock and the version served.
 	Mtime    int32
 	HasMtime bool
 	// IfMtime, with HasIfMtime, makes the write conditional on the version that is
@@ -61,7 +63,9 @@ type setJob struct {
 
 // Set queues a write. Requests are carried out one after the other in the order
 // they came. done is called on the store's goroutine, after the change is durable
-// and published, or with the reason why there is none; it must only post. If Set
+// and published, or with the reason why there is none; it must only post. codes.Busy
+// there means that the version runs more than a day ahead of the clock, as after many
+// writes in a second; the text says when to try again. If Set
 // itself returns an error (codes.BadName, codes.Busy, codes.Closed) done is never
 // called.
 func (s *Store) Set(req SetRequest, done func(SetResult, error)) error {
@@ -138,9 +142,15 @@ func (s *Store) set(req SetRequest) (SetResult, error) {
 	if req.Exact && text != nil {
 		ed.exact = req.Contents
 	}
-	switch {
-	case text == nil && !e.known() && before.missing: // nothing to delete
+	if text == nil && !e.known() && before.missing { // nothing to delete
 		return SetResult{Mtime: ed.given, Deleted: true}, nil
+	}
+	if !ed.quiet || ed.given > e.doc.served {
+		if err := s.refuseVersion(req.Name); err != nil {
+			return result, err
+		}
+	}
+	switch {
 	case ed.quiet && before.missing == (text == nil) && before.fault == "" && (ed.exact == nil || before.raw == digestOf(ed.exact)):
 		err = s.confirm(ed)
 	default:
@@ -227,6 +237,11 @@ func (s *Store) refuse(req SetRequest, e *entry, file reading) error {
 		return codes.Errorf(codes.Conflict, "%s: if_mtime is %d, the stored version %d; read it again and decide", req.Name, req.IfMtime, served)
 	case req.HasMtime && req.Mtime > maxGiven:
 		return codes.Errorf(codes.BadRequest, "%s: mtime %d is beyond %d; give seconds since 1970", req.Name, req.Mtime, maxGiven)
+	case req.givesMtime() && s.tooFarAhead(req.Mtime, e):
+		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock and of the stored version; give the seconds of the present, or none",
+			req.Name, req.Mtime, timeOf(req.Mtime).Format(time.RFC3339))
+	case req.givesMtime() && e.known() && req.Mtime < e.doc.given && ahead(timeOf(e.doc.given), s.clock.Now()):
+		return s.refuseVersion(req.Name) // nobody's time of day is enough
 	case req.givesMtime() && e.known() && req.Mtime < e.doc.given:
 		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, e.doc.given)
 	case e == nil && len(s.entries) >= s.cfg.MaxFiles:
@@ -234,6 +249,37 @@ func (s *Store) refuse(req SetRequest, e *entry, file reading) error {
 	}
 	return nil
 }
+
+func (s *Store) tooFarAhead(given int32, e *entry) bool {
+	now := s.clock.Now()
+	if e.known() && timeOf(e.doc.served).After(now) {
+		now = timeOf(e.doc.served)
+	}
+	return ahead(timeOf(given), now)
+}
+
+// refuseVersion tells why a write may not raise the document's version now. Edits of
+// files are not asked: they have happened.
+func (s *Store) refuseVersion(name string) error {
+	of, version := s.highest(name, s.rules)
+	whose := "its version"
+	if of != name {
+		whose = "the version of " + of + ", which inherits from it,"
+	}
+	switch now := s.clock.Now(); {
+	case version == math.MaxInt32:
+		return codes.Errorf(codes.Limit, "%s: %s is %d, the end of all versions; %s", name, whose, version, wayOut)
+	case ahead(timeOf(version), now):
+		free := timeOf(version).Add(-maxAhead)
+		return codes.Errorf(codes.Busy, "%s: %s, %d, runs more than a day ahead of the server's clock; try again at %s. If that is far off, correct the clock or %s",
+			name, whose, version, free.Format(time.RFC3339), wayOut)
+	}
+	return nil
+}
+
+// wayOut is for versions that waiting does not help; deleting the document would
+// not either, because its tombstone goes on counting.
+const wayOut = "edit the file itself, which always counts, or use another name; README says under Limits how to begin versions anew"
 
 // given is the mtime of a write: what the writer says, or the present unless
 // something later is stored.

@@ -243,6 +243,9 @@ func (s *Store) takeGood(r reading) (edit, bool) {
 	if sameContents(e, r.text) {
 		return edit{}, false
 	}
+	if r.ahead {
+		s.log.Warn().Str("name", r.name).Msg("the file's time is more than a day ahead of the clock; it is served as if it had been changed now")
+	}
 	return edit{name: r.name, text: r.text, given: r.mtime}, true
 }
 

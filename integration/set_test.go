@@ -128,11 +128,18 @@ func TestSetConfig(t *testing.T) {
 		require.Equal(t, updated(0, now+9001, "success"), set(t, p, "a.json", `{"k":3}`, ``))
 		told(t, follower, "a.json", now+9001)
 	})
-	t.Run("mtime_beyond_what_leaves_room_is_refused", func(t *testing.T) {
+	t.Run("mtime_more_than_a_day_ahead_is_refused", func(t *testing.T) {
 		_, p, follower := setServer(t)
 		require.NotZero(t, set(t, p, "a.json", `{"k":2}`, `,"mtime":2147483647`).Code)
 		follower.Quiet()
-		require.Zero(t, set(t, p, "a.json", `{"k":2}`, fmt.Sprintf(`,"mtime":%d`, 1<<31-1<<24)).Code)
+		refused := set(t, p, "a.json", `{"k":2}`, fmt.Sprintf(`,"mtime":%d`, now+86_401))
+		require.Equal(t, updated(400, old, "a.json: mtime 1700086401 is 2023-11-15T22:13:21Z, more than a day ahead of the server's clock and of the stored version; give the seconds of the present, or none"), refused)
+		follower.Quiet()
+		require.Equal(t, updated(0, now+86_400, "success"), set(t, p, "a.json", `{"k":2}`, fmt.Sprintf(`,"mtime":%d`, now+86_400)))
+		require.Equal(t, updated(0, now+86_401, "success"), set(t, p, "a.json", `{"k":3}`, ``))
+		busy := set(t, p, "a.json", `{"k":4}`, ``)
+		require.EqualValues(t, 503, busy.Code)
+		require.Contains(t, busy.Desc, "try again at 2023-11-14T22:13:21Z")
 	})
 	t.Run("negative_mtime_never_makes_a_version_below_1", func(t *testing.T) {
 		_, p, _ := setServer(t)
