@@ -200,7 +200,8 @@ func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
 	}
 	b.b = appendNumber(b.b, `,"given_mtime":`, int64(given))
 	if !utf8.Valid(text) {
-		// Whoever edits the text would change bytes that nobody can see.
+		// The file is broken. Whoever edits the text would change bytes that nobody can
+		// see.
 		b.b = append(b.b, `,"invalid_utf8":true`...)
 		text = []byte(strings.ToValidUTF8(string(text), "\uFFFD"))
 	}

@@ -138,6 +138,8 @@ func TestConfigGetIsTheFileAsWritten(t *testing.T) {
 	require.Equal(t, 304, k.get(fileQuery("a.json"), "If-None-Match: "+k.tag("a.json")).status)
 
 	f, _ = k.file(fileQuery("latin.json"))
+	require.Equal(t, "broken", f.State)
+	require.Contains(t, f.Error, "offset 1 is not UTF-8")
 	require.True(t, f.Invalid_utf8)
 	require.Equal(t, "\"\uFFFD\"", f.Text)
 
@@ -221,6 +223,8 @@ func TestConfigWrites(t *testing.T) {
 
 	a = step("PUT", "a.json", "{\"v\":\n }", "", 400, "bad_json")
 	require.Contains(t, a.body, "line 2 column 2")
+	a = step("PUT", "a.json", "\"\xe9\"", "", 400, "bad_json")
+	require.Contains(t, a.body, "offset 1 is not UTF-8")
 	step("PUT", "a.json", "", "", 400, "bad_json")
 	step("PUT", "a.json", " null\n", "", 400, "bad_request")
 	step("PUT", "_meta.json", "[]", "", 400, "bad_request")
