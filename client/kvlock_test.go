@@ -245,7 +245,14 @@ func contend(t *testing.T, n *KV, rounds int, inside *atomic.Int32) {
 func TestLockUnderLoss(t *testing.T) {
 	const workers, rounds = 4, 8
 	s, state, first := space(t)
-	var inside, lost atomic.Int32
+	var inside, asked, lost atomic.Int32
+	losing(s, func(protocol.Header) (before, after bool) { // the clock below may never get round to it
+		n := asked.Add(1)
+		if n%10 == 0 {
+			lost.Add(1)
+		}
+		return n%20 == 0, n%20 == 10
+	})
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range workers {
@@ -262,7 +269,6 @@ func TestLockUnderLoss(t *testing.T) {
 			running = false
 		case <-time.After(3 * time.Millisecond):
 			s.drop()
-			lost.Add(1)
 		}
 	}
 	require.NotZero(t, lost.Load())
