@@ -225,7 +225,7 @@ func (c *cache) load(key feedKey) *Document {
 	e := c.read(kindConfig, key)
 	if e == nil && key.path != "" {
 		if e = c.read(kindConfig, feedKey{key.name, "", key.merged}); e != nil {
-			e.cut(key.path)
+			e.raw = cut(e.raw, key.path)
 		}
 	}
 	if e == nil {
@@ -237,13 +237,17 @@ func (c *cache) load(key feedKey) *Document {
 	}
 }
 
-// cut leaves of e what is at path, as the server would answer it.
-func (e *entry) cut(path string) {
-	part, ok := jsonpath.Lookup(e.raw, []byte(path))
-	if !e.exists || !ok || string(part) == "null" {
-		part = nil
+// cut is what is at path of a document, nil if nothing is, as the server would
+// answer it.
+func cut(raw []byte, path string) []byte {
+	if raw == nil {
+		return nil
 	}
-	e.raw = part
+	part, ok := jsonpath.Lookup(raw, []byte(path))
+	if !ok || string(part) == "null" {
+		return nil
+	}
+	return part
 }
 
 // store keeps what the server said.

@@ -34,9 +34,9 @@ func (c *Client) Get(ctx context.Context, name string) (*Document, error) {
 }
 
 // GetConfig asks the server for a document. What the server says is not there is
-// codes.NotFound. While no server answers, the disk cache is asked instead
-// (Document.Stale says so); if it knows nothing either, the error is
-// ErrUnreachable.
+// codes.NotFound. While no server answers, or none in time, the document is what a
+// watch or handle knows, or the disk cache (Document.Stale says so); if they know
+// nothing either, the error is ErrUnreachable or codes.Timeout.
 func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 	key := feedKey{q.Name, q.Path, q.Merged}
 	if key.name == "" {
@@ -46,9 +46,9 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 		return nil, (&Document{}).absent("")
 	}
 	doc, err := c.getConfig(ctx, key, q.NewerThan)
-	if lost(err) {
-		if cached := c.cache.load(key); cached != nil {
-			doc, err = cached, nil
+	if lost(err) || late(err) {
+		if known := c.known(key); known != nil {
+			doc, err = known, nil
 		}
 	}
 	if err != nil {
@@ -58,6 +58,22 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 		return nil, doc.absent("")
 	}
 	return doc, nil
+}
+
+// known is what is known about a document without a server, nil if nothing is.
+func (c *Client) known(key feedKey) *Document {
+	c.mu.Lock()
+	part, whole := c.feeds[key], c.feeds[feedKey{key.name, "", key.merged}]
+	c.mu.Unlock()
+	if doc := part.known(); doc != nil {
+		return doc.aged()
+	}
+	if doc := whole.known(); doc != nil {
+		doc = doc.aged()
+		doc.Path, doc.raw = key.path, cut(doc.raw, key.path)
+		return doc
+	}
+	return c.cache.load(key)
 }
 
 func (c *Client) getConfig(ctx context.Context, key feedKey, newer int32) (*Document, error) {

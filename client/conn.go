@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -47,6 +48,7 @@ type conn struct {
 	onGrant  func(protocol.KVGranted) // likewise
 	watches  watchTable               // of the state store
 	dead     chan struct{}            // closed when err is set
+	doubt    chan struct{}            // capacity 1: for the keeper; a request was not answered in time
 	wake     chan struct{}            // capacity 1: the writer has something to do
 	wg       sync.WaitGroup
 
@@ -95,7 +97,7 @@ const (
 func newConn(nc net.Conn, addr string, cfg *Config, onChange func(protocol.Change), onGrant func(protocol.KVGranted)) *conn {
 	c := &conn{
 		nc: nc, addr: addr, cfg: cfg, onChange: onChange, onGrant: onGrant,
-		dead: make(chan struct{}), wake: make(chan struct{}, 1),
+		dead: make(chan struct{}), doubt: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		pending: make(map[uint16]*call),
 	}
 	c.lastRead.Store(cfg.Clock.Now().UnixNano())
@@ -206,8 +208,12 @@ func (cl *call) wait(ctx context.Context, expired <-chan time.Time) ([]byte, err
 	case <-cl.done:
 		return cl.body, cl.err
 	case <-ctx.Done():
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			nudge(cl.conn.doubt)
+		}
 		return nil, contextError(ctx, cl.forsake())
 	case <-expired:
+		nudge(cl.conn.doubt)
 		return nil, timeoutError(cl.forsake())
 	}
 }
@@ -470,39 +476,66 @@ func (c *conn) reply(h protocol.Header, body []byte) error {
 	return nil
 }
 
-// keep is the keeper: after KeepAlive without a byte from the server it asks
-// whether it is there, and gives up if not a byte comes within KeepAliveTimeout.
+// silentError ends a connection whose peer may still hold it open, as a process that
+// was stopped does.
+type silentError struct{ quiet time.Duration }
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("no sign of life for %v", e.quiet.Round(time.Second))
+}
+
+// probeTimeout is how long a server that has let a request time out may be silent
+// before the connection is given up, if KeepAliveTimeout is not shorter.
+const probeTimeout = 2 * time.Second
+
+// keep is the keeper: after KeepAlive without a byte from the server, or as soon as a
+// request was not answered in time, it asks whether the server is there, and gives up
+// if not a byte comes within KeepAliveTimeout, or probeTimeout.
 func (c *conn) keep() error {
 	timer := c.cfg.Clock.NewTimer(c.cfg.KeepAlive)
 	defer timer.Stop()
 	for {
-		if !c.tick(timer) {
+		limit := c.cfg.KeepAliveTimeout
+		select {
+		case <-timer.C():
+			if quiet := c.quiet(); quiet < c.cfg.KeepAlive {
+				timer.Reset(c.cfg.KeepAlive - quiet)
+				continue
+			}
+		case <-c.doubt:
+			limit = min(limit, probeTimeout)
+		case <-c.dead:
 			return nil
-		}
-		if quiet := c.quiet(); quiet < c.cfg.KeepAlive {
-			timer.Reset(c.cfg.KeepAlive - quiet)
-			continue
 		}
 		before := c.reads.Load()
 		c.start(protocol.KeepAlive, protocol.AppendFrame(nil, protocol.KeepAlive, 0, nil))
-		timer.Reset(c.cfg.KeepAliveTimeout)
-		if !c.tick(timer) {
+		if !c.await(timer, limit) {
 			return nil
 		}
 		if c.reads.Load() == before {
-			return fmt.Errorf("no sign of life for %v", c.quiet().Round(time.Second))
+			return &silentError{c.quiet()}
 		}
 		timer.Reset(max(c.cfg.KeepAlive-c.quiet(), 1))
 	}
 }
 
-// tick waits for the timer, and is false if the connection ends first.
-func (c *conn) tick(timer clock.Timer) bool {
-	select {
-	case <-timer.C():
-		return true
-	case <-c.dead:
-		return false
+// await waits for limit, or probeTimeout from a doubt on if that is sooner, and is
+// false if the connection ends first.
+func (c *conn) await(timer clock.Timer, limit time.Duration) bool {
+	timer.Reset(limit)
+	until := c.cfg.Clock.Now().Add(limit)
+	for {
+		select {
+		case <-timer.C():
+			return true
+		case <-c.doubt:
+			if left := until.Sub(c.cfg.Clock.Now()); left > probeTimeout {
+				until = until.Add(probeTimeout - left)
+				timer.Reset(probeTimeout)
+			}
+		case <-c.dead:
+			return false
+		}
 	}
 }
 

@@ -48,8 +48,8 @@ const indexFrom = 16 << 10
 // the path. A file that was deleted does not exist.
 func (d *Document) Exists() bool { return d.raw != nil }
 
-// Stale is true if the document comes from the disk cache because no server
-// could be reached.
+// Stale is true if the document is what was known last, because no server could be
+// reached or none answered in time.
 func (d *Document) Stale() bool { return d.stale }
 
 // StoredAt is when the server sent or last confirmed the document.
@@ -214,6 +214,13 @@ func (d *Document) confirmed(at time.Time) *Document {
 		Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime,
 		raw: d.raw, stored: at, epoch: d.epoch, clock: d.clock,
 	}
+}
+
+// aged is d for somebody who was not told by the server that it is the newest.
+func (d *Document) aged() *Document {
+	old := d.confirmed(d.stored)
+	old.stale = true
+	return old
 }
 
 // sameContents compares what callers can see of two states, but for version,

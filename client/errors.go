@@ -121,6 +121,12 @@ func unanswered(err error) bool {
 	return errors.As(err, &r) && r.sent
 }
 
+// late reports that the server has not answered in time.
+func late(err error) bool {
+	var r *requestError
+	return errors.As(err, &r) && r.kind == codes.Timeout
+}
+
 // lost reports that a connection ended under the request, or that there was
 // none.
 func lost(err error) bool { return errors.Is(err, ErrUnreachable) }

@@ -59,9 +59,10 @@ type feed struct {
 	mu      sync.Mutex // guards the rest
 	joining []*follower
 	members []*follower
-	version int32 // doc's
-	target  int32 // the version that the server has told of on this session
-	suspect bool  // a base that may be ours has changed
+	version int32     // doc's
+	newest  *Document // doc
+	target  int32     // the version that the server has told of on this session
+	suspect bool      // a base that may be ours has changed
 }
 
 // errBehind: the server has told of a version that it does not give yet.
@@ -497,6 +498,16 @@ func (f *feed) setState(doc *Document) {
 		return
 	}
 	f.mu.Lock()
-	f.version = doc.Mtime
+	f.version, f.newest = doc.Mtime, doc
 	f.mu.Unlock()
+}
+
+// known is the newest state, nil if not known.
+func (f *feed) known() *Document {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newest
 }

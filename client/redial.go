@@ -50,8 +50,13 @@ func (c *Client) attend(sess *session) {
 	c.session = nil
 	c.announceLocked()
 	c.mu.Unlock()
-	if err := sess.conn.failed(); err != ErrClosed {
+	err := sess.conn.failed()
+	if err != ErrClosed {
 		c.report(sess.conn.lostError(true))
+	}
+	var silent *silentError
+	if errors.As(err, &silent) {
+		c.good = (c.good + 1) % len(c.cfg.Addrs) // who is silent may well accept connections
 	}
 }
 
@@ -68,7 +73,8 @@ func (c *Client) unreachable(err error) {
 	}
 }
 
-// connect tries each address once, the one that worked last first.
+// connect tries each address once, the one that worked last first, or last if it fell
+// silent.
 func (c *Client) connect(ctx context.Context) (*session, error) {
 	var failures []error
 	for i := range c.cfg.Addrs {

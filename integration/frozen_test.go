@@ -1,0 +1,46 @@
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/client"
+	"confcenter/internal/servertest"
+)
+
+// A process under SIGSTOP keeps its connections and accepts new ones. A client that
+// has another address does without it, and has what it knew until then.
+func TestFrozenServerWithAHealthySecond(t *testing.T) {
+	t.Parallel()
+	start := func(contents string) *Process {
+		conf := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(conf, "a.json"), []byte(contents), 0o644))
+		return StartProcess(t, conf)
+	}
+	first, second := start(`1`), start(`2`)
+	c, err := client.Dial(t.Context(), client.Config{
+		Addrs: []string{first.Addr, second.Addr}, Name: "app1", CacheDir: t.TempDir(), RequestTimeout: time.Second,
+	})
+	require.NoError(t, err)
+	defer c.Close()
+	d, err := c.Get(t.Context(), "a.json")
+	require.NoError(t, err)
+	require.Equal(t, `1`, string(d.Raw()))
+
+	first.Signal(syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
+	defer cancel()
+	for string(d.Raw()) != `2` {
+		d, err = c.Get(ctx, "a.json")
+		require.NoError(t, err, "no Get fails")
+		require.NoError(t, ctx.Err())
+		require.Equal(t, string(d.Raw()) == `1`, d.Stale(), "what the frozen one said is marked")
+	}
+	first.Signal(syscall.SIGCONT)
+}
