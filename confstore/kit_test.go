@@ -218,6 +218,7 @@ func (k *kit) inside(fn func()) {
 // drainedNone is none after batches that were not looked at.
 func (k *kit) drainedNone() {
 	k.t.Helper()
+	k.inside(func() {}) // a snapshot can be seen before its batch comes
 	for len(k.batches) > 0 {
 		<-k.batches
 	}

@@ -27,6 +27,8 @@ func FuzzScan(f *testing.F) {
 			requireWalk(t, text)
 			compact := jsontext.AppendCompact(nil, text)
 			require.Equal(t, string(compact), string(jsontext.AppendCompact(nil, jsontext.AppendIndent(nil, text, " "))))
+			kept := jsontext.LayoutOf(text, fourBlanks).Append(nil, compact)
+			require.Equal(t, string(compact), string(jsontext.AppendCompact(nil, kept)))
 		} else {
 			line, col := err.(*jsontext.SyntaxError).Position(text)
 			require.Positive(t, line)
@@ -34,6 +36,7 @@ func FuzzScan(f *testing.F) {
 		}
 		walkAnything(text, 3)
 		_ = jsontext.AppendCompact(nil, text)
+		_ = jsontext.LayoutOf(text, fourBlanks)
 		require.Equal(t, jsontext.IndentLen(text, "  "), len(jsontext.AppendIndent(nil, text, "  ")))
 	})
 }
