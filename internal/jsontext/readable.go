@@ -20,13 +20,20 @@ func AppendReadable(dst, valid []byte) []byte {
 		dst = append(dst, valid[:i]...)
 		valid = valid[i:]
 		r, size := escapedRune(valid)
-		if unicode.IsGraphic(r) && r != '"' && r != '\\' {
+		if visible(r) && r != '"' && r != '\\' {
 			dst = utf8.AppendRune(dst, r)
 		} else {
 			dst = append(dst, valid[:size]...)
 		}
 		valid = valid[size:]
 	}
+}
+
+// visible says whether a reader of the text sees the character, or what it does to its neighbours: joiners show nothing
+// themselves, but scripts and emoji are misspelt without them.
+func visible(r rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return unicode.IsGraphic(r) || r == nonJoiner || r == joiner
 }
 
 // escapedRune is the character that the \u escape at the start of text stands for, and the length of the escape; -1 for any

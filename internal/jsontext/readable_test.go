@@ -20,6 +20,7 @@ func TestReadable(t *testing.T) {
 		{"control characters", `"\u0000\u000a\u001f\u007f\u0080\u009F"`, `"\u0000\u000a\u001f\u007f\u0080\u009F"`},
 		{"short escapes", `"\n\t\b\f\r\/"`, `"\n\t\b\f\r\/"`},
 		{"line ends and marks", `"\u2028\u2029\uFEFF\u200b"`, `"\u2028\u2029\uFEFF\u200b"`},
+		{"joiners", `"\ud83d\udc69\u200d\ud83d\udcbb \u0645\u06cc\u200c"`, "\"👩\u200d💻 می\u200c\""},
 		{"bidirectional", `"\u061c\u200e\u200f\u202a\u202E\u2066\u2069"`, `"\u061c\u200e\u200f\u202a\u202E\u2066\u2069"`},
 		{"no characters", `"\uffff\ud83f\udfff\ue000"`, `"\uffff\ud83f\udfff\ue000"`},
 		{"half pairs", `"\ud800 \udc00 \ud800\ud800 \ud800A"`, `"\ud800 \udc00 \ud800\ud800 \ud800A"`},
