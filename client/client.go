@@ -75,8 +75,17 @@ type Config struct {
 	// that was refused after a reconnect, a change that a handle cannot decode, a
 	// damaged cache file, a panic of a callback with its stack. It runs beside the
 	// callbacks, one call at a time; while it is busy only the first few errors are
-	// kept. Nil: nobody is told, but panics are logged by log/slog.
+	// kept. Nil: nobody is told, but panics are logged, without Logger by slog.Default.
 	OnError func(error)
+	// OnState is told of every change of the connection, in order, beside the other
+	// callbacks; the end, StateClosed, by Close itself. Nil: nobody is told.
+	OnState func(StateChange)
+	// Logger gets changes of the connection, what OnError is told and, at the debug
+	// level, each request by command, duration and code. Values and keys are in no
+	// line. Nil: nothing is logged.
+	Logger *slog.Logger
+	// Observer is told of requests, for metrics and traces. Nil: nobody is told.
+	Observer Observer
 }
 
 const defaultAddr = "127.0.0.1:4800"
@@ -113,6 +122,9 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	return cfg
 }
 
@@ -126,6 +138,7 @@ type Client struct {
 	cache      *cache // nil without Config.CacheDir
 	callbacks  *callbacks
 	errors     *errorBox
+	states     *stateBox
 	tokens     *tokenSource
 	claims     lockClaims
 	inFlight   chan struct{}  // one token for each request of a caller
@@ -175,6 +188,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c.callbacks = newCallbacks()
 	c.errors = newErrorBox(c.callbacks, cfg.OnError)
 	c.callbacks.failed = c.reportPanic
+	c.states = newStateBox(c.callbacks, cfg.OnState)
 	if c.cache, err = openCache(&c.cfg, c.report); err != nil {
 		c.callbacks.stop(cfg.Clock, cfg.CloseTimeout)
 		return nil, err
@@ -215,14 +229,21 @@ func (c *Client) Close() error {
 	c.cancel()
 	c.wg.Wait()
 	returned := c.callbacks.stop(c.cfg.Clock, c.cfg.CloseTimeout)
+	if returned {
+		c.states.close()
+	}
 	if err := c.closeCache(); err != nil || returned {
 		return err
 	}
 	return codes.Errorf(codes.Timeout, "close: a callback has not returned within %v", c.cfg.CloseTimeout)
 }
 
-// report hands an error to Config.OnError.
+// report hands an error to Config.OnError, and to the log what is not told there as
+// a change of the connection.
 func (c *Client) report(err error) {
+	if !lost(err) {
+		c.cfg.Logger.Warn("problem", "error", err)
+	}
 	if c.cfg.OnError != nil {
 		c.errors.put(err)
 	}
@@ -230,7 +251,7 @@ func (c *Client) report(err error) {
 
 // reportPanic is report for what must not go unnoticed.
 func (c *Client) reportPanic(err error) {
-	if c.cfg.OnError == nil {
+	if c.cfg.OnError == nil && !c.cfg.Logger.Enabled(c.ctx, slog.LevelWarn) {
 		slog.Error("confcenter: a callback has panicked", "error", err)
 	}
 	c.report(err)

@@ -134,7 +134,9 @@ const maxTries = 3
 // do sends a request on the present session and gives the reply's body. If the
 // connection ends meanwhile it is sent again on the next one, provided that again
 // says it may be or nothing of it was sent.
-func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, again bool) ([]byte, *session, error) {
+func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, again bool) (body []byte, sess *session, err error) {
+	ctx, end := c.observe(ctx, cmd)
+	defer func() { end(body, err) }()
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
 	if err := c.takeTurn(ctx, timer.C()); err != nil {

@@ -89,6 +89,8 @@ const (
 // takes within ctx and Config.RequestTimeout. repeated says that it was sent
 // again. frame is not finished yet.
 func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte, how resend) (body []byte, repeated bool, err error) {
+	ctx, end := c.observe(ctx, cmd)
+	defer func() { end(body, err) }()
 	frame = protocol.FinishFrame(frame, 0)
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()

@@ -40,7 +40,9 @@ func (s *KV) TryLock(ctx context.Context, key string, ttl time.Duration) (*Lock,
 	return s.lock(ctx, key, ttl, false)
 }
 
-func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool) (*Lock, error) {
+func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool) (_ *Lock, err error) {
+	ctx, end := s.c.observe(ctx, protocol.KVLock)
+	defer func() { end(nil, err) }()
 	if err := (kv.Filter{NS: s.ns, Text: key, Exact: true}).Check(); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}

@@ -52,7 +52,9 @@ func (c *Client) attend(sess *session) {
 	c.mu.Unlock()
 	err := sess.conn.failed()
 	if err != ErrClosed {
-		c.report(sess.conn.lostError(true))
+		lost := sess.conn.lostError(true)
+		c.changeState(StateDisconnected, sess.conn.addr, lost)
+		c.report(lost)
 	}
 	var silent *silentError
 	if errors.As(err, &silent) {
@@ -97,7 +99,16 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 }
 
 // connectTo connects to one address and makes it the client's session.
-func (c *Client) connectTo(ctx context.Context, addr string) (*session, error) {
+func (c *Client) connectTo(ctx context.Context, addr string) (_ *session, err error) {
+	c.changeState(StateConnecting, addr, nil)
+	defer func() {
+		switch {
+		case err == nil:
+			c.changeState(StateConnected, addr, nil)
+		case c.ctx.Err() == nil: // else it is Close that ended the attempt
+			c.changeState(StateDisconnected, addr, err)
+		}
+	}()
 	sess, who, err := c.open(ctx, addr, c.ID())
 	if err != nil && c.ID() != 0 && refused(err) {
 		// The server may hold our id for a connection it does not know to be dead.

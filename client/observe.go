@@ -1,0 +1,77 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/protocol"
+)
+
+// Observer is told of requests, for metrics and traces. docs/go.md shows it in front
+// of Prometheus and OpenTelemetry.
+type Observer interface {
+	// Begin is called when a method begins a request that its caller waits for, on
+	// the caller's goroutine. op is the command's name in PROTOCOL.md, such as
+	// GETCONFIG and KVPUT: one of a few dozen, fit for a label or the name of a span.
+	// The request goes on with the context that Begin gives, which must come from ctx.
+	//
+	// end is called once, with why there was no answer, or the codes.Code of the
+	// server's refusal, or nil; the wait for a connection, a turn or a lock and all
+	// repetitions lie in between. That something is absent, or a transaction's
+	// condition does not hold, is an answer and no error here.
+	//
+	// What watches, handles and leases ask in the background is not told.
+	Begin(ctx context.Context, op string) (_ context.Context, end func(err error))
+}
+
+// observe tells Config.Observer and Config.Logger of a request. What it gives is
+// called with what came of that.
+func (c *Client) observe(ctx context.Context, cmd protocol.Command) (context.Context, func(body []byte, err error)) {
+	log := c.cfg.Logger.Enabled(ctx, slog.LevelDebug)
+	if c.cfg.Observer == nil && !log {
+		return ctx, func([]byte, error) {}
+	}
+	began, tell := c.cfg.Clock.Now(), func(error) {}
+	if c.cfg.Observer != nil {
+		ctx, tell = c.cfg.Observer.Begin(ctx, cmd.String())
+	}
+	return ctx, func(body []byte, err error) {
+		err = outcome(body, err)
+		tell(err)
+		if log {
+			c.logRequest(ctx, cmd, c.cfg.Clock.Now().Sub(began), err)
+		}
+	}
+}
+
+// logRequest names command and code only: texts of errors may name keys.
+func (c *Client) logRequest(ctx context.Context, cmd protocol.Command, took time.Duration, err error) {
+	fields := []slog.Attr{slog.String("op", cmd.String()), slog.Duration("took", took)}
+	switch {
+	case err == nil:
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		fields = append(fields, slog.String("failed", "the caller gave up"))
+	default:
+		fields = append(fields, slog.String("failed", codes.Of(err).Name()))
+	}
+	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "request", fields...)
+}
+
+// refusing is how the reply begins that has a code other than 0.
+var refusing = []byte(`{"code":`)
+
+// outcome is err, or the code with which a reply refuses.
+func outcome(body []byte, err error) error {
+	rest, found := bytes.CutPrefix(body, refusing)
+	if err != nil || !found || bytes.HasPrefix(rest, []byte("0")) {
+		return err
+	}
+	if r, unclear := protocol.ParseResult(body); unclear == nil && r.Code != 0 {
+		return codes.Code(r.Code)
+	}
+	return nil
+}
