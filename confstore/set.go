@@ -243,7 +243,7 @@ func (s *Store) refuse(req SetRequest, e *entry, file reading) error {
 	case req.givesMtime() && e.known() && req.Mtime < e.doc.given && ahead(timeOf(e.doc.given), s.clock.Now()):
 		return s.refuseVersion(req.Name) // nobody's time of day is enough
 	case req.givesMtime() && e.known() && req.Mtime < e.doc.given:
-		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, e.doc.given)
+		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, e.doc.served)
 	case e == nil && len(s.entries) >= s.cfg.MaxFiles:
 		return codes.Errorf(codes.Limit, "there are %d files, the limit; remove some or raise the limit", s.cfg.MaxFiles)
 	}

@@ -103,15 +103,35 @@ func TestSetConfig(t *testing.T) {
 		p = peer(t, srv)
 		require.Equal(t, reply(old, `"a.json"`, `{"k":1}`), p.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`))
 	})
+	t.Run("older_names_the_same_mtime_in_both_members", func(t *testing.T) {
+		_, p, _ := setServer(t)
+		set(t, p, "a.json", `{"k":2}`, `,"mtime":1500000000`) // served with one more
+		require.Equal(t, updated(409, old+1, "a.json: mtime 1499999999 is older than the stored 1500000001; read the current version and write again"),
+			set(t, p, "a.json", `{"k":3}`, `,"mtime":1499999999`))
+	})
 	t.Run("no_mtime_is_the_servers_clock", func(t *testing.T) {
 		_, p, follower := setServer(t)
 		require.Equal(t, updated(0, now, "success"), set(t, p, "a.json", `{"k":2}`, ``))
 		told(t, follower, "a.json", now)
 	})
-	for _, mtime := range []string{`0`, `"1600000000"`, `15012341234`, `1600000000.0`, `null`, `true`} {
+	for _, mtime := range []string{`0`, `"1600000000"`, `1600000000.0`, `null`, `true`} {
 		t.Run("mtime_"+mtime+"_is_none", func(t *testing.T) {
 			_, p, _ := setServer(t)
 			require.Equal(t, updated(0, now, "success"), set(t, p, "a.json", `{"k":2}`, `,"mtime":`+mtime))
+		})
+	}
+	for mtime, text := range map[string]string{
+		`15012341234`: "15012341234", `2147483648`: "2147483648", `-2147483649`: "-2147483649", `3e9`: "3e9",
+		`1` + strings.Repeat("0", 300): "10000000000000000000000000000000…",
+	} {
+		t.Run("mtime_beyond_int32_is_refused_by_name_"+text, func(t *testing.T) {
+			srv, p, follower := setServer(t)
+			before := onDisk(t, srv, "a.json")
+			require.Equal(t, updated(400, 0, "mtime "+text+" is not within -2147483648 to 2147483647; give whole seconds since 1970, or none for the server's clock; nothing was written"),
+				set(t, p, "a.json", `{"k":2}`, `,"mtime":`+mtime))
+			require.EqualValues(t, 400, set(t, p, "a.json", `null`, `,"mtime":`+mtime).Code, "deleting, too")
+			follower.Quiet()
+			require.Equal(t, before, onDisk(t, srv, "a.json"))
 		})
 	}
 	t.Run("no_mtime_within_the_same_second_is_one_more", func(t *testing.T) {

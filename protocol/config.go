@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"math"
 	"strconv"
 
 	"confcenter/internal/jsontext"
@@ -175,6 +176,10 @@ type ConfigUpdate struct {
 	Contents []byte
 	// Mtime is the version the writer gives it; 0 leaves it to the server.
 	Mtime int32
+	// BadMtime is the mtime of a parsed update as it was written, if it is a number
+	// beyond int32. Such numbers count as absent elsewhere; here the document would
+	// get a version in silence that its writer did not ask for.
+	BadMtime string
 	// IfMtime, if HasIfMtime, must be the version now served, 0 for a file that
 	// is not there; otherwise nothing is written.
 	IfMtime    int32
@@ -185,12 +190,34 @@ type ConfigUpdate struct {
 // not a string.
 func (r *Request) ConfigUpdate() ConfigUpdate {
 	u := ConfigUpdate{Name: string(r.Text("filename"))}
-	u.Mtime, _ = r.Int("mtime")
+	var ok bool
+	if u.Mtime, ok = r.Int("mtime"); !ok {
+		u.BadMtime = r.beyondInt32("mtime")
+	}
 	u.IfMtime, u.HasIfMtime = r.Int("if_mtime")
 	if m, ok := r.Member("contents"); ok && m.Kind != jsontext.Null {
 		u.Contents = m.Raw
 	}
 	return u
+}
+
+// maxShown is how much of a number is shown, in bytes.
+const maxShown = 32
+
+// beyondInt32 is the beginning of member name if that is a number beyond int32.
+func (r *Request) beyondInt32(name string) string {
+	m, _ := r.Member(name)
+	if m.Kind != jsontext.Number {
+		return ""
+	}
+	text := string(m.Raw)
+	if v, _ := strconv.ParseFloat(text, 64); v >= math.MinInt32 && v <= math.MaxInt32 {
+		return ""
+	}
+	if len(text) > maxShown {
+		text = text[:maxShown] + "…"
+	}
+	return text
 }
 
 // AppendConfigUpdate appends SETCONFIG's request.

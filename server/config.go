@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"confcenter/codes"
 	"confcenter/confstore"
@@ -120,6 +121,11 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 	u := s.loop.req.ConfigUpdate()
 	if u.Name == "" {
 		s.result(h, int(codes.BadRequest), "leak of filename param")
+		return true
+	}
+	if u.BadMtime != "" {
+		s.result(h, int(codes.BadRequest), fmt.Sprintf("mtime %s is not within %d to %d; give whole seconds since 1970, or none for the server's clock; nothing was written",
+			u.BadMtime, math.MinInt32, math.MaxInt32))
 		return true
 	}
 	if _, given := s.loop.req.Member("if_mtime"); given && !u.HasIfMtime {
