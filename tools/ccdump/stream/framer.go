@@ -245,13 +245,13 @@ func (a *Assembler) endHunt(c *Conn, end uint8, at int64) {
 	h := &c.ends[end]
 	h.hunting = false
 	if h.skipped > 0 {
-		a.tell(c, &Skip{At: at, From: c.direction(end), Offset: h.offset - h.skipped, Bytes: h.skipped, Reason: h.reason, Foreign: h.foreign})
+		a.tell(c, &Skip{At: at, From: c.direction(end), Offset: h.offset - h.skipped, Bytes: h.skipped, Reason: h.reason, Foreign: h.foreign, Lost: !h.foreign})
 	}
 	h.skipped = 0
 }
 
-func (a *Assembler) report(c *Conn, end uint8, at, offset, n int64, reason string) {
-	a.tell(c, &Skip{At: at, From: c.direction(end), Offset: offset, Bytes: n, Reason: reason})
+func (a *Assembler) report(c *Conn, end uint8, at, offset, n int64, reason string, lost bool) {
+	a.tell(c, &Skip{At: at, From: c.direction(end), Offset: offset, Bytes: n, Reason: reason, Lost: lost})
 }
 
 func (a *Assembler) tell(c *Conn, s *Skip) {
@@ -335,7 +335,7 @@ func (a *Assembler) lose(c *Conn, end uint8, at, n int64, reason string) {
 	a.stats.Lost += n
 	if h.inBody {
 		inside := min(n, h.left)
-		a.report(c, end, at, h.offset+protocol.HeaderSize+int64(h.header.BodyLen)-h.left, inside, reason)
+		a.report(c, end, at, h.offset+protocol.HeaderSize+int64(h.header.BodyLen)-h.left, inside, reason, true)
 		h.left, h.holed = h.left-inside, true
 		if n -= inside; h.left == 0 {
 			a.endFrame(c, end, at)
@@ -358,24 +358,23 @@ func (a *Assembler) endOfBytes(c *Conn, end uint8, at int64) {
 	case h.inBody:
 		got := int64(h.header.BodyLen) - h.left
 		reason := fmt.Sprintf("%v seq=%d %dB ends here: %d of the body's bytes are missing", h.header.Command, h.header.Seq, h.header.BodyLen, h.left)
-		a.report(c, end, at, h.offset, protocol.HeaderSize+got, reason)
+		a.report(c, end, at, h.offset, protocol.HeaderSize+got, reason, false)
 		h.inBody = false
 	case h.hunting:
 		h.skipped += n
 		h.offset += n
 		a.endHunt(c, end, at)
 	case n > 0:
-		a.report(c, end, at, h.offset, n, fmt.Sprintf("%d bytes of a header", n))
+		a.report(c, end, at, h.offset, n, fmt.Sprintf("%d bytes of a header", n), false)
 	}
 	a.letGo(h)
 }
 
-// drop takes from an end what waits for other bytes.
+// drop takes from an end what it has of a body.
 func (a *Assembler) drop(c *Conn, end uint8) {
-	a.giveUpAll(c, end, a.at)
 	h := &c.ends[end]
 	if h.inBody && len(h.buf) > 0 {
-		a.report(c, end, a.at, h.offset+protocol.HeaderSize, int64(len(h.buf)), a.noMemory())
+		a.report(c, end, a.at, h.offset+protocol.HeaderSize, int64(len(h.buf)), a.noMemory(), true)
 		h.holed = true
 		a.letGo(h)
 	}

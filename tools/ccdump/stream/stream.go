@@ -74,6 +74,7 @@ type Conn struct {
 	sure       bool  // that it is
 	closed     bool
 	closedAt   int64
+	segments   int64   // with payload
 	ends       [2]half // what each end of key sends
 	prev, next *Conn   // by the last time it moved
 }
@@ -104,8 +105,9 @@ type Skip struct {
 	Offset int64
 	Bytes  int64
 	Reason string
-	// Foreign says that bytes are there and are no frame, rather than missing.
-	Foreign bool
+	// Foreign says that bytes are there and are no frame. Lost says that bytes were
+	// sent and are not known. Neither: the connection ended in the middle of a frame.
+	Foreign, Lost bool
 }
 
 // How says why a connection is over.
@@ -257,8 +259,8 @@ func (a *Assembler) finish(c *Conn, at int64, how How) {
 	if c.closed {
 		return
 	}
+	a.giveUpAll(c, at)
 	for end := range c.ends {
-		a.giveUpAll(c, uint8(end), at)
 		a.endOfBytes(c, uint8(end), at)
 	}
 	c.closed, c.closedAt = true, at
@@ -351,6 +353,7 @@ func (a *Assembler) shrink(busy *Conn) {
 		if c == busy || c.closed {
 			continue
 		}
+		a.giveUpAll(c, a.at)
 		for end := range c.ends {
 			a.drop(c, uint8(end))
 		}

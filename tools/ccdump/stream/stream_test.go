@@ -425,3 +425,86 @@ func firstKey(a *Assembler) pair {
 	}
 	return pair{}
 }
+
+// A capture on several queues has what answers a packet before the packet.
+func TestAnswersWaitForWhatTheyAnswer(t *testing.T) {
+	a, r := newTest(Config{})
+	w := newWire(a, 100, 200)
+	w.open()
+	w.says(FromClient, get(1))
+	w.says(FromServer, got(1))
+	late := w.segment(FromClient, 0, 0, get(2))
+	w.loses(FromClient, get(2))
+	w.says(FromServer, got(2))
+	require.NotContains(t, r.text(), "seq=2")
+	a.Segment(late)
+	require.True(t, strings.HasSuffix(r.text(), `
+#1 > GETCONFIG seq=2 25B {"file_pattern":"a.json"}
+#1 < GETCONFIG_RSP seq=2 10B {"code":0}`), r.text())
+	require.Zero(t, a.held)
+}
+
+// What will not come any more holds nothing up for longer than three packets, or than
+// the next one if that comes a while later.
+func TestGapThatIsAcknowledgedIsGivenUpSoon(t *testing.T) {
+	for name, then := range map[string]func(w *wire){
+		"a later acknowledgement": func(w *wire) {
+			w.at += lostAfterNS
+			w.a.Segment(w.segment(FromClient, 0, 0, ""))
+		},
+		"a later request": func(w *wire) {
+			w.at += lostAfterNS
+			w.says(FromClient, get(3))
+		},
+		"packets at once": func(w *wire) {
+			w.says(FromClient, get(3))
+			w.says(FromServer, got(3))
+			w.says(FromClient, get(4))
+		},
+		"the end": func(w *wire) { w.a.Finish() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, r := newTest(Config{})
+			w := newWire(a, 100, 200)
+			w.open()
+			w.says(FromClient, get(1))
+			w.says(FromServer, got(1))
+			w.loses(FromClient, get(2))
+			w.says(FromServer, got(2))
+			require.NotContains(t, r.text(), "seq=2", "its request may still come")
+			then(w)
+			require.Contains(t, r.text(), "< GETCONFIG_RSP seq=2")
+			require.Zero(t, a.held)
+			a.Finish()
+			require.Contains(t, r.text(), "> skipped 35 at 35: lost")
+		})
+	}
+}
+
+// Of one who is captured in one direction only, nothing waits for the other.
+func TestOneDirectionOnly(t *testing.T) {
+	a, r := newTest(Config{})
+	w := newWire(a, 100, 200)
+	w.open()
+	for seq := range uint16(3) {
+		w.loses(FromClient, get(seq))
+		w.says(FromServer, got(seq))
+		require.Contains(t, r.text(), fmt.Sprintf("< GETCONFIG_RSP seq=%d", seq))
+	}
+	a.Finish()
+	require.Contains(t, r.text(), "> skipped 105 at 0: lost")
+}
+
+// A FIN that was not captured is no byte that is lost.
+func TestFINThatWasNotCaptured(t *testing.T) {
+	a, r := newTest(Config{})
+	w := newWire(a, 100, 200)
+	w.open()
+	w.says(FromClient, get(1))
+	w.next[FromClient]++
+	w.says(FromServer, got(1))
+	require.Contains(t, r.text(), "< GETCONFIG_RSP seq=1")
+	w.ends(FromServer)
+	a.Finish()
+	require.NotContains(t, r.text(), "lost")
+}

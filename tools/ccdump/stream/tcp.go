@@ -13,31 +13,42 @@ type order struct {
 	begun   bool   // the SYN with isn was seen
 	isn     uint32 // initial sequence number
 	next    uint32 // of the byte that comes next
+	moved   bool   // bytes of it were seen
 	acked   uint32 // what the other end has received
 	hasAck  bool
 	fin     bool
 	last    uint32 // sequence number of the FIN
 
-	pieces     []piece // what came too early, by sequence number
+	// What came too early, by sequence number: behind bytes that are missing, or
+	// answering bytes of the other end that are.
+	pieces     []piece
 	pieceBytes int
-	gapAt      int64 // when the first of them came
+
+	// missing says that bytes before the pieces have been received by the other end
+	// and not been captured, since then and since so many segments.
+	missing      bool
+	missingSince int64
+	missingAfter int64
 }
 
-// piece is payload that waits for what stands before it.
+// piece is payload that waits.
 type piece struct {
-	seq     uint32
-	data    []byte
-	missing int
+	at       int64
+	seq, ack uint32
+	hasAck   bool
+	data     []byte
+	missing  int
 }
 
 func (p *piece) end() uint32 { return p.seq + uint32(len(p.data)+p.missing) }
 
 const (
-	// A gap is given up when the receiver has acknowledged it, so that nobody will
-	// send it again, and this many segments have come since: captures on several
-	// queues are not quite in order.
-	lostAfter = 3
-	// gapPatience is after how long it is given up in any case.
+	// Bytes are given up when the receiver has acknowledged them, so that nobody will
+	// send them again, and so many segments have come since, or so much time has passed:
+	// captures on several queues are not quite in order.
+	lostAfter   = 3
+	lostAfterNS = int64(10 * time.Millisecond)
+	// gapPatience is after how long they are given up in any case.
 	gapPatience = int64(2 * time.Second)
 	maxPieces   = 512
 	// stragglerTime is how long after its end a connection's segments still belong
@@ -68,15 +79,17 @@ func (a *Assembler) Segment(s *capture.Segment) {
 	a.touch(c)
 	o := &c.ends[end].order
 	if s.Flags.Has(capture.ACK) {
-		a.acknowledge(c, 1-end, s.Ack, s.At)
+		c.ends[1-end].order.acknowledge(s.Ack)
 	}
 	if len(s.Payload) > 0 || s.Missing > 0 {
+		c.segments++
 		a.payload(c, end, s)
 	}
 	if s.Flags.Has(capture.FIN) && o.started {
 		c.endedBy(end)
 		o.fin, o.last = true, s.Seq+uint32(len(s.Payload)+s.Missing)
 	}
+	a.patience(c, s.At)
 	switch {
 	case s.Flags.Has(capture.RST):
 		c.endedBy(end)
@@ -167,47 +180,76 @@ func (a *Assembler) begin(c *Conn, key pair, end uint8, s *capture.Segment) *Con
 }
 
 // acknowledge notes that the bytes of an end have been received up to ack.
-func (a *Assembler) acknowledge(c *Conn, end uint8, ack uint32, at int64) {
-	o := &c.ends[end].order
-	if !o.started {
-		return
-	}
-	if !o.hasAck || before(o.acked, ack) {
+func (o *order) acknowledge(ack uint32) {
+	if o.started && (!o.hasAck || before(o.acked, ack)) {
 		o.acked, o.hasAck = ack, true
 	}
-	if len(o.pieces) > 0 {
-		a.patience(c, end, at)
+}
+
+// lacks says that bytes before upTo, a sequence number that the other end has
+// received, were not captured.
+func (o *order) lacks(upTo uint32) bool {
+	switch {
+	case len(o.pieces) > 0:
+	case !o.fin:
+		upTo-- // of a FIN that was not captured
+	case before(o.last, upTo):
+		upTo = o.last
 	}
+	return o.started && before(o.next, upTo)
+}
+
+// gap is how many bytes are missing before what waits, or else before what has been
+// acknowledged or the end.
+func (o *order) gap() uint32 {
+	switch {
+	case len(o.pieces) > 0:
+		if before(o.next, o.pieces[0].seq) {
+			return o.pieces[0].seq - o.next
+		}
+	case o.fin && before(o.next, o.last):
+		return o.last - o.next
+	case !o.fin && o.hasAck && o.lacks(o.acked):
+		return o.acked - o.next
+	}
+	return 0
 }
 
 // payload takes a segment's bytes, or keeps them if others come first.
 func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	o := &c.ends[end].order
-	seq := s.Seq
+	p := piece{at: s.At, seq: s.Seq, ack: s.Ack, hasAck: s.Flags.Has(capture.ACK), data: s.Payload, missing: s.Missing}
 	if s.Flags.Has(capture.SYN) {
-		seq++
+		p.seq++
 	}
 	if !o.started {
-		o.started, o.next = true, seq
+		o.started, o.next = true, p.seq
 		c.ends[end].lose(reasonJoined, false)
 	}
-	p := piece{seq: seq, data: s.Payload, missing: s.Missing}
 	switch {
 	case !before(o.next, p.end()):
 		a.stats.Retransmits++
-	case before(o.next, seq):
-		a.wait(c, end, p, s.At)
+	case before(o.next, p.seq) || c.early(end, &p):
+		a.wait(c, end, p)
 	default:
-		if seq != o.next {
+		if p.seq != o.next {
 			a.stats.Retransmits++
 		}
-		a.deliver(c, end, p, s.At)
-		a.drain(c, end, s.At)
+		a.deliver(c, end, p)
+		a.drain(c)
 	}
 }
 
+// early says that p was sent after bytes of the other end that are still missing: an
+// answer must not overtake its request.
+func (c *Conn) early(end uint8, p *piece) bool {
+	other := &c.ends[1-end].order
+	// A direction of which nothing was seen may not have been captured at all.
+	return p.hasAck && (other.moved || len(other.pieces) > 0) && other.lacks(p.ack)
+}
+
 // deliver decodes the part of p that is new; p does not begin behind what comes next.
-func (a *Assembler) deliver(c *Conn, end uint8, p piece, at int64) {
+func (a *Assembler) deliver(c *Conn, end uint8, p piece) {
 	o := &c.ends[end].order
 	known := int(o.next - p.seq)
 	if known < len(p.data) {
@@ -216,77 +258,129 @@ func (a *Assembler) deliver(c *Conn, end uint8, p piece, at int64) {
 		p.data, p.missing = nil, p.missing-(known-len(p.data))
 	}
 	o.next += uint32(len(p.data) + p.missing)
-	a.take(c, end, at, p.data)
-	a.lose(c, end, at, int64(p.missing), reasonCut)
+	o.moved, o.missing = true, false
+	a.take(c, end, p.at, p.data)
+	a.lose(c, end, p.at, int64(p.missing), reasonCut)
 }
 
-// drain delivers what has waited and is next now.
-func (a *Assembler) drain(c *Conn, end uint8, at int64) {
-	o := &c.ends[end].order
-	n := 0
-	for ; n < len(o.pieces) && !before(o.next, o.pieces[n].seq); n++ {
-		p := o.pieces[n]
-		o.pieceBytes -= cap(p.data)
-		a.held -= cap(p.data)
-		if before(o.next, p.end()) {
-			a.deliver(c, end, p, at)
+// drain delivers what has waited and is next now, in the order in which it came.
+func (a *Assembler) drain(c *Conn) {
+	for {
+		var first *piece
+		var of uint8
+		for end := range c.ends {
+			o := &c.ends[end].order
+			if len(o.pieces) == 0 || before(o.next, o.pieces[0].seq) || c.early(uint8(end), &o.pieces[0]) {
+				continue
+			}
+			if p := &o.pieces[0]; first == nil || p.at < first.at {
+				first, of = p, uint8(end)
+			}
 		}
-		a.release(p.data)
+		if first == nil {
+			return
+		}
+		a.deliverFirst(c, of)
 	}
-	if n > 0 {
-		o.pieces = slices.Delete(o.pieces, 0, n)
-		o.gapAt = at
-	}
-	if len(o.pieces) == 0 {
+}
+
+// deliverFirst delivers the first piece of an end, which is next.
+func (a *Assembler) deliverFirst(c *Conn, end uint8) {
+	o := &c.ends[end].order
+	p := o.pieces[0]
+	o.pieces[0] = piece{}
+	if o.pieces = o.pieces[1:]; len(o.pieces) == 0 {
 		o.pieces = nil
 	}
+	o.pieceBytes -= cap(p.data)
+	a.held -= cap(p.data)
+	if before(o.next, p.end()) {
+		a.deliver(c, end, p)
+	}
+	a.release(p.data)
 }
 
 // wait keeps p until what stands before it has come.
-func (a *Assembler) wait(c *Conn, end uint8, p piece, at int64) {
+func (a *Assembler) wait(c *Conn, end uint8, p piece) {
 	o := &c.ends[end].order
 	i, twice := slices.BinarySearchFunc(o.pieces, p.seq, func(q piece, seq uint32) int { return int(int32(q.seq - seq)) })
 	if twice && !before(o.pieces[i].end(), p.end()) {
 		a.stats.Retransmits++
 		return
 	}
-	a.stats.OutOfOrder++
-	if len(o.pieces) == 0 {
-		o.gapAt = at
+	if before(o.next, p.seq) {
+		a.stats.OutOfOrder++
 	}
 	p.data = append(a.buffer(len(p.data)), p.data...)
 	a.held += cap(p.data)
 	o.pieceBytes += cap(p.data)
 	o.pieces = slices.Insert(o.pieces, i, p)
-	a.patience(c, end, at)
 	if a.held > a.cfg.Memory {
 		a.shrink(c)
 	}
 }
 
-// patience gives up gaps that nothing will fill any more.
-func (a *Assembler) patience(c *Conn, end uint8, at int64) {
-	o := &c.ends[end].order
-	for len(o.pieces) > 0 {
-		acked := o.hasAck && !before(o.acked, o.pieces[0].seq) && len(o.pieces) >= lostAfter
-		if !acked && at-o.gapAt < gapPatience && len(o.pieces) <= maxPieces && o.pieceBytes <= a.cfg.Memory/8 {
-			return
+// patience gives up what will not come any more.
+func (a *Assembler) patience(c *Conn, at int64) {
+	for end := range c.ends {
+		for a.overdue(c, uint8(end), at) {
+			a.giveUp(c, uint8(end), at)
 		}
-		a.giveUp(c, end, at)
 	}
 }
 
-// giveUp takes the bytes before the first piece for lost.
-func (a *Assembler) giveUp(c *Conn, end uint8, at int64) {
+// overdue says that an end has waited long enough.
+func (a *Assembler) overdue(c *Conn, end uint8, at int64) bool {
 	o := &c.ends[end].order
-	n := o.pieces[0].seq - o.next
-	o.next = o.pieces[0].seq
-	a.lose(c, end, at, int64(n), reasonLost)
-	a.drain(c, end, at)
+	n := len(o.pieces)
+	if n > 0 && (at-o.pieces[0].at >= gapPatience || n > maxPieces || o.pieceBytes > a.cfg.Memory/8) {
+		return true
+	}
+	gap := o.gap()
+	if gap == 0 || !o.hasAck || before(o.acked, o.next+gap) {
+		o.missing = false
+		return false
+	}
+	if !o.missing {
+		o.missing, o.missingSince, o.missingAfter = true, at, c.segments
+	}
+	return n >= lostAfter || c.segments-o.missingAfter >= lostAfter || at-o.missingSince >= lostAfterNS
 }
 
-func (a *Assembler) giveUpAll(c *Conn, end uint8, at int64) {
-	for len(c.ends[end].order.pieces) > 0 {
-		a.giveUp(c, end, at)
+// giveUp takes the bytes before what waits for lost.
+func (a *Assembler) giveUp(c *Conn, end uint8, at int64) {
+	o := &c.ends[end].order
+	waiting, gap := len(o.pieces), o.gap()
+	o.next += gap
+	o.missing = false
+	if waiting > 0 {
+		at = o.pieces[0].at
+	}
+	a.lose(c, end, at, int64(gap), reasonLost)
+	a.drain(c)
+	if waiting > 0 && waiting == len(o.pieces) { // for bytes of the other end, which will not come either
+		a.deliverFirst(c, end)
+		a.drain(c)
+	}
+}
+
+// giveUpAll waits for nothing any more.
+func (a *Assembler) giveUpAll(c *Conn, at int64) {
+	for {
+		first, of := (*piece)(nil), uint8(0)
+		for end := range c.ends {
+			if pieces := c.ends[end].order.pieces; len(pieces) > 0 && (first == nil || pieces[0].at < first.at) {
+				first, of = &pieces[0], uint8(end)
+			}
+		}
+		if first == nil {
+			break
+		}
+		a.giveUp(c, of, at)
+	}
+	for end := range c.ends {
+		if c.ends[end].order.gap() > 0 {
+			a.giveUp(c, uint8(end), at)
+		}
 	}
 }

@@ -86,6 +86,7 @@ type speaker struct {
 	waits      [2]queue // for replies, by who asked; the oldest first
 	watches    map[int64]string
 	dropped    [2]int64 // requests too many to remember
+	gaps       [2]int64 // by who sends: when bytes were last found lost, until a later reply is found; 0: none
 }
 
 // waiting is a request without a reply yet.
@@ -99,6 +100,7 @@ type waiting struct {
 	kept    *Line  // to be shown if the reply is wanted
 	watch   string // what a KVWATCH watches
 	name    string // svrname of a WHOAMI
+	gap     bool   // the reply may be lost
 }
 
 func (f *Follower) speaker(c *stream.Conn) *speaker {
@@ -154,18 +156,69 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at int64) {
 	list := s.waits[from].all()
 	f.waiting -= len(list)
+	told, lost := 0, lostReplies(0)
 	for i := range list {
 		w := &list[i]
+		if w.gap || w.at <= s.gaps[from.Other()] {
+			lost.add(f, c, from.Other(), w, at, "may be")
+			continue
+		}
 		f.countUnanswered(c, s, from, w)
-		if i < maxToldUnanswered && w.wanted {
+		if told++; told <= maxToldUnanswered && w.wanted {
 			f.showKept(w)
 			f.remark(c, at, from, fmt.Sprintf("%v seq=%d was never answered, asked %v before", w.cmd, w.seq, time.Duration(at-w.at).Round(time.Microsecond)), true)
 		}
 	}
-	if more := int64(len(list)-maxToldUnanswered) + s.dropped[from]; more > 0 {
+	lost.tell(f, c, from.Other(), at)
+	if more := int64(told-maxToldUnanswered) + s.dropped[from]; more > 0 {
 		f.remark(c, at, from, fmt.Sprintf("%d more requests were never answered", more), true)
 	}
 	s.waits[from] = queue{}
+}
+
+// passed says that a reply has come behind a gap: the replies to the i requests
+// before its own, which come in order, are lost in it.
+func (f *Follower) passed(c *stream.Conn, s *speaker, reply stream.Dir, i int, at int64) {
+	q := &s.waits[reply.Other()]
+	var lost lostReplies
+	for k := 0; i > 0; i-- {
+		w := &q.all()[k]
+		switch {
+		case w.at > s.gaps[reply]:
+			k++
+		case !inOrder(w.cmd):
+			w.gap = true
+			k++
+		default:
+			f.waiting--
+			taken := q.take(k)
+			lost.add(f, c, reply, &taken, at, "is")
+		}
+	}
+	lost.tell(f, c, reply, at)
+	s.gaps[reply] = 0
+}
+
+// lostReplies counts replies that are, or may be, among bytes that the capture does
+// not have, and names the first.
+type lostReplies int
+
+func (n *lostReplies) add(f *Follower, c *stream.Conn, reply stream.Dir, w *waiting, at int64, is string) {
+	if *n++; *n <= maxToldUnanswered && w.wanted {
+		f.remark(c, at, reply, fmt.Sprintf("the reply to %v seq=%d %s lost in a gap of the capture", w.cmd, w.seq, is), false)
+	}
+}
+
+func (n lostReplies) tell(f *Follower, c *stream.Conn, reply stream.Dir, at int64) {
+	if n > maxToldUnanswered {
+		f.remark(c, at, reply, fmt.Sprintf("the replies to %d more requests too", n-maxToldUnanswered), false)
+	}
+}
+
+// inOrder says that replies to a command come in the order of the requests.
+func inOrder(cmd protocol.Command) bool {
+	row := protocol.Lookup(cmd)
+	return row != nil && (row.Role == protocol.Served || row.Role == protocol.Reserved)
 }
 
 func (f *Follower) countUnanswered(c *stream.Conn, s *speaker, from stream.Dir, w *waiting) {
@@ -182,6 +235,9 @@ func (f *Follower) Skipped(c *stream.Conn, skip *stream.Skip) {
 	what := "skipped"
 	if c.Frames == 0 && skip.Foreign {
 		what = "not this protocol:"
+	}
+	if skip.Lost {
+		f.speaker(c).gaps[skip.From] = skip.At
 	}
 	f.remark(c, skip.At, skip.From, fmt.Sprintf("%s %d bytes at offset %d: %s", what, skip.Bytes, skip.Offset, skip.Reason), true)
 }
@@ -324,6 +380,9 @@ func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 		l.Latency = max(0, time.Duration(frame.At-w.at))
 		l.Subject = w.subject
 		f.learn(s, frame, &w)
+		if s.gaps[frame.From] != 0 {
+			defer f.passed(c, s, frame.From, i, frame.At) // it needs f.line, too
+		}
 	} else {
 		l.Remark = "its request was not seen"
 	}

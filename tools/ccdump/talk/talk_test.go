@@ -233,3 +233,49 @@ func TestQueue(t *testing.T) {
 		}
 	})
 }
+
+func TestReplyLostInAGapIsNotNeverAnswered(t *testing.T) {
+	sum := NewSummary()
+	s := newStage(Config{Summary: sum})
+	s.text.Printer.Style = protocol.BodyNone
+	c := s.open(5000)
+	s.identify(c, "app", 7)
+	s.says(c, client, protocol.EvNotify, 2, `{"to":9}`) // its reply comes when another client gives it
+	for seq := range uint16(3) {
+		s.says(c, client, protocol.GetConfig, 3+seq, `{"file_pattern":"a"}`)
+	}
+	s.a.Lost(c, server, s.at, 20, "lost")
+	s.says(c, server, protocol.GetConfig.Reply(), 4, `{"code":0}`)
+	s.says(c, client, protocol.KeepAlive, 6, ``)
+	s.a.Close(c, s.at)
+	_, end, _ := strings.Cut(string(s.out), "GETCONFIG seq=5 20B\n")
+	require.Equal(t, `03:04:05.007000 #1 app/7 < ! skipped 20 bytes at offset 30: lost
+03:04:05.007000 #1 app/7 < GETCONFIG_RSP seq=4 10B in 2ms
+03:04:05.007000 #1 app/7 # the reply to GETCONFIG seq=3 is lost in a gap of the capture
+03:04:05.008000 #1 app/7 > KEEPALIVE seq=6 0B
+03:04:05.008000 #1 app/7 # the reply to EVNOTIFY seq=2 may be lost in a gap of the capture
+03:04:05.008000 #1 app/7 > ! GETCONFIG seq=5 was never answered, asked 2ms before
+03:04:05.008000 #1 app/7 > ! KEEPALIVE seq=6 was never answered, asked 0s before
+03:04:05.008000 #1 app/7 # closed
+`, end)
+	require.Len(t, sum.Missing, 2)
+}
+
+// However many replies a gap has taken, few lines tell of it.
+func TestManyRepliesLostInAGap(t *testing.T) {
+	s := newStage(Config{})
+	c := s.open(5000)
+	s.identify(c, "app", 7)
+	for seq := range uint16(1000) {
+		s.says(c, client, protocol.GetConfig, 2+seq, `{"file_pattern":"a"}`)
+	}
+	s.a.Lost(c, server, s.at, 20000, "lost")
+	s.says(c, server, protocol.GetConfig.Reply(), 501, `{"code":0}`)
+	s.a.Lost(c, server, s.at, 20000, "lost")
+	s.a.Close(c, s.at)
+	require.Equal(t, maxToldUnanswered, strings.Count(string(s.out), " is lost in a gap"))
+	require.Equal(t, maxToldUnanswered, strings.Count(string(s.out), " may be lost in a gap"))
+	require.Contains(t, string(s.out), "# the replies to 494 more requests too\n")
+	require.Contains(t, string(s.out), "# the replies to 495 more requests too\n")
+	require.NotContains(t, string(s.out), "never answered")
+}
