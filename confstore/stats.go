@@ -2,10 +2,10 @@ package confstore
 
 // Stats is what a store tells about itself.
 type Stats struct {
-	Files    int   // served, those that are broken now with their last good version
-	Broken   int   // files that are not served as they are now
+	Files    int   // all that are there, whether good or broken
+	Broken   int   // of these, not served as they are now
 	Deleted  int   // names of which only the tombstone is left
-	Bytes    int64 // of the compact contents of Files
+	Bytes    int64 // of the compact contents that are served
 	Seq      uint64
 	Problems int // of all kinds, broken files included
 
@@ -17,6 +17,9 @@ type Stats struct {
 // a change, which looks at every file.
 func (s *Store) Stats() Stats {
 	stats := s.Snapshot().count()
+	s.mu.Lock()
+	stats.Files += len(s.faults)
+	s.mu.Unlock()
 	problems := s.Problems()
 	stats.Problems = len(problems)
 	for _, p := range problems {

@@ -80,7 +80,7 @@ var fleetReadings = []reading[FleetStats]{
 }
 
 var configReadings = []reading[confstore.Stats]{
-	{"config_files", "Configuration files that are served.", number(func(s *confstore.Stats) int { return s.Files })},
+	{"config_files", "Configuration files, broken ones included.", number(func(s *confstore.Stats) int { return s.Files })},
 	{"config_broken_files", "Configuration files that cannot be served as they are now.", number(func(s *confstore.Stats) int { return s.Broken })},
 	{"config_deleted_files", "Names of which only the tombstone is left.", number(func(s *confstore.Stats) int { return s.Deleted })},
 	{"config_bytes", "Contents of the files that are served.", number(func(s *confstore.Stats) int64 { return s.Bytes })},
