@@ -25,6 +25,7 @@ func (g *Gateway) configRoutes() []route {
 		{method: put, pattern: configRoot + "file", name: "config.put", body: g.cfg.MaxBody, handle: g.configPut},
 		{method: del, pattern: configRoot + "file", name: "config.delete", handle: g.configDelete},
 		{method: get, pattern: configRoot + "resolved", name: "config.resolved", handle: g.configResolved},
+		{method: get, pattern: configRoot + "search", name: "config.search", handle: g.configSearch},
 		{method: get, pattern: configRoot + "stream", name: "config.stream", stream: true, handle: g.configStream},
 	}
 }

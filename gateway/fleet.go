@@ -1,6 +1,10 @@
 package gateway
 
-import "time"
+import (
+	"time"
+
+	"confcenter/kv"
+)
 
 // Fleet is what the gateway shows of the server that programs are connected to.
 // All methods may be called from any goroutine.
@@ -34,6 +38,19 @@ type Client struct {
 	Subscriptions []Subscription
 	More          int
 	Watches       int // on the state store
+	// Watching, Locks and Leases are each at most a few hundred: what the state store
+	// is watched for, the locks that the connection holds or waits for, and the leases
+	// it was granted, as far as they are remembered and still so.
+	Watching []kv.Filter
+	Locks    []Lock
+	Leases   []kv.Lease
+}
+
+// Lock is a lock that a connection holds or, with Fence 0, waits for.
+type Lock struct {
+	NS, Key string
+	Lease   kv.LeaseID
+	Fence   kv.Revision
 }
 
 // Subscription is a file that a connection wants to be told of.

@@ -126,6 +126,9 @@ type Gateway struct {
 	serving []func(*served) // told of each request that was answered
 	closers []func()        // called by Shutdown when no handler runs
 
+	searches   chan struct{} // holds one for each search under way
+	samples    samples
+	viewers    viewers
 	configFeed *configFeed // of the streams of configuration changes
 	idPrefix   string      // of the ids on our own streams: the epoch and what divides it from the number
 
@@ -143,14 +146,15 @@ type Gateway struct {
 func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
-		cfg:     cfg,
-		stores:  stores,
-		fleet:   fleet,
-		clock:   cfg.Clock,
-		log:     cfg.Log,
-		started: cfg.Clock.Now(),
-		closing: make(chan struct{}),
-		done:    make(chan struct{}),
+		cfg:      cfg,
+		stores:   stores,
+		fleet:    fleet,
+		clock:    cfg.Clock,
+		log:      cfg.Log,
+		started:  cfg.Clock.Now(),
+		closing:  make(chan struct{}),
+		searches: make(chan struct{}, maxSearches),
+		done:     make(chan struct{}),
 	}
 	if err := g.allow(); err != nil {
 		return nil, err
@@ -186,6 +190,7 @@ func (g *Gateway) Start() error {
 		return fmt.Errorf("cannot listen for HTTP: %w", err)
 	}
 	g.listener = newListener(l, g.cfg.MaxConnections)
+	g.running.Go(g.sampling())
 	g.running.Go(func() {
 		err := g.server.Serve(g.listener)
 		if !errors.Is(err, http.ErrServerClosed) {

@@ -270,6 +270,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		{"config.put", "name=b.json", "[]"},
 		{"config.delete", "name=b.json", ""},
 		{"config.resolved", "name=a.json", ""},
+		{"config.search", "q=b", ""},
 		{"store.namespaces", "", ""},
 		{"store.keys", "ns=n", ""},
 		{"store.get", "ns=n&key=k", ""},
@@ -284,6 +285,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 			{"op":"delete","key":"none"},{"op":"delete_prefix","prefix":"k2"},{"op":"grant","ttl":5000}]}`},
 		{"store.drop", "ns=n", ""},
 		{"status", "", ""},
+		{"status.samples", "", ""},
 		{"clients", "", ""},
 	} {
 		d := all[c.id]

@@ -234,7 +234,7 @@ func TestP29Heartbeat(t *testing.T) {
 		for o.beats < beats {
 			require.True(t, o.chunk())
 		}
-		fake.BlockUntil(1)
+		fake.BlockUntil(2) // with that of the samples
 		fake.Advance(3 * time.Second)
 	}
 	require.Regexp(t, `^(:\n\n)+$`, o.raw.String())

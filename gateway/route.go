@@ -129,6 +129,7 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil && rt.stream {
 		p.gateway.traffic.streams.Add(1)
 		defer p.gateway.traffic.streams.Add(-1)
+		defer p.gateway.viewers.enter(p.gateway.viewerOf(r, rt))()
 	}
 	if err == nil {
 		err = rt.handle(reply, r)

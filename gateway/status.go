@@ -19,6 +19,7 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/readyz", name: "readyz", quiet: true, handle: g.health("readyz", g.readyChecks())},
 		{method: get, pattern: "/metrics", name: "metrics", quiet: true, handle: g.metrics()},
 		{method: get, pattern: "/v1/status", name: "status", quiet: true, handle: g.status},
+		{method: get, pattern: "/v1/status/samples", name: "status.samples", quiet: true, handle: g.statusSamples},
 		{method: get, pattern: "/v1/clients", name: "clients", quiet: true, handle: g.clients},
 	}
 }
@@ -170,46 +171,6 @@ func slowBodies(list []slowBody, kind string, slow []Slow) []slowBody {
 }
 
 func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-type (
-	clientsBody struct {
-		Clients []clientBody `json:"clients"`
-	}
-	clientBody struct {
-		ID            int32              `json:"id"`
-		Name          string             `json:"name"`
-		Tag           string             `json:"tag"`
-		Address       string             `json:"address"`
-		Since         int64              `json:"since_ms"`
-		Main          string             `json:"main"`
-		Subscriptions []subscriptionBody `json:"subscriptions"`
-		More          int                `json:"more"` // subscriptions that are not listed
-		Watches       int                `json:"watches"`
-	}
-	subscriptionBody struct {
-		File string `json:"file"`
-		Path string `json:"path,omitempty"`
-		Told int32  `json:"told"`
-	}
-)
-
-func (g *Gateway) clients(w http.ResponseWriter, _ *http.Request) error {
-	body := clientsBody{Clients: []clientBody{}}
-	if g.fleet == nil {
-		return sendStruct(w, &body)
-	}
-	for _, c := range g.fleet.Clients() {
-		one := clientBody{
-			ID: c.ID, Name: c.Name, Tag: c.Tag, Address: c.Address, Since: c.Since.UnixMilli(), Main: c.Main,
-			Subscriptions: make([]subscriptionBody, len(c.Subscriptions)), More: c.More, Watches: c.Watches,
-		}
-		for i, sub := range c.Subscriptions {
-			one.Subscriptions[i] = subscriptionBody(sub)
-		}
-		body.Clients = append(body.Clients, one)
-	}
-	return sendStruct(w, &body)
-}
 
 // sendStruct answers with v as JSON, which no cache may keep.
 func sendStruct(w http.ResponseWriter, v any) error {

@@ -77,12 +77,13 @@ func TestClientsAreTold(t *testing.T) {
 	k := startFleet(t, newFakeFleet(time.UnixMilli(5000)), nil)
 	require.JSONEq(t, `{"clients":[
 		{"id":2001,"name":"web","tag":"blue","address":"127.0.0.1:4","since_ms":5000,"main":"web.json",
-		 "subscriptions":[{"file":"a.json","path":"/k","told":7},{"file":"b.json","told":0}],"more":3,"watches":2},
-		{"id":2002,"name":"<script>","tag":"","address":"","since_ms":-62135596800000,"main":"","subscriptions":[],"more":0,"watches":0}]}`,
+		 "subscriptions":[{"file":"a.json","path":"/k","told":7},{"file":"b.json","told":0}],"more":3,"watches":2,"watching":[],"locks":[],"leases":[]},
+		{"id":2002,"name":"<script>","tag":"","address":"","since_ms":-62135596800000,"main":"","subscriptions":[],"more":0,"watches":0,"watching":[],"locks":[],"leases":[]}],
+		"streams":[],"more_streams":0}`,
 		k.get("/v1/clients").body)
 	require.NotContains(t, k.get("/v1/clients").body, "<script>", "not even by a browser that guesses")
 
-	require.JSONEq(t, `{"clients":[]}`, start(t, nil).get("/v1/clients").body, "without a TCP side")
+	require.JSONEq(t, `{"clients":[],"streams":[],"more_streams":0}`, start(t, nil).get("/v1/clients").body, "without a TCP side")
 }
 
 // writable is a state store that says whether it takes writes.

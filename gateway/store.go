@@ -61,12 +61,17 @@ func (g *Gateway) storeNamespaces(w http.ResponseWriter, r *http.Request) error 
 	return sendFresh(w, b.b)
 }
 
-// storeKeys lists the keys of a namespace that begin with a prefix, or counts them.
+// storeKeys lists the keys of a namespace that begin with a prefix, counts them, or
+// finds those that contain a text.
 func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
 	p := parametersOf(r)
 	list := kv.List{NS: p.needed("ns"), Prefix: p.text("prefix"), After: p.text("after")}
 	limit, keysOnly := p.count("limit"), p.flag("keys_only")
 	list.CountOnly = p.flag("count")
+	contains, values := p.text("contains"), p.flag("values")
+	if contains != "" && list.CountOnly {
+		p.fail(codes.Errorf(codes.BadRequest, "contains and count exclude each other"))
+	}
 	if err := p.end(); err != nil {
 		return err
 	}
@@ -74,6 +79,9 @@ func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
 	form := withValue
 	if keysOnly {
 		form, list.MaxBytes = withoutValue, math.MaxInt // which counts values
+	}
+	if contains != "" {
+		return g.findKeys(w, r, list, contains, values, form)
 	}
 	view := g.stores.State.View()
 	defer view.Close()

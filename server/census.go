@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/kv"
 )
 
 // ClientInfo is what the server knows of an identified connection.
@@ -22,6 +23,17 @@ type ClientInfo struct {
 	Subscriptions []SubscriptionInfo
 	More          int
 	Watches       int // on the state store
+	// Watching, Locks and Leases are at most maxListed each.
+	Watching []kv.Filter
+	Locks    []LockInfo // held ones first
+	Leases   []kv.Lease // granted to the connection and still there
+}
+
+// LockInfo is a lock that a connection holds or, with Fence 0, waits for.
+type LockInfo struct {
+	NS, Key string
+	Lease   kv.LeaseID
+	Fence   kv.Revision
 }
 
 // SubscriptionInfo is a subscription to a config file.
@@ -57,6 +69,7 @@ type census struct {
 type counted struct {
 	client *client
 	info   ClientInfo
+	leases []kv.LeaseID
 }
 
 func (c *census) deliver(l *loop, budget int) (int, bool) {
@@ -80,20 +93,36 @@ func (c *census) deliver(l *loop, budget int) (int, bool) {
 	return used + 1, true
 }
 
-// look notes what only the loop knows, and returns how many subscriptions that was.
+// look notes what only the loop knows, and returns how much that was.
 func (c *census) look(s *session) (listed int) {
 	one := counted{client: s.client}
 	one.info.Since = time.Unix(0, s.opened)
 	one.info.Address = s.peer.String()
 	if s.kv != nil {
 		one.info.Watches = len(s.kv.byID)
+		for _, w := range s.kv.byID {
+			if len(one.info.Watching) == min(maxListed, c.room) {
+				break
+			}
+			one.info.Watching = append(one.info.Watching, w.filter)
+		}
+		c.room -= len(one.info.Watching)
+		listed += len(one.info.Watching)
 	}
-	listed = min(len(s.subs), maxListed, c.room)
-	c.room -= listed
-	one.info.More = len(s.subs) - listed
-	if listed > 0 {
-		one.info.Subscriptions = make([]SubscriptionInfo, listed)
-		for i, sub := range s.subs[:listed] {
+	one.info.Locks, one.leases = slices.Clone(s.grants.locks), slices.Clone(s.grants.leases)
+	for w := range s.waits {
+		if len(one.info.Locks) == maxListed {
+			break
+		}
+		one.info.Locks = append(one.info.Locks, LockInfo{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease})
+	}
+	subs := min(len(s.subs), maxListed, c.room)
+	c.room -= subs
+	listed += subs + len(one.info.Locks)
+	one.info.More = len(s.subs) - subs
+	if subs > 0 {
+		one.info.Subscriptions = make([]SubscriptionInfo, subs)
+		for i, sub := range s.subs[:subs] {
 			one.info.Subscriptions[i] = SubscriptionInfo{File: sub.file, Path: sub.path, Told: max(sub.told, sub.first)}
 		}
 	}
@@ -115,14 +144,37 @@ func (s *Server) Clients() []ClientInfo {
 		select {
 		case more := <-answer:
 			for i := range more {
-				room -= len(more[i].info.Subscriptions)
+				room -= len(more[i].info.Subscriptions) + len(more[i].info.Watching)
 			}
 			found = append(found, more...)
 		case <-s.engine.done:
 			return nil // with the loops their sessions have ended
 		}
 	}
+	for i := range found {
+		s.stillHeld(&found[i])
+	}
 	return s.registry.describe(found)
+}
+
+// stillHeld leaves out the locks and leases that have ended without the connection
+// doing it.
+func (s *Server) stillHeld(one *counted) {
+	one.info.Locks = slices.DeleteFunc(one.info.Locks, func(l LockInfo) bool {
+		if l.Fence == 0 {
+			return false
+		}
+		e, _ := s.state.Get([]byte(l.NS), []byte(l.Key))
+		return e == nil || e.Create != l.Fence
+	})
+	for _, id := range one.leases {
+		if lease, err := s.state.Lease(id); err == nil {
+			one.info.Leases = append(one.info.Leases, lease)
+		}
+	}
+	slices.SortFunc(one.info.Watching, func(a, b kv.Filter) int {
+		return cmp.Or(strings.Compare(a.NS, b.NS), strings.Compare(a.Text, b.Text))
+	})
 }
 
 // describe adds what the registry knows and puts the clients into order.

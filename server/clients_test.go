@@ -1,11 +1,14 @@
 package server_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/servertest"
+	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server"
 )
@@ -36,6 +39,7 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 		ID: web.ID, Name: "web", Tag: "blue", Address: web.LocalAddr().String(), Since: list[0].Since, Main: "web.json",
 		Subscriptions: []server.SubscriptionInfo{{File: "a.json", Path: "/n", Told: told}, {File: "b.json"}, {File: "c.json"}},
 		Watches:       1,
+		Watching:      []kv.Filter{{NS: "n"}},
 	}, list[0])
 	require.Equal(t, 3, srv.Server.Stats().Connections)
 	require.Equal(t, 2, srv.Server.Stats().Clients)
@@ -50,4 +54,42 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 	require.Empty(t, srv.Clients())
 	require.Error(t, srv.Live())
 	require.Error(t, srv.Ready())
+}
+
+func TestClientsTellLocksAndLeases(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{})
+	one, two := srv.Peer("one"), srv.Peer("two")
+	call := func(p *servertest.Peer, cmd protocol.Command, format string, args ...any) (got struct{ Lease, Fence int64 }) {
+		t.Helper()
+		body := p.Call(cmd, fmt.Sprintf(format, args...))
+		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		require.Contains(t, body, `"code":0`)
+		return got
+	}
+	first := call(one, protocol.KVLease, `{"ttl":60000}`).Lease
+	fence := call(one, protocol.KVLock, `{"ns":"l","key":"k","lease":%d,"wait":1}`, first).Fence
+	second := call(two, protocol.KVLease, `{"ttl":60000}`).Lease
+	call(two, protocol.KVLock, `{"ns":"l","key":"k","lease":%d,"wait":1}`, second)
+	call(two, protocol.KVAlive, `{"lease":%d}`, second)
+	list := srv.Clients()
+	held := server.LockInfo{NS: "l", Key: "k", Lease: kv.LeaseID(first), Fence: kv.Revision(fence)}
+	require.Equal(t, []server.LockInfo{held}, list[0].Locks)
+	require.Equal(t, []server.LockInfo{{NS: "l", Key: "k", Lease: kv.LeaseID(second)}}, list[1].Locks, "it waits")
+	require.Len(t, list[0].Leases, 1)
+	require.Equal(t, kv.LeaseID(first), list[0].Leases[0].ID)
+	require.Equal(t, 1, list[0].Leases[0].Keys)
+	require.Len(t, list[1].Leases, 1)
+
+	call(one, protocol.KVUnlock, `{"ns":"l","key":"k","fence":%d}`, fence)
+	two.Next() // the grant
+	list = srv.Clients()
+	require.Empty(t, list[0].Locks)
+	require.Greater(t, list[1].Locks[0].Fence, held.Fence)
+	require.Len(t, list[1].Locks, 1)
+
+	// What ended without its holder is not shown as held.
+	call(one, protocol.KVRevoke, `{"lease":%d}`, second)
+	list = srv.Clients()
+	require.Empty(t, list[1].Locks)
+	require.Empty(t, list[1].Leases)
 }

@@ -103,7 +103,13 @@ func (s *session) kvStat(h protocol.Header, _ []byte) bool {
 
 // kvAlive begins a lease's time anew.
 func (s *session) kvAlive(h protocol.Header, _ []byte) bool {
-	return s.aboutLease(h, s.srv.state.KeepAlive, protocol.AppendKVAlive)
+	return s.aboutLease(h, func(id kv.LeaseID) (kv.Lease, error) {
+		lease, err := s.srv.state.KeepAlive(id)
+		if err == nil { // whoever keeps it alive has it, also one that another connection was granted
+			s.grants.lease(id)
+		}
+		return lease, err
+	}, protocol.AppendKVAlive)
 }
 
 // kvLeaseInfo tells about a lease.

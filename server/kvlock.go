@@ -80,6 +80,9 @@ func (w *lockWait) answer(out kvlock.Outcome, err error) {
 		s.srv.count.stateRefused.Add(1)
 		frame = s.appendRefusal(frame, w.h, err)
 	default:
+		if out.Granted {
+			s.grants.lock(LockInfo{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease, Fence: out.Fence})
+		}
 		frame = protocol.AppendKVLocked(frame, protocol.KVLocked{Granted: out.Granted, Fence: out.Fence, Revision: out.Revision})
 	}
 	s.fill(w.slot, slot{frame: protocol.FinishFrame(frame, 0)})
@@ -98,7 +101,9 @@ func (w *lockWait) push(g kvlock.Grant) {
 		return
 	}
 	granted := protocol.KVGranted{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence}
-	if g.Err != nil {
+	if g.Err == nil {
+		s.grants.lock(LockInfo{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence})
+	} else {
 		granted.Code, granted.Desc = codes.Of(g.Err), s.wireText(w.h, g.Err)
 	}
 	frame := protocol.AppendKVGranted(protocol.BeginFrame(nil, protocol.KVGrant, s.srv.nextSeq()), granted)
@@ -144,6 +149,9 @@ func (s *session) kvUnlock(h protocol.Header, _ []byte) bool {
 			l.room = true
 			if s.dead {
 				return
+			}
+			if err == nil {
+				s.grants.unlocked(q.NS, q.Key)
 			}
 			if err == nil && q.Lease != 0 {
 				s.forgetWaits(q)

@@ -71,6 +71,9 @@ func (w *kvWriting) deliver(l *loop, _ int) (int, bool) {
 	if s.dead {
 		return 1, true
 	}
+	if w.err == nil {
+		s.grants.written(w.res)
+	}
 	switch size := resultSize(w.res); {
 	case w.err != nil:
 	case size > maxReply:

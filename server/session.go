@@ -47,9 +47,10 @@ type session struct {
 	subs     []*subscription
 	kv       *kvWatches             // nil: it has never had one
 	waits    map[*lockWait]struct{} // for locks
-	closing  bool                   // reads no more; ends when its output is read
-	halfShut bool                   // the peer has been told that nothing more comes
-	dead     bool                   // the transport is closed: nothing may be sent
+	grants   grants
+	closing  bool // reads no more; ends when its output is read
+	halfShut bool // the peer has been told that nothing more comes
+	dead     bool // the transport is closed: nothing may be sent
 
 	// any goroutine
 	active atomic.Int64 // unix ns of the last complete frame, from the loop's clock

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/confstore"
+	"confcenter/kv"
+)
+
+func TestClientsShowWatchesLocksAndLeases(t *testing.T) {
+	fleet := newFakeFleet(time.UnixMilli(5000))
+	fleet.list = []Client{{
+		ID: 2001, Since: time.UnixMilli(5000), Watches: 4,
+		Watching: []kv.Filter{{}, {NS: "a"}, {NS: "a", Text: "p/"}, {NS: "a", Text: "k", Exact: true}},
+		Locks:    []Lock{{NS: "l", Key: "one", Lease: 7, Fence: 8}, {NS: "l", Key: "two", Lease: 7}},
+		Leases:   []kv.Lease{{ID: 7, TTL: 10 * time.Second, Left: 4 * time.Second, Keys: 2}},
+	}}
+	k := startFleet(t, fleet, nil)
+	require.JSONEq(t, `{"clients":[{"id":2001,"name":"","tag":"","address":"","since_ms":5000,"main":"","subscriptions":[],"more":0,"watches":4,
+		"watching":[{},{"ns":"a"},{"ns":"a","prefix":"p/"},{"ns":"a","key":"k"}],
+		"locks":[{"ns":"l","key":"one","lease":7,"fence":8},{"ns":"l","key":"two","lease":7}],
+		"leases":[{"id":7,"ttl_ms":10000,"left_ms":4000,"keys":2}]}],"streams":[],"more_streams":0}`, k.get("/v1/clients").body)
+}
+
+func TestClientsShowStreams(t *testing.T) {
+	k := start(t, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	for _, path := range []string{"/v1/config/stream", "/v1/store/stream?ns=n&prefix=p", "/v1/store/stream?ns=n&key=k", "/v1/stream?namespace=n"} {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url+path, nil)
+		require.NoError(t, err)
+		reply, err := k.client.Do(r)
+		require.NoError(t, err)
+		defer func() { _ = reply.Body.Close() }()
+		require.Equal(t, http.StatusOK, reply.StatusCode)
+	}
+	var got clientsBody
+	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/clients").body), &got))
+	var seen []viewerBody
+	for _, one := range got.Streams {
+		require.Regexp(t, `^127\.0\.0\.1:\d+$`, one.Address)
+		require.NotZero(t, one.Since)
+		one.Address, one.Since = "", 0
+		seen = append(seen, one)
+	}
+	require.ElementsMatch(t, []viewerBody{{Kind: "config"}, {Kind: "store", keysBody: keysBody{NS: "n", Prefix: "p"}}, {Kind: "store", keysBody: keysBody{NS: "n", Key: "k"}}, {Kind: "plum", keysBody: keysBody{NS: "n"}}}, seen)
+	leave()
+	require.Eventually(t, func() bool { list, _ := k.viewers.list(); return len(list) == 0 }, patience, time.Millisecond)
+}
+
+// Whatever tells how many files there are counts the same: also one that was never
+// good.
+func TestFilesAreCountedAlikeEverywhere(t *testing.T) {
+	conf := t.TempDir()
+	for name, text := range map[string]string{"good.json": `{}`, "never.json": `{`, "later.json": `{}`, "gone.json": `{}`} {
+		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o600))
+	}
+	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, config.Close()) })
+	k := start(t, func(_ *Config, s *Stores) { s.Config = config })
+	require.NoError(t, os.WriteFile(filepath.Join(conf, "later.json"), []byte(`{`), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(conf, "gone.json")))
+	require.Eventually(t, func() bool { s := config.Stats(); return s.Broken == 2 && s.Deleted == 1 }, patience, time.Millisecond)
+	states := map[string]int{}
+	var list struct{ Files []struct{ State string } }
+	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/config/files").body), &list))
+	for _, file := range list.Files {
+		states[file.State]++
+	}
+	require.Equal(t, map[string]int{"good": 1, "broken": 2, "deleted": 1}, states)
+	var status statusBody
+	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &status))
+	require.Equal(t, []int{3, 2, 1}, []int{status.Config.Files, status.Config.Broken, status.Config.Deleted})
+	metrics := k.get("/metrics").body
+	for _, line := range []string{"confcenter_config_files 3\n", "confcenter_config_broken_files 2\n"} {
+		require.Contains(t, metrics, line)
+	}
+}

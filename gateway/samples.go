@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// What is kept of the last minutes, so that a chart has something to show when it is
+// opened.
+const (
+	sampleEvery = 2 * time.Second
+	maxSamples  = 5*30 + 1 // five minutes
+)
+
+// moment is the counters of one.
+type moment struct {
+	At          int64  `json:"at_ms"`
+	Connections int    `json:"connections"`
+	Requests    uint64 `json:"requests_total"`
+	HTTP        uint64 `json:"http_requests_total"`
+	Pushes      uint64 `json:"pushes_total"`
+}
+
+// samples are the last ones.
+type samples struct {
+	mu   sync.Mutex
+	ring [maxSamples]moment // guarded by mu
+	n    int                // guarded by mu: how many there ever were
+}
+
+func (s *samples) add(one moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring[s.n%maxSamples] = one
+	s.n++
+}
+
+// list is oldest first.
+func (s *samples) list() []moment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := min(s.n, maxSamples)
+	list := make([]moment, 0, kept)
+	for i := s.n - kept; i < s.n; i++ {
+		list = append(list, s.ring[i%maxSamples])
+	}
+	return list
+}
+
+// sampling takes the first sample and returns what takes the others until the end.
+func (g *Gateway) sampling() func() {
+	ticker := g.clock.NewTicker(sampleEvery)
+	g.samples.add(g.moment())
+	return func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C():
+				g.samples.add(g.moment())
+			case <-g.closing:
+				return
+			}
+		}
+	}
+}
+
+func (g *Gateway) moment() moment {
+	requests, _ := g.traffic.requests()
+	one := moment{At: g.clock.Now().UnixMilli(), HTTP: requests}
+	if g.fleet != nil {
+		s := g.fleet.Stats()
+		one.Connections, one.Requests, one.Pushes = s.Connections, s.Requests, s.Pushes+s.WatchFrames
+	}
+	return one
+}
+
+// statusSamples answers with the samples and with what they are compared by: the
+// server's clock, and its start, at which the counters began.
+func (g *Gateway) statusSamples(w http.ResponseWriter, _ *http.Request) error {
+	return sendStruct(w, &struct {
+		Now     int64    `json:"now_ms"`
+		Started int64    `json:"started_ms"`
+		Samples []moment `json:"samples"`
+	}{g.clock.Now().UnixMilli(), g.started.UnixMilli(), g.samples.list()})
+}

@@ -1,0 +1,349 @@
+package gateway
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// Limits of a search. It runs on the goroutine of its request, on snapshots, so what
+// it costs nobody waits for but who asked.
+const (
+	maxWanted      = 256              // bytes of what is searched for
+	maxHitFiles    = 200              // files of one answer
+	maxHits        = 5                // places of one file that are told; the others are counted
+	maxHitText     = 160              // bytes of a value that are told
+	maxSearchBytes = 256 << 20        // of documents or entries looked at for one answer
+	maxSearchTime  = time.Second      // for one answer
+	maxSearches    = 2                // at a time; others wait
+	maxBrokenRead  = 50               // broken files that are read from the disk
+	maxHitDepth    = 64               // arrays and objects within each other that a place is looked for in
+	keysPerTurn    = 1000             // looked at between two looks at the clock
+	maxFoundBytes  = int(kv.MaxPage)  // of values in one answer
+	searchBusy     = 10 * time.Second // how long one waits for its turn
+)
+
+// wanted is a text that is looked for, whatever its case.
+type wanted struct {
+	text  string // in lower case
+	ascii bool
+}
+
+func newWanted(text string) (wanted, error) {
+	if len(text) > maxWanted || !utf8.ValidString(text) {
+		return wanted{}, codes.Errorf(codes.BadRequest, "what is searched for must be UTF-8 of at most %d bytes", maxWanted)
+	}
+	w := wanted{text: strings.ToLower(text), ascii: true}
+	for i := range len(text) {
+		w.ascii = w.ascii && text[i] < utf8.RuneSelf
+	}
+	return w, nil
+}
+
+// in says whether text contains what is wanted.
+func (w *wanted) in(text []byte) bool { return w.index(text) >= 0 }
+
+func (w *wanted) index(text []byte) int {
+	if !w.ascii {
+		return bytes.Index(bytes.ToLower(text), []byte(w.text))
+	}
+	first := w.text[0]
+	for i := 0; i+len(w.text) <= len(text); i++ {
+		if lowered(text[i]) == first && w.at(text[i:]) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (w *wanted) at(text []byte) bool {
+	for i := range len(w.text) {
+		if lowered(text[i]) != w.text[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lowered(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// search is what one answer may still cost.
+type search struct {
+	wanted
+	g     *Gateway
+	r     *http.Request
+	until time.Time
+	bytes int
+}
+
+// beginSearch waits for a turn; done gives it back.
+func (g *Gateway) beginSearch(r *http.Request, text string) (s *search, done func(), err error) {
+	w, err := newWanted(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	patience := g.clock.NewTimer(searchBusy)
+	defer patience.Stop()
+	select {
+	case g.searches <- struct{}{}:
+	case <-r.Context().Done():
+		return nil, nil, codes.Errorf(codes.Closed, "nobody waits for the answer any more")
+	case <-g.closing:
+		return nil, nil, codes.Errorf(codes.Closed, "the server is stopping")
+	case <-patience.C():
+		return nil, nil, codes.Errorf(codes.Busy, "%d searches are under way already; try again", maxSearches)
+	}
+	return &search{wanted: w, g: g, r: r, until: g.clock.Now().Add(maxSearchTime)}, func() { <-g.searches }, nil
+}
+
+// spent says that nothing more may be looked at.
+func (s *search) spent() bool {
+	return s.bytes > maxSearchBytes || s.g.clock.Now().After(s.until) || s.r.Context().Err() != nil || s.g.ending()
+}
+
+// The body of /v1/config/search.
+type (
+	foundBody struct {
+		Files   []foundFile `json:"files"`
+		More    bool        `json:"more"` // not all was looked at, or told
+		Scanned int         `json:"scanned_bytes"`
+	}
+	foundFile struct {
+		Name    string `json:"name"`
+		State   string `json:"state"`
+		Matches []hit  `json:"matches"`
+		More    int    `json:"more"` // matches that are not told
+	}
+	hit struct {
+		Path string `json:"path"` // a JSON pointer, or the line in a broken file
+		Text string `json:"text"`
+	}
+)
+
+// configSearch finds files whose name or own contents have a text: in keys, in
+// strings and in other values as they are written.
+func (g *Gateway) configSearch(w http.ResponseWriter, r *http.Request) error {
+	p := parametersOf(r)
+	text := p.needed("q")
+	if err := p.end(); err != nil {
+		return err
+	}
+	body := foundBody{Files: []foundFile{}}
+	if text == "" {
+		return sendStruct(w, &body)
+	}
+	s, done, err := g.beginSearch(r, text)
+	if err != nil {
+		return err
+	}
+	defer done()
+	files := filesOf(g.stores.Config, g.stores.Config.Snapshot())
+	read := 0
+	for i := range files {
+		file := &files[i]
+		if file.state() == stateDeleted {
+			continue
+		}
+		if len(body.Files) == maxHitFiles || s.spent() {
+			body.More = true
+			break
+		}
+		found := foundFile{Name: file.name, State: file.state(), Matches: []hit{}}
+		if found.State == stateBroken {
+			if read++; read > maxBrokenRead {
+				body.More = true
+			} else {
+				s.broken(&found)
+			}
+		} else {
+			s.document(&found, file.node)
+		}
+		if len(found.Matches) > 0 || s.in([]byte(file.name)) {
+			body.Files = append(body.Files, found)
+		}
+	}
+	body.Scanned = s.bytes
+	return sendStruct(w, &body)
+}
+
+func (s *search) document(found *foundFile, node *confstore.Node) {
+	text, _ := node.Contents(false)
+	s.bytes += len(text)
+	// Escapes hide what is wanted; without any a text that has it nowhere is done with.
+	if bytes.IndexByte(text, '\\') < 0 && !s.in(text) {
+		return
+	}
+	s.value(found, nil, text, 0)
+}
+
+// value looks through a value at path.
+func (s *search) value(found *foundFile, path, raw []byte, depth int) {
+	it := jsontext.Iterate(raw)
+	inObject := it.Container() == jsontext.Object
+	if depth == maxHitDepth || !inObject && it.Container() != jsontext.Array {
+		if s.in(plainText(raw)) {
+			s.hit(found, path, raw)
+		}
+		return
+	}
+	for n := 0; it.Next(); n++ {
+		length := len(path)
+		path = append(path, '/')
+		named := false
+		if inObject {
+			key := it.Key()
+			path = appendPointer(path, key)
+			named = s.in(key)
+		} else {
+			path = strconv.AppendInt(path, int64(n), 10)
+		}
+		switch kind := it.Kind(); {
+		case kind == jsontext.Object || kind == jsontext.Array:
+			if named {
+				s.hit(found, path, it.Raw())
+			}
+			s.value(found, path, it.Raw(), depth+1)
+		case named || s.in(plainText(it.Raw())):
+			s.hit(found, path, it.Raw())
+		}
+		path = path[:length]
+	}
+}
+
+// plainText is a scalar as people know it: a string without its quotes and escapes.
+func plainText(raw []byte) []byte {
+	if len(raw) > 0 && raw[0] == '"' {
+		return jsontext.Unquote(raw)
+	}
+	return raw
+}
+
+func appendPointer(dst, key []byte) []byte {
+	for _, c := range key {
+		switch c {
+		case '~':
+			dst = append(dst, "~0"...)
+		case '/':
+			dst = append(dst, "~1"...)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+func (s *search) hit(found *foundFile, path, text []byte) {
+	if len(found.Matches) == maxHits {
+		found.More++
+		return
+	}
+	found.Matches = append(found.Matches, hit{string(path), s.around(text)})
+}
+
+// around is the part of a text that has what is wanted.
+func (s *search) around(text []byte) string {
+	if len(text) <= maxHitText {
+		return string(text)
+	}
+	from := max(0, min(s.index(text)-maxHitText/4, len(text)-maxHitText))
+	part := strings.ToValidUTF8(string(text[from:from+maxHitText]), "")
+	if from > 0 {
+		part = "…" + part
+	}
+	if from+maxHitText < len(text) {
+		part += "…"
+	}
+	return part
+}
+
+// broken looks through a file that is no document, line by line.
+func (s *search) broken(found *foundFile) {
+	text, err := s.g.stores.Config.ReadFile(found.Name)
+	if err != nil {
+		return // nobody can read it
+	}
+	s.bytes += len(text)
+	line := 0
+	for part := range bytes.Lines(text) {
+		line++
+		if s.in(part) {
+			s.hit(found, []byte("line "+strconv.Itoa(line)), bytes.ToValidUTF8(bytes.TrimSpace(part), []byte("?")))
+		}
+	}
+}
+
+// findKeys is storeKeys for keys that contain a text, or with values whose value does.
+// It ends where it may look no further; scanned then says behind which key to go on.
+func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List, text string, values bool, form entryForm) error {
+	s, done, err := g.beginSearch(r, text)
+	if err != nil {
+		return err
+	}
+	defer done()
+	limit := list.Limit
+	if limit == 0 {
+		limit = kv.MaxList
+	}
+	view := g.stores.State.View()
+	defer view.Close()
+	var found []*kv.Entry
+	size, more := 0, true
+	list.Limit, list.MaxBytes = keysPerTurn, maxSearchBytes
+	for more && len(found) < limit && size < maxFoundBytes && !s.spent() {
+		page, err := view.List(list)
+		if err != nil {
+			return err
+		}
+		more = page.More
+		for i, e := range page.Entries {
+			list.After = e.Key
+			s.bytes += len(e.Key)
+			if !s.entry(e, values) {
+				continue
+			}
+			found = append(found, e)
+			if form != withoutValue {
+				size += len(e.Value.Data)
+			}
+			if len(found) == limit || size >= maxFoundBytes {
+				more = more || i < len(page.Entries)-1
+				break
+			}
+		}
+	}
+	b := newBuffer()
+	defer b.free()
+	b.grow(sizeOf(found, form))
+	b.b = appendEntries(append(b.b, `{"entries":`...), found, form)
+	b.b = appendNumber(b.b, `,"count":`, int64(len(found)))
+	b.b = appendBool(b.b, `,"more":`, more)
+	if more {
+		b.b = appendQuoted(b.b, `,"scanned":`, list.After)
+	}
+	b.b = append(appendNumber(b.b, `,"revision":`, int64(view.Revision())), '}')
+	return sendFresh(w, b.b)
+}
+
+func (s *search) entry(e *kv.Entry, values bool) bool {
+	if s.in([]byte(e.Key)) {
+		return true
+	}
+	if !values || e.Value.Type == kv.Bytes {
+		return false
+	}
+	s.bytes += len(e.Value.Data)
+	return s.in(e.Value.Data)
+}
