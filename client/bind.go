@@ -10,13 +10,14 @@ import (
 // Handle is a document as a value of type T that follows its changes. End it
 // with Stop.
 type Handle[T any] struct {
+	options  BindOptions[T]
 	follower *follower
 	job      *job
 	value    atomic.Pointer[bound[T]] // the last good one
 
 	mu       sync.Mutex // guards the rest
 	err      error
-	onChange []func(*T)
+	onUpdate []func(old, now *T)
 
 	told *T // what the functions were called with last; job only
 }
@@ -32,7 +33,12 @@ type bound[T any] struct {
 // a later change does not decode, or the document goes away, the handle keeps
 // the last good value. ctx limits the wait for the first value only; see Watch.
 func Bind[T any](ctx context.Context, c *Client, q Query) (*Handle[T], error) {
-	h := &Handle[T]{}
+	return BindWith(ctx, c, q, BindOptions[T]{})
+}
+
+// BindWith is Bind with defaults, strictness and a check of what arrives.
+func BindWith[T any](ctx context.Context, c *Client, q Query, o BindOptions[T]) (*Handle[T], error) {
+	h := &Handle[T]{options: o}
 	h.job = &job{run: h.run}
 	h.follower = c.newFollower(q, h.take)
 	if err := h.follower.follow(ctx); err != nil {
@@ -53,8 +59,8 @@ func (h *Handle[T]) take(doc *Document) {
 		h.setErr(nil) // back at the last good one
 		return
 	}
-	value := new(T)
-	if err := doc.Decode("", value); err != nil {
+	value, err := h.options.read(doc)
+	if err != nil {
 		h.setErr(err)
 		if last != nil {
 			h.follower.c.report(fmt.Errorf("kept the last good version: %w", err))
@@ -78,11 +84,11 @@ func (h *Handle[T]) setErr(err error) {
 
 // run is the handle's job.
 func (h *Handle[T]) run() {
-	value := h.Load()
+	old, value := h.told, h.Load()
 	h.mu.Lock()
-	tell := h.onChange
+	tell := h.onUpdate
 	h.mu.Unlock()
-	if value == h.told {
+	if value == old {
 		return
 	}
 	h.told = value
@@ -90,7 +96,7 @@ func (h *Handle[T]) run() {
 		if h.follower.ended() {
 			return
 		}
-		h.follower.c.callbacks.call("a function given to OnChange of "+h.Document().where(""), func() { fn(value) })
+		h.follower.c.callbacks.call("a function given to OnChange of "+h.Document().where(""), func() { fn(old, value) })
 	}
 }
 
@@ -99,7 +105,7 @@ func (h *Handle[T]) run() {
 func (h *Handle[T]) Load() *T { return h.value.Load().value }
 
 // Err says why the newest state of the document is not what Load gives:
-// codes.NotFound or an error of decoding. Nil if it is.
+// codes.NotFound, or that it does not decode or is not valid. Nil if it is.
 func (h *Handle[T]) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,10 +124,14 @@ func (h *Handle[T]) Document() *Document {
 // OnChange has fn called with each new value from now on, one call at a time. If
 // values come faster than fn returns it gets the newest only. Several functions are
 // called in the order they were given. A panic is told to Config.OnError.
-func (h *Handle[T]) OnChange(fn func(*T)) {
+func (h *Handle[T]) OnChange(fn func(*T)) { h.OnUpdate(func(_, now *T) { fn(now) }) }
+
+// OnUpdate is OnChange that also gives the value before: the one that Bind gave, or
+// with which fn was called last, whatever was skipped in between. Both are shared.
+func (h *Handle[T]) OnUpdate(fn func(old, now *T)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.onChange = append(h.onChange[:len(h.onChange):len(h.onChange)], fn)
+	h.onUpdate = append(h.onUpdate[:len(h.onUpdate):len(h.onUpdate)], fn)
 }
 
 // Stop ends following; Load keeps its last value.

@@ -15,29 +15,37 @@ import (
 // target says nothing about their type.
 var decoding = jsoniter.Config{UseNumber: true}.Froze()
 
+// strictly is decoding that refuses members the target does not know.
+var strictly = jsoniter.Config{UseNumber: true, DisallowUnknownFields: true}.Froze()
+
 // decodeInto decodes raw into v. What is decoded may be a secret and errors end in
 // logs, so the error tells types and places and nothing of the contents.
-func decodeInto(raw []byte, v any) (err error) {
+func decodeInto(raw []byte, v any) error { return decodeBy(decoding, raw, v) }
+
+func decodeBy(api jsoniter.API, raw []byte, v any) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
 		}
 	}()
-	if decoding.Unmarshal(raw, v) == nil {
+	if api.Unmarshal(raw, v) == nil {
 		return nil
 	}
 	target := reflect.TypeOf(v)
 	if target == nil || target.Kind() != reflect.Pointer || reflect.ValueOf(v).IsNil() {
 		return fmt.Errorf("%T is not a pointer to decode into", v)
 	}
-	return misfit(raw, reflect.New(target.Elem()).Interface())
+	return misfit(raw, reflect.New(target.Elem()).Interface(), api == strictly)
 }
 
 // misfit says why raw does not fit v. The library that decodes quotes the contents;
 // the standard one names what it needs.
-func misfit(raw []byte, v any) error {
+func misfit(raw []byte, v any, strict bool) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
+	if strict {
+		d.DisallowUnknownFields()
+	}
 	err := d.Decode(v)
 	var mismatch *json.UnmarshalTypeError
 	switch {
@@ -48,6 +56,8 @@ func misfit(raw []byte, v any) error {
 			where = mismatch.Field + ": "
 		}
 		return fmt.Errorf("%s%s at offset %d does not fit %v", where, found, mismatch.Offset, mismatch.Type)
+	case err != nil && strict && strings.Contains(err.Error(), "unknown field"):
+		return fmt.Errorf("unknown member %s", err.Error()[strings.LastIndex(err.Error(), "field ")+len("field "):])
 	case err != nil:
 		return fmt.Errorf("a type's own decoding failed with a %T", err)
 	}

@@ -52,9 +52,9 @@ func (c *Client) attend(sess *session) {
 	c.mu.Unlock()
 	err := sess.conn.failed()
 	if err != ErrClosed {
-		lost := sess.conn.lostError(true)
-		c.changeState(StateDisconnected, sess.conn.addr, lost)
-		c.report(lost)
+		why := sess.conn.lostError(true)
+		c.changeState(StateDisconnected, sess.conn.addr, why)
+		c.report(why)
 	}
 	var silent *silentError
 	if errors.As(err, &silent) {

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"reflect"
+
+	"confcenter/codes"
+)
+
+// BindOptions say more about how a document becomes a T. The zero value is Bind's.
+type BindOptions[T any] struct {
+	// Defaults gives what the document is read over: a member that it does not have
+	// keeps the value of Defaults, objects merge at every depth, and an array replaces
+	// the default one as a whole. It is called for each new document and must give a
+	// new value each time. Nil: the zero T.
+	Defaults func() T
+	// Optional lets the document be absent: the value is Defaults then, at Bind and
+	// whenever it is deleted.
+	Optional bool
+	// Strict refuses a document with a member that T does not have, which otherwise is
+	// ignored: a misspelt name is noticed, but new members need new programs first.
+	Strict bool
+	// Validate, if set, refuses a value by its error; (*T).Validate will do. At Bind
+	// that is Bind's error. Later the last good value stays and Config.OnError is told,
+	// so the error should name the member rather than its value if that is secret.
+	Validate func(*T) error
+}
+
+// read makes a value of a document.
+func (o *BindOptions[T]) read(doc *Document) (*T, error) {
+	value := new(T)
+	if o.Defaults != nil {
+		*value = o.Defaults()
+	}
+	switch {
+	case !doc.Exists() && o.Optional:
+	case !doc.Exists():
+		return nil, doc.absent("")
+	default:
+		if err := o.decode(doc, value); err != nil {
+			return nil, codes.Errorf(codes.BadRequest, "%s does not fit %T: %w", doc.where(""), value, err)
+		}
+	}
+	if o.Validate == nil {
+		return value, nil
+	}
+	var err error
+	if p := guarded(func() { err = o.Validate(value) }); p != nil {
+		err = p
+	}
+	if err != nil {
+		return nil, codes.Errorf(codes.BadRequest, "%s is not valid: %w", doc.where(""), err)
+	}
+	return value, nil
+}
+
+func (o *BindOptions[T]) decode(doc *Document, value *T) error {
+	var defaults []savedSlice
+	if o.Defaults != nil {
+		defaults = takeSlices(nil, reflect.ValueOf(value).Elem())
+	}
+	api := decoding
+	if o.Strict {
+		api = strictly
+	}
+	if err := decodeBy(api, doc.raw, value); err != nil {
+		return err
+	}
+	for _, s := range defaults {
+		if s.field.IsNil() {
+			s.field.Set(s.value)
+		}
+	}
+	return nil
+}
+
+// savedSlice is a default that was taken out of its field. A decoder reuses the
+// elements of a slice that it finds, so that the document's first element would
+// inherit from the default's first.
+type savedSlice struct{ field, value reflect.Value }
+
+func takeSlices(taken []savedSlice, v reflect.Value) []savedSlice {
+	switch v.Kind() {
+	case reflect.Slice:
+		if v.CanSet() && !v.IsNil() {
+			taken = append(taken, savedSlice{v, reflect.ValueOf(v.Interface())})
+			v.SetZero()
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			taken = takeSlices(taken, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() || v.Type().Field(i).Anonymous {
+				taken = takeSlices(taken, v.Field(i))
+			}
+		}
+	}
+	return taken
+}
