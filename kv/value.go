@@ -99,7 +99,7 @@ func (v Value) Check() error {
 	case Bool:
 		_, err = v.Bool()
 	case JSON:
-		if _, err = jsontext.Check(v.Data); err != nil {
+		if _, err = jsontext.CheckUTF8(v.Data); err != nil {
 			return codes.Errorf(codes.BadValue, "value is not JSON: %w", err)
 		}
 		if len(v.Data) > 2*MaxDepth && jsontext.Depth(v.Data) > MaxDepth {

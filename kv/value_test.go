@@ -59,6 +59,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 		{value(kv.Bool, "1"), codes.BadValue, "bool"},
 		{value(kv.JSON, ""), codes.BadValue, "JSON"},
 		{value(kv.JSON, "{} x"), codes.BadValue, "JSON"},
+		{value(kv.JSON, "{\"a\":\"\xff\"}"), codes.BadValue, "offset 6 is not UTF-8"},
 		{value(kv.JSON, strings.Repeat("[", kv.MaxDepth+1)+strings.Repeat("]", kv.MaxDepth+1)), codes.BadValue, "deeper than 500"},
 		{value(kv.Bytes, strings.Repeat("x", kv.MaxValue+1)), codes.TooLarge, strconv.Itoa(kv.MaxValue)},
 	}
