@@ -25,6 +25,8 @@ type Change struct {
 	Prev *Node
 	// Own: its own contents were set, edited or deleted.
 	Own bool
+	// By is what the Set said that made Own true; empty for an edit that was found.
+	By string
 	// Bases are those of its bases whose own contents changed in this batch,
 	// weakest first. The resolved version rises also if the resolved contents
 	// come out the same.

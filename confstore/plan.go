@@ -17,6 +17,7 @@ type edit struct {
 	// quiet: the contents are those that are served already. Nobody is told; the
 	// version may rise to what was given.
 	quiet bool
+	by    string // who asked for it; empty: it was found
 	// only of a Set that writes
 	exact    []byte // the file's bytes; nil: text as the store formats it
 	fileTime int32

@@ -154,9 +154,11 @@ func (s *Store) rebuild(b *builder, name string, p *plan) Change {
 	if prev == nil && !n.Known() && !n.listed {
 		return c
 	}
-	c.Own = p.tells(name)
+	if ed := p.tells(name); ed != nil {
+		c.Own, c.By = true, ed.by
+	}
 	for _, base := range n.bases {
-		if p.tells(base) {
+		if p.tells(base) != nil {
 			c.Bases = append(c.Bases, base)
 		}
 	}
@@ -170,10 +172,10 @@ func (s *Store) rebuild(b *builder, name string, p *plan) Change {
 
 func (c Change) happened() bool { return c.Own || len(c.Bases) > 0 || c.BasesListChanged }
 
-// tells is whether name's own contents change in p.
-func (p *plan) tells(name string) bool {
+// tells is the edit that changes name's own contents in p; nil: they do not change.
+func (p *plan) tells(name string) *edit {
 	if p.docs[name] == nil {
-		return false
+		return nil
 	}
 	i, ok := slices.BinarySearchFunc(p.edits, name, func(e edit, name string) int {
 		switch {
@@ -184,7 +186,10 @@ func (p *plan) tells(name string) bool {
 		}
 		return 0
 	})
-	return ok && !p.edits[i].quiet
+	if !ok || p.edits[i].quiet {
+		return nil
+	}
+	return &p.edits[i]
 }
 
 // newNode is the node of name as the entries and rules now are. It keeps what

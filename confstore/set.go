@@ -41,6 +41,8 @@ type SetRequest struct {
 	// served now, without inheritance; 0 means that there must be no document.
 	IfMtime    int32
 	HasIfMtime bool
+	// By says who writes, for those who are told of the change.
+	By string
 }
 
 // givesMtime: CppCloud's clients send 0 for "none".
@@ -135,7 +137,7 @@ func (s *Store) set(req SetRequest) (SetResult, error) {
 		text = asSpelled(e, text)
 	}
 	given := s.given(req, e)
-	ed := edit{name: req.Name, text: text, given: given, fileTime: given, quiet: sameContents(e, text)}
+	ed := edit{name: req.Name, text: text, given: given, fileTime: given, quiet: sameContents(e, text), by: req.By}
 	if ed.quiet && !req.givesMtime() {
 		ed.given = e.doc.given
 	}

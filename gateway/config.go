@@ -345,6 +345,7 @@ func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstor
 		return err
 	}
 	deletes := req.Contents == nil
+	req.By = "http " + r.RemoteAddr
 	var res confstore.SetResult
 	for {
 		if err = g.demand(&req, cond); err != nil {

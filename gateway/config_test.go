@@ -128,6 +128,16 @@ func TestConfigFilesShowsAllStates(t *testing.T) {
 	require.Equal(t, map[string]string{"_meta.json": "good", "good.json": "good", "gone.json": "deleted", "heir.json": "good", "never.json": "broken", "sub/broken.json": "broken"}, states)
 }
 
+func TestConfigWritersAreNamed(t *testing.T) {
+	k := startConfig(t, nil)
+	told := make(chan string, 2)
+	k.files.Subscribe(func(b *confstore.Batch) { told <- b.Changes[0].By })
+	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), `{}`).status)
+	require.Regexp(t, `^http 127\.0\.0\.1:\d+$`, <-told)
+	require.Equal(t, 200, k.do("DELETE", fileQuery("a.json"), "").status)
+	require.Regexp(t, `^http 127\.0\.0\.1:\d+$`, <-told)
+}
+
 func TestConfigGetIsTheFileAsWritten(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": "{ \"a\" :\t1.0 }\n\n", "latin.json": "\"\xe9\"", "never.json": "{", "dir/b.json": "[]"})
 	f, a := k.file(fileQuery("a.json"))

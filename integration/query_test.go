@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -198,6 +199,31 @@ func TestGetLogr(t *testing.T) {
 			return slices.IndexFunc(all, func(line string) bool { return strings.Contains(line, kind) })
 		}
 		require.Less(t, index("CONFDEL"), index("CONFCHANGE"))
+	})
+	t.Run("changes_of_files_name_who_version_and_result", func(t *testing.T) {
+		q := dial(t, srv)
+		q.Identify(`{"svrid":77,"svrname":"web","clitype":20}`)
+		who := fmt.Sprintf("opcli=%s@77-20@web", q.LocalAddr())
+		first := func() string { return lines(t, `{"size":1}`)[0] }
+		line := func(kind, file string, mtime int32, who, result string) string {
+			at := time.Unix(int64(mtime), 0).Format("2006-01-02 15:04:05")
+			return fmt.Sprintf(": %s| filename=%s| mtime=%d(%s)| %s| result=%s", kind, file, mtime, at, who, result)
+		}
+		mtime := q.Set("log.json", `{"k":1}`)
+		require.Contains(t, first(), line("CONFCHANGE", "log.json", mtime, who, "success"))
+		refused := set(t, q, "log", `{"k":2}`, `,"mtime":5`)
+		require.NotZero(t, refused.Code)
+		require.Contains(t, first(), line("CONFCHANGE", "log.json", mtime, who, refused.Desc))
+		refused = set(t, q, "../log", `{"k":2}`, ``)
+		require.NotZero(t, refused.Code)
+		require.Contains(t, first(), line("CONFCHANGE", "../log.json", 0, who, refused.Desc))
+		mtime = set(t, q, "log", `null`, ``).Mtime
+		require.Contains(t, first(), line("CONFDEL", "log.json", mtime, who, "success"))
+
+		follower := subscribed(t, srv, "log.json")
+		srv.Write("log.json", `{"k":3}`)
+		mtime = follower.Push().Mtime
+		require.Contains(t, first(), line("CONFCHANGE", "log.json", mtime, "opcli=disk", "success"))
 	})
 	t.Run("default_is_10_and_a_string_of_digits_counts", func(t *testing.T) {
 		for i := range 30 {

@@ -137,6 +137,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		Contents: bytes.Clone(u.Contents),
 		Mtime:    u.Mtime, HasMtime: u.Mtime != 0,
 		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
+		By: s.srv.registry.profile(s.client),
 	}
 	id := s.reserve(h.Command)
 	err := s.srv.store.Set(req, func(res confstore.SetResult, err error) {
@@ -144,6 +145,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		switch {
 		case err != nil:
 			code, desc = wireCode(err), s.wireText(h, err)
+			s.srv.oplog.config(req.Contents == nil, req.Name, res.Mtime, req.By, desc)
 		case res.Deleted:
 			desc = fmt.Sprintf("remove %s success", u.Name)
 		}
@@ -163,7 +165,9 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		return false
 	default:
 		s.unreserve()
-		s.end(protocol.AppendConfigUpdated(s.begin(h.Command.Reply(), h.Seq), wireCode(err), 0, s.wireText(h, err)))
+		desc := s.wireText(h, err)
+		s.srv.oplog.config(req.Contents == nil, req.Name, 0, req.By, desc)
+		s.end(protocol.AppendConfigUpdated(s.begin(h.Command.Reply(), h.Seq), wireCode(err), 0, desc))
 	}
 	return true
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -62,11 +63,7 @@ func (s *Server) publish(b *confstore.Batch) {
 		if !c.Own {
 			continue
 		}
-		kind := "CONFCHANGE"
-		if c.Node.Deleted() {
-			kind = "CONFDEL"
-		}
-		s.oplog.add(kind, c.Name)
+		s.oplog.config(c.Node.Deleted(), c.Name, c.Node.Mtime(false), cmp.Or(c.By, onDisk), "success")
 	}
 	for _, l := range s.allLoops() {
 		l.post(&fanOut{batch: b})

@@ -1,9 +1,6 @@
 package server
 
 import (
-	"fmt"
-	"unicode/utf8"
-
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
@@ -113,18 +110,4 @@ func (s *session) relay(h protocol.Header) bool {
 	return ok && s.forward(h, to, func(dst []byte, from *session) []byte {
 		return jsontext.AppendCompact(dst, from.loop.req.Body())
 	})
-}
-
-// maxLogged bounds what one peer puts into a line of the operation log, in bytes.
-const maxLogged = 512
-
-func clip(b []byte) string {
-	if len(b) > maxLogged {
-		end := maxLogged
-		for end > maxLogged-utf8.UTFMax && !utf8.RuneStart(b[end]) {
-			end-- // half a character would make the reply that shows it no UTF-8
-		}
-		return fmt.Sprintf("%s… +%dB", b[:end], len(b)-end)
-	}
-	return string(b)
 }

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"confcenter/internal/clock"
 )
@@ -19,7 +21,37 @@ func (o *oplog) init(c clock.Clock) { o.clock, o.lines.size = c, oplogLines }
 
 // add writes one line: the time, the kind and the fields.
 func (o *oplog) add(kind string, fields ...string) {
+	for i := range fields {
+		fields[i] = clip(fields[i])
+	}
 	o.lines.add(o.clock.Now().Format("2006-01-02 15:04:05") + ": " + strings.Join(append([]string{kind}, fields...), "| "))
+}
+
+// onDisk is who is said to have changed a file without asking the server.
+const onDisk = "disk"
+
+// config writes a line about a change of a document, wanted or done: CppCloud's line,
+// which its console shows.
+func (o *oplog) config(deleted bool, name string, mtime int32, by, result string) {
+	kind := "CONFCHANGE"
+	if deleted {
+		kind = "CONFDEL"
+	}
+	o.add(kind, "filename="+name, fmt.Sprintf("mtime=%d(%s)", mtime, wallTime(int64(mtime))), "opcli="+by, "result="+result)
+}
+
+// maxLogged bounds a field of the operation log, in bytes: peers can make them long.
+const maxLogged = 512
+
+func clip[T string | []byte](b T) string {
+	if len(b) > maxLogged {
+		end := maxLogged
+		for end > maxLogged-utf8.UTFMax && !utf8.RuneStart(b[end]) {
+			end-- // half a character would make the reply that shows it no UTF-8
+		}
+		return fmt.Sprintf("%s… +%dB", b[:end], len(b)-end)
+	}
+	return string(b)
 }
 
 // newest returns up to n lines, the newest first.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,6 +173,13 @@ func (r *registry) label(c *client) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return clientLabel(c)
+}
+
+// profile is what the operation log calls who changes a document, in CppCloud's form.
+func (r *registry) profile(c *client) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fmt.Sprintf("%s@%d-%s@%s", c.session.peer, c.id, cmp.Or(c.prop("clitype"), "0"), c.prop("svrname"))
 }
 
 func clientLabel(c *client) string {
