@@ -191,10 +191,28 @@ func TestDumpTap(t *testing.T) {
 
 func TestDumpTapWithoutAServer(t *testing.T) {
 	t.Parallel()
-	tap := startDump(t, "tap", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:1")
+	// Nobody else here listens on this address, so the port stays free.
+	server, err := net.Listen("tcp", "127.0.0.2:0")
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	tap := startDump(t, "tap", "--listen", "127.0.0.1:0", "--to", server.Addr().String())
 	addr := strings.Fields(strings.SplitN(tap.wait(tap.stderr, "listening on"), "listening on ", 2)[1])[0]
-	servertest.Dial(t, addr).Closed()
-	require.Contains(t, tap.wait(tap.stderr, "cannot be reached"), "is closed again")
+	for range 50 {
+		servertest.Dial(t, addr).Closed()
+	}
+	server, err = net.Listen("tcp", server.Addr().String())
+	require.NoError(t, err)
+	defer server.Close()
+	for range 3 {
+		program, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		defer program.Close()
+		passed, err := server.Accept()
+		require.NoError(t, err)
+		defer passed.Close()
+	}
+	require.Contains(t, <-tap.stderr, "the server cannot be reached")
+	require.Contains(t, <-tap.stderr, "the server can be reached again; 50 connections were closed")
 	require.Zero(t, tap.end(syscall.SIGINT))
 }
 

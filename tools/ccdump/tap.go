@@ -72,6 +72,7 @@ type tap struct {
 	to     string
 	events chan tapEvent
 	queued atomic.Int64 // bytes in events
+	closed atomic.Int64 // connections closed since the server cannot be reached
 	status func(format string, args ...any)
 
 	mu    sync.Mutex // guards conns
@@ -165,8 +166,14 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	defer cancel()
 	dialed, err := new(net.Dialer).DialContext(dialing, "tcp", t.to)
 	if err != nil {
-		t.status("%v is closed again: the server cannot be reached: %v", client.RemoteAddr(), err)
+		// Programs try again and again; one line says as much as a thousand.
+		if !ended(ctx) && t.closed.Add(1) == 1 {
+			t.status("the server cannot be reached, connections are closed again until it can: %v", err)
+		}
 		return
+	}
+	if n := t.closed.Swap(0); n > 0 {
+		t.status("the server can be reached again; %d connections were closed", n)
 	}
 	server := dialed.(*net.TCPConn)
 	defer server.Close()
