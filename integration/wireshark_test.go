@@ -156,6 +156,7 @@ func talk(t *testing.T, addr string) {
 	writer.Call(protocol.KVTxn, `{"ns":"shop","then":[{"op":"put","key":"a","raw":2},{"op":"put","key":"b","raw":1},{"op":"put","key":"c","value":{"raw":5}}]}`+"aab")
 	require.Equal(t, protocol.KVEvent, reader.Next().Command)
 	writer.Call(protocol.KVList, `{"ns":"shop","prefix":"","raw":1}`)
+	writer.Call(protocol.KVMGet, `{"ns":"shop","keys":["b","none"]}`)
 	writer.Call(protocol.KVIncr, `{"ns":"shop","key":"n"}`)
 	require.Equal(t, protocol.KVEvent, reader.Next().Command)
 	writer.Call(protocol.KVPut, `{"ns":"shop","key":"blob","raw":4}`+"short")
@@ -238,7 +239,7 @@ func TestWiresharkFiltersOfTheREADME(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| (`confcenter.*?`) \\|").FindAllStringSubmatch(string(text), -1) {
 		for _, quoted := range regexp.MustCompile("`[^`]+`").FindAllString(row[1], -1) {
 			filter := strings.ReplaceAll(strings.Trim(quoted, "`"), `\|`, "|")
-			finds[filter] = len(tshark(t, "-r", file, "-2", "-R", filter)) > 0
+			finds[filter] = len(tshark(t, "-r", file, "-2", "-Y", filter)) > 0
 		}
 	}
 	require.GreaterOrEqual(t, len(finds), 8)
@@ -246,4 +247,44 @@ func TestWiresharkFiltersOfTheREADME(t *testing.T) {
 		few := strings.Contains(filter, "app1") || strings.Contains(filter, "time >")
 		require.True(t, found || few, filter)
 	}
+}
+
+// Two passes with a read filter, -R, decide in the first one, which knows no replies.
+func TestWiresharkRecipeForRequestsWithoutAReply(t *testing.T) {
+	c, file := recorded(t)
+	text, err := os.ReadFile("../tools/wireshark/README.md")
+	require.NoError(t, err)
+	recipe := regexp.MustCompile("(?m)^\\| `(.*?)` \\| requests without a reply, and pushes \\(tshark: with `(.*?)`\\) \\|").FindSubmatch(text)
+	require.NotNil(t, recipe)
+	asked, answered := map[int]bool{}, map[int]bool{}
+	for _, f := range c.conversation() {
+		if f.request != nil {
+			answered[f.request.packet] = true
+		}
+		asked[f.packet] = asked[f.packet] || !f.Command.IsReply()
+	}
+	var want, got []string
+	for packet := 1; packet <= c.packets; packet++ {
+		if asked[packet] && !answered[packet] {
+			want = append(want, strconv.Itoa(packet))
+		}
+	}
+	require.NotEmpty(t, want, "the pushes")
+	args := append([]string{"-r", file, "-T", "fields", "-e", "frame.number"}, strings.Fields(string(recipe[2]))...)
+	got = strings.Fields(string(tshark(t, append(args, string(recipe[1]))...)))
+	require.Equal(t, want, got)
+}
+
+func TestWiresharkFindsKeysWithinTransactions(t *testing.T) {
+	_, file := recorded(t)
+	found := map[string]bool{}
+	for _, frame := range dissect(t, file, "-Y", `confcenter.key == "b"`) {
+		for _, key := range frame.fields["confcenter.key"] {
+			if key.Show == "b" {
+				found[frame.text("name")] = true
+			}
+		}
+	}
+	require.Equal(t, map[string]bool{"KVTXN": true, "KVEVENT": true, "KVLIST_RSP": true, "KVMGET": true, "KVMGET_RSP": true}, found)
+	require.Empty(t, tshark(t, "-r", file, "-2", "-Y", `confcenter.key == "value"`), "only names of keys are keys")
 }

@@ -228,8 +228,17 @@ end
 local HOLDERS = {}
 for name in string.gmatch("if then else expect entries versions events results prev current", "%a+") do HOLDERS[name] = true end
 
--- note keeps what is worth a field of its own: members of the body's object, and
--- how many octets each value has behind the JSON.
+-- More keys than these are not worth fields of their own.
+local MOST_INNER = 1000
+
+-- note_inner keeps a namespace or key that stands deeper: in an operation, an event.
+local function note_inner(scan, field, token)
+  local plain = string.match(token, '^"(.*)"$')
+  if plain and #scan.inner < MOST_INNER then table.insert(scan.inner, { field, unquote(plain) }) end
+end
+
+-- note keeps what is worth a field of its own: members of the body's object,
+-- namespaces and keys below it, and how many octets each value has behind the JSON.
 local function note(scan, level, text, from, to)
   local key = level.key
   if not key or level.seen[key] then return end
@@ -237,6 +246,7 @@ local function note(scan, level, text, from, to)
   local token = string.sub(text, from, to - 1)
   local plain = string.match(token, '^"(.*)"$')
   if scan.depth == 1 then scan.members[key] = plain and unquote(plain) or token end
+  if scan.depth > 1 and level.holder and (key == "ns" or key == "key") then note_inner(scan, key, token) end
   if key == "raw" and level.holder and (scan.depth > 1 or scan.counts) then
     local n = string.match(plain or token, "^[0-9]+$")
     if n and #n < 10 then table.insert(scan.announced, tonumber(n)) end
@@ -251,7 +261,8 @@ local function open(scan, level, object)
   scan.depth = scan.depth + 1
   scan.deepest = math.max(scan.deepest, scan.depth)
   scan.items = scan.items + 1
-  local inner = { object = object, holder = holder, seen = {} }
+  local keys = not object and scan.depth == 2 and level.key == "keys"
+  local inner = { object = object, holder = holder, keys = keys, seen = {} }
   scan.levels[scan.depth] = inner
   return inner
 end
@@ -311,6 +322,7 @@ local function value_end(scan, text, i)
       if reason then return to, reason end
       scan.items = scan.items + 1
       if level and level.object then note(scan, level, text, i, to) end
+      if level and level.keys then note_inner(scan, "key", string.sub(text, i, to - 1)) end
       i = to
     end
     i, reason = close(scan, text, i)
@@ -322,7 +334,7 @@ end
 -- read_json reads the value that text begins with. The result has stop, the place
 -- behind it, or reason and at, the fault's offset from 0.
 local function read_json(text, counts)
-  local scan = { depth = 0, deepest = 0, items = 0, levels = {}, members = {}, announced = {}, counts = counts }
+  local scan = { depth = 0, deepest = 0, items = 0, levels = {}, members = {}, inner = {}, announced = {}, counts = counts }
   local start = skip_blanks(text, 1)
   local i, reason = value_end(scan, text, start)
   scan.object = is(text, start, "{")
@@ -403,7 +415,7 @@ local function code_of(id, body)
   if code and #code < 12 and string.find(code, "^-?[0-9]+$") then return tonumber(code) end
 end
 
-local function show_members(tree, range, id, body)
+local function show_members(tree, range, id, row, body)
   local code = code_of(id, body)
   if code then tree:add(f.code, range, Int64.new(code)):set_generated() end
   for _, pair in ipairs(MEMBERS) do
@@ -412,6 +424,8 @@ local function show_members(tree, range, id, body)
       tree:add(f[pair[2]], range, value):set_generated()
     end
   end
+  if not row or not string.find(row[3], "s", 1, true) then return end
+  for _, pair in ipairs(body.scan.inner) do tree:add(f[pair[1]], range, pair[2]):set_generated() end
 end
 
 -- show_body adds a body that was captured whole and returns what was read.
@@ -422,7 +436,7 @@ local function show_body(tvb, pinfo, tree, id, row)
     local range = tvb(HEADER_SIZE, body.length)
     local item = tree:add_packet_field(f.body, range, ENC_UTF_8)
     if not body.reason then
-      show_members(tree, range, id, body)
+      show_members(tree, range, id, row, body)
       local scan = body.scan
       if json and body.length <= LONGEST_TREE and scan.deepest <= DEEPEST_TREE then
         pcall(function() json:call(range:tvb(), pinfo, tree) end)
