@@ -164,10 +164,24 @@ func TestNothingToStartFrom(t *testing.T) {
 	closed(t, dialWith(t, cfg))
 }
 
-func TestCacheDirCannotBeMade(t *testing.T) {
+// A directory that cannot be made is told to OnError. It fails Dial only where the
+// cache would have been needed.
+func TestCacheDirThatCannotBeMadeDoesNotFailDial(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := Dial(t.Context(), Config{CacheDir: filepath.Join(file, "cache")})
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	var errs collector
+	cfg := quick(s)
+	cfg.CacheDir, cfg.OnError = filepath.Join(file, "cache"), errs.add
+	c := dialWith(t, cfg)
+	eventually(t, func() bool { return errs.has(codes.Storage) }, "OnError is told")
+	_, err := c.Get(t.Context(), "a.json")
+	require.NoError(t, err)
+	closed(t, c)
+
+	cfg.Addrs = []string{nowhere(t)}
+	_, err = Dial(t.Context(), cfg)
+	require.ErrorIs(t, err, ErrUnreachable)
 	require.ErrorIs(t, err, codes.Storage)
 }
 
@@ -216,6 +230,24 @@ func TestDamagedCache(t *testing.T) {
 	mended, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(whole), string(mended))
+}
+
+// Where the cache would have been needed to start, OnError has been told of the damage
+// when Dial fails.
+func TestDamagedCacheIsToldBeforeDialFails(t *testing.T) {
+	s := newFakeServer(t, nil)
+	cfg, _ := cached(t, s)
+	closed(t, dialWith(t, cfg))
+	s.stop()
+	path := filepath.Join(cfg.CacheDir, fileName(kindMain, feedKey{name: cfg.Name, path: cfg.Tag}))
+	require.NoError(t, os.WriteFile(path, []byte("hello"), 0o600))
+	for range 20 {
+		var errs collector
+		cfg.OnError = errs.add
+		_, err := Dial(t.Context(), cfg)
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.True(t, errs.has(errDamaged))
+	}
 }
 
 // A cache that cannot be written is reported; everything else goes on.

@@ -29,6 +29,8 @@ type callbacks struct {
 // what bounds it and makes a slow callback skip states.
 type job struct {
 	run func()
+	// last says that what was due before stop still runs.
+	last bool
 
 	// guarded by callbacks.mu
 	running bool
@@ -70,7 +72,7 @@ func (cb *callbacks) call(what string, fn func()) {
 func (cb *callbacks) next(j *job) bool {
 	cb.mu.Lock()
 	defer cb.mu.Unlock()
-	if j.due && !cb.closed {
+	if j.due && (j.last || !cb.closed) {
 		j.due = false
 		return true
 	}
@@ -86,7 +88,7 @@ func (cb *callbacks) settleLocked() {
 	}
 }
 
-// stop drops what is due and waits for what runs, but no longer than that; false if
+// stop drops what is due, but for errors, and waits for what runs, but no longer than that; false if
 // something still runs. A callback that calls it would wait for itself, so it does
 // not wait then.
 func (cb *callbacks) stop(clock clock.Clock, limit time.Duration) bool {
@@ -163,7 +165,7 @@ type errorBox struct {
 
 func newErrorBox(cb *callbacks, tell func(error)) *errorBox {
 	b := &errorBox{callbacks: cb, tell: tell}
-	b.job = &job{run: b.run}
+	b.job = &job{run: b.run, last: true}
 	return b
 }
 

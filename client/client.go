@@ -18,6 +18,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -44,6 +45,8 @@ type Config struct {
 	// CacheDir is a directory, made if need be, in which the last known state of
 	// everything that is read or followed is kept, for starting while no server
 	// answers. Programs with different Name or Tag may share it. Empty: no cache.
+	// One that cannot be used is told to OnError, and fails Dial only if no server
+	// answers either.
 	CacheDir string
 
 	// DialTimeout limits connecting to one address and identifying there;
@@ -62,6 +65,12 @@ type Config struct {
 	// CloseTimeout is how long Close waits, once for the server to take back the
 	// locks that are held and once for callbacks that run; default 5 s each.
 	CloseTimeout time.Duration
+	// StateWaits makes requests to the state store (those of KV, KVWatch, Lock and
+	// Lease) wait for a connection while there is none, as long as their context lasts;
+	// RequestTimeout counts from the connection on. Without it they fail with
+	// ErrUnreachable as soon as one round of attempts to connect has failed, unless
+	// the server may have seen them.
+	StateWaits bool
 	// MaxBody is the largest answer accepted, in bytes; default 64 MiB. A larger
 	// one ends the connection before anything is allocated for it.
 	MaxBody int
@@ -162,6 +171,7 @@ type Client struct {
 	feeds    map[feedKey]*feed
 	meta     *follower // of _meta.json; nil until the main config is followed
 	mains    map[*follower]struct{}
+	locks    map[*Lock]struct{} // held or asked for; their leases are for Close to give up
 }
 
 // maxFetches is how many documents the watches fetch at the same time; each may
@@ -182,22 +192,26 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		changed:  make(chan struct{}),
 		feeds:    make(map[feedKey]*feed),
 		mains:    make(map[*follower]struct{}),
+		locks:    make(map[*Lock]struct{}),
 		tokens:   newTokenSource(),
 	}
-	var err error
 	c.callbacks = newCallbacks()
 	c.errors = newErrorBox(c.callbacks, cfg.OnError)
 	c.callbacks.failed = c.reportPanic
 	c.states = newStateBox(c.callbacks, cfg.OnState)
-	if c.cache, err = openCache(&c.cfg, c.report); err != nil {
-		c.callbacks.stop(cfg.Clock, cfg.CloseTimeout)
-		return nil, err
+	cache, cacheErr := openCache(&c.cfg, c.report)
+	if cacheErr != nil {
+		c.report(cacheErr)
 	}
+	c.cache = cache
 	c.closeCache = sync.OnceValue(c.cache.close)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	sess, err := c.connect(ctx)
 	if err != nil && (ctx.Err() != nil || !c.startFromCache(err)) {
 		c.Close()
+		if cacheErr != nil {
+			err = fmt.Errorf("%w; %w", err, cacheErr)
+		}
 		return nil, err
 	}
 	c.wg.Go(func() { c.run(sess) })
@@ -218,14 +232,21 @@ func (c *Client) startFromCache(err error) bool {
 }
 
 // Close ends everything and waits for it. Requests that wait end with ErrClosed.
+// Locks that are held are given back if there is a connection; what the server does
+// not confirm within Config.CloseTimeout ends within the lock's time.
 // Callbacks are not called any more; for those that run Close waits, but not longer
 // than Config.CloseTimeout, after which the error is codes.Timeout, and not at all if
 // it is called from a callback. Closing twice is no error.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
+	sess, locks := c.session, slices.Collect(maps.Keys(c.locks))
+	clear(c.locks)
 	c.announceLocked()
 	c.mu.Unlock()
+	if sess != nil {
+		c.giveUpLocks(sess, locks)
+	}
 	c.cancel()
 	c.wg.Wait()
 	returned := c.callbacks.stop(c.cfg.Clock, c.cfg.CloseTimeout)

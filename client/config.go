@@ -137,6 +137,11 @@ const maxTries = 3
 func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, again bool) (body []byte, sess *session, err error) {
 	ctx, end := c.observe(ctx, cmd)
 	defer func() { end(body, err) }()
+	return c.try(ctx, cmd, frame, again)
+}
+
+// try is do, unobserved.
+func (c *Client) try(ctx context.Context, cmd protocol.Command, frame []byte, again bool) ([]byte, *session, error) {
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
 	if err := c.takeTurn(ctx, timer.C()); err != nil {

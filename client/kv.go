@@ -31,7 +31,8 @@ import (
 // answer, the write is sent again on the next one, and the token sees to it that
 // it is applied once. It is given up when ctx or Config.RequestTimeout ends; the
 // error is then codes.Timeout, or ErrUnreachable, and unless SafeToRetry says
-// otherwise it is not known whether the write happened. See WithToken.
+// otherwise it is not known whether the write happened. See WithToken. What is asked
+// while there is no connection fails at once, unless Config.StateWaits is set.
 type KV struct {
 	c  *Client
 	ns string
@@ -71,8 +72,27 @@ func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
 // ask sends a request that changes nothing, as often as need be, and gives the
 // reply's body. frame is not finished yet.
 func (c *Client) ask(ctx context.Context, cmd protocol.Command, frame []byte) ([]byte, error) {
-	body, _, err := c.do(ctx, cmd, protocol.FinishFrame(frame, 0), true)
-	return body, err
+	ctx, end := c.observe(ctx, cmd)
+	frame = protocol.FinishFrame(frame, 0)
+	for {
+		body, err := []byte(nil), c.awaitState(ctx)
+		if err == nil {
+			body, _, err = c.try(ctx, cmd, frame, true)
+		}
+		if !lost(err) || !c.cfg.StateWaits {
+			end(body, err)
+			return body, err
+		}
+	}
+}
+
+// awaitState waits for a connection if Config.StateWaits says so.
+func (c *Client) awaitState(ctx context.Context) error {
+	if !c.cfg.StateWaits {
+		return nil
+	}
+	_, err := c.awaitSession(ctx, nil, true)
+	return err
 }
 
 // resend says what becomes of a write whose connection is lost.
@@ -92,6 +112,12 @@ func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte,
 	ctx, end := c.observe(ctx, cmd)
 	defer func() { end(body, err) }()
 	frame = protocol.FinishFrame(frame, 0)
+	waits := c.cfg.StateWaits && how != stubborn
+	if waits {
+		if err := c.awaitState(ctx); err != nil {
+			return nil, false, err
+		}
+	}
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
 	if err := c.takeTurn(ctx, timer.C()); err != nil {
@@ -99,6 +125,12 @@ func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte,
 	}
 	defer c.giveTurn()
 	for {
+		if waits {
+			if err := c.awaitState(ctx); err != nil {
+				return nil, repeated, unknownOutcome(err, repeated)
+			}
+			timer.Reset(c.cfg.RequestTimeout)
+		}
 		sess, err := c.awaitSession(ctx, timer.C(), repeated || how == stubborn)
 		if err != nil {
 			return nil, repeated, unknownOutcome(err, repeated)

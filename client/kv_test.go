@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -359,5 +360,63 @@ func TestKVAnswersThatMakeNoSense(t *testing.T) {
 		require.Equal(t, codes.Internal, codes.Of(err), "%s: %v", name, err)
 		var r *requestError
 		require.True(t, errors.As(err, &r), name)
+	}
+}
+
+// With Config.StateWaits what is asked while no server answers waits for one, as long
+// as its context lasts and longer than a request may take.
+func TestStateCallsWaitUntilConnected(t *testing.T) {
+	s := newFakeServer(t, nil)
+	stateful(t, s, kvtest.MemoryConfig{})
+	cfg := quick(s)
+	fake := clock.NewFake(time.Unix(1000, 0))
+	cfg.StateWaits, cfg.Clock = true, fake
+	n := dialWith(t, cfg).KV("n")
+	calls := map[string]func(ctx context.Context) error{
+		"get":        func(ctx context.Context) error { _, err := n.GetInt(ctx, "k", 0); return err },
+		"namespaces": func(ctx context.Context) error { _, err := n.c.Namespaces(ctx); return err },
+		"put":        func(ctx context.Context) error { _, err := n.PutInt(ctx, "k", 1); return err },
+		"put once":   func(ctx context.Context) error { _, err := n.PutInt(ctx, "k", 1, WithToken("")); return err },
+		"watch":      func(ctx context.Context) error { _, err := n.Watch(ctx, WatchOptions{}); return err },
+		"cache":      func(ctx context.Context) error { _, err := n.Cache(ctx); return err },
+		"lease":      func(ctx context.Context) error { _, err := n.Lease(ctx, time.Minute); return err },
+		"lock":       func(ctx context.Context) error { _, err := n.Lock(ctx, "lock", time.Minute); return err },
+		"try":        func(ctx context.Context) error { _, err := n.TryLock(ctx, "other", time.Minute); return err },
+	}
+	s.stop()
+	eventually(t, func() bool {
+		fake.Advance(cfg.MaxBackoff)
+		_, err := n.c.state()
+		return err != nil
+	}, "a round of attempts has failed")
+	type result struct {
+		name string
+		err  error
+	}
+	short, results := make(chan result), make(chan result, len(calls))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for name, call := range calls {
+		go func() { short <- result{name, call(ctx)} }()
+		go func() { results <- result{name, call(t.Context())} }()
+	}
+	for range calls {
+		r := <-short
+		require.ErrorIs(t, r.err, context.DeadlineExceeded, r.name)
+		require.ErrorIs(t, r.err, codes.Timeout, r.name)
+		require.True(t, SafeToRetry(r.err), r.name)
+	}
+	fake.Advance(time.Hour)
+	_, err := n.c.Get(t.Context(), "a.json")
+	require.ErrorIs(t, err, ErrUnreachable, "configs do not wait")
+	require.Empty(t, results, "they wait")
+	s.restart()
+	eventually(t, func() bool {
+		fake.Advance(cfg.MaxBackoff)
+		return len(results) == len(calls)
+	}, "all are answered")
+	for range calls {
+		r := <-results
+		require.NoError(t, r.err, r.name)
 	}
 }

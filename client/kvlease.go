@@ -44,7 +44,10 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := txn.Check(); err != nil {
 		return nil, err
 	}
-	asked := s.c.cfg.Clock.Now()
+	if err := s.c.awaitState(ctx); err != nil {
+		return nil, err
+	}
+	asked := s.c.cfg.Clock.Now() // the lease does not begin before
 	id, err := s.askLease(ctx, txn, again)
 	if err != nil {
 		if unanswered(err) {
@@ -184,11 +187,17 @@ func (l *Lease) refresh(left time.Duration) error {
 // within its time.
 func (l *Lease) Revoke(ctx context.Context) error {
 	l.end(notSent(ErrClosed, "the lease was given up"))
-	txn := &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
-	frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVRevoke, 0), protocol.KVRevoke, txn, true)
+	frame, txn := l.revocation()
 	_, err := l.s.c.commit(ctx, protocol.KVRevoke, frame, txn, stubborn)
 	if err != nil && !errors.Is(err, codes.LeaseGone) {
 		return fmt.Errorf("revoke: %w", err)
 	}
 	return nil
+}
+
+// revocation is the transaction that ends the lease, and the request for it, which is
+// not finished yet.
+func (l *Lease) revocation() (frame []byte, txn *kv.Txn) {
+	txn = &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
+	return protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVRevoke, 0), protocol.KVRevoke, txn, true), txn
 }

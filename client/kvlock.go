@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,14 +52,44 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 		return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 	}
 	l := &Lock{s: s, key: key, lease: lease, lost: make(chan struct{})}
-	if l.token, err = l.acquire(ctx, wait); err == nil && !s.c.spawn(l.guard) {
-		err = notSent(ErrClosed, "the client is closed")
+	s.c.mu.Lock()
+	s.c.locks[l] = struct{}{}
+	s.c.mu.Unlock()
+	l.token, err = l.acquire(ctx, wait)
+	if err == nil && s.c.spawn(l.guard) {
+		return l, nil
 	}
-	if err != nil {
-		s.c.spawn(l.giveUp)
-		return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
+	if !s.c.spawn(l.giveUp) && (err == nil || ctx.Err() == nil) {
+		err = &requestError{text: ErrClosed.Error(), kind: ErrClosed, sent: true}
 	}
-	return l, nil
+	return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
+}
+
+// giveUpLocks ends the leases of locks, on a client that is being closed.
+func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
+	timer := c.cfg.Clock.NewTimer(c.cfg.CloseTimeout)
+	defer timer.Stop()
+	for some := range slices.Chunk(locks, c.cfg.MaxInFlight) {
+		var calls []*call
+		for _, l := range some {
+			frame, _ := l.lease.revocation()
+			calls = append(calls, sess.conn.start(protocol.KVRevoke, protocol.FinishFrame(frame, 0)))
+		}
+		for _, cl := range calls {
+			select {
+			case <-cl.done:
+			case <-timer.C():
+				return
+			}
+		}
+	}
+}
+
+// forget makes the lock one that Close has nothing to do with.
+func (l *Lock) forget() {
+	l.s.c.mu.Lock()
+	defer l.s.c.mu.Unlock()
+	delete(l.s.c.locks, l)
 }
 
 // acquire asks for the lock on one connection after the other until it is granted.
@@ -69,7 +100,7 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 	defer context.AfterFunc(l.lease.ctx, func() { cancel(l.lease.Err()) })()
 	grants, release := l.s.c.claims.add(claim{l.s.ns, l.key, l.lease.id})
 	defer release()
-	for patient := wait; ; patient = true {
+	for patient := wait || l.s.c.cfg.StateWaits; ; patient = true {
 		sess, fence, err := l.ask(ctx, wait, patient)
 		switch {
 		case err == nil && fence == 0:
@@ -207,6 +238,7 @@ func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []b
 // giveUp takes the request for the lock back, or the lock itself. What the server
 // is not told ends with the lease, so errors change nothing.
 func (l *Lock) giveUp() {
+	defer l.forget()
 	ctx := l.s.c.ctx
 	_, _, _ = l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Lease: l.lease.id})
 	_ = l.lease.Revoke(ctx)
@@ -215,6 +247,7 @@ func (l *Lock) giveUp() {
 // guard closes lost when the lock is held no more. It watches the lock's key,
 // which others can delete; if it cannot, the lease still tells.
 func (l *Lock) guard() {
+	defer l.forget()
 	defer close(l.lost)
 	defer l.lease.cancel()
 	w, err := l.s.Watch(l.lease.ctx, WatchOptions{Key: l.key, From: l.token})

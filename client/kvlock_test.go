@@ -309,3 +309,73 @@ func TestUnlockAfterLostIsFenceLost(t *testing.T) {
 	require.ErrorIs(t, l.Unlock(t.Context()), codes.FenceLost)
 	require.NoError(t, (<-next).Unlock(t.Context()), "it got the lock")
 }
+
+// Close gives back what is held, so that the next in line does not wait for the
+// lock's time to end, and ends the wait of its own.
+func TestCloseGivesLocksUp(t *testing.T) {
+	s, state, a := space(t)
+	b := dial(t, s).KV("n")
+	var held []*Lock
+	for _, key := range []string{"one", "two"} {
+		held = append(held, locked(t, a, key))
+	}
+	next := inLine(t, t.Context(), state, b, "one")
+	got := make(chan error, 1)
+	third := locked(t, b, "three")
+	go func() {
+		_, err := a.Lock(context.Background(), "three", lockTime)
+		got <- err
+	}()
+	eventually(t, func() bool { return state.locks.Waiting() == 2 }, "it stands in line")
+	require.NoError(t, a.c.Close())
+	require.ErrorIs(t, <-got, ErrClosed)
+	for _, l := range held {
+		<-l.Lost()
+		require.ErrorIs(t, l.Unlock(t.Context()), ErrClosed)
+	}
+	require.NoError(t, (<-next).Unlock(t.Context()))
+	_, err := b.TryLock(t.Context(), "two", lockTime)
+	require.NoError(t, err)
+	require.NoError(t, third.Unlock(t.Context()))
+	eventually(t, func() bool { return state.Stats().Leases == 1 }, "nothing is left behind")
+	require.Empty(t, a.c.locks)
+}
+
+// A server that does not answer holds Close up for Config.CloseTimeout only.
+func TestCloseGivesLocksUpWithinItsTime(t *testing.T) {
+	s := newFakeServer(t, nil)
+	stateful(t, s, kvtest.MemoryConfig{})
+	cfg := quick(s)
+	cfg.CloseTimeout = time.Millisecond
+	c := dialWith(t, cfg)
+	l := locked(t, c.KV("n"), "lock")
+	freeze(s)
+	require.NoError(t, c.Close())
+	<-l.Lost()
+	eventually(t, func() bool { return len(s.requests(protocol.KVRevoke)) == 1 }, "it was asked")
+}
+
+// Lock, whatever it waits for, ends with ErrClosed when the client is closed.
+func TestLockDuringCloseIsErrClosed(t *testing.T) {
+	for _, cmd := range []protocol.Command{protocol.KVLease, protocol.KVLock} {
+		s, _, _ := space(t)
+		s.change(func(s *fakeServer) {
+			s.script = func(_ *fakeConn, h protocol.Header, _ []byte) bool {
+				return h.Command == cmd || h.Command == protocol.KVRevoke
+			}
+		})
+		cfg := quick(s)
+		cfg.CloseTimeout = time.Millisecond
+		for i, lock := range []func(*KV, context.Context, string, time.Duration) (*Lock, error){(*KV).Lock, (*KV).TryLock} {
+			c := dialWith(t, cfg)
+			got := make(chan error, 1)
+			go func() {
+				_, err := lock(c.KV("n"), context.Background(), "lock", lockTime)
+				got <- err
+			}()
+			eventually(t, func() bool { return len(s.requests(cmd)) == i+1 }, "it asks")
+			require.NoError(t, c.Close())
+			require.ErrorIs(t, <-got, ErrClosed)
+		}
+	}
+}

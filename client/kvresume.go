@@ -13,7 +13,7 @@ import (
 func (w *KVWatch) run() {
 	pause := w.c.newBackoff()
 	for w.ctx.Err() == nil {
-		sess, err := w.c.awaitSession(w.ctx, nil, w.accepted())
+		sess, err := w.c.awaitSession(w.ctx, nil, w.accepted() || w.c.cfg.StateWaits)
 		if err != nil {
 			if w.ctx.Err() == nil {
 				w.end(err)
