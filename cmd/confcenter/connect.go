@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +24,10 @@ type connection struct {
 	name    string // by which the server knows it
 	timeout time.Duration
 	output  *choice
+
+	telling sync.Mutex // of what the client's callbacks write to standard error
+	lost    bool       // the connection, as OnState has been told
+	was     bool       // connected once
 }
 
 // clientCommands are the verbs that need a running server.
@@ -75,8 +80,28 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	}
 	return client.Config{
 		Addrs: addrs, Name: c.name, DialTimeout: c.timeout, RequestTimeout: c.timeout,
-		OnError: func(err error) { fmt.Fprintf(c.app.stderr, "confcenter: %v\n", err) },
+		OnError: func(err error) { c.tell("%v", err) }, OnState: c.tellState,
 	}, nil
+}
+
+// tell says on standard error what concerns no verb's result.
+func (c *connection) tell(format string, args ...any) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	fmt.Fprintf(c.app.stderr, "confcenter: "+format+"\n", args...)
+}
+
+// tellState says that a connection that was lost, which OnError has told, is back.
+func (c *connection) tellState(change client.StateChange) {
+	switch change.State {
+	case client.StateDisconnected:
+		c.lost = c.was
+	case client.StateConnected:
+		if c.lost {
+			c.tell("connected to %s again", change.Addr)
+		}
+		c.was, c.lost = true, false
+	}
 }
 
 // do runs a verb on a connection of its own. ctx ends with the first signal.

@@ -37,8 +37,9 @@ func (a *app) kvWatchCommand() *cobra.Command {
 		Short: "Print every change of a key, of keys with a prefix, of a namespace or of all",
 		Long: `Watch prints one line for each change, in the order of their revisions, until it is
 interrupted. It connects again by itself, and then misses nothing and repeats
-nothing. If what it missed is no longer kept it says resync: what follows is the
-whole state anew, up to synced.
+nothing; standard error says when the connection is lost and when it is back. If what
+it missed is no longer kept it says resync: what follows is the whole state anew, up
+to synced.
 
 A line is the revision; put, delete or expire; with all namespaces the namespace;
 the key; and the value on one line. With --state, lines with state come first, for

@@ -2,16 +2,19 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -112,6 +115,53 @@ func TestDoubledSIGTERMDoesNotCutTheDrain(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(rest), "HTTP/1.1 200 OK")
 	require.Equal(t, exitOK, p.end())
+}
+
+func TestWatchesSayWhenTheyAreBack(t *testing.T) {
+	_, flags := home(t)
+	flags = append(flags, "--listen", "127.0.0.1:0")
+	p := startServer(t, flags...)
+	addr := p.log.await(t, "ready").Address
+	lease := strings.TrimSpace(call(t, "", at(addr, "kv", "lease", "grant", "1h")...).stdout)
+	var told []*serverLog
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for _, verb := range []string{"watch a", "kv watch jobs", "kv lease keep " + lease + " --every 10ms"} {
+		reader, writer := io.Pipe()
+		log := readLog(reader)
+		told = append(told, log)
+		all.Go(func() {
+			assert.Equal(t, exitOK, run(ctx, at(addr, strings.Fields(verb)...), strings.NewReader(""), io.Discard, writer))
+			writer.Close()
+			for range log.lines {
+			}
+			log.all.Wait()
+		})
+	}
+	for len(clientsOf(t, addr)) < len(told)+1 { // one asks
+	}
+	p.signal(t, syscall.SIGKILL)
+	p.end()
+	for _, log := range told {
+		log.await(t, "lost the connection to "+addr)
+	}
+	flags[len(flags)-1] = addr
+	p = startServer(t, flags...)
+	for _, log := range told {
+		log.await(t, "connected to "+addr+" again")
+	}
+	cancel()
+	all.Wait()
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, exitOK, p.end())
+}
+
+// clientsOf are the lines that say who is connected.
+func clientsOf(t *testing.T, addr string) []string {
+	t.Helper()
+	r := call(t, "", at(addr, "clients")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	return strings.Split(strings.TrimSpace(r.stdout), "\n")[1:]
 }
 
 func TestHangupReadsTheFilesAgain(t *testing.T) {

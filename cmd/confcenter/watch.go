@@ -18,8 +18,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Short: "Print a file, or what is at a key path in it, and then every change",
 		Long: `Watch prints the present state of NAME, or of the part of it at PATH, and then one
 line for each change, until it is interrupted. It connects again by itself and
-misses no change meanwhile. If changes come faster than they can be printed only
-the newest state is.
+misses no change meanwhile; standard error says when the connection is lost and when
+it is back. If changes come faster than they can be printed only the newest state is.
 
 A line is the version, the name, the path if there is one, and the contents as
 compact JSON, or "absent"; with -o json it is a JSON object.`,
