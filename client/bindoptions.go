@@ -29,7 +29,9 @@ type BindOptions[T any] struct {
 func (o *BindOptions[T]) read(doc *Document) (*T, error) {
 	value := new(T)
 	if o.Defaults != nil {
-		*value = o.Defaults()
+		if err := guarded(func() { *value = o.Defaults() }); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case !doc.Exists() && o.Optional:

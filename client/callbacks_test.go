@@ -194,3 +194,29 @@ func TestCloseFromACallbackDoesNotWaitForIt(t *testing.T) {
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
 }
+
+// What a program gives to Bind runs outside the callbacks; it does not hold Close up
+// either, and its panics are errors.
+func TestCloseWaitsForACheckForAWhile(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `0`})
+	cfg := quick(s)
+	cfg.CloseTimeout = 20 * time.Millisecond
+	c := dialWith(t, cfg)
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	_, err := BindWith(t.Context(), c, Query{Name: "a.json"}, BindOptions[int]{Validate: func(v *int) error {
+		if *v == 1 {
+			close(entered)
+			<-proceed
+		}
+		return nil
+	}})
+	require.NoError(t, err)
+	s.set("a.json", `1`)
+	<-entered
+	require.ErrorIs(t, c.Close(), codes.Timeout)
+	close(proceed)
+	eventually(t, func() bool { return c.Close() == nil }, "it returns")
+
+	_, err = BindWith(t.Context(), dial(t, s), Query{Name: "a.json"}, BindOptions[int]{Defaults: func() int { panic("in Defaults") }})
+	require.ErrorContains(t, err, "panic: in Defaults")
+}

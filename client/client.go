@@ -63,7 +63,8 @@ type Config struct {
 	// is given up; default 30 s and 10 s.
 	KeepAlive, KeepAliveTimeout time.Duration
 	// CloseTimeout is how long Close waits, once for the server to take back the
-	// locks that are held and once for callbacks that run; default 5 s each.
+	// locks that are held and once for functions of the program that run; default 5 s
+	// each.
 	CloseTimeout time.Duration
 	// StateWaits makes requests to the state store (those of KV, KVWatch, Lock and
 	// Lease) wait for a connection while there is none, as long as their context lasts;
@@ -248,8 +249,8 @@ func (c *Client) Close() error {
 		c.giveUpLocks(sess, locks)
 	}
 	c.cancel()
-	c.wg.Wait()
-	returned := c.callbacks.stop(c.cfg.Clock, c.cfg.CloseTimeout)
+	ended := c.ended()
+	returned := c.callbacks.stop(c.cfg.Clock, c.cfg.CloseTimeout) && ended
 	if returned {
 		c.states.close()
 	}
@@ -257,6 +258,24 @@ func (c *Client) Close() error {
 		return err
 	}
 	return codes.Errorf(codes.Timeout, "close: a callback has not returned within %v", c.cfg.CloseTimeout)
+}
+
+// ended waits for the client's own goroutines; false if that took too long, because
+// a feed's is in a function of the program, such as the check of a handle.
+func (c *Client) ended() bool {
+	all := make(chan struct{})
+	go func() { // ends with the last of them
+		defer close(all)
+		c.wg.Wait()
+	}()
+	timer := c.cfg.Clock.NewTimer(c.cfg.CloseTimeout)
+	defer timer.Stop()
+	select {
+	case <-all:
+		return true
+	case <-timer.C():
+		return false
+	}
 }
 
 // report hands an error to Config.OnError, and to the log what is not told there as

@@ -47,6 +47,11 @@ func misfit(raw []byte, v any, strict bool) error {
 		d.DisallowUnknownFields()
 	}
 	err := d.Decode(v)
+	var member string
+	unknown := err != nil && strict
+	if unknown {
+		member, unknown = strings.CutPrefix(err.Error(), "json: unknown field ")
+	}
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mismatch):
@@ -56,8 +61,8 @@ func misfit(raw []byte, v any, strict bool) error {
 			where = mismatch.Field + ": "
 		}
 		return fmt.Errorf("%s%s at offset %d does not fit %v", where, found, mismatch.Offset, mismatch.Type)
-	case err != nil && strict && strings.Contains(err.Error(), "unknown field"):
-		return fmt.Errorf("unknown member %s", err.Error()[strings.LastIndex(err.Error(), "field ")+len("field "):])
+	case unknown:
+		return fmt.Errorf("unknown member %s", member)
 	case err != nil:
 		return fmt.Errorf("a type's own decoding failed with a %T", err)
 	}

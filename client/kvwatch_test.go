@@ -323,6 +323,7 @@ func TestKVWatchOfAnEmptyStoreGoesOn(t *testing.T) {
 			}
 			s.ln.Close()
 			s.drop()
+			s.change(func(s *fakeServer) { s.epoch = "e2" }) // it kept nothing, since there was nothing
 			state.put(t, "a", 1)
 			state.commit(t, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "n", Key: "a"}}})
 			s.restart()

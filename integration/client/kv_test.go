@@ -293,3 +293,45 @@ func TestRealServerKVLockOfTheDead(t *testing.T) {
 	require.ErrorIs(t, err, codes.FenceLost)
 	require.NoError(t, next.Unlock(t.Context()))
 }
+
+// A store that is empty when a watch begins is a place to go on from like any other: a
+// buffer that is full in the first transaction, and a server that goes before the first
+// write, cost no resync and no event.
+func TestRealServerKVWatchOfAnEmptyStore(t *testing.T) {
+	const batches, each = 40, 100
+	srv, c := real(t, clienttest.Options{})
+	n := c.KV("n")
+	small := watchKV(t, n, client.WatchOptions{Buffer: 4 << 10})
+	large := watchKV(t, n, client.WatchOptions{Buffer: 64 << 20, State: true})
+	srv.Restart()
+	srv.Freeze()
+	srv.Cut()
+	done := make(chan error, 2)
+	for _, op := range []kv.Op{{Kind: kv.OpPut, NS: "n", Key: "gone", Value: kv.IntValue(1)}, {Kind: kv.OpDelete, NS: "n", Key: "gone"}} {
+		require.NoError(t, srv.State.Commit(&kv.Txn{Then: []kv.Op{op}}, func(_ *kv.Result, err error) { done <- err }))
+		require.NoError(t, <-done)
+	}
+	srv.Thaw()
+	for i := range batches {
+		var ops []kv.Op
+		for j := range each {
+			ops = append(ops, kv.Op{Kind: kv.OpPut, Key: fmt.Sprint(i*each + j), Value: kv.BytesValue(make([]byte, 1000))})
+		}
+		_, err := insisting(func() (*kv.Result, error) { return n.Batch(t.Context(), ops...) })
+		require.NoError(t, err)
+	}
+	for _, w := range []*client.KVWatch{small, large} {
+		var kinds []string
+		for seen := 0; seen < batches*each+2; {
+			notice, err := w.Next(t.Context())
+			require.NoError(t, err)
+			require.NotEqual(t, kv.Resync, notice.Kind, "after %d events", seen)
+			for _, e := range notice.Events {
+				if seen++; e.Entry.Key == "gone" {
+					kinds = append(kinds, e.Kind.String())
+				}
+			}
+		}
+		require.Equal(t, []string{"put", "delete"}, kinds)
+	}
+}
