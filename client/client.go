@@ -12,6 +12,8 @@
 // without reporting one twice. With Config.CacheDir a program starts from what
 // it had last time while no server answers.
 //
+// docs/go.md has ten recipes; package clienttest a server to test against.
+//
 // A newcomer reads this file, then conn.go (one connection), redial.go (the
 // next one) and subscribe.go (what is followed across all of them).
 package client
