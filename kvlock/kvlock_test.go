@@ -152,13 +152,13 @@ func TestAWaiterWithoutLeaseIsSkippedAndTold(t *testing.T) {
 }
 
 func TestAWaiterWithoutLeaseIsToldWithoutATurn(t *testing.T) {
-	k := start(t, Config{Tend: time.Minute})
+	k := start(t, Config{Tend: time.Second})
 	k.lock(k.lease(long), true).has()
 	brief := k.lease(time.Second)
 	dead := k.lock(brief, true)
 	waiter := dead.waits()
 	k.lock(k.lease(long), true).waits()
-	k.clock.Advance(time.Minute)
+	k.advanceUntil(func() bool { return len(dead.granted) == 1 })
 	dead.failsWith(codes.LeaseGone)
 	require.Equal(t, 1, k.m.Waiting())
 	require.False(t, waiter.Cancel(), "it was told")
