@@ -28,6 +28,7 @@ import (
 	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
 	"confcenter/protocol"
 	"confcenter/server"
 )
@@ -113,7 +114,7 @@ func (s *Server) start() {
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}
-	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Clock: scfg.Clock, Log: log})
+	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log}})
 	s.must(err)
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
 	tcp := server.New(scfg, server.Stores{

@@ -18,6 +18,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,7 +33,7 @@ type kit struct {
 	url    string // http://127.0.0.1:port
 	client *http.Client
 	config *confstore.Store
-	state  *pebblekv.Store
+	state  *replica.Store
 	clock  *clock.Fake // of the gateway; nil: the machine's
 }
 

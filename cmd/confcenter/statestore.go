@@ -12,6 +12,7 @@ import (
 	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
 	"confcenter/protocol"
 	"confcenter/server"
 )
@@ -93,8 +94,7 @@ func (o *stateOptions) config(data string, log zerolog.Logger) pebblekv.Config {
 			QuotaBytes:      int64(o.quota),
 			ReserveBytes:    int64(o.reserve),
 		},
-		MaxBytes: int64(o.memory),
-		Log:      log,
+		Replica: replica.Config{MaxBytes: int64(o.memory), Log: log},
 	}
 }
 
@@ -105,7 +105,7 @@ const heapGrowth = 45
 
 // state is the state store of a running server.
 type state struct {
-	store *pebblekv.Store
+	store *replica.Store
 	locks *kvlock.Manager
 }
 

@@ -13,10 +13,16 @@ import (
 	"confcenter/kvstore"
 	"confcenter/kvstore/kvtest"
 	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 
 // The suite runs on the real disk below, in a file system that loses what was not
 // synced when it crashes.
@@ -42,14 +48,13 @@ type power struct {
 	full  atomic.Bool
 
 	fs    *vfs.MemFS
-	store *Store
+	store *replica.Store
 	disk  *pluggedDisk
 }
 
 func (p *power) open() kvstore.Engine {
 	cfg := Config{
-		Clock:      p.clock,
-		PauseAfter: 500 * time.Millisecond,
+		Replica: replica.Config{Clock: p.clock, PauseAfter: 500 * time.Millisecond},
 		Disk: disk.Config{
 			Dir: "data", FS: p.fs, Free: p.free, Exit: func() {}, TableDelay: 100 * time.Millisecond,
 			LogBytes: p.opts.LogBytes, HistoryVersions: p.opts.HistoryVersions,
@@ -58,12 +63,8 @@ func (p *power) open() kvstore.Engine {
 	if p.opts.LogBytes > 0 {
 		cfg.Disk.TableBytes, cfg.Disk.RingBytes = p.opts.LogBytes/4, p.opts.LogBytes/4
 	}
-	cfg = cfg.withDefaults()
-	s, err := open(cfg, func(load disk.Loader) (storage, kv.Revision, error) {
-		d, newest, err := disk.Open(cfg.Disk, load)
-		p.disk = &pluggedDisk{Disk: d}
-		return p.disk, newest, err
-	})
+	p.disk = &pluggedDisk{log: newLog(cfg)}
+	s, err := replica.Open(p.t.Context(), cfg.Replica, p.disk)
 	require.NoError(p.t, err)
 	p.store = s
 	p.t.Cleanup(func() { _ = s.Close() })
@@ -93,7 +94,7 @@ func (p *power) kill() kvstore.Engine {
 
 // plugged is a store that nobody hears of any more after the plug is pulled.
 type plugged struct {
-	*Store
+	*replica.Store
 	disk *pluggedDisk
 }
 
@@ -108,7 +109,7 @@ func (s plugged) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 // pluggedDisk takes no writes any more after the plug is pulled, so that nothing
 // is acknowledged, told or read that the crashed file system does not have.
 type pluggedDisk struct {
-	*disk.Disk
+	*log
 	mu     sync.Mutex
 	pulled bool // guarded by mu
 }
@@ -126,11 +127,11 @@ func (d *pluggedDisk) gone() bool {
 	return d.pulled
 }
 
-func (d *pluggedDisk) Append(group []disk.Commit) error {
+func (d *pluggedDisk) Append(group []replica.Commit) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pulled {
 		return errors.New("the plug was pulled")
 	}
-	return d.Disk.Append(group)
+	return d.log.Append(group)
 }

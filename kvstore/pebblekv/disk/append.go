@@ -5,6 +5,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // Append writes the transactions of a group, in the order of their revisions, as
@@ -13,7 +14,7 @@ import (
 //
 // After an error nothing of the group is, or will be, applied. With codes.Closed it
 // was not written; after any other the disk takes no more.
-func (d *Disk) Append(commits []Commit) error {
+func (d *Disk) Append(commits []replica.Commit) error {
 	if err := d.usable(); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (d *Disk) Append(commits []Commit) error {
 }
 
 // growth is by how much the current entries grow.
-func growth(commits []Commit) (n int64) {
+func growth(commits []replica.Commit) (n int64) {
 	for i := range commits {
 		for j := range commits[i].Events {
 			e := &commits[i].Events[j]

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 func benchConfig(b *testing.B, fs vfs.FS) Config {
@@ -40,8 +41,8 @@ func newLoad(keys int) *load256 {
 	return l
 }
 
-func (l *load256) group(n int, pick func() int) []Commit {
-	group := make([]Commit, n)
+func (l *load256) group(n int, pick func() int) []replica.Commit {
+	group := make([]replica.Commit, n)
 	for i := range group {
 		l.rev++
 		k := pick()
@@ -55,7 +56,7 @@ func (l *load256) group(n int, pick func() int) []Commit {
 			e.Create, e.Version = event.Prev.Create, event.Prev.Version+1
 		}
 		l.current[k] = e
-		group[i] = Commit{Change: kv.Change{Revision: l.rev, Time: int64(l.rev), Events: []kv.Event{event}}}
+		group[i] = replica.Commit{Change: kv.Change{Revision: l.rev, Time: int64(l.rev), Events: []kv.Event{event}}}
 	}
 	return group
 }
@@ -69,7 +70,7 @@ func cpu() time.Duration {
 // BenchmarkAppend is a durable group of 64 puts; fsync of as many bytes is beside
 // it.
 func BenchmarkAppend(b *testing.B) {
-	d, _, err := Open(benchConfig(b, nil), Loader{})
+	d, _, err := Open(benchConfig(b, nil), replica.Loader{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -111,13 +112,13 @@ func BenchmarkLoad(b *testing.B) {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
 			cfg := benchConfig(b, nil)
 			cfg.AckBeforeDisk = true
-			d, _, err := Open(cfg, Loader{})
+			d, _, err := Open(cfg, replica.Loader{})
 			if err != nil {
 				b.Fatal(err)
 			}
 			l := newLoad(keys)
 			const puts = 2_000_000
-			groups := make([][]Commit, 0, 256)
+			groups := make([][]replica.Commit, 0, 256)
 			var used time.Duration
 			for range b.N {
 				for done := 0; done < puts; {
@@ -148,7 +149,7 @@ func BenchmarkLoad(b *testing.B) {
 // BenchmarkOpenMillion is the start with a million keys of 256 bytes.
 func BenchmarkOpenMillion(b *testing.B) {
 	cfg := benchConfig(b, nil)
-	d, _, err := Open(cfg, Loader{})
+	d, _, err := Open(cfg, replica.Loader{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func BenchmarkOpenMillion(b *testing.B) {
 	b.ResetTimer()
 	for range b.N {
 		n := 0
-		d, _, err := Open(cfg, Loader{Entry: func(*kv.Entry) { n++ }})
+		d, _, err := Open(cfg, replica.Loader{Entry: func(*kv.Entry) { n++ }})
 		if err != nil || n != keys {
 			b.Fatal(n, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // formatVersion is of everything here: keys, rows, log records, the mark. It rises
@@ -22,7 +23,7 @@ const (
 
 // appendGroup appends the log record of a group that follows revision prev.
 // Numbers that are mostly near another one are written as the distance from it.
-func appendGroup(dst []byte, prev kv.Revision, group []Commit) []byte {
+func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 	start := len(dst)
 	dst = append(dst, formatVersion)
 	dst = binary.AppendUvarint(dst, uint64(prev))
@@ -54,7 +55,7 @@ func appendSum(dst []byte, start int) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-func appendCommitHead(dst []byte, c *Commit, before *kv.Change) []byte {
+func appendCommitHead(dst []byte, c *replica.Commit, before *kv.Change) []byte {
 	var flags byte
 	if c.Token != nil {
 		flags |= hasToken
@@ -94,7 +95,7 @@ func appendEvent(dst []byte, change *kv.Change, event *kv.Event, ns *string) []b
 	return appendBytes(dst, e.Value.Data)
 }
 
-func appendToken(dst []byte, t *Token) []byte {
+func appendToken(dst []byte, t *replica.Token) []byte {
 	dst = appendString(dst, t.NS)
 	dst = appendString(dst, t.Name)
 	dst = append(dst, t.Digest[:]...)
@@ -103,7 +104,7 @@ func appendToken(dst []byte, t *Token) []byte {
 	return appendBytes(dst, t.Result)
 }
 
-func appendLease(dst []byte, l LeaseChange) []byte {
+func appendLease(dst []byte, l replica.LeaseChange) []byte {
 	if l.Ended {
 		return append(dst, 0)
 	}
@@ -134,7 +135,7 @@ func appendString(dst []byte, s string) []byte {
 // group is a log record read back.
 type group struct {
 	prev    kv.Revision // the newest revision before it
-	commits []Commit
+	commits []replica.Commit
 	prevs   []kv.Revision // for each event the revision that made the version before it; 0: none
 }
 
@@ -160,7 +161,7 @@ func decodeGroup(data []byte) (*group, error) {
 	if count == 0 {
 		r.fail("no transactions")
 	}
-	g.commits = make([]Commit, 0, count)
+	g.commits = make([]replica.Commit, 0, count)
 	for range count {
 		c := r.commit(g, &before)
 		if r.err != nil {
@@ -179,8 +180,8 @@ type reader struct {
 	err  error
 }
 
-func (r *reader) commit(g *group, before *kv.Change) Commit {
-	var c Commit
+func (r *reader) commit(g *group, before *kv.Change) replica.Commit {
+	var c replica.Commit
 	flags := r.byte()
 	c.Revision = before.Revision + kv.Revision(r.uvarint())
 	if c.Revision <= before.Revision {
@@ -200,7 +201,7 @@ func (r *reader) commit(g *group, before *kv.Change) Commit {
 	}
 	if flags&hasLeases != 0 {
 		n := r.count(2)
-		c.Leases = make([]LeaseChange, n)
+		c.Leases = make([]replica.LeaseChange, n)
 		for i := range n {
 			id := kv.LeaseID(r.uvarint())
 			c.Leases[i] = r.lease(id)
@@ -235,8 +236,8 @@ func (r *reader) event(change *kv.Change, event *kv.Event) (prev kv.Revision) {
 	return prev
 }
 
-func (r *reader) token() *Token {
-	t := &Token{NS: r.string(), Name: r.string()}
+func (r *reader) token() *replica.Token {
+	t := &replica.Token{NS: r.string(), Name: r.string()}
 	copy(t.Digest[:], r.take(len(t.Digest)))
 	t.Revision = kv.Revision(r.uvarint())
 	t.Time = r.varint()
@@ -244,12 +245,12 @@ func (r *reader) token() *Token {
 	return t
 }
 
-func (r *reader) lease(id kv.LeaseID) LeaseChange {
+func (r *reader) lease(id kv.LeaseID) replica.LeaseChange {
 	ms := r.uvarint()
 	if ms == 0 {
-		return LeaseChange{ID: id, Ended: true}
+		return replica.LeaseChange{ID: id, Ended: true}
 	}
-	return LeaseChange{ID: id, TTL: time.Duration(ms-1) * time.Millisecond}
+	return replica.LeaseChange{ID: id, TTL: time.Duration(ms-1) * time.Millisecond}
 }
 
 // decodeEntry reads the value of a row into e. The entry's bytes are a copy.

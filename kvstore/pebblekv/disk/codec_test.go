@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 func anyEntry(t *rapid.T, rev kv.Revision) *kv.Entry {
@@ -27,8 +28,8 @@ func anyEntry(t *rapid.T, rev kv.Revision) *kv.Entry {
 	}
 }
 
-func anyCommit(t *rapid.T, rev kv.Revision) Commit {
-	c := Commit{Change: kv.Change{Revision: rev, Time: rapid.Int64().Draw(t, "time")}}
+func anyCommit(t *rapid.T, rev kv.Revision) replica.Commit {
+	c := replica.Commit{Change: kv.Change{Revision: rev, Time: rapid.Int64().Draw(t, "time")}}
 	for range rapid.IntRange(0, 4).Draw(t, "events") {
 		event := kv.Event{Kind: kv.EventKind(rapid.IntRange(1, 3).Draw(t, "kind")), Entry: anyEntry(t, rev)}
 		if rapid.Bool().Draw(t, "had one") {
@@ -37,14 +38,14 @@ func anyCommit(t *rapid.T, rev kv.Revision) Commit {
 		c.Events = append(c.Events, event)
 	}
 	if rapid.Bool().Draw(t, "tokened") {
-		c.Token = &Token{
+		c.Token = &replica.Token{
 			NS: "ns", Name: rapid.String().Draw(t, "token"), Revision: rev, Time: rapid.Int64().Draw(t, "token time"),
 			Result: rapid.SliceOf(rapid.Byte()).Draw(t, "result"),
 		}
 		copy(c.Token.Digest[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "digest"))
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "leases") {
-		l := LeaseChange{ID: kv.LeaseID(rapid.Int64Range(1, 1<<62).Draw(t, "id")), Ended: rapid.Bool().Draw(t, "ended")}
+		l := replica.LeaseChange{ID: kv.LeaseID(rapid.Int64Range(1, 1<<62).Draw(t, "id")), Ended: rapid.Bool().Draw(t, "ended")}
 		if !l.Ended {
 			l.TTL = time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "ttl")) * time.Millisecond
 		}
@@ -57,7 +58,7 @@ func TestGroupRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prev := kv.Revision(rapid.Int64Range(1, 1<<60).Draw(t, "prev"))
 		rev := prev
-		var group []Commit
+		var group []replica.Commit
 		for range rapid.IntRange(1, 4).Draw(t, "n") {
 			rev += kv.Revision(rapid.Int64Range(1, 3).Draw(t, "step"))
 			group = append(group, anyCommit(t, rev))
@@ -127,7 +128,7 @@ func TestRowsRoundTrip(t *testing.T) {
 // A log record that was changed in any bit is not taken for another one.
 func TestChangedRecordsAreRecognised(t *testing.T) {
 	m := newModel()
-	record := appendGroup(nil, 0, []Commit{m.commit(start, op{"ns", "key", "value"}, op{"ns", "other", "x"})})
+	record := appendGroup(nil, 0, []replica.Commit{m.commit(start, op{"ns", "key", "value"}, op{"ns", "other", "x"})})
 	for i := range record {
 		for bit := range 8 {
 			record[i] ^= 1 << bit
@@ -145,8 +146,8 @@ func TestChangedRecordsAreRecognised(t *testing.T) {
 func FuzzDecodeGroup(f *testing.F) {
 	m := newModel()
 	c := m.commit(start, op{"ns", "key", "value"}, op{"ns", "other", "x"})
-	c.Token, c.Leases = &Token{NS: "ns", Name: "t"}, []LeaseChange{{ID: 1, TTL: time.Second}}
-	record := appendGroup(nil, 0, []Commit{c})
+	c.Token, c.Leases = &replica.Token{NS: "ns", Name: "t"}, []replica.LeaseChange{{ID: 1, TTL: time.Second}}
+	record := appendGroup(nil, 0, []replica.Commit{c})
 	f.Add(record[:len(record)-4])
 	f.Add([]byte{formatVersion, 0, 255, 255, 255, 255, 15})
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -175,7 +176,7 @@ func FuzzDecodeGroup(f *testing.F) {
 func FuzzDecodeRows(f *testing.F) {
 	f.Add(appendEntry(nil, &kv.Entry{Create: 1, Mod: 2, Version: 3, Value: kv.StringValue("v")}))
 	f.Add(meta{1, 2, 3, 4}.encode())
-	f.Add(appendToken([]byte{formatVersion}, &Token{NS: "ns", Name: "t", Result: []byte("r")}))
+	f.Add(appendToken([]byte{formatVersion}, &replica.Token{NS: "ns", Name: "t", Result: []byte("r")}))
 	slot := markState{format: 1, born: true, sequence: 9, revision: 10}.encode()
 	f.Add(slot[:])
 	f.Fuzz(func(t *testing.T, row []byte) {
@@ -192,8 +193,8 @@ func FuzzDecodeRows(f *testing.F) {
 		}
 		_, _ = decodeEpoch(1, row)
 		_, _ = decodePart(1, row)
-		_ = tokenLoader(func(*Token) {})(nil, row)
-		_ = leaseLoader(func(LeaseChange) {})(numberKey(nil, leaseKind, 1), row)
+		_ = tokenLoader(func(*replica.Token) {})(nil, row)
+		_ = leaseLoader(func(replica.LeaseChange) {})(numberKey(nil, leaseKind, 1), row)
 		if s, ok := decodeMark(row); ok {
 			slot := s.encode()
 			_, ok = decodeMark(slot[:])

@@ -10,6 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // Disk is an open store. One goroutine calls Append; everything else may be
@@ -62,7 +63,7 @@ type Disk struct {
 
 // waiting is a group that is in the log only.
 type waiting struct {
-	commits   []Commit
+	commits   []replica.Commit
 	bytes     int64 // of its log record
 	recovered bool  // read back by Open, so that events have no Prev
 }
@@ -104,8 +105,8 @@ func damaged(what string, err error) error {
 }
 
 // Stats may be called from any goroutine and is cheap.
-func (d *Disk) Stats() Stats {
-	return Stats{
+func (d *Disk) Stats() replica.LogStats {
+	return replica.LogStats{
 		LogFloor:     kv.Revision(d.logFloor.Load()),
 		HistoryFloor: kv.Revision(d.historyFloor.Load()),
 		DiskBytes:    d.gate.used.Load(),

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 func TestRestartBringsEverythingBack(t *testing.T) {
@@ -15,19 +16,19 @@ func TestRestartBringsEverythingBack(t *testing.T) {
 	s.put(op{"a", "x", "1"}, op{"b", "x", "2"})
 	s.put(op{"a", "x", "3"})
 	c := s.commit(s.clock.Now(), op{"a", "y", "4"})
-	c.Token = &Token{NS: "a", Name: "t", Digest: [16]byte{1, 2}, Revision: s.rev, Time: 5, Result: []byte("result")}
-	c.Leases = []LeaseChange{{ID: 7, TTL: 1500e6}, {ID: 8, TTL: 2000e6}}
+	c.Token = &replica.Token{NS: "a", Name: "t", Digest: [16]byte{1, 2}, Revision: s.rev, Time: 5, Result: []byte("result")}
+	c.Leases = []replica.LeaseChange{{ID: 7, TTL: 1500e6}, {ID: 8, TTL: 2000e6}}
 	s.tokens = append(s.tokens, c.Token)
 	for _, l := range c.Leases {
 		s.lease(l)
 	}
-	require.NoError(t, s.disk.Append([]Commit{c}))
+	require.NoError(t, s.disk.Append([]replica.Commit{c}))
 	s.reopen()
 	s.put(op{"b", "x", ""})
 	end := s.commit(s.clock.Now())
-	end.Leases = []LeaseChange{{ID: 7, Ended: true}}
+	end.Leases = []replica.LeaseChange{{ID: 7, Ended: true}}
 	s.lease(end.Leases[0])
-	require.NoError(t, s.disk.Append([]Commit{end}))
+	require.NoError(t, s.disk.Append([]replica.Commit{end}))
 	s.reopen()
 	s.tables()
 	s.reopen()

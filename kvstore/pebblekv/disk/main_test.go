@@ -12,6 +12,7 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,12 +34,12 @@ type model struct {
 	current map[name]*kv.Entry
 	past    map[name][]*kv.Entry // every version ever, oldest first, deletions included
 	changes []kv.Change
-	leases  map[kv.LeaseID]LeaseChange
-	tokens  []*Token
+	leases  map[kv.LeaseID]replica.LeaseChange
+	tokens  []*replica.Token
 }
 
 func newModel() *model {
-	return &model{current: map[name]*kv.Entry{}, past: map[name][]*kv.Entry{}, leases: map[kv.LeaseID]LeaseChange{}}
+	return &model{current: map[name]*kv.Entry{}, past: map[name][]*kv.Entry{}, leases: map[kv.LeaseID]replica.LeaseChange{}}
 }
 
 func testConfig(fs vfs.FS, now clock.Clock) Config {
@@ -78,11 +79,11 @@ func (s *store) reopen() {
 // load opens a store into a model, as an engine would.
 func load(cfg Config) (*model, *Disk, error) {
 	m := newModel()
-	d, rev, err := Open(cfg, Loader{
+	d, rev, err := Open(cfg, replica.Loader{
 		Entry: func(e *kv.Entry) { m.current[name{e.NS, e.Key}] = e },
 		Lease: m.lease,
-		Token: func(t *Token) { m.tokens = append(m.tokens, t) },
-		Commit: func(c *Commit) {
+		Token: func(t *replica.Token) { m.tokens = append(m.tokens, t) },
+		Commit: func(c *replica.Commit) {
 			m.apply(c)
 			m.rev = c.Revision
 		},
@@ -91,14 +92,14 @@ func load(cfg Config) (*model, *Disk, error) {
 	return m, d, err
 }
 
-func (m *model) lease(l LeaseChange) {
+func (m *model) lease(l replica.LeaseChange) {
 	m.leases[l.ID] = l
 	if l.Ended {
 		delete(m.leases, l.ID)
 	}
 }
 
-func (m *model) apply(c *Commit) {
+func (m *model) apply(c *replica.Commit) {
 	for i := range c.Events {
 		e := c.Events[i].Entry
 		id := name{e.NS, e.Key}
@@ -149,9 +150,9 @@ func text(e *kv.Entry) string {
 type op struct{ ns, key, value string }
 
 // commit makes the transaction that does the operations, and applies it to m.
-func (m *model) commit(now time.Time, ops ...op) Commit {
+func (m *model) commit(now time.Time, ops ...op) replica.Commit {
 	m.rev++
-	c := Commit{Change: kv.Change{Revision: m.rev, Time: now.UnixMilli()}}
+	c := replica.Commit{Change: kv.Change{Revision: m.rev, Time: now.UnixMilli()}}
 	for _, o := range ops {
 		old := m.current[name{o.ns, o.key}]
 		e := &kv.Entry{NS: o.ns, Key: o.key, Create: m.rev, Mod: m.rev, Version: 1, Updated: c.Time}
@@ -177,7 +178,7 @@ func (m *model) commit(now time.Time, ops ...op) Commit {
 // put appends one group of one transaction.
 func (s *store) put(ops ...op) kv.Revision {
 	s.t.Helper()
-	require.NoError(s.t, s.disk.Append([]Commit{s.commit(s.clock.Now(), ops...)}))
+	require.NoError(s.t, s.disk.Append([]replica.Commit{s.commit(s.clock.Now(), ops...)}))
 	return s.rev
 }
 

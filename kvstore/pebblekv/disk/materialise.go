@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // batch is the making of tables from what is pending.
@@ -258,7 +259,7 @@ func (b *batch) versions(changes []change, old, last *kv.Entry) error {
 }
 
 func (b *batch) leases() {
-	newest := map[kv.LeaseID]LeaseChange{}
+	newest := map[kv.LeaseID]replica.LeaseChange{}
 	for _, g := range b.groups {
 		for i := range g.commits {
 			for _, l := range g.commits[i].Leases {

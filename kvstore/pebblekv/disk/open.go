@@ -11,6 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 const databaseDir = "db" // below Config.Dir
@@ -19,7 +20,7 @@ const databaseDir = "db" // below Config.Dir
 // returns its newest revision, which the next must be above. It refuses with
 // codes.Storage and says why: a newer format, a directory in use by another
 // process, damage, lost writes.
-func Open(cfg Config, load Loader) (*Disk, kv.Revision, error) {
+func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 	d := &Disk{
 		cfg:  cfg.withDefaults(),
 		stop: make(chan struct{}),
@@ -31,7 +32,7 @@ func Open(cfg Config, load Loader) (*Disk, kv.Revision, error) {
 	d.gate.soon = make(chan struct{}, 1)
 	d.gate.lookAfter = d.cfg.lookAfter()
 	d.ring.limit = d.cfg.RingBytes
-	newest, err := d.open(load.withDefaults())
+	newest, err := d.open(withDefaults(load))
 	if err != nil {
 		_ = d.release()
 		return nil, 0, err
@@ -46,7 +47,7 @@ func Open(cfg Config, load Loader) (*Disk, kv.Revision, error) {
 	return d, newest, nil
 }
 
-func (d *Disk) open(load Loader) (kv.Revision, error) {
+func (d *Disk) open(load replica.Loader) (kv.Revision, error) {
 	fsys, dir := d.cfg.FS, d.cfg.Dir
 	path := fsys.PathJoin(dir, databaseDir)
 	if err := makeDirs(fsys, dir, path); err != nil {

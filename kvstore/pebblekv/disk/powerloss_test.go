@@ -15,6 +15,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // pointsVariable is the environment variable with the number of power losses.
@@ -120,7 +121,7 @@ func TestPowerLoss(t *testing.T) {
 
 type tornStore struct {
 	outage
-	commits []Commit
+	commits []replica.Commit
 }
 
 func losePower(t *testing.T, seed uint64, most int) []tornStore {
@@ -130,9 +131,9 @@ func losePower(t *testing.T, seed uint64, most int) []tornStore {
 		smallConfig(c)
 		c.FS = errorfs.Wrap(linkFS{p.fs, p}, errorfs.InjectorFunc(p.before))
 	})
-	var commits []Commit
+	var commits []replica.Commit
 	for range 300 {
-		group := make([]Commit, 1+random.IntN(4))
+		group := make([]replica.Commit, 1+random.IntN(4))
 		for i := range group {
 			group[i] = s.commit(s.clock.Now(), someOps(random)...)
 		}

@@ -8,10 +8,11 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // recover loads the tables and then the log behind them.
-func (d *Disk) recover(load Loader) (kv.Revision, error) {
+func (d *Disk) recover(load replica.Loader) (kv.Revision, error) {
 	row, closer, err := d.db.Get(metaKey)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, codes.Errorf(codes.Storage, "the store is damaged: the database has lost its meta row. %s", "Restore the data directory from a copy")
@@ -106,7 +107,7 @@ func entryLoader(load func(*kv.Entry)) func(key, value []byte) error {
 	}
 }
 
-func leaseLoader(load func(LeaseChange)) func(key, value []byte) error {
+func leaseLoader(load func(replica.LeaseChange)) func(key, value []byte) error {
 	return func(key, value []byte) error {
 		id, ok := splitNumber(key)
 		if !ok {
@@ -123,7 +124,7 @@ func leaseLoader(load func(LeaseChange)) func(key, value []byte) error {
 	}
 }
 
-func tokenLoader(load func(*Token)) func(key, value []byte) error {
+func tokenLoader(load func(*replica.Token)) func(key, value []byte) error {
 	return func(_, value []byte) error {
 		r := &reader{rest: value}
 		r.version()
@@ -141,7 +142,7 @@ var errGap = errors.New("the log has a gap")
 
 // replay reads the log behind the tables and returns the newest revision. Each
 // record names the revision before it, so what is missing in the middle shows.
-func (d *Disk) replay(load Loader) (kv.Revision, error) {
+func (d *Disk) replay(load replica.Loader) (kv.Revision, error) {
 	newest := d.done.revision
 	from := numberKey(nil, logKind, int64(newest)+1)
 	err := d.scan(from, []byte{logKind + 1}, func(_, value []byte) error {
@@ -207,4 +208,21 @@ func (d *Disk) acceptLoss(used kv.Revision) error {
 		return refused(err)
 	}
 	return nil
+}
+
+// withDefaults is load with functions that drop what it has none for.
+func withDefaults(load replica.Loader) replica.Loader {
+	if load.Entry == nil {
+		load.Entry = func(*kv.Entry) {}
+	}
+	if load.Lease == nil {
+		load.Lease = func(replica.LeaseChange) {}
+	}
+	if load.Token == nil {
+		load.Token = func(*replica.Token) {}
+	}
+	if load.Commit == nil {
+		load.Commit = func(*replica.Commit) {}
+	}
+	return load
 }

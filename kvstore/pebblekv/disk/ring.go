@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // ring holds the newest changes, for readers that are nearly current.
@@ -32,7 +33,7 @@ func changeBytes(c *kv.Change) int64 {
 }
 
 // add takes the changes of a group that follows revision prev.
-func (r *ring) add(prev kv.Revision, commits []Commit) {
+func (r *ring) add(prev kv.Revision, commits []replica.Commit) {
 	if r.head == len(r.changes) {
 		r.floor = prev
 	}

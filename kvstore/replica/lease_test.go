@@ -1,4 +1,4 @@
-package pebblekv
+package replica
 
 import (
 	"errors"
@@ -112,7 +112,7 @@ func TestLeasesEndTogetherWithTheirKeys(t *testing.T) {
 }
 
 func TestLeasesBeginAnewWhenTheStoreIsOpened(t *testing.T) {
-	f, c := &fakeDisk{}, clock.NewFake(noon)
+	f, c := &fakeLog{}, clock.NewFake(noon)
 	b := reopened(t, Config{}, f, c)
 	id := b.must(grant(time.Second)).Ops[0].Lease.ID
 	b.must(leased("k", id))

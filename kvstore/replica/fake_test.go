@@ -1,13 +1,14 @@
-package pebblekv
+package replica
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -17,14 +18,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 
-// fakeDisk is a storage in memory that fails and waits on request. What it keeps
+// fakeLog is a log in memory that fails and waits on request. What it keeps
 // outlives the store: open another one on it.
-type fakeDisk struct {
+type fakeLog struct {
 	entered chan struct{} // gets one for every Append that gates holds up
 	gate    chan struct{} // if not nil, Append waits for one
 
 	mu      sync.Mutex
-	commits []disk.Commit
+	commits []Commit
 	fail    error // of Append
 	full    error // of Writable, but for deletions
 	dead    error // of Writable, for these too
@@ -32,7 +33,7 @@ type fakeDisk struct {
 	closed  int
 }
 
-func (f *fakeDisk) open(load disk.Loader) (storage, kv.Revision, error) {
+func (f *fakeLog) Load(_ context.Context, load Loader) (kv.Revision, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var newest kv.Revision
@@ -40,10 +41,10 @@ func (f *fakeDisk) open(load disk.Loader) (storage, kv.Revision, error) {
 		load.Commit(&f.commits[i])
 		newest = f.commits[i].Revision
 	}
-	return f, newest, nil
+	return newest, nil
 }
 
-func (f *fakeDisk) Append(group []disk.Commit) error {
+func (f *fakeLog) Append(group []Commit) error {
 	if f.gate != nil {
 		f.entered <- struct{}{}
 		<-f.gate
@@ -56,7 +57,7 @@ func (f *fakeDisk) Append(group []disk.Commit) error {
 	return f.fail
 }
 
-func (f *fakeDisk) Writable(deletesOnly bool) error {
+func (f *fakeLog) Writable(deletesOnly bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.dead != nil || deletesOnly {
@@ -65,13 +66,13 @@ func (f *fakeDisk) Writable(deletesOnly bool) error {
 	return f.full
 }
 
-func (f *fakeDisk) set(fail, full, dead error) {
+func (f *fakeLog) set(fail, full, dead error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail, f.full, f.dead = fail, full, dead
 }
 
-func (f *fakeDisk) Changes(after kv.Revision, _ int) (list []kv.Change, err error) {
+func (f *fakeLog) Changes(after kv.Revision, _ int) (list []kv.Change, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.commits {
@@ -83,7 +84,7 @@ func (f *fakeDisk) Changes(after kv.Revision, _ int) (list []kv.Change, err erro
 }
 
 // versions is all versions of a key, oldest first.
-func (f *fakeDisk) versions(ns, key string) (list []*kv.Entry) {
+func (f *fakeLog) versions(ns, key string) (list []*kv.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.commits {
@@ -96,7 +97,7 @@ func (f *fakeDisk) versions(ns, key string) (list []*kv.Entry) {
 	return list
 }
 
-func (f *fakeDisk) GetAt(ns, key string, rev kv.Revision) (found *kv.Entry, err error) {
+func (f *fakeLog) GetAt(ns, key string, rev kv.Revision) (found *kv.Entry, err error) {
 	for _, e := range f.versions(ns, key) {
 		if e.Mod <= rev {
 			found = live(e)
@@ -105,7 +106,7 @@ func (f *fakeDisk) GetAt(ns, key string, rev kv.Revision) (found *kv.Entry, err 
 	return found, nil
 }
 
-func (f *fakeDisk) History(ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
+func (f *fakeLog) History(ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
 	for _, e := range f.versions(ns, key) {
 		if e.Mod < before {
 			h.Entries = append([]*kv.Entry{e}, h.Entries...)
@@ -114,36 +115,38 @@ func (f *fakeDisk) History(ns, key string, before kv.Revision, _ int) (h kv.Vers
 	return h, nil
 }
 
-func (f *fakeDisk) DropTokens(rev kv.Revision) {
+func (f *fakeLog) DropTokens(rev kv.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped = rev
 }
 
-func (f *fakeDisk) Stats() disk.Stats { return disk.Stats{LogFloor: 3, DiskBytes: 1, FreeBytes: 2} }
+func (f *fakeLog) Capabilities() kvstore.Capabilities { return kvstore.Capabilities{ManyOps: true} }
 
-func (f *fakeDisk) Close() error {
+func (f *fakeLog) Stats() LogStats { return LogStats{LogFloor: 3, DiskBytes: 1, FreeBytes: 2} }
+
+func (f *fakeLog) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed++
 	return nil
 }
 
-// bench is a store on a fakeDisk.
+// bench is a store on a fakeLog.
 type bench struct {
 	testing.TB
 	*Store
-	disk  *fakeDisk
+	disk  *fakeLog
 	clock *clock.Fake
 }
 
 func onFake(t testing.TB, cfg Config) *bench {
-	return reopened(t, cfg, &fakeDisk{}, clock.NewFake(noon))
+	return reopened(t, cfg, &fakeLog{}, clock.NewFake(noon))
 }
 
-func reopened(t testing.TB, cfg Config, f *fakeDisk, c *clock.Fake) *bench {
+func reopened(t testing.TB, cfg Config, f *fakeLog, c *clock.Fake) *bench {
 	cfg.Clock = c
-	s, err := open(cfg.withDefaults(), f.open)
+	s, err := Open(t.Context(), cfg, f)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return &bench{TB: t, Store: s, disk: f, clock: c}

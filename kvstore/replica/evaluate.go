@@ -1,4 +1,4 @@
-package pebblekv
+package replica
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
 )
 
 // apply evaluates a transaction and, if nothing is wrong with it, adds it to the
@@ -22,7 +21,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 	}
 	g.start(kv.Delete)
 	result, err := g.evaluate(txn)
-	var token *disk.Token
+	var token *Token
 	if err == nil {
 		token, err = g.complete(q, result)
 	}
@@ -42,7 +41,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 }
 
 // complete is the last thing that can refuse a transaction. It makes its token.
-func (g *group) complete(q *queued, result *kv.Result) (*disk.Token, error) {
+func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	txn := q.txn
 	wrote, grew := g.granted != nil || len(g.ending) > 0 || len(g.touched) > 0, grows(txn, result)
 	if !wrote && txn.Token == "" {
@@ -57,7 +56,7 @@ func (g *group) complete(q *queued, result *kv.Result) (*disk.Token, error) {
 	if size := resultSize(txn, result); size > kv.MaxTxnBytes {
 		return nil, codes.Errorf(codes.TooLarge, "the result to remember for the token has %d bytes of values, the limit is %d", size, kv.MaxTxnBytes)
 	}
-	return &disk.Token{NS: txn.TokenNS, Name: txn.Token, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
+	return &Token{NS: txn.TokenNS, Name: txn.Token, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
 }
 
 // branch is the operations that a result is of.

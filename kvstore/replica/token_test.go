@@ -1,4 +1,4 @@
-package pebblekv
+package replica
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestTokensApplyOnce(t *testing.T) {
-	f, c := &fakeDisk{}, clock.NewFake(noon)
+	f, c := &fakeLog{}, clock.NewFake(noon)
 	b := reopened(t, Config{}, f, c)
 	lock := b.must(put("lock", "me")).Revision
 	b.must(put("p/1", "1"), put("p/2", "2"))
@@ -122,7 +122,7 @@ func TestWhateverIsAllowedMayHaveAToken(t *testing.T) {
 
 // Results that read long values are not all kept just because they are few.
 func TestTheBytesOfTokensAreBounded(t *testing.T) {
-	f, c, cfg := &fakeDisk{}, clock.NewFake(noon), Config{MaxTokenBytes: 1000}
+	f, c, cfg := &fakeLog{}, clock.NewFake(noon), Config{MaxTokenBytes: 1000}
 	b := reopened(t, cfg, f, c)
 	b.must(put("long", string(make([]byte, 300))), put("longer", string(make([]byte, 2000))))
 	do := func(token, key string) bool {

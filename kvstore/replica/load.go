@@ -1,8 +1,7 @@
-package pebblekv
+package replica
 
 import (
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
 )
 
 // loading takes in what the disk has when the store is opened. Nobody reads yet,
@@ -13,8 +12,8 @@ type loading struct {
 	last   *space // of the entry before
 }
 
-func (l *loading) loader() disk.Loader {
-	return disk.Loader{Entry: l.entry, Lease: l.lease, Token: l.tokens.add, Commit: l.commit}
+func (l *loading) loader() Loader {
+	return Loader{Entry: l.entry, Lease: l.lease, Token: l.tokens.add, Commit: l.commit}
 }
 
 // entry adds the present state of a key. They come in order.
@@ -39,7 +38,7 @@ func (l *loading) entry(e *kv.Entry) {
 	l.books.move(sp, s, nil, e)
 }
 
-func (l *loading) lease(c disk.LeaseChange) {
+func (l *loading) lease(c LeaseChange) {
 	leases := l.books.leases
 	known := leases.byID[c.ID]
 	switch {
@@ -54,7 +53,7 @@ func (l *loading) lease(c disk.LeaseChange) {
 }
 
 // commit applies a transaction that is newer than the entries.
-func (l *loading) commit(c *disk.Commit) {
+func (l *loading) commit(c *Commit) {
 	for _, change := range c.Leases {
 		if !change.Ended {
 			l.lease(change)

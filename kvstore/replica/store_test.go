@@ -1,4 +1,4 @@
-package pebblekv
+package replica
 
 import (
 	"errors"
@@ -10,14 +10,13 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
 
 	"github.com/stretchr/testify/require"
 )
 
 // gated is a store whose disk waits for leave.
 func gated(t *testing.T, cfg Config) *bench {
-	f := &fakeDisk{entered: make(chan struct{}, 1), gate: make(chan struct{})}
+	f := &fakeLog{entered: make(chan struct{}, 1), gate: make(chan struct{})}
 	b := reopened(t, cfg, f, clock.NewFake(noon))
 	t.Cleanup(func() { close(f.gate) }) // runs before Close
 	return b
@@ -69,7 +68,7 @@ func TestNothingIsSeenBeforeItIsDurable(t *testing.T) {
 	unseen()
 	// What the disk knows already is not told by any other way either.
 	b.disk.mu.Lock()
-	b.disk.commits = append(b.disk.commits, disk.Commit{Change: kv.Change{Revision: 2, Events: []kv.Event{{Kind: kv.Put, Entry: &kv.Entry{NS: "a", Key: "old", Mod: 2, Version: 2}}}}})
+	b.disk.commits = append(b.disk.commits, Commit{Change: kv.Change{Revision: 2, Events: []kv.Event{{Kind: kv.Put, Entry: &kv.Entry{NS: "a", Key: "old", Mod: 2, Version: 2}}}}})
 	b.disk.mu.Unlock()
 	list, err := b.Changes(0, 1<<20)
 	require.NoError(t, err)
@@ -335,7 +334,7 @@ func TestNobodySeesHalfAGroup(t *testing.T) {
 }
 
 func TestCloseFinishesWhatIsQueued(t *testing.T) {
-	f := &fakeDisk{}
+	f := &fakeLog{}
 	b := reopened(t, Config{}, f, clock.NewFake(noon))
 	var answers []<-chan outcome
 	for range 100 {

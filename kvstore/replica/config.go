@@ -1,19 +1,15 @@
-package pebblekv
+package replica
 
 import (
 	"time"
 
 	"confcenter/internal/clock"
-	"confcenter/kvstore/pebblekv/disk"
 
 	"github.com/rs/zerolog"
 )
 
-// Config sets up a Store. Only Disk.Dir must be set.
+// Config sets up a Store. The zero value works.
 type Config struct {
-	// Disk is what the disk below gets. Clock, Log and TokenAge in it are set from
-	// the ones here.
-	Disk  disk.Config
 	Clock clock.Clock // nil: the machine's
 	// Log gets what nobody is told by an error: that writing has failed for good,
 	// that a pause of the process was noticed. The zero value drops it.
@@ -71,7 +67,6 @@ func (c Config) withDefaults() Config {
 	c.GroupSize = orDefault(c.GroupSize, 4096)
 	c.ViewBytes = orDefault(c.ViewBytes, 64<<20)
 	c.ViewAge = orDefault(c.ViewAge, 10*time.Minute)
-	c.Disk.Clock, c.Disk.Log, c.Disk.TokenAge = c.Clock, c.Log, c.TokenAge
 	return c
 }
 

@@ -1,4 +1,4 @@
-package pebblekv
+package replica
 
 import (
 	"sort"
@@ -34,7 +34,7 @@ func (s *Store) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if e := s.index.getAt(ns, key, visible); rev == visible || (e != nil && e.Mod <= rev) {
 		return e, nil
 	}
-	return s.storage.GetAt(ns, key, rev)
+	return s.log.GetAt(ns, key, rev)
 }
 
 // History implements kv.Store.
@@ -56,7 +56,7 @@ func (s *Store) History(ns, key string, before kv.Revision, limit int) (kv.Versi
 	if limit == 0 || limit > kv.MaxHistory {
 		limit = kv.MaxHistory
 	}
-	return s.storage.History(ns, key, before, limit)
+	return s.log.History(ns, key, before, limit)
 }
 
 // Changes implements kv.Store.
@@ -69,7 +69,7 @@ func (s *Store) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	if after == visible {
 		return nil, nil
 	}
-	list, err := s.storage.Changes(after, maxBytes)
+	list, err := s.log.Changes(after, maxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *Store) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	return list[:seen:seen], nil
 }
 
-// use begins to use the storage for what happened at rev. If it returns no error,
+// use begins to use the log for what happened at rev. If it returns no error,
 // reading is held.
 func (s *Store) use(rev kv.Revision) (visible kv.Revision, err error) {
 	s.reading.RLock()

@@ -1,11 +1,10 @@
-package pebblekv
+package replica
 
 import (
 	"slices"
 	"sync"
 
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
 )
 
 // followers is the functions given to Follow. The mutex is held while they run, so
@@ -30,7 +29,7 @@ func (f *followers) add(fn func(*kv.Batch)) (stop func()) {
 }
 
 // tell gives a group that is visible to all followers.
-func (f *followers) tell(commits []disk.Commit) {
+func (f *followers) tell(commits []Commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.list) == 0 {

@@ -1,6 +1,7 @@
-package pebblekv
+package replica
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,7 +40,7 @@ func TestStateFollowsFromEvents(t *testing.T) {
 
 type model struct {
 	store *Store
-	disk  *fakeDisk
+	disk  *fakeLog
 	clock *clock.Fake
 	state map[string]*kv.Entry // by "ns/key", as the events tell
 	rev   kv.Revision
@@ -52,9 +53,9 @@ type modelView struct {
 }
 
 func newModel(t *rapid.T, slice int) *model {
-	m := &model{disk: &fakeDisk{}, clock: clock.NewFake(noon), state: map[string]*kv.Entry{}}
+	m := &model{disk: &fakeLog{}, clock: clock.NewFake(noon), state: map[string]*kv.Entry{}}
 	cfg := Config{Clock: m.clock, MaxKeys: 12}
-	s, err := load(cfg.withDefaults(), m.disk.open)
+	s, err := load(context.Background(), cfg.withDefaults(), m.disk)
 	require.NoError(t, err)
 	s.index.slice = slice
 	m.store = s
@@ -278,7 +279,7 @@ func (m *model) checkNothingKept(t *rapid.T) {
 
 // checkReload opens what was written again.
 func (m *model) checkReload(t *rapid.T) {
-	again, err := load(m.store.cfg, m.disk.open)
+	again, err := load(context.Background(), m.store.cfg, m.disk)
 	require.NoError(t, err)
 	m.store = again
 	m.check(t)

@@ -1,33 +1,34 @@
-// Package pebblekv is the embedded engine of the state store: all current values
-// in memory, everything on disk, one goroutine that changes anything.
+// Package replica is the part of the state store that every engine needs: all
+// current values in memory, one goroutine that changes them, and everything that
+// kv.Store promises, over a [Log] that makes transactions durable.
 //
 // A transaction's way: Commit puts it into the queue (queue.go). The committer
 // (committer.go) takes all that has queued, evaluates one after the other against
-// the index and what the ones before it did (evaluate.go, group.go), has the group
-// made durable in one write by the disk below (storage.go), makes it visible at
-// once (index.go), tells those who follow, and completes the callers. What is read
-// is therefore always durable, and never half of anything.
+// the index and what the ones before it did (evaluate.go, group.go), has the log
+// make the group durable (log.go), makes it visible at once (index.go), tells those
+// who follow, and completes the callers. What is read is therefore always durable,
+// and never half of anything.
 //
 // Reads take the newest version of a key that is not above the visible revision.
 // A View holds on to the versions of its revision (view.go). What was there before
-// (GetAt, History, Changes) comes from the disk, in kvstore/pebblekv/disk.
-package pebblekv
+// (GetAt, History, Changes) comes from the log.
+package replica
 
 import (
+	"context"
 	"sync"
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore"
-	"confcenter/kvstore/pebblekv/disk"
 )
 
 // Store implements kvstore.Engine. Make it with Open.
 type Store struct {
 	// set at open
 	cfg       Config
-	storage   storage
+	log       Log
 	index     *index
 	leases    *leases
 	tokens    *tokens
@@ -37,40 +38,26 @@ type Store struct {
 	count     count
 	beating   sync.WaitGroup // the goroutine that notices pauses
 
-	// reading is held for reading by all that uses the storage, so that Close can
+	// reading is held for reading by all that uses the log, so that Close can
 	// wait for it.
 	reading sync.RWMutex
 	closed  bool // guarded by reading
 }
 
-// Open opens the store in cfg.Disk.Dir, which is made if it does not exist, and
-// loads it. It fails when another process has it open, when its format is newer
-// than this program, or when something that was acknowledged is missing in it.
-func Open(cfg Config) (*Store, error) {
-	cfg = cfg.withDefaults()
-	return open(cfg, func(load disk.Loader) (storage, kv.Revision, error) { return openDisk(cfg.Disk, load) })
-}
-
-func openDisk(cfg disk.Config, load disk.Loader) (storage, kv.Revision, error) {
-	d, newest, err := disk.Open(cfg, load)
+// Open loads what the log has and serves it. The store closes the log when it is
+// closed itself; if Open fails, the log is as its Load left it.
+func Open(ctx context.Context, cfg Config, log Log) (*Store, error) {
+	s, err := load(ctx, cfg.withDefaults(), log)
 	if err != nil {
-		return nil, 0, err // and not a storage that is nil
+		return nil, err
 	}
-	return d, newest, nil
-}
-
-// open opens a store on any storage; cfg has its defaults.
-func open(cfg Config, openStorage opener) (*Store, error) {
-	s, err := load(cfg, openStorage)
-	if err == nil {
-		go s.committer.run()
-		if cfg.PauseAfter > 0 {
-			const perPause = 5
-			ticker := cfg.Clock.NewTicker(max(cfg.PauseAfter/perPause, 1))
-			s.beating.Go(func() { s.beat(ticker) })
-		}
+	go s.committer.run()
+	if s.cfg.PauseAfter > 0 {
+		const perPause = 5
+		ticker := s.cfg.Clock.NewTicker(max(s.cfg.PauseAfter/perPause, 1))
+		s.beating.Go(func() { s.beat(ticker) })
 	}
-	return s, err
+	return s, nil
 }
 
 // beat shows that the process runs while the committer waits for the disk: a slow
@@ -94,10 +81,11 @@ func (s *Store) running() {
 }
 
 // load makes a store of what is stored; its committer does not run yet.
-func load(cfg Config, openStorage opener) (*Store, error) {
+func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	x := newIndex()
 	s := &Store{
 		cfg:    cfg,
+		log:    log,
 		index:  x,
 		leases: newLeases(cfg.Clock, cfg.PauseAfter),
 		tokens: newTokens(cfg.MaxTokens, cfg.MaxTokenBytes),
@@ -105,21 +93,18 @@ func load(cfg Config, openStorage opener) (*Store, error) {
 	}
 	b := &books{index: x, leases: s.leases, expiry: expiry{of: map[*slot]*plan{}}}
 	l := &loading{books: b, tokens: s.tokens}
-	stored, newest, err := openStorage(l.loader())
+	newest, err := log.Load(ctx, l.loader())
 	if err != nil {
 		return nil, err
 	}
-	s.storage = stored
 	l.done(newest)
 	s.leases.running()
 	s.committer = newCommitter(s, b, newest)
 	return s, nil
 }
 
-// Capabilities implements kvstore.Engine: all of them.
-func (s *Store) Capabilities() kvstore.Capabilities {
-	return kvstore.Capabilities{ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true}
-}
+// Capabilities implements kvstore.Engine: they are the log's.
+func (s *Store) Capabilities() kvstore.Capabilities { return s.log.Capabilities() }
 
 // Close implements kvstore.Engine. It must not be called by a function given to
 // Commit or Follow.
@@ -134,7 +119,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	return s.storage.Close()
+	return s.log.Close()
 }
 
 func errClosed() error { return codes.Errorf(codes.Closed, "the store is closed") }
@@ -153,7 +138,7 @@ func (s *Store) Stats() kvstore.Stats {
 	s.reading.RLock()
 	defer s.reading.RUnlock()
 	if !s.closed {
-		d := s.storage.Stats()
+		d := s.log.Stats()
 		stats.LogFloor, stats.HistoryFloor, stats.DiskBytes, stats.FreeBytes = d.LogFloor, d.HistoryFloor, d.DiskBytes, d.FreeBytes
 	}
 	return stats
@@ -166,7 +151,7 @@ func (s *Store) Writable() error {
 	if err := s.queue.ended(); err != nil {
 		return err
 	}
-	return s.storage.Writable(false)
+	return s.log.Writable(false)
 }
 
 // Commit implements kv.Store.

@@ -1,11 +1,10 @@
-package pebblekv
+package replica
 
 import (
 	"sync/atomic"
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
 )
 
 // tokens is the request tokens that are remembered. Only the committer uses it.
@@ -13,8 +12,8 @@ type tokens struct {
 	limit    int
 	maxBytes int64
 
-	byName map[tokenName]*disk.Token
-	queue  []*disk.Token // oldest first; those before head are forgotten
+	byName map[tokenName]*Token
+	queue  []*Token // oldest first; those before head are forgotten
 	head   int
 	bytes  int64        // of those in the queue
 	out    kv.Revision  // newest of those forgotten because there were too many
@@ -24,16 +23,16 @@ type tokens struct {
 type tokenName struct{ ns, name string }
 
 func newTokens(limit int, maxBytes int64) *tokens {
-	return &tokens{limit: limit, maxBytes: maxBytes, byName: map[tokenName]*disk.Token{}}
+	return &tokens{limit: limit, maxBytes: maxBytes, byName: map[tokenName]*Token{}}
 }
 
-func tokenBytes(t *disk.Token) int64 { return int64(len(t.NS) + len(t.Name) + len(t.Result)) }
+func tokenBytes(t *Token) int64 { return int64(len(t.NS) + len(t.Name) + len(t.Result)) }
 
-func (t *tokens) find(ns, name string) *disk.Token { return t.byName[tokenName{ns, name}] }
+func (t *tokens) find(ns, name string) *Token { return t.byName[tokenName{ns, name}] }
 
 // add remembers a token, and forgets the oldest if there are too many or they are
 // too long: but never the one it was given.
-func (t *tokens) add(token *disk.Token) {
+func (t *tokens) add(token *Token) {
 	t.byName[tokenName{token.NS, token.Name}] = token
 	t.queue = append(t.queue, token)
 	t.bytes += tokenBytes(token)
@@ -80,7 +79,7 @@ func (t *tokens) forgetOldest() {
 }
 
 // replay is the first result of a transaction that is repeated.
-func (t *tokens) replay(known *disk.Token, txn *kv.Txn, digest [16]byte) (*kv.Result, error) {
+func (t *tokens) replay(known *Token, txn *kv.Txn, digest [16]byte) (*kv.Result, error) {
 	if known.Digest != digest {
 		return nil, codes.Errorf(codes.TokenReused, "token %q of namespace %q belongs to another request", txn.Token, txn.TokenNS)
 	}

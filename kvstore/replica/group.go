@@ -1,4 +1,4 @@
-package pebblekv
+package replica
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/kvstore/pebblekv/disk"
 )
 
 // maxChanges is how many keys one transaction may change. Of the operations only
@@ -38,7 +37,7 @@ type group struct {
 	// of the group under way
 	rev     kv.Revision // newest revision given out
 	millis  int64       // the group's time, in ms since 1970
-	commits []disk.Commit
+	commits []Commit
 	changes []*change
 	answers []answer
 	leases  []*lease // granted, ended, or with other keys than before
@@ -68,7 +67,7 @@ type answer struct {
 // begin starts a group of at most about n transactions.
 func (g *group) begin(now time.Time, n int) {
 	g.millis = now.UnixMilli()
-	g.commits = make([]disk.Commit, 0, n) // not reused: the disk keeps it
+	g.commits = make([]Commit, 0, n) // not reused: the log keeps it
 	g.expired = 0
 }
 
@@ -213,7 +212,7 @@ func (g *group) note(l *lease) {
 
 // finish makes the transaction's commit. It says whether it changed something:
 // then it has the revision g.rev. Of what it did nothing can be undone any more.
-func (g *group) finish(token *disk.Token) bool {
+func (g *group) finish(token *Token) bool {
 	if len(g.touched) > 1 {
 		slices.SortFunc(g.touched, func(a, b *change) int {
 			if a.space != b.space {
@@ -243,7 +242,7 @@ func (g *group) finish(token *disk.Token) bool {
 		return false
 	}
 	g.rev = next
-	g.commits = append(g.commits, disk.Commit{
+	g.commits = append(g.commits, Commit{
 		Change: kv.Change{Revision: next, Time: g.millis, Events: events[:len(events):len(events)]},
 		Token:  token,
 		Leases: leases,
@@ -260,14 +259,14 @@ func (g *group) room(n int) []kv.Event {
 	return g.events[len(g.events):]
 }
 
-func (g *group) leaseChanges() []disk.LeaseChange {
-	var list []disk.LeaseChange
+func (g *group) leaseChanges() []LeaseChange {
+	var list []LeaseChange
 	if g.granted != nil {
-		list = append(list, disk.LeaseChange{ID: g.granted.id, TTL: g.granted.ttl})
+		list = append(list, LeaseChange{ID: g.granted.id, TTL: g.granted.ttl})
 		g.note(g.granted)
 	}
 	for _, l := range g.ending {
-		list = append(list, disk.LeaseChange{ID: l.id, TTL: l.ttl, Ended: true})
+		list = append(list, LeaseChange{ID: l.id, TTL: l.ttl, Ended: true})
 		g.note(l)
 	}
 	return list

@@ -1,4 +1,4 @@
-package pebblekv
+package replica
 
 import (
 	"sync/atomic"
@@ -123,7 +123,7 @@ func (c *committer) commit(list []queued) bool {
 		return true
 	}
 	if len(g.commits) > 0 {
-		if err := s.storage.Append(g.commits); err != nil {
+		if err := s.log.Append(g.commits); err != nil {
 			c.fail(err, list)
 			return false
 		}
@@ -144,7 +144,7 @@ func (c *committer) commit(list []queued) bool {
 	g.books.settled()
 	g.reset()
 	if rev := s.tokens.crowdedOut(); rev != 0 {
-		s.storage.DropTokens(rev)
+		s.log.DropTokens(rev)
 	}
 	return true
 }
@@ -224,7 +224,7 @@ func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
 	timer.Stop()
 	return &committer{
 		store: s,
-		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, writable: s.storage.Writable, rev: newest},
+		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, writable: s.log.Writable, rev: newest},
 		timer: timer,
 		ended: make(chan struct{}),
 	}

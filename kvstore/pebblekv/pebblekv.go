@@ -1,0 +1,49 @@
+// Package pebblekv is the embedded engine of the state store: kvstore/replica over
+// a log on this machine's disk, which kvstore/pebblekv/disk keeps with Pebble.
+package pebblekv
+
+import (
+	"context"
+
+	"confcenter/kv"
+	"confcenter/kvstore"
+	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
+)
+
+// Config sets up a store. Only Disk.Dir must be set. Clock, Log and TokenAge of
+// Disk are the replica's.
+type Config struct {
+	Disk    disk.Config
+	Replica replica.Config
+}
+
+// Open opens the store in cfg.Disk.Dir, which is made if it does not exist, and
+// loads it. It fails when another process has it open, when its format is newer
+// than this program, or when something that was acknowledged is missing in it.
+func Open(cfg Config) (*replica.Store, error) {
+	return replica.Open(context.Background(), cfg.Replica, newLog(cfg))
+}
+
+// log is the disk as a replica needs it: opened when it is loaded.
+type log struct {
+	*disk.Disk
+	cfg disk.Config
+}
+
+func newLog(cfg Config) *log {
+	d := cfg.Disk
+	d.Clock, d.Log, d.TokenAge = cfg.Replica.Clock, cfg.Replica.Log, cfg.Replica.TokenAge
+	return &log{cfg: d}
+}
+
+// Load implements replica.Log.
+func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
+	l.Disk, newest, err = disk.Open(l.cfg, load)
+	return newest, err
+}
+
+// Capabilities implements replica.Log: all of them.
+func (l *log) Capabilities() kvstore.Capabilities {
+	return kvstore.Capabilities{ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true}
+}
