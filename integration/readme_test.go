@@ -17,13 +17,13 @@ import (
 
 var readmes = []string{"README.md", "README.zh-CN.md"}
 
-// readmeBlocks are the blocks that README has for a shell, as they stand there.
-func readmeBlocks(t *testing.T, file string) []string {
+// readmeBlocks are the blocks that README has in a language, as they stand there.
+func readmeBlocks(t *testing.T, file, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", file))
 	require.NoError(t, err)
 	var blocks []string
-	for _, found := range regexp.MustCompile("(?s)\n```(?:sh|bash)\n(.*?\n)```\n").FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile("(?s)\n```(?:"+language+")\n(.*?\n)```\n").FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, found[1])
 	}
 	return blocks
@@ -101,7 +101,7 @@ func TestShellBlocksOfTheReadme(t *testing.T) {
 			server := StartProcess(t, sampleConf(t))
 			dir := readmeHome(t, server)
 			var printed strings.Builder
-			for _, block := range readmeBlocks(t, file) {
+			for _, block := range readmeBlocks(t, file, "sh|bash") {
 				ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
 				cmd := exec.CommandContext(ctx, "bash", "-c", readmeScript(block, server))
 				cmd.Dir, cmd.Env = dir, []string{"CONFCENTER_ADDR=" + server.Addr, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "CURL_HOME=" + dir}
@@ -122,11 +122,11 @@ func TestShellBlocksOfTheReadme(t *testing.T) {
 	}
 }
 
-func TestReadmesHaveTheSameShellBlocks(t *testing.T) {
-	comment := regexp.MustCompile(`(?m) *# .*$`)
+func TestReadmesHaveTheSameBlocks(t *testing.T) {
+	comment := regexp.MustCompile(`(?m) *(#|//) .*$`)
 	var blocks [2][]string
 	for i, file := range readmes {
-		for _, block := range readmeBlocks(t, file) {
+		for _, block := range readmeBlocks(t, file, `\w*`) {
 			blocks[i] = append(blocks[i], comment.ReplaceAllString(block, ""))
 		}
 	}
