@@ -1,4 +1,4 @@
-// Package jsonpath finds and merges parts of JSON documents without decoding them: what it hands out is the document's own text.
+// Package jsonpath finds, replaces and merges parts of JSON documents without decoding them: what it hands out is the document's own text.
 //
 // A path such as `/database/hosts/0` names one value. [Lookup] walks a document to it and suits small documents;
 // an [Index] finds a value of a large one as fast as of a small one. [Merge] lays documents over each other, the way configuration
