@@ -18,25 +18,27 @@ import (
 	"confcenter/kv"
 )
 
-// shaking ends all connections again and again until stop.
-func shaking(srv *clienttest.Server) (stop func() (times int)) {
-	ending, ended := make(chan struct{}), make(chan int)
+// shaking ends all connections again and again until stop. begun is closed when it
+// has done so once: for work that could be over before.
+func shaking(srv *clienttest.Server) (begun <-chan struct{}, stop func()) {
+	first, ending, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
-		times := 0
-		defer func() { ended <- times }()
-		for {
+		defer close(ended)
+		for times := 0; ; times++ {
 			select {
 			case <-ending:
 				return
 			case <-time.After(time.Duration(1+rand.IntN(20)) * time.Millisecond):
 				srv.Cut()
-				times++
+			}
+			if times == 0 {
+				close(first)
 			}
 		}
 	}()
-	return func() int {
+	return first, func() {
 		close(ending)
-		return <-ended
+		<-ended
 	}
 }
 
@@ -47,11 +49,14 @@ func TestRealServerKVIncrementsUnderLoss(t *testing.T) {
 	srv, c := real(t, clienttest.Options{})
 	n := c.KV("n")
 	w := watchKV(t, n, client.WatchOptions{State: true})
-	stop := shaking(srv)
+	begun, stop := shaking(srv)
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
-			for range each {
+			for i := range each {
+				if i == each-1 {
+					<-begun
+				}
 				if _, err := insisting(func() (int64, error) { return n.Incr(t.Context(), "sum", 1) }); err != nil {
 					t.Error(err)
 				}
@@ -59,7 +64,7 @@ func TestRealServerKVIncrementsUnderLoss(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.NotZero(t, stop())
+	stop()
 	sum, err := insisting(func() (int64, error) { return n.GetInt(t.Context(), "sum", 0) })
 	require.NoError(t, err)
 	require.EqualValues(t, writers*each, sum)
@@ -254,15 +259,19 @@ func TestRealServerKVLocksUnderLoss(t *testing.T) {
 	const workers, rounds = 4, 5
 	srv, c := real(t, clienttest.Options{})
 	other := dial(t, srv.Address(), "app2")
-	stop := shaking(srv)
+	begun, stop := shaking(srv)
 	var inside atomic.Int32
 	var wg sync.WaitGroup
 	for i := range workers {
 		n := []*client.Client{c, other}[i%2].KV("n")
-		wg.Go(func() { contend(t, n, rounds, &inside) })
+		wg.Go(func() {
+			contend(t, n, rounds-1, &inside)
+			<-begun
+			contend(t, n, 1, &inside)
+		})
 	}
 	wg.Wait()
-	require.NotZero(t, stop())
+	stop()
 	entry, _ := srv.State.Get([]byte("n"), []byte("sum"))
 	require.EqualValues(t, workers*rounds, entry.Version)
 	eventually(t, func() bool { e, _ := srv.State.Get([]byte("n"), []byte("lock")); return e == nil }, "nobody holds it")
