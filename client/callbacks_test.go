@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,8 +111,20 @@ func TestPanicInACallbackIsToldToOnError(t *testing.T) {
 	require.True(t, errs.has(codes.Internal))
 }
 
-// A panic of OnError itself is survived, and it is called with the next error.
+// logged is a place for a log.
+type logged chan string
+
+func (l logged) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// A panic of OnError itself is survived and logged, and it is called with the next
+// error.
 func TestPanicInOnError(t *testing.T) {
+	log, last := make(logged, 10), slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	defer slog.SetDefault(last)
 	s := newFakeServer(t, nil)
 	cfg := quick(s)
 	told := make(chan error, 10)
@@ -120,6 +133,7 @@ func TestPanicInOnError(t *testing.T) {
 	for _, text := range []string{"one", "two"} {
 		c.report(fmt.Errorf("%s", text))
 		require.EqualError(t, <-told, text)
+		require.Contains(t, <-log, "in OnError")
 	}
 }
 

@@ -61,7 +61,7 @@ func TestMainConfigFollowsMeta(t *testing.T) {
 
 	assign("")
 	require.Empty(t, st.want("").Name)
-	require.ErrorIs(t, h.Err(), codes.NotFound)
+	eventually(t, func() bool { return codes.Of(h.Err()) == codes.NotFound }, "the handle says so")
 	assign("b.json")
 	st.want(`{"f":"b"}`)
 	st.none()
