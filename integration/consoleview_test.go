@@ -166,7 +166,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	focused := func(id string) { tb.t.Helper(); tb.until(`document.activeElement?.id === %q`, id) }
 
 	tb.run("all_that_can_be_done_is_reached_by_tab", func(t *testing.T) {
-		for _, id := range []string{"", "", "nav-configs", "nav-store", "nav-clients", "nav-status", "language", "theme", "tree-filter", "new-file", "tree", "tree-deleted"} {
+		for _, id := range []string{"", "", "nav-configs", "nav-store", "nav-clients", "nav-status", "language", "theme", "tree-filter", "in-contents", "new-file", "tree", "tree-deleted"} {
 			tb.key(kb.Tab)
 			focused(id)
 		}

@@ -37,7 +37,7 @@ async function ask(method, path, { query, body, match, absent, signal, text } = 
   try {
     response = await fetch(address(path, query), { method, headers, body, signal, cache: "no-store" });
   } catch (err) {
-    if (err.name === "AbortError") throw err;
+    if (err.name === "AbortError" || err.name === "TimeoutError") throw err;
     throw new Refusal(0, { error: "unreachable" });
   }
   const answer = await response.text();
@@ -95,15 +95,16 @@ export const configs = {
       text: document ? text.slice(document.start, document.end) : "null",
     };
   },
-  save: (name, text, { match, absent }) => ask("PUT", "config/file", { query: { name }, body: text, match, absent }),
+  save: (name, text, { match, absent }) => ask("PUT", "config/file", { query: { name, raw: true }, body: text, match, absent }),
   remove: (name, match) => ask("DELETE", "config/file", { query: { name }, match }),
+  search: (q, signal) => ask("GET", "config/search", { query: { q }, signal }),
 };
 
 export const store = {
   namespaces: (after, limit, signal) => ask("GET", "store/namespaces", { query: { after, limit }, signal }),
   dropNamespace: (ns) => ask("DELETE", "store/namespace", { query: { ns } }),
-  async keys(ns, { prefix, after, limit }, signal) {
-    return entries(await ask("GET", "store/keys", { query: { ns, prefix, after, limit }, signal, text: true }), listOf("entries"));
+  async keys(ns, { prefix, contains, values, after, limit }, signal) {
+    return entries(await ask("GET", "store/keys", { query: { ns, prefix, contains, values, after, limit }, signal, text: true }), listOf("entries"));
   },
   count: (ns, prefix, signal) => ask("GET", "store/keys", { query: { ns, prefix, count: true }, signal }),
   async get(ns, key, signal) {
@@ -122,6 +123,7 @@ export const store = {
 
 export const clients = (signal) => ask("GET", "clients", { signal });
 export const status = (signal) => ask("GET", "status", { signal });
+export const samples = (signal) => ask("GET", "status/samples", { signal });
 
 // listen opens a stream and keeps it open: an EventSource comes back by itself
 // after a lost connection, but not after an answer that is no stream, from a

@@ -15,7 +15,8 @@ const header = h("header", { class: "top" });
 const main = h("main", { id: "main", tabindex: "-1" });
 const live = h("span", { class: "live", role: "status", id: "live" });
 let page = null; // {name, view}
-let liveState = "none";
+let liveState = "none"; // of the page's stream, if it has one
+let answers = true; // the server does
 
 // where takes the address apart: page and the names behind it.
 function where() {
@@ -29,10 +30,14 @@ function where() {
   return { name: parts[0] in pages ? parts[0] : "configs", rest: parts.slice(1) };
 }
 
-function showLive(state) {
-  liveState = state;
-  live.className = `live ${state}`;
-  put(live, state === "none" ? null : [h("i"), h("span", null, t(`live.${state}`))]);
+function showLive(told) {
+  liveState = told;
+  // A stream that is cut off somewhere between looks open for long.
+  const state = answers && told !== "waiting" ? "live" : "waiting";
+  const text = t(`live.${state}`);
+  if (live.textContent === text) return;
+  live.dataset.state = state;
+  put(live, h("i"), h("span", null, text));
 }
 
 function theme() {
@@ -97,6 +102,9 @@ window.addEventListener("beforeunload", (event) => {
 });
 
 document.body.append(header, main);
-status.sample();
+status.sample((answered) => {
+  answers = answered;
+  showLive(liveState);
+});
 show();
 document.documentElement.dataset.ready = "true";

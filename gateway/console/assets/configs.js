@@ -5,9 +5,14 @@ import { configs as api, listen } from "./api.js";
 import { confirm, dialog, diffView, refusalText, say, sayRefusal } from "./dialogs.js";
 import { button, debounce, h, icon, put, throttle } from "./dom.js";
 import { createEditor } from "./editor.js";
-import { bytes, dateTime, t } from "./i18n.js";
+import { withEndings, withFeeds } from "./endings.js";
+import { few, fewText } from "./few.js";
+import { createHits } from "./hits.js";
+import { bytes, dateTime, remember, remembered, t } from "./i18n.js";
 import { createList } from "./list.js";
+import { isolated, name as nameOf } from "./names.js";
 import { compareKeys } from "./order.js";
+import { problemText } from "./problems.js";
 import { createResolved } from "./resolved.js";
 
 const META = "_meta.json";
@@ -15,17 +20,20 @@ const EDITABLE = 4 << 20; // characters; browsers' text areas take seconds for e
 
 // Kept between visits of the page.
 const drafts = new Map(); // name → {text, match: mtime it began from, or null for a new file}
-const folded = new Set(); // directories
-const kept = { filter: "", deleted: false };
+const lost = new Map(); // name → text of a file when it was deleted, of the last few
+const kept = { filter: "", deleted: false, contents: false, broken: false };
+
+// folded are the directories that are shut, also at the next visit.
+const FOLDED = "confcenter.folded";
+const MAX_FOLDED = 500;
+const folded = new Set(remembered(FOLDED).split("\n").filter(Boolean));
 
 export const unsaved = () => drafts.size > 0;
 
 const narrow = matchMedia("(max-width: 760px)");
-const tidy = (text) => (text ?? "").replace(/\r\n?/g, "\n");
-
 export function open(main, frame) {
   const page = new Page(main, frame);
-  return { show: (name) => page.show(name), close: () => page.close() };
+  return { show: (name, filter) => page.show(name, filter), close: () => page.close() };
 }
 
 class Page {
@@ -57,6 +65,7 @@ class Page {
     narrow.removeEventListener("change", this.onNarrow);
     for (const later of [this.drawSoon, this.reloadFile, this.reloadResolved]) later.cancel();
     this.list.close();
+    this.hits.close();
     this.editor.close();
     this.resolved.close();
   }
@@ -71,8 +80,25 @@ class Page {
     this.filter = h("input", { type: "search", id: "tree-filter", placeholder: t("configs.filter"), "aria-label": t("configs.filter"),
       prop: { value: kept.filter }, on: { input: () => {
         kept.filter = this.filter.value;
+        this.shut.clear();
         this.drawTree();
       } } });
+    this.shut = new Set(); // directories that are shut while one filters, when all begin open
+    this.hits = createHits({ rowHeight: () => (narrow.matches ? 42 : 28), open: (name) => {
+      this.find = { name, text: kept.filter.trim() };
+      if (name === this.name) this.findIt();
+      else go(name);
+    } });
+    this.inContents = h("button", { type: "button", class: "btn bare", id: "in-contents", title: t("configs.inContents"), "aria-label": t("configs.inContents"),
+      "aria-pressed": String(kept.contents), on: { click: () => {
+        kept.contents = !kept.contents;
+        this.inContents.setAttribute("aria-pressed", String(kept.contents));
+        this.filter.focus();
+        this.drawTree();
+      } } }, icon("lines"));
+    this.onlyBroken = h("div", { class: "chip", id: "only-broken", hidden: true }, h("span", null, t("configs.onlyBroken")),
+      h("a", { href: "#/configs", id: "show-all", title: t("configs.showAll"), "aria-label": t("configs.showAll") }, "×"));
+    this.foldAll = h("button", { type: "button", class: "btn bare", id: "fold-all", on: { click: () => this.toggleAll() } });
     this.deleted = h("input", { type: "checkbox", id: "tree-deleted", prop: { checked: kept.deleted }, on: { change: () => {
       kept.deleted = this.deleted.checked;
       this.drawTree();
@@ -92,10 +118,10 @@ class Page {
     this.detail = h("section", { class: "pane detail", hidden: true }, this.head, this.banner, this.tabs, this.columns);
     this.split = h("div", { class: "split configs", data: { pane: "list" } },
       h("section", { class: "pane side" },
-        h("div", { class: "pane-tools" }, h("div", { class: "search" }, icon("search"), this.filter),
+        h("div", { class: "pane-tools" }, h("div", { class: "search with-switch" }, icon("search"), this.filter, this.inContents),
           button(t("configs.new"), () => this.create(), { icon: "plus", kind: "primary", id: "new-file" })),
-        this.list.el,
-        h("div", { class: "pane-foot" }, this.count, h("label", { class: "check" }, this.deleted, t("configs.showDeleted")))),
+        this.onlyBroken, this.list.el, this.hits.el,
+        h("div", { class: "pane-foot" }, this.count, h("label", { class: "check" }, this.deleted, t("configs.showDeleted")), this.foldAll)),
       this.detail, this.empty);
     put(main, this.split);
   }
@@ -124,6 +150,7 @@ class Page {
     else files.set(file.name, file);
     if (this.all) return;
     this.drawSoon();
+    this.hits.again();
     if (file.name === this.name) this.reloadFile();
     else if (file.name === META || (this.files.get(this.name)?.bases ?? []).includes(file.name)) this.reloadResolved();
   }
@@ -135,14 +162,19 @@ class Page {
     for (const { name, state } of this.files.values()) {
       if (state !== "deleted") good++;
       if (state === "broken") broken++;
-      if (state === "deleted" && !kept.deleted && name !== this.name && !drafts.has(name)) continue;
+      if (name !== this.name && !drafts.has(name) && (kept.broken ? state !== "broken" : state === "deleted" && !kept.deleted)) continue;
       names.push(name);
     }
     for (const name of drafts.keys()) if (!this.files.has(name)) names.push(name);
     const shown = names.filter((name) => name.toLowerCase().includes(wanted));
-    this.list.set(treeOf(shown, wanted !== ""));
+    this.closed = wanted || kept.broken ? this.shut : folded;
+    this.list.set(treeOf(shown, this.closed));
     this.list.select((item) => item?.name === this.name);
-    put(this.count, t("configs.count", { n: good }), broken ? [" · ", h("span", { class: "bad" }, t("configs.countBroken", { n: broken }))] : null);
+    this.list.el.hidden = kept.contents && wanted !== "";
+    this.hits.search(kept.contents ? kept.filter.trim() : "");
+    this.onlyBroken.hidden = !kept.broken;
+    this.drawFoldAll();
+    put(this.count, t("configs.count", { n: good }), broken ? [" · ", h("a", { class: "bad", id: "broken-count", href: BROKEN, title: t("configs.onlyBroken") }, t("configs.countBroken", { n: broken }))] : null);
     put(this.empty, h("div", { class: "empty-text" }, icon("file"), h("p", null, good ? t("configs.pick") : this.synced ? t("configs.none") : t("loading")),
       h("p", { class: "hint" }, t("configs.about"))));
   }
@@ -156,7 +188,7 @@ class Page {
 
   dirRow(item) {
     return h("div", { class: "tree-row dir", "aria-expanded": String(!item.folded) }, icon(item.folded ? "right" : "down"), icon("folder"),
-      h("span", { class: "tree-name" }, item.label), h("span", { class: "count" }, String(item.count)));
+      h("span", { class: "tree-name" }, nameOf(item.label)), h("span", { class: "count" }, String(item.count)));
   }
 
   fileRow(item) {
@@ -164,16 +196,51 @@ class Page {
     const state = file?.state ?? "new";
     const marks = [];
     if (drafts.has(item.name)) marks.push(h("span", { class: "dot", title: t("configs.unsaved") }, h("span", { class: "hidden" }, t("configs.unsaved"))));
-    if (file?.bases?.length) marks.push(h("span", { class: "mark", title: t("configs.inherits", { names: file.bases.join(", ") }) }, icon("link")));
-    if (state !== "good") marks.push(h("span", { class: `badge ${state}`, title: file?.error ?? null }, t(`state.${state}`)));
-    return h("div", { class: `tree-row file ${state}`, title: item.name }, icon("file"), h("span", { class: "tree-name" }, item.label), marks);
+    if (file?.bases?.length) {
+      const missing = state !== "deleted" && file.bases.some((base) => this.missing(base));
+      marks.push(h("span", { class: missing ? "mark bad" : "mark", title: t("configs.inherits", { names: fewText(file.bases) }) }, icon("link")));
+    }
+    if (state !== "good") marks.push(h("span", { class: `badge ${state}`, title: problemText(file?.error) || null }, t(`state.${state}`)));
+    return h("div", { class: `tree-row file ${state}`, title: isolated(item.name) }, icon("file"), h("span", { class: "tree-name" }, nameOf(item.label)), marks);
+  }
+
+  // missing says that there is no file of that name; as long as not all are known
+  // none is.
+  missing(name) {
+    const file = this.files.get(name);
+    return this.synced && (!file || file.state === "deleted");
   }
 
   choose(item) {
     if (item.dir === undefined) return go(item.name);
-    if (folded.has(item.dir)) folded.delete(item.dir);
-    else folded.add(item.dir);
+    if (this.closed.has(item.dir)) this.closed.delete(item.dir);
+    else this.closed.add(item.dir);
+    this.folded();
+  }
+
+  folded() {
+    remember(FOLDED, [...folded].slice(-MAX_FOLDED).join("\n"));
     this.drawTree();
+  }
+
+  // toggleAll shuts all directories, or opens them if all are shut.
+  toggleAll() {
+    const open = this.anyOpen();
+    this.closed.clear();
+    if (open) for (const name of this.files.keys()) for (let at = name.indexOf("/"); at >= 0; at = name.indexOf("/", at + 1)) this.closed.add(name.slice(0, at + 1));
+    this.folded();
+  }
+
+  anyOpen() {
+    return this.list.items.some((item) => item.dir !== undefined && !item.folded);
+  }
+
+  drawFoldAll() {
+    this.foldAll.hidden = this.list.el.hidden || !this.list.items.some((item) => item.dir !== undefined);
+    const open = this.anyOpen();
+    put(this.foldAll, icon(open ? "fold" : "unfold"));
+    this.foldAll.title = t(open ? "configs.foldAll" : "configs.unfoldAll");
+    this.foldAll.setAttribute("aria-label", this.foldAll.title);
   }
 
   treeKey(event, item, index) {
@@ -186,7 +253,13 @@ class Page {
 
   // ---- one file
 
-  async show(name = "") {
+  // show shows a file, or without a name the tree; filter is "broken" for these only.
+  async show(name = "", filter = "") {
+    if (!name && kept.broken !== (filter === "broken")) {
+      kept.broken = filter === "broken";
+      this.shut.clear();
+      this.drawTree();
+    }
     if (name === this.name && (name === "" || this.file || drafts.has(name))) {
       this.split.dataset.pane = name ? "detail" : "list";
       return;
@@ -218,13 +291,15 @@ class Page {
       file = await api.file(name, this.gone.signal);
       file.octets = new Blob([file.text]).size;
       file.long = file.text.length > EDITABLE;
-      file.text = file.long ? "" : tidy(file.text);
+      file.raw = file.long ? "" : file.text ?? "";
+      file.text = withFeeds(file.raw);
     } catch (err) {
       if (err.status !== 404) return sayRefusal(err);
     }
     if (name !== this.name) return;
     const before = this.file;
     this.file = file;
+    if (file?.state === "deleted" && before?.raw && before.state !== "deleted") this.lose(name, before.raw);
     const draft = drafts.get(name);
     this.editor.el.hidden = Boolean(file?.long);
     put(this.longNote, file?.long ? t("configs.long", { size: bytes(file.octets) }) : null);
@@ -237,6 +312,20 @@ class Page {
     this.drawHead();
     this.drawBanner();
     this.loadResolved();
+    this.findIt();
+  }
+
+  // findIt marks what was searched for.
+  findIt() {
+    if (this.find?.name === this.name) this.editor.find(this.find.text);
+    this.find = null;
+  }
+
+  // lose keeps the text of a deleted file: the server does not.
+  lose(name, text) {
+    lost.delete(name);
+    lost.set(name, text);
+    if (lost.size > 20) lost.delete(lost.keys().next().value);
   }
 
   fill(file, live) {
@@ -266,7 +355,7 @@ class Page {
       this.resolved.show(name, text, origins);
       const from = [...new Set(Object.values(origins))].filter((origin) => origin !== name);
       const broken = this.file.state === "broken";
-      put(this.resolvedNote, broken ? t("configs.resolvedLast") : from.length ? t("configs.resolvedFrom", { n: from.length, names: from.join(", ") }) : t("configs.resolvedOwn"),
+      put(this.resolvedNote, broken ? t("configs.resolvedLast") : from.length ? t("configs.resolvedFrom", { n: from.length, names: fewText(from) }) : t("configs.resolvedOwn"),
         h("span", { class: "hint" }, t("configs.version", { mtime: String(mtime) })));
     } catch (err) {
       if (err.name === "AbortError" || name !== this.name) return;
@@ -311,17 +400,16 @@ class Page {
     const bases = listed?.bases ?? file?.bases ?? [];
     const fault = Boolean(this.editor.seenFault) || Boolean(file?.long);
     // What has not changed stays: a button that is replaced while it is pressed is never clicked.
-    const drawn = JSON.stringify([this.name, Boolean(file), state, meta, bases, this.dirty, fault]);
+    const drawn = JSON.stringify([this.name, Boolean(file), state, meta, bases, bases.map((base) => this.missing(base)), this.dirty, fault]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
     const focused = this.head.contains(document.activeElement) ? document.activeElement.id : "";
     put(this.head,
       button(t("back"), () => go(""), { icon: "back", bare: true, kind: "narrow-only", id: "back" }),
       h("div", { class: "titles" },
-        h("h1", { id: "file-name" }, this.name, state === "good" ? null : h("span", { class: `badge ${state}` }, t(`state.${state}`)),
+        h("h1", { id: "file-name" }, nameOf(this.name), state === "good" ? null : h("span", { class: `badge ${state}` }, t(`state.${state}`)),
           this.dirty ? h("span", { class: "badge unsaved", id: "unsaved" }, t("configs.unsaved")) : null),
-        h("p", { class: "meta" }, meta.join(" · "), bases.length ? [meta.length ? " · " : "", t("configs.inheritsFrom"), " ",
-          bases.map((base, i) => [i ? ", " : "", h("a", { href: link(base) }, base)])] : null)),
+        h("p", { class: "meta" }, meta.join(" · "), bases.length ? [meta.length ? " · " : "", t("configs.inheritsFrom"), " ", few(bases, (base) => this.base(base))] : null)),
       h("div", { class: "actions" },
         button(t("editor.format"), () => this.editor.format(), { id: "format", disabled: fault }),
         button(t("configs.revert"), () => this.revert(), { id: "revert", disabled: !this.dirty }),
@@ -330,6 +418,13 @@ class Page {
         button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: !this.dirty, title: "Ctrl+S" })));
     if (focused) document.getElementById(focused)?.focus();
     this.drawTabs();
+  }
+
+  // base is one that the file inherits from. What is not there can be made.
+  base(name) {
+    if (!this.missing(name)) return h("a", { href: link(name) }, nameOf(name));
+    return h("span", { class: "missing" }, nameOf(name),
+      h("button", { type: "button", class: "badge broken", on: { click: () => this.start(name) } }, t("state.missing"), " · ", t("configs.createIt")));
   }
 
   drawTabs() {
@@ -344,8 +439,9 @@ class Page {
   drawBanner() {
     const file = this.file, draft = drafts.get(this.name);
     const banners = [];
-    if (file?.state === "broken") banners.push(h("div", { class: "banner bad", id: "broken" }, icon("warn"), h("span", null, h("b", null, t(file.mtime ? "configs.broken" : "configs.brokenEver")), " ", file.error ?? "")));
-    if (file?.state === "deleted") banners.push(h("div", { class: "banner", id: "was-deleted" }, icon("trash"), h("span", null, t("configs.wasDeleted"))));
+    if (file?.state === "broken") banners.push(h("div", { class: "banner bad", id: "broken" }, icon("warn"), h("span", null, h("b", null, t(file.mtime ? "configs.broken" : "configs.brokenEver")), " ", problemText(file.error))));
+    if (file?.state === "deleted") banners.push(h("div", { class: "banner", id: "was-deleted" }, icon("trash"), h("span", null, t("configs.wasDeleted")),
+      lost.has(this.name) && !draft ? button(t("configs.bringBack"), () => this.bringBack(), { id: "bring-back", kind: "primary" }) : null));
     if (!file && !draft) banners.push(h("div", { class: "banner", id: "no-such-file" }, icon("warn"), h("span", null, t("configs.noSuch")),
       button(t("configs.createIt"), () => this.start(this.name), { kind: "primary" })));
     if (draft && file && draft.match !== (file.state === "deleted" ? null : file.mtime) && draft.text !== file.text) {
@@ -369,7 +465,7 @@ class Page {
     const began = match === undefined ? draft.match : match;
     this.saving = true; // so that what the stream tells may be one's own doing
     try {
-      await api.save(name, draft.text, began === null ? { absent: true } : { match: began });
+      await api.save(name, withEndings(this.file?.raw ?? "", draft.text), began === null ? { absent: true } : { match: began });
       drafts.delete(name);
       say(t("configs.saved", { name }));
       if (name === this.name) await this.load(true);
@@ -403,6 +499,14 @@ class Page {
     if (choice === "overwrite") await this.save(file && file.state !== "deleted" ? file.mtime : null);
   }
 
+  // bringBack writes a deleted file again as it was.
+  bringBack() {
+    this.file.raw = lost.get(this.name);
+    drafts.set(this.name, { text: withFeeds(this.file.raw), match: null });
+    this.editor.value = drafts.get(this.name).text;
+    return this.save();
+  }
+
   discard() {
     drafts.delete(this.name);
     this.fill(this.file, false);
@@ -423,13 +527,15 @@ class Page {
     const heirs = [...this.files.values()].filter((f) => f.state !== "deleted" && f.bases?.includes(name)).map((f) => f.name);
     const gone = await confirm({
       title: t("configs.deleteTitle", { name }), action: t("delete"),
-      text: [t("configs.deleteAsk"), heirs.length ? h("b", { class: "bad" }, ` ${t("configs.deleteHeirs", { names: heirs.join(", ") })}`) : null],
+      text: t("configs.deleteAsk"),
+      more: heirs.length ? h("p", { id: "heirs" }, h("b", { class: "bad" }, t("configs.deleteHeirs", { n: heirs.length })), " ", few(heirs.sort(compareKeys))) : null,
       submit: () => api.remove(name, file.mtime),
     });
     if (!gone) return;
     drafts.delete(name);
+    if (file.raw) this.lose(name, file.raw);
     say(t("configs.deletedNow", { name }));
-    if (name === this.name) go("");
+    if (name === this.name) await this.load(true);
   }
 
   // create asks for the name of a new file.
@@ -470,14 +576,16 @@ function nameFault(name) {
   return "";
 }
 
+const BROKEN = "#/configs//broken";
+
 const link = (name) => `#/configs/${encodeURIComponent(name)}`;
 
 function go(name) {
-  location.hash = name ? link(name) : "#/configs";
+  location.hash = name ? link(name) : kept.broken ? BROKEN : "#/configs";
 }
 
 // treeOf are the rows of the tree: directories before files, each level sorted.
-function treeOf(names, all) {
+function treeOf(names, closed) {
   const top = { dirs: new Map(), files: [], count: 0 };
   for (const name of names) {
     const parts = name.split("/");
@@ -494,7 +602,7 @@ function treeOf(names, all) {
   const walk = (dir, path, depth) => {
     for (const [label, below] of [...dir.dirs].sort(([a], [b]) => compareKeys(a, b))) {
       const full = `${path}${label}/`;
-      const shut = folded.has(full) && !all;
+      const shut = closed.has(full);
       rows.push({ dir: full, label, depth, folded: shut, count: below.count });
       if (!shut) walk(below, full, depth + 1);
     }

@@ -3,12 +3,13 @@
 
 import { button, h, put } from "./dom.js";
 import { has, t } from "./i18n.js";
+import { json, shown } from "./names.js";
 
 // refusalText is an error in words: what it means, and the server's detail.
 export function refusalText(err) {
   const name = `error.${err.reason}`;
-  if (err.reason && has(name)) return err.message && err.message !== err.reason ? `${t(name)} (${err.message})` : t(name);
-  return err.message;
+  if (err.reason && has(name)) return err.message && err.message !== err.reason ? `${t(name)} (${shown(err.message)})` : t(name);
+  return err.reason === undefined ? err.message : shown(err.message);
 }
 
 const messages = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
@@ -74,16 +75,17 @@ export function dialog({ title, body, actions, wide = false, id }) {
   });
 }
 
-// confirm asks before something is lost. If word is given it has to be typed.
-export function confirm({ title, text, action, word, submit }) {
+// confirm asks before something is lost. If word is given it has to be typed; more
+// stands below the question.
+export function confirm({ title, text, more, action, word, submit }) {
   const input = word ? h("input", { type: "text", class: "mono", id: "confirm-word", autocomplete: "off", autofocus: true, "aria-label": t("confirm.type", { word }) }) : null;
   return dialog({
     title, id: "confirm",
-    body: [h("p", null, text), word ? h("label", { class: "field" }, h("span", null, t("confirm.type", { word })), input) : null],
+    body: [h("p", null, text), more, word ? h("label", { class: "field" }, h("span", null, t("confirm.type", { word })), input) : null],
     actions: [
       { label: t("cancel"), value: null, id: "confirm-no" },
       { label: action, value: true, kind: "danger", id: "confirm-yes", main: true, submit: async () => {
-        if (word && input.value !== word) {
+        if (word && input.value !== word && input.value !== shown(word)) {
           input.focus();
           return false;
         }
@@ -112,7 +114,7 @@ export function diffView(left, right, leftTitle, rightTitle) {
     }
     gap = false;
     const sign = { same: " ", left: "−", right: "+" }[row.kind];
-    lines.push(h("div", { class: `diff-${row.kind}` }, h("span", { class: "diff-sign" }, sign), row.text || " "));
+    lines.push(h("div", { class: `diff-${row.kind}` }, h("span", { class: "diff-sign" }, sign), row.text ? json(row.text) : " "));
   });
   return h("div", { class: "diff" },
     h("div", { class: "diff-legend" }, h("span", { class: "diff-left" }, `− ${leftTitle}`), h("span", { class: "diff-right" }, `+ ${rightTitle}`)),

@@ -41,6 +41,9 @@ export function put(el, ...children) {
 }
 
 const icons = {
+  fold: "M4 2.5 8 6.5l4-4M4 13.5 8 9.5l4 4",
+  unfold: "M4 6.5 8 2.5l4 4M4 9.5 8 13.5l4-4",
+  lines: "M2.5 4h11M2.5 8h11M2.5 12h7",
   file: "M4 1.5h5L12.5 5v9.5h-8.5zM9 1.5V5h3.5",
   folder: "M1.5 3.5h5l1.5 2h6.5v8h-13z",
   right: "M6 3.5 10.5 8 6 12.5",

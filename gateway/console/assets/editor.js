@@ -4,8 +4,10 @@
 // methods and its accessibility.
 
 import { debounce, h, nextFrame, put } from "./dom.js";
+import { indentOf } from "./endings.js";
 import { t } from "./i18n.js";
 import { format, read } from "./json.js";
+import { HIDDEN, LEFTWARD, shown } from "./names.js";
 
 const LINE = 20; // px, as --line in the style sheet
 const PAD = 8;
@@ -33,6 +35,7 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
   let parsed = { root: null, fault: null, duplicates: [] };
   let marks = []; // {line, from, to, kind}
   let tabLeaves = false;
+  let leftward = false; // something in the text is written from right to left
 
   function measure() {
     text = area.value;
@@ -63,9 +66,16 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
       const at = place(twice.offset);
       marks.push({ line: at.line, from: at.column, to: at.column + twice.end - twice.offset, kind: "odd" });
     }
+    leftward = LEFTWARD.test(text);
+    const hidden = text.search(HIDDEN);
+    if (hidden >= 0) {
+      const at = place(hidden);
+      marks.push({ line: at.line, from: at.column, to: at.column + 1, kind: "odd" });
+    }
     area.setAttribute("aria-invalid", Boolean(fault));
     tell(fault ? { offset: fault.offset, text: faultText(fault), kind: "bad" }
-      : duplicates.length ? { offset: duplicates[0].offset, text: t("json.duplicate", { key: duplicates[0].key }), kind: "odd" } : null);
+      : duplicates.length ? { offset: duplicates[0].offset, text: t("json.duplicate", { key: duplicates[0].key }), kind: "odd" }
+        : hidden >= 0 ? { offset: hidden, text: t("json.hidden", { mark: shown(text[hidden]) }), kind: "odd" } : null);
     draw();
     if (quiet !== true) onInput(api);
   }
@@ -84,14 +94,20 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
     return text.slice(starts[line], line + 1 < starts.length ? starts[line + 1] - 1 : text.length);
   }
 
+  // typing is the line that is being typed into, -1 for none.
+  const typing = () => (document.activeElement === area && !readOnly ? place(area.selectionStart).line : -1);
+
   function draw() {
+    // Each key and value keeps its direction to itself, but for the line where the
+    // cursor is: the text area beneath, which has the cursor, does not know of that.
+    const apart = leftward ? typing() : null;
     const first = Math.max(0, Math.floor((area.scrollTop - PAD) / LINE) - 2);
     const last = Math.min(starts.length, Math.ceil((area.scrollTop + area.clientHeight) / LINE) + 2);
     const numbers = [], rows = [];
     for (let line = first; line < last; line++) {
       const here = marks.filter((mark) => mark.line === line);
       const number = h("div", { class: here.length ? `ed-number ${here[0].kind}` : "ed-number" }, String(line + 1));
-      const row = h("div", { class: "ed-line" }, coloured(lineText(line), here, mode));
+      const row = h("div", { class: "ed-line" }, coloured(lineText(line), here, mode, apart !== null && line !== apart));
       number.style.top = row.style.top = `${line * LINE + PAD}px`;
       numbers.push(number);
       rows.push(row);
@@ -119,6 +135,8 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
   }
 
   area.addEventListener("input", changed);
+  const moved = () => leftward && redraw();
+  for (const event of ["focus", "blur", "keyup", "pointerup"]) area.addEventListener(event, moved);
   area.addEventListener("scroll", () => {
     draw();
     redraw();
@@ -152,7 +170,7 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
     const pad = /^[ \t]*/.exec(before)[0];
     const opens = mode === "json" && /[{[]\s*$/.test(before);
     const closes = opens && /^\s*[}\]]/.test(area.value.slice(area.selectionEnd, area.selectionEnd + 1));
-    type(`\n${pad}${opens ? "    " : ""}${closes ? `\n${pad}` : ""}`);
+    type(`\n${pad}${opens ? indentOf(text) : ""}${closes ? `\n${pad}` : ""}`);
     if (closes) area.selectionStart = area.selectionEnd = area.selectionEnd - pad.length - 1;
     if (area.selectionStart === area.value.length) area.scrollTop = area.scrollHeight;
   }
@@ -160,10 +178,11 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
   function indent(back) {
     const from = area.value.lastIndexOf("\n", area.selectionStart - 1) + 1;
     const whole = area.selectionStart !== area.selectionEnd;
-    if (!whole && !back) return type("    ");
+    const unit = indentOf(text);
+    if (!whole && !back) return type(unit);
     const end = area.selectionEnd;
     const before = area.value.slice(from, end);
-    const after = before.replace(/^/gm, back ? "" : "    ").replace(back ? /^ {1,4}|^\t/gm : /(?!)/g, "");
+    const after = before.replace(/^/gm, back ? "" : unit).replace(back ? /^ {1,4}|^\t/gm : /(?!)/g, "");
     if (before === after) return;
     area.setSelectionRange(from, end);
     type(after);
@@ -198,11 +217,12 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
     format() {
       const { root, fault } = read(text);
       if (fault) return api.goto(fault.offset);
-      const tidy = format(text, root);
-      if (tidy === text.trimEnd()) return;
+      const end = text.endsWith("\n") ? "\n" : "";
+      const tidy = format(text, root, indentOf(text)) + end;
+      if (tidy === text) return;
       area.focus();
       area.select();
-      type(`${tidy}\n`);
+      type(tidy);
       area.setSelectionRange(0, 0);
       area.scrollTop = 0;
     },
@@ -210,6 +230,13 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
       area.focus();
       area.setSelectionRange(offset, offset);
       area.scrollTop = Math.max(0, place(offset).line * LINE - area.clientHeight / 2);
+    },
+    // find marks the next place where a piece of text stands, whatever its case.
+    find(piece) {
+      const offset = text.toLowerCase().indexOf(piece.toLowerCase());
+      if (offset < 0) return;
+      api.goto(offset);
+      area.setSelectionRange(offset, offset + piece.length);
     },
     redraw,
     close() {
@@ -223,8 +250,8 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
 }
 
 // coloured are the pieces of a line. Strings of JSON do not span lines, so that
-// each line can be coloured without the others.
-function coloured(text, marks, mode) {
+// each line can be coloured without the others. apart: no piece turns others around.
+function coloured(text, marks, mode, apart) {
   const pieces = []; // {from, to, kind}
   if (mode === "json" && text.length <= LONG) {
     for (const match of text.matchAll(TOKEN)) {
@@ -246,7 +273,7 @@ function coloured(text, marks, mode) {
     const kind = piece < pieces.length && pieces[piece].from <= from ? pieces[piece].kind : "";
     const mark = marks.find((m) => m.from <= from && to <= m.to);
     const names = [kind && `tk-${kind}`, mark && `mk-${mark.kind}`].filter(Boolean).join(" ");
-    out.push(names ? h("span", { class: names }, text.slice(from, to)) : text.slice(from, to));
+    out.push(names ? h(apart ? "bdi" : "span", { class: names }, text.slice(from, to)) : text.slice(from, to));
   }
   const end = marks.find((m) => m.from >= text.length);
   if (end) out.push(h("span", { class: `mk-${end.kind}` }, " "));

@@ -4,6 +4,7 @@ import { store as api } from "./api.js";
 import { confirm, dialog, diffView, say, sayRefusal } from "./dialogs.js";
 import { button, h, icon, put } from "./dom.js";
 import { ago, bytes, dateTime, number, span, t } from "./i18n.js";
+import { name as nameOf, value as valueOf } from "./names.js";
 import { TYPES, createTTL, createValue, shorten, startOf, valueText } from "./values.js";
 
 // drafts are what was typed and not saved, by namespace and key, while one looks
@@ -54,9 +55,37 @@ export function createEntry({ back }) {
     } catch (err) {
       if (err.name === "AbortError") return;
       drawHead();
-      if (err.status === 404) put(banner, h("div", { class: "banner" }, icon("warn"), h("span", null, t("store.noKey"))));
+      if (err.status === 404) lookBack();
       else sayRefusal(err);
     }
+  }
+
+  // vanish takes in that the key is not there any more.
+  function vanish() {
+    value?.close();
+    value = ttl = entry = base = null;
+    put(form);
+    put(facts);
+    drawHead();
+    return lookBack();
+  }
+
+  // lookBack shows what is known of a key that is not there, and how to have it back.
+  async function lookBack() {
+    put(banner, h("div", { class: "banner", id: "no-key" }, icon("warn"), h("span", null, t("store.noKey"))));
+    await loadHistory();
+    if (entry || !versions) return;
+    const last = versions.list.find((v) => !v.deleted);
+    if (!last) {
+      versions = null;
+      return put(past);
+    }
+    const end = versions.list[0];
+    const expired = last.expires_ms && end.deleted && end.updated_ms >= last.expires_ms;
+    put(banner, h("div", { class: "banner", id: "key-gone" }, icon("trash"),
+      h("span", null, t(expired ? "store.expiredAt" : "store.deletedAt", { when: dateTime(end.updated_ms) }), " ", t("store.held"), " ",
+        h("span", { class: `type ${last.type}` }, last.type), " ", h("span", { class: "mono" }, valueOf(shorten(last.type, last.value), last.type))),
+      button(t("store.restoreLast"), () => restore(last), { kind: "primary", id: "restore-last" })));
   }
 
   function close() {
@@ -129,8 +158,8 @@ export function createEntry({ back }) {
     const focused = head.contains(document.activeElement) ? document.activeElement.id : "";
     put(head,
       button(t("back"), back, { icon: "back", bare: true, kind: "narrow-only", id: "back-keys" }),
-      h("div", { class: "titles" }, h("h1", { class: "mono", id: "key-name" }, key),
-        h("p", { class: "meta" }, ns, entry ? ` · ${bytes(entry.size ?? 0)}` : "", dirty() ? h("span", { class: "badge unsaved" }, t("configs.unsaved")) : null)),
+      h("div", { class: "titles" }, h("h1", { class: "mono", id: "key-name" }, nameOf(key)),
+        h("p", { class: "meta" }, nameOf(ns), entry ? ` · ${bytes(entry.size ?? 0)}` : "", dirty() ? h("span", { class: "badge unsaved" }, t("configs.unsaved")) : null)),
       h("div", { class: "actions" },
         button(t("configs.revert"), () => fill(entry), { id: "revert-key", disabled: !dirty() }),
         button(t("delete"), remove, { icon: "trash", kind: "danger", id: "delete-key", disabled: !entry }),
@@ -167,7 +196,7 @@ export function createEntry({ back }) {
     const rows = versions.list.map((v) => h("li", { class: v.deleted ? "version gone" : "version" },
       h("span", { class: "mono rev" }, String(v.mod)), h("span", { class: "when", title: dateTime(v.updated_ms) }, dateTime(v.updated_ms)),
       v.deleted ? h("span", { class: "badge deleted" }, t("state.deleted"))
-        : [h("span", { class: `type ${v.type}` }, v.type), h("span", { class: "mono preview" }, shorten(v.type, v.value))],
+        : [h("span", { class: `type ${v.type}` }, v.type), h("span", { class: "mono preview" }, valueOf(shorten(v.type, v.value), v.type))],
       v.deleted || v.mod === entry?.mod ? null : h("span", { class: "actions" },
         button(t("history.compare"), () => compare(v)), button(t("history.restore"), () => restore(v), { kind: "restore" }))));
     put(past, toggle, h("ol", { class: "versions", id: "versions" }, rows),
@@ -271,9 +300,8 @@ export function createEntry({ back }) {
     const name = key;
     const gone = await confirm({ title: t("store.deleteTitle", { key }), text: t("store.deleteAsk"), action: t("delete"), submit: () => api.remove(ns, name, entry.mod) });
     if (!gone) return;
-    drafts.delete(id());
     say(t("store.deletedNow", { key: name }));
-    back();
+    if (entry && name === key) await vanish();
   }
 
   return {
@@ -285,7 +313,15 @@ export function createEntry({ back }) {
     },
     // heard takes in what the stream tells of this key; next is null when it is gone.
     heard(next, kind) {
-      if (!entry || (next && next.mod <= entry.mod)) return;
+      if (!entry) {
+        if (next) fill(next);
+        return;
+      }
+      if (next && next.mod <= entry.mod) return;
+      if (!next && !dirty()) {
+        vanish();
+        return;
+      }
       if (!next) {
         put(banner, h("div", { class: "banner warn", id: "key-gone" }, icon("trash"), h("span", null, t(kind === "expire" ? "store.expired" : "store.goneElsewhere"))));
         return;

@@ -1,6 +1,7 @@
 // Words in two languages, and numbers and times as each writes them.
 
 import en from "./en.js";
+import { isolated } from "./names.js";
 import zh from "./zh.js";
 
 const dictionaries = { en, zh };
@@ -56,13 +57,14 @@ export function switchLanguage(to) {
 }
 
 // t is the text of that name. A text that depends on a number is a pair: for one,
-// and for more; the number is args.n. An unknown name shows itself.
+// and for more; the number is args.n. Whatever a text is about stays as it is inside
+// it, also if it is written the other way. An unknown name shows itself.
 export function t(name, args = {}) {
   let text = dictionaries[language][name] ?? dictionaries.en[name] ?? name;
   if (Array.isArray(text)) text = plurals.select(args.n) === "one" ? text[0] : text[1];
   return text.replace(/\{(\w+)\}/g, (all, arg) => {
     const value = args[arg];
-    return typeof value === "number" ? numbers.format(value) : value ?? all;
+    return typeof value === "number" ? numbers.format(value) : value === undefined || value === null ? all : typeof value === "string" ? isolated(value) : String(value);
   });
 }
 

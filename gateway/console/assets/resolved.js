@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { t } from "./i18n.js";
 import { pointer, read } from "./json.js";
 import { createList } from "./list.js";
+import { isolated, json, name as nameOf } from "./names.js";
 
 const HUES = 6; // colours of origins in the style sheet
 
@@ -17,8 +18,8 @@ export function createResolved({ open }) {
   const list = createList({
     label: t("configs.resolved"), id: "resolved", rowHeight: 22,
     row(line) {
-      const indent = h("span", { class: "rs-text" }, line.key === null ? null : [h("span", { class: "tk-key" }, JSON.stringify(line.key)), ": "],
-        h("span", { class: line.kind ? `tk-${line.kind}` : null }, line.text.length > 400 ? `${line.text.slice(0, 400)}…` : line.text), line.comma ? "," : "");
+      const indent = h("span", { class: "rs-text" }, line.key === null ? null : [h("span", { class: "tk-key" }, json(JSON.stringify(line.key))), ": "],
+        h("span", { class: line.kind ? `tk-${line.kind}` : null }, json(line.text.length > 400 ? `${line.text.slice(0, 400)}…` : line.text)), line.comma ? "," : "");
       indent.style.paddingInlineStart = `${line.depth * 20}px`;
       return h("div", { class: "rs-row", data: { pointer: line.pointer ?? "" } }, indent, line.origin ? chip(line.origin) : null);
     },
@@ -30,8 +31,8 @@ export function createResolved({ open }) {
 
   function chip(name) {
     const mine = name === own;
-    return h("span", { class: `origin ${mine ? "own" : `hue-${hue(name)}`}`, data: { name }, title: mine ? name : t("configs.open", { name }) },
-      mine ? t("configs.here") : name);
+    return h("span", { class: `origin ${mine ? "own" : `hue-${hue(name)}`}`, data: { name }, title: mine ? isolated(name) : t("configs.open", { name }) },
+      mine ? t("configs.here") : nameOf(name));
   }
 
   return {

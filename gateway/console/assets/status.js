@@ -1,13 +1,16 @@
-// The page of the server's state. The numbers are sampled from the moment the
-// console is opened, so that the charts have something to show.
+// The page of the server's state. The server keeps samples of the last minutes; from
+// the moment the console is opened on they are gone on with here.
 
-import { status as ask } from "./api.js";
+import { Refusal, samples as askSamples, status as ask } from "./api.js";
 import { barChart, lineChart } from "./charts.js";
 import { refusalText } from "./dialogs.js";
 import { h, put } from "./dom.js";
 import { ago, bytes, dateTime, latency, number, span, t } from "./i18n.js";
+import { name as nameOf } from "./names.js";
+import { problemText } from "./problems.js";
 
 const INTERVAL = 2000;
+const PATIENCE = 5000; // with a server that does not answer
 const SPAN = 300_000; // of the charts
 const SHORT = 60_000; // in the beginning
 const samples = []; // {at, started, connections, requests, http, pushes}
@@ -15,21 +18,39 @@ let latest = null; // the newest answer
 let failed = null; // or why there is none
 let redraw = () => {};
 
-// sample begins to ask, once.
-export function sample() {
+// earlier takes in what the server has kept, in the time of this machine's clock.
+async function earlier() {
+  try {
+    const kept = await askSamples();
+    const shift = Date.now() - kept.now_ms;
+    const first = samples[0]?.at ?? Infinity;
+    samples.unshift(...kept.samples.map((one) => ({
+      at: one.at_ms + shift, started: kept.started_ms, connections: one.connections, requests: one.requests_total, http: one.http_requests_total, pushes: one.pushes_total,
+    })).filter((one) => one.at < first - INTERVAL / 4));
+    redraw();
+  } catch {
+    // Then the charts begin now.
+  }
+}
+
+// sample begins to ask, once. heard is told whether the server answers.
+export function sample(heard) {
   const once = async () => {
     if (document.hidden) return;
     try {
-      latest = await ask();
+      latest = await ask(AbortSignal.timeout(PATIENCE));
       failed = null;
+      heard(true);
       const at = Date.now();
       samples.push({ at, started: latest.started_ms, connections: latest.connections, requests: latest.requests_total, http: latest.http.requests_total, pushes: latest.pushes_total });
       while (samples.length && samples[0].at < at - SPAN - 2 * INTERVAL) samples.shift();
     } catch (err) {
-      failed = err;
+      failed = err.name === "TimeoutError" ? new Refusal(0, { error: "unreachable" }) : err;
+      heard(false);
     }
     redraw();
   };
+  earlier();
   once();
   setInterval(once, INTERVAL);
 }
@@ -64,10 +85,11 @@ export function open(main) {
     put(cards,
       card("version", s.version),
       card("uptime", span(s.uptime_ms), t("status.since", { when: dateTime(s.started_ms) })),
-      s.config ? card("files", number(s.config.files), s.config.broken ? t("configs.countBroken", { n: s.config.broken }) : t("status.allGood"), s.config.broken ? "bad" : "") : null,
+      s.config ? card("files", number(s.config.files), s.config.broken ? h("a", { class: "bad", id: "card-broken", href: "#/configs//broken" }, t("configs.countBroken", { n: s.config.broken })) : t("status.allGood"), s.config.broken ? "bad" : "") : null,
       s.store ? card("keys", number(s.store.keys), `${t("store.totalNs", { n: s.store.namespaces })} · ${bytes(s.store.bytes)}`) : null,
       s.store ? card("disk", bytes(s.store.disk_bytes), t("status.free", { size: bytes(s.store.free_bytes) })) : null,
       s.store ? card("revision", number(s.store.revision), t("status.commits", { n: s.store.commits_total })) : null,
+      card("clients", h("a", { href: "#/clients" }, number(s.clients)), t("status.ofConnections", { n: s.connections })),
       card("requests", number(s.requests_total), t("status.pushesTotal", { n: s.pushes_total })));
     drawProblems(s.config?.problems ?? []);
     const now = Date.now();
@@ -86,7 +108,7 @@ export function open(main) {
   function drawProblems(list) {
     problems.hidden = !list.length;
     put(problems, h("h2", { class: "bad" }, t("status.problems")), h("ul", { class: "problems" }, list.map((one) => h("li", null,
-      h("b", { class: "mono" }, one.kind === "file" ? h("a", { href: `#/configs/${encodeURIComponent(one.name)}` }, one.name) : one.name), h("span", null, one.text),
+      h("b", { class: "mono" }, one.kind === "file" ? h("a", { href: `#/configs/${encodeURIComponent(one.name)}` }, nameOf(one.name)) : nameOf(one.name)), h("span", null, problemText(one.text)),
       h("small", { title: dateTime(one.since_ms) }, ago(one.since_ms))))));
   }
 

@@ -6,6 +6,7 @@ import { button, debounce, h, icon, nextFrame, put, throttle } from "./dom.js";
 import { createEntry } from "./entry.js";
 import { bytes, number, span, t } from "./i18n.js";
 import { createList } from "./list.js";
+import { isolated, name as nameOf, value as valueOf } from "./names.js";
 import { compareKeys, merge, place } from "./order.js";
 import { TYPES, createTTL, createValue, shorten, startOf } from "./values.js";
 
@@ -14,7 +15,21 @@ const NAMESPACES = 500;
 const MAX_NAMESPACES = 20_000; // more are not listed, but can be opened by their name
 const narrow = matchMedia("(max-width: 760px)");
 
-const kept = { prefix: "", ns: "" };
+const HOW = ["begins", "contains", "values"]; // to look for keys
+
+const kept = { prefix: "", ns: "", how: "begins" };
+
+// question is what the server is asked for.
+function question() {
+  return kept.how === "begins" ? { prefix: kept.prefix } : { contains: kept.prefix, values: kept.prefix !== "" && kept.how === "values" };
+}
+
+// fits says whether what the stream tells is what is looked for, as the server does.
+function fits({ key, type, value }) {
+  if (kept.how === "begins" || !kept.prefix) return true;
+  const wanted = kept.prefix.toLowerCase();
+  return key.toLowerCase().includes(wanted) || (kept.how === "values" && type !== "bytes" && String(value).toLowerCase().includes(wanted));
+}
 
 export function open(main, frame) {
   const page = new Page(main, frame);
@@ -66,11 +81,15 @@ class Page {
     this.nsFilter = h("input", { type: "search", id: "ns-filter", placeholder: t("filter"), "aria-label": t("store.filter"), on: { input: () => this.drawNamespaces() } });
     this.nsList = createList({
       label: t("store.namespaces"), id: "namespaces", rowHeight: 46,
-      row: (ns) => h("div", { class: "ns-row" }, h("span", { class: "ns-name" }, ns.name),
+      row: (ns) => h("div", { class: "ns-row" }, h("span", { class: "ns-name" }, nameOf(ns.name)),
         h("span", { class: "ns-count" }, t("store.keys", { n: ns.keys }), h("small", null, bytes(ns.bytes)))),
       choose: (ns) => go(ns.name),
     });
     this.totals = h("span", { id: "totals" });
+    this.how = h("select", { id: "how", "aria-label": t("store.how"), on: { change: () => {
+      kept.how = this.how.value;
+      if (this.ns && kept.prefix) this.follow();
+    } } }, HOW.map((how) => h("option", { value: how, prop: { selected: how === kept.how } }, t(`find.${how}`))));
     this.prefix = h("input", { type: "search", class: "mono", id: "prefix", placeholder: t("store.prefix"), "aria-label": t("store.prefix"), autocomplete: "off", spellcheck: "false",
       prop: { value: kept.prefix }, on: { input: debounce(200, () => {
         kept.prefix = this.prefix.value;
@@ -85,7 +104,7 @@ class Page {
     this.note = h("p", { class: "note" });
     this.empty = h("section", { class: "empty" }, h("div", { class: "empty-text" }, icon("box"), h("p", null, t("store.pick")), h("p", { class: "hint" }, t("store.about"))));
     this.keysPane = h("section", { class: "pane keys", hidden: true }, this.nsHead,
-      h("div", { class: "pane-tools" }, h("div", { class: "search" }, icon("search"), this.prefix)), this.note, this.keyList.el, h("div", { class: "pane-foot" }, this.keyCount));
+      h("div", { class: "pane-tools" }, this.how, h("div", { class: "search" }, icon("search"), this.prefix)), this.note, this.keyList.el, h("div", { class: "pane-foot" }, this.keyCount));
     this.noEntry = h("section", { class: "empty second" }, h("div", { class: "empty-text" }, h("p", { class: "hint" }, t("store.pickKey"))));
     this.split = h("div", { class: "split store", data: { pane: "ns" } },
       h("section", { class: "pane side" },
@@ -127,8 +146,8 @@ class Page {
         after = namespaces.at(-1).name;
       }
       this.namespaces = all;
-      this.drawNamespaces();
       this.counts();
+      this.drawNamespaces();
     } catch (err) {
       if (err.status) sayRefusal(err); // an absent server shows at the top
     }
@@ -148,7 +167,7 @@ class Page {
   drawNsHead() {
     put(this.nsHead,
       button(t("back"), () => go(), { icon: "back", bare: true, kind: "narrow-only", id: "back-ns" }),
-      h("div", { class: "titles" }, h("h1", { id: "ns-name" }, this.ns)),
+      h("div", { class: "titles" }, h("h1", { id: "ns-name" }, nameOf(this.ns))),
       h("div", { class: "actions" }, button(t("store.new"), () => this.create(), { icon: "plus", bare: true, kind: "narrow-only", id: "new-key-narrow" }),
         button(t("store.drop"), () => this.drop(), { icon: "trash", kind: "danger", bare: true, id: "drop-ns" })));
   }
@@ -172,7 +191,7 @@ class Page {
   follow() {
     this.unfollow();
     const heard = (kind) => (event) => this.heard(kind, api.event(event.data));
-    this.unlisten = listen("store/stream", { ns: this.ns, prefix: kept.prefix }, {
+    this.unlisten = listen("store/stream", { ns: this.ns, prefix: question().prefix }, {
       put: heard("put"), delete: heard("delete"), expire: heard("expire"), resync: () => this.restart(),
     }, { state: this.frame.live, fresh: () => this.restart() });
   }
@@ -188,11 +207,11 @@ class Page {
   }
 
   async loadCount() {
-    const { ns, gone } = this, { prefix } = kept;
-    if (!ns) return;
+    const { ns, gone } = this, { prefix, how } = kept;
+    if (!ns || (how !== "begins" && prefix)) return;
     try {
       const { count } = await api.count(ns, prefix, gone.signal);
-      if (ns !== this.ns || prefix !== kept.prefix) return;
+      if (ns !== this.ns || prefix !== kept.prefix || how !== kept.how) return;
       this.total = count;
       this.counts();
     } catch (err) {
@@ -204,18 +223,19 @@ class Page {
     if (this.loading || !this.more || !this.ns) return;
     const mine = this.loading = new AbortController();
     const first = this.keysNew;
-    const after = first ? undefined : this.keys.at(-1)?.key ?? this.after;
+    const after = first ? undefined : this.end;
     try {
-      const got = await api.keys(this.ns, { prefix: kept.prefix, after, limit: PAGE }, mine.signal);
+      const got = await api.keys(this.ns, { ...question(), after, limit: PAGE }, mine.signal);
       if (mine.signal.aborted) return;
       this.takeIn();
       if (first) this.keys = [];
       this.keysNew = false;
       this.more = Boolean(got.more);
-      this.add(got.entries.map(brief));
+      this.add(got.entries.map(brief), got.scanned);
       this.loading = null;
       this.drawKeys();
       this.counts();
+      if (!got.entries.length) this.loadMore(); // the search goes on where the server stopped
     } catch (err) {
       if (err.name === "AbortError") return;
       this.loading = null;
@@ -225,13 +245,13 @@ class Page {
   }
 
   // add appends a page, unless the stream has told something newer of a key.
-  add(page) {
+  add(page, scanned) {
     for (const item of page) {
       const newer = this.seen.get(item.key);
       if (!newer || newer.mod <= item.mod) this.keys.push(item);
       else if (newer.item) this.keys.push(newer.item);
     }
-    if (page.length) this.after = page.at(-1).key;
+    this.after = scanned ?? page.at(-1)?.key ?? this.after;
     // What came in behind the last page belongs to the next one.
     const changes = new Map();
     for (const [key, newer] of this.seen) {
@@ -242,11 +262,16 @@ class Page {
     this.change(changes);
   }
 
+  // end is the last key that was looked at.
+  get end() {
+    return kept.how === "begins" || !kept.prefix ? this.keys.at(-1)?.key ?? this.after : this.after;
+  }
+
   // heard takes in what the stream tells. Thousands of changes may come at once,
   // so the list takes them in together, once per frame.
   heard(kind, event) {
     const gone = kind !== "put";
-    this.pending.set(event.key, { mod: event.mod, item: gone ? null : brief(event) });
+    this.pending.set(event.key, { mod: event.mod, item: gone || !fits(event) ? null : brief(event) });
     if (event.key === this.entry.key) this.entry.heard(gone ? null : event, kind);
     this.drawKeys();
     this.recount();
@@ -256,7 +281,7 @@ class Page {
   takeIn() {
     if (!this.pending.size) return;
     const changes = new Map();
-    const end = this.keys.at(-1)?.key;
+    const { end } = this;
     for (const [key, change] of this.pending) {
       const behind = this.keysNew || (this.more && (end === undefined || compareKeys(key, end) > 0));
       if (behind || this.loading) this.seen.set(key, change);
@@ -286,8 +311,8 @@ class Page {
 
   keyRow(item) {
     const left = item.expires_ms ? item.expires_ms - Date.now() : 0;
-    const el = h("div", { class: "key-row", title: item.key }, h("span", { class: "key-name mono" }, item.key), h("span", { class: `type ${item.type}` }, item.type),
-      h("span", { class: "rest" }, h("span", { class: "preview mono" }, item.preview), item.expires_ms ? h("span", { class: "left", title: t("store.expires") }, icon("clock"), span(left, 1)) : null));
+    const el = h("div", { class: "key-row", title: isolated(item.key) }, h("span", { class: "key-name mono" }, nameOf(item.key)), h("span", { class: `type ${item.type}` }, item.type),
+      h("span", { class: "rest" }, h("span", { class: "preview mono" }, valueOf(item.preview, item.type)), item.expires_ms ? h("span", { class: "left", title: t("store.expires") }, icon("clock"), span(left, 1)) : null));
     if (this.flashes.delete(item.key)) el.classList.add("flash");
     return el;
   }
@@ -295,9 +320,21 @@ class Page {
   counts() {
     if (!this.ns) return;
     const loaded = this.keys.length;
+    const searches = kept.how !== "begins" && kept.prefix;
     put(this.keyCount, this.keysNew && this.loading ? t("loading")
+      : this.more && searches ? t("store.soFar", { n: loaded })
       : this.more && this.total !== null ? t("store.loaded", { loaded, n: this.total }) : t("store.keys", { n: loaded }));
-    put(this.note, loaded || this.loading || this.keysNew ? null : kept.prefix ? t("store.noMatch") : t("store.noKeys"));
+    put(this.note, loaded || this.loading || this.keysNew ? null : searches ? t("store.noneContains") : kept.prefix ? t("store.noMatch") : t("store.noKeys"));
+    if (!kept.prefix && !this.keysNew) this.agree(this.more ? this.total : loaded);
+  }
+
+  // agree has the list of namespaces and the sums say of the open one what the list
+  // of its keys says, which is newer.
+  agree(keys) {
+    const mine = this.namespaces.find((ns) => ns.name === this.ns);
+    if (!mine || !keys || mine.keys === keys) return;
+    mine.keys = keys;
+    this.drawNamespaces();
   }
 
   tick() {
@@ -351,7 +388,7 @@ class Page {
   async drop() {
     const ns = this.ns;
     const done = await confirm({
-      title: t("store.dropTitle", { ns }), text: t("store.dropAsk", { n: this.total ?? this.keys.length }), action: t("store.drop"), word: ns,
+      title: t("store.dropTitle", { ns }), text: t("store.dropAsk", { n: this.namespaces.find((each) => each.name === ns)?.keys ?? this.keys.length }), action: t("store.drop"), word: ns,
       submit: async () => {
         while ((await api.dropNamespace(ns)).more);
       },

@@ -1,0 +1,78 @@
+package integration
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/jsontext"
+	"confcenter/meta"
+)
+
+// serversProblems are sentences as the server makes them of what is wrong: with
+// _meta.json, with files, and with what is around them.
+func serversProblems(t *testing.T) []string {
+	t.Helper()
+	text := `{"conf_inherits":1,"inherit_options":{"*":{"chain":1,"merge":"up","other":1}},"inherit_options":1,
+		"conf_inherit":{"":"a","t\tab":"a","a.json":"none","a":"b","n":1,"c":"x,","d":"e","e":"d","m":"a,b x"},
+		"app_profile":{"":{},"s":1,"p":{"_idc":"x","web":1,"app":"none"}}}`
+	m, problems, err := meta.Parse([]byte(text))
+	require.NoError(t, err)
+	var list []string
+	for _, p := range append(problems, m.Check(func(string) bool { return false })...) {
+		list = append(list, p.Text)
+	}
+	for _, wrong := range []string{"", "{", "[1 2]", `{"a" 1}`, `{1}`, `{"a":1 2}`, "x", "tru", "01", "1 2", `"\x"`, "\"\x01\"", `"\u12"`, `"\ud800"`, "1e999", "\uFEFF{}", strings.Repeat("[", 600), "-"} {
+		_, err := jsontext.Check([]byte(wrong))
+		var fault *jsontext.SyntaxError
+		require.True(t, errors.As(err, &fault), wrong)
+		line, column := fault.Position([]byte(wrong))
+		at := fmt.Sprintf("is not valid JSON: line %d column %d: %s", line, column, fault.Reason)
+		list = append(list, at, at+"; the last good version stays in service")
+	}
+	_, err = jsontext.CheckUTF8([]byte("\"\xff\""))
+	require.Error(t, err)
+	var fault *jsontext.SyntaxError
+	require.True(t, errors.As(err, &fault))
+	return append(list, "is not valid JSON: line 1 column 2: "+fault.Reason,
+		"must hold a JSON object; the last good version stays in service", "cannot be read: permission denied", "is not a regular file",
+		"is a symlink that cannot be followed inside the configuration directory; make it relative and keep it inside: path escapes from parent",
+		"is larger than the limit of 100 bytes; make it smaller or raise the limit",
+		"is not served: its name has a segment that begins with a dot; such files are not configuration",
+		"the configuration directory is gone, its last contents stay in service: no such file or directory",
+		"the journal cannot be written, nothing was changed: no space left on device",
+		"cannot be watched, so its changes are found only by the scan every 10s: too many open files",
+		"there are more files than the limit; those beyond are not served: remove some or raise the limit")
+}
+
+func TestConsoleProblemsAreTranslated(t *testing.T) {
+	p := StartProcess(t, confWith(t, map[string]string{"_meta.json": `{"conf_inherit":{"web.json":"absent"}}`, "never.json": "{\n  \"a\": oops\n}"}))
+	require.NoError(t, os.Symlink("/etc", filepath.Join(p.Conf, "away")))
+	tb := startBrowser(t).open(p, "status", view{language: "zh-CN"})
+	tb.sees("#problems", "基础文件“absent.json”不存在")
+	tb.sees("#problems", "不是有效的 JSON：第 2 行第 8 列：意外的 'o'：此处应为一个值")
+	tb.sees("#problems", "无法在配置目录内跟随的符号链接：")
+	tb.load("configs/never.json")
+	tb.sees("#broken", "第 2 行第 8 列")
+
+	sentences, err := json.Marshal(serversProblems(t))
+	require.NoError(t, err)
+	type pair struct{ From, To string }
+	chinese := regexp.MustCompile(`\p{Han}`)
+	for _, one := range eval[[]pair](tb, fmt.Sprintf(`import(new URL("problems.js", document.baseURI)).then(({problemText}) => %s.map(text => ({From: text, To: problemText(text)})))`, sentences)) {
+		require.Regexp(t, chinese, one.To, one.From)
+		if !strings.Contains(one.From, ": ") {
+			require.NotRegexp(t, `[a-z]+ [a-z]+ [a-z]+`, one.To, one.From)
+		}
+	}
+	tb.click("#language")
+	tb.load("status")
+	tb.sees("#problems", `base "absent.json" does not exist`)
+}
