@@ -280,7 +280,7 @@ func TestHostileFilesAreReportedAndHarmless(t *testing.T) {
 	for _, p := range k.Problems() {
 		reported = append(reported, p.Name)
 	}
-	require.Equal(t, []string{"back\\slash.json", "bad?utf8.json", "big.json", "new\nline.json", "pipe.json"}, reported)
+	require.Equal(t, []string{"back\\slash.json", "bad?utf8.json", "big.json", "new?line.json", "pipe.json"}, reported)
 }
 
 func TestConfDirectoryReplacedByRename(t *testing.T) {

@@ -64,6 +64,18 @@ func nameFault(name string) string {
 	return ""
 }
 
+func notServed(fault string) string { return "is not served: its name " + fault }
+
+// shownName is name for people and JSON, whatever the disk holds.
+func shownName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\\' && hostileRune(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(path.Clean(name), "?"))
+}
+
 func hostileRune(r rune) bool {
 	return r == '\\' || r < ' ' || r >= 0x7f && r < 0xa0
 }

@@ -1,8 +1,10 @@
 package confstore
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -52,4 +54,46 @@ func FuzzCheckName(f *testing.F) {
 		_, err = os.Lstat(filepath.Join(base, name))
 		require.ErrorIs(t, err, os.ErrNotExist)
 	})
+}
+
+// A file comes while the store runs: its name is judged as at the start. One that is
+// not UTF-8 would make everything that lists names something else than JSON.
+func TestFilesOfNamesThatCannotBeAreNotServed(t *testing.T) {
+	k := newKit(t, nil)
+	shown := map[string]string{"z\xfe.json": "z?.json", "e\x1b[31m.json": "e?[31m.json", "back\\slash.json": "back\\slash.json", "d\xff/x.json": "d?/x.json"}
+	reported := func() (names []string) {
+		for _, p := range k.Problems() {
+			require.Equal(t, OfDirectory, p.Kind)
+			require.Contains(t, p.Text, "is not served: its name ")
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	require.NoError(t, os.Mkdir(k.path("d\xff"), 0o755))
+	k.await("the directory to be watched", func() bool {
+		watched := false
+		k.inside(func() { _, watched = k.dirs["d\xff"] })
+		return watched
+	})
+	for name := range shown {
+		k.put(name, `{}`)
+	}
+	k.put("good.json", `{}`)
+	k.all("good.json")
+	k.await("the names to be reported", func() bool { return len(reported()) == len(shown) })
+	require.ElementsMatch(t, slices.Collect(maps.Values(shown)), reported())
+	require.Equal(t, []string{"good.json"}, k.Snapshot().Names())
+	k.reopen()
+	require.ElementsMatch(t, slices.Collect(maps.Values(shown)), reported(), "as at the start")
+	require.Equal(t, []string{"good.json"}, k.Snapshot().Names())
+
+	k.inside(func() {
+		require.NoError(t, k.journal.append([]record{{kind: recordPut, seq: k.seq + 1, served: 1000, given: 1000, name: "z\xfe.json", text: []byte(`{}`)}}))
+	})
+	k.reopen()
+	require.Equal(t, []string{"good.json"}, k.Snapshot().Names(), "what was served before is not said to be deleted either")
+	for name := range shown {
+		require.NoError(t, os.Remove(k.path(name)))
+	}
+	k.await("the names to be gone", func() bool { return len(reported()) == 0 })
 }

@@ -179,7 +179,7 @@ func (s *Store) openRoot() error {
 func (s *Store) recall(old *replayed) {
 	s.seq = old.seq
 	for name, k := range old.names {
-		if k.put.kind == 0 {
+		if k.put.kind == 0 || nameFault(name) != "" { // older versions took in files of any name while they ran
 			continue
 		}
 		doc := &document{served: k.put.served, given: k.put.given, seq: k.put.seq, deleted: k.put.deleted, text: k.put.text}

@@ -99,7 +99,7 @@ func (w *walker) linked(dir string) bool {
 }
 
 func (w *walker) report(name, text string) {
-	w.out.problems = append(w.out.problems, Problem{Name: name, Text: text})
+	w.out.problems = append(w.out.problems, Problem{Name: shownName(name), Text: text})
 }
 
 // limit reports once that a limit was reached.
@@ -195,7 +195,7 @@ func (w *walker) file(name string, linked bool, info fs.FileInfo) {
 		return
 	}
 	if fault := nameFault(name); fault != "" {
-		w.report(strings.ToValidUTF8(path.Clean(name), "?"), "is not served: its name "+fault)
+		w.report(name, notServed(fault))
 		return
 	}
 	if len(w.out.files) >= w.maxFiles {

@@ -95,10 +95,23 @@ func (s *Store) noteEvent(rel string) bool {
 	}
 	if _, known := s.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
 		s.settle.dirs[rel] = struct{}{}
-	} else {
-		s.settle.names[rel] = struct{}{}
+		return true
 	}
+	if fault := nameFault(rel); fault != "" {
+		s.reportName(rel, fault)
+		return false
+	}
+	s.settle.names[rel] = struct{}{}
 	return true
+}
+
+// reportName is for a file that a scan would leave out because of its name.
+func (s *Store) reportName(rel, fault string) {
+	text := ""
+	if _, err := s.root.Lstat(rel); err == nil {
+		text = notServed(fault)
+	}
+	s.problems.set(OfDirectory, shownName(rel), text)
 }
 
 // deadline is when the settling wants attention next; zero = not by itself.
