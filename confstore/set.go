@@ -266,7 +266,7 @@ func (s *Store) refuseVersion(name string) error {
 	of, version := s.highest(name, s.rules)
 	whose := "its version"
 	if of != name {
-		whose = "the version of " + of + ", which inherits from it,"
+		whose = "the version of its heir " + of
 	}
 	switch now := s.clock.Now(); {
 	case version == math.MaxInt32:
