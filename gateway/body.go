@@ -4,9 +4,11 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
@@ -30,6 +32,9 @@ func (b *buffer) free() {
 // read appends the request's body, which limitBody has bounded. What was read is
 // the caller's until free.
 func (b *buffer) read(r *http.Request) error {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return codes.Errorf(codes.BadRequest, "the body comes with Content-Encoding %.40q, which is not undone here; send it as it is", coding)
+	}
 	const first = 4096
 	want := first
 	if r.ContentLength > 0 {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -166,10 +167,30 @@ func noSuchFile(name string) error { return codes.Errorf(codes.NotFound, "there 
 // it. The parameter raw says the same.
 const rawType = "application/vnd.confcenter.raw+json"
 
+// acceptsRaw says that the reader would rather have the raw form, or as much.
+func acceptsRaw(r *http.Request) bool {
+	raw, plain := 0.0, 0.0
+	for accepted := range strings.SplitSeq(strings.Join(r.Header["Accept"], ","), ",") {
+		kind, params, err := mime.ParseMediaType(accepted)
+		quality := 1.0
+		if q, given := params["q"]; given && err == nil {
+			quality, err = strconv.ParseFloat(q, 64)
+		}
+		switch {
+		case err != nil:
+		case kind == rawType:
+			raw = quality
+		case kind == contentJSON[0]:
+			plain = quality
+		}
+	}
+	return raw > 0 && raw >= plain
+}
+
 // configGet reads a file as it is on the disk.
 func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
 	p := parametersOf(r)
-	raw := p.flag("raw") || strings.Contains(strings.Join(r.Header["Accept"], ","), rawType)
+	raw := p.flag("raw") || acceptsRaw(r)
 	name, err := p.fileName()
 	if err != nil {
 		return err
@@ -359,6 +380,9 @@ func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstor
 	switch {
 	case codes.Of(err) == codes.Conflict:
 		setETag(w, now.version())
+		if now.version() == 0 && now.state() == stateBroken {
+			return codes.Errorf(codes.Conflict, "%s is not as the request expects: it is there, but broken and was never good; read it and decide", req.Name)
+		}
 		return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d, 0 meaning that there is none; read it again and decide", req.Name, now.version())
 	case err != nil:
 		return err
@@ -390,6 +414,10 @@ func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 			return codes.Conflict
 		}
 		req.IfMtime = int32(file.version())
+	case ifAbsent:
+		if file, _ := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name); file.state() == stateBroken {
+			return codes.Conflict // of version 0 if it was never good, but somebody's
+		}
 	case ifNever:
 		return codes.Conflict
 	}

@@ -100,3 +100,46 @@ func TestPutOfWhatGetSaysOfAFileIsRefused(t *testing.T) {
 	}
 	require.Equal(t, "bad_json", errorName(t, k.do("PUT", fileQuery("b.json"), said[:len(said)-3])))
 }
+
+// Who names the raw form to say that it is not wanted does not get it.
+func TestAcceptIsReadAsItIsMeant(t *testing.T) {
+	k := startConfig(t, map[string]string{"a.json": "{ }\n"})
+	for accept, raw := range map[string]bool{
+		"Application/VND.confcenter.RAW+json":                                          true,
+		"application/json;q=0.5, application/vnd.confcenter.raw+json":                  true,
+		"application/json, application/vnd.confcenter.raw+json":                        true,
+		"*/*;q=0.1,application/vnd.confcenter.raw+json; q=0.2":                         true,
+		"application/json, application/vnd.confcenter.raw+json;q=0":                    false,
+		"application/json, application/vnd.confcenter.raw+json;q=0.5":                  false,
+		"application/vnd.confcenter.raw+json;q=0.000":                                  false,
+		"application/vnd.confcenter.raw+jsonx":                                         false,
+		"application/vnd.confcenter.raw+json;q=much, application/json":                 false,
+		"text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8, ;;, a//b": false,
+	} {
+		a := k.get(fileQuery("a.json"), "Accept: "+accept)
+		require.Equal(t, 200, a.status)
+		require.Equal(t, raw, a.body == "{ }\n", accept)
+	}
+}
+
+// A file that was never good has version 0, as one that is not there. It is somebody's.
+func TestIfNoneMatchSparesABrokenFile(t *testing.T) {
+	k := startConfig(t, map[string]string{"never.json": "{oops", "once.json": "{}"})
+	for _, query := range []string{fileQuery("never.json"), rawQuery("never.json")} {
+		a := k.do("PUT", query, "{}", "If-None-Match: *")
+		require.Equal(t, 412, a.status)
+		require.Equal(t, `"0"`, a.header.Get("ETag"))
+		require.Contains(t, a.body, "broken")
+		require.Equal(t, "{oops", k.onDisk("never.json"))
+	}
+	require.Equal(t, 412, k.do("PUT", fileQuery("once.json"), "1", "If-None-Match: *").status)
+	require.Equal(t, 200, k.do("PUT", fileQuery("new.json"), "1", "If-None-Match: *").status)
+}
+
+func TestCodedBodiesAreRefusedByName(t *testing.T) {
+	k := startConfig(t, map[string]string{"a.json": "1"})
+	a := k.do("PUT", fileQuery("a.json"), "\x1f\x8b", "Content-Encoding: gzip")
+	require.Equal(t, 400, a.status)
+	require.Contains(t, a.body, `Content-Encoding \"gzip\"`)
+	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), "2", "Content-Encoding: identity").status)
+}
