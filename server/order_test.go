@@ -68,12 +68,16 @@ func converse(t testing.TB, srv *Server, l *loop, store Store) *conversation {
 	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
 	c := &conversation{state: &heldState{Store: memory, room: 64}, config: &heldConfig{Store: store, room: 64}}
 	srv.state, srv.store = c.state, c.config
+	l.kv.told = 0
 	c.s, c.w = addWire(t, srv, l)
 	c.w.room = 1 << 40
 	c.s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0}`)))
 	c.w.got.Reset()
+	unfollow := memory.Follow(srv.publishState)
 	c.close = func() {
 		c.s.hangUp()
+		c.settle()
+		unfollow()
 		require.NoError(t, memory.Close())
 	}
 	return c
@@ -139,13 +143,17 @@ func (c *conversation) settle() {
 // versions are the numbers of documents, which rise from one conversation to the next.
 var versions = regexp.MustCompile(`1\d{9}`)
 
-// said is what was answered.
-func (c *conversation) said(t require.TestingT) []string {
-	list := frames(t, c.w)
-	for i, frame := range list {
-		if !strings.HasPrefix(frame, "KV") {
-			list[i] = versions.ReplaceAllString(frame, "VERSION")
+// said is what was answered. Pushes come in between, and other ones for requests that
+// came together.
+func (c *conversation) said(t require.TestingT) (list []string) {
+	for _, frame := range frames(t, c.w) {
+		switch name, _, _ := strings.Cut(frame, "/"); {
+		case !strings.HasSuffix(name, "_RSP"):
+			continue
+		case !strings.HasPrefix(name, "KV"):
+			frame = versions.ReplaceAllString(frame, "VERSION")
 		}
+		list = append(list, frame)
 	}
 	return list
 }
@@ -162,7 +170,7 @@ func drawText(t *rapid.T) string {
 func drawRequest(t *rapid.T) (protocol.Command, string) {
 	key := rapid.SampledFrom([]string{"a", "b", "é"}).Draw(t, "key")
 	file := rapid.SampledFrom([]string{"a.json", "b.json"}).Draw(t, "file")
-	switch rapid.IntRange(0, 13).Draw(t, "request") {
+	switch rapid.IntRange(0, 14).Draw(t, "request") {
 	case 0, 1, 2, 3, 4:
 		return protocol.KVGet, rapid.SampledFrom([]string{
 			`{"ns":"n","key":"a"}`, `{"ns":"n","key":"b"}`, `{"ns":"n","key":"é","raw":1}`, `{"ns":"n","key":"\u0061"}`, `{"ns":"none","key":"a"}`,
@@ -184,6 +192,9 @@ func drawRequest(t *rapid.T) (protocol.Command, string) {
 		return protocol.SetConfig, fmt.Sprintf(`{"filename":%q,"contents":{"k":%s}}`, file, drawText(t))
 	case 12:
 		return protocol.GetConfig, fmt.Sprintf(`{"file_pattern":%q,"incbase":1,"key_pattern":%q}`, file, rapid.SampledFrom([]string{"", "k", "none"}).Draw(t, "path"))
+	case 13:
+		return rapid.SampledFrom([]protocol.Command{protocol.KVWatch, protocol.KVUnwatch}).Draw(t, "command"),
+			rapid.SampledFrom([]string{`{"ns":"n","watch":1}`, `{"ns":"n","state":1,"watch":2}`}).Draw(t, "watch")
 	default:
 		return rapid.SampledFrom([]protocol.Command{protocol.GetCfgName, protocol.KeepAlive, protocol.BookCfgChange, protocol.SvrShow, protocol.GetWarn, protocol.SetConfig}).Draw(t, "command"),
 			rapid.SampledFrom([]string{`{"file_pattern":"a.json","detail":1,"filename":"../x"}`, `{`}).Draw(t, "body")
@@ -196,6 +207,7 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 	first, _ := newStoreWire(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
 	srv, l, store := first.srv, first.loop, first.srv.store
 	srv.cfg.Limits.Input = 1 << 30
+	store.Subscribe(srv.publish)
 	reset := requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
 	rapid.Check(t, func(rt *rapid.T) {
 		burst := reset
