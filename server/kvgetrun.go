@@ -47,9 +47,10 @@ func (s *session) kvGetRun(h protocol.Header, b []byte) (taken int) {
 	return taken
 }
 
-// collect reads gets from the front of b and returns how many there are.
+// collect reads gets from the front of b and returns how many there are. It stops
+// early at long ones: those behind a reply that takes a worker are read again.
 func (g *getRun) collect(req *protocol.Request, b []byte) (n int) {
-	for n < maxGetRun {
+	for all := len(b); n < maxGetRun && all-len(b) < wholeFrame; {
 		h, ok := wholeGet(b)
 		if !ok {
 			return n

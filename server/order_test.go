@@ -278,6 +278,17 @@ func TestASmallValueAskedForBehindALargeOneIsAnsweredBehindIt(t *testing.T) {
 	require.Contains(t, got[1], "KVGET_RSP/2 ")
 }
 
+// What cannot be answered at once is read again when its turn comes.
+func TestARunOfGetsIsShortInBytesToo(t *testing.T) {
+	s, _, _ := newStateWire(t)
+	frame := requests(protocol.KVGet, `{"ns":"n","key":"a","ignored":"`+strings.Repeat("x", 10_000)+`"}`)
+	h, err := protocol.ParseHeader(frame)
+	require.NoError(t, err)
+	taken := s.kvGetRun(h, bytes.Repeat(frame, maxGetRun))
+	require.Greater(t, taken, len(frame))
+	require.Less(t, taken, wholeFrame+len(frame))
+}
+
 // brief is what a person can read of frames.
 func brief(frames []string) []string {
 	list := make([]string, len(frames))

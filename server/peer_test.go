@@ -26,6 +26,20 @@ func TestAConnectionThatBreaksBetweenTwoWritesIsOnlyGone(t *testing.T) {
 	require.Zero(t, s.srv.memory.used.Load())
 }
 
+func TestNothingIsRoutedToAConnectionThatIsBeingClosed(t *testing.T) {
+	from, _ := newStoreWire(t, nil)
+	to, w := addWire(t, from.srv, from.loop)
+	to.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":7}`)))
+	w.room = 0
+	to.sendFrame(make([]byte, 2*armSize))
+	to.finish()
+	owing := to.owing()
+	from.receive(requests(protocol.EvNotify, `{"to":7,"notify":"x"}`, protocol.Exchang, `{"to":7}`))
+	from.loop.turn(wakeBudget, bulkTurn)
+	require.Equal(t, owing, to.owing(), "others could keep it open for ever")
+	require.False(t, to.dead)
+}
+
 func TestSentOutputIsForgottenAlsoIfThePeerNeverReadsAll(t *testing.T) {
 	s, w := newWire(t, Config{})
 	frame := make([]byte, armSize)
