@@ -51,8 +51,8 @@ func (o *httpOptions) check(allowOpen bool, refuse func(format string, args ...a
 		}
 	}
 	for _, host := range o.hosts {
-		if strings.ContainsAny(host, "/ ") {
-			refuse("http-host = %s: must be a host name, without scheme and path", host)
+		if strings.ContainsAny(host, "/ *") {
+			refuse("http-host = %s: must be a host name, without scheme, path and wildcards", host)
 		}
 	}
 	for _, origin := range o.origins {

@@ -151,6 +151,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"http without port", "", "", []string{"--http", "localhost"}, []string{"http = localhost: must be HOST:PORT"}},
 		{"any origin", "", "", []string{"--http-cors-origin", "*"}, []string{"http-cors-origin: origin \"*\" must be as browsers send it"}},
 		{"host with scheme", "", "", []string{"--http-host", "http://a"}, []string{"http-host = http://a: must be a host name"}},
+		{"any host", "", "", []string{"--http-host", "a,*"}, []string{"http-host = *: must be a host name, without scheme, path and wildcards"}},
 		{"http connections", "", "", []string{"--http-max-connections", "-1"}, []string{"http-max-connections = -1: must not be negative"}},
 		{"slow request", "", "", []string{"--slow-request", "0s"}, []string{"slow-request = 0s: must be at least 1ms"}},
 		{"server id 0", "", "", []string{"--server-id", "0"}, []string{"server-id = 0: must be from 1 to 2000000"}},

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is stamped by the Makefile.
@@ -65,6 +67,15 @@ const (
 	groupOffline = "offline"
 )
 
+// flagError tells who wrote a negative number as an argument how it is taken for one.
+func flagError(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {
+		return fmt.Errorf("%w; if it is a number, put -- in front of the arguments", err)
+	}
+	return err
+}
+
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "confcenter",
@@ -87,6 +98,7 @@ protocol, and tells them at once when a file they use has changed.
 		&cobra.Group{ID: groupClient, Title: "Clients of a running server:"},
 		&cobra.Group{ID: groupOffline, Title: "Without a server:"},
 	)
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommandGroupID(groupOffline)
 	root.SetCompletionCommandGroupID(groupOffline)
 	for group, commands := range map[string][]*cobra.Command{

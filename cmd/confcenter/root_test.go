@@ -89,6 +89,10 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 		"get a b c":                      `"c" is too many: say confcenter get NAME [PATH]`,
 		"set":                            `NAME is missing: say confcenter set NAME [FILE|-] or confcenter set NAME PATH VALUE`,
 		"set a /b 1 2":                   `"2" is too many: say confcenter set`,
+		"set a / 1":                      `PATH "/" names the whole file; to replace it say confcenter set NAME FILE`,
+		"set a /b -1.5":                  `if it is a number, put -- in front of the arguments`,
+		"kv put a b -5":                  `if it is a number, put -- in front of the arguments`,
+		"kv put a b -x":                  `unknown shorthand flag: 'x' in -x` + "\n",
 		"rm":                             `NAME is missing`,
 		"ls a":                           `"a" is too many: say confcenter ls`,
 		"serve extra":                    `"extra" is too many: say confcenter serve`,
@@ -194,6 +198,7 @@ func TestSetRefusesWhatIsNotADocument(t *testing.T) {
 		{"broken input, asked for", "[1", []string{"-"}, exitFailed, "standard input:1:3: "},
 		{"no input", "", nil, exitFailed, "standard input:1:1: "},
 		{"null", " null ", nil, exitRefused, "to delete the file use rm"},
+		{"no value", "", []string{"/nosuch/key"}, exitFailed, "if /nosuch/key is a key path, VALUE is missing"},
 		{"no such file", "", []string{filepath.Join(dir, "none")}, exitFailed, "no such file"},
 		{"a directory", "", []string{dir}, exitFailed, "directory"},
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -57,6 +59,9 @@ lost: if the file changes meanwhile, set reads it again.`,
 		flags := command.Flags()
 		request := client.SetRequest{Name: args[0], Mtime: given(flags, "mtime", &mtime), IfMtime: given(flags, "if-mtime", &ifMtime)}
 		if len(args) == 3 {
+			if strings.Trim(args[1], "/ ") == "" {
+				return usageError{fmt.Errorf("PATH %q names the whole file; to replace it say %s NAME FILE", args[1], command.CommandPath())}
+			}
 			if _, err := jsontext.Check([]byte(args[2])); err != nil {
 				return usageError{fmt.Errorf("VALUE %s is not JSON: %w; a string needs quotes of its own, '\"text\"'", args[2], err)}
 			}
@@ -69,7 +74,11 @@ lost: if the file changes meanwhile, set reads it again.`,
 			file = args[1]
 		}
 		var err error
-		if request.Contents, err = a.readDocument(file); err != nil {
+		request.Contents, err = a.readDocument(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w; if %s is a key path, VALUE is missing", err, file)
+		}
+		if err != nil {
 			return err
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
