@@ -18,6 +18,9 @@ type Config struct {
 	// DataDir is where the journal and the lock are kept. It is made if missing
 	// and must not be inside Dir.
 	DataDir string
+	// NewEpoch begins another epoch, with what the journal knows: for whoever lost
+	// other data of which Epoch tells too.
+	NewEpoch bool
 
 	// Log gets what people should know; the zero Logger is silent.
 	Log zerolog.Logger

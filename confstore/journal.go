@@ -37,7 +37,7 @@ type journal struct {
 
 // openJournal reads the journal in root or makes a new one, and cuts off a torn
 // tail.
-func openJournal(root atomicfile.Root) (*journal, *replayed, error) {
+func openJournal(root atomicfile.Root, newEpoch bool) (*journal, *replayed, error) {
 	data, _, err := atomicfile.ReadFile(root, journalName, math.MaxInt64-1)
 	if errors.Is(err, fs.ErrNotExist) {
 		return createJournal(root)
@@ -48,6 +48,15 @@ func openJournal(root atomicfile.Root) (*journal, *replayed, error) {
 	old, err := replay(data)
 	if err != nil {
 		return nil, nil, codes.Errorf(codes.Storage, "journal %s in the data directory: %w", journalName, err)
+	}
+	if newEpoch {
+		if _, err := rand.Read(old.epoch[:]); err != nil {
+			return nil, nil, err
+		}
+		data = append(appendJournalHeader(nil, old.epoch), data[journalHeader:]...)
+		if err := atomicfile.Write(root, journalName, data, atomicfile.Attr{Perm: 0o600}); err != nil {
+			return nil, nil, codes.Errorf(codes.Storage, "journal %s: begin a new epoch: %w", journalName, err)
+		}
 	}
 	j := &journal{root: root, size: old.size, epoch: old.epoch}
 	if err := j.reopen(); err != nil {

@@ -130,6 +130,24 @@ func TestLostJournalIsAnotherEpoch(t *testing.T) {
 	require.Equal(t, "1", m.text("a"))
 }
 
+func TestNewEpochKeepsWhatTheJournalKnows(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `1`, "gone.json": `1`})
+	m.remove("gone.json")
+	m.edit("a.json", `{`, 2000)
+	version, seq, epoch := m.mtime("a.json"), m.Snapshot().Seq(), m.Epoch()
+	m.cfg.NewEpoch = true
+	m.reopen()
+	next := m.Epoch()
+	require.NotEqual(t, epoch, next)
+	m.cfg.NewEpoch = false
+	m.reopen()
+	require.Equal(t, next, m.Epoch())
+	require.Equal(t, "1", m.text("a"), "the last good version")
+	require.Equal(t, version, m.mtime("a.json"))
+	require.True(t, m.Snapshot().Node("gone.json").Deleted())
+	require.Equal(t, seq, m.Snapshot().Seq())
+}
+
 func TestJournalIsCompactedAndForgetsNothing(t *testing.T) {
 	m := newMemKit(t, family())
 	m.mustSet("gone.json", `1`)

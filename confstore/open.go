@@ -120,7 +120,7 @@ func (s *Store) open() error {
 		return err
 	}
 	var old *replayed
-	if s.journal, old, err = openJournal(s.data); err != nil {
+	if s.journal, old, err = openJournal(s.data, s.cfg.NewEpoch); err != nil {
 		return err
 	}
 	s.epoch = old.epochText()

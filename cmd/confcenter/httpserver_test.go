@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,4 +121,37 @@ func TestOpenHTTPWithoutNamesTakesIPAddressesOnly(t *testing.T) {
 	}
 	p.signal(t, syscall.SIGTERM)
 	require.Equal(t, exitOK, p.end())
+}
+
+// The state store alone may be lost. A stream that goes on from before has to hear of it.
+func TestLostStateStoreIsAnotherEpoch(t *testing.T) {
+	_, flags := home(t)
+	data := flags[len(flags)-1]
+	lastID := func(web string) string { // of the synced event, which is the first of an empty store
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+web+"/v1/store/stream?ns=n&state=1", nil)
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		lines := bufio.NewScanner(answer.Body)
+		for lines.Scan() {
+			if id, found := strings.CutPrefix(lines.Text(), "id: "); found {
+				return id
+			}
+		}
+		require.FailNow(t, "no id came")
+		return ""
+	}
+	var ids []string
+	for range 3 {
+		p := startServer(t, append(flags, "--listen", "127.0.0.1:0")...)
+		ids = append(ids, lastID(p.log.await(t, "ready").HTTP))
+		p.signal(t, syscall.SIGTERM)
+		require.Equal(t, exitOK, p.end())
+		if len(ids) == 2 {
+			require.NoError(t, os.RemoveAll(stateDir(data)))
+		}
+	}
+	require.Equal(t, ids[0], ids[1], "a restart changes nothing")
+	require.NotEqual(t, ids[0], ids[2])
 }

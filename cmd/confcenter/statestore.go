@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -79,6 +81,12 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 
 // stateDir is where the state store lies in --data.
 func stateDir(data string) string { return filepath.Join(data, "state") }
+
+// stateIsNew says that there is no state store yet, or no more.
+func stateIsNew(data string) bool {
+	entries, err := os.ReadDir(stateDir(data))
+	return len(entries) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
+}
 
 func (o *stateOptions) config(data string, log zerolog.Logger) pebblekv.Config {
 	return pebblekv.Config{
