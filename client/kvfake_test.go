@@ -289,7 +289,9 @@ func (c *fakeConn) kvWatch(state *fakeState, h protocol.Header, r *protocol.Requ
 	}
 	rev, id := state.Revision(), c.watches.next()
 	if !q.Past && !q.State {
-		q.From, q.Past = rev, true
+		// From an empty store's revision it would begin by reading back, and bring what
+		// was written meanwhile in one notice.
+		q.From, q.Past = rev, rev > 0
 	}
 	replied := make(chan struct{})
 	defer close(replied)
