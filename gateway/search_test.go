@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
+	"confcenter/internal/clock"
 	"confcenter/kv"
 )
 
@@ -115,4 +117,25 @@ func TestSearchInKeysAndValues(t *testing.T) {
 	keys, _ = find("contains=99&limit=1&after=" + last.Scanned)
 	require.Equal(t, []string{"key/0399"}, keys)
 	require.Equal(t, http.StatusBadRequest, k.get("/v1/store/keys?ns=n&contains=a&count").status)
+}
+
+func TestSearchesWaitForTheirTurn(t *testing.T) {
+	fake := clock.NewFake(time.UnixMilli(1000))
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Clock = fake })
+	for range maxSearches {
+		k.searches <- struct{}{}
+	}
+	answers := make(chan answer, 2)
+	ask := func() { answers <- k.get("/v1/config/search?q=x") }
+	go ask()
+	fake.BlockUntil(2) // with the ticker of the samples
+	fake.Advance(searchBusy)
+	got := <-answers
+	require.Equal(t, "busy", errorName(t, got))
+
+	go ask()
+	fake.BlockUntil(2)
+	<-k.searches
+	require.Equal(t, http.StatusOK, (<-answers).status)
+	require.Len(t, k.searches, maxSearches-1, "who has had a turn gives it back")
 }
