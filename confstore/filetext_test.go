@@ -90,6 +90,20 @@ func TestSetKeepsTheFilesLayout(t *testing.T) {
 	}
 }
 
+// One changed value is a change of one line, whatever the file looks like.
+func TestSetChangesNoLinesButThoseOfTheValue(t *testing.T) {
+	m := newMemKit(t, nil)
+	const before, after = "{\n\t\"ports\": [80, 443],\n\n\t\"a\" : 1 ,\n\t\"o\": { \"x\": 1, \"y\": [ ] }\n}", "{\n\t\"ports\": [80, 443],\n\n\t\"a\" : 12345 ,\n\t\"o\": { \"x\": 1, \"y\": [ ] }\n}"
+	m.edit("a.json", before, 1000)
+	m.mustSet("a.json", `{"ports":[80,443],"a":12345,"o":{"x":1,"y":[]}}`)
+	require.Equal(t, after, m.file("a.json"))
+	require.Equal(t, `{"ports":[80,443],"a":12345,"o":{"x":1,"y":[]}}`, m.text("a"))
+	m.drainedNone()
+	m.edit("deep.json", strings.Repeat("[", 400)+"1"+strings.Repeat("]", 400), 1000)
+	m.mustSet("deep.json", strings.Repeat("[", 400)+"2"+strings.Repeat("]", 400))
+	require.Equal(t, strings.Repeat("[", 400)+"2"+strings.Repeat("]", 400), m.text("deep"))
+}
+
 // A start that finishes a write finds the layout in the file that is still there.
 func TestFinishedWriteKeepsTheFilesLayout(t *testing.T) {
 	r := newRig(t)

@@ -12,7 +12,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/jsontext"
 	"confcenter/meta"
 )
 
@@ -241,7 +240,7 @@ func (s *Store) finishIntents(old *replayed) error {
 		if k.intent.deleted {
 			err = s.removeFile(name)
 		} else {
-			err = s.replaceFile(k.intent, now.layout)
+			err = s.replaceFile(k.intent, now)
 		}
 		if err != nil {
 			return storageError(name, "finish an interrupted write", err)
@@ -258,13 +257,13 @@ func (s *Store) removeFile(name string) error {
 	return s.root.SyncDir(dirOf(name))
 }
 
-func (s *Store) replaceFile(r *record, layout jsontext.Layout) error {
+func (s *Store) replaceFile(r *record, before reading) error {
 	if err := atomicfile.MkdirAll(s.root, dirOf(r.name), 0o755); err != nil {
 		return err
 	}
 	data := r.text
 	if !r.exact {
-		data = s.fileText(r.text, layout)
+		data = s.fileText(r.text, before)
 	}
 	return atomicfile.Write(s.root, r.name, data, s.fileAttr(r.name, r.given))
 }

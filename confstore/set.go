@@ -360,17 +360,26 @@ func (s *Store) prepareFile(ed edit, before reading) (*atomicfile.Pending, error
 	}
 	data := ed.exact
 	if data == nil {
-		data = s.fileText(ed.text, before.layout)
+		data = s.fileText(ed.text, before)
 	}
 	return atomicfile.Prepare(s.root, ed.name, data, attr)
 }
 
-// fileText is the form people read. Text that is long and nested deeply at once
-// would grow beyond all bounds; it stays compact.
-func (s *Store) fileText(compact []byte, layout jsontext.Layout) []byte {
+// fileText is the form people read, as far as can be that of the file which it takes
+// the place of. Text that is long and nested deeply at once would grow beyond all
+// bounds; it stays compact.
+func (s *Store) fileText(compact []byte, before reading) []byte {
+	layout := before.layout
 	size := layout.Len(compact)
 	if int64(size) > s.cfg.MaxFileBytes {
 		layout.Newline, size = "", len(compact)+len(layout.End)
+	} else if before.fault == "" && !before.missing {
+		old, _, err := atomicfile.ReadFile(s.root, before.name, s.cfg.MaxFileBytes)
+		if err == nil && digestOf(old) == before.raw {
+			if text := layout.AppendAlike(nil, compact, old); int64(len(text)) <= s.cfg.MaxFileBytes {
+				return text
+			}
+		}
 	}
 	return layout.Append(make([]byte, 0, size), compact)
 }
