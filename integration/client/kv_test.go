@@ -18,21 +18,27 @@ import (
 	"confcenter/kv"
 )
 
-// shaking ends all connections again and again until stop. begun is closed when it
-// has done so once: for work that could be over before.
+// shaking ends all connections again and again until stop, each time after a client
+// has found its way back, which on a busy machine takes longer than the pause. begun
+// is closed when it has done so once: for work that could be over before.
 func shaking(srv *clienttest.Server) (begun <-chan struct{}, stop func()) {
 	first, ending, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for times := 0; ; times++ {
+		open := first
+		for {
 			select {
 			case <-ending:
 				return
 			case <-time.After(time.Duration(1+rand.IntN(20)) * time.Millisecond):
-				srv.Cut()
 			}
-			if times == 0 {
-				close(first)
+			if srv.TCP().Stats().Clients == 0 {
+				continue
+			}
+			srv.Cut()
+			if open != nil {
+				close(open)
+				open = nil
 			}
 		}
 	}()

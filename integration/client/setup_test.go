@@ -1,6 +1,8 @@
 package client_test
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,11 +101,11 @@ func watchKV(t testing.TB, n *client.KV, o client.WatchOptions) *client.KVWatch 
 	return w
 }
 
-// insisting repeats fn while that cannot do it twice.
+// insisting repeats fn while that cannot do it twice and the test goes on.
 func insisting[T any](fn func() (T, error)) (T, error) {
 	for {
 		v, err := fn()
-		if !client.SafeToRetry(err) {
+		if !client.SafeToRetry(err) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) {
 			return v, err
 		}
 	}
