@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,35 +18,49 @@ import (
 
 // benchConfig is what `ccload bench` can be told.
 type benchConfig struct {
-	server      string        // the confcenter binary
-	dump        string        // the ccdump binary
-	dir         string        // where the servers' files go
-	only        []string      // groups to run; none is all
-	pairs       int           // measurements of each of two rivals
-	slice       time.Duration // length of one of them
-	paths       int           // members of the large document
-	startFiles  int
-	subscribers int
-	idle        int
-	stalled     int
-	stallPause  time.Duration // after each change of the document that is not read
-	bound       int           // of the server's memory with stalled clients, in MiB
-	keys        int           // of the store that reads and writes are measured with
-	many        int           // of the store that starts and lists are measured with
-	watchers    int
-	streams     int // over HTTP
-	dumpSize    int // of the capture that is added up, in MiB
-	strict      bool
-	output      format
+	server, dump string   // the confcenter and the ccdump binary
+	dir          string   // where the servers' files go
+	only         []string // groups to run; none is all
+	slice        time.Duration
+	stallPause   time.Duration
+	strict       bool
+	output       format
+
+	// explained by sizes
+	pairs, paths, startFiles, subscribers, idle, stalled, bound int
+	keys, many, watchers, streams, dumpSize                     int
 }
 
-// group is a set of figures that share a server.
-type group struct {
+// size is a number that can be told.
+type size struct {
+	to           *int
+	name         string
+	least, value int
+	usage        string
+}
+
+func (c *benchConfig) sizes() []size {
+	return []size{
+		{&c.pairs, "pairs", 1, 7, "measurements of each of two rivals"},
+		{&c.paths, "paths", 1, 10_000, "members of the large document, 100 B each"},
+		{&c.startFiles, "start-files", 1, 10_000, "files that a server starts with"},
+		{&c.subscribers, "subscribers", 2, 9000, "subscribers of one document"},
+		{&c.idle, "idle", 1, 10_000, "idle connections"},
+		{&c.stalled, "stalled", 1, 5000, "clients that do not read"},
+		{&c.bound, "bound", 0, 512, "what the server states as its bound with clients that do not read, in MiB"},
+		{&c.keys, "keys", 1, 100_000, "keys of the state store that is read and written"},
+		{&c.many, "many-keys", 1, 1_000_000, "keys of the state store that is started and listed"},
+		{&c.watchers, "watchers", 2, 1000, "watchers of one key"},
+		{&c.streams, "streams", 2, 1000, "streams of one namespace over HTTP"},
+		{&c.dumpSize, "dump-size", 1, 512, "capture that is added up, in MiB"},
+	}
+}
+
+// groups are the figures that share a server.
+var groups = []struct {
 	name string
-	run  func(*bench) error
-}
-
-var groups = []group{
+	run  func(*bench)
+}{
 	{"get", (*bench).gets},
 	{"path", (*bench).paths},
 	{"change", (*bench).changes},
@@ -89,15 +104,41 @@ const (
 )
 
 // bench runs the figures and prints each as soon as it is known.
+//
+// A group is a script of many steps, none of which can go on without the others.
+// So its steps panic with a failure (check, must), which group makes an error of
+// again, and nobody but group ends servers and connections.
 type bench struct {
-	cfg    benchConfig
-	out    io.Writer
-	status io.Writer // for what is no result
-	loop   *loop
-	bar    *progress
-	core   int // the servers'; below 0 if there is only one
-	work   string
-	missed int
+	cfg     benchConfig
+	out     io.Writer
+	status  io.Writer // for what is no result
+	loop    *loop
+	bar     *progress
+	core    int // the servers'; below 0 if there is only one
+	work    string
+	missed  int
+	servers []*process // of the group that runs
+}
+
+// failure is what a step panics with.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// counted is must for a load, none of whose replies may be an error either.
+func counted(t *tally, err error) *tally {
+	check(err)
+	check(t.err())
+	return t
 }
 
 func newBench() *cobra.Command {
@@ -111,7 +152,6 @@ sides are measured in turn, pair by pair, and the median of the pairs counts: wh
 else the machine does at the time hits both.`,
 		Example: `  ccload bench --server bin/confcenter
   ccload bench --server bin/confcenter --only get,push -o json`,
-		Args: exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cfg.check(); err != nil {
 				return err
@@ -131,21 +171,12 @@ else the machine does at the time hits both.`,
 	f.StringVar(&cfg.dump, "ccdump", "bin/ccdump", "the ccdump binary, for dump and tap")
 	f.StringVar(&cfg.dir, "dir", "", "directory for the servers' files; what it is on is part of the figures (default: a temporary one)")
 	f.StringSliceVar(&cfg.only, "only", nil, "groups to run: "+strings.Join(groupNames(), ", "))
-	f.IntVar(&cfg.pairs, "pairs", 7, "measurements of each of two rivals")
 	f.DurationVar(&cfg.slice, "slice", 300*time.Millisecond, "length of one measurement of a rate")
-	f.IntVar(&cfg.paths, "paths", 10000, "members of the large document, 100 B each")
-	f.IntVar(&cfg.startFiles, "start-files", 10000, "files that a server starts with")
-	f.IntVar(&cfg.subscribers, "subscribers", 9000, "subscribers of one document")
-	f.IntVar(&cfg.idle, "idle", 10000, "idle connections")
-	f.IntVar(&cfg.stalled, "stalled", 5000, "clients that do not read")
 	f.DurationVar(&cfg.stallPause, "stall-pause", 500*time.Millisecond, "time after each change of the document they do not read")
-	f.IntVar(&cfg.bound, "bound", 512, "what the server states as its bound with clients that do not read, in MiB")
-	f.IntVar(&cfg.keys, "keys", 100_000, "keys of the state store that is read and written")
-	f.IntVar(&cfg.many, "many-keys", 1_000_000, "keys of the state store that is started and listed")
-	f.IntVar(&cfg.watchers, "watchers", 1000, "watchers of one key")
-	f.IntVar(&cfg.streams, "streams", 1000, "streams of one namespace over HTTP")
-	f.IntVar(&cfg.dumpSize, "dump-size", 512, "capture that is added up, in MiB")
 	f.BoolVar(&cfg.strict, "strict", false, "exit with 3 if a target is missed")
+	for _, c := range cfg.sizes() {
+		f.IntVar(c.to, c.name, c.value, c.usage)
+	}
 	cfg.output.bind(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(groupNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -154,21 +185,25 @@ else the machine does at the time hits both.`,
 func (c *benchConfig) check() error {
 	for _, name := range c.only {
 		if !slices.Contains(groupNames(), name) {
-			return usageError{fmt.Errorf("--only %s: there are %s", name, strings.Join(groupNames(), ", "))}
+			return usagef("--only %s: there are %s", name, strings.Join(groupNames(), ", "))
 		}
 	}
-	if c.pairs < 1 || c.slice <= 0 || c.paths < 1 || c.startFiles < 1 || c.subscribers < 2 || c.idle < 1 || c.stalled < 1 ||
-		c.keys < 1 || c.many < 1 || c.watchers < 2 || c.streams < 2 || c.dumpSize < 1 {
-		return usageError{errors.New("--pairs, --slice, --paths, --start-files, --subscribers (2), --idle, --stalled, --keys, --many-keys, --watchers (2), --streams (2) and --dump-size must be at least 1")}
+	for _, n := range c.sizes() {
+		if *n.to < n.least {
+			return usagef("--%s %d must be at least %d", n.name, *n.to, n.least)
+		}
+	}
+	if c.slice <= 0 {
+		return usagef("--slice %v must be greater than 0", c.slice)
 	}
 	if _, err := os.Stat(c.server); err != nil {
-		return usageError{fmt.Errorf("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)}
+		return usagef("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)
 	}
 	if !c.wants("dump") && !c.wants("tap") {
 		return nil
 	}
 	if _, err := os.Stat(c.dump); err != nil {
-		return usageError{fmt.Errorf("--ccdump: %w; build it with `go build -o %s ./tools/ccdump`", err, c.dump)}
+		return usagef("--ccdump: %w; build it with `go build -o %s ./tools/ccdump`", err, c.dump)
 	}
 	return nil
 }
@@ -206,10 +241,10 @@ func (b *bench) groups() error {
 		if !b.cfg.wants(g.name) {
 			continue
 		}
-		b.bar.say(g.name)
+		b.bar.Describe(g.name)
 		b.bar.to(float64(i) / float64(len(groups)))
 		before := useNow(begun)
-		if err := g.run(b); err != nil {
+		if err := b.group(g.run); err != nil {
 			return fmt.Errorf("%s: %w", g.name, err)
 		}
 		if others := useNow(begun).others(before, runtime.NumCPU()); others > maxOthers {
@@ -220,13 +255,85 @@ func (b *bench) groups() error {
 	return nil
 }
 
-// report prints a figure.
-func (b *bench) report(f figure) error {
+// group runs one group and ends what it has started.
+func (b *bench) group(run func(*bench)) (err error) {
+	defer func() {
+		b.loop.closeAll(b.loop.conns)
+		for _, p := range slices.Backward(b.servers) {
+			p.stop()
+		}
+		b.servers = nil
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	run(b)
+	return nil
+}
+
+// atLeast and atMost report a figure, its target and what it was made of.
+func (b *bench) atLeast(name string, value, target float64, unit, detail string, args ...any) {
+	b.report(figure{Name: name, Value: value, Target: target, Unit: unit, Detail: fmt.Sprintf(detail, args...)})
+}
+
+func (b *bench) atMost(name string, value, target float64, unit, detail string, args ...any) {
+	b.report(figure{Name: name, Value: value, AtMost: true, Target: target, Unit: unit, Detail: fmt.Sprintf(detail, args...)})
+}
+
+func (b *bench) report(f figure) {
 	if !f.met() {
 		b.missed++
 	}
 	b.bar.clear()
-	return f.print(b.out, b.cfg.output)
+	check(f.print(b.out, b.cfg.output))
+}
+
+// dial opens identified connections, which last until the group ends.
+func (b *bench) dial(addr string, n int) []*conn { return must(b.loop.identify(addr, n, false)) }
+
+func (b *bench) dialUrgent(addr string, n int) []*conn { return must(b.loop.identify(addr, n, true)) }
+
+// closed is a rival that asks in a closed loop.
+func (b *bench) closed(pid int, conns []*conn, depth int, src source) *rival {
+	return &rival{pid: pid, run: func() (sample, error) {
+		t, err := newClosedLoop(b.loop, conns, depth, src).run(b.cfg.slice)
+		if err == nil {
+			err = t.err()
+		}
+		if err != nil {
+			return sample{}, err
+		}
+		return sample{rate: t.perSecond(), p50: micros(t.latency.ValueAtQuantile(50)), p99: micros(t.latency.ValueAtQuantile(99))}, nil
+	}}
+}
+
+// proberRate is how often the connections that only read ask while something else
+// goes on, in requests a second.
+const proberRate = 1000
+
+// probe measures requests from src during what work does.
+func (b *bench) probe(addr string, src source, work func()) *tally {
+	prober := newOpenLoop(b.loop, b.dialUrgent(addr, 4), src)
+	prober.begin(proberRate)
+	work()
+	return counted(prober.end())
+}
+
+func (b *bench) reportProbe(what string, t *tally) {
+	l := quantiles(t.latency)
+	b.atMost("p99 of "+what, l.P99/1000, 5, "ms", "p50 %.2f ms, max %.2f ms of %d requests at %d/s", l.P50/1000, l.Max/1000, t.done, proberRate)
+}
+
+// launch starts a server on the core of the servers and waits until it is ready.
+func (b *bench) launch(name, addr string, knock knock, argv ...string) *process {
+	p := must(startProcess(b.core, b.work, name, addr, argv))
+	b.servers = append(b.servers, p)
+	check(p.ready(b.loop.ctx, knock))
+	return p
 }
 
 // served is a real server with its directories.
@@ -238,61 +345,43 @@ type served struct {
 
 // prepare makes the directories of a server with n small documents. The server is
 // not started.
-func (b *bench) prepare(n int, flags ...string) (*served, error) {
-	dir, err := os.MkdirTemp(b.work, "server-")
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) prepare(n int, flags ...string) *served {
+	dir := must(os.MkdirTemp(b.work, "server-"))
 	s := &served{conf: filepath.Join(dir, "conf"), data: filepath.Join(dir, "data"), flags: flags}
-	return s, writeFiles(s.conf, n)
+	check(writeFiles(s.conf, n))
+	return s
 }
 
 // start starts a prepared server and waits until it answers.
-func (b *bench) start(s *served) error {
-	addr, err := freeAddr()
-	if err != nil {
-		return err
-	}
-	argv := append([]string{b.cfg.server, "serve", "--listen", addr, "--http=", "--conf", s.conf, "--data", s.data, "--log-level", "warn"}, s.flags...)
-	if s.process, err = startProcess(b.core, b.work, "confcenter", argv); err != nil {
-		return err
-	}
-	s.addr = addr
-	if err := s.ready(b.loop.ctx, time.Minute); err != nil {
-		s.stop()
-		return err
-	}
-	return nil
+func (b *bench) start(s *served) {
+	addr := must(freeAddr())
+	argv := []string{b.cfg.server, "serve", "--listen", addr, "--http=", "--conf", s.conf, "--data", s.data, "--log-level", "warn"}
+	s.process = b.launch("confcenter", addr, greet, append(argv, s.flags...)...)
 }
 
-// serve prepares and starts. The caller stops it.
-func (b *bench) serve(n int, flags ...string) (*served, error) {
-	s, err := b.prepare(n, flags...)
-	if err != nil {
-		return nil, err
-	}
-	return s, b.start(s)
+// serve prepares and starts.
+func (b *bench) serve(n int, flags ...string) *served {
+	s := b.prepare(n, flags...)
+	b.start(s)
+	return s
 }
 
-// bare starts the ceiling server, which answers with bodies of size bytes. The
-// caller stops it.
-func (b *bench) bare(size int) (*process, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
+// end stops a server before its group ends; it takes all connections with it.
+func (b *bench) end(s *served) {
+	b.loop.closeAll(b.loop.conns)
+	s.stop()
+}
+
+// bare starts the ceiling server, which answers with bodies of size bytes.
+func (b *bench) bare(size int) *process {
+	addr := must(freeAddr())
+	return b.launch("ceiling", addr, greet, must(os.Executable()), "ceiling", "--listen", addr, "--reply-size", strconv.Itoa(size))
+}
+
+// startInstalled starts a program that comes from a package.
+func (b *bench) startInstalled(name, addr string, argv ...string) *process {
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		check(fmt.Errorf("%w: on Debian, apt-get install redis-server redis-tools etcd-server", err))
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	p, err := startProcess(b.core, b.work, "ceiling", []string{self, "ceiling", "--listen", addr, "--reply-size", fmt.Sprint(size)})
-	if err != nil {
-		return nil, err
-	}
-	p.addr = addr
-	if err := p.ready(b.loop.ctx, time.Minute); err != nil {
-		p.stop()
-		return nil, err
-	}
-	return p, nil
+	return b.launch(name, addr, connect, argv...)
 }

@@ -4,24 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
-	"time"
 
 	"github.com/panjf2000/gnet/v2"
-	"github.com/panjf2000/gnet/v2/pkg/logging"
 	"github.com/spf13/cobra"
 
 	"confcenter/kv"
 	"confcenter/protocol"
 )
-
-// ceilingConfig is what the bare server answers with.
-type ceilingConfig struct {
-	Listen    string // host:port; port 0 takes a free one
-	ReplySize int    // body of the reply to a GETCONFIG or KVGET, in bytes
-	PushName  string // file that a SETCONFIG tells all subscribers about
-}
 
 // ceiling is a gnet server that looks at nothing but headers: every answer is
 // ready-made bytes with the sequence of its request. What a real server reaches
@@ -29,49 +22,48 @@ type ceilingConfig struct {
 // event loop, which owns every field below.
 type ceiling struct {
 	gnet.BuiltinEventEngine
-
-	// set at open
-	engine gnet.Engine
-	addr   net.Addr
-	booted chan error
-	ended  chan error
-
-	// event loop only
+	boot        func(gnet.Engine)
 	answer      map[protocol.Command][]byte // what is ready-made, by the request's id
 	push        []byte
 	out         []byte
 	subscribers []gnet.Conn
 }
 
-// startCeiling returns when the server is listening. The caller stops it.
-func startCeiling(cfg ceilingConfig) (*ceiling, error) {
+var errEnded = errors.New("the engine ended by itself")
+
+// serveCeiling answers on addr until ctx ends, a GETCONFIG or KVGET with a body of
+// size bytes. It calls booted once it listens. Its end takes gnet up to half a
+// second.
+func serveCeiling(ctx context.Context, addr string, size int, booted func()) error {
+	stopped := make(chan error, 1)
 	s := &ceiling{
-		booted: make(chan error, 1),
-		ended:  make(chan error, 1),
-		answer: ceilingAnswers(cfg.ReplySize),
+		answer: ceilingAnswers(size),
 		push: protocol.AppendFrame(nil, protocol.EvNotify, 0,
-			protocol.AppendChange(nil, protocol.Change{File: cfg.PushName, Mtime: 1700000000})),
+			protocol.AppendChange(nil, protocol.Change{File: pushName, Mtime: 1700000000})),
+		boot: func(e gnet.Engine) {
+			booted()
+			context.AfterFunc(ctx, func() { stopped <- e.Stop(context.Background()) })
+		},
 	}
-	go func() {
-		err := gnet.Run(s, "tcp://"+cfg.Listen,
-			gnet.WithNumEventLoop(1),
-			gnet.WithTCPNoDelay(gnet.TCPNoDelay),
-			gnet.WithReuseAddr(true),
-			gnet.WithLogger(silent{}))
-		s.ended <- err
-		// If it never got as far as listening, this is the answer to that.
-		select {
-		case s.booted <- fmt.Errorf("listen on %s: %w", cfg.Listen, errors.Join(err, errNotBooted)):
-		default:
-		}
-	}()
-	if err := <-s.booted; err != nil {
-		return nil, err
+	err := gnet.Run(s, "tcp://"+addr,
+		gnet.WithNumEventLoop(1),
+		gnet.WithTCPNoDelay(gnet.TCPNoDelay),
+		gnet.WithReuseAddr(true),
+		gnet.WithLogger(silent{}))
+	switch {
+	case err != nil:
+		return fmt.Errorf("listen on %s: %w", addr, err)
+	case ctx.Err() == nil:
+		return errEnded
 	}
-	return s, nil
+	return <-stopped
 }
 
-var errNotBooted = errors.New("the server did not start")
+// OnBoot says that the server listens.
+func (s *ceiling) OnBoot(e gnet.Engine) gnet.Action {
+	s.boot(e)
+	return gnet.None
+}
 
 // ceilingAnswers are the frames for each request that is answered at all.
 func ceilingAnswers(size int) map[protocol.Command][]byte {
@@ -100,30 +92,6 @@ func kvDocument(size int) []byte {
 		return protocol.AppendKVGot(nil, 1, &entry, false)
 	}
 	return answer(strings.Repeat("x", max(0, size-len(answer("")))))
-}
-
-// stop ends the server; it takes gnet up to half a second.
-func (s *ceiling) stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := s.engine.Stop(ctx); err != nil {
-		return err
-	}
-	return <-s.ended
-}
-
-// OnBoot finds the port that was taken.
-func (s *ceiling) OnBoot(e gnet.Engine) gnet.Action {
-	s.engine = e
-	fd, err := e.Dup()
-	if err == nil {
-		s.addr, err = boundAddr(fd)
-	}
-	s.booted <- err
-	if err != nil {
-		return gnet.Shutdown
-	}
-	return gnet.None
 }
 
 // OnClose forgets a subscriber.
@@ -190,42 +158,66 @@ func (s *ceiling) serve(c gnet.Conn, h protocol.Header) {
 // silent is a gnet logger that says nothing: what matters is returned.
 type silent struct{}
 
-var _ logging.Logger = silent{}
-
 func (silent) Debugf(string, ...any) {}
 func (silent) Infof(string, ...any)  {}
 func (silent) Warnf(string, ...any)  {}
 func (silent) Errorf(string, ...any) {}
 func (silent) Fatalf(string, ...any) {}
 
+// bareHandler reads whatever it is asked and answers always the same: with it
+// net/http costs what it must, and a real handler is compared with that.
+func bareHandler(reply []byte) http.HandlerFunc {
+	contentType, noSniff := []string{"application/json"}, []string{"nosniff"}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return // the peer is gone
+		}
+		h := w.Header()
+		h["Content-Type"], h["X-Content-Type-Options"] = contentType, noSniff
+		_, _ = w.Write(reply)
+	}
+}
+
+// serveBare answers HTTP on addr with always the same until ctx ends.
+func serveBare(ctx context.Context, addr string, reply []byte, booted func()) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: bareHandler(reply)}
+	closed := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { closed <- s.Close() })
+	defer stop()
+	booted()
+	if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-closed
+}
+
 func newCeiling() *cobra.Command {
-	cfg := ceilingConfig{Listen: "127.0.0.1:4801", ReplySize: replySize, PushName: pushName}
+	var addr, web string
+	var size int
 	cmd := &cobra.Command{
 		Use:   "ceiling",
 		Short: "Serve ready-made bytes, to measure what the machine can give at most",
 		Long: `Serve ready-made bytes from one event loop: WHOAMI, GETCONFIG, KVGET, SETCONFIG
 and BOOKCFGCHANGE are answered with code 0 whatever they say, and each SETCONFIG
-writes one push to every connection that has sent a BOOKCFGCHANGE.`,
+writes one push to every connection that has sent a BOOKCFGCHANGE. With --http
+every HTTP request is answered with that body instead.`,
 		Example: `  taskset -c 0 ccload ceiling --reply-size 280 &
   taskset -c 1 ccload get --addr 127.0.0.1:4801 --depth 16`,
-		Args: exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := startCeiling(cfg)
-			if err != nil {
-				return err
+			booted := func() { fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", addr) }
+			if web != "" {
+				return serveBare(cmd.Context(), addr, []byte(web), booted)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "listening on %s\n", s.addr)
-			select {
-			case <-cmd.Context().Done():
-				return s.stop()
-			case err := <-s.ended:
-				return fmt.Errorf("the engine ended by itself: %w", errors.Join(err, errNotBooted))
-			}
+			return serveCeiling(cmd.Context(), addr, size, booted)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&cfg.Listen, "listen", "l", cfg.Listen, "address; port 0 takes a free one")
-	f.IntVar(&cfg.ReplySize, "reply-size", cfg.ReplySize, "body of the reply to a GETCONFIG or KVGET, in bytes")
-	f.StringVar(&cfg.PushName, "push-name", cfg.PushName, "file that pushes speak of")
+	f.StringVarP(&addr, "listen", "l", "127.0.0.1:4801", "address")
+	f.IntVar(&size, "reply-size", replySize, "body of the reply to a GETCONFIG or KVGET, in bytes")
+	f.StringVar(&web, "http", "", "speak HTTP and answer everything with this body")
 	return cmd
 }

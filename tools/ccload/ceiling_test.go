@@ -131,6 +131,6 @@ func TestCeilingTellsSubscribers(t *testing.T) {
 }
 
 func TestCeilingNeedsItsPort(t *testing.T) {
-	_, err := startCeiling(ceilingConfig{Listen: ceilingAddr(t)})
+	err := serveCeiling(t.Context(), ceilingAddr(t), replySize, func() {})
 	require.ErrorContains(t, err, "address already in use")
 }

@@ -20,6 +20,13 @@ type receiver interface {
 	settle(c *conn, now int64)
 }
 
+// ignore is a receiver that does nothing, and what others build upon.
+type ignore struct{}
+
+func (ignore) reply(*conn, []byte)       {}
+func (ignore) push(*conn, []byte, int64) {}
+func (ignore) settle(*conn, int64)       {}
+
 // conn is one connection. Only its loop's owner may use it.
 type conn struct {
 	// set at open
@@ -50,8 +57,8 @@ type conn struct {
 const maxDepth = 1 << 15
 
 // dial opens a connection that sends and receives for to.
-func (l *loop) dial(addr string, to receiver, urgent bool, receive int) (*conn, error) {
-	fd, err := dialSocket(addr, receive)
+func (l *loop) dial(addr string, to receiver, urgent bool) (*conn, error) {
+	fd, err := dialSocket(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -136,31 +143,24 @@ func (c *conn) write(p []byte) {
 		return
 	}
 	n, err := writeNow(c.fd, p)
-	if err != nil && err != unix.EAGAIN {
-		c.fail(err)
-		return
-	}
-	if n < len(p) {
+	if (err == nil || err == unix.EAGAIN) && n < len(p) {
 		c.pending = append(c.pending, p[n:]...)
-		if err := c.watch(true); err != nil {
-			c.fail(err)
-		}
+		err = c.watch(true)
+	}
+	if err != nil {
+		c.fail(err)
 	}
 }
 
+// flush sends what is pending once the kernel has room.
 func (c *conn) flush() {
-	if len(c.pending) > 0 {
-		n, err := writeNow(c.fd, c.pending)
-		if err != nil && err != unix.EAGAIN {
-			c.fail(err)
-			return
-		}
+	n, err := writeNow(c.fd, c.pending)
+	if err == nil || err == unix.EAGAIN {
 		c.pending = c.pending[:copy(c.pending, c.pending[n:])]
+		err = c.watch(len(c.pending) > 0)
 	}
-	if len(c.pending) == 0 {
-		if err := c.watch(false); err != nil {
-			c.fail(err)
-		}
+	if err != nil {
+		c.fail(err)
 	}
 }
 
@@ -173,23 +173,28 @@ func (c *conn) readable(events uint32) {
 		return
 	}
 	n, err := readNow(c.fd, c.loop.in)
-	switch {
-	case err == unix.EAGAIN || err == unix.EINTR:
-		return
-	case err != nil:
-		c.fail(err)
-		return
-	case n == 0:
-		c.fail(io.EOF)
+	if err == unix.EAGAIN || err == unix.EINTR {
 		return
 	}
 	now := c.loop.clock()
-	if err := c.consume(c.loop.in[:n], now); err != nil {
-		c.fail(err)
-		return
+	if err == nil && n == 0 {
+		err = io.EOF
 	}
-	if !c.closed {
+	if err == nil {
+		err = c.consume(c.loop.in[:n], now)
+	}
+	if err != nil {
+		c.fail(err)
+	} else if !c.closed {
 		c.to.settle(c, now)
+	}
+}
+
+// forget drops the times of the replies that have come: nobody measures them.
+func (c *conn) forget() {
+	for c.answered > 0 {
+		_, n := c.sent.take(c.answered)
+		c.answered -= n
 	}
 }
 

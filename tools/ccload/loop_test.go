@@ -15,9 +15,9 @@ import (
 
 func TestClosedLoopKeepsTheDepth(t *testing.T) {
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: ceilingAddr(t)}, 4)
+	conns, err := l.identify(ceilingAddr(t), 4, false)
 	require.NoError(t, err)
-	d := newClosedLoop(l, conns, 32, readTape(newRandom(0), fileNames(10)))
+	d := newClosedLoop(l, conns, 32, readTape(newRandom(0), fileNames(10), ""))
 	for range 2 { // the connections can be used again
 		tl, err := d.run(50 * time.Millisecond)
 		require.NoError(t, err)
@@ -33,9 +33,9 @@ func TestClosedLoopKeepsTheDepth(t *testing.T) {
 func TestClosedLoopPlaysExactly(t *testing.T) {
 	for _, n := range []int{1, 3, 64, 1000, 70_000} { // the last wraps the sequence
 		l := testLoop(t)
-		conns, err := l.identify(dialing{addr: ceilingAddr(t)}, 2)
+		conns, err := l.identify(ceilingAddr(t), 2, false)
 		require.NoError(t, err)
-		tl, err := newClosedLoop(l, conns, 16, readTape(newRandom(0), fileNames(10))).play(n)
+		tl, err := newClosedLoop(l, conns, 16, readTape(newRandom(0), fileNames(10), "")).play(n)
 		require.NoError(t, err)
 		require.EqualValues(t, n, tl.done)
 		require.Positive(t, tl.perSecond())
@@ -51,9 +51,9 @@ func TestFailedRepliesAreCounted(t *testing.T) {
 		w.reply(h, `{"code":0}`)
 	})
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: addr}, 1)
+	conns, err := l.identify(addr, 1, false)
 	require.NoError(t, err)
-	tl, err := newClosedLoop(l, conns, 2, readTape(newRandom(0), fileNames(1))).play(10)
+	tl, err := newClosedLoop(l, conns, 2, readTape(newRandom(0), fileNames(1), "")).play(10)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, tl.done)
 	require.EqualValues(t, 5, tl.failed)
@@ -76,9 +76,9 @@ func TestWrongAnswersEndTheRun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			addr := serveFake(t, func(w *fakeWriter, h protocol.Header, _ []byte) { tt.answer(w, h) })
 			l := testLoop(t)
-			conns, err := l.identify(dialing{addr: addr}, 1)
+			conns, err := l.identify(addr, 1, false)
 			require.NoError(t, err)
-			_, err = newClosedLoop(l, conns, 1, readTape(newRandom(0), fileNames(1))).run(time.Minute)
+			_, err = newClosedLoop(l, conns, 1, readTape(newRandom(0), fileNames(1), "")).run(time.Minute)
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -87,7 +87,7 @@ func TestWrongAnswersEndTheRun(t *testing.T) {
 func TestRefusedWhoamiIsQuoted(t *testing.T) {
 	addr := serveFake(t, func(w *fakeWriter, h protocol.Header, _ []byte) { w.reply(h, `{"code":420,"desc":"no file=x"}`) })
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: addr}, 1)
+	conns, err := l.identify(addr, 1, false)
 	require.NoError(t, err)
 	require.ErrorContains(t, l.subscribe(conns, "x"), "no file=x")
 }
@@ -103,7 +103,7 @@ func TestKeepAliveIsAnswered(t *testing.T) {
 		w.reply(h, `{"code":0}`)
 	})
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: addr}, 1)
+	conns, err := l.identify(addr, 1, false)
 	require.NoError(t, err)
 	_, err = l.ask(conns[0], protocol.GetConfig, []byte(`{}`))
 	require.NoError(t, err)
@@ -123,9 +123,10 @@ func TestUntilEnds(t *testing.T) {
 func TestALostConnectionThatMayEnd(t *testing.T) {
 	addr := serveFake(t, func(w *fakeWriter, _ protocol.Header, _ []byte) { w.conn.Close() })
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: addr, mayEnd: true}, 1)
+	conns, err := l.identify(addr, 1, false)
 	require.NoError(t, err)
 	c := conns[0]
+	c.mayEnd = true
 	require.NoError(t, c.mute())
 	c.expect = protocol.GetConfig.Reply()
 	c.request(protocol.AppendFrame(nil, protocol.GetConfig, 0, []byte(`{}`)), 0)
@@ -138,7 +139,7 @@ func TestAMutedConnectionKeepsWhatTheKernelDoesNotTake(t *testing.T) {
 	hold := make(chan struct{})
 	addr := serveFake(t, func(*fakeWriter, protocol.Header, []byte) { <-hold })
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: addr}, 1)
+	conns, err := l.identify(addr, 1, false)
 	require.NoError(t, err)
 	c := conns[0]
 	big := protocol.AppendFrame(nil, protocol.SetConfig, 0, make([]byte, 16<<20))
@@ -150,22 +151,21 @@ func TestAMutedConnectionKeepsWhatTheKernelDoesNotTake(t *testing.T) {
 
 func TestUrgentConnectionsAreServed(t *testing.T) {
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: ceilingAddr(t), urgent: true}, 2)
+	conns, err := l.identify(ceilingAddr(t), 2, true)
 	require.NoError(t, err)
-	tl, err := newClosedLoop(l, conns, 1, readTape(newRandom(0), fileNames(1))).play(50)
+	tl, err := newClosedLoop(l, conns, 1, readTape(newRandom(0), fileNames(1), "")).play(50)
 	require.NoError(t, err)
 	require.EqualValues(t, 50, tl.done)
 }
 
 // collector is a receiver that remembers.
 type collector struct {
+	ignore
 	replies, pushes []string
-	settled         int
 }
 
 func (c *collector) reply(_ *conn, body []byte)         { c.replies = append(c.replies, string(body)) }
 func (c *collector) push(_ *conn, body []byte, _ int64) { c.pushes = append(c.pushes, string(body)) }
-func (c *collector) settle(*conn, int64)                { c.settled++ }
 
 // However a stream is cut, the same frames come out, and nothing is kept of them.
 func TestFramesSurviveAnyCut(t *testing.T) {
@@ -199,7 +199,7 @@ func TestFramesSurviveAnyCut(t *testing.T) {
 func TestConnectionLostBeforeWhoami(t *testing.T) {
 	addr := serveFake(t, func(w *fakeWriter, h protocol.Header, _ []byte) { w.conn.Close() })
 	l := testLoop(t)
-	conns, err := l.identify(dialing{addr: addr}, 1)
+	conns, err := l.identify(addr, 1, false)
 	require.NoError(t, err)
 	_, err = l.ask(conns[0], protocol.GetConfig, []byte(`{}`))
 	require.ErrorIs(t, err, io.EOF)

@@ -1,26 +1,29 @@
 // Command ccload loads a confcenter server, or anything that speaks CppCloud's
 // wire, and says how fast it was.
 //
-// Start with `ccload get --help`: one verb for each kind of load (get, set,
-// push, idle, stall, save), each of them usable against a server that is
-// already running. `ccload ceiling` is a server that does nothing but answer
-// with ready-made bytes, to know what the machine can give at most. `ccload
-// bench` starts both kinds of server and prints each figure the project has
-// promised beside its target; `make bench` runs it.
+// `ccload get`, `set`, `push` and `stall` load a server that is already running
+// (verbs.go). `ccload bench` starts servers of its own and prints each figure
+// the project promises beside its target; `make bench` runs it. bench.go lists
+// the groups of figures; each is measured in bench_*.go, by comparison with a
+// rival (rival.go): a bare server that answers with ready-made bytes
+// (ceiling.go), Redis, etcd or the same server under other conditions.
 //
-// The load side is one epoll loop per thread (loop.go, conn.go) and, on top of
-// it, the two ways to ask: closed.go sends when it is answered, open.go sends
-// when it is time, whatever the answers do. Everything the verbs do is a
-// combination of these.
+// The load side is one epoll loop per thread (loop.go, conn.go). On top of it
+// are the two ways to ask (drive.go): a closed loop sends when it is answered,
+// an open loop when it is time, whatever the answers do. What is asked comes
+// from source.go and http.go.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -37,6 +40,14 @@ const (
 	exitMissed = 3
 )
 
+// usageError is a wrong command line.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// errMissed says that a figure is on the wrong side of its target.
+var errMissed = errors.New("a target was missed")
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
@@ -46,4 +57,40 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
 	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, errMissed):
+		return exitMissed
+	}
+	return exitFailed
+}
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ccload",
+		Short:         "Load generator for confcenter",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newGet(), newSet(), newPush(), newStallVerb(), newCeiling(), newBench())
+	for _, cmd := range root.Commands() {
+		cmd.Args = noArgs
+	}
+	return root
+}
+
+// noArgs is cobra.NoArgs with our exit code.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err != nil {
+		return usageError{err}
+	}
+	return nil
 }

@@ -32,8 +32,9 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	code := m.Run()
-	if sharedCeiling.server != nil {
-		if err := sharedCeiling.server.stop(); err != nil {
+	if sharedCeiling.stop != nil {
+		sharedCeiling.stop()
+		if err := <-sharedCeiling.ended; err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -51,18 +52,32 @@ func TestMain(m *testing.M) {
 
 // sharedCeiling is one for all tests: stopping one takes half a second.
 var sharedCeiling struct {
-	once   sync.Once
-	server *ceiling
-	err    error
+	once  sync.Once
+	addr  string
+	stop  context.CancelFunc
+	ended chan error
 }
 
 func ceilingAddr(t *testing.T) string {
 	t.Helper()
-	sharedCeiling.once.Do(func() {
-		sharedCeiling.server, sharedCeiling.err = startCeiling(ceilingConfig{Listen: "127.0.0.1:0", ReplySize: replySize, PushName: pushName})
+	c := &sharedCeiling
+	c.once.Do(func() {
+		var err error
+		c.addr, err = freeAddr()
+		require.NoError(t, err)
+		var ctx context.Context
+		ctx, c.stop = context.WithCancel(context.Background())
+		booted := make(chan struct{})
+		c.ended = make(chan error, 1)
+		go func() { c.ended <- serveCeiling(ctx, c.addr, replySize, func() { close(booted) }) }()
+		select {
+		case <-booted:
+		case err := <-c.ended:
+			c.ended <- err
+			require.NoError(t, err)
+		}
 	})
-	require.NoError(t, sharedCeiling.err)
-	return sharedCeiling.server.addr.String()
+	return c.addr
 }
 
 func testLoop(t *testing.T) *loop {
@@ -95,15 +110,13 @@ func TestWrongCommandLinesExitWith2(t *testing.T) {
 		{"get", "--files", "0"},
 		{"set", "--files", "0"},
 		{"push", "--subscribers", "0"},
-		{"idle"},
 		{"stall", "--clients", "0"},
-		{"save"},
-		{"save", "--saves", "0", "."},
-		{"files"},
 		{"ceiling", "extra"},
 		{"bench", "--server", "/does/not/exist"},
 		{"bench", "--only", "nope"},
 		{"bench", "--pairs", "0"},
+		{"bench", "--watchers", "1"},
+		{"bench", "--slice", "0s"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			code, stdout, stderr := ccload(t, args...)
@@ -172,25 +185,11 @@ func TestPushVerb(t *testing.T) {
 	require.Len(t, r.Values, 4)
 }
 
-func TestIdleAndStallVerbs(t *testing.T) {
-	addr, pid := ceilingAddr(t), fmt.Sprint(os.Getpid())
-	code, stdout, stderr := ccload(t, "idle", "--addr", addr, "--conns", "20", "--pid", pid, "--settle", "1ms")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "resident per connection")
-	code, stdout, stderr = ccload(t, "stall", "--addr", addr, "--clients", "20", "--changes", "2", "--pause", "20ms", "--pid", pid)
+func TestStallVerb(t *testing.T) {
+	code, stdout, stderr := ccload(t, "stall", "--addr", ceilingAddr(t), "--clients", "20", "--changes", "2", "--pause", "20ms", "--pid", fmt.Sprint(os.Getpid()))
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "20 clients")
 	require.Contains(t, stdout, "resident peak")
-}
-
-func TestFilesVerb(t *testing.T) {
-	dir := t.TempDir()
-	code, stdout, stderr := ccload(t, "files", dir, "--count", "3")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "3 files")
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, entries, 3)
 }
 
 func TestCompletionKnowsTheFormats(t *testing.T) {

@@ -19,19 +19,23 @@ import (
 // process is a server that the benchmark has started.
 type process struct {
 	name string
-	addr string
+	addr string // where it listens
 	pid  int
 	log  string // file with what it has printed
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when it has ended
 }
 
-// stopLimit is how long a server may take to end before it is killed.
-const stopLimit = 10 * time.Second
+const (
+	// readyLimit is how long a server may take to start.
+	readyLimit = time.Minute
+	// stopLimit is how long it may take to end before it is killed.
+	stopLimit = 10 * time.Second
+)
 
 // startProcess starts a program on one core; core below 0 is any. The caller
 // stops it.
-func startProcess(core int, logDir, name string, argv []string) (*process, error) {
+func startProcess(core int, logDir, name, addr string, argv []string) (*process, error) {
 	log, err := os.CreateTemp(logDir, name+"-*.log")
 	if err != nil {
 		return nil, err
@@ -41,7 +45,7 @@ func startProcess(core int, logDir, name string, argv []string) (*process, error
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p := &process{name: name, log: log.Name(), cmd: cmd, gone: make(chan struct{})}
+	p := &process{name: name, addr: addr, log: log.Name(), cmd: cmd, gone: make(chan struct{})}
 	// Pdeathsig goes by thread: the one that starts the child must live on, so the
 	// child is waited for on it.
 	started := make(chan error)
@@ -87,18 +91,41 @@ func (p *process) printed() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// ready waits until somebody who connects is identified.
-func (p *process) ready(ctx context.Context, limit time.Duration) error {
-	deadline := time.Now().Add(limit)
+// knock asks a server whether it is there.
+type knock func(ctx context.Context, addr string) error
+
+// greet connects once and is identified.
+func greet(ctx context.Context, addr string) error {
+	l, err := newLoop(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	_, err = l.identify(addr, 1, false)
+	return err
+}
+
+// connect connects once.
+func connect(_ context.Context, addr string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// ready waits until knock is answered.
+func (p *process) ready(ctx context.Context, knock knock) error {
+	deadline := time.Now().Add(readyLimit)
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()
 	for {
-		err := greet(ctx, p.addr)
+		err := knock(ctx, p.addr)
 		if err == nil {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.name, limit, err, p.printed())
+			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.name, readyLimit, err, p.printed())
 		}
 		select {
 		case <-ctx.Done():
@@ -108,17 +135,6 @@ func (p *process) ready(ctx context.Context, limit time.Duration) error {
 		case <-retry.C:
 		}
 	}
-}
-
-// greet connects once and is identified.
-func greet(ctx context.Context, addr string) error {
-	l, err := newLoop(ctx, 0)
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	_, err = l.identify(dialing{addr: addr}, 1)
-	return err
 }
 
 // freeAddr is a loopback address nobody listens on now.

@@ -24,12 +24,12 @@ func TestShare(t *testing.T) {
 }
 
 // ccload itself, as another process.
-func startSelf(t *testing.T, args ...string) *process {
+func startSelf(t *testing.T, addr string, args ...string) *process {
 	t.Helper()
 	t.Setenv(asProgram, "ccload")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	p, err := startProcess(serverCore, t.TempDir(), "self", append([]string{self}, args...))
+	p, err := startProcess(serverCore, t.TempDir(), "self", addr, append([]string{self}, args...))
 	require.NoError(t, err)
 	t.Cleanup(p.stop)
 	return p
@@ -38,35 +38,29 @@ func startSelf(t *testing.T, args ...string) *process {
 func TestAServerProcess(t *testing.T) {
 	addr, err := freeAddr()
 	require.NoError(t, err)
-	p := startSelf(t, "ceiling", "--listen", addr)
-	p.addr = addr
-	require.NoError(t, p.ready(t.Context(), time.Minute))
-	resident, err := memory(p.pid, residentNow)
-	require.NoError(t, err)
-	require.Positive(t, resident)
+	p := startSelf(t, addr, "ceiling", "--listen", addr)
+	require.NoError(t, p.ready(t.Context(), greet))
 
 	l := testLoop(t)
 	before := cpuTime(p.pid)
-	conns, err := l.identify(dialing{addr: addr}, 4)
+	conns, err := l.identify(addr, 4, false)
 	require.NoError(t, err)
-	_, err = newClosedLoop(l, conns, 4, readTape(newRandom(0), fileNames(3))).run(50 * time.Millisecond)
+	_, err = newClosedLoop(l, conns, 4, readTape(newRandom(0), fileNames(3), "")).run(50 * time.Millisecond)
 	require.NoError(t, err)
 	require.Greater(t, cpuTime(p.pid), before)
 
 	p.stop()
 	require.Contains(t, p.printed(), "listening on "+addr)
-	require.ErrorContains(t, p.ready(t.Context(), time.Minute), "self has ended")
+	require.ErrorContains(t, p.ready(t.Context(), connect), "self has ended")
 	require.Zero(t, p.cmd.ProcessState.ExitCode(), p.printed())
 	p.stop() // nothing happens
 }
 
 func TestAProcessThatEndsIsReported(t *testing.T) {
-	p := startSelf(t, "get", "--nope")
-	var err error
-	p.addr, err = freeAddr()
+	addr, err := freeAddr()
 	require.NoError(t, err)
-	err = p.ready(t.Context(), time.Minute)
-	require.ErrorContains(t, err, "unknown flag: --nope")
-	_, err = startProcess(-1, t.TempDir(), "none", []string{"/does/not/exist"})
+	p := startSelf(t, addr, "get", "--nope")
+	require.ErrorContains(t, p.ready(t.Context(), greet), "unknown flag: --nope")
+	_, err = startProcess(-1, t.TempDir(), "none", "", []string{"/does/not/exist"})
 	require.ErrorContains(t, err, "start none")
 }

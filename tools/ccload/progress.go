@@ -9,30 +9,20 @@ import (
 	"golang.org/x/term"
 )
 
-// progress is a line on a terminal; nowhere else it prints anything. Its zero
-// value and a nil one are silent.
+// progress is a line on a terminal; anywhere else nothing is printed.
 type progress struct {
-	bar *progressbar.ProgressBar
-
-	// as a ticker: how far the time of a run has come
-	start, end int64
+	*progressbar.ProgressBar
+	start, end int64 // as a ticker: the time of the run that it shows
 }
 
 const progressSteps = 1000
 
-// isTerminal says whether w is somebody's screen.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // newProgress draws on w if that is a terminal.
 func newProgress(w io.Writer, what string) *progress {
-	if !isTerminal(w) {
-		return nil
-	}
-	return &progress{bar: progressbar.NewOptions(progressSteps,
+	f, ok := w.(*os.File)
+	return &progress{ProgressBar: progressbar.NewOptions(progressSteps,
 		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetVisibility(ok && term.IsTerminal(int(f.Fd()))),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionClearOnFinish(),
@@ -40,11 +30,8 @@ func newProgress(w io.Writer, what string) *progress {
 	)}
 }
 
-// during lets the line follow the next d of l, if there is a line.
+// during lets the line follow the next d of l.
 func (p *progress) during(l *loop, d time.Duration) {
-	if p == nil {
-		return
-	}
 	p.start = l.clock()
 	p.end = p.start + int64(d)
 	l.every(p)
@@ -55,31 +42,11 @@ func (p *progress) tick(now int64) int64 {
 	return now + int64(200*time.Millisecond)
 }
 
-// say changes the text before the line.
-func (p *progress) say(what string) {
-	if p != nil {
-		p.bar.Describe(what)
-	}
-}
-
 // to draws the line for a part of the whole between 0 and 1.
-func (p *progress) to(part float64) {
-	if p != nil {
-		_ = p.bar.Set(int(min(max(part, 0), 1) * progressSteps))
-	}
-}
+func (p *progress) to(part float64) { _ = p.Set(int(min(max(part, 0), 1) * progressSteps)) }
 
 // done removes the line.
-func (p *progress) done() {
-	if p != nil {
-		_ = p.bar.Finish()
-	}
-}
+func (p *progress) done() { _ = p.Finish() }
 
-// clear removes the line until it is drawn again, so that something else can be
-// printed.
-func (p *progress) clear() {
-	if p != nil {
-		_ = p.bar.Clear()
-	}
-}
+// clear removes the line until it is drawn again.
+func (p *progress) clear() { _ = p.Clear() }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -38,10 +39,9 @@ func realServer(t *testing.T, files int) *servertest.Server {
 }
 
 func TestVerbsAgainstARealServer(t *testing.T) {
-	s := realServer(t, 20)
-	addr := s.Addr().String()
+	addr := realServer(t, 0).Addr().String()
 	for _, args := range [][]string{
-		{"get", "--files", "20", "--depth", "4"},
+		{"get", "--fill", "--files", "20", "--depth", "4"},
 		{"get", "--files", "20", "--rate", "1000", "--conns", "2"},
 		{"get", "--files", "20", "--path", partPath},
 		{"set", "--files", "3", "--conns", "2"},
@@ -70,21 +70,11 @@ func TestFanoutTellsEachOfARealServerOnce(t *testing.T) {
 		require.Equal(t, r.all-r.first, r.spread)
 		require.Positive(t, r.reply)
 	}
-	require.EqualValues(t, 5*40, f.total)
 	require.EqualValues(t, 5*40, f.delay.TotalCount())
-	f.close()
-}
-
-func TestSavesAreTold(t *testing.T) {
-	s := realServer(t, 1)
-	code, stdout, stderr := ccload(t, "save", s.ConfDir, "--addr", s.Addr().String(), "--saves", "3", "--pause", "1ms", "-o", "json")
-	require.Zero(t, code, stderr)
-	var r result
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-	for _, v := range r.Values {
-		require.Positive(t, v.Value, v.Name)
-	}
-	require.Len(t, r.Values, 4)
+	rounds, err := f.rounds(2, 3, 0, newProgress(io.Discard, ""))
+	require.NoError(t, err)
+	require.Len(t, rounds, 3)
+	require.EqualValues(t, 3*40, f.delay.TotalCount(), "warm-up does not count")
 }
 
 func TestStallAgainstARealServer(t *testing.T) {
@@ -92,8 +82,7 @@ func TestStallAgainstARealServer(t *testing.T) {
 	l := testLoop(t)
 	st, err := newStall(l, s.Addr().String(), 5)
 	require.NoError(t, err)
-	defer st.close()
-	out, err := st.run(s.Addr().String(), stallSetup{clients: 10, changes: 2, pause: 50 * time.Millisecond}, nil)
+	out, err := st.run(stallSetup{clients: 10, changes: 2, pause: 50 * time.Millisecond}, newProgress(io.Discard, ""))
 	require.NoError(t, err)
 	require.Zero(t, out.failed)
 	require.Positive(t, out.before.TotalCount())

@@ -57,6 +57,8 @@ type result struct {
 	Latency   *latencies `json:"latency_us,omitempty"`
 	// Values are further measurements in the order they are printed.
 	Values []value `json:"values,omitempty"`
+
+	failure error // the first reply that was not code 0
 }
 
 type value struct {
@@ -86,7 +88,7 @@ func millis(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
 func (t *tally) result(name string) result {
 	return result{
 		Name: name, Requests: t.done, Failed: t.failed, Seconds: t.elapsed().Seconds(),
-		PerSecond: t.perSecond(), Latency: quantiles(t.latency),
+		PerSecond: t.perSecond(), Latency: quantiles(t.latency), failure: t.err(),
 	}
 }
 
@@ -99,11 +101,6 @@ func (r result) print(w io.Writer, f format) error {
 		_, err := fmt.Fprintln(w, r.benchstat())
 		return err
 	}
-	_, err := io.WriteString(w, r.text())
-	return err
-}
-
-func (r result) text() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.Name)
 	if r.Requests > 0 {
@@ -116,14 +113,14 @@ func (r result) text() string {
 	for _, v := range r.Values {
 		fmt.Fprintf(&b, "  %-18s %.4g %s\n", v.Name, v.Value, v.Unit)
 	}
-	return b.String()
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // benchstat is a line as `go test -bench` prints them.
 func (r result) benchstat() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Benchmark%s", benchName(r.Name))
-	fmt.Fprintf(&b, " %d", max(r.Requests, 1))
+	fmt.Fprintf(&b, "Benchmark%s %d", benchName(r.Name), max(r.Requests, 1))
 	if r.PerSecond > 0 {
 		fmt.Fprintf(&b, " %.2f ns/op %.0f req/s", 1e9/r.PerSecond, r.PerSecond)
 	}
@@ -131,7 +128,7 @@ func (r result) benchstat() string {
 		fmt.Fprintf(&b, " %.2f p50-µs %.2f p99-µs", l.P50, l.P99)
 	}
 	for _, v := range r.Values {
-		fmt.Fprintf(&b, " %.6g %s", v.Value, benchUnit(v))
+		fmt.Fprintf(&b, " %.6g %s", v.Value, strings.ReplaceAll(v.Name+"-"+v.Unit, " ", "-"))
 	}
 	return b.String()
 }
@@ -141,8 +138,6 @@ func benchName(name string) string {
 	name = strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)
 	return strings.ToUpper(name[:1]) + name[1:]
 }
-
-func benchUnit(v value) string { return strings.ReplaceAll(v.Name+"-"+v.Unit, " ", "-") }
 
 // figure is a measurement beside what it should be.
 type figure struct {
@@ -162,20 +157,6 @@ func (f figure) met() bool {
 	return f.Value >= f.Target
 }
 
-func (f figure) sign() string {
-	if f.AtMost {
-		return "<="
-	}
-	return ">="
-}
-
-func (f figure) verdict() string {
-	if f.met() {
-		return "ok"
-	}
-	return "MISSED"
-}
-
 // print writes f as format says.
 func (f figure) print(w io.Writer, out format) error {
 	var err error
@@ -188,7 +169,14 @@ func (f figure) print(w io.Writer, out format) error {
 	case formatBenchstat:
 		_, err = fmt.Fprintf(w, "Benchmark%s 1 %.6g %s\n", benchName(f.Name), f.Value, cmp.Or(f.Unit, "ratio"))
 	default:
-		_, err = fmt.Fprintf(w, "%-50s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, f.sign(), f.Target, f.Unit, f.verdict(), f.Detail)
+		sign, verdict := ">=", "MISSED"
+		if f.AtMost {
+			sign = "<="
+		}
+		if f.met() {
+			verdict = "ok"
+		}
+		_, err = fmt.Fprintf(w, "%-50s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, sign, f.Target, f.Unit, verdict, f.Detail)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -68,9 +69,9 @@ func TestFiguresHaveBenchstatNames(t *testing.T) {
 func TestProgressIsSilentWithoutATerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, "x")
-	require.Nil(t, p)
-	p.during(nil, 1)
-	p.say("y")
+	p.during(testLoop(t), time.Second)
+	p.tick(0)
+	p.Describe("y")
 	p.to(0.5)
 	p.clear()
 	p.done()

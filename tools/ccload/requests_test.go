@@ -35,8 +35,8 @@ func query(t require.TestingT, body []byte) protocol.ConfigQuery {
 
 func TestReadTapeVariesNamesAndMembers(t *testing.T) {
 	names := fileNames(50)
-	tape := readTape(newRandom(1), names)
-	require.Equal(t, tapeLength, tape.len())
+	tape := readTape(newRandom(1), names, "")
+	require.Equal(t, tapeLength, len(tape.ends))
 	asked := map[string]int{}
 	firsts := map[string]int{}
 	for _, body := range play(t, tape, tapeLength) {
@@ -55,8 +55,8 @@ func TestReadTapeVariesNamesAndMembers(t *testing.T) {
 
 func TestReadTapeIsTheSameEachRun(t *testing.T) {
 	names := fileNames(10)
-	require.Equal(t, readTape(newRandom(3), names).frames, readTape(newRandom(3), names).frames)
-	require.NotEqual(t, readTape(newRandom(3), names).frames, readTape(newRandom(4), names).frames)
+	require.Equal(t, readTape(newRandom(3), names, "").frames, readTape(newRandom(3), names, "").frames)
+	require.NotEqual(t, readTape(newRandom(3), names, "").frames, readTape(newRandom(4), names, "").frames)
 }
 
 func TestPathTapeAsksForEachPathOnce(t *testing.T) {

@@ -15,9 +15,9 @@ type rival struct {
 
 // sample is one measurement of a rival.
 type sample struct {
-	rate float64 // a second
-	p99  float64 // µs; 0 if it is not known
-	busy float64 // part of the time that its server has run
+	rate     float64 // a second
+	p50, p99 float64 // µs; 0 if it is not known
+	busy     float64 // part of the time that its server has run
 }
 
 const (
@@ -40,6 +40,11 @@ func (r *rival) measure() (sample, error) {
 // median of a's rate over b's.
 func compare(a, b *rival, pairs int) (float64, error) {
 	var disturbed [][2]sample
+	keep := func(pairs ...[2]sample) {
+		for _, pair := range pairs {
+			a.kept, b.kept = append(a.kept, pair[0]), append(b.kept, pair[1])
+		}
+	}
 	for i := 0; len(a.kept) < pairs && i < maxAttempts*pairs; i++ {
 		pair, err := measurePair(a, b, i%2 == 1)
 		if err != nil {
@@ -49,12 +54,10 @@ func compare(a, b *rival, pairs int) (float64, error) {
 			disturbed = append(disturbed, pair)
 			continue
 		}
-		a.kept, b.kept = append(a.kept, pair[0]), append(b.kept, pair[1])
+		keep(pair)
 	}
 	if len(a.kept) < (pairs+1)/2 {
-		for _, pair := range disturbed {
-			a.kept, b.kept = append(a.kept, pair[0]), append(b.kept, pair[1])
-		}
+		keep(disturbed...)
 	}
 	return median(ratios(a.rates(), b.rates())), nil
 }
@@ -72,24 +75,29 @@ func measurePair(a, b *rival, swap bool) (pair [2]sample, err error) {
 	return pair, nil
 }
 
-func (r *rival) rates() []float64 {
-	return r.all(func(s sample) float64 { return s.rate })
-}
-
-func (r *rival) all(of func(sample) float64) []float64 {
+// each is a number of each.
+func each[T any](list []T, of func(T) float64) []float64 {
 	var values []float64
-	for _, s := range r.kept {
-		values = append(values, of(s))
+	for _, one := range list {
+		values = append(values, of(one))
 	}
 	return values
 }
 
+func (r *rival) rates() []float64 {
+	return each(r.kept, func(s sample) float64 { return s.rate })
+}
+
+func (r *rival) busy() float64 {
+	return median(each(r.kept, func(s sample) float64 { return s.busy }))
+}
+
 func (r *rival) String() string {
 	text := fmt.Sprintf("%.0f/s", median(r.rates()))
-	if p99 := median(r.all(func(s sample) float64 { return s.p99 })); p99 > 0 {
+	if p99 := median(each(r.kept, func(s sample) float64 { return s.p99 })); p99 > 0 {
 		text += fmt.Sprintf(" (p99 %.0f µs)", p99)
 	}
-	if busy := median(r.all(func(s sample) float64 { return s.busy })); !r.waits && busy < quietShare {
+	if busy := r.busy(); !r.waits && busy < quietShare {
 		text += fmt.Sprintf(" (disturbed: core only %.0f%%)", 100*busy)
 	}
 	return text

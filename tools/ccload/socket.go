@@ -1,9 +1,8 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"net"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,13 +20,12 @@ func pollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	return count(n, errno)
 }
 
-func readNow(fd int, p []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
-	return count(n, errno)
-}
+func readNow(fd int, p []byte) (int, error) { return transfer(unix.SYS_READ, fd, p) }
 
-func writeNow(fd int, p []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+func writeNow(fd int, p []byte) (int, error) { return transfer(unix.SYS_WRITE, fd, p) }
+
+func transfer(call uintptr, fd int, p []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return count(n, errno)
 }
 
@@ -38,83 +36,24 @@ func count(n uintptr, errno unix.Errno) (int, error) {
 	return int(n), nil
 }
 
-// dialSocket connects to addr and returns a socket that does not block. receive,
-// if not 0, fixes the receive buffer, in bytes. The socket ends with a reset,
-// not with TIME_WAIT: thousands of connections a minute would use up the ports.
-func dialSocket(addr string, receive int) (int, error) {
-	family, sa, err := resolve(addr)
+// dialSocket connects to addr and returns a socket that does not block. It ends
+// with a reset, not with TIME_WAIT: thousands of connections a minute would use up
+// the ports.
+func dialSocket(addr string) (fd int, err error) {
+	dialer := net.Dialer{KeepAlive: -1}
+	c, err := dialer.Dial("tcp", addr)
 	if err != nil {
 		return -1, err
 	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	defer c.Close() // ours is another descriptor of the same socket
+	tcp := c.(*net.TCPConn)
+	raw, err := tcp.SyscallConn()
+	if err == nil {
+		err = tcp.SetLinger(0)
+	}
 	if err != nil {
-		return -1, fmt.Errorf("socket: %w", err)
+		return -1, err
 	}
-	if err := prepare(fd, sa, receive); err != nil {
-		_ = unix.Close(fd)
-		return -1, fmt.Errorf("connect %s: %w", addr, err)
-	}
-	return fd, nil
-}
-
-func prepare(fd int, sa unix.Sockaddr, receive int) error {
-	if receive > 0 {
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive); err != nil {
-			return err
-		}
-	}
-	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
-		return err
-	}
-	if err := connect(fd, sa); err != nil {
-		return err
-	}
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
-		return err
-	}
-	return unix.SetNonblock(fd, true)
-}
-
-// connect blocks, and survives the signals Go's runtime sends to its threads.
-func connect(fd int, sa unix.Sockaddr) error {
-	err := unix.Connect(fd, sa)
-	if err != unix.EINTR {
-		return err
-	}
-	// The connect goes on by itself; repeating the call would be an error.
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 10_000); err != nil && err != unix.EINTR {
-		return err
-	}
-	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	if err == nil && code != 0 {
-		err = unix.Errno(code)
-	}
-	return err
-}
-
-func resolve(addr string) (int, unix.Sockaddr, error) {
-	a, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return 0, nil, err
-	}
-	if ip := a.IP.To4(); ip != nil || a.IP == nil {
-		sa := &unix.SockaddrInet4{Port: a.Port, Addr: [4]byte{127, 0, 0, 1}}
-		copy(sa.Addr[:], ip)
-		return unix.AF_INET, sa, nil
-	}
-	sa := &unix.SockaddrInet6{Port: a.Port}
-	copy(sa.Addr[:], a.IP.To16())
-	return unix.AF_INET6, sa, nil
-}
-
-// boundAddr is the local address of a listening socket, which it closes.
-func boundAddr(fd int) (net.Addr, error) {
-	f := os.NewFile(uintptr(fd), "listener")
-	defer f.Close()
-	ln, err := net.FileListener(f)
-	if err != nil {
-		return nil, err
-	}
-	defer ln.Close()
-	return ln.Addr(), nil
+	controlErr := raw.Control(func(s uintptr) { fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0) })
+	return fd, errors.Join(controlErr, err)
 }

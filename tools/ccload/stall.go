@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/spf13/cobra"
 
 	"confcenter/protocol"
 )
@@ -50,6 +49,7 @@ func (o *stallOutcome) slowdown() float64 {
 // stall is the clients that subscribe, ask and do not read.
 type stall struct {
 	loop    *loop
+	addr    string
 	healthy *openLoop
 	writer  *conn
 	clients []*conn
@@ -64,30 +64,29 @@ type stall struct {
 
 // newStall opens the healthy client and the writer and puts the document there.
 func newStall(l *loop, addr string, files int) (*stall, error) {
-	s := &stall{loop: l, ask: protocol.AppendFrame(nil, protocol.GetConfig, 0, protocol.AppendConfigQuery(nil, stallName, "", 0, false))}
-	conns, err := l.identify(dialing{addr: addr, urgent: true}, 3)
+	s := &stall{loop: l, addr: addr, ask: protocol.AppendFrame(nil, protocol.GetConfig, 0, protocol.AppendConfigQuery(nil, stallName, "", 0, false))}
+	conns, err := l.identify(addr, 3, true)
 	if err != nil {
 		return nil, err
 	}
 	s.writer = conns[0]
-	s.healthy = newOpenLoop(l, conns[1:], readTape(newRandom(0), fileNames(files)))
+	s.healthy = newOpenLoop(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))
 	return s, s.change()
 }
 
 func (s *stall) change() error {
 	s.version++
-	_, err := s.loop.set(s.writer, stallName, largeDocument(stallMembers, s.version))
-	return err
+	return s.loop.set(s.writer, stallName, largeDocument(stallMembers, s.version))
 }
 
 // run measures the healthy client while the document changes, first alone and
 // then among the clients that do not read.
-func (s *stall) run(addr string, how stallSetup, bar *progress) (*stallOutcome, error) {
+func (s *stall) run(how stallSetup, bar *progress) (*stallOutcome, error) {
 	alone, err := s.changes(how, bar)
 	if err != nil {
 		return nil, err
 	}
-	if s.clients, err = s.loop.identify(dialing{addr: addr}, how.clients); err != nil {
+	if s.clients, err = s.loop.identify(s.addr, how.clients, false); err != nil {
 		return nil, err
 	}
 	if err := s.loop.subscribe(s.clients, stallName); err != nil {
@@ -148,75 +147,4 @@ func (s *stall) tick(now int64) int64 {
 		s.asked++
 	}
 	return s.pace.next()
-}
-
-func (s *stall) close() {
-	s.writer.close()
-	s.loop.closeAll(s.healthy.conns)
-	s.loop.closeAll(s.clients)
-}
-
-func newStallVerb() *cobra.Command {
-	var t target
-	var how stallSetup
-	var files, pid int
-	cmd := &cobra.Command{
-		Use:   "stall",
-		Short: "Ask for a large document on each change and never read it",
-		Long: `Clients subscribe to a 1 MB document, ask for it after each change and do not
-read. A healthy client asks for small documents all the while; its p99 is set
-against what it was with the same changes and nobody stalled.`,
-		Example: `  ccload stall --clients 5000 --pid $(pidof confcenter)`,
-		Args:    exactArgs(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if how.clients < 1 || how.changes < 1 {
-				return usageError{fmt.Errorf("--clients %d and --changes %d must be at least 1", how.clients, how.changes)}
-			}
-			l, err := newLoop(cmd.Context(), t.spin)
-			if err != nil {
-				return err
-			}
-			defer l.close()
-			r, err := runStall(l, t.addr, how, files, pid, newProgress(cmd.ErrOrStderr(), "stall"))
-			if err != nil {
-				return err
-			}
-			return r.print(cmd.OutOrStdout(), t.output)
-		},
-	}
-	t.bind(cmd)
-	f := cmd.Flags()
-	f.IntVarP(&how.clients, "clients", "c", 5000, "clients that do not read")
-	f.IntVar(&how.changes, "changes", 5, "how often the document is changed")
-	f.DurationVar(&how.pause, "pause", 500*time.Millisecond, "time after each change")
-	f.IntVarP(&files, "files", "n", 1000, "documents the healthy client draws from")
-	f.IntVar(&pid, "pid", 0, "process of the server, on this machine, to read its memory")
-	return cmd
-}
-
-func runStall(l *loop, addr string, how stallSetup, files, pid int, bar *progress) (result, error) {
-	defer bar.done()
-	s, err := newStall(l, addr, files)
-	if err != nil {
-		return result{}, err
-	}
-	defer s.close()
-	out, err := s.run(addr, how, bar)
-	if err != nil {
-		return result{}, err
-	}
-	r := result{Name: fmt.Sprintf("stall/clients=%d", how.clients), Failed: out.failed, Latency: quantiles(out.during), Values: []value{
-		{"p99 without", micros(out.before.ValueAtQuantile(99)), "µs"},
-		{"p99 ratio", out.slowdown(), "x"},
-		{"not closed", float64(out.left), "clients"},
-		{"kernel buffers", mebibytes(out.kernel), "MiB"},
-	}}
-	if pid > 0 {
-		peak, err := memory(pid, residentPeak)
-		if err != nil {
-			return result{}, err
-		}
-		r.Values = append(r.Values, value{"resident peak", mebibytes(peak), "MiB"})
-	}
-	return r, nil
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/spf13/cobra"
 
 	"confcenter/protocol"
 )
@@ -16,6 +15,7 @@ const pushName = "push.json"
 // fanout has many subscribers of one document and one writer, who changes it and
 // waits until everybody is told.
 type fanout struct {
+	ignore
 	loop        *loop
 	writer      *conn
 	subscribers []*conn
@@ -23,13 +23,12 @@ type fanout struct {
 	frame       []byte
 
 	// of the round that is running
-	round       int
+	number      int
 	begun       int64
 	first, last int64
 	told        int
 	replied     int64
 
-	total   int64
 	delay   *hdrhistogram.Histogram // from the writer's request to each push
 	failure error
 }
@@ -47,7 +46,7 @@ type round struct {
 func newFanout(l *loop, addr string, n int) (*fanout, error) {
 	f := &fanout{loop: l, writes: newWrites([]string{pushName}, 200, int(time.Now().UnixMilli())), delay: newHistogram()}
 	return f, f.open(addr, n, func() error {
-		if _, err := l.set(f.writer, pushName, []byte(`{"n":0}`)); err != nil {
+		if err := l.set(f.writer, pushName, []byte(`{"n":0}`)); err != nil {
 			return err
 		}
 		return l.subscribe(f.subscribers, pushName)
@@ -56,36 +55,56 @@ func newFanout(l *loop, addr string, n int) (*fanout, error) {
 
 // newKVFanout is newFanout with n watchers of one key.
 func newKVFanout(l *loop, addr string, n int) (*fanout, error) {
-	f := &fanout{loop: l, writes: &kvWrites{}, delay: newHistogram()}
+	f := &fanout{loop: l, writes: newKVWrites(), delay: newHistogram()}
 	return f, f.open(addr, n, func() error {
-		_, err := l.askAll(f.subscribers, protocol.KVWatch, []byte(`{"ns":"`+kvNamespace+`","key":"`+kvKey(0)+`"}`))
+		_, err := l.askAll(f.subscribers, protocol.KVWatch, kvGetBody(0))
 		return err
 	})
 }
 
 // open opens the connections and has those who are to be told subscribe.
 func (f *fanout) open(addr string, n int, subscribe func() error) error {
-	writer, err := f.loop.identify(dialing{addr: addr, urgent: true}, 1)
+	writer, err := f.loop.identify(addr, 1, true)
 	if err != nil {
 		return err
 	}
 	f.writer = writer[0]
-	if f.subscribers, err = f.loop.identify(dialing{addr: addr}, n); err != nil {
+	if f.subscribers, err = f.loop.identify(addr, n, false); err != nil {
 		return err
 	}
 	for _, c := range f.subscribers {
 		c.to = f
 	}
-	if err := subscribe(); err != nil {
-		return err
-	}
+	err = subscribe()
 	f.writer.to = (*fanoutWriter)(f)
-	return nil
+	return err
+}
+
+// rounds makes warmup changes and then n that count, with a pause before each.
+func (f *fanout) rounds(warmup, n int, pause time.Duration, bar *progress) ([]round, error) {
+	var counted []round
+	for i := range warmup + n {
+		if err := f.loop.wait(pause); err != nil {
+			return nil, err
+		}
+		if i == warmup {
+			f.delay.Reset()
+		}
+		r, err := f.change()
+		if err != nil {
+			return nil, err
+		}
+		if i >= warmup {
+			counted = append(counted, r)
+		}
+		bar.to(float64(i+1) / float64(warmup+n))
+	}
+	return counted, nil
 }
 
 // change writes once and waits for every subscriber and the reply.
 func (f *fanout) change() (round, error) {
-	f.round++
+	f.number++
 	f.told, f.first, f.last, f.replied = 0, 0, 0, 0
 	f.writer.expect = f.writes.expect()
 	f.frame = f.writes.next(f.frame[:0])
@@ -100,7 +119,6 @@ func (f *fanout) change() (round, error) {
 	if err != nil {
 		return round{}, fmt.Errorf("%d of %d subscribers told: %w", f.told, len(f.subscribers), err)
 	}
-	f.total += int64(f.told)
 	return round{first: f.first - f.begun, all: f.last - f.begun, reply: f.replied - f.begun, spread: f.last - f.first}, nil
 }
 
@@ -117,14 +135,12 @@ func (f *fanout) close() {
 	f.loop.closeAll(f.subscribers)
 }
 
-func (f *fanout) reply(*conn, []byte) {}
-
 func (f *fanout) push(c *conn, body []byte, now int64) {
-	if c.round == f.round {
+	if c.round == f.number {
 		f.failure = fmt.Errorf("told twice of one change: %.200s", body)
 		return
 	}
-	c.round = f.round
+	c.round = f.number
 	if f.told == 0 {
 		f.first = now
 	}
@@ -132,8 +148,6 @@ func (f *fanout) push(c *conn, body []byte, now int64) {
 	f.last = now
 	record(f.delay, now-f.begun, 1)
 }
-
-func (f *fanout) settle(*conn, int64) {}
 
 // fanoutWriter is the fan-out as the receiver of its writer's connection.
 type fanoutWriter fanout
@@ -144,84 +158,7 @@ func (w *fanoutWriter) reply(_ *conn, body []byte) {
 	}
 }
 
-func (w *fanoutWriter) push(*conn, []byte, int64) {}
-
 func (w *fanoutWriter) settle(c *conn, now int64) {
-	_, n := c.sent.take(c.answered)
-	c.answered -= n
+	c.forget()
 	w.replied = now
-}
-
-// rounds collects what a fan-out did.
-type rounds struct {
-	first, all, reply, rate []float64 // ms, ms, ms, pushes a second
-}
-
-func (rs *rounds) add(f *fanout, r round) {
-	rs.first = append(rs.first, millis(r.first))
-	rs.all = append(rs.all, millis(r.all))
-	rs.reply = append(rs.reply, millis(r.reply))
-	rs.rate = append(rs.rate, f.perSecond(r))
-}
-
-func newPush() *cobra.Command {
-	var t target
-	var n, changes int
-	cmd := &cobra.Command{
-		Use:   "push",
-		Short: "Subscribe many, change once, see when each is told",
-		Example: `  ccload push --subscribers 9000 --changes 50
-  ccload push --addr 127.0.0.1:4801   # what a bare loop reaches`,
-		Args: exactArgs(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if n < 1 || changes < 1 {
-				return usageError{fmt.Errorf("--subscribers %d and --changes %d must be at least 1", n, changes)}
-			}
-			l, err := newLoop(cmd.Context(), t.spin)
-			if err != nil {
-				return err
-			}
-			defer l.close()
-			r, err := runPush(l, t.addr, n, changes, newProgress(cmd.ErrOrStderr(), "push"))
-			if err != nil {
-				return err
-			}
-			return r.print(cmd.OutOrStdout(), t.output)
-		},
-	}
-	t.bind(cmd)
-	cmd.Flags().IntVarP(&n, "subscribers", "n", 1000, "connections that subscribe to one document")
-	cmd.Flags().IntVar(&changes, "changes", 20, "how often it is changed")
-	return cmd
-}
-
-func runPush(l *loop, addr string, n, changes int, bar *progress) (result, error) {
-	defer bar.done()
-	f, err := newFanout(l, addr, n)
-	if err != nil {
-		return result{}, err
-	}
-	defer f.close()
-	var rs rounds
-	begun := l.clock()
-	for i := range changes {
-		r, err := f.change()
-		if err != nil {
-			return result{}, err
-		}
-		rs.add(f, r)
-		bar.to(float64(i+1) / float64(changes))
-	}
-	seconds := time.Duration(l.clock() - begun).Seconds()
-	return result{
-		Name:     fmt.Sprintf("push/subscribers=%d", n),
-		Requests: f.total, Seconds: seconds, PerSecond: float64(f.total) / seconds,
-		Latency: quantiles(f.delay),
-		Values: []value{
-			{"first push p50", median(rs.first), "ms"},
-			{"all told p50", median(rs.all), "ms"},
-			{"writer reply p50", median(rs.reply), "ms"},
-			{"first to last p50", median(rs.rate), "push/s"},
-		},
-	}, nil
 }

@@ -68,7 +68,6 @@ func TestHTTPFanoutTellsEachStreamOfTheRealServerOnce(t *testing.T) {
 	l := testLoop(t)
 	f, err := newHTTPFanout(l, addr, 40)
 	require.NoError(t, err)
-	defer f.close()
 	require.Zero(t, f.delay.TotalCount(), "what is there at the begin is no change")
 	for range 5 {
 		r, err := f.change()
@@ -123,11 +122,13 @@ func answerRaw(t *testing.T, text string) string {
 }
 
 // pushed keeps what a stream tells.
-type pushed struct{ events []string }
+type pushed struct {
+	ignore
+	events []string
+}
 
 func (p *pushed) reply(*conn, []byte)                 { panic("a reply") }
 func (p *pushed) push(_ *conn, event []byte, _ int64) { p.events = append(p.events, string(event)) }
-func (p *pushed) settle(*conn, int64)                 {}
 
 func TestStreamsAreReadInPieces(t *testing.T) {
 	const text = "HTTP/1.1 200 OK\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n" +
@@ -180,19 +181,20 @@ func withoutDate(head []byte) (lines []string) {
 }
 
 func TestTheBareServerEndsWithItsContext(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddr()
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- serveBare(ctx, ln, []byte("{}\n")) }()
+	booted, ended := make(chan struct{}), make(chan error)
+	go func() { ended <- serveBare(ctx, addr, []byte("{}\n"), func() { close(booted) }) }()
+	<-booted
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Post("http://"+ln.Addr().String()+"/any", "text/plain", strings.NewReader("body"))
+	res, err := client.Post("http://"+addr+"/any", "text/plain", strings.NewReader("body"))
 	require.NoError(t, err)
 	body, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, "{}\n", string(body))
+	require.ErrorContains(t, serveBare(t.Context(), addr, nil, func() {}), "address already in use")
 	cancel()
 	require.NoError(t, <-ended)
-	require.Error(t, serveBare(t.Context(), ln, nil))
 }

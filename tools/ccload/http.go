@@ -29,7 +29,7 @@ type framing interface {
 func (l *loop) dialHTTP(addr string, n, size int, urgent bool) ([]*conn, error) {
 	var conns []*conn
 	for range n {
-		c, err := l.dial(addr, &answers{}, urgent, 0)
+		c, err := l.dial(addr, &answers{}, urgent)
 		if err != nil {
 			return nil, err
 		}
@@ -206,11 +206,11 @@ func newHTTPFanout(l *loop, addr string, n int) (*fanout, error) {
 		return nil, err
 	}
 	f.writer.to = (*fanoutWriter)(f)
-	f.round, f.begun = 1, l.clock()
+	f.number, f.begun = 1, l.clock()
 	request := httpGet(addr, httpStream)
 	for len(f.subscribers) < n {
 		for range min(dialBatch, n-len(f.subscribers)) {
-			c, err := l.dial(addr, f, false, 0)
+			c, err := l.dial(addr, f, false)
 			if err != nil {
 				return nil, fmt.Errorf("stream %d of %d: %w", len(f.subscribers)+1, n, err)
 			}

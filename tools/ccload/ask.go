@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"confcenter/protocol"
+)
+
+const (
+	// dialBatch is how many connections are opened before their WHOAMIs are
+	// waited for: fewer than any listen queue holds.
+	dialBatch = 256
+	// askLimit is how long a single answer may take.
+	askLimit = 30 * time.Second
+)
+
+// identify opens n connections and identifies each. Urgent ones are served before
+// others, so that what they measure is not the load side's own queue.
+func (l *loop) identify(addr string, n int, urgent bool) ([]*conn, error) {
+	hello := protocol.AppendIdentify(nil, protocol.Identify{Name: "ccload"})
+	conns := make([]*conn, 0, n)
+	for len(conns) < n {
+		batch := make([]*conn, 0, dialBatch)
+		for range min(dialBatch, n-len(conns)) {
+			c, err := l.dial(addr, ignore{}, urgent)
+			if err != nil {
+				return nil, fmt.Errorf("connection %d of %d: %w", len(conns)+len(batch)+1, n, err)
+			}
+			batch = append(batch, c)
+		}
+		if _, err := l.askAll(batch, protocol.Whoami, hello); err != nil {
+			return nil, fmt.Errorf("connection %d of %d: %w", len(conns)+1, n, err)
+		}
+		conns = append(conns, batch...)
+	}
+	return conns, nil
+}
+
+// answers waits for one reply on each of several connections. Pushes still go to
+// whom they went before.
+type answers struct {
+	before receiver
+	cmd    protocol.Command
+	left   int
+	last   []byte
+	err    error
+}
+
+func (a *answers) reply(_ *conn, body []byte) {
+	a.left--
+	a.last = append(a.last[:0], body...)
+	if a.err == nil && !replyOK(body) {
+		a.err = replyError(a.cmd, body)
+	}
+}
+
+func (a *answers) push(c *conn, body []byte, now int64) { a.before.push(c, body, now) }
+
+func (a *answers) settle(c *conn, _ int64) { c.forget() }
+
+// ask sends one request and returns the body of its reply, which must have code
+// 0. Nothing may be in flight.
+func (l *loop) ask(c *conn, cmd protocol.Command, body []byte) ([]byte, error) {
+	return l.askAll([]*conn{c}, cmd, body)
+}
+
+// askAll sends one request on each of conns, which share a receiver and have
+// nothing in flight, and waits for all replies. It returns the last one.
+func (l *loop) askAll(conns []*conn, cmd protocol.Command, body []byte) ([]byte, error) {
+	a := &answers{before: conns[0].to, cmd: cmd}
+	frame := protocol.AppendFrame(nil, cmd, 0, body)
+	for start := 0; start < len(conns) && a.err == nil; start += dialBatch {
+		batch := conns[start:min(start+dialBatch, len(conns))]
+		now := l.clock()
+		for _, c := range batch {
+			a.left++
+			c.to, c.expect = a, cmd.Reply()
+			c.request(frame, now)
+		}
+		if err := l.until(askLimit, func() bool { return a.left == 0 }); err != nil {
+			return nil, fmt.Errorf("%v: %d of %d not answered: %w", cmd, a.left, len(batch), err)
+		}
+	}
+	for _, c := range conns {
+		c.to = a.before
+	}
+	return a.last, a.err
+}
+
+// document asks for what path names in a document, and returns the reply as it
+// came and what it says. A document that is not there is a failure.
+func (l *loop) document(c *conn, name, path string) (body []byte, doc protocol.Config, err error) {
+	if body, err = l.ask(c, protocol.GetConfig, protocol.AppendConfigQuery(nil, name, path, 0, false)); err != nil {
+		return nil, doc, err
+	}
+	if doc, err = protocol.ParseConfig(body); err == nil && doc.Contents == nil {
+		err = fmt.Errorf("%s is not on the server", name)
+	}
+	return body, doc, err
+}
+
+// set writes a document.
+func (l *loop) set(c *conn, name string, contents []byte) error {
+	_, err := l.ask(c, protocol.SetConfig, protocol.AppendConfigUpdate(nil, protocol.ConfigUpdate{Name: name, Contents: contents}))
+	return err
+}
+
+// subscribe follows name on each of conns.
+func (l *loop) subscribe(conns []*conn, name string) error {
+	_, err := l.askAll(conns, protocol.BookCfgChange, protocol.AppendSubscription(nil, protocol.Subscription{File: name}))
+	return err
+}
+
+// fill writes the small documents of these names.
+func (l *loop) fill(addr string, names []string) error {
+	conns, err := l.identify(addr, 1, false)
+	if err != nil {
+		return err
+	}
+	defer l.closeAll(conns)
+	for i, name := range names {
+		if err := l.set(conns[0], name, smallDocument(name, i, replySize)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// loadKeys writes the keys from 0 to n, values of size bytes. say is told how far
+// it is.
+func (l *loop) loadKeys(c *conn, n, size int, say func(part float64)) error {
+	for from := 0; from < n; from += kvBatch {
+		body := []byte(`{"ns":"` + kvNamespace + `","then":[`)
+		for i := from; i < min(from+kvBatch, n); i++ {
+			body = fmt.Appendf(body, `{"op":"put","key":"%s","value":"%s"},`, kvKey(i), kvText(i, size))
+		}
+		if _, err := l.ask(c, protocol.KVTxn, append(body[:len(body)-1], `]}`...)); err != nil {
+			return fmt.Errorf("keys from %d: %w", from, err)
+		}
+		say(float64(from) / float64(n))
+	}
+	return nil
+}
+
+// kvGet asks for one key and returns the whole body of the reply.
+func (l *loop) kvGet(c *conn, key int) ([]byte, error) {
+	return l.ask(c, protocol.KVGet, kvGetBody(key))
+}
+
+// kvList lists limit keys with their values, in as many pages as it takes, which
+// the caller reads when all is measured: what is measured shares this processor.
+func (l *loop) kvList(c *conn, limit int) (pages [][]byte, err error) {
+	after := ""
+	for more := true; more; {
+		body, err := l.ask(c, protocol.KVList, fmt.Appendf(nil, `{"ns":"%s","after":"%s","limit":%d}`, kvNamespace, after, limit))
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, bytes.Clone(body))
+		limit -= bytes.Count(body, []byte(`{"key":"`))
+		after, more = lastKey(body)
+		more = more && limit > 0
+	}
+	return pages, nil
+}
+
+// lastKey is where the page after body begins, without reading all of body.
+func lastKey(body []byte) (key string, more bool) {
+	const start = `{"key":"`
+	at := bytes.LastIndex(body, []byte(start))
+	if at < 0 || !bytes.HasSuffix(body, []byte(`"more":1}`)) {
+		return "", false
+	}
+	name, _, _ := bytes.Cut(body[at+len(start):], []byte{'"'})
+	return string(name), true
+}
+
+// kvListed is how many keys pages have.
+func kvListed(pages [][]byte) (n int, err error) {
+	for _, body := range pages {
+		page, err := protocol.ParseKVPage(body, kvNamespace)
+		if err != nil {
+			return n, err
+		}
+		n += len(page.Entries)
+	}
+	return n, nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"confcenter/protocol"
+	"confcenter/tools/ccdump/capture"
+)
+
+const (
+	// dumpConns is how many connections the capture that is added up has.
+	dumpConns = 64
+	// dumpHalfOpen is how many more only begin.
+	dumpHalfOpen = 10_000
+)
+
+// dumps measures `ccdump summary` on one core: on a capture of small documents, a
+// frame in nearly every packet, which is the hardest there is.
+func (b *bench) dumps() {
+	file := filepath.Join(b.work, "bench.pcap")
+	frames, size, err := writeCapture(file, int64(b.cfg.dumpSize)<<20)
+	check(err)
+	defer os.Remove(file)
+	var rates []float64
+	var peak int64
+	for range b.cfg.pairs {
+		rate, resident := b.summarize(file, frames, size)
+		rates, peak = append(rates, rate), max(peak, resident)
+	}
+	b.atLeast(fmt.Sprintf("capture of %d MiB added up, on one core", b.cfg.dumpSize), median(rates), 200, "MB/s",
+		"%d frames of %d B on average, by the time the process ran", frames, size/frames)
+	b.atMost("peak memory of that", mebibytes(peak), 128, "MiB", "%d connections at work, %d half-open", dumpConns, dumpHalfOpen)
+}
+
+// summarize adds a capture up once and checks that all of it was found. The rate is
+// that of the time the process had its core, start and end included.
+func (b *bench) summarize(file string, frames, size int64) (rate float64, peak int64) {
+	argv := pinned(b.core, []string{b.cfg.dump, "summary", file, "-o", "json"})
+	cmd := exec.CommandContext(b.loop.ctx, argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		check(fmt.Errorf("%s: %w", b.cfg.dump, err))
+	}
+	var found struct {
+		TCP struct {
+			Frames  int64 `json:"frames"`
+			Skipped int64 `json:"skipped"`
+		} `json:"tcp"`
+	}
+	check(json.Unmarshal(out, &found))
+	if found.TCP.Frames != frames || found.TCP.Skipped != 0 {
+		check(fmt.Errorf("%s found %d frames and skipped %d bytes, the capture has %d frames", b.cfg.dump, found.TCP.Frames, found.TCP.Skipped, frames))
+	}
+	ran := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		peak = usage.Maxrss << 10
+	}
+	return float64(size) / 1e6 / ran.Seconds(), peak
+}
+
+// writeCapture makes a capture of at least limit bytes of GETCONFIG of small documents,
+// their replies and a push for each fifty, behind the half-open connections, whose
+// bytes do not count.
+func writeCapture(name string, limit int64) (frames, size int64, err error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer file.Close()
+	out := bufio.NewWriterSize(file, 1<<20)
+	w, err := capture.NewWriter(out, capture.RawIP, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	server := capture.EndpointOf(netip.MustParseAddrPort("10.0.0.1:4800"))
+	at := time.Unix(1_700_000_000, 0).UnixNano()
+	var conns []*capture.Synth
+	for i := range dumpHalfOpen + dumpConns {
+		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i >> 13)}), uint16(20000+i&0x1fff))
+		c := capture.NewSynth(capture.EndpointOf(client), server, func(rec *capture.Record) error {
+			size += int64(len(rec.Data)) + 16
+			return w.Write(rec)
+		})
+		if err := c.Open(at); err != nil {
+			return 0, 0, err
+		}
+		if i >= dumpHalfOpen {
+			conns = append(conns, c)
+		}
+	}
+	names := fileNames(benchFiles)
+	limit += size
+	for i := 0; size < limit; i++ {
+		c, seq, name := conns[i%len(conns)], uint16(i/len(conns)), names[i%len(names)]
+		at += 20_000
+		query := protocol.AppendConfigQuery(nil, name, "", 0, false)
+		reply := fmt.Appendf(nil, `{"code":0,"mtime":1700000000,"file_pattern":"%s","contents":%s}`, name, smallDocument(name, i, replySize))
+		err = errors.Join(
+			c.Data(0, at, protocol.AppendFrame(nil, protocol.GetConfig, seq, query)),
+			c.Data(1, at+50_000, protocol.AppendFrame(nil, protocol.GetConfig.Reply(), seq, reply)))
+		frames += 2
+		if i%50 == 0 {
+			push := protocol.AppendChange(nil, protocol.Change{File: name, Mtime: 1_700_000_000})
+			err = errors.Join(err, c.Data(1, at+60_000, protocol.AppendFrame(nil, protocol.EvNotify, uint16(i), push)))
+			frames++
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return frames, size, errors.Join(w.Flush(), out.Flush(), file.Close())
+}
+
+// taps compares the latency of requests through `ccdump tap` with that of the same
+// requests without it.
+func (b *bench) taps() {
+	s := b.serve(benchFiles)
+	addr := must(freeAddr())
+	b.launch("tap", addr, greet, b.cfg.dump, "tap", "--listen", addr, "--to", s.addr)
+	reads := readTape(newRandom(0), fileNames(benchFiles), "")
+	direct, tapped := b.closed(s.pid, b.dial(s.addr, 1), 1, reads), b.closed(s.pid, b.dial(addr, 1), 1, reads)
+	var ofDirect, ofTapped, added []float64
+	for i := range 2 * b.cfg.pairs {
+		pair := must(measurePair(direct, tapped, i%2 == 1))
+		ofDirect, ofTapped = append(ofDirect, pair[0].p50), append(ofTapped, pair[1].p50)
+		added = append(added, pair[1].p50-pair[0].p50)
+	}
+	b.atMost("tap adds to a request, p50", median(added), 60, "µs",
+		"%.1f of %.1f µs, one request at a time, each printed", median(ofTapped), median(ofDirect))
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// serveHTTP starts a real server with its HTTP side, whose address it returns.
+func (b *bench) serveHTTP(flags ...string) (s *served, addr string) {
+	addr = must(freeAddr())
+	s = b.serve(1, append([]string{"--http", addr}, flags...)...)
+	web := *s.process
+	web.addr = addr
+	check(web.ready(b.loop.ctx, connect))
+	return s, addr
+}
+
+// httpPuts compares durable writes by Plum's route with a bare handler, which has
+// no disk to wait for.
+func (b *bench) httpPuts() {
+	ours, theirs := b.webRivals(httpPutTape)
+	ours.waits = true
+	ratio := must(compare(ours, theirs, b.cfg.pairs))
+	rate := median(ours.rates())
+	what := fmt.Sprintf("durable PUT of %d B, one key, %d HTTP connections", kvValueSize, httpConns)
+	b.atLeast(what, rate, 10_000, "/s", "%v, %.0f%% of its core, %.1f µs each", ours, 100*ours.busy(), 1e6*ours.busy()/rate)
+	b.atLeast(what+", of a bare handler", ratio, 0.5, "", "%v of %v", ours, theirs)
+}
+
+// httpGets compares reads by Plum's route with a bare handler.
+func (b *bench) httpGets() {
+	ours, theirs := b.webRivals(httpGetTape)
+	ratio := must(compare(ours, theirs, b.cfg.pairs))
+	b.atLeast(fmt.Sprintf("GET of %d B, one key, %d HTTP connections, of a bare handler", kvValueSize, httpConns), ratio, 0.7, "", "%v of %v", ours, theirs)
+}
+
+// webRivals starts a real server and a bare one that answers as the real one did.
+func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival) {
+	s, addr := b.serveHTTP()
+	for _, request := range [][]byte{httpPutTape(addr).next(nil), httpGet(addr, httpPath)} {
+		if _, body := b.askWeb(addr, request); !bytes.Contains(body, httpValue(0)) {
+			check(fmt.Errorf("%.100q is answered %.300q", request, body))
+		}
+	}
+	head, body := b.askWeb(addr, requests(addr).next(nil))
+	bareAddr := must(freeAddr())
+	bare := b.launch("ceiling-http", bareAddr, connect, must(os.Executable()), "ceiling", "--listen", bareAddr, "--http", string(body))
+	// The date in the head always has the same length.
+	bareHead, bareBody := b.askWeb(bare.addr, requests(bare.addr).next(nil))
+	if len(head) != len(bareHead) || !bytes.Equal(body, bareBody) {
+		check(fmt.Errorf("the bare handler answers %q, %q and the real one %q, %q", bareHead, bareBody, head, body))
+	}
+	side := func(pid int, addr string) *rival {
+		return b.closed(pid, must(b.loop.dialHTTP(addr, httpConns, len(body), false)), 1, requests(addr))
+	}
+	return side(s.pid, addr), side(bare.pid, bare.addr)
+}
+
+// askWeb asks on a connection of its own.
+func (b *bench) askWeb(addr string, request []byte) (head, body []byte) {
+	conns := must(b.loop.dialHTTP(addr, 1, -1, false))
+	defer b.loop.closeAll(conns)
+	head, body, err := b.loop.askHTTP(conns[0], request)
+	check(err)
+	return head, body
+}
+
+// httpStreams measures how long after a PUT is sent the last of many streams of its
+// namespace has been told.
+func (b *bench) httpStreams() {
+	_, addr := b.serveHTTP("--http-max-connections", strconv.Itoa(b.cfg.streams+100))
+	f := must(newHTTPFanout(b.loop, addr, b.cfg.streams))
+	rounds := must(f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar))
+	times := each(rounds, all)
+	b.atMost(fmt.Sprintf("all %d SSE streams of a namespace told of a PUT, p50", b.cfg.streams), median(times), 50, "ms",
+		"from the request to the last; p99 %.2f ms, %.2f ms after the reply, %.2f ms for the median stream",
+		quantile(times, 0.99), median(each(rounds, late)), micros(f.delay.ValueAtQuantile(50))/1000)
+}

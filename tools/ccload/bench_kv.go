@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// kvGets compares reading the state store with the bare server's answers of the
+// same size.
+func (b *bench) kvGets() {
+	s := b.serve(1)
+	conns := b.dial(s.addr, benchConns)
+	size := b.loadForGets(conns[0])
+	b.ofCeiling(s, conns, size, []depthTarget{{1, 0.85}, {16, 0.6}}, func(depth int) (string, source) {
+		return fmt.Sprintf("KVGET of %d B, %d keys, depth %d, of ceiling", size, b.cfg.keys, depth), kvGetTape(newRandom(depth), b.cfg.keys)
+	})
+}
+
+// loadForGets fills the store with values that make replies of about kvReplySize
+// and checks each one. It returns the size of the longest reply's body.
+func (b *bench) loadForGets(c *conn) (size int) {
+	check(b.loop.loadKeys(c, b.cfg.keys, kvValueSize, b.bar.to))
+	body := must(b.loop.kvGet(c, b.cfg.keys-1))
+	value := max(1, kvValueSize+kvReplySize-len(body))
+	check(b.loop.loadKeys(c, b.cfg.keys, value, b.bar.to))
+	for i := range min(b.cfg.keys, benchFiles) {
+		body = must(b.loop.kvGet(c, i))
+		entry, _, err := protocol.ParseKVGot(body, kvNamespace, kvKey(i))
+		check(err)
+		if want := kv.StringValue(string(kvText(i, value))); !entry.Value.Equal(want) {
+			check(fmt.Errorf("%s is %.200q, want %.200q", kvKey(i), entry.Value.Data, want.Data))
+		}
+		size = max(size, len(body))
+	}
+	return size
+}
+
+// kvPuts compares durable writes with Redis and etcd, which are as durable.
+func (b *bench) kvPuts() {
+	s := b.serve(1)
+	conns := b.dial(s.addr, kvConns)
+	redis := b.startRedis()
+	puts := func(seed, depth int) *rival {
+		return b.closed(s.pid, conns, depth, kvPutTape(newRandom(seed), b.cfg.keys))
+	}
+	name := func(depth int) string {
+		return fmt.Sprintf("durable KVPUT of %d B, %d connections, depth %d, of ", kvValueSize, kvConns, depth)
+	}
+	for _, at := range []depthTarget{{1, 0.8}, {16, 0.9}} {
+		b.ofWaiting(puts(at.depth, at.depth), b.redisRival(redis, at.depth), name(at.depth)+"Redis", at.target)
+	}
+	b.ofWaiting(b.closed(s.pid, conns, 1, kvIncrTape()), puts(0, 1), fmt.Sprintf("KVINCR of one key, %d connections, of KVPUT", kvConns), 1)
+	b.ofWaiting(puts(1, 1), b.etcdRival(b.startEtcd()), name(1)+"etcd", 4)
+}
+
+// ofWaiting compares two who wait for the disk.
+func (b *bench) ofWaiting(ours, theirs *rival, name string, target float64) {
+	ours.waits, theirs.waits = true, true
+	b.atLeast(name, must(compare(ours, theirs, b.cfg.pairs)), target, "", "%v of %v", ours, theirs)
+}
+
+// late and all are how long after the reply and after the request everybody was
+// told, in milliseconds.
+func late(r round) float64 { return max(0, millis(r.all-r.reply)) }
+func all(r round) float64  { return millis(r.all) }
+
+// kvWatches measures how long after a put's acknowledgement the last of many
+// watchers is told.
+func (b *bench) kvWatches() {
+	s := b.serve(1, "--max-connections", strconv.Itoa(b.cfg.watchers+100))
+	f := must(newKVFanout(b.loop, s.addr, b.cfg.watchers))
+	rounds := must(f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar))
+	times := each(rounds, late)
+	b.atMost(fmt.Sprintf("%d watchers of one key told after the reply, p50", b.cfg.watchers), median(times), 10, "ms",
+		"p99 %.2f ms; %.2f ms after the request", quantile(times, 0.99), median(each(rounds, all)))
+}
+
+// listed is how many keys the long list has.
+const listed = 10_000
+
+// kvMillion fills a store, starts its server again, and looks at time, memory and
+// a long list.
+func (b *bench) kvMillion() {
+	s := b.serve(1)
+	check(b.loop.loadKeys(b.dial(s.addr, 1)[0], b.cfg.many, kvValueSize, b.bar.to))
+	var times []float64
+	for range restarts {
+		b.end(s)
+		begun := time.Now()
+		b.start(s)
+		must(b.loop.kvGet(b.dial(s.addr, 1)[0], b.cfg.many-1))
+		times = append(times, time.Since(begun).Seconds())
+	}
+	keys := fmt.Sprintf("%d keys of %d B", b.cfg.many, kvValueSize)
+	b.atMost("start with "+keys, median(times), 3, "s", "from exec to the last key answered, on one core")
+	b.lists(s)
+	b.atMost("peak memory with "+keys, mebibytes(must(memoryOf(s.pid)).peak), 1024, "MiB", "start, lists and gets")
+}
+
+// lists times long lists while others ask for single keys.
+func (b *bench) lists(s *served) {
+	lister := b.dial(s.addr, 1)[0]
+	n := min(listed, b.cfg.many)
+	var times []float64
+	var lists [][][]byte
+	t := b.probe(s.addr, kvGetTape(newRandom(0), b.cfg.many), func() {
+		for range 4 * b.cfg.pairs {
+			begun := b.loop.clock()
+			pages := must(b.loop.kvList(lister, n))
+			times = append(times, millis(b.loop.clock()-begun))
+			lists = append(lists, pages)
+		}
+	})
+	for _, pages := range lists {
+		if got := must(kvListed(pages)); got != n {
+			check(fmt.Errorf("listed %d of %d keys", got, n))
+		}
+	}
+	b.atMost(fmt.Sprintf("list of %d keys with values, of %d", n, b.cfg.many), median(times), 20, "ms", "p99 %.2f ms of %d", quantile(times, 0.99), len(times))
+	b.reportProbe("KVGET during the lists", t)
+}

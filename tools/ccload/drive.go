@@ -1,0 +1,309 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// drainLimit is how long the replies to what is already sent may take.
+const drainLimit = 30 * time.Second
+
+// warmup is how long a closed loop runs before a measurement of d.
+func warmup(d time.Duration) time.Duration { return min(d/10, 200*time.Millisecond) }
+
+// driver is what both kinds of loop have: requests from src on connections that
+// are theirs, and a tally of the replies.
+type driver struct {
+	ignore
+	loop    *loop
+	conns   []*conn
+	src     source
+	tally   *tally
+	scratch []byte
+}
+
+func (d *driver) reply(_ *conn, body []byte) { d.tally.judge(d.src, body) }
+
+func (d *driver) drain() error {
+	return d.loop.until(drainLimit, func() bool {
+		return !slices.ContainsFunc(d.conns, func(c *conn) bool { return c.inflight > 0 && !c.closed })
+	})
+}
+
+// closedLoop keeps depth requests in flight on each of its connections: what is
+// answered is replaced. The server sets the rate.
+type closedLoop struct {
+	driver
+	depth  int
+	asking bool
+	quota  int64 // requests still to be sent; below 0: no end
+}
+
+// newClosedLoop takes the connections over; they must have nothing in flight.
+func newClosedLoop(l *loop, conns []*conn, depth int, src source) *closedLoop {
+	d := &closedLoop{driver: driver{loop: l, conns: conns, src: src, tally: newTally()}, depth: depth}
+	for _, c := range conns {
+		c.to, c.expect = d, src.expect()
+	}
+	return d
+}
+
+// run asks for d and reports what was answered in that time, after a warm-up.
+func (d *closedLoop) run(duration time.Duration) (*tally, error) {
+	d.begin(-1)
+	if err := d.loop.wait(warmup(duration)); err != nil {
+		return nil, err
+	}
+	d.tally.reset(d.loop.clock())
+	err := d.loop.wait(duration)
+	d.tally.end = d.loop.clock()
+	counted := d.tally
+	d.tally = newTally()
+	if err != nil {
+		return nil, err
+	}
+	d.asking = false
+	return counted, d.drain()
+}
+
+// play sends n requests in all and reports them, from the first sent to the last
+// answered.
+func (d *closedLoop) play(n int) (*tally, error) {
+	d.tally = newTally()
+	d.tally.reset(d.loop.clock())
+	d.begin(int64(n))
+	err := d.drain()
+	d.tally.end = d.loop.clock()
+	return d.tally, err
+}
+
+func (d *closedLoop) begin(quota int64) {
+	d.asking, d.quota = true, quota
+	now := d.loop.clock()
+	for _, c := range d.conns {
+		d.fill(c, d.depth, now)
+	}
+}
+
+// fill sends up to n more requests in one write.
+func (d *closedLoop) fill(c *conn, n int, now int64) {
+	if !d.asking {
+		return
+	}
+	if d.quota >= 0 {
+		n = int(min(int64(n), d.quota))
+		d.quota -= int64(n)
+	}
+	if n == 0 {
+		return
+	}
+	d.scratch = d.scratch[:0]
+	for range n {
+		start := len(d.scratch)
+		d.scratch = d.src.next(d.scratch)
+		c.take(d.scratch[start:])
+	}
+	c.sent.push(now, n)
+	c.write(d.scratch)
+}
+
+func (d *closedLoop) settle(c *conn, now int64) {
+	n := c.answered
+	d.tally.settle(c, now)
+	d.fill(c, n, now)
+}
+
+// pacer says when requests are due at a fixed rate. The times do not depend on
+// when it is asked, so a load that falls behind is measured as late, not as slow
+// to ask.
+type pacer struct {
+	start    int64
+	interval float64 // nanoseconds
+	taken    int64
+}
+
+func newPacer(start int64, perSecond float64) pacer {
+	return pacer{start: start, interval: float64(time.Second) / perSecond}
+}
+
+// next is when the next request is due.
+func (p *pacer) next() int64 { return p.start + int64(float64(p.taken)*p.interval) }
+
+// take gives the intended time of the next request if it is due at now.
+func (p *pacer) take(now int64) (at int64, due bool) {
+	if at = p.next(); at > now {
+		return 0, false
+	}
+	p.taken++
+	return at, true
+}
+
+// maxBurst bounds the requests of one tick, so that replies are read in between
+// while a late load catches up.
+const maxBurst = 64
+
+// openLoop sends requests at a fixed rate whatever the answers do, over its
+// connections in turn. Latency counts from the time a request was due.
+type openLoop struct {
+	driver
+	pace pacer
+	turn int
+}
+
+// newOpenLoop takes the connections over; they must have nothing in flight.
+func newOpenLoop(l *loop, conns []*conn, src source) *openLoop {
+	d := &openLoop{driver: driver{loop: l, conns: conns, src: src, tally: newTally()}}
+	for _, c := range conns {
+		c.to, c.expect = d, src.expect()
+	}
+	return d
+}
+
+// begin sends from now on, until end.
+func (d *openLoop) begin(perSecond float64) {
+	now := d.loop.clock()
+	d.pace = newPacer(now, perSecond)
+	d.tally = newTally()
+	d.tally.reset(now)
+	d.loop.every(d)
+}
+
+// end stops sending, waits for the replies and reports them all: what is late
+// belongs to the latency. The rate is over the time of sending.
+func (d *openLoop) end() (*tally, error) {
+	d.loop.stop(d)
+	d.tally.end = d.loop.clock()
+	return d.tally, d.drain()
+}
+
+// run sends for duration.
+func (d *openLoop) run(perSecond float64, duration time.Duration) (*tally, error) {
+	d.begin(perSecond)
+	if err := d.loop.wait(duration); err != nil {
+		d.loop.stop(d)
+		return nil, err
+	}
+	return d.end()
+}
+
+func (d *openLoop) tick(now int64) int64 {
+	for range maxBurst {
+		c := d.conns[d.turn%len(d.conns)]
+		if c.inflight >= maxDepth-1 {
+			break // the requests stay due, and are counted as late when they go
+		}
+		at, due := d.pace.take(now)
+		if !due {
+			break
+		}
+		d.turn++
+		d.scratch = d.src.next(d.scratch[:0])
+		c.request(d.scratch, at)
+	}
+	return d.pace.next()
+}
+
+func (d *openLoop) settle(c *conn, now int64) { d.tally.settle(c, now) }
+
+// maxLatency is the largest latency told apart, in nanoseconds.
+const maxLatency = int64(2 * time.Minute)
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 3) }
+
+// record notes n latencies of ns nanoseconds; what is longer than maxLatency
+// counts as that.
+func record(h *hdrhistogram.Histogram, ns int64, n int) {
+	_ = h.RecordValues(min(max(ns, 0), maxLatency), int64(n))
+}
+
+// tally is what a load has counted. Times are of the loop's clock.
+type tally struct {
+	start, end   int64
+	done, failed int64
+	firstFailure error
+	latency      *hdrhistogram.Histogram
+}
+
+func newTally() *tally { return &tally{latency: newHistogram()} }
+
+// reset forgets everything and starts the count at now.
+func (t *tally) reset(now int64) {
+	t.latency.Reset()
+	*t = tally{start: now, latency: t.latency}
+}
+
+// judge notes a reply that is not code 0.
+func (t *tally) judge(src source, body []byte) {
+	if !replyOK(body) {
+		if t.failed == 0 {
+			t.firstFailure = replyError(src.expect(), body)
+		}
+		t.failed++
+	}
+}
+
+// settle counts the replies c has had since the last time.
+func (t *tally) settle(c *conn, now int64) {
+	for c.answered > 0 {
+		at, n := c.sent.take(c.answered)
+		if n == 0 {
+			break
+		}
+		c.answered -= n
+		t.done += int64(n)
+		record(t.latency, now-at, n)
+	}
+}
+
+func (t *tally) elapsed() time.Duration { return time.Duration(t.end - t.start) }
+
+// perSecond is the rate of replies; 0 of no time.
+func (t *tally) perSecond() float64 {
+	if t.end <= t.start {
+		return 0
+	}
+	return float64(t.done) / t.elapsed().Seconds()
+}
+
+// err is the first reply that was not code 0, if any.
+func (t *tally) err() error { return t.firstFailure }
+
+// merge adds what another loop counted in the same time.
+func (t *tally) merge(o *tally) {
+	t.done += o.done
+	t.failed += o.failed
+	t.latency.Merge(o.latency)
+	if t.firstFailure == nil {
+		t.firstFailure = o.firstFailure
+	}
+	// Loops have clocks of their own; only lengths can be compared.
+	if o.elapsed() > t.elapsed() {
+		t.end = t.start + int64(o.elapsed())
+	}
+}
+
+// quantile is the q-th part of samples, 0.5 the median, by the nearest rank; 0 of
+// none. It does not change samples.
+func quantile(samples []float64, q float64) float64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(samples))
+	i := int(q*float64(len(sorted)-1) + 0.5)
+	return sorted[min(max(i, 0), len(sorted)-1)]
+}
+
+func median(samples []float64) float64 { return quantile(samples, 0.5) }
+
+// ratios divides pairwise; a pair with a zero below is left out.
+func ratios(above, below []float64) []float64 {
+	var r []float64
+	for i := range min(len(above), len(below)) {
+		if below[i] != 0 {
+			r = append(r, above[i]/below[i])
+		}
+	}
+	return r
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// startRedis starts a Redis that acknowledges what is on the disk, and does
+// nothing else meanwhile: no snapshots, no rewriting of its log.
+func (b *bench) startRedis() *process {
+	addr := must(freeAddr())
+	_, port, err := net.SplitHostPort(addr)
+	check(err)
+	return b.startInstalled("redis", addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", b.work,
+		"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--save", "", "--daemonize", "no")
+}
+
+// redisRival lets redis-benchmark write as much as takes about one slice.
+func (b *bench) redisRival(p *process, depth int) *rival {
+	rate := must(b.redisBenchmark(p, depth, kvConns*depth*10))
+	return &rival{pid: p.pid, run: func() (sample, error) {
+		rate, err := b.redisBenchmark(p, depth, max(kvConns*depth, int(rate*b.cfg.slice.Seconds())))
+		return sample{rate: rate}, err
+	}}
+}
+
+// redisBenchmark writes n values and returns how many a second.
+func (b *bench) redisBenchmark(p *process, depth, n int) (float64, error) {
+	_, port, err := net.SplitHostPort(p.addr)
+	if err != nil {
+		return 0, err
+	}
+	argv := []string{"redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", "set", "-c", strconv.Itoa(kvConns), "-P", strconv.Itoa(depth),
+		"-n", strconv.Itoa(n), "-r", strconv.Itoa(b.cfg.keys), "-d", strconv.Itoa(kvValueSize), "--csv"}
+	out, err := exec.CommandContext(b.loop.ctx, argv[0], argv[1:]...).Output()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	}
+	return redisRate(out)
+}
+
+// redisRate finds requests a second in what redis-benchmark prints with --csv.
+func redisRate(out []byte) (float64, error) {
+	rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark printed %.200q: %w", out, err)
+	}
+	for _, row := range rows {
+		if len(row) > 1 && row[0] == "SET" {
+			return strconv.ParseFloat(row[1], 64)
+		}
+	}
+	return 0, fmt.Errorf("redis-benchmark printed no rate: %.200q", out)
+}
