@@ -105,9 +105,7 @@ const (
 
 // bench runs the figures and prints each as soon as it is known.
 //
-// A group is a script of many steps, none of which can go on without the others.
-// So its steps panic with a failure (check, must), which group makes an error of
-// again, and nobody but group ends servers and connections.
+// A group is a script: nobody but group ends servers and connections.
 type bench struct {
 	cfg     benchConfig
 	out     io.Writer
@@ -118,20 +116,6 @@ type bench struct {
 	work    string
 	missed  int
 	servers []*process // of the group that runs
-}
-
-// failure is what a step panics with.
-type failure struct{ error }
-
-func check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-func must[T any](v T, err error) T {
-	check(err)
-	return v
 }
 
 // counted is must for a load, none of whose replies may be an error either.
@@ -256,23 +240,14 @@ func (b *bench) groups() error {
 }
 
 // group runs one group and ends what it has started.
-func (b *bench) group(run func(*bench)) (err error) {
-	defer func() {
+func (b *bench) group(run func(*bench)) error {
+	return attempt(func() {
 		b.loop.closeAll(b.loop.conns)
 		for _, p := range slices.Backward(b.servers) {
 			p.stop()
 		}
 		b.servers = nil
-		switch p := recover().(type) {
-		case nil:
-		case failure:
-			err = p.error
-		default:
-			panic(p)
-		}
-	}()
-	run(b)
-	return nil
+	}, func() { run(b) })
 }
 
 // atLeast and atMost report a figure, its target and what it was made of.
@@ -300,7 +275,7 @@ func (b *bench) dialUrgent(addr string, n int) []*conn { return must(b.loop.iden
 // closed is a rival that asks in a closed loop.
 func (b *bench) closed(pid int, conns []*conn, depth int, src source) *rival {
 	return &rival{pid: pid, run: func() (sample, error) {
-		t, err := newClosedLoop(b.loop, conns, depth, src).run(b.cfg.slice)
+		t, err := newLoad(b.loop, conns, src).closed(depth, b.cfg.slice)
 		if err == nil {
 			err = t.err()
 		}
@@ -317,7 +292,7 @@ const proberRate = 1000
 
 // probe measures requests from src during what work does.
 func (b *bench) probe(addr string, src source, work func()) *tally {
-	prober := newOpenLoop(b.loop, b.dialUrgent(addr, 4), src)
+	prober := newLoad(b.loop, b.dialUrgent(addr, 4), src)
 	prober.begin(proberRate)
 	work()
 	return counted(prober.end())
@@ -332,7 +307,7 @@ func (b *bench) reportProbe(what string, t *tally) {
 func (b *bench) launch(name, addr string, knock knock, argv ...string) *process {
 	p := must(startProcess(b.core, b.work, name, addr, argv))
 	b.servers = append(b.servers, p)
-	check(p.ready(b.loop.ctx, knock))
+	check(p.ready(b.loop.ctx, addr, knock))
 	return p
 }
 

@@ -72,7 +72,7 @@ func (b *bench) paths() {
 	names := fileNames(benchFiles)
 	b.checkPath(writer, names[0], partPath)
 	play := func(names, paths []string) float64 {
-		t := counted(newClosedLoop(b.loop, conns, 16, pathTape(newRandom(0), names, paths)).play(len(paths)))
+		t := counted(newLoad(b.loop, conns, pathTape(newRandom(0), names, paths)).play(16, len(paths)))
 		return millis(t.end - t.start)
 	}
 	var cold, warm, ofSmall []float64

@@ -11,9 +11,7 @@ import (
 func (b *bench) serveHTTP(flags ...string) (s *served, addr string) {
 	addr = must(freeAddr())
 	s = b.serve(1, append([]string{"--http", addr}, flags...)...)
-	web := *s.process
-	web.addr = addr
-	check(web.ready(b.loop.ctx, connect))
+	check(s.ready(b.loop.ctx, addr, connect))
 	return s, addr
 }
 
@@ -73,8 +71,8 @@ func (b *bench) httpStreams() {
 	_, addr := b.serveHTTP("--http-max-connections", strconv.Itoa(b.cfg.streams+100))
 	f := must(newHTTPFanout(b.loop, addr, b.cfg.streams))
 	rounds := must(f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar))
-	times := each(rounds, all)
+	times := each(rounds, round.allTold)
 	b.atMost(fmt.Sprintf("all %d SSE streams of a namespace told of a PUT, p50", b.cfg.streams), median(times), 50, "ms",
 		"from the request to the last; p99 %.2f ms, %.2f ms after the reply, %.2f ms for the median stream",
-		quantile(times, 0.99), median(each(rounds, late)), micros(f.delay.ValueAtQuantile(50))/1000)
+		quantile(times, 0.99), median(each(rounds, round.late)), micros(f.delay.ValueAtQuantile(50))/1000)
 }

@@ -63,20 +63,15 @@ func (b *bench) ofWaiting(ours, theirs *rival, name string, target float64) {
 	b.atLeast(name, must(compare(ours, theirs, b.cfg.pairs)), target, "", "%v of %v", ours, theirs)
 }
 
-// late and all are how long after the reply and after the request everybody was
-// told, in milliseconds.
-func late(r round) float64 { return max(0, millis(r.all-r.reply)) }
-func all(r round) float64  { return millis(r.all) }
-
 // kvWatches measures how long after a put's acknowledgement the last of many
 // watchers is told.
 func (b *bench) kvWatches() {
 	s := b.serve(1, "--max-connections", strconv.Itoa(b.cfg.watchers+100))
 	f := must(newKVFanout(b.loop, s.addr, b.cfg.watchers))
 	rounds := must(f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar))
-	times := each(rounds, late)
+	times := each(rounds, round.late)
 	b.atMost(fmt.Sprintf("%d watchers of one key told after the reply, p50", b.cfg.watchers), median(times), 10, "ms",
-		"p99 %.2f ms; %.2f ms after the request", quantile(times, 0.99), median(each(rounds, all)))
+		"p99 %.2f ms; %.2f ms after the request", quantile(times, 0.99), median(each(rounds, round.allTold)))
 }
 
 // listed is how many keys the long list has.

@@ -99,7 +99,7 @@ const changesPerSecond = 100
 func (b *bench) changes() {
 	s := b.serve(benchFiles)
 	conns := b.dial(s.addr, benchConns)
-	writes := newOpenLoop(b.loop, b.dialUrgent(s.addr, 1), newWrites([]string{"w00000.json"}, 200, 0))
+	writes := newLoad(b.loop, b.dialUrgent(s.addr, 1), newWrites([]string{"w00000.json"}, 200, 0))
 	reads := readTape(newRandom(16), fileNames(benchFiles), "")
 	for _, by := range []struct {
 		verb  string

@@ -30,10 +30,10 @@ func (ignore) settle(*conn, int64)       {}
 // conn is one connection. Only its loop's owner may use it.
 type conn struct {
 	// set at open
-	loop   *loop
-	fd     int
-	slot   int32
-	urgent bool
+	loop *loop
+	epfd int // who watches it
+	fd   int
+	slot int32
 
 	// owner only
 	to       receiver
@@ -62,21 +62,17 @@ func (l *loop) dial(addr string, to receiver, urgent bool) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{loop: l, fd: fd, slot: int32(len(l.conns)), urgent: urgent, to: to}
+	c := &conn{loop: l, epfd: l.epfd, fd: fd, slot: int32(len(l.conns)), to: to}
+	if urgent {
+		c.epfd = l.urgent
+	}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.slot}
-	if err := unix.EpollCtl(c.poller(), unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+	if err := unix.EpollCtl(c.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
 	l.conns = append(l.conns, c)
 	return c, nil
-}
-
-func (c *conn) poller() int {
-	if c.urgent {
-		return c.loop.urgent
-	}
-	return c.loop.epfd
 }
 
 // close resets the connection. It may be called twice.
@@ -104,7 +100,7 @@ func (c *conn) watch(write bool) error {
 	if write {
 		ev.Events |= unix.EPOLLOUT
 	}
-	return unix.EpollCtl(c.poller(), unix.EPOLL_CTL_MOD, c.fd, &ev)
+	return unix.EpollCtl(c.epfd, unix.EPOLL_CTL_MOD, c.fd, &ev)
 }
 
 // fail ends the connection, and the run unless the connection may end.

@@ -13,46 +13,39 @@ const drainLimit = 30 * time.Second
 // warmup is how long a closed loop runs before a measurement of d.
 func warmup(d time.Duration) time.Duration { return min(d/10, 200*time.Millisecond) }
 
-// driver is what both kinds of loop have: requests from src on connections that
-// are theirs, and a tally of the replies.
-type driver struct {
+// load sends requests from src on connections of its own and counts the replies.
+// In a closed loop (closed, play) it keeps depth requests in flight on each: what is
+// answered is replaced, and the server sets the rate. In an open loop (open, or
+// begin and end) it sends at a fixed rate whatever the answers do, over the
+// connections in turn, and latency counts from the time a request was due.
+type load struct {
 	ignore
 	loop    *loop
 	conns   []*conn
 	src     source
 	tally   *tally
 	scratch []byte
-}
 
-func (d *driver) reply(_ *conn, body []byte) { d.tally.judge(d.src, body) }
-
-func (d *driver) drain() error {
-	return d.loop.until(drainLimit, func() bool {
-		return !slices.ContainsFunc(d.conns, func(c *conn) bool { return c.inflight > 0 && !c.closed })
-	})
-}
-
-// closedLoop keeps depth requests in flight on each of its connections: what is
-// answered is replaced. The server sets the rate.
-type closedLoop struct {
-	driver
-	depth  int
-	asking bool
+	asking bool  // closed loop
 	quota  int64 // requests still to be sent; below 0: no end
+
+	pace pacer // open loop
+	turn int
 }
 
-// newClosedLoop takes the connections over; they must have nothing in flight.
-func newClosedLoop(l *loop, conns []*conn, depth int, src source) *closedLoop {
-	d := &closedLoop{driver: driver{loop: l, conns: conns, src: src, tally: newTally()}, depth: depth}
+// newLoad takes the connections over; they must have nothing in flight.
+func newLoad(l *loop, conns []*conn, src source) *load {
+	d := &load{loop: l, conns: conns, src: src, tally: newTally()}
 	for _, c := range conns {
 		c.to, c.expect = d, src.expect()
 	}
 	return d
 }
 
-// run asks for d and reports what was answered in that time, after a warm-up.
-func (d *closedLoop) run(duration time.Duration) (*tally, error) {
-	d.begin(-1)
+// closed asks for duration and reports what was answered in that time, after a
+// warm-up.
+func (d *load) closed(depth int, duration time.Duration) (*tally, error) {
+	d.fillAll(depth, -1)
 	if err := d.loop.wait(warmup(duration)); err != nil {
 		return nil, err
 	}
@@ -70,28 +63,25 @@ func (d *closedLoop) run(duration time.Duration) (*tally, error) {
 
 // play sends n requests in all and reports them, from the first sent to the last
 // answered.
-func (d *closedLoop) play(n int) (*tally, error) {
+func (d *load) play(depth, n int) (*tally, error) {
 	d.tally = newTally()
 	d.tally.reset(d.loop.clock())
-	d.begin(int64(n))
+	d.fillAll(depth, int64(n))
 	err := d.drain()
 	d.tally.end = d.loop.clock()
 	return d.tally, err
 }
 
-func (d *closedLoop) begin(quota int64) {
+func (d *load) fillAll(depth int, quota int64) {
 	d.asking, d.quota = true, quota
 	now := d.loop.clock()
 	for _, c := range d.conns {
-		d.fill(c, d.depth, now)
+		d.fill(c, depth, now)
 	}
 }
 
 // fill sends up to n more requests in one write.
-func (d *closedLoop) fill(c *conn, n int, now int64) {
-	if !d.asking {
-		return
-	}
+func (d *load) fill(c *conn, n int, now int64) {
 	if d.quota >= 0 {
 		n = int(min(int64(n), d.quota))
 		d.quota -= int64(n)
@@ -109,10 +99,68 @@ func (d *closedLoop) fill(c *conn, n int, now int64) {
 	c.write(d.scratch)
 }
 
-func (d *closedLoop) settle(c *conn, now int64) {
+// open sends for duration.
+func (d *load) open(perSecond float64, duration time.Duration) (*tally, error) {
+	d.begin(perSecond)
+	if err := d.loop.wait(duration); err != nil {
+		d.loop.stop(d)
+		return nil, err
+	}
+	return d.end()
+}
+
+// begin sends from now on, until end.
+func (d *load) begin(perSecond float64) {
+	now := d.loop.clock()
+	d.pace = newPacer(now, perSecond)
+	d.tally = newTally()
+	d.tally.reset(now)
+	d.loop.every(d)
+}
+
+// end stops sending, waits for the replies and reports them all: what is late
+// belongs to the latency. The rate is over the time of sending.
+func (d *load) end() (*tally, error) {
+	d.loop.stop(d)
+	d.tally.end = d.loop.clock()
+	return d.tally, d.drain()
+}
+
+// maxBurst bounds the requests of one tick, so that replies are read in between
+// while a late load catches up.
+const maxBurst = 64
+
+func (d *load) tick(now int64) int64 {
+	for range maxBurst {
+		c := d.conns[d.turn%len(d.conns)]
+		if c.inflight >= maxDepth-1 {
+			break // the requests stay due, and are counted as late when they go
+		}
+		at, due := d.pace.take(now)
+		if !due {
+			break
+		}
+		d.turn++
+		d.scratch = d.src.next(d.scratch[:0])
+		c.request(d.scratch, at)
+	}
+	return d.pace.next()
+}
+
+func (d *load) drain() error {
+	return d.loop.until(drainLimit, func() bool {
+		return !slices.ContainsFunc(d.conns, func(c *conn) bool { return c.inflight > 0 && !c.closed })
+	})
+}
+
+func (d *load) reply(_ *conn, body []byte) { d.tally.judge(d.src, body) }
+
+func (d *load) settle(c *conn, now int64) {
 	n := c.answered
 	d.tally.settle(c, now)
-	d.fill(c, n, now)
+	if d.asking {
+		d.fill(c, n, now)
+	}
 }
 
 // pacer says when requests are due at a fixed rate. The times do not depend on
@@ -139,73 +187,6 @@ func (p *pacer) take(now int64) (at int64, due bool) {
 	p.taken++
 	return at, true
 }
-
-// maxBurst bounds the requests of one tick, so that replies are read in between
-// while a late load catches up.
-const maxBurst = 64
-
-// openLoop sends requests at a fixed rate whatever the answers do, over its
-// connections in turn. Latency counts from the time a request was due.
-type openLoop struct {
-	driver
-	pace pacer
-	turn int
-}
-
-// newOpenLoop takes the connections over; they must have nothing in flight.
-func newOpenLoop(l *loop, conns []*conn, src source) *openLoop {
-	d := &openLoop{driver: driver{loop: l, conns: conns, src: src, tally: newTally()}}
-	for _, c := range conns {
-		c.to, c.expect = d, src.expect()
-	}
-	return d
-}
-
-// begin sends from now on, until end.
-func (d *openLoop) begin(perSecond float64) {
-	now := d.loop.clock()
-	d.pace = newPacer(now, perSecond)
-	d.tally = newTally()
-	d.tally.reset(now)
-	d.loop.every(d)
-}
-
-// end stops sending, waits for the replies and reports them all: what is late
-// belongs to the latency. The rate is over the time of sending.
-func (d *openLoop) end() (*tally, error) {
-	d.loop.stop(d)
-	d.tally.end = d.loop.clock()
-	return d.tally, d.drain()
-}
-
-// run sends for duration.
-func (d *openLoop) run(perSecond float64, duration time.Duration) (*tally, error) {
-	d.begin(perSecond)
-	if err := d.loop.wait(duration); err != nil {
-		d.loop.stop(d)
-		return nil, err
-	}
-	return d.end()
-}
-
-func (d *openLoop) tick(now int64) int64 {
-	for range maxBurst {
-		c := d.conns[d.turn%len(d.conns)]
-		if c.inflight >= maxDepth-1 {
-			break // the requests stay due, and are counted as late when they go
-		}
-		at, due := d.pace.take(now)
-		if !due {
-			break
-		}
-		d.turn++
-		d.scratch = d.src.next(d.scratch[:0])
-		c.request(d.scratch, at)
-	}
-	return d.pace.next()
-}
-
-func (d *openLoop) settle(c *conn, now int64) { d.tally.settle(c, now) }
 
 // maxLatency is the largest latency told apart, in nanoseconds.
 const maxLatency = int64(2 * time.Minute)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -40,6 +41,11 @@ type round struct {
 	reply  int64 // from the request to the writer's reply
 	spread int64 // from the first push to the last
 }
+
+// In milliseconds; late is how long after the reply the last was told.
+func (r round) firstPush() float64 { return millis(r.first) }
+func (r round) allTold() float64   { return millis(r.all) }
+func (r round) late() float64      { return max(0, millis(r.all-r.reply)) }
 
 // newFanout opens the writer and n subscribers. The document is made if it is not
 // there.
@@ -110,16 +116,16 @@ func (f *fanout) change() (round, error) {
 	f.frame = f.writes.next(f.frame[:0])
 	f.begun = f.loop.clock()
 	f.writer.request(f.frame, f.begun)
-	err := f.loop.until(askLimit, func() bool {
-		return f.failure != nil || f.replied != 0 && f.told >= len(f.subscribers)
-	})
-	if err == nil {
-		err = f.failure
-	}
-	if err != nil {
+	if err := f.until(func() bool { return f.replied != 0 && f.told >= len(f.subscribers) }); err != nil {
 		return round{}, fmt.Errorf("%d of %d subscribers told: %w", f.told, len(f.subscribers), err)
 	}
 	return round{first: f.first - f.begun, all: f.last - f.begun, reply: f.replied - f.begun, spread: f.last - f.first}, nil
+}
+
+// until waits for done or a failure.
+func (f *fanout) until(done func() bool) error {
+	err := f.loop.until(askLimit, func() bool { return f.failure != nil || done() })
+	return cmp.Or(err, f.failure)
 }
 
 // perSecond is the rate of pushes within a round: the first one starts the clock.

@@ -218,11 +218,7 @@ func newHTTPFanout(l *loop, addr string, n int) (*fanout, error) {
 			c.write(request)
 			f.subscribers = append(f.subscribers, c)
 		}
-		err := l.until(askLimit, func() bool { return f.failure != nil || f.told == len(f.subscribers) })
-		if err == nil {
-			err = f.failure
-		}
-		if err != nil {
+		if err := f.until(func() bool { return f.told == len(f.subscribers) }); err != nil {
 			return nil, fmt.Errorf("%d of %d streams have begun: %w", f.told, n, err)
 		}
 	}

@@ -48,7 +48,7 @@ func TestHTTPLoadOfTheRealServer(t *testing.T) {
 	require.JSONEq(t, `{"key":"key","namespace":"bench","type":"string","value":"`+string(httpValue(0))+`"}`, string(body))
 	puts, err := l.dialHTTP(addr, 4, len(body), false)
 	require.NoError(t, err)
-	got, err := newClosedLoop(l, puts, 1, httpPutTape(addr)).play(100)
+	got, err := newLoad(l, puts, httpPutTape(addr)).play(1, 100)
 	require.NoError(t, err)
 	require.EqualValues(t, 100, got.done)
 	require.EqualValues(t, 100, got.latency.TotalCount())
@@ -58,7 +58,7 @@ func TestHTTPLoadOfTheRealServer(t *testing.T) {
 	require.Contains(t, string(body), `"key":"key"`)
 	gets, err := l.dialHTTP(addr, 4, len(body), false)
 	require.NoError(t, err)
-	got, err = newClosedLoop(l, gets, 1, httpGetTape(addr)).play(100)
+	got, err = newLoad(l, gets, httpGetTape(addr)).play(1, 100)
 	require.NoError(t, err)
 	require.EqualValues(t, 100, got.done)
 }

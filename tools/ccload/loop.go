@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,12 +64,10 @@ func newLoop(ctx context.Context, spin time.Duration) (*loop, error) {
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
 	urgent, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		_ = unix.Close(epfd)
-		return nil, fmt.Errorf("epoll: %w", err)
+	if err == nil {
+		err = unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, urgent, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: urgentSlot})
 	}
-	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: urgentSlot}
-	if err := unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, urgent, &ev); err != nil {
+	if err != nil {
 		_, _ = unix.Close(epfd), unix.Close(urgent)
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
@@ -97,12 +96,7 @@ func (l *loop) closeAll(conns []*conn) {
 func (l *loop) every(t ticker) { l.tickers = append(l.tickers, t) }
 
 func (l *loop) stop(t ticker) {
-	for i := range l.tickers {
-		if l.tickers[i] == t {
-			l.tickers = append(l.tickers[:i], l.tickers[i+1:]...)
-			return
-		}
-	}
+	l.tickers = slices.DeleteFunc(l.tickers, func(one ticker) bool { return one == t })
 }
 
 // until turns the loop until done is true, which is asked after each turn. It
@@ -129,8 +123,7 @@ func (l *loop) until(limit time.Duration, done func() bool) error {
 // wait turns the loop for d.
 func (l *loop) wait(d time.Duration) error {
 	end := l.clock() + int64(d)
-	err := l.until(d+time.Minute, func() bool { return l.clock() >= end })
-	return err
+	return l.until(d+time.Minute, func() bool { return l.clock() >= end })
 }
 
 // turn runs the tickers, then serves up to turnEvents connections, waiting for
@@ -168,26 +161,20 @@ func (l *loop) sleep(now, next int64) (int, error) {
 	return n, err
 }
 
+// serve serves the urgent connections and then those that events speak of.
 func (l *loop) serve(events []unix.EpollEvent) error {
-	if err := l.serveUrgent(); err != nil {
-		return err
-	}
-	for i := range events {
-		if events[i].Fd != urgentSlot {
-			l.serveOne(events[i])
-		}
-	}
-	return nil
-}
-
-func (l *loop) serveUrgent() error {
-	var events [turnEvents]unix.EpollEvent
-	n, err := pollNow(l.urgent, events[:])
+	var urgent [turnEvents]unix.EpollEvent
+	n, err := pollNow(l.urgent, urgent[:])
 	if err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
-	for _, ev := range events[:n] {
+	for _, ev := range urgent[:n] {
 		l.serveOne(ev)
+	}
+	for _, ev := range events {
+		if ev.Fd != urgentSlot {
+			l.serveOne(ev)
+		}
 	}
 	return nil
 }

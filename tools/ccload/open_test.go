@@ -55,7 +55,7 @@ func TestOpenLoopKeepsTheRate(t *testing.T) {
 	l := testLoop(t)
 	conns, err := l.identify(ceilingAddr(t), 3, false)
 	require.NoError(t, err)
-	tl, err := newOpenLoop(l, conns, readTape(newRandom(0), fileNames(5), "")).run(5000, 200*time.Millisecond)
+	tl, err := newLoad(l, conns, readTape(newRandom(0), fileNames(5), "")).open(5000, 200*time.Millisecond)
 	require.NoError(t, err)
 	require.NoError(t, tl.err())
 	require.Positive(t, tl.done)
@@ -72,7 +72,7 @@ func TestOpenLoopCountsFromTheTimeDue(t *testing.T) {
 	fake := serveFake(t, func(w *fakeWriter, h protocol.Header, body []byte) { w.reply(h, `{"code":0}`) })
 	conns, err := l.identify(fake, 2, false)
 	require.NoError(t, err)
-	open := newOpenLoop(l, conns, readTape(newRandom(0), fileNames(5), ""))
+	open := newLoad(l, conns, readTape(newRandom(0), fileNames(5), ""))
 	open.begin(1000)
 	// The load side itself is what stops here: its clock jumps.
 	l.clock = func() int64 { return now() + hold }

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // process is a server that the benchmark has started.
@@ -91,10 +88,19 @@ func (p *process) printed() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// knock asks a server whether it is there.
+// knock asks whether a server is there: by connect, or, since ours listens for a
+// moment to try its port before it does for good, by greet.
 type knock func(ctx context.Context, addr string) error
 
-// greet connects once and is identified.
+func connect(_ context.Context, addr string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// greet connects and is identified.
 func greet(ctx context.Context, addr string) error {
 	l, err := newLoop(ctx, 0)
 	if err != nil {
@@ -105,31 +111,20 @@ func greet(ctx context.Context, addr string) error {
 	return err
 }
 
-// connect connects once.
-func connect(_ context.Context, addr string) error {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
-}
-
-// ready waits until knock is answered.
-func (p *process) ready(ctx context.Context, knock knock) error {
-	deadline := time.Now().Add(readyLimit)
+// ready waits until a knock at addr, one of the process's, is answered.
+func (p *process) ready(ctx context.Context, addr string, knock knock) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errTimeout)
+	defer cancel()
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()
 	for {
-		err := knock(ctx, p.addr)
+		err := knock(ctx, addr)
 		if err == nil {
 			return nil
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.name, readyLimit, err, p.printed())
-		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("%s is not ready: %w, %w\n%s", p.name, context.Cause(ctx), err, p.printed())
 		case <-p.gone:
 			return fmt.Errorf("%s has ended: %s", p.name, p.printed())
 		case <-retry.C:
@@ -137,9 +132,10 @@ func (p *process) ready(ctx context.Context, knock knock) error {
 	}
 }
 
-// freeAddr is a loopback address nobody listens on now.
+// freeAddr is a loopback address nobody listens on now. It is one of many, since
+// any port of 127.0.0.1 may soon be that of whoever connects to something.
 func freeAddr() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	if err != nil {
 		return "", err
 	}
@@ -151,22 +147,11 @@ func freeAddr() (string, error) {
 // to one core.
 func pinSelf(core int) error {
 	runtime.GOMAXPROCS(1)
-	var set unix.CPUSet
-	set.Set(core)
 	// Twice: a thread may have been started by one not yet moved.
 	for range 2 {
-		tasks, err := filepath.Glob("/proc/self/task/*")
+		out, err := exec.Command("taskset", "--all-tasks", "--pid", "--cpu-list", strconv.Itoa(core), strconv.Itoa(os.Getpid())).CombinedOutput()
 		if err != nil {
-			return err
-		}
-		for _, task := range tasks {
-			tid, err := strconv.Atoi(filepath.Base(task))
-			if err != nil {
-				return err
-			}
-			if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("core %d: %w", core, err)
-			}
+			return fmt.Errorf("core %d: %w: %s", core, err, out)
 		}
 	}
 	return nil

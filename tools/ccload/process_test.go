@@ -39,19 +39,19 @@ func TestAServerProcess(t *testing.T) {
 	addr, err := freeAddr()
 	require.NoError(t, err)
 	p := startSelf(t, addr, "ceiling", "--listen", addr)
-	require.NoError(t, p.ready(t.Context(), greet))
+	require.NoError(t, p.ready(t.Context(), addr, greet))
 
 	l := testLoop(t)
 	before := cpuTime(p.pid)
 	conns, err := l.identify(addr, 4, false)
 	require.NoError(t, err)
-	_, err = newClosedLoop(l, conns, 4, readTape(newRandom(0), fileNames(3), "")).run(50 * time.Millisecond)
+	_, err = newLoad(l, conns, readTape(newRandom(0), fileNames(3), "")).closed(4, 50*time.Millisecond)
 	require.NoError(t, err)
 	require.Greater(t, cpuTime(p.pid), before)
 
 	p.stop()
 	require.Contains(t, p.printed(), "listening on "+addr)
-	require.ErrorContains(t, p.ready(t.Context(), connect), "self has ended")
+	require.ErrorContains(t, p.ready(t.Context(), addr, greet), "self has ended")
 	require.Zero(t, p.cmd.ProcessState.ExitCode(), p.printed())
 	p.stop() // nothing happens
 }
@@ -60,7 +60,7 @@ func TestAProcessThatEndsIsReported(t *testing.T) {
 	addr, err := freeAddr()
 	require.NoError(t, err)
 	p := startSelf(t, addr, "get", "--nope")
-	require.ErrorContains(t, p.ready(t.Context(), greet), "unknown flag: --nope")
+	require.ErrorContains(t, p.ready(t.Context(), addr, greet), "unknown flag: --nope")
 	_, err = startProcess(-1, t.TempDir(), "none", "", []string{"/does/not/exist"})
 	require.ErrorContains(t, err, "start none")
 }

@@ -46,6 +46,19 @@ func (f *format) bind(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// print writes one of three: v as JSON, a line for benchstat or the text.
+func (f format) print(w io.Writer, v any, benchstat, text string) (err error) {
+	switch f {
+	case formatJSON:
+		return json.NewEncoder(w).Encode(v)
+	case formatBenchstat:
+		_, err = fmt.Fprintln(w, benchstat)
+	default:
+		_, err = io.WriteString(w, text)
+	}
+	return err
+}
+
 // result is one measurement.
 type result struct {
 	// Name is a path of what was measured and how: get/conns=16/depth=1.
@@ -92,45 +105,28 @@ func (t *tally) result(name string) result {
 	}
 }
 
-// print writes r as f says.
+// print writes r as f says. The line for benchstat is as `go test -bench` prints
+// them.
 func (r result) print(w io.Writer, f format) error {
-	switch f {
-	case formatJSON:
-		return json.NewEncoder(w).Encode(r)
-	case formatBenchstat:
-		_, err := fmt.Fprintln(w, r.benchstat())
-		return err
-	}
-	var b strings.Builder
-	fmt.Fprintln(&b, r.Name)
+	var text, line strings.Builder
+	fmt.Fprintln(&text, r.Name)
+	fmt.Fprintf(&line, "Benchmark%s %d", benchName(r.Name), max(r.Requests, 1))
 	if r.Requests > 0 {
-		fmt.Fprintf(&b, "  %-18s %d in %.2f s, %d failed\n", "requests", r.Requests, r.Seconds, r.Failed)
-		fmt.Fprintf(&b, "  %-18s %.0f/s\n", "rate", r.PerSecond)
+		fmt.Fprintf(&text, "  %-18s %d in %.2f s, %d failed\n", "requests", r.Requests, r.Seconds, r.Failed)
+		fmt.Fprintf(&text, "  %-18s %.0f/s\n", "rate", r.PerSecond)
 	}
-	if l := r.Latency; l != nil {
-		fmt.Fprintf(&b, "  %-18s p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f µs\n", "latency", l.P50, l.P90, l.P99, l.P999, l.Max)
-	}
-	for _, v := range r.Values {
-		fmt.Fprintf(&b, "  %-18s %.4g %s\n", v.Name, v.Value, v.Unit)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// benchstat is a line as `go test -bench` prints them.
-func (r result) benchstat() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Benchmark%s %d", benchName(r.Name), max(r.Requests, 1))
 	if r.PerSecond > 0 {
-		fmt.Fprintf(&b, " %.2f ns/op %.0f req/s", 1e9/r.PerSecond, r.PerSecond)
+		fmt.Fprintf(&line, " %.2f ns/op %.0f req/s", 1e9/r.PerSecond, r.PerSecond)
 	}
 	if l := r.Latency; l != nil {
-		fmt.Fprintf(&b, " %.2f p50-µs %.2f p99-µs", l.P50, l.P99)
+		fmt.Fprintf(&text, "  %-18s p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f µs\n", "latency", l.P50, l.P90, l.P99, l.P999, l.Max)
+		fmt.Fprintf(&line, " %.2f p50-µs %.2f p99-µs", l.P50, l.P99)
 	}
 	for _, v := range r.Values {
-		fmt.Fprintf(&b, " %.6g %s", v.Value, strings.ReplaceAll(v.Name+"-"+v.Unit, " ", "-"))
+		fmt.Fprintf(&text, "  %-18s %.4g %s\n", v.Name, v.Value, v.Unit)
+		fmt.Fprintf(&line, " %.6g %s", v.Value, strings.ReplaceAll(v.Name+"-"+v.Unit, " ", "-"))
 	}
-	return b.String()
+	return f.print(w, r, line.String(), text.String())
 }
 
 // benchName begins with a capital, as benchstat wants it, and has no blanks.
@@ -159,24 +155,17 @@ func (f figure) met() bool {
 
 // print writes f as format says.
 func (f figure) print(w io.Writer, out format) error {
-	var err error
-	switch out {
-	case formatJSON:
-		err = json.NewEncoder(w).Encode(struct {
-			figure
-			Met bool `json:"met"`
-		}{f, f.met()})
-	case formatBenchstat:
-		_, err = fmt.Fprintf(w, "Benchmark%s 1 %.6g %s\n", benchName(f.Name), f.Value, cmp.Or(f.Unit, "ratio"))
-	default:
-		sign, verdict := ">=", "MISSED"
-		if f.AtMost {
-			sign = "<="
-		}
-		if f.met() {
-			verdict = "ok"
-		}
-		_, err = fmt.Fprintf(w, "%-50s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, sign, f.Target, f.Unit, verdict, f.Detail)
+	sign, verdict := ">=", "MISSED"
+	if f.AtMost {
+		sign = "<="
 	}
-	return err
+	if f.met() {
+		verdict = "ok"
+	}
+	v := struct {
+		figure
+		Met bool `json:"met"`
+	}{f, f.met()}
+	return out.print(w, v, fmt.Sprintf("Benchmark%s 1 %.6g %s", benchName(f.Name), f.Value, cmp.Or(f.Unit, "ratio")),
+		fmt.Sprintf("%-50s %9.3f %s %-9.4g %-5s %-6s  %s\n", f.Name, f.Value, sign, f.Target, f.Unit, verdict, f.Detail))
 }

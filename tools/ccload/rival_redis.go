@@ -14,9 +14,9 @@ import (
 // nothing else meanwhile: no snapshots, no rewriting of its log.
 func (b *bench) startRedis() *process {
 	addr := must(freeAddr())
-	_, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	check(err)
-	return b.startInstalled("redis", addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", b.work,
+	return b.startInstalled("redis", addr, "redis-server", "--port", port, "--bind", host, "--dir", b.work,
 		"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--save", "", "--daemonize", "no")
 }
 
@@ -31,11 +31,11 @@ func (b *bench) redisRival(p *process, depth int) *rival {
 
 // redisBenchmark writes n values and returns how many a second.
 func (b *bench) redisBenchmark(p *process, depth, n int) (float64, error) {
-	_, port, err := net.SplitHostPort(p.addr)
+	host, port, err := net.SplitHostPort(p.addr)
 	if err != nil {
 		return 0, err
 	}
-	argv := []string{"redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", "set", "-c", strconv.Itoa(kvConns), "-P", strconv.Itoa(depth),
+	argv := []string{"redis-benchmark", "-h", host, "-p", port, "-t", "set", "-c", strconv.Itoa(kvConns), "-P", strconv.Itoa(depth),
 		"-n", strconv.Itoa(n), "-r", strconv.Itoa(b.cfg.keys), "-d", strconv.Itoa(kvValueSize), "--csv"}
 	out, err := exec.CommandContext(b.loop.ctx, argv[0], argv[1:]...).Output()
 	if err != nil {

@@ -161,15 +161,17 @@ func replyError(cmd protocol.Command, body []byte) error {
 // replySize is the body of the reply that the figures speak of, in bytes.
 const replySize = 280
 
-// fileNames are the names of the small documents, all of one length so that all
-// replies are.
-func fileNames(n int) []string {
+// numbered are n names, all of one length so that all replies are.
+func numbered(format string, n int) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = fmt.Sprintf("f%05d.json", i)
+		names[i] = fmt.Sprintf(format, i)
 	}
 	return names
 }
+
+// fileNames are the names of the small documents.
+func fileNames(n int) []string { return numbered("f%05d.json", n) }
 
 // smallDocument is a document whose GETCONFIG reply has a body of size bytes, or
 // the shortest that has the members.
@@ -190,26 +192,17 @@ const (
 // largeDocument has members members and about 102 bytes for each: 10,000 of them
 // make the 1 MB document. version makes it different from the one before.
 func largeDocument(members, version int) []byte {
-	doc := make([]byte, 0, members*(partSize+10))
-	doc = append(doc, '{')
+	doc := append(make([]byte, 0, members*(partSize+10)), '{')
 	pad := strings.Repeat("y", partSize-len(`{"v":10000000,"pad":""}`))
 	for i := range members {
-		if i > 0 {
-			doc = append(doc, ',')
-		}
-		doc = fmt.Appendf(doc, `"k%05d":{"v":%d,"pad":"%s"}`, i, 10_000_000+version, pad)
+		doc = fmt.Appendf(doc, `"k%05d":{"v":%d,"pad":"%s"},`, i, 10_000_000+version, pad)
 	}
-	return append(doc, '}')
+	doc[len(doc)-1] = '}' // instead of the last comma
+	return doc
 }
 
 // largePaths are the paths of every member of a large document.
-func largePaths(members int) []string {
-	paths := make([]string, members)
-	for i := range paths {
-		paths[i] = fmt.Sprintf("/k%05d", i)
-	}
-	return paths
-}
+func largePaths(members int) []string { return numbered("/k%05d", members) }
 
 // writeFiles fills dir with n small documents.
 func writeFiles(dir string, n int) error {

@@ -50,7 +50,7 @@ func (o *stallOutcome) slowdown() float64 {
 type stall struct {
 	loop    *loop
 	addr    string
-	healthy *openLoop
+	healthy *load
 	writer  *conn
 	clients []*conn
 	version int
@@ -70,7 +70,7 @@ func newStall(l *loop, addr string, files int) (*stall, error) {
 		return nil, err
 	}
 	s.writer = conns[0]
-	s.healthy = newOpenLoop(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))
+	s.healthy = newLoad(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))
 	return s, s.change()
 }
 

@@ -18,34 +18,21 @@ type target struct {
 }
 
 // verb completes cmd: it has t's flags, and what work measures is printed.
-func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) (result, error)) *cobra.Command {
+func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) result) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&t.addr, "addr", "a", "127.0.0.1:4800", "server to load")
 	f.DurationVar(&t.spin, "spin", 0, "poll this long before sleeping; costs a core, spares the server the wake-ups")
 	t.output.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		bar := newProgress(cmd.ErrOrStderr(), cmd.Name())
-		r, err := work(cmd.Context(), bar)
-		bar.done()
-		if err != nil {
-			return err
-		}
-		if err := r.print(cmd.OutOrStdout(), t.output); err != nil {
-			return err
-		}
-		return r.failure
+		return attempt(bar.done, func() {
+			r := work(cmd.Context(), bar)
+			bar.clear()
+			check(r.print(cmd.OutOrStdout(), t.output))
+			check(r.failure)
+		})
 	}
 	return cmd
-}
-
-// onLoop runs work on a loop of its own.
-func (t *target) onLoop(ctx context.Context, work func(*loop) (result, error)) (result, error) {
-	l, err := newLoop(ctx, t.spin)
-	if err != nil {
-		return result{}, err
-	}
-	defer l.close()
-	return work(l)
 }
 
 // traffic is how requests are sent.
@@ -82,7 +69,7 @@ func (t *traffic) check() error {
 }
 
 // run sends what src gives each thread, on as many loops as there are threads.
-func (t *traffic) run(ctx context.Context, bar *progress, verb string, src func(thread int) source) (result, error) {
+func (t *traffic) run(ctx context.Context, bar *progress, verb string, src func(thread int) source) result {
 	tallies := make([]*tally, t.threads)
 	errs := make([]error, t.threads)
 	var wg sync.WaitGroup
@@ -90,20 +77,17 @@ func (t *traffic) run(ctx context.Context, bar *progress, verb string, src func(
 		wg.Go(func() { tallies[i], errs[i] = t.thread(ctx, i, src(i), bar) })
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return result{}, err
+	for i, err := range errs {
+		check(err)
+		if i > 0 {
+			tallies[0].merge(tallies[i])
 		}
-	}
-	all := tallies[0]
-	for _, o := range tallies[1:] {
-		all.merge(o)
 	}
 	name := fmt.Sprintf("%s/conns=%d/depth=%d", verb, t.conns, t.depth)
 	if t.rate > 0 {
 		name = fmt.Sprintf("%s/conns=%d/rate=%.0f", verb, t.conns, t.rate)
 	}
-	return all.result(name), nil
+	return tallies[0].result(name)
 }
 
 // thread is the share of one loop. The first moves the progress bar.
@@ -121,10 +105,11 @@ func (t *traffic) thread(ctx context.Context, thread int, src source, bar *progr
 	if thread == 0 {
 		bar.during(l, t.duration+warmup(t.duration))
 	}
+	load := newLoad(l, conns, src)
 	if t.rate > 0 {
-		return newOpenLoop(l, conns, src).run(t.rate*float64(n)/float64(t.conns), t.duration)
+		return load.open(t.rate*float64(n)/float64(t.conns), t.duration)
 	}
-	return newClosedLoop(l, conns, t.depth, src).run(t.duration)
+	return load.closed(t.depth, t.duration)
 }
 
 // share is thread's part of total things among threads.
@@ -160,18 +145,16 @@ due and latency counts from that time (open loop).`,
 	cmd.Flags().IntVarP(&files, "files", "n", 1000, "names to draw from")
 	cmd.Flags().StringVar(&path, "path", "", "ask for this key path instead of the whole document")
 	cmd.Flags().BoolVar(&fill, "fill", false, "write the documents to the server first")
-	return t.verb(cmd, func(ctx context.Context, bar *progress) (result, error) {
-		if err := t.check(); err != nil {
-			return result{}, err
-		}
+	return t.verb(cmd, func(ctx context.Context, bar *progress) result {
+		check(t.check())
 		if files < 1 {
-			return result{}, usagef("--files %d must be at least 1", files)
+			check(usagef("--files %d must be at least 1", files))
 		}
 		names := fileNames(files)
 		if fill {
-			if _, err := t.onLoop(ctx, func(l *loop) (result, error) { return result{}, l.fill(t.addr, names) }); err != nil {
-				return result{}, err
-			}
+			l := must(newLoop(ctx, t.spin))
+			defer l.close()
+			check(l.fill(t.addr, names))
 		}
 		return t.run(ctx, bar, "get", func(thread int) source { return readTape(newRandom(thread), names, path) })
 	})
@@ -192,12 +175,10 @@ what is measured is mostly that disk.`,
 	t.bind(cmd)
 	cmd.Flags().IntVarP(&files, "files", "n", 100, "documents to write")
 	cmd.Flags().IntVar(&size, "size", 200, "size of a document in bytes, about")
-	return t.verb(cmd, func(ctx context.Context, bar *progress) (result, error) {
-		if err := t.check(); err != nil {
-			return result{}, err
-		}
+	return t.verb(cmd, func(ctx context.Context, bar *progress) result {
+		check(t.check())
 		if files < t.threads {
-			return result{}, usagef("--files %d must be at least --threads %d", files, t.threads)
+			check(usagef("--files %d must be at least --threads %d", files, t.threads))
 		}
 		// Each thread has files of its own, and numbers no run before had.
 		first := int(time.Now().UnixMilli())
@@ -226,34 +207,29 @@ func newPush() *cobra.Command {
 	}
 	cmd.Flags().IntVarP(&n, "subscribers", "n", 1000, "connections that subscribe to one document")
 	cmd.Flags().IntVar(&changes, "changes", 20, "how often it is changed")
-	return t.verb(cmd, func(ctx context.Context, bar *progress) (result, error) {
+	return t.verb(cmd, func(ctx context.Context, bar *progress) result {
 		if n < 1 || changes < 1 {
-			return result{}, usagef("--subscribers %d and --changes %d must be at least 1", n, changes)
+			check(usagef("--subscribers %d and --changes %d must be at least 1", n, changes))
 		}
-		return t.onLoop(ctx, func(l *loop) (result, error) {
-			f, err := newFanout(l, t.addr, n)
-			if err != nil {
-				return result{}, err
-			}
-			begun := l.clock()
-			rounds, err := f.rounds(0, changes, 0, bar)
-			if err != nil {
-				return result{}, err
-			}
-			seconds := time.Duration(l.clock() - begun).Seconds()
-			told := f.delay.TotalCount()
-			return result{
-				Name:     fmt.Sprintf("push/subscribers=%d", n),
-				Requests: told, Seconds: seconds, PerSecond: float64(told) / seconds,
-				Latency: quantiles(f.delay),
-				Values: []value{
-					{"first push p50", median(each(rounds, func(r round) float64 { return millis(r.first) })), "ms"},
-					{"all told p50", median(each(rounds, func(r round) float64 { return millis(r.all) })), "ms"},
-					{"writer reply p50", median(each(rounds, func(r round) float64 { return millis(r.reply) })), "ms"},
-					{"first to last p50", median(each(rounds, f.perSecond)), "push/s"},
-				},
-			}, nil
-		})
+		l := must(newLoop(ctx, t.spin))
+		defer l.close()
+		f := must(newFanout(l, t.addr, n))
+		begun := l.clock()
+		rounds := must(f.rounds(0, changes, 0, bar))
+		seconds := time.Duration(l.clock() - begun).Seconds()
+		told := f.delay.TotalCount()
+		p50 := func(of func(round) float64) float64 { return median(each(rounds, of)) }
+		return result{
+			Name:     fmt.Sprintf("push/subscribers=%d", n),
+			Requests: told, Seconds: seconds, PerSecond: float64(told) / seconds,
+			Latency: quantiles(f.delay),
+			Values: []value{
+				{"first push p50", p50(round.firstPush), "ms"},
+				{"all told p50", p50(round.allTold), "ms"},
+				{"writer reply p50", p50(func(r round) float64 { return millis(r.reply) }), "ms"},
+				{"first to last p50", p50(f.perSecond), "push/s"},
+			},
+		}
 	})
 }
 
@@ -275,33 +251,22 @@ against what it was with the same changes and nobody stalled.`,
 	f.DurationVar(&how.pause, "pause", 500*time.Millisecond, "time after each change")
 	f.IntVarP(&files, "files", "n", 1000, "documents the healthy client draws from")
 	f.IntVar(&pid, "pid", 0, "process of the server, on this machine, to read its memory")
-	return t.verb(cmd, func(ctx context.Context, bar *progress) (result, error) {
+	return t.verb(cmd, func(ctx context.Context, bar *progress) result {
 		if how.clients < 1 || how.changes < 1 {
-			return result{}, usagef("--clients %d and --changes %d must be at least 1", how.clients, how.changes)
+			check(usagef("--clients %d and --changes %d must be at least 1", how.clients, how.changes))
 		}
-		return t.onLoop(ctx, func(l *loop) (result, error) {
-			s, err := newStall(l, t.addr, files)
-			if err != nil {
-				return result{}, err
-			}
-			out, err := s.run(how, bar)
-			if err != nil {
-				return result{}, err
-			}
-			r := result{Name: fmt.Sprintf("stall/clients=%d", how.clients), Failed: out.failed, Latency: quantiles(out.during), Values: []value{
-				{"p99 without", micros(out.before.ValueAtQuantile(99)), "µs"},
-				{"p99 ratio", out.slowdown(), "x"},
-				{"not closed", float64(out.left), "clients"},
-				{"kernel buffers", mebibytes(out.kernel), "MiB"},
-			}}
-			if pid > 0 {
-				m, err := memoryOf(pid)
-				if err != nil {
-					return result{}, err
-				}
-				r.Values = append(r.Values, value{"resident peak", mebibytes(m.peak), "MiB"})
-			}
-			return r, nil
-		})
+		l := must(newLoop(ctx, t.spin))
+		defer l.close()
+		out := must(must(newStall(l, t.addr, files)).run(how, bar))
+		r := result{Name: fmt.Sprintf("stall/clients=%d", how.clients), Failed: out.failed, Latency: quantiles(out.during), Values: []value{
+			{"p99 without", micros(out.before.ValueAtQuantile(99)), "µs"},
+			{"p99 ratio", out.slowdown(), "x"},
+			{"not closed", float64(out.left), "clients"},
+			{"kernel buffers", mebibytes(out.kernel), "MiB"},
+		}}
+		if pid > 0 {
+			r.Values = append(r.Values, value{"resident peak", mebibytes(must(memoryOf(pid)).peak), "MiB"})
+		}
+		return r
 	})
 }
