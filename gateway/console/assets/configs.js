@@ -400,7 +400,7 @@ class Page {
     const bases = listed?.bases ?? file?.bases ?? [];
     const fault = Boolean(this.editor.seenFault) || Boolean(file?.long);
     // What has not changed stays: a button that is replaced while it is pressed is never clicked.
-    const drawn = JSON.stringify([this.name, Boolean(file), state, meta, bases, bases.map((base) => this.missing(base)), this.dirty, fault]);
+    const drawn = JSON.stringify([this.name, Boolean(file), state, meta, bases, bases.map((base) => this.missing(base)), this.dirty, this.saving, fault]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
     const focused = this.head.contains(document.activeElement) ? document.activeElement.id : "";
@@ -415,7 +415,7 @@ class Page {
         button(t("configs.revert"), () => this.revert(), { id: "revert", disabled: !this.dirty }),
         // Always there, so that nothing moves below somebody's hand.
         button(t("delete"), () => this.remove(), { icon: "trash", kind: "danger", id: "delete-file", disabled: !file || state === "deleted" }),
-        button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: !this.dirty, title: "Ctrl+S" })));
+        button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: this.saving || !this.dirty, title: "Ctrl+S" })));
     if (focused) document.getElementById(focused)?.focus();
     this.drawTabs();
   }
@@ -454,8 +454,8 @@ class Page {
 
   async save(match) {
     const draft = drafts.get(this.name), name = this.name;
-    if (!draft) return;
-    draft.text = this.editor.value;
+    if (!draft || this.saving) return;
+    const sent = draft.text = this.editor.value;
     const fault = this.editor.fault;
     if (fault) {
       this.columns.dataset.tab = "written";
@@ -464,9 +464,11 @@ class Page {
     }
     const began = match === undefined ? draft.match : match;
     this.saving = true; // so that what the stream tells may be one's own doing
+    this.drawHead();
     try {
-      await api.save(name, withEndings(this.file?.raw ?? "", draft.text), began === null ? { absent: true } : { match: began });
-      drafts.delete(name);
+      const { mtime } = await api.save(name, withEndings(this.file?.raw ?? "", sent), began === null ? { absent: true } : { match: began });
+      if (draft.text === sent) drafts.delete(name);
+      else Object.assign(draft, { match: mtime, isNew: false }); // typed meanwhile: it goes on from what was saved
       say(t("configs.saved", { name }));
       if (name === this.name) await this.load(true);
       this.drawTree();
@@ -476,6 +478,7 @@ class Page {
       else sayRefusal(err);
     } finally {
       this.saving = false;
+      this.drawHead();
     }
   }
 

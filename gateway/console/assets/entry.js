@@ -114,14 +114,29 @@ export function createEntry({ back }) {
     if (base.mod !== entry.mod) drawChanged();
   }
 
-  // renew shows what the server has now, if one still looks at that key.
-  async function renew(wasNs, wasKey) {
-    drafts.delete(JSON.stringify([wasNs, wasKey]));
+  // renew shows what the server has now, if one still looks at that key. What was typed
+  // since sent was on its way goes on from it.
+  async function renew(wasNs, wasKey, sent) {
+    const was = JSON.stringify([wasNs, wasKey]);
+    const typed = (now) => Boolean(sent && now) && (now.type !== sent.type || now.value !== sent.value);
+    if (!typed(drafts.get(was))) drafts.delete(was);
     if (wasNs !== ns || wasKey !== key || !key) return;
     const got = await api.get(ns, key, asked.signal);
     if (wasNs !== ns || wasKey !== key) return;
-    fill(got);
+    if (typed({ type, value: value.value })) goOn(got);
+    else fill(got);
     if (versions) loadHistory();
+  }
+
+  // goOn takes got for what is being edited, and keeps what was typed.
+  function goOn(got) {
+    entry = base = got;
+    const fresh = createTTL(base.expires_ms, drawHead);
+    ttl.el.replaceWith(fresh.el);
+    ttl = fresh;
+    put(banner);
+    drawFacts();
+    drawHead();
   }
 
   function build(initial) {
@@ -152,7 +167,7 @@ export function createEntry({ back }) {
     if (dirty()) drafts.set(id(), { base, type, value: value.value });
     else drafts.delete(id());
     // What has not changed stays: a button that is replaced while it is pressed is never clicked.
-    const now = JSON.stringify([ns, key, Boolean(entry), entry?.size, dirty()]);
+    const now = JSON.stringify([ns, key, Boolean(entry), entry?.size, dirty(), saving]);
     if (now === drawn && head.firstChild) return;
     drawn = now;
     const focused = head.contains(document.activeElement) ? document.activeElement.id : "";
@@ -163,7 +178,7 @@ export function createEntry({ back }) {
       h("div", { class: "actions" },
         button(t("configs.revert"), () => fill(entry), { id: "revert-key", disabled: !dirty() }),
         button(t("delete"), remove, { icon: "trash", kind: "danger", id: "delete-key", disabled: !entry }),
-        button(t("save"), () => save(), { kind: "primary", id: "save-key", disabled: !dirty(), title: "Ctrl+S" })));
+        button(t("save"), () => save(), { kind: "primary", id: "save-key", disabled: saving || !dirty(), title: "Ctrl+S" })));
     if (focused) document.getElementById(focused)?.focus();
   }
 
@@ -245,22 +260,24 @@ export function createEntry({ back }) {
   // ---- writing
 
   async function save(match) {
-    if (!entry || (!dirty() && match === undefined)) return;
+    if (!entry || saving || (!dirty() && match === undefined)) return;
     const fault = value.fault || ttl.fault;
     if (fault) return say(fault, "bad");
     const kept = base.lease && !ttl.changed ? { lease: base.lease } : {};
     const wanted = { type, value: value.value, ...ttl.fields, ...kept };
     const [wasNs, wasKey] = [ns, key];
     saving = true;
+    drawHead();
     try {
       await api.put(ns, key, match === null ? { ...wanted, absent: true } : { ...wanted, match: match ?? base.mod });
       say(t("store.saved", { key: wasKey }));
-      await renew(wasNs, wasKey);
+      await renew(wasNs, wasKey, wanted);
     } catch (err) {
       if (err.conflict) settle();
       else sayRefusal(err);
     } finally {
       saving = false;
+      if (base) drawHead();
     }
   }
 
