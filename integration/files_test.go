@@ -298,7 +298,8 @@ func TestManyFilesAtOnce(t *testing.T) {
 	t.Run("git_checkout_under_its_lock_is_one_snapshot", func(t *testing.T) {
 		all, names := numbered(`{"k":0}`)
 		all[".git/HEAD"] = "ref"
-		d := startDesk(t, servertest.Options{Files: all}, names...)
+		patient := confstore.Config{GitLockWait: time.Hour} // however slow this machine is
+		d := startDesk(t, servertest.Options{Files: all, Store: patient}, names...)
 		lock := d.path(".git/index.lock")
 		require.NoError(t, os.WriteFile(lock, nil, 0o644))
 		other := peer(t, d.Server)

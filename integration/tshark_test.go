@@ -213,7 +213,7 @@ func tshark(t *testing.T, args ...string) []byte {
 	t.Helper()
 	_, err := exec.LookPath("tshark")
 	require.NoError(t, err, "install Debian's package tshark, as make packages does")
-	ctx, cancel := context.WithTimeout(context.Background(), 2*servertest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*servertest.Patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, "tshark", append([]string{"-n", "-X", "lua_script:" + dissector}, args...)...)
 	command.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
