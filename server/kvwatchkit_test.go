@@ -333,9 +333,21 @@ func (w *witness) coalesced(ev protocol.KVEvents) {
 	}
 }
 
-// synced compares the state with what the history makes it at that revision.
+// synced compares the state with what the history makes it at that revision. Of all
+// namespaces, those that have gone since may be missing; their deletions follow.
 func (w *witness) synced(rev kv.Revision) {
 	want := w.stateAt(rev)
+	given := map[string]bool{}
+	for _, e := range w.state {
+		given[e.Entry.NS] = true
+	}
+	for _, c := range w.k.changes() {
+		for _, e := range c.Events {
+			if c.Revision > rev && e.Kind != kv.Put && w.filter.NS == "" && !given[e.Entry.NS] {
+				delete(want, mirrorKey(e.Entry))
+			}
+		}
+	}
 	require.Len(w.t, w.state, len(want), "a state of another size")
 	for _, e := range w.state {
 		require.Equal(w.t, kv.Put, e.Kind)

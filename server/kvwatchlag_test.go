@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -101,6 +102,33 @@ func (v *fragileView) List(l kv.List) (kv.Page, error) {
 		return kv.Page{}, codes.Errorf(codes.Compacted, "the view was open for too long")
 	}
 	return v.View.List(l)
+}
+
+// vanishing loses a namespace between the opening of a view and the listing of the
+// namespaces.
+type vanishing struct {
+	kv.Store
+	lose func()
+}
+
+func (v *vanishing) Namespaces(after string, limit int) ([]kv.Namespace, bool) {
+	v.lose()
+	return v.Store.Namespaces(after, limit)
+}
+
+func TestANamespaceThatIsGoneWhileTheStateIsGivenIsToldAsDeletions(t *testing.T) {
+	var k *watchKit
+	lose := sync.OnceFunc(func() { k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "m", Key: ""}}}) })
+	k = newWatchKit(t, Config{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store { return &vanishing{s, lose} })
+	k.put("m", "gone", "v")
+	k.put("n", "stays", "v")
+	p := k.peer(unlimited)
+	p.watch(`{"state":1}`)
+	w := newWitness(k, kv.Filter{}, 0)
+	w.waiting = true
+	k.follow(p, w, 0)
+	require.True(t, w.known)
+	require.Len(t, w.mirror, 1)
 }
 
 func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
