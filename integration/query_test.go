@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -172,6 +173,35 @@ func TestHungup(t *testing.T) {
 		require.Equal(t, protocol.Result{Code: 402, Desc: "leak of op param"}, result(t, p.Call(protocol.Hungup, body)), body)
 	}
 	require.EqualValues(t, 404, result(t, p.Call(protocol.Hungup, `{`)).Code)
+}
+
+// What one client says of itself must not break the replies to others: CppCloud's Python
+// clients die of one that is not UTF-8.
+func TestRepliesAboutOthersAreUTF8OnOneLine(t *testing.T) {
+	srv := start(t, servertest.Options{})
+	odd := dial(t, srv)
+	odd.Identify("{\"svrid\":0,\"svrname\":\"n\xff\\n2026-01-01 00:00:00: CONFDEL\",\"tag\":\"\xfe\",\"clitype\":1,\"p\xff\":\"v\xff\"}")
+	odd.Call(protocol.SetConfig, "{\"filename\":\"a\xff\\n| result=success\",\"contents\":1}")
+	odd.Call(protocol.EvNotify, "{\"notify\":\"x\xff\"}")
+	odd.Call(protocol.SetArgs, "{\"warn\":\"ng\",\"q\":\"\xff\"}")
+	p := peer(t, srv)
+	whole := func(reply string) {
+		require.True(t, utf8.ValidString(reply), "%q", reply)
+	}
+	whole(p.Call(protocol.GetCli, `{}`))
+	whole(p.Call(protocol.GetWarn, `{}`))
+	require.NoError(t, odd.Close())
+	eventually(t, "the client is gone", func() bool { return srv.Stats().Connections == 1 })
+	whole(p.Call(protocol.Hungup, `{"op":"get"}`))
+	reply := p.Call(protocol.GetLogr, `{"size":200}`)
+	whole(reply)
+	lines, err := protocol.ParseLines([]byte(reply))
+	require.NoError(t, err)
+	require.NotEmpty(t, lines)
+	for _, line := range lines {
+		require.NotContains(t, line, "\n")
+	}
+	require.Contains(t, fmt.Sprint(lines), "filename=a\uFFFD | result=success")
 }
 
 func TestGetLogr(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"confcenter/internal/jsontext"
 )
@@ -113,6 +114,7 @@ const maxPropertyMembers = 8 * MaxProperties
 
 // Properties are the members of a WHOAMI or SETARGS that become properties:
 // strings and int32 integers, first of equal names, none that is the server's.
+// Other clients are shown them, so bytes that are not UTF-8 become U+FFFD.
 // It is false if there are more than MaxProperties, or members without end.
 func (r *Request) Properties() ([]Property, bool) {
 	if len(r.members) > maxPropertyMembers {
@@ -121,13 +123,14 @@ func (r *Request) Properties() ([]Property, bool) {
 	var props []Property
 	for _, m := range r.members {
 		value, ok := propertyValue(m)
-		if !ok || reserved(m.Key) || hasProperty(props, m.Key) {
+		name := strings.ToValidUTF8(string(m.Key), "\uFFFD")
+		if !ok || reserved(m.Key) || hasProperty(props, name) {
 			continue
 		}
 		if len(props) == MaxProperties {
 			return nil, false
 		}
-		props = append(props, Property{Name: string(m.Key), Value: value})
+		props = append(props, Property{Name: name, Value: value})
 	}
 	return props, true
 }
@@ -135,7 +138,7 @@ func (r *Request) Properties() ([]Property, bool) {
 func propertyValue(m jsontext.Member) (string, bool) {
 	switch m.Kind {
 	case jsontext.String:
-		return string(jsontext.Unquote(m.Raw)), true
+		return strings.ToValidUTF8(string(jsontext.Unquote(m.Raw)), "\uFFFD"), true
 	case jsontext.Number:
 		n, ok := jsontext.Int32(m.Raw)
 		return strconv.Itoa(int(n)), ok
@@ -143,9 +146,9 @@ func propertyValue(m jsontext.Member) (string, bool) {
 	return "", false
 }
 
-func hasProperty(props []Property, name []byte) bool {
+func hasProperty(props []Property, name string) bool {
 	for i := range props {
-		if props[i].Name == string(name) {
+		if props[i].Name == name {
 			return true
 		}
 	}

@@ -62,9 +62,10 @@ func TestIdentifyRoundTrip(t *testing.T) {
 		for _, p := range props {
 			got[p.Name] = p.Value
 		}
-		want := map[string]string{"svrname": m.Name, "clitype": fmt.Sprint(protocol.ClientType)}
+		valid := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+		want := map[string]string{"svrname": valid(m.Name), "clitype": fmt.Sprint(protocol.ClientType)}
 		if m.Tag != "" {
-			want["tag"] = m.Tag
+			want["tag"] = valid(m.Tag)
 		}
 		for name, value := range m.Props {
 			want[name] = value
@@ -99,6 +100,7 @@ func TestProperties(t *testing.T) {
 		{"the server's own are not believed", `{"_ip":"1.2.3.4","fd":1,"atime":2,"clisock":"x","svrid":3,"_mainconf":"y","_IP":"kept"}`,
 			[]protocol.Property{{"_IP", "kept"}}},
 		{"first of equal names", `{"tag":"a","tag":"b","t\u0061g":"c"}`, []protocol.Property{{"tag", "a"}}},
+		{"bytes that are not UTF-8", "{\"n\xff\":\"a\xfe\xffb\",\"n\xfe\":\"second\"}", []protocol.Property{{"n\uFFFD", "a\uFFFDb"}}},
 		{"empty", `{}`, nil},
 		{"not an object", `["a"]`, nil},
 	} {

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"confcenter/internal/clock"
@@ -22,9 +23,19 @@ func (o *oplog) init(c clock.Clock) { o.clock, o.lines.size = c, oplogLines }
 // add writes one line: the time, the kind and the fields.
 func (o *oplog) add(kind string, fields ...string) {
 	for i := range fields {
-		fields[i] = clip(fields[i])
+		fields[i] = oneLine(clip(fields[i]))
 	}
 	o.lines.add(o.clock.Now().Format("2006-01-02 15:04:05") + ": " + strings.Join(append([]string{kind}, fields...), "| "))
+}
+
+// oneLine is text of peers without what would break the line, or the reply that shows it.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
 // onDisk is who is said to have changed a file without asking the server.
