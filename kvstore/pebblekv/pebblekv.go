@@ -28,7 +28,8 @@ func Open(cfg Config) (*replica.Store, error) {
 // log is the disk as a replica needs it: opened when it is loaded.
 type log struct {
 	*disk.Disk
-	cfg disk.Config
+	cfg  disk.Config
+	tail []replica.Commit // taken by the last Propose, and not asked for yet
 }
 
 func newLog(cfg Config) *log {
@@ -47,3 +48,30 @@ func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, 
 func (l *log) Capabilities() kvstore.Capabilities {
 	return kvstore.Capabilities{ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true}
 }
+
+// Shared implements replica.Log: the data directory is locked.
+func (l *log) Shared() bool { return false }
+
+// Arrived implements replica.Log.
+func (l *log) Arrived() <-chan struct{} { return nil }
+
+// Propose implements replica.Log: all or nothing, in one write.
+func (l *log) Propose(_ context.Context, group []replica.Commit, _ []replica.Proof) (int, error) {
+	if err := l.Append(group); err != nil {
+		return 0, err
+	}
+	l.tail = group
+	return len(group), nil
+}
+
+// Tail implements replica.Log.
+func (l *log) Tail(after kv.Revision) (tail []replica.Commit, through kv.Revision, err error) {
+	tail, l.tail = l.tail, nil
+	if len(tail) == 0 {
+		return nil, after, nil
+	}
+	return tail, tail[len(tail)-1].Revision, nil
+}
+
+// Barrier implements replica.Log.
+func (l *log) Barrier(context.Context) (kv.Revision, error) { return l.Newest(), nil }

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -127,11 +128,11 @@ func (d *pluggedDisk) gone() bool {
 	return d.pulled
 }
 
-func (d *pluggedDisk) Append(group []replica.Commit) error {
+func (d *pluggedDisk) Propose(ctx context.Context, group []replica.Commit, proofs []replica.Proof) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pulled {
-		return errors.New("the plug was pulled")
+		return 0, errors.New("the plug was pulled")
 	}
-	return d.log.Append(group)
+	return d.log.Propose(ctx, group, proofs)
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -62,17 +63,16 @@ func (c *committer) run() {
 // wait returns when there may be something to do.
 func (c *committer) wait() {
 	nap, limited := c.nap()
-	if !limited {
-		c.timer.Stop()
-		<-c.store.queue.wake
+	if limited && nap <= 0 {
 		return
 	}
-	if nap <= 0 {
-		return
+	c.timer.Stop()
+	if limited {
+		c.timer.Reset(nap)
 	}
-	c.timer.Reset(nap)
 	select {
 	case <-c.store.queue.wake:
+	case <-c.store.log.Arrived():
 	case <-c.timer.C():
 	}
 }
@@ -104,6 +104,48 @@ func (c *committer) nap() (time.Duration, bool) {
 
 // commit does all that a group takes. It is false if writing has failed for good.
 func (c *committer) commit(list []queued) bool {
+	if !c.catchUp(list) {
+		return false
+	}
+	for {
+		answered, ok := c.turn(list)
+		if !ok || answered == len(list) {
+			return ok
+		}
+		list = list[answered:]
+	}
+}
+
+// turn evaluates transactions, has the log take them and applies what it brings. It
+// says how many it has answered: with a log that others write to, not always all.
+func (c *committer) turn(list []queued) (answered int, ok bool) {
+	s, g := c.store, &c.group
+	c.evaluate(list)
+	if len(g.answers) == 0 && len(g.commits) == 0 {
+		return len(list), true
+	}
+	if len(g.commits) > 0 {
+		var tail []Commit
+		var through kv.Revision
+		taken, err := s.log.Propose(context.Background(), g.commits, g.proofs)
+		refused := err
+		if err == nil || refusal(err) {
+			tail, through, err = c.brought(taken, refused)
+		}
+		if err != nil {
+			c.fail(err, list)
+			return 0, false
+		}
+		if !g.asGuessed(taken) {
+			return c.mend(list, tail, through, taken, refused), true
+		}
+	}
+	c.publish(list, g.answers)
+	return len(list), true
+}
+
+// evaluate adds what is due and the transactions to the group.
+func (c *committer) evaluate(list []queued) {
 	s, g := c.store, &c.group
 	now := s.cfg.Clock.Now()
 	g.begin(now, len(list))
@@ -114,19 +156,18 @@ func (c *committer) commit(list []queued) bool {
 		if g.books.expiry.due(g.millis) != nil {
 			c.expireKeys(now)
 		}
+		before := len(g.commits)
 		result, err := g.apply(&list[i])
-		c.tally(result, err)
-		g.answers = append(g.answers, answer{list[i].done, result, err})
+		g.answers = append(g.answers, answer{list[i].done, result, err, len(g.commits), len(g.commits) > before})
 	}
 	c.expireKeys(now)
-	if len(g.answers) == 0 && len(g.commits) == 0 {
-		return true
-	}
+}
+
+// publish makes the group visible, tells it to the followers and answers the
+// transactions of list.
+func (c *committer) publish(list []queued, answers []answer) {
+	s, g := c.store, &c.group
 	if len(g.commits) > 0 {
-		if err := s.log.Append(g.commits); err != nil {
-			c.fail(err, list)
-			return false
-		}
 		s.count.groups.Add(1)
 		s.count.commits.Add(uint64(len(g.commits)))
 		s.count.expired.Add(uint64(g.expired))
@@ -137,8 +178,9 @@ func (c *committer) commit(list []queued) bool {
 		s.followers.tell(g.commits)
 	}
 	s.queue.release(list)
-	for i := range g.answers {
-		a := &g.answers[i]
+	for i := range answers {
+		a := &answers[i]
+		c.tally(a.result, a.err)
 		a.done(a.result, a.err)
 	}
 	g.books.settled()
@@ -146,7 +188,6 @@ func (c *committer) commit(list []queued) bool {
 	if rev := s.tokens.crowdedOut(); rev != 0 {
 		s.log.DropTokens(rev)
 	}
-	return true
 }
 
 func (c *committer) tally(result *kv.Result, err error) {
@@ -224,14 +265,13 @@ func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
 	timer.Stop()
 	return &committer{
 		store: s,
-		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, writable: s.log.Writable, rev: newest},
+		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, writable: s.log.Writable, shared: s.log.Shared(), rev: newest},
 		timer: timer,
 		ended: make(chan struct{}),
 	}
 }
 
-// fail ends all writing. Whether the group reached the disk is not known, so
-// nobody is told that it did or that it did not.
+// fail ends all writing. Whether the group became durable is not known, so nobody is told that it did or that it did not.
 func (c *committer) fail(cause error, list []queued) {
 	s := c.store
 	err := error(codes.Errorf(codes.Storage, "the store takes no more writes, since writing to its disk has failed: restart it"))
@@ -246,6 +286,9 @@ func (c *committer) fail(cause error, list []queued) {
 		} else {
 			a.done(nil, err) // what refused it may not have taken effect either
 		}
+	}
+	for i := len(c.group.answers); i < len(list); i++ {
+		list[i].done(nil, err) // not even looked at
 	}
 }
 

@@ -34,7 +34,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 		result.Revision = g.rev
 	}
 	if token != nil {
-		token.Result = appendResult(nil, txn, result)
+		token.Result = appendResult(nil, txn, result, token.Revision)
 		g.tokens.add(token)
 	}
 	return result, nil
@@ -194,7 +194,9 @@ func (g *group) do(op *kv.Op, r *kv.OpResult) error {
 		if op.WantPrev {
 			r.Prev = g.before(op.NS, op.Key)
 		}
-		if sp, s := g.books.index.find(op.NS, op.Key); s.now() != nil {
+		sp, s := g.books.index.find(op.NS, op.Key)
+		g.saw(op.NS, op.Key, s)
+		if s.now() != nil {
 			g.set(g.touch(sp, s), nil)
 			r.Count = 1
 		}
@@ -210,6 +212,7 @@ func (g *group) do(op *kv.Op, r *kv.OpResult) error {
 func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 	next := g.rev + 1
 	sp, s := g.books.index.find(op.NS, op.Key)
+	g.saw(op.NS, op.Key, s)
 	old := s.now()
 	e := &kv.Entry{
 		NS: op.NS, Key: op.Key, Value: value,
@@ -254,6 +257,7 @@ func (g *group) checkLease(id kv.LeaseID, old *kv.Entry) error {
 	if l == nil {
 		return errLeaseGone(id)
 	}
+	g.sawLease(id)
 	if (old == nil || old.Lease != id) && len(l.keys) >= g.cfg.MaxLeaseKeys {
 		return codes.Errorf(codes.Limit, "lease %d has %d keys, which is the limit", id, g.cfg.MaxLeaseKeys)
 	}
@@ -283,6 +287,7 @@ func (g *group) incr(op *kv.Op, r *kv.OpResult) error {
 }
 
 func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
+	g.sawRange(op.NS, op.Key)
 	sp := g.books.index.spaces[op.NS]
 	if sp == nil {
 		return nil
@@ -300,9 +305,11 @@ func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
 		case s.now() == nil:
 			return true
 		case r.Count == limit:
+			g.saw(op.NS, s.entry.Key, s)
 			r.More = true
 			return false
 		}
+		g.saw(op.NS, s.entry.Key, s)
 		g.set(g.touch(sp, s), nil)
 		r.Count++
 		return len(g.touched) <= maxChanges
@@ -339,10 +346,12 @@ func (g *group) revoke(op *kv.Op, r *kv.OpResult) error {
 
 // end deletes a lease with its keys and says how many they were.
 func (g *group) end(l *lease) int64 {
+	g.sawKeysOf(l.id)
 	l.ending = true
 	g.ending = append(g.ending, l)
 	n := int64(len(l.keys))
 	for s, sp := range l.keys {
+		g.saw(sp.name, s.entry.Key, s)
 		g.set(g.touch(sp, s), nil)
 	}
 	return n
@@ -351,6 +360,7 @@ func (g *group) end(l *lease) int64 {
 // expireKey is a transaction of the store's own: a key's time is over.
 func (g *group) expireKey(p *plan) error {
 	g.start(kv.Expire)
+	g.saw(p.space.name, p.slot.entry.Key, p.slot)
 	g.set(g.touch(p.space, p.slot), nil)
 	return g.endExpiry()
 }

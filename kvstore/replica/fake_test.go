@@ -21,12 +21,14 @@ var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 // fakeLog is a log in memory that fails and waits on request. What it keeps
 // outlives the store: open another one on it.
 type fakeLog struct {
-	entered chan struct{} // gets one for every Append that gates holds up
-	gate    chan struct{} // if not nil, Append waits for one
+	entered chan struct{} // gets one for every Propose that gates holds up
+	gate    chan struct{} // if not nil, Propose waits for one
+
+	tail []Commit // proposed last; committer only
 
 	mu      sync.Mutex
 	commits []Commit
-	fail    error // of Append
+	fail    error // of Propose
 	full    error // of Writable, but for deletions
 	dead    error // of Writable, for these too
 	dropped kv.Revision
@@ -44,7 +46,21 @@ func (f *fakeLog) Load(_ context.Context, load Loader) (kv.Revision, error) {
 	return newest, nil
 }
 
-func (f *fakeLog) Append(group []Commit) error {
+func (f *fakeLog) Shared() bool { return false }
+
+func (f *fakeLog) Arrived() <-chan struct{} { return nil }
+
+func (f *fakeLog) Barrier(context.Context) (kv.Revision, error) {
+	panic("not asked of a log that is not shared")
+}
+
+func (f *fakeLog) Tail(after kv.Revision) ([]Commit, kv.Revision, error) {
+	tail := f.tail
+	f.tail = nil
+	return tail, after + kv.Revision(len(tail)), nil
+}
+
+func (f *fakeLog) Propose(_ context.Context, group []Commit, _ []Proof) (int, error) {
 	if f.gate != nil {
 		f.entered <- struct{}{}
 		<-f.gate
@@ -53,8 +69,9 @@ func (f *fakeLog) Append(group []Commit) error {
 	defer f.mu.Unlock()
 	if f.fail == nil {
 		f.commits = append(f.commits, group...)
+		f.tail = group
 	}
-	return f.fail
+	return len(group), f.fail
 }
 
 func (f *fakeLog) Writable(deletesOnly bool) error {

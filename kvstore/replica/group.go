@@ -33,11 +33,14 @@ type group struct {
 	books    *books
 	tokens   *tokens
 	writable func(deletesOnly bool) error
+	shared   bool // transactions need proofs
 
 	// of the group under way
-	rev     kv.Revision // newest revision given out
+	base    kv.Revision // visible
+	rev     kv.Revision // newest revision given out; a guess if the log is shared
 	millis  int64       // the group's time, in ms since 1970
 	commits []Commit
+	proofs  []Proof // of the commits, if they are needed
 	changes []*change
 	answers []answer
 	leases  []*lease // granted, ended, or with other keys than before
@@ -50,6 +53,7 @@ type group struct {
 	granted *lease
 	ending  []*lease
 	began   tally // the index's total before it
+	proof   Proof
 
 	// room for what the next transactions need
 	free   []*change
@@ -62,11 +66,14 @@ type answer struct {
 	done   func(*kv.Result, error)
 	result *kv.Result
 	err    error
+	needs  int  // how many of the group's commits must have been taken for it to stand
+	wrote  bool // the last of them is its own
 }
 
 // begin starts a group of at most about n transactions.
 func (g *group) begin(now time.Time, n int) {
 	g.millis = now.UnixMilli()
+	g.base = g.rev
 	g.commits = make([]Commit, 0, n) // not reused: the log keeps it
 	g.expired = 0
 }
@@ -85,7 +92,7 @@ func (g *group) reset() {
 	}
 	g.changes, g.answers, g.leases = emptied(g.changes), emptied(g.answers), emptied(g.leases)
 	g.touched, g.ending = emptied(g.touched), emptied(g.ending)
-	g.commits, g.granted = nil, nil
+	g.commits, g.proofs, g.granted = nil, nil, nil
 }
 
 // emptied is a list's room without what it referred to, or nothing if it is large.
@@ -103,6 +110,7 @@ func (g *group) start(kind kv.EventKind) {
 	g.txn++
 	g.kind = kind
 	g.touched, g.ending, g.granted = g.touched[:0], g.ending[:0], nil
+	g.proof = Proof{After: g.base}
 	g.began = g.books.index.total
 }
 
@@ -134,6 +142,7 @@ func (s *slot) now() *kv.Entry {
 // get is the key as the transaction under way sees it, nil if it is absent.
 func (g *group) get(ns, key string) *kv.Entry {
 	_, s := g.books.index.find(ns, key)
+	g.saw(ns, key, s)
 	return s.now()
 }
 
@@ -247,6 +256,9 @@ func (g *group) finish(token *Token) bool {
 		Token:  token,
 		Leases: leases,
 	})
+	if g.shared {
+		g.proofs = append(g.proofs, g.proof)
+	}
 	return changed
 }
 

@@ -2,30 +2,57 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"confcenter/kv"
 	"confcenter/kvstore"
 )
 
-// Log is where transactions become durable and what was there before is read
-// back: all of an engine that a replica is not. The replica alone calls it, and
-// calls nothing after Close.
+// Log is where transactions become durable, where those of other replicas come
+// from, and where what was there before is read back: all of an engine that a
+// replica is not. A replica changes nothing by itself: it proposes, and applies what
+// Tail brings.
+//
+// One goroutine of the replica calls Propose and Tail, the other methods may be
+// called from any. Nothing is called after Close.
 type Log interface {
-	// Load tells what is stored and returns the newest revision. It is called once,
-	// before everything else.
+	// Load tells what is stored and returns its revision, after which Tail goes on.
+	// It is called once, before everything else.
 	Load(ctx context.Context, load Loader) (kv.Revision, error)
-	// Append makes a group durable and keeps it, with all it refers to. One
-	// goroutine calls it, and never again after it has failed.
-	Append(group []Commit) error
+	// Shared says that others write to the log as well. Revisions of commits that
+	// are proposed are then guesses, and each needs its Proof. In a log that is not
+	// shared they follow each other without a gap.
+	Shared() bool
+
+	// Propose makes transactions durable, in this order, each with a revision of its
+	// own, which it writes into the commit. It returns how many it took: the others
+	// behind them were not tried, but for the first, of which the error tells.
+	// ErrConflict: its proof does not hold, it has no effect; what it conflicts with
+	// is below the next Barrier. ErrUnknown: it may have taken effect or do so yet;
+	// Tail brings it if it does. With any other error that is not known either, and
+	// the log takes no more. The log owns group, with all it refers to.
+	Propose(ctx context.Context, group []Commit, proofs []Proof) (taken int, err error)
+	// Tail returns the transactions after a revision, whoever proposed them: all that
+	// have arrived, in order, none missing, and the revision through which there are no
+	// others. It does not wait. What Propose took has arrived when it returns, unless
+	// the log is shared. An error ends the replica: what it missed can no longer be had.
+	Tail(after kv.Revision) (tail []Commit, through kv.Revision, err error)
+	// Arrived gets something when Tail may have something that it had not before;
+	// nil if the log is not shared.
+	Arrived() <-chan struct{}
+	// Barrier returns a revision that is not below that of any transaction that took
+	// effect before it was called.
+	Barrier(ctx context.Context) (kv.Revision, error)
+
 	// Writable says why a transaction cannot be taken now; deletesOnly: it only
 	// deletes. It is asked for every transaction that writes: it must be cheap.
 	Writable(deletesOnly bool) error
 	// DropTokens says that the tokens of transactions up to rev are forgotten.
 	DropTokens(rev kv.Revision)
 
-	// These may be called from any goroutine and may see what Append has made
-	// durable before readers of the store see it. They are as in kv.Store.
+	// These may see what Propose has made durable before readers of the store see
+	// it. They are as in kv.Store.
 	Changes(after kv.Revision, maxBytes int) ([]kv.Change, error)
 	GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error)
 	History(ns, key string, before kv.Revision, limit int) (kv.Versions, error)
@@ -35,9 +62,40 @@ type Log interface {
 	Close() error
 }
 
+// What Propose says of the first transaction that it did not take.
+var (
+	ErrConflict = errors.New("another transaction came first")
+	ErrUnknown  = errors.New("whether the transaction took effect is not known")
+)
+
+// Proof is what a transaction was evaluated on: it may take effect only where all
+// of it is so. The keys that it changes are among its reads.
+type Proof struct {
+	Reads  []Read
+	Leases []kv.LeaseID // exist
+
+	// After is what the replica had seen of others: in none of Ranges a key was
+	// written later (those that were deleted are among Reads, if they mattered), no
+	// key was given later to one of Ending, and no later transaction has the token of
+	// this one.
+	After  kv.Revision
+	Ranges []Range
+	Ending []kv.LeaseID
+}
+
+// Read is a key and the revision that changed it last; 0: it does not exist.
+type Read struct {
+	NS, Key string
+	Mod     kv.Revision
+}
+
+// Range is the keys with a prefix.
+type Range struct{ NS, Prefix string }
+
 // Commit is one transaction as the log keeps it. Events may be empty: a lease was
 // granted, or a transaction with a token changed nothing. The revision of every
-// event's entry is the change's. Events of keys that existed must carry Prev.
+// event's entry is the change's. Events of keys that existed carry Prev when they
+// are proposed; when they come by Tail they need not.
 type Commit struct {
 	kv.Change
 	Token  *Token

@@ -12,8 +12,22 @@ import (
 // their own: what the transaction itself says (keys, the values it puts) is left
 // out, since whoever asks again brings it along.
 
-// resultFormat is the first byte of a stored result.
-const resultFormat = 1
+// resultFormat is the first byte of a stored result. In format 1 revisions are as
+// they are. Since then each is 0 if it is the transaction's own, which only the log
+// knows for certain, else 1 above what it is.
+const (
+	resultFormat         = 2
+	absoluteResultFormat = 1
+)
+
+// relative is how a revision is stored in a result whose transaction has the
+// revision own.
+func relative(rev, own kv.Revision) uint64 {
+	if rev == own {
+		return 0
+	}
+	return uint64(rev) + 1
+}
 
 // Which parts an operation's result has.
 const (
@@ -41,21 +55,23 @@ func resultSize(txn *kv.Txn, r *kv.Result) int {
 	return size
 }
 
-func appendResult(b []byte, txn *kv.Txn, r *kv.Result) []byte {
+// appendResult appends the stored form of what a transaction with the revision own
+// has done.
+func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision) []byte {
 	held := byte(0)
 	if r.Held {
 		held = 1
 	}
 	b = append(b, resultFormat, held)
-	b = binary.AppendUvarint(b, uint64(r.Revision))
+	b = binary.AppendUvarint(b, relative(r.Revision, own))
 	ops := branch(txn, r.Held)
 	for i := range r.Ops {
-		b = appendOpResult(b, &r.Ops[i], ops[i].Kind != kv.OpPut)
+		b = appendOpResult(b, &r.Ops[i], own, ops[i].Kind != kv.OpPut)
 	}
 	return b
 }
 
-func appendOpResult(b []byte, r *kv.OpResult, withValue bool) []byte {
+func appendOpResult(b []byte, r *kv.OpResult, own kv.Revision, withValue bool) []byte {
 	var parts byte
 	if r.Entry != nil {
 		parts |= hasEntry
@@ -77,13 +93,13 @@ func appendOpResult(b []byte, r *kv.OpResult, withValue bool) []byte {
 	}
 	b = append(b, parts)
 	if r.Entry != nil {
-		b = appendEntry(b, r.Entry, withValue)
+		b = appendEntry(b, r.Entry, own, withValue)
 	}
 	if r.Prev != nil {
-		b = appendEntry(b, r.Prev, true)
+		b = appendEntry(b, r.Prev, own, true)
 	}
 	if r.Lease.ID != 0 {
-		b = binary.AppendUvarint(b, uint64(r.Lease.ID))
+		b = binary.AppendUvarint(b, relative(kv.Revision(r.Lease.ID), own))
 		b = binary.AppendUvarint(b, uint64(r.Lease.TTL))
 	}
 	if r.Count != 0 {
@@ -92,9 +108,9 @@ func appendOpResult(b []byte, r *kv.OpResult, withValue bool) []byte {
 	return b
 }
 
-func appendEntry(b []byte, e *kv.Entry, withValue bool) []byte {
-	for _, n := range [...]int64{int64(e.Create), int64(e.Mod), e.Version, e.Updated, e.Expires, int64(e.Lease)} {
-		b = binary.AppendUvarint(b, uint64(n))
+func appendEntry(b []byte, e *kv.Entry, own kv.Revision, withValue bool) []byte {
+	for _, n := range [...]uint64{relative(e.Create, own), relative(e.Mod, own), uint64(e.Version), uint64(e.Updated), uint64(e.Expires), uint64(e.Lease)} {
+		b = binary.AppendUvarint(b, n)
 	}
 	if withValue {
 		b = appendValue(b, e.Value)
@@ -103,13 +119,15 @@ func appendEntry(b []byte, e *kv.Entry, withValue bool) []byte {
 }
 
 // parseResult reads what appendResult has made of the result of the same
-// transaction.
-func parseResult(stored []byte, txn *kv.Txn) (*kv.Result, error) {
-	p := parser{rest: stored}
-	if format := p.byte(); p.bad || format != resultFormat {
+// transaction, which has the revision own.
+func parseResult(stored []byte, txn *kv.Txn, own kv.Revision) (*kv.Result, error) {
+	p := parser{rest: stored, own: own}
+	format := p.byte()
+	p.absolute = format == absoluteResultFormat
+	if p.bad || (format != resultFormat && !p.absolute) {
 		return nil, codes.Errorf(codes.Internal, "the stored result of token %q has the unknown format %d", txn.Token, format)
 	}
-	r := &kv.Result{Held: p.byte() == 1, Revision: kv.Revision(p.number()), Replayed: true}
+	r := &kv.Result{Held: p.byte() == 1, Revision: p.revision(), Replayed: true}
 	ops := branch(txn, r.Held)
 	r.Ops = make([]kv.OpResult, len(ops))
 	for i := range ops {
@@ -123,8 +141,21 @@ func parseResult(stored []byte, txn *kv.Txn) (*kv.Result, error) {
 
 // parser reads from rest. After the first mistake everything it returns is zero.
 type parser struct {
-	rest []byte
-	bad  bool
+	rest     []byte
+	bad      bool
+	own      kv.Revision
+	absolute bool
+}
+
+func (p *parser) revision() kv.Revision {
+	n := p.number()
+	switch {
+	case p.absolute || p.bad:
+		return kv.Revision(n)
+	case n == 0:
+		return p.own
+	}
+	return kv.Revision(n - 1)
 }
 
 func (p *parser) byte() byte {
@@ -160,7 +191,7 @@ func (p *parser) opResult(op *kv.Op, r *kv.OpResult) {
 		r.Prev = p.entry(op, true)
 	}
 	if parts&hasLease != 0 {
-		r.Lease.ID, r.Lease.TTL = kv.LeaseID(p.number()), time.Duration(p.number())
+		r.Lease.ID, r.Lease.TTL = kv.LeaseID(p.revision()), time.Duration(p.number())
 		r.Lease.Left = r.Lease.TTL
 	}
 	if parts&hasCount != 0 {
@@ -171,7 +202,7 @@ func (p *parser) opResult(op *kv.Op, r *kv.OpResult) {
 
 func (p *parser) entry(op *kv.Op, withValue bool) *kv.Entry {
 	e := &kv.Entry{NS: op.NS, Key: op.Key}
-	e.Create, e.Mod, e.Version = kv.Revision(p.number()), kv.Revision(p.number()), p.number()
+	e.Create, e.Mod, e.Version = p.revision(), p.revision(), p.number()
 	e.Updated, e.Expires, e.Lease = p.number(), p.number(), kv.LeaseID(p.number())
 	if !withValue {
 		return e

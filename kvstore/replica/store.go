@@ -4,10 +4,15 @@
 //
 // A transaction's way: Commit puts it into the queue (queue.go). The committer
 // (committer.go) takes all that has queued, evaluates one after the other against
-// the index and what the ones before it did (evaluate.go, group.go), has the log
-// make the group durable (log.go), makes it visible at once (index.go), tells those
-// who follow, and completes the callers. What is read is therefore always durable,
-// and never half of anything.
+// the index and what the ones before it did (evaluate.go, group.go), proposes the
+// group to the log (log.go), makes what the log then brings visible at once (index.go),
+// tells those who follow, and completes the callers. What is read is therefore always
+// durable, and never half of anything.
+//
+// Others may write to the log. A group is then evaluated with revisions that are
+// guesses, and each transaction has a proof of what it was evaluated on (proof.go).
+// If the log brings something else than the group, that is applied in its place, and
+// what was not taken is evaluated again (tail.go).
 //
 // Reads take the newest version of a key that is not above the visible revision.
 // A View holds on to the versions of its revision (view.go). What was there before

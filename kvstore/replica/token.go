@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"confcenter/codes"
@@ -40,6 +41,22 @@ func (t *tokens) add(token *Token) {
 		t.out = t.queue[t.head].Revision
 		t.forgetOldest()
 	}
+	t.count.Store(int64(len(t.byName)))
+}
+
+// takeBack forgets a token whose transaction did not take effect as it
+// was evaluated.
+func (t *tokens) takeBack(token *Token) {
+	last := len(t.queue) - 1
+	for last > t.head && t.queue[last] != token {
+		last--
+	}
+	if last < t.head || t.queue[last] != token {
+		return // there were too many in the group
+	}
+	t.queue = slices.Delete(t.queue, last, last+1)
+	t.bytes -= tokenBytes(token)
+	delete(t.byName, tokenName{token.NS, token.Name})
 	t.count.Store(int64(len(t.byName)))
 }
 
@@ -83,5 +100,5 @@ func (t *tokens) replay(known *Token, txn *kv.Txn, digest [16]byte) (*kv.Result,
 	if known.Digest != digest {
 		return nil, codes.Errorf(codes.TokenReused, "token %q of namespace %q belongs to another request", txn.Token, txn.TokenNS)
 	}
-	return parseResult(known.Result, txn)
+	return parseResult(known.Result, txn, known.Revision)
 }

@@ -189,27 +189,53 @@ func TestResultsComeBackAsTheyWere(t *testing.T) {
 			}
 			r.Ops = append(r.Ops, one)
 		}
-		stored := appendResult(nil, txn, r)
-		got, err := parseResult(stored, txn)
+		own := rapid.SampledFrom([]kv.Revision{r.Revision, 4, 1 << 50}).Draw(t, "own")
+		stored := appendResult(nil, txn, r, own)
+		got, err := parseResult(stored, txn, own)
 		require.NoError(t, err)
 		require.Equal(t, r, got)
 		for n := range stored {
-			_, err := parseResult(stored[:n], txn)
+			_, err := parseResult(stored[:n], txn, own)
 			require.Error(t, err)
 		}
 	})
 }
 
+// What stores have remembered so far is still understood.
+func TestResultsWithAbsoluteRevisionsAreRead(t *testing.T) {
+	txn := &kv.Txn{Then: []kv.Op{incr("n", 1), grant(time.Second)}}
+	stored := []byte{absoluteResultFormat, 1, 5, hasEntry | hasEntryValue, 3, 5, 2, 9, 0, 0, byte(kv.Int), 1, '7', hasLease, 5, 0}
+	got, err := parseResult(stored, txn, 5)
+	require.NoError(t, err)
+	require.Equal(t, &kv.Result{Revision: 5, Held: true, Replayed: true, Ops: []kv.OpResult{
+		{Entry: &kv.Entry{NS: "a", Key: "n", Value: kv.IntValue(7), Create: 3, Mod: 5, Version: 2, Updated: 9}},
+		{Lease: kv.Lease{ID: 5}},
+	}}, got)
+}
+
+// The log may give a transaction another revision than it was evaluated with.
+func TestResultsFollowTheRevisionOfTheirTransaction(t *testing.T) {
+	txn := &kv.Txn{Then: []kv.Op{put("k", "v"), grant(time.Second)}}
+	r := &kv.Result{Revision: 7, Held: true, Ops: []kv.OpResult{{Entry: &kv.Entry{Create: 3, Mod: 7, Version: 2}}, {Lease: kv.Lease{ID: 7}}}}
+	got, err := parseResult(appendResult(nil, txn, r, 7), txn, 11)
+	require.NoError(t, err)
+	require.EqualValues(t, 11, got.Revision)
+	require.EqualValues(t, 3, got.Ops[0].Entry.Create)
+	require.EqualValues(t, 11, got.Ops[0].Entry.Mod)
+	require.EqualValues(t, 11, got.Ops[1].Lease.ID)
+}
+
 func FuzzResult(f *testing.F) {
 	txn := &kv.Txn{Then: []kv.Op{put("k", "v"), incr("n", 1)}, Else: []kv.Op{get("k")}}
 	f.Add([]byte{resultFormat, 1, 5, hasEntry, 1, 2, 3, 4, 5, 6, hasCount, 1})
+	f.Add([]byte{absoluteResultFormat, 1, 5, hasEntry, 1, 2, 3, 4, 5, 6, hasCount, 1})
 	f.Add([]byte{resultFormat, 0, 5, hasEntry | hasEntryValue, 1, 2, 3, 4, 5, 6, 1, 2, 'o', 'k'})
 	f.Fuzz(func(t *testing.T, stored []byte) {
-		r, err := parseResult(stored, txn)
+		r, err := parseResult(stored, txn, 6)
 		if err != nil {
 			return
 		}
-		again, err := parseResult(appendResult(nil, txn, r), txn)
+		again, err := parseResult(appendResult(nil, txn, r, 6), txn, 6)
 		if err == nil && r.Ops[0].Lease.ID == 0 { // a put's value, a lease without a name: never written
 			require.Equal(t, r.Revision, again.Revision)
 			require.Len(t, again.Ops, len(r.Ops))

@@ -104,6 +104,9 @@ func damaged(what string, err error) error {
 	return codes.Errorf(codes.Storage, "the store is damaged: %s: %w", what, err)
 }
 
+// Newest is the revision of the last group that Append has made durable.
+func (d *Disk) Newest() kv.Revision { return kv.Revision(d.newest.Load()) }
+
 // Stats may be called from any goroutine and is cheap.
 func (d *Disk) Stats() replica.LogStats {
 	return replica.LogStats{
