@@ -2,12 +2,19 @@ package jsontext
 
 import "bytes"
 
-// maxAlike is how many levels AppendAlike compares: each costs a pass over what lies below it.
-const maxAlike = 16
+// Bounds of what AppendAlike compares, because each level costs a pass over what lies below it.
+const (
+	maxAlike      = 8 // levels
+	maxAlikeBytes = 1 << 20
+)
 
 // AppendAlike is Append for a text that takes the place of old, which is valid too: a container with the members that it has
 // there, in the same order, or with as many elements, is spread over lines as there. A changed value is then all that differs.
+// Texts of more than 1 MiB, and what is nested deeply, are laid out anew.
 func (l Layout) AppendAlike(dst, valid, old []byte) []byte {
+	if max(len(valid), len(old)) > maxAlikeBytes {
+		return l.Append(dst, valid)
+	}
 	p := printer{dst: dst, layout: l}
 	p.alike(bytes.Trim(valid, " \t\r\n"), bytes.Trim(old, " \t\r\n"))
 	return append(p.dst, l.End...)
@@ -24,7 +31,11 @@ func (p *printer) alike(valid, old []byte) {
 		p.depth++
 		for now.Next() && was.Next() {
 			p.put(old[from:was.Offset()])
-			p.alike(now.Raw(), was.Raw())
+			if now.Kind() < Array {
+				p.put(now.Raw())
+			} else {
+				p.alike(now.Raw(), was.Raw())
+			}
 			from = was.Offset() + len(was.Raw())
 		}
 		p.depth--

@@ -106,3 +106,12 @@ func TestAppendAlikeSaysTheSame(t *testing.T) {
 		require.Equal(t, strings.TrimSpace(string(old)), strings.TrimSpace(string(again)), "of the same nothing changes")
 	})
 }
+
+func TestAppendAlikeIsBounded(t *testing.T) {
+	for _, old := range []string{"[ " + strings.Repeat("1 ,", 1<<20) + "1 ]", strings.Repeat("[ ", 9) + "[ 1 , 2 ]" + strings.Repeat(" ]", 9)} {
+		compact := jsontext.AppendCompact(nil, []byte(old))
+		written := jsontext.Layout{}.AppendAlike(nil, compact, []byte(old))
+		require.Equal(t, string(compact), string(jsontext.AppendCompact(nil, written)))
+		require.NotEqual(t, old, string(written), "what would take long is laid out anew")
+	}
+}
