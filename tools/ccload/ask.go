@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -89,18 +88,6 @@ func (l *loop) askAll(conns []*conn, cmd protocol.Command, body []byte) ([]byte,
 	return a.last, a.err
 }
 
-// document asks for what path names in a document, and returns the reply as it
-// came and what it says. A document that is not there is a failure.
-func (l *loop) document(c *conn, name, path string) (body []byte, doc protocol.Config, err error) {
-	if body, err = l.ask(c, protocol.GetConfig, protocol.AppendConfigQuery(nil, name, path, 0, false)); err != nil {
-		return nil, doc, err
-	}
-	if doc, err = protocol.ParseConfig(body); err == nil && doc.Contents == nil {
-		err = fmt.Errorf("%s is not on the server", name)
-	}
-	return body, doc, err
-}
-
 // set writes a document.
 func (l *loop) set(c *conn, name string, contents []byte) error {
 	_, err := l.ask(c, protocol.SetConfig, protocol.AppendConfigUpdate(nil, protocol.ConfigUpdate{Name: name, Contents: contents}))
@@ -126,65 +113,4 @@ func (l *loop) fill(addr string, names []string) error {
 		}
 	}
 	return nil
-}
-
-// loadKeys writes the keys from 0 to n, values of size bytes. say is told how far
-// it is.
-func (l *loop) loadKeys(c *conn, n, size int, say func(part float64)) error {
-	for from := 0; from < n; from += kvBatch {
-		body := []byte(`{"ns":"` + kvNamespace + `","then":[`)
-		for i := from; i < min(from+kvBatch, n); i++ {
-			body = fmt.Appendf(body, `{"op":"put","key":"%s","value":"%s"},`, kvKey(i), kvText(i, size))
-		}
-		if _, err := l.ask(c, protocol.KVTxn, append(body[:len(body)-1], `]}`...)); err != nil {
-			return fmt.Errorf("keys from %d: %w", from, err)
-		}
-		say(float64(from) / float64(n))
-	}
-	return nil
-}
-
-// kvGet asks for one key and returns the whole body of the reply.
-func (l *loop) kvGet(c *conn, key int) ([]byte, error) {
-	return l.ask(c, protocol.KVGet, kvGetBody(key))
-}
-
-// kvList lists limit keys with their values, in as many pages as it takes, which
-// the caller reads when all is measured: what is measured shares this processor.
-func (l *loop) kvList(c *conn, limit int) (pages [][]byte, err error) {
-	after := ""
-	for more := true; more; {
-		body, err := l.ask(c, protocol.KVList, fmt.Appendf(nil, `{"ns":"%s","after":"%s","limit":%d}`, kvNamespace, after, limit))
-		if err != nil {
-			return nil, err
-		}
-		pages = append(pages, bytes.Clone(body))
-		limit -= bytes.Count(body, []byte(`{"key":"`))
-		after, more = lastKey(body)
-		more = more && limit > 0
-	}
-	return pages, nil
-}
-
-// lastKey is where the page after body begins, without reading all of body.
-func lastKey(body []byte) (key string, more bool) {
-	const start = `{"key":"`
-	at := bytes.LastIndex(body, []byte(start))
-	if at < 0 || !bytes.HasSuffix(body, []byte(`"more":1}`)) {
-		return "", false
-	}
-	name, _, _ := bytes.Cut(body[at+len(start):], []byte{'"'})
-	return string(name), true
-}
-
-// kvListed is how many keys pages have.
-func kvListed(pages [][]byte) (n int, err error) {
-	for _, body := range pages {
-		page, err := protocol.ParseKVPage(body, kvNamespace)
-		if err != nil {
-			return n, err
-		}
-		n += len(page.Entries)
-	}
-	return n, nil
 }

@@ -1,9 +1,9 @@
 package main
 
-// A verb and a group of the benchmark are scripts: many steps in a row, none of
-// which can go on without those before. Their steps panic with a failure (check,
-// must), of which attempt makes an error again. What they are built of, from the
-// loop to the fan-out, returns errors as usual.
+// Verbs and benchmark groups are scripts: long sequences of steps, each of which
+// needs the ones before it. A step that fails panics with a failure (check, must),
+// and attempt turns that back into an error. The parts the scripts are built from,
+// from the loop to the fan-out, return errors as usual.
 
 type failure struct{ error }
 
@@ -18,8 +18,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// attempt runs script and returns how it failed, if it did. It calls end after it
-// in any case.
+// attempt runs script, then end in any case, and returns the script's failure, if
+// any.
 func attempt(end, script func()) (err error) {
 	defer func() {
 		end()

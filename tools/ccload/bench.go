@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// benchConfig is what `ccload bench` can be told.
+// benchConfig holds the flags of `ccload bench`.
 type benchConfig struct {
 	server, dump string   // the confcenter and the ccdump binary
 	dir          string   // where the servers' files go
@@ -26,12 +26,12 @@ type benchConfig struct {
 	strict       bool
 	output       format
 
-	// explained by sizes
+	// see sizes
 	pairs, paths, startFiles, subscribers, idle, stalled, bound int
 	keys, many, watchers, streams, dumpSize                     int
 }
 
-// size is a number that can be told.
+// size is a numeric flag with a lower bound.
 type size struct {
 	to           *int
 	name         string
@@ -56,7 +56,7 @@ func (c *benchConfig) sizes() []size {
 	}
 }
 
-// groups are the figures that share a server.
+// groups lists the figures by the server they share, in the order they run.
 var groups = []struct {
 	name string
 	run  func(*bench)
@@ -105,7 +105,8 @@ const (
 
 // bench runs the figures and prints each as soon as it is known.
 //
-// A group is a script: nobody but group ends servers and connections.
+// Groups are scripts (attempt.go). They leave the servers and connections they open
+// to group, which closes them.
 type bench struct {
 	cfg     benchConfig
 	out     io.Writer
@@ -118,7 +119,7 @@ type bench struct {
 	servers []*process // of the group that runs
 }
 
-// counted is must for a load, none of whose replies may be an error either.
+// counted is must for a load: an error reply is a failure too.
 func counted(t *tally, err error) *tally {
 	check(err)
 	check(t.err())
@@ -239,7 +240,7 @@ func (b *bench) groups() error {
 	return nil
 }
 
-// group runs one group and ends what it has started.
+// group runs one group and then stops everything it started.
 func (b *bench) group(run func(*bench)) error {
 	return attempt(func() {
 		b.loop.closeAll(b.loop.conns)
@@ -250,7 +251,8 @@ func (b *bench) group(run func(*bench)) error {
 	}, func() { run(b) })
 }
 
-// atLeast and atMost report a figure, its target and what it was made of.
+// atLeast and atMost report a figure with its target and, as detail, what it was
+// computed from.
 func (b *bench) atLeast(name string, value, target float64, unit, detail string, args ...any) {
 	b.report(figure{Name: name, Value: value, Target: target, Unit: unit, Detail: fmt.Sprintf(detail, args...)})
 }
@@ -267,12 +269,12 @@ func (b *bench) report(f figure) {
 	check(f.print(b.out, b.cfg.output))
 }
 
-// dial opens identified connections, which last until the group ends.
+// dial opens n identified connections; group closes them.
 func (b *bench) dial(addr string, n int) []*conn { return must(b.loop.identify(addr, n, false)) }
 
 func (b *bench) dialUrgent(addr string, n int) []*conn { return must(b.loop.identify(addr, n, true)) }
 
-// closed is a rival that asks in a closed loop.
+// closed is a rival that runs a closed loop of depth requests on each connection.
 func (b *bench) closed(pid int, conns []*conn, depth int, src source) *rival {
 	return &rival{pid: pid, run: func() (sample, error) {
 		t, err := newLoad(b.loop, conns, src).closed(depth, b.cfg.slice)
@@ -286,11 +288,10 @@ func (b *bench) closed(pid int, conns []*conn, depth int, src source) *rival {
 	}}
 }
 
-// proberRate is how often the connections that only read ask while something else
-// goes on, in requests a second.
+// proberRate is the rate at which probe asks, in requests a second.
 const proberRate = 1000
 
-// probe measures requests from src during what work does.
+// probe measures requests from src, sent at a steady rate while work runs.
 func (b *bench) probe(addr string, src source, work func()) *tally {
 	prober := newLoad(b.loop, b.dialUrgent(addr, 4), src)
 	prober.begin(proberRate)
@@ -303,7 +304,7 @@ func (b *bench) reportProbe(what string, t *tally) {
 	b.atMost("p99 of "+what, l.P99/1000, 5, "ms", "p50 %.2f ms, max %.2f ms of %d requests at %d/s", l.P50/1000, l.Max/1000, t.done, proberRate)
 }
 
-// launch starts a server on the core of the servers and waits until it is ready.
+// launch starts a server on the servers' core and waits until it is ready.
 func (b *bench) launch(name, addr string, knock knock, argv ...string) *process {
 	p := must(startProcess(b.core, b.work, name, addr, argv))
 	b.servers = append(b.servers, p)
@@ -341,7 +342,7 @@ func (b *bench) serve(n int, flags ...string) *served {
 	return s
 }
 
-// end stops a server before its group ends; it takes all connections with it.
+// end closes all connections and stops s, for a group that starts it again.
 func (b *bench) end(s *served) {
 	b.loop.closeAll(b.loop.conns)
 	s.stop()
@@ -353,7 +354,7 @@ func (b *bench) bare(size int) *process {
 	return b.launch("ceiling", addr, greet, must(os.Executable()), "ceiling", "--listen", addr, "--reply-size", strconv.Itoa(size))
 }
 
-// startInstalled starts a program that comes from a package.
+// startInstalled starts a program from a Debian package.
 func (b *bench) startInstalled(name, addr string, argv ...string) *process {
 	if _, err := exec.LookPath(argv[0]); err != nil {
 		check(fmt.Errorf("%w: on Debian, apt-get install redis-server redis-tools etcd-server", err))

@@ -20,7 +20,7 @@ func (b *bench) gets() {
 		})
 }
 
-// depthTarget is a ratio to reach with so many requests on their way.
+// depthTarget is the ratio to reach with depth requests in flight.
 type depthTarget struct {
 	depth  int
 	target float64
@@ -41,14 +41,24 @@ func (b *bench) ofCeiling(s *served, conns []*conn, size int, targets []depthTar
 // written; it returns the size of the replies' bodies in bytes.
 func (b *bench) checkDocuments(c *conn, names []string) (size int) {
 	for i, name := range names {
-		body, doc, err := b.loop.document(c, name, "")
-		check(err)
+		body, doc := b.document(c, name, "")
 		if want := smallDocument(name, i, replySize); string(doc.Contents) != string(want) {
 			check(fmt.Errorf("%s is %.200q, want %.200q", name, doc.Contents, want))
 		}
 		size = max(size, len(body))
 	}
 	return size
+}
+
+// document asks for the value at path in a document and returns the reply both raw
+// and parsed.
+func (b *bench) document(c *conn, name, path string) (body []byte, doc protocol.Config) {
+	body = must(b.loop.ask(c, protocol.GetConfig, protocol.AppendConfigQuery(nil, name, path, 0, false)))
+	doc = must(protocol.ParseConfig(body))
+	if doc.Contents == nil {
+		check(fmt.Errorf("%s is not on the server", name))
+	}
+	return body, doc
 }
 
 // largeName is as long as the names of small documents.
@@ -87,8 +97,8 @@ func (b *bench) paths() {
 }
 
 func (b *bench) checkPath(c *conn, name, path string) {
-	if _, doc, err := b.loop.document(c, name, path); err != nil || len(doc.Contents) != partSize {
-		check(fmt.Errorf("%s of %s is %.200q (%v), want %d bytes", path, name, doc.Contents, err, partSize))
+	if _, doc := b.document(c, name, path); len(doc.Contents) != partSize {
+		check(fmt.Errorf("%s of %s is %.200q, want %d bytes", path, name, doc.Contents, partSize))
 	}
 }
 
@@ -152,8 +162,8 @@ func (b *bench) firstPush(f *fanout) {
 		"%.2f ms after the request, p90 of the difference %.2f ms", median(total), quantile(later, 0.9))
 }
 
-// idleMemory is what a connection costs that only identifies itself. The server is
-// given time before both readings, for what it frees late.
+// idleMemory measures the memory of a connection that only identifies itself. The
+// server gets a second before each reading to free what it frees late.
 func (b *bench) idleMemory() {
 	s := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.idle+100))
 	settled := func() int64 {
@@ -180,8 +190,7 @@ func (b *bench) starts() {
 	for range 1 + restarts {
 		begun := time.Now()
 		b.start(s)
-		_, _, err := b.loop.document(b.dial(s.addr, 1)[0], names[len(names)-1], "")
-		check(err)
+		b.document(b.dial(s.addr, 1)[0], names[len(names)-1], "")
 		times = append(times, time.Since(begun).Seconds())
 		b.end(s)
 	}

@@ -68,9 +68,9 @@ func (b *bench) summarize(file string, frames, size int64) (rate float64, peak i
 	return float64(size) / 1e6 / ran.Seconds(), peak
 }
 
-// writeCapture makes a capture of at least limit bytes of GETCONFIG of small documents,
-// their replies and a push for each fifty, behind the half-open connections, whose
-// bytes do not count.
+// writeCapture writes a capture that begins with the half-open connections, followed
+// by at least limit bytes of GETCONFIG requests for small documents with their replies,
+// and a push after every fifty.
 func writeCapture(name string, limit int64) (frames, size int64, err error) {
 	file, err := os.Create(name)
 	if err != nil {

@@ -34,7 +34,7 @@ func (b *bench) httpGets() {
 	b.atLeast(fmt.Sprintf("GET of %d B, one key, %d HTTP connections, of a bare handler", kvValueSize, httpConns), ratio, 0.7, "", "%v of %v", ours, theirs)
 }
 
-// webRivals starts a real server and a bare one that answers as the real one did.
+// webRivals starts a real server and a bare one that gives the same answer.
 func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival) {
 	s, addr := b.serveHTTP()
 	for _, request := range [][]byte{httpPutTape(addr).next(nil), httpGet(addr, httpPath)} {
@@ -56,7 +56,7 @@ func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival
 	return side(s.pid, addr), side(bare.pid, bare.addr)
 }
 
-// askWeb asks on a connection of its own.
+// askWeb sends one request on a new connection.
 func (b *bench) askWeb(addr string, request []byte) (head, body []byte) {
 	conns := must(b.loop.dialHTTP(addr, 1, -1, false))
 	defer b.loop.closeAll(conns)

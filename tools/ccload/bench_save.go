@@ -126,9 +126,9 @@ func (b *bench) changes() {
 	}
 }
 
-// steadily saves by renaming, from a thread of its own: the load takes all of the
-// one this program has. The function it returns ends that and says how many saves a
-// second there were.
+// steadily saves by rename at changesPerSecond, on a thread of its own because the
+// load keeps this program's only other one busy. The function it returns stops that
+// and reports the saves per second.
 func (s *saver) steadily() (end func() float64) {
 	threads := runtime.GOMAXPROCS(2)
 	stop, result := make(chan struct{}), make(chan error)

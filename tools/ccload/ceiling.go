@@ -31,9 +31,9 @@ type ceiling struct {
 
 var errEnded = errors.New("the engine ended by itself")
 
-// serveCeiling answers on addr until ctx ends, a GETCONFIG or KVGET with a body of
-// size bytes. It calls booted once it listens. Its end takes gnet up to half a
-// second.
+// serveCeiling serves addr until ctx ends and answers GETCONFIG and KVGET with bodies
+// of size bytes. It calls booted once it listens. gnet takes up to half a second to
+// stop.
 func serveCeiling(ctx context.Context, addr string, size int, booted func()) error {
 	stopped := make(chan error, 1)
 	s := &ceiling{
@@ -178,7 +178,7 @@ func bareHandler(reply []byte) http.HandlerFunc {
 	}
 }
 
-// serveBare answers HTTP on addr with always the same until ctx ends.
+// serveBare serves HTTP on addr with a fixed reply until ctx ends.
 func serveBare(ctx context.Context, addr string, reply []byte, booted func()) error {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

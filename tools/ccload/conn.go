@@ -20,7 +20,7 @@ type receiver interface {
 	settle(c *conn, now int64)
 }
 
-// ignore is a receiver that does nothing, and what others build upon.
+// ignore is a receiver that does nothing; others embed it.
 type ignore struct{}
 
 func (ignore) reply(*conn, []byte)       {}
@@ -186,7 +186,7 @@ func (c *conn) readable(events uint32) {
 	}
 }
 
-// forget drops the times of the replies that have come: nobody measures them.
+// forget discards the send times of the replies received: they are not measured.
 func (c *conn) forget() {
 	for c.answered > 0 {
 		_, n := c.sent.take(c.answered)

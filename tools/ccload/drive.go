@@ -14,10 +14,10 @@ const drainLimit = 30 * time.Second
 func warmup(d time.Duration) time.Duration { return min(d/10, 200*time.Millisecond) }
 
 // load sends requests from src on connections of its own and counts the replies.
-// In a closed loop (closed, play) it keeps depth requests in flight on each: what is
-// answered is replaced, and the server sets the rate. In an open loop (open, or
-// begin and end) it sends at a fixed rate whatever the answers do, over the
-// connections in turn, and latency counts from the time a request was due.
+// As a closed loop (closed, play) it keeps depth requests in flight on each: every
+// reply is followed by the next request, so the server sets the rate. As an open loop
+// (open, or begin and end) it sends at a fixed rate over the connections in turn,
+// however late the replies are, and latency counts from the time a request was due.
 type load struct {
 	ignore
 	loop    *loop

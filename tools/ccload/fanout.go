@@ -42,7 +42,8 @@ type round struct {
 	spread int64 // from the first push to the last
 }
 
-// In milliseconds; late is how long after the reply the last was told.
+// firstPush, allTold and late are in milliseconds. late is the time from the
+// writer's reply to the last push.
 func (r round) firstPush() float64 { return millis(r.first) }
 func (r round) allTold() float64   { return millis(r.all) }
 func (r round) late() float64      { return max(0, millis(r.all-r.reply)) }
@@ -68,7 +69,7 @@ func newKVFanout(l *loop, addr string, n int) (*fanout, error) {
 	})
 }
 
-// open opens the connections and has those who are to be told subscribe.
+// open connects the writer and n subscribers and then calls subscribe.
 func (f *fanout) open(addr string, n int, subscribe func() error) error {
 	writer, err := f.loop.identify(addr, 1, true)
 	if err != nil {
@@ -86,7 +87,7 @@ func (f *fanout) open(addr string, n int, subscribe func() error) error {
 	return err
 }
 
-// rounds makes warmup changes and then n that count, with a pause before each.
+// rounds makes warmup changes and then n that it returns, with a pause before each.
 func (f *fanout) rounds(warmup, n int, pause time.Duration, bar *progress) ([]round, error) {
 	var counted []round
 	for i := range warmup + n {
@@ -122,7 +123,7 @@ func (f *fanout) change() (round, error) {
 	return round{first: f.first - f.begun, all: f.last - f.begun, reply: f.replied - f.begun, spread: f.last - f.first}, nil
 }
 
-// until waits for done or a failure.
+// until turns the loop until done is true or the fan-out has failed.
 func (f *fanout) until(done func() bool) error {
 	err := f.loop.until(askLimit, func() bool { return f.failure != nil || done() })
 	return cmp.Or(err, f.failure)
@@ -134,11 +135,6 @@ func (f *fanout) perSecond(r round) float64 {
 		return 0
 	}
 	return float64(len(f.subscribers)-1) / time.Duration(r.spread).Seconds()
-}
-
-func (f *fanout) close() {
-	f.writer.close()
-	f.loop.closeAll(f.subscribers)
 }
 
 func (f *fanout) push(c *conn, body []byte, now int64) {

@@ -61,9 +61,9 @@ func useNow(start time.Time) machineUse {
 	return machineUse{at: time.Since(start), all: programTime(stat.CPUTotal), own: usedBy(unix.RUSAGE_SELF) + usedBy(unix.RUSAGE_CHILDREN)}
 }
 
-// programTime leaves idle and stolen time out. Interrupts count, since most kernels
-// charge them to the program they interrupt as well; where one does not, other
-// programs seem to have had more.
+// programTime leaves out idle and stolen time. Interrupts count, since most kernels
+// also charge them to the program they interrupt; with one that does not, other
+// programs appear to have used more.
 func programTime(s procfs.CPUStat) time.Duration {
 	return time.Duration((s.User + s.Nice + s.System + s.IRQ + s.SoftIRQ) * float64(time.Second))
 }

@@ -8,10 +8,10 @@
 // rival (rival.go): a bare server that answers with ready-made bytes
 // (ceiling.go), Redis, etcd or the same server under other conditions.
 //
-// The load side is one epoll loop per thread (loop.go, conn.go). On top of it
-// are the two ways to ask (drive.go): a closed loop sends when it is answered,
-// an open loop when it is time, whatever the answers do. What is asked comes
-// from source.go and http.go.
+// The load side is one epoll loop per thread (loop.go, conn.go). On top of it are
+// two kinds of load (drive.go): a closed loop sends the next request when one is
+// answered, an open loop sends at a fixed rate however late the replies are.
+// source.go and http.go make the requests.
 package main
 
 import (

@@ -88,8 +88,8 @@ func (p *process) printed() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// knock asks whether a server is there: by connect, or, since ours listens for a
-// moment to try its port before it does for good, by greet.
+// knock checks whether a server is up. connect suffices for other people's; ours
+// opens its port for a moment to probe it before it serves, so it has to greet.
 type knock func(ctx context.Context, addr string) error
 
 func connect(_ context.Context, addr string) error {
@@ -100,7 +100,7 @@ func connect(_ context.Context, addr string) error {
 	return conn.Close()
 }
 
-// greet connects and is identified.
+// greet connects and identifies itself.
 func greet(ctx context.Context, addr string) error {
 	l, err := newLoop(ctx, 0)
 	if err != nil {
@@ -111,7 +111,7 @@ func greet(ctx context.Context, addr string) error {
 	return err
 }
 
-// ready waits until a knock at addr, one of the process's, is answered.
+// ready waits until knock succeeds at addr, which belongs to the process.
 func (p *process) ready(ctx context.Context, addr string, knock knock) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errTimeout)
 	defer cancel()
@@ -132,8 +132,8 @@ func (p *process) ready(ctx context.Context, addr string, knock knock) error {
 	}
 }
 
-// freeAddr is a loopback address nobody listens on now. It is one of many, since
-// any port of 127.0.0.1 may soon be that of whoever connects to something.
+// freeAddr is a loopback address nobody listens on. It is not on 127.0.0.1, where any
+// outgoing connection may take the port before the server does.
 func freeAddr() (string, error) {
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	if err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -54,6 +56,30 @@ func TestAServerProcess(t *testing.T) {
 	require.ErrorContains(t, p.ready(t.Context(), addr, greet), "self has ended")
 	require.Zero(t, p.cmd.ProcessState.ExitCode(), p.printed())
 	p.stop() // nothing happens
+}
+
+// Our server opens its port for a moment to probe it, and whoever took that for
+// readiness was refused a moment later.
+func TestAProbedPortIsNotTakenForReadiness(t *testing.T) {
+	addr, err := freeAddr()
+	require.NoError(t, err)
+	probe, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	served := make(chan error)
+	go func() {
+		c, err := probe.Accept()
+		err = errors.Join(err, c.Close(), probe.Close())
+		ln, listenErr := net.Listen("tcp", addr)
+		if err = errors.Join(err, listenErr); err == nil {
+			c, err = ln.Accept()
+			serveFakeConn(c, nil)
+			err = errors.Join(err, ln.Close())
+		}
+		served <- err
+	}()
+	p := &process{name: "probing", gone: make(chan struct{})}
+	require.NoError(t, p.ready(t.Context(), addr, greet))
+	require.NoError(t, <-served)
 }
 
 func TestAProcessThatEndsIsReported(t *testing.T) {

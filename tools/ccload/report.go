@@ -46,7 +46,7 @@ func (f *format) bind(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// print writes one of three: v as JSON, a line for benchstat or the text.
+// print writes v as JSON, the line for benchstat or the text.
 func (f format) print(w io.Writer, v any, benchstat, text string) (err error) {
 	switch f {
 	case formatJSON:
@@ -105,8 +105,8 @@ func (t *tally) result(name string) result {
 	}
 }
 
-// print writes r as f says. The line for benchstat is as `go test -bench` prints
-// them.
+// print writes r in the format f. The line for benchstat has the form of those of
+// `go test -bench`.
 func (r result) print(w io.Writer, f format) error {
 	var text, line strings.Builder
 	fmt.Fprintln(&text, r.Name)
@@ -153,7 +153,7 @@ func (f figure) met() bool {
 	return f.Value >= f.Target
 }
 
-// print writes f as format says.
+// print writes f in the format out.
 func (f figure) print(w io.Writer, out format) error {
 	sign, verdict := ">=", "MISSED"
 	if f.AtMost {

@@ -75,7 +75,7 @@ func measurePair(a, b *rival, swap bool) (pair [2]sample, err error) {
 	return pair, nil
 }
 
-// each is a number of each.
+// each applies of to every element.
 func each[T any](list []T, of func(T) float64) []float64 {
 	var values []float64
 	for _, one := range list {

@@ -57,9 +57,9 @@ func (t *tape) addRaw(request []byte) {
 // server that remembers requests by their bytes has no profit from it.
 const tapeLength = 1 << 14
 
-// readTape asks for path of documents drawn from names at random, the empty path
-// being all of one. Members come in varied order, with and without those that
-// change nothing.
+// readTape asks for the value at path, or the whole document if path is empty, of
+// documents drawn at random from names. Members come in varied order, with and
+// without those that change nothing.
 func readTape(rnd *rand.Rand, names []string, path string) *tape {
 	t := &tape{cmd: protocol.GetConfig}
 	for range tapeLength {
@@ -100,8 +100,8 @@ func queryBody(rnd *rand.Rand, name, path string) []byte {
 	return []byte("{" + strings.Join(members, comma) + "}")
 }
 
-// writes is a source of requests, each of which writes something else: body is
-// given the number of the write, which rises.
+// writes is a source of requests that each write something different: body gets a
+// number that grows with every request.
 type writes struct {
 	cmd  protocol.Command
 	n    int
@@ -116,9 +116,9 @@ func (w *writes) next(dst []byte) []byte {
 	return protocol.FinishFrame(w.body(protocol.BeginFrame(dst, w.cmd, 0), w.n), start)
 }
 
-// newWrites writes documents of about size bytes, names in turn. first is the
-// number of the first write; another one is needed for each run against the same
-// files.
+// newWrites writes documents of about size bytes to names in turn. first numbers the
+// first write; runs against the same files need different ones, so that every write
+// is a change.
 func newWrites(names []string, size, first int) *writes {
 	pad := kvText(0, max(0, size-len(`{"n":12345678,"pad":""}`)))
 	var doc []byte
@@ -128,13 +128,13 @@ func newWrites(names []string, size, first int) *writes {
 	}}
 }
 
-// newKVWrites puts one key.
+// newKVWrites puts different values to one key.
 func newKVWrites() *writes {
 	return &writes{cmd: protocol.KVPut, body: func(dst []byte, n int) []byte { return appendKVPut(dst, 0, kvText(n, kvValueSize)) }}
 }
 
-// replyStart is how nearly all replies begin, so that the load side does not look
-// at each part of them.
+// replyStart begins nearly every reply with code 0. Comparing with it first spares the
+// load side the token by token check.
 var replyStart = []byte(`{"code":0,`)
 
 // replyOK says that body begins as every reply with code 0 does. It looks no
@@ -161,7 +161,7 @@ func replyError(cmd protocol.Command, body []byte) error {
 // replySize is the body of the reply that the figures speak of, in bytes.
 const replySize = 280
 
-// numbered are n names, all of one length so that all replies are.
+// numbered returns n names of one length, so that replies have one length too.
 func numbered(format string, n int) []string {
 	names := make([]string, n)
 	for i := range names {

@@ -17,7 +17,8 @@ type target struct {
 	spin   time.Duration
 }
 
-// verb completes cmd: it has t's flags, and what work measures is printed.
+// verb completes cmd with t's flags and a run function that prints what work
+// measures.
 func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) result) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&t.addr, "addr", "a", "127.0.0.1:4800", "server to load")
@@ -35,7 +36,7 @@ func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) 
 	return cmd
 }
 
-// traffic is how requests are sent.
+// traffic is the flags of the verbs that send requests.
 type traffic struct {
 	target
 	conns    int
