@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 )
 
@@ -38,31 +40,23 @@ func (b *bench) httpGets() {
 func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival) {
 	s, addr := b.serveHTTP()
 	for _, request := range [][]byte{httpPutTape(addr).next(nil), httpGet(addr, httpPath)} {
-		if _, body := b.askWeb(addr, request); !bytes.Contains(body, httpValue(0)) {
-			check(fmt.Errorf("%.100q is answered %.300q", request, body))
+		if _, body, err := fetch(addr, request); err != nil || !bytes.Contains(body, httpValue(0)) {
+			check(fmt.Errorf("%.100q is answered %.300q: %w", request, body, err))
 		}
 	}
-	head, body := b.askWeb(addr, requests(addr).next(nil))
+	header, body, err := fetch(addr, requests(addr).next(nil))
+	check(err)
 	bareAddr := must(freeAddr())
 	bare := b.launch("ceiling-http", bareAddr, connect, must(os.Executable()), "ceiling", "--listen", bareAddr, "--http", string(body))
-	// The date in the head always has the same length.
-	bareHead, bareBody := b.askWeb(bare.addr, requests(bare.addr).next(nil))
-	if len(head) != len(bareHead) || !bytes.Equal(body, bareBody) {
-		check(fmt.Errorf("the bare handler answers %q, %q and the real one %q, %q", bareHead, bareBody, head, body))
+	bareHeader, bareBody, err := fetch(bareAddr, requests(bareAddr).next(nil))
+	check(err)
+	if !maps.EqualFunc(header, bareHeader, slices.Equal) || !bytes.Equal(body, bareBody) {
+		check(fmt.Errorf("the bare handler answers %v, %q and the real one %v, %q", bareHeader, bareBody, header, body))
 	}
 	side := func(pid int, addr string) *rival {
 		return b.closed(pid, must(b.loop.dialHTTP(addr, httpConns, len(body), false)), 1, requests(addr))
 	}
 	return side(s.pid, addr), side(bare.pid, bare.addr)
-}
-
-// askWeb sends one request on a new connection.
-func (b *bench) askWeb(addr string, request []byte) (head, body []byte) {
-	conns := must(b.loop.dialHTTP(addr, 1, -1, false))
-	defer b.loop.closeAll(conns)
-	head, body, err := b.loop.askHTTP(conns[0], request)
-	check(err)
-	return head, body
 }
 
 // httpStreams measures how long after a PUT is sent the last of many streams of its

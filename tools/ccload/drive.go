@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -26,11 +27,10 @@ type load struct {
 	tally   *tally
 	scratch []byte
 
+	quota  int64 // requests still to be sent; below 0: any number
 	asking bool  // closed loop
-	quota  int64 // requests still to be sent; below 0: no end
-
-	pace pacer // open loop
-	turn int
+	pace   pacer // open loop
+	turn   int
 }
 
 // newLoad takes the connections over; they must have nothing in flight.
@@ -115,6 +115,7 @@ func (d *load) begin(perSecond float64) {
 	d.pace = newPacer(now, perSecond)
 	d.tally = newTally()
 	d.tally.reset(now)
+	d.quota = -1
 	d.loop.every(d)
 }
 
@@ -132,6 +133,9 @@ const maxBurst = 64
 
 func (d *load) tick(now int64) int64 {
 	for range maxBurst {
+		if d.quota == 0 {
+			return math.MaxInt64
+		}
 		c := d.conns[d.turn%len(d.conns)]
 		if c.inflight >= maxDepth-1 {
 			break // the requests stay due, and are counted as late when they go
@@ -141,6 +145,7 @@ func (d *load) tick(now int64) int64 {
 			break
 		}
 		d.turn++
+		d.quota--
 		d.scratch = d.src.next(d.scratch[:0])
 		c.request(d.scratch, at)
 	}

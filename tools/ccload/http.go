@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -29,7 +33,7 @@ type framing interface {
 func (l *loop) dialHTTP(addr string, n, size int, urgent bool) ([]*conn, error) {
 	var conns []*conn
 	for range n {
-		c, err := l.dial(addr, &answers{}, urgent)
+		c, err := l.dial(addr, ignore{}, urgent)
 		if err != nil {
 			return nil, err
 		}
@@ -39,28 +43,34 @@ func (l *loop) dialHTTP(addr string, n, size int, urgent bool) ([]*conn, error) 
 	return conns, nil
 }
 
-// askHTTP sends one request and returns the reply.
-func (l *loop) askHTTP(c *conn, request []byte) (head, body []byte, err error) {
-	before := c.to
-	c.to = &answers{}
-	c.request(request, l.clock())
-	err = l.until(askLimit, func() bool { return c.inflight == 0 })
-	c.to = before
+// fetch sends one request on a connection of its own and returns the header of the
+// reply without its date, and the body.
+func fetch(addr string, request []byte) (header http.Header, body []byte, err error) {
+	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		return nil, nil, fmt.Errorf("HTTP: %w", err)
+		return nil, nil, err
 	}
-	last := c.framing.(*httpReplies).last
-	end, _, err := httpHead(last)
-	return bytes.Clone(last[:end]), bytes.Clone(last[end:]), err
+	defer c.Close()
+	if _, err := c.Write(request); err != nil {
+		return nil, nil, err
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	res.Header.Del("Date")
+	body, err = io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("answered %s: %.300q", res.Status, body)
+	}
+	return res.Header, body, err
 }
 
 // httpReplies is the framing of replies that say how long they are. A status that
 // is not 200 and another length than expected fail the connection: bodies are
 // looked at once before a load, not a million times in it.
-type httpReplies struct {
-	size int
-	last []byte // the latest reply
-}
+type httpReplies struct{ size int }
 
 func (h *httpReplies) frames(c *conn, data []byte, _ int64) ([]byte, error) {
 	for !c.closed {
@@ -77,7 +87,6 @@ func (h *httpReplies) frames(c *conn, data []byte, _ int64) ([]byte, error) {
 		}
 		c.inflight--
 		c.answered++
-		h.last = append(h.last[:0], data[:end]...)
 		data = data[end:]
 	}
 	return data, nil
@@ -202,7 +211,7 @@ func newHTTPFanout(l *loop, addr string, n int) (*fanout, error) {
 		return nil, err
 	}
 	f.writer = writer[0]
-	if _, _, err := l.askHTTP(f.writer, f.writes.next(nil)); err != nil {
+	if _, err := newLoad(l, writer, f.writes).play(1, 1); err != nil {
 		return nil, err
 	}
 	f.writer.to = (*fanoutWriter)(f)

@@ -41,9 +41,7 @@ func realHTTP(t *testing.T) string {
 func TestHTTPLoadOfTheRealServer(t *testing.T) {
 	addr := realHTTP(t)
 	l := testLoop(t)
-	one, err := l.dialHTTP(addr, 1, -1, false)
-	require.NoError(t, err)
-	_, body, err := l.askHTTP(one[0], httpPutTape(addr).next(nil))
+	_, body, err := fetch(addr, httpPutTape(addr).next(nil))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"key":"key","namespace":"bench","type":"string","value":"`+string(httpValue(0))+`"}`, string(body))
 	puts, err := l.dialHTTP(addr, 4, len(body), false)
@@ -53,7 +51,7 @@ func TestHTTPLoadOfTheRealServer(t *testing.T) {
 	require.EqualValues(t, 100, got.done)
 	require.EqualValues(t, 100, got.latency.TotalCount())
 
-	_, body, err = l.askHTTP(one[0], httpGet(addr, httpPath))
+	_, body, err = fetch(addr, httpGet(addr, httpPath))
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"key":"key"`)
 	gets, err := l.dialHTTP(addr, 4, len(body), false)
@@ -92,7 +90,7 @@ func TestHTTPLoadFailsOnWhatIsNotTheReply(t *testing.T) {
 			l := testLoop(t)
 			conns, err := l.dialHTTP(answerRaw(t, answer), 1, 2, false)
 			require.NoError(t, err)
-			_, _, err = l.askHTTP(conns[0], httpGet("x", httpPath))
+			_, err = newLoad(l, conns, httpGetTape("x")).play(1, 1)
 			require.ErrorContains(t, err, "connection lost")
 		})
 	}
@@ -150,34 +148,20 @@ func TestStreamsAreReadInPieces(t *testing.T) {
 }
 
 func TestTheBareHandlerAnswersAsTheRealOne(t *testing.T) {
-	l := testLoop(t)
 	real := realHTTP(t)
-	one, err := l.dialHTTP(real, 1, -1, false)
-	require.NoError(t, err)
-	for _, request := range []func(addr string) *tape{httpPutTape, httpGetTape} {
-		head, body, err := l.askHTTP(one[0], request(real).next(nil))
+	for _, requests := range []func(addr string) *tape{httpPutTape, httpGetTape} {
+		header, body, err := fetch(real, requests(real).next(nil))
 		require.NoError(t, err)
 		bare := httptest.NewServer(bareHandler(body))
 		addr := bare.Listener.Addr().String()
-		other, err := l.dialHTTP(addr, 1, len(body), false)
+		bareHeader, bareBody, err := fetch(addr, requests(addr).next(nil))
 		require.NoError(t, err)
-		bareHead, bareBody, err := l.askHTTP(other[0], request(addr).next(nil))
-		require.NoError(t, err)
-		require.Equal(t, withoutDate(head), withoutDate(bareHead))
-		require.Len(t, bareHead, len(head))
+		require.Equal(t, header, bareHeader)
 		require.Equal(t, string(body), string(bareBody))
-		other[0].close()
 		bare.Close()
 	}
-}
-
-func withoutDate(head []byte) (lines []string) {
-	for line := range strings.SplitSeq(string(head), "\r\n") {
-		if !strings.HasPrefix(line, "Date: ") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+	_, _, err := fetch(real, httpGet(real, "/nowhere"))
+	require.ErrorContains(t, err, "404")
 }
 
 func TestTheBareServerEndsWithItsContext(t *testing.T) {

@@ -54,17 +54,13 @@ type stall struct {
 	writer  *conn
 	clients []*conn
 	version int
+	asks    *load // what clients ask; nil while there are none
 	kernel  int64
-
-	// as a ticker: who still has to ask after a change
-	ask   []byte
-	asked int
-	pace  pacer
 }
 
 // newStall opens the healthy client and the writer and puts the document there.
 func newStall(l *loop, addr string, files int) (*stall, error) {
-	s := &stall{loop: l, addr: addr, ask: protocol.AppendFrame(nil, protocol.GetConfig, 0, protocol.AppendConfigQuery(nil, stallName, "", 0, false))}
+	s := &stall{loop: l, addr: addr}
 	conns, err := l.identify(addr, 3, true)
 	if err != nil {
 		return nil, err
@@ -92,6 +88,9 @@ func (s *stall) run(how stallSetup, bar *progress) (*stallOutcome, error) {
 	if err := s.loop.subscribe(s.clients, stallName); err != nil {
 		return nil, err
 	}
+	asked := &tape{cmd: protocol.GetConfig}
+	asked.add(protocol.AppendConfigQuery(nil, stallName, "", 0, false))
+	s.asks = newLoad(s.loop, s.clients, asked)
 	for _, c := range s.clients {
 		c.mayEnd = true
 		if err := c.mute(); err != nil {
@@ -114,37 +113,21 @@ func (s *stall) run(how stallSetup, bar *progress) (*stallOutcome, error) {
 // changes changes the document and lets everybody ask for it, how.changes times.
 func (s *stall) changes(how stallSetup, bar *progress) (*tally, error) {
 	s.healthy.begin(healthyRate)
-	defer s.loop.stop(s)
 	for i := range how.changes {
 		if err := s.change(); err != nil {
 			return nil, fmt.Errorf("change %d: %w", i+1, err)
 		}
-		s.loop.stop(s)
-		s.asked, s.pace = 0, newPacer(s.loop.clock(), stallAskRate)
-		s.loop.every(s)
+		if s.asks != nil {
+			s.loop.stop(s.asks)
+			s.asks.begin(stallAskRate)
+			s.asks.quota, s.asks.turn = int64(len(s.clients)), 0
+		}
 		if err := s.loop.wait(how.pause); err != nil {
 			return nil, err
 		}
 		s.kernel = max(s.kernel, kernelTCP())
 		bar.to(float64(i+1) / float64(how.changes))
 	}
+	s.loop.stop(s.asks)
 	return s.healthy.end()
-}
-
-// tick lets the next few clients ask.
-func (s *stall) tick(now int64) int64 {
-	for range maxBurst {
-		if s.asked == len(s.clients) {
-			return now + int64(time.Hour)
-		}
-		at, due := s.pace.take(now)
-		if !due {
-			break
-		}
-		if c := s.clients[s.asked]; !c.closed && c.inflight < maxDepth-1 {
-			c.request(s.ask, at)
-		}
-		s.asked++
-	}
-	return s.pace.next()
 }
