@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,8 +22,11 @@ type benchConfig struct {
 	stallPause   time.Duration
 	strict       bool
 	output       format
+	benchSizes
+}
 
-	// see sizes
+// benchSizes is how much is measured; sizes explains each.
+type benchSizes struct {
 	pairs, paths, startFiles, subscribers, idle, stalled, bound int
 	keys, many, watchers, streams, dumpSize                     int
 }
@@ -39,7 +39,7 @@ type size struct {
 	usage        string
 }
 
-func (c *benchConfig) sizes() []size {
+func (c *benchSizes) sizes() []size {
 	return []size{
 		{&c.pairs, "pairs", 1, 7, "measurements of each of two rivals"},
 		{&c.paths, "paths", 1, 10_000, "members of the large document, 100 B each"},
@@ -105,18 +105,14 @@ const (
 
 // bench runs the figures and prints each as soon as it is known.
 //
-// Groups are scripts (attempt.go). They leave the servers and connections they open
-// to group, which closes them.
+// Groups are scripts (attempt.go).
 type bench struct {
-	cfg     benchConfig
-	out     io.Writer
-	status  io.Writer // for what is no result
-	loop    *loop
-	bar     *progress
-	core    int // the servers'; below 0 if there is only one
-	work    string
-	missed  int
-	servers []*process // of the group that runs
+	stage
+	cfg    benchConfig
+	out    io.Writer
+	status io.Writer // for what is no result
+	bar    *progress
+	missed int
 }
 
 // counted is must for a load: an error reply is a failure too.
@@ -204,7 +200,7 @@ func runBench(ctx context.Context, cfg benchConfig, core int, out, status io.Wri
 		return err
 	}
 	defer os.RemoveAll(work)
-	b := &bench{cfg: cfg, out: out, status: status, work: work, core: core}
+	b := &bench{stage: stage{core: core, binary: cfg.server, work: work}, cfg: cfg, out: out, status: status}
 	if b.loop, err = newLoop(ctx, benchSpin); err != nil {
 		return err
 	}
@@ -229,7 +225,7 @@ func (b *bench) groups() error {
 		b.bar.Describe(g.name)
 		b.bar.to(float64(i) / float64(len(groups)))
 		before := useNow(begun)
-		if err := b.group(g.run); err != nil {
+		if err := attempt(b.clear, func() { g.run(b) }); err != nil {
 			return fmt.Errorf("%s: %w", g.name, err)
 		}
 		if others := useNow(begun).others(before, runtime.NumCPU()); others > maxOthers {
@@ -238,17 +234,6 @@ func (b *bench) groups() error {
 		}
 	}
 	return nil
-}
-
-// group runs one group and then stops everything it started.
-func (b *bench) group(run func(*bench)) error {
-	return attempt(func() {
-		b.loop.closeAll(b.loop.conns)
-		for _, p := range slices.Backward(b.servers) {
-			p.stop()
-		}
-		b.servers = nil
-	}, func() { run(b) })
 }
 
 // atLeast and atMost report a figure with its target and, as detail, what it was
@@ -268,11 +253,6 @@ func (b *bench) report(f figure) {
 	b.bar.clear()
 	check(f.print(b.out, b.cfg.output))
 }
-
-// dial opens n identified connections; group closes them.
-func (b *bench) dial(addr string, n int) []*conn { return must(b.loop.identify(addr, n, false)) }
-
-func (b *bench) dialUrgent(addr string, n int) []*conn { return must(b.loop.identify(addr, n, true)) }
 
 // closed is a rival that runs a closed loop of depth requests on each connection.
 func (b *bench) closed(pid int, conns []*conn, depth int, src source) *rival {
@@ -302,62 +282,4 @@ func (b *bench) probe(addr string, src source, work func()) *tally {
 func (b *bench) reportProbe(what string, t *tally) {
 	l := quantiles(t.latency)
 	b.atMost("p99 of "+what, l.P99/1000, 5, "ms", "p50 %.2f ms, max %.2f ms of %d requests at %d/s", l.P50/1000, l.Max/1000, t.done, proberRate)
-}
-
-// launch starts a server on the servers' core and waits until it is ready.
-func (b *bench) launch(name, addr string, knock knock, argv ...string) *process {
-	p := must(startProcess(b.core, b.work, name, addr, argv))
-	b.servers = append(b.servers, p)
-	check(p.ready(b.loop.ctx, addr, knock))
-	return p
-}
-
-// served is a real server with its directories.
-type served struct {
-	*process
-	conf, data string
-	flags      []string
-}
-
-// prepare makes the directories of a server with n small documents. The server is
-// not started.
-func (b *bench) prepare(n int, flags ...string) *served {
-	dir := must(os.MkdirTemp(b.work, "server-"))
-	s := &served{conf: filepath.Join(dir, "conf"), data: filepath.Join(dir, "data"), flags: flags}
-	check(writeFiles(s.conf, n))
-	return s
-}
-
-// start starts a prepared server and waits until it answers.
-func (b *bench) start(s *served) {
-	addr := must(freeAddr())
-	argv := []string{b.cfg.server, "serve", "--listen", addr, "--http=", "--conf", s.conf, "--data", s.data, "--log-level", "warn"}
-	s.process = b.launch("confcenter", addr, greet, append(argv, s.flags...)...)
-}
-
-// serve prepares and starts.
-func (b *bench) serve(n int, flags ...string) *served {
-	s := b.prepare(n, flags...)
-	b.start(s)
-	return s
-}
-
-// end closes all connections and stops s, for a group that starts it again.
-func (b *bench) end(s *served) {
-	b.loop.closeAll(b.loop.conns)
-	s.stop()
-}
-
-// bare starts the ceiling server, which answers with bodies of size bytes.
-func (b *bench) bare(size int) *process {
-	addr := must(freeAddr())
-	return b.launch("ceiling", addr, greet, must(os.Executable()), "ceiling", "--listen", addr, "--reply-size", strconv.Itoa(size))
-}
-
-// startInstalled starts a program from a Debian package.
-func (b *bench) startInstalled(name, addr string, argv ...string) *process {
-	if _, err := exec.LookPath(argv[0]); err != nil {
-		check(fmt.Errorf("%w: on Debian, apt-get install redis-server redis-tools etcd-server", err))
-	}
-	return b.launch(name, addr, connect, argv...)
 }

@@ -192,7 +192,7 @@ func (b *bench) starts() {
 		b.start(s)
 		b.document(b.dial(s.addr, 1)[0], names[len(names)-1], "")
 		times = append(times, time.Since(begun).Seconds())
-		b.end(s)
+		b.clear()
 	}
 	const detail = "from exec to the last file answered, on one core"
 	b.atMost(fmt.Sprintf("first start with %d files", len(names)), times[0], 0.4, "s", detail)

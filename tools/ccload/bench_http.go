@@ -4,18 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 )
-
-// serveHTTP starts a real server with its HTTP side, whose address it returns.
-func (b *bench) serveHTTP(flags ...string) (s *served, addr string) {
-	addr = must(freeAddr())
-	s = b.serve(1, append([]string{"--http", addr}, flags...)...)
-	check(s.ready(b.loop.ctx, addr, connect))
-	return s, addr
-}
 
 // httpPuts compares durable writes by Plum's route with a bare handler, which has
 // no disk to wait for.
@@ -46,9 +37,8 @@ func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival
 	}
 	header, body, err := fetch(addr, requests(addr).next(nil))
 	check(err)
-	bareAddr := must(freeAddr())
-	bare := b.launch("ceiling-http", bareAddr, connect, must(os.Executable()), "ceiling", "--listen", bareAddr, "--http", string(body))
-	bareHeader, bareBody, err := fetch(bareAddr, requests(bareAddr).next(nil))
+	bare := b.bareHTTP(body)
+	bareHeader, bareBody, err := fetch(bare.addr, requests(bare.addr).next(nil))
 	check(err)
 	if !maps.EqualFunc(header, bareHeader, slices.Equal) || !bytes.Equal(body, bareBody) {
 		check(fmt.Errorf("the bare handler answers %v, %q and the real one %v, %q", bareHeader, bareBody, header, body))

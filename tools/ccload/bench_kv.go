@@ -85,7 +85,7 @@ func (b *bench) kvMillion() {
 	b.loadKeys(b.dial(s.addr, 1)[0], b.cfg.many, kvValueSize)
 	var times []float64
 	for range restarts {
-		b.end(s)
+		b.clear()
 		begun := time.Now()
 		b.start(s)
 		b.kvGet(b.dial(s.addr, 1)[0], b.cfg.many-1)

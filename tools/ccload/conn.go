@@ -36,20 +36,25 @@ type conn struct {
 	slot int32
 
 	// owner only
-	to       receiver
-	framing  framing          // of what arrives; nil: our protocol's
-	expect   protocol.Command // id of the replies that are due
-	carry    []byte           // beginning of a frame that is not complete
-	pending  []byte           // what the kernel has not taken yet
-	nextSeq  uint16           // of the next request
-	wantSeq  uint16           // of the next reply
+	to      receiver
+	framing framing          // of what arrives; nil: our protocol's
+	expect  protocol.Command // id of the replies that are due
+	carry   []byte           // beginning of a frame that is not complete
+	pending []byte           // what the kernel has not taken yet
+	pipeline
+	round  int  // of the last push, where a receiver counts rounds
+	mayEnd bool // losing this connection is no failure
+	muted  bool
+	closed bool
+}
+
+// pipeline is the requests on their way over a connection.
+type pipeline struct {
+	nextSeq  uint16 // of the next request
+	wantSeq  uint16 // of the next reply
 	inflight int
-	answered int // replies of this read that are not in a result yet
+	answered int // replies that are not in a result yet
 	sent     timeline
-	round    int  // of the last push, where a receiver counts rounds
-	mayEnd   bool // losing this connection is no failure
-	muted    bool
-	closed   bool
 }
 
 // maxDepth bounds the requests in flight on one connection: the sequence number
@@ -187,10 +192,10 @@ func (c *conn) readable(events uint32) {
 }
 
 // forget discards the send times of the replies received: they are not measured.
-func (c *conn) forget() {
-	for c.answered > 0 {
-		_, n := c.sent.take(c.answered)
-		c.answered -= n
+func (p *pipeline) forget() {
+	for p.answered > 0 {
+		_, n := p.sent.take(p.answered)
+		p.answered -= n
 	}
 }
 

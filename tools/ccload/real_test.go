@@ -109,9 +109,11 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel() // most of the time goes into ends of servers
 			cfg := benchConfig{
-				server: self, dump: dump, dir: t.TempDir(), only: []string{g.name}, pairs: 1, slice: 20 * time.Millisecond,
-				paths: 50, startFiles: 50, subscribers: 30, idle: 30,
-				stalled: 10, stallPause: 20 * time.Millisecond, bound: 1 << 20, keys: 600, many: 1200, watchers: 30, streams: 30, dumpSize: 1, output: formatJSON,
+				server: self, dump: dump, dir: t.TempDir(), only: []string{g.name}, slice: 20 * time.Millisecond, stallPause: 20 * time.Millisecond, output: formatJSON,
+				benchSizes: benchSizes{
+					pairs: 1, paths: 50, startFiles: 50, subscribers: 30, idle: 30, stalled: 10, bound: 1 << 20,
+					keys: 600, many: 1200, watchers: 30, streams: 30, dumpSize: 1,
+				},
 			}
 			require.NoError(t, cfg.check())
 			var out, status bytes.Buffer
@@ -135,8 +137,8 @@ func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cfg := benchConfig{
-		server: self, dir: t.TempDir(), only: []string{"stall"}, pairs: 1, slice: time.Millisecond, paths: 1, startFiles: 1, subscribers: 2, idle: 1,
-		stalled: 2, stallPause: time.Millisecond, bound: 0, keys: 1, many: 1, watchers: 2, streams: 2, strict: true, output: formatText,
+		server: self, dir: t.TempDir(), only: []string{"stall"}, slice: time.Millisecond, stallPause: time.Millisecond, strict: true, output: formatText,
+		benchSizes: benchSizes{pairs: 1, stalled: 2},
 	}
 	var out, status bytes.Buffer
 	err = runBench(t.Context(), cfg, -1, &out, &status)

@@ -14,10 +14,10 @@ import (
 )
 
 // startEtcd starts a cluster of one member.
-func (b *bench) startEtcd() *process {
+func (g *stage) startEtcd() *process {
 	addr := must(freeAddr())
 	client, peer := "http://"+addr, "http://"+must(freeAddr())
-	return b.startInstalled("etcd", addr, "etcd", "--name", "one", "--data-dir", b.work+"/etcd",
+	return g.startInstalled("etcd", addr, "etcd", "--name", "one", "--data-dir", g.work+"/etcd",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", "one="+peer, "--log-level", "error")

@@ -52,7 +52,7 @@ func TestTallyMerge(t *testing.T) {
 
 func TestTallySettlesInTheOrderOfSending(t *testing.T) {
 	tl := newTally()
-	c := &conn{answered: 3}
+	c := &conn{pipeline: pipeline{answered: 3}}
 	c.sent.push(100, 2)
 	c.sent.push(200, 2)
 	tl.settle(c, 1100)
