@@ -1,9 +1,10 @@
 package main
 
-// Verbs and benchmark groups are scripts: long sequences of steps, each of which
-// needs the ones before it. A step that fails panics with a failure (check, must),
-// and attempt turns that back into an error. The parts the scripts are built from,
-// from the loop to the fan-out, return errors as usual.
+// Verbs, benchmark groups and the experiments they share (fan-outs, stalls) are
+// scripts: long sequences of steps, each of which needs the ones before it. A step
+// that fails panics with a failure (check, must), and attempt turns that back into an
+// error. What scripts are built from (loop, connections, load, processes) returns
+// errors as usual.
 
 type failure struct{ error }
 

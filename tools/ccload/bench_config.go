@@ -117,8 +117,8 @@ const (
 func (b *bench) pushes() {
 	real := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.subscribers+100))
 	bare := b.bare(replySize)
-	ours := must(newFanout(b.loop, real.addr, b.cfg.subscribers))
-	theirs := must(newFanout(b.loop, bare.addr, b.cfg.subscribers))
+	ours := newFanout(b.loop, real.addr, b.cfg.subscribers)
+	theirs := newFanout(b.loop, bare.addr, b.cfg.subscribers)
 	side := func(f *fanout, pid int) *rival {
 		return &rival{pid: pid, run: func() (sample, error) {
 			r, err := f.change()
@@ -133,7 +133,7 @@ func (b *bench) pushes() {
 	b.atLeast(fmt.Sprintf("push to %d subscribers, of ceiling", b.cfg.subscribers), ratio, 0.9, "", "%v of %v, first to last", a, c)
 	b.firstPush(ours)
 	b.reportProbe("GETCONFIG during the pushes", b.probe(real.addr, readTape(newRandom(0), fileNames(benchFiles), ""), func() {
-		must(ours.rounds(0, 10*b.cfg.pairs, 0, b.bar))
+		ours.rounds(0, 10*b.cfg.pairs, 0, b.bar)
 	}))
 }
 
@@ -204,8 +204,8 @@ const stallChanges = 6
 // stalls measures what clients that do not read do to memory and to others.
 func (b *bench) stalls() {
 	s := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.stalled+100))
-	st := must(newStall(b.loop, s.addr, benchFiles))
-	out := must(st.run(stallSetup{clients: b.cfg.stalled, changes: stallChanges, pause: b.cfg.stallPause}, b.bar))
+	st := newStall(b.loop, s.addr, benchFiles)
+	out := st.run(stallSetup{clients: b.cfg.stalled, changes: stallChanges, pause: b.cfg.stallPause}, b.bar)
 	peak := must(memoryOf(s.pid)).peak
 	b.atMost(fmt.Sprintf("peak memory with %d clients not reading", b.cfg.stalled), mebibytes(peak), float64(b.cfg.bound), "MiB",
 		"1 MB asked for on each of %d changes; %d not closed, the kernel held %.0f MiB", stallChanges, out.left, mebibytes(out.kernel))

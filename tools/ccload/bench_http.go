@@ -53,8 +53,8 @@ func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival
 // namespace has been told.
 func (b *bench) httpStreams() {
 	_, addr := b.serveHTTP("--http-max-connections", strconv.Itoa(b.cfg.streams+100))
-	f := must(newHTTPFanout(b.loop, addr, b.cfg.streams))
-	rounds := must(f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar))
+	f := newHTTPFanout(b.loop, addr, b.cfg.streams)
+	rounds := f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar)
 	times := each(rounds, round.allTold)
 	b.atMost(fmt.Sprintf("all %d SSE streams of a namespace told of a PUT, p50", b.cfg.streams), median(times), 50, "ms",
 		"from the request to the last; p99 %.2f ms, %.2f ms after the reply, %.2f ms for the median stream",

@@ -68,8 +68,8 @@ func (b *bench) ofWaiting(ours, theirs *rival, name string, target float64) {
 // watchers is told.
 func (b *bench) kvWatches() {
 	s := b.serve(1, "--max-connections", strconv.Itoa(b.cfg.watchers+100))
-	f := must(newKVFanout(b.loop, s.addr, b.cfg.watchers))
-	rounds := must(f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar))
+	f := newKVFanout(b.loop, s.addr, b.cfg.watchers)
+	rounds := f.rounds(fanoutWarmup, 10*b.cfg.pairs, pushPause, b.bar)
 	times := each(rounds, round.late)
 	b.atMost(fmt.Sprintf("%d watchers of one key told after the reply, p50", b.cfg.watchers), median(times), 10, "ms",
 		"p99 %.2f ms; %.2f ms after the request", quantile(times, 0.99), median(each(rounds, round.allTold)))

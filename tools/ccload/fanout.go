@@ -50,63 +50,46 @@ func (r round) late() float64      { return max(0, millis(r.all-r.reply)) }
 
 // newFanout opens the writer and n subscribers. The document is made if it is not
 // there.
-func newFanout(l *loop, addr string, n int) (*fanout, error) {
+func newFanout(l *loop, addr string, n int) *fanout {
 	f := &fanout{loop: l, writes: newWrites([]string{pushName}, 200, int(time.Now().UnixMilli())), delay: newHistogram()}
-	return f, f.open(addr, n, func() error {
-		if err := l.set(f.writer, pushName, []byte(`{"n":0}`)); err != nil {
-			return err
-		}
-		return l.subscribe(f.subscribers, pushName)
-	})
+	f.open(addr, n)
+	check(l.set(f.writer, pushName, []byte(`{"n":0}`)))
+	check(l.subscribe(f.subscribers, pushName))
+	f.writer.to = (*fanoutWriter)(f)
+	return f
 }
 
 // newKVFanout is newFanout with n watchers of one key.
-func newKVFanout(l *loop, addr string, n int) (*fanout, error) {
+func newKVFanout(l *loop, addr string, n int) *fanout {
 	f := &fanout{loop: l, writes: newKVWrites(), delay: newHistogram()}
-	return f, f.open(addr, n, func() error {
-		_, err := l.askAll(f.subscribers, protocol.KVWatch, kvGetBody(0))
-		return err
-	})
+	f.open(addr, n)
+	must(l.askAll(f.subscribers, protocol.KVWatch, kvGetBody(0)))
+	f.writer.to = (*fanoutWriter)(f)
+	return f
 }
 
-// open connects the writer and n subscribers and then calls subscribe.
-func (f *fanout) open(addr string, n int, subscribe func() error) error {
-	writer, err := f.loop.identify(addr, 1, true)
-	if err != nil {
-		return err
-	}
-	f.writer = writer[0]
-	if f.subscribers, err = f.loop.identify(addr, n, false); err != nil {
-		return err
-	}
+// open connects the writer and n subscribers.
+func (f *fanout) open(addr string, n int) {
+	f.writer = must(f.loop.identify(addr, 1, true))[0]
+	f.subscribers = must(f.loop.identify(addr, n, false))
 	for _, c := range f.subscribers {
 		c.to = f
 	}
-	err = subscribe()
-	f.writer.to = (*fanoutWriter)(f)
-	return err
 }
 
 // rounds makes warmup changes and then n that it returns, with a pause before each.
-func (f *fanout) rounds(warmup, n int, pause time.Duration, bar *progress) ([]round, error) {
-	var counted []round
+func (f *fanout) rounds(warmup, n int, pause time.Duration, bar *progress) (counted []round) {
 	for i := range warmup + n {
-		if err := f.loop.wait(pause); err != nil {
-			return nil, err
-		}
+		check(f.loop.wait(pause))
 		if i == warmup {
 			f.delay.Reset()
 		}
-		r, err := f.change()
-		if err != nil {
-			return nil, err
-		}
-		if i >= warmup {
+		if r := must(f.change()); i >= warmup {
 			counted = append(counted, r)
 		}
 		bar.to(float64(i+1) / float64(warmup+n))
 	}
-	return counted, nil
+	return counted
 }
 
 // change writes once and waits for every subscriber and the reply.

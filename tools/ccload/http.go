@@ -204,33 +204,26 @@ func httpValue(i int) []byte { return fmt.Appendf(nil, "%06d%s", i, kvText(i, kv
 
 // newHTTPFanout is newFanout with n streams of the namespace that the writer's key
 // is in. It counts how often each is told of what is there at its begin too.
-func newHTTPFanout(l *loop, addr string, n int) (*fanout, error) {
+func newHTTPFanout(l *loop, addr string, n int) *fanout {
 	f := &fanout{loop: l, writes: httpPutTape(addr), delay: newHistogram()}
-	writer, err := l.dialHTTP(addr, 1, -1, true)
-	if err != nil {
-		return nil, err
-	}
+	writer := must(l.dialHTTP(addr, 1, -1, true))
+	must(newLoad(l, writer, f.writes).play(1, 1))
 	f.writer = writer[0]
-	if _, err := newLoad(l, writer, f.writes).play(1, 1); err != nil {
-		return nil, err
-	}
 	f.writer.to = (*fanoutWriter)(f)
 	f.number, f.begun = 1, l.clock()
 	request := httpGet(addr, httpStream)
 	for len(f.subscribers) < n {
 		for range min(dialBatch, n-len(f.subscribers)) {
-			c, err := l.dial(addr, f, false)
-			if err != nil {
-				return nil, fmt.Errorf("stream %d of %d: %w", len(f.subscribers)+1, n, err)
-			}
+			c := must(l.dial(addr, f, false))
 			c.framing = &sseStream{}
 			c.write(request)
 			f.subscribers = append(f.subscribers, c)
 		}
 		if err := f.until(func() bool { return f.told == len(f.subscribers) }); err != nil {
-			return nil, fmt.Errorf("%d of %d streams have begun: %w", f.told, n, err)
+			check(fmt.Errorf("%d of %d streams have begun: %w", f.told, n, err))
 		}
 	}
 	f.delay.Reset()
-	return f, l.wait(10 * time.Millisecond) // for those that are told twice
+	check(l.wait(10 * time.Millisecond)) // for those that are told twice
+	return f
 }

@@ -64,17 +64,17 @@ func TestHTTPLoadOfTheRealServer(t *testing.T) {
 func TestHTTPFanoutTellsEachStreamOfTheRealServerOnce(t *testing.T) {
 	addr := realHTTP(t)
 	l := testLoop(t)
-	f, err := newHTTPFanout(l, addr, 40)
-	require.NoError(t, err)
-	require.Zero(t, f.delay.TotalCount(), "what is there at the begin is no change")
-	for range 5 {
-		r, err := f.change()
-		require.NoError(t, err)
-		require.Positive(t, r.first)
-		require.LessOrEqual(t, r.first, r.all)
-		require.Positive(t, r.reply)
-	}
-	require.EqualValues(t, 5*40, f.delay.TotalCount())
+	script(t, func() {
+		f := newHTTPFanout(l, addr, 40)
+		require.Zero(t, f.delay.TotalCount(), "what is there at the begin is no change")
+		for range 5 {
+			r := must(f.change())
+			require.Positive(t, r.first)
+			require.LessOrEqual(t, r.first, r.all)
+			require.Positive(t, r.reply)
+		}
+		require.EqualValues(t, 5*40, f.delay.TotalCount())
+	})
 }
 
 func TestHTTPLoadFailsOnWhatIsNotTheReply(t *testing.T) {

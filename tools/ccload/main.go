@@ -4,8 +4,8 @@
 // `ccload get`, `set`, `push` and `stall` load a server that is already running
 // (verbs.go). `ccload bench` starts servers of its own and prints each figure
 // the project promises beside its target; `make bench` runs it. bench.go lists
-// the groups of figures; each is measured in bench_*.go, by comparison with a
-// rival (rival.go): a bare server that answers with ready-made bytes
+// the groups of figures; bench_*.go measures them on a stage (stage.go) against a
+// rival (rival*.go): a bare server that answers with ready-made bytes
 // (ceiling.go), Redis, etcd or the same server under other conditions.
 //
 // The load side is one epoll loop per thread (loop.go, conn.go). On top of it are

@@ -90,6 +90,12 @@ func testLoop(t *testing.T) *loop {
 	return l
 }
 
+// script fails the test with the script's failure.
+func script(t *testing.T, steps func()) {
+	t.Helper()
+	require.NoError(t, attempt(func() {}, steps))
+}
+
 func ccload(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -60,38 +60,36 @@ func TestVerbsAgainstARealServer(t *testing.T) {
 func TestFanoutTellsEachOfARealServerOnce(t *testing.T) {
 	s := realServer(t, 1)
 	l := testLoop(t)
-	f, err := newFanout(l, s.Addr().String(), 40)
-	require.NoError(t, err)
-	for range 5 {
-		r, err := f.change()
-		require.NoError(t, err)
-		require.Positive(t, r.first)
-		require.LessOrEqual(t, r.first, r.all)
-		require.Equal(t, r.all-r.first, r.spread)
-		require.Positive(t, r.reply)
-	}
-	require.EqualValues(t, 5*40, f.delay.TotalCount())
-	rounds, err := f.rounds(2, 3, 0, newProgress(io.Discard, ""))
-	require.NoError(t, err)
-	require.Len(t, rounds, 3)
-	require.EqualValues(t, 3*40, f.delay.TotalCount(), "warm-up does not count")
+	script(t, func() {
+		f := newFanout(l, s.Addr().String(), 40)
+		for range 5 {
+			r := must(f.change())
+			require.Positive(t, r.first)
+			require.LessOrEqual(t, r.first, r.all)
+			require.Equal(t, r.all-r.first, r.spread)
+			require.Positive(t, r.reply)
+		}
+		require.EqualValues(t, 5*40, f.delay.TotalCount())
+		require.Len(t, f.rounds(2, 3, 0, newProgress(io.Discard, "")), 3)
+		require.EqualValues(t, 3*40, f.delay.TotalCount(), "warm-up does not count")
+	})
 }
 
 func TestStallAgainstARealServer(t *testing.T) {
 	s := realServer(t, 5)
 	l := testLoop(t)
-	st, err := newStall(l, s.Addr().String(), 5)
-	require.NoError(t, err)
-	out, err := st.run(stallSetup{clients: 10, changes: 2, pause: 50 * time.Millisecond}, newProgress(io.Discard, ""))
-	require.NoError(t, err)
-	require.Zero(t, out.failed)
-	require.Positive(t, out.before.TotalCount())
-	require.Positive(t, out.during.TotalCount())
-	require.Positive(t, out.slowdown())
-	for _, c := range st.clients {
-		require.Empty(t, c.carry, "nothing was read")
-		require.True(t, c.closed || c.inflight == 2, "asked for each change")
-	}
+	script(t, func() {
+		st := newStall(l, s.Addr().String(), 5)
+		out := st.run(stallSetup{clients: 10, changes: 2, pause: 50 * time.Millisecond}, newProgress(io.Discard, ""))
+		require.Zero(t, out.failed)
+		require.Positive(t, out.before.TotalCount())
+		require.Positive(t, out.during.TotalCount())
+		require.Positive(t, out.slowdown())
+		for _, c := range st.clients {
+			require.Empty(t, c.carry, "nothing was read")
+			require.True(t, c.closed || c.inflight == 2, "asked for each change")
+		}
+	})
 }
 
 // Every group prints its figures, though at this size none of them means

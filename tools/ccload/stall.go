@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -59,75 +58,55 @@ type stall struct {
 }
 
 // newStall opens the healthy client and the writer and puts the document there.
-func newStall(l *loop, addr string, files int) (*stall, error) {
-	s := &stall{loop: l, addr: addr}
-	conns, err := l.identify(addr, 3, true)
-	if err != nil {
-		return nil, err
-	}
-	s.writer = conns[0]
-	s.healthy = newLoad(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))
-	return s, s.change()
+func newStall(l *loop, addr string, files int) *stall {
+	conns := must(l.identify(addr, 3, true))
+	s := &stall{loop: l, addr: addr, writer: conns[0], healthy: newLoad(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))}
+	s.change()
+	return s
 }
 
-func (s *stall) change() error {
+func (s *stall) change() {
 	s.version++
-	return s.loop.set(s.writer, stallName, largeDocument(stallMembers, s.version))
+	check(s.loop.set(s.writer, stallName, largeDocument(stallMembers, s.version)))
 }
 
 // run measures the healthy client while the document changes, first alone and
 // then among the clients that do not read.
-func (s *stall) run(how stallSetup, bar *progress) (*stallOutcome, error) {
-	alone, err := s.changes(how, bar)
-	if err != nil {
-		return nil, err
-	}
-	if s.clients, err = s.loop.identify(s.addr, how.clients, false); err != nil {
-		return nil, err
-	}
-	if err := s.loop.subscribe(s.clients, stallName); err != nil {
-		return nil, err
-	}
+func (s *stall) run(how stallSetup, bar *progress) *stallOutcome {
+	alone := s.changes(how, bar)
+	s.clients = must(s.loop.identify(s.addr, how.clients, false))
+	check(s.loop.subscribe(s.clients, stallName))
 	asked := &tape{cmd: protocol.GetConfig}
 	asked.add(protocol.AppendConfigQuery(nil, stallName, "", 0, false))
 	s.asks = newLoad(s.loop, s.clients, asked)
 	for _, c := range s.clients {
 		c.mayEnd = true
-		if err := c.mute(); err != nil {
-			return nil, err
-		}
+		check(c.mute())
 	}
-	among, err := s.changes(how, bar)
-	if err != nil {
-		return nil, err
-	}
+	among := s.changes(how, bar)
 	out := &stallOutcome{before: alone.latency, during: among.latency, failed: alone.failed + among.failed, kernel: s.kernel}
 	for _, c := range s.clients {
 		if !c.closed {
 			out.left++
 		}
 	}
-	return out, nil
+	return out
 }
 
 // changes changes the document and lets everybody ask for it, how.changes times.
-func (s *stall) changes(how stallSetup, bar *progress) (*tally, error) {
+func (s *stall) changes(how stallSetup, bar *progress) *tally {
 	s.healthy.begin(healthyRate)
 	for i := range how.changes {
-		if err := s.change(); err != nil {
-			return nil, fmt.Errorf("change %d: %w", i+1, err)
-		}
+		s.change()
 		if s.asks != nil {
 			s.loop.stop(s.asks)
 			s.asks.begin(stallAskRate)
 			s.asks.quota, s.asks.turn = int64(len(s.clients)), 0
 		}
-		if err := s.loop.wait(how.pause); err != nil {
-			return nil, err
-		}
+		check(s.loop.wait(how.pause))
 		s.kernel = max(s.kernel, kernelTCP())
 		bar.to(float64(i+1) / float64(how.changes))
 	}
 	s.loop.stop(s.asks)
-	return s.healthy.end()
+	return must(s.healthy.end())
 }

@@ -214,9 +214,9 @@ func newPush() *cobra.Command {
 		}
 		l := must(newLoop(ctx, t.spin))
 		defer l.close()
-		f := must(newFanout(l, t.addr, n))
+		f := newFanout(l, t.addr, n)
 		begun := l.clock()
-		rounds := must(f.rounds(0, changes, 0, bar))
+		rounds := f.rounds(0, changes, 0, bar)
 		seconds := time.Duration(l.clock() - begun).Seconds()
 		told := f.delay.TotalCount()
 		p50 := func(of func(round) float64) float64 { return median(each(rounds, of)) }
@@ -258,7 +258,7 @@ against what it was with the same changes and nobody stalled.`,
 		}
 		l := must(newLoop(ctx, t.spin))
 		defer l.close()
-		out := must(must(newStall(l, t.addr, files)).run(how, bar))
+		out := newStall(l, t.addr, files).run(how, bar)
 		r := result{Name: fmt.Sprintf("stall/clients=%d", how.clients), Failed: out.failed, Latency: quantiles(out.during), Values: []value{
 			{"p99 without", micros(out.before.ValueAtQuantile(99)), "µs"},
 			{"p99 ratio", out.slowdown(), "x"},
