@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"strconv"
 	"sync"
 	"testing"
@@ -121,7 +122,7 @@ func (c *fakeConn) kvReply(state *fakeState, h protocol.Header, r *protocol.Requ
 		if err != nil {
 			return nil, err
 		}
-		e, err := state.GetAt(q.NS, q.Key, q.Rev)
+		e, err := state.GetAt(context.Background(), q.NS, q.Key, q.Rev)
 		if err == nil && e == nil {
 			err = codes.Errorf(codes.NotFound, "nothing to restore")
 		}
@@ -172,7 +173,7 @@ func (s *fakeState) read(cmd protocol.Command, r *protocol.Request) ([]byte, err
 		}
 		e, rev := s.Get(q.NS, q.Key)
 		if q.Rev > 0 {
-			e, err = s.GetAt(string(q.NS), string(q.Key), q.Rev)
+			e, err = s.GetAt(context.Background(), string(q.NS), string(q.Key), q.Rev)
 		}
 		return protocol.AppendKVGot(nil, rev, e, q.Raw), err
 	case protocol.KVNames:
@@ -184,7 +185,7 @@ func (s *fakeState) read(cmd protocol.Command, r *protocol.Request) ([]byte, err
 		if err != nil {
 			return nil, err
 		}
-		v, err := s.History(q.NS, q.Key, q.Before, q.Limit)
+		v, err := s.History(context.Background(), q.NS, q.Key, q.Before, q.Limit)
 		return protocol.AppendKVVersions(nil, s.Revision(), v, q.Raw), err
 	case protocol.KVMGet:
 		q, err := r.KVMGet()

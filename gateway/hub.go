@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -320,7 +321,7 @@ type piece struct {
 }
 
 // poll is what there is to tell, without waiting for it; false if there is nothing.
-func (s *subscription) poll() (piece, bool, error) {
+func (s *subscription) poll(ctx context.Context) (piece, bool, error) {
 	for {
 		if s.state != nil {
 			p, err := s.nextState()
@@ -333,7 +334,7 @@ func (s *subscription) poll() (piece, bool, error) {
 				return s.live(parts, told)
 			}
 		}
-		p, err := s.catchUp()
+		p, err := s.catchUp(ctx)
 		if err != nil || len(p.parts) > 0 || p.kind == kv.Resync {
 			return p, err == nil, err
 		}
@@ -370,11 +371,11 @@ func (s *subscription) live(parts []part, told kv.Revision) (piece, bool, error)
 
 // catchUp reads back a piece of what follows position. catching ends when nothing
 // does.
-func (s *subscription) catchUp() (piece, error) {
+func (s *subscription) catchUp(ctx context.Context) (piece, error) {
 	if s.position >= s.target {
 		s.target = s.hub.store.Revision()
 	}
-	changes, err := s.hub.store.Changes(s.position, readBack)
+	changes, err := s.hub.store.Changes(ctx, s.position, readBack)
 	switch {
 	case codes.Of(err) == codes.Compacted:
 		s.catching, s.state = false, &stateReader{}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -79,7 +80,7 @@ func (h *hubKit) mirror(filter kv.Filter, from kv.Revision, state bool) *mirror 
 func (m *mirror) until(revision kv.Revision) *mirror {
 	m.t.Helper()
 	for {
-		p, ok, err := m.poll()
+		p, ok, err := m.poll(context.Background())
 		require.NoError(m.t, err)
 		if ok {
 			m.apply(p)
@@ -187,12 +188,12 @@ type compacting struct {
 	once sync.Once
 }
 
-func (c *compacting) Changes(after kv.Revision, maxBytes int) (changes []kv.Change, err error) {
+func (c *compacting) Changes(ctx context.Context, after kv.Revision, maxBytes int) (changes []kv.Change, err error) {
 	c.once.Do(func() { err = codes.Errorf(codes.Compacted, "gone") })
 	if err != nil {
 		return nil, err
 	}
-	return c.Store.Changes(after, maxBytes)
+	return c.Store.Changes(ctx, after, maxBytes)
 }
 
 func TestStateAfterWhatIsNoLongerKept(t *testing.T) {
@@ -262,7 +263,7 @@ func TestEventsAreEncodedOnce(t *testing.T) {
 	h.commit(put("a", "k", "1"))
 	frame := func(m *mirror) []byte {
 		for {
-			p, ok, err := m.poll()
+			p, ok, err := m.poll(context.Background())
 			require.NoError(t, err)
 			if ok {
 				return p.parts[0].frame(p.parts[0].from, plumForm)
@@ -280,7 +281,7 @@ func TestClosedSubscriptionsLeaveNothing(t *testing.T) {
 	h := startHub(t, nil)
 	s, err := h.subscribe(kv.Filter{NS: "a"}, 0, true)
 	require.NoError(t, err)
-	_, _, err = s.poll() // its view is open
+	_, _, err = s.poll(context.Background()) // its view is open
 	require.NoError(t, err)
 	s.close()
 	require.Empty(t, h.byNS)

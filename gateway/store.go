@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"math"
 	"net/http"
 
@@ -111,7 +112,7 @@ func (g *Gateway) storeGet(w http.ResponseWriter, r *http.Request) error {
 	}
 	b := newBuffer()
 	defer b.free()
-	entry, err := g.entryAt(b, ns, key, past, rev)
+	entry, err := g.entryAt(r.Context(), b, ns, key, past, rev)
 	switch {
 	case err != nil:
 		return err
@@ -123,12 +124,12 @@ func (g *Gateway) storeGet(w http.ResponseWriter, r *http.Request) error {
 	return sendEntry(w, b, entry)
 }
 
-func (g *Gateway) entryAt(b *buffer, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
+func (g *Gateway) entryAt(ctx context.Context, b *buffer, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
 	if past {
 		if err := checkPair(ns, key); err != nil {
 			return nil, err
 		}
-		return g.stores.State.GetAt(ns, key, rev)
+		return g.stores.State.GetAt(ctx, ns, key, rev)
 	}
 	b.b = append(append(b.b[:0], ns...), key...)
 	entry, _ := g.stores.State.Get(b.b[:len(ns)], b.b[len(ns):])
@@ -160,7 +161,7 @@ func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
 	if err := checkPair(ns, key); err != nil {
 		return err
 	}
-	all, err := kv.PastVersions(g.stores.State, ns, key, before, int(min(limit, kv.MaxHistory)))
+	all, err := kv.PastVersions(r.Context(), g.stores.State, ns, key, before, int(min(limit, kv.MaxHistory)))
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func TestStoreStreamWithAnUnknownIDGetsTheWholeState(t *testing.T) {
 	for i := range 50 {
 		k.put("k", fmt.Sprintf(`{"value":%d}`, i))
 	}
-	_, err := k.memory.Changes(1, 1<<20)
+	_, err := k.memory.Changes(t.Context(), 1, 1<<20)
 	require.Error(t, err, "revision 1 is compacted")
 	want := []string{"resync {} @", "put " + entryText("k", "int", `"49"`, 2, 1, 50, 50, "") + " @", "synced {} @50"}
 	for _, id := range []string{k.id(1), k.id(999), "abc", "-5"} {

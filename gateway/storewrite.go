@@ -259,7 +259,7 @@ func (g *Gateway) storeRestore(w http.ResponseWriter, r *http.Request) error {
 	if err := o.end(); err != nil {
 		return err
 	}
-	past, err := g.stores.State.GetAt(op.NS, op.Key, rev)
+	past, err := g.stores.State.GetAt(r.Context(), op.NS, op.Key, rev)
 	switch {
 	case err != nil:
 		return err

@@ -164,7 +164,7 @@ func (g *Gateway) runStream(w http.ResponseWriter, r *http.Request, sub *subscri
 	beat := g.clock.NewTicker(g.cfg.Heartbeat)
 	defer beat.Stop()
 	for {
-		p, ok, err := sub.poll()
+		p, ok, err := sub.poll(r.Context())
 		if err != nil {
 			return err
 		}

@@ -1,5 +1,7 @@
 package kv
 
+import "context"
+
 // historySlice is how many versions are asked for at once: a store counts versions
 // and not bytes, and a version may have MaxValue of them.
 const historySlice = 16
@@ -7,13 +9,13 @@ const historySlice = 16
 // PastVersions lists versions of a key as Store.History does, but ends also behind
 // the one with which they have MaxPage bytes, so that an answer stays bounded. It may
 // wait for the disk.
-func PastVersions(s Store, ns, key string, before Revision, limit int) (all Versions, err error) {
+func PastVersions(ctx context.Context, s Store, ns, key string, before Revision, limit int) (all Versions, err error) {
 	if limit <= 0 || limit > MaxHistory {
 		limit = MaxHistory
 	}
 	size := 0
 	for {
-		part, err := s.History(ns, key, before, min(historySlice, limit-len(all.Entries)))
+		part, err := s.History(ctx, ns, key, before, min(historySlice, limit-len(all.Entries)))
 		if err != nil {
 			return Versions{}, err
 		}

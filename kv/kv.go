@@ -13,7 +13,10 @@
 // kvstore/…; nothing here does I/O.
 package kv
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Revision counts the transactions that changed the store, from 1. Later changes
 // have greater revisions; they need not be consecutive. 0 is before the first.
@@ -174,17 +177,18 @@ type Store interface {
 
 	// GetAt is the key as it was when rev was current: nil if it was absent.
 	// codes.Compacted if that is no longer known, codes.FutureRevision if rev is
-	// not reached. It may read from disk: not for event loops.
-	GetAt(ns, key string, rev Revision) (*Entry, error)
+	// not reached. It may wait for a disk or a network: not for event loops, as
+	// History and Changes are not.
+	GetAt(ctx context.Context, ns, key string, rev Revision) (*Entry, error)
 	// History lists at most limit (0 or more than MaxHistory: MaxHistory) versions
-	// of a key older than before (0: all). It may read from disk.
-	History(ns, key string, before Revision, limit int) (Versions, error)
+	// of a key older than before (0: all).
+	History(ctx context.Context, ns, key string, before Revision, limit int) (Versions, error)
 	// Changes returns what happened after revision after, oldest first and without
 	// a gap, at least one change if there is one, else nil; it stops behind the
 	// change that reaches maxBytes of entries. codes.Compacted if changes after
 	// that revision are no longer kept, codes.FutureRevision if it is not reached.
-	// It may read from disk. Events carry Prev where the store still has it.
-	Changes(after Revision, maxBytes int) ([]Change, error)
+	// Events carry Prev where the store still has it.
+	Changes(ctx context.Context, after Revision, maxBytes int) ([]Change, error)
 
 	// Commit hands over a transaction, which the store owns from then on, with
 	// everything it refers to. done is called exactly once, from a goroutine of the

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"sync"
 
 	"confcenter/codes"
@@ -75,9 +76,9 @@ type Watcher struct {
 	request WatchRequest
 	deliver func(Notice) error
 	unhook  func()
-	stop    chan struct{}
+	life    context.Context // ends with Close
+	end     context.CancelFunc
 	done    chan struct{}
-	closing sync.Once
 
 	// the goroutine's
 	position Revision // everything up to it has been delivered, or does not match
@@ -113,15 +114,16 @@ func Watch(store Store, request WatchRequest, deliver func(Notice) error) (*Watc
 		store:   store,
 		request: request,
 		deliver: deliver,
-		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
 		wake:    make(chan struct{}, 1),
 	}
+	w.life, w.end = context.WithCancel(context.Background())
 	w.unhook = store.Follow(w.follow)
 	// Only now, so that no change lies between what is read and what is followed.
 	w.position = store.Revision()
 	if request.From > w.position {
 		w.unhook()
+		w.end()
 		return nil, codes.Errorf(codes.FutureRevision, "from is revision %d, which is not reached: the newest is %d", request.From, w.position)
 	}
 	if request.From > 0 || request.Past {
@@ -136,7 +138,7 @@ func Watch(store Store, request WatchRequest, deliver func(Notice) error) (*Watc
 // Close ends the watch and waits until deliver has returned; it must not be called
 // by deliver. It may be called several times.
 func (w *Watcher) Close() {
-	w.closing.Do(func() { close(w.stop) })
+	w.end()
 	<-w.done
 }
 
@@ -196,6 +198,7 @@ func (w *Watcher) poke() {
 
 func (w *Watcher) run() {
 	defer close(w.done)
+	defer w.end()
 	defer w.unhook()
 	var err error
 	if w.request.State {
@@ -210,7 +213,7 @@ func (w *Watcher) run() {
 			err = w.live(batches, newest)
 		default:
 			select {
-			case <-w.stop:
+			case <-w.life.Done():
 			case <-w.wake:
 			}
 		}
@@ -220,14 +223,7 @@ func (w *Watcher) run() {
 	}
 }
 
-func (w *Watcher) stopped() bool {
-	select {
-	case <-w.stop:
-		return true
-	default:
-		return false
-	}
-}
+func (w *Watcher) stopped() bool { return w.life.Err() != nil }
 
 // take empties the queue. What the store tells from now on is queued again, also
 // if something was dropped before: it comes after all that catchUp will read.
@@ -264,7 +260,7 @@ func (w *Watcher) live(batches []*Batch, newest Revision) error {
 // catchUp reads back what follows position until nothing does.
 func (w *Watcher) catchUp() error {
 	for !w.stopped() {
-		changes, err := w.store.Changes(w.position, watchChunk)
+		changes, err := w.store.Changes(w.life, w.position, watchChunk)
 		switch {
 		case codes.Of(err) == codes.Compacted:
 			return w.resync()

@@ -9,13 +9,13 @@ import (
 // tickPeriod is how often the loops look at their clocks.
 const tickPeriod = time.Second
 
-// ticker posts the time to every loop until stop is closed.
+// ticker posts the time to every loop until the server stops.
 func (s *Server) ticker() {
 	t := s.cfg.Clock.NewTicker(tickPeriod)
 	defer t.Stop()
 	for {
 		select {
-		case <-s.stop:
+		case <-s.life.Done():
 			return
 		case <-t.C():
 			now := s.cfg.Clock.Now()

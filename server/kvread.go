@@ -46,7 +46,7 @@ func (s *session) getPast(h protocol.Header, q protocol.KVRead) {
 		if rev := state.Revision(); q.MinRev > rev {
 			return s.appendRefusal(dst, h, notReached(q.MinRev, rev))
 		}
-		entry, err := state.GetAt(ns, key, q.Rev)
+		entry, err := state.GetAt(s.srv.life, ns, key, q.Rev)
 		if err != nil {
 			return s.appendRefusal(dst, h, err)
 		}
@@ -165,7 +165,7 @@ func (s *session) kvHistory(h protocol.Header, _ []byte) bool {
 	state := s.srv.state
 	s.later(h, func(dst []byte) []byte {
 		rev := state.Revision()
-		versions, err := kv.PastVersions(state, q.NS, q.Key, q.Before, q.Limit)
+		versions, err := kv.PastVersions(s.srv.life, state, q.NS, q.Key, q.Before, q.Limit)
 		if err != nil {
 			return s.appendRefusal(dst, h, err)
 		}

@@ -116,7 +116,7 @@ func (c *kvCatchUp) readBack() error {
 		size = kvReadMerge
 	}
 	newest := c.store.Revision() // before reading: if there is nothing, there is nothing up to it
-	changes, err := c.store.Changes(after, size)
+	changes, err := c.store.Changes(c.session.srv.life, after, size)
 	if codes.Of(err) == codes.Compacted {
 		for i := range c.turns {
 			if t := &c.turns[i]; t.at.rev == after {

@@ -159,7 +159,7 @@ func (s *session) readPast(ns, key string, rev kv.Revision) {
 	state := s.srv.state
 	s.srv.work(func() {
 		var past restoring
-		past.entry, past.err = state.GetAt(ns, key, rev)
+		past.entry, past.err = state.GetAt(s.srv.life, ns, key, rev)
 		s.loop.post(mailFunc(func(*loop) {
 			s.restoring = &past
 			s.ready()

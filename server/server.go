@@ -119,7 +119,8 @@ type Server struct {
 	workers    workers
 	feed       kvFeed
 	began      time.Time
-	stop       chan struct{} // ends the ticker
+	life       context.Context // of the ticker and of what workers read
+	end        context.CancelFunc
 	ticking    chan struct{} // closed when it has ended
 
 	// the ticker's
@@ -154,9 +155,9 @@ func New(cfg Config, stores Stores) *Server {
 		began:    cfg.Clock.Now(),
 		slow:     ring[SlowRequest]{size: slowKept},
 		memory:   budget{limit: cfg.Limits.Memory},
-		stop:     make(chan struct{}),
 		ticking:  make(chan struct{}),
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.DocLiteral {
 		s.upToDate = protocol.LiteralUpToDate
 	}
@@ -216,7 +217,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	err := s.drain(ctx)
 	s.engine.stop()
-	close(s.stop)
+	s.end()
 	<-s.ticking
 	for _, l := range s.allLoops() {
 		l.close()

@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -65,9 +66,9 @@ func (b *broken) GetEach(reads []kv.Read) kv.Revision {
 	return rev
 }
 
-func (b *broken) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
+func (b *broken) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if b.getAt == nil {
-		return b.Memory.GetAt(ns, key, rev)
+		return b.Memory.GetAt(context.Background(), ns, key, rev)
 	}
 	return b.getAt(b, ns, key, rev)
 }
@@ -86,9 +87,9 @@ func (b *broken) Follow(fn func(*kv.Batch)) (stop func()) {
 	return b.Memory.Follow(func(batch *kv.Batch) { b.tell(fn, batch) })
 }
 
-func (b *broken) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
+func (b *broken) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	if b.changes == nil {
-		return b.Memory.Changes(after, maxBytes)
+		return b.Memory.Changes(context.Background(), after, maxBytes)
 	}
 	return b.changes(b, after, maxBytes)
 }
@@ -240,7 +241,7 @@ func readEarly(b *broken) {
 func readLate(b *broken) {
 	b.get = func(b *broken, ns, key string) (*kv.Entry, kv.Revision) {
 		rev := b.Revision()
-		e, _ := b.Memory.GetAt(ns, key, rev-1)
+		e, _ := b.Memory.GetAt(context.Background(), ns, key, rev-1)
 		return e, rev
 	}
 }
@@ -343,9 +344,9 @@ func keepTTL(b *broken, op *kv.Op) {
 }
 
 func fromTheFloor(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error) {
-	changes, err := b.Memory.Changes(after, maxBytes)
+	changes, err := b.Memory.Changes(context.Background(), after, maxBytes)
 	if codes.Of(err) == codes.Compacted {
-		return b.Memory.Changes(b.Stats().LogFloor, maxBytes)
+		return b.Memory.Changes(context.Background(), b.Stats().LogFloor, maxBytes)
 	}
 	return changes, err
 }

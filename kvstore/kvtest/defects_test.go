@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ var defects = []defect{
 	},
 	{name: "gap on resume", caught: []string{"WatchResumable", "WatchResumableAcrossRestarts"}, plant: func(b *broken) {
 		b.changes = func(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error) {
-			changes, err := b.Memory.Changes(after, maxBytes)
+			changes, err := b.Memory.Changes(context.Background(), after, maxBytes)
 			if len(changes) > 1 {
 				changes = changes[1:]
 			}
@@ -76,7 +77,7 @@ var defects = []defect{
 	}},
 	{name: "repetition on resume", caught: []string{"FeedAgreesWithTheLog"}, plant: func(b *broken) {
 		b.changes = func(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error) {
-			return b.Memory.Changes(max(after-1, 0), maxBytes)
+			return b.Memory.Changes(context.Background(), max(after-1, 0), maxBytes)
 		}
 	}},
 	{name: "silence about what is below the floor", caught: []string{"WatchResyncBelowTheFloor", "ForgottenChangesAreSaidToBe"}, plant: func(b *broken) {
@@ -153,7 +154,7 @@ var defects = []defect{
 	}},
 	{name: "forgotten version taken for absence", caught: []string{"ForgottenVersionsAreSaidToBe"}, plant: func(b *broken) {
 		b.getAt = func(b *broken, ns, key string, rev kv.Revision) (*kv.Entry, error) {
-			e, err := b.Memory.GetAt(ns, key, rev)
+			e, err := b.Memory.GetAt(context.Background(), ns, key, rev)
 			if codes.Of(err) == codes.Compacted {
 				return nil, nil
 			}

@@ -40,7 +40,7 @@ func (s *subject) dump() []string {
 			got, _ := s.Engine.Get([]byte(ns.Name), []byte(e.Key))
 			require.Equal(s, e, got)
 			lines = append(lines, "entry "+entryText(e))
-			versions, err := s.Engine.History(ns.Name, e.Key, 0, 0)
+			versions, err := s.Engine.History(s.Context(), ns.Name, e.Key, 0, 0)
 			require.NoError(s, err)
 			for _, e := range versions.Entries {
 				lines = append(lines, "history "+entryText(e))
@@ -251,7 +251,7 @@ func closeAnswers(s *subject) {
 	require.Equal(s, codes.Closed, codes.Of(err))
 	_, err = old.KeepAlive(1)
 	require.Equal(s, codes.Closed, codes.Of(err))
-	_, err = old.Changes(0, 1)
+	_, err = old.Changes(s.Context(), 0, 1)
 	require.Equal(s, codes.Closed, codes.Of(err))
 	require.Equal(s, "-", s.text("ns", "key"))
 }

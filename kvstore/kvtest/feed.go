@@ -187,7 +187,7 @@ func (s *subject) changesAfter(from kv.Revision) []kv.Change {
 	s.Helper()
 	var all []kv.Change
 	for {
-		changes, err := s.Engine.Changes(from, 10)
+		changes, err := s.Engine.Changes(s.Context(), from, 10)
 		require.NoError(s, err)
 		if len(changes) == 0 {
 			return withEvents(all, 0)

@@ -39,7 +39,7 @@ func getAtEveryRevision(s *subject) {
 		remember()
 	}
 	at := func(key string, rev kv.Revision) string {
-		e, err := s.Engine.GetAt("ns", key, rev)
+		e, err := s.Engine.GetAt(s.Context(), "ns", key, rev)
 		require.NoError(s, err)
 		if e == nil {
 			return "-"
@@ -53,7 +53,7 @@ func getAtEveryRevision(s *subject) {
 			require.Equal(s, m, moment{at("a", rev), at("b", rev)}, "revision %d", rev)
 		}
 	}
-	e, err := s.Engine.GetAt("ns", "none", s.Engine.Revision())
+	e, err := s.Engine.GetAt(s.Context(), "ns", "none", s.Engine.Revision())
 	require.NoError(s, err)
 	require.Nil(s, e)
 }
@@ -71,7 +71,7 @@ func historyPages(s *subject) {
 		var got []*kv.Entry
 		before := kv.Revision(0)
 		for {
-			v, err := s.Engine.History("ns", "key", before, limit)
+			v, err := s.Engine.History(s.Context(), "ns", "key", before, limit)
 			require.NoError(s, err)
 			got = append(got, v.Entries...)
 			if !v.More {
@@ -90,10 +90,10 @@ func historyPages(s *subject) {
 			require.Equal(s, want.Version, e.Version)
 		}
 	}
-	v, err := s.Engine.History("ns", "key", entries[0].Mod, 10)
+	v, err := s.Engine.History(s.Context(), "ns", "key", entries[0].Mod, 10)
 	require.NoError(s, err)
 	require.Empty(s, v.Entries)
-	v, err = s.Engine.History("ns", "none", 0, 10)
+	v, err = s.Engine.History(s.Context(), "ns", "none", 0, 10)
 	require.NoError(s, err)
 	require.Empty(s, v.Entries)
 	require.False(s, v.More)
@@ -103,7 +103,7 @@ func pastIsRestored(s *subject) {
 	old := s.must(kv.PutTxn("ns", "key", value(kv.JSON, `{"a": 1}`)))
 	s.put("ns", "key", "spoilt")
 	s.then(deleteOp("ns", "key"))
-	past, err := s.Engine.GetAt("ns", "key", old.Revision)
+	past, err := s.Engine.GetAt(s.Context(), "ns", "key", old.Revision)
 	require.NoError(s, err)
 	again := s.must(kv.PutTxn("ns", "key", past.Value)).Ops[0].Entry
 	require.Equal(s, value(kv.JSON, `{"a": 1}`), s.get("ns", "key").Value)
@@ -113,11 +113,11 @@ func pastIsRestored(s *subject) {
 func futureIsRefused(s *subject) {
 	s.put("ns", "key", "1")
 	next := s.Engine.Revision() + 1
-	_, err := s.Engine.GetAt("ns", "key", next)
+	_, err := s.Engine.GetAt(s.Context(), "ns", "key", next)
 	require.Equal(s, codes.FutureRevision, codes.Of(err))
-	_, err = s.Engine.Changes(next, 1000)
+	_, err = s.Engine.Changes(s.Context(), next, 1000)
 	require.Equal(s, codes.FutureRevision, codes.Of(err))
-	changes, err := s.Engine.Changes(next-1, 1000)
+	changes, err := s.Engine.Changes(s.Context(), next-1, 1000)
 	require.NoError(s, err)
 	require.Empty(s, changes)
 	_, err = kv.Watch(s.Engine, kv.WatchRequest{From: next}, func(kv.Notice) error { return nil })
@@ -130,7 +130,7 @@ func changesEnd(s *subject) {
 	}
 	from := s.Engine.Revision() - 10
 	for bytes, want := range map[int]int{1: 1, 100: 1, 101: 2, 250: 3, 5000: 10} {
-		changes, err := s.Engine.Changes(from, bytes)
+		changes, err := s.Engine.Changes(s.Context(), from, bytes)
 		require.NoError(s, err)
 		require.Len(s, changes, want, "%d bytes", bytes)
 	}
@@ -143,12 +143,12 @@ func (s *subject) forget(from kv.Revision) {
 		for i := range 8 {
 			s.put("filler", fmt.Sprint(i), strings.Repeat("x", 4096))
 		}
-		if _, err := s.Engine.Changes(from, 1); codes.Of(err) == codes.Compacted {
+		if _, err := s.Engine.Changes(s.Context(), from, 1); codes.Of(err) == codes.Compacted {
 			return
 		}
 	}
 	s.eventually("the log is trimmed", func() bool {
-		_, err := s.Engine.Changes(from, 1)
+		_, err := s.Engine.Changes(s.Context(), from, 1)
 		return codes.Of(err) == codes.Compacted
 	})
 }
@@ -160,12 +160,12 @@ func forgottenChanges(s *subject) {
 	var kept []kv.Change
 	s.until("what is above the floor can be read", func() (ok bool) {
 		floor = s.Engine.Stats().LogFloor // which may rise until the log has been trimmed
-		changes, err := s.Engine.Changes(floor, 1<<30)
+		changes, err := s.Engine.Changes(s.Context(), floor, 1<<30)
 		kept = changes
 		return err == nil
 	}, func() {})
 	require.Positive(s, floor)
-	_, err := s.Engine.Changes(floor-1, 1000)
+	_, err := s.Engine.Changes(s.Context(), floor-1, 1000)
 	require.Equal(s, codes.Compacted, codes.Of(err))
 	newest := s.Engine.Revision()
 	require.NotEmpty(s, kept)
@@ -185,7 +185,7 @@ func forgottenVersions(s *subject) {
 	}
 	known := 0
 	for _, want := range entries {
-		e, err := s.Engine.GetAt("ns", "key", want.Mod)
+		e, err := s.Engine.GetAt(s.Context(), "ns", "key", want.Mod)
 		if codes.Of(err) == codes.Compacted {
 			require.Zero(s, known, "once known, known to the newest")
 			continue
@@ -195,7 +195,7 @@ func forgottenVersions(s *subject) {
 		known++
 	}
 	require.Positive(s, known)
-	v, err := s.Engine.History("ns", "key", 0, 0)
+	v, err := s.Engine.History(s.Context(), "ns", "key", 0, 0)
 	require.NoError(s, err)
 	require.Equal(s, entries[len(entries)-1], v.Entries[0])
 	if len(v.Entries) < len(entries) {
@@ -211,15 +211,15 @@ func versionsByCount(s *subject) {
 		s.put("ns", "busy", fmt.Sprint(i))
 	}
 	for key, want := range map[string]int{"calm": 10, "busy": 20} {
-		v, err := s.Engine.History("ns", key, 0, 0)
+		v, err := s.Engine.History(s.Context(), "ns", key, 0, 0)
 		require.NoError(s, err)
 		require.GreaterOrEqual(s, len(v.Entries), want, key)
 	}
 	s.forget(s.Engine.Revision())
 	s.until("old versions are dropped", func() bool {
-		v, err := s.Engine.History("ns", "busy", 0, 0)
+		v, err := s.Engine.History(s.Context(), "ns", "busy", 0, 0)
 		return err == nil && len(v.Entries) <= 40 && v.Floor > 0
 	}, func() { s.Clock.Advance(minute); s.put("filler", "0", "x") })
-	_, err := s.Engine.GetAt("ns", "busy", 12)
+	_, err := s.Engine.GetAt(s.Context(), "ns", "busy", 12)
 	require.Equal(s, codes.Compacted, codes.Of(err))
 }

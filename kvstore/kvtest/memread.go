@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sort"
@@ -60,7 +61,7 @@ func (m *Memory) Namespaces(after string, limit int) (list []kv.Namespace, more 
 }
 
 // GetAt implements kv.Store.
-func (m *Memory) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
+func (m *Memory) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.checkRevisionLocked(rev); err != nil {
@@ -93,7 +94,7 @@ func (s *space) at(key string, rev kv.Revision) (*kv.Entry, error) {
 }
 
 // History implements kv.Store.
-func (m *Memory) History(ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
+func (m *Memory) History(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -121,7 +122,7 @@ func (m *Memory) History(ns, key string, before kv.Revision, limit int) (kv.Vers
 }
 
 // Changes implements kv.Store.
-func (m *Memory) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
+func (m *Memory) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.checkRevisionLocked(after); err != nil {

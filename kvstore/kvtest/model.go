@@ -234,7 +234,7 @@ func (r *comparison) past() {
 	}
 	at := rapid.SampledFrom(r.model.past).Draw(r.t, "at")
 	for _, n := range modelNames {
-		got, err := r.Engine.GetAt(n.ns, n.key, at.revision)
+		got, err := r.Engine.GetAt(r.Context(), n.ns, n.key, at.revision)
 		require.NoError(r, err)
 		require.Equal(r, entryText(at.entries[n]), entryText(got), "%v at revision %d", n, at.revision)
 	}

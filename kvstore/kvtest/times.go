@@ -115,11 +115,11 @@ func expiryIsAnEvent(s *subject) {
 	require.Greater(s, changes[0].Revision, before)
 	require.Equal(s, "expire ns key", eventTexts(s.changesAfter(before)[0].Events)[0])
 
-	v, err := s.Engine.History("ns", "key", 0, 0)
+	v, err := s.Engine.History(s.Context(), "ns", "key", 0, 0)
 	require.NoError(s, err)
 	require.Len(s, v.Entries, 2)
 	require.True(s, v.Entries[0].Deleted())
-	e, err := s.Engine.GetAt("ns", "key", before)
+	e, err := s.Engine.GetAt(s.Context(), "ns", "key", before)
 	require.NoError(s, err)
 	require.Equal(s, old, e, "while it lived")
 }

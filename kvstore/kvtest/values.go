@@ -43,10 +43,10 @@ func valuesComeBack(s *subject) {
 		same("the result", v, r.Ops[0].Entry)
 		same("a get", v, s.get("values", "key"))
 		same("a get in a transaction", v, s.then(getOp("values", "key")).Ops[0].Entry)
-		past, err := s.Engine.GetAt("values", "key", r.Revision)
+		past, err := s.Engine.GetAt(s.Context(), "values", "key", r.Revision)
 		require.NoError(s, err)
 		same("a get at the revision", v, past)
-		changes, err := s.Engine.Changes(r.Revision-1, 1<<30)
+		changes, err := s.Engine.Changes(s.Context(), r.Revision-1, 1<<30)
 		require.NoError(s, err)
 		same("the change", v, changes[len(changes)-1].Events[0].Entry)
 	}

@@ -75,3 +75,18 @@ func (l *log) Tail(after kv.Revision) (tail []replica.Commit, through kv.Revisio
 
 // Barrier implements replica.Log.
 func (l *log) Barrier(context.Context) (kv.Revision, error) { return l.Newest(), nil }
+
+// Changes implements replica.Log.
+func (l *log) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
+	return l.Disk.Changes(after, maxBytes)
+}
+
+// GetAt implements replica.Log.
+func (l *log) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
+	return l.Disk.GetAt(ns, key, rev)
+}
+
+// History implements replica.Log.
+func (l *log) History(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
+	return l.Disk.History(ns, key, before, limit)
+}

@@ -89,7 +89,7 @@ func (f *fakeLog) set(fail, full, dead error) {
 	f.fail, f.full, f.dead = fail, full, dead
 }
 
-func (f *fakeLog) Changes(after kv.Revision, _ int) (list []kv.Change, err error) {
+func (f *fakeLog) Changes(_ context.Context, after kv.Revision, _ int) (list []kv.Change, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.commits {
@@ -114,7 +114,7 @@ func (f *fakeLog) versions(ns, key string) (list []*kv.Entry) {
 	return list
 }
 
-func (f *fakeLog) GetAt(ns, key string, rev kv.Revision) (found *kv.Entry, err error) {
+func (f *fakeLog) GetAt(_ context.Context, ns, key string, rev kv.Revision) (found *kv.Entry, err error) {
 	for _, e := range f.versions(ns, key) {
 		if e.Mod <= rev {
 			found = live(e)
@@ -123,7 +123,7 @@ func (f *fakeLog) GetAt(ns, key string, rev kv.Revision) (found *kv.Entry, err e
 	return found, nil
 }
 
-func (f *fakeLog) History(ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
+func (f *fakeLog) History(_ context.Context, ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
 	for _, e := range f.versions(ns, key) {
 		if e.Mod < before {
 			h.Entries = append([]*kv.Entry{e}, h.Entries...)

@@ -53,9 +53,9 @@ type Log interface {
 
 	// These may see what Propose has made durable before readers of the store see
 	// it. They are as in kv.Store.
-	Changes(after kv.Revision, maxBytes int) ([]kv.Change, error)
-	GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error)
-	History(ns, key string, before kv.Revision, limit int) (kv.Versions, error)
+	Changes(ctx context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error)
+	GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error)
+	History(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error)
 
 	Capabilities() kvstore.Capabilities
 	Stats() LogStats

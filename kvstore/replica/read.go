@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"sort"
 
 	"confcenter/codes"
@@ -22,7 +23,7 @@ func (s *Store) Namespaces(after string, limit int) (list []kv.Namespace, more b
 }
 
 // GetAt implements kv.Store. What is still current is found in memory.
-func (s *Store) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
+func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if err := checkPair(ns, key); err != nil {
 		return nil, err
 	}
@@ -34,11 +35,11 @@ func (s *Store) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if e := s.index.getAt(ns, key, visible); rev == visible || (e != nil && e.Mod <= rev) {
 		return e, nil
 	}
-	return s.log.GetAt(ns, key, rev)
+	return s.log.GetAt(ctx, ns, key, rev)
 }
 
 // History implements kv.Store.
-func (s *Store) History(ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
+func (s *Store) History(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
 	if err := checkPair(ns, key); err != nil {
 		return kv.Versions{}, err
 	}
@@ -56,11 +57,11 @@ func (s *Store) History(ns, key string, before kv.Revision, limit int) (kv.Versi
 	if limit == 0 || limit > kv.MaxHistory {
 		limit = kv.MaxHistory
 	}
-	return s.log.History(ns, key, before, limit)
+	return s.log.History(ctx, ns, key, before, limit)
 }
 
 // Changes implements kv.Store.
-func (s *Store) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
+func (s *Store) Changes(ctx context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	visible, err := s.use(after)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (s *Store) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	if after == visible {
 		return nil, nil
 	}
-	list, err := s.log.Changes(after, maxBytes)
+	list, err := s.log.Changes(ctx, after, maxBytes)
 	if err != nil {
 		return nil, err
 	}

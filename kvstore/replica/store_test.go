@@ -58,9 +58,9 @@ func TestNothingIsSeenBeforeItIsDurable(t *testing.T) {
 		_, err = b.KeepAlive(2)
 		require.ErrorIs(t, err, codes.LeaseGone)
 		require.EqualValues(t, 2, b.Stats().Keys)
-		_, err = b.GetAt("a", "old", 2)
+		_, err = b.GetAt(t.Context(), "a", "old", 2)
 		require.ErrorIs(t, err, codes.FutureRevision)
-		_, err = b.Changes(2, 1)
+		_, err = b.Changes(t.Context(), 2, 1)
 		require.ErrorIs(t, err, codes.FutureRevision)
 		require.Empty(t, told)
 		require.Empty(t, second)
@@ -70,10 +70,10 @@ func TestNothingIsSeenBeforeItIsDurable(t *testing.T) {
 	b.disk.mu.Lock()
 	b.disk.commits = append(b.disk.commits, Commit{Change: kv.Change{Revision: 2, Events: []kv.Event{{Kind: kv.Put, Entry: &kv.Entry{NS: "a", Key: "old", Mod: 2, Version: 2}}}}})
 	b.disk.mu.Unlock()
-	list, err := b.Changes(0, 1<<20)
+	list, err := b.Changes(t.Context(), 0, 1<<20)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	h, err := b.History("a", "old", 0, 0)
+	h, err := b.History(t.Context(), "a", "old", 0, 0)
 	require.NoError(t, err)
 	require.Len(t, h.Entries, 1)
 	unseen()
@@ -348,7 +348,7 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 	require.Equal(t, 1, f.closed)
 	require.ErrorIs(t, b.Commit(kv.PutTxn("a", "k", kv.IntValue(1)), nil), codes.Closed)
 	for _, err := range []error{
-		second(b.Changes(0, 1)), second(b.GetAt("a", "n", 1)), second(b.History("a", "n", 0, 0)), second(b.Lease(1)), second(b.KeepAlive(1)),
+		second(b.Changes(t.Context(), 0, 1)), second(b.GetAt(t.Context(), "a", "n", 1)), second(b.History(t.Context(), "a", "n", 0, 0)), second(b.Lease(1)), second(b.KeepAlive(1)),
 	} {
 		require.ErrorIs(t, err, codes.Closed)
 	}
@@ -367,15 +367,15 @@ func TestReadsRefuseWhatIsNotThere(t *testing.T) {
 		code codes.Code
 		err  error
 	}{
-		{codes.FutureRevision, second(b.GetAt("a", "k", 2))},
-		{codes.BadRequest, second(b.GetAt("a", "k", -1))},
-		{codes.BadKey, second(b.GetAt("", "k", 1))},
-		{codes.BadKey, second(b.GetAt("a", "", 1))},
-		{codes.BadRequest, second(b.History("a", "k", -1, 0))},
-		{codes.BadRequest, second(b.History("a", "k", 0, -1))},
-		{codes.BadKey, second(b.History("a", "", 0, 0))},
-		{codes.FutureRevision, second(b.Changes(2, 0))},
-		{codes.BadRequest, second(b.Changes(-1, 0))},
+		{codes.FutureRevision, second(b.GetAt(t.Context(), "a", "k", 2))},
+		{codes.BadRequest, second(b.GetAt(t.Context(), "a", "k", -1))},
+		{codes.BadKey, second(b.GetAt(t.Context(), "", "k", 1))},
+		{codes.BadKey, second(b.GetAt(t.Context(), "a", "", 1))},
+		{codes.BadRequest, second(b.History(t.Context(), "a", "k", -1, 0))},
+		{codes.BadRequest, second(b.History(t.Context(), "a", "k", 0, -1))},
+		{codes.BadKey, second(b.History(t.Context(), "a", "", 0, 0))},
+		{codes.FutureRevision, second(b.Changes(t.Context(), 2, 0))},
+		{codes.BadRequest, second(b.Changes(t.Context(), -1, 0))},
 		{codes.BadKey, second(b.View().List(kv.List{}))},
 		{codes.BadRequest, second(b.View().List(kv.List{NS: "a", Limit: -1}))},
 		{codes.NameTooLong, second(b.View().List(kv.List{NS: "a", Prefix: string(make([]byte, 2000))}))},
