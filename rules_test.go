@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	".":                     {},
 	"codes":                 {},
 	"kv":                    {"codes", "internal/jsontext"},
-	"kvstore":               {"kv"},
+	"kvstore":               {"codes", "kv"},
 	"kvstore/replica":       {"codes", "kv", "kvstore", "internal/clock", "github.com/rs/zerolog", "github.com/tidwall/btree"},
 	"kvstore/pebblekv":      {"kv", "kvstore", "kvstore/pebblekv/disk", "kvstore/replica"},
 	"kvstore/pebblekv/disk": {"codes", "kv", "kvstore/replica", "internal/atomicfile", "internal/clock", "github.com/cockroachdb/pebble/v2", "github.com/rs/zerolog", "golang.org/x/sys"},

@@ -186,12 +186,10 @@ func (t *Txn) Check() error {
 			return in("if_fence", i, len(t.Fences), err)
 		}
 	}
-	size := 0
 	for i := range t.If {
 		if err := t.If[i].check(); err != nil {
 			return in("compare", i, len(t.If), err)
 		}
-		size += len(t.If[i].Value.Data)
 	}
 	for _, ops := range [2][]Op{t.Then, t.Else} {
 		grants := 0
@@ -205,13 +203,25 @@ func (t *Txn) Check() error {
 			if grants > 1 {
 				return codes.Errorf(codes.TooManyOps, "operation %d grants a second lease, the limit of one transaction is 1", i)
 			}
-			size += len(ops[i].Key) + len(ops[i].Value.Data)
 		}
 	}
-	if size > MaxTxnBytes {
+	if size := t.Size(); size > MaxTxnBytes {
 		return codes.Errorf(codes.TooLarge, "transaction has %d bytes of keys and values, the limit is %d", size, MaxTxnBytes)
 	}
 	return nil
+}
+
+// Size is how many bytes of keys and values the transaction has.
+func (t *Txn) Size() (n int) {
+	for i := range t.If {
+		n += len(t.If[i].Value.Data)
+	}
+	for _, ops := range [2][]Op{t.Then, t.Else} {
+		for i := range ops {
+			n += len(ops[i].Key) + len(ops[i].Value.Data)
+		}
+	}
+	return n
 }
 
 // in names the part that is wrong, where there are several.

@@ -6,6 +6,7 @@
 package kvstore
 
 import (
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
@@ -24,6 +25,62 @@ type Capabilities struct {
 	ManyOps bool
 	// DurableTokens: request tokens are remembered across restarts.
 	DurableTokens bool
+	// TxnLeases: leases are granted and revoked among other operations of a
+	// transaction, not just alone.
+	TxnLeases bool
+	// LeaseIsRevision: a lease's ID is the revision that granted it.
+	LeaseIsRevision bool
+	// DeletionTime: an entry that tells of a deletion tells when it was.
+	DeletionTime bool
+	// HistoryAcrossDeletions: a key's history reaches back beyond its last deletion.
+	HistoryAcrossDeletions bool
+	// LargeTxns: a transaction may have kv.MaxTxnBytes, not just a MiB.
+	LargeTxns bool
+}
+
+// Everything is all capabilities.
+func Everything() Capabilities {
+	return Capabilities{
+		ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true, TxnLeases: true,
+		LeaseIsRevision: true, DeletionTime: true, HistoryAcrossDeletions: true, LargeTxns: true,
+	}
+}
+
+// What every engine takes in one transaction.
+const (
+	fewOps   = 128
+	fewBytes = 1 << 20
+)
+
+// Check says whether an engine with these capabilities takes a transaction that kv
+// allows.
+func (c Capabilities) Check(txn *kv.Txn) error {
+	for _, ops := range [2][]kv.Op{txn.Then, txn.Else} {
+		if !c.ManyOps && len(ops) > fewOps {
+			return codes.Errorf(codes.TooManyOps, "transaction has %d operations, this store takes %d", len(ops), fewOps)
+		}
+		if !c.TxnLeases {
+			if err := checkAlone(txn, ops); err != nil {
+				return err
+			}
+		}
+	}
+	if !c.LargeTxns {
+		if size := txn.Size(); size > fewBytes {
+			return codes.Errorf(codes.TooLarge, "transaction has %d bytes of keys and values, this store takes %d", size, fewBytes)
+		}
+	}
+	return nil
+}
+
+func checkAlone(txn *kv.Txn, ops []kv.Op) error {
+	for i := range ops {
+		kind := ops[i].Kind
+		if (kind == kv.OpGrant || kind == kv.OpRevoke) && len(txn.Then)+len(txn.Else)+len(txn.If)+len(txn.Fences) > 1 {
+			return codes.Errorf(codes.BadOp, "operation %d: this store takes %s only as a transaction's one operation, without conditions", i, kind)
+		}
+	}
+	return nil
 }
 
 // Stats is what an engine tells about itself: counters since it was opened, and

@@ -15,6 +15,8 @@ const smallLog = 64 << 10
 var historyChecks = []check{
 	{name: "GetAtEveryRevision", run: getAtEveryRevision},
 	{name: "HistoryPages", run: historyPages},
+	{name: "HistoryReachesAcrossDeletions", needs: capWholeHistory, run: historyAcross},
+	{name: "DeletionsTellTheirTime", needs: capDeletionTime, run: deletionsTell},
 	{name: "PastVersionIsRestored", run: pastIsRestored},
 	{name: "FutureIsRefused", run: futureIsRefused},
 	{name: "ChangesEndAtTheirBytes", run: changesEnd},
@@ -60,13 +62,38 @@ func getAtEveryRevision(s *subject) {
 
 func historyPages(s *subject) {
 	var entries []*kv.Entry
+	for i := range 8 {
+		entries = append(entries, s.put("ns", "key", fmt.Sprint(i)))
+	}
+	s.put("ns", "other", "x")
+	s.checkHistory(entries)
+}
+
+func historyAcross(s *subject) {
+	var entries []*kv.Entry
 	for i := range 6 {
 		entries = append(entries, s.put("ns", "key", fmt.Sprint(i)))
 	}
 	s.Clock.Advance(minute)
 	deleted := s.then(deleteOp("ns", "key")).Revision
 	s.put("ns", "other", "x")
-	entries = append(entries, &kv.Entry{Mod: deleted, Updated: s.now()}, s.put("ns", "key", "7"))
+	s.checkHistory(append(entries, &kv.Entry{Mod: deleted, Updated: s.now()}, s.put("ns", "key", "7")))
+}
+
+func deletionsTell(s *subject) {
+	s.put("ns", "key", "x")
+	before := s.Engine.Revision()
+	s.Clock.Advance(minute)
+	s.then(deleteOp("ns", "key"))
+	at := s.now()
+	s.Clock.Advance(minute)
+	require.Equal(s, at, s.changesAfter(before)[0].Events[0].Entry.Updated)
+}
+
+// checkHistory compares the history of a key, in pages of several sizes, with what
+// it was, oldest first.
+func (s *subject) checkHistory(entries []*kv.Entry) {
+	s.Helper()
 	for _, limit := range []int{0, 1, 3, 8, 100} {
 		var got []*kv.Entry
 		before := kv.Revision(0)

@@ -13,6 +13,8 @@ var leaseChecks = []check{
 	{name: "LeaseEndsItsKeysTogether", run: leaseEndsTogether},
 	{name: "KeepAliveBeginsAnew", run: keepAlive},
 	{name: "RevokeDeletesKeys", run: revoke},
+	{name: "LeasesInTransactions", needs: capTxnLeases, run: leasesInTransactions},
+	{name: "LeaseIsNamedByItsRevision", needs: capLeaseIsRevision, run: leaseIsNamed},
 	{name: "LeaseIsLeftByAPut", run: leaseIsLeft},
 	{name: "LeaseBeginsAnewAfterRestart", run: leaseAfterRestart},
 	{name: "LeaseOfAnEndedOneIsGone", run: leaseIsGone},
@@ -22,7 +24,7 @@ func (s *subject) grant(ttl time.Duration) kv.LeaseID {
 	s.Helper()
 	r := s.then(kv.Op{Kind: kv.OpGrant, TTL: ttl})
 	l := r.Ops[0].Lease
-	require.Equal(s, kv.LeaseID(r.Revision), l.ID, "named by its revision")
+	require.NotZero(s, l.ID)
 	require.Equal(s, ttl, l.TTL)
 	return l.ID
 }
@@ -104,11 +106,23 @@ func revoke(s *subject) {
 	r = s.then(kv.Op{Kind: kv.OpRevoke, Lease: empty})
 	require.Zero(s, r.Ops[0].Count)
 	require.Greater(s, r.Revision, before, "that a lease ends is a change")
+}
 
+func leasesInTransactions(s *subject) {
+	r := s.then(putOp("a", "1", "x"), kv.Op{Kind: kv.OpGrant, TTL: minute}, getOp("a", "1"))
+	require.Equal(s, minute, s.lease(r.Ops[1].Lease.ID).TTL)
+	require.Equal(s, "x", string(r.Ops[2].Entry.Value.Data))
 	busy := s.grant(minute)
 	r = s.then(leased("a", "3", busy), kv.Op{Kind: kv.OpRevoke, Lease: busy})
 	require.Equal(s, int64(1), r.Ops[1].Count, "sees the operations before it")
 	require.Equal(s, "-", s.text("a", "3"))
+}
+
+func leaseIsNamed(s *subject) {
+	for range 3 {
+		r := s.then(kv.Op{Kind: kv.OpGrant, TTL: minute})
+		require.Equal(s, kv.LeaseID(r.Revision), r.Ops[0].Lease.ID)
+	}
 }
 
 func leaseIsLeft(s *subject) {

@@ -98,7 +98,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 
 // Capabilities implements kvstore.Engine: all of them.
 func (m *Memory) Capabilities() kvstore.Capabilities {
-	return kvstore.Capabilities{ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true}
+	return kvstore.Everything()
 }
 
 // Close implements kvstore.Engine.

@@ -124,6 +124,12 @@ func (r *comparison) compareOf() kv.Compare {
 	return c
 }
 
+// leasesInTxns: the model names leases by revisions.
+func (r *comparison) leasesInTxns() bool {
+	able := r.Engine.Capabilities()
+	return able.TxnLeases && able.LeaseIsRevision
+}
+
 func (r *comparison) draw() *kv.Txn {
 	txn := &kv.Txn{}
 	for range rapid.IntRange(0, 2).Draw(r.t, "compares") {
@@ -135,6 +141,9 @@ func (r *comparison) draw() *kv.Txn {
 			op := r.op()
 			if op.Kind == kv.OpGrant {
 				grants++
+			}
+			if leases := op.Kind == kv.OpGrant || op.Kind == kv.OpRevoke; leases && !r.leasesInTxns() {
+				continue
 			}
 			if grants < 2 || op.Kind != kv.OpGrant {
 				*ops = append(*ops, op)

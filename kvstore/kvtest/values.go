@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ var valueChecks = []check{
 	{name: "BadInputIsRefusedByItsCode", run: badInputIsRefused},
 	{name: "EntriesTellTheirStory", run: entriesTellTheirStory},
 	{name: "UpTo128OperationsFit", run: func(s *subject) { operationsFit(s, 128) }},
+	{name: "LargeTransactionsFit", needs: capLargeTxns, run: largeFits},
 	{name: "AllOperationsFit", needs: capManyOps, run: func(s *subject) { operationsFit(s, kv.MaxOps) }},
 }
 
@@ -147,4 +149,15 @@ func operationsFit(s *subject, n int) {
 	r := s.then(ops...)
 	require.Len(s, r.Ops, n)
 	require.Equal(s, int64(1), s.get("ns", "key").Version)
+}
+
+func largeFits(s *subject) {
+	txn := &kv.Txn{}
+	const parts, overhead = 16, 64
+	for i := range parts {
+		txn.Then = append(txn.Then, putOp("ns", fmt.Sprint(i), strings.Repeat("x", kv.MaxTxnBytes/parts-overhead)))
+	}
+	r := s.must(txn)
+	require.Equal(s, r.Revision, s.get("ns", "0").Mod)
+	require.Equal(s, r.Revision, s.get("ns", fmt.Sprint(parts-1)).Mod)
 }

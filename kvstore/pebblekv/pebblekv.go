@@ -46,7 +46,7 @@ func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, 
 
 // Capabilities implements replica.Log: all of them.
 func (l *log) Capabilities() kvstore.Capabilities {
-	return kvstore.Capabilities{ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true}
+	return kvstore.Everything()
 }
 
 // Shared implements replica.Log: the data directory is locked.

@@ -138,7 +138,7 @@ func (f *fakeLog) DropTokens(rev kv.Revision) {
 	f.dropped = rev
 }
 
-func (f *fakeLog) Capabilities() kvstore.Capabilities { return kvstore.Capabilities{ManyOps: true} }
+func (f *fakeLog) Capabilities() kvstore.Capabilities { return kvstore.Everything() }
 
 func (f *fakeLog) Stats() LogStats { return LogStats{LogFloor: 3, DiskBytes: 1, FreeBytes: 2} }
 

@@ -13,7 +13,6 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
-	"confcenter/kvstore"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -194,8 +193,6 @@ func (l *sharedLog) propose(c *Commit, proof *Proof) error {
 	c.Revision = l.cluster.takeLocked(c)
 	return nil
 }
-
-func (l *sharedLog) Capabilities() kvstore.Capabilities { return kvstore.Capabilities{} }
 
 // member is one replica of a cluster. Its committer does not run by itself.
 func member(t require.TestingT, c *cluster, now clock.Clock) *Store {

@@ -34,6 +34,7 @@ type Store struct {
 	// set at open
 	cfg       Config
 	log       Log
+	able      kvstore.Capabilities
 	index     *index
 	leases    *leases
 	tokens    *tokens
@@ -91,6 +92,7 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	s := &Store{
 		cfg:    cfg,
 		log:    log,
+		able:   log.Capabilities(),
 		index:  x,
 		leases: newLeases(cfg.Clock, cfg.PauseAfter),
 		tokens: newTokens(cfg.MaxTokens, cfg.MaxTokenBytes),
@@ -109,7 +111,7 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 }
 
 // Capabilities implements kvstore.Engine: they are the log's.
-func (s *Store) Capabilities() kvstore.Capabilities { return s.log.Capabilities() }
+func (s *Store) Capabilities() kvstore.Capabilities { return s.able }
 
 // Close implements kvstore.Engine. It must not be called by a function given to
 // Commit or Follow.
@@ -162,6 +164,9 @@ func (s *Store) Writable() error {
 // Commit implements kv.Store.
 func (s *Store) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	if err := txn.Check(); err != nil {
+		return err
+	}
+	if err := s.able.Check(txn); err != nil {
 		return err
 	}
 	one := queued{txn: txn, done: done, size: sizeOf(txn)}
