@@ -281,7 +281,7 @@ func (s *Store) refuseVersion(name string) error {
 
 // wayOut is for versions that waiting does not help; deleting the document would
 // not either, because its tombstone goes on counting.
-const wayOut = "edit the file itself, which always counts, or use another name; README says under Limits how to begin versions anew"
+const wayOut = "edit the file itself, which always counts, or use another name; docs/operator.md says under Versions how to start versions over"
 
 // given is the mtime of a write: what the writer says, or the present unless
 // something later is stored.

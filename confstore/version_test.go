@@ -107,7 +107,7 @@ func TestJournalWithAVersionOfYearsAhead(t *testing.T) {
 	require.EqualValues(t, far+1, m.mtime("a.json"), "an edit always counts")
 	require.Equal(t, []string{"a.json"}, names(m.next()))
 
-	// README: move the journal away.
+	// docs/operator.md: move the journal away.
 	require.NoError(t, m.Close())
 	require.NoError(t, m.mem.Drop(journalPath))
 	m.open()

@@ -15,15 +15,29 @@ import (
 	"confcenter/internal/servertest"
 )
 
-var readmes = []string{"README.md", "README.zh-CN.md"}
+// pages are README and the documents in docs, in both languages.
+func pages(t *testing.T) []string {
+	t.Helper()
+	files := []string{"README.md", "README.zh-CN.md"}
+	for _, pattern := range []string{"../docs/*.md", "../docs/zh/*.md"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		for _, file := range found {
+			files = append(files, strings.TrimPrefix(file, "../"))
+		}
+	}
+	return files
+}
 
-// readmeBlocks are the blocks that README has in a language, as they stand there.
-func readmeBlocks(t *testing.T, file, language string) []string {
+// shellBlocks are the blocks of a document that are meant for a shell, as they
+// stand there.
+func shellBlocks(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", file))
 	require.NoError(t, err)
 	var blocks []string
-	for _, found := range regexp.MustCompile("(?s)\n```(?:"+language+")\n(.*?\n)```\n").FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile("(?s)\n```(?:sh|bash)\n(.*?\n)```\n").FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, found[1])
 	}
 	return blocks
@@ -92,16 +106,33 @@ func readmeHome(t *testing.T, server *Process) string {
 	return dir
 }
 
-// Whatever README tells somebody to paste works, in its order, on a fresh clone.
-func TestShellBlocksOfTheReadme(t *testing.T) {
+// prints is what the blocks of a document print, among other things; of its
+// translation, too. Every document with blocks is named.
+var prints = map[string][]string{
+	"README.md":         {"v   a   l   u   e   3", "state done 1", `"sold"`},
+	"docs/debugging.md": {"listening on", "GETCONFIG seq="},
+	"docs/http.md":      {"hejinlong", `"sold"`, `"k2"`},
+	"docs/operator.md":  {"accepting", "confcenter_config_broken_files", `"clients"`},
+	"docs/state.md":     {"ann", "revision"},
+}
+
+// Whatever the documents tell somebody to paste works, in its order, on a fresh
+// clone, whichever document is read first.
+func TestShellBlocksOfTheDocuments(t *testing.T) {
 	t.Parallel()
-	for _, file := range readmes {
+	for _, file := range pages(t) {
+		blocks := shellBlocks(t, file)
+		expected := prints[strings.NewReplacer("README.zh-CN", "README", "docs/zh/", "docs/").Replace(file)]
+		require.Equal(t, len(expected) > 0, len(blocks) > 0, file)
+		if len(blocks) == 0 {
+			continue
+		}
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			server := StartProcess(t, sampleConf(t))
 			dir := readmeHome(t, server)
 			var printed strings.Builder
-			for _, block := range readmeBlocks(t, file, "sh|bash") {
+			for _, block := range blocks {
 				ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
 				cmd := exec.CommandContext(ctx, "bash", "-c", readmeScript(block, server))
 				cmd.Dir, cmd.Env = dir, []string{"CONFCENTER_ADDR=" + server.Addr, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "CURL_HOME=" + dir}
@@ -110,28 +141,23 @@ func TestShellBlocksOfTheReadme(t *testing.T) {
 				require.NoError(t, cmd.Run(), "%s\n%s", block, stderr.String())
 				cancel()
 			}
-			c := newCLI(t, server)
-			require.Regexp(t, `"value":"bob".*"expires":\d+`, c.ok("get", "jobs", "owner", "-o", "json"), "the time to live outlives the cas")
-			got := servertest.Dial(t, server.Addr)
-			got.Identify(`{"svrid":0}`)
-			require.JSONEq(t, `{"key1":"key1 in app2-dev","key3":"key3 in app2-dev","key4":1235}`, string(got.Get("app2-dev").Contents), "the sample's other keys are still there")
-			for _, text := range []string{"v   a   l   u   e   3", "hejinlong", "state done 1", `"sold"`, "listening on", "GETCONFIG seq="} {
+			for _, text := range expected {
 				require.Contains(t, printed.String(), text)
+			}
+			if strings.HasPrefix(file, "README") {
+				requireReadmeLeft(t, server)
 			}
 		})
 	}
 }
 
-func TestReadmesHaveTheSameBlocks(t *testing.T) {
-	comment := regexp.MustCompile(`(?m) *(#|//) .*$`)
-	var blocks [2][]string
-	for i, file := range readmes {
-		for _, block := range readmeBlocks(t, file, `\w*`) {
-			blocks[i] = append(blocks[i], comment.ReplaceAllString(block, ""))
-		}
-	}
-	require.NotEmpty(t, blocks[0])
-	require.Equal(t, blocks[0], blocks[1])
+// requireReadmeLeft looks at what the blocks of README have written.
+func requireReadmeLeft(t *testing.T, server *Process) {
+	t.Helper()
+	require.Regexp(t, `"value":"bob".*"expires":\d+`, newCLI(t, server).ok("get", "jobs", "owner", "-o", "json"), "the time to live outlives the cas")
+	got := servertest.Dial(t, server.Addr)
+	got.Identify(`{"svrid":0}`)
+	require.JSONEq(t, `{"key1":"key1 in app2-dev","key3":"key3 in app2-dev","key4":1235}`, string(got.Get("app2-dev").Contents), "the sample's other keys are still there")
 }
 
 // readmeGo returns the lines of the block of Go that begins with that text, without
@@ -154,7 +180,7 @@ func readmeGo(t *testing.T, file, begins string) []string {
 
 func TestGoBlockOfTheReadme(t *testing.T) {
 	t.Parallel()
-	for _, file := range readmes {
+	for _, file := range []string{"README.md", "README.zh-CN.md"} {
 		lines := readmeGo(t, file, `s := c.KV("jobs")`)
 		require.Len(t, lines, 11)
 		example, err := os.ReadFile(filepath.Join("..", "client", "example_kv_test.go"))

@@ -8,5 +8,5 @@
 //
 // Two servers never answer alike to the byte. Compared is what means something
 // (compare.go); numbers that a server chooses itself are translated in what is sent
-// (names.go). README.md lists both.
+// (names.go). docs/debugging.md lists both.
 package replay

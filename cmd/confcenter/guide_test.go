@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// The operator's guide has every flag of serve with its default, and no other.
+func TestGuideHasEveryFlagOfServe(t *testing.T) {
+	for _, file := range []string{"../../docs/operator.md", "../../docs/zh/operator.md"} {
+		guide, err := os.ReadFile(file)
+		require.NoError(t, err)
+		documented := map[string]string{}
+		for _, row := range regexp.MustCompile("(?m)^\\| (`--[^|]*) \\|([^|]*)\\|").FindAllStringSubmatch(string(guide), -1) {
+			defaults := regexp.MustCompile(`, |、`).Split(strings.TrimSpace(row[2]), -1)
+			for i, flag := range regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(row[1], -1) {
+				documented[flag[1]] = strings.Trim(defaults[i], "`")
+			}
+		}
+		flags := map[string]string{}
+		(&app{}).serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+			value := f.DefValue
+			_, given := documented[f.Name]
+			require.True(t, given, "%s has no row for --%s", file, f.Name)
+			switch documented[f.Name] {
+			case "on", "开":
+				value = strings.Replace(value, "true", documented[f.Name], 1)
+			case "off", "关", "": // what only acts has no default
+				value = strings.Replace(value, "false", documented[f.Name], 1)
+			}
+			flags[f.Name] = regexp.MustCompile(`([hm])0[ms](0s)?$`).ReplaceAllString(value, "$1")
+		})
+		require.Equal(t, flags, documented, file)
+	}
+}

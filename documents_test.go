@@ -1,0 +1,158 @@
+package confcenter_test
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+)
+
+// translations are the documents that exist in English and in Chinese.
+func translations(t *testing.T) map[string]string {
+	t.Helper()
+	pairs := map[string]string{"README.md": "README.zh-CN.md"}
+	english, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	chinese, err := filepath.Glob("docs/zh/*.md")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(english), 7)
+	for _, file := range english {
+		pairs[file] = "docs/zh/" + path.Base(file)
+	}
+	require.Subset(t, slices.Collect(maps.Values(pairs)), chinese, "a page exists in Chinese only")
+	return pairs
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err, "each document exists in both languages")
+	return string(text)
+}
+
+var (
+	codeBlock   = regexp.MustCompile("(?sm)^```(\\w*\n.*?)^```$")
+	codeComment = regexp.MustCompile(`(?m) *(#|//) .*$`)
+	codeSpan    = regexp.MustCompile("`[^`\n]+`")
+	heading     = regexp.MustCompile(`(?m)^(#+) (.*)$`)
+	tableRow    = regexp.MustCompile(`(?m)^\|`)
+	listItem    = regexp.MustCompile(`(?m)^- `)
+	metricName  = regexp.MustCompile(`confcenter_[a-z0-9]+_[a-z0-9_]+[a-z0-9]`)
+	link        = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+)
+
+// shape is what a document has in common with its translation.
+type shape struct {
+	Blocks      []string
+	Levels      []string
+	Rows, Items int
+	Spans       []string
+}
+
+func shapeOf(text string) shape {
+	var s shape
+	for _, found := range codeBlock.FindAllStringSubmatch(text, -1) {
+		s.Blocks = append(s.Blocks, codeComment.ReplaceAllString(found[1], ""))
+	}
+	prose := codeBlock.ReplaceAllString(text, "")
+	for _, found := range heading.FindAllStringSubmatch(prose, -1) {
+		s.Levels = append(s.Levels, found[1])
+	}
+	s.Rows = len(tableRow.FindAllString(prose, -1))
+	s.Items = len(listItem.FindAllString(prose, -1))
+	s.Spans = codeSpan.FindAllString(prose, -1)
+	slices.Sort(s.Spans)
+	s.Spans = slices.Compact(s.Spans)
+	return s
+}
+
+func TestDocumentsAreTheSameInBothLanguages(t *testing.T) {
+	for english, chinese := range translations(t) {
+		require.Equal(t, shapeOf(readText(t, english)), shapeOf(readText(t, chinese)), "%s and %s", english, chinese)
+	}
+}
+
+// anchor is what GitHub makes of a heading.
+func anchor(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, title)
+}
+
+func anchors(text string) []string {
+	var all []string
+	for _, found := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
+		all = append(all, anchor(found[2]))
+	}
+	return all
+}
+
+func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+	links := 0
+	require.NoError(t, filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".md") {
+			return err
+		}
+		for _, found := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(readText(t, file), ""), -1) {
+			target, section, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			links++
+			page := file
+			if target != "" {
+				page = path.Join(path.Dir(file), target)
+			}
+			_, err := os.Stat(page)
+			require.NoError(t, err, "%s: (%s)", file, found[1])
+			if section != "" {
+				require.Contains(t, anchors(readText(t, page)), section, "%s: (%s)", file, found[1])
+			}
+		}
+		return nil
+	}))
+	require.Greater(t, links, 100)
+}
+
+func TestReadmeIsShortAndLeadsToEveryPage(t *testing.T) {
+	for english, chinese := range translations(t) {
+		for readme, page := range map[string]string{"README.md": english, "README.zh-CN.md": chinese} {
+			text := readText(t, readme)
+			require.LessOrEqual(t, strings.Count(text, "\n"), 200, "%s: the rest belongs into docs", readme)
+			for _, section := range anchors(text)[2:] {
+				require.Contains(t, text, "(#"+section+")", "the contents of %s", readme)
+			}
+			if page != readme {
+				require.Contains(t, text, "("+page, "%s does not mention the page", readme)
+			}
+		}
+	}
+}
+
+// Whoever pastes a query wants a metric that exists.
+func TestMetricsOfDocumentsExist(t *testing.T) {
+	known, found := readText(t, "gateway/testdata/metrics.txt"), 0
+	for english := range translations(t) {
+		for _, span := range codeSpan.FindAllString(readText(t, english), -1) {
+			for _, name := range metricName.FindAllString(span, -1) {
+				found++
+				require.Contains(t, known, strings.TrimSuffix(name, "_bucket"), english)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, found, 4)
+}
