@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -127,7 +126,7 @@ func (c *committer) turn(list []queued) (answered int, ok bool) {
 	if len(g.commits) > 0 {
 		var tail []Commit
 		var through kv.Revision
-		taken, err := s.log.Propose(context.Background(), g.commits, g.proofs)
+		taken, err := s.log.Propose(s.life, g.commits, g.proofs)
 		refused := err
 		if err == nil || refusal(err) {
 			tail, through, err = c.brought(taken, refused)

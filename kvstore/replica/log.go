@@ -31,7 +31,8 @@ type Log interface {
 	// ErrConflict: its proof does not hold, it has no effect; what it conflicts with
 	// is below the next Barrier. ErrUnknown: it may have taken effect or do so yet;
 	// Tail brings it if it does. With any other error that is not known either, and
-	// the log takes no more. The log owns group, with all it refers to.
+	// the log takes no more. The log owns group, with all it refers to. ctx ends when
+	// the store is being closed and has waited long enough.
 	Propose(ctx context.Context, group []Commit, proofs []Proof) (taken int, err error)
 	// Tail returns the transactions after a revision, whoever proposed them: all that
 	// have arrived, in order, none missing, and the revision through which there are no

@@ -474,3 +474,31 @@ func TestExpiryThatOthersOvertakeIsTriedAgain(t *testing.T) {
 	require.Empty(t, content(t, s, "a"))
 	require.Empty(t, s.leases.byID)
 }
+
+// hungLog has lost its cluster.
+type hungLog struct {
+	sharedLog
+	entered chan struct{}
+}
+
+func (l *hungLog) Propose(ctx context.Context, _ []Commit, _ []Proof) (int, error) {
+	close(l.entered)
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+func TestCloseDoesNotWaitForeverForALogThatHangs(t *testing.T) {
+	now := clock.NewFake(noon)
+	log := &hungLog{sharedLog: sharedLog{cluster: newCluster()}, entered: make(chan struct{})}
+	s, err := Open(t.Context(), Config{Clock: now}, log)
+	require.NoError(t, err)
+	answer := make(chan error, 1)
+	require.NoError(t, s.Commit(kv.PutTxn("a", "k", kv.IntValue(1)), func(_ *kv.Result, err error) { answer <- err }))
+	<-log.entered
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	now.BlockUntil(1)
+	now.Advance(closeGrace)
+	require.ErrorIs(t, <-answer, codes.Timeout)
+	require.NoError(t, <-closed)
+}

@@ -22,6 +22,7 @@ package replica
 import (
 	"context"
 	"sync"
+	"time"
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
@@ -42,7 +43,9 @@ type Store struct {
 	followers followers
 	committer *committer
 	count     count
-	beating   sync.WaitGroup // the goroutine that notices pauses
+	beating   sync.WaitGroup  // the goroutine that notices pauses
+	life      context.Context // of what waits for the log
+	end       context.CancelFunc
 
 	// reading is held for reading by all that uses the log, so that Close can
 	// wait for it.
@@ -98,10 +101,12 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 		tokens: newTokens(cfg.MaxTokens, cfg.MaxTokenBytes),
 		queue:  newQueue(cfg.MaxQueue, cfg.MaxQueueBytes),
 	}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	b := &books{index: x, leases: s.leases, expiry: expiry{of: map[*slot]*plan{}}}
 	l := &loading{books: b, tokens: s.tokens}
 	newest, err := log.Load(ctx, l.loader())
 	if err != nil {
+		s.end()
 		return nil, err
 	}
 	l.done(newest)
@@ -113,11 +118,23 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 // Capabilities implements kvstore.Engine: they are the log's.
 func (s *Store) Capabilities() kvstore.Capabilities { return s.able }
 
+// closeGrace is how long Close waits for a log that does not answer. Transactions
+// that it has accepted then end with codes.Timeout.
+const closeGrace = 10 * time.Second
+
 // Close implements kvstore.Engine. It must not be called by a function given to
 // Commit or Follow.
 func (s *Store) Close() error {
 	s.queue.close(errClosed())
-	<-s.committer.ended
+	grace := s.cfg.Clock.NewTimer(closeGrace)
+	select {
+	case <-s.committer.ended:
+	case <-grace.C():
+		s.end()
+		<-s.committer.ended
+	}
+	grace.Stop()
+	s.end()
 	s.beating.Wait()
 	s.leases.close()
 	s.reading.Lock()

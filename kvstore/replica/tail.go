@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"errors"
 
 	"confcenter/codes"
@@ -49,7 +48,7 @@ func (c *committer) brought(taken int, refused error) (tail []Commit, through kv
 		upTo = g.commits[taken-1].Revision
 	}
 	if errors.Is(refused, ErrConflict) {
-		barrier, err := log.Barrier(context.Background())
+		barrier, err := log.Barrier(c.store.life)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -60,7 +59,11 @@ func (c *committer) brought(taken int, refused error) (tail []Commit, through kv
 		if err != nil || through >= upTo {
 			return tail, through, err
 		}
-		<-log.Arrived()
+		select {
+		case <-log.Arrived():
+		case <-c.store.life.Done():
+			return nil, 0, c.store.life.Err()
+		}
 	}
 }
 
