@@ -23,6 +23,12 @@ func (s second) hasKey(ns, key, typ string, value any) {
 	require.Equal(s.t, value, entry["value"])
 }
 
+// saved waits until the server has what the editor of a key shows.
+func (tb *tab) saved() {
+	tb.t.Helper()
+	tb.until(`document.querySelector("#save-key")?.disabled && !document.querySelector(".entry .unsaved")`)
+}
+
 func TestConsoleStore(t *testing.T) {
 	p := StartProcess(t, sampleConf(t))
 	tb := startBrowser(t).open(p, "store", view{})
@@ -88,7 +94,7 @@ func TestConsoleStore(t *testing.T) {
 			tb.until(`document.querySelector("#key-name")?.textContent === %s && document.querySelector("#type")?.value === %q`, quote(e.key), e.typ)
 			tb.write("#value", e.typed)
 			tb.click("#save-key")
-			tb.until(`document.querySelector("#save-key")?.disabled`)
+			tb.saved()
 			if e.want != nil {
 				other.hasKey("kinds", e.key, e.typ, e.want)
 			}
@@ -97,7 +103,7 @@ func TestConsoleStore(t *testing.T) {
 		tb.pick("keys", "a bool")
 		tb.click("#value-false")
 		tb.click("#save-key")
-		tb.until(`document.querySelector("#save-key")?.disabled`)
+		tb.saved()
 		other.hasKey("kinds", "a bool", "bool", "false")
 	})
 	tb.run("what_does_not_fit_its_type_is_refused", func(t *testing.T) {
@@ -129,14 +135,14 @@ func TestConsoleStore(t *testing.T) {
 		tb.click("#bytes-hex")
 		tb.holds("#value", "68c3a46c6c6f")
 		tb.click("#save-key")
-		tb.until(`document.querySelector("#save-key")?.disabled`)
+		tb.saved()
 		other.hasKey("kinds", "some?bytes&", "bytes", base64.StdEncoding.EncodeToString([]byte("hällo")))
 		file := filepath.Join(t.TempDir(), "blob")
 		require.NoError(t, os.WriteFile(file, make([]byte, 70_000), 0o600))
 		tb.do(chromedp.SetUploadFiles(chromedp.CSS("#value-file"), []string{file}))
 		tb.sees(".value-place", "too much to be shown")
 		tb.click("#save-key")
-		tb.until(`document.querySelector("#save-key")?.disabled`)
+		tb.saved()
 		other.hasKey("kinds", "some?bytes&", "bytes", base64.StdEncoding.EncodeToString(make([]byte, 70_000)))
 	})
 	tb.run("type_can_be_changed", func(t *testing.T) {
@@ -145,7 +151,7 @@ func TestConsoleStore(t *testing.T) {
 		tb.choose("#type", "string")
 		tb.holds("#value", "1e300")
 		tb.click("#save-key")
-		tb.until(`document.querySelector("#save-key")?.disabled`)
+		tb.saved()
 		other.hasKey("kinds", "a.double", "string", "1e300")
 	})
 	tb.run("time_to_live", func(t *testing.T) {
@@ -161,12 +167,12 @@ func TestConsoleStore(t *testing.T) {
 		require.InDelta(t, time.Now().Add(90*time.Minute).UnixMilli(), expires, 60_000)
 		tb.write("#value", "kept its end")
 		tb.click("#save-key")
-		tb.until(`document.querySelector("#save-key")?.disabled`)
+		tb.saved()
 		other.hasKey("kinds", "a string", "string", "kept its end")
 		require.Equal(t, expires, other.get("kinds", "a string")["expires_ms"])
 		tb.choose("#ttl-mode", "never")
 		tb.click("#save-key")
-		tb.until(`document.querySelector("#save-key")?.disabled`)
+		tb.saved()
 		tb.misses("#keys .row .left")
 		require.NotContains(t, other.get("kinds", "a string"), "expires_ms")
 		other.put("kinds", "passing", `{"type":"string","value":"x","ttl_ms":600}`)
@@ -206,7 +212,7 @@ func TestConsoleStore(t *testing.T) {
 		other.hasKey("kinds", "a string", "string", "theirs")
 		tb.click("#save-key")
 		tb.click("#conflict-overwrite")
-		tb.until(`document.querySelector("#save-key")?.disabled`)
+		tb.saved()
 		other.hasKey("kinds", "a string", "string", "mine")
 	})
 	tb.run("what_is_unsaved_survives_a_look_at_other_keys", func(t *testing.T) {
