@@ -51,12 +51,12 @@ func arguments(command *cobra.Command, args []string) error {
 	}
 	takes := strings.Join(words, " or ")
 	if len(args) > most {
-		return fmt.Errorf("%q is too many: say %s", args[most], takes)
+		return fmt.Errorf("%q is one argument too many; usage: %s", args[most], takes)
 	}
 	missing := all[0].needed[len(args):]
 	if len(missing) == 1 {
-		return fmt.Errorf("%s is missing: say %s", missing[0], takes)
+		return fmt.Errorf("%s is missing; usage: %s", missing[0], takes)
 	}
 	last := len(missing) - 1
-	return fmt.Errorf("%s and %s are missing: say %s", strings.Join(missing[:last], ", "), missing[last], takes)
+	return fmt.Errorf("%s and %s are missing; usage: %s", strings.Join(missing[:last], ", "), missing[last], takes)
 }

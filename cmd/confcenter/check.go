@@ -30,12 +30,12 @@ func (a *app) checkCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Check a directory of configuration files, as a server would read it",
-		Long: `Check reads DIR as a server would, without one: every file must be valid JSON
-and have an allowed name, and _meta.json must name bases, inheritance options
-and main configurations that make sense and exist.
+		Long: `Check reads DIR as a server would, without a server. Every file must be valid JSON
+with an allowed name, and the bases, inheritance options and main configurations
+in _meta.json must exist and make sense.
 
-One line is printed for each problem, FILE:LINE:COLUMN: TEXT, and the exit code
-is 1 if there is any.`,
+Each problem is printed on a line, FILE:LINE:COLUMN: TEXT. The exit code is 1 if
+there is any.`,
 		Example: `  confcenter check ./conf
   confcenter check -o json ./conf
 
@@ -47,7 +47,7 @@ is 1 if there is any.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return a.check(args[0], output.json()) },
 	}
-	output.define(command, "output", "o", "form of the output")
+	output.define(command, "output", "o", "output format")
 	return command
 }
 

@@ -18,9 +18,9 @@ import (
 func (a *app) clientsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "clients",
-		Short: "List the programs that are connected to the server",
-		Long: `Clients lists the programs that are connected to the server, this one included.
--o json shows everything they have said about themselves.`,
+		Short: "List the programs connected to the server",
+		Long: `Clients lists the programs connected to the server, including this one. With -o json
+it shows everything they have said about themselves.`,
 		Example: `  confcenter clients
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
 		Args:              arguments,

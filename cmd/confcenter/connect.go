@@ -40,9 +40,9 @@ func (a *app) clientCommands() []*cobra.Command {
 func (a *app) connect(command *cobra.Command, forms ...string) *connection {
 	c := &connection{app: a, name: "confcenter", output: newOutput(forms...)}
 	f := command.Flags()
-	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "addresses of servers, HOST:PORT, several separated by commas; also CONFCENTER_ADDR")
+	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
-	c.output.define(command, "output", "o", "form of the output; also CONFCENTER_OUTPUT")
+	c.output.define(command, "output", "o", "output format; also CONFCENTER_OUTPUT")
 	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
 	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
 	return c

@@ -17,13 +17,13 @@ const (
 )
 
 const exitCodesHelp = `Exit codes:
-  0  it worked
-  1  it failed: bad JSON, broken files, a fault of the server, anything not below
+  0  success
+  1  failure: bad JSON, broken files, a fault of the server, anything not listed below
   2  wrong usage: a flag, argument, environment variable or config file line
-  3  there is no such file, key or lease, or nothing at the path
+  3  no such file, key or lease, or nothing at the path
   4  no server could be reached, or none answered in time
-  5  the server refused: a conflict, something older, a lock that is held, a name,
-     value or size not allowed`
+  5  refused by the server: a conflict, an older version, a lock held by somebody else,
+     a name, value or size that is not allowed`
 
 // usageError is an error in what the caller said, not in what it led to.
 type usageError struct{ error }

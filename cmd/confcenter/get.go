@@ -30,10 +30,10 @@ func (a *app) getCommand() *cobra.Command {
 		Use:   "get NAME [PATH]",
 		Short: "Print a file, or what is at a key path in it",
 		Long: `Get prints the file NAME as the server has it, or the part of it at PATH, a key
-path such as /database/hosts/0. ".json" may be left out of NAME.
+path such as /database/hosts/0. NAME may omit ".json".
 
-As text it is printed indented; -o json prints one line with version and
-contents. The exit code is 3 if there is no such file or nothing at PATH.`,
+Text output is indented; -o json prints the version and the contents on one line.
+The exit code is 3 if there is no such file or nothing at PATH.`,
 		Example: `  confcenter get app1-dev.json
   confcenter get app1-dev /key3/subkey3 --raw
   confcenter get app1-dev --merged -o json`,

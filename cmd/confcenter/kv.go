@@ -15,12 +15,12 @@ func (a *app) kvCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kv",
 		Short: "Read and write the state store",
-		Long: `Kv is the state store of a server: typed values under keys in namespaces, written
-durably, each change with a revision of its own.
+		Long: `Kv reads and writes the server's state store: typed values under keys in
+namespaces. Writes are durable, and each change has its own revision.
 
-A value is of type string, int, double, bool, bytes or json and comes back as it
+A value has type string, int, double, bool, bytes or json and comes back as it
 was written. Where a verb takes a VALUE, "@FILE" is the contents of a file and "-"
-is standard input; behind "--" a VALUE may begin with a dash.`,
+is standard input; after "--" a VALUE may begin with a dash.`,
 		Example: `  confcenter kv put jobs owner ann --ttl 1m
   confcenter kv get jobs owner
   confcenter kv incr jobs done

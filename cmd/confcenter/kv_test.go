@@ -98,16 +98,16 @@ func TestSessionOfKVWrites(t *testing.T) {
 	rev := strings.TrimSpace(first)
 	play(t, addr, []kvStep{
 		{"on a condition that holds", "", words("put ns a 2 --if-mod " + rev), exitOK, `^\d+\n$`, ``},
-		{"on one that does not", "", words("put ns a 3 --if-mod " + rev), exitRefused, ``, `a of ns is not as was expected: its revision is \d+ and its value "2"`},
+		{"on one that does not", "", words("put ns a 3 --if-mod " + rev), exitRefused, ``, `a of ns is not as expected: its revision is \d+ and its value "2"`},
 		{"what must be absent", "", words("put ns a 3 --if-mod 0"), exitRefused, ``, `expected`},
-		{"what must be there", "", words("put ns none 3 --if-mod 7"), exitRefused, ``, `none of ns is not as was expected: it is absent`},
+		{"what must be there", "", words("put ns none 3 --if-mod 7"), exitRefused, ``, `none of ns is not as expected: it is absent`},
 		{"with the entry before", "", words("put ns a 3 --prev -o json"), exitOK, `"entry":\{.*"value":"3".*"version":3.*\},"prev":\{.*"value":"2"`, ``},
 		{"at a revision", "", words("get ns a --rev " + rev), exitOK, `^1\n$`, ``},
 		{"at one to come", "", words("get ns a --rev 9999999"), exitRefused, ``, `9999999`},
 		{"before it was", "", words("get ns b --rev " + rev), exitNotFound, ``, `b`},
 		{"history", "", words("history ns a"), exitOK, `(?s)^REVISION +VERSION +TIME +TYPE +VALUE\n\d+ +3 +\S+Z +string +"3"\n\d+ +2 .*\n\d+ +1 `, ``},
 		{"a part of it", "", words("history ns a --limit 1 -o json"), exitOK, `^\{"floor":\d+,"more":true,"versions":\[\{[^}]*"value":"3"[^}]*\}\]\}\n$`, ``},
-		{"how to go on", "", words("history ns a --limit 1"), exitOK, `"3"`, `there are more; go on with --before \d+`},
+		{"how to go on", "", words("history ns a --limit 1"), exitOK, `"3"`, `there are more; continue with --before \d+`},
 		{"of nothing", "", words("history ns none"), exitNotFound, ``, `no version of none`},
 		{"restore", "", words("restore ns a --rev " + rev), exitOK, `^\d+\n$`, ``},
 		{"restored", "", words("get ns a"), exitOK, `^1\n$`, ``},
@@ -159,7 +159,7 @@ func TestSessionOfKVLists(t *testing.T) {
 	require.Equal(t, exitOK, call(t, "", at(addr, "kv", "put", "other", "long", strings.Repeat("é", 100))...).code)
 	play(t, addr, []kvStep{
 		{"all", "", []string{"list", "my ns"}, exitOK, `(?s)^KEY +TYPE +VALUE +REVISION +VERSION +ENDS\nt/1 +string +"v of t/1" +\d+ +1 +-\n.*\nu .*\n$`, ``},
-		{"a page", "", []string{"list", "my ns", "t/", "--limit", "2"}, exitOK, `(?s)t/1 .*t/2 [^\n]*\n$`, `there are more; go on with --after 't/2'`},
+		{"a page", "", []string{"list", "my ns", "t/", "--limit", "2"}, exitOK, `(?s)t/1 .*t/2 [^\n]*\n$`, `there are more; continue with --after 't/2'`},
 		{"the rest", "", []string{"list", "my ns", "t/", "--after", "t/2", "--keys"}, exitOK, `^t/3\n$`, ``},
 		{"as JSON", "", []string{"list", "my ns", "t/", "--limit", "1", "-o", "json"}, exitOK, `^\{"entries":\[\{[^}]*"key":"t/1"[^}]*\}\],"more":true,"revision":\d+\}\n$`, `--after`},
 		{"keys as JSON", "", []string{"list", "my ns", "--keys", "-o", "json"}, exitOK, `"keys":\["t/1","t/2","t/3","u"\],"more":false`, ``},

@@ -19,15 +19,15 @@ func (a *app) kvDelCommand() *cobra.Command {
 		Use:   "del NS KEY | del NS PREFIX --prefix",
 		Short: "Delete a key, or all that begin with a prefix",
 		Long: fmt.Sprintf(`Del deletes KEY, or with --prefix every key that begins with PREFIX, and prints how
-many there were. That there was none is no error. With --prefix, up to %d keys
-go together; if there are more, others can see them going.`, kv.MaxDeletePrefix),
+many there were. Deleting nothing is not an error. With --prefix, up to %d keys
+are deleted at once; if there are more, others can see them disappear in steps.`, kv.MaxDeletePrefix),
 		Example: `  confcenter kv del jobs owner
   confcenter kv del jobs owner --if-mod 41
   confcenter kv del jobs task/ --prefix`,
 		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
-	command.Flags().BoolVar(&prefix, "prefix", false, "delete all keys that begin with it")
+	command.Flags().BoolVar(&prefix, "prefix", false, "delete all keys that begin with PREFIX")
 	flags.define(command)
 	flags.defineKey(command)
 	command.MarkFlagsMutuallyExclusive("prefix", "if-mod")
@@ -50,18 +50,18 @@ func (a *app) kvDropCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "drop NS --yes",
 		Short: "Delete all keys of a namespace",
-		Long: `Drop deletes all keys of a namespace and prints how many there were. Because that is
-easily done to the wrong one it wants --yes.`,
+		Long: `Drop deletes all keys of a namespace and prints how many there were. It requires
+--yes, because it is easily done to the wrong namespace.`,
 		Example: `  confcenter kv list old --count
   confcenter kv drop old --yes`,
 		Args: arguments,
 	}
 	c := a.kvConnect(command, 0)
-	command.Flags().BoolVar(&yes, "yes", false, "really do it")
+	command.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
 	flags.define(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if !yes {
-			return usageError{fmt.Errorf("drop deletes all keys of %s; say --yes if that is meant", args[0])}
+			return usageError{fmt.Errorf("drop deletes all keys of %s; confirm with --yes", args[0])}
 		}
 		return c.deleteAll(command, &flags, args[0], "")
 	}

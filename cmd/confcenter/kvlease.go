@@ -15,9 +15,9 @@ import (
 func (a *app) kvLeaseCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lease",
-		Short: "Grant, keep, end or look at a lease",
-		Long: `A lease is a time that several keys share: keys written with --lease end together
-when it ends. It lasts --ttl from its grant or from the last time it was kept.`,
+		Short: "Grant, keep, revoke or inspect a lease",
+		Long: `A lease gives several keys a common end: keys written with --lease end together
+with it. It lasts for its TTL from the grant, or from the last time it was kept.`,
 		Example: `  lease=$(confcenter kv lease grant 30s)
   confcenter kv put services web1 10.0.0.7:80 --lease "$lease"
   confcenter kv lease keep "$lease" --every 10s &
@@ -36,8 +36,8 @@ func (a *app) leaseGrantCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "grant TTL",
 		Short: "Grant a lease and print its number",
-		Long: fmt.Sprintf(`Grant makes a lease of TTL, from %s to %s, and prints its number. Nobody keeps
-it alive but you.`, kv.MinLease, kv.MaxLease),
+		Long: fmt.Sprintf(`Grant makes a lease of TTL, from %s to %s, and prints its number. Keeping it alive
+is up to you.`, kv.MinLease, kv.MaxLease),
 		Example:           `  lease=$(confcenter kv lease grant 30s)`,
 		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -46,7 +46,7 @@ it alive but you.`, kv.MinLease, kv.MaxLease),
 	command.RunE = func(command *cobra.Command, args []string) error {
 		ttl, err := time.ParseDuration(args[0])
 		if err != nil {
-			return usageError{fmt.Errorf("TTL = %s: must be a time like 30s", args[0])}
+			return usageError{fmt.Errorf("TTL = %s: must be a duration like 30s", args[0])}
 		}
 		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}, TokenNS: "lease"}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
@@ -77,7 +77,7 @@ func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c
 	command.RunE = func(command *cobra.Command, args []string) error {
 		id, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || id < 1 {
-			return usageError{fmt.Errorf("LEASE = %s: must be the number that grant has printed", args[0])}
+			return usageError{fmt.Errorf("LEASE = %s: must be a number printed by grant", args[0])}
 		}
 		return c.do(command, func(ctx context.Context, connected *client.Client) error {
 			return verb(ctx, c, connected, kv.LeaseID(id))
@@ -90,13 +90,13 @@ func (a *app) leaseKeepCommand() *cobra.Command {
 	var every time.Duration
 	command := &cobra.Command{
 		Use:   "keep LEASE",
-		Short: "Begin a lease's time anew",
-		Long: `Keep begins a lease's time anew, once, or with --every again and again until it is
-interrupted or the lease has ended. The exit code is 3 if it has.`,
+		Short: "Renew a lease",
+		Long: `Keep gives a lease its full time again. With --every it does so repeatedly, until
+it is interrupted or the lease has ended. The exit code is 3 if the lease has ended.`,
 		Example: `  confcenter kv lease keep 41
   confcenter kv lease keep 41 --every 10s`,
 	}
-	command.Flags().DurationVar(&every, "every", 0, "go on so often; 0 = once")
+	command.Flags().DurationVar(&every, "every", 0, "renew repeatedly, at this interval; 0 = once")
 	return a.leaseVerb(command, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
 		if every < 0 {
 			return usageError{fmt.Errorf("every = %s: must not be negative", every)}
@@ -154,7 +154,7 @@ func (a *app) leaseRevokeCommand() *cobra.Command {
 func (a *app) leaseInfoCommand() *cobra.Command {
 	return a.leaseVerb(&cobra.Command{
 		Use:     "info LEASE",
-		Short:   "Tell how long a lease still lasts and how many keys it has",
+		Short:   "Print how long a lease still lasts and how many keys it has",
 		Example: `  confcenter kv lease info 41 -o json`,
 	}, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
 		l, err := connected.LeaseInfo(ctx, id)

@@ -36,15 +36,16 @@ func (a *app) kvLockCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lock NS KEY -- COMMAND [ARGUMENT…]",
 		Short: "Run a command while holding a lock",
-		Long: `Lock waits in line for the lock KEY, runs COMMAND while it holds it, and gives it
-back. The exit code is the command's, or 128 and the number of the signal that
-ended it. Without having run the command it is 5 if the lock is held and --no-wait
-or --wait says not to wait longer, else as always.
+		Long: `Lock waits its turn for the lock KEY, runs COMMAND while holding it, and releases it.
+The exit code is the command's, or 128 plus the number of the signal that ended it.
+If the command was not run because the lock is held and --no-wait or --wait ended
+the wait, the exit code is 5; other errors have their usual codes.
 
-If this process dies the command gets SIGTERM, and the lock goes to the next after
---ttl. If the lock is lost while the command runs, for the connection is down for so
-long, say, the command gets SIGTERM, and SIGKILL 10 s later, and the exit code is 5. Because a command can be slow to notice, writes that
-must not come late are made with --fenced, or pass on the fence:
+If this process dies, the command gets SIGTERM, and the next in line gets the lock
+after --ttl. If the lock is lost while the command runs, for example because the
+connection is down for too long, the command gets SIGTERM, and SIGKILL 10 s later,
+and the exit code is 5. A command may notice this late, so make writes that must
+not come late with --fenced, or pass on the fence:
 
   CONFCENTER_LOCK_NS, CONFCENTER_LOCK_KEY   the lock
   CONFCENTER_LOCK_FENCE                     its fencing token, which rises with every holder`,
@@ -59,10 +60,10 @@ must not come late are made with --fenced, or pass on the fence:
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
-	f.DurationVar(&ttl, "ttl", 15*time.Second, "time for which the lock stays taken if this process dies")
+	f.DurationVar(&ttl, "ttl", 15*time.Second, "how long the lock stays taken if this process dies")
 	f.DurationVar(&wait, "wait", 0, "longest wait for the lock; 0 = as long as it takes")
 	f.BoolVar(&noWait, "no-wait", false, "do not wait if somebody else holds the lock")
-	f.StringVar(&holder, "holder", "", "who holds the lock, for people who look at its key (default: this host and process)")
+	f.StringVar(&holder, "holder", "", "name of the holder, shown in the lock's key (default: this host and process)")
 	command.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		path, err := exec.LookPath(args[2])
@@ -133,7 +134,7 @@ func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.
 		return exitOf(child, err)
 	case <-ctx.Done():
 	case <-lost:
-		gone = codes.Errorf(codes.FenceLost, "the lock was lost; the command was told to end")
+		gone = codes.Errorf(codes.FenceLost, "the lock was lost; the command was asked to stop")
 	}
 	_ = child.Process.Signal(syscall.SIGTERM) // it may have ended by now
 	timer := time.NewTimer(commandGrace)

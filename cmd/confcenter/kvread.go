@@ -21,8 +21,8 @@ func (a *app) kvGetCommand() *cobra.Command {
 		Use:   "get NS KEY",
 		Short: "Print the value of a key",
 		Long: `Get prints the value of KEY: json indented, bytes in base64, everything else as it
-is. -o raw prints nothing but the value's octets, -o json the whole entry. The
-exit code is 3 if the key is absent, or was at revision --rev.`,
+is. -o raw prints only the bytes of the value, -o json the whole entry. The exit
+code is 3 if the key is absent, or was absent at revision --rev.`,
 		Example: `  confcenter kv get jobs owner
   confcenter kv get jobs plan --rev 41 -o json
   confcenter kv get pictures logo -o raw > logo.png`,
@@ -49,8 +49,8 @@ func (a *app) kvMGetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mget NS KEY…",
 		Short: "Print several keys, all as of one revision",
-		Long: `Mget prints up to 1000 keys in the order asked for. Absent ones are left out of the
-table, and null with -o json; that some are absent is no error.`,
+		Long: `Mget prints up to 1000 keys in the order given. Absent keys are left out of the
+table and are null with -o json; they are not an error.`,
 		Example: `  confcenter kv mget jobs owner done plan
   confcenter kv mget jobs owner done -o json | jq '.[0].value'`,
 		Args: arguments,
@@ -94,12 +94,12 @@ func (a *app) kvListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list NS [PREFIX]",
 		Short: "List keys that begin with a prefix",
-		Long: fmt.Sprintf(`List prints the keys that begin with PREFIX, or all, in the order of their bytes: at
-most --limit, all as of one revision. If there are more, it says on standard error
-how to go on. --all reads page after page instead; others may write in between.
+		Long: fmt.Sprintf(`List prints the keys that begin with PREFIX, or all keys, in byte order: at most
+--limit, all as of one revision. If there are more, standard error says how to
+continue. --all reads page after page instead; others may write in between.
 
-With -o json the page is an object with entries and more; with --all there is one
-entry a line. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
+With -o json the page is an object with entries and more; with --all each line is
+one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
 		Example: `  confcenter kv list jobs task/ --limit 100
   confcenter kv list jobs task/ --limit 100 --after task/0099
   confcenter kv list jobs --all --keys
@@ -108,11 +108,11 @@ entry a line. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>2
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
-	f.IntVar(&l.Limit, "limit", 100, "most keys to print")
-	f.StringVar(&l.After, "after", "", "begin behind this key")
-	f.BoolVar(&l.keys, "keys", false, "print the keys only, one a line")
-	f.BoolVar(&l.count, "count", false, "print how many there are instead")
-	f.BoolVar(&l.all, "all", false, "print all of them")
+	f.IntVar(&l.Limit, "limit", 100, "maximum number of keys to print")
+	f.StringVar(&l.After, "after", "", "start after this key")
+	f.BoolVar(&l.keys, "keys", false, "print only the keys, one per line")
+	f.BoolVar(&l.count, "count", false, "print only how many there are")
+	f.BoolVar(&l.all, "all", false, "print all pages")
 	command.MarkFlagsMutuallyExclusive("count", "all")
 	command.MarkFlagsMutuallyExclusive("count", "keys")
 	command.MarkFlagsMutuallyExclusive("count", "after")
@@ -159,7 +159,7 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		}
 		l.After = page.Entries[len(page.Entries)-1].Key
 		if !l.all {
-			fmt.Fprintf(c.app.stderr, "confcenter: there are more; go on with --after '%s'\n", dash(l.After))
+			fmt.Fprintf(c.app.stderr, "confcenter: there are more; continue with --after '%s'\n", dash(l.After))
 			return nil
 		}
 	}
@@ -239,16 +239,16 @@ func (a *app) kvHistoryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history NS KEY",
 		Short: "List versions of a key, newest first",
-		Long: `History lists what KEY was, deletions included. Versions are kept for a limited time
-and number; standard error says from where on older ones may be gone. The exit
-code is 3 if nothing is known of the key.`,
+		Long: `History lists the versions of KEY, including deletions. Versions are kept for a
+limited time and in limited number; standard error says below which revision they
+may be gone. The exit code is 3 if no version of the key is known.`,
 		Example: `  confcenter kv history jobs plan --limit 5
   confcenter kv history jobs plan --before 41 -o json`,
 		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	command.Flags().Int64Var(&before, "before", 0, "only versions older than this revision; 0 = all")
-	command.Flags().IntVar(&limit, "limit", 20, "most versions to print")
+	command.Flags().IntVar(&limit, "limit", 20, "maximum number of versions to print")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if limit < 1 {
 			return usageError{fmt.Errorf("limit = %d: must be at least 1", limit)}
@@ -284,7 +284,7 @@ func (c *connection) printVersions(v kv.Versions) error {
 		return err
 	}
 	if v.More {
-		fmt.Fprintf(c.app.stderr, "confcenter: there are more; go on with --before %d\n", v.Entries[len(v.Entries)-1].Mod)
+		fmt.Fprintf(c.app.stderr, "confcenter: there are more; continue with --before %d\n", v.Entries[len(v.Entries)-1].Mod)
 	}
 	if v.Floor > 0 {
 		fmt.Fprintf(c.app.stderr, "confcenter: versions older than revision %d are no longer kept\n", v.Floor)
@@ -295,10 +295,10 @@ func (c *connection) printVersions(v kv.Versions) error {
 func (a *app) kvStatCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stat",
-		Short: "Print what the store holds and has done",
-		Long: `Stat prints numbers about the store: what it holds, its space on the disk, from
-which revisions on changes (log_floor) and versions (history_floor) are kept, and
-counts since the server's start.`,
+		Short: "Print figures about the store",
+		Long: `Stat prints figures about the store: what it holds, its space on disk, the
+revisions from which changes (log_floor) and versions (history_floor) are kept,
+and counters since the server's start.`,
 		Example: `  confcenter kv stat
   confcenter kv stat -o json | jq .revision`,
 		Args:              arguments,

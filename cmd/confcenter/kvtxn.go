@@ -23,15 +23,15 @@ func (a *app) kvTxnCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "txn NS [FILE|-]",
 		Aliases: []string{"batch"},
-		Short:   "Apply several operations together, on conditions",
-		Long: `Txn applies the transaction in FILE, or on standard input, in the form that
-PROTOCOL.md gives the body of KVTXN: a JSON object whose members "then" and "else"
-are lists of operations, and "if" is one of conditions. If all of them hold, those
-of "then" are applied, else those of "else": all or none, at one revision. A batch
-is a transaction with "then" only. NS is the namespace of parts that name none.
+		Short:   "Apply several operations as one, on conditions",
+		Long: `Txn applies the transaction in FILE or on standard input. It is a JSON object like
+the body of KVTXN in PROTOCOL.md: "if" is a list of conditions, "then" and "else"
+are lists of operations. If all conditions hold, the operations of "then" are
+applied, otherwise those of "else": all or nothing, at one revision. A batch is a
+transaction with "then" only. NS is the namespace of parts that name none.
 
-It prints the revision and each operation's result; the exit code is 5 if the
-conditions did not hold and there is no "else".`,
+Txn prints the revision and the result of each operation. The exit code is 5 if
+the conditions did not hold and there is no "else".`,
 		Example: `  echo '{"then":[{"op":"put","key":"a","value":1},{"op":"delete","key":"b"}]}' |
     confcenter kv txn jobs
 

@@ -35,16 +35,15 @@ func (a *app) kvWatchCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "watch [NS [KEY]]",
 		Short: "Print every change of a key, of keys with a prefix, of a namespace or of all",
-		Long: `Watch prints one line for each change, in the order of their revisions, until it is
-interrupted. It connects again by itself, and then misses nothing and repeats
-nothing; standard error says when the connection is lost and when it is back. If what
-it missed is no longer kept it says resync: what follows is the whole state anew, up
-to synced.
+		Long: `Watch prints one line for each change, in the order of revisions, until it is
+interrupted. It reconnects by itself, missing nothing and repeating nothing;
+standard error says when the connection is lost and when it is back. If the missed
+changes are no longer kept, it prints resync, then the whole state, then synced.
 
-A line is the revision; put, delete or expire; with all namespaces the namespace;
-the key; and the value on one line. With --state, lines with state come first, for
-what there is, then one with synced. With -o json a line is a JSON object, in which
-more says that further changes of the same revision follow.`,
+A line has the revision; put, delete or expire; the namespace, if all are watched;
+the key; and the value. With --state, the current state comes first: lines with
+state, then one with synced. With -o json a line is a JSON object; its member more
+says that further changes of the same revision follow.`,
 		Example: `  confcenter kv watch jobs
   confcenter kv watch jobs owner --state
   confcenter kv watch jobs --prefix task/ --from 41 -o json
@@ -55,12 +54,12 @@ more says that further changes of the same revision follow.`,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
-	f.StringVar(&prefix, "prefix", "", "watch the keys of NS that begin with it")
-	f.BoolVar(&w.State, "state", false, "print what there is first")
-	f.Int64Var(&from, "from", 0, "print the changes after this revision first; 0 = begin now")
-	f.BoolVar(&w.Prev, "prev", false, "print the entry before, too, with -o json")
-	f.BoolVar(&w.Coalesce, "coalesce", false, "when changes come faster than they can be sent, only the last one of each key")
-	f.IntVar(&w.count, "count", 0, "end after so many lines; 0 = never")
+	f.StringVar(&prefix, "prefix", "", "watch the keys of NS that begin with this prefix")
+	f.BoolVar(&w.State, "state", false, "print the current state first")
+	f.Int64Var(&from, "from", 0, "start with the changes after this revision; 0 = now")
+	f.BoolVar(&w.Prev, "prev", false, "with -o json, also print the previous entry")
+	f.BoolVar(&w.Coalesce, "coalesce", false, "if changes come faster than they can be sent, print only the last of each key")
+	f.IntVar(&w.count, "count", 0, "stop after this many lines; 0 = never")
 	command.MarkFlagsMutuallyExclusive("state", "from")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		w.From, w.Prefix = kv.Revision(from), prefix

@@ -32,8 +32,8 @@ type writeFlags struct {
 
 func (w *writeFlags) define(command *cobra.Command) {
 	f := command.Flags()
-	f.StringVar(&w.token, "token", "", "name of this write: with the same one it is done once, however often it is sent")
-	f.BoolVar(&w.fenced, "fenced", false, "write only while the lock is held under which \"kv lock\" runs this")
+	f.StringVar(&w.token, "token", "", "token of this write: writes with the same token are applied once, however often they are sent")
+	f.BoolVar(&w.fenced, "fenced", false, "write only while the lock under which \"kv lock\" runs this is held")
 	f.StringArrayVar(&w.ifFence, "if-fence", nil, "KEY=FENCE: write only while the lock KEY of the namespace is held with that fence; may be repeated")
 	for _, flag := range []string{"token", "if-fence"} {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
@@ -42,15 +42,15 @@ func (w *writeFlags) define(command *cobra.Command) {
 
 func (w *writeFlags) defineTime(command *cobra.Command) {
 	f := command.Flags()
-	f.DurationVar(&w.ttl, "ttl", 0, "time after which the key ends; 0 = never")
-	f.StringVar(&w.expires, "expires", "", "moment at which the key ends, as 2006-01-02T15:04:05Z or in ms since 1970")
-	f.Int64Var(&w.lease, "lease", 0, "lease with which the key ends")
+	f.DurationVar(&w.ttl, "ttl", 0, "time after which the key expires; 0 = never")
+	f.StringVar(&w.expires, "expires", "", "time at which the key expires, as 2006-01-02T15:04:05Z or in ms since 1970")
+	f.Int64Var(&w.lease, "lease", 0, "lease that the key ends with")
 	command.MarkFlagsMutuallyExclusive("ttl", "expires")
 }
 
 func (w *writeFlags) defineKey(command *cobra.Command) {
-	command.Flags().Int64Var(&w.ifMod, "if-mod", 0, "do it only if this is the key's revision; 0 stands for a key that is absent (default: in any case)")
-	command.Flags().BoolVar(&w.prev, "prev", false, "print the entry before, too, with -o json")
+	command.Flags().Int64Var(&w.ifMod, "if-mod", 0, "write only if this is the key's revision; 0 means that the key is absent (default: write in any case)")
+	command.Flags().BoolVar(&w.prev, "prev", false, "with -o json, also print the previous entry")
 }
 
 // txn makes op a transaction with what the flags say.
@@ -128,9 +128,9 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 		return res, err
 	}
 	if e := res.Ops[0].Entry; e != nil {
-		return nil, codes.Errorf(codes.Conflict, "%s of %s is not as was expected: its revision is %d and its value %s", e.Key, e.NS, e.Mod, brief(e.Value))
+		return nil, codes.Errorf(codes.Conflict, "%s of %s is not as expected: its revision is %d and its value %s", e.Key, e.NS, e.Mod, brief(e.Value))
 	}
-	return nil, codes.Errorf(codes.Conflict, "%s of %s is not as was expected: it is absent", t.Then[0].Key, t.Then[0].NS)
+	return nil, codes.Errorf(codes.Conflict, "%s of %s is not as expected: it is absent", t.Then[0].Key, t.Then[0].NS)
 }
 
 // written prints what a write has left.
@@ -190,12 +190,12 @@ func (a *app) kvPutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "put NS KEY VALUE",
 		Short: "Write a value",
-		Long: `Put writes VALUE under KEY and prints the revision, once it is on the server's disk.
-VALUE is taken as it stands; "@FILE" is the contents of a file, "-" standard input.
-Without --ttl, --expires or --lease the key never ends, even if it had a time to
-live before.
+		Long: `Put writes VALUE under KEY and prints the revision once it is on the server's disk.
+VALUE is taken literally; "@FILE" is the contents of a file, "-" standard input.
+Without --ttl, --expires or --lease the key never expires, even if it had a time
+to live before.
 
-The exit code is 5 if the key's revision is not --if-mod; nothing has changed then.`,
+The exit code is 5 if the key's revision is not --if-mod; then nothing has changed.`,
 		Example: `  confcenter kv put jobs owner ann --ttl 30s
   confcenter kv put jobs limit --type int -- -5
   confcenter kv put jobs plan @plan.json --json --if-mod 0
@@ -223,11 +223,11 @@ func (a *app) kvCASCommand() *cobra.Command {
 	var absent bool
 	command := &cobra.Command{
 		Use:   "cas NS KEY OLD NEW | cas NS KEY NEW --absent",
-		Short: "Write a value if the key has another one",
+		Short: "Write a value if the key has the expected one",
 		Long: `Cas writes NEW if the value of KEY is exactly OLD, in type and text, or with --absent
-if there is no such key. It prints the revision. Like put it leaves a key that never
-ends unless --ttl, --expires or --lease is given, whatever OLD had. The exit code is
-5 if the key is otherwise; standard error says how.`,
+if there is no such key. It prints the revision. As with put, the key never expires
+unless --ttl, --expires or --lease is given, whatever OLD had. If the key differs,
+the exit code is 5 and standard error says what it holds.`,
 		Example: `  confcenter kv cas jobs state idle running
   confcenter kv cas jobs leader "$HOSTNAME" --absent --ttl 30s`,
 		Args: arguments,
@@ -236,7 +236,7 @@ ends unless --ttl, --expires or --lease is given, whatever OLD had. The exit cod
 	value.define(command)
 	flags.define(command)
 	flags.defineTime(command)
-	command.Flags().BoolVar(&absent, "absent", false, "instead of OLD: the key must be absent")
+	command.Flags().BoolVar(&absent, "absent", false, "require that the key is absent, instead of OLD")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if absent != (len(args) == 3) {
 			return usageError{errors.New("give OLD and NEW, or NEW and --absent")}
@@ -265,8 +265,8 @@ func (a *app) kvIncrCommand() *cobra.Command {
 		Use:   "incr NS KEY",
 		Short: "Add to an int",
 		Long: `Incr adds --by to the int under KEY and prints the sum. The key keeps its time to
-live unless one is given. The exit code is 5 if the value is of another type, or if
-the sum would leave 64 bits, --min or --max; nothing has changed then.`,
+live unless one is given. The exit code is 5 if the value has another type, or if
+the sum would exceed 64 bits, --min or --max; then nothing has changed.`,
 		Example: `  confcenter kv incr jobs done
   confcenter kv incr shop stock --by -1 --min 0
   confcenter kv incr jobs next-id --initial 1000`,
@@ -274,10 +274,10 @@ the sum would leave 64 bits, --min or --max; nothing has changed then.`,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
-	f.Int64Var(&by, "by", 1, "what to add; may be negative")
-	f.Int64Var(&initial, "initial", 0, "what an absent key counts as")
-	f.Int64Var(&least, "min", 0, "least sum allowed (default: none)")
-	f.Int64Var(&most, "max", 0, "greatest sum allowed (default: none)")
+	f.Int64Var(&by, "by", 1, "amount to add; may be negative")
+	f.Int64Var(&initial, "initial", 0, "value to start from if the key is absent")
+	f.Int64Var(&least, "min", 0, "smallest sum allowed (default: none)")
+	f.Int64Var(&most, "max", 0, "largest sum allowed (default: none)")
 	flags.define(command)
 	flags.defineTime(command)
 	flags.defineKey(command)
@@ -299,10 +299,10 @@ func (a *app) kvRestoreCommand() *cobra.Command {
 	var rev int64
 	command := &cobra.Command{
 		Use:   "restore NS KEY --rev REVISION",
-		Short: "Write the value that a key had at a revision",
-		Long: `Restore writes the value that KEY had at --rev, as a new version, and prints its
-revision. History lists the revisions. The exit code is 3 if the key was absent
-then, 5 if that is no longer known.`,
+		Short: "Restore the value that a key had at a revision",
+		Long: `Restore writes the value that KEY had at --rev as a new version and prints the new
+revision. History lists the revisions. The exit code is 3 if the key was absent at
+--rev, and 5 if that is no longer known.`,
 		Example: `  confcenter kv history jobs plan
   confcenter kv restore jobs plan --rev 41`,
 		Args: arguments,

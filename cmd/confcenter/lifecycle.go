@@ -98,7 +98,7 @@ func (l *lifecycle) drained(err error, cutShort bool) error {
 		// Acknowledged writes are on disk, so nobody loses more than a reply.
 		l.log.Warn().Dur("limit", l.limit).Msg("not everything could be sent before the limit; stopping anyway")
 	case err != nil:
-		return fmt.Errorf("the server did not stop in order: %w", err)
+		return fmt.Errorf("the server did not stop cleanly: %w", err)
 	}
 	l.log.Info().Msg("stopped")
 	return nil

@@ -18,11 +18,11 @@ func (a *app) lsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ls",
 		Short: "List the server's files and what is wrong with them",
-		Long: `Ls lists every file the server knows with its state: good; broken, which means
-that an older version is served until the file is mended; or deleted.
+		Long: `Ls lists every file the server knows, with its state: good, broken or deleted. While
+a file is broken, its last good version is served.
 
-What else is wrong with the files, for example a base in _meta.json that does
-not exist, follows on standard error, or as "problems" with -o json.`,
+Other problems, such as a base in _meta.json that does not exist, follow on
+standard error, or as "problems" with -o json.`,
 		Example: `  confcenter ls
   confcenter ls -o json | jq -r '.files[] | select(.state == "broken").name'`,
 		Args:              arguments,

@@ -65,20 +65,20 @@ func (o *options) define(command *cobra.Command) {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "TCP address to serve on; port 0 takes a free one")
 	o.http.define(f)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
-	f.StringVar(&o.data, "data", "./data", "directory of the state that is not configuration; made if missing, must not be inside --conf")
+	f.StringVar(&o.data, "data", "./data", "directory of the state store and of what the server remembers of configurations; created if missing, must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
-	f.IntVar(&o.loops, "loops", 0, "event loops; 0 = one for each CPU")
-	f.IntVar(&o.maxConnections, "max-connections", 0, "connections at the same time, further ones are turned away; 0 = as many as the limit on open files allows")
+	f.IntVar(&o.loops, "loops", 0, "event loops; 0 = one per CPU")
+	f.IntVar(&o.maxConnections, "max-connections", 0, "connections at the same time; more are turned away; 0 = as many as the limit on open files allows")
 	o.logLevel = choice{value: "info", allowed: []string{"trace", "debug", "info", "warn", "error"}}
-	o.logLevel.define(command, "log-level", "", "least important messages to log")
+	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
-	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's document; its C++ SDK does not take them quietly")
-	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen or --http address that is not loopback; there is no access control: whoever reaches the port may read and write every configuration. HTTP is then reached by IP address, and by the names of --http-host")
-	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is asked whether it lives; after twice that it is dropped")
+	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")
+	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen or --http address that is not loopback; there is no access control: anybody who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
+	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is asked whether it is alive; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
-	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the end")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
 	o.state.define(f)
-	f.StringVar(&o.configFile, "config", "", "file with settings: lines of \"key = value\", where a key is a flag's name without dashes and # starts a comment")
+	f.StringVar(&o.configFile, "config", "", "settings file with lines of \"key = value\", where a key is a flag's name without dashes and # starts a comment")
 	f.BoolVar(&o.printConfig, "print-config", false, "print every setting and where it comes from, as a config file, and exit")
 	f.BoolVar(&o.checkConfig, "check-config", false, "check the settings and exit")
 	_ = command.MarkFlagDirname("conf")
@@ -130,7 +130,7 @@ func (o *options) check() error {
 	if open, err := openAddress(o.listen); err != nil {
 		refuse("listen = %s: %w", o.listen, err)
 	} else if open && !o.allowOpen {
-		refuse("listen = %s is not a loopback address: whoever reaches the port could read and write every configuration; "+
+		refuse("listen = %s is not a loopback address: anybody who reaches the port could read and write everything; "+
 			"use 127.0.0.1, or --allow-open if the network in front of it is trusted", o.listen)
 	}
 	if o.serverID < 1 || o.serverID > maxServerID {

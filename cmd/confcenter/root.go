@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintf(stderr, "confcenter: %v\n", err)
 	if exitCode(err) == exitUsage {
-		fmt.Fprintf(stderr, "Run '%s --help' for what can be said.\n", command.CommandPath())
+		fmt.Fprintf(stderr, "Run '%s --help' to see how to use it.\n", command.CommandPath())
 	}
 	return exitCode(err)
 }
@@ -71,7 +71,7 @@ const (
 func flagError(_ *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {
-		return fmt.Errorf("%w; if it is a number, put -- in front of the arguments", err)
+		return fmt.Errorf("%w; if it is a number, put -- before the arguments", err)
 	}
 	return err
 }
@@ -81,7 +81,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "confcenter",
 		Short: "A configuration center that tells programs at once when their configuration changes",
 		Long: `confcenter serves a directory of JSON files to programs that speak CppCloud's
-protocol, and tells them at once when a file they use has changed.
+protocol, and tells them at once when a file they use changes.
 
 ` + exitCodesHelp,
 		Example: `  confcenter serve --conf ./conf

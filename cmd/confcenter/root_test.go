@@ -78,55 +78,55 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 			require.Equal(t, exitUsage, r.code, r.stderr)
 			require.Empty(t, r.stdout)
 			require.Contains(t, r.stderr, "confcenter: ")
-			require.Contains(t, r.stderr, "--help' for what can be said")
+			require.Contains(t, r.stderr, "--help' to see how to use it")
 		})
 	}
 }
 
 func TestArgumentErrorsNameTheArgument(t *testing.T) {
 	for line, want := range map[string]string{
-		"get":                            `NAME is missing: say confcenter get NAME [PATH]`,
-		"get a b c":                      `"c" is too many: say confcenter get NAME [PATH]`,
-		"set":                            `NAME is missing: say confcenter set NAME [FILE|-] or confcenter set NAME PATH VALUE`,
-		"set a /b 1 2":                   `"2" is too many: say confcenter set`,
-		"set a / 1":                      `PATH "/" names the whole file; to replace it say confcenter set NAME FILE`,
-		"set a /b -1.5":                  `if it is a number, put -- in front of the arguments`,
-		"kv put a b -5":                  `if it is a number, put -- in front of the arguments`,
+		"get":                            `NAME is missing; usage: confcenter get NAME [PATH]`,
+		"get a b c":                      `"c" is one argument too many; usage: confcenter get NAME [PATH]`,
+		"set":                            `NAME is missing; usage: confcenter set NAME [FILE|-] or confcenter set NAME PATH VALUE`,
+		"set a /b 1 2":                   `"2" is one argument too many; usage: confcenter set`,
+		"set a / 1":                      `PATH "/" names the whole file; to replace it use confcenter set NAME FILE`,
+		"set a /b -1.5":                  `if it is a number, put -- before the arguments`,
+		"kv put a b -5":                  `if it is a number, put -- before the arguments`,
 		"kv put a b -x":                  `unknown shorthand flag: 'x' in -x` + "\n",
 		"rm":                             `NAME is missing`,
-		"ls a":                           `"a" is too many: say confcenter ls`,
-		"serve extra":                    `"extra" is too many: say confcenter serve`,
-		"clients a":                      `"a" is too many`,
+		"ls a":                           `"a" is one argument too many; usage: confcenter ls`,
+		"serve extra":                    `"extra" is one argument too many; usage: confcenter serve`,
+		"clients a":                      `"a" is one argument too many`,
 		"watch":                          `NAME is missing`,
 		"check":                          `DIR is missing`,
-		"check a b":                      `"b" is too many`,
-		"kv get":                         `NS and KEY are missing: say confcenter kv get NS KEY`,
+		"check a b":                      `"b" is one argument too many`,
+		"kv get":                         `NS and KEY are missing; usage: confcenter kv get NS KEY`,
 		"kv get jobs":                    `KEY is missing`,
-		"kv mget jobs":                   `KEY is missing: say confcenter kv mget NS KEY…`,
+		"kv mget jobs":                   `KEY is missing; usage: confcenter kv mget NS KEY…`,
 		"kv put":                         `NS, KEY and VALUE are missing`,
 		"kv put a b":                     `VALUE is missing`,
-		"kv put a b c d":                 `"d" is too many`,
-		"kv cas a b":                     `OLD and NEW are missing: say confcenter kv cas NS KEY OLD NEW or confcenter kv cas NS KEY NEW --absent`,
+		"kv put a b c d":                 `"d" is one argument too many`,
+		"kv cas a b":                     `OLD and NEW are missing; usage: confcenter kv cas NS KEY OLD NEW or confcenter kv cas NS KEY NEW --absent`,
 		"kv cas a b c":                   `give OLD and NEW, or NEW and --absent`,
-		"kv cas a b c d e":               `"e" is too many`,
+		"kv cas a b c d e":               `"e" is one argument too many`,
 		"kv del a":                       `KEY is missing`,
-		"kv drop":                        `NS is missing: say confcenter kv drop NS --yes`,
+		"kv drop":                        `NS is missing; usage: confcenter kv drop NS --yes`,
 		"kv incr a":                      `KEY is missing`,
 		"kv restore a":                   `KEY is missing`,
 		"kv restore a b":                 `"rev" not set`,
 		"kv history a":                   `KEY is missing`,
 		"kv list":                        `NS is missing`,
-		"kv list a b c":                  `"c" is too many`,
+		"kv list a b c":                  `"c" is one argument too many`,
 		"kv txn":                         `NS is missing`,
-		"kv watch a b c":                 `"c" is too many: say confcenter kv watch [NS [KEY]]`,
+		"kv watch a b c":                 `"c" is one argument too many; usage: confcenter kv watch [NS [KEY]]`,
 		"kv lock a b":                    `give NS and KEY, then --, then the command to run`,
 		"kv lease grant":                 `TTL is missing`,
-		"kv lease grant 5":               `TTL = 5: must be a time like 30s`,
+		"kv lease grant 5":               `TTL = 5: must be a duration like 30s`,
 		"kv lease keep":                  `LEASE is missing`,
-		"kv lease info x":                `LEASE = x: must be the number that grant has printed`,
-		"kv lease revoke 1 2":            `"2" is too many`,
-		"kv namespaces a":                `"a" is too many`,
-		"kv stat a":                      `"a" is too many`,
+		"kv lease info x":                `LEASE = x: must be a number printed by grant`,
+		"kv lease revoke 1 2":            `"2" is one argument too many`,
+		"kv namespaces a":                `"a" is one argument too many`,
+		"kv stat a":                      `"a" is one argument too many`,
 		"kv frobnicate":                  `unknown command "frobnicate"`,
 		"get a --timeout 5":              `"5" for "--timeout"`,
 		"get a --timeout 0s":             `timeout = 0s: must be more than 0`,
@@ -164,7 +164,7 @@ func TestHelpOfEveryVerb(t *testing.T) {
 }
 
 func TestAllowOpenSaysWhatItMeans(t *testing.T) {
-	require.Contains(t, call(t, "", "serve", "--help").stdout, "whoever reaches the port may read and write")
+	require.Contains(t, call(t, "", "serve", "--help").stdout, "anybody who reaches the port may read and write")
 }
 
 func TestVersion(t *testing.T) {

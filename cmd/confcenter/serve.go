@@ -22,24 +22,24 @@ func (a *app) serveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a directory of configuration files",
-		Long: `Serve answers programs on --listen with the JSON files in --conf and tells them
-when a file they use has changed, whoever changed it: another program, or a person
-with an editor, git or scp. It also keeps the state that programs write, in --data.
+		Long: `Serve gives programs on --listen the JSON files in --conf and tells them when a file
+they use changes, whether another program changed it or a person with an editor, git
+or scp. It also keeps the state that programs write, in --data.
 
-A setting is taken from its flag; else from its environment variable, for example
-CONFCENTER_MAX_CONNECTIONS for --max-connections; else from the file that --config
-or CONFCENTER_CONFIG names; else it has its default. Unknown variables and keys
+A setting comes from its flag; else from its environment variable, for example
+CONFCENTER_MAX_CONNECTIONS for --max-connections; else from the file named by
+--config or CONFCENTER_CONFIG; else it has its default. Unknown variables and keys
 are errors. Relative paths start at the working directory.
 
-SIGTERM and SIGINT stop the server after what has begun is finished, at most
---drain-timeout later; another one, a second or more after the first, stops it at
-once, with exit code 1. SIGHUP reads the configuration files again. The log goes to
-standard error, as text on a terminal and as JSON lines otherwise.`,
+SIGTERM and SIGINT stop the server. It finishes what it has begun, within
+--drain-timeout. A second signal, at least a second later, stops it at once with
+exit code 1. SIGHUP rereads the configuration files. The log goes to standard error,
+as text on a terminal and as JSON lines otherwise.`,
 		Example: `  confcenter serve
   confcenter serve --conf /etc/myfleet/conf --data /var/lib/confcenter --listen 127.0.0.1:4801
   CONFCENTER_LOG_LEVEL=debug confcenter serve --config confcenter.conf
 
-  # a config file that holds what is in force now
+  # write a config file with the settings now in force
   confcenter serve --print-config > confcenter.conf`,
 		Args:              arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,

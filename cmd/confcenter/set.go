@@ -28,15 +28,14 @@ func (a *app) setCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set NAME [FILE|-] | set NAME PATH VALUE",
 		Short: "Write a file on the server, or one value in it",
-		Long: `Set replaces the whole file NAME on the server by the JSON in FILE or, without FILE
-or with "-", on standard input. With PATH and VALUE it changes what is at that key
-path, such as /database/hosts/0, and leaves everything else as it is; VALUE is JSON.
-It returns when the change is on the server's disk and in service, and prints the
-name and the version now served.
+		Long: `Set replaces the whole file NAME on the server with the JSON in FILE or, without FILE
+or with "-", on standard input. With PATH and VALUE it changes only what is at that
+key path, such as /database/hosts/0; VALUE is JSON. Set returns when the change is on
+the server's disk and in service, and prints the name and the version now served.
 
-The exit code is 5 if the server has something newer than --mtime, or another
-version than --if-mtime; nothing has changed then. With PATH nobody else's change is
-lost: if the file changes meanwhile, set reads it again.`,
+The exit code is 5 if the server has something newer than --mtime, or a version
+other than --if-mtime; then nothing has changed. With PATH nobody else's change is
+lost: if the file changes in the meantime, set reads it again.`,
 		Example: `  confcenter set app2-dev /key4 1235
   confcenter set app1-dev /key3/subkey3 '"a string"'
   confcenter set app1-dev.json ./app1-dev.json
@@ -53,17 +52,17 @@ lost: if the file changes meanwhile, set reads it again.`,
 		}
 		return c.completeName(command, args, prefix)
 	}
-	command.Flags().Int32Var(&mtime, "mtime", 0, "version to give it, in seconds since 1970; refused if it is older than what is stored (default: now)")
+	command.Flags().Int32Var(&mtime, "mtime", 0, "version of the file, in seconds since 1970; refused if older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		flags := command.Flags()
 		request := client.SetRequest{Name: args[0], Mtime: given(flags, "mtime", &mtime), IfMtime: given(flags, "if-mtime", &ifMtime)}
 		if len(args) == 3 {
 			if strings.Trim(args[1], "/ ") == "" {
-				return usageError{fmt.Errorf("PATH %q names the whole file; to replace it say %s NAME FILE", args[1], command.CommandPath())}
+				return usageError{fmt.Errorf("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())}
 			}
 			if _, err := jsontext.Check([]byte(args[2])); err != nil {
-				return usageError{fmt.Errorf("VALUE %s is not JSON: %w; a string needs quotes of its own, '\"text\"'", args[2], err)}
+				return usageError{fmt.Errorf("VALUE %s is not JSON: %w; a string needs its own quotes, '\"text\"'", args[2], err)}
 			}
 			return c.do(command, func(ctx context.Context, connected *client.Client) error {
 				return c.writeAt(ctx, connected, request, args[1], args[2])
@@ -93,9 +92,9 @@ func (a *app) rmCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Delete a file on the server",
-		Long: `Rm deletes the file NAME on the server. Programs that use it are told. That it is
-deleted already is no error, so that a script can be run again. The exit code is 3
-if there never was such a file: its name may be misspelt.`,
+		Long: `Rm deletes the file NAME on the server and tells the programs that use it. Deleting
+a deleted file again is not an error, so scripts can be rerun. The exit code is 3 if
+there never was such a file, because the name may be misspelt.`,
 		Example: `  confcenter rm app2-dev.json
   confcenter rm app2-dev.json --if-mtime 1539596952`,
 		Args: arguments,
@@ -113,7 +112,7 @@ if there never was such a file: its name may be misspelt.`,
 }
 
 func defineIfMtime(command *cobra.Command, value *int32) {
-	command.Flags().Int32Var(value, "if-mtime", 0, "do it only if this is the version served now; 0 stands for a file that is not there (default: in any case)")
+	command.Flags().Int32Var(value, "if-mtime", 0, "write only if this is the version served now; 0 means that there is no such file (default: write in any case)")
 }
 
 // given is value if its flag was used, nil otherwise.
@@ -169,7 +168,7 @@ func (c *connection) writeAt(ctx context.Context, connected *client.Client, requ
 func everWas(ctx context.Context, connected *client.Client, name string) error {
 	_, err := connected.GetConfig(ctx, client.Query{Name: name, NewerThan: math.MaxInt32})
 	if errors.Is(err, codes.NotFound) {
-		return codes.Errorf(codes.NotFound, "rm %s: there is no such file, and never was; ls lists those there are", name)
+		return codes.Errorf(codes.NotFound, "rm %s: there is no such file, and never was; ls lists the existing ones", name)
 	}
 	return nil
 }

@@ -35,18 +35,18 @@ type stateOptions struct {
 
 func (o *stateOptions) define(f *pflag.FlagSet) {
 	o.memory, o.logBytes, o.historyBytes, o.reserve = 4<<30, 512<<20, 1<<30, 256<<20
-	f.Var(&o.memory, "kv-memory", "keys and values that the state store may hold, all of them in memory; beyond it only deletes are taken")
-	f.Var(&o.logBytes, "kv-log-bytes", "changes of the state store that are kept for watchers who were away, in bytes")
-	f.DurationVar(&o.logAge, "kv-log-age", 24*time.Hour, "and for how long")
-	f.IntVar(&o.historyVersions, "kv-history-versions", 100, "older versions kept of each key; -1 = none")
-	f.Var(&o.historyBytes, "kv-history-bytes", "older versions of all keys together, in bytes")
-	f.DurationVar(&o.historyAge, "kv-history-age", 7*24*time.Hour, "and for how long")
-	f.Var(&o.quota, "kv-quota", "space on disk at which the state store takes only deletes; 0 = no limit")
-	f.Var(&o.reserve, "kv-reserve", "free space on disk that writes to the state store must leave")
+	f.Var(&o.memory, "kv-memory", "keys and values the state store may hold, all of them in memory; beyond it only deletes are accepted")
+	f.Var(&o.logBytes, "kv-log-bytes", "changes kept for watches that were away, in bytes")
+	f.DurationVar(&o.logAge, "kv-log-age", 24*time.Hour, "how long changes are kept for watches that were away")
+	f.IntVar(&o.historyVersions, "kv-history-versions", 100, "older versions kept per key; -1 = none")
+	f.Var(&o.historyBytes, "kv-history-bytes", "older versions kept of all keys together, in bytes")
+	f.DurationVar(&o.historyAge, "kv-history-age", 7*24*time.Hour, "how long older versions are kept")
+	f.Var(&o.quota, "kv-quota", "disk space at which the state store accepts only deletes; 0 = no limit")
+	f.Var(&o.reserve, "kv-reserve", "free disk space that writes to the state store must leave")
 	f.BoolVar(&o.ackBeforeDisk, "kv-ack-before-disk-may-lose-writes", false,
-		"acknowledge writes to the state store before they are on disk: faster, but a crash of the machine loses the last ones although their writers were told they were done")
+		"acknowledge writes to the state store before they are on disk: faster, but a crash of the machine loses the last writes, although their writers were told they succeeded")
 	f.BoolVar(&o.acceptLoss, "kv-accept-loss", false,
-		"for one start: serve a state store that has lost acknowledged writes with what is left of it")
+		"for one start: serve what is left of a state store that has lost acknowledged writes")
 }
 
 // leastReserve is what the database may write before the free space is looked at

@@ -24,6 +24,6 @@ func (a *app) versionCommand() *cobra.Command {
 			return err
 		},
 	}
-	output.define(command, "output", "o", "form of the output")
+	output.define(command, "output", "o", "output format")
 	return command
 }

@@ -16,13 +16,13 @@ func (a *app) watchCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "watch NAME [PATH]",
 		Short: "Print a file, or what is at a key path in it, and then every change",
-		Long: `Watch prints the present state of NAME, or of the part of it at PATH, and then one
-line for each change, until it is interrupted. It connects again by itself and
-misses no change meanwhile; standard error says when the connection is lost and when
-it is back. If changes come faster than they can be printed only the newest state is.
+		Long: `Watch prints the current contents of NAME, or the part of them at PATH, and then one
+line for each change, until it is interrupted. It reconnects by itself and catches
+up; standard error says when the connection is lost and when it is back. If changes
+come faster than they can be printed, only the newest contents are.
 
-A line is the version, the name, the path if there is one, and the contents as
-compact JSON, or "absent"; with -o json it is a JSON object.`,
+A line has the version, the name, the path if there is one, and the contents as
+compact JSON, or "absent". With -o json it is a JSON object.`,
 		Example: `  confcenter watch app1-dev.json
   confcenter watch app1-dev /key3 --merged -o json
 
@@ -33,7 +33,7 @@ compact JSON, or "absent"; with -o json it is a JSON object.`,
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName
 	command.Flags().BoolVarP(&merged, "merged", "m", false, "watch the file merged over those it inherits from, as programs see it")
-	command.Flags().IntVar(&count, "count", 0, "end after so many lines; the present state is the first; 0 = never")
+	command.Flags().IntVar(&count, "count", 0, "stop after this many lines, the first being the current contents; 0 = never")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		query := client.Query{Name: args[0], Merged: merged}
 		if len(args) > 1 {
