@@ -66,7 +66,7 @@ func TestConsoleMissingBaseIsMarked(t *testing.T) {
 	tb.write("#editor", `{"now": "there"}`)
 	tb.click("#save")
 	tb.misses("#unsaved")
-	tb.pick("tree", "web.json")
+	tb.load("configs/web.json")
 	tb.until(`document.querySelector('.meta a[href*="absent"]')`)
 	tb.misses(".missing")
 	tb.sees(`#resolved [data-pointer="/now"]`, "there")

@@ -65,5 +65,17 @@ func TestConsoleKeepsWhatIsTypedWhileSaving(t *testing.T) {
 		tb.click("#save-key")
 		tb.saved()
 		other.hasKey("kinds", "typed", "string", "second and more")
+
+		tb.write("#value", "third")
+		release = tb.holdWrites()
+		tb.click("#save-key")
+		tb.until(`document.querySelector("#save-key").disabled`)
+		tb.choose("#ttl-mode", "after")
+		tb.write("#ttl", "1h 30m")
+		release()
+		tb.click("#save-key")
+		tb.saved()
+		tb.sees("#keys .row .left", "1 h")
+		other.hasKey("kinds", "typed", "string", "third")
 	})
 }

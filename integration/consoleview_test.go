@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -198,21 +197,15 @@ func TestConsoleByKeyboard(t *testing.T) {
 	})
 }
 
-func TestConsoleStartsFast(t *testing.T) {
+// How long the first view takes is told and not judged: the machine is not the test's alone.
+func TestConsoleStartsSmall(t *testing.T) {
 	p := StartProcess(t, sampleConf(t))
-	b := startBrowser(t)
-	best := time.Hour
-	for range 3 { // another process may have the machine for a moment
-		tb := b.open(p, "configs", view{})
-		tb.sees("#tree .row", "app1-dev.json")
-		took := time.Duration(eval[float64](tb, `performance.now()`) * float64(time.Millisecond))
-		best = min(best, took)
-		bytes := eval[int](tb, `performance.getEntries().filter(e => e.encodedBodySize && e.name.includes("/console/")).reduce((sum, e) => sum + e.transferSize, 0)`)
-		require.NotZero(t, bytes)
-		require.Less(t, bytes, 200_000)
-		t.Logf("usable after %s, %d bytes", took, bytes)
-	}
-	require.Less(t, best, time.Second)
+	tb := startBrowser(t).open(p, "configs", view{})
+	tb.sees("#tree .row", "app1-dev.json")
+	t.Logf("usable after %.0f ms", eval[float64](tb, `performance.now()`))
+	bytes := eval[int](tb, `performance.getEntries().filter(e => e.encodedBodySize && e.name.includes("/console/")).reduce((sum, e) => sum + e.transferSize, 0)`)
+	require.NotZero(t, bytes)
+	require.Less(t, bytes, 200_000)
 }
 
 // TestConsoleReadsJSONAsTheServer holds the editor's reader against the server's:

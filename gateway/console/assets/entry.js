@@ -119,21 +119,25 @@ export function createEntry({ back }) {
   async function renew(wasNs, wasKey, sent) {
     const was = JSON.stringify([wasNs, wasKey]);
     const typed = (now) => Boolean(sent && now) && (now.type !== sent.type || now.value !== sent.value);
+    const chosen = () => Boolean(sent) && JSON.stringify(ttl.fields) !== sent.ttl;
     if (!typed(drafts.get(was))) drafts.delete(was);
     if (wasNs !== ns || wasKey !== key || !key) return;
     const got = await api.get(ns, key, asked.signal);
     if (wasNs !== ns || wasKey !== key) return;
-    if (typed({ type, value: value.value })) goOn(got);
+    if (typed({ type, value: value.value }) || chosen()) goOn(got, chosen());
     else fill(got);
     if (versions) loadHistory();
   }
 
-  // goOn takes got for what is being edited, and keeps what was typed.
-  function goOn(got) {
+  // goOn takes got for what is being edited, and keeps what was typed and, if keepTTL is
+  // set, the time to live that was chosen.
+  function goOn(got, keepTTL) {
     entry = base = got;
-    const fresh = createTTL(base.expires_ms, drawHead);
-    ttl.el.replaceWith(fresh.el);
-    ttl = fresh;
+    if (!keepTTL) {
+      const fresh = createTTL(base.expires_ms, drawHead);
+      ttl.el.replaceWith(fresh.el);
+      ttl = fresh;
+    }
     put(banner);
     drawFacts();
     drawHead();
@@ -265,13 +269,14 @@ export function createEntry({ back }) {
     if (fault) return say(fault, "bad");
     const kept = base.lease && !ttl.changed ? { lease: base.lease } : {};
     const wanted = { type, value: value.value, ...ttl.fields, ...kept };
+    const sent = { type, value: value.value, ttl: JSON.stringify(ttl.fields) };
     const [wasNs, wasKey] = [ns, key];
     saving = true;
     drawHead();
     try {
       await api.put(ns, key, match === null ? { ...wanted, absent: true } : { ...wanted, match: match ?? base.mod });
       say(t("store.saved", { key: wasKey }));
-      await renew(wasNs, wasKey, wanted);
+      await renew(wasNs, wasKey, sent);
     } catch (err) {
       if (err.conflict) settle();
       else sayRefusal(err);
