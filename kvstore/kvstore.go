@@ -34,7 +34,8 @@ type Capabilities struct {
 	DeletionTime bool
 	// HistoryAcrossDeletions: a key's history reaches back beyond its last deletion.
 	HistoryAcrossDeletions bool
-	// LargeTxns: a transaction may have kv.MaxTxnBytes, not just a MiB.
+	// LargeTxns: a transaction may have kv.MaxTxnBytes, not just what the largest
+	// value needs.
 	LargeTxns bool
 }
 
@@ -49,7 +50,7 @@ func Everything() Capabilities {
 // What every engine takes in one transaction.
 const (
 	fewOps   = 128
-	fewBytes = 1 << 20
+	fewBytes = kv.MaxValue + 64<<10
 )
 
 // Check says whether an engine with these capabilities takes a transaction that kv

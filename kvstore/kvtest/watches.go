@@ -256,7 +256,7 @@ func watchSlow(s *subject, coalesce bool) {
 	filter := kv.Filter{NS: "ns"}
 	w := s.watchThrough(kv.WatchRequest{Filter: filter, Coalesce: coalesce}, gate)
 	from := s.Engine.Revision()
-	const rounds, keys = 60, 100
+	const rounds, keys = 80, 60 // two operations for each: any engine takes them
 	writes := 0
 	for i := range rounds {
 		txn := &kv.Txn{}
