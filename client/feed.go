@@ -66,7 +66,7 @@ type feed struct {
 }
 
 // errBehind: the server has told of a version that it does not give yet.
-var errBehind = errors.New("the server does not give yet what it has announced")
+var errBehind = errors.New("the server does not serve yet what it announced")
 
 // hold gives the feed for key; each call needs one release.
 func (c *Client) hold(key feedKey) (*feed, error) {

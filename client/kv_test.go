@@ -299,7 +299,7 @@ func TestKVBadRequestsAreNotSent(t *testing.T) {
 		"long key":        {func() error { _, err := n.Delete(ctx, strings.Repeat("k", 1025)); return err }, codes.NameTooLong, "1024"},
 		"empty namespace": {func() error { _, err := n.c.KV("").PutInt(ctx, "k", 1); return err }, codes.BadKey, "namespace"},
 		"long value":      {func() error { _, err := n.PutBytes(ctx, "k", make([]byte, kv.MaxValue+1)); return err }, codes.TooLarge, "1048576"},
-		"negative ttl":    {func() error { _, err := n.PutInt(ctx, "k", 1, WithTTL(-1)); return err }, codes.BadTTL, "no time to live"},
+		"negative ttl":    {func() error { _, err := n.PutInt(ctx, "k", 1, WithTTL(-1)); return err }, codes.BadTTL, "is not a time to live"},
 		"two times": {func() error {
 			_, err := n.PutInt(ctx, "k", 1, WithTTL(time.Second), WithExpires(time.Now()))
 			return err

@@ -190,7 +190,7 @@ func (l *Lock) isLost() bool {
 }
 
 func (l *Lock) lostError() error {
-	return codes.Errorf(codes.FenceLost, "lock %s of %s was lost, or given back: take it again", l.key, l.s.ns)
+	return codes.Errorf(codes.FenceLost, "lock %s of %s was lost or released; acquire it again", l.key, l.s.ns)
 }
 
 func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token} }

@@ -80,7 +80,7 @@ func bounds(set func(op *kv.Op)) Option {
 func WithTTL(ttl time.Duration) Option {
 	return func(w *writing) {
 		if ttl <= 0 {
-			w.fail(codes.Errorf(codes.BadTTL, "WithTTL(%v) is no time to live: leave it out for a key that does not end", ttl))
+			w.fail(codes.Errorf(codes.BadTTL, "WithTTL(%v) is not a time to live; omit it for a key that never expires", ttl))
 		}
 		w.single, w.op.TTL = true, ttl
 	}
@@ -96,7 +96,7 @@ func WithLease(l *Lease) Option {
 	return func(w *writing) {
 		w.single = true
 		if l == nil || l.s == nil {
-			w.fail(codes.Errorf(codes.BadRequest, "WithLease(nil): there is no lease; look at the error that Lease returned with it"))
+			w.fail(codes.Errorf(codes.BadRequest, "WithLease(nil): there is no lease; check the error that Lease returned"))
 			return
 		}
 		w.op.Lease = l.ID()
@@ -134,7 +134,7 @@ func IfAbsent() Option { return IfMod(0) }
 func WithFence(l *Lock) Option {
 	return func(w *writing) {
 		if l == nil || l.s == nil {
-			w.fail(codes.Errorf(codes.BadRequest, "WithFence(nil): no lock is held; look at the error that Lock returned with it"))
+			w.fail(codes.Errorf(codes.BadRequest, "WithFence(nil): no lock is held; check the error that Lock returned"))
 			return
 		}
 		if l.isLost() {

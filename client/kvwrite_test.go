@@ -172,7 +172,7 @@ func TestOptionsOfNothingAreRefused(t *testing.T) {
 		"a lock of nothing":   {WithFence(&Lock{}), codes.BadRequest, "the error that Lock returned"},
 		"no lease":            {WithLease(nil), codes.BadRequest, "the error that Lease returned"},
 		"a lease of nothing":  {WithLease(&Lease{}), codes.BadRequest, "the error that Lease returned"},
-		"no time to live":     {WithTTL(0), codes.BadTTL, "leave it out"},
+		"no time to live":     {WithTTL(0), codes.BadTTL, "omit it"},
 		"a time to live gone": {WithTTL(-time.Second), codes.BadTTL, "WithTTL(-1s)"},
 	} {
 		_, err := n.PutInt(ctx, "k", 1, c.option)

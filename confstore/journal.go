@@ -139,7 +139,7 @@ func (j *journal) write(frame []byte) error {
 	if _, err := j.file.WriteAt(frame, j.size); err != nil {
 		// Nothing of the frame must be found by a later start.
 		if cut := j.file.Truncate(j.size); cut != nil {
-			j.fault = codes.Errorf(codes.Storage, "the journal cannot be written and takes no changes until a restart: %w", errors.Join(err, cut))
+			j.fault = codes.Errorf(codes.Storage, "the journal cannot be written and accepts no changes until a restart: %w", errors.Join(err, cut))
 		}
 		return codes.Errorf(codes.Storage, "the journal cannot be written, nothing was changed: %w", err)
 	}
@@ -147,7 +147,7 @@ func (j *journal) write(frame []byte) error {
 		// Best effort, for the case that the process is restarted and the machine
 		// is not: the caller is told that the change did not happen.
 		cut := j.file.Truncate(j.size)
-		j.fault = codes.Errorf(codes.Storage, "the journal could not be made durable and takes no changes until a restart: %w", errors.Join(err, cut))
+		j.fault = codes.Errorf(codes.Storage, "the journal could not be made durable and accepts no changes until a restart: %w", errors.Join(err, cut))
 		return j.fault
 	}
 	j.size += int64(len(frame))
@@ -203,7 +203,7 @@ func (j *journal) compact(records []record) error {
 		return errors.Join(fmt.Errorf("journal compaction: %w", err), pending.Discard())
 	}
 	if err := errors.Join(j.root.SyncDir("."), j.reopen()); err != nil {
-		j.fault = codes.Errorf(codes.Storage, "the journal could not be replaced and takes no changes until a restart: %w", err)
+		j.fault = codes.Errorf(codes.Storage, "the journal could not be replaced and accepts no changes until a restart: %w", err)
 		return j.fault
 	}
 	j.size, j.done = int64(len(data)), nil

@@ -240,7 +240,7 @@ func (s *Store) refuse(req SetRequest, e *entry, file reading) error {
 	case req.HasMtime && req.Mtime > maxGiven:
 		return codes.Errorf(codes.BadRequest, "%s: mtime %d is beyond %d; give seconds since 1970", req.Name, req.Mtime, maxGiven)
 	case req.givesMtime() && s.tooFarAhead(req.Mtime, e):
-		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock and of the stored version; give the seconds of the present, or none",
+		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock and of the stored version; give the current time in seconds, or omit mtime",
 			req.Name, req.Mtime, timeOf(req.Mtime).Format(time.RFC3339))
 	case req.givesMtime() && e.known() && req.Mtime < e.doc.given && ahead(timeOf(e.doc.given), s.clock.Now()):
 		return s.refuseVersion(req.Name) // nobody's time of day is enough
@@ -429,7 +429,7 @@ func (s *Store) abort(p *plan, name string) {
 // No further write is taken.
 func (s *Store) settleWrite(p *plan, ed edit) {
 	if err := s.root.SyncDir(dirOf(ed.name)); err != nil {
-		s.journal.fault = codes.Errorf(codes.Storage, "the configuration directory could not be made durable and takes no changes until a restart: %s", cause(err))
+		s.journal.fault = codes.Errorf(codes.Storage, "the configuration directory could not be made durable and accepts no changes until a restart: %s", cause(err))
 		s.journaled(s.journal.fault)
 		return
 	}

@@ -33,7 +33,7 @@ func (b *buffer) free() {
 // the caller's until free.
 func (b *buffer) read(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return codes.Errorf(codes.BadRequest, "the body comes with Content-Encoding %.40q, which is not undone here; send it as it is", coding)
+		return codes.Errorf(codes.BadRequest, "Content-Encoding %.40q is not supported; send the body unencoded", coding)
 	}
 	const first = 4096
 	want := first

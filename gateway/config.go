@@ -327,7 +327,7 @@ func (g *Gateway) configPut(w http.ResponseWriter, r *http.Request) error {
 		return codes.Errorf(codes.BadRequest, "null cannot be the contents of a file; to delete it use DELETE")
 	}
 	if !raw && isFileAnswer(b.b) {
-		return codes.Errorf(codes.BadRequest, "the body is what GET says of a file, not a file: get it with ?raw and send that; if %s shall hold just this, PUT it with ?raw", name)
+		return codes.Errorf(codes.BadRequest, "the body is GET's description of a file, not a file: GET it with ?raw and send that; if %s is meant to hold exactly this, PUT it with ?raw", name)
 	}
 	return g.configSet(w, r, confstore.SetRequest{Name: name, Contents: b.b, Exact: true})
 }

@@ -41,7 +41,7 @@ func conditionOf(r *http.Request) (condition, error) {
 	case none == "*":
 		return condition{kind: ifAbsent}, nil
 	case none != "":
-		return condition{}, codes.Errorf(codes.BadRequest, "a write takes If-None-Match only with *, which means that there is nothing yet")
+		return condition{}, codes.Errorf(codes.BadRequest, "a write accepts only If-None-Match: *, which requires that nothing is there yet")
 	case match == "":
 		return condition{}, nil
 	case match == "*":
@@ -65,7 +65,7 @@ func soleHeader(r *http.Request, name string) (string, error) {
 	case 1:
 		return strings.TrimSpace(values[0]), nil
 	}
-	return "", codes.Errorf(codes.BadRequest, "the header %s stands more than once", name)
+	return "", codes.Errorf(codes.BadRequest, "the header %s is given more than once", name)
 }
 
 // entityTag is what stands between the quotes of a tag; "" if it is none.

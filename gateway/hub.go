@@ -238,7 +238,7 @@ func (h *hub) subscribe(filter kv.Filter, from kv.Revision, state bool) (*subscr
 	if from > s.position {
 		newest := s.position
 		s.close()
-		return nil, codes.Errorf(codes.FutureRevision, "revision %d is not reached: the newest is %d", from, newest)
+		return nil, codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", from, newest)
 	}
 	if state {
 		s.state = &stateReader{}

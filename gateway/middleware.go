@@ -157,10 +157,10 @@ func CheckOrigin(origin string) error {
 // admit refuses what another web site may have made a browser send.
 func (g *Gateway) admit(r *http.Request) error {
 	if !g.ourHost(r) {
-		return codes.Errorf(codes.Forbidden, "the host %.64q is no name that this server knows: start it with --http-host NAME if it is reached by that name, or use its IP address", r.Host)
+		return codes.Errorf(codes.Forbidden, "this server does not know the host name %.64q: start it with --http-host NAME if it is reached by that name, or use its IP address", r.Host)
 	}
 	if g.guard.Check(r) != nil {
-		return codes.Errorf(codes.Forbidden, "this comes from a page of another site: its origin is %.64q, the host asked for %.64q. "+
+		return codes.Errorf(codes.Forbidden, "the request comes from a page of another site: its origin is %.64q, the requested host is %.64q. "+
 			"If a proxy in front rewrites Host, have it pass Host on and start the server with --http-host and that name; "+
 			"if the page is another one that may write here, name its origin with --http-cors-origin", r.Header.Get("Origin"), r.Host)
 	}

@@ -318,7 +318,7 @@ func (k *storeKit) checkKnown(doc dict, id string, d description) {
 	k.t.Helper()
 	unknown := func(query url.Values, body string) bool {
 		a := k.do(d.method, d.path+"?"+query.Encode(), body)
-		return strings.Contains(a.body, "does not know") || strings.Contains(a.body, "not known here")
+		return strings.Contains(a.body, "has no query parameter") || strings.Contains(a.body, "not known here")
 	}
 	base := url.Values{}
 	for _, p := range list(d.operation["parameters"]) {

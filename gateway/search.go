@@ -39,7 +39,7 @@ type wanted struct {
 
 func newWanted(text string) (wanted, error) {
 	if len(text) > maxWanted || !utf8.ValidString(text) {
-		return wanted{}, codes.Errorf(codes.BadRequest, "what is searched for must be UTF-8 of at most %d bytes", maxWanted)
+		return wanted{}, codes.Errorf(codes.BadRequest, "the text to search for must be UTF-8 of at most %d bytes", maxWanted)
 	}
 	w := wanted{text: strings.ToLower(text), ascii: true}
 	for i := range len(text) {
@@ -100,7 +100,7 @@ func (g *Gateway) beginSearch(r *http.Request, text string) (s *search, done fun
 	select {
 	case g.searches <- struct{}{}:
 	case <-r.Context().Done():
-		return nil, nil, codes.Errorf(codes.Closed, "nobody waits for the answer any more")
+		return nil, nil, codes.Errorf(codes.Closed, "the caller no longer waits for the answer")
 	case <-g.closing:
 		return nil, nil, codes.Errorf(codes.Closed, "the server is stopping")
 	case <-patience.C():

@@ -44,14 +44,14 @@ func (p *parameters) text(name string) string {
 	case 1:
 		return values[0]
 	}
-	p.fail(codes.Errorf(codes.BadRequest, "the query has %q more than once", name))
+	p.fail(codes.Errorf(codes.BadRequest, "the query parameter %q is given more than once", name))
 	return ""
 }
 
 // needed is text that must be there.
 func (p *parameters) needed(name string) string {
 	if !p.has(name) {
-		p.fail(codes.Errorf(codes.BadRequest, "the query has no %q", name))
+		p.fail(codes.Errorf(codes.BadRequest, "the query parameter %q is missing", name))
 	}
 	return p.text(name)
 }
@@ -89,7 +89,7 @@ func (p *parameters) flag(name string) bool {
 // end is the first fault.
 func (p *parameters) end() error {
 	for name := range p.values {
-		p.fail(codes.Errorf(codes.BadRequest, "the query has %.40q, which this path does not know", name))
+		p.fail(codes.Errorf(codes.BadRequest, "this path has no query parameter %.40q", name))
 	}
 	return p.err
 }
@@ -228,7 +228,7 @@ func (o *object) flag(name string) bool {
 func (o *object) ttl(name string) time.Duration {
 	n := o.number(name, 0)
 	if n < 0 || n > kv.MaxTTL.Milliseconds() {
-		o.fail(codes.Errorf(codes.BadTTL, "%s of %d ms is not possible: it is from 0 to %d", name, n, kv.MaxTTL.Milliseconds()))
+		o.fail(codes.Errorf(codes.BadTTL, "%s of %d ms is out of range: the limits are 0 and %d", name, n, kv.MaxTTL.Milliseconds()))
 		return 0
 	}
 	return time.Duration(n) * time.Millisecond
@@ -327,7 +327,7 @@ func valueData(typ kv.Type, m *jsontext.Member) ([]byte, error) {
 	case m.Kind == jsontext.Number && (typ == kv.Int || typ == kv.Double), m.Kind == jsontext.Bool && typ == kv.Bool:
 		return append(make([]byte, 0, len(m.Raw)), m.Raw...), nil
 	}
-	return nil, codes.Errorf(codes.BadValue, "value is a JSON %s, which is no value of type %s; write it as a JSON string", m.Kind, typ)
+	return nil, codes.Errorf(codes.BadValue, "value is a JSON %s, which is not a value of type %s; write it as a JSON string", m.Kind, typ)
 }
 
 var strictBase64 = base64.StdEncoding.Strict()

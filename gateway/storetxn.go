@@ -105,7 +105,7 @@ func (o *object) expect(ns, key string) kv.Compare {
 	m := o.find("expect")
 	switch {
 	case m == nil:
-		o.fail(codes.Errorf(codes.BadRequest, "member \"expect\" is missing: give the value expected, or null for none"))
+		o.fail(codes.Errorf(codes.BadRequest, "member \"expect\" is missing: give the expected value, or null if there is none"))
 	case m.Kind == jsontext.Null:
 		return kv.Absent(ns, key)
 	case m.Kind != jsontext.Object:

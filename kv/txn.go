@@ -260,7 +260,7 @@ func (op *Op) check() error {
 	switch op.Kind {
 	case OpGrant:
 		if op.TTL < MinLease || op.TTL > MaxLease {
-			return codes.Errorf(codes.BadTTL, "a lease of %s is not possible: it is at least %s, at most %s", op.TTL, MinLease, MaxLease)
+			return codes.Errorf(codes.BadTTL, "a lease of %s is out of range: the limits are %s and %s", op.TTL, MinLease, MaxLease)
 		}
 		return nil
 	case OpRevoke:

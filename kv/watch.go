@@ -124,7 +124,7 @@ func Watch(store Store, request WatchRequest, deliver func(Notice) error) (*Watc
 	if request.From > w.position {
 		w.unhook()
 		w.end()
-		return nil, codes.Errorf(codes.FutureRevision, "from is revision %d, which is not reached: the newest is %d", request.From, w.position)
+		return nil, codes.Errorf(codes.FutureRevision, "from is revision %d, which is in the future: the newest is %d", request.From, w.position)
 	}
 	if request.From > 0 || request.Past {
 		w.mu.Lock() // the store follows already

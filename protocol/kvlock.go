@@ -116,7 +116,7 @@ func (r *Request) KVUnlock() (KVUnlockRequest, error) {
 	q := KVUnlockRequest{Fence: kv.Revision(m.number(&m.top, fieldFence)), Lease: kv.LeaseID(m.number(&m.top, fieldLease))}
 	q.NS, q.Key = m.names(&m.top, "", fieldKey)
 	if m.top.has(fieldFence) == m.top.has(fieldLease) {
-		m.fail(codes.Errorf(codes.BadRequest, "give either fence, of a lock that is held, or lease, of one that is waited for"))
+		m.fail(codes.Errorf(codes.BadRequest, "give either fence, for a lock that is held, or lease, for a lock that is waited for"))
 	}
 	if err := m.end(); err != nil {
 		return q, err

@@ -101,7 +101,7 @@ func valueData(typ kv.Type, member *jsontext.Member) ([]byte, error) {
 	case member.Kind == jsontext.Number && (typ == kv.Int || typ == kv.Double), member.Kind == jsontext.Bool && typ == kv.Bool:
 		return clone(member.Raw), nil
 	}
-	return nil, codes.Errorf(codes.BadValue, "value is a JSON %s, which is no value of type %s; write it as a JSON string", member.Kind, typ)
+	return nil, codes.Errorf(codes.BadValue, "value is a JSON %s, which is not a value of type %s; write it as a JSON string", member.Kind, typ)
 }
 
 // strictBase64 refuses texts that are not the one form of some bytes.

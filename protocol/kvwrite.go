@@ -159,7 +159,7 @@ func (m *message) expect() kv.Compare {
 	i := m.top.at[fieldExpect]
 	switch {
 	case i == 0:
-		m.fail(codes.Errorf(codes.BadRequest, "member expect is missing: give the value expected, or null for none"))
+		m.fail(codes.Errorf(codes.BadRequest, "member expect is missing: give the expected value, or null if there is none"))
 	case m.top.members[i-1].Kind == jsontext.Null:
 		return kv.Absent("", "")
 	case m.top.members[i-1].Kind != jsontext.Object:
@@ -240,7 +240,7 @@ func (m *message) names(o *object, ns string, f field) (string, string) {
 func (m *message) ttl(o *object) time.Duration {
 	n := m.number(o, fieldTTL)
 	if n < 0 || n > kv.MaxTTL.Milliseconds() {
-		m.fail(codes.Errorf(codes.BadTTL, "ttl of %d ms is not possible: it is from 0 to %d", n, kv.MaxTTL.Milliseconds()))
+		m.fail(codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", n, kv.MaxTTL.Milliseconds()))
 		return 0
 	}
 	return time.Duration(n) * time.Millisecond

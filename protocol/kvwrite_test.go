@@ -205,7 +205,7 @@ func TestWriteRefusals(t *testing.T) {
 		{protocol.KVIncr, `{"ns":"a","key":"k","by":"1.5"}`, codes.BadRequest, `"by"`},
 		{protocol.KVIncr, `{"ns":"a","key":"k","by":9223372036854775808}`, codes.BadRequest, `"by"`},
 		{protocol.KVIncr, `{"ns":"a","key":"k","min":2,"max":1}`, codes.BadRequest, "min 2 is above max 1"},
-		{protocol.KVLease, `{}`, codes.BadTTL, "at least 100ms"},
+		{protocol.KVLease, `{}`, codes.BadTTL, "the limits are 100ms"},
 		{protocol.KVLease, `{"ttl":1000,"token":"t"}`, codes.BadKey, "namespace is empty"},
 		{protocol.KVRevoke, `{}`, codes.BadRequest, "lease is missing"},
 		{protocol.KVTxn, `{"ns":"a","then":{}}`, codes.BadRequest, `"then" is not an array`},

@@ -36,7 +36,7 @@ func (s *session) kvGot(h protocol.Header, q protocol.KVRead, entry *kv.Entry, r
 }
 
 func notReached(want, rev kv.Revision) error {
-	return codes.Errorf(codes.FutureRevision, "revision %d is not reached, the newest is %d", want, rev)
+	return codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", want, rev)
 }
 
 // getPast answers KVGET with the entry as it was at a revision.

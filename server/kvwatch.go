@@ -113,7 +113,7 @@ func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision,
 	rev := s.srv.state.Revision()
 	if want.From > rev {
 		s.loop.kv.watched.Add(-1)
-		return nil, 0, codes.Errorf(codes.FutureRevision, "from %d is not reached: the newest revision is %d", want.From, rev)
+		return nil, 0, codes.Errorf(codes.FutureRevision, "from %d is in the future: the newest revision is %d", want.From, rev)
 	}
 	if first {
 		s.loop.kv.told = max(s.loop.kv.told, rev)

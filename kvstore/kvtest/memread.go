@@ -79,7 +79,7 @@ func (m *Memory) checkRevisionLocked(rev kv.Revision) error {
 	case m.closed:
 		return errClosed()
 	case rev > m.state.revision:
-		return codes.Errorf(codes.FutureRevision, "revision %d is not reached: the newest is %d", rev, m.state.revision)
+		return codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", rev, m.state.revision)
 	}
 	return nil
 }

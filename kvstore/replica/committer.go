@@ -273,12 +273,12 @@ func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
 // fail ends all writing. Whether the group became durable is not known, so nobody is told that it did or that it did not.
 func (c *committer) fail(cause error, list []queued) {
 	s := c.store
-	err := error(codes.Errorf(codes.Storage, "the store takes no more writes, since writing to its disk has failed: restart it"))
+	err := error(codes.Errorf(codes.Storage, "the store accepts no writes because writing to its disk has failed; restart it"))
 	c.fault.Store(&err)
 	s.queue.close(err)
 	s.cfg.Log.Error().Err(cause).Msg("writing to the disk has failed; the store only reads from now on")
 	s.queue.release(list)
-	unknown := codes.Errorf(codes.Timeout, "writing to the disk has failed: whether the transaction took effect shows when the store is started again")
+	unknown := codes.Errorf(codes.Timeout, "writing to the disk has failed; restart the store to find out whether the transaction took effect")
 	for i := range c.group.answers {
 		if a := &c.group.answers[i]; a.err == nil {
 			a.done(nil, unknown)

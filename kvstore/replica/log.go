@@ -66,7 +66,7 @@ type Log interface {
 // What Propose says of the first transaction that it did not take.
 var (
 	ErrConflict = errors.New("another transaction came first")
-	ErrUnknown  = errors.New("whether the transaction took effect is not known")
+	ErrUnknown  = errors.New("it is not known whether the transaction took effect")
 )
 
 // Proof is what a transaction was evaluated on: it may take effect only where all

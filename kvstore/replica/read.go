@@ -89,7 +89,7 @@ func (s *Store) use(rev kv.Revision) (visible kv.Revision, err error) {
 	case rev < 0:
 		err = codes.Errorf(codes.BadRequest, "revision %d is negative", rev)
 	case rev > visible:
-		err = codes.Errorf(codes.FutureRevision, "revision %d is not reached: the newest is %d", rev, visible)
+		err = codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", rev, visible)
 	}
 	if err != nil {
 		s.reading.RUnlock()

@@ -80,7 +80,7 @@ func (c *committer) mend(list []queued, tail []Commit, through kv.Revision, take
 		n++
 	}
 	if n < len(answers) && errors.Is(refused, ErrUnknown) && answers[n].wrote && answers[n].needs == taken+1 {
-		answers[n].result, answers[n].err = nil, codes.Errorf(codes.Timeout, "whether the transaction took effect is not known: the log did not answer in time")
+		answers[n].result, answers[n].err = nil, codes.Errorf(codes.Timeout, "it is not known whether the transaction took effect: the log did not answer in time")
 		n++
 	}
 	g.abandon()

@@ -132,7 +132,7 @@ func (d *Disk) agree(path, markPath string, state *markState, known bool) (err e
 		return refused(err)
 	}
 	if !empty && !d.cfg.AcceptLoss {
-		return codes.Errorf(codes.Storage, "%s beside the database is missing or damaged, so it cannot be told whether acknowledged writes are lost. %s", markName, lossRemedy)
+		return codes.Errorf(codes.Storage, "%s beside the database is missing or damaged, so it is not known whether acknowledged writes are lost. %s", markName, lossRemedy)
 	}
 	state.born = !empty
 	if d.mark, err = createMark(fsys, d.cfg.Dir, markPath, *state); err != nil {

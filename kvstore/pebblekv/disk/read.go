@@ -16,7 +16,7 @@ func compacted(rev, floor kv.Revision) error {
 }
 
 func future(rev, newest kv.Revision) error {
-	return codes.Errorf(codes.FutureRevision, "revision %d is not reached: the newest is %d", rev, newest)
+	return codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", rev, newest)
 }
 
 // GetAt is the key as it was when rev was current, as in kv.Store.

@@ -123,7 +123,7 @@ func (d *Disk) judge(used, free int64) *verdict {
 	reserve := d.cfg.ReserveBytes
 	switch {
 	case free >= 0 && free < reserve/4:
-		err := codes.Errorf(codes.Storage, "the disk is full: %s are free, so not even deletes are taken; free space on the server's disk", bytesText(free))
+		err := codes.Errorf(codes.Storage, "the disk is full: %s are free, so not even deletes are accepted; free space on the server's disk", bytesText(free))
 		return &verdict{writes: err, deletes: err}
 	case free >= 0 && free < reserve:
 		return &verdict{writes: codes.Errorf(codes.Storage, "the disk is nearly full: %s are free, %s are kept in reserve; free space on the server's disk, or delete something", bytesText(free), bytesText(reserve))}
