@@ -207,6 +207,26 @@ func TestListTellsWhatIsBroken(t *testing.T) {
 	require.Equal(t, exitFailed, call(t, "", "check", conf).code, "check finds the same")
 }
 
+// What is served of a broken file is not what lies there: somebody is at work on that.
+func TestSetOfOneValueSparesABrokenFile(t *testing.T) {
+	addr, conf := serve(t)
+	const half = `{"key1": `
+	write(t, conf, "app1.json", half)
+	require.Eventually(t, func() bool {
+		return strings.Contains(call(t, "", at(addr, "ls")...).stdout, "broken (")
+	}, patience, 20*time.Millisecond)
+	for _, name := range []string{"app1", "app1.json"} {
+		r := call(t, "", at(addr, "set", name, "/key1", "1")...)
+		require.Equal(t, exitRefused, r.code)
+		require.Regexp(t, `set \S+ /key1: the file is broken, .*; mend it first, or set the whole file`, r.stderr)
+	}
+	text, err := os.ReadFile(filepath.Join(conf, "app1.json"))
+	require.NoError(t, err)
+	require.Equal(t, half, string(text))
+	require.Equal(t, exitOK, call(t, "{}", at(addr, "set", "app1")...).code)
+	require.Equal(t, exitOK, call(t, "", at(addr, "set", "app1", "/key1", "1")...).code)
+}
+
 func TestCompletionOfNames(t *testing.T) {
 	addr, _ := serve(t)
 	require.Equal(t, exitOK, call(t, "", at(addr, "rm", "app1-test")...).code)

@@ -17,6 +17,8 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
+	"confcenter/meta"
+	"confcenter/protocol"
 )
 
 // maxInput bounds what set reads. A server takes far less; this only keeps an
@@ -151,6 +153,9 @@ func (c *connection) writeAt(ctx context.Context, connected *client.Client, requ
 		if err != nil {
 			return err
 		}
+		if err := notBroken(ctx, connected, meta.Complete(request.Name)); err != nil {
+			return fmt.Errorf("set %s %s: %w", request.Name, path, err)
+		}
 		if request.Contents, err = jsonpath.Replace(d.Raw(), []byte(path), []byte(value)); err != nil {
 			return codes.Errorf(codes.BadRequest, "set %s %s: %w", request.Name, path, err)
 		}
@@ -161,6 +166,21 @@ func (c *connection) writeAt(ctx context.Context, connected *client.Client, requ
 			return err
 		}
 	}
+}
+
+// notBroken refuses a file of which an older version is served: to put a value into that
+// one would write over what somebody is mending.
+func notBroken(ctx context.Context, connected *client.Client, name string) error {
+	files, err := connected.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if file.State == protocol.FileBroken && file.Name == name {
+			return codes.Errorf(codes.Conflict, "the file is broken, %s; mend it first, or set the whole file", file.Reason)
+		}
+	}
+	return nil
 }
 
 // everWas is an error if there never was a file of that name. What has been deleted
