@@ -28,15 +28,15 @@ type bound[T any] struct {
 	doc   *Document
 }
 
-// Bind decodes a document into a T, as Document.Decode does, and keeps it up to
-// date. If there is no such document, or it does not decode now, Bind fails; if
-// a later change does not decode, or the document goes away, the handle keeps
-// the last good value. ctx limits the wait for the first value only; see Watch.
+// Bind decodes a document into a T, as Document.Decode does, and keeps it up to date.
+// Bind fails if there is no such document or it does not decode. If a later change
+// does not decode, or the document is deleted, the handle keeps the last good value.
+// ctx limits only the wait for the first value; see Watch.
 func Bind[T any](ctx context.Context, c *Client, q Query) (*Handle[T], error) {
 	return BindWith(ctx, c, q, BindOptions[T]{})
 }
 
-// BindWith is Bind with defaults, strictness and a check of what arrives.
+// BindWith is Bind with defaults, strictness and validation.
 func BindWith[T any](ctx context.Context, c *Client, q Query, o BindOptions[T]) (*Handle[T], error) {
 	h := &Handle[T]{options: o}
 	h.job = &job{run: h.run}
@@ -100,12 +100,12 @@ func (h *Handle[T]) run() {
 	}
 }
 
-// Load is the newest good value. It is shared: nobody may change it. It never
-// waits and is never nil.
+// Load returns the newest good value. It is shared and must not be modified. Load
+// never waits and never returns nil.
 func (h *Handle[T]) Load() *T { return h.value.Load().value }
 
-// Err says why the newest state of the document is not what Load gives:
-// codes.NotFound, or that it does not decode or is not valid. Nil if it is.
+// Err says why Load does not return the newest state of the document: it was deleted
+// (codes.NotFound), does not decode or is not valid. Nil if Load is current.
 func (h *Handle[T]) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,18 +121,18 @@ func (h *Handle[T]) Document() *Document {
 	return doc
 }
 
-// OnChange has fn called with each new value from now on, one call at a time. If
-// values come faster than fn returns it gets the newest only. Several functions are
-// called in the order they were given. A panic is told to Config.OnError.
+// OnChange calls fn with each new value from now on, one call at a time. If values
+// come faster than fn returns, fn gets only the newest. Several functions are called
+// in the order of registration. A panic goes to Config.OnError.
 func (h *Handle[T]) OnChange(fn func(*T)) { h.OnUpdate(func(_, now *T) { fn(now) }) }
 
-// OnUpdate is OnChange that also gives the value before: the one that Bind gave, or
-// with which fn was called last, whatever was skipped in between. Both are shared.
+// OnUpdate is OnChange with the previous value: the one that Bind returned, or the
+// one fn was last called with, even if others were skipped. Both are shared.
 func (h *Handle[T]) OnUpdate(fn func(old, now *T)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.onUpdate = append(h.onUpdate[:len(h.onUpdate):len(h.onUpdate)], fn)
 }
 
-// Stop ends following; Load keeps its last value.
+// Stop stops following the document; Load keeps its last value.
 func (h *Handle[T]) Stop() { h.follower.stop() }

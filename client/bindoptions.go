@@ -6,22 +6,24 @@ import (
 	"confcenter/codes"
 )
 
-// BindOptions say more about how a document becomes a T. The zero value is Bind's.
+// BindOptions control how a document becomes a T. With the zero value BindWith is
+// Bind.
 type BindOptions[T any] struct {
-	// Defaults gives what the document is read over: a member that it does not have
-	// keeps the value of Defaults, objects merge at every depth, and an array replaces
-	// the default one as a whole. It is called for each new document and must give a
-	// new value each time. Nil: the zero T.
+	// Defaults returns the value that the document is decoded over: a member missing
+	// from the document keeps its default, objects merge at every depth, and an array
+	// replaces the default array as a whole. It is called for each new document and
+	// must return a new value each time. Nil: the zero T.
 	Defaults func() T
-	// Optional lets the document be absent: the value is Defaults then, at Bind and
-	// whenever it is deleted.
+	// Optional allows the document to be absent: the value is then that of Defaults,
+	// at Bind and whenever the document is deleted.
 	Optional bool
-	// Strict refuses a document with a member that T does not have, which otherwise is
-	// ignored: a misspelt name is noticed, but new members need new programs first.
+	// Strict refuses a document with members that T does not have. It catches
+	// misspelt names, but programs must be updated before new members are added.
+	// Without it such members are ignored.
 	Strict bool
-	// Validate, if set, refuses a value by its error; (*T).Validate will do. At Bind
-	// that is Bind's error. Later the last good value stays and Config.OnError is told,
-	// so the error should name the member rather than its value if that is secret.
+	// Validate, if set, refuses a value by returning an error; (*T).Validate fits.
+	// BindWith returns that error. Later the last good value stays and the error goes
+	// to Config.OnError, so it should not contain secret values.
 	Validate func(*T) error
 }
 

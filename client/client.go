@@ -1,5 +1,5 @@
 // Package client is the Go SDK of confcenter: read, write and follow the
-// configuration that a server holds.
+// configuration that a server holds, and its state store.
 //
 //	c, err := client.Dial(ctx, client.Config{Addrs: []string{"127.0.0.1:4800"}, Name: "app1", Tag: "dev"})
 //	defer c.Close()
@@ -7,12 +7,12 @@
 //	w, err := c.Watch(ctx, client.Query{Name: "app1.json"}, func(d *client.Document) { … }) // and every change
 //	h, err := client.Bind[Settings](ctx, c, client.Query{Merged: true})    // the main config as a Go value that follows it
 //
-// A Client keeps one connection and finds a new one by itself when it breaks;
-// watches and handles go on where they were, without missing a change and
-// without reporting one twice. With Config.CacheDir a program starts from what
-// it had last time while no server answers.
+// A Client keeps one connection and finds a new one by itself when it breaks; watches
+// and handles continue where they were, missing no change and reporting none twice.
+// With Config.CacheDir a program can start without a server, from what it knew last
+// time.
 //
-// docs/go.md has ten recipes; package clienttest a server to test against.
+// docs/go.md has ten recipes; package clienttest has a server to test against.
 //
 // A newcomer reads this file, then conn.go (one connection), redial.go (the
 // next one) and subscribe.go (what is followed across all of them).
@@ -41,14 +41,13 @@ type Config struct {
 	// Name is the program's name (svrname) and Tag its deployment; the server
 	// chooses the main config by both.
 	Name, Tag string
-	// Props are further properties that whoever lists clients sees. They are
-	// copied.
+	// Props are further properties, shown to those who list clients. They are copied.
 	Props map[string]string
-	// CacheDir is a directory, made if need be, in which the last known state of
-	// everything that is read or followed is kept, for starting while no server
-	// answers. Programs with different Name or Tag may share it. Empty: no cache.
-	// One that cannot be used is told to OnError, and fails Dial only if no server
-	// answers either.
+	// CacheDir is a directory, created if missing, for the last known state of every
+	// document that is read or followed, so that the program can start while no
+	// server answers. Programs with different Name or Tag may share it. Empty: no
+	// cache. An unusable directory is reported to OnError, and fails Dial only if no
+	// server answers either.
 	CacheDir string
 
 	// DialTimeout limits connecting to one address and identifying there;
@@ -60,13 +59,12 @@ type Config struct {
 	// which doubles each time and is varied at random by half; default 100 ms
 	// and 10 s.
 	MinBackoff, MaxBackoff time.Duration
-	// KeepAlive is after how much silence the server is asked whether it is still
-	// there, and KeepAliveTimeout how long it has to answer before the connection
-	// is given up; default 30 s and 10 s.
+	// KeepAlive is how long the server may be silent before it is asked whether it is
+	// alive, and KeepAliveTimeout how long it has to answer before the connection is
+	// dropped; default 30 s and 10 s.
 	KeepAlive, KeepAliveTimeout time.Duration
-	// CloseTimeout is how long Close waits, once for the server to take back the
-	// locks that are held and once for functions of the program that run; default 5 s
-	// each.
+	// CloseTimeout is how long Close waits, once for the server to release held locks
+	// and once for running callbacks; default 5 s each.
 	CloseTimeout time.Duration
 	// StateWaits makes requests to the state store (those of KV, KVWatch, Lock and
 	// Lease) wait for a connection while there is none, as long as their context lasts;
@@ -83,20 +81,20 @@ type Config struct {
 
 	// Clock is for tests; default the real one.
 	Clock clock.Clock
-	// OnError is told what no caller is told: a lost connection, a subscription
-	// that was refused after a reconnect, a change that a handle cannot decode, a
-	// damaged cache file, a panic of a callback with its stack. It runs beside the
-	// callbacks, one call at a time; while it is busy only the first few errors are
-	// kept. Nil: nobody is told, but panics are logged, without Logger by slog.Default.
+	// OnError gets errors that no caller gets: a lost connection, a subscription that
+	// was refused after a reconnect, a change that a handle cannot decode, a damaged
+	// cache file, a panic of a callback with its stack. It runs beside the callbacks,
+	// one call at a time; while it is busy only the first few errors are kept. Nil:
+	// nobody is told, but panics are logged, without Logger by slog.Default.
 	OnError func(error)
-	// OnState is told of every change of the connection, in order, beside the other
-	// callbacks; the end, StateClosed, by Close itself. Nil: nobody is told.
+	// OnState gets every change of the connection, in order, concurrently with other
+	// callbacks; Close itself reports StateClosed.
 	OnState func(StateChange)
-	// Logger gets changes of the connection, what OnError is told and, at the debug
-	// level, each request by command, duration and code. Values and keys are in no
-	// line. Nil: nothing is logged.
+	// Logger gets changes of the connection, everything that goes to OnError and, at
+	// debug level, each request with command, duration and code. It never gets keys
+	// or values. Nil: nothing is logged.
 	Logger *slog.Logger
-	// Observer is told of requests, for metrics and traces. Nil: nobody is told.
+	// Observer sees requests, for metrics and traces. Nil: none.
 	Observer Observer
 }
 
@@ -181,11 +179,11 @@ type Client struct {
 // take Config.MaxBody of memory.
 const maxFetches = 16
 
-// Dial connects to the first server that answers and identifies the program
-// there; each address is tried once. If none answers and Config.CacheDir holds
-// what an earlier run of the same Name and Tag has left, the Client starts from
-// that and goes on trying; otherwise the error is ErrUnreachable, or the
-// server's refusal. ctx limits Dial only. The caller ends the Client with Close.
+// Dial connects to the first server that answers and identifies the program there;
+// each address is tried once. If none answers and Config.CacheDir holds documents
+// from an earlier run with the same Name and Tag, the Client starts from those and
+// keeps trying; otherwise the error is ErrUnreachable or the server's refusal. ctx
+// limits Dial only. The caller must Close the Client.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	c := &Client{
@@ -234,12 +232,12 @@ func (c *Client) startFromCache(err error) bool {
 	return true
 }
 
-// Close ends everything and waits for it. Requests that wait end with ErrClosed.
-// Locks that are held are given back if there is a connection; what the server does
-// not confirm within Config.CloseTimeout ends within the lock's time.
-// Callbacks are not called any more; for those that run Close waits, but not longer
-// than Config.CloseTimeout, after which the error is codes.Timeout, and not at all if
-// it is called from a callback. Closing twice is no error.
+// Close ends everything and waits for it. Waiting requests end with ErrClosed. Held
+// locks are released if there is a connection; a release that the server does not
+// confirm within Config.CloseTimeout takes effect when the lock's time runs out. No
+// more callbacks are called. Close waits for running ones up to Config.CloseTimeout,
+// after which the error is codes.Timeout; called from a callback it does not wait.
+// Closing twice is not an error.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -317,7 +315,7 @@ func (c *Client) who() protocol.Identified {
 	return c.identity
 }
 
-// Connected says whether there is a connection at this moment.
+// Connected reports whether there is a connection now.
 func (c *Client) Connected() bool {
 	sess, _ := c.state()
 	return sess != nil && sess.conn.failed() == nil

@@ -33,10 +33,10 @@ func (c *Client) Get(ctx context.Context, name string) (*Document, error) {
 	return c.GetConfig(ctx, Query{Name: name})
 }
 
-// GetConfig asks the server for a document. What the server says is not there is
-// codes.NotFound. While no server answers, or none in time, the document is what a
-// watch or handle knows, or the disk cache (Document.Stale says so); if they know
-// nothing either, the error is ErrUnreachable or codes.Timeout.
+// GetConfig asks the server for a document. The error is codes.NotFound if the server
+// has no such document. If no server answers in time, the document comes from a
+// watch, a handle or the disk cache, and is Stale; if they do not have it either, the
+// error is ErrUnreachable or codes.Timeout.
 func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 	key := feedKey{q.Name, q.Path, q.Merged}
 	if key.name == "" {
@@ -185,25 +185,24 @@ type SetRequest struct {
 	Contents []byte
 	// Delete deletes the file; Contents must be empty then.
 	Delete bool
-	// Mtime is the version the writer gives it, in seconds since 1970; nil leaves
-	// it to the server. An older one than the stored is refused with codes.Older.
+	// Mtime is the version the writer gives it, in seconds since 1970; nil leaves it
+	// to the server. One older than the stored version is refused with codes.Older.
 	Mtime *int32
-	// IfMtime makes the change conditional: if the version served is another one,
-	// nothing is written and the error is codes.Conflict. 0 stands for a file
-	// that is not there.
+	// IfMtime makes the change conditional: if the version served differs, nothing is
+	// written and the error is codes.Conflict. 0 means that there is no such file.
 	IfMtime *int32
 }
 
-// SetResult is what a write led to.
+// SetResult is the outcome of a Set.
 type SetResult struct {
-	// Mtime is the version now served; with codes.Older and codes.Conflict the one
-	// that stood in the way.
+	// Mtime is the version now served; with codes.Older and codes.Conflict, the
+	// version that prevented the write.
 	Mtime int32
 }
 
 // Set writes a file, durably when it returns. It is sent at most once: if the
-// connection breaks before the answer, the error is ErrUnreachable and
-// SafeToRetry tells whether the server can have seen it.
+// connection breaks before the answer, the error is ErrUnreachable, and SafeToRetry
+// tells whether the server may have seen it.
 func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	if err := r.check(); err != nil {
 		return SetResult{}, err
@@ -254,7 +253,7 @@ func (r *SetRequest) check() error {
 	return nil
 }
 
-// Remove deletes a file; that there is none is no error.
+// Remove deletes a file. Deleting a file that does not exist is not an error.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	_, err := c.Set(ctx, SetRequest{Name: name, Delete: true})
 	return err
@@ -265,7 +264,7 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 // FileDeleted.
 type FileInfo = protocol.ConfigFile
 
-// Problem is something a person should mend in the server's files.
+// Problem is something wrong with the server's files that a person should fix.
 type Problem = protocol.ConfigProblem
 
 // List describes all files of the server, in the order of their names.
@@ -274,7 +273,7 @@ func (c *Client) List(ctx context.Context) ([]FileInfo, error) {
 	return files, err
 }
 
-// Problems is what is wrong with the server's files, nothing if all is well.
+// Problems lists what is wrong with the server's files; it is empty if all is well.
 func (c *Client) Problems(ctx context.Context) ([]Problem, error) {
 	_, problems, err := c.list(ctx)
 	return problems, err
@@ -293,8 +292,8 @@ func (c *Client) list(ctx context.Context) ([]FileInfo, []Problem, error) {
 	return files, problems, nil
 }
 
-// Clients are the properties of all clients that are connected to the server,
-// this one included, in no particular order.
+// Clients returns the properties of all clients connected to the server, including
+// this one, in no particular order.
 func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
 	body, _, err := c.do(ctx, protocol.GetCli, protocol.AppendFrame(nil, protocol.GetCli, 0, []byte(`{}`)), true)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 // Document is one state of a config, or of the part of it that Query.Path
 // names. It is immutable and may be used by any number of goroutines.
 //
-// The getters take a key path below the document, such as `/database/hosts/0`;
-// "" is the document itself. They give the default where there is nothing at the
-// path or something of another type: a program goes on with what it has.
+// The getters take a key path below the document, such as `/database/hosts/0`; "" is
+// the document itself. They return the default if there is nothing at the path or
+// something of another type.
 type Document struct {
 	// Name, Path and Merged are the Query's; Name is never empty for a document
 	// that exists, also when the Query asked for the main config.
@@ -48,23 +48,23 @@ const indexFrom = 16 << 10
 // the path. A file that was deleted does not exist.
 func (d *Document) Exists() bool { return d.raw != nil }
 
-// Stale is true if the document is what was known last, because no server could be
-// reached or none answered in time.
+// Stale reports whether the document is the last one known, because no server
+// answered in time.
 func (d *Document) Stale() bool { return d.stale }
 
 // StoredAt is when the server sent or last confirmed the document.
 func (d *Document) StoredAt() time.Time { return d.stored }
 
-// Age is how long ago StoredAt was. For a stale document it says how old the
-// news is; the server may have changed the file at any time since.
+// Age is the time since StoredAt. A stale document may have changed on the server at
+// any time since then.
 func (d *Document) Age() time.Duration { return max(0, d.clock.Now().Sub(d.stored)) }
 
-// Raw is the document as compact JSON, numbers and strings as they are in the
-// file; nil if it does not exist. Nobody may write to it.
+// Raw is the document as compact JSON, numbers and strings as they are in the file;
+// nil if it does not exist. It must not be modified.
 func (d *Document) Raw() []byte { return d.raw }
 
-// Lookup is the JSON text at path, and false if there is nothing. Nobody may
-// write to it.
+// Lookup returns the JSON text at path, or false if there is nothing. The text must
+// not be modified.
 func (d *Document) Lookup(path string) ([]byte, bool) {
 	if d.raw == nil {
 		return nil, false
@@ -152,10 +152,10 @@ func (d *Document) number(path string) string {
 	return string(raw)
 }
 
-// Decode decodes what is at path into v as encoding/json would; a number that
-// goes into an interface becomes a json.Number. Nothing at the path is
-// codes.NotFound, a value that does not fit v codes.BadRequest; the error names
-// types and places and never what is in the document.
+// Decode decodes what is at path into v as encoding/json would; a number that goes
+// into an interface becomes a json.Number. The error is codes.NotFound if nothing is
+// at the path and codes.BadRequest if the value does not fit v; it names types and
+// places, never contents.
 func (d *Document) Decode(path string, v any) error {
 	raw, ok := d.Lookup(path)
 	if !ok {
@@ -179,8 +179,8 @@ func (d *Document) where(path string) string {
 	return at
 }
 
-// Format implements fmt.Formatter: whatever the verb, a document is shown by name,
-// version and size. Its contents may be secret; who wants them printed prints Raw.
+// Format implements fmt.Formatter: for every verb, a document prints its name,
+// version and size. Its contents may be secret; to print them, print Raw.
 func (d *Document) Format(f fmt.State, _ rune) {
 	if d == nil {
 		io.WriteString(f, "no document")

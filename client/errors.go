@@ -9,12 +9,12 @@ import (
 	"confcenter/protocol"
 )
 
-// What a caller tells apart besides the codes of the server, which are found
-// with errors.Is(err, codes.Conflict) and the like.
+// Errors of the client itself. For those of the server use errors.Is(err,
+// codes.Conflict) and the like.
 var (
-	// ErrUnreachable: no server answers, and nothing is cached, so whether the
-	// thing asked for exists is not known. What a server says is absent is
-	// codes.NotFound instead.
+	// ErrUnreachable: no server answers, and nothing is cached, so it is not known
+	// whether the requested thing exists. If a server says that it does not, the
+	// error is codes.NotFound.
 	ErrUnreachable error = &codes.Error{Code: codes.Unreachable, Text: "no server can be reached; check address and network"}
 	// ErrClosed: Close was called.
 	ErrClosed error = &codes.Error{Code: codes.Closed, Text: "the client is closed"}
@@ -22,9 +22,9 @@ var (
 	ErrUpToDate = errors.New("there is nothing newer")
 )
 
-// SafeToRetry reports that err means that nothing of the request left this
-// process, so that sending it again cannot do it twice. It is false for answers
-// of the server, also for refusals.
+// SafeToRetry reports whether nothing of the request left this process, so that
+// sending it again cannot apply it twice. It is false for answers of the server,
+// including refusals.
 func SafeToRetry(err error) bool {
 	var r *requestError
 	return errors.As(err, &r) && !r.sent

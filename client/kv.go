@@ -23,31 +23,30 @@ import (
 //	s.PutJSON(ctx, "plan", plan, client.WithFence(l))                    // refused once l is lost
 //	for n, err := range w.Events(ctx) { … }                              // w, err := s.Watch(ctx, client.WatchOptions{Prefix: "task/"})
 //
-// Every method may be called from any goroutine; requests of many goroutines
-// share the connection and wait for each other only on the wire. An error that a
-// server gave carries its code: errors.Is(err, codes.NotFound), codes.Of(err).
+// Every method may be called from any goroutine; concurrent requests share the
+// connection and wait for each other only on the wire. An error from a server carries
+// its code: errors.Is(err, codes.NotFound), codes.Of(err).
 //
-// A write carries a token of its own. If the connection breaks before the
-// answer, the write is sent again on the next one, and the token sees to it that
-// it is applied once. It is given up when ctx or Config.RequestTimeout ends; the
-// error is then codes.Timeout, or ErrUnreachable, and unless SafeToRetry says
-// otherwise it is not known whether the write happened. See WithToken. What is asked
-// while there is no connection fails at once, unless Config.StateWaits is set.
+// Each write carries its own token. If the connection breaks before the answer, the
+// write is sent again on the next connection, and the token ensures that it is
+// applied once. The client gives up when ctx or Config.RequestTimeout ends. The error
+// is then codes.Timeout or ErrUnreachable, and unless SafeToRetry says otherwise it
+// is not known whether the write happened. See WithToken. Requests fail at once while
+// there is no connection, unless Config.StateWaits is set.
 type KV struct {
 	c  *Client
 	ns string
 }
 
-// KV is the namespace of that name. Nothing is sent; a namespace exists while it
-// has keys. A name that is not allowed is refused by each method.
+// KV returns the namespace of that name. Nothing is sent; a namespace exists while it
+// has keys. If the name is not allowed, each method refuses it.
 func (c *Client) KV(namespace string) *KV { return &KV{c, namespace} }
 
 // Namespace is the namespace's name.
 func (s *KV) Namespace() string { return s.ns }
 
-// Namespaces lists the namespaces that have keys, in the order of their names.
-// With very many of them they are read in several pages, which other writers can
-// come between.
+// Namespaces lists the namespaces that have keys, in the order of their names. Very
+// many namespaces are read in several pages, and other clients may write in between.
 func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
 	var all []kv.Namespace
 	for after := ""; ; {

@@ -12,9 +12,9 @@ import (
 	"confcenter/kv"
 )
 
-// KVCache is a copy of a namespace in memory, kept current by what the server
-// pushes. Reads cost a look at a map and no network; they are of one revision, and
-// may be older than the server's by what a push takes. End it with Close.
+// KVCache is a copy of a namespace in memory, kept current by what the server pushes.
+// A read is a map lookup without network. Reads see one revision, which lags the
+// server by the time a push takes. End it with Close.
 type KVCache struct {
 	// set at open
 	s      *KV
@@ -36,10 +36,10 @@ type KVCache struct {
 	changed  map[string]struct{} // keys that onChange has not been told of
 }
 
-// Cache reads the namespace into memory and keeps up with it. It waits until all
-// of it is there, at most until ctx ends; afterwards ctx plays no part, and the
-// cache lasts until Close, of it or of the client, across any number of
-// connections. While there is none it answers from what it has.
+// Cache reads the namespace into memory and keeps it current. It waits until the
+// namespace is loaded, at most until ctx ends. After that ctx has no effect, and the
+// cache lasts until it or the client is closed, across any number of connections.
+// Without a connection it answers from what it has.
 func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 	if err := kv.CheckNamespace(s.ns); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
@@ -194,18 +194,18 @@ func (c *KVCache) tell() {
 	}
 }
 
-// OnChange has fn called for every key that changes from now on, with the entry it
-// has then, nil if it is gone; one call at a time. If a key changes faster than fn
-// returns, fn gets the newest entry only. fn may read the cache, and write to the
-// store. A panic of fn is told to Config.OnError.
+// OnChange calls fn for every key that changes from now on, with its new entry, or
+// nil if it is gone; one call at a time. If a key changes faster than fn returns, fn
+// gets only the newest entry. fn may read the cache and write to the store. A panic
+// of fn goes to Config.OnError.
 func (c *KVCache) OnChange(fn func(key string, e *kv.Entry)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.onChange = append(c.onChange, fn)
 }
 
-// Current says that the cache is connected and has taken in all that it was sent.
-// After a connection is lost it is false until the next one stands; a connection
+// Current reports whether the cache is connected and has applied everything it was
+// sent. After a lost connection it is false until the next one is up; a connection
 // that dies silently is noticed after Config.KeepAlive and KeepAliveTimeout.
 func (c *KVCache) Current() bool {
 	taken, ok := c.watch.current()
@@ -214,22 +214,22 @@ func (c *KVCache) Current() bool {
 	return ok && !c.ended && c.next == nil && c.applied == taken
 }
 
-// Revision is the one at which the cache stands: that of the last change of the
-// namespace it has taken in, or of the state it began with.
+// Revision is the revision of the cache: that of the last change it applied, or of
+// its initial state.
 func (c *KVCache) Revision() kv.Revision {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.revision
 }
 
-// Get is a key's entry, nil if it is absent. Nobody may write to it.
+// Get returns a key's entry, nil if it is absent. It must not be modified.
 func (c *KVCache) Get(key string) *kv.Entry {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.entries[key]
 }
 
-// Len is how many keys there are.
+// Len returns the number of keys.
 func (c *KVCache) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -270,7 +270,7 @@ func (c *KVCache) GetString(key, def string) string { return valueIn(c, key, def
 // GetInt is GetString for an int.
 func (c *KVCache) GetInt(key string, def int64) int64 { return valueIn(c, key, def, kv.Value.Int) }
 
-// GetDouble is GetString for a double; an int will do too.
+// GetDouble is GetString for a double or an int.
 func (c *KVCache) GetDouble(key string, def float64) float64 {
 	return valueIn(c, key, def, kv.Value.Double)
 }
@@ -278,7 +278,7 @@ func (c *KVCache) GetDouble(key string, def float64) float64 {
 // GetBool is GetString for a bool.
 func (c *KVCache) GetBool(key string, def bool) bool { return valueIn(c, key, def, kv.Value.Bool) }
 
-// GetBytes is GetString for bytes. Nobody may write to them.
+// GetBytes is GetString for bytes. They must not be modified.
 func (c *KVCache) GetBytes(key string, def []byte) []byte { return valueIn(c, key, def, bytesOf) }
 
 // GetJSON decodes a json value as KV.GetJSON does, with the same errors.

@@ -8,13 +8,14 @@ import (
 	"confcenter/protocol"
 )
 
-// KeepLease begins the time of any lease anew, by its number; a Lease of this
-// client's does that by itself. codes.LeaseGone.
+// KeepLease gives any lease its full time again, by number; a Lease of this client
+// renews itself. The error is codes.LeaseGone if the lease has ended.
 func (c *Client) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
 	return c.aboutLease(ctx, protocol.KVAlive, id)
 }
 
-// LeaseInfo tells about any lease, by its number. codes.LeaseGone.
+// LeaseInfo describes any lease, by number. The error is codes.LeaseGone if it has
+// ended.
 func (c *Client) LeaseInfo(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
 	return c.aboutLease(ctx, protocol.KVLeaseInfo, id)
 }
@@ -31,7 +32,7 @@ func (c *Client) aboutLease(ctx context.Context, cmd protocol.Command, id kv.Lea
 	return l, nil
 }
 
-// StoreStats is what the server's state store tells about itself.
+// StoreStats returns the statistics of the server's state store.
 func (c *Client) StoreStats(ctx context.Context) (protocol.KVStats, error) {
 	frame := append(protocol.BeginFrame(nil, protocol.KVStat, 0), "{}"...)
 	body, err := c.ask(ctx, protocol.KVStat, frame)

@@ -12,10 +12,9 @@ import (
 	"confcenter/protocol"
 )
 
-// Lease is a time that keys share: written WithLease, they end together with it,
-// in whatever namespace they are. It is kept alive until Revoke or Close, also
-// across connections, so it ends by itself only if this program is gone or cut off
-// for longer than its time.
+// Lease gives keys of any namespace a common end: keys written WithLease end together
+// with it. It is kept alive until Revoke or Close, also across connections, so it
+// ends by itself only if this program dies or is cut off for longer than its time.
 type Lease struct {
 	// set at open
 	s      *KV
@@ -181,7 +180,7 @@ func (l *Lease) refresh(left time.Duration) error {
 	}
 }
 
-// Revoke ends the lease and deletes its keys. That it had ended before is no
+// Revoke ends the lease and deletes its keys. Revoking an ended lease is not an
 // error. While there is no connection Revoke waits for one, within ctx and
 // Config.RequestTimeout; if the server cannot be told, the lease ends by itself
 // within its time.

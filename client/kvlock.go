@@ -13,9 +13,9 @@ import (
 	"confcenter/protocol"
 )
 
-// Lock is a lock that is held. Whoever holds it may believe so for a moment after
-// it was lost, and a paused program for long; so what must not happen then is
-// written WithFence, and what goes on outside the store watches Lost.
+// Lock is a lock that is held. A holder may not notice at once that it has lost the
+// lock, and a paused program may take long. Use WithFence for writes that must not
+// happen then, and watch Lost for work outside the store.
 type Lock struct {
 	// set at open
 	s     *KV
@@ -25,18 +25,19 @@ type Lock struct {
 	lost  chan struct{} // closed when the lock is held no more
 }
 
-// Lock takes the lock of that name, a key of the namespace, and waits for it in
-// line as long as ctx lasts. ttl is how long the lock stays taken if this program
-// is gone or cut off; until Unlock it is kept alive. The key's value is
-// Config.Name, for people who look.
+// Lock acquires the lock of that name, a key of the namespace, and waits its turn as
+// long as ctx lasts. It is kept alive until Unlock; ttl is how long it stays taken if
+// this program dies or is cut off. The key's value is Config.Name, for people who
+// look.
 //
-// When ctx ends first, the place in the line, and the lock if it was granted at
-// that moment, are given up in the background.
+// If ctx ends first, the place in the line is given up in the background, and so is
+// the lock if it has just been granted.
 func (s *KV) Lock(ctx context.Context, key string, ttl time.Duration) (*Lock, error) {
 	return s.lock(ctx, key, ttl, true)
 }
 
-// TryLock is Lock that does not wait: codes.Locked if somebody else holds the lock.
+// TryLock is Lock without waiting: the error is codes.Locked if somebody else holds
+// the lock.
 func (s *KV) TryLock(ctx context.Context, key string, ttl time.Duration) (*Lock, error) {
 	return s.lock(ctx, key, ttl, false)
 }
@@ -173,8 +174,8 @@ func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revisi
 }
 
 // Fence is the fencing token: it rises with every holder of the lock. WithFence
-// gives it to the store; other systems that keep the greatest token they have seen
-// can use it as well.
+// passes it to the store. Other systems can use it too if they remember the greatest
+// token they have seen.
 func (l *Lock) Fence() kv.Revision { return l.token }
 
 // Key is the lock's name.
@@ -195,15 +196,15 @@ func (l *Lock) lostError() error {
 
 func (l *Lock) fence() kv.Fence { return kv.Fence{NS: l.s.ns, Key: l.key, Token: l.token} }
 
-// Lost is closed when the lock is held no more, or cannot be relied on any more: its
+// Lost is closed when the lock is no longer held or can no longer be relied on: its
 // lease has ended or could not be kept alive for its whole time, somebody has deleted
-// its key, Unlock or Close. That is for good: WithFence of it is refused from then on,
-// also if a server that was paused still keeps the key.
+// its key, Unlock or Close. That is final: WithFence is refused from then on, even if
+// a paused server still keeps the key.
 func (l *Lock) Lost() <-chan struct{} { return l.lost }
 
-// Unlock gives the lock back; Lost is closed from then on. codes.FenceLost if Lost
-// was closed before, or the server knows that it is lost; what the server may still
-// keep of it is given back all the same, so that nobody waits for it. While there is
+// Unlock releases the lock and closes Lost. The error is codes.FenceLost if Lost was
+// closed before or the server knows that the lock is lost; whatever the server still
+// keeps of it is released all the same, so that nobody waits for it. While there is
 // no connection Unlock waits for one, within ctx and Config.RequestTimeout; if the
 // server cannot be told, the lock ends by itself within its time.
 func (l *Lock) Unlock(ctx context.Context) error {

@@ -10,12 +10,12 @@ import (
 	"confcenter/protocol"
 )
 
-// Get reads a key. codes.NotFound if it is absent.
+// Get reads a key. The error is codes.NotFound if it is absent.
 func (s *KV) Get(ctx context.Context, key string) (*kv.Entry, error) { return s.GetAt(ctx, key, 0) }
 
-// GetAt reads a key as it was when rev was the newest revision; 0 is now.
-// codes.NotFound if it was absent, codes.Compacted if that is no longer known,
-// codes.FutureRevision if rev is not reached.
+// GetAt reads a key as it was when rev was the newest revision; 0 is now. The error
+// is codes.NotFound if it was absent, codes.Compacted if that is no longer known, and
+// codes.FutureRevision if rev is in the future.
 func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
 	e, err := s.lookUp(ctx, key, rev)
 	if err == nil && e == nil {
@@ -58,8 +58,8 @@ func typed[T any](ctx context.Context, s *KV, key string, def T, read func(kv.Va
 	return v, nil
 }
 
-// GetString reads a string; def if the key is absent, and beside every error.
-// codes.WrongType if the value is of another type.
+// GetString reads a string. It returns def if the key is absent, and with every
+// error. The error is codes.WrongType if the value has another type.
 func (s *KV) GetString(ctx context.Context, key, def string) (string, error) {
 	return typed(ctx, s, key, def, stringOf)
 }
@@ -69,7 +69,7 @@ func (s *KV) GetInt(ctx context.Context, key string, def int64) (int64, error) {
 	return typed(ctx, s, key, def, kv.Value.Int)
 }
 
-// GetDouble is GetString for a double; an int will do too.
+// GetDouble is GetString for a double or an int.
 func (s *KV) GetDouble(ctx context.Context, key string, def float64) (float64, error) {
 	return typed(ctx, s, key, def, kv.Value.Double)
 }
@@ -84,9 +84,9 @@ func (s *KV) GetBytes(ctx context.Context, key string, def []byte) ([]byte, erro
 	return typed(ctx, s, key, def, bytesOf)
 }
 
-// GetJSON decodes a json value into v as encoding/json would; a number that goes
-// into an interface becomes a json.Number. codes.NotFound if the key is absent,
-// which leaves v as it is; codes.WrongType if the value is of another type,
+// GetJSON decodes a json value into v as encoding/json would; a number that goes into
+// an interface becomes a json.Number. The error is codes.NotFound if the key is
+// absent, which leaves v unchanged; codes.WrongType if the value has another type;
 // codes.BadRequest if it does not fit v.
 func (s *KV) GetJSON(ctx context.Context, key string, v any) error {
 	e, err := s.Get(ctx, key)
@@ -198,10 +198,9 @@ func (s *KV) Count(ctx context.Context, prefix string) (int64, error) {
 	return page.Count, err
 }
 
-// All gives every entry whose key begins with prefix, "" for all, in the order of
-// the keys' bytes. It reads page by page: each page is of one revision, but writers
-// can come between two pages. After an error, which comes with a nil entry, it
-// ends.
+// All yields every entry whose key begins with prefix, "" for all, in byte order of
+// the keys. It reads page by page: each page is of one revision, but others may write
+// between two pages. It ends after an error, which comes with a nil entry.
 func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error] {
 	return func(yield func(*kv.Entry, error) bool) {
 		err := s.pages(ctx, prefix, false, func(e *kv.Entry) bool { return yield(e, nil) })

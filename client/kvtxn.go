@@ -11,9 +11,9 @@ import (
 )
 
 // Txn applies a transaction, which may span namespaces: all of it or nothing, and
-// nothing in between is seen by anybody. That its conditions do not hold is no
-// error; Result.Held says so. txn is not changed and may be used again: unless it
-// has a token it gets one each time, in the first namespace that it names.
+// nobody sees anything in between. If its conditions do not hold, that is not an
+// error; see Result.Held. txn is not changed and may be used again: unless it has a
+// token, each call gets its own, in the first namespace that txn names.
 //
 // For a transaction within one namespace KV.Txn is shorter.
 func (c *Client) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
@@ -80,8 +80,8 @@ func (s *KV) Batch(ctx context.Context, ops ...kv.Op) (*kv.Result, error) {
 //		Else().Get("seat/7").
 //		Commit(ctx)
 //
-// Conditions come first; operations belong to the branch in which they stand. A
-// mistake is kept and told by Commit.
+// Conditions come first; operations belong to the branch in which they stand. Commit
+// reports mistakes made on the way.
 type Txn struct {
 	s      *KV
 	txn    kv.Txn
@@ -98,26 +98,26 @@ func (t *Txn) compare(c kv.Compare) *Txn {
 	return t
 }
 
-// IfAbsent asks that the key does not exist.
+// IfAbsent requires that the key does not exist.
 func (t *Txn) IfAbsent(key string) *Txn { return t.compare(kv.Absent("", key)) }
 
-// IfExists asks that the key exists.
+// IfExists requires that the key exists.
 func (t *Txn) IfExists(key string) *Txn {
 	return t.compare(kv.Compare{Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
 }
 
-// IfValue asks that the key has exactly that value, in type and text.
+// IfValue requires that the key has exactly that value, in type and text.
 func (t *Txn) IfValue(key string, v kv.Value) *Txn {
 	return t.compare(kv.Compare{Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: v})
 }
 
-// IfMod asks that the key was last changed by revision mod; 0 stands for an
-// absent key.
+// IfMod requires that the key was last changed by revision mod; 0 means that the key
+// is absent.
 func (t *Txn) IfMod(key string, mod kv.Revision) *Txn {
 	return t.compare(kv.Compare{Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)})
 }
 
-// If asks for any condition. Without a namespace it is about the KV's.
+// If adds any condition. Without a namespace it applies to the KV's.
 func (t *Txn) If(c kv.Compare) *Txn {
 	ns := c.NS
 	t.compare(c)
@@ -133,7 +133,7 @@ func (t *Txn) Else() *Txn {
 	return t
 }
 
-// Do adds any operation. Without a namespace it is about the KV's.
+// Do adds any operation. Without a namespace it applies to the KV's.
 func (t *Txn) Do(op kv.Op) *Txn {
 	if t.inElse {
 		t.txn.Else = append(t.txn.Else, op)
@@ -190,8 +190,8 @@ func (t *Txn) DeletePrefix(prefix string) *Txn {
 // is absent.
 func (t *Txn) Get(key string) *Txn { return t.add(kv.Op{Kind: kv.OpGet, Key: key}, nil) }
 
-// Commit applies the transaction; see Client.Txn. Of the options WithFence and
-// WithToken make sense.
+// Commit applies the transaction; see Client.Txn. It accepts the options WithFence
+// and WithToken.
 func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {
 	w := written(opts)
 	err := t.err

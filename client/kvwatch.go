@@ -11,28 +11,28 @@ import (
 	"confcenter/protocol"
 )
 
-// WatchOptions say what a watch is about. The zero value is every change of the
-// namespace from now on; the KV of the empty name watches all namespaces.
+// WatchOptions say what to watch. The zero value watches every change of the
+// namespace from now on; the KV with the empty name watches all namespaces.
 type WatchOptions struct {
 	// Key watches one key, Prefix all that begin with it; at most one of them.
 	Key, Prefix string
 	// From asks for the changes after that revision. If they are no longer kept
 	// the watch begins with a Resync. 0: from now, unless Past is set.
 	From kv.Revision
-	// Past says that From is meant also if it is 0, as the revision of a store that
-	// was empty: all changes from the first one on.
+	// Past makes From apply even if it is 0, the revision of an empty store: all
+	// changes from the first one on.
 	Past bool
-	// State asks for what there is first: State notices, then Synced, then the
+	// State asks for the current state first: State notices, then Synced, then the
 	// changes since. It excludes From and Past.
 	State bool
 	// Prev asks for Event.Prev.
 	Prev bool
-	// Coalesce lets the server leave out all but the last event of a key while it
-	// sends slower than things change.
+	// Coalesce lets the server skip all but the last event of a key while changes
+	// come faster than it can send.
 	Coalesce bool
-	// Buffer is how many bytes wait here for Next, about; default 4 MiB. When it is
-	// full the server is told to stop, and asked for the rest when half of it is
-	// read; nothing is lost by that.
+	// Buffer is about how many bytes may wait here for Next; default 4 MiB. When it
+	// is full the server is asked to pause, and to continue once half of it is read;
+	// nothing is lost.
 	Buffer int
 }
 
@@ -46,13 +46,12 @@ const (
 	eventCost = 256
 )
 
-// KVWatch follows keys. It survives lost connections and goes on behind the last
-// revision it has, so that Next misses nothing and repeats nothing. End it with
-// Stop.
+// KVWatch follows keys. It survives lost connections and continues after the last
+// revision it has, so Next misses nothing and repeats nothing. End it with Stop.
 //
-// Only where that cannot be, because the changes in between are no longer kept or
-// the server has other data, a Resync notice says so: forget what you have, the
-// state follows, as if WatchOptions.State were set.
+// If that is impossible, because the changes in between are no longer kept or the
+// server has other data, there is a Resync notice: discard what you have; the state
+// follows, as if WatchOptions.State were set.
 type KVWatch struct {
 	// set at open
 	c       *Client
@@ -105,10 +104,10 @@ func (p place) covers(e *kv.Entry) bool {
 	return p.revision == e.Mod && (e.NS < p.ns || (e.NS == p.ns && e.Key <= p.key))
 }
 
-// Watch begins to watch and waits until a server has accepted that, at most until
-// ctx ends; afterwards ctx plays no part, and the watch lasts until Stop or Close,
-// across any number of connections. ErrUnreachable while no server answers,
-// codes.FutureRevision for a WatchOptions.From that is not reached.
+// Watch starts a watch and waits until a server has accepted it, at most until ctx
+// ends. After that ctx has no effect, and the watch lasts until Stop or Close, across
+// any number of connections. The error is ErrUnreachable if no server answers, and
+// codes.FutureRevision if WatchOptions.From is in the future.
 func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	filter, err := o.filter(s.ns)
 	if err != nil {
@@ -182,8 +181,8 @@ func (w *KVWatch) Next(ctx context.Context) (kv.Notice, error) {
 	}
 }
 
-// Events gives the notices one after the other. The loop ends after an error,
-// which is Next's.
+// Events yields the notices one by one. The loop ends after an error, which is that
+// of Next.
 func (w *KVWatch) Events(ctx context.Context) iter.Seq2[kv.Notice, error] {
 	return func(yield func(kv.Notice, error) bool) {
 		for {

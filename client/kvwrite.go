@@ -13,20 +13,20 @@ import (
 
 // Written is what a write did.
 type Written struct {
-	// Revision is the write's own if it changed something, else the one at which
-	// the store decided so.
+	// Revision is the write's own revision if it changed something, otherwise the one
+	// at which that was decided.
 	Revision kv.Revision
-	// Entry is the key as the write left it, nil after a delete. Beside
-	// codes.Conflict it is the entry that stood in the way, nil for an absent key.
+	// Entry is the key as the write left it, nil after a delete. With codes.Conflict
+	// it is the entry that prevented the write, nil if the key is absent.
 	Entry *kv.Entry
 	// Prev, with WithPrev, is the entry before the write, nil if the key was absent.
 	Prev *kv.Entry
-	// Count is how many keys a delete has removed.
+	// Count is the number of keys that a delete removed.
 	Count int64
 }
 
-// Option says more about a write. Where it makes no sense it is refused with
-// codes.BadRequest; nothing is sent then.
+// Option modifies a write. An option that does not apply to the write is refused with
+// codes.BadRequest, and nothing is sent.
 type Option func(*writing)
 
 // writing is what options come to. The first group is about one operation, the
@@ -74,9 +74,9 @@ func bounds(set func(op *kv.Op)) Option {
 	}
 }
 
-// WithTTL lets the key end that long after it was written, at least a millisecond.
-// Without it or WithExpires a put never ends, and an increment keeps the time the
-// key has.
+// WithTTL makes the key expire that long after the write, at least a millisecond.
+// Without it or WithExpires, a key that is put never expires, and an increment keeps
+// the key's time to live.
 func WithTTL(ttl time.Duration) Option {
 	return func(w *writing) {
 		if ttl <= 0 {
@@ -86,12 +86,12 @@ func WithTTL(ttl time.Duration) Option {
 	}
 }
 
-// WithExpires lets the key end at a moment, to the millisecond.
+// WithExpires makes the key expire at a time, to the millisecond.
 func WithExpires(at time.Time) Option {
 	return about(func(op *kv.Op) { op.Expires = at.UnixMilli() })
 }
 
-// WithLease lets the key end with a lease.
+// WithLease makes the key end with a lease.
 func WithLease(l *Lease) Option {
 	return func(w *writing) {
 		w.single = true
@@ -115,8 +115,8 @@ func WithMin(n int64) Option { return bounds(func(op *kv.Op) { op.Min = &n }) }
 // WithMax refuses an increment whose result is above n with codes.OutOfBounds.
 func WithMax(n int64) Option { return bounds(func(op *kv.Op) { op.Max = &n }) }
 
-// IfMod writes only if the key was last changed by revision mod; 0 stands for an
-// absent key. Otherwise the error is codes.Conflict.
+// IfMod writes only if the key was last changed by revision mod; 0 means that the key
+// is absent. Otherwise the error is codes.Conflict.
 func IfMod(mod kv.Revision) Option {
 	return func(w *writing) {
 		w.ifs = append(w.ifs, kv.Compare{Target: kv.CompareMod, Relation: kv.Equal, Number: int64(mod)})
@@ -127,10 +127,10 @@ func IfMod(mod kv.Revision) Option {
 // codes.Conflict.
 func IfAbsent() Option { return IfMod(0) }
 
-// WithFence writes only while l is held, wherever its key is: codes.FenceLost
-// otherwise. So a holder that was cut off and does not know it yet cannot write
-// over what its successor does. Once l.Lost is closed nothing is sent any more: the
-// server, after a pause of its own, may still take the lock for held.
+// WithFence writes only while l is held, wherever its key is: otherwise the error is
+// codes.FenceLost. So a holder that was cut off without knowing it cannot overwrite
+// its successor's work. Once l.Lost is closed nothing is sent, because a server that
+// was paused may still consider the lock held.
 func WithFence(l *Lock) Option {
 	return func(w *writing) {
 		if l == nil || l.s == nil {
@@ -144,12 +144,12 @@ func WithFence(l *Lock) Option {
 	}
 }
 
-// WithToken names the write: the store applies one of that name within the
-// namespace once, and answers a repetition, for about an hour and also after a
-// restart, with what the first one did; the same token on another write is
-// codes.TokenReused. With it a program can repeat a write whose outcome it does
-// not know. The empty token is none: the write is sent once at most, and if the
-// connection breaks before the answer the error is ErrUnreachable.
+// WithToken names the write, so that a program can repeat a write whose outcome it
+// does not know. The store applies writes with the same token in a namespace once and
+// answers repetitions, for about an hour and across restarts, with the result of the
+// first; the same token on a different write is codes.TokenReused. The empty token
+// means none: the write is sent at most once, and if the connection breaks before the
+// answer the error is ErrUnreachable.
 func WithToken(token string) Option {
 	return func(w *writing) { w.token, w.hasToken = token, true }
 }
@@ -195,9 +195,9 @@ func (s *KV) PutJSON(ctx context.Context, key string, v any, opts ...Option) (Wr
 	return s.Put(ctx, key, kv.JSONValue(text), opts...)
 }
 
-// CAS writes v if the key has exactly old, in type and text; nil stands for an
-// absent key. Otherwise the error is codes.Conflict and Written.Entry what the key
-// has.
+// CAS writes v if the key has exactly old, in type and text; nil means that the key
+// is absent. Otherwise the error is codes.Conflict, and Written.Entry is what the key
+// holds.
 func (s *KV) CAS(ctx context.Context, key string, old *kv.Value, v kv.Value, opts ...Option) (Written, error) {
 	expect := kv.Absent(s.ns, key)
 	if old != nil {
@@ -206,9 +206,9 @@ func (s *KV) CAS(ctx context.Context, key string, old *kv.Value, v kv.Value, opt
 	return s.write(ctx, kv.Op{Kind: kv.OpPut, Key: key, Value: v}, []kv.Compare{expect}, opts)
 }
 
-// Incr adds by, which may be negative, to an int and gives the sum. An absent key
-// counts as 0, or WithInitial. codes.WrongType for a value of another type,
-// codes.Overflow and codes.OutOfBounds where the sum would not fit.
+// Incr adds by, which may be negative, to an int and returns the sum. An absent key
+// counts as 0, or as WithInitial says. The error is codes.WrongType if the value has
+// another type, and codes.Overflow or codes.OutOfBounds if the sum does not fit.
 func (s *KV) Incr(ctx context.Context, key string, by int64, opts ...Option) (int64, error) {
 	w, err := s.write(ctx, kv.Op{Kind: kv.OpIncr, Key: key, Delta: by}, nil, opts)
 	if err != nil {
@@ -220,15 +220,16 @@ func (s *KV) Incr(ctx context.Context, key string, by int64, opts ...Option) (in
 	return w.Entry.Value.Int()
 }
 
-// Delete removes a key. That it is absent is no error: Written.Count is 0 then.
+// Delete removes a key. Deleting an absent key is not an error; Written.Count is then
+// 0.
 func (s *KV) Delete(ctx context.Context, key string, opts ...Option) (Written, error) {
 	return s.write(ctx, kv.Op{Kind: kv.OpDelete, Key: key}, nil, opts)
 }
 
-// DeletePrefix removes all keys that begin with prefix. Up to
-// kv.MaxDeletePrefix go at once; if there are more, others can see them going,
-// and Written.Revision is the last one. Beside an error Written.Count says how
-// many are gone for certain.
+// DeletePrefix removes all keys that begin with prefix. Up to kv.MaxDeletePrefix are
+// removed at once; if there are more, others can see them disappear in steps, and
+// Written.Revision is the last one. With an error, Written.Count says how many were
+// certainly removed.
 func (s *KV) DeletePrefix(ctx context.Context, prefix string, opts ...Option) (Written, error) {
 	return s.deleteAll(ctx, prefix, opts)
 }
@@ -257,10 +258,10 @@ func (s *KV) deleteAll(ctx context.Context, prefix string, opts []Option) (Writt
 	}
 }
 
-// Restore writes the value that a key had at revision rev. It is a new write: it
-// has a new revision, and the time to live that opts give it. Written.Entry does
-// not tell the value. codes.NotFound if the key was absent then, codes.Compacted if
-// that is no longer known.
+// Restore writes the value that a key had at revision rev. It is a new write, with a
+// new revision and the time to live given by opts. Written.Entry does not contain the
+// value. The error is codes.NotFound if the key was absent at rev, and
+// codes.Compacted if that is no longer known.
 func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...Option) (Written, error) {
 	op := kv.Op{Kind: kv.OpPut, Key: key, Value: kv.BytesValue(nil)}
 	txn, err := s.transaction(op, nil, opts)

@@ -11,8 +11,8 @@ import (
 	"confcenter/protocol"
 )
 
-// Observer is told of requests, for metrics and traces. docs/go.md shows it in front
-// of Prometheus and OpenTelemetry.
+// Observer sees requests, for metrics and traces. docs/go.md connects it to
+// Prometheus and OpenTelemetry.
 type Observer interface {
 	// Begin is called when a method begins a request that its caller waits for, on
 	// the caller's goroutine. op is the command's name in PROTOCOL.md, such as
@@ -21,10 +21,10 @@ type Observer interface {
 	//
 	// end is called once, with why there was no answer, or the codes.Code of the
 	// server's refusal, or nil; the wait for a connection, a turn or a lock and all
-	// repetitions lie in between. That something is absent, or a transaction's
-	// condition does not hold, is an answer and no error here.
+	// repetitions lie in between. An absent key, or a condition that does not hold,
+	// is an answer and not an error here.
 	//
-	// What watches, handles and leases ask in the background is not told.
+	// Background requests of watches, handles and leases are not reported.
 	Begin(ctx context.Context, op string) (_ context.Context, end func(err error))
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// State is what a client's connection is like.
+// State is the state of a client's connection.
 type State uint8
 
 const (
@@ -36,7 +36,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// StateChange is what Config.OnState is told.
+// StateChange is what Config.OnState gets.
 type StateChange struct {
 	State State
 	Addr  string // the server's; empty when closed
@@ -117,8 +117,8 @@ func (c *Client) changeState(state State, addr string, err error) {
 }
 
 // WaitConnected waits until there is a connection, however many attempts that takes
-// within ctx: for programs that start before their server, or that hold work back
-// while none answers. ErrClosed after Close.
+// within ctx: for programs that start before their server, or that pause work while
+// no server answers. After Close the error is ErrClosed.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	_, err := c.awaitSession(ctx, nil, true)
 	return err

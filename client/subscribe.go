@@ -182,20 +182,20 @@ type Watch struct {
 	last *Document // job only: what fn was called with
 }
 
-// Watch follows a document: fn gets its present state first and then every
-// change, in order and one call at a time; functions of different watches run beside
-// each other. If changes come faster than fn returns it gets the newest state only;
-// contents it has seen last are not reported again. A panic of fn is told to
-// Config.OnError, and fn is called with the next change. A file that is not there yet, or is deleted, is reported
-// as a Document that does not Exist.
+// Watch follows a document: fn gets its current state first and then every change, in
+// order and one call at a time; functions of different watches run concurrently. If
+// changes come faster than fn returns, fn gets only the newest state; unchanged
+// contents are not reported again. A panic of fn goes to Config.OnError, and fn is
+// called with the next change. A missing or deleted file is reported as a Document
+// that does not Exist.
 //
 // An empty Query.Name follows the main config, also when _meta.json assigns
 // another file.
 //
-// Watch waits for the present state, at most until ctx ends; afterwards ctx
-// plays no part and the watch lasts until Stop or Close, across any number of
-// connections. While no server answers the state comes from the disk cache, and
-// without one the error is ErrUnreachable.
+// Watch waits for the current state, at most until ctx ends. After that ctx has no
+// effect, and the watch lasts until Stop or Close, across any number of connections.
+// If no server answers, the state comes from the disk cache; if that lacks it, the
+// error is ErrUnreachable.
 func (c *Client) Watch(ctx context.Context, q Query, fn func(*Document)) (*Watch, error) {
 	w := &Watch{fn: fn}
 	w.job = &job{run: w.run}
@@ -221,7 +221,7 @@ func (w *Watch) run() {
 	w.follower.c.callbacks.call("the function given to Watch of "+doc.where(""), func() { w.fn(doc) })
 }
 
-// Document is the newest state known, which fn may not have been given yet.
+// Document returns the newest state known, which fn may not have seen yet.
 func (w *Watch) Document() *Document { return w.follower.document() }
 
 // Stop ends the watch. fn is not called again, but a call that has begun may

@@ -10,14 +10,14 @@ import (
 	"confcenter/kv"
 )
 
-// Get reads a key as a T and gives the revision that last changed it, for IfMod.
-// What T is decides what the value must be: a string, integer, float or bool type a
-// string, int, double (an int will do) or bool; []byte bytes; every other type, and
-// json.RawMessage, a json, decoded as GetJSON does.
+// Get reads a key as a T and returns the revision that last changed it, for IfMod. T
+// decides the type that the value must have: a string, integer, float or bool type
+// requires a string, int, double (or int) or bool; []byte requires bytes;
+// json.RawMessage and all other types require a json, decoded as by GetJSON.
 //
-// codes.NotFound if the key is absent, with revision 0, which is what IfMod takes
-// for that; codes.WrongType for a value of another type, codes.BadRequest if it does
-// not fit.
+// The error is codes.NotFound if the key is absent, with revision 0 as IfMod expects
+// it; codes.WrongType if the value has another type; codes.BadRequest if it does not
+// fit T.
 func Get[T any](ctx context.Context, s *KV, key string) (T, kv.Revision, error) {
 	var v T
 	e, err := s.Get(ctx, key)
@@ -31,8 +31,8 @@ func Get[T any](ctx context.Context, s *KV, key string) (T, kv.Revision, error) 
 	return v, e.Mod, nil
 }
 
-// Put writes v as the type of value that Get reads a T from, and gives the revision
-// of the write. codes.BadRequest for what has no such value.
+// Put writes v as the type of value that Get reads a T from, and returns the revision
+// of the write. The error is codes.BadRequest if v has no such value.
 func Put[T any](ctx context.Context, s *KV, key string, v T, opts ...Option) (kv.Revision, error) {
 	value, err := valueOf(reflect.ValueOf(&v).Elem())
 	if err != nil {

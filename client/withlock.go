@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// WithLock calls fn while it holds the lock of that name, for which it waits as Lock
-// does, and gives the lock back when fn returns or panics.
+// WithLock acquires the lock of that name as Lock does, calls fn, and releases the
+// lock when fn returns or panics.
 //
 // fn's context ends when the lock is lost, with an error of codes.FenceLost as its
-// cause: fn should then return, since somebody else may hold the lock. What must not
-// be written after that is written WithFence(l).
+// cause: fn should then return, because somebody else may hold the lock. Use
+// WithFence(l) for writes that must not happen after that.
 //
-// The error is that of Lock, or fn's joined with that of giving the lock back:
-// codes.FenceLost if it was lost meanwhile, also when fn has not noticed.
+// The error is that of Lock, or that of fn joined with that of the release:
+// codes.FenceLost if the lock was lost in the meantime, even if fn did not notice.
 func (s *KV) WithLock(ctx context.Context, key string, ttl time.Duration, fn func(ctx context.Context, l *Lock) error) (err error) {
 	l, err := s.Lock(ctx, key, ttl)
 	if err != nil {
