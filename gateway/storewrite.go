@@ -122,7 +122,7 @@ func (g *Gateway) putAndSend(w http.ResponseWriter, b *buffer, txn *kv.Txn) erro
 	return sendEntry(w, b, entry)
 }
 
-// storeDelete deletes a key. That it is absent is no error.
+// storeDelete deletes a key. Deleting an absent key is not an error.
 func (g *Gateway) storeDelete(w http.ResponseWriter, r *http.Request) error {
 	b := newBuffer()
 	defer b.free()

@@ -61,7 +61,7 @@ type OpKind uint8
 const (
 	OpGet          OpKind = iota + 1 // reads a key, as the operations before it left it
 	OpPut                            // writes a value
-	OpDelete                         // deletes a key; that it is absent is no error
+	OpDelete                         // deletes a key; an absent one is not an error
 	OpDeletePrefix                   // deletes up to MaxDeletePrefix keys that begin with Key
 	OpIncr                           // adds Delta to an int
 	OpGrant                          // grants a lease of TTL

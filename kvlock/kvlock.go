@@ -211,8 +211,8 @@ func (m *Manager) Unlock(ns, key string, fence kv.Revision, done func(rev kv.Rev
 
 // GiveUp ends what the lease has to do with a lock: it takes its requests out of
 // the line, whose granted is not called, and gives back the lock if the lease holds
-// it. done is called once, with the revision as of which all that is so; that there
-// was nothing to give up is no error. If GiveUp itself fails, done is not called;
+// it. done is called once, with the revision as of which this holds, also if there
+// was nothing to give up. If GiveUp itself fails, done is not called;
 // codes.Busy means ask again.
 func (m *Manager) GiveUp(ns, key string, lease kv.LeaseID, done func(rev kv.Revision, err error)) error {
 	look := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}}

@@ -79,9 +79,9 @@ func (b *builder) result(form opForm, op *kv.OpResult) {
 	}
 }
 
-// ParseKVResult reads the reply to txn, which AppendKVWrite sent as cmd. A condition
-// that did not hold is no error: Held says so, and the result is that of Else. Put
-// entries get the values of txn. A refusal is a *RefusedError.
+// ParseKVResult reads the reply to txn, which AppendKVWrite sent as cmd. If a
+// condition did not hold, that is not an error: Held says so, and the result is that
+// of Else. Put entries get the values of txn. A refusal is a *RefusedError.
 func ParseKVResult(cmd Command, body []byte, txn *kv.Txn) (*kv.Result, error) {
 	var r Request
 	var m message

@@ -96,7 +96,7 @@ func (p *Pending) Rename() error { return p.root.Rename(p.temp, p.name) }
 // Dir is the directory to SyncDir after Rename.
 func (p *Pending) Dir() string { return path.Dir(p.name) }
 
-// Discard removes the temporary file; that there is none is no error.
+// Discard removes the temporary file; without one it does nothing.
 func (p *Pending) Discard() error {
 	err := p.root.Remove(p.temp)
 	if errors.Is(err, fs.ErrNotExist) {

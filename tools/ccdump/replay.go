@@ -22,15 +22,15 @@ func newReplay() *cobra.Command {
 	cfg := replay.Config{}
 	cmd := &cobra.Command{
 		Use:   "replay FILE|-",
-		Short: "Say to another server what a capture's clients said, and compare its answers",
+		Short: "Send a capture's requests to another server and compare its answers",
 		Long: `Send the requests of a capture to another server, on as many connections as in the
-capture and each behind the answers it stood behind, and report what the server
-answers or pushes differently. Exit code 3 says that something was different.
+capture and each after the answers it originally followed, and report what the
+server answers or pushes differently. Exit code 3 means that there are differences.
 
-Not compared are times and versions (mtime, updated, expires, left and the like),
-numbers that the server chooses (svrid, revisions, leases, fences, watches), epoch,
-addresses, the texts in desc, and of GETLOGR and KVSTAT all but the code. Where a
-later request repeats such a number it is sent with what this server calls it.
+Replay does not compare times and versions (mtime, updated, expires, left and the
+like), numbers that the server chooses (svrid, revisions, leases, fences, watches),
+epoch, addresses and the texts in desc; of GETLOGR and KVSTAT it compares only the
+code. If a later request repeats such a number, it is sent with this server's number.
 --exact compares byte by byte instead and sends everything as it was.`,
 		Example: `  ccdump replay odd.pcap --to 127.0.0.1:4801
   ccdump replay odd.pcap --to 127.0.0.1:4801 --pace 10x`,

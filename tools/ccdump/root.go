@@ -43,12 +43,12 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ccdump FILE|-",
 		Short: "Show what is said on the wire between programs and a confcenter server",
-		Long: `Print a line for each frame of a capture: time, connection, who, direction,
+		Long: `Print a line for each frame of a capture: time, connection, client, direction,
 command, sequence, size, body, and for replies the time since the request.
-FILE is pcap or pcapng, compressed by gzip or not; - is standard input.
+FILE is pcap or pcapng, optionally gzipped; - is standard input.
 
-Whatever cannot be decoded is shown as what it is, behind an exclamation mark,
-with its offset in the bytes of its direction and the reason.`,
+What cannot be decoded is shown after an exclamation mark, with the reason and
+its offset in the bytes of its direction.`,
 		Example: `  ccdump odd.pcap
   ccdump odd.pcap --client app1 --errors
   ccdump odd.pcap --file app1-dev --slower 10ms
@@ -101,8 +101,8 @@ var (
 
 func (o *options) bindPorts(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be given several times (default: any)")
-	f.IntVar(&o.memory, "memory", 128, "what may wait for other packets, in MiB")
+	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be repeated (default: any)")
+	f.IntVar(&o.memory, "memory", 128, "memory for data that waits for other packets, in MiB")
 }
 
 func (o *options) bindOutput(cmd *cobra.Command) {
@@ -117,13 +117,13 @@ func (o *options) bind(cmd *cobra.Command) {
 	o.bindOutput(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.body, "body", "b", "cut", "bodies: cut, pretty, whole or none (json: none, or else whole)")
-	f.IntVarP(&o.width, "width", "w", 0, "bytes of a body that is cut; 0: 120")
+	f.IntVarP(&o.width, "width", "w", 0, "length at which bodies are cut, in bytes; 0: 120")
 	f.StringSliceVarP(&o.commands, "command", "c", nil, "only these commands, by name or id, and their replies")
 	f.StringVar(&o.filter.Client, "client", "", "only this client: svrname or pattern, svrid, or address")
-	f.StringVarP(&o.filter.File, "file", "f", "", "only what is about this document: name or pattern, .json may be left off")
-	f.StringVarP(&o.filter.Key, "key", "k", "", "only what is about this key: NAMESPACE/KEY or pattern")
-	f.BoolVarP(&o.filter.Errors, "errors", "e", false, "only what was refused or is odd")
-	f.DurationVar(&o.filter.Slower, "slower", 0, "only what took longer than this to answer")
+	f.StringVarP(&o.filter.File, "file", "f", "", "only frames about this document: name or pattern, .json may be omitted")
+	f.StringVarP(&o.filter.Key, "key", "k", "", "only frames about this key: NAMESPACE/KEY or pattern")
+	f.BoolVarP(&o.filter.Errors, "errors", "e", false, "only refusals and oddities")
+	f.DurationVar(&o.filter.Slower, "slower", 0, "only requests that took longer than this")
 	_ = cmd.RegisterFlagCompletionFunc("body", cobra.FixedCompletions(bodyStyles, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("command", cobra.FixedCompletions(commandNames(), cobra.ShellCompDirectiveNoFileComp))
 }

@@ -19,7 +19,7 @@ func newSummary() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "summary FILE|-",
-		Short: "Add a capture up: commands, latencies, unanswered requests, pushes",
+		Short: "Summarize a capture: commands, latencies, unanswered requests, pushes",
 		Example: `  ccdump summary odd.pcap
   ccdump summary odd.pcap -o json | jq .commands`,
 		Args: arguments("FILE"),

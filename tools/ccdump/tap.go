@@ -42,10 +42,10 @@ func newTap() *cobra.Command {
 	var listen, to, write string
 	cmd := &cobra.Command{
 		Use:   "tap",
-		Short: "Pass connections on to a server and print each frame; needs no privilege",
-		Long: `Listen, pass every connection on to the server, and print what both sides say.
-Programs that shall be watched are told the tap's address instead of the server's.
-What is passed on is not changed, and never waits for what is printed.`,
+		Short: "Forward connections to a server and print each frame; needs no privileges",
+		Long: `Listen, forward every connection to the server, and print what both sides say.
+Give programs the tap's address instead of the server's. The tap forwards bytes
+unchanged, and forwarding never waits for printing.`,
 		Example: `  ccdump tap --listen :4900 --to 127.0.0.1:4800
   ccdump tap --to 127.0.0.1:4800 --write odd.pcap --body none`,
 		Args: arguments(),

@@ -23,7 +23,7 @@ type Filter struct {
 	File string
 	// Key is NAMESPACE/KEY or a pattern of it.
 	Key string
-	// Errors wants only what was refused or is odd.
+	// Errors wants only refusals and oddities.
 	Errors bool
 	// Slower wants only requests that took longer, and their replies.
 	Slower time.Duration
