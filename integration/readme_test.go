@@ -188,3 +188,18 @@ func TestGoBlockOfTheReadme(t *testing.T) {
 		require.Contains(t, string(example), "\t"+strings.Join(lines, "\n\t")+"\n", "%s: what is run as an example", file)
 	}
 }
+
+func TestGoProgramOfTheReadmeCompiles(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	_, program, found := strings.Cut(string(text), "```go\npackage main\n")
+	require.True(t, found)
+	program, _, _ = strings.Cut(program, "```")
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte("package main\n"+program), 0o644))
+	vet := exec.CommandContext(t.Context(), "go", "vet", file)
+	vet.Dir = ".." // where the module confcenter is
+	out, err := vet.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
