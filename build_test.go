@@ -17,7 +17,7 @@ import (
 func makeWithProxy(t *testing.T, target, proxy string) []string {
 	t.Helper()
 	cmd := exec.Command("make", "--no-print-directory", target)
-	cmd.Env = append(os.Environ(), "GOMODCACHE="+t.TempDir(), "GOPROXY="+proxy, "GOFLAGS=-modcacherw -buildvcs=false", "MAKEFLAGS=")
+	cmd.Env = append(os.Environ(), "GOMODCACHE="+t.TempDir(), "GOPROXY="+proxy, "GOFLAGS=-modcacherw -buildvcs=false", "MAKEFLAGS=", "MAKELEVEL=0")
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err, "%s", out)
 	var lines []string

@@ -234,7 +234,7 @@ func TestSessionOfLeases(t *testing.T) {
 		{"put with it", "", words("put ns a x --lease " + id), exitNotFound, ``, `lease`},
 		{"no number", "", lease("info abc"), exitUsage, ``, `abc`},
 		{"no time", "", lease("grant soon"), exitUsage, ``, `soon`},
-		{"too short", "", lease("grant 1ms"), exitRefused, ``, `at least 100ms`},
+		{"too short", "", lease("grant 1ms"), exitRefused, ``, `the limits are 100ms and`},
 		{"no verb", "", []string{"lease"}, exitUsage, ``, `verb`},
 	} {
 		t.Run(s.name, func(t *testing.T) {

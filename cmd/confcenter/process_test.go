@@ -126,19 +126,22 @@ func TestWatchesSayWhenTheyAreBack(t *testing.T) {
 	var told []*serverLog
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	for _, verb := range []string{"watch a", "kv watch jobs", "kv lease keep " + lease + " --every 10ms"} {
+	for _, verb := range []string{"watch app1", "kv watch jobs --state", "kv lease keep " + lease + " --every 10ms"} {
 		reader, writer := io.Pipe()
 		log := readLog(reader)
 		told = append(told, log)
+		shown, stdout := io.Pipe()
 		all.Go(func() {
-			assert.Equal(t, exitOK, run(ctx, at(addr, strings.Fields(verb)...), strings.NewReader(""), io.Discard, writer))
+			assert.Equal(t, exitOK, run(ctx, at(addr, strings.Fields(verb)...), strings.NewReader(""), stdout, writer))
+			stdout.Close()
 			writer.Close()
 			for range log.lines {
 			}
 			log.all.Wait()
 		})
-	}
-	for len(clientsOf(t, addr)) < len(told)+1 { // one asks
+		_, err := shown.Read(make([]byte, 1)) // it is under way
+		require.NoError(t, err, verb)
+		all.Go(func() { io.Copy(io.Discard, shown) })
 	}
 	p.signal(t, syscall.SIGKILL)
 	p.end()
@@ -154,14 +157,6 @@ func TestWatchesSayWhenTheyAreBack(t *testing.T) {
 	all.Wait()
 	p.signal(t, syscall.SIGTERM)
 	require.Equal(t, exitOK, p.end())
-}
-
-// clientsOf are the lines that say who is connected.
-func clientsOf(t *testing.T, addr string) []string {
-	t.Helper()
-	r := call(t, "", at(addr, "clients")...)
-	require.Equal(t, exitOK, r.code, r.stderr)
-	return strings.Split(strings.TrimSpace(r.stdout), "\n")[1:]
 }
 
 func TestHangupReadsTheFilesAgain(t *testing.T) {
