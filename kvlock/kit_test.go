@@ -283,6 +283,23 @@ func (f *fickle) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	return err
 }
 
+// others adds some of the answers that are there now. It does not wait for any: another
+// goroutine may have taken them, and nobody would end the wait.
+func (f *fickle) others(held []func()) []func() {
+	for len(held) < 4 && rand.IntN(3) > 0 {
+		select {
+		case call, open := <-f.late:
+			if !open {
+				return held
+			}
+			held = append(held, call)
+		default:
+			return held
+		}
+	}
+	return held
+}
+
 // deliver completes callers from goroutines of its own, so that an answer may come
 // long after the event of a later change, until stop.
 func (f *fickle) deliver() (stop func()) {
@@ -290,20 +307,12 @@ func (f *fickle) deliver() (stop func()) {
 	var goroutines sync.WaitGroup
 	for range 4 {
 		goroutines.Go(func() {
-			var held []func()
 			for call := range f.late {
-				held = append(held, call)
-				if len(f.late) > 0 && len(held) < 4 && rand.IntN(3) > 0 {
-					continue
-				}
+				held := f.others([]func(){call})
 				rand.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 				for _, call := range held {
 					call()
 				}
-				held = held[:0]
-			}
-			for _, call := range held {
-				call()
 			}
 		})
 	}
