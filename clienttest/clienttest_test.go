@@ -87,7 +87,7 @@ func TestFrozenServerAnswersWhenItThaws(t *testing.T) {
 	require.Nil(t, e)
 	srv.Thaw()
 	require.NoError(t, <-got)
-	require.Equal(t, 1, srv.TCP().Stats().Clients)
+	require.EqualValues(t, 1, srv.TCP().Stats().Get("server_clients"))
 }
 
 // What a frozen server was asked is lost when it is stopped.

@@ -1,16 +1,15 @@
 package confstore
 
-// Stats is what a store tells about itself.
+// Stats is what a store tells about itself. The tags are for internal/metric.
 type Stats struct {
-	Files    int   // all that are there, whether good or broken
-	Broken   int   // of these, not served as they are now
-	Deleted  int   // names of which only the tombstone is left
-	Bytes    int64 // of the compact contents that are served
-	Seq      uint64
-	Problems int // of all kinds, broken files included
-
-	Pending      int   // writes that wait
-	PendingBytes int64 // and their contents
+	Files        int    `metric:"config_files" help:"Configuration files, broken ones included."`
+	Broken       int    `metric:"config_broken_files" help:"Configuration files that cannot be served as they are now."`
+	Deleted      int    `metric:"config_deleted_files" help:"Names of which only the tombstone is left."`
+	Bytes        int64  `metric:"config_bytes" help:"Contents of the files that are served."`
+	Seq          uint64 `metric:"config_sequence" help:"Number of the newest change; it goes on rising across restarts."`
+	Problems     int    `metric:"config_problems" help:"What somebody should look at, broken files included."`
+	Pending      int    `metric:"config_pending_writes" help:"Writes that wait."`
+	PendingBytes int64  `metric:"config_pending_bytes" help:"Contents of the writes that wait."`
 }
 
 // Stats may be called from any goroutine. It is cheap, but for the first call after

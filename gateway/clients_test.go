@@ -78,7 +78,7 @@ func TestFilesAreCountedAlikeEverywhere(t *testing.T) {
 	require.Equal(t, map[string]int{"good": 1, "broken": 2, "deleted": 1}, states)
 	var status statusBody
 	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &status))
-	require.Equal(t, []int{3, 2, 1}, []int{status.Config.Files, status.Config.Broken, status.Config.Deleted})
+	require.Equal(t, []int64{3, 2, 1}, []int64{status.Config.Files, status.Config.Broken, status.Config.Deleted})
 	metrics := k.get("/metrics").body
 	for _, line := range []string{"confcenter_config_files 3\n", "confcenter_config_broken_files 2\n"} {
 		require.Contains(t, metrics, line)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	"confcenter/internal/metric"
 	"confcenter/kv"
 )
 
@@ -12,8 +13,8 @@ type Fleet interface {
 	// Clients are the identified connections, ordered by id. It may take some
 	// milliseconds: the event loops are asked one after the other.
 	Clients() []Client
-	// Stats is cheap.
-	Stats() FleetStats
+	// Stats are its numbers, under the names they have in /metrics. It is cheap.
+	Stats() metric.Readings
 	// Live says why the server has to be started anew: it has ended by itself, or
 	// one of its event loops stands still. nil: all is well. It is cheap.
 	Live() error
@@ -22,7 +23,7 @@ type Fleet interface {
 	Ready() error
 	// Slow are the requests that took longest to be answered lately, newest first,
 	// at most maxSlow.
-	Slow() []Slow
+	Slow() []metric.Slow
 }
 
 // Client is an identified connection.
@@ -58,53 +59,4 @@ type Subscription struct {
 	File string
 	Path string // of the part it wants to be told of, empty for the whole document
 	Told int32  // the mtime it was last told of, 0 for none
-}
-
-// FleetStats are a moment's counters since the start and gauges.
-type FleetStats struct {
-	Connections int // open now
-	Clients     int // of these, identified
-	Watches     int64
-	MemoryBytes int64 // held for peers
-
-	Opened, Closed            uint64 // connections
-	Requests, Replies         uint64
-	Pushes, Coalesced         uint64  // of configurations
-	WatchFrames               uint64  // pushes of the state store
-	WatchesBehind             uint64  // how often a watch fell behind its peer
-	WatchResyncs              uint64  // how often a watch had to begin again
-	KeepAlives                uint64  // asked of silent peers
-	Parked                    uint64  // how often a session had to wait
-	StateWrites, StateRefused uint64  // taken and refused of the state store
-	LimitsMet                 []Count // how often peers met each limit
-	Commands                  []Count // requests by command
-	Latency                   []Latency
-}
-
-// Count is one of several counters of a kind.
-type Count struct {
-	Name string
-	N    uint64
-}
-
-// Latency is how long requests of one kind took from being taken up to their
-// reply's way out.
-type Latency struct {
-	Kind    string // memory, worker or write
-	Count   uint64
-	Sum     time.Duration
-	Buckets []Bucket // ordered; what is in none of them took longer than the last
-}
-
-// Bucket counts what took at most UpTo and longer than the bucket before it.
-type Bucket struct {
-	UpTo  time.Duration
-	Count uint64
-}
-
-// Slow is one request that took longer than the threshold.
-type Slow struct {
-	When     time.Time // when it was answered
-	Name     string    // of the route or the command
-	Duration time.Duration
 }

@@ -4,22 +4,24 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"confcenter/internal/metric"
 )
 
 // fakeFleet is a TCP side of the test's own.
 type fakeFleet struct {
 	mu          sync.Mutex
 	list        []Client
-	stats       FleetStats
-	slow        []Slow
+	stats       metric.Readings
+	slow        []metric.Slow
 	dead, leave error
 }
 
 var errStill = errors.New("event loop 1 has not moved for 6s")
 
-func (f *fakeFleet) Clients() []Client { return f.list }
-func (f *fakeFleet) Stats() FleetStats { return f.stats }
-func (f *fakeFleet) Slow() []Slow      { return f.slow }
+func (f *fakeFleet) Clients() []Client      { return f.list }
+func (f *fakeFleet) Stats() metric.Readings { return f.stats }
+func (f *fakeFleet) Slow() []metric.Slow    { return f.slow }
 
 func (f *fakeFleet) Live() error {
 	f.mu.Lock()
@@ -46,12 +48,15 @@ func newFakeFleet(now time.Time) *fakeFleet {
 				Subscriptions: []Subscription{{File: "a.json", Path: "/k", Told: 7}, {File: "b.json"}}, More: 3, Watches: 2},
 			{ID: 2002, Name: "<script>"},
 		},
-		stats: FleetStats{
-			Connections: 3, Clients: 2, Watches: 2, MemoryBytes: 10, Opened: 5, Closed: 2, Requests: 9, Replies: 8, Pushes: 4, WatchFrames: 3,
-			LimitsMet: []Count{{"input", 1}}, Commands: []Count{{"KVGET", 6}, {"OTHER", 0}},
-			Latency: []Latency{{Kind: "write", Count: 4, Sum: 12 * time.Millisecond,
-				Buckets: []Bucket{{time.Millisecond, 0}, {2 * time.Millisecond, 2}, {4 * time.Millisecond, 1}}}},
+		stats: metric.Readings{
+			{Name: "server_connections", N: 3}, {Name: "server_clients", N: 2}, {Name: "server_watches", N: 2},
+			{Name: "server_replies_total", N: 8}, {Name: "server_pushes_total", N: 4}, {Name: "server_watch_frames_total", N: 3},
+			{Name: "server_limits_met_total", Labels: []metric.Label{{Name: "limit", Value: "input"}}, N: 1},
+			{Name: "server_requests_total", Labels: []metric.Label{{Name: "command", Value: "KVGET"}}, N: 6},
+			{Name: "server_requests_total", Labels: []metric.Label{{Name: "command", Value: "OTHER"}}, N: 3},
+			{Name: tcpDurations, Labels: []metric.Label{{Name: "kind", Value: "write"}}, Times: &metric.Times{Count: 4, Sum: 12 * time.Millisecond,
+				Buckets: []metric.Bucket{{UpTo: time.Millisecond}, {UpTo: 2 * time.Millisecond, Count: 2}, {UpTo: 4 * time.Millisecond, Count: 1}}}},
 		},
-		slow: []Slow{{When: now.Add(time.Second), Name: "KVPUT", Duration: 2 * time.Second}},
+		slow: []metric.Slow{{When: now.Add(time.Second), Name: "KVPUT", Duration: 2 * time.Second}},
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"confcenter/kvstore/replica"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The event loop library starts goroutines of its own when it is linked.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
 // patience is how long a test waits for what must happen.
 const patience = 20 * time.Second

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/confstore"
+	"confcenter/internal/metric"
+	"confcenter/kvstore"
+	"confcenter/server"
 )
 
 var updateMetrics = flag.Bool("update-metrics", false, "write testdata/metrics.txt anew")
@@ -58,7 +64,9 @@ func scrape(t *testing.T, k *kit) map[string]*family {
 }
 
 func TestMetricsAreTheList(t *testing.T) {
-	k := startFleet(t, newFakeFleet(time.Now()), nil)
+	fleet := newFakeFleet(time.Now())
+	fleet.stats = server.New(server.Config{}, server.Stores{}).Stats()
+	k := startFleet(t, fleet, nil)
 	k.get("/livez")
 	families := scrape(t, k)
 	var lines []string
@@ -78,6 +86,25 @@ func TestMetricsAreTheList(t *testing.T) {
 	require.Equal(t, string(want), got, "if the change is meant: go test ./gateway -run MetricsAreTheList -update-metrics")
 	for _, name := range []string{"go_goroutines", "go_gc_duration_seconds", "process_open_fds", "process_resident_memory_bytes"} {
 		require.Contains(t, families, name)
+	}
+}
+
+// A number that is added and not told would be missed by nobody.
+func TestNoNumberOfTheStoresIsLeftOut(t *testing.T) {
+	require.Len(t, metric.Of(&kvstore.Stats{}), reflect.TypeFor[kvstore.Stats]().NumField())
+	require.Len(t, metric.Of(&confstore.Stats{}), reflect.TypeFor[confstore.Stats]().NumField())
+}
+
+// What /v1/status shows has to be there under its metric's name.
+func TestStatusNamesMetrics(t *testing.T) {
+	text, err := os.ReadFile(metricsFile)
+	require.NoError(t, err)
+	for _, body := range []any{statusBody{}, httpBody{}, storeBody{}, configBody{}, moment{}} {
+		for i := range reflect.TypeOf(body).NumField() {
+			if name := reflect.TypeOf(body).Field(i).Tag.Get("metric"); name != "" {
+				require.Contains(t, string(text), "\n"+prefix+name+" ")
+			}
+		}
 	}
 }
 

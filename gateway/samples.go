@@ -15,11 +15,11 @@ const (
 
 // moment is the counters of one.
 type moment struct {
-	At          int64  `json:"at_ms"`
-	Connections int    `json:"connections"`
-	Requests    uint64 `json:"requests_total"`
-	HTTP        uint64 `json:"http_requests_total"`
-	Pushes      uint64 `json:"pushes_total"`
+	At          int64 `json:"at_ms"`
+	Connections int64 `json:"connections" metric:"server_connections"`
+	Requests    int64 `json:"requests_total" metric:"server_requests_total"`
+	HTTP        int64 `json:"http_requests_total"`
+	Pushes      int64 `json:"pushes_total"`
 }
 
 // samples are the last ones.
@@ -70,7 +70,8 @@ func (g *Gateway) moment() moment {
 	one := moment{At: g.clock.Now().UnixMilli(), HTTP: requests}
 	if g.fleet != nil {
 		s := g.fleet.Stats()
-		one.Connections, one.Requests, one.Pushes = s.Connections, s.Requests, s.Pushes+s.WatchFrames
+		s.Fill(&one)
+		one.Pushes = pushes(s)
 	}
 	return one
 }

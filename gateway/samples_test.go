@@ -26,7 +26,7 @@ func TestSamplesOfTheLastMinutesAreThereAtOnce(t *testing.T) {
 	k := startFleet(t, newFakeFleet(began), func(cfg *Config, _ *Stores) { cfg.Clock = fake })
 	got := k.sampled(t)
 	require.Equal(t, began.UnixMilli(), got.Started)
-	require.Equal(t, []any{1, 3, uint64(9), uint64(7)}, []any{len(got.Samples), got.Samples[0].Connections, got.Samples[0].Requests, got.Samples[0].Pushes})
+	require.Equal(t, []any{1, int64(3), int64(9), int64(7)}, []any{len(got.Samples), got.Samples[0].Connections, got.Samples[0].Requests, got.Samples[0].Pushes})
 	for n := 2; n < maxSamples+5; n++ {
 		if n == maxSamples {
 			k.get("/livez")

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/internal/metric"
 )
 
 // adminRoutes are for those who run the server: health, metrics, and what the
@@ -42,13 +43,13 @@ type (
 		Version     string        `json:"version"`
 		Started     int64         `json:"started_ms"`
 		Uptime      int64         `json:"uptime_ms"`
-		Connections int           `json:"connections"`
-		Clients     int           `json:"clients"`
-		Watches     int64         `json:"watches"`
-		Memory      int64         `json:"memory_bytes"`
-		Requests    uint64        `json:"requests_total"`
-		Replies     uint64        `json:"replies_total"`
-		Pushes      uint64        `json:"pushes_total"` // of configurations and of the state store
+		Connections int64         `json:"connections" metric:"server_connections"`
+		Clients     int64         `json:"clients" metric:"server_clients"`
+		Watches     int64         `json:"watches" metric:"server_watches"`
+		Memory      int64         `json:"memory_bytes" metric:"server_memory_bytes"`
+		Requests    int64         `json:"requests_total" metric:"server_requests_total"`
+		Replies     int64         `json:"replies_total" metric:"server_replies_total"`
+		Pushes      int64         `json:"pushes_total"` // of configurations and of the state store
 		HTTP        httpBody      `json:"http"`
 		Store       *storeBody    `json:"store,omitempty"`
 		Config      *configBody   `json:"config,omitempty"`
@@ -56,27 +57,27 @@ type (
 		Slow        []slowBody    `json:"slow"`
 	}
 	httpBody struct {
-		Connections int    `json:"connections"`
-		Streams     int64  `json:"streams"`
-		Requests    uint64 `json:"requests_total"`
+		Connections int64 `json:"connections" metric:"http_connections"`
+		Streams     int64 `json:"streams" metric:"http_streams"`
+		Requests    int64 `json:"requests_total" metric:"http_requests_total"`
 	}
 	storeBody struct {
-		Namespaces int64  `json:"namespaces"`
-		Keys       int64  `json:"keys"`
-		Bytes      int64  `json:"bytes"`
-		Leases     int64  `json:"leases"`
-		Revision   int64  `json:"revision"`
-		DiskBytes  int64  `json:"disk_bytes"`
-		FreeBytes  int64  `json:"free_bytes"`
-		Queue      int64  `json:"queue"`
-		Commits    uint64 `json:"commits_total"`
+		Namespaces int64 `json:"namespaces" metric:"store_namespaces"`
+		Keys       int64 `json:"keys" metric:"store_keys"`
+		Bytes      int64 `json:"bytes" metric:"store_bytes"`
+		Leases     int64 `json:"leases" metric:"store_leases"`
+		Revision   int64 `json:"revision" metric:"store_revision"`
+		DiskBytes  int64 `json:"disk_bytes" metric:"store_disk_bytes"`
+		FreeBytes  int64 `json:"free_bytes" metric:"store_disk_free_bytes"`
+		Queue      int64 `json:"queue" metric:"store_queued_transactions"`
+		Commits    int64 `json:"commits_total" metric:"store_commits_total"`
 	}
 	configBody struct {
-		Files    int           `json:"files"`
-		Broken   int           `json:"broken"`
-		Deleted  int           `json:"deleted"`
-		Bytes    int64         `json:"bytes"`
-		Seq      uint64        `json:"seq"`
+		Files    int64         `json:"files" metric:"config_files"`
+		Broken   int64         `json:"broken" metric:"config_broken_files"`
+		Deleted  int64         `json:"deleted" metric:"config_deleted_files"`
+		Bytes    int64         `json:"bytes" metric:"config_bytes"`
+		Seq      int64         `json:"seq" metric:"config_sequence"`
 		Problems []problemBody `json:"problems"`
 	}
 	problemBody struct {
@@ -106,64 +107,57 @@ type (
 )
 
 func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) error {
-	now := g.clock.Now()
-	body := statusBody{
-		Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(),
-		Store: g.storeStatus(), Config: g.configStatus(), Slow: []slowBody{},
+	now, numbers := g.clock.Now(), g.readings()
+	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Slow: []slowBody{}}
+	numbers.Fill(&body)
+	numbers.Fill(&body.HTTP)
+	if g.stores.StateStats != nil {
+		body.Store = &storeBody{}
+		numbers.Fill(body.Store)
 	}
-	requests, latency := g.traffic.requests()
-	body.HTTP = httpBody{Streams: g.traffic.streams.Load(), Requests: requests}
-	if g.listener != nil {
-		body.HTTP.Connections = g.listener.count()
+	if g.stores.Config != nil {
+		body.Config = &configBody{Problems: g.problems()}
+		numbers.Fill(body.Config)
 	}
 	slow := slowBodies(nil, "http", g.traffic.lately())
 	if g.fleet != nil {
-		s := g.fleet.Stats()
-		body.Connections, body.Clients, body.Watches, body.Memory = s.Connections, s.Clients, s.Watches, s.MemoryBytes
-		body.Requests, body.Replies, body.Pushes = s.Requests, s.Replies, s.Pushes+s.WatchFrames
-		for i := range s.Latency {
-			body.Latency = append(body.Latency, latencyOf(&s.Latency[i]))
+		body.Pushes = pushes(numbers)
+		for _, r := range numbers {
+			if r.Name == tcpDurations {
+				body.Latency = append(body.Latency, latencyOf(r.Labels[0].Value, r.Times))
+			}
 		}
 		slow = slowBodies(slow, "tcp", g.fleet.Slow())
 	}
-	body.Latency = append(body.Latency, latencyOf(&latency))
+	_, times := g.traffic.requests()
+	body.Latency = append(body.Latency, latencyOf("http", &times))
 	slices.SortStableFunc(slow, func(a, b slowBody) int { return int(b.When - a.When) })
 	body.Slow = append(body.Slow, slow[:min(len(slow), maxSlow)]...)
 	return sendStruct(w, &body)
 }
 
-func (g *Gateway) storeStatus() *storeBody {
-	if g.stores.StateStats == nil {
-		return nil
-	}
-	s := g.stores.StateStats()
-	return &storeBody{
-		Namespaces: s.Namespaces, Keys: s.Keys, Bytes: s.Bytes, Leases: s.Leases, Revision: int64(s.Revision),
-		DiskBytes: s.DiskBytes, FreeBytes: s.FreeBytes, Queue: s.Queue, Commits: s.Commits,
-	}
+// pushes are those of both stores.
+func pushes(fleet metric.Readings) int64 {
+	return fleet.Get("server_pushes_total") + fleet.Get("server_watch_frames_total")
 }
 
-func (g *Gateway) configStatus() *configBody {
-	if g.stores.Config == nil {
-		return nil
-	}
-	s := g.stores.Config.Stats()
-	body := &configBody{Files: s.Files, Broken: s.Broken, Deleted: s.Deleted, Bytes: s.Bytes, Seq: s.Seq, Problems: []problemBody{}}
+func (g *Gateway) problems() []problemBody {
+	list := []problemBody{}
 	for _, p := range g.stores.Config.Problems() {
-		body.Problems = append(body.Problems, problemBody{Kind: p.Kind, Name: p.Name, Text: p.Text, Since: p.Since.UnixMilli()})
+		list = append(list, problemBody{Kind: p.Kind, Name: p.Name, Text: p.Text, Since: p.Since.UnixMilli()})
 	}
-	return body
+	return list
 }
 
-func latencyOf(l *Latency) latencyBody {
-	body := latencyBody{Kind: l.Kind, Count: l.Count, Mean: inMS(l.mean()), P50: inMS(l.quantile(0.5)), P99: inMS(l.quantile(0.99)), Buckets: []bucketBody{}}
-	for _, b := range l.Buckets {
+func latencyOf(kind string, t *metric.Times) latencyBody {
+	body := latencyBody{Kind: kind, Count: t.Count, Mean: inMS(t.Mean()), P50: inMS(t.Quantile(0.5)), P99: inMS(t.Quantile(0.99)), Buckets: []bucketBody{}}
+	for _, b := range t.Buckets {
 		body.Buckets = append(body.Buckets, bucketBody{UpTo: inMS(b.UpTo), Count: b.Count})
 	}
 	return body
 }
 
-func slowBodies(list []slowBody, kind string, slow []Slow) []slowBody {
+func slowBodies(list []slowBody, kind string, slow []metric.Slow) []slowBody {
 	for _, s := range slow {
 		list = append(list, slowBody{When: s.When.UnixMilli(), Kind: kind, Name: s.Name, Duration: inMS(s.Duration)})
 	}

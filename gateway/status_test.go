@@ -15,6 +15,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/internal/metric"
 	"confcenter/kv"
 )
 
@@ -137,7 +138,7 @@ func TestABrokenFileLeavesTheServerReady(t *testing.T) {
 	require.Equal(t, http.StatusOK, k.get("/readyz").status)
 	var got statusBody
 	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &got))
-	require.Equal(t, 1, got.Config.Broken)
+	require.EqualValues(t, 1, got.Config.Broken)
 	require.Equal(t, "broken.json", got.Config.Problems[0].Name)
 }
 
@@ -162,7 +163,7 @@ func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
 	ask(h, "GET", "/stream", "")
 	takes = 499 * time.Millisecond
 	ask(h, "GET", "/slow", "")
-	require.Equal(t, []Slow{{When: time.UnixMilli(2000), Name: "slow.one", Duration: time.Second}}, g.traffic.lately())
+	require.Equal(t, []metric.Slow{{When: time.UnixMilli(2000), Name: "slow.one", Duration: time.Second}}, g.traffic.lately())
 	require.Equal(t, 1, strings.Count(text.String(), "slow request"))
 	require.Contains(t, text.String(), `"route":"slow.one"`)
 	require.NotContains(t, text.String(), "secret")
@@ -176,22 +177,4 @@ func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
 	requests, latency := g.traffic.requests()
 	require.EqualValues(t, 2*maxSlow+3, requests)
 	require.EqualValues(t, 2*maxSlow+2, latency.Count, "without the stream")
-}
-
-func TestQuantiles(t *testing.T) {
-	var h histogram
-	var l Latency
-	require.Zero(t, l.quantile(0.5))
-	new(histogram).addTo(&l)
-	require.Zero(t, l.quantile(0.5))
-	for i := range 100 {
-		h.add(time.Duration(i) * 100 * time.Microsecond) // 0 to 10 ms
-	}
-	h.add(time.Hour)
-	h.addTo(&l)
-	require.EqualValues(t, 101, l.Count)
-	require.InDelta(t, 5.0, l.quantile(0.5).Seconds()*1000, 0.2)
-	require.InDelta(t, 9.9, l.quantile(0.98).Seconds()*1000, 0.3)
-	require.Equal(t, 10*time.Second, l.quantile(1), "beyond the last bucket")
-	require.InDelta(t, 35.6, l.mean().Seconds(), 0.1)
 }

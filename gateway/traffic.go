@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"confcenter/internal/metric"
 )
 
 // traffic is what is remembered of the requests that were answered.
@@ -19,13 +21,13 @@ type traffic struct {
 	streams atomic.Int64 // open now
 
 	mu   sync.Mutex
-	slow []Slow // oldest first; guarded by mu
+	slow []metric.Slow // oldest first; guarded by mu
 }
 
 // routeTraffic counts the requests of one route.
 type routeTraffic struct {
 	classes [6]atomic.Uint64 // by the first digit of the status
-	latency histogram        // streams are not in it
+	latency metric.Histogram // streams are not in it
 }
 
 // maxSlow is how many slow requests are remembered.
@@ -68,14 +70,14 @@ func (t *traffic) served(s *served) {
 	if s.route.stream {
 		return // it takes as long as somebody looks
 	}
-	route.latency.add(s.duration)
+	route.latency.Add(s.duration, 1)
 	if s.duration >= t.limit {
 		t.log.Warn().Str("method", s.request.Method).Str("route", s.route.name).Int("status", s.status).Dur("duration", s.duration).Msg("slow request")
-		t.remember(Slow{When: t.now(), Name: s.route.name, Duration: s.duration})
+		t.remember(metric.Slow{When: t.now(), Name: s.route.name, Duration: s.duration})
 	}
 }
 
-func (t *traffic) remember(s Slow) {
+func (t *traffic) remember(s metric.Slow) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.slow) == maxSlow {
@@ -85,7 +87,7 @@ func (t *traffic) remember(s Slow) {
 }
 
 // lately are the slow requests, newest first.
-func (t *traffic) lately() []Slow {
+func (t *traffic) lately() []metric.Slow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := slices.Clone(t.slow)
@@ -93,15 +95,14 @@ func (t *traffic) lately() []Slow {
 	return list
 }
 
-// requests is how many were answered, and latency how long all that are not streams
+// requests is how many were answered, and times how long all that are not streams
 // took.
-func (t *traffic) requests() (total uint64, latency Latency) {
-	latency.Kind = "http"
+func (t *traffic) requests() (total int64, times metric.Times) {
 	for _, route := range t.routes {
 		for i := range route.classes {
-			total += route.classes[i].Load()
+			total += int64(route.classes[i].Load())
 		}
-		route.latency.addTo(&latency)
+		times.Add(&route.latency)
 	}
-	return total, latency
+	return total, times
 }

@@ -205,9 +205,9 @@ func TestRandomBytes(t *testing.T) {
 			require.JSONEq(t, `{"k":1}`, string(healthy.Get("a.json").Contents))
 		}
 	}
-	eventually(t, "none of them is left", func() bool { return srv.Stats().Connections == 1 })
+	eventually(t, "none of them is left", func() bool { return srv.Stats().Get("server_connections") == 1 })
 	require.JSONEq(t, `{"k":1}`, string(healthy.Get("a.json").Contents))
-	require.Zero(t, srv.Stats().Memory)
+	require.Zero(t, srv.Stats().Get("server_memory_bytes"))
 }
 
 // randomFrames is a mixture of frames with random ids and bodies, some of them
@@ -235,15 +235,15 @@ func randomFrames(r *rand.Rand) []byte {
 func TestConnectionsBeyondTheLimitAreTurnedAway(t *testing.T) {
 	srv := start(t, servertest.Options{Server: server.Config{MaxConnections: 3}})
 	in := []*servertest.Peer{peer(t, srv), peer(t, srv), dial(t, srv)}
-	eventually(t, "three are in", func() bool { return srv.Stats().Connections == 3 })
+	eventually(t, "three are in", func() bool { return srv.Stats().Get("server_connections") == 3 })
 	for range 5 {
 		turnedAway(t, srv)
 	}
-	require.EqualValues(t, 5, srv.Stats().TurnedAway)
+	require.EqualValues(t, 5, srv.Stats().Get("server_limits_met_total", "connections"))
 	in[0].Quiet()
 	in[2].Identify(`{"svrid":0}`)
 	require.NoError(t, in[1].Close())
-	eventually(t, "the place is free", func() bool { return srv.Stats().Connections == 2 })
+	eventually(t, "the place is free", func() bool { return srv.Stats().Get("server_connections") == 2 })
 	peer(t, srv).Quiet()
 }
 
@@ -268,6 +268,8 @@ func TestHalfFramesAreClosedWhenMemoryRunsOut(t *testing.T) {
 		p := peer(t, srv)
 		_, _ = p.Write(part) // may be closed while it writes
 	}
-	eventually(t, "some are closed", func() bool { return srv.Stats().MemoryLimit > 0 && srv.Stats().Memory <= 8<<20 })
+	eventually(t, "some are closed", func() bool {
+		return srv.Stats().Get("server_limits_met_total", "memory") > 0 && srv.Stats().Get("server_memory_bytes") <= 8<<20
+	})
 	healthy.Set("a.json", `{}`)
 }

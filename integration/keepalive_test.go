@@ -18,7 +18,7 @@ type timed struct {
 	*servertest.Server
 	t     *testing.T
 	clock *clock.Fake
-	asked uint64 // how many keep-alives sweeps has waited for
+	asked int64 // how many keep-alives sweeps has waited for
 }
 
 func startTimed(t *testing.T, cfg server.Config) *timed {
@@ -46,7 +46,7 @@ func (s *timed) advance(d time.Duration) {
 func (s *timed) sweeps() {
 	s.t.Helper()
 	s.asked++
-	eventually(s.t, "a peer is asked", func() bool { return s.Stats().KeepAlives == s.asked })
+	eventually(s.t, "a peer is asked", func() bool { return s.Stats().Get("server_keepalives_total") == s.asked })
 }
 
 // asked expects the server's question.
@@ -83,8 +83,8 @@ func TestKeepAliveFromTheServer(t *testing.T) {
 		asked(t, silent)
 		srv.advance(600 * time.Second)
 		silent.Closed()
-		require.EqualValues(t, 1, srv.Stats().KeepAlives)
-		require.EqualValues(t, 1, srv.Stats().Idle)
+		require.EqualValues(t, 1, srv.Stats().Get("server_keepalives_total"))
+		require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "idle"))
 	})
 	t.Run("a_peer_that_answers_lives_for_ever", func(t *testing.T) {
 		srv := startTimed(t, server.Config{})
@@ -114,7 +114,7 @@ func TestKeepAliveFromTheServer(t *testing.T) {
 			srv.advance(60 * time.Second)
 		}
 		p.Quiet()
-		require.Zero(t, srv.Stats().KeepAlives)
+		require.Zero(t, srv.Stats().Get("server_keepalives_total"))
 	})
 	t.Run("sequence_is_the_servers_own", func(t *testing.T) {
 		srv := startTimed(t, server.Config{KeepAlive: time.Minute})
@@ -131,23 +131,23 @@ func TestIdentifyDeadline(t *testing.T) {
 		mute, mumbles, refused := dial(t, srv.Server), dial(t, srv.Server), dial(t, srv.Server)
 		mumbles.Raw([]byte{1, 10, 0, 0})
 		whoami(t, refused, `{`)
-		eventually(t, "all are accepted", func() bool { return srv.Stats().Connections == 3 })
+		eventually(t, "all are accepted", func() bool { return srv.Stats().Get("server_connections") == 3 })
 		in := peer(t, srv.Server)
 		srv.advance(31 * time.Second)
 		mute.Closed()
 		mumbles.Closed()
 		refused.Closed()
 		in.Quiet()
-		require.EqualValues(t, 4, srv.Stats().Unidentified)
+		require.EqualValues(t, 4, srv.Stats().Get("server_limits_met_total", "identify"))
 	})
 	t.Run("a_refused_peer_that_does_not_close_is_closed_after_a_moment", func(t *testing.T) {
 		srv := startTimed(t, server.Config{})
 		p := dial(t, srv.Server)
 		require.EqualValues(t, 400, whoami(t, p, `{}`).Code)
 		p.Closed() // the server's half; ours stays open
-		require.EqualValues(t, 1, srv.Stats().Connections)
+		require.EqualValues(t, 1, srv.Stats().Get("server_connections"))
 		srv.clock.Advance(3 * time.Second)
-		eventually(t, "it is gone", func() bool { return srv.Stats().Connections == 0 })
+		eventually(t, "it is gone", func() bool { return srv.Stats().Get("server_connections") == 0 })
 	})
 }
 
@@ -158,10 +158,10 @@ func TestPeerThatReadsNothingIsClosedAfterAMinute(t *testing.T) {
 	for range 64 { // more than any socket buffer takes
 		p.Send(protocol.GetConfig, `{"file_pattern":"large.json"}`)
 	}
-	eventually(t, "it is parked", func() bool { return srv.Stats().Parked > 0 })
+	eventually(t, "it is parked", func() bool { return srv.Stats().Get("server_sessions_parked_total") > 0 })
 	srv.advance(50 * time.Second)
-	require.Zero(t, srv.Stats().Stalled)
+	require.Zero(t, srv.Stats().Get("server_limits_met_total", "stall"))
 	srv.advance(50 * time.Second)
-	eventually(t, "it is closed", func() bool { return srv.Stats().Stalled == 1 })
+	eventually(t, "it is closed", func() bool { return srv.Stats().Get("server_limits_met_total", "stall") == 1 })
 	healthy.Quiet()
 }

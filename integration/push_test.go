@@ -107,7 +107,7 @@ func TestPushToAPeerThatDoesNotRead(t *testing.T) {
 		last = writer.Set("a.json", fmt.Sprintf(`{"n":%d}`, i+1))
 		require.Equal(t, last, healthy.Push().Mtime)
 	}
-	require.Eventually(t, func() bool { return srv.Stats().Coalesced > 0 }, servertest.Patience, 1e6)
+	require.Eventually(t, func() bool { return srv.Stats().Get("server_pushes_coalesced_total") > 0 }, servertest.Patience, 1e6)
 	replies, newest := 0, int32(0)
 	for replies < 200 || newest < last {
 		switch f := slow.Next(); f.Command {
@@ -142,7 +142,7 @@ func TestPushBeyondTheLimitClosesThePeer(t *testing.T) {
 	for i := range names {
 		writer.Set(fmt.Sprintf("f%03d.json", i), `{"k":1}`)
 	}
-	eventually(t, "it is closed", func() bool { return srv.Stats().OutputLimit == 1 })
+	eventually(t, "it is closed", func() bool { return srv.Stats().Get("server_limits_met_total", "output") == 1 })
 	writer.Quiet()
-	require.EqualValues(t, 1, srv.Stats().Connections)
+	require.EqualValues(t, 1, srv.Stats().Get("server_connections"))
 }

@@ -23,7 +23,7 @@ func TestGetCli(t *testing.T) {
 	q := dial(t, srv)
 	q.Identify(`{"svrid":3001,"svrname":"two"}`)
 	anonymous := dial(t, srv)
-	eventually(t, "all three are there", func() bool { return srv.Stats().Connections == 3 })
+	eventually(t, "all three are there", func() bool { return srv.Stats().Get("server_connections") == 3 })
 	ask := func(t *testing.T, body string) map[string]any { return object(t, p.Call(protocol.GetCli, body)) }
 
 	t.Run("one_by_int_or_string", func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestHungup(t *testing.T) {
 		require.NoError(t, x.Close())
 	}
 	eventually(t, "only clients of the type server are listed when they left", func() bool {
-		return srv.Stats().Connections == 1 && len(records(`{"op":"get"}`)) == 2
+		return srv.Stats().Get("server_connections") == 1 && len(records(`{"op":"get"}`)) == 2
 	})
 	one := records(`{"op":"get","svrid":"11"}`)
 	require.Len(t, one, 1)
@@ -191,7 +191,7 @@ func TestRepliesAboutOthersAreUTF8OnOneLine(t *testing.T) {
 	whole(p.Call(protocol.GetCli, `{}`))
 	whole(p.Call(protocol.GetWarn, `{}`))
 	require.NoError(t, odd.Close())
-	eventually(t, "the client is gone", func() bool { return srv.Stats().Connections == 1 })
+	eventually(t, "the client is gone", func() bool { return srv.Stats().Get("server_connections") == 1 })
 	whole(p.Call(protocol.Hungup, `{"op":"get"}`))
 	reply := p.Call(protocol.GetLogr, `{"size":200}`)
 	whole(reply)

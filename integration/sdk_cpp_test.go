@@ -399,7 +399,7 @@ func TestCppSDK(t *testing.T) {
 		srv := start(t, cppFamily())
 		c := startCpp(t, srv)
 		require.NoError(t, c.conn.Close())
-		eventually(t, "the id is free at once, not after half an hour", func() bool { return srv.Stats().Connections == 0 })
+		eventually(t, "the id is free at once, not after half an hour", func() bool { return srv.Stats().Get("server_connections") == 0 })
 		id := c.id
 		c.reconnect()
 		c.settle()
@@ -418,7 +418,7 @@ func TestCppSDK(t *testing.T) {
 			s.sweeps()
 			c.settle()
 		}
-		require.Zero(t, srv.Stats().Idle)
+		require.Zero(t, srv.Stats().Get("server_limits_met_total", "idle"))
 	})
 	t.Run("is_not_asked_within_the_first_minute", func(t *testing.T) {
 		srv := startTimed(t, server.Config{})

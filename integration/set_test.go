@@ -434,6 +434,6 @@ func TestSetConfigBetweenServersIsIgnored(t *testing.T) {
 	}
 	p.Quiet()
 	follower.Quiet()
-	require.EqualValues(t, 6, srv.Stats().IgnoredPeers)
+	require.EqualValues(t, 6, srv.Stats().Get("server_limits_met_total", "role"))
 	require.JSONEq(t, `{"k":1}`, string(p.Get("a.json").Contents))
 }

@@ -132,7 +132,7 @@ func (l *loop) relieve(s *session) {
 		}
 	}
 	if memory.used.Load() > memory.limit+memory.limit/4 && !s.dead {
-		l.srv.count.memoryLimit.Add(1)
+		l.srv.count.MemoryLimit.Add(1)
 		s.abort("memory for what peers hold is used up")
 	}
 }
@@ -154,7 +154,7 @@ func (l *loop) closeHog() bool {
 	if worst == nil {
 		return false
 	}
-	l.srv.count.memoryLimit.Add(1)
+	l.srv.count.MemoryLimit.Add(1)
 	worst.abort("memory for what peers hold is used up and this peer has not moved for longest")
 	return true
 }

@@ -41,8 +41,8 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 		Watches:       1,
 		Watching:      []kv.Filter{{NS: "n"}},
 	}, list[0])
-	require.Equal(t, 3, srv.Server.Stats().Connections)
-	require.Equal(t, 2, srv.Server.Stats().Clients)
+	require.EqualValues(t, 3, srv.Server.Stats().Get("server_connections"))
+	require.EqualValues(t, 2, srv.Server.Stats().Get("server_clients"))
 
 	other.Call(protocol.SetConfig, `{"filename":"a.json","contents":{"n":2}}`)
 	web.Next()

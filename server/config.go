@@ -107,7 +107,7 @@ func (s *session) later(h protocol.Header, body func(dst []byte) []byte) {
 		frame := body(protocol.BeginFrame(nil, h.Command.Reply(), h.Seq))
 		protocol.FinishFrame(frame, 0)
 		s.loop.post(mailFunc(func(l *loop) {
-			s.srv.count.replies.Add(1)
+			s.srv.count.Replies.Add(1)
 			s.sendFrame(frame)
 			l.observe(s, atWorker, h.Command, s.srv.elapsed()-began, 1)
 			s.ready()

@@ -136,7 +136,7 @@ func (s *session) ignore(h protocol.Header) {
 	if row == nil || row.Role != protocol.Peers {
 		return
 	}
-	s.srv.count.ignoredPeers.Add(1)
+	s.srv.count.IgnoredPeers.Add(1)
 	s.srv.peerLog.Warn().Stringer("peer", s.peer).Str("client", s.name()).Stringer("command", h.Command).
 		Msg("server-to-server command from a client ignored")
 }

@@ -93,10 +93,10 @@ func TestOneConnectionBeyondTheLimitIsTurnedAway(t *testing.T) {
 	srv := servertest.Start(t, servertest.Options{Server: server.Config{MaxConnections: 2}})
 	a, b := srv.Peer("a"), srv.Peer("b")
 	srv.Dial().Closed()
-	require.EqualValues(t, 1, srv.Stats().TurnedAway)
+	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "connections"))
 	a.Quiet()
 	b.Close()
-	require.Eventually(t, func() bool { return srv.Stats().Connections == 1 }, servertest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return srv.Stats().Get("server_connections") == 1 }, servertest.Patience, time.Millisecond)
 	srv.Peer("c").Quiet()
 }
 
@@ -124,7 +124,7 @@ func TestPeersThatResetDuringAFanOutHurtNobody(t *testing.T) {
 	for _, p := range stay {
 		require.Equal(t, protocol.Change{File: "a.json", Mtime: mtime}, p.Push())
 	}
-	require.Eventually(t, func() bool { return srv.Stats().Connections == each+1 }, servertest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return srv.Stats().Get("server_connections") == each+1 }, servertest.Patience, time.Millisecond)
 }
 
 // A closed connection's descriptor is soon a stranger's. What is still on its

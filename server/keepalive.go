@@ -64,7 +64,7 @@ func (l *loop) tick(now int64) {
 	}
 	for _, s := range l.blocked {
 		if !s.dead && now-s.progress > l.srv.cfg.Limits.Stall.Nanoseconds() {
-			l.srv.count.stalled.Add(1)
+			l.srv.count.Stalled.Add(1)
 			s.abort("the peer has not read anything for too long")
 		}
 	}
@@ -89,7 +89,7 @@ func (s *session) checkDeadline(now int64) {
 	case s.closing:
 		s.hangUp()
 	case s.client == nil:
-		s.srv.count.unidentified.Add(1)
+		s.srv.count.Unidentified.Add(1)
 		s.abort("no WHOAMI in time")
 	}
 }
@@ -128,11 +128,11 @@ func (k *keepAliveSweep) deliver(l *loop, budget int) (int, bool) {
 		case s.closing:
 		case silent > 2*interval:
 			used++
-			l.srv.count.idleClosed.Add(1)
+			l.srv.count.Idle.Add(1)
 			s.abort("no sign of life for two keep-alive intervals")
 		case silent > interval:
 			used++
-			l.srv.count.keepAlives.Add(1)
+			l.srv.count.KeepAlives.Add(1)
 			s.sendFrame(protocol.AppendFrame(nil, protocol.KeepAlive, l.srv.nextSeq(), nil))
 		}
 	}

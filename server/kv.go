@@ -70,7 +70,7 @@ func (s *session) parseTailed(h protocol.Header, body []byte) bool {
 
 // refuseState answers that nothing was done.
 func (s *session) refuseState(h protocol.Header, err error) {
-	s.srv.count.stateRefused.Add(1)
+	s.srv.count.StateRefused.Add(1)
 	s.end(s.appendRefusal(s.begin(h.Command.Reply(), h.Seq), h, err))
 }
 

@@ -136,7 +136,7 @@ func TestRepliesThatComeTogetherLeaveInOneWrite(t *testing.T) {
 	s.loop.turn(wakeBudget, bulkTurn)
 	require.Len(t, frames(t, w), writes)
 	require.Equal(t, before+1, w.writes)
-	require.EqualValues(t, writes+1, s.srv.Stats().Replies, "and WHOAMI's")
+	require.EqualValues(t, writes+1, s.srv.Stats().Get("server_replies_total"), "and WHOAMI's")
 }
 
 func TestASessionWaitsForRoomInTheStateStore(t *testing.T) {
@@ -150,7 +150,7 @@ func TestASessionWaitsForRoomInTheStateStore(t *testing.T) {
 	))
 	require.Len(t, state.held, 2)
 	require.Len(t, s.loop.starved, 1)
-	require.EqualValues(t, 1, s.srv.Stats().StateBusy)
+	require.EqualValues(t, 1, s.srv.Stats().Get("server_limits_met_total", "queue"))
 	state.finish(1)
 	s.loop.turn(wakeBudget, bulkTurn)
 	require.Len(t, s.loop.starved, 1, "still no room")
@@ -214,7 +214,7 @@ func TestWaitsForLocksAreLimited(t *testing.T) {
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], `"code":1005`)
 	require.Contains(t, got[0], "1 lock")
-	require.EqualValues(t, 1, s.srv.Stats().LockWaitLimit)
+	require.EqualValues(t, 1, s.srv.Stats().Get("server_limits_met_total", "lock_waits"))
 }
 
 func TestWithoutAStateStoreItsCommandsAreNotImplemented(t *testing.T) {

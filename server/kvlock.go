@@ -31,7 +31,7 @@ func (s *session) kvLock(h protocol.Header, _ []byte) bool {
 		return true
 	}
 	if limit := s.srv.cfg.Limits.LockWaits; q.Wait && len(s.waits) >= limit {
-		s.srv.count.lockWaitLimit.Add(1)
+		s.srv.count.LockWaitLimit.Add(1)
 		s.refuseState(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up with KVUNLOCK", limit))
 		return true
 	}
@@ -74,10 +74,10 @@ func (w *lockWait) answer(out kvlock.Outcome, err error) {
 	frame := protocol.BeginFrame(nil, w.h.Command.Reply(), w.h.Seq)
 	switch {
 	case codes.Of(err) == codes.Locked:
-		s.srv.count.stateRefused.Add(1)
+		s.srv.count.StateRefused.Add(1)
 		frame = protocol.AppendKVHeld(frame, out.Revision, out.Holder, w.raw)
 	case err != nil:
-		s.srv.count.stateRefused.Add(1)
+		s.srv.count.StateRefused.Add(1)
 		frame = s.appendRefusal(frame, w.h, err)
 	default:
 		if out.Granted {
@@ -171,7 +171,7 @@ func (s *session) kvUnlock(h protocol.Header, _ []byte) bool {
 func (s *session) unlocked(h protocol.Header, rev kv.Revision, err error) []byte {
 	frame := protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)
 	if err != nil {
-		s.srv.count.stateRefused.Add(1)
+		s.srv.count.StateRefused.Add(1)
 		frame = s.appendRefusal(frame, h, err)
 	} else {
 		frame = protocol.AppendKVDone(frame, rev)

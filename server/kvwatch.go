@@ -93,7 +93,7 @@ func (s *session) kvWatch(h protocol.Header, _ []byte) bool {
 // addWatch makes the watch and says at which revision the store is.
 func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision, error) {
 	if max := s.srv.cfg.Limits.Watches; s.kv != nil && len(s.kv.byID) >= max {
-		s.srv.count.watchLimit.Add(1)
+		s.srv.count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with KVUNWATCH", max)
 	}
 	w := &kvWatch{session: s, filter: want.Filter, coalesce: want.Coalesce}
@@ -104,7 +104,7 @@ func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision,
 		w.form |= kvRaw
 	}
 	if !s.srv.memory.fits(w.size()) {
-		s.srv.count.watchLimit.Add(1)
+		s.srv.count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
 	// The order matters: from the moment the loop is watched, it is posted whatever
@@ -120,7 +120,7 @@ func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision,
 	}
 	w.at.rev = rev
 	s.srv.memory.add(w.size())
-	s.srv.count.watches.Add(1)
+	s.srv.count.Watches.Add(1)
 	if s.kv == nil {
 		s.kv = &kvWatches{byID: make(map[uint32]*kvWatch)}
 	}
@@ -174,7 +174,7 @@ func (w *kvWatch) end() {
 	}
 	s.loop.kv.remove(w)
 	s.loop.kv.watched.Add(-1)
-	s.srv.count.watches.Add(-1)
+	s.srv.count.Watches.Add(-1)
 	s.srv.memory.sub(w.size())
 }
 

@@ -55,7 +55,7 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 	require.Empty(t, k.loop.kv.lengths)
 	require.Zero(t, k.loop.kv.watched.Load())
 	require.Zero(t, k.srv.memory.used.Load())
-	require.Zero(t, k.srv.Stats().Watches)
+	require.Zero(t, k.srv.Stats().Get("server_watches"))
 }
 
 // KVWATCH of an empty store is answered with revision 0. Who lost the connection
@@ -166,9 +166,9 @@ func TestAThousandWatchersAreToldInSlices(t *testing.T) {
 	k.put("n", "k", "v")
 	turns := 0
 	for ; k.loop.box.waiting(); turns++ {
-		before := k.srv.Stats().WatchFrames
+		before := k.srv.Stats().Get("server_watch_frames_total")
 		k.loop.turn(wakeBudget, bulkTurn)
-		require.LessOrEqual(t, k.srv.Stats().WatchFrames-before, uint64(wakeBudget))
+		require.LessOrEqual(t, k.srv.Stats().Get("server_watch_frames_total")-before, int64(wakeBudget))
 	}
 	require.Greater(t, turns, 5)
 	for _, p := range peers {
@@ -191,7 +191,7 @@ func TestWhatAWatchMayNotAskFor(t *testing.T) {
 	other := k.peer(unlimited)
 	k.srv.memory.limit = k.srv.memory.used.Load()
 	other.refused(protocol.KVWatch, `{"ns":"n"}`, codes.Limit)
-	require.Equal(t, uint64(2), k.srv.Stats().WatchLimit)
+	require.Equal(t, int64(2), k.srv.Stats().Get("server_limits_met_total", "watches"))
 }
 
 func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
@@ -270,7 +270,7 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 	}
 	k.settle()
 	require.Zero(t, k.loop.kv.waiting.Load())
-	require.Equal(t, uint64(1), k.srv.Stats().WatchBehind)
+	require.Equal(t, int64(1), k.srv.Stats().Get("server_watches_behind_total"))
 	k.until(func() bool {
 		slow.w.read(10_000)
 		require.Less(t, slow.s.owing(), k.srv.cfg.Limits.Pending+2*kvServe)
@@ -286,7 +286,7 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 	k.put("n", "k", "live again")
 	k.turn()
 	require.Len(t, slow.events(), 1)
-	require.Equal(t, uint64(1), k.srv.Stats().WatchBehind)
+	require.Equal(t, int64(1), k.srv.Stats().Get("server_watches_behind_total"))
 }
 
 func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
@@ -298,7 +298,7 @@ func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
 		k.put("n", fmt.Sprintf("k%d", i), strings.Repeat("v", 500))
 		require.LessOrEqual(t, k.loop.kv.waiting.Load(), int64(11_000))
 	}
-	require.Positive(t, k.srv.Stats().WatchBacklog)
+	require.Positive(t, k.srv.Stats().Get("server_limits_met_total", "backlog"))
 	k.until(func() bool {
 		for _, ev := range p.events() {
 			w.told(ev)

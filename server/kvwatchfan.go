@@ -66,7 +66,7 @@ func kvWeight(b *kv.Batch) int64 {
 func (l *loop) postState(b *kv.Batch, weight int64) {
 	if waiting := l.kv.waiting.Add(weight); waiting > weight && waiting > l.srv.cfg.Limits.Backlog {
 		l.kv.waiting.Add(-weight)
-		l.srv.count.watchBacklog.Add(1)
+		l.srv.count.WatchBacklog.Add(1)
 		l.kv.missedTo.Store(int64(b.Last()))
 		if !l.kv.missing.Swap(true) {
 			l.post(&kvMissed{next: -1})
@@ -194,7 +194,7 @@ func (f *kvFanOut) tell(l *loop, w *kvWatch) {
 		w.fallBehind(w.at) // it begins in the middle
 		s.catchUpWatches()
 	case s.owing() >= s.srv.cfg.Limits.Pending:
-		l.srv.count.watchBehind.Add(1)
+		l.srv.count.WatchesBehind.Add(1)
 		from := w.at
 		if f.frame.from.rev > from.rev {
 			from = f.frame.from

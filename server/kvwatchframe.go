@@ -161,7 +161,7 @@ const kvHead = 64
 // bytes are still referred to: then they must not change any more.
 func (w *kvWatch) sendEvents(frame []byte) (kept bool) {
 	s := w.session
-	s.srv.count.watchFrames.Add(1)
+	s.srv.count.WatchFrames.Add(1)
 	protocol.SetSeq(frame, s.srv.nextSeq())
 	protocol.SetKVWatch(frame, w.id)
 	if len(frame) < wholeFrame {

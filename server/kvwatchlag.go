@@ -256,7 +256,7 @@ func (t *kvTurn) settle(s *session, l *loop) (sent int) {
 		s.kv.views-- // which it was given one of
 	}
 	if t.state != nil && t.state.resync && w.state == nil {
-		l.srv.count.watchResyncs.Add(1)
+		l.srv.count.WatchResyncs.Add(1)
 	}
 	w.state, w.at = t.state, t.at
 	if w.dead {
@@ -267,7 +267,7 @@ func (t *kvTurn) settle(s *session, l *loop) (sent int) {
 		if s.dead || s.closing {
 			return sent
 		}
-		l.srv.count.watchFrames.Add(1)
+		l.srv.count.WatchFrames.Add(1)
 		protocol.SetKVWatch(frame, w.id)
 		protocol.SetSeq(frame, l.srv.nextSeq())
 		s.sendFrame(frame)

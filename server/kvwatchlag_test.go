@@ -79,7 +79,7 @@ func TestBelowTheFloorOfTheLogTheStateIsGivenAnew(t *testing.T) {
 	}
 	k.follow(slow, lagging, 5_000)
 	require.Equal(t, 1, lagging.resyncs)
-	require.Equal(t, uint64(2), k.srv.Stats().WatchResyncs)
+	require.Equal(t, int64(2), k.srv.Stats().Get("server_watch_resyncs_total"))
 }
 
 // fragile is a store whose views end after so many lists.

@@ -43,11 +43,11 @@ func (s *session) commit(h protocol.Header, write protocol.KVWrite) bool {
 func (s *session) taken(h protocol.Header, err error) bool {
 	switch {
 	case err == nil:
-		s.srv.count.stateWrites.Add(1)
+		s.srv.count.StateWrites.Add(1)
 		return true
 	case codes.Of(err) == codes.Busy:
 		s.unreserve()
-		s.srv.count.stateBusy.Add(1)
+		s.srv.count.StateBusy.Add(1)
 		s.starve()
 		return false
 	default:
@@ -109,7 +109,7 @@ func (w *kvWriting) appendFrame(dst []byte) []byte {
 	start := len(dst)
 	dst = protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)
 	if w.err != nil {
-		w.s.srv.count.stateRefused.Add(1)
+		w.s.srv.count.StateRefused.Add(1)
 		dst = w.s.appendRefusal(dst, w.h, w.err)
 	} else {
 		dst = w.write.AppendReply(dst, w.res)

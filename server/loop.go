@@ -159,7 +159,7 @@ func (l *loop) deliverMail(budget int) {
 func (l *loop) addCounts() {
 	l.addRequests()
 	if l.replies != 0 {
-		l.srv.count.replies.Add(l.replies)
+		l.srv.count.Replies.Add(l.replies)
 		l.replies = 0
 	}
 }

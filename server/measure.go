@@ -1,10 +1,10 @@
 package server
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
+	"confcenter/internal/metric"
 	"confcenter/protocol"
 )
 
@@ -20,34 +20,11 @@ const (
 
 var paceNames = [paces]string{"memory", "worker", "write"}
 
-// latencyBounds are the upper ends of the histograms' buckets.
-var latencyBounds = [...]time.Duration{
-	5 * time.Microsecond, 10 * time.Microsecond, 25 * time.Microsecond, 50 * time.Microsecond,
-	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
-}
-
-type histogram struct {
-	counts [len(latencyBounds) + 1]atomic.Uint64
-	sum    atomic.Int64
-}
-
-func (h *histogram) add(d time.Duration, n uint64) {
-	i := 0
-	for i < len(latencyBounds) && d > latencyBounds[i] {
-		i++
-	}
-	h.counts[i].Add(n)
-	h.sum.Add(int64(d) * int64(n))
-}
-
 // measures are what one loop counts by itself, so that loops do not wait for each
 // other's memory. Only the loop writes them.
 type measures struct {
 	commands [routeCount]atomic.Uint64 // requests; 0 has those beyond the table
-	latency  [paces]histogram
+	latency  [paces]metric.Histogram
 }
 
 // timedBursts is how few of the bursts that are answered from memory are timed:
@@ -112,7 +89,7 @@ func (l *loop) burstTimed(s *session) {
 
 // observe notes that n requests took d.
 func (l *loop) observe(s *session, p pace, cmd protocol.Command, d time.Duration, n uint64) {
-	l.measured.latency[p].add(d, n)
+	l.measured.latency[p].Add(d, n)
 	if d >= l.srv.cfg.SlowRequest {
 		l.srv.slowRequest(s, cmd, d)
 	}
@@ -138,92 +115,15 @@ func (l *loop) addRequests() {
 	}
 }
 
-// SlowRequest is one that took longer than Config.SlowRequest.
-type SlowRequest struct {
-	When     time.Time // when it was answered
-	Command  string
-	Duration time.Duration
-}
-
 // slowKept is how many slow requests are remembered.
 const slowKept = 50
 
 // slowRequest logs one: who asked for what kind of thing, never for what.
 func (s *Server) slowRequest(sess *session, cmd protocol.Command, d time.Duration) {
-	s.slow.add(SlowRequest{When: s.cfg.Clock.Now(), Command: cmd.String(), Duration: d})
+	s.slow.add(metric.Slow{When: s.cfg.Clock.Now(), Name: cmd.String(), Duration: d})
 	s.peerLog.Warn().Stringer("command", cmd).Dur("duration", d).Stringer("peer", sess.peer).Str("client", sess.name()).Msg("slow request")
 }
 
 // Slow are the last requests that took longer than Config.SlowRequest, newest
 // first.
-func (s *Server) Slow() []SlowRequest { return s.slow.newest(slowKept) }
-
-// CommandCount is how many requests of one command there were.
-type CommandCount struct {
-	Command  string
-	Requests uint64
-}
-
-// otherCommands is what requests are counted under that no command of the table
-// stands for, or one that clients have no business with.
-const otherCommands = "OTHER"
-
-// Commands counts the requests by command, those that nobody sent included.
-func (s *Server) Commands() []CommandCount {
-	var list []CommandCount
-	counted := s.countRequests()
-	for _, row := range protocol.Commands {
-		if row.Role == protocol.Accepted || s.routes.find(row.ID) != nil {
-			list = append(list, CommandCount{row.Name, counted[row.ID]})
-			counted[row.ID] = 0
-		}
-	}
-	return append(list, CommandCount{otherCommands, sum(counted[:])})
-}
-
-func (s *Server) countRequests() (counted [routeCount]uint64) {
-	for _, l := range s.allLoops() {
-		for i := range counted {
-			counted[i] += l.measured.commands[i].Load()
-		}
-	}
-	return counted
-}
-
-func sum(list []uint64) (total uint64) {
-	for _, n := range list {
-		total += n
-	}
-	return total
-}
-
-// Latency is how long requests took, from being taken up to their reply's way
-// out. What a request waits in front of that, for the socket to be read or for
-// earlier writes of its connection, is not in it.
-type Latency struct {
-	// Kind is "memory" for what was answered at once, of which only some are timed;
-	// "worker" for what a worker answered; "write" for what a store made durable.
-	Kind string
-	Sum  time.Duration
-	// Bounds are the upper ends of the buckets; Counts has one more for the rest.
-	Bounds []time.Duration
-	Counts []uint64
-}
-
-// Latency reads the histograms; any goroutine may.
-func (s *Server) Latency() []Latency {
-	list := make([]Latency, paces)
-	for p := range list {
-		list[p] = Latency{Kind: paceNames[p], Bounds: slices.Clone(latencyBounds[:]), Counts: make([]uint64, len(latencyBounds)+1)}
-	}
-	for _, l := range s.allLoops() {
-		for p := range list {
-			h := &l.measured.latency[p]
-			list[p].Sum += time.Duration(h.sum.Load())
-			for i := range h.counts {
-				list[p].Counts[i] += h.counts[i].Load()
-			}
-		}
-	}
-	return list
-}
+func (s *Server) Slow() []metric.Slow { return s.slow.newest(slowKept) }

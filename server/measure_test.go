@@ -3,7 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/metric"
 	"confcenter/protocol"
 )
 
@@ -28,22 +29,19 @@ func (w slowly) TrySend(p []byte) int {
 
 // timed is how many requests of a kind took how long.
 func timed(s *Server, kind string) (n uint64, total time.Duration) {
-	for _, l := range s.Latency() {
-		if l.Kind == kind {
-			n += sum(l.Counts)
-			total += l.Sum
+	for _, r := range s.Stats() {
+		if r.Times != nil && r.Labels[0].Value == kind {
+			n, total = r.Times.Count, r.Times.Sum
 		}
 	}
 	return n, total
 }
 
-func countOf(s *Server, name string) uint64 {
-	list := s.Commands()
-	i := slices.IndexFunc(list, func(c CommandCount) bool { return c.Command == name })
-	if i < 0 {
-		return 1 << 60
-	}
-	return list[i].Requests
+func countOf(s *Server, command string) int64 { return s.Stats().Get("server_requests_total", command) }
+
+// A counter without a name would be told to nobody.
+func TestEveryCounterHasAName(t *testing.T) {
+	require.Len(t, metric.Of(&counters{}), reflect.TypeFor[counters]().NumField())
 }
 
 func TestRequestsAreCountedByCommand(t *testing.T) {
@@ -61,7 +59,7 @@ func TestRequestsAreCountedByCommand(t *testing.T) {
 	require.EqualValues(t, 0, countOf(s.srv, "KVPUT"), "it is there before anybody has sent one")
 	require.EqualValues(t, 1, countOf(s.srv, "SVRSTAT"))
 	require.EqualValues(t, 4, countOf(s.srv, otherCommands), "what peers make up is one number")
-	require.EqualValues(t, 10, s.srv.Stats().Requests)
+	require.EqualValues(t, 10, s.srv.Stats().Get("server_requests_total"))
 }
 
 func TestAWriteIsTimedFromItsRequestToItsReply(t *testing.T) {
@@ -134,8 +132,8 @@ func TestSlowRequestsAreRememberedAndLoggedWithoutValues(t *testing.T) {
 	write(protocol.KVIncr, `{"ns":"n","key":"i"}`, 2*time.Second)
 	slow := s.srv.Slow()
 	require.Len(t, slow, 2)
-	require.Equal(t, SlowRequest{When: now.Now(), Command: "KVINCR", Duration: 2 * time.Second}, slow[0])
-	require.Equal(t, "KVPUT", slow[1].Command)
+	require.Equal(t, metric.Slow{When: now.Now(), Name: "KVINCR", Duration: 2 * time.Second}, slow[0])
+	require.Equal(t, "KVPUT", slow[1].Name)
 	require.NotContains(t, log.String(), "secret")
 	require.Contains(t, log.String(), `"command":"KVPUT"`)
 	require.Contains(t, log.String(), `"client":"x#`)

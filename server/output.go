@@ -120,7 +120,7 @@ func (s *session) arm(rest []byte) int {
 // sendPush sends a push frame, or lets it take the place of an older one for the
 // same file that the peer has not been given yet.
 func (s *session) sendPush(frame []byte, key pushKey) {
-	s.srv.count.pushes.Add(1)
+	s.srv.count.Pushes.Add(1)
 	if s.out.empty() {
 		s.sendOwn(frame)
 		return
@@ -130,7 +130,7 @@ func (s *session) sendPush(frame []byte, key pushKey) {
 		if p.push != key || (i == s.out.head && s.out.off > 0) {
 			continue
 		}
-		s.srv.count.coalesced.Add(1)
+		s.srv.count.Coalesced.Add(1)
 		s.out.bytes += len(frame) - len(p.b)
 		s.srv.memory.add(len(frame) - len(p.b))
 		p.b = slices.Clone(frame)
@@ -175,7 +175,7 @@ func (s *session) enqueue(p piece) {
 	s.out.pieces = append(s.out.pieces, p)
 	s.out.bytes += len(p.b)
 	if len(s.out.pieces)-s.out.head > s.srv.cfg.Limits.Frames {
-		s.srv.count.outputLimit.Add(1)
+		s.srv.count.OutputLimit.Add(1)
 		s.abort("too many frames wait for a peer that does not read")
 		return
 	}

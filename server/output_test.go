@@ -138,7 +138,7 @@ func TestPushesToABlockedPeerCoalesceToTheNewest(t *testing.T) {
 		s.sendPush([]byte(fmt.Sprintf("[a@%d]", i)), pushKey{file: "a"})
 		s.sendPush([]byte(fmt.Sprintf("[b@%d]", i)), pushKey{file: "b"})
 	}
-	require.EqualValues(t, 1998, s.srv.count.coalesced.Load())
+	require.EqualValues(t, 1998, s.srv.count.Coalesced.Load())
 	for s.owing() > 0 {
 		w.read(1000)
 		sweepAll(s.loop)
@@ -152,7 +152,7 @@ func TestFramesLimitClosesAPeerThatDoesNotRead(t *testing.T) {
 		s.sendFrame([]byte("routed"))
 	}
 	require.True(t, w.closed)
-	require.EqualValues(t, 1, s.srv.count.outputLimit.Load())
+	require.EqualValues(t, 1, s.srv.count.OutputLimit.Load())
 	require.Zero(t, s.srv.memory.used.Load())
 }
 
@@ -164,7 +164,7 @@ func TestMemoryLimitClosesThePeerThatReadsLeast(t *testing.T) {
 	other.sendFrame(make([]byte, 110_000))
 	require.True(t, w.closed, "it has not read for longer")
 	require.False(t, w2.closed)
-	require.EqualValues(t, 1, s.srv.count.memoryLimit.Load())
+	require.EqualValues(t, 1, s.srv.count.MemoryLimit.Load())
 	require.False(t, s.srv.memory.over())
 }
 
@@ -229,7 +229,7 @@ func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
 	require.False(t, w.closed)
 	s.loop.tick(start + int64(111*time.Second))
 	require.True(t, w.closed)
-	require.EqualValues(t, 1, s.srv.count.stalled.Load())
+	require.EqualValues(t, 1, s.srv.count.Stalled.Load())
 }
 
 func TestInputLimitClosesAPeerThatKeepsSending(t *testing.T) {
@@ -240,7 +240,7 @@ func TestInputLimitClosesAPeerThatKeepsSending(t *testing.T) {
 	require.False(t, w.closed)
 	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
 	require.True(t, w.closed)
-	require.EqualValues(t, 1, s.srv.count.inputLimit.Load())
+	require.EqualValues(t, 1, s.srv.count.InputLimit.Load())
 	require.Zero(t, s.srv.memory.used.Load())
 }
 
@@ -249,12 +249,12 @@ func TestPendingLimitTakesNoMoreRequestsUntilThePeerReads(t *testing.T) {
 	s.client = &client{}
 	s.sendFrame(make([]byte, 10_000))
 	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 7, nil))
-	require.Zero(t, s.srv.Stats().Requests, "nobody gets more replies while his are unread")
+	require.Zero(t, s.srv.Stats().Get("server_requests_total"), "nobody gets more replies while his are unread")
 	for s.owing() > 0 {
 		w.read(1000)
 		sweepAll(s.loop)
 	}
-	require.EqualValues(t, 1, s.srv.Stats().Requests)
+	require.EqualValues(t, 1, s.srv.Stats().Get("server_requests_total"))
 	require.True(t, bytes.HasSuffix(w.got.Bytes(), protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), 7, nil)))
 }
 

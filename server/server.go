@@ -15,6 +15,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/internal/metric"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
@@ -129,7 +130,7 @@ type Server struct {
 	// any goroutine
 	seq      atomic.Uint32 // of pushes and keep-alives
 	count    counters
-	slow     ring[SlowRequest]
+	slow     ring[metric.Slow]
 	draining atomic.Bool
 	starving atomic.Int32 // sessions that wait for room in the store's queue
 
@@ -153,7 +154,7 @@ func New(cfg Config, stores Stores) *Server {
 		upToDate: protocol.UpToDate,
 		routes:   newRoutes(),
 		began:    cfg.Clock.Now(),
-		slow:     ring[SlowRequest]{size: slowKept},
+		slow:     ring[metric.Slow]{size: slowKept},
 		memory:   budget{limit: cfg.Limits.Memory},
 		ticking:  make(chan struct{}),
 	}
@@ -297,11 +298,11 @@ func (s *Server) open(l *loop, sess *session) bool {
 	sess.srv, sess.loop, sess.opened = s, l, l.now
 	sess.active.Store(l.now)
 	if s.draining.Load() || !s.registry.enter(sess, s.cfg.MaxConnections) {
-		s.count.turnedAway.Add(1)
+		s.count.TurnedAway.Add(1)
 		s.peerLog.Warn().Stringer("peer", sess.peer).Int("limit", s.cfg.MaxConnections).Msg("connection turned away: the limit is reached")
 		return false
 	}
-	s.count.opened.Add(1)
+	s.count.Opened.Add(1)
 	l.add(sess)
 	l.time(sess, sess.opened+s.cfg.IdentifyTimeout.Nanoseconds())
 	return true
@@ -309,7 +310,7 @@ func (s *Server) open(l *loop, sess *session) bool {
 
 // sessionClosed is the last anybody hears of a session.
 func (s *Server) sessionClosed(sess *session, err error) {
-	s.count.closed.Add(1)
+	s.count.Closed.Add(1)
 	if sess.client != nil {
 		name := sess.name()
 		s.oplog.add("CLIENT_CLOSE", name, sess.peer.String())

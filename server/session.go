@@ -93,7 +93,7 @@ func (s *session) receive(data []byte) {
 // keep appends to the undecoded input, within its limit.
 func (s *session) keep(data []byte) bool {
 	if len(s.in)-s.inOff+len(data) > s.srv.cfg.Limits.Input {
-		s.srv.count.inputLimit.Add(1)
+		s.srv.count.InputLimit.Add(1)
 		s.abort("too much input waits behind requests that cannot go on")
 		return false
 	}
@@ -187,7 +187,7 @@ func (s *session) admit(cmd protocol.Command) bool {
 // park stops decoding until resume. The frame it stopped at is decoded again.
 func (s *session) park() {
 	s.parked = true
-	s.srv.count.parked.Add(1)
+	s.srv.count.Parked.Add(1)
 }
 
 // resume goes on decoding, if there is nothing left to wait for.
@@ -207,7 +207,7 @@ func (s *session) resume() {
 // badFrame closes a connection that does not speak the protocol: without a
 // reply, since there is no frame to answer.
 func (s *session) badFrame(reason string) {
-	s.srv.count.badFrames.Add(1)
+	s.srv.count.BadFrames.Add(1)
 	s.dismiss(reason)
 }
 

@@ -1,95 +1,101 @@
 package server
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// counters are the server's, each named after what it counts.
+	"confcenter/internal/metric"
+	"confcenter/protocol"
+)
+
+// counters are what the server counts. A counter is declared here and nowhere else.
 type counters struct {
-	opened, closed           atomic.Uint64
-	turnedAway               atomic.Uint64
-	replies                  atomic.Uint64
-	pushes, coalesced        atomic.Uint64
-	badFrames                atomic.Uint64
-	unidentified             atomic.Uint64
-	inputLimit, outputLimit  atomic.Uint64
-	memoryLimit, stalled     atomic.Uint64
-	parked                   atomic.Uint64
-	subscriptionLimit        atomic.Uint64
-	ignoredPeers, keepAlives atomic.Uint64
-	idleClosed               atomic.Uint64
-	watches                  atomic.Int64
-	watchFrames, watchLimit  atomic.Uint64
-	watchBehind              atomic.Uint64
-	watchResyncs             atomic.Uint64
-	watchBacklog             atomic.Uint64
-	stateWrites, stateBusy   atomic.Uint64
-	stateRefused             atomic.Uint64
-	lockWaitLimit            atomic.Uint64
+	Opened        atomic.Uint64 `metric:"server_connections_opened_total" help:"TCP connections accepted."`
+	Closed        atomic.Uint64 `metric:"server_connections_closed_total" help:"TCP connections ended."`
+	Replies       atomic.Uint64 `metric:"server_replies_total" help:"Replies sent to TCP peers."`
+	Pushes        atomic.Uint64 `metric:"server_pushes_total" help:"Notices of changed configurations."`
+	Coalesced     atomic.Uint64 `metric:"server_pushes_coalesced_total" help:"Notices that took the place of one the peer had not read."`
+	Watches       atomic.Int64  `metric:"server_watches" help:"Watches on the state store."`
+	WatchFrames   atomic.Uint64 `metric:"server_watch_frames_total" help:"Frames of events sent to watches."`
+	WatchesBehind atomic.Uint64 `metric:"server_watches_behind_total" help:"How often a watch fell behind because its peer did not read."`
+	WatchResyncs  atomic.Uint64 `metric:"server_watch_resyncs_total" help:"How often a watch had to begin again with the whole state."`
+	KeepAlives    atomic.Uint64 `metric:"server_keepalives_total" help:"Silent peers asked for a sign of life."`
+	Parked        atomic.Uint64 `metric:"server_sessions_parked_total" help:"How often a connection had to wait for its writes, the store or its peer."`
+	StateWrites   atomic.Uint64 `metric:"server_state_writes_total" help:"Writes that the state store took from TCP peers."`
+	StateRefused  atomic.Uint64 `metric:"server_state_refused_total" help:"Requests about the state store answered with an error."`
+
+	// Connections that were closed or turned away:
+	TurnedAway   atomic.Uint64 `metric:"server_limits_met_total" label:"limit=connections" help:"How often TCP peers met a limit."`
+	BadFrames    atomic.Uint64 `metric:"server_limits_met_total" label:"limit=frame"` // a wrong header or an oversize body
+	Unidentified atomic.Uint64 `metric:"server_limits_met_total" label:"limit=identify"`
+	Idle         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=idle"` // the keep-alive was not answered
+	InputLimit   atomic.Uint64 `metric:"server_limits_met_total" label:"limit=input"`
+	OutputLimit  atomic.Uint64 `metric:"server_limits_met_total" label:"limit=output"`
+	MemoryLimit  atomic.Uint64 `metric:"server_limits_met_total" label:"limit=memory"`
+	Stalled      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=stall"`
+	// Requests that were refused or had to wait:
+	SubscriptionLimit atomic.Uint64 `metric:"server_limits_met_total" label:"limit=subscriptions"`
+	WatchLimit        atomic.Uint64 `metric:"server_limits_met_total" label:"limit=watches"`
+	WatchBacklog      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=backlog"` // batches too much for a loop to be told
+	LockWaitLimit     atomic.Uint64 `metric:"server_limits_met_total" label:"limit=lock_waits"`
+	StateBusy         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=queue"` // the store's queue was full
+	IgnoredPeers      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=role"`  // server-to-server commands that clients sent
 }
 
-// Stats is a moment's counters and gauges.
-type Stats struct {
-	Connections    int    // open now
-	Clients        int    // of these, identified
-	Opened, Closed uint64 // connections since start
-	// TurnedAway counts connections beyond MaxConnections.
-	TurnedAway uint64
-	// Requests counts frames handled, Replies the answers, Pushes the EVNOTIFY
-	// frames for config changes; Coalesced are pushes that replaced one the peer
-	// had not read yet.
-	Requests, Replies, Pushes, Coalesced uint64
-	// BadFrames counts connections closed for a wrong header or an oversize
-	// body, Unidentified those that never sent WHOAMI, Idle those that did not
-	// answer the keep-alive.
-	BadFrames, Unidentified, Idle uint64
-	// How often each limit of Limits closed a connection.
-	InputLimit, OutputLimit, MemoryLimit, Stalled uint64
-	// Parked counts how often a session had to wait, for its own writes, the
-	// store's queue or a peer that does not read.
-	Parked uint64
-	// SubscriptionLimit counts subscriptions refused.
-	SubscriptionLimit uint64
-	// StateWrites counts the writes that the state store took from sessions,
-	// StateBusy how often its queue was full and a session waited, StateRefused
-	// the requests answered with an error.
-	StateWrites, StateBusy, StateRefused uint64
-	// LockWaitLimit counts requests for locks refused because the session waits
-	// for too many.
-	LockWaitLimit uint64
-	// IgnoredPeers counts server-to-server commands that clients sent.
-	IgnoredPeers uint64
-	// Watches is how many there are now on the state store, WatchFrames how many
-	// KVEVENT frames they were sent, WatchLimit how many were refused.
-	Watches                 int64
-	WatchFrames, WatchLimit uint64
-	// WatchBehind counts how often a watch fell behind because its peer did not
-	// read, WatchResyncs how often one had to begin again with the whole state,
-	// WatchBacklog batches that were too much for a loop to be told.
-	WatchBehind, WatchResyncs, WatchBacklog uint64
-	// KeepAlives counts the server's own keep-alive requests.
-	KeepAlives uint64
-	// Memory is what is held for peers, in bytes.
-	Memory int64
-}
-
-// Stats reads the counters; any goroutine may.
-func (s *Server) Stats() Stats {
-	c := &s.count
-	counted := s.countRequests()
+// Stats is all that the server counts and measures, under the names of /metrics; any
+// goroutine may call it.
+func (s *Server) Stats() metric.Readings {
 	connections, clients := s.registry.counts()
-	return Stats{
-		Connections: connections, Clients: clients,
-		Opened: c.opened.Load(), Closed: c.closed.Load(), TurnedAway: c.turnedAway.Load(),
-		Requests: sum(counted[:]), Replies: c.replies.Load(),
-		Pushes: c.pushes.Load(), Coalesced: c.coalesced.Load(),
-		BadFrames: c.badFrames.Load(), Unidentified: c.unidentified.Load(), Idle: c.idleClosed.Load(),
-		InputLimit: c.inputLimit.Load(), OutputLimit: c.outputLimit.Load(),
-		MemoryLimit: c.memoryLimit.Load(), Stalled: c.stalled.Load(),
-		Parked: c.parked.Load(), SubscriptionLimit: c.subscriptionLimit.Load(),
-		StateWrites: c.stateWrites.Load(), StateBusy: c.stateBusy.Load(), StateRefused: c.stateRefused.Load(),
-		LockWaitLimit: c.lockWaitLimit.Load(),
-		IgnoredPeers:  c.ignoredPeers.Load(), KeepAlives: c.keepAlives.Load(),
-		Watches: c.watches.Load(), WatchFrames: c.watchFrames.Load(), WatchLimit: c.watchLimit.Load(),
-		WatchBehind: c.watchBehind.Load(), WatchResyncs: c.watchResyncs.Load(), WatchBacklog: c.watchBacklog.Load(),
-		Memory: s.memory.used.Load(),
+	list := append(metric.Of(&s.count),
+		metric.Reading{Name: "server_connections", Help: "TCP connections that are open.", N: int64(connections)},
+		metric.Reading{Name: "server_clients", Help: "TCP connections that have identified themselves.", N: int64(clients)},
+		metric.Reading{Name: "server_memory_bytes", Help: "Input and output held for TCP peers.", N: s.memory.used.Load()},
+	)
+	return append(append(list, s.commands()...), s.latency()...)
+}
+
+// otherCommands is what requests are counted under that no command of the table
+// stands for, or one that clients have no business with.
+const otherCommands = "OTHER"
+
+// commands counts the requests by command, those that nobody sent included.
+func (s *Server) commands() (list metric.Readings) {
+	var counted [routeCount]int64
+	for _, l := range s.allLoops() {
+		for i := range counted {
+			counted[i] += int64(l.measured.commands[i].Load())
+		}
 	}
+	add := func(name string, n int64) {
+		list = append(list, metric.Reading{Name: "server_requests_total", Help: "Requests of TCP peers.", Labels: []metric.Label{{Name: "command", Value: name}}, N: n})
+	}
+	for _, row := range protocol.Commands {
+		if row.Role == protocol.Accepted || s.routes.find(row.ID) != nil {
+			add(row.Name, counted[row.ID])
+			counted[row.ID] = 0
+		}
+	}
+	var others int64
+	for _, n := range counted {
+		others += n
+	}
+	add(otherCommands, others)
+	return list
+}
+
+// latency is how long requests took, from being taken up to their reply's way out.
+// What a request waits in front of that, for the socket to be read or for earlier
+// writes of its connection, is not in it.
+func (s *Server) latency() (list metric.Readings) {
+	for p := range paces {
+		times := &metric.Times{}
+		for _, l := range s.allLoops() {
+			times.Add(&l.measured.latency[p])
+		}
+		list = append(list, metric.Reading{
+			Name:   "server_request_duration_seconds",
+			Help:   "Time from taking a TCP request up to its reply's way out: answered from memory (of which some are timed), by a worker, or written.",
+			Labels: []metric.Label{{Name: "kind", Value: paceNames[p]}}, Times: times,
+		})
+	}
+	return list
 }

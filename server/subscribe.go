@@ -59,7 +59,7 @@ func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 	}
 	sub, err := s.addSubscription(want, file, snap.Seq())
 	if err != nil {
-		s.srv.count.subscriptionLimit.Add(1)
+		s.srv.count.SubscriptionLimit.Add(1)
 		s.result(h, wireCode(err), err.Error())
 		return true
 	}

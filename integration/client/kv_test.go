@@ -32,7 +32,7 @@ func shaking(srv *clienttest.Server) (begun <-chan struct{}, stop func()) {
 				return
 			case <-time.After(time.Duration(1+rand.IntN(20)) * time.Millisecond):
 			}
-			if srv.TCP().Stats().Clients == 0 {
+			if srv.TCP().Stats().Get("server_clients") == 0 {
 				continue
 			}
 			srv.Cut()
