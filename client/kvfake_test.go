@@ -230,9 +230,9 @@ func (c *fakeConn) kvLock(state *fakeState, h protocol.Header, r *protocol.Reque
 		switch {
 		case err != nil:
 		case q.Fence != 0:
-			err = state.locks.Unlock(q.NS, q.Key, q.Fence, done)
+			err = state.locks.Unlock(nil, q.NS, q.Key, q.Fence, done)
 		default:
-			err = state.locks.GiveUp(q.NS, q.Key, q.Lease, done)
+			err = state.locks.GiveUp(nil, q.NS, q.Key, q.Lease, done)
 		}
 		if err != nil {
 			return nil, err

@@ -114,7 +114,7 @@ func TestLockGrantedTooLate(t *testing.T) {
 	<-seen // the giving up is under way
 	s.change(func(s *fakeServer) { s.script = nil })
 	done := make(chan struct{})
-	require.NoError(t, state.locks.Unlock("n", "lock", held.Fence(), func(kv.Revision, error) { close(done) }))
+	require.NoError(t, state.locks.Unlock(nil, "n", "lock", held.Fence(), func(kv.Revision, error) { close(done) }))
 	<-done
 	eventually(t, func() bool { return state.locks.Waiting() == 0 }, "it is granted")
 	close(hold)

@@ -2,6 +2,8 @@ package confstore
 
 import (
 	"slices"
+
+	"confcenter/access"
 )
 
 // Batch is one step from a snapshot to the next: everything that was found
@@ -25,8 +27,9 @@ type Change struct {
 	Prev *Node
 	// Own: its own contents were set, edited or deleted.
 	Own bool
-	// By is what the Set said that made Own true; empty for an edit that was found.
-	By string
+	// Actor is who made Own true: the one of the Set, or for an edit that was found
+	// one whose origin is the disk. It is nil if Own is false or the Set had none.
+	Actor *access.Actor
 	// Bases are those of its bases whose own contents changed in this batch,
 	// weakest first. The resolved version rises also if the resolved contents
 	// come out the same.

@@ -5,9 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"confcenter/access"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
 )
+
+// onDisk stands for whoever edited a file.
+var onDisk = &access.Actor{Origin: access.OnDisk}
 
 // edit is a new state of one document, found or asked for.
 type edit struct {
@@ -17,7 +21,7 @@ type edit struct {
 	// quiet: the contents are those that are served already. Nobody is told; the
 	// version may rise to what was given.
 	quiet bool
-	by    string // who asked for it; empty: it was found
+	actor *access.Actor // who asked for it; onDisk: it was found
 	// only of a Set that writes
 	exact    []byte // the file's bytes; nil: text as the store formats it
 	fileTime int32

@@ -155,7 +155,7 @@ func (s *Store) rebuild(b *builder, name string, p *plan) Change {
 		return c
 	}
 	if ed := p.tells(name); ed != nil {
-		c.Own, c.By = true, ed.by
+		c.Own, c.Actor = true, ed.actor
 	}
 	for _, base := range n.bases {
 		if p.tells(base) != nil {

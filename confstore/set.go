@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
@@ -41,8 +42,8 @@ type SetRequest struct {
 	// served now, without inheritance; 0 means that there must be no document.
 	IfMtime    int32
 	HasIfMtime bool
-	// By says who writes, for those who are told of the change.
-	By string
+	// Actor is who writes, for those who are told of the change.
+	Actor *access.Actor
 }
 
 // givesMtime: CppCloud's clients send 0 for "none".
@@ -137,7 +138,7 @@ func (s *Store) set(req SetRequest) (SetResult, error) {
 		text = asSpelled(e, text)
 	}
 	given := s.given(req, e)
-	ed := edit{name: req.Name, text: text, given: given, fileTime: given, quiet: sameContents(e, text), by: req.By}
+	ed := edit{name: req.Name, text: text, given: given, fileTime: given, quiet: sameContents(e, text), actor: req.Actor}
 	if ed.quiet && !req.givesMtime() {
 		ed.given = e.doc.given
 	}

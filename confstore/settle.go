@@ -259,7 +259,7 @@ func (s *Store) takeGood(r reading) (edit, bool) {
 	if r.ahead {
 		s.log.Warn().Str("name", r.name).Msg("the file's time is more than a day ahead of the clock; it is served as if it had been changed now")
 	}
-	return edit{name: r.name, text: r.text, given: r.mtime}, true
+	return edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk}, true
 }
 
 // admit keeps the number of names within its limit.
@@ -364,7 +364,7 @@ func (s *Store) removed(name string, e *entry, now time.Time) (edit, bool) {
 	if !e.live() {
 		return edit{}, false
 	}
-	return edit{name: name, given: max(seconds(now, now), e.doc.given)}, true
+	return edit{name: name, given: max(seconds(now, now), e.doc.given), actor: onDisk}, true
 }
 
 // setBroken notes why the file cannot be served now, "" if it can.

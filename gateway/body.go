@@ -104,7 +104,8 @@ var commits = sync.Pool{New: func() any {
 
 // commit returns when the transaction is durable or has failed. It does not end
 // earlier if the peer goes away: the write stands either way.
-func (g *Gateway) commit(txn *kv.Txn) (*kv.Result, error) {
+func (g *Gateway) commit(r *http.Request, txn *kv.Txn) (*kv.Result, error) {
+	txn.Actor = actorOf(r)
 	c := commits.Get().(*committing)
 	if err := g.stores.State.Commit(txn, c.done); err != nil {
 		commits.Put(c)

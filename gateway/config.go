@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
@@ -21,13 +22,13 @@ func (g *Gateway) configRoutes() []route {
 	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
 	g.configFeed = newConfigFeed(g.stores.Config)
 	return []route{
-		{method: get, pattern: configRoot + "files", name: "config.files", handle: g.configFiles},
-		{method: get, pattern: configRoot + "file", name: "config.get", handle: g.configGet},
-		{method: put, pattern: configRoot + "file", name: "config.put", body: g.cfg.MaxBody, handle: g.configPut},
-		{method: del, pattern: configRoot + "file", name: "config.delete", handle: g.configDelete},
-		{method: get, pattern: configRoot + "resolved", name: "config.resolved", handle: g.configResolved},
-		{method: get, pattern: configRoot + "search", name: "config.search", handle: g.configSearch},
-		{method: get, pattern: configRoot + "stream", name: "config.stream", stream: true, handle: g.configStream},
+		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, handle: g.configFiles},
+		{method: get, pattern: configRoot + "file", name: "config.get", right: access.ConfigRead, handle: g.configGet},
+		{method: put, pattern: configRoot + "file", name: "config.put", right: access.ConfigWrite, body: g.cfg.MaxBody, handle: g.configPut},
+		{method: del, pattern: configRoot + "file", name: "config.delete", right: access.ConfigDelete, handle: g.configDelete},
+		{method: get, pattern: configRoot + "resolved", name: "config.resolved", right: access.ConfigRead, handle: g.configResolved},
+		{method: get, pattern: configRoot + "search", name: "config.search", right: access.ConfigRead, handle: g.configSearch},
+		{method: get, pattern: configRoot + "stream", name: "config.stream", right: access.ConfigWatch, stream: true, handle: g.configStream},
 	}
 }
 
@@ -366,7 +367,7 @@ func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstor
 		return err
 	}
 	deletes := req.Contents == nil
-	req.By = "http " + r.RemoteAddr
+	req.Actor = actorOf(r)
 	var res confstore.SetResult
 	for {
 		if err = g.demand(&req, cond); err != nil {

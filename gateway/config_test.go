@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/confstore"
 )
 
@@ -128,14 +129,22 @@ func TestConfigFilesShowsAllStates(t *testing.T) {
 	require.Equal(t, map[string]string{"_meta.json": "good", "good.json": "good", "gone.json": "deleted", "heir.json": "good", "never.json": "broken", "sub/broken.json": "broken"}, states)
 }
 
+// requireOverHTTP is what is known of whoever comes by HTTP.
+func requireOverHTTP(t *testing.T, actor *access.Actor) {
+	t.Helper()
+	require.NotNil(t, actor)
+	require.Regexp(t, `^http 127\.0\.0\.1:\d+$`, actor.String())
+	require.Equal(t, access.Actor{Origin: access.OverHTTP, Address: actor.Address}, *actor)
+}
+
 func TestConfigWritersAreNamed(t *testing.T) {
 	k := startConfig(t, nil)
-	told := make(chan string, 2)
-	k.files.Subscribe(func(b *confstore.Batch) { told <- b.Changes[0].By })
+	told := make(chan *access.Actor, 2)
+	k.files.Subscribe(func(b *confstore.Batch) { told <- b.Changes[0].Actor })
 	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), `{}`).status)
-	require.Regexp(t, `^http 127\.0\.0\.1:\d+$`, <-told)
+	requireOverHTTP(t, <-told)
 	require.Equal(t, 200, k.do("DELETE", fileQuery("a.json"), "").status)
-	require.Regexp(t, `^http 127\.0\.0\.1:\d+$`, <-told)
+	requireOverHTTP(t, <-told)
 }
 
 func TestConfigGetIsTheFileAsWritten(t *testing.T) {

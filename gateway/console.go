@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"confcenter/access"
 	"confcenter/gateway/console"
 )
 
@@ -15,9 +16,9 @@ const consolePath = "/console/"
 // and whoever opens the address of Plum's web view the page that stands for it.
 func (g *Gateway) consoleRoutes() []route {
 	return []route{
-		{method: http.MethodGet, pattern: "/{$}", name: "root", handle: goTo(consolePath)},
-		{method: http.MethodGet, pattern: "/kv-store", name: "kv-store", handle: goTo(consolePath + "#/store")},
-		{method: http.MethodGet, pattern: consolePath + "{path...}", name: "console", handle: func(w http.ResponseWriter, r *http.Request) error {
+		{method: http.MethodGet, pattern: "/{$}", name: "root", right: access.Anyone, handle: goTo(consolePath)},
+		{method: http.MethodGet, pattern: "/kv-store", name: "kv-store", right: access.Anyone, handle: goTo(consolePath + "#/store")},
+		{method: http.MethodGet, pattern: consolePath + "{path...}", name: "console", right: access.Anyone, handle: func(w http.ResponseWriter, r *http.Request) error {
 			if !console.Serve(w, r, r.PathValue("path")) {
 				return errUnknownPath
 			}

@@ -179,6 +179,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          newServerLog(g.log),
 		ConnState:         g.connState,
+		ConnContext:       withActor,
 	}
 	return g, nil
 }

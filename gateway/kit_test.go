@@ -16,6 +16,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/kv"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
@@ -119,6 +120,9 @@ func (k *kit) get(path string, header ...string) answer {
 	k.t.Helper()
 	return k.do(http.MethodGet, path, "", header...)
 }
+
+// commit is a write that came by no connection.
+func (k *kit) commit(txn *kv.Txn) (*kv.Result, error) { return k.Gateway.commit(&http.Request{}, txn) }
 
 // logged is a log to look into.
 func logged() (*bytes.Buffer, zerolog.Logger) {

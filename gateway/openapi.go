@@ -3,6 +3,8 @@ package gateway
 import (
 	_ "embed"
 	"net/http"
+
+	"confcenter/access"
 )
 
 // openapi describes every route to programs. A test holds it against the routes.
@@ -11,7 +13,7 @@ import (
 var openapi []byte
 
 func (g *Gateway) openapiRoutes() []route {
-	return []route{{method: http.MethodGet, pattern: "/v1/openapi.json", name: "openapi", handle: func(w http.ResponseWriter, _ *http.Request) error {
+	return []route{{method: http.MethodGet, pattern: "/v1/openapi.json", name: "openapi", right: access.Anyone, handle: func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header()["Cache-Control"] = noStore
 		return sendJSON(w, http.StatusOK, openapi)
 	}}}

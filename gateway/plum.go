@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
@@ -29,22 +30,22 @@ var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http
 
 // Names of what Plum's one path is used for.
 var (
-	plumNamespaces = route{name: "plum.namespaces", plain: true}
-	plumList       = route{name: "plum.list", plain: true}
-	plumKeys       = route{name: "plum.keys", plain: true}
-	plumGet        = route{name: "plum.get", plain: true}
-	plumPut        = route{name: "plum.put", plain: true}
-	plumDelete     = route{name: "plum.delete", plain: true}
-	plumBatch      = route{name: "plum.batch", plain: true}
+	plumNamespaces = route{name: "plum.namespaces", right: access.KVRead, plain: true}
+	plumList       = route{name: "plum.list", right: access.KVRead, plain: true}
+	plumKeys       = route{name: "plum.keys", right: access.KVRead, plain: true}
+	plumGet        = route{name: "plum.get", right: access.KVRead, plain: true}
+	plumPut        = route{name: "plum.put", right: access.KVWrite, plain: true}
+	plumDelete     = route{name: "plum.delete", right: access.KVDelete, plain: true}
+	plumBatch      = route{name: "plum.batch", right: access.KVWrite, plain: true}
 )
 
 func (g *Gateway) plumRoutes() []route {
 	one := []*route{&plumNamespaces}
 	all := []*route{&plumNamespaces, &plumList, &plumKeys, &plumGet, &plumPut, &plumDelete, &plumBatch}
 	return []route{
-		{methods: []string{http.MethodGet}, pattern: plumRoot, uses: one, name: "plum.namespaces", body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{methods: plumMethods, pattern: plumRoot + "/", uses: all, name: "plum.kv", body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", plain: true, stream: true, handle: g.plumStream},
+		{methods: []string{http.MethodGet}, pattern: plumRoot, uses: one, name: "plum.namespaces", right: access.KVRead, body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{methods: plumMethods, pattern: plumRoot + "/", uses: all, name: "plum.kv", right: access.KVEach, body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", right: access.KVWatch, plain: true, stream: true, handle: g.plumStream},
 	}
 }
 
@@ -79,7 +80,7 @@ func (g *Gateway) plum(w http.ResponseWriter, r *http.Request) error {
 		return g.plumPut(w, r, ns, key)
 	case http.MethodDelete:
 		reply.route = &plumDelete
-		return g.plumDelete(w, ns, key)
+		return g.plumDelete(w, r, ns, key)
 	}
 	w.Header().Set("Allow", "DELETE, GET, OPTIONS, PUT")
 	return errPlumMethod
@@ -132,7 +133,7 @@ func (g *Gateway) plumPut(w http.ResponseWriter, r *http.Request, ns, key string
 	ignored.add(members, plumPutMembers) // before the buffer they are in is used again
 	txn := kv.PutTxn(ns, key, value)
 	txn.Then[0].TTL = ttl
-	if _, err := g.commit(txn); err != nil {
+	if _, err := g.commit(r, txn); err != nil {
 		return err
 	}
 	b.b = append(b.b[:0], `{"key":`...)
@@ -147,8 +148,8 @@ func (g *Gateway) plumPut(w http.ResponseWriter, r *http.Request, ns, key string
 }
 
 // plumDelete succeeds also if there is no such key.
-func (g *Gateway) plumDelete(w http.ResponseWriter, ns, key string) error {
-	if _, err := g.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}}); err != nil {
+func (g *Gateway) plumDelete(w http.ResponseWriter, r *http.Request, ns, key string) error {
+	if _, err := g.commit(r, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -166,7 +167,7 @@ func (g *Gateway) plumBatch(w http.ResponseWriter, r *http.Request, ns string) e
 		return err
 	}
 	count := len(ops)
-	if _, err := g.commit(&kv.Txn{Then: ops}); err != nil {
+	if _, err := g.commit(r, &kv.Txn{Then: ops}); err != nil {
 		return err
 	}
 	b.b = append(ignored.append(appendPlumCount(b.b[:0], count, ns)), "}\n"...)

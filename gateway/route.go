@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"confcenter/access"
 	"confcenter/codes"
 )
 
@@ -16,10 +17,11 @@ type route struct {
 	pattern string   // of net/http's ServeMux, without method
 	name    string   // such as "store.get": for metrics, the log and the OpenAPI document
 	uses    []*route // only without method: what the handler may find a request to be, each with a name of its own
-	body    int64    // most bytes of a request body; 0: there is none
-	stream  bool     // long-lived: the time for writing is not limited as a whole
-	plain   bool     // errors are Plum's plain text, else {code, error, detail}
-	quiet   bool     // asked again and again by machines: not in the access log
+	right   access.Right
+	body    int64 // most bytes of a request body; 0: there is none
+	stream  bool  // long-lived: the time for writing is not limited as a whole
+	plain   bool  // errors are Plum's plain text, else {code, error, detail}
+	quiet   bool  // asked again and again by machines: not in the access log
 	handle  func(w http.ResponseWriter, r *http.Request) error
 }
 

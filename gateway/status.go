@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/metric"
@@ -16,12 +17,12 @@ import (
 func (g *Gateway) adminRoutes() []route {
 	const get = http.MethodGet
 	return []route{
-		{method: get, pattern: "/livez", name: "livez", quiet: true, handle: g.health("livez", g.liveChecks())},
-		{method: get, pattern: "/readyz", name: "readyz", quiet: true, handle: g.health("readyz", g.readyChecks())},
-		{method: get, pattern: "/metrics", name: "metrics", quiet: true, handle: g.metrics()},
-		{method: get, pattern: "/v1/status", name: "status", quiet: true, handle: g.status},
-		{method: get, pattern: "/v1/status/samples", name: "status.samples", quiet: true, handle: g.statusSamples},
-		{method: get, pattern: "/v1/clients", name: "clients", quiet: true, handle: g.clients},
+		{method: get, pattern: "/livez", name: "livez", right: access.Anyone, quiet: true, handle: g.health("livez", g.liveChecks())},
+		{method: get, pattern: "/readyz", name: "readyz", right: access.Anyone, quiet: true, handle: g.health("readyz", g.readyChecks())},
+		{method: get, pattern: "/metrics", name: "metrics", right: access.StatusRead, quiet: true, handle: g.metrics()},
+		{method: get, pattern: "/v1/status", name: "status", right: access.StatusRead, quiet: true, handle: g.status},
+		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
+		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, quiet: true, handle: g.clients},
 	}
 }
 

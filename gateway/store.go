@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -19,19 +20,19 @@ const smallBody = 64 << 10
 func (g *Gateway) storeRoutes() []route {
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	return []route{
-		{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", handle: g.storeNamespaces},
-		{method: del, pattern: storeRoot + "namespace", name: "store.drop", handle: g.storeDrop},
-		{method: get, pattern: storeRoot + "keys", name: "store.keys", handle: g.storeKeys},
-		{method: get, pattern: storeRoot + "key", name: "store.get", handle: g.storeGet},
-		{method: put, pattern: storeRoot + "key", name: "store.put", body: g.cfg.MaxBody, handle: g.storePut},
-		{method: del, pattern: storeRoot + "key", name: "store.delete", handle: g.storeDelete},
-		{method: post, pattern: storeRoot + "incr", name: "store.incr", body: smallBody, handle: g.storeIncr},
-		{method: post, pattern: storeRoot + "cas", name: "store.cas", body: g.cfg.MaxBody, handle: g.storeCas},
-		{method: post, pattern: storeRoot + "batch", name: "store.batch", body: g.cfg.MaxBody, handle: g.storeBatch},
-		{method: post, pattern: storeRoot + "txn", name: "store.txn", body: g.cfg.MaxBody, handle: g.storeTxn},
-		{method: get, pattern: storeRoot + "history", name: "store.history", handle: g.storeHistory},
-		{method: post, pattern: storeRoot + "restore", name: "store.restore", body: smallBody, handle: g.storeRestore},
-		{method: get, pattern: storeRoot + "stream", name: "store.stream", stream: true, handle: g.storeStream},
+		{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", right: access.KVRead, handle: g.storeNamespaces},
+		{method: del, pattern: storeRoot + "namespace", name: "store.drop", right: access.KVDelete, handle: g.storeDrop},
+		{method: get, pattern: storeRoot + "keys", name: "store.keys", right: access.KVRead, handle: g.storeKeys},
+		{method: get, pattern: storeRoot + "key", name: "store.get", right: access.KVRead, handle: g.storeGet},
+		{method: put, pattern: storeRoot + "key", name: "store.put", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storePut},
+		{method: del, pattern: storeRoot + "key", name: "store.delete", right: access.KVDelete, handle: g.storeDelete},
+		{method: post, pattern: storeRoot + "incr", name: "store.incr", right: access.KVWrite, body: smallBody, handle: g.storeIncr},
+		{method: post, pattern: storeRoot + "cas", name: "store.cas", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storeCas},
+		{method: post, pattern: storeRoot + "batch", name: "store.batch", right: access.KVEach, body: g.cfg.MaxBody, handle: g.storeBatch},
+		{method: post, pattern: storeRoot + "txn", name: "store.txn", right: access.KVEach, body: g.cfg.MaxBody, handle: g.storeTxn},
+		{method: get, pattern: storeRoot + "history", name: "store.history", right: access.KVHistory, handle: g.storeHistory},
+		{method: post, pattern: storeRoot + "restore", name: "store.restore", right: access.KVWrite, body: smallBody, handle: g.storeRestore},
+		{method: get, pattern: storeRoot + "stream", name: "store.stream", right: access.KVWatch, stream: true, handle: g.storeStream},
 	}
 }
 

@@ -36,7 +36,7 @@ func (g *Gateway) storeTxn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	shapes := [2][]opForm{formsOf(txn.Then), formsOf(txn.Else)} // the store owns txn from here
-	res, err := g.commit(txn)
+	res, err := g.commit(r, txn)
 	if err != nil {
 		return err
 	}

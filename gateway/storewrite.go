@@ -28,7 +28,7 @@ func (g *Gateway) storePut(w http.ResponseWriter, r *http.Request) error {
 	if err := o.end(); err != nil {
 		return err
 	}
-	return g.putAndSend(w, b, write)
+	return g.putAndSend(w, r, b, write)
 }
 
 // writeOf begins a transaction on the key of the query, with the condition of the
@@ -82,13 +82,13 @@ func (o *object) token(txn *kv.Txn) {
 
 // conditional commits a transaction of one operation. One whose conditions do not
 // hold is a conflict; the header ETag then tells what is there.
-func (g *Gateway) conditional(w http.ResponseWriter, txn *kv.Txn) (*kv.Result, error) {
+func (g *Gateway) conditional(w http.ResponseWriter, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
 	op := &txn.Then[0]
 	if len(txn.If) > 0 {
 		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: op.NS, Key: op.Key}}
 	}
 	ns, key := op.NS, op.Key // the store owns txn from here
-	res, err := g.commit(txn)
+	res, err := g.commit(r, txn)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func (g *Gateway) conditional(w http.ResponseWriter, txn *kv.Txn) (*kv.Result, e
 }
 
 // putAndSend commits a put and answers with the entry it made.
-func (g *Gateway) putAndSend(w http.ResponseWriter, b *buffer, txn *kv.Txn) error {
+func (g *Gateway) putAndSend(w http.ResponseWriter, r *http.Request, b *buffer, txn *kv.Txn) error {
 	value := txn.Then[0].Value
-	res, err := g.conditional(w, txn)
+	res, err := g.conditional(w, r, txn)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (g *Gateway) storeDelete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	res, err := g.conditional(w, txn)
+	res, err := g.conditional(w, r, txn)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (g *Gateway) storeDrop(w http.ResponseWriter, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	res, err := g.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: ns}}})
+	res, err := g.commit(r, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: ns}}})
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (g *Gateway) storeIncr(w http.ResponseWriter, r *http.Request) error {
 	if err := o.end(); err != nil {
 		return err
 	}
-	res, err := g.conditional(w, txn)
+	res, err := g.conditional(w, r, txn)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (g *Gateway) storeCas(w http.ResponseWriter, r *http.Request) error {
 	if err := o.end(); err != nil {
 		return err
 	}
-	return g.putAndSend(w, b, txn)
+	return g.putAndSend(w, r, b, txn)
 }
 
 // storeBatch writes and deletes keys of one namespace together.
@@ -232,7 +232,7 @@ func (g *Gateway) storeBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	count := len(txn.Then)
-	res, err := g.commit(txn)
+	res, err := g.commit(r, txn)
 	if err != nil {
 		return err
 	}
@@ -267,5 +267,5 @@ func (g *Gateway) storeRestore(w http.ResponseWriter, r *http.Request) error {
 		return codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", op.Key, rev)
 	}
 	op.Value = past.Value
-	return g.putAndSend(w, b, txn)
+	return g.putAndSend(w, r, b, txn)
 }

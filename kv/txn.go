@@ -3,6 +3,7 @@ package kv
 import (
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 )
 
@@ -144,6 +145,10 @@ type Txn struct {
 	// that failed leaves no token. Stores keep
 	// tokens for a limited time and number.
 	Token, TokenNS string
+
+	// Actor is who asks. The store does not keep it, and it makes no difference to
+	// what a Token stands for.
+	Actor *access.Actor
 }
 
 // Result is what a transaction did.

@@ -1,6 +1,7 @@
 package kvlock
 
 import (
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -167,10 +168,13 @@ func (m *Manager) twins(l *line, lease kv.LeaseID, fence kv.Revision) []func() {
 	return calls
 }
 
+// tidying is who gives back what nobody wants.
+var tidying = &access.Actor{Origin: access.Server}
+
 // drop gives back a lock that came for somebody who no longer wants it.
 func (m *Manager) drop(l *line, fence kv.Revision) {
 	l.dropping = fence
-	m.enqueue(job{freeTxn(l.name.ns, l.name.key, fence), func(res *kv.Result, err error) {
+	m.enqueue(job{freeTxn(tidying, l.name.ns, l.name.key, fence), func(res *kv.Result, err error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		l.dropping = 0

@@ -183,14 +183,14 @@ func (k *kit) unlock(fence kv.Revision) error {
 func unlock(t *testing.T, m *Manager, fence kv.Revision) error {
 	t.Helper()
 	got := make(chan error, 1)
-	require.NoError(t, m.Unlock("ns", "key", fence, func(_ kv.Revision, err error) { got <- err }))
+	require.NoError(t, m.Unlock(nil, "ns", "key", fence, func(_ kv.Revision, err error) { got <- err }))
 	return await(t, got)
 }
 
 func (k *kit) giveUp(lease kv.LeaseID) error {
 	k.t.Helper()
 	got := make(chan error, 1)
-	require.NoError(k.t, k.m.GiveUp("ns", "key", lease, func(_ kv.Revision, err error) { got <- err }))
+	require.NoError(k.t, k.m.GiveUp(nil, "ns", "key", lease, func(_ kv.Revision, err error) { got <- err }))
 	return await(k.t, got)
 }
 

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -62,7 +63,8 @@ type Request struct {
 	// Value is what others read in the lock's key, like the holder's name. The
 	// zero Value is an empty string. The Manager owns it from then on.
 	Value kv.Value
-	Wait  bool // stand in line if somebody else holds the lock
+	Wait  bool          // stand in line if somebody else holds the lock
+	Actor *access.Actor // who asks
 }
 
 // Outcome is the first answer to a Request.
@@ -198,8 +200,8 @@ func (m *Manager) Lock(req Request, done func(Outcome, error), granted func(Gran
 // Unlock gives back the lock that was granted with fence. done is called once with
 // the revision that freed it, or codes.FenceLost if that holder has it no more. If
 // Unlock itself fails, done is not called; codes.Busy means ask again.
-func (m *Manager) Unlock(ns, key string, fence kv.Revision, done func(rev kv.Revision, err error)) error {
-	txn := &kv.Txn{Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}}
+func (m *Manager) Unlock(by *access.Actor, ns, key string, fence kv.Revision, done func(rev kv.Revision, err error)) error {
+	txn := &kv.Txn{Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}, Actor: by}
 	return m.store.Commit(txn, func(res *kv.Result, err error) {
 		if err != nil {
 			done(0, err)
@@ -214,8 +216,8 @@ func (m *Manager) Unlock(ns, key string, fence kv.Revision, done func(rev kv.Rev
 // it. done is called once, with the revision as of which this holds, also if there
 // was nothing to give up. If GiveUp itself fails, done is not called;
 // codes.Busy means ask again.
-func (m *Manager) GiveUp(ns, key string, lease kv.LeaseID, done func(rev kv.Revision, err error)) error {
-	look := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}}
+func (m *Manager) GiveUp(by *access.Actor, ns, key string, lease kv.LeaseID, done func(rev kv.Revision, err error)) error {
+	look := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}, Actor: by}
 	if err := look.Check(); err != nil {
 		return err
 	}
@@ -240,13 +242,13 @@ func (m *Manager) GiveUp(ns, key string, lease kv.LeaseID, done func(rev kv.Revi
 		case res.Ops[0].Entry == nil || res.Ops[0].Entry.Lease != lease:
 			done(res.Revision, nil)
 		default:
-			m.free(ns, key, res.Ops[0].Entry.Create, done)
+			m.free(by, ns, key, res.Ops[0].Entry.Create, done)
 		}
 	})
 }
 
 // free ends a hold of a lock, and is content if it has ended already.
-func (m *Manager) free(ns, key string, fence kv.Revision, done func(kv.Revision, error)) {
+func (m *Manager) free(by *access.Actor, ns, key string, fence kv.Revision, done func(kv.Revision, error)) {
 	m.mu.Lock()
 	if m.closed { // the goroutine may have ended
 		m.mu.Unlock()
@@ -254,7 +256,7 @@ func (m *Manager) free(ns, key string, fence kv.Revision, done func(kv.Revision,
 		return
 	}
 	defer m.mu.Unlock()
-	m.enqueue(job{freeTxn(ns, key, fence), func(res *kv.Result, err error) {
+	m.enqueue(job{freeTxn(by, ns, key, fence), func(res *kv.Result, err error) {
 		if err != nil {
 			done(0, err)
 			return

@@ -53,8 +53,8 @@ func TestWhatIsNoRequest(t *testing.T) {
 			require.Zero(t, k.m.Waiting())
 		})
 	}
-	require.ErrorIs(t, k.m.GiveUp("ns", "", lease, nil), codes.BadKey)
-	require.ErrorIs(t, k.m.Unlock("", "key", 1, nil), codes.BadKey)
+	require.ErrorIs(t, k.m.GiveUp(nil, "ns", "", lease, nil), codes.BadKey)
+	require.ErrorIs(t, k.m.Unlock(nil, "", "key", 1, nil), codes.BadKey)
 }
 
 func TestFirstComeFirstServed(t *testing.T) {

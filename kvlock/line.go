@@ -3,6 +3,7 @@ package kvlock
 import (
 	"slices"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 )
@@ -82,19 +83,19 @@ func (r *Request) txn() *kv.Txn {
 	value := kv.Value{Type: r.Value.Type, Data: slices.Clone(r.Value.Data)}
 	return &kv.Txn{If: []kv.Compare{kv.Absent(r.NS, r.Key)},
 		Then: []kv.Op{{Kind: kv.OpPut, NS: r.NS, Key: r.Key, Value: value, Lease: r.Lease}},
-		Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}}
+		Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}, Actor: r.Actor}
 }
 
 // look is txn for who is not first: it reads the lock, in its turn among the
 // transactions, and takes nothing. Held is false in its result, as in txn's.
 func (r *Request) look() *kv.Txn {
 	never := kv.Compare{NS: r.NS, Key: r.Key, Target: kv.CompareVersion, Relation: kv.Less}
-	return &kv.Txn{If: []kv.Compare{never}, Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}}
+	return &kv.Txn{If: []kv.Compare{never}, Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}, Actor: r.Actor}
 }
 
-func freeTxn(ns, key string, fence kv.Revision) *kv.Txn {
+func freeTxn(by *access.Actor, ns, key string, fence kv.Revision) *kv.Txn {
 	return &kv.Txn{If: []kv.Compare{{NS: ns, Key: key, Target: kv.CompareCreate, Relation: kv.Equal, Number: int64(fence)}},
-		Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}}
+		Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}, Actor: by}
 }
 
 // arrive puts w at the end of the line, before anything is asked, so that nobody

@@ -51,8 +51,8 @@ func TestABusyStoreIsTheCallersMatterAtFirst(t *testing.T) {
 	defer m.Close()
 	lease := k.lease(long)
 	require.ErrorIs(t, m.Lock(Request{NS: "ns", Key: "key", Lease: lease, Wait: true}, nil, nil), codes.Busy)
-	require.ErrorIs(t, m.Unlock("ns", "key", 1, nil), codes.Busy)
-	require.ErrorIs(t, m.GiveUp("ns", "key", lease, nil), codes.Busy)
+	require.ErrorIs(t, m.Unlock(nil, "ns", "key", 1, nil), codes.Busy)
+	require.ErrorIs(t, m.GiveUp(nil, "ns", "key", lease, nil), codes.Busy)
 	require.Zero(t, m.Waiting())
 	require.Empty(t, m.byName)
 	store.refuseWith(nil)
@@ -174,7 +174,7 @@ func TestClose(t *testing.T) {
 	a.failsWith(codes.Closed)
 	m.Close()
 	require.ErrorIs(t, lock(t, m, Request{NS: "ns", Key: "key", Lease: lease, Wait: true}).err, codes.Closed)
-	require.ErrorIs(t, m.GiveUp("ns", "key", lease, nil), codes.Closed)
+	require.ErrorIs(t, m.GiveUp(nil, "ns", "key", lease, nil), codes.Closed)
 	require.NoError(t, k.unlock(fence), "what was held stays held, and can be given back through another")
 }
 
@@ -266,9 +266,9 @@ func release(t *testing.T, m *Manager, lease kv.LeaseID, fence kv.Revision) erro
 	got := make(chan error, 1)
 	done := func(_ kv.Revision, err error) { got <- err }
 	if rand.IntN(4) == 0 {
-		require.NoError(t, m.GiveUp("ns", "key", lease, done))
+		require.NoError(t, m.GiveUp(nil, "ns", "key", lease, done))
 	} else {
-		require.NoError(t, m.Unlock("ns", "key", fence, done))
+		require.NoError(t, m.Unlock(nil, "ns", "key", fence, done))
 	}
 	return await(t, got)
 }

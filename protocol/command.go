@@ -1,6 +1,10 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+
+	"confcenter/access"
+)
 
 // Command is the id in a frame's header.
 type Command uint16
@@ -139,6 +143,8 @@ type Row struct {
 	// Anonymous commands are looked at before WHOAMI has succeeded; every other
 	// one is refused with code 401 and a close.
 	Anonymous bool
+	// Right is what a client needs that sends it, whatever the request names.
+	Right access.Right
 	// Push is true where the server sends the request too.
 	Push bool
 	// Request and Response name the members of the bodies, for people.
@@ -147,59 +153,59 @@ type Row struct {
 
 // Commands is the whole table in the order of ids. Nobody may change it.
 var Commands = []Row{
-	{ID: Whoami, Name: "WHOAMI", Role: Served, MaxBody: MaxBody, Anonymous: true, Request: "svrid, svrname, tag, …", Response: "code, svrid, mconf, epoch"},
-	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Request: "svrid, key", Response: "code, desc, data, count"},
-	{ID: Hungup, Name: "HUNGUP", Role: Served, MaxBody: MaxBody, Request: "op, svrid", Response: "code, desc, data"},
-	{ID: GetLogr, Name: "GETLOGR", Role: Served, MaxBody: MaxBody, Request: "size", Response: "code, desc, data"},
-	{ID: Exchang, Name: "EXCHANG", Role: Routed, MaxBody: MaxBody, Request: "to, …", Response: "to, …"},
-	{ID: SetArgs, Name: "SETARGS", Role: Served, MaxBody: MaxBody, Request: "warn, …", Response: "code, desc"},
-	{ID: GetWarn, Name: "GETWARN", Role: Served, MaxBody: MaxBody, Request: "filter_key, filter_val", Response: "code, desc, data"},
-	{ID: Iamserv, Name: "IAMSERV", Role: Peers, MaxBody: MaxBody, Anonymous: true},
-	{ID: KeepAlive, Name: "KEEPALIVE", Role: Served, MaxBody: MaxBody, Push: true, Request: "–", Response: "–"},
-	{ID: Broadcast, Name: "BROADCAST", Role: Peers, MaxBody: MaxBody},
-	{ID: Cliera, Name: "CLIERA", Role: Peers, MaxBody: MaxBody},
-	{ID: Testing, Name: "TESTING", Role: Served, MaxBody: MaxBody, Request: "cmd", Response: "–"},
-	{ID: UpdateEra, Name: "UPDATEERA", Role: Peers, MaxBody: MaxBody},
-	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Request: "file_pattern, key_pattern, gt_mtime, incbase", Response: "code, mtime, file_pattern, contents, deleted"},
-	{ID: SetConfig, Name: "SETCONFIG", Role: Served, MaxBody: MaxBody, Request: "filename, mtime, contents, if_mtime", Response: "code, mtime, desc"},
-	{ID: GetCfgName, Name: "GETCFGNAME", Role: Served, MaxBody: MaxBody, Request: "detail", Response: "name: [flag, mtime], …"},
-	{ID: HoCfgNew, Name: "HOCFGNEW", Role: Peers, MaxBody: MaxBody},
-	{ID: SetConfig2, Name: "SETCONFIG2", Role: Peers, MaxBody: MaxBody},
-	{ID: SetConfig3, Name: "SETCONFIG3", Role: Peers, MaxBody: MaxBody},
-	{ID: BookCfgChange, Name: "BOOKCFGCHANGE", Role: Served, MaxBody: MaxBody, Request: "file_pattern, incbase, mtime, key_pattern, unsubscribe, missing_ok", Response: "code, desc, mtime"},
-	{ID: EvNotify, Name: "EVNOTIFY", Role: Routed, MaxBody: MaxBody, Push: true, Request: "notify, filename, mtime, key_pattern; to, from, …", Response: "code, notify_r"},
-	{ID: SvrRegister, Name: "SVRREGISTER", Role: Reserved, MaxBody: MaxBody, Request: "regname, svrprop", Response: "code, desc"},
-	{ID: SvrRegister2, Name: "SVRREGISTER2", Role: Peers, MaxBody: MaxBody},
-	{ID: SvrSearch, Name: "SVRSEARCH", Role: Reserved, MaxBody: MaxBody, Request: "regname, …", Response: "code, desc"},
-	{ID: SvrShow, Name: "SVRSHOW", Role: Reserved, MaxBody: MaxBody, Request: "regname", Response: "code, desc"},
-	{ID: AppRunLog, Name: "APPRUNLOG", Role: Routed, MaxBody: MaxBody, Request: "to, …", Response: "to, …"},
-	{ID: TCPSvr, Name: "TCP_SVR", Role: Unused, MaxBody: MaxBody},
-	{ID: SvrStat, Name: "SVRSTAT", Role: Accepted, MaxBody: MaxBody, Request: "array of counters"},
-	{ID: WebCtrl, Name: "WEBCTRL", Role: Unused, MaxBody: MaxBody},
-	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Request: "ns, key, rev, min_rev, raw", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
-	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Request: "ns, key, type, value, raw, ttl, expires, lease, prev, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
-	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Request: "ns, key, prev, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
-	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Request: "ns, prefix, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
-	{ID: KVList, Name: "KVLIST", Role: Served, MaxBody: MaxBody, Request: "ns, prefix, after, limit, keys_only, count_only, min_rev, raw", Response: "code, rev, entries, keys, count, more"},
-	{ID: KVNames, Name: "KVNAMES", Role: Served, MaxBody: MaxBody, Request: "after, limit", Response: "code, rev, namespaces, more"},
-	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Request: "ns, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
-	{ID: KVMGet, Name: "KVMGET", Role: Served, MaxBody: MaxBody, Request: "ns, keys, min_rev, raw", Response: "code, rev, entries"},
-	{ID: KVTxn, Name: "KVTXN", Role: Served, MaxBody: MaxBody, Request: "ns, if, then, else, token, if_fence, raw", Response: "code, rev, held, results, replayed"},
-	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Request: "ns, key, expect, type, value, raw, ttl, expires, lease, prev, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
-	{ID: KVIncr, Name: "KVINCR", Role: Served, MaxBody: MaxBody, Request: "ns, key, by, initial, min, max, ttl, expires, lease, prev, token, if_fence, raw", Response: "code, rev, type, value, create, mod, version, updated, expires, lease, prev, replayed"},
-	{ID: KVHistory, Name: "KVHISTORY", Role: Served, MaxBody: MaxBody, Request: "ns, key, before, limit, raw", Response: "code, rev, versions, more, floor"},
-	{ID: KVRestore, Name: "KVRESTORE", Role: Served, MaxBody: MaxBody, Request: "ns, key, rev, ttl, expires, lease, prev, token, if_fence, if_mod, raw", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
-	{ID: KVStat, Name: "KVSTAT", Role: Served, MaxBody: MaxBody, Request: "–", Response: "code, revision, keys, …"},
-	{ID: KVLease, Name: "KVLEASE", Role: Served, MaxBody: MaxBody, Request: "ttl, ns, token, if_fence", Response: "code, rev, lease, ttl, replayed"},
-	{ID: KVAlive, Name: "KVALIVE", Role: Served, MaxBody: MaxBody, Request: "lease", Response: "code, lease, ttl"},
-	{ID: KVRevoke, Name: "KVREVOKE", Role: Served, MaxBody: MaxBody, Request: "lease, ns, token, if_fence", Response: "code, rev, deleted, replayed"},
-	{ID: KVLeaseInfo, Name: "KVLEASEINFO", Role: Served, MaxBody: MaxBody, Request: "lease", Response: "code, lease, ttl, left, keys"},
-	{ID: KVLock, Name: "KVLOCK", Role: Served, MaxBody: MaxBody, Request: "ns, key, lease, type, value, raw, wait", Response: "code, rev, granted, fence, current"},
-	{ID: KVUnlock, Name: "KVUNLOCK", Role: Served, MaxBody: MaxBody, Request: "ns, key, fence, lease", Response: "code, rev"},
-	{ID: KVGrant, Name: "KVGRANT", Role: Pushed, MaxBody: MaxBody, Push: true, Request: "ns, key, lease, fence, code, desc"},
-	{ID: KVWatch, Name: "KVWATCH", Role: Served, MaxBody: MaxBody, Request: "ns, key, prefix, from, state, prev, coalesce, raw", Response: "code, rev, watch"},
-	{ID: KVUnwatch, Name: "KVUNWATCH", Role: Served, MaxBody: MaxBody, Request: "watch", Response: "code"},
-	{ID: KVEvent, Name: "KVEVENT", Role: Pushed, MaxBody: MaxBody, Push: true, Request: "watch, rev, events, state, synced, resync, more"},
+	{ID: Whoami, Name: "WHOAMI", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Anonymous: true, Request: "svrid, svrname, tag, …", Response: "code, svrid, mconf, epoch"},
+	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "svrid, key", Response: "code, desc, data, count"},
+	{ID: Hungup, Name: "HUNGUP", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "op, svrid", Response: "code, desc, data"},
+	{ID: GetLogr, Name: "GETLOGR", Role: Served, MaxBody: MaxBody, Right: access.LogRead, Request: "size", Response: "code, desc, data"},
+	{ID: Exchang, Name: "EXCHANG", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Request: "to, …", Response: "to, …"},
+	{ID: SetArgs, Name: "SETARGS", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Request: "warn, …", Response: "code, desc"},
+	{ID: GetWarn, Name: "GETWARN", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "filter_key, filter_val", Response: "code, desc, data"},
+	{ID: Iamserv, Name: "IAMSERV", Role: Peers, MaxBody: MaxBody, Right: access.Nobody, Anonymous: true},
+	{ID: KeepAlive, Name: "KEEPALIVE", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Push: true, Request: "–", Response: "–"},
+	{ID: Broadcast, Name: "BROADCAST", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: Cliera, Name: "CLIERA", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: Testing, Name: "TESTING", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Request: "cmd", Response: "–"},
+	{ID: UpdateEra, Name: "UPDATEERA", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: GetConfig, Name: "GETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Request: "file_pattern, key_pattern, gt_mtime, incbase", Response: "code, mtime, file_pattern, contents, deleted"},
+	{ID: SetConfig, Name: "SETCONFIG", Role: Served, MaxBody: MaxBody, Right: access.ConfigWrite, Request: "filename, mtime, contents, if_mtime", Response: "code, mtime, desc"},
+	{ID: GetCfgName, Name: "GETCFGNAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigRead, Request: "detail", Response: "name: [flag, mtime], …"},
+	{ID: HoCfgNew, Name: "HOCFGNEW", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: SetConfig2, Name: "SETCONFIG2", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: SetConfig3, Name: "SETCONFIG3", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: BookCfgChange, Name: "BOOKCFGCHANGE", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Request: "file_pattern, incbase, mtime, key_pattern, unsubscribe, missing_ok", Response: "code, desc, mtime"},
+	{ID: EvNotify, Name: "EVNOTIFY", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Push: true, Request: "notify, filename, mtime, key_pattern; to, from, …", Response: "code, notify_r"},
+	{ID: SvrRegister, Name: "SVRREGISTER", Role: Reserved, MaxBody: MaxBody, Right: access.ServicesWrite, Request: "regname, svrprop", Response: "code, desc"},
+	{ID: SvrRegister2, Name: "SVRREGISTER2", Role: Peers, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: SvrSearch, Name: "SVRSEARCH", Role: Reserved, MaxBody: MaxBody, Right: access.ServicesRead, Request: "regname, …", Response: "code, desc"},
+	{ID: SvrShow, Name: "SVRSHOW", Role: Reserved, MaxBody: MaxBody, Right: access.ServicesRead, Request: "regname", Response: "code, desc"},
+	{ID: AppRunLog, Name: "APPRUNLOG", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Request: "to, …", Response: "to, …"},
+	{ID: TCPSvr, Name: "TCP_SVR", Role: Unused, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: SvrStat, Name: "SVRSTAT", Role: Accepted, MaxBody: MaxBody, Right: access.Anyone, Request: "array of counters"},
+	{ID: WebCtrl, Name: "WEBCTRL", Role: Unused, MaxBody: MaxBody, Right: access.Nobody},
+	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, key, rev, min_rev, raw", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
+	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, type, value, raw, ttl, expires, lease, prev, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Request: "ns, key, prev, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
+	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Request: "ns, prefix, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVList, Name: "KVLIST", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, prefix, after, limit, keys_only, count_only, min_rev, raw", Response: "code, rev, entries, keys, count, more"},
+	{ID: KVNames, Name: "KVNAMES", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "after, limit", Response: "code, rev, namespaces, more"},
+	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Request: "ns, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVMGet, Name: "KVMGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, keys, min_rev, raw", Response: "code, rev, entries"},
+	{ID: KVTxn, Name: "KVTXN", Role: Served, MaxBody: MaxBody, Right: access.KVEach, Request: "ns, if, then, else, token, if_fence, raw", Response: "code, rev, held, results, replayed"},
+	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, expect, type, value, raw, ttl, expires, lease, prev, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVIncr, Name: "KVINCR", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, by, initial, min, max, ttl, expires, lease, prev, token, if_fence, raw", Response: "code, rev, type, value, create, mod, version, updated, expires, lease, prev, replayed"},
+	{ID: KVHistory, Name: "KVHISTORY", Role: Served, MaxBody: MaxBody, Right: access.KVHistory, Request: "ns, key, before, limit, raw", Response: "code, rev, versions, more, floor"},
+	{ID: KVRestore, Name: "KVRESTORE", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, rev, ttl, expires, lease, prev, token, if_fence, if_mod, raw", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVStat, Name: "KVSTAT", Role: Served, MaxBody: MaxBody, Right: access.StatusRead, Request: "–", Response: "code, revision, keys, …"},
+	{ID: KVLease, Name: "KVLEASE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "ttl, ns, token, if_fence", Response: "code, rev, lease, ttl, replayed"},
+	{ID: KVAlive, Name: "KVALIVE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease", Response: "code, lease, ttl"},
+	{ID: KVRevoke, Name: "KVREVOKE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease, ns, token, if_fence", Response: "code, rev, deleted, replayed"},
+	{ID: KVLeaseInfo, Name: "KVLEASEINFO", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease", Response: "code, lease, ttl, left, keys"},
+	{ID: KVLock, Name: "KVLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Request: "ns, key, lease, type, value, raw, wait", Response: "code, rev, granted, fence, current"},
+	{ID: KVUnlock, Name: "KVUNLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Request: "ns, key, fence, lease", Response: "code, rev"},
+	{ID: KVGrant, Name: "KVGRANT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "ns, key, lease, fence, code, desc"},
+	{ID: KVWatch, Name: "KVWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Request: "ns, key, prefix, from, state, prev, coalesce, raw", Response: "code, rev, watch"},
+	{ID: KVUnwatch, Name: "KVUNWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Request: "watch", Response: "code"},
+	{ID: KVEvent, Name: "KVEVENT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "watch, rev, events, state, synced, resync, more"},
 }
 
 // rowOf finds a row by its id: two families of 256 ids each.

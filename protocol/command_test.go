@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/protocol"
 )
 
@@ -65,6 +66,15 @@ func TestCommandRows(t *testing.T) {
 	}
 }
 
+// A command without a right would be open to everybody.
+func TestEveryCommandNamesItsRight(t *testing.T) {
+	for _, row := range protocol.Commands {
+		require.True(t, row.Right.Known(), row.Name)
+		ours := row.Role == protocol.Peers || row.Role == protocol.Unused || row.Role == protocol.Pushed
+		require.Equal(t, ours, row.Right == access.Nobody, row.Name)
+	}
+}
+
 // Before WHOAMI only these two are looked at.
 func TestAnonymousCommands(t *testing.T) {
 	for _, row := range protocol.Commands {
@@ -113,7 +123,7 @@ func specificationRow(row protocol.Row) string {
 		return members
 	}
 	cells := []string{
-		fmt.Sprintf("0x%04X", uint16(row.ID)), row.Name, row.Role.String(), fmt.Sprintf("%d MiB", row.MaxBody>>20), yes[row.Anonymous], yes[row.Push],
+		fmt.Sprintf("0x%04X", uint16(row.ID)), row.Name, row.Role.String(), fmt.Sprintf("%d MiB", row.MaxBody>>20), yes[row.Anonymous], row.Right.String(), yes[row.Push],
 		dash(row.Request), dash(row.Response),
 	}
 	return "| " + strings.Join(cells, " | ") + " |"

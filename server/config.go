@@ -137,7 +137,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		Contents: bytes.Clone(u.Contents),
 		Mtime:    u.Mtime, HasMtime: u.Mtime != 0,
 		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
-		By: s.srv.registry.profile(s.client),
+		Actor: s.actor(),
 	}
 	id := s.reserve(h.Command)
 	err := s.srv.store.Set(req, func(res confstore.SetResult, err error) {
@@ -145,7 +145,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		switch {
 		case err != nil:
 			code, desc = wireCode(err), s.wireText(h, err)
-			s.srv.oplog.config(req.Contents == nil, req.Name, res.Mtime, req.By, desc)
+			s.srv.oplog.config(req.Contents == nil, req.Name, res.Mtime, req.Actor, desc)
 		case res.Deleted:
 			desc = fmt.Sprintf("remove %s success", u.Name)
 		}
@@ -166,7 +166,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 	default:
 		s.unreserve()
 		desc := s.wireText(h, err)
-		s.srv.oplog.config(req.Contents == nil, req.Name, 0, req.By, desc)
+		s.srv.oplog.config(req.Contents == nil, req.Name, 0, req.Actor, desc)
 		s.end(protocol.AppendConfigUpdated(s.begin(h.Command.Reply(), h.Seq), wireCode(err), 0, desc))
 	}
 	return true

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"strings"
 
@@ -63,7 +62,7 @@ func (s *Server) publish(b *confstore.Batch) {
 		if !c.Own {
 			continue
 		}
-		s.oplog.config(c.Node.Deleted(), c.Name, c.Node.Mtime(false), cmp.Or(c.By, onDisk), "success")
+		s.oplog.config(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
 	}
 	for _, l := range s.allLoops() {
 		l.post(&fanOut{batch: b})

@@ -35,7 +35,7 @@ func (s *session) kvLock(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up with KVUNLOCK", limit))
 		return true
 	}
-	w := &lockWait{s: s, h: h, slot: s.reserve(h.Command), raw: q.Raw, req: kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait}}
+	w := &lockWait{s: s, h: h, slot: s.reserve(h.Command), raw: q.Raw, req: kvlock.Request{NS: q.NS, Key: q.Key, Lease: q.Lease, Value: q.Value, Wait: q.Wait, Actor: s.actor()}}
 	err = s.srv.locks.Lock(w.req, w.done, w.granted)
 	if err == nil && q.Wait {
 		s.addWait(w)
@@ -161,9 +161,9 @@ func (s *session) kvUnlock(h protocol.Header, _ []byte) bool {
 		s.srv.feedOthers(s.loop)
 	}
 	if q.Lease != 0 {
-		err = s.srv.locks.GiveUp(q.NS, q.Key, q.Lease, done)
+		err = s.srv.locks.GiveUp(s.actor(), q.NS, q.Key, q.Lease, done)
 	} else {
-		err = s.srv.locks.Unlock(q.NS, q.Key, q.Fence, done)
+		err = s.srv.locks.Unlock(s.actor(), q.NS, q.Key, q.Fence, done)
 	}
 	return s.taken(h, err)
 }

@@ -34,6 +34,7 @@ func (s *session) kvWrite(h protocol.Header, _ []byte) bool {
 // commit has the store apply write. false means that its queue is full and the
 // session waits for room.
 func (s *session) commit(h protocol.Header, write protocol.KVWrite) bool {
+	write.Txn.Actor = s.actor()
 	w := &kvWriting{s: s, h: h, write: write, slot: s.reserve(h.Command)}
 	return s.taken(h, s.srv.state.Commit(write.Txn, w.done))
 }

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"confcenter/access"
 	"confcenter/internal/clock"
 )
 
@@ -38,17 +39,14 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// onDisk is who is said to have changed a file without asking the server.
-const onDisk = "disk"
-
 // config writes a line about a change of a document, wanted or done: CppCloud's line,
 // which its console shows.
-func (o *oplog) config(deleted bool, name string, mtime int32, by, result string) {
+func (o *oplog) config(deleted bool, name string, mtime int32, by *access.Actor, result string) {
 	kind := "CONFCHANGE"
 	if deleted {
 		kind = "CONFDEL"
 	}
-	o.add(kind, "filename="+name, fmt.Sprintf("mtime=%d(%s)", mtime, wallTime(int64(mtime))), "opcli="+by, "result="+result)
+	o.add(kind, "filename="+name, fmt.Sprintf("mtime=%d(%s)", mtime, wallTime(int64(mtime))), "opcli="+by.String(), "result="+result)
 }
 
 // maxLogged bounds a field of the operation log, in bytes: peers can make them long.

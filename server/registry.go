@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"confcenter/access"
 	"confcenter/protocol"
 )
 
@@ -17,6 +18,7 @@ type client struct {
 	id      int32               // set at open
 	session *session            // set at open; only its set-at-open part may be read
 	props   []protocol.Property // replaced, never changed: lists are made of it without the lock
+	actor   *access.Actor       // nil: to be made of props; written by the session's loop only, which reads it without the lock
 	main    string              // main config, empty if none
 	warn    string              // ok or ng while on the warn list
 }
@@ -150,7 +152,7 @@ func (r *registry) merge(c *client, props []protocol.Property, limit int) bool {
 	if propsSize(merged) > limit || len(merged) > protocol.MaxProperties {
 		return false
 	}
-	c.props = slices.Clip(merged)
+	c.props, c.actor = slices.Clip(merged), nil
 	return true
 }
 
@@ -175,11 +177,15 @@ func (r *registry) label(c *client) string {
 	return clientLabel(c)
 }
 
-// profile is what the operation log calls who changes a document, in CppCloud's form.
-func (r *registry) profile(c *client) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return fmt.Sprintf("%s@%d-%s@%s", c.session.peer, c.id, cmp.Or(c.prop("clitype"), "0"), c.prop("svrname"))
+// actor is who the session's writes are by, made for the first of them.
+func (s *session) actor() *access.Actor {
+	if c := s.client; c.actor == nil {
+		s.srv.registry.set(func() {
+			name := fmt.Sprintf("%d-%s@%s", c.id, cmp.Or(c.prop("clitype"), "0"), c.prop("svrname"))
+			c.actor = &access.Actor{Name: name, Origin: access.OverTCP, Address: s.peer.String()}
+		})
+	}
+	return s.client.actor
 }
 
 func clientLabel(c *client) string {

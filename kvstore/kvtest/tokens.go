@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 
@@ -71,6 +72,10 @@ func tokenOnce(s *subject) {
 	}
 	require.Equal(s, before, s.Engine.Revision())
 	require.Equal(s, "1 later x", s.texts("ns", "n", "key", "p/2"))
+
+	asked := tokened("token", everything(s)...)
+	asked.Actor = &access.Actor{Name: "somebody else"}
+	requireReplay(s, first, s.must(asked))
 
 	elsewhere := s.must(&kv.Txn{Token: "token", TokenNS: "other", Then: []kv.Op{incrOp("ns", "n", 1)}})
 	require.False(s, elsewhere.Replayed, "another namespace's token is another token")

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/kv"
+	"confcenter/kvlock"
+	"confcenter/protocol"
+)
+
+// named is a store that remembers who asked it, and refuses unless it is to pass on
+// what it gets.
+type named struct {
+	kv.Store
+	pass bool
+	mu   sync.Mutex
+	by   []*access.Actor // guarded by mu
+}
+
+func (n *named) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
+	n.remember(txn.Actor)
+	if !n.pass {
+		done(nil, codes.Conflict)
+		return nil
+	}
+	return n.Store.Commit(txn, done)
+}
+
+func (n *named) remember(actor *access.Actor) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.by = append(n.by, actor)
+}
+
+type namedFiles struct {
+	Store
+	state *named
+}
+
+func (n namedFiles) Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error {
+	n.state.remember(req.Actor)
+	done(confstore.SetResult{}, codes.Conflict)
+	return nil
+}
+
+func TestWritersAreNamed(t *testing.T) {
+	s, _, held := newStateWire(t)
+	state := &named{Store: held.Store}
+	s.srv.state, s.srv.store = state, namedFiles{s.srv.store, state}
+	write := func() *access.Actor {
+		state.by = nil
+		s.receive(requests(
+			protocol.KVPut, `{"ns":"n","key":"k","value":"1"}`, protocol.KVTxn, `{"then":[{"op":"delete","ns":"n","key":"k"}]}`, protocol.KVLease, `{"ttl":60000}`,
+			protocol.SetConfig, `{"filename":"a.json","contents":1}`,
+		))
+		s.loop.turn(wakeBudget, bulkTurn)
+		require.Len(t, state.by, 4)
+		for _, actor := range state.by {
+			require.Same(t, state.by[0], actor, "one for all of them")
+		}
+		return state.by[0]
+	}
+	require.Equal(t, access.Actor{Name: "2001-0@x", Origin: access.OverTCP, Address: s.peer.String()}, *write())
+
+	s.receive(requests(protocol.SetArgs, `{"svrname":"y","clitype":20}`))
+	require.Equal(t, "2001-20@y", write().Name, "as it calls itself now")
+}
+
+// A lock is taken by whoever asks for it, and given back by whoever does that.
+func TestLockersAreNamed(t *testing.T) {
+	s, _, held := newStateWire(t)
+	state := &named{Store: held.Store, pass: true}
+	locks := kvlock.New(state, kvlock.Config{})
+	t.Cleanup(locks.Close)
+	s.srv.locks = locks
+	granted := make(chan kv.LeaseID, 1)
+	require.NoError(t, held.Store.Commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: kv.MaxLease}}}, func(res *kv.Result, _ error) { granted <- res.Ops[0].Lease.ID }))
+	lease := <-granted
+	s.receive(requests(protocol.KVLock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease), protocol.KVUnlock, `{"ns":"n","key":"k","fence":1}`,
+		protocol.KVUnlock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease)))
+	locks.Close()
+	require.GreaterOrEqual(t, len(state.by), 3)
+	for _, actor := range state.by {
+		require.Same(t, s.actor(), actor)
+	}
+}
