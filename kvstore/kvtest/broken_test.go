@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore"
 )
 
-// broken is an engine with a fault: Memory, in which one of the functions below
-// stands for what it does, unless that is nil.
+// broken is an engine with a fault: one of the functions below stands for what it
+// does, unless that is nil.
 type broken struct {
-	*Memory
+	kvstore.Engine
 	opened int // how many engines were open on the disk before
 	wg     sync.WaitGroup
 
@@ -40,7 +39,7 @@ type broken struct {
 
 func (b *broken) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	if b.commit == nil {
-		return b.Memory.Commit(txn, done)
+		return b.Engine.Commit(txn, done)
 	}
 	if err := txn.Check(); err != nil {
 		return err
@@ -50,14 +49,14 @@ func (b *broken) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 
 func (b *broken) Get(ns, key []byte) (*kv.Entry, kv.Revision) {
 	if b.get == nil {
-		return b.Memory.Get(ns, key)
+		return b.Engine.Get(ns, key)
 	}
 	return b.get(b, string(ns), string(key))
 }
 
 func (b *broken) GetEach(reads []kv.Read) kv.Revision {
 	if b.get == nil && !b.oneByOne {
-		return b.Memory.GetEach(reads)
+		return b.Engine.GetEach(reads)
 	}
 	var rev kv.Revision
 	for i := range reads {
@@ -68,41 +67,41 @@ func (b *broken) GetEach(reads []kv.Read) kv.Revision {
 
 func (b *broken) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if b.getAt == nil {
-		return b.Memory.GetAt(context.Background(), ns, key, rev)
+		return b.Engine.GetAt(context.Background(), ns, key, rev)
 	}
 	return b.getAt(b, ns, key, rev)
 }
 
 func (b *broken) View() kv.View {
 	if b.view == nil {
-		return b.Memory.View()
+		return b.Engine.View()
 	}
-	return b.view(b, b.Memory.View())
+	return b.view(b, b.Engine.View())
 }
 
 func (b *broken) Follow(fn func(*kv.Batch)) (stop func()) {
 	if b.tell == nil {
-		return b.Memory.Follow(fn)
+		return b.Engine.Follow(fn)
 	}
-	return b.Memory.Follow(func(batch *kv.Batch) { b.tell(fn, batch) })
+	return b.Engine.Follow(func(batch *kv.Batch) { b.tell(fn, batch) })
 }
 
 func (b *broken) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	if b.changes == nil {
-		return b.Memory.Changes(context.Background(), after, maxBytes)
+		return b.Engine.Changes(context.Background(), after, maxBytes)
 	}
 	return b.changes(b, after, maxBytes)
 }
 
 func (b *broken) KeepAlive(id kv.LeaseID) (kv.Lease, error) {
 	if b.alive == nil {
-		return b.Memory.KeepAlive(id)
+		return b.Engine.KeepAlive(id)
 	}
 	return b.alive(b, id)
 }
 
 func (b *broken) Namespaces(after string, limit int) ([]kv.Namespace, bool) {
-	list, more := b.Memory.Namespaces(after, limit)
+	list, more := b.Engine.Namespaces(after, limit)
 	if b.spaces != nil {
 		list = b.spaces(list)
 	}
@@ -111,47 +110,38 @@ func (b *broken) Namespaces(after string, limit int) ([]kv.Namespace, bool) {
 
 func (b *broken) Close() error {
 	b.wg.Wait()
-	return b.Memory.Close()
+	return b.Engine.Close()
 }
 
 // opener opens engines with that fault.
 func (d *defect) opener(_ testing.TB, opts Options) Instance {
-	fake := clock.NewFake(start)
-	cfg := MemoryConfig{Clock: fake, Disk: &MemoryDisk{}, LogBytes: opts.LogBytes, HistoryVersions: opts.HistoryVersions}
-	if d.revisions != nil {
-		cfg.next = d.revisions()
-	}
+	m := newMachine(opts)
+	m.lose = d.lose
 	var b *broken
 	opened := 0
-	open := func() kvstore.Engine {
-		b = &broken{Memory: NewMemory(cfg), opened: opened, pending: map[name]*kv.Entry{}, first: map[string]*kv.Result{}}
+	plant := func(engine kvstore.Engine) kvstore.Engine {
+		b = &broken{Engine: engine, opened: opened, pending: map[name]*kv.Entry{}, first: map[string]*kv.Result{}}
 		opened++
 		if d.plant != nil {
 			d.plant(b)
 		}
 		return b
 	}
-	open()
-	return Instance{
-		Engine: b,
-		Clock:  fake,
-		Restart: func() kvstore.Engine {
-			_ = b.Close()
-			return open()
-		},
-		Kill: func() kvstore.Engine {
-			b.mu.Lock()
-			b.dead = true
-			b.mu.Unlock()
-			b.Memory.Kill()
-			b.wg.Wait()
-			if d.lose != nil {
-				d.lose(cfg.Disk)
-			}
-			return open()
-		},
-		SetFull: func(full bool) { b.SetFull(full) },
+	instance := m.instance()
+	instance.Engine = plant(instance.Engine)
+	instance.Restart = func() kvstore.Engine {
+		b.wg.Wait()
+		return plant(m.restart())
 	}
+	instance.Kill = func() kvstore.Engine {
+		b.mu.Lock()
+		b.dead = true
+		b.mu.Unlock()
+		engine := m.kill()
+		b.wg.Wait()
+		return plant(engine)
+	}
+	return instance
 }
 
 // each has every operation of both branches be changed by fn.
@@ -165,7 +155,7 @@ func each(fn func(b *broken, op *kv.Op)) func(*broken) {
 					fn(b, &ops[i])
 				}
 			}
-			return b.Memory.Commit(&again, done)
+			return b.Engine.Commit(&again, done)
 		}
 	}
 }
@@ -176,7 +166,7 @@ func without(fn func(b *broken, txn *kv.Txn)) func(*broken) {
 		b.commit = func(b *broken, txn *kv.Txn, done func(*kv.Result, error)) error {
 			again := *txn
 			fn(b, &again)
-			return b.Memory.Commit(&again, done)
+			return b.Engine.Commit(&again, done)
 		}
 	}
 }
@@ -221,13 +211,13 @@ func readEarly(b *broken) {
 			defer b.mu.Unlock()
 			clear(b.pending)
 			if !b.dead {
-				_ = b.Memory.Commit(txn, done)
+				_ = b.Engine.Commit(txn, done)
 			}
 		})
 		return nil
 	}
 	b.get = func(b *broken, ns, key string) (*kv.Entry, kv.Revision) {
-		e, rev := b.Memory.Get([]byte(ns), []byte(key))
+		e, rev := b.Engine.Get([]byte(ns), []byte(key))
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if early := b.pending[name{ns, key}]; early != nil {
@@ -241,7 +231,7 @@ func readEarly(b *broken) {
 func readLate(b *broken) {
 	b.get = func(b *broken, ns, key string) (*kv.Entry, kv.Revision) {
 		rev := b.Revision()
-		e, _ := b.Memory.GetAt(context.Background(), ns, key, rev-1)
+		e, _ := b.Engine.GetAt(context.Background(), ns, key, rev-1)
 		return e, rev
 	}
 }
@@ -253,7 +243,7 @@ type tornView struct {
 }
 
 func (v tornView) Get(ns, key string) (*kv.Entry, error) {
-	e, _ := v.b.Memory.Get([]byte(ns), []byte(key))
+	e, _ := v.b.Engine.Get([]byte(ns), []byte(key))
 	return e, nil
 }
 
@@ -265,7 +255,7 @@ type wideView struct {
 
 func (v wideView) List(l kv.List) (kv.Page, error) {
 	page, err := v.View.List(l)
-	if spaces, _ := v.b.Memory.Namespaces(l.NS, 1); err == nil && !l.CountOnly && !page.More && len(spaces) == 1 {
+	if spaces, _ := v.b.Engine.Namespaces(l.NS, 1); err == nil && !l.CountOnly && !page.More && len(spaces) == 1 {
 		l.NS = spaces[0].Name
 		more, _ := v.View.List(l)
 		page.Entries = append(page.Entries, more.Entries...)
@@ -278,11 +268,11 @@ func (v wideView) List(l kv.List) (kv.Page, error) {
 func oneByOne(b *broken) {
 	b.commit = func(b *broken, txn *kv.Txn, done func(*kv.Result, error)) error {
 		if len(txn.If) > 0 || len(txn.Then) < 2 {
-			return b.Memory.Commit(txn, done)
+			return b.Engine.Commit(txn, done)
 		}
 		all := &kv.Result{Held: true}
 		for i := range txn.Then {
-			err := b.Memory.Commit(&kv.Txn{Then: txn.Then[i : i+1]}, func(r *kv.Result, err error) {
+			err := b.Engine.Commit(&kv.Txn{Then: txn.Then[i : i+1]}, func(r *kv.Result, err error) {
 				if err == nil {
 					all.Revision, all.Ops = r.Revision, append(all.Ops, r.Ops...)
 				}
@@ -312,7 +302,7 @@ func anyBody(b *broken) {
 			b.wg.Go(func() { done(first, nil) })
 			return nil
 		}
-		return b.Memory.Commit(txn, func(r *kv.Result, err error) {
+		return b.Engine.Commit(txn, func(r *kv.Result, err error) {
 			if err == nil && token != "" {
 				again := *r
 				again.Replayed = true
@@ -331,22 +321,40 @@ func incrementByHand(b *broken, op *kv.Op) {
 		return
 	}
 	n := op.Initial
-	if e, _ := b.Memory.Get([]byte(op.NS), []byte(op.Key)); e != nil {
+	if e, _ := b.Engine.Get([]byte(op.NS), []byte(op.Key)); e != nil {
 		n, _ = e.Value.Int()
 	}
 	op.Kind, op.Value = kv.OpPut, kv.IntValue(n+op.Delta)
 }
 
+// answerOld answers every fifth transaction with the revision of the one before it.
+func answerOld(b *broken) {
+	n, last := 0, kv.Revision(0) // of the committer
+	b.commit = func(b *broken, txn *kv.Txn, done func(*kv.Result, error)) error {
+		return b.Engine.Commit(txn, func(r *kv.Result, err error) {
+			if n++; err == nil && n%5 == 0 {
+				again := *r
+				again.Revision = last
+				r = &again
+			}
+			if err == nil {
+				last = r.Revision
+			}
+			done(r, err)
+		})
+	}
+}
+
 func keepTTL(b *broken, op *kv.Op) {
-	if e, _ := b.Memory.Get([]byte(op.NS), []byte(op.Key)); op.Kind == kv.OpPut && e != nil && op.TTL == 0 && op.Expires == 0 {
+	if e, _ := b.Engine.Get([]byte(op.NS), []byte(op.Key)); op.Kind == kv.OpPut && e != nil && op.TTL == 0 && op.Expires == 0 {
 		op.Expires = e.Expires
 	}
 }
 
 func fromTheFloor(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error) {
-	changes, err := b.Memory.Changes(context.Background(), after, maxBytes)
+	changes, err := b.Engine.Changes(context.Background(), after, maxBytes)
 	if codes.Of(err) == codes.Compacted {
-		return b.Memory.Changes(context.Background(), b.Stats().LogFloor, maxBytes)
+		return b.Engine.Changes(context.Background(), b.Stats().LogFloor, maxBytes)
 	}
 	return changes, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,10 +18,8 @@ type defect struct {
 	name   string
 	caught []string
 	plant  func(b *broken)
-	// revisions makes the function that gives transactions their revisions.
-	revisions func() func(kv.Revision) kv.Revision
-	// lose is what a kill does to what was on the disk.
-	lose func(d *MemoryDisk)
+	// lose is what a kill leaves of what was committed.
+	lose func([]replica.Commit) []replica.Commit
 }
 
 var defects = []defect{
@@ -68,7 +67,7 @@ var defects = []defect{
 	},
 	{name: "gap on resume", caught: []string{"WatchResumable", "WatchResumableAcrossRestarts"}, plant: func(b *broken) {
 		b.changes = func(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error) {
-			changes, err := b.Memory.Changes(context.Background(), after, maxBytes)
+			changes, err := b.Engine.Changes(context.Background(), after, maxBytes)
 			if len(changes) > 1 {
 				changes = changes[1:]
 			}
@@ -77,7 +76,7 @@ var defects = []defect{
 	}},
 	{name: "repetition on resume", caught: []string{"FeedAgreesWithTheLog"}, plant: func(b *broken) {
 		b.changes = func(b *broken, after kv.Revision, maxBytes int) ([]kv.Change, error) {
-			return b.Memory.Changes(context.Background(), max(after-1, 0), maxBytes)
+			return b.Engine.Changes(context.Background(), max(after-1, 0), maxBytes)
 		}
 	}},
 	{name: "silence about what is below the floor", caught: []string{"WatchResyncBelowTheFloor", "ForgottenChangesAreSaidToBe"}, plant: func(b *broken) {
@@ -99,27 +98,17 @@ var defects = []defect{
 	{name: "torn read of several keys", caught: []string{"ReadsOfSeveralKeysAreNeverTorn"}, plant: func(b *broken) { b.oneByOne = true }},
 	{name: "early read", caught: []string{"WhatWasReadLasts"}, plant: readEarly},
 	{name: "half a batch", caught: []string{"FailureLeavesNothing", "BatchIsOneRevision", "BatchesSurviveWhole"}, plant: oneByOne},
-	{name: "half a batch after a kill", caught: []string{"BatchesSurviveWhole"}, lose: func(d *MemoryDisk) {
-		if n := len(d.log); n > 0 {
-			events := d.log[n-1].change.Events
-			d.log[n-1].change.Events = events[:len(events)/2]
+	{name: "half a batch after a kill", caught: []string{"BatchesSurviveWhole"}, lose: func(log []replica.Commit) []replica.Commit {
+		if n := len(log); n > 0 {
+			events := log[n-1].Events
+			log[n-1].Events = events[:len(events)/2]
 		}
+		return log
 	}},
-	{name: "answer before it is durable", caught: []string{"KillKeepsEverythingAnswered", "KillUnderLoad", "WhatWasToldLasts", "LinearizableKeysUnderKills"}, lose: func(d *MemoryDisk) {
-		d.log = d.log[:len(d.log)*9/10]
+	{name: "answer before it is durable", caught: []string{"KillKeepsEverythingAnswered", "KillUnderLoad", "WhatWasToldLasts", "LinearizableKeysUnderKills"}, lose: func(log []replica.Commit) []replica.Commit {
+		return log[:len(log)*9/10]
 	}},
-	{
-		name: "reused revision", caught: []string{"RevisionsNeverGoBack", "AgreesWithAPlainMap"},
-		revisions: func() func(kv.Revision) kv.Revision {
-			n := 0
-			return func(r kv.Revision) kv.Revision {
-				if n++; n%5 == 0 {
-					return r
-				}
-				return r + 1
-			}
-		},
-	},
+	{name: "reused revision", caught: []string{"RevisionsNeverGoBack", "AgreesWithAPlainMap"}, plant: answerOld},
 	{name: "token applied twice", caught: []string{"TokenIsAppliedOnce", "TokenWhileTheFirstIsUnderWay", "AgreesWithAPlainMap"}, plant: without(func(_ *broken, txn *kv.Txn) {
 		txn.Token, txn.TokenNS = "", ""
 	})},
@@ -144,7 +133,7 @@ var defects = []defect{
 	{name: "time to live that outlasts a put", caught: []string{"PutWithoutTTLClearsIt", "AgreesWithAPlainMap"}, plant: each(keepTTL)},
 	{name: "keep-alive without effect", caught: []string{"KeepAliveBeginsAnew"}, plant: func(b *broken) {
 		b.alive = func(b *broken, id kv.LeaseID) (kv.Lease, error) {
-			l, err := b.Memory.Lease(id)
+			l, err := b.Engine.Lease(id)
 			l.Left = l.TTL
 			return l, err
 		}
@@ -154,7 +143,7 @@ var defects = []defect{
 	}},
 	{name: "forgotten version taken for absence", caught: []string{"ForgottenVersionsAreSaidToBe"}, plant: func(b *broken) {
 		b.getAt = func(b *broken, ns, key string, rev kv.Revision) (*kv.Entry, error) {
-			e, err := b.Memory.GetAt(context.Background(), ns, key, rev)
+			e, err := b.Engine.GetAt(context.Background(), ns, key, rev)
 			if codes.Of(err) == codes.Compacted {
 				return nil, nil
 			}

@@ -11,6 +11,6 @@
 // defects_test.go plants one fault after the other in an engine and names the
 // check that finds it.
 //
-// [Memory] is the other half: a complete engine in a few hundred simple lines,
-// for the tests of servers, clients and whatever else needs a kv.Store.
+// [Memory] is the other half: a replica over a list instead of a disk, for the
+// tests of servers, clients and whatever else needs a kv.Store.
 package kvtest

@@ -210,6 +210,12 @@ func forgottenVersions(s *subject) {
 	for i := range 50 {
 		entries = append(entries, s.put("ns", "key", fmt.Sprint(i)))
 	}
+	if s.Engine.Capabilities().HistoryByCount {
+		s.until("the oldest version is dropped", func() bool {
+			e, err := s.Engine.GetAt(s.Context(), "ns", "key", entries[0].Mod)
+			return e == nil || err != nil
+		}, func() { s.Clock.Advance(minute) })
+	}
 	known := 0
 	for _, want := range entries {
 		e, err := s.Engine.GetAt(s.Context(), "ns", "key", want.Mod)

@@ -2,6 +2,7 @@ package kvtest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math/big"
@@ -15,7 +16,7 @@ import (
 
 // model is what a store means, told as briefly as possible: a plain map that each
 // transaction copies, works on, and puts back if it did not fail. It shares
-// nothing with Memory, so that a misunderstanding would have to be made twice.
+// nothing with the engines, so that a misunderstanding would have to be made twice.
 type model struct {
 	entries  map[name]*kv.Entry
 	leases   map[kv.LeaseID]time.Duration
@@ -23,6 +24,12 @@ type model struct {
 	tokens   int
 	past     []snapshot
 	events   [][]string // of every change, as eventTexts
+}
+
+type name struct{ ns, key string }
+
+func compareNames(a, b name) int {
+	return cmp.Or(strings.Compare(a.ns, b.ns), strings.Compare(a.key, b.key))
 }
 
 type snapshot struct {

@@ -1,0 +1,187 @@
+package kvtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore"
+	"confcenter/kvstore/replica"
+)
+
+// memoryLog is a log that is a list of all that was ever proposed. What is to be
+// forgotten it refuses to tell, from the transaction on that made it too much. It
+// outlives the stores on it.
+type memoryLog struct {
+	// set at open
+	keepBytes    int64 // of changes; 0: all
+	keepVersions int   // of each key; 0: all
+
+	mu sync.Mutex
+
+	// guarded by mu
+	commits []replica.Commit
+	tail    []replica.Commit // taken by the last Propose, and not asked for yet
+	first   int              // of commits that Changes tells
+	bytes   int64            // of those
+	full    bool
+	pulled  bool // the plug: nothing is taken any more
+}
+
+func (l *memoryLog) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.commits {
+		c.Events = slices.Clone(c.Events)
+		for i := range c.Events {
+			e := *c.Events[i].Entry // the replica that was before may have readers yet
+			c.Events[i] = kv.Event{Kind: c.Events[i].Kind, Entry: &e}
+		}
+		load.Commit(&c)
+	}
+	return l.newestLocked(), nil
+}
+
+func (l *memoryLog) newestLocked() kv.Revision {
+	if len(l.commits) == 0 {
+		return 0
+	}
+	return l.commits[len(l.commits)-1].Revision
+}
+
+func (l *memoryLog) Propose(_ context.Context, group []replica.Commit, _ []replica.Proof) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pulled {
+		return 0, errors.New("the plug was pulled")
+	}
+	l.commits, l.tail = append(l.commits, group...), group
+	for i := range group {
+		l.bytes += changeSize(&group[i])
+	}
+	for l.keepBytes > 0 && l.first < len(l.commits)-1 && l.bytes-changeSize(&l.commits[l.first]) >= l.keepBytes {
+		l.bytes -= changeSize(&l.commits[l.first])
+		l.first++
+	}
+	return len(group), nil
+}
+
+func changeSize(c *replica.Commit) int64 {
+	const overhead = 64
+	size := overhead
+	for i := range c.Events {
+		size += overhead + c.Events[i].Entry.Size()
+	}
+	return int64(size)
+}
+
+func (l *memoryLog) Tail(after kv.Revision) (tail []replica.Commit, through kv.Revision, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tail, l.tail = l.tail, nil
+	return tail, after + kv.Revision(len(tail)), nil
+}
+
+func (l *memoryLog) Barrier(context.Context) (kv.Revision, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newestLocked(), nil
+}
+
+func (l *memoryLog) Writable(deletesOnly bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full && !deletesOnly {
+		return codes.Errorf(codes.Storage, "the disk is full: delete something or free space")
+	}
+	return nil
+}
+
+func (l *memoryLog) floorLocked() kv.Revision {
+	if l.first == 0 {
+		return 0
+	}
+	return l.commits[l.first-1].Revision
+}
+
+func (l *memoryLog) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if floor := l.floorLocked(); after < floor {
+		return nil, codes.Errorf(codes.Compacted, "changes after revision %d are no longer kept, only those after %d", after, floor)
+	}
+	from := sort.Search(len(l.commits), func(i int) bool { return l.commits[i].Revision > after })
+	var list []kv.Change
+	for size := 0; from < len(l.commits) && (len(list) == 0 || size < maxBytes); from++ {
+		c := l.commits[from].Change
+		list = append(list, c)
+		for i := range c.Events {
+			size += c.Events[i].Entry.Size()
+		}
+	}
+	return list, nil
+}
+
+// versionsLocked is the versions of a key that are kept, newest first. floor is the
+// revision of the oldest if there were more.
+func (l *memoryLog) versionsLocked(ns, key string) (list []*kv.Entry, floor kv.Revision) {
+	for _, c := range slices.Backward(l.commits) {
+		for i := range c.Events {
+			e := c.Events[i].Entry
+			if e.NS != ns || e.Key != key {
+				continue
+			}
+			if n := len(list); n > 0 && n == l.keepVersions {
+				return list, list[n-1].Mod
+			}
+			list = append(list, e)
+		}
+	}
+	return list, 0
+}
+
+func (l *memoryLog) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list, floor := l.versionsLocked(ns, key)
+	if rev < floor {
+		return nil, codes.Errorf(codes.Compacted, "revision %d is no longer kept: versions are complete from revision %d on", rev, floor)
+	}
+	for _, e := range list {
+		if e.Mod <= rev && !e.Deleted() {
+			return e, nil
+		}
+		if e.Mod <= rev {
+			break
+		}
+	}
+	return nil, nil
+}
+
+func (l *memoryLog) History(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list, floor := l.versionsLocked(ns, key)
+	list = slices.DeleteFunc(list, func(e *kv.Entry) bool { return e.Mod >= before })
+	page := kv.Versions{Entries: list, Floor: floor, More: len(list) > limit}
+	if page.More {
+		page.Entries = list[:limit]
+	}
+	return page, nil
+}
+
+func (l *memoryLog) Stats() replica.LogStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return replica.LogStats{LogFloor: l.floorLocked(), FreeBytes: -1}
+}
+
+func (l *memoryLog) Capabilities() kvstore.Capabilities { return kvstore.Everything() }
+func (l *memoryLog) Shared() bool                       { return false }
+func (l *memoryLog) Arrived() <-chan struct{}           { return nil }
+func (l *memoryLog) DropTokens(kv.Revision)             {}
+func (l *memoryLog) Close() error                       { return nil }
