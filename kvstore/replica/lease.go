@@ -164,7 +164,7 @@ func (l *leases) running() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stood := l.stoodLocked(now)
-	l.alive = now
+	l.alive = max(l.alive, now)
 	if stood > 0 {
 		for _, one := range l.queue {
 			if !one.over {

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,4 +235,40 @@ func TestLeasesEndOnASlowDisk(t *testing.T) {
 	require.Equal(t, "-", b.text("a", "k"))
 	b.allow()
 	require.NoError(t, (<-next).err)
+}
+
+// slowClock has whoever asks for the time hold it for a while, once.
+type slowClock struct {
+	*clock.Fake
+	hold          atomic.Bool
+	asked, answer chan struct{}
+}
+
+func (c *slowClock) Now() time.Time {
+	now := c.Fake.Now()
+	if c.hold.CompareAndSwap(true, false) {
+		c.asked <- struct{}{}
+		<-c.answer
+	}
+	return now
+}
+
+// Two goroutines show that the process runs. One that was held up between its look
+// at the clock and saying so does not make a pause of what the other has shown since.
+func TestALateSignOfLifeIsNoPause(t *testing.T) {
+	c := &slowClock{Fake: clock.NewFake(noon), asked: make(chan struct{}), answer: make(chan struct{})}
+	l := newLeases(c, 500*time.Millisecond)
+	l.publish([]*lease{l.grant(1, time.Minute)})
+	require.Zero(t, l.running())
+	c.hold.Store(true)
+	late := make(chan time.Duration)
+	go func() { late <- l.running() }()
+	<-c.asked
+	for range 3 {
+		c.Advance(300 * time.Millisecond)
+		require.Zero(t, l.running())
+	}
+	close(c.answer)
+	require.Zero(t, <-late)
+	require.Zero(t, l.running())
 }
