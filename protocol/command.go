@@ -208,13 +208,17 @@ var Commands = []Row{
 	{ID: KVEvent, Name: "KVEVENT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "watch, rev, events, state, synced, resync, more"},
 }
 
-// rowOf finds a row by its id: two families of 256 ids each.
-var rowOf = func() (rows [KVGet + 0x100]*Row) {
+// rowOf finds a row by its id.
+var rowOf = func() []*Row {
+	rows := make([]*Row, Commands[len(Commands)-1].ID+1)
 	for i := range Commands {
 		rows[Commands[i].ID] = &Commands[i]
 	}
 	return rows
 }()
+
+// IDs is how long a list has to be that is indexed by the ids of Commands.
+func IDs() int { return len(rowOf) }
 
 // Lookup is the row of request id c, nil if the table has none.
 func Lookup(c Command) *Row {

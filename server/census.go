@@ -74,15 +74,15 @@ type counted struct {
 
 func (c *census) deliver(l *loop, budget int) (int, bool) {
 	if c.next < 0 {
-		c.next = len(l.sessions)
+		c.next = len(l.conns)
 	}
 	used := 0
 	for seen := 0; c.next > 0 && seen < censusSlice && used < budget; seen++ {
 		c.next--
-		if c.next >= len(l.sessions) {
+		if c.next >= len(l.conns) {
 			continue
 		}
-		if s := l.sessions[c.next]; s.client != nil {
+		if s := l.session(c.next); s.client != nil {
 			used += 1 + c.look(s)/subscriptionsPerUnit
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // getConfig answers from the snapshot, without waiting and without allocating.
 func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 	q := s.loop.req.ConfigQuery()
-	node := s.prepared
-	if s.prepared = nil; node == nil {
+	node, _ := s.takePrepared().(*confstore.Node)
+	if node == nil {
 		node = s.srv.store.Snapshot().Find(q.File)
 	}
 	if node == nil {
@@ -36,7 +36,11 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 	}
 	value, found, ready := node.Lookup(q.Inherit, q.Path)
 	if !ready {
-		s.prepare(h, node, q.Inherit)
+		// The merge or the index is large, and the answer has to come from this node.
+		s.prepare(h.Command, func() any {
+			node.Prepare(q.Inherit, true)
+			return node
+		})
 		return false
 	}
 	if !found {
@@ -50,7 +54,7 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 	if len(value) < wholeFrame {
 		out = append(append(out, value...), end...)
 		if whole {
-			node.KeepAnswer(q.Inherit, q.FileRaw, out[s.loop.frame+protocol.HeaderSize:])
+			node.KeepAnswer(q.Inherit, q.FileRaw, out[s.loop.buffer.frame+protocol.HeaderSize:])
 		}
 		s.end(out)
 		return true
@@ -73,46 +77,6 @@ func (s *session) noSuchConfig(h protocol.Header, q protocol.ConfigQuery) {
 		out = protocol.AppendNoSuchConfig(out, int(codes.NotFound), q.FileRaw, "no such file")
 	}
 	s.end(out)
-}
-
-// prepare has a large merge or index made by a worker. The request is not
-// consumed: it is answered from the same node when the worker is done.
-func (s *session) prepare(h protocol.Header, node *confstore.Node, inherit bool) {
-	s.busy = true
-	began := s.loop.moment()
-	s.srv.work(func() {
-		node.Prepare(inherit, true)
-		s.loop.post(mailFunc(func(l *loop) {
-			s.prepared = node
-			s.ready()
-			l.observe(s, atWorker, h.Command, s.srv.elapsed()-began, 1)
-		}))
-	})
-}
-
-// ready ends what prepare or later began.
-func (s *session) ready() {
-	s.busy = false
-	s.parked = true // whatever arrived meanwhile waits for resume
-	s.resume()
-}
-
-// later has a worker make the reply's body; nothing of this session is handled
-// until it is sent.
-func (s *session) later(h protocol.Header, body func(dst []byte) []byte) {
-	s.busy = true
-	s.flushReplies()
-	began := s.loop.moment()
-	s.srv.work(func() {
-		frame := body(protocol.BeginFrame(nil, h.Command.Reply(), h.Seq))
-		protocol.FinishFrame(frame, 0)
-		s.loop.post(mailFunc(func(l *loop) {
-			s.srv.count.Replies.Add(1)
-			s.sendFrame(frame)
-			l.observe(s, atWorker, h.Command, s.srv.elapsed()-began, 1)
-			s.ready()
-		}))
-	})
 }
 
 // setConfig hands the update to the store; the reply follows when it is durable
@@ -153,9 +117,9 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		frame = protocol.FinishFrame(protocol.AppendConfigUpdated(frame, code, res.Mtime, desc), 0)
 		s.loop.post(mailFunc(func(l *loop) {
 			s.fill(id, slot{frame: frame})
-			l.room = true
+			l.hungry.room = true
 		}))
-		s.srv.feedOthers(s.loop)
+		s.loop.feedOthers()
 	})
 	switch {
 	case err == nil:
@@ -170,51 +134,6 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		s.end(protocol.AppendConfigUpdated(s.begin(h.Command.Reply(), h.Seq), wireCode(err), 0, desc))
 	}
 	return true
-}
-
-// starve parks the session until a store's queue has room.
-func (s *session) starve() {
-	s.park()
-	if !s.starving {
-		s.starving = true
-		s.srv.starving.Add(1)
-		s.loop.starved = append(s.loop.starved, s)
-	}
-}
-
-// feedStarved lets those try again who found the store's queue full, until it is
-// full again: each try reads its request anew, and with all of them trying for
-// every write that ends, their number would count twice.
-func (l *loop) feedStarved() {
-	if len(l.starved) == 0 {
-		return
-	}
-	hungry := l.starved
-	l.starved = nil
-	for i, s := range hungry {
-		s.starving = false
-		s.srv.starving.Add(-1)
-		if s.resume(); s.starving {
-			// Who had a turn goes behind those who did not.
-			l.starved = append(hungry[i+1:], l.starved...)
-			return
-		}
-	}
-}
-
-// feedOthers tells the other loops that the store's queue has room again.
-func (s *Server) feedOthers(except *loop) {
-	if s.starving.Load() == 0 {
-		return
-	}
-	for _, l := range s.allLoops() {
-		if l != except && !l.feeding.Swap(true) {
-			l.post(mailFunc(func(l *loop) {
-				l.feeding.Store(false)
-				l.room = true
-			}))
-		}
-	}
 }
 
 // getConfigNames lists all files. CppCloud ignores the body, so only a body that

@@ -10,9 +10,11 @@ import (
 // taken false means that the frame was not consumed and comes again on resume.
 type handler func(s *session, h protocol.Header, body []byte) (taken bool)
 
-// route is how one command is handled.
+// route is one row of the table: what the gate asks for and how the command is
+// handled.
 type route struct {
-	handle handler
+	*protocol.Row // nil: clients may send what they like under that id, and it is ignored
+	handle        handler
 	// raw: the body is not parsed; otherwise a body that is not JSON is
 	// answered with an error and the handler is not called.
 	raw bool
@@ -22,31 +24,47 @@ type route struct {
 	// write: it goes to a store in the order of the requests by itself, so it
 	// need not wait until the writes before it are answered.
 	write bool
+	// ahead, if there is one, is shown what follows a frame of the command that has
+	// passed the gate, looks up together what it and others behind it ask for, and
+	// returns how many those are. Each then passes the gate by itself, and answer is
+	// called for it in place of handle.
+	ahead  func(s *session, b []byte) (n int)
+	answer func(s *session, h protocol.Header)
 }
 
-// routeTable is indexed by request id.
-type routeTable [routeCount]route
+// bodyLimit is the largest body that is accepted, in bytes.
+func (r *route) bodyLimit(identified bool) uint32 {
+	switch {
+	case !identified:
+		return protocol.MaxAnonymousBody
+	case r.Row == nil:
+		return protocol.MaxBody
+	}
+	return r.MaxBody
+}
 
-// routeCount is how many ids the table has.
-const routeCount = int(protocol.KVEvent) + 1
+func (r *route) anonymous() bool { return r.Row != nil && r.Anonymous }
 
-func (t *routeTable) find(cmd protocol.Command) *route {
-	if int(cmd) < len(t) && t[cmd].handle != nil {
+// routeTable is indexed by request id. No command has id 0.
+type routeTable []route
+
+// row is that of a request or of the request that a reply answers.
+func (t routeTable) row(cmd protocol.Command) *route {
+	if cmd = cmd.Request(); int(cmd) < len(t) {
 		return &t[cmd]
 	}
-	return nil
-}
-
-func (t *routeTable) writes(cmd protocol.Command) bool {
-	r := t.find(cmd)
-	return r != nil && r.write
+	return &t[0]
 }
 
 // newRoutes is the table. What a client may send and has no route here is
 // ignored, as CppCloud ignores it; server-to-server commands are told to the log
 // as well.
-func newRoutes() *routeTable {
-	t := &routeTable{
+func newRoutes() routeTable {
+	t := make(routeTable, protocol.IDs())
+	for i := range protocol.Commands {
+		t[protocol.Commands[i].ID].Row = &protocol.Commands[i]
+	}
+	for cmd, r := range map[protocol.Command]route{
 		protocol.Whoami:        {handle: (*session).whoami, raw: true},
 		protocol.GetCli:        {handle: (*session).getClients},
 		protocol.Hungup:        {handle: (*session).hungup},
@@ -65,80 +83,19 @@ func newRoutes() *routeTable {
 		protocol.SvrSearch:     {handle: (*session).reserved, raw: true},
 		protocol.SvrShow:       {handle: (*session).reserved, raw: true},
 		protocol.AppRunLog:     {handle: (*session).appRunLog},
+	} {
+		t.add(cmd, r)
 	}
 	for cmd, r := range stateRoutes() {
 		r.tailed = true
-		t[cmd] = r
+		t.add(cmd, r)
 	}
 	return t
 }
 
-// passOn handles the replies that mean something here: those that are on their
-// way to another client. Whatever is wrong with them is not answered.
-func (s *session) passOn(h protocol.Header, body []byte) {
-	if s.client == nil || s.loop.req.Parse(body) != nil {
-		return
-	}
-	switch h.Command.Request() {
-	case protocol.Exchang:
-		s.relay(h)
-	case protocol.EvNotify, protocol.AppRunLog:
-		s.routeReply(h)
-	}
-}
-
-// handle acts on one complete frame; false means that it was not consumed.
-func (s *session) handle(h protocol.Header, body []byte) bool {
-	if s.client == nil && !s.mayBeAnonymous(h) {
-		return true
-	}
-	s.touch()
-	if h.Command.IsReply() {
-		s.passOn(h, body)
-		return true
-	}
-	s.loop.count(h.Command)
-	r := s.srv.routes.find(h.Command)
-	switch {
-	case r == nil:
-		s.ignore(h)
-		return true
-	case r.tailed:
-		if !s.parseTailed(h, body) {
-			return true
-		}
-	case !r.raw:
-		if err := s.loop.req.Parse(body); err != nil {
-			s.badJSON(h, err)
-			return true
-		}
-	}
-	return r.handle(s, h, body)
-}
-
-// mayBeAnonymous lets through what may precede WHOAMI and turns the rest out.
-func (s *session) mayBeAnonymous(h protocol.Header) bool {
-	if row := protocol.Lookup(h.Command.Request()); row != nil && row.Anonymous {
-		return true
-	}
-	if h.Command.IsReply() {
-		s.dismiss("a reply before WHOAMI") // replies are never answered
-		return false
-	}
-	s.result(h, int(codes.NotIdentified), notIdentified(h))
-	s.finish()
-	return false
-}
-
-// ignore says nothing to the peer.
-func (s *session) ignore(h protocol.Header) {
-	row := protocol.Lookup(h.Command)
-	if row == nil || row.Role != protocol.Peers {
-		return
-	}
-	s.srv.count.IgnoredPeers.Add(1)
-	s.srv.peerLog.Warn().Stringer("peer", s.peer).Str("client", s.name()).Stringer("command", h.Command).
-		Msg("server-to-server command from a client ignored")
+func (t routeTable) add(cmd protocol.Command, r route) {
+	r.Row = t[cmd].Row
+	t[cmd] = r
 }
 
 func (s *session) reserved(h protocol.Header, _ []byte) bool {

@@ -15,7 +15,7 @@ import (
 func TestRoutesAreTheTable(t *testing.T) {
 	routes := newRoutes()
 	for _, row := range protocol.Commands {
-		routed := int(row.ID) < len(routes) && routes[row.ID].handle != nil
+		routed := routes.row(row.ID).handle != nil
 		switch row.Role {
 		case protocol.Served, protocol.Routed, protocol.Reserved:
 			require.True(t, routed, "%s has no handler", row.Name)

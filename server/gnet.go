@@ -161,8 +161,8 @@ func (e *engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	if peer == nil {
 		return nil, gnet.Close
 	}
-	s := &session{t: conn{c}, peer: netip.AddrPortFrom(peer.AddrPort().Addr().Unmap(), uint16(peer.Port)), fd: c.Fd()}
-	if !e.srv.open(e.loopOf(c), s) {
+	s := e.srv.open(e.loopOf(c), socket{c}, netip.AddrPortFrom(peer.AddrPort().Addr().Unmap(), uint16(peer.Port)), c.Fd())
+	if s == nil {
 		return nil, gnet.Close
 	}
 	c.SetContext(s)
@@ -176,14 +176,13 @@ func (e *engine) loopOf(c gnet.Conn) *loop {
 	defer e.mu.Unlock()
 	l := e.loops[el]
 	if l == nil {
-		l = newLoop(e.srv, func(fn func()) error {
+		l = newLoop(&e.srv.group, func(fn func()) error {
 			return el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
 				fn()
 				return nil
 			}))
 		})
 		e.loops[el] = l
-		e.srv.addLoop(l)
 	}
 	return l
 }
@@ -196,9 +195,7 @@ func (e *engine) OnTraffic(c gnet.Conn) gnet.Action {
 	if s == nil || err != nil {
 		return gnet.Close
 	}
-	if !e.srv.draining.Load() {
-		s.receive(data)
-	}
+	s.receive(data)
 	s.loop.afterTraffic()
 	return gnet.None
 }
@@ -211,11 +208,11 @@ func (e *engine) OnClose(c gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
-// conn is a transport over the library's connection. A session never calls it
+// socket is a transport over the library's connection. A session never calls it
 // after it was lost: the descriptor may be a stranger's by then.
-type conn struct{ c gnet.Conn }
+type socket struct{ c gnet.Conn }
 
-func (t conn) TrySend(p []byte) int {
+func (t socket) TrySend(p []byte) int {
 	n, err := unix.Write(t.c.Fd(), p)
 	switch {
 	case err == nil:
@@ -228,13 +225,13 @@ func (t conn) TrySend(p []byte) int {
 	}
 }
 
-func (t conn) Send(p []byte) { _, _ = t.c.Write(p) }
+func (t socket) Send(p []byte) { _, _ = t.c.Write(p) }
 
-func (t conn) Buffered() int { return t.c.OutboundBuffered() }
+func (t socket) Buffered() int { return t.c.OutboundBuffered() }
 
-func (t conn) CloseWrite() { _ = unix.Shutdown(t.c.Fd(), unix.SHUT_WR) }
+func (t socket) CloseWrite() { _ = unix.Shutdown(t.c.Fd(), unix.SHUT_WR) }
 
-func (t conn) Close() { _ = t.c.EventLoop().Close(t.c) }
+func (t socket) Close() { _ = t.c.EventLoop().Close(t.c) }
 
 // quiet puts the library's few messages into our log.
 type quiet struct{ srv *Server }

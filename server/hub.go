@@ -140,7 +140,7 @@ func (f *fanOut) tell(l *loop, c *confstore.Change, sub *subscription) bool {
 				f.send(l, sub, protocol.Change{File: base, Mtime: node.Mtime(false)})
 			}
 		}
-		if l.srv.cfg.FrameExact && !c.Own && len(c.Bases) > 0 {
+		if sub.session.srv.cfg.FrameExact && !c.Own && len(c.Bases) > 0 {
 			return true
 		}
 	}
@@ -169,7 +169,7 @@ func basesToTell(c *confstore.Change) []string {
 // send sends one push, unless the session has had it in this batch.
 func (f *fanOut) send(l *loop, sub *subscription, c protocol.Change) {
 	s := sub.session
-	if s.dead || s.closing {
+	if s.state.over() {
 		return
 	}
 	if len(s.subs) > 1 && c.Path == "" && !f.first(s, c.File) {
@@ -181,7 +181,7 @@ func (f *fanOut) send(l *loop, sub *subscription, c protocol.Change) {
 	}
 	protocol.SetSeq(f.frame.frame, l.srv.nextSeq())
 	f.sent++
-	s.sendPush(f.frame.frame, pushKey{c.File, c.Path})
+	s.out.sendPush(f.frame.frame, pushKey{c.File, c.Path})
 }
 
 func (f *fanOut) first(s *session, file string) bool {

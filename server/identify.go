@@ -20,11 +20,11 @@ func (s *session) whoami(h protocol.Header, body []byte) bool {
 	}
 	props, fits := req.Properties()
 	if fits {
-		fits = propsSize(props) <= s.srv.cfg.Limits.Properties
+		fits = propsSize(props) <= s.limits().Properties
 	}
 	if !fits {
 		s.refuse(h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",
-			protocol.MaxProperties, s.srv.cfg.Limits.Properties))
+			protocol.MaxProperties, s.limits().Properties))
 		if s.client == nil {
 			s.finish()
 		}
@@ -56,8 +56,8 @@ func (s *session) whoami(h protocol.Header, body []byte) bool {
 // identifyAgain merges properties. The id stays the first one, whatever the
 // repeat asks for: an id that could be changed could be stolen.
 func (s *session) identifyAgain(h protocol.Header, props []protocol.Property) {
-	if !s.srv.registry.merge(s.client, props, s.srv.cfg.Limits.Properties) {
-		s.refuse(h, int(codes.BadRequest), fmt.Sprintf("properties are limited to %d bytes", s.srv.cfg.Limits.Properties))
+	if !s.srv.registry.merge(s.client, props, s.limits().Properties) {
+		s.refuse(h, int(codes.BadRequest), fmt.Sprintf("properties are limited to %d bytes", s.limits().Properties))
 		return
 	}
 	s.welcome(h)
@@ -94,9 +94,9 @@ func (c *client) setPropLocked(name, value string) {
 func (s *session) setArgs(h protocol.Header, _ []byte) bool {
 	req := &s.loop.req
 	props, fits := req.Properties()
-	if !fits || !s.srv.registry.merge(s.client, props, s.srv.cfg.Limits.Properties) {
+	if !fits || !s.srv.registry.merge(s.client, props, s.limits().Properties) {
 		s.result(h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",
-			protocol.MaxProperties, s.srv.cfg.Limits.Properties))
+			protocol.MaxProperties, s.limits().Properties))
 		return true
 	}
 	switch warn := string(req.Text("warn")); warn {

@@ -21,7 +21,7 @@ const maxReply = kv.MaxTxnBytes
 // may be followed by octets.
 func stateRoutes() map[protocol.Command]route {
 	return map[protocol.Command]route{
-		protocol.KVGet:     {handle: (*session).kvGet},
+		protocol.KVGet:     {handle: (*session).kvGet, ahead: (*session).lookAhead, answer: (*session).answerAhead},
 		protocol.KVMGet:    {handle: (*session).kvGetMany},
 		protocol.KVList:    {handle: (*session).kvList},
 		protocol.KVNames:   {handle: (*session).kvNames},

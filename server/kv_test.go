@@ -149,15 +149,15 @@ func TestASessionWaitsForRoomInTheStateStore(t *testing.T) {
 		protocol.KVPut, `{"ns":"n","key":"b","value":"1"}`,
 	))
 	require.Len(t, state.held, 2)
-	require.Len(t, s.loop.starved, 1)
+	require.Len(t, s.loop.hungry.list, 1)
 	require.EqualValues(t, 1, s.srv.Stats().Get("server_limits_met_total", "queue"))
 	state.finish(1)
 	s.loop.turn(wakeBudget, bulkTurn)
-	require.Len(t, s.loop.starved, 1, "still no room")
+	require.Len(t, s.loop.hungry.list, 1, "still no room")
 	state.room = 5
 	state.finish(1)
 	s.loop.turn(wakeBudget, bulkTurn)
-	require.Empty(t, s.loop.starved)
+	require.Empty(t, s.loop.hungry.list)
 	require.Len(t, state.held, 2)
 	state.finish(2)
 	s.loop.turn(wakeBudget, bulkTurn)
@@ -166,7 +166,7 @@ func TestASessionWaitsForRoomInTheStateStore(t *testing.T) {
 
 func TestWritesOfOneSessionAreLimited(t *testing.T) {
 	s, _, state := newStateWire(t)
-	limit := s.srv.cfg.Limits.Writes
+	limit := s.limits().Writes
 	var burst []byte
 	for i := range limit + 10 {
 		burst = protocol.AppendFrame(burst, protocol.KVPut, uint16(i), []byte(`{"ns":"n","key":"a","value":"1"}`))
@@ -207,7 +207,7 @@ func TestAGrantLeavesBehindTheReplyThatAnnouncesIt(t *testing.T) {
 
 func TestWaitsForLocksAreLimited(t *testing.T) {
 	s, w, _ := newStateWire(t)
-	s.srv.cfg.Limits.LockWaits = 1
+	s.limits().LockWaits = 1
 	s.addWait(&lockWait{})
 	s.receive(requests(protocol.KVLock, `{"ns":"n","key":"a","lease":1,"wait":1}`))
 	got := frames(t, w)

@@ -30,7 +30,7 @@ func (s *session) kvLock(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, err)
 		return true
 	}
-	if limit := s.srv.cfg.Limits.LockWaits; q.Wait && len(s.waits) >= limit {
+	if limit := s.limits().LockWaits; q.Wait && len(s.waits) >= limit {
 		s.srv.count.LockWaitLimit.Add(1)
 		s.refuseState(h, codes.Errorf(codes.Limit, "a connection may wait for %d locks; give some up with KVUNLOCK", limit))
 		return true
@@ -53,16 +53,16 @@ func (s *session) addWait(w *lockWait) {
 // done is called by the locks' manager, before granted.
 func (w *lockWait) done(out kvlock.Outcome, err error) {
 	w.s.loop.post(mailFunc(func(l *loop) {
-		l.room = true
+		l.hungry.room = true
 		w.answer(out, err)
 	}))
-	w.s.srv.feedOthers(w.s.loop)
+	w.s.loop.feedOthers()
 }
 
 // answer gives the reply: granted, queued or refused.
 func (w *lockWait) answer(out kvlock.Outcome, err error) {
 	s := w.s
-	if s.dead {
+	if s.state == dead {
 		if out.Waiter != nil {
 			out.Waiter.Cancel()
 		}
@@ -97,7 +97,7 @@ func (w *lockWait) granted(g kvlock.Grant) {
 func (w *lockWait) push(g kvlock.Grant) {
 	s := w.s
 	delete(s.waits, w)
-	if s.dead || s.closing {
+	if s.state.over() {
 		return
 	}
 	granted := protocol.KVGranted{NS: g.NS, Key: g.Key, Lease: g.Lease, Fence: g.Fence}
@@ -113,7 +113,7 @@ func (w *lockWait) push(g kvlock.Grant) {
 		reply.frame = append(reply.frame, frame...)
 		return
 	}
-	s.sendFrame(frame)
+	s.out.sendFrame(frame)
 }
 
 // dropWaits takes the session out of all lines it stands in.
@@ -146,8 +146,8 @@ func (s *session) kvUnlock(h protocol.Header, _ []byte) bool {
 	id := s.reserve(h.Command)
 	done := func(rev kv.Revision, err error) {
 		s.loop.post(mailFunc(func(l *loop) {
-			l.room = true
-			if s.dead {
+			l.hungry.room = true
+			if s.state == dead {
 				return
 			}
 			if err == nil {
@@ -158,7 +158,7 @@ func (s *session) kvUnlock(h protocol.Header, _ []byte) bool {
 			}
 			s.fill(id, slot{frame: s.unlocked(h, rev, err)})
 		}))
-		s.srv.feedOthers(s.loop)
+		s.loop.feedOthers()
 	}
 	if q.Lease != 0 {
 		err = s.srv.locks.GiveUp(s.actor(), q.NS, q.Key, q.Lease, done)

@@ -90,7 +90,7 @@ func TestAWriterThatWatchesIsToldFirstAndAnsweredThen(t *testing.T) {
 		p.send(protocol.KVPut, fmt.Sprintf(`{"ns":"n","key":"k","value":"%d"}`, i))
 	}
 	var frames []watchFrame
-	k.until(func() bool { frames = append(frames, p.take()...); return replies(frames) == writes }, "every write is answered")
+	k.until(func() bool { frames = append(frames, p.take()...); return repliesIn(frames) == writes }, "every write is answered")
 	told := kv.Revision(0)
 	for _, f := range frames {
 		if f.Command == protocol.KVEvent {
@@ -105,7 +105,7 @@ func TestAWriterThatWatchesIsToldFirstAndAnsweredThen(t *testing.T) {
 	}
 }
 
-func replies(frames []watchFrame) (n int) {
+func repliesIn(frames []watchFrame) (n int) {
 	for _, f := range frames {
 		if f.Command.IsReply() {
 			n++
@@ -165,7 +165,7 @@ func TestAThousandWatchersAreToldInSlices(t *testing.T) {
 	}
 	k.put("n", "k", "v")
 	turns := 0
-	for ; k.loop.box.waiting(); turns++ {
+	for ; k.loop.mail.box.waiting(); turns++ {
 		before := k.srv.Stats().Get("server_watch_frames_total")
 		k.loop.turn(wakeBudget, bulkTurn)
 		require.LessOrEqual(t, k.srv.Stats().Get("server_watch_frames_total")-before, int64(wakeBudget))
@@ -261,7 +261,7 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 		k.put("n", fmt.Sprintf("k%d", i%7), strings.Repeat("v", 200))
 		if i%50 == 0 {
 			k.turn()
-			require.Less(t, slow.s.owing(), k.srv.cfg.Limits.Pending+kvServe)
+			require.Less(t, slow.s.out.owing(), k.srv.cfg.Limits.Pending+kvServe)
 			for _, ev := range fast.events() {
 				f.told(ev)
 			}
@@ -273,7 +273,7 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 	require.Equal(t, int64(1), k.srv.Stats().Get("server_watches_behind_total"))
 	k.until(func() bool {
 		slow.w.read(10_000)
-		require.Less(t, slow.s.owing(), k.srv.cfg.Limits.Pending+2*kvServe)
+		require.Less(t, slow.s.out.owing(), k.srv.cfg.Limits.Pending+2*kvServe)
 		for _, ev := range slow.events() {
 			w.told(ev)
 		}

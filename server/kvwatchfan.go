@@ -189,11 +189,11 @@ func (f *kvFanOut) tell(l *loop, w *kvWatch) {
 	f.spent++
 	s := w.session
 	switch {
-	case w.dead || w.behind || s.dead || s.closing || w.at.rev >= f.frame.last:
+	case w.dead || w.behind || s.state.over() || w.at.rev >= f.frame.last:
 	case w.at.rev >= f.frame.first:
 		w.fallBehind(w.at) // it begins in the middle
 		s.catchUpWatches()
-	case s.owing() >= s.srv.cfg.Limits.Pending:
+	case s.out.owing() >= s.srv.cfg.Limits.Pending:
 		l.srv.count.WatchesBehind.Add(1)
 		from := w.at
 		if f.frame.from.rev > from.rev {
@@ -218,16 +218,16 @@ type kvMissed struct {
 func (m *kvMissed) deliver(l *loop, budget int) (int, bool) {
 	if m.next < 0 {
 		l.kv.missing.Store(false)
-		m.next, m.told = len(l.sessions), l.kv.told
+		m.next, m.told = len(l.conns), l.kv.told
 		l.kv.told = max(l.kv.told, kv.Revision(l.kv.missedTo.Load()))
 	}
 	used := 0
 	for ; m.next > 0 && used < budget; used++ {
 		m.next--
-		if m.next >= len(l.sessions) {
+		if m.next >= len(l.conns) {
 			continue
 		}
-		s := l.sessions[m.next]
+		s := l.session(m.next)
 		if s.kv == nil {
 			continue
 		}

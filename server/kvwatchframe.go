@@ -165,11 +165,11 @@ func (w *kvWatch) sendEvents(frame []byte) (kept bool) {
 	protocol.SetSeq(frame, s.srv.nextSeq())
 	protocol.SetKVWatch(frame, w.id)
 	if len(frame) < wholeFrame {
-		s.sendOwn(frame)
+		s.out.sendOwn(frame)
 		return false
 	}
-	s.enqueue(piece{b: append([]byte(nil), frame[:kvHead]...)})
-	s.enqueue(piece{b: frame[kvHead:], shared: true})
-	s.pump()
+	s.out.enqueue(piece{b: append([]byte(nil), frame[:kvHead]...)})
+	s.out.enqueue(piece{b: frame[kvHead:], shared: true})
+	s.out.pump()
 	return true
 }

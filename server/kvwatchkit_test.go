@@ -52,8 +52,7 @@ func newWatchKit(t watchT, cfg Config, mem kvtest.MemoryConfig, wrap func(kv.Sto
 	}
 	cfg.Clock = clock.NewFake(time.Unix(1_000_000, 0))
 	k.srv = New(cfg, Stores{State: state})
-	k.loop = newLoop(k.srv, func(func()) error { return nil })
-	k.srv.addLoop(k.loop)
+	k.loop = newLoop(&k.srv.group, func(func()) error { return nil })
 	k.srv.workers.start()
 	k.srv.followState()
 	k.stop = sync.OnceFunc(func() {
@@ -88,7 +87,7 @@ func (k *watchKit) put(ns, key, value string) kv.Revision {
 // turn lets the loop do all it can.
 func (k *watchKit) turn() {
 	sweepAll(k.loop)
-	for k.loop.box.waiting() {
+	for k.loop.mail.box.waiting() {
 		k.loop.turn(wakeBudget, bulkTurn)
 	}
 }
@@ -116,7 +115,8 @@ func (k *watchKit) settle() {
 		idle := catchUps.running == 0
 		catchUps.mu.Unlock()
 		k.turn() // what the last one posted
-		for _, s := range k.loop.sessions {
+		for i := range k.loop.conns {
+			s := k.loop.session(i)
 			idle = idle && (s.kv == nil || !s.kv.busy)
 		}
 		return idle
@@ -140,9 +140,9 @@ type watchPeer struct {
 // peer connects; its socket takes room bytes before it has to read.
 func (k *watchKit) peer(room int) *watchPeer {
 	w := &wire{room: room}
-	s := &session{t: w, peer: netip.MustParseAddrPort("127.0.0.1:9")}
+	s := k.srv.open(k.loop, w, netip.MustParseAddrPort("127.0.0.1:9"), 0)
+	require.NotNil(k.t, s)
 	w.s = s
-	require.True(k.t, k.srv.open(k.loop, s))
 	s.client = k.srv.registry.identify(s, 0, nil)
 	return &watchPeer{k: k, s: s, w: w}
 }

@@ -32,8 +32,8 @@ func (s *session) watchesDrained() { s.catchUpWatches() }
 // catchUpWatches has a worker read back what the session's watches miss, unless
 // one is at it or the peer has enough to read.
 func (s *session) catchUpWatches() {
-	if s.kv == nil || s.kv.busy || len(s.kv.behind) == 0 || s.dead || s.closing ||
-		s.owing() >= s.srv.cfg.Limits.Pending/2 || s.srv.draining.Load() {
+	if s.kv == nil || s.kv.busy || len(s.kv.behind) == 0 || s.state.over() ||
+		s.out.owing() >= s.srv.cfg.Limits.Pending/2 || s.srv.draining.Load() {
 		return
 	}
 	job := s.nextCatchUp()
@@ -232,11 +232,11 @@ func (c *kvCatchUp) deliver(l *loop, _ int) (int, bool) {
 	for i := range c.turns {
 		sent += c.turns[i].settle(s, l)
 	}
-	if s.dead {
+	if s.state == dead {
 		return sent, true
 	}
 	if c.err != nil && codes.Of(c.err) != codes.Closed {
-		l.srv.log.Error().Err(c.err).Stringer("peer", s.peer).Msg("the state store cannot be read back for a watch")
+		s.srv.log.Error().Err(c.err).Stringer("peer", s.peer).Msg("the state store cannot be read back for a watch")
 		s.dismiss("the state store cannot be read back for a watch")
 		return sent, true
 	}
@@ -264,13 +264,13 @@ func (t *kvTurn) settle(s *session, l *loop) (sent int) {
 		return 0
 	}
 	for _, frame := range t.frames {
-		if s.dead || s.closing {
+		if s.state.over() {
 			return sent
 		}
 		l.srv.count.WatchFrames.Add(1)
 		protocol.SetKVWatch(frame, w.id)
 		protocol.SetSeq(frame, l.srv.nextSeq())
-		s.sendFrame(frame)
+		s.out.sendFrame(frame)
 		sent++
 	}
 	w.served = t.served

@@ -25,7 +25,7 @@ func (k *watchKit) follow(p *watchPeer, w *witness, n int) {
 		for _, ev := range p.events() {
 			w.told(ev)
 		}
-		return !w.waiting && (w.coalesce || len(w.expected()) == 0) && p.s.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
+		return !w.waiting && (w.coalesce || len(w.expected()) == 0) && p.s.out.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
 	}, "the watch has everything")
 	w.done()
 }
@@ -168,7 +168,7 @@ func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 	store.budget.Store(1 << 40)
 	p := k.peer(unlimited)
 	p.watch(`{"ns":"n","state":1}`)
-	k.until(func() bool { return p.s.dead || p.s.closing }, "the connection is closed")
+	k.until(func() bool { return p.s.state.over() }, "the connection is closed")
 	require.Zero(t, k.srv.feed.views.holding())
 }
 
@@ -245,7 +245,7 @@ func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
 	k.until(func() bool {
 		p.w.read(200_000)
 		check()
-		return p.s.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
+		return p.s.out.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
 	}, "all have everything")
 	for _, w := range witnesses {
 		w.done()
@@ -271,7 +271,7 @@ func TestASlowWatchThatAllowsItIsToldTheNewestOnly(t *testing.T) {
 			w.told(ev)
 			told += len(ev.Events)
 		}
-		return p.s.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
+		return p.s.out.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
 	}, "it has everything")
 	w.done()
 	require.Less(t, told, writes/5)
@@ -352,7 +352,7 @@ func TestEveryWatchIsToldWhatHappened(t *testing.T) {
 			k.until(func() bool {
 				p.w.read(100_000)
 				p.collect()
-				return len(p.asked) == 0 && p.s.owing() == 0 && (p.s.kv == nil || !p.s.kv.busy && len(p.s.kv.behind) == 0)
+				return len(p.asked) == 0 && p.s.out.owing() == 0 && (p.s.kv == nil || !p.s.kv.busy && len(p.s.kv.behind) == 0)
 			}, "everybody has everything")
 			for _, w := range p.told {
 				w.done()

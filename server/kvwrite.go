@@ -62,14 +62,14 @@ func (s *session) taken(h protocol.Header, err error) bool {
 func (w *kvWriting) done(res *kv.Result, err error) {
 	w.res, w.err = res, err
 	w.s.loop.post(w)
-	w.s.srv.feedOthers(w.s.loop)
+	w.s.loop.feedOthers()
 }
 
 // deliver fills the reply's place. A long reply is encoded by a worker first.
 func (w *kvWriting) deliver(l *loop, _ int) (int, bool) {
-	l.room = true
+	l.hungry.room = true
 	s := w.s
-	if s.dead {
+	if s.state == dead {
 		return 1, true
 	}
 	if w.err == nil {
@@ -118,8 +118,8 @@ func (w *kvWriting) appendFrame(dst []byte) []byte {
 	return protocol.FinishFrame(dst, start)
 }
 
-// restoring is a past version that a worker has read for KVRESTORE.
-type restoring struct {
+// pastVersion is what a worker has read for KVRESTORE.
+type pastVersion struct {
 	entry *kv.Entry
 	err   error
 }
@@ -132,12 +132,11 @@ func (s *session) kvRestore(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, err)
 		return true
 	}
-	past := s.restoring
+	past, _ := s.takePrepared().(*pastVersion)
 	if past == nil {
 		s.readPast(q.NS, q.Key, q.Rev)
 		return false
 	}
-	s.restoring = nil
 	switch {
 	case past.err != nil:
 		s.refuseState(h, past.err)
@@ -147,7 +146,7 @@ func (s *session) kvRestore(h protocol.Header, _ []byte) bool {
 		return true
 	}
 	if !s.commit(h, q.Write(past.entry.Value)) {
-		s.restoring = past // for the next try
+		s.prepared = past // for the next try
 		return false
 	}
 	return true
@@ -155,15 +154,7 @@ func (s *session) kvRestore(h protocol.Header, _ []byte) bool {
 
 // readPast has a worker read a version and then the frame handled again.
 func (s *session) readPast(ns, key string, rev kv.Revision) {
-	s.busy = true
-	s.flushReplies()
-	state := s.srv.state
-	s.srv.work(func() {
-		var past restoring
-		past.entry, past.err = state.GetAt(s.srv.life, ns, key, rev)
-		s.loop.post(mailFunc(func(*loop) {
-			s.restoring = &past
-			s.ready()
-		}))
-	})
+	var past pastVersion
+	s.away(func() { past.entry, past.err = s.srv.state.GetAt(s.srv.life, ns, key, rev) },
+		func(*loop) { s.prepared = &past })
 }

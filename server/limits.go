@@ -1,9 +1,6 @@
 package server
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Limits bound what peers can make the server hold. Zero fields take the
 // default; each has a counter in Stats that tells how often it was met.
@@ -65,17 +62,3 @@ func setDefault[T comparable](field *T, value T) {
 		*field = value
 	}
 }
-
-// budget counts the bytes held for peers, over all loops.
-type budget struct {
-	limit int64
-	used  atomic.Int64
-}
-
-func (b *budget) add(n int) { b.used.Add(int64(n)) }
-func (b *budget) sub(n int) { b.used.Add(-int64(n)) }
-
-// fits says whether n more bytes stay within the limit.
-func (b *budget) fits(n int) bool { return b.used.Load()+int64(n) <= b.limit }
-
-func (b *budget) over() bool { return b.used.Load() > b.limit }

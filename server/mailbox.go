@@ -62,3 +62,34 @@ func (b *mailbox) waiting() bool {
 	defer b.mu.Unlock()
 	return b.scheduled
 }
+
+// inbox is a loop's mail. It belongs to the loop, but for the box.
+type inbox struct {
+	box   mailbox
+	batch []mail // taken from box
+	next  int    // the first of batch that is not done
+	held  bool   // that one waits for a worker
+}
+
+// deliver delivers mail until there is none or it is held; false if the budget was
+// used up before.
+func (i *inbox) deliver(l *loop, budget int) bool {
+	for !i.held {
+		if i.next == len(i.batch) {
+			clear(i.batch)
+			i.next = 0
+			if i.batch = i.box.take(i.batch[:0]); len(i.batch) == 0 {
+				return true
+			}
+		}
+		if budget <= 0 {
+			return false
+		}
+		used, done := i.batch[i.next].deliver(l, budget)
+		budget -= used
+		if done {
+			i.next++
+		}
+	}
+	return true
+}

@@ -78,26 +78,28 @@ func (h *halves) deliver(_ *loop, budget int) (int, bool) {
 }
 
 func TestTurnStopsAtItsBudgetAndKeepsTheOrder(t *testing.T) {
-	l := &loop{yield: make(chan struct{}, 1)}
+	l := &loop{}
+	l.waker.init(nil)
 	var log []string
-	l.box.put(&halves{left: 25, log: &log, name: "fan-out"})
-	l.box.put(mailFunc(func(*loop) { log = append(log, "completion") }))
+	l.mail.box.put(&halves{left: 25, log: &log, name: "fan-out"})
+	l.mail.box.put(mailFunc(func(*loop) { log = append(log, "completion") }))
 	l.turn(10, 0)
 	require.Equal(t, []string{"fan-out"}, log)
-	require.Len(t, l.yield, 1, "a turn that stops early must ask for another")
+	require.Len(t, l.waker.next, 1, "a turn that stops early must ask for another")
 	l.turn(10, 0)
 	l.turn(10, 0)
 	require.Equal(t, []string{"fan-out", "fan-out", "fan-out", "completion"}, log)
-	require.False(t, l.box.waiting())
+	require.False(t, l.mail.box.waiting())
 }
 
 func TestHeldMailKeepsItsPlace(t *testing.T) {
 	var pending []func()
-	l := &loop{yield: make(chan struct{}, 1), exec: func(fn func()) error { pending = append(pending, fn); return nil }}
+	l := &loop{exec: func(fn func()) error { pending = append(pending, fn); return nil }}
+	l.waker.init(nil)
 	var log []string
 	tries := 0
-	l.box.put(needsWorker{&tries, &log})
-	l.box.put(mailFunc(func(*loop) { log = append(log, "later") }))
+	l.mail.box.put(needsWorker{&tries, &log})
+	l.mail.box.put(mailFunc(func(*loop) { log = append(log, "later") }))
 	l.turn(10, 0)
 	l.turn(10, 0)
 	require.Equal(t, 1, tries, "held mail is not tried again before release")

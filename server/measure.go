@@ -23,7 +23,7 @@ var paceNames = [paces]string{"memory", "worker", "write"}
 // measures are what one loop counts by itself, so that loops do not wait for each
 // other's memory. Only the loop writes them.
 type measures struct {
-	commands [routeCount]atomic.Uint64 // requests; 0 has those beyond the table
+	commands []atomic.Uint64 // requests by id; 0 has those beyond the table
 	latency  [paces]metric.Histogram
 }
 
@@ -32,86 +32,101 @@ type measures struct {
 // most of them.
 const timedBursts = 16
 
-// stopwatch times what a loop does. Its zero value is ready.
-type stopwatch struct {
+// meter counts and times what a loop does. It belongs to the loop, but for its
+// measures.
+type meter struct {
+	l *loop // set at open
+	measures
+
+	// counted since they were last added to the counters that others read
+	requests, replies uint64
+	counting          protocol.Command // what requests are
+
 	bursts uint32
 	tick   int64 // loop.now of the burst timed last
 	timing bool  // the present one is timed
 	// at is the present moment as far as it has been asked for since the loop
-	// turned to the present session.
+	// turned to the present connection.
 	at    time.Duration
 	known bool
-	given uint64 // loop.replies when the burst began
+	given uint64 // replies when the burst began
 }
 
-// elapsed is a clock that only runs forward.
-func (s *Server) elapsed() time.Duration { return s.cfg.Clock.Now().Sub(s.began) }
+func (m *meter) init(l *loop) { m.l, m.commands = l, make([]atomic.Uint64, protocol.IDs()) }
 
-// moment is about now, read at most once for each session that is served: one
+// moment is about now, read at most once for each connection that is served: one
 // burst of requests, one lot of replies.
-func (l *loop) moment() time.Duration {
-	if !l.watch.known {
-		l.watch.at, l.watch.known = l.srv.elapsed(), true
+func (m *meter) moment() time.Duration {
+	if !m.known {
+		m.at, m.known = m.l.srv.elapsed(), true
 	}
-	return l.watch.at
+	return m.at
 }
 
 // beginBurst is called when the loop turns to what a peer has sent.
-func (l *loop) beginBurst() {
-	w := &l.watch
-	w.known = false
-	if w.bursts++; w.bursts%timedBursts == 0 || w.tick != l.now {
-		l.timeBurst()
+func (m *meter) beginBurst() {
+	m.known = false
+	if m.bursts++; m.bursts%timedBursts == 0 || m.tick != m.l.now {
+		m.timeBurst()
 	}
 }
 
-func (l *loop) timeBurst() {
-	l.watch.timing, l.watch.tick, l.watch.given = true, l.now, l.replies
-	l.moment()
+func (m *meter) timeBurst() {
+	m.timing, m.tick, m.given = true, m.l.now, m.replies
+	m.moment()
 }
 
 // endBurst is called when all that could be answered at once is on its way.
-func (l *loop) endBurst(s *session) {
-	if l.watch.timing {
-		l.burstTimed(s)
+func (m *meter) endBurst(c *conn) {
+	if m.timing {
+		m.burstTimed(c)
 	}
 }
 
 // burstTimed notes the burst's time for each of its requests: the first reply leaves
 // with the last.
-func (l *loop) burstTimed(s *session) {
-	w := &l.watch
-	w.timing = false
-	if l.replies > w.given {
-		l.observe(s, atMemory, l.counting, l.srv.elapsed()-w.at, l.replies-w.given)
+func (m *meter) burstTimed(c *conn) {
+	m.timing = false
+	if m.replies > m.given {
+		m.observe(c, atMemory, m.counting, m.l.srv.elapsed()-m.at, m.replies-m.given)
 	}
 }
 
 // observe notes that n requests took d.
-func (l *loop) observe(s *session, p pace, cmd protocol.Command, d time.Duration, n uint64) {
-	l.measured.latency[p].Add(d, n)
-	if d >= l.srv.cfg.SlowRequest {
-		l.srv.slowRequest(s, cmd, d)
+func (m *meter) observe(c *conn, p pace, cmd protocol.Command, d time.Duration, n uint64) {
+	m.latency[p].Add(d, n)
+	if d >= m.l.srv.cfg.SlowRequest {
+		m.l.srv.slowRequest(c, cmd, d)
 	}
 }
 
 // count notes a request. Requests of one kind mostly come together.
-func (l *loop) count(cmd protocol.Command) {
-	if cmd != l.counting {
-		l.addRequests()
-		l.counting = cmd
+func (m *meter) count(cmd protocol.Command) {
+	if cmd != m.counting {
+		m.addRequests()
+		m.counting = cmd
 	}
-	l.requests++
+	m.requests++
 }
 
-func (l *loop) addRequests() {
-	if l.requests > 0 {
-		i := int(l.counting)
-		if i >= len(l.measured.commands) {
+func (m *meter) addRequests() {
+	if m.requests > 0 {
+		i := int(m.counting)
+		if i >= len(m.commands) {
 			i = 0
 		}
-		l.measured.commands[i].Add(l.requests)
-		l.requests = 0
+		m.commands[i].Add(m.requests)
+		m.requests = 0
+	}
+}
+
+// addCounts brings the counters that others read up to date. Not every request
+// should touch them.
+func (m *meter) addCounts() {
+	m.addRequests()
+	if m.replies != 0 {
+		m.l.srv.count.Replies.Add(m.replies)
+		m.replies = 0
 	}
 }
 
@@ -119,11 +134,11 @@ func (l *loop) addRequests() {
 const slowKept = 50
 
 // slowRequest logs one: who asked for what kind of thing, never for what.
-func (s *Server) slowRequest(sess *session, cmd protocol.Command, d time.Duration) {
-	s.slow.add(metric.Slow{When: s.cfg.Clock.Now(), Name: cmd.String(), Duration: d})
-	s.peerLog.Warn().Stringer("command", cmd).Dur("duration", d).Stringer("peer", sess.peer).Str("client", sess.name()).Msg("slow request")
+func (g *group) slowRequest(c *conn, cmd protocol.Command, d time.Duration) {
+	g.slow.add(metric.Slow{When: g.cfg.Clock.Now(), Name: cmd.String(), Duration: d})
+	g.peerLog.Warn().Stringer("command", cmd).Dur("duration", d).Stringer("peer", c.peer).Str("client", c.user.name()).Msg("slow request")
 }
 
 // Slow are the last requests that took longer than Config.SlowRequest, newest
 // first.
-func (s *Server) Slow() []metric.Slow { return s.slow.newest(slowKept) }
+func (g *group) Slow() []metric.Slow { return g.slow.newest(slowKept) }

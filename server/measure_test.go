@@ -107,7 +107,7 @@ func TestWhatAWorkerAnswersIsTimed(t *testing.T) {
 	s.srv.workers.start()
 	t.Cleanup(s.srv.workers.close)
 	ready := make(chan struct{}, 1)
-	s.loop.wake = func() { ready <- struct{}{} }
+	s.loop.waker.wake = func() { ready <- struct{}{} }
 	s.receive(requests(protocol.GetCfgName, `{}`))
 	s.srv.cfg.Clock.(*clock.Fake).Advance(2 * time.Second)
 	<-ready

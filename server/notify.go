@@ -76,8 +76,8 @@ func (s *session) forward(h protocol.Header, to int32, appendBody func(dst []byt
 	s.srv.memory.add(len(frame)) // until it is the target's
 	target.loop.post(mailFunc(func(*loop) {
 		s.srv.memory.sub(len(frame))
-		if !target.closing {
-			target.sendFrame(frame)
+		if !target.state.over() {
+			target.out.sendFrame(frame)
 		}
 	}))
 	return true

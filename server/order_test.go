@@ -86,10 +86,10 @@ func converse(t testing.TB, srv *Server, l *loop, store Store) *conversation {
 // The steps that can be taken. Each says whether there was anything to do.
 
 func (c *conversation) turn() bool {
-	before := len(c.s.in) - c.s.inOff + c.w.got.Len()
-	busy := c.s.loop.box.waiting()
+	before := c.s.in.waiting() + c.w.got.Len()
+	busy := c.s.loop.mail.box.waiting()
 	c.s.loop.turn(wakeBudget, bulkTurn)
-	return busy || before != len(c.s.in)-c.s.inOff+c.w.got.Len()
+	return busy || before != c.s.in.waiting()+c.w.got.Len()
 }
 
 func (c *conversation) finishState() bool {
@@ -123,7 +123,7 @@ func (c *conversation) work(pick func(n int) int) bool {
 }
 
 func (c *conversation) read(n int) bool {
-	owing := c.s.owing() > 0
+	owing := c.s.out.owing() > 0
 	c.w.read(n)
 	sweepAll(c.s.loop)
 	return owing
@@ -206,7 +206,7 @@ func drawRequest(t *rapid.T) (protocol.Command, string) {
 func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 	first, _ := newStoreWire(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
 	srv, l, store := first.srv, first.loop, first.srv.store
-	srv.cfg.Limits.Input = 1 << 30
+	srv.group.cfg.Limits.Input = 1 << 30
 	store.Subscribe(srv.publish)
 	reset := requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -282,11 +282,9 @@ func TestASmallValueAskedForBehindALargeOneIsAnsweredBehindIt(t *testing.T) {
 func TestARunOfGetsIsShortInBytesToo(t *testing.T) {
 	s, _, _ := newStateWire(t)
 	frame := requests(protocol.KVGet, `{"ns":"n","key":"a","ignored":"`+strings.Repeat("x", 10_000)+`"}`)
-	h, err := protocol.ParseHeader(frame)
-	require.NoError(t, err)
-	taken := s.kvGetRun(h, bytes.Repeat(frame, maxGetRun))
-	require.Greater(t, taken, len(frame))
-	require.Less(t, taken, wholeFrame+len(frame))
+	n := s.lookAhead(bytes.Repeat(frame, maxGetRun))
+	require.Greater(t, n, 1)
+	require.Less(t, n*len(frame), wholeFrame+len(frame))
 }
 
 // brief is what a person can read of frames.

@@ -33,7 +33,7 @@ const (
 // piece is a part of the output that waits. Frames are one or more pieces.
 type piece struct {
 	b      []byte
-	shared bool // b is the store's; otherwise it is the session's own
+	shared bool // b is the store's; otherwise it is the connection's own
 	// push names what the piece, a whole frame, tells of: a newer push for the
 	// same takes its place.
 	push pushKey
@@ -46,224 +46,236 @@ const pieceCost = 96
 // nothing.
 type pushKey struct{ file, path string }
 
-// output is what a session's peer has not read yet, as far as the transport has
-// not taken it. The zero value is empty.
+// output is what a connection's peer has not read yet, as far as the transport has
+// not taken it.
 type output struct {
+	c      *conn // set at open
 	pieces []piece
 	head   int // first piece not sent
 	off    int // bytes of it that are
 	bytes  int // in all pieces, less what is sent
+	// progress is the unix ns of the last sign that the peer reads.
+	progress int64
 }
 
 func (o *output) empty() bool { return o.head == len(o.pieces) }
 
-// retention is a shared body that pieces of one loop refer to.
-type retention struct{ refs, size int }
-
-// retain counts b once per loop against the memory that is held for peers.
-func (l *loop) retain(b []byte) {
-	key := &b[0]
-	r := l.retained[key]
-	if r == nil {
-		r = &retention{size: len(b)}
-		l.retained[key] = r
-		l.srv.memory.add(r.size)
-	}
-	r.refs++
-}
-
-func (l *loop) releaseBody(b []byte) {
-	key := &b[0]
-	r := l.retained[key]
-	if r.refs--; r.refs == 0 {
-		l.srv.memory.sub(r.size)
-		delete(l.retained, key)
-	}
-}
-
 // sendOwn sends whole frames that lie in a buffer the caller will use again.
-func (s *session) sendOwn(p []byte) {
-	s.repliesFirst()
-	if s.dead {
+func (o *output) sendOwn(p []byte) {
+	o.c.first()
+	if o.c.state == dead {
 		return
 	}
-	if s.out.empty() && s.t.Buffered() == 0 {
-		n := s.t.TrySend(p)
-		if s.dead || n == len(p) {
+	if o.empty() && o.c.t.Buffered() == 0 {
+		n := o.c.t.TrySend(p)
+		if o.c.state == dead || n == len(p) {
 			return
 		}
-		p = p[n+s.arm(p[n:]):]
+		p = p[n+o.arm(p[n:]):]
 	}
 	if len(p) > 0 {
-		s.enqueue(piece{b: slices.Clone(p)})
+		o.enqueue(piece{b: slices.Clone(p)})
 	}
-	s.checkBlocked()
+	o.checkBlocked()
 }
 
-// sendFrame sends a frame that is the session's from now on.
-func (s *session) sendFrame(frame []byte) {
-	if s.dead {
+// sendFrame sends a frame that is the connection's from now on.
+func (o *output) sendFrame(frame []byte) {
+	if o.c.state == dead {
 		return
 	}
-	s.enqueue(piece{b: frame})
-	s.pump()
+	o.enqueue(piece{b: frame})
+	o.pump()
 }
 
 // arm hands the beginning of what a full socket did not take to the transport,
 // which makes the event loop watch for the peer to read on.
-func (s *session) arm(rest []byte) int {
+func (o *output) arm(rest []byte) int {
 	rest = rest[:min(len(rest), armSize)]
-	s.t.Send(rest)
+	o.c.t.Send(rest)
 	return len(rest)
 }
 
 // sendPush sends a push frame, or lets it take the place of an older one for the
 // same file that the peer has not been given yet.
-func (s *session) sendPush(frame []byte, key pushKey) {
-	s.srv.count.Pushes.Add(1)
-	if s.out.empty() {
-		s.sendOwn(frame)
+func (o *output) sendPush(frame []byte, key pushKey) {
+	o.c.loop.srv.count.Pushes.Add(1)
+	if o.empty() {
+		o.sendOwn(frame)
 		return
 	}
-	for i := s.out.head; i < len(s.out.pieces); i++ {
-		p := &s.out.pieces[i]
-		if p.push != key || (i == s.out.head && s.out.off > 0) {
+	for i := o.head; i < len(o.pieces); i++ {
+		p := &o.pieces[i]
+		if p.push != key || (i == o.head && o.off > 0) {
 			continue
 		}
-		s.srv.count.Coalesced.Add(1)
-		s.out.bytes += len(frame) - len(p.b)
-		s.srv.memory.add(len(frame) - len(p.b))
+		o.c.loop.srv.count.Coalesced.Add(1)
+		o.bytes += len(frame) - len(p.b)
+		o.c.loop.srv.memory.add(len(frame) - len(p.b))
 		p.b = slices.Clone(frame)
 		return
 	}
-	s.enqueue(piece{b: slices.Clone(frame), push: key})
+	o.enqueue(piece{b: slices.Clone(frame), push: key})
 }
 
 // sendShared sends one frame whose middle belongs to the store and is not
 // copied: it must never change. head holds the header and what precedes body.
-func (s *session) sendShared(head, body []byte, tail string) {
-	if s.dead {
+func (o *output) sendShared(head, body []byte, tail string) {
+	if o.c.state == dead {
 		return
 	}
-	s.flushReplies()
-	s.enqueue(piece{b: slices.Clone(head)})
-	s.enqueue(piece{b: body, shared: true})
-	s.enqueue(piece{b: []byte(tail)})
-	s.pump()
+	o.c.flushReplies()
+	o.enqueue(piece{b: slices.Clone(head)})
+	o.enqueue(piece{b: body, shared: true})
+	o.enqueue(piece{b: []byte(tail)})
+	o.pump()
 }
 
-// enqueue appends p to the output and holds the session to its limits.
-func (s *session) enqueue(p piece) {
-	s.repliesFirst()
-	if s.dead {
+// enqueue appends p to the output and holds the connection to its limits.
+func (o *output) enqueue(p piece) {
+	o.c.first()
+	if o.c.state == dead {
 		return
 	}
-	if s.out.empty() {
-		s.progressed()
+	if o.empty() {
+		o.progressed()
 	}
 	if p.shared {
-		s.loop.retain(p.b)
+		o.c.loop.relief.retain(p.b)
 	} else {
-		s.srv.memory.add(len(p.b) + pieceCost)
+		o.c.loop.srv.memory.add(len(p.b) + pieceCost)
 	}
-	if o := &s.out; o.head > len(o.pieces)/2 {
+	if o.head > len(o.pieces)/2 {
 		// A peer that reads, but never all, would make the sent part grow for ever.
 		n := copy(o.pieces, o.pieces[o.head:])
 		clear(o.pieces[n:])
 		o.pieces, o.head = o.pieces[:n], 0
 	}
-	s.out.pieces = append(s.out.pieces, p)
-	s.out.bytes += len(p.b)
-	if len(s.out.pieces)-s.out.head > s.srv.cfg.Limits.Frames {
-		s.srv.count.OutputLimit.Add(1)
-		s.abort("too many frames wait for a peer that does not read")
+	o.pieces = append(o.pieces, p)
+	o.bytes += len(p.b)
+	if len(o.pieces)-o.head > o.c.limits().Frames {
+		o.c.loop.srv.count.OutputLimit.Add(1)
+		o.c.abort("too many frames wait for a peer that does not read")
 		return
 	}
-	s.loop.relieve(s)
+	o.c.loop.relief.relieve(o.c)
 }
 
 // pump gives the transport what it takes now, of long output only as much as the
 // loop has left for this turn; the rest is the sweep's.
-func (s *session) pump() {
-	l := s.loop
-	for !s.dead && !s.out.empty() && s.t.Buffered() == 0 {
-		if s.out.bytes > wholeFrame && l.bulk <= 0 {
-			l.sweepNow()
+func (o *output) pump() {
+	l := o.c.loop
+	for o.c.state != dead && !o.empty() && o.c.t.Buffered() == 0 {
+		if o.bytes > wholeFrame && l.sweep.bulk <= 0 {
+			l.sweep.soon()
 			break
 		}
-		s.progressed()
-		next := s.gather()
+		o.progressed()
+		next := o.gather()
 		next = next[:min(len(next), bulkTurn)]
-		n := s.t.TrySend(next)
-		if s.dead {
+		n := o.c.t.TrySend(next)
+		if o.c.state == dead {
 			return
 		}
 		if n < len(next) {
-			n += s.arm(next[n:])
-			if s.dead {
+			n += o.arm(next[n:])
+			if o.c.state == dead {
 				return // the connection broke between the two writes
 			}
 		}
-		l.bulk -= n
-		s.advance(n)
+		l.sweep.bulk -= n
+		o.advance(n)
 	}
-	if !s.dead {
-		s.checkBlocked()
+	if o.c.state != dead {
+		o.checkBlocked()
 	}
 }
 
 // gather is the beginning of the output as one slice: a long piece as it is,
 // short ones put together so that a frame leaves in one write.
-func (s *session) gather() []byte {
-	first := s.out.pieces[s.out.head].b[s.out.off:]
+func (o *output) gather() []byte {
+	first := o.pieces[o.head].b[o.off:]
 	if len(first) >= wholeFrame {
 		return first
 	}
-	l := s.loop
-	l.scratch = append(l.scratch[:0], first...)
-	for _, p := range s.out.pieces[s.out.head+1:] {
-		room := wholeFrame - len(l.scratch)
+	b := &o.c.loop.buffer
+	b.scratch = append(b.scratch[:0], first...)
+	for _, p := range o.pieces[o.head+1:] {
+		room := wholeFrame - len(b.scratch)
 		if room <= 0 {
 			break
 		}
-		l.scratch = append(l.scratch, p.b[:min(room, len(p.b))]...)
+		b.scratch = append(b.scratch, p.b[:min(room, len(p.b))]...)
 	}
-	return l.scratch
+	return b.scratch
 }
 
 // advance drops n bytes from the front of the output.
-func (s *session) advance(n int) {
-	s.out.bytes -= n
+func (o *output) advance(n int) {
+	o.bytes -= n
 	for n > 0 {
-		p := &s.out.pieces[s.out.head]
-		left := len(p.b) - s.out.off
+		p := &o.pieces[o.head]
+		left := len(p.b) - o.off
 		if n < left {
-			s.out.off += n
+			o.off += n
 			return
 		}
 		n -= left
-		s.drop(p)
-		s.out.head++
-		s.out.off = 0
+		o.drop(p)
+		o.head++
+		o.off = 0
 	}
-	if s.out.empty() {
-		s.out.pieces, s.out.head = nil, 0
+	if o.empty() {
+		o.pieces, o.head = nil, 0
 	}
 }
 
-func (s *session) drop(p *piece) {
+func (o *output) drop(p *piece) {
 	if p.shared {
-		s.loop.releaseBody(p.b)
+		o.c.loop.relief.release(p.b)
 	} else {
-		s.srv.memory.sub(len(p.b) + pieceCost)
+		o.c.loop.srv.memory.sub(len(p.b) + pieceCost)
 	}
 	*p = piece{}
 }
 
-// discardOutput forgets all that waits.
-func (s *session) discardOutput() {
-	for i := s.out.head; i < len(s.out.pieces); i++ {
-		s.drop(&s.out.pieces[i])
+// discard forgets all that waits.
+func (o *output) discard() {
+	for i := o.head; i < len(o.pieces); i++ {
+		o.drop(&o.pieces[i])
 	}
-	s.out = output{}
+	*o = output{c: o.c}
+}
+
+// owing is how much output the peer has still to read, in bytes, as far as this
+// process holds it.
+func (o *output) owing() int { return o.bytes + o.c.t.Buffered() }
+
+// progressed notes that the peer has read something.
+func (o *output) progressed() { o.progress = o.c.loop.now }
+
+// checkBlocked keeps the connection on its loop's list of blocked ones for as long
+// as it owes output.
+func (o *output) checkBlocked() {
+	if o.c.state != dead && o.owing() > 0 && o.c.on.join(onBlocked) {
+		o.progressed()
+		o.c.loop.sweep.add(o.c)
+	}
+}
+
+// pumpAgain is pump for a connection that is known to be blocked.
+func (o *output) pumpAgain() {
+	c, before := o.c, o.owing()
+	o.pump()
+	if c.state == dead {
+		return
+	}
+	if o.owing() < before {
+		o.progressed()
+		c.loop.sweep.moved.Store(true)
+	}
+	if owing := o.owing(); owing > 0 && owing < c.limits().Pending {
+		c.resume()
+		c.user.readOn()
+	}
 }

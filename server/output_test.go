@@ -61,24 +61,22 @@ func (w *wire) read(n int) {
 func newWire(t testing.TB, cfg Config) (*session, *wire) {
 	cfg.Clock = clock.NewFake(time.Unix(1_000_000, 0))
 	s := New(cfg, Stores{})
-	l := newLoop(s, func(func()) error { return nil })
-	s.addLoop(l)
+	l := newLoop(&s.group, func(func()) error { return nil })
 	t.Cleanup(l.close)
 	return addWire(t, s, l)
 }
 
 func addWire(t testing.TB, s *Server, l *loop) (*session, *wire) {
 	w := &wire{}
-	sess := &session{t: w, peer: netip.MustParseAddrPort("127.0.0.1:9")}
-	w.s = sess
-	require.True(t, s.open(l, sess))
-	return sess, w
+	w.s = s.open(l, w, netip.MustParseAddrPort("127.0.0.1:9"), 0)
+	require.NotNil(t, w.s)
+	return w.s, w
 }
 
 // sweepAll does what the waker's polls come to.
 func sweepAll(l *loop) {
-	l.sweepNow()
-	for l.sweepAt > 0 || l.sweepAgain {
+	l.sweep.soon()
+	for l.sweep.due() {
 		l.turn(wakeBudget, bulkTurn)
 	}
 }
@@ -94,52 +92,52 @@ func TestAPeerThatDoesNotReadGetsEveryByteInOrderLater(t *testing.T) {
 			case 0:
 				p := bytes.Repeat([]byte{byte(i)}, rapid.IntRange(1, 100_000).Draw(rt, "own"))
 				want.Write(p)
-				s.sendOwn(p)
+				s.out.sendOwn(p)
 				clear(p) // the caller's again
 			case 1:
 				p := bytes.Repeat([]byte{byte(i)}, rapid.IntRange(1, 100_000).Draw(rt, "frame"))
 				want.Write(p)
-				s.sendFrame(p)
+				s.out.sendFrame(p)
 			case 2:
 				head := []byte(fmt.Sprintf("head%d", i))
 				want.Write(head)
 				want.Write(shared)
 				want.WriteString("}")
-				s.sendShared(head, shared, "}")
+				s.out.sendShared(head, shared, "}")
 			default:
 				w.read(rapid.IntRange(0, 300_000).Draw(rt, "read"))
 				sweepAll(s.loop)
 			}
 		}
 		require.LessOrEqual(t, len(w.buffered), armSize, "what the transport copies is bounded")
-		for s.owing() > 0 {
+		for s.out.owing() > 0 {
 			w.read(50_000)
 			sweepAll(s.loop)
 		}
 		require.True(t, bytes.Equal(want.Bytes(), w.got.Bytes()))
 		require.Zero(t, s.srv.memory.used.Load(), "everything sent is accounted for")
-		require.Empty(t, s.loop.retained)
-		require.Empty(t, s.loop.blocked)
+		require.Empty(t, s.loop.relief.retained)
+		require.Empty(t, s.loop.sweep.blocked)
 	})
 }
 
 func TestAFrameUpTo64KiBIsOneWrite(t *testing.T) {
 	s, w := newWire(t, Config{})
 	w.room = 1 << 20
-	s.sendShared([]byte("header"), make([]byte, wholeFrame-100), "}")
+	s.out.sendShared([]byte("header"), make([]byte, wholeFrame-100), "}")
 	require.Equal(t, 1, w.writes)
 }
 
 func TestPushesToABlockedPeerCoalesceToTheNewest(t *testing.T) {
 	s, w := newWire(t, Config{})
-	s.sendOwn([]byte("reply that fills the socket"))
-	s.sendOwn(bytes.Repeat([]byte("x"), armSize))
+	s.out.sendOwn([]byte("reply that fills the socket"))
+	s.out.sendOwn(bytes.Repeat([]byte("x"), armSize))
 	for i := range 1000 {
-		s.sendPush([]byte(fmt.Sprintf("[a@%d]", i)), pushKey{file: "a"})
-		s.sendPush([]byte(fmt.Sprintf("[b@%d]", i)), pushKey{file: "b"})
+		s.out.sendPush([]byte(fmt.Sprintf("[a@%d]", i)), pushKey{file: "a"})
+		s.out.sendPush([]byte(fmt.Sprintf("[b@%d]", i)), pushKey{file: "b"})
 	}
 	require.EqualValues(t, 1998, s.srv.count.Coalesced.Load())
-	for s.owing() > 0 {
+	for s.out.owing() > 0 {
 		w.read(1000)
 		sweepAll(s.loop)
 	}
@@ -149,7 +147,7 @@ func TestPushesToABlockedPeerCoalesceToTheNewest(t *testing.T) {
 func TestFramesLimitClosesAPeerThatDoesNotRead(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Frames: 10}})
 	for range 12 {
-		s.sendFrame([]byte("routed"))
+		s.out.sendFrame([]byte("routed"))
 	}
 	require.True(t, w.closed)
 	require.EqualValues(t, 1, s.srv.count.OutputLimit.Load())
@@ -158,10 +156,10 @@ func TestFramesLimitClosesAPeerThatDoesNotRead(t *testing.T) {
 
 func TestMemoryLimitClosesThePeerThatReadsLeast(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
-	s.sendFrame(make([]byte, 110_000))
+	s.out.sendFrame(make([]byte, 110_000))
 	s.loop.now += int64(3 * time.Second)
 	other, w2 := addWire(t, s.srv, s.loop)
-	other.sendFrame(make([]byte, 110_000))
+	other.out.sendFrame(make([]byte, 110_000))
 	require.True(t, w.closed, "it has not read for longer")
 	require.False(t, w2.closed)
 	require.EqualValues(t, 1, s.srv.count.MemoryLimit.Load())
@@ -177,7 +175,7 @@ func TestMemoryLimitSparesWhoReadsForWhoHoardsHalfFrames(t *testing.T) {
 	reader, w2 := addWire(t, s.srv, s.loop)
 	reader.client = &client{}
 	reader.touch()
-	reader.sendFrame(make([]byte, 110_000))
+	reader.out.sendFrame(make([]byte, 110_000))
 	require.True(t, w.closed)
 	require.False(t, w2.closed)
 	require.False(t, s.srv.memory.over())
@@ -185,13 +183,12 @@ func TestMemoryLimitSparesWhoReadsForWhoHoardsHalfFrames(t *testing.T) {
 
 func TestMemoryLimitIsHeldAcrossLoops(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
-	s.sendFrame(make([]byte, 150_000))
+	s.out.sendFrame(make([]byte, 150_000))
 	s.loop.now += int64(3 * time.Second)
-	second := newLoop(s.srv, func(func()) error { return nil })
-	s.srv.addLoop(second)
+	second := newLoop(&s.srv.group, func(func()) error { return nil })
 	t.Cleanup(second.close)
 	reader, w2 := addWire(t, s.srv, second)
-	reader.sendFrame(make([]byte, 80_000))
+	reader.out.sendFrame(make([]byte, 80_000))
 	require.False(t, w2.closed, "the one who hoards is on the other loop")
 	s.loop.turn(wakeBudget, 0)
 	require.True(t, w.closed)
@@ -199,19 +196,19 @@ func TestMemoryLimitIsHeldAcrossLoops(t *testing.T) {
 
 func TestMemoryLimitIsNotFarExceededWhoeverIsToBlame(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Memory: 100_000}})
-	s.sendFrame(make([]byte, 120_000))
+	s.out.sendFrame(make([]byte, 120_000))
 	require.False(t, w.closed, "it has only just begun")
-	s.sendFrame(make([]byte, 20_000))
+	s.out.sendFrame(make([]byte, 20_000))
 	require.True(t, w.closed)
 }
 
 func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
 	s, _ := newWire(t, Config{})
 	body := make([]byte, 1<<20)
-	s.sendShared([]byte("h"), body, "}")
+	s.out.sendShared([]byte("h"), body, "}")
 	for range 100 {
 		other, _ := addWire(t, s.srv, s.loop)
-		other.sendShared([]byte("h"), body, "}")
+		other.out.sendShared([]byte("h"), body, "}")
 	}
 	require.Less(t, s.srv.memory.used.Load(), int64(1<<20+101*300))
 }
@@ -219,7 +216,7 @@ func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
 func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Stall: time.Minute}})
 	s.client = &client{}
-	s.sendFrame(make([]byte, 10_000))
+	s.out.sendFrame(make([]byte, 10_000))
 	start := s.loop.now
 	s.loop.tick(start + int64(50*time.Second))
 	require.False(t, w.closed)
@@ -235,7 +232,7 @@ func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
 func TestInputLimitClosesAPeerThatKeepsSending(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Input: 1000}})
 	s.client = &client{}
-	s.parked = true
+	require.True(t, s.state.become(forTurn))
 	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
 	require.False(t, w.closed)
 	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
@@ -247,10 +244,10 @@ func TestInputLimitClosesAPeerThatKeepsSending(t *testing.T) {
 func TestPendingLimitTakesNoMoreRequestsUntilThePeerReads(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Pending: 1000}})
 	s.client = &client{}
-	s.sendFrame(make([]byte, 10_000))
+	s.out.sendFrame(make([]byte, 10_000))
 	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 7, nil))
 	require.Zero(t, s.srv.Stats().Get("server_requests_total"), "nobody gets more replies while his are unread")
-	for s.owing() > 0 {
+	for s.out.owing() > 0 {
 		w.read(1000)
 		sweepAll(s.loop)
 	}
@@ -262,17 +259,17 @@ func TestNothingIsSentToADeadSession(t *testing.T) {
 	s, w := newWire(t, Config{})
 	w.room = 1000
 	s.hangUp()
-	s.sendOwn([]byte("own"))
-	s.sendFrame([]byte("frame"))
-	s.sendPush([]byte("push"), pushKey{})
-	s.sendShared([]byte("head"), []byte("body"), "}")
+	s.out.sendOwn([]byte("own"))
+	s.out.sendFrame([]byte("frame"))
+	s.out.sendPush([]byte("push"), pushKey{})
+	s.out.sendShared([]byte("head"), []byte("body"), "}")
 	require.Zero(t, w.got.Len())
 	require.Zero(t, s.srv.memory.used.Load())
 }
 
 func TestAClosingSessionFlushesThenShutsItsHalfThenIsGone(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Linger: 2 * time.Second}})
-	s.sendFrame(make([]byte, 10_000))
+	s.out.sendFrame(make([]byte, 10_000))
 	s.finish()
 	require.False(t, w.halfShut, "a frame is never cut")
 	w.read(10_000)
@@ -285,7 +282,7 @@ func TestAClosingSessionFlushesThenShutsItsHalfThenIsGone(t *testing.T) {
 
 func TestAClosingSessionIsWaitedForAsLongAsItsPeerReads(t *testing.T) {
 	s, w := newWire(t, Config{Limits: Limits{Linger: 2 * time.Second}})
-	s.sendFrame(make([]byte, 100_000))
+	s.out.sendFrame(make([]byte, 100_000))
 	s.finish()
 	for range 9 {
 		w.read(10_000)
@@ -324,7 +321,7 @@ func TestOneTurnWritesABoundedAmountOfLongOutput(t *testing.T) {
 	}
 	for i, s := range sessions {
 		wires[i].room = 1 << 30
-		s.sendShared([]byte("h"), body, "}")
+		s.out.sendShared([]byte("h"), body, "}")
 	}
 	total := func() (n int) {
 		for _, w := range wires {
@@ -334,7 +331,7 @@ func TestOneTurnWritesABoundedAmountOfLongOutput(t *testing.T) {
 	}
 	turns := 0
 	for before := total(); before < len(wires)*(len(body)+2); before = total() {
-		require.True(t, s.loop.sweepAt > 0 || s.loop.sweepAgain, "there must be another turn")
+		require.True(t, s.loop.sweep.due(), "there must be another turn")
 		s.loop.turn(wakeBudget, bulkTurn)
 		require.LessOrEqual(t, total()-before, 2*bulkTurn)
 		require.NotEqual(t, before, total())

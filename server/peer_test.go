@@ -21,8 +21,8 @@ func TestAConnectionThatBreaksBetweenTwoWritesIsOnlyGone(t *testing.T) {
 	s, w := newWire(t, Config{})
 	s.t = breaking{w}
 	w.room = 5
-	s.sendFrame(make([]byte, 100))
-	require.True(t, s.dead)
+	s.out.sendFrame(make([]byte, 100))
+	require.Equal(t, dead, s.state)
 	require.Zero(t, s.srv.memory.used.Load())
 }
 
@@ -31,27 +31,27 @@ func TestNothingIsRoutedToAConnectionThatIsBeingClosed(t *testing.T) {
 	to, w := addWire(t, from.srv, from.loop)
 	to.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":7}`)))
 	w.room = 0
-	to.sendFrame(make([]byte, 2*armSize))
+	to.out.sendFrame(make([]byte, 2*armSize))
 	to.finish()
-	owing := to.owing()
+	owing := to.out.owing()
 	from.receive(requests(protocol.EvNotify, `{"to":7,"notify":"x"}`, protocol.Exchang, `{"to":7}`))
 	from.loop.turn(wakeBudget, bulkTurn)
-	require.Equal(t, owing, to.owing(), "others could keep it open for ever")
-	require.False(t, to.dead)
+	require.Equal(t, owing, to.out.owing(), "others could keep it open for ever")
+	require.NotEqual(t, dead, to.state)
 }
 
 func TestSentOutputIsForgottenAlsoIfThePeerNeverReadsAll(t *testing.T) {
 	s, w := newWire(t, Config{})
 	frame := make([]byte, armSize)
 	for range 4 {
-		s.sendFrame(frame)
+		s.out.sendFrame(frame)
 	}
 	for range 10_000 {
 		w.read(len(frame))
 		w.read(len(frame))
 		w.room = 0
-		s.pumpAgain()
-		s.sendFrame(frame)
+		s.out.pumpAgain()
+		s.out.sendFrame(frame)
 		require.False(t, s.out.empty())
 	}
 	require.Less(t, len(s.out.pieces), 64)
@@ -93,13 +93,13 @@ func TestOneFreePlaceInTheStoreIsNotTriedByEverybody(t *testing.T) {
 		s.client = srv.registry.identify(s, 0, nil)
 		s.receive(protocol.AppendFrame(nil, protocol.SetConfig, uint16(i), []byte(`{"filename":"a.json","contents":1}`)))
 	}
-	require.Len(t, l.starved, peers)
+	require.Len(t, l.hungry.list, peers)
 
 	for n := 1; n <= peers; n++ {
 		store.room, store.tries = 1, 0
-		l.feedStarved()
+		l.hungry.tryAgain()
 		require.LessOrEqual(t, store.tries, 2)
-		require.Len(t, l.starved, peers-n, "everybody gets a place in turn")
+		require.Len(t, l.hungry.list, peers-n, "everybody gets a place in turn")
 	}
 }
 

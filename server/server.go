@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -15,7 +15,6 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
-	"confcenter/internal/metric"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
@@ -104,22 +103,19 @@ type Store interface {
 // Server is the TCP side of confcenter. Make one with New.
 type Server struct {
 	// set at open
+	group
 	cfg        Config
 	store      Store
 	state      kv.Store        // nil: there is none
 	locks      *kvlock.Manager // nil: there is no state
 	stateStats func() protocol.KVStats
 	log        zerolog.Logger
-	peerLog    zerolog.Logger // for what peers can cause as often as they like
 	upToDate   []byte
-	routes     *routeTable
+	routes     routeTable
 	engine     *engine
 	registry   registry
 	oplog      oplog
-	memory     budget
-	workers    workers
 	feed       kvFeed
-	began      time.Time
 	life       context.Context // of the ticker and of what workers read
 	end        context.CancelFunc
 	ticking    chan struct{} // closed when it has ended
@@ -127,18 +123,7 @@ type Server struct {
 	// the ticker's
 	nextSweep time.Time
 
-	// any goroutine
-	seq      atomic.Uint32 // of pushes and keep-alives
-	count    counters
-	slow     ring[metric.Slow]
-	draining atomic.Bool
-	starving atomic.Int32 // sessions that wait for room in the store's queue
-
 	asking sync.Mutex // held by Clients, so that questions do not pile up
-
-	mu sync.Mutex
-	// guarded by mu
-	loops []*loop
 }
 
 // New makes a server for stores. It does nothing before Start.
@@ -150,14 +135,11 @@ func New(cfg Config, stores Stores) *Server {
 		state:    stores.State,
 		locks:    stores.Locks,
 		log:      cfg.Log,
-		peerLog:  cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second}),
 		upToDate: protocol.UpToDate,
 		routes:   newRoutes(),
-		began:    cfg.Clock.Now(),
-		slow:     ring[metric.Slow]{size: slowKept},
-		memory:   budget{limit: cfg.Limits.Memory},
 		ticking:  make(chan struct{}),
 	}
+	s.group.init(groupConfig{Limits: cfg.Limits, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log})
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.DocLiteral {
 		s.upToDate = protocol.LiteralUpToDate
@@ -170,9 +152,6 @@ func New(cfg Config, stores Stores) *Server {
 	s.engine = newEngine(s)
 	return s
 }
-
-// peerLogBurst is how many lines a second all peers together can cause.
-const peerLogBurst = 50
 
 // ErrStopped is Err's answer after a Shutdown.
 var ErrStopped = errors.New("server stopped")
@@ -252,8 +231,8 @@ func (s *Server) countOwing(ctx context.Context) (owing int, err error) {
 		answer := make(chan int, 1)
 		l.post(mailFunc(func(l *loop) {
 			n := 0
-			for _, session := range l.sessions {
-				if len(session.slots) > 0 || session.busy || session.owing() > 0 {
+			for _, c := range l.conns {
+				if !c.quiet() {
 					n++
 				}
 			}
@@ -271,41 +250,19 @@ func (s *Server) countOwing(ctx context.Context) (owing int, err error) {
 	return owing, nil
 }
 
-// nextSeq numbers what the server sends unasked: one counter for all peers, as
-// on CppCloud's wire.
-func (s *Server) nextSeq() uint16 { return uint16(s.seq.Add(1)) }
-
-// allLoops is the loops there are; a loop made later begins with a snapshot that
-// is at least as new as whatever the caller is about to post.
-func (s *Server) allLoops() []*loop {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.loops
-}
-
-// addLoop makes a loop known.
-func (s *Server) addLoop(l *loop) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.loops = append(s.loops[:len(s.loops):len(s.loops)], l)
-}
-
-// work runs fn on a worker.
-func (s *Server) work(fn func()) { s.workers.submit(fn) }
-
 // open makes a session for a new connection; nil if it has to be turned away.
-func (s *Server) open(l *loop, sess *session) bool {
-	sess.srv, sess.loop, sess.opened = s, l, l.now
-	sess.active.Store(l.now)
+func (s *Server) open(l *loop, t transport, peer netip.AddrPort, fd int) *session {
+	sess := &session{srv: s, conn: conn{t: t, peer: peer, fd: fd}}
+	sess.conn.open(l, sess)
 	if s.draining.Load() || !s.registry.enter(sess, s.cfg.MaxConnections) {
 		s.count.TurnedAway.Add(1)
 		s.peerLog.Warn().Stringer("peer", sess.peer).Int("limit", s.cfg.MaxConnections).Msg("connection turned away: the limit is reached")
-		return false
+		return nil
 	}
 	s.count.Opened.Add(1)
-	l.add(sess)
-	l.time(sess, sess.opened+s.cfg.IdentifyTimeout.Nanoseconds())
-	return true
+	l.add(&sess.conn)
+	sess.expire(sess.opened + s.cfg.IdentifyTimeout.Nanoseconds())
+	return sess
 }
 
 // sessionClosed is the last anybody hears of a session.

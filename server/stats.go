@@ -59,17 +59,17 @@ const otherCommands = "OTHER"
 
 // commands counts the requests by command, those that nobody sent included.
 func (s *Server) commands() (list metric.Readings) {
-	var counted [routeCount]int64
+	counted := make([]int64, protocol.IDs())
 	for _, l := range s.allLoops() {
 		for i := range counted {
-			counted[i] += int64(l.measured.commands[i].Load())
+			counted[i] += int64(l.meter.commands[i].Load())
 		}
 	}
 	add := func(name string, n int64) {
 		list = append(list, metric.Reading{Name: "server_requests_total", Help: "Requests of TCP peers.", Labels: []metric.Label{{Name: "command", Value: name}}, N: n})
 	}
 	for _, row := range protocol.Commands {
-		if row.Role == protocol.Accepted || s.routes.find(row.ID) != nil {
+		if row.Role == protocol.Accepted || s.routes.row(row.ID).handle != nil {
 			add(row.Name, counted[row.ID])
 			counted[row.ID] = 0
 		}
@@ -89,7 +89,7 @@ func (s *Server) latency() (list metric.Readings) {
 	for p := range paces {
 		times := &metric.Times{}
 		for _, l := range s.allLoops() {
-			times.Add(&l.measured.latency[p])
+			times.Add(&l.meter.latency[p])
 		}
 		list = append(list, metric.Reading{
 			Name:   "server_request_duration_seconds",

@@ -106,7 +106,7 @@ func (s *session) catchUp(sub *subscription, mtime int32) {
 	frame := appendPush(nil, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
 	protocol.SetSeq(frame, s.srv.nextSeq())
 	s.flushReplies()
-	s.sendPush(frame, pushKey{sub.name, sub.path})
+	s.out.sendPush(frame, pushKey{sub.name, sub.path})
 }
 
 // addSubscription adds one, or widens the one there is for the same name and
@@ -120,7 +120,7 @@ func (s *session) addSubscription(want protocol.Subscription, file string, seq u
 			return sub, nil
 		}
 	}
-	if max := s.srv.cfg.Limits.Subscriptions; len(s.subs) >= max {
+	if max := s.limits().Subscriptions; len(s.subs) >= max {
 		return nil, codes.Errorf(codes.Limit, "a connection may hold %d subscriptions; end some with unsubscribe", max)
 	}
 	sub := &subscription{session: s, file: file, name: want.File, path: want.Path, inherit: want.Inherit, since: seq}

@@ -1,0 +1,63 @@
+package server
+
+import "sync/atomic"
+
+// hungry are a loop's connections that found a store's queue full.
+type hungry struct {
+	l *loop // set at open
+
+	// loop only
+	list []*conn // who has waited for longest is first
+	room bool    // a store's queue has had room since they last tried
+
+	told atomic.Bool // any goroutine: mail is on its way that says there is room
+}
+
+func (h *hungry) add(c *conn) {
+	if c.on.join(onHungry) {
+		h.l.srv.hungry.Add(1)
+		h.list = append(h.list, c)
+	}
+}
+
+// feed lets them try again if there has been room.
+func (h *hungry) feed() {
+	if h.room {
+		h.room = false
+		h.tryAgain()
+	}
+}
+
+// tryAgain lets them try until the queue is full again: each try reads its request
+// anew, and with all of them trying for every write that ends, their number would
+// count twice.
+func (h *hungry) tryAgain() {
+	list := h.list
+	h.list = nil
+	for i, c := range list {
+		c.on.leave(onHungry)
+		h.l.srv.hungry.Add(-1)
+		c.resume()
+		if c.on&onHungry != 0 {
+			// Who had a turn goes behind those who did not.
+			h.list = append(list[i+1:], h.list...)
+			return
+		}
+	}
+}
+
+// feedOthers tells the other loops that a store's queue has room again. Any goroutine
+// may call it.
+func (l *loop) feedOthers() {
+	if l.srv.hungry.Load() == 0 {
+		return
+	}
+	for _, other := range l.srv.allLoops() {
+		if other != l && !other.hungry.told.Swap(true) {
+			other.post(mailFunc(func(other *loop) {
+				other.hungry.told.Store(false)
+				other.hungry.room = true
+			}))
+		}
+	}
+}

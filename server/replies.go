@@ -1,0 +1,167 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"confcenter/protocol"
+)
+
+// replies are what a connection is answered, in the order of its requests. What is
+// ready when its turn comes goes through the loop's buffer; behind a write that is
+// not answered yet it waits in a slot.
+type replies struct {
+	c     *conn  // set at open
+	slots []slot // not given out yet, oldest first
+	gone  uint64 // how many slots there were before slots[0]
+}
+
+// slot holds the place of a reply whose request is still being worked on.
+type slot struct {
+	// write, if there is one, makes the reply's frame when its turn comes, so that
+	// replies which leave together are encoded into one buffer; frame follows it.
+	write interface{ appendFrame(dst []byte) []byte }
+	frame []byte
+	done  bool
+	cmd   protocol.Command // of the request; 0: the reply was ready when it came
+	began time.Duration    // when it was taken up, see group.elapsed
+}
+
+// begin starts a reply in the loop's output buffer; its body is appended and end
+// gives it out. In between nothing else may use the buffer.
+func (r *replies) begin(cmd protocol.Command, seq uint16) []byte {
+	b := &r.c.loop.buffer
+	b.frame = len(b.out)
+	return protocol.BeginFrame(b.out, cmd, seq)
+}
+
+// end gives out the reply that begin started. Replies to requests that came
+// together leave together.
+func (r *replies) end(out []byte) {
+	b := &r.c.loop.buffer
+	protocol.FinishFrame(out, b.frame)
+	if len(r.slots) > 0 {
+		// An earlier write has not been answered yet: wait behind it.
+		r.slots = append(r.slots, slot{frame: slices.Clone(out[b.frame:]), done: true})
+		b.out = out[:b.frame]
+		return
+	}
+	r.c.loop.meter.replies++
+	b.out = out
+	if len(out) >= wholeFrame {
+		r.flushReplies()
+	}
+}
+
+// reply answers with a ready body.
+func (r *replies) reply(h protocol.Header, body []byte) {
+	r.end(append(r.begin(h.Command.Reply(), h.Seq), body...))
+}
+
+// result answers with code and desc.
+func (r *replies) result(h protocol.Header, code int, desc string) {
+	r.end(protocol.AppendResult(r.begin(h.Command.Reply(), h.Seq), code, desc))
+}
+
+// flushReplies sends what the loop's output buffer holds; it is always the
+// output of the connection being served.
+func (r *replies) flushReplies() {
+	b := &r.c.loop.buffer
+	if len(b.out) == 0 {
+		return
+	}
+	r.c.out.sendOwn(b.out)
+	b.out = b.out[:0]
+	if cap(b.out) > 4*wholeFrame {
+		b.out = nil
+	}
+}
+
+// reserve takes the place of a reply that comes later; fill takes the number.
+func (r *replies) reserve(cmd protocol.Command) (id uint64) {
+	r.flushReplies()
+	r.slots = append(r.slots, slot{cmd: cmd, began: r.c.loop.meter.moment()})
+	return r.gone + uint64(len(r.slots)) - 1
+}
+
+// slot is the place that reserve gave under that number; nil once its reply has
+// been given out or the connection is gone.
+func (r *replies) slot(id uint64) *slot {
+	if r.c.state == dead || id < r.gone {
+		return nil
+	}
+	return &r.slots[id-r.gone]
+}
+
+// fill completes a reserved reply. It leaves at the end of the loop's turn, with
+// the others of the connection that are complete by then, or just before anything
+// else that the connection sends.
+func (r *replies) fill(id uint64, reply slot) {
+	if r.c.state == dead {
+		return
+	}
+	place := r.slot(id)
+	place.write, place.frame, place.done = reply.write, reply.frame, true
+	if r.slots[0].done && r.c.on.join(onFilled) {
+		r.c.loop.filled = append(r.c.loop.filled, r.c)
+	}
+}
+
+// first is called by whatever is about to send: what was filled before
+// leaves before.
+func (r *replies) first() {
+	if r.c.on&onFilled != 0 {
+		r.c.on.leave(onFilled)
+		r.giveReplies()
+		r.flushReplies()
+	}
+}
+
+// giveReplies puts the finished replies up to the first unfinished one into the
+// loop's output buffer, which is empty or the connection's.
+func (r *replies) giveReplies() {
+	l := r.c.loop
+	l.meter.known = false
+	for len(r.slots) > 0 && r.slots[0].done && r.c.state != dead {
+		reply := r.slots[0]
+		r.slots[0] = slot{}
+		r.slots = r.slots[1:]
+		r.gone++
+		l.meter.replies++
+		if reply.cmd != 0 {
+			l.meter.observe(r.c, atStore, reply.cmd, l.meter.moment()-reply.began, 1)
+		}
+		switch {
+		case reply.write != nil:
+			l.buffer.out = reply.write.appendFrame(l.buffer.out)
+			l.buffer.out = append(l.buffer.out, reply.frame...)
+		case len(reply.frame) >= wholeFrame:
+			r.flushReplies()
+			r.c.out.sendFrame(reply.frame)
+		default:
+			l.buffer.out = append(l.buffer.out, reply.frame...)
+		}
+		if len(l.buffer.out) >= wholeFrame {
+			r.flushReplies()
+		}
+	}
+	if len(r.slots) == 0 {
+		r.slots = nil
+	}
+}
+
+// endShared is end for a reply whose last part is the store's and large: it is
+// sent without being copied.
+func (r *replies) endShared(out, body []byte, tail string) {
+	b := &r.c.loop.buffer
+	head := slices.Clone(out[b.frame:])
+	b.out = out[:b.frame]
+	protocol.SetBodyLen(head, len(head)-protocol.HeaderSize+len(body)+len(tail))
+	r.c.loop.meter.replies++
+	r.c.out.sendShared(head, body, tail)
+}
+
+// unreserve gives up the slot reserved last.
+func (r *replies) unreserve() {
+	r.slots = r.slots[:len(r.slots)-1]
+}
