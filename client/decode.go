@@ -2,7 +2,7 @@ package client
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding/json" // for what its errors say, see misfit
 	"errors"
 	"fmt"
 	"reflect"

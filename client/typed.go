@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/json" // for the name of RawMessage, which users have
 	"fmt"
 	"reflect"
 

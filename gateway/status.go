@@ -1,10 +1,11 @@
 package gateway
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
+
+	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -167,9 +168,9 @@ func slowBodies(list []slowBody, kind string, slow []metric.Slow) []slowBody {
 
 func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// sendStruct answers with v as JSON, which no cache may keep.
+// sendStruct answers with v as JSON, which no cache may keep. Characters of HTML are escaped.
 func sendStruct(w http.ResponseWriter, v any) error {
-	body, err := json.Marshal(v)
+	body, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(v)
 	if err != nil {
 		return err
 	}

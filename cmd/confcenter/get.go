@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
@@ -12,12 +12,12 @@ import (
 
 // document is a document in -o json.
 type document struct {
-	Name     string          `json:"name"`
-	Path     string          `json:"path,omitempty"`
-	Merged   bool            `json:"merged"`
-	Mtime    int32           `json:"mtime"`
-	Exists   bool            `json:"exists"`
-	Contents json.RawMessage `json:"contents"` // null if it does not exist
+	Name     string              `json:"name"`
+	Path     string              `json:"path,omitempty"`
+	Merged   bool                `json:"merged"`
+	Mtime    int32               `json:"mtime"`
+	Exists   bool                `json:"exists"`
+	Contents jsoniter.RawMessage `json:"contents"` // null if it does not exist
 }
 
 func newDocument(d *client.Document) document {

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/servertest"
@@ -366,11 +366,11 @@ func TestKVWatch(t *testing.T) {
 	require.Regexp(t, `^2 put ns b "1"$`, next())
 	next, _ = watchLines(t, "ns", "--prefix", "b", "--from", "1", "--prev", "-o", "json")
 	var e event
-	require.NoError(t, json.Unmarshal([]byte(next()), &e))
+	require.NoError(t, jsoniter.Unmarshal([]byte(next()), &e))
 	require.Equal(t, "put", e.Op)
 	require.Nil(t, e.Prev)
 	e = event{}
-	require.NoError(t, json.Unmarshal([]byte(next()), &e))
+	require.NoError(t, jsoniter.Unmarshal([]byte(next()), &e))
 	require.Equal(t, `"2"`, string(e.Entry.Value))
 	require.Equal(t, `"1"`, string(e.Prev.Value))
 

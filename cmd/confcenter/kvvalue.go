@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/codes"
@@ -84,17 +84,17 @@ func readValue(in io.Reader, name string) ([]byte, error) {
 
 // entry is an entry in -o json.
 type entry struct {
-	NS      string          `json:"ns"`
-	Key     string          `json:"key"`
-	Type    string          `json:"type,omitempty"`
-	Value   json.RawMessage `json:"value,omitempty"`
-	Create  kv.Revision     `json:"create"`
-	Mod     kv.Revision     `json:"mod"`
-	Version int64           `json:"version"`
-	Updated int64           `json:"updated"`
-	Expires int64           `json:"expires,omitempty"`
-	Lease   kv.LeaseID      `json:"lease,omitempty"`
-	Deleted bool            `json:"deleted,omitempty"`
+	NS      string              `json:"ns"`
+	Key     string              `json:"key"`
+	Type    string              `json:"type,omitempty"`
+	Value   jsoniter.RawMessage `json:"value,omitempty"`
+	Create  kv.Revision         `json:"create"`
+	Mod     kv.Revision         `json:"mod"`
+	Version int64               `json:"version"`
+	Updated int64               `json:"updated"`
+	Expires int64               `json:"expires,omitempty"`
+	Lease   kv.LeaseID          `json:"lease,omitempty"`
+	Deleted bool                `json:"deleted,omitempty"`
 }
 
 // newEntry is nil, which prints as null, for an absent key.
@@ -121,10 +121,10 @@ func newEntries(list []*kv.Entry) []*entry {
 
 // valueJSON is a value as JSON: numbers and truth values as such where JSON has
 // them, bytes in base64, everything else as a string.
-func valueJSON(v kv.Value) json.RawMessage {
+func valueJSON(v kv.Value) jsoniter.RawMessage {
 	switch v.Type {
 	case kv.JSON:
-		return bytes.TrimSpace(v.Data)
+		return jsontext.AppendCompact(nil, v.Data)
 	case kv.Bool:
 		return v.Data
 	case kv.Int, kv.Double:

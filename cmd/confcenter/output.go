@@ -1,11 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -47,9 +47,14 @@ func newOutput(more ...string) *choice {
 
 func (c *choice) json() bool { return c.value == "json" }
 
-// printJSON writes v as one line.
+// printing leaves the characters of HTML as they are.
+var printing = jsoniter.Config{SortMapKeys: true}.Froze()
+
+// printJSON writes v as one line, if what it has as raw JSON is compact.
 func (a *app) printJSON(v any) error {
-	encoder := json.NewEncoder(a.stdout)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
+	line, err := printing.Marshal(v)
+	if err == nil {
+		_, err = a.stdout.Write(append(line, '\n'))
+	}
+	return err
 }

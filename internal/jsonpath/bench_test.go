@@ -94,6 +94,26 @@ func BenchmarkLookupSmall(b *testing.B) {
 	}
 }
 
+// BenchmarkLookupMiddle asks for a value in the middle of documents of several lengths.
+func BenchmarkLookupMiddle(b *testing.B) {
+	const member = `"key-%d":{"value":"0123456789 0123456789 0123456789","n":17},`
+	for _, kib := range []int{1, 4, 16, 1024} {
+		members := kib << 10 / 60
+		doc := []byte{'{'}
+		for i := range members {
+			doc = fmt.Appendf(doc, member, i)
+		}
+		doc = append(doc, `"last":1}`...)
+		path := fmt.Appendf(nil, "/key-%d/n", members/2)
+		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = jsonpath.Lookup(doc, path)
+			}
+		})
+	}
+}
+
 func BenchmarkIndexSmall(b *testing.B) {
 	x := jsonpath.NewIndex([]byte(small))
 	paths := [][]byte{[]byte("/name"), []byte("/database/hosts/1"), []byte("/limits/files"), []byte("/region")}

@@ -34,11 +34,13 @@ func FuzzLookup(f *testing.F) {
 	addLookups(f)
 	f.Fuzz(func(t *testing.T, doc, pattern []byte) {
 		value, ok := jsonpath.Lookup(doc, pattern)
+		_, long := jsonpath.Lookup(lengthened(doc), pattern)
 		if !modelled(doc, jsontext.AppendQuote(nil, pattern)) {
 			return
 		}
 		want, found := modelLookup(decode(t, doc), string(pattern))
 		require.Equal(t, found, ok)
+		require.Equal(t, found, long)
 		if found {
 			require.Equal(t, want, decode(t, value))
 		}

@@ -10,12 +10,16 @@ package jsonpath
 
 import (
 	"bytes"
+	"strconv"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
 
 	"confcenter/internal/jsontext"
 )
 
-// Lookup returns the value that pattern names in doc, or false if there is none. It allocates nothing; the value aliases
-// doc. Its cost grows with what stands in front of the value.
+// Lookup returns the value that pattern names in doc, or false if there is none. It allocates at most for a part of pattern
+// that has punctuation in it; the value aliases doc. Its cost grows with what stands in front of the value.
 //
 // Pattern is split at slashes; empty parts and parts of one blank are skipped, so `a/b`, `/a/b` and `//a/ /b/` are the same
 // path and "" and "/" name the whole document. Each part names a member of an object, or if it is all digits an element of an
@@ -25,6 +29,46 @@ func Lookup(doc, pattern []byte) (value []byte, ok bool) {
 	if token == nil {
 		return doc, true
 	}
+	if len(doc) < longText || bytes.IndexByte(doc, '\\') >= 0 {
+		return walk(doc, token, rest)
+	}
+	for value = doc; token != nil; token, rest = nextToken(rest) {
+		if value, ok = child(value, token); !ok {
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// longText is how long a document is in which gjson is faster than our own walk. It is not
+// asked about text with escapes: it would decode each escaped key into new memory.
+const longText = 4 << 10
+
+// child is what token names directly below doc. Gjson is asked for one part of a path at a time, because from a member in
+// which it does not find the rest it goes on to later ones of the same key.
+func child(doc, token []byte) (value []byte, ok bool) {
+	var path string
+	switch it := jsontext.Iterate(doc); it.Container() {
+	case jsontext.Object:
+		path = gjson.Escape(textOf(token))
+	case jsontext.Array:
+		n, ok := element(token)
+		if !ok {
+			return nil, false
+		}
+		path = strconv.Itoa(n)
+	default:
+		return nil, false
+	}
+	found := gjson.Get(textOf(doc), path)
+	end := found.Index + len(found.Raw)
+	return doc[found.Index:end:end], found.Exists()
+}
+
+// textOf is b as a string that nobody keeps.
+func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+func walk(doc, token, rest []byte) (value []byte, ok bool) {
 	for it := jsontext.Iterate(doc); find(&it, token); it = it.Enter() {
 		if token, rest = nextToken(rest); token == nil {
 			return it.Raw(), true

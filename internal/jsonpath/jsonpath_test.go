@@ -78,6 +78,15 @@ var lookups = []struct {
 	{"scalar root", `17`, "/x", ""},
 	{"blanks in the text", " { \"a\" : [ 1 , { \"b\" : 2 } ] } ", "/a/1/b", "2"},
 	{"escaped text of equal length", `{"\\\\":1,"\\\\\\\\":2}`, `/\\\\`, "2"},
+	{"first duplicate wins though the second has it", `{"a":{"x":1},"a":{"y":2}}`, "/a/y", ""},
+	{"key with a dot", `{"a":{"b":1},"a.b":2}`, "/a.b", "2"},
+	{"star is no wildcard", `{"a":1,"*":2}`, "/*", "2"},
+	{"nothing counts elements", `{"a":[1,2],"#":3}`, "/a/#", ""},
+	{"no modifier", `{"a":1}`, "/@this", ""},
+	{"no selector", `{"a":1,"{a}":2}`, "/{a}", "2"},
+	{"no line of JSON lines", `[1,2]`, "/..0", ""},
+	{"bracket in a string", `"{\"a\":1}"`, "/a", ""},
+	{"bracket in a plain string", `"[1]"`, "/0", ""},
 	{"escaped key behind its raw text", `{"\\a":1,"\u0061":2}`, `/a`, "2"},
 }
 
@@ -89,6 +98,10 @@ func TestLookup(t *testing.T) {
 			got, ok := jsonpath.Lookup([]byte(c.doc), []byte(c.pattern))
 			require.Equal(t, c.want != "", ok)
 			require.Equal(t, c.want, string(got))
+
+			got, ok = jsonpath.Lookup(lengthened([]byte(c.doc)), []byte(c.pattern))
+			require.Equal(t, c.want != "", ok, "long")
+			require.Equal(t, strings.TrimLeft(c.want, blanks), strings.TrimLeft(string(got), blanks), "long")
 
 			got, ok = jsonpath.NewIndex([]byte(c.doc)).Lookup([]byte(c.pattern))
 			require.Equal(t, c.want != "", ok, "index")

@@ -15,28 +15,37 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// The keys are few, so that documents share keys and repeat them; some are written with escapes, some look like indexes.
+// The keys are few, so that documents share keys and repeat them; some are written with escapes, some look like indexes, and
+// some mean something to gjson.
 var (
-	anyKey   = rapid.SampledFrom([]string{`"a"`, `"b"`, `"\u0061"`, `"0"`, `"1"`, `"00"`, `"é"`, `"\u00e9"`, `"q\"\\"`, `"long key 0123456789"`, `""`, `" "`})
-	anyPart  = rapid.SampledFrom([]string{"a", "b", "0", "1", "00", "2", "é", `q"\`, `\u0061`, "long key 0123456789", "", " ", "4294967296", "2147483648", "-1", "x"})
+	plainKeys = []string{`"a"`, `"b"`, `"0"`, `"1"`, `"00"`, `"é"`, `"long key 0123456789"`, `""`, `" "`,
+		`"a.b"`, `"*"`, `"?"`, `"#"`, `"@this"`, `"a|@this"`, `"!true"`, `"{a}"`, `"[a]"`, `"..a"`, `"a:b"`, `"<>"`}
+	plainKey = rapid.SampledFrom(plainKeys)
+	anyKey   = rapid.SampledFrom(append([]string{`"\u0061"`, `"\u00e9"`, `"q\"\\"`, `"a\\.b"`}, plainKeys...))
+	anyPart  = rapid.SampledFrom([]string{"a", "a", "b", "0", "1", "00", "2", "é", `q"\`, `\u0061`, "long key 0123456789", "", " ", "4294967296", "2147483648",
+		"-1", "x", "a.b", `a\.b`, "*", "?", "#", "@this", "a|@this", "!true", "{a}", "[a]", "..a", "a:b", "<>", "a*", "|", ".", "\x00", "\xff"})
 	anyPlain = rapid.SampledFrom([]string{`1`, `-0.50`, `"x"`, `"a/b\n{"`, `null`, `true`, `18446744073709551616`, `[]`, `{}`})
 )
 
 func drawDocument(t *rapid.T) []byte {
 	blank := rapid.SampledFrom([]string{"", "", " ", "\n\t"}).Draw(t, "blank")
-	return []byte(blank + drawValue(t, blank, 4) + blank)
+	key := anyKey
+	if rapid.Bool().Draw(t, "plain keys") {
+		key = plainKey
+	}
+	return []byte(blank + drawValue(t, key, blank, 4) + blank)
 }
 
-func drawValue(t *rapid.T, blank string, depth int) string {
+func drawValue(t *rapid.T, key *rapid.Generator[string], blank string, depth int) string {
 	kind := rapid.IntRange(0, 4).Draw(t, "kind")
 	if depth == 0 || kind == 0 {
 		return anyPlain.Draw(t, "plain")
 	}
 	var items []string
 	for range rapid.IntRange(0, 4).Draw(t, "length") {
-		item := drawValue(t, blank, depth-1) + blank
+		item := drawValue(t, key, blank, depth-1) + blank
 		if kind != 1 {
-			item = anyKey.Draw(t, "key") + blank + ":" + blank + item
+			item = key.Draw(t, "key") + blank + ":" + blank + item
 		}
 		items = append(items, item)
 	}
@@ -175,10 +184,18 @@ func requireLookup(t require.TestingT, doc []byte, x *jsonpath.Index, plain any,
 	if found {
 		require.Equal(t, want, decode(t, got), "%s in %s", pattern, doc)
 	}
+	long, ok := jsonpath.Lookup(lengthened(doc), pattern)
+	require.Equal(t, found, ok, "%s in long %s", pattern, doc)
+	require.Equal(t, strings.TrimLeft(string(got), blanks), strings.TrimLeft(string(long), blanks), "%s in long %s", pattern, doc)
 	indexed, ok := x.Lookup(pattern)
 	require.Equal(t, found, ok, "%s in index of %s", pattern, doc)
 	require.Equal(t, string(got), string(indexed))
 }
+
+const blanks = " \n\t"
+
+// lengthened is doc with so many blanks in front that it is looked up as long documents are.
+func lengthened(doc []byte) []byte { return append(bytes.Repeat([]byte(" "), 8<<10), doc...) }
 
 func TestMergeIsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

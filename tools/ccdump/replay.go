@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/tools/ccdump/capture"
@@ -96,7 +96,7 @@ func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) e
 	result, err := r.Result()
 	v.tell(cmd)
 	if o.output == "json" {
-		_ = json.NewEncoder(out).Encode(result)
+		_ = jsoniter.ConfigCompatibleWithStandardLibrary.NewEncoder(out).Encode(result)
 	} else {
 		fmt.Fprintf(out, "replayed %d requests on %d connections: %d replies and %d pushes alike, %d different, %d pieces of the capture could not be sent\n",
 			result.Requests, result.Connections, result.Replies, result.Pushes, result.Different, result.Skipped)
@@ -112,7 +112,7 @@ func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) e
 
 func tellDifference(out io.Writer, output string, d replay.Difference) {
 	if output == "json" {
-		_ = json.NewEncoder(out).Encode(struct {
+		_ = jsoniter.ConfigCompatibleWithStandardLibrary.NewEncoder(out).Encode(struct {
 			Conn int    `json:"conn"`
 			What string `json:"what"`
 			How  string `json:"how"`

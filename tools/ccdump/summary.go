@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/tools/ccdump/capture"
@@ -70,7 +70,7 @@ type total struct {
 }
 
 func (t *total) json(w io.Writer) error {
-	e := json.NewEncoder(w)
+	e := jsoniter.ConfigCompatibleWithStandardLibrary.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(struct {
 		First      string              `json:"first,omitempty"`

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/protocol"
 	"confcenter/tools/ccdump/capture"
@@ -57,7 +58,7 @@ func (b *bench) summarize(file string, frames, size int64) (rate float64, peak i
 			Skipped int64 `json:"skipped"`
 		} `json:"tcp"`
 	}
-	check(json.Unmarshal(out, &found))
+	check(jsoniter.Unmarshal(out, &found))
 	if found.TCP.Frames != frames || found.TCP.Skipped != 0 {
 		check(fmt.Errorf("%s found %d frames and skipped %d bytes, the capture has %d frames", b.cfg.dump, found.TCP.Frames, found.TCP.Skipped, frames))
 	}

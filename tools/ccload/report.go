@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 )
 
@@ -50,7 +50,7 @@ func (f *format) bind(cmd *cobra.Command) {
 func (f format) print(w io.Writer, v any, benchstat, text string) (err error) {
 	switch f {
 	case formatJSON:
-		return json.NewEncoder(w).Encode(v)
+		return jsoniter.ConfigCompatibleWithStandardLibrary.NewEncoder(w).Encode(v)
 	case formatBenchstat:
 		_, err = fmt.Fprintln(w, benchstat)
 	default:

@@ -2,11 +2,13 @@ package replay
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
@@ -43,12 +45,10 @@ func compare(cmd protocol.Command, old, now []byte, exact bool) string {
 	if slices.Contains(onlyCode, cmd.Request()) {
 		was, is = member(was, "code"), member(is, "code")
 	}
-	_, isResult := member(was, "code").(json.Number)
-	names := cmd.Request() == protocol.GetCfgName && !isResult // its members are names of files
+	names := cmd.Request() == protocol.GetCfgName && member(was, "code").Type != gjson.Number // its members are names of files
 	c := comparison{members: !names, pairs: names}
 	if slices.Contains(unordered, cmd.Request()) {
-		sortData(was)
-		sortData(is)
+		c.unordered = "data"
 	}
 	if where := c.values("", was, is); where != "" {
 		return where
@@ -59,49 +59,47 @@ func compare(cmd protocol.Command, old, now []byte, exact bool) string {
 	return ""
 }
 
-func member(v any, name string) any {
-	m, _ := v.(map[string]any)
-	return m[name]
+func member(v gjson.Result, name string) gjson.Result {
+	if !v.IsObject() { // a string may look like one
+		return gjson.Result{}
+	}
+	return v.Get(name)
 }
 
-// decode makes values of a body; numbers stay text.
-func decode(cmd protocol.Command, body []byte) (v any, tail []byte, ok bool) {
+func decode(cmd protocol.Command, body []byte) (v gjson.Result, tail []byte, ok bool) {
 	var r protocol.Request
 	if parse(cmd, &r, body) != nil {
-		return nil, nil, false
+		return v, nil, false
 	}
-	d := json.NewDecoder(bytes.NewReader(r.Body()))
-	d.UseNumber()
-	return v, r.Tail(), d.Decode(&v) == nil
+	v = gjson.ParseBytes(r.Body())
+	return v, r.Tail(), v.Exists()
 }
 
 // comparison walks through two values.
 type comparison struct {
 	members bool // those in loose are compared loosely
 	pairs   bool // the second of two numbers is a version, as GETCFGNAME has them
+	// unordered is the member of the body whose elements have no order.
+	unordered string
 }
 
 // values returns where and how is differs from was.
-func (c *comparison) values(where string, was, is any) string {
-	switch w := was.(type) {
-	case map[string]any:
-		if i, ok := is.(map[string]any); ok {
-			return c.objects(where, w, i)
-		}
-	case []any:
-		if i, ok := is.([]any); ok {
-			return c.arrays(where, w, i)
-		}
-	default:
-		if was == is {
-			return ""
-		}
+func (c *comparison) values(where string, was, is gjson.Result) string {
+	switch {
+	case was.IsObject() && is.IsObject():
+		return c.objects(where, was.Map(), is.Map())
+	case was.IsArray() && is.IsArray():
+		return c.arrays(where, was.Array(), is.Array())
+	case was.Type == is.Type && was.Type != gjson.JSON && was.Str == is.Str && (was.Type == gjson.String || was.Raw == is.Raw):
+		return ""
 	}
 	return fmt.Sprintf("%s is %s, in the capture %s", place(where), text(is), text(was))
 }
 
-func (c *comparison) objects(where string, was, is map[string]any) string {
-	for _, name := range sortedNames(was, is) {
+func (c *comparison) objects(where string, was, is map[string]gjson.Result) string {
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		at := strings.TrimPrefix(where+"."+name, ".")
 		w, inWas := was[name]
 		i, inIs := is[name]
@@ -125,9 +123,12 @@ func (c *comparison) objects(where string, was, is map[string]any) string {
 	return ""
 }
 
-func (c *comparison) arrays(where string, was, is []any) string {
+func (c *comparison) arrays(where string, was, is []gjson.Result) string {
 	if len(was) != len(is) {
 		return fmt.Sprintf("%s has %d elements, in the capture %d", place(where), len(is), len(was))
+	}
+	if where == c.unordered {
+		was, is = sorted(was), sorted(is)
 	}
 	if c.pairs && len(was) == 2 && sameType(was[1], is[1]) {
 		was, is = was[:1], is[:1]
@@ -141,48 +142,31 @@ func (c *comparison) arrays(where string, was, is []any) string {
 }
 
 // sameType takes 0 for a type of its own: it says that there is none.
-func sameType(a, b any) bool {
-	an, aIsNumber := a.(json.Number)
-	bn, bIsNumber := b.(json.Number)
-	if aIsNumber && bIsNumber {
-		return (an == "0") == (bn == "0")
+func sameType(a, b gjson.Result) bool {
+	if a.Type == gjson.Number && b.Type == gjson.Number {
+		return (a.Raw == "0") == (b.Raw == "0")
 	}
-	return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b)
+	return jsontext.KindOf([]byte(a.Raw)) == jsontext.KindOf([]byte(b.Raw))
 }
 
-func sortedNames(a, b map[string]any) []string {
-	var names []string
-	for name := range a {
-		names = append(names, name)
-	}
-	for name := range b {
-		if _, twice := a[name]; !twice {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// sortData orders an array of objects by what is compared of them.
-func sortData(v any) {
-	data, _ := member(v, "data").([]any)
-	slices.SortFunc(data, func(a, b any) int { return strings.Compare(strict(a), strict(b)) })
+// sorted orders records by what is compared of them.
+func sorted(list []gjson.Result) []gjson.Result {
+	return slices.SortedFunc(slices.Values(list), func(a, b gjson.Result) int { return strings.Compare(strict(a), strict(b)) })
 }
 
 // strict is a record as text without its loose members.
-func strict(v any) string {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return text(v)
+func strict(v gjson.Result) string {
+	if !v.IsObject() {
+		return v.Raw
 	}
-	kept := map[string]any{}
-	for name, value := range m {
+	var kept strings.Builder
+	members := v.Map()
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !loose[name] {
-			kept[name] = value
+			fmt.Fprintf(&kept, "%q:%s,", name, members[name].Raw)
 		}
 	}
-	return text(kept)
+	return kept.String()
 }
 
 func place(where string) string {
@@ -192,13 +176,7 @@ func place(where string) string {
 	return where
 }
 
-func text(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprintf("%v", v)
-	}
-	return shown(b)
-}
+func text(v gjson.Result) string { return shown(jsontext.AppendCompact(nil, []byte(v.Raw))) }
 
 // maxShown is how much of a value a difference shows, in bytes.
 const maxShown = 200

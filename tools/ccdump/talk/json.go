@@ -1,7 +1,7 @@
 package talk
 
 import (
-	"encoding/json"
+	"encoding/json" // which, other than json-iterator, checks and escapes the bodies among its values
 	"fmt"
 	"strconv"
 	"time"

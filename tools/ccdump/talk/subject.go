@@ -3,6 +3,8 @@ package talk
 import (
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
 )
@@ -51,13 +53,16 @@ func stateSubjects(r *protocol.Request) []string {
 				return len(list) < maxSubjects
 			})
 		case "events", "then", "else":
-			jsontext.EachElement(m.Raw, func(raw []byte, _ jsontext.Kind) bool {
-				if key, ok := memberText(raw, "key"); ok {
-					of, own := memberText(raw, "ns")
-					if !own {
-						of = ns
+			jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
+				if kind != jsontext.Object {
+					return true
+				}
+				if key := gjson.GetBytes(raw, "key"); key.Type == gjson.String {
+					of := ns
+					if own := gjson.GetBytes(raw, "ns"); own.Type == gjson.String {
+						of = clip(own.Str)
 					}
-					add(of, key)
+					add(of, clip(key.Str))
 				}
 				return len(list) < maxSubjects
 			})
@@ -67,20 +72,6 @@ func stateSubjects(r *protocol.Request) []string {
 		list = []string{ns + "/*"}
 	}
 	return list
-}
-
-// memberText is the string of that name in a valid object.
-func memberText(object []byte, name string) (text string, ok bool) {
-	jsontext.EachMember(object, func(key, raw []byte, kind jsontext.Kind) bool {
-		if string(key) != name {
-			return true
-		}
-		if ok = kind == jsontext.String; ok {
-			text = clip(jsontext.Unquote(raw))
-		}
-		return false
-	})
-	return text, ok
 }
 
 // watched is what a KVWATCH asks for.
@@ -99,4 +90,4 @@ func join(list []string) string {
 }
 
 // clip keeps the beginning of what a peer named something.
-func clip(b []byte) string { return string(b[:min(len(b), maxName)]) }
+func clip[T string | []byte](name T) string { return string(name[:min(len(name), maxName)]) }
