@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"access":                {},
 	"codes":                 {},
 	"kv":                    {"access", "codes", "internal/jsontext"},
+	"kv/follow":             {"codes", "kv"},
 	"kvstore":               {"codes", "kv"},
 	"kvstore/replica":       {"codes", "kv", "kvstore", "internal/clock", "github.com/rs/zerolog", "github.com/tidwall/btree"},
 	"kvstore/pebblekv":      {"kv", "kvstore", "kvstore/pebblekv/disk", "kvstore/replica"},

@@ -11,6 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/follow"
 	"confcenter/kvlock"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
@@ -46,15 +47,15 @@ func space(t testing.TB) (*fakeServer, *fakeState, *KV) {
 // fakeWatches are the watches of one connection.
 type fakeWatches struct {
 	mu   sync.Mutex
-	last uint32                 // guarded by mu
-	byID map[uint32]*kv.Watcher // guarded by mu
+	last uint32                     // guarded by mu
+	byID map[uint32]*kvtest.Watcher // guarded by mu
 }
 
-func (w *fakeWatches) add(watcher *kv.Watcher, id uint32) {
+func (w *fakeWatches) add(watcher *kvtest.Watcher, id uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID == nil {
-		w.byID = map[uint32]*kv.Watcher{}
+		w.byID = map[uint32]*kvtest.Watcher{}
 	}
 	w.byID[id] = watcher
 }
@@ -66,7 +67,7 @@ func (w *fakeWatches) next() uint32 {
 	return w.last
 }
 
-func (w *fakeWatches) remove(id uint32) *kv.Watcher {
+func (w *fakeWatches) remove(id uint32) *kvtest.Watcher {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	watcher := w.byID[id]
@@ -296,7 +297,11 @@ func (c *fakeConn) kvWatch(state *fakeState, h protocol.Header, r *protocol.Requ
 	}
 	replied := make(chan struct{})
 	defer close(replied)
-	w, err := kv.Watch(state, kv.WatchRequest{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State, Prev: q.Prev, Coalesce: q.Coalesce}, func(n kv.Notice) error {
+	spare := follow.Nothing
+	if q.Coalesce {
+		spare = follow.Joined
+	}
+	w, err := kvtest.Watch(state, follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State, Spare: spare}, follow.Cut{Alone: true}, func(n kv.Notice) error {
 		<-replied
 		ev := protocol.KVEvents{Watch: id, Revision: n.Revision, Events: n.Events, More: n.More,
 			State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync}

@@ -334,9 +334,9 @@ func TestKVWatchOfAnEmptyStoreGoesOn(t *testing.T) {
 			state.put(t, "a", 1)
 			state.commit(t, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "n", Key: "a"}}})
 			s.restart()
-			told(t, w, "changed, put a=1@1, delete a@2")
+			told(t, w, "changed, put a=1@1", "changed, delete a@2")
 			again := watchKV(t, n, WatchOptions{Past: true})
-			told(t, again, "changed, put a=1@1, delete a@2")
+			told(t, again, "changed, put a=1@1", "changed, delete a@2")
 		})
 	}
 }

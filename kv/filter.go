@@ -1,6 +1,9 @@
 package kv
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Filter says which keys somebody is interested in. The zero value is all keys of
 // all namespaces.
@@ -36,21 +39,22 @@ func (f Filter) Match(ns, key string) bool {
 	return strings.HasPrefix(key, f.Text)
 }
 
-// Select returns the events that match, in their order: events itself if all do.
+// Select returns the events that match, in their order. They share events' memory
+// if they stand together there, as those of a Change do.
 func (f Filter) Select(events []Event) []Event {
-	matching := 0
-	for i := range events {
-		if f.Match(events[i].Entry.NS, events[i].Entry.Key) {
-			matching++
-		}
+	match := func(e Event) bool { return f.Match(e.Entry.NS, e.Entry.Key) }
+	from := slices.IndexFunc(events, match)
+	if from < 0 {
+		return nil
 	}
-	if matching == len(events) {
-		return events
+	to := from + 1
+	for to < len(events) && match(events[to]) {
+		to++
 	}
-	var selected []Event
-	for i := range events {
-		if f.Match(events[i].Entry.NS, events[i].Entry.Key) {
-			selected = append(selected, events[i])
+	selected := events[from:to:to]
+	for _, e := range events[to:] {
+		if match(e) {
+			selected = append(selected, e)
 		}
 	}
 	return selected

@@ -7,7 +7,7 @@
 // then operations, applied together or not at all, under one new [Revision]. A
 // put, a batch, a compare-and-swap and an increment are transactions with one
 // idea each; so are granting and revoking a [Lease]. Whatever changed leaves as a
-// [Change], and [Watch] turns those into an ordered stream without gaps.
+// [Change], and kv/follow turns those into notices, in order and without gaps.
 //
 // A newcomer reads [Entry], [Txn] and [Store], in that order. Engines are in
 // kvstore/…; nothing here does I/O.

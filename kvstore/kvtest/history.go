@@ -6,6 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/follow"
 
 	"github.com/stretchr/testify/require"
 )
@@ -147,7 +148,7 @@ func futureIsRefused(s *subject) {
 	changes, err := s.Engine.Changes(s.Context(), next-1, 1000)
 	require.NoError(s, err)
 	require.Empty(s, changes)
-	_, err = kv.Watch(s.Engine, kv.WatchRequest{From: next}, func(kv.Notice) error { return nil })
+	_, err = Watch(s.Engine, follow.Request{From: next}, watcherCut, func(kv.Notice) error { return nil })
 	require.Equal(s, codes.FutureRevision, codes.Of(err))
 }
 

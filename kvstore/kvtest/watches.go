@@ -1,11 +1,11 @@
 package kvtest
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"confcenter/kv"
+	"confcenter/kv/follow"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,8 +20,9 @@ var watchChecks = []check{
 	{name: "WatchResumableAcrossRestarts", run: watchAcrossRestarts},
 	{name: "WatchStateThenMarker", run: watchState},
 	{name: "WatchResyncBelowTheFloor", opts: Options{LogBytes: smallLog}, run: watchResync},
-	{name: "WatchSlowNeverHoldsAWriter", run: func(s *subject) { watchSlow(s, false) }},
-	{name: "WatchCoalescesIfAsked", run: func(s *subject) { watchSlow(s, true) }},
+	{name: "WatchSlowNeverHoldsAWriter", run: func(s *subject) { watchSlow(s, follow.Nothing) }},
+	{name: "WatchCoalescesIfAsked", run: func(s *subject) { watchSlow(s, follow.Joined) }},
+	{name: "WatchLeavesOutWhatIsOverwrittenIfAsked", run: func(s *subject) { watchSlow(s, follow.Overwritten) }},
 	{name: "WatchSlowIsResynced", opts: Options{LogBytes: smallLog}, run: watchSlowResynced},
 	{name: "WatchContinuesLongRevisions", run: watchLong},
 	{name: "WatchTellsPrev", run: watchPrev},
@@ -40,16 +41,16 @@ func watched(s *subject) (*load, []*witness) {
 	begin := s.Engine.Revision()
 	var all []*witness
 	for _, f := range filters {
-		all = append(all, s.watch(kv.WatchRequest{Filter: f}))
+		all = append(all, s.watch(follow.Request{Filter: f}))
 	}
 	l.run(120)
 	middle := l.last()
 	for _, f := range filters {
-		all = append(all, s.watch(kv.WatchRequest{Filter: f, From: begin}), s.watch(kv.WatchRequest{Filter: f, From: middle}))
+		all = append(all, s.watch(follow.Request{Filter: f, From: begin}), s.watch(follow.Request{Filter: f, From: middle}))
 	}
 	l.run(120)
 	for _, f := range filters {
-		all = append(all, s.watch(kv.WatchRequest{Filter: f, From: begin}))
+		all = append(all, s.watch(follow.Request{Filter: f, From: begin}))
 	}
 	for _, w := range all {
 		w.await(len(l.expected(w.request.Filter, w.from)))
@@ -129,21 +130,21 @@ func watchResumable(s *subject) {
 		var got []string
 		for range 12 {
 			l.run(7)
-			w := s.watch(kv.WatchRequest{Filter: f, From: position})
+			w := s.watch(follow.Request{Filter: f, From: position})
 			l.run(5)
 			w.await(min(1, len(l.expected(f, position))))
 			w.watcher.Close()
 			position = w.standing()
 			got = append(got, w.events()...)
 		}
-		w := s.watch(kv.WatchRequest{Filter: f, From: position})
+		w := s.watch(follow.Request{Filter: f, From: position})
 		w.await(len(l.expected(f, position)))
 		w.watcher.Close()
 		require.Equal(s, l.expected(f, begin), append(got, w.events()...))
 	}
 	for i, m := range l.truth {
 		if i%20 == 0 {
-			w := s.watch(kv.WatchRequest{From: m.revision})
+			w := s.watch(follow.Request{From: m.revision})
 			w.await(len(l.expected(kv.Filter{}, m.revision)))
 			require.Equal(s, l.expected(kv.Filter{}, m.revision), w.events())
 			w.watcher.Close()
@@ -156,7 +157,7 @@ func watchAcrossRestarts(s *subject) {
 	l := newLoad(s, 9)
 	s.put("before", "key", "x")
 	begin := s.Engine.Revision()
-	w := s.watch(kv.WatchRequest{From: begin})
+	w := s.watch(follow.Request{From: begin})
 	var got []string
 	for i := range 6 {
 		l.run(25)
@@ -174,7 +175,7 @@ func watchAcrossRestarts(s *subject) {
 		if i == 3 {
 			again()
 		}
-		w = s.watch(kv.WatchRequest{From: position})
+		w = s.watch(follow.Request{From: position})
 	}
 	l.run(10)
 	w.await(len(l.expected(kv.Filter{}, w.from)))
@@ -185,16 +186,16 @@ func watchAcrossRestarts(s *subject) {
 // restarted before its first revision.
 func watchFromNothing(s *subject) {
 	require.Zero(s, s.Engine.Revision())
-	s.watch(kv.WatchRequest{})
+	s.watch(follow.Request{})
 	s.kill()
 	s.put("ns", "key", "1")
 	s.then(kv.Op{Kind: kv.OpDelete, NS: "ns", Key: "key"})
 	want := []string{"1 put ns key 1", "2 delete ns key"}
-	w := s.watch(kv.WatchRequest{Past: true})
+	w := s.watch(follow.Request{Past: true})
 	w.await(2)
 	require.Equal(s, want, w.events())
 	s.restart()
-	w = s.watch(kv.WatchRequest{Past: true})
+	w = s.watch(follow.Request{Past: true})
 	w.await(2)
 	require.Equal(s, want, w.events())
 	require.Zero(s, w.count(kv.Resync))
@@ -206,7 +207,7 @@ func watchState(s *subject) {
 	var all []*witness
 	for _, f := range filters {
 		want := l.matching(f)
-		w := s.watch(kv.WatchRequest{Filter: f, State: true})
+		w := s.watch(follow.Request{Filter: f, State: true})
 		s.until("the state is complete", func() bool { return w.count(kv.Synced) == 1 }, func() {})
 		require.Equal(s, want, w.believes())
 		notices := w.told()
@@ -220,7 +221,7 @@ func watchState(s *subject) {
 	}
 	from := l.last()
 	l.run(100)
-	running := s.watch(kv.WatchRequest{State: true})
+	running := s.watch(follow.Request{State: true})
 	l.run(100)
 	for _, w := range all {
 		w.await(len(l.expected(w.request.Filter, from)))
@@ -237,7 +238,7 @@ func watchResync(s *subject) {
 	from := l.truth[0].revision
 	s.forget(from)
 	for _, f := range filters {
-		w := s.watch(kv.WatchRequest{Filter: f, From: from})
+		w := s.watch(follow.Request{Filter: f, From: from})
 		s.until("the watcher is resynced", func() bool { return w.count(kv.Synced) == 1 }, func() {})
 		notices := w.told()
 		require.Equal(s, kv.Resync, notices[0].Kind, "it is said before anything else")
@@ -251,10 +252,10 @@ func watchResync(s *subject) {
 
 // watchSlow has a watcher that looks at nothing until everything is written, more
 // than may wait for it.
-func watchSlow(s *subject, coalesce bool) {
+func watchSlow(s *subject, spare follow.Spare) {
 	gate := make(chan struct{})
 	filter := kv.Filter{NS: "ns"}
-	w := s.watchThrough(kv.WatchRequest{Filter: filter, Coalesce: coalesce}, gate)
+	w := s.watchThrough(follow.Request{Filter: filter, Spare: spare}, gate)
 	from := s.Engine.Revision()
 	const rounds, keys = 80, 60 // two operations for each: any engine takes them
 	writes := 0
@@ -266,17 +267,17 @@ func watchSlow(s *subject, coalesce bool) {
 		}
 		s.must(txn)
 	}
-	require.Greater(s, writes, kv.MaxWatchEvents)
 	last := s.Engine.Revision()
 	close(gate)
 	s.until("the watcher has caught up", func() bool { return w.standing() == last }, func() {})
+	require.Positive(s, w.watcher.fetched.Load(), "it was behind")
 	require.Zero(s, w.count(kv.Resync), "the log has it all")
 	position := from
 	for _, notice := range w.told() {
 		require.GreaterOrEqual(s, notice.Revision, position)
 		position = notice.Revision
 	}
-	if coalesce {
+	if spare != follow.Nothing {
 		require.Less(s, len(w.events()), writes/2)
 	} else {
 		require.Len(s, w.events(), writes)
@@ -291,12 +292,12 @@ func watchSlow(s *subject, coalesce bool) {
 func watchSlowResynced(s *subject) {
 	gate := make(chan struct{})
 	s.put("ns", "old", "x")
-	w := s.watchThrough(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}}, gate)
+	w := s.watchThrough(follow.Request{Filter: kv.Filter{NS: "ns"}}, gate)
 	s.put("ns", "first", "x")
 	gate <- struct{}{} // so that it has begun
 	s.then(deleteOp("ns", "old"))
 	from := s.Engine.Revision()
-	for i := 0; i < 3*kv.MaxWatchBytes/(64<<10); i++ {
+	for i := 0; i < 3*watcherMemory/(64<<10); i++ {
 		s.put("ns", fmt.Sprint(i%10), strings.Repeat(string(rune('a'+i%26)), 64<<10))
 	}
 	s.forget(from)
@@ -312,7 +313,7 @@ func watchSlowResynced(s *subject) {
 }
 
 func watchLong(s *subject) {
-	const keys = 2*kv.MaxNotice + 100
+	const keys = 2*watcherNotice + 100
 	for i := 0; i < keys; {
 		txn := &kv.Txn{}
 		for ; i < keys && len(txn.Then) < 128; i++ {
@@ -321,16 +322,16 @@ func watchLong(s *subject) {
 		s.must(txn)
 	}
 	from := s.Engine.Revision()
-	live := s.watch(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}})
+	live := s.watch(follow.Request{Filter: kv.Filter{NS: "ns"}})
 	s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "ns"})
 	s.put("ns", "after", "x")
-	for _, w := range []*witness{live, s.watch(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}, From: from})} {
+	for _, w := range []*witness{live, s.watch(follow.Request{Filter: kv.Filter{NS: "ns"}, From: from})} {
 		w.await(keys + 1)
 		notices := w.told()
 		require.Len(s, w.events(), keys+1)
 		require.GreaterOrEqual(s, len(notices), 3)
 		for i, notice := range notices {
-			require.LessOrEqual(s, len(notice.Events), kv.MaxNotice)
+			require.LessOrEqual(s, len(notice.Events), watcherNotice)
 			require.Equal(s, i < 2, notice.More)
 		}
 	}
@@ -338,7 +339,7 @@ func watchLong(s *subject) {
 
 func watchPrev(s *subject) {
 	old := s.put("ns", "key", "1")
-	w := s.watch(kv.WatchRequest{Filter: kv.Filter{NS: "ns"}, Prev: true})
+	w := s.watch(follow.Request{Filter: kv.Filter{NS: "ns"}})
 	second := s.put("ns", "key", "2")
 	s.then(deleteOp("ns", "key"))
 	s.put("ns", "key", "3")
@@ -353,32 +354,22 @@ func watchPrev(s *subject) {
 }
 
 func watchEnds(s *subject) {
-	w := s.watch(kv.WatchRequest{})
+	w := s.watch(follow.Request{})
 	s.put("ns", "key", "1")
 	w.await(1)
-	require.NoError(s, w.watcher.Err())
 	w.watcher.Close()
 	w.watcher.Close()
 	s.put("ns", "key", "2")
 	s.barrier()
 	require.Len(s, w.events(), 1)
-	require.NoError(s, w.watcher.Err(), "ended as asked")
-
-	failure := errors.New("no more")
-	failing, err := kv.Watch(s.Engine, kv.WatchRequest{}, func(kv.Notice) error { return failure })
-	require.NoError(s, err)
-	s.hooks = append(s.hooks, failing.Close)
-	s.put("ns", "key", "3")
-	soon(s, failing.Done(), "the watcher's end")
-	require.ErrorIs(s, failing.Err(), failure)
 }
 
 func watchRefuses(s *subject) {
-	for _, request := range []kv.WatchRequest{
+	for _, request := range []follow.Request{
 		{From: -1}, {From: 1, State: true}, {Past: true, State: true}, {From: 1000}, {Filter: kv.Filter{Text: "x"}}, {Filter: kv.Filter{NS: "ns", Exact: true}},
 		{Filter: kv.Filter{NS: "ns", Text: "a\x00"}},
 	} {
-		w, err := kv.Watch(s.Engine, request, func(kv.Notice) error { return nil })
+		w, err := Watch(s.Engine, request, watcherCut, func(kv.Notice) error { return nil })
 		require.Error(s, err, "%+v", request)
 		require.Nil(s, w)
 	}

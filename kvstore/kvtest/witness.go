@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"confcenter/kv"
+	"confcenter/kv/follow"
 
 	"github.com/stretchr/testify/require"
 )
@@ -12,8 +13,8 @@ import (
 // witness is a watcher that remembers everything it was told.
 type witness struct {
 	s       *subject
-	request kv.WatchRequest
-	watcher *kv.Watcher
+	request follow.Request
+	watcher *Watcher
 	from    kv.Revision // what it is told of came after
 
 	mu      sync.Mutex
@@ -24,19 +25,19 @@ type witness struct {
 	ended chan struct{} // closed when nobody is going to open the gate any more
 }
 
-func (s *subject) watch(request kv.WatchRequest) *witness {
+func (s *subject) watch(request follow.Request) *witness {
 	s.Helper()
 	return s.watchThrough(request, nil)
 }
 
-func (s *subject) watchThrough(request kv.WatchRequest, gate chan struct{}) *witness {
+func (s *subject) watchThrough(request follow.Request, gate chan struct{}) *witness {
 	s.Helper()
 	w := &witness{s: s, request: request, from: request.From, gate: gate, ended: make(chan struct{})}
 	if request.From == 0 && !request.Past {
 		w.from = s.Engine.Revision()
 	}
 	var err error
-	w.watcher, err = kv.Watch(s.Engine, request, w.deliver)
+	w.watcher, err = Watch(s.Engine, request, watcherCut, w.deliver)
 	require.NoError(s, err)
 	s.hooks = append(s.hooks, func() {
 		close(w.ended)

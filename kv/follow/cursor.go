@@ -1,0 +1,307 @@
+package follow
+
+import (
+	"slices"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// Request says what a cursor tells.
+type Request struct {
+	Filter kv.Filter
+	// From asks for the changes after that revision, so that whoever was told of
+	// everything up to it goes on without a gap. 0: from now, unless Past is set.
+	From kv.Revision
+	// Past says that From is meant also if it is 0, where a store was empty.
+	Past bool
+	// State wants what there is first: pieces of the current state, then Synced,
+	// then the changes since. It excludes From and Past.
+	State bool
+	// Spare leaves events out for those who fell behind.
+	Spare Spare
+}
+
+// Spare says which events a cursor leaves out of what it reads back. What a feed
+// brought is always told in full.
+type Spare uint8
+
+// What is left out.
+const (
+	// Nothing tells every event.
+	Nothing Spare = iota
+	// Joined tells only the last event of each key in what is read at a time, with
+	// the entry before the first one.
+	Joined
+	// Overwritten leaves out in addition what had been written over when the cursor
+	// began to read back. What was written over since then counts as new, or a key
+	// that is written all the time would never be told. Events keep their own Prev.
+	Overwritten
+)
+
+// Mark is a place in what happens, for one filter.
+type Mark struct {
+	Rev kv.Revision // everything up to it has been told, or does not match
+	// Part, if not 0, is a later revision of which only the first Told matching
+	// events have been told.
+	Part kv.Revision
+	Told int
+}
+
+// Cut says how large a notice becomes: it ends before Cost of its events exceeds
+// Max, behind a whole revision if it holds one. One event alone may cost more.
+type Cut struct {
+	Max  int // 0: no limit
+	Cost func(*kv.Event) int
+	// Alone puts no two revisions into one notice.
+	Alone bool
+}
+
+// Cursor is how far one follower has been told. The zero value tells what it is
+// given with Hand, and nothing else.
+type Cursor struct {
+	// set at open
+	source *Source
+	filter kv.Filter
+	spare  Spare
+
+	// the owner's
+	at     Mark
+	target kv.Revision // with Overwritten: what was newest when it began to read back
+	state  *state      // the follower is being told the state
+
+	// at hand, but of a state's
+	parts       []Part
+	part, event int         // the next one to tell
+	last        kv.Revision // where the cursor stands when all of it is told
+	scratch     []kv.Event
+}
+
+// Open makes a cursor and says which revision is the newest. The caller must be
+// given what happens from now on already: what comes before that revision is not
+// offered again, and what comes after it must be. codes.FutureRevision if From is
+// not reached, codes.BadRequest and what Filter.Check finds otherwise.
+func (s *Source) Open(request Request) (*Cursor, kv.Revision, error) {
+	if err := request.Filter.Check(); err != nil {
+		return nil, 0, err
+	}
+	if request.From < 0 || (request.State && (request.From != 0 || request.Past)) {
+		return nil, 0, codes.Errorf(codes.BadRequest, "from is %d: it is a revision, and excludes state", request.From)
+	}
+	newest := s.Store.Revision()
+	if request.From > newest {
+		return nil, 0, codes.Errorf(codes.FutureRevision, "from %d is in the future: the newest revision is %d", request.From, newest)
+	}
+	c := &Cursor{source: s, filter: request.Filter, spare: request.Spare, at: Mark{Rev: newest}}
+	switch {
+	case request.State:
+		c.state = &state{}
+	case request.Past || request.From > 0:
+		c.at.Rev = request.From
+	}
+	return c, newest, nil
+}
+
+// Filter is what the cursor was opened with.
+func (c *Cursor) Filter() kv.Filter { return c.filter }
+
+// At is how far the follower has been told.
+func (c *Cursor) At() Mark { return c.at }
+
+// Skip moves to m, unless the cursor is there already: what lies before it was told
+// by somebody else, or does not match.
+func (c *Cursor) Skip(m Mark) {
+	if m.Rev > c.at.Rev || m.Rev == c.at.Rev && m.Told > c.at.Told {
+		c.at = m
+	}
+}
+
+// Offer has the cursor tell what is new to it in the chunk, in place of what was at
+// hand. False if there is a gap before the chunk, or the state is being told: then
+// only Fetch goes on.
+func (c *Cursor) Offer(chunk Chunk) bool {
+	if c.state != nil || c.at.Rev < chunk.After {
+		return false
+	}
+	c.Forget()
+	for i := range chunk.Changes {
+		change := &chunk.Changes[i]
+		if change.Revision <= c.at.Rev {
+			continue
+		}
+		p := Part{Rev: change.Revision, Events: c.filter.Select(change.Events)}
+		if c.at.Part == change.Revision {
+			p.skipped = min(c.at.Told, len(p.Events))
+			p.Events = p.Events[p.skipped:]
+		}
+		if len(p.Events) > 0 {
+			c.parts = append(c.parts, p)
+		}
+	}
+	if chunk.old && c.spare != Nothing {
+		c.join()
+	}
+	c.last = chunk.Last
+	c.settle()
+	return true
+}
+
+// Hand has the cursor tell parts, in place of what was at hand. They are copied.
+func (c *Cursor) Hand(parts []Part) {
+	c.Forget()
+	c.parts = append(c.parts, parts...)
+}
+
+// Forget drops what is at hand: it is read back another time. The state goes on
+// where it is.
+func (c *Cursor) Forget() {
+	clear(c.parts)
+	c.parts, c.part, c.event, c.last = c.parts[:0], 0, 0, 0
+}
+
+// Telling says that the state is being told.
+func (c *Cursor) Telling() bool { return c.state != nil }
+
+// Close gives back what the cursor holds of the store. Nothing is told any more.
+func (c *Cursor) Close() {
+	if c.state != nil {
+		c.source.release(c.state)
+		c.state = nil
+	}
+	c.Forget()
+}
+
+// Next is the next notice of what is at hand; false if there is none. Its events
+// are good until the next call.
+func (c *Cursor) Next(cut Cut) (kv.Notice, bool) {
+	if c.state != nil {
+		return c.nextState(cut)
+	}
+	if c.part == len(c.parts) {
+		return kv.Notice{}, false
+	}
+	events, more := c.gather(cut)
+	n := kv.Notice{Kind: kv.Changed, Revision: c.at.Rev, Events: events, More: more}
+	if more {
+		n.Revision = c.at.Part
+	}
+	c.settle()
+	return n, true
+}
+
+// settle stands behind what was at hand, once all of it is told.
+func (c *Cursor) settle() {
+	if c.part == len(c.parts) {
+		c.Skip(Mark{Rev: c.last})
+		c.Forget()
+	}
+}
+
+// gather moves on by one notice. It ends behind the last whole revision that fits,
+// or in the middle of the first.
+func (c *Cursor) gather(cut Cut) (events []kv.Event, more bool) {
+	first, from, size := c.part, c.event, 0
+	for ; c.part < len(c.parts) && !(cut.Alone && c.part > first); c.part, c.event = c.part+1, 0 {
+		p := &c.parts[c.part]
+		for i := c.event; i < len(p.Events) && cut.Max > 0; i++ {
+			size += cut.Cost(&p.Events[i])
+			switch {
+			case size <= cut.Max || c.part == first && i == from:
+			case c.part > first:
+				return c.between(first, from), false
+			default:
+				c.event = i
+				c.at = Mark{Rev: p.Rev - 1, Part: p.Rev, Told: p.place(i)}
+				return p.Events[from:i], true
+			}
+		}
+		c.at = Mark{Rev: p.Rev}
+	}
+	return c.between(first, from), false
+}
+
+// between is the events of the parts from first to where the cursor is, but for the
+// first of them.
+func (c *Cursor) between(first, from int) []kv.Event {
+	events := c.parts[first].Events[from:]
+	if c.part == first+1 {
+		return events
+	}
+	c.scratch = append(c.scratch[:0], events...)
+	for _, p := range c.parts[first+1 : c.part] {
+		c.scratch = append(c.scratch, p.Events...)
+	}
+	return c.scratch
+}
+
+// Part is the events of one revision that match, or the last of them.
+type Part struct {
+	Rev    kv.Revision
+	Events []kv.Event
+
+	next int // where Events end in the change they are a part of, as long as they are a slice of it
+	// skipped is how many matching events of the revision precede Events. If some
+	// are missing in between, order says for each the place it had among all.
+	skipped int
+	order   []int
+}
+
+// Add adds the event i of a change. Those that match stand together, since a change
+// is in the order of its keys, so nothing is copied; but do not rely on it.
+func (p *Part) Add(change []kv.Event, i int) {
+	if n := len(p.Events); n == 0 || (p.next == i && n <= i) {
+		p.Events = change[i-n : i+1 : i+1]
+		p.next = i + 1
+		return
+	}
+	p.Events = append(p.Events, change[i])
+	p.next = -1
+}
+
+// place is how many matching events of the revision have been told after the first
+// n of Events.
+func (p *Part) place(n int) int {
+	if p.order != nil {
+		return p.order[n-1] + 1
+	}
+	return p.skipped + n
+}
+
+// join leaves out what the follower may be spared. What is left says where it was,
+// since the rest may be told another time, when there is more to leave out.
+func (c *Cursor) join() {
+	type id struct{ ns, key string }
+	left := make(map[id]int)       // events to come
+	prev := make(map[id]*kv.Entry) // before the first
+	for _, p := range c.parts {
+		for i := range p.Events {
+			e := &p.Events[i]
+			key := id{e.Entry.NS, e.Entry.Key}
+			if left[key]++; left[key] == 1 {
+				prev[key] = e.Prev
+			}
+		}
+	}
+	for n := range c.parts {
+		p := &c.parts[n]
+		all := p.Events
+		p.Events = nil
+		for i, e := range all {
+			key := id{e.Entry.NS, e.Entry.Key}
+			if left[key]--; left[key] > 0 || c.spare == Overwritten && c.overwritten(e.Entry) {
+				continue
+			}
+			if c.spare == Joined {
+				e.Prev = prev[key]
+			}
+			p.Events = append(p.Events, e)
+			p.order = append(p.order, p.skipped+i)
+		}
+	}
+	c.parts = slices.DeleteFunc(c.parts, func(p Part) bool { return len(p.Events) == 0 })
+}
+
+func (c *Cursor) overwritten(e *kv.Entry) bool {
+	now, _ := c.source.Store.Get([]byte(e.NS), []byte(e.Key))
+	return now != nil && now.Mod > e.Mod && now.Mod <= c.target
+}

@@ -1,0 +1,152 @@
+package follow
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/kv"
+)
+
+func putEvent(rev kv.Revision, key, value string) kv.Event {
+	return kv.Event{Kind: kv.Put, Entry: &kv.Entry{NS: "n", Key: key, Mod: rev, Version: 1, Value: kv.StringValue(value)}}
+}
+
+func puts(rev kv.Revision, keys ...string) kv.Change {
+	c := kv.Change{Revision: rev}
+	for _, key := range keys {
+		c.Events = append(c.Events, putEvent(rev, key, strings.Repeat("v", 30)))
+	}
+	return c
+}
+
+func chunk(after kv.Revision, changes ...kv.Change) Chunk {
+	return Chunk{After: after, Last: changes[len(changes)-1].Revision, Changes: changes}
+}
+
+// two fits two events into a notice.
+var two = Cut{Max: 2, Cost: func(*kv.Event) int { return 1 }}
+
+// tell is what the cursor has at hand, a notice to a text: "2 a b" or "3+ a" where
+// the revision goes on.
+func tell(c *Cursor, cut Cut) (list []string) {
+	for {
+		n, ok := c.Next(cut)
+		if !ok {
+			return list
+		}
+		text := fmt.Sprint(n.Revision)
+		if n.More {
+			text += "+"
+		}
+		for _, e := range n.Events {
+			text += " " + e.Entry.Key
+		}
+		list = append(list, text)
+	}
+}
+
+func TestNoticesEndBehindWholeRevisionsIfTheyCan(t *testing.T) {
+	all := chunk(0, puts(1, "a"), puts(2, "a"), puts(3, "b"), puts(4, "a", "b", "c", "d", "e"), puts(9, "f"))
+	for _, test := range []struct {
+		cut  Cut
+		want []string
+	}{
+		{two, []string{"2 a a", "3 b", "4+ a b", "4+ c d", "9 e f"}},
+		{Cut{}, []string{"9 a a b a b c d e f"}},
+		{Cut{Alone: true}, []string{"1 a", "2 a", "3 b", "4 a b c d e", "9 f"}},
+		{Cut{Max: 2, Cost: two.Cost, Alone: true}, []string{"1 a", "2 a", "3 b", "4+ a b", "4+ c d", "4 e", "9 f"}},
+		{Cut{Max: 1, Cost: func(*kv.Event) int { return 5 }}, []string{"1 a", "2 a", "3 b", "4+ a", "4+ b", "4+ c", "4+ d", "4 e", "9 f"}},
+	} {
+		var c Cursor
+		require.True(t, c.Offer(all))
+		require.Equal(t, test.want, tell(&c, test.cut))
+		require.Equal(t, Mark{Rev: 9}, c.At())
+	}
+}
+
+// What was told before a cursor forgets is not told again, wherever that was.
+func TestACursorGoesOnWhereItWas(t *testing.T) {
+	all := chunk(0, puts(1, "a"), puts(3, "a", "b", "c", "d", "e"), puts(4, "b"))
+	for stop := range 9 {
+		c := Cursor{filter: kv.Filter{NS: "n"}}
+		var got []string
+		for range stop {
+			require.True(t, c.Offer(all))
+			if n, ok := c.Next(Cut{Max: 1, Cost: two.Cost}); ok {
+				got = append(got, n.Events[0].Entry.Key)
+			}
+			c.Forget()
+		}
+		require.True(t, c.Offer(all))
+		for _, text := range tell(&c, two) {
+			got = append(got, strings.Fields(text)[1:]...)
+		}
+		require.Equal(t, "a a b c d e b", strings.Join(got, " "))
+	}
+}
+
+func TestWhatDoesNotMatchMovesTheCursor(t *testing.T) {
+	c := Cursor{filter: kv.Filter{NS: "other"}}
+	require.True(t, c.Offer(chunk(0, puts(7, "a"))))
+	require.Equal(t, Mark{Rev: 7}, c.At())
+	require.False(t, c.Offer(chunk(8, puts(9, "a"))), "a gap")
+	require.True(t, c.Offer(chunk(2, puts(5, "a"))), "nothing new")
+	require.Equal(t, Mark{Rev: 7}, c.At())
+	c.Skip(Mark{Rev: 3})
+	require.Equal(t, Mark{Rev: 7}, c.At())
+	c.Skip(Mark{Rev: 8})
+	require.True(t, c.Offer(chunk(8, puts(9, "a"))))
+}
+
+func TestWhatIsLeftOutIsNotCountedAsTold(t *testing.T) {
+	old := func(changes ...kv.Change) Chunk {
+		return Chunk{Changes: changes, Last: changes[len(changes)-1].Revision, old: true}
+	}
+	one := Cut{Max: 1, Cost: two.Cost}
+	c := Cursor{filter: kv.Filter{NS: "n"}, spare: Joined}
+	require.True(t, c.Offer(old(puts(1, "a", "b", "c", "d"), puts(2, "b"))))
+	n, ok := c.Next(one)
+	require.True(t, ok)
+	require.Equal(t, "a", n.Events[0].Entry.Key)
+	require.Equal(t, Mark{Rev: 0, Part: 1, Told: 1}, c.At())
+	n, _ = c.Next(one)
+	require.Equal(t, "c", n.Events[0].Entry.Key, "b comes later")
+	require.Equal(t, Mark{Rev: 0, Part: 1, Told: 3}, c.At())
+
+	// Meanwhile c and d have changed too: of revision 1 nothing is left to tell.
+	require.True(t, c.Offer(old(puts(1, "a", "b", "c", "d"), puts(2, "b"), puts(3, "c", "d"))))
+	require.Equal(t, []string{"3 b c d"}, tell(&c, Cut{}))
+
+	// What was left out before the place of a cut does not come back behind it.
+	c = Cursor{filter: kv.Filter{NS: "n"}, spare: Joined}
+	require.True(t, c.Offer(old(puts(1, "a"), puts(5, "a", "b", "c"))))
+	_, _ = c.Next(one)
+	require.Equal(t, Mark{Rev: 4, Part: 5, Told: 1}, c.At())
+}
+
+func TestRecentKeepsTheNewest(t *testing.T) {
+	r := NewRecent(20 * Weight(&kv.Change{Events: []kv.Event{putEvent(1, "k", "")}}))
+	r.Begin(10)
+	require.Equal(t, Chunk{After: 10, Last: 10}, r.Since(10))
+	for rev := kv.Revision(11); rev < 1000; rev += 2 {
+		r.Add(&kv.Batch{Changes: []kv.Change{{Revision: rev, Events: []kv.Event{putEvent(rev, "k", "")}}}})
+		got := r.Since(0)
+		require.Equal(t, rev, got.Last)
+		require.LessOrEqual(t, len(got.Changes), 20)
+		require.GreaterOrEqual(t, len(got.Changes), min(10, int(rev-9)/2))
+		if len(got.Changes) > 3 {
+			require.Len(t, r.Since(rev-6).Changes, 3)
+			require.Less(t, got.After, got.Changes[0].Revision)
+			require.GreaterOrEqual(t, got.After, got.Changes[0].Revision-2)
+		}
+	}
+	r.Add(&kv.Batch{Changes: []kv.Change{puts(1000, strings.Split(strings.Repeat("k ", 100), " ")...)}})
+	require.Len(t, r.Since(0).Changes, 1, "however long it is")
+	r.Pass(1001)
+	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000))
+	r.Begin(5)
+	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000))
+}

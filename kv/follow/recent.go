@@ -1,0 +1,93 @@
+package follow
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"confcenter/kv"
+)
+
+// eventCost is about what an event holds beside keys and values, in bytes.
+const eventCost = 160
+
+// Weight is about how many bytes a change holds, if all it wrote has been written
+// over meanwhile.
+func Weight(c *kv.Change) int {
+	weight := eventCost
+	for i := range c.Events {
+		e := &c.Events[i]
+		weight += eventCost + e.Entry.Size()
+		if e.Prev != nil {
+			weight += e.Prev.Size()
+		}
+	}
+	return weight
+}
+
+// Recent keeps the newest changes of a store for all who follow it there. Its
+// methods may be called from any goroutine and wait for nobody.
+type Recent struct {
+	max int // set at open
+
+	mu sync.Mutex
+	// guarded by mu
+	changes []kv.Change // oldest first
+	bytes   int
+	begun   bool
+	after   kv.Revision // everything after it, up to last, is in changes
+	last    kv.Revision
+}
+
+// NewRecent keeps about so many bytes at most, and about half as many at least once
+// they have come; the newest change in any case.
+func NewRecent(maxBytes int) *Recent { return &Recent{max: maxBytes} }
+
+// Begin says that everything after revision is going to be added, if nothing has
+// been added so far.
+func (r *Recent) Begin(revision kv.Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.begun {
+		r.begun, r.after, r.last = true, revision, revision
+	}
+}
+
+// Add adds what the store's feed brought.
+func (r *Recent) Add(b *kv.Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.begun {
+		r.begun, r.after = true, b.Changes[0].Revision-1
+	}
+	for i := range b.Changes {
+		r.bytes += Weight(&b.Changes[i])
+	}
+	r.changes = append(r.changes, b.Changes...)
+	r.last = b.Last()
+	if r.bytes <= r.max {
+		return
+	}
+	n := 0
+	for ; n < len(r.changes)-1 && r.bytes > r.max/2; n++ {
+		r.bytes -= Weight(&r.changes[n])
+		r.after = r.changes[n].Revision
+	}
+	r.changes = slices.Clone(r.changes[n:]) // those who read the old ones are not disturbed
+}
+
+// Pass says that the changes up to revision are not added, and forgets all before.
+func (r *Recent) Pass(revision kv.Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun, r.after, r.last = true, revision, revision
+	r.changes, r.bytes = nil, 0
+}
+
+// Since is what happened after revision, as far back as it is kept.
+func (r *Recent) Since(revision kv.Revision) Chunk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(r.changes, revision+1, func(c kv.Change, rev kv.Revision) int { return cmp.Compare(c.Revision, rev) })
+	return Chunk{After: r.after, Last: r.last, Changes: r.changes[i:len(r.changes):len(r.changes)]}
+}

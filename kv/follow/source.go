@@ -1,0 +1,154 @@
+package follow
+
+import (
+	"context"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// Source is a store as the cursors of one user share it: it knows which views they
+// have open and who holds a whole state.
+type Source struct {
+	// set at open
+	Store kv.Store
+	// Piece is about how many bytes of entries are read from the log at a time; four
+	// times as many if everybody it is read for may be spared some, because the more
+	// is read, the less is left.
+	Piece int
+	// Holders is how many cursors at a time may hold a whole state.
+	Holders int
+
+	mu sync.Mutex
+	// guarded by mu
+	views   map[*heldView]struct{}
+	holding int
+}
+
+// heldView is a view that can be found again, whatever its type is.
+type heldView struct{ kv.View }
+
+// Chunk is everything that happened after one revision, up to another. It is shared
+// and never changes.
+type Chunk struct {
+	After, Last kv.Revision
+	Changes     []kv.Change
+	old         bool // read back
+}
+
+// Read reads the log once for all of the cursors, from where the one furthest
+// behind stands: each can be offered the chunk then. Those that the log does not
+// reach back to are about to tell Resync and the state. It may wait for a disk.
+func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
+	after, size := cursors[0].at.Rev, 4*s.Piece
+	for _, c := range cursors {
+		after = min(after, c.at.Rev)
+		if c.spare == Nothing {
+			size = s.Piece
+		}
+	}
+	newest := s.Store.Revision() // before reading: if there is nothing, there is nothing up to it
+	changes, err := s.Store.Changes(ctx, after, size)
+	if codes.Of(err) == codes.Compacted {
+		for _, c := range cursors {
+			if c.at.Rev == after {
+				c.Forget()
+				c.state = &state{resync: true}
+			}
+		}
+		return Chunk{After: after, Last: after}, nil
+	}
+	if err != nil {
+		return Chunk{}, err
+	}
+	chunk := Chunk{After: after, Last: newest, Changes: changes, old: true}
+	if len(changes) > 0 {
+		chunk.Last = changes[len(changes)-1].Revision
+	}
+	for _, c := range cursors {
+		if c.at.Rev >= c.target {
+			c.target = newest
+		}
+	}
+	return chunk, nil
+}
+
+// Fetch brings what comes next to hand from the store, where Offer cannot: a piece
+// of what happened since, or of the state. It may wait for a disk. Once the cursor
+// stands where a feed goes on, Offer will do again.
+func (c *Cursor) Fetch(ctx context.Context) error {
+	if c.state != nil {
+		return c.fetchState()
+	}
+	chunk, err := c.source.Read(ctx, []*Cursor{c})
+	if err != nil {
+		return err
+	}
+	c.Offer(chunk)
+	return nil
+}
+
+func (s *Source) open() *heldView {
+	held := &heldView{s.Store.View()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.views == nil {
+		s.views = make(map[*heldView]struct{})
+	}
+	s.views[held] = struct{}{}
+	return held
+}
+
+// closeView closes the state's view, if it is open.
+func (s *Source) closeView(st *state) {
+	if st.view == nil {
+		return
+	}
+	s.mu.Lock()
+	delete(s.views, st.view)
+	s.mu.Unlock()
+	st.view.Close()
+	st.view = nil
+}
+
+// hold asks to hold a whole state; release gives that back.
+func (s *Source) hold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holding == s.Holders {
+		return false
+	}
+	s.holding++
+	return true
+}
+
+// release gives up all that st holds.
+func (s *Source) release(st *state) {
+	s.closeView(st)
+	st.held = nil
+	if st.holding {
+		st.holding = false
+		s.mu.Lock()
+		s.holding--
+		s.mu.Unlock()
+	}
+}
+
+// Holding is how many cursors hold a whole state, for tests and figures.
+func (s *Source) Holding() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holding
+}
+
+// Close closes the views of cursors that nobody is left to close. No cursor may be
+// used any more.
+func (s *Source) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for held := range s.views {
+		held.Close()
+	}
+	clear(s.views)
+}
