@@ -21,6 +21,8 @@ const (
 	module           = "confcenter"
 	maxFileLines     = 600
 	maxFunctionLines = 80
+	maxFields        = 15
+	maxMethods       = 40
 )
 
 // everything marks a package that may import all others.
@@ -275,10 +277,10 @@ func wellKnown(d *ast.FuncDecl) bool {
 	return d.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap", "Len", "Less", "Swap"}, d.Name.Name)
 }
 
-func exportedReceiver(d *ast.FuncDecl) bool {
-	if d.Recv == nil {
-		return true
-	}
+func exportedReceiver(d *ast.FuncDecl) bool { return d.Recv == nil || ast.IsExported(receiverName(d)) }
+
+// receiverName is the name of the type that a method is of.
+func receiverName(d *ast.FuncDecl) string {
 	receiver := d.Recv.List[0].Type
 	for {
 		switch r := receiver.(type) {
@@ -289,9 +291,9 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 		case *ast.IndexListExpr:
 			receiver = r.X
 		case *ast.Ident:
-			return r.IsExported()
+			return r.Name
 		default:
-			return true
+			panic(fmt.Sprintf("%s has a receiver of an unknown form", d.Name.Name))
 		}
 	}
 }
@@ -313,6 +315,70 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 		}
 	}
 	complain(t, wrong)
+}
+
+// A type that holds everything ends up being asked for everything. Lists of settings and
+// messages are long by nature; their comment says so in a line that begins with "wide: ".
+func TestTypesAreNarrow(t *testing.T) {
+	complain(t, wideTypes(sources(t)))
+}
+
+// beingSplit are wide types without a reason, which are to go.
+var beingSplit = []string{
+	"client.conn", "client.KVWatch", "confstore.Store", "kv.Watcher", "kvstore/pebblekv/disk.Disk", "kvstore/replica.group",
+	"server.Server", "server.loop", "server.session", "tools/ccdump/stream.Assembler",
+}
+
+// wideTypes lists the types with too many fields or methods and no reason beside them, and
+// the reasons that are not needed any more.
+func wideTypes(list []*source) (wrong []string) {
+	methods := map[string]int{}
+	for _, s := range list {
+		for _, declaration := range s.ast.Decls {
+			if f, ok := declaration.(*ast.FuncDecl); ok && !s.test && f.Recv != nil {
+				methods[s.dir+"."+receiverName(f)]++
+			}
+		}
+	}
+	for _, s := range list {
+		ast.Inspect(s.ast, func(node ast.Node) bool {
+			d, ok := node.(*ast.GenDecl)
+			if !ok || s.test || d.Tok != token.TYPE {
+				return true
+			}
+			for _, spec := range d.Specs {
+				one := spec.(*ast.TypeSpec)
+				fields, has := fieldCount(one.Type), methods[s.dir+"."+one.Name.Name]
+				wide, reason := fields > maxFields || has > maxMethods, hasReason(d.Doc) || hasReason(one.Doc)
+				if wide && !reason && !slices.Contains(beingSplit, s.dir+"."+one.Name.Name) {
+					wrong = append(wrong, fmt.Sprintf("%s:%d: %s has %d fields and %d methods, the limits are %d and %d; split it, or say why not in its comment: wide: …",
+						s.path, s.line(one.Pos()), one.Name.Name, fields, has, maxFields, maxMethods))
+				}
+				if !wide && reason && len(d.Specs) == 1 {
+					wrong = append(wrong, fmt.Sprintf("%s:%d: %s is not wide any more, remove the reason", s.path, s.line(one.Pos()), one.Name.Name))
+				}
+			}
+			return true
+		})
+	}
+	return wrong
+}
+
+func hasReason(comment *ast.CommentGroup) bool {
+	_, reason, _ := strings.Cut("\n"+comment.Text(), "\nwide: ")
+	return strings.TrimSpace(reason) != ""
+}
+
+func fieldCount(expr ast.Expr) int {
+	s, ok := expr.(*ast.StructType)
+	if !ok {
+		return 0
+	}
+	n := 0
+	for _, field := range s.Fields.List {
+		n += max(1, len(field.Names))
+	}
+	return n
 }
 
 // A test that sleeps is slow when it is right and flaky when it is wrong; one
@@ -368,4 +434,24 @@ func g() {}
 		}
 	}
 	require.Equal(t, []string{"F", "M", "T", "A"}, names)
+
+	var fields strings.Builder
+	for i := range maxFields + 1 {
+		fmt.Fprintf(&fields, "\tf%d int\n", i)
+	}
+	var narrow []string
+	for _, text := range []string{
+		"type T struct {\n" + fields.String() + "}",
+		"// T is a list.\n//\n// wide: it is a list.\ntype T struct {\n" + fields.String() + "}",
+		"// T is a list.\n//\n// wide:\ntype T struct {\n" + fields.String() + "}",
+		"// T was a list.\n//\n// wide: it is a list.\ntype T struct { a, b int }",
+		"type T[K any] struct { a, b int }\n" + strings.Repeat("func (t *T[K]) M() {}\n", maxMethods+1),
+		"type T struct { a, b int }\n" + strings.Repeat("func (t T) M() {}\n", maxMethods),
+		"func f() {\n\ttype T struct {\n" + fields.String() + "\t}\n}",
+	} {
+		file, err := parser.ParseFile(fileSet, "x.go", "package x\n"+text, parser.ParseComments)
+		require.NoError(t, err)
+		narrow = append(narrow, fmt.Sprint(len(wideTypes([]*source{{path: "x.go", dir: "x", ast: file}}))))
+	}
+	require.Equal(t, "1 0 1 1 1 0 1", strings.Join(narrow, " "))
 }

@@ -34,6 +34,8 @@ import (
 
 // Config says where the servers are and who is asking. The zero value works
 // with a server on this machine.
+//
+// wide: settings, each with a default.
 type Config struct {
 	// Addrs are the servers' addresses, host:port; default 127.0.0.1:4800. They
 	// are tried in turn, the one that worked last first.
@@ -140,6 +142,8 @@ func (cfg Config) withDefaults() Config {
 
 // Client is one program's connection to the configuration center. All methods
 // may be called from any goroutine, also from callbacks. Make it with Dial.
+//
+// wide: the face of the SDK: each request is a method.
 type Client struct {
 	// set at Dial
 	cfg        Config

@@ -33,6 +33,8 @@ import (
 // is then codes.Timeout or ErrUnreachable, and unless SafeToRetry says otherwise it
 // is not known whether the write happened. See WithToken. Requests fail at once while
 // there is no connection, unless Config.StateWaits is set.
+//
+// wide: each request about a namespace is a method.
 type KV struct {
 	c  *Client
 	ns string

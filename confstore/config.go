@@ -11,6 +11,8 @@ import (
 
 // Config says where a Store lives and how patient it is. Only Dir and DataDir
 // are necessary; the zero value of everything else means its default.
+//
+// wide: settings, each with a default.
 type Config struct {
 	// Dir is the directory of the documents. It must exist. A symlink is
 	// followed, also when it is swapped later.

@@ -107,6 +107,8 @@ type Stores struct {
 }
 
 // Gateway is the HTTP side of confcenter. Make one with New.
+//
+// wide: each route is answered by a method.
 type Gateway struct {
 	// set at open
 	cfg     Config

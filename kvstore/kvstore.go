@@ -87,6 +87,8 @@ func checkAlone(txn *kv.Txn, ops []kv.Op) error {
 // Stats is what an engine tells about itself: counters since it was opened, and
 // the present state of what is stored. Revisions are as in kv. The tags are for
 // internal/metric.
+//
+// wide: a list of numbers.
 type Stats struct {
 	Revision   kv.Revision `metric:"store_revision" help:"Newest revision of the state store."`
 	Namespaces int64       `metric:"store_namespaces" help:"Namespaces that have keys."`

@@ -7,6 +7,8 @@ import (
 
 // KVStats is KVSTAT's reply: what the engine tells about itself, with the fields of
 // kvstore.Stats, which converts to it.
+//
+// wide: a message.
 type KVStats struct {
 	Revision   kv.Revision // newest
 	Namespaces int64

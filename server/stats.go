@@ -8,6 +8,8 @@ import (
 )
 
 // counters are what the server counts. A counter is declared here and nowhere else.
+//
+// wide: a list of numbers.
 type counters struct {
 	Opened        atomic.Uint64 `metric:"server_connections_opened_total" help:"TCP connections accepted."`
 	Closed        atomic.Uint64 `metric:"server_connections_closed_total" help:"TCP connections ended."`

@@ -28,6 +28,8 @@ const maxServerID = 2_000_000
 // options is what serve can be told. The fields in the first group are settings,
 // which also have an environment variable and a line in the config file; those
 // in the second are actions of one call.
+//
+// wide: flags.
 type options struct {
 	listen          string
 	conf            string

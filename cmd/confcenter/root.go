@@ -16,6 +16,8 @@ import (
 var version = "dev"
 
 // app is one run of the program: where its verbs read and write.
+//
+// wide: each verb is a method.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer

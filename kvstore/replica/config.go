@@ -9,6 +9,8 @@ import (
 )
 
 // Config sets up a Store. The zero value works.
+//
+// wide: settings, each with a default.
 type Config struct {
 	Clock clock.Clock // nil: the machine's
 	// Log gets what nobody is told by an error: that writing has failed for good,

@@ -11,6 +11,8 @@ import (
 
 // Config says where and how to keep data. Only Dir must be set; a limit of 0 is
 // its default.
+//
+// wide: settings, each with a default.
 type Config struct {
 	Dir   string // made if it does not exist; its parent must exist
 	FS    vfs.FS // nil: the machine's

@@ -18,6 +18,8 @@ type JSON struct {
 }
 
 // printed is a line as JSON. What is not there is left out.
+//
+// wide: a message.
 type printed struct {
 	Time    string          `json:"time"`
 	Conn    int             `json:"conn"`
