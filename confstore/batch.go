@@ -1,10 +1,6 @@
 package confstore
 
-import (
-	"slices"
-
-	"confcenter/access"
-)
+import "confcenter/access"
 
 // Batch is one step from a snapshot to the next: everything that was found
 // changed together, or one Set. It is shared by all subscribers and must not be
@@ -73,17 +69,4 @@ func basesFirst(changes []Change) []Change {
 		}
 	}
 	return ordered
-}
-
-func sortChanges(changes []Change) []Change {
-	slices.SortFunc(changes, func(a, b Change) int {
-		switch {
-		case a.Name < b.Name:
-			return -1
-		case a.Name > b.Name:
-			return 1
-		}
-		return 0
-	})
-	return basesFirst(changes)
 }

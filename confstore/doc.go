@@ -7,14 +7,21 @@
 // [Node] is one document of a snapshot, with what it inherits by _meta.json
 // merged in, and is read without locks and without allocation.
 //
-// What a directory alone cannot keep is in a journal in Config.DataDir: versions
-// that never fall, tombstones of removed documents, the last good contents of a
-// file that is broken now, and the intent of a write, so that a kill or a power
-// cut between two steps leaves the whole old document or the whole new one.
+// A change passes four parts, and one goroutine owns them all:
 //
-// One goroutine owns all change. It takes from four sources: the queue of Set
-// (set.go), file events that have settled (watch.go, settle.go), scans (scan.go)
-// and Reload. Whatever the source, the way of a change is: read or check, plan
-// its version and whom it concerns (plan.go), journal it (journal.go), publish
-// (publish.go). A newcomer reads that in this order, then node.go.
+//   - The intake finds it. Edits are heard of by file events that settle (watch.go,
+//     settle.go, gather.go), found by scans (scan.go, walk.go) and read from the
+//     directory (directory.go); requests wait in the writer's queue (set.go), and
+//     those that wait together share the disk's time (group.go).
+//   - The planner says what it comes to: the versions, and whom it concerns (plan.go),
+//     whether a request is refused (judge.go), the next snapshot (apply.go). It is
+//     pure.
+//   - The recorder makes it durable in a [confcenter/confstore/ledger.Ledger], which
+//     remembers what a directory alone cannot: versions that never fall, tombstones of
+//     removed documents, the last good contents of a file that is broken now, and
+//     writes that were begun, so that a kill or a power cut between two steps leaves
+//     the whole old document or the whole new one (recorder.go, recall.go).
+//   - The publisher puts the snapshot in place and tells the subscribers (publish.go).
+//
+// A newcomer reads them in this order, then node.go.
 package confstore

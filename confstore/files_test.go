@@ -199,7 +199,7 @@ func TestBatchWaitsAMomentForAFileThatIsBeingWritten(t *testing.T) {
 	k.put("a.json", `{"half":`)
 	k.put("b.json", `2`)
 	k.await("the hold", func() (held bool) {
-		k.inside(func() { held = !k.settle.heldTo.IsZero() })
+		k.inside(func() { held = !k.intake.settle.heldTo.IsZero() })
 		return held
 	})
 	k.put("a.json", `2`)
@@ -352,9 +352,9 @@ func TestFilesThatGoWithTheDirectoryAreNotRemoved(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
 	require.NoError(t, m.mem.Drop("/srv/conf"))
 	m.inside(func() {
-		m.settle.missing["a.json"] = noon
-		m.root = m.emptyRoot()
-		m.look([]string{"a.json"}, noon, false)
+		m.intake.settle.missing["a.json"] = noon
+		m.directory.root = m.emptyRoot()
+		m.intake.look([]string{"a.json"}, noon, false)
 	})
 	require.Empty(t, m.batches)
 	require.False(t, m.Snapshot().Node("a.json").Deleted())
@@ -504,7 +504,7 @@ func TestLostEventsCauseAScan(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `1`})
 	k.put("b.json", `1`)
 	k.next()
-	k.watch.lose(os.ErrDeadlineExceeded)
+	k.directory.watch.lose(os.ErrDeadlineExceeded)
 	k.put("a.json", `2`)
 	require.Equal(t, []string{"a.json"}, names(k.next()))
 }
@@ -547,9 +547,9 @@ func TestWhatIsFoundWhileWorkTakesLongIsNotForgotten(t *testing.T) {
 	m.reopen()
 	m.write("a.json", `2`, 2000)
 	m.inside(func() {
-		m.settle.rootDue = noon
-		m.settleNow() // finds that a.json differs, too late to read it at once
-		if _, noted := m.settle.names["a.json"]; !noted || m.settle.due.IsZero() {
+		m.intake.settle.rootDue = noon
+		m.intake.settleNow() // finds that a.json differs, too late to read it at once
+		if _, noted := m.intake.settle.names["a.json"]; !noted || m.intake.settle.due.IsZero() {
 			t.Error("forgotten")
 		}
 	})
@@ -558,14 +558,14 @@ func TestWhatIsFoundWhileWorkTakesLongIsNotForgotten(t *testing.T) {
 func TestEventsLostDuringAScanCauseAnother(t *testing.T) {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
 	m.inside(func() {
-		m.scanning, m.scanAgain = true, true
-		m.takeScan(&listing{root: m.root})
-		if !m.scanning || m.scanAgain {
+		m.intake.scanning, m.intake.scanAgain = true, true
+		m.intake.takeScan(&listing{root: m.directory.root})
+		if !m.intake.scanning || m.intake.scanAgain {
 			t.Error("no scan was started")
 		}
 	})
 	m.await("its end", func() (idle bool) {
-		m.inside(func() { idle = !m.scanning })
+		m.inside(func() { idle = !m.intake.scanning })
 		return idle
 	})
 }

@@ -40,7 +40,7 @@ func TestExactReformattingIsWrittenAndPushesNothing(t *testing.T) {
 		require.EqualValues(t, 1000, r.Mtime, "the version is that of the contents")
 		require.Equal(t, text, m.file("a.json"))
 		m.none()
-		require.Equal(t, noon.Unix(), int64(m.kit.read(m.root, "a.json").mtime), "the file tells that it was written")
+		require.Equal(t, noon.Unix(), int64(m.directory.read("a.json", false).mtime), "the file tells that it was written")
 		m.reopen()
 		require.EqualValues(t, 1000, m.mtime("a.json"))
 		m.none()

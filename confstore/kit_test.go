@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"confcenter/confstore/ledger"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 )
@@ -200,7 +201,7 @@ func disk(t testing.TB) (*atomicfile.Mem, Config) {
 // held tells whether the store waits for a git command.
 func (k *kit) held() bool {
 	var is bool
-	k.inside(func() { is = !k.settle.gitSince.IsZero() })
+	k.inside(func() { is = !k.intake.settle.gitSince.IsZero() })
 	return is
 }
 
@@ -213,6 +214,11 @@ func (k *kit) inside(fn func()) {
 		close(done)
 	}))
 	<-done
+}
+
+// remember has the ledger know v at the next start.
+func (k *kit) remember(v ledger.Version) {
+	k.inside(func() { require.NoError(k.t, k.recorder.ledger.Commit(ledger.Change{Versions: []ledger.Version{v}})) })
 }
 
 // drainedNone is none after batches that were not looked at.
@@ -293,9 +299,9 @@ func (m *memKit) setAt(name, text string, mtime int32) (SetResult, error) {
 // state is what the store waits for, to explain a test that failed.
 func (k *kit) state() (text string) {
 	k.inside(func() {
-		text = fmt.Sprintf("now %v\nsettling %+v", k.Store.clock.Now(), k.settle)
-		if k.watch != nil {
-			text += fmt.Sprintf("\nwatched %v in %v", k.watch.watched, k.watch.notify.WatchList())
+		text = fmt.Sprintf("now %v\nsettling %+v", k.Store.cfg.Clock.Now(), k.intake.settle)
+		if k.directory.watch != nil {
+			text += fmt.Sprintf("\nwatched %v in %v", k.directory.watch.watched, k.directory.watch.notify.WatchList())
 		}
 	})
 	return text

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/ledger"
 )
 
 func TestNamesThatAreAllowed(t *testing.T) {
@@ -72,7 +73,7 @@ func TestFilesOfNamesThatCannotBeAreNotServed(t *testing.T) {
 	require.NoError(t, os.Mkdir(k.path("d\xff"), 0o755))
 	k.await("the directory to be watched", func() bool {
 		watched := false
-		k.inside(func() { _, watched = k.dirs["d\xff"] })
+		k.inside(func() { _, watched = k.intake.tree.dirs["d\xff"] })
 		return watched
 	})
 	for name := range shown {
@@ -87,9 +88,7 @@ func TestFilesOfNamesThatCannotBeAreNotServed(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Values(shown)), reported(), "as at the start")
 	require.Equal(t, []string{"good.json"}, k.Snapshot().Names())
 
-	k.inside(func() {
-		require.NoError(t, k.journal.append([]record{{kind: recordPut, seq: k.seq + 1, served: 1000, given: 1000, name: "z\xfe.json", text: []byte(`{}`)}}))
-	})
+	k.remember(ledger.Version{Seq: k.Snapshot().Seq() + 1, Served: 1000, Given: 1000, Name: "z\xfe.json", Text: []byte(`{}`)})
 	k.reopen()
 	require.Equal(t, []string{"good.json"}, k.Snapshot().Names(), "what was served before is not said to be deleted either")
 	for name := range shown {

@@ -3,6 +3,7 @@ package confstore
 import (
 	"sync/atomic"
 
+	"confcenter/confstore/ledger"
 	"confcenter/internal/jsonpath"
 )
 
@@ -29,8 +30,8 @@ type Node struct {
 	parts     []*document // of the bases that are known, weakest first
 	partNames []string    // theirs
 	deep      bool
-	list      digest // of listed, bases and deep
-	floor     int32  // the resolved version is not below it
+	list      ledger.Digest // of listed, bases and deep; of one that was just recalled, as it was served
+	floor     int32         // the resolved version is not below it
 	resolved  int32
 	listSeq   uint64 // of the change of _meta.json that gave it its list, if that was seen happen
 	merged    *form  // nil without bases
@@ -51,6 +52,10 @@ func (n *Node) Name() string { return n.name }
 // Known tells whether the name is, or was, a document. It is false for a ghost: a
 // name without a file that inherits from others by _meta.json.
 func (n *Node) Known() bool { return n.own != nil }
+
+// known and live can be asked of a node that there is not.
+func (n *Node) known() bool { return n != nil && n.own != nil }
+func (n *Node) live() bool  { return n.known() && !n.own.deleted }
 
 // Deleted tells whether the document was removed and only its tombstone is left.
 func (n *Node) Deleted() bool { return n.own != nil && n.own.deleted }

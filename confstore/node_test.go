@@ -124,7 +124,7 @@ func TestCacheStaysWithinItsBound(t *testing.T) {
 	m := newMemKit(t, files)
 	m.cfg.CacheBytes = 500_000
 	m.reopen()
-	c := m.limits.cache
+	c := m.publisher.limits.cache
 	for round := range 3 {
 		for i := range 40 {
 			n := m.Snapshot().Find(fmt.Appendf(nil, "h%d", i))

@@ -39,7 +39,7 @@ func TestBrokenFileIsLoggedWhenItBreaksAgainAndWhenItHeals(t *testing.T) {
 	require.Equal(t, 1, log.count("last good version stays in service"))
 	since := m.Problems()[0].Since
 
-	m.Store.clock.(interface{ BlockUntil(int) }).BlockUntil(2) // the tickers
+	m.Store.cfg.Clock.(interface{ BlockUntil(int) }).BlockUntil(2) // the tickers
 	m.clock.Advance(10 * time.Minute)
 	m.await("the reminder", func() bool { return log.count("still: ") == 1 })
 	m.edit("a.json", `{"other`, 2000)

@@ -105,7 +105,7 @@ func TestGivenMtimeIsTheFilesTime(t *testing.T) {
 	k := newKit(t, nil)
 	_, err := k.set(SetRequest{Name: "a.json", Contents: []byte("1"), Mtime: 12345, HasMtime: true})
 	require.NoError(t, err)
-	r := k.read(k.root, "a.json")
+	r := k.directory.read("a.json", false)
 	require.EqualValues(t, 12345, r.mtime)
 }
 

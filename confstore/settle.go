@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"confcenter/codes"
 	"confcenter/internal/atomicfile"
 )
 
@@ -21,6 +22,7 @@ const (
 
 // settling is what has happened on the disk and was not taken in yet.
 type settling struct {
+	cfg   *Config             // set at open
 	names map[string]struct{} // to be read
 	dirs  map[string]struct{} // to be listed
 	links bool                // something that symlinks may lead through has changed
@@ -38,8 +40,9 @@ type settling struct {
 	lastRemoval time.Time // the latest time given out for a removal
 }
 
-func newSettling() settling {
+func newSettling(cfg *Config) settling {
 	return settling{
+		cfg:   cfg,
 		names: make(map[string]struct{}), dirs: make(map[string]struct{}),
 		missing: make(map[string]time.Time), suspect: make(map[string]time.Time),
 	}
@@ -47,15 +50,15 @@ func newSettling() settling {
 
 // soon asks for a look after a quiet moment, twice as long if several files change,
 // because then more may come. A stream of events does not put it off for ever.
-func (s *Store) soon() {
-	now, quiet := s.clock.Now(), s.cfg.QuietPeriod
-	if s.settle.due.IsZero() {
-		s.settle.first = now
+func (t *settling) soon() {
+	now, quiet := t.cfg.Clock.Now(), t.cfg.QuietPeriod
+	if t.due.IsZero() {
+		t.first = now
 	}
-	if len(s.settle.names)+len(s.settle.dirs) > 1 {
+	if len(t.names)+len(t.dirs) > 1 {
 		quiet *= 2
 	}
-	s.settle.due = earlier(now.Add(quiet), s.settle.first.Add(s.cfg.MaxSettle))
+	t.due = earlier(now.Add(quiet), t.first.Add(t.cfg.MaxSettle))
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -66,160 +69,160 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // takeEvents notes what the watcher has collected.
-func (s *Store) takeEvents() {
-	ev := s.watch.collect()
+func (in *intake) takeEvents() {
+	ev := in.dir.watch.collect()
 	if ev.lost != "" {
-		s.log.Warn().Str("reason", ev.lost).Msg("file events were lost, scanning the configuration directory")
-		s.scanAgain = s.scanning // that scan may have passed by already
-		s.startScan()
+		in.cfg.Log.Warn().Str("reason", ev.lost).Msg("file events were lost, scanning the configuration directory")
+		in.scanAgain = in.scanning // that scan may have passed by already
+		in.startScan()
 	}
 	if ev.root {
-		s.settle.rootDue = s.clock.Now()
+		in.settle.rootDue = in.cfg.Clock.Now()
 	}
 	interesting := false
 	for rel := range ev.names {
-		interesting = s.noteEvent(rel) || interesting
+		interesting = in.noteEvent(rel) || interesting
 	}
 	if interesting {
-		s.soon()
+		in.settle.soon()
 	}
 }
 
-func (s *Store) noteEvent(rel string) bool {
+func (in *intake) noteEvent(rel string) bool {
 	if atomicfile.IsTemp(rel) {
 		return false
 	}
 	if hidden(rel) {
-		s.settle.links = true
-		return len(s.linked)+len(s.linkedDirs) > 0
+		in.settle.links = true
+		return len(in.tree.linked)+len(in.tree.linkedDirs) > 0
 	}
-	if _, known := s.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
-		s.settle.dirs[rel] = struct{}{}
+	if _, known := in.tree.dirs[rel]; known || !strings.HasSuffix(rel, suffix) {
+		in.settle.dirs[rel] = struct{}{}
 		return true
 	}
 	if fault := nameFault(rel); fault != "" {
-		s.reportName(rel, fault)
+		in.reportName(rel, fault)
 		return false
 	}
-	s.settle.names[rel] = struct{}{}
+	in.settle.names[rel] = struct{}{}
 	return true
 }
 
 // reportName is for a file that a scan would leave out because of its name.
-func (s *Store) reportName(rel, fault string) {
+func (in *intake) reportName(rel, fault string) {
 	text := ""
-	if _, err := s.root.Lstat(rel); err == nil {
+	if _, err := in.dir.root.Lstat(rel); err == nil {
 		text = notServed(fault)
 	}
-	s.problems.set(OfDirectory, shownName(rel), text)
+	in.dir.problems.set(OfDirectory, shownName(rel), text)
 }
 
 // deadline is when the settling wants attention next; zero = not by itself.
-func (s *Store) deadline() time.Time {
-	next := s.settle.due
-	take := func(t time.Time) {
-		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
-			next = t
+func (t *settling) deadline() time.Time {
+	next := t.due
+	take := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 	}
-	take(s.settle.rootDue)
-	for _, t := range s.settle.missing {
-		take(t)
+	take(t.rootDue)
+	for _, at := range t.missing {
+		take(at)
 	}
-	for _, t := range s.settle.suspect {
-		take(t)
+	for _, at := range t.suspect {
+		take(at)
 	}
-	if !next.IsZero() && next.Before(s.settle.heldTo) {
-		return s.settle.heldTo
+	if !next.IsZero() && next.Before(t.heldTo) {
+		return t.heldTo
 	}
 	return next
 }
 
 // settleNow does what is due.
-func (s *Store) settleNow() {
-	now := s.clock.Now()
-	if now.Before(s.settle.heldTo) || s.waitForGit(now) {
+func (in *intake) settleNow() {
+	now := in.cfg.Clock.Now()
+	if now.Before(in.settle.heldTo) || in.waitForGit(now) {
 		return
 	}
-	if due(s.settle.rootDue, now) {
-		s.settle.rootDue = time.Time{}
-		s.rewatch()
+	if due(in.settle.rootDue, now) {
+		in.settle.rootDue = time.Time{}
+		in.rewatch()
 	}
 	names := make(map[string]struct{})
-	if due(s.settle.due, now) {
-		s.gather(names)
+	if due(in.settle.due, now) {
+		in.gather(names)
 	}
-	for _, waiting := range [...]map[string]time.Time{s.settle.missing, s.settle.suspect} {
+	for _, waiting := range [...]map[string]time.Time{in.settle.missing, in.settle.suspect} {
 		for name, t := range waiting {
 			if due(t, now) {
 				names[name] = struct{}{}
 			}
 		}
 	}
-	s.look(slices.Collect(maps.Keys(names)), now, false)
+	in.look(slices.Collect(maps.Keys(names)), now, false)
 }
 
 // waitForGit holds everything back while a git command changes files: what it
 // does belongs together. A lock that a killed git left behind must not stop the
 // store, so the wait is bounded.
-func (s *Store) waitForGit(now time.Time) bool {
-	if !s.gitLocked() {
-		s.settle.gitSince = time.Time{}
+func (in *intake) waitForGit(now time.Time) bool {
+	if !in.dir.gitLocked() {
+		in.settle.gitSince = time.Time{}
 		return false
 	}
-	if s.settle.gitSince.IsZero() {
-		s.settle.gitSince = now
+	if in.settle.gitSince.IsZero() {
+		in.settle.gitSince = now
 	}
-	if now.After(s.settle.gitSince.Add(s.cfg.GitLockWait)) {
+	if now.After(in.settle.gitSince.Add(in.cfg.GitLockWait)) {
 		return false
 	}
-	s.settle.heldTo = now.Add(gitPoll)
+	in.settle.heldTo = now.Add(gitPoll)
 	return true
 }
 
 func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
 // settled forgets the events that were taken in.
-func (s *Store) settled(now time.Time) {
-	if due(s.settle.due, now) {
-		clear(s.settle.names)
-		s.settle.due = time.Time{}
+func (t *settling) settled(now time.Time) {
+	if due(t.due, now) {
+		clear(t.names)
+		t.due = time.Time{}
 	}
 }
 
 // look reads names and takes in what is different. final is for when somebody has
 // said that the directory is as it should be: nothing waits any longer. now is the
 // moment by which names were chosen: what has fallen due since is not among them.
-func (s *Store) look(names []string, now time.Time, final bool) {
-	readings := s.readAll(s.root, names)
-	if !final && s.hold(readings, now) {
-		s.settle.heldTo = now.Add(holdPeriod)
+func (in *intake) look(names []string, now time.Time, final bool) {
+	readings := in.dir.readAll(names)
+	if !final && in.hold(readings, now) {
+		in.settle.heldTo = now.Add(holdPeriod)
 		return
 	}
-	s.settled(now)
-	if !final && s.anyRemoval(readings, now) && !s.rootPresent() {
+	in.settle.settled(now)
+	if !final && in.anyRemoval(readings, now) && !in.dir.present() {
 		// Not the files are gone, the directory is. Look again when that is clear.
-		s.postpone(readings, now)
+		in.postpone(readings, now)
 		return
 	}
 	var edits []edit
 	for _, r := range readings {
-		if ed, ok := s.takeReading(r, now, final); ok {
+		if ed, ok := in.takeReading(r, now, final); ok {
 			edits = append(edits, ed)
 		}
 	}
-	s.found(edits)
+	in.rec.found(edits)
 }
 
 // hold tells whether to wait because a good file of this batch does not parse and
 // there is time left for whoever writes it.
-func (s *Store) hold(readings []reading, now time.Time) bool {
-	if !due(s.settle.due, now) || now.After(s.settle.first.Add(s.cfg.MaxSettle)) {
+func (in *intake) hold(readings []reading, now time.Time) bool {
+	if !due(in.settle.due, now) || now.After(in.settle.first.Add(in.cfg.MaxSettle)) {
 		return false
 	}
 	for _, r := range readings {
-		if r.fault != "" && !s.settle.suspected(r.name) {
-			if e := s.entries[r.name]; e == nil || e.broken == "" {
+		if r.fault != "" && !in.settle.suspected(r.name) {
+			if f := in.files[r.name]; f == nil || f.broken == "" {
 				return true
 			}
 		}
@@ -233,88 +236,96 @@ func (t *settling) suspected(name string) bool {
 }
 
 // takeReading updates what is known of one file and says what has changed.
-func (s *Store) takeReading(r reading, now time.Time, final bool) (edit, bool) {
+func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
 	switch {
 	case r.missing:
-		return s.takeMissing(r, now, final)
+		return in.takeMissing(r, now, final)
 	case r.fault != "":
-		s.takeFault(r, now, final)
+		in.takeFault(r, now, final)
 		return edit{}, false
 	}
-	return s.takeGood(r)
+	return in.takeGood(r)
 }
 
-func (s *Store) takeGood(r reading) (edit, bool) {
-	if !s.admit(r.name) {
+func (in *intake) takeGood(r reading) (edit, bool) {
+	if !in.admit(r.name) {
 		return edit{}, false
 	}
-	delete(s.settle.missing, r.name)
-	delete(s.settle.suspect, r.name)
-	e := s.entry(r.name)
-	e.onDisk, e.sig = true, r.sig
-	s.setBroken(r.name, "")
-	if sameContents(e, r.text) {
+	delete(in.settle.missing, r.name)
+	delete(in.settle.suspect, r.name)
+	f := in.file(r.name)
+	f.onDisk, f.sig = true, r.sig
+	in.setBroken(r.name, "")
+	if sameContents(in.node(r.name), r.text) {
 		return edit{}, false
 	}
 	if r.ahead {
-		s.log.Warn().Str("name", r.name).Msg("the file's time is more than a day ahead of the clock; it is served as if it had been changed now")
+		in.cfg.Log.Warn().Str("name", r.name).Msg("the file's time is more than a day ahead of the clock; it is served as if it had been changed now")
 	}
 	return edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk}, true
 }
 
 // admit keeps the number of names within its limit.
-func (s *Store) admit(name string) bool {
-	if s.entries[name] != nil || len(s.entries) < s.cfg.MaxFiles {
+func (in *intake) admit(name string) bool {
+	if in.full(name, 0) == nil {
 		return true
 	}
-	s.problems.set(OfRoot, "files", "there are more files than the limit; those beyond are not served: remove some or raise the limit")
+	in.dir.problems.set(OfRoot, "files", "there are more files than the limit; those beyond are not served: remove some or raise the limit")
 	return false
 }
 
-func (s *Store) takeFault(r reading, now time.Time, final bool) {
-	if !s.admit(r.name) {
+// full is why there is no room for a name, beside more others that are new; nil:
+// there is.
+func (in *intake) full(name string, more int) error {
+	if in.files[name] != nil || len(in.files)+more < in.cfg.MaxFiles {
+		return nil
+	}
+	return codes.Errorf(codes.Limit, "there are %d files, the limit; remove some or raise the limit", in.cfg.MaxFiles)
+}
+
+func (in *intake) takeFault(r reading, now time.Time, final bool) {
+	if !in.admit(r.name) {
 		return
 	}
-	delete(s.settle.missing, r.name)
-	e := s.entry(r.name)
-	e.onDisk, e.sig = true, r.sig
-	if e.broken == "" && !final {
-		if t, ok := s.settle.suspect[r.name]; !ok || !due(t, now) {
+	delete(in.settle.missing, r.name)
+	f := in.file(r.name)
+	f.onDisk, f.sig = true, r.sig
+	if f.broken == "" && !final {
+		if t, ok := in.settle.suspect[r.name]; !ok || !due(t, now) {
 			if !ok {
-				s.settle.suspect[r.name] = now.Add(s.cfg.BreakDelay)
+				in.settle.suspect[r.name] = now.Add(in.cfg.BreakDelay)
 			}
 			return
 		}
 	}
-	delete(s.settle.suspect, r.name)
-	s.setBroken(r.name, r.fault)
+	delete(in.settle.suspect, r.name)
+	in.setBroken(r.name, r.fault)
 }
 
-func (s *Store) takeMissing(r reading, now time.Time, final bool) (edit, bool) {
+func (in *intake) takeMissing(r reading, now time.Time, final bool) (edit, bool) {
 	if r.isDir {
-		s.settle.dirs[r.name] = struct{}{}
-		s.soon()
+		in.settle.dirs[r.name] = struct{}{}
+		in.settle.soon()
 	}
-	e := s.entries[r.name]
-	if e == nil {
+	if in.files[r.name] == nil {
 		return edit{}, false
 	}
 	if !final {
-		since, waiting := s.settle.missing[r.name]
+		since, waiting := in.settle.missing[r.name]
 		if !waiting {
-			s.settle.missing[r.name] = s.removedAt(now)
+			in.settle.missing[r.name] = in.settle.removedAt(now)
 		}
 		if !waiting || !due(since, now) {
 			return edit{}, false
 		}
 	}
-	return s.removed(r.name, e, now)
+	return in.removed(r.name, now)
 }
 
 // anyRemoval tells whether taking readings in would remove a document.
-func (s *Store) anyRemoval(readings []reading, now time.Time) bool {
+func (in *intake) anyRemoval(readings []reading, now time.Time) bool {
 	for _, r := range readings {
-		if r.missing && due(s.settle.missing[r.name], now) {
+		if r.missing && due(in.settle.missing[r.name], now) {
 			return true
 		}
 	}
@@ -322,63 +333,62 @@ func (s *Store) anyRemoval(readings []reading, now time.Time) bool {
 }
 
 // postpone puts readings back because the directory was not there.
-func (s *Store) postpone(readings []reading, now time.Time) {
-	s.settle.rootDue = now
+func (in *intake) postpone(readings []reading, now time.Time) {
+	in.settle.rootDue = now
 	for _, r := range readings {
 		if r.missing {
-			s.settle.missing[r.name] = now.Add(rootPoll)
+			in.settle.missing[r.name] = now.Add(rootPoll)
 		} else {
-			s.settle.names[r.name] = struct{}{}
-			s.soon()
+			in.settle.names[r.name] = struct{}{}
+			in.settle.soon()
 		}
 	}
 }
 
 // removedAt is when a file that is missing now counts as removed. Files that went
 // shortly after one another, as those of a directory do, go in one batch.
-func (s *Store) removedAt(now time.Time) time.Time {
-	delay := s.cfg.RemoveDelay
-	if now.Before(s.settle.graceTo) {
-		delay = s.cfg.ReplaceGrace
+func (t *settling) removedAt(now time.Time) time.Time {
+	delay := t.cfg.RemoveDelay
+	if now.Before(t.graceTo) {
+		delay = t.cfg.ReplaceGrace
 	}
-	if left := s.settle.lastRemoval.Sub(now); left > delay/2 && left <= delay {
-		return s.settle.lastRemoval
+	if left := t.lastRemoval.Sub(now); left > delay/2 && left <= delay {
+		return t.lastRemoval
 	}
-	s.settle.lastRemoval = now.Add(delay)
-	return s.settle.lastRemoval
+	t.lastRemoval = now.Add(delay)
+	return t.lastRemoval
 }
 
 // removed takes in that a file is gone for good.
-func (s *Store) removed(name string, e *entry, now time.Time) (edit, bool) {
-	delete(s.settle.missing, name)
-	delete(s.settle.suspect, name)
-	e.onDisk, e.sig = false, signature{}
-	shown := e.broken != ""
-	s.setBroken(name, "")
-	if !e.known() {
-		delete(s.entries, name) // never good and now gone: nothing to remember
+func (in *intake) removed(name string, now time.Time) (edit, bool) {
+	delete(in.settle.missing, name)
+	delete(in.settle.suspect, name)
+	f, n := in.file(name), in.node(name)
+	f.onDisk, f.sig = false, signature{}
+	shown := f.broken != ""
+	in.setBroken(name, "")
+	if !n.known() {
+		delete(in.files, name) // never good and now gone: nothing to remember
 		if shown {
-			s.tellFollowers([]string{name})
+			in.rec.seen.tell(sight{in.rec.snapshot.Load(), []string{name}})
 		}
 	}
-	if !e.live() {
+	if !n.live() {
 		return edit{}, false
 	}
-	return edit{name: name, given: max(seconds(now, now), e.doc.given), actor: onDisk}, true
+	return edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk}, true
 }
 
 // setBroken notes why the file cannot be served now, "" if it can.
-func (s *Store) setBroken(name, fault string) {
-	e := s.entry(name)
-	if fault == e.broken {
+func (in *intake) setBroken(name, fault string) {
+	f := in.file(name)
+	if fault == f.broken {
 		return
 	}
-	e.broken = fault
-	text := fault
-	if fault != "" && e.live() {
-		text += "; the last good version stays in service"
+	f.broken = fault
+	in.rec.setBroken(name, fault)
+	if fault != "" && in.node(name).live() {
+		fault += "; the last good version stays in service"
 	}
-	s.setFault(name, e)
-	s.refresh(name)
-	s.problems.set(OfFile, name, text)
+	in.dir.problems.set(OfFile, name, fault)
 }

@@ -19,7 +19,7 @@ const shardCount = 256
 // any number of goroutines for as long as they like.
 type Snapshot struct {
 	seq    uint64
-	meta   *meta.Meta
+	rules  *rules
 	shards [shardCount]map[string]*Node
 	names  []string // known ones, sorted
 
@@ -29,11 +29,16 @@ type Snapshot struct {
 	counted      Stats
 }
 
+func emptySnapshot() *Snapshot {
+	none, _ := parseRules(nil)
+	return &Snapshot{rules: none}
+}
+
 // Seq rises with each published change and goes on rising across restarts.
 func (s *Snapshot) Seq() uint64 { return s.seq }
 
 // Meta is the _meta.json in force: the last good one, nil if there is none.
-func (s *Snapshot) Meta() *meta.Meta { return s.meta }
+func (s *Snapshot) Meta() *meta.Meta { return s.rules.meta }
 
 // Find is the node of name or, if name does not end in ".json", of name with
 // ".json"; nil if there is none. Ghosts are found too, see Node.Known.
@@ -103,7 +108,7 @@ type builder struct {
 }
 
 func newBuilder(from *Snapshot) *builder {
-	return &builder{next: &Snapshot{seq: from.seq, meta: from.meta, shards: from.shards, names: from.names}}
+	return &builder{next: &Snapshot{seq: from.seq, rules: from.rules, shards: from.shards, names: from.names}}
 }
 
 func (b *builder) shard(name string) map[string]*Node {

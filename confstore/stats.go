@@ -16,9 +16,9 @@ type Stats struct {
 // a change, which looks at every file.
 func (s *Store) Stats() Stats {
 	stats := s.Snapshot().count()
-	s.mu.Lock()
-	stats.Files += len(s.faults)
-	s.mu.Unlock()
+	s.publisher.mu.Lock()
+	stats.Files += len(s.publisher.faults)
+	s.publisher.mu.Unlock()
 	problems := s.Problems()
 	stats.Problems = len(problems)
 	for _, p := range problems {
@@ -26,7 +26,7 @@ func (s *Store) Stats() Stats {
 			stats.Broken++
 		}
 	}
-	stats.Pending, stats.PendingBytes = len(s.sets), s.queued.Load()
+	stats.Pending, stats.PendingBytes = len(s.writer.jobs), s.writer.queued.Load()
 	return stats
 }
 

@@ -3,13 +3,12 @@ package confstore
 import (
 	"errors"
 	"io"
-	"path/filepath"
+	"io/fs"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
-
+	"confcenter/codes"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 )
@@ -18,74 +17,64 @@ import (
 type Store struct {
 	// set at open
 	cfg       Config
-	log       zerolog.Logger
-	clock     clock.Clock
-	dir       string // absolute
-	limits    limits
 	data      atomicfile.Root
 	lock      io.Closer
-	journal   *journal
 	epoch     string
-	watch     *watcher // nil without events
-	problems  *problems
-	sets      chan setJob
+	publisher publisher
+	recorder  recorder
+	directory directory
+	intake    intake
+	writer    writer
 	reloads   chan chan struct{}
-	scans     chan *listing
 	closing   chan struct{}
 	owner     sync.WaitGroup
-	scanners  sync.WaitGroup
-	queued    atomic.Int64 // bytes of contents in sets
-	snapshot  atomic.Pointer[Snapshot]
 	closeOnce sync.Once
-
-	// store's goroutine only
-	root       atomicfile.Root
-	rootID     fileID
-	entries    map[string]*entry
-	rules      *rules
-	seq        uint64
-	liveBytes  int64
-	behind     bool // some entries are unsaved
-	settle     settling
-	linked     map[string]struct{} // files behind symlinks
-	linkedDirs map[string]struct{} // symlinks to directories, or to nothing
-	dirs       map[string]struct{} // directories that were listed
-	scanning   bool
-	scanAgain  bool   // events were lost while scanning
-	gitLock    string // the lock of the repository the directory is in, or ""
-
-	mu     sync.Mutex // guards the rest
-	subs   []func(*Batch)
-	follow []func(*Snapshot, []string)
-	faults map[string]string // why files that were never good are not; nil: there are none
-	closed bool
 }
 
 // Snapshot is the newest snapshot. It is one atomic load and may be called from
 // any goroutine, also after Close.
-func (s *Store) Snapshot() *Snapshot { return s.snapshot.Load() }
+func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
 
 // Epoch identifies the history of versions: random text that is made with the
 // journal and kept for its life. Versions of another epoch say nothing.
 func (s *Store) Epoch() string { return s.epoch }
 
 // Problems is what is wrong now, sorted by name. The slice is the caller's.
-func (s *Store) Problems() []Problem { return s.problems.all() }
+func (s *Store) Problems() []Problem { return s.recorder.problems.all() }
 
 // Subscribe has fn called for every batch from now on, in order, on the store's
 // goroutine: after the snapshot is readable and before the writer is answered. fn
-// must only post; while it runs nothing else changes, and it must not call Reload
-// or Close.
-func (s *Store) Subscribe(fn func(*Batch)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.subs = append(s.subs[:len(s.subs):len(s.subs)], fn)
+// must only post; while it runs nothing else changes, and it must not call Reload,
+// Close or Subscribe. When cancel returns fn is not called again; it waits for a call
+// under way, so that fn must not call it either.
+func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) { return s.publisher.batches.add(fn) }
+
+// Follow has fn called with the names of files of which something is now
+// different that a person would be shown: own or resolved contents or version,
+// list of bases, whether the file is broken and why. Other than Subscribe it also
+// tells of what programs are not to be bothered with. The snapshot is the newest;
+// names are sorted and shared. For fn and cancel holds what Subscribe says.
+func (s *Store) Follow(fn func(now *Snapshot, names []string)) (cancel func()) {
+	return s.publisher.seen.add(func(v sight) { fn(v.now, v.names) })
 }
 
-func (s *Store) subscribers() []func(*Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.subs
+// Faults are the files that were never good, sorted by name. Of a file that was
+// good once Node.Broken tells. The slice is the caller's.
+func (s *Store) Faults() []Fault { return s.publisher.allFaults() }
+
+// Fault is why the file of that name was never good, "" if it was or if there is
+// none.
+func (s *Store) Fault(name string) string { return s.publisher.fault(name) }
+
+// Set queues a write. Requests are carried out one after the other in the order
+// they came; those that wait share the disk's time. done is called on the store's
+// goroutine, after the change is durable and published, or with the reason why there
+// is none; it must only post. codes.Busy there means that the version runs more than
+// a day ahead of the clock, as after many writes in a second; the text says when to
+// try again. If Set itself returns an error (codes.BadName, codes.Busy, codes.Closed)
+// done is never called.
+func (s *Store) Set(req SetRequest, done func(SetResult, error)) error {
+	return s.writer.put(req, done)
 }
 
 // Reload reads all files again and returns when what has changed is published. It
@@ -99,18 +88,40 @@ func (s *Store) Reload() {
 	}
 }
 
+// ReadFile is the file as it is on the disk at this moment, whether or not it is
+// good and whether or not it was taken in already. codes.BadName, codes.NotFound,
+// codes.TooLarge, codes.Storage. It may be called from any goroutine.
+func (s *Store) ReadFile(name string) ([]byte, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	root, err := s.cfg.FS.OpenRoot(s.directory.path)
+	if err != nil {
+		return nil, &codes.Error{Code: codes.Storage, Text: "the configuration directory cannot be opened", Err: err}
+	}
+	defer root.Close()
+	data, info, err := atomicfile.ReadFile(root, name, s.cfg.MaxFileBytes)
+	switch {
+	case err == nil:
+		return data, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), info != nil && info.IsDir():
+		return nil, codes.Errorf(codes.NotFound, "there is no file %q", name)
+	case errors.Is(err, atomicfile.ErrTooLarge):
+		return nil, codes.Errorf(codes.TooLarge, "%s is larger than the limit of %d bytes", name, s.cfg.MaxFileBytes)
+	}
+	return nil, &codes.Error{Code: codes.Storage, Text: name + " cannot be read: " + cause(err), Err: err}
+}
+
 // Close finishes the write it is at, refuses those that wait with codes.Closed
 // and gives the lock back. Snapshots stay readable. Only the first call does
 // anything.
 func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
-		s.mu.Lock()
-		s.closed = true
-		s.mu.Unlock()
+		s.writer.close()
 		close(s.closing)
 		s.owner.Wait()
-		s.scanners.Wait()
+		s.intake.scanners.Wait()
 		err = s.release()
 	})
 	return err
@@ -119,14 +130,14 @@ func (s *Store) Close() error {
 // release gives back what Open took, as far as it got.
 func (s *Store) release() error {
 	var errs []error
-	if s.watch != nil {
-		errs = append(errs, s.watch.close())
+	if s.directory.watch != nil {
+		errs = append(errs, s.directory.watch.close())
 	}
-	if s.journal != nil {
-		errs = append(errs, s.journal.close())
+	if s.recorder.ledger != nil {
+		errs = append(errs, s.recorder.ledger.Close())
 	}
-	if s.root != nil {
-		errs = append(errs, s.root.Close())
+	if s.directory.root != nil {
+		errs = append(errs, s.directory.root.Close())
 	}
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
@@ -139,79 +150,48 @@ func (s *Store) release() error {
 
 // run is the store's goroutine.
 func (s *Store) run() {
-	timer := s.clock.NewTimer(time.Hour)
+	timer := s.cfg.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
-	scan := s.clock.NewTicker(s.cfg.ScanPeriod)
+	scan := s.cfg.Clock.NewTicker(s.cfg.ScanPeriod)
 	defer scan.Stop()
-	report := s.clock.NewTicker(s.cfg.ReportPeriod)
+	report := s.cfg.Clock.NewTicker(s.cfg.ReportPeriod)
 	defer report.Stop()
+	in := &s.intake
 	var wake chan struct{}
-	if s.watch != nil {
-		wake = s.watch.wake
+	if s.directory.watch != nil {
+		wake = s.directory.watch.wake
 	}
 	for {
 		s.arm(timer)
 		select {
 		case <-s.closing:
-			s.refuseQueued()
+			s.writer.refuseQueued()
 			return
-		case job := <-s.sets:
-			s.finish(job)
+		case job := <-s.writer.next():
+			s.writer.serve(job)
 		case <-wake:
-			s.takeEvents()
+			in.takeEvents()
 		case <-timer.C():
-			s.settleNow()
-		case list := <-s.scans:
-			s.takeScan(list)
+			in.settleNow()
+		case list := <-in.scans:
+			in.takeScan(list)
 		case done := <-s.reloads:
-			s.reload()
+			in.reload()
 			close(done)
 		case <-scan.C():
-			s.startScan()
+			in.startScan()
 		case <-report.C():
-			s.problems.remind()
+			s.recorder.problems.remind()
 		}
-		s.compactJournal()
+		s.recorder.tidy()
 	}
 }
 
 // arm sets the timer for what is settling.
 func (s *Store) arm(timer clock.Timer) {
-	if next := s.deadline(); !next.IsZero() {
-		timer.Reset(next.Sub(s.clock.Now()))
+	if next := s.intake.settle.deadline(); !next.IsZero() {
+		timer.Reset(next.Sub(s.cfg.Clock.Now()))
 	} else {
 		timer.Stop()
 	}
-}
-
-// compactJournal rewrites the journal when most of it is garbage.
-func (s *Store) compactJournal() {
-	if !s.journal.wantsCompaction(s.liveBytes) {
-		return
-	}
-	records := make([]record, 0, len(s.entries))
-	for name, e := range s.entries {
-		if e.known() {
-			records = append(records, e.records(name)...)
-		}
-	}
-	if err := s.journal.compact(records); err != nil {
-		s.problems.set(OfJournal, journalName, err.Error())
-		return
-	}
-	s.journaled(nil)
-}
-
-// absolute is dir without symlinks in front of its last element, which stays
-// what it is: it may be a link that is swapped.
-func absolute(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(parent, filepath.Base(abs)), nil
 }

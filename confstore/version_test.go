@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/ledger"
 )
 
 const oneDay = 86_400
@@ -81,10 +82,8 @@ func TestVersionAheadOfAnHeirIsBusyByName(t *testing.T) {
 // atVersion opens a store whose journal says that a.json is served with version.
 func atVersion(t *testing.T, version int32) *memKit {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
-	require.NoError(t, m.Close())
-	put := record{kind: recordPut, seq: 1, served: version, given: version, name: "a.json", text: []byte(`1`)}
-	require.NoError(t, m.mem.Put(journalPath, oneFrame(put), noon))
-	m.open()
+	m.remember(ledger.Version{Seq: 2, Served: version, Given: version, Name: "a.json", Text: []byte(`1`)})
+	m.reopen()
 	require.Equal(t, version, m.mtime("a.json"))
 	return m
 }

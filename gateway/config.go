@@ -20,7 +20,9 @@ const configRoot = "/v1/config/"
 
 func (g *Gateway) configRoutes() []route {
 	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
-	g.configFeed = newConfigFeed(g.stores.Config)
+	if g.configFeed = newConfigFeed(g.stores.Config); g.configFeed != nil {
+		g.closers = append(g.closers, g.configFeed.leave)
+	}
 	return []route{
 		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, handle: g.configFiles},
 		{method: get, pattern: configRoot + "file", name: "config.get", right: access.ConfigRead, handle: g.configGet},

@@ -17,6 +17,7 @@ type configFeed struct {
 	// set at open
 	store ConfigStore
 	start uint64 // sequence when the feed began
+	leave func() // stops following store
 	spare int    // names noted beyond those of the documents; then all notes are forgotten
 
 	mu sync.Mutex
@@ -57,7 +58,7 @@ func newConfigFeed(store ConfigStore) *configFeed {
 	f := &configFeed{store: store, spare: maxSpare, touched: map[string]touch{}, streams: map[chan struct{}]struct{}{}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	store.Follow(f.note)
+	f.leave = store.Follow(f.note)
 	f.now = store.Snapshot()
 	f.start = f.now.Seq()
 	return f

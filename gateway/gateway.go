@@ -83,13 +83,13 @@ type ConfigStore interface {
 	Snapshot() *confstore.Snapshot
 	Epoch() string
 	Problems() []confstore.Problem
-	// Set calls done once, after every function given to Subscribe has returned.
+	// Set calls done once, after every function given to Follow has returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
-	Subscribe(fn func(*confstore.Batch))
 	// Stats must be cheap.
 	Stats() confstore.Stats
-	// Follow is Subscribe for what people are shown, which is more.
-	Follow(fn func(now *confstore.Snapshot, names []string))
+	// Follow tells of what people are shown. It ends with cancel: then fn is not
+	// called again.
+	Follow(fn func(now *confstore.Snapshot, names []string)) (cancel func())
 	// Faults and Fault tell of files that were never good.
 	Faults() []confstore.Fault
 	Fault(name string) string

@@ -97,7 +97,8 @@ type Store interface {
 	Problems() []confstore.Problem
 	// Set calls done once, after every function given to Subscribe has returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
-	Subscribe(fn func(*confstore.Batch))
+	// Subscribe ends with cancel: then fn is not called again.
+	Subscribe(fn func(*confstore.Batch)) (cancel func())
 }
 
 // Server is the TCP side of confcenter. Make one with New.
@@ -119,6 +120,7 @@ type Server struct {
 	life       context.Context // of the ticker and of what workers read
 	end        context.CancelFunc
 	ticking    chan struct{} // closed when it has ended
+	leave      func()        // ends the subscription to store
 
 	// the ticker's
 	nextSweep time.Time
@@ -147,6 +149,7 @@ func New(cfg Config, stores Stores) *Server {
 	if s.stateStats = stores.StateStats; s.stateStats == nil {
 		s.stateStats = func() protocol.KVStats { return protocol.KVStats{Revision: s.state.Revision()} }
 	}
+	s.leave = func() {} // until Start
 	s.registry.init(cfg.ServerID)
 	s.oplog.init(cfg.Clock)
 	s.engine = newEngine(s)
@@ -160,11 +163,12 @@ var ErrStopped = errors.New("server stopped")
 // called once.
 func (s *Server) Start() error {
 	s.workers.start()
-	s.store.Subscribe(s.publish)
+	s.leave = s.store.Subscribe(s.publish)
 	s.followState()
 	s.nextSweep = s.cfg.Clock.Now().Add(s.cfg.KeepAlive)
 	if err := s.engine.start(); err != nil {
 		s.workers.close()
+		s.leave()
 		s.unfollowState()
 		return fmt.Errorf("serve on %s: %w", s.cfg.Listen, err)
 	}
@@ -197,6 +201,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	err := s.drain(ctx)
 	s.engine.stop()
+	s.leave()
 	s.end()
 	<-s.ticking
 	for _, l := range s.allLoops() {

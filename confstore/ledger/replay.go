@@ -1,11 +1,12 @@
-package confstore
+package ledger
 
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+
+	"confcenter/internal/jsontext"
 )
 
 // The journal's first bytes: magic | version u32 | epoch [16]byte | CRC-32C.
@@ -46,7 +47,35 @@ func newReplayed() *replayed {
 	return &replayed{names: make(map[string]*kept), open: make(map[uint64]*kept)}
 }
 
-func (r *replayed) epochText() string { return hex.EncodeToString(r.epoch[:]) }
+// memory is what was found as the store wants it.
+func (r *replayed) memory() Memory {
+	m := Memory{Seq: r.seq, Torn: r.torn, Documents: make([]Document, 0, len(r.names))}
+	for name, k := range r.names {
+		if k.put.kind != 0 { // a list alone is nobody's
+			m.Documents = append(m.Documents, k.document(name))
+		}
+	}
+	return m
+}
+
+func (k *kept) document(name string) Document {
+	put := k.put
+	d := Document{
+		Version: Version{Name: name, Seq: put.seq, Served: put.served, Given: put.given, Deleted: put.deleted, Text: put.text},
+		List:    List{Name: name, Floor: k.list.floor, Digest: k.list.list},
+		HasList: k.list.kind != 0,
+	}
+	if put.exact {
+		d.Text = jsontext.AppendCompact(make([]byte, 0, len(put.text)), put.text)
+	}
+	if k.intent != nil {
+		d.Write = &Write{Absent: k.intent.absent, Replaces: k.intent.previous}
+		if put.exact {
+			d.Write.File = put.text
+		}
+	}
+	return d
+}
 
 // remedy is the same for every damage.
 const remedy = "restore it from a backup, or move it away: the server then starts from the files alone, without tombstones and with versions that may fall"
@@ -134,9 +163,6 @@ func (r *replayed) take(rec record) {
 	case recordIntent:
 		r.close(k)
 		k.before, k.put, k.intent = k.put, rec, &rec
-		if rec.exact {
-			k.put.exact, k.put.text = false, compactText(rec.text)
-		}
 		r.open[rec.seq] = k
 	case recordList:
 		k.list = rec

@@ -1,20 +1,10 @@
-package confstore
+package ledger
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 )
-
-// digest identifies a text; 128 bits of SHA-256, so that nobody can make two
-// texts that look the same to the journal.
-type digest [16]byte
-
-func digestOf(text []byte) digest {
-	sum := sha256.Sum256(text)
-	return digest(sum[:16])
-}
 
 // recordKind is on the disk: never renumber.
 type recordKind uint8
@@ -45,9 +35,9 @@ type record struct {
 	deleted  bool
 	absent   bool   // intent: there was no file before
 	exact    bool   // intent: text is the file's bytes, not the compact form
-	previous digest // intent: of the file's bytes before
+	previous Digest // intent: of the file's bytes before
 	floor    int32
-	list     digest
+	list     Digest
 	name     string
 	text     []byte // aliases what it was decoded from
 }
@@ -100,6 +90,28 @@ func (r record) flags() (flags byte) {
 
 // size is about what r takes in the journal.
 func (r record) size() int64 { return int64(48 + len(r.name) + len(r.text)) }
+
+// records are the change as the journal keeps it.
+func (c *Change) records() []record {
+	out := make([]record, 0, len(c.Lists)+len(c.Versions))
+	for _, l := range c.Lists {
+		out = append(out, record{kind: recordList, floor: l.Floor, list: l.Digest, name: l.Name})
+	}
+	for _, v := range c.Versions {
+		r := record{kind: recordPut, seq: v.Seq, served: v.Served, given: v.Given, deleted: v.Deleted, name: v.Name}
+		if !v.Deleted {
+			r.text = v.Text
+		}
+		if w := v.Write; w != nil {
+			r.kind, r.absent, r.previous = recordIntent, w.Absent, w.Replaces
+			if !v.Deleted {
+				r.exact, r.text = true, w.File
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
 
 var errRecord = errors.New("record makes no sense")
 

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
+	"confcenter/confstore/ledger"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
@@ -49,41 +47,13 @@ type reading struct {
 	isDir   bool   // a directory that has a document's name
 	fault   string // why it cannot be served, or ""
 	sig     signature
-	raw     digest // zero if the bytes could not be read
-	text    []byte // compact, if there is no fault
+	raw     ledger.Digest // zero if the bytes could not be read
+	data    []byte        // the bytes, if they were to be kept
+	text    []byte        // compact, if there is no fault
 	layout  jsontext.Layout
 	mtime   int32
 	ahead   bool // the file's time is too far ahead; mtime is the present
 	mode    fs.FileMode
-}
-
-// read reads and checks one file. It may be called from any goroutine.
-func (s *Store) read(root atomicfile.Root, name string) reading {
-	r := reading{name: name, layout: ownLayout}
-	now := s.clock.Now()
-	data, info, err := atomicfile.ReadFile(root, name, s.cfg.MaxFileBytes)
-	if info != nil {
-		r.mode, r.mtime, r.ahead = info.Mode(), seconds(info.ModTime(), now), ahead(info.ModTime(), now)
-		if r.sig = signatureOf(info); !r.sig.settled(now) {
-			r.sig = signature{}
-		}
-	}
-	switch {
-	case err == nil:
-		r.raw = digestOf(data)
-		r.check(data)
-	case info != nil && info.IsDir():
-		r.missing, r.isDir = true, true
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		r.missing = true
-	case errors.Is(err, atomicfile.ErrTooLarge):
-		r.fault = fmt.Sprintf("is larger than the limit of %d bytes; make it smaller or raise the limit", s.cfg.MaxFileBytes)
-	case errors.Is(err, atomicfile.ErrNotRegular):
-		r.fault = "is not a regular file"
-	default:
-		r.fault = unreadable(root, name, err)
-	}
-	return r
 }
 
 func unreadable(root atomicfile.Root, name string, err error) string {
@@ -128,28 +98,4 @@ func faultAt(text []byte, err error) string {
 		return fmt.Sprintf("line %d column %d: %s", line, col, syntax.Reason)
 	}
 	return err.Error()
-}
-
-// readAll reads several files on several cores; the result is in the order of
-// names.
-func (s *Store) readAll(root atomicfile.Root, names []string) []reading {
-	readings := make([]reading, len(names))
-	workers := min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4)
-	if workers < 2 {
-		for i, name := range names {
-			readings[i] = s.read(root, name)
-		}
-		return readings
-	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
-				readings[i] = s.read(root, names[i])
-			}
-		})
-	}
-	group.Wait()
-	return readings
 }

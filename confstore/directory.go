@@ -1,0 +1,261 @@
+package confstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/confstore/ledger"
+	"confcenter/internal/atomicfile"
+)
+
+// directory is the directory of the documents: it reads and writes files, and
+// watches what it is told to. It belongs to the store's goroutine but for what says
+// otherwise.
+type directory struct {
+	// set at open
+	cfg      *Config
+	path     string // absolute
+	problems *problems
+	watch    *watcher // nil without events
+
+	// store's goroutine only
+	root    atomicfile.Root
+	rootID  fileID
+	gitLock string // the lock of the repository the directory is in, or ""
+}
+
+func (d *directory) open() error {
+	root, err := d.cfg.FS.OpenRoot(d.path)
+	if err != nil {
+		return missingDir(d.path, err)
+	}
+	d.root = root
+	info, err := root.Stat(".")
+	if err != nil {
+		return missingDir(d.path, err)
+	}
+	d.rootID = idOf(info)
+	if d.cfg.NoEvents {
+		return nil
+	}
+	if d.watch, err = newWatcher(d.path); err != nil {
+		d.problems.set(OfWatch, ".", "file events are not available, changes are found only by the scan: "+err.Error())
+		return nil
+	}
+	d.watchParent()
+	d.gitLock = d.findGitLock()
+	return nil
+}
+
+func missingDir(dir string, err error) error {
+	return codes.Errorf(codes.NotFound, "the configuration directory %s cannot be opened, make it or name another: %w", dir, err)
+}
+
+// present tells whether the directory is there and the one that is open. It may have
+// been moved away with everything in it.
+func (d *directory) present() bool {
+	root, err := d.cfg.FS.OpenRoot(d.path)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	info, err := root.Stat(".")
+	return err == nil && idOf(info) == d.rootID
+}
+
+// reopen opens the directory that is there now and watches for the next. replaced
+// tells that it is another one.
+func (d *directory) reopen() (replaced bool, err error) {
+	root, err := d.cfg.FS.OpenRoot(d.path)
+	if err != nil {
+		d.problems.set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
+		return false, err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		root.Close()
+		return false, err
+	}
+	d.problems.set(OfRoot, ".", "")
+	if id := idOf(info); id == d.rootID {
+		root.Close()
+	} else {
+		d.cfg.Log.Info().Str("dir", d.path).Msg("the configuration directory was replaced")
+		d.root.Close()
+		d.root, d.rootID, replaced = root, id, true
+	}
+	if d.watch != nil {
+		d.watch.remove(".")
+		d.watchParent()
+	}
+	d.gitLock = d.findGitLock()
+	return replaced, nil
+}
+
+func (d *directory) watchParent() {
+	if err := d.watch.watchParent(); err != nil {
+		d.problems.set(OfWatch, "..", "the directory above cannot be watched, so a replaced directory is found only by the scan: "+cause(err))
+	}
+}
+
+// watchDir makes sure that events below dir are heard of, under its own name: the
+// kernel knows one name for a directory, and a symlink's must not be it.
+func (d *directory) watchDir(dir foundDir) {
+	if d.watch == nil {
+		return
+	}
+	if other, known := d.watch.ids[dir.id]; known && other != dir.name {
+		if info, err := d.root.Stat(other); dir.linked && err == nil && idOf(info) == dir.id {
+			return
+		}
+		d.watch.remove(other) // a symlink's name, or the directory was moved here
+	}
+	if err := d.watch.add(dir); err != nil {
+		d.problems.set(OfWatch, dir.name, "cannot be watched, so its changes are found only by the scan every "+d.cfg.ScanPeriod.String()+": "+cause(err))
+		return
+	}
+	d.problems.set(OfWatch, dir.name, "")
+}
+
+// walker makes a walker of the present root that fills in signatures.
+func (d *directory) walker(enter func(foundDir)) *walker {
+	return &walker{root: d.root, enter: enter, stat: true, maxFiles: 2 * d.cfg.MaxFiles}
+}
+
+// findGitLock is the path that exists while a git command changes the work tree
+// the directory is in, "" if it is in none.
+func (d *directory) findGitLock() string {
+	if d.watch == nil {
+		return ""
+	}
+	for dir := d.path; ; dir = filepath.Dir(dir) {
+		git := filepath.Join(dir, ".git")
+		info, err := os.Lstat(git)
+		if err == nil && info.Mode().IsRegular() {
+			git = gitFile(dir, git)
+		}
+		if err == nil {
+			return filepath.Join(git, "index.lock")
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
+}
+
+// gitFile follows the file that stands for the repository in a linked work tree.
+func gitFile(dir, name string) string {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return name
+	}
+	target := strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:"))
+	if filepath.IsAbs(target) {
+		return target
+	}
+	return filepath.Join(dir, target)
+}
+
+func (d *directory) gitLocked() bool {
+	if d.gitLock == "" {
+		return false
+	}
+	_, err := os.Lstat(d.gitLock)
+	return err == nil
+}
+
+// prepare makes the temporary file of name, complete and durable.
+func (d *directory) prepare(name string, data []byte, mtime int32, before reading) (*atomicfile.Pending, error) {
+	if err := atomicfile.MkdirAll(d.root, path.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	attr := atomicfile.Attr{ModTime: time.Unix(int64(mtime), 0)}
+	if before.mode.IsRegular() {
+		attr.Perm = before.mode.Perm()
+	}
+	return atomicfile.Prepare(d.root, name, data, attr)
+}
+
+// read reads and checks one file; keep has it hold the bytes too.
+func (d *directory) read(name string, keep bool) reading {
+	r := reading{name: name, layout: ownLayout}
+	now := d.cfg.Clock.Now()
+	data, info, err := atomicfile.ReadFile(d.root, name, d.cfg.MaxFileBytes)
+	if info != nil {
+		r.mode, r.mtime, r.ahead = info.Mode(), seconds(info.ModTime(), now), ahead(info.ModTime(), now)
+		if r.sig = signatureOf(info); !r.sig.settled(now) {
+			r.sig = signature{}
+		}
+	}
+	switch {
+	case err == nil:
+		r.raw = ledger.DigestOf(data)
+		if keep {
+			r.data = bytes.Clone(data)
+		}
+		r.check(data)
+	case info != nil && info.IsDir():
+		r.missing, r.isDir = true, true
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		r.missing = true
+	case errors.Is(err, atomicfile.ErrTooLarge):
+		r.fault = fmt.Sprintf("is larger than the limit of %d bytes; make it smaller or raise the limit", d.cfg.MaxFileBytes)
+	case errors.Is(err, atomicfile.ErrNotRegular):
+		r.fault = "is not a regular file"
+	default:
+		r.fault = unreadable(d.root, name, err)
+	}
+	return r
+}
+
+// readAll reads several files on several cores; the result is in the order of
+// names.
+func (d *directory) readAll(names []string) []reading {
+	readings := make([]reading, len(names))
+	workers := min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4)
+	if workers < 2 {
+		for i, name := range names {
+			readings[i] = d.read(name, false)
+		}
+		return readings
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
+				readings[i] = d.read(names[i], false)
+			}
+		})
+	}
+	group.Wait()
+	return readings
+}
+
+// fileText is the form people read, as far as can be that of the file which it takes
+// the place of. Text that is long and nested deeply at once would grow beyond all
+// bounds; it stays compact.
+func (d *directory) fileText(compact []byte, before reading) []byte {
+	layout := before.layout
+	size := layout.Len(compact)
+	if int64(size) > d.cfg.MaxFileBytes {
+		layout.Newline, size = "", len(compact)+len(layout.End)
+	} else if before.fault == "" && !before.missing {
+		if text := layout.AppendAlike(nil, compact, before.data); int64(len(text)) <= d.cfg.MaxFileBytes {
+			return text
+		}
+	}
+	return layout.Append(make([]byte, 0, size), compact)
+}

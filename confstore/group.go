@@ -1,0 +1,297 @@
+package confstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"syscall"
+
+	"confcenter/codes"
+	"confcenter/confstore/ledger"
+	"confcenter/internal/atomicfile"
+	"confcenter/internal/jsontext"
+)
+
+// Bounds of what is carried out together.
+const (
+	maxGroup      = 64
+	maxGroupBytes = 4 << 20 // of contents
+)
+
+// ownLayout is that of files that have none yet, as CppCloud writes them.
+var ownLayout = jsontext.Layout{Newline: "\n", Indent: "    ", End: "\n"}
+
+// setting is one request on its way.
+type setting struct {
+	job    setJob
+	text   []byte // compact; nil = delete
+	before reading
+	result SetResult
+	err    error
+	out    *outcome            // what it changes; nil: nothing
+	write  bool                // the file too
+	file   *atomicfile.Pending // nil: there is none yet, or it is going to be removed
+}
+
+// serve carries out one request, and with it those that wait behind it.
+func (w *writer) serve(first setJob) {
+	jobs := w.collect(first)
+	for len(jobs) > 0 {
+		done := w.group(jobs)
+		for _, s := range done {
+			w.queued.Add(-int64(len(s.job.req.Contents)))
+			s.job.done(s.result, s.err)
+		}
+		jobs = jobs[len(done):]
+	}
+}
+
+// collect takes what waits and can share a commit: a document is in it once, because
+// of each the ledger knows one write that is not in place yet.
+func (w *writer) collect(first setJob) []setJob {
+	jobs, size := []setJob{first}, len(first.req.Contents)
+	for len(jobs) < maxGroup {
+		select {
+		case job := <-w.next():
+			size += len(job.req.Contents)
+			if size > maxGroupBytes || slices.ContainsFunc(jobs, func(other setJob) bool { return other.req.Name == job.req.Name }) {
+				w.held <- job
+				return jobs
+			}
+			jobs = append(jobs, job)
+		default:
+			return jobs
+		}
+	}
+	return jobs
+}
+
+// group carries jobs out one after the other, in the order that loses nothing: the
+// new files complete and durable beside the old ones, the intents durable in the
+// ledger, the renames, the directories durable, and only then the publications. It
+// ends behind the first that it cannot put in its place; the others were not done.
+func (w *writer) group(jobs []setJob) []setting {
+	sets := make([]setting, len(jobs))
+	for i, job := range jobs {
+		sets[i].job = job
+		sets[i].text, sets[i].err = requestText(job.req, w.cfg.MaxFileBytes)
+	}
+	w.plan(sets)
+	w.commit(sets)
+	sets = w.place(sets)
+	for i := range sets {
+		if s := &sets[i]; s.out != nil {
+			w.publish(s)
+		}
+	}
+	return sets
+}
+
+// plan reads the files, takes in edits of them that nobody has seen yet and prepares
+// what is to be written, each request on what the ones before it come to.
+func (w *writer) plan(sets []setting) {
+	readings := make([]reading, 0, len(sets))
+	for i := range sets {
+		s := &sets[i]
+		if s.err == nil && len(readings) == 0 {
+			s.err = w.writable()
+		}
+		if s.err == nil {
+			s.before = w.in.dir.read(s.job.req.Name, true)
+			readings = append(readings, s.before)
+		}
+	}
+	w.in.takeEdits(readings)
+	p, more := w.rec.planner(), 0
+	for i := range sets {
+		s := &sets[i]
+		if s.err != nil {
+			continue
+		}
+		if s.err = w.prepare(p, s, more); s.out != nil {
+			p.prev = s.out.next
+			if s.file != nil && s.before.missing {
+				more++
+			}
+		}
+	}
+}
+
+// writable tells why nothing can be written at all.
+func (w *writer) writable() error {
+	if err := w.rec.refusal(); err != nil {
+		return err
+	}
+	if !w.in.dir.present() && !w.in.rewatch() {
+		return codes.Errorf(codes.Storage, "the configuration directory is gone; put it back and write again")
+	}
+	return nil
+}
+
+// prepare says what a request comes to and makes the temporary file.
+func (w *writer) prepare(p planner, s *setting, more int) error {
+	req := s.job.req
+	v, err := p.judge(req, s.text, s.before, w.in.full(req.Name, more))
+	s.result.Mtime = v.mtime
+	if err != nil {
+		return err
+	}
+	s.result.Deleted = s.text == nil
+	if v.nothing {
+		return nil
+	}
+	if s.write = v.write; v.write {
+		v.edit.write = &ledger.Write{Absent: s.before.missing, Replaces: s.before.raw}
+	}
+	switch {
+	case !v.write || s.text == nil:
+	case req.Exact:
+		v.edit.write.File = req.Contents
+	default:
+		v.edit.write.File = w.in.dir.fileText(v.edit.text, s.before)
+	}
+	pl, err := p.plan([]edit{v.edit}, false)
+	if err != nil {
+		return codes.Errorf(codes.BadRequest, "%w", err)
+	}
+	if v.write && s.text != nil {
+		if s.file, err = w.in.dir.prepare(req.Name, v.edit.write.File, v.fileTime, s.before); err != nil {
+			return storageError(req.Name, "write", err)
+		}
+	}
+	s.out, s.result.Mtime = pl.apply(&w.rec.limits), pl.docs[0].served
+	return nil
+}
+
+// commit makes the intents durable, all at once.
+func (w *writer) commit(sets []setting) {
+	var c ledger.Change
+	for i := range sets {
+		if s := &sets[i]; s.out != nil {
+			one := s.out.plan.change()
+			c.Lists, c.Versions = append(c.Lists, one.Lists...), append(c.Versions, one.Versions...)
+		}
+	}
+	if c.Empty() {
+		return
+	}
+	err := w.rec.commit(c)
+	for i := range sets {
+		if s := &sets[i]; err != nil && s.out != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// fail gives up a request that is not carried out.
+func (s *setting) fail(err error) {
+	if s.file != nil {
+		err = errors.Join(err, s.file.Discard())
+	}
+	if n := s.out.plan.prev.Node(s.job.req.Name); n.known() {
+		s.result.Mtime = n.own.served
+	}
+	s.out, s.err = nil, err
+}
+
+// place puts the files in their places: the one step that readers of the directory
+// see. If one cannot be put there it is taken back, and those behind it too, which
+// were planned on it; what is returned ends with it. If the server stops before that
+// is remembered, a start carries the write out although its writer was told that it
+// failed: an error then means that the outcome is not known.
+func (w *writer) place(sets []setting) []setting {
+	var placed []uint64
+	var dirs []string
+	for i := range sets {
+		s := &sets[i]
+		if s.out == nil || !s.write {
+			continue
+		}
+		name := s.job.req.Name
+		if err := s.replace(w.in.dir.root); err != nil {
+			w.sync(dirs, placed)
+			w.takeBack(sets[i:])
+			s.fail(storageError(name, "replace", err))
+			return sets[:i+1]
+		}
+		placed = append(placed, s.out.plan.seq)
+		if dir := path.Dir(name); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	w.sync(dirs, placed)
+	return sets
+}
+
+func (s *setting) replace(root atomicfile.Root) error {
+	if s.file != nil {
+		return s.file.Rename()
+	}
+	err := root.Remove(s.job.req.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// takeBack takes back the intents of sets. The files behind the first are made again
+// when their turn comes.
+func (w *writer) takeBack(sets []setting) {
+	var seqs []uint64
+	for i := range sets {
+		s := &sets[i]
+		if s.out == nil || !s.write {
+			continue
+		}
+		seqs = append(seqs, s.out.plan.seq)
+		if i > 0 && s.file != nil {
+			_ = s.file.Discard() // a start removes what is left
+		}
+	}
+	w.rec.noted(w.rec.ledger.TakeBack(seqs...))
+}
+
+// sync makes the renames durable. If they cannot be, the changes stand all the same:
+// they are in the ledger, and without the mark a restart carries them out again. No
+// further write is taken.
+func (w *writer) sync(dirs []string, placed []uint64) {
+	for _, dir := range dirs {
+		if err := w.in.dir.root.SyncDir(dir); err != nil {
+			w.rec.fault = codes.Errorf(codes.Storage, "the configuration directory could not be made durable and accepts no changes until a restart: %s", cause(err))
+			w.rec.noted(w.rec.fault)
+			return
+		}
+	}
+	if len(placed) > 0 {
+		w.rec.ledger.Placed(placed...)
+	}
+}
+
+func (w *writer) publish(s *setting) {
+	name := s.job.req.Name
+	if s.write {
+		w.in.placed(name, s.text != nil)
+	}
+	w.rec.carryOut(s.out, false)
+	if s.write {
+		w.rec.problems.set(OfFile, name, "")
+	}
+}
+
+// storageError is an error of the disk as a writer may be told it: without paths
+// of this machine.
+func storageError(name, verb string, err error) error {
+	reason := cause(err)
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, atomicfile.ErrNotDirectory):
+		return &codes.Error{Code: codes.BadName, Text: fmt.Sprintf("%q lies below a file; choose another name", name), Err: err}
+	case errors.Is(err, syscall.ENOSPC):
+		reason = "the disk is full; free space and write again"
+	case errors.As(err, &errno):
+		reason = errno.Error()
+	}
+	return &codes.Error{Code: codes.Storage, Text: fmt.Sprintf("%s: cannot %s: %s", name, verb, reason), Err: err}
+}

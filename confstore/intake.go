@@ -1,0 +1,209 @@
+package confstore
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path"
+	"sync"
+	"time"
+
+	"confcenter/confstore/ledger"
+)
+
+// intake finds what people have changed in the directory, when it has settled, and
+// gives it to the recorder. It belongs to the store's goroutine.
+type intake struct {
+	// set at open
+	cfg      *Config
+	dir      *directory
+	rec      *recorder
+	scans    chan *listing
+	closing  <-chan struct{}
+	scanners sync.WaitGroup
+
+	// store's goroutine only
+	files     map[string]*file // of all names that are documents or have a file
+	settle    settling
+	tree      tree
+	scanning  bool
+	scanAgain bool // events were lost while scanning
+}
+
+// file is what was last read of one name.
+type file struct {
+	onDisk bool
+	sig    signature
+	broken string // why it cannot be served, or ""
+}
+
+// tree is what there is besides documents.
+type tree struct {
+	linked     map[string]struct{} // files behind symlinks
+	linkedDirs map[string]struct{} // symlinks to directories, or to nothing
+	dirs       map[string]struct{} // directories that were listed
+}
+
+func newTree() tree {
+	return tree{linked: make(map[string]struct{}), linkedDirs: make(map[string]struct{}), dirs: make(map[string]struct{})}
+}
+
+func (in *intake) node(name string) *Node { return in.rec.snapshot.Load().Node(name) }
+
+func (in *intake) file(name string) *file {
+	f := in.files[name]
+	if f == nil {
+		f = &file{}
+		in.files[name] = f
+	}
+	return f
+}
+
+// recall expects the files of the documents that there were.
+func (in *intake) recall() {
+	now := in.rec.snapshot.Load()
+	for _, name := range now.names {
+		in.file(name).onDisk = !now.Node(name).Deleted() // if it is not, it was removed meanwhile
+	}
+}
+
+// finish carries out the writes that the last run had recorded and not finished: the
+// file is still what it was before. Whatever else is there is somebody's edit.
+func (in *intake) finish(docs []ledger.Document) error {
+	for i := range docs {
+		d := &docs[i]
+		if d.Write == nil {
+			continue
+		}
+		if now := in.dir.read(d.Name, true); now.missing == d.Write.Absent && now.raw == d.Write.Replaces && !now.isDir {
+			in.cfg.Log.Info().Str("name", d.Name).Msg("finishing a write that was interrupted")
+			if err := in.finishWrite(d, now); err != nil {
+				return storageError(d.Name, "finish an interrupted write", err)
+			}
+		}
+		in.rec.ledger.Placed(d.Seq)
+	}
+	return nil
+}
+
+func (in *intake) finishWrite(d *ledger.Document, before reading) error {
+	root, dir := in.dir.root, path.Dir(d.Name)
+	if d.Deleted {
+		if err := root.Remove(d.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return root.SyncDir(dir)
+	}
+	text := d.Write.File
+	if text == nil {
+		text = in.dir.fileText(d.Text, before)
+	}
+	file, err := in.dir.prepare(d.Name, text, d.Given, before)
+	if err != nil {
+		return err
+	}
+	if err := file.Rename(); err != nil {
+		return errors.Join(err, file.Discard())
+	}
+	return root.SyncDir(dir)
+}
+
+// load reads the directory. Directories are watched before they are listed, so
+// that what changes meanwhile is seen by one or the other.
+func (in *intake) load() []edit {
+	w := in.dir.walker(in.dir.watchDir)
+	w.stat = false
+	list := w.walk(".")
+	for _, temp := range list.temps {
+		if err := in.dir.root.Remove(temp); err != nil {
+			in.cfg.Log.Warn().Str("name", temp).Msg("a temporary file of an interrupted write cannot be removed: " + cause(err))
+		}
+	}
+	in.dir.problems.replace(OfDirectory, list.problems)
+	in.noteListing(list)
+	names := make([]string, 0, len(list.files))
+	listed := make(map[string]bool, len(list.files))
+	for _, f := range list.files {
+		names, listed[f.name] = append(names, f.name), true
+	}
+	for name := range in.files {
+		if !listed[name] {
+			names = append(names, name)
+		}
+	}
+	return in.loaded(names)
+}
+
+// loaded reads names and says how they differ from what the ledger remembers.
+func (in *intake) loaded(names []string) []edit {
+	var edits []edit
+	now := in.cfg.Clock.Now()
+	for _, r := range in.dir.readAll(names) {
+		if ed, ok := in.takeReading(r, now, true); ok {
+			edits = append(edits, ed)
+		} else if n := in.node(r.name); n.live() {
+			// Not the ledger's bytes, which would keep all of it in memory.
+			if r.text == nil {
+				r.text = bytes.Clone(n.own.text)
+			}
+			n.own.text = r.text
+		}
+	}
+	return edits
+}
+
+// rewatch opens the directory anew if it was replaced, watches everything in it
+// anew and finds what is different. If there is no directory the last contents
+// stay in service: to take a directory that is moved, or not yet mounted, for ten
+// thousand removals would do more harm than to wait. An empty directory does mean
+// that everything was removed.
+func (in *intake) rewatch() bool {
+	replaced, err := in.dir.reopen()
+	if err != nil {
+		in.settle.rootDue = in.cfg.Clock.Now().Add(rootPoll)
+		return false
+	}
+	in.settle.rootDue = time.Time{}
+	if replaced {
+		in.settle.graceTo = in.cfg.Clock.Now().Add(in.cfg.ReplaceGrace)
+	}
+	in.tree = newTree()
+	list := in.dir.walker(in.dir.watchDir).walk(".")
+	in.dir.problems.replace(OfDirectory, list.problems)
+	in.noteListing(list)
+	in.differing(list, ".")
+	if len(in.settle.names) > 0 {
+		in.settle.soon()
+	}
+	return true
+}
+
+// takeEdits publishes edits of files that nobody has seen yet, as one batch. The
+// readings are of the moment.
+func (in *intake) takeEdits(readings []reading) {
+	var edits []edit
+	now := in.cfg.Clock.Now()
+	for _, r := range readings {
+		var ed edit
+		var ok bool
+		switch {
+		case r.fault != "": // not an edit yet
+		case !r.missing:
+			ed, ok = in.takeGood(r)
+		case in.files[r.name] != nil:
+			ed, ok = in.removed(r.name, now)
+		}
+		if ok {
+			edits = append(edits, ed)
+		}
+	}
+	in.rec.found(edits)
+}
+
+// placed notes that a write has put name's file in its place, or removed it.
+func (in *intake) placed(name string, onDisk bool) {
+	*in.file(name) = file{onDisk: onDisk}
+	delete(in.settle.missing, name)
+	delete(in.settle.suspect, name)
+	in.rec.setFault(name, "", true)
+}

@@ -1,0 +1,150 @@
+package confstore
+
+import (
+	"math"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/confstore/ledger"
+	"confcenter/internal/jsontext"
+	"confcenter/meta"
+)
+
+// verdict is what a request to set comes to.
+type verdict struct {
+	edit edit
+	// nothing: all is as the request wants it, also its version.
+	nothing bool
+	// write: the file has to be written or removed; else only the version rises.
+	write    bool
+	fileTime int32
+	mtime    int32 // the version that is served now
+}
+
+// judge says what to do about a request, given its text from requestText, the file
+// as it is on the disk at the moment, all edits of which are in the snapshot, and
+// why there is no room for its name, if so.
+func (p planner) judge(req SetRequest, text []byte, file reading, full error) (v verdict, err error) {
+	n := p.prev.Node(req.Name)
+	if n.known() {
+		v.mtime = n.own.served
+	}
+	if err := p.refuse(req, n, file, full); err != nil {
+		return v, err
+	}
+	if !req.Exact {
+		text = asSpelled(n, text)
+	}
+	v.fileTime = p.given(req, n)
+	v.edit = edit{name: req.Name, text: text, given: v.fileTime, quiet: sameContents(n, text), actor: req.Actor}
+	if text == nil && !n.known() && file.missing { // nothing to delete
+		return verdict{nothing: true, mtime: v.edit.given}, nil
+	}
+	if v.edit.quiet && !req.givesMtime() {
+		v.edit.given = n.own.given
+	}
+	if !v.edit.quiet || v.edit.given > n.own.served {
+		if err := p.refuseVersion(req.Name); err != nil {
+			return v, err
+		}
+	}
+	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" &&
+		(!req.Exact || text == nil || file.raw == ledger.DigestOf(req.Contents))
+	v.write = !there
+	v.nothing = !v.write && v.edit.given <= n.own.given
+	return v, nil
+}
+
+// requestText is the compact text to store, nil for a deletion. What would make a
+// file of more than limit bytes could not be read back.
+func requestText(req SetRequest, limit int64) (text []byte, err error) {
+	if req.Contents == nil {
+		return nil, nil
+	}
+	kind, err := jsontext.CheckUTF8(req.Contents)
+	switch {
+	case err != nil:
+		return nil, codes.Errorf(codes.BadJSON, "contents of %q: %s", req.Name, faultAt(req.Contents, err))
+	case kind == jsontext.Null:
+		return nil, nil
+	case req.Name == meta.FileName && kind != jsontext.Object:
+		return nil, codes.Errorf(codes.BadRequest, "contents of %s must be a JSON object", meta.FileName)
+	}
+	text, size := compactText(req.Contents), len(req.Contents)
+	if !req.Exact {
+		text = readableText(text)
+		size = len(text) + len(ownLayout.End)
+	}
+	if int64(size) > limit {
+		return nil, codes.Errorf(codes.TooLarge, "contents of %q would make a file of %d bytes, the limit is %d; make them smaller or raise the limit", req.Name, size, limit)
+	}
+	return text, nil
+}
+
+// refuse tells why req must not be carried out, given what is stored.
+func (p planner) refuse(req SetRequest, n *Node, file reading, full error) error {
+	served := int32(0)
+	if n.live() {
+		served = n.own.served
+	}
+	switch {
+	case file.isDir:
+		return codes.Errorf(codes.BadName, "filename %q is a directory; choose another name", req.Name)
+	case req.HasIfMtime && req.IfMtime != served:
+		return codes.Errorf(codes.Conflict, "%s: if_mtime is %d, the stored version %d; read it again and decide", req.Name, req.IfMtime, served)
+	case req.HasMtime && req.Mtime > maxGiven:
+		return codes.Errorf(codes.BadRequest, "%s: mtime %d is beyond %d; give seconds since 1970", req.Name, req.Mtime, maxGiven)
+	case req.givesMtime() && p.tooFarAhead(req.Mtime, n):
+		return codes.Errorf(codes.BadRequest, "%s: mtime %d is %s, more than a day ahead of the server's clock and of the stored version; give the current time in seconds, or omit mtime",
+			req.Name, req.Mtime, timeOf(req.Mtime).Format(time.RFC3339))
+	case req.givesMtime() && n.known() && req.Mtime < n.own.given && ahead(timeOf(n.own.given), p.now):
+		return p.refuseVersion(req.Name) // nobody's time of day is enough
+	case req.givesMtime() && n.known() && req.Mtime < n.own.given:
+		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, n.own.served)
+	}
+	return full
+}
+
+func (p planner) tooFarAhead(given int32, n *Node) bool {
+	now := p.now
+	if n.known() && timeOf(n.own.served).After(now) {
+		now = timeOf(n.own.served)
+	}
+	return ahead(timeOf(given), now)
+}
+
+// refuseVersion tells why a write may not raise the document's version now. Edits of
+// files are not asked: they have happened.
+func (p planner) refuseVersion(name string) error {
+	of, version := p.highest(name, p.prev.rules)
+	whose := "its version"
+	if of != name {
+		whose = "the version of its heir " + of
+	}
+	switch {
+	case version == math.MaxInt32:
+		return codes.Errorf(codes.Limit, "%s: %s is %d, the end of all versions; %s", name, whose, version, wayOut)
+	case ahead(timeOf(version), p.now):
+		free := timeOf(version).Add(-maxAhead)
+		return codes.Errorf(codes.Busy, "%s: %s, %d, runs more than a day ahead of the server's clock; try again at %s. If that is far off, correct the clock or %s",
+			name, whose, version, free.Format(time.RFC3339), wayOut)
+	}
+	return nil
+}
+
+// wayOut is for versions that waiting does not help; deleting the document would
+// not either, because its tombstone goes on counting.
+const wayOut = "edit the file itself, which always counts, or use another name; docs/operator.md says under Versions how to start versions over"
+
+// given is the mtime of a write: what the writer says, or the present unless
+// something later is stored.
+func (p planner) given(req SetRequest, n *Node) int32 {
+	if req.givesMtime() {
+		return req.Mtime
+	}
+	given := seconds(p.now, p.now)
+	if n.known() {
+		given = max(given, n.own.given)
+	}
+	return given
+}

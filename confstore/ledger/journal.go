@@ -1,0 +1,249 @@
+package ledger
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+
+	"confcenter/codes"
+	"confcenter/internal/atomicfile"
+)
+
+// JournalName is the file of a Journal.
+const JournalName = "config.journal"
+
+// A journal is rewritten when more than half of it is garbage, but not while it is
+// small anyway.
+const compactFloor = 1 << 20
+
+// maxScratch is the longest frame whose memory is used again.
+const maxScratch = 1 << 20
+
+// Journal is a Ledger in a file of its own, to which each commit appends a frame.
+type Journal struct {
+	root  atomicfile.Root
+	file  atomicfile.File
+	size  int64 // where the next frame begins; all before it is durable
+	epoch [16]byte
+	old   *replayed // as it was found; nil once it was recalled
+	frame []byte    // memory of the last one
+	// done holds marks that are not durable yet. If there was room they stand in a frame at size that
+	// the next append writes over: were they a frame of their own, a power cut
+	// could tear it and keep the one behind it, which looks like damage.
+	done []record
+	// fault, once set, refuses every further append: after a failed fsync nobody
+	// knows what is on the disk, and a second one may succeed without meaning it.
+	fault error
+}
+
+// OpenJournal reads the journal in root or makes a new one. A torn tail is cut off,
+// a damaged one is refused by name. newEpoch begins another epoch with what the
+// journal knows.
+func OpenJournal(root atomicfile.Root, newEpoch bool) (*Journal, error) {
+	data, _, err := atomicfile.ReadFile(root, JournalName, math.MaxInt64-1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return createJournal(root)
+	}
+	if err != nil {
+		return nil, codes.Errorf(codes.Storage, "journal %s: %w", JournalName, err)
+	}
+	old, err := replay(data)
+	if err != nil {
+		return nil, codes.Errorf(codes.Storage, "journal %s in the data directory: %w", JournalName, err)
+	}
+	if newEpoch {
+		if _, err := rand.Read(old.epoch[:]); err != nil {
+			return nil, err
+		}
+		data = append(appendJournalHeader(nil, old.epoch), data[journalHeader:]...)
+		if err := atomicfile.Write(root, JournalName, data, atomicfile.Attr{Perm: 0o600}); err != nil {
+			return nil, codes.Errorf(codes.Storage, "journal %s: begin a new epoch: %w", JournalName, err)
+		}
+	}
+	j := &Journal{root: root, size: old.size, epoch: old.epoch, old: old}
+	if err := j.reopen(); err != nil {
+		return nil, err
+	}
+	if old.torn > 0 {
+		if err := errors.Join(j.file.Truncate(old.size), j.file.Sync()); err != nil {
+			j.file.Close()
+			return nil, codes.Errorf(codes.Storage, "journal %s: cut torn tail: %w", JournalName, err)
+		}
+	}
+	return j, nil
+}
+
+func createJournal(root atomicfile.Root) (*Journal, error) {
+	j := &Journal{root: root, size: int64(journalHeader), old: newReplayed()}
+	if _, err := rand.Read(j.epoch[:]); err != nil {
+		return nil, err
+	}
+	header := appendJournalHeader(nil, j.epoch)
+	if err := atomicfile.Write(root, JournalName, header, atomicfile.Attr{Perm: 0o600}); err != nil {
+		return nil, codes.Errorf(codes.Storage, "journal %s: create: %w", JournalName, err)
+	}
+	return j, j.reopen()
+}
+
+// Epoch is that of the file's header.
+func (j *Journal) Epoch() string { return hex.EncodeToString(j.epoch[:]) }
+
+// Recall is Ledger.Recall.
+func (j *Journal) Recall() (Memory, error) {
+	old := j.old
+	j.old = nil
+	return old.memory(), nil
+}
+
+// Err is Ledger.Err.
+func (j *Journal) Err() error { return j.fault }
+
+// Commit is Ledger.Commit.
+func (j *Journal) Commit(c Change) error { return j.append(c.records()) }
+
+func (j *Journal) reopen() error {
+	f, err := j.root.OpenFile(JournalName, os.O_RDWR, 0)
+	if err != nil {
+		return codes.Errorf(codes.Storage, "journal %s: open: %w", JournalName, err)
+	}
+	if j.file != nil {
+		j.file.Close()
+	}
+	j.file = f
+	return nil
+}
+
+// append writes records and returns when they are durable. After an error that
+// leaves fault nil nothing was written and a later append may work (the disk was
+// full); otherwise the journal is closed for writing.
+func (j *Journal) append(records []record) error {
+	if j.fault != nil {
+		return j.fault
+	}
+	pending := j.done
+	for len(records) > 0 || len(pending) > 0 {
+		var frame []byte
+		frame, records = j.seal(pending, records)
+		pending = nil
+		if err := j.write(frame); err != nil {
+			return err
+		}
+		j.done = nil
+	}
+	return nil
+}
+
+// seal makes a frame of as many records as fit. It is valid until the next one.
+func (j *Journal) seal(marks, records []record) ([]byte, []record) {
+	frame := append(j.frame[:0], make([]byte, frameHeader)...)
+	for _, r := range marks {
+		frame = appendRecord(frame, r)
+	}
+	taken := 0
+	for taken < len(records) && (taken == 0 || int64(len(frame))+records[taken].size() < maxFrame) {
+		frame = appendRecord(frame, records[taken])
+		taken++
+	}
+	sealFrame(frame)
+	if j.frame = frame; cap(frame) > maxScratch {
+		j.frame = nil
+	}
+	return frame, records[taken:]
+}
+
+func (j *Journal) write(frame []byte) error {
+	if _, err := j.file.WriteAt(frame, j.size); err != nil {
+		// Nothing of the frame must be found by a later start.
+		if cut := j.file.Truncate(j.size); cut != nil {
+			j.fault = codes.Errorf(codes.Storage, "the journal cannot be written and accepts no changes until a restart: %w", errors.Join(err, cut))
+		}
+		return codes.Errorf(codes.Storage, "the journal cannot be written, nothing was changed: %w", err)
+	}
+	if err := j.file.Sync(); err != nil {
+		// Best effort, for the case that the process is restarted and the machine
+		// is not: the caller is told that the change did not happen.
+		cut := j.file.Truncate(j.size)
+		j.fault = codes.Errorf(codes.Storage, "the journal could not be made durable and accepts no changes until a restart: %w", errors.Join(err, cut))
+		return j.fault
+	}
+	j.size += int64(len(frame))
+	return nil
+}
+
+// Placed is Ledger.Placed. Nobody waits for it to be durable: it only helps a later
+// start to tell an unfinished write from a person who put the old contents back.
+func (j *Journal) Placed(seqs ...uint64) {
+	if j.fault != nil {
+		return
+	}
+	for _, seq := range seqs {
+		j.done = append(j.done, record{kind: recordDone, seq: seq})
+	}
+	frame, _ := j.seal(j.done, nil)
+	if _, err := j.file.WriteAt(frame, j.size); err != nil {
+		// The next append writes here again.
+		_ = j.file.Truncate(j.size)
+	}
+}
+
+// TakeBack is Ledger.TakeBack. If there is no room for it now it stands in front of
+// whatever is written next: a start must not carry out what its writer was told has
+// failed.
+func (j *Journal) TakeBack(seqs ...uint64) error {
+	aborts := make([]record, len(seqs))
+	for i, seq := range seqs {
+		aborts[i] = record{kind: recordAbort, seq: seq}
+	}
+	err := j.append(aborts)
+	if err != nil && j.fault == nil {
+		j.done = append(j.done, aborts...)
+	}
+	return err
+}
+
+// Tidy is Ledger.Tidy.
+func (j *Journal) Tidy(live int64, all func() Change) (done bool, err error) {
+	if j.fault != nil || j.size <= compactFloor || j.size <= 2*live {
+		return false, nil
+	}
+	c := all()
+	err = j.compact(c.records())
+	return err == nil, err
+}
+
+// compact replaces the file by one that holds only records. After an error the old
+// file goes on being used, unless it is no longer known which one is in place.
+func (j *Journal) compact(records []record) error {
+	data := appendJournalHeader(nil, j.epoch)
+	for rest := records; len(rest) > 0; {
+		var frame []byte
+		frame, rest = j.seal(nil, rest)
+		data = append(data, frame...)
+	}
+	pending, err := atomicfile.Prepare(j.root, JournalName, data, atomicfile.Attr{Perm: 0o600})
+	if err != nil {
+		return fmt.Errorf("journal compaction: %w", err)
+	}
+	if err := pending.Rename(); err != nil {
+		return errors.Join(fmt.Errorf("journal compaction: %w", err), pending.Discard())
+	}
+	if err := errors.Join(j.root.SyncDir("."), j.reopen()); err != nil {
+		j.fault = codes.Errorf(codes.Storage, "the journal could not be replaced and accepts no changes until a restart: %w", err)
+		return j.fault
+	}
+	j.size, j.done = int64(len(data)), nil
+	return nil
+}
+
+// Close is Ledger.Close.
+func (j *Journal) Close() error {
+	var err error
+	if len(j.done) > 0 && j.fault == nil {
+		err = j.append(nil)
+	}
+	return errors.Join(err, j.file.Close())
+}

@@ -1,0 +1,162 @@
+package confstore
+
+import (
+	"math"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/confstore/ledger"
+	"confcenter/internal/clock"
+	"confcenter/meta"
+)
+
+// recorder is the one way of a change, whoever made it: planned, remembered,
+// published. It belongs to the store's goroutine.
+type recorder struct {
+	// set at open
+	*publisher
+	clock    clock.Clock
+	log      zerolog.Logger
+	problems *problems
+	ledger   ledger.Ledger
+
+	// store's goroutine only
+	live    int64               // about the size of all that counts in the ledger
+	unsaved map[string]struct{} // names of which the ledger, which could not be written, knows less
+	fault   error               // why nothing is taken until a restart, other than the ledger's own reason; nil: there is none
+}
+
+func (r *recorder) planner() planner {
+	return planner{prev: r.snapshot.Load(), now: r.clock.Now()}
+}
+
+// recall makes the state of the last run what the edits since are compared with.
+func (r *recorder) recall(m ledger.Memory) {
+	now := recalled(m, &r.limits)
+	for _, name := range now.names {
+		r.live += now.Node(name).size()
+	}
+	r.snapshot.Store(now)
+}
+
+// found makes edits that are on the disk already durable and publishes them as
+// one batch. If the ledger cannot be written they are served all the same: the
+// files are the truth, and a later commit catches up.
+func (r *recorder) found(edits []edit) {
+	if len(edits) == 0 {
+		return
+	}
+	planner := r.planner()
+	p, err := planner.plan(edits, false)
+	if err != nil {
+		// _meta.json was checked when it was read; served as before, then.
+		r.problems.set(OfFile, meta.FileName, err.Error())
+		return
+	}
+	for i, doc := range p.docs {
+		if _, highest := planner.highest(edits[i].name, p.rules); highest == math.MaxInt32 && doc.served == highest {
+			r.problems.set(OfFile, edits[i].name, "has changed, but its version is at the end of all versions, so that clients do not fetch it; "+wayOut)
+		}
+	}
+	r.take(p)
+}
+
+// take is for a plan that is carried out whether or not it can be remembered.
+func (r *recorder) take(p *plan) {
+	err := r.commit(p.change())
+	r.carryOut(p.apply(&r.limits), err != nil)
+}
+
+// commit makes c durable, and what the ledger missed while it could not be written.
+func (r *recorder) commit(c ledger.Change) error {
+	err := r.fault
+	if err == nil {
+		err = r.ledger.Commit(r.withUnsaved(c))
+	}
+	r.noted(err)
+	return err
+}
+
+func (r *recorder) withUnsaved(c ledger.Change) ledger.Change {
+	if len(r.unsaved) == 0 {
+		return c
+	}
+	var all ledger.Change
+	now := r.snapshot.Load()
+	for name := range r.unsaved {
+		now.Node(name).remembered(&all)
+	}
+	all.Lists, all.Versions = append(all.Lists, c.Lists...), append(all.Versions, c.Versions...)
+	return all
+}
+
+// noted takes note of how the ledger was written.
+func (r *recorder) noted(err error) {
+	if err != nil {
+		r.problems.set(OfJournal, ledger.JournalName, err.Error())
+		return
+	}
+	clear(r.unsaved)
+	r.problems.set(OfJournal, ledger.JournalName, "")
+}
+
+// refusal is why nothing can be written; nil: there is no reason.
+func (r *recorder) refusal() error {
+	if r.fault != nil {
+		return r.fault
+	}
+	return r.ledger.Err()
+}
+
+// carryOut publishes what was remembered, or could not be.
+func (r *recorder) carryOut(out *outcome, unsaved bool) {
+	p := out.plan
+	for _, e := range p.edits {
+		r.live += out.next.Node(e.name).size() - p.prev.Node(e.name).size()
+		r.missed(e.name, unsaved)
+	}
+	for _, l := range p.lists {
+		r.missed(l.Name, unsaved)
+	}
+	r.publish(out)
+	if p.newRules || p.existence {
+		r.checkMeta(out.next)
+	}
+}
+
+func (r *recorder) missed(name string, unsaved bool) {
+	if unsaved {
+		r.unsaved[name] = struct{}{}
+	}
+}
+
+// checkMeta reports what is wrong with _meta.json, given the documents there are.
+func (r *recorder) checkMeta(now *Snapshot) {
+	var list []Problem
+	add := func(name, text string) { list = append(list, Problem{Name: name, Text: text}) }
+	for _, p := range now.rules.problems {
+		add(p.Name, p.Text)
+	}
+	for _, p := range now.rules.meta.Check(func(name string) bool { return now.Node(name).live() }) {
+		add(p.Name, p.Text)
+	}
+	r.problems.replace(OfMeta, list)
+}
+
+// tidy lets the ledger begin anew if most of it is garbage.
+func (r *recorder) tidy() {
+	done, err := r.ledger.Tidy(r.live, r.everything)
+	if done || err != nil {
+		r.noted(err)
+	}
+}
+
+// everything is all that the ledger has to know.
+func (r *recorder) everything() ledger.Change {
+	var all ledger.Change
+	now := r.snapshot.Load()
+	for _, name := range now.names {
+		now.Node(name).remembered(&all)
+	}
+	return all
+}

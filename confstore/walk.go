@@ -1,0 +1,212 @@
+package confstore
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"confcenter/internal/atomicfile"
+)
+
+const (
+	// maxDepth bounds directories in directories; symlinks can make any depth.
+	maxDepth = 32
+	// maxDirs bounds how many directories a scan enters, for the same reason.
+	maxDirs = 20_000
+)
+
+// foundFile is a file that looks like a document.
+type foundFile struct {
+	name   string
+	sig    signature // zero if not asked for, or if the file is too young to tell changes by it
+	linked bool      // reached through a symlink: its target's directory may not be watched
+}
+
+// listing is what a walk found.
+type listing struct {
+	root     atomicfile.Root // that was walked
+	files    []foundFile
+	dirs     []foundDir
+	links    []string // symlinks to directories, or to nothing
+	temps    []string // left by a killed process
+	problems []Problem
+}
+
+type foundDir struct {
+	name   string
+	id     fileID
+	linked bool // reached through a symlink
+}
+
+// fileID is the identity of a directory, to recognise circles of symlinks.
+type fileID struct{ ino, dev uint64 }
+
+func idOf(info fs.FileInfo) fileID {
+	sig := signatureOf(info)
+	return fileID{sig.ino, sig.dev}
+}
+
+// walker lists a directory tree.
+type walker struct {
+	root     atomicfile.Root
+	enter    func(foundDir) // before a directory is listed; nil = nothing
+	stat     bool           // fill in signatures
+	maxFiles int
+	full     bool // a limit was reached
+	out      listing
+}
+
+// walk lists dir and all below it. A directory that is not there is an empty one.
+func (w *walker) walk(dir string) *listing {
+	w.out.root = w.root
+	chain, err := w.above(dir)
+	switch {
+	case err == nil:
+		w.enterDir(dir, chain, w.linked(dir))
+	case !errors.Is(err, fs.ErrNotExist):
+		w.report(dir, "cannot be read: "+cause(err))
+	}
+	return &w.out
+}
+
+// above are the identities of the directories in which dir lies, from the root
+// down; none for the root.
+func (w *walker) above(dir string) ([]fileID, error) {
+	var chain []fileID
+	for dir != "." {
+		dir = path.Dir(dir)
+		info, err := w.root.Stat(dir)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, idOf(info))
+	}
+	slices.Reverse(chain)
+	return chain, nil
+}
+
+// linked tells whether there is a symlink on the way to dir.
+func (w *walker) linked(dir string) bool {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if info, err := w.root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *walker) report(name, text string) {
+	w.out.problems = append(w.out.problems, Problem{Name: shownName(name), Text: text})
+}
+
+// limit reports once that a limit was reached.
+func (w *walker) limit(name, text string) {
+	if !w.full {
+		w.full = true
+		w.report(name, text)
+	}
+}
+
+// dir lists one directory; chain are the identities from the root down to it.
+func (w *walker) dir(dir string, chain []fileID, linked bool) {
+	if len(w.out.dirs) >= maxDirs {
+		w.limit(dir, "there are too many directories; this one and others are not looked at")
+		return
+	}
+	found := foundDir{name: dir, id: chain[len(chain)-1], linked: linked}
+	w.out.dirs = append(w.out.dirs, found)
+	if w.enter != nil {
+		w.enter(found)
+	}
+	entries, err := w.root.ReadDir(dir)
+	if err != nil {
+		w.report(dir, "cannot be read: "+cause(err))
+		return
+	}
+	for _, e := range entries {
+		w.item(dir, e, chain, linked)
+	}
+}
+
+func (w *walker) item(dir string, e fs.DirEntry, chain []fileID, linked bool) {
+	name := join(dir, e.Name())
+	switch {
+	case atomicfile.IsTemp(name):
+		w.out.temps = append(w.out.temps, name)
+	case strings.HasPrefix(e.Name(), "."):
+	case e.Type()&fs.ModeSymlink != 0:
+		w.symlink(name, chain)
+	case e.IsDir():
+		w.enterDir(name, chain, linked)
+	default:
+		w.file(name, linked, nil)
+	}
+}
+
+func (w *walker) symlink(name string, chain []fileID) {
+	info, err := w.root.Stat(name)
+	switch {
+	case err != nil && strings.HasSuffix(name, suffix):
+		w.file(name, true, nil) // reading it says what is wrong
+	case err != nil:
+		w.out.links = append(w.out.links, name) // perhaps its target is yet to come
+		w.report(name, "is a symlink that cannot be followed inside the configuration directory: "+cause(err))
+	case info.IsDir():
+		w.out.links = append(w.out.links, name)
+		w.enterDir(name, chain, true)
+	default:
+		w.file(name, true, info)
+	}
+}
+
+// enterDir lists a directory unless it is one that it lies in; chain are the
+// identities of those.
+func (w *walker) enterDir(name string, chain []fileID, linked bool) {
+	if len(chain) >= maxDepth {
+		w.report(name, "is nested too deeply and not looked at")
+		return
+	}
+	info, err := w.root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		w.report(name, "cannot be read: "+cause(err))
+		return
+	}
+	if !info.IsDir() {
+		return
+	}
+	id := idOf(info)
+	for _, above := range chain {
+		if above == id {
+			w.report(name, "is a symlink to a directory that it is in; it is not followed")
+			return
+		}
+	}
+	w.dir(name, append(chain[:len(chain):len(chain)], id), linked)
+}
+
+func (w *walker) file(name string, linked bool, info fs.FileInfo) {
+	if !strings.HasSuffix(name, suffix) {
+		return
+	}
+	if fault := nameFault(name); fault != "" {
+		w.report(name, notServed(fault))
+		return
+	}
+	if len(w.out.files) >= w.maxFiles {
+		w.limit(name, "there are too many files; this one and others are not served: remove some or raise the limit")
+		return
+	}
+	f := foundFile{name: name, linked: linked}
+	if w.stat && info == nil {
+		info, _ = w.root.Stat(name)
+	}
+	if info != nil {
+		f.sig = signatureOf(info)
+	}
+	w.out.files = append(w.out.files, f)
+}
