@@ -53,7 +53,7 @@ func (r *Request) ConfigQuery() ConfigQuery {
 	if newer != nil && newer.Kind == jsontext.Number {
 		q.Newer, _ = jsontext.Int32(newer.Raw)
 	}
-	q.Inherit = incbase != nil && flag(*incbase) || inbase != nil && flag(*inbase)
+	q.Inherit = incbase != nil && incbase.Flag() || inbase != nil && inbase.Flag()
 	return q
 }
 

@@ -9,11 +9,10 @@
 // a server parses stands beside what the server appends and the client parses.
 // Printer turns frames into lines for people and tests.
 //
-// The state store's files begin with kv. Its messages carry kv's own types: reads
-// are in kvget.go, kvlist.go, kvhistory.go and kvstat.go, writes in kvwrite.go and
-// kvtxn.go (server), kvsend.go (client) and kvresult.go (both), the rest in
-// kvlease.go, kvlock.go and kvwatch.go. kvfield.go is how their members are read,
-// kvvalue.go and kventry.go are what they have in common.
+// The state store's files begin with kv. Its messages carry kv's own types, which
+// kv/kvjson reads and writes: reads are in kvget.go, kvlist.go, kvhistory.go and
+// kvstat.go, writes in kvwrite.go (server), kvsend.go (client) and kvresult.go
+// (both), the rest in kvlease.go, kvlock.go and kvwatch.go.
 //
 // The package does no I/O, starts no goroutine and keeps no state between
 // calls. Append functions never fail and never keep their arguments; what a

@@ -6,6 +6,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // MaxGet is how many keys one KVMGET may ask for.
@@ -25,14 +26,14 @@ type KVRead struct {
 // KVGet reads KVGET's request and allocates nothing, unless a name is written with
 // escapes. The error has a code. NS and Key are checked.
 func (r *Request) KVGet() (KVRead, error) {
-	var m message
+	var m reader
 	m.begin(r)
 	q := KVRead{
-		NS: m.text(&m.top, fieldNS), Key: m.text(&m.top, fieldKey),
-		Rev: kv.Revision(m.count(&m.top, fieldRev)), MinRev: kv.Revision(m.count(&m.top, fieldMinRev)),
-		Raw: m.top.flag(fieldRaw),
+		NS: m.Text(&m.Top, kvjson.NS), Key: m.Text(&m.Top, kvjson.Key),
+		Rev: kv.Revision(m.Count(&m.Top, kvjson.Rev)), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)),
+		Raw: m.Flag(&m.Top, kvjson.Raw),
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return KVRead{}, err
 	}
 	return q, checkPair(q.NS, q.Key)
@@ -74,11 +75,11 @@ func plainText(text []byte, limit int) (name, rest []byte, ok bool) {
 // AppendKVRead appends KVGET's request.
 func AppendKVRead(dst []byte, q KVRead) []byte {
 	dst = appendText(append(dst, '{'), "ns", q.NS)
-	b := builder{dst: appendText(dst, "key", q.Key)}
-	b.given(fieldRev, int64(q.Rev))
-	b.given(fieldMinRev, int64(q.MinRev))
-	b.flag(fieldRaw, q.Raw)
-	return b.end()
+	w := kvjson.Writer{Buf: appendText(dst, "key", q.Key)}
+	w.Given(kvjson.Rev, int64(q.Rev))
+	w.Given(kvjson.MinRev, int64(q.MinRev))
+	w.Flag(kvjson.Raw, q.Raw)
+	return w.End()
 }
 
 // AppendKVGot appends KVGET's reply: rev is the revision at which it is true, e is
@@ -87,14 +88,14 @@ func AppendKVGot(dst []byte, rev kv.Revision, e *kv.Entry, raw bool) []byte {
 	if e == nil {
 		return appendNoKey(dst, rev)
 	}
-	b := builder{dst: kvStart(dst, rev)}
+	w := kvjson.Writer{Buf: kvStart(dst, rev)}
 	if raw && e.Value.Type == kv.Bytes && !e.Deleted() {
-		b.dst = appendNumber(append(b.dst, `,"type":"bytes"`...), "raw", int64(len(e.Value.Data)))
-		b.members(e, false)
-		return append(b.end(), e.Value.Data...)
+		w.Buf = appendNumber(append(w.Buf, `,"type":"bytes"`...), "raw", int64(len(e.Value.Data)))
+		w.Members(e, false)
+		return append(w.End(), e.Value.Data...)
 	}
-	b.members(e, true)
-	return b.end()
+	w.Members(e, true)
+	return w.End()
 }
 
 func appendNoKey(dst []byte, rev kv.Revision) []byte {
@@ -106,17 +107,17 @@ func appendNoKey(dst []byte, rev kv.Revision) []byte {
 // refusal is a *RefusedError. The entry is the caller's.
 func ParseKVGot(body []byte, ns, key string) (*kv.Entry, kv.Revision, error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		refused, ok := err.(*RefusedError)
-		if ok && refused.Result.Code == int32(codes.NotFound) && m.top.has(fieldRev) {
-			return nil, m.revision(), m.end()
+		if ok && refused.Result.Code == int32(codes.NotFound) && m.Top.Has(kvjson.Rev) {
+			return nil, m.revision(), m.End()
 		}
 		return nil, 0, err
 	}
 	rev := m.revision()
-	e := m.entry(&m.top, ns, key)
-	if err := m.end(); err != nil {
+	e := m.Entry(&m.Top, ns, key)
+	if err := m.End(); err != nil {
 		return nil, 0, err
 	}
 	return e, rev, nil
@@ -133,66 +134,61 @@ type KVMGetQuery struct {
 // KVMGet reads KVMGET's request. More than MaxGet keys: codes.TooManyOps. NS and
 // Keys are checked.
 func (r *Request) KVMGet() (KVMGetQuery, error) {
-	var m message
+	var m reader
 	m.begin(r)
-	q := KVMGetQuery{NS: string(m.text(&m.top, fieldNS)), MinRev: kv.Revision(m.count(&m.top, fieldMinRev)), Raw: m.top.flag(fieldRaw)}
-	if m.err == nil {
-		m.fail(kv.CheckNamespace(q.NS))
-	}
-	m.array(&m.top, fieldKeys, func(raw []byte, kind jsontext.Kind) {
-		switch {
-		case len(q.Keys) == MaxGet:
-			m.fail(codes.Errorf(codes.TooManyOps, "keys has more elements than the limit of %d", MaxGet))
-			return
-		case kind != jsontext.String:
-			m.badMember(fieldKeys, "an array of strings")
-			return
+	q := KVMGetQuery{NS: string(m.Text(&m.Top, kvjson.NS)), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)), Raw: m.Flag(&m.Top, kvjson.Raw)}
+	m.Fail(kv.CheckNamespace(q.NS))
+	for list := m.Elements(&m.Top, kvjson.Keys, MaxGet); m.Next(&list, nil); {
+		if list.Kind() != jsontext.String {
+			m.Bad(kvjson.Keys, "an array of strings")
+			break
 		}
-		key := string(jsontext.Unquote(raw))
-		m.fail(kv.CheckKey(key))
+		key := string(jsontext.Unquote(list.Raw()))
+		m.Fail(kv.CheckKey(key))
 		q.Keys = append(q.Keys, key)
-	})
-	return q, m.end()
+	}
+	return q, m.End()
 }
 
 // AppendKVMGet appends KVMGET's request.
 func AppendKVMGet(dst []byte, q KVMGetQuery) []byte {
-	b := builder{dst: append(dst, '{')}
-	b.text(fieldNS, q.NS)
-	b.open(fieldKeys, '[')
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Text(kvjson.NS, q.NS)
+	w.Open(kvjson.Keys, '[')
 	for _, key := range q.Keys {
-		b.dst = jsontext.AppendQuote(appendComma(b.dst), key)
+		w.Comma()
+		w.Buf = jsontext.AppendQuote(w.Buf, key)
 	}
-	b.close(']')
-	b.given(fieldMinRev, int64(q.MinRev))
-	b.flag(fieldRaw, q.Raw)
-	return b.end()
+	w.Close(']')
+	w.Given(kvjson.MinRev, int64(q.MinRev))
+	w.Flag(kvjson.Raw, q.Raw)
+	return w.End()
 }
 
 // AppendKVGotMany appends KVMGET's reply: an entry for each key, nil for an absent
 // one, all at revision rev.
 func AppendKVGotMany(dst []byte, rev kv.Revision, entries []*kv.Entry, raw bool) []byte {
-	b := builder{dst: kvStart(dst, rev), raw: raw}
-	b.open(fieldEntries, '[')
+	w := kvjson.Writer{Buf: kvStart(dst, rev), Octets: raw}
+	w.Open(kvjson.Entries, '[')
 	for _, e := range entries {
-		b.listed(e)
+		w.Listed(e, true)
 	}
-	b.close(']')
-	return b.end()
+	w.Close(']')
+	return w.End()
 }
 
 // ParseKVGotMany reads the reply to q: an entry for each of its keys, nil for an
 // absent one. A refusal is a *RefusedError.
 func ParseKVGotMany(body []byte, q KVMGetQuery) ([]*kv.Entry, kv.Revision, error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		return nil, 0, err
 	}
 	rev := m.revision()
-	entries := m.entriesIn(fieldEntries, q.NS, "")
+	entries := m.Entries(kvjson.Entries, q.NS, "")
 	if len(entries) != len(q.Keys) {
-		m.missing(fieldEntries)
+		m.Missing(kvjson.Entries)
 	}
-	return entries, rev, m.end()
+	return entries, rev, m.End()
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // KVHistoryQuery is KVHISTORY's request.
@@ -14,13 +15,13 @@ type KVHistoryQuery struct {
 
 // KVHistory reads KVHISTORY's request. NS and Key are checked.
 func (r *Request) KVHistory() (KVHistoryQuery, error) {
-	var m message
+	var m reader
 	m.begin(r)
 	q := KVHistoryQuery{
-		NS: string(m.text(&m.top, fieldNS)), Key: string(m.text(&m.top, fieldKey)),
-		Before: kv.Revision(m.count(&m.top, fieldBefore)), Limit: int(m.count(&m.top, fieldLimit)), Raw: m.top.flag(fieldRaw),
+		NS: string(m.Text(&m.Top, kvjson.NS)), Key: string(m.Text(&m.Top, kvjson.Key)),
+		Before: kv.Revision(m.Count(&m.Top, kvjson.Before)), Limit: int(m.Count(&m.Top, kvjson.Limit)), Raw: m.Flag(&m.Top, kvjson.Raw),
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return q, err
 	}
 	return q, checkPair([]byte(q.NS), []byte(q.Key))
@@ -28,47 +29,47 @@ func (r *Request) KVHistory() (KVHistoryQuery, error) {
 
 // AppendKVHistory appends KVHISTORY's request.
 func AppendKVHistory(dst []byte, q KVHistoryQuery) []byte {
-	b := builder{dst: append(dst, '{')}
-	b.text(fieldNS, q.NS)
-	b.text(fieldKey, q.Key)
-	b.given(fieldBefore, int64(q.Before))
-	b.given(fieldLimit, int64(q.Limit))
-	b.flag(fieldRaw, q.Raw)
-	return b.end()
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Text(kvjson.NS, q.NS)
+	w.Text(kvjson.Key, q.Key)
+	w.Given(kvjson.Before, int64(q.Before))
+	w.Given(kvjson.Limit, int64(q.Limit))
+	w.Flag(kvjson.Raw, q.Raw)
+	return w.End()
 }
 
 // AppendKVVersions appends KVHISTORY's reply.
 func AppendKVVersions(dst []byte, rev kv.Revision, v kv.Versions, raw bool) []byte {
-	b := builder{dst: kvStart(dst, rev), raw: raw}
-	b.open(fieldVersions, '[')
+	w := kvjson.Writer{Buf: kvStart(dst, rev), Octets: raw}
+	w.Open(kvjson.Versions, '[')
 	for _, e := range v.Entries {
-		b.element()
-		b.members(e, true)
-		b.close('}')
+		w.Element()
+		w.Members(e, true)
+		w.Close('}')
 	}
-	b.close(']')
-	b.flag(fieldMore, v.More)
-	b.given(fieldFloor, int64(v.Floor))
-	return b.end()
+	w.Close(']')
+	w.Flag(kvjson.More, v.More)
+	w.Given(kvjson.Floor, int64(v.Floor))
+	return w.End()
 }
 
 // ParseKVVersions reads KVHISTORY's reply for that key. A refusal is a
 // *RefusedError.
 func ParseKVVersions(body []byte, ns, key string) (kv.Versions, error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		return kv.Versions{}, err
 	}
 	v := kv.Versions{
-		Entries: m.entriesIn(fieldVersions, ns, key),
-		More:    m.top.flag(fieldMore),
-		Floor:   kv.Revision(m.number(&m.top, fieldFloor)),
+		Entries: m.Entries(kvjson.Versions, ns, key),
+		More:    m.Flag(&m.Top, kvjson.More),
+		Floor:   kv.Revision(m.Number(&m.Top, kvjson.Floor)),
 	}
 	for _, e := range v.Entries {
 		if e == nil {
-			m.missing(fieldVersions)
+			m.Missing(kvjson.Versions)
 		}
 	}
-	return v, m.end()
+	return v, m.End()
 }

@@ -4,15 +4,16 @@ import (
 	"time"
 
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // KVLeaseID reads the request of KVALIVE and KVLEASEINFO. KVLEASE and KVREVOKE are
 // transactions: see KVWrite.
 func (r *Request) KVLeaseID() (kv.LeaseID, error) {
-	var m message
+	var m reader
 	m.begin(r)
-	id := m.lease(&m.top)
-	return id, m.end()
+	id := m.Lease(&m.Top)
+	return id, m.End()
 }
 
 // AppendKVLeaseID appends the request of KVALIVE and KVLEASEINFO.
@@ -28,30 +29,30 @@ func AppendKVAlive(dst []byte, l kv.Lease) []byte {
 
 // AppendKVLeaseInfo appends KVLEASEINFO's reply.
 func AppendKVLeaseInfo(dst []byte, l kv.Lease) []byte {
-	b := builder{dst: append(dst, `{"code":0`...)}
-	b.number(fieldLease, int64(l.ID))
-	b.number(fieldTTL, l.TTL.Milliseconds())
-	b.number(fieldLeft, l.Left.Milliseconds())
-	b.number(fieldKeys, int64(l.Keys))
-	return b.end()
+	w := kvjson.Writer{Buf: append(dst, `{"code":0`...)}
+	w.Number(kvjson.Lease, int64(l.ID))
+	w.Number(kvjson.TTL, l.TTL.Milliseconds())
+	w.Number(kvjson.Left, l.Left.Milliseconds())
+	w.Number(kvjson.Keys, int64(l.Keys))
+	return w.End()
 }
 
 // ParseKVLease reads the reply of KVALIVE and KVLEASEINFO; times are in whole ms. A
 // refusal is a *RefusedError.
 func ParseKVLease(body []byte) (kv.Lease, error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		return kv.Lease{}, err
 	}
-	if !m.top.has(fieldLease) {
-		m.missing(fieldLease)
+	if !m.Top.Has(kvjson.Lease) {
+		m.Missing(kvjson.Lease)
 	}
 	l := kv.Lease{
-		ID:   kv.LeaseID(m.number(&m.top, fieldLease)),
-		TTL:  time.Duration(m.number(&m.top, fieldTTL)) * time.Millisecond,
-		Left: time.Duration(m.number(&m.top, fieldLeft)) * time.Millisecond,
-		Keys: int(m.number(&m.top, fieldKeys)),
+		ID:   kv.LeaseID(m.Number(&m.Top, kvjson.Lease)),
+		TTL:  time.Duration(m.Number(&m.Top, kvjson.TTL)) * time.Millisecond,
+		Left: time.Duration(m.Number(&m.Top, kvjson.Left)) * time.Millisecond,
+		Keys: int(m.Number(&m.Top, kvjson.Keys)),
 	}
-	return l, m.end()
+	return l, m.End()
 }

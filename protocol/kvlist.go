@@ -7,6 +7,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // KVListQuery is KVLIST's request.
@@ -20,16 +21,16 @@ type KVListQuery struct {
 
 // KVList reads KVLIST's request. Namespace, prefix, after and limit are checked.
 func (r *Request) KVList() (KVListQuery, error) {
-	var m message
+	var m reader
 	m.begin(r)
 	q := KVListQuery{
 		List: kv.List{
-			NS: string(m.text(&m.top, fieldNS)), Prefix: string(m.text(&m.top, fieldPrefix)), After: string(m.text(&m.top, fieldAfter)),
-			Limit: int(m.count(&m.top, fieldLimit)), CountOnly: m.top.flag(fieldCountOnly),
+			NS: string(m.Text(&m.Top, kvjson.NS)), Prefix: string(m.Text(&m.Top, kvjson.Prefix)), After: string(m.Text(&m.Top, kvjson.After)),
+			Limit: int(m.Count(&m.Top, kvjson.Limit)), CountOnly: m.Flag(&m.Top, kvjson.CountOnly),
 		},
-		KeysOnly: m.top.flag(fieldKeysOnly), MinRev: kv.Revision(m.count(&m.top, fieldMinRev)), Raw: m.top.flag(fieldRaw),
+		KeysOnly: m.Flag(&m.Top, kvjson.KeysOnly), MinRev: kv.Revision(m.Count(&m.Top, kvjson.MinRev)), Raw: m.Flag(&m.Top, kvjson.Raw),
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return q, err
 	}
 	if err := kv.CheckNamespace(q.NS); err != nil {
@@ -46,18 +47,18 @@ func (r *Request) KVList() (KVListQuery, error) {
 
 // AppendKVList appends KVLIST's request. MaxBytes is not sent.
 func AppendKVList(dst []byte, q KVListQuery) []byte {
-	b := builder{dst: append(dst, '{')}
-	b.text(fieldNS, q.NS)
-	b.text(fieldPrefix, q.Prefix)
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Text(kvjson.NS, q.NS)
+	w.Text(kvjson.Prefix, q.Prefix)
 	if q.After != "" {
-		b.text(fieldAfter, q.After)
+		w.Text(kvjson.After, q.After)
 	}
-	b.given(fieldLimit, int64(q.Limit))
-	b.flag(fieldKeysOnly, q.KeysOnly)
-	b.flag(fieldCountOnly, q.CountOnly)
-	b.given(fieldMinRev, int64(q.MinRev))
-	b.flag(fieldRaw, q.Raw)
-	return b.end()
+	w.Given(kvjson.Limit, int64(q.Limit))
+	w.Flag(kvjson.KeysOnly, q.KeysOnly)
+	w.Flag(kvjson.CountOnly, q.CountOnly)
+	w.Given(kvjson.MinRev, int64(q.MinRev))
+	w.Flag(kvjson.Raw, q.Raw)
+	return w.End()
 }
 
 // yieldAfter is after how many entries of a long list others may run: an event loop
@@ -66,28 +67,29 @@ const yieldAfter = 256
 
 // AppendKVPage appends KVLIST's reply.
 func AppendKVPage(dst []byte, q KVListQuery, page kv.Page) []byte {
-	b := builder{dst: kvStart(slices.Grow(dst, pageSize(q, page)), page.Revision), raw: q.Raw}
+	w := kvjson.Writer{Buf: kvStart(slices.Grow(dst, pageSize(q, page)), page.Revision), Octets: q.Raw}
 	switch {
 	case q.CountOnly:
 	case q.KeysOnly:
-		b.open(fieldKeys, '[')
+		w.Open(kvjson.Keys, '[')
 		for _, e := range page.Entries {
-			b.dst = jsontext.AppendQuote(appendComma(b.dst), e.Key)
+			w.Comma()
+			w.Buf = jsontext.AppendQuote(w.Buf, e.Key)
 		}
-		b.close(']')
+		w.Close(']')
 	default:
-		b.open(fieldEntries, '[')
+		w.Open(kvjson.Entries, '[')
 		for i, e := range page.Entries {
 			if i%yieldAfter == yieldAfter-1 {
 				runtime.Gosched()
 			}
-			b.listed(e)
+			w.Listed(e, true)
 		}
-		b.close(']')
+		w.Close(']')
 	}
-	b.number(fieldCount, page.Count)
-	b.flag(fieldMore, page.More)
-	return b.end()
+	w.Number(kvjson.Count, page.Count)
+	w.Flag(kvjson.More, page.More)
+	return w.End()
 }
 
 // pageSize is about how long the reply becomes: growing into it would copy it, and
@@ -111,23 +113,23 @@ func pageSize(q KVListQuery, page kv.Page) int {
 // for, the entries have nothing but their names. A refusal is a *RefusedError.
 func ParseKVPage(body []byte, ns string) (kv.Page, error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		return kv.Page{}, err
 	}
-	page := kv.Page{Revision: m.revision(), Count: m.number(&m.top, fieldCount), More: m.top.flag(fieldMore)}
-	page.Entries = m.entriesIn(fieldEntries, ns, "")
-	m.array(&m.top, fieldKeys, func(raw []byte, kind jsontext.Kind) {
-		if kind == jsontext.String {
-			page.Entries = append(page.Entries, &kv.Entry{NS: ns, Key: string(jsontext.Unquote(raw))})
-		}
-	})
-	for _, e := range page.Entries {
-		if e == nil {
-			m.missing(fieldEntries)
+	page := kv.Page{Revision: m.revision(), Count: m.Number(&m.Top, kvjson.Count), More: m.Flag(&m.Top, kvjson.More)}
+	page.Entries = m.Entries(kvjson.Entries, ns, "")
+	for list := m.Elements(&m.Top, kvjson.Keys, 0); m.Next(&list, nil); {
+		if list.Kind() == jsontext.String {
+			page.Entries = append(page.Entries, &kv.Entry{NS: ns, Key: string(jsontext.Unquote(list.Raw()))})
 		}
 	}
-	return page, m.end()
+	for _, e := range page.Entries {
+		if e == nil {
+			m.Missing(kvjson.Entries)
+		}
+	}
+	return page, m.End()
 }
 
 // KVNamesQuery is KVNAMES' request.
@@ -141,52 +143,47 @@ const MaxNames = 10_000
 
 // KVNames reads KVNAMES' request. Limit is from 1 to MaxNames.
 func (r *Request) KVNames() (KVNamesQuery, error) {
-	var m message
+	var m reader
 	m.begin(r)
-	q := KVNamesQuery{After: string(m.text(&m.top, fieldAfter)), Limit: int(m.count(&m.top, fieldLimit))}
+	q := KVNamesQuery{After: string(m.Text(&m.Top, kvjson.After)), Limit: int(m.Count(&m.Top, kvjson.Limit))}
 	if q.Limit == 0 || q.Limit > MaxNames {
 		q.Limit = MaxNames
 	}
-	return q, m.end()
+	return q, m.End()
 }
 
 // AppendKVNames appends KVNAMES' request.
 func AppendKVNames(dst []byte, q KVNamesQuery) []byte {
-	b := builder{dst: append(dst, '{')}
+	w := kvjson.Writer{Buf: append(dst, '{')}
 	if q.After != "" {
-		b.text(fieldAfter, q.After)
+		w.Text(kvjson.After, q.After)
 	}
-	b.given(fieldLimit, int64(q.Limit))
-	return b.end()
+	w.Given(kvjson.Limit, int64(q.Limit))
+	return w.End()
 }
 
 // AppendKVNamespaces appends KVNAMES' reply.
 func AppendKVNamespaces(dst []byte, rev kv.Revision, list []kv.Namespace, more bool) []byte {
-	b := builder{dst: kvStart(dst, rev)}
-	b.open(fieldNamespaces, '[')
+	w := kvjson.Writer{Buf: kvStart(dst, rev)}
+	w.Open(kvjson.Namespaces, '[')
 	for i := range list {
-		b.element()
-		b.text(fieldNS, list[i].Name)
-		b.number(fieldKeys, list[i].Keys)
-		b.number(fieldBytes, list[i].Bytes)
-		b.close('}')
+		w.Namespace(&list[i])
 	}
-	b.close(']')
-	b.flag(fieldMore, more)
-	return b.end()
+	w.Close(']')
+	w.Flag(kvjson.More, more)
+	return w.End()
 }
 
 // ParseKVNamespaces reads KVNAMES' reply. A refusal is a *RefusedError.
 func ParseKVNamespaces(body []byte) (list []kv.Namespace, more bool, err error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		return nil, false, err
 	}
-	m.array(&m.top, fieldNamespaces, func(raw []byte, _ jsontext.Kind) {
-		var o object
-		m.enter(0, raw, &o)
-		list = append(list, kv.Namespace{Name: string(m.text(&o, fieldNS)), Keys: m.number(&o, fieldKeys), Bytes: m.number(&o, fieldBytes)})
-	})
-	return list, m.top.flag(fieldMore), m.end()
+	var o kvjson.Object
+	for names := m.Elements(&m.Top, kvjson.Namespaces, 0); m.Next(&names, &o); {
+		list = append(list, kv.Namespace{Name: string(m.Text(&o, kvjson.NS)), Keys: m.Number(&o, kvjson.Keys), Bytes: m.Number(&o, kvjson.Bytes)})
+	}
+	return list, m.Flag(&m.Top, kvjson.More), m.End()
 }

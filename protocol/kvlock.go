@@ -3,6 +3,7 @@ package protocol
 import (
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // KVLockRequest is KVLOCK's request.
@@ -17,14 +18,14 @@ type KVLockRequest struct {
 
 // KVLock reads KVLOCK's request. NS, Key and Value are checked.
 func (r *Request) KVLock() (KVLockRequest, error) {
-	var m message
+	var m reader
 	m.begin(r)
-	q := KVLockRequest{Lease: m.lease(&m.top), Value: kv.StringValue(""), Wait: m.top.flag(fieldWait), Raw: m.top.has(fieldRaw)}
-	q.NS, q.Key = m.names(&m.top, "", fieldKey)
-	if q.Raw || m.top.at[fieldValue] != 0 {
-		q.Value = m.value(&m.top, kv.String)
+	q := KVLockRequest{Lease: m.Lease(&m.Top), Value: kv.StringValue(""), Wait: m.Flag(&m.Top, kvjson.Wait), Raw: m.Top.Has(kvjson.Raw)}
+	q.NS, q.Key = m.Names(&m.Top, "", kvjson.Key)
+	if q.Raw || m.Top.Given(kvjson.Value) {
+		q.Value = m.Value(&m.Top, kv.String)
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return q, err
 	}
 	if err := checkPair([]byte(q.NS), []byte(q.Key)); err != nil {
@@ -36,15 +37,15 @@ func (r *Request) KVLock() (KVLockRequest, error) {
 // AppendKVLock appends KVLOCK's request. With Raw a value of type bytes follows the
 // JSON.
 func AppendKVLock(dst []byte, q KVLockRequest) []byte {
-	b := builder{dst: append(dst, '{'), raw: q.Raw}
-	b.text(fieldNS, q.NS)
-	b.text(fieldKey, q.Key)
-	b.number(fieldLease, int64(q.Lease))
+	w := kvjson.Writer{Buf: append(dst, '{'), Octets: q.Raw}
+	w.Text(kvjson.NS, q.NS)
+	w.Text(kvjson.Key, q.Key)
+	w.Number(kvjson.Lease, int64(q.Lease))
 	if q.Value.Type != 0 {
-		b.value(q.Value)
+		w.Value(q.Value)
 	}
-	b.flag(fieldWait, q.Wait)
-	return b.end()
+	w.Flag(kvjson.Wait, q.Wait)
+	return w.End()
 }
 
 // KVLocked is KVLOCK's reply.
@@ -58,46 +59,46 @@ type KVLocked struct {
 
 // AppendKVLocked appends KVLOCK's reply to a lock that is granted or waited for.
 func AppendKVLocked(dst []byte, l KVLocked) []byte {
-	b := builder{dst: kvStart(dst, l.Revision)}
+	w := kvjson.Writer{Buf: kvStart(dst, l.Revision)}
 	if l.Granted {
-		b.number(fieldGranted, 1)
-		b.number(fieldFence, int64(l.Fence))
+		w.Number(kvjson.Granted, 1)
+		w.Number(kvjson.Fence, int64(l.Fence))
 	} else {
-		b.number(fieldGranted, 0)
+		w.Number(kvjson.Granted, 0)
 	}
-	return b.end()
+	return w.End()
 }
 
 // AppendKVHeld appends KVLOCK's refusal of a lock that somebody else holds:
 // codes.Locked. holder is the lock's key, nil if it is not known.
 func AppendKVHeld(dst []byte, rev kv.Revision, holder *kv.Entry, raw bool) []byte {
-	b := builder{dst: appendInt(append(dst, '{'), "code", int32(codes.Locked)), raw: raw}
-	b.text(fieldDesc, codes.Locked.Error())
-	b.number(fieldRev, int64(rev))
-	b.entry(fieldCurrent, holder)
-	return b.end()
+	w := kvjson.Writer{Buf: appendInt(append(dst, '{'), "code", int32(codes.Locked)), Octets: raw}
+	w.Text(kvjson.Desc, codes.Locked.Error())
+	w.Number(kvjson.Rev, int64(rev))
+	w.Entry(kvjson.Current, holder)
+	return w.End()
 }
 
 // ParseKVLocked reads KVLOCK's reply. A refusal is a *RefusedError; of one with
 // codes.Locked, holder is the lock's key if the reply tells.
 func ParseKVLocked(body []byte, ns, key string) (l KVLocked, holder *kv.Entry, err error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		refused, ok := err.(*RefusedError)
 		if ok && refused.Result.Code == int32(codes.Locked) {
-			holder = m.entryIn(&m.top, fieldCurrent, 0, ns, key)
-			if bad := m.end(); bad != nil {
+			holder = m.EntryIn(&m.Top, kvjson.Current, 0, ns, key)
+			if bad := m.End(); bad != nil {
 				return l, nil, bad
 			}
 		}
 		return l, holder, err
 	}
-	l = KVLocked{Granted: m.top.flag(fieldGranted), Fence: kv.Revision(m.number(&m.top, fieldFence)), Revision: m.revision()}
+	l = KVLocked{Granted: m.Flag(&m.Top, kvjson.Granted), Fence: kv.Revision(m.Number(&m.Top, kvjson.Fence)), Revision: m.revision()}
 	if l.Granted && l.Fence < 1 {
-		m.missing(fieldFence)
+		m.Missing(kvjson.Fence)
 	}
-	return l, nil, m.end()
+	return l, nil, m.End()
 }
 
 // KVUnlockRequest is KVUNLOCK's request: with Fence, to give up a lock that is
@@ -111,14 +112,14 @@ type KVUnlockRequest struct {
 
 // KVUnlock reads KVUNLOCK's request. NS and Key are checked.
 func (r *Request) KVUnlock() (KVUnlockRequest, error) {
-	var m message
+	var m reader
 	m.begin(r)
-	q := KVUnlockRequest{Fence: kv.Revision(m.number(&m.top, fieldFence)), Lease: kv.LeaseID(m.number(&m.top, fieldLease))}
-	q.NS, q.Key = m.names(&m.top, "", fieldKey)
-	if m.top.has(fieldFence) == m.top.has(fieldLease) {
-		m.fail(codes.Errorf(codes.BadRequest, "give either fence, for a lock that is held, or lease, for a lock that is waited for"))
+	q := KVUnlockRequest{Fence: kv.Revision(m.Number(&m.Top, kvjson.Fence)), Lease: kv.LeaseID(m.Number(&m.Top, kvjson.Lease))}
+	q.NS, q.Key = m.Names(&m.Top, "", kvjson.Key)
+	if m.Top.Has(kvjson.Fence) == m.Top.Has(kvjson.Lease) {
+		m.Fail(codes.Errorf(codes.BadRequest, "give either fence, for a lock that is held, or lease, for a lock that is waited for"))
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return q, err
 	}
 	return q, checkPair([]byte(q.NS), []byte(q.Key))
@@ -126,12 +127,12 @@ func (r *Request) KVUnlock() (KVUnlockRequest, error) {
 
 // AppendKVUnlock appends KVUNLOCK's request.
 func AppendKVUnlock(dst []byte, q KVUnlockRequest) []byte {
-	b := builder{dst: append(dst, '{')}
-	b.text(fieldNS, q.NS)
-	b.text(fieldKey, q.Key)
-	b.given(fieldFence, int64(q.Fence))
-	b.given(fieldLease, int64(q.Lease))
-	return b.end()
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Text(kvjson.NS, q.NS)
+	w.Text(kvjson.Key, q.Key)
+	w.Given(kvjson.Fence, int64(q.Fence))
+	w.Given(kvjson.Lease, int64(q.Lease))
+	return w.End()
 }
 
 // AppendKVDone appends a reply that tells of success at a revision and nothing
@@ -141,12 +142,12 @@ func AppendKVDone(dst []byte, rev kv.Revision) []byte { return append(kvStart(ds
 // ParseKVDone reads what AppendKVDone appended. A refusal is a *RefusedError.
 func ParseKVDone(body []byte) (kv.Revision, error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		return 0, err
 	}
 	rev := m.revision()
-	return rev, m.end()
+	return rev, m.End()
 }
 
 // KVGranted is the KVGRANT a server pushes when the wait for a lock is over.
@@ -161,17 +162,17 @@ type KVGranted struct {
 
 // AppendKVGranted appends KVGRANT's body.
 func AppendKVGranted(dst []byte, g KVGranted) []byte {
-	b := builder{dst: append(dst, '{')}
-	b.text(fieldNS, g.NS)
-	b.text(fieldKey, g.Key)
-	b.number(fieldLease, int64(g.Lease))
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Text(kvjson.NS, g.NS)
+	w.Text(kvjson.Key, g.Key)
+	w.Number(kvjson.Lease, int64(g.Lease))
 	if g.Code == 0 {
-		b.number(fieldFence, int64(g.Fence))
+		w.Number(kvjson.Fence, int64(g.Fence))
 	} else {
-		b.number(fieldCode, int64(g.Code))
-		b.text(fieldDesc, g.Desc)
+		w.Number(kvjson.Code, int64(g.Code))
+		w.Text(kvjson.Desc, g.Desc)
 	}
-	return b.end()
+	return w.End()
 }
 
 // ParseKVGranted reads KVGRANT's body.
@@ -180,15 +181,15 @@ func ParseKVGranted(body []byte) (KVGranted, error) {
 	if err := r.ParseTailed(body); err != nil {
 		return KVGranted{}, err
 	}
-	var m message
+	var m reader
 	m.begin(&r)
 	g := KVGranted{
-		Lease: m.lease(&m.top), Fence: kv.Revision(m.number(&m.top, fieldFence)),
-		Code: codes.Code(m.number(&m.top, fieldCode)), Desc: string(m.text(&m.top, fieldDesc)),
+		Lease: m.Lease(&m.Top), Fence: kv.Revision(m.Number(&m.Top, kvjson.Fence)),
+		Code: codes.Code(m.Number(&m.Top, kvjson.Code)), Desc: string(m.Text(&m.Top, kvjson.Desc)),
 	}
-	g.NS, g.Key = m.names(&m.top, "", fieldKey)
+	g.NS, g.Key = m.Names(&m.Top, "", kvjson.Key)
 	if g.Code == 0 && g.Fence < 1 {
-		m.missing(fieldFence)
+		m.Missing(kvjson.Fence)
 	}
-	return g, m.end()
+	return g, m.End()
 }

@@ -2,8 +2,8 @@ package protocol
 
 import (
 	"confcenter/codes"
-	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // KVWatchRequest is KVWATCH's request.
@@ -29,25 +29,25 @@ type KVWatchRequest struct {
 
 // KVWatch reads KVWATCH's request. The filter is checked.
 func (r *Request) KVWatch() (KVWatchRequest, error) {
-	var m message
+	var m reader
 	m.begin(r)
-	o := &m.top
+	o := &m.Top
 	q := KVWatchRequest{
-		From: kv.Revision(m.count(o, fieldFrom)), Past: o.has(fieldFrom), State: o.flag(fieldState), Prev: o.flag(fieldPrev),
-		Coalesce: o.flag(fieldCoalesce), Raw: o.flag(fieldRaw),
+		From: kv.Revision(m.Count(o, kvjson.From)), Past: o.Has(kvjson.From), State: m.Flag(o, kvjson.State), Prev: m.Flag(o, kvjson.Prev),
+		Coalesce: m.Flag(o, kvjson.Coalesce), Raw: m.Flag(o, kvjson.Raw),
 	}
-	q.Filter = kv.Filter{NS: string(m.text(o, fieldNS)), Exact: o.has(fieldKey)}
+	q.Filter = kv.Filter{NS: string(m.Text(o, kvjson.NS)), Exact: o.Has(kvjson.Key)}
 	switch {
-	case q.Filter.Exact && o.has(fieldPrefix):
-		m.fail(codes.Errorf(codes.BadRequest, "key and prefix exclude each other"))
+	case q.Filter.Exact && o.Has(kvjson.Prefix):
+		m.Fail(codes.Errorf(codes.BadRequest, "key and prefix exclude each other"))
 	case q.Past && q.State:
-		m.fail(codes.Errorf(codes.BadRequest, "from and state exclude each other"))
+		m.Fail(codes.Errorf(codes.BadRequest, "from and state exclude each other"))
 	case q.Filter.Exact:
-		q.Filter.Text = string(m.text(o, fieldKey))
+		q.Filter.Text = string(m.Text(o, kvjson.Key))
 	default:
-		q.Filter.Text = string(m.text(o, fieldPrefix))
+		q.Filter.Text = string(m.Text(o, kvjson.Prefix))
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return q, err
 	}
 	return q, q.Filter.Check()
@@ -55,24 +55,24 @@ func (r *Request) KVWatch() (KVWatchRequest, error) {
 
 // AppendKVWatch appends KVWATCH's request.
 func AppendKVWatch(dst []byte, q KVWatchRequest) []byte {
-	b := builder{dst: append(dst, '{')}
+	w := kvjson.Writer{Buf: append(dst, '{')}
 	if q.Filter.NS != "" {
-		b.text(fieldNS, q.Filter.NS)
+		w.Text(kvjson.NS, q.Filter.NS)
 	}
 	switch {
 	case q.Filter.Exact:
-		b.text(fieldKey, q.Filter.Text)
+		w.Text(kvjson.Key, q.Filter.Text)
 	case q.Filter.Text != "":
-		b.text(fieldPrefix, q.Filter.Text)
+		w.Text(kvjson.Prefix, q.Filter.Text)
 	}
 	if q.Past || q.From > 0 {
-		b.number(fieldFrom, int64(q.From))
+		w.Number(kvjson.From, int64(q.From))
 	}
-	b.flag(fieldState, q.State)
-	b.flag(fieldPrev, q.Prev)
-	b.flag(fieldCoalesce, q.Coalesce)
-	b.flag(fieldRaw, q.Raw)
-	return b.end()
+	w.Flag(kvjson.State, q.State)
+	w.Flag(kvjson.Prev, q.Prev)
+	w.Flag(kvjson.Coalesce, q.Coalesce)
+	w.Flag(kvjson.Raw, q.Raw)
+	return w.End()
 }
 
 // AppendKVWatching appends KVWATCH's reply: the watch's number, and the revision
@@ -84,19 +84,19 @@ func AppendKVWatching(dst []byte, rev kv.Revision, watch uint32) []byte {
 // ParseKVWatching reads KVWATCH's reply. A refusal is a *RefusedError.
 func ParseKVWatching(body []byte) (rev kv.Revision, watch uint32, err error) {
 	var r Request
-	var m message
+	var m reader
 	if err := m.reply(&r, body); err != nil {
 		return 0, 0, err
 	}
 	rev, watch = m.revision(), m.watch()
-	return rev, watch, m.end()
+	return rev, watch, m.End()
 }
 
 // watch reads a watch's number.
-func (m *message) watch() uint32 {
-	n := m.number(&m.top, fieldWatch)
+func (m *reader) watch() uint32 {
+	n := m.Number(&m.Top, kvjson.Watch)
 	if n < 1 || n > maxWatch {
-		m.badMember(fieldWatch, "the number of a watch")
+		m.Bad(kvjson.Watch, "the number of a watch")
 		return 0
 	}
 	return uint32(n)
@@ -104,10 +104,10 @@ func (m *message) watch() uint32 {
 
 // KVUnwatch reads KVUNWATCH's request.
 func (r *Request) KVUnwatch() (watch uint32, err error) {
-	var m message
+	var m reader
 	m.begin(r)
 	watch = m.watch()
-	return watch, m.end()
+	return watch, m.End()
 }
 
 // AppendKVUnwatch appends KVUNWATCH's request.
@@ -159,33 +159,21 @@ func setWatch(body []byte, watch uint32) {
 // the entries before, where there are any.
 func AppendKVEvents(dst []byte, ev KVEvents, prev, raw bool) []byte {
 	start := len(dst)
-	b := builder{dst: append(dst, watchStart+"          "...), raw: raw}
-	setWatch(b.dst[start:], ev.Watch)
-	b.number(fieldRev, int64(ev.Revision))
-	b.flag(fieldState, ev.State)
-	b.flag(fieldSynced, ev.Synced)
-	b.flag(fieldResync, ev.Resync)
-	b.flag(fieldMore, ev.More)
+	w := kvjson.Writer{Buf: append(dst, watchStart+"          "...), Octets: raw}
+	setWatch(w.Buf[start:], ev.Watch)
+	w.Number(kvjson.Rev, int64(ev.Revision))
+	w.Flag(kvjson.State, ev.State)
+	w.Flag(kvjson.Synced, ev.Synced)
+	w.Flag(kvjson.Resync, ev.Resync)
+	w.Flag(kvjson.More, ev.More)
 	if len(ev.Events) > 0 {
-		b.open(fieldEvents, '[')
+		w.Open(kvjson.Events, '[')
 		for i := range ev.Events {
-			b.event(&ev.Events[i], prev)
+			w.Event(&ev.Events[i], prev)
 		}
-		b.close(']')
+		w.Close(']')
 	}
-	return b.end()
-}
-
-func (b *builder) event(e *kv.Event, prev bool) {
-	b.element()
-	b.text(fieldOp, e.Kind.String())
-	b.text(fieldNS, e.Entry.NS)
-	b.text(fieldKey, e.Entry.Key)
-	b.members(e.Entry, true)
-	if prev && e.Prev != nil {
-		b.entry(fieldPrev, e.Prev)
-	}
-	b.close('}')
+	return w.End()
 }
 
 // ParseKVEvents reads KVEVENT's body. The events share nothing with it.
@@ -194,38 +182,16 @@ func ParseKVEvents(body []byte) (KVEvents, error) {
 	if err := r.ParseTailed(body); err != nil {
 		return KVEvents{}, err
 	}
-	var m message
+	var m reader
 	m.begin(&r)
-	o := &m.top
+	o := &m.Top
 	ev := KVEvents{
 		Watch: m.watch(), Revision: m.revision(),
-		State: o.flag(fieldState), Synced: o.flag(fieldSynced), Resync: o.flag(fieldResync), More: o.flag(fieldMore),
+		State: m.Flag(o, kvjson.State), Synced: m.Flag(o, kvjson.Synced), Resync: m.Flag(o, kvjson.Resync), More: m.Flag(o, kvjson.More),
 	}
-	if n := elements(o, fieldEvents, maxKeptMembers); n > 0 {
-		ev.Events = make([]kv.Event, 0, n)
+	var event kvjson.Object
+	for list := m.Elements(o, kvjson.Events, 0); m.Next(&list, &event); {
+		ev.Events = append(ev.Events, m.Event(&event))
 	}
-	m.array(o, fieldEvents, func(raw []byte, _ jsontext.Kind) {
-		var o object
-		m.enter(0, raw, &o)
-		ev.Events = append(ev.Events, m.event(&o))
-		m.within(fieldEvents, len(ev.Events)-1)
-	})
-	return ev, m.end()
-}
-
-var eventKinds = [...]kv.EventKind{kv.Put, kv.Delete, kv.Expire}
-
-func (m *message) event(o *object) kv.Event {
-	var e kv.Event
-	name := m.text(o, fieldOp)
-	for _, kind := range eventKinds {
-		if string(name) == kind.String() {
-			e.Kind = kind
-		}
-	}
-	if e.Entry = m.entry(o, "", ""); e.Kind == 0 || e.Entry.Deleted() != (e.Kind != kv.Put) {
-		m.badMember(fieldOp, "put, delete or expire as the entry is")
-	}
-	e.Prev = m.entryIn(o, fieldPrev, 1, e.Entry.NS, e.Entry.Key)
-	return e
+	return ev, m.End()
 }

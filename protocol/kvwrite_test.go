@@ -216,8 +216,8 @@ func TestWriteRefusals(t *testing.T) {
 		{protocol.KVTxn, `{"ns":"a","if":[{"key":"k","target":"mod"}]}`, codes.BadRequest, `if 0: member "number"`},
 		{protocol.KVTxn, `{"ns":"a","if":[{"key":"k","target":"mod","op":"==","number":1}]}`, codes.BadRequest, `if 0: member "op"`},
 		{protocol.KVTxn, `{"then":[{"op":"get","key":"k"}]}`, codes.BadKey, "namespace is empty"},
-		{protocol.KVTxn, `{"ns":"a","then":` + many(`{"op":"get","key":"k"}`, kv.MaxOps+1) + `}`, codes.TooManyOps, "then has more operations than the limit of 4096"},
-		{protocol.KVTxn, `{"ns":"a","else":` + many(`0`, kv.MaxOps+1) + `}`, codes.TooManyOps, "else has more operations than the limit of 4096"},
+		{protocol.KVTxn, `{"ns":"a","then":` + many(`{"op":"get","key":"k"}`, kv.MaxOps+1) + `}`, codes.TooManyOps, "then has more elements than the limit of 4096"},
+		{protocol.KVTxn, `{"ns":"a","else":` + many(`0`, kv.MaxOps+1) + `}`, codes.TooManyOps, "else has more elements than the limit of 4096"},
 		{protocol.KVTxn, `{"ns":"a","if":` + many(`{"key":"k","target":"mod","number":1}`, kv.MaxCompares+1) + `}`, codes.TooManyOps, "limit of 256"},
 		{protocol.KVGet, `{}`, codes.BadOp, "KVGET"},
 	} {

@@ -2,10 +2,10 @@ package protocol
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 
 	"confcenter/internal/jsontext"
+	"confcenter/kv/kvjson"
 )
 
 // Request is a body taken apart once: all of it is checked, and the members of
@@ -19,10 +19,8 @@ type Request struct {
 	members []jsontext.Member
 	kind    jsontext.Kind
 	body    []byte
-	tail    []byte // of ParseTailed
-	// nested holds the members of an object within the body, and of one within
-	// that, while the state store's messages are read.
-	nested [2][]jsontext.Member
+	tail    []byte         // of ParseTailed
+	nested  kvjson.Scratch // of the state store's messages
 }
 
 // maxKeptMembers bounds what one peer's body makes a Request keep for the next.
@@ -68,11 +66,7 @@ func (r *Request) drop() {
 	if cap(r.members) > maxKeptMembers {
 		r.members = nil
 	}
-	for i := range r.nested {
-		if cap(r.nested[i]) > maxKeptMembers {
-			r.nested[i] = nil
-		}
-	}
+	r.nested.Drop(maxKeptMembers)
 }
 
 // IsObject says that the body was a JSON object.
@@ -117,20 +111,7 @@ func (r *Request) IntOrText(name string) (int32, bool) {
 	if !ok {
 		return 0, false
 	}
-	return intOrText(m)
-}
-
-func intOrText(m jsontext.Member) (int32, bool) {
-	switch m.Kind {
-	case jsontext.Number:
-		return jsontext.Int32(m.Raw)
-	case jsontext.String:
-		n, err := strconv.ParseInt(string(jsontext.Unquote(m.Raw)), 10, 64)
-		if err == nil && n >= math.MinInt32 && n <= math.MaxInt32 {
-			return int32(n), true
-		}
-	}
-	return 0, false
+	return m.Int32()
 }
 
 // Int64 is the integer of that name, written as a JSON number or as decimal text
@@ -141,32 +122,14 @@ func (r *Request) Int64(name string) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	return int64Of(&m)
-}
-
-func int64Of(m *jsontext.Member) (int64, bool) {
-	switch m.Kind {
-	case jsontext.Number:
-		return jsontext.Int64(m.Raw)
-	case jsontext.String:
-		return jsontext.Int64(jsontext.Unquote(m.Raw))
-	}
-	return 0, false
+	return m.Int64()
 }
 
 // Flag is true for an integer other than 0, a numeric string other than 0 and
 // true: the C++ SDK sends its 1 as a string.
 func (r *Request) Flag(name string) bool {
 	m, ok := r.Member(name)
-	return ok && flag(m)
-}
-
-func flag(m jsontext.Member) bool {
-	if m.Kind == jsontext.Bool {
-		return m.Raw[0] == 't'
-	}
-	n, ok := intOrText(m)
-	return ok && n != 0
+	return ok && m.Flag()
 }
 
 // appendMember appends `"name":` to an object under construction, with a comma
@@ -239,6 +202,4 @@ func (e *RefusedError) Error() string {
 }
 
 // ReplyError reports a reply that lacks a member it must have.
-type ReplyError struct{ Member string }
-
-func (e *ReplyError) Error() string { return "reply has no valid member " + strconv.Quote(e.Member) }
+type ReplyError = kvjson.ReplyError

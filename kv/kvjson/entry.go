@@ -1,0 +1,170 @@
+package kvjson
+
+import (
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// Members appends an entry's members but namespace and key. withValue false leaves
+// the value out, and on the wire its type: replies to writes do, the writer knows
+// them.
+func (w *Writer) Members(e *kv.Entry, withValue bool) {
+	http, updated, expires := w.Dialect.http(), Updated, Expires
+	if http {
+		updated, expires = UpdatedMs, ExpiresMs
+	}
+	deleted := e.Deleted()
+	switch {
+	case deleted:
+		w.Flag(Deleted, true)
+	case withValue && e.Value.Type != 0:
+		w.Value(e.Value)
+	case http:
+		w.typ(e.Value.Type)
+	}
+	if http && !deleted {
+		w.Number(Size, int64(len(e.Value.Data)))
+	}
+	if !deleted || !http {
+		w.count(Create, int64(e.Create))
+	}
+	w.Number(Mod, int64(e.Mod))
+	w.count(Version, e.Version)
+	w.Number(updated, e.Updated)
+	w.Given(expires, e.Expires)
+	w.Given(Lease, int64(e.Lease))
+}
+
+// count is Given, but that people are shown a 0.
+func (w *Writer) count(f Field, n int64) {
+	if n != 0 || w.Dialect == File {
+		w.Number(f, n)
+	}
+}
+
+// Named appends the members of an entry with namespace and key.
+func (w *Writer) Named(e *kv.Entry, withValue bool) {
+	w.Text(NS, e.NS)
+	w.Text(Key, e.Key)
+	w.Members(e, withValue)
+}
+
+// Entry appends a member that is an entry, or null. On the wire it has no name: it
+// is that of what it is part of.
+func (w *Writer) Entry(f Field, e *kv.Entry) {
+	if e == nil {
+		w.Null(f)
+		return
+	}
+	w.Open(f, '{')
+	if w.Dialect == Wire {
+		w.Members(e, true)
+	} else {
+		w.Named(e, true)
+	}
+	w.Close('}')
+}
+
+// Listed appends an element that is an entry, or null. On the wire it has no
+// namespace: it is the list's.
+func (w *Writer) Listed(e *kv.Entry, withValue bool) {
+	if e == nil {
+		w.NullElement()
+		return
+	}
+	w.Element()
+	if w.Dialect == Wire {
+		w.Text(Key, e.Key)
+		w.Members(e, withValue)
+	} else {
+		w.Named(e, withValue)
+	}
+	w.Close('}')
+}
+
+// Entry reads an entry's members; where they have no namespace or key, it has the
+// ones given. The entry shares nothing with the message.
+func (r *Reader) Entry(o *Object, ns, key string) *kv.Entry {
+	e := &kv.Entry{NS: ns, Key: key}
+	if o.Has(NS) {
+		e.NS = string(r.Text(o, NS))
+	}
+	if o.Has(Key) {
+		e.Key = string(r.Text(o, Key))
+	}
+	if r.Flag(o, Deleted) {
+		e.Create = kv.Revision(r.Number(o, Create))
+	} else {
+		e.Value = r.Value(o, kv.String)
+		e.Create = kv.Revision(r.Number(o, Create))
+		if e.Version = r.Number(o, Version); e.Version < 1 {
+			r.Missing(Version)
+		}
+	}
+	e.Mod = kv.Revision(r.Number(o, Mod))
+	if e.Mod < 1 {
+		r.Missing(Mod)
+	}
+	e.Updated = r.Number(o, Updated)
+	e.Expires = r.Number(o, Expires)
+	e.Lease = kv.LeaseID(r.Number(o, Lease))
+	return e
+}
+
+// EntryIn reads a member that is an entry; nil if it is absent or null. What o
+// points to is read over if o stands on the same level.
+func (r *Reader) EntryIn(o *Object, f Field, level int, ns, key string) *kv.Entry {
+	m := o.member(f)
+	if m == nil {
+		return nil
+	}
+	if m.Kind != jsontext.Object {
+		r.Bad(f, "an object")
+		return nil
+	}
+	var inner Object
+	r.Enter(level, m.Raw, &inner)
+	return r.Entry(&inner, ns, key)
+}
+
+// Entries reads an array of entries and nulls.
+func (r *Reader) Entries(f Field, ns, key string) []*kv.Entry {
+	var entries []*kv.Entry
+	var o Object
+	for list := r.Elements(&r.Top, f, 0); r.Next(&list, &o); {
+		var e *kv.Entry
+		if list.Kind() == jsontext.Object {
+			e = r.Entry(&o, ns, key)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// Event appends an element that is an event. prev adds the entry before, if there
+// is one.
+func (w *Writer) Event(e *kv.Event, prev bool) {
+	w.Element()
+	w.Text(Op, e.Kind.String())
+	w.Named(e.Entry, true)
+	if prev && e.Prev != nil {
+		w.Entry(Prev, e.Prev)
+	}
+	w.Close('}')
+}
+
+// Event reads an event, which shares nothing with the message.
+func (r *Reader) Event(o *Object) kv.Event {
+	var e kv.Event
+	name := r.Text(o, Op)
+	for kind := kv.Put; kind <= kv.Expire; kind++ {
+		if string(name) == kind.String() {
+			e.Kind = kind
+		}
+	}
+	if e.Entry = r.Entry(o, "", ""); e.Kind == 0 || e.Entry.Deleted() != (e.Kind != kv.Put) {
+		r.Bad(Op, "put, delete or expire as the entry is")
+	}
+	e.Prev = r.EntryIn(o, Prev, 1, e.Entry.NS, e.Entry.Key)
+	return e
+}

@@ -1,0 +1,143 @@
+package kvjson
+
+// Field is a member that some message about the store has. PROTOCOL.md says what
+// each is; those that only docs/http.md knows say so here.
+type Field uint8
+
+// The fields are called as they are written.
+const (
+	noField Field = iota
+	After
+	Before
+	By
+	Bytes
+	Coalesce
+	Code
+	Count
+	CountOnly
+	Create
+	Current
+	Delete // HTTP: in an item of a batch
+	Deleted
+	Desc
+	Else
+	Entries
+	Events
+	Expect
+	Expires
+	ExpiresMs // HTTP: Expires
+	Fence
+	Floor
+	From
+	Granted
+	Held
+	If
+	IfAbsent // HTTP: a condition of a put
+	IfFence
+	IfMod
+	Initial
+	Items // HTTP: of a batch
+	Key
+	Keys
+	KeysOnly
+	Lease
+	Left
+	Limit
+	Max
+	Min
+	MinRev
+	Mod
+	More
+	Name // HTTP: NS in a list of namespaces
+	Namespaces
+	NS
+	Number
+	Op
+	Prefix
+	Prev
+	Raw
+	Replayed
+	Results
+	Resync
+	Rev
+	Revision // HTTP: Rev
+	Size     // HTTP: of a value, in bytes
+	State
+	Synced
+	Target
+	Then
+	Token
+	TTL
+	TTLMs // HTTP: TTL
+	Type
+	Updated
+	UpdatedMs // HTTP: Updated
+	Value
+	Version
+	Versions
+	Wait
+	Watch
+	fieldCount // how many there are
+)
+
+var fieldNames = [fieldCount]string{
+	After: "after", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce", Code: "code", Count: "count",
+	CountOnly: "count_only", Create: "create", Current: "current", Delete: "delete", Deleted: "deleted", Desc: "desc", Else: "else",
+	Entries: "entries", Events: "events", Expect: "expect", Expires: "expires", ExpiresMs: "expires_ms", Fence: "fence", Floor: "floor",
+	From: "from", Granted: "granted", Held: "held", If: "if", IfAbsent: "if_absent", IfFence: "if_fence", IfMod: "if_mod",
+	Initial: "initial", Items: "items", Key: "key", Keys: "keys", KeysOnly: "keys_only", Lease: "lease", Left: "left", Limit: "limit",
+	Max: "max", Min: "min", MinRev: "min_rev", Mod: "mod", More: "more", Name: "name", Namespaces: "namespaces", NS: "ns",
+	Number: "number", Op: "op", Prefix: "prefix", Prev: "prev", Raw: "raw", Replayed: "replayed", Results: "results", Resync: "resync",
+	Rev: "rev", Revision: "revision", Size: "size", State: "state", Synced: "synced", Target: "target", Then: "then", Token: "token",
+	TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated", UpdatedMs: "updated_ms", Value: "value", Version: "version",
+	Versions: "versions", Wait: "wait", Watch: "watch",
+}
+
+func (f Field) String() string { return fieldNames[f] }
+
+// fieldStarts are the names as they are written behind another member.
+var fieldStarts = func() (keys [fieldCount]string) {
+	for f := noField + 1; f < fieldCount; f++ {
+		keys[f] = `,"` + fieldNames[f] + `":`
+	}
+	return keys
+}()
+
+// appendField begins a member, with a comma where one is due.
+func appendField(dst []byte, f Field) []byte {
+	key := fieldStarts[f]
+	if last := dst[len(dst)-1]; last == '{' || last == '[' {
+		key = key[1:]
+	}
+	return append(dst, key...)
+}
+
+// fieldSlots finds a field by its name: every member of every request is looked up
+// once, and a map would hash more than there is to compare.
+var fieldSlots = func() (slots [256]Field) {
+	for f := noField + 1; f < fieldCount; f++ {
+		at := fieldHash([]byte(fieldNames[f]))
+		for slots[at] != noField {
+			at++
+		}
+		slots[at] = f
+	}
+	return slots
+}()
+
+func fieldHash(name []byte) uint8 {
+	n := len(name)
+	if n == 0 {
+		return 0
+	}
+	return uint8(n)*101 + name[0]*54 + name[n/2]*209 + name[n-1]*205
+}
+
+func fieldOf(name []byte) Field {
+	for at := fieldHash(name); ; at++ {
+		f := fieldSlots[at]
+		if f == noField || string(name) == fieldNames[f] {
+			return f
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package kvjson
+
+import (
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// What a person may write in an operation and a compare without being told that it
+// means nothing there.
+var (
+	opFields      = setOf(NS, Key, Type, Value, Raw, Op, TTL, TTLMs, Expires, ExpiresMs, Lease, Prev, Prefix, Limit, By, Initial, Min, Max)
+	compareFields = setOf(NS, Key, Type, Value, Raw, Target, Op, Number)
+)
+
+// allow has Leave not complain about fields in a File.
+func (o *Object) allow(d Dialect, fields fieldSet) {
+	if d == File {
+		o.asked[0] |= fields[0]
+		o.asked[1] |= fields[1]
+	}
+}
+
+// Op reads the members of an operation of that kind. ns is for one that has none
+// itself.
+func (r *Reader) Op(o *Object, kind kv.OpKind, ns string, op *kv.Op) {
+	op.Kind = kind
+	switch kind {
+	case kv.OpGrant:
+		op.TTL = r.TTL(o)
+		return
+	case kv.OpRevoke:
+		op.Lease = r.Lease(o)
+		return
+	case kv.OpDeletePrefix:
+		if !o.Has(Prefix) {
+			r.Fail(codes.Errorf(codes.BadRequest, "member prefix is missing; give \"\" to delete everything"))
+		}
+		op.NS, op.Key = r.Names(o, ns, Prefix)
+		op.Limit = int(r.Count(o, Limit))
+		return
+	}
+	op.NS, op.Key = r.Names(o, ns, Key)
+	if kind == kv.OpGet {
+		return
+	}
+	op.WantPrev = r.Flag(o, Prev)
+	if kind != kv.OpDelete {
+		r.Change(o, op)
+	}
+}
+
+// Change reads what a put or an increment makes of its key, and when that ends.
+func (r *Reader) Change(o *Object, op *kv.Op) {
+	r.Ends(o, op)
+	if op.Kind == kv.OpPut {
+		op.Value = r.NeedValue(o, kv.String)
+		return
+	}
+	op.Delta = 1
+	if o.Has(By) {
+		op.Delta = r.Number(o, By)
+	}
+	op.Initial = r.Number(o, Initial)
+	op.Min, op.Max = r.optional(o, Min), r.optional(o, Max)
+}
+
+// Ends reads when a key is to end, and its lease.
+func (r *Reader) Ends(o *Object, op *kv.Op) {
+	op.TTL, op.Expires = r.TTL(o), r.millis(o, Expires, ExpiresMs)
+	op.Lease = kv.LeaseID(r.Count(o, Lease))
+}
+
+// TTL is 0 if absent.
+func (r *Reader) TTL(o *Object) time.Duration {
+	n := r.millis(o, TTL, TTLMs)
+	if n < 0 || n > kv.MaxTTL.Milliseconds() {
+		r.Fail(codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", n, kv.MaxTTL.Milliseconds()))
+		return 0
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+// millis reads a number of ms, which has two names: one for the wire, one for HTTP.
+func (r *Reader) millis(o *Object, wire, http Field) int64 {
+	switch {
+	case r.dialect == Wire:
+		return r.Number(o, wire)
+	case r.dialect == HTTP && o.Given(wire): // seconds to Plum, ms elsewhere
+		r.Fail(codes.Errorf(codes.BadRequest, "member %q is not known here: give %s, in milliseconds", wire, http))
+	case !o.Has(wire):
+		return r.Number(o, http)
+	case o.Has(http) && r.Number(o, http) != r.Number(o, wire):
+		r.Fail(codes.Errorf(codes.BadTTL, "%s and %s differ: give one of them, in milliseconds", wire, http))
+	}
+	return r.Number(o, wire)
+}
+
+// Names copies a namespace, ns if o has none, and a name in it. Both live as long as
+// the key, so they share one allocation.
+func (r *Reader) Names(o *Object, ns string, f Field) (string, string) {
+	space, name := r.Text(o, NS), r.Text(o, f)
+	if space == nil {
+		return ns, string(name)
+	}
+	both := string(space) + string(name)
+	return both[:len(space)], both[len(space):]
+}
+
+// Lease is a lease that must be named.
+func (r *Reader) Lease(o *Object) kv.LeaseID {
+	if !o.Has(Lease) {
+		r.Fail(codes.Errorf(codes.BadRequest, "member lease is missing"))
+	}
+	if r.dialect.http() {
+		return kv.LeaseID(r.Count(o, Lease))
+	}
+	return kv.LeaseID(r.Number(o, Lease))
+}
+
+// Op appends an operation's members but its kind and namespace.
+func (w *Writer) Op(op *kv.Op) {
+	switch op.Kind {
+	case kv.OpGrant:
+		w.Number(TTL, wholeMillis(op.TTL))
+		return
+	case kv.OpRevoke:
+		w.Number(Lease, int64(op.Lease))
+		return
+	case kv.OpDeletePrefix:
+		w.Text(Prefix, op.Key)
+		w.Given(Limit, int64(op.Limit))
+		return
+	}
+	w.Text(Key, op.Key)
+	switch op.Kind {
+	case kv.OpPut:
+		w.Value(op.Value)
+	case kv.OpIncr:
+		w.Number(By, op.Delta)
+		w.Given(Initial, op.Initial)
+		w.bound(Min, op.Min)
+		w.bound(Max, op.Max)
+	default:
+		w.Flag(Prev, op.WantPrev)
+		return
+	}
+	w.Ends(op)
+	w.Flag(Prev, op.WantPrev)
+}
+
+// Ends appends when a key is to end, and its lease.
+func (w *Writer) Ends(op *kv.Op) {
+	w.Given(TTL, wholeMillis(op.TTL))
+	w.Given(Expires, op.Expires)
+	w.Given(Lease, int64(op.Lease))
+}
+
+// wholeMillis rounds up, as stores do: a time to live never ends early.
+func wholeMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+func (w *Writer) bound(f Field, n *int64) {
+	if n != nil {
+		w.Number(f, *n)
+	}
+}

@@ -1,0 +1,141 @@
+package kvjson
+
+import (
+	"time"
+
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// OpForm is an operation's kind and whether the entry before was asked for: what the
+// form of its result depends on. The operation itself belongs to the store.
+type OpForm uint8
+
+const wantPrev OpForm = 0x80
+
+// FormOf is the form of an operation.
+func FormOf(op *kv.Op) OpForm {
+	if op.WantPrev {
+		return OpForm(op.Kind) | wantPrev
+	}
+	return OpForm(op.Kind)
+}
+
+// FormsOf are the forms of operations.
+func FormsOf(ops []kv.Op) []OpForm {
+	forms := make([]OpForm, len(ops))
+	for i := range ops {
+		forms[i] = FormOf(&ops[i])
+	}
+	return forms
+}
+
+func (f OpForm) kind() kv.OpKind { return kv.OpKind(f &^ wantPrev) }
+
+// absent says that the result is an entry that is not there.
+func (f OpForm) absent(res *kv.OpResult, d Dialect) bool {
+	switch f.kind() {
+	case kv.OpGet:
+		return res.Entry == nil
+	case kv.OpPut, kv.OpIncr:
+		return res.Entry == nil && d.http()
+	}
+	return false
+}
+
+// Results appends what the operations of a transaction did.
+func (w *Writer) Results(forms []OpForm, res []kv.OpResult) {
+	w.Open(Results, '[')
+	for i := range min(len(forms), len(res)) {
+		if forms[i].absent(&res[i], w.Dialect) {
+			w.NullElement()
+			continue
+		}
+		w.Element()
+		w.Result(forms[i], &res[i])
+		w.Close('}')
+	}
+	w.Close(']')
+}
+
+// Result appends the members of what one operation did.
+func (w *Writer) Result(form OpForm, res *kv.OpResult) {
+	http := w.Dialect.http()
+	switch kind := form.kind(); kind {
+	case kv.OpGet, kv.OpIncr, kv.OpPut:
+		switch {
+		case res.Entry == nil:
+		case http:
+			w.Named(res.Entry, true)
+		default:
+			w.Members(res.Entry, kind != kv.OpPut)
+		}
+	case kv.OpDelete, kv.OpRevoke:
+		w.Number(Deleted, res.Count)
+	case kv.OpDeletePrefix:
+		w.Number(Deleted, res.Count)
+		if http {
+			w.Bool(More, res.More)
+		} else {
+			w.Flag(More, res.More)
+		}
+	case kv.OpGrant:
+		ttl := TTL
+		if http {
+			ttl = TTLMs
+		}
+		w.Number(Lease, int64(res.Lease.ID))
+		w.Number(ttl, res.Lease.TTL.Milliseconds())
+	}
+	if form&wantPrev != 0 {
+		w.Entry(Prev, res.Prev)
+	}
+}
+
+// Results reads what the operations of a transaction did.
+func (r *Reader) Results(ops []kv.Op) []kv.OpResult {
+	list := r.Elements(&r.Top, Results, len(ops)+1)
+	if list.Len != len(ops) {
+		r.Missing(Results)
+		return nil
+	}
+	results := make([]kv.OpResult, len(ops))
+	var o Object
+	for i := 0; r.Next(&list, &o); i++ {
+		switch {
+		case list.Kind() != jsontext.Null:
+			r.Result(&o, 1, &ops[i], &results[i])
+		case ops[i].Kind != kv.OpGet:
+			r.Missing(Results)
+		}
+	}
+	return results
+}
+
+// Result reads what op did from o; level is free for objects within o.
+func (r *Reader) Result(o *Object, level int, op *kv.Op, res *kv.OpResult) {
+	switch op.Kind {
+	case kv.OpGet:
+		res.Entry = r.Entry(o, op.NS, op.Key)
+	case kv.OpPut:
+		if o.Has(Mod) {
+			if res.Entry = r.Entry(o, op.NS, op.Key); !res.Entry.Deleted() {
+				res.Entry.Value = op.Value
+			}
+		}
+	case kv.OpIncr:
+		if o.Has(Mod) {
+			res.Entry = r.Entry(o, op.NS, op.Key)
+		}
+	case kv.OpDelete, kv.OpRevoke, kv.OpDeletePrefix:
+		if !o.Has(Deleted) {
+			r.Missing(Deleted)
+		}
+		res.Count, res.More = r.Number(o, Deleted), r.Flag(o, More)
+	case kv.OpGrant:
+		res.Lease = kv.Lease{ID: r.Lease(o), TTL: time.Duration(r.Number(o, TTL)) * time.Millisecond}
+	}
+	if op.WantPrev {
+		res.Prev = r.EntryIn(o, Prev, level, op.NS, op.Key)
+	}
+}

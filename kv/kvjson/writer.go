@@ -1,0 +1,123 @@
+package kvjson
+
+import (
+	"strconv"
+
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// Writer appends a message to Buf. The zero Writer writes in the wire's dialect.
+type Writer struct {
+	Buf     []byte
+	Dialect Dialect
+	Octets  bool // Wire: values of type bytes go behind the JSON
+	OneLine bool // HTTP: json values without the blanks outside their strings
+
+	tail [][]byte // the octets, in the order of the JSON
+}
+
+// End closes the message's object and lets the octets follow.
+func (w *Writer) End() []byte {
+	w.Buf = append(w.Buf, '}')
+	for _, octets := range w.tail {
+		w.Buf = append(w.Buf, octets...)
+	}
+	return w.Buf
+}
+
+// Open begins a member that is an object or an array.
+func (w *Writer) Open(f Field, bracket byte) { w.Buf = append(appendField(w.Buf, f), bracket) }
+
+// Close ends what Open or Element began.
+func (w *Writer) Close(bracket byte) { w.Buf = append(w.Buf, bracket) }
+
+// Comma appends one where it is due.
+func (w *Writer) Comma() {
+	if last := w.Buf[len(w.Buf)-1]; last != '{' && last != '[' {
+		w.Buf = append(w.Buf, ',')
+	}
+}
+
+// Element begins an object within an array.
+func (w *Writer) Element() {
+	w.Comma()
+	w.Buf = append(w.Buf, '{')
+}
+
+// NullElement appends an element that is null.
+func (w *Writer) NullElement() {
+	w.Comma()
+	w.Buf = append(w.Buf, "null"...)
+}
+
+// Number appends a number.
+func (w *Writer) Number(f Field, n int64) { w.Buf = strconv.AppendInt(appendField(w.Buf, f), n, 10) }
+
+// Given appends a number that counts as absent when it is 0.
+func (w *Writer) Given(f Field, n int64) {
+	if n != 0 {
+		w.Number(f, n)
+	}
+}
+
+// Text appends a string.
+func (w *Writer) Text(f Field, s string) { w.Buf = jsontext.AppendQuote(appendField(w.Buf, f), s) }
+
+// Null appends a member that is null.
+func (w *Writer) Null(f Field) { w.Buf = append(appendField(w.Buf, f), "null"...) }
+
+// Flag appends a flag if it is set.
+func (w *Writer) Flag(f Field, set bool) {
+	switch {
+	case !set:
+	case w.Dialect == Wire:
+		w.Buf = append(appendField(w.Buf, f), '1')
+	default:
+		w.Bool(f, true)
+	}
+}
+
+// Bool appends true or false.
+func (w *Writer) Bool(f Field, is bool) { w.Buf = strconv.AppendBool(appendField(w.Buf, f), is) }
+
+// Value appends type and value; a value without a type as a text that any type may
+// have.
+func (w *Writer) Value(v kv.Value) {
+	if v.Type != 0 {
+		w.typ(v.Type)
+	}
+	if v.Type == kv.Bytes && w.Octets {
+		w.Number(Raw, int64(len(v.Data)))
+		if len(v.Data) > 0 {
+			w.tail = append(w.tail, v.Data)
+		}
+		return
+	}
+	w.Buf = appendField(w.Buf, Value)
+	switch {
+	case w.Dialect == File:
+		w.Buf = appendPlain(w.Buf, v)
+	case w.OneLine && v.Type == kv.JSON:
+		w.Buf = jsontext.AppendCompact(w.Buf, v.Data)
+	default:
+		w.Buf = AppendValue(w.Buf, v)
+	}
+}
+
+func (w *Writer) typ(t kv.Type) {
+	w.Buf = append(append(append(appendField(w.Buf, Type), '"'), t.String()...), '"')
+}
+
+// Namespace appends an element that is a namespace.
+func (w *Writer) Namespace(ns *kv.Namespace) {
+	w.Element()
+	name := Name
+	if w.Dialect == Wire {
+		name = NS
+	}
+	w.Text(name, ns.Name)
+	w.Number(Keys, ns.Keys)
+	w.Number(Bytes, ns.Bytes)
+	w.Close('}')
+}
