@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"client": {"codes", "kv", "protocol", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go"},
-	"server": {"access", "codes", "confstore", "kv", "kvlock", "meta", "protocol", "internal/clock", "internal/jsonpath", "internal/jsontext",
+	"server": {"access", "codes", "confstore", "kv", "kv/follow", "kvlock", "meta", "protocol", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"internal/metric", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"tools/ccload": {"kv", "protocol", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra",

@@ -104,7 +104,7 @@ func (c *census) look(s *session) (listed int) {
 			if len(one.info.Watching) == min(maxListed, c.room) {
 				break
 			}
-			one.info.Watching = append(one.info.Watching, w.filter)
+			one.info.Watching = append(one.info.Watching, w.cursor.Filter())
 		}
 		c.room -= len(one.info.Watching)
 		listed += len(one.info.Watching)

@@ -5,12 +5,13 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/follow"
 	"confcenter/protocol"
 )
 
 // kvWatch is one session's wish to be told what happens to some keys of the state
-// store. It belongs to the session's loop; what a worker does for it works on
-// copies.
+// store. It belongs to the session's loop; while a worker is at it, its cursor is
+// the worker's.
 //
 // A watch is live or behind. A live one is sent each change by the fan-out of its
 // loop as it happens. Once its session has more to read than it should, or if the
@@ -20,30 +21,19 @@ import (
 // reach back far enough, it is told to forget everything and given the state.
 type kvWatch struct {
 	// set at open
-	session  *session
-	id       uint32
-	filter   kv.Filter
-	form     kvForm
-	coalesce bool // behind, it wants only the last event of each key
-	topic    *kvTopic
+	session *session
+	id      uint32
+	form    kvForm
+	topic   *kvTopic
+
+	cursor *follow.Cursor // how far it has been told; the loop's, or a worker's while busy
 
 	// loop only
 	place  int // in the topic
-	at     kvMark
 	behind bool
-	state  *kvState // it is being given the state; a worker's while busy
-	busy   bool     // a worker is at it
-	served bool     // its turn in catching up is over
+	busy   bool // a worker is at it
+	served bool // its turn in catching up is over
 	dead   bool
-}
-
-// kvMark is how far a watch has been told.
-type kvMark struct {
-	rev kv.Revision // everything up to it
-	// part, if not 0, is a later revision of which only the first told events that
-	// match have been: the rest is to come.
-	part kv.Revision
-	told int
 }
 
 // kvForm is how a watch wants its events encoded.
@@ -62,14 +52,13 @@ type kvWatches struct {
 	last   uint32     // id given out last
 	behind []*kvWatch // whose turn it is first; those a worker is at included
 	busy   bool       // a worker is catching up for this session
-	views  int        // held by its watches
 }
 
 // kvWatchCost is about what a watch holds beside its texts, in bytes: itself, its
 // topic and its places in maps.
 const kvWatchCost = 512
 
-func (w *kvWatch) size() int { return kvWatchCost + len(w.filter.NS) + len(w.filter.Text) }
+func kvWatchSize(f kv.Filter) int { return kvWatchCost + len(f.NS) + len(f.Text) }
 
 // kvWatch answers KVWATCH. Everything that happens after the revision answered, or
 // after `from`, is told, and the reply is first.
@@ -96,45 +85,43 @@ func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision,
 		s.srv.count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with KVUNWATCH", max)
 	}
-	w := &kvWatch{session: s, filter: want.Filter, coalesce: want.Coalesce}
+	size := kvWatchSize(want.Filter)
+	if !s.srv.memory.fits(size) {
+		s.srv.count.WatchLimit.Add(1)
+		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
+	}
+	request := follow.Request{Filter: want.Filter, From: want.From, Past: want.Past, State: want.State}
+	if want.Coalesce {
+		request.Spare = follow.Joined
+	}
+	// The order matters: from the moment the loop is watched, it is posted whatever
+	// becomes visible, and what was visible before is in rev.
+	first := s.loop.kv.watched.Add(1) == 1
+	cursor, rev, err := s.srv.feed.source.Open(request)
+	if err != nil {
+		s.loop.kv.watched.Add(-1)
+		return nil, 0, err
+	}
+	if first {
+		s.loop.kv.told = max(s.loop.kv.told, rev)
+	}
+	s.srv.memory.add(size)
+	s.srv.count.Watches.Add(1)
+	if s.kv == nil {
+		s.kv = &kvWatches{byID: make(map[uint32]*kvWatch)}
+	}
+	s.kv.last++
+	w := &kvWatch{session: s, id: s.kv.last, cursor: cursor}
 	if want.Prev {
 		w.form |= kvPrev
 	}
 	if want.Raw {
 		w.form |= kvRaw
 	}
-	if !s.srv.memory.fits(w.size()) {
-		s.srv.count.WatchLimit.Add(1)
-		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
-	}
-	// The order matters: from the moment the loop is watched, it is posted whatever
-	// becomes visible, and what was visible before is in rev.
-	first := s.loop.kv.watched.Add(1) == 1
-	rev := s.srv.state.Revision()
-	if want.From > rev {
-		s.loop.kv.watched.Add(-1)
-		return nil, 0, codes.Errorf(codes.FutureRevision, "from %d is in the future: the newest revision is %d", want.From, rev)
-	}
-	if first {
-		s.loop.kv.told = max(s.loop.kv.told, rev)
-	}
-	w.at.rev = rev
-	s.srv.memory.add(w.size())
-	s.srv.count.Watches.Add(1)
-	if s.kv == nil {
-		s.kv = &kvWatches{byID: make(map[uint32]*kvWatch)}
-	}
-	s.kv.last++
-	w.id = s.kv.last
 	s.kv.byID[w.id] = w
 	s.loop.kv.add(w)
-	switch {
-	case want.State:
-		w.state = &kvState{}
-		w.fallBehind(w.at)
-	case want.Past && want.From < rev:
-		w.at.rev = want.From
-		w.fallBehind(w.at)
+	if want.State || cursor.At().Rev < rev {
+		w.fallBehind()
 	}
 	return w, rev, nil
 }
@@ -170,24 +157,12 @@ func (w *kvWatch) end() {
 	s := w.session
 	w.dead = true
 	if !w.busy {
-		w.closeState()
+		w.cursor.Close()
 	}
 	s.loop.kv.remove(w)
 	s.loop.kv.watched.Add(-1)
 	s.srv.count.Watches.Add(-1)
-	s.srv.memory.sub(w.size())
-}
-
-// closeState forgets what the watch has left to be given of the state.
-func (w *kvWatch) closeState() {
-	if w.state == nil {
-		return
-	}
-	if w.state.view != nil {
-		w.session.kv.views--
-	}
-	w.session.srv.feed.views.release(w.state)
-	w.state = nil
+	s.srv.memory.sub(kvWatchSize(w.cursor.Filter()))
 }
 
 // dropWatches ends all watches of a session that is lost.

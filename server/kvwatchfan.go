@@ -4,13 +4,18 @@ import (
 	"slices"
 
 	"confcenter/kv"
+	"confcenter/kv/follow"
 )
 
 // kvFeed is what a server needs to keep watches told.
 type kvFeed struct {
 	unfollow func() // ends what Start began; nil without a state store
 	catchUps kvCatchUps
-	views    kvOpenViews
+	source   follow.Source
+}
+
+func (f *kvFeed) init(state kv.Store) {
+	f.source.Store, f.source.Piece, f.source.Holders = state, kvReadBack, kvHolders
 }
 
 // followState has every batch of the state store posted to the loops from now on.
@@ -26,7 +31,7 @@ func (s *Server) unfollowState() {
 	if s.feed.unfollow != nil {
 		s.feed.unfollow()
 	}
-	s.feed.views.closeAll()
+	s.feed.source.Close()
 }
 
 // publishState is the state store's way into the loops: it only posts. The store
@@ -39,26 +44,12 @@ func (s *Server) publishState(b *kv.Batch) {
 			continue
 		}
 		if weight == 0 {
-			weight = kvWeight(b)
+			for i := range b.Changes {
+				weight += int64(follow.Weight(&b.Changes[i]))
+			}
 		}
 		l.postState(b, weight)
 	}
-}
-
-// kvWeight is about how many bytes a batch holds that waits, if all it wrote has
-// been written over meanwhile.
-func kvWeight(b *kv.Batch) int64 {
-	weight := int64(kvEventCost)
-	for i := range b.Changes {
-		for j := range b.Changes[i].Events {
-			e := &b.Changes[i].Events[j]
-			weight += kvEventCost + int64(e.Entry.Size())
-			if e.Prev != nil {
-				weight += int64(e.Prev.Size())
-			}
-		}
-	}
-	return weight
 }
 
 // postState posts the batch, unless too much waits for the loop already: then its
@@ -94,7 +85,6 @@ type kvFanOut struct {
 	change, event int // next event to match
 	topic         int // of the hub's work
 	form          kvForm
-	cutter        kvCutter
 	watches       []*kvWatch // of topic and form; nil: not begun
 	frame         kvFrame    // being sent; no bytes: none
 	next          int        // of watches
@@ -152,7 +142,7 @@ func (f *kvFanOut) tellTopic(l *loop, budget int) bool {
 				continue
 			}
 			f.watches = slices.Clone(t.watches[f.form])
-			f.cutter = kvCutter{parts: t.parts, form: f.form, at: kvMark{rev: t.parts[0].rev - 1}, scratch: f.cutter.scratch}
+			l.kv.cursor.Hand(t.parts)
 		}
 		for f.frame.bytes != nil || f.encode(l) {
 			for ; f.next < len(f.watches); f.next++ {
@@ -170,10 +160,14 @@ func (f *kvFanOut) tellTopic(l *loop, budget int) bool {
 }
 
 func (f *kvFanOut) encode(l *loop) bool {
-	frame, ok := f.cutter.next(l.kv.frame[:0])
+	cursor := &l.kv.cursor
+	frame := kvFrame{from: cursor.At()}
+	n, ok := cursor.Next(kvCuts[f.form])
 	if !ok {
 		return false
 	}
+	frame.to, frame.first, frame.last = cursor.At(), n.Events[0].Entry.Mod, n.Revision
+	frame.bytes = appendNotice(l.kv.frame[:0], n, f.form)
 	f.frame = frame
 	f.spent += kvUnit + len(frame.bytes)/kvByteCost
 	l.kv.frame = frame.bytes
@@ -188,21 +182,21 @@ func (f *kvFanOut) encode(l *loop) bool {
 func (f *kvFanOut) tell(l *loop, w *kvWatch) {
 	f.spent++
 	s := w.session
-	switch {
-	case w.dead || w.behind || s.state.over() || w.at.rev >= f.frame.last:
-	case w.at.rev >= f.frame.first:
-		w.fallBehind(w.at) // it begins in the middle
+	if w.dead || w.behind || s.state.over() {
+		return
+	}
+	switch at := w.cursor.At(); {
+	case at.Rev >= f.frame.last:
+	case at.Rev >= f.frame.first:
+		w.fallBehind() // it begins in the middle
 		s.catchUpWatches()
 	case s.out.owing() >= s.srv.cfg.Limits.Pending:
 		l.srv.count.WatchesBehind.Add(1)
-		from := w.at
-		if f.frame.from.rev > from.rev {
-			from = f.frame.from
-		}
-		w.fallBehind(from)
+		w.cursor.Skip(f.frame.from)
+		w.fallBehind()
 	default:
 		f.spent += kvUnit
-		w.at = f.frame.to
+		w.cursor.Skip(f.frame.to)
 		w.sendEvents(f.frame.bytes)
 	}
 }
@@ -234,7 +228,8 @@ func (m *kvMissed) deliver(l *loop, budget int) (int, bool) {
 		for _, w := range s.kv.byID {
 			if !w.behind {
 				used++
-				w.fallBehind(kvMark{rev: max(w.at.rev, m.told)})
+				w.cursor.Skip(follow.Mark{Rev: m.told})
+				w.fallBehind()
 			}
 		}
 		s.catchUpWatches()

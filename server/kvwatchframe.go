@@ -2,6 +2,7 @@ package server
 
 import (
 	"confcenter/kv"
+	"confcenter/kv/follow"
 	"confcenter/protocol"
 )
 
@@ -12,56 +13,20 @@ const kvFrameBytes = 48 << 10
 // kvEventCost is about what an event takes in a frame beside key and value.
 const kvEventCost = 160
 
-// kvPart is the matching events of one revision, or the last of them.
-type kvPart struct {
-	rev    kv.Revision
-	events []kv.Event
-	next   int // where events end in the change they are a part of, as long as they are a slice of it
-	// skipped is how many matching events of the revision precede events. If some
-	// are missing in between, order says for each the place it had among all.
-	skipped int
-	order   []int
-}
-
-// add adds the event i of the change. Those of a topic stand together, since a
-// change is in the order of its keys, so nothing is copied; but do not rely on it.
-func (p *kvPart) add(events []kv.Event, i int) {
-	if n := len(p.events); p.next == i && n <= i {
-		p.events = events[i-n : i+1 : i+1]
-		p.next = i + 1
-		return
-	}
-	p.events = append(p.events, events[i])
-	p.next = -1
-}
-
-// place is how many matching events of the revision have been told after the
-// first n of events.
-func (p *kvPart) place(n int) int {
-	if p.order != nil {
-		return p.order[n-1] + 1
-	}
-	return p.skipped + n
-}
-
 // kvFrame is one encoded frame, for any watch in the same form.
 type kvFrame struct {
 	bytes       []byte
-	from, to    kvMark      // how far a watch has been told before and after it
+	from, to    follow.Mark // how far a watch has been told before and after it
 	first, last kv.Revision // of its events
-	events      int
 }
 
-// kvCutter cuts what has happened into frames: several revisions in one as long
-// as they fit, long ones continued in the next frame.
-type kvCutter struct {
-	parts []kvPart
-	form  kvForm
-	at    kvMark // told so far
-
-	part, event int // the next one to tell
-	scratch     []kv.Event
-}
+// kvCuts say what fits into a frame of each form.
+var kvCuts = func() (cuts [kvForms]follow.Cut) {
+	for form := range kvForm(kvForms) {
+		cuts[form] = follow.Cut{Max: kvFrameBytes, Cost: func(e *kv.Event) int { return kvCost(e, form) }}
+	}
+	return cuts
+}()
 
 func kvCost(e *kv.Event, form kvForm) int {
 	n := kvEventCost + len(e.Entry.NS) + kvEntryCost(e.Entry, form)
@@ -79,56 +44,12 @@ func kvEntryCost(e *kv.Entry, form kvForm) int {
 	return n + len(e.Key)
 }
 
-// next appends the next frame's bytes to dst; false if there is none.
-func (c *kvCutter) next(dst []byte) (kvFrame, bool) {
-	if c.part == len(c.parts) {
-		return kvFrame{}, false
-	}
-	f := kvFrame{from: c.at, first: c.parts[c.part].rev}
-	events, more := c.gather()
-	f.to, f.events = c.at, len(events)
-	ev := protocol.KVEvents{Revision: c.at.rev, Events: events, More: more}
-	if more {
-		ev.Revision = c.at.part
-	}
-	f.last = ev.Revision
-	f.bytes = appendKVEvents(dst, ev, c.form)
-	return f, true
-}
-
-// gather moves on by one frame.
-func (c *kvCutter) gather() (events []kv.Event, more bool) {
-	events = c.scratch[:0]
-	size, whole, begun := 0, 0, c.part // events of whole revisions; the part they end before
-	for c.part < len(c.parts) {
-		p := &c.parts[c.part]
-		for ; c.event < len(p.events); c.event++ {
-			n := kvCost(&p.events[c.event], c.form)
-			if len(events) > 0 && size+n > kvFrameBytes {
-				return c.cut(events, whole, begun)
-			}
-			size += n
-			events = append(events, p.events[c.event])
-		}
-		c.part, c.event = c.part+1, 0
-		whole, begun = len(events), c.part
-		c.at = kvMark{rev: p.rev}
-	}
-	c.scratch = events
-	return events, false
-}
-
-// cut ends a frame that is full: behind the last whole revision if there is one,
-// else in the middle of one.
-func (c *kvCutter) cut(events []kv.Event, whole, begun int) ([]kv.Event, bool) {
-	c.scratch = events
-	if whole > 0 {
-		c.part, c.event = begun, 0
-		return events[:whole], false
-	}
-	p := &c.parts[c.part]
-	c.at = kvMark{rev: p.rev - 1, part: p.rev, told: p.place(c.event)}
-	return events, true
+// appendNotice appends the frame of a notice, for a watch to be named later.
+func appendNotice(dst []byte, n kv.Notice, form kvForm) []byte {
+	return appendKVEvents(dst, protocol.KVEvents{
+		Revision: n.Revision, Events: n.Events, More: n.More,
+		State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync,
+	}, form)
 }
 
 // appendKVEvents appends a whole frame for a watch to be named later. It never

@@ -4,19 +4,21 @@ import (
 	"sync/atomic"
 
 	"confcenter/kv"
+	"confcenter/kv/follow"
 )
 
 // kvHub is one loop's part of the state store's push: which of its sessions watch
 // which keys.
 type kvHub struct {
 	// loop only
-	topics map[kvTopicKey]*kvTopic
+	topics map[kv.Filter]*kvTopic
 	// lengths counts, for each namespace, the prefix topics of each length: they
 	// say where a key has to be cut to look its prefixes up.
 	lengths map[string][]kvLength
-	told    kv.Revision // live watches have been told everything up to it
-	work    []*kvTopic  // of the fan-out at work
-	frame   []byte      // scratch: the frame being told
+	told    kv.Revision   // live watches have been told everything up to it
+	work    []*kvTopic    // of the fan-out at work
+	cursor  follow.Cursor // what is told of the topic at work
+	frame   []byte        // scratch: the frame being told
 
 	// any goroutine
 	watched  atomic.Int64 // watches of this loop: without any, nothing is posted to it
@@ -25,31 +27,24 @@ type kvHub struct {
 	missedTo atomic.Int64 // the last of them; a kv.Revision
 }
 
-// kvTopicKey names what a topic is about: a key or a prefix of a namespace. The
-// namespace is empty for all keys of all namespaces.
-type kvTopicKey struct {
-	ns, text string
-	exact    bool
-}
-
 // kvTopic is the watches of one filter on one loop.
 type kvTopic struct {
-	key     kvTopicKey
+	key     kv.Filter
 	watches [kvForms][]*kvWatch // in any order; kvWatch.place is the place
 	n       int                 // in all forms
-	parts   []kvPart            // matching events of the batch being told
+	parts   []follow.Part       // matching events of the batch being told
 }
 
 // kvLength is how many prefix topics of a namespace have that length.
 type kvLength struct{ length, topics int }
 
 func (h *kvHub) init() {
-	h.topics = make(map[kvTopicKey]*kvTopic)
+	h.topics = make(map[kv.Filter]*kvTopic)
 	h.lengths = make(map[string][]kvLength)
 }
 
 func (h *kvHub) add(w *kvWatch) {
-	key := kvTopicKey{ns: w.filter.NS, text: w.filter.Text, exact: w.filter.Exact}
+	key := w.cursor.Filter()
 	t := h.topics[key]
 	if t == nil {
 		t = &kvTopic{key: key}
@@ -76,23 +71,23 @@ func (h *kvHub) remove(w *kvWatch) {
 	}
 }
 
-func (h *kvHub) countLength(key kvTopicKey, by int) {
-	if key.exact || key.ns == "" {
+func (h *kvHub) countLength(key kv.Filter, by int) {
+	if key.Exact || key.NS == "" {
 		return
 	}
-	list := h.lengths[key.ns]
+	list := h.lengths[key.NS]
 	for i := range list {
-		if list[i].length != len(key.text) {
+		if list[i].length != len(key.Text) {
 			continue
 		}
 		if list[i].topics += by; list[i].topics == 0 {
 			list[i] = list[len(list)-1]
 			list = list[:len(list)-1]
 		}
-		h.setLengths(key.ns, list)
+		h.setLengths(key.NS, list)
 		return
 	}
-	h.setLengths(key.ns, append(list, kvLength{len(key.text), by}))
+	h.setLengths(key.NS, append(list, kvLength{len(key.Text), by}))
 }
 
 func (h *kvHub) setLengths(ns string, list []kvLength) {
@@ -107,18 +102,18 @@ func (h *kvHub) setLengths(ns string, list []kvLength) {
 // that took.
 func (h *kvHub) match(rev kv.Revision, events []kv.Event, i int) (looked int) {
 	e := events[i].Entry
-	h.note(kvTopicKey{ns: e.NS, text: e.Key, exact: true}, rev, events, i)
-	h.note(kvTopicKey{}, rev, events, i)
+	h.note(kv.Filter{NS: e.NS, Text: e.Key, Exact: true}, rev, events, i)
+	h.note(kv.Filter{}, rev, events, i)
 	lengths := h.lengths[e.NS]
 	for _, l := range lengths {
 		if l.length <= len(e.Key) {
-			h.note(kvTopicKey{ns: e.NS, text: e.Key[:l.length]}, rev, events, i)
+			h.note(kv.Filter{NS: e.NS, Text: e.Key[:l.length]}, rev, events, i)
 		}
 	}
 	return 2 + len(lengths)
 }
 
-func (h *kvHub) note(key kvTopicKey, rev kv.Revision, events []kv.Event, i int) {
+func (h *kvHub) note(key kv.Filter, rev kv.Revision, events []kv.Event, i int) {
 	t := h.topics[key]
 	if t == nil {
 		return
@@ -126,9 +121,10 @@ func (h *kvHub) note(key kvTopicKey, rev kv.Revision, events []kv.Event, i int) 
 	if len(t.parts) == 0 {
 		h.work = append(h.work, t)
 	}
-	if last := len(t.parts) - 1; last >= 0 && t.parts[last].rev == rev {
-		t.parts[last].add(events, i)
-		return
+	last := len(t.parts) - 1
+	if last < 0 || t.parts[last].Rev != rev {
+		t.parts = append(t.parts, follow.Part{Rev: rev})
+		last++
 	}
-	t.parts = append(t.parts, kvPart{rev: rev, events: events[i : i+1 : i+1], next: i + 1})
+	t.parts[last].Add(events, i)
 }

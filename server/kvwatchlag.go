@@ -6,6 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/follow"
 	"confcenter/protocol"
 )
 
@@ -13,15 +14,17 @@ import (
 const (
 	kvServe    = 64 << 10  // bytes of frames a session is given before it has to read
 	kvReadBack = 256 << 10 // bytes of entries read from the log at a time
-	// kvReadMerge is kvReadBack for watches that want only the last event of each
-	// key: the more is read, the less is left.
-	kvReadMerge = 1 << 20
-	kvTurns     = 128 // watches of a session that share what is read
+	kvTurns    = 128       // watches of a session that share what is read
+	kvPages    = 64        // pages of a state looked at in one step
+	// kvViews is how many of a session's watches are given the state at a time: each
+	// holds a view, which costs the store memory.
+	kvViews = 4
+	// kvHolders is how many watches of the server may hold a whole state.
+	kvHolders = 4
 )
 
-// fallBehind leaves the watch to the workers, from mark on.
-func (w *kvWatch) fallBehind(mark kvMark) {
-	w.at = mark
+// fallBehind leaves the watch to the workers, from where it stands.
+func (w *kvWatch) fallBehind() {
 	w.behind = true
 	w.session.kv.behind = append(w.session.kv.behind, w)
 }
@@ -51,17 +54,21 @@ func (s *session) catchUpWatches() {
 // others that do.
 func (s *session) nextCatchUp() *kvCatchUp {
 	s.kv.behind = slices.DeleteFunc(s.kv.behind, func(w *kvWatch) bool { return w.dead })
-	job := &kvCatchUp{session: s, store: s.srv.state, views: &s.srv.feed.views}
+	views := 0
 	for _, w := range s.kv.behind {
-		if w.state != nil && (len(job.turns) > 0 || w.state.view == nil && s.kv.views >= kvViews) {
+		if w.cursor.Viewing() {
+			views++
+		}
+	}
+	job := &kvCatchUp{session: s}
+	for _, w := range s.kv.behind {
+		telling := w.cursor.Telling()
+		if telling && (len(job.turns) > 0 || views >= kvViews && w.cursor.WantsView()) {
 			continue
 		}
 		w.busy = true
-		if w.state != nil && w.state.view == nil {
-			s.kv.views++ // it is going to have one
-		}
-		job.turns = append(job.turns, kvTurn{watch: w, at: w.at, state: w.state})
-		if w.state != nil || len(job.turns) == kvTurns {
+		job.turns = append(job.turns, kvTurn{watch: w})
+		if job.telling = telling; telling || len(job.turns) == kvTurns {
 			break
 		}
 	}
@@ -71,11 +78,10 @@ func (s *session) nextCatchUp() *kvCatchUp {
 	return job
 }
 
-// kvTurn is one watch's part in a catching up. The worker has it to itself.
+// kvTurn is one watch's part in a catching up. The worker has it, and the watch's
+// cursor, to itself.
 type kvTurn struct {
 	watch  *kvWatch // of which a worker only reads what is set at open
-	at     kvMark
-	state  *kvState
 	served bool     // its turn is over: others are first next time
 	frames [][]byte // to send
 }
@@ -84,47 +90,48 @@ type kvTurn struct {
 // mail it sends what the worker made.
 type kvCatchUp struct {
 	session *session
-	store   kv.Store
-	views   *kvOpenViews
+	telling bool // the one turn goes on with the state
 	turns   []kvTurn
 	budget  int // bytes of frames left to make
 	err     error
-	cutter  kvCutter // for its scratch
 }
 
 // run is the worker's part.
 func (c *kvCatchUp) run() {
 	c.budget = kvServe
-	if t := &c.turns[0]; t.state != nil {
-		t.served = true
-		c.err = c.giveState(t)
+	if c.telling {
+		c.err = c.giveState(&c.turns[0])
 		return
 	}
 	c.err = c.readBack()
 }
 
-// readBack reads the log once for all turns, from where the one furthest behind
-// is, and serves them in order as far as the budget goes.
-func (c *kvCatchUp) readBack() error {
-	after, size := c.turns[0].at.rev, kvReadBack
-	merge := true
-	for i := range c.turns {
-		after = min(after, c.turns[i].at.rev)
-		merge = merge && c.turns[i].watch.coalesce
-	}
-	if merge {
-		size = kvReadMerge
-	}
-	newest := c.store.Revision() // before reading: if there is nothing, there is nothing up to it
-	changes, err := c.store.Changes(c.session.srv.life, after, size)
-	if codes.Of(err) == codes.Compacted {
-		for i := range c.turns {
-			if t := &c.turns[i]; t.at.rev == after {
-				t.state = &kvState{resync: true}
-			}
+// giveState makes frames of the state until the budget is used up or all is given.
+func (c *kvCatchUp) giveState(t *kvTurn) error {
+	t.served = true
+	cursor := t.watch.cursor
+	for pages := 0; c.budget > 0 && pages < kvPages; pages++ {
+		if err := cursor.Fetch(c.session.srv.life); err != nil {
+			return err
 		}
-		return nil
+		for cursor.Telling() && c.next(t) {
+		}
+		if !cursor.Telling() {
+			return nil
+		}
 	}
+	return nil
+}
+
+// readBack reads the log once for all turns and serves them in order as far as the
+// budget goes. What is left over is read again.
+func (c *kvCatchUp) readBack() error {
+	srv := c.session.srv
+	cursors := make([]*follow.Cursor, len(c.turns))
+	for i := range c.turns {
+		cursors[i] = c.turns[i].watch.cursor
+	}
+	chunk, err := srv.feed.source.Read(srv.life, cursors)
 	if err != nil {
 		return err
 	}
@@ -132,95 +139,32 @@ func (c *kvCatchUp) readBack() error {
 		if c.budget <= 0 {
 			break
 		}
-		c.turns[i].served = true
-		c.serve(&c.turns[i], changes, newest)
+		t := &c.turns[i]
+		if cursors[i].Telling() {
+			continue
+		}
+		t.served = true
+		cursors[i].Offer(chunk)
+		for c.budget > 0 && c.next(t) {
+		}
+		cursors[i].Forget()
 	}
 	return nil
 }
 
-// serve makes the turn's frames of what changed. newest is where it stands if
-// nothing did.
-func (c *kvCatchUp) serve(t *kvTurn, changes []kv.Change, newest kv.Revision) {
-	last := newest
-	if len(changes) > 0 {
-		last = changes[len(changes)-1].Revision
+// next makes the frame of the next notice; false if there is none at hand.
+func (c *kvCatchUp) next(t *kvTurn) bool {
+	n, ok := t.watch.cursor.Next(kvCuts[t.watch.form])
+	if !ok {
+		return false
 	}
-	c.cutter = kvCutter{parts: t.parts(changes), form: t.watch.form, at: t.at, scratch: c.cutter.scratch}
-	for c.budget > 0 {
-		frame, ok := c.cutter.next(nil)
-		if !ok {
-			t.at = kvMark{rev: max(t.at.rev, last)}
-			return
-		}
-		t.at = frame.to
-		c.add(t, frame.bytes)
+	if n.Kind == kv.Resync {
+		n.Revision = c.session.srv.state.Revision()
 	}
-	if c.cutter.part == len(c.cutter.parts) {
-		t.at = kvMark{rev: max(t.at.rev, last)}
-	}
-}
-
-func (c *kvCatchUp) add(t *kvTurn, frame []byte) {
+	frame := appendNotice(nil, n, t.watch.form)
 	t.frames = append(t.frames, frame)
 	c.budget -= len(frame)
-}
-
-// parts is what of changes the turn's watch has not been told.
-func (t *kvTurn) parts(changes []kv.Change) []kvPart {
-	var parts []kvPart
-	for i := range changes {
-		change := &changes[i]
-		if change.Revision <= t.at.rev {
-			continue
-		}
-		events := t.watch.filter.Select(change.Events)
-		p := kvPart{rev: change.Revision, events: events}
-		if t.at.part == change.Revision {
-			p.skipped = min(t.at.told, len(events))
-			p.events = events[p.skipped:]
-		}
-		if len(p.events) > 0 {
-			parts = append(parts, p)
-		}
-	}
-	if t.watch.coalesce {
-		parts = kvCoalesce(parts)
-	}
-	return parts
-}
-
-// kvCoalesce leaves of each key the last event, with the entry before the first
-// one. What is left says where it was, since the rest may be told another time,
-// when there is more to leave out.
-func kvCoalesce(parts []kvPart) []kvPart {
-	type id struct{ ns, key string }
-	left := make(map[id]int)       // events to come
-	prev := make(map[id]*kv.Entry) // before the first
-	for _, p := range parts {
-		for i := range p.events {
-			e := &p.events[i]
-			key := id{e.Entry.NS, e.Entry.Key}
-			if left[key]++; left[key] == 1 {
-				prev[key] = e.Prev
-			}
-		}
-	}
-	var kept []kvPart
-	for _, p := range parts {
-		k := kvPart{rev: p.rev, skipped: p.skipped}
-		for i, e := range p.events {
-			key := id{e.Entry.NS, e.Entry.Key}
-			if left[key]--; left[key] == 0 {
-				e.Prev = prev[key]
-				k.events = append(k.events, e)
-				k.order = append(k.order, p.skipped+i)
-			}
-		}
-		if len(k.events) > 0 {
-			kept = append(kept, k)
-		}
-	}
-	return kept
+	return true
 }
 
 // deliver is the loop's part: it sends what the worker made, and who has come as
@@ -230,7 +174,7 @@ func (c *kvCatchUp) deliver(l *loop, _ int) (int, bool) {
 	s.kv.busy = false
 	sent := 1
 	for i := range c.turns {
-		sent += c.turns[i].settle(s, l)
+		sent += c.settle(&c.turns[i], l)
 	}
 	if s.state == dead {
 		return sent, true
@@ -247,20 +191,16 @@ func (c *kvCatchUp) deliver(l *loop, _ int) (int, bool) {
 	return sent, true
 }
 
-// settle takes over what the worker did for one watch, and sends it. The session
-// may be lost meanwhile.
-func (t *kvTurn) settle(s *session, l *loop) (sent int) {
-	w := t.watch
+// settle takes a watch back from the worker, and sends what that made for it. The
+// session may be lost meanwhile.
+func (c *kvCatchUp) settle(t *kvTurn, l *loop) (sent int) {
+	s, w := c.session, t.watch
 	w.busy = false
-	if w.state != nil && (t.state == nil || t.state.view == nil) {
-		s.kv.views-- // which it was given one of
-	}
-	if t.state != nil && t.state.resync && w.state == nil {
+	if w.cursor.Telling() && !c.telling {
 		l.srv.count.WatchResyncs.Add(1)
 	}
-	w.state, w.at = t.state, t.at
 	if w.dead {
-		w.closeState()
+		w.cursor.Close()
 		return 0
 	}
 	for _, frame := range t.frames {
@@ -274,7 +214,7 @@ func (t *kvTurn) settle(s *session, l *loop) (sent int) {
 		sent++
 	}
 	w.served = t.served
-	if w.state == nil && w.at.rev >= l.kv.told {
+	if !w.cursor.Telling() && w.cursor.At().Rev >= l.kv.told {
 		w.behind = false
 	}
 	return sent

@@ -161,7 +161,7 @@ func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 		require.Equal(t, int(cuts), w.resyncs)
 		p.s.hangUp()
 	}
-	require.Zero(t, k.srv.feed.views.holding())
+	require.Zero(t, k.srv.feed.source.Holding())
 
 	// One that never lasts is given up rather than tried for ever.
 	store.lists = 0
@@ -169,7 +169,7 @@ func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 	p := k.peer(unlimited)
 	p.watch(`{"ns":"n","state":1}`)
 	k.until(func() bool { return p.s.state.over() }, "the connection is closed")
-	require.Zero(t, k.srv.feed.views.holding())
+	require.Zero(t, k.srv.feed.source.Holding())
 }
 
 func TestAWholeStateIsHeldWhereViewsDoNotLastForThePeer(t *testing.T) {
@@ -189,11 +189,11 @@ func TestAWholeStateIsHeldWhereViewsDoNotLastForThePeer(t *testing.T) {
 	w.waiting = true
 	k.until(func() bool {
 		p.w.read(1000)
-		return k.srv.feed.views.holding() > 0 && k.state.Stats().Views == 0
+		return k.srv.feed.source.Holding() > 0 && k.state.Stats().Views == 0
 	}, "it holds the state and no view")
 	p.s.hangUp()
 	k.settle()
-	require.Zero(t, k.srv.feed.views.holding())
+	require.Zero(t, k.srv.feed.source.Holding())
 }
 
 func TestServerStoppedInTheMiddleLeavesNoViewOpen(t *testing.T) {
@@ -250,7 +250,7 @@ func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
 	for _, w := range witnesses {
 		w.done()
 	}
-	require.Zero(t, p.s.kv.views)
+	require.Zero(t, k.state.Stats().Views)
 }
 
 func TestASlowWatchThatAllowsItIsToldTheNewestOnly(t *testing.T) {
@@ -275,37 +275,6 @@ func TestASlowWatchThatAllowsItIsToldTheNewestOnly(t *testing.T) {
 	}, "it has everything")
 	w.done()
 	require.Less(t, told, writes/5)
-}
-
-func TestWhatCoalescingLeavesOutIsNotCountedAsTold(t *testing.T) {
-	put := func(rev kv.Revision, keys ...string) kv.Change {
-		c := kv.Change{Revision: rev}
-		for _, key := range keys {
-			c.Events = append(c.Events, kv.Event{Kind: kv.Put, Entry: &kv.Entry{NS: "n", Key: key, Mod: rev, Version: 1, Value: kv.StringValue(strings.Repeat("v", 30_000))}})
-		}
-		return c
-	}
-	w := &kvWatch{filter: kv.Filter{NS: "n"}, coalesce: true}
-	turn := kvTurn{watch: w}
-	first := kvCutter{parts: turn.parts([]kv.Change{put(1, "a", "b", "c", "d"), put(2, "b")})}
-	f, ok := first.next(nil)
-	require.True(t, ok)
-	require.Equal(t, kvMark{rev: 0, part: 1, told: 1}, f.to, "a")
-	f, _ = first.next(nil)
-	require.Equal(t, kvMark{rev: 0, part: 1, told: 3}, f.to, "c; b comes later")
-
-	// Meanwhile c and d have changed too: of revision 1 nothing is left to tell.
-	turn.at = f.to
-	parts := turn.parts([]kv.Change{put(1, "a", "b", "c", "d"), put(2, "b"), put(3, "c", "d")})
-	require.Len(t, parts, 2)
-	require.Equal(t, kv.Revision(2), parts[0].rev)
-	require.Len(t, parts[1].events, 2)
-
-	// What was left out before the place of a cut does not come back behind it.
-	turn.at = kvMark{}
-	second := kvCutter{parts: turn.parts([]kv.Change{put(1, "a"), put(5, "a", "b", "c")})}
-	f, _ = second.next(nil)
-	require.Equal(t, kvMark{rev: 4, part: 5, told: 1}, f.to)
 }
 
 // What any number of watches are told is what happened, whatever they ask for, how
@@ -361,7 +330,7 @@ func TestEveryWatchIsToldWhatHappened(t *testing.T) {
 		}
 		k.settle()
 		require.Zero(rt, k.srv.memory.used.Load())
-		require.Zero(rt, k.srv.feed.views.holding())
+		require.Zero(rt, k.srv.feed.source.Holding())
 		k.stop()
 	})
 }
@@ -441,11 +410,4 @@ func (p *modelPeer) collect() {
 		}
 		p.told[id] = w
 	}
-}
-
-// holding is how many watches hold a whole state.
-func (v *kvOpenViews) holding() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.holders
 }

@@ -68,6 +68,7 @@ func converse(t testing.TB, srv *Server, l *loop, store Store) *conversation {
 	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
 	c := &conversation{state: &heldState{Store: memory, room: 64}, config: &heldConfig{Store: store, room: 64}}
 	srv.state, srv.store = c.state, c.config
+	srv.feed.init(c.state)
 	l.kv.told = 0
 	c.s, c.w = addWire(t, srv, l)
 	c.w.room = 1 << 40

@@ -150,6 +150,7 @@ func New(cfg Config, stores Stores) *Server {
 		s.stateStats = func() protocol.KVStats { return protocol.KVStats{Revision: s.state.Revision()} }
 	}
 	s.leave = func() {} // until Start
+	s.feed.init(s.state)
 	s.registry.init(cfg.ServerID)
 	s.oplog.init(cfg.Clock)
 	s.engine = newEngine(s)

@@ -23,8 +23,8 @@ const (
 	inputStates
 )
 
-// follow has for each state those that can follow it, one bit each.
-var follow = func() (f [inputStates]uint16) {
+// successors has for each state those that can follow it, one bit each.
+var successors = func() (f [inputStates]uint16) {
 	const end = 1<<closing | 1<<dead
 	f[reading] = 1<<forReader | 1<<forReplies | 1<<forRoom | 1<<forTurn | 1<<forWorker | end
 	for s := forReader; s <= forWorker; s++ {
@@ -37,7 +37,7 @@ var follow = func() (f [inputStates]uint16) {
 
 // become moves on to next, or reports false and stays if next cannot follow.
 func (s *inputState) become(next inputState) bool {
-	if follow[*s]&(1<<next) == 0 {
+	if successors[*s]&(1<<next) == 0 {
 		return false
 	}
 	*s = next

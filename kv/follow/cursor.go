@@ -146,9 +146,11 @@ func (c *Cursor) Offer(chunk Chunk) bool {
 	return true
 }
 
-// Hand has the cursor tell parts, in place of what was at hand. They are copied.
+// Hand has the cursor stand before parts and tell them, in place of what was at hand.
+// They are copied.
 func (c *Cursor) Hand(parts []Part) {
 	c.Forget()
+	c.at = Mark{Rev: parts[0].Rev - 1}
 	c.parts = append(c.parts, parts...)
 }
 
