@@ -149,44 +149,56 @@ func panicked(value any) error {
 	return codes.Errorf(codes.Internal, "panic: %v\n%s", value, debug.Stack())
 }
 
-// maxErrors is how many errors wait for OnError; while it is busy, later ones are
-// dropped, since the first ones say most about what happened.
-const maxErrors = 16
-
-// errorBox brings errors to Config.OnError.
-type errorBox struct {
+// backlog brings items to a function of the program, in order and no more than limit
+// of them at a time: while the function is busy, the oldest or the newest are dropped.
+type backlog[T any] struct {
+	// set at open
 	callbacks *callbacks
-	tell      func(error)
 	job       *job
+	limit     int
+	oldest    bool // are dropped
 
 	mu      sync.Mutex
-	waiting []error // guarded by mu
+	waiting []T // guarded by mu
 }
 
-func newErrorBox(cb *callbacks, tell func(error)) *errorBox {
-	b := &errorBox{callbacks: cb, tell: tell}
-	b.job = &job{run: b.run, last: true}
+func newBacklog[T any](cb *callbacks, limit int, oldest bool, tell func(T)) *backlog[T] {
+	b := &backlog[T]{callbacks: cb, limit: limit, oldest: oldest}
+	b.job = &job{run: func() {
+		for _, item := range b.take() {
+			tell(item)
+		}
+	}}
 	return b
 }
 
-func (b *errorBox) put(err error) {
+func (b *backlog[T]) put(item T) {
 	b.mu.Lock()
-	if len(b.waiting) < maxErrors {
-		b.waiting = append(b.waiting, err)
+	if len(b.waiting) == b.limit && b.oldest {
+		b.waiting = b.waiting[1:]
+	}
+	if len(b.waiting) < b.limit {
+		b.waiting = append(b.waiting, item)
 	}
 	b.mu.Unlock()
 	b.callbacks.post(b.job)
 }
 
-func (b *errorBox) run() {
+func (b *backlog[T]) take() []T {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	waiting := b.waiting
 	b.waiting = nil
-	b.mu.Unlock()
-	for _, err := range waiting {
-		if p := guarded(func() { b.tell(err) }); p != nil {
-			// Telling OnError of its own panics would not end.
-			slog.Error("confcenter: Config.OnError has panicked", "error", p)
-		}
+	return waiting
+}
+
+// maxErrors is how many errors wait for OnError; while it is busy, later ones are
+// dropped, since the first ones say most about what happened.
+const maxErrors = 16
+
+// tellError calls Config.OnError. Telling it of its own panics would not end.
+func (c *Client) tellError(err error) {
+	if p := guarded(func() { c.cfg.OnError(err) }); p != nil {
+		slog.Error("confcenter: Config.OnError has panicked", "error", p)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"confcenter/codes"
@@ -151,14 +152,15 @@ type Client struct {
 	cancel     context.CancelFunc
 	cache      *cache // nil without Config.CacheDir
 	callbacks  *callbacks
-	errors     *errorBox
-	states     *stateBox
+	errors     *backlog[error]
+	states     *backlog[StateChange]
 	tokens     *tokenSource
 	claims     lockClaims
 	inFlight   chan struct{}  // one token for each request of a caller
 	fetches    chan struct{}  // one token for each feed or watch that asks the server
 	wg         sync.WaitGroup // run and the feeds; grows under mu only
 	closeCache func() error
+	toldEnd    atomic.Bool // OnState has been told of the end
 
 	// Dial, then run's goroutine
 	good int // the index of the address that worked last
@@ -201,9 +203,10 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		tokens:   newTokenSource(),
 	}
 	c.callbacks = newCallbacks()
-	c.errors = newErrorBox(c.callbacks, cfg.OnError)
+	c.errors = newBacklog(c.callbacks, maxErrors, false, c.tellError)
+	c.errors.job.last = true
 	c.callbacks.failed = c.reportPanic
-	c.states = newStateBox(c.callbacks, cfg.OnState)
+	c.states = newBacklog(c.callbacks, maxStates, true, c.tellState)
 	cache, cacheErr := openCache(&c.cfg, c.report)
 	if cacheErr != nil {
 		c.report(cacheErr)
@@ -255,8 +258,8 @@ func (c *Client) Close() error {
 	c.cancel()
 	ended := c.ended()
 	returned := c.callbacks.stop(c.cfg.Clock, c.cfg.CloseTimeout) && ended
-	if returned {
-		c.states.close()
+	if returned && c.cfg.OnState != nil && !c.toldEnd.Swap(true) {
+		c.tellState(StateChange{State: StateClosed})
 	}
 	if err := c.closeCache(); err != nil || returned {
 		return err

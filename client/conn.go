@@ -177,7 +177,7 @@ func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []b
 	c.pending[cl.seq] = cl
 	c.queue = append(c.queue, cl)
 	c.mu.Unlock()
-	c.nudge()
+	nudge(c.wake)
 	return cl
 }
 
@@ -191,13 +191,6 @@ func (c *conn) nextSeqLocked() uint16 {
 		if _, taken := c.pending[c.seq]; !taken && c.seq != 0 {
 			return c.seq
 		}
-	}
-}
-
-func (c *conn) nudge() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -472,7 +465,7 @@ func (c *conn) reply(h protocol.Header, body []byte) error {
 		return fmt.Errorf("the server asks faster than it reads the answers")
 	}
 	c.control = protocol.AppendFrame(c.control, h.Command.Reply(), h.Seq, body)
-	c.nudge()
+	nudge(c.wake)
 	return nil
 }
 

@@ -155,7 +155,7 @@ func (f *feed) announce(mtime int32) {
 	defer f.mu.Unlock()
 	if mtime > f.target {
 		f.target = mtime
-		f.kick()
+		nudge(f.wake)
 	}
 }
 
@@ -167,14 +167,7 @@ func (f *feed) suspectBase(mtime int32) {
 	defer f.mu.Unlock()
 	if mtime > f.version {
 		f.suspect = true
-		f.kick()
-	}
-}
-
-func (f *feed) kick() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
+		nudge(f.wake)
 	}
 }
 
@@ -184,7 +177,7 @@ func (f *feed) join(w *follower) {
 	f.mu.Lock()
 	f.joining = append(f.joining, w)
 	f.mu.Unlock()
-	f.kick()
+	nudge(f.wake)
 }
 
 // leave undoes join.

@@ -166,7 +166,7 @@ func TestOnStateIsBounded(t *testing.T) {
 	began, goOn, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var got []string
 	cb := newCallbacks()
-	b := newStateBox(cb, func(change StateChange) {
+	b := newBacklog(cb, maxStates, true, func(change StateChange) {
 		if change.Addr == "first" {
 			close(began)
 			<-goOn

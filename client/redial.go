@@ -139,7 +139,7 @@ func (c *Client) announceLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 	for _, f := range c.feeds {
-		f.kick()
+		nudge(f.wake)
 	}
 }
 

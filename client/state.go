@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 )
 
 // State is the state of a client's connection.
@@ -47,65 +46,15 @@ type StateChange struct {
 // dropped, since the newest say what is.
 const maxStates = 64
 
-// stateBox brings changes of the connection to Config.OnState.
-type stateBox struct {
-	callbacks *callbacks
-	tell      func(StateChange)
-	job       *job
-
-	mu      sync.Mutex
-	waiting []StateChange // guarded by mu
-	closed  bool          // guarded by mu
-}
-
-func newStateBox(cb *callbacks, tell func(StateChange)) *stateBox {
-	b := &stateBox{callbacks: cb, tell: tell}
-	b.job = &job{run: b.run}
-	return b
-}
-
-func (b *stateBox) put(change StateChange) {
-	if b.tell == nil {
-		return
-	}
-	b.mu.Lock()
-	if len(b.waiting) == maxStates {
-		b.waiting = b.waiting[1:]
-	}
-	b.waiting = append(b.waiting, change)
-	b.mu.Unlock()
-	b.callbacks.post(b.job)
-}
-
-func (b *stateBox) run() {
-	b.mu.Lock()
-	waiting := b.waiting
-	b.waiting = nil
-	b.mu.Unlock()
-	for _, change := range waiting {
-		b.call(change)
-	}
-}
-
-// close tells the end, after the callbacks have been stopped. What waits before it is
-// told no more.
-func (b *stateBox) close() {
-	b.mu.Lock()
-	again := b.closed
-	b.closed = true
-	b.mu.Unlock()
-	if b.tell != nil && !again {
-		b.call(StateChange{State: StateClosed})
-	}
-}
-
-func (b *stateBox) call(change StateChange) {
-	b.callbacks.call("Config.OnState", func() { b.tell(change) })
+func (c *Client) tellState(change StateChange) {
+	c.callbacks.call("Config.OnState", func() { c.cfg.OnState(change) })
 }
 
 // changeState tells OnState and the log.
 func (c *Client) changeState(state State, addr string, err error) {
-	c.states.put(StateChange{state, addr, err})
+	if c.cfg.OnState != nil {
+		c.states.put(StateChange{state, addr, err})
+	}
 	switch state {
 	case StateConnecting:
 		c.cfg.Logger.Debug("connecting", "addr", addr)
