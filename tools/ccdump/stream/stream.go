@@ -2,6 +2,7 @@ package stream
 
 import (
 	"cmp"
+	"container/list"
 	"fmt"
 	"slices"
 
@@ -69,14 +70,14 @@ type Conn struct {
 	EndedBy Dir
 	HasEnd  bool
 
-	key        pair
-	client     uint8 // which end of key is the client's
-	sure       bool  // that it is
-	closed     bool
-	closedAt   int64
-	segments   int64   // with payload
-	ends       [2]half // what each end of key sends
-	prev, next *Conn   // by the last time it moved
+	key      pair
+	client   uint8 // which end of key is the client's
+	sure     bool  // that it is
+	closed   bool
+	closedAt int64
+	segments int64         // with payload
+	ends     [2]half       // what each end of key sends
+	place    *list.Element // by the last time it moved
 }
 
 // Endpoint is the address of one side.
@@ -172,8 +173,8 @@ type Assembler struct {
 
 	conns map[pair]*Conn
 	last  *Conn // found last
-	// The connections in a ring, the one that has not moved for longest first.
-	ring Conn
+	// *Conn, the one that has not moved for longest first
+	ring list.List
 	held int      // bytes that wait
 	free [][]byte // buffers to be used again
 	at   int64    // of the latest segment
@@ -183,9 +184,7 @@ type Assembler struct {
 
 // New makes an Assembler.
 func New(cfg Config, sink Sink) *Assembler {
-	a := &Assembler{cfg: cfg.withDefaults(), sink: sink, conns: map[pair]*Conn{}}
-	a.ring.prev, a.ring.next = &a.ring, &a.ring
-	return a
+	return &Assembler{cfg: cfg.withDefaults(), sink: sink, conns: map[pair]*Conn{}}
 }
 
 // Stats are the counts so far.
@@ -217,27 +216,19 @@ func (a *Assembler) watches(s *capture.Segment) bool {
 // is known.
 func (a *Assembler) open(key pair, client uint8, sure, joined bool, at int64) *Conn {
 	if len(a.conns) >= a.cfg.Conns {
-		a.forget(a.ring.next)
+		a.forget(a.ring.Front().Value.(*Conn))
 	}
 	a.stats.Conns++
 	c := &Conn{ID: int(a.stats.Conns), key: key, client: client, sure: sure}
 	a.conns[key] = c
 	a.last = c
-	c.prev, c.next = a.ring.prev, &a.ring
-	c.prev.next, a.ring.prev = c, c
+	c.place = a.ring.PushBack(c)
 	a.sink.Opened(c, at, joined)
 	return c
 }
 
 // touch makes c the one that moved last.
-func (a *Assembler) touch(c *Conn) {
-	if c.next == &a.ring {
-		return
-	}
-	c.prev.next, c.next.prev = c.next, c.prev
-	c.prev, c.next = a.ring.prev, &a.ring
-	c.prev.next, a.ring.prev = c, c
-}
+func (a *Assembler) touch(c *Conn) { a.ring.MoveToBack(c.place) }
 
 // forget removes c altogether.
 func (a *Assembler) forget(c *Conn) {
@@ -246,7 +237,7 @@ func (a *Assembler) forget(c *Conn) {
 }
 
 func (a *Assembler) remove(c *Conn) {
-	c.prev.next, c.next.prev = c.next, c.prev
+	a.ring.Remove(c.place)
 	delete(a.conns, c.key)
 	if a.last == c {
 		a.last = nil
@@ -270,8 +261,8 @@ func (a *Assembler) finish(c *Conn, at int64, how How) {
 
 // Finish ends all connections that are open still.
 func (a *Assembler) Finish() {
-	for a.ring.next != &a.ring {
-		c := a.ring.next
+	for a.ring.Len() > 0 {
+		c := a.ring.Front().Value.(*Conn)
 		a.finish(c, a.at, Open)
 		a.remove(c)
 	}
@@ -349,7 +340,8 @@ const (
 // shrink takes what waits from those who have not moved for longest, until a
 // quarter of the memory is free again. The one that moves now, busy, is spared.
 func (a *Assembler) shrink(busy *Conn) {
-	for c := a.ring.next; c != &a.ring && a.held > a.cfg.Memory/4*3; c = c.next {
+	for e := a.ring.Front(); e != nil && a.held > a.cfg.Memory/4*3; e = e.Next() {
+		c := e.Value.(*Conn)
 		if c == busy || c.closed {
 			continue
 		}

@@ -2,6 +2,7 @@ package talk
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,15 +75,7 @@ func (f *Filter) wantsRemark(s *speaker, c *stream.Conn, odd bool) bool {
 }
 
 func (f *Filter) wantsCommand(c protocol.Command) bool {
-	if len(f.Commands) == 0 {
-		return true
-	}
-	for _, one := range f.Commands {
-		if one == c.Request() {
-			return true
-		}
-	}
-	return false
+	return len(f.Commands) == 0 || slices.Contains(f.Commands, c.Request())
 }
 
 func (f *Filter) wantsClient(s *speaker, c *stream.Conn) bool {

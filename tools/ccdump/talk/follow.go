@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -66,6 +67,7 @@ type Config struct {
 // Follower follows conversations. It implements stream.Sink.
 type Follower struct {
 	cfg      Config
+	sum      *Summary
 	subjects bool // are needed
 	request  protocol.Request
 	waiting  int // requests without a reply, of all connections
@@ -75,7 +77,7 @@ type Follower struct {
 
 // New makes a Follower.
 func New(cfg Config) *Follower {
-	return &Follower{cfg: cfg, subjects: cfg.Subjects || cfg.Filter.needsSubject()}
+	return &Follower{cfg: cfg, sum: cmp.Or(cfg.Summary, NewSummary()), subjects: cfg.Subjects || cfg.Filter.needsSubject()}
 }
 
 // speaker is what is known of a connection.
@@ -122,9 +124,7 @@ func known(c *stream.Conn) *speaker {
 
 // Opened implements stream.Sink.
 func (f *Follower) Opened(c *stream.Conn, at int64, joined bool) {
-	if f.cfg.Summary != nil {
-		f.cfg.Summary.Connections++
-	}
+	f.sum.Connections++
 	if joined {
 		f.remark(c, at, stream.FromClient, "joined: its beginning was not captured", false)
 		return
@@ -139,9 +139,7 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 		f.unanswered(c, s, stream.Dir(from), at)
 	}
 	f.watches -= len(s.watches)
-	if f.cfg.Summary != nil {
-		f.cfg.Summary.closed(c)
-	}
+	f.sum.closed(c)
 	text := how.String()
 	if c.HasEnd && (how == stream.Finished || how == stream.Reset) {
 		text += " by the " + dirName(c.EndedBy)
@@ -163,7 +161,7 @@ func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at in
 			lost.add(f, c, from.Other(), w, at, "may be")
 			continue
 		}
-		f.countUnanswered(c, s, from, w)
+		f.sum.unanswered(c, s, w)
 		if told++; told <= maxToldUnanswered && w.wanted {
 			f.showKept(w)
 			f.remark(c, at, from, fmt.Sprintf("%v seq=%d was never answered, asked %v before", w.cmd, w.seq, time.Duration(at-w.at).Round(time.Microsecond)), true)
@@ -221,17 +219,9 @@ func inOrder(cmd protocol.Command) bool {
 	return row != nil && (row.Role == protocol.Served || row.Role == protocol.Reserved)
 }
 
-func (f *Follower) countUnanswered(c *stream.Conn, s *speaker, from stream.Dir, w *waiting) {
-	if f.cfg.Summary != nil {
-		f.cfg.Summary.unanswered(c, s, from, w)
-	}
-}
-
 // Skipped implements stream.Sink.
 func (f *Follower) Skipped(c *stream.Conn, skip *stream.Skip) {
-	if f.cfg.Summary != nil {
-		f.cfg.Summary.skipped(c, skip)
-	}
+	f.sum.skipped(c, skip)
 	what := "skipped"
 	if c.Frames == 0 && skip.Foreign {
 		what = "not this protocol:"
@@ -308,9 +298,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	}
 	l.label(s)
 	f.oddRequest(frame)
-	if f.cfg.Summary != nil {
-		f.cfg.Summary.request(frame, push, pushed)
-	}
+	f.sum.request(frame, push, pushed)
 	w.subject = l.Subject
 	w.wanted = f.cfg.Filter.wantsRequest(s, l)
 	if f.cfg.Show != nil && w.wanted {
@@ -358,7 +346,7 @@ func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting)
 			w = q.take(0)
 			q.push(newest)
 		}
-		f.countUnanswered(c, s, from, &w)
+		f.sum.unanswered(c, s, &w)
 		s.dropped[from]++
 		return
 	}
@@ -387,9 +375,7 @@ func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 		l.Remark = "its request was not seen"
 	}
 	l.label(s)
-	if f.cfg.Summary != nil {
-		f.cfg.Summary.reply(l)
-	}
+	f.sum.reply(l)
 	if f.cfg.Show != nil && f.cfg.Filter.wantsReply(s, l, &w) {
 		f.showKept(&w)
 		f.cfg.Show(l)

@@ -1,6 +1,8 @@
 package talk
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,12 +39,8 @@ type Summary struct {
 
 // row is one command.
 type row struct {
-	requests, requestBytes int64
-	replies, replyBytes    int64
-	refused, unanswered    int64
-	strays                 int64 // replies whose request was not seen
-	pushes, pushBytes      int64
-	latency                *hdrhistogram.Histogram // in µs
+	CommandCount
+	latency *hdrhistogram.Histogram // in µs
 }
 
 // Missing is a request that was never answered.
@@ -79,7 +77,10 @@ func (s *Summary) row(c protocol.Command) *row {
 	}
 	r := s.rows[id]
 	if r == nil {
-		r = &row{}
+		r = &row{CommandCount: CommandCount{Command: id.String()}}
+		if id == unknown {
+			r.Command = "(unknown)"
+		}
 		s.rows[id] = r
 	}
 	return r
@@ -97,12 +98,12 @@ func (s *Summary) request(f *stream.Frame, push bool, about []string) {
 	r := s.row(f.Command)
 	size := protocol.HeaderSize + int64(f.BodyLen)
 	if !push {
-		r.requests++
-		r.requestBytes += size
+		r.Requests++
+		r.RequestBytes += size
 		return
 	}
-	r.pushes++
-	r.pushBytes += size
+	r.Pushes++
+	r.PushBytes += size
 	for _, name := range about {
 		if _, ok := s.pushes[name]; !ok && len(s.pushes) >= maxPushed {
 			name = others
@@ -114,13 +115,13 @@ func (s *Summary) request(f *stream.Frame, push bool, about []string) {
 func (s *Summary) reply(l *Line) {
 	s.seen(l.At)
 	r := s.row(l.Frame.Command)
-	r.replies++
-	r.replyBytes += protocol.HeaderSize + int64(l.Frame.BodyLen)
+	r.Replies++
+	r.ReplyBytes += protocol.HeaderSize + int64(l.Frame.BodyLen)
 	if l.HasCode && l.Code != 0 {
-		r.refused++
+		r.Refused++
 	}
 	if !l.Answered {
-		r.strays++
+		r.Strays++
 		return
 	}
 	if r.latency == nil {
@@ -129,8 +130,8 @@ func (s *Summary) reply(l *Line) {
 	_ = r.latency.RecordValue(min(max(1, l.Latency.Microseconds()), maxLatency))
 }
 
-func (s *Summary) unanswered(c *stream.Conn, who *speaker, _ stream.Dir, w *waiting) {
-	s.row(w.cmd).unanswered++
+func (s *Summary) unanswered(c *stream.Conn, who *speaker, w *waiting) {
+	s.row(w.cmd).Unanswered++
 	if len(s.Missing) < maxExamples {
 		s.Missing = append(s.Missing, Missing{
 			Time: time.Unix(0, w.at).UTC().Format(time.RFC3339Nano), Conn: c.ID, Name: who.name,
@@ -176,21 +177,10 @@ type Latency struct {
 }
 
 // Commands are the commands in the order of their ids.
-func (s *Summary) Commands() []CommandCount {
-	var ids []protocol.Command
-	for id := range s.rows {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	var list []CommandCount
-	for _, id := range ids {
-		r := s.rows[id]
-		c := CommandCount{Command: id.String(), Requests: r.requests, RequestBytes: r.requestBytes, Replies: r.replies, ReplyBytes: r.replyBytes,
-			Refused: r.refused, Unanswered: r.unanswered, Strays: r.strays, Pushes: r.pushes, PushBytes: r.pushBytes}
-		if id == unknown {
-			c.Command = "(unknown)"
-		}
-		if h := r.latency; h != nil {
+func (s *Summary) Commands() (list []CommandCount) {
+	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
+		c := s.rows[id].CommandCount
+		if h := s.rows[id].latency; h != nil {
 			c.Latency = &Latency{P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P99: h.ValueAtQuantile(99), Max: h.Max()}
 		}
 		list = append(list, c)
@@ -211,10 +201,7 @@ func (s *Summary) Pushes() []PushCount {
 		list = append(list, PushCount{name, n})
 	}
 	slices.SortFunc(list, func(a, b PushCount) int {
-		if a.Pushes != b.Pushes {
-			return int(b.Pushes - a.Pushes)
-		}
-		return strings.Compare(a.Subject, b.Subject)
+		return cmp.Or(cmp.Compare(b.Pushes, a.Pushes), strings.Compare(a.Subject, b.Subject))
 	})
 	return list
 }
