@@ -180,6 +180,16 @@ func TestConfigFeedForgets(t *testing.T) {
 	require.LessOrEqual(t, len(feed.touched), 6)
 }
 
+func TestAClosedGatewayHearsOfNoChange(t *testing.T) {
+	k := startConfig(t, map[string]string{"a.json": "1"})
+	_, before := k.configFeed.present()
+	require.NoError(t, k.Shutdown(t.Context()))
+	k.edit("a.json", "2")
+	k.files.Reload()
+	_, now := k.configFeed.present()
+	require.Equal(t, before, now)
+}
+
 // Who is far behind is found by looking at all names instead of the last notes.
 func TestConfigFeedBehindItsNotes(t *testing.T) {
 	k := startConfig(t, map[string]string{"a.json": "1"})

@@ -12,7 +12,8 @@ import (
 // hub is one loop's part of the push hub: which of its sessions follow which
 // file. It belongs to the loop.
 type hub struct {
-	topics map[string]*topic // by full file name
+	topics  map[string]*topic  // by full file name
+	backlog *confstore.Backlog // any goroutine: what fanOuts in the mailbox are going to tell
 }
 
 // topic is the subscriptions of one file.
@@ -20,7 +21,9 @@ type topic struct {
 	subs []*subscription // in any order; subscription.place is the place
 }
 
-func (h *hub) init() { h.topics = make(map[string]*topic) }
+func (h *hub) init(backlog int64) {
+	h.topics, h.backlog = make(map[string]*topic), confstore.NewBacklog(backlog)
+}
 
 func (h *hub) add(sub *subscription) {
 	t := h.topics[sub.file]
@@ -65,15 +68,19 @@ func (s *Server) publish(b *confstore.Batch) {
 		s.oplog.config(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
 	}
 	for _, l := range s.allLoops() {
-		l.post(&fanOut{batch: b})
+		if l.hub.backlog.Put(b) {
+			l.post(&fanOut{})
+		} else { // a fanOut that is on its way tells of it
+			s.count.WatchBacklog.Add(1)
+		}
 	}
 }
 
 // fanOut tells one loop's subscribers of one batch, a slice of them each turn.
 type fanOut struct {
-	batch  *confstore.Batch
-	change int             // next change to tell of
-	subs   []*subscription // of the change being told of; nil: not begun
+	batch  *confstore.Batch // nil: not taken from the backlog yet
+	change int              // next change to tell of
+	subs   []*subscription  // of the change being told of; nil: not begun
 	next   int
 	sent   int // in this turn, parts looked up included
 	frame  encodedPush
@@ -97,6 +104,9 @@ type pathKey struct {
 
 func (f *fanOut) deliver(l *loop, budget int) (int, bool) {
 	f.sent = 0
+	if f.batch == nil {
+		f.batch = l.hub.backlog.Take()
+	}
 	for ; f.change < len(f.batch.Changes); f.change++ {
 		c := &f.batch.Changes[f.change]
 		if f.subs == nil {

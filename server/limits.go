@@ -24,8 +24,9 @@ type Limits struct {
 	// Watches of one session on the state store. Default 1024.
 	Watches int
 	// Backlog is how many bytes of changes of the state store may wait to be told
-	// by one loop; beyond it the loop's watches read them back from the store.
-	// Default 32 MiB.
+	// by one loop; beyond it the loop's watches read them back from the store. As
+	// many of documents may wait; beyond it they are joined, and of each document
+	// only the newest version is told. Default 32 MiB.
 	Backlog int64
 	// Properties is the size of one client's properties in bytes. Default 16 KiB.
 	Properties int

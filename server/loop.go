@@ -57,7 +57,7 @@ func newLoop(g *group, exec func(fn func()) error) *loop {
 	l.meter.init(l)
 	l.sweep.w = &l.waker
 	l.ticked.Store(l.now)
-	l.hub.init()
+	l.hub.init(g.cfg.Limits.Backlog)
 	l.kv.init()
 	turn := func() {
 		// A turn that was asked for while the one before it still ran is queued

@@ -1,0 +1,129 @@
+package confstore
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Backlog is what a subscriber that works elsewhere has still to look at. Batches are
+// kept apart as long as they are few; beyond a limit the newest are joined, so that
+// what waits is bounded by the documents there are, however often they change. Make
+// one with NewBacklog; all methods may be called from any goroutine.
+type Backlog struct {
+	limit int64 // set at open: bytes
+
+	mu sync.Mutex
+	// guarded by mu
+	waiting []queued
+	weight  int64
+}
+
+// queued is a batch, or several in its place.
+type queued struct {
+	first, last *Batch
+	weight      int64
+	joined      map[string]*Change // nil: there is only one
+}
+
+// NewBacklog makes a Backlog in which about limit bytes may wait apart.
+func NewBacklog(limit int64) *Backlog { return &Backlog{limit: limit} }
+
+// Put adds a batch. It reports whether Take has one more to give; otherwise the
+// batch was joined to the last, which was not taken yet.
+func (l *Backlog) Put(b *Batch) (more bool) {
+	weight := b.weight()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) > 0 && l.weight+weight > l.limit {
+		l.waiting[len(l.waiting)-1].join(b)
+		return false
+	}
+	l.waiting = append(l.waiting, queued{first: b, last: b, weight: weight})
+	l.weight += weight
+	return true
+}
+
+// Take gives what has waited longest, nil if there is nothing.
+func (l *Backlog) Take() *Batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		return nil
+	}
+	q := l.waiting[0]
+	l.waiting[0] = queued{}
+	l.waiting = l.waiting[1:]
+	l.weight -= q.weight
+	return q.batch()
+}
+
+// What a batch keeps from being freed besides contents, about: the parts of the
+// snapshot that it does not share with the next.
+const (
+	batchCost  = 4 << 10
+	changeCost = 256
+)
+
+// weight is about how many bytes b holds if all of it has changed again meanwhile.
+func (b *Batch) weight() int64 {
+	weight := int64(batchCost)
+	for i := range b.Changes {
+		weight += changeCost
+		if c := &b.Changes[i]; c.Own {
+			weight += int64(c.Node.Size())
+		}
+	}
+	return weight
+}
+
+// join adds what b has changed to what is told as one.
+func (q *queued) join(b *Batch) {
+	if q.joined == nil {
+		q.joined = make(map[string]*Change)
+		q.add(q.last)
+	}
+	q.add(b)
+	q.last = b
+}
+
+func (q *queued) add(b *Batch) {
+	for _, c := range b.Changes {
+		before := q.joined[c.Name]
+		if before == nil {
+			q.joined[c.Name] = &c
+			continue
+		}
+		before.Node = c.Node
+		if c.Own {
+			before.Own, before.Actor = true, c.Actor
+		}
+		for _, base := range c.Bases {
+			if !slices.Contains(before.Bases, base) {
+				before.Bases = append(slices.Clip(before.Bases), base)
+			}
+		}
+		before.BasesListChanged = before.BasesListChanged || c.BasesListChanged
+	}
+}
+
+// batch is what was joined as if it had been found together.
+func (q *queued) batch() *Batch {
+	if q.joined == nil {
+		return q.first
+	}
+	changes := make([]Change, 0, len(q.joined))
+	for _, c := range q.joined {
+		// Weakest first, and only those that it has by now.
+		told := c.Bases
+		c.Bases = nil
+		for _, base := range c.Node.Bases() {
+			if slices.Contains(told, base) {
+				c.Bases = append(c.Bases, base)
+			}
+		}
+		changes = append(changes, *c)
+	}
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	return &Batch{Seq: q.last.Seq, Snapshot: q.last.Snapshot, Prev: q.first.Prev, Changes: basesFirst(changes)}
+}
