@@ -68,6 +68,10 @@ func (c *committer) wait() {
 	c.timer.Stop()
 	if limited {
 		c.timer.Reset(nap)
+		// The time may have come before the timer was set.
+		if left, _ := c.nap(); left <= 0 {
+			return
+		}
 	}
 	select {
 	case <-c.store.queue.wake:

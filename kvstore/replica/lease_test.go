@@ -272,3 +272,34 @@ func TestALateSignOfLifeIsNoPause(t *testing.T) {
 	require.Zero(t, <-late)
 	require.Zero(t, l.running())
 }
+
+// brisk is a clock that moves on by step just before a timer is set.
+type brisk struct {
+	*clock.Fake
+	step atomic.Int64
+}
+
+type briskTimer struct {
+	clock.Timer
+	clock *brisk
+}
+
+func (c *brisk) NewTimer(d time.Duration) clock.Timer { return briskTimer{c.Fake.NewTimer(d), c} }
+
+func (t briskTimer) Reset(d time.Duration) {
+	t.clock.Advance(time.Duration(t.clock.step.Swap(0)))
+	t.Timer.Reset(d)
+}
+
+// What falls due between the committer's look at the clock and its sleep ends all the
+// same, and not a whole time to live later.
+func TestALeaseEndsThatFallsDueBeforeTheCommitterSleeps(t *testing.T) {
+	c := &brisk{Fake: clock.NewFake(noon)}
+	s, err := Open(t.Context(), Config{Clock: c}, &fakeLog{})
+	require.NoError(t, err)
+	defer s.Close()
+	c.step.Store(int64(2 * time.Second))
+	b := &bench{TB: t, Store: s, clock: c.Fake}
+	b.must(grant(time.Second))
+	require.Eventually(t, func() bool { return s.Stats().Leases == 0 }, 20*time.Second, time.Millisecond)
+}
