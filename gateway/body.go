@@ -13,12 +13,15 @@ import (
 )
 
 // buffer is scratch space of one request.
-type buffer struct{ b []byte }
+type buffer struct {
+	b  []byte
+	in bodyReader // of what was read into b
+}
 
 // maxKept is the longest buffer that is kept for another request.
 const maxKept = 64 << 10
 
-var buffers = sync.Pool{New: func() any { return &buffer{make([]byte, 0, 1024)} }}
+var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 1024)} }}
 
 func newBuffer() *buffer { return buffers.Get().(*buffer) }
 

@@ -12,6 +12,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // Limits of a search. It runs on the goroutine of its request, on snapshots, so what
@@ -287,7 +288,7 @@ func (s *search) broken(found *foundFile) {
 
 // findKeys is storeKeys for keys that contain a text, or with values whose value does.
 // It ends where it may look no further; scanned then says behind which key to go on.
-func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List, text string, values bool, form entryForm) error {
+func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List, text string, values, withValues bool) error {
 	s, done, err := g.beginSearch(r, text)
 	if err != nil {
 		return err
@@ -315,7 +316,7 @@ func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List,
 				continue
 			}
 			found = append(found, e)
-			if form != withoutValue {
+			if withValues {
 				size += len(e.Value.Data)
 			}
 			if len(found) == limit || size >= maxFoundBytes {
@@ -326,14 +327,16 @@ func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List,
 	}
 	b := newBuffer()
 	defer b.free()
-	b.grow(sizeOf(found, form))
-	b.b = appendEntries(append(b.b, `{"entries":`...), found, form)
-	b.b = appendNumber(b.b, `,"count":`, int64(len(found)))
-	b.b = appendBool(b.b, `,"more":`, more)
+	b.grow(sizeOf(found, withValues))
+	out := newWriter(b.b)
+	out.Entries(kvjson.Entries, found, withValues)
+	out.Number(kvjson.Count, int64(len(found)))
+	out.Bool(kvjson.More, more)
 	if more {
-		b.b = appendQuoted(b.b, `,"scanned":`, list.After)
+		out.Text(kvjson.Scanned, list.After)
 	}
-	b.b = append(appendNumber(b.b, `,"revision":`, int64(view.Revision())), '}')
+	out.Number(kvjson.Revision, int64(view.Revision()))
+	b.b = out.End()
 	return sendFresh(w, b.b)
 }
 

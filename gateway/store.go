@@ -8,6 +8,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // storeRoot is where our own REST of the state store is. Namespace and key are
@@ -49,17 +50,15 @@ func (g *Gateway) storeNamespaces(w http.ResponseWriter, r *http.Request) error 
 	list, more := g.stores.State.Namespaces(after, int(limit))
 	b := newBuffer()
 	defer b.free()
-	b.b = append(b.b, `{"namespaces":[`...)
-	for i, ns := range list {
-		if i > 0 {
-			b.b = append(b.b, ',')
-		}
-		b.b = appendQuoted(b.b, `{"name":`, ns.Name)
-		b.b = appendNumber(b.b, `,"keys":`, ns.Keys)
-		b.b = append(appendNumber(b.b, `,"bytes":`, ns.Bytes), '}')
+	out := newWriter(b.b)
+	out.Open(kvjson.Namespaces, '[')
+	for i := range list {
+		out.Namespace(&list[i])
 	}
-	b.b = appendBool(b.b, `],"more":`, more)
-	b.b = append(appendNumber(b.b, `,"revision":`, int64(g.stores.State.Revision())), '}')
+	out.Close(']')
+	out.Bool(kvjson.More, more)
+	out.Number(kvjson.Revision, int64(g.stores.State.Revision()))
+	b.b = out.End()
 	return sendFresh(w, b.b)
 }
 
@@ -78,12 +77,11 @@ func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list.Limit = int(min(limit, kv.MaxList))
-	form := withValue
 	if keysOnly {
-		form, list.MaxBytes = withoutValue, math.MaxInt // which counts values
+		list.MaxBytes = math.MaxInt // which counts values
 	}
 	if contains != "" {
-		return g.findKeys(w, r, list, contains, values, form)
+		return g.findKeys(w, r, list, contains, values, !keysOnly)
 	}
 	view := g.stores.State.View()
 	defer view.Close()
@@ -91,14 +89,15 @@ func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	size := sizeOf(page.Entries, form)
 	b := newBuffer()
 	defer b.free()
-	b.grow(size)
-	b.b = appendEntries(append(b.b, `{"entries":`...), page.Entries, form)
-	b.b = appendNumber(b.b, `,"count":`, page.Count)
-	b.b = appendBool(b.b, `,"more":`, page.More)
-	b.b = append(appendNumber(b.b, `,"revision":`, int64(page.Revision)), '}')
+	b.grow(sizeOf(page.Entries, !keysOnly))
+	out := newWriter(b.b)
+	out.Entries(kvjson.Entries, page.Entries, !keysOnly)
+	out.Number(kvjson.Count, page.Count)
+	out.Bool(kvjson.More, page.More)
+	out.Number(kvjson.Revision, int64(page.Revision))
+	b.b = out.End()
 	return sendFresh(w, b.b)
 }
 
@@ -168,9 +167,11 @@ func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
 	}
 	b := newBuffer()
 	defer b.free()
-	b.grow(sizeOf(all.Entries, withValue))
-	b.b = appendEntries(append(b.b, `{"versions":`...), all.Entries, withValue)
-	b.b = appendBool(b.b, `,"more":`, all.More)
-	b.b = append(appendNumber(b.b, `,"floor":`, int64(all.Floor)), '}')
+	b.grow(sizeOf(all.Entries, true))
+	out := newWriter(b.b)
+	out.Entries(kvjson.Versions, all.Entries, true)
+	out.Bool(kvjson.More, all.More)
+	out.Number(kvjson.Floor, int64(all.Floor))
+	b.b = out.End()
 	return sendFresh(w, b.b)
 }

@@ -257,6 +257,10 @@ func TestStoreTransactions(t *testing.T) {
 		{"POST", txn, `{"ns":"n","than":[]}`, "", 400, "bad_request", ""},
 		{"POST", txn, `{"ns":"n","then":[1]}`, "", 400, "bad_request", ""},
 		{"POST", txn, `{"ns":"n","then":{}}`, "", 400, "bad_request", ""},
+		{"POST", txn, `{"ns":"n","then":[{"op":"put","key":"x","value":1,"ttl":5,"ttl_ms":6}]}`, "", 400, "bad_ttl", ""},
+		{"POST", txn, `{"ns":"n","then":[{"op":"put","key":"e","value":"x","ttl_ms":5000},{"op":"put","key":"f","value":"x","expires":1800000000000,"expires_ms":"1800000000000"}]}`, "", 200,
+			`{"held":true,"revision":7,"results":[` + entryText("e", "string", `"x"`, 1, 7, 7, 1, `,"expires_ms":1700000005000`) + `,` +
+				entryText("f", "string", `"x"`, 1, 7, 7, 1, `,"expires_ms":1800000000000`) + `]}`, ""},
 		{"POST", txn, `[]`, "", 400, "bad_json", ""},
 		{"POST", txn, `{"ns":"n",`, "", 400, "bad_json", ""},
 		{"POST", txn + "?ns=n", `{}`, "", 400, "bad_request", ""},

@@ -5,6 +5,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // storeStream tells of changes in the state store as server-sent events: the last
@@ -58,15 +59,20 @@ var ownStyle = eventStyle{form: ownForm, ids: true, synced: "event: synced\ndata
 
 // appendOwnFrame appends an event in our own form.
 func appendOwnFrame(dst []byte, e *kv.Event) []byte {
-	return append(appendOwnEvent(dst, e), "}\n"...)
+	w := ownEvent(dst, e)
+	return append(w.End(), '\n')
 }
 
 // appendOwnPrevFrame adds the entry before the change.
 func appendOwnPrevFrame(dst []byte, e *kv.Event) []byte {
-	return append(appendPrev(appendOwnEvent(dst, e), e.Prev, onOneLine), "}\n"...)
+	w := ownEvent(dst, e)
+	w.Entry(kvjson.Prev, e.Prev)
+	return append(w.End(), '\n')
 }
 
-func appendOwnEvent(dst []byte, e *kv.Event) []byte {
-	dst = append(append(append(dst, "event: "...), e.Kind.String()...), "\ndata: "...)
-	return appendEntryOpen(dst, e.Entry, onOneLine)
+func ownEvent(dst []byte, e *kv.Event) kvjson.Writer {
+	w := newWriter(append(append(append(dst, "event: "...), e.Kind.String()...), "\ndata: "...))
+	w.OneLine = true
+	w.Named(e.Entry, true)
+	return w
 }

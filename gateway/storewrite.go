@@ -5,27 +5,27 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // storePut writes a key, on the condition of If-Match or if_absent.
 func (g *Gateway) storePut(w http.ResponseWriter, r *http.Request) error {
 	b := newBuffer()
 	defer b.free()
-	write, o, err := writeOf(r, b, kv.OpPut)
+	write, m, err := writeOf(r, b, kv.OpPut)
 	if err != nil {
 		return err
 	}
 	op := &write.Then[0]
-	op.Value = o.value(kv.String)
-	o.times(op)
-	if o.flag("if_absent") {
+	m.Change(&m.Top, op)
+	if m.Flag(&m.Top, kvjson.IfAbsent) {
 		if len(write.If) > 0 {
-			o.fail(codes.Errorf(codes.BadRequest, "if_absent excludes the headers If-Match and If-None-Match"))
+			m.Fail(codes.Errorf(codes.BadRequest, "if_absent excludes the headers If-Match and If-None-Match"))
 		}
 		write.If = append(write.If, kv.Absent(op.NS, op.Key))
 	}
-	o.token(write)
-	if err := o.end(); err != nil {
+	m.Token(write, op.NS)
+	if err := m.End(); err != nil {
 		return err
 	}
 	return g.putAndSend(w, r, b, write)
@@ -33,7 +33,7 @@ func (g *Gateway) storePut(w http.ResponseWriter, r *http.Request) error {
 
 // writeOf begins a transaction on the key of the query, with the condition of the
 // headers, and reads the body.
-func writeOf(r *http.Request, b *buffer, kind kv.OpKind) (*kv.Txn, *object, error) {
+func writeOf(r *http.Request, b *buffer, kind kv.OpKind) (*kv.Txn, *bodyReader, error) {
 	p := parametersOf(r)
 	op := kv.Op{Kind: kind, NS: p.needed("ns"), Key: p.needed("key")}
 	if err := p.end(); err != nil {
@@ -60,24 +60,8 @@ func writeOf(r *http.Request, b *buffer, kind kv.OpKind) (*kv.Txn, *object, erro
 	if kind == kv.OpDelete {
 		return txn, nil, nil
 	}
-	o, err := objectOf(r, b)
-	return txn, o, err
-}
-
-// times reads when the key is to end.
-func (o *object) times(op *kv.Op) {
-	if o.find("ttl") != nil { // seconds to some, ms to others, on the wire for one
-		o.fail(codes.Errorf(codes.BadRequest, "member \"ttl\" is not known here: give ttl_ms, in milliseconds"))
-	}
-	op.TTL, op.Expires = o.ttl("ttl_ms"), o.number("expires_ms", 0)
-	op.Lease = kv.LeaseID(o.count("lease"))
-}
-
-// token reads the request token, which belongs to the namespace written to.
-func (o *object) token(txn *kv.Txn) {
-	if txn.Token = o.text("token"); txn.Token != "" {
-		txn.TokenNS = txn.Then[0].NS
-	}
+	m, err := bodyOf(r, b, kvjson.HTTP)
+	return txn, m, err
 }
 
 // conditional commits a transaction of one operation. One whose conditions do not
@@ -110,16 +94,10 @@ func (g *Gateway) putAndSend(w http.ResponseWriter, r *http.Request, b *buffer, 
 	if err != nil {
 		return err
 	}
-	entry := res.Ops[0].Entry
-	if entry == nil {
+	if res.Ops[0].Entry == nil {
 		return codes.Errorf(codes.Internal, "a put has left no entry")
 	}
-	if entry.Value.Type == 0 && !entry.Deleted() { // a replayed one
-		whole := *entry
-		whole.Value = value
-		entry = &whole
-	}
-	return sendEntry(w, b, entry)
+	return sendEntry(w, b, whole(res.Ops[0].Entry, value))
 }
 
 // storeDelete deletes a key. Deleting an absent key is not an error.
@@ -161,16 +139,13 @@ func (g *Gateway) storeDrop(w http.ResponseWriter, r *http.Request) error {
 func (g *Gateway) storeIncr(w http.ResponseWriter, r *http.Request) error {
 	b := newBuffer()
 	defer b.free()
-	txn, o, err := writeOf(r, b, kv.OpIncr)
+	txn, m, err := writeOf(r, b, kv.OpIncr)
 	if err != nil {
 		return err
 	}
-	op := &txn.Then[0]
-	op.Delta, op.Initial = o.number("by", 1), o.number("initial", 0)
-	op.Min, op.Max = o.bound("min"), o.bound("max")
-	o.times(op)
-	o.token(txn)
-	if err := o.end(); err != nil {
+	m.Change(&m.Top, &txn.Then[0])
+	m.Token(txn, txn.Then[0].NS)
+	if err := m.End(); err != nil {
 		return err
 	}
 	res, err := g.conditional(w, r, txn)
@@ -184,16 +159,17 @@ func (g *Gateway) storeIncr(w http.ResponseWriter, r *http.Request) error {
 func (g *Gateway) storeCas(w http.ResponseWriter, r *http.Request) error {
 	b := newBuffer()
 	defer b.free()
-	txn, o, err := writeOf(r, b, kv.OpPut)
+	txn, m, err := writeOf(r, b, kv.OpPut)
 	if err != nil {
 		return err
 	}
 	op := &txn.Then[0]
-	txn.If = append(txn.If, o.expect(op.NS, op.Key))
-	op.Value = o.value(kv.String)
-	o.times(op)
-	o.token(txn)
-	if err := o.end(); err != nil {
+	expected := m.Expect()
+	expected.NS, expected.Key = op.NS, op.Key
+	txn.If = append(txn.If, expected)
+	m.Change(&m.Top, op)
+	m.Token(txn, op.NS)
+	if err := m.End(); err != nil {
 		return err
 	}
 	return g.putAndSend(w, r, b, txn)
@@ -208,27 +184,26 @@ func (g *Gateway) storeBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	b := newBuffer()
 	defer b.free()
-	o, err := objectOf(r, b)
+	m, err := bodyOf(r, b, kvjson.HTTP)
 	if err != nil {
 		return err
 	}
 	txn := &kv.Txn{}
-	o.each("items", kv.MaxOps, func(item *object) {
-		op := kv.Op{Kind: kv.OpPut, NS: ns, Key: item.text("key")}
-		if item.flag("delete") {
+	var item kvjson.Object
+	for items := m.Elements(&m.Top, kvjson.Items, kv.MaxOps); m.Next(&items, &item); {
+		op := kv.Op{Kind: kv.OpPut, NS: ns, Key: string(m.Text(&item, kvjson.Key))}
+		if m.Flag(&item, kvjson.Delete) {
 			op.Kind = kv.OpDelete
 		} else {
-			op.Value = item.value(kv.String)
-			item.times(&op)
+			m.Change(&item, &op)
 		}
 		txn.Then = append(txn.Then, op)
-	})
-	if len(txn.Then) == 0 {
-		o.fail(codes.Errorf(codes.BadRequest, "member \"items\" is missing or empty"))
-	} else {
-		o.token(txn)
 	}
-	if err := o.end(); err != nil {
+	if len(txn.Then) == 0 {
+		m.Fail(codes.Errorf(codes.BadRequest, "member \"items\" is missing or empty"))
+	}
+	m.Token(txn, ns)
+	if err := m.End(); err != nil {
 		return err
 	}
 	count := len(txn.Then)
@@ -245,18 +220,18 @@ func (g *Gateway) storeBatch(w http.ResponseWriter, r *http.Request) error {
 func (g *Gateway) storeRestore(w http.ResponseWriter, r *http.Request) error {
 	b := newBuffer()
 	defer b.free()
-	txn, o, err := writeOf(r, b, kv.OpPut)
+	txn, m, err := writeOf(r, b, kv.OpPut)
 	if err != nil {
 		return err
 	}
 	op := &txn.Then[0]
-	rev := kv.Revision(o.count("revision"))
+	rev := kv.Revision(m.Count(&m.Top, kvjson.Revision))
 	if rev == 0 {
-		o.fail(codes.Errorf(codes.BadRequest, "member \"revision\" is missing: give one at which the key had the value"))
+		m.Fail(codes.Errorf(codes.BadRequest, "member \"revision\" is missing: give one at which the key had the value"))
 	}
-	o.times(op)
-	o.token(txn)
-	if err := o.end(); err != nil {
+	m.Ends(&m.Top, op)
+	m.Token(txn, op.NS)
+	if err := m.End(); err != nil {
 		return err
 	}
 	past, err := g.stores.State.GetAt(r.Context(), op.NS, op.Key, rev)

@@ -169,11 +169,7 @@ func AppendKVMGet(dst []byte, q KVMGetQuery) []byte {
 // one, all at revision rev.
 func AppendKVGotMany(dst []byte, rev kv.Revision, entries []*kv.Entry, raw bool) []byte {
 	w := kvjson.Writer{Buf: kvStart(dst, rev), Octets: raw}
-	w.Open(kvjson.Entries, '[')
-	for _, e := range entries {
-		w.Listed(e, true)
-	}
-	w.Close(']')
+	w.Entries(kvjson.Entries, entries, true)
 	return w.End()
 }
 

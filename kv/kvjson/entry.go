@@ -82,6 +82,15 @@ func (w *Writer) Listed(e *kv.Entry, withValue bool) {
 	w.Close('}')
 }
 
+// Entries appends a member that is an array of entries.
+func (w *Writer) Entries(f Field, entries []*kv.Entry, withValues bool) {
+	w.Open(f, '[')
+	for _, e := range entries {
+		w.Listed(e, withValues)
+	}
+	w.Close(']')
+}
+
 // Entry reads an entry's members; where they have no namespace or key, it has the
 // ones given. The entry shares nothing with the message.
 func (r *Reader) Entry(o *Object, ns, key string) *kv.Entry {

@@ -61,6 +61,7 @@ const (
 	Resync
 	Rev
 	Revision // HTTP: Rev
+	Scanned  // HTTP: where a search has stopped
 	Size     // HTTP: of a value, in bytes
 	State
 	Synced
@@ -88,7 +89,7 @@ var fieldNames = [fieldCount]string{
 	Initial: "initial", Items: "items", Key: "key", Keys: "keys", KeysOnly: "keys_only", Lease: "lease", Left: "left", Limit: "limit",
 	Max: "max", Min: "min", MinRev: "min_rev", Mod: "mod", More: "more", Name: "name", Namespaces: "namespaces", NS: "ns",
 	Number: "number", Op: "op", Prefix: "prefix", Prev: "prev", Raw: "raw", Replayed: "replayed", Results: "results", Resync: "resync",
-	Rev: "rev", Revision: "revision", Size: "size", State: "state", Synced: "synced", Target: "target", Then: "then", Token: "token",
+	Rev: "rev", Revision: "revision", Scanned: "scanned", Size: "size", State: "state", Synced: "synced", Target: "target", Then: "then", Token: "token",
 	TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated", UpdatedMs: "updated_ms", Value: "value", Version: "version",
 	Versions: "versions", Wait: "wait", Watch: "watch",
 }
