@@ -156,6 +156,39 @@ type Read struct {
 	Entry   *Entry // nil: the key is absent
 }
 
+// Write is one of the transactions handed over with CommitEach, and what became of
+// it. Until the caller gets it back it is the store's; then the caller may use it
+// and its Txn again, though not the keys and values in it, which the store keeps.
+type Write struct {
+	Txn *Txn
+	For any // the caller's own
+
+	Result Result // if Err is nil
+	Err    error
+
+	one [1]OpResult
+}
+
+// Room empties the result and makes it one of that many operations. It is for
+// engines.
+func (w *Write) Room(ops int) *Result {
+	w.Result, w.Err, w.one[0] = Result{}, nil, OpResult{}
+	if ops == len(w.one) {
+		w.Result.Ops = w.one[:]
+	} else {
+		w.Result.Ops = make([]OpResult, ops)
+	}
+	return &w.Result
+}
+
+// Caller hands over transactions with CommitEach.
+type Caller interface {
+	// Committed gives back those that the store has done with, at once all that it
+	// made durable, or refused, in one go. Otherwise it is as the function given to
+	// Commit. The list is the caller's.
+	Committed([]*Write)
+}
+
 // Store is what its users need: servers, gateways, state models. Every method may
 // be called from any goroutine.
 type Store interface {
@@ -198,6 +231,11 @@ type Store interface {
 	// in which Commit was called. Commit itself fails, without calling done, with
 	// codes.Busy when too much is waiting, codes.Closed, or what Check finds.
 	Commit(txn *Txn, done func(*Result, error)) error
+	// CommitEach is Commit for each of several transactions, handed over in one go, in
+	// this order: the same is promised of each. It returns how many it took, and what
+	// Commit would have said of the next if those are not all. The caller is told of
+	// them in as few calls as possible.
+	CommitEach(caller Caller, writes []*Write) (taken int, err error)
 	// KeepAlive begins a lease's time anew, in memory. codes.LeaseGone.
 	KeepAlive(id LeaseID) (Lease, error)
 	// Lease tells about a lease. codes.LeaseGone.

@@ -21,6 +21,7 @@ var writeChecks = []check{
 	{name: "ConcurrentIncrementsAllCount", run: incrementsAllCount},
 	{name: "PrevIsTheEntryBefore", run: prevIsBefore},
 	{name: "OrderOfCommitIsKept", run: orderOfCommit},
+	{name: "CommitEachIsCommitOfEach", run: commitEach},
 }
 
 func deleteTells(s *subject) {
@@ -171,4 +172,43 @@ func orderOfCommit(s *subject) {
 	}
 	require.Equal(s, fmt.Sprint(n-1), s.text("ns", "key"))
 	require.Equal(s, last, s.Engine.Revision())
+}
+
+// givenBack is a caller.
+type givenBack chan []*kv.Write
+
+func (c givenBack) Committed(writes []*kv.Write) { c <- writes }
+
+func commitEach(s *subject) {
+	const n = 100
+	writes := make([]*kv.Write, n)
+	for i := range writes {
+		writes[i] = &kv.Write{Txn: &kv.Txn{Then: []kv.Op{incrOp("ns", "n", 1)}}, For: i}
+	}
+	writes[30].Txn = &kv.Txn{Then: []kv.Op{putOp("ns", "text", "x"), incrOp("ns", "text", 1)}}
+	back := make(givenBack, n)
+	taken, err := s.Engine.CommitEach(back, writes)
+	require.NoError(s, err)
+	require.Equal(s, n, taken)
+	count := 0
+	for i := 0; i < n; {
+		for _, w := range soon(s, back, "what was handed over") {
+			require.Equal(s, i, w.For, "in the order in which they were handed over")
+			if i++; i == 31 {
+				require.Equal(s, codes.WrongType, codes.Of(w.Err))
+				continue
+			}
+			count++
+			require.NoError(s, w.Err)
+			require.True(s, w.Result.Held)
+			require.Equal(s, fmt.Sprint(count), string(w.Result.Ops[0].Entry.Value.Data))
+			require.GreaterOrEqual(s, s.Engine.Revision(), w.Result.Revision, "what was answered is visible")
+		}
+	}
+	require.Equal(s, "99 -", s.texts("ns", "n", "text"))
+	writes[1].Txn = &kv.Txn{Then: []kv.Op{putOp("ns", "", "x")}}
+	taken, err = s.Engine.CommitEach(back, writes[:2])
+	require.Equal(s, codes.BadKey, codes.Of(err))
+	require.Equal(s, 1, taken)
+	require.Len(s, soon(s, back, "the one that was taken"), 1)
 }

@@ -26,7 +26,8 @@ type committer struct {
 	fault atomic.Pointer[error]
 
 	// committer only
-	hold time.Time // no expiry before: the disk did not take one
+	hold     time.Time // no expiry before: the disk did not take one
+	outcomes outcomes
 }
 
 // count is what Stats tells of the committer's work.
@@ -161,7 +162,7 @@ func (c *committer) evaluate(list []queued) {
 		}
 		before := len(g.commits)
 		result, err := g.apply(&list[i])
-		g.answers = append(g.answers, answer{list[i].done, result, err, len(g.commits), len(g.commits) > before})
+		g.answers = append(g.answers, answer{&list[i], result, err, len(g.commits), len(g.commits) > before})
 	}
 	c.expireKeys(now)
 }
@@ -184,8 +185,9 @@ func (c *committer) publish(list []queued, answers []answer) {
 	for i := range answers {
 		a := &answers[i]
 		c.tally(a.result, a.err)
-		a.done(a.result, a.err)
+		c.outcomes.add(a.to, a.result, a.err, len(answers)-i)
 	}
+	c.outcomes.tell()
 	g.books.settled()
 	g.reset()
 	if rev := s.tokens.crowdedOut(); rev != 0 {
@@ -283,16 +285,15 @@ func (c *committer) fail(cause error, list []queued) {
 	s.cfg.Log.Error().Err(cause).Msg("writing to the disk has failed; the store only reads from now on")
 	s.queue.release(list)
 	unknown := codes.Errorf(codes.Timeout, "writing to the disk has failed; restart the store to find out whether the transaction took effect")
-	for i := range c.group.answers {
-		if a := &c.group.answers[i]; a.err == nil {
-			a.done(nil, unknown)
-		} else {
-			a.done(nil, err) // what refused it may not have taken effect either
+	for i := range list {
+		// Others were refused by what may not have taken effect, or not looked at.
+		why := err
+		if i < len(c.group.answers) && c.group.answers[i].err == nil {
+			why = unknown
 		}
+		c.outcomes.add(&list[i], nil, why, len(list)-i)
 	}
-	for i := len(c.group.answers); i < len(list); i++ {
-		list[i].done(nil, err) // not even looked at
-	}
+	c.outcomes.tell()
 }
 
 // refuse answers those who are still queued after writing has failed.
@@ -305,7 +306,8 @@ func (c *committer) refuse() {
 		}
 		q.release(list)
 		for i := range list {
-			list[i].done(nil, *c.fault.Load())
+			c.outcomes.add(&list[i], nil, *c.fault.Load(), len(list)-i)
 		}
+		c.outcomes.tell()
 	}
 }

@@ -20,7 +20,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 		}
 	}
 	g.start(kv.Delete)
-	result, err := g.evaluate(txn)
+	result, err := g.evaluate(q)
 	var token *Token
 	if err == nil {
 		token, err = g.complete(q, result)
@@ -80,7 +80,8 @@ func grows(txn *kv.Txn, result *kv.Result) bool {
 	return false
 }
 
-func (g *group) evaluate(txn *kv.Txn) (*kv.Result, error) {
+func (g *group) evaluate(q *queued) (*kv.Result, error) {
+	txn := q.txn
 	for i := range txn.Fences {
 		f := &txn.Fences[i]
 		if lock := g.get(f.NS, f.Key); lock == nil || lock.Create != f.Token {
@@ -95,7 +96,7 @@ func (g *group) evaluate(txn *kv.Txn) (*kv.Result, error) {
 		}
 	}
 	ops := branch(txn, held)
-	result := newResult(len(ops))
+	result := q.newResult(len(ops))
 	result.Held = held
 	for i := range ops {
 		if err := g.do(&ops[i], &result.Ops[i]); err != nil {
@@ -106,20 +107,6 @@ func (g *group) evaluate(txn *kv.Txn) (*kv.Result, error) {
 		}
 	}
 	return result, nil
-}
-
-// newResult makes room for a result with one allocation for what nearly all
-// transactions have: one operation.
-func newResult(ops int) *kv.Result {
-	if ops == 1 {
-		one := &struct {
-			kv.Result
-			ops [1]kv.OpResult
-		}{}
-		one.Ops = one.ops[:]
-		return &one.Result
-	}
-	return &kv.Result{Ops: make([]kv.OpResult, ops)}
 }
 
 func holds(c *kv.Compare, e *kv.Entry) bool {

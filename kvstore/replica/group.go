@@ -63,7 +63,7 @@ type group struct {
 // answer is the outcome of a transaction. Its caller gets it when the group is
 // done.
 type answer struct {
-	done   func(*kv.Result, error)
+	to     *queued
 	result *kv.Result
 	err    error
 	needs  int  // how many of the group's commits must have been taken for it to stand

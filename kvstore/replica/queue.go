@@ -7,12 +7,32 @@ import (
 	"confcenter/kv"
 )
 
-// queued is a transaction that waits for the committer.
+// queued is a transaction that waits for the committer. Whoever committed it is told
+// by done or, if that is nil, as a caller.
 type queued struct {
 	txn    *kv.Txn
 	done   func(*kv.Result, error)
+	write  *kv.Write
+	caller kv.Caller
 	digest [16]byte // if it has a token
 	size   int
+}
+
+// newResult makes room for a result: in the write if it came with one, else with one
+// allocation for what nearly all transactions have, one operation.
+func (q *queued) newResult(ops int) *kv.Result {
+	if q.write != nil {
+		return q.write.Room(ops)
+	}
+	if ops == 1 {
+		one := &struct {
+			kv.Result
+			ops [1]kv.OpResult
+		}{}
+		one.Ops = one.ops[:]
+		return &one.Result
+	}
+	return &kv.Result{Ops: make([]kv.OpResult, ops)}
 }
 
 // queue is what Commit has accepted. A transaction counts against the limits until
@@ -39,23 +59,35 @@ func newQueue(maxCount, maxBytes int) *queue {
 	return &queue{maxCount: maxCount, maxBytes: maxBytes, wake: make(chan struct{}, 1)}
 }
 
-// add says whether the transaction is accepted.
-func (q *queue) add(one queued) error {
+// add queues transactions, in this order, and says how many: the error is why not
+// the next.
+func (q *queue) add(list ...queued) (taken int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	idle := len(q.list) == 0
+	for i := range list {
+		if err = q.refusedLocked(list[i].size); err != nil {
+			break
+		}
+		q.list = append(q.list, list[i])
+		q.count++
+		q.bytes += list[i].size
+		taken++
+	}
+	if idle && taken > 0 {
+		q.poke()
+	}
+	return taken, err
+}
+
+func (q *queue) refusedLocked(size int) error {
 	switch {
 	case q.closed != nil:
 		return q.closed
 	case q.count >= q.maxCount:
 		return codes.Errorf(codes.Busy, "%d transactions are waiting, which is the limit", q.count)
-	case q.bytes+one.size > q.maxBytes && q.count > 0:
+	case q.bytes+size > q.maxBytes && q.count > 0:
 		return codes.Errorf(codes.Busy, "%d bytes of transactions are waiting, the limit is %d", q.bytes, q.maxBytes)
-	}
-	q.list = append(q.list, one)
-	q.count++
-	q.bytes += one.size
-	if len(q.list) == 1 {
-		q.poke()
 	}
 	return nil
 }

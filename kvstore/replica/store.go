@@ -180,18 +180,53 @@ func (s *Store) Writable() error {
 
 // Commit implements kv.Store.
 func (s *Store) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
-	if err := txn.Check(); err != nil {
+	one := queued{txn: txn, done: done}
+	if err := s.prepare(&one); err != nil {
 		return err
 	}
-	if err := s.able.Check(txn); err != nil {
+	_, err := s.queue.add(one)
+	return s.noted(err)
+}
+
+// CommitEach implements kv.Store.
+func (s *Store) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err error) {
+	var some [32]queued
+	for len(writes) > 0 && err == nil {
+		n := 0
+		for n < min(len(writes), len(some)) && err == nil {
+			some[n] = queued{txn: writes[n].Txn, write: writes[n], caller: caller}
+			if err = s.prepare(&some[n]); err == nil {
+				n++
+			}
+		}
+		added, full := s.queue.add(some[:n]...)
+		if full != nil {
+			err = full
+		}
+		taken += added
+		writes = writes[added:]
+	}
+	return taken, s.noted(err)
+}
+
+// prepare does what can be done before a transaction is queued. It may say why it
+// must not be.
+func (s *Store) prepare(one *queued) error {
+	if err := one.txn.Check(); err != nil {
 		return err
 	}
-	one := queued{txn: txn, done: done, size: sizeOf(txn)}
-	if txn.Token != "" {
-		one.digest = digestOf(txn)
+	if err := s.able.Check(one.txn); err != nil {
+		return err
 	}
-	err := s.queue.add(one)
-	if codes.Of(err) == codes.Busy {
+	one.size = sizeOf(one.txn)
+	if one.txn.Token != "" {
+		one.digest = digestOf(one.txn)
+	}
+	return nil
+}
+
+func (s *Store) noted(err error) error {
+	if err != nil && codes.Of(err) == codes.Busy {
 		s.count.busy.Add(1)
 	}
 	return err
