@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -27,20 +25,14 @@ it shows everything they have said about themselves.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			list, err := connected.Clients(ctx)
-			if err != nil {
-				return err
-			}
-			slices.SortStableFunc(list, func(a, b map[string]string) int { return cmp.Compare(id(a), id(b)) })
-			if c.output.json() {
-				return a.printJSON(notNil(list))
-			}
-			return a.printClients(list)
-		})
-	}
-	return command
+	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		list, err := connected.Clients(ctx)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(list, func(a, b map[string]string) int { return cmp.Compare(id(a), id(b)) })
+		return c.show(notNil(list), func() error { return a.printClients(list) })
+	})
 }
 
 func id(properties map[string]string) int64 {
@@ -49,12 +41,11 @@ func id(properties map[string]string) int64 {
 }
 
 func (a *app) printClients(list []map[string]string) error {
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tTAG\tADDRESS")
-	for _, p := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p["svrid"], dash(p["svrname"]), dash(p["tag"]), dash(cmp.Or(p["clisock"], p["_ip"])))
-	}
-	return table.Flush()
+	return a.table("ID\tNAME\tTAG\tADDRESS", func(row func(string, ...any)) {
+		for _, p := range list {
+			row("%s\t%s\t%s\t%s", p["svrid"], dash(p["svrname"]), dash(p["tag"]), dash(cmp.Or(p["clisock"], p["_ip"])))
+		}
+	})
 }
 
 // dash is text as a cell of a table. Clients say about themselves what they

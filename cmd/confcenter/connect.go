@@ -119,6 +119,30 @@ func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, c
 	return errors.Join(verb(ctx, connected), connected.Close())
 }
 
+// asks has command do verb with a connection and its arguments.
+func (c *connection) asks(command *cobra.Command, verb func(ctx context.Context, connected *client.Client, args []string) error) *cobra.Command {
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return c.do(command, func(ctx context.Context, connected *client.Client) error { return verb(ctx, connected, args) })
+	}
+	return command
+}
+
+// show prints v with -o json, and else what text does.
+func (c *connection) show(v any, text func() error) error {
+	if c.output.json() {
+		return c.app.printJSON(v)
+	}
+	return text()
+}
+
+// showLine is show with one value as text.
+func (c *connection) showLine(v, text any) error {
+	return c.show(v, func() error {
+		_, err := fmt.Fprintln(c.app.stdout, text)
+		return err
+	})
+}
+
 // complete asks the server for words to offer. Whatever goes wrong completes
 // nothing: there is nowhere to complain.
 func (c *connection) complete(command *cobra.Command, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {

@@ -53,10 +53,7 @@ The exit code is 3 if there is no such file or nothing at PATH.`,
 			if err != nil {
 				return err
 			}
-			if c.output.json() {
-				return a.printJSON(newDocument(d))
-			}
-			return a.printContents(d.Raw(), raw)
+			return c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) })
 		})
 	}
 	return command

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/kv"
 )
 
 // kvCommand is the group of verbs for the state store.
@@ -75,7 +76,7 @@ func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([
 func (c *connection) completeKey(command *cobra.Command, ns, prefix string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(command, func(ctx context.Context, connected *client.Client) ([]string, error) {
 		var keys []string
-		page, err := connected.KV(ns).List(ctx, listOf(prefix, maxCompletions))
+		page, err := connected.KV(ns).List(ctx, kv.List{Prefix: prefix, Limit: maxCompletions})
 		for _, e := range page.Entries {
 			keys = append(keys, e.Key)
 		}

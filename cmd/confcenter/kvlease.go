@@ -54,11 +54,7 @@ is up to you.`, kv.MinLease, kv.MaxLease),
 			if err != nil {
 				return err
 			}
-			if c.output.json() {
-				return a.printJSON(newLease(res.Ops[0].Lease))
-			}
-			_, err = fmt.Fprintln(a.stdout, res.Ops[0].Lease.ID)
-			return err
+			return c.showLine(newLease(res.Ops[0].Lease), res.Ops[0].Lease.ID)
 		})
 	}
 	return command
@@ -105,12 +101,7 @@ it is interrupted or the lease has ended. The exit code is 3 if the lease has en
 		if err != nil {
 			return err
 		}
-		if c.output.json() {
-			err = a.printJSON(newLease(l))
-		} else {
-			_, err = fmt.Fprintf(a.stdout, "%d %s\n", l.ID, l.TTL)
-		}
-		if err != nil || every == 0 {
+		if err = c.showLine(newLease(l), fmt.Sprintf("%d %s", l.ID, l.TTL)); err != nil || every == 0 {
 			return err
 		}
 		return keepOn(ctx, connected, id, every)
@@ -161,12 +152,8 @@ func (a *app) leaseInfoCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if c.output.json() {
-			out := newLease(l)
-			out["left_ms"], out["keys"] = l.Left.Milliseconds(), l.Keys
-			return a.printJSON(out)
-		}
-		_, err = fmt.Fprintf(a.stdout, "lease %d of %s: %s left, %d keys\n", l.ID, l.TTL, l.Left, l.Keys)
-		return err
+		out := newLease(l)
+		out["left_ms"], out["keys"] = l.Left.Milliseconds(), l.Keys
+		return c.showLine(out, fmt.Sprintf("lease %d of %s: %s left, %d keys", l.ID, l.TTL, l.Left, l.Keys))
 	})
 }

@@ -3,17 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"maps"
 
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/protocol"
 )
-
-func listOf(prefix string, limit int) kv.List { return kv.List{Prefix: prefix, Limit: limit} }
 
 func (a *app) kvGetCommand() *cobra.Command {
 	var rev int64
@@ -30,19 +27,13 @@ code is 3 if the key is absent, or was absent at revision --rev.`,
 	}
 	c := a.kvConnect(command, 1, formRaw)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			e, err := connected.KV(args[0]).GetAt(ctx, args[1], kv.Revision(rev))
-			if err != nil {
-				return err
-			}
-			if c.output.json() {
-				return a.printJSON(newEntry(e))
-			}
-			return c.printValue(e.Value)
-		})
-	}
-	return command
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		e, err := connected.KV(args[0]).GetAt(ctx, args[1], kv.Revision(rev))
+		if err != nil {
+			return err
+		}
+		return c.show(newEntry(e), func() error { return c.printValue(e.Value) })
+	})
 }
 
 func (a *app) kvMGetCommand() *cobra.Command {
@@ -56,31 +47,24 @@ table and are null with -o json; they are not an error.`,
 		Args: arguments,
 	}
 	c := a.kvConnect(command, -1)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			entries, err := connected.KV(args[0]).GetMany(ctx, args[1:]...)
-			if err != nil {
-				return err
-			}
-			if c.output.json() {
-				return a.printJSON(newEntries(entries))
-			}
-			return a.printEntries(entries)
-		})
-	}
-	return command
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		entries, err := connected.KV(args[0]).GetMany(ctx, args[1:]...)
+		if err != nil {
+			return err
+		}
+		return c.show(newEntries(entries), func() error { return a.printEntries(entries) })
+	})
 }
 
 // printEntries prints a table; nil entries are left out.
 func (a *app) printEntries(entries []*kv.Entry) error {
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS")
-	for _, e := range entries {
-		if e != nil {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\n", dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e))
+	return a.table("KEY\tTYPE\tVALUE\tREVISION\tVERSION\tENDS", func(row func(string, ...any)) {
+		for _, e := range entries {
+			if e != nil {
+				row("%s\t%s\t%s\t%d\t%d\t%s", dash(e.Key), e.Value.Type, brief(e.Value), e.Mod, e.Version, ends(e))
+			}
 		}
-	}
-	return table.Flush()
+	})
 }
 
 // listing is what list was told.
@@ -137,11 +121,7 @@ func (c *connection) list(ctx context.Context, s *client.KV, l listing) error {
 		if err != nil {
 			return err
 		}
-		if c.output.json() {
-			return c.app.printJSON(map[string]any{"count": n})
-		}
-		_, err = fmt.Fprintln(c.app.stdout, n)
-		return err
+		return c.showLine(map[string]any{"count": n}, n)
 	}
 	if l.all {
 		l.Limit = 0
@@ -209,28 +189,23 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			list, err := connected.Namespaces(ctx)
-			if err != nil {
-				return err
-			}
-			if c.output.json() {
-				out := make([]map[string]any, len(list))
-				for i, ns := range list {
-					out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
+	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		list, err := connected.Namespaces(ctx)
+		if err != nil {
+			return err
+		}
+		out := make([]map[string]any, len(list))
+		for i, ns := range list {
+			out[i] = map[string]any{"name": ns.Name, "keys": ns.Keys, "bytes": ns.Bytes}
+		}
+		return c.show(out, func() error {
+			return a.table("NAMESPACE\tKEYS\tBYTES", func(row func(string, ...any)) {
+				for _, ns := range list {
+					row("%s\t%d\t%d", dash(ns.Name), ns.Keys, ns.Bytes)
 				}
-				return a.printJSON(out)
-			}
-			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "NAMESPACE\tKEYS\tBYTES")
-			for _, ns := range list {
-				fmt.Fprintf(table, "%s\t%d\t%d\n", dash(ns.Name), ns.Keys, ns.Bytes)
-			}
-			return table.Flush()
+			})
 		})
-	}
-	return command
+	})
 }
 
 func (a *app) kvHistoryCommand() *cobra.Command {
@@ -271,16 +246,15 @@ func (c *connection) printVersions(v kv.Versions) error {
 	if c.output.json() {
 		return c.app.printJSON(map[string]any{"versions": newEntries(v.Entries), "more": v.More, "floor": v.Floor})
 	}
-	table := tabwriter.NewWriter(c.app.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "REVISION\tVERSION\tTIME\tTYPE\tVALUE")
-	for _, e := range v.Entries {
-		if e.Deleted() {
-			fmt.Fprintf(table, "%d\t-\t%s\t-\tdeleted\n", e.Mod, moment(e.Updated))
-		} else {
-			fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\n", e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value))
+	if err := c.app.table("REVISION\tVERSION\tTIME\tTYPE\tVALUE", func(row func(string, ...any)) {
+		for _, e := range v.Entries {
+			if e.Deleted() {
+				row("%d\t-\t%s\t-\tdeleted", e.Mod, moment(e.Updated))
+			} else {
+				row("%d\t%d\t%s\t%s\t%s", e.Mod, e.Version, moment(e.Updated), e.Value.Type, brief(e.Value))
+			}
 		}
-	}
-	if err := table.Flush(); err != nil {
+	}); err != nil {
 		return err
 	}
 	if v.More {
@@ -305,41 +279,17 @@ and counters since the server's start.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			stats, err := connected.StoreStats(ctx)
-			if err != nil {
-				return err
-			}
-			numbers := statNumbers(stats)
-			if c.output.json() {
-				out := make(map[string]any, len(numbers))
-				for _, n := range numbers {
-					out[n.name] = n.value
+	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		stats, err := connected.StoreStats(ctx)
+		if err != nil {
+			return err
+		}
+		return c.show(maps.Collect(stats.Numbers()), func() error {
+			return a.table("", func(row func(string, ...any)) {
+				for name, n := range stats.Numbers() {
+					row("%s\t%d", name, n)
 				}
-				return a.printJSON(out)
-			}
-			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			for _, n := range numbers {
-				fmt.Fprintf(table, "%s\t%d\n", n.name, n.value)
-			}
-			return table.Flush()
+			})
 		})
-	}
-	return command
-}
-
-type statNumber struct {
-	name  string
-	value any
-}
-
-// statNumbers are the numbers under the names that KVSTAT gives them.
-func statNumbers(s protocol.KVStats) []statNumber {
-	return []statNumber{
-		{"revision", s.Revision}, {"namespaces", s.Namespaces}, {"keys", s.Keys}, {"bytes", s.Bytes}, {"leases", s.Leases}, {"tokens", s.Tokens},
-		{"log_floor", s.LogFloor}, {"history_floor", s.HistoryFloor}, {"disk_bytes", s.DiskBytes}, {"free_bytes", s.FreeBytes},
-		{"queue", s.Queue}, {"commits", s.Commits}, {"groups", s.Groups}, {"failed", s.Failed}, {"busy", s.Busy}, {"refused", s.Refused},
-		{"replayed", s.Replayed}, {"expired", s.Expired}, {"views", s.Views}, {"views_cut", s.ViewsCut},
-	}
+	})
 }

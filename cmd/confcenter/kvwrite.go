@@ -136,10 +136,6 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 // written prints what a write has left.
 func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
 	did := &res.Ops[0]
-	if !c.output.json() {
-		_, err := fmt.Fprintln(c.app.stdout, text(did))
-		return err
-	}
 	out := map[string]any{"revision": res.Revision}
 	switch t.Then[0].Kind {
 	case kv.OpPut, kv.OpIncr:
@@ -150,7 +146,7 @@ func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) 
 	if t.Then[0].WantPrev {
 		out["prev"] = newEntry(did.Prev)
 	}
-	return c.app.printJSON(out)
+	return c.showLine(out, text(did))
 }
 
 func revisionOf(res *kv.Result) func(*kv.OpResult) any {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,23 +28,17 @@ standard error, or as "problems" with -o json.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			files, err := connected.List(ctx)
-			if err != nil {
-				return err
-			}
-			problems, err := connected.Problems(ctx)
-			if err != nil {
-				return err
-			}
-			if c.output.json() {
-				return a.printJSON(map[string]any{"files": notNil(files), "problems": notNil(problems)})
-			}
-			return a.printFiles(files, problems)
-		})
-	}
-	return command
+	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		files, err := connected.List(ctx)
+		if err != nil {
+			return err
+		}
+		problems, err := connected.Problems(ctx)
+		if err != nil {
+			return err
+		}
+		return c.show(map[string]any{"files": notNil(files), "problems": notNil(problems)}, func() error { return a.printFiles(files, problems) })
+	})
 }
 
 // notNil makes an empty list [] instead of null.
@@ -57,17 +50,15 @@ func notNil[T any](list []T) []T {
 }
 
 func (a *app) printFiles(files []client.FileInfo, problems []client.Problem) error {
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tSTATE\tSIZE\tMTIME\tTIME")
-	for _, f := range files {
-		state := f.State
-		if f.Reason != "" {
-			state += " (" + f.Reason + ")"
+	if err := a.table("NAME\tSTATE\tSIZE\tMTIME\tTIME", func(row func(string, ...any)) {
+		for _, f := range files {
+			state := f.State
+			if f.Reason != "" {
+				state += " (" + f.Reason + ")"
+			}
+			row("%s\t%s\t%d\t%d\t%s", f.Name, state, f.Size, f.Mtime, time.Unix(int64(f.Mtime), 0).UTC().Format(time.RFC3339))
 		}
-		at := time.Unix(int64(f.Mtime), 0).UTC().Format(time.RFC3339)
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\n", f.Name, state, f.Size, f.Mtime, at)
-	}
-	if err := table.Flush(); err != nil {
+	}); err != nil {
 		return err
 	}
 	for _, p := range problems {

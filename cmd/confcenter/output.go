@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
@@ -46,6 +47,16 @@ func newOutput(more ...string) *choice {
 }
 
 func (c *choice) json() bool { return c.value == "json" }
+
+// table prints columns: header, and a line for each call of row.
+func (a *app) table(header string, rows func(row func(format string, cells ...any))) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	if header != "" {
+		fmt.Fprintln(w, header)
+	}
+	rows(func(format string, cells ...any) { fmt.Fprintf(w, format+"\n", cells...) })
+	return w.Flush()
+}
 
 // printing leaves the characters of HTML as they are.
 var printing = jsoniter.Config{SortMapKeys: true}.Froze()

@@ -137,11 +137,7 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 	if err != nil {
 		return err
 	}
-	if c.output.json() {
-		return c.app.printJSON(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete})
-	}
-	_, err = fmt.Fprintf(c.app.stdout, "%s %d\n", request.Name, result.Mtime)
-	return err
+	return c.showLine(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete}, fmt.Sprint(request.Name, " ", result.Mtime))
 }
 
 // writeAt puts value at path in the file as it is. Unless the caller has named the
