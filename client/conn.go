@@ -56,9 +56,13 @@ type conn struct {
 	reads    atomic.Uint64 // how often bytes arrived
 	lastRead atomic.Int64  // when they last did, in nanoseconds since 1970
 
-	mu sync.Mutex // guards the rest
-	// err is why the connection is of no more use, nil while it is.
-	err      error
+	mu sync.Mutex
+	connBooks
+}
+
+// connBooks is what a conn knows of its requests; guarded by conn.mu.
+type connBooks struct {
+	err      error // why the connection is of no more use, nil while it is
 	pending  map[uint16]*call
 	seq      uint16
 	queue    []*call
@@ -98,7 +102,7 @@ func newConn(nc net.Conn, addr string, cfg *Config, onChange func(protocol.Chang
 	c := &conn{
 		nc: nc, addr: addr, cfg: cfg, onChange: onChange, onGrant: onGrant,
 		dead: make(chan struct{}), doubt: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		pending: make(map[uint16]*call),
+		connBooks: connBooks{pending: make(map[uint16]*call)},
 	}
 	c.lastRead.Store(cfg.Clock.Now().UnixNano())
 	c.wg.Go(func() { c.fail(c.read()) })

@@ -131,7 +131,7 @@ func TestNextSeqIsFree(t *testing.T) {
 		for seq := range rapid.MapOf(rapid.Uint16Range(0, 40), rapid.Just(true)).Draw(t, "low") {
 			used[seq] = nil
 		}
-		c := conn{pending: used, seq: rapid.Uint16Range(65500, 65535).Draw(t, "seq")}
+		c := conn{connBooks: connBooks{pending: used, seq: rapid.Uint16Range(65500, 65535).Draw(t, "seq")}}
 		got := c.nextSeqLocked()
 		_, taken := used[got]
 		require.False(t, taken)

@@ -65,22 +65,31 @@ type KVWatch struct {
 	ready   chan struct{} // capacity 1: for Next
 
 	mu sync.Mutex // guards the rest
+	watchQueue
+	watchPlace
+	watchSource
+}
 
-	// what waits for Next
+// watchQueue is what waits for Next.
+type watchQueue struct {
 	queue []notice
 	bytes int
 	taken uint64 // how many notices Next has given
 	over  bool   // the buffer was full; nothing is taken in until half of it is read
 	err   error  // why the watch has ended
+}
 
-	// where it stands, the queue included
+// watchPlace is where a watch stands, its queue included.
+type watchPlace struct {
 	based    bool        // position is something to go on from; else a state has to come first
 	position kv.Revision // all changes up to it have come
 	part     place       // and of the next one all up to here
 	pieces   bool        // pieces of a state have come that is not complete
 	epoch    string      // of the data all this is about
+}
 
-	// where it comes from
+// watchSource is where a watch comes from.
+type watchSource struct {
 	on      *conn // nil while there is no watch on a server
 	id      uint32
 	attempt uint64 // counts requests for a watch, to know the present one's answer
@@ -119,7 +128,7 @@ func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	w := &KVWatch{
 		c: s.c, filter: filter, options: o, opened: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1),
-		state: maxWatchState, based: !o.State, position: o.From,
+		state: maxWatchState, watchPlace: watchPlace{based: !o.State, position: o.From},
 	}
 	w.ctx, w.cancel = context.WithCancel(s.c.ctx)
 	if !s.c.spawn(w.run) {

@@ -71,7 +71,7 @@ func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 		b = b[total:]
 	}
 	if len(b) > 0 {
-		a.keep(h, b)
+		a.keep(h, b, a.cfg.KeepBody)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 func (a *Assembler) takeHeader(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	n := min(protocol.HeaderSize-len(h.buf), len(b))
-	a.keep(h, b[:n])
+	a.keep(h, b[:n], a.cfg.KeepBody)
 	b = b[n:]
 	if len(h.buf) < protocol.HeaderSize {
 		return b
@@ -108,7 +108,7 @@ func (a *Assembler) takeBody(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	n := int(min(int64(len(b)), h.left))
 	if kept := min(n, a.cfg.KeepBody-len(h.buf)); kept > 0 && !h.holed {
-		a.keep(h, b[:kept])
+		a.keep(h, b[:kept], a.cfg.KeepBody)
 	}
 	h.left -= int64(n)
 	if h.left == 0 {
@@ -131,24 +131,24 @@ func (a *Assembler) endFrame(c *Conn, end uint8, at int64) {
 }
 
 // keep appends b to buf, which grows with what comes and not with what a header says.
-func (a *Assembler) keep(h *half, b []byte) {
+func (p *buffers) keep(h *half, b []byte, most int) {
 	if need := len(h.buf) + len(b); need > cap(h.buf) {
-		bigger := a.buffer(need)
+		bigger := p.buffer(need)
 		if cap(h.buf) > 0 && need > smallBuffer {
-			bigger = a.buffer(max(need, min(2*cap(h.buf), a.cfg.KeepBody)))
+			bigger = p.buffer(max(need, min(2*cap(h.buf), most)))
 		}
-		a.held += cap(bigger) - cap(h.buf)
+		p.held += cap(bigger) - cap(h.buf)
 		bigger = append(bigger, h.buf...)
-		a.release(h.buf)
+		p.release(h.buf)
 		h.buf = bigger
 	}
 	h.buf = append(h.buf, b...)
 }
 
 // letGo empties buf.
-func (a *Assembler) letGo(h *half) {
-	a.held -= cap(h.buf)
-	a.release(h.buf)
+func (p *buffers) letGo(h *half) {
+	p.held -= cap(h.buf)
+	p.release(h.buf)
 	h.buf = nil
 }
 
@@ -211,7 +211,7 @@ func (a *Assembler) hunt(c *Conn, end uint8, at int64, b []byte) []byte {
 	window, rest := b, []byte(nil)
 	if len(h.buf) > 0 {
 		n := min(len(b), huntWindow)
-		a.keep(h, b[:n])
+		a.keep(h, b[:n], a.cfg.KeepBody)
 		window, rest = h.buf, b[n:]
 	}
 	i, found := findFrame(window)
@@ -221,7 +221,7 @@ func (a *Assembler) hunt(c *Conn, end uint8, at int64, b []byte) []byte {
 		tail := window[i:]
 		old := h.buf
 		h.buf = nil
-		a.keep(h, tail)
+		a.keep(h, tail, a.cfg.KeepBody)
 		a.held -= cap(old)
 		a.release(old)
 		return rest
@@ -374,7 +374,7 @@ func (a *Assembler) endOfBytes(c *Conn, end uint8, at int64) {
 func (a *Assembler) drop(c *Conn, end uint8) {
 	h := &c.ends[end]
 	if h.inBody && len(h.buf) > 0 {
-		a.report(c, end, a.at, h.offset+protocol.HeaderSize, int64(len(h.buf)), a.noMemory(), true)
+		a.report(c, end, a.at, h.offset+protocol.HeaderSize, int64(len(h.buf)), fmt.Sprintf("more than %d MiB waited for other packets", a.cfg.Memory>>20), true)
 		h.holed = true
 		a.letGo(h)
 	}

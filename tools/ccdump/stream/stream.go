@@ -3,7 +3,6 @@ package stream
 import (
 	"cmp"
 	"container/list"
-	"fmt"
 	"slices"
 
 	"confcenter/protocol"
@@ -175,9 +174,8 @@ type Assembler struct {
 	last  *Conn // found last
 	// *Conn, the one that has not moved for longest first
 	ring list.List
-	held int      // bytes that wait
-	free [][]byte // buffers to be used again
-	at   int64    // of the latest segment
+	at   int64 // of the latest segment
+	buffers
 
 	frame Frame // handed to the sink
 }
@@ -208,8 +206,8 @@ func less(a, b *capture.Endpoint) bool {
 	return slices.Compare(a.IP[:], b.IP[:]) < 0
 }
 
-func (a *Assembler) watches(s *capture.Segment) bool {
-	return len(a.cfg.Ports) == 0 || slices.Contains(a.cfg.Ports, s.Dst.Port) || slices.Contains(a.cfg.Ports, s.Src.Port)
+func (c *Config) watches(s *capture.Segment) bool {
+	return len(c.Ports) == 0 || slices.Contains(c.Ports, s.Dst.Port) || slices.Contains(c.Ports, s.Src.Port)
 }
 
 // open makes a connection known. client is the end of key that began it, as far as
@@ -311,12 +309,18 @@ func (a *Assembler) Close(c *Conn, at int64) {
 	}
 }
 
+// buffers hold the bytes that wait.
+type buffers struct {
+	held int      // bytes of room in those that are in use
+	free [][]byte // to be used again
+}
+
 // buffer is an empty buffer for n bytes.
-func (a *Assembler) buffer(n int) []byte {
+func (p *buffers) buffer(n int) []byte {
 	if n <= smallBuffer {
-		if last := len(a.free) - 1; last >= 0 {
-			b := a.free[last]
-			a.free = a.free[:last]
+		if last := len(p.free) - 1; last >= 0 {
+			b := p.free[last]
+			p.free = p.free[:last]
 			return b[:0]
 		}
 		n = smallBuffer
@@ -325,9 +329,9 @@ func (a *Assembler) buffer(n int) []byte {
 }
 
 // release takes a buffer back.
-func (a *Assembler) release(b []byte) {
-	if cap(b) == smallBuffer && len(a.free) < maxFree {
-		a.free = append(a.free, b)
+func (p *buffers) release(b []byte) {
+	if cap(b) == smallBuffer && len(p.free) < maxFree {
+		p.free = append(p.free, b)
 	}
 }
 
@@ -350,8 +354,4 @@ func (a *Assembler) shrink(busy *Conn) {
 			a.drop(c, uint8(end))
 		}
 	}
-}
-
-func (a *Assembler) noMemory() string {
-	return fmt.Sprintf("more than %d MiB waited for other packets", a.cfg.Memory>>20)
 }

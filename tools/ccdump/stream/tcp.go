@@ -66,7 +66,7 @@ func before(a, b uint32) bool { return int32(a-b) < 0 }
 // Segment takes the next segment of a capture.
 func (a *Assembler) Segment(s *capture.Segment) {
 	a.stats.Segments++
-	if !a.watches(s) {
+	if !a.cfg.watches(s) {
 		a.stats.Ignored++
 		return
 	}
@@ -131,15 +131,15 @@ func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
 		c = nil
 	}
 	if c == nil && !empty {
-		c = a.open(key, a.guessClient(key), false, true, s.At)
+		c = a.open(key, a.cfg.guessClient(key), false, true, s.At)
 	}
 	return c, end
 }
 
 // guessClient takes the end with the server's port, or else with the smaller one, for
 // the server.
-func (a *Assembler) guessClient(key pair) uint8 {
-	if len(a.cfg.Ports) > 0 && slices.Contains(a.cfg.Ports, key.ends[1].Port) && !slices.Contains(a.cfg.Ports, key.ends[0].Port) {
+func (c *Config) guessClient(key pair) uint8 {
+	if len(c.Ports) > 0 && slices.Contains(c.Ports, key.ends[1].Port) && !slices.Contains(c.Ports, key.ends[0].Port) {
 		return 0
 	}
 	return 1
