@@ -162,7 +162,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		return nil, err
 	}
 	if stores.State != nil {
-		g.hub = newHub(stores.State)
+		g.hub = newHub(stores.State, recentBytes)
 		g.closers = append(g.closers, g.hub.close)
 	}
 	if stores.Config != nil {

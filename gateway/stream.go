@@ -164,12 +164,13 @@ func (g *Gateway) runStream(w http.ResponseWriter, r *http.Request, sub *subscri
 	beat := g.clock.NewTicker(g.cfg.Heartbeat)
 	defer beat.Stop()
 	for {
-		p, ok, err := sub.poll(r.Context())
+		n, ok, err := sub.poll(r.Context())
 		if err != nil {
+			_ = s.flush()
 			return err
 		}
 		if ok {
-			err = s.sendPiece(p, style)
+			err = s.addNotice(n, sub, style)
 		} else {
 			var ended bool
 			if ended, err = g.awaitStream(r, sub, s, beat, style); ended {
@@ -185,8 +186,13 @@ func (g *Gateway) runStream(w http.ResponseWriter, r *http.Request, sub *subscri
 	}
 }
 
-// awaitStream returns when there may be something to tell.
+// awaitStream sends what was put in and returns when there may be more to tell.
 func (g *Gateway) awaitStream(r *http.Request, sub *subscription, s *sseWriter, beat clock.Ticker, style eventStyle) (ended bool, err error) {
+	if len(s.b) > 0 {
+		if err := s.flush(); err != nil {
+			return false, err
+		}
+	}
 	select {
 	case <-r.Context().Done():
 		return true, nil
@@ -196,8 +202,8 @@ func (g *Gateway) awaitStream(r *http.Request, sub *subscription, s *sseWriter, 
 		return false, nil
 	case <-beat.C():
 	}
-	if style.ids && sub.position > 0 {
-		s.addID(sub.position) // without data it is no event, but remembered
+	if at := sub.cursor.At().Rev; style.ids && at > 0 {
+		s.addID(at) // without data it is no event, but remembered
 	} else {
 		s.b = append(s.b, ":\n"...)
 	}
@@ -215,35 +221,31 @@ func (g *Gateway) ending() bool {
 	}
 }
 
-func (s *sseWriter) sendPiece(p piece, style eventStyle) error {
-	switch p.kind {
+// addNotice puts a notice in, and writes when there is much.
+func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) error {
+	switch n.Kind {
 	case kv.Resync:
 		s.b = append(s.b, style.resync...)
 	case kv.Synced:
 		if style.synced != "" {
 			s.b = append(s.b, style.synced...)
 			if style.ids {
-				s.addID(p.revision)
+				s.addID(n.Revision)
 			}
 			s.b = append(s.b, '\n')
 		}
 	}
-	for _, part := range p.parts {
-		for i := part.from; i < part.to; i++ {
-			s.b = append(s.b, part.frame(i, style.form)...)
-			if style.ids && p.kind == kv.Changed && i == part.to-1 {
-				s.addID(part.revision)
-			}
-			s.b = append(s.b, '\n')
-			if len(s.b) >= sseChunk {
-				if err := s.write(); err != nil {
-					return err
-				}
+	for i := range n.Events {
+		s.b = sub.appendFrame(s.b, &n.Events[i], style.form)
+		if style.ids && n.Kind == kv.Changed && i == len(n.Events)-1 {
+			s.addID(n.Revision)
+		}
+		s.b = append(s.b, '\n')
+		if len(s.b) >= sseChunk {
+			if err := s.write(); err != nil {
+				return err
 			}
 		}
 	}
-	if len(s.b) == 0 {
-		return nil
-	}
-	return s.flush()
+	return nil
 }

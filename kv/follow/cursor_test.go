@@ -130,23 +130,26 @@ func TestWhatIsLeftOutIsNotCountedAsTold(t *testing.T) {
 func TestRecentKeepsTheNewest(t *testing.T) {
 	r := NewRecent(20 * Weight(&kv.Change{Events: []kv.Event{putEvent(1, "k", "")}}))
 	r.Begin(10)
-	require.Equal(t, Chunk{After: 10, Last: 10}, r.Since(10))
+	require.Equal(t, Chunk{After: 10, Last: 10}, r.Since(10, 0))
 	for rev := kv.Revision(11); rev < 1000; rev += 2 {
 		r.Add(&kv.Batch{Changes: []kv.Change{{Revision: rev, Events: []kv.Event{putEvent(rev, "k", "")}}}})
-		got := r.Since(0)
+		got := r.Since(0, 1<<30)
 		require.Equal(t, rev, got.Last)
 		require.LessOrEqual(t, len(got.Changes), 20)
 		require.GreaterOrEqual(t, len(got.Changes), min(10, int(rev-9)/2))
 		if len(got.Changes) > 3 {
-			require.Len(t, r.Since(rev-6).Changes, 3)
+			require.Len(t, r.Since(rev-6, 1<<30).Changes, 3)
+			part := r.Since(rev-6, 0)
+			require.Len(t, part.Changes, 1)
+			require.Equal(t, rev-4, part.Last)
 			require.Less(t, got.After, got.Changes[0].Revision)
 			require.GreaterOrEqual(t, got.After, got.Changes[0].Revision-2)
 		}
 	}
 	r.Add(&kv.Batch{Changes: []kv.Change{puts(1000, strings.Split(strings.Repeat("k ", 100), " ")...)}})
-	require.Len(t, r.Since(0).Changes, 1, "however long it is")
+	require.Len(t, r.Since(0, 1<<30).Changes, 1, "however long it is")
 	r.Pass(1001)
-	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000))
+	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000, 0))
 	r.Begin(5)
-	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000))
+	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000, 0))
 }

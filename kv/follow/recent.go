@@ -84,10 +84,19 @@ func (r *Recent) Pass(revision kv.Revision) {
 	r.changes, r.bytes = nil, 0
 }
 
-// Since is what happened after revision, as far back as it is kept.
-func (r *Recent) Since(revision kv.Revision) Chunk {
+// Since is what happened after revision, as far back as it is kept: as many changes
+// as fit into maxBytes, at least one if there is one.
+func (r *Recent) Since(revision kv.Revision, maxBytes int) Chunk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(r.changes, revision+1, func(c kv.Change, rev kv.Revision) int { return cmp.Compare(c.Revision, rev) })
-	return Chunk{After: r.after, Last: r.last, Changes: r.changes[i:len(r.changes):len(r.changes)]}
+	chunk := Chunk{After: r.after, Last: r.last, Changes: r.changes[i:len(r.changes):len(r.changes)]}
+	for n := range chunk.Changes {
+		if maxBytes -= Weight(&chunk.Changes[n]); maxBytes < 0 && n > 0 {
+			chunk.Changes = chunk.Changes[:n:n]
+			chunk.Last, chunk.Part = chunk.Changes[n-1].Revision, true
+			break
+		}
+	}
+	return chunk
 }

@@ -34,6 +34,7 @@ type heldView struct{ kv.View }
 type Chunk struct {
 	After, Last kv.Revision
 	Changes     []kv.Change
+	Part        bool // more is known to have happened since
 	old         bool // read back
 }
 
@@ -87,6 +88,27 @@ func (c *Cursor) Fetch(ctx context.Context) error {
 	}
 	c.Offer(chunk)
 	return nil
+}
+
+// Poll is the next notice of what a feed keeps, or else of what the store has; false
+// if there is none until the feed brings more. since is what the feed keeps after a
+// revision, or a part of it. Poll may wait for a disk.
+func (c *Cursor) Poll(ctx context.Context, since func(kv.Revision) Chunk, cut Cut) (kv.Notice, bool, error) {
+	for {
+		if n, ok := c.Next(cut); ok {
+			return n, true, nil
+		}
+		at := c.at
+		if c.state != nil || !c.Offer(since(at.Rev)) {
+			if err := c.Fetch(ctx); err != nil {
+				return kv.Notice{}, false, err
+			}
+			continue
+		}
+		if n, ok := c.Next(cut); ok || c.at == at {
+			return n, ok, nil
+		}
+	}
 }
 
 func (s *Source) open() *heldView {

@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -12,7 +13,8 @@ import (
 // Limits of a Watcher: small, so that it takes little to make it fall behind.
 const (
 	watcherMemory = 512 << 10
-	watcherNotice = 256 // events of one notice
+	watcherPiece  = 64 << 10 // bytes that it takes at a time
+	watcherNotice = 256      // events of one notice
 )
 
 // watcherCut is what the suite makes notices of.
@@ -32,14 +34,14 @@ type Watcher struct {
 	end     context.CancelFunc
 	done    chan struct{}
 
-	fetched atomic.Int64 // how often it had to ask the store
+	missed atomic.Int64 // how often the feed did not reach back to where it was
 }
 
 // Watch tells deliver what the request asks for, in notices of that cut, until Close
 // or an error. deliver may keep the notices.
 func Watch(store kv.Store, request follow.Request, cut follow.Cut, deliver func(kv.Notice) error) (*Watcher, error) {
 	w := &Watcher{
-		source:  follow.Source{Store: store, Piece: 64 << 10, Holders: 1},
+		source:  follow.Source{Store: store, Piece: watcherPiece, Holders: 1},
 		recent:  follow.NewRecent(watcherMemory),
 		cut:     cut,
 		deliver: deliver,
@@ -77,25 +79,27 @@ func (w *Watcher) Close() {
 	<-w.done
 }
 
-// step tells a notice, or finds or waits for more.
+// step tells a notice, or waits for more.
 func (w *Watcher) step() error {
-	if w.life.Err() != nil {
-		return w.life.Err()
+	n, ok, err := w.cursor.Poll(w.life, w.since, w.cut)
+	switch {
+	case w.life.Err() != nil || err != nil:
+		return cmp.Or(w.life.Err(), err)
+	case ok:
+		n.Events = slices.Clone(n.Events)
+		return w.deliver(n)
 	}
-	n, ok := w.cursor.Next(w.cut)
-	if !ok {
-		if !w.cursor.Offer(w.recent.Since(w.cursor.At().Rev)) {
-			w.fetched.Add(1)
-			return w.cursor.Fetch(w.life)
-		}
-		if n, ok = w.cursor.Next(w.cut); !ok {
-			select {
-			case <-w.life.Done():
-			case <-w.wake:
-			}
-			return nil
-		}
+	select {
+	case <-w.life.Done():
+	case <-w.wake:
 	}
-	n.Events = slices.Clone(n.Events)
-	return w.deliver(n)
+	return nil
+}
+
+func (w *Watcher) since(revision kv.Revision) follow.Chunk {
+	chunk := w.recent.Since(revision, watcherPiece)
+	if revision < chunk.After {
+		w.missed.Add(1)
+	}
+	return chunk
 }

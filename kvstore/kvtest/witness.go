@@ -27,17 +27,17 @@ type witness struct {
 
 func (s *subject) watch(request follow.Request) *witness {
 	s.Helper()
-	return s.watchThrough(request, nil)
+	return s.watchThrough(request, watcherCut, nil)
 }
 
-func (s *subject) watchThrough(request follow.Request, gate chan struct{}) *witness {
+func (s *subject) watchThrough(request follow.Request, cut follow.Cut, gate chan struct{}) *witness {
 	s.Helper()
 	w := &witness{s: s, request: request, from: request.From, gate: gate, ended: make(chan struct{})}
 	if request.From == 0 && !request.Past {
 		w.from = s.Engine.Revision()
 	}
 	var err error
-	w.watcher, err = Watch(s.Engine, request, watcherCut, w.deliver)
+	w.watcher, err = Watch(s.Engine, request, cut, w.deliver)
 	require.NoError(s, err)
 	s.hooks = append(s.hooks, func() {
 		close(w.ended)
