@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +11,9 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/internal/jsontext"
 	"confcenter/kv"
-	"confcenter/protocol"
+	"confcenter/kv/kvjson"
 )
 
 func (a *app) kvTxnCommand() *cobra.Command {
@@ -28,7 +25,8 @@ func (a *app) kvTxnCommand() *cobra.Command {
 the body of KVTXN in PROTOCOL.md: "if" is a list of conditions, "then" and "else"
 are lists of operations. If all conditions hold, the operations of "then" are
 applied, otherwise those of "else": all or nothing, at one revision. A batch is a
-transaction with "then" only. NS is the namespace of parts that name none.
+transaction with "then" only. NS is the namespace of parts that name none. As over
+HTTP, ttl and expires may also be called ttl_ms and expires_ms: both are in ms.
 
 Txn prints the revision and the result of each operation. The exit code is 5 if
 the conditions did not hold and there is no "else".`,
@@ -95,33 +93,23 @@ func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
 	if len(text) > maxInput {
 		return nil, codes.Errorf(codes.TooLarge, "%s: more than %d MiB", name, maxInput>>20)
 	}
-	var request protocol.Request
-	if err := request.ParseTailed(text); err != nil {
+	members, kind, end, err := jsontext.ScanPrefix(nil, text)
+	if err != nil {
 		line, column, reason := jsonPosition(text, err)
 		return nil, codes.Errorf(codes.BadJSON, "%s:%d:%d: %s", name, line, column, reason)
 	}
-	if !request.IsObject() {
+	if kind != jsontext.Object {
 		return nil, codes.Errorf(codes.BadJSON, "%s: not a JSON object with \"then\", \"if\" and \"else\"", name)
 	}
-	if err := knownMembers(text); err != nil {
-		return nil, codes.Errorf(codes.BadRequest, "%s: %w", name, err)
-	}
-	w, err := request.KVWrite(protocol.KVTxn)
-	if err != nil {
+	var r kvjson.Reader
+	var scratch kvjson.Scratch
+	t := &kv.Txn{TokenNS: ns}
+	r.Begin(kvjson.File, members, &scratch)
+	r.Follow(text[end:], end)
+	r.Flag(&r.Top, kvjson.Raw) // means nothing here, but is KVTXN's
+	r.Txn(ns, t)
+	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	t := w.Txn
-	t.TokenNS = cmp.Or(t.TokenNS, ns)
-	for i := range t.Fences {
-		t.Fences[i].NS = cmp.Or(t.Fences[i].NS, ns)
-	}
-	for i := range t.If {
-		t.If[i].NS = cmp.Or(t.If[i].NS, ns)
-	}
-	for _, ops := range [2][]kv.Op{t.Then, t.Else} {
-		for i := range ops {
-			ops[i].NS = cmp.Or(ops[i].NS, ns)
-		}
 	}
 	return t, nil
 }
@@ -179,31 +167,4 @@ func resultText(op *kv.Op, did *kv.OpResult) string {
 		return fmt.Sprintf("revoke %d deleted %d", op.Lease, did.Count)
 	}
 	return fmt.Sprintf("%s %s deleted %d", op.Kind, dash(op.Key), did.Count)
-}
-
-// knownMembers refuses members that no transaction has. A server ignores them, but
-// what a person has misspelt must not pass for an order that was carried out.
-func knownMembers(text []byte) error {
-	type value struct{ NS, Key, Type, Value, Raw json.RawMessage }
-	type condition struct {
-		value
-		Target, Op, Number json.RawMessage
-	}
-	type operation struct {
-		value
-		Op, TTL, Expires, Lease, Prev, Prefix, Limit, By, Initial, Min, Max json.RawMessage
-	}
-	var txn struct {
-		NS, Token, Raw json.RawMessage
-		IfFence        json.RawMessage `json:"if_fence"`
-		If             []condition
-		Then, Else     []operation
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	var shape *json.UnmarshalTypeError
-	if err := decoder.Decode(&txn); err != nil && !errors.As(err, &shape) {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
 )
 
 // valueFlags say of which type the VALUE of a command line is.
@@ -82,59 +83,19 @@ func readValue(in io.Reader, name string) ([]byte, error) {
 	return text, nil
 }
 
-// entry is an entry in -o json.
-type entry struct {
-	NS      string              `json:"ns"`
-	Key     string              `json:"key"`
-	Type    string              `json:"type,omitempty"`
-	Value   jsoniter.RawMessage `json:"value,omitempty"`
-	Create  kv.Revision         `json:"create"`
-	Mod     kv.Revision         `json:"mod"`
-	Version int64               `json:"version"`
-	Updated int64               `json:"updated"`
-	Expires int64               `json:"expires,omitempty"`
-	Lease   kv.LeaseID          `json:"lease,omitempty"`
-	Deleted bool                `json:"deleted,omitempty"`
+// newEntry is an entry in -o json, null for an absent key.
+func newEntry(e *kv.Entry) jsoniter.RawMessage {
+	w := kvjson.Writer{Buf: []byte{'['}, Dialect: kvjson.File}
+	w.Listed(e, true)
+	return w.Buf[1:]
 }
 
-// newEntry is nil, which prints as null, for an absent key.
-func newEntry(e *kv.Entry) *entry {
-	if e == nil {
-		return nil
-	}
-	out := &entry{NS: e.NS, Key: e.Key, Create: e.Create, Mod: e.Mod, Version: e.Version, Updated: e.Updated, Expires: e.Expires, Lease: e.Lease}
-	if e.Deleted() {
-		out.Deleted = true
-	} else {
-		out.Type, out.Value = e.Value.Type.String(), valueJSON(e.Value)
-	}
-	return out
-}
-
-func newEntries(list []*kv.Entry) []*entry {
-	out := make([]*entry, len(list))
+func newEntries(list []*kv.Entry) []jsoniter.RawMessage {
+	out := make([]jsoniter.RawMessage, len(list))
 	for i, e := range list {
 		out[i] = newEntry(e)
 	}
 	return out
-}
-
-// valueJSON is a value as JSON: numbers and truth values as such where JSON has
-// them, bytes in base64, everything else as a string.
-func valueJSON(v kv.Value) jsoniter.RawMessage {
-	switch v.Type {
-	case kv.JSON:
-		return jsontext.AppendCompact(nil, v.Data)
-	case kv.Bool:
-		return v.Data
-	case kv.Int, kv.Double:
-		if kind, err := jsontext.Check(v.Data); err == nil && kind == jsontext.Number {
-			return bytes.TrimSpace(v.Data)
-		}
-	case kv.Bytes:
-		return jsontext.AppendQuote(nil, base64.StdEncoding.EncodeToString(v.Data))
-	}
-	return jsontext.AppendQuote(nil, string(v.Data))
 }
 
 // printValue prints a value alone: for people, or raw, octet by octet.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
@@ -21,11 +22,11 @@ type kvWatching struct {
 
 // event is an event in -o json: the entry with what happened to it.
 type event struct {
-	Op       string      `json:"op"`
-	Revision kv.Revision `json:"revision"`
-	Entry    *entry      `json:"entry,omitempty"`
-	Prev     *entry      `json:"prev,omitempty"`
-	More     bool        `json:"more,omitempty"`
+	Op       string              `json:"op"`
+	Revision kv.Revision         `json:"revision"`
+	Entry    jsoniter.RawMessage `json:"entry,omitempty"`
+	Prev     jsoniter.RawMessage `json:"prev,omitempty"`
+	More     bool                `json:"more,omitempty"`
 }
 
 func (a *app) kvWatchCommand() *cobra.Command {
@@ -121,7 +122,11 @@ func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
 		if n.Kind == kv.State {
 			op, more = n.Kind.String(), false
 		}
-		if done, err := line(event{op, e.Entry.Mod, newEntry(e.Entry), newEntry(e.Prev), more}, e.Entry); done || err != nil {
+		ev := event{Op: op, Revision: e.Entry.Mod, Entry: newEntry(e.Entry), More: more}
+		if e.Prev != nil {
+			ev.Prev = newEntry(e.Prev)
+		}
+		if done, err := line(ev, e.Entry); done || err != nil {
 			return done, err
 		}
 	}

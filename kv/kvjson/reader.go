@@ -87,15 +87,20 @@ func (r *Reader) Enter(level int, raw []byte, o *Object) {
 	o.index(r.nested[level])
 }
 
-// Leave refuses members of o that were not asked for, where the dialect does.
+// Leave refuses members of o that were not asked for, where the dialect does. What
+// is misspelt is told rather than what is missing for it.
 func (r *Reader) Leave(o *Object) {
 	if r.dialect == Wire {
 		return
 	}
 	for i := range o.members {
-		if f := fieldOf(o.members[i].Key); !o.asked.has(f) {
-			r.Fail(codes.Errorf(codes.BadRequest, "member %.40q is not known here", o.members[i].Key))
+		switch f := fieldOf(o.members[i].Key); {
+		case o.asked.has(f):
+			continue
+		case f == noField:
+			r.err = nil
 		}
+		r.Fail(codes.Errorf(codes.BadRequest, "member %.40q is not known here", o.members[i].Key))
 	}
 }
 
