@@ -291,9 +291,7 @@ func (c *fakeConn) kvWatch(state *fakeState, h protocol.Header, r *protocol.Requ
 	}
 	rev, id := state.Revision(), c.watches.next()
 	if !q.Past && !q.State {
-		// From an empty store's revision it would begin by reading back, and bring what
-		// was written meanwhile in one notice.
-		q.From, q.Past = rev, rev > 0
+		q.From, q.Past = rev, true // as it answers
 	}
 	replied := make(chan struct{})
 	defer close(replied)

@@ -157,6 +157,9 @@ func (c *Cursor) Hand(parts []Part) {
 // Forget drops what is at hand: it is read back another time. The state goes on
 // where it is.
 func (c *Cursor) Forget() {
+	if c.source != nil { // of these there are many, most with nothing at hand
+		c.parts, c.scratch = nil, nil
+	}
 	clear(c.parts)
 	c.parts, c.part, c.event, c.last = c.parts[:0], 0, 0, 0
 }

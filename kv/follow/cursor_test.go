@@ -88,6 +88,17 @@ func TestACursorGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
+// There are many cursors, and most have told everything.
+func TestACursorThatHasToldEverythingHoldsNothing(t *testing.T) {
+	c := Cursor{source: &Source{}}
+	for rev := kv.Revision(1); rev < 100; rev++ {
+		require.True(t, c.Offer(chunk(rev-1, puts(rev, "a"), puts(rev+1, "a"))))
+		require.Len(t, tell(&c, Cut{}), 1)
+		require.Nil(t, c.parts)
+		require.Nil(t, c.scratch)
+	}
+}
+
 func TestWhatDoesNotMatchMovesTheCursor(t *testing.T) {
 	c := Cursor{filter: kv.Filter{NS: "other"}}
 	require.True(t, c.Offer(chunk(0, puts(7, "a"))))
