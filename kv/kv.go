@@ -86,6 +86,10 @@ type Change struct {
 // of their revisions. It is shared and never changes.
 type Batch struct {
 	Changes []Change
+	// Reset says that the store has missed changes of others between the batch before
+	// and this one, whose one change is what became of them together. Whoever tells
+	// of each change reads back, and learns from Changes that they are gone.
+	Reset bool
 }
 
 // Last is the revision of the batch's last change.

@@ -52,10 +52,11 @@ func (s *Server) publishState(b *kv.Batch) {
 	}
 }
 
-// postState posts the batch, unless too much waits for the loop already: then its
-// watches have to read back what they missed, and nothing waits at all.
+// postState posts the batch, unless too much waits for the loop already, or the store
+// itself has missed something: then its watches have to read back what they missed,
+// and nothing waits at all.
 func (l *loop) postState(b *kv.Batch, weight int64) {
-	if waiting := l.kv.waiting.Add(weight); waiting > weight && waiting > l.srv.cfg.Limits.Backlog {
+	if waiting := l.kv.waiting.Add(weight); b.Reset || waiting > weight && waiting > l.srv.cfg.Limits.Backlog {
 		l.kv.waiting.Add(-weight)
 		l.srv.count.WatchBacklog.Add(1)
 		l.kv.missedTo.Store(int64(b.Last()))

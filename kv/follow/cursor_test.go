@@ -163,4 +163,7 @@ func TestRecentKeepsTheNewest(t *testing.T) {
 	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000, 0))
 	r.Begin(5)
 	require.Equal(t, Chunk{After: 1001, Last: 1001}, r.Since(1000, 0))
+	r.Add(&kv.Batch{Changes: []kv.Change{puts(1005, "k")}})
+	r.Add(&kv.Batch{Changes: []kv.Change{puts(1010, "k")}, Reset: true})
+	require.Equal(t, Chunk{After: 1010, Last: 1010}, r.Since(1001, 0), "what the store has missed has to be read back")
 }

@@ -57,6 +57,10 @@ func (r *Recent) Begin(revision kv.Revision) {
 func (r *Recent) Add(b *kv.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if b.Reset {
+		r.passLocked(b.Last())
+		return
+	}
 	if !r.begun {
 		r.begun, r.after = true, b.Changes[0].Revision-1
 	}
@@ -80,6 +84,10 @@ func (r *Recent) Add(b *kv.Batch) {
 func (r *Recent) Pass(revision kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.passLocked(revision)
+}
+
+func (r *Recent) passLocked(revision kv.Revision) {
 	r.begun, r.after, r.last = true, revision, revision
 	r.changes, r.bytes = nil, 0
 }

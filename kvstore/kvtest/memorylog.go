@@ -162,7 +162,7 @@ func (l *memoryLog) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*
 	return nil, nil
 }
 
-func (l *memoryLog) History(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
+func (l *memoryLog) Versions(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, floor := l.versionsLocked(ns, key)
@@ -174,13 +174,14 @@ func (l *memoryLog) History(_ context.Context, ns, key string, before kv.Revisio
 	return page, nil
 }
 
-func (l *memoryLog) Stats() replica.LogStats {
+func (l *memoryLog) Floors() (changes, versions kv.Revision) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return replica.LogStats{LogFloor: l.floorLocked(), FreeBytes: -1}
+	return l.floorLocked(), 0
 }
 
 func (l *memoryLog) Capabilities() kvstore.Capabilities { return kvstore.Everything() }
+func (l *memoryLog) Stats() replica.LogStats            { return replica.LogStats{FreeBytes: -1} }
 func (l *memoryLog) Shared() bool                       { return false }
 func (l *memoryLog) Arrived() <-chan struct{}           { return nil }
 func (l *memoryLog) DropTokens(kv.Revision)             {}

@@ -86,7 +86,7 @@ func (l *log) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.Ent
 	return l.Disk.GetAt(ns, key, rev)
 }
 
-// History implements replica.Log.
-func (l *log) History(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
-	return l.Disk.History(ns, key, before, limit)
+// Versions implements replica.Log.
+func (l *log) Versions(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
+	return l.Disk.Versions(ns, key, before, limit)
 }

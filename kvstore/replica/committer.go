@@ -129,19 +129,18 @@ func (c *committer) turn(list []queued) (answered int, ok bool) {
 		return len(list), true
 	}
 	if len(g.commits) > 0 {
-		var tail []Commit
-		var through kv.Revision
+		var came arrival
 		taken, err := s.log.Propose(s.life, g.commits, g.proofs)
 		refused := err
 		if err == nil || refusal(err) {
-			tail, through, err = c.brought(taken, refused)
+			came, err = c.brought(taken, refused)
 		}
 		if err != nil {
 			c.fail(err, list)
 			return 0, false
 		}
-		if !g.asGuessed(taken) {
-			return c.mend(list, tail, through, taken, refused), true
+		if came.anew != nil || !g.asGuessed(taken) {
+			return c.mend(list, came, taken, refused), true
 		}
 	}
 	c.publish(list, g.answers)
@@ -179,7 +178,7 @@ func (c *committer) publish(list []queued, answers []answer) {
 	s.index.publish(g.changes, g.books.spaces, g.rev)
 	s.leases.publish(g.leases)
 	if len(g.commits) > 0 {
-		s.followers.tell(g.commits)
+		s.followers.tell(g.commits, g.missed)
 	}
 	s.queue.release(list)
 	for i := range answers {

@@ -123,7 +123,7 @@ func (f *fakeLog) GetAt(_ context.Context, ns, key string, rev kv.Revision) (fou
 	return found, nil
 }
 
-func (f *fakeLog) History(_ context.Context, ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
+func (f *fakeLog) Versions(_ context.Context, ns, key string, before kv.Revision, _ int) (h kv.Versions, err error) {
 	for _, e := range f.versions(ns, key) {
 		if e.Mod < before {
 			h.Entries = append([]*kv.Entry{e}, h.Entries...)
@@ -140,7 +140,9 @@ func (f *fakeLog) DropTokens(rev kv.Revision) {
 
 func (f *fakeLog) Capabilities() kvstore.Capabilities { return kvstore.Everything() }
 
-func (f *fakeLog) Stats() LogStats { return LogStats{LogFloor: 3, DiskBytes: 1, FreeBytes: 2} }
+func (f *fakeLog) Stats() LogStats { return LogStats{DiskBytes: 1, FreeBytes: 2} }
+
+func (f *fakeLog) Floors() (changes, versions kv.Revision) { return 3, 0 }
 
 func (f *fakeLog) Close() error {
 	f.mu.Lock()

@@ -29,13 +29,13 @@ func (f *followers) add(fn func(*kv.Batch)) (stop func()) {
 }
 
 // tell gives a group that is visible to all followers.
-func (f *followers) tell(commits []Commit) {
+func (f *followers) tell(commits []Commit, reset bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.list) == 0 {
 		return
 	}
-	batch := &kv.Batch{Changes: make([]kv.Change, len(commits))}
+	batch := &kv.Batch{Changes: make([]kv.Change, len(commits)), Reset: reset}
 	for i := range commits {
 		batch.Changes[i] = commits[i].Change
 	}

@@ -45,6 +45,7 @@ type group struct {
 	answers []answer
 	leases  []*lease // granted, ended, or with other keys than before
 	expired int      // keys
+	missed  bool     // its one commit stands for some that were not brought
 
 	// of the transaction under way
 	txn     uint64       // its number; since open
@@ -75,7 +76,7 @@ func (g *group) begin(now time.Time, n int) {
 	g.millis = now.UnixMilli()
 	g.base = g.rev
 	g.commits = make([]Commit, 0, n) // not reused: the log keeps it
-	g.expired = 0
+	g.expired, g.missed = 0, false
 }
 
 // reset forgets a group that is published.

@@ -18,7 +18,7 @@ import (
 // called from any. Nothing is called after Close.
 type Log interface {
 	// Load tells what is stored and returns its revision, after which Tail goes on.
-	// It is called once, before everything else.
+	// It is called before everything else, and again when Tail says ErrReset.
 	Load(ctx context.Context, load Loader) (kv.Revision, error)
 	// Shared says that others write to the log as well. Revisions of commits that
 	// are proposed are then guesses, and each needs its Proof. In a log that is not
@@ -37,7 +37,9 @@ type Log interface {
 	// Tail returns the transactions after a revision, whoever proposed them: all that
 	// have arrived, in order, none missing, and the revision through which there are no
 	// others. It does not wait. What Propose took has arrived when it returns, unless
-	// the log is shared. An error ends the replica: what it missed can no longer be had.
+	// the log is shared. ErrReset: what came after that revision can no longer be had
+	// one by one; the replica loads anew, and tells those who follow it that it has
+	// missed something. Any other error ends it.
 	Tail(after kv.Revision) (tail []Commit, through kv.Revision, err error)
 	// Arrived gets something when Tail may have something that it had not before;
 	// nil if the log is not shared.
@@ -53,15 +55,22 @@ type Log interface {
 	DropTokens(rev kv.Revision)
 
 	// These may see what Propose has made durable before readers of the store see
-	// it. They are as in kv.Store.
+	// it. They are as in kv.Store, where Versions is History.
 	Changes(ctx context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error)
 	GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error)
-	History(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error)
+	Versions(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error)
+	// Floors says how far back these reach: changes after the one can be read, and
+	// versions that ended before the other may be gone. It is cheap.
+	Floors() (changes, versions kv.Revision)
 
 	Capabilities() kvstore.Capabilities
 	Stats() LogStats
 	Close() error
 }
+
+// ErrReset is what Tail says when it cannot go on from a revision: what followed it is
+// compacted, or the log's history is another one now.
+var ErrReset = errors.New("the log cannot go on from there; it has to be loaded again")
 
 // What Propose says of the first transaction that it did not take.
 var (
@@ -132,8 +141,6 @@ type Loader struct {
 
 // LogStats is what a log tells of what it keeps.
 type LogStats struct {
-	LogFloor     kv.Revision // changes after it can be read back
-	HistoryFloor kv.Revision // versions that ended before it may be gone
-	DiskBytes    int64       // everything on disk; about a second old
-	FreeBytes    int64       // of the file system, likewise; below 0 if not known
+	DiskBytes int64 // everything on disk; about a second old
+	FreeBytes int64 // of the file system, likewise; below 0 if not known
 }

@@ -57,7 +57,7 @@ func (s *Store) History(ctx context.Context, ns, key string, before kv.Revision,
 	if limit == 0 || limit > kv.MaxHistory {
 		limit = kv.MaxHistory
 	}
-	return s.log.History(ctx, ns, key, before, limit)
+	return s.log.Versions(ctx, ns, key, before, limit)
 }
 
 // Changes implements kv.Store.

@@ -30,6 +30,14 @@ type cluster struct {
 	watchers []chan struct{}
 	refuse   error // of the next transaction, which takes effect nevertheless if lost
 	lost     bool
+	floor    kv.Revision // what came up to it is brought no more
+}
+
+// compact has every replica that has not seen everything load anew.
+func (c *cluster) compact() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floor = c.rev
 }
 
 func newCluster() *cluster {
@@ -127,10 +135,12 @@ func (l *sharedLog) Shared() bool { return true }
 func (l *sharedLog) Arrived() <-chan struct{} { return l.arrived }
 
 func (l *sharedLog) Load(_ context.Context, load Loader) (kv.Revision, error) {
-	l.arrived = make(chan struct{}, 1)
 	l.cluster.mu.Lock()
 	defer l.cluster.mu.Unlock()
-	l.cluster.watchers = append(l.cluster.watchers, l.arrived)
+	if l.arrived == nil {
+		l.arrived = make(chan struct{}, 1)
+		l.cluster.watchers = append(l.cluster.watchers, l.arrived)
+	}
 	for _, c := range l.since(0) {
 		load.Commit(&c)
 	}
@@ -156,6 +166,9 @@ func (l *sharedLog) since(after kv.Revision) (list []Commit) {
 func (l *sharedLog) Tail(after kv.Revision) ([]Commit, kv.Revision, error) {
 	l.cluster.mu.Lock()
 	defer l.cluster.mu.Unlock()
+	if after < l.cluster.floor {
+		return nil, 0, ErrReset
+	}
 	return l.since(after), l.cluster.rev, nil
 }
 
@@ -231,20 +244,23 @@ type gang struct {
 	clock   *clock.Fake
 	cluster *cluster
 	stores  []*Store
-	fed     [][]kv.Change
+	fed     [][]kv.Batch
 	busy    []bool
 	counts  map[string]kv.Revision // the values that the counter was said to have got
 	tokens  int
 }
 
 func newGang(t *rapid.T) *gang {
-	g := &gang{clock: clock.NewFake(noon), cluster: newCluster(), fed: make([][]kv.Change, 3), busy: make([]bool, 3), counts: map[string]kv.Revision{}}
+	g := &gang{clock: clock.NewFake(noon), cluster: newCluster(), fed: make([][]kv.Batch, 3), busy: make([]bool, 3), counts: map[string]kv.Revision{}}
 	for i := range g.fed {
 		s := member(t, g.cluster, g.clock)
-		s.Follow(func(b *kv.Batch) { g.fed[i] = append(g.fed[i], b.Changes...) })
+		s.Follow(func(b *kv.Batch) { g.fed[i] = append(g.fed[i], *b) })
 		g.stores = append(g.stores, s)
 		s.log.(*sharedLog).before = func() {
 			g.cluster.skip(rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(t, "skip"))
+			if rapid.IntRange(0, 9).Draw(t, "compact") == 0 {
+				g.cluster.compact()
+			}
 			if other := rapid.IntRange(0, 5).Draw(t, "other"); other < len(g.stores) && !g.busy[other] {
 				g.turn(t, other)
 			}
@@ -340,19 +356,43 @@ func (g *gang) check(t *rapid.T) {
 		}
 		require.ElementsMatch(t, slices.Collect(maps.Keys(fresh.leases.byID)), slices.Collect(maps.Keys(s.leases.byID)))
 		require.Equal(t, fresh.index.total, s.index.total)
-		require.Len(t, g.fed[i], len(g.cluster.log))
-		for j, c := range g.cluster.log {
-			require.Equal(t, c.Revision, g.fed[i][j].Revision, "everybody's, once, in order")
-		}
-		m := &model{store: s, state: map[string]*kv.Entry{}, rev: s.Revision()}
+		m := &model{store: s, state: g.told(t, g.fed[i]), rev: s.Revision()}
 		for _, ns := range []string{"a", "b", "c"} {
 			for _, e := range content(t, s, ns) {
-				m.state[ns+"/"+e.Key] = e
+				require.Equal(t, e, m.state[ns+"/"+e.Key])
 			}
 		}
 		m.checkBooks(t)
 		m.checkNothingKept(t)
 	}
+}
+
+// told is the state that follows from a feed: everybody's changes, once, in order, or
+// what became of some together.
+func (g *gang) told(t *rapid.T, feed []kv.Batch) map[string]*kv.Entry {
+	state := map[string]*kv.Entry{}
+	log := g.cluster.log
+	for _, b := range feed {
+		for _, c := range b.Changes {
+			if b.Reset {
+				for len(log) > 0 && log[0].Revision <= c.Revision {
+					log = log[1:]
+				}
+			} else {
+				require.Equal(t, log[0].Revision, c.Revision)
+				log = log[1:]
+			}
+			for _, e := range c.Events {
+				name := e.Entry.NS + "/" + e.Entry.Key
+				require.Equal(t, state[name], e.Prev)
+				if state[name] = live(e.Entry); state[name] == nil {
+					delete(state, name)
+				}
+			}
+		}
+	}
+	require.Empty(t, log)
+	return state
 }
 
 func content(t require.TestingT, s *Store, ns string) []*kv.Entry {
@@ -501,4 +541,56 @@ func TestCloseDoesNotWaitForeverForALogThatHangs(t *testing.T) {
 	now.Advance(closeGrace)
 	require.ErrorIs(t, <-answer, codes.Timeout)
 	require.NoError(t, <-closed)
+}
+
+// A replica that has missed what others did reads everything anew, and says so.
+func TestReplicaThatHasMissedSomethingLoadsAnew(t *testing.T) {
+	now, all := clock.NewFake(noon), newCluster()
+	s, other := member(t, all, now), member(t, all, now)
+	other.turns(t, &kv.Txn{Then: []kv.Op{put("stays", "1"), put("goes", "1"), put("changes", "1"), grant(time.Hour)}})
+	id := other.turns(t, &kv.Txn{Then: []kv.Op{grant(time.Hour)}})[0].result.Ops[0].Lease.ID
+	s.turns(t)
+	var told []*kv.Batch
+	defer s.Follow(func(b *kv.Batch) { told = append(told, b) })()
+	view := s.View()
+	defer view.Close()
+	other.turns(t, &kv.Txn{Then: []kv.Op{del("goes"), put("changes", "2"), put("between", "1")}})
+	other.turns(t, &kv.Txn{Then: []kv.Op{del("between"), put("new", "1"), {Kind: kv.OpRevoke, Lease: id}}})
+	token := &kv.Txn{TokenNS: "a", Token: "t", Then: []kv.Op{incr("n", 1)}}
+	other.turns(t, token)
+	all.compact()
+
+	require.NoError(t, s.turns(t, &kv.Txn{Then: []kv.Op{put("mine", "1")}})[0].err)
+	require.Len(t, told, 2)
+	require.True(t, told[0].Reset)
+	require.Len(t, told[0].Changes, 1)
+	var keys []string
+	for _, e := range told[0].Changes[0].Events {
+		keys = append(keys, e.Kind.String()+" "+e.Entry.Key)
+	}
+	require.Equal(t, []string{"put changes", "delete goes", "put n", "put new"}, keys)
+	require.False(t, told[1].Reset)
+	require.Len(t, content(t, s, "a"), 5)
+	require.True(t, s.turns(t, token)[0].result.Replayed)
+	_, err := s.Lease(id)
+	require.ErrorIs(t, err, codes.LeaseGone)
+	old, err := view.Get("a", "goes")
+	require.NoError(t, err)
+	require.NotNil(t, old, "whoever reads at a revision goes on reading there")
+
+	// It is the same in the middle of a group, which then stands as the log took it.
+	s.log.(*sharedLog).before = sync.OnceFunc(func() {
+		other.turns(t, &kv.Txn{Then: []kv.Op{incr("n", 10)}})
+		all.compact()
+	})
+	o := s.turns(t, &kv.Txn{Then: []kv.Op{put("mine", "2")}}, &kv.Txn{Then: []kv.Op{incr("n", 1)}})
+	require.Equal(t, "12", string(o[1].result.Ops[0].Entry.Value.Data))
+	e, _ := s.Get([]byte("a"), []byte("mine"))
+	require.Equal(t, e.Mod, o[0].result.Revision)
+
+	all.compact()
+	all.mu.Lock()
+	all.rev, all.log, all.floor = all.rev-1, all.log[:1], all.rev+1
+	all.mu.Unlock()
+	require.False(t, s.committer.commit(nil), "it does not go back behind what it has served")
 }

@@ -163,7 +163,8 @@ func (s *Store) Stats() kvstore.Stats {
 	defer s.reading.RUnlock()
 	if !s.closed {
 		d := s.log.Stats()
-		stats.LogFloor, stats.HistoryFloor, stats.DiskBytes, stats.FreeBytes = d.LogFloor, d.HistoryFloor, d.DiskBytes, d.FreeBytes
+		stats.DiskBytes, stats.FreeBytes = d.DiskBytes, d.FreeBytes
+		stats.LogFloor, stats.HistoryFloor = s.log.Floors()
 	}
 	return stats
 }

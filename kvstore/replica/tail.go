@@ -13,35 +13,65 @@ import (
 // refusal says whether the log goes on although it did not take all.
 func refusal(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknown) }
 
+// arrival is what the log has brought: what came after a revision, or if that can no
+// longer be had, all there is.
+type arrival struct {
+	tail    []Commit
+	through kv.Revision
+	anew    *loadedAgain
+}
+
+// arrived asks the log for what came after a revision. It does not wait, unless the
+// log has to be loaded again.
+func (c *committer) arrived(after kv.Revision) (came arrival, err error) {
+	s := c.store
+	came.tail, came.through, err = s.log.Tail(after)
+	if errors.Is(err, ErrReset) {
+		if came.anew, err = loadAgain(s.life, s.log); err != nil {
+			return came, err
+		}
+		if came.through = came.anew.newest; came.through < after {
+			return came, codes.Errorf(codes.Storage, "the log ends at revision %d, but %d has been served", came.through, after)
+		}
+		s.cfg.Log.Warn().Int64("after", int64(after)).Int64("revision", int64(came.through)).Msg("the store has missed changes of others and has read everything anew")
+	}
+	return came, err
+}
+
 // catchUp applies what others have written. Nothing is under way.
 func (c *committer) catchUp(list []queued) bool {
 	if !c.group.shared {
 		return true
 	}
-	tail, through, err := c.store.log.Tail(c.group.rev)
+	came, err := c.arrived(c.group.rev)
 	if err != nil {
 		c.fail(err, list)
 		return false
 	}
-	if through > c.group.rev {
-		c.adopt(tail, through)
+	if came.through > c.group.rev {
+		c.adopt(came)
 		c.publish(nil, nil)
 	}
 	return true
 }
 
-func (c *committer) adopt(tail []Commit, through kv.Revision) {
+func (c *committer) adopt(came arrival) {
 	g := &c.group
-	g.begin(c.store.cfg.Clock.Now(), len(tail))
-	for i := range tail {
-		g.adopt(&tail[i])
+	g.begin(c.store.cfg.Clock.Now(), len(came.tail))
+	if came.anew != nil {
+		g.missed = true
+		came.tail = []Commit{came.anew.difference(g.books, g.millis)}
+		g.tokens.replace(came.anew.tokens)
 	}
-	g.rev = through
+	for i := range came.tail {
+		g.adopt(&came.tail[i])
+	}
+	g.rev = came.through
 }
 
 // brought waits until the log has brought what it took of the group, and what that
 // was in conflict with.
-func (c *committer) brought(taken int, refused error) (tail []Commit, through kv.Revision, err error) {
+func (c *committer) brought(taken int, refused error) (came arrival, err error) {
 	log, g := c.store.log, &c.group
 	upTo := g.base
 	if taken > 0 {
@@ -50,26 +80,26 @@ func (c *committer) brought(taken int, refused error) (tail []Commit, through kv
 	if errors.Is(refused, ErrConflict) {
 		barrier, err := log.Barrier(c.store.life)
 		if err != nil {
-			return nil, 0, err
+			return arrival{}, err
 		}
 		upTo = max(upTo, barrier)
 	}
 	for {
-		tail, through, err = log.Tail(g.base)
-		if err != nil || through >= upTo {
-			return tail, through, err
+		came, err = c.arrived(g.base)
+		if err != nil || came.through >= upTo {
+			return came, err
 		}
 		select {
 		case <-log.Arrived():
 		case <-c.store.life.Done():
-			return nil, 0, c.store.life.Err()
+			return arrival{}, c.store.life.Err()
 		}
 	}
 }
 
 // mend applies what the log has brought in place of what was guessed, and answers
 // those that were taken, with the revisions that they have got. It says how many.
-func (c *committer) mend(list []queued, tail []Commit, through kv.Revision, taken int, refused error) int {
+func (c *committer) mend(list []queued, came arrival, taken int, refused error) int {
 	g := &c.group
 	answers := append([]answer(nil), g.answers...)
 	n := 0
@@ -84,7 +114,7 @@ func (c *committer) mend(list []queued, tail []Commit, through kv.Revision, take
 		n++
 	}
 	g.abandon()
-	c.adopt(tail, through)
+	c.adopt(came)
 	c.publish(list[:n], answers[:n])
 	return n
 }

@@ -44,6 +44,17 @@ func (t *tokens) add(token *Token) {
 	t.count.Store(int64(len(t.byName)))
 }
 
+// replace forgets all tokens but these, oldest first.
+func (t *tokens) replace(list []*Token) {
+	for t.head < len(t.queue) {
+		t.forgetOldest()
+	}
+	t.count.Store(0)
+	for _, token := range list {
+		t.add(token)
+	}
+}
+
 // takeBack forgets a token whose transaction did not take effect as it
 // was evaluated.
 func (t *tokens) takeBack(token *Token) {

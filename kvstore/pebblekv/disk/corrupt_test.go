@@ -153,7 +153,7 @@ func (s *store) survey(t *testing.T, fs *vfs.MemFS, what string) string {
 // the second error, as each takes the database long: it looks for the flipped bit.
 func (s *store) surveyReads(t *testing.T, d *Disk, what string) {
 	refused := 0
-	for after := d.Stats().LogFloor; after < s.rev; after += 1 + s.rev/8 {
+	for after, _ := d.Floors(); after < s.rev; after += 1 + s.rev/8 {
 		changes, err := d.Changes(after, 1<<20)
 		if err != nil {
 			if refused++; refused == 2 {

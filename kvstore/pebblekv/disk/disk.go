@@ -110,11 +110,14 @@ func (d *Disk) Newest() kv.Revision { return kv.Revision(d.newest.Load()) }
 // Stats may be called from any goroutine and is cheap.
 func (d *Disk) Stats() replica.LogStats {
 	return replica.LogStats{
-		LogFloor:     kv.Revision(d.logFloor.Load()),
-		HistoryFloor: kv.Revision(d.historyFloor.Load()),
-		DiskBytes:    d.gate.used.Load(),
-		FreeBytes:    d.gate.free.Load(),
+		DiskBytes: d.gate.used.Load(),
+		FreeBytes: d.gate.free.Load(),
 	}
+}
+
+// Floors says how far back Changes, and Versions and GetAt, reach.
+func (d *Disk) Floors() (changes, versions kv.Revision) {
+	return kv.Revision(d.logFloor.Load()), kv.Revision(d.historyFloor.Load())
 }
 
 // DropTokens lets go of the request tokens of transactions up to rev, before their

@@ -65,7 +65,7 @@ func (s *store) checkChanges(after kv.Revision, maxBytes int) {
 	changes, err := s.disk.Changes(after, maxBytes)
 	require.NoError(s.t, err)
 	require.NotEmpty(s.t, changes)
-	floor := s.disk.Stats().LogFloor // versions made after it are still somewhere
+	floor, _ := s.disk.Floors() // versions made after it are still somewhere
 	size := 0
 	for i, c := range changes {
 		require.True(s.t, i == 0 || size < maxBytes, "more than was asked for")
@@ -133,7 +133,7 @@ func (s *store) checkHistory(key string) {
 	past := s.past[name{"ns", key}]
 	var before kv.Revision
 	for i := len(past); i > 0; {
-		page, err := s.disk.History("ns", key, before, 4)
+		page, err := s.disk.Versions("ns", key, before, 4)
 		require.NoError(s.t, err)
 		require.Zero(s.t, page.Floor)
 		require.NotEmpty(s.t, page.Entries)

@@ -7,8 +7,8 @@
 // at any moment leaves the tables as of one revision and the log behind it, from
 // which [Open] goes on.
 //
-// Two retentions end what is kept: the log is contiguous above LogFloor, and
-// versions are complete above HistoryFloor, but for keys with very many, which
+// Two retentions end what is kept: the log is contiguous above the one floor, and
+// versions are complete above the other, but for keys with very many, which
 // have a floor of their own. Whatever cannot be answered for certain is answered
 // with codes.Compacted.
 //

@@ -189,10 +189,11 @@ func (s *store) provable() {
 			s.checkChanges(after, 1<<10)
 			continue
 		}
-		require.Less(s.t, after, s.disk.Stats().LogFloor)
+		floor, _ := s.disk.Floors()
+		require.Less(s.t, after, floor)
 	}
 	for id := range s.past {
-		page, err := s.disk.History(id.ns, id.key, 0, 0)
+		page, err := s.disk.Versions(id.ns, id.key, 0, 0)
 		require.NoError(s.t, err)
 		s.checkPage(id, page)
 		for rev := kv.Revision(0); rev <= s.rev; rev += 1 + s.rev/20 {

@@ -55,10 +55,10 @@ func (d *Disk) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	return found, nil
 }
 
-// History lists versions of a key, newest first, as in kv.Store. A page ends also
+// Versions lists those of a key, newest first, as History in kv.Store. A page ends also
 // behind the entry that reaches kv.MaxPage bytes. Of the versions from before
-// HistoryFloor only the one that was current then is listed.
-func (d *Disk) History(ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
+// their floor only the one that was current then is listed.
+func (d *Disk) Versions(ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
 	if err := d.usable(); err != nil {
 		return kv.Versions{}, err
 	}
