@@ -19,6 +19,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -107,38 +108,28 @@ func (cfg Config) withDefaults() Config {
 	if len(cfg.Addrs) == 0 {
 		cfg.Addrs = []string{defaultAddr}
 	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&cfg.DialTimeout, 5 * time.Second},
-		{&cfg.RequestTimeout, 10 * time.Second},
-		{&cfg.MinBackoff, 100 * time.Millisecond},
-		{&cfg.MaxBackoff, 10 * time.Second},
-		{&cfg.KeepAlive, 30 * time.Second},
-		{&cfg.KeepAliveTimeout, 10 * time.Second},
-		{&cfg.CloseTimeout, 5 * time.Second},
-	} {
-		if *d.field <= 0 {
-			*d.field = d.value
-		}
-	}
+	positive(&cfg.DialTimeout, 5*time.Second)
+	positive(&cfg.RequestTimeout, 10*time.Second)
+	positive(&cfg.MinBackoff, 100*time.Millisecond)
+	positive(&cfg.MaxBackoff, 10*time.Second)
+	positive(&cfg.KeepAlive, 30*time.Second)
+	positive(&cfg.KeepAliveTimeout, 10*time.Second)
+	positive(&cfg.CloseTimeout, 5*time.Second)
+	positive(&cfg.MaxBody, 64<<20)
+	positive(&cfg.MaxInFlight, 1024)
 	cfg.Addrs, cfg.Props = slices.Clone(cfg.Addrs), maps.Clone(cfg.Props)
 	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
-	if cfg.MaxBody <= 0 {
-		cfg.MaxBody = 64 << 20
-	}
-	if cfg.MaxInFlight <= 0 {
-		cfg.MaxInFlight = 1024
-	}
 	cfg.MaxInFlight = min(cfg.MaxInFlight, 1<<15)
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg
+}
+
+// positive sets a field that is not to its default.
+func positive[N int | time.Duration](field *N, otherwise N) {
+	if *field <= 0 {
+		*field = otherwise
+	}
 }
 
 // Client is one program's connection to the configuration center. All methods

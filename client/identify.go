@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"confcenter/protocol"
 )
@@ -69,10 +71,7 @@ func (c *Client) adopt(sess *session, who protocol.Identified, renewed bool) err
 		c.session, c.down = sess, nil
 		c.announceLocked()
 	}
-	var mains []*follower
-	for w := range c.mains {
-		mains = append(mains, w)
-	}
+	mains := slices.Collect(maps.Keys(c.mains))
 	c.mu.Unlock()
 	c.cache.storeIdentity(c.cfg.Name, c.cfg.Tag, who)
 	if moved {

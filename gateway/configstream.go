@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 )
 
@@ -108,11 +109,7 @@ func (s *configTeller) file(file *fileState, id int64) error {
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)
 		}
-		seq := file.seq()
-		if seq == 0 {
-			seq = s.at.seq
-		}
-		return append(appendNumber(dst, `,"seq":`, int64(seq)), '}')
+		return append(appendNumber(dst, `,"seq":`, int64(cmp.Or(file.seq(), s.at.seq))), '}')
 	})
 	if len(s.b) >= sseChunk {
 		return s.write()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,26 +57,17 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
-	setDefault(&cfg.Listen, "127.0.0.1:8080")
-	setDefault(&cfg.MaxBody, 8<<20)
-	setDefault(&cfg.MaxConnections, 8192)
-	setDefault(&cfg.SlowRequest, 500*time.Millisecond)
-	setDefault(&cfg.HeaderTimeout, 10*time.Second)
-	setDefault(&cfg.BodyTimeout, 30*time.Second)
-	setDefault(&cfg.IdleTimeout, 2*time.Minute)
-	setDefault(&cfg.WriteTimeout, 30*time.Second)
-	setDefault(&cfg.Heartbeat, 3*time.Second)
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 8<<20)
+	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 8192)
+	cfg.SlowRequest = cmp.Or(cfg.SlowRequest, 500*time.Millisecond)
+	cfg.HeaderTimeout = cmp.Or(cfg.HeaderTimeout, 10*time.Second)
+	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, 30*time.Second)
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 2*time.Minute)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	return cfg
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // ConfigStore is what the gateway needs of a config store.

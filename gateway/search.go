@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -294,10 +295,7 @@ func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List,
 		return err
 	}
 	defer done()
-	limit := list.Limit
-	if limit == 0 {
-		limit = kv.MaxList
-	}
+	limit := cmp.Or(list.Limit, kv.MaxList)
 	view := g.stores.State.View()
 	defer view.Close()
 	var found []*kv.Entry

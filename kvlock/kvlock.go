@@ -13,6 +13,7 @@
 package kvlock
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,28 +30,15 @@ type Config struct {
 	MaxAllWaiters  int           // most waiters of all locks; 0: 100,000
 	MaxWaiterBytes int           // most bytes of keys and values that waiters keep; 0: 64 MiB
 	Tend           time.Duration // how often waiters whose lease has ended are looked for, and a store that took no writes is tried again; 0: 1 s
-	Retry          time.Duration // pause before a busy store is asked again; 0: 10 ms
 	Clock          clock.Clock   // nil: the machine's
 }
 
 func (c Config) withDefaults() Config {
-	set := func(n *int, to int) {
-		if *n == 0 {
-			*n = to
-		}
-	}
-	set(&c.MaxWaiters, 10_000)
-	set(&c.MaxAllWaiters, 100_000)
-	set(&c.MaxWaiterBytes, 64<<20)
-	if c.Tend == 0 {
-		c.Tend = time.Second
-	}
-	if c.Retry == 0 {
-		c.Retry = 10 * time.Millisecond
-	}
-	if c.Clock == nil {
-		c.Clock = clock.Real()
-	}
+	c.MaxWaiters = cmp.Or(c.MaxWaiters, 10_000)
+	c.MaxAllWaiters = cmp.Or(c.MaxAllWaiters, 100_000)
+	c.MaxWaiterBytes = cmp.Or(c.MaxWaiterBytes, 64<<20)
+	c.Tend = cmp.Or(c.Tend, time.Second)
+	c.Clock = cmp.Or(c.Clock, clock.Real())
 	return c
 }
 

@@ -2,6 +2,7 @@ package kvlock
 
 import (
 	"slices"
+	"time"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -94,9 +95,12 @@ func (m *Manager) commit(j job) {
 	}
 }
 
+// busyPause is how long a busy store is left alone.
+const busyPause = 10 * time.Millisecond
+
 // pause is false if the Manager is being closed.
 func (m *Manager) pause() bool {
-	timer := m.cfg.Clock.NewTimer(m.cfg.Retry)
+	timer := m.cfg.Clock.NewTimer(busyPause)
 	defer timer.Stop()
 	select {
 	case <-timer.C():

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -72,11 +73,8 @@ func number(raw []byte) string { return strings.Trim(string(raw), `"`) }
 func scopeOf(kind, conn string, r *protocol.Request) string {
 	switch kind {
 	case kindVersion:
-		file := r.Text("file_pattern")
-		if file == nil {
-			file = r.Text("filename")
-		}
-		return strings.TrimSuffix(string(file), ".json")
+		file := cmp.Or(string(r.Text("file_pattern")), string(r.Text("filename")))
+		return strings.TrimSuffix(file, ".json")
 	case kindWatch:
 		return conn
 	}

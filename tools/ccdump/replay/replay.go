@@ -72,9 +72,7 @@ type Replayer struct {
 // New makes a Replayer that ends with ctx.
 func New(ctx context.Context, cfg Config) *Replayer {
 	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
-	if cfg.Clock == nil {
-		cfg.Clock = clock.Real()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	return &Replayer{ctx: ctx, cfg: cfg, open: map[*stream.Conn]*peer{}}
 }
 
