@@ -89,8 +89,7 @@ func (c *Client) getConfig(ctx context.Context, key feedKey, newer int32) (*Docu
 }
 
 func queryFrame(key feedKey, newer int32) []byte {
-	frame := protocol.BeginFrame(nil, protocol.GetConfig, 0)
-	return protocol.FinishFrame(protocol.AppendConfigQuery(frame, key.name, key.path, newer, key.merged), 0)
+	return protocol.FinishFrame(protocol.AppendConfigQuery(begin(protocol.GetConfig), key.name, key.path, newer, key.merged), 0)
 }
 
 // document reads GETCONFIG's reply. Nothing newer is ErrUpToDate.
@@ -214,19 +213,13 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	if r.IfMtime != nil {
 		u.IfMtime, u.HasIfMtime = *r.IfMtime, true
 	}
-	frame := protocol.AppendConfigUpdate(protocol.BeginFrame(nil, protocol.SetConfig, 0), u)
+	frame := protocol.AppendConfigUpdate(begin(protocol.SetConfig), u)
 	body, _, err := c.do(ctx, protocol.SetConfig, protocol.FinishFrame(frame, 0), false)
-	if err != nil {
-		return SetResult{}, fmt.Errorf("set %s: %w", r.Name, err)
+	reply, err := answer(body, err, protocol.ParseConfigUpdated)
+	if err == nil {
+		err = refusal(reply.Result)
 	}
-	reply, err := protocol.ParseConfigUpdated(body)
-	if err != nil {
-		return SetResult{}, fmt.Errorf("set %s: %w", r.Name, unreadable(err))
-	}
-	if err := refusal(reply.Result); err != nil {
-		return SetResult{Mtime: reply.Mtime}, fmt.Errorf("set %s: %w", r.Name, err)
-	}
-	return SetResult{Mtime: reply.Mtime}, nil
+	return SetResult{Mtime: reply.Mtime}, during(err, "set %s", r.Name)
 }
 
 // check refuses what the server could not tell from something else: it takes
@@ -279,29 +272,20 @@ func (c *Client) Problems(ctx context.Context) ([]Problem, error) {
 	return problems, err
 }
 
-func (c *Client) list(ctx context.Context) ([]FileInfo, []Problem, error) {
+func (c *Client) list(ctx context.Context) (_ []FileInfo, problems []Problem, _ error) {
 	frame := protocol.AppendFrame(nil, protocol.GetCfgName, 0, []byte(`{"detail":1}`))
 	body, _, err := c.do(ctx, protocol.GetCfgName, frame, true)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list: %w", err)
-	}
-	files, problems, err := protocol.ParseConfigFiles(body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list: %w", unreadable(err))
-	}
-	return files, problems, nil
+	files, err := answer(body, err, func(body []byte) (files []FileInfo, err error) {
+		files, problems, err = protocol.ParseConfigFiles(body)
+		return files, err
+	})
+	return files, problems, during(err, "list")
 }
 
 // Clients returns the properties of all clients connected to the server, including
 // this one, in no particular order.
 func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
 	body, _, err := c.do(ctx, protocol.GetCli, protocol.AppendFrame(nil, protocol.GetCli, 0, []byte(`{}`)), true)
-	if err != nil {
-		return nil, fmt.Errorf("clients: %w", err)
-	}
-	clients, err := protocol.ParseRecords(body)
-	if err != nil {
-		return nil, fmt.Errorf("clients: %w", unreadable(err))
-	}
-	return clients, nil
+	clients, err := answer(body, err, protocol.ParseRecords)
+	return clients, during(err, "clients")
 }

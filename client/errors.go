@@ -86,6 +86,14 @@ func refusal(r protocol.Result) error {
 	return codes.Errorf(c, "%s", r.Desc)
 }
 
+// during is err with what was being done; nil stays nil.
+func during(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
 // unreadable is the error for a reply that could not be parsed, because it
 // refuses or because it is not what the protocol says.
 func unreadable(err error) error {

@@ -116,7 +116,7 @@ func (c *Client) subscribedLocked(key feedKey) bool {
 }
 
 func subscriptionFrame(s protocol.Subscription) []byte {
-	frame := protocol.BeginFrame(nil, protocol.BookCfgChange, 0)
+	frame := begin(protocol.BookCfgChange)
 	return protocol.FinishFrame(protocol.AppendSubscription(frame, s), 0)
 }
 

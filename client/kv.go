@@ -52,15 +52,14 @@ func (s *KV) Namespace() string { return s.ns }
 func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
 	var all []kv.Namespace
 	for after := ""; ; {
-		frame := protocol.BeginFrame(nil, protocol.KVNames, 0)
-		frame = protocol.AppendKVNames(frame, protocol.KVNamesQuery{After: after})
-		body, err := c.ask(ctx, protocol.KVNames, frame)
+		more := false
+		frame := protocol.AppendKVNames(begin(protocol.KVNames), protocol.KVNamesQuery{After: after})
+		page, err := ask(ctx, c, protocol.KVNames, frame, func(body []byte) (page []kv.Namespace, err error) {
+			page, more, err = protocol.ParseKVNamespaces(body)
+			return page, err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("namespaces: %w", err)
-		}
-		page, more, err := protocol.ParseKVNamespaces(body)
-		if err != nil {
-			return nil, fmt.Errorf("namespaces: %w", unreadable(err))
 		}
 		all = append(all, page...)
 		if !more || len(page) == 0 {
@@ -70,8 +69,29 @@ func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
 	}
 }
 
-// ask sends a request that changes nothing, as often as need be, and gives the
-// reply's body. frame is not finished yet.
+// begin begins the frame of a request.
+func begin(cmd protocol.Command) []byte { return protocol.BeginFrame(nil, cmd, 0) }
+
+// ask sends a request that changes nothing, as often as need be, and gives what parse
+// finds in the reply. frame is not finished yet.
+func ask[T any](ctx context.Context, c *Client, cmd protocol.Command, frame []byte, parse func(body []byte) (T, error)) (T, error) {
+	body, err := c.ask(ctx, cmd, frame)
+	return answer(body, err, parse)
+}
+
+// answer is what parse finds in a reply, if there is one.
+func answer[T any](body []byte, err error, parse func(body []byte) (T, error)) (none T, _ error) {
+	if err != nil {
+		return none, err
+	}
+	found, err := parse(body)
+	if err != nil {
+		return none, unreadable(err)
+	}
+	return found, nil
+}
+
+// ask gives the reply's body.
 func (c *Client) ask(ctx context.Context, cmd protocol.Command, frame []byte) ([]byte, error) {
 	ctx, end := c.observe(ctx, cmd)
 	frame = protocol.FinishFrame(frame, 0)

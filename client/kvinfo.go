@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -21,27 +20,12 @@ func (c *Client) LeaseInfo(ctx context.Context, id kv.LeaseID) (kv.Lease, error)
 }
 
 func (c *Client) aboutLease(ctx context.Context, cmd protocol.Command, id kv.LeaseID) (kv.Lease, error) {
-	body, err := c.ask(ctx, cmd, protocol.AppendKVLeaseID(protocol.BeginFrame(nil, cmd, 0), id))
-	if err != nil {
-		return kv.Lease{}, fmt.Errorf("lease %d: %w", id, err)
-	}
-	l, err := protocol.ParseKVLease(body)
-	if err != nil {
-		return kv.Lease{}, fmt.Errorf("lease %d: %w", id, unreadable(err))
-	}
-	return l, nil
+	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), protocol.ParseKVLease)
+	return l, during(err, "lease %d", id)
 }
 
 // StoreStats returns the statistics of the server's state store.
 func (c *Client) StoreStats(ctx context.Context) (protocol.KVStats, error) {
-	frame := append(protocol.BeginFrame(nil, protocol.KVStat, 0), "{}"...)
-	body, err := c.ask(ctx, protocol.KVStat, frame)
-	if err != nil {
-		return protocol.KVStats{}, fmt.Errorf("store stats: %w", err)
-	}
-	stats, err := protocol.ParseKVStats(body)
-	if err != nil {
-		return protocol.KVStats{}, fmt.Errorf("store stats: %w", unreadable(err))
-	}
-	return stats, nil
+	stats, err := ask(ctx, c, protocol.KVStat, append(begin(protocol.KVStat), "{}"...), protocol.ParseKVStats)
+	return stats, during(err, "store stats")
 }

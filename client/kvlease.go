@@ -32,10 +32,7 @@ type Lease struct {
 // kv.MaxLease, and keeps it alive; ctx limits the granting only.
 func (s *KV) Lease(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	l, err := s.grant(ctx, ttl)
-	if err != nil {
-		return nil, fmt.Errorf("lease: %w", err)
-	}
-	return l, nil
+	return l, during(err, "lease")
 }
 
 func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
@@ -70,7 +67,7 @@ func (s *KV) newLease(ctx context.Context, id kv.LeaseID, ttl time.Duration) *Le
 
 // askLease sends the transaction that grants a lease.
 func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how resend) (kv.LeaseID, error) {
-	frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVLease, 0), protocol.KVLease, txn, true)
+	frame := protocol.AppendKVWrite(begin(protocol.KVLease), protocol.KVLease, txn, true)
 	res, err := s.c.commit(ctx, protocol.KVLease, frame, txn, how)
 	if err == nil && (len(res.Ops) != 1 || res.Ops[0].Lease.ID == 0) {
 		err = unreadable(&protocol.ReplyError{Member: "lease"})
@@ -160,7 +157,7 @@ func (l *Lease) refresh(left time.Duration) error {
 		return err
 	}
 	defer c.giveTurn()
-	frame := protocol.AppendKVLeaseID(protocol.BeginFrame(nil, protocol.KVAlive, 0), l.id)
+	frame := protocol.AppendKVLeaseID(begin(protocol.KVAlive), l.id)
 	frame = protocol.FinishFrame(frame, 0)
 	for {
 		sess, err := c.awaitSession(l.ctx, timer.C(), true)
@@ -198,5 +195,5 @@ func (l *Lease) Revoke(ctx context.Context) error {
 // not finished yet.
 func (l *Lease) revocation() (frame []byte, txn *kv.Txn) {
 	txn = &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
-	return protocol.AppendKVWrite(protocol.BeginFrame(nil, protocol.KVRevoke, 0), protocol.KVRevoke, txn, true), txn
+	return protocol.AppendKVWrite(begin(protocol.KVRevoke), protocol.KVRevoke, txn, true), txn
 }

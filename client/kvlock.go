@@ -154,7 +154,7 @@ func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revisi
 		return nil, 0, err
 	}
 	defer c.giveTurn()
-	frame := protocol.AppendKVLock(protocol.BeginFrame(nil, protocol.KVLock, 0), protocol.KVLockRequest{
+	frame := protocol.AppendKVLock(begin(protocol.KVLock), protocol.KVLockRequest{
 		NS: l.s.ns, Key: l.key, Lease: l.lease.id, Value: kv.StringValue(c.cfg.Name), Wait: wait, Raw: true,
 	})
 	body, err := sess.conn.start(protocol.KVLock, protocol.FinishFrame(frame, 0)).wait(ctx, timer.C())
@@ -225,14 +225,11 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		err = end
 	}
 	<-l.lost
-	if err != nil {
-		return fmt.Errorf("unlock %s of %s: %w", l.key, l.s.ns, err)
-	}
-	return nil
+	return during(err, "unlock %s of %s", l.key, l.s.ns)
 }
 
 func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []byte, repeated bool, err error) {
-	frame := protocol.AppendKVUnlock(protocol.BeginFrame(nil, protocol.KVUnlock, 0), q)
+	frame := protocol.AppendKVUnlock(begin(protocol.KVUnlock), q)
 	return l.s.c.insist(ctx, protocol.KVUnlock, frame, stubborn)
 }
 

@@ -21,25 +21,16 @@ func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry,
 	if err == nil && e == nil {
 		err = codes.Errorf(codes.NotFound, "there is no such key")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get %s of %s: %w", key, s.ns, err)
-	}
-	return e, nil
+	return e, during(err, "get %s of %s", key, s.ns)
 }
 
 // lookUp is GetAt that gives nil for an absent key.
 func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
-	frame := protocol.BeginFrame(nil, protocol.KVGet, 0)
-	frame = protocol.AppendKVRead(frame, protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true})
-	body, err := s.c.ask(ctx, protocol.KVGet, frame)
-	if err != nil {
-		return nil, err
-	}
-	e, _, err := protocol.ParseKVGot(body, s.ns, key)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	return e, nil
+	frame := protocol.AppendKVRead(begin(protocol.KVGet), protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true})
+	return ask(ctx, s.c, protocol.KVGet, frame, func(body []byte) (*kv.Entry, error) {
+		e, _, err := protocol.ParseKVGot(body, s.ns, key)
+		return e, err
+	})
 }
 
 // typed is the value of a key as read says, def if it is absent or cannot be had.
@@ -93,10 +84,7 @@ func (s *KV) GetJSON(ctx context.Context, key string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := decodeJSON(e.Value, v); err != nil {
-		return fmt.Errorf("get %s of %s: %w", key, s.ns, err)
-	}
-	return nil
+	return during(decodeJSON(e.Value, v), "get %s of %s", key, s.ns)
 }
 
 func stringOf(v kv.Value) (string, error) {
@@ -127,15 +115,11 @@ func decodeJSON(value kv.Value, v any) error {
 // the keys, nil for those that are absent.
 func (s *KV) GetMany(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
 	q := protocol.KVMGetQuery{NS: s.ns, Keys: keys, Raw: true}
-	body, err := s.c.ask(ctx, protocol.KVMGet, protocol.AppendKVMGet(protocol.BeginFrame(nil, protocol.KVMGet, 0), q))
-	if err != nil {
-		return nil, fmt.Errorf("get %d keys of %s: %w", len(keys), s.ns, err)
-	}
-	entries, _, err := protocol.ParseKVGotMany(body, q)
-	if err != nil {
-		return nil, fmt.Errorf("get %d keys of %s: %w", len(keys), s.ns, unreadable(err))
-	}
-	return entries, nil
+	entries, err := ask(ctx, s.c, protocol.KVMGet, protocol.AppendKVMGet(begin(protocol.KVMGet), q), func(body []byte) ([]*kv.Entry, error) {
+		entries, _, err := protocol.ParseKVGotMany(body, q)
+		return entries, err
+	})
+	return entries, during(err, "get %d keys of %s", len(keys), s.ns)
 }
 
 // List reads one page of the keys that begin with l.Prefix, in the order of their
@@ -149,17 +133,9 @@ func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
 // else.
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
 	l.NS = s.ns
-	frame := protocol.BeginFrame(nil, protocol.KVList, 0)
-	frame = protocol.AppendKVList(frame, protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true})
-	body, err := s.c.ask(ctx, protocol.KVList, frame)
-	if err != nil {
-		return kv.Page{}, fmt.Errorf("list %q of %s: %w", l.Prefix, s.ns, err)
-	}
-	page, err := protocol.ParseKVPage(body, s.ns)
-	if err != nil {
-		return kv.Page{}, fmt.Errorf("list %q of %s: %w", l.Prefix, s.ns, unreadable(err))
-	}
-	return page, nil
+	frame := protocol.AppendKVList(begin(protocol.KVList), protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true})
+	page, err := ask(ctx, s.c, protocol.KVList, frame, func(body []byte) (kv.Page, error) { return protocol.ParseKVPage(body, s.ns) })
+	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
 
 // pages reads page after page until visit is false or there are no more.
@@ -213,15 +189,7 @@ func (s *KV) All(ctx context.Context, prefix string) iter.Seq2[*kv.Entry, error]
 // History lists versions of a key, newest first, deletions included: those before
 // revision before (0: all), at most limit (0: as many as one answer holds).
 func (s *KV) History(ctx context.Context, key string, before kv.Revision, limit int) (kv.Versions, error) {
-	frame := protocol.BeginFrame(nil, protocol.KVHistory, 0)
-	frame = protocol.AppendKVHistory(frame, protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true})
-	body, err := s.c.ask(ctx, protocol.KVHistory, frame)
-	if err != nil {
-		return kv.Versions{}, fmt.Errorf("history of %s of %s: %w", key, s.ns, err)
-	}
-	versions, err := protocol.ParseKVVersions(body, s.ns, key)
-	if err != nil {
-		return kv.Versions{}, fmt.Errorf("history of %s of %s: %w", key, s.ns, unreadable(err))
-	}
-	return versions, nil
+	frame := protocol.AppendKVHistory(begin(protocol.KVHistory), protocol.KVHistoryQuery{NS: s.ns, Key: key, Before: before, Limit: limit, Raw: true})
+	versions, err := ask(ctx, s.c, protocol.KVHistory, frame, func(body []byte) (kv.Versions, error) { return protocol.ParseKVVersions(body, s.ns, key) })
+	return versions, during(err, "history of %s of %s", key, s.ns)
 }

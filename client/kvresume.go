@@ -57,7 +57,7 @@ func (w *KVWatch) attach(sess *session) error {
 	}
 	request, attempt := w.request(sess.epoch)
 	var refusal error
-	frame := protocol.BeginFrame(nil, protocol.KVWatch, 0)
+	frame := begin(protocol.KVWatch)
 	frame = protocol.FinishFrame(protocol.AppendKVWatch(frame, request), 0)
 	cl := sess.conn.startWith(protocol.KVWatch, frame, func(body []byte) {
 		refusal = w.answered(sess, attempt, request.Past, body)
@@ -230,6 +230,6 @@ func (c *conn) watched(body []byte) error {
 
 // unwatch ends a watch on the server; nobody waits for that.
 func (c *conn) unwatch(id uint32) {
-	frame := protocol.AppendKVUnwatch(protocol.BeginFrame(nil, protocol.KVUnwatch, 0), id)
+	frame := protocol.AppendKVUnwatch(begin(protocol.KVUnwatch), id)
 	c.start(protocol.KVUnwatch, protocol.FinishFrame(frame, 0)).ignore()
 }

@@ -33,13 +33,9 @@ func (c *Client) txn(ctx context.Context, t *kv.Txn, how resend) (*kv.Result, er
 	err := t.Check()
 	var res *kv.Result
 	if err == nil {
-		frame := protocol.BeginFrame(nil, protocol.KVTxn, 0)
-		res, err = c.commit(ctx, protocol.KVTxn, protocol.AppendKVWrite(frame, protocol.KVTxn, t, true), t, how)
+		res, err = c.commit(ctx, protocol.KVTxn, protocol.AppendKVWrite(begin(protocol.KVTxn), protocol.KVTxn, t, true), t, how)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("transaction: %w", err)
-	}
-	return res, nil
+	return res, during(err, "transaction")
 }
 
 // home is the first namespace that a transaction names.

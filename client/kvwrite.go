@@ -273,17 +273,13 @@ func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...O
 	}
 	var w Written
 	if err == nil {
-		frame := protocol.BeginFrame(nil, protocol.KVRestore, 0)
-		frame = protocol.AppendKVRestore(frame, txn, rev, true)
+		frame := protocol.AppendKVRestore(begin(protocol.KVRestore), txn, rev, true)
 		w, _, err = s.send(ctx, protocol.KVRestore, frame, txn)
 	}
-	if err != nil {
-		return w, fmt.Errorf("restore %s of %s: %w", key, s.ns, err)
-	}
-	if w.Entry != nil {
+	if err == nil && w.Entry != nil {
 		w.Entry.Value = kv.Value{}
 	}
-	return w, nil
+	return w, during(err, "restore %s of %s", key, s.ns)
 }
 
 // write makes one operation a transaction and says what it did.
@@ -299,13 +295,10 @@ func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Optio
 	}
 	if err == nil {
 		cmd := protocol.KVWriteCommand(txn)
-		frame := protocol.AppendKVWrite(protocol.BeginFrame(nil, cmd, 0), cmd, txn, true)
+		frame := protocol.AppendKVWrite(begin(cmd), cmd, txn, true)
 		w, more, err = s.send(ctx, cmd, frame, txn)
 	}
-	if err != nil {
-		return w, more, fmt.Errorf("%s %s of %s: %w", op.Kind, op.Key, s.ns, err)
-	}
-	return w, more, nil
+	return w, more, during(err, "%s %s of %s", op.Kind, op.Key, s.ns)
 }
 
 // transaction is the transaction of one operation with options.
