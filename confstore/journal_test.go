@@ -2,6 +2,7 @@ package confstore
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -106,4 +107,43 @@ func TestJournalIsCompactedAndForgetsNothing(t *testing.T) {
 	require.Equal(t, before, state())
 	require.Equal(t, epoch, m.Epoch())
 	require.Equal(t, seq, m.Snapshot().Seq())
+}
+
+// testdata/old.journal was written by a version that told the journal the compact text
+// of a write, not the bytes of its file: with writes placed, taken back and, both ways,
+// open, a tombstone, a list of bases and the last good contents of a broken file.
+func TestJournalOfAnOlderVersionOpens(t *testing.T) {
+	data, err := os.ReadFile("testdata/old.journal")
+	require.NoError(t, err)
+	m := newMemKit(t, map[string]string{
+		"_meta.json": `{"conf_inherit":{"heir.json":"base.json"}}`, "base.json": `{"b":2}`, "heir.json": `{"h":1}`,
+		"open.json": "{\n  \"v\": \"old\"\n}\n", "exact.json": `{"v": "old"}`, "broken.json": `{`,
+	})
+	m.tamper(func([]byte) []byte { return data })
+	for range 2 {
+		m.open()
+		require.Equal(t, "33eccdff443f62dabbd376bda9c9f238", m.Epoch())
+		require.EqualValues(t, 11, m.Snapshot().Seq())
+		for name, want := range map[string]struct {
+			own, resolved int32
+			text, file    string
+		}{
+			"_meta.json":  {1000, 1000, m.file("_meta.json"), m.file("_meta.json")},
+			"base.json":   {5000, 5000, `{"b":2}`, `{"b":2}`},
+			"heir.json":   {1000, 5000, `{"b":2,"h":1}`, `{"h":1}`},
+			"broken.json": {1000, 1000, `{"good":1}`, `{`},
+			"open.json":   {7000, 7000, `{"v":"new"}`, "{\n  \"v\": \"new\"\n}\n"},
+			"exact.json":  {8000, 8000, `{"v":"new"}`, `{"v" :"new"}`},
+		} {
+			require.Equal(t, want.own, m.mtime(name), name)
+			require.Equal(t, want.resolved, m.resolved(name), name)
+			require.Equal(t, want.text, m.merged(name), name)
+			require.Equal(t, want.file, m.file(name), name)
+		}
+		require.True(t, m.Snapshot().Node("gone.json").Deleted())
+		require.EqualValues(t, 6000, m.mtime("gone.json"))
+		require.Len(t, m.Snapshot().Names(), 7)
+		require.Len(t, m.Problems(), 1, "the broken file")
+		require.NoError(t, m.Close())
+	}
 }
