@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,4 +95,22 @@ func BenchmarkFindContents(b *testing.B) {
 			b.Fatal("not there")
 		}
 	}
+}
+
+// BenchmarkSetByWriters is for several writers of different documents.
+func BenchmarkSetByWriters(b *testing.B) {
+	cfg := manyFiles(b, 1000)
+	s, err := Open(cfg)
+	require.NoError(b, err)
+	defer s.Close()
+	var writer atomic.Int64
+	b.SetParallelism(16 / runtime.GOMAXPROCS(0))
+	b.RunParallel(func(pb *testing.PB) {
+		name := fmt.Sprintf("app%d.json", writer.Add(1))
+		for i := 0; pb.Next(); i++ {
+			if _, err := setNow(b, s, SetRequest{Name: name, Contents: fmt.Appendf(nil, `{"v": %d}`, i)}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }

@@ -224,24 +224,30 @@ func (d *directory) read(name string, keep bool) reading {
 // names.
 func (d *directory) readAll(names []string) []reading {
 	readings := make([]reading, len(names))
-	workers := min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4)
+	each(len(names), min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4), func(i int) { readings[i] = d.read(names[i], false) })
+	return readings
+}
+
+// each calls fn for all numbers below n, on several goroutines if there are enough of
+// them, and waits.
+func each(n, workers int, fn func(i int)) {
+	workers = min(workers, n)
 	if workers < 2 {
-		for i, name := range names {
-			readings[i] = d.read(name, false)
+		for i := range n {
+			fn(i)
 		}
-		return readings
+		return
 	}
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
-				readings[i] = d.read(names[i], false)
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				fn(i)
 			}
 		})
 	}
 	group.Wait()
-	return readings
 }
 
 // fileText is the form people read, as far as can be that of the file which it takes

@@ -18,6 +18,7 @@ import (
 const (
 	maxGroup      = 64
 	maxGroupBytes = 4 << 20 // of contents
+	maxFlushes    = 16      // files and directories flushed at once
 )
 
 // ownLayout is that of files that have none yet, as CppCloud writes them.
@@ -32,7 +33,9 @@ type setting struct {
 	err    error
 	out    *outcome            // what it changes; nil: nothing
 	write  bool                // the file too
-	file   *atomicfile.Pending // nil: there is none yet, or it is going to be removed
+	data   []byte              // its bytes; nil: it is going to be removed, or stays
+	mtime  int32               // and its time
+	file   *atomicfile.Pending // nil: not made yet, or not needed
 }
 
 // serve carries out one request, and with it those that wait behind it.
@@ -71,7 +74,8 @@ func (w *writer) collect(first setJob) []setJob {
 // group carries jobs out one after the other, in the order that loses nothing: the
 // new files complete and durable beside the old ones, the intents durable in the
 // ledger, the renames, the directories durable, and only then the publications. It
-// ends behind the first that it cannot put in its place; the others were not done.
+// ends behind the first whose file it cannot make or put in its place; the others
+// were not done.
 func (w *writer) group(jobs []setJob) []setting {
 	sets := make([]setting, len(jobs))
 	for i, job := range jobs {
@@ -79,6 +83,7 @@ func (w *writer) group(jobs []setJob) []setting {
 		sets[i].text, sets[i].err = requestText(job.req, w.cfg.MaxFileBytes)
 	}
 	w.plan(sets)
+	sets = w.prepare(sets)
 	w.commit(sets)
 	sets = w.place(sets)
 	for i := range sets {
@@ -89,8 +94,8 @@ func (w *writer) group(jobs []setJob) []setting {
 	return sets
 }
 
-// plan reads the files, takes in edits of them that nobody has seen yet and prepares
-// what is to be written, each request on what the ones before it come to.
+// plan reads the files, takes in edits of them that nobody has seen yet and says what
+// the requests come to, each on what the ones before it do.
 func (w *writer) plan(sets []setting) {
 	readings := make([]reading, 0, len(sets))
 	for i := range sets {
@@ -110,9 +115,9 @@ func (w *writer) plan(sets []setting) {
 		if s.err != nil {
 			continue
 		}
-		if s.err = w.prepare(p, s, more); s.out != nil {
+		if s.err = w.judge(p, s, more); s.out != nil {
 			p.prev = s.out.next
-			if s.file != nil && s.before.missing {
+			if s.data != nil && s.before.missing {
 				more++
 			}
 		}
@@ -130,8 +135,8 @@ func (w *writer) writable() error {
 	return nil
 }
 
-// prepare says what a request comes to and makes the temporary file.
-func (w *writer) prepare(p planner, s *setting, more int) error {
+// judge says what one request comes to.
+func (w *writer) judge(p planner, s *setting, more int) error {
 	req := s.job.req
 	v, err := p.judge(req, s.text, s.before, w.in.full(req.Name, more))
 	s.result.Mtime = v.mtime
@@ -142,27 +147,58 @@ func (w *writer) prepare(p planner, s *setting, more int) error {
 	if v.nothing {
 		return nil
 	}
-	if s.write = v.write; v.write {
-		v.edit.write = &ledger.Write{Absent: s.before.missing, Replaces: s.before.raw}
-	}
+	s.write, s.mtime = v.write, v.fileTime
 	switch {
 	case !v.write || s.text == nil:
 	case req.Exact:
-		v.edit.write.File = req.Contents
+		s.data = req.Contents
 	default:
-		v.edit.write.File = w.in.dir.fileText(v.edit.text, s.before)
+		s.data = w.in.dir.fileText(v.edit.text, s.before)
+	}
+	if v.write {
+		v.edit.write = &ledger.Write{File: s.data, Absent: s.before.missing, Replaces: s.before.raw}
 	}
 	pl, err := p.plan([]edit{v.edit}, false)
 	if err != nil {
 		return codes.Errorf(codes.BadRequest, "%w", err)
 	}
-	if v.write && s.text != nil {
-		if s.file, err = w.in.dir.prepare(req.Name, v.edit.write.File, v.fileTime, s.before); err != nil {
-			return storageError(req.Name, "write", err)
-		}
-	}
 	s.out, s.result.Mtime = pl.apply(&w.rec.limits), pl.docs[0].served
 	return nil
+}
+
+// prepare makes the temporary files. File systems flush several at once about as fast
+// as one. If one cannot be made, those behind it, which were planned on it, are not
+// done, and what is returned ends with it.
+func (w *writer) prepare(sets []setting) []setting {
+	var files []*setting
+	for i := range sets {
+		if s := &sets[i]; s.out != nil && s.data != nil {
+			files = append(files, s)
+		}
+	}
+	each(len(files), maxFlushes, func(i int) {
+		s := files[i]
+		s.file, s.err = w.in.dir.prepare(s.job.req.Name, s.data, s.mtime, s.before)
+	})
+	for i := range sets {
+		s := &sets[i]
+		if s.out == nil || s.err == nil {
+			continue
+		}
+		for j := range sets[i+1:] {
+			sets[i+1+j].discard()
+		}
+		s.fail(storageError(s.job.req.Name, "write", s.err))
+		return sets[:i+1]
+	}
+	return sets
+}
+
+// discard removes the temporary file of a request that is going to be planned again.
+func (s *setting) discard() {
+	if s.file != nil {
+		_ = s.file.Discard() // a start removes what is left
+	}
 }
 
 // commit makes the intents durable, all at once.
@@ -246,8 +282,8 @@ func (w *writer) takeBack(sets []setting) {
 			continue
 		}
 		seqs = append(seqs, s.out.plan.seq)
-		if i > 0 && s.file != nil {
-			_ = s.file.Discard() // a start removes what is left
+		if i > 0 {
+			s.discard()
 		}
 	}
 	w.rec.noted(w.rec.ledger.TakeBack(seqs...))
@@ -257,8 +293,10 @@ func (w *writer) takeBack(sets []setting) {
 // they are in the ledger, and without the mark a restart carries them out again. No
 // further write is taken.
 func (w *writer) sync(dirs []string, placed []uint64) {
-	for _, dir := range dirs {
-		if err := w.in.dir.root.SyncDir(dir); err != nil {
+	errs := make([]error, len(dirs))
+	each(len(dirs), maxFlushes, func(i int) { errs[i] = w.in.dir.root.SyncDir(dirs[i]) })
+	for _, err := range errs {
+		if err != nil {
 			w.rec.fault = codes.Errorf(codes.Storage, "the configuration directory could not be made durable and accepts no changes until a restart: %s", cause(err))
 			w.rec.noted(w.rec.fault)
 			return

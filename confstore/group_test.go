@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -16,7 +17,10 @@ import (
 // together has all of reqs wait before the store takes the first, and returns what
 // happened in order and what each was told.
 func (r *rig) together(fail func(op string) error, reqs ...SetRequest) (log []string, outcomes []setOutcome) {
+	var mu sync.Mutex // temporary files are made at once
 	r.trace.Hook = func(op atomicfile.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
 		log = append(log, op.String())
 		if fail != nil {
 			return fail(op.String())
@@ -156,7 +160,7 @@ func TestFailureInAGroup(t *testing.T) {
 		failed []int
 		fsyncs int
 	}{
-		"a temporary file":           {"create conf/d1/.tmp", []int{1, 3}, 1},
+		"a temporary file":           {"create conf/d1/.tmp", []int{1, 3}, 3},
 		"the first rename":           {"rename conf/d0/a0.json", []int{0}, 3},
 		"a rename in the middle":     {"rename conf/d0/a2.json", []int{2}, 3},
 		"the last rename":            {"rename conf/d0/a4.json", []int{4}, 2},
