@@ -31,7 +31,7 @@ func (d *Disk) Append(commits []replica.Commit) error {
 	if err := d.write(commits[0].Revision, last); err != nil {
 		return d.fail(err)
 	}
-	d.keep(waiting{commits: commits, bytes: int64(len(d.record))}, newest)
+	d.keep(waiting{commits: commits, bytes: int64(len(d.record))})
 	d.newest.Store(int64(last))
 	d.gate.wrote(int64(len(d.record)))
 	d.live.Add(growth(commits))
@@ -106,14 +106,14 @@ func (d *Disk) awaitRoom() error {
 }
 
 // keep holds a group that is in the log for the keeper and for readers.
-func (d *Disk) keep(g waiting, prev kv.Revision) {
+func (d *Disk) keep(g waiting) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pending = append(d.pending, g)
 	d.behind += g.bytes
 	d.judgeBacklogLocked()
 	if !g.recovered {
-		d.ring.add(prev, g.commits)
+		d.ring.add(g.commits)
 	}
 	if d.behind >= d.cfg.TableBytes {
 		d.poke()

@@ -171,7 +171,13 @@ func (d *Disk) isBlocked() bool {
 }
 
 func (b *batch) entries() error {
-	var changes []change
+	n := 0
+	for _, g := range b.groups {
+		for i := range g.commits {
+			n += len(g.commits[i].Events)
+		}
+	}
+	changes := make([]change, 0, n)
 	for _, g := range b.groups {
 		for i := range g.commits {
 			for j := range g.commits[i].Events {
@@ -182,7 +188,7 @@ func (b *batch) entries() error {
 	sortChanges(changes)
 	for len(changes) > 0 {
 		first := changes[0].event.Entry
-		n := 1
+		n = 1
 		for n < len(changes) && changes[n].event.Entry.Key == first.Key && changes[n].event.Entry.NS == first.NS {
 			n++
 		}

@@ -156,7 +156,7 @@ func (d *Disk) replay(load replica.Loader) (kv.Revision, error) {
 		for i := range g.commits {
 			load.Commit(&g.commits[i])
 		}
-		d.keep(waiting{commits: g.commits, bytes: int64(len(value)), recovered: true}, newest)
+		d.keep(waiting{commits: g.commits, bytes: int64(len(value)), recovered: true})
 		newest = g.last()
 		return nil
 	})

@@ -1,21 +1,27 @@
 package disk
 
 import (
-	"slices"
 	"sort"
 
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
 
-// ring holds the newest changes, for readers that are nearly current.
+// ring holds the newest groups, as they were appended, for readers that are nearly
+// current.
 type ring struct {
-	limit   int64
-	bytes   int64
-	floor   kv.Revision // changes after it are here
-	changes []kv.Change // oldest first
-	head    int         // how many at the beginning of changes were dropped
+	limit  int64
+	bytes  int64
+	floor  kv.Revision // changes after it are here
+	groups []recent    // oldest first
 }
+
+type recent struct {
+	commits []replica.Commit
+	bytes   int64
+}
+
+func (g *recent) last() kv.Revision { return g.commits[len(g.commits)-1].Revision }
 
 // changeOverhead is roughly what a change costs beside its keys and values.
 const changeOverhead = 64
@@ -32,26 +38,21 @@ func changeBytes(c *kv.Change) int64 {
 	return n
 }
 
-// add takes the changes of a group that follows revision prev.
-func (r *ring) add(prev kv.Revision, commits []replica.Commit) {
-	if r.head == len(r.changes) {
-		r.floor = prev
-	}
+// add takes a group.
+func (r *ring) add(commits []replica.Commit) {
+	g := recent{commits: commits}
 	for i := range commits {
-		r.changes = append(r.changes, commits[i].Change)
-		r.bytes += changeBytes(&commits[i].Change)
+		g.bytes += changeBytes(&commits[i].Change)
 	}
-	for r.bytes > r.limit && r.head < len(r.changes) {
-		oldest := &r.changes[r.head]
-		r.bytes -= changeBytes(oldest)
-		r.floor = oldest.Revision
-		*oldest = kv.Change{}
-		r.head++
+	r.groups = append(r.groups, g)
+	r.bytes += g.bytes
+	drop := 0
+	for ; r.bytes > r.limit && drop < len(r.groups); drop++ {
+		r.bytes -= r.groups[drop].bytes
+		r.floor = r.groups[drop].last()
+		r.groups[drop] = recent{}
 	}
-	if r.head > len(r.changes)/2 {
-		r.changes = slices.Delete(r.changes, 0, r.head)
-		r.head = 0
-	}
+	r.groups = r.groups[drop:] // append moves what is left, when there is no more room
 }
 
 // after returns the changes after a revision, as Disk.Changes does; ok is false if
@@ -60,16 +61,19 @@ func (r *ring) after(rev kv.Revision, maxBytes int) (changes []kv.Change, ok boo
 	if rev < r.floor {
 		return nil, false
 	}
-	kept := r.changes[r.head:]
-	first := sort.Search(len(kept), func(i int) bool { return kept[i].Revision > rev })
-	end := first
-	for size := 0; end < len(kept) && !full(end-first, size, maxBytes); end++ {
-		size += entryBytes(&kept[end])
+	size := 0
+	first := sort.Search(len(r.groups), func(i int) bool { return r.groups[i].last() > rev })
+	for _, g := range r.groups[first:] {
+		skip := sort.Search(len(g.commits), func(i int) bool { return g.commits[i].Revision > rev })
+		for i := skip; i < len(g.commits); i++ {
+			if full(len(changes), size, maxBytes) {
+				return changes, true
+			}
+			changes = append(changes, g.commits[i].Change)
+			size += entryBytes(&g.commits[i].Change)
+		}
 	}
-	if end == first {
-		return nil, true
-	}
-	return slices.Clone(kept[first:end]), true
+	return changes, true
 }
 
 // maxChanges bounds an answer of changes that have hardly any bytes.
