@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// configStream tells of changes of files as server-sent events. Who comes for the
-// first time is told of all files, then `synced`; who comes back, with the sequence
-// it was told last, of what it has missed; who comes with a sequence that means
-// nothing here is told to forget everything first.
+// configStream sends changes of files as server-sent events. A new reader first gets
+// all files, then `synced`. A reader that returns with the last sequence it saw gets
+// what it has missed. If that sequence means nothing here, the reader is first told
+// to forget everything.
 func (g *Gateway) configStream(w http.ResponseWriter, r *http.Request) error {
 	p := parametersOf(r)
 	last, given, valid := g.lastEvent(r, p)

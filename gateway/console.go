@@ -12,8 +12,8 @@ import (
 // it.
 const consolePath = "/console/"
 
-// consoleRoutes are the pages for people. Whoever opens the bare address gets them,
-// and whoever opens the address of Plum's web view the page that stands for it.
+// consoleRoutes are the pages for people. The bare address leads to them, and the
+// address of Plum's web view to the page that replaces it.
 func (g *Gateway) consoleRoutes() []route {
 	return []route{
 		{method: http.MethodGet, pattern: "/{$}", name: "root", right: access.Anyone, handle: goTo(consolePath)},

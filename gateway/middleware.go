@@ -63,7 +63,7 @@ func (w *reply) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *reply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// served is what is known of a request that was answered.
+// served describes a request that was answered.
 type served struct {
 	route    *route
 	request  *http.Request

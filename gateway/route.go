@@ -144,9 +144,9 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// letFinish has who sends too much come to the reply: many clients read it only when
-// they have sent everything, and would find a broken connection. Who sends more than
-// most bytes does.
+// letFinish reads on, up to most bytes, after a body was too large: many clients read
+// the reply only when they have sent everything, and would otherwise find a broken
+// connection.
 func letFinish(w *reply, r *http.Request, body io.Reader, most int64) {
 	if r.Header.Get("Expect") != "" { // it waits for a word before it sends
 		return

@@ -6,9 +6,9 @@ import (
 	"confcenter/kv"
 )
 
-// answer takes what the store said to a question of w, be it the first or a later
-// one, and tells whom it concerns. Callbacks run without the lock, and done before
-// anything else can be told to the same waiter.
+// answer handles the store's answer to any question asked for w and tells the
+// waiters it concerns. Callbacks run without the lock; done runs before the same
+// waiter can be told anything else.
 func (m *Manager) answer(l *line, w *waiter, res *kv.Result, err error) {
 	m.mu.Lock()
 	l.asking--
@@ -45,8 +45,8 @@ func (l *line) learn(w *waiter, res *kv.Result) {
 	}
 }
 
-// has says with which fence the result shows the lock as w's. Answers may come
-// late: what was created before the key was last seen absent has ended since.
+// has returns the fence with which res shows that w holds the lock. Answers may
+// come late: a key created before it was last seen absent no longer counts.
 func (l *line) has(w *waiter, res *kv.Result) (kv.Revision, bool) {
 	entry := res.Ops[0].Entry
 	if entry == nil || entry.Lease != w.req.Lease || entry.Create == l.dropping || entry.Create < l.freed {

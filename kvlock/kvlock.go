@@ -2,11 +2,11 @@
 // a lease, and fenced.
 //
 // A lock is a key that exists while the lock is held. The holder's lease ends it
-// if the holder dies, and the key's create revision is the holder's fence: it
-// grows with every holder, so that whoever writes with kv.Fence is refused once
-// somebody else has had the lock. Nothing else is kept: locks outlive the Manager
-// and the process, and several managers on one store exclude each other. What a
-// Manager adds is the line of those who wait, which is fair among its own callers.
+// if the holder dies. The key's create revision is the holder's fence: it grows
+// with every holder, so a write with an old kv.Fence is refused once another
+// client has had the lock. Nothing else is kept: locks outlive the Manager and the
+// process, and several managers on one store exclude each other. A Manager adds
+// only the line of waiters, which is fair among its own callers.
 //
 // A newcomer reads [Manager.Lock], then line.go for how a lock goes from one holder
 // to the next without a lost wake-up. Nothing here waits in the caller's goroutine.

@@ -8,15 +8,16 @@ import (
 	"confcenter/kv"
 )
 
-// line is those who wait for one lock. It exists while somebody waits or asks.
+// line is the queue for one lock. It exists while a waiter stands in it or a
+// question to the store is pending.
 //
-// Who is first asks the store: if the key is absent, put it. That, and not what
-// the line believes, decides who holds the lock. The line only has to know when
-// asking may be worth while, and it must never miss that. So it compares
-// revisions: freed is the newest at which the key was seen absent or deleted, held
-// the newest at which it was seen present. An answer and an event may come in
-// either order; the greater revision is the later truth, and as long as held is
-// greater, an event with a still greater one is yet to come.
+// The first waiter asks the store to put the key if it is absent. The store's
+// answer alone decides who holds the lock; the line only has to know when asking
+// is worth while, and must never miss it. So it compares revisions: freed is the
+// newest at which the key was seen absent or deleted, held the newest at which it
+// was seen present. Answers and events arrive in either order; the greater revision
+// is the later truth, and while held is greater, an event with a still greater
+// revision is yet to come.
 type line struct {
 	name    name
 	waiters []*waiter
@@ -184,7 +185,7 @@ func (m *Manager) try(l *line, w *waiter, txn *kv.Txn) {
 	}})
 }
 
-// follow is told what changed. Whoever waits for a key that has gone is asked for.
+// follow takes the store's changes, and asks again for the locks whose key has gone.
 func (m *Manager) follow(batch *kv.Batch) {
 	if m.lines.Load() == 0 {
 		return

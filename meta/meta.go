@@ -110,7 +110,7 @@ type Profile struct {
 	HasIDC, HasRack bool
 }
 
-// defaultSection is the name of the section that serves whoever has no better one.
+// defaultSection is the section for clients without a better one.
 const defaultSection = "default"
 
 // section is one member of app_profile.

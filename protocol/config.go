@@ -340,8 +340,8 @@ func ParseConfigFiles(body []byte) ([]ConfigFile, []ConfigProblem, error) {
 	return files, problems, err
 }
 
-// eachObject calls fn with each object of the array member name. What is not an
-// object looks like one without members.
+// eachObject calls fn with each element of the array member name. An element that is
+// not an object looks like an empty one.
 func (r *Request) eachObject(name string, fn func(o *Request)) error {
 	m, ok := r.Member(name)
 	if !ok || m.Kind != jsontext.Array {

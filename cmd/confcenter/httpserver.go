@@ -81,9 +81,9 @@ func (o *httpOptions) config(log zerolog.Logger) gateway.Config {
 	}
 }
 
-// startHTTP starts the HTTP side on the stores of the TCP server. It is nil if that
-// is off, or if another process has the port that nobody asked for by name: whoever
-// wants only the TCP port can then have a second server.
+// startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
+// HTTP is off, or if another process has the default port and no other was asked
+// for, so that a second server for TCP alone starts without further flags.
 func startHTTP(o *httpOptions, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
 	if o.listen == "" {
 		return nil, nil

@@ -26,10 +26,9 @@ func raiseFileLimit() (int, error) {
 	return int(min(limit.Cur, 1<<30)), nil
 }
 
-// connectionLimit is how many TCP connections the server may hold when asked for
-// so many, files can be open and reserved of these are for other things; 0 asks for
-// as many as possible. Running out of files would end the event loops, so it is not
-// left to chance.
+// connectionLimit returns how many TCP connections the server may hold, given the
+// number asked for (0: as many as possible), the limit on open files, and the files
+// reserved for other things. Running out of files would end the event loops.
 func connectionLimit(asked, files, reserved int) (int, error) {
 	most := files - reserved
 	if most < 1 {

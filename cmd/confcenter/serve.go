@@ -97,8 +97,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return usageError{err}
 	}
 	warnIfOpen(o, log)
-	// Revisions begin anew with the state store, so that whoever goes on from one has to
-	// see another epoch.
+	// Revisions begin anew with the state store, so clients that continue from a
+	// revision have to see another epoch.
 	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, NewEpoch: stateIsNew(o.data), Log: log, LockWait: lockWait})
 	if err != nil {
 		return cannotStart(err)

@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// Crash is the file system as it is found after the machine has stopped at this
-// moment. What was fsynced is there; of each thing that was not (the bytes of a
-// file, an entry of a directory) keep decides whether it reached the disk all
-// the same. Always true is a killed process, always false the harshest power
-// cut. Locks are gone. The receiver lives on, so that whoever still writes to
-// it does not disturb the result.
+// Crash returns the file system as it would be found if the machine stopped now.
+// Everything that was fsynced is there. For everything else (the bytes of a file,
+// an entry of a directory) keep decides whether it reached the disk: always true
+// models a killed process, always false the harshest power cut. Locks are gone.
+// The receiver stays usable, and later writes to it do not change the result.
 func (m *Mem) Crash(keep func() bool) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -158,9 +158,9 @@ func MkdirAll(root Root, dir string, perm fs.FileMode) error {
 
 // ReadFile reads the regular file name below root. A file of more than limit
 // bytes is an error that wraps ErrTooLarge, and nothing is allocated for it;
-// what is not a regular file is an error that wraps ErrNotRegular. The info was
-// taken before the first byte was read: a writer at the same moment makes a
-// later Stat differ from it, so no change hides behind it.
+// anything but a regular file is an error that wraps ErrNotRegular. The info is
+// taken before the first byte is read, so a concurrent write makes a later Stat
+// differ from it, and no change goes unnoticed.
 func ReadFile(root Root, name string, limit int64) ([]byte, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {

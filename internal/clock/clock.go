@@ -1,7 +1,7 @@
 // Package clock is how the rest of confcenter asks what time it is and waits
 // for it to pass.
 //
-// Whoever waits takes a [Clock] in its Config and never calls the time package
+// Code that waits takes a [Clock] in its Config and never calls the time package
 // itself. The running server gets [Real]; a test gets a [Fake] and decides when
 // time passes, so a keep-alive of twenty minutes is tested in microseconds and
 // no test sleeps. Start with the Clock interface below, then [Fake.Advance] and

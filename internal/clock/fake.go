@@ -60,12 +60,11 @@ func (f *Fake) NewTicker(d time.Duration) Ticker {
 	return fakeTicker{w}
 }
 
-// Advance moves the time forward by d and fires what falls due on the way, each
-// with the time it was due at. A ticker fires once a period, though of ticks that
-// nobody receives in between only the first is kept. For everybody else the step
-// is one: who asks for Now sees the time before it or after it. Advance does not
-// wait for the receivers: what they do next is for the test to observe. d < 0
-// panics.
+// Advance moves the time forward by d and fires each timer and ticker that falls
+// due on the way, with the time it was due at. A ticker fires once a period, but
+// keeps only the first of the ticks that nobody receives in between. Now shows the
+// step as one: it is either the time before or the time after. Advance does not
+// wait for the receivers; the test observes what they do next. d < 0 panics.
 func (f *Fake) Advance(d time.Duration) {
 	if d < 0 {
 		panic("clock: time does not run backwards")

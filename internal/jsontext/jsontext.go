@@ -8,7 +8,7 @@
 //
 // The grammar is RFC 8259 with the limits that the clients' own parsers set: see [Scan]. Nothing here recurses, so no
 // text can overflow the stack; functions that ask for valid text return nonsense for other text but do not panic.
-// Results alias the text they were cut from; whoever keeps one keeps the text, and nobody may write to it.
+// Results alias the text they were cut from: keeping one keeps the text alive, and the text must not be written to.
 package jsontext
 
 import (

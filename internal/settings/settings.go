@@ -80,8 +80,8 @@ type entry struct {
 	origin Origin
 }
 
-// set drops from strconv's errors the name of a Go function and the repeated
-// text, which mean nothing to whoever wrote the setting.
+// set drops the name of the Go function and the repeated text from strconv's
+// errors: they mean nothing to the author of the setting.
 func (e *entry) set(text string) error {
 	err := e.value.Set(text)
 	var parse *strconv.NumError

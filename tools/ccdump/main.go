@@ -5,9 +5,9 @@
 // live` captures, `ccdump tap` passes connections on and shows them, `ccdump replay`
 // sends a capture's requests to another server and compares what it answers.
 //
-// Packets come from package capture, package stream makes frames of them, package
-// talk understands what they are about; what is here is the command line (root.go),
-// the way from one to the other (view.go) and a file for each verb.
+// Package capture supplies packets, package stream makes frames of them, and package
+// talk knows what the frames are about. This package has the command line (root.go),
+// the path between the others (view.go) and a file for each verb.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends at once what cannot print its end
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once, without its last words
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -110,7 +110,7 @@ type bench struct {
 	stage
 	cfg    benchConfig
 	out    io.Writer
-	status io.Writer // for what is no result
+	status io.Writer // for messages that are not results
 	bar    *progress
 	missed int
 }

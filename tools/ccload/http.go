@@ -202,8 +202,8 @@ func httpPutTape(addr string) *tape {
 
 func httpValue(i int) []byte { return fmt.Appendf(nil, "%06d%s", i, kvText(i, kvValueSize-6)) }
 
-// newHTTPFanout is newFanout with n streams of the namespace that the writer's key
-// is in. It counts how often each is told of what is there at its begin too.
+// newHTTPFanout is newFanout with n streams of the namespace of the writer's key.
+// The state that each stream begins with is counted, too.
 func newHTTPFanout(l *loop, addr string, n int) *fanout {
 	f := &fanout{loop: l, writes: httpPutTape(addr), delay: newHistogram()}
 	writer := must(l.dialHTTP(addr, 1, -1, true))

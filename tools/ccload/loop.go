@@ -25,7 +25,7 @@ const (
 // errTimeout is what until returns when the condition did not come true in time.
 var errTimeout = errors.New("timed out")
 
-// ticker is work that is due by time and not by traffic.
+// ticker is work that is due at certain times, whatever the traffic.
 type ticker interface {
 	// tick does what is due at now and returns when it wants to be called next.
 	// Both are in nanoseconds of the loop's clock.
@@ -33,10 +33,9 @@ type ticker interface {
 }
 
 // loop owns an epoll descriptor and the connections on it. It has no goroutine
-// and no lock: whoever opened it calls until, and everything happens inside.
-// Sockets are used by raw system calls, without Go's scheduler and poller
-// between, because a load generator that costs as much as the server it loads
-// measures itself.
+// and no lock: its owner calls until, and everything happens inside. Sockets are
+// used by raw system calls, bypassing Go's scheduler and poller, because a load
+// generator that costs as much as the server it loads measures itself.
 type loop struct {
 	// set at open
 	ctx    context.Context

@@ -47,7 +47,7 @@ func (t *tape) next(dst []byte) []byte {
 
 func (t *tape) add(body []byte) { t.addRaw(protocol.AppendFrame(nil, t.cmd, 0, body)) }
 
-// addRaw is for what is not our protocol's.
+// addRaw adds a request of another protocol.
 func (t *tape) addRaw(request []byte) {
 	t.frames = append(t.frames, request...)
 	t.ends = append(t.ends, len(t.frames))

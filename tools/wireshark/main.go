@@ -3,9 +3,8 @@
 //
 //	go generate ./tools/wireshark
 //
-// dissector.lua.tmpl is its text. What comes from the table are names, limits and
-// what a command's body may be; a test keeps the file in step with it. How to install
-// it is said in README.md.
+// dissector.lua.tmpl is its text. Names, limits and the forms of bodies come from the
+// table; a test keeps the file in step with it. README.md says how to install it.
 package main
 
 //go:generate go run . confcenter.lua

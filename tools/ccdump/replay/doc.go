@@ -1,12 +1,11 @@
-// Package replay says to a server what the clients of a capture have said, and
-// compares what it answers.
+// Package replay sends the requests of a capture to a server and compares its
+// answers with those in the capture.
 //
-// [Replayer] is a stream.Sink: while a capture is read, requests are sent when they
-// come by and replies are waited for where they come by. So what was said after an
-// answer is said after that answer again, on whatever connection, however fast the
-// rest goes.
+// [Replayer] is a stream.Sink: while a capture is read, each request is sent when it
+// is met, and each reply is waited for where it is met. So a request that followed
+// an answer in the capture follows it again, on any connection and at any speed.
 //
-// Two servers never answer alike to the byte. Compared is what means something
-// (compare.go); numbers that a server chooses itself are translated in what is sent
+// Two servers never answer alike to the byte. Only meaningful members are compared
+// (compare.go), and numbers that a server chooses are translated in the requests
 // (names.go). docs/debugging.md lists both.
 package replay

@@ -1,13 +1,13 @@
-// Package stream makes conversations of TCP segments: it puts the bytes of both
-// directions of a connection into order again and cuts them into frames.
+// Package stream makes conversations of TCP segments: it restores the order of the
+// bytes in both directions of a connection and cuts them into frames.
 //
-// Start with [Assembler]: segments go in by Segment, or bytes that are in order
-// already by Data; frames come out through a [Sink]. tcp.go is the order of bytes,
-// framer.go where frames begin.
+// Start with [Assembler]: segments go in by Segment, or bytes already in order by
+// Data; frames come out through a [Sink]. tcp.go puts bytes in order, framer.go finds
+// where frames begin.
 //
-// A capture has holes: it begins in the middle, packets are lost, cut off or twice
-// there. Nothing is passed over in silence. What could not be decoded reaches the
-// sink as a [Skip] with its place and reason, and the next frame is looked for.
+// A capture has holes: it begins in the middle, and packets are lost, cut off or
+// repeated. Nothing is passed over in silence. Bytes that cannot be decoded reach the
+// sink as a [Skip] with their place and the reason; then the next frame is searched.
 //
 // All memory is bounded, whatever is captured: by Config.Memory for bytes that wait
 // for others, by Config.Conns for connections. An Assembler has one user at a time.

@@ -6,6 +6,6 @@
 // a [Summary]. Bodies are printed by protocol's own Printer, so a line ends as in the
 // conversation tests' golden files.
 //
-// Memory is bounded: there are limits on requests that wait for a reply, on names and
-// on what they are counted by, and what exceeds them is counted together.
+// Memory is bounded: pending requests, names and counted subjects have limits, and
+// everything beyond a limit is counted together.
 package talk
