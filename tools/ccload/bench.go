@@ -128,9 +128,9 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Print each figure the project promises beside its target",
 		Long: `Start a real server and a bare one, both on core 0 and this program on core 1,
-and measure each figure the project promises. Where the target is a ratio the two
-sides are measured in turn, pair by pair, and the median of the pairs counts: what
-else the machine does at the time hits both.`,
+and measure each figure the project promises. Where the target is a ratio, the two
+sides are measured alternately and the median of the pairs counts, so that other
+load on the machine affects both.`,
 		Example: `  ccload bench --server bin/confcenter
   ccload bench --server bin/confcenter --only get,push -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

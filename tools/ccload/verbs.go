@@ -168,8 +168,8 @@ func newSet() *cobra.Command {
 		Use:   "set",
 		Short: "Write documents: SETCONFIG",
 		Long: `Write documents named w00000.json and on, each write different from the one
-before. A server that keeps its word has every answered write on its disk, so
-what is measured is mostly that disk.`,
+before. The server flushes each write to its disk before it answers, so the figures
+are mostly those of the disk.`,
 		Example: `  ccload set --conns 4 --size 4096
   ccload set --rate 100 --files 1`,
 	}
@@ -241,9 +241,9 @@ func newStallVerb() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stall",
 		Short: "Ask for a large document on each change and never read it",
-		Long: `Clients subscribe to a 1 MB document, ask for it after each change and do not
-read. A healthy client asks for small documents all the while; its p99 is set
-against what it was with the same changes and nobody stalled.`,
+		Long: `Clients subscribe to a 1 MB document, ask for it after each change and never read.
+Meanwhile a healthy client asks for small documents; its p99 is compared with its
+p99 under the same changes without stalled clients.`,
 		Example: `  ccload stall --clients 5000 --pid $(pidof confcenter)`,
 	}
 	f := cmd.Flags()
