@@ -12,6 +12,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/kv"
 	"confcenter/kvlock"
+	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
 )
 
@@ -51,16 +52,15 @@ func (n namedFiles) Set(req confstore.SetRequest, done func(confstore.SetResult,
 }
 
 func TestWritersAreNamed(t *testing.T) {
-	s, _, held := newStateWire(t)
-	state := &named{Store: held.Store}
-	s.srv.state, s.srv.store = state, namedFiles{s.srv.store, state}
+	state := &named{Store: kvtest.NewMemory(kvtest.MemoryConfig{})}
+	s, _ := identifiedWire(t, Stores{Config: namedFiles{newStore(t, nil), state}, State: state})
 	write := func() *access.Actor {
 		state.by = nil
-		s.receive(requests(
+		s.receive(Requests(
 			protocol.KVPut, `{"ns":"n","key":"k","value":"1"}`, protocol.KVTxn, `{"then":[{"op":"delete","ns":"n","key":"k"}]}`, protocol.KVLease, `{"ttl":60000}`,
 			protocol.SetConfig, `{"filename":"a.json","contents":1}`,
 		))
-		s.loop.turn(wakeBudget, bulkTurn)
+		s.loop.wake()
 		require.Len(t, state.by, 4)
 		for _, actor := range state.by {
 			require.Same(t, state.by[0], actor, "one for all of them")
@@ -69,21 +69,20 @@ func TestWritersAreNamed(t *testing.T) {
 	}
 	require.Equal(t, access.Actor{Name: "2001-0@x", Origin: access.OverTCP, Address: s.peer.String()}, *write())
 
-	s.receive(requests(protocol.SetArgs, `{"svrname":"y","clitype":20}`))
+	s.receive(Requests(protocol.SetArgs, `{"svrname":"y","clitype":20}`))
 	require.Equal(t, "2001-20@y", write().Name, "as it calls itself now")
 }
 
 // A lock is taken by whoever asks for it, and given back by whoever does that.
 func TestLockersAreNamed(t *testing.T) {
-	s, _, held := newStateWire(t)
-	state := &named{Store: held.Store, pass: true}
+	state := &named{Store: kvtest.NewMemory(kvtest.MemoryConfig{}), pass: true}
 	locks := kvlock.New(state, kvlock.Config{})
 	t.Cleanup(locks.Close)
-	s.srv.locks = locks
+	s, _ := identifiedWire(t, Stores{Config: newStore(t, nil), State: state, Locks: locks})
 	granted := make(chan kv.LeaseID, 1)
-	require.NoError(t, held.Store.Commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: kv.MaxLease}}}, func(res *kv.Result, _ error) { granted <- res.Ops[0].Lease.ID }))
+	require.NoError(t, state.Store.Commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: kv.MaxLease}}}, func(res *kv.Result, _ error) { granted <- res.Ops[0].Lease.ID }))
 	lease := <-granted
-	s.receive(requests(protocol.KVLock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease), protocol.KVUnlock, `{"ns":"n","key":"k","fence":1}`,
+	s.receive(Requests(protocol.KVLock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease), protocol.KVUnlock, `{"ns":"n","key":"k","fence":1}`,
 		protocol.KVUnlock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease)))
 	locks.Close()
 	require.GreaterOrEqual(t, len(state.by), 3)

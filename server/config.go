@@ -5,26 +5,86 @@ import (
 	"fmt"
 	"math"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/meta"
 	"confcenter/protocol"
 )
 
+// configHandlers serve configurations: reading and writing them, and pushing what
+// changes to those who have subscribed.
+type configHandlers struct {
+	// set at open
+	store    ConfigStore
+	gate     *gate
+	cfg      configConfig
+	upToDate []byte
+
+	unfollow func() // nil before Follow
+}
+
+// configConfig is how the handlers of configurations behave.
+type configConfig struct {
+	FrameExact bool // see Config of the server
+	DocLiteral bool // see Config of the server
+	// Changed is told of each change of a document, wanted or done. Any goroutine.
+	Changed func(deleted bool, name string, mtime int32, by *access.Actor, result string)
+}
+
+// ConfigStore is what the server needs of a config store.
+type ConfigStore interface {
+	Snapshot() *confstore.Snapshot
+	Epoch() string
+	Problems() []confstore.Problem
+	// Set calls done once, after every function given to Subscribe has returned.
+	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
+	// Subscribe ends with cancel: then fn is not called again.
+	Subscribe(fn func(*confstore.Batch)) (cancel func())
+}
+
+// addConfig has g serve the documents of store. Follow begins the pushes.
+func addConfig(g *gate, store ConfigStore, cfg configConfig) *configHandlers {
+	f := &configHandlers{store: store, gate: g, cfg: cfg, upToDate: protocol.UpToDate}
+	if cfg.DocLiteral {
+		f.upToDate = protocol.LiteralUpToDate
+	}
+	g.add(map[protocol.Command]route{
+		protocol.GetConfig:     {handle: f.getConfig},
+		protocol.SetConfig:     {handle: f.setConfig, write: true},
+		protocol.GetCfgName:    {handle: f.getConfigNames, raw: true},
+		protocol.BookCfgChange: {handle: f.subscribe},
+	})
+	g.keep(ofConfig, func(*desk) any {
+		return &hub{topics: make(map[string]*topic), backlog: confstore.NewBacklog(g.group.limits.Backlog)}
+	})
+	return f
+}
+
+// Follow has every change of the documents told from now on.
+func (f *configHandlers) Follow() { f.unfollow = f.store.Subscribe(f.publish) }
+
+// Unfollow ends what Follow began.
+func (f *configHandlers) Unfollow() {
+	if f.unfollow != nil {
+		f.unfollow()
+	}
+}
+
 // getConfig answers from the snapshot, without waiting and without allocating.
-func (s *session) getConfig(h protocol.Header, _ []byte) bool {
-	q := s.loop.req.ConfigQuery()
+func (f *configHandlers) getConfig(s *session, h protocol.Header, _ []byte) bool {
+	q := s.desk.req.ConfigQuery()
 	node, _ := s.takePrepared().(*confstore.Node)
 	if node == nil {
-		node = s.srv.store.Snapshot().Find(q.File)
+		node = f.store.Snapshot().Find(q.File)
 	}
 	if node == nil {
-		s.noSuchConfig(h, q)
+		f.noSuchConfig(s, h, q)
 		return true
 	}
 	mtime := node.Mtime(q.Inherit)
 	if q.Newer > 0 && node.Known() && mtime <= q.Newer {
-		s.reply(h, s.srv.upToDate)
+		s.reply(h, f.upToDate)
 		return true
 	}
 	whole := len(q.Path) == 0
@@ -54,7 +114,7 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 	if len(value) < wholeFrame {
 		out = append(append(out, value...), end...)
 		if whole {
-			node.KeepAnswer(q.Inherit, q.FileRaw, out[s.loop.buffer.frame+protocol.HeaderSize:])
+			node.KeepAnswer(q.Inherit, q.FileRaw, s.body(out))
 		}
 		s.end(out)
 		return true
@@ -66,12 +126,12 @@ func (s *session) getConfig(h protocol.Header, _ []byte) bool {
 var jsonNull = []byte("null")
 
 // noSuchConfig answers for a name that is neither a file nor has bases.
-func (s *session) noSuchConfig(h protocol.Header, q protocol.ConfigQuery) {
+func (f *configHandlers) noSuchConfig(s *session, h protocol.Header, q protocol.ConfigQuery) {
 	out := s.begin(h.Command.Reply(), h.Seq)
 	switch {
 	case q.Newer <= 0:
 		out = append(append(protocol.AppendConfigStart(out, 0, q.FileRaw), jsonNull...), protocol.ConfigEnd...)
-	case s.srv.cfg.DocLiteral:
+	case f.cfg.DocLiteral:
 		out = append(out, protocol.LiteralNoSuchConfig...)
 	default:
 		out = protocol.AppendNoSuchConfig(out, int(codes.NotFound), q.FileRaw, "no such file")
@@ -81,8 +141,8 @@ func (s *session) noSuchConfig(h protocol.Header, q protocol.ConfigQuery) {
 
 // setConfig hands the update to the store; the reply follows when it is durable
 // and every subscriber's push is on its way.
-func (s *session) setConfig(h protocol.Header, _ []byte) bool {
-	u := s.loop.req.ConfigUpdate()
+func (f *configHandlers) setConfig(s *session, h protocol.Header, _ []byte) bool {
+	u := s.desk.req.ConfigUpdate()
 	if u.Name == "" {
 		s.result(h, int(codes.BadRequest), "leak of filename param")
 		return true
@@ -92,7 +152,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 			u.BadMtime, math.MinInt32, math.MaxInt32))
 		return true
 	}
-	if _, given := s.loop.req.Member("if_mtime"); given && !u.HasIfMtime {
+	if _, given := s.desk.req.Member("if_mtime"); given && !u.HasIfMtime {
 		s.result(h, int(codes.BadRequest), "if_mtime is not an integer; nothing was written")
 		return true
 	}
@@ -104,20 +164,20 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 		Actor: s.actor(),
 	}
 	id := s.reserve(h.Command)
-	err := s.srv.store.Set(req, func(res confstore.SetResult, err error) {
+	err := f.store.Set(req, func(res confstore.SetResult, err error) {
 		code, desc := 0, "success"
 		switch {
 		case err != nil:
 			code, desc = wireCode(err), s.wireText(h, err)
-			s.srv.oplog.config(req.Contents == nil, req.Name, res.Mtime, req.Actor, desc)
+			f.cfg.Changed(req.Contents == nil, req.Name, res.Mtime, req.Actor, desc)
 		case res.Deleted:
 			desc = fmt.Sprintf("remove %s success", u.Name)
 		}
 		frame := protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)
 		frame = protocol.FinishFrame(protocol.AppendConfigUpdated(frame, code, res.Mtime, desc), 0)
 		s.loop.post(mailFunc(func(l *loop) {
-			s.fill(id, slot{frame: frame})
-			l.hungry.room = true
+			s.fill(id, frame)
+			l.hasRoom()
 		}))
 		s.loop.feedOthers()
 	})
@@ -130,7 +190,7 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 	default:
 		s.unreserve()
 		desc := s.wireText(h, err)
-		s.srv.oplog.config(req.Contents == nil, req.Name, 0, req.Actor, desc)
+		f.cfg.Changed(req.Contents == nil, req.Name, 0, req.Actor, desc)
 		s.end(protocol.AppendConfigUpdated(s.begin(h.Command.Reply(), h.Seq), wireCode(err), 0, desc))
 	}
 	return true
@@ -138,33 +198,33 @@ func (s *session) setConfig(h protocol.Header, _ []byte) bool {
 
 // getConfigNames lists all files. CppCloud ignores the body, so only a body that
 // asks for detail is looked at.
-func (s *session) getConfigNames(h protocol.Header, body []byte) bool {
-	snap := s.srv.store.Snapshot()
-	if s.loop.req.Parse(body) == nil && s.loop.req.Flag("detail") {
-		s.later(h, func(dst []byte) []byte { return s.srv.appendDetail(dst, snap) })
+func (f *configHandlers) getConfigNames(s *session, h protocol.Header, body []byte) bool {
+	snap := f.store.Snapshot()
+	if s.desk.req.Parse(body) == nil && s.desk.req.Flag("detail") {
+		s.later(h, func(dst []byte) []byte { return f.appendDetail(dst, snap) })
 		return true
 	}
 	s.later(h, func(dst []byte) []byte { return append(dst, snap.NameList()...) })
 	return true
 }
 
-func (s *Server) appendDetail(dst []byte, snap *confstore.Snapshot) []byte {
+func (f *configHandlers) appendDetail(dst []byte, snap *confstore.Snapshot) []byte {
 	var files []protocol.ConfigFile
 	for _, name := range snap.Names() {
 		node := snap.Node(name)
-		f := protocol.ConfigFile{Name: name, Mtime: node.Mtime(false), State: protocol.FileGood}
+		file := protocol.ConfigFile{Name: name, Mtime: node.Mtime(false), State: protocol.FileGood}
 		text, _ := node.Contents(false)
-		f.Size = len(text)
+		file.Size = len(text)
 		switch {
 		case node.Broken() != "":
-			f.State, f.Reason = protocol.FileBroken, node.Broken()
+			file.State, file.Reason = protocol.FileBroken, node.Broken()
 		case node.Deleted():
-			f.State, f.Size = protocol.FileDeleted, 0
+			file.State, file.Size = protocol.FileDeleted, 0
 		}
-		files = append(files, f)
+		files = append(files, file)
 	}
 	var problems []protocol.ConfigProblem
-	for _, p := range s.store.Problems() {
+	for _, p := range f.store.Problems() {
 		problems = append(problems, protocol.ConfigProblem{Name: p.Name, Text: p.Text})
 	}
 	return protocol.AppendConfigFiles(dst, files, problems)

@@ -67,14 +67,28 @@ type user interface {
 	name() string
 }
 
-// open joins the connection to its loop.
-func (c *conn) open(l *loop, u user) {
-	c.loop, c.user, c.opened = l, u, l.now
+// open joins a new connection to its loop, and has u act on its frames.
+func (c *conn) open(l *loop, u user, t transport, peer netip.AddrPort, fd int) {
+	c.loop, c.user, c.t, c.peer, c.fd, c.opened = l, u, t, peer, fd, l.now
 	c.out.c, c.replies.c = c, c
 	c.active.Store(l.now)
 }
 
-func (c *conn) limits() *Limits { return &c.loop.srv.cfg.Limits }
+// reads is true while frames are taken.
+func (c *conn) reads() bool { return c.state == reading }
+
+// ending is true once no frame is taken any more; what is on its way is still sent.
+func (c *conn) ending() bool { return c.state.over() }
+
+// gone is true once nothing can be sent any more.
+func (c *conn) gone() bool { return c.state == dead }
+
+// needs notes how many bytes the next frame takes, 0 if its header is not known.
+func (c *conn) needs(n int) { c.in.need = n }
+
+func (c *conn) limits() *Limits { return &c.loop.srv.limits }
+
+func (c *conn) group() *group { return c.loop.srv }
 
 // receive takes what arrived. data is only valid during the call.
 func (c *conn) receive(data []byte) {
@@ -213,6 +227,9 @@ func (c *conn) prepare(cmd protocol.Command, make func() any) {
 	})
 }
 
+// prepareAgain keeps what was prepared for the next time the present frame comes.
+func (c *conn) prepareAgain(made any) { c.prepared = made }
+
 // takePrepared is what prepare has made for this frame, nil if nothing was asked for.
 func (c *conn) takePrepared() any {
 	made := c.prepared
@@ -233,6 +250,9 @@ func (c *conn) later(h protocol.Header, body func(dst []byte) []byte) {
 		l.meter.observe(c, atWorker, h.Command, l.srv.elapsed()-began, 1)
 	})
 }
+
+// count notes a request.
+func (c *conn) count(cmd protocol.Command) { c.loop.meter.count(cmd) }
 
 // touch notes a complete frame.
 func (c *conn) touch() {

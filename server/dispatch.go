@@ -1,11 +1,8 @@
 package server
 
-import (
-	"confcenter/codes"
-	"confcenter/protocol"
-)
+import "confcenter/protocol"
 
-// handler acts on one request. It is on the session's loop, the loop's req holds
+// handler acts on one request. It is on the session's loop, the desk's req holds
 // the parsed body if the row says so, and neither header nor body may be kept.
 // taken false means that the frame was not consumed and comes again on resume.
 type handler func(s *session, h protocol.Header, body []byte) (taken bool)
@@ -30,6 +27,10 @@ type route struct {
 	// called for it in place of handle.
 	ahead  func(s *session, b []byte) (n int)
 	answer func(s *session, h protocol.Header)
+	// passOn, if there is one, is given the replies to the command that identified
+	// clients send: those that are on their way to another client. Whatever is wrong
+	// with them is not answered.
+	passOn func(s *session, h protocol.Header)
 }
 
 // bodyLimit is the largest body that is accepted, in bytes.
@@ -56,54 +57,13 @@ func (t routeTable) row(cmd protocol.Command) *route {
 	return &t[0]
 }
 
-// newRoutes is the table. What a client may send and has no route here is
-// ignored, as CppCloud ignores it; server-to-server commands are told to the log
-// as well.
+// newRoutes is the table without anybody who acts. What a client may send and has no
+// handler is ignored, as CppCloud ignores it; server-to-server commands are told to
+// the log as well.
 func newRoutes() routeTable {
 	t := make(routeTable, protocol.IDs())
 	for i := range protocol.Commands {
 		t[protocol.Commands[i].ID].Row = &protocol.Commands[i]
 	}
-	for cmd, r := range map[protocol.Command]route{
-		protocol.Whoami:        {handle: (*session).whoami, raw: true},
-		protocol.GetCli:        {handle: (*session).getClients},
-		protocol.Hungup:        {handle: (*session).hungup},
-		protocol.GetLogr:       {handle: (*session).getLog},
-		protocol.Exchang:       {handle: (*session).exchange},
-		protocol.SetArgs:       {handle: (*session).setArgs},
-		protocol.GetWarn:       {handle: (*session).getWarnings},
-		protocol.KeepAlive:     {handle: (*session).keepAlive, raw: true},
-		protocol.Testing:       {handle: (*session).testing},
-		protocol.GetConfig:     {handle: (*session).getConfig},
-		protocol.SetConfig:     {handle: (*session).setConfig, write: true},
-		protocol.GetCfgName:    {handle: (*session).getConfigNames, raw: true},
-		protocol.BookCfgChange: {handle: (*session).subscribe},
-		protocol.EvNotify:      {handle: (*session).notify},
-		protocol.SvrRegister:   {handle: (*session).reserved, raw: true},
-		protocol.SvrSearch:     {handle: (*session).reserved, raw: true},
-		protocol.SvrShow:       {handle: (*session).reserved, raw: true},
-		protocol.AppRunLog:     {handle: (*session).appRunLog},
-	} {
-		t.add(cmd, r)
-	}
-	for cmd, r := range stateRoutes() {
-		r.tailed = true
-		t.add(cmd, r)
-	}
 	return t
-}
-
-func (t routeTable) add(cmd protocol.Command, r route) {
-	r.Row = t[cmd].Row
-	t[cmd] = r
-}
-
-func (s *session) reserved(h protocol.Header, _ []byte) bool {
-	s.result(h, int(codes.NotImplemented), "the service registry is not part of this server yet")
-	return true
-}
-
-func (s *session) keepAlive(h protocol.Header, _ []byte) bool {
-	s.reply(h, nil)
-	return true
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,11 +31,11 @@ const (
 const tcpUnsent = 128 << 10
 
 // engine is the event-loop library as the server sees it; nothing outside this
-// file does. What its documentation does not say and this code relies on is
-// held by the tests in gnet_test.go.
+// package sees more. What its documentation does not say and this code relies on is
+// held by the server's tests.
 type engine struct {
 	gnet.BuiltinEventEngine
-	srv *Server // set at open
+	cfg engineConfig // set at open
 
 	// set before start returns
 	addr   net.Addr
@@ -46,22 +47,40 @@ type engine struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	loops   map[gnet.EventLoop]*loop
+	desks   map[gnet.EventLoop]opener
 	stopped bool // stop was called
 }
 
-func newEngine(srv *Server) *engine {
+// engineConfig is what an engine is to do.
+type engineConfig struct {
+	Listen string // TCP address
+	Loops  int
+	Log    zerolog.Logger
+	// NewLoop makes what serves the connections of one event loop. exec runs a function
+	// on that loop, from any goroutine, in no order.
+	NewLoop func(exec func(fn func()) error) opener
+}
+
+// opener makes a connection of a socket; nil turns it away.
+type opener interface {
+	Open(t transport, peer netip.AddrPort, fd int) *conn
+}
+
+// errStopped is why an engine has ended that was stopped.
+var errStopped = errors.New("server stopped")
+
+func newEngine(cfg engineConfig) *engine {
 	return &engine{
-		srv:    srv,
+		cfg:    cfg,
 		booted: make(chan error, 1),
 		done:   make(chan struct{}),
-		loops:  make(map[gnet.EventLoop]*loop),
+		desks:  make(map[gnet.EventLoop]opener),
 	}
 }
 
 // start runs the engine and returns when it accepts.
 func (e *engine) start() error {
-	cfg := e.srv.cfg
+	cfg := e.cfg
 	if err := probe(cfg.Listen); err != nil {
 		return err
 	}
@@ -74,7 +93,7 @@ func (e *engine) start() error {
 			gnet.WithTCPKeepAlive(tcpKeepIdle),
 			gnet.WithTCPKeepInterval(tcpKeepInterval),
 			gnet.WithTCPKeepCount(tcpKeepCount),
-			gnet.WithLogger(quiet{e.srv}),
+			gnet.WithLogger(quiet{cfg.Log}),
 			gnet.WithLogLevel(logging.ErrorLevel),
 		)
 		e.err = e.reason(err)
@@ -103,7 +122,7 @@ func (e *engine) reason(err error) error {
 	defer e.mu.Unlock()
 	switch {
 	case e.stopped:
-		return ErrStopped
+		return errStopped
 	case err != nil:
 		return err
 	default:
@@ -161,7 +180,7 @@ func (e *engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	if peer == nil {
 		return nil, gnet.Close
 	}
-	s := e.srv.open(e.loopOf(c), socket{c}, netip.AddrPortFrom(peer.AddrPort().Addr().Unmap(), uint16(peer.Port)), c.Fd())
+	s := e.deskOf(c).Open(socket{c}, netip.AddrPortFrom(peer.AddrPort().Addr().Unmap(), uint16(peer.Port)), c.Fd())
 	if s == nil {
 		return nil, gnet.Close
 	}
@@ -169,28 +188,28 @@ func (e *engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
-// loopOf is our loop beside the library's.
-func (e *engine) loopOf(c gnet.Conn) *loop {
+// deskOf is our desk at the library's loop.
+func (e *engine) deskOf(c gnet.Conn) opener {
 	el := c.EventLoop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.loops[el]
-	if l == nil {
-		l = newLoop(&e.srv.group, func(fn func()) error {
+	d := e.desks[el]
+	if d == nil {
+		d = e.cfg.NewLoop(func(fn func()) error {
 			return el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
 				fn()
 				return nil
 			}))
 		})
-		e.loops[el] = l
+		e.desks[el] = d
 	}
-	return l
+	return d
 }
 
 // OnTraffic hands on what arrived, all of it: what cannot be decoded yet is kept
 // by the session, where it counts against a limit.
 func (e *engine) OnTraffic(c gnet.Conn) gnet.Action {
-	s, _ := c.Context().(*session)
+	s, _ := c.Context().(*conn)
 	data, err := c.Next(-1)
 	if s == nil || err != nil {
 		return gnet.Close
@@ -202,7 +221,7 @@ func (e *engine) OnTraffic(c gnet.Conn) gnet.Action {
 
 // OnClose tells the session. It is also called from within a failing write.
 func (e *engine) OnClose(c gnet.Conn, err error) gnet.Action {
-	if s, _ := c.Context().(*session); s != nil {
+	if s, _ := c.Context().(*conn); s != nil {
 		s.lost(err)
 	}
 	return gnet.None
@@ -234,16 +253,16 @@ func (t socket) CloseWrite() { _ = unix.Shutdown(t.c.Fd(), unix.SHUT_WR) }
 func (t socket) Close() { _ = t.c.EventLoop().Close(t.c) }
 
 // quiet puts the library's few messages into our log.
-type quiet struct{ srv *Server }
+type quiet struct{ log zerolog.Logger }
 
 func (q quiet) Debugf(string, ...any) {}
 func (q quiet) Infof(string, ...any)  {}
 func (q quiet) Warnf(format string, args ...any) {
-	q.srv.log.Warn().Msgf(format, args...)
+	q.log.Warn().Msgf(format, args...)
 }
 func (q quiet) Errorf(format string, args ...any) {
-	q.srv.log.Error().Msgf(format, args...)
+	q.log.Error().Msgf(format, args...)
 }
 func (q quiet) Fatalf(format string, args ...any) {
-	q.srv.log.Error().Msgf(format, args...)
+	q.log.Error().Msgf(format, args...)
 }

@@ -1,28 +1,31 @@
 package server
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"confcenter/codes"
 	"confcenter/internal/clock"
-	"confcenter/internal/metric"
 )
 
 // group is what the loops of one server share.
 type group struct {
 	// set at open
-	cfg     groupConfig
+	log     zerolog.Logger
 	peerLog zerolog.Logger // for what peers can cause as often as they like
+	limits  Limits
+	clock   clock.Clock
+	slow    slowRequests
 	began   time.Time
 	workers workers
-	memory  budget
 
 	// any goroutine
+	memory   budget
 	count    counters
-	slow     ring[metric.Slow]
 	seq      atomic.Uint32 // of pushes and keep-alives
 	draining atomic.Bool   // nothing that arrives is looked at any more
 	hungry   atomic.Int32  // connections that wait for room in a store's queue
@@ -43,16 +46,34 @@ type groupConfig struct {
 // peerLogBurst is how many lines a second all peers together can cause.
 const peerLogBurst = 50
 
-func (g *group) init(cfg groupConfig) {
-	g.cfg = cfg
+// newGroup makes a group without loops. Its workers begin with start.
+func newGroup(cfg groupConfig) *group {
+	g := &group{log: cfg.Log, limits: cfg.Limits, clock: cfg.Clock, began: cfg.Clock.Now()}
 	g.peerLog = cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second})
-	g.began = cfg.Clock.Now()
 	g.memory.limit = cfg.Limits.Memory
-	g.slow.size = slowKept
+	g.slow.from, g.slow.last.size = cfg.SlowRequest, slowKept
+	return g
 }
 
+// start begins the workers; close ends them.
+func (g *group) start() { g.workers.start() }
+
+// close ends what the loops and the workers do, and waits for it.
+func (g *group) close() {
+	for _, l := range g.allLoops() {
+		l.close()
+	}
+	g.workers.close()
+}
+
+// drain has nothing looked at any more that arrives from now on.
+func (g *group) drain() { g.draining.Store(true) }
+
+// isDraining is true after drain.
+func (g *group) isDraining() bool { return g.draining.Load() }
+
 // elapsed is a clock that only runs forward.
-func (g *group) elapsed() time.Duration { return g.cfg.Clock.Now().Sub(g.began) }
+func (g *group) elapsed() time.Duration { return g.clock.Now().Sub(g.began) }
 
 // nextSeq numbers what the server sends unasked: one counter for all peers, as
 // on CppCloud's wire.
@@ -75,3 +96,54 @@ func (g *group) addLoop(l *loop) {
 
 // work runs fn on a worker.
 func (g *group) work(fn func()) { g.workers.submit(fn) }
+
+// workFirst is work for what a whole loop waits for.
+func (g *group) workFirst(fn func()) { g.workers.submitFirst(fn) }
+
+// owing asks each loop how many of its connections owe a reply or output. It gives
+// up when stopped is closed, after which none does.
+func (g *group) owing(ctx context.Context, stopped <-chan struct{}) (owing int, err error) {
+	for _, l := range g.allLoops() {
+		answer := make(chan int, 1)
+		l.post(mailFunc(func(l *loop) {
+			n := 0
+			for _, c := range l.conns {
+				if !c.quiet() {
+					n++
+				}
+			}
+			answer <- n
+		}))
+		select {
+		case n := <-answer:
+			owing += n
+		case <-stopped:
+			return 0, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return owing, nil
+}
+
+// tick tells all loops the time.
+func (g *group) tick(now time.Time) {
+	for _, l := range g.allLoops() {
+		l.post(mailFunc(func(l *loop) { l.tick(now.UnixNano()) }))
+	}
+}
+
+// standstill is how long a loop may not have looked at its clock, which is ticked
+// each second.
+const standstill = 5 * time.Second
+
+// live says which loop stands still; nil if none does.
+func (g *group) live() error {
+	now := g.clock.Now().UnixNano()
+	for i, l := range g.allLoops() {
+		if still := time.Duration(now - l.ticked.Load()); still > standstill {
+			return codes.Errorf(codes.Timeout, "event loop %d has not moved for %s", i, still.Round(time.Second))
+		}
+	}
+	return nil
+}

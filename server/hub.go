@@ -21,10 +21,6 @@ type topic struct {
 	subs []*subscription // in any order; subscription.place is the place
 }
 
-func (h *hub) init(backlog int64) {
-	h.topics, h.backlog = make(map[string]*topic), confstore.NewBacklog(backlog)
-}
-
 func (h *hub) add(sub *subscription) {
 	t := h.topics[sub.file]
 	if t == nil {
@@ -37,7 +33,7 @@ func (h *hub) add(sub *subscription) {
 
 func (h *hub) removeSub(sub *subscription) {
 	sub.dead = true
-	sub.session.srv.memory.sub(sub.size())
+	sub.of.s.group().memory.sub(sub.size())
 	t := h.topics[sub.file]
 	last := len(t.subs) - 1
 	t.subs[sub.place] = t.subs[last]
@@ -49,35 +45,71 @@ func (h *hub) removeSub(sub *subscription) {
 	}
 }
 
-// drop ends all subscriptions of s.
-func (h *hub) drop(s *session) {
-	for _, sub := range s.subs {
-		h.removeSub(sub)
+// follower is a session's subscriptions.
+type follower struct {
+	s    *session
+	hub  *hub
+	subs []*subscription
+}
+
+func (f *follower) readOn() {}
+
+func (f *follower) ended() {
+	for _, sub := range f.subs {
+		f.hub.removeSub(sub)
 	}
-	s.subs = nil
+	f.subs = nil
+}
+
+func (f *follower) describe(info *ClientInfo, room int) {
+	n := min(len(f.subs), room)
+	info.More = len(f.subs) - n
+	for _, sub := range f.subs[:n] {
+		info.Subscriptions = append(info.Subscriptions, SubscriptionInfo{File: sub.file, Path: sub.path, Told: max(sub.told, sub.first)})
+	}
+}
+
+// followerOf is what the session subscribes with.
+func followerOf(s *session) *follower {
+	if f, ok := s.part(ofConfig).(*follower); ok {
+		return f
+	}
+	f := &follower{s: s, hub: s.desk.part(ofConfig).(*hub)}
+	s.setPart(ofConfig, f)
+	return f
 }
 
 // publish is the store's way into the loops: it only posts. The store calls it
 // before it completes the writer, so a writer that subscribed is told first and
 // answered then.
-func (s *Server) publish(b *confstore.Batch) {
+func (f *configHandlers) publish(b *confstore.Batch) {
 	for _, c := range b.Changes {
 		if !c.Own {
 			continue
 		}
-		s.oplog.config(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
+		f.cfg.Changed(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
 	}
-	for _, l := range s.allLoops() {
-		if l.hub.backlog.Put(b) {
-			l.post(&fanOut{})
-		} else { // a fanOut that is on its way tells of it
-			s.count.WatchBacklog.Add(1)
-		}
+	for _, d := range f.gate.allDesks() {
+		f.postTo(d, b)
+	}
+}
+
+// postTo has d's loop tell of b, by a fanOut of its own or by one that is on its way.
+func (f *configHandlers) postTo(d *desk, b *confstore.Batch) {
+	hub := d.part(ofConfig).(*hub)
+	if hub.backlog.Put(b) {
+		d.loop.post(&fanOut{hub: hub, exact: f.cfg.FrameExact})
+	} else {
+		f.gate.group.count.WatchBacklog.Add(1)
 	}
 }
 
 // fanOut tells one loop's subscribers of one batch, a slice of them each turn.
 type fanOut struct {
+	// set at open
+	hub   *hub
+	exact bool // a changed base is pushed with its name only
+
 	batch  *confstore.Batch // nil: not taken from the backlog yet
 	change int              // next change to tell of
 	subs   []*subscription  // of the change being told of; nil: not begun
@@ -105,12 +137,12 @@ type pathKey struct {
 func (f *fanOut) deliver(l *loop, budget int) (int, bool) {
 	f.sent = 0
 	if f.batch == nil {
-		f.batch = l.hub.backlog.Take()
+		f.batch = f.hub.backlog.Take()
 	}
 	for ; f.change < len(f.batch.Changes); f.change++ {
 		c := &f.batch.Changes[f.change]
 		if f.subs == nil {
-			t := l.hub.topics[c.Name]
+			t := f.hub.topics[c.Name]
 			if t == nil {
 				continue
 			}
@@ -147,10 +179,10 @@ func (f *fanOut) tell(l *loop, c *confstore.Change, sub *subscription) bool {
 	} else if sub.inherit {
 		for _, base := range basesToTell(c) {
 			if node := f.batch.Snapshot.Node(base); node != nil {
-				f.send(l, sub, protocol.Change{File: base, Mtime: node.Mtime(false)})
+				f.send(sub, protocol.Change{File: base, Mtime: node.Mtime(false)})
 			}
 		}
-		if sub.session.srv.cfg.FrameExact && !c.Own && len(c.Bases) > 0 {
+		if f.exact && !c.Own && len(c.Bases) > 0 {
 			return true
 		}
 	}
@@ -159,7 +191,7 @@ func (f *fanOut) tell(l *loop, c *confstore.Change, sub *subscription) bool {
 		return true // it was told of this or a newer version when it subscribed
 	}
 	sub.told = mtime
-	f.send(l, sub, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
+	f.send(sub, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
 	return true
 }
 
@@ -177,21 +209,21 @@ func basesToTell(c *confstore.Change) []string {
 }
 
 // send sends one push, unless the session has had it in this batch.
-func (f *fanOut) send(l *loop, sub *subscription, c protocol.Change) {
-	s := sub.session
-	if s.state.over() {
+func (f *fanOut) send(sub *subscription, c protocol.Change) {
+	s := sub.of.s
+	if s.ending() {
 		return
 	}
-	if len(s.subs) > 1 && c.Path == "" && !f.first(s, c.File) {
+	if len(sub.of.subs) > 1 && c.Path == "" && !f.first(s, c.File) {
 		return
 	}
 	if f.frame.frame == nil || f.frame.change != c {
 		f.frame.change = c
 		f.frame.frame = appendPush(f.frame.frame[:0], c)
 	}
-	protocol.SetSeq(f.frame.frame, l.srv.nextSeq())
+	protocol.SetSeq(f.frame.frame, s.group().nextSeq())
 	f.sent++
-	s.out.sendPush(f.frame.frame, pushKey{c.File, c.Path})
+	s.out.sendPush(f.frame.frame, pushKey{file: c.File, path: c.Path})
 }
 
 func (f *fanOut) first(s *session, file string) bool {
@@ -224,7 +256,7 @@ func (f *fanOut) pathChanged(l *loop, c *confstore.Change, key pathKey) (changed
 		}
 	}
 	if !ready {
-		l.srv.workers.submitFirst(func() {
+		l.srv.workFirst(func() {
 			for _, node := range []*confstore.Node{c.Node, c.Prev} {
 				if node != nil {
 					node.Prepare(key.inherit, true)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,12 +34,6 @@ func setAll(t *testing.T, store *confstore.Store, n int) {
 	}
 }
 
-func (l *loop) waits() int {
-	l.mail.box.mu.Lock()
-	defer l.mail.box.mu.Unlock()
-	return len(l.mail.box.items)
-}
-
 func TestAStoppedServerHearsOfNoChange(t *testing.T) {
 	store := memoryStore(t)
 	srv := New(Config{Listen: "127.0.0.1:0"}, Stores{Config: store})
@@ -55,44 +48,14 @@ func TestAStoppedServerHearsOfNoChange(t *testing.T) {
 	require.NoError(t, err)
 	setAll(t, store, 10)
 	require.NoError(t, srv.Shutdown(context.Background()))
-	require.NotEmpty(t, srv.allLoops())
-	before := map[*loop]int{}
-	for _, l := range srv.allLoops() {
-		before[l] = l.waits()
+	require.NotEmpty(t, srv.gate.allDesks())
+	before := map[*desk]int{}
+	for _, d := range srv.gate.allDesks() {
+		before[d] = d.loop.waits()
 	}
 	setAll(t, store, 10_000)
-	for _, l := range srv.allLoops() {
-		require.Equal(t, before[l], l.waits())
-		require.LessOrEqual(t, l.waits(), 10+4, "what was on its way when it stopped")
+	for _, d := range srv.gate.allDesks() {
+		require.Equal(t, before[d], d.loop.waits())
+		require.LessOrEqual(t, d.loop.waits(), 10+4, "what was on its way when it stopped")
 	}
-}
-
-func TestALoopThatLagsHoldsABoundedBacklog(t *testing.T) {
-	store := memoryStore(t)
-	setAll(t, store, 10)
-	s, w := newWire(t, Config{Limits: Limits{Backlog: 100_000}})
-	s.srv.store = store
-	w.room = 1 << 40
-	defer store.Subscribe(s.srv.publish)()
-	s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
-	for i := range 10 {
-		require.Contains(t, book(s, w, fmt.Sprintf(`{"file_pattern":"%d.json"}`, i)), `"code":0`)
-	}
-	w.got.Reset()
-	setAll(t, store, 5_000)
-	require.Less(t, s.loop.waits(), 40)
-	require.NotZero(t, s.srv.count.WatchBacklog.Load())
-	for s.loop.mail.box.waiting() {
-		s.loop.turn(wakeBudget, bulkTurn)
-	}
-	told := w.got.String()
-	require.Less(t, strings.Count(told, "cfg_change"), 100)
-	for i := range 10 {
-		newest := store.Snapshot().Node(fmt.Sprintf("%d.json", i)).Mtime(false)
-		require.Contains(t, told, fmt.Sprintf(`"filename":"%d.json","mtime":%d`, i, newest), "the newest version of each")
-	}
-	w.got.Reset()
-	setAll(t, store, 1)
-	s.loop.turn(wakeBudget, bulkTurn)
-	require.Equal(t, 1, strings.Count(w.got.String(), "cfg_change"), "and each again afterwards")
 }

@@ -46,6 +46,9 @@ func (h *hungry) tryAgain() {
 	}
 }
 
+// hasRoom notes that a store has ended a write: there is room in its queue.
+func (l *loop) hasRoom() { l.hungry.room = true }
+
 // feedOthers tells the other loops that a store's queue has room again. Any goroutine
 // may call it.
 func (l *loop) feedOthers() {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"confcenter/codes"
@@ -12,10 +11,10 @@ import (
 
 // whoami identifies a connection, or brings an identified one up to date. Every
 // reply has a svrid, without which Python clients die.
-func (s *session) whoami(h protocol.Header, body []byte) bool {
-	req := &s.loop.req
+func (f *clientHandlers) whoami(s *session, h protocol.Header, body []byte) bool {
+	req := &s.desk.req
 	if err := req.Parse(body); err != nil {
-		s.refuse(h, int(codes.NotFound), "body json invalid: "+err.Error())
+		refuse(s, h, int(codes.NotFound), "body json invalid: "+err.Error())
 		return true
 	}
 	props, fits := req.Properties()
@@ -23,7 +22,7 @@ func (s *session) whoami(h protocol.Header, body []byte) bool {
 		fits = propsSize(props) <= s.limits().Properties
 	}
 	if !fits {
-		s.refuse(h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",
+		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",
 			protocol.MaxProperties, s.limits().Properties))
 		if s.client == nil {
 			s.finish()
@@ -32,46 +31,44 @@ func (s *session) whoami(h protocol.Header, body []byte) bool {
 	}
 	wanted, ok := req.Int("svrid")
 	if !ok {
-		s.refuse(h, int(codes.BadRequest), "leak of svrid?")
+		refuse(s, h, int(codes.BadRequest), "leak of svrid?")
 		s.finish()
 		return true
 	}
 	if s.client != nil {
-		s.identifyAgain(h, props)
+		f.identifyAgain(s, h, props)
 		return true
 	}
-	c := s.srv.registry.identify(s, wanted, props)
-	if c == nil {
-		s.refuse(h, int(codes.BadRequest), fmt.Sprintf("svrid=%d existed", wanted))
+	if !s.identify(wanted, props) {
+		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("svrid=%d existed", wanted))
 		s.finish()
 		return true
 	}
-	s.client = c
-	s.welcome(h)
-	s.srv.log.Debug().Stringer("peer", s.peer).Str("client", s.name()).Msg("client identified")
-	s.srv.oplog.add("CLIENT_LOGIN", s.name(), s.peer.String())
+	f.welcome(s, h)
+	s.group().log.Debug().Stringer("peer", s.peer).Str("client", s.name()).Msg("client identified")
+	f.oplog.add("CLIENT_LOGIN", s.name(), s.peer.String())
 	return true
 }
 
 // identifyAgain merges properties. The id stays the first one, whatever the
 // repeat asks for: an id that could be changed could be stolen.
-func (s *session) identifyAgain(h protocol.Header, props []protocol.Property) {
-	if !s.srv.registry.merge(s.client, props, s.limits().Properties) {
-		s.refuse(h, int(codes.BadRequest), fmt.Sprintf("properties are limited to %d bytes", s.limits().Properties))
+func (f *clientHandlers) identifyAgain(s *session, h protocol.Header, props []protocol.Property) {
+	if !s.gate.registry.merge(s.client, props, s.limits().Properties) {
+		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("properties are limited to %d bytes", s.limits().Properties))
 		return
 	}
-	s.welcome(h)
+	f.welcome(s, h)
 }
 
-func (s *session) refuse(h protocol.Header, code int, desc string) {
+func refuse(s *session, h protocol.Header, code int, desc string) {
 	s.end(protocol.AppendNotIdentified(s.begin(protocol.Whoami.Reply(), h.Seq), code, desc))
 }
 
 // welcome resolves the profile anew and answers with it.
-func (s *session) welcome(h protocol.Header) {
+func (f *clientHandlers) welcome(s *session, h protocol.Header) {
 	c := s.client
-	r := &s.srv.registry
-	m := s.srv.store.Snapshot().Meta()
+	r := &s.gate.registry
+	m := f.store.Snapshot().Meta()
 	r.set(func() {
 		p := m.Profile(c.prop("tag"), s.peer.Addr().Unmap().String(), c.prop("svrname"))
 		c.main = p.MainConf
@@ -82,19 +79,14 @@ func (s *session) welcome(h protocol.Header) {
 			c.setPropLocked("rack", strconv.Itoa(int(p.Rack)))
 		}
 	})
-	s.end(protocol.AppendIdentified(s.begin(h.Command.Reply(), h.Seq), c.id, c.main, s.srv.store.Epoch()))
-}
-
-func (c *client) setPropLocked(name, value string) {
-	props := slices.DeleteFunc(slices.Clone(c.props), func(p protocol.Property) bool { return p.Name == name })
-	c.props = append(props, protocol.Property{Name: name, Value: value})
+	s.end(protocol.AppendIdentified(s.begin(h.Command.Reply(), h.Seq), c.id, c.main, f.store.Epoch()))
 }
 
 // setArgs changes properties and the client's place on the warn list.
-func (s *session) setArgs(h protocol.Header, _ []byte) bool {
-	req := &s.loop.req
+func (f *clientHandlers) setArgs(s *session, h protocol.Header, _ []byte) bool {
+	req := &s.desk.req
 	props, fits := req.Properties()
-	if !fits || !s.srv.registry.merge(s.client, props, s.limits().Properties) {
+	if !fits || !s.gate.registry.merge(s.client, props, s.limits().Properties) {
 		s.result(h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",
 			protocol.MaxProperties, s.limits().Properties))
 		return true
@@ -102,9 +94,9 @@ func (s *session) setArgs(h protocol.Header, _ []byte) bool {
 	switch warn := string(req.Text("warn")); warn {
 	case "":
 	case "ok", "ng":
-		s.srv.registry.set(func() { s.client.warn = warn })
+		s.gate.registry.set(func() { s.client.warn = warn })
 	case "clear":
-		s.srv.registry.set(func() { s.client.warn = "" })
+		s.gate.registry.set(func() { s.client.warn = "" })
 	default:
 		s.result(h, int(codes.NotIdentified), "leak of param(warn or taskkey)")
 		return true

@@ -1,45 +1,6 @@
 package server
 
-import (
-	"time"
-
-	"confcenter/protocol"
-)
-
-// tickPeriod is how often the loops look at their clocks.
-const tickPeriod = time.Second
-
-// ticker posts the time to every loop until the server stops.
-func (s *Server) ticker() {
-	t := s.cfg.Clock.NewTicker(tickPeriod)
-	defer t.Stop()
-	for {
-		select {
-		case <-s.life.Done():
-			return
-		case <-t.C():
-			now := s.cfg.Clock.Now()
-			sweep := s.sweepDue(now)
-			for _, l := range s.allLoops() {
-				l.post(mailFunc(func(l *loop) { l.tick(now.UnixNano()) }))
-				if sweep {
-					l.post(&keepAliveSweep{now: now.UnixNano(), interval: s.cfg.KeepAlive.Nanoseconds(), next: -1})
-				}
-			}
-		}
-	}
-}
-
-// sweepDue says whether an interval has passed since the start or the last sweep.
-func (s *Server) sweepDue(now time.Time) bool {
-	if now.Before(s.nextSweep) {
-		return false
-	}
-	for !now.Before(s.nextSweep) {
-		s.nextSweep = s.nextSweep.Add(s.cfg.KeepAlive)
-	}
-	return true
-}
+import "confcenter/protocol"
 
 // askSlice is how many sessions a keep-alive sweep looks at in one turn.
 const askSlice = 1024
@@ -64,7 +25,7 @@ func (k *keepAliveSweep) deliver(l *loop, budget int) (int, bool) {
 		}
 		s := l.conns[k.next]
 		switch silent := k.now - s.active.Load(); {
-		case s.state.over():
+		case s.ending():
 		case silent > 2*k.interval:
 			used++
 			l.srv.count.Idle.Add(1)

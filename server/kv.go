@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
+
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kvlock"
 	"confcenter/protocol"
 )
 
@@ -17,76 +20,78 @@ const (
 // read in pages is cut there, anything else is refused.
 const maxReply = kv.MaxTxnBytes
 
-// stateRoutes are the state store's commands. All of them take a body whose JSON
-// may be followed by octets.
-func stateRoutes() map[protocol.Command]route {
-	return map[protocol.Command]route{
-		protocol.KVGet:     {handle: (*session).kvGet, ahead: (*session).lookAhead, answer: (*session).answerAhead},
-		protocol.KVMGet:    {handle: (*session).kvGetMany},
-		protocol.KVList:    {handle: (*session).kvList},
-		protocol.KVNames:   {handle: (*session).kvNames},
-		protocol.KVHistory: {handle: (*session).kvHistory},
-		protocol.KVStat:    {handle: (*session).kvStat},
-
-		protocol.KVPut:       {handle: (*session).kvWrite, write: true},
-		protocol.KVDel:       {handle: (*session).kvWrite, write: true},
-		protocol.KVDelPrefix: {handle: (*session).kvWrite, write: true},
-		protocol.KVDrop:      {handle: (*session).kvWrite, write: true},
-		protocol.KVTxn:       {handle: (*session).kvWrite, write: true},
-		protocol.KVCas:       {handle: (*session).kvWrite, write: true},
-		protocol.KVIncr:      {handle: (*session).kvWrite, write: true},
-		protocol.KVLease:     {handle: (*session).kvWrite, write: true},
-		protocol.KVRevoke:    {handle: (*session).kvWrite, write: true},
-		protocol.KVRestore:   {handle: (*session).kvRestore}, // reads first, so it waits
-
-		protocol.KVAlive:     {handle: (*session).kvAlive},
-		protocol.KVLeaseInfo: {handle: (*session).kvLeaseInfo},
-		protocol.KVLock:      {handle: (*session).kvLock, write: true},
-		protocol.KVUnlock:    {handle: (*session).kvUnlock, write: true},
-
-		protocol.KVWatch:   {handle: (*session).kvWatch},
-		protocol.KVUnwatch: {handle: (*session).kvUnwatch},
-	}
+// stateHandlers serve the state store.
+type stateHandlers struct {
+	// set at open
+	store kv.Store
+	locks *kvlock.Manager
+	stats func() protocol.KVStats // must be cheap
+	life  context.Context         // of what workers read
 }
 
-// parseTailed reads the body of a state store's command. If it cannot be acted on
-// it is answered and the result is false.
-func (s *session) parseTailed(h protocol.Header, body []byte) bool {
-	if s.srv.state == nil {
+// addState has g serve store, with locks that are made of it. stats is what it says
+// about itself, nil: only its revision. Workers read it for as long as life lasts.
+func addState(life context.Context, g *gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats) *stateHandlers {
+	f := &stateHandlers{store: store, locks: locks, stats: stats, life: life}
+	if stats == nil {
+		f.stats = func() protocol.KVStats { return protocol.KVStats{Revision: store.Revision()} }
+	}
+	routes := map[protocol.Command]route{
+		protocol.KVGet:     {handle: f.kvGet, ahead: f.lookAhead, answer: f.answerAhead},
+		protocol.KVMGet:    {handle: f.kvGetMany},
+		protocol.KVList:    {handle: f.kvList},
+		protocol.KVNames:   {handle: f.kvNames},
+		protocol.KVHistory: {handle: f.kvHistory},
+		protocol.KVStat:    {handle: f.kvStat},
+
+		protocol.KVPut:       {handle: f.kvWrite, write: true},
+		protocol.KVDel:       {handle: f.kvWrite, write: true},
+		protocol.KVDelPrefix: {handle: f.kvWrite, write: true},
+		protocol.KVDrop:      {handle: f.kvWrite, write: true},
+		protocol.KVTxn:       {handle: f.kvWrite, write: true},
+		protocol.KVCas:       {handle: f.kvWrite, write: true},
+		protocol.KVIncr:      {handle: f.kvWrite, write: true},
+		protocol.KVLease:     {handle: f.kvWrite, write: true},
+		protocol.KVRevoke:    {handle: f.kvWrite, write: true},
+		protocol.KVRestore:   {handle: f.kvRestore}, // reads first, so it waits
+
+		protocol.KVAlive:     {handle: f.kvAlive},
+		protocol.KVLeaseInfo: {handle: f.kvLeaseInfo},
+		protocol.KVLock:      {handle: f.kvLock, write: true},
+		protocol.KVUnlock:    {handle: f.kvUnlock, write: true},
+	}
+	for cmd, r := range routes {
+		r.tailed = true
+		routes[cmd] = r
+	}
+	g.add(routes)
+	g.keep(ofState, func(*desk) any { return &getRun{} })
+	return f
+}
+
+// addNoState has g say that there is no state store.
+func addNoState(g *gate) {
+	none := func(s *session, h protocol.Header, _ []byte) bool {
 		s.result(h, int(codes.NotImplemented), "this server has no state store")
-		return false
+		return true
 	}
-	if err := s.loop.req.ParseTailed(body); err != nil {
-		// Not CppCloud's 404, which would read as "no such key".
-		s.refuseState(h, codes.Errorf(codes.BadJSON, "body json invalid: %w", err))
-		return false
+	routes := make(map[protocol.Command]route)
+	for _, row := range protocol.Commands {
+		if row.ID.IsState() && row.Role == protocol.Served {
+			routes[row.ID] = route{handle: none, raw: true}
+		}
 	}
-	if !s.loop.req.IsObject() {
-		s.refuseState(h, codes.Errorf(codes.BadJSON, "body is not a JSON object"))
-		return false
-	}
-	return true
-}
-
-// refuseState answers that nothing was done.
-func (s *session) refuseState(h protocol.Header, err error) {
-	s.srv.count.StateRefused.Add(1)
-	s.end(s.appendRefusal(s.begin(h.Command.Reply(), h.Seq), h, err))
-}
-
-// appendRefusal may be called from any goroutine.
-func (s *session) appendRefusal(dst []byte, h protocol.Header, err error) []byte {
-	return protocol.AppendResult(dst, int(codes.Of(err)), s.wireText(h, err))
+	g.add(routes)
 }
 
 // kvNames lists the namespaces.
-func (s *session) kvNames(h protocol.Header, _ []byte) bool {
-	q, err := s.loop.req.KVNames()
+func (f *stateHandlers) kvNames(s *session, h protocol.Header, _ []byte) bool {
+	q, err := s.desk.req.KVNames()
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
-	state := s.srv.state
+	state := f.store
 	s.later(h, func(dst []byte) []byte {
 		rev := state.Revision()
 		list, more := state.Namespaces(q.After, q.Limit)
@@ -96,29 +101,29 @@ func (s *session) kvNames(h protocol.Header, _ []byte) bool {
 }
 
 // kvStat tells what the store says about itself.
-func (s *session) kvStat(h protocol.Header, _ []byte) bool {
-	s.later(h, func(dst []byte) []byte { return protocol.AppendKVStats(dst, s.srv.stateStats()) })
+func (f *stateHandlers) kvStat(s *session, h protocol.Header, _ []byte) bool {
+	s.later(h, func(dst []byte) []byte { return protocol.AppendKVStats(dst, f.stats()) })
 	return true
 }
 
 // kvAlive begins a lease's time anew.
-func (s *session) kvAlive(h protocol.Header, _ []byte) bool {
-	return s.aboutLease(h, func(id kv.LeaseID) (kv.Lease, error) {
-		lease, err := s.srv.state.KeepAlive(id)
+func (f *stateHandlers) kvAlive(s *session, h protocol.Header, _ []byte) bool {
+	return aboutLease(s, h, func(id kv.LeaseID) (kv.Lease, error) {
+		lease, err := f.store.KeepAlive(id)
 		if err == nil { // whoever keeps it alive has it, also one that another connection was granted
-			s.grants.lease(id)
+			holdingsOf(s).lease(id)
 		}
 		return lease, err
 	}, protocol.AppendKVAlive)
 }
 
 // kvLeaseInfo tells about a lease.
-func (s *session) kvLeaseInfo(h protocol.Header, _ []byte) bool {
-	return s.aboutLease(h, s.srv.state.Lease, protocol.AppendKVLeaseInfo)
+func (f *stateHandlers) kvLeaseInfo(s *session, h protocol.Header, _ []byte) bool {
+	return aboutLease(s, h, f.store.Lease, protocol.AppendKVLeaseInfo)
 }
 
-func (s *session) aboutLease(h protocol.Header, ask func(kv.LeaseID) (kv.Lease, error), appendReply func([]byte, kv.Lease) []byte) bool {
-	id, err := s.loop.req.KVLeaseID()
+func aboutLease(s *session, h protocol.Header, ask func(kv.LeaseID) (kv.Lease, error), appendReply func([]byte, kv.Lease) []byte) bool {
+	id, err := s.desk.req.KVLeaseID()
 	if err != nil {
 		s.refuseState(h, err)
 		return true

@@ -20,27 +20,24 @@ type getRun struct {
 
 // lookAhead looks up the KVGETs that stand whole at the front of b. It stops in front
 // of whatever is not a plain get, which is then handled by itself.
-func (s *session) lookAhead(b []byte) int {
-	if s.srv.state == nil {
-		return 0
-	}
-	run := &s.loop.gets
+func (f *stateHandlers) lookAhead(s *session, b []byte) int {
+	run := s.desk.part(ofState).(*getRun)
 	clear(run.reads[run.next:run.n]) // of a run that was broken off
 	clear(run.asked[run.next:run.n])
-	run.collect(&s.loop.req, b)
+	run.collect(&s.desk.req, b)
 	if run.n > 0 {
-		run.rev = s.srv.state.GetEach(run.reads[:run.n])
+		run.rev = f.store.GetEach(run.reads[:run.n])
 		run.touch()
 	}
 	return run.n
 }
 
 // answerAhead answers the next of them.
-func (s *session) answerAhead(h protocol.Header) {
-	run := &s.loop.gets
+func (f *stateHandlers) answerAhead(s *session, h protocol.Header) {
+	run := s.desk.part(ofState).(*getRun)
 	i := run.next
 	run.next++
-	s.kvGot(h, run.asked[i], run.reads[i].Entry, run.rev)
+	kvGot(s, h, run.asked[i], run.reads[i].Entry, run.rev)
 	run.reads[i], run.asked[i] = kv.Read{}, protocol.KVRead{} // entries and input are not kept
 }
 

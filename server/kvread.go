@@ -8,23 +8,23 @@ import (
 
 // kvGet answers from memory, without waiting and without allocating; a version of
 // the past comes from a worker.
-func (s *session) kvGet(h protocol.Header, _ []byte) bool {
-	q, err := s.loop.req.KVGet()
+func (f *stateHandlers) kvGet(s *session, h protocol.Header, _ []byte) bool {
+	q, err := s.desk.req.KVGet()
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
 	if q.Rev > 0 {
-		s.getPast(h, q)
+		f.getPast(s, h, q)
 		return true
 	}
-	entry, rev := s.srv.state.Get(q.NS, q.Key)
-	s.kvGot(h, q, entry, rev)
+	entry, rev := f.store.Get(q.NS, q.Key)
+	kvGot(s, h, q, entry, rev)
 	return true
 }
 
 // kvGot answers KVGET with what was found.
-func (s *session) kvGot(h protocol.Header, q protocol.KVRead, entry *kv.Entry, rev kv.Revision) {
+func kvGot(s *session, h protocol.Header, q protocol.KVRead, entry *kv.Entry, rev kv.Revision) {
 	switch {
 	case q.MinRev > rev:
 		s.refuseState(h, notReached(q.MinRev, rev))
@@ -40,13 +40,13 @@ func notReached(want, rev kv.Revision) error {
 }
 
 // getPast answers KVGET with the entry as it was at a revision.
-func (s *session) getPast(h protocol.Header, q protocol.KVRead) {
-	state, ns, key := s.srv.state, string(q.NS), string(q.Key)
+func (f *stateHandlers) getPast(s *session, h protocol.Header, q protocol.KVRead) {
+	state, ns, key := f.store, string(q.NS), string(q.Key)
 	s.later(h, func(dst []byte) []byte {
 		if rev := state.Revision(); q.MinRev > rev {
 			return s.appendRefusal(dst, h, notReached(q.MinRev, rev))
 		}
-		entry, err := state.GetAt(s.srv.life, ns, key, q.Rev)
+		entry, err := state.GetAt(f.life, ns, key, q.Rev)
 		if err != nil {
 			return s.appendRefusal(dst, h, err)
 		}
@@ -55,13 +55,13 @@ func (s *session) getPast(h protocol.Header, q protocol.KVRead) {
 }
 
 // kvGetMany answers KVMGET: many keys at one revision.
-func (s *session) kvGetMany(h protocol.Header, _ []byte) bool {
-	q, err := s.loop.req.KVMGet()
+func (f *stateHandlers) kvGetMany(s *session, h protocol.Header, _ []byte) bool {
+	q, err := s.desk.req.KVMGet()
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
-	state := s.srv.state
+	state := f.store
 	if len(q.Keys) > loopEntries {
 		s.later(h, func(dst []byte) []byte {
 			entries, rev, err := getMany(state, q)
@@ -77,7 +77,7 @@ func (s *session) kvGetMany(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, err)
 		return true
 	}
-	s.encode(h, sizeOf(entries), func(dst []byte) []byte { return protocol.AppendKVGotMany(dst, rev, entries, q.Raw) })
+	encode(s, h, sizeOf(entries), func(dst []byte) []byte { return protocol.AppendKVGotMany(dst, rev, entries, q.Raw) })
 	return true
 }
 
@@ -101,7 +101,7 @@ func getMany(state kv.Store, q protocol.KVMGetQuery) ([]*kv.Entry, kv.Revision, 
 }
 
 // encode makes a reply of about that many bytes, on the loop if that is quick.
-func (s *session) encode(h protocol.Header, size int, body func(dst []byte) []byte) {
+func encode(s *session, h protocol.Header, size int, body func(dst []byte) []byte) {
 	if size > loopBytes {
 		s.later(h, body)
 		return
@@ -120,13 +120,13 @@ func sizeOf(entries []*kv.Entry) (n int) {
 }
 
 // kvList answers a page of keys. Long pages and counts are made by a worker.
-func (s *session) kvList(h protocol.Header, _ []byte) bool {
-	q, err := s.loop.req.KVList()
+func (f *stateHandlers) kvList(s *session, h protocol.Header, _ []byte) bool {
+	q, err := s.desk.req.KVList()
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
-	state := s.srv.state
+	state := f.store
 	if q.CountOnly || q.Limit <= 0 || q.Limit > loopEntries {
 		s.later(h, func(dst []byte) []byte {
 			page, err := list(state, q)
@@ -142,7 +142,7 @@ func (s *session) kvList(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, err)
 		return true
 	}
-	s.encode(h, sizeOf(page.Entries), func(dst []byte) []byte { return protocol.AppendKVPage(dst, q, page) })
+	encode(s, h, sizeOf(page.Entries), func(dst []byte) []byte { return protocol.AppendKVPage(dst, q, page) })
 	return true
 }
 
@@ -156,16 +156,16 @@ func list(state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
 }
 
 // kvHistory answers a page of a key's versions.
-func (s *session) kvHistory(h protocol.Header, _ []byte) bool {
-	q, err := s.loop.req.KVHistory()
+func (f *stateHandlers) kvHistory(s *session, h protocol.Header, _ []byte) bool {
+	q, err := s.desk.req.KVHistory()
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
-	state := s.srv.state
+	state := f.store
 	s.later(h, func(dst []byte) []byte {
 		rev := state.Revision()
-		versions, err := kv.PastVersions(s.srv.life, state, q.NS, q.Key, q.Before, q.Limit)
+		versions, err := kv.PastVersions(f.life, state, q.NS, q.Key, q.Before, q.Limit)
 		if err != nil {
 			return s.appendRefusal(dst, h, err)
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -22,7 +23,7 @@ func BenchmarkKVGetAmongMany(b *testing.B) {
 	for at := 0; at < keys; {
 		txn := &kv.Txn{}
 		for ; len(txn.Then) < 2000; at++ {
-			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: "bench", Key: fmt.Sprintf("key-%06d", at), Value: kv.StringValue(string(make280()))})
+			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: "bench", Key: fmt.Sprintf("key-%06d", at), Value: kv.StringValue(text200)})
 		}
 		done := make(chan error, 1)
 		require.NoError(b, store.Commit(txn, func(_ *kv.Result, err error) { done <- err }))
@@ -30,9 +31,12 @@ func BenchmarkKVGetAmongMany(b *testing.B) {
 	}
 	for _, depth := range []int{1, 16} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			s, _ := newStoreWire(b, nil)
-			s.srv.state = store
-			s.t = &deaf{}
+			bench := NewBench(b, Limits{})
+			addState(context.Background(), bench.Gate, store, nil, nil)
+			bench.Open()
+			d := &Deaf{}
+			s := ConnectBy(b, bench.Desk, d, &d.Wire)
+			require.True(b, s.identify(0, nil))
 			bursts := make([][]byte, 4096)
 			for i := range bursts {
 				for range depth {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"slices"
 
 	"confcenter/codes"
@@ -21,10 +22,10 @@ import (
 // reach back far enough, it is told to forget everything and given the state.
 type kvWatch struct {
 	// set at open
-	session *session
-	id      uint32
-	form    kvForm
-	topic   *kvTopic
+	of    *kvWatches
+	id    uint32
+	form  kvForm
+	topic *kvTopic
 
 	cursor *follow.Cursor // how far it has been told; the loop's, or a worker's while busy
 
@@ -46,12 +47,74 @@ const (
 	kvForms = 1 << iota             // how many there are
 )
 
+// watchHandlers serve the watches on a state store.
+type watchHandlers struct {
+	// set at open
+	gate *gate
+	life context.Context // of what workers read
+
+	unfollow func() // ends what Follow began; nil before
+	catchUps kvCatchUps
+	source   follow.Source
+}
+
+// addWatches has g serve watches on store. Workers read it for as long as life lasts.
+func addWatches(life context.Context, g *gate, store kv.Store) *watchHandlers {
+	f := &watchHandlers{gate: g, life: life}
+	f.catchUps.work = g.group.work
+	f.source.Store, f.source.Piece, f.source.Holders = store, kvReadBack, kvHolders
+	g.add(map[protocol.Command]route{
+		protocol.KVWatch:   {handle: f.kvWatch, tailed: true},
+		protocol.KVUnwatch: {handle: f.kvUnwatch, tailed: true},
+	})
+	g.keep(ofWatch, func(d *desk) any { return newKVHub(d.loop) })
+	return f
+}
+
 // kvWatches are a session's watches.
 type kvWatches struct {
+	// set at open
+	f   *watchHandlers
+	s   *session
+	hub *kvHub
+
+	// loop only
 	byID   map[uint32]*kvWatch
 	last   uint32     // id given out last
 	behind []*kvWatch // whose turn it is first; those a worker is at included
 	busy   bool       // a worker is catching up for this session
+}
+
+// watchesOf is the session's.
+func (f *watchHandlers) watchesOf(s *session) *kvWatches {
+	if k, ok := s.part(ofWatch).(*kvWatches); ok {
+		return k
+	}
+	k := &kvWatches{f: f, s: s, hub: hubOf(s.desk), byID: make(map[uint32]*kvWatch)}
+	s.setPart(ofWatch, k)
+	return k
+}
+
+// readOn is called when the peer has read on.
+func (k *kvWatches) readOn() { k.catchUp() }
+
+// ended ends all watches.
+func (k *kvWatches) ended() {
+	for _, w := range k.byID {
+		w.end()
+	}
+	clear(k.byID)
+	k.behind = nil
+}
+
+func (k *kvWatches) describe(info *ClientInfo, room int) {
+	info.Watches = len(k.byID)
+	for _, w := range k.byID {
+		if len(info.Watching) == room {
+			break
+		}
+		info.Watching = append(info.Watching, w.cursor.Filter())
+	}
 }
 
 // kvWatchCost is about what a watch holds beside its texts, in bytes: itself, its
@@ -62,12 +125,13 @@ func kvWatchSize(f kv.Filter) int { return kvWatchCost + len(f.NS) + len(f.Text)
 
 // kvWatch answers KVWATCH. Everything that happens after the revision answered, or
 // after `from`, is told, and the reply is first.
-func (s *session) kvWatch(h protocol.Header, _ []byte) bool {
-	want, err := s.loop.req.KVWatch()
+func (f *watchHandlers) kvWatch(s *session, h protocol.Header, _ []byte) bool {
+	want, err := s.desk.req.KVWatch()
+	watches := f.watchesOf(s)
 	var w *kvWatch
 	var rev kv.Revision
 	if err == nil {
-		w, rev, err = s.addWatch(want)
+		w, rev, err = watches.add(want)
 	}
 	if err != nil {
 		s.refuseState(h, err)
@@ -75,19 +139,20 @@ func (s *session) kvWatch(h protocol.Header, _ []byte) bool {
 	}
 	s.end(protocol.AppendKVWatching(s.begin(h.Command.Reply(), h.Seq), rev, w.id))
 	s.flushReplies()
-	s.catchUpWatches()
+	watches.catchUp()
 	return true
 }
 
-// addWatch makes the watch and says at which revision the store is.
-func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision, error) {
-	if max := s.srv.cfg.Limits.Watches; s.kv != nil && len(s.kv.byID) >= max {
-		s.srv.count.WatchLimit.Add(1)
+// add makes the watch and says at which revision the store is.
+func (k *kvWatches) add(want protocol.KVWatchRequest) (*kvWatch, kv.Revision, error) {
+	g := k.s.group()
+	if max := k.s.limits().Watches; len(k.byID) >= max {
+		g.count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with KVUNWATCH", max)
 	}
 	size := kvWatchSize(want.Filter)
-	if !s.srv.memory.fits(size) {
-		s.srv.count.WatchLimit.Add(1)
+	if !g.memory.fits(size) {
+		g.count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
 	request := follow.Request{Filter: want.Filter, From: want.From, Past: want.Past, State: want.State}
@@ -96,30 +161,27 @@ func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision,
 	}
 	// The order matters: from the moment the loop is watched, it is posted whatever
 	// becomes visible, and what was visible before is in rev.
-	first := s.loop.kv.watched.Add(1) == 1
-	cursor, rev, err := s.srv.feed.source.Open(request)
+	first := k.hub.watched.Add(1) == 1
+	cursor, rev, err := k.f.source.Open(request)
 	if err != nil {
-		s.loop.kv.watched.Add(-1)
+		k.hub.watched.Add(-1)
 		return nil, 0, err
 	}
 	if first {
-		s.loop.kv.told = max(s.loop.kv.told, rev)
+		k.hub.told = max(k.hub.told, rev)
 	}
-	s.srv.memory.add(size)
-	s.srv.count.Watches.Add(1)
-	if s.kv == nil {
-		s.kv = &kvWatches{byID: make(map[uint32]*kvWatch)}
-	}
-	s.kv.last++
-	w := &kvWatch{session: s, id: s.kv.last, cursor: cursor}
+	g.memory.add(size)
+	g.count.Watches.Add(1)
+	k.last++
+	w := &kvWatch{of: k, id: k.last, cursor: cursor}
 	if want.Prev {
 		w.form |= kvPrev
 	}
 	if want.Raw {
 		w.form |= kvRaw
 	}
-	s.kv.byID[w.id] = w
-	s.loop.kv.add(w)
+	k.byID[w.id] = w
+	k.hub.add(w)
 	if want.State || cursor.At().Rev < rev {
 		w.fallBehind()
 	}
@@ -127,52 +189,34 @@ func (s *session) addWatch(want protocol.KVWatchRequest) (*kvWatch, kv.Revision,
 }
 
 // kvUnwatch answers KVUNWATCH. Nothing of the watch follows the reply.
-func (s *session) kvUnwatch(h protocol.Header, _ []byte) bool {
-	id, err := s.loop.req.KVUnwatch()
+func (f *watchHandlers) kvUnwatch(s *session, h protocol.Header, _ []byte) bool {
+	id, err := s.desk.req.KVUnwatch()
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
-	w := s.watch(id)
+	k := f.watchesOf(s)
+	w := k.byID[id]
 	if w == nil {
 		s.refuseState(h, codes.Errorf(codes.NotFound, "watch %d does not exist or has ended", id))
 		return true
 	}
 	w.end()
-	delete(s.kv.byID, id)
-	s.kv.behind = slices.DeleteFunc(s.kv.behind, func(other *kvWatch) bool { return other == w })
+	delete(k.byID, id)
+	k.behind = slices.DeleteFunc(k.behind, func(other *kvWatch) bool { return other == w })
 	s.result(h, 0, "success")
 	return true
 }
 
-func (s *session) watch(id uint32) *kvWatch {
-	if s.kv == nil {
-		return nil
-	}
-	return s.kv.byID[id]
-}
-
 // end lets go of everything but the session's own references.
 func (w *kvWatch) end() {
-	s := w.session
 	w.dead = true
 	if !w.busy {
 		w.cursor.Close()
 	}
-	s.loop.kv.remove(w)
-	s.loop.kv.watched.Add(-1)
-	s.srv.count.Watches.Add(-1)
-	s.srv.memory.sub(kvWatchSize(w.cursor.Filter()))
-}
-
-// dropWatches ends all watches of a session that is lost.
-func (s *session) dropWatches() {
-	if s.kv == nil {
-		return
-	}
-	for _, w := range s.kv.byID {
-		w.end()
-	}
-	clear(s.kv.byID)
-	s.kv.behind = nil
+	hub, g := w.of.hub, w.of.s.group()
+	hub.remove(w)
+	hub.watched.Add(-1)
+	g.count.Watches.Add(-1)
+	g.memory.sub(kvWatchSize(w.cursor.Filter()))
 }

@@ -15,8 +15,8 @@ import (
 )
 
 func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
-	p := k.peer(unlimited)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(Unlimited)
 	k.put("n", "a/before", "0")
 	filters := []kv.Filter{{}, {NS: "n"}, {NS: "n", Text: "a/"}, {NS: "n", Text: "a/1"}, {NS: "n", Text: "a/1", Exact: true}, {NS: "m"}, {NS: "n", Text: strings.Repeat("x", 99)}}
 	names := map[uint32]kv.Filter{}
@@ -51,23 +51,23 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 		require.Equal(t, want, got[id], "%+v", f)
 	}
 	p.s.hangUp()
-	require.Empty(t, k.loop.kv.topics)
-	require.Empty(t, k.loop.kv.lengths)
-	require.Zero(t, k.loop.kv.watched.Load())
-	require.Zero(t, k.srv.memory.used.Load())
-	require.Zero(t, k.srv.Stats().Get("server_watches"))
+	require.Empty(t, k.hub().topics)
+	require.Empty(t, k.hub().lengths)
+	require.Zero(t, k.hub().watched.Load())
+	require.Zero(t, k.Group.memory.held())
+	require.Zero(t, k.Group.readings().Get("server_watches"))
 }
 
 // KVWATCH of an empty store is answered with revision 0. Who lost the connection
 // then goes on from there and misses nothing.
 func TestAWatchGoesOnFromAnEmptyStore(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
-	p := k.peer(unlimited)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(Unlimited)
 	_, rev := p.watch(`{"ns":"n"}`)
 	require.Zero(t, rev)
 	p.s.hangUp()
 	k.put("n", "missed", "v")
-	p = k.peer(unlimited)
+	p = k.peer(Unlimited)
 	p.watch(`{"ns":"n","from":0}`)
 	var told []string
 	k.until(func() bool {
@@ -82,8 +82,8 @@ func TestAWatchGoesOnFromAnEmptyStore(t *testing.T) {
 }
 
 func TestAWriterThatWatchesIsToldFirstAndAnsweredThen(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
-	p := k.peer(unlimited)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(Unlimited)
 	p.watch(`{"ns":"n"}`)
 	const writes = 20
 	for i := range writes {
@@ -115,12 +115,12 @@ func repliesIn(frames []watchFrame) (n int) {
 }
 
 func TestNothingOfAWatchFollowsTheReplyThatEndsIt(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
 	for i := range 2000 {
 		k.put("n", fmt.Sprintf("key%d", i), strings.Repeat("v", 100))
 	}
 	for _, body := range []string{`{"ns":"n"}`, `{"ns":"n","state":1}`, `{"ns":"n","from":1}`} {
-		p := k.peer(unlimited)
+		p := k.peer(Unlimited)
 		id, _ := p.watch(body)
 		k.put("n", "more", "v") // its mail is still to be delivered, and a worker may be at work
 		p.take()
@@ -132,19 +132,19 @@ func TestNothingOfAWatchFollowsTheReplyThatEndsIt(t *testing.T) {
 		p.refused(protocol.KVUnwatch, fmt.Sprintf(`{"watch":%d}`, id), codes.NotFound)
 		p.s.hangUp()
 	}
-	require.Zero(t, k.srv.memory.used.Load())
+	require.Zero(t, k.Group.memory.held())
 }
 
 func TestAWatchThatEndsInTheMiddleOfAFanOutIsToldNoMore(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
-	p := k.peer(unlimited)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(Unlimited)
 	var ids []uint32
 	for range 400 {
 		id, _ := p.watch(`{"ns":"n"}`)
 		ids = append(ids, id)
 	}
 	k.put("n", "k", "v")
-	k.loop.turn(wakeBudget, bulkTurn)
+	k.Desk.loop.wake()
 	told := p.events()
 	require.NotEmpty(t, told)
 	require.Less(t, len(told), len(ids), "a turn ends at its budget")
@@ -157,18 +157,18 @@ func TestAWatchThatEndsInTheMiddleOfAFanOutIsToldNoMore(t *testing.T) {
 }
 
 func TestAThousandWatchersAreToldInSlices(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
 	peers := make([]*watchPeer, 1000)
 	for i := range peers {
-		peers[i] = k.peer(unlimited)
+		peers[i] = k.peer(Unlimited)
 		peers[i].watch(`{"ns":"n","key":"k"}`)
 	}
 	k.put("n", "k", "v")
 	turns := 0
-	for ; k.loop.mail.box.waiting(); turns++ {
-		before := k.srv.Stats().Get("server_watch_frames_total")
-		k.loop.turn(wakeBudget, bulkTurn)
-		require.LessOrEqual(t, k.srv.Stats().Get("server_watch_frames_total")-before, int64(wakeBudget))
+	for ; k.Desk.loop.mail.box.waiting(); turns++ {
+		before := k.Group.readings().Get("server_watch_frames_total")
+		k.Desk.loop.wake()
+		require.LessOrEqual(t, k.Group.readings().Get("server_watch_frames_total")-before, int64(wakeBudget))
 	}
 	require.Greater(t, turns, 5)
 	for _, p := range peers {
@@ -177,25 +177,25 @@ func TestAThousandWatchersAreToldInSlices(t *testing.T) {
 }
 
 func TestWhatAWatchMayNotAskFor(t *testing.T) {
-	k := newWatchKit(t, Config{Limits: Limits{Watches: 3}}, kvtest.MemoryConfig{}, nil)
-	p := k.peer(unlimited)
+	k := newWatchKit(t, Limits{Watches: 3}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(Unlimited)
 	rev := k.put("n", "k", "v")
 	p.refused(protocol.KVWatch, fmt.Sprintf(`{"ns":"n","from":%d}`, rev+1), codes.FutureRevision)
 	p.refused(protocol.KVWatch, `{"ns":"n","from":1,"state":1}`, codes.BadRequest)
 	p.refused(protocol.KVWatch, `{"ns":"","key":"k"}`, codes.BadKey)
-	require.Zero(t, k.loop.kv.watched.Load())
+	require.Zero(t, k.hub().watched.Load())
 	for range 3 {
 		p.watch(`{"ns":"n"}`)
 	}
 	p.refused(protocol.KVWatch, `{"ns":"n"}`, codes.Limit)
-	other := k.peer(unlimited)
-	k.srv.memory.limit = k.srv.memory.used.Load()
+	other := k.peer(Unlimited)
+	k.Group.memory.add(int(k.Group.limits.Memory - k.Group.memory.held()))
 	other.refused(protocol.KVWatch, `{"ns":"n"}`, codes.Limit)
-	require.Equal(t, int64(2), k.srv.Stats().Get("server_limits_met_total", "watches"))
+	require.Equal(t, int64(2), k.Group.readings().Get("server_limits_met_total", "watches"))
 }
 
 func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
-	k := newWatchKit(t, Config{Limits: Limits{Memory: 4 << 30}}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, Limits{Memory: 4 << 30}, kvtest.MemoryConfig{}, nil)
 	big := bytes.Repeat([]byte{0xFF}, kv.MaxValue)
 	values := kv.PutTxn("n", "big0", kv.BytesValue(big))
 	for i := range 2 {
@@ -220,7 +220,7 @@ func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
 	}
 	const reply = 200 // is all that is read at first
 	watch(`{"ns":"n"}`, false, reply)
-	watch(`{"ns":"n","prev":1}`, true, unlimited)
+	watch(`{"ns":"n","prev":1}`, true, Unlimited)
 	watch(`{"ns":"n","raw":1,"prev":1}`, true, reply)
 	k.commit(many(0))
 	k.commit(many(kv.MaxOps))
@@ -234,7 +234,7 @@ func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
 	k.until(func() bool {
 		done := true
 		for i, p := range peers {
-			p.w.read(1 << 20)
+			p.w.Read(1 << 20)
 			for _, ev := range p.events() {
 				witnesses[i].told(ev)
 				if ev.More {
@@ -252,8 +252,8 @@ func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
 }
 
 func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
-	slow, fast := k.peer(200), k.peer(unlimited)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
+	slow, fast := k.peer(200), k.peer(Unlimited)
 	_, rev := slow.watch(`{"ns":"n"}`)
 	fast.watch(`{"ns":"n"}`)
 	w, f := newWitness(k, kv.Filter{NS: "n"}, rev), newWitness(k, kv.Filter{NS: "n"}, rev)
@@ -261,7 +261,7 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 		k.put("n", fmt.Sprintf("k%d", i%7), strings.Repeat("v", 200))
 		if i%50 == 0 {
 			k.turn()
-			require.Less(t, slow.s.out.owing(), k.srv.cfg.Limits.Pending+kvServe)
+			require.Less(t, slow.s.out.owing(), k.Group.limits.Pending+kvServe)
 			for _, ev := range fast.events() {
 				f.told(ev)
 			}
@@ -269,11 +269,11 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 		}
 	}
 	k.settle()
-	require.Zero(t, k.loop.kv.waiting.Load())
-	require.Equal(t, int64(1), k.srv.Stats().Get("server_watches_behind_total"))
+	require.Zero(t, k.hub().waiting.Load())
+	require.Equal(t, int64(1), k.Group.readings().Get("server_watches_behind_total"))
 	k.until(func() bool {
-		slow.w.read(10_000)
-		require.Less(t, slow.s.out.owing(), k.srv.cfg.Limits.Pending+2*kvServe)
+		slow.w.Read(10_000)
+		require.Less(t, slow.s.out.owing(), k.Group.limits.Pending+2*kvServe)
 		for _, ev := range slow.events() {
 			w.told(ev)
 		}
@@ -281,24 +281,24 @@ func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
 	}, "it has everything")
 	w.done()
 	require.Zero(t, w.resyncs)
-	slow.w.room = unlimited
+	slow.w.Room = Unlimited
 	k.settle()
 	k.put("n", "k", "live again")
 	k.turn()
 	require.Len(t, slow.events(), 1)
-	require.Equal(t, int64(1), k.srv.Stats().Get("server_watches_behind_total"))
+	require.Equal(t, int64(1), k.Group.readings().Get("server_watches_behind_total"))
 }
 
 func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
-	k := newWatchKit(t, Config{Limits: Limits{Backlog: 10_000}}, kvtest.MemoryConfig{}, nil)
-	p := k.peer(unlimited)
+	k := newWatchKit(t, Limits{Backlog: 10_000}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(Unlimited)
 	_, rev := p.watch(`{"ns":"n"}`)
 	w := newWitness(k, kv.Filter{NS: "n"}, rev)
 	for i := range 1000 {
 		k.put("n", fmt.Sprintf("k%d", i), strings.Repeat("v", 500))
-		require.LessOrEqual(t, k.loop.kv.waiting.Load(), int64(11_000))
+		require.LessOrEqual(t, k.hub().waiting.Load(), int64(11_000))
 	}
-	require.Positive(t, k.srv.Stats().Get("server_limits_met_total", "backlog"))
+	require.Positive(t, k.Group.readings().Get("server_limits_met_total", "backlog"))
 	k.until(func() bool {
 		for _, ev := range p.events() {
 			w.told(ev)
@@ -307,5 +307,5 @@ func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
 	}, "it has everything")
 	w.done()
 	require.Zero(t, w.resyncs)
-	require.Zero(t, k.loop.kv.waiting.Load())
+	require.Zero(t, k.hub().waiting.Load())
 }

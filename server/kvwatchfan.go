@@ -7,40 +7,26 @@ import (
 	"confcenter/kv/follow"
 )
 
-// kvFeed is what a server needs to keep watches told.
-type kvFeed struct {
-	unfollow func() // ends what Start began; nil without a state store
-	catchUps kvCatchUps
-	source   follow.Source
-}
+// Follow has every batch of the state store posted to the loops from now on.
+func (f *watchHandlers) Follow() { f.unfollow = f.source.Store.Follow(f.publish) }
 
-func (f *kvFeed) init(state kv.Store) {
-	f.source.Store, f.source.Piece, f.source.Holders = state, kvReadBack, kvHolders
-}
-
-// followState has every batch of the state store posted to the loops from now on.
-func (s *Server) followState() {
-	if s.state != nil {
-		s.feed.unfollow = s.state.Follow(s.publishState)
+// Unfollow ends that, and gives up what was still held of the store. No loop and no
+// worker may run any more.
+func (f *watchHandlers) Unfollow() {
+	if f.unfollow != nil {
+		f.unfollow()
 	}
+	f.source.Close()
 }
 
-// unfollowState ends that, and gives up what was still held of the store. No loop
-// and no worker may run any more.
-func (s *Server) unfollowState() {
-	if s.feed.unfollow != nil {
-		s.feed.unfollow()
-	}
-	s.feed.source.Close()
-}
-
-// publishState is the state store's way into the loops: it only posts. The store
+// publish is the state store's way into the loops: it only posts. The store
 // calls it before it completes the writers, so a writer that watches is told first
 // and answered then.
-func (s *Server) publishState(b *kv.Batch) {
+func (f *watchHandlers) publish(b *kv.Batch) {
 	weight := int64(0)
-	for _, l := range s.allLoops() {
-		if l.kv.watched.Load() == 0 {
+	for _, d := range f.gate.allDesks() {
+		hub := hubOf(d)
+		if hub.watched.Load() == 0 {
 			continue
 		}
 		if weight == 0 {
@@ -48,24 +34,25 @@ func (s *Server) publishState(b *kv.Batch) {
 				weight += int64(follow.Weight(&b.Changes[i]))
 			}
 		}
-		l.postState(b, weight)
+		hub.post(b, weight)
 	}
 }
 
-// postState posts the batch, unless too much waits for the loop already, or the store
+// post posts the batch, unless too much waits for the loop already, or the store
 // itself has missed something: then its watches have to read back what they missed,
 // and nothing waits at all.
-func (l *loop) postState(b *kv.Batch, weight int64) {
-	if waiting := l.kv.waiting.Add(weight); b.Reset || waiting > weight && waiting > l.srv.cfg.Limits.Backlog {
-		l.kv.waiting.Add(-weight)
-		l.srv.count.WatchBacklog.Add(1)
-		l.kv.missedTo.Store(int64(b.Last()))
-		if !l.kv.missing.Swap(true) {
-			l.post(&kvMissed{next: -1})
+func (h *kvHub) post(b *kv.Batch, weight int64) {
+	group := h.loop.srv
+	if waiting := h.waiting.Add(weight); b.Reset || waiting > weight && waiting > group.limits.Backlog {
+		h.waiting.Add(-weight)
+		group.count.WatchBacklog.Add(1)
+		h.missedTo.Store(int64(b.Last()))
+		if !h.missing.Swap(true) {
+			h.loop.post(&kvMissed{hub: h, next: -1})
 		}
 		return
 	}
-	l.post(&kvFanOut{batch: b, weight: weight})
+	h.loop.post(&kvFanOut{hub: h, batch: b, weight: weight})
 }
 
 // What a fan-out does is counted in fractions of the unit of a turn's budget, a
@@ -79,6 +66,7 @@ const (
 // batch is about, then it encodes and sends to each topic's watches frame by
 // frame, as far as the budget of a turn goes.
 type kvFanOut struct {
+	hub    *kvHub
 	batch  *kv.Batch
 	weight int64
 
@@ -92,29 +80,29 @@ type kvFanOut struct {
 	spent         int        // in this turn
 }
 
-func (f *kvFanOut) deliver(l *loop, budget int) (int, bool) {
+func (f *kvFanOut) deliver(_ *loop, budget int) (int, bool) {
 	f.spent = 0
 	budget *= kvUnit
 	if !f.begun {
 		f.begun = true
 		// Before anything is told: a watch that catches up in between must not take
 		// itself for live before it has all of this batch.
-		l.kv.told = max(l.kv.told, f.batch.Last())
+		f.hub.told = max(f.hub.told, f.batch.Last())
 	}
-	done := f.match(&l.kv, budget)
-	for done && f.topic < len(l.kv.work) {
-		if done = f.tellTopic(l, budget); !done {
+	done := f.match(f.hub, budget)
+	for done && f.topic < len(f.hub.work) {
+		if done = f.tellTopic(budget); !done {
 			break
 		}
-		t := l.kv.work[f.topic]
+		t := f.hub.work[f.topic]
 		clear(t.parts)
 		t.parts = t.parts[:0]
-		l.kv.work[f.topic] = nil
+		f.hub.work[f.topic] = nil
 		f.topic++
 	}
 	if done {
-		l.kv.work = l.kv.work[:0]
-		l.kv.waiting.Add(-f.weight)
+		f.hub.work = f.hub.work[:0]
+		f.hub.waiting.Add(-f.weight)
 	}
 	return f.spent/kvUnit + 1, done
 }
@@ -135,22 +123,22 @@ func (f *kvFanOut) match(h *kvHub, budget int) bool {
 }
 
 // tellTopic goes on with the watches of one topic; false if the budget ended first.
-func (f *kvFanOut) tellTopic(l *loop, budget int) bool {
-	t := l.kv.work[f.topic]
+func (f *kvFanOut) tellTopic(budget int) bool {
+	t := f.hub.work[f.topic]
 	for ; f.form < kvForms; f.form++ {
 		if f.watches == nil {
 			if len(t.watches[f.form]) == 0 {
 				continue
 			}
 			f.watches = slices.Clone(t.watches[f.form])
-			l.kv.cursor.Hand(t.parts)
+			f.hub.cursor.Hand(t.parts)
 		}
-		for f.frame.bytes != nil || f.encode(l) {
+		for f.frame.bytes != nil || f.encode() {
 			for ; f.next < len(f.watches); f.next++ {
 				if f.spent >= budget {
 					return false
 				}
-				f.tell(l, f.watches[f.next])
+				f.tell(f.watches[f.next])
 			}
 			f.frame.bytes, f.next = nil, 0
 		}
@@ -160,39 +148,39 @@ func (f *kvFanOut) tellTopic(l *loop, budget int) bool {
 	return true
 }
 
-func (f *kvFanOut) encode(l *loop) bool {
-	cursor := &l.kv.cursor
+func (f *kvFanOut) encode() bool {
+	cursor := &f.hub.cursor
 	frame := kvFrame{from: cursor.At()}
 	n, ok := cursor.Next(kvCuts[f.form])
 	if !ok {
 		return false
 	}
 	frame.to, frame.first, frame.last = cursor.At(), n.Events[0].Entry.Mod, n.Revision
-	frame.bytes = appendNotice(l.kv.frame[:0], n, f.form)
+	frame.bytes = appendNotice(f.hub.frame[:0], n, f.form)
 	f.frame = frame
 	f.spent += kvUnit + len(frame.bytes)/kvByteCost
-	l.kv.frame = frame.bytes
+	f.hub.frame = frame.bytes
 	if len(frame.bytes) >= wholeFrame {
-		l.kv.frame = nil // it may be kept for peers that read slowly
+		f.hub.frame = nil // it may be kept for peers that read slowly
 	}
 	return true
 }
 
 // tell sends the frame to w if that is live, has not been told of it and may be
 // sent more.
-func (f *kvFanOut) tell(l *loop, w *kvWatch) {
+func (f *kvFanOut) tell(w *kvWatch) {
 	f.spent++
-	s := w.session
-	if w.dead || w.behind || s.state.over() {
+	s := w.of.s
+	if w.dead || w.behind || s.ending() {
 		return
 	}
 	switch at := w.cursor.At(); {
 	case at.Rev >= f.frame.last:
 	case at.Rev >= f.frame.first:
 		w.fallBehind() // it begins in the middle
-		s.catchUpWatches()
-	case s.out.owing() >= s.srv.cfg.Limits.Pending:
-		l.srv.count.WatchesBehind.Add(1)
+		w.of.catchUp()
+	case s.out.owing() >= s.limits().Pending:
+		s.group().count.WatchesBehind.Add(1)
 		w.cursor.Skip(f.frame.from)
 		w.fallBehind()
 	default:
@@ -206,15 +194,16 @@ func (f *kvFanOut) tell(l *loop, w *kvWatch) {
 // for it. It goes from the end of the list, so that sessions that leave in between
 // make it miss nobody.
 type kvMissed struct {
+	hub  *kvHub
 	told kv.Revision // what live watches had been told
 	next int         // session; -1: not begun
 }
 
 func (m *kvMissed) deliver(l *loop, budget int) (int, bool) {
 	if m.next < 0 {
-		l.kv.missing.Store(false)
-		m.next, m.told = len(l.conns), l.kv.told
-		l.kv.told = max(l.kv.told, kv.Revision(l.kv.missedTo.Load()))
+		m.hub.missing.Store(false)
+		m.next, m.told = len(l.conns), m.hub.told
+		m.hub.told = max(m.hub.told, kv.Revision(m.hub.missedTo.Load()))
 	}
 	used := 0
 	for ; m.next > 0 && used < budget; used++ {
@@ -222,18 +211,18 @@ func (m *kvMissed) deliver(l *loop, budget int) (int, bool) {
 		if m.next >= len(l.conns) {
 			continue
 		}
-		s := l.session(m.next)
-		if s.kv == nil {
+		k, _ := sessionAt(l, m.next).part(ofWatch).(*kvWatches)
+		if k == nil {
 			continue
 		}
-		for _, w := range s.kv.byID {
+		for _, w := range k.byID {
 			if !w.behind {
 				used++
 				w.cursor.Skip(follow.Mark{Rev: m.told})
 				w.fallBehind()
 			}
 		}
-		s.catchUpWatches()
+		k.catchUp()
 	}
 	return used + 1, m.next == 0
 }

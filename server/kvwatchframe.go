@@ -81,16 +81,14 @@ const kvHead = 64
 // sendEvents sends w one frame that others are sent too. It reports whether the
 // bytes are still referred to: then they must not change any more.
 func (w *kvWatch) sendEvents(frame []byte) (kept bool) {
-	s := w.session
-	s.srv.count.WatchFrames.Add(1)
-	protocol.SetSeq(frame, s.srv.nextSeq())
+	s := w.of.s
+	s.group().count.WatchFrames.Add(1)
+	protocol.SetSeq(frame, s.group().nextSeq())
 	protocol.SetKVWatch(frame, w.id)
 	if len(frame) < wholeFrame {
 		s.out.sendOwn(frame)
 		return false
 	}
-	s.out.enqueue(piece{b: append([]byte(nil), frame[:kvHead]...)})
-	s.out.enqueue(piece{b: frame[kvHead:], shared: true})
-	s.out.pump()
+	s.out.sendShared(frame[:kvHead], frame[kvHead:], "")
 	return true
 }

@@ -10,6 +10,8 @@ import (
 // kvHub is one loop's part of the state store's push: which of its sessions watch
 // which keys.
 type kvHub struct {
+	loop *loop // set at open
+
 	// loop only
 	topics map[kv.Filter]*kvTopic
 	// lengths counts, for each namespace, the prefix topics of each length: they
@@ -38,10 +40,11 @@ type kvTopic struct {
 // kvLength is how many prefix topics of a namespace have that length.
 type kvLength struct{ length, topics int }
 
-func (h *kvHub) init() {
-	h.topics = make(map[kv.Filter]*kvTopic)
-	h.lengths = make(map[string][]kvLength)
+func newKVHub(l *loop) *kvHub {
+	return &kvHub{loop: l, topics: make(map[kv.Filter]*kvTopic), lengths: make(map[string][]kvLength)}
 }
+
+func hubOf(d *desk) *kvHub { return d.part(ofWatch).(*kvHub) }
 
 func (h *kvHub) add(w *kvWatch) {
 	key := w.cursor.Filter()

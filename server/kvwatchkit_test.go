@@ -2,8 +2,8 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,35 +12,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
 )
 
-// watchT is a test or one check of a property.
-type watchT interface {
-	require.TestingT
-	Helper()
-	Cleanup(func())
-}
-
 // watchKit is a server without sockets on a store in memory, whose one loop is run
 // by the test.
 type watchKit struct {
-	t     watchT
-	srv   *Server
-	loop  *loop
-	state *kvtest.Memory
-	stop  func() // may be called early
+	*Bench
+	t       T
+	watches *watchHandlers
+	state   *kvtest.Memory
+	stop    func() // may be called early
 
 	mu      sync.Mutex
 	history []kv.Change // guarded by mu
 }
 
 // newWatchKit starts one. wrap, if given, puts something between server and store.
-func newWatchKit(t watchT, cfg Config, mem kvtest.MemoryConfig, wrap func(kv.Store) kv.Store) *watchKit {
-	k := &watchKit{t: t, state: kvtest.NewMemory(mem)}
+func newWatchKit(t T, limits Limits, mem kvtest.MemoryConfig, wrap func(kv.Store) kv.Store) *watchKit {
+	k := &watchKit{Bench: NewBench(t, limits), t: t, state: kvtest.NewMemory(mem)}
 	unfollow := k.state.Follow(func(b *kv.Batch) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -50,15 +42,14 @@ func newWatchKit(t watchT, cfg Config, mem kvtest.MemoryConfig, wrap func(kv.Sto
 	if wrap != nil {
 		state = wrap(state)
 	}
-	cfg.Clock = clock.NewFake(time.Unix(1_000_000, 0))
-	k.srv = New(cfg, Stores{State: state})
-	k.loop = newLoop(&k.srv.group, func(func()) error { return nil })
-	k.srv.workers.start()
-	k.srv.followState()
+	k.watches = addWatches(context.Background(), k.Gate, state)
+	addState(context.Background(), k.Gate, state, nil, nil)
+	k.Open()
+	k.Group.start()
+	k.watches.Follow()
 	k.stop = sync.OnceFunc(func() {
-		k.loop.close()
-		k.srv.workers.close()
-		k.srv.unfollowState()
+		k.Stop()
+		k.watches.Unfollow()
 		unfollow()
 		require.Zero(t, k.state.Stats().Views, "no view is left open")
 		require.NoError(t, k.state.Close())
@@ -86,10 +77,7 @@ func (k *watchKit) put(ns, key, value string) kv.Revision {
 
 // turn lets the loop do all it can.
 func (k *watchKit) turn() {
-	sweepAll(k.loop)
-	for k.loop.mail.box.waiting() {
-		k.loop.turn(wakeBudget, bulkTurn)
-	}
+	Sweep(k.Desk)
 }
 
 // until runs the loop until cond holds.
@@ -110,18 +98,21 @@ func (k *watchKit) until(cond func() bool, what string) {
 func (k *watchKit) settle() {
 	k.t.Helper()
 	k.until(func() bool {
-		catchUps := &k.srv.feed.catchUps
+		catchUps := &k.watches.catchUps
 		catchUps.mu.Lock()
 		idle := catchUps.running == 0
 		catchUps.mu.Unlock()
 		k.turn() // what the last one posted
-		for i := range k.loop.conns {
-			s := k.loop.session(i)
-			idle = idle && (s.kv == nil || !s.kv.busy)
+		for i := range k.Desk.loop.conns {
+			watches := k.watches.watchesOf(sessionAt(k.Desk.loop, i))
+			idle = idle && !watches.busy
 		}
 		return idle
 	}, "rest")
 }
+
+// hub is the loop's.
+func (k *watchKit) hub() *kvHub { return hubOf(k.Desk) }
 
 func (k *watchKit) changes() []kv.Change {
 	k.mu.Lock()
@@ -133,22 +124,17 @@ func (k *watchKit) changes() []kv.Change {
 type watchPeer struct {
 	k   *watchKit
 	s   *session
-	w   *wire
+	w   *Wire
 	seq uint16
 }
 
 // peer connects; its socket takes room bytes before it has to read.
 func (k *watchKit) peer(room int) *watchPeer {
-	w := &wire{room: room}
-	s := k.srv.open(k.loop, w, netip.MustParseAddrPort("127.0.0.1:9"), 0)
-	require.NotNil(k.t, s)
-	w.s = s
-	s.client = k.srv.registry.identify(s, 0, nil)
+	s, w := k.Peer(room)
 	return &watchPeer{k: k, s: s, w: w}
 }
 
-// unlimited is the room of a peer that always reads.
-const unlimited = 1 << 40
+func (p *watchPeer) watches() *kvWatches { return p.k.watches.watchesOf(p.s) }
 
 func (p *watchPeer) send(cmd protocol.Command, body string) {
 	p.seq++
@@ -158,7 +144,7 @@ func (p *watchPeer) send(cmd protocol.Command, body string) {
 // take is all whole frames that have arrived; they are gone then.
 func (p *watchPeer) take() (frames []watchFrame) {
 	for {
-		b := p.w.got.Bytes()
+		b := p.w.Got.Bytes()
 		if len(b) < protocol.HeaderSize {
 			return frames
 		}
@@ -168,7 +154,7 @@ func (p *watchPeer) take() (frames []watchFrame) {
 		if len(b) < protocol.HeaderSize+int(h.BodyLen) {
 			return frames
 		}
-		f := watchFrame{Header: h, body: bytes.Clone(p.w.got.Next(protocol.HeaderSize + int(h.BodyLen))[protocol.HeaderSize:])}
+		f := watchFrame{Header: h, body: bytes.Clone(p.w.Got.Next(protocol.HeaderSize + int(h.BodyLen))[protocol.HeaderSize:])}
 		if h.Command == protocol.KVEvent {
 			f.events, err = protocol.ParseKVEvents(f.body)
 			require.NoError(p.k.t, err)
@@ -218,7 +204,7 @@ func (p *watchPeer) refused(cmd protocol.Command, body string, code codes.Code) 
 
 // witness checks that what one watch is told is exactly what happened.
 type witness struct {
-	t        watchT
+	t        T
 	k        *watchKit
 	filter   kv.Filter
 	prev     bool

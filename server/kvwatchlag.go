@@ -26,25 +26,22 @@ const (
 // fallBehind leaves the watch to the workers, from where it stands.
 func (w *kvWatch) fallBehind() {
 	w.behind = true
-	w.session.kv.behind = append(w.session.kv.behind, w)
+	w.of.behind = append(w.of.behind, w)
 }
 
-// watchesDrained is called when the peer has read on.
-func (s *session) watchesDrained() { s.catchUpWatches() }
-
-// catchUpWatches has a worker read back what the session's watches miss, unless
-// one is at it or the peer has enough to read.
-func (s *session) catchUpWatches() {
-	if s.kv == nil || s.kv.busy || len(s.kv.behind) == 0 || s.state.over() ||
-		s.out.owing() >= s.srv.cfg.Limits.Pending/2 || s.srv.draining.Load() {
+// catchUp has a worker read back what the session's watches miss, unless one is at it
+// or the peer has enough to read.
+func (k *kvWatches) catchUp() {
+	s := k.s
+	if k.busy || len(k.behind) == 0 || s.ending() || s.out.owing() >= s.limits().Pending/2 || s.group().isDraining() {
 		return
 	}
-	job := s.nextCatchUp()
+	job := k.nextCatchUp()
 	if job == nil {
 		return
 	}
-	s.kv.busy = true
-	s.srv.feed.catchUps.submit(s.srv, func() {
+	k.busy = true
+	k.f.catchUps.submit(func() {
 		job.run()
 		s.loop.post(job)
 	})
@@ -52,16 +49,16 @@ func (s *session) catchUpWatches() {
 
 // nextCatchUp takes the watch whose turn it is, and with one that reads the log all
 // others that do.
-func (s *session) nextCatchUp() *kvCatchUp {
-	s.kv.behind = slices.DeleteFunc(s.kv.behind, func(w *kvWatch) bool { return w.dead })
+func (k *kvWatches) nextCatchUp() *kvCatchUp {
+	k.behind = slices.DeleteFunc(k.behind, func(w *kvWatch) bool { return w.dead })
 	views := 0
-	for _, w := range s.kv.behind {
+	for _, w := range k.behind {
 		if w.cursor.Viewing() {
 			views++
 		}
 	}
-	job := &kvCatchUp{session: s}
-	for _, w := range s.kv.behind {
+	job := &kvCatchUp{of: k}
+	for _, w := range k.behind {
 		telling := w.cursor.Telling()
 		if telling && (len(job.turns) > 0 || views >= kvViews && w.cursor.WantsView()) {
 			continue
@@ -89,7 +86,7 @@ type kvTurn struct {
 // kvCatchUp is one step of catching up for one session: a worker runs it, and as
 // mail it sends what the worker made.
 type kvCatchUp struct {
-	session *session
+	of      *kvWatches
 	telling bool // the one turn goes on with the state
 	turns   []kvTurn
 	budget  int // bytes of frames left to make
@@ -111,7 +108,7 @@ func (c *kvCatchUp) giveState(t *kvTurn) error {
 	t.served = true
 	cursor := t.watch.cursor
 	for pages := 0; c.budget > 0 && pages < kvPages; pages++ {
-		if err := cursor.Fetch(c.session.srv.life); err != nil {
+		if err := cursor.Fetch(c.of.f.life); err != nil {
 			return err
 		}
 		for cursor.Telling() && c.next(t) {
@@ -126,12 +123,12 @@ func (c *kvCatchUp) giveState(t *kvTurn) error {
 // readBack reads the log once for all turns and serves them in order as far as the
 // budget goes. What is left over is read again.
 func (c *kvCatchUp) readBack() error {
-	srv := c.session.srv
+	f := c.of.f
 	cursors := make([]*follow.Cursor, len(c.turns))
 	for i := range c.turns {
 		cursors[i] = c.turns[i].watch.cursor
 	}
-	chunk, err := srv.feed.source.Read(srv.life, cursors)
+	chunk, err := f.source.Read(f.life, cursors)
 	if err != nil {
 		return err
 	}
@@ -159,7 +156,7 @@ func (c *kvCatchUp) next(t *kvTurn) bool {
 		return false
 	}
 	if n.Kind == kv.Resync {
-		n.Revision = c.session.srv.state.Revision()
+		n.Revision = c.of.f.source.Store.Revision()
 	}
 	frame := appendNotice(nil, n, t.watch.form)
 	t.frames = append(t.frames, frame)
@@ -170,23 +167,23 @@ func (c *kvCatchUp) next(t *kvTurn) bool {
 // deliver is the loop's part: it sends what the worker made, and who has come as
 // far as the loop is live from now on.
 func (c *kvCatchUp) deliver(l *loop, _ int) (int, bool) {
-	s := c.session
-	s.kv.busy = false
+	k, s := c.of, c.of.s
+	k.busy = false
 	sent := 1
 	for i := range c.turns {
 		sent += c.settle(&c.turns[i], l)
 	}
-	if s.state == dead {
+	if s.gone() {
 		return sent, true
 	}
 	if c.err != nil && codes.Of(c.err) != codes.Closed {
-		s.srv.log.Error().Err(c.err).Stringer("peer", s.peer).Msg("the state store cannot be read back for a watch")
+		l.srv.log.Error().Err(c.err).Stringer("peer", s.peer).Msg("the state store cannot be read back for a watch")
 		s.dismiss("the state store cannot be read back for a watch")
 		return sent, true
 	}
 	if c.err == nil {
-		s.rotateBehind()
-		s.catchUpWatches()
+		k.rotateBehind()
+		k.catchUp()
 	}
 	return sent, true
 }
@@ -194,7 +191,7 @@ func (c *kvCatchUp) deliver(l *loop, _ int) (int, bool) {
 // settle takes a watch back from the worker, and sends what that made for it. The
 // session may be lost meanwhile.
 func (c *kvCatchUp) settle(t *kvTurn, l *loop) (sent int) {
-	s, w := c.session, t.watch
+	s, w := c.of.s, t.watch
 	w.busy = false
 	if w.cursor.Telling() && !c.telling {
 		l.srv.count.WatchResyncs.Add(1)
@@ -204,7 +201,7 @@ func (c *kvCatchUp) settle(t *kvTurn, l *loop) (sent int) {
 		return 0
 	}
 	for _, frame := range t.frames {
-		if s.state.over() {
+		if s.ending() {
 			return sent
 		}
 		l.srv.count.WatchFrames.Add(1)
@@ -214,16 +211,16 @@ func (c *kvCatchUp) settle(t *kvTurn, l *loop) (sent int) {
 		sent++
 	}
 	w.served = t.served
-	if !w.cursor.Telling() && w.cursor.At().Rev >= l.kv.told {
+	if !w.cursor.Telling() && w.cursor.At().Rev >= c.of.hub.told {
 		w.behind = false
 	}
 	return sent
 }
 
 // rotateBehind puts who has had a turn behind those who have not.
-func (s *session) rotateBehind() {
+func (k *kvWatches) rotateBehind() {
 	var served, rest []*kvWatch
-	for _, w := range s.kv.behind {
+	for _, w := range k.behind {
 		switch {
 		case w.dead || !w.behind:
 		case w.served:
@@ -233,12 +230,14 @@ func (s *session) rotateBehind() {
 			rest = append(rest, w)
 		}
 	}
-	s.kv.behind = append(rest, served...)
+	k.behind = append(rest, served...)
 }
 
 // kvCatchUps lets only some workers catch up at a time, so that those who wait for
 // something else are not behind all the watches of a server that has fallen behind.
 type kvCatchUps struct {
+	work func(job func()) // set at open: has a worker do it
+
 	mu sync.Mutex
 	// guarded by mu
 	waiting []func()
@@ -248,7 +247,7 @@ type kvCatchUps struct {
 // kvCatchUpWorkers is how many jobs of catching up the workers are given at a time.
 const kvCatchUpWorkers = 2
 
-func (c *kvCatchUps) submit(s *Server, job func()) {
+func (c *kvCatchUps) submit(job func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == kvCatchUpWorkers {
@@ -256,11 +255,11 @@ func (c *kvCatchUps) submit(s *Server, job func()) {
 		return
 	}
 	c.running++
-	c.startLocked(s, job)
+	c.startLocked(job)
 }
 
-func (c *kvCatchUps) startLocked(s *Server, job func()) {
-	s.work(func() {
+func (c *kvCatchUps) startLocked(job func()) {
+	c.work(func() {
 		job()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -271,6 +270,6 @@ func (c *kvCatchUps) startLocked(s *Server, job func()) {
 		next := c.waiting[0]
 		c.waiting[0] = nil
 		c.waiting = c.waiting[1:]
-		c.startLocked(s, next)
+		c.startLocked(next)
 	})
 }

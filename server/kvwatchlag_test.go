@@ -21,17 +21,17 @@ import (
 func (k *watchKit) follow(p *watchPeer, w *witness, n int) {
 	k.t.Helper()
 	k.until(func() bool {
-		p.w.read(n)
+		p.w.Read(n)
 		for _, ev := range p.events() {
 			w.told(ev)
 		}
-		return !w.waiting && (w.coalesce || len(w.expected()) == 0) && p.s.out.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
+		return !w.waiting && (w.coalesce || len(w.expected()) == 0) && p.s.out.owing() == 0 && !p.watches().busy && len(p.watches().behind) == 0
 	}, "the watch has everything")
 	w.done()
 }
 
 func TestTheStateComesFirstAndTheMarkerBehindIt(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
 	for _, ns := range []string{"a", "b", "c"} {
 		txn := &kv.Txn{}
 		for i := range 1500 {
@@ -41,7 +41,7 @@ func TestTheStateComesFirstAndTheMarkerBehindIt(t *testing.T) {
 	}
 	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "b", Key: "key1"}}})
 	for _, f := range []kv.Filter{{}, {NS: "b"}, {NS: "b", Text: "key00"}, {NS: "b", Text: "key0001", Exact: true}, {NS: "none"}, {NS: "b", Text: "none", Exact: true}} {
-		for _, room := range []int{unlimited, 300} {
+		for _, room := range []int{Unlimited, 300} {
 			p := k.peer(room)
 			p.watch("{" + filterBody(f) + `"state":1}`)
 			w := newWitness(k, f, 0)
@@ -59,11 +59,11 @@ func TestTheStateComesFirstAndTheMarkerBehindIt(t *testing.T) {
 }
 
 func TestBelowTheFloorOfTheLogTheStateIsGivenAnew(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{LogBytes: 10_000}, nil)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{LogBytes: 10_000}, nil)
 	for i := range 300 {
 		k.put("n", fmt.Sprintf("k%d", i%100), strings.Repeat("v", 100))
 	}
-	from := k.peer(unlimited)
+	from := k.peer(Unlimited)
 	from.watch(`{"ns":"n","from":1}`)
 	w := newWitness(k, kv.Filter{NS: "n"}, 1)
 	k.follow(from, w, 0)
@@ -79,7 +79,7 @@ func TestBelowTheFloorOfTheLogTheStateIsGivenAnew(t *testing.T) {
 	}
 	k.follow(slow, lagging, 5_000)
 	require.Equal(t, 1, lagging.resyncs)
-	require.Equal(t, int64(2), k.srv.Stats().Get("server_watch_resyncs_total"))
+	require.Equal(t, int64(2), k.Group.readings().Get("server_watch_resyncs_total"))
 }
 
 // fragile is a store whose views end after so many lists.
@@ -119,10 +119,10 @@ func (v *vanishing) Namespaces(after string, limit int) ([]kv.Namespace, bool) {
 func TestANamespaceThatIsGoneWhileTheStateIsGivenIsToldAsDeletions(t *testing.T) {
 	var k *watchKit
 	lose := sync.OnceFunc(func() { k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "m", Key: ""}}}) })
-	k = newWatchKit(t, Config{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store { return &vanishing{s, lose} })
+	k = newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store { return &vanishing{s, lose} })
 	k.put("m", "gone", "v")
 	k.put("n", "stays", "v")
-	p := k.peer(unlimited)
+	p := k.peer(Unlimited)
 	p.watch(`{"state":1}`)
 	w := newWitness(k, kv.Filter{}, 0)
 	w.waiting = true
@@ -133,7 +133,7 @@ func TestANamespaceThatIsGoneWhileTheStateIsGivenIsToldAsDeletions(t *testing.T)
 
 func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 	var store *fragile
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store {
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store {
 		store = &fragile{Store: s, lists: 3}
 		return store
 	})
@@ -151,7 +151,7 @@ func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 			if writes++; writes < 50 {
 				k.put("n", fmt.Sprintf("key%04d", writes*7), "written meanwhile")
 			}
-			p.w.read(5_000)
+			p.w.Read(5_000)
 			for _, ev := range p.events() {
 				w.told(ev)
 			}
@@ -161,20 +161,20 @@ func TestAStateWhoseViewEndsBeginsAnewAndGetsToItsEnd(t *testing.T) {
 		require.Equal(t, int(cuts), w.resyncs)
 		p.s.hangUp()
 	}
-	require.Zero(t, k.srv.feed.source.Holding())
+	require.Zero(t, k.watches.source.Holding())
 
 	// One that never lasts is given up rather than tried for ever.
 	store.lists = 0
 	store.budget.Store(1 << 40)
-	p := k.peer(unlimited)
+	p := k.peer(Unlimited)
 	p.watch(`{"ns":"n","state":1}`)
 	k.until(func() bool { return p.s.state.over() }, "the connection is closed")
-	require.Zero(t, k.srv.feed.source.Holding())
+	require.Zero(t, k.watches.source.Holding())
 }
 
 func TestAWholeStateIsHeldWhereViewsDoNotLastForThePeer(t *testing.T) {
 	var store *fragile
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store {
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store {
 		store = &fragile{Store: s, lists: 1}
 		store.budget.Store(1)
 		return store
@@ -188,16 +188,16 @@ func TestAWholeStateIsHeldWhereViewsDoNotLastForThePeer(t *testing.T) {
 	w := newWitness(k, kv.Filter{NS: "n"}, 0)
 	w.waiting = true
 	k.until(func() bool {
-		p.w.read(1000)
-		return k.srv.feed.source.Holding() > 0 && k.state.Stats().Views == 0
+		p.w.Read(1000)
+		return k.watches.source.Holding() > 0 && k.state.Stats().Views == 0
 	}, "it holds the state and no view")
 	p.s.hangUp()
 	k.settle()
-	require.Zero(t, k.srv.feed.source.Holding())
+	require.Zero(t, k.watches.source.Holding())
 }
 
 func TestServerStoppedInTheMiddleLeavesNoViewOpen(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil) // its clean-up checks
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil) // its clean-up checks
 	for i := range 1000 {
 		k.put("n", fmt.Sprintf("key%04d", i), strings.Repeat("v", 200))
 	}
@@ -211,7 +211,7 @@ func TestServerStoppedInTheMiddleLeavesNoViewOpen(t *testing.T) {
 }
 
 func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
 	for i := range 2000 {
 		k.put("n", fmt.Sprintf("key%04d", i), strings.Repeat("v", 500))
 	}
@@ -235,7 +235,7 @@ func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
 		}
 	}
 	k.until(func() bool {
-		p.w.read(20_000)
+		p.w.Read(20_000)
 		check()
 		return len(told) == 2*each
 	}, "each has been told something")
@@ -243,9 +243,9 @@ func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
 		require.Less(t, n, 1000, "watch %d had to wait for nobody", id)
 	}
 	k.until(func() bool {
-		p.w.read(200_000)
+		p.w.Read(200_000)
 		check()
-		return p.s.out.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
+		return p.s.out.owing() == 0 && !p.watches().busy && len(p.watches().behind) == 0
 	}, "all have everything")
 	for _, w := range witnesses {
 		w.done()
@@ -254,7 +254,7 @@ func TestWatchesOfASlowPeerAreServedInTurn(t *testing.T) {
 }
 
 func TestASlowWatchThatAllowsItIsToldTheNewestOnly(t *testing.T) {
-	k := newWatchKit(t, Config{}, kvtest.MemoryConfig{}, nil)
+	k := newWatchKit(t, Limits{}, kvtest.MemoryConfig{}, nil)
 	p := k.peer(200)
 	_, rev := p.watch(`{"ns":"n","coalesce":1,"prev":1}`)
 	w := newWitness(k, kv.Filter{NS: "n"}, rev)
@@ -266,12 +266,12 @@ func TestASlowWatchThatAllowsItIsToldTheNewestOnly(t *testing.T) {
 	}
 	told := 0
 	k.until(func() bool {
-		p.w.read(10_000)
+		p.w.Read(10_000)
 		for _, ev := range p.events() {
 			w.told(ev)
 			told += len(ev.Events)
 		}
-		return p.s.out.owing() == 0 && !p.s.kv.busy && len(p.s.kv.behind) == 0
+		return p.s.out.owing() == 0 && !p.watches().busy && len(p.watches().behind) == 0
 	}, "it has everything")
 	w.done()
 	require.Less(t, told, writes/5)
@@ -284,14 +284,14 @@ func TestEveryWatchIsToldWhatHappened(t *testing.T) {
 		floor := rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(rt, "log")
 		fragileLists := rapid.SampledFrom([]int64{1 << 40, 2}).Draw(rt, "lists")
 		limits := Limits{Pending: rapid.SampledFrom([]int{500, 64 << 10}).Draw(rt, "pending"), Backlog: rapid.SampledFrom([]int64{1000, 32 << 20}).Draw(rt, "backlog")}
-		k := newWatchKit(rt, Config{Limits: limits}, kvtest.MemoryConfig{LogBytes: floor}, func(s kv.Store) kv.Store {
+		k := newWatchKit(rt, limits, kvtest.MemoryConfig{LogBytes: floor}, func(s kv.Store) kv.Store {
 			f := &fragile{Store: s, lists: fragileLists}
 			f.budget.Store(3)
 			return f
 		})
 		var peers []*modelPeer
 		for range rapid.IntRange(1, 3).Draw(rt, "peers") {
-			peers = append(peers, &modelPeer{watchPeer: k.peer(rapid.SampledFrom([]int{300, unlimited}).Draw(rt, "room")), told: map[uint32]*witness{}})
+			peers = append(peers, &modelPeer{watchPeer: k.peer(rapid.SampledFrom([]int{300, Unlimited}).Draw(rt, "room")), told: map[uint32]*witness{}})
 		}
 		for range rapid.IntRange(5, 60).Draw(rt, "steps") {
 			p := peers[rapid.IntRange(0, len(peers)-1).Draw(rt, "peer")]
@@ -309,19 +309,19 @@ func TestEveryWatchIsToldWhatHappened(t *testing.T) {
 			case "drop":
 				k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: drawNS(rt), Key: drawKey(rt)[:1]}}})
 			case "read":
-				p.w.read(rapid.IntRange(1, 50_000).Draw(rt, "bytes"))
+				p.w.Read(rapid.IntRange(1, 50_000).Draw(rt, "bytes"))
 				p.collect()
 			case "turn":
-				k.loop.turn(rapid.IntRange(1, 50).Draw(rt, "budget"), bulkTurn)
+				k.Desk.loop.turn(rapid.IntRange(1, 50).Draw(rt, "budget"), bulkTurn)
 			case "end":
 				p.end()
 			}
 		}
 		for _, p := range peers {
 			k.until(func() bool {
-				p.w.read(100_000)
+				p.w.Read(100_000)
 				p.collect()
-				return len(p.asked) == 0 && p.s.out.owing() == 0 && (p.s.kv == nil || !p.s.kv.busy && len(p.s.kv.behind) == 0)
+				return len(p.asked) == 0 && p.s.out.owing() == 0 && (!p.watches().busy && len(p.watches().behind) == 0)
 			}, "everybody has everything")
 			for _, w := range p.told {
 				w.done()
@@ -329,8 +329,8 @@ func TestEveryWatchIsToldWhatHappened(t *testing.T) {
 			p.s.hangUp()
 		}
 		k.settle()
-		require.Zero(rt, k.srv.memory.used.Load())
-		require.Zero(rt, k.srv.feed.source.Holding())
+		require.Zero(rt, k.Group.memory.held())
+		require.Zero(rt, k.watches.source.Holding())
 		k.stop()
 	})
 }

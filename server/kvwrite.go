@@ -22,33 +22,33 @@ type kvWriting struct {
 
 // kvWrite hands a transaction to the store; the reply follows when it is durable
 // and every watcher's event is on its way.
-func (s *session) kvWrite(h protocol.Header, _ []byte) bool {
-	write, err := s.loop.req.KVWrite(h.Command)
+func (f *stateHandlers) kvWrite(s *session, h protocol.Header, _ []byte) bool {
+	write, err := s.desk.req.KVWrite(h.Command)
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
-	return s.commit(h, write)
+	return f.commit(s, h, write)
 }
 
 // commit has the store apply write. false means that its queue is full and the
 // session waits for room.
-func (s *session) commit(h protocol.Header, write protocol.KVWrite) bool {
+func (f *stateHandlers) commit(s *session, h protocol.Header, write protocol.KVWrite) bool {
 	write.Txn.Actor = s.actor()
 	w := &kvWriting{s: s, h: h, write: write, slot: s.reserve(h.Command)}
-	return s.taken(h, s.srv.state.Commit(write.Txn, w.done))
+	return taken(s, h, f.store.Commit(write.Txn, w.done))
 }
 
 // taken deals with what handing a write over has said: false means that the
 // store's queue is full and the session waits for room.
-func (s *session) taken(h protocol.Header, err error) bool {
+func taken(s *session, h protocol.Header, err error) bool {
 	switch {
 	case err == nil:
-		s.srv.count.StateWrites.Add(1)
+		s.group().count.StateWrites.Add(1)
 		return true
 	case codes.Of(err) == codes.Busy:
 		s.unreserve()
-		s.srv.count.StateBusy.Add(1)
+		s.group().count.StateBusy.Add(1)
 		s.starve()
 		return false
 	default:
@@ -67,13 +67,13 @@ func (w *kvWriting) done(res *kv.Result, err error) {
 
 // deliver fills the reply's place. A long reply is encoded by a worker first.
 func (w *kvWriting) deliver(l *loop, _ int) (int, bool) {
-	l.hungry.room = true
+	l.hasRoom()
 	s := w.s
-	if s.state == dead {
+	if s.gone() {
 		return 1, true
 	}
 	if w.err == nil {
-		s.grants.written(w.res)
+		written(s, w.res)
 	}
 	switch size := resultSize(w.res); {
 	case w.err != nil:
@@ -81,13 +81,13 @@ func (w *kvWriting) deliver(l *loop, _ int) (int, bool) {
 		w.err = codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
 			w.res.Revision, size, maxReply)
 	case size > loopBytes:
-		s.srv.work(func() {
+		s.group().work(func() {
 			frame := w.appendFrame(nil)
-			l.post(mailFunc(func(*loop) { s.fill(w.slot, slot{frame: frame}) }))
+			l.post(mailFunc(func(*loop) { s.fill(w.slot, frame) }))
 		})
 		return 1, true
 	}
-	s.fill(w.slot, slot{write: w})
+	s.fillWith(w.slot, w)
 	return 1, true
 }
 
@@ -110,7 +110,7 @@ func (w *kvWriting) appendFrame(dst []byte) []byte {
 	start := len(dst)
 	dst = protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)
 	if w.err != nil {
-		w.s.srv.count.StateRefused.Add(1)
+		w.s.group().count.StateRefused.Add(1)
 		dst = w.s.appendRefusal(dst, w.h, w.err)
 	} else {
 		dst = w.write.AppendReply(dst, w.res)
@@ -126,15 +126,15 @@ type pastVersion struct {
 
 // kvRestore writes a past version of a key anew. A worker reads it first; then
 // the request is handled again and becomes a put.
-func (s *session) kvRestore(h protocol.Header, _ []byte) bool {
-	q, err := s.loop.req.KVRestore()
+func (f *stateHandlers) kvRestore(s *session, h protocol.Header, _ []byte) bool {
+	q, err := s.desk.req.KVRestore()
 	if err != nil {
 		s.refuseState(h, err)
 		return true
 	}
 	past, _ := s.takePrepared().(*pastVersion)
 	if past == nil {
-		s.readPast(q.NS, q.Key, q.Rev)
+		f.readPast(s, q.NS, q.Key, q.Rev)
 		return false
 	}
 	switch {
@@ -145,16 +145,16 @@ func (s *session) kvRestore(h protocol.Header, _ []byte) bool {
 		s.refuseState(h, codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", q.Key, q.Rev))
 		return true
 	}
-	if !s.commit(h, q.Write(past.entry.Value)) {
-		s.prepared = past // for the next try
+	if !f.commit(s, h, q.Write(past.entry.Value)) {
+		s.prepareAgain(past)
 		return false
 	}
 	return true
 }
 
 // readPast has a worker read a version and then the frame handled again.
-func (s *session) readPast(ns, key string, rev kv.Revision) {
+func (f *stateHandlers) readPast(s *session, ns, key string, rev kv.Revision) {
 	var past pastVersion
-	s.away(func() { past.entry, past.err = s.srv.state.GetAt(s.srv.life, ns, key, rev) },
-		func(*loop) { s.prepared = &past })
+	s.away(func() { past.entry, past.err = f.store.GetAt(f.life, ns, key, rev) },
+		func(*loop) { s.prepareAgain(&past) })
 }

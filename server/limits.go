@@ -1,6 +1,9 @@
 package server
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits bound what peers can make the server hold. Zero fields take the
 // default; each has a counter in Stats that tells how often it was met.
@@ -41,25 +44,19 @@ type Limits struct {
 	Linger time.Duration
 }
 
-func (l Limits) withDefaults() Limits {
-	setDefault(&l.Input, 8<<20)
-	setDefault(&l.Pending, 64<<10)
-	setDefault(&l.Frames, 4096)
-	setDefault(&l.Writes, 64)
-	setDefault(&l.Subscriptions, 4096)
-	setDefault(&l.LockWaits, 1024)
-	setDefault(&l.Watches, 1024)
-	setDefault(&l.Backlog, 32<<20)
-	setDefault(&l.Properties, 16<<10)
-	setDefault(&l.Memory, 512<<20)
-	setDefault(&l.Stall, 60*time.Second)
-	setDefault(&l.Linger, 2*time.Second)
+// WithDefaults fills in what is zero.
+func (l Limits) WithDefaults() Limits {
+	l.Input = cmp.Or(l.Input, 8<<20)
+	l.Pending = cmp.Or(l.Pending, 64<<10)
+	l.Frames = cmp.Or(l.Frames, 4096)
+	l.Writes = cmp.Or(l.Writes, 64)
+	l.Subscriptions = cmp.Or(l.Subscriptions, 4096)
+	l.LockWaits = cmp.Or(l.LockWaits, 1024)
+	l.Watches = cmp.Or(l.Watches, 1024)
+	l.Backlog = cmp.Or(l.Backlog, 32<<20)
+	l.Properties = cmp.Or(l.Properties, 16<<10)
+	l.Memory = cmp.Or(l.Memory, 512<<20)
+	l.Stall = cmp.Or(l.Stall, 60*time.Second)
+	l.Linger = cmp.Or(l.Linger, 2*time.Second)
 	return l
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

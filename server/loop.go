@@ -3,8 +3,6 @@ package server
 import (
 	"sync/atomic"
 	"time"
-
-	"confcenter/protocol"
 )
 
 // Budgets of one loop turn, in units of about one send.
@@ -36,11 +34,6 @@ type loop struct {
 	relief relief
 	buffer buffer
 	meter  meter
-
-	hub  hub
-	kv   kvHub
-	req  protocol.Request
-	gets getRun
 }
 
 // buffer is what is used again and again while one connection is served.
@@ -51,14 +44,12 @@ type buffer struct {
 }
 
 func newLoop(g *group, exec func(fn func()) error) *loop {
-	l := &loop{srv: g, exec: exec, now: g.cfg.Clock.Now().UnixNano()}
+	l := &loop{srv: g, exec: exec, now: g.clock.Now().UnixNano()}
 	l.relief = relief{l: l, retained: make(map[*byte]*retention)}
 	l.hungry.l = l
 	l.meter.init(l)
 	l.sweep.w = &l.waker
 	l.ticked.Store(l.now)
-	l.hub.init(g.cfg.Limits.Backlog)
-	l.kv.init()
 	turn := func() {
 		// A turn that was asked for while the one before it still ran is queued
 		// right behind it, and the loop would not look at its sockets in between.
@@ -66,12 +57,12 @@ func newLoop(g *group, exec func(fn func()) error) *loop {
 			l.waker.yieldTurn()
 			return
 		}
-		l.turn(wakeBudget, bulkTurn)
+		l.wake()
 		l.turned = time.Now()
 	}
 	// An engine that has stopped takes no turn, which is all the error can say.
 	l.waker.init(func() { _ = exec(turn) })
-	l.waker.start(&l.sweep, func() { l.post(mailFunc(func(l *loop) { l.sweep.soon() })) })
+	l.waker.start(&l.sweep, l.poll)
 	g.addLoop(l)
 	return l
 }
@@ -93,6 +84,9 @@ func (l *loop) turn(budget, bulk int) {
 	l.deliver(budget)
 	l.sweep.some()
 }
+
+// wake is the turn of a loop that was woken.
+func (l *loop) wake() { l.turn(wakeBudget, bulkTurn) }
 
 // afterTraffic is the turn a loop takes when it has served a peer, so that mail
 // goes on where traffic never ends.
@@ -124,6 +118,16 @@ func (l *loop) giveOut() {
 	l.hungry.feed()
 }
 
+// poll has all connections looked at whose peers have not read everything, as the loop
+// does by itself every few milliseconds.
+func (l *loop) poll() { l.post(mailFunc(func(l *loop) { l.sweep.soon() })) }
+
+// waits is how much mail lies in the loop's box.
+func (l *loop) waits() int { return l.mail.box.size() }
+
+// busy says that there is something to do in a turn now.
+func (l *loop) busy() bool { return l.mail.box.waiting() || l.sweep.due() }
+
 // hold stops delivery until release, so that mail which needs a worker keeps its
 // place.
 func (l *loop) hold() { l.mail.held = true }
@@ -133,7 +137,7 @@ func (l *loop) release() {
 	// Not by mail: the mailbox is what is being held.
 	_ = l.exec(func() {
 		l.mail.held = false
-		l.turn(wakeBudget, bulkTurn)
+		l.wake()
 	})
 }
 
@@ -163,5 +167,5 @@ func (l *loop) tick(now int64) {
 			l.timed = dropAt(l.timed, i)
 		}
 	}
-	l.sweep.stalled(now, l.srv.cfg.Limits.Stall.Nanoseconds())
+	l.sweep.stalled(now, l.srv.limits.Stall.Nanoseconds())
 }

@@ -56,6 +56,13 @@ func (b *mailbox) take(empty []mail) []mail {
 	return items
 }
 
+// size is how many items lie in the box.
+func (b *mailbox) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.items)
+}
+
 // waiting says that mail lies in the box or is being delivered.
 func (b *mailbox) waiting() bool {
 	b.mu.Lock()

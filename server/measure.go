@@ -95,7 +95,7 @@ func (m *meter) burstTimed(c *conn) {
 // observe notes that n requests took d.
 func (m *meter) observe(c *conn, p pace, cmd protocol.Command, d time.Duration, n uint64) {
 	m.latency[p].Add(d, n)
-	if d >= m.l.srv.cfg.SlowRequest {
+	if d >= m.l.srv.slow.from {
 		m.l.srv.slowRequest(c, cmd, d)
 	}
 }
@@ -133,12 +133,17 @@ func (m *meter) addCounts() {
 // slowKept is how many slow requests are remembered.
 const slowKept = 50
 
+// slowRequests are the last ones that took longer than they should.
+type slowRequests struct {
+	from time.Duration // set at open: how long is slow
+	last ring[metric.Slow]
+}
+
 // slowRequest logs one: who asked for what kind of thing, never for what.
 func (g *group) slowRequest(c *conn, cmd protocol.Command, d time.Duration) {
-	g.slow.add(metric.Slow{When: g.cfg.Clock.Now(), Name: cmd.String(), Duration: d})
+	g.slow.last.add(metric.Slow{When: g.clock.Now(), Name: cmd.String(), Duration: d})
 	g.peerLog.Warn().Stringer("command", cmd).Dur("duration", d).Stringer("peer", c.peer).Str("client", c.user.name()).Msg("slow request")
 }
 
-// Slow are the last requests that took longer than Config.SlowRequest, newest
-// first.
-func (g *group) Slow() []metric.Slow { return g.slow.newest(slowKept) }
+// slowLately are the last requests that were slow, newest first.
+func (g *group) slowLately() []metric.Slow { return g.slow.last.newest(slowKept) }

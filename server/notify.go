@@ -8,19 +8,19 @@ import (
 
 // notify handles a client's EVNOTIFY: for the server if it names no target or
 // the server itself, else for another client.
-func (s *session) notify(h protocol.Header, body []byte) bool {
-	req := &s.loop.req
-	s.srv.oplog.add("NOTIFY", s.name(), clip(req.Body()))
+func (f *clientHandlers) notify(s *session, h protocol.Header, body []byte) bool {
+	req := &s.desk.req
+	f.oplog.add("NOTIFY", s.name(), clip(req.Body()))
 	to, routed := targetOf(req)
-	if routed && to != int32(s.srv.cfg.ServerID) {
-		s.route(h, to)
+	if routed && to != f.serverID {
+		f.route(s, h, to)
 		return true
 	}
 	kind := req.Text("notify")
 	code := -1
 	if string(kind) == protocol.NotifyCloseLink {
 		var self bool
-		if code, self = s.closeLink(); self {
+		if code, self = f.closeLink(s); self {
 			return true
 		}
 	}
@@ -29,12 +29,12 @@ func (s *session) notify(h protocol.Header, body []byte) bool {
 }
 
 // closeLink closes the client that the request names, who is told nothing.
-func (s *session) closeLink() (code int, self bool) {
-	id, ok := s.loop.req.Int("svrid")
+func (f *clientHandlers) closeLink(s *session) (code int, self bool) {
+	id, ok := s.desk.req.Int("svrid")
 	if !ok {
 		return -2, false
 	}
-	target := s.srv.registry.find(id)
+	target := s.gate.registry.find(id)
 	switch target {
 	case nil:
 		return -2, false
@@ -50,22 +50,22 @@ func (s *session) closeLink() (code int, self bool) {
 
 // route hands the request to client `to`; the answer comes from there, as a
 // frame of its own that is routed back.
-func (s *session) route(h protocol.Header, to int32) {
-	if to == s.client.id || !s.forward(h, to, s.srv.appendRouted) {
+func (f *clientHandlers) route(s *session, h protocol.Header, to int32) {
+	if to == s.client.id || !forward(s, h, to, f.appendRouted) {
 		s.end(protocol.AppendRouteError(s.begin(h.Command.Reply(), h.Seq),
-			int32(s.srv.cfg.ServerID), s.client.id, s.loop.req.Text("path")))
+			f.serverID, s.client.id, s.desk.req.Text("path")))
 	}
 }
 
-func (s *Server) appendRouted(dst []byte, from *session) []byte {
-	return protocol.AppendRouted(dst, &from.loop.req, from.client.id, int32(s.cfg.ServerID))
+func (f *clientHandlers) appendRouted(dst []byte, from *session) []byte {
+	return protocol.AppendRouted(dst, &from.desk.req, from.client.id, f.serverID)
 }
 
 // forward posts the frame that appendBody makes to client `to`, under the same
 // command and sequence.
-func (s *session) forward(h protocol.Header, to int32, appendBody func(dst []byte, from *session) []byte) bool {
-	target := s.srv.registry.find(to)
-	if target == nil || s.srv.memory.over() {
+func forward(s *session, h protocol.Header, to int32, appendBody func(dst []byte, from *session) []byte) bool {
+	target := s.gate.registry.find(to)
+	if target == nil || s.group().memory.over() {
 		return false
 	}
 	frame := appendBody(protocol.BeginFrame(nil, h.Command, h.Seq), s)
@@ -73,10 +73,10 @@ func (s *session) forward(h protocol.Header, to int32, appendBody func(dst []byt
 		return false // what the hop adds made it too long to be accepted
 	}
 	protocol.FinishFrame(frame, 0)
-	s.srv.memory.add(len(frame)) // until it is the target's
+	s.group().memory.add(len(frame)) // until it is the target's
 	target.loop.post(mailFunc(func(*loop) {
-		s.srv.memory.sub(len(frame))
-		if !target.state.over() {
+		s.group().memory.sub(len(frame))
+		if !target.ending() {
 			target.out.sendFrame(frame)
 		}
 	}))
@@ -85,31 +85,31 @@ func (s *session) forward(h protocol.Header, to int32, appendBody func(dst []byt
 
 // routeReply hands an answer on to whom it is for. Nobody answers an answer, so
 // one that has no target is dropped.
-func (s *session) routeReply(h protocol.Header) {
-	if to, present := targetOf(&s.loop.req); present && to != s.client.id {
-		s.forward(h, to, s.srv.appendRouted)
+func (f *clientHandlers) routeReply(s *session, h protocol.Header) {
+	if to, present := targetOf(&s.desk.req); present && to != s.client.id {
+		forward(s, h, to, f.appendRouted)
 	}
 }
 
 // appRunLog is only ever routed.
-func (s *session) appRunLog(h protocol.Header, _ []byte) bool {
-	if to, present := targetOf(&s.loop.req); present {
-		s.route(h, to)
+func (f *clientHandlers) appRunLog(s *session, h protocol.Header, _ []byte) bool {
+	if to, present := targetOf(&s.desk.req); present {
+		f.route(s, h, to)
 	}
 	return true
 }
 
 // exchange relays a body unchanged but for blanks, also to the sender.
-func (s *session) exchange(h protocol.Header, body []byte) bool {
-	if !s.relay(h) {
+func (f *clientHandlers) exchange(s *session, h protocol.Header, body []byte) bool {
+	if !relay(s, h) {
 		s.result(h, int(codes.BadRequest), "dst svr offline")
 	}
 	return true
 }
 
-func (s *session) relay(h protocol.Header) bool {
-	to, ok := s.loop.req.Int("to")
-	return ok && s.forward(h, to, func(dst []byte, from *session) []byte {
-		return jsontext.AppendCompact(dst, from.loop.req.Body())
+func relay(s *session, h protocol.Header) bool {
+	to, ok := s.desk.req.Int("to")
+	return ok && forward(s, h, to, func(dst []byte, from *session) []byte {
+		return jsontext.AppendCompact(dst, from.desk.req.Body())
 	})
 }

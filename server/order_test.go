@@ -56,29 +56,29 @@ func (h *heldConfig) finish() {
 // what the stores, the workers, the loop and the peer do next, the test decides.
 type conversation struct {
 	s      *session
-	w      *wire
-	state  *heldState
+	w      *Wire
+	state  *HeldState
 	config *heldConfig
 	close  func()
 }
 
-// converse begins one on srv, whose documents are as the test left them and whose
-// state is empty.
-func converse(t testing.TB, srv *Server, l *loop, store Store) *conversation {
+// converse begins one with a server whose documents are those of store, as the test
+// left them, and whose state is empty.
+func converse(t testing.TB, store Store) *conversation {
 	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
-	c := &conversation{state: &heldState{Store: memory, room: 64}, config: &heldConfig{Store: store, room: 64}}
-	srv.state, srv.store = c.state, c.config
-	srv.feed.init(c.state)
-	l.kv.told = 0
-	c.s, c.w = addWire(t, srv, l)
-	c.w.room = 1 << 40
+	c := &conversation{state: &HeldState{Store: memory, Room: 64}, config: &heldConfig{Store: store, room: 64}}
+	cfg := Config{Clock: clock.NewFake(time.Unix(1_000_000, 0)), Limits: Limits{Input: 1 << 30}}
+	srv := New(cfg, Stores{Config: c.config, State: c.state})
+	c.s, c.w = Connect(t, OpenDesk(srv.gate), 0)
+	srv.configs.Follow()
+	srv.watches.Follow()
+	c.w.Room = 1 << 40
 	c.s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0}`)))
-	c.w.got.Reset()
-	unfollow := memory.Follow(srv.publishState)
+	c.w.Got.Reset()
 	c.close = func() {
-		c.s.hangUp()
+		c.s.abort("the conversation is over")
 		c.settle()
-		unfollow()
+		srv.unfollow()
 		require.NoError(t, memory.Close())
 	}
 	return c
@@ -87,18 +87,18 @@ func converse(t testing.TB, srv *Server, l *loop, store Store) *conversation {
 // The steps that can be taken. Each says whether there was anything to do.
 
 func (c *conversation) turn() bool {
-	before := c.s.in.waiting() + c.w.got.Len()
+	before := c.s.in.waiting() + c.w.Got.Len()
 	busy := c.s.loop.mail.box.waiting()
-	c.s.loop.turn(wakeBudget, bulkTurn)
-	return busy || before != c.s.in.waiting()+c.w.got.Len()
+	c.s.loop.wake()
+	return busy || before != c.s.in.waiting()+c.w.Got.Len()
 }
 
 func (c *conversation) finishState() bool {
-	if len(c.state.held) == 0 {
+	if len(c.state.Held) == 0 {
 		return false
 	}
-	c.state.room++
-	c.state.finish(1)
+	c.state.Room++
+	c.state.Finish(1)
 	return true
 }
 
@@ -112,7 +112,7 @@ func (c *conversation) finishConfig() bool {
 
 // work does the job that pick chooses of n.
 func (c *conversation) work(pick func(n int) int) bool {
-	w := &c.s.srv.workers
+	w := &c.s.group().workers
 	if len(w.jobs) == 0 {
 		return false
 	}
@@ -125,8 +125,8 @@ func (c *conversation) work(pick func(n int) int) bool {
 
 func (c *conversation) read(n int) bool {
 	owing := c.s.out.owing() > 0
-	c.w.read(n)
-	sweepAll(c.s.loop)
+	c.w.Read(n)
+	Sweep(c.s.desk)
 	return owing
 }
 
@@ -147,7 +147,7 @@ var versions = regexp.MustCompile(`1\d{9}`)
 // said is what was answered. Pushes come in between, and other ones for requests that
 // came together.
 func (c *conversation) said(t require.TestingT) (list []string) {
-	for _, frame := range frames(t, c.w) {
+	for _, frame := range Frames(t, c.w) {
 		switch name, _, _ := strings.Cut(frame, "/"); {
 		case !strings.HasSuffix(name, "_RSP"):
 			continue
@@ -205,11 +205,8 @@ func drawRequest(t *rapid.T) (protocol.Command, string) {
 // However requests arrive, and whatever is ready first, they are answered as if each
 // had come alone.
 func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
-	first, _ := newStoreWire(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
-	srv, l, store := first.srv, first.loop, first.srv.store
-	srv.group.cfg.Limits.Input = 1 << 30
-	store.Subscribe(srv.publish)
-	reset := requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
+	store := newStore(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
+	reset := Requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
 	rapid.Check(t, func(rt *rapid.T) {
 		burst := reset
 		n := 2 + rapid.IntRange(1, 40).Draw(rt, "requests")
@@ -218,7 +215,7 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 			burst = protocol.AppendFrame(burst, cmd, uint16(seq), []byte(body))
 		}
 
-		alone := converse(t, srv, l, store)
+		alone := converse(t, store)
 		for rest := burst; len(rest) > 0; {
 			h, err := protocol.ParseHeader(rest)
 			require.NoError(rt, err)
@@ -231,9 +228,9 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 		alone.close()
 		require.Len(rt, want, n)
 
-		c := converse(t, srv, l, store)
-		c.state.room, c.config.room = rapid.IntRange(1, 4).Draw(rt, "room"), rapid.IntRange(1, 4).Draw(rt, "room")
-		c.w.room = rapid.SampledFrom([]int{0, 1 << 40}).Draw(rt, "read")
+		c := converse(t, store)
+		c.state.Room, c.config.room = rapid.IntRange(1, 4).Draw(rt, "room"), rapid.IntRange(1, 4).Draw(rt, "room")
+		c.w.Room = rapid.SampledFrom([]int{0, 1 << 40}).Draw(rt, "read")
 		for rest := burst; len(rest) > 0; {
 			switch rapid.IntRange(0, 6).Draw(rt, "step") {
 			case 0:
@@ -261,31 +258,21 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 }
 
 func TestASmallValueAskedForBehindALargeOneIsAnsweredBehindIt(t *testing.T) {
-	first, _ := newStoreWire(t, nil)
-	c := converse(t, first.srv, first.loop, first.srv.store)
+	c := converse(t, newStore(t, nil))
 	defer c.close()
-	c.s.receive(requests(
+	c.s.receive(Requests(
 		protocol.KVPut, `{"ns":"n","key":"large","value":"`+strings.Repeat("x", 200<<10)+`"}`,
 		protocol.KVPut, `{"ns":"n","key":"small","value":"x"}`,
 	))
 	c.settle()
-	c.w.got.Reset()
-	c.s.receive(requests(protocol.KVGet, `{"ns":"n","key":"large"}`, protocol.KVGet, `{"ns":"n","key":"small"}`))
-	require.Empty(t, frames(t, c.w), "the first reply is a worker's")
+	c.w.Got.Reset()
+	c.s.receive(Requests(protocol.KVGet, `{"ns":"n","key":"large"}`, protocol.KVGet, `{"ns":"n","key":"small"}`))
+	require.Empty(t, Frames(t, c.w), "the first reply is a worker's")
 	c.settle()
-	got := frames(t, c.w)
+	got := Frames(t, c.w)
 	require.Len(t, got, 2)
 	require.Contains(t, got[0], "KVGET_RSP/1 ")
 	require.Contains(t, got[1], "KVGET_RSP/2 ")
-}
-
-// What cannot be answered at once is read again when its turn comes.
-func TestARunOfGetsIsShortInBytesToo(t *testing.T) {
-	s, _, _ := newStateWire(t)
-	frame := requests(protocol.KVGet, `{"ns":"n","key":"a","ignored":"`+strings.Repeat("x", 10_000)+`"}`)
-	n := s.lookAhead(bytes.Repeat(frame, maxGetRun))
-	require.Greater(t, n, 1)
-	require.Less(t, n*len(frame), wholeFrame+len(frame))
 }
 
 // brief is what a person can read of frames.

@@ -118,7 +118,7 @@ func (o *output) sendPush(frame []byte, key pushKey) {
 	o.enqueue(piece{b: slices.Clone(frame), push: key})
 }
 
-// sendShared sends one frame whose middle belongs to the store and is not
+// sendShared sends one frame whose middle, or end, belongs to the store and is not
 // copied: it must never change. head holds the header and what precedes body.
 func (o *output) sendShared(head, body []byte, tail string) {
 	if o.c.state == dead {
@@ -127,7 +127,9 @@ func (o *output) sendShared(head, body []byte, tail string) {
 	o.c.flushReplies()
 	o.enqueue(piece{b: slices.Clone(head)})
 	o.enqueue(piece{b: body, shared: true})
-	o.enqueue(piece{b: []byte(tail)})
+	if tail != "" {
+		o.enqueue(piece{b: []byte(tail)})
+	}
 	o.pump()
 }
 

@@ -3,88 +3,19 @@ package server
 import (
 	"bytes"
 	"fmt"
-	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"confcenter/internal/clock"
 	"confcenter/protocol"
 )
 
-// wire is a transport without a socket: it takes room bytes and buffers what
-// Send adds to that.
-type wire struct {
-	s        *session
-	room     int // what the socket still takes
-	got      bytes.Buffer
-	buffered []byte
-	writes   int
-	halfShut bool
-	closed   bool
-}
-
-func (w *wire) TrySend(p []byte) int {
-	if len(w.buffered) > 0 {
-		panic("TrySend while something is buffered")
-	}
-	n := min(w.room, len(p))
-	w.got.Write(p[:n])
-	w.room -= n
-	w.writes++
-	return n
-}
-
-func (w *wire) Send(p []byte) {
-	if w.closed {
-		panic("Send on a closed transport")
-	}
-	w.buffered = append(w.buffered, p...)
-}
-
-func (w *wire) Buffered() int { return len(w.buffered) }
-func (w *wire) CloseWrite()   { w.halfShut = true }
-func (w *wire) Close()        { w.closed = true; w.s.lost(nil) }
-
-// read makes room for n bytes, as a peer that reads does.
-func (w *wire) read(n int) {
-	k := min(n, len(w.buffered))
-	w.got.Write(w.buffered[:k])
-	w.buffered = w.buffered[k:]
-	w.room += n - k
-}
-
-// newWire is a session of a server that has no sockets, on a loop that nobody
-// runs.
-func newWire(t testing.TB, cfg Config) (*session, *wire) {
-	cfg.Clock = clock.NewFake(time.Unix(1_000_000, 0))
-	s := New(cfg, Stores{})
-	l := newLoop(&s.group, func(func()) error { return nil })
-	t.Cleanup(l.close)
-	return addWire(t, s, l)
-}
-
-func addWire(t testing.TB, s *Server, l *loop) (*session, *wire) {
-	w := &wire{}
-	w.s = s.open(l, w, netip.MustParseAddrPort("127.0.0.1:9"), 0)
-	require.NotNil(t, w.s)
-	return w.s, w
-}
-
-// sweepAll does what the waker's polls come to.
-func sweepAll(l *loop) {
-	l.sweep.soon()
-	for l.sweep.due() {
-		l.turn(wakeBudget, bulkTurn)
-	}
-}
-
 func TestAPeerThatDoesNotReadGetsEveryByteInOrderLater(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s, w := newWire(t, Config{})
-		w.room = rapid.IntRange(0, 200_000).Draw(rt, "room")
+		c, w := newConn(t, Limits{})
+		w.Room = rapid.IntRange(0, 200_000).Draw(rt, "room")
 		var want bytes.Buffer
 		shared := bytes.Repeat([]byte("0123456789"), 30_000)
 		for i := range rapid.IntRange(1, 12).Draw(rt, "sends") {
@@ -92,251 +23,280 @@ func TestAPeerThatDoesNotReadGetsEveryByteInOrderLater(t *testing.T) {
 			case 0:
 				p := bytes.Repeat([]byte{byte(i)}, rapid.IntRange(1, 100_000).Draw(rt, "own"))
 				want.Write(p)
-				s.out.sendOwn(p)
+				c.out.sendOwn(p)
 				clear(p) // the caller's again
 			case 1:
 				p := bytes.Repeat([]byte{byte(i)}, rapid.IntRange(1, 100_000).Draw(rt, "frame"))
 				want.Write(p)
-				s.out.sendFrame(p)
+				c.out.sendFrame(p)
 			case 2:
 				head := []byte(fmt.Sprintf("head%d", i))
 				want.Write(head)
 				want.Write(shared)
 				want.WriteString("}")
-				s.out.sendShared(head, shared, "}")
+				c.out.sendShared(head, shared, "}")
 			default:
-				w.read(rapid.IntRange(0, 300_000).Draw(rt, "read"))
-				sweepAll(s.loop)
+				w.Read(rapid.IntRange(0, 300_000).Draw(rt, "read"))
+				sweepAll(c.loop)
 			}
 		}
-		require.LessOrEqual(t, len(w.buffered), armSize, "what the transport copies is bounded")
-		for s.out.owing() > 0 {
-			w.read(50_000)
-			sweepAll(s.loop)
+		require.LessOrEqual(t, w.Buffered(), armSize, "what the transport copies is bounded")
+		for c.out.owing() > 0 {
+			w.Read(50_000)
+			sweepAll(c.loop)
 		}
-		require.True(t, bytes.Equal(want.Bytes(), w.got.Bytes()))
-		require.Zero(t, s.srv.memory.used.Load(), "everything sent is accounted for")
-		require.Empty(t, s.loop.relief.retained)
-		require.Empty(t, s.loop.sweep.blocked)
+		require.True(t, bytes.Equal(want.Bytes(), w.Got.Bytes()))
+		require.Zero(t, c.group().memory.used.Load(), "everything sent is accounted for")
+		require.Empty(t, c.loop.relief.retained)
+		require.Empty(t, c.loop.sweep.blocked)
 	})
 }
 
 func TestAFrameUpTo64KiBIsOneWrite(t *testing.T) {
-	s, w := newWire(t, Config{})
-	w.room = 1 << 20
-	s.out.sendShared([]byte("header"), make([]byte, wholeFrame-100), "}")
-	require.Equal(t, 1, w.writes)
+	c, w := newConn(t, Limits{})
+	w.Room = 1 << 20
+	c.out.sendShared([]byte("header"), make([]byte, wholeFrame-100), "}")
+	require.Equal(t, 1, w.Writes)
 }
 
 func TestPushesToABlockedPeerCoalesceToTheNewest(t *testing.T) {
-	s, w := newWire(t, Config{})
-	s.out.sendOwn([]byte("reply that fills the socket"))
-	s.out.sendOwn(bytes.Repeat([]byte("x"), armSize))
+	c, w := newConn(t, Limits{})
+	c.out.sendOwn([]byte("reply that fills the socket"))
+	c.out.sendOwn(bytes.Repeat([]byte("x"), armSize))
 	for i := range 1000 {
-		s.out.sendPush([]byte(fmt.Sprintf("[a@%d]", i)), pushKey{file: "a"})
-		s.out.sendPush([]byte(fmt.Sprintf("[b@%d]", i)), pushKey{file: "b"})
+		c.out.sendPush([]byte(fmt.Sprintf("[a@%d]", i)), pushKey{file: "a"})
+		c.out.sendPush([]byte(fmt.Sprintf("[b@%d]", i)), pushKey{file: "b"})
 	}
-	require.EqualValues(t, 1998, s.srv.count.Coalesced.Load())
-	for s.out.owing() > 0 {
-		w.read(1000)
-		sweepAll(s.loop)
+	require.EqualValues(t, 1998, c.group().count.Coalesced.Load())
+	for c.out.owing() > 0 {
+		w.Read(1000)
+		sweepAll(c.loop)
 	}
-	require.True(t, bytes.HasSuffix(w.got.Bytes(), []byte("[a@999][b@999]")), w.got.String()[armSize:])
+	require.True(t, bytes.HasSuffix(w.Got.Bytes(), []byte("[a@999][b@999]")), w.Got.String()[armSize:])
 }
 
 func TestFramesLimitClosesAPeerThatDoesNotRead(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Frames: 10}})
+	c, w := newConn(t, Limits{Frames: 10})
 	for range 12 {
-		s.out.sendFrame([]byte("routed"))
+		c.out.sendFrame([]byte("routed"))
 	}
-	require.True(t, w.closed)
-	require.EqualValues(t, 1, s.srv.count.OutputLimit.Load())
-	require.Zero(t, s.srv.memory.used.Load())
+	require.True(t, w.Closed)
+	require.EqualValues(t, 1, c.group().count.OutputLimit.Load())
+	require.Zero(t, c.group().memory.used.Load())
 }
 
 func TestMemoryLimitClosesThePeerThatReadsLeast(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
-	s.out.sendFrame(make([]byte, 110_000))
-	s.loop.now += int64(3 * time.Second)
-	other, w2 := addWire(t, s.srv, s.loop)
+	c, w := newConn(t, Limits{Memory: 200_000})
+	c.out.sendFrame(make([]byte, 110_000))
+	c.loop.now += int64(3 * time.Second)
+	other, w2 := addConn(c.loop)
 	other.out.sendFrame(make([]byte, 110_000))
-	require.True(t, w.closed, "it has not read for longer")
-	require.False(t, w2.closed)
-	require.EqualValues(t, 1, s.srv.count.MemoryLimit.Load())
-	require.False(t, s.srv.memory.over())
+	require.True(t, w.Closed, "it has not read for longer")
+	require.False(t, w2.Closed)
+	require.EqualValues(t, 1, c.group().count.MemoryLimit.Load())
+	require.False(t, c.group().memory.over())
 }
 
 func TestMemoryLimitSparesWhoReadsForWhoHoardsHalfFrames(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
-	s.client = &client{}
+	c, w := newConn(t, Limits{Memory: 200_000})
+	c.user.(*echo).known = true
 	half := protocol.AppendHeader(nil, protocol.SetConfig, 1, 1<<20)
-	s.receive(append(half, make([]byte, 120_000)...))
-	s.loop.now += int64(3 * time.Second)
-	reader, w2 := addWire(t, s.srv, s.loop)
-	reader.client = &client{}
+	c.receive(append(half, make([]byte, 120_000)...))
+	c.loop.now += int64(3 * time.Second)
+	reader, w2 := addConn(c.loop)
+	reader.user.(*echo).known = true
 	reader.touch()
 	reader.out.sendFrame(make([]byte, 110_000))
-	require.True(t, w.closed)
-	require.False(t, w2.closed)
-	require.False(t, s.srv.memory.over())
+	require.True(t, w.Closed)
+	require.False(t, w2.Closed)
+	require.False(t, c.group().memory.over())
 }
 
 func TestMemoryLimitIsHeldAcrossLoops(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Memory: 200_000}})
-	s.out.sendFrame(make([]byte, 150_000))
-	s.loop.now += int64(3 * time.Second)
-	second := newLoop(&s.srv.group, func(func()) error { return nil })
-	t.Cleanup(second.close)
-	reader, w2 := addWire(t, s.srv, second)
+	c, w := newConn(t, Limits{Memory: 200_000})
+	c.out.sendFrame(make([]byte, 150_000))
+	c.loop.now += int64(3 * time.Second)
+	reader, w2 := addConn(addLoop(t, c.group()))
 	reader.out.sendFrame(make([]byte, 80_000))
-	require.False(t, w2.closed, "the one who hoards is on the other loop")
-	s.loop.turn(wakeBudget, 0)
-	require.True(t, w.closed)
+	require.False(t, w2.Closed, "the one who hoards is on the other loop")
+	c.loop.turn(wakeBudget, 0)
+	require.True(t, w.Closed)
 }
 
 func TestMemoryLimitIsNotFarExceededWhoeverIsToBlame(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Memory: 100_000}})
-	s.out.sendFrame(make([]byte, 120_000))
-	require.False(t, w.closed, "it has only just begun")
-	s.out.sendFrame(make([]byte, 20_000))
-	require.True(t, w.closed)
+	c, w := newConn(t, Limits{Memory: 100_000})
+	c.out.sendFrame(make([]byte, 120_000))
+	require.False(t, w.Closed, "it has only just begun")
+	c.out.sendFrame(make([]byte, 20_000))
+	require.True(t, w.Closed)
 }
 
 func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
-	s, _ := newWire(t, Config{})
+	c, _ := newConn(t, Limits{})
 	body := make([]byte, 1<<20)
-	s.out.sendShared([]byte("h"), body, "}")
+	c.out.sendShared([]byte("h"), body, "}")
 	for range 100 {
-		other, _ := addWire(t, s.srv, s.loop)
+		other, _ := addConn(c.loop)
 		other.out.sendShared([]byte("h"), body, "}")
 	}
-	require.Less(t, s.srv.memory.used.Load(), int64(1<<20+101*300))
+	require.Less(t, c.group().memory.used.Load(), int64(1<<20+101*300))
 }
 
 func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Stall: time.Minute}})
-	s.client = &client{}
-	s.out.sendFrame(make([]byte, 10_000))
-	start := s.loop.now
-	s.loop.tick(start + int64(50*time.Second))
-	require.False(t, w.closed)
-	w.read(5000)
-	sweepAll(s.loop) // a sign of life
-	s.loop.tick(start + int64(100*time.Second))
-	require.False(t, w.closed)
-	s.loop.tick(start + int64(111*time.Second))
-	require.True(t, w.closed)
-	require.EqualValues(t, 1, s.srv.count.Stalled.Load())
+	c, w := newConn(t, Limits{Stall: time.Minute})
+	c.user.(*echo).known = true
+	c.out.sendFrame(make([]byte, 10_000))
+	start := c.loop.now
+	c.loop.tick(start + int64(50*time.Second))
+	require.False(t, w.Closed)
+	w.Read(5000)
+	sweepAll(c.loop) // a sign of life
+	c.loop.tick(start + int64(100*time.Second))
+	require.False(t, w.Closed)
+	c.loop.tick(start + int64(111*time.Second))
+	require.True(t, w.Closed)
+	require.EqualValues(t, 1, c.group().count.Stalled.Load())
 }
 
 func TestInputLimitClosesAPeerThatKeepsSending(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Input: 1000}})
-	s.client = &client{}
-	require.True(t, s.state.become(forTurn))
-	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
-	require.False(t, w.closed)
-	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
-	require.True(t, w.closed)
-	require.EqualValues(t, 1, s.srv.count.InputLimit.Load())
-	require.Zero(t, s.srv.memory.used.Load())
+	c, w := newConn(t, Limits{Input: 1000})
+	c.user.(*echo).known = true
+	require.True(t, c.state.become(forTurn))
+	c.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
+	require.False(t, w.Closed)
+	c.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
+	require.True(t, w.Closed)
+	require.EqualValues(t, 1, c.group().count.InputLimit.Load())
+	require.Zero(t, c.group().memory.used.Load())
 }
 
 func TestPendingLimitTakesNoMoreRequestsUntilThePeerReads(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Pending: 1000}})
-	s.client = &client{}
-	s.out.sendFrame(make([]byte, 10_000))
-	s.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 7, nil))
-	require.Zero(t, s.srv.Stats().Get("server_requests_total"), "nobody gets more replies while his are unread")
-	for s.out.owing() > 0 {
-		w.read(1000)
-		sweepAll(s.loop)
+	c, w := newConn(t, Limits{Pending: 1000})
+	c.user.(*echo).known = true
+	c.out.sendFrame(make([]byte, 10_000))
+	c.receive(protocol.AppendFrame(nil, protocol.KeepAlive, 7, nil))
+	require.Zero(t, c.group().readings().Get("server_requests_total"), "nobody gets more replies while his are unread")
+	for c.out.owing() > 0 {
+		w.Read(1000)
+		sweepAll(c.loop)
 	}
-	require.EqualValues(t, 1, s.srv.Stats().Get("server_requests_total"))
-	require.True(t, bytes.HasSuffix(w.got.Bytes(), protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), 7, nil)))
+	require.EqualValues(t, 1, c.group().readings().Get("server_requests_total"))
+	require.True(t, bytes.HasSuffix(w.Got.Bytes(), protocol.AppendFrame(nil, protocol.KeepAlive.Reply(), 7, nil)))
 }
 
 func TestNothingIsSentToADeadSession(t *testing.T) {
-	s, w := newWire(t, Config{})
-	w.room = 1000
-	s.hangUp()
-	s.out.sendOwn([]byte("own"))
-	s.out.sendFrame([]byte("frame"))
-	s.out.sendPush([]byte("push"), pushKey{})
-	s.out.sendShared([]byte("head"), []byte("body"), "}")
-	require.Zero(t, w.got.Len())
-	require.Zero(t, s.srv.memory.used.Load())
+	c, w := newConn(t, Limits{})
+	w.Room = 1000
+	c.hangUp()
+	c.out.sendOwn([]byte("own"))
+	c.out.sendFrame([]byte("frame"))
+	c.out.sendPush([]byte("push"), pushKey{})
+	c.out.sendShared([]byte("head"), []byte("body"), "}")
+	require.Zero(t, w.Got.Len())
+	require.Zero(t, c.group().memory.used.Load())
 }
 
 func TestAClosingSessionFlushesThenShutsItsHalfThenIsGone(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Linger: 2 * time.Second}})
-	s.out.sendFrame(make([]byte, 10_000))
-	s.finish()
-	require.False(t, w.halfShut, "a frame is never cut")
-	w.read(10_000)
-	sweepAll(s.loop)
-	require.True(t, w.halfShut)
-	require.False(t, w.closed, "the peer may still be sending")
-	s.loop.tick(s.loop.now + int64(3*time.Second))
-	require.True(t, w.closed)
+	c, w := newConn(t, Limits{Linger: 2 * time.Second})
+	c.out.sendFrame(make([]byte, 10_000))
+	c.finish()
+	require.False(t, w.HalfShut, "a frame is never cut")
+	w.Read(10_000)
+	sweepAll(c.loop)
+	require.True(t, w.HalfShut)
+	require.False(t, w.Closed, "the peer may still be sending")
+	c.loop.tick(c.loop.now + int64(3*time.Second))
+	require.True(t, w.Closed)
 }
 
 func TestAClosingSessionIsWaitedForAsLongAsItsPeerReads(t *testing.T) {
-	s, w := newWire(t, Config{Limits: Limits{Linger: 2 * time.Second}})
-	s.out.sendFrame(make([]byte, 100_000))
-	s.finish()
+	c, w := newConn(t, Limits{Linger: 2 * time.Second})
+	c.out.sendFrame(make([]byte, 100_000))
+	c.finish()
 	for range 9 {
-		w.read(10_000)
-		sweepAll(s.loop)
-		s.loop.tick(s.loop.now + int64(time.Second))
-		require.False(t, w.closed, "a frame is not cut while it is being read")
+		w.Read(10_000)
+		sweepAll(c.loop)
+		c.loop.tick(c.loop.now + int64(time.Second))
+		require.False(t, w.Closed, "a frame is not cut while it is being read")
 	}
 	for range 3 {
-		s.loop.tick(s.loop.now + int64(time.Second))
+		c.loop.tick(c.loop.now + int64(time.Second))
 	}
-	require.True(t, w.closed, "who stops reading is not waited for")
+	require.True(t, w.Closed, "who stops reading is not waited for")
 }
 
 func TestAClosingSessionWaitsForTheReplyToItsWrite(t *testing.T) {
-	s, w := newWire(t, Config{})
-	s.client = &client{}
-	w.room = 1000
-	id := s.reserve(protocol.KVPut)
-	s.dismiss("closelink")
-	require.False(t, w.closed)
-	require.False(t, w.halfShut)
-	s.fill(id, slot{frame: []byte("reply")})
-	s.loop.giveOut()
-	require.Equal(t, "reply", w.got.String())
-	require.True(t, w.halfShut)
+	c, w := newConn(t, Limits{})
+	c.user.(*echo).known = true
+	w.Room = 1000
+	id := c.reserve(protocol.KVPut)
+	c.dismiss("closelink")
+	require.False(t, w.Closed)
+	require.False(t, w.HalfShut)
+	c.fill(id, []byte("reply"))
+	c.loop.giveOut()
+	require.Equal(t, "reply", w.Got.String())
+	require.True(t, w.HalfShut)
 }
 
 func TestOneTurnWritesABoundedAmountOfLongOutput(t *testing.T) {
-	s, w := newWire(t, Config{})
+	c, w := newConn(t, Limits{})
 	body := make([]byte, 1<<20)
-	wires := []*wire{w}
-	sessions := []*session{s}
+	wires := []*Wire{w}
+	conns := []*conn{c}
 	for range 20 {
-		s, w := addWire(t, s.srv, s.loop)
-		sessions, wires = append(sessions, s), append(wires, w)
+		c, w := addConn(c.loop)
+		conns, wires = append(conns, c), append(wires, w)
 	}
-	for i, s := range sessions {
-		wires[i].room = 1 << 30
-		s.out.sendShared([]byte("h"), body, "}")
+	for i, c := range conns {
+		wires[i].Room = 1 << 30
+		c.out.sendShared([]byte("h"), body, "}")
 	}
 	total := func() (n int) {
 		for _, w := range wires {
-			n += w.got.Len()
+			n += w.Got.Len()
 		}
 		return n
 	}
 	turns := 0
 	for before := total(); before < len(wires)*(len(body)+2); before = total() {
-		require.True(t, s.loop.sweep.due(), "there must be another turn")
-		s.loop.turn(wakeBudget, bulkTurn)
+		require.True(t, c.loop.sweep.due(), "there must be another turn")
+		c.loop.turn(wakeBudget, bulkTurn)
 		require.LessOrEqual(t, total()-before, 2*bulkTurn)
 		require.NotEqual(t, before, total())
 		turns++
 	}
 	require.Greater(t, turns, 40)
-	require.Zero(t, s.srv.memory.used.Load())
+	require.Zero(t, c.group().memory.used.Load())
+}
+
+// breaking is a transport whose connection is reset between two writes.
+type breaking struct{ *Wire }
+
+func (b breaking) Send([]byte) { b.Close() }
+
+func TestAConnectionThatBreaksBetweenTwoWritesIsOnlyGone(t *testing.T) {
+	s, w := newConn(t, Limits{})
+	s.t = breaking{w}
+	w.Room = 5
+	s.out.sendFrame(make([]byte, 100))
+	require.Equal(t, dead, s.state)
+	require.Zero(t, s.group().memory.held())
+}
+
+func TestSentOutputIsForgottenAlsoIfThePeerNeverReadsAll(t *testing.T) {
+	s, w := newConn(t, Limits{})
+	frame := make([]byte, armSize)
+	for range 4 {
+		s.out.sendFrame(frame)
+	}
+	for range 10_000 {
+		w.Read(len(frame))
+		w.Read(len(frame))
+		w.Room = 0
+		s.out.pumpAgain()
+		s.out.sendFrame(frame)
+		require.False(t, s.out.empty())
+	}
+	require.Less(t, len(s.out.pieces), 64)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"confcenter/codes"
@@ -10,15 +11,15 @@ import (
 )
 
 // getClients answers GETCLI: everybody, or one, or one property of each.
-func (s *session) getClients(h protocol.Header, _ []byte) bool {
-	id, _ := s.loop.req.IntOrText("svrid")
-	key := string(s.loop.req.Text("key"))
-	if id > 0 && s.srv.registry.find(id) == nil {
+func (f *clientHandlers) getClients(s *session, h protocol.Header, _ []byte) bool {
+	id, _ := s.desk.req.IntOrText("svrid")
+	key := string(s.desk.req.Text("key"))
+	if id > 0 && s.gate.registry.find(id) == nil {
 		s.result(h, int(codes.NotFound), "no exit svrid="+strconv.Itoa(int(id)))
 		return true
 	}
 	s.later(h, func(dst []byte) []byte {
-		records := s.srv.registry.records(func(_ *session, c *client) bool {
+		records := s.gate.registry.records(func(_ *session, c *client) bool {
 			return id == 0 || c != nil && c.id == id
 		})
 		if key != "" {
@@ -33,10 +34,10 @@ func (s *session) getClients(h protocol.Header, _ []byte) bool {
 
 // getWarnings answers GETWARN: the clients on the warn list, of those only the
 // ones whose property filter_key is filter_val.
-func (s *session) getWarnings(h protocol.Header, _ []byte) bool {
-	key, value := string(s.loop.req.Text("filter_key")), string(s.loop.req.Text("filter_val"))
+func (f *clientHandlers) getWarnings(s *session, h protocol.Header, _ []byte) bool {
+	key, value := string(s.desk.req.Text("filter_key")), string(s.desk.req.Text("filter_val"))
 	s.later(h, func(dst []byte) []byte {
-		return protocol.AppendRecords(dst, s.srv.registry.records(func(_ *session, c *client) bool {
+		return protocol.AppendRecords(dst, s.gate.registry.records(func(_ *session, c *client) bool {
 			return c != nil && c.warn != "" && (key == "" || c.prop(key) == value)
 		}), false)
 	})
@@ -44,15 +45,15 @@ func (s *session) getWarnings(h protocol.Header, _ []byte) bool {
 }
 
 // hungup answers HUNGUP: which clients of the type server went away.
-func (s *session) hungup(h protocol.Header, _ []byte) bool {
-	req := &s.loop.req
+func (f *clientHandlers) hungup(s *session, h protocol.Header, _ []byte) bool {
+	req := &s.desk.req
 	id, _ := req.IntOrText("svrid")
 	switch string(req.Text("op")) {
 	case "get":
 		out := s.begin(h.Command.Reply(), h.Seq)
-		s.end(protocol.AppendRecords(out, s.srv.registry.hungup(id), false))
+		s.end(protocol.AppendRecords(out, f.departed.list(id), false))
 	case "set":
-		s.srv.registry.forgive(id)
+		f.departed.forgive(id)
 		s.result(h, 0, "success")
 	default:
 		s.result(h, int(codes.BadOp), "leak of op param")
@@ -60,12 +61,37 @@ func (s *session) hungup(h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// hungup lists the clients of the type server that went away; id 0 means all.
-func (r *registry) hungup(id int32) [][]protocol.Property {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// departed are the clients of the type server that went away lately, for HUNGUP.
+type departed struct {
+	mu   sync.Mutex
+	gone []gonePeer // guarded by mu
+}
+
+// gonePeer is one of them.
+type gonePeer struct {
+	id                            int32
+	name, svrname, shell, program string
+	began, ended                  int64 // unix seconds
+}
+
+// maxGone bounds their list; the oldest fall off.
+const maxGone = 200
+
+func (d *departed) add(g gonePeer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.gone) == maxGone {
+		d.gone = slices.Delete(d.gone, 0, 1)
+	}
+	d.gone = append(d.gone, g)
+}
+
+// list tells of them; id 0 means all.
+func (d *departed) list(id int32) [][]protocol.Property {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var list [][]protocol.Property
-	for _, g := range r.gone {
+	for _, g := range d.gone {
 		if id == 0 || g.id == id {
 			list = append(list, []protocol.Property{
 				{Name: "svrid", Value: strconv.Itoa(int(g.id))}, {Name: "name", Value: g.name},
@@ -77,29 +103,42 @@ func (r *registry) hungup(id int32) [][]protocol.Property {
 	return list
 }
 
-// forgive takes clients off that list; id 0 means all.
-func (r *registry) forgive(id int32) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.gone = slices.DeleteFunc(r.gone, func(g gonePeer) bool { return id == 0 || g.id == id })
+// forgive forgets them; id 0 means all.
+func (d *departed) forgive(id int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool { return id == 0 || g.id == id })
+}
+
+// left takes note of a client that goes.
+func (f *clientHandlers) left(s *session) {
+	f.oplog.add("CLIENT_CLOSE", s.name(), s.peer.String())
+	s.gate.registry.set(func() {
+		if c := s.client; c.prop("clitype") == "1" {
+			f.departed.add(gonePeer{
+				id: c.id, name: c.prop("name"), svrname: c.prop("svrname"), shell: c.prop("shell"),
+				program: c.prop("progi"), began: s.opened / 1e9, ended: f.clock.Now().Unix(),
+			})
+		}
+	})
 }
 
 func wallTime(unix int64) string { return time.Unix(unix, 0).Format("2006-01-02 15:04:05") }
 
 // getLog answers GETLOGR: the newest lines of the operation log first.
-func (s *session) getLog(h protocol.Header, _ []byte) bool {
-	size, ok := s.loop.req.IntOrText("size")
+func (f *clientHandlers) getLog(s *session, h protocol.Header, _ []byte) bool {
+	size, ok := s.desk.req.IntOrText("size")
 	if !ok {
 		size = 10
 	}
-	lines := s.srv.oplog.newest(int(size))
+	lines := f.oplog.newest(int(size))
 	s.later(h, func(dst []byte) []byte { return protocol.AppendLines(dst, lines) })
 	return true
 }
 
 // testing answers what CppCloud's own tools ask for, and nothing else.
-func (s *session) testing(h protocol.Header, _ []byte) bool {
-	if string(s.loop.req.Text("cmd")) == "broadshow" {
+func (f *clientHandlers) testing(s *session, h protocol.Header, _ []byte) bool {
+	if string(s.desk.req.Text("cmd")) == "broadshow" {
 		s.reply(h, nil)
 	}
 	return true

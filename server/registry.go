@@ -33,6 +33,12 @@ func (c *client) prop(name string) string {
 	return ""
 }
 
+// setPropLocked gives the client another value of a property.
+func (c *client) setPropLocked(name, value string) {
+	props := slices.DeleteFunc(slices.Clone(c.props), func(p protocol.Property) bool { return p.Name == name })
+	c.props = append(props, protocol.Property{Name: name, Value: value})
+}
+
 // registry knows every session and who it says it is.
 type registry struct {
 	mu sync.Mutex
@@ -40,18 +46,7 @@ type registry struct {
 	next     int32 // last id given out
 	byID     map[int32]*client
 	sessions map[*session]*client // nil before WHOAMI
-	gone     []gonePeer
 }
-
-// gonePeer is a client of the type server that went away, for HUNGUP.
-type gonePeer struct {
-	id                            int32
-	name, svrname, shell, program string
-	began, ended                  int64 // unix seconds
-}
-
-// maxGone bounds the list HUNGUP shows; the oldest fall off.
-const maxGone = 200
 
 func (r *registry) init(serverID int) {
 	r.next = int32(serverID)*1000 + 1000
@@ -104,25 +99,14 @@ func (r *registry) freeLocked() int32 {
 	}
 }
 
-// leave forgets a session; now is unix seconds.
-func (r *registry) leave(s *session, now int64) {
+// leave forgets a session.
+func (r *registry) leave(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.sessions[s]
+	if c := r.sessions[s]; c != nil {
+		delete(r.byID, c.id)
+	}
 	delete(r.sessions, s)
-	if c == nil {
-		return
-	}
-	delete(r.byID, c.id)
-	if c.prop("clitype") == "1" {
-		if len(r.gone) == maxGone {
-			r.gone = slices.Delete(r.gone, 0, 1)
-		}
-		r.gone = append(r.gone, gonePeer{
-			id: c.id, name: c.prop("name"), svrname: c.prop("svrname"), shell: c.prop("shell"),
-			program: c.prop("progi"), began: s.opened / 1e9, ended: now,
-		})
-	}
 }
 
 // find is the session of client id, nil if there is none.
@@ -180,7 +164,7 @@ func (r *registry) label(c *client) string {
 // actor is who the session's writes are by, made for the first of them.
 func (s *session) actor() *access.Actor {
 	if c := s.client; c.actor == nil {
-		s.srv.registry.set(func() {
+		s.gate.registry.set(func() {
 			name := fmt.Sprintf("%d-%s@%s", c.id, cmp.Or(c.prop("clitype"), "0"), c.prop("svrname"))
 			c.actor = &access.Actor{Name: name, Origin: access.OverTCP, Address: s.peer.String()}
 		})

@@ -11,12 +11,19 @@ type budget struct {
 	used  atomic.Int64
 }
 
+// add counts n more bytes, or fewer if n is negative.
 func (b *budget) add(n int) { b.used.Add(int64(n)) }
+
+// sub counts n bytes less.
 func (b *budget) sub(n int) { b.used.Add(-int64(n)) }
+
+// held is how many there are now.
+func (b *budget) held() int64 { return b.used.Load() }
 
 // fits says whether n more bytes stay within the limit.
 func (b *budget) fits(n int) bool { return b.used.Load()+int64(n) <= b.limit }
 
+// over is true beyond the limit.
 func (b *budget) over() bool { return b.used.Load() > b.limit }
 
 // relief keeps what one loop's connections hold within the budget.

@@ -13,18 +13,23 @@ import (
 type replies struct {
 	c     *conn  // set at open
 	slots []slot // not given out yet, oldest first
-	gone  uint64 // how many slots there were before slots[0]
+	left  uint64 // how many slots there were before slots[0]
 }
 
 // slot holds the place of a reply whose request is still being worked on.
 type slot struct {
 	// write, if there is one, makes the reply's frame when its turn comes, so that
 	// replies which leave together are encoded into one buffer; frame follows it.
-	write interface{ appendFrame(dst []byte) []byte }
+	write frameMaker
 	frame []byte
 	done  bool
 	cmd   protocol.Command // of the request; 0: the reply was ready when it came
 	began time.Duration    // when it was taken up, see group.elapsed
+}
+
+// frameMaker appends a whole frame to dst.
+type frameMaker interface {
+	appendFrame(dst []byte) []byte
 }
 
 // begin starts a reply in the loop's output buffer; its body is appended and end
@@ -81,30 +86,45 @@ func (r *replies) flushReplies() {
 func (r *replies) reserve(cmd protocol.Command) (id uint64) {
 	r.flushReplies()
 	r.slots = append(r.slots, slot{cmd: cmd, began: r.c.loop.meter.moment()})
-	return r.gone + uint64(len(r.slots)) - 1
+	return r.left + uint64(len(r.slots)) - 1
 }
 
 // slot is the place that reserve gave under that number; nil once its reply has
 // been given out or the connection is gone.
 func (r *replies) slot(id uint64) *slot {
-	if r.c.state == dead || id < r.gone {
+	if r.c.state == dead || id < r.left {
 		return nil
 	}
-	return &r.slots[id-r.gone]
+	return &r.slots[id-r.left]
 }
 
 // fill completes a reserved reply. It leaves at the end of the loop's turn, with
 // the others of the connection that are complete by then, or just before anything
 // else that the connection sends.
-func (r *replies) fill(id uint64, reply slot) {
-	if r.c.state == dead {
+func (r *replies) fill(id uint64, frame []byte) { r.complete(id, nil, frame) }
+
+// fillWith is fill with a frame that is made when its turn comes.
+func (r *replies) fillWith(id uint64, w frameMaker) { r.complete(id, w, nil) }
+
+func (r *replies) complete(id uint64, w frameMaker, frame []byte) {
+	place := r.slot(id)
+	if place == nil {
 		return
 	}
-	place := r.slot(id)
-	place.write, place.frame, place.done = reply.write, reply.frame, true
+	place.write, place.frame, place.done = w, frame, true
 	if r.slots[0].done && r.c.on.join(onFilled) {
 		r.c.loop.filled = append(r.c.loop.filled, r.c)
 	}
+}
+
+// follow sends frame behind the reply with that number, right after it if it has not
+// left yet.
+func (r *replies) follow(id uint64, frame []byte) {
+	if place := r.slot(id); place != nil {
+		place.frame = append(place.frame, frame...)
+		return
+	}
+	r.c.out.sendFrame(frame)
 }
 
 // first is called by whatever is about to send: what was filled before
@@ -126,7 +146,7 @@ func (r *replies) giveReplies() {
 		reply := r.slots[0]
 		r.slots[0] = slot{}
 		r.slots = r.slots[1:]
-		r.gone++
+		r.left++
 		l.meter.replies++
 		if reply.cmd != 0 {
 			l.meter.observe(r.c, atStore, reply.cmd, l.meter.moment()-reply.began, 1)
@@ -149,6 +169,9 @@ func (r *replies) giveReplies() {
 		r.slots = nil
 	}
 }
+
+// body is what has been appended so far to the body of the reply that begin started.
+func (r *replies) body(out []byte) []byte { return out[r.c.loop.buffer.frame+protocol.HeaderSize:] }
 
 // endShared is end for a reply whose last part is the store's and large: it is
 // sent without being copied.

@@ -1,20 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"confcenter/codes"
-	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/internal/metric"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
@@ -63,17 +61,17 @@ type Config struct {
 const DefaultListen = "127.0.0.1:4800"
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Listen, DefaultListen)
-	setDefault(&c.ServerID, 1)
-	setDefault(&c.Loops, runtime.GOMAXPROCS(0))
-	setDefault(&c.MaxConnections, 10000)
-	setDefault(&c.KeepAlive, 10*time.Minute)
-	setDefault(&c.IdentifyTimeout, 30*time.Second)
-	setDefault(&c.SlowRequest, 500*time.Millisecond)
+	c.Listen = cmp.Or(c.Listen, DefaultListen)
+	c.ServerID = cmp.Or(c.ServerID, 1)
+	c.Loops = cmp.Or(c.Loops, runtime.GOMAXPROCS(0))
+	c.MaxConnections = cmp.Or(c.MaxConnections, 10000)
+	c.KeepAlive = cmp.Or(c.KeepAlive, 10*time.Minute)
+	c.IdentifyTimeout = cmp.Or(c.IdentifyTimeout, 30*time.Second)
+	c.SlowRequest = cmp.Or(c.SlowRequest, 500*time.Millisecond)
 	if c.Clock == nil {
 		c.Clock = clock.Real()
 	}
-	c.Limits = c.Limits.withDefaults()
+	c.Limits = c.Limits.WithDefaults()
 	return c
 }
 
@@ -91,86 +89,64 @@ type Stores struct {
 }
 
 // Store is what the server needs of a config store.
-type Store interface {
-	Snapshot() *confstore.Snapshot
-	Epoch() string
-	Problems() []confstore.Problem
-	// Set calls done once, after every function given to Subscribe has returned.
-	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
-	// Subscribe ends with cancel: then fn is not called again.
-	Subscribe(fn func(*confstore.Batch)) (cancel func())
-}
+type Store = ConfigStore
 
 // Server is the TCP side of confcenter. Make one with New.
 type Server struct {
 	// set at open
-	group
-	cfg        Config
-	store      Store
-	state      kv.Store        // nil: there is none
-	locks      *kvlock.Manager // nil: there is no state
-	stateStats func() protocol.KVStats
-	log        zerolog.Logger
-	upToDate   []byte
-	routes     routeTable
-	engine     *engine
-	registry   registry
-	oplog      oplog
-	feed       kvFeed
-	life       context.Context // of the ticker and of what workers read
-	end        context.CancelFunc
-	ticking    chan struct{} // closed when it has ended
-	leave      func()        // ends the subscription to store
+	cfg     Config
+	group   *group
+	gate    *gate
+	configs *configHandlers
+	clients *clientHandlers
+	states  *stateHandlers // nil: there is no state store
+	watches *watchHandlers // nil: there is no state store
+	engine  *engine
+	life    context.Context // of the ticker and of what workers read
+	end     context.CancelFunc
+	ticking chan struct{} // closed when it has ended
 
-	// the ticker's
-	nextSweep time.Time
-
-	asking sync.Mutex // held by Clients, so that questions do not pile up
+	nextSweep time.Time // the ticker's
 }
 
 // New makes a server for stores. It does nothing before Start.
 func New(cfg Config, stores Stores) *Server {
 	cfg = cfg.withDefaults()
-	s := &Server{
-		cfg:      cfg,
-		store:    stores.Config,
-		state:    stores.State,
-		locks:    stores.Locks,
-		log:      cfg.Log,
-		upToDate: protocol.UpToDate,
-		routes:   newRoutes(),
-		ticking:  make(chan struct{}),
-	}
-	s.group.init(groupConfig{Limits: cfg.Limits, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log})
+	s := &Server{cfg: cfg, ticking: make(chan struct{})}
 	s.life, s.end = context.WithCancel(context.Background())
-	if cfg.DocLiteral {
-		s.upToDate = protocol.LiteralUpToDate
+	s.group = newGroup(groupConfig{Limits: cfg.Limits, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log})
+	s.gate = newGate(s.group, gateConfig{
+		ServerID: cfg.ServerID, MaxConnections: cfg.MaxConnections, IdentifyTimeout: cfg.IdentifyTimeout,
+	})
+	s.clients = addClients(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
+	s.configs = addConfig(s.gate, stores.Config, configConfig{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})
+	if stores.State == nil {
+		addNoState(s.gate)
+	} else {
+		s.states = addState(s.life, s.gate, stores.State, stores.Locks, stores.StateStats)
+		s.watches = addWatches(s.life, s.gate, stores.State)
 	}
-	if s.stateStats = stores.StateStats; s.stateStats == nil {
-		s.stateStats = func() protocol.KVStats { return protocol.KVStats{Revision: s.state.Revision()} }
-	}
-	s.leave = func() {} // until Start
-	s.feed.init(s.state)
-	s.registry.init(cfg.ServerID)
-	s.oplog.init(cfg.Clock)
-	s.engine = newEngine(s)
+	s.engine = newEngine(engineConfig{
+		Listen: cfg.Listen, Loops: cfg.Loops, Log: cfg.Log,
+		NewLoop: func(exec func(fn func()) error) opener { return s.gate.newDesk(exec) },
+	})
 	return s
 }
 
 // ErrStopped is Err's answer after a Shutdown.
-var ErrStopped = errors.New("server stopped")
+var ErrStopped = errStopped
 
 // Start listens and returns as soon as connections are accepted. It may be
 // called once.
 func (s *Server) Start() error {
-	s.workers.start()
-	s.leave = s.store.Subscribe(s.publish)
-	s.followState()
+	s.group.start()
+	s.configs.Follow()
+	if s.watches != nil {
+		s.watches.Follow()
+	}
 	s.nextSweep = s.cfg.Clock.Now().Add(s.cfg.KeepAlive)
 	if err := s.engine.start(); err != nil {
-		s.workers.close()
-		s.leave()
-		s.unfollowState()
+		s.unfollow()
 		return fmt.Errorf("serve on %s: %w", s.cfg.Listen, err)
 	}
 	go func() {
@@ -178,6 +154,15 @@ func (s *Server) Start() error {
 		s.ticker()
 	}()
 	return nil
+}
+
+// unfollow ends what Start began of the loops, the workers and the stores' feeds.
+func (s *Server) unfollow() {
+	s.configs.Unfollow()
+	s.group.close()
+	if s.watches != nil {
+		s.watches.Unfollow()
+	}
 }
 
 // Addr is the address the server listens on, with the port it got.
@@ -199,24 +184,19 @@ const drainPoll = 10 * time.Millisecond
 // waiting when ctx ends, but always stops; a second or two more than ctx may
 // pass.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Store(true)
+	s.group.drain()
 	err := s.drain(ctx)
 	s.engine.stop()
-	s.leave()
 	s.end()
 	<-s.ticking
-	for _, l := range s.allLoops() {
-		l.close()
-	}
-	s.workers.close()
-	s.unfollowState()
+	s.unfollow()
 	return err
 }
 
 // drain waits until no session owes anything.
 func (s *Server) drain(ctx context.Context) error {
 	for {
-		owing, err := s.countOwing(ctx)
+		owing, err := s.group.owing(ctx, s.engine.done)
 		if err != nil {
 			return err
 		}
@@ -231,53 +211,70 @@ func (s *Server) drain(ctx context.Context) error {
 	}
 }
 
-// countOwing asks each loop how many of its sessions owe something.
-func (s *Server) countOwing(ctx context.Context) (owing int, err error) {
-	for _, l := range s.allLoops() {
-		answer := make(chan int, 1)
-		l.post(mailFunc(func(l *loop) {
-			n := 0
-			for _, c := range l.conns {
-				if !c.quiet() {
-					n++
-				}
-			}
-			answer <- n
-		}))
+// tickPeriod is how often the loops look at their clocks.
+const tickPeriod = time.Second
+
+// ticker posts the time to every loop until the server stops.
+func (s *Server) ticker() {
+	t := s.cfg.Clock.NewTicker(tickPeriod)
+	defer t.Stop()
+	for {
 		select {
-		case n := <-answer:
-			owing += n
-		case <-s.engine.done:
-			return 0, nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		case <-s.life.Done():
+			return
+		case <-t.C():
+			now := s.cfg.Clock.Now()
+			s.group.tick(now)
+			if s.sweepDue(now) {
+				s.clients.askSilent(now, s.cfg.KeepAlive)
+			}
 		}
 	}
-	return owing, nil
 }
 
-// open makes a session for a new connection; nil if it has to be turned away.
-func (s *Server) open(l *loop, t transport, peer netip.AddrPort, fd int) *session {
-	sess := &session{srv: s, conn: conn{t: t, peer: peer, fd: fd}}
-	sess.conn.open(l, sess)
-	if s.draining.Load() || !s.registry.enter(sess, s.cfg.MaxConnections) {
-		s.count.TurnedAway.Add(1)
-		s.peerLog.Warn().Stringer("peer", sess.peer).Int("limit", s.cfg.MaxConnections).Msg("connection turned away: the limit is reached")
-		return nil
+// sweepDue says whether an interval has passed since the start or the last sweep.
+func (s *Server) sweepDue(now time.Time) bool {
+	if now.Before(s.nextSweep) {
+		return false
 	}
-	s.count.Opened.Add(1)
-	l.add(&sess.conn)
-	sess.expire(sess.opened + s.cfg.IdentifyTimeout.Nanoseconds())
-	return sess
+	for !now.Before(s.nextSweep) {
+		s.nextSweep = s.nextSweep.Add(s.cfg.KeepAlive)
+	}
+	return true
 }
 
-// sessionClosed is the last anybody hears of a session.
-func (s *Server) sessionClosed(sess *session, err error) {
-	s.count.Closed.Add(1)
-	if sess.client != nil {
-		name := sess.name()
-		s.oplog.add("CLIENT_CLOSE", name, sess.peer.String())
-		s.log.Debug().Stringer("peer", sess.peer).Str("client", name).AnErr("error", err).Msg("client gone")
+// Live says why the server should be started anew: it has ended by itself or one
+// of its loops stands still; nil if all is well. It is cheap.
+func (s *Server) Live() error {
+	select {
+	case <-s.engine.done:
+		return codes.Errorf(codes.Closed, "the server has stopped")
+	default:
 	}
-	s.registry.leave(sess, s.cfg.Clock.Now().Unix())
+	return s.group.live()
 }
+
+// Ready says why no requests are taken although the server lives: it is stopping.
+func (s *Server) Ready() error {
+	if s.group.isDraining() {
+		return codes.Errorf(codes.Closed, "the server is stopping")
+	}
+	return nil
+}
+
+// Clients are the identified connections, ordered by id. The loops are asked one
+// after the other, each in the order of its mail, and one such question is asked at
+// a time.
+func (s *Server) Clients() []ClientInfo {
+	list := s.clients.census(s.engine.done)
+	if s.states != nil {
+		for i := range list {
+			s.states.StillHeld(&list[i])
+		}
+	}
+	return list
+}
+
+// Slow are the last requests that took longer than Config.SlowRequest, newest
+// first.
+func (s *Server) Slow() []metric.Slow { return s.group.slowLately() }

@@ -36,14 +36,13 @@ func TestOnlyWhatCanFollowFollowsAState(t *testing.T) {
 // A worker ends its own wait: what else happens meanwhile must not have the frame
 // that it works for taken twice.
 func TestNothingButItsWorkerResumesAConnectionThatWaitsForOne(t *testing.T) {
-	s, _ := newWire(t, Config{})
-	s.client = &client{}
+	s, _ := newConn(t, Limits{})
 	s.away(func() {}, func(*loop) {})
 	s.resume()
 	s.drained()
 	require.Equal(t, forWorker, s.state)
 	require.False(t, s.wait(forRoom), "it takes no frame that could find a queue full")
-	s.srv.workers.jobs[0]()
-	s.loop.turn(wakeBudget, bulkTurn)
+	s.group().workers.jobs[0]()
+	s.loop.wake()
 	require.Equal(t, reading, s.state)
 }

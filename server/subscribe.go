@@ -12,10 +12,10 @@ import (
 
 // subscription is one session's wish to be told of one file.
 type subscription struct {
-	session *session // set at open
-	file    string   // set at open: the file's full name
-	name    string   // set at open: the name as the peer wrote it
-	path    string   // set at open: key path, empty for the whole document
+	of   *follower // set at open
+	file string    // set at open: the file's full name
+	name string    // set at open: the name as the peer wrote it
+	path string    // set at open: key path, empty for the whole document
 
 	// loop only
 	inherit bool
@@ -33,10 +33,10 @@ const maxPath = 1024
 func (sub *subscription) size() int { return 192 + len(sub.file) + len(sub.name) + len(sub.path) }
 
 // subscribe answers BOOKCFGCHANGE.
-func (s *session) subscribe(h protocol.Header, _ []byte) bool {
-	want := s.loop.req.Subscription()
+func (f *configHandlers) subscribe(s *session, h protocol.Header, _ []byte) bool {
+	want := s.desk.req.Subscription()
 	if want.Unsubscribe {
-		s.unsubscribe(want.File, want.Path)
+		followerOf(s).unsubscribe(want.File, want.Path)
 		s.result(h, 0, "success")
 		return true
 	}
@@ -44,7 +44,7 @@ func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 		s.result(h, int(codes.BadRequest), fmt.Sprintf("key_pattern has %d bytes, the limit is %d", len(want.Path), maxPath))
 		return true
 	}
-	snap := s.srv.store.Snapshot()
+	snap := f.store.Snapshot()
 	node := snap.Find([]byte(want.File))
 	known := node != nil && node.Known()
 	file := meta.Complete(want.File)
@@ -54,19 +54,19 @@ func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 		s.result(h, wireCode(err), s.wireText(h, err))
 		return true
 	default:
-		s.noSuchFile(h, want)
+		noSuchFile(s, h, want)
 		return true
 	}
-	sub, err := s.addSubscription(want, file, snap.Seq())
+	sub, err := followerOf(s).add(want, file, snap.Seq())
 	if err != nil {
-		s.srv.count.SubscriptionLimit.Add(1)
+		s.group().count.SubscriptionLimit.Add(1)
 		s.result(h, wireCode(err), err.Error())
 		return true
 	}
 	if !known && !want.MissingOK {
 		// CppCloud's clients look at no reply to a subscription and do not ask again:
 		// they are answered as by CppCloud, and told all the same when the file comes.
-		s.noSuchFile(h, want)
+		noSuchFile(s, h, want)
 		return true
 	}
 	var mtime int32
@@ -76,12 +76,12 @@ func (s *session) subscribe(h protocol.Header, _ []byte) bool {
 	sub.first = max(sub.first, mtime)
 	s.end(protocol.AppendSubscribed(s.begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit)))
 	if want.HasMtime && mtime > want.Mtime {
-		s.catchUp(sub, mtime)
+		catchUp(s, sub, mtime)
 	}
 	return true
 }
 
-func (s *session) noSuchFile(h protocol.Header, want protocol.Subscription) {
+func noSuchFile(s *session, h protocol.Header, want protocol.Subscription) {
 	s.result(h, int(codes.NotSubscribed), "no file="+want.File)
 }
 
@@ -101,18 +101,18 @@ func monitored(file string, node *confstore.Node, inherit bool) string {
 }
 
 // catchUp tells a peer that has just subscribed of what it missed.
-func (s *session) catchUp(sub *subscription, mtime int32) {
+func catchUp(s *session, sub *subscription, mtime int32) {
 	sub.told = mtime
 	frame := appendPush(nil, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
-	protocol.SetSeq(frame, s.srv.nextSeq())
+	protocol.SetSeq(frame, s.group().nextSeq())
 	s.flushReplies()
-	s.out.sendPush(frame, pushKey{sub.name, sub.path})
+	s.out.sendPush(frame, pushKey{file: sub.name, path: sub.path})
 }
 
-// addSubscription adds one, or widens the one there is for the same name and
+// add adds one, or widens the one there is for the same name and
 // path: repeats are told once.
-func (s *session) addSubscription(want protocol.Subscription, file string, seq uint64) (*subscription, error) {
-	for _, sub := range s.subs {
+func (f *follower) add(want protocol.Subscription, file string, seq uint64) (*subscription, error) {
+	for _, sub := range f.subs {
 		if sub.name == want.File && sub.path == want.Path {
 			// since stays: a change that is on its way to this subscription is news
 			// to a peer that has not heard of it, whatever it asks meanwhile.
@@ -120,25 +120,25 @@ func (s *session) addSubscription(want protocol.Subscription, file string, seq u
 			return sub, nil
 		}
 	}
-	if max := s.limits().Subscriptions; len(s.subs) >= max {
+	if max := f.s.limits().Subscriptions; len(f.subs) >= max {
 		return nil, codes.Errorf(codes.Limit, "a connection may hold %d subscriptions; end some with unsubscribe", max)
 	}
-	sub := &subscription{session: s, file: file, name: want.File, path: want.Path, inherit: want.Inherit, since: seq}
-	if !s.srv.memory.fits(sub.size()) {
+	sub := &subscription{of: f, file: file, name: want.File, path: want.Path, inherit: want.Inherit, since: seq}
+	if !f.s.group().memory.fits(sub.size()) {
 		return nil, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
-	s.srv.memory.add(sub.size())
-	s.loop.hub.add(sub)
-	s.subs = append(s.subs, sub)
+	f.s.group().memory.add(sub.size())
+	f.hub.add(sub)
+	f.subs = append(f.subs, sub)
 	return sub, nil
 }
 
 // unsubscribe ends the subscription of that name and path, if there is one.
-func (s *session) unsubscribe(name, path string) {
-	for i, sub := range s.subs {
+func (f *follower) unsubscribe(name, path string) {
+	for i, sub := range f.subs {
 		if sub.name == name && sub.path == path {
-			s.loop.hub.removeSub(sub)
-			s.subs = append(s.subs[:i:i], s.subs[i+1:]...)
+			f.hub.removeSub(sub)
+			f.subs = append(f.subs[:i:i], f.subs[i+1:]...)
 			return
 		}
 	}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/kvstore/kvtest"
+	"confcenter/protocol"
+)
+
+// wired is a session without a socket, on a loop that nobody runs.
+type wired struct {
+	*session
+	srv   *Server
+	clock *clock.Fake
+}
+
+// newHeldWire is one on a state store that waits.
+func newHeldWire(t testing.TB, cfg Config) (*wired, *Wire, *HeldState) {
+	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
+	t.Cleanup(func() { require.NoError(t, memory.Close()) })
+	state := &HeldState{Store: memory, Room: 1 << 20}
+	s, w := newWire(t, cfg, Stores{Config: newStore(t, nil), State: state})
+	identify(t, s, w)
+	return s, w, state
+}
+
+// newWire is one of a server with these stores.
+func newWire(t testing.TB, cfg Config, stores Stores) (*wired, *Wire) {
+	fake := clock.NewFake(time.Unix(1_000_000, 0))
+	cfg.Clock = fake
+	srv := New(cfg, stores)
+	t.Cleanup(srv.group.close)
+	s, w := Connect(t, OpenDesk(srv.gate), 0)
+	return &wired{s, srv, fake}, w
+}
+
+// identifiedWire is a session that has said WHOAMI and reads all.
+func identifiedWire(t testing.TB, stores Stores) (*wired, *Wire) {
+	s, w := newWire(t, Config{}, stores)
+	identify(t, s, w)
+	return s, w
+}
+
+func identify(t testing.TB, s *wired, w *Wire) {
+	w.Room = Unlimited
+	s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
+	require.NotNil(t, s.client)
+	w.Got.Reset()
+}
+
+func newStore(t testing.TB, files map[string]string) *confstore.Store {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "conf")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
+	}
+	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
+	require.NoError(t, err)
+	t.Cleanup(func() { store.Close() })
+	return store
+}
