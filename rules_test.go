@@ -58,8 +58,17 @@ var mayImport = map[string][]string{
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"client": {"codes", "kv", "protocol", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go"},
-	"server": {"access", "codes", "confstore", "kv", "kv/follow", "kvlock", "meta", "protocol", "internal/clock", "internal/jsonpath", "internal/jsontext",
-		"internal/metric", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
+	"server": {"codes", "kv", "kvlock", "protocol", "internal/clock", "internal/metric",
+		"server/clients", "server/config", "server/gate", "server/loop", "server/netio", "server/state", "server/watch", "github.com/rs/zerolog"},
+	"server/loop":          {"codes", "protocol", "internal/clock", "internal/metric", "github.com/rs/zerolog"},
+	"server/loop/looptest": {},
+	"server/netio":         {"server/loop", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
+	"server/gate":          {"access", "codes", "kv", "protocol", "server/loop"},
+	"server/gate/gatetest": {"codes", "kv", "protocol", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
+	"server/config":        {"access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
+	"server/state":         {"codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
+	"server/watch":         {"codes", "kv", "kv/follow", "protocol", "server/gate", "server/loop"},
+	"server/clients":       {"access", "codes", "confstore", "kv", "protocol", "internal/clock", "internal/jsontext", "server/gate", "server/loop"},
 	"tools/ccload": {"kv", "protocol", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra",
 		"golang.org/x/sys", "golang.org/x/term"},
@@ -83,7 +92,7 @@ var mayImport = map[string][]string{
 // onlyIn names libraries that would spoil a design if they spread: the event
 // loop stays behind the server's transport, file events behind the store.
 var onlyIn = map[string][]string{
-	"github.com/panjf2000/gnet/v2":     {"server", "tools/ccload"},
+	"github.com/panjf2000/gnet/v2":     {"server/netio", "tools/ccload"},
 	"github.com/fsnotify/fsnotify":     {"confstore"},
 	"github.com/tidwall/gjson":         {"internal/jsonpath", "tools/ccdump/replay", "tools/ccdump/talk"},
 	"github.com/cockroachdb/pebble/v2": {"kvstore/pebblekv/disk"},
@@ -412,7 +421,9 @@ func TestRulesCatchWhatTheyAreFor(t *testing.T) {
 	require.NotEmpty(t, importFault("confstore", module+"/protocol", mayImport["confstore"]))
 	require.NotEmpty(t, importFault("protocol", "github.com/rs/zerolog", mayImport["protocol"]))
 	require.NotEmpty(t, importFault("cmd/confcenter", "github.com/panjf2000/gnet/v2/pkg/logging", mayImport["cmd/confcenter"]), "gnet stays where it is")
-	require.Empty(t, importFault("server", "github.com/panjf2000/gnet/v2/pkg/logging", mayImport["server"]))
+	require.Empty(t, importFault("server/netio", "github.com/panjf2000/gnet/v2/pkg/logging", mayImport["server/netio"]))
+	require.NotEmpty(t, importFault("server/loop", module+"/server/gate", mayImport["server/loop"]))
+	require.NotEmpty(t, importFault("server/state", module+"/server/config", mayImport["server/state"]), "families do not know each other")
 	require.Empty(t, importFault("codes", "encoding/json", mayImport["codes"]))
 
 	file, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x

@@ -14,6 +14,7 @@ import (
 	"confcenter/kvlock"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
+	"confcenter/server/gate/gatetest"
 )
 
 // named is a store that remembers who asked it, and refuses unless it is to pass on
@@ -56,20 +57,20 @@ func TestWritersAreNamed(t *testing.T) {
 	s, _ := identifiedWire(t, Stores{Config: namedFiles{newStore(t, nil), state}, State: state})
 	write := func() *access.Actor {
 		state.by = nil
-		s.receive(Requests(
+		s.Receive(gatetest.Requests(
 			protocol.KVPut, `{"ns":"n","key":"k","value":"1"}`, protocol.KVTxn, `{"then":[{"op":"delete","ns":"n","key":"k"}]}`, protocol.KVLease, `{"ttl":60000}`,
 			protocol.SetConfig, `{"filename":"a.json","contents":1}`,
 		))
-		s.loop.wake()
+		s.Loop.Wake()
 		require.Len(t, state.by, 4)
 		for _, actor := range state.by {
 			require.Same(t, state.by[0], actor, "one for all of them")
 		}
 		return state.by[0]
 	}
-	require.Equal(t, access.Actor{Name: "2001-0@x", Origin: access.OverTCP, Address: s.peer.String()}, *write())
+	require.Equal(t, access.Actor{Name: "2001-0@x", Origin: access.OverTCP, Address: s.Peer.String()}, *write())
 
-	s.receive(Requests(protocol.SetArgs, `{"svrname":"y","clitype":20}`))
+	s.Receive(gatetest.Requests(protocol.SetArgs, `{"svrname":"y","clitype":20}`))
 	require.Equal(t, "2001-20@y", write().Name, "as it calls itself now")
 }
 
@@ -82,11 +83,11 @@ func TestLockersAreNamed(t *testing.T) {
 	granted := make(chan kv.LeaseID, 1)
 	require.NoError(t, state.Store.Commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: kv.MaxLease}}}, func(res *kv.Result, _ error) { granted <- res.Ops[0].Lease.ID }))
 	lease := <-granted
-	s.receive(Requests(protocol.KVLock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease), protocol.KVUnlock, `{"ns":"n","key":"k","fence":1}`,
+	s.Receive(gatetest.Requests(protocol.KVLock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease), protocol.KVUnlock, `{"ns":"n","key":"k","fence":1}`,
 		protocol.KVUnlock, fmt.Sprintf(`{"ns":"n","key":"k","lease":%d}`, lease)))
 	locks.Close()
 	require.GreaterOrEqual(t, len(state.by), 3)
 	for _, actor := range state.by {
-		require.Same(t, s.actor(), actor)
+		require.Same(t, s.Actor(), actor)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestRoutesAreTheTable(t *testing.T) {
 	srv := New(Config{}, Stores{State: kvtest.NewMemory(kvtest.MemoryConfig{})})
 	for _, row := range protocol.Commands {
-		routed := srv.gate.handles(row.ID)
+		routed := srv.gate.Handles(row.ID)
 		switch row.Role {
 		case protocol.Served, protocol.Routed, protocol.Reserved:
 			require.True(t, routed, "%s has no handler", row.Name)

@@ -11,6 +11,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
 	"confcenter/protocol"
+	"confcenter/server/gate"
 )
 
 // memoryStore is a store of documents on a disk in memory.
@@ -48,14 +49,14 @@ func TestAStoppedServerHearsOfNoChange(t *testing.T) {
 	require.NoError(t, err)
 	setAll(t, store, 10)
 	require.NoError(t, srv.Shutdown(context.Background()))
-	require.NotEmpty(t, srv.gate.allDesks())
-	before := map[*desk]int{}
-	for _, d := range srv.gate.allDesks() {
-		before[d] = d.loop.waits()
+	require.NotEmpty(t, srv.gate.Desks())
+	before := map[*gate.Desk]int{}
+	for _, d := range srv.gate.Desks() {
+		before[d] = d.Loop.Waits()
 	}
 	setAll(t, store, 10_000)
-	for _, d := range srv.gate.allDesks() {
-		require.Equal(t, before[d], d.loop.waits())
-		require.LessOrEqual(t, d.loop.waits(), 10+4, "what was on its way when it stopped")
+	for _, d := range srv.gate.Desks() {
+		require.Equal(t, before[d], d.Loop.Waits())
+		require.LessOrEqual(t, d.Loop.Waits(), 10+4, "what was on its way when it stopped")
 	}
 }

@@ -12,46 +12,49 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop/looptest"
 )
 
 // wired is a session without a socket, on a loop that nobody runs.
 type wired struct {
-	*session
+	*gate.Session
 	srv   *Server
 	clock *clock.Fake
 }
 
 // newHeldWire is one on a state store that waits.
-func newHeldWire(t testing.TB, cfg Config) (*wired, *Wire, *HeldState) {
+func newHeldWire(t testing.TB, cfg Config) (*wired, *looptest.Wire, *gatetest.HeldState) {
 	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
 	t.Cleanup(func() { require.NoError(t, memory.Close()) })
-	state := &HeldState{Store: memory, Room: 1 << 20}
+	state := &gatetest.HeldState{Store: memory, Room: 1 << 20}
 	s, w := newWire(t, cfg, Stores{Config: newStore(t, nil), State: state})
 	identify(t, s, w)
 	return s, w, state
 }
 
 // newWire is one of a server with these stores.
-func newWire(t testing.TB, cfg Config, stores Stores) (*wired, *Wire) {
+func newWire(t testing.TB, cfg Config, stores Stores) (*wired, *looptest.Wire) {
 	fake := clock.NewFake(time.Unix(1_000_000, 0))
 	cfg.Clock = fake
 	srv := New(cfg, stores)
-	t.Cleanup(srv.group.close)
-	s, w := Connect(t, OpenDesk(srv.gate), 0)
+	t.Cleanup(srv.group.Close)
+	s, w := gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
 	return &wired{s, srv, fake}, w
 }
 
 // identifiedWire is a session that has said WHOAMI and reads all.
-func identifiedWire(t testing.TB, stores Stores) (*wired, *Wire) {
+func identifiedWire(t testing.TB, stores Stores) (*wired, *looptest.Wire) {
 	s, w := newWire(t, Config{}, stores)
 	identify(t, s, w)
 	return s, w
 }
 
-func identify(t testing.TB, s *wired, w *Wire) {
-	w.Room = Unlimited
-	s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
-	require.NotNil(t, s.client)
+func identify(t testing.TB, s *wired, w *looptest.Wire) {
+	w.Room = gatetest.Unlimited
+	s.Receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
+	require.NotNil(t, s.Client)
 	w.Got.Reset()
 }
 

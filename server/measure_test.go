@@ -12,11 +12,13 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/metric"
 	"confcenter/protocol"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop/looptest"
 )
 
 // slowly is a socket that takes its time.
 type slowly struct {
-	*Wire
+	*looptest.Wire
 	clock *clock.Fake
 	takes time.Duration
 }
@@ -40,7 +42,7 @@ func countOf(s *Server, command string) int64 { return s.Stats().Get("server_req
 
 func TestRequestsAreCountedByCommand(t *testing.T) {
 	s, _, _ := newHeldWire(t, Config{})
-	s.receive(Requests(
+	s.Receive(gatetest.Requests(
 		protocol.KVGet, `{"ns":"n","key":"a"}`, protocol.KVGet, `{"ns":"n","key":"a"}`,
 		protocol.GetConfig, `{"file_pattern":"a.json"}`,
 		protocol.KVGet, `{"ns":"n","key":"a"}`,
@@ -60,15 +62,15 @@ func TestAWriteIsTimedFromItsRequestToItsReply(t *testing.T) {
 	s, w, state := newHeldWire(t, Config{})
 	now := s.clock
 	put := func(seq uint16) {
-		s.receive(protocol.AppendFrame(nil, protocol.KVPut, seq, []byte(`{"ns":"n","key":"a","value":"1"}`)))
+		s.Receive(protocol.AppendFrame(nil, protocol.KVPut, seq, []byte(`{"ns":"n","key":"a","value":"1"}`)))
 	}
 	put(1)
 	now.Advance(3 * time.Millisecond)
 	put(2)
 	now.Advance(4 * time.Millisecond)
 	state.Finish(2)
-	s.loop.wake()
-	require.Len(t, Frames(t, w), 2)
+	s.Loop.Wake()
+	require.Len(t, gatetest.Frames(t, w), 2)
 	n, total := timed(s.srv, "write")
 	require.EqualValues(t, 2, n)
 	require.Equal(t, 11*time.Millisecond, total)
@@ -77,22 +79,22 @@ func TestAWriteIsTimedFromItsRequestToItsReply(t *testing.T) {
 
 func TestSomeOfWhatIsAnsweredAtOnceIsTimed(t *testing.T) {
 	first, _ := newWire(t, Config{}, Stores{Config: newStore(t, map[string]string{"a.json": `{"n":1}`})})
-	now, w := first.clock, &Wire{Room: Unlimited}
-	s := &wired{ConnectBy(t, first.desk, slowly{w, now, time.Millisecond}, w), first.srv, now}
-	s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
-	get := Requests(protocol.GetConfig, `{"file_pattern":"a.json"}`, protocol.GetConfig, `{"file_pattern":"a.json"}`)
+	now, w := first.clock, &looptest.Wire{Room: gatetest.Unlimited}
+	s := &wired{gatetest.ConnectBy(t, first.Desk, slowly{w, now, time.Millisecond}, w), first.srv, now}
+	s.Receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
+	get := gatetest.Requests(protocol.GetConfig, `{"file_pattern":"a.json"}`, protocol.GetConfig, `{"file_pattern":"a.json"}`)
 	before, _ := timed(s.srv, "memory")
 	bursts := func(n int) (timedNow uint64) {
 		for range n {
-			s.receive(get)
+			s.Receive(get)
 		}
 		after, _ := timed(s.srv, "memory")
 		timedNow, before = after-before, after
 		return timedNow
 	}
 	require.EqualValues(t, 2*4, bursts(4*16), "both requests of one burst in so many")
-	s.group().tick(now.Now())
-	s.loop.wake()
+	s.Group().Tick(now.Now())
+	s.Loop.Wake()
 	require.GreaterOrEqual(t, bursts(1), uint64(2), "a server with little to do times what it does")
 	n, total := timed(s.srv, "memory")
 	require.EqualValues(t, n, total/time.Millisecond, "all on the slow socket")
@@ -100,13 +102,13 @@ func TestSomeOfWhatIsAnsweredAtOnceIsTimed(t *testing.T) {
 
 func TestWhatAWorkerAnswersIsTimed(t *testing.T) {
 	s, _ := identifiedWire(t, Stores{Config: newStore(t, map[string]string{"a.json": `{"n":1}`})})
-	s.group().start()
-	s.receive(Requests(protocol.GetCfgName, `{}`))
+	s.Group().Start()
+	s.Receive(gatetest.Requests(protocol.GetCfgName, `{}`))
 	s.clock.Advance(2 * time.Second)
-	for !s.loop.busy() {
+	for !s.Loop.Busy() {
 		runtime.Gosched()
 	}
-	s.loop.wake()
+	s.Loop.Wake()
 	n, _ := timed(s.srv, "worker")
 	require.EqualValues(t, 1, n)
 }
@@ -116,10 +118,10 @@ func TestSlowRequestsAreRememberedAndLoggedWithoutValues(t *testing.T) {
 	s, _, state := newHeldWire(t, Config{Log: zerolog.New(&log)})
 	now := s.clock
 	write := func(cmd protocol.Command, body string, takes time.Duration) {
-		s.receive(protocol.AppendFrame(nil, cmd, 1, []byte(body)))
+		s.Receive(protocol.AppendFrame(nil, cmd, 1, []byte(body)))
 		now.Advance(takes)
 		state.Finish(1)
-		s.loop.wake()
+		s.Loop.Wake()
 	}
 	write(protocol.KVPut, `{"ns":"secret-ns","key":"secret-key","value":"secret-value"}`, time.Second)
 	write(protocol.KVDel, `{"ns":"n","key":"a"}`, 499*time.Millisecond)
@@ -147,7 +149,7 @@ func TestALoopThatStandsStillIsNoticed(t *testing.T) {
 	require.NoError(t, s.srv.Live())
 	now.Advance(time.Second)
 	require.ErrorContains(t, s.srv.Live(), "event loop 0 has not moved for 6s")
-	s.group().tick(now.Now())
-	s.loop.wake()
+	s.Group().Tick(now.Now())
+	s.Loop.Wake()
 	require.NoError(t, s.srv.Live())
 }

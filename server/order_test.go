@@ -16,6 +16,10 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+	"confcenter/server/loop/looptest"
 )
 
 // heldConfig does what Set is given only when the test says so.
@@ -55,9 +59,9 @@ func (h *heldConfig) finish() {
 // conversation is one connection to a server on which nothing happens by itself:
 // what the stores, the workers, the loop and the peer do next, the test decides.
 type conversation struct {
-	s      *session
-	w      *Wire
-	state  *HeldState
+	s      *gate.Session
+	w      *looptest.Wire
+	state  *gatetest.HeldState
 	config *heldConfig
 	close  func()
 }
@@ -66,17 +70,17 @@ type conversation struct {
 // left them, and whose state is empty.
 func converse(t testing.TB, store Store) *conversation {
 	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
-	c := &conversation{state: &HeldState{Store: memory, Room: 64}, config: &heldConfig{Store: store, room: 64}}
-	cfg := Config{Clock: clock.NewFake(time.Unix(1_000_000, 0)), Limits: Limits{Input: 1 << 30}}
+	c := &conversation{state: &gatetest.HeldState{Store: memory, Room: 64}, config: &heldConfig{Store: store, room: 64}}
+	cfg := Config{Clock: clock.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}
 	srv := New(cfg, Stores{Config: c.config, State: c.state})
-	c.s, c.w = Connect(t, OpenDesk(srv.gate), 0)
+	c.s, c.w = gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
 	srv.configs.Follow()
 	srv.watches.Follow()
 	c.w.Room = 1 << 40
-	c.s.receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0}`)))
+	c.s.Receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0}`)))
 	c.w.Got.Reset()
 	c.close = func() {
-		c.s.abort("the conversation is over")
+		c.s.Abort("the conversation is over")
 		c.settle()
 		srv.unfollow()
 		require.NoError(t, memory.Close())
@@ -87,10 +91,10 @@ func converse(t testing.TB, store Store) *conversation {
 // The steps that can be taken. Each says whether there was anything to do.
 
 func (c *conversation) turn() bool {
-	before := c.s.in.waiting() + c.w.Got.Len()
-	busy := c.s.loop.mail.box.waiting()
-	c.s.loop.wake()
-	return busy || before != c.s.in.waiting()+c.w.Got.Len()
+	before := c.s.Kept() + c.w.Got.Len()
+	busy := c.s.Loop.Busy()
+	c.s.Loop.Wake()
+	return busy || before != c.s.Kept()+c.w.Got.Len()
 }
 
 func (c *conversation) finishState() bool {
@@ -112,21 +116,17 @@ func (c *conversation) finishConfig() bool {
 
 // work does the job that pick chooses of n.
 func (c *conversation) work(pick func(n int) int) bool {
-	w := &c.s.group().workers
-	if len(w.jobs) == 0 {
-		return false
+	n := c.s.Group().Jobs()
+	if n > 0 {
+		c.s.Group().DoJob(pick(n))
 	}
-	i := pick(len(w.jobs))
-	job := w.jobs[i]
-	w.jobs = append(w.jobs[:i:i], w.jobs[i+1:]...)
-	job()
-	return true
+	return n > 0
 }
 
 func (c *conversation) read(n int) bool {
-	owing := c.s.out.owing() > 0
+	owing := c.s.Out.Owing() > 0
 	c.w.Read(n)
-	Sweep(c.s.desk)
+	gatetest.Sweep(c.s.Desk)
 	return owing
 }
 
@@ -147,7 +147,7 @@ var versions = regexp.MustCompile(`1\d{9}`)
 // said is what was answered. Pushes come in between, and other ones for requests that
 // came together.
 func (c *conversation) said(t require.TestingT) (list []string) {
-	for _, frame := range Frames(t, c.w) {
+	for _, frame := range gatetest.Frames(t, c.w) {
 		switch name, _, _ := strings.Cut(frame, "/"); {
 		case !strings.HasSuffix(name, "_RSP"):
 			continue
@@ -206,7 +206,7 @@ func drawRequest(t *rapid.T) (protocol.Command, string) {
 // had come alone.
 func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 	store := newStore(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
-	reset := Requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
+	reset := gatetest.Requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
 	rapid.Check(t, func(rt *rapid.T) {
 		burst := reset
 		n := 2 + rapid.IntRange(1, 40).Draw(rt, "requests")
@@ -220,7 +220,7 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 			h, err := protocol.ParseHeader(rest)
 			require.NoError(rt, err)
 			size := protocol.HeaderSize + int(h.BodyLen)
-			alone.s.receive(bytes.Clone(rest[:size]))
+			alone.s.Receive(bytes.Clone(rest[:size]))
 			alone.settle()
 			rest = rest[size:]
 		}
@@ -235,7 +235,7 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 			switch rapid.IntRange(0, 6).Draw(rt, "step") {
 			case 0:
 				cut := min(1<<rapid.IntRange(0, 24).Draw(rt, "cut"), len(rest))
-				c.s.receive(bytes.Clone(rest[:cut]))
+				c.s.Receive(bytes.Clone(rest[:cut]))
 				rest = rest[cut:]
 			case 1:
 				c.turn()
@@ -260,16 +260,16 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 func TestASmallValueAskedForBehindALargeOneIsAnsweredBehindIt(t *testing.T) {
 	c := converse(t, newStore(t, nil))
 	defer c.close()
-	c.s.receive(Requests(
+	c.s.Receive(gatetest.Requests(
 		protocol.KVPut, `{"ns":"n","key":"large","value":"`+strings.Repeat("x", 200<<10)+`"}`,
 		protocol.KVPut, `{"ns":"n","key":"small","value":"x"}`,
 	))
 	c.settle()
 	c.w.Got.Reset()
-	c.s.receive(Requests(protocol.KVGet, `{"ns":"n","key":"large"}`, protocol.KVGet, `{"ns":"n","key":"small"}`))
-	require.Empty(t, Frames(t, c.w), "the first reply is a worker's")
+	c.s.Receive(gatetest.Requests(protocol.KVGet, `{"ns":"n","key":"large"}`, protocol.KVGet, `{"ns":"n","key":"small"}`))
+	require.Empty(t, gatetest.Frames(t, c.w), "the first reply is a worker's")
 	c.settle()
-	got := Frames(t, c.w)
+	got := gatetest.Frames(t, c.w)
 	require.Len(t, got, 2)
 	require.Contains(t, got[0], "KVGET_RSP/1 ")
 	require.Contains(t, got[1], "KVGET_RSP/2 ")

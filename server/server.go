@@ -16,6 +16,13 @@ import (
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/protocol"
+	"confcenter/server/clients"
+	"confcenter/server/config"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+	"confcenter/server/netio"
+	"confcenter/server/state"
+	"confcenter/server/watch"
 )
 
 // Config is how a Server behaves. The zero value listens on DefaultListen and is
@@ -50,7 +57,7 @@ type Config struct {
 	// command and who sent it, never with a value. Default 500 ms.
 	SlowRequest time.Duration
 	// Limits bound what peers can make the server hold.
-	Limits Limits
+	Limits loop.Limits
 	// Clock is the time. Default the real one.
 	Clock clock.Clock
 	// Log gets what an operator has to know. The zero value logs nothing.
@@ -88,20 +95,31 @@ type Stores struct {
 	Locks *kvlock.Manager
 }
 
-// Store is what the server needs of a config store.
-type Store = ConfigStore
+// What the packages below have of the server's face.
+type (
+	// Store is what the server needs of a config store.
+	Store = config.Store
+	// Limits bound what peers can make the server hold.
+	Limits = loop.Limits
+	// ClientInfo is what the server knows of an identified connection.
+	ClientInfo = gate.ClientInfo
+	// SubscriptionInfo is a subscription to a config file.
+	SubscriptionInfo = gate.SubscriptionInfo
+	// LockInfo is a lock that a connection holds or, with Fence 0, waits for.
+	LockInfo = gate.LockInfo
+)
 
 // Server is the TCP side of confcenter. Make one with New.
 type Server struct {
 	// set at open
 	cfg     Config
-	group   *group
-	gate    *gate
-	configs *configHandlers
-	clients *clientHandlers
-	states  *stateHandlers // nil: there is no state store
-	watches *watchHandlers // nil: there is no state store
-	engine  *engine
+	group   *loop.Group
+	gate    *gate.Gate
+	configs *config.Handlers
+	clients *clients.Handlers
+	states  *state.Handlers // nil: there is no state store
+	watches *watch.Handlers // nil: there is no state store
+	engine  *netio.Engine
 	life    context.Context // of the ticker and of what workers read
 	end     context.CancelFunc
 	ticking chan struct{} // closed when it has ended
@@ -114,38 +132,38 @@ func New(cfg Config, stores Stores) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, ticking: make(chan struct{})}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.group = newGroup(groupConfig{Limits: cfg.Limits, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log})
-	s.gate = newGate(s.group, gateConfig{
+	s.group = loop.NewGroup(loop.Config{Limits: cfg.Limits, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log})
+	s.gate = gate.New(s.group, gate.Config{
 		ServerID: cfg.ServerID, MaxConnections: cfg.MaxConnections, IdentifyTimeout: cfg.IdentifyTimeout,
 	})
-	s.clients = addClients(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
-	s.configs = addConfig(s.gate, stores.Config, configConfig{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})
+	s.clients = clients.Add(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
+	s.configs = config.Add(s.gate, stores.Config, config.Config{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})
 	if stores.State == nil {
-		addNoState(s.gate)
+		state.AddNone(s.gate)
 	} else {
-		s.states = addState(s.life, s.gate, stores.State, stores.Locks, stores.StateStats)
-		s.watches = addWatches(s.life, s.gate, stores.State)
+		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats)
+		s.watches = watch.Add(s.life, s.gate, stores.State)
 	}
-	s.engine = newEngine(engineConfig{
+	s.engine = netio.New(netio.Config{
 		Listen: cfg.Listen, Loops: cfg.Loops, Log: cfg.Log,
-		NewLoop: func(exec func(fn func()) error) opener { return s.gate.newDesk(exec) },
+		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },
 	})
 	return s
 }
 
 // ErrStopped is Err's answer after a Shutdown.
-var ErrStopped = errStopped
+var ErrStopped = netio.ErrStopped
 
 // Start listens and returns as soon as connections are accepted. It may be
 // called once.
 func (s *Server) Start() error {
-	s.group.start()
+	s.group.Start()
 	s.configs.Follow()
 	if s.watches != nil {
 		s.watches.Follow()
 	}
 	s.nextSweep = s.cfg.Clock.Now().Add(s.cfg.KeepAlive)
-	if err := s.engine.start(); err != nil {
+	if err := s.engine.Start(); err != nil {
 		s.unfollow()
 		return fmt.Errorf("serve on %s: %w", s.cfg.Listen, err)
 	}
@@ -159,22 +177,22 @@ func (s *Server) Start() error {
 // unfollow ends what Start began of the loops, the workers and the stores' feeds.
 func (s *Server) unfollow() {
 	s.configs.Unfollow()
-	s.group.close()
+	s.group.Close()
 	if s.watches != nil {
 		s.watches.Unfollow()
 	}
 }
 
 // Addr is the address the server listens on, with the port it got.
-func (s *Server) Addr() net.Addr { return s.engine.addr }
+func (s *Server) Addr() net.Addr { return s.engine.Addr }
 
 // Done is closed when the server has stopped, by Shutdown or by itself; Err then
 // says why.
-func (s *Server) Done() <-chan struct{} { return s.engine.done }
+func (s *Server) Done() <-chan struct{} { return s.engine.Done }
 
 // Err is why the server stopped: ErrStopped after Shutdown. It must not be
 // called before Done is closed.
-func (s *Server) Err() error { return s.engine.err }
+func (s *Server) Err() error { return s.engine.Err }
 
 // drainPoll is how often Shutdown looks whether all sessions are done.
 const drainPoll = 10 * time.Millisecond
@@ -184,9 +202,9 @@ const drainPoll = 10 * time.Millisecond
 // waiting when ctx ends, but always stops; a second or two more than ctx may
 // pass.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.group.drain()
+	s.group.Drain()
 	err := s.drain(ctx)
-	s.engine.stop()
+	s.engine.Stop()
 	s.end()
 	<-s.ticking
 	s.unfollow()
@@ -196,7 +214,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // drain waits until no session owes anything.
 func (s *Server) drain(ctx context.Context) error {
 	for {
-		owing, err := s.group.owing(ctx, s.engine.done)
+		owing, err := s.group.Owing(ctx, s.engine.Done)
 		if err != nil {
 			return err
 		}
@@ -224,9 +242,9 @@ func (s *Server) ticker() {
 			return
 		case <-t.C():
 			now := s.cfg.Clock.Now()
-			s.group.tick(now)
+			s.group.Tick(now)
 			if s.sweepDue(now) {
-				s.clients.askSilent(now, s.cfg.KeepAlive)
+				s.clients.AskSilent(now, s.cfg.KeepAlive)
 			}
 		}
 	}
@@ -247,16 +265,16 @@ func (s *Server) sweepDue(now time.Time) bool {
 // of its loops stands still; nil if all is well. It is cheap.
 func (s *Server) Live() error {
 	select {
-	case <-s.engine.done:
+	case <-s.engine.Done:
 		return codes.Errorf(codes.Closed, "the server has stopped")
 	default:
 	}
-	return s.group.live()
+	return s.group.Live()
 }
 
 // Ready says why no requests are taken although the server lives: it is stopping.
 func (s *Server) Ready() error {
-	if s.group.isDraining() {
+	if s.group.IsDraining() {
 		return codes.Errorf(codes.Closed, "the server is stopping")
 	}
 	return nil
@@ -265,8 +283,8 @@ func (s *Server) Ready() error {
 // Clients are the identified connections, ordered by id. The loops are asked one
 // after the other, each in the order of its mail, and one such question is asked at
 // a time.
-func (s *Server) Clients() []ClientInfo {
-	list := s.clients.census(s.engine.done)
+func (s *Server) Clients() []gate.ClientInfo {
+	list := s.clients.Census(s.engine.Done)
 	if s.states != nil {
 		for i := range list {
 			s.states.StillHeld(&list[i])
@@ -277,4 +295,4 @@ func (s *Server) Clients() []ClientInfo {
 
 // Slow are the last requests that took longer than Config.SlowRequest, newest
 // first.
-func (s *Server) Slow() []metric.Slow { return s.group.slowLately() }
+func (s *Server) Slow() []metric.Slow { return s.group.Slow() }

@@ -5,8 +5,8 @@ import "confcenter/internal/metric"
 // Stats is all that the server counts and measures, under the names of /metrics; any
 // goroutine may call it.
 func (s *Server) Stats() metric.Readings {
-	connections, clients := s.gate.registry.counts()
-	return append(s.group.readings(),
+	connections, clients := s.gate.Registry.Counts()
+	return append(s.group.Readings(),
 		metric.Reading{Name: "server_connections", Help: "TCP connections that are open.", N: int64(connections)},
 		metric.Reading{Name: "server_clients", Help: "TCP connections that have identified themselves.", N: int64(clients)},
 	)

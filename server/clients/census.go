@@ -1,0 +1,128 @@
+package clients
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"confcenter/kv"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+)
+
+// Limits of what Clients tells.
+const (
+	maxListed      = 256
+	maxListedInAll = 200_000
+)
+
+// censusSlice is how many sessions a census looks at in one turn of a loop.
+const censusSlice = 512
+
+// A unit of a turn is about a send, which takes longer than looking at 64
+// subscriptions.
+const subscriptionsPerUnit = 64
+
+// census asks one loop for its clients. It goes from the end of the list, so that
+// sessions that leave in between make it miss nobody; it can meet one twice.
+type census struct {
+	next   int // -1: not begun
+	room   int // subscriptions that may still be listed
+	found  []counted
+	answer chan<- []counted // takes one without waiting
+}
+
+// counted is a client as its loop knows it.
+type counted struct {
+	client *gate.Client
+	info   gate.ClientInfo
+}
+
+func (c *census) Deliver(l *loop.Loop, budget int) (int, bool) {
+	if c.next < 0 {
+		c.next = len(l.Conns)
+	}
+	used := 0
+	for seen := 0; c.next > 0 && seen < censusSlice && used < budget; seen++ {
+		c.next--
+		if c.next >= len(l.Conns) {
+			continue
+		}
+		if s := gate.SessionAt(l, c.next); s.Client != nil {
+			used += 1 + c.look(s)/subscriptionsPerUnit
+		}
+	}
+	if c.next > 0 {
+		return used + 1, false
+	}
+	c.answer <- c.found
+	return used + 1, true
+}
+
+// look notes what only the loop knows, and returns how much that was.
+func (c *census) look(s *gate.Session) (listed int) {
+	one := counted{client: s.Client, info: gate.ClientInfo{Since: time.Unix(0, s.Opened), Address: s.Peer.String()}}
+	s.Describe(&one.info, maxListed, c.room)
+	c.room -= one.info.Many()
+	c.found = append(c.found, one)
+	return one.info.Many() + len(one.info.Locks)
+}
+
+// Census asks the loops one after the other, each in the order of its mail, and one
+// such question at a time; nothing is told once stopped is closed: with the loops
+// their sessions have ended.
+func (f *Handlers) Census(stopped <-chan struct{}) []gate.ClientInfo {
+	f.asking.Lock()
+	defer f.asking.Unlock()
+	var found []counted
+	room := maxListedInAll
+	for _, d := range f.gate.Desks() {
+		answer := make(chan []counted, 1)
+		d.Loop.Post(&census{next: -1, room: room, answer: answer})
+		select {
+		case more := <-answer:
+			for i := range more {
+				room -= more[i].info.Many()
+			}
+			found = append(found, more...)
+		case <-stopped:
+			return nil
+		}
+	}
+	return describe(&f.gate.Registry, found)
+}
+
+// describe adds what the registry knows and puts the clients into order.
+func describe(r *gate.Registry, found []counted) []gate.ClientInfo {
+	slices.SortFunc(found, func(a, b counted) int { return cmp.Compare(a.client.ID, b.client.ID) })
+	found = slices.CompactFunc(found, func(a, b counted) bool { return a.client.ID == b.client.ID })
+	list := make([]gate.ClientInfo, len(found))
+	for some := range slices.Chunk(indexes(len(found)), censusSlice) {
+		r.Do(func() { // every loop needs the lock
+			for _, i := range some {
+				c := found[i].client
+				list[i] = found[i].info
+				list[i].ID, list[i].Main = c.ID, c.Main
+				list[i].Name, list[i].Tag = c.Prop("svrname"), c.Prop("tag")
+			}
+		})
+	}
+	for i := range list {
+		slices.SortFunc(list[i].Watching, func(a, b kv.Filter) int {
+			return cmp.Or(strings.Compare(a.NS, b.NS), strings.Compare(a.Text, b.Text))
+		})
+		slices.SortFunc(list[i].Subscriptions, func(a, b gate.SubscriptionInfo) int {
+			return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Path, b.Path))
+		})
+	}
+	return list
+}
+
+func indexes(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}

@@ -1,0 +1,83 @@
+// Package clients handles the commands that are about clients as such: who they are,
+// messages among them, signs of life, and what operators ask about them. The operation
+// log is kept here.
+package clients
+
+import (
+	"sync"
+	"time"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+)
+
+// Handlers serve what is between a client and the server, or between clients:
+// who they are, messages among them, signs of life, and what operators ask.
+type Handlers struct {
+	// set at open
+	gate     *gate.Gate
+	serverID int32
+	clock    clock.Clock
+	store    profiles
+
+	oplog    oplog
+	departed departed
+	asking   sync.Mutex // held by census, so that questions do not pile up
+}
+
+// profiles is what WHOAMI is answered from.
+type profiles interface {
+	Snapshot() *confstore.Snapshot
+	Epoch() string
+}
+
+// Add has g serve clients as such.
+func Add(g *gate.Gate, store profiles, serverID int32, clock clock.Clock) *Handlers {
+	f := &Handlers{gate: g, serverID: serverID, clock: clock, store: store}
+	f.oplog.init(clock)
+	g.Left = f.left
+	g.Add(map[protocol.Command]gate.Route{
+		protocol.Whoami:      {Handle: f.whoami, Raw: true},
+		protocol.GetCli:      {Handle: f.getClients},
+		protocol.Hungup:      {Handle: f.hungup},
+		protocol.GetLogr:     {Handle: f.getLog},
+		protocol.Exchang:     {Handle: f.exchange, PassOn: func(s *gate.Session, h protocol.Header) { relay(s, h) }},
+		protocol.SetArgs:     {Handle: f.setArgs},
+		protocol.GetWarn:     {Handle: f.getWarnings},
+		protocol.KeepAlive:   {Handle: keepAlive, Raw: true},
+		protocol.Testing:     {Handle: f.testing},
+		protocol.EvNotify:    {Handle: f.notify, PassOn: f.routeReply},
+		protocol.SvrRegister: {Handle: reserved, Raw: true},
+		protocol.SvrSearch:   {Handle: reserved, Raw: true},
+		protocol.SvrShow:     {Handle: reserved, Raw: true},
+		protocol.AppRunLog:   {Handle: f.appRunLog, PassOn: f.routeReply},
+	})
+	return f
+}
+
+func reserved(s *gate.Session, h protocol.Header, _ []byte) bool {
+	s.Result(h, int(codes.NotImplemented), "the service registry is not part of this server yet")
+	return true
+}
+
+func keepAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
+	s.Reply(h, nil)
+	return true
+}
+
+// AskSilent has every loop ask its silent sessions for a sign of life, and close those
+// that have given none for two intervals.
+func (f *Handlers) AskSilent(now time.Time, interval time.Duration) {
+	for _, d := range f.gate.Desks() {
+		d.Loop.Post(&keepAliveSweep{now: now.UnixNano(), interval: interval.Nanoseconds(), next: -1})
+	}
+}
+
+// Changed notes a change of a document, wanted or done, in the operation log.
+func (f *Handlers) Changed(deleted bool, name string, mtime int32, by *access.Actor, result string) {
+	f.oplog.config(deleted, name, mtime, by, result)
+}

@@ -1,0 +1,100 @@
+package clients
+
+import (
+	"fmt"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+)
+
+func newClientBench(t gatetest.T) (*gatetest.Bench, *Handlers) {
+	b := gatetest.NewBench(t, loop.Limits{})
+	f := Add(b.Gate, nil, 1, b.Clock)
+	b.Open()
+	return b, f
+}
+
+func TestNothingIsRoutedToAConnectionThatIsBeingClosed(t *testing.T) {
+	b, _ := newClientBench(t)
+	from, _ := b.Peer(gatetest.Unlimited)
+	to, w := gatetest.Connect(t, b.Desk, 0)
+	require.True(t, to.Identify(7, nil))
+	w.Room = 0
+	to.Out.SendFrame(make([]byte, 8<<10))
+	to.Finish()
+	owing := to.Out.Owing()
+	from.Receive(gatetest.Requests(protocol.EvNotify, `{"to":7,"notify":"x"}`, protocol.Exchang, `{"to":7}`))
+	from.Loop.Wake()
+	require.Equal(t, owing, to.Out.Owing(), "others could keep it open for ever")
+	require.False(t, to.Gone())
+}
+
+func TestAClippedLogLineIsStillUTF8(t *testing.T) {
+	for shift := range 4 {
+		text := fmt.Sprintf("%*s", shift, "")
+		for range maxLogged {
+			text += "好"
+		}
+		require.True(t, utf8.ValidString(clip([]byte(text))), "shift %d", shift)
+	}
+	require.Contains(t, clip(make([]byte, maxLogged+7)), "+7B")
+}
+
+func TestHungupTellsWhenAClientLeft(t *testing.T) {
+	b, _ := newClientBench(t)
+	s, w := b.Peer(gatetest.Unlimited)
+	time0 := b.Clock.Now()
+	other, _ := gatetest.Connect(t, b.Desk, 0)
+	require.True(t, other.Identify(7, []protocol.Property{{Name: "clitype", Value: "1"}}))
+	b.Clock.Advance(90 * time.Second)
+	other.Abort("test")
+	s.Receive(protocol.AppendFrame(nil, protocol.Hungup, 1, []byte(`{"op":"get"}`)))
+	shown := func(at time.Time) string { return at.Format("2006-01-02 15:04:05") }
+	require.Contains(t, w.Got.String(), fmt.Sprintf(`"begin_time":"%s","end_time":"%s"`, shown(time0), shown(time0.Add(90*time.Second))))
+}
+
+// many is a part of a session that has so many subscriptions.
+type many int
+
+func (m many) ReadOn() {}
+func (m many) Ended()  {}
+
+func (m many) Describe(info *gate.ClientInfo, room int) {
+	info.Subscriptions = make([]gate.SubscriptionInfo, min(int(m), room))
+	info.More = int(m) - len(info.Subscriptions)
+}
+
+func TestClientsAreBounded(t *testing.T) {
+	b, _ := newClientBench(t)
+	s, _ := b.Peer(gatetest.Unlimited)
+	s.SetPart(gate.OfConfig, many(maxListed+10))
+	answer := make(chan []counted, 1)
+	ask := &census{next: -1, room: maxListed + 3, answer: answer}
+	_, done := ask.Deliver(s.Loop, 100)
+	require.True(t, done)
+	found := <-answer
+	require.Len(t, found, 1)
+	require.Len(t, found[0].info.Subscriptions, maxListed)
+	require.Equal(t, 10, found[0].info.More)
+
+	b.Peer(gatetest.Unlimited)
+	ask = &census{next: -1, room: 5, answer: answer}
+	turns := 1
+	for {
+		if _, done = ask.Deliver(s.Loop, 1); done {
+			break
+		}
+		turns++
+	}
+	require.Equal(t, 2, turns, "a turn has a budget")
+	list := describe(&b.Gate.Registry, append(<-answer, found...))
+	require.Len(t, list, 2, "who is met twice is told once")
+	require.Less(t, list[0].ID, list[1].ID)
+}

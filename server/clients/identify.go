@@ -1,0 +1,120 @@
+package clients
+
+import (
+	"fmt"
+	"strconv"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+)
+
+// whoami identifies a connection, or brings an identified one up to date. Every
+// reply has a svrid, without which Python clients die.
+func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool {
+	req := &s.Desk.Req
+	if err := req.Parse(body); err != nil {
+		refuse(s, h, int(codes.NotFound), "body json invalid: "+err.Error())
+		return true
+	}
+	props, fits := req.Properties()
+	if fits {
+		fits = gate.PropertiesSize(props) <= s.Limits().Properties
+	}
+	if !fits {
+		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",
+			protocol.MaxProperties, s.Limits().Properties))
+		if s.Client == nil {
+			s.Finish()
+		}
+		return true
+	}
+	wanted, ok := req.Int("svrid")
+	if !ok {
+		refuse(s, h, int(codes.BadRequest), "leak of svrid?")
+		s.Finish()
+		return true
+	}
+	if s.Client != nil {
+		f.identifyAgain(s, h, props)
+		return true
+	}
+	if !s.Identify(wanted, props) {
+		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("svrid=%d existed", wanted))
+		s.Finish()
+		return true
+	}
+	f.welcome(s, h)
+	s.Group().Log.Debug().Stringer("peer", s.Peer).Str("client", s.Name()).Msg("client identified")
+	f.oplog.add("CLIENT_LOGIN", s.Name(), s.Peer.String())
+	return true
+}
+
+// identifyAgain merges properties. The id stays the first one, whatever the
+// repeat asks for: an id that could be changed could be stolen.
+func (f *Handlers) identifyAgain(s *gate.Session, h protocol.Header, props []protocol.Property) {
+	if !s.Gate.Registry.Merge(s.Client, props, s.Limits().Properties) {
+		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("properties are limited to %d bytes", s.Limits().Properties))
+		return
+	}
+	f.welcome(s, h)
+}
+
+func refuse(s *gate.Session, h protocol.Header, code int, desc string) {
+	s.End(protocol.AppendNotIdentified(s.Begin(protocol.Whoami.Reply(), h.Seq), code, desc))
+}
+
+// welcome resolves the profile anew and answers with it.
+func (f *Handlers) welcome(s *gate.Session, h protocol.Header) {
+	c := s.Client
+	r := &s.Gate.Registry
+	m := f.store.Snapshot().Meta()
+	r.Do(func() {
+		p := m.Profile(c.Prop("tag"), s.Peer.Addr().Unmap().String(), c.Prop("svrname"))
+		c.Main = p.MainConf
+		if p.HasIDC {
+			c.SetPropLocked("idc", strconv.Itoa(int(p.IDC)))
+		}
+		if p.HasRack {
+			c.SetPropLocked("rack", strconv.Itoa(int(p.Rack)))
+		}
+	})
+	s.End(protocol.AppendIdentified(s.Begin(h.Command.Reply(), h.Seq), c.ID, c.Main, f.store.Epoch()))
+}
+
+// setArgs changes properties and the client's place on the warn list.
+func (f *Handlers) setArgs(s *gate.Session, h protocol.Header, _ []byte) bool {
+	req := &s.Desk.Req
+	props, fits := req.Properties()
+	if !fits || !s.Gate.Registry.Merge(s.Client, props, s.Limits().Properties) {
+		s.Result(h, int(codes.BadRequest), fmt.Sprintf("too many properties: at most %d of together %d bytes",
+			protocol.MaxProperties, s.Limits().Properties))
+		return true
+	}
+	switch warn := string(req.Text("warn")); warn {
+	case "":
+	case "ok", "ng":
+		s.Gate.Registry.Do(func() { s.Client.Warn = warn })
+	case "clear":
+		s.Gate.Registry.Do(func() { s.Client.Warn = "" })
+	default:
+		s.Result(h, int(codes.NotIdentified), "leak of param(warn or taskkey)")
+		return true
+	}
+	s.Result(h, 0, "success")
+	return true
+}
+
+// targetOf is the routing target that member to names; 0 names nobody.
+func targetOf(req *protocol.Request) (to int32, present bool) {
+	m, present := req.Member("to")
+	if !present {
+		return 0, false
+	}
+	if m.Kind == jsontext.Null {
+		return 0, true
+	}
+	to, _ = req.IntOrText("to")
+	return to, true
+}

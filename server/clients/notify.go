@@ -1,0 +1,117 @@
+package clients
+
+import (
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+)
+
+// notify handles a client's EVNOTIFY: for the server if it names no target or
+// the server itself, else for another client.
+func (f *Handlers) notify(s *gate.Session, h protocol.Header, body []byte) bool {
+	req := &s.Desk.Req
+	f.oplog.add("NOTIFY", s.Name(), clip(req.Body()))
+	to, routed := targetOf(req)
+	if routed && to != f.serverID {
+		f.route(s, h, to)
+		return true
+	}
+	kind := req.Text("notify")
+	code := -1
+	if string(kind) == protocol.NotifyCloseLink {
+		var self bool
+		if code, self = f.closeLink(s); self {
+			return true
+		}
+	}
+	s.End(protocol.AppendNotifyResult(s.Begin(h.Command.Reply(), h.Seq), code, kind))
+	return true
+}
+
+// closeLink closes the client that the request names, who is told nothing.
+func (f *Handlers) closeLink(s *gate.Session) (code int, self bool) {
+	id, ok := s.Desk.Req.Int("svrid")
+	if !ok {
+		return -2, false
+	}
+	target := s.Gate.Registry.Find(id)
+	switch target {
+	case nil:
+		return -2, false
+	case s:
+		s.FlushReplies()
+		s.Dismiss("closelink by itself")
+		return 0, true
+	}
+	by := s.Name()
+	target.Loop.Post(loop.MailFunc(func(*loop.Loop) { target.Dismiss("closelink by " + by) }))
+	return 0, false
+}
+
+// route hands the request to client `to`; the answer comes from there, as a
+// frame of its own that is routed back.
+func (f *Handlers) route(s *gate.Session, h protocol.Header, to int32) {
+	if to == s.Client.ID || !forward(s, h, to, f.appendRouted) {
+		s.End(protocol.AppendRouteError(s.Begin(h.Command.Reply(), h.Seq),
+			f.serverID, s.Client.ID, s.Desk.Req.Text("path")))
+	}
+}
+
+func (f *Handlers) appendRouted(dst []byte, from *gate.Session) []byte {
+	return protocol.AppendRouted(dst, &from.Desk.Req, from.Client.ID, f.serverID)
+}
+
+// forward posts the frame that appendBody makes to client `to`, under the same
+// command and sequence.
+func forward(s *gate.Session, h protocol.Header, to int32, appendBody func(dst []byte, from *gate.Session) []byte) bool {
+	target := s.Gate.Registry.Find(to)
+	if target == nil || s.Group().Memory.Over() {
+		return false
+	}
+	frame := appendBody(protocol.BeginFrame(nil, h.Command, h.Seq), s)
+	if len(frame) > protocol.HeaderSize+protocol.MaxBody {
+		return false // what the hop adds made it too long to be accepted
+	}
+	protocol.FinishFrame(frame, 0)
+	s.Group().Memory.Add(len(frame)) // until it is the target's
+	target.Loop.Post(loop.MailFunc(func(*loop.Loop) {
+		s.Group().Memory.Sub(len(frame))
+		if !target.Ending() {
+			target.Out.SendFrame(frame)
+		}
+	}))
+	return true
+}
+
+// routeReply hands an answer on to whom it is for. Nobody answers an answer, so
+// one that has no target is dropped.
+func (f *Handlers) routeReply(s *gate.Session, h protocol.Header) {
+	if to, present := targetOf(&s.Desk.Req); present && to != s.Client.ID {
+		forward(s, h, to, f.appendRouted)
+	}
+}
+
+// appRunLog is only ever routed.
+func (f *Handlers) appRunLog(s *gate.Session, h protocol.Header, _ []byte) bool {
+	if to, present := targetOf(&s.Desk.Req); present {
+		f.route(s, h, to)
+	}
+	return true
+}
+
+// exchange relays a body unchanged but for blanks, also to the sender.
+func (f *Handlers) exchange(s *gate.Session, h protocol.Header, body []byte) bool {
+	if !relay(s, h) {
+		s.Result(h, int(codes.BadRequest), "dst svr offline")
+	}
+	return true
+}
+
+func relay(s *gate.Session, h protocol.Header) bool {
+	to, ok := s.Desk.Req.Int("to")
+	return ok && forward(s, h, to, func(dst []byte, from *gate.Session) []byte {
+		return jsontext.AppendCompact(dst, from.Desk.Req.Body())
+	})
+}

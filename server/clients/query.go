@@ -1,0 +1,146 @@
+package clients
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+)
+
+// getClients answers GETCLI: everybody, or one, or one property of each.
+func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool {
+	id, _ := s.Desk.Req.IntOrText("svrid")
+	key := string(s.Desk.Req.Text("key"))
+	if id > 0 && s.Gate.Registry.Find(id) == nil {
+		s.Result(h, int(codes.NotFound), "no exit svrid="+strconv.Itoa(int(id)))
+		return true
+	}
+	s.Later(h, func(dst []byte) []byte {
+		records := s.Gate.Registry.Records(func(_ *gate.Session, c *gate.Client) bool {
+			return id == 0 || c != nil && c.ID == id
+		})
+		if key != "" {
+			for i := range records {
+				records[i] = slices.DeleteFunc(records[i], func(p protocol.Property) bool { return p.Name != key })
+			}
+		}
+		return protocol.AppendRecords(dst, records, true)
+	})
+	return true
+}
+
+// getWarnings answers GETWARN: the clients on the warn list, of those only the
+// ones whose property filter_key is filter_val.
+func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) bool {
+	key, value := string(s.Desk.Req.Text("filter_key")), string(s.Desk.Req.Text("filter_val"))
+	s.Later(h, func(dst []byte) []byte {
+		return protocol.AppendRecords(dst, s.Gate.Registry.Records(func(_ *gate.Session, c *gate.Client) bool {
+			return c != nil && c.Warn != "" && (key == "" || c.Prop(key) == value)
+		}), false)
+	})
+	return true
+}
+
+// hungup answers HUNGUP: which clients of the type server went away.
+func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
+	req := &s.Desk.Req
+	id, _ := req.IntOrText("svrid")
+	switch string(req.Text("op")) {
+	case "get":
+		out := s.Begin(h.Command.Reply(), h.Seq)
+		s.End(protocol.AppendRecords(out, f.departed.list(id), false))
+	case "set":
+		f.departed.forgive(id)
+		s.Result(h, 0, "success")
+	default:
+		s.Result(h, int(codes.BadOp), "leak of op param")
+	}
+	return true
+}
+
+// departed are the clients of the type server that went away lately, for HUNGUP.
+type departed struct {
+	mu   sync.Mutex
+	gone []gonePeer // guarded by mu
+}
+
+// gonePeer is one of them.
+type gonePeer struct {
+	id                            int32
+	name, svrname, shell, program string
+	began, ended                  int64 // unix seconds
+}
+
+// maxGone bounds their list; the oldest fall off.
+const maxGone = 200
+
+func (d *departed) add(g gonePeer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.gone) == maxGone {
+		d.gone = slices.Delete(d.gone, 0, 1)
+	}
+	d.gone = append(d.gone, g)
+}
+
+// list tells of them; id 0 means all.
+func (d *departed) list(id int32) [][]protocol.Property {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list [][]protocol.Property
+	for _, g := range d.gone {
+		if id == 0 || g.id == id {
+			list = append(list, []protocol.Property{
+				{Name: "svrid", Value: strconv.Itoa(int(g.id))}, {Name: "name", Value: g.name},
+				{Name: "svrname", Value: g.svrname}, {Name: "shell", Value: g.shell}, {Name: "progi", Value: g.program},
+				{Name: "begin_time", Value: wallTime(g.began)}, {Name: "end_time", Value: wallTime(g.ended)},
+			})
+		}
+	}
+	return list
+}
+
+// forgive forgets them; id 0 means all.
+func (d *departed) forgive(id int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool { return id == 0 || g.id == id })
+}
+
+// left takes note of a client that goes.
+func (f *Handlers) left(s *gate.Session) {
+	f.oplog.add("CLIENT_CLOSE", s.Name(), s.Peer.String())
+	s.Gate.Registry.Do(func() {
+		if c := s.Client; c.Prop("clitype") == "1" {
+			f.departed.add(gonePeer{
+				id: c.ID, name: c.Prop("name"), svrname: c.Prop("svrname"), shell: c.Prop("shell"),
+				program: c.Prop("progi"), began: s.Opened / 1e9, ended: f.clock.Now().Unix(),
+			})
+		}
+	})
+}
+
+func wallTime(unix int64) string { return time.Unix(unix, 0).Format("2006-01-02 15:04:05") }
+
+// getLog answers GETLOGR: the newest lines of the operation log first.
+func (f *Handlers) getLog(s *gate.Session, h protocol.Header, _ []byte) bool {
+	size, ok := s.Desk.Req.IntOrText("size")
+	if !ok {
+		size = 10
+	}
+	lines := f.oplog.newest(int(size))
+	s.Later(h, func(dst []byte) []byte { return protocol.AppendLines(dst, lines) })
+	return true
+}
+
+// testing answers what CppCloud's own tools ask for, and nothing else.
+func (f *Handlers) testing(s *gate.Session, h protocol.Header, _ []byte) bool {
+	if string(s.Desk.Req.Text("cmd")) == "broadshow" {
+		s.Reply(h, nil)
+	}
+	return true
+}

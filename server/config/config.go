@@ -1,0 +1,236 @@
+// Package config handles the commands for configurations: reads are answered from a
+// snapshot, writes handed to the store, and what the store publishes is pushed to those
+// who have subscribed.
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/meta"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+)
+
+// Handlers serve configurations: reading and writing them, and pushing what
+// changes to those who have subscribed.
+type Handlers struct {
+	// set at open
+	store    Store
+	gate     *gate.Gate
+	cfg      Config
+	upToDate []byte
+
+	unfollow func() // nil before Follow
+}
+
+// Config is how the handlers of configurations behave.
+type Config struct {
+	FrameExact bool // see Config of the server
+	DocLiteral bool // see Config of the server
+	// Changed is told of each change of a document, wanted or done. Any goroutine.
+	Changed func(deleted bool, name string, mtime int32, by *access.Actor, result string)
+}
+
+// Store is what the server needs of a config store.
+type Store interface {
+	Snapshot() *confstore.Snapshot
+	Epoch() string
+	Problems() []confstore.Problem
+	// Set calls done once, after every function given to Subscribe has returned.
+	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
+	// Subscribe ends with cancel: then fn is not called again.
+	Subscribe(fn func(*confstore.Batch)) (cancel func())
+}
+
+// Add has g serve the documents of store. Follow begins the pushes.
+func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
+	f := &Handlers{store: store, gate: g, cfg: cfg, upToDate: protocol.UpToDate}
+	if cfg.DocLiteral {
+		f.upToDate = protocol.LiteralUpToDate
+	}
+	g.Add(map[protocol.Command]gate.Route{
+		protocol.GetConfig:     {Handle: f.getConfig},
+		protocol.SetConfig:     {Handle: f.setConfig, Write: true},
+		protocol.GetCfgName:    {Handle: f.getConfigNames, Raw: true},
+		protocol.BookCfgChange: {Handle: f.subscribe},
+	})
+	g.Keep(gate.OfConfig, func(*gate.Desk) any {
+		return &hub{topics: make(map[string]*topic), backlog: confstore.NewBacklog(g.Group.Limits.Backlog)}
+	})
+	return f
+}
+
+// Follow has every change of the documents told from now on.
+func (f *Handlers) Follow() { f.unfollow = f.store.Subscribe(f.publish) }
+
+// Unfollow ends what Follow began.
+func (f *Handlers) Unfollow() {
+	if f.unfollow != nil {
+		f.unfollow()
+	}
+}
+
+// getConfig answers from the snapshot, without waiting and without allocating.
+func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool {
+	q := s.Desk.Req.ConfigQuery()
+	node, _ := s.TakePrepared().(*confstore.Node)
+	if node == nil {
+		node = f.store.Snapshot().Find(q.File)
+	}
+	if node == nil {
+		f.noSuchConfig(s, h, q)
+		return true
+	}
+	mtime := node.Mtime(q.Inherit)
+	if q.Newer > 0 && node.Known() && mtime <= q.Newer {
+		s.Reply(h, f.upToDate)
+		return true
+	}
+	whole := len(q.Path) == 0
+	if whole {
+		if body := node.Answer(q.Inherit, q.FileRaw); body != nil {
+			s.Reply(h, body)
+			return true
+		}
+	}
+	value, found, ready := node.Lookup(q.Inherit, q.Path)
+	if !ready {
+		// The merge or the index is large, and the answer has to come from this node.
+		s.Prepare(h.Command, func() any {
+			node.Prepare(q.Inherit, true)
+			return node
+		})
+		return false
+	}
+	if !found {
+		value = jsonNull
+	}
+	end := protocol.ConfigEnd
+	if node.Deleted() {
+		end = protocol.ConfigEndDeleted
+	}
+	out := protocol.AppendConfigStart(s.Begin(h.Command.Reply(), h.Seq), mtime, q.FileRaw)
+	if len(value) < loop.WholeFrame {
+		out = append(append(out, value...), end...)
+		if whole {
+			node.KeepAnswer(q.Inherit, q.FileRaw, s.Body(out))
+		}
+		s.End(out)
+		return true
+	}
+	s.EndShared(out, value, end)
+	return true
+}
+
+var jsonNull = []byte("null")
+
+// noSuchConfig answers for a name that is neither a file nor has bases.
+func (f *Handlers) noSuchConfig(s *gate.Session, h protocol.Header, q protocol.ConfigQuery) {
+	out := s.Begin(h.Command.Reply(), h.Seq)
+	switch {
+	case q.Newer <= 0:
+		out = append(append(protocol.AppendConfigStart(out, 0, q.FileRaw), jsonNull...), protocol.ConfigEnd...)
+	case f.cfg.DocLiteral:
+		out = append(out, protocol.LiteralNoSuchConfig...)
+	default:
+		out = protocol.AppendNoSuchConfig(out, int(codes.NotFound), q.FileRaw, "no such file")
+	}
+	s.End(out)
+}
+
+// setConfig hands the update to the store; the reply follows when it is durable
+// and every subscriber's push is on its way.
+func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool {
+	u := s.Desk.Req.ConfigUpdate()
+	if u.Name == "" {
+		s.Result(h, int(codes.BadRequest), "leak of filename param")
+		return true
+	}
+	if u.BadMtime != "" {
+		s.Result(h, int(codes.BadRequest), fmt.Sprintf("mtime %s is not within %d to %d; give whole seconds since 1970, or none for the server's clock; nothing was written",
+			u.BadMtime, math.MinInt32, math.MaxInt32))
+		return true
+	}
+	if _, given := s.Desk.Req.Member("if_mtime"); given && !u.HasIfMtime {
+		s.Result(h, int(codes.BadRequest), "if_mtime is not an integer; nothing was written")
+		return true
+	}
+	req := confstore.SetRequest{
+		Name:     meta.Complete(u.Name),
+		Contents: bytes.Clone(u.Contents),
+		Mtime:    u.Mtime, HasMtime: u.Mtime != 0,
+		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
+		Actor: s.Actor(),
+	}
+	id := s.Reserve(h.Command)
+	err := f.store.Set(req, func(res confstore.SetResult, err error) {
+		code, desc := 0, "success"
+		switch {
+		case err != nil:
+			code, desc = gate.WireCode(err), s.WireText(h, err)
+			f.cfg.Changed(req.Contents == nil, req.Name, res.Mtime, req.Actor, desc)
+		case res.Deleted:
+			desc = fmt.Sprintf("remove %s success", u.Name)
+		}
+		frame := protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)
+		frame = protocol.FinishFrame(protocol.AppendConfigUpdated(frame, code, res.Mtime, desc), 0)
+		s.Loop.Post(loop.MailFunc(func(l *loop.Loop) {
+			s.Fill(id, frame)
+			l.HasRoom()
+		}))
+		s.Loop.FeedOthers()
+	})
+	switch {
+	case err == nil:
+	case codes.Of(err) == codes.Busy:
+		s.Unreserve()
+		s.Starve()
+		return false
+	default:
+		s.Unreserve()
+		desc := s.WireText(h, err)
+		f.cfg.Changed(req.Contents == nil, req.Name, 0, req.Actor, desc)
+		s.End(protocol.AppendConfigUpdated(s.Begin(h.Command.Reply(), h.Seq), gate.WireCode(err), 0, desc))
+	}
+	return true
+}
+
+// getConfigNames lists all files. CppCloud ignores the body, so only a body that
+// asks for detail is looked at.
+func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
+	snap := f.store.Snapshot()
+	if s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail") {
+		s.Later(h, func(dst []byte) []byte { return f.appendDetail(dst, snap) })
+		return true
+	}
+	s.Later(h, func(dst []byte) []byte { return append(dst, snap.NameList()...) })
+	return true
+}
+
+func (f *Handlers) appendDetail(dst []byte, snap *confstore.Snapshot) []byte {
+	var files []protocol.ConfigFile
+	for _, name := range snap.Names() {
+		node := snap.Node(name)
+		file := protocol.ConfigFile{Name: name, Mtime: node.Mtime(false), State: protocol.FileGood}
+		text, _ := node.Contents(false)
+		file.Size = len(text)
+		switch {
+		case node.Broken() != "":
+			file.State, file.Reason = protocol.FileBroken, node.Broken()
+		case node.Deleted():
+			file.State, file.Size = protocol.FileDeleted, 0
+		}
+		files = append(files, file)
+	}
+	var problems []protocol.ConfigProblem
+	for _, p := range f.store.Problems() {
+		problems = append(problems, protocol.ConfigProblem{Name: p.Name, Text: p.Text})
+	}
+	return protocol.AppendConfigFiles(dst, files, problems)
+}

@@ -1,0 +1,282 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/atomicfile"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+	"confcenter/server/loop/looptest"
+)
+
+// docKit is a session without a socket on documents.
+type docKit struct {
+	*gatetest.Bench
+	*gate.Session
+	w     *looptest.Wire
+	docs  *Handlers
+	store *confstore.Store
+}
+
+func newDocKit(t testing.TB, files map[string]string) *docKit {
+	return serveDocs(t, newDocs(t, files), loop.Limits{})
+}
+
+func serveDocs(t testing.TB, store *confstore.Store, limits loop.Limits) *docKit {
+	k := &docKit{Bench: gatetest.NewBench(t, limits), store: store}
+	k.docs = Add(k.Bench.Gate, store, Config{Changed: func(bool, string, int32, *access.Actor, string) {}})
+	k.Open()
+	k.Session, k.w = k.Peer(gatetest.Unlimited)
+	return k
+}
+
+func newDocs(t testing.TB, files map[string]string) *confstore.Store {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "conf")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
+	}
+	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
+	require.NoError(t, err)
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// deafen has the peer take everything and keep nothing.
+func (k *docKit) deafen() {
+	d := &gatetest.Deaf{}
+	k.Session = gatetest.ConnectBy(k.T, k.Bench.Desk, d, &d.Wire)
+	require.True(k.T, k.Identify(0, nil))
+}
+
+// post has the loop tell of b in its next turn.
+func (k *docKit) post(b *confstore.Batch) { k.docs.postTo(k.Bench.Desk, b) }
+
+// book subscribes and returns what was answered, pushes included.
+func book(s *docKit, body string) string {
+	s.w.Got.Reset()
+	s.Receive(protocol.AppendFrame(nil, protocol.BookCfgChange, 1, []byte(body)))
+	return string(protocol.Printer{Style: protocol.BodyWhole}.AppendStream(nil, s.w.Got.Bytes()))
+}
+
+// change writes a.json and returns the batch, which is not yet told to anybody.
+func change(t *testing.T, s *docKit, contents string) *confstore.Batch {
+	batch := make(chan *confstore.Batch, 8)
+	store := s.store
+	store.Subscribe(func(b *confstore.Batch) {
+		select {
+		case batch <- b:
+		default:
+		}
+	})
+	done := make(chan error, 1)
+	require.NoError(t, store.Set(confstore.SetRequest{Name: "a.json", Contents: []byte(contents)},
+		func(_ confstore.SetResult, err error) { done <- err }))
+	require.NoError(t, <-done)
+	return <-batch
+}
+
+func TestARepeatedSubscriptionLosesNoPushThatIsOnItsWay(t *testing.T) {
+	s := newDocKit(t, map[string]string{"a.json": `{"n":1}`})
+	book(s, `{"file_pattern":"a.json"}`)
+	s.post(change(t, s, `{"n":2}`))
+	require.NotContains(t, book(s, `{"file_pattern":"a.json"}`), "EVNOTIFY")
+	s.Loop.Wake()
+	require.Contains(t, s.w.Got.String(), `"filename":"a.json"`)
+}
+
+func TestCatchingUpTellsOnceAndNeverGoesBack(t *testing.T) {
+	s := newDocKit(t, map[string]string{"a.json": `{"n":1}`})
+	book(s, `{"file_pattern":"a.json"}`)
+	s.post(change(t, s, `{"n":2}`))
+	s.post(change(t, s, `{"n":3}`))
+	require.Contains(t, book(s, `{"file_pattern":"a.json","mtime":1}`), "EVNOTIFY", "told at once")
+	s.w.Got.Reset()
+	s.Loop.Wake()
+	require.Zero(t, s.w.Got.Len(), "both changes are older than what it was told")
+}
+
+func TestASubscribedPathHasALimit(t *testing.T) {
+	s := newDocKit(t, map[string]string{"a.json": `{"n":1}`})
+	long := strings.Repeat("p", maxPath+1)
+	require.Contains(t, book(s, fmt.Sprintf(`{"file_pattern":"a.json","key_pattern":%q}`, long)), `"code":400`)
+	require.Contains(t, book(s, fmt.Sprintf(`{"file_pattern":"a.json","key_pattern":%q}`, long[1:])), `"code":0`)
+}
+
+func TestSubscriptionsCountAgainstTheMemory(t *testing.T) {
+	s := newDocKit(t, map[string]string{"a.json": `{"n":1}`})
+	before := s.Bench.Group.Memory.Held()
+	for i := range 10 {
+		require.Contains(t, book(s, fmt.Sprintf(`{"file_pattern":"a.json","key_pattern":"/%d"}`, i)), `"code":0`)
+	}
+	require.Greater(t, s.Bench.Group.Memory.Held(), before+10*192)
+	rest := int(s.Session.Limits().Memory - s.Bench.Group.Memory.Held())
+	s.Bench.Group.Memory.Add(rest)
+	require.Contains(t, book(s, `{"file_pattern":"a.json","key_pattern":"/more"}`), `"code":1005`)
+	s.Abort("the test ends it")
+	require.Equal(t, before+int64(rest), s.Bench.Group.Memory.Held())
+}
+
+func TestIfMtimeOfAnotherTypeWritesNothing(t *testing.T) {
+	s := newDocKit(t, map[string]string{"a.json": `{"n":1}`})
+	s.w.Got.Reset()
+	s.Receive(protocol.AppendFrame(nil, protocol.SetConfig, 1, []byte(`{"filename":"a.json","if_mtime":"5","contents":{"n":2}}`)))
+	require.Contains(t, s.w.Got.String(), `"code":400`)
+}
+
+func TestOneFreePlaceInTheStoreIsNotTriedByEverybody(t *testing.T) {
+	b := gatetest.NewBench(t, loop.Limits{})
+	store := &fullStore{}
+	Add(b.Gate, store, Config{})
+	b.Open()
+	var sessions []*gate.Session
+	const peers = 100
+	for i := range peers {
+		s, _ := b.Peer(0)
+		sessions = append(sessions, s)
+		s.Receive(protocol.AppendFrame(nil, protocol.SetConfig, uint16(i), []byte(`{"filename":"a.json","contents":1}`)))
+	}
+	waiting := func() (n int) {
+		for _, s := range sessions {
+			if !s.Reads() {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, peers, waiting())
+
+	for n := 1; n <= peers; n++ {
+		store.room, store.tries = 1, 0
+		b.Desk.Loop.HasRoom()
+		b.Desk.Loop.Wake()
+		require.LessOrEqual(t, store.tries, 2)
+		require.Equal(t, peers-n, waiting(), "everybody gets a place in turn")
+	}
+}
+
+func TestPartsLookedUpCountInTheTurn(t *testing.T) {
+	s := newDocKit(t, map[string]string{"a.json": `{"k":1}`})
+	const parts = 1000
+	for i := range parts {
+		s.Receive(protocol.AppendFrame(nil, protocol.BookCfgChange, 1, fmt.Appendf(nil, `{"file_pattern":"a.json","key_pattern":"/p%d"}`, i)))
+	}
+	require.Len(t, followerOf(s.Session).subs, parts)
+
+	snap := s.store.Snapshot()
+	node := snap.Node("a.json")
+	f := &fanOut{hub: followerOf(s.Session).hub, batch: &confstore.Batch{Seq: snap.Seq() + 1, Snapshot: snap, Changes: []confstore.Change{{Name: "a.json", Node: node, Prev: node, Own: true}}}}
+	turns := 1
+	for {
+		if _, done := f.Deliver(s.Loop, 100); done {
+			break
+		}
+		turns++
+	}
+	require.Equal(t, parts/100, turns)
+}
+
+// fullStore takes as many writes as it has room for.
+type fullStore struct {
+	Store
+	room, tries int
+}
+
+func (f *fullStore) Set(confstore.SetRequest, func(confstore.SetResult, error)) error {
+	if f.tries++; f.room == 0 {
+		return codes.Errorf(codes.Busy, "full")
+	}
+	f.room--
+	return nil
+}
+
+func TestGetConfigDoesNotAllocate(t *testing.T) {
+	s := newDocKit(t, map[string]string{
+		"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`,
+		"a.json":     `{"key":{"sub":[1,2,{"deep":"value"}]},"other":"text"}`,
+		"b.json":     `{"base":true}`,
+	})
+	s.deafen()
+	for _, body := range []string{
+		`{"file_pattern":"a.json"}`,
+		`{"file_pattern":"a"}`,
+		`{"incbase":1,"file_pattern":"a.json"}`,
+		`{"key_pattern":"/key/sub/2/deep","file_pattern":"a.json","incbase":"1"}`,
+		`{"gt_mtime":2000000000,"file_pattern":"a.json"}`,
+		`{"file_pattern":"missing.json","gt_mtime":5}`,
+	} {
+		frame := protocol.AppendFrame(nil, protocol.GetConfig, 9, []byte(body))
+		s.Receive(frame) // warm-up: merges and buffers
+		require.Zero(t, testing.AllocsPerRun(100, func() { s.Receive(frame) }), body)
+	}
+}
+
+func BenchmarkGetConfig(b *testing.B) {
+	for _, depth := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			s := newDocKit(b, map[string]string{"a.json": `{"key":"` + strings.Repeat("x", 200) + `"}`})
+			s.deafen()
+			var burst []byte
+			for i := range depth {
+				burst = protocol.AppendFrame(burst, protocol.GetConfig, uint16(i), []byte(`{"incbase":1,"file_pattern":"a.json"}`))
+			}
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += depth {
+				s.Receive(burst)
+			}
+		})
+	}
+}
+
+// setMany changes one of a few documents n times.
+func setMany(t *testing.T, store *confstore.Store, n int) {
+	done := make(chan error, 1)
+	for i := range n {
+		req := confstore.SetRequest{Name: fmt.Sprintf("%d.json", i%10), Contents: fmt.Append(nil, i)}
+		require.NoError(t, store.Set(req, func(_ confstore.SetResult, err error) { done <- err }))
+		require.NoError(t, <-done)
+	}
+}
+
+func TestALoopThatLagsHoldsABoundedBacklog(t *testing.T) {
+	mem := atomicfile.NewMem(nil)
+	mem.MakeDir("/srv/conf")
+	mem.MakeDir("/srv/data")
+	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	setMany(t, store, 10)
+	s := serveDocs(t, store, loop.Limits{Backlog: 100_000})
+	s.docs.Follow()
+	defer s.docs.Unfollow()
+	for i := range 10 {
+		require.Contains(t, book(s, fmt.Sprintf(`{"file_pattern":"%d.json"}`, i)), `"code":0`)
+	}
+	s.w.Got.Reset()
+	setMany(t, store, 5_000)
+	require.Less(t, s.Loop.Waits(), 40)
+	require.NotZero(t, s.Bench.Group.Count.WatchBacklog.Load())
+	gatetest.Sweep(s.Bench.Desk)
+	told := s.w.Got.String()
+	require.Less(t, strings.Count(told, "cfg_change"), 100)
+	for i := range 10 {
+		newest := store.Snapshot().Node(fmt.Sprintf("%d.json", i)).Mtime(false)
+		require.Contains(t, told, fmt.Sprintf(`"filename":"%d.json","mtime":%d`, i, newest), "the newest version of each")
+	}
+	s.w.Got.Reset()
+	setMany(t, store, 1)
+	s.Loop.Wake()
+	require.Equal(t, 1, strings.Count(s.w.Got.String(), "cfg_change"), "and each again afterwards")
+}

@@ -1,0 +1,284 @@
+package config
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"confcenter/confstore"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+)
+
+// hub is one loop's part of the push hub: which of its sessions follow which
+// file. It belongs to the loop.
+type hub struct {
+	topics  map[string]*topic  // by full file name
+	backlog *confstore.Backlog // any goroutine: what fanOuts in the mailbox are going to tell
+}
+
+// topic is the subscriptions of one file.
+type topic struct {
+	subs []*subscription // in any order; subscription.place is the place
+}
+
+func (h *hub) add(sub *subscription) {
+	t := h.topics[sub.file]
+	if t == nil {
+		t = &topic{}
+		h.topics[sub.file] = t
+	}
+	sub.place = len(t.subs)
+	t.subs = append(t.subs, sub)
+}
+
+func (h *hub) removeSub(sub *subscription) {
+	sub.dead = true
+	sub.of.s.Group().Memory.Sub(sub.size())
+	t := h.topics[sub.file]
+	last := len(t.subs) - 1
+	t.subs[sub.place] = t.subs[last]
+	t.subs[sub.place].place = sub.place
+	t.subs[last] = nil
+	t.subs = t.subs[:last]
+	if last == 0 {
+		delete(h.topics, sub.file)
+	}
+}
+
+// follower is a session's subscriptions.
+type follower struct {
+	s    *gate.Session
+	hub  *hub
+	subs []*subscription
+}
+
+func (f *follower) ReadOn() {}
+
+func (f *follower) Ended() {
+	for _, sub := range f.subs {
+		f.hub.removeSub(sub)
+	}
+	f.subs = nil
+}
+
+func (f *follower) Describe(info *gate.ClientInfo, room int) {
+	n := min(len(f.subs), room)
+	info.More = len(f.subs) - n
+	for _, sub := range f.subs[:n] {
+		info.Subscriptions = append(info.Subscriptions, gate.SubscriptionInfo{File: sub.file, Path: sub.path, Told: max(sub.told, sub.first)})
+	}
+}
+
+// followerOf is what the session subscribes with.
+func followerOf(s *gate.Session) *follower {
+	if f, ok := s.Part(gate.OfConfig).(*follower); ok {
+		return f
+	}
+	f := &follower{s: s, hub: s.Desk.Part(gate.OfConfig).(*hub)}
+	s.SetPart(gate.OfConfig, f)
+	return f
+}
+
+// publish is the store's way into the loops: it only posts. The store calls it
+// before it completes the writer, so a writer that subscribed is told first and
+// answered then.
+func (f *Handlers) publish(b *confstore.Batch) {
+	for _, c := range b.Changes {
+		if !c.Own {
+			continue
+		}
+		f.cfg.Changed(c.Node.Deleted(), c.Name, c.Node.Mtime(false), c.Actor, "success")
+	}
+	for _, d := range f.gate.Desks() {
+		f.postTo(d, b)
+	}
+}
+
+// postTo has d's loop tell of b, by a fanOut of its own or by one that is on its way.
+func (f *Handlers) postTo(d *gate.Desk, b *confstore.Batch) {
+	hub := d.Part(gate.OfConfig).(*hub)
+	if hub.backlog.Put(b) {
+		d.Loop.Post(&fanOut{hub: hub, exact: f.cfg.FrameExact})
+	} else {
+		f.gate.Group.Count.WatchBacklog.Add(1)
+	}
+}
+
+// fanOut tells one loop's subscribers of one batch, a slice of them each turn.
+type fanOut struct {
+	// set at open
+	hub   *hub
+	exact bool // a changed base is pushed with its name only
+
+	batch  *confstore.Batch // nil: not taken from the backlog yet
+	change int              // next change to tell of
+	subs   []*subscription  // of the change being told of; nil: not begun
+	next   int
+	sent   int // in this turn, parts looked up included
+	frame  encodedPush
+	paths  map[pathKey]bool
+	// what sessions with several subscriptions have been told in this batch, so
+	// that a base they follow in several ways is told once
+	told map[*gate.Session]map[string]struct{}
+}
+
+// encodedPush is the frame encoded last: most subscribers get the same one.
+type encodedPush struct {
+	change protocol.Change
+	frame  []byte
+}
+
+// pathKey names a part of a document in one of its two forms.
+type pathKey struct {
+	path    string
+	inherit bool
+}
+
+func (f *fanOut) Deliver(l *loop.Loop, budget int) (int, bool) {
+	f.sent = 0
+	if f.batch == nil {
+		f.batch = f.hub.backlog.Take()
+	}
+	for ; f.change < len(f.batch.Changes); f.change++ {
+		c := &f.batch.Changes[f.change]
+		if f.subs == nil {
+			t := f.hub.topics[c.Name]
+			if t == nil {
+				continue
+			}
+			f.subs, f.next, f.paths = slices.Clone(t.subs), 0, nil
+		}
+		for ; f.next < len(f.subs); f.next++ {
+			if f.sent >= budget {
+				return f.sent, false
+			}
+			if !f.tell(l, c, f.subs[f.next]) {
+				l.Hold()
+				return f.sent + 1, false
+			}
+		}
+		f.subs = nil
+	}
+	return f.sent + 1, true
+}
+
+// tell sends sub what it has to know of c. It reports false if a worker has to
+// prepare the document first.
+func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) bool {
+	if sub.dead || sub.since >= f.batch.Seq || !(c.Own || sub.inherit) {
+		return true
+	}
+	if sub.path != "" {
+		changed, ready := f.pathChanged(l, c, pathKey{sub.path, sub.inherit})
+		if !ready {
+			return false
+		}
+		if !changed {
+			return true
+		}
+	} else if sub.inherit {
+		for _, base := range basesToTell(c) {
+			if node := f.batch.Snapshot.Node(base); node != nil {
+				f.send(sub, protocol.Change{File: base, Mtime: node.Mtime(false)})
+			}
+		}
+		if f.exact && !c.Own && len(c.Bases) > 0 {
+			return true
+		}
+	}
+	mtime := c.Node.Mtime(sub.inherit)
+	if mtime != 0 && mtime <= sub.told {
+		return true // it was told of this or a newer version when it subscribed
+	}
+	sub.told = mtime
+	f.send(sub, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
+	return true
+}
+
+// basesToTell are the bases that a follower of c is told of under their own names. A
+// name without a file has no version that would make a client ask, so if _meta.json
+// gives it other bases, theirs have to do.
+func basesToTell(c *confstore.Change) []string {
+	switch {
+	case !c.BasesListChanged || c.Node.Known():
+		return c.Bases
+	case len(c.Node.Bases()) == 0 && c.Prev != nil:
+		return c.Prev.Bases()
+	}
+	return c.Node.Bases()
+}
+
+// send sends one push, unless the session has had it in this batch.
+func (f *fanOut) send(sub *subscription, c protocol.Change) {
+	s := sub.of.s
+	if s.Ending() {
+		return
+	}
+	if len(sub.of.subs) > 1 && c.Path == "" && !f.first(s, c.File) {
+		return
+	}
+	if f.frame.frame == nil || f.frame.change != c {
+		f.frame.change = c
+		f.frame.frame = appendPush(f.frame.frame[:0], c)
+	}
+	protocol.SetSeq(f.frame.frame, s.Group().NextSeq())
+	f.sent++
+	s.Out.SendPush(f.frame.frame, loop.PushKey{File: c.File, Path: c.Path})
+}
+
+func (f *fanOut) first(s *gate.Session, file string) bool {
+	names := f.told[s]
+	if names == nil {
+		names = make(map[string]struct{})
+		if f.told == nil {
+			f.told = make(map[*gate.Session]map[string]struct{})
+		}
+		f.told[s] = names
+	}
+	_, had := names[file]
+	names[file] = struct{}{}
+	return !had
+}
+
+// pathChanged compares a part of the document before and after, once for all who
+// follow it.
+func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (changed, ready bool) {
+	if changed, done := f.paths[key]; done {
+		return changed, true
+	}
+	f.sent++ // looking takes about as long as sending
+	after, okAfter, ready := lookUp(c.Node, key)
+	if ready {
+		var before []byte
+		var okBefore bool
+		if before, okBefore, ready = lookUp(c.Prev, key); ready {
+			changed = okBefore != okAfter || !bytes.Equal(before, after)
+		}
+	}
+	if !ready {
+		l.Group.WorkFirst(func() {
+			for _, node := range []*confstore.Node{c.Node, c.Prev} {
+				if node != nil {
+					node.Prepare(key.inherit, true)
+				}
+			}
+			l.Release()
+		})
+		return false, false
+	}
+	if f.paths == nil {
+		f.paths = make(map[pathKey]bool)
+	}
+	key.path = strings.Clone(key.path)
+	f.paths[key] = changed
+	return changed, true
+}
+
+func lookUp(n *confstore.Node, key pathKey) (value []byte, found, ready bool) {
+	if n == nil {
+		return nil, false, true
+	}
+	return n.Lookup(key.inherit, []byte(key.path))
+}

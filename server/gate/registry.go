@@ -1,0 +1,238 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"confcenter/access"
+	"confcenter/protocol"
+)
+
+// Client is an identified session as other loops may see it. Its fields are
+// guarded by the registry's mu unless they say otherwise.
+type Client struct {
+	ID      int32               // set at open
+	session *Session            // set at open; only its set-at-open part may be read
+	props   []protocol.Property // replaced, never changed: lists are made of it without the lock
+	actor   *access.Actor       // nil: to be made of props; written by the session's loop only, which reads it without the lock
+	Main    string              // main config, empty if none
+	Warn    string              // ok or ng while on the warn list
+}
+
+// Prop is the value of a property, empty if the client has none.
+func (c *Client) Prop(name string) string {
+	for _, p := range c.props {
+		if p.Name == name {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+// SetPropLocked gives the client another value of a property.
+func (c *Client) SetPropLocked(name, value string) {
+	props := slices.DeleteFunc(slices.Clone(c.props), func(p protocol.Property) bool { return p.Name == name })
+	c.props = append(props, protocol.Property{Name: name, Value: value})
+}
+
+// Registry knows every session and who it says it is.
+type Registry struct {
+	mu sync.Mutex
+	// guarded by mu
+	next     int32 // last id given out
+	byID     map[int32]*Client
+	sessions map[*Session]*Client // nil before WHOAMI
+}
+
+func (r *Registry) init(serverID int) {
+	r.next = int32(serverID)*1000 + 1000
+	r.byID = make(map[int32]*Client)
+	r.sessions = make(map[*Session]*Client)
+}
+
+// enter makes a session known, unless there are max already.
+func (r *Registry) enter(s *Session, max int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.sessions) >= max {
+		return false
+	}
+	r.sessions[s] = nil
+	return true
+}
+
+// Counts are how many connections there are, and how many of them are clients.
+func (r *Registry) Counts() (connections, clients int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sessions), len(r.byID)
+}
+
+// identify gives s the id it wants, or a free one for wanted <= 0. It returns
+// nil if the id belongs to another live connection.
+func (r *Registry) identify(s *Session, wanted int32, props []protocol.Property) *Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if wanted <= 0 {
+		wanted = r.freeLocked()
+	} else if r.byID[wanted] != nil {
+		return nil
+	}
+	c := &Client{ID: wanted, session: s, props: props}
+	r.byID[wanted] = c
+	r.sessions[s] = c
+	return c
+}
+
+// freeLocked counts up, past ids that clients have claimed for themselves.
+func (r *Registry) freeLocked() int32 {
+	for {
+		if r.next++; r.next <= 0 {
+			r.next = 1
+		}
+		if r.byID[r.next] == nil {
+			return r.next
+		}
+	}
+}
+
+// leave forgets a session.
+func (r *Registry) leave(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.sessions[s]; c != nil {
+		delete(r.byID, c.ID)
+	}
+	delete(r.sessions, s)
+}
+
+// Find is the session of client id, nil if there is none.
+func (r *Registry) Find(id int32) *Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.byID[id]; c != nil {
+		return c.session
+	}
+	return nil
+}
+
+// Merge adds props to those of c, newer values in place of older ones. It
+// reports false, with nothing changed, if they would become larger than limit
+// bytes.
+func (r *Registry) Merge(c *Client, props []protocol.Property, limit int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	merged := slices.Clone(c.props)
+	for _, p := range props {
+		if i := slices.IndexFunc(merged, func(q protocol.Property) bool { return q.Name == p.Name }); i >= 0 {
+			merged[i] = p
+		} else {
+			merged = append(merged, p)
+		}
+	}
+	if PropertiesSize(merged) > limit || len(merged) > protocol.MaxProperties {
+		return false
+	}
+	c.props, c.actor = slices.Clip(merged), nil
+	return true
+}
+
+// PropertiesSize is how many bytes names and values have.
+func PropertiesSize(props []protocol.Property) (size int) {
+	for _, p := range props {
+		size += len(p.Name) + len(p.Value)
+	}
+	return size
+}
+
+// Do changes c under the lock.
+func (r *Registry) Do(fn func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fn()
+}
+
+// label is what logs call a client.
+func (r *Registry) label(c *Client) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return clientLabel(c)
+}
+
+// Actor is who the session's writes are by, made for the first of them.
+func (s *Session) Actor() *access.Actor {
+	if c := s.Client; c.actor == nil {
+		s.Gate.Registry.Do(func() {
+			name := fmt.Sprintf("%d-%s@%s", c.ID, cmp.Or(c.Prop("clitype"), "0"), c.Prop("svrname"))
+			c.actor = &access.Actor{Name: name, Origin: access.OverTCP, Address: s.Peer.String()}
+		})
+	}
+	return s.Client.actor
+}
+
+func clientLabel(c *Client) string {
+	name := c.Prop("svrname")
+	if name == "" {
+		name = "client"
+	}
+	return name + "#" + strconv.Itoa(int(c.ID))
+}
+
+// Records are the properties of the sessions that match, each with those the
+// server keeps, sorted by name. match is called under the registry's lock, which
+// every loop needs; the rest of the work is done without it.
+func (r *Registry) Records(match func(s *Session, c *Client) bool) [][]protocol.Property {
+	found := r.collect(match)
+	list := make([][]protocol.Property, len(found))
+	for i := range found {
+		list[i] = found[i].record()
+	}
+	return list
+}
+
+// seen is a session and its client as they were at one moment.
+type seen struct {
+	session    *Session // its set-at-open part
+	identified bool
+	client     Client
+}
+
+func (r *Registry) collect(match func(s *Session, c *Client) bool) []seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []seen
+	for s, c := range r.sessions {
+		if !match(s, c) {
+			continue
+		}
+		one := seen{session: s}
+		if c != nil {
+			one.identified, one.client = true, *c
+		}
+		found = append(found, one)
+	}
+	return found
+}
+
+func (o *seen) record() []protocol.Property {
+	s, c := o.session, &o.client
+	record := []protocol.Property{
+		{Name: "_ip", Value: s.Peer.Addr().Unmap().String()},
+		{Name: "atime", Value: strconv.FormatInt(s.Active.Load()/1e9, 10)},
+		{Name: "clisock", Value: s.Peer.String()},
+		{Name: "fd", Value: strconv.Itoa(s.FD)},
+	}
+	if o.identified {
+		record = append(record, protocol.Property{Name: "svrid", Value: strconv.Itoa(int(c.ID))})
+		if c.Main != "" {
+			record = append(record, protocol.Property{Name: "_mainconf", Value: c.Main})
+		}
+		record = append(record, c.props...)
+	}
+	slices.SortFunc(record, func(a, b protocol.Property) int { return strings.Compare(a.Name, b.Name) })
+	return record
+}

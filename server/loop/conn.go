@@ -1,0 +1,395 @@
+package loop
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	"confcenter/protocol"
+)
+
+// Conn is one connection: what arrives, the order of its replies, what its peer has
+// not read yet. Everything in it belongs to its loop. What its frames mean is its
+// user's.
+type Conn struct {
+	// set at open
+	Loop   *Loop
+	t      Transport
+	User   User
+	Peer   netip.AddrPort
+	FD     int
+	Opened int64 // unix ns
+
+	// loop only
+	state    inputState
+	in       input
+	Out      Output
+	Replies          // in the order of the requests
+	prepared any     // what a worker has made for the frame that comes again
+	index    int     // in loop.conns
+	on       listing // the loop's lists it is on
+	deadline int64   // unix ns by which it has identified, or once closing is gone
+
+	// any goroutine
+	Active atomic.Int64 // unix ns of the last complete frame, from the loop's clock
+}
+
+// listing says on which lists of its loop a connection is, one bit each.
+type listing uint8
+
+const (
+	onTimed   listing = 1 << iota // it has a deadline
+	onBlocked                     // its peer has not read everything
+	onHungry                      // a store's queue was full
+	onFilled                      // its next reply was filled in this turn
+)
+
+// join reports whether it was not on that list before.
+func (on *listing) join(list listing) bool {
+	joined := *on&list == 0
+	*on |= list
+	return joined
+}
+
+func (on *listing) leave(list listing) { *on &^= list }
+
+// User is whom a connection's frames are for. All methods are called on the loop.
+type User interface {
+	// Decode handles the complete frames in b, as far as they may be taken now, and
+	// returns how many bytes they took.
+	Decode(b []byte) (taken int)
+	// ReadOn is called when the peer has read, so that more can be sent.
+	ReadOn()
+	// Ended is called once, when the connection is gone.
+	Ended(err error)
+	// Identified is false until the peer has said who it is.
+	Identified() bool
+	// Name is what logs call the peer, empty if it has not said.
+	Name() string
+}
+
+// Open joins a new connection to its loop, and has u act on its frames.
+func (c *Conn) Open(l *Loop, u User, t Transport, peer netip.AddrPort, fd int) {
+	c.Loop, c.User, c.t, c.Peer, c.FD, c.Opened = l, u, t, peer, fd, l.now
+	c.Out.c, c.Replies.c = c, c
+	c.Active.Store(l.now)
+}
+
+// Reads is true while frames are taken.
+func (c *Conn) Reads() bool { return c.state == reading }
+
+// Ending is true once no frame is taken any more; what is on its way is still sent.
+func (c *Conn) Ending() bool { return c.state.over() }
+
+// Gone is true once nothing can be sent any more.
+func (c *Conn) Gone() bool { return c.state == dead }
+
+// Kept is how much input waits, in bytes.
+func (c *Conn) Kept() int { return c.in.waiting() }
+
+// Needs notes how many bytes the next frame takes, 0 if its header is not known.
+func (c *Conn) Needs(n int) { c.in.need = n }
+
+// Limits are the server's. Nobody may change them.
+func (c *Conn) Limits() *Limits { return &c.Loop.Group.Limits }
+
+// Group is that of the connection's loop.
+func (c *Conn) Group() *Group { return c.Loop.Group }
+
+// Receive takes what arrived. data is only valid during the call.
+func (c *Conn) Receive(data []byte) {
+	l := c.Loop
+	if c.state.over() || l.Group.draining.Load() {
+		return
+	}
+	l.meter.beginBurst()
+	if c.in.waiting() > 0 {
+		if !c.keep(data) {
+			return
+		}
+		c.decodeKept()
+	} else if n := c.User.Decode(data); n < len(data) && !c.state.over() {
+		c.keep(data[n:])
+	}
+	c.FlushReplies()
+	l.meter.endBurst(c)
+	l.meter.addCounts()
+}
+
+// keep appends to the undecoded input, within its limit.
+func (c *Conn) keep(data []byte) bool {
+	g := c.Loop.Group
+	if c.in.waiting()+len(data) > c.Limits().Input {
+		g.Count.InputLimit.Add(1)
+		c.Abort("too much input waits behind requests that cannot go on")
+		return false
+	}
+	before := c.in.holds()
+	c.in.keep(data)
+	g.Memory.Add(c.in.holds() - before)
+	c.Loop.relief.relieve(c)
+	return c.state != dead
+}
+
+func (c *Conn) decodeKept() {
+	if c.in.whole() {
+		n := c.User.Decode(c.in.front())
+		before := c.in.holds()
+		c.in.took(n)
+		c.Loop.Group.Memory.Sub(before - c.in.holds())
+	}
+}
+
+func (c *Conn) forgetInput() {
+	c.Loop.Group.Memory.Sub(c.in.holds())
+	c.in = input{}
+}
+
+// turnBytes is how much input a connection decodes before others get a turn.
+const turnBytes = 256 << 10
+
+// Took is told of the frames decoded so far in one go, in bytes, and ends a turn that
+// has been long enough.
+func (c *Conn) Took(bytes int) {
+	if bytes > turnBytes && c.state.become(forTurn) {
+		c.Loop.Post(MailFunc(func(*Loop) { c.resume() }))
+	}
+}
+
+// Admit says whether a request may be handled now; otherwise it waits. A request
+// sees every earlier write of its connection, so all but writes wait for writes; and
+// nobody gets more replies while those he has are not read.
+func (c *Conn) Admit(write bool) bool {
+	limits := c.Limits()
+	switch {
+	case c.Out.bytes >= limits.Pending:
+		c.wait(forReader)
+		return false
+	case len(c.slots) > 0 && !(write && len(c.slots) < limits.Writes):
+		c.wait(forReplies)
+		return false
+	}
+	return true
+}
+
+// wait stops decoding until resume. The frame it stopped at is decoded again.
+func (c *Conn) wait(reason inputState) bool {
+	if !c.state.become(reason) {
+		return false
+	}
+	c.Loop.Group.Count.Parked.Add(1)
+	return true
+}
+
+// Starve waits for a store's queue to have room.
+func (c *Conn) Starve() {
+	if c.wait(forRoom) {
+		c.Loop.hungry.add(c)
+	}
+}
+
+// resume goes on decoding, if it waits for anything but a worker.
+func (c *Conn) resume() {
+	if c.state.parked() {
+		c.goOn()
+	}
+}
+
+func (c *Conn) goOn() {
+	if !c.state.become(reading) {
+		return
+	}
+	c.Loop.meter.known = false
+	c.decodeKept()
+	c.FlushReplies()
+	c.Loop.meter.addCounts()
+}
+
+// Away has a worker do job; nothing of this connection is handled until then has run
+// on the loop.
+func (c *Conn) Away(job func(), then func(l *Loop)) {
+	if !c.state.become(forWorker) {
+		return
+	}
+	c.Loop.Group.workers.submit(func() {
+		job()
+		c.Loop.Post(MailFunc(func(l *Loop) {
+			then(l)
+			if c.state == forWorker {
+				c.goOn()
+			}
+		}))
+	})
+}
+
+// Prepare has a worker make what the present frame needs. The frame is not consumed:
+// it comes again with what was made in prepared.
+func (c *Conn) Prepare(cmd protocol.Command, make func() any) {
+	var made any
+	began := c.Loop.meter.moment()
+	c.Away(func() { made = make() }, func(l *Loop) {
+		c.prepared = made
+		l.meter.observe(c, atWorker, cmd, l.Group.elapsed()-began, 1)
+	})
+}
+
+// PrepareAgain keeps what was prepared for the next time the present frame comes.
+func (c *Conn) PrepareAgain(made any) { c.prepared = made }
+
+// TakePrepared is what prepare has made for this frame, nil if nothing was asked for.
+func (c *Conn) TakePrepared() any {
+	made := c.prepared
+	c.prepared = nil
+	return made
+}
+
+// Later has a worker make the reply's body; nothing of this connection is handled
+// until it is sent.
+func (c *Conn) Later(h protocol.Header, body func(dst []byte) []byte) {
+	var frame []byte
+	began := c.Loop.meter.moment()
+	c.Away(func() {
+		frame = protocol.FinishFrame(body(protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)), 0)
+	}, func(l *Loop) {
+		l.Group.Count.Replies.Add(1)
+		c.Out.SendFrame(frame)
+		l.meter.observe(c, atWorker, h.Command, l.Group.elapsed()-began, 1)
+	})
+}
+
+// Count notes a request.
+func (c *Conn) Count(cmd protocol.Command) { c.Loop.meter.count(cmd) }
+
+// Touch notes a complete frame.
+func (c *Conn) Touch() {
+	if now := c.Loop.now; c.Active.Load() != now {
+		c.Active.Store(now)
+	}
+}
+
+// Dismiss closes a peer that may be reading what it has been sent: at once if
+// there is nothing more to read, and never in the middle of a frame, where a
+// Python client would spin for ever.
+func (c *Conn) Dismiss(reason string) {
+	c.FlushReplies()
+	if c.state.over() {
+		return
+	}
+	if c.Out.Owing() == 0 && len(c.slots) == 0 {
+		c.Abort(reason)
+		return
+	}
+	c.logClose(reason)
+	c.Finish()
+}
+
+// Abort closes at once. The reason is for the log.
+func (c *Conn) Abort(reason string) {
+	if c.state == dead {
+		return
+	}
+	c.logClose(reason)
+	c.hangUp()
+}
+
+func (c *Conn) logClose(reason string) {
+	c.Loop.Group.PeerLog.Warn().Stringer("peer", c.Peer).Str("client", c.User.Name()).Str("reason", reason).Msg("connection closed by the server")
+}
+
+// hangUp closes the transport; lost does the rest.
+func (c *Conn) hangUp() {
+	if c.state != dead {
+		c.t.Close()
+	}
+}
+
+// Finish reads no more and closes as soon as the peer has read what is on its
+// way. A frame is never cut.
+func (c *Conn) Finish() {
+	if !c.state.become(closing) {
+		return
+	}
+	c.forgetInput()
+	c.linger()
+	c.FlushReplies()
+	c.drained()
+}
+
+// linger gives a peer that is to close its end some time for it.
+func (c *Conn) linger() { c.Expire(c.Loop.now + c.Limits().Linger.Nanoseconds()) }
+
+// drained is called when the peer has read everything.
+func (c *Conn) drained() {
+	switch {
+	case c.state == dead || c.Out.Owing() > 0:
+	case !c.state.over():
+		c.resume()
+		c.User.ReadOn()
+	case len(c.slots) > 0:
+	case c.state.become(shut):
+		// Closing a socket with unread input resets the connection and can take
+		// the last reply with it, so the peer closes first or runs out of time.
+		c.linger()
+		c.t.CloseWrite()
+	}
+}
+
+// Lost is called by the transport when the connection is gone, whoever ended it,
+// also in the middle of a Send.
+func (c *Conn) Lost(err error) {
+	if !c.state.become(dead) {
+		return
+	}
+	c.Out.discard()
+	c.forgetInput()
+	c.slots = nil
+	c.User.Ended(err)
+	c.Loop.remove(c)
+}
+
+// Expire sets the deadline, which the loop's ticks look at.
+func (c *Conn) Expire(deadline int64) {
+	c.deadline = deadline
+	if c.on.join(onTimed) {
+		c.Loop.timed = append(c.Loop.timed, c)
+	}
+}
+
+// checkDeadline closes who has run out of time.
+func (c *Conn) checkDeadline(now int64) {
+	switch {
+	case c.state == dead || now < c.deadline:
+	case c.state.over():
+		if c.Out.Owing() == 0 || now-c.Out.progress >= c.Limits().Linger.Nanoseconds() {
+			c.hangUp()
+		} // otherwise the peer reads on
+	case !c.User.Identified():
+		c.Loop.Group.Count.Unidentified.Add(1)
+		c.Abort("no WHOAMI in time")
+	}
+}
+
+// holds is what is held for the connection, in bytes.
+func (c *Conn) holds() int { return c.Out.bytes + c.in.holds() }
+
+// moved is when its peer last read, if it owes to read, or completed a frame.
+func (c *Conn) moved() int64 {
+	if c.Out.bytes > 0 {
+		return c.Out.progress
+	}
+	return c.Active.Load()
+}
+
+// quiet says that nothing is being done for the connection and its peer has read
+// everything.
+func (c *Conn) quiet() bool { return len(c.slots) == 0 && c.state != forWorker && c.Out.Owing() == 0 }
+
+// fillOrder gives out the finished replies and lets the connection go on.
+func (c *Conn) fillOrder() {
+	c.giveReplies()
+	c.resume() // what it answers at once leaves in the same write
+	c.FlushReplies()
+	c.Loop.meter.addCounts()
+	if c.state.over() {
+		c.drained()
+	}
+}

@@ -1,0 +1,184 @@
+// Package loop is what the connections of one event loop share, and a connection
+// itself: its mailbox and its turns; what arrives, in which state the input is, the
+// order of the replies, and what the peer has not read yet; and the memory that all of
+// it takes. It knows frames, but not what any command means: that is its connections'
+// users'.
+//
+// Everything of a connection belongs to its loop, which never waits. Whatever reaches
+// it from outside is mail.
+package loop
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Budgets of one loop turn, in units of about one send.
+const (
+	WakeBudget    = 192 // of a turn that was woken for mail
+	trafficBudget = 32  // of mail done after a peer's traffic, so that neither starves
+)
+
+// chained is how soon after a turn another one begins that was queued during it.
+const chained = time.Microsecond
+
+// Loop is what the connections of one event loop share. It is touched on that loop
+// only, but for what says otherwise.
+type Loop struct {
+	// set at open
+	Group *Group
+	exec  func(fn func()) error // runs fn on the loop, from any goroutine, in no order
+	waker waker                 // any goroutine
+
+	mail   inbox
+	now    int64        // unix ns, refreshed by each tick
+	ticked atomic.Int64 // any goroutine: unix ns of the last tick taken
+	turned time.Time    // when the last turn that was woken ended
+	Conns  []*Conn      // conn.index is the place
+	timed  []*Conn      // those with a deadline
+	filled []*Conn      // those whose next reply was filled in this turn
+	hungry hungry
+	sweep  sweep
+	relief relief
+	buffer buffer
+	meter  meter
+}
+
+// buffer is what is used again and again while one connection is served.
+type buffer struct {
+	out     []byte // replies
+	frame   int    // where the reply begun last starts in out
+	scratch []byte // pieces put together for one write
+}
+
+// NewLoop makes a loop of g. exec runs a function on the event loop that it belongs to,
+// from any goroutine, in no order.
+func NewLoop(g *Group, exec func(fn func()) error) *Loop {
+	l := &Loop{Group: g, exec: exec, now: g.clock.Now().UnixNano()}
+	l.relief = relief{l: l, retained: make(map[*byte]*retention)}
+	l.hungry.l = l
+	l.meter.init(l)
+	l.sweep.w = &l.waker
+	l.ticked.Store(l.now)
+	turn := func() {
+		// A turn that was asked for while the one before it still ran is queued
+		// right behind it, and the loop would not look at its sockets in between.
+		if time.Since(l.turned) < chained {
+			l.waker.yieldTurn()
+			return
+		}
+		l.Wake()
+		l.turned = time.Now()
+	}
+	// An engine that has stopped takes no turn, which is all the error can say.
+	l.waker.init(func() { _ = exec(turn) })
+	l.waker.start(&l.sweep, l.Poll)
+	g.addLoop(l)
+	return l
+}
+
+// close ends what a loop does beside its event loop, and waits for it.
+func (l *Loop) close() { l.waker.close() }
+
+// Post hands m to the loop, from any goroutine.
+func (l *Loop) Post(m Mail) {
+	if l.mail.box.put(m) {
+		l.waker.wake()
+	}
+}
+
+// turn delivers mail and lets blocked connections go on, within the budgets of one
+// turn: units of mail, bytes of bulk.
+func (l *Loop) turn(budget, bulk int) {
+	l.sweep.bulk = bulk
+	l.deliver(budget)
+	l.sweep.some()
+}
+
+// Wake is the turn of a loop that was woken.
+func (l *Loop) Wake() { l.WakeWithin(WakeBudget) }
+
+// WakeWithin is one in which at most budget units of mail are delivered.
+func (l *Loop) WakeWithin(budget int) { l.turn(budget, bulkTurn) }
+
+// AfterTraffic is the turn a loop takes when it has served a peer, so that mail
+// goes on where traffic never ends.
+func (l *Loop) AfterTraffic() {
+	if l.mail.box.waiting() {
+		l.deliver(trafficBudget)
+	}
+	l.sweep.afterTraffic()
+}
+
+// deliver delivers mail until the box is empty or the budget is used up, and
+// gives out the replies that it brought.
+func (l *Loop) deliver(budget int) {
+	if !l.mail.deliver(l, budget) {
+		l.waker.yieldTurn()
+	}
+	l.giveOut()
+}
+
+// giveOut sends what was filled in this turn and lets those try again who found
+// a store's queue full.
+func (l *Loop) giveOut() {
+	for i, c := range l.filled {
+		l.filled[i] = nil
+		c.on.leave(onFilled)
+		c.fillOrder()
+	}
+	l.filled = l.filled[:0]
+	l.hungry.feed()
+}
+
+// Poll has all connections looked at whose peers have not read everything, as the loop
+// does by itself every few milliseconds.
+func (l *Loop) Poll() { l.Post(MailFunc(func(l *Loop) { l.sweep.soon() })) }
+
+// Waits is how much mail lies in the loop's box.
+func (l *Loop) Waits() int { return l.mail.box.size() }
+
+// Busy says that there is something to do in a turn now.
+func (l *Loop) Busy() bool { return l.mail.box.waiting() || l.sweep.due() }
+
+// Hold stops delivery until release, so that mail which needs a worker keeps its
+// place.
+func (l *Loop) Hold() { l.mail.held = true }
+
+// Release ends hold, from any goroutine.
+func (l *Loop) Release() {
+	// Not by mail: the mailbox is what is being held.
+	_ = l.exec(func() {
+		l.mail.held = false
+		l.Wake()
+	})
+}
+
+// Add and remove keep the list of the loop's connections.
+func (l *Loop) Add(c *Conn) {
+	c.index = len(l.Conns)
+	l.Conns = append(l.Conns, c)
+}
+
+func (l *Loop) remove(c *Conn) {
+	l.Conns[len(l.Conns)-1].index = c.index
+	l.Conns = dropAt(l.Conns, c.index)
+}
+
+// tick looks after what ends by time: connections that never identified, are being
+// closed or do not read.
+func (l *Loop) tick(now int64) {
+	l.now = now
+	l.ticked.Store(now)
+	l.hungry.tryAgain()
+	l.relief.tick()
+	for i := len(l.timed) - 1; i >= 0; i-- {
+		c := l.timed[i]
+		c.checkDeadline(now)
+		if c.state == dead || !c.state.over() && c.User.Identified() {
+			c.on.leave(onTimed)
+			l.timed = dropAt(l.timed, i)
+		}
+	}
+	l.sweep.stalled(now, l.Group.Limits.Stall.Nanoseconds())
+}

@@ -1,0 +1,283 @@
+package loop
+
+import "slices"
+
+// Transport is the socket side of a session. All methods are called on the loop;
+// after Close none is called again.
+type Transport interface {
+	// TrySend gives the socket as much of p as it takes and returns how much
+	// that was. It must not be called while Buffered is not 0. It may find the
+	// connection broken and call session.lost before it returns.
+	TrySend(p []byte) int
+	// Send takes all of p: what the socket does not take at once is copied, and
+	// written as soon as the peer reads. It may call session.lost like TrySend.
+	Send(p []byte)
+	// Buffered is how much of what Send took the socket has not taken yet.
+	Buffered() int
+	// CloseWrite tells the peer that nothing more will come.
+	CloseWrite()
+	// Close ends the connection; session.lost is called before it returns.
+	Close()
+}
+
+// Sizes of what is handed to a transport, in bytes.
+const (
+	// WholeFrame is the size up to which a frame leaves in one write, header and
+	// body together, and up to which bodies are copied rather than shared.
+	WholeFrame = 64 << 10
+	// armSize is handed over by Send when the socket is full, so that the event
+	// loop watches for the peer to read on; the rest stays a reference.
+	armSize = 4 << 10
+)
+
+// piece is a part of the output that waits. Frames are one or more pieces.
+type piece struct {
+	b      []byte
+	shared bool // b is the store's; otherwise it is the connection's own
+	// push names what the piece, a whole frame, tells of: a newer push for the
+	// same takes its place.
+	push PushKey
+}
+
+// pieceCost is what a piece of our own takes beside its bytes.
+const pieceCost = 96
+
+// PushKey identifies pushes that replace each other. The zero value replaces
+// nothing.
+type PushKey struct{ File, Path string }
+
+// Output is what a connection's peer has not read yet, as far as the transport has
+// not taken it.
+type Output struct {
+	c      *Conn // set at open
+	pieces []piece
+	head   int // first piece not sent
+	off    int // bytes of it that are
+	bytes  int // in all pieces, less what is sent
+	// progress is the unix ns of the last sign that the peer reads.
+	progress int64
+}
+
+func (o *Output) empty() bool { return o.head == len(o.pieces) }
+
+// SendOwn sends whole frames that lie in a buffer the caller will use again.
+func (o *Output) SendOwn(p []byte) {
+	o.c.first()
+	if o.c.state == dead {
+		return
+	}
+	if o.empty() && o.c.t.Buffered() == 0 {
+		n := o.c.t.TrySend(p)
+		if o.c.state == dead || n == len(p) {
+			return
+		}
+		p = p[n+o.arm(p[n:]):]
+	}
+	if len(p) > 0 {
+		o.enqueue(piece{b: slices.Clone(p)})
+	}
+	o.checkBlocked()
+}
+
+// SendFrame sends a frame that is the connection's from now on.
+func (o *Output) SendFrame(frame []byte) {
+	if o.c.state == dead {
+		return
+	}
+	o.enqueue(piece{b: frame})
+	o.pump()
+}
+
+// arm hands the beginning of what a full socket did not take to the transport,
+// which makes the event loop watch for the peer to read on.
+func (o *Output) arm(rest []byte) int {
+	rest = rest[:min(len(rest), armSize)]
+	o.c.t.Send(rest)
+	return len(rest)
+}
+
+// SendPush sends a push frame, or lets it take the place of an older one for the
+// same file that the peer has not been given yet.
+func (o *Output) SendPush(frame []byte, key PushKey) {
+	o.c.Loop.Group.Count.Pushes.Add(1)
+	if o.empty() {
+		o.SendOwn(frame)
+		return
+	}
+	for i := o.head; i < len(o.pieces); i++ {
+		p := &o.pieces[i]
+		if p.push != key || (i == o.head && o.off > 0) {
+			continue
+		}
+		o.c.Loop.Group.Count.Coalesced.Add(1)
+		o.bytes += len(frame) - len(p.b)
+		o.c.Loop.Group.Memory.Add(len(frame) - len(p.b))
+		p.b = slices.Clone(frame)
+		return
+	}
+	o.enqueue(piece{b: slices.Clone(frame), push: key})
+}
+
+// SendShared sends one frame whose middle, or end, belongs to the store and is not
+// copied: it must never change. head holds the header and what precedes body.
+func (o *Output) SendShared(head, body []byte, tail string) {
+	if o.c.state == dead {
+		return
+	}
+	o.c.FlushReplies()
+	o.enqueue(piece{b: slices.Clone(head)})
+	o.enqueue(piece{b: body, shared: true})
+	if tail != "" {
+		o.enqueue(piece{b: []byte(tail)})
+	}
+	o.pump()
+}
+
+// enqueue appends p to the output and holds the connection to its limits.
+func (o *Output) enqueue(p piece) {
+	o.c.first()
+	if o.c.state == dead {
+		return
+	}
+	if o.empty() {
+		o.progressed()
+	}
+	if p.shared {
+		o.c.Loop.relief.retain(p.b)
+	} else {
+		o.c.Loop.Group.Memory.Add(len(p.b) + pieceCost)
+	}
+	if o.head > len(o.pieces)/2 {
+		// A peer that reads, but never all, would make the sent part grow for ever.
+		n := copy(o.pieces, o.pieces[o.head:])
+		clear(o.pieces[n:])
+		o.pieces, o.head = o.pieces[:n], 0
+	}
+	o.pieces = append(o.pieces, p)
+	o.bytes += len(p.b)
+	if len(o.pieces)-o.head > o.c.Limits().Frames {
+		o.c.Loop.Group.Count.OutputLimit.Add(1)
+		o.c.Abort("too many frames wait for a peer that does not read")
+		return
+	}
+	o.c.Loop.relief.relieve(o.c)
+}
+
+// pump gives the transport what it takes now, of long output only as much as the
+// loop has left for this turn; the rest is the sweep's.
+func (o *Output) pump() {
+	l := o.c.Loop
+	for o.c.state != dead && !o.empty() && o.c.t.Buffered() == 0 {
+		if o.bytes > WholeFrame && l.sweep.bulk <= 0 {
+			l.sweep.soon()
+			break
+		}
+		o.progressed()
+		next := o.gather()
+		next = next[:min(len(next), bulkTurn)]
+		n := o.c.t.TrySend(next)
+		if o.c.state == dead {
+			return
+		}
+		if n < len(next) {
+			n += o.arm(next[n:])
+			if o.c.state == dead {
+				return // the connection broke between the two writes
+			}
+		}
+		l.sweep.bulk -= n
+		o.advance(n)
+	}
+	if o.c.state != dead {
+		o.checkBlocked()
+	}
+}
+
+// gather is the beginning of the output as one slice: a long piece as it is,
+// short ones put together so that a frame leaves in one write.
+func (o *Output) gather() []byte {
+	first := o.pieces[o.head].b[o.off:]
+	if len(first) >= WholeFrame {
+		return first
+	}
+	b := &o.c.Loop.buffer
+	b.scratch = append(b.scratch[:0], first...)
+	for _, p := range o.pieces[o.head+1:] {
+		room := WholeFrame - len(b.scratch)
+		if room <= 0 {
+			break
+		}
+		b.scratch = append(b.scratch, p.b[:min(room, len(p.b))]...)
+	}
+	return b.scratch
+}
+
+// advance drops n bytes from the front of the output.
+func (o *Output) advance(n int) {
+	o.bytes -= n
+	for n > 0 {
+		p := &o.pieces[o.head]
+		left := len(p.b) - o.off
+		if n < left {
+			o.off += n
+			return
+		}
+		n -= left
+		o.drop(p)
+		o.head++
+		o.off = 0
+	}
+	if o.empty() {
+		o.pieces, o.head = nil, 0
+	}
+}
+
+func (o *Output) drop(p *piece) {
+	if p.shared {
+		o.c.Loop.relief.release(p.b)
+	} else {
+		o.c.Loop.Group.Memory.Sub(len(p.b) + pieceCost)
+	}
+	*p = piece{}
+}
+
+// discard forgets all that waits.
+func (o *Output) discard() {
+	for i := o.head; i < len(o.pieces); i++ {
+		o.drop(&o.pieces[i])
+	}
+	*o = Output{c: o.c}
+}
+
+// Owing is how much output the peer has still to read, in bytes, as far as this
+// process holds it.
+func (o *Output) Owing() int { return o.bytes + o.c.t.Buffered() }
+
+// progressed notes that the peer has read something.
+func (o *Output) progressed() { o.progress = o.c.Loop.now }
+
+// checkBlocked keeps the connection on its loop's list of blocked ones for as long
+// as it owes output.
+func (o *Output) checkBlocked() {
+	if o.c.state != dead && o.Owing() > 0 && o.c.on.join(onBlocked) {
+		o.progressed()
+		o.c.Loop.sweep.add(o.c)
+	}
+}
+
+// pumpAgain is pump for a connection that is known to be blocked.
+func (o *Output) pumpAgain() {
+	c, before := o.c, o.Owing()
+	o.pump()
+	if c.state == dead {
+		return
+	}
+	if o.Owing() < before {
+		o.progressed()
+		c.Loop.sweep.moved.Store(true)
+	}
+	if owing := o.Owing(); owing > 0 && owing < c.Limits().Pending {
+		c.resume()
+		c.User.ReadOn()
+	}
+}

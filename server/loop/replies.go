@@ -1,0 +1,190 @@
+package loop
+
+import (
+	"slices"
+	"time"
+
+	"confcenter/protocol"
+)
+
+// Replies are what a connection is answered, in the order of its requests. What is
+// ready when its turn comes goes through the loop's buffer; behind a write that is
+// not answered yet it waits in a slot.
+type Replies struct {
+	c     *Conn  // set at open
+	slots []slot // not given out yet, oldest first
+	left  uint64 // how many slots there were before slots[0]
+}
+
+// slot holds the place of a reply whose request is still being worked on.
+type slot struct {
+	// write, if there is one, makes the reply's frame when its turn comes, so that
+	// replies which leave together are encoded into one buffer; frame follows it.
+	write FrameMaker
+	frame []byte
+	done  bool
+	cmd   protocol.Command // of the request; 0: the reply was ready when it came
+	began time.Duration    // when it was taken up, see group.elapsed
+}
+
+// FrameMaker appends a whole frame to dst.
+type FrameMaker interface {
+	AppendFrame(dst []byte) []byte
+}
+
+// Begin starts a reply in the loop's output buffer; its body is appended and end
+// gives it out. In between nothing else may use the buffer.
+func (r *Replies) Begin(cmd protocol.Command, seq uint16) []byte {
+	b := &r.c.Loop.buffer
+	b.frame = len(b.out)
+	return protocol.BeginFrame(b.out, cmd, seq)
+}
+
+// End gives out the reply that begin started. Replies to requests that came
+// together leave together.
+func (r *Replies) End(out []byte) {
+	b := &r.c.Loop.buffer
+	protocol.FinishFrame(out, b.frame)
+	if len(r.slots) > 0 {
+		// An earlier write has not been answered yet: wait behind it.
+		r.slots = append(r.slots, slot{frame: slices.Clone(out[b.frame:]), done: true})
+		b.out = out[:b.frame]
+		return
+	}
+	r.c.Loop.meter.replies++
+	b.out = out
+	if len(out) >= WholeFrame {
+		r.FlushReplies()
+	}
+}
+
+// Reply answers with a ready body.
+func (r *Replies) Reply(h protocol.Header, body []byte) {
+	r.End(append(r.Begin(h.Command.Reply(), h.Seq), body...))
+}
+
+// Result answers with code and desc.
+func (r *Replies) Result(h protocol.Header, code int, desc string) {
+	r.End(protocol.AppendResult(r.Begin(h.Command.Reply(), h.Seq), code, desc))
+}
+
+// FlushReplies sends what the loop's output buffer holds; it is always the
+// output of the connection being served.
+func (r *Replies) FlushReplies() {
+	b := &r.c.Loop.buffer
+	if len(b.out) == 0 {
+		return
+	}
+	r.c.Out.SendOwn(b.out)
+	b.out = b.out[:0]
+	if cap(b.out) > 4*WholeFrame {
+		b.out = nil
+	}
+}
+
+// Reserve takes the place of a reply that comes later; fill takes the number.
+func (r *Replies) Reserve(cmd protocol.Command) (id uint64) {
+	r.FlushReplies()
+	r.slots = append(r.slots, slot{cmd: cmd, began: r.c.Loop.meter.moment()})
+	return r.left + uint64(len(r.slots)) - 1
+}
+
+// slot is the place that reserve gave under that number; nil once its reply has
+// been given out or the connection is gone.
+func (r *Replies) slot(id uint64) *slot {
+	if r.c.state == dead || id < r.left {
+		return nil
+	}
+	return &r.slots[id-r.left]
+}
+
+// Fill completes a reserved reply. It leaves at the end of the loop's turn, with
+// the others of the connection that are complete by then, or just before anything
+// else that the connection sends.
+func (r *Replies) Fill(id uint64, frame []byte) { r.complete(id, nil, frame) }
+
+// FillWith is fill with a frame that is made when its turn comes.
+func (r *Replies) FillWith(id uint64, w FrameMaker) { r.complete(id, w, nil) }
+
+func (r *Replies) complete(id uint64, w FrameMaker, frame []byte) {
+	place := r.slot(id)
+	if place == nil {
+		return
+	}
+	place.write, place.frame, place.done = w, frame, true
+	if r.slots[0].done && r.c.on.join(onFilled) {
+		r.c.Loop.filled = append(r.c.Loop.filled, r.c)
+	}
+}
+
+// Follow sends frame behind the reply with that number, right after it if it has not
+// left yet.
+func (r *Replies) Follow(id uint64, frame []byte) {
+	if place := r.slot(id); place != nil {
+		place.frame = append(place.frame, frame...)
+		return
+	}
+	r.c.Out.SendFrame(frame)
+}
+
+// first is called by whatever is about to send: what was filled before
+// leaves before.
+func (r *Replies) first() {
+	if r.c.on&onFilled != 0 {
+		r.c.on.leave(onFilled)
+		r.giveReplies()
+		r.FlushReplies()
+	}
+}
+
+// giveReplies puts the finished replies up to the first unfinished one into the
+// loop's output buffer, which is empty or the connection's.
+func (r *Replies) giveReplies() {
+	l := r.c.Loop
+	l.meter.known = false
+	for len(r.slots) > 0 && r.slots[0].done && r.c.state != dead {
+		reply := r.slots[0]
+		r.slots[0] = slot{}
+		r.slots = r.slots[1:]
+		r.left++
+		l.meter.replies++
+		if reply.cmd != 0 {
+			l.meter.observe(r.c, atStore, reply.cmd, l.meter.moment()-reply.began, 1)
+		}
+		switch {
+		case reply.write != nil:
+			l.buffer.out = reply.write.AppendFrame(l.buffer.out)
+			l.buffer.out = append(l.buffer.out, reply.frame...)
+		case len(reply.frame) >= WholeFrame:
+			r.FlushReplies()
+			r.c.Out.SendFrame(reply.frame)
+		default:
+			l.buffer.out = append(l.buffer.out, reply.frame...)
+		}
+		if len(l.buffer.out) >= WholeFrame {
+			r.FlushReplies()
+		}
+	}
+	if len(r.slots) == 0 {
+		r.slots = nil
+	}
+}
+
+// Body is what has been appended so far to the body of the reply that begin started.
+func (r *Replies) Body(out []byte) []byte { return out[r.c.Loop.buffer.frame+protocol.HeaderSize:] }
+
+// EndShared is end for a reply whose last part is the store's and large: it is
+// sent without being copied.
+func (r *Replies) EndShared(out, body []byte, tail string) {
+	b := &r.c.Loop.buffer
+	head := slices.Clone(out[b.frame:])
+	b.out = out[:b.frame]
+	protocol.SetBodyLen(head, len(head)-protocol.HeaderSize+len(body)+len(tail))
+	r.c.Loop.meter.replies++
+	r.c.Out.SendShared(head, body, tail)
+}
+
+// Unreserve gives up the slot reserved last.
+func (r *Replies) Unreserve() {
+	r.slots = r.slots[:len(r.slots)-1]
+}

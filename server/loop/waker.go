@@ -1,0 +1,73 @@
+package loop
+
+import (
+	"sync"
+	"time"
+)
+
+// Poll intervals for peers that do not read: the event loop has no event for
+// "all written", so somebody has to look.
+const (
+	pollMin = time.Millisecond
+	pollMax = 20 * time.Millisecond
+)
+
+// waker gives a loop the turns that it cannot ask for itself: a task queued from the
+// loop would run before the loop looks at its sockets. Any goroutine may use it.
+type waker struct {
+	// set at open
+	wake func()        // makes the loop take a turn
+	next chan struct{} // cap 1: the loop shall take another turn
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+func (w *waker) init(wake func()) {
+	w.wake, w.next, w.stop = wake, make(chan struct{}, 1), make(chan struct{})
+}
+
+// yieldTurn asks for another turn after the loop has looked at its sockets.
+func (w *waker) yieldTurn() {
+	select {
+	case w.next <- struct{}{}:
+	default:
+	}
+}
+
+// start begins to wake the loop, and to poll for as long as connections are blocked.
+// It ends with close.
+func (w *waker) start(s *sweep, poll func()) {
+	w.done.Go(func() { w.run(s, poll) })
+}
+
+func (w *waker) run(s *sweep, poll func()) {
+	interval := pollMin
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var due <-chan time.Time
+		if s.n.Load() > 0 {
+			timer.Reset(interval)
+			due = timer.C
+		} else {
+			interval = pollMin
+		}
+		select {
+		case <-w.stop:
+			return
+		case <-w.next:
+			w.wake()
+		case <-due:
+			if interval = min(interval*2, pollMax); s.moved.Swap(false) {
+				interval = pollMin
+			}
+			poll()
+		}
+	}
+}
+
+// close ends it and waits for that.
+func (w *waker) close() {
+	close(w.stop)
+	w.done.Wait()
+}

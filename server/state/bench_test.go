@@ -1,0 +1,55 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/protocol"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+)
+
+// What a get costs among many keys is mostly what their memory costs.
+func BenchmarkKVGetAmongMany(b *testing.B) {
+	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1}})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, store.Close()) }()
+	const keys = 100_000
+	for at := 0; at < keys; {
+		txn := &kv.Txn{}
+		for ; len(txn.Then) < 2000; at++ {
+			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: "bench", Key: fmt.Sprintf("key-%06d", at), Value: kv.StringValue(text200)})
+		}
+		done := make(chan error, 1)
+		require.NoError(b, store.Commit(txn, func(_ *kv.Result, err error) { done <- err }))
+		require.NoError(b, <-done)
+	}
+	for _, depth := range []int{1, 16} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			bench := gatetest.NewBench(b, loop.Limits{})
+			Add(context.Background(), bench.Gate, store, nil, nil)
+			bench.Open()
+			d := &gatetest.Deaf{}
+			s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)
+			require.True(b, s.Identify(0, nil))
+			bursts := make([][]byte, 4096)
+			for i := range bursts {
+				for range depth {
+					bursts[i] = protocol.AppendFrame(bursts[i], protocol.KVGet, uint16(i), fmt.Appendf(nil, `{"ns":"bench","key":"key-%06d"}`, rand.IntN(keys)))
+				}
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 0; i < b.N; i += depth {
+				s.Receive(bursts[i/depth%len(bursts)])
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package state
+
+import (
+	"slices"
+
+	"confcenter/kv"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+)
+
+// How much of what it was granted lately is remembered of a connection.
+const (
+	maxLocksKept  = 16
+	maxLeasesKept = 64
+)
+
+// holdings are what one session waits for, and what it was granted lately, for people
+// to see: on that nothing depends. What counts is in the store, and outlives the
+// connection.
+type holdings struct {
+	waits  map[*lockWait]struct{} // for locks
+	leases []kv.LeaseID           // oldest first
+	locks  []gate.LockInfo
+}
+
+// holdingsOf is that of the session.
+func holdingsOf(s *gate.Session) *holdings {
+	if h, ok := s.Part(gate.OfState).(*holdings); ok {
+		return h
+	}
+	h := &holdings{waits: make(map[*lockWait]struct{})}
+	s.SetPart(gate.OfState, h)
+	return h
+}
+
+func (h *holdings) ReadOn() {}
+
+// Ended takes the session out of all lines it stands in.
+func (h *holdings) Ended() {
+	for w := range h.waits {
+		if w.waiter != nil {
+			w.waiter.Cancel()
+		}
+	}
+	clear(h.waits)
+}
+
+func (h *holdings) Describe(info *gate.ClientInfo, room int) {
+	info.Locks = slices.Clone(h.locks)
+	for w := range h.waits {
+		if len(info.Locks) >= room {
+			break
+		}
+		info.Locks = append(info.Locks, gate.LockInfo{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease})
+	}
+	for _, id := range h.leases {
+		info.Leases = append(info.Leases, kv.Lease{ID: id})
+	}
+}
+
+// forgetWaits drops what the session waits for at a lock that its lease has given
+// up; the manager has taken it out of the line.
+func (h *holdings) forgetWaits(q protocol.KVUnlockRequest) {
+	for w := range h.waits {
+		if w.waiter != nil && w.req.NS == q.NS && w.req.Key == q.Key && w.req.Lease == q.Lease {
+			delete(h.waits, w)
+		}
+	}
+}
+
+func (h *holdings) lease(id kv.LeaseID) { h.leases = remember(h.leases, id, maxLeasesKept) }
+
+func (h *holdings) lock(l gate.LockInfo) { h.locks = remember(h.locks, l, maxLocksKept) }
+
+// remember appends one and forgets the oldest beyond most.
+func remember[T comparable](list []T, one T, most int) []T {
+	if slices.Contains(list, one) {
+		return list
+	}
+	if len(list) == most {
+		list = slices.Delete(list, 0, 1)
+	}
+	return append(list, one)
+}
+
+// written takes note of the leases that a transaction granted.
+func written(s *gate.Session, res *kv.Result) {
+	for i := range res.Ops {
+		if id := res.Ops[i].Lease.ID; id != 0 {
+			holdingsOf(s).lease(id)
+		}
+	}
+}
+
+// unlocked forgets a lock that was given back.
+func (h *holdings) unlocked(ns, key string) {
+	h.locks = slices.DeleteFunc(h.locks, func(l gate.LockInfo) bool { return l.NS == ns && l.Key == key })
+}
+
+// StillHeld takes out of info the locks and leases that have ended without the
+// session doing it. Any goroutine may call it.
+func (f *Handlers) StillHeld(info *gate.ClientInfo) {
+	info.Locks = slices.DeleteFunc(info.Locks, func(l gate.LockInfo) bool {
+		if l.Fence == 0 {
+			return false
+		}
+		e, _ := f.store.Get([]byte(l.NS), []byte(l.Key))
+		return e == nil || e.Create != l.Fence
+	})
+	leases := info.Leases[:0]
+	for _, held := range info.Leases {
+		if lease, err := f.store.Lease(held.ID); err == nil {
+			leases = append(leases, lease)
+		}
+	}
+	info.Leases = leases
+}

@@ -1,0 +1,142 @@
+// Package state handles the commands of the state store, but for those about watches:
+// reads are answered from memory, or by a worker if they are long, writes and locks
+// handed over.
+package state
+
+import (
+	"context"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvlock"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+)
+
+// What the state store's handlers do on the loop is bounded by these; anything
+// larger is done by a worker.
+const (
+	loopEntries = 256       // entries looked up or listed
+	loopBytes   = 128 << 10 // bytes of keys and values encoded
+)
+
+// maxReply is the most bytes of keys and values that one reply holds: what is
+// read in pages is cut there, anything else is refused.
+const maxReply = kv.MaxTxnBytes
+
+// Handlers serve the state store.
+type Handlers struct {
+	// set at open
+	store kv.Store
+	locks *kvlock.Manager
+	stats func() protocol.KVStats // must be cheap
+	life  context.Context         // of what workers read
+}
+
+// Add has g serve store, with locks that are made of it. stats is what it says
+// about itself, nil: only its revision. Workers read it for as long as life lasts.
+func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats) *Handlers {
+	f := &Handlers{store: store, locks: locks, stats: stats, life: life}
+	if stats == nil {
+		f.stats = func() protocol.KVStats { return protocol.KVStats{Revision: store.Revision()} }
+	}
+	routes := map[protocol.Command]gate.Route{
+		protocol.KVGet:     {Handle: f.kvGet, Ahead: f.lookAhead, Answer: f.answerAhead},
+		protocol.KVMGet:    {Handle: f.kvGetMany},
+		protocol.KVList:    {Handle: f.kvList},
+		protocol.KVNames:   {Handle: f.kvNames},
+		protocol.KVHistory: {Handle: f.kvHistory},
+		protocol.KVStat:    {Handle: f.kvStat},
+
+		protocol.KVPut:       {Handle: f.kvWrite, Write: true},
+		protocol.KVDel:       {Handle: f.kvWrite, Write: true},
+		protocol.KVDelPrefix: {Handle: f.kvWrite, Write: true},
+		protocol.KVDrop:      {Handle: f.kvWrite, Write: true},
+		protocol.KVTxn:       {Handle: f.kvWrite, Write: true},
+		protocol.KVCas:       {Handle: f.kvWrite, Write: true},
+		protocol.KVIncr:      {Handle: f.kvWrite, Write: true},
+		protocol.KVLease:     {Handle: f.kvWrite, Write: true},
+		protocol.KVRevoke:    {Handle: f.kvWrite, Write: true},
+		protocol.KVRestore:   {Handle: f.kvRestore}, // reads first, so it waits
+
+		protocol.KVAlive:     {Handle: f.kvAlive},
+		protocol.KVLeaseInfo: {Handle: f.kvLeaseInfo},
+		protocol.KVLock:      {Handle: f.kvLock, Write: true},
+		protocol.KVUnlock:    {Handle: f.kvUnlock, Write: true},
+	}
+	for cmd, r := range routes {
+		r.Tailed = true
+		routes[cmd] = r
+	}
+	g.Add(routes)
+	g.Keep(gate.OfState, func(*gate.Desk) any { return &getRun{} })
+	return f
+}
+
+// AddNone has g say that there is no state store.
+func AddNone(g *gate.Gate) {
+	none := func(s *gate.Session, h protocol.Header, _ []byte) bool {
+		s.Result(h, int(codes.NotImplemented), "this server has no state store")
+		return true
+	}
+	routes := make(map[protocol.Command]gate.Route)
+	for _, row := range protocol.Commands {
+		if row.ID.IsState() && row.Role == protocol.Served {
+			routes[row.ID] = gate.Route{Handle: none, Raw: true}
+		}
+	}
+	g.Add(routes)
+}
+
+// kvNames lists the namespaces.
+func (f *Handlers) kvNames(s *gate.Session, h protocol.Header, _ []byte) bool {
+	q, err := s.Desk.Req.KVNames()
+	if err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
+	state := f.store
+	s.Later(h, func(dst []byte) []byte {
+		rev := state.Revision()
+		list, more := state.Namespaces(q.After, q.Limit)
+		return protocol.AppendKVNamespaces(dst, rev, list, more)
+	})
+	return true
+}
+
+// kvStat tells what the store says about itself.
+func (f *Handlers) kvStat(s *gate.Session, h protocol.Header, _ []byte) bool {
+	s.Later(h, func(dst []byte) []byte { return protocol.AppendKVStats(dst, f.stats()) })
+	return true
+}
+
+// kvAlive begins a lease's time anew.
+func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
+	return aboutLease(s, h, func(id kv.LeaseID) (kv.Lease, error) {
+		lease, err := f.store.KeepAlive(id)
+		if err == nil { // whoever keeps it alive has it, also one that another connection was granted
+			holdingsOf(s).lease(id)
+		}
+		return lease, err
+	}, protocol.AppendKVAlive)
+}
+
+// kvLeaseInfo tells about a lease.
+func (f *Handlers) kvLeaseInfo(s *gate.Session, h protocol.Header, _ []byte) bool {
+	return aboutLease(s, h, f.store.Lease, protocol.AppendKVLeaseInfo)
+}
+
+func aboutLease(s *gate.Session, h protocol.Header, ask func(kv.LeaseID) (kv.Lease, error), appendReply func([]byte, kv.Lease) []byte) bool {
+	id, err := s.Desk.Req.KVLeaseID()
+	if err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
+	lease, err := ask(id)
+	if err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
+	s.End(appendReply(s.Begin(h.Command.Reply(), h.Seq), lease))
+	return true
+}

@@ -1,0 +1,224 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/kvlock"
+	"confcenter/kvstore/kvtest"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+	"confcenter/server/loop/looptest"
+)
+
+// text200 is a value of usual length.
+var text200 = strings.Repeat("x", 200)
+
+// stateKit is a session without a socket on a state store that waits.
+type stateKit struct {
+	*gatetest.Bench
+	*gate.Session
+	w        *looptest.Wire
+	state    *gatetest.HeldState
+	handlers *Handlers
+}
+
+func newStateKit(t gatetest.T, limits loop.Limits) *stateKit {
+	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
+	state := &gatetest.HeldState{Store: memory, Room: 1 << 20}
+	locks := kvlock.New(memory, kvlock.Config{}) // it has the store to itself
+	t.Cleanup(func() {
+		locks.Close()
+		require.NoError(t, memory.Close())
+	})
+	k := &stateKit{Bench: gatetest.NewBench(t, limits), state: state}
+	k.handlers = Add(context.Background(), k.Bench.Gate, state, locks, nil)
+	k.Open()
+	k.Session, k.w = k.Peer(gatetest.Unlimited)
+	return k
+}
+
+// deafen has the peer take everything and keep nothing.
+func (k *stateKit) deafen() {
+	d := &gatetest.Deaf{}
+	k.Session = gatetest.ConnectBy(k.T, k.Bench.Desk, d, &d.Wire)
+	require.True(k.T, k.Identify(0, nil))
+}
+
+func TestKVGetDoesNotAllocate(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.deafen()
+	s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"`+text200+`"}`, protocol.KVPut, `{"ns":"n","key":"o","type":"bytes","value":"AAAA"}`))
+	s.state.Finish(2)
+	s.Loop.Wake()
+	for _, body := range []string{
+		`{"ns":"n","key":"a"}`, `{"ns":"n","key":"nope"}`, `{"ns":"n","key":"a","min_rev":1}`, `{"ns":"n","key":"o"}`, `{"ns":"n","key":"o","raw":1}`,
+	} {
+		frame := gatetest.Requests(protocol.KVGet, body)
+		s.Receive(frame)
+		require.Zero(t, testing.AllocsPerRun(100, func() { s.Receive(frame) }), body)
+	}
+}
+
+func TestARequestSeesTheWritesBeforeIt(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.Receive(gatetest.Requests(
+		protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`,
+		protocol.KVPut, `{"ns":"n","key":"a","value":"2"}`,
+		protocol.KVGet, `{"ns":"n","key":"a"}`,
+		protocol.KVPut, `{"ns":"n","key":"a","value":"3"}`,
+	))
+	require.Len(t, s.state.Held, 2, "writes do not wait for writes, reads do")
+	require.Empty(t, gatetest.Frames(t, s.w))
+	s.state.Finish(1)
+	s.Loop.Wake()
+	require.Len(t, gatetest.Frames(t, s.w), 1)
+	require.Len(t, s.state.Held, 1)
+	s.state.Finish(1)
+	s.Loop.Wake()
+	got := gatetest.Frames(t, s.w)
+	require.Len(t, got, 2)
+	require.Contains(t, got[0], "KVPUT_RSP/2")
+	require.Contains(t, got[1], `KVGET_RSP/3 {"code":0,"rev":2`)
+	require.Contains(t, got[1], `"value":"2"`)
+	require.Len(t, s.state.Held, 1)
+}
+
+func TestRepliesThatComeTogetherLeaveInOneWrite(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	const writes = 16
+	var burst []byte
+	for i := range writes {
+		burst = protocol.AppendFrame(burst, protocol.KVPut, uint16(i), []byte(`{"ns":"n","key":"a","value":"1"}`))
+	}
+	s.Receive(burst)
+	s.state.Finish(writes)
+	before := s.w.Writes
+	s.Loop.Wake()
+	require.Len(t, gatetest.Frames(t, s.w), writes)
+	require.Equal(t, before+1, s.w.Writes)
+	require.EqualValues(t, writes, s.Bench.Group.Readings().Get("server_replies_total"))
+}
+
+func TestASessionWaitsForRoomInTheStateStore(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.state.Room = 2
+	s.Receive(gatetest.Requests(
+		protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`,
+		protocol.KVDel, `{"ns":"n","key":"a"}`,
+		protocol.KVIncr, `{"ns":"n","key":"a"}`,
+		protocol.KVPut, `{"ns":"n","key":"b","value":"1"}`,
+	))
+	require.Len(t, s.state.Held, 2)
+	require.False(t, s.Reads())
+	require.EqualValues(t, 1, s.Bench.Group.Readings().Get("server_limits_met_total", "queue"))
+	s.state.Finish(1)
+	s.Loop.Wake()
+	require.Len(t, s.state.Held, 1)
+	require.False(t, s.Reads(), "still no room")
+	s.state.Room = 5
+	s.state.Finish(1)
+	s.Loop.Wake()
+	require.True(t, s.Reads())
+	require.Len(t, s.state.Held, 2)
+	s.state.Finish(2)
+	s.Loop.Wake()
+	require.Len(t, gatetest.Frames(t, s.w), 4)
+}
+
+func TestWritesOfOneSessionAreLimited(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	limit := s.Limits().Writes
+	var burst []byte
+	for i := range limit + 10 {
+		burst = protocol.AppendFrame(burst, protocol.KVPut, uint16(i), []byte(`{"ns":"n","key":"a","value":"1"}`))
+	}
+	s.Receive(burst)
+	require.Len(t, s.state.Held, limit)
+}
+
+func TestNobodyIsToldOfAWriteAfterTheConnectionIsGone(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`))
+	s.Abort("the test ends it")
+	s.state.Finish(1)
+	s.Loop.Wake()
+	require.Empty(t, s.w.Got.Bytes())
+	e, _ := s.state.Store.Get([]byte("n"), []byte("a"))
+	require.NotNil(t, e, "what was accepted is done")
+}
+
+func TestAGrantLeavesBehindTheReplyThatAnnouncesIt(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`))
+	lock := &lockWait{s: s.Session, slot: s.Reserve(protocol.KVLock), h: protocol.Header{Command: protocol.KVLock, Seq: 2}}
+	holdingsOf(s.Session).waits[lock] = struct{}{}
+	lock.done(kvlock.Outcome{Revision: 1}, nil)
+	lock.granted(kvlock.Grant{NS: "n", Key: "l", Lease: 7, Fence: 9})
+	s.Loop.Wake()
+	require.Empty(t, gatetest.Frames(t, s.w), "the put is not answered yet")
+	require.Empty(t, holdingsOf(s.Session).waits)
+	s.state.Finish(1)
+	s.Loop.Wake()
+	got := gatetest.Frames(t, s.w)
+	require.Len(t, got, 3)
+	require.Contains(t, got[1], `KVLOCK_RSP/2 {"code":0`)
+	require.Contains(t, got[2], `KVGRANT/`)
+	require.Contains(t, got[2], `"fence":9`)
+}
+
+func TestWaitsForLocksAreLimited(t *testing.T) {
+	s := newStateKit(t, loop.Limits{LockWaits: 1})
+	holdingsOf(s.Session).waits[&lockWait{}] = struct{}{}
+	s.Receive(gatetest.Requests(protocol.KVLock, `{"ns":"n","key":"a","lease":1,"wait":1}`))
+	got := gatetest.Frames(t, s.w)
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], `"code":1005`)
+	require.Contains(t, got[0], "1 lock")
+	require.EqualValues(t, 1, s.Bench.Group.Readings().Get("server_limits_met_total", "lock_waits"))
+}
+
+func TestWithoutAStateStoreItsCommandsAreNotImplemented(t *testing.T) {
+	b := gatetest.NewBench(t, loop.Limits{})
+	AddNone(b.Gate)
+	b.Open()
+	s, w := b.Peer(gatetest.Unlimited)
+	s.Receive(gatetest.Requests(protocol.KVGet, `{"ns":"n","key":"a"}`))
+	require.Contains(t, gatetest.Frames(t, w)[0], `"code":501`)
+}
+
+func BenchmarkKVGet(b *testing.B) {
+	for _, depth := range []int{1, 16} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			s := newStateKit(b, loop.Limits{})
+			s.deafen()
+			s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"bench","key":"key-000001","value":"`+text200+`"}`))
+			s.state.Finish(1)
+			s.Loop.Wake()
+			var burst []byte
+			for i := range depth {
+				burst = protocol.AppendFrame(burst, protocol.KVGet, uint16(i), []byte(`{"ns":"bench","key":"key-000001"}`))
+			}
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += depth {
+				s.Receive(burst)
+			}
+		})
+	}
+}
+
+// What cannot be answered at once is read again when its turn comes.
+func TestARunOfGetsIsShortInBytesToo(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	frame := gatetest.Requests(protocol.KVGet, `{"ns":"n","key":"a","ignored":"`+strings.Repeat("x", 10_000)+`"}`)
+	n := s.handlers.lookAhead(s.Session, bytes.Repeat(frame, maxGetRun))
+	require.Greater(t, n, 1)
+	require.Less(t, n*len(frame), loop.WholeFrame+len(frame))
+}

@@ -1,0 +1,99 @@
+package state
+
+import (
+	"confcenter/kv"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+)
+
+// maxGetRun is how many KVGETs are looked up together.
+const maxGetRun = 32
+
+// getRun is KVGETs that a peer has sent one behind the other. Most of the time of a
+// get among many keys is waiting for memory: looked up together they wait together.
+type getRun struct {
+	asked   [maxGetRun]protocol.KVRead
+	reads   [maxGetRun]kv.Read
+	rev     kv.Revision // at which they were read
+	n, next int
+	sum     byte // of what touch has read, so that it is read
+}
+
+// lookAhead looks up the KVGETs that stand whole at the front of b. It stops in front
+// of whatever is not a plain get, which is then handled by itself.
+func (f *Handlers) lookAhead(s *gate.Session, b []byte) int {
+	run := s.Desk.Part(gate.OfState).(*getRun)
+	clear(run.reads[run.next:run.n]) // of a run that was broken off
+	clear(run.asked[run.next:run.n])
+	run.collect(&s.Desk.Req, b)
+	if run.n > 0 {
+		run.rev = f.store.GetEach(run.reads[:run.n])
+		run.touch()
+	}
+	return run.n
+}
+
+// answerAhead answers the next of them.
+func (f *Handlers) answerAhead(s *gate.Session, h protocol.Header) {
+	run := s.Desk.Part(gate.OfState).(*getRun)
+	i := run.next
+	run.next++
+	kvGot(s, h, run.asked[i], run.reads[i].Entry, run.rev)
+	run.reads[i], run.asked[i] = kv.Read{}, protocol.KVRead{} // entries and input are not kept
+}
+
+// collect reads gets from the front of b. It stops early at long ones: those behind a
+// reply that takes a worker are read again.
+func (g *getRun) collect(req *protocol.Request, b []byte) {
+	g.n, g.next = 0, 0
+	for all := len(b); g.n < maxGetRun && all-len(b) < loop.WholeFrame; g.n++ {
+		size, ok := wholeGet(b)
+		if !ok {
+			return
+		}
+		q, ok := plainGet(req, b[protocol.HeaderSize:size])
+		if !ok {
+			return
+		}
+		g.asked[g.n], g.reads[g.n] = q, kv.Read{NS: q.NS, Key: q.Key}
+		b = b[size:]
+	}
+}
+
+// plainGet reads a body that asks for what is in memory and has no fault.
+func plainGet(req *protocol.Request, body []byte) (q protocol.KVRead, ok bool) {
+	if q, ok = protocol.PlainKVGet(body); ok {
+		return q, true
+	}
+	if req.ParseTailed(body) != nil || !req.IsObject() {
+		return q, false
+	}
+	q, err := req.KVGet()
+	return q, err == nil && q.Rev == 0
+}
+
+// touch has the processor fetch all values at once that are then copied one by one.
+func (g *getRun) touch() {
+	const line, most = 64, 512 // what lies behind, the processor foresees
+	sum := g.sum
+	for i := range g.n {
+		if e := g.reads[i].Entry; e != nil {
+			data := e.Value.Data
+			for at := 0; at < min(len(data), most); at += line {
+				sum += data[at]
+			}
+		}
+	}
+	g.sum = sum
+}
+
+// wholeGet is the size of the KVGET that is whole at the front of b.
+func wholeGet(b []byte) (size int, ok bool) {
+	if len(b) < protocol.HeaderSize {
+		return 0, false
+	}
+	h, err := protocol.ParseHeader(b)
+	size = protocol.HeaderSize + int(h.BodyLen)
+	return size, err == nil && h.Command == protocol.KVGet && h.BodyLen <= protocol.BodyLimit(h.Command, true) && len(b) >= size
+}

@@ -1,0 +1,95 @@
+package watch
+
+import (
+	"confcenter/kv"
+	"confcenter/kv/follow"
+	"confcenter/protocol"
+	"confcenter/server/loop"
+)
+
+// frameBytes is about how large a frame of events becomes before the next one
+// is begun. One event alone may be longer.
+const frameBytes = 48 << 10
+
+// eventCost is about what an event takes in a frame beside key and value.
+const eventCost = 160
+
+// frame is one encoded frame, for any watch in the same form.
+type frame struct {
+	bytes       []byte
+	from, to    follow.Mark // how far a watch has been told before and after it
+	first, last kv.Revision // of its events
+}
+
+// cuts say what fits into a frame of each form.
+var cuts = func() (cuts [forms]follow.Cut) {
+	for form := range form(forms) {
+		cuts[form] = follow.Cut{Max: frameBytes, Cost: func(e *kv.Event) int { return cost(e, form) }}
+	}
+	return cuts
+}()
+
+func cost(e *kv.Event, form form) int {
+	n := eventCost + len(e.Entry.NS) + entryCost(e.Entry, form)
+	if form&withPrev != 0 && e.Prev != nil {
+		n += eventCost + entryCost(e.Prev, form)
+	}
+	return n
+}
+
+func entryCost(e *kv.Entry, form form) int {
+	n := len(e.Value.Data)
+	if e.Value.Type == kv.Bytes && form&withRaw == 0 {
+		n += n / 3 // base64
+	}
+	return n + len(e.Key)
+}
+
+// appendNotice appends the frame of a notice, for a watch to be named later.
+func appendNotice(dst []byte, n kv.Notice, form form) []byte {
+	return appendEvents(dst, protocol.KVEvents{
+		Revision: n.Revision, Events: n.Events, More: n.More,
+		State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync,
+	}, form)
+}
+
+// appendEvents appends a whole frame for a watch to be named later. It never
+// is longer than a peer takes.
+func appendEvents(dst []byte, ev protocol.KVEvents, form form) []byte {
+	start := len(dst)
+	dst = encodeEvents(dst, ev, form)
+	if len(dst)-start <= protocol.HeaderSize+protocol.MaxBody || len(ev.Events) != 1 {
+		return dst
+	}
+	// One event so long that it does not fit: what was before is what can be
+	// spared, as it is where the store does not have it any more.
+	alone := ev
+	alone.Events = []kv.Event{{Kind: ev.Events[0].Kind, Entry: ev.Events[0].Entry}}
+	return encodeEvents(dst[:start], alone, form)
+}
+
+func encodeEvents(dst []byte, ev protocol.KVEvents, form form) []byte {
+	start := len(dst)
+	dst = protocol.BeginFrame(dst, protocol.KVEvent, 0)
+	dst = protocol.AppendKVEvents(dst, ev, form&withPrev != 0, form&withRaw != 0)
+	return protocol.FinishFrame(dst, start)
+}
+
+// headBytes is how many bytes of a frame are copied for each watch, so that the rest
+// can be shared: they hold the header and the watch's number.
+const headBytes = 64
+
+// sendEvents sends w one frame that others are sent too. It reports whether the
+// bytes are still referred to: then they must not change any more.
+func (w *watch) sendEvents(frame []byte) (kept bool) {
+	s := w.of.s
+	s.Group().Count.WatchFrames.Add(1)
+	protocol.SetSeq(frame, s.Group().NextSeq())
+	protocol.SetKVWatch(frame, w.id)
+	if len(frame) < loop.WholeFrame {
+		s.Out.SendOwn(frame)
+		return false
+	}
+	s.Out.SendShared(frame[:headBytes], frame[headBytes:], "")
+	return true
+}

@@ -1,0 +1,135 @@
+package watch
+
+import (
+	"sync/atomic"
+
+	"confcenter/kv"
+	"confcenter/kv/follow"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+)
+
+// hub is one loop's part of the state store's push: which of its sessions watch
+// which keys.
+type hub struct {
+	loop *loop.Loop // set at open
+
+	// loop only
+	topics map[kv.Filter]*topic
+	// lengths counts, for each namespace, the prefix topics of each length: they
+	// say where a key has to be cut to look its prefixes up.
+	lengths map[string][]length
+	told    kv.Revision   // live watches have been told everything up to it
+	work    []*topic      // of the fan-out at work
+	cursor  follow.Cursor // what is told of the topic at work
+	frame   []byte        // scratch: the frame being told
+
+	// any goroutine
+	watched  atomic.Int64 // watches of this loop: without any, nothing is posted to it
+	waiting  atomic.Int64 // weight of the batches that are posted and not told yet
+	missing  atomic.Bool  // mail is on its way which says that batches were not posted
+	missedTo atomic.Int64 // the last of them; a kv.Revision
+}
+
+// topic is the watches of one filter on one loop.
+type topic struct {
+	key     kv.Filter
+	watches [forms][]*watch // in any order; kvWatch.place is the place
+	n       int             // in all forms
+	parts   []follow.Part   // matching events of the batch being told
+}
+
+// length is how many prefix topics of a namespace have that length.
+type length struct{ length, topics int }
+
+func newHub(l *loop.Loop) *hub {
+	return &hub{loop: l, topics: make(map[kv.Filter]*topic), lengths: make(map[string][]length)}
+}
+
+func hubOf(d *gate.Desk) *hub { return d.Part(gate.OfWatch).(*hub) }
+
+func (h *hub) add(w *watch) {
+	key := w.cursor.Filter()
+	t := h.topics[key]
+	if t == nil {
+		t = &topic{key: key}
+		h.topics[key] = t
+		h.countLength(key, 1)
+	}
+	w.topic = t
+	w.place = len(t.watches[w.form])
+	t.watches[w.form] = append(t.watches[w.form], w)
+	t.n++
+}
+
+func (h *hub) remove(w *watch) {
+	t := w.topic
+	list := t.watches[w.form]
+	last := len(list) - 1
+	list[w.place] = list[last]
+	list[w.place].place = w.place
+	list[last] = nil
+	t.watches[w.form] = list[:last]
+	if t.n--; t.n == 0 {
+		delete(h.topics, t.key)
+		h.countLength(t.key, -1)
+	}
+}
+
+func (h *hub) countLength(key kv.Filter, by int) {
+	if key.Exact || key.NS == "" {
+		return
+	}
+	list := h.lengths[key.NS]
+	for i := range list {
+		if list[i].length != len(key.Text) {
+			continue
+		}
+		if list[i].topics += by; list[i].topics == 0 {
+			list[i] = list[len(list)-1]
+			list = list[:len(list)-1]
+		}
+		h.setLengths(key.NS, list)
+		return
+	}
+	h.setLengths(key.NS, append(list, length{len(key.Text), by}))
+}
+
+func (h *hub) setLengths(ns string, list []length) {
+	if len(list) == 0 {
+		delete(h.lengths, ns)
+		return
+	}
+	h.lengths[ns] = list
+}
+
+// match notes the event under every topic it belongs to and returns how many look-ups
+// that took.
+func (h *hub) match(rev kv.Revision, events []kv.Event, i int) (looked int) {
+	e := events[i].Entry
+	h.note(kv.Filter{NS: e.NS, Text: e.Key, Exact: true}, rev, events, i)
+	h.note(kv.Filter{}, rev, events, i)
+	lengths := h.lengths[e.NS]
+	for _, l := range lengths {
+		if l.length <= len(e.Key) {
+			h.note(kv.Filter{NS: e.NS, Text: e.Key[:l.length]}, rev, events, i)
+		}
+	}
+	return 2 + len(lengths)
+}
+
+func (h *hub) note(key kv.Filter, rev kv.Revision, events []kv.Event, i int) {
+	t := h.topics[key]
+	if t == nil {
+		return
+	}
+	if len(t.parts) == 0 {
+		h.work = append(h.work, t)
+	}
+	last := len(t.parts) - 1
+	if last < 0 || t.parts[last].Rev != rev {
+		t.parts = append(t.parts, follow.Part{Rev: rev})
+		last++
+	}
+	t.parts[last].Add(events, i)
+}

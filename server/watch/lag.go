@@ -1,0 +1,276 @@
+package watch
+
+import (
+	"slices"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kv/follow"
+	"confcenter/protocol"
+	"confcenter/server/loop"
+)
+
+// Sizes of one step of catching up.
+const (
+	serveBytes    = 64 << 10  // bytes of frames a session is given before it has to read
+	readBackBytes = 256 << 10 // bytes of entries read from the log at a time
+	maxTurns      = 128       // watches of a session that share what is read
+	maxPages      = 64        // pages of a state looked at in one step
+	// maxViews is how many of a session's watches are given the state at a time: each
+	// holds a view, which costs the store memory.
+	maxViews = 4
+	// maxHolders is how many watches of the server may hold a whole state.
+	maxHolders = 4
+)
+
+// fallBehind leaves the watch to the workers, from where it stands.
+func (w *watch) fallBehind() {
+	w.behind = true
+	w.of.behind = append(w.of.behind, w)
+}
+
+// catchUp has a worker read back what the session's watches miss, unless one is at it
+// or the peer has enough to read.
+func (k *watches) catchUp() {
+	s := k.s
+	if k.busy || len(k.behind) == 0 || s.Ending() || s.Out.Owing() >= s.Limits().Pending/2 || s.Group().IsDraining() {
+		return
+	}
+	job := k.nextCatchUp()
+	if job == nil {
+		return
+	}
+	k.busy = true
+	k.f.catchUps.submit(func() {
+		job.run()
+		s.Loop.Post(job)
+	})
+}
+
+// nextCatchUp takes the watch whose turn it is, and with one that reads the log all
+// others that do.
+func (k *watches) nextCatchUp() *catchUp {
+	k.behind = slices.DeleteFunc(k.behind, func(w *watch) bool { return w.dead })
+	views := 0
+	for _, w := range k.behind {
+		if w.cursor.Viewing() {
+			views++
+		}
+	}
+	job := &catchUp{of: k}
+	for _, w := range k.behind {
+		telling := w.cursor.Telling()
+		if telling && (len(job.turns) > 0 || views >= maxViews && w.cursor.WantsView()) {
+			continue
+		}
+		w.busy = true
+		job.turns = append(job.turns, turn{watch: w})
+		if job.telling = telling; telling || len(job.turns) == maxTurns {
+			break
+		}
+	}
+	if len(job.turns) == 0 {
+		return nil
+	}
+	return job
+}
+
+// turn is one watch's part in a catching up. The worker has it, and the watch's
+// cursor, to itself.
+type turn struct {
+	watch  *watch   // of which a worker only reads what is set at open
+	served bool     // its turn is over: others are first next time
+	frames [][]byte // to send
+}
+
+// catchUp is one step of catching up for one session: a worker runs it, and as
+// mail it sends what the worker made.
+type catchUp struct {
+	of      *watches
+	telling bool // the one turn goes on with the state
+	turns   []turn
+	budget  int // bytes of frames left to make
+	err     error
+}
+
+// run is the worker's part.
+func (c *catchUp) run() {
+	c.budget = serveBytes
+	if c.telling {
+		c.err = c.giveState(&c.turns[0])
+		return
+	}
+	c.err = c.readBack()
+}
+
+// giveState makes frames of the state until the budget is used up or all is given.
+func (c *catchUp) giveState(t *turn) error {
+	t.served = true
+	cursor := t.watch.cursor
+	for pages := 0; c.budget > 0 && pages < maxPages; pages++ {
+		if err := cursor.Fetch(c.of.f.life); err != nil {
+			return err
+		}
+		for cursor.Telling() && c.next(t) {
+		}
+		if !cursor.Telling() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// readBack reads the log once for all turns and serves them in order as far as the
+// budget goes. What is left over is read again.
+func (c *catchUp) readBack() error {
+	f := c.of.f
+	cursors := make([]*follow.Cursor, len(c.turns))
+	for i := range c.turns {
+		cursors[i] = c.turns[i].watch.cursor
+	}
+	chunk, err := f.source.Read(f.life, cursors)
+	if err != nil {
+		return err
+	}
+	for i := range c.turns {
+		if c.budget <= 0 {
+			break
+		}
+		t := &c.turns[i]
+		if cursors[i].Telling() {
+			continue
+		}
+		t.served = true
+		cursors[i].Offer(chunk)
+		for c.budget > 0 && c.next(t) {
+		}
+		cursors[i].Forget()
+	}
+	return nil
+}
+
+// next makes the frame of the next notice; false if there is none at hand.
+func (c *catchUp) next(t *turn) bool {
+	n, ok := t.watch.cursor.Next(cuts[t.watch.form])
+	if !ok {
+		return false
+	}
+	if n.Kind == kv.Resync {
+		n.Revision = c.of.f.source.Store.Revision()
+	}
+	frame := appendNotice(nil, n, t.watch.form)
+	t.frames = append(t.frames, frame)
+	c.budget -= len(frame)
+	return true
+}
+
+// Deliver is the loop's part: it sends what the worker made, and who has come as
+// far as the loop is live from now on.
+func (c *catchUp) Deliver(l *loop.Loop, _ int) (int, bool) {
+	k, s := c.of, c.of.s
+	k.busy = false
+	sent := 1
+	for i := range c.turns {
+		sent += c.settle(&c.turns[i], l)
+	}
+	if s.Gone() {
+		return sent, true
+	}
+	if c.err != nil && codes.Of(c.err) != codes.Closed {
+		l.Group.Log.Error().Err(c.err).Stringer("peer", s.Peer).Msg("the state store cannot be read back for a watch")
+		s.Dismiss("the state store cannot be read back for a watch")
+		return sent, true
+	}
+	if c.err == nil {
+		k.rotateBehind()
+		k.catchUp()
+	}
+	return sent, true
+}
+
+// settle takes a watch back from the worker, and sends what that made for it. The
+// session may be lost meanwhile.
+func (c *catchUp) settle(t *turn, l *loop.Loop) (sent int) {
+	s, w := c.of.s, t.watch
+	w.busy = false
+	if w.cursor.Telling() && !c.telling {
+		l.Group.Count.WatchResyncs.Add(1)
+	}
+	if w.dead {
+		w.cursor.Close()
+		return 0
+	}
+	for _, frame := range t.frames {
+		if s.Ending() {
+			return sent
+		}
+		l.Group.Count.WatchFrames.Add(1)
+		protocol.SetKVWatch(frame, w.id)
+		protocol.SetSeq(frame, l.Group.NextSeq())
+		s.Out.SendFrame(frame)
+		sent++
+	}
+	w.served = t.served
+	if !w.cursor.Telling() && w.cursor.At().Rev >= c.of.hub.told {
+		w.behind = false
+	}
+	return sent
+}
+
+// rotateBehind puts who has had a turn behind those who have not.
+func (k *watches) rotateBehind() {
+	var served, rest []*watch
+	for _, w := range k.behind {
+		switch {
+		case w.dead || !w.behind:
+		case w.served:
+			w.served = false
+			served = append(served, w)
+		default:
+			rest = append(rest, w)
+		}
+	}
+	k.behind = append(rest, served...)
+}
+
+// catchUps lets only some workers catch up at a time, so that those who wait for
+// something else are not behind all the watches of a server that has fallen behind.
+type catchUps struct {
+	work func(job func()) // set at open: has a worker do it
+
+	mu sync.Mutex
+	// guarded by mu
+	waiting []func()
+	running int
+}
+
+// catchUpWorkers is how many jobs of catching up the workers are given at a time.
+const catchUpWorkers = 2
+
+func (c *catchUps) submit(job func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == catchUpWorkers {
+		c.waiting = append(c.waiting, job)
+		return
+	}
+	c.running++
+	c.startLocked(job)
+}
+
+func (c *catchUps) startLocked(job func()) {
+	c.work(func() {
+		job()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.waiting) == 0 {
+			c.running--
+			return
+		}
+		next := c.waiting[0]
+		c.waiting[0] = nil
+		c.waiting = c.waiting[1:]
+		c.startLocked(next)
+	})
+}

@@ -1,0 +1,225 @@
+// Package watch keeps those told who watch keys of the state store: KVWATCH, KVUNWATCH,
+// and KVEVENT, which they are sent.
+package watch
+
+import (
+	"context"
+	"slices"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kv/follow"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+)
+
+// watch is one session's wish to be told what happens to some keys of the state
+// store. It belongs to the session's loop; while a worker is at it, its cursor is
+// the worker's.
+//
+// A watch is live or behind. A live one is sent each change by the fan-out of its
+// loop as it happens. Once its session has more to read than it should, or if the
+// watch begins in the past, it is behind: nothing is queued for it, and workers
+// read back what it misses from the store's log, piece by piece as the peer reads,
+// until it has reached what its loop has told the others. If the log does not
+// reach back far enough, it is told to forget everything and given the state.
+type watch struct {
+	// set at open
+	of    *watches
+	id    uint32
+	form  form
+	topic *topic
+
+	cursor *follow.Cursor // how far it has been told; the loop's, or a worker's while busy
+
+	// loop only
+	place  int // in the topic
+	behind bool
+	busy   bool // a worker is at it
+	served bool // its turn in catching up is over
+	dead   bool
+}
+
+// form is how a watch wants its events encoded.
+type form uint8
+
+// The forms combine these.
+const (
+	withPrev form        = 1 << iota // with the entry before
+	withRaw                          // octets behind the JSON
+	forms    = 1 << iota             // how many there are
+)
+
+// Handlers serve the watches on a state store.
+type Handlers struct {
+	// set at open
+	gate *gate.Gate
+	life context.Context // of what workers read
+
+	unfollow func() // ends what Follow began; nil before
+	catchUps catchUps
+	source   follow.Source
+}
+
+// Add has g serve watches on store. Workers read it for as long as life lasts.
+func Add(life context.Context, g *gate.Gate, store kv.Store) *Handlers {
+	f := &Handlers{gate: g, life: life}
+	f.catchUps.work = g.Group.Work
+	f.source.Store, f.source.Piece, f.source.Holders = store, readBackBytes, maxHolders
+	g.Add(map[protocol.Command]gate.Route{
+		protocol.KVWatch:   {Handle: f.watch, Tailed: true},
+		protocol.KVUnwatch: {Handle: f.unwatch, Tailed: true},
+	})
+	g.Keep(gate.OfWatch, func(d *gate.Desk) any { return newHub(d.Loop) })
+	return f
+}
+
+// watches are a session's watches.
+type watches struct {
+	// set at open
+	f   *Handlers
+	s   *gate.Session
+	hub *hub
+
+	// loop only
+	byID   map[uint32]*watch
+	last   uint32   // id given out last
+	behind []*watch // whose turn it is first; those a worker is at included
+	busy   bool     // a worker is catching up for this session
+}
+
+// watchesOf is the session's.
+func (f *Handlers) watchesOf(s *gate.Session) *watches {
+	if k, ok := s.Part(gate.OfWatch).(*watches); ok {
+		return k
+	}
+	k := &watches{f: f, s: s, hub: hubOf(s.Desk), byID: make(map[uint32]*watch)}
+	s.SetPart(gate.OfWatch, k)
+	return k
+}
+
+// ReadOn is called when the peer has read on.
+func (k *watches) ReadOn() { k.catchUp() }
+
+// Ended ends all watches.
+func (k *watches) Ended() {
+	for _, w := range k.byID {
+		w.end()
+	}
+	clear(k.byID)
+	k.behind = nil
+}
+
+func (k *watches) Describe(info *gate.ClientInfo, room int) {
+	info.Watches = len(k.byID)
+	for _, w := range k.byID {
+		if len(info.Watching) == room {
+			break
+		}
+		info.Watching = append(info.Watching, w.cursor.Filter())
+	}
+}
+
+// watchCost is about what a watch holds beside its texts, in bytes: itself, its
+// topic and its places in maps.
+const watchCost = 512
+
+func sizeOf(f kv.Filter) int { return watchCost + len(f.NS) + len(f.Text) }
+
+// watch answers KVWATCH. Everything that happens after the revision answered, or
+// after `from`, is told, and the reply is first.
+func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
+	want, err := s.Desk.Req.KVWatch()
+	watches := f.watchesOf(s)
+	var w *watch
+	var rev kv.Revision
+	if err == nil {
+		w, rev, err = watches.add(want)
+	}
+	if err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
+	s.End(protocol.AppendKVWatching(s.Begin(h.Command.Reply(), h.Seq), rev, w.id))
+	s.FlushReplies()
+	watches.catchUp()
+	return true
+}
+
+// add makes the watch and says at which revision the store is.
+func (k *watches) add(want protocol.KVWatchRequest) (*watch, kv.Revision, error) {
+	g := k.s.Group()
+	if max := k.s.Limits().Watches; len(k.byID) >= max {
+		g.Count.WatchLimit.Add(1)
+		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with KVUNWATCH", max)
+	}
+	size := sizeOf(want.Filter)
+	if !g.Memory.Fits(size) {
+		g.Count.WatchLimit.Add(1)
+		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
+	}
+	request := follow.Request{Filter: want.Filter, From: want.From, Past: want.Past, State: want.State}
+	if want.Coalesce {
+		request.Spare = follow.Joined
+	}
+	// The order matters: from the moment the loop is watched, it is posted whatever
+	// becomes visible, and what was visible before is in rev.
+	first := k.hub.watched.Add(1) == 1
+	cursor, rev, err := k.f.source.Open(request)
+	if err != nil {
+		k.hub.watched.Add(-1)
+		return nil, 0, err
+	}
+	if first {
+		k.hub.told = max(k.hub.told, rev)
+	}
+	g.Memory.Add(size)
+	g.Count.Watches.Add(1)
+	k.last++
+	w := &watch{of: k, id: k.last, cursor: cursor}
+	if want.Prev {
+		w.form |= withPrev
+	}
+	if want.Raw {
+		w.form |= withRaw
+	}
+	k.byID[w.id] = w
+	k.hub.add(w)
+	if want.State || cursor.At().Rev < rev {
+		w.fallBehind()
+	}
+	return w, rev, nil
+}
+
+// unwatch answers KVUNWATCH. Nothing of the watch follows the reply.
+func (f *Handlers) unwatch(s *gate.Session, h protocol.Header, _ []byte) bool {
+	id, err := s.Desk.Req.KVUnwatch()
+	if err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
+	k := f.watchesOf(s)
+	w := k.byID[id]
+	if w == nil {
+		s.RefuseState(h, codes.Errorf(codes.NotFound, "watch %d does not exist or has ended", id))
+		return true
+	}
+	w.end()
+	delete(k.byID, id)
+	k.behind = slices.DeleteFunc(k.behind, func(other *watch) bool { return other == w })
+	s.Result(h, 0, "success")
+	return true
+}
+
+// end lets go of everything but the session's own references.
+func (w *watch) end() {
+	w.dead = true
+	if !w.busy {
+		w.cursor.Close()
+	}
+	hub, g := w.of.hub, w.of.s.Group()
+	hub.remove(w)
+	hub.watched.Add(-1)
+	g.Count.Watches.Add(-1)
+	g.Memory.Sub(sizeOf(w.cursor.Filter()))
+}

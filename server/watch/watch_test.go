@@ -1,0 +1,313 @@
+package watch
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
+	"confcenter/protocol"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+)
+
+func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(gatetest.Unlimited)
+	k.put("n", "a/before", "0")
+	filters := []kv.Filter{{}, {NS: "n"}, {NS: "n", Text: "a/"}, {NS: "n", Text: "a/1"}, {NS: "n", Text: "a/1", Exact: true}, {NS: "m"}, {NS: "n", Text: strings.Repeat("x", 99)}}
+	names := map[uint32]kv.Filter{}
+	for _, f := range filters {
+		id, rev := p.watch("{" + filterBody(f) + `"prev":0}`)
+		require.Equal(t, k.state.Revision(), rev)
+		names[id] = f
+	}
+	require.Len(t, names, len(filters))
+	keys := []string{"a", "a/", "a/1", "a/12", "b"}
+	for _, key := range keys {
+		k.put("n", key, "v")
+		k.put("m", key, "v")
+	}
+	k.turn()
+	got := map[uint32]int{}
+	for _, ev := range p.events() {
+		for _, e := range ev.Events {
+			require.True(t, names[ev.Watch].Match(e.Entry.NS, e.Entry.Key), "%v %v", names[ev.Watch], e.Entry)
+			got[ev.Watch]++
+		}
+	}
+	for id, f := range names {
+		want := 0
+		for _, key := range keys {
+			for _, ns := range []string{"n", "m"} {
+				if f.Match(ns, key) {
+					want++
+				}
+			}
+		}
+		require.Equal(t, want, got[id], "%+v", f)
+	}
+	p.s.Abort("the test ends it")
+	require.Empty(t, k.hub().topics)
+	require.Empty(t, k.hub().lengths)
+	require.Zero(t, k.hub().watched.Load())
+	require.Zero(t, k.Group.Memory.Held())
+	require.Zero(t, k.Group.Readings().Get("server_watches"))
+}
+
+// KVWATCH of an empty store is answered with revision 0. Who lost the connection
+// then goes on from there and misses nothing.
+func TestAWatchGoesOnFromAnEmptyStore(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(gatetest.Unlimited)
+	_, rev := p.watch(`{"ns":"n"}`)
+	require.Zero(t, rev)
+	p.s.Abort("the test ends it")
+	k.put("n", "missed", "v")
+	p = k.peer(gatetest.Unlimited)
+	p.watch(`{"ns":"n","from":0}`)
+	var told []string
+	k.until(func() bool {
+		for _, ev := range p.events() {
+			for _, e := range ev.Events {
+				told = append(told, e.Entry.Key)
+			}
+		}
+		return len(told) > 0
+	}, "what was missed is told")
+	require.Equal(t, []string{"missed"}, told)
+}
+
+func TestAWriterThatWatchesIsToldFirstAndAnsweredThen(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(gatetest.Unlimited)
+	p.watch(`{"ns":"n"}`)
+	const writes = 20
+	for i := range writes {
+		p.send(protocol.KVPut, fmt.Sprintf(`{"ns":"n","key":"k","value":"%d"}`, i))
+	}
+	var frames []watchFrame
+	k.until(func() bool { frames = append(frames, p.take()...); return repliesIn(frames) == writes }, "every write is answered")
+	told := kv.Revision(0)
+	for _, f := range frames {
+		if f.Command == protocol.KVEvent {
+			told = f.events.Revision
+			continue
+		}
+		var r protocol.Request
+		require.NoError(t, r.Parse(f.body))
+		rev, ok := r.Int64("rev")
+		require.True(t, ok, "%s", f.body)
+		require.LessOrEqual(t, kv.Revision(rev), told, "answered before the event")
+	}
+}
+
+func repliesIn(frames []watchFrame) (n int) {
+	for _, f := range frames {
+		if f.Command.IsReply() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestNothingOfAWatchFollowsTheReplyThatEndsIt(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	for i := range 2000 {
+		k.put("n", fmt.Sprintf("key%d", i), strings.Repeat("v", 100))
+	}
+	for _, body := range []string{`{"ns":"n"}`, `{"ns":"n","state":1}`, `{"ns":"n","from":1}`} {
+		p := k.peer(gatetest.Unlimited)
+		id, _ := p.watch(body)
+		k.put("n", "more", "v") // its mail is still to be delivered, and a worker may be at work
+		p.take()
+		p.send(protocol.KVUnwatch, fmt.Sprintf(`{"watch":%d}`, id))
+		frames := p.take()
+		require.Equal(t, protocol.KVUnwatch.Reply(), frames[len(frames)-1].Command)
+		k.settle()
+		require.Empty(t, p.take(), body)
+		p.refused(protocol.KVUnwatch, fmt.Sprintf(`{"watch":%d}`, id), codes.NotFound)
+		p.s.Abort("the test ends it")
+	}
+	require.Zero(t, k.Group.Memory.Held())
+}
+
+func TestAWatchThatEndsInTheMiddleOfAFanOutIsToldNoMore(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(gatetest.Unlimited)
+	var ids []uint32
+	for range 400 {
+		id, _ := p.watch(`{"ns":"n"}`)
+		ids = append(ids, id)
+	}
+	k.put("n", "k", "v")
+	k.Desk.Loop.Wake()
+	told := p.events()
+	require.NotEmpty(t, told)
+	require.Less(t, len(told), len(ids), "a turn ends at its budget")
+	for _, id := range ids {
+		p.send(protocol.KVUnwatch, fmt.Sprintf(`{"watch":%d}`, id))
+	}
+	p.take()
+	k.turn()
+	require.Empty(t, p.take())
+}
+
+func TestAThousandWatchersAreToldInSlices(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	peers := make([]*watchPeer, 1000)
+	for i := range peers {
+		peers[i] = k.peer(gatetest.Unlimited)
+		peers[i].watch(`{"ns":"n","key":"k"}`)
+	}
+	k.put("n", "k", "v")
+	turns := 0
+	for ; k.Desk.Loop.Busy(); turns++ {
+		before := k.Group.Readings().Get("server_watch_frames_total")
+		k.Desk.Loop.Wake()
+		require.LessOrEqual(t, k.Group.Readings().Get("server_watch_frames_total")-before, int64(loop.WakeBudget))
+	}
+	require.Greater(t, turns, 5)
+	for _, p := range peers {
+		require.Len(t, p.events(), 1)
+	}
+}
+
+func TestWhatAWatchMayNotAskFor(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{Watches: 3}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(gatetest.Unlimited)
+	rev := k.put("n", "k", "v")
+	p.refused(protocol.KVWatch, fmt.Sprintf(`{"ns":"n","from":%d}`, rev+1), codes.FutureRevision)
+	p.refused(protocol.KVWatch, `{"ns":"n","from":1,"state":1}`, codes.BadRequest)
+	p.refused(protocol.KVWatch, `{"ns":"","key":"k"}`, codes.BadKey)
+	require.Zero(t, k.hub().watched.Load())
+	for range 3 {
+		p.watch(`{"ns":"n"}`)
+	}
+	p.refused(protocol.KVWatch, `{"ns":"n"}`, codes.Limit)
+	other := k.peer(gatetest.Unlimited)
+	k.Group.Memory.Add(int(k.Group.Limits.Memory - k.Group.Memory.Held()))
+	other.refused(protocol.KVWatch, `{"ns":"n"}`, codes.Limit)
+	require.Equal(t, int64(2), k.Group.Readings().Get("server_limits_met_total", "watches"))
+}
+
+func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{Memory: 4 << 30}, kvtest.MemoryConfig{}, nil)
+	big := bytes.Repeat([]byte{0xFF}, kv.MaxValue)
+	values := kv.PutTxn("n", "big0", kv.BytesValue(big))
+	for i := range 2 {
+		values.Then = append(values.Then, kv.Op{Kind: kv.OpPut, NS: "n", Key: fmt.Sprintf("big%d", i+1), Value: kv.BytesValue(big)})
+	}
+	many := func(from int) *kv.Txn {
+		txn := &kv.Txn{}
+		for i := range kv.MaxOps {
+			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: "n", Key: fmt.Sprintf("small%05d", from+i), Value: kv.IntValue(int64(i))})
+		}
+		return txn
+	}
+	sparkling := kv.PutTxn("n", "controls", kv.StringValue(strings.Repeat("\x01", 400_000)))
+	var peers []*watchPeer
+	var witnesses []*witness
+	watch := func(body string, prev bool, room int) {
+		p := k.peer(room)
+		_, rev := p.watch(body)
+		w := newWitness(k, kv.Filter{NS: "n"}, rev)
+		w.prev = prev
+		peers, witnesses = append(peers, p), append(witnesses, w)
+	}
+	const reply = 200 // is all that is read at first
+	watch(`{"ns":"n"}`, false, reply)
+	watch(`{"ns":"n","prev":1}`, true, gatetest.Unlimited)
+	watch(`{"ns":"n","raw":1,"prev":1}`, true, reply)
+	k.commit(many(0))
+	k.commit(many(kv.MaxOps))
+	k.commit(many(2 * kv.MaxOps))
+	k.commit(values)
+	k.commit(sparkling)
+	k.commit(sparkling)
+	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: "small"}}})
+	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: ""}}})
+	more := 0
+	k.until(func() bool {
+		done := true
+		for i, p := range peers {
+			p.w.Read(1 << 20)
+			for _, ev := range p.events() {
+				witnesses[i].told(ev)
+				if ev.More {
+					more++
+				}
+			}
+			done = done && witnesses[i].at == k.state.Revision()
+		}
+		return done
+	}, "everybody knows everything")
+	for _, w := range witnesses {
+		w.done()
+	}
+	require.Greater(t, more, 3*20, "long revisions are continued")
+}
+
+func TestAPeerThatDoesNotReadHoldsLittleAndGetsEverythingLater(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	slow, fast := k.peer(200), k.peer(gatetest.Unlimited)
+	_, rev := slow.watch(`{"ns":"n"}`)
+	fast.watch(`{"ns":"n"}`)
+	w, f := newWitness(k, kv.Filter{NS: "n"}, rev), newWitness(k, kv.Filter{NS: "n"}, rev)
+	for i := range 5000 {
+		k.put("n", fmt.Sprintf("k%d", i%7), strings.Repeat("v", 200))
+		if i%50 == 0 {
+			k.turn()
+			require.Less(t, slow.s.Out.Owing(), k.Group.Limits.Pending+serveBytes)
+			for _, ev := range fast.events() {
+				f.told(ev)
+			}
+			require.Equal(t, k.state.Revision(), f.at, "the others are told at once")
+		}
+	}
+	k.settle()
+	require.Zero(t, k.hub().waiting.Load())
+	require.Equal(t, int64(1), k.Group.Readings().Get("server_watches_behind_total"))
+	k.until(func() bool {
+		slow.w.Read(10_000)
+		require.Less(t, slow.s.Out.Owing(), k.Group.Limits.Pending+2*serveBytes)
+		for _, ev := range slow.events() {
+			w.told(ev)
+		}
+		return w.at == k.state.Revision()
+	}, "it has everything")
+	w.done()
+	require.Zero(t, w.resyncs)
+	slow.w.Room = gatetest.Unlimited
+	k.settle()
+	k.put("n", "k", "live again")
+	k.turn()
+	require.Len(t, slow.events(), 1)
+	require.Equal(t, int64(1), k.Group.Readings().Get("server_watches_behind_total"))
+}
+
+func TestALoopThatIsToldTooMuchHasItReadBack(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{Backlog: 10_000}, kvtest.MemoryConfig{}, nil)
+	p := k.peer(gatetest.Unlimited)
+	_, rev := p.watch(`{"ns":"n"}`)
+	w := newWitness(k, kv.Filter{NS: "n"}, rev)
+	for i := range 1000 {
+		k.put("n", fmt.Sprintf("k%d", i), strings.Repeat("v", 500))
+		require.LessOrEqual(t, k.hub().waiting.Load(), int64(11_000))
+	}
+	require.Positive(t, k.Group.Readings().Get("server_limits_met_total", "backlog"))
+	k.until(func() bool {
+		for _, ev := range p.events() {
+			w.told(ev)
+		}
+		return w.at == k.state.Revision()
+	}, "it has everything")
+	w.done()
+	require.Zero(t, w.resyncs)
+	require.Zero(t, k.hub().waiting.Load())
+}
