@@ -305,3 +305,26 @@ func TestDiskFullWhileEditsAreFound(t *testing.T) {
 	require.Equal(t, `{"v":"edited"}`, text)
 	require.EqualValues(t, 1002, mtime, "the files alone would give 1001")
 }
+
+// TestFailedFsyncOfTheDirectoryKeepsTheIntent: what would make the rename good again at
+// the next start must not be tidied away before.
+func TestFailedFsyncOfTheDirectoryKeepsTheIntent(t *testing.T) {
+	r := newRig(t)
+	text := func(i, size int) []byte { return fmt.Appendf(nil, `"%d-%s"`, i, strings.Repeat("x", size)) }
+	for i := range 40 {
+		_, err := setNow(t, r.store, SetRequest{Name: "a.json", Contents: text(i, 20_000)})
+		require.NoError(t, err)
+	}
+	r.trace.Hook = func(op atomicfile.Op) error {
+		if op.String() == "fsync conf/" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	_, err := setNow(t, r.store, SetRequest{Name: "a.json", Contents: text(40, 300_000)})
+	require.NoError(t, err)
+	r.trace.Hook = nil
+	r.store.Reload() // by then the journal is mostly garbage
+	got, _, _ := r.reopened(r.mem.Crash(func() bool { return false }))
+	require.True(t, got == string(text(40, 300_000)), "%.20s", got)
+}

@@ -297,8 +297,7 @@ func (w *writer) sync(dirs []string, placed []uint64) {
 	each(len(dirs), maxFlushes, func(i int) { errs[i] = w.in.dir.root.SyncDir(dirs[i]) })
 	for _, err := range errs {
 		if err != nil {
-			w.rec.fault = codes.Errorf(codes.Storage, "the configuration directory could not be made durable and accepts no changes until a restart: %s", cause(err))
-			w.rec.noted(w.rec.fault)
+			w.rec.stop(codes.Errorf(codes.Storage, "the configuration directory could not be made durable and accepts no changes until a restart: %s", cause(err)))
 			return
 		}
 	}

@@ -254,3 +254,29 @@ func TestStopInAGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsWrittenOnceADirectoryCannotBeFlushed, also not what waited in the same
+// group, and the reason stays in sight.
+func TestNothingIsWrittenOnceADirectoryCannotBeFlushed(t *testing.T) {
+	r := newRig(t)
+	for _, dir := range []string{"/srv/conf/d0", "/srv/conf/d1"} {
+		r.mem.MakeDir(dir)
+	}
+	_, outcomes := r.together(func(op string) error {
+		if op == "rename conf/d0/a2.json" || op == "fsync conf/d0/" {
+			return syscall.EIO
+		}
+		return nil
+	}, setsOf(5)...)
+	for i, o := range outcomes {
+		require.Equal(t, i >= 2, o.err != nil, "%d: %v", i, o.err)
+	}
+	require.Len(t, r.store.Problems(), 1)
+	require.Equal(t, OfJournal, r.store.Problems()[0].Kind)
+	cfg := r.cfg
+	cfg.FS = r.mem.Crash(func() bool { return false })
+	s, err := Open(cfg)
+	require.NoError(t, err)
+	defer s.Close()
+	require.Equal(t, []string{"a.json", "d0/a0.json", "d1/a1.json"}, s.Snapshot().Names())
+}

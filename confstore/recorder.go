@@ -69,9 +69,12 @@ func (r *recorder) take(p *plan) {
 
 // commit makes c durable, and what the ledger missed while it could not be written.
 func (r *recorder) commit(c ledger.Change) error {
-	err := r.fault
+	if r.fault != nil {
+		return r.fault
+	}
+	err := r.ledger.Commit(r.withUnsaved(c))
 	if err == nil {
-		err = r.ledger.Commit(r.withUnsaved(c))
+		clear(r.unsaved)
 	}
 	r.noted(err)
 	return err
@@ -92,12 +95,20 @@ func (r *recorder) withUnsaved(c ledger.Change) ledger.Change {
 
 // noted takes note of how the ledger was written.
 func (r *recorder) noted(err error) {
-	if err != nil {
-		r.problems.set(OfJournal, ledger.JournalName, err.Error())
-		return
+	text := ""
+	if err == nil {
+		err = r.fault
 	}
-	clear(r.unsaved)
-	r.problems.set(OfJournal, ledger.JournalName, "")
+	if err != nil {
+		text = err.Error()
+	}
+	r.problems.set(OfJournal, ledger.JournalName, text)
+}
+
+// stop has nothing written any more until a restart.
+func (r *recorder) stop(why error) {
+	r.fault = why
+	r.noted(nil)
 }
 
 // refusal is why nothing can be written; nil: there is no reason.
@@ -143,9 +154,16 @@ func (r *recorder) checkMeta(now *Snapshot) {
 	r.problems.replace(OfMeta, list)
 }
 
-// tidy lets the ledger begin anew if most of it is garbage.
+// tidy lets the ledger begin anew if most of it is garbage, unless a start needs what
+// it says of a write that may be lost.
 func (r *recorder) tidy() {
+	if r.fault != nil {
+		return
+	}
 	done, err := r.ledger.Tidy(r.live, r.everything)
+	if done {
+		clear(r.unsaved)
+	}
 	if done || err != nil {
 		r.noted(err)
 	}
