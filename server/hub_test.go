@@ -25,13 +25,19 @@ func memoryStore(t *testing.T) *confstore.Store {
 	return store
 }
 
-// setAll changes one of a few documents n times.
+// setAll changes ten documents in turn, n changes in all.
 func setAll(t *testing.T, store *confstore.Store, n int) {
-	done := make(chan error, 1)
-	for i := range n {
-		req := confstore.SetRequest{Name: fmt.Sprintf("%d.json", i%10), Contents: fmt.Append(nil, i)}
-		require.NoError(t, store.Set(req, func(_ confstore.SetResult, err error) { done <- err }))
-		require.NoError(t, <-done)
+	const together = 500
+	done := make(chan error, together)
+	for i := 0; i < n; i += together {
+		some := min(together, n-i)
+		for j := range some {
+			req := confstore.SetRequest{Name: fmt.Sprintf("%d.json", j%10), Contents: fmt.Append(nil, i+j)}
+			require.NoError(t, store.Set(req, func(_ confstore.SetResult, err error) { done <- err }))
+		}
+		for range some {
+			require.NoError(t, <-done)
+		}
 	}
 }
 
