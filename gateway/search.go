@@ -13,7 +13,6 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
-	"confcenter/kv/kvjson"
 )
 
 // Limits of a search. It runs on the goroutine of its request, on snapshots, so what
@@ -323,19 +322,8 @@ func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List,
 			}
 		}
 	}
-	b := newBuffer()
-	defer b.free()
-	b.grow(sizeOf(found, withValues))
-	out := newWriter(b.b)
-	out.Entries(kvjson.Entries, found, withValues)
-	out.Number(kvjson.Count, int64(len(found)))
-	out.Bool(kvjson.More, more)
-	if more {
-		out.Text(kvjson.Scanned, list.After)
-	}
-	out.Number(kvjson.Revision, int64(view.Revision()))
-	b.b = out.End()
-	return sendFresh(w, b.b)
+	page := kv.Page{Revision: view.Revision(), Entries: found, Count: int64(len(found)), More: more}
+	return sendPage(w, page, withValues, &list.After)
 }
 
 func (s *search) entry(e *kv.Entry, values bool) bool {

@@ -89,13 +89,22 @@ func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	return sendPage(w, page, !keysOnly, nil)
+}
+
+// sendPage answers with a list. scanned is behind which key a search goes on that has
+// not come to the end.
+func sendPage(w http.ResponseWriter, page kv.Page, withValues bool, scanned *string) error {
 	b := newBuffer()
 	defer b.free()
-	b.grow(sizeOf(page.Entries, !keysOnly))
+	b.grow(sizeOf(page.Entries, withValues))
 	out := newWriter(b.b)
-	out.Entries(kvjson.Entries, page.Entries, !keysOnly)
+	out.Entries(kvjson.Entries, page.Entries, withValues)
 	out.Number(kvjson.Count, page.Count)
 	out.Bool(kvjson.More, page.More)
+	if page.More && scanned != nil {
+		out.Text(kvjson.Scanned, *scanned)
+	}
 	out.Number(kvjson.Revision, int64(page.Revision))
 	b.b = out.End()
 	return sendFresh(w, b.b)
@@ -126,7 +135,7 @@ func (g *Gateway) storeGet(w http.ResponseWriter, r *http.Request) error {
 
 func (g *Gateway) entryAt(ctx context.Context, b *buffer, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
 	if past {
-		if err := checkPair(ns, key); err != nil {
+		if err := kv.CheckPair(ns, key); err != nil {
 			return nil, err
 		}
 		return g.stores.State.GetAt(ctx, ns, key, rev)
@@ -134,20 +143,13 @@ func (g *Gateway) entryAt(ctx context.Context, b *buffer, ns, key string, past b
 	b.b = append(append(b.b[:0], ns...), key...)
 	entry, _ := g.stores.State.Get(b.b[:len(ns)], b.b[len(ns):])
 	if entry == nil { // also for a name that no key can have; then say so
-		return nil, checkPair(ns, key)
+		return nil, kv.CheckPair(ns, key)
 	}
 	return entry, nil
 }
 
 func noSuchKey(ns, key string) error {
 	return codes.Errorf(codes.NotFound, "there is no key %q in namespace %q", key, ns)
-}
-
-func checkPair(ns, key string) error {
-	if err := kv.CheckNamespace(ns); err != nil {
-		return err
-	}
-	return kv.CheckKey(key)
 }
 
 // storeHistory lists the versions of a key, newest first.
@@ -158,7 +160,7 @@ func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	if err := checkPair(ns, key); err != nil {
+	if err := kv.CheckPair(ns, key); err != nil {
 		return err
 	}
 	all, err := kv.PastVersions(r.Context(), g.stores.State, ns, key, before, int(min(limit, kv.MaxHistory)))

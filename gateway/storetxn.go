@@ -34,7 +34,7 @@ func (g *Gateway) storeTxn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	size := resultSize(res)
+	size := res.Size()
 	if size > maxReadBack {
 		return codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
 			res.Revision, size, maxReadBack)
@@ -83,16 +83,4 @@ func whole(entry *kv.Entry, value kv.Value) *kv.Entry {
 	e := *entry
 	e.Value = value
 	return &e
-}
-
-// resultSize is what a result has of keys and values.
-func resultSize(res *kv.Result) (n int) {
-	for i := range res.Ops {
-		for _, e := range [2]*kv.Entry{res.Ops[i].Entry, res.Ops[i].Prev} {
-			if e != nil {
-				n += e.Size()
-			}
-		}
-	}
-	return n
 }

@@ -39,7 +39,7 @@ func writeOf(r *http.Request, b *buffer, kind kv.OpKind) (*kv.Txn, *bodyReader, 
 	if err := p.end(); err != nil {
 		return nil, nil, err
 	}
-	if err := checkPair(op.NS, op.Key); err != nil { // for a text without the number of an operation
+	if err := kv.CheckPair(op.NS, op.Key); err != nil { // for a text without the number of an operation
 		return nil, nil, err
 	}
 	txn := &kv.Txn{Then: []kv.Op{op}}

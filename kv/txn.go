@@ -161,6 +161,18 @@ type Result struct {
 	Replayed bool       // Token was known: this is the first result
 }
 
+// Size is how many bytes of keys and values the result has.
+func (r *Result) Size() (n int) {
+	for i := range r.Ops {
+		for _, e := range [2]*Entry{r.Ops[i].Entry, r.Ops[i].Prev} {
+			if e != nil {
+				n += e.Size()
+			}
+		}
+	}
+	return n
+}
+
 // PutTxn is a transaction that writes one key.
 func PutTxn(ns, key string, value Value) *Txn {
 	return &Txn{Then: []Op{{Kind: OpPut, NS: ns, Key: key, Value: value}}}
@@ -187,7 +199,7 @@ func (t *Txn) Check() error {
 		}
 	}
 	for i := range t.Fences {
-		if err := checkPair(t.Fences[i].NS, t.Fences[i].Key); err != nil {
+		if err := CheckPair(t.Fences[i].NS, t.Fences[i].Key); err != nil {
 			return in("if_fence", i, len(t.Fences), err)
 		}
 	}
@@ -237,7 +249,8 @@ func in(what string, i, n int, err error) error {
 	return codes.Errorf(codes.Of(err), "%s %d: %w", what, i, err)
 }
 
-func checkPair(ns, key string) error {
+// CheckPair is CheckNamespace and CheckKey.
+func CheckPair(ns, key string) error {
 	if err := CheckNamespace(ns); err != nil {
 		return err
 	}
@@ -245,7 +258,7 @@ func checkPair(ns, key string) error {
 }
 
 func (c *Compare) check() error {
-	if err := checkPair(c.NS, c.Key); err != nil {
+	if err := CheckPair(c.NS, c.Key); err != nil {
 		return err
 	}
 	switch {
@@ -273,12 +286,12 @@ func (op *Op) check() error {
 	case OpDeletePrefix:
 		return op.checkDeletePrefix()
 	case OpGet, OpDelete:
-		return checkPair(op.NS, op.Key)
+		return CheckPair(op.NS, op.Key)
 	case OpPut, OpIncr:
 	default:
 		return codes.Errorf(codes.BadOp, "there is no such operation")
 	}
-	if err := checkPair(op.NS, op.Key); err != nil {
+	if err := CheckPair(op.NS, op.Key); err != nil {
 		return err
 	}
 	if err := op.checkTime(); err != nil {

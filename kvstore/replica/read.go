@@ -24,7 +24,7 @@ func (s *Store) Namespaces(after string, limit int) (list []kv.Namespace, more b
 
 // GetAt implements kv.Store. What is still current is found in memory.
 func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
-	if err := checkPair(ns, key); err != nil {
+	if err := kv.CheckPair(ns, key); err != nil {
 		return nil, err
 	}
 	visible, err := s.use(rev)
@@ -40,7 +40,7 @@ func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv
 
 // History implements kv.Store.
 func (s *Store) History(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
-	if err := checkPair(ns, key); err != nil {
+	if err := kv.CheckPair(ns, key); err != nil {
 		return kv.Versions{}, err
 	}
 	if limit < 0 || before < 0 {
@@ -95,11 +95,4 @@ func (s *Store) use(rev kv.Revision) (visible kv.Revision, err error) {
 		s.reading.RUnlock()
 	}
 	return visible, err
-}
-
-func checkPair(ns, key string) error {
-	if err := kv.CheckNamespace(ns); err != nil {
-		return err
-	}
-	return kv.CheckKey(key)
 }

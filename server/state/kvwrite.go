@@ -74,11 +74,12 @@ func (w *kvWriting) Deliver(l *loop.Loop, _ int) (int, bool) {
 	if s.Gone() {
 		return 1, true
 	}
+	size := 0
 	if w.err == nil {
 		written(s, w.res)
+		size = w.res.Size()
 	}
-	switch size := resultSize(w.res); {
-	case w.err != nil:
+	switch {
 	case size > maxReply:
 		w.err = codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
 			w.res.Revision, size, maxReply)
@@ -91,20 +92,6 @@ func (w *kvWriting) Deliver(l *loop.Loop, _ int) (int, bool) {
 	}
 	s.FillWith(w.slot, w)
 	return 1, true
-}
-
-func resultSize(res *kv.Result) (n int) {
-	if res == nil {
-		return 0
-	}
-	for i := range res.Ops {
-		for _, e := range [2]*kv.Entry{res.Ops[i].Entry, res.Ops[i].Prev} {
-			if e != nil {
-				n += e.Size()
-			}
-		}
-	}
-	return n
 }
 
 // AppendFrame appends the reply.
