@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -162,12 +163,7 @@ func (s *Set) applyEnv(environ []string) []error {
 // has a service with the program's name. Refusing the latter would keep a pod
 // from starting for nothing that its owner wrote.
 func (s *Set) foreign(variable string) bool {
-	for _, name := range s.Foreign {
-		if name == variable {
-			return true
-		}
-	}
-	return serviceLink.MatchString(strings.TrimPrefix(variable, s.Prefix+"_"))
+	return slices.Contains(s.Foreign, variable) || serviceLink.MatchString(strings.TrimPrefix(variable, s.Prefix+"_"))
 }
 
 func (s *Set) find(name string) *entry {
