@@ -15,6 +15,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/kvstore"
 )
@@ -121,7 +122,7 @@ type Gateway struct {
 	closers []func()        // called by Shutdown when no handler runs
 
 	searches   chan struct{} // holds one for each search under way
-	samples    samples
+	samples    ring.Ring[moment]
 	viewers    viewers
 	configFeed *configFeed // of the streams of configuration changes
 	idPrefix   string      // of the ids on our own streams: the epoch and what divides it from the number
@@ -149,6 +150,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		closing:  make(chan struct{}),
 		searches: make(chan struct{}, maxSearches),
 		done:     make(chan struct{}),
+		samples:  ring.Ring[moment]{Size: maxSamples},
 	}
 	if err := g.allow(); err != nil {
 		return nil, err

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"net/http"
-	"sync"
+	"slices"
 	"time"
 )
 
@@ -22,42 +22,16 @@ type moment struct {
 	Pushes      int64 `json:"pushes_total"`
 }
 
-// samples are the last ones.
-type samples struct {
-	mu   sync.Mutex
-	ring [maxSamples]moment // guarded by mu
-	n    int                // guarded by mu: how many there ever were
-}
-
-func (s *samples) add(one moment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ring[s.n%maxSamples] = one
-	s.n++
-}
-
-// list is oldest first.
-func (s *samples) list() []moment {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := min(s.n, maxSamples)
-	list := make([]moment, 0, kept)
-	for i := s.n - kept; i < s.n; i++ {
-		list = append(list, s.ring[i%maxSamples])
-	}
-	return list
-}
-
 // sampling takes the first sample and returns what takes the others until the end.
 func (g *Gateway) sampling() func() {
 	ticker := g.clock.NewTicker(sampleEvery)
-	g.samples.add(g.moment())
+	g.samples.Add(g.moment())
 	return func() {
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ticker.C():
-				g.samples.add(g.moment())
+				g.samples.Add(g.moment())
 			case <-g.closing:
 				return
 			}
@@ -79,9 +53,11 @@ func (g *Gateway) moment() moment {
 // statusSamples answers with the samples and with what they are compared by: the
 // server's clock, and its start, at which the counters began.
 func (g *Gateway) statusSamples(w http.ResponseWriter, _ *http.Request) error {
+	list := g.samples.Newest(maxSamples)
+	slices.Reverse(list)
 	return sendStruct(w, &struct {
 		Now     int64    `json:"now_ms"`
 		Started int64    `json:"started_ms"`
 		Samples []moment `json:"samples"`
-	}{g.clock.Now().UnixMilli(), g.started.UnixMilli(), g.samples.list()})
+	}{g.clock.Now().UnixMilli(), g.started.UnixMilli(), list})
 }

@@ -34,8 +34,7 @@ func TestSamplesOfTheLastMinutesAreThereAtOnce(t *testing.T) {
 		fake.Advance(sampleEvery)
 		at := began.Add(time.Duration(n-1) * sampleEvery).UnixMilli()
 		require.Eventually(t, func() bool {
-			list := k.samples.list()
-			return list[len(list)-1].At == at
+			return k.samples.Newest(1)[0].At == at
 		}, patience, time.Millisecond)
 	}
 	got = k.sampled(t)

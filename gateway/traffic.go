@@ -1,14 +1,13 @@
 package gateway
 
 import (
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"confcenter/internal/metric"
+	"confcenter/internal/ring"
 )
 
 // traffic is what is remembered of the requests that were answered.
@@ -19,9 +18,7 @@ type traffic struct {
 	log     zerolog.Logger
 	now     func() time.Time
 	streams atomic.Int64 // open now
-
-	mu   sync.Mutex
-	slow []metric.Slow // oldest first; guarded by mu
+	slow    ring.Ring[metric.Slow]
 }
 
 // routeTraffic counts the requests of one route.
@@ -43,6 +40,7 @@ func newTraffic(g *Gateway) *traffic {
 		limit:  g.cfg.SlowRequest,
 		log:    g.log.Sample(&zerolog.BurstSampler{Burst: slowBurst, Period: time.Second}),
 		now:    g.clock.Now,
+		slow:   ring.Ring[metric.Slow]{Size: maxSlow},
 	}
 	for i := range g.table {
 		if name := g.table[i].name; t.routes[name] == nil {
@@ -73,27 +71,12 @@ func (t *traffic) served(s *served) {
 	route.latency.Add(s.duration, 1)
 	if s.duration >= t.limit {
 		t.log.Warn().Str("method", s.request.Method).Str("route", s.route.name).Int("status", s.status).Dur("duration", s.duration).Msg("slow request")
-		t.remember(metric.Slow{When: t.now(), Name: s.route.name, Duration: s.duration})
+		t.slow.Add(metric.Slow{When: t.now(), Name: s.route.name, Duration: s.duration})
 	}
-}
-
-func (t *traffic) remember(s metric.Slow) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.slow) == maxSlow {
-		t.slow = slices.Delete(t.slow, 0, 1)
-	}
-	t.slow = append(t.slow, s)
 }
 
 // lately are the slow requests, newest first.
-func (t *traffic) lately() []metric.Slow {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	list := slices.Clone(t.slow)
-	slices.Reverse(list)
-	return list
-}
+func (t *traffic) lately() []metric.Slow { return t.slow.Newest(maxSlow) }
 
 // requests is how many were answered, and times how long all that are not streams
 // took.

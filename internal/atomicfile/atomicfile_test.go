@@ -162,15 +162,6 @@ func TestNoNameAndNoSymlinkLeavesTheRoot(t *testing.T) {
 	require.Equal(t, "s", string(data))
 }
 
-func TestWritePath(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "a")
-	require.NoError(t, WritePath(name, []byte("x"), Attr{Perm: 0o600}))
-	data, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Equal(t, "x", string(data))
-	require.Error(t, WritePath(filepath.Join(name, "below"), nil, Attr{}))
-}
-
 func TestTraceRecordsTheOrder(t *testing.T) {
 	m := NewMem(nil)
 	m.MakeDir("/srv")

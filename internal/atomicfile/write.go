@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -117,17 +116,6 @@ func Write(root Root, name string, data []byte, attr Attr) error {
 		return errors.Join(err, p.Discard())
 	}
 	return root.SyncDir(p.Dir())
-}
-
-// WritePath is Write for a path of the machine, for callers that keep one file
-// and no Root. The directory must exist.
-func WritePath(name string, data []byte, attr Attr) error {
-	root, err := OS().OpenRoot(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return Write(root, filepath.Base(name), data, attr)
 }
 
 // MkdirAll makes the directory dir below root with its parents and makes each

@@ -8,13 +8,13 @@ import (
 
 	"confcenter/access"
 	"confcenter/internal/clock"
-	"confcenter/server/loop"
+	"confcenter/internal/ring"
 )
 
 // oplog is the operation log that GETLOGR shows: the last lines, in memory.
 type oplog struct {
 	clock clock.Clock // set at open
-	lines loop.Ring[string]
+	lines ring.Ring[string]
 }
 
 // oplogLines is how many lines are kept.

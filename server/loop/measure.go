@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"confcenter/internal/metric"
+	"confcenter/internal/ring"
 	"confcenter/protocol"
 )
 
@@ -136,7 +137,7 @@ const slowKept = 50
 // slowRequests are the last ones that took longer than they should.
 type slowRequests struct {
 	from time.Duration // set at open: how long is slow
-	last Ring[metric.Slow]
+	last ring.Ring[metric.Slow]
 }
 
 // slowRequest logs one: who asked for what kind of thing, never for what.

@@ -1,4 +1,5 @@
-package loop
+// Package ring keeps the last of many: log lines, slow requests, samples.
+package ring
 
 import "sync"
 
