@@ -57,7 +57,7 @@ type Config struct {
 	// command and who sent it, never with a value. Default 500 ms.
 	SlowRequest time.Duration
 	// Limits bound what peers can make the server hold.
-	Limits loop.Limits
+	Limits Limits
 	// Clock is the time. Default the real one.
 	Clock clock.Clock
 	// Log gets what an operator has to know. The zero value logs nothing.
@@ -283,7 +283,7 @@ func (s *Server) Ready() error {
 // Clients are the identified connections, ordered by id. The loops are asked one
 // after the other, each in the order of its mail, and one such question is asked at
 // a time.
-func (s *Server) Clients() []gate.ClientInfo {
+func (s *Server) Clients() []ClientInfo {
 	list := s.clients.Census(s.engine.Done)
 	if s.states != nil {
 		for i := range list {

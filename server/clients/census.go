@@ -24,10 +24,9 @@ const censusSlice = 512
 // subscriptions.
 const subscriptionsPerUnit = 64
 
-// census asks one loop for its clients. It goes from the end of the list, so that
-// sessions that leave in between make it miss nobody; it can meet one twice.
+// census asks one loop for its clients.
 type census struct {
-	next   int // -1: not begun
+	walk   loop.Walk
 	room   int // subscriptions that may still be listed
 	found  []counted
 	answer chan<- []counted // takes one without waiting
@@ -40,24 +39,20 @@ type counted struct {
 }
 
 func (c *census) Deliver(l *loop.Loop, budget int) (int, bool) {
-	if c.next < 0 {
-		c.next = len(l.Conns)
-	}
 	used := 0
-	for seen := 0; c.next > 0 && seen < censusSlice && used < budget; seen++ {
-		c.next--
-		if c.next >= len(l.Conns) {
-			continue
+	for seen := 0; seen < censusSlice && used < budget; seen++ {
+		conn := c.walk.Next(l)
+		if conn == nil {
+			break
 		}
-		if s := gate.SessionAt(l, c.next); s.Client != nil {
+		if s := gate.SessionOf(conn); s.Client != nil {
 			used += 1 + c.look(s)/subscriptionsPerUnit
 		}
 	}
-	if c.next > 0 {
-		return used + 1, false
+	if c.walk.Done() {
+		c.answer <- c.found
 	}
-	c.answer <- c.found
-	return used + 1, true
+	return used + 1, c.walk.Done()
 }
 
 // look notes what only the loop knows, and returns how much that was.
@@ -79,7 +74,7 @@ func (f *Handlers) Census(stopped <-chan struct{}) []gate.ClientInfo {
 	room := maxListedInAll
 	for _, d := range f.gate.Desks() {
 		answer := make(chan []counted, 1)
-		d.Loop.Post(&census{next: -1, room: room, answer: answer})
+		d.Loop.Post(&census{room: room, answer: answer})
 		select {
 		case more := <-answer:
 			for i := range more {

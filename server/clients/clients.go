@@ -73,7 +73,7 @@ func keepAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 // that have given none for two intervals.
 func (f *Handlers) AskSilent(now time.Time, interval time.Duration) {
 	for _, d := range f.gate.Desks() {
-		d.Loop.Post(&keepAliveSweep{now: now.UnixNano(), interval: interval.Nanoseconds(), next: -1})
+		d.Loop.Post(&keepAliveSweep{now: now.UnixNano(), interval: interval.Nanoseconds()})
 	}
 }
 

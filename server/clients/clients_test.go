@@ -76,7 +76,7 @@ func TestClientsAreBounded(t *testing.T) {
 	s, _ := b.Peer(gatetest.Unlimited)
 	s.SetPart(gate.OfConfig, many(maxListed+10))
 	answer := make(chan []counted, 1)
-	ask := &census{next: -1, room: maxListed + 3, answer: answer}
+	ask := &census{room: maxListed + 3, answer: answer}
 	_, done := ask.Deliver(s.Loop, 100)
 	require.True(t, done)
 	found := <-answer
@@ -85,7 +85,7 @@ func TestClientsAreBounded(t *testing.T) {
 	require.Equal(t, 10, found[0].info.More)
 
 	b.Peer(gatetest.Unlimited)
-	ask = &census{next: -1, room: 5, answer: answer}
+	ask = &census{room: 5, answer: answer}
 	turns := 1
 	for {
 		if _, done = ask.Deliver(s.Loop, 1); done {

@@ -2,7 +2,7 @@ package gate
 
 import "confcenter/protocol"
 
-// Handler acts on one request. It is on the session's loop, the desk's req holds
+// Handler acts on one request. It is on the session's loop, the desk's Req holds
 // the parsed body if the row says so, and neither header nor body may be kept.
 // taken false means that the frame was not consumed and comes again on resume.
 type Handler func(s *Session, h protocol.Header, body []byte) (taken bool)
@@ -12,22 +12,22 @@ type Handler func(s *Session, h protocol.Header, body []byte) (taken bool)
 type Route struct {
 	*protocol.Row // nil: clients may send what they like under that id, and it is ignored
 	Handle        Handler
-	// raw: the body is not parsed; otherwise a body that is not JSON is
+	// Raw: the body is not parsed; otherwise a body that is not JSON is
 	// answered with an error and the handler is not called.
 	Raw bool
-	// tailed: octets may follow the body's JSON, as the state store's commands
+	// Tailed: octets may follow the body's JSON, as the state store's commands
 	// have it.
 	Tailed bool
-	// write: it goes to a store in the order of the requests by itself, so it
+	// Write: it goes to a store in the order of the requests by itself, so it
 	// need not wait until the writes before it are answered.
 	Write bool
-	// ahead, if there is one, is shown what follows a frame of the command that has
+	// Ahead, if there is one, is shown what follows a frame of the command that has
 	// passed the gate, looks up together what it and others behind it ask for, and
-	// returns how many those are. Each then passes the gate by itself, and answer is
-	// called for it in place of handle.
+	// returns how many those are. Each then passes the gate by itself, and Answer is
+	// called for it in place of Handle.
 	Ahead  func(s *Session, b []byte) (n int)
 	Answer func(s *Session, h protocol.Header)
-	// passOn, if there is one, is given the replies to the command that identified
+	// PassOn, if there is one, is given the replies to the command that identified
 	// clients send: those that are on their way to another client. Whatever is wrong
 	// with them is not answered.
 	PassOn func(s *Session, h protocol.Header)

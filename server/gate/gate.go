@@ -23,12 +23,12 @@ import (
 type Gate struct {
 	// set at open
 	Group    *loop.Group
+	Left     func(s *Session) // is told, on its loop, of each client that goes
 	cfg      Config
 	routes   routeTable
 	families [families]func(*Desk) any // each makes what its family keeps for a loop
 
-	Left     func(s *Session) // is told, on its loop, of each client that goes
-	Registry Registry
+	Registry Registry // any goroutine
 
 	mu sync.Mutex
 	// guarded by mu

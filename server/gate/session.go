@@ -138,5 +138,5 @@ func (s *Session) Name() string {
 	return s.Gate.Registry.label(s.Client)
 }
 
-// SessionAt is that of the loop's connection at place i.
-func SessionAt(l *loop.Loop, i int) *Session { return l.Conns[i].User.(*Session) }
+// SessionOf is whose connection c is.
+func SessionOf(c *loop.Conn) *Session { return c.User.(*Session) }

@@ -25,7 +25,7 @@ type Conn struct {
 	Out      Output
 	Replies          // in the order of the requests
 	prepared any     // what a worker has made for the frame that comes again
-	index    int     // in loop.conns
+	index    int     // in Loop.conns
 	on       listing // the loop's lists it is on
 	deadline int64   // unix ns by which it has identified, or once closing is gone
 
@@ -222,7 +222,7 @@ func (c *Conn) Away(job func(), then func(l *Loop)) {
 }
 
 // Prepare has a worker make what the present frame needs. The frame is not consumed:
-// it comes again with what was made in prepared.
+// it comes again, and TakePrepared then has what was made.
 func (c *Conn) Prepare(cmd protocol.Command, make func() any) {
 	var made any
 	began := c.Loop.meter.moment()
@@ -235,7 +235,7 @@ func (c *Conn) Prepare(cmd protocol.Command, make func() any) {
 // PrepareAgain keeps what was prepared for the next time the present frame comes.
 func (c *Conn) PrepareAgain(made any) { c.prepared = made }
 
-// TakePrepared is what prepare has made for this frame, nil if nothing was asked for.
+// TakePrepared is what Prepare has made for this frame, nil if nothing was asked for.
 func (c *Conn) TakePrepared() any {
 	made := c.prepared
 	c.prepared = nil

@@ -46,7 +46,7 @@ type Config struct {
 // peerLogBurst is how many lines a second all peers together can cause.
 const peerLogBurst = 50
 
-// NewGroup makes a group without loops. Its workers begin with start.
+// NewGroup makes a group without loops. Its workers begin with Start.
 func NewGroup(cfg Config) *Group {
 	g := &Group{Log: cfg.Log, Limits: cfg.Limits, clock: cfg.Clock, began: cfg.Clock.Now()}
 	g.PeerLog = cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second})
@@ -55,7 +55,7 @@ func NewGroup(cfg Config) *Group {
 	return g
 }
 
-// Start begins the workers; close ends them.
+// Start begins the workers; Close ends them.
 func (g *Group) Start() { g.workers.start() }
 
 // Close ends what the loops and the workers do, and waits for it.
@@ -69,7 +69,7 @@ func (g *Group) Close() {
 // Drain has nothing looked at any more that arrives from now on.
 func (g *Group) Drain() { g.draining.Store(true) }
 
-// IsDraining is true after drain.
+// IsDraining is true after Drain.
 func (g *Group) IsDraining() bool { return g.draining.Load() }
 
 // elapsed is a clock that only runs forward.
@@ -97,7 +97,7 @@ func (g *Group) addLoop(l *Loop) {
 // Work runs fn on a worker.
 func (g *Group) Work(fn func()) { g.workers.submit(fn) }
 
-// WorkFirst is work for what a whole loop waits for.
+// WorkFirst is Work for what a whole loop waits for.
 func (g *Group) WorkFirst(fn func()) { g.workers.submitFirst(fn) }
 
 // Jobs is how many jobs wait for a worker.
@@ -114,7 +114,7 @@ func (g *Group) Owing(ctx context.Context, stopped <-chan struct{}) (owing int, 
 		answer := make(chan int, 1)
 		l.Post(MailFunc(func(l *Loop) {
 			n := 0
-			for _, c := range l.Conns {
+			for _, c := range l.conns {
 				if !c.quiet() {
 					n++
 				}

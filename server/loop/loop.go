@@ -34,7 +34,7 @@ type Loop struct {
 	now    int64        // unix ns, refreshed by each tick
 	ticked atomic.Int64 // any goroutine: unix ns of the last tick taken
 	turned time.Time    // when the last turn that was woken ended
-	Conns  []*Conn      // conn.index is the place
+	conns  []*Conn      // Conn.index is the place
 	timed  []*Conn      // those with a deadline
 	filled []*Conn      // those whose next reply was filled in this turn
 	hungry hungry
@@ -141,11 +141,11 @@ func (l *Loop) Waits() int { return l.mail.box.size() }
 // Busy says that there is something to do in a turn now.
 func (l *Loop) Busy() bool { return l.mail.box.waiting() || l.sweep.due() }
 
-// Hold stops delivery until release, so that mail which needs a worker keeps its
+// Hold stops delivery until Release, so that mail which needs a worker keeps its
 // place.
 func (l *Loop) Hold() { l.mail.held = true }
 
-// Release ends hold, from any goroutine.
+// Release ends Hold, from any goroutine.
 func (l *Loop) Release() {
 	// Not by mail: the mailbox is what is being held.
 	_ = l.exec(func() {
@@ -154,15 +154,15 @@ func (l *Loop) Release() {
 	})
 }
 
-// Add and remove keep the list of the loop's connections.
+// Add puts a connection that was opened on the loop's list.
 func (l *Loop) Add(c *Conn) {
-	c.index = len(l.Conns)
-	l.Conns = append(l.Conns, c)
+	c.index = len(l.conns)
+	l.conns = append(l.conns, c)
 }
 
 func (l *Loop) remove(c *Conn) {
-	l.Conns[len(l.Conns)-1].index = c.index
-	l.Conns = dropAt(l.Conns, c.index)
+	l.conns[len(l.conns)-1].index = c.index
+	l.conns = dropAt(l.conns, c.index)
 }
 
 // tick looks after what ends by time: connections that never identified, are being

@@ -96,12 +96,12 @@ func (r *relief) relieve(c *Conn) {
 // time with many connections, so it is done at most once each millisecond.
 func (r *relief) closeHog() bool {
 	now := time.Now()
-	if now.Sub(r.looked) < time.Millisecond && len(r.l.Conns) > sweepSlice {
+	if now.Sub(r.looked) < time.Millisecond && len(r.l.conns) > sweepSlice {
 		return false
 	}
 	r.looked = now
 	var worst *Conn
-	for _, c := range r.l.Conns {
+	for _, c := range r.l.conns {
 		if c.holds() >= hogBytes && r.l.now-c.moved() >= hogRest.Nanoseconds() && (worst == nil || c.moved() < worst.moved()) {
 			worst = c
 		}

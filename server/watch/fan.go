@@ -50,7 +50,7 @@ func (h *hub) post(b *kv.Batch, weight int64) {
 		group.Count.WatchBacklog.Add(1)
 		h.missedTo.Store(int64(b.Last()))
 		if !h.missing.Swap(true) {
-			h.loop.Post(&missed{hub: h, next: -1})
+			h.loop.Post(&missed{hub: h})
 		}
 		return
 	}
@@ -193,27 +193,27 @@ func (f *fanOut) tell(w *watch) {
 }
 
 // missed puts all live watches of a loop behind, after batches that were too much
-// for it. It goes from the end of the list, so that sessions that leave in between
-// make it miss nobody.
+// for it.
 type missed struct {
-	hub  *hub
-	told kv.Revision // what live watches had been told
-	next int         // session; -1: not begun
+	hub   *hub
+	told  kv.Revision // what live watches had been told
+	begun bool
+	walk  loop.Walk
 }
 
 func (m *missed) Deliver(l *loop.Loop, budget int) (int, bool) {
-	if m.next < 0 {
+	if !m.begun {
 		m.hub.missing.Store(false)
-		m.next, m.told = len(l.Conns), m.hub.told
+		m.begun, m.told = true, m.hub.told
 		m.hub.told = max(m.hub.told, kv.Revision(m.hub.missedTo.Load()))
 	}
 	used := 0
-	for ; m.next > 0 && used < budget; used++ {
-		m.next--
-		if m.next >= len(l.Conns) {
-			continue
+	for ; used < budget; used++ {
+		c := m.walk.Next(l)
+		if c == nil {
+			break
 		}
-		k, _ := gate.SessionAt(l, m.next).Part(gate.OfWatch).(*watches)
+		k, _ := gate.SessionOf(c).Part(gate.OfWatch).(*watches)
 		if k == nil {
 			continue
 		}
@@ -226,5 +226,5 @@ func (m *missed) Deliver(l *loop.Loop, budget int) (int, bool) {
 		}
 		k.catchUp()
 	}
-	return used + 1, m.next == 0
+	return used + 1, m.walk.Done()
 }

@@ -108,9 +108,9 @@ func (k *watchKit) settle() {
 		idle := catchUps.running == 0
 		catchUps.mu.Unlock()
 		k.turn() // what the last one posted
-		for i := range k.Desk.Loop.Conns {
-			watches := k.watches.watchesOf(gate.SessionAt(k.Desk.Loop, i))
-			idle = idle && !watches.busy
+		var walk loop.Walk
+		for c := walk.Next(k.Desk.Loop); c != nil; c = walk.Next(k.Desk.Loop) {
+			idle = idle && !k.watches.watchesOf(gate.SessionOf(c)).busy
 		}
 		return idle
 	}, "rest")
