@@ -22,8 +22,11 @@ import (
 // who acts on it.
 type Gate struct {
 	// set at open
-	Group    *loop.Group
-	Left     func(s *Session) // is told, on its loop, of each client that goes
+	Group *loop.Group
+	Left  func(s *Session) // is told, on its loop, of each client that goes
+	// Permits is asked, on its loop, for the right of each frame that a session sends;
+	// nil: everybody has every right.
+	Permits  func(s *Session, right access.Right) bool
 	cfg      Config
 	routes   routeTable
 	families [families]func(*Desk) any // each makes what its family keeps for a loop
@@ -138,9 +141,10 @@ func (s *Session) judge(b []byte) (f frame, v verdict) {
 	return f, passed
 }
 
-// may says whether the session has a right. Everybody has every right as long as
-// there is nothing to tell one from the other; whatever will, is asked here.
-func (s *Session) may(access.Right) bool { return true }
+// may says whether the session has a right. Nobody asks for it anywhere else.
+func (s *Session) may(right access.Right) bool {
+	return s.Gate.Permits == nil || s.Gate.Permits(s, right)
+}
 
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/kvlock"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
@@ -221,4 +223,24 @@ func TestARunOfGetsIsShortInBytesToo(t *testing.T) {
 	n := s.handlers.lookAhead(s.Session, bytes.Repeat(frame, maxGetRun))
 	require.Greater(t, n, 1)
 	require.Less(t, n*len(frame), loop.WholeFrame+len(frame))
+}
+
+// A run is looked up together, but it is no way past the gate.
+func TestEachFrameOfARunIsAskedForItsRight(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	asked := 0
+	s.Bench.Gate.Permits = func(_ *gate.Session, right access.Right) bool {
+		require.Equal(t, access.KVRead, right)
+		asked++
+		return asked != 3
+	}
+	get := func(key string) []any { return []any{protocol.KVGet, fmt.Sprintf(`{"ns":"n","key":%q}`, key)} }
+	s.Receive(gatetest.Requests(slices.Concat(get("a"), get("b"), get("c"), get("d"), get("e"))...))
+	require.Equal(t, 5, asked)
+	got := gatetest.Frames(t, s.w)
+	require.Len(t, got, 5)
+	for i, frame := range got {
+		require.Contains(t, frame, fmt.Sprintf("KVGET_RSP/%d ", i+1))
+		require.Equal(t, i == 2, strings.Contains(frame, "needs the right kv:read"), frame)
+	}
 }
