@@ -4,7 +4,7 @@ import "confcenter/protocol"
 
 // Handler acts on one request. It is on the session's loop, the desk's Req holds
 // the parsed body if the row says so, and neither header nor body may be kept.
-// taken false means that the frame was not consumed and comes again on resume.
+// taken false means that the frame was not consumed and comes again when the session goes on.
 type Handler func(s *Session, h protocol.Header, body []byte) (taken bool)
 
 // Route is one row of the table: what the gate asks for and how the command is

@@ -295,7 +295,7 @@ func (c *Conn) logClose(reason string) {
 	c.Loop.Group.PeerLog.Warn().Stringer("peer", c.Peer).Str("client", c.User.Name()).Str("reason", reason).Msg("connection closed by the server")
 }
 
-// hangUp closes the transport; lost does the rest.
+// hangUp closes the transport; Lost does the rest.
 func (c *Conn) hangUp() {
 	if c.state != dead {
 		c.t.Close()

@@ -2,21 +2,21 @@ package loop
 
 import "slices"
 
-// Transport is the socket side of a session. All methods are called on the loop;
+// Transport is the socket side of a connection. All methods are called on the loop;
 // after Close none is called again.
 type Transport interface {
 	// TrySend gives the socket as much of p as it takes and returns how much
 	// that was. It must not be called while Buffered is not 0. It may find the
-	// connection broken and call session.lost before it returns.
+	// connection broken and call Conn.Lost before it returns.
 	TrySend(p []byte) int
 	// Send takes all of p: what the socket does not take at once is copied, and
-	// written as soon as the peer reads. It may call session.lost like TrySend.
+	// written as soon as the peer reads. It may call Conn.Lost like TrySend.
 	Send(p []byte)
 	// Buffered is how much of what Send took the socket has not taken yet.
 	Buffered() int
 	// CloseWrite tells the peer that nothing more will come.
 	CloseWrite()
-	// Close ends the connection; session.lost is called before it returns.
+	// Close ends the connection; Conn.Lost is called before it returns.
 	Close()
 }
 

@@ -24,7 +24,7 @@ type slot struct {
 	frame []byte
 	done  bool
 	cmd   protocol.Command // of the request; 0: the reply was ready when it came
-	began time.Duration    // when it was taken up, see group.elapsed
+	began time.Duration    // when it was taken up, see Group.elapsed
 }
 
 // FrameMaker appends a whole frame to dst.
@@ -32,7 +32,7 @@ type FrameMaker interface {
 	AppendFrame(dst []byte) []byte
 }
 
-// Begin starts a reply in the loop's output buffer; its body is appended and end
+// Begin starts a reply in the loop's output buffer; its body is appended and End
 // gives it out. In between nothing else may use the buffer.
 func (r *Replies) Begin(cmd protocol.Command, seq uint16) []byte {
 	b := &r.c.Loop.buffer
@@ -40,7 +40,7 @@ func (r *Replies) Begin(cmd protocol.Command, seq uint16) []byte {
 	return protocol.BeginFrame(b.out, cmd, seq)
 }
 
-// End gives out the reply that begin started. Replies to requests that came
+// End gives out the reply that Begin started. Replies to requests that came
 // together leave together.
 func (r *Replies) End(out []byte) {
 	b := &r.c.Loop.buffer
@@ -82,14 +82,14 @@ func (r *Replies) FlushReplies() {
 	}
 }
 
-// Reserve takes the place of a reply that comes later; fill takes the number.
+// Reserve takes the place of a reply that comes later; Fill takes the number.
 func (r *Replies) Reserve(cmd protocol.Command) (id uint64) {
 	r.FlushReplies()
 	r.slots = append(r.slots, slot{cmd: cmd, began: r.c.Loop.meter.moment()})
 	return r.left + uint64(len(r.slots)) - 1
 }
 
-// slot is the place that reserve gave under that number; nil once its reply has
+// slot is the place that Reserve gave under that number; nil once its reply has
 // been given out or the connection is gone.
 func (r *Replies) slot(id uint64) *slot {
 	if r.c.state == dead || id < r.left {
@@ -103,7 +103,7 @@ func (r *Replies) slot(id uint64) *slot {
 // else that the connection sends.
 func (r *Replies) Fill(id uint64, frame []byte) { r.complete(id, nil, frame) }
 
-// FillWith is fill with a frame that is made when its turn comes.
+// FillWith is Fill with a frame that is made when its turn comes.
 func (r *Replies) FillWith(id uint64, w FrameMaker) { r.complete(id, w, nil) }
 
 func (r *Replies) complete(id uint64, w FrameMaker, frame []byte) {
@@ -170,10 +170,10 @@ func (r *Replies) giveReplies() {
 	}
 }
 
-// Body is what has been appended so far to the body of the reply that begin started.
+// Body is what has been appended so far to the body of the reply that Begin started.
 func (r *Replies) Body(out []byte) []byte { return out[r.c.Loop.buffer.frame+protocol.HeaderSize:] }
 
-// EndShared is end for a reply whose last part is the store's and large: it is
+// EndShared is End for a reply whose last part is the store's and large: it is
 // sent without being copied.
 func (r *Replies) EndShared(out, body []byte, tail string) {
 	b := &r.c.Loop.buffer
