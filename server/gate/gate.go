@@ -105,40 +105,41 @@ type frame struct {
 }
 
 // judge is the gate. Every frame passes it just before it is acted on, whether it
-// has come alone or in a run, and nothing is acted on that has not.
-func (s *Session) judge(b []byte) (f frame, v verdict) {
+// has come alone or in a run, and nothing is acted on that has not. It describes the
+// frame in f.
+func (s *Session) judge(b []byte, f *frame) verdict {
 	if !s.Reads() {
-		return f, stays
+		return stays
 	}
 	s.Needs(0)
 	if len(b) < protocol.HeaderSize {
-		return f, stays
+		return stays
 	}
 	h, err := protocol.ParseHeader(b)
 	if err != nil {
 		s.badFrame(err.Error())
-		return f, stays
+		return stays
 	}
 	row := s.Gate.routes.row(h.Command)
 	if limit := row.bodyLimit(s.Client != nil); h.BodyLen > limit {
 		s.badFrame(fmt.Sprintf("%s announces %d bytes of body, the limit is %d", h.Command, h.BodyLen, limit))
-		return f, stays
+		return stays
 	}
-	f = frame{h, row, protocol.HeaderSize + int(h.BodyLen)}
+	f.Header, f.row, f.size = h, row, protocol.HeaderSize+int(h.BodyLen)
 	switch {
 	case len(b) < f.size:
 		s.Needs(f.size)
-		return f, stays
+		return stays
 	case !s.Admit(row.Write && !h.Command.IsReply()):
-		return f, stays
+		return stays
 	case s.Client == nil && !row.anonymous():
 		s.turnOut(h)
-		return f, refused
+		return refused
 	case row.Row != nil && !s.may(row.Right):
 		s.Result(h, int(codes.Forbidden), fmt.Sprintf("%s needs the right %s", h.Command, row.Right))
-		return f, refused
+		return refused
 	}
-	return f, passed
+	return passed
 }
 
 // may says whether the session has a right. Nobody asks for it anywhere else.
@@ -148,10 +149,10 @@ func (s *Session) may(right access.Right) bool {
 
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {
+	var f frame
 	ahead := 0 // frames of a run that have been looked up already
-	for {
-		f, v := s.judge(b[taken:])
-		switch v {
+	for taken < len(b) {
+		switch s.judge(b[taken:], &f) {
 		case stays:
 			return taken
 		case refused:
@@ -165,17 +166,18 @@ func (s *Session) Decode(b []byte) (taken int) {
 				ahead--
 				s.Count(f.Command)
 				f.row.Answer(s, f.Header)
-			} else if !s.handle(f, b[taken+protocol.HeaderSize:taken+f.size]) {
+			} else if !s.handle(&f, b[taken+protocol.HeaderSize:taken+f.size]) {
 				return taken
 			}
 		}
 		taken += f.size
 		s.Took(taken)
 	}
+	return taken
 }
 
 // handle acts on a frame that came alone; false means that it was not consumed.
-func (s *Session) handle(f frame, body []byte) bool {
+func (s *Session) handle(f *frame, body []byte) bool {
 	if f.Command.IsReply() {
 		if s.Client != nil && f.row.PassOn != nil && s.Desk.Req.Parse(body) == nil {
 			f.row.PassOn(s, f.Header)
