@@ -51,7 +51,10 @@ func (k *configKit) close() {
 func (k *configKit) write(t testing.TB, name, text string) {
 	path := filepath.Join(k.conf, name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	// By rename, as editors do: no scan finds a file that is half written.
+	written := filepath.Join(filepath.Dir(k.conf), "written")
+	require.NoError(t, os.WriteFile(written, []byte(text), 0o644))
+	require.NoError(t, os.Rename(written, path))
 }
 
 // edit writes a file and has it found.
