@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,21 +76,9 @@ the conditions did not hold and there is no "else".`,
 
 // readTxn reads a transaction as a server reads KVTXN.
 func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
-	in, name := a.stdin, "standard input"
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in, name = f, file
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	text, name, err := a.readInput(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(text) > maxInput {
-		return nil, codes.Errorf(codes.TooLarge, "%s: more than %d MiB", name, maxInput>>20)
+		return nil, err
 	}
 	members, kind, end, err := jsontext.ScanPrefix(nil, text)
 	if err != nil {

@@ -21,6 +21,26 @@ import (
 	"confcenter/protocol"
 )
 
+// readInput reads a file, or standard input for "-"; name is what messages call it.
+func (a *app) readInput(file string) (text []byte, name string, err error) {
+	in, name := a.stdin, "standard input"
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, file, err
+		}
+		defer f.Close()
+		in, name = f, file
+	}
+	if text, err = io.ReadAll(io.LimitReader(in, maxInput+1)); err != nil {
+		return nil, name, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > maxInput {
+		return nil, name, codes.Errorf(codes.TooLarge, "%s: more than %d MiB", name, maxInput>>20)
+	}
+	return text, name, nil
+}
+
 // maxInput bounds what set reads. A server takes far less; this only keeps an
 // endless standard input from filling the memory.
 const maxInput = 64 << 20
@@ -192,21 +212,9 @@ func everWas(ctx context.Context, connected *client.Client, name string) error {
 // readDocument reads valid JSON from a file, or from standard input for "-". A
 // bare null is refused because on the wire it would delete the file.
 func (a *app) readDocument(file string) ([]byte, error) {
-	in, name := a.stdin, "standard input"
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in, name = f, file
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	text, name, err := a.readInput(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(text) > maxInput {
-		return nil, codes.Errorf(codes.TooLarge, "%s: more than %d MiB", name, maxInput>>20)
+		return nil, err
 	}
 	kind, err := jsontext.Check(text)
 	if err != nil {

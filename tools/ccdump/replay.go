@@ -78,15 +78,11 @@ func parsePace(s string) (float64, error) {
 }
 
 func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) error {
-	in, closeFile, err := openFile(cmd.Context(), name, cmd.InOrStdin())
+	src, closeFile, err := openCapture(cmd, name, func() {})
 	if err != nil {
 		return err
 	}
 	defer closeFile()
-	src, err := capture.Open(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	out := cmd.OutOrStdout()
 	cfg.Tell = func(d replay.Difference) { tellDifference(out, o.output, d) }
 	r := replay.New(cmd.Context(), cfg)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/protocol"
+	"confcenter/tools/ccdump/capture"
 	"confcenter/tools/ccdump/replay"
 	"confcenter/tools/ccdump/stream"
 	"confcenter/tools/ccdump/talk"
@@ -55,7 +56,7 @@ its offset in the bytes of its direction.`,
   tcpdump -i any -w - port 4800 | ccdump -`,
 		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return dump(cmd.Context(), &o, args[0], cmd)
+			return dump(&o, args[0], cmd)
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -200,6 +201,20 @@ func (o *options) zone() *time.Location {
 		return time.UTC
 	}
 	return time.Local
+}
+
+// openCapture opens a capture, to be closed by the caller. Before each read of the
+// file, which may wait, flush is called.
+func openCapture(cmd *cobra.Command, name string, flush func()) (src capture.Source, closeFile func(), err error) {
+	in, closeFile, err := openFile(cmd.Context(), name, cmd.InOrStdin())
+	if err != nil {
+		return nil, nil, err
+	}
+	if src, err = capture.Open(flushing{in, flush}); err != nil {
+		closeFile()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return src, closeFile, nil
 }
 
 // openFile opens a capture by name, - being standard input, which ends with ctx at

@@ -10,7 +10,6 @@ import (
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
-	"confcenter/tools/ccdump/capture"
 	"confcenter/tools/ccdump/stream"
 	"confcenter/tools/ccdump/talk"
 )
@@ -36,15 +35,11 @@ func newSummary() *cobra.Command {
 }
 
 func summarize(cmd *cobra.Command, o *options, name string) error {
-	in, closeFile, err := openFile(cmd.Context(), name, cmd.InOrStdin())
+	src, closeFile, err := openCapture(cmd, name, func() {})
 	if err != nil {
 		return err
 	}
 	defer closeFile()
-	src, err := capture.Open(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	sum := talk.NewSummary()
 	v := &view{out: bufio.NewWriter(cmd.OutOrStdout())}
 	v.asm = stream.New(o.streams(keepSummary), talk.New(talk.Config{Summary: sum}))

@@ -171,21 +171,17 @@ func (v *view) tell(cmd *cobra.Command) {
 }
 
 // dump prints the lines of a file.
-func dump(ctx context.Context, o *options, name string, cmd *cobra.Command) error {
+func dump(o *options, name string, cmd *cobra.Command) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	in, closeFile, err := openFile(ctx, name, cmd.InOrStdin())
+	v := newView(o, cmd.OutOrStdout())
+	src, closeFile, err := openCapture(cmd, name, v.flush)
 	if err != nil {
 		return err
 	}
 	defer closeFile()
-	v := newView(o, cmd.OutOrStdout())
-	src, err := capture.Open(flushing{in, v.flush})
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	err = v.pump(ctx, src, nil)
+	err = v.pump(cmd.Context(), src, nil)
 	v.tell(cmd)
 	if frames := v.asm.Stats().Frames; frames > 0 && !v.printed {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: of %d frames and what else there was nothing fits the filters\n", cmd.CommandPath(), frames)

@@ -237,11 +237,16 @@ func (r *Replayer) expectReply(c *stream.Conn, p *peer, f *stream.Frame) {
 		}
 		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
 	}
+	r.compare(c, f, now, &r.result.Replies)
+}
+
+// compare counts what is alike and reports what is not.
+func (r *Replayer) compare(c *stream.Conn, f *stream.Frame, now []byte, alike *int) {
 	if how := compare(f.Command, f.Body, now, r.cfg.Exact); how != "" {
 		r.differs(c, what(f), how)
 		return
 	}
-	r.result.Replies++
+	*alike++
 }
 
 func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame) {
@@ -257,11 +262,7 @@ func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame) {
 	if !r.cfg.Exact && parse(f.Command, &about, f.Body) == nil {
 		r.names.learnFrom(f.Command, p.label, &about, f.Body, now)
 	}
-	if how := compare(f.Command, f.Body, now, r.cfg.Exact); how != "" {
-		r.differs(c, what(f), how)
-		return
-	}
-	r.result.Pushes++
+	r.compare(c, f, now, &r.result.Pushes)
 }
 
 // expectEvents compares the events of a watch one by one: how they are spread over
