@@ -280,3 +280,24 @@ func TestALoopThatLagsHoldsABoundedBacklog(t *testing.T) {
 	s.Loop.Wake()
 	require.Equal(t, 1, strings.Count(s.w.Got.String(), "cfg_change"), "and each again afterwards")
 }
+
+// What a worker has prepared is for the request that asked for it, and for no other one.
+func TestWhatWasPreparedForARefusedRequestIsNotForTheNext(t *testing.T) {
+	s := newDocKit(t, map[string]string{
+		"large.json": `{"pad":"` + strings.Repeat("x", 1<<20) + `","k":"large"}`,
+		"small.json": `{"k":"small"}`,
+	})
+	s.Receive(gatetest.Requests(protocol.GetConfig, `{"file_pattern":"large.json","key_pattern":"/k"}`, protocol.GetConfig, `{"file_pattern":"small.json","key_pattern":"/k"}`))
+	require.Equal(t, 1, s.Bench.Group.Jobs(), "the index is a worker's")
+	asked := 0
+	s.Bench.Gate.Permits = func(*gate.Session, access.Right) bool {
+		asked++
+		return asked > 1
+	}
+	s.Bench.Group.DoJob(0)
+	gatetest.Sweep(s.Bench.Desk)
+	got := gatetest.Frames(t, s.w)
+	require.Len(t, got, 2)
+	require.Contains(t, got[0], "needs the right config:read")
+	require.Contains(t, got[1], `"contents":"small"`)
+}

@@ -157,6 +157,7 @@ func (s *Session) Decode(b []byte) (taken int) {
 			return taken
 		case refused:
 			ahead = 0
+			s.TakePrepared() // which was for this frame
 		case passed:
 			s.Touch()
 			if ahead == 0 && f.row.Ahead != nil && !f.Command.IsReply() {
