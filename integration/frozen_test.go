@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/internal/servertest"
 )
 
@@ -29,13 +31,16 @@ func TestFrozenServerWithAHealthySecond(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer c.Close()
-	d, err := c.Get(t.Context(), "a.json")
+	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
+	defer cancel()
+	d, err := c.Get(ctx, "a.json")
+	for errors.Is(err, codes.Timeout) && ctx.Err() == nil { // a busy machine takes a second easily
+		d, err = c.Get(ctx, "a.json")
+	}
 	require.NoError(t, err)
 	require.Equal(t, `1`, string(d.Raw()))
 
 	first.Signal(syscall.SIGSTOP)
-	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
-	defer cancel()
 	marked := false // the kernel may let the first one answer some more
 	for string(d.Raw()) != `2` {
 		d, err = c.Get(ctx, "a.json")
