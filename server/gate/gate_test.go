@@ -1,0 +1,93 @@
+package gate_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+	"confcenter/server/loop/looptest"
+)
+
+// newBench is a gate at which GETCONFIG is answered with an empty body and SETCONFIG
+// later.
+func newBench(t *testing.T, limits loop.Limits) *gatetest.Bench {
+	b := gatetest.NewBench(t, limits)
+	b.Gate.Add(map[protocol.Command]gate.Route{
+		protocol.GetConfig: {Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+			s.Reply(h, nil)
+			return true
+		}},
+		protocol.SetConfig: {Raw: true, Write: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+			s.Reserve(h.Command)
+			return true
+		}},
+	})
+	b.Open()
+	return b
+}
+
+func TestWhatTheGateTurnsOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		sent     []byte
+		known    bool // the peer has said who it is
+		answered string
+		counted  string // the limit that was met
+	}{
+		"another protocol":          {sent: []byte("GET / HTTP/1.1\r\n"), known: true, counted: "frame"},
+		"a body beyond the limit":   {sent: protocol.AppendHeader(nil, protocol.GetConfig, 1, protocol.MaxBody+1), known: true, counted: "frame"},
+		"a long body before WHOAMI": {sent: protocol.AppendHeader(nil, protocol.GetConfig, 1, protocol.MaxAnonymousBody+1), counted: "frame"},
+		"a reply before WHOAMI":     {sent: gatetest.Requests(protocol.GetConfig.Reply(), "")},
+		"a request before WHOAMI":   {sent: gatetest.Requests(protocol.GetConfig, "", protocol.GetConfig, ""), answered: `GETCONFIG_RSP/1 {"code":401,"desc":"Not Auth(0xE-1)"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, loop.Limits{})
+			connect := func() (*gate.Session, *looptest.Wire) { return gatetest.Connect(t, b.Desk, gatetest.Unlimited) }
+			if c.known {
+				connect = func() (*gate.Session, *looptest.Wire) { return b.Peer(gatetest.Unlimited) }
+			}
+			s, w := connect()
+			s.Receive(c.sent)
+			require.True(t, s.Ending())
+			if c.answered != "" {
+				require.Equal(t, []string{c.answered}, gatetest.Frames(t, w))
+				require.True(t, w.HalfShut, "it may still read the answer")
+			} else {
+				require.Empty(t, gatetest.Frames(t, w))
+				require.True(t, w.Closed)
+			}
+			if c.counted != "" {
+				require.EqualValues(t, 1, b.Group.Readings().Get("server_limits_met_total", c.counted))
+			}
+		})
+	}
+}
+
+func TestWhatTheGateHoldsBack(t *testing.T) {
+	b := newBench(t, loop.Limits{Writes: 2})
+	s, w := b.Peer(gatetest.Unlimited)
+	s.Receive(gatetest.Requests(protocol.SetConfig, "", protocol.SetConfig, "", protocol.SetConfig, "", protocol.GetConfig, ""))
+	require.Equal(t, 2*protocol.HeaderSize, s.Kept(), "two writes are on their way, and a read waits for all of them")
+	for id := range uint64(3) {
+		s.Fill(id, protocol.AppendFrame(nil, protocol.SetConfig.Reply(), uint16(id+1), nil))
+		gatetest.Sweep(b.Desk)
+	}
+	require.Equal(t, []string{"SETCONFIG_RSP/1 ", "SETCONFIG_RSP/2 ", "SETCONFIG_RSP/3 ", "GETCONFIG_RSP/4 "}, gatetest.Frames(t, w))
+	require.Zero(t, s.Kept())
+
+	s, _ = b.Peer(0)
+	s.Out.SendFrame(make([]byte, 1<<20))
+	s.Receive(gatetest.Requests(protocol.GetConfig, ""))
+	require.Equal(t, protocol.HeaderSize, s.Kept(), "nobody gets more replies while those he has are not read")
+}
+
+func TestWhatNobodyHandlesIsIgnored(t *testing.T) {
+	b := newBench(t, loop.Limits{})
+	s, w := b.Peer(gatetest.Unlimited)
+	s.Receive(gatetest.Requests(protocol.Command(0x0fff), "{", protocol.Command(0x0077), "", protocol.KVEvent, "", protocol.Broadcast, "{}", protocol.GetCli.Reply(), "{", protocol.GetConfig, ""))
+	require.Equal(t, []string{"GETCONFIG_RSP/6 "}, gatetest.Frames(t, w))
+	require.EqualValues(t, 1, b.Group.Readings().Get("server_limits_met_total", "role"), "a server's command from a client is noticed")
+}
