@@ -18,6 +18,17 @@ type KVWrite struct {
 	// single is the operation of every command but KVTXN, which has the two lists.
 	single      kvjson.OpForm
 	then, other []kvjson.OpForm
+
+	lone *loneTxn // room for the transaction of most, kept from one request to the next
+}
+
+// Forget drops what was read. Room for a transaction stays: w may be given to
+// ReadKVWrite again once nobody uses Txn any more.
+func (w *KVWrite) Forget() {
+	if w.lone != nil {
+		*w.lone = loneTxn{}
+	}
+	*w = KVWrite{lone: w.lone}
 }
 
 // writeKind is the operation of a command that has one.
@@ -44,20 +55,28 @@ func writeKind(cmd Command) kv.OpKind {
 // code. The number of operations is held against its limit; names, values and
 // times are left to kv.Txn.Check, which Commit calls.
 func (r *Request) KVWrite(cmd Command) (KVWrite, error) {
+	var w KVWrite
+	err := r.ReadKVWrite(&w, cmd)
+	return w, err
+}
+
+// ReadKVWrite is KVWrite for who uses w again: it is empty, or has been emptied by
+// Forget.
+func (r *Request) ReadKVWrite(w *KVWrite, cmd Command) error {
 	var m reader
 	m.begin(r)
-	w := KVWrite{cmd: cmd}
+	w.cmd = cmd
 	switch {
 	case cmd == KVTxn:
 		w.Txn, w.Raw = new(kv.Txn), m.Flag(&m.Top, kvjson.Raw)
 		m.Txn("", w.Txn)
 		w.then, w.other = kvjson.FormsOf(w.Txn.Then), kvjson.FormsOf(w.Txn.Else)
 	case cmd == KVRestore || writeKind(cmd) == 0:
-		return w, codes.Errorf(codes.BadOp, "%v is not a single transaction", cmd)
+		return codes.Errorf(codes.BadOp, "%v is not a single transaction", cmd)
 	default:
-		m.single(&w)
+		m.single(w)
 	}
-	return w, m.End()
+	return m.End()
 }
 
 // loneTxn and guardedTxn are a transaction with room for what most have, so that
@@ -90,7 +109,10 @@ func (m *reader) single(w *KVWrite) {
 	case o.Has(kvjson.IfMod) && (kind == kv.OpPut || kind == kv.OpDelete):
 		m.guarded(w, kvjson.IfMod)
 	default:
-		t := new(loneTxn)
+		if w.lone == nil {
+			w.lone = new(loneTxn)
+		}
+		t := w.lone
 		m.op(w.cmd, &t.ops[0])
 		t.Then = t.ops[:]
 		w.Txn = &t.Txn

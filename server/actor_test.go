@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -33,6 +34,20 @@ func (n *named) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 		return nil
 	}
 	return n.Store.Commit(txn, done)
+}
+
+func (n *named) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err error) {
+	for _, w := range writes {
+		n.remember(w.Txn.Actor)
+	}
+	if !n.pass {
+		for _, w := range writes {
+			w.Err = codes.Conflict
+		}
+		caller.Committed(slices.Clone(writes))
+		return len(writes), nil
+	}
+	return n.Store.CommitEach(caller, writes)
 }
 
 func (n *named) remember(actor *access.Actor) {

@@ -30,6 +30,7 @@ type Gate struct {
 	cfg      Config
 	routes   routeTable
 	families [families]func(*Desk) any // each makes what its family keeps for a loop
+	handOver func(s *Session) bool     // see HandOver
 
 	Registry Registry // any goroutine
 
@@ -47,7 +48,7 @@ type Config struct {
 
 // New makes a gate at which nobody handles commands yet.
 func New(group *loop.Group, cfg Config) *Gate {
-	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}}
+	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, handOver: func(*Session) bool { return true }}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
@@ -65,6 +66,11 @@ func (g *Gate) Handles(cmd protocol.Command) bool { return g.routes.row(cmd).Han
 
 // Keep says what a family keeps for each loop.
 func (g *Gate) Keep(key Family, perDesk func(*Desk) any) { g.families[key] = perDesk }
+
+// HandOver has a family collect what the frames that arrive together ask for: f is told
+// when they have all been handled, and whenever the session may go on after it has
+// waited. It reports false if it has the session wait.
+func (g *Gate) HandOver(f func(s *Session) bool) { g.handOver = f }
 
 // NewDesk makes the desk of a new loop, and the loop.
 func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {
@@ -149,6 +155,12 @@ func (s *Session) may(right access.Right) bool {
 
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {
+	taken = s.handleEach(b)
+	s.Gate.handOver(s)
+	return taken
+}
+
+func (s *Session) handleEach(b []byte) (taken int) {
 	var f frame
 	ahead := 0 // frames of a run that have been looked up already
 	for taken < len(b) {

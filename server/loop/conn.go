@@ -55,7 +55,8 @@ func (on *listing) leave(list listing) { *on &^= list }
 // User is whom a connection's frames are for. All methods are called on the loop.
 type User interface {
 	// Decode handles the complete frames in b, as far as they may be taken now, and
-	// returns how many bytes they took.
+	// returns how many bytes they took. b is empty when the connection goes on after it
+	// has waited, and none has arrived.
 	Decode(b []byte) (taken int)
 	// ReadOn is called when the peer has read, so that more can be sent.
 	ReadOn()
@@ -180,9 +181,11 @@ func (c *Conn) wait(reason inputState) bool {
 	return true
 }
 
-// Starve waits for a store's queue to have room.
+// Starve waits for a store's queue to have room, also if it waits for something else
+// already.
 func (c *Conn) Starve() {
-	if c.wait(forRoom) {
+	c.wait(forRoom)
+	if !c.state.over() {
 		c.Loop.hungry.add(c)
 	}
 }
@@ -199,7 +202,11 @@ func (c *Conn) goOn() {
 		return
 	}
 	c.Loop.meter.known = false
-	c.decodeKept()
+	if c.in.whole() {
+		c.decodeKept()
+	} else {
+		c.User.Decode(nil)
+	}
 	c.FlushReplies()
 	c.Loop.meter.addCounts()
 }

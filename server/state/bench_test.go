@@ -53,3 +53,36 @@ func BenchmarkKVGetAmongMany(b *testing.B) {
 		})
 	}
 }
+
+// What a put costs is, beside the disk, mostly what is allocated for it.
+func BenchmarkKVPut(b *testing.B) {
+	store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: b.TempDir() + "/state", ReserveBytes: 1, AckBeforeDisk: true}})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, store.Close()) }()
+	for _, depth := range []int{1, 16} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			bench := gatetest.NewBench(b, loop.Limits{})
+			Add(context.Background(), bench.Gate, store, nil, nil)
+			bench.Open()
+			d := &gatetest.Deaf{}
+			s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)
+			require.True(b, s.Identify(0, nil))
+			bursts := make([][]byte, 4096)
+			for i := range bursts {
+				for range depth {
+					bursts[i] = protocol.AppendFrame(bursts[i], protocol.KVPut, uint16(i), fmt.Appendf(nil, `{"ns":"bench","key":"key-%06d","value":"%s"}`, rand.IntN(10_000), text200))
+				}
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			replies := &s.Group().Count.Replies
+			for i := 0; i < b.N; i += depth {
+				before := replies.Load()
+				s.Receive(bursts[i/depth%len(bursts)])
+				for replies.Load() < before+uint64(depth) {
+					s.Loop.Wake()
+				}
+			}
+		})
+	}
+}

@@ -18,6 +18,7 @@ const (
 // to see: on that nothing depends. What counts is in the store, and outlives the
 // connection.
 type holdings struct {
+	writes []*kv.Write            // for room in the store's queue
 	waits  map[*lockWait]struct{} // for locks
 	leases []kv.LeaseID           // oldest first
 	locks  []gate.LockInfo
@@ -43,6 +44,7 @@ func (h *holdings) Ended() {
 		}
 	}
 	clear(h.waits)
+	h.writes = nil
 }
 
 func (h *holdings) Describe(info *gate.ClientInfo, room int) {

@@ -11,6 +11,7 @@ import (
 	"confcenter/kvlock"
 	"confcenter/protocol"
 	"confcenter/server/gate"
+	"confcenter/server/loop"
 )
 
 // What the state store's handlers do on the loop is bounded by these; anything
@@ -32,6 +33,18 @@ type Handlers struct {
 	stats func() protocol.KVStats // must be cheap
 	life  context.Context         // of what workers read
 }
+
+// desk is what is kept for one loop.
+type desk struct {
+	loop *loop.Loop // set at open
+
+	// loop only
+	gets   getRun
+	writes []*kv.Write  // of the session being served, not handed over yet
+	free   []*kvWriting // to be used again
+}
+
+func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
 
 // Add has g serve store, with locks that are made of it. stats is what it says
 // about itself, nil: only its revision. Workers read it for as long as life lasts.
@@ -69,7 +82,8 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 		routes[cmd] = r
 	}
 	g.Add(routes)
-	g.Keep(gate.OfState, func(*gate.Desk) any { return &getRun{} })
+	g.Keep(gate.OfState, func(d *gate.Desk) any { return &desk{loop: d.Loop} })
+	g.HandOver(f.handOver)
 	return f
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
@@ -133,6 +134,108 @@ func TestASessionWaitsForRoomInTheStateStore(t *testing.T) {
 	s.state.Finish(2)
 	s.Loop.Wake()
 	require.Len(t, gatetest.Frames(t, s.w), 4)
+}
+
+// counted is a store that notes how many transactions it was handed at a time.
+type counted struct {
+	kv.Store
+	calls []int
+	back  chan struct{} // gets one when all are done
+}
+
+func (c *counted) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err error) {
+	c.calls = append(c.calls, len(writes))
+	return c.Store.CommitEach(telling{caller, c.back}, writes)
+}
+
+type telling struct {
+	kv.Caller
+	back chan struct{}
+}
+
+func (t telling) Committed(writes []*kv.Write) {
+	t.Caller.Committed(writes)
+	for range writes {
+		t.back <- struct{}{}
+	}
+}
+
+func TestWritesOfOneReadAreHandedOverTogether(t *testing.T) {
+	const writes = 40
+	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
+	t.Cleanup(func() { require.NoError(t, memory.Close()) })
+	state := &counted{Store: memory, back: make(chan struct{}, writes)}
+	bench := gatetest.NewBench(t, loop.Limits{})
+	Add(context.Background(), bench.Gate, state, nil, nil)
+	bench.Open()
+	s, w := bench.Peer(gatetest.Unlimited)
+	var burst []byte
+	for i := range writes {
+		burst = protocol.AppendFrame(burst, protocol.KVPut, uint16(i), fmt.Appendf(nil, `{"ns":"n","key":"%d","value":"1"}`, i))
+	}
+	for range 3 { // what was used once is used again
+		state.calls = nil
+		s.Receive(burst)
+		require.Equal(t, []int{writes}, state.calls)
+		for range writes {
+			<-state.back
+		}
+		before := w.Writes
+		s.Loop.Wake()
+		got := gatetest.Frames(t, w)
+		require.Len(t, got, writes)
+		for i, f := range got {
+			require.Contains(t, f, fmt.Sprintf("KVPUT_RSP/%d {\"code\":0,", i))
+		}
+		require.Equal(t, before+1, w.Writes)
+	}
+	require.Len(t, s.Desk.Part(gate.OfState).(*desk).free, writes)
+}
+
+// Writes that wait for room, though their frames are gone from the input, stay in
+// front of everything behind them.
+func TestWritesThatWaitForRoomKeepTheirPlace(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.state.Room = 1
+	s.Receive(gatetest.Requests(
+		protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`,
+		protocol.KVPut, `{"ns":"n","key":"a","value":"2"}`,
+		protocol.KVPut, `{"ns":"n","key":"","value":"2"}`,
+	))
+	s.Receive(gatetest.Requests(protocol.KVUnlock, `{"ns":"n","key":"l","fence":1}`, protocol.KVPut, `{"ns":"n","key":"a","value":"3"}`))
+	require.Len(t, s.state.Held, 1)
+	s.state.Finish(1)
+	s.Loop.Wake()
+	require.Len(t, gatetest.Frames(t, s.w), 1)
+	require.Empty(t, s.state.Held)
+	require.NotZero(t, s.Kept(), "the lock is not asked before")
+	s.state.Room = 5
+	for s.Kept() > 0 || len(s.state.Held) > 0 {
+		s.Loop.HasRoom()
+		s.Loop.Wake()
+		s.state.Finish(len(s.state.Held))
+	}
+	var got []string
+	for len(got) < 4 {
+		s.Loop.Wake()
+		got = append(got, gatetest.Frames(t, s.w)...)
+	}
+	for i, want := range []string{`KVPUT_RSP/2 {"code":0`, `KVPUT_RSP/3 {"code":1010`, `KVUNLOCK_RSP/1 {"code":`, `KVPUT_RSP/2 {"code":0`} {
+		require.Contains(t, got[i], want)
+	}
+	e, _ := s.state.Store.Get([]byte("n"), []byte("a"))
+	require.Equal(t, "3", string(e.Value.Data))
+}
+
+func TestASessionThatEndsTakesItsWaitingWritesAlong(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.state.Room = 0
+	s.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"1"}`))
+	s.Abort("the test ends it")
+	s.state.Room = 1
+	s.Loop.HasRoom()
+	s.Loop.Wake()
+	require.Empty(t, s.state.Held)
 }
 
 func TestWritesOfOneSessionAreLimited(t *testing.T) {

@@ -23,7 +23,7 @@ type getRun struct {
 // lookAhead looks up the KVGETs that stand whole at the front of b. It stops in front
 // of whatever is not a plain get, which is then handled by itself.
 func (f *Handlers) lookAhead(s *gate.Session, b []byte) int {
-	run := s.Desk.Part(gate.OfState).(*getRun)
+	run := &deskOf(s).gets
 	clear(run.reads[run.next:run.n]) // of a run that was broken off
 	clear(run.asked[run.next:run.n])
 	run.collect(&s.Desk.Req, b)
@@ -36,7 +36,7 @@ func (f *Handlers) lookAhead(s *gate.Session, b []byte) int {
 
 // answerAhead answers the next of them.
 func (f *Handlers) answerAhead(s *gate.Session, h protocol.Header) {
-	run := s.Desk.Part(gate.OfState).(*getRun)
+	run := &deskOf(s).gets
 	i := run.next
 	run.next++
 	kvGot(s, h, run.asked[i], run.reads[i].Entry, run.rev)

@@ -27,6 +27,9 @@ type lockWait struct {
 
 // kvLock asks for a lock: granted or queued at once.
 func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
+	if !f.handOver(s) {
+		return false
+	}
 	q, err := s.Desk.Req.KVLock()
 	if err != nil {
 		s.RefuseState(h, err)
@@ -108,6 +111,9 @@ func (w *lockWait) push(g kvlock.Grant) {
 
 // kvUnlock gives a lock back, or gives up the wait for it.
 func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
+	if !f.handOver(s) {
+		return false
+	}
 	q, err := s.Desk.Req.KVUnlock()
 	if err != nil {
 		s.RefuseState(h, err)

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -8,41 +10,107 @@ import (
 	"confcenter/server/loop"
 )
 
-// kvWriting is a transaction on its way through the store, and then the mail that
-// brings its result to the loop.
+// kvWriting is a transaction on its way through the store and back, and then what
+// makes the reply.
 type kvWriting struct {
-	// set at open
-	s     *gate.Session
-	slot  uint64
-	h     protocol.Header
-	write protocol.KVWrite
-
-	// the store's, then the loop's
-	res *kv.Result
-	err error
+	kv.Write
+	s       *gate.Session
+	slot    uint64
+	h       protocol.Header
+	request protocol.KVWrite
 }
 
-// kvWrite hands a transaction to the store; the reply follows when it is durable
+// maxFree is how many of them a loop keeps to use them again.
+const maxFree = 1024
+
+func (d *desk) newWriting(s *gate.Session, h protocol.Header) *kvWriting {
+	var w *kvWriting
+	if last := len(d.free) - 1; last >= 0 {
+		w, d.free = d.free[last], d.free[:last]
+	} else {
+		w = new(kvWriting)
+		w.For = w
+	}
+	w.s, w.h = s, h
+	return w
+}
+
+// done says that nobody uses w any more.
+func (d *desk) done(w *kvWriting) {
+	w.request.Forget()
+	w.Room(1) // which keeps no entries
+	w.s, w.Txn = nil, nil
+	if len(d.free) < maxFree {
+		d.free = append(d.free, w)
+	}
+}
+
+// kvWrite collects a transaction for the store; the reply follows when it is durable
 // and every watcher's event is on its way.
 func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
-	write, err := s.Desk.Req.KVWrite(h.Command)
-	if err != nil {
+	d := deskOf(s)
+	w := d.newWriting(s, h)
+	if err := s.Desk.Req.ReadKVWrite(&w.request, h.Command); err != nil {
+		d.done(w)
 		s.RefuseState(h, err)
 		return true
 	}
-	return f.commit(s, h, write)
+	d.collect(w)
+	return true
 }
 
-// commit has the store apply write. false means that its queue is full and the
-// session waits for room.
-func (f *Handlers) commit(s *gate.Session, h protocol.Header, write protocol.KVWrite) bool {
-	write.Txn.Actor = s.Actor()
-	w := &kvWriting{s: s, h: h, write: write, slot: s.Reserve(h.Command)}
-	return taken(s, h, f.store.Commit(write.Txn, w.done))
+// collect has the store apply w when what came with it has been handled, too.
+func (d *desk) collect(w *kvWriting) {
+	txn := w.request.Txn
+	if err := txn.Check(); err != nil {
+		s, h := w.s, w.h
+		d.done(w)
+		s.RefuseState(h, err)
+		return
+	}
+	txn.Actor = w.s.Actor()
+	w.Txn, w.slot = txn, w.s.Reserve(w.h.Command)
+	d.writes = append(d.writes, &w.Write)
 }
 
-// taken deals with what handing a write over has said: false means that the
-// store's queue is full and the session waits for room.
+// handOver gives the store what was collected, or had to wait for room in the store's
+// queue. False means that some of it has to wait, and the session with it.
+func (f *Handlers) handOver(s *gate.Session) bool {
+	d := deskOf(s)
+	list := d.writes
+	if h, ok := s.Part(gate.OfState).(*holdings); ok && len(h.writes) > 0 {
+		list, h.writes = append(h.writes, list...), nil
+	}
+	if len(list) == 0 {
+		return true
+	}
+	count := &s.Group().Count
+	defer func() {
+		clear(d.writes)
+		d.writes = d.writes[:0]
+	}()
+	for len(list) > 0 {
+		taken, err := f.store.CommitEach(d, list)
+		count.StateWrites.Add(uint64(taken))
+		list = list[taken:]
+		switch {
+		case err == nil:
+		case codes.Of(err) == codes.Busy && !s.Ending():
+			count.StateBusy.Add(1)
+			holdingsOf(s).writes = slices.Clone(list)
+			s.Starve()
+			return false
+		default:
+			list[0].Err = err
+			s.Loop.Post(&committed{writes: slices.Clone(list[:1])})
+			list = list[1:]
+		}
+	}
+	return true
+}
+
+// taken deals with what handing something to the locks has said: false means that
+// the store's queue is full and the session waits for room.
 func taken(s *gate.Session, h protocol.Header, err error) bool {
 	switch {
 	case err == nil:
@@ -60,49 +128,76 @@ func taken(s *gate.Session, h protocol.Header, err error) bool {
 	}
 }
 
-// done is called by the store.
-func (w *kvWriting) done(res *kv.Result, err error) {
-	w.res, w.err = res, err
-	w.s.Loop.Post(w)
-	w.s.Loop.FeedOthers()
+// Committed is called by the store: one mail for all that it has done in one go.
+func (d *desk) Committed(writes []*kv.Write) {
+	d.loop.Post(&committed{writes: writes})
+	d.loop.FeedOthers()
 }
 
-// Deliver fills the reply's place. A long reply is encoded by a worker first.
-func (w *kvWriting) Deliver(l *loop.Loop, _ int) (int, bool) {
+// committed is the mail that brings what became of transactions to the loop.
+type committed struct {
+	writes []*kv.Write
+	next   int
+}
+
+// Deliver fills the replies' places. It does not end in the middle of what one session
+// has written, so that its replies leave together.
+func (c *committed) Deliver(l *loop.Loop, budget int) (used int, done bool) {
 	l.HasRoom()
+	var s *gate.Session
+	for ; c.next < len(c.writes); c.next++ {
+		w := c.writes[c.next].For.(*kvWriting)
+		if used >= budget && w.s != s {
+			return used, false
+		}
+		s = w.s
+		w.answer(l)
+		used++
+	}
+	return used, true
+}
+
+// answer fills the reply's place. A long reply is encoded by a worker first.
+func (w *kvWriting) answer(l *loop.Loop) {
 	s := w.s
 	if s.Gone() {
-		return 1, true
+		deskOf(s).done(w)
+		return
 	}
 	size := 0
-	if w.err == nil {
-		written(s, w.res)
-		size = w.res.Size()
+	if w.Err == nil {
+		written(s, &w.Result)
+		size = w.Result.Size()
 	}
 	switch {
 	case size > maxReply:
-		w.err = codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
-			w.res.Revision, size, maxReply)
+		w.Err = codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
+			w.Result.Revision, size, maxReply)
 	case size > loopBytes:
 		s.Group().Work(func() {
-			frame := w.AppendFrame(nil)
+			frame := w.append(nil)
 			l.Post(loop.MailFunc(func(*loop.Loop) { s.Fill(w.slot, frame) }))
 		})
-		return 1, true
+		return
 	}
 	s.FillWith(w.slot, w)
-	return 1, true
 }
 
-// AppendFrame appends the reply.
+// AppendFrame appends the reply, on the loop, after which w may be used again.
 func (w *kvWriting) AppendFrame(dst []byte) []byte {
+	dst = w.append(dst)
+	deskOf(w.s).done(w)
+	return dst
+}
+
+func (w *kvWriting) append(dst []byte) []byte {
 	start := len(dst)
 	dst = protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)
-	if w.err != nil {
+	if w.Err != nil {
 		w.s.Group().Count.StateRefused.Add(1)
-		dst = w.s.AppendRefusal(dst, w.h, w.err)
+		dst = w.s.AppendRefusal(dst, w.h, w.Err)
 	} else {
-		dst = w.write.AppendReply(dst, w.res)
+		dst = w.request.AppendReply(dst, &w.Result)
 	}
 	return protocol.FinishFrame(dst, start)
 }
@@ -134,10 +229,10 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 		s.RefuseState(h, codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", q.Key, q.Rev))
 		return true
 	}
-	if !f.commit(s, h, q.Write(past.entry.Value)) {
-		s.PrepareAgain(past)
-		return false
-	}
+	d := deskOf(s)
+	w := d.newWriting(s, h)
+	w.request = q.Write(past.entry.Value)
+	d.collect(w)
 	return true
 }
 

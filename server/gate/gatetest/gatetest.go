@@ -121,25 +121,32 @@ type HeldState struct {
 	Held []func()
 }
 
-// Commit keeps what it is to do, or says that it is busy.
-func (f *HeldState) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
-	if f.Room == 0 {
-		return codes.Errorf(codes.Busy, "full")
-	}
-	f.Room--
-	f.Held = append(f.Held, func() {
-		finished := make(chan struct{})
-		err := f.Store.Commit(txn, func(res *kv.Result, err error) {
-			done(res, err)
-			close(finished)
-		})
-		if err != nil {
-			done(nil, err)
-			return
+// CommitEach keeps what it is to do, or says that it is busy.
+func (f *HeldState) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err error) {
+	for _, w := range writes {
+		if f.Room == 0 {
+			return taken, codes.Errorf(codes.Busy, "full")
 		}
-		<-finished
-	})
-	return nil
+		f.Room--
+		taken++
+		f.Held = append(f.Held, func() {
+			finished := make(chan struct{})
+			err := f.Store.Commit(w.Txn, func(res *kv.Result, err error) {
+				if w.Err = err; err == nil {
+					w.Result = *res
+				}
+				caller.Committed([]*kv.Write{w})
+				close(finished)
+			})
+			if err != nil {
+				w.Err = err
+				caller.Committed([]*kv.Write{w})
+				return
+			}
+			<-finished
+		})
+	}
+	return taken, nil
 }
 
 // Finish does the n oldest transactions.
