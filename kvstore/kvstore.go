@@ -120,6 +120,9 @@ type Engine interface {
 	Capabilities() Capabilities
 	// Stats may be called from any goroutine and is cheap.
 	Stats() Stats
+	// Writable says why writes are not taken at the moment, nil if they are. It is
+	// cheap, and may be called from any goroutine.
+	Writable() error
 	// Close finishes what Commit accepted, calls every done, and gives the data
 	// directory up. Nothing may be called after it but methods that fail with
 	// codes.Closed.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/kvlock"
+	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
@@ -113,7 +114,7 @@ const heapGrowth = 45
 
 // state is the state store of a running server.
 type state struct {
-	store *replica.Store
+	store kvstore.Engine
 	locks *kvlock.Manager
 }
 

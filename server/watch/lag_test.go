@@ -84,6 +84,47 @@ func TestBelowTheFloorOfTheLogTheStateIsGivenAnew(t *testing.T) {
 	require.Equal(t, int64(2), k.Group.Readings().Get("server_watch_resyncs_total"))
 }
 
+// forgetful is a store that misses changes, and says so with the next one.
+type forgetful struct {
+	kv.Store
+	misses, missed bool // while nothing is committed
+}
+
+func (f *forgetful) Follow(fn func(*kv.Batch)) (stop func()) {
+	return f.Store.Follow(func(b *kv.Batch) {
+		if f.misses {
+			f.missed = true
+			return
+		}
+		fn(&kv.Batch{Changes: b.Changes, Reset: f.missed})
+		f.missed = false
+	})
+}
+
+func TestWhatTheStoreHasMissedIsReadBack(t *testing.T) {
+	var store *forgetful
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{LogBytes: 64}, func(s kv.Store) kv.Store {
+		store = &forgetful{Store: s}
+		return store
+	})
+	p := k.peer(gatetest.Unlimited)
+	_, rev := p.watch(`{"ns":"n"}`)
+	w := newWitness(k, kv.Filter{NS: "n"}, rev)
+	k.put("n", "a", "1")
+	k.follow(p, w, 0)
+	require.Zero(t, w.resyncs)
+	store.misses = true
+	k.put("n", "missed", "1")
+	store.misses = false
+	k.put("n", "b", "1")
+	k.follow(p, w, 0)
+	require.Equal(t, 1, w.resyncs)
+	require.Len(t, w.mirror, 3)
+	k.put("n", "c", "1")
+	k.follow(p, w, 0)
+	require.Equal(t, 1, w.resyncs)
+}
+
 // fragile is a store whose views end after so many lists.
 type fragile struct {
 	kv.Store
