@@ -188,7 +188,7 @@ func TestKVLockOfTheBinary(t *testing.T) {
 	hold := []string{"--", "sh", "-c", `trap 'echo told; exit 9' TERM; echo fence $CONFCENTER_LOCK_FENCE; while :; do sleep 0.02; done`}
 	t.Run("the_dead_hand_over_after_their_time", func(t *testing.T) {
 		c := newCLI(t, server)
-		next, kill := c.lines(append([]string{"lock", "ns", "dead", "--ttl", "300ms"}, hold...)...)
+		next, kill := c.lines(append([]string{"lock", "ns", "dead", "--ttl", "2s"}, hold...)...)
 		first := fence(next())
 		second, end := c.lines(append([]string{"lock", "ns", "dead"}, hold...)...)
 		kill(syscall.SIGKILL) // it returns when the command has ended too
