@@ -100,3 +100,35 @@ func TestOpenWaitsForALockThatIsBeingGivenUp(t *testing.T) {
 	fake.Advance(lockPoll)
 	require.NoError(t, <-opened)
 }
+
+func TestACancelledSubscriptionIsNotToldAgain(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `1`})
+	entered, leave := make(chan string, 2), make(chan struct{})
+	calls := 0 // by the store's goroutine, read when that is past
+	cancelBatches := m.Subscribe(func(*Batch) {
+		calls++
+		entered <- "batch"
+		<-leave
+	})
+	cancelNames := m.Follow(func(*Snapshot, []string) { calls++ })
+	require.NoError(t, m.Set(SetRequest{Name: "a.json", Contents: []byte("2")}, func(SetResult, error) {}))
+	<-entered
+	cancelled := make(chan struct{})
+	go func() {
+		cancelBatches()
+		close(cancelled)
+	}()
+	select {
+	case <-cancelled:
+		require.Fail(t, "it does not wait for the call under way")
+	default:
+	}
+	close(leave)
+	<-cancelled
+	cancelNames()
+	m.mustSet("a.json", `3`)
+	m.inside(func() { require.Equal(t, 2, calls) })
+	cancelBatches()
+	require.Equal(t, []string{"a.json"}, names(m.next()), "others are told all the same")
+	m.next()
+}
