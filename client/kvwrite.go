@@ -330,7 +330,7 @@ func (w *writing) operation(op kv.Op) (kv.Op, error) {
 	switch {
 	case w.err != nil:
 		return op, w.err
-	case timed && op.Kind != kv.OpPut && op.Kind != kv.OpIncr:
+	case timed && !op.Kind.Sets():
 		return op, codes.Errorf(codes.BadRequest, "%s takes no time to live and no lease", op.Kind)
 	case w.bounded && op.Kind != kv.OpIncr:
 		return op, codes.Errorf(codes.BadRequest, "%s takes no initial value and no bounds", op.Kind)

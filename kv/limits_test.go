@@ -90,14 +90,6 @@ func TestEntriesAndNames(t *testing.T) {
 	require.True(t, (&kv.Entry{Mod: 7}).Deleted())
 	require.Equal(t, "put delete expire unknown", kv.Put.String()+" "+kv.Delete.String()+" "+kv.Expire.String()+" "+kv.EventKind(9).String())
 	require.Equal(t, "changed state synced resync unknown", strings.Join([]string{kv.Changed.String(), kv.State.String(), kv.Synced.String(), kv.Resync.String(), kv.NoticeKind(0).String()}, " "))
-	for k := kv.OpGet; k <= kv.OpRevoke; k++ {
-		got, ok := kv.ParseOp(k.String())
-		require.True(t, ok)
-		require.Equal(t, k, got)
-	}
-	_, ok := kv.ParseOp("")
-	require.False(t, ok)
-	require.Equal(t, "unknown", kv.OpKind(0).String())
 	b := kv.Batch{Changes: []kv.Change{{Revision: 3}, {Revision: 5}}}
 	require.Equal(t, kv.Revision(5), b.Last())
 }

@@ -69,19 +69,44 @@ const (
 	OpRevoke                         // ends Lease and deletes its keys; codes.LeaseGone if there is none
 )
 
-var opNames = [...]string{OpGet: "get", OpPut: "put", OpDelete: "delete", OpDeletePrefix: "delete_prefix", OpIncr: "incr", OpGrant: "grant", OpRevoke: "revoke"}
+// opKinds says of each kind what does not depend on the operation.
+var opKinds = [...]struct {
+	name string
+	sets bool
+}{
+	OpGet:          {name: "get"},
+	OpPut:          {name: "put", sets: true},
+	OpDelete:       {name: "delete"},
+	OpDeletePrefix: {name: "delete_prefix"},
+	OpIncr:         {name: "incr", sets: true},
+	OpGrant:        {name: "grant"},
+	OpRevoke:       {name: "revoke"},
+}
+
+// OpKinds are all kinds, in the order of their numbers.
+func OpKinds() []OpKind {
+	kinds := make([]OpKind, 0, len(opKinds)-1)
+	for k := OpGet; int(k) < len(opKinds); k++ {
+		kinds = append(kinds, k)
+	}
+	return kinds
+}
 
 func (k OpKind) String() string {
-	if int(k) < len(opNames) && opNames[k] != "" {
-		return opNames[k]
+	if int(k) < len(opKinds) && opKinds[k].name != "" {
+		return opKinds[k].name
 	}
 	return "unknown"
 }
 
+// Sets says that an operation of this kind leaves a value under its key: it may say
+// when the key ends, and its result has the entry.
+func (k OpKind) Sets() bool { return int(k) < len(opKinds) && opKinds[k].sets }
+
 // ParseOp is the kind of that name; false if there is none.
 func ParseOp(name string) (OpKind, bool) {
-	for k, known := range opNames {
-		if known == name && known != "" {
+	for k := range opKinds {
+		if opKinds[k].name == name && name != "" {
 			return OpKind(k), true
 		}
 	}
@@ -287,8 +312,8 @@ func (op *Op) check() error {
 		return op.checkDeletePrefix()
 	case OpGet, OpDelete:
 		return CheckPair(op.NS, op.Key)
-	case OpPut, OpIncr:
-	default:
+	}
+	if !op.Kind.Sets() {
 		return codes.Errorf(codes.BadOp, "there is no such operation")
 	}
 	if err := CheckPair(op.NS, op.Key); err != nil {

@@ -92,3 +92,26 @@ func TestMadeTransactions(t *testing.T) {
 	absent := kv.Absent("ns", "key")
 	require.NoError(t, (&kv.Txn{If: []kv.Compare{absent}}).Check())
 }
+
+// Lists of kinds are made from the table, so that a new one is missing nowhere.
+func TestOpKinds(t *testing.T) {
+	kinds := kv.OpKinds()
+	require.Equal(t, kv.OpGet, kinds[0])
+	var sets []string
+	for _, kind := range kinds {
+		back, known := kv.ParseOp(kind.String())
+		require.True(t, known, "kind %d has no name", kind)
+		require.Equal(t, kind, back)
+		require.NotEqual(t, codes.BadOp, codes.Of((&kv.Txn{Then: []kv.Op{{Kind: kind}}}).Check()), "Check does not know %s", kind)
+		if kind.Sets() {
+			sets = append(sets, kind.String())
+		}
+	}
+	require.Subset(t, sets, []string{"put", "incr"})
+	require.NotContains(t, sets, "get")
+	none := kinds[len(kinds)-1] + 1
+	require.Equal(t, "unknown unknown", none.String()+" "+kv.OpKind(0).String())
+	require.False(t, none.Sets())
+	_, known := kv.ParseOp("")
+	require.False(t, known)
+}

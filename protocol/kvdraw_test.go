@@ -66,7 +66,7 @@ func drawTombstone(t *rapid.T, ns, key string) *kv.Entry {
 }
 
 func drawOp(t *rapid.T) kv.Op {
-	op := kv.Op{Kind: kv.OpKind(rapid.IntRange(int(kv.OpGet), int(kv.OpRevoke)).Draw(t, "kind"))}
+	op := kv.Op{Kind: rapid.SampledFrom(kv.OpKinds()).Draw(t, "kind")}
 	switch op.Kind {
 	case kv.OpGrant:
 		op.TTL = time.Duration(rapid.Int64Range(100, 86_400_000).Draw(t, "ttl")) * time.Millisecond
@@ -89,7 +89,7 @@ func drawOp(t *rapid.T) kv.Op {
 			op.Min, op.Max = &low, &high
 		}
 	}
-	if op.Kind == kv.OpPut || op.Kind == kv.OpIncr {
+	if op.Kind.Sets() {
 		switch rapid.IntRange(0, 2).Draw(t, "ends") {
 		case 1:
 			op.TTL = time.Duration(rapid.Int64Range(1, kv.MaxTTL.Milliseconds()).Draw(t, "ttl")) * time.Millisecond
@@ -98,7 +98,7 @@ func drawOp(t *rapid.T) kv.Op {
 		}
 		op.Lease = kv.LeaseID(rapid.Int64Min(0).Draw(t, "lease"))
 	}
-	op.WantPrev = (op.Kind == kv.OpPut || op.Kind == kv.OpIncr || op.Kind == kv.OpDelete) && rapid.Bool().Draw(t, "prev")
+	op.WantPrev = (op.Kind.Sets() || op.Kind == kv.OpDelete) && rapid.Bool().Draw(t, "prev")
 	return op
 }
 

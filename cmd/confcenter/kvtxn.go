@@ -124,10 +124,10 @@ func (c *connection) printResult(t *kv.Txn, res *kv.Result) error {
 
 func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 	out := map[string]any{"op": op.Kind.String()}
-	switch op.Kind {
-	case kv.OpGet, kv.OpPut, kv.OpIncr:
+	switch {
+	case op.Kind == kv.OpGet || op.Kind.Sets():
 		out["entry"] = newEntry(did.Entry)
-	case kv.OpGrant:
+	case op.Kind == kv.OpGrant:
 		out["lease"], out["ttl"] = did.Lease.ID, did.Lease.TTL.Milliseconds()
 	default:
 		out["deleted"] = did.Count
@@ -142,15 +142,15 @@ func resultJSON(op *kv.Op, did *kv.OpResult) map[string]any {
 }
 
 func resultText(op *kv.Op, did *kv.OpResult) string {
-	switch op.Kind {
-	case kv.OpGet, kv.OpPut, kv.OpIncr:
+	switch {
+	case op.Kind == kv.OpGet || op.Kind.Sets():
 		if did.Entry == nil {
 			return fmt.Sprintf("%s %s absent", op.Kind, dash(op.Key))
 		}
 		return fmt.Sprintf("%s %s %s", op.Kind, dash(op.Key), cell(did.Entry.Value))
-	case kv.OpGrant:
+	case op.Kind == kv.OpGrant:
 		return fmt.Sprintf("grant %d %s", did.Lease.ID, did.Lease.TTL)
-	case kv.OpRevoke:
+	case op.Kind == kv.OpRevoke:
 		return fmt.Sprintf("revoke %d deleted %d", op.Lease, did.Count)
 	}
 	return fmt.Sprintf("%s %s deleted %d", op.Kind, dash(op.Key), did.Count)

@@ -137,10 +137,9 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
 	did := &res.Ops[0]
 	out := map[string]any{"revision": res.Revision}
-	switch t.Then[0].Kind {
-	case kv.OpPut, kv.OpIncr:
+	if t.Then[0].Kind.Sets() {
 		out["entry"] = newEntry(did.Entry)
-	default:
+	} else {
 		out["deleted"] = did.Count
 	}
 	if t.Then[0].WantPrev {

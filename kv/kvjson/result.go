@@ -34,13 +34,7 @@ func (f OpForm) kind() kv.OpKind { return kv.OpKind(f &^ wantPrev) }
 
 // absent says that the result is an entry that is not there.
 func (f OpForm) absent(res *kv.OpResult, d Dialect) bool {
-	switch f.kind() {
-	case kv.OpGet:
-		return res.Entry == nil
-	case kv.OpPut, kv.OpIncr:
-		return res.Entry == nil && d.http()
-	}
-	return false
+	return res.Entry == nil && (f.kind() == kv.OpGet || f.kind().Sets() && d.http())
 }
 
 // Results appends what the operations of a transaction did.
@@ -62,7 +56,7 @@ func (w *Writer) Results(forms []OpForm, res []kv.OpResult) {
 func (w *Writer) Result(form OpForm, res *kv.OpResult) {
 	http := w.Dialect.http()
 	switch kind := form.kind(); kind {
-	case kv.OpGet, kv.OpIncr, kv.OpPut:
+	default: // has an entry
 		switch {
 		case res.Entry == nil:
 		case http:
@@ -117,15 +111,12 @@ func (r *Reader) Result(o *Object, level int, op *kv.Op, res *kv.OpResult) {
 	switch op.Kind {
 	case kv.OpGet:
 		res.Entry = r.Entry(o, op.NS, op.Key)
-	case kv.OpPut:
-		if o.Has(Mod) {
-			if res.Entry = r.Entry(o, op.NS, op.Key); !res.Entry.Deleted() {
-				res.Entry.Value = op.Value
-			}
-		}
-	case kv.OpIncr:
+	default:
 		if o.Has(Mod) {
 			res.Entry = r.Entry(o, op.NS, op.Key)
+			if op.Kind == kv.OpPut && !res.Entry.Deleted() {
+				res.Entry.Value = op.Value // which the sender knows
+			}
 		}
 	case kv.OpDelete, kv.OpRevoke, kv.OpDeletePrefix:
 		if !o.Has(Deleted) {

@@ -98,10 +98,27 @@ func (r *Reader) ops(f Field, ns string) []kv.Op {
 		if kind, ok := kv.ParseOp(string(r.Text(&o, Op))); ok {
 			r.Op(&o, kind, ns, &ops[len(ops)-1])
 		} else {
-			r.Fail(codes.Errorf(codes.BadOp, "there is no operation %q: use get, put, delete, delete_prefix, incr, grant or revoke", cut(r.Text(&o, Op))))
+			r.Fail(codes.Errorf(codes.BadOp, "there is no operation %q: use %s", cut(r.Text(&o, Op)), knownOps()))
 		}
 	}
 	return ops
+}
+
+// knownOps names the operations there are.
+func knownOps() string {
+	var text []byte
+	kinds := kv.OpKinds()
+	for i, kind := range kinds {
+		switch i {
+		case 0:
+		case len(kinds) - 1:
+			text = append(text, " or "...)
+		default:
+			text = append(text, ", "...)
+		}
+		text = append(text, kind.String()...)
+	}
+	return string(text)
 }
 
 // Conditions reads token and if_fence, which every write may have. ns is the

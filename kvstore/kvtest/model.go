@@ -93,7 +93,7 @@ func (r *comparison) ttl() time.Duration {
 func (r *comparison) op() kv.Op {
 	n := r.name()
 	op := kv.Op{NS: n.ns, Key: n.key, WantPrev: rapid.Bool().Draw(r.t, "prev")}
-	op.Kind = rapid.SampledFrom([]kv.OpKind{kv.OpPut, kv.OpPut, kv.OpPut, kv.OpDelete, kv.OpIncr, kv.OpIncr, kv.OpGet, kv.OpDeletePrefix, kv.OpGrant, kv.OpRevoke}).Draw(r.t, "kind")
+	op.Kind = rapid.SampledFrom(append([]kv.OpKind{kv.OpPut, kv.OpPut, kv.OpIncr}, kv.OpKinds()...)).Draw(r.t, "kind")
 	switch op.Kind {
 	case kv.OpPut:
 		op.Value, op.TTL, op.Lease = r.value(), r.ttl(), r.lease()

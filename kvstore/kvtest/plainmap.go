@@ -155,7 +155,7 @@ func wide(v kv.Value) *big.Int {
 func (a *attempt) op(op kv.Op) (kv.OpResult, error) {
 	n := name{op.NS, op.Key}
 	var r kv.OpResult
-	if op.WantPrev && (op.Kind == kv.OpPut || op.Kind == kv.OpDelete || op.Kind == kv.OpIncr) {
+	if op.WantPrev && (op.Kind.Sets() || op.Kind == kv.OpDelete) {
 		r.Prev = a.before[n]
 	}
 	switch op.Kind {

@@ -72,8 +72,7 @@ func branch(txn *kv.Txn, held bool) []kv.Op {
 func grows(txn *kv.Txn, result *kv.Result) bool {
 	ops := branch(txn, result.Held)
 	for i := range ops {
-		switch ops[i].Kind {
-		case kv.OpPut, kv.OpIncr, kv.OpGrant:
+		if kind := ops[i].Kind; kind.Sets() || kind == kv.OpGrant {
 			return true
 		}
 	}
@@ -216,7 +215,7 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 		if old.Mod != next {
 			e.Version++
 		}
-		if op.Kind == kv.OpIncr {
+		if op.Kind != kv.OpPut {
 			if e.Expires == 0 {
 				e.Expires = old.Expires
 			}
