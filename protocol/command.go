@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"confcenter/access"
+	"confcenter/kv"
 )
 
 // Command is the id in a frame's header.
@@ -147,6 +148,8 @@ type Row struct {
 	Right access.Right
 	// Push is true where the server sends the request too.
 	Push bool
+	// Op is the operation that the request is, if it is a transaction of one.
+	Op kv.OpKind
 	// Request and Response name the members of the bodies, for people.
 	Request, Response string
 }
@@ -183,22 +186,22 @@ var Commands = []Row{
 	{ID: SvrStat, Name: "SVRSTAT", Role: Accepted, MaxBody: MaxBody, Right: access.Anyone, Request: "array of counters"},
 	{ID: WebCtrl, Name: "WEBCTRL", Role: Unused, MaxBody: MaxBody, Right: access.Nobody},
 	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, key, rev, min_rev, raw", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
-	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, type, value, raw, ttl, expires, lease, prev, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
-	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Request: "ns, key, prev, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
-	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Request: "ns, prefix, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, type, value, raw, ttl, expires, lease, prev, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDelete, Request: "ns, key, prev, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
+	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, prefix, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
 	{ID: KVList, Name: "KVLIST", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, prefix, after, limit, keys_only, count_only, min_rev, raw", Response: "code, rev, entries, keys, count, more"},
 	{ID: KVNames, Name: "KVNAMES", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "after, limit", Response: "code, rev, namespaces, more"},
-	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Request: "ns, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
 	{ID: KVMGet, Name: "KVMGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, keys, min_rev, raw", Response: "code, rev, entries"},
 	{ID: KVTxn, Name: "KVTXN", Role: Served, MaxBody: MaxBody, Right: access.KVEach, Request: "ns, if, then, else, token, if_fence, raw", Response: "code, rev, held, results, replayed"},
-	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, expect, type, value, raw, ttl, expires, lease, prev, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
-	{ID: KVIncr, Name: "KVINCR", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, by, initial, min, max, ttl, expires, lease, prev, token, if_fence, raw", Response: "code, rev, type, value, create, mod, version, updated, expires, lease, prev, replayed"},
+	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, expect, type, value, raw, ttl, expires, lease, prev, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVIncr, Name: "KVINCR", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpIncr, Request: "ns, key, by, initial, min, max, ttl, expires, lease, prev, token, if_fence, raw", Response: "code, rev, type, value, create, mod, version, updated, expires, lease, prev, replayed"},
 	{ID: KVHistory, Name: "KVHISTORY", Role: Served, MaxBody: MaxBody, Right: access.KVHistory, Request: "ns, key, before, limit, raw", Response: "code, rev, versions, more, floor"},
-	{ID: KVRestore, Name: "KVRESTORE", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Request: "ns, key, rev, ttl, expires, lease, prev, token, if_fence, if_mod, raw", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
+	{ID: KVRestore, Name: "KVRESTORE", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, rev, ttl, expires, lease, prev, token, if_fence, if_mod, raw", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
 	{ID: KVStat, Name: "KVSTAT", Role: Served, MaxBody: MaxBody, Right: access.StatusRead, Request: "–", Response: "code, revision, keys, …"},
-	{ID: KVLease, Name: "KVLEASE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "ttl, ns, token, if_fence", Response: "code, rev, lease, ttl, replayed"},
+	{ID: KVLease, Name: "KVLEASE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Op: kv.OpGrant, Request: "ttl, ns, token, if_fence", Response: "code, rev, lease, ttl, replayed"},
 	{ID: KVAlive, Name: "KVALIVE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease", Response: "code, lease, ttl"},
-	{ID: KVRevoke, Name: "KVREVOKE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease, ns, token, if_fence", Response: "code, rev, deleted, replayed"},
+	{ID: KVRevoke, Name: "KVREVOKE", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Op: kv.OpRevoke, Request: "lease, ns, token, if_fence", Response: "code, rev, deleted, replayed"},
 	{ID: KVLeaseInfo, Name: "KVLEASEINFO", Role: Served, MaxBody: MaxBody, Right: access.KVLease, Request: "lease", Response: "code, lease, ttl, left, keys"},
 	{ID: KVLock, Name: "KVLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Request: "ns, key, lease, type, value, raw, wait", Response: "code, rev, granted, fence, current"},
 	{ID: KVUnlock, Name: "KVUNLOCK", Role: Served, MaxBody: MaxBody, Right: access.KVLock, Request: "ns, key, fence, lease", Response: "code, rev"},
@@ -215,6 +218,16 @@ var rowOf = func() []*Row {
 		rows[Commands[i].ID] = &Commands[i]
 	}
 	return rows
+}()
+
+// ofOp is for each operation the first command that is nothing else, 0 if none is.
+var ofOp = func() (list [1 << 8]Command) {
+	for i := range Commands {
+		if op := Commands[i].Op; op != 0 && list[op] == 0 {
+			list[op] = Commands[i].ID
+		}
+	}
+	return list
 }()
 
 // IDs is how long a list has to be that is indexed by the ids of Commands.

@@ -19,19 +19,8 @@ func KVWriteCommand(txn *kv.Txn) Command {
 	if len(txn.If) > 0 || len(txn.Else) > 0 {
 		return guardedCommand(txn)
 	}
-	switch op.Kind {
-	case kv.OpPut:
-		return KVPut
-	case kv.OpDelete:
-		return KVDel
-	case kv.OpDeletePrefix:
-		return KVDelPrefix
-	case kv.OpIncr:
-		return KVIncr
-	case kv.OpGrant:
-		return KVLease
-	case kv.OpRevoke:
-		return KVRevoke
+	if cmd := ofOp[op.Kind]; cmd != 0 {
+		return cmd
 	}
 	return KVTxn
 }

@@ -31,28 +31,19 @@ func (w *KVWrite) Forget() {
 	*w = KVWrite{lone: w.lone}
 }
 
-// writeKind is the operation of a command that has one.
-func writeKind(cmd Command) kv.OpKind {
-	switch cmd {
-	case KVPut, KVCas, KVRestore:
-		return kv.OpPut
-	case KVDel:
-		return kv.OpDelete
-	case KVDelPrefix, KVDrop:
-		return kv.OpDeletePrefix
-	case KVIncr:
-		return kv.OpIncr
-	case KVLease:
-		return kv.OpGrant
-	case KVRevoke:
-		return kv.OpRevoke
+// IsWrite says that c is one transaction, which KVWrite reads.
+func (c Command) IsWrite() bool { return c == KVTxn || c != KVRestore && c.op() != 0 }
+
+// op is the operation of a command that has one.
+func (c Command) op() kv.OpKind {
+	if row := Lookup(c); row != nil {
+		return row.Op
 	}
 	return 0
 }
 
-// KVWrite reads the request of a command that is one transaction: KVPUT, KVDEL,
-// KVDELPREFIX, KVDROP, KVTXN, KVCAS, KVINCR, KVLEASE, KVREVOKE. The error has a
-// code. The number of operations is held against its limit; names, values and
+// KVWrite reads the request of a command that is one transaction: those that are
+// IsWrite. The error has a code. The number of operations is held against its limit; names, values and
 // times are left to kv.Txn.Check, which Commit calls.
 func (r *Request) KVWrite(cmd Command) (KVWrite, error) {
 	var w KVWrite
@@ -71,7 +62,7 @@ func (r *Request) ReadKVWrite(w *KVWrite, cmd Command) error {
 		w.Txn, w.Raw = new(kv.Txn), m.Flag(&m.Top, kvjson.Raw)
 		m.Txn("", w.Txn)
 		w.then, w.other = kvjson.FormsOf(w.Txn.Then), kvjson.FormsOf(w.Txn.Else)
-	case cmd == KVRestore || writeKind(cmd) == 0:
+	case !cmd.IsWrite():
 		return codes.Errorf(codes.BadOp, "%v is not a single transaction", cmd)
 	default:
 		m.single(w)
@@ -102,7 +93,7 @@ func (m *reader) single(w *KVWrite) {
 	default:
 		w.Raw = m.Flag(o, kvjson.Raw)
 	}
-	kind := writeKind(w.cmd)
+	kind := w.cmd.op()
 	switch {
 	case w.cmd == KVCas:
 		m.guarded(w, kvjson.Expect)
@@ -164,7 +155,7 @@ func (m *reader) op(cmd Command, op *kv.Op) {
 		op.WantPrev = m.Flag(o, kvjson.Prev)
 		m.Ends(o, op)
 	default:
-		m.Op(o, writeKind(cmd), "", op)
+		m.Op(o, cmd.op(), "", op)
 	}
 }
 

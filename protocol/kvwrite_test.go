@@ -358,10 +358,6 @@ func TestParseResultRefused(t *testing.T) {
 	}
 }
 
-var writeCommands = []protocol.Command{
-	protocol.KVPut, protocol.KVDel, protocol.KVDelPrefix, protocol.KVDrop, protocol.KVTxn, protocol.KVCas, protocol.KVIncr, protocol.KVLease, protocol.KVRevoke,
-}
-
 // FuzzKVWrite reads any bytes as each of the writes. What is taken is sent again
 // and comes out the same.
 func FuzzKVWrite(f *testing.F) {
@@ -375,7 +371,11 @@ func FuzzKVWrite(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, cmd := range writeCommands {
+		for _, row := range protocol.Commands {
+			cmd := row.ID
+			if !cmd.IsWrite() {
+				continue
+			}
 			var r protocol.Request
 			if r.ParseTailed(body) != nil {
 				return

@@ -61,21 +61,17 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 		protocol.KVHistory: {Handle: f.kvHistory},
 		protocol.KVStat:    {Handle: f.kvStat},
 
-		protocol.KVPut:       {Handle: f.kvWrite, Write: true},
-		protocol.KVDel:       {Handle: f.kvWrite, Write: true},
-		protocol.KVDelPrefix: {Handle: f.kvWrite, Write: true},
-		protocol.KVDrop:      {Handle: f.kvWrite, Write: true},
-		protocol.KVTxn:       {Handle: f.kvWrite, Write: true},
-		protocol.KVCas:       {Handle: f.kvWrite, Write: true},
-		protocol.KVIncr:      {Handle: f.kvWrite, Write: true},
-		protocol.KVLease:     {Handle: f.kvWrite, Write: true},
-		protocol.KVRevoke:    {Handle: f.kvWrite, Write: true},
-		protocol.KVRestore:   {Handle: f.kvRestore}, // reads first, so it waits
+		protocol.KVRestore: {Handle: f.kvRestore}, // reads first, so it waits
 
 		protocol.KVAlive:     {Handle: f.kvAlive},
 		protocol.KVLeaseInfo: {Handle: f.kvLeaseInfo},
 		protocol.KVLock:      {Handle: f.kvLock, Write: true},
 		protocol.KVUnlock:    {Handle: f.kvUnlock, Write: true},
+	}
+	for _, row := range protocol.Commands {
+		if row.ID.IsWrite() {
+			routes[row.ID] = gate.Route{Handle: f.kvWrite, Write: true}
+		}
 	}
 	for cmd, r := range routes {
 		r.Tailed = true
