@@ -152,40 +152,6 @@ func (t *Txn) add(op kv.Op, opts []Option) *Txn {
 	return t.Do(op)
 }
 
-// Put writes a value. Options about time, lease and the previous entry may follow.
-func (t *Txn) Put(key string, v kv.Value, opts ...Option) *Txn {
-	return t.add(kv.Op{Kind: kv.OpPut, Key: key, Value: v}, opts)
-}
-
-// PutString is Put of a string.
-func (t *Txn) PutString(key, v string, opts ...Option) *Txn {
-	return t.Put(key, kv.StringValue(v), opts...)
-}
-
-// PutInt is Put of an int.
-func (t *Txn) PutInt(key string, v int64, opts ...Option) *Txn {
-	return t.Put(key, kv.IntValue(v), opts...)
-}
-
-// Incr adds to an int; see KV.Incr.
-func (t *Txn) Incr(key string, by int64, opts ...Option) *Txn {
-	return t.add(kv.Op{Kind: kv.OpIncr, Key: key, Delta: by}, opts)
-}
-
-// Delete removes a key.
-func (t *Txn) Delete(key string, opts ...Option) *Txn {
-	return t.add(kv.Op{Kind: kv.OpDelete, Key: key}, opts)
-}
-
-// DeletePrefix removes up to kv.MaxDeletePrefix keys that begin with prefix.
-func (t *Txn) DeletePrefix(prefix string) *Txn {
-	return t.add(kv.Op{Kind: kv.OpDeletePrefix, Key: prefix}, nil)
-}
-
-// Get reads a key as the operations before it left it: OpResult.Entry, nil if it
-// is absent.
-func (t *Txn) Get(key string) *Txn { return t.add(kv.Op{Kind: kv.OpGet, Key: key}, nil) }
-
 // Commit applies the transaction; see Client.Txn. It accepts the options WithFence
 // and WithToken.
 func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {

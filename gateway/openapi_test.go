@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/kv"
 	"confcenter/kvstore/kvtest"
 )
 
@@ -143,6 +144,15 @@ func checkOperation(t testing.TB, doc dict, d description, rt *route) {
 }
 
 func list(v any) []any { l, _ := v.([]any); return l }
+
+func TestOpenAPIListsTheOperations(t *testing.T) {
+	schemas := openapiDocument(t)["components"].(dict)["schemas"].(dict)
+	want := []any{}
+	for _, kind := range kv.OpKinds() {
+		want = append(want, kind.String())
+	}
+	require.Equal(t, want, schemas["Operation"].(dict)["properties"].(dict)["op"].(dict)["enum"])
+}
 
 func TestOpenAPIRefersToWhatIsThere(t *testing.T) {
 	doc := openapiDocument(t)

@@ -42,9 +42,10 @@ func (c Command) op() kv.OpKind {
 	return 0
 }
 
-// KVWrite reads the request of a command that is one transaction: those that are
-// IsWrite. The error has a code. The number of operations is held against its limit; names, values and
-// times are left to kv.Txn.Check, which Commit calls.
+// KVWrite reads the request of a command that is one transaction: one for
+// which IsWrite is true. The error has a code. The number of operations is held
+// against its limit; names, values and times are left to kv.Txn.Check, which Commit
+// calls.
 func (r *Request) KVWrite(cmd Command) (KVWrite, error) {
 	var w KVWrite
 	err := r.ReadKVWrite(&w, cmd)

@@ -35,9 +35,9 @@ is standard input; after "--" a VALUE may begin with a dash.`,
 	}
 	command.AddCommand(
 		a.kvGetCommand(), a.kvMGetCommand(), a.kvListCommand(), a.kvNamespacesCommand(), a.kvHistoryCommand(), a.kvStatCommand(),
-		a.kvPutCommand(), a.kvCASCommand(), a.kvIncrCommand(), a.kvDelCommand(), a.kvDropCommand(), a.kvRestoreCommand(),
-		a.kvTxnCommand(), a.kvLeaseCommand(), a.kvLockCommand(), a.kvWatchCommand(),
+		a.kvDelCommand(), a.kvDropCommand(), a.kvTxnCommand(), a.kvLeaseCommand(), a.kvLockCommand(), a.kvWatchCommand(),
 	)
+	command.AddCommand(a.kvSetCommands()...)
 	return command
 }
 

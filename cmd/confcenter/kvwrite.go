@@ -179,6 +179,11 @@ func (c *connection) commitIf(command *cobra.Command, flags *writeFlags, op kv.O
 	})
 }
 
+// kvSetCommands are the verbs that leave a value under a key.
+func (a *app) kvSetCommands() []*cobra.Command {
+	return []*cobra.Command{a.kvPutCommand(), a.kvCASCommand(), a.kvIncrCommand(), a.kvRestoreCommand()}
+}
+
 func (a *app) kvPutCommand() *cobra.Command {
 	var flags writeFlags
 	var value valueFlags

@@ -90,26 +90,6 @@ func (r *comparison) ttl() time.Duration {
 	return rapid.SampledFrom([]time.Duration{0, 0, time.Second, minute}).Draw(r.t, "ttl")
 }
 
-func (r *comparison) op() kv.Op {
-	n := r.name()
-	op := kv.Op{NS: n.ns, Key: n.key, WantPrev: rapid.Bool().Draw(r.t, "prev")}
-	op.Kind = rapid.SampledFrom(append([]kv.OpKind{kv.OpPut, kv.OpPut, kv.OpIncr}, kv.OpKinds()...)).Draw(r.t, "kind")
-	switch op.Kind {
-	case kv.OpPut:
-		op.Value, op.TTL, op.Lease = r.value(), r.ttl(), r.lease()
-	case kv.OpIncr:
-		op.Delta, op.Initial = rapid.Int64Range(-2, 2).Draw(r.t, "delta"), rapid.Int64Range(0, 5).Draw(r.t, "initial")
-		op.TTL = r.ttl()
-	case kv.OpDeletePrefix:
-		op.Key, op.Limit = op.Key[:rapid.IntRange(0, 1).Draw(r.t, "length")], rapid.IntRange(0, 2).Draw(r.t, "limit")
-	case kv.OpGrant:
-		op = kv.Op{Kind: kv.OpGrant, TTL: kv.MaxLease}
-	case kv.OpRevoke:
-		op = kv.Op{Kind: kv.OpRevoke, Lease: r.lease()}
-	}
-	return op
-}
-
 func (r *comparison) compareOf() kv.Compare {
 	n := r.name()
 	c := kv.Compare{NS: n.ns, Key: n.key, Target: kv.Target(rapid.IntRange(1, 4).Draw(r.t, "target")), Relation: kv.Relation(rapid.IntRange(1, 4).Draw(r.t, "relation"))}
