@@ -156,3 +156,41 @@ func TestMetricsOfDocumentsExist(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, found, 4)
 }
+
+// A map that shows rooms which are gone, or leaves one out, misleads whoever is new.
+func TestArchitectureDrawsTheTree(t *testing.T) {
+	prose := codeBlock.ReplaceAllString(readText(t, "ARCHITECTURE.md"), "")
+	spans := codeSpan.FindAllString(prose, -1)
+	paths := 0
+	for _, span := range spans {
+		if name := strings.Trim(span, "`"); strings.Contains(name, "/") && !strings.ContainsAny(name, " *…") {
+			paths++
+			_, err := os.Stat(name)
+			require.NoError(t, err)
+		}
+	}
+	require.Greater(t, paths, 50)
+	for dir := range mayImport {
+		if dir != "." {
+			require.Contains(t, spans, "`"+dir+"`", "the package is not in ARCHITECTURE.md")
+		}
+	}
+}
+
+// Whoever adds an operation is promised that so many files are all.
+func TestAddingAnOperationIsShort(t *testing.T) {
+	_, section, found := strings.Cut(readText(t, "ARCHITECTURE.md"), "\n## Adding a key-value operation\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	files := 0
+	for _, row := range strings.Split(section, "\n") {
+		if cells := strings.Split(row, "|"); len(cells) > 2 {
+			for _, span := range codeSpan.FindAllString(cells[1], -1) {
+				files++
+				_, err := os.Stat(strings.Trim(span, "`"))
+				require.NoError(t, err)
+			}
+		}
+	}
+	require.Equal(t, 18, files)
+}

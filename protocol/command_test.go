@@ -55,6 +55,7 @@ func TestCommandRows(t *testing.T) {
 		require.NotContains(t, row.Role.String(), "role")
 		require.LessOrEqual(t, row.MaxBody, uint32(protocol.MaxBody))
 		require.NotZero(t, row.MaxBody)
+		require.False(t, row.Op != 0 && row.Op.String() == "unknown", "%s has an operation that kv's table lacks", row.Name)
 	}
 }
 
