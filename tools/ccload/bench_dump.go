@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	jsoniter "github.com/json-iterator/go"
@@ -47,8 +47,16 @@ func (b *bench) dumps() {
 func (b *bench) summarize(file string, frames, size int64) (rate float64, peak int64) {
 	argv := pinned(b.core, []string{b.cfg.dump, "summary", file, "-o", "json"})
 	cmd := exec.CommandContext(b.loop.ctx, argv[0], argv[1:]...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	err := cmd.Start()
+	if err == nil {
+		ended, seen := make(chan struct{}), make(chan int64)
+		go func() { seen <- peakUntil(ended, cmd.Process.Pid) }()
+		err = cmd.Wait()
+		close(ended)
+		peak = <-seen
+	}
 	if err != nil {
 		check(fmt.Errorf("%s: %w", b.cfg.dump, err))
 	}
@@ -58,14 +66,11 @@ func (b *bench) summarize(file string, frames, size int64) (rate float64, peak i
 			Skipped int64 `json:"skipped"`
 		} `json:"tcp"`
 	}
-	check(jsoniter.Unmarshal(out, &found))
+	check(jsoniter.Unmarshal(out.Bytes(), &found))
 	if found.TCP.Frames != frames || found.TCP.Skipped != 0 {
 		check(fmt.Errorf("%s found %d frames and skipped %d bytes, the capture has %d frames", b.cfg.dump, found.TCP.Frames, found.TCP.Skipped, frames))
 	}
 	ran := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		peak = usage.Maxrss << 10
-	}
 	return float64(size) / 1e6 / ran.Seconds(), peak
 }
 

@@ -20,6 +20,23 @@ func memoryOf(pid int) (memory, error) {
 	return memory{now: int64(s.VmRSS), peak: int64(s.VmHWM)}, err
 }
 
+// peakUntil watches the peak of a process until ended. What the kernel says of one
+// that has ended counts the memory of whoever began it, too.
+func peakUntil(ended <-chan struct{}, pid int) (peak int64) {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if m, err := memoryOf(pid); err == nil {
+			peak = max(peak, m.peak)
+		}
+		select {
+		case <-ended:
+			return peak
+		case <-ticker.C:
+		}
+	}
+}
+
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
 // cpuTime is the time a process has run on a core so far, 0 if it cannot be read.

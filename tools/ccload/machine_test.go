@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -14,6 +16,23 @@ func TestMemoryOfThisProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, m.now, int64(1<<20))
 	require.GreaterOrEqual(t, m.peak, m.now)
+}
+
+// The benchmark is large when it has measured much, and starts small programs.
+func TestThePeakOfAProcessIsItsOwn(t *testing.T) {
+	ballast := bytes.Repeat([]byte{1}, 64<<20)
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	ended, seen := make(chan struct{}), make(chan int64)
+	go func() { seen <- peakUntil(ended, cmd.Process.Pid) }()
+	close(ended) // it looks once at least
+	peak := <-seen
+	require.NoError(t, in.Close())
+	require.NoError(t, cmd.Wait())
+	require.Positive(t, peak)
+	require.Less(t, peak, int64(len(ballast)/2))
 }
 
 func TestCPUTimeOfNobody(t *testing.T) {
