@@ -18,7 +18,7 @@ var linearChecks = []check{
 	{name: "LinearizableKeys", run: func(s *subject) { linearizable(s, keyModel, keyStep, play{histories: 3, steps: 60}) }},
 	{name: "LinearizableKeysUnderKills", run: func(s *subject) { linearizable(s, keyModel, keyStep, play{histories: 3, steps: 60, kills: 4}) }},
 	{name: "LinearizableTransactions", run: func(s *subject) { linearizable(s, groupModel, groupStep, play{histories: 5, steps: 30}) }},
-	{name: "LinearizableTransactionsUnderKills", run: func(s *subject) { linearizable(s, groupModel, groupStep, play{histories: 5, steps: 30, kills: 3}) }},
+	{name: "LinearizableTransactionsUnderKills", run: func(s *subject) { linearizable(s, groupModel, groupStep, play{histories: 8, steps: 20, kills: 3}) }},
 }
 
 const clients = 8
