@@ -12,6 +12,7 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/protocol"
+	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
 )
@@ -33,12 +34,7 @@ func BenchmarkKVGetAmongMany(b *testing.B) {
 	}
 	for _, depth := range []int{1, 16} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			bench := gatetest.NewBench(b, loop.Limits{})
-			Add(context.Background(), bench.Gate, store, nil, nil)
-			bench.Open()
-			d := &gatetest.Deaf{}
-			s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)
-			require.True(b, s.Identify(0, nil))
+			s := listener(b, store)
 			bursts := make([][]byte, 4096)
 			for i := range bursts {
 				for range depth {
@@ -61,12 +57,7 @@ func BenchmarkKVPut(b *testing.B) {
 	defer func() { require.NoError(b, store.Close()) }()
 	for _, depth := range []int{1, 16} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			bench := gatetest.NewBench(b, loop.Limits{})
-			Add(context.Background(), bench.Gate, store, nil, nil)
-			bench.Open()
-			d := &gatetest.Deaf{}
-			s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)
-			require.True(b, s.Identify(0, nil))
+			s := listener(b, store)
 			bursts := make([][]byte, 4096)
 			for i := range bursts {
 				for range depth {
@@ -85,4 +76,15 @@ func BenchmarkKVPut(b *testing.B) {
 			}
 		})
 	}
+}
+
+// listener is a session whose peer takes every reply of store and keeps none.
+func listener(b *testing.B, store kv.Store) *gate.Session {
+	bench := gatetest.NewBench(b, loop.Limits{})
+	Add(context.Background(), bench.Gate, store, nil, nil)
+	bench.Open()
+	d := &gatetest.Deaf{}
+	s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)
+	require.True(b, s.Identify(0, nil))
+	return s
 }
