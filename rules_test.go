@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"server/loop/looptest": {},
 	"server/netio":         {"server/loop", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"server/gate":          {"access", "codes", "kv", "protocol", "server/loop"},
-	"server/gate/gatetest": {"codes", "kv", "protocol", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
+	"server/gate/gatetest": {"codes", "confstore", "kv", "protocol", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
 	"server/config":        {"access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
 	"server/state":         {"codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
 	"server/watch":         {"codes", "kv", "kv/follow", "protocol", "server/gate", "server/loop"},

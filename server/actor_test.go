@@ -69,7 +69,7 @@ func (n namedFiles) Set(req confstore.SetRequest, done func(confstore.SetResult,
 
 func TestWritersAreNamed(t *testing.T) {
 	state := &named{Store: kvtest.NewMemory(kvtest.MemoryConfig{})}
-	s, _ := identifiedWire(t, Stores{Config: namedFiles{newStore(t, nil), state}, State: state})
+	s, _ := identifiedWire(t, Stores{Config: namedFiles{gatetest.Documents(t, nil), state}, State: state})
 	write := func() *access.Actor {
 		state.by = nil
 		s.Receive(gatetest.Requests(
@@ -94,7 +94,7 @@ func TestLockersAreNamed(t *testing.T) {
 	state := &named{Store: kvtest.NewMemory(kvtest.MemoryConfig{}), pass: true}
 	locks := kvlock.New(state, kvlock.Config{})
 	t.Cleanup(locks.Close)
-	s, _ := identifiedWire(t, Stores{Config: newStore(t, nil), State: state, Locks: locks})
+	s, _ := identifiedWire(t, Stores{Config: gatetest.Documents(t, nil), State: state, Locks: locks})
 	granted := make(chan kv.LeaseID, 1)
 	require.NoError(t, state.Store.Commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: kv.MaxLease}}}, func(res *kv.Result, _ error) { granted <- res.Ops[0].Lease.ID }))
 	lease := <-granted

@@ -1,14 +1,11 @@
 package server
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
@@ -29,7 +26,7 @@ func newHeldWire(t testing.TB, cfg Config) (*wired, *looptest.Wire, *gatetest.He
 	memory := kvtest.NewMemory(kvtest.MemoryConfig{})
 	t.Cleanup(func() { require.NoError(t, memory.Close()) })
 	state := &gatetest.HeldState{Store: memory, Room: 1 << 20}
-	s, w := newWire(t, cfg, Stores{Config: newStore(t, nil), State: state})
+	s, w := newWire(t, cfg, Stores{Config: gatetest.Documents(t, nil), State: state})
 	identify(t, s, w)
 	return s, w, state
 }
@@ -56,17 +53,4 @@ func identify(t testing.TB, s *wired, w *looptest.Wire) {
 	s.Receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
 	require.NotNil(t, s.Client)
 	w.Got.Reset()
-}
-
-func newStore(t testing.TB, files map[string]string) *confstore.Store {
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "conf")
-	require.NoError(t, os.Mkdir(conf, 0o755))
-	for name, text := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
-	}
-	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
-	require.NoError(t, err)
-	t.Cleanup(func() { store.Close() })
-	return store
 }

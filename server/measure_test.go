@@ -78,7 +78,7 @@ func TestAWriteIsTimedFromItsRequestToItsReply(t *testing.T) {
 }
 
 func TestSomeOfWhatIsAnsweredAtOnceIsTimed(t *testing.T) {
-	first, _ := newWire(t, Config{}, Stores{Config: newStore(t, map[string]string{"a.json": `{"n":1}`})})
+	first, _ := newWire(t, Config{}, Stores{Config: gatetest.Documents(t, map[string]string{"a.json": `{"n":1}`})})
 	now, w := first.clock, &looptest.Wire{Room: gatetest.Unlimited}
 	s := &wired{gatetest.ConnectBy(t, first.Desk, slowly{w, now, time.Millisecond}, w), first.srv, now}
 	s.Receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0,"svrname":"x"}`)))
@@ -101,7 +101,7 @@ func TestSomeOfWhatIsAnsweredAtOnceIsTimed(t *testing.T) {
 }
 
 func TestWhatAWorkerAnswersIsTimed(t *testing.T) {
-	s, _ := identifiedWire(t, Stores{Config: newStore(t, map[string]string{"a.json": `{"n":1}`})})
+	s, _ := identifiedWire(t, Stores{Config: gatetest.Documents(t, map[string]string{"a.json": `{"n":1}`})})
 	s.Group().Start()
 	s.Receive(gatetest.Requests(protocol.GetCfgName, `{}`))
 	s.clock.Advance(2 * time.Second)

@@ -205,7 +205,7 @@ func drawRequest(t *rapid.T) (protocol.Command, string) {
 // However requests arrive, and whatever is ready first, they are answered as if each
 // had come alone.
 func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
-	store := newStore(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
+	store := gatetest.Documents(t, map[string]string{"_meta.json": `{"conf_inherit":{"a.json":"b.json"}}`})
 	reset := gatetest.Requests(protocol.SetConfig, `{"filename":"a.json","contents":{"k":0}}`, protocol.SetConfig, `{"filename":"b.json","contents":1}`)
 	rapid.Check(t, func(rt *rapid.T) {
 		burst := reset
@@ -258,7 +258,7 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 }
 
 func TestASmallValueAskedForBehindALargeOneIsAnsweredBehindIt(t *testing.T) {
-	c := converse(t, newStore(t, nil))
+	c := converse(t, gatetest.Documents(t, nil))
 	defer c.close()
 	c.s.Receive(gatetest.Requests(
 		protocol.KVPut, `{"ns":"n","key":"large","value":"`+strings.Repeat("x", 200<<10)+`"}`,

@@ -2,8 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,7 +28,7 @@ type docKit struct {
 }
 
 func newDocKit(t testing.TB, files map[string]string) *docKit {
-	return serveDocs(t, newDocs(t, files), loop.Limits{})
+	return serveDocs(t, gatetest.Documents(t, files), loop.Limits{})
 }
 
 func serveDocs(t testing.TB, store *confstore.Store, limits loop.Limits) *docKit {
@@ -39,19 +37,6 @@ func serveDocs(t testing.TB, store *confstore.Store, limits loop.Limits) *docKit
 	k.Open()
 	k.Session, k.w = k.Peer(gatetest.Unlimited)
 	return k
-}
-
-func newDocs(t testing.TB, files map[string]string) *confstore.Store {
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "conf")
-	require.NoError(t, os.Mkdir(conf, 0o755))
-	for name, text := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(text), 0o644))
-	}
-	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
-	require.NoError(t, err)
-	t.Cleanup(func() { store.Close() })
-	return store
 }
 
 // deafen has the peer take everything and keep nothing.

@@ -30,7 +30,7 @@ type Gate struct {
 	cfg      Config
 	routes   routeTable
 	families [families]func(*Desk) any // each makes what its family keeps for a loop
-	handOver func(s *Session) bool     // see HandOver
+	handOver func(s *Session)          // see HandOver
 
 	Registry Registry // any goroutine
 
@@ -48,7 +48,7 @@ type Config struct {
 
 // New makes a gate at which nobody handles commands yet.
 func New(group *loop.Group, cfg Config) *Gate {
-	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, handOver: func(*Session) bool { return true }}
+	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, handOver: func(*Session) {}}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
@@ -69,8 +69,8 @@ func (g *Gate) Keep(key Family, perDesk func(*Desk) any) { g.families[key] = per
 
 // HandOver has a family collect what the frames that arrive together ask for: f is told
 // when they have all been handled, and whenever the session may go on after it has
-// waited. It reports false if it has the session wait.
-func (g *Gate) HandOver(f func(s *Session) bool) { g.handOver = f }
+// waited.
+func (g *Gate) HandOver(f func(s *Session)) { g.handOver = f }
 
 // NewDesk makes the desk of a new loop, and the loop.
 func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {

@@ -79,7 +79,7 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 	}
 	g.Add(routes)
 	g.Keep(gate.OfState, func(d *gate.Desk) any { return &desk{loop: d.Loop} })
-	g.HandOver(f.handOver)
+	g.HandOver(func(s *gate.Session) { f.handOver(s) })
 	return f
 }
 
