@@ -24,4 +24,20 @@
 //   - The publisher puts the snapshot in place and tells the subscribers (publish.go).
 //
 // A newcomer reads them in this order, then node.go.
+//
+// What must stay true:
+//
+//   - A snapshot never changes. Snapshots share the nodes in which they are the same, so a
+//     change costs what it changes, and a read costs the same with ten files and with ten
+//     thousand.
+//   - Documents are kept, merged and cut as text, and are UTF-8 or broken. What is served is
+//     the compact form of what is in the file, so reading it again changes nothing.
+//   - Versions rise, per name and per document that inherits, across restarts too. Writers
+//     cannot make them run more than a day ahead of the clock.
+//   - A write is: temporary file, fsync, intent in the ledger, fsync, rename, fsync of the
+//     directory, publication, reply. A stop at any point leaves the old or the new. Writes
+//     that wait take each step together.
+//   - What a change comes to is computed without side effects; whether it happens, the disk
+//     decides.
+//   - People's files are never rewritten by us. All access goes through [os.Root].
 package confstore

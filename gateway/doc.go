@@ -7,4 +7,15 @@
 // handler's error becomes a reply, hub.go how a change in the store reaches the
 // streams. The gateway has no state of its own: it reads and writes through the
 // stores that the TCP server uses, and is told of changes by their feeds.
+//
+// What must stay true:
+//
+//   - What every request passes is in middleware.go and nowhere else. A request that another
+//     site's page may have caused reaches no handler.
+//   - Plum's part answers as Plum does, down to the order in which it looks at a path. Where
+//     it differs, docs/http.md says so.
+//   - One follower of the store serves all streams. What waits for a stream is shared and
+//     bounded. A stream that falls behind reads the log, and only it misses the values that
+//     were written over. A stream in Plum's form tells a key's last value last.
+//   - Values, keys and names of files are in no line of the log.
 package gateway

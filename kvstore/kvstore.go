@@ -3,6 +3,23 @@
 //
 // kvstore/pebblekv is the embedded engine. kvstore/kvtest is the suite that every
 // engine passes: its first level always, its second as far as Capabilities go.
+//
+// What must stay true of each:
+//
+//   - Acknowledged means on disk, and reads show nothing earlier. One committer decides the
+//     order. A group of transactions is one record of the log, from which everything else on
+//     disk can be made again.
+//   - A transaction that changes something is one revision; revisions rise. Nobody sees half a
+//     transaction, whether by reading, listing or following.
+//   - What cannot be proven is said: a version that may be gone is "compacted", never
+//     "absent", and a data directory that may have lost acknowledged writes is refused by name.
+//   - An expiry is a write like any other, decided by the committer. No lease ends early
+//     because the process stood still.
+//   - A lock is its key and nothing in memory; its fence is the key's create revision. Lines
+//     of waiters may be lost, fences not.
+//   - Users know package kv only. They follow by a cursor of kv/follow: told in order, once,
+//     without a gap. Who falls behind reads back from the log, or is told to forget everything
+//     and is given the state.
 package kvstore
 
 import (

@@ -19,6 +19,21 @@
 // Open gate/gate.go and gate/dispatch.go first, then one family: the function Add has
 // its rows of the table. Handlers are tested without sockets, on gate/gatetest.
 //
-// Everything of a session belongs to its loop. A loop never blocks: what waits for a
-// disk or takes long happens elsewhere and comes back as mail.
+// What must stay true, here and in the rooms:
+//
+//   - A loop never waits. It decodes, and answers from memory; what waits for a disk, or
+//     takes more than about a millisecond, leaves the loop and comes back as mail.
+//     Everything of a session belongs to its loop, and everything that others tell a loop
+//     goes through its one mailbox, in order.
+//   - The event loop library ends at netio, behind a small transport.
+//   - A connection's input is in one state. Every frame, alone or in a run, passes the one
+//     gate just before it is acted on: header, state, room for output, order of writes,
+//     WHOAMI, right.
+//   - A closed session is dead. Nothing is sent to it: its descriptor may be a stranger's.
+//   - Replies leave in the order of requests. A request sees every earlier write of its
+//     connection. A subscriber's push precedes the reply to the write, because a store
+//     publishes before it completes the writer, and only posts.
+//   - Whatever a peer can make grow has a limit with a name, a default and a counter. Lengths
+//     are judged on the header, before anything is allocated. A peer that does not read is
+//     limited, then closed, and nobody else is slower for it.
 package server
