@@ -34,7 +34,7 @@ func (d *Disk) Append(commits []replica.Commit) error {
 	d.keep(waiting{commits: commits, bytes: int64(len(d.record))})
 	d.newest.Store(int64(last))
 	d.gate.wrote(int64(len(d.record)))
-	d.live.Add(growth(commits))
+	d.gate.live.Add(growth(commits))
 	const keepRecord = 4 << 20
 	if cap(d.record) > keepRecord {
 		d.record = nil
@@ -64,20 +64,20 @@ func rowBytes(e *kv.Entry) int64 {
 
 // write makes the record durable, then says so in the mark. A failing write of the
 // log never returns: the database's logger ends the process.
-func (d *Disk) write(first, last kv.Revision) error {
+func (l *log) write(first, last kv.Revision) error {
 	var key [9]byte
-	batch := d.db.NewBatchWithSize(len(d.record) + 64)
+	batch := l.db.NewBatchWithSize(len(l.record) + 64)
 	defer batch.Close()
-	if err := batch.Set(numberKey(key[:0], logKind, int64(first)), d.record, nil); err != nil {
+	if err := batch.Set(numberKey(key[:0], logKind, int64(first)), l.record, nil); err != nil {
 		return err
 	}
-	if d.cfg.AckBeforeDisk {
+	if l.cfg.AckBeforeDisk {
 		return batch.Commit(pebble.NoSync)
 	}
 	if err := batch.Commit(pebble.Sync); err != nil {
 		return err
 	}
-	return d.mark.advance(last)
+	return l.mark.advance(last)
 }
 
 // How much may be pending, in TableBytes: Append waits for the keeper beyond
@@ -90,49 +90,49 @@ const (
 
 // awaitRoom waits until not too much is pending. If tables cannot be made, waiting
 // could be for ever; what Writable has let through by then is taken.
-func (d *Disk) awaitRoom() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (l *log) awaitRoom() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
-		if failure := d.failure.Load(); failure != nil {
+		if failure := l.failure.Load(); failure != nil {
 			return failure
 		}
-		if d.behind <= mostBehind*d.cfg.TableBytes || d.blocked != nil {
+		if l.behind <= mostBehind*l.cfg.TableBytes || l.blocked != nil {
 			return nil
 		}
-		d.poke()
-		d.room.Wait()
+		l.poke()
+		l.room.Wait()
 	}
 }
 
 // keep holds a group that is in the log for the keeper and for readers.
-func (d *Disk) keep(g waiting) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pending = append(d.pending, g)
-	d.behind += g.bytes
-	d.judgeBacklogLocked()
+func (l *log) keep(g waiting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending = append(l.pending, g)
+	l.behind += g.bytes
+	l.judgeBacklogLocked()
 	if !g.recovered {
-		d.ring.add(g.commits)
+		l.ring.add(g.commits)
 	}
-	if d.behind >= d.cfg.TableBytes {
-		d.poke()
+	if l.behind >= l.cfg.TableBytes {
+		l.poke()
 	}
 }
 
 // poke tells the keeper to look; it never waits.
-func (d *Disk) poke() {
+func (l *log) poke() {
 	select {
-	case d.wake <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
 // syncLog makes durable what Append left to the operating system.
-func (d *Disk) syncLog() error {
-	newest := kv.Revision(d.newest.Load())
-	if err := d.db.LogData(nil, pebble.Sync); err != nil {
+func (l *log) syncLog() error {
+	newest := kv.Revision(l.newest.Load())
+	if err := l.db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}
-	return d.mark.advance(newest)
+	return l.mark.advance(newest)
 }

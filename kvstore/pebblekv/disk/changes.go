@@ -32,7 +32,7 @@ func (d *Disk) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	}
 	changes, err := d.readLog(after, newest, maxBytes)
 	// What was missing may have been removed meanwhile.
-	if floor := kv.Revision(d.logFloor.Load()); after < floor {
+	if floor := kv.Revision(d.floors.log.Load()); after < floor {
 		return nil, codes.Errorf(codes.Compacted, "changes after revision %d are no longer kept, only those after %d", after, floor)
 	}
 	return changes, err
@@ -141,11 +141,11 @@ func (p *previous) look(id name, rev, end kv.Revision) (*kv.Entry, error) {
 			return e, err
 		}
 	}
-	e, err := p.d.current(p.snap, id.ns, id.key)
+	e, err := current(p.snap, id.ns, id.key)
 	if err != nil || e != nil && e.Mod == rev {
 		return e, err
 	}
-	if rev <= kv.Revision(p.d.logFloor.Load()) {
+	if rev <= kv.Revision(p.d.floors.log.Load()) {
 		return nil, nil
 	}
 	return p.logged(id, rev)

@@ -16,34 +16,37 @@ import (
 // Disk is an open store. One goroutine calls Append; everything else may be
 // called from any goroutine.
 type Disk struct {
-	// set at open
-	cfg     Config
-	db      *pebble.DB
-	options *pebble.Options
-	lock    *pebble.Lock
-	mark    *mark
-	tables  sstable.WriterOptions
-	stop    chan struct{} // closed by Close
-	wake    chan struct{} // tells the keeper that there is something to do
-	squeeze chan stays    // has the keeper's helper reclaim space; no capacity
-	keeping sync.WaitGroup
+	*log           // set at open
+	keeper *keeper // set at open
 
 	// life is held for reading by everything that uses the database, so that
-	// Close can wait for it. It is taken before mu.
+	// Close can wait for it. It is taken before the log's mu.
 	life   sync.RWMutex
 	closed bool // guarded by life
+}
 
-	// owned by whoever calls Append
-	record []byte
+// database is what is open, set at open: the database, and the mark beside it.
+type database struct {
+	cfg    Config
+	db     *pebble.DB
+	lock   *pebble.Lock
+	mark   *mark
+	tables sstable.WriterOptions
+}
 
-	// read by any goroutine
-	newest       atomic.Int64 // revision of the last group appended
-	logFloor     atomic.Int64
-	historyFloor atomic.Int64
-	tokenFloor   atomic.Int64 // tokens up to it were given up by DropTokens
-	live         atomic.Int64 // bytes that the current entries take in tables, or somewhat fewer
-	failure      atomic.Pointer[codes.Error]
-	gate         gate
+// log is the truth: what Append writes, and what has to be in memory because no
+// tables have been made of it.
+type log struct {
+	*database
+
+	record []byte // owned by whoever calls Append
+
+	// used by any goroutine
+	newest  atomic.Int64 // revision of the last group appended
+	floors  floors
+	failure atomic.Pointer[codes.Error]
+	gate    gate
+	wake    chan struct{} // tells the keeper that there is something to do
 
 	mu      sync.Mutex // guards what follows
 	room    sync.Cond  // signalled when pending shrinks or the disk fails; uses mu
@@ -52,13 +55,14 @@ type Disk struct {
 	blocked error      // why no tables can be made at present
 	ring    ring
 	parts   []part // of history, oldest first; replaced, never changed; written by the keeper only
+}
 
-	// owned by the keeper, and by Open before it runs and Close after it has ended
-	done   meta // what the tables hold
-	epochs []epoch
-	since  int64 // ms since 1970 at which the oldest pending group was seen; 0: none
-
-	squeezed int64 // ms since 1970 when space was last to be reclaimed
+// floors says how far back the store reaches. Only the keeper raises them, but that
+// of tokens.
+type floors struct {
+	log     atomic.Int64
+	history atomic.Int64
+	tokens  atomic.Int64 // those up to it were given up by DropTokens
 }
 
 // waiting is a group that is in the log only.
@@ -68,7 +72,7 @@ type waiting struct {
 	recovered bool  // read back by Open, so that events have no Prev
 }
 
-func (d *Disk) exit() {
+func (d *database) exit() {
 	if d.cfg.Exit != nil {
 		d.cfg.Exit()
 		return
@@ -78,14 +82,14 @@ func (d *Disk) exit() {
 
 // fail ends the use of the disk after a write of which nobody can say what is on
 // the disk: the process ends, unless Config.Exit only unwinds the goroutine.
-func (d *Disk) fail(err error) *codes.Error {
+func (l *log) fail(err error) *codes.Error {
 	failure := &codes.Error{Code: codes.Internal, Text: "the store failed while writing: " + err.Error(), Err: err}
-	d.failure.CompareAndSwap(nil, failure)
-	d.mu.Lock()
-	d.room.Broadcast()
-	d.mu.Unlock()
-	d.cfg.Log.Error().Err(err).Msg("a write to the store failed; what is on the disk is not known, so the process ends: it recovers when it is started again")
-	d.exit()
+	l.failure.CompareAndSwap(nil, failure)
+	l.mu.Lock()
+	l.room.Broadcast()
+	l.mu.Unlock()
+	l.cfg.Log.Error().Err(err).Msg("a write to the store failed; what is on the disk is not known, so the process ends: it recovers when it is started again")
+	l.exit()
 	return failure
 }
 
@@ -117,15 +121,15 @@ func (d *Disk) Stats() replica.LogStats {
 
 // Floors says how far back Changes, and Versions and GetAt, reach.
 func (d *Disk) Floors() (changes, versions kv.Revision) {
-	return kv.Revision(d.logFloor.Load()), kv.Revision(d.historyFloor.Load())
+	return kv.Revision(d.floors.log.Load()), kv.Revision(d.floors.history.Load())
 }
 
 // DropTokens lets go of the request tokens of transactions up to rev, before their
 // age does.
 func (d *Disk) DropTokens(rev kv.Revision) {
 	for {
-		now := d.tokenFloor.Load()
-		if int64(rev) <= now || d.tokenFloor.CompareAndSwap(now, int64(rev)) {
+		now := d.floors.tokens.Load()
+		if int64(rev) <= now || d.floors.tokens.CompareAndSwap(now, int64(rev)) {
 			return
 		}
 	}
@@ -141,34 +145,33 @@ func (d *Disk) Close() error {
 	}
 	d.closed = true
 	d.life.Unlock()
-	close(d.stop)
-	d.keeping.Wait()
-	if err := d.materialise(); err != nil {
+	d.keeper.end()
+	if err := d.keeper.materialise(); err != nil {
 		d.cfg.Log.Warn().Err(err).Msg("tables could not be written while closing; the next start reads the log instead")
 	}
 	return d.release()
 }
 
 // release closes what is open, everything even if something fails.
-func (d *Disk) release() error {
+func (l *log) release() error {
 	var first error
 	keep := func(err error) {
 		if first == nil && err != nil {
 			first = err
 		}
 	}
-	if d.cfg.AckBeforeDisk && d.db != nil && d.failure.Load() == nil {
-		keep(d.syncLog())
+	if l.cfg.AckBeforeDisk && l.db != nil && l.failure.Load() == nil {
+		keep(l.syncLog())
 	}
-	if d.db != nil {
-		keep(d.db.Close())
+	if l.db != nil {
+		keep(l.db.Close())
 	}
-	if d.mark != nil {
-		keep(d.mark.sync())
-		keep(d.mark.close())
+	if l.mark != nil {
+		keep(l.mark.sync())
+		keep(l.mark.close())
 	}
-	if d.lock != nil {
-		keep(d.lock.Close())
+	if l.lock != nil {
+		keep(l.lock.Close())
 	}
 	return first
 }

@@ -15,6 +15,10 @@
 // A file beside the database, the mark, says how far acknowledged writes reach. A
 // database that ends before it has lost something, and is refused.
 //
+// Three types do this, one on top of the other: the database, as it is open; the
+// log with what is in it only, and the gate that refuses writes for want of space;
+// the keeper. A [Disk] is the keeper's log as users of the package see it.
+//
 // A newcomer reads keys.go (what lies where), append.go (the way in),
 // materialise.go (how tables are made), open.go (the way back), read.go.
 package disk

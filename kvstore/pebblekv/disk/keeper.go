@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"confcenter/internal/clock"
@@ -15,69 +16,97 @@ const (
 	reclaimEvery = 30 * time.Second // at most: it reads and writes all tables
 )
 
-// begin starts the goroutines that stop ends.
-func (d *Disk) begin() {
+// keeper makes tables of what is in the log, lets the retentions go on and looks after
+// the space, in the background.
+type keeper struct {
+	*log // set at open
+
+	stop    chan struct{} // closed by end
+	squeeze chan stays    // has space reclaimed; no capacity
+	running sync.WaitGroup
+
+	// owned by the goroutine that makes tables, and by Open before it runs and Close
+	// after it has ended
+	done   meta // what the tables hold
+	epochs []epoch
+	since  int64 // ms since 1970 at which the oldest pending group was seen; 0: none
+
+	squeezed int64 // ms since 1970 when space was last to be reclaimed
+}
+
+func newKeeper(l *log) *keeper {
+	return &keeper{log: l, stop: make(chan struct{}), squeeze: make(chan stays)}
+}
+
+// end stops the goroutines that begin has started, and waits for them.
+func (k *keeper) end() {
+	close(k.stop)
+	k.running.Wait()
+}
+
+// begin starts the goroutines.
+func (k *keeper) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
-	stop := d.stop
-	d.keeping.Go(func() {
+	stop := k.stop
+	k.running.Go(func() {
 		<-stop
 		cancel()
 	})
-	d.keeping.Add(2)
-	go d.watch(d.cfg.Clock.NewTicker(tick))
-	go d.work()
-	d.keeping.Go(func() { d.reclaim(ctx) })
+	k.running.Add(2)
+	go k.watch(k.cfg.Clock.NewTicker(tick))
+	go k.work()
+	k.running.Go(func() { k.reclaim(ctx) })
 }
 
 // watch syncs the mark and measures space, about once a second.
-func (d *Disk) watch(ticker clock.Ticker) {
-	defer d.keeping.Done()
+func (k *keeper) watch(ticker clock.Ticker) {
+	defer k.running.Done()
 	defer ticker.Stop()
 	for {
 		select {
-		case <-d.stop:
+		case <-k.stop:
 			return
 		case <-ticker.C():
-			if err := d.secure(); err != nil {
-				_ = d.fail(err)
+			if err := k.secure(); err != nil {
+				_ = k.fail(err)
 				return
 			}
-			d.measure()
-			d.poke()
-		case <-d.gate.soon:
-			d.measure()
+			k.gate.measure()
+			k.poke()
+		case <-k.gate.soon:
+			k.gate.measure()
 		}
 	}
 }
 
 // secure makes durable what only the operating system has.
-func (d *Disk) secure() error {
-	if d.failure.Load() != nil {
+func (k *keeper) secure() error {
+	if k.failure.Load() != nil {
 		return nil
 	}
-	if d.cfg.AckBeforeDisk && int64(d.mark.revision()) < d.newest.Load() {
-		if err := d.syncLog(); err != nil {
+	if k.cfg.AckBeforeDisk && int64(k.mark.revision()) < k.newest.Load() {
+		if err := k.syncLog(); err != nil {
 			return err
 		}
 	}
-	return d.mark.sync()
+	return k.mark.sync()
 }
 
 // work is the keeper: it makes tables.
-func (d *Disk) work() {
-	defer d.keeping.Done()
+func (k *keeper) work() {
+	defer k.running.Done()
 	idle := 0
 	for {
 		select {
-		case <-d.stop:
+		case <-k.stop:
 			return
-		case <-d.wake:
+		case <-k.wake:
 		}
 		idle++
-		if d.due() || idle >= idleTicks || idle >= pressedTicks && d.gate.pressed.Load() {
+		if k.due() || idle >= idleTicks || idle >= pressedTicks && k.gate.pressed.Load() {
 			idle = 0
-			d.block(d.materialise())
-			d.press()
+			k.block(k.materialise())
+			k.press()
 		}
 	}
 }
@@ -87,36 +116,36 @@ func (d *Disk) work() {
 type stays struct{ log, history int64 }
 
 // press has space reclaimed if there is none.
-func (d *Disk) press() {
-	now := d.cfg.Clock.Now().UnixMilli()
-	if !d.gate.pressed.Load() || now-d.squeezed < reclaimEvery.Milliseconds() {
+func (k *keeper) press() {
+	now := k.cfg.Clock.Now().UnixMilli()
+	if !k.gate.pressed.Load() || now-k.squeezed < reclaimEvery.Milliseconds() {
 		return
 	}
 	var left stays
-	for i := range d.epochs {
-		left.log += d.epochs[i].log
+	for i := range k.epochs {
+		left.log += k.epochs[i].log
 	}
-	for i := range d.parts {
-		left.history += d.parts[i].bytes
+	for i := range k.parts {
+		left.history += k.parts[i].bytes
 	}
 	select {
-	case d.squeeze <- left:
-		d.squeezed = now
+	case k.squeeze <- left:
+		k.squeezed = now
 	default: // it is being done
 	}
 }
 
 // reclaim frees what is deleted when there is no space.
-func (d *Disk) reclaim(ctx context.Context) {
+func (k *keeper) reclaim(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case left := <-d.squeeze:
-			if err := d.merge(ctx, left); err != nil && ctx.Err() == nil {
-				d.cfg.Log.Warn().Err(err).Msg("space could not be reclaimed; that is tried again")
+		case left := <-k.squeeze:
+			if err := k.merge(ctx, left); err != nil && ctx.Err() == nil {
+				k.cfg.Log.Warn().Err(err).Msg("space could not be reclaimed; that is tried again")
 			}
-			d.gate.look()
+			k.gate.look()
 		}
 	}
 }
@@ -125,19 +154,19 @@ func (d *Disk) reclaim(ctx context.Context) {
 // others: by itself the database does that as late as it can, and no delete would
 // let writes go on. Merging needs space for what stays, so what leaves least comes
 // first, and what there is no space for is left for another time.
-func (d *Disk) merge(ctx context.Context, left stays) error {
-	if err := d.db.Flush(); err != nil {
+func (k *keeper) merge(ctx context.Context, left stays) error {
+	if err := k.db.Flush(); err != nil {
 		return err
 	}
 	for _, kinds := range [...]struct {
 		lower, upper byte
 		stays        int64
-	}{{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log}, {0, historyKind, d.live.Load()}} {
+	}{{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log}, {0, historyKind, k.gate.live.Load()}} {
 		// Far below where deletes end, too: what is merged then is the only way up.
-		if free := d.freeBytes(); free >= 0 && kinds.stays > 0 && free-kinds.stays < d.cfg.ReserveBytes/16 {
+		if free := k.freeBytes(); free >= 0 && kinds.stays > 0 && free-kinds.stays < k.cfg.ReserveBytes/16 {
 			continue
 		}
-		if err := d.db.Compact(ctx, []byte{kinds.lower}, []byte{kinds.upper}, false); err != nil {
+		if err := k.db.Compact(ctx, []byte{kinds.lower}, []byte{kinds.upper}, false); err != nil {
 			return err
 		}
 	}
@@ -145,36 +174,36 @@ func (d *Disk) merge(ctx context.Context, left stays) error {
 }
 
 // due says whether enough has gathered, or has waited long enough.
-func (d *Disk) due() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.cfg.Clock.Now().UnixMilli()
+func (k *keeper) due() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.cfg.Clock.Now().UnixMilli()
 	switch {
-	case len(d.pending) == 0:
-		d.since = 0
-		return d.blocked != nil
-	case d.since == 0:
-		d.since = now
+	case len(k.pending) == 0:
+		k.since = 0
+		return k.blocked != nil
+	case k.since == 0:
+		k.since = now
 	}
-	return d.behind >= d.cfg.TableBytes && d.blocked == nil || now-d.since >= d.cfg.TableDelay.Milliseconds() ||
-		d.blocked != nil && now-d.since >= tick.Milliseconds()
+	return k.behind >= k.cfg.TableBytes && k.blocked == nil || now-k.since >= k.cfg.TableDelay.Milliseconds() ||
+		k.blocked != nil && now-k.since >= tick.Milliseconds()
 }
 
 // block remembers why no tables can be made, or that they can be again.
-func (d *Disk) block(err error) {
-	d.mu.Lock()
-	was := d.blocked
-	d.blocked = err
-	d.judgeBacklogLocked()
+func (k *keeper) block(err error) {
+	k.mu.Lock()
+	was := k.blocked
+	k.blocked = err
+	k.judgeBacklogLocked()
 	if err != nil {
-		d.since = d.cfg.Clock.Now().UnixMilli()
+		k.since = k.cfg.Clock.Now().UnixMilli()
 	}
-	d.room.Broadcast()
-	d.mu.Unlock()
+	k.room.Broadcast()
+	k.mu.Unlock()
 	switch {
 	case err != nil && was == nil:
-		d.cfg.Log.Error().Err(err).Msg("the store cannot write its tables; it tries again, and takes no writes when too much is waiting")
+		k.cfg.Log.Error().Err(err).Msg("the store cannot write its tables; it tries again, and takes no writes when too much is waiting")
 	case err == nil && was != nil:
-		d.cfg.Log.Info().Msg("the store writes its tables again")
+		k.cfg.Log.Info().Msg("the store writes its tables again")
 	}
 }

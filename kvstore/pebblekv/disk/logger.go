@@ -8,20 +8,20 @@ import (
 
 // logger takes the database's messages. What it reports as information is of no
 // interest to who runs a server.
-type logger struct{ d *Disk }
+type logger struct{ *log }
 
 func (l logger) Infof(string, ...any) {}
 
 func (l logger) Errorf(format string, args ...any) {
-	l.d.cfg.Log.Error().Msg("database: " + fmt.Sprintf(format, args...))
+	l.cfg.Log.Error().Msg("database: " + fmt.Sprintf(format, args...))
 }
 
 // Fatalf is called after a failed write of the database's log. It must not return.
 func (l logger) Fatalf(format string, args ...any) {
-	_ = l.d.fail(fmt.Errorf(format, args...))
+	_ = l.fail(fmt.Errorf(format, args...))
 }
 
-func (d *Disk) listener() *pebble.EventListener {
+func (d *database) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			d.cfg.Log.Error().Err(err).Msg("the database failed in the background and will try again")

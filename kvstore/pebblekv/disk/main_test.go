@@ -185,15 +185,14 @@ func (s *store) put(ops ...op) kv.Revision {
 // tables makes tables of everything, as the keeper would sooner or later.
 func (s *store) tables() {
 	s.t.Helper()
-	s.stopped(func() { require.NoError(s.t, s.disk.materialise()) })
+	s.stopped(func() { require.NoError(s.t, s.disk.keeper.materialise()) })
 }
 
 // stopped calls fn while the keeper does not run, and then starts it again.
 func (s *store) stopped(fn func()) {
-	d := s.disk
-	close(d.stop)
-	d.keeping.Wait()
+	k := s.disk.keeper
+	k.end()
 	fn()
-	d.stop = make(chan struct{})
-	d.begin()
+	k.stop = make(chan struct{})
+	k.begin()
 }

@@ -12,7 +12,7 @@ import (
 
 // batch is the making of tables from what is pending.
 type batch struct {
-	d      *Disk
+	k      *keeper
 	set    *tableSet
 	groups []waiting
 
@@ -33,31 +33,31 @@ type batch struct {
 // Of a key that changed often only the newest value is written as current, and of
 // its versions only as many as are kept: so the later this is done, the less it
 // costs. After an error nothing has changed.
-func (d *Disk) materialise() error {
-	if failure := d.failure.Load(); failure != nil {
+func (k *keeper) materialise() error {
+	if failure := k.failure.Load(); failure != nil {
 		return failure
 	}
-	d.mu.Lock()
-	groups := d.pending
-	d.mu.Unlock()
-	if d.cfg.AckBeforeDisk && len(groups) > 0 {
-		if err := d.syncLog(); err != nil {
+	k.mu.Lock()
+	groups := k.pending
+	k.mu.Unlock()
+	if k.cfg.AckBeforeDisk && len(groups) > 0 {
+		if err := k.syncLog(); err != nil {
 			return err
 		}
 	}
-	b := &batch{d: d, set: d.newTables(), groups: groups, next: d.done, epochs: slices.Clone(d.epochs), parts: slices.Clone(d.parts), cuts: map[string]kv.Revision{}}
+	b := &batch{k: k, set: k.newTables(), groups: groups, next: k.done, epochs: slices.Clone(k.epochs), parts: slices.Clone(k.parts), cuts: map[string]kv.Revision{}}
 	defer b.set.discard()
 	if err := b.build(); err != nil {
 		return err
 	}
-	if len(groups) == 0 && b.next == d.done {
+	if len(groups) == 0 && b.next == k.done {
 		return nil
 	}
 	b.set.small(metaKey, b.next.encode())
 	if err := b.set.add(); err != nil {
 		return err
 	}
-	return d.adopt(b)
+	return k.adopt(b)
 }
 
 func (b *batch) build() error {
@@ -88,33 +88,38 @@ func (b *batch) endPart() {
 }
 
 // adopt goes on from the tables that were added.
-func (d *Disk) adopt(b *batch) error {
-	trimmed := b.next.logFloor > d.done.logFloor
-	d.done, d.epochs, d.since = b.next, b.epochs, 0
+func (k *keeper) adopt(b *batch) error {
+	trimmed := b.next.logFloor > k.done.logFloor
+	k.done, k.epochs, k.since = b.next, b.epochs, 0
 	// The floors rise before anything below them goes away for a reader, who asks
 	// for them last.
-	d.logFloor.Store(int64(d.done.logFloor))
-	d.historyFloor.Store(int64(d.done.historyFloor))
-	d.mu.Lock()
+	k.raise()
+	k.mu.Lock()
 	for _, g := range b.groups {
-		d.behind -= g.bytes
+		k.behind -= g.bytes
 	}
-	d.judgeBacklogLocked()
-	d.pending = slices.Clone(d.pending[len(b.groups):])
-	d.parts = b.parts
-	d.room.Broadcast()
-	d.mu.Unlock()
+	k.judgeBacklogLocked()
+	k.pending = slices.Clone(k.pending[len(b.groups):])
+	k.parts = b.parts
+	k.room.Broadcast()
+	k.mu.Unlock()
 	if trimmed {
-		return d.trimLog()
+		return k.trimLog()
 	}
 	return nil
 }
 
+// raise shows readers the floors of the tables.
+func (k *keeper) raise() {
+	k.floors.log.Store(int64(k.done.logFloor))
+	k.floors.history.Store(int64(k.done.historyFloor))
+}
+
 // trimLog removes the log up to its floor. It need not last: it is done again
 // with the next floor, and nobody reads below it.
-func (d *Disk) trimLog() error {
+func (k *keeper) trimLog() error {
 	var upper [9]byte
-	return d.db.DeleteRange([]byte{logKind}, numberKey(upper[:0], logKind, int64(d.done.logFloor)+1), pebble.NoSync)
+	return k.db.DeleteRange([]byte{logKind}, numberKey(upper[:0], logKind, int64(k.done.logFloor)+1), pebble.NoSync)
 }
 
 // account adds the epoch of the batch, and chooses the part of history.
@@ -128,11 +133,11 @@ func (b *batch) account() {
 	b.epochs = append(b.epochs, e)
 	b.next.revision = e.last
 
-	if b.lean = b.d.lacksSpace(b.groups); b.lean {
+	if b.lean = b.k.lacksSpace(b.groups); b.lean {
 		return
 	}
-	if n := len(b.parts); n == 0 || b.parts[n-1].bytes >= b.d.cfg.HistoryBytes/grain ||
-		e.first-b.parts[n-1].first >= b.d.cfg.HistoryAge.Milliseconds()/grain {
+	if n := len(b.parts); n == 0 || b.parts[n-1].bytes >= b.k.cfg.HistoryBytes/grain ||
+		e.first-b.parts[n-1].first >= b.k.cfg.HistoryAge.Milliseconds()/grain {
 		b.parts = append(b.parts, part{start: b.groups[0].commits[0].Revision, first: e.first})
 	}
 	b.part = &b.parts[len(b.parts)-1]
@@ -142,12 +147,12 @@ func (b *batch) account() {
 // lacksSpace says that tables with the history of the groups would use up what is
 // left for the log, without which no write could be made durable: not even deletes,
 // each of which makes history of what it deletes.
-func (d *Disk) lacksSpace(groups []waiting) bool {
-	free := d.freeBytes()
+func (k *keeper) lacksSpace(groups []waiting) bool {
+	free := k.freeBytes()
 	if free < 0 {
 		return false
 	}
-	if d.gate.pressed.Load() && d.isBlocked() {
+	if k.gate.pressed.Load() && k.isBlocked() {
 		return true // it has been tried
 	}
 	for _, g := range groups {
@@ -161,13 +166,13 @@ func (d *Disk) lacksSpace(groups []waiting) bool {
 			}
 		}
 	}
-	return free < d.cfg.ReserveBytes/4
+	return free < k.cfg.ReserveBytes/4
 }
 
-func (d *Disk) isBlocked() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.blocked != nil
+func (k *keeper) isBlocked() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.blocked != nil
 }
 
 func (b *batch) entries() error {
@@ -205,7 +210,7 @@ func (b *batch) key(changes []change) error {
 	old := changes[0].event.Prev
 	if old == nil && changes[0].recovered {
 		var err error
-		if old, err = b.d.current(b.d.db, changes[0].event.Entry.NS, changes[0].event.Entry.Key); err != nil {
+		if old, err = current(b.k.db, changes[0].event.Entry.NS, changes[0].event.Entry.Key); err != nil {
 			return err
 		}
 	}
@@ -231,7 +236,7 @@ func (b *batch) versions(changes []change, old, last *kv.Entry) error {
 	if b.lean {
 		return nil
 	}
-	keep := b.d.cfg.HistoryVersions
+	keep := b.k.cfg.HistoryVersions
 	rows := b.rows[:0]
 	if last.Deleted() {
 		rows = append(rows, last)
@@ -285,7 +290,7 @@ func (b *batch) leases() {
 
 // tokens writes new request tokens and ends those that are too old.
 func (b *batch) tokens() {
-	b.next.tokenFloor = max(b.next.tokenFloor, kv.Revision(b.d.tokenFloor.Load()))
+	b.next.tokenFloor = max(b.next.tokenFloor, kv.Revision(b.k.floors.tokens.Load()))
 	for _, g := range b.groups {
 		for i := range g.commits {
 			c := &g.commits[i]
@@ -294,7 +299,7 @@ func (b *batch) tokens() {
 			}
 		}
 	}
-	if b.next.tokenFloor > b.d.done.tokenFloor {
+	if b.next.tokenFloor > b.k.done.tokenFloor {
 		b.set.tokensBelow = b.next.tokenFloor
 	}
 }

@@ -21,40 +21,37 @@ const databaseDir = "db" // below Config.Dir
 // codes.Storage and says why: a newer format, a directory in use by another
 // process, damage, lost writes.
 func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
-	d := &Disk{
-		cfg:  cfg.withDefaults(),
-		stop: make(chan struct{}),
-		wake: make(chan struct{}, 1),
-
-		squeeze: make(chan stays),
+	d := &database{cfg: cfg.withDefaults()}
+	l := &log{
+		database: d,
+		gate:     gate{database: d, soon: make(chan struct{}, 1), lookAfter: d.cfg.lookAfter()},
+		wake:     make(chan struct{}, 1),
+		ring:     ring{limit: d.cfg.RingBytes},
 	}
-	d.room.L = &d.mu
-	d.gate.soon = make(chan struct{}, 1)
-	d.gate.lookAfter = d.cfg.lookAfter()
-	d.ring.limit = d.cfg.RingBytes
-	newest, err := d.open(withDefaults(load))
+	l.room.L = &l.mu
+	k := newKeeper(l)
+	newest, err := k.open(withDefaults(load))
 	if err != nil {
-		_ = d.release()
+		_ = l.release()
 		return nil, 0, err
 	}
-	d.newest.Store(int64(newest))
-	d.ring.floor = newest
-	d.logFloor.Store(int64(d.done.logFloor))
-	d.historyFloor.Store(int64(d.done.historyFloor))
-	d.tokenFloor.Store(int64(d.done.tokenFloor))
-	d.measure()
-	d.begin()
-	return d, newest, nil
+	l.newest.Store(int64(newest))
+	l.ring.floor = newest
+	k.raise()
+	l.floors.tokens.Store(int64(k.done.tokenFloor))
+	l.gate.measure()
+	k.begin()
+	return &Disk{log: l, keeper: k}, newest, nil
 }
 
-func (d *Disk) open(load replica.Loader) (kv.Revision, error) {
-	fsys, dir := d.cfg.FS, d.cfg.Dir
+func (k *keeper) open(load replica.Loader) (kv.Revision, error) {
+	fsys, dir := k.cfg.FS, k.cfg.Dir
 	path := fsys.PathJoin(dir, databaseDir)
 	if err := makeDirs(fsys, dir, path); err != nil {
 		return 0, err
 	}
 	var err error
-	if d.lock, err = pebble.LockDirectory(path, fsys); err != nil {
+	if k.lock, err = pebble.LockDirectory(path, fsys); err != nil {
 		return 0, codes.Errorf(codes.Storage, "the data directory is in use by another process: %w", err)
 	}
 	markPath := fsys.PathJoin(dir, markName)
@@ -62,31 +59,31 @@ func (d *Disk) open(load replica.Loader) (kv.Revision, error) {
 	if err != nil {
 		return 0, refused(err)
 	}
-	if err := d.agree(path, markPath, &state, known); err != nil {
+	if err := k.agree(path, markPath, &state, known); err != nil {
 		return 0, err
 	}
-	if err := d.openDatabase(path, state.born); err != nil {
+	if err := k.openDatabase(path, state.born); err != nil {
 		return 0, refused(err)
 	}
 	if !state.born {
-		if err := d.bear(); err != nil {
+		if err := k.bear(); err != nil {
 			return 0, refused(err)
 		}
 	}
-	newest, err := d.recover(load)
+	newest, err := k.recover(load)
 	if err != nil {
 		return 0, err
 	}
 	if newest < state.revision {
-		if !d.cfg.AcceptLoss {
+		if !k.cfg.AcceptLoss {
 			return 0, codes.Errorf(codes.Storage, "acknowledged writes are lost: the store ends at revision %d, but %d was durable. %s", newest, state.revision, lossRemedy)
 		}
-		if err := d.acceptLoss(state.revision); err != nil {
+		if err := k.acceptLoss(state.revision); err != nil {
 			return 0, err
 		}
 	}
-	newest = max(newest, d.done.revision)
-	if err := d.mark.set(true, newest); err != nil {
+	newest = max(newest, k.done.revision)
+	if err := k.mark.set(true, newest); err != nil {
 		return 0, refused(err)
 	}
 	return newest, nil
@@ -118,7 +115,7 @@ func makeDirs(fsys vfs.FS, dir, path string) error {
 // agree decides from mark and directory whether there is a store. It comes before
 // the database is opened, because that would take a directory without its marker
 // file for a new one and clear it.
-func (d *Disk) agree(path, markPath string, state *markState, known bool) (err error) {
+func (d *database) agree(path, markPath string, state *markState, known bool) (err error) {
 	fsys := d.cfg.FS
 	if known {
 		d.mark, err = openMark(fsys, markPath, *state)
@@ -154,20 +151,20 @@ func emptyDatabase(fsys vfs.FS, path string) (bool, error) {
 	return true, nil
 }
 
-func (d *Disk) openDatabase(path string, born bool) error {
-	d.options = d.databaseOptions(born)
-	cache := pebble.NewCache(d.cfg.CacheBytes)
+func (l *log) openDatabase(path string, born bool) error {
+	options := l.databaseOptions(born)
+	cache := pebble.NewCache(l.cfg.CacheBytes)
 	defer cache.Unref()
-	d.options.Cache = cache
-	db, err := pebble.Open(path, d.options)
+	options.Cache = cache
+	db, err := pebble.Open(path, options)
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		return codes.Errorf(codes.Storage, "the database is gone: its directory has no marker of a manifest, but %s knows of it. %s", markName, lossRemedy)
 	}
 	if err != nil {
 		return fmt.Errorf("opening the database: %w", err)
 	}
-	d.db = db
-	d.tables = d.options.MakeWriterOptions(0, db.TableFormat())
+	l.db = db
+	l.tables = options.MakeWriterOptions(0, db.TableFormat())
 	return nil
 }
 
@@ -175,15 +172,15 @@ func (d *Disk) openDatabase(path string, born bool) error {
 // ever after: few large files and blocks, no filters, no compression of what is
 // going to be read at the next start, and merging as late as possible, because it
 // shares a processor with the server.
-func (d *Disk) databaseOptions(born bool) *pebble.Options {
+func (l *log) databaseOptions(born bool) *pebble.Options {
 	o := &pebble.Options{
-		FS:                          orderedFS{d.cfg.FS},
-		Lock:                        d.lock,
-		Logger:                      logger{d},
-		EventListener:               d.listener(),
+		FS:                          orderedFS{l.cfg.FS},
+		Lock:                        l.lock,
+		Logger:                      logger{l},
+		EventListener:               l.listener(),
 		ErrorIfNotExists:            born,
 		FormatMajorVersion:          pebble.FormatNewest,
-		MemTableSize:                uint64(d.cfg.MemTableBytes),
+		MemTableSize:                uint64(l.cfg.MemTableBytes),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       24, // is counted double: 12 tables above each other
 		L0StopWritesThreshold:       1000,
@@ -197,8 +194,8 @@ func (d *Disk) databaseOptions(born bool) *pebble.Options {
 		o.TargetFileSizes[i] = 32 << 20
 	}
 	for i := range o.Levels {
-		o.Levels[i].BlockSize = d.cfg.BlockBytes
-		o.Levels[i].IndexBlockSize = 2 * d.cfg.BlockBytes
+		o.Levels[i].BlockSize = l.cfg.BlockBytes
+		o.Levels[i].IndexBlockSize = 2 * l.cfg.BlockBytes
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return block.NoCompression }
 	}
 	o.Experimental.ReadSamplingMultiplier = -1
@@ -207,7 +204,7 @@ func (d *Disk) databaseOptions(born bool) *pebble.Options {
 
 // bear puts the first rows into a new database. That the mark knows of it comes
 // last, so an interrupted beginning begins again.
-func (d *Disk) bear() error {
+func (d *database) bear() error {
 	set := d.newTables()
 	defer set.discard()
 	set.small(metaKey, meta{}.encode())

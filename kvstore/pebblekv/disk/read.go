@@ -28,7 +28,7 @@ func (d *Disk) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if newest := kv.Revision(d.newest.Load()); rev > newest {
 		return nil, future(rev, newest)
 	}
-	if floor := kv.Revision(d.historyFloor.Load()); rev < floor {
+	if floor := kv.Revision(d.floors.history.Load()); rev < floor {
 		return nil, compacted(rev, floor)
 	}
 	v := d.versionsOf(ns, key)
@@ -118,7 +118,7 @@ func (v *versions) close() { _ = v.snap.Close() }
 // floor is the revision from which on the key's versions are complete. It is asked
 // for after the snapshot was taken, so whatever the snapshot misses is below it.
 func (v *versions) floor() (kv.Revision, error) {
-	floor := kv.Revision(v.d.historyFloor.Load())
+	floor := kv.Revision(v.d.floors.history.Load())
 	row, closer, err := v.snap.Get(nameKey(nil, cutKind, v.ns, v.key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return floor, nil
@@ -151,7 +151,7 @@ func (v *versions) each(before kv.Revision, fn func(*kv.Entry) bool) error {
 			}
 		}
 	}
-	e, err := v.d.current(v.snap, v.ns, v.key)
+	e, err := current(v.snap, v.ns, v.key)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (v *versions) stored(before kv.Revision, fn func(*kv.Entry) bool) error {
 }
 
 // current is a key's entry in the tables; nil if it is absent there.
-func (d *Disk) current(from pebble.Reader, ns, key string) (*kv.Entry, error) {
+func current(from pebble.Reader, ns, key string) (*kv.Entry, error) {
 	return entryAt(from, nameKey(nil, currentKind, ns, key), ns, key)
 }
 

@@ -12,15 +12,15 @@ import (
 )
 
 // recover loads the tables and then the log behind them.
-func (d *Disk) recover(load replica.Loader) (kv.Revision, error) {
-	row, closer, err := d.db.Get(metaKey)
+func (k *keeper) recover(load replica.Loader) (kv.Revision, error) {
+	row, closer, err := k.db.Get(metaKey)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, codes.Errorf(codes.Storage, "the store is damaged: the database has lost its meta row. %s", "Restore the data directory from a copy")
 	}
 	if err != nil {
 		return 0, damaged("meta", err)
 	}
-	d.done, err = decodeMeta(row)
+	k.done, err = decodeMeta(row)
 	_ = closer.Close()
 	if err != nil {
 		return 0, damaged("meta", err)
@@ -30,25 +30,25 @@ func (d *Disk) recover(load replica.Loader) (kv.Revision, error) {
 		what string
 		row  func(key, value []byte) error
 	}{
-		{epochKind, "epochs", d.loadEpoch},
-		{partKind, "parts of history", d.loadPart},
+		{epochKind, "epochs", k.loadEpoch},
+		{partKind, "parts of history", k.loadPart},
 		{currentKind, "current entries", entryLoader(func(e *kv.Entry) {
-			d.live.Add(rowBytes(e))
+			k.gate.live.Add(rowBytes(e))
 			load.Entry(e)
 		})},
 		{leaseKind, "leases", leaseLoader(load.Lease)},
 		{tokenKind, "request tokens", tokenLoader(load.Token)},
 	} {
-		if err := d.scan([]byte{kind.kind}, []byte{kind.kind + 1}, kind.row); err != nil {
+		if err := k.scan([]byte{kind.kind}, []byte{kind.kind + 1}, kind.row); err != nil {
 			return 0, damaged(kind.what, err)
 		}
 	}
-	return d.replay(load)
+	return k.replay(load)
 }
 
 // scan calls row for everything in a range, in order. The bytes are valid only
 // during the call.
-func (d *Disk) scan(lower, upper []byte, row func(key, value []byte) error) error {
+func (d *database) scan(lower, upper []byte, row func(key, value []byte) error) error {
 	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
@@ -67,23 +67,23 @@ func (d *Disk) scan(lower, upper []byte, row func(key, value []byte) error) erro
 
 var errKey = errors.New("a key that cannot be read")
 
-func (d *Disk) loadEpoch(key, value []byte) error {
+func (k *keeper) loadEpoch(key, value []byte) error {
 	last, ok := splitNumber(key)
 	if !ok {
 		return errKey
 	}
 	e, err := decodeEpoch(last, value)
-	d.epochs = append(d.epochs, e)
+	k.epochs = append(k.epochs, e)
 	return err
 }
 
-func (d *Disk) loadPart(key, value []byte) error {
+func (k *keeper) loadPart(key, value []byte) error {
 	start, ok := splitNumber(key)
 	if !ok {
 		return errKey
 	}
 	p, err := decodePart(start, value)
-	d.parts = append(d.parts, p)
+	k.parts = append(k.parts, p)
 	return err
 }
 
@@ -142,10 +142,10 @@ var errGap = errors.New("the log has a gap")
 
 // replay reads the log behind the tables and returns the newest revision. Each
 // record names the revision before it, so what is missing in the middle shows.
-func (d *Disk) replay(load replica.Loader) (kv.Revision, error) {
-	newest := d.done.revision
+func (k *keeper) replay(load replica.Loader) (kv.Revision, error) {
+	newest := k.done.revision
 	from := numberKey(nil, logKind, int64(newest)+1)
-	err := d.scan(from, []byte{logKind + 1}, func(_, value []byte) error {
+	err := k.scan(from, []byte{logKind + 1}, func(_, value []byte) error {
 		g, err := decodeGroup(value)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errGap, err)
@@ -156,26 +156,26 @@ func (d *Disk) replay(load replica.Loader) (kv.Revision, error) {
 		for i := range g.commits {
 			load.Commit(&g.commits[i])
 		}
-		d.keep(waiting{commits: g.commits, bytes: int64(len(value)), recovered: true})
+		k.keep(waiting{commits: g.commits, bytes: int64(len(value)), recovered: true})
 		newest = g.last()
 		return nil
 	})
 	if err == nil {
 		return newest, nil
 	}
-	if !errors.Is(err, errGap) || !d.cfg.AcceptLoss {
+	if !errors.Is(err, errGap) || !k.cfg.AcceptLoss {
 		return 0, codes.Errorf(codes.Storage, "the store is damaged: log: %w. %s", err, lossRemedy)
 	}
-	return newest, d.cutLog(newest)
+	return newest, k.cutLog(newest)
 }
 
 // cutLog removes what is behind a gap, so that it is not taken for a continuation,
 // and sees to it that none of its revisions is used again.
-func (d *Disk) cutLog(newest kv.Revision) error {
-	d.cfg.Log.Error().Int64("revision", int64(newest)).Msg("the log has a gap; the loss of everything behind it is accepted")
+func (k *keeper) cutLog(newest kv.Revision) error {
+	k.cfg.Log.Error().Int64("revision", int64(newest)).Msg("the log has a gap; the loss of everything behind it is accepted")
 	lower := numberKey(nil, logKind, int64(newest)+1)
 	last := newest
-	err := d.scan(lower, []byte{logKind + 1}, func(key, value []byte) error {
+	err := k.scan(lower, []byte{logKind + 1}, func(key, value []byte) error {
 		if n, ok := splitNumber(key); ok {
 			last = max(last, kv.Revision(n))
 		}
@@ -185,25 +185,25 @@ func (d *Disk) cutLog(newest kv.Revision) error {
 		return nil
 	})
 	if err == nil {
-		err = d.db.DeleteRange(lower, []byte{logKind + 1}, pebble.Sync)
+		err = k.db.DeleteRange(lower, []byte{logKind + 1}, pebble.Sync)
 	}
 	if err != nil {
 		return refused(err)
 	}
-	return d.acceptLoss(last)
+	return k.acceptLoss(last)
 }
 
 // acceptLoss goes on above revision used, so that none is used twice, and forgets
 // changes and versions up to it, because some are missing.
-func (d *Disk) acceptLoss(used kv.Revision) error {
-	d.cfg.Log.Error().Int64("revision", int64(used)).Msg("acknowledged writes are lost, which is accepted")
-	if err := d.materialise(); err != nil {
+func (k *keeper) acceptLoss(used kv.Revision) error {
+	k.cfg.Log.Error().Int64("revision", int64(used)).Msg("acknowledged writes are lost, which is accepted")
+	if err := k.materialise(); err != nil {
 		return refused(err)
 	}
-	d.done.revision, d.done.logFloor, d.done.historyFloor = used, used, used
-	set := d.newTables()
+	k.done.revision, k.done.logFloor, k.done.historyFloor = used, used, used
+	set := k.newTables()
 	defer set.discard()
-	set.small(metaKey, d.done.encode())
+	set.small(metaKey, k.done.encode())
 	if err := set.add(); err != nil {
 		return refused(err)
 	}

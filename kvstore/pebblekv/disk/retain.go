@@ -13,13 +13,13 @@ const grain = 64
 
 // retain raises the floors by age and bytes, and drops what is below them.
 func (b *batch) retain() error {
-	now := b.d.cfg.Clock.Now().UnixMilli()
-	logBytes, historyBytes := b.d.cfg.LogBytes, b.d.cfg.HistoryBytes
-	if b.d.gate.pressed.Load() {
+	now := b.k.cfg.Clock.Now().UnixMilli()
+	logBytes, historyBytes := b.k.cfg.LogBytes, b.k.cfg.HistoryBytes
+	if b.k.gate.pressed.Load() {
 		// No space: what is kept for convenience only goes first. A budget may be
 		// more than there ever was room for.
 		const most = 8 // parts of the budget, or of all there is if that is less
-		used := b.d.gate.used.Load()
+		used := b.k.gate.used.Load()
 		logBytes, historyBytes = min(logBytes, used)/most, min(historyBytes, used)/most
 	}
 	b.retainLog(now, logBytes)
@@ -36,13 +36,13 @@ func (b *batch) retainLog(now, limit int64) {
 	}
 	for i := range b.epochs {
 		e := &b.epochs[i]
-		if total > limit || before(e.time, now, b.d.cfg.LogAge) {
+		if total > limit || before(e.time, now, b.k.cfg.LogAge) {
 			total -= e.log
 			e.changed = e.changed || e.log > 0
 			e.log = 0
 			b.next.logFloor = max(b.next.logFloor, e.last)
 		}
-		if before(e.time, now, b.d.cfg.TokenAge) {
+		if before(e.time, now, b.k.cfg.TokenAge) {
 			b.next.tokenFloor = max(b.next.tokenFloor, e.last)
 		}
 	}
@@ -80,7 +80,7 @@ func (b *batch) joinEpochs(epochs []epoch, now int64) []epoch {
 }
 
 func (b *batch) joins(x, y *epoch) bool {
-	cfg := &b.d.cfg
+	cfg := &b.k.cfg
 	return y.time-x.first <= min(cfg.LogAge, cfg.TokenAge).Milliseconds()/grain && x.log+y.log <= cfg.LogBytes/grain
 }
 
@@ -100,7 +100,7 @@ func (b *batch) retainHistory(now, limit int64) error {
 	}
 	for dropped < most {
 		p := &b.parts[dropped]
-		if total <= limit && !before(p.time, now, b.d.cfg.HistoryAge) {
+		if total <= limit && !before(p.time, now, b.k.cfg.HistoryAge) {
 			break
 		}
 		total -= p.bytes
@@ -120,7 +120,7 @@ func (b *batch) retainHistory(now, limit int64) error {
 
 // endCuts removes the cuts that the floor has overtaken.
 func (b *batch) endCuts() error {
-	err := b.d.scan([]byte{cutKind}, []byte{cutKind + 1}, func(key, value []byte) error {
+	err := b.k.scan([]byte{cutKind}, []byte{cutKind + 1}, func(key, value []byte) error {
 		cut, n := binary.Uvarint(value)
 		if n <= 0 {
 			return errKey

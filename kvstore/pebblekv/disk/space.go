@@ -14,12 +14,15 @@ import (
 // gate decides whether writes are taken. The database ends the process if its log
 // cannot be written, so writes must end before the disk is full.
 type gate struct {
+	*database // set at open
+
 	verdict atomic.Pointer[verdict]
 	backlog atomic.Pointer[verdict] // likewise, because tables cannot be made
 	used    atomic.Int64            // bytes of the store
 	free    atomic.Int64            // bytes of the file system; below 0: not known
 	pressed atomic.Bool             // over the quota, or into the reserve
 	unseen  atomic.Int64            // bytes written since the last look
+	live    atomic.Int64            // bytes that the current entries take in tables, or somewhat fewer
 
 	lookAfter int64 // set at open
 	soon      chan struct{}
@@ -72,36 +75,36 @@ func (d *Disk) Writable(deletesOnly bool) error {
 
 // judgeBacklogLocked decides whether writes are taken while tables cannot be made,
 // since all that is pending is in memory.
-func (d *Disk) judgeBacklogLocked() {
+func (l *log) judgeBacklogLocked() {
 	var v *verdict
-	if d.blocked != nil && d.behind > writesBehind*d.cfg.TableBytes {
-		err := codes.Errorf(codes.Storage, "the store cannot write its tables, for which %s are waiting; the server's log says why", bytesText(d.behind))
+	if l.blocked != nil && l.behind > writesBehind*l.cfg.TableBytes {
+		err := codes.Errorf(codes.Storage, "the store cannot write its tables, for which %s are waiting; the server's log says why", bytesText(l.behind))
 		v = &verdict{writes: err}
-		if d.behind > mostBehind*d.cfg.TableBytes {
+		if l.behind > mostBehind*l.cfg.TableBytes {
 			v.deletes = err
 		}
 	}
-	d.gate.backlog.Store(v)
+	l.gate.backlog.Store(v)
 }
 
 // measure looks at the space and decides.
-func (d *Disk) measure() {
-	used := int64(d.db.Metrics().DiskSpaceUsage())
-	free := d.freeBytes()
-	d.gate.used.Store(used)
-	d.gate.free.Store(free)
-	v := d.judge(used, free)
-	was := d.gate.verdict.Swap(v)
-	d.gate.pressed.Store(v != nil)
+func (g *gate) measure() {
+	used := int64(g.db.Metrics().DiskSpaceUsage())
+	free := g.freeBytes()
+	g.used.Store(used)
+	g.free.Store(free)
+	v := g.judge(used, free)
+	was := g.verdict.Swap(v)
+	g.pressed.Store(v != nil)
 	switch {
 	case v != nil && was == nil:
-		d.cfg.Log.Warn().Int64("free", free).Int64("used", used).Msg("no more writes: " + v.writes.Error())
+		g.cfg.Log.Warn().Int64("free", free).Int64("used", used).Msg("no more writes: " + v.writes.Error())
 	case v == nil && was != nil:
-		d.cfg.Log.Info().Int64("free", free).Int64("used", used).Msg("writes are taken again")
+		g.cfg.Log.Info().Int64("free", free).Int64("used", used).Msg("writes are taken again")
 	}
 }
 
-func (d *Disk) freeBytes() int64 {
+func (d *database) freeBytes() int64 {
 	free := d.cfg.Free
 	if free == nil {
 		free = func() (uint64, error) {
@@ -119,16 +122,16 @@ func (d *Disk) freeBytes() int64 {
 	return int64(min(n, math.MaxInt64))
 }
 
-func (d *Disk) judge(used, free int64) *verdict {
-	reserve := d.cfg.ReserveBytes
+func (g *gate) judge(used, free int64) *verdict {
+	reserve := g.cfg.ReserveBytes
 	switch {
 	case free >= 0 && free < reserve/4:
 		err := codes.Errorf(codes.Storage, "the disk is full: %s are free, so not even deletes are accepted; free space on the server's disk", bytesText(free))
 		return &verdict{writes: err, deletes: err}
 	case free >= 0 && free < reserve:
 		return &verdict{writes: codes.Errorf(codes.Storage, "the disk is nearly full: %s are free, %s are kept in reserve; free space on the server's disk, or delete something", bytesText(free), bytesText(reserve))}
-	case d.cfg.QuotaBytes > 0 && used > d.cfg.QuotaBytes:
-		return &verdict{writes: codes.Errorf(codes.Quota, "the store occupies %s on disk, its limit is %s; delete something or raise the limit", bytesText(used), bytesText(d.cfg.QuotaBytes))}
+	case g.cfg.QuotaBytes > 0 && used > g.cfg.QuotaBytes:
+		return &verdict{writes: codes.Errorf(codes.Quota, "the store occupies %s on disk, its limit is %s; delete something or raise the limit", bytesText(used), bytesText(g.cfg.QuotaBytes))}
 	}
 	return nil
 }

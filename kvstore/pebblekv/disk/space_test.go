@@ -42,7 +42,7 @@ func TestDeletesMakeRoomBelowTheQuota(t *testing.T) {
 	for ; s.writable(); keys++ {
 		require.Less(t, keys, 100)
 		s.put(op{"ns", fmt.Sprint(keys), large})
-		s.disk.measure()
+		s.disk.gate.measure()
 	}
 	err := s.disk.Writable(false)
 	require.Equal(t, codes.Quota, codes.Of(err))
@@ -75,7 +75,7 @@ func TestDeletesMakeRoomOnAFullDisk(t *testing.T) {
 	for ; s.writable(); keys++ {
 		require.Less(t, keys, 1000)
 		s.put(op{"ns", fmt.Sprint(keys % 10), large})
-		s.disk.measure()
+		s.disk.gate.measure()
 	}
 	err := s.disk.Writable(false)
 	require.Equal(t, codes.Storage, codes.Of(err))
@@ -117,7 +117,7 @@ func TestDeletesOfEverythingMakeRoom(t *testing.T) {
 	for ; s.writable(); keys++ {
 		require.Less(t, keys, 1000)
 		s.put(op{"ns", fmt.Sprint(keys), large})
-		s.disk.measure()
+		s.disk.gate.measure()
 	}
 	var all []op
 	for i := range keys {

@@ -21,7 +21,7 @@ import (
 // for what is dropped of that, so that a table's keys lie together. Current entries
 // and history must be given in order.
 type tableSet struct {
-	d       *Disk
+	to      *database
 	rows    []smallRow
 	current table
 	history table
@@ -42,8 +42,8 @@ type table struct {
 	w    *sstable.Writer
 }
 
-func (d *Disk) newTables() *tableSet {
-	return &tableSet{d: d, current: table{name: "current.table"}, history: table{name: "history.table"}, dropped: table{name: "dropped.table"}}
+func (d *database) newTables() *tableSet {
+	return &tableSet{to: d, current: table{name: "current.table"}, history: table{name: "history.table"}, dropped: table{name: "dropped.table"}}
 }
 
 // small sets a row of one of the small kinds; key and value are kept.
@@ -69,17 +69,17 @@ func (t *tableSet) remove(from *table, key []byte) error {
 	return from.w.Delete(key)
 }
 
-func (t *tableSet) path(to *table) string { return t.d.cfg.FS.PathJoin(t.d.cfg.Dir, to.name) }
+func (t *tableSet) path(to *table) string { return t.to.cfg.FS.PathJoin(t.to.cfg.Dir, to.name) }
 
 func (t *tableSet) open(to *table) error {
 	if to.w != nil {
 		return nil
 	}
-	file, err := t.d.cfg.FS.Create(t.path(to), vfs.WriteCategoryUnspecified)
+	file, err := t.to.cfg.FS.Create(t.path(to), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("creating a table: %w", err)
 	}
-	to.w = sstable.NewWriter(objstorageprovider.NewFileWritable(file), t.d.tables)
+	to.w = sstable.NewWriter(objstorageprovider.NewFileWritable(file), t.to.tables)
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (t *tableSet) add() error {
 			return err
 		}
 	}
-	if err := t.d.db.Ingest(context.Background(), t.paths); err != nil {
+	if err := t.to.db.Ingest(context.Background(), t.paths); err != nil {
 		return fmt.Errorf("adding tables: %w", err)
 	}
 	t.paths = nil
@@ -154,7 +154,7 @@ func (t *tableSet) discard() {
 	_ = t.finish(&t.history)
 	_ = t.finish(&t.dropped)
 	for _, path := range t.paths {
-		_ = t.d.cfg.FS.Remove(path)
+		_ = t.to.cfg.FS.Remove(path)
 	}
 	t.paths = nil
 }
