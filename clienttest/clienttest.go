@@ -29,7 +29,6 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
-	"confcenter/protocol"
 	"confcenter/server"
 )
 
@@ -117,10 +116,7 @@ func (s *Server) start() {
 	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log}})
 	s.must(err)
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
-	tcp := server.New(scfg, server.Stores{
-		Config: store, State: state, Locks: locks,
-		StateStats: func() protocol.KVStats { return protocol.KVStats(state.Stats()) },
-	})
+	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats})
 	s.must(tcp.Start())
 	s.Store, s.State, s.tcp = store, state, tcp
 	s.close = []func() error{func() error { locks.Close(); return nil }, state.Close, store.Close}

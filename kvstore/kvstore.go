@@ -101,35 +101,8 @@ func checkAlone(txn *kv.Txn, ops []kv.Op) error {
 	return nil
 }
 
-// Stats is what an engine tells about itself: counters since it was opened, and
-// the present state of what is stored. Revisions are as in kv. The tags are for
-// internal/metric.
-//
-// wide: a list of numbers.
-type Stats struct {
-	Revision   kv.Revision `metric:"store_revision" help:"Newest revision of the state store."`
-	Namespaces int64       `metric:"store_namespaces" help:"Namespaces that have keys."`
-	Keys       int64       `metric:"store_keys" help:"Keys of the state store."`
-	Bytes      int64       `metric:"store_bytes" help:"Keys and values of the state store."`
-	Leases     int64       `metric:"store_leases" help:"Leases that have not ended."`
-	Tokens     int64       `metric:"store_tokens" help:"Request tokens that are remembered."`
-
-	LogFloor     kv.Revision `metric:"store_log_floor_revision" help:"Changes after it can be read back."`
-	HistoryFloor kv.Revision `metric:"store_history_floor_revision" help:"Versions that ended before it may be gone."`
-	DiskBytes    int64       `metric:"store_disk_bytes" help:"Space on disk that the state store takes."`
-	FreeBytes    int64       `metric:"store_disk_free_bytes" help:"Free space of its file system; below 0 if not known."`
-
-	Queue    int64  `metric:"store_queued_transactions" help:"Transactions that wait to be made durable."`
-	Commits  uint64 `metric:"store_commits_total" help:"Transactions that changed something."`
-	Groups   uint64 `metric:"store_groups_total" help:"Durable writes that the transactions shared."`
-	Failed   uint64 `metric:"store_failed_transactions_total" help:"Transactions refused after they were queued."`
-	Busy     uint64 `metric:"store_busy_transactions_total" help:"Transactions not taken because the queue was full."`
-	Refused  uint64 `metric:"store_refused_writes_total" help:"Writes refused for want of space."`
-	Replayed uint64 `metric:"store_replayed_transactions_total" help:"Transactions answered from their request token."`
-	Expired  uint64 `metric:"store_expired_keys_total" help:"Keys ended by their time or their lease."`
-	Views    int64  `metric:"store_views" help:"Views that are open."`
-	ViewsCut uint64 `metric:"store_views_cut_total" help:"Views ended because they were open for too long."`
-}
+// Stats is what an engine tells about itself.
+type Stats = kv.Stats
 
 // Engine is a store with what its owner needs.
 type Engine interface {

@@ -94,16 +94,7 @@ type Property struct{ Name, Value string }
 
 // reservedProperties are kept by the server; what a client sends under these
 // names is not believed.
-var reservedProperties = [...]string{"_ip", "fd", "atime", "clisock", "svrid", "_mainconf"}
-
-func reserved(name []byte) bool {
-	for _, r := range reservedProperties {
-		if string(name) == r {
-			return true
-		}
-	}
-	return false
-}
+var reservedProperties = []string{"_ip", "fd", "atime", "clisock", "svrid", "_mainconf"}
 
 // MaxProperties is how many properties one message may give a client.
 const MaxProperties = 128
@@ -124,7 +115,7 @@ func (r *Request) Properties() ([]Property, bool) {
 	for _, m := range r.members {
 		value, ok := propertyValue(m)
 		name := strings.ToValidUTF8(string(m.Key), "\uFFFD")
-		if !ok || reserved(m.Key) || hasProperty(props, name) {
+		if !ok || slices.Contains(reservedProperties, string(m.Key)) || slices.ContainsFunc(props, func(p Property) bool { return p.Name == name }) {
 			continue
 		}
 		if len(props) == MaxProperties {
@@ -144,13 +135,4 @@ func propertyValue(m jsontext.Member) (string, bool) {
 		return strconv.Itoa(int(n)), ok
 	}
 	return "", false
-}
-
-func hasProperty(props []Property, name string) bool {
-	for i := range props {
-		if props[i].Name == name {
-			return true
-		}
-	}
-	return false
 }

@@ -31,6 +31,26 @@ func (m *reader) reply(r *Request, body []byte) error {
 	return err
 }
 
+// parseReply is what read finds in a reply of the store's. A refusal is a
+// *RefusedError.
+func parseReply[T any](body []byte, read func(m *reader) T) (found T, err error) {
+	var r Request
+	var m reader
+	if err := m.reply(&r, body); err != nil {
+		return found, err
+	}
+	found = read(&m)
+	return found, m.End()
+}
+
+// endPair ends the reading of a request about one key.
+func (m *reader) endPair(ns, key string) error {
+	if err := m.End(); err != nil {
+		return err
+	}
+	return checkPair([]byte(ns), []byte(key))
+}
+
 // revision reads the revision that every reply of the store's has.
 func (m *reader) revision() kv.Revision {
 	if !m.Top.Has(kvjson.Rev) {

@@ -176,15 +176,14 @@ func AppendKVGotMany(dst []byte, rev kv.Revision, entries []*kv.Entry, raw bool)
 // ParseKVGotMany reads the reply to q: an entry for each of its keys, nil for an
 // absent one. A refusal is a *RefusedError.
 func ParseKVGotMany(body []byte, q KVMGetQuery) ([]*kv.Entry, kv.Revision, error) {
-	var r Request
-	var m reader
-	if err := m.reply(&r, body); err != nil {
-		return nil, 0, err
-	}
-	rev := m.revision()
-	entries := m.Entries(kvjson.Entries, q.NS, "")
-	if len(entries) != len(q.Keys) {
-		m.Missing(kvjson.Entries)
-	}
-	return entries, rev, m.End()
+	var rev kv.Revision
+	entries, err := parseReply(body, func(m *reader) []*kv.Entry {
+		rev = m.revision()
+		entries := m.Entries(kvjson.Entries, q.NS, "")
+		if len(entries) != len(q.Keys) {
+			m.Missing(kvjson.Entries)
+		}
+		return entries
+	})
+	return entries, rev, err
 }

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"slices"
+
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 )
@@ -21,10 +23,7 @@ func (r *Request) KVHistory() (KVHistoryQuery, error) {
 		NS: string(m.Text(&m.Top, kvjson.NS)), Key: string(m.Text(&m.Top, kvjson.Key)),
 		Before: kv.Revision(m.Count(&m.Top, kvjson.Before)), Limit: int(m.Count(&m.Top, kvjson.Limit)), Raw: m.Flag(&m.Top, kvjson.Raw),
 	}
-	if err := m.End(); err != nil {
-		return q, err
-	}
-	return q, checkPair([]byte(q.NS), []byte(q.Key))
+	return q, m.endPair(q.NS, q.Key)
 }
 
 // AppendKVHistory appends KVHISTORY's request.
@@ -56,20 +55,20 @@ func AppendKVVersions(dst []byte, rev kv.Revision, v kv.Versions, raw bool) []by
 // ParseKVVersions reads KVHISTORY's reply for that key. A refusal is a
 // *RefusedError.
 func ParseKVVersions(body []byte, ns, key string) (kv.Versions, error) {
-	var r Request
-	var m reader
-	if err := m.reply(&r, body); err != nil {
-		return kv.Versions{}, err
-	}
-	v := kv.Versions{
-		Entries: m.Entries(kvjson.Versions, ns, key),
-		More:    m.Flag(&m.Top, kvjson.More),
-		Floor:   kv.Revision(m.Number(&m.Top, kvjson.Floor)),
-	}
-	for _, e := range v.Entries {
-		if e == nil {
-			m.Missing(kvjson.Versions)
+	return parseReply(body, func(m *reader) kv.Versions {
+		return kv.Versions{
+			Entries: m.entries(kvjson.Versions, ns, key),
+			More:    m.Flag(&m.Top, kvjson.More),
+			Floor:   kv.Revision(m.Number(&m.Top, kvjson.Floor)),
 		}
+	})
+}
+
+// entries reads a list of entries, none of which may be null.
+func (m *reader) entries(list kvjson.Field, ns, key string) []*kv.Entry {
+	entries := m.Entries(list, ns, key)
+	if slices.Contains(entries, nil) {
+		m.Missing(list)
 	}
-	return v, m.End()
+	return entries
 }

@@ -40,19 +40,15 @@ func AppendKVLeaseInfo(dst []byte, l kv.Lease) []byte {
 // ParseKVLease reads the reply of KVALIVE and KVLEASEINFO; times are in whole ms. A
 // refusal is a *RefusedError.
 func ParseKVLease(body []byte) (kv.Lease, error) {
-	var r Request
-	var m reader
-	if err := m.reply(&r, body); err != nil {
-		return kv.Lease{}, err
-	}
-	if !m.Top.Has(kvjson.Lease) {
-		m.Missing(kvjson.Lease)
-	}
-	l := kv.Lease{
-		ID:   kv.LeaseID(m.Number(&m.Top, kvjson.Lease)),
-		TTL:  time.Duration(m.Number(&m.Top, kvjson.TTL)) * time.Millisecond,
-		Left: time.Duration(m.Number(&m.Top, kvjson.Left)) * time.Millisecond,
-		Keys: int(m.Number(&m.Top, kvjson.Keys)),
-	}
-	return l, m.End()
+	return parseReply(body, func(m *reader) kv.Lease {
+		if !m.Top.Has(kvjson.Lease) {
+			m.Missing(kvjson.Lease)
+		}
+		return kv.Lease{
+			ID:   kv.LeaseID(m.Number(&m.Top, kvjson.Lease)),
+			TTL:  time.Duration(m.Number(&m.Top, kvjson.TTL)) * time.Millisecond,
+			Left: time.Duration(m.Number(&m.Top, kvjson.Left)) * time.Millisecond,
+			Keys: int(m.Number(&m.Top, kvjson.Keys)),
+		}
+	})
 }

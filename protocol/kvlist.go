@@ -112,24 +112,16 @@ func pageSize(q KVListQuery, page kv.Page) int {
 // ParseKVPage reads KVLIST's reply from namespace ns. Where only keys were asked
 // for, the entries have nothing but their names. A refusal is a *RefusedError.
 func ParseKVPage(body []byte, ns string) (kv.Page, error) {
-	var r Request
-	var m reader
-	if err := m.reply(&r, body); err != nil {
-		return kv.Page{}, err
-	}
-	page := kv.Page{Revision: m.revision(), Count: m.Number(&m.Top, kvjson.Count), More: m.Flag(&m.Top, kvjson.More)}
-	page.Entries = m.Entries(kvjson.Entries, ns, "")
-	for list := m.Elements(&m.Top, kvjson.Keys, 0); m.Next(&list, nil); {
-		if list.Kind() == jsontext.String {
-			page.Entries = append(page.Entries, &kv.Entry{NS: ns, Key: string(jsontext.Unquote(list.Raw()))})
+	return parseReply(body, func(m *reader) kv.Page {
+		page := kv.Page{Revision: m.revision(), Count: m.Number(&m.Top, kvjson.Count), More: m.Flag(&m.Top, kvjson.More)}
+		page.Entries = m.entries(kvjson.Entries, ns, "")
+		for list := m.Elements(&m.Top, kvjson.Keys, 0); m.Next(&list, nil); {
+			if list.Kind() == jsontext.String {
+				page.Entries = append(page.Entries, &kv.Entry{NS: ns, Key: string(jsontext.Unquote(list.Raw()))})
+			}
 		}
-	}
-	for _, e := range page.Entries {
-		if e == nil {
-			m.Missing(kvjson.Entries)
-		}
-	}
-	return page, m.End()
+		return page
+	})
 }
 
 // KVNamesQuery is KVNAMES' request.
@@ -176,14 +168,13 @@ func AppendKVNamespaces(dst []byte, rev kv.Revision, list []kv.Namespace, more b
 
 // ParseKVNamespaces reads KVNAMES' reply. A refusal is a *RefusedError.
 func ParseKVNamespaces(body []byte) (list []kv.Namespace, more bool, err error) {
-	var r Request
-	var m reader
-	if err := m.reply(&r, body); err != nil {
-		return nil, false, err
-	}
-	var o kvjson.Object
-	for names := m.Elements(&m.Top, kvjson.Namespaces, 0); m.Next(&names, &o); {
-		list = append(list, kv.Namespace{Name: string(m.Text(&o, kvjson.NS)), Keys: m.Number(&o, kvjson.Keys), Bytes: m.Number(&o, kvjson.Bytes)})
-	}
-	return list, m.Flag(&m.Top, kvjson.More), m.End()
+	list, err = parseReply(body, func(m *reader) (list []kv.Namespace) {
+		var o kvjson.Object
+		for names := m.Elements(&m.Top, kvjson.Namespaces, 0); m.Next(&names, &o); {
+			list = append(list, kv.Namespace{Name: string(m.Text(&o, kvjson.NS)), Keys: m.Number(&o, kvjson.Keys), Bytes: m.Number(&o, kvjson.Bytes)})
+		}
+		more = m.Flag(&m.Top, kvjson.More)
+		return list
+	})
+	return list, more, err
 }

@@ -25,10 +25,7 @@ func (r *Request) KVLock() (KVLockRequest, error) {
 	if q.Raw || m.Top.Given(kvjson.Value) {
 		q.Value = m.Value(&m.Top, kv.String)
 	}
-	if err := m.End(); err != nil {
-		return q, err
-	}
-	if err := checkPair([]byte(q.NS), []byte(q.Key)); err != nil {
+	if err := m.endPair(q.NS, q.Key); err != nil {
 		return q, err
 	}
 	return q, q.Value.Check()
@@ -119,10 +116,7 @@ func (r *Request) KVUnlock() (KVUnlockRequest, error) {
 	if m.Top.Has(kvjson.Fence) == m.Top.Has(kvjson.Lease) {
 		m.Fail(codes.Errorf(codes.BadRequest, "give either fence, for a lock that is held, or lease, for a lock that is waited for"))
 	}
-	if err := m.End(); err != nil {
-		return q, err
-	}
-	return q, checkPair([]byte(q.NS), []byte(q.Key))
+	return q, m.endPair(q.NS, q.Key)
 }
 
 // AppendKVUnlock appends KVUNLOCK's request.
@@ -141,13 +135,7 @@ func AppendKVDone(dst []byte, rev kv.Revision) []byte { return append(kvStart(ds
 
 // ParseKVDone reads what AppendKVDone appended. A refusal is a *RefusedError.
 func ParseKVDone(body []byte) (kv.Revision, error) {
-	var r Request
-	var m reader
-	if err := m.reply(&r, body); err != nil {
-		return 0, err
-	}
-	rev := m.revision()
-	return rev, m.End()
+	return parseReply(body, (*reader).revision)
 }
 
 // KVGranted is the KVGRANT a server pushes when the wait for a lock is over.

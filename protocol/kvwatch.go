@@ -83,13 +83,12 @@ func AppendKVWatching(dst []byte, rev kv.Revision, watch uint32) []byte {
 
 // ParseKVWatching reads KVWATCH's reply. A refusal is a *RefusedError.
 func ParseKVWatching(body []byte) (rev kv.Revision, watch uint32, err error) {
-	var r Request
-	var m reader
-	if err := m.reply(&r, body); err != nil {
-		return 0, 0, err
-	}
-	rev, watch = m.revision(), m.watch()
-	return rev, watch, m.End()
+	rev, err = parseReply(body, func(m *reader) kv.Revision {
+		rev := m.revision()
+		watch = m.watch()
+		return rev
+	})
+	return rev, watch, err
 }
 
 // watch reads a watch's number.

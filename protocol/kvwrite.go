@@ -178,10 +178,7 @@ func (r *Request) KVRestore() (KVRestoration, error) {
 	}
 	m.single(&q.write)
 	q.NS, q.Key = q.write.Txn.Then[0].NS, q.write.Txn.Then[0].Key
-	if err := m.End(); err != nil {
-		return q, err
-	}
-	return q, checkPair([]byte(q.NS), []byte(q.Key))
+	return q, m.endPair(q.NS, q.Key)
 }
 
 // Write is the transaction that restores the value v. It may be called once: the

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"strconv"
 
 	"confcenter/internal/jsontext"
@@ -60,14 +61,14 @@ func AppendNotifyResult(dst []byte, code int, notify []byte) []byte {
 
 // routeMembers are the members a router writes itself; what the sender put
 // there is dropped, so that nobody can speak in another's name.
-var routeMembers = [...]string{"from", "jump", "path"}
+var routeMembers = []string{"from", "jump", "path"}
 
 // AppendRouted appends the body r was parsed from as the target shall get it:
 // compact, with from, jump and path of this hop.
 func AppendRouted(dst []byte, r *Request, from, server int32) []byte {
 	dst = append(dst, '{')
 	for _, m := range r.members {
-		if isRouteMember(m.Key) {
+		if slices.Contains(routeMembers, string(m.Key)) {
 			continue
 		}
 		if dst[len(dst)-1] != '{' {
@@ -82,15 +83,6 @@ func AppendRouted(dst []byte, r *Request, from, server int32) []byte {
 	dst = append(strconv.AppendInt(dst, int64(from), 10), '>')
 	dst = append(strconv.AppendInt(dst, int64(server), 10), '>')
 	return append(dst, '"', '}')
-}
-
-func isRouteMember(key []byte) bool {
-	for _, name := range routeMembers {
-		if string(key) == name {
-			return true
-		}
-	}
-	return false
 }
 
 // AppendRouteError appends the answer to a request that could not be routed.

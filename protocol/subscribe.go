@@ -72,11 +72,6 @@ func AppendSubscribed(dst []byte, mtime int32, desc string) []byte {
 
 // ParseSubscribed reads BOOKCFGCHANGE's reply.
 func ParseSubscribed(body []byte) (Subscribed, error) {
-	var r Request
-	if err := r.Parse(body); err != nil {
-		return Subscribed{}, err
-	}
-	res, err := r.result()
-	mtime, _ := r.Int("mtime")
-	return Subscribed{Result: res, Mtime: mtime}, err
+	u, err := ParseConfigUpdated(body) // of the same form
+	return Subscribed(u), err
 }

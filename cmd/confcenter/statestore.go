@@ -16,7 +16,6 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
-	"confcenter/protocol"
 	"confcenter/server"
 )
 
@@ -140,7 +139,6 @@ func (s *state) close() error {
 
 // serve adds the state store to what is served.
 func (s *state) serve(stores server.Stores) server.Stores {
-	stores.State, stores.Locks = s.store, s.locks
-	stores.StateStats = func() protocol.KVStats { return protocol.KVStats(s.store.Stats()) }
+	stores.State, stores.Locks, stores.StateStats = s.store, s.locks, s.store.Stats
 	return stores
 }
