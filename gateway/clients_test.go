@@ -12,15 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
+	"confcenter/internal/roster"
 	"confcenter/kv"
 )
 
 func TestClientsShowWatchesLocksAndLeases(t *testing.T) {
 	fleet := newFakeFleet(time.UnixMilli(5000))
-	fleet.list = []Client{{
+	fleet.list = []roster.Client{{
 		ID: 2001, Since: time.UnixMilli(5000), Watches: 4,
 		Watching: []kv.Filter{{}, {NS: "a"}, {NS: "a", Text: "p/"}, {NS: "a", Text: "k", Exact: true}},
-		Locks:    []Lock{{NS: "l", Key: "one", Lease: 7, Fence: 8}, {NS: "l", Key: "two", Lease: 7}},
+		Locks:    []roster.Lock{{NS: "l", Key: "one", Lease: 7, Fence: 8}, {NS: "l", Key: "two", Lease: 7}},
 		Leases:   []kv.Lease{{ID: 7, TTL: 10 * time.Second, Left: 4 * time.Second, Keys: 2}},
 	}}
 	k := startFleet(t, fleet, nil)

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"confcenter/internal/metric"
+	"confcenter/internal/roster"
 )
 
 // fakeFleet is a TCP side of the test's own.
 type fakeFleet struct {
 	mu          sync.Mutex
-	list        []Client
+	list        []roster.Client
 	stats       metric.Readings
 	slow        []metric.Slow
 	dead, leave error
@@ -19,9 +20,9 @@ type fakeFleet struct {
 
 var errStill = errors.New("event loop 1 has not moved for 6s")
 
-func (f *fakeFleet) Clients() []Client      { return f.list }
-func (f *fakeFleet) Stats() metric.Readings { return f.stats }
-func (f *fakeFleet) Slow() []metric.Slow    { return f.slow }
+func (f *fakeFleet) Clients() []roster.Client { return f.list }
+func (f *fakeFleet) Stats() metric.Readings   { return f.stats }
+func (f *fakeFleet) Slow() []metric.Slow      { return f.slow }
 
 func (f *fakeFleet) Live() error {
 	f.mu.Lock()
@@ -43,9 +44,9 @@ func (f *fakeFleet) set(dead, leave error) {
 
 func newFakeFleet(now time.Time) *fakeFleet {
 	return &fakeFleet{
-		list: []Client{
+		list: []roster.Client{
 			{ID: 2001, Name: "web", Tag: "blue", Address: "127.0.0.1:4", Since: now, Main: "web.json",
-				Subscriptions: []Subscription{{File: "a.json", Path: "/k", Told: 7}, {File: "b.json"}}, More: 3, Watches: 2},
+				Subscriptions: []roster.Subscription{{File: "a.json", Path: "/k", Told: 7}, {File: "b.json"}}, More: 3, Watches: 2},
 			{ID: 2002, Name: "<script>"},
 		},
 		stats: metric.Readings{

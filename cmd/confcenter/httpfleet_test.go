@@ -20,7 +20,7 @@ func TestHTTPShowsWhatTheTCPServerDoes(t *testing.T) {
 		Files:  map[string]string{"a.json": `{"n":1}`},
 		Server: server.Config{SlowRequest: 1}, // every write is slow
 	})
-	web, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{Config: srv.Store}, fleet{srv.Server})
+	web, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{Config: srv.Store}, srv.Server)
 	require.NoError(t, err)
 	require.NoError(t, web.Start())
 	defer func() { require.NoError(t, web.Shutdown(context.Background())) }()

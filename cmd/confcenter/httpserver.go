@@ -89,7 +89,7 @@ func startHTTP(o *httpOptions, srv *server.Server, store *confstore.Store, state
 		return nil, nil
 	}
 	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats}
-	g, err := gateway.New(o.config(log), stores, fleet{srv})
+	g, err := gateway.New(o.config(log), stores, srv)
 	if err != nil {
 		return nil, err
 	}
