@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"tools/ccdump/capture": {"github.com/gopacket/gopacket", "golang.org/x/net", "golang.org/x/sys"},
 	"tools/ccdump/stream":  {"protocol", "tools/ccdump/capture"},
 	"tools/ccdump/talk":    {"protocol", "tools/ccdump/stream", "internal/jsontext", "github.com/HdrHistogram/hdrhistogram-go", "github.com/tidwall/gjson"},
-	"tools/ccdump/replay":  {"protocol", "tools/ccdump/stream", "internal/clock", "internal/jsontext", "github.com/tidwall/gjson"},
+	"tools/ccdump/replay":  {"protocol", "tools/ccdump/stream", "internal/jsontext", "github.com/tidwall/gjson"},
 	"tools/wireshark":      {"protocol"},
 	"cmd/confcenter":       {everything},
 	"clienttest": {"confstore", "kv", "kvlock", "kvstore/pebblekv", "kvstore/pebblekv/disk", "kvstore/replica", "server",

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"confcenter/internal/clock"
 )
 
 // running is what the lifecycle needs of a started server.
@@ -30,7 +28,6 @@ type lifecycle struct {
 	reload  func() // for SIGHUP
 	signals <-chan os.Signal
 	limit   time.Duration // of the drain
-	clock   clock.Clock
 	log     zerolog.Logger
 }
 
@@ -62,7 +59,7 @@ func (l *lifecycle) wait(ctx context.Context) error {
 				l.reload()
 				continue
 			}
-			asked := l.clock.Now()
+			asked := time.Now()
 			l.log.Info().Stringer("signal", sig).Dur("limit", l.limit).Msg("stopping; a second signal, after a second or more, stops at once")
 			return l.drain(asked)
 		}
@@ -82,7 +79,7 @@ func (l *lifecycle) drain(asked time.Time) error {
 		case err := <-stopped:
 			return l.drained(err, cutShort)
 		case sig := <-l.signals:
-			if sig != syscall.SIGHUP && l.clock.Now().Sub(asked) >= sameStop {
+			if sig != syscall.SIGHUP && time.Since(asked) >= sameStop {
 				cutShort = true
 				cancel()
 			}

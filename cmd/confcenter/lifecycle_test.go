@@ -6,13 +6,12 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"confcenter/internal/clock"
 )
 
 // buildDir is where tests that need a process put the binary.
@@ -57,12 +56,8 @@ func (s *stub) Shutdown(ctx context.Context) error {
 
 // start runs a lifecycle; the test sends signals and reads the result.
 func start(ctx context.Context, s *stub, limit time.Duration) (signals chan os.Signal, reloads chan struct{}, result chan error) {
-	return startAt(ctx, s, limit, clock.Real())
-}
-
-func startAt(ctx context.Context, s *stub, limit time.Duration, now clock.Clock) (signals chan os.Signal, reloads chan struct{}, result chan error) {
 	signals, reloads, result = make(chan os.Signal), make(chan struct{}), make(chan error, 1)
-	l := &lifecycle{server: s, reload: func() { reloads <- struct{}{} }, signals: signals, limit: limit, clock: now, log: zerolog.Nop()}
+	l := &lifecycle{server: s, reload: func() { reloads <- struct{}{} }, signals: signals, limit: limit, log: zerolog.Nop()}
 	go func() { result <- l.wait(ctx) }()
 	return signals, reloads, result
 }
@@ -98,27 +93,31 @@ func TestDrainIsBounded(t *testing.T) {
 }
 
 func TestSecondSignalStopsAtOnce(t *testing.T) {
-	s, now := newStub(), clock.NewFake(time.Unix(1700000000, 0))
-	signals, _, result := startAt(t.Context(), s, time.Hour, now)
-	signals <- syscall.SIGTERM
-	<-s.called
-	now.Advance(sameStop)
-	signals <- syscall.SIGHUP // not a stop signal
-	signals <- syscall.SIGINT
-	require.ErrorIs(t, <-result, errCutShort)
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		signals, _, result := start(t.Context(), s, time.Hour)
+		signals <- syscall.SIGTERM
+		<-s.called
+		<-time.After(sameStop)
+		signals <- syscall.SIGHUP // not a stop signal
+		signals <- syscall.SIGINT
+		require.ErrorIs(t, <-result, errCutShort)
+	})
 }
 
 func TestSecondSignalWithinASecondIsTheSameOne(t *testing.T) {
-	s, now := newStub(), clock.NewFake(time.Unix(1700000000, 0))
-	signals, _, result := startAt(t.Context(), s, time.Hour, now)
-	signals <- syscall.SIGTERM
-	<-s.called
-	signals <- syscall.SIGTERM
-	now.Advance(sameStop - 1)
-	signals <- syscall.SIGINT
-	signals <- syscall.SIGHUP // taken once the ones before have been judged
-	s.drained <- nil
-	require.NoError(t, <-result, "the drain goes on")
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		signals, _, result := start(t.Context(), s, time.Hour)
+		signals <- syscall.SIGTERM
+		<-s.called
+		signals <- syscall.SIGTERM
+		<-time.After(sameStop - 1)
+		signals <- syscall.SIGINT
+		synctest.Wait() // until it has been judged
+		s.drained <- nil
+		require.NoError(t, <-result, "the drain goes on")
+	})
 }
 
 func TestSignalAfterAStopWithoutOneStopsAtOnce(t *testing.T) {

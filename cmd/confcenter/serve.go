@@ -13,7 +13,6 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
-	"confcenter/internal/clock"
 	"confcenter/server"
 )
 
@@ -129,7 +128,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		Msg("ready")
 	all := newBoth(srv, web)
 	defer all.end()
-	l := lifecycle{server: all, reload: store.Reload, signals: signals, limit: o.drainTimeout, clock: clock.Real(), log: log}
+	l := lifecycle{server: all, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)
 }
 

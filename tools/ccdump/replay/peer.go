@@ -156,8 +156,7 @@ func (p *peer) gone() error {
 // await calls take, with the lock held, until it finds what it looks for, nothing
 // more comes or patience is over.
 func (p *peer) await(r *Replayer, take func() bool) bool {
-	timer := r.cfg.Clock.NewTimer(r.cfg.Patience)
-	defer timer.Stop()
+	patience := time.After(r.cfg.Patience)
 	for {
 		p.mu.Lock()
 		found, over := take(), p.err != nil
@@ -167,7 +166,7 @@ func (p *peer) await(r *Replayer, take func() bool) bool {
 		}
 		select {
 		case <-p.arrived:
-		case <-timer.C():
+		case <-patience:
 			return false
 		case <-r.ctx.Done():
 			return false

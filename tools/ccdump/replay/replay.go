@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"confcenter/internal/clock"
 	"confcenter/protocol"
 	"confcenter/tools/ccdump/stream"
 )
@@ -29,8 +28,6 @@ type Config struct {
 	Exact bool
 	// Tell is called for each difference.
 	Tell func(Difference)
-	// Clock is the machine's by default.
-	Clock clock.Clock
 }
 
 // Difference is something that is not as in the capture.
@@ -72,7 +69,6 @@ type Replayer struct {
 // New makes a Replayer that ends with ctx.
 func New(ctx context.Context, cfg Config) *Replayer {
 	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
-	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	return &Replayer{ctx: ctx, cfg: cfg, open: map[*stream.Conn]*peer{}}
 }
 
@@ -166,20 +162,14 @@ func (r *Replayer) say(c *stream.Conn, f *stream.Frame) {
 // wait holds a request back until its time.
 func (r *Replayer) wait(at int64) {
 	if r.began.IsZero() {
-		r.start, r.began = at, r.cfg.Clock.Now()
+		r.start, r.began = at, time.Now()
 	}
 	if r.cfg.Pace <= 0 {
 		return
 	}
 	due := r.began.Add(time.Duration(float64(at-r.start) / r.cfg.Pace))
-	left := due.Sub(r.cfg.Clock.Now())
-	if left <= 0 {
-		return
-	}
-	timer := r.cfg.Clock.NewTimer(left)
-	defer timer.Stop()
 	select {
-	case <-timer.C():
+	case <-time.After(time.Until(due)):
 	case <-r.ctx.Done():
 	}
 }

@@ -2,12 +2,12 @@ package replay
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"confcenter/internal/clock"
 	"confcenter/protocol"
 )
 
@@ -97,29 +97,12 @@ func TestEventsAreTakenApart(t *testing.T) {
 
 // Requests wait for their time, counted from the first one.
 func TestPace(t *testing.T) {
-	for _, one := range []struct {
-		pace float64
-		want time.Duration
-	}{{1, 10 * time.Second}, {10, time.Second}} {
-		fake := clock.NewFake(time.Unix(0, 0))
-		r := New(t.Context(), Config{Pace: one.pace, Clock: fake})
-		r.wait(1000)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
+	synctest.Test(t, func(t *testing.T) {
+		for pace, want := range map[float64]time.Duration{1: 10 * time.Second, 10: time.Second, 0: 0} {
+			r, begun := New(t.Context(), Config{Pace: pace}), time.Now()
+			r.wait(1000)
 			r.wait(1000 + int64(10*time.Second))
-		}()
-		fake.BlockUntil(1)
-		fake.Advance(one.want - 1)
-		select {
-		case <-done:
-			require.Fail(t, "too early")
-		default:
+			require.Equal(t, want, time.Since(begun), "pace %v", pace)
 		}
-		fake.Advance(1)
-		<-done
-	}
-	r := New(t.Context(), Config{Clock: clock.NewFake(time.Unix(0, 0))})
-	r.wait(1)
-	r.wait(1 << 60) // fast waits for nothing
+	})
 }
