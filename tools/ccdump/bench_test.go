@@ -26,8 +26,8 @@ func traffic(tb testing.TB, requests, size int) []byte {
 	var conns []*capture.Synth
 	at := int64(1_700_000_000_000_000_000)
 	for i := range 16 {
-		client := capture.EndpointOf(netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), uint16(50000+i)))
-		server := capture.EndpointOf(netip.MustParseAddrPort("10.0.0.2:4800"))
+		client := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), uint16(50000+i))
+		server := netip.MustParseAddrPort("10.0.0.2:4800")
 		c := capture.NewSynth(client, server, w.Write)
 		require.NoError(tb, c.Open(at))
 		conns = append(conns, c)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"confcenter/tools/ccdump/capture"
+	"confcenter/tools/ccdump/stream"
 )
 
 // defaultPort is where a server listens if nobody says otherwise.
@@ -98,18 +99,10 @@ func saveTo(name string, link capture.Link) (*saver, error) {
 
 // packet writes rec if it is TCP of one of the ports, or if there are none.
 func (s *saver) packet(rec *capture.Record, ports []uint16) error {
-	if s == nil || s.seg.Decode(rec) != 0 {
+	if s == nil || s.seg.Decode(rec) != 0 || !(&stream.Config{Ports: ports}).Watches(&s.seg) {
 		return nil
 	}
-	for _, p := range ports {
-		if s.seg.Src.Port == p || s.seg.Dst.Port == p {
-			return s.w.Write(rec)
-		}
-	}
-	if len(ports) == 0 {
-		return s.w.Write(rec)
-	}
-	return nil
+	return s.w.Write(rec)
 }
 
 func (s *saver) close() error {

@@ -20,7 +20,7 @@ import (
 func aConversation(t *testing.T) []capture.Record {
 	t.Helper()
 	var list []capture.Record
-	client, server := capture.EndpointOf(netip.MustParseAddrPort("10.0.0.1:50000")), capture.EndpointOf(netip.MustParseAddrPort("10.0.0.2:4800"))
+	client, server := netip.MustParseAddrPort("10.0.0.1:50000"), netip.MustParseAddrPort("10.0.0.2:4800")
 	s := capture.NewSynth(client, server, func(r *capture.Record) error {
 		one := *r
 		one.Data = bytes.Clone(r.Data)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -83,7 +84,7 @@ type tap struct {
 // tapConn is a connection that is passed on.
 type tapConn struct {
 	ends   [2]*net.TCPConn // client's, server's
-	addrs  [2]capture.Endpoint
+	addrs  [2]netip.AddrPort
 	behind [2]atomic.Int64 // bytes of each direction that were not queued
 
 	// the decoder's own
@@ -177,7 +178,7 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	}
 	server := dialed.(*net.TCPConn)
 	defer server.Close()
-	c := &tapConn{ends: [2]*net.TCPConn{client, server}, addrs: [2]capture.Endpoint{endpoint(client.RemoteAddr()), endpoint(server.RemoteAddr())}}
+	c := &tapConn{ends: [2]*net.TCPConn{client, server}, addrs: [2]netip.AddrPort{endpoint(client.RemoteAddr()), endpoint(server.RemoteAddr())}}
 	if !t.add(ctx, c) {
 		t.status("%v is closed again: %d connections are passed on already", client.RemoteAddr(), maxTapConns)
 		return
@@ -191,7 +192,11 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	t.events <- tapEvent{c: c, at: time.Now().UnixNano(), last: true}
 }
 
-func endpoint(a net.Addr) capture.Endpoint { return capture.EndpointOf(a.(*net.TCPAddr).AddrPort()) }
+// endpoint is an address as packets have it.
+func endpoint(a net.Addr) netip.AddrPort {
+	addr := a.(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(addr.Addr().Unmap().WithZone(""), addr.Port())
+}
 
 func (t *tap) add(ctx context.Context, c *tapConn) bool {
 	t.mu.Lock()

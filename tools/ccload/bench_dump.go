@@ -88,12 +88,12 @@ func writeCapture(name string, limit int64) (frames, size int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	server := capture.EndpointOf(netip.MustParseAddrPort("10.0.0.1:4800"))
+	server := netip.MustParseAddrPort("10.0.0.1:4800")
 	at := time.Unix(1_700_000_000, 0).UnixNano()
 	var conns []*capture.Synth
 	for i := range dumpHalfOpen + dumpConns {
 		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i >> 13)}), uint16(20000+i&0x1fff))
-		c := capture.NewSynth(capture.EndpointOf(client), server, func(rec *capture.Record) error {
+		c := capture.NewSynth(client, server, func(rec *capture.Record) error {
 			size += int64(len(rec.Data)) + 16
 			return w.Write(rec)
 		})

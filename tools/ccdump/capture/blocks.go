@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 )
@@ -25,19 +24,22 @@ const (
 	orderMagic    = 0x1A2B3C4D
 	maxBlock      = MaxPacket + 64<<10
 	maxInterfaces = 1024
+
+	sectionMagic = "\x0A\x0D\x0D\x0A"
 )
 
-var sectionMagic = []byte{0x0A, 0x0D, 0x0D, 0x0A}
+// blockFixed is how long the fixed part of each kind of block is that packets need.
+var blockFixed = map[uint32]int{blockSection: 16, blockInterface: 8, blockPacket: 20, blockSimple: 4, blockEnhanced: 20}
 
-// fence hands the blocks of a pcapng file to the library's reader, which believes
-// the lengths in them and keeps every name and key it comes across. It looks at the
-// lengths first and lets only the blocks pass that packets need.
+// fence hands the blocks of a pcapng file to the library's reader, which trusts the
+// lengths in them and keeps every name and key it reads. The fence checks the lengths
+// first and passes on only the blocks that packets need.
 type fence struct {
 	in    *bufio.Reader
 	order binary.ByteOrder
 
 	block []byte // the current one, whole
-	rest  []byte // what of it was not handed on yet
+	rest  []byte // the part of it that is not handed on yet
 	start int64  // offset of the current block
 	next  int64  // offset behind it
 
@@ -46,7 +48,7 @@ type fence struct {
 }
 
 // Read hands on at most the rest of one block, so that start belongs to the block
-// that is being taken apart.
+// that the library is reading.
 func (f *fence) Read(p []byte) (int, error) {
 	for len(f.rest) == 0 {
 		if err := f.load(); err != nil {
@@ -58,7 +60,7 @@ func (f *fence) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// load reads the next block; rest stays empty if it is none that packets need.
+// load reads the next block; rest stays empty if packets do not need it.
 func (f *fence) load() error {
 	f.start = f.next
 	head, err := f.in.Peek(blockFrame)
@@ -68,7 +70,7 @@ func (f *fence) load() error {
 		}
 		return &FileError{Offset: f.start, Err: fileError(err)}
 	}
-	if string(head[:4]) == string(sectionMagic) {
+	if string(head[:4]) == sectionMagic {
 		switch uint32(orderMagic) {
 		case binary.LittleEndian.Uint32(head[8:]):
 			f.order = binary.LittleEndian
@@ -84,7 +86,8 @@ func (f *fence) load() error {
 		return f.fault("a block of %d bytes, which cannot be", length)
 	}
 	f.next += int64(length)
-	if !wanted(kind) {
+	fixed, wanted := blockFixed[kind]
+	if !wanted {
 		if _, err := f.in.Discard(int(length)); err != nil {
 			return &FileError{Offset: f.start, Err: fileError(err)}
 		}
@@ -100,28 +103,20 @@ func (f *fence) load() error {
 	if _, err := io.ReadFull(f.in, f.block); err != nil {
 		return &FileError{Offset: f.start, Err: fileError(err)}
 	}
-	if err := f.check(kind); err != nil {
+	if err := f.check(kind, fixed); err != nil {
 		return err
 	}
 	f.rest = f.block
 	return nil
 }
 
-func wanted(kind uint32) bool {
-	switch kind {
-	case blockSection, blockInterface, blockPacket, blockSimple, blockEnhanced:
-		return true
-	}
-	return false
-}
-
 // check holds the lengths within the block against its own.
-func (f *fence) check(kind uint32) error {
+func (f *fence) check(kind uint32, fixed int) error {
 	body := f.block[8 : len(f.block)-4]
-	fixed := map[uint32]int{blockSection: 16, blockInterface: 8, blockPacket: 20, blockSimple: 4, blockEnhanced: 20}[kind]
 	if len(body) < fixed {
 		return f.fault("a block of type %d with only %d bytes", kind, len(body))
 	}
+	kept := uint32(0)
 	switch kind {
 	case blockInterface:
 		if f.interfaces == 0 {
@@ -131,17 +126,14 @@ func (f *fence) check(kind uint32) error {
 			return f.fault("more than %d interfaces", maxInterfaces)
 		}
 	case blockPacket, blockEnhanced:
-		if kept := f.order.Uint32(body[12:]); uint64(kept) > uint64(len(body)-fixed) {
-			return f.fault("a packet of %d bytes in a block of %d", kept, len(f.block))
-		}
+		kept = f.order.Uint32(body[12:])
 	case blockSimple:
-		kept := f.order.Uint32(body)
-		if f.snap != 0 {
+		if kept = f.order.Uint32(body); f.snap != 0 {
 			kept = min(kept, f.snap)
 		}
-		if uint64(kept) > uint64(len(body)-fixed) {
-			return f.fault("a packet of %d bytes in a block of %d", kept, len(f.block))
-		}
+	}
+	if uint64(kept) > uint64(len(body)-fixed) {
+		return f.fault("a packet of %d bytes in a block of %d", kept, len(f.block))
 	}
 	return nil
 }
@@ -181,7 +173,10 @@ func (s *blockSource) Next(rec *Record) error {
 	data, info, err := s.r.ZeroCopyReadPacketData()
 	switch {
 	case err == nil:
-		*rec = Record{At: nanos(&info), Data: data, Length: info.Length, Offset: s.fence.start, Link: linkOf(&info)}
+		*rec = Record{Data: data, Length: info.Length, Link: Link(info.AncillaryData[0].(layers.LinkType))}
+		if !info.Timestamp.IsZero() { // simple packets have no time
+			rec.At = info.Timestamp.UnixNano()
+		}
 		return nil
 	case errors.Is(err, io.EOF):
 		s.err = io.EOF
@@ -189,20 +184,4 @@ func (s *blockSource) Next(rec *Record) error {
 		s.err = s.fence.explain(err)
 	}
 	return s.err
-}
-
-func nanos(info *gopacket.CaptureInfo) int64 {
-	if info.Timestamp.IsZero() {
-		return 0
-	}
-	return info.Timestamp.UnixNano()
-}
-
-func linkOf(info *gopacket.CaptureInfo) Link {
-	if len(info.AncillaryData) > 0 {
-		if link, ok := info.AncillaryData[0].(layers.LinkType); ok {
-			return Link(link)
-		}
-	}
-	return 0
 }

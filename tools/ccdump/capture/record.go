@@ -2,7 +2,6 @@ package capture
 
 import (
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -29,9 +28,6 @@ type Record struct {
 	Data []byte
 	// Length is how long it was, in bytes.
 	Length int
-	// Offset is where in the file its record begins, in bytes of the uncompressed
-	// file; live it is 0.
-	Offset int64
 	Link   Link
 }
 
@@ -74,24 +70,15 @@ func Open(r io.Reader) (Source, error) {
 	} else if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	switch {
-	case len(magic) == 0:
+	switch string(magic) {
+	case "":
 		return nil, fmt.Errorf("%w: it is empty", ErrNoCapture)
-	case bytes.Equal(magic, sectionMagic):
+	case sectionMagic:
 		return openBlocks(in)
-	case isPcapMagic(magic):
+	case "\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d":
 		return openPcap(in)
 	}
 	return nil, fmt.Errorf("%w: it begins with % x", ErrNoCapture, magic)
-}
-
-func isPcapMagic(b []byte) bool {
-	for _, magic := range []string{"\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d"} {
-		if string(b) == magic {
-			return true
-		}
-	}
-	return false
 }
 
 // pcapSource reads the old format: a header of 24 bytes, then records.
@@ -132,7 +119,7 @@ func (s *pcapSource) Next(rec *Record) error {
 		}
 		return s.err
 	}
-	*rec = Record{At: info.Timestamp.UnixNano(), Data: data, Length: info.Length, Offset: s.offset, Link: s.link}
+	*rec = Record{At: info.Timestamp.UnixNano(), Data: data, Length: info.Length, Link: s.link}
 	s.offset += pcapRecordHeader + int64(len(data))
 	return nil
 }

@@ -6,38 +6,19 @@ import (
 	"net/netip"
 )
 
-// Endpoint is an address and a port. An IPv4 address stands in it as IPv6 maps it.
-type Endpoint struct {
-	IP   [16]byte
-	Port uint16
-}
-
-// EndpointOf is addr as an Endpoint.
-func EndpointOf(addr netip.AddrPort) Endpoint {
-	return Endpoint{IP: addr.Addr().As16(), Port: addr.Port()}
-}
-
-// AddrPort is the endpoint as the standard library has it.
-func (e Endpoint) AddrPort() netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom16(e.IP).Unmap(), e.Port)
-}
-
-// String is ADDRESS:PORT.
-func (e Endpoint) String() string { return e.AddrPort().String() }
-
 // Segment is a TCP segment.
 type Segment struct {
 	At       int64 // ns since 1970
-	Src, Dst Endpoint
+	Src, Dst netip.AddrPort
 	Seq, Ack uint32
 	Flags    Flags
 	// Payload aliases the record.
 	Payload []byte
-	// Missing is how many bytes of the payload the capture does not have.
+	// Missing is how many bytes of the payload are not in the capture.
 	Missing int
 }
 
-// Flags are those of a TCP header.
+// Flags are the flags of a TCP header.
 type Flags uint8
 
 // The flags that matter here.
@@ -48,10 +29,10 @@ const (
 	ACK Flags = 1 << 4
 )
 
-// Has says that f is set.
+// Has reports whether f contains one.
 func (f Flags) Has(one Flags) bool { return f&one != 0 }
 
-// Reason is why a record is no TCP segment. 0 is none.
+// Reason says why a record is not a TCP segment; 0 means that it is one.
 type Reason uint8
 
 // The reasons.
@@ -62,14 +43,14 @@ const (
 	Fragment
 	Encrypted
 	TooShort
-	Reasons // how many there are, and one
+	Reasons // one more than there are
 )
 
 var reasonTexts = [...]string{
 	UnknownLink: "of a link type that ccdump does not know",
 	NotIP:       "not IP",
 	NotTCP:      "not TCP",
-	Fragment:    "IP fragments, which ccdump does not put together; capture where they are still or again whole",
+	Fragment:    "IP fragments, which ccdump does not reassemble; capture where packets are whole",
 	Encrypted:   "encrypted by IPsec",
 	TooShort:    "cut off within their headers, or with impossible lengths in them",
 }
@@ -83,7 +64,7 @@ func (r Reason) String() string {
 
 // The link types that are understood.
 const (
-	// Ethernet is what most captures consist of.
+	// Ethernet is the link type of most captures.
 	Ethernet = linkEthernet
 
 	linkNull     Link = 0
@@ -115,42 +96,44 @@ const (
 	protoMobility = 135
 )
 
+// header says how long a link header is and where it names the protocol, below 0 if
+// it does not.
+func (l Link) header() (size, kind int, known bool) {
+	switch l {
+	case linkEthernet:
+		return 14, 12, true
+	case linkSLL:
+		return 16, 14, true
+	case linkSLL2:
+		return 20, 0, true
+	case linkNull, linkLoop:
+		// An address family, whose numbers and byte order depend on the capturing
+		// machine; the packet itself says what it is.
+		return 4, -1, true
+	case linkRaw, linkRawBSD, linkRawOpen, linkIPv4, linkIPv6:
+		return 0, -1, true
+	}
+	return 0, 0, false
+}
+
 // Decode fills s from a record. Unless the reason is 0 the rest of s means nothing.
-// Checksums are not looked at: network cards make them after the capture.
+// Checksums are not checked: network cards compute them after the capture.
 func (s *Segment) Decode(rec *Record) Reason {
 	s.At = rec.At
 	cut := max(rec.Length-len(rec.Data), 0)
-	b := rec.Data
-	switch rec.Link {
-	case linkEthernet:
-		if len(b) < 14 {
-			return TooShort
-		}
-		return s.ether(binary.BigEndian.Uint16(b[12:]), b[14:], cut)
-	case linkSLL:
-		if len(b) < 16 {
-			return TooShort
-		}
-		return s.ether(binary.BigEndian.Uint16(b[14:]), b[16:], cut)
-	case linkSLL2:
-		if len(b) < 20 {
-			return TooShort
-		}
-		return s.ether(binary.BigEndian.Uint16(b), b[20:], cut)
-	case linkNull, linkLoop:
-		// Four bytes of an address family whose numbers and byte order are the
-		// capturing machine's; the packet says itself what it is.
-		if len(b) < 4 {
-			return TooShort
-		}
-		return s.ip(b[4:], cut)
-	case linkRaw, linkRawBSD, linkRawOpen, linkIPv4, linkIPv6:
-		return s.ip(b, cut)
+	size, kind, known := rec.Link.header()
+	switch {
+	case !known:
+		return UnknownLink
+	case len(rec.Data) < size:
+		return TooShort
+	case kind < 0:
+		return s.ip(rec.Data[size:], cut)
 	}
-	return UnknownLink
+	return s.ether(binary.BigEndian.Uint16(rec.Data[kind:]), rec.Data[size:], cut)
 }
 
-// ether goes on behind a link header that names a protocol.
+// ether decodes what follows a link header that names a protocol.
 func (s *Segment) ether(kind uint16, b []byte, cut int) Reason {
 	for kind == etherVLAN || kind == etherQinQ || kind == etherOld {
 		if len(b) < 4 {
@@ -177,8 +160,6 @@ func (s *Segment) ip(b []byte, cut int) Reason {
 	return NotIP
 }
 
-var mapped = [12]byte{10: 0xff, 11: 0xff}
-
 func (s *Segment) ipv4(b []byte, cut int) Reason {
 	header := int(b[0]&0xf) * 4
 	if header < 20 || len(b) < header {
@@ -197,15 +178,11 @@ func (s *Segment) ipv4(b []byte, cut int) Reason {
 		}
 		b, cut = within(b, total)
 	}
-	copy(s.Src.IP[:], mapped[:])
-	copy(s.Dst.IP[:], mapped[:])
-	copy(s.Src.IP[12:], b[12:16])
-	copy(s.Dst.IP[12:], b[16:20])
-	return s.tcp(b[header:], cut)
+	return s.tcp(netip.AddrFrom4([4]byte(b[12:])), netip.AddrFrom4([4]byte(b[16:])), b[header:], cut)
 }
 
-// within cuts padding behind a packet of total bytes off, or says how many of them
-// are missing.
+// within cuts off the padding behind a packet of total bytes, or says how many of
+// them are missing.
 func within(b []byte, total int) (packet []byte, missing int) {
 	if total <= len(b) {
 		return b[:total], 0
@@ -230,44 +207,33 @@ func (s *Segment) ipv6(b []byte, cut int) Reason {
 	if length := int(binary.BigEndian.Uint16(b[4:])); length != 0 { // 0: a jumbogram
 		b, cut = within(b, 40+length)
 	}
-	copy(s.Src.IP[:], b[8:24])
-	copy(s.Dst.IP[:], b[24:40])
+	src, dst := netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
 	next, b := b[6], b[40:]
 	for range maxExtensions {
-		size := 0
+		unit := 0 // of the length behind the first 8 bytes
 		switch next {
 		case protoTCP:
-			return s.tcp(b, cut)
-		case protoFragment:
-			if len(b) < 8 {
-				return TooShort
-			}
-			if binary.BigEndian.Uint16(b[2:])&0xfff9 != 0 { // an offset, or more fragments
-				return Fragment
-			}
-			size = 8
+			return s.tcp(src.Unmap(), dst.Unmap(), b, cut)
 		case protoHopByHop, protoRouting, protoOptions, protoMobility:
-			if len(b) < 2 {
-				return TooShort
-			}
-			size = 8 + int(b[1])*8
+			unit = 8
 		case protoAuth:
-			if len(b) < 2 {
-				return TooShort
-			}
-			size = 8 + int(b[1])*4
+			unit = 4
+		case protoFragment:
 		default:
 			return notTCP(next)
 		}
-		if len(b) < size {
+		if len(b) < 8 || len(b) < 8+int(b[1])*unit {
 			return TooShort
 		}
-		next, b = b[0], b[size:]
+		if next == protoFragment && binary.BigEndian.Uint16(b[2:])&0xfff9 != 0 { // an offset, or more fragments
+			return Fragment
+		}
+		next, b = b[0], b[8+int(b[1])*unit:]
 	}
 	return TooShort
 }
 
-func (s *Segment) tcp(b []byte, cut int) Reason {
+func (s *Segment) tcp(src, dst netip.Addr, b []byte, cut int) Reason {
 	if len(b) < 20 {
 		return TooShort
 	}
@@ -282,7 +248,8 @@ func (s *Segment) tcp(b []byte, cut int) Reason {
 		}
 		header = len(b)
 	}
-	s.Src.Port, s.Dst.Port = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
+	s.Src = netip.AddrPortFrom(src, binary.BigEndian.Uint16(b))
+	s.Dst = netip.AddrPortFrom(dst, binary.BigEndian.Uint16(b[2:]))
 	s.Seq, s.Ack = binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
 	s.Flags = Flags(b[13])
 	s.Payload, s.Missing = b[header:], cut

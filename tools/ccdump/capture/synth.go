@@ -5,30 +5,29 @@ import (
 	"net/netip"
 )
 
-// Synth makes the packets of a connection out of bytes that were not captured as
-// packets: what a tap has passed on, or what a test made up. They are raw IP, without
+// Synth makes the packets of a connection from bytes that were not captured as
+// packets: what a tap has forwarded, or what a test made up. They are raw IP, without
 // checksums.
 type Synth struct {
-	ends [2]Endpoint // client, server
-	next [2]uint32   // sequence numbers
+	ends [2]netip.AddrPort // client, server
+	next [2]uint32         // sequence numbers
 	at   int64
 	emit func(*Record) error
 	buf  []byte
 }
 
-// RawIP is the link type of what Synth makes.
+// RawIP is the link type of the packets that Synth makes.
 const RawIP = linkRaw
 
-// synthSegment is the most payload a packet gets: what the loopback interface would
-// give it.
+// synthSegment is the most payload a packet gets, as on the loopback interface.
 const synthSegment = 32 << 10
 
 // NewSynth gives each packet to emit, which must not keep it.
-func NewSynth(client, server Endpoint, emit func(*Record) error) *Synth {
-	return &Synth{ends: [2]Endpoint{client, server}, next: [2]uint32{1000, 5000}, emit: emit}
+func NewSynth(client, server netip.AddrPort, emit func(*Record) error) *Synth {
+	return &Synth{ends: [2]netip.AddrPort{client, server}, next: [2]uint32{1000, 5000}, emit: emit}
 }
 
-// Open makes the greeting of TCP.
+// Open makes the handshake.
 func (s *Synth) Open(at int64) error {
 	if err := s.packet(0, at, SYN, nil); err != nil {
 		return err
@@ -70,9 +69,9 @@ func (s *Synth) Close(at int64) error {
 
 func (s *Synth) packet(from int, at int64, flags Flags, payload []byte) error {
 	src, dst := s.ends[from], s.ends[1-from]
-	b := appendIP(s.buf[:0], src, dst, 20+len(payload))
-	b = binary.BigEndian.AppendUint16(b, src.Port)
-	b = binary.BigEndian.AppendUint16(b, dst.Port)
+	b := appendIP(s.buf[:0], src.Addr(), dst.Addr(), 20+len(payload))
+	b = binary.BigEndian.AppendUint16(b, src.Port())
+	b = binary.BigEndian.AppendUint16(b, dst.Port())
 	b = binary.BigEndian.AppendUint32(b, s.next[from])
 	b = binary.BigEndian.AppendUint32(b, s.next[1-from])
 	b = append(b, 5<<4, byte(flags), 0xff, 0xff, 0, 0, 0, 0)
@@ -81,18 +80,16 @@ func (s *Synth) packet(from int, at int64, flags Flags, payload []byte) error {
 	return s.emit(&Record{At: at, Data: b, Length: len(b), Link: linkRaw})
 }
 
-func appendIP(b []byte, src, dst Endpoint, length int) []byte {
-	from, to := netip.AddrFrom16(src.IP), netip.AddrFrom16(dst.IP)
-	if from.Is4In6() && to.Is4In6() {
+func appendIP(b []byte, src, dst netip.Addr, length int) []byte {
+	if src.Is4() && dst.Is4() {
 		b = append(b, 0x45, 0)
 		b = binary.BigEndian.AppendUint16(b, uint16(20+length))
 		b = append(b, 0, 0, 0, 0, 64, protoTCP, 0, 0)
-		b = append(b, src.IP[12:]...)
-		return append(b, dst.IP[12:]...)
+		return append(append(b, src.AsSlice()...), dst.AsSlice()...)
 	}
 	b = append(b, 0x60, 0, 0, 0)
 	b = binary.BigEndian.AppendUint16(b, uint16(length))
 	b = append(b, protoTCP, 64)
-	b = append(b, src.IP[:]...)
-	return append(b, dst.IP[:]...)
+	from, to := src.As16(), dst.As16()
+	return append(append(b, from[:]...), to[:]...)
 }

@@ -71,7 +71,7 @@ func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 		b = b[total:]
 	}
 	if len(b) > 0 {
-		a.keep(h, b, a.cfg.KeepBody)
+		a.keep(h, b)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 func (a *Assembler) takeHeader(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	n := min(protocol.HeaderSize-len(h.buf), len(b))
-	a.keep(h, b[:n], a.cfg.KeepBody)
+	a.keep(h, b[:n])
 	b = b[n:]
 	if len(h.buf) < protocol.HeaderSize {
 		return b
@@ -108,7 +108,7 @@ func (a *Assembler) takeBody(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	n := int(min(int64(len(b)), h.left))
 	if kept := min(n, a.cfg.KeepBody-len(h.buf)); kept > 0 && !h.holed {
-		a.keep(h, b[:kept], a.cfg.KeepBody)
+		a.keep(h, b[:kept])
 	}
 	h.left -= int64(n)
 	if h.left == 0 {
@@ -122,34 +122,24 @@ func (a *Assembler) takeBody(c *Conn, end uint8, at int64, b []byte) []byte {
 // endFrame hands over the frame whose body has come, or whose last bytes are lost.
 func (a *Assembler) endFrame(c *Conn, end uint8, at int64) {
 	h := &c.ends[end]
-	offset, body := h.offset, h.buf
+	offset := h.offset
 	h.offset += protocol.HeaderSize + int64(h.header.BodyLen)
-	h.inBody, h.buf = false, nil
-	a.emit(c, end, at, h.header, body, offset)
-	a.held -= cap(body)
-	a.release(body)
+	h.inBody = false
+	a.emit(c, end, at, h.header, a.letGo(h), offset)
 }
 
-// keep appends b to buf, which grows with what comes and not with what a header says.
-func (p *buffers) keep(h *half, b []byte, most int) {
-	if need := len(h.buf) + len(b); need > cap(h.buf) {
-		bigger := p.buffer(need)
-		if cap(h.buf) > 0 && need > smallBuffer {
-			bigger = p.buffer(max(need, min(2*cap(h.buf), most)))
-		}
-		p.held += cap(bigger) - cap(h.buf)
-		bigger = append(bigger, h.buf...)
-		p.release(h.buf)
-		h.buf = bigger
-	}
+// keep appends b to buf, which grows with what arrives and not with what a header says.
+func (a *Assembler) keep(h *half, b []byte) {
+	a.held -= cap(h.buf)
 	h.buf = append(h.buf, b...)
+	a.held += cap(h.buf)
 }
 
-// letGo empties buf.
-func (p *buffers) letGo(h *half) {
-	p.held -= cap(h.buf)
-	p.release(h.buf)
-	h.buf = nil
+// letGo takes buf away.
+func (a *Assembler) letGo(h *half) (buf []byte) {
+	buf, h.buf = h.buf, nil
+	a.held -= cap(buf)
+	return buf
 }
 
 func (a *Assembler) emit(c *Conn, end uint8, at int64, header protocol.Header, body []byte, offset int64) {
@@ -211,32 +201,24 @@ func (a *Assembler) hunt(c *Conn, end uint8, at int64, b []byte) []byte {
 	window, rest := b, []byte(nil)
 	if len(h.buf) > 0 {
 		n := min(len(b), huntWindow)
-		a.keep(h, b[:n], a.cfg.KeepBody)
+		a.keep(h, b[:n])
 		window, rest = h.buf, b[n:]
 	}
 	i, found := findFrame(window)
 	h.offset += int64(i)
 	h.skipped += int64(i)
+	old := a.letGo(h)
 	if !found {
-		tail := window[i:]
-		old := h.buf
-		h.buf = nil
-		a.keep(h, tail, a.cfg.KeepBody)
-		a.held -= cap(old)
-		a.release(old)
+		a.keep(h, window[i:])
 		return rest
 	}
 	a.endHunt(c, end, at)
-	if len(h.buf) == 0 {
+	if old == nil {
 		return window[i:]
 	}
 	// What is left of the window goes first; it does not come back here with
-	// something in buf.
-	old := h.buf
-	h.buf = nil
+	// anything in buf.
 	a.take(c, end, at, old[i:])
-	a.held -= cap(old)
-	a.release(old)
 	return rest
 }
 

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,7 +71,7 @@ func FuzzReassembly(f *testing.F) {
 				Seq: uint32(int32(int8(op[1]))) * 64, Ack: uint32(op[2]) * 64,
 			}
 			s.Seq += uint32(op[3]) << 24
-			s.Src.Port += uint16(op[4] & 7)
+			s.Src = netip.AddrPortFrom(client.Addr(), client.Port()+uint16(op[4]&7))
 			if op[4]&8 != 0 {
 				s.Src, s.Dst = s.Dst, s.Src
 			}

@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"container/list"
+	"net/netip"
 	"slices"
 
 	"confcenter/protocol"
@@ -80,7 +81,7 @@ type Conn struct {
 }
 
 // Endpoint is the address of one side.
-func (c *Conn) Endpoint(of Dir) capture.Endpoint { return c.key.ends[c.client^uint8(of)] }
+func (c *Conn) Endpoint(of Dir) netip.AddrPort { return c.key.ends[c.client^uint8(of)] }
 
 // Frame is a frame with its place.
 type Frame struct {
@@ -175,7 +176,7 @@ type Assembler struct {
 	// *Conn, the one that has not moved for longest first
 	ring list.List
 	at   int64 // of the latest segment
-	buffers
+	held int   // bytes of room for what waits
 
 	frame Frame // handed to the sink
 }
@@ -188,26 +189,20 @@ func New(cfg Config, sink Sink) *Assembler {
 // Stats are the counts so far.
 func (a *Assembler) Stats() Stats { return a.stats }
 
-// pair is a connection's two ends, the smaller one first.
-type pair struct{ ends [2]capture.Endpoint }
+// pair is a connection's two ends, the one with the smaller port first.
+type pair struct{ ends [2]netip.AddrPort }
 
 // pairOf also says which end is src.
-func pairOf(src, dst *capture.Endpoint) (p pair, end uint8) {
-	if less(dst, src) {
-		return pair{[2]capture.Endpoint{*dst, *src}}, 1
+func pairOf(src, dst netip.AddrPort) (p pair, end uint8) {
+	if cmp.Or(cmp.Compare(dst.Port(), src.Port()), dst.Addr().Compare(src.Addr())) < 0 {
+		return pair{[2]netip.AddrPort{dst, src}}, 1
 	}
-	return pair{[2]capture.Endpoint{*src, *dst}}, 0
+	return pair{[2]netip.AddrPort{src, dst}}, 0
 }
 
-func less(a, b *capture.Endpoint) bool {
-	if a.Port != b.Port {
-		return a.Port < b.Port
-	}
-	return slices.Compare(a.IP[:], b.IP[:]) < 0
-}
-
-func (c *Config) watches(s *capture.Segment) bool {
-	return len(c.Ports) == 0 || slices.Contains(c.Ports, s.Dst.Port) || slices.Contains(c.Ports, s.Src.Port)
+// Watches reports whether s belongs to a connection that is looked at.
+func (c *Config) Watches(s *capture.Segment) bool {
+	return len(c.Ports) == 0 || slices.Contains(c.Ports, s.Dst.Port()) || slices.Contains(c.Ports, s.Src.Port())
 }
 
 // open makes a connection known. client is the end of key that began it, as far as
@@ -270,8 +265,8 @@ func (a *Assembler) Finish() {
 func (c *Conn) direction(end uint8) Dir { return Dir(end ^ c.client) }
 
 // Open makes a connection of which bytes come by Data, in order.
-func (a *Assembler) Open(client, server capture.Endpoint, at int64) *Conn {
-	key, end := pairOf(&client, &server)
+func (a *Assembler) Open(client, server netip.AddrPort, at int64) *Conn {
+	key, end := pairOf(client, server)
 	if old := a.conns[key]; old != nil {
 		a.finish(old, at, Replaced)
 		a.remove(old)
@@ -308,38 +303,6 @@ func (a *Assembler) Close(c *Conn, at int64) {
 		a.remove(c)
 	}
 }
-
-// buffers hold the bytes that wait.
-type buffers struct {
-	held int      // bytes of room in those that are in use
-	free [][]byte // to be used again
-}
-
-// buffer is an empty buffer for n bytes.
-func (p *buffers) buffer(n int) []byte {
-	if n <= smallBuffer {
-		if last := len(p.free) - 1; last >= 0 {
-			b := p.free[last]
-			p.free = p.free[:last]
-			return b[:0]
-		}
-		n = smallBuffer
-	}
-	return make([]byte, 0, n)
-}
-
-// release takes a buffer back.
-func (p *buffers) release(b []byte) {
-	if cap(b) == smallBuffer && len(p.free) < maxFree {
-		p.free = append(p.free, b)
-	}
-}
-
-const (
-	// smallBuffer holds most frames that do not arrive in one segment.
-	smallBuffer = 2048
-	maxFree     = 256
-)
 
 // shrink takes what waits from those who have not moved for longest, until a
 // quarter of the memory is free again. The one that moves now, busy, is spared.

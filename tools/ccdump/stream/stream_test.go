@@ -67,8 +67,8 @@ func (r *recorder) Closed(c *Conn, _ int64, how How) {
 func (r *recorder) text() string { return strings.Join(r.lines, "\n") }
 
 var (
-	client = capture.EndpointOf(netip.MustParseAddrPort("10.0.0.1:50000"))
-	server = capture.EndpointOf(netip.MustParseAddrPort("10.0.0.2:4800"))
+	client = netip.MustParseAddrPort("10.0.0.1:50000")
+	server = netip.MustParseAddrPort("10.0.0.2:4800")
 )
 
 // wire makes segments of one connection by hand.
@@ -260,7 +260,7 @@ func TestWhoIsTheServer(t *testing.T) {
 	a.Segment(s)
 	require.Contains(t, r.text(), "> KEEPALIVE", "by the port that was named")
 	other := *s
-	other.Src.Port, other.Dst.Port = 80, 90
+	other.Src, other.Dst = netip.AddrPortFrom(client.Addr(), 80), netip.AddrPortFrom(server.Addr(), 90)
 	a.Segment(&other)
 	require.EqualValues(t, 1, a.Stats().Ignored)
 }
@@ -367,7 +367,7 @@ func TestTenThousandHalfOpenConnections(t *testing.T) {
 	used := heapOf(func() {
 		for i := range 10_000 {
 			s := &capture.Segment{Src: client, Dst: server, Seq: uint32(i), Flags: capture.SYN}
-			s.Src.IP[13], s.Src.Port = byte(i>>13), uint16(i&0x1fff)+1024
+			s.Src = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 13), 0, 1}), uint16(i&0x1fff)+1024)
 			a.Segment(s)
 		}
 	})
@@ -389,7 +389,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		for i := range 20_000 {
 			w := newWire(a, uint32(i), 0)
 			s := w.segment(FromClient, 0, 0, long[:8000])
-			s.Src.IP[13], s.Src.Port = byte(i>>13), uint16(i&0x1fff)+1024
+			s.Src = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 13), 0, 1}), uint16(i&0x1fff)+1024)
 			a.Segment(s)
 			s.Seq += 20_000
 			a.Segment(s)

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -66,7 +67,7 @@ func before(a, b uint32) bool { return int32(a-b) < 0 }
 // Segment takes the next segment of a capture.
 func (a *Assembler) Segment(s *capture.Segment) {
 	a.stats.Segments++
-	if !a.cfg.watches(s) {
+	if !a.cfg.Watches(s) {
 		a.stats.Ignored++
 		return
 	}
@@ -112,7 +113,7 @@ func (c *Conn) over() bool {
 
 // find returns the connection of s and the end that sent it; nil if s is of no use.
 func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
-	key, end := pairOf(&s.Src, &s.Dst)
+	key, end := pairOf(s.Src, s.Dst)
 	c := a.last
 	if c == nil || c.key != key {
 		if c = a.conns[key]; c != nil {
@@ -139,7 +140,7 @@ func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
 // guessClient takes the end with the server's port, or else with the smaller one, for
 // the server.
 func (c *Config) guessClient(key pair) uint8 {
-	if len(c.Ports) > 0 && slices.Contains(c.Ports, key.ends[1].Port) && !slices.Contains(c.Ports, key.ends[0].Port) {
+	if len(c.Ports) > 0 && slices.Contains(c.Ports, key.ends[1].Port()) && !slices.Contains(c.Ports, key.ends[0].Port()) {
 		return 0
 	}
 	return 1
@@ -297,7 +298,6 @@ func (a *Assembler) deliverFirst(c *Conn, end uint8) {
 	if before(o.next, p.end()) {
 		a.deliver(c, end, p)
 	}
-	a.release(p.data)
 }
 
 // wait keeps p until what stands before it has come.
@@ -311,7 +311,7 @@ func (a *Assembler) wait(c *Conn, end uint8, p piece) {
 	if before(o.next, p.seq) {
 		a.stats.OutOfOrder++
 	}
-	p.data = append(a.buffer(len(p.data)), p.data...)
+	p.data = bytes.Clone(p.data)
 	a.held += cap(p.data)
 	o.pieceBytes += cap(p.data)
 	o.pieces = slices.Insert(o.pieces, i, p)

@@ -85,7 +85,7 @@ func (f *Filter) wantsClient(s *speaker, c *stream.Conn) bool {
 	if s.identified && f.Client == strconv.Itoa(int(s.id)) {
 		return true
 	}
-	addr := c.Endpoint(stream.FromClient).AddrPort()
+	addr := c.Endpoint(stream.FromClient)
 	return f.Client == addr.String() || f.Client == addr.Addr().String()
 }
 

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/protocol"
-	"confcenter/tools/ccdump/capture"
 	"confcenter/tools/ccdump/stream"
 )
 
@@ -39,7 +38,7 @@ func newStage(cfg Config) *stage {
 
 func (s *stage) open(port uint16) *stream.Conn {
 	client := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), port)
-	return s.a.Open(capture.EndpointOf(client), capture.EndpointOf(netip.MustParseAddrPort("10.0.0.2:4800")), s.at)
+	return s.a.Open(client, netip.MustParseAddrPort("10.0.0.2:4800"), s.at)
 }
 
 // says sends a frame a millisecond after the one before.
