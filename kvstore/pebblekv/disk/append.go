@@ -31,35 +31,16 @@ func (d *Disk) Append(commits []replica.Commit) error {
 	if err := d.write(commits[0].Revision, last); err != nil {
 		return d.fail(err)
 	}
-	d.keep(waiting{commits: commits, bytes: int64(len(d.record))})
+	g := newAppended(commits, len(d.record))
+	d.keep(g)
 	d.newest.Store(int64(last))
-	d.gate.wrote(int64(len(d.record)))
-	d.gate.live.Add(growth(commits))
+	d.gate.wrote(g.bytes)
+	d.gate.live.Add(g.growth)
 	const keepRecord = 4 << 20
 	if cap(d.record) > keepRecord {
 		d.record = nil
 	}
 	return nil
-}
-
-// growth is by how much the current entries grow.
-func growth(commits []replica.Commit) (n int64) {
-	for i := range commits {
-		for j := range commits[i].Events {
-			e := &commits[i].Events[j]
-			n += rowBytes(e.Entry) - rowBytes(e.Prev)
-		}
-	}
-	return n
-}
-
-// rowBytes is about what an entry takes in a table.
-func rowBytes(e *kv.Entry) int64 {
-	const rest = 64
-	if e == nil || e.Deleted() {
-		return 0
-	}
-	return int64(len(e.NS) + e.Size() + rest)
 }
 
 // write makes the record durable, then says so in the mark. A failing write of the
@@ -80,10 +61,11 @@ func (l *log) write(first, last kv.Revision) error {
 	return l.mark.advance(last)
 }
 
-// How much may be pending, in TableBytes: Append waits for the keeper beyond
-// mostBehind. While tables cannot be made Writable refuses writes beyond
+// How much may be pending, in TableBytes: beyond lateBehind the keeper takes all the
+// time it gets, and Append waits for it beyond mostBehind. While tables cannot be made Writable refuses writes beyond
 // writesBehind, and deletes beyond mostBehind.
 const (
+	lateBehind   = 2
 	writesBehind = 2
 	mostBehind   = 3
 )
@@ -106,14 +88,14 @@ func (l *log) awaitRoom() error {
 }
 
 // keep holds a group that is in the log for the keeper and for readers.
-func (l *log) keep(g waiting) {
+func (l *log) keep(g appended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending = append(l.pending, g)
 	l.behind += g.bytes
 	l.judgeBacklogLocked()
 	if !g.recovered {
-		l.ring.add(g.commits)
+		l.ring.add(g)
 	}
 	if l.behind >= l.cfg.TableBytes {
 		l.poke()

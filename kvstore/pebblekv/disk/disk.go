@@ -50,7 +50,7 @@ type log struct {
 
 	mu      sync.Mutex // guards what follows
 	room    sync.Cond  // signalled when pending shrinks or the disk fails; uses mu
-	pending []waiting  // groups of which no tables have been made, oldest first
+	pending []appended // groups of which no tables have been made, oldest first
 	behind  int64      // bytes of their log records
 	blocked error      // why no tables can be made at present
 	ring    ring
@@ -65,12 +65,43 @@ type floors struct {
 	tokens  atomic.Int64 // those up to it were given up by DropTokens
 }
 
-// waiting is a group that is in the log only.
-type waiting struct {
+// appended is a group that is in the log.
+type appended struct {
 	commits   []replica.Commit
 	bytes     int64 // of its log record
-	recovered bool  // read back by Open, so that events have no Prev
+	rows      int64 // of keys and values of its events and of what was before them
+	growth    int64 // by how much it makes the tables of current entries grow
+	events    int
+	recovered bool // read back by Open, so that events have no Prev
 }
+
+func newAppended(commits []replica.Commit, bytes int) appended {
+	g := appended{commits: commits, bytes: int64(bytes)}
+	for i := range commits {
+		g.events += len(commits[i].Events)
+		for j := range commits[i].Events {
+			e := &commits[i].Events[j]
+			g.rows += int64(e.Entry.Size())
+			g.growth += rowBytes(e.Entry)
+			if e.Prev != nil {
+				g.rows += int64(e.Prev.Size())
+				g.growth -= rowBytes(e.Prev)
+			}
+		}
+	}
+	return g
+}
+
+// rowBytes is about what an entry takes in a table.
+func rowBytes(e *kv.Entry) int64 {
+	const rest = 64
+	if e.Deleted() {
+		return 0
+	}
+	return int64(len(e.NS) + e.Size() + rest)
+}
+
+func (g *appended) last() kv.Revision { return g.commits[len(g.commits)-1].Revision }
 
 func (d *database) exit() {
 	if d.cfg.Exit != nil {

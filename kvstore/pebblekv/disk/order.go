@@ -1,8 +1,8 @@
 package disk
 
 import (
-	"cmp"
 	"encoding/binary"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -11,15 +11,15 @@ import (
 
 // change is one event on its way into tables.
 type change struct {
-	sign      uint64 // see sortChanges
-	event     *kv.Event
-	recovered bool
+	sign  uint64 // see sortChanges
+	event *kv.Event
 }
 
-// sortChanges puts changes into the order of namespace, key and revision. Names
-// are far apart in memory and mostly begin alike, so comparing them is what sorting
-// would cost. Instead each change gets the eight bytes behind what all names of
-// the batch have in common, and names are compared only where those are the same.
+// sortChanges puts changes, which come in the order of their revisions, into that of
+// namespace, key and revision. Names are far apart in memory and mostly begin alike,
+// so comparing them is what sorting would cost. Instead each change gets the eight
+// bytes behind what all names of the batch have in common, and names are compared
+// only where those are the same.
 func sortChanges(changes []change) {
 	if len(changes) == 0 {
 		return
@@ -32,19 +32,57 @@ func sortChanges(changes []change) {
 	for i := range changes {
 		changes[i].sign = sign(changes[i].event.Entry, common)
 	}
-	slices.SortFunc(changes, func(x, y change) int {
-		if x.sign != y.sign {
-			return cmp.Compare(x.sign, y.sign)
+	sortSigns(changes)
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && changes[n].sign == changes[0].sign {
+			n++
 		}
-		a, b := x.event.Entry, y.event.Entry
-		if c := strings.Compare(a.NS, b.NS); c != 0 {
-			return c
+		if same := changes[:n]; !slices.IsSortedFunc(same, byName) {
+			slices.SortStableFunc(same, byName)
 		}
-		if c := strings.Compare(a.Key, b.Key); c != 0 {
-			return c
+		changes = changes[n:]
+	}
+}
+
+func byName(x, y change) int {
+	a, b := x.event.Entry, y.event.Entry
+	if c := strings.Compare(a.NS, b.NS); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Key, b.Key)
+}
+
+// sortSigns sorts by sign and leaves those with the same sign in their order. It goes
+// by one byte after the other, from the last to the first; mostly a few of the eight
+// differ at all.
+func sortSigns(changes []change) {
+	var counts [8][256]int
+	for i := range changes {
+		for digit := range counts {
+			counts[digit][byte(changes[i].sign>>(8*digit))]++
 		}
-		return cmp.Compare(a.Mod, b.Mod)
-	})
+	}
+	from, to := changes, make([]change, len(changes))
+	for digit := range counts {
+		place := &counts[digit]
+		if place[byte(changes[0].sign>>(8*digit))] == len(changes) {
+			continue
+		}
+		before := 0
+		for i, n := range place {
+			place[i] = before
+			before += n
+		}
+		for i := range from {
+			at := &place[byte(from[i].sign>>(8*digit))]
+			to[*at] = from[i]
+			*at++
+		}
+		from, to = to, from
+		runtime.Gosched()
+	}
+	copy(changes, from)
 }
 
 // commonBytes is how many bytes a and b have in common, at most limit, of what

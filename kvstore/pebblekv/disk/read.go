@@ -99,7 +99,7 @@ func (d *Disk) Versions(ns, key string, before kv.Revision, limit int) (kv.Versi
 type versions struct {
 	d       *Disk
 	ns, key string
-	pending []waiting
+	pending []appended
 	parts   []part
 	snap    *pebble.Snapshot
 }

@@ -156,7 +156,9 @@ func (k *keeper) replay(load replica.Loader) (kv.Revision, error) {
 		for i := range g.commits {
 			load.Commit(&g.commits[i])
 		}
-		k.keep(waiting{commits: g.commits, bytes: int64(len(value)), recovered: true})
+		read := newAppended(g.commits, len(value))
+		read.recovered = true
+		k.keep(read)
 		newest = g.last()
 		return nil
 	})

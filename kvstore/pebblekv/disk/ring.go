@@ -4,7 +4,6 @@ import (
 	"sort"
 
 	"confcenter/kv"
-	"confcenter/kvstore/replica"
 )
 
 // ring holds the newest groups, as they were appended, for readers that are nearly
@@ -13,44 +12,26 @@ type ring struct {
 	limit  int64
 	bytes  int64
 	floor  kv.Revision // changes after it are here
-	groups []recent    // oldest first
+	groups []appended  // oldest first
 }
-
-type recent struct {
-	commits []replica.Commit
-	bytes   int64
-}
-
-func (g *recent) last() kv.Revision { return g.commits[len(g.commits)-1].Revision }
 
 // changeOverhead is roughly what a change costs beside its keys and values.
 const changeOverhead = 64
 
-func changeBytes(c *kv.Change) int64 {
-	n := int64(changeOverhead)
-	for i := range c.Events {
-		e := &c.Events[i]
-		n += changeOverhead + int64(e.Entry.Size())
-		if e.Prev != nil {
-			n += int64(e.Prev.Size())
-		}
-	}
-	return n
+// costs is about what a group holds in memory.
+func (g *appended) costs() int64 {
+	return g.rows + changeOverhead*int64(len(g.commits)+g.events)
 }
 
 // add takes a group.
-func (r *ring) add(commits []replica.Commit) {
-	g := recent{commits: commits}
-	for i := range commits {
-		g.bytes += changeBytes(&commits[i].Change)
-	}
+func (r *ring) add(g appended) {
 	r.groups = append(r.groups, g)
-	r.bytes += g.bytes
+	r.bytes += g.costs()
 	drop := 0
 	for ; r.bytes > r.limit && drop < len(r.groups); drop++ {
-		r.bytes -= r.groups[drop].bytes
+		r.bytes -= r.groups[drop].costs()
 		r.floor = r.groups[drop].last()
-		r.groups[drop] = recent{}
+		r.groups[drop] = appended{}
 	}
 	r.groups = r.groups[drop:] // append moves what is left, when there is no more room
 }
