@@ -21,8 +21,6 @@ func (a *app) clientsCommand() *cobra.Command {
 it shows everything they have said about themselves.`,
 		Example: `  confcenter clients
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
-		Args:              arguments,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {

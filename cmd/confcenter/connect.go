@@ -35,10 +35,15 @@ func (a *app) clientCommands() []*cobra.Command {
 	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand(), a.kvCommand()}
 }
 
-// connect gives a verb the flags that all of them share. forms are forms of output
-// that it has beside text and JSON.
+// connect gives a verb the flags that all of them share, and the arguments that its
+// usage line names unless it checks them itself. forms are forms of output that it has
+// beside text and JSON.
 func (a *app) connect(command *cobra.Command, forms ...string) *connection {
 	c := &connection{app: a, name: "confcenter", output: newOutput(forms...)}
+	if command.Args == nil {
+		command.Args = arguments
+	}
+	command.ValidArgsFunction = cobra.NoFileCompletions
 	f := command.Flags()
 	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")

@@ -37,7 +37,6 @@ The exit code is 3 if there is no such file or nothing at PATH.`,
 		Example: `  confcenter get app1-dev.json
   confcenter get app1-dev /key3/subkey3 --raw
   confcenter get app1-dev --merged -o json`,
-		Args: arguments,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName

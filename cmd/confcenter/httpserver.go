@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -40,16 +39,8 @@ func (o *httpOptions) define(f *pflag.FlagSet) {
 	f.DurationVar(&o.slowRequest, "slow-request", 500*time.Millisecond, "log requests that take longer than this")
 }
 
-// check finds values that HTTP cannot be served with.
-func (o *httpOptions) check(allowOpen bool, refuse func(format string, args ...any)) {
-	if o.listen != "" {
-		if open, err := openAddress(o.listen); err != nil {
-			refuse("http = %s: %w", o.listen, err)
-		} else if open && !allowOpen {
-			refuse("http = %s is not a loopback address: whoever reaches the port could read and write everything; "+
-				"use 127.0.0.1, or --allow-open if the network in front of it is trusted", o.listen)
-		}
-	}
+// check finds names that HTTP cannot be served under.
+func (o *httpOptions) check(refuse func(format string, args ...any)) {
 	for _, host := range o.hosts {
 		if strings.ContainsAny(host, "/ *") {
 			refuse("http-host = %s: must be a host name, without scheme, path and wildcards", host)
@@ -59,12 +50,6 @@ func (o *httpOptions) check(allowOpen bool, refuse func(format string, args ...a
 		if err := gateway.CheckOrigin(origin); err != nil {
 			refuse("http-cors-origin: %w", err)
 		}
-	}
-	if o.maxConnections < 0 {
-		refuse("http-max-connections = %d: must not be negative", o.maxConnections)
-	}
-	if o.slowRequest < time.Millisecond {
-		refuse("slow-request = %s: must be at least 1ms", o.slowRequest)
 	}
 }
 
@@ -109,31 +94,15 @@ func startHTTP(o *httpOptions, srv *server.Server, store *confstore.Store, state
 type both struct {
 	*server.Server
 	http *gateway.Gateway // may be nil
-	done chan struct{}
-	stop chan struct{} // ends the watching of both
-	once sync.Once
 }
 
-func newBoth(srv *server.Server, http *gateway.Gateway) *both {
-	b := &both{Server: srv, http: http, done: make(chan struct{}), stop: make(chan struct{})}
-	var ended <-chan struct{}
-	if http != nil {
-		ended = http.Done()
+// webDone is closed when the HTTP side ended without being asked.
+func (b *both) webDone() <-chan struct{} {
+	if b.http == nil {
+		return nil
 	}
-	go func() { // ended by Shutdown
-		select {
-		case <-srv.Done():
-			close(b.done)
-		case <-ended:
-			close(b.done)
-		case <-b.stop:
-		}
-	}()
-	return b
+	return b.http.Done()
 }
-
-// Done is closed when one of them ended without being asked.
-func (b *both) Done() <-chan struct{} { return b.done }
 
 // Err says why.
 func (b *both) Err() error {
@@ -147,7 +116,6 @@ func (b *both) Err() error {
 
 // Shutdown ends both side by side, so that neither waits for the other's peers.
 func (b *both) Shutdown(ctx context.Context) error {
-	b.once.Do(func() { close(b.stop) })
 	if b.http == nil {
 		return b.Server.Shutdown(ctx)
 	}

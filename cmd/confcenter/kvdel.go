@@ -24,7 +24,6 @@ are deleted at once; if there are more, others can see them disappear in steps.`
 		Example: `  confcenter kv del jobs owner
   confcenter kv del jobs owner --if-mod 41
   confcenter kv del jobs task/ --prefix`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	command.Flags().BoolVar(&prefix, "prefix", false, "delete all keys that begin with PREFIX")
@@ -39,7 +38,7 @@ are deleted at once; if there are more, others can see them disappear in steps.`
 		case prefix:
 			return c.deleteAll(command, &flags, args[0], args[1])
 		}
-		return c.commit(command, &flags, kv.Op{Kind: kv.OpDelete, NS: args[0], Key: args[1]}, func(did *kv.OpResult) any { return did.Count })
+		return c.commit(command, &flags, kv.Op{Kind: kv.OpDelete, NS: args[0], Key: args[1]}, countOf)
 	}
 	return command
 }
@@ -54,7 +53,6 @@ func (a *app) kvDropCommand() *cobra.Command {
 --yes, because it is easily done to the wrong namespace.`,
 		Example: `  confcenter kv list old --count
   confcenter kv drop old --yes`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 0)
 	command.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
@@ -88,7 +86,7 @@ func (c *connection) deleteAll(command *cobra.Command, flags *writeFlags, ns, pr
 			count += res.Ops[0].Count
 			if !res.Ops[0].More {
 				res.Ops[0].Count = count
-				return c.written(t, res, func(did *kv.OpResult) any { return did.Count })
+				return c.written(t, res, countOf)
 			}
 			if flags.token != "" {
 				t.Token = flags.token + "/" + strconv.Itoa(part)

@@ -38,9 +38,7 @@ func (a *app) leaseGrantCommand() *cobra.Command {
 		Short: "Grant a lease and print its number",
 		Long: fmt.Sprintf(`Grant makes a lease of TTL, from %s to %s, and prints its number. Keeping it alive
 is up to you.`, kv.MinLease, kv.MaxLease),
-		Example:           `  lease=$(confcenter kv lease grant 30s)`,
-		Args:              arguments,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  lease=$(confcenter kv lease grant 30s)`,
 	}
 	c := a.connect(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -67,8 +65,6 @@ func newLease(l kv.Lease) map[string]any {
 
 // leaseVerb is a verb about the lease whose number is its argument.
 func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
-	command.Args = arguments
-	command.ValidArgsFunction = cobra.NoFileCompletions
 	c := a.connect(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		id, err := strconv.ParseInt(args[0], 10, 64)
@@ -134,11 +130,7 @@ func (a *app) leaseRevokeCommand() *cobra.Command {
 		Example: `  confcenter kv lease revoke 41`,
 	}, func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error {
 		t := &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: id}}, TokenNS: "lease"}
-		res, err := apply(ctx, connected, t)
-		if err != nil {
-			return err
-		}
-		return c.written(t, res, func(did *kv.OpResult) any { return did.Count })
+		return c.apply(ctx, connected, t, countOf)
 	})
 }
 

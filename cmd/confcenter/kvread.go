@@ -23,7 +23,6 @@ code is 3 if the key is absent, or was absent at revision --rev.`,
 		Example: `  confcenter kv get jobs owner
   confcenter kv get jobs plan --rev 41 -o json
   confcenter kv get pictures logo -o raw > logo.png`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1, formRaw)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision to read at; 0 = now")
@@ -44,7 +43,6 @@ func (a *app) kvMGetCommand() *cobra.Command {
 table and are null with -o json; they are not an error.`,
 		Example: `  confcenter kv mget jobs owner done plan
   confcenter kv mget jobs owner done -o json | jq '.[0].value'`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, -1)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
@@ -88,7 +86,6 @@ one entry. A page has at most %d keys and %d MiB.`, kv.MaxList, kv.MaxPage>>20),
   confcenter kv list jobs task/ --limit 100 --after task/0099
   confcenter kv list jobs --all --keys
   confcenter kv list jobs task/ --count`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
@@ -185,8 +182,6 @@ func (a *app) kvNamespacesCommand() *cobra.Command {
 		Short: "List the namespaces that have keys",
 		Example: `  confcenter kv namespaces
   confcenter kv namespaces -o json | jq -r '.[].name'`,
-		Args:              arguments,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
@@ -219,7 +214,6 @@ limited time and in limited number; standard error says below which revision the
 may be gone. The exit code is 3 if no version of the key is known.`,
 		Example: `  confcenter kv history jobs plan --limit 5
   confcenter kv history jobs plan --before 41 -o json`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	command.Flags().Int64Var(&before, "before", 0, "only versions older than this revision; 0 = all")
@@ -275,8 +269,6 @@ revisions from which changes (log_floor) and versions (history_floor) are kept,
 and counters since the server's start.`,
 		Example: `  confcenter kv stat
   confcenter kv stat -o json | jq .revision`,
-		Args:              arguments,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {

@@ -38,7 +38,6 @@ the conditions did not hold and there is no "else".`,
    "else": [{"op": "get", "key": "owner"}]}
   .
   confcenter kv txn jobs claim.json -o json`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 0)
 	namespace := command.ValidArgsFunction

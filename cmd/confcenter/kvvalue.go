@@ -3,9 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +10,6 @@ import (
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
-	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -49,9 +45,9 @@ func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
 	var err error
 	switch {
 	case argument == "-":
-		v.Data, err = readValue(a.stdin, "standard input")
+		v.Data, err = readUpTo(kv.MaxValue, a.stdin, "standard input")
 	case strings.HasPrefix(argument, "@"):
-		v.Data, err = readValueFile(argument[1:])
+		v.Data, err = readFile(kv.MaxValue, argument[1:])
 	}
 	if err != nil {
 		return v, err
@@ -61,26 +57,6 @@ func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
 		v.Data = bytes.TrimSuffix(bytes.TrimSuffix(v.Data, []byte("\n")), []byte("\r"))
 	}
 	return v, v.Check()
-}
-
-func readValueFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readValue(f, file)
-}
-
-func readValue(in io.Reader, name string) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(in, kv.MaxValue+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(text) > kv.MaxValue {
-		return nil, codes.Errorf(codes.TooLarge, "%s: a value has at most %d bytes", name, kv.MaxValue)
-	}
-	return text, nil
 }
 
 // newEntry is an entry in -o json, null for an absent key.

@@ -51,7 +51,6 @@ says that further changes of the same revision follow.`,
 
   # wait for the next change
   confcenter kv watch jobs owner --count 1 >/dev/null`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()

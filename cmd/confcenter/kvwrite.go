@@ -13,6 +13,7 @@ import (
 	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/protocol"
 )
 
 // writeFlags are what writes can be told beside what they write.
@@ -28,6 +29,8 @@ type writeFlags struct {
 	// of those about one key
 	ifMod int64
 	prev  bool
+
+	expect *kv.Compare // of cas
 }
 
 func (w *writeFlags) define(command *cobra.Command) {
@@ -60,15 +63,16 @@ func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, err
 	if op.Expires, err = parseMoment(w.expires); err != nil {
 		return nil, err
 	}
-	t := &kv.Txn{Then: []kv.Op{op}, Token: w.token, TokenNS: op.NS}
-	if t.Fences, err = w.fences(a, op.NS); err != nil {
-		return nil, err
+	t := &kv.Txn{Then: []kv.Op{op}}
+	switch {
+	case w.expect != nil:
+		t = protocol.GuardedTxn(*w.expect, op)
+	case command.Flags().Changed("if-mod"):
+		t = protocol.GuardedTxn(kv.Compare{Target: kv.CompareMod, Relation: kv.Equal, Number: w.ifMod}, op)
 	}
-	if command.Flags().Changed("if-mod") {
-		t.If = []kv.Compare{{NS: op.NS, Key: op.Key, Target: kv.CompareMod, Relation: kv.Equal, Number: w.ifMod}}
-		t.Else = []kv.Op{{Kind: kv.OpGet, NS: op.NS, Key: op.Key}}
-	}
-	return t, nil
+	t.Token, t.TokenNS = w.token, op.NS
+	t.Fences, err = w.fences(a, op.NS)
+	return t, err
 }
 
 // Variables that kv lock sets for the command it runs, and that --fenced reads.
@@ -133,7 +137,7 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 	return nil, codes.Errorf(codes.Conflict, "%s of %s is not as expected: it is absent", t.Then[0].Key, t.Then[0].NS)
 }
 
-// written prints what a write has left.
+// written prints what a write has left; text is as for commit.
 func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
 	did := &res.Ops[0]
 	out := map[string]any{"revision": res.Revision}
@@ -145,38 +149,35 @@ func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) 
 	if t.Then[0].WantPrev {
 		out["prev"] = newEntry(did.Prev)
 	}
+	if text == nil {
+		return c.showLine(out, res.Revision)
+	}
 	return c.showLine(out, text(did))
 }
 
-func revisionOf(res *kv.Result) func(*kv.OpResult) any {
-	return func(*kv.OpResult) any { return res.Revision }
-}
+// countOf prints how many keys a deletion has removed.
+func countOf(did *kv.OpResult) any { return did.Count }
 
 // commit applies op and prints its result; text is what is printed as text, nil for
 // the revision.
 func (c *connection) commit(command *cobra.Command, flags *writeFlags, op kv.Op, text func(*kv.OpResult) any) error {
-	return c.commitIf(command, flags, op, nil, text)
-}
-
-func (c *connection) commitIf(command *cobra.Command, flags *writeFlags, op kv.Op, expect *kv.Compare, text func(*kv.OpResult) any) error {
 	t, err := flags.txn(command, c.app, op)
 	if err != nil {
 		return err
 	}
-	if expect != nil {
-		t.If = append(t.If, *expect)
-		t.Else = []kv.Op{{Kind: kv.OpGet, NS: op.NS, Key: op.Key}}
-	}
 	return c.do(command, func(ctx context.Context, connected *client.Client) error {
-		res, err := apply(ctx, connected, t)
-		if err != nil {
-			return err
-		}
-		if text == nil {
-			text = revisionOf(res)
-		}
-		return c.written(t, res, text)
+		return c.apply(ctx, connected, t, text)
 	})
+}
+
+// apply applies a transaction of one operation and prints what it has left, as commit
+// does.
+func (c *connection) apply(ctx context.Context, connected *client.Client, t *kv.Txn, text func(*kv.OpResult) any) error {
+	res, err := apply(ctx, connected, t)
+	if err != nil {
+		return err
+	}
+	return c.written(t, res, text)
 }
 
 // kvSetCommands are the verbs that leave a value under a key.
@@ -200,7 +201,6 @@ The exit code is 5 if the key's revision is not --if-mod; then nothing has chang
   confcenter kv put jobs limit --type int -- -5
   confcenter kv put jobs plan @plan.json --json --if-mod 0
   gzip -c log | confcenter kv put logs today - --type bytes`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	value.define(command)
@@ -230,7 +230,6 @@ unless --ttl, --expires or --lease is given, whatever OLD had. If the key differ
 the exit code is 5 and standard error says what it holds.`,
 		Example: `  confcenter kv cas jobs state idle running
   confcenter kv cas jobs leader "$HOSTNAME" --absent --ttl 30s`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	value.define(command)
@@ -241,19 +240,20 @@ the exit code is 5 and standard error says what it holds.`,
 		if absent != (len(args) == 3) {
 			return usageError{errors.New("give OLD and NEW, or NEW and --absent")}
 		}
-		expect := kv.Absent(args[0], args[1])
+		expect := kv.Absent("", "")
 		if !absent {
 			old, err := value.read(a, args[2])
 			if err != nil {
 				return err
 			}
-			expect = kv.Compare{NS: args[0], Key: args[1], Target: kv.CompareValue, Relation: kv.Equal, Value: old}
+			expect = kv.Compare{Target: kv.CompareValue, Relation: kv.Equal, Value: old}
 		}
+		flags.expect = &expect
 		v, err := value.read(a, args[len(args)-1])
 		if err != nil {
 			return err
 		}
-		return c.commitIf(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, &expect, nil)
+		return c.commit(command, &flags, kv.Op{Kind: kv.OpPut, NS: args[0], Key: args[1], Value: v}, nil)
 	}
 	return command
 }
@@ -270,7 +270,6 @@ the sum would exceed 64 bits, --min or --max; then nothing has changed.`,
 		Example: `  confcenter kv incr jobs done
   confcenter kv incr shop stock --by -1 --min 0
   confcenter kv incr jobs next-id --initial 1000`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	f := command.Flags()
@@ -305,7 +304,6 @@ revision. History lists the revisions. The exit code is 3 if the key was absent 
 --rev, and 5 if that is no longer known.`,
 		Example: `  confcenter kv history jobs plan
   confcenter kv restore jobs plan --rev 41`,
-		Args: arguments,
 	}
 	c := a.kvConnect(command, 1)
 	command.Flags().Int64Var(&rev, "rev", 0, "revision at which the key had the value")
@@ -327,11 +325,7 @@ revision. History lists the revisions. The exit code is 3 if the key was absent 
 				return err
 			}
 			t.Then[0].Value = past.Value
-			res, err := apply(ctx, connected, t)
-			if err != nil {
-				return err
-			}
-			return c.written(t, res, revisionOf(res))
+			return c.apply(ctx, connected, t, nil)
 		})
 	}
 	return command

@@ -25,7 +25,8 @@ type running interface {
 // lifecycle is serve between its first and its last signal.
 type lifecycle struct {
 	server  running
-	reload  func() // for SIGHUP
+	webDone <-chan struct{} // closed when a part of it ended without being asked; nil: it has no such part
+	reload  func()          // for SIGHUP
 	signals <-chan os.Signal
 	limit   time.Duration // of the drain
 	log     zerolog.Logger
@@ -49,10 +50,9 @@ func (l *lifecycle) wait(ctx context.Context) error {
 			l.log.Info().Msg("stopping")
 			return l.drain(time.Time{})
 		case <-l.server.Done():
-			if err := l.server.Err(); err != nil {
-				return fmt.Errorf("%w: %w", errEnded, err)
-			}
-			return errEnded
+			return l.ended()
+		case <-l.webDone:
+			return l.ended()
 		case sig := <-l.signals:
 			if sig == syscall.SIGHUP {
 				l.log.Info().Msg("SIGHUP: reading the configuration directory again")
@@ -64,6 +64,14 @@ func (l *lifecycle) wait(ctx context.Context) error {
 			return l.drain(asked)
 		}
 	}
+}
+
+// ended says why the server ended by itself.
+func (l *lifecycle) ended() error {
+	if err := l.server.Err(); err != nil {
+		return fmt.Errorf("%w: %w", errEnded, err)
+	}
+	return errEnded
 }
 
 // drain does not use the context that asked for the stop: that one has ended. asked

@@ -24,8 +24,6 @@ Other problems, such as a base in _meta.json that does not exist, follow on
 standard error, or as "problems" with -o json.`,
 		Example: `  confcenter ls
   confcenter ls -o json | jq -r '.files[] | select(.state == "broken").name'`,
-		Args:              arguments,
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := a.connect(command)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {

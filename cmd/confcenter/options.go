@@ -117,11 +117,7 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 	if err := set.Resolve(o.configFile, string(text), environ); err != nil {
 		return nil, usageError{err}
 	}
-	for _, entry := range set.Entries() {
-		if entry.Name == "http" {
-			o.http.given = entry.Origin.Kind != settings.Default
-		}
-	}
+	o.http.given = set.Find("http").Origin.Kind != settings.Default
 	return set, nil
 }
 
@@ -129,31 +125,42 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 func (o *options) check() error {
 	var problems []error
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if open, err := openAddress(o.listen); err != nil {
-		refuse("listen = %s: %w", o.listen, err)
-	} else if open && !o.allowOpen {
-		refuse("listen = %s is not a loopback address: anybody who reaches the port could read and write everything; "+
-			"use 127.0.0.1, or --allow-open if the network in front of it is trusted", o.listen)
+	for _, at := range []struct{ name, address string }{{"listen", o.listen}, {"http", o.http.listen}} {
+		if at.name == "http" && at.address == "" {
+			continue // HTTP is off
+		}
+		if open, err := openAddress(at.address); err != nil {
+			refuse("%s = %s: %w", at.name, at.address, err)
+		} else if open && !o.allowOpen {
+			refuse("%s = %s is not a loopback address: anybody who reaches the port could read and write everything; "+
+				"use 127.0.0.1, or --allow-open if the network in front of it is trusted", at.name, at.address)
+		}
 	}
 	if o.serverID < 1 || o.serverID > maxServerID {
 		refuse("server-id = %d: must be from 1 to %d", o.serverID, maxServerID)
 	}
-	if o.loops < 0 {
-		refuse("loops = %d: must not be negative", o.loops)
-	}
-	if o.maxConnections < 0 {
-		refuse("max-connections = %d: must not be negative", o.maxConnections)
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"loops", o.loops}, {"max-connections", o.maxConnections}, {"http-max-connections", o.http.maxConnections}} {
+		if n.value < 0 {
+			refuse("%s = %d: must not be negative", n.name, n.value)
+		}
 	}
 	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"keep-alive", o.keepAlive}, {"identify-timeout", o.identifyTimeout}, {"drain-timeout", o.drainTimeout}} {
-		if d.value < time.Millisecond {
-			refuse("%s = %s: must be at least 1ms", d.name, d.value)
+		name         string
+		value, least time.Duration
+	}{
+		{"keep-alive", o.keepAlive, time.Millisecond}, {"identify-timeout", o.identifyTimeout, time.Millisecond},
+		{"drain-timeout", o.drainTimeout, time.Millisecond}, {"slow-request", o.http.slowRequest, time.Millisecond},
+		{"kv-log-age", o.state.logAge, time.Second}, {"kv-history-age", o.state.historyAge, time.Second},
+	} {
+		if d.value < d.least {
+			refuse("%s = %s: must be at least %s", d.name, d.value, d.least)
 		}
 	}
 	o.state.check(refuse)
-	o.http.check(o.allowOpen, refuse)
+	o.http.check(refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

@@ -23,22 +23,33 @@ import (
 
 // readInput reads a file, or standard input for "-"; name is what messages call it.
 func (a *app) readInput(file string) (text []byte, name string, err error) {
-	in, name := a.stdin, "standard input"
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, file, err
-		}
-		defer f.Close()
-		in, name = f, file
+	if file == "-" {
+		name = "standard input"
+		text, err = readUpTo(maxInput, a.stdin, name)
+		return text, name, err
 	}
-	if text, err = io.ReadAll(io.LimitReader(in, maxInput+1)); err != nil {
-		return nil, name, fmt.Errorf("%s: %w", name, err)
+	text, err = readFile(maxInput, file)
+	return text, file, err
+}
+
+func readFile(limit int, file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
 	}
-	if len(text) > maxInput {
-		return nil, name, codes.Errorf(codes.TooLarge, "%s: more than %d MiB", name, maxInput>>20)
+	defer f.Close()
+	return readUpTo(limit, f, file)
+}
+
+func readUpTo(limit int, in io.Reader, name string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return text, name, nil
+	if len(text) > limit {
+		return nil, codes.Errorf(codes.TooLarge, "%s: at most %d bytes are allowed", name, limit)
+	}
+	return text, nil
 }
 
 // maxInput bounds what set reads. A server takes far less; this only keeps an
@@ -65,7 +76,6 @@ lost: if the file changes in the meantime, set reads it again.`,
   # change only what was read
   version=$(confcenter get app1 -o json | jq .mtime)
   confcenter get app1 | jq '.hojl = "x"' | confcenter set app1 --if-mtime "$version"`,
-		Args: arguments,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -119,7 +129,6 @@ a deleted file again is not an error, so scripts can be rerun. The exit code is 
 there never was such a file, because the name may be misspelt.`,
 		Example: `  confcenter rm app2-dev.json
   confcenter rm app2-dev.json --if-mtime 1539596952`,
-		Args: arguments,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName

@@ -63,14 +63,6 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 			refuse("%s = %s: must be above 0", size.name, &size.value)
 		}
 	}
-	for _, age := range []struct {
-		name  string
-		value time.Duration
-	}{{"kv-log-age", o.logAge}, {"kv-history-age", o.historyAge}} {
-		if age.value < time.Second {
-			refuse("%s = %s: must be at least 1s", age.name, age.value)
-		}
-	}
 	if o.reserve < leastReserve {
 		refuse("kv-reserve = %s: must be at least %s, since the store writes tens of MiB at once", &o.reserve, &leastReserve)
 	}

@@ -28,7 +28,6 @@ compact JSON, or "absent". With -o json it is a JSON object.`,
 
   # wait for the next change
   confcenter watch app1-dev --count 2 >/dev/null`,
-		Args: arguments,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName

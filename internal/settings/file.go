@@ -30,7 +30,7 @@ func (s *Set) applyFile(fileName, text string) []error {
 		if !ok {
 			continue
 		}
-		e := s.find(key)
+		e := s.Find(key)
 		if e == nil {
 			report(number, "there is no setting %q%s", key, didYouMean(key, s.names()))
 			continue
@@ -44,7 +44,7 @@ func (s *Set) applyFile(fileName, text string) []error {
 			report(number, "%s = %s: %w", key, value, err)
 			continue
 		}
-		e.origin = Origin{Kind: File, Detail: fmt.Sprintf("%s:%d", fileName, number)}
+		e.Origin = Origin{Kind: File, Detail: fmt.Sprintf("%s:%d", fileName, number)}
 	}
 	return problems
 }
@@ -101,7 +101,7 @@ func quote(value string) string {
 func (s *Set) names() []string {
 	list := make([]string, 0, len(s.entries))
 	for _, e := range s.entries {
-		list = append(list, e.name)
+		list = append(list, e.Name)
 	}
 	return list
 }

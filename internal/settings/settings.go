@@ -58,7 +58,7 @@ func (o Origin) String() string {
 // Entry is one setting as it stands.
 type Entry struct {
 	Name   string
-	Value  string
+	Value  Value
 	Origin Origin
 }
 
@@ -72,19 +72,13 @@ type Set struct {
 	// of the program, by their full names.
 	Foreign []string
 
-	entries []*entry
-}
-
-type entry struct {
-	name   string
-	value  Value
-	origin Origin
+	entries []*Entry
 }
 
 // set drops the name of the Go function and the repeated text from strconv's
 // errors: they mean nothing to the author of the setting.
-func (e *entry) set(text string) error {
-	err := e.value.Set(text)
+func (e *Entry) set(text string) error {
+	err := e.Value.Set(text)
 	var parse *strconv.NumError
 	if errors.As(err, &parse) {
 		return parse.Err
@@ -99,7 +93,7 @@ func (s *Set) Add(name string, value Value, byFlag bool) {
 	if byFlag {
 		origin = Origin{Kind: Flag, Detail: "--" + name}
 	}
-	s.entries = append(s.entries, &entry{name: name, value: value, origin: origin})
+	s.entries = append(s.entries, &Entry{name, value, origin})
 }
 
 // Variable is the name of the environment variable of a setting.
@@ -112,10 +106,10 @@ func (s *Set) Variable(name string) string {
 // said. fileName is for messages; empty means that there is no file. All
 // mistakes found are reported together, joined; the settings are then of no use.
 func (s *Set) Resolve(fileName, fileText string, environ []string) error {
-	flags := map[*entry]string{}
+	flags := map[*Entry]string{}
 	for _, e := range s.entries {
-		if e.origin.Kind == Flag {
-			flags[e] = e.value.String()
+		if e.Origin.Kind == Flag {
+			flags[e] = e.Value.String()
 		}
 	}
 	var problems []error
@@ -124,20 +118,20 @@ func (s *Set) Resolve(fileName, fileText string, environ []string) error {
 	}
 	problems = append(problems, s.applyEnv(environ)...)
 	for e, text := range flags {
-		e.origin = Origin{Kind: Flag, Detail: "--" + e.name}
+		e.Origin = Origin{Kind: Flag, Detail: "--" + e.Name}
 		if err := e.set(text); err != nil {
-			problems = append(problems, fmt.Errorf("--%s=%s: %w", e.name, text, err))
+			problems = append(problems, fmt.Errorf("--%s=%s: %w", e.Name, text, err))
 		}
 	}
 	return errors.Join(problems...)
 }
 
 func (s *Set) applyEnv(environ []string) []error {
-	byVariable := make(map[string]*entry, len(s.entries))
+	byVariable := make(map[string]*Entry, len(s.entries))
 	names := append([]string(nil), s.Foreign...)
 	for _, e := range s.entries {
-		byVariable[s.Variable(e.name)] = e
-		names = append(names, s.Variable(e.name))
+		byVariable[s.Variable(e.Name)] = e
+		names = append(names, s.Variable(e.Name))
 	}
 	var problems []error
 	for _, pair := range environ {
@@ -153,7 +147,7 @@ func (s *Set) applyEnv(environ []string) []error {
 		if err := e.set(text); err != nil {
 			problems = append(problems, fmt.Errorf("environment variable %s=%s: %w", variable, text, err))
 		}
-		e.origin = Origin{Kind: Env, Detail: variable}
+		e.Origin = Origin{Kind: Env, Detail: variable}
 	}
 	return problems
 }
@@ -166,9 +160,10 @@ func (s *Set) foreign(variable string) bool {
 	return slices.Contains(s.Foreign, variable) || serviceLink.MatchString(strings.TrimPrefix(variable, s.Prefix+"_"))
 }
 
-func (s *Set) find(name string) *entry {
+// Find is the setting of that name, nil if there is none.
+func (s *Set) Find(name string) *Entry {
 	for _, e := range s.entries {
-		if e.name == name {
+		if e.Name == name {
 			return e
 		}
 	}
@@ -176,26 +171,20 @@ func (s *Set) find(name string) *entry {
 }
 
 // Entries are all settings in the order of Add.
-func (s *Set) Entries() []Entry {
-	list := make([]Entry, 0, len(s.entries))
-	for _, e := range s.entries {
-		list = append(list, Entry{Name: e.name, Value: e.value.String(), Origin: e.origin})
-	}
-	return list
-}
+func (s *Set) Entries() []*Entry { return s.entries }
 
 // Print writes every setting with its origin as a comment behind it. What it
 // prints is a config file.
 func (s *Set) Print(w io.Writer) error {
 	var lines []string
 	width := 0
-	for _, e := range s.Entries() {
-		line := e.Name + " = " + quote(e.Value)
+	for _, e := range s.entries {
+		line := e.Name + " = " + quote(e.Value.String())
 		lines = append(lines, line)
 		width = max(width, len(line))
 	}
 	for i, e := range s.entries {
-		if _, err := fmt.Fprintf(w, "%-*s  # %s\n", width, lines[i], e.origin); err != nil {
+		if _, err := fmt.Fprintf(w, "%-*s  # %s\n", width, lines[i], e.Origin); err != nil {
 			return err
 		}
 	}
