@@ -98,17 +98,7 @@ func (cb *callbacks) stop(clock clock.Clock, limit time.Duration) bool {
 		cb.settleLocked()
 	}
 	cb.mu.Unlock()
-	if withinCallback() {
-		return true
-	}
-	timer := clock.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-cb.idle:
-		return true
-	case <-timer.C():
-		return false
-	}
+	return withinCallback() || within(clock, limit, cb.idle)
 }
 
 // withinCallback says that a callback, of whatever client, is what calls.

@@ -266,10 +266,15 @@ func (c *Client) ended() bool {
 		defer close(all)
 		c.wg.Wait()
 	}()
-	timer := c.cfg.Clock.NewTimer(c.cfg.CloseTimeout)
+	return within(c.cfg.Clock, c.cfg.CloseTimeout, all)
+}
+
+// within waits until done is closed; false if that takes longer than limit.
+func within(clock clock.Clock, limit time.Duration, done <-chan struct{}) bool {
+	timer := clock.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-all:
+	case <-done:
 		return true
 	case <-timer.C():
 		return false

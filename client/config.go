@@ -130,13 +130,13 @@ func deleted(body []byte) bool {
 // maxTries is how often a request is sent that may be sent again.
 const maxTries = 3
 
-// do sends a request on the present session and gives the reply's body. If the
-// connection ends meanwhile it is sent again on the next one, provided that again
-// says it may be or nothing of it was sent.
+// do sends a request on the current session and returns the reply's body. If the
+// connection ends, the request is sent again on the next one, provided that again
+// allows it or nothing of it was sent.
 func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, again bool) (body []byte, sess *session, err error) {
 	ctx, end := c.observe(ctx, cmd)
 	defer func() { end(body, err) }()
-	return c.try(ctx, cmd, frame, again)
+	return c.try(ctx, cmd, protocol.FinishFrame(frame, 0), again)
 }
 
 // try is do, unobserved.
@@ -148,7 +148,7 @@ func (c *Client) try(ctx context.Context, cmd protocol.Command, frame []byte, ag
 	}
 	defer c.giveTurn()
 	for try := 1; ; try++ {
-		sess, err := c.await(ctx, timer.C())
+		sess, err := c.awaitSession(ctx, timer.C(), false)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -170,7 +170,7 @@ func (c *Client) takeTurn(ctx context.Context, expired <-chan time.Time) error {
 	case <-expired:
 		return timeoutError(false)
 	case <-c.ctx.Done():
-		return notSent(ErrClosed, "the client is closed")
+		return closedError()
 	}
 }
 
@@ -214,7 +214,7 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 		u.IfMtime, u.HasIfMtime = *r.IfMtime, true
 	}
 	frame := protocol.AppendConfigUpdate(begin(protocol.SetConfig), u)
-	body, _, err := c.do(ctx, protocol.SetConfig, protocol.FinishFrame(frame, 0), false)
+	body, _, err := c.do(ctx, protocol.SetConfig, frame, false)
 	reply, err := answer(body, err, protocol.ParseConfigUpdated)
 	if err == nil {
 		err = refusal(reply.Result)
@@ -273,8 +273,7 @@ func (c *Client) Problems(ctx context.Context) ([]Problem, error) {
 }
 
 func (c *Client) list(ctx context.Context) (_ []FileInfo, problems []Problem, _ error) {
-	frame := protocol.AppendFrame(nil, protocol.GetCfgName, 0, []byte(`{"detail":1}`))
-	body, _, err := c.do(ctx, protocol.GetCfgName, frame, true)
+	body, _, err := c.do(ctx, protocol.GetCfgName, append(begin(protocol.GetCfgName), `{"detail":1}`...), true)
 	files, err := answer(body, err, func(body []byte) (files []FileInfo, err error) {
 		files, problems, err = protocol.ParseConfigFiles(body)
 		return files, err
@@ -285,7 +284,7 @@ func (c *Client) list(ctx context.Context) (_ []FileInfo, problems []Problem, _ 
 // Clients returns the properties of all clients connected to the server, including
 // this one, in no particular order.
 func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
-	body, _, err := c.do(ctx, protocol.GetCli, protocol.AppendFrame(nil, protocol.GetCli, 0, []byte(`{}`)), true)
+	body, _, err := c.do(ctx, protocol.GetCli, append(begin(protocol.GetCli), "{}"...), true)
 	clients, err := answer(body, err, protocol.ParseRecords)
 	return clients, during(err, "clients")
 }

@@ -215,45 +215,33 @@ func (cl *call) wait(ctx context.Context, expired <-chan time.Time) ([]byte, err
 	}
 }
 
-// forsake gives the call up and says whether it was sent.
-func (cl *call) forsake() bool {
-	c := cl.conn
-	c.mu.Lock()
-	sentOnce := cl.state == sent
-	switch {
-	case c.pending[cl.seq] != cl: // answered or lost in the meantime
-	case cl.state == queued:
-		delete(c.pending, cl.seq)
-		c.queue = slices.DeleteFunc(c.queue, func(o *call) bool { return o == cl })
-	case cl.state == sent:
-		cl.state = forsaken
-		c.forsaken++
-	}
-	c.mu.Unlock()
-	c.limitForsaken()
-	return sentOnce
-}
+// forsake gives the call up and reports whether it was sent.
+func (cl *call) forsake() (wasSent bool) { return cl.abandon(true) }
 
 // ignore lets the call go on with nobody waiting for its answer.
-func (cl *call) ignore() {
+func (cl *call) ignore() { cl.abandon(false) }
+
+// abandon stops waiting for the answer. A call that is still queued is withdrawn if
+// withdraw is true. A peer that leaves too many calls unanswered loses the connection.
+func (cl *call) abandon(withdraw bool) (wasSent bool) {
 	c := cl.conn
 	c.mu.Lock()
-	if c.pending[cl.seq] == cl {
+	wasSent = cl.state == sent
+	switch {
+	case c.pending[cl.seq] != cl: // answered or lost in the meantime
+	case withdraw && cl.state == queued:
+		delete(c.pending, cl.seq)
+		c.queue = slices.DeleteFunc(c.queue, func(o *call) bool { return o == cl })
+	case cl.state != forsaken:
 		cl.state = forsaken
 		c.forsaken++
 	}
-	c.mu.Unlock()
-	c.limitForsaken()
-}
-
-// limitForsaken ends a connection whose peer leaves too much unanswered.
-func (c *conn) limitForsaken() {
-	c.mu.Lock()
 	tooMany := c.forsaken > maxForsaken
 	c.mu.Unlock()
 	if tooMany {
 		c.fail(fmt.Errorf("%d requests were never answered", maxForsaken))
 	}
+	return wasSent
 }
 
 func (cl *call) complete(body []byte, err error) {

@@ -74,6 +74,9 @@ func notSent(kind error, format string, args ...any) error {
 	return &requestError{text: fmt.Sprintf(format, args...), kind: kind}
 }
 
+// closedError is the requestError for a request of a client that is closed.
+func closedError() error { return notSent(ErrClosed, "the client is closed") }
+
 // refusal is the error for a reply with a code other than 0, nil for success.
 func refusal(r protocol.Result) error {
 	if r.Code == 0 {

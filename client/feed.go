@@ -73,7 +73,7 @@ func (c *Client) hold(key feedKey) (*feed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, notSent(ErrClosed, "the client is closed")
+		return nil, closedError()
 	}
 	f := c.feeds[key]
 	if f == nil {
@@ -345,10 +345,10 @@ func (c *Client) mergedToo(name string) bool {
 // of this server's data, the server tells whether it has a newer one; otherwise
 // the document is fetched in the same round trip.
 func (f *feed) subscribe(sess *session) error {
-	if !f.begin() {
+	if !f.c.takeFetch(f.ctx) {
 		return f.ctx.Err()
 	}
-	defer f.end()
+	defer f.c.giveFetch()
 	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
 	defer timer.Stop()
 	known := f.doc != nil && f.doc.Mtime != 0 && f.doc.epoch == sess.epoch && sess.epoch != ""
@@ -364,16 +364,21 @@ func (f *feed) subscribe(sess *session) error {
 	if err == nil {
 		err = f.subscribed(body, known)
 	}
-	if get == nil || err != nil {
-		if get != nil {
-			get.forsake()
-		}
+	switch {
+	case get == nil:
+		return err
+	case err != nil:
+		get.forsake()
 		return err
 	}
 	if body, err = get.wait(f.ctx, timer.C()); err != nil {
 		return err
 	}
-	return f.takeReply(sess, body)
+	doc, err := f.c.document(f.key, sess.epoch, body)
+	if err == nil {
+		f.take(doc)
+	}
+	return err
 }
 
 // book sends the subscription, unless the feed has been given up. The lock keeps
@@ -425,10 +430,10 @@ func (f *feed) subscribed(body []byte, known bool) error {
 
 // fetch asks for a newer version than doc; nil means that there is none.
 func (f *feed) fetch(sess *session) (*Document, error) {
-	if !f.begin() {
+	if !f.c.takeFetch(f.ctx) {
 		return nil, f.ctx.Err()
 	}
-	defer f.end()
+	defer f.c.giveFetch()
 	timer := f.c.cfg.Clock.NewTimer(f.c.cfg.RequestTimeout)
 	defer timer.Stop()
 	f.mu.Lock()
@@ -445,26 +450,17 @@ func (f *feed) fetch(sess *session) (*Document, error) {
 	return doc, err
 }
 
-// begin waits for its turn to ask the server; end gives the turn on.
-func (f *feed) begin() bool {
+// takeFetch waits for a turn to ask the server; giveFetch ends the turn.
+func (c *Client) takeFetch(ctx context.Context) bool {
 	select {
-	case f.c.fetches <- struct{}{}:
+	case c.fetches <- struct{}{}:
 		return true
-	case <-f.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }
 
-func (f *feed) end() { <-f.c.fetches }
-
-func (f *feed) takeReply(sess *session, body []byte) error {
-	doc, err := f.c.document(f.key, sess.epoch, body)
-	if err != nil {
-		return err
-	}
-	f.take(doc)
-	return nil
-}
+func (c *Client) giveFetch() { <-c.fetches }
 
 // take makes doc the state and passes it on; nil confirms the present one.
 func (f *feed) take(doc *Document) {

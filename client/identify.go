@@ -33,20 +33,15 @@ func (c *Client) identify(ctx context.Context, cn *conn, id int32) (protocol.Ide
 	timer := c.cfg.Clock.NewTimer(c.cfg.DialTimeout)
 	defer timer.Stop()
 	body, err := cn.start(protocol.Whoami, protocol.FinishFrame(frame, 0)).wait(ctx, timer.C())
-	if err != nil {
-		return protocol.Identified{}, err
+	who, err := answer(body, err, protocol.ParseIdentified)
+	switch {
+	case err != nil:
+	case who.Code != 0:
+		err = refusal(who.Result)
+	case who.ID <= 0:
+		err = unreadable(&protocol.ReplyError{Member: "svrid"})
 	}
-	who, err := protocol.ParseIdentified(body)
-	if err == nil && who.Code != 0 {
-		return who, refusal(who.Result)
-	}
-	if err == nil && who.ID <= 0 {
-		err = &protocol.ReplyError{Member: "svrid"}
-	}
-	if err != nil {
-		return who, unreadable(err)
-	}
-	return who, nil
+	return who, err
 }
 
 // adopt makes what a WHOAMI was answered the client's identity and, if renewed is
@@ -59,7 +54,7 @@ func (c *Client) adopt(sess *session, who protocol.Identified, renewed bool) err
 	switch {
 	case c.closed:
 		c.mu.Unlock()
-		return notSent(ErrClosed, "the client is closed")
+		return closedError()
 	case renewed && c.session != sess:
 		c.mu.Unlock()
 		return nil
@@ -96,16 +91,7 @@ func (c *Client) followMeta(ctx context.Context) error {
 	if first {
 		w.begin()
 	}
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		return contextError(ctx, false)
-	case <-c.ctx.Done():
-	}
-	if c.ctx.Err() != nil {
-		return notSent(ErrClosed, "the client is closed")
-	}
-	return nil
+	return c.wait(ctx, w.ready)
 }
 
 // renewIdentity asks again for the main config. It gives up only when the session

@@ -20,6 +20,7 @@ type KVCache struct {
 	s      *KV
 	watch  *KVWatch
 	synced chan struct{} // closed when the first state is complete
+	sync   func()        // closes synced
 	job    *job
 
 	mu sync.RWMutex // guards the rest
@@ -28,7 +29,6 @@ type KVCache struct {
 	revision kv.Revision
 	next     map[string]*kv.Entry // a state that is not complete; nil: entries is
 	part     []kv.Event           // of a revision that is not complete
-	open     bool                 // synced is closed
 	ended    bool                 // the watch has ended; nothing changes any more
 	applied  uint64               // notices of the watch
 
@@ -52,17 +52,16 @@ func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 		s: s, watch: w, synced: make(chan struct{}), next: map[string]*kv.Entry{},
 		entries: map[string]*kv.Entry{}, changed: map[string]struct{}{},
 	}
+	c.sync = sync.OnceFunc(func() { close(c.synced) })
 	c.job = &job{run: c.tell}
 	if !s.c.spawn(c.follow) {
-		err = notSent(ErrClosed, "the client is closed")
+		err = closedError()
 	}
 	if err == nil {
-		select {
-		case <-c.synced:
-			err = c.failure()
-		case <-ctx.Done():
-			err = contextError(ctx, false)
-		}
+		err = s.c.wait(ctx, c.synced)
+	}
+	if err == nil {
+		err = c.failure()
 	}
 	if err != nil {
 		c.Close()
@@ -96,7 +95,7 @@ func (c *KVCache) follow() {
 		c.mu.Lock()
 		if err != nil {
 			c.ended = true
-			c.openLocked()
+			c.sync()
 		} else {
 			c.applyLocked(n)
 			c.applied++
@@ -106,13 +105,6 @@ func (c *KVCache) follow() {
 		if news {
 			c.s.c.callbacks.post(c.job)
 		}
-	}
-}
-
-func (c *KVCache) openLocked() {
-	if !c.open {
-		c.open = true
-		close(c.synced)
 	}
 }
 
@@ -129,7 +121,7 @@ func (c *KVCache) applyLocked(n kv.Notice) {
 	case kv.Synced:
 		c.replaceLocked()
 		c.revision = n.Revision
-		c.openLocked()
+		c.sync()
 	case kv.Changed:
 		c.changeLocked(n)
 	}

@@ -54,7 +54,7 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	l := s.newLease(s.c.ctx, id, ttl)
 	if !s.c.spawn(func() { l.end(l.keep(asked)) }) {
 		l.cancel()
-		return nil, notSent(ErrClosed, "the client is closed")
+		return nil, closedError()
 	}
 	return l, nil
 }
@@ -165,15 +165,10 @@ func (l *Lease) refresh(left time.Duration) error {
 			return err
 		}
 		body, err := sess.conn.start(protocol.KVAlive, frame).wait(l.ctx, timer.C())
-		if lost(err) {
-			continue
+		if !lost(err) {
+			_, err = answer(body, err, protocol.ParseKVLease)
+			return err
 		}
-		if err == nil {
-			if _, err = protocol.ParseKVLease(body); err != nil {
-				err = unreadable(err)
-			}
-		}
-		return err
 	}
 }
 

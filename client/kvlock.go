@@ -210,11 +210,7 @@ func (l *Lock) Lost() <-chan struct{} { return l.lost }
 func (l *Lock) Unlock(ctx context.Context) error {
 	lost := l.isLost()
 	body, repeated, err := l.unlock(ctx, protocol.KVUnlockRequest{NS: l.s.ns, Key: l.key, Fence: l.token})
-	if err == nil {
-		if _, err = protocol.ParseKVDone(body); err != nil {
-			err = unreadable(err)
-		}
-	}
+	_, err = answer(body, err, protocol.ParseKVDone)
 	if repeated && errors.Is(err, codes.FenceLost) {
 		err = nil // the first one did it
 	}

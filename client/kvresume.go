@@ -49,12 +49,10 @@ func (w *KVWatch) accepted() bool {
 // attach asks for the watch on sess. The reader takes the answer, since events may
 // follow right behind it.
 func (w *KVWatch) attach(sess *session) error {
-	select {
-	case w.c.fetches <- struct{}{}:
-		defer func() { <-w.c.fetches }()
-	case <-w.ctx.Done():
+	if !w.c.takeFetch(w.ctx) {
 		return w.ctx.Err()
 	}
+	defer w.c.giveFetch()
 	request, attempt := w.request(sess.epoch)
 	var refusal error
 	frame := begin(protocol.KVWatch)
@@ -128,17 +126,12 @@ func (w *KVWatch) restartable(err error) bool {
 // attend waits until the session is over, or the buffer was full and has room
 // again.
 func (w *KVWatch) attend(sess *session) {
-	for !w.left() {
+	dead := sess.conn.dead
+	for !w.resumable() {
 		select {
-		case <-sess.conn.dead:
+		case <-dead:
 			w.leave()
-		case <-w.wake:
-		case <-w.ctx.Done():
-			return
-		}
-	}
-	for !w.roomy() {
-		select {
+			dead = nil
 		case <-w.wake:
 		case <-w.ctx.Done():
 			return
@@ -146,21 +139,14 @@ func (w *KVWatch) attend(sess *session) {
 	}
 }
 
-// left says that there is no watch on a server.
-func (w *KVWatch) left() bool {
+// resumable says that there is no watch on a server and room for what one sends.
+func (w *KVWatch) resumable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.on == nil
-}
-
-// roomy says that more may come.
-func (w *KVWatch) roomy() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.over && w.roomLocked() {
+	if w.on == nil && w.over && w.roomLocked() {
 		w.over = false
 	}
-	return !w.over
+	return w.on == nil && !w.over
 }
 
 func (w *KVWatch) leave() {

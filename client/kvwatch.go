@@ -133,13 +133,10 @@ func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	w.ctx, w.cancel = context.WithCancel(s.c.ctx)
 	if !s.c.spawn(w.run) {
 		w.cancel()
-		return nil, fmt.Errorf("watch: %w", notSent(ErrClosed, "the client is closed"))
+		return nil, fmt.Errorf("watch: %w", closedError())
 	}
-	select {
-	case <-w.opened:
+	if err = s.c.wait(ctx, w.opened); err == nil {
 		err = w.failure()
-	case <-ctx.Done():
-		err = contextError(ctx, false)
 	}
 	if err != nil {
 		w.Stop()

@@ -307,12 +307,5 @@ func standing(e *kv.Entry) string {
 // commit sends the request of a transaction and reads the reply.
 func (c *Client) commit(ctx context.Context, cmd protocol.Command, frame []byte, txn *kv.Txn, how resend) (*kv.Result, error) {
 	body, _, err := c.insist(ctx, cmd, frame, how)
-	if err != nil {
-		return nil, err
-	}
-	res, err := protocol.ParseKVResult(cmd, body, txn)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	return res, nil
+	return answer(body, err, func(body []byte) (*kv.Result, error) { return protocol.ParseKVResult(cmd, body, txn) })
 }

@@ -151,12 +151,8 @@ func (c *Client) state() (*session, error) {
 	return c.session, c.down
 }
 
-// await gives the session; while one is being made for the first time it waits.
-func (c *Client) await(ctx context.Context, expired <-chan time.Time) (*session, error) {
-	return c.awaitSession(ctx, expired, false)
-}
-
-// awaitSession is await that, if patient, goes on waiting when no server answers.
+// awaitSession returns the session. While there is none it waits until a round of
+// attempts to connect has failed or, if patient, as long as ctx lasts.
 func (c *Client) awaitSession(ctx context.Context, expired <-chan time.Time, patient bool) (*session, error) {
 	for {
 		c.mu.Lock()
@@ -164,7 +160,7 @@ func (c *Client) awaitSession(ctx context.Context, expired <-chan time.Time, pat
 		c.mu.Unlock()
 		switch {
 		case closed:
-			return nil, notSent(ErrClosed, "the client is closed")
+			return nil, closedError()
 		case sess != nil && sess.conn.failed() == nil:
 			return sess, nil
 		case down != nil && !patient:

@@ -13,6 +13,7 @@ type follower struct {
 	query   Query
 	deliver func(*Document) // called with each state that differs from the last
 	ready   chan struct{}   // closed with the first state, or when it cannot be had
+	settle  func()          // closes ready
 
 	// turn is held during deliver. While the main config moves, two feeds may have
 	// a state for us at the same moment. It is taken before mu.
@@ -22,12 +23,12 @@ type follower struct {
 	feed    *feed      // nil if there is no main config
 	current *Document
 	err     error // why there is no current
-	settled bool  // ready is closed
 	stopped bool
 }
 
 func (c *Client) newFollower(q Query, deliver func(*Document)) *follower {
-	return &follower{c: c, query: q, deliver: deliver, ready: make(chan struct{})}
+	ready := make(chan struct{})
+	return &follower{c: c, query: q, deliver: deliver, ready: ready, settle: sync.OnceFunc(func() { close(ready) })}
 }
 
 // follow begins to follow q and waits for the first state, which has been
@@ -39,14 +40,7 @@ func (w *follower) follow(ctx context.Context) error {
 		}
 	}
 	w.begin()
-	var err error
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		err = contextError(ctx, false)
-	case <-w.c.ctx.Done():
-		err = notSent(ErrClosed, "the client is closed")
-	}
+	err := w.c.wait(ctx, w.ready)
 	w.mu.Lock()
 	if w.current != nil {
 		w.mu.Unlock()
@@ -59,6 +53,18 @@ func (w *follower) follow(ctx context.Context) error {
 	w.mu.Unlock()
 	w.stop()
 	return err
+}
+
+// wait waits until done is closed.
+func (c *Client) wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx, false)
+	case <-c.ctx.Done():
+		return closedError()
+	}
 }
 
 // begin attaches w for the first time.
@@ -137,15 +143,6 @@ func (w *follower) fail(f *feed, err error) {
 	}
 	w.mu.Unlock()
 	w.settle()
-}
-
-func (w *follower) settle() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.settled {
-		w.settled = true
-		close(w.ready)
-	}
 }
 
 // document is the newest state known.
