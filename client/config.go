@@ -115,16 +115,10 @@ func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, er
 	} else if key.path == "" && reply.Mtime != 0 {
 		doc.raw = []byte("null") // a file that says so; at a path null means nothing
 	}
-	if len(doc.raw) == len("{}") && deleted(body) {
+	if len(doc.raw) == len("{}") && reply.Deleted {
 		doc.raw = nil
 	}
 	return doc, nil
-}
-
-// deleted reads the mark that tells a deleted file from an empty one.
-func deleted(body []byte) bool {
-	var r protocol.Request
-	return r.Parse(body) == nil && r.Flag("deleted")
 }
 
 // maxTries is how often a request is sent that may be sent again.

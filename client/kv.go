@@ -69,6 +69,12 @@ func (c *Client) Namespaces(ctx context.Context) ([]kv.Namespace, error) {
 	}
 }
 
+// StoreStats returns the statistics of the server's state store.
+func (c *Client) StoreStats(ctx context.Context) (protocol.KVStats, error) {
+	stats, err := ask(ctx, c, protocol.KVStat, append(begin(protocol.KVStat), "{}"...), protocol.ParseKVStats)
+	return stats, during(err, "store stats")
+}
+
 // begin begins the frame of a request.
 func begin(cmd protocol.Command) []byte { return protocol.BeginFrame(nil, cmd, 0) }
 

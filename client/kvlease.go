@@ -192,3 +192,20 @@ func (l *Lease) revocation() (frame []byte, txn *kv.Txn) {
 	txn = &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
 	return protocol.AppendKVWrite(begin(protocol.KVRevoke), protocol.KVRevoke, txn, true), txn
 }
+
+// KeepLease gives any lease its full time again, by number; a Lease of this client
+// renews itself. The error is codes.LeaseGone if the lease has ended.
+func (c *Client) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
+	return c.aboutLease(ctx, protocol.KVAlive, id)
+}
+
+// LeaseInfo describes any lease, by number. The error is codes.LeaseGone if it has
+// ended.
+func (c *Client) LeaseInfo(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
+	return c.aboutLease(ctx, protocol.KVLeaseInfo, id)
+}
+
+func (c *Client) aboutLease(ctx context.Context, cmd protocol.Command, id kv.LeaseID) (kv.Lease, error) {
+	l, err := ask(ctx, c, cmd, protocol.AppendKVLeaseID(begin(cmd), id), protocol.ParseKVLease)
+	return l, during(err, "lease %d", id)
+}

@@ -138,10 +138,7 @@ func (s *Server) Stop() {
 	if s.tcp == nil {
 		return
 	}
-	if s.door.frozen() { // what is held up is lost, as with a server that is killed
-		s.door.lead("")
-		s.Thaw()
-	}
+	s.door.abandon()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.tcp.Shutdown(ctx); err != nil {

@@ -13,9 +13,10 @@ type door struct {
 	wg sync.WaitGroup
 
 	mu     sync.Mutex // guards the rest
-	to     string     // empty: nobody is at home
+	thaw   sync.Cond  // of frozen
+	to     string     // empty: nothing listens there
 	open   map[net.Conn]struct{}
-	thawed chan struct{} // closed unless frozen
+	frozen bool
 	closed bool
 }
 
@@ -24,8 +25,8 @@ func openDoor() (*door, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &door{ln: ln, open: map[net.Conn]struct{}{}, thawed: make(chan struct{})}
-	close(d.thawed)
+	d := &door{ln: ln, open: map[net.Conn]struct{}{}}
+	d.thaw.L = &d.mu
 	d.wg.Go(func() {
 		for {
 			near, err := ln.Accept()
@@ -68,35 +69,29 @@ func (d *door) cut() {
 func (d *door) freeze(frozen bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	select {
-	case <-d.thawed:
-		if frozen && !d.closed {
-			d.thawed = make(chan struct{})
-		}
-	default:
-		if !frozen {
-			close(d.thawed)
-		}
-	}
+	d.frozen = frozen && !d.closed
+	d.thaw.Broadcast()
 }
 
-func (d *door) frozen() bool {
+// abandon thaws a frozen door and loses what was held up, as a server that is killed
+// does.
+func (d *door) abandon() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	select {
-	case <-d.thawed:
-		return false
-	default:
-		return true
+	frozen := d.frozen
+	d.mu.Unlock()
+	if frozen {
+		d.lead("")
+		d.freeze(false)
 	}
 }
 
-// pass waits until nothing is frozen.
+// pass waits while the door is frozen.
 func (d *door) pass() {
 	d.mu.Lock()
-	thawed := d.thawed
-	d.mu.Unlock()
-	<-thawed
+	defer d.mu.Unlock()
+	for d.frozen {
+		d.thaw.Wait()
+	}
 }
 
 // enter makes nc one that cut ends; leave undoes it and closes it.

@@ -67,7 +67,7 @@ var (
 )
 
 func (c *conversation) line(who, direction string, f servertest.Frame) {
-	line := f.Line()
+	line := f.String()
 	if direction == "<" && f.Command == protocol.EvNotify && !strings.Contains(f.Body, `"from"`) {
 		line = pushSeq.ReplaceAllString(line, "EVNOTIFY seq=*")
 	}

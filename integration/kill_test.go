@@ -126,7 +126,7 @@ func (w *writer) run() error {
 			}
 			u, err := protocol.ParseConfigUpdated([]byte(f.Body))
 			if err != nil || u.Code != 0 || int(f.Seq) != i {
-				return fmt.Errorf("write refused: %s %v", f.Line(), err)
+				return fmt.Errorf("write refused: %s %v", f.String(), err)
 			}
 			if err := l.acknowledged(places[i], u.Mtime); err != nil {
 				return err
@@ -159,7 +159,7 @@ func follow(p *servertest.Peer, told map[string]int32) error {
 		}
 		c, ok, err := protocol.ParseChange([]byte(f.Body))
 		if err != nil || !ok {
-			return fmt.Errorf("unexpected %s", f.Line())
+			return fmt.Errorf("unexpected %s", f.String())
 		}
 		if c.Mtime <= told[c.File] {
 			return fmt.Errorf("%s: told of version %d after %d", c.File, c.Mtime, told[c.File])

@@ -158,7 +158,7 @@ func (w *kvWriter) keep(unanswered []kvRequest) {
 func (w *kvWriter) enter(r kvRequest, seq uint16, f servertest.Frame) error {
 	var reply kvReply
 	if err := json.Unmarshal([]byte(f.Body), &reply); err != nil || reply.Code != 0 || f.Seq != seq || f.Command != r.cmd.Reply() {
-		return fmt.Errorf("%s %.200s answered with %s (%v)", r.cmd, r.body, f.Line(), err)
+		return fmt.Errorf("%s %.200s answered with %s (%v)", r.cmd, r.body, f.String(), err)
 	}
 	w.acked++
 	if r.token { // a repeated one has its first revision
@@ -202,7 +202,7 @@ func (w *kvWatcher) run(p *servertest.Peer) error {
 func (w *kvWatcher) take(f servertest.Frame) error {
 	var push kvReply
 	if err := json.Unmarshal([]byte(f.Body), &push); err != nil || f.Command != protocol.KVEvent || push.Resync != 0 || push.More != 0 {
-		return fmt.Errorf("unexpected %s (%v)", f.Line(), err)
+		return fmt.Errorf("unexpected %s (%v)", f.String(), err)
 	}
 	before := w.rev
 	for _, e := range push.Events {

@@ -47,7 +47,7 @@ func newCppSDK(t *testing.T, addr, properties string) *cppSDK {
 
 func (c *cppSDK) dies(how string, f servertest.Frame) {
 	c.t.Helper()
-	c.died("the C++ SDK " + how + ": " + f.Line())
+	c.died("the C++ SDK " + how + ": " + f.String())
 }
 
 func (c *cppSDK) connect() {
@@ -442,7 +442,7 @@ func TestCppSDKEmulationCanFail(t *testing.T) {
 		{Header: protocol.Header{Command: protocol.EvNotify}, Body: `{"notify":""}`},
 		{Header: protocol.Header{Command: protocol.EvNotify}, Body: `{"notify":"cfg_change","from":1}`},
 	} {
-		t.Run(f.Line(), func(t *testing.T) {
+		t.Run(f.String(), func(t *testing.T) {
 			c := newCppSDK(t, "", "")
 			c.died = func(how string) { panic(how) }
 			require.Panics(t, func() { c.handle(f) })

@@ -38,7 +38,7 @@ func newPythonSDK(t *testing.T, addr string) *pythonSDK {
 
 func (p *pythonSDK) dies(how string, f servertest.Frame) {
 	p.t.Helper()
-	p.died("the Python SDK's receive thread " + how + ": " + f.Line())
+	p.died("the Python SDK's receive thread " + how + ": " + f.String())
 }
 
 func (p *pythonSDK) write(cmd protocol.Command, seq uint16, body string) {
@@ -345,7 +345,7 @@ func TestPythonSDKEmulationCanFail(t *testing.T) {
 		{Header: protocol.Header{Command: protocol.EvNotify}, Body: `{"notify":"cfg_change","mtime":1}`},
 		{Header: protocol.Header{Command: protocol.GetConfig.Reply(), Seq: 7}, Body: `1`},
 	} {
-		t.Run(f.Line(), func(t *testing.T) {
+		t.Run(f.String(), func(t *testing.T) {
 			p := newPythonSDK(t, "")
 			p.waiting[7], p.pushed[7] = nil, true
 			p.died = func(how string) { panic(how) }

@@ -196,7 +196,7 @@ func TestWiresharkShowsAConversation(t *testing.T) {
 	require.Len(t, got, len(want))
 	for i, w := range want {
 		g := got[i]
-		line := servertest.Frame{Header: w.Header, Body: w.body}.Line()
+		line := servertest.Frame{Header: w.Header, Body: w.body}.String()
 		require.Equal(t, w.packet, g.packet, line)
 		require.Equal(t, protocol.Version, g.number(t, "version"), line)
 		require.Equal(t, protocol.HeaderSize, g.number(t, "header_length"), line)

@@ -20,13 +20,10 @@ type Frame struct {
 	Body string
 }
 
-// Line is the frame as a Printer shows it, whole.
-func (f Frame) Line() string {
+// String is the frame as a Printer shows it, whole.
+func (f Frame) String() string {
 	return string(protocol.Printer{Style: protocol.BodyWhole}.AppendLine(nil, f.Header, []byte(f.Body)))
 }
-
-// String is Line, for messages that are made only when a test fails.
-func (f Frame) String() string { return f.Line() }
 
 // Peer is a raw connection. Its methods fail the test rather than return errors.
 type Peer struct {
@@ -90,13 +87,10 @@ func (p *Peer) Raw(b []byte) {
 // Next waits for a frame.
 func (p *Peer) Next() Frame {
 	p.t.Helper()
-	f, err := p.next()
+	f, err := p.TryNext()
 	require.NoError(p.t, err)
 	return f
 }
-
-// TryNext is Next that leaves a closed connection to the caller.
-func (p *Peer) TryNext() (Frame, error) { return p.next() }
 
 // Drain reads, and forgets, all that the server has sent up to now.
 func (p *Peer) Drain() {
@@ -109,7 +103,8 @@ func (p *Peer) Drain() {
 	}
 }
 
-func (p *Peer) next() (Frame, error) {
+// TryNext is Next that leaves a closed connection to the caller.
+func (p *Peer) TryNext() (Frame, error) {
 	if err := p.SetReadDeadline(time.Now().Add(Patience)); err != nil {
 		return Frame{}, err
 	}
@@ -167,7 +162,7 @@ func (p *Peer) Quiet() {
 // before that.
 func (p *Peer) Closed() {
 	p.t.Helper()
-	f, err := p.next()
+	f, err := p.TryNext()
 	require.Error(p.t, err, "unexpected %s", f)
 	var timeout net.Error
 	require.False(p.t, errors.As(err, &timeout) && timeout.Timeout(), "still open")

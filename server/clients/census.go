@@ -92,14 +92,13 @@ func (f *Handlers) Census(stopped <-chan struct{}) []gate.ClientInfo {
 func describe(r *gate.Registry, found []counted) []gate.ClientInfo {
 	slices.SortFunc(found, func(a, b counted) int { return cmp.Compare(a.client.ID, b.client.ID) })
 	found = slices.CompactFunc(found, func(a, b counted) bool { return a.client.ID == b.client.ID })
-	list := make([]gate.ClientInfo, len(found))
-	for some := range slices.Chunk(indexes(len(found)), censusSlice) {
+	list := make([]gate.ClientInfo, 0, len(found))
+	for some := range slices.Chunk(found, censusSlice) {
 		r.Do(func() { // every loop needs the lock
-			for _, i := range some {
-				c := found[i].client
-				list[i] = found[i].info
-				list[i].ID, list[i].Main = c.ID, c.Main
-				list[i].Name, list[i].Tag = c.Prop("svrname"), c.Prop("tag")
+			for _, one := range some {
+				c := one.client
+				one.info.ID, one.info.Main, one.info.Name, one.info.Tag = c.ID, c.Main, c.Prop("svrname"), c.Prop("tag")
+				list = append(list, one.info)
 			}
 		})
 	}
@@ -110,14 +109,6 @@ func describe(r *gate.Registry, found []counted) []gate.ClientInfo {
 		slices.SortFunc(list[i].Subscriptions, func(a, b gate.SubscriptionInfo) int {
 			return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Path, b.Path))
 		})
-	}
-	return list
-}
-
-func indexes(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
 	}
 	return list
 }
