@@ -64,7 +64,7 @@ func BenchmarkSummary(b *testing.B) {
 				require.NoError(b, err)
 				v := &view{}
 				v.asm = stream.New(stream.Config{KeepBody: keepSummary}, talk.New(talk.Config{Summary: talk.NewSummary()}))
-				require.NoError(b, v.packets(b.Context(), src, nil))
+				require.NoError(b, v.read(b.Context(), src, nil))
 				v.asm.Finish()
 			}
 		})

@@ -60,9 +60,9 @@ func summed(t *testing.T, file []byte) {
 	require.NoError(t, err)
 	sum := talk.NewSummary()
 	v := &view{asm: stream.New(stream.Config{KeepBody: keepSummary}, talk.New(talk.Config{Summary: sum}))}
-	_ = v.packets(context.Background(), src, nil)
+	_ = v.read(context.Background(), src, nil)
 	v.asm.Finish()
-	all := total{sum: sum, stats: v.asm.Stats(), packets: v.counts.packets, words: v.words()}
+	all := total{sum: sum, stats: v.asm.Stats(), packets: v.packets, words: v.words()}
 	require.NoError(t, all.text(io.Discard, time.UTC))
 	require.NoError(t, all.json(io.Discard))
 }
@@ -76,8 +76,9 @@ func TestReplayStopsWithItsReason(t *testing.T) {
 	src, err := capture.Open(file)
 	require.NoError(t, err)
 	v := &view{asm: stream.New(stream.Config{}, r)}
-	require.NoError(t, v.packets(t.Context(), &guarded{src, r}, nil))
-	require.Error(t, r.Err())
+	err = v.read(t.Context(), src, func(*capture.Record) error { return r.Err() })
+	require.Error(t, err)
+	require.Equal(t, r.Err(), err)
 	_, err = r.Result()
 	require.ErrorIs(t, err, r.Err())
 	require.False(t, errors.Is(err, replay.ErrDifferent))

@@ -94,7 +94,7 @@ func record(t *testing.T, file string, talk func(*cast)) {
 	// The kernel's ring holds it all; it is over when every connection was seen to end.
 	ends := &endings{left: len(c.order), over: cancel}
 	v := &view{asm: stream.New(stream.Config{Ports: []uint16{port}}, ends)}
-	require.NoError(t, v.packets(ctx, src, func(rec *capture.Record) error { return save.packet(rec, []uint16{port}) }))
+	require.NoError(t, v.read(ctx, src, func(rec *capture.Record) error { return save.packet(rec, []uint16{port}) }))
 	require.Zero(t, ends.left)
 	require.NoError(t, save.close())
 }

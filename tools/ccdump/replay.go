@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -84,49 +83,34 @@ func runReplay(cmd *cobra.Command, o *options, cfg replay.Config, name string) e
 	}
 	defer closeFile()
 	out := cmd.OutOrStdout()
-	cfg.Tell = func(d replay.Difference) { tellDifference(out, o.output, d) }
+	asJSON := jsoniter.ConfigCompatibleWithStandardLibrary.NewEncoder(out)
+	cfg.Tell = func(d replay.Difference) {
+		if o.output == "json" {
+			_ = asJSON.Encode(d)
+		} else {
+			fmt.Fprintf(out, "! %v\n", d)
+		}
+	}
 	r := replay.New(cmd.Context(), cfg)
 	v := &view{asm: stream.New(o.streams(keepWhole), r)}
-	readErr := v.packets(cmd.Context(), &guarded{src, r}, nil)
+	readErr := v.read(cmd.Context(), src, func(*capture.Record) error { return r.Err() })
 	v.asm.Finish()
 	result, err := r.Result()
 	v.tell(cmd)
 	if o.output == "json" {
-		_ = jsoniter.ConfigCompatibleWithStandardLibrary.NewEncoder(out).Encode(result)
+		_ = asJSON.Encode(result)
 	} else {
 		fmt.Fprintf(out, "replayed %d requests on %d connections: %d replies and %d pushes alike, %d different, %d pieces of the capture could not be sent\n",
 			result.Requests, result.Connections, result.Replies, result.Pushes, result.Different, result.Skipped)
 	}
-	if readErr != nil {
+	switch {
+	case r.Err() != nil:
+		readErr = nil // the result says so
+	case readErr != nil:
 		readErr = fmt.Errorf("%s: %w", name, readErr)
 	}
 	if ended(cmd.Context()) {
 		readErr = errors.Join(readErr, errors.New("interrupted before the end of the capture"))
 	}
 	return errors.Join(readErr, err)
-}
-
-func tellDifference(out io.Writer, output string, d replay.Difference) {
-	if output == "json" {
-		_ = jsoniter.ConfigCompatibleWithStandardLibrary.NewEncoder(out).Encode(struct {
-			Conn int    `json:"conn"`
-			What string `json:"what"`
-			How  string `json:"how"`
-		}{d.Conn, d.What, d.How})
-		return
-	}
-	fmt.Fprintf(out, "! %v\n", d)
-}
-
-// guarded stops reading a capture when it cannot be replayed any further.
-type guarded struct {
-	capture.Source
-	r *replay.Replayer
-}
-
-func (g *guarded) Next(rec *capture.Record) error {
-	if g.r.Err() != nil {
-		return io.EOF
-	}
-	return g.Source.Next(rec)
 }

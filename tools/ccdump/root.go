@@ -54,10 +54,8 @@ its offset in the bytes of its direction.`,
   ccdump odd.pcap --client app1 --errors
   ccdump odd.pcap --file app1-dev --slower 10ms
   tcpdump -i any -w - port 4800 | ccdump -`,
-		Args: arguments("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return dump(&o, args[0], cmd)
-		},
+		Args:          arguments("FILE"),
+		RunE:          func(cmd *cobra.Command, args []string) error { return dump(&o, args[0], cmd) },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -96,7 +94,7 @@ type options struct {
 }
 
 var (
-	bodyStyles = []string{"cut", "pretty", "whole", "none"}
+	bodyStyles = []string{protocol.BodyCut: "cut", protocol.BodyWhole: "whole", protocol.BodyPretty: "pretty", protocol.BodyNone: "none"}
 	outputs    = []string{"text", "json"}
 )
 
@@ -218,50 +216,19 @@ func openCapture(cmd *cobra.Command, name string, flush func()) (src capture.Sou
 }
 
 // openFile opens a capture by name, - being standard input, which ends with ctx at
-// the latest.
+// the latest. It may then leave a read of standard input behind.
 func openFile(ctx context.Context, name string, stdin io.Reader) (io.Reader, func(), error) {
-	if name == "-" {
-		return &interruptible{ctx: ctx, in: stdin, came: make(chan arrival, 1)}, func() {}, nil
+	if name != "-" {
+		f, err := os.Open(name)
+		return f, func() { f.Close() }, err
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f, func() { f.Close() }, nil
-}
-
-// interruptible is a reader that is at its end when ctx is, though more may come.
-type interruptible struct {
-	ctx  context.Context
-	in   io.Reader
-	came chan arrival
-	buf  []byte
-}
-
-// arrival is what a Read has returned.
-type arrival struct {
-	n   int
-	err error
-}
-
-// Read implements io.Reader. When ctx ends it leaves a Read of in behind.
-func (r *interruptible) Read(p []byte) (int, error) {
-	if ended(r.ctx) {
-		return 0, io.EOF
-	}
-	if len(r.buf) < len(p) {
-		r.buf = make([]byte, len(p))
-	}
-	go func(b []byte) {
-		n, err := r.in.Read(b)
-		r.came <- arrival{n, err}
-	}(r.buf[:len(p)])
-	select {
-	case got := <-r.came:
-		return copy(p, r.buf[:got.n]), got.err
-	case <-r.ctx.Done():
-		return 0, io.EOF
-	}
+	in, out := io.Pipe()
+	go func() {
+		_, err := io.Copy(out, stdin)
+		out.CloseWithError(err)
+	}()
+	stop := context.AfterFunc(ctx, func() { out.Close() })
+	return in, func() { stop() }, nil
 }
 
 // checkServer says whether the value of --to can be a server's address.

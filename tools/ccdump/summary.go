@@ -44,7 +44,7 @@ func summarize(cmd *cobra.Command, o *options, name string) error {
 	v := &view{out: bufio.NewWriter(cmd.OutOrStdout())}
 	v.asm = stream.New(o.streams(keepSummary), talk.New(talk.Config{Summary: sum}))
 	readErr := v.pump(cmd.Context(), src, nil)
-	all := total{sum: sum, stats: v.asm.Stats(), packets: v.counts.packets, words: v.words()}
+	all := total{sum: sum, stats: v.asm.Stats(), packets: v.packets, words: v.words()}
 	if o.output == "json" {
 		err = all.json(cmd.OutOrStdout())
 	} else {

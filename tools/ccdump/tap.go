@@ -76,8 +76,7 @@ type tap struct {
 	closed atomic.Int64 // connections closed since the server cannot be reached
 	status func(format string, args ...any)
 
-	mu    sync.Mutex // guards conns
-	conns map[*tapConn]struct{}
+	slots chan struct{} // filled by the connections that are forwarded
 	all   sync.WaitGroup
 }
 
@@ -116,16 +115,12 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 		listener.Close()
 		return err
 	}
-	t := &tap{to: to, events: make(chan tapEvent, maxTapEvents+8*maxTapConns), conns: map[*tapConn]struct{}{}}
+	t := &tap{to: to, events: make(chan tapEvent, maxTapEvents+8*maxTapConns), slots: make(chan struct{}, maxTapConns)}
 	t.status = func(format string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), fmt.Sprintf(format, args...))
 	}
 	t.status("listening on %v for %s; interrupt to end", listener.Addr(), to)
-	go func() {
-		<-ctx.Done()
-		listener.Close()
-		t.closeAll()
-	}()
+	context.AfterFunc(ctx, func() { listener.Close() })
 	accepted := make(chan error, 1)
 	go func() {
 		accepted <- t.accept(ctx, listener)
@@ -163,9 +158,7 @@ func (t *tap) accept(ctx context.Context, listener net.Listener) error {
 // pass is the life of one connection.
 func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	defer client.Close()
-	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	dialed, err := new(net.Dialer).DialContext(dialing, "tcp", t.to)
+	dialed, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", t.to)
 	if err != nil {
 		// Programs try again and again; one line says as much as a thousand.
 		if !ended(ctx) && t.closed.Add(1) == 1 {
@@ -179,11 +172,18 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	server := dialed.(*net.TCPConn)
 	defer server.Close()
 	c := &tapConn{ends: [2]*net.TCPConn{client, server}, addrs: [2]netip.AddrPort{endpoint(client.RemoteAddr()), endpoint(server.RemoteAddr())}}
-	if !t.add(ctx, c) {
+	select {
+	case t.slots <- struct{}{}:
+	default:
 		t.status("%v is closed again: %d connections are passed on already", client.RemoteAddr(), maxTapConns)
 		return
 	}
-	defer t.remove(c)
+	defer func() { <-t.slots }()
+	unhook := context.AfterFunc(ctx, func() {
+		client.Close()
+		server.Close()
+	})
+	defer unhook()
 	t.events <- tapEvent{c: c, at: time.Now().UnixNano()}
 	var both sync.WaitGroup
 	both.Go(func() { t.copy(c, stream.FromClient) })
@@ -196,31 +196,6 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 func endpoint(a net.Addr) netip.AddrPort {
 	addr := a.(*net.TCPAddr).AddrPort()
 	return netip.AddrPortFrom(addr.Addr().Unmap().WithZone(""), addr.Port())
-}
-
-func (t *tap) add(ctx context.Context, c *tapConn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.conns) >= maxTapConns || ended(ctx) {
-		return false
-	}
-	t.conns[c] = struct{}{}
-	return true
-}
-
-func (t *tap) remove(c *tapConn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.conns, c)
-}
-
-func (t *tap) closeAll() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for c := range t.conns {
-		c.ends[0].Close()
-		c.ends[1].Close()
-	}
 }
 
 // copy passes one direction on. Bytes are put in line for the decoder before they are

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/protocol"
 	"confcenter/tools/ccdump/capture"
 	"confcenter/tools/ccdump/stream"
 	"confcenter/tools/ccdump/talk"
@@ -29,8 +30,9 @@ const (
 
 // view is the way from packets to what is printed.
 type view struct {
-	asm    *stream.Assembler
-	counts counts
+	asm     *stream.Assembler
+	packets int64
+	useless map[useless]int64
 
 	out     *bufio.Writer
 	flushed int64 // time of the last line that was flushed live
@@ -39,18 +41,17 @@ type view struct {
 	line    []byte
 }
 
-// counts are the packets that were read.
-type counts struct {
-	packets int64
-	useless [capture.Reasons]int64
-	links   map[capture.Link]int64 // of unknown types
+// useless says why packets were passed over. link is set if its type is the reason.
+type useless struct {
+	reason capture.Reason
+	link   capture.Link
 }
 
 // newView prints lines to out as o says.
 func newView(o *options, out io.Writer) *view {
 	v := &view{out: bufio.NewWriterSize(out, 64<<10)}
-	printer, _ := talk.NewPrinter(o.body, o.width)
-	text := &talk.Text{Printer: printer, Location: o.zone()}
+	style := protocol.BodyStyle(max(0, slices.Index(bodyStyles, o.body)))
+	text := &talk.Text{Printer: protocol.Printer{Style: style, Width: o.width}, Location: o.zone()}
 	json := &talk.JSON{Bodies: o.body != "none"}
 	cfg := talk.Config{Filter: o.filter, Subjects: o.output == "json"}
 	cfg.Show = func(l *talk.Line) {
@@ -96,7 +97,7 @@ func (f flushing) Read(p []byte) (int, error) {
 
 // pump takes all packets of a source; each is called with every record if it is set.
 func (v *view) pump(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
-	err := v.packets(ctx, src, each)
+	err := v.read(ctx, src, each)
 	v.asm.Finish()
 	v.flush()
 	return errors.Join(err, v.err)
@@ -105,11 +106,11 @@ func (v *view) pump(ctx context.Context, src capture.Source, each func(*capture.
 // checkEvery is after how many packets the end of the context is looked for.
 const checkEvery = 1024
 
-func (v *view) packets(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
+func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
 	var rec capture.Record
 	var seg capture.Segment
 	for {
-		if v.counts.packets%checkEvery == 0 && ended(ctx) {
+		if v.packets%checkEvery == 0 && ended(ctx) {
 			return nil
 		}
 		if err := src.Next(&rec); err != nil {
@@ -118,14 +119,14 @@ func (v *view) packets(ctx context.Context, src capture.Source, each func(*captu
 			}
 			return err
 		}
-		v.counts.packets++
+		v.packets++
 		if each != nil {
 			if err := each(&rec); err != nil {
 				return err
 			}
 		}
 		if reason := seg.Decode(&rec); reason != 0 {
-			v.counts.add(reason, rec.Link)
+			v.pass(useless{reason, rec.Link})
 			continue
 		}
 		v.asm.Segment(&seg)
@@ -135,30 +136,29 @@ func (v *view) packets(ctx context.Context, src capture.Source, each func(*captu
 	}
 }
 
-func (c *counts) add(reason capture.Reason, link capture.Link) {
-	c.useless[reason]++
-	if reason == capture.UnknownLink {
-		if c.links == nil {
-			c.links = map[capture.Link]int64{}
-		}
-		c.links[link]++
+func (v *view) pass(u useless) {
+	if u.reason != capture.UnknownLink {
+		u.link = 0
 	}
+	if v.useless == nil {
+		v.useless = map[useless]int64{}
+	}
+	v.useless[u]++
 }
 
-// words says what of a capture was of no use, and what to do if nothing was.
+// words says which packets of a capture were of no use, and what to do if all were.
 func (v *view) words() []string {
 	var list []string
-	for reason, n := range v.counts.useless {
-		if n == 0 || capture.Reason(reason) == capture.UnknownLink {
-			continue
+	for u, n := range v.useless {
+		why := u.reason.String()
+		if u.reason == capture.UnknownLink {
+			why = fmt.Sprintf("link type %d is not known; known are Ethernet, Linux cooked, raw IP and loopback", u.link)
 		}
-		list = append(list, fmt.Sprintf("%d packets were passed over: %v", n, capture.Reason(reason)))
+		list = append(list, fmt.Sprintf("%d packets were passed over: %s", n, why))
 	}
-	for link, n := range v.counts.links {
-		list = append(list, fmt.Sprintf("%d packets were passed over: link type %d is not known; known are Ethernet, Linux cooked, raw IP and loopback", n, link))
-	}
+	slices.Sort(list)
 	if stats := v.asm.Stats(); stats.Frames == 0 {
-		list = append(list, fmt.Sprintf("no frame was found: %d packets, %d of them TCP, %d of those not looked at; is --port right?", v.counts.packets, stats.Segments, stats.Ignored))
+		list = append(list, fmt.Sprintf("no frame was found: %d packets, %d of them TCP, %d of those not looked at; is --port right?", v.packets, stats.Segments, stats.Ignored))
 	}
 	return list
 }
@@ -166,7 +166,7 @@ func (v *view) words() []string {
 // tell prints words to standard error, below the lines.
 func (v *view) tell(cmd *cobra.Command) {
 	for _, line := range v.words() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), strings.TrimSpace(line))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
 	}
 }
 

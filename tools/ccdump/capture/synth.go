@@ -11,7 +11,6 @@ import (
 type Synth struct {
 	ends [2]netip.AddrPort // client, server
 	next [2]uint32         // sequence numbers
-	at   int64
 	emit func(*Record) error
 	buf  []byte
 }

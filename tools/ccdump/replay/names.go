@@ -88,11 +88,7 @@ func (n *names) learnFrom(cmd protocol.Command, conn string, about *protocol.Req
 	if parse(cmd, &was, old) != nil || parse(cmd, &is, now) != nil {
 		return
 	}
-	n.learnMembers(cmd, conn, about, was.Members(), &is)
-}
-
-func (n *names) learnMembers(cmd protocol.Command, conn string, about *protocol.Request, was []jsontext.Member, is *protocol.Request) {
-	for _, m := range was {
+	for _, m := range was.Members() {
 		kind := kindOf(cmd, string(m.Key))
 		if kind == "" {
 			continue

@@ -39,7 +39,7 @@ type peer struct {
 	mu      sync.Mutex // guards the rest
 	came    []frame
 	bytes   int
-	events  map[string][]event // of each watch, one by one
+	events  map[string][]frame // of each watch, one by one
 	err     error
 	arrived chan struct{} // has something when something came
 	done    chan struct{}
@@ -57,11 +57,6 @@ type frame struct {
 	after int64 // how many requests had been sent when it came
 }
 
-type event struct {
-	body  []byte
-	after int64
-}
-
 // dial connects. said is how many requests were sent on all connections.
 func dial(ctx context.Context, addr, label string, said *atomic.Int64) (*peer, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialLimit)
@@ -70,7 +65,7 @@ func dial(ctx context.Context, addr, label string, said *atomic.Int64) (*peer, e
 	if err != nil {
 		return nil, fmt.Errorf("the server cannot be reached: %w", err)
 	}
-	p := &peer{label: label, conn: conn, said: said, events: map[string][]event{}, arrived: make(chan struct{}, 1), done: make(chan struct{})}
+	p := &peer{label: label, conn: conn, said: said, events: map[string][]frame{}, arrived: make(chan struct{}, 1), done: make(chan struct{})}
 	go p.read()
 	return p, nil
 }
@@ -131,7 +126,7 @@ func (p *peer) took(f frame, err error) bool {
 	if f.Command == protocol.KVEvent {
 		watch, list := events(f.body)
 		for _, one := range list {
-			p.events[watch] = append(p.events[watch], event{one, p.said.Load()})
+			p.events[watch] = append(p.events[watch], frame{body: one, after: p.said.Load()})
 		}
 	} else {
 		f.after = p.said.Load()

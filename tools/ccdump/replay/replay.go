@@ -33,11 +33,11 @@ type Config struct {
 // Difference is something that is not as in the capture.
 type Difference struct {
 	// Conn is the connection's number in the capture.
-	Conn int
+	Conn int `json:"conn"`
 	// What is the frame: a command and its sequence.
-	What string
+	What string `json:"what"`
 	// How it differs.
-	How string
+	How string `json:"how"`
 }
 
 func (d Difference) String() string { return fmt.Sprintf("#%d %s: %s", d.Conn, d.What, d.How) }

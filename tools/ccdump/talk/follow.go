@@ -94,7 +94,6 @@ type speaker struct {
 // waiting is a request without a reply yet.
 type waiting struct {
 	at      int64
-	size    uint32
 	cmd     protocol.Command
 	seq     uint16
 	wanted  bool   // by the filter, as far as a request can say
@@ -114,27 +113,18 @@ func (f *Follower) speaker(c *stream.Conn) *speaker {
 	return s
 }
 
-// known is speaker for connections that may have said nothing.
-func known(c *stream.Conn) *speaker {
-	if s, ok := c.State.(*speaker); ok {
-		return s
-	}
-	return &speaker{}
-}
-
 // Opened implements stream.Sink.
 func (f *Follower) Opened(c *stream.Conn, at int64, joined bool) {
-	f.sum.Connections++
+	text := "opened"
 	if joined {
-		f.remark(c, at, stream.FromClient, "joined: its beginning was not captured", false)
-		return
+		text = "joined: its beginning was not captured"
 	}
-	f.remark(c, at, stream.FromClient, "opened", false)
+	f.remark(c, at, stream.FromClient, text, false)
 }
 
 // Closed implements stream.Sink.
 func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
-	s := known(c)
+	s := f.speaker(c)
 	for from := range s.waits {
 		f.unanswered(c, s, stream.Dir(from), at)
 	}
@@ -237,7 +227,7 @@ func (f *Follower) remark(c *stream.Conn, at int64, from stream.Dir, text string
 	if f.cfg.Show == nil {
 		return
 	}
-	s := known(c)
+	s := f.speaker(c)
 	f.line = Line{At: at, Conn: c, From: from, Remark: text, Odd: odd}
 	f.line.label(s)
 	if f.cfg.Filter.wantsRemark(s, c, odd) {
@@ -266,7 +256,7 @@ func (f *Follower) Frame(c *stream.Conn, frame *stream.Frame) {
 func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	l := &f.line
 	expects, push := expectation(frame)
-	w := waiting{at: frame.At, size: frame.BodyLen, cmd: frame.Command, seq: frame.Seq}
+	w := waiting{at: frame.At, cmd: frame.Command, seq: frame.Seq}
 	var pushed []string
 	if f.reads(frame, push) && f.parse(frame) {
 		switch {

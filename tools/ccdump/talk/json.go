@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"confcenter/internal/jsontext"
-	"confcenter/protocol"
 	"confcenter/tools/ccdump/stream"
 )
 
@@ -100,11 +99,4 @@ func (p *printed) body(f *stream.Frame) {
 	}
 	q := strconv.QuoteToGraphic(string(b))
 	p.Text = q[1 : len(q)-1]
-}
-
-// NewPrinter is a Printer for a style by its name: cut, pretty, whole or none.
-func NewPrinter(style string, width int) (protocol.Printer, bool) {
-	styles := map[string]protocol.BodyStyle{"cut": protocol.BodyCut, "pretty": protocol.BodyPretty, "whole": protocol.BodyWhole, "none": protocol.BodyNone}
-	s, ok := styles[style]
-	return protocol.Printer{Style: s, Width: width}, ok
 }

@@ -26,7 +26,6 @@ const (
 
 // Summary adds a capture up.
 type Summary struct {
-	Connections int64
 	Silent      int64 // connections without a frame
 	First, Last int64 // of the frames, ns since 1970
 
@@ -34,7 +33,6 @@ type Summary struct {
 	pushes  map[string]int64
 	Missing []Missing
 	Skips   []Skipped
-	Skipped int64 // bytes
 }
 
 // row is one command.
@@ -141,7 +139,6 @@ func (s *Summary) unanswered(c *stream.Conn, who *speaker, w *waiting) {
 }
 
 func (s *Summary) skipped(c *stream.Conn, skip *stream.Skip) {
-	s.Skipped += skip.Bytes
 	if len(s.Skips) < maxExamples {
 		s.Skips = append(s.Skips, Skipped{Conn: c.ID, From: dirName(skip.From), Offset: skip.Offset, Bytes: skip.Bytes, Reason: skip.Reason})
 	}
