@@ -24,27 +24,23 @@ type Clock interface {
 	NewTicker(d time.Duration) Ticker
 }
 
-// Timer fires once. It is not safe to Reset or Stop one Timer from two
-// goroutines at the same moment.
-type Timer interface {
-	// C receives the time at which the timer fired. It is always the same
-	// channel, also after Reset, and is never closed.
-	C() <-chan time.Time
-	// Stop reports whether it kept the timer from firing. After it returns no
-	// stale value is left in C.
-	Stop() bool
-	// Reset starts the timer anew, whatever state it was in. After it returns
-	// no value of the earlier run is left in C.
-	Reset(d time.Duration)
-}
-
 // Ticker fires again and again. Ticks that nobody has received yet are not
 // stored beyond one, so a slow receiver loses ticks and does not queue them.
 type Ticker interface {
-	// C receives the time of each tick and is never closed.
+	// C receives the time of each tick. It is always the same channel and is never
+	// closed.
 	C() <-chan time.Time
-	// Stop ends the ticks.
+	// Stop ends the ticks. After it returns no stale value is left in C.
 	Stop()
+}
+
+// Timer is a Ticker that fires once. It is not safe to Reset or Stop one Timer from
+// two goroutines at the same moment.
+type Timer interface {
+	Ticker
+	// Reset starts the timer anew, whatever state it was in. After it returns
+	// no value of the earlier run is left in C.
+	Reset(d time.Duration)
 }
 
 // Real is the clock of the machine, with monotonic readings.
@@ -61,7 +57,7 @@ func (realClock) NewTicker(d time.Duration) Ticker { return realTicker{time.NewT
 type realTimer struct{ t *time.Timer }
 
 func (r realTimer) C() <-chan time.Time   { return r.t.C }
-func (r realTimer) Stop() bool            { return r.t.Stop() }
+func (r realTimer) Stop()                 { r.t.Stop() }
 func (r realTimer) Reset(d time.Duration) { r.t.Reset(d) }
 
 type realTicker struct{ t *time.Ticker }

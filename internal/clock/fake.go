@@ -23,14 +23,6 @@ func NewFake(start time.Time) *Fake {
 	return f
 }
 
-// waiter is one timer or ticker. Its fields but c are guarded by the clock's mu.
-type waiter struct {
-	clock  *Fake
-	c      chan time.Time // capacity 1: firing never waits for the receiver
-	at     time.Time
-	period time.Duration // 0 for a timer
-}
-
 // Now implements Clock.
 func (f *Fake) Now() time.Time {
 	f.mu.Lock()
@@ -40,24 +32,20 @@ func (f *Fake) Now() time.Time {
 
 // NewTimer implements Clock. A timer with d <= 0 has fired when it is returned
 // and does not count in Waiters.
-func (f *Fake) NewTimer(d time.Duration) Timer {
-	w := &waiter{clock: f, c: make(chan time.Time, 1)}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.armLocked(w, d)
-	return fakeTimer{w}
-}
+func (f *Fake) NewTimer(d time.Duration) Timer { return f.add(d, 0) }
 
 // NewTicker implements Clock.
 func (f *Fake) NewTicker(d time.Duration) Ticker {
 	if d <= 0 {
 		panic("clock: a ticker needs a period above zero")
 	}
-	w := &waiter{clock: f, c: make(chan time.Time, 1), period: d}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.armLocked(w, d)
-	return fakeTicker{w}
+	return f.add(d, d)
+}
+
+func (f *Fake) add(d, period time.Duration) *waiter {
+	w := &waiter{clock: f, c: make(chan time.Time, 1), period: period}
+	w.Reset(d)
+	return w
 }
 
 // Advance moves the time forward by d and fires each timer and ticker that falls
@@ -73,9 +61,7 @@ func (f *Fake) Advance(d time.Duration) {
 	defer f.mu.Unlock()
 	f.now = f.now.Add(d)
 	for w := range f.waiters {
-		for f.pendingLocked(w) && !w.at.After(f.now) {
-			w.fireLocked()
-		}
+		w.fireDueLocked()
 	}
 }
 
@@ -88,8 +74,8 @@ func (f *Fake) Waiters() int {
 }
 
 // BlockUntil returns as soon as at least n timers and tickers are pending. A
-// test calls it before Advance to be sure that the goroutine under test waits
-// already. It has no deadline of its own; go test's is the limit.
+// test calls it before Advance to be sure that the goroutine under test is already
+// waiting. It has no deadline of its own; go test's is the limit.
 func (f *Fake) BlockUntil(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,70 +84,55 @@ func (f *Fake) BlockUntil(n int) {
 	}
 }
 
-func (f *Fake) armLocked(w *waiter, d time.Duration) {
-	w.at = f.now.Add(max(d, 0))
-	if d <= 0 {
-		w.fireLocked()
-		return
-	}
-	f.waiters[w] = struct{}{}
-	f.changed.Broadcast()
+// waiter is one timer or ticker. Its fields but c are guarded by the clock's mu.
+type waiter struct {
+	clock  *Fake
+	c      chan time.Time // capacity 1: firing never waits for the receiver
+	at     time.Time
+	period time.Duration // 0 for a timer
 }
 
-func (f *Fake) pendingLocked(w *waiter) bool {
-	_, pending := f.waiters[w]
-	return pending
+// C implements Timer and Ticker.
+func (w *waiter) C() <-chan time.Time { return w.c }
+
+// Stop implements Timer and Ticker.
+func (w *waiter) Stop() {
+	w.clock.mu.Lock()
+	defer w.clock.mu.Unlock()
+	w.disarmLocked()
 }
 
-func (w *waiter) fireLocked() {
-	select {
-	case w.c <- w.at:
-	default: // an unread tick is enough
-	}
-	if w.period > 0 {
+// Reset implements Timer.
+func (w *waiter) Reset(d time.Duration) {
+	w.clock.mu.Lock()
+	defer w.clock.mu.Unlock()
+	w.disarmLocked()
+	w.at = w.clock.now.Add(max(d, 0))
+	w.clock.waiters[w] = struct{}{}
+	w.fireDueLocked()
+	w.clock.changed.Broadcast()
+}
+
+// fireDueLocked fires w, which is pending, for each time that has come.
+func (w *waiter) fireDueLocked() {
+	for !w.at.After(w.clock.now) {
+		select {
+		case w.c <- w.at:
+		default: // an unread tick is enough
+		}
+		if w.period == 0 {
+			delete(w.clock.waiters, w)
+			return
+		}
 		w.at = w.at.Add(w.period)
-		return
 	}
-	delete(w.clock.waiters, w)
 }
 
-// disarmLocked stops w, empties its channel as Go's own timers do, and reports
-// whether it was pending.
-func (w *waiter) disarmLocked() bool {
-	pending := w.clock.pendingLocked(w)
+// disarmLocked stops w and empties its channel, as Go's own timers do.
+func (w *waiter) disarmLocked() {
 	delete(w.clock.waiters, w)
 	select {
 	case <-w.c:
 	default:
 	}
-	return pending
-}
-
-type fakeTimer struct{ w *waiter }
-
-func (t fakeTimer) C() <-chan time.Time { return t.w.c }
-
-func (t fakeTimer) Stop() bool {
-	t.w.clock.mu.Lock()
-	defer t.w.clock.mu.Unlock()
-	unread := len(t.w.c) > 0
-	// Since Go 1.23 a value nobody has received yet counts as not fired.
-	return t.w.disarmLocked() || unread
-}
-
-func (t fakeTimer) Reset(d time.Duration) {
-	t.w.clock.mu.Lock()
-	defer t.w.clock.mu.Unlock()
-	t.w.disarmLocked()
-	t.w.clock.armLocked(t.w, d)
-}
-
-type fakeTicker struct{ w *waiter }
-
-func (t fakeTicker) C() <-chan time.Time { return t.w.c }
-
-func (t fakeTicker) Stop() {
-	t.w.clock.mu.Lock()
-	defer t.w.clock.mu.Unlock()
-	t.w.disarmLocked()
 }
