@@ -118,7 +118,7 @@ type bench struct {
 // counted is must for a load: an error reply is a failure too.
 func counted(t *tally, err error) *tally {
 	check(err)
-	check(t.err())
+	check(t.err)
 	return t
 }
 
@@ -259,7 +259,7 @@ func (b *bench) closed(pid int, conns []*conn, depth int, src source) *rival {
 	return &rival{pid: pid, run: func() (sample, error) {
 		t, err := newLoad(b.loop, conns, src).closed(depth, b.cfg.slice)
 		if err == nil {
-			err = t.err()
+			err = t.err
 		}
 		if err != nil {
 			return sample{}, err

@@ -208,7 +208,7 @@ func record(h *hdrhistogram.Histogram, ns int64, n int) {
 type tally struct {
 	start, end   int64
 	done, failed int64
-	firstFailure error
+	err          error // the first reply that was not code 0, if any
 	latency      *hdrhistogram.Histogram
 }
 
@@ -224,7 +224,7 @@ func (t *tally) reset(now int64) {
 func (t *tally) judge(src source, body []byte) {
 	if !replyOK(body) {
 		if t.failed == 0 {
-			t.firstFailure = replyError(src.expect(), body)
+			t.err = replyError(src.expect(), body)
 		}
 		t.failed++
 	}
@@ -253,16 +253,13 @@ func (t *tally) perSecond() float64 {
 	return float64(t.done) / t.elapsed().Seconds()
 }
 
-// err is the first reply that was not code 0, if any.
-func (t *tally) err() error { return t.firstFailure }
-
 // merge adds what another loop counted in the same time.
 func (t *tally) merge(o *tally) {
 	t.done += o.done
 	t.failed += o.failed
 	t.latency.Merge(o.latency)
-	if t.firstFailure == nil {
-		t.firstFailure = o.firstFailure
+	if t.err == nil {
+		t.err = o.err
 	}
 	// Loops have clocks of their own; only lengths can be compared.
 	if o.elapsed() > t.elapsed() {

@@ -57,7 +57,7 @@ func TestOpenLoopKeepsTheRate(t *testing.T) {
 	require.NoError(t, err)
 	tl, err := newLoad(l, conns, readTape(newRandom(0), fileNames(5), "")).open(5000, 200*time.Millisecond)
 	require.NoError(t, err)
-	require.NoError(t, tl.err())
+	require.NoError(t, tl.err)
 	require.Positive(t, tl.done)
 	require.LessOrEqual(t, float64(tl.done), 5000*tl.elapsed().Seconds()+1, "never faster than the rate")
 	require.EqualValues(t, tl.done, tl.latency.TotalCount())

@@ -185,7 +185,7 @@ func httpGet(addr, path string) []byte {
 // httpGetTape asks for the key.
 func httpGetTape(addr string) *tape {
 	t := &tape{}
-	t.addRaw(httpGet(addr, httpPath))
+	t.add(httpGet(addr, httpPath))
 	return t
 }
 
@@ -194,7 +194,7 @@ func httpPutTape(addr string) *tape {
 	t := &tape{}
 	for i := range httpPuts {
 		body := fmt.Appendf(nil, `{"value":"%s","type":"string"}`, httpValue(i))
-		t.addRaw(fmt.Appendf(nil, "PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		t.add(fmt.Appendf(nil, "PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			httpPath, addr, len(body), body))
 	}
 	return t

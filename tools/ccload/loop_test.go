@@ -21,7 +21,7 @@ func TestClosedLoopKeepsTheDepth(t *testing.T) {
 	for range 2 { // the connections can be used again
 		tl, err := d.closed(32, 50*time.Millisecond)
 		require.NoError(t, err)
-		require.NoError(t, tl.err())
+		require.NoError(t, tl.err)
 		require.GreaterOrEqual(t, tl.done, int64(4*32))
 		require.EqualValues(t, tl.done, tl.latency.TotalCount())
 		for _, c := range conns {
@@ -57,7 +57,7 @@ func TestFailedRepliesAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 10, tl.done)
 	require.EqualValues(t, 5, tl.failed)
-	require.ErrorContains(t, tl.err(), "404")
+	require.ErrorContains(t, tl.err, "404")
 }
 
 func TestWrongAnswersEndTheRun(t *testing.T) {

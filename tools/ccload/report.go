@@ -101,7 +101,7 @@ func millis(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
 func (t *tally) result(name string) result {
 	return result{
 		Name: name, Requests: t.done, Failed: t.failed, Seconds: t.elapsed().Seconds(),
-		PerSecond: t.perSecond(), Latency: quantiles(t.latency), failure: t.err(),
+		PerSecond: t.perSecond(), Latency: quantiles(t.latency), failure: t.err,
 	}
 }
 

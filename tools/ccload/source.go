@@ -45,36 +45,36 @@ func (t *tape) next(dst []byte) []byte {
 	return dst
 }
 
-func (t *tape) add(body []byte) { t.addRaw(protocol.AppendFrame(nil, t.cmd, 0, body)) }
+// newTape makes n requests with the bodies that body gives.
+func newTape(cmd protocol.Command, n int, body func(i int) []byte) *tape {
+	t := &tape{cmd: cmd}
+	for i := range n {
+		t.add(protocol.AppendFrame(nil, cmd, 0, body(i)))
+	}
+	return t
+}
 
-// addRaw adds a request of another protocol.
-func (t *tape) addRaw(request []byte) {
+// add adds a whole request, also one of another protocol.
+func (t *tape) add(request []byte) {
 	t.frames = append(t.frames, request...)
 	t.ends = append(t.ends, len(t.frames))
 }
 
 // tapeLength is how many requests a tape of random reads holds: enough that a
-// server that remembers requests by their bytes has no profit from it.
+// server that remembers requests by their bytes gains nothing.
 const tapeLength = 1 << 14
 
 // readTape asks for the value at path, or the whole document if path is empty, of
 // documents drawn at random from names. Members come in varied order, with and
 // without those that change nothing.
 func readTape(rnd *rand.Rand, names []string, path string) *tape {
-	t := &tape{cmd: protocol.GetConfig}
-	for range tapeLength {
-		t.add(queryBody(rnd, names[rnd.IntN(len(names))], path))
-	}
-	return t
+	return newTape(protocol.GetConfig, tapeLength, func(int) []byte { return queryBody(rnd, names[rnd.IntN(len(names))], path) })
 }
 
 // pathTape asks once, in random order, for each pair of a name and a path.
 func pathTape(rnd *rand.Rand, names, paths []string) *tape {
-	t := &tape{cmd: protocol.GetConfig}
-	for _, i := range rnd.Perm(len(paths)) {
-		t.add(queryBody(rnd, names[i%len(names)], paths[i]))
-	}
-	return t
+	order := rnd.Perm(len(paths))
+	return newTape(protocol.GetConfig, len(paths), func(i int) []byte { return queryBody(rnd, names[order[i]%len(names)], paths[order[i]]) })
 }
 
 // queryBody is a GETCONFIG request as different clients would write it.
@@ -247,20 +247,12 @@ func kvGetBody(key int) []byte {
 
 // kvGetTape asks for keys drawn at random from n.
 func kvGetTape(rnd *rand.Rand, n int) *tape {
-	t := &tape{cmd: protocol.KVGet}
-	for range tapeLength {
-		t.add(kvGetBody(rnd.IntN(n)))
-	}
-	return t
+	return newTape(protocol.KVGet, tapeLength, func(int) []byte { return kvGetBody(rnd.IntN(n)) })
 }
 
 // kvPutTape writes values to keys drawn at random from n.
 func kvPutTape(rnd *rand.Rand, n int) *tape {
-	t := &tape{cmd: protocol.KVPut}
-	for i := range tapeLength {
-		t.add(appendKVPut(nil, rnd.IntN(n), kvText(i, kvValueSize)))
-	}
-	return t
+	return newTape(protocol.KVPut, tapeLength, func(i int) []byte { return appendKVPut(nil, rnd.IntN(n), kvText(i, kvValueSize)) })
 }
 
 func appendKVPut(dst []byte, key int, text []byte) []byte {
@@ -269,7 +261,5 @@ func appendKVPut(dst []byte, key int, text []byte) []byte {
 
 // kvIncrTape adds to one key.
 func kvIncrTape() *tape {
-	t := &tape{cmd: protocol.KVIncr}
-	t.add([]byte(`{"ns":"` + kvNamespace + `","key":"counter"}`))
-	return t
+	return newTape(protocol.KVIncr, 1, func(int) []byte { return []byte(`{"ns":"` + kvNamespace + `","key":"counter"}`) })
 }

@@ -76,9 +76,9 @@ func (s *stall) run(how stallSetup, bar *progress) *stallOutcome {
 	alone := s.changes(how, bar)
 	s.clients = must(s.loop.identify(s.addr, how.clients, false))
 	check(s.loop.subscribe(s.clients, stallName))
-	asked := &tape{cmd: protocol.GetConfig}
-	asked.add(protocol.AppendConfigQuery(nil, stallName, "", 0, false))
-	s.asks = newLoad(s.loop, s.clients, asked)
+	s.asks = newLoad(s.loop, s.clients, newTape(protocol.GetConfig, 1, func(int) []byte {
+		return protocol.AppendConfigQuery(nil, stallName, "", 0, false)
+	}))
 	for _, c := range s.clients {
 		c.mayEnd = true
 		check(c.mute())

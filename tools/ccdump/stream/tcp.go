@@ -267,22 +267,24 @@ func (a *Assembler) deliver(c *Conn, end uint8, p piece) {
 // drain delivers what has waited and is next now, in the order in which it came.
 func (a *Assembler) drain(c *Conn) {
 	for {
-		var first *piece
-		var of uint8
-		for end := range c.ends {
-			o := &c.ends[end].order
-			if len(o.pieces) == 0 || before(o.next, o.pieces[0].seq) || c.early(uint8(end), &o.pieces[0]) {
-				continue
-			}
-			if p := &o.pieces[0]; first == nil || p.at < first.at {
-				first, of = p, uint8(end)
-			}
-		}
-		if first == nil {
+		end, found := c.oldest(func(end uint8, o *order) bool { return !before(o.next, o.pieces[0].seq) && !c.early(end, &o.pieces[0]) })
+		if !found {
 			return
 		}
-		a.deliverFirst(c, of)
+		a.deliverFirst(c, end)
 	}
+}
+
+// oldest finds the end whose first piece has waited longest, among those that fit.
+func (c *Conn) oldest(fits func(end uint8, o *order) bool) (of uint8, found bool) {
+	at := int64(0)
+	for i := range c.ends {
+		o := &c.ends[i].order
+		if len(o.pieces) > 0 && (!found || o.pieces[0].at < at) && fits(uint8(i), o) {
+			of, at, found = uint8(i), o.pieces[0].at, true
+		}
+	}
+	return of, found
 }
 
 // deliverFirst delivers the first piece of an end, which is next.
@@ -364,19 +366,14 @@ func (a *Assembler) giveUp(c *Conn, end uint8, at int64) {
 	}
 }
 
-// giveUpAll waits for nothing any more.
+// giveUpAll stops waiting for anything.
 func (a *Assembler) giveUpAll(c *Conn, at int64) {
 	for {
-		first, of := (*piece)(nil), uint8(0)
-		for end := range c.ends {
-			if pieces := c.ends[end].order.pieces; len(pieces) > 0 && (first == nil || pieces[0].at < first.at) {
-				first, of = &pieces[0], uint8(end)
-			}
-		}
-		if first == nil {
+		end, found := c.oldest(func(uint8, *order) bool { return true })
+		if !found {
 			break
 		}
-		a.giveUp(c, of, at)
+		a.giveUp(c, end, at)
 	}
 	for end := range c.ends {
 		if c.ends[end].order.gap() > 0 {
