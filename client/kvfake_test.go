@@ -116,7 +116,7 @@ func (c *fakeConn) kvReply(state *fakeState, h protocol.Header, r *protocol.Requ
 		if err != nil {
 			return nil, err
 		}
-		l, err := state.KeepAlive(id)
+		l, err := state.KeepAlive(context.Background(), id)
 		return protocol.AppendKVAlive(nil, l), err
 	case protocol.KVRestore:
 		q, err := r.KVRestore()

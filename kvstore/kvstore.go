@@ -47,6 +47,9 @@ type Capabilities struct {
 	TxnLeases bool
 	// LeaseIsRevision: a lease's ID is the revision that granted it.
 	LeaseIsRevision bool
+	// LeasesInMemory: KeepAlive answers from memory, without waiting, and after a start
+	// each lease has its full time again.
+	LeasesInMemory bool
 	// DeletionTime: an entry that tells of a deletion tells when it was.
 	DeletionTime bool
 	// HistoryAcrossDeletions: a key's history reaches back beyond its last deletion.
@@ -60,7 +63,7 @@ type Capabilities struct {
 func Everything() Capabilities {
 	return Capabilities{
 		ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true, TxnLeases: true,
-		LeaseIsRevision: true, DeletionTime: true, HistoryAcrossDeletions: true, LargeTxns: true,
+		LeaseIsRevision: true, LeasesInMemory: true, DeletionTime: true, HistoryAcrossDeletions: true, LargeTxns: true,
 	}
 }
 

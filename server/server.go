@@ -91,6 +91,8 @@ type Stores struct {
 	// StateStats is what State says about itself; nil: only its revision is told.
 	// It must be cheap.
 	StateStats func() protocol.KVStats
+	// KeepAliveWaits says that State.KeepAlive may wait: a worker calls it then.
+	KeepAliveWaits bool
 	// Locks are made of State; nil only without it. It is closed before State.
 	Locks *kvlock.Manager
 }
@@ -141,7 +143,7 @@ func New(cfg Config, stores Stores) *Server {
 	if stores.State == nil {
 		state.AddNone(s.gate)
 	} else {
-		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats)
+		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats, stores.KeepAliveWaits)
 		s.watches = watch.Add(s.life, s.gate, stores.State)
 	}
 	s.engine = netio.New(netio.Config{

@@ -132,5 +132,6 @@ func (s *state) close() error {
 // serve adds the state store to what is served.
 func (s *state) serve(stores server.Stores) server.Stores {
 	stores.State, stores.Locks, stores.StateStats = s.store, s.locks, s.store.Stats
+	stores.KeepAliveWaits = !s.store.Capabilities().LeasesInMemory
 	return stores
 }

@@ -93,9 +93,9 @@ func (b *broken) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]
 	return b.changes(b, after, maxBytes)
 }
 
-func (b *broken) KeepAlive(id kv.LeaseID) (kv.Lease, error) {
+func (b *broken) KeepAlive(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
 	if b.alive == nil {
-		return b.Engine.KeepAlive(id)
+		return b.Engine.KeepAlive(ctx, id)
 	}
 	return b.alive(b, id)
 }

@@ -249,7 +249,7 @@ func closeAnswers(s *subject) {
 	require.Equal(s, fmt.Sprint(done), s.text("ns", "n"))
 	err := old.Commit(kv.PutTxn("ns", "key", kv.IntValue(1)), func(*kv.Result, error) { panic("must not be called") })
 	require.Equal(s, codes.Closed, codes.Of(err))
-	_, err = old.KeepAlive(1)
+	_, err = old.KeepAlive(s.Context(), 1)
 	require.Equal(s, codes.Closed, codes.Of(err))
 	_, err = old.Changes(s.Context(), 0, 1)
 	require.Equal(s, codes.Closed, codes.Of(err))

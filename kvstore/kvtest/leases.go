@@ -13,10 +13,12 @@ var leaseChecks = []check{
 	{name: "LeaseEndsItsKeysTogether", run: leaseEndsTogether},
 	{name: "KeepAliveBeginsAnew", run: keepAlive},
 	{name: "RevokeDeletesKeys", run: revoke},
+	{name: "TokensOfLeases", run: tokensOfLeases},
 	{name: "LeasesInTransactions", needs: capTxnLeases, run: leasesInTransactions},
 	{name: "LeaseIsNamedByItsRevision", needs: capLeaseIsRevision, run: leaseIsNamed},
 	{name: "LeaseIsLeftByAPut", run: leaseIsLeft},
-	{name: "LeaseBeginsAnewAfterRestart", run: leaseAfterRestart},
+	{name: "LeaseOutlastsRestart", run: leaseAfterRestart},
+	{name: "LeaseBeginsAnewAfterRestart", needs: capLeasesInMemory, run: leaseBeginsAnew},
 	{name: "LeaseOfAnEndedOneIsGone", run: leaseIsGone},
 }
 
@@ -25,7 +27,10 @@ func (s *subject) grant(ttl time.Duration) kv.LeaseID {
 	r := s.then(kv.Op{Kind: kv.OpGrant, TTL: ttl})
 	l := r.Ops[0].Lease
 	require.NotZero(s, l.ID)
-	require.Equal(s, ttl, l.TTL)
+	if s.Engine.Capabilities().MillisecondTTL {
+		require.Equal(s, ttl, l.TTL)
+	}
+	require.InDelta(s, ttl+time.Second/2, l.TTL, float64(time.Second/2), "at least, and rounded up")
 	return l.ID
 }
 
@@ -75,7 +80,7 @@ func keepAlive(s *subject) {
 	for range 4 {
 		s.pass(1500 * time.Millisecond)
 		require.LessOrEqual(s, s.lease(id).Left, 500*time.Millisecond)
-		l, err := s.Engine.KeepAlive(id)
+		l, err := s.Engine.KeepAlive(s.Context(), id)
 		require.NoError(s, err)
 		require.Equal(s, kv.Lease{ID: id, TTL: 2 * time.Second, Left: l.Left, Keys: 1}, l)
 		require.Equal(s, 2*time.Second, l.Left)
@@ -83,7 +88,7 @@ func keepAlive(s *subject) {
 	require.Equal(s, "x", s.text("ns", "key"))
 	s.pass(2 * time.Second)
 	s.eventually("the lease ends", func() bool { return s.leaseGone(id) && s.get("ns", "key") == nil })
-	_, err := s.Engine.KeepAlive(id)
+	_, err := s.Engine.KeepAlive(s.Context(), id)
 	require.Equal(s, codes.LeaseGone, codes.Of(err))
 }
 
@@ -106,6 +111,28 @@ func revoke(s *subject) {
 	r = s.then(kv.Op{Kind: kv.OpRevoke, Lease: empty})
 	require.Zero(s, r.Ops[0].Count)
 	require.Greater(s, r.Revision, before, "that a lease ends is a change")
+}
+
+// tokensOfLeases: who asks again gets the lease that is there, and has nobody else's
+// ended.
+func tokensOfLeases(s *subject) {
+	grant := func() *kv.Txn { return tokened("grant", kv.Op{Kind: kv.OpGrant, TTL: minute}) }
+	granted := s.must(grant())
+	id := granted.Ops[0].Lease.ID
+	requireReplay(s, granted, s.must(grant()))
+	s.then(leased("ns", "key", id))
+	s.refused(tokened("grant", kv.Op{Kind: kv.OpRevoke, Lease: id}), codes.TokenReused)
+	require.Equal(s, 1, s.lease(id).Keys)
+
+	revoke := func() *kv.Txn { return tokened("revoke", kv.Op{Kind: kv.OpRevoke, Lease: id}) }
+	revoked := s.must(revoke())
+	require.Equal(s, int64(1), revoked.Ops[0].Count)
+	for _, again := range []func(){func() {}, s.restart} {
+		again()
+		requireReplay(s, revoked, s.must(revoke()))
+		requireReplay(s, granted, s.must(grant()))
+		require.True(s, s.leaseGone(id))
+	}
 }
 
 func leasesInTransactions(s *subject) {
@@ -137,9 +164,25 @@ func leaseIsLeft(s *subject) {
 	require.Equal(s, "x x", s.texts("ns", "stays", "again"))
 }
 
-// leaseAfterRestart: keep-alives live in memory, so that after a start nobody can
-// know how much time a lease had left. Its holder gets all of it.
 func leaseAfterRestart(s *subject) {
+	for _, again := range []func(){s.restart, s.kill} {
+		id := s.grant(2 * time.Second)
+		s.then(leased("ns", "key", id))
+		again()
+		require.Equal(s, kv.Lease{ID: id, TTL: 2 * time.Second, Left: s.lease(id).Left, Keys: 1}, s.lease(id))
+		s.pass(1900 * time.Millisecond)
+		_, err := s.Engine.KeepAlive(s.Context(), id)
+		require.NoError(s, err)
+		s.pass(1900 * time.Millisecond)
+		require.Equal(s, "x", s.text("ns", "key"))
+		s.pass(2 * time.Second)
+		s.eventually("the lease ends", func() bool { return s.leaseGone(id) && s.get("ns", "key") == nil })
+	}
+}
+
+// leaseBeginsAnew: if keep-alives live in memory, nobody can know after a start how
+// much time a lease had left. Its holder gets all of it.
+func leaseBeginsAnew(s *subject) {
 	for _, again := range []func(){s.restart, s.kill} {
 		id := s.grant(2 * time.Second)
 		s.then(leased("ns", "key", id))
@@ -148,7 +191,7 @@ func leaseAfterRestart(s *subject) {
 		require.Equal(s, kv.Lease{ID: id, TTL: 2 * time.Second, Left: s.lease(id).Left, Keys: 1}, s.lease(id))
 		s.pass(1900 * time.Millisecond)
 		require.Equal(s, "x", s.text("ns", "key"))
-		_, err := s.Engine.KeepAlive(id)
+		_, err := s.Engine.KeepAlive(s.Context(), id)
 		require.NoError(s, err)
 		s.pass(2 * time.Second)
 		s.eventually("the lease ends", func() bool { return s.leaseGone(id) && s.get("ns", "key") == nil })

@@ -18,7 +18,9 @@ type machine struct {
 	clock *clock.Fake
 	log   *memoryLog
 	store *Memory
-	lose  func([]replica.Commit) []replica.Commit // what a kill leaves; nil: everything
+
+	keeping *keepingLog                             // the log, if it keeps leases, else nil
+	lose    func([]replica.Commit) []replica.Commit // what a kill leaves; nil: everything
 }
 
 func newMachine(opts Options) *machine {
@@ -33,7 +35,11 @@ func (m *machine) instance() Instance {
 }
 
 func (m *machine) open() kvstore.Engine {
-	m.store = openMemory(m.clock, m.log)
+	var log replica.Log = m.log
+	if m.keeping != nil {
+		log = m.keeping
+	}
+	m.store = &Memory{openOn(log, m.clock), m.log}
 	return m.store
 }
 
@@ -49,6 +55,9 @@ func (m *machine) kill() kvstore.Engine {
 	old.mu.Lock()
 	old.pulled = true
 	m.log = &memoryLog{keepBytes: old.keepBytes, keepVersions: old.keepVersions, commits: slices.Clone(old.commits), first: old.first, bytes: old.bytes}
+	if m.keeping != nil {
+		m.keeping = m.keeping.on(m.log)
+	}
 	old.mu.Unlock()
 	_ = m.store.Close()
 	if m.lose != nil {

@@ -26,15 +26,16 @@ type Memory struct {
 
 // NewMemory opens an empty engine. Close ends it.
 func NewMemory(cfg MemoryConfig) *Memory {
-	return openMemory(cfg.Clock, &memoryLog{keepBytes: cfg.LogBytes, keepVersions: cfg.HistoryVersions})
+	log := &memoryLog{keepBytes: cfg.LogBytes, keepVersions: cfg.HistoryVersions}
+	return &Memory{openOn(log, cfg.Clock), log}
 }
 
-func openMemory(c clock.Clock, log *memoryLog) *Memory {
+func openOn(log replica.Log, c clock.Clock) *replica.Store {
 	s, err := replica.Open(context.Background(), replica.Config{Clock: c}, log)
 	if err != nil {
 		panic(err) // a list can always be read
 	}
-	return &Memory{s, log}
+	return s
 }
 
 // SetFull makes writes that need space fail with codes.Storage, as when the disk

@@ -36,14 +36,20 @@ func (l *memoryLog) Load(_ context.Context, load replica.Loader) (newest kv.Revi
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.commits {
-		c.Events = slices.Clone(c.Events)
-		for i := range c.Events {
-			e := *c.Events[i].Entry // the replica that was before may have readers yet
-			c.Events[i] = kv.Event{Kind: c.Events[i].Kind, Entry: &e}
-		}
+		c = copied(c) // the replica that was before may have readers yet
 		load.Commit(&c)
 	}
 	return l.newestLocked(), nil
+}
+
+// copied is a commit that whoever gets it may keep and mend.
+func copied(c replica.Commit) replica.Commit {
+	c.Events = slices.Clone(c.Events)
+	for i := range c.Events {
+		e := *c.Events[i].Entry
+		c.Events[i] = kv.Event{Kind: c.Events[i].Kind, Entry: &e}
+	}
+	return c
 }
 
 func (l *memoryLog) newestLocked() kv.Revision {
@@ -56,6 +62,10 @@ func (l *memoryLog) newestLocked() kv.Revision {
 func (l *memoryLog) Propose(_ context.Context, group []replica.Commit, _ []replica.Proof) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.proposeLocked(group)
+}
+
+func (l *memoryLog) proposeLocked(group []replica.Commit) (int, error) {
 	if l.pulled {
 		return 0, errors.New("the plug was pulled")
 	}

@@ -111,6 +111,7 @@ func (c *committer) commit(list []queued) bool {
 	if !c.catchUp(list) {
 		return false
 	}
+	defer clear(c.store.leases.asked)
 	for {
 		answered, ok := c.turn(list)
 		if !ok || answered == len(list) {
@@ -124,6 +125,11 @@ func (c *committer) commit(list []queued) bool {
 // says how many it has answered: with a log that others write to, not always all.
 func (c *committer) turn(list []queued) (answered int, ok bool) {
 	s, g := c.store, &c.group
+	ready, ok := c.ask(list)
+	if !ok {
+		return 0, false
+	}
+	all, list := list, list[:ready]
 	c.evaluate(list)
 	if len(g.answers) == 0 && len(g.commits) == 0 {
 		return len(list), true
@@ -136,7 +142,7 @@ func (c *committer) turn(list []queued) (answered int, ok bool) {
 			came, err = c.brought(taken, refused)
 		}
 		if err != nil {
-			c.fail(err, list)
+			c.fail(err, all)
 			return 0, false
 		}
 		if came.anew != nil || !g.asGuessed(taken) {

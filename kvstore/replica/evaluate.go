@@ -34,7 +34,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 		result.Revision = g.rev
 	}
 	if token != nil {
-		token.Result = appendResult(nil, txn, result, token.Revision)
+		token.Result = appendResult(nil, txn, result, token.Revision, g.books.leases.keeper == nil)
 		g.tokens.add(token)
 	}
 	return result, nil
@@ -315,13 +315,23 @@ func (g *group) grant(op *kv.Op, r *kv.OpResult) error {
 	if len(l.byID) >= g.cfg.MaxLeases {
 		return codes.Errorf(codes.Limit, "there are %d leases, which is the limit", g.cfg.MaxLeases)
 	}
-	ttl := op.TTL.Round(time.Millisecond)
-	g.granted = l.grant(kv.LeaseID(g.rev+1), ttl)
+	id, ttl := kv.LeaseID(g.rev+1), op.TTL.Round(time.Millisecond)
+	if said := l.answerOf(op); said != nil {
+		if said.err != nil {
+			return said.err
+		}
+		id, ttl = said.id, said.ttl
+	}
+	g.granted = l.grant(id, ttl)
 	r.Lease = kv.Lease{ID: g.granted.id, TTL: ttl, Left: ttl}
 	return nil
 }
 
 func (g *group) revoke(op *kv.Op, r *kv.OpResult) error {
+	if said := g.books.leases.answerOf(op); said != nil {
+		r.Count = said.keys
+		return said.err
+	}
 	l := g.books.leases.find(op.Lease)
 	if l == nil || l == g.granted {
 		return errLeaseGone(op.Lease)

@@ -37,6 +37,9 @@ type leases struct {
 	clock      clock.Clock
 	opened     time.Time
 	pauseAfter time.Duration // not above 0: pauses are not looked for
+	keeper     LeaseKeeper   // nil: the replica keeps them
+
+	asked map[*kv.Op]*leaseAnswer // what the keeper answered to the transactions under way; committer only
 
 	mu    sync.Mutex
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
@@ -45,8 +48,12 @@ type leases struct {
 	shut  bool                  // the store is closed; guarded by mu
 }
 
-func newLeases(c clock.Clock, pauseAfter time.Duration) *leases {
-	return &leases{clock: c, opened: c.Now(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}}
+func newLeases(c clock.Clock, pauseAfter time.Duration, log Log) *leases {
+	l := &leases{clock: c, opened: c.Now(), pauseAfter: pauseAfter, byID: map[kv.LeaseID]*lease{}}
+	if keeper, keeps := log.(LeaseKeeper); keeps {
+		l.keeper, l.asked = keeper, map[*kv.Op]*leaseAnswer{}
+	}
+	return l
 }
 
 func (l *leases) now() time.Duration { return l.clock.Now().Sub(l.opened) }
@@ -112,7 +119,7 @@ func (l *leases) publish(changed []*lease) {
 
 func (l *leases) beginLocked(one *lease, now time.Duration) {
 	one.deadline = now + one.ttl
-	if one.pos < 0 {
+	if one.pos < 0 && l.keeper == nil {
 		one.planned = one.deadline
 		heap.Push(&l.queue, one)
 	}
@@ -207,14 +214,28 @@ func (l *leases) get(id kv.LeaseID) (kv.Lease, error) {
 	return one.describe(now), nil
 }
 
+// renewed notes that the log has begun a lease's time anew, not before asked.
+func (l *leases) renewed(id kv.LeaseID, asked, ttl time.Duration) kv.Lease {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.byID[id]
+	if one == nil || !one.seen { // Tail has not brought it yet
+		return kv.Lease{ID: id, TTL: ttl, Left: max(asked+ttl-now, 0)}
+	}
+	one.deadline = asked + ttl
+	return one.describe(now)
+}
+
 // knownLocked takes a lease whose time is over for ended even before the
-// committer has got to it, unless that is because the process was paused.
+// committer has got to it, unless that is because the process was paused or because
+// the log keeps the leases and has not told of its end.
 func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
 	if l.shut {
 		return nil, errClosed()
 	}
 	one := l.byID[id]
-	if one == nil || !one.seen || one.over || (one.deadline <= now && l.stoodLocked(now) == 0) {
+	if one == nil || !one.seen || one.over || (l.keeper == nil && one.deadline <= now && l.stoodLocked(now) == 0) {
 		return nil, errLeaseGone(id)
 	}
 	return one, nil

@@ -73,7 +73,7 @@ func TestExpiryWaitsForADiskThatTakesNothing(t *testing.T) {
 	b.clock.Advance(time.Second)
 	b.settled()
 	require.Equal(t, "1", b.text("a", "k"))
-	_, err := b.KeepAlive(id)
+	_, err := b.KeepAlive(t.Context(), id)
 	require.ErrorIs(t, err, codes.LeaseGone, "its time is over all the same")
 	_, err = b.do(&kv.Txn{Then: []kv.Op{del("k")}})
 	require.ErrorIs(t, err, codes.Storage)
@@ -94,7 +94,7 @@ func TestLeasesEndTogetherWithTheirKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, kv.Lease{ID: id, TTL: time.Second, Left: time.Second, Keys: 2}, l)
 	b.clock.Advance(900 * time.Millisecond)
-	l, err = b.KeepAlive(id)
+	l, err = b.KeepAlive(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, time.Second, l.Left)
 	b.clock.Advance(900 * time.Millisecond)
@@ -108,7 +108,7 @@ func TestLeasesEndTogetherWithTheirKeys(t *testing.T) {
 	require.Len(t, batch.Changes[0].Events, 2)
 	require.Equal(t, kv.Expire, batch.Changes[0].Events[1].Kind)
 	require.Equal(t, "free", b.text("a", "other"))
-	_, err = b.KeepAlive(id)
+	_, err = b.KeepAlive(t.Context(), id)
 	require.ErrorIs(t, err, codes.LeaseGone)
 }
 
@@ -168,7 +168,7 @@ func TestAPauseRevivesNoLeaseThatHasEnded(t *testing.T) {
 	b.disk.set(nil, nil, codes.Errorf(codes.Storage, "full to the brim"))
 	b.clock.Advance(time.Second)
 	b.settled()
-	_, err := b.KeepAlive(id)
+	_, err := b.KeepAlive(t.Context(), id)
 	require.ErrorIs(t, err, codes.LeaseGone)
 	b.disk.set(nil, nil, nil)
 	b.clock.Advance(10 * time.Second)
@@ -257,7 +257,7 @@ func (c *slowClock) Now() time.Time {
 // at the clock and saying so does not make a pause of what the other has shown since.
 func TestALateSignOfLifeIsNoPause(t *testing.T) {
 	c := &slowClock{Fake: clock.NewFake(noon), asked: make(chan struct{}), answer: make(chan struct{})}
-	l := newLeases(c, 500*time.Millisecond)
+	l := newLeases(c, 500*time.Millisecond, nil)
 	l.publish([]*lease{l.grant(1, time.Minute)})
 	require.Zero(t, l.running())
 	c.hold.Store(true)

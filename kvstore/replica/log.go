@@ -12,7 +12,7 @@ import (
 // Log is where transactions become durable, where those of other replicas come
 // from, and where what was there before is read back: all of an engine that a
 // replica is not. A replica changes nothing by itself: it proposes, and applies what
-// Tail brings.
+// Tail brings. A log that keeps leases, too, is a [LeaseKeeper].
 //
 // One goroutine of the replica calls Propose and Tail, the other methods may be
 // called from any. Nothing is called after Close.

@@ -135,6 +135,8 @@ func (g *group) renumber(r *kv.Result) {
 	for i := range r.Ops {
 		op := &r.Ops[i]
 		op.Entry, op.Prev = entry(op.Entry), entry(op.Prev)
-		op.Lease.ID = kv.LeaseID(real(kv.Revision(op.Lease.ID)))
+		if g.books.leases.keeper == nil {
+			op.Lease.ID = kv.LeaseID(real(kv.Revision(op.Lease.ID)))
+		}
 	}
 }

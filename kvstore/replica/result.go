@@ -56,8 +56,8 @@ func resultSize(txn *kv.Txn, r *kv.Result) int {
 }
 
 // appendResult appends the stored form of what a transaction with the revision own
-// has done.
-func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision) []byte {
+// has done. named says that a lease that it granted has that revision for its ID.
+func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision, named bool) []byte {
 	held := byte(0)
 	if r.Held {
 		held = 1
@@ -66,12 +66,16 @@ func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision) []byte {
 	b = binary.AppendUvarint(b, relative(r.Revision, own))
 	ops := branch(txn, r.Held)
 	for i := range r.Ops {
-		b = appendOpResult(b, &r.Ops[i], own, ops[i].Kind != kv.OpPut)
+		lease := uint64(r.Ops[i].Lease.ID) + 1
+		if named {
+			lease = relative(kv.Revision(r.Ops[i].Lease.ID), own)
+		}
+		b = appendOpResult(b, &r.Ops[i], own, lease, ops[i].Kind != kv.OpPut)
 	}
 	return b
 }
 
-func appendOpResult(b []byte, r *kv.OpResult, own kv.Revision, withValue bool) []byte {
+func appendOpResult(b []byte, r *kv.OpResult, own kv.Revision, lease uint64, withValue bool) []byte {
 	var parts byte
 	if r.Entry != nil {
 		parts |= hasEntry
@@ -99,7 +103,7 @@ func appendOpResult(b []byte, r *kv.OpResult, own kv.Revision, withValue bool) [
 		b = appendEntry(b, r.Prev, own, true)
 	}
 	if r.Lease.ID != 0 {
-		b = binary.AppendUvarint(b, relative(kv.Revision(r.Lease.ID), own))
+		b = binary.AppendUvarint(b, lease)
 		b = binary.AppendUvarint(b, uint64(r.Lease.TTL))
 	}
 	if r.Count != 0 {

@@ -14,6 +14,8 @@
 // If the log brings something else than the group, that is applied in its place, and
 // what was not taken is evaluated again (tail.go).
 //
+// Leases are kept here (lease.go), unless the log keeps them (keeper.go).
+//
 // Reads take the newest version of a key that is not above the visible revision.
 // A View holds on to the versions of its revision (view.go). What was there before
 // (GetAt, History, Changes) comes from the log.
@@ -95,9 +97,9 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	s := &Store{
 		cfg:    cfg,
 		log:    log,
-		able:   log.Capabilities(),
+		able:   capabilities(log),
 		index:  x,
-		leases: newLeases(cfg.Clock, cfg.PauseAfter),
+		leases: newLeases(cfg.Clock, cfg.PauseAfter, log),
 		tokens: newTokens(cfg.MaxTokens, cfg.MaxTokenBytes),
 		queue:  newQueue(cfg.MaxQueue, cfg.MaxQueueBytes),
 	}
@@ -115,7 +117,7 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	return s, nil
 }
 
-// Capabilities implements kvstore.Engine: they are the log's.
+// Capabilities implements kvstore.Engine: those of the log, less what no log that keeps leases can do.
 func (s *Store) Capabilities() kvstore.Capabilities { return s.able }
 
 // closeGrace is how long Close waits for a log that does not answer. Transactions
@@ -237,7 +239,12 @@ func (s *Store) noted(err error) error {
 func (s *Store) Follow(fn func(*kv.Batch)) (stop func()) { return s.followers.add(fn) }
 
 // KeepAlive implements kv.Store.
-func (s *Store) KeepAlive(id kv.LeaseID) (kv.Lease, error) { return s.leases.keepAlive(id) }
+func (s *Store) KeepAlive(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
+	if s.leases.keeper != nil {
+		return s.keepThere(ctx, id)
+	}
+	return s.leases.keepAlive(id)
+}
 
 // Lease implements kv.Store.
 func (s *Store) Lease(id kv.LeaseID) (kv.Lease, error) { return s.leases.get(id) }

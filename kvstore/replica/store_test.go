@@ -55,7 +55,7 @@ func TestNothingIsSeenBeforeItIsDurable(t *testing.T) {
 		l, err := b.Lease(id)
 		require.NoError(t, err)
 		require.Zero(t, l.Keys)
-		_, err = b.KeepAlive(2)
+		_, err = b.KeepAlive(t.Context(), 2)
 		require.ErrorIs(t, err, codes.LeaseGone)
 		require.EqualValues(t, 2, b.Stats().Keys)
 		_, err = b.GetAt(t.Context(), "a", "old", 2)
@@ -348,7 +348,7 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 	require.Equal(t, 1, f.closed)
 	require.ErrorIs(t, b.Commit(kv.PutTxn("a", "k", kv.IntValue(1)), nil), codes.Closed)
 	for _, err := range []error{
-		second(b.Changes(t.Context(), 0, 1)), second(b.GetAt(t.Context(), "a", "n", 1)), second(b.History(t.Context(), "a", "n", 0, 0)), second(b.Lease(1)), second(b.KeepAlive(1)),
+		second(b.Changes(t.Context(), 0, 1)), second(b.GetAt(t.Context(), "a", "n", 1)), second(b.History(t.Context(), "a", "n", 0, 0)), second(b.Lease(1)), second(b.KeepAlive(t.Context(), 1)),
 	} {
 		require.ErrorIs(t, err, codes.Closed)
 	}

@@ -72,25 +72,30 @@ func (c *committer) adopt(came arrival) {
 // brought waits until the log has brought what it took of the group, and what that
 // was in conflict with.
 func (c *committer) brought(taken int, refused error) (came arrival, err error) {
-	log, g := c.store.log, &c.group
+	g := &c.group
 	upTo := g.base
 	if taken > 0 {
 		upTo = g.commits[taken-1].Revision
 	}
 	if errors.Is(refused, ErrConflict) {
-		barrier, err := log.Barrier(c.store.life)
+		barrier, err := c.store.log.Barrier(c.store.life)
 		if err != nil {
 			return arrival{}, err
 		}
 		upTo = max(upTo, barrier)
 	}
+	return c.arrivedThrough(g.base, upTo)
+}
+
+// arrivedThrough waits until the log has brought everything up to a revision.
+func (c *committer) arrivedThrough(after, upTo kv.Revision) (came arrival, err error) {
 	for {
-		came, err = c.arrived(g.base)
+		came, err = c.arrived(after)
 		if err != nil || came.through >= upTo {
 			return came, err
 		}
 		select {
-		case <-log.Arrived():
+		case <-c.store.log.Arrived():
 		case <-c.store.life.Done():
 			return arrival{}, c.store.life.Err()
 		}

@@ -32,6 +32,7 @@ type Handlers struct {
 	locks *kvlock.Manager
 	stats func() protocol.KVStats // must be cheap
 	life  context.Context         // of what workers read
+	waits bool                    // KeepAlive may wait
 }
 
 // desk is what is kept for one loop.
@@ -47,9 +48,10 @@ type desk struct {
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
 
 // Add has g serve store, with locks that are made of it. stats is what it says
-// about itself, nil: only its revision. Workers read it for as long as life lasts.
-func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats) *Handlers {
-	f := &Handlers{store: store, locks: locks, stats: stats, life: life}
+// about itself, nil: only its revision. Workers read it for as long as life lasts, and
+// keep its leases alive if that waits.
+func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats, waits bool) *Handlers {
+	f := &Handlers{store: store, locks: locks, stats: stats, life: life, waits: waits}
 	if stats == nil {
 		f.stats = func() protocol.KVStats { return protocol.KVStats{Revision: store.Revision()} }
 	}
@@ -120,10 +122,30 @@ func (f *Handlers) kvStat(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// kvAlive begins a lease's time anew.
+// keptAlive is what a worker was answered.
+type keptAlive struct {
+	lease kv.Lease
+	err   error
+}
+
+// kvAlive begins a lease's time anew. A worker does it if it may wait.
 func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
+	keep := f.store.KeepAlive
+	if f.waits {
+		if id, err := s.Desk.Req.KVLeaseID(); err == nil {
+			made, _ := s.TakePrepared().(*keptAlive)
+			if made == nil {
+				s.Prepare(h.Command, func() any {
+					lease, err := f.store.KeepAlive(f.life, id)
+					return &keptAlive{lease, err}
+				})
+				return false
+			}
+			keep = func(context.Context, kv.LeaseID) (kv.Lease, error) { return made.lease, made.err }
+		}
+	}
 	return aboutLease(s, h, func(id kv.LeaseID) (kv.Lease, error) {
-		lease, err := f.store.KeepAlive(id)
+		lease, err := keep(f.life, id)
 		if err == nil { // whoever keeps it alive has it, also one that another connection was granted
 			holdingsOf(s).lease(id)
 		}

@@ -48,7 +48,7 @@ func newWatchKit(t gatetest.T, limits loop.Limits, mem kvtest.MemoryConfig, wrap
 		store = wrap(store)
 	}
 	k.watches = Add(context.Background(), k.Gate, store)
-	state.Add(context.Background(), k.Gate, store, nil, nil)
+	state.Add(context.Background(), k.Gate, store, nil, nil, false)
 	k.Open()
 	k.Group.Start()
 	k.watches.Follow()

@@ -1,0 +1,140 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore"
+)
+
+// LeaseKeeper is a Log that keeps leases itself, as etcd does: it names them, measures
+// their time, and deletes their keys when they end. Others write to such a log, if only
+// because it ends leases, so it is Shared.
+//
+// A replica over it ends no lease. It learns of grants and ends from Tail, where the end
+// of a lease is one commit with the deletion of all its keys, and refuses what such a log
+// cannot do by its Capabilities.
+//
+// It is an interface of its own, not a part of Log with a capability beside it, because
+// the two cannot contradict each other then, and because logs that leave leases to the
+// replica, as all have so far, need no methods that do nothing.
+//
+// A lease that has ended, or was never there, is codes.LeaseGone. Any other error is for
+// the caller who asked; what he asked for may have been done.
+type LeaseKeeper interface {
+	Log
+	// Grant reserves a lease, whose time may be longer than asked for. Replicas know it
+	// when a transaction proposed next has granted it. If none has, it ends unnoticed.
+	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, time.Duration, error)
+	// Revoke ends a lease and deletes its keys, at the revision returned.
+	Revoke(ctx context.Context, id kv.LeaseID) (kv.Revision, error)
+	// KeepAlive begins a lease's time anew, and returns that time.
+	KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error)
+}
+
+// capabilities is what a store on a log can do.
+func capabilities(log Log) kvstore.Capabilities {
+	able := log.Capabilities()
+	if _, keeps := log.(LeaseKeeper); keeps {
+		able.TxnLeases, able.LeaseIsRevision, able.LeasesInMemory = false, false, false
+	}
+	return able
+}
+
+// leaseAnswer is what the log answered to an operation on a lease. The operation is evaluated
+// with it, again if need be.
+type leaseAnswer struct {
+	id   kv.LeaseID
+	ttl  time.Duration
+	keys int64 // that ended with the lease
+	err  error
+}
+
+// ask has a log that keeps leases grant and end those that the transactions are about,
+// one after the other. It returns how many can be evaluated now: what stands behind an
+// end has to wait until everything before it is in the log. False: the log has failed.
+func (c *committer) ask(list []queued) (ready int, ok bool) {
+	leases := c.store.leases
+	if leases.keeper == nil {
+		return len(list), true
+	}
+	for i := range list {
+		txn := list[i].txn
+		op := aboutLease(txn)
+		if op == nil || op.Kind == kv.OpRevoke && leases.asked[op] != nil || txn.Token != "" && c.store.tokens.find(txn.TokenNS, txn.Token) != nil {
+			continue
+		}
+		said := &leaseAnswer{}
+		if op.Kind == kv.OpGrant {
+			said.id, said.ttl, said.err = leases.keeper.Grant(c.store.life, op.TTL)
+		} else if i > 0 {
+			return i, true
+		} else if err := c.revoke(op.Lease, said); err != nil {
+			c.group.answers = append(c.group.answers, answer{to: &list[i]})
+			c.fail(err, list)
+			return 0, false
+		}
+		leases.asked[op] = said
+	}
+	return len(list), true
+}
+
+// aboutLease is the operation of a transaction that grants or ends a lease, which such
+// transactions have alone.
+func aboutLease(txn *kv.Txn) *kv.Op {
+	if len(txn.Then) == 1 && (txn.Then[0].Kind == kv.OpGrant || txn.Then[0].Kind == kv.OpRevoke) {
+		return &txn.Then[0]
+	}
+	return nil
+}
+
+// answerOf is what the log answered to an operation on a lease; nil if the replica
+// keeps leases.
+func (l *leases) answerOf(op *kv.Op) *leaseAnswer {
+	said := l.asked[op]
+	if said == nil && l.keeper != nil {
+		// Its token was known when the log would have been asked, and has been forgotten.
+		return &leaseAnswer{err: codes.Errorf(codes.Busy, "the request's token has just been forgotten; ask again")}
+	}
+	return said
+}
+
+// revoke has the log end a lease, and applies that. Nothing is under way.
+func (c *committer) revoke(id kv.LeaseID, said *leaseAnswer) error {
+	rev, err := c.store.leases.keeper.Revoke(c.store.life, id)
+	if err != nil {
+		said.err = err
+		return nil
+	}
+	if known := c.store.leases.byID[id]; known != nil {
+		said.keys = int64(len(known.keys))
+	}
+	came, err := c.arrivedThrough(c.group.rev, rev)
+	if err != nil {
+		return err
+	}
+	for i := range came.tail {
+		if came.tail[i].Revision == rev {
+			said.keys = int64(len(came.tail[i].Events))
+		}
+	}
+	c.adopt(came)
+	c.publish(nil, nil)
+	return nil
+}
+
+// keepThere has the log begin a lease's time anew.
+func (s *Store) keepThere(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
+	if _, err := s.use(0); err != nil {
+		return kv.Lease{}, err
+	}
+	defer s.reading.RUnlock()
+	asked := s.leases.now()
+	ttl, err := s.leases.keeper.KeepAlive(ctx, id)
+	if err != nil {
+		return kv.Lease{}, err
+	}
+	return s.leases.renewed(id, asked, ttl), nil
+}
