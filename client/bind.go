@@ -19,10 +19,10 @@ type Handle[T any] struct {
 	err      error
 	onUpdate []func(old, now *T)
 
-	told *T // what the functions were called with last; job only
+	told *T // the value that the functions were last called with; job only
 }
 
-// bound is a value with what it was made from.
+// bound is a value and the document it was decoded from.
 type bound[T any] struct {
 	value *T
 	doc   *Document
@@ -51,8 +51,8 @@ func BindWith[T any](ctx context.Context, c *Client, q Query, o BindOptions[T]) 
 	return h, nil
 }
 
-// take decodes a new state. It runs beside the callbacks, so that a slow one does
-// not keep Load from following.
+// take decodes a new state. It does not run as a callback, so a slow callback does not
+// delay Load.
 func (h *Handle[T]) take(doc *Document) {
 	last := h.value.Load()
 	if last != nil && sameContents(last.doc, doc) {

@@ -27,7 +27,7 @@ type BindOptions[T any] struct {
 	Validate func(*T) error
 }
 
-// read makes a value of a document.
+// read decodes a document into a value.
 func (o *BindOptions[T]) read(doc *Document) (*T, error) {
 	value := new(T)
 	if o.Defaults != nil {
@@ -77,9 +77,9 @@ func (o *BindOptions[T]) decode(doc *Document, value *T) error {
 	return nil
 }
 
-// savedSlice is a default that was taken out of its field. A decoder reuses the
-// elements of a slice that it finds, so that the document's first element would
-// inherit from the default's first.
+// savedSlice is a default that was taken out of its field. A decoder reuses the elements
+// of a slice that it finds: the document's first element would inherit members from the
+// default's first.
 type savedSlice struct{ field, value reflect.Value }
 
 func takeSlices(taken []savedSlice, v reflect.Value) []savedSlice {

@@ -20,13 +20,12 @@ import (
 	"confcenter/protocol"
 )
 
-// cache keeps on disk what the server last said about each document, absence
-// included, and which main config it assigned. One file each; its name is a hash
-// of what it is about, which does not include the server. A nil cache keeps
-// nothing.
+// cache keeps on disk the last known state of each document, absence included, and the
+// main config that the server assigned. Each has a file of its own, named by a hash of
+// its key, which does not include the server. A nil cache keeps nothing.
 //
-// A file is three parts: a line with a checksum of the rest, a line of JSON about
-// the document, and the document.
+// A file has three parts: a line with a checksum of the rest, a line of JSON that
+// describes the document, and the document.
 type cache struct {
 	// set at open
 	root   atomicfile.Root
@@ -34,13 +33,13 @@ type cache struct {
 	limit  int64 // of a file, in bytes
 	report func(error)
 
-	// mu guards written, and is held while a document is written, so that the
-	// newest one stays.
+	// mu guards written. It is held while a document is written, so that the newest one
+	// stays.
 	mu      sync.Mutex
-	written map[feedKey]writtenState // what is known to be on disk, to write only news
+	written map[feedKey]writtenState // what is on disk, to write only changes
 }
 
-// writtenState stands for a document without keeping it.
+// writtenState identifies a state of a document without keeping it.
 type writtenState struct {
 	mtime  int32
 	epoch  string
@@ -48,8 +47,8 @@ type writtenState struct {
 	sum    [sha256.Size]byte
 }
 
-// maxWritten limits how many documents the cache knows to be on disk; beyond it
-// forgets, and writes some of them once more.
+// maxWritten limits the size of cache.written. Beyond it the cache forgets, and writes
+// some documents once more.
 const maxWritten = 4096
 
 // maxCacheHeader limits the part of a cache file before the document, in bytes.
@@ -60,7 +59,7 @@ func openCache(cfg *Config, report func(error)) (*cache, error) {
 	if cfg.CacheDir == "" {
 		return nil, nil
 	}
-	// Configurations hold passwords; they are nobody else's business.
+	// Configurations may hold passwords, so only the owner may read them.
 	if err := os.MkdirAll(cfg.CacheDir, 0o700); err != nil {
 		return nil, codes.Errorf(codes.Storage, "cache directory: %w", err)
 	}
@@ -76,11 +75,11 @@ func openCache(cfg *Config, report func(error)) (*cache, error) {
 	return c, nil
 }
 
-// abandoned is the age from which a temporary file was left by a process that was
-// killed; a younger one may belong to another program that shares the directory.
+// abandoned is the age at which a temporary file must be from a process that was
+// killed. A younger one may belong to another program that shares the directory.
 const abandoned = time.Hour
 
-// sweep removes what killed processes have left. What cannot be removed does no
+// sweep removes temporary files of killed processes. Those that cannot be removed do no
 // harm.
 func (c *cache) sweep() {
 	files, err := c.root.ReadDir(".")
@@ -104,7 +103,7 @@ func (c *cache) close() error {
 	return c.root.Close()
 }
 
-// entry is what a cache file says. The zero kind of key is never used.
+// entry is the contents of a cache file.
 type entry struct {
 	kind   string // "config" or "main"
 	key    feedKey
@@ -123,14 +122,14 @@ const (
 // cacheMagic begins every cache file; the digit is the format's version.
 const cacheMagic = "confcenter cache 1 "
 
-// fileName is where an entry is kept.
+// fileName returns the name of an entry's file.
 func fileName(kind string, key feedKey) string {
 	text := fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t", kind, key.name, key.path, key.merged)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]) + ".cache"
 }
 
-// encode is the file for e.
+// encode returns the file for e.
 func (e *entry) encode() []byte {
 	about := []byte(`{"kind":`)
 	about = jsontext.AppendQuote(about, e.kind)
@@ -146,8 +145,8 @@ func (e *entry) encode() []byte {
 
 var errDamaged = errors.New("cache file is damaged")
 
-// decodeEntry reads a cache file. What passes the checksum is checked all the
-// same: anybody can compute one.
+// decodeEntry parses a cache file. It does not rely on the checksum, which anybody can
+// compute.
 func decodeEntry(file []byte) (*entry, error) {
 	rest, ok := bytes.CutPrefix(file, []byte(cacheMagic))
 	if !ok || len(rest) < 2*sha256.Size+1 || rest[2*sha256.Size] != '\n' {
@@ -184,7 +183,7 @@ func decodeEntry(file []byte) (*entry, error) {
 	return e, nil
 }
 
-// read gives the entry, nil if there is none that can be relied on.
+// read returns the entry, nil if there is none or it is damaged.
 func (c *cache) read(kind string, key feedKey) *entry {
 	name := fileName(kind, key)
 	file, info, err := atomicfile.ReadFile(c.root, name, c.limit)
@@ -196,13 +195,13 @@ func (c *cache) read(kind string, key feedKey) *entry {
 		e, err = decodeEntry(file)
 	}
 	if err == nil && (e.kind != kind || e.key != key) {
-		err = errDamaged // a file under another's name
+		err = errDamaged // the file has another entry's name
 	}
 	if err != nil {
-		c.report(codes.Errorf(codes.Storage, "cache: %s of %s is not used: %w", name, key.name, err))
+		c.report(codes.Errorf(codes.Storage, "cache: %s of %s is ignored: %w", name, key.name, err))
 		return nil
 	}
-	// The file's time is moved when the server confirms the contents.
+	// confirm sets the file's time.
 	if at := info.ModTime(); at.After(e.stored) && !at.After(c.clock.Now()) {
 		e.stored = at
 	}
@@ -212,12 +211,12 @@ func (c *cache) read(kind string, key feedKey) *entry {
 func (c *cache) write(e *entry) {
 	err := atomicfile.Write(c.root, fileName(e.kind, e.key), e.encode(), atomicfile.Attr{Perm: 0o600, ModTime: e.stored})
 	if err != nil {
-		c.report(codes.Errorf(codes.Storage, "cache: %s is not kept: %w", e.key.name, err))
+		c.report(codes.Errorf(codes.Storage, "cache: %s cannot be written: %w", e.key.name, err))
 	}
 }
 
-// load is what is kept about key, nil if nothing is. A part of a document is also
-// found in the whole one.
+// load returns what is kept for key, nil if nothing is. A part of a document may also
+// come from the whole one.
 func (c *cache) load(key feedKey) *Document {
 	if c == nil {
 		return nil
@@ -237,8 +236,8 @@ func (c *cache) load(key feedKey) *Document {
 	}
 }
 
-// cut is what is at path of a document, nil if nothing is, as the server would
-// answer it.
+// cut returns what is at path in a document, nil if nothing is, as the server would
+// answer.
 func cut(raw []byte, path string) []byte {
 	if raw == nil {
 		return nil
@@ -250,7 +249,7 @@ func cut(raw []byte, path string) []byte {
 	return part
 }
 
-// store keeps what the server said.
+// store keeps a state that the server has sent.
 func (c *cache) store(key feedKey, doc *Document) {
 	if c == nil {
 		return
@@ -264,7 +263,7 @@ func (c *cache) store(key feedKey, doc *Document) {
 		c.confirm(key, doc.stored)
 		return
 	case known && last.epoch == now.epoch && last.mtime > now.mtime && now.mtime != 0:
-		return // somebody else has fetched a newer one meanwhile
+		return // a newer one has been stored in the meantime
 	case len(c.written) >= maxWritten:
 		clear(c.written)
 	}
@@ -272,12 +271,12 @@ func (c *cache) store(key feedKey, doc *Document) {
 	c.write(&entry{kind: kindConfig, key: key, mtime: doc.Mtime, epoch: doc.epoch, stored: doc.stored, exists: doc.Exists(), raw: doc.raw})
 }
 
-// confirm notes that what is kept was still the newest at that time.
+// confirm records that what is kept was still the newest at that time.
 func (c *cache) confirm(key feedKey, at time.Time) {
 	if c == nil {
 		return
 	}
-	// If there is no file any more somebody has removed it, which is allowed.
+	// The file may be gone: people are allowed to remove it.
 	if err := c.root.Chtimes(fileName(kindConfig, key), at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.report(codes.Errorf(codes.Storage, "cache: %s: %w", key.name, err))
 	}
@@ -294,8 +293,8 @@ func (c *cache) storeIdentity(name, tag string, who protocol.Identified) {
 	})
 }
 
-// loadIdentity is the main config the server assigned last, and false if that is
-// not known: the program never reached a server with this cache.
+// loadIdentity returns the main config that the server assigned last. It is false if the
+// program never reached a server with this cache.
 func (c *cache) loadIdentity(name, tag string) (string, bool) {
 	if c == nil {
 		return "", false

@@ -12,11 +12,11 @@ import (
 	"confcenter/internal/clock"
 )
 
-// callbacks runs everything that belongs to the program: functions given to Watch
-// and OnChange, Config.OnError. Each has a job of its own, so that one that takes its
-// time, or never returns, holds up nobody else. No lock is held meanwhile.
+// callbacks runs the functions of the program: those given to Watch and OnChange, and
+// Config.OnError. Each has its own job, so that a slow one does not delay the others.
+// No lock is held while they run.
 type callbacks struct {
-	failed func(error) // told of a panic; set before the first post
+	failed func(error) // gets panics; set before the first post
 
 	mu      sync.Mutex // guards the rest
 	running int        // jobs that have a goroutine
@@ -24,12 +24,12 @@ type callbacks struct {
 	idle    chan struct{} // closed when closed is set and running is 0
 }
 
-// job is something to run again and again, one run at a time. However often it is
-// posted it is due once at most and looks for the newest state when it runs: that is
-// what bounds it and makes a slow callback skip states.
+// job is something to run repeatedly, one run at a time. However often it is posted, it
+// is due at most once and looks up the newest state when it runs. This bounds the work
+// and lets a slow callback skip states.
 type job struct {
 	run func()
-	// last says that what was due before stop still runs.
+	// last lets a run that is due at stop still happen.
 	last bool
 
 	// guarded by callbacks.mu
@@ -39,7 +39,7 @@ type job struct {
 
 func newCallbacks() *callbacks { return &callbacks{idle: make(chan struct{})} }
 
-// post has j run. After stop it does nothing.
+// post makes j run. After stop it does nothing.
 func (cb *callbacks) post(j *job) {
 	cb.mu.Lock()
 	defer cb.mu.Unlock()
@@ -54,14 +54,14 @@ func (cb *callbacks) post(j *job) {
 	}
 }
 
-// work is the goroutine of a job, as long as that is due.
+// work is a job's goroutine. It ends when the job is no longer due.
 func (cb *callbacks) work(j *job) {
 	for cb.next(j) {
 		j.run()
 	}
 }
 
-// call calls a function of the program; what names it. A panic of it is told.
+// call calls a function of the program, which what names, and reports its panic.
 func (cb *callbacks) call(what string, fn func()) {
 	if err := guarded(fn); err != nil {
 		cb.failed(codes.Errorf(codes.Internal, "%s: %w", what, err))
@@ -88,9 +88,9 @@ func (cb *callbacks) settleLocked() {
 	}
 }
 
-// stop drops what is due, but for errors, and waits for what runs, but no longer than that; false if
-// something still runs. A callback that calls it would wait for itself, so it does
-// not wait then.
+// stop drops all jobs that are due, except those marked last, and waits up to limit for
+// those that run. It returns false if one still runs. Called from a callback it does
+// not wait, because that would be waiting for itself.
 func (cb *callbacks) stop(clock clock.Clock, limit time.Duration) bool {
 	cb.mu.Lock()
 	if !cb.closed {
@@ -101,7 +101,7 @@ func (cb *callbacks) stop(clock clock.Clock, limit time.Duration) bool {
 	return withinCallback() || within(clock, limit, cb.idle)
 }
 
-// withinCallback says that a callback, of whatever client, is what calls.
+// withinCallback reports whether the caller runs in a callback of any client.
 func withinCallback() bool {
 	pcs := make([]uintptr, 64)
 	for skip := 0; ; skip += len(pcs) {
@@ -119,10 +119,10 @@ func withinCallback() bool {
 	}
 }
 
-// workName is what the runtime calls callbacks.work.
+// workName is the runtime's name for callbacks.work.
 var workName = runtime.FuncForPC(reflect.ValueOf((*callbacks).work).Pointer()).Name()
 
-// guarded calls fn and makes an error of its panic.
+// guarded calls fn and returns its panic as an error.
 func guarded(fn func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -133,20 +133,20 @@ func guarded(fn func()) (err error) {
 	return nil
 }
 
-// panicked is the error for a panic of the program's code, with the stack of the
-// goroutine, which is still in it.
+// panicked is the error for a panic of the program's code. It must be called while the
+// goroutine's stack still shows the panic.
 func panicked(value any) error {
 	return codes.Errorf(codes.Internal, "panic: %v\n%s", value, debug.Stack())
 }
 
-// backlog brings items to a function of the program, in order and no more than limit
-// of them at a time: while the function is busy, the oldest or the newest are dropped.
+// backlog passes items to a function of the program, in order. While the function is
+// busy at most limit items wait; beyond that the oldest or the newest are dropped.
 type backlog[T any] struct {
 	// set at open
 	callbacks *callbacks
 	job       *job
 	limit     int
-	oldest    bool // are dropped
+	oldest    bool // drop the oldest, not the newest
 
 	mu      sync.Mutex
 	waiting []T // guarded by mu
@@ -182,11 +182,12 @@ func (b *backlog[T]) take() []T {
 	return waiting
 }
 
-// maxErrors is how many errors wait for OnError; while it is busy, later ones are
-// dropped, since the first ones say most about what happened.
+// maxErrors is how many errors wait for OnError. Later ones are dropped, since the first
+// ones say most about what happened.
 const maxErrors = 16
 
-// tellError calls Config.OnError. Telling it of its own panics would not end.
+// tellError calls Config.OnError. Its own panic is only logged: reporting it to OnError
+// could go on forever.
 func (c *Client) tellError(err error) {
 	if p := guarded(func() { c.cfg.OnError(err) }); p != nil {
 		slog.Error("confcenter: Config.OnError has panicked", "error", p)

@@ -45,7 +45,7 @@ type Config struct {
 	// Name is the program's name (svrname) and Tag its deployment; the server
 	// chooses the main config by both.
 	Name, Tag string
-	// Props are further properties, shown to those who list clients. They are copied.
+	// Props are further properties, shown when clients are listed. They are copied.
 	Props map[string]string
 	// CacheDir is a directory, created if missing, for the last known state of every
 	// document that is read or followed, so that the program can start while no
@@ -125,7 +125,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// positive sets a field that is not to its default.
+// positive sets a field to its default unless it is positive.
 func positive[N int | time.Duration](field *N, otherwise N) {
 	if *field <= 0 {
 		*field = otherwise
@@ -147,29 +147,29 @@ type Client struct {
 	states     *backlog[StateChange]
 	tokens     *tokenSource
 	claims     lockClaims
-	inFlight   chan struct{}  // one token for each request of a caller
-	fetches    chan struct{}  // one token for each feed or watch that asks the server
+	inFlight   chan struct{}  // one token per request of a caller
+	fetches    chan struct{}  // one token per feed or watch that is asking the server
 	wg         sync.WaitGroup // run and the feeds; grows under mu only
 	closeCache func() error
-	toldEnd    atomic.Bool // OnState has been told of the end
+	toldEnd    atomic.Bool // OnState got StateClosed
 
 	// Dial, then run's goroutine
 	good int // the index of the address that worked last
 
-	// moving is held while the watches of the main config change over, so that
-	// they end at the newest one. It is taken before mu.
+	// moving is held while watches move to another main config, so that they all end
+	// up at the newest one. It is locked before mu.
 	moving sync.Mutex
 
 	mu       sync.Mutex // guards the rest; held for a moment only
 	closed   bool
 	session  *session      // nil while there is none
-	down     error         // why there is none, once a round of attempts has failed
+	down     error         // why there is no session, once a round of attempts has failed
 	changed  chan struct{} // closed and replaced when session, down or closed changes
 	identity protocol.Identified
 	feeds    map[feedKey]*feed
 	meta     *follower // of _meta.json; nil until the main config is followed
 	mains    map[*follower]struct{}
-	locks    map[*Lock]struct{} // held or asked for; their leases are for Close to give up
+	locks    map[*Lock]struct{} // held or requested; Close revokes their leases
 }
 
 // maxFetches is how many documents the watches fetch at the same time; each may
@@ -217,7 +217,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// startFromCache is whether there is something to start from without a server.
+// startFromCache reports whether the cache has enough to start without a server.
 func (c *Client) startFromCache(err error) bool {
 	mainConf, ok := c.cache.loadIdentity(c.cfg.Name, c.cfg.Tag)
 	if !ok {
@@ -258,8 +258,9 @@ func (c *Client) Close() error {
 	return codes.Errorf(codes.Timeout, "close: a callback has not returned within %v", c.cfg.CloseTimeout)
 }
 
-// ended waits for the client's own goroutines; false if that took too long, because
-// a feed's is in a function of the program, such as the check of a handle.
+// ended waits for the client's own goroutines. It returns false if that takes too
+// long, because one of them is in a function of the program, such as a handle's
+// Validate.
 func (c *Client) ended() bool {
 	all := make(chan struct{})
 	go func() { // ends with the last of them
@@ -269,7 +270,7 @@ func (c *Client) ended() bool {
 	return within(c.cfg.Clock, c.cfg.CloseTimeout, all)
 }
 
-// within waits until done is closed; false if that takes longer than limit.
+// within waits until done is closed and returns false if that takes longer than limit.
 func within(clock clock.Clock, limit time.Duration, done <-chan struct{}) bool {
 	timer := clock.NewTimer(limit)
 	defer timer.Stop()
@@ -281,8 +282,8 @@ func within(clock clock.Clock, limit time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// report hands an error to Config.OnError, and to the log what is not told there as
-// a change of the connection.
+// report passes an error to Config.OnError. It also logs the error, unless it is a lost
+// connection, which changeState logs.
 func (c *Client) report(err error) {
 	if !lost(err) {
 		c.cfg.Logger.Warn("problem", "error", err)
@@ -292,7 +293,7 @@ func (c *Client) report(err error) {
 	}
 }
 
-// reportPanic is report for what must not go unnoticed.
+// reportPanic is report for panics, which must not go unnoticed.
 func (c *Client) reportPanic(err error) {
 	if c.cfg.OnError == nil && !c.cfg.Logger.Enabled(c.ctx, slog.LevelWarn) {
 		slog.Error("confcenter: a callback has panicked", "error", err)

@@ -60,7 +60,8 @@ func (c *Client) GetConfig(ctx context.Context, q Query) (*Document, error) {
 	return doc, nil
 }
 
-// known is what is known about a document without a server, nil if nothing is.
+// known returns the last known state of a document without asking a server, nil if there
+// is none.
 func (c *Client) known(key feedKey) *Document {
 	c.mu.Lock()
 	part, whole := c.feeds[key], c.feeds[feedKey{key.name, "", key.merged}]
@@ -92,7 +93,7 @@ func queryFrame(key feedKey, newer int32) []byte {
 	return protocol.FinishFrame(protocol.AppendConfigQuery(begin(protocol.GetConfig), key.name, key.path, newer, key.merged), 0)
 }
 
-// document reads GETCONFIG's reply. Nothing newer is ErrUpToDate.
+// document parses GETCONFIG's reply. The error is ErrUpToDate if there is nothing newer.
 func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, error) {
 	doc := &Document{
 		Name: key.name, Path: key.path, Merged: key.merged,
@@ -113,7 +114,7 @@ func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, er
 	if reply.Contents != nil {
 		doc.raw = jsontext.AppendCompact(nil, reply.Contents)
 	} else if key.path == "" && reply.Mtime != 0 {
-		doc.raw = []byte("null") // a file that says so; at a path null means nothing
+		doc.raw = []byte("null") // the file's contents; at a path null means absent
 	}
 	if len(doc.raw) == len("{}") && reply.Deleted {
 		doc.raw = nil
@@ -121,7 +122,7 @@ func (c *Client) document(key feedKey, epoch string, body []byte) (*Document, er
 	return doc, nil
 }
 
-// maxTries is how often a request is sent that may be sent again.
+// maxTries is how often a request may be sent.
 const maxTries = 3
 
 // do sends a request on the current session and returns the reply's body. If the
@@ -133,7 +134,7 @@ func (c *Client) do(ctx context.Context, cmd protocol.Command, frame []byte, aga
 	return c.try(ctx, cmd, protocol.FinishFrame(frame, 0), again)
 }
 
-// try is do, unobserved.
+// try is do without the observer.
 func (c *Client) try(ctx context.Context, cmd protocol.Command, frame []byte, again bool) ([]byte, *session, error) {
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
 	defer timer.Stop()
@@ -153,8 +154,8 @@ func (c *Client) try(ctx context.Context, cmd protocol.Command, frame []byte, ag
 	}
 }
 
-// takeTurn waits until less than Config.MaxInFlight requests are under way. It
-// is undone by giveTurn.
+// takeTurn waits until fewer than Config.MaxInFlight requests are in progress. giveTurn
+// undoes it.
 func (c *Client) takeTurn(ctx context.Context, expired <-chan time.Time) error {
 	select {
 	case c.inFlight <- struct{}{}:
@@ -216,8 +217,8 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	return SetResult{Mtime: reply.Mtime}, during(err, "set %s", r.Name)
 }
 
-// check refuses what the server could not tell from something else: it takes
-// absent and null contents for a deletion, and broken ones for a broken request.
+// check refuses what the server would misunderstand: it takes absent and null contents
+// for a deletion, and broken contents for a broken request.
 func (r *SetRequest) check() error {
 	if r.Name == "" {
 		return notSent(codes.BadName, "set: the file name is empty")

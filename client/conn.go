@@ -19,26 +19,23 @@ import (
 )
 
 const (
-	// bufferSize is how much is read at once, and how many bytes of small
-	// requests are written at once.
+	// bufferSize is the size of the read buffer, and about how many bytes of small
+	// requests are written together.
 	bufferSize = 64 << 10
-	// maxKept is the largest write buffer that is kept for the next write.
+	// maxKept is the largest write buffer that is reused.
 	maxKept = 1 << 20
-	// firstChunk is how much a reply's announced length alone makes us allocate;
-	// the rest follows the bytes that arrive.
+	// firstChunk limits what is allocated for a reply before its bytes arrive.
 	firstChunk = 1 << 20
-	// maxForsaken is how many requests that nobody waits for any more may be
-	// unanswered before the server counts as broken.
+	// maxForsaken is how many abandoned requests may be unanswered before the server
+	// counts as broken.
 	maxForsaken = 16384
-	// maxControl limits the answers to a server's own requests that wait for
-	// being written, in bytes.
+	// maxControl limits the queued answers to the server's own requests, in bytes.
 	maxControl = 64 << 10
 )
 
-// conn is one connection. Three goroutines belong to it, which end when the
-// connection fails and which close waits for: the reader completes calls by their
-// sequence numbers and hands on pushes, the writer is the only one that writes,
-// the keeper finds out whether the peer is still there.
+// conn is one connection. It has three goroutines, which end when the connection fails
+// and which close waits for. The reader completes calls by their sequence numbers and
+// passes on pushes; only the writer writes; the keeper checks that the peer is alive.
 type conn struct {
 	// set at open
 	nc       net.Conn
@@ -48,21 +45,21 @@ type conn struct {
 	onGrant  func(protocol.KVGranted) // likewise
 	watches  watchTable               // of the state store
 	dead     chan struct{}            // closed when err is set
-	doubt    chan struct{}            // capacity 1: for the keeper; a request was not answered in time
-	wake     chan struct{}            // capacity 1: the writer has something to do
+	doubt    chan struct{}            // capacity 1: tells the keeper that a request was not answered in time
+	wake     chan struct{}            // capacity 1: tells the writer that something is queued
 	wg       sync.WaitGroup
 
 	// any goroutine
-	reads    atomic.Uint64 // how often bytes arrived
-	lastRead atomic.Int64  // when they last did, in nanoseconds since 1970
+	reads    atomic.Uint64 // number of reads that returned bytes
+	lastRead atomic.Int64  // time of the last one, in nanoseconds since 1970
 
 	mu sync.Mutex
 	connBooks
 }
 
-// connBooks is what a conn knows of its requests; guarded by conn.mu.
+// connBooks are a conn's requests; guarded by conn.mu.
 type connBooks struct {
-	err      error // why the connection is of no more use, nil while it is
+	err      error // why the connection failed; nil while it works
 	pending  map[uint16]*call
 	seq      uint16
 	queue    []*call
@@ -70,13 +67,13 @@ type connBooks struct {
 	forsaken int
 }
 
-// call is a request under way.
+// call is a request in progress.
 type call struct {
 	conn *conn
 	cmd  protocol.Command
 	done chan struct{} // closed when body or err is set
-	// first, if set, is given the reply by the reader before it reads on: what
-	// follows the reply on the wire may depend on it. It must not block.
+	// first, if set, is called by the reader with the reply before it reads on, because
+	// what follows on the wire may depend on the reply. It must not block.
 	first func(body []byte)
 
 	// guarded by conn.mu
@@ -92,12 +89,12 @@ type call struct {
 type callState uint8
 
 const (
-	queued   callState = iota // nothing of it has left
-	sent                      // the writer has it
-	forsaken                  // sent or going to be, and nobody waits for the answer
+	queued   callState = iota // not sent at all
+	sent                      // taken by the writer
+	forsaken                  // sent or about to be, but nobody waits for the answer
 )
 
-// newConn takes nc over. The caller ends it with close.
+// newConn takes ownership of nc. The caller must close the conn.
 func newConn(nc net.Conn, addr string, cfg *Config, onChange func(protocol.Change), onGrant func(protocol.KVGranted)) *conn {
 	c := &conn{
 		nc: nc, addr: addr, cfg: cfg, onChange: onChange, onGrant: onGrant,
@@ -111,8 +108,7 @@ func newConn(nc net.Conn, addr string, cfg *Config, onChange func(protocol.Chang
 	return c
 }
 
-// fail ends the connection for a reason. Only the first one counts; without one
-// nothing happens.
+// fail ends the connection. Only the first reason is kept; nil does nothing.
 func (c *conn) fail(reason error) {
 	if reason == nil {
 		return
@@ -127,7 +123,7 @@ func (c *conn) fail(reason error) {
 	c.pending, c.queue, c.control = nil, nil, nil
 	c.mu.Unlock()
 	close(c.dead)
-	c.nc.Close() // its error says nothing: both directions are given up
+	c.nc.Close() // the error does not matter: nothing more is read or written
 	for _, cl := range orphans {
 		if cl.state != forsaken {
 			cl.complete(nil, c.lostError(cl.state == sent))
@@ -141,14 +137,14 @@ func (c *conn) close(reason error) {
 	c.wg.Wait()
 }
 
-// failed is why the connection is of no more use, nil while it is.
+// failed returns why the connection failed, nil while it works.
 func (c *conn) failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// lostError is what a caller gets whose request died with the connection.
+// lostError is the error for a request that was lost with the connection.
 func (c *conn) lostError(sent bool) error {
 	if c.err == ErrClosed {
 		return &requestError{text: ErrClosed.Error(), kind: ErrClosed, sent: sent}
@@ -156,14 +152,13 @@ func (c *conn) lostError(sent bool) error {
 	return &requestError{text: "lost the connection to " + c.addr, kind: ErrUnreachable, cause: c.err, sent: sent}
 }
 
-// start queues a frame, which is numbered here and must not be touched again
-// before the call is over. It never blocks: how much is queued is for the
-// callers to limit.
+// start assigns the frame a sequence number and queues it. The frame must not be
+// touched until the call is done. start never blocks; callers limit what is queued.
 func (c *conn) start(cmd protocol.Command, frame []byte) *call {
 	return c.startWith(cmd, frame, nil)
 }
 
-// startWith is start for a request whose reply first must see.
+// startWith is start with call.first.
 func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []byte)) *call {
 	cl := &call{conn: c, cmd: cmd, frame: frame, done: make(chan struct{}), first: first}
 	if body := len(frame) - protocol.HeaderSize; body > int(protocol.BodyLimit(cmd, cmd != protocol.Whoami)) {
@@ -185,10 +180,9 @@ func (c *conn) startWith(cmd protocol.Command, frame []byte, first func(body []b
 	return cl
 }
 
-// nextSeqLocked skips the numbers that are in use, so that a late answer never
-// reaches a later request, and 0, under which CppCloud sends stray frames. There
-// is always a free one: MaxInFlight, maxForsaken and the watches' own limit are
-// together below 65535.
+// nextSeqLocked skips the numbers in use, so that a late answer never reaches a later
+// request, and 0, under which CppCloud sends stray frames. A number is always free:
+// the sum of MaxInFlight, maxForsaken and the limit on watches is below 65535.
 func (c *conn) nextSeqLocked() uint16 {
 	for {
 		c.seq++
@@ -198,8 +192,8 @@ func (c *conn) nextSeqLocked() uint16 {
 	}
 }
 
-// wait gives the reply's body. When it gives up before, a reply that still comes
-// is thrown away.
+// wait returns the reply's body. A reply that comes after wait has given up is
+// discarded.
 func (cl *call) wait(ctx context.Context, expired <-chan time.Time) ([]byte, error) {
 	select {
 	case <-cl.done:
@@ -249,8 +243,7 @@ func (cl *call) complete(body []byte, err error) {
 	close(cl.done)
 }
 
-// write is the writer: it puts small frames together, so that many callers cost
-// one system call.
+// write is the writer. It joins small frames so that many callers share a system call.
 func (c *conn) write() error {
 	var buf []byte
 	for {
@@ -274,8 +267,7 @@ func (c *conn) write() error {
 	}
 }
 
-// takeQueued moves what is to be written next into buf. From here on it counts
-// as sent.
+// takeQueued moves what is to be written next into buf and marks it as sent.
 func (c *conn) takeQueued(buf []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,8 +286,7 @@ func (c *conn) takeQueued(buf []byte) []byte {
 	return buf
 }
 
-// Read makes conn the source of its own buffered reader, to notice when bytes
-// arrive.
+// Read lets conn be the source of its own buffered reader and notes when bytes arrive.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.nc.Read(p)
 	if n > 0 {
@@ -351,10 +342,10 @@ func (c *conn) readReply(r *bufio.Reader, h protocol.Header) error {
 	return nil
 }
 
-// answered takes cl off the books and completes it if somebody still waits.
+// answered removes cl and completes it if somebody still waits.
 func (c *conn) answered(cl *call, body []byte) {
 	c.mu.Lock()
-	mine := c.pending[cl.seq] == cl // not so if the connection failed meanwhile
+	mine := c.pending[cl.seq] == cl // false if the connection has failed in the meantime
 	if mine {
 		delete(c.pending, cl.seq)
 	}
@@ -371,8 +362,8 @@ func (c *conn) answered(cl *call, body []byte) {
 	}
 }
 
-// readBody reads n bytes. It allocates as they come, so that a length alone costs
-// little.
+// readBody reads n bytes. It allocates as they arrive, so that a large announced length
+// alone costs little.
 func readBody(r io.Reader, n int) ([]byte, error) {
 	body := make([]byte, 0, min(n, firstChunk))
 	for len(body) < n {
@@ -388,11 +379,11 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 	return body, nil
 }
 
-// readRequest takes what the server asks or tells by itself.
+// readRequest handles requests and pushes of the server.
 func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	limit := uint64(protocol.MaxBody)
 	if h.Command == protocol.KVEvent {
-		limit = uint64(c.cfg.MaxBody) // values may be longer quoted than they are
+		limit = uint64(c.cfg.MaxBody) // quoting makes values longer
 	}
 	if uint64(h.BodyLen) > limit {
 		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, limit)
@@ -409,7 +400,7 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	case protocol.KVGrant:
 		granted, err := protocol.ParseKVGranted(body)
 		if err != nil {
-			return fmt.Errorf("a grant that cannot be understood: %w", withoutCode(err))
+			return fmt.Errorf("a grant that cannot be read: %w", withoutCode(err))
 		}
 		c.onGrant(granted)
 		return nil
@@ -432,9 +423,9 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	return err
 }
 
-// decline answers another client's request that the server has routed here, so
-// that nobody waits for us. In particular it is not taken for a push: anybody
-// could send one.
+// decline answers a request that the server has routed here from another client, so
+// that the client does not wait. Such a request is never taken for a push: any client
+// could send it.
 func (c *conn) decline(h protocol.Header, req *protocol.Request) error {
 	from, ok := req.IntOrText("from")
 	if !ok {
@@ -454,28 +445,28 @@ func (c *conn) reply(h protocol.Header, body []byte) error {
 		return nil
 	}
 	if len(c.control) > maxControl {
-		return fmt.Errorf("the server asks faster than it reads the answers")
+		return fmt.Errorf("the server sends requests faster than it reads the answers")
 	}
 	c.control = protocol.AppendFrame(c.control, h.Command.Reply(), h.Seq, body)
 	nudge(c.wake)
 	return nil
 }
 
-// silentError ends a connection whose peer may still hold it open, as a process that
-// was stopped does.
+// silentError ends a connection that the peer may still hold open, as a stopped process
+// does.
 type silentError struct{ quiet time.Duration }
 
 func (e *silentError) Error() string {
 	return fmt.Sprintf("no sign of life for %v", e.quiet.Round(time.Second))
 }
 
-// probeTimeout is how long a server that has let a request time out may be silent
-// before the connection is given up, if KeepAliveTimeout is not shorter.
+// probeTimeout is how long a server may be silent after a request has timed out before
+// the connection is dropped, if KeepAliveTimeout is not shorter.
 const probeTimeout = 2 * time.Second
 
-// keep is the keeper: after KeepAlive without a byte from the server, or as soon as a
-// request was not answered in time, it asks whether the server is there, and gives up
-// if not a byte comes within KeepAliveTimeout, or probeTimeout.
+// keep is the keeper. After KeepAlive without a byte from the server, or when a request
+// has timed out, it sends a keep-alive, and it returns an error if no byte arrives
+// within KeepAliveTimeout or probeTimeout.
 func (c *conn) keep() error {
 	timer := c.cfg.Clock.NewTimer(c.cfg.KeepAlive)
 	defer timer.Stop()
@@ -504,8 +495,8 @@ func (c *conn) keep() error {
 	}
 }
 
-// await waits for limit, or probeTimeout from a doubt on if that is sooner, and is
-// false if the connection ends first.
+// await waits for limit, or until probeTimeout after a doubt if that is sooner. It
+// returns false if the connection ends first.
 func (c *conn) await(timer clock.Timer, limit time.Duration) bool {
 	timer.Reset(limit)
 	until := c.cfg.Clock.Now().Add(limit)
@@ -526,5 +517,5 @@ func (c *conn) await(timer clock.Timer, limit time.Duration) bool {
 
 func (c *conn) quiet() time.Duration { return c.cfg.Clock.Now().Sub(c.heard()) }
 
-// heard is when the server was last heard of.
+// heard returns when the last bytes arrived.
 func (c *conn) heard() time.Time { return time.Unix(0, c.lastRead.Load()) }

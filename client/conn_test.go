@@ -256,7 +256,7 @@ func TestReadBodyAllocatesAsItComes(t *testing.T) {
 	require.Less(t, allocated, int64(2*firstChunk))
 }
 
-// What cannot be understood ends the connection, and the next one works.
+// What cannot be read ends the connection, and the next one works.
 func TestHostileServer(t *testing.T) {
 	header := func(cmd protocol.Command, n int) []byte { return protocol.AppendHeader(nil, cmd, 2, n) }
 	for name, tc := range map[string]struct {
@@ -435,7 +435,7 @@ func TestControlLimit(t *testing.T) {
 		}
 	}
 	<-c.dead
-	require.ErrorContains(t, c.failed(), "asks faster")
+	require.ErrorContains(t, c.failed(), "faster than it reads")
 	c.close(ErrClosed)
 }
 

@@ -11,15 +11,15 @@ import (
 	jsoniter "github.com/json-iterator/go"
 )
 
-// decoding follows encoding/json, but leaves numbers their text where the
-// target says nothing about their type.
+// decoding follows encoding/json, but keeps the text of numbers where the target does
+// not determine their type.
 var decoding = jsoniter.Config{UseNumber: true}.Froze()
 
-// strictly is decoding that refuses members the target does not know.
+// strictly is decoding that refuses members which the target does not have.
 var strictly = jsoniter.Config{UseNumber: true, DisallowUnknownFields: true}.Froze()
 
-// decodeInto decodes raw into v. What is decoded may be a secret and errors end in
-// logs, so the error tells types and places and nothing of the contents.
+// decodeInto decodes raw into v. The contents may be secret and errors end up in logs,
+// so the error names types and places only.
 func decodeInto(raw []byte, v any) error { return decodeBy(decoding, raw, v) }
 
 func decodeBy(api jsoniter.API, raw []byte, v any) (err error) {
@@ -38,8 +38,8 @@ func decodeBy(api jsoniter.API, raw []byte, v any) (err error) {
 	return misfit(raw, reflect.New(target.Elem()).Interface(), api == strictly)
 }
 
-// misfit says why raw does not fit v. The library that decodes quotes the contents;
-// the standard one names what it needs.
+// misfit explains why raw does not fit v. It decodes again with the standard library,
+// because errors of the other library quote the contents.
 func misfit(raw []byte, v any, strict bool) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

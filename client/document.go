@@ -32,8 +32,8 @@ type Document struct {
 
 	raw    []byte // compact JSON, nil if absent
 	stale  bool
-	stored time.Time // when the server said so
-	epoch  string    // of the server that said so
+	stored time.Time // when the server sent or confirmed it
+	epoch  string    // of that server's data
 	clock  clock.Clock
 
 	indexed sync.Once
@@ -143,7 +143,7 @@ func (d *Document) Duration(path string, def time.Duration) time.Duration {
 	return v
 }
 
-// number is the text of the number at path, empty if there is none.
+// number returns the text of the number at path, empty if there is none.
 func (d *Document) number(path string) string {
 	raw, ok := d.Lookup(path)
 	if !ok || jsontext.KindOf(raw) != jsontext.Number {
@@ -167,7 +167,7 @@ func (d *Document) Decode(path string, v any) error {
 	return nil
 }
 
-// where names what is at path.
+// where returns the name of what is at path.
 func (d *Document) where(path string) string {
 	at := d.Name
 	for _, p := range []string{d.Path, path} {
@@ -196,7 +196,7 @@ func (d *Document) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%s (version %d, %s%s)", d.where(""), d.Mtime, size, stale)
 }
 
-// absent is the error for what is not there.
+// absent is the error for a document, or part of one, that does not exist.
 func (d *Document) absent(path string) error {
 	where := d.Path + path
 	switch {
@@ -208,7 +208,7 @@ func (d *Document) absent(path string) error {
 	return codes.Errorf(codes.NotFound, "there is nothing at %s in %s", where, d.Name)
 }
 
-// confirmed is d after the server has said that it is the newest.
+// confirmed is d after the server has confirmed that it is the newest.
 func (d *Document) confirmed(at time.Time) *Document {
 	return &Document{
 		Name: d.Name, Path: d.Path, Merged: d.Merged, Mtime: d.Mtime,
@@ -216,15 +216,14 @@ func (d *Document) confirmed(at time.Time) *Document {
 	}
 }
 
-// aged is d for somebody who was not told by the server that it is the newest.
+// aged is d where the server cannot confirm that it is the newest.
 func (d *Document) aged() *Document {
 	old := d.confirmed(d.stored)
 	old.stale = true
 	return old
 }
 
-// sameContents compares what callers can see of two states, but for version,
-// age and name.
+// sameContents compares two states except for their version, age and name.
 func sameContents(a, b *Document) bool {
 	return a != nil && b != nil && a.Exists() == b.Exists() && bytes.Equal(a.raw, b.raw)
 }

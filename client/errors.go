@@ -30,12 +30,12 @@ func SafeToRetry(err error) bool {
 	return errors.As(err, &r) && !r.sent
 }
 
-// requestError is a request that was not answered.
+// requestError is the error of a request without an answer.
 type requestError struct {
 	text  string
 	kind  error // ErrUnreachable, ErrClosed, codes.Timeout, codes.TooLarge, …; nil when the context ended
 	cause error // may be nil
-	sent  bool  // some of it may have reached the server
+	sent  bool  // the server may have received it
 }
 
 func (e *requestError) Error() string {
@@ -89,7 +89,7 @@ func refusal(r protocol.Result) error {
 	return codes.Errorf(c, "%s", r.Desc)
 }
 
-// during is err with what was being done; nil stays nil.
+// during adds what was being done to err; nil stays nil.
 func during(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -97,28 +97,28 @@ func during(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// unreadable is the error for a reply that could not be parsed, because it
-// refuses or because it is not what the protocol says.
+// unreadable is the error for a reply that could not be parsed: it is a refusal, or it
+// breaks the protocol.
 func unreadable(err error) error {
 	var r *protocol.RefusedError
 	if errors.As(err, &r) {
 		return refusal(r.Result)
 	}
-	return &requestError{text: "the server's answer cannot be understood", kind: codes.Internal, cause: withoutCode(err), sent: true}
+	return &requestError{text: "the server's answer cannot be read", kind: codes.Internal, cause: withoutCode(err), sent: true}
 }
 
-// withoutCode is what err says and nothing else: the code of what is wrong with a
-// server's message would pass for one that the server has given.
+// withoutCode keeps the text of err and drops its code, which could be mistaken for a
+// code that the server has sent.
 func withoutCode(err error) error { return errors.New(err.Error()) }
 
-// refused says that a server has answered, and not what was hoped for.
+// refused reports whether a server has answered with a refusal.
 func refused(err error) bool {
 	var e *codes.Error
 	return errors.As(err, &e) && e != ErrUnreachable && e != ErrClosed
 }
 
-// notConnected is the error while the last attempts to connect have failed; nil
-// if why is.
+// notConnected is the error while the last attempts to connect have failed because of
+// why; nil if why is nil.
 func notConnected(why error) error {
 	if why == nil {
 		return nil
@@ -126,18 +126,17 @@ func notConnected(why error) error {
 	return &requestError{text: "no server can be reached", kind: ErrUnreachable, cause: why}
 }
 
-// unanswered says that the server may have obeyed a request and has not said so.
+// unanswered reports whether the server may have executed a request without answering.
 func unanswered(err error) bool {
 	var r *requestError
 	return errors.As(err, &r) && r.sent
 }
 
-// late reports that the server has not answered in time.
+// late reports whether the server has not answered in time.
 func late(err error) bool {
 	var r *requestError
 	return errors.As(err, &r) && r.kind == codes.Timeout
 }
 
-// lost reports that a connection ended under the request, or that there was
-// none.
+// lost reports whether the connection broke during the request, or there was none.
 func lost(err error) bool { return errors.Is(err, ErrUnreachable) }

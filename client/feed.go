@@ -12,16 +12,16 @@ import (
 	"confcenter/protocol"
 )
 
-// feedKey names what a feed keeps up with.
+// feedKey names what a feed follows.
 type feedKey struct {
 	name, path string
 	merged     bool
 }
 
-// wirePath is the path as the subscription names it. The server knows one
-// subscription for each name and path, and tells of a part only if it changes in
-// the form subscribed last; so the two forms of a part get two spellings, however
-// the caller spells the path.
+// wirePath is the path in the subscription. The server keeps one subscription per name
+// and path, and pushes a part only if it changes in the form subscribed last. So the
+// two forms of a part, merged and not, get different spellings, however the caller
+// spells the path.
 func (k feedKey) wirePath() string {
 	if k.path == "" {
 		return ""
@@ -36,39 +36,39 @@ func (k feedKey) wirePath() string {
 	return path
 }
 
-// feed keeps up with one document, for all watches and handles that ask for it,
-// across any number of sessions. Its goroutine is the only one that asks the
-// server about it and that hands states to followers, so these come in order.
+// feed follows one document for all its watches and handles, across any number of
+// sessions. Only its goroutine asks the server about the document and passes states to
+// followers, so these come in order.
 //
-// On each session it first subscribes and then fetches what it lacks: whatever
-// changes after the subscription is pushed, so nothing falls in between.
+// On each session it first subscribes and then fetches what it lacks. Changes after the
+// subscription are pushed, so none is missed in between.
 type feed struct {
 	// set at open
 	c      *Client
 	key    feedKey
 	ctx    context.Context // ends when nobody uses the feed any more
 	cancel context.CancelFunc
-	wake   chan struct{} // capacity 1: a push, a follower or the state of the connection
+	wake   chan struct{} // capacity 1: for a push, a new follower or a change of the connection
 
 	users int // guarded by c.mu: followers that hold it
 
 	// feed's goroutine only
-	doc  *Document // the newest state, nil if not known
-	told *session  // the session on which a subscription for doc stands
+	doc  *Document // the newest state, nil if unknown
+	told *session  // the session that has a subscription for doc
 
 	mu      sync.Mutex // guards the rest
 	joining []*follower
 	members []*follower
 	version int32     // doc's
 	newest  *Document // doc
-	target  int32     // the version that the server has told of on this session
-	suspect bool      // a base that may be ours has changed
+	target  int32     // the version that the server has announced on this session
+	suspect bool      // a file has changed that may be a base of this one
 }
 
-// errBehind: the server has told of a version that it does not give yet.
+// errBehind: the server has announced a version that it does not serve yet.
 var errBehind = errors.New("the server does not serve yet what it announced")
 
-// hold gives the feed for key; each call needs one release.
+// hold returns the feed for key. Each hold needs one release.
 func (c *Client) hold(key feedKey) (*feed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,9 +86,9 @@ func (c *Client) hold(key feedKey) (*feed, error) {
 	return f, nil
 }
 
-// release ends one hold. The last one ends the feed and its subscription. That
-// is queued under the same lock as a subscription by a new feed for the same
-// file, so the server sees them in the right order.
+// release ends one hold. The last release ends the feed and its subscription. The
+// request for that is queued under the same lock as the subscription of a new feed for
+// the same file, so the server sees them in the right order.
 func (c *Client) release(f *feed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +105,7 @@ func (c *Client) release(f *feed) {
 	c.session.conn.start(protocol.BookCfgChange, subscriptionFrame(s)).ignore()
 }
 
-// subscribedLocked says that a feed needs the subscription that key has made.
+// subscribedLocked reports whether a feed needs the subscription that key has made.
 func (c *Client) subscribedLocked(key feedKey) bool {
 	for other := range c.feeds {
 		if other.name == key.name && other.wirePath() == key.wirePath() {
@@ -120,11 +120,11 @@ func subscriptionFrame(s protocol.Subscription) []byte {
 	return protocol.FinishFrame(protocol.AppendSubscription(frame, s), 0)
 }
 
-// pushed takes a notice of the server; the connection's reader calls it.
+// pushed handles a change that the server announces. The connection's reader calls it.
 func (c *Client) pushed(change protocol.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// CppCloud's server knows no paths and no epoch: all its notices are of whole
+	// CppCloud's server has neither paths nor an epoch: it always announces whole
 	// documents.
 	pathless := c.session == nil || c.session.epoch == ""
 	for key, f := range c.feeds {
@@ -138,7 +138,7 @@ func (c *Client) pushed(change protocol.Change) {
 	}
 }
 
-// shared announces a version to all feeds that live on the subscription of key.
+// shared announces a version to all feeds that share the subscription of key.
 func (c *Client) shared(key feedKey, mtime int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *Client) shared(key feedKey, mtime int32) {
 	}
 }
 
-// announce notes that there is a version.
+// announce records that the server has this version.
 func (f *feed) announce(mtime int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,9 +159,9 @@ func (f *feed) announce(mtime int32) {
 	}
 }
 
-// suspectBase notes that another file changed, which may be a base of this one:
-// a server can be told to name the base only. A base's version is always above
-// the last one of what inherits it.
+// suspectBase records that another file has changed, which may be a base of this one:
+// with --frame-exact the server names only the base. A base's new version is always
+// greater than the last version of what inherits it.
 func (f *feed) suspectBase(mtime int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,8 +171,8 @@ func (f *feed) suspectBase(mtime int32) {
 	}
 }
 
-// join makes w a follower, which gets the present state and every later one, or,
-// while that cannot be had, the reason.
+// join makes w a follower. It gets the current state and every later one or, if there is
+// no state, the reason.
 func (f *feed) join(w *follower) {
 	f.mu.Lock()
 	f.joining = append(f.joining, w)
@@ -219,8 +219,8 @@ func (f *feed) run() {
 	}
 }
 
-// step does what can be done at this moment. An error means that it has to be
-// tried again after a while, without one something wakes the feed.
+// step does what can be done now. After an error it must be repeated after a while;
+// otherwise something wakes the feed.
 func (f *feed) step() error {
 	sess, down := f.c.state()
 	if f.told != nil && f.told != sess {
@@ -241,7 +241,7 @@ func (f *feed) step() error {
 	return err
 }
 
-// confirm notes in the cache until when the state was known to be the newest.
+// confirm records in the cache until when the state was known to be the newest.
 func (f *feed) confirm() {
 	if f.told != nil && f.doc != nil {
 		f.c.cache.confirm(f.key, f.told.conn.heard())
@@ -249,8 +249,8 @@ func (f *feed) confirm() {
 	f.told = nil
 }
 
-// admit gives those who joined the state or, if there is none, the reason err.
-// If there is neither they go on waiting.
+// admit gives new followers the state or, if there is none, err. If there is neither,
+// they go on waiting.
 func (f *feed) admit(err error) {
 	if f.doc == nil && err == nil {
 		return
@@ -269,7 +269,7 @@ func (f *feed) admit(err error) {
 	}
 }
 
-// sync makes doc what the server has on sess.
+// sync brings doc up to date on sess.
 func (f *feed) sync(sess *session) error {
 	if f.told != sess {
 		if err := f.subscribe(sess); err != nil {
@@ -294,8 +294,8 @@ func (f *feed) sync(sess *session) error {
 	}
 }
 
-// wanting says whether there may be a newer version than doc, and the version
-// that the server has told of.
+// wanting reports the version that the server has announced, and whether there may be a
+// newer one than doc.
 func (f *feed) wanting() (target int32, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -304,17 +304,17 @@ func (f *feed) wanting() (target int32, more bool) {
 	return f.target, suspect || f.target > f.version
 }
 
-// doubt makes the next round fetch, whatever the reason for this one was.
+// doubt makes the next round fetch in any case.
 func (f *feed) doubt() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.suspect = true
 }
 
-// behind says that target, of which the server told before the last fetch, has
-// not been reached. It does not have to be where the file is gone, and where the
-// notice was for the merged document, whose version may be greater than that of
-// the file alone; it is then forgotten, unless a newer one came meanwhile.
+// behind reports whether the last fetch has missed target, which the server had
+// announced before it. Two such misses are in order: the file is gone, or the
+// announcement was for the merged document, whose version may be greater than the
+// file's own. Then target is forgotten, unless a newer one has come in the meantime.
 func (f *feed) behind(target int32) bool {
 	greater := !f.key.merged && f.c.mergedToo(f.key.name)
 	f.mu.Lock()
@@ -329,7 +329,7 @@ func (f *feed) behind(target int32) bool {
 	return true
 }
 
-// mergedToo says that name is followed in its merged form.
+// mergedToo reports whether name is followed in its merged form.
 func (c *Client) mergedToo(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -341,9 +341,8 @@ func (c *Client) mergedToo(name string) bool {
 	return false
 }
 
-// subscribe subscribes on a new session. With the version we have, if it is one
-// of this server's data, the server tells whether it has a newer one; otherwise
-// the document is fetched in the same round trip.
+// subscribe subscribes on a new session. If doc is of this server's data, the server
+// compares versions; otherwise the document is fetched in the same round trip.
 func (f *feed) subscribe(sess *session) error {
 	if !f.c.takeFetch(f.ctx) {
 		return f.ctx.Err()
@@ -381,8 +380,8 @@ func (f *feed) subscribe(sess *session) error {
 	return err
 }
 
-// book sends the subscription, unless the feed has been given up. The lock keeps
-// it in order with release.
+// book sends the subscription, unless the feed has been released. The lock keeps it in
+// order with release.
 func (f *feed) book(sess *session, known bool) *call {
 	f.mu.Lock()
 	f.target, f.suspect = 0, false
@@ -403,7 +402,7 @@ func (f *feed) book(sess *session, known bool) *call {
 	return sess.conn.start(protocol.BookCfgChange, subscriptionFrame(s))
 }
 
-// subscribed takes the answer to book.
+// subscribed handles the answer to book.
 func (f *feed) subscribed(body []byte, known bool) error {
 	s, err := protocol.ParseSubscribed(body)
 	if err != nil {
@@ -412,13 +411,13 @@ func (f *feed) subscribed(body []byte, known bool) error {
 	if s.Code != 0 {
 		return refusal(s.Result)
 	}
-	// The server takes this for news to whoever shares the subscription, and does
-	// not push what was already in it.
+	// The server assumes that everybody who shares the subscription knows this version,
+	// and does not push it.
 	f.c.shared(f.key, s.Mtime)
 	switch {
 	case !known || s.Mtime > f.doc.Mtime: // fetched now or next
 	case s.Mtime < f.doc.Mtime:
-		// Versions do not fall on one server; ours is not to be relied on.
+		// Versions never fall on one server, so ours cannot be trusted.
 		f.mu.Lock()
 		f.version, f.suspect = 0, true
 		f.mu.Unlock()
@@ -428,7 +427,7 @@ func (f *feed) subscribed(body []byte, known bool) error {
 	return nil
 }
 
-// fetch asks for a newer version than doc; nil means that there is none.
+// fetch asks for a newer version than doc and returns nil if there is none.
 func (f *feed) fetch(sess *session) (*Document, error) {
 	if !f.c.takeFetch(f.ctx) {
 		return nil, f.ctx.Err()
@@ -462,7 +461,7 @@ func (c *Client) takeFetch(ctx context.Context) bool {
 
 func (c *Client) giveFetch() { <-c.fetches }
 
-// take makes doc the state and passes it on; nil confirms the present one.
+// take makes doc the state and passes it on; nil confirms the current one.
 func (f *feed) take(doc *Document) {
 	if doc == nil {
 		if f.doc == nil || !f.doc.stale {
@@ -491,7 +490,7 @@ func (f *feed) setState(doc *Document) {
 	f.mu.Unlock()
 }
 
-// known is the newest state, nil if not known.
+// known returns the newest state, nil if unknown.
 func (f *feed) known() *Document {
 	if f == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 // metaFile is the file that assigns main configs.
 const metaFile = "_meta.json"
 
-// open connects to addr and says who we are, asking for id. The session is the
-// caller's to close.
+// open connects to addr and identifies the program there, asking for id. The caller must
+// close the session.
 func (c *Client) open(ctx context.Context, addr string, id int32) (*session, protocol.Identified, error) {
 	nc, err := c.dial(ctx, addr)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *Client) open(ctx context.Context, addr string, id int32) (*session, pro
 	return &session{conn: cn, epoch: who.Epoch}, who, nil
 }
 
-// identify sends WHOAMI, the first time or again.
+// identify sends WHOAMI, for the first time or to look up the main config again.
 func (c *Client) identify(ctx context.Context, cn *conn, id int32) (protocol.Identified, error) {
 	frame := protocol.AppendIdentify(begin(protocol.Whoami), protocol.Identify{ID: id, Name: c.cfg.Name, Tag: c.cfg.Tag, Props: c.cfg.Props})
 	timer := c.cfg.Clock.NewTimer(c.cfg.DialTimeout)
@@ -44,9 +44,9 @@ func (c *Client) identify(ctx context.Context, cn *conn, id int32) (protocol.Ide
 	return who, err
 }
 
-// adopt makes what a WHOAMI was answered the client's identity and, if renewed is
-// false, sess its session. It is ErrClosed after Close; an answer on a session
-// that is over is dropped, since a newer one is there or coming.
+// adopt makes the answer to a WHOAMI the client's identity and, unless renewed is true,
+// sess its session. The error is ErrClosed after Close. An answer on a session that has
+// ended is dropped: a newer one has come or will.
 func (c *Client) adopt(sess *session, who protocol.Identified, renewed bool) error {
 	c.moving.Lock()
 	defer c.moving.Unlock()
@@ -76,9 +76,8 @@ func (c *Client) adopt(sess *session, who protocol.Identified, renewed bool) err
 	return nil
 }
 
-// followMeta sees to it that the main config is looked up again whenever
-// _meta.json changes, from now until Close. It returns as soon as the main
-// config is as up to date as it can be had.
+// followMeta makes the client look up its main config whenever _meta.json changes, from
+// now until Close. It returns when the main config is as current as possible.
 func (c *Client) followMeta(ctx context.Context) error {
 	c.mu.Lock()
 	w := c.meta
@@ -91,11 +90,14 @@ func (c *Client) followMeta(ctx context.Context) error {
 	if first {
 		w.begin()
 	}
-	return c.wait(ctx, w.ready)
+	if err := c.wait(ctx, w.ready); err != nil || c.ctx.Err() == nil {
+		return err
+	}
+	return closedError() // wait may choose either
 }
 
-// renewIdentity asks again for the main config. It gives up only when the session
-// ends, because identifying on the next one has the same effect.
+// renewIdentity looks up the main config again. It gives up only when the session ends,
+// since identifying on the next one has the same effect.
 func (c *Client) renewIdentity() {
 	pause := c.newBackoff()
 	for {

@@ -78,14 +78,14 @@ func (c *Client) StoreStats(ctx context.Context) (protocol.KVStats, error) {
 // begin begins the frame of a request.
 func begin(cmd protocol.Command) []byte { return protocol.BeginFrame(nil, cmd, 0) }
 
-// ask sends a request that changes nothing, as often as need be, and gives what parse
-// finds in the reply. frame is not finished yet.
+// ask sends a request that changes nothing, repeatedly if necessary, and parses the
+// reply. frame is not finished yet.
 func ask[T any](ctx context.Context, c *Client, cmd protocol.Command, frame []byte, parse func(body []byte) (T, error)) (T, error) {
 	body, err := c.ask(ctx, cmd, frame)
 	return answer(body, err, parse)
 }
 
-// answer is what parse finds in a reply, if there is one.
+// answer parses a reply, if there is one.
 func answer[T any](body []byte, err error, parse func(body []byte) (T, error)) (none T, _ error) {
 	if err != nil {
 		return none, err
@@ -97,7 +97,7 @@ func answer[T any](body []byte, err error, parse func(body []byte) (T, error)) (
 	return found, nil
 }
 
-// ask gives the reply's body.
+// ask returns the reply's body.
 func (c *Client) ask(ctx context.Context, cmd protocol.Command, frame []byte) ([]byte, error) {
 	ctx, end := c.observe(ctx, cmd)
 	frame = protocol.FinishFrame(frame, 0)
@@ -113,7 +113,7 @@ func (c *Client) ask(ctx context.Context, cmd protocol.Command, frame []byte) ([
 	}
 }
 
-// awaitState waits for a connection if Config.StateWaits says so.
+// awaitState waits for a connection if Config.StateWaits is set.
 func (c *Client) awaitState(ctx context.Context) error {
 	if !c.cfg.StateWaits {
 		return nil
@@ -122,19 +122,19 @@ func (c *Client) awaitState(ctx context.Context) error {
 	return err
 }
 
-// resend says what becomes of a write whose connection is lost.
+// resend determines what happens to a write whose connection is lost.
 type resend uint8
 
 const (
-	never    resend = iota // it fails: the server may have obeyed it
+	never    resend = iota // it fails: the server may have executed it
 	again                  // it is sent again
-	stubborn               // and waits for a server also before it was sent once
+	stubborn               // it is sent again, and waits for a server even the first time
 )
 
-// insist sends a write and gives the reply's body. If it may be sent again, and
-// may have reached a server, it waits for the next connection, however long that
-// takes within ctx and Config.RequestTimeout. repeated says that it was sent
-// again. frame is not finished yet.
+// insist sends a write and returns the reply's body. If the write may be sent again, and
+// may have reached a server, insist waits for the next connection within ctx and
+// Config.RequestTimeout. repeated reports whether it was sent again. frame is not
+// finished yet.
 func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte, how resend) (body []byte, repeated bool, err error) {
 	ctx, end := c.observe(ctx, cmd)
 	defer func() { end(body, err) }()
@@ -171,8 +171,8 @@ func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte,
 	}
 }
 
-// unknownOutcome is err, which befell a request that may have reached a server
-// on an earlier connection already, if repeated says so.
+// unknownOutcome returns err. If the request is repeated it marks err as sent: an earlier
+// attempt may have reached a server.
 func unknownOutcome(err error, repeated bool) error {
 	var r *requestError
 	if !repeated || !errors.As(err, &r) {
@@ -183,7 +183,7 @@ func unknownOutcome(err error, repeated bool) error {
 	return &again
 }
 
-// resendable is for a request that may be repeated if ok.
+// resendable is again if ok, otherwise never.
 func resendable(ok bool) resend {
 	if ok {
 		return again
@@ -191,8 +191,8 @@ func resendable(ok bool) resend {
 	return never
 }
 
-// tokenSource makes the tokens of writes that were given none: random for the
-// client, counted within it.
+// tokenSource makes tokens for writes without one: a random prefix for the client and a
+// counter.
 type tokenSource struct {
 	prefix string
 	count  atomic.Uint64

@@ -27,13 +27,13 @@ type KVCache struct {
 
 	entries  map[string]*kv.Entry
 	revision kv.Revision
-	next     map[string]*kv.Entry // a state that is not complete; nil: entries is
-	part     []kv.Event           // of a revision that is not complete
+	next     map[string]*kv.Entry // a state that is still incomplete; nil: none
+	part     []kv.Event           // of a revision that is still incomplete
 	ended    bool                 // the watch has ended; nothing changes any more
-	applied  uint64               // notices of the watch
+	applied  uint64               // number of notices applied
 
 	onChange []func(key string, e *kv.Entry)
-	changed  map[string]struct{} // keys that onChange has not been told of
+	changed  map[string]struct{} // keys that onChange has not seen yet
 }
 
 // Cache reads the namespace into memory and keeps it current. It waits until the
@@ -70,7 +70,7 @@ func (s *KV) Cache(ctx context.Context) (*KVCache, error) {
 	return c, nil
 }
 
-// failure is why there never was a complete state.
+// failure returns why there is no complete state.
 func (c *KVCache) failure() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -89,7 +89,7 @@ func (c *KVCache) Close() {
 	c.ended = true
 }
 
-// follow is the cache's goroutine: it applies what the watch tells.
+// follow is the cache's goroutine, which applies the watch's notices.
 func (c *KVCache) follow() {
 	for n, err := range c.watch.Events(context.Background()) {
 		c.mu.Lock()
@@ -108,8 +108,8 @@ func (c *KVCache) follow() {
 	}
 }
 
-// applyLocked takes a notice in. Until a state is complete the one before it
-// stays in service.
+// applyLocked applies a notice. Until a new state is complete the previous one stays in
+// service.
 func (c *KVCache) applyLocked(n kv.Notice) {
 	switch n.Kind {
 	case kv.Resync:
@@ -243,7 +243,7 @@ func (c *KVCache) List(prefix string) []*kv.Entry {
 	return list
 }
 
-// valueIn is a key's value as read says, def if it is absent or of another type.
+// valueIn returns a key's value, read by read; def if it is absent or of another type.
 func valueIn[T any](c *KVCache, key string, def T, read func(kv.Value) (T, error)) T {
 	e := c.Get(key)
 	if e == nil {

@@ -43,7 +43,7 @@ func (s *KV) grant(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := s.c.awaitState(ctx); err != nil {
 		return nil, err
 	}
-	asked := s.c.cfg.Clock.Now() // the lease does not begin before
+	asked := s.c.cfg.Clock.Now() // the lease begins no earlier
 	id, err := s.askLease(ctx, txn, again)
 	if err != nil {
 		if unanswered(err) {
@@ -78,8 +78,8 @@ func (s *KV) askLease(ctx context.Context, txn *kv.Txn, how resend) (kv.LeaseID,
 	return res.Ops[0].Lease.ID, nil
 }
 
-// ungrant takes back a lease that may have been granted after nobody waited for it
-// any more: its token tells which. What the server is not told ends by itself.
+// ungrant revokes a lease that may have been granted after the caller gave up; the
+// token identifies it. If the server cannot be reached, the lease ends by itself.
 func (s *KV) ungrant(txn *kv.Txn) {
 	if id, err := s.askLease(s.c.ctx, txn, stubborn); err == nil {
 		_ = s.newLease(s.c.ctx, id, txn.Then[0].TTL).Revoke(s.c.ctx)
@@ -105,7 +105,7 @@ func (l *Lease) Err() error {
 	return l.err
 }
 
-// end notes why the lease has ended; only the first reason counts.
+// end records why the lease has ended; only the first reason counts.
 func (l *Lease) end(err error) {
 	l.mu.Lock()
 	if l.err == nil {
@@ -116,9 +116,9 @@ func (l *Lease) end(err error) {
 	l.cancel()
 }
 
-// keep keeps the lease alive and returns why that came to an end. The time is
-// counted from when it was asked for, so that it is not thought to be longer than
-// the server's.
+// keep keeps the lease alive and returns why that ended. Time is counted from the
+// request, not from the answer, so that the lease never lasts longer here than on the
+// server.
 func (l *Lease) keep(asked time.Time) error {
 	clock := l.s.c.cfg.Clock
 	next := l.ttl / 3
@@ -147,8 +147,8 @@ func (l *Lease) keep(asked time.Time) error {
 	}
 }
 
-// refresh begins the lease's time anew. It takes no longer than left, however
-// many connections that needs.
+// refresh restarts the lease's time. It takes at most left, over any number of
+// connections.
 func (l *Lease) refresh(left time.Duration) error {
 	c := l.s.c
 	timer := c.cfg.Clock.NewTimer(left)
@@ -186,8 +186,8 @@ func (l *Lease) Revoke(ctx context.Context) error {
 	return nil
 }
 
-// revocation is the transaction that ends the lease, and the request for it, which is
-// not finished yet.
+// revocation returns the transaction that ends the lease, and its request, which is not
+// finished yet.
 func (l *Lease) revocation() (frame []byte, txn *kv.Txn) {
 	txn = &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: l.id}}, Token: l.s.c.tokens.next(), TokenNS: l.s.ns}
 	return protocol.AppendKVWrite(begin(protocol.KVRevoke), protocol.KVRevoke, txn, true), txn

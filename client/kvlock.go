@@ -22,7 +22,7 @@ type Lock struct {
 	key   string
 	token kv.Revision
 	lease *Lease
-	lost  chan struct{} // closed when the lock is held no more
+	lost  chan struct{} // closed when the lock is no longer held
 }
 
 // Lock acquires the lock of that name, a key of the namespace, and waits its turn as
@@ -66,7 +66,7 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 	return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 }
 
-// giveUpLocks ends the leases of locks, on a client that is being closed.
+// giveUpLocks revokes the leases of locks when the client is closed.
 func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 	timer := c.cfg.Clock.NewTimer(c.cfg.CloseTimeout)
 	defer timer.Stop()
@@ -86,15 +86,15 @@ func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 	}
 }
 
-// forget makes the lock one that Close has nothing to do with.
+// forget takes the lock off Close's list.
 func (l *Lock) forget() {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
 	delete(l.s.c.locks, l)
 }
 
-// acquire asks for the lock on one connection after the other until it is granted.
-// Asking again is harmless: the lease names the holder.
+// acquire requests the lock on one connection after another until it is granted.
+// Requesting it again is harmless, because the lease identifies the holder.
 func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -114,8 +114,8 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (kv.Revision, error) {
 	}
 }
 
-// inLine waits for the grant. Without one or an error, it has to be asked for again
-// on another connection.
+// inLine waits for the grant. If it returns neither a fence nor an error, the lock must
+// be requested again on another connection.
 func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol.KVGranted) (kv.Revision, error) {
 	for {
 		select {
@@ -123,7 +123,7 @@ func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol
 			switch g.Code {
 			case 0:
 				return g.Fence, nil
-			case codes.Closed: // the server is about to go
+			case codes.Closed: // the server is shutting down
 				continue
 			}
 			return 0, refusal(protocol.Result{Code: int32(g.Code), Desc: g.Desc})
@@ -135,8 +135,8 @@ func (l *Lock) inLine(ctx context.Context, sess *session, grants <-chan protocol
 	}
 }
 
-// ask sends one KVLOCK. The fence is 0 if the request stands in line, the session
-// nil if there was none to ask. If patient, one is waited for as long as ctx lasts.
+// ask sends one KVLOCK. The fence is 0 if the request waits in line; the session is nil
+// if there was none. If patient is set, ask waits for a session as long as ctx lasts.
 func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revision, error) {
 	c := l.s.c
 	timer := c.cfg.Clock.NewTimer(c.cfg.RequestTimeout)
@@ -229,8 +229,8 @@ func (l *Lock) unlock(ctx context.Context, q protocol.KVUnlockRequest) (body []b
 	return l.s.c.insist(ctx, protocol.KVUnlock, frame, stubborn)
 }
 
-// giveUp takes the request for the lock back, or the lock itself. What the server
-// is not told ends with the lease, so errors change nothing.
+// giveUp withdraws the request for the lock, or releases the lock. Errors do not matter,
+// since both end with the lease.
 func (l *Lock) giveUp() {
 	defer l.forget()
 	ctx := l.s.c.ctx
@@ -238,8 +238,8 @@ func (l *Lock) giveUp() {
 	_ = l.lease.Revoke(ctx)
 }
 
-// guard closes lost when the lock is held no more. It watches the lock's key,
-// which others can delete; if it cannot, the lease still tells.
+// guard closes lost when the lock is no longer held. It watches the lock's key, which
+// others can delete; if that fails, it relies on the lease.
 func (l *Lock) guard() {
 	defer l.forget()
 	defer close(l.lost)
@@ -254,7 +254,7 @@ func (l *Lock) guard() {
 	<-l.lease.lost
 }
 
-// gone waits until the lock's key is gone; false if the watch ends first.
+// gone waits until the lock's key is gone. It returns false if the watch ends first.
 func (l *Lock) gone(w *KVWatch) bool {
 	seen := false
 	for n, err := range w.Events(l.lease.ctx) {
@@ -283,13 +283,13 @@ type claim struct {
 	lease   kv.LeaseID
 }
 
-// lockClaims finds who waits for a grant.
+// lockClaims are the requests that wait for a grant.
 type lockClaims struct {
 	mu      sync.Mutex
 	waiting map[claim]chan protocol.KVGranted // guarded by mu
 }
 
-// add begins to take grants for cl; release ends that.
+// add starts receiving grants for cl; release ends that.
 func (lc *lockClaims) add(cl claim) (grants <-chan protocol.KVGranted, release func()) {
 	ch := make(chan protocol.KVGranted, 1)
 	lc.mu.Lock()
@@ -305,15 +305,15 @@ func (lc *lockClaims) add(cl claim) (grants <-chan protocol.KVGranted, release f
 	}
 }
 
-// granted takes a KVGRANT; a connection's reader calls it. One that nobody waits
-// for was given up meanwhile.
+// granted handles a KVGRANT. The connection's reader calls it. If nobody waits for the
+// grant, the request was given up in the meantime.
 func (c *Client) granted(g protocol.KVGranted) {
 	c.claims.mu.Lock()
 	defer c.claims.mu.Unlock()
 	if ch := c.claims.waiting[claim{g.NS, g.Key, g.Lease}]; ch != nil {
 		select {
 		case ch <- g:
-		default: // a second one says nothing new
+		default: // a second grant adds nothing
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (s *KV) PutBytes(ctx context.Context, key string, v []byte, opts ...Option)
 func (s *KV) PutJSON(ctx context.Context, key string, v any, opts ...Option) (Written, error) {
 	text, err := decoding.Marshal(v)
 	if err != nil {
-		return Written{}, fmt.Errorf("put %s of %s: %w", key, s.ns, codes.Errorf(codes.BadRequest, "%T is no JSON: %w", v, err))
+		return Written{}, fmt.Errorf("put %s of %s: %w", key, s.ns, codes.Errorf(codes.BadRequest, "%T cannot be encoded as JSON: %w", v, err))
 	}
 	return s.Put(ctx, key, kv.JSONValue(text), opts...)
 }

@@ -24,7 +24,7 @@ func (s *KV) GetAt(ctx context.Context, key string, rev kv.Revision) (*kv.Entry,
 	return e, during(err, "get %s of %s", key, s.ns)
 }
 
-// lookUp is GetAt that gives nil for an absent key.
+// lookUp is GetAt that returns nil for an absent key.
 func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry, error) {
 	frame := protocol.AppendKVRead(begin(protocol.KVGet), protocol.KVRead{NS: []byte(s.ns), Key: []byte(key), Rev: rev, Raw: true})
 	return ask(ctx, s.c, protocol.KVGet, frame, func(body []byte) (*kv.Entry, error) {
@@ -33,7 +33,7 @@ func (s *KV) lookUp(ctx context.Context, key string, rev kv.Revision) (*kv.Entry
 	})
 }
 
-// typed is the value of a key as read says, def if it is absent or cannot be had.
+// typed returns a key's value, read by read; def if it is absent, and with every error.
 func typed[T any](ctx context.Context, s *KV, key string, def T, read func(kv.Value) (T, error)) (T, error) {
 	e, err := s.lookUp(ctx, key, 0)
 	if err == nil && e == nil {
@@ -129,8 +129,7 @@ func (s *KV) List(ctx context.Context, l kv.List) (kv.Page, error) {
 	return s.page(ctx, l, false)
 }
 
-// page reads one page, with keys only if asked to: the entries then have nothing
-// else.
+// page reads one page. With keysOnly the entries have nothing but their keys.
 func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error) {
 	l.NS = s.ns
 	frame := protocol.AppendKVList(begin(protocol.KVList), protocol.KVListQuery{List: l, KeysOnly: keysOnly, Raw: true})
@@ -138,7 +137,7 @@ func (s *KV) page(ctx context.Context, l kv.List, keysOnly bool) (kv.Page, error
 	return page, during(err, "list %q of %s", l.Prefix, s.ns)
 }
 
-// pages reads page after page until visit is false or there are no more.
+// pages reads page after page until visit returns false or there are no more.
 func (s *KV) pages(ctx context.Context, prefix string, keysOnly bool, visit func(*kv.Entry) bool) error {
 	for l := (kv.List{Prefix: prefix}); ; {
 		page, err := s.page(ctx, l, keysOnly)

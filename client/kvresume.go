@@ -8,8 +8,8 @@ import (
 	"confcenter/protocol"
 )
 
-// run is the watch's goroutine. It asks one session after the other for the watch
-// and goes on where the last one stopped.
+// run is the watch's goroutine. On each session it requests the watch again, from where
+// the last one stopped.
 func (w *KVWatch) run() {
 	pause := w.c.newBackoff()
 	for w.ctx.Err() == nil {
@@ -38,7 +38,7 @@ func (w *KVWatch) run() {
 	w.end(notSent(ErrClosed, "the watch has ended"))
 }
 
-// accepted says that a server has accepted the watch before, so that it lasts
+// accepted reports whether a server has ever accepted the watch. From then on it lasts
 // whatever happens.
 func (w *KVWatch) accepted() bool {
 	w.mu.Lock()
@@ -46,7 +46,7 @@ func (w *KVWatch) accepted() bool {
 	return w.open
 }
 
-// attach asks for the watch on sess. The reader takes the answer, since events may
+// attach requests the watch on sess. The reader handles the answer, since events may
 // follow right behind it.
 func (w *KVWatch) attach(sess *session) error {
 	if !w.c.takeFetch(w.ctx) {
@@ -71,11 +71,11 @@ func (w *KVWatch) attach(sess *session) error {
 	}
 }
 
-// request is what has to be asked for to go on.
+// request returns the request that continues the watch.
 func (w *KVWatch) request(epoch string) (r protocol.KVWatchRequest, attempt uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Before the first revision all stores are the same: empty.
+	// Before the first revision all stores are equal: empty.
 	begun := w.position != 0 || w.part != place{}
 	other := begun && w.epoch != "" && epoch != "" && w.epoch != epoch
 	if other || (!w.based && w.pieces) {
@@ -88,8 +88,8 @@ func (w *KVWatch) request(epoch string) (r protocol.KVWatchRequest, attempt uint
 	}, w.attempt
 }
 
-// answered takes the answer to a request for the watch; past says that it named
-// where to go on from.
+// answered handles the answer to a request for the watch; past tells whether the request
+// named the revision to continue from.
 func (w *KVWatch) answered(sess *session, attempt uint64, past bool, body []byte) error {
 	revision, id, err := protocol.ParseKVWatching(body)
 	if err != nil {
@@ -110,8 +110,8 @@ func (w *KVWatch) answered(sess *session, attempt uint64, past bool, body []byte
 	return nil
 }
 
-// restartable says that err means that the changes since the watch's position
-// cannot be had, and makes it begin anew with the state.
+// restartable reports whether err means that the changes since the watch's position are
+// not available. It then makes the watch start again with the state.
 func (w *KVWatch) restartable(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +123,7 @@ func (w *KVWatch) restartable(err error) bool {
 	return true
 }
 
-// attend waits until the session is over, or the buffer was full and has room
-// again.
+// attend waits until the session has ended, or a full buffer has room again.
 func (w *KVWatch) attend(sess *session) {
 	dead := sess.conn.dead
 	for !w.resumable() {
@@ -139,7 +138,7 @@ func (w *KVWatch) attend(sess *session) {
 	}
 }
 
-// resumable says that there is no watch on a server and room for what one sends.
+// resumable reports whether there is no watch on a server, and room for its events.
 func (w *KVWatch) resumable() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +154,7 @@ func (w *KVWatch) leave() {
 	w.leaveLocked()
 }
 
-// leaveLocked gives the watch on the server up.
+// leaveLocked ends the watch on the server.
 func (w *KVWatch) leaveLocked() {
 	if w.on == nil {
 		return
@@ -165,8 +164,8 @@ func (w *KVWatch) leaveLocked() {
 	w.on, w.id = nil, 0
 }
 
-// current says that the watch stands on a live connection, and that everything
-// that came has been given to Next, so many notices in all.
+// current reports whether the watch has a live connection and Next has returned
+// everything that came: taken notices in all.
 func (w *KVWatch) current() (taken uint64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,12 +200,12 @@ func (t *watchTable) find(id uint32) *KVWatch {
 	return t.byID[id]
 }
 
-// watched takes a KVEVENT. One for a number that is not known was on its way when
-// the watch was given up.
+// watched handles a KVEVENT. One with an unknown number was on its way when the watch
+// ended.
 func (c *conn) watched(body []byte) error {
 	ev, err := protocol.ParseKVEvents(body)
 	if err != nil {
-		return fmt.Errorf("an event that cannot be understood: %w", withoutCode(err))
+		return fmt.Errorf("an event that cannot be read: %w", withoutCode(err))
 	}
 	if w := c.watches.find(ev.Watch); w != nil {
 		w.take(c, &ev, len(body))
@@ -214,7 +213,7 @@ func (c *conn) watched(body []byte) error {
 	return nil
 }
 
-// unwatch ends a watch on the server; nobody waits for that.
+// unwatch ends a watch on the server and does not wait for the answer.
 func (c *conn) unwatch(id uint32) {
 	frame := protocol.AppendKVUnwatch(begin(protocol.KVUnwatch), id)
 	c.start(protocol.KVUnwatch, protocol.FinishFrame(frame, 0)).ignore()

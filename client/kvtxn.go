@@ -38,7 +38,7 @@ func (c *Client) txn(ctx context.Context, t *kv.Txn, how resend) (*kv.Result, er
 	return res, during(err, "transaction")
 }
 
-// home is the first namespace that a transaction names.
+// home returns the first namespace that a transaction names.
 func home(t *kv.Txn) string {
 	for _, ops := range [2][]kv.Op{t.Then, t.Else} {
 		for i := range ops {
@@ -53,7 +53,7 @@ func home(t *kv.Txn) string {
 	return ""
 }
 
-// writes says whether the transaction can change something.
+// writes reports whether the transaction can change anything.
 func writes(t *kv.Txn) bool {
 	can := func(op kv.Op) bool { return op.Writes() }
 	return slices.ContainsFunc(t.Then, can) || slices.ContainsFunc(t.Else, can)
@@ -176,7 +176,7 @@ func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {
 	return t.s.c.txn(ctx, &txn, how)
 }
 
-// filled is ops with the namespace where there is none.
+// filled returns a copy of ops in which operations without a namespace have the KV's.
 func (s *KV) filled(ops []kv.Op) []kv.Op {
 	ops = slices.Clone(ops)
 	for i := range ops {

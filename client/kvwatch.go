@@ -60,7 +60,7 @@ type KVWatch struct {
 	ctx     context.Context // ends with Stop and Close
 	cancel  context.CancelFunc
 	opened  chan struct{} // closed when a server has accepted the watch, or it has failed
-	state   int           // how many bytes of a state may wait
+	state   int           // limit on the bytes of a state that wait
 	wake    chan struct{} // capacity 1: for the goroutine
 	ready   chan struct{} // capacity 1: for Next
 
@@ -74,25 +74,25 @@ type KVWatch struct {
 type watchQueue struct {
 	queue []notice
 	bytes int
-	taken uint64 // how many notices Next has given
-	over  bool   // the buffer was full; nothing is taken in until half of it is read
+	taken uint64 // number of notices that Next has returned
+	over  bool   // the buffer was full; nothing is queued until half of it is read
 	err   error  // why the watch has ended
 }
 
-// watchPlace is where a watch stands, its queue included.
+// watchPlace is a watch's position, its queue included.
 type watchPlace struct {
-	based    bool        // position is something to go on from; else a state has to come first
+	based    bool        // position is valid; otherwise a state must come first
 	position kv.Revision // all changes up to it have come
-	part     place       // and of the next one all up to here
-	pieces   bool        // pieces of a state have come that is not complete
-	epoch    string      // of the data all this is about
+	part     place       // and those of the next revision up to this key
+	pieces   bool        // part of a state has come
+	epoch    string      // of the server's data
 }
 
-// watchSource is where a watch comes from.
+// watchSource is the watch on a server.
 type watchSource struct {
 	on      *conn // nil while there is no watch on a server
 	id      uint32
-	attempt uint64 // counts requests for a watch, to know the present one's answer
+	attempt uint64 // counts requests for a watch, to recognize the latest one's answer
 	open    bool   // opened is closed
 }
 
@@ -108,7 +108,7 @@ type place struct {
 	ns, key  string
 }
 
-// covers says that e is at p or before it in the same revision.
+// covers reports whether e is at p or before it in the same revision.
 func (p place) covers(e *kv.Entry) bool {
 	return p.revision == e.Mod && (e.NS < p.ns || (e.NS == p.ns && e.Key <= p.key))
 }
@@ -205,7 +205,7 @@ func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
-		nudge(w.ready) // for whoever else waits
+		nudge(w.ready) // for other waiting calls
 		return n, false, w.err
 	}
 	if len(w.queue) == 0 {
@@ -240,7 +240,7 @@ func (w *KVWatch) Stop() {
 	w.cancel()
 }
 
-// end makes err the reason of the watch's end, unless there is one.
+// end ends the watch because of err; only the first reason counts.
 func (w *KVWatch) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,8 +266,8 @@ func (w *KVWatch) openLocked() {
 	}
 }
 
-// take is given what the server sends to the watch that has this id on a
-// connection; the connection's reader calls it.
+// take handles an event for the watch with this id on a connection. The connection's
+// reader calls it.
 func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -310,9 +310,9 @@ func (w *KVWatch) pushStateLocked(n notice) {
 	nudge(w.ready)
 }
 
-// pushChangedLocked queues a change, without what has been queued before the
-// connection was lost in the middle of its revision. If the buffer is full the
-// server is asked for it again later.
+// pushChangedLocked queues a change. It leaves out events that were queued before the
+// connection broke in the middle of their revision. If the buffer is full, the server is
+// asked for the change again later.
 func (w *KVWatch) pushChangedLocked(n notice) {
 	if w.bytes+n.cost > w.options.Buffer && len(w.queue) > 0 {
 		w.over = true
@@ -344,9 +344,9 @@ func (w *KVWatch) pushChangedLocked(n notice) {
 	w.pushLocked(n)
 }
 
-// restartLocked begins anew, because a state follows or has to. What waits for Next
-// came before that and is still told, but for the pieces of a state that is not
-// going to be complete.
+// restartLocked starts the watch again, because a state follows or must follow. What
+// waits for Next is still delivered, except pieces of a state that will not be
+// completed.
 func (w *KVWatch) restartLocked() {
 	for n := len(w.queue); w.pieces && n > 0 && w.queue[n-1].Kind == kv.State; n-- {
 		w.bytes -= w.queue[n-1].cost

@@ -29,12 +29,12 @@ type Written struct {
 // codes.BadRequest, and nothing is sent.
 type Option func(*writing)
 
-// writing is what options come to. The first group is about one operation, the
-// second about the whole transaction.
+// writing collects options. The first group is about one operation, the second about the
+// whole transaction.
 type writing struct {
 	op      kv.Op // TTL, Expires, Lease, WantPrev, Initial, Min and Max are set
-	single  bool  // any of them is
-	bounded bool  // Initial, Min or Max is
+	single  bool  // any of them is set
+	bounded bool  // Initial, Min or Max is set
 	ifs     []kv.Compare
 
 	fences   []kv.Fence
@@ -58,7 +58,7 @@ func written(opts []Option) *writing {
 	return w
 }
 
-// about is an option that says something about the one operation.
+// about makes an option for the operation.
 func about(set func(op *kv.Op)) Option {
 	return func(w *writing) {
 		w.single = true
@@ -66,7 +66,7 @@ func about(set func(op *kv.Op)) Option {
 	}
 }
 
-// bounds is about for what only increments have.
+// bounds is about for options of increments only.
 func bounds(set func(op *kv.Op)) Option {
 	return func(w *writing) {
 		w.single, w.bounded = true, true
@@ -167,8 +167,8 @@ func (s *KV) Drop(ctx context.Context, opts ...Option) (Written, error) {
 	return s.deleteAll(ctx, "", opts)
 }
 
-// deleteAll repeats a deletion while there is more. A token of the caller's names
-// each part by its number, so that a repetition of all of it repeats each.
+// deleteAll repeats a deletion while there is more. The caller's token, if any, gets a
+// number for each further part, so that repeating the whole repeats each part.
 func (s *KV) deleteAll(ctx context.Context, prefix string, opts []Option) (Written, error) {
 	var all Written
 	for part := 1; ; part++ {
@@ -210,7 +210,7 @@ func (s *KV) Restore(ctx context.Context, key string, rev kv.Revision, opts ...O
 	return w, during(err, "restore %s of %s", key, s.ns)
 }
 
-// write makes one operation a transaction and says what it did.
+// write applies one operation and returns what it did.
 func (s *KV) write(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Option) (Written, error) {
 	w, _, err := s.apply(ctx, op, ifs, opts)
 	return w, err
@@ -229,7 +229,7 @@ func (s *KV) apply(ctx context.Context, op kv.Op, ifs []kv.Compare, opts []Optio
 	return w, more, during(err, "%s %s of %s", op.Kind, op.Key, s.ns)
 }
 
-// transaction is the transaction of one operation with options.
+// transaction makes a transaction of one operation and its options.
 func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, error) {
 	w := written(opts)
 	op, err := w.operation(op)
@@ -251,7 +251,7 @@ func (s *KV) transaction(op kv.Op, ifs []kv.Compare, opts []Option) (*kv.Txn, er
 	return txn, nil
 }
 
-// operation adds to op what the options say about it.
+// operation applies the options to op.
 func (w *writing) operation(op kv.Op) (kv.Op, error) {
 	timed := w.op.TTL != 0 || w.op.Expires != 0 || w.op.Lease != 0
 	keyed := op.Kind != kv.OpDeletePrefix
@@ -296,7 +296,7 @@ func (s *KV) send(ctx context.Context, cmd protocol.Command, frame []byte, txn *
 	return w, did.More, nil
 }
 
-// standing says what stood in the way of a condition.
+// standing says why a condition did not hold.
 func standing(e *kv.Entry) string {
 	if e == nil {
 		return "the key is absent"

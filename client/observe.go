@@ -28,8 +28,8 @@ type Observer interface {
 	Begin(ctx context.Context, op string) (_ context.Context, end func(err error))
 }
 
-// observe tells Config.Observer and Config.Logger of a request. What it gives is
-// called with what came of that.
+// observe reports a request to Config.Observer and Config.Logger. The function that it
+// returns must be called with the result.
 func (c *Client) observe(ctx context.Context, cmd protocol.Command) (context.Context, func(body []byte, err error)) {
 	log := c.cfg.Logger.Enabled(ctx, slog.LevelDebug)
 	if c.cfg.Observer == nil && !log {
@@ -48,7 +48,7 @@ func (c *Client) observe(ctx context.Context, cmd protocol.Command) (context.Con
 	}
 }
 
-// logRequest names command and code only: texts of errors may name keys.
+// logRequest logs command and code only, since error texts may contain keys.
 func (c *Client) logRequest(ctx context.Context, cmd protocol.Command, took time.Duration, err error) {
 	fields := []slog.Attr{slog.String("op", cmd.String()), slog.Duration("took", took)}
 	switch {
@@ -61,10 +61,10 @@ func (c *Client) logRequest(ctx context.Context, cmd protocol.Command, took time
 	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "request", fields...)
 }
 
-// refusing is how the reply begins that has a code other than 0.
+// refusing is how a reply with a code other than 0 begins.
 var refusing = []byte(`{"code":`)
 
-// outcome is err, or the code with which a reply refuses.
+// outcome returns err, or the code of a reply that is a refusal.
 func outcome(body []byte, err error) error {
 	rest, found := bytes.CutPrefix(body, refusing)
 	if err != nil || !found || bytes.HasPrefix(rest, []byte("0")) {

@@ -11,8 +11,8 @@ import (
 	"confcenter/internal/clock"
 )
 
-// session is a connection on which the server knows us. A Client has at most
-// one; the next one begins when all goroutines of the last have ended.
+// session is an identified connection. A Client has at most one; the next one begins
+// when all goroutines of the last have ended.
 type session struct {
 	conn  *conn
 	epoch string // of the server's data
@@ -58,12 +58,12 @@ func (c *Client) attend(sess *session) {
 	}
 	var silent *silentError
 	if errors.As(err, &silent) {
-		c.good = (c.good + 1) % len(c.cfg.Addrs) // who is silent may well accept connections
+		c.good = (c.good + 1) % len(c.cfg.Addrs) // a silent server may still accept connections
 	}
 }
 
-// unreachable notes that a round of attempts has failed: from now on requests
-// fail at once instead of waiting.
+// unreachable records that a round of attempts has failed. From now on requests fail
+// at once instead of waiting.
 func (c *Client) unreachable(err error) {
 	c.mu.Lock()
 	first := c.down == nil && !c.closed
@@ -75,8 +75,8 @@ func (c *Client) unreachable(err error) {
 	}
 }
 
-// connect tries each address once, the one that worked last first, or last if it fell
-// silent.
+// connect tries each address once: the one that worked last comes first, or last if it
+// fell silent.
 func (c *Client) connect(ctx context.Context) (*session, error) {
 	var failures []error
 	for i := range c.cfg.Addrs {
@@ -105,13 +105,13 @@ func (c *Client) connectTo(ctx context.Context, addr string) (_ *session, err er
 		switch {
 		case err == nil:
 			c.changeState(StateConnected, addr, nil)
-		case c.ctx.Err() == nil: // else it is Close that ended the attempt
+		case c.ctx.Err() == nil: // otherwise Close ended the attempt
 			c.changeState(StateDisconnected, addr, err)
 		}
 	}()
 	sess, who, err := c.open(ctx, addr, c.ID())
 	if err != nil && c.ID() != 0 && refused(err) {
-		// The server may hold our id for a connection it does not know to be dead.
+		// The server may not have noticed yet that our last connection is dead.
 		sess, who, err = c.open(ctx, addr, 0)
 	}
 	if err != nil {
@@ -124,8 +124,8 @@ func (c *Client) connectTo(ctx context.Context, addr string) (_ *session, err er
 	return sess, nil
 }
 
-// dial makes the TCP connection. The kernel's time is not the injected clock's,
-// so the limit is a real one.
+// dial makes the TCP connection. The kernel does not use the injected clock, so the
+// limit is in real time.
 func (c *Client) dial(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	defer cancel()
@@ -133,8 +133,7 @@ func (c *Client) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// announceLocked wakes everybody who waits for the state of the connection to
-// change.
+// announceLocked wakes all that wait for a change of the connection.
 func (c *Client) announceLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -143,8 +142,8 @@ func (c *Client) announceLocked() {
 	}
 }
 
-// state is the present session, or nil and, if the last round of attempts has
-// failed, why.
+// state returns the current session, or nil and, if the last round of attempts has
+// failed, the reason.
 func (c *Client) state() (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +175,7 @@ func (c *Client) awaitSession(ctx context.Context, expired <-chan time.Time, pat
 	}
 }
 
-// backoff is how long to wait between attempts: twice as long each time.
+// backoff is the wait between attempts, which doubles each time.
 type backoff struct {
 	clock          clock.Clock
 	min, max, next time.Duration
@@ -188,15 +187,15 @@ func (c *Client) newBackoff() *backoff {
 
 func (b *backoff) reset() { b.next = b.min }
 
-// delay is the next wait. The random half keeps clients that lost the same server
-// from coming back at the same moment.
+// delay returns the next wait. Half of it is random, so that clients which lost the
+// same server do not all come back at the same moment.
 func (b *backoff) delay() time.Duration {
 	d := b.next
 	b.next = min(2*b.next, b.max)
 	return d/2 + rand.N(d/2+1)
 }
 
-// sleep waits that long, and is false if ctx ends first.
+// sleep waits for delay and returns false if ctx ends first.
 func (b *backoff) sleep(ctx context.Context) bool {
 	timer := b.clock.NewTimer(b.delay())
 	defer timer.Stop()

@@ -62,7 +62,7 @@ func TestDialSomethingElse(t *testing.T) {
 			return true
 		}
 		_, err := Dial(t.Context(), quick(s))
-		require.ErrorContains(t, err, "cannot be understood", name)
+		require.ErrorContains(t, err, "cannot be read", name)
 	}
 }
 

@@ -42,15 +42,15 @@ type StateChange struct {
 	Err   error  // why, when disconnected
 }
 
-// maxStates is how many changes wait for OnState; while it is busy the oldest are
-// dropped, since the newest say what is.
+// maxStates is how many changes wait for OnState. The oldest are dropped first, since
+// the newest tell the current state.
 const maxStates = 64
 
 func (c *Client) tellState(change StateChange) {
 	c.callbacks.call("Config.OnState", func() { c.cfg.OnState(change) })
 }
 
-// changeState tells OnState and the log.
+// changeState reports a change to OnState and the log.
 func (c *Client) changeState(state State, addr string, err error) {
 	if c.cfg.OnState != nil {
 		c.states.put(StateChange{state, addr, err})

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// follower is what a watch and a handle have in common: it is attached to a feed
-// and takes its states; for the main config to one feed after the other.
+// follower is the common part of a watch and a handle. It is attached to a feed and
+// receives its states; for the main config, to one feed after another.
 type follower struct {
 	// set at open
 	c       *Client
 	query   Query
 	deliver func(*Document) // called with each state that differs from the last
-	ready   chan struct{}   // closed with the first state, or when it cannot be had
+	ready   chan struct{}   // closed with the first state, or when there cannot be one
 	settle  func()          // closes ready
 
-	// turn is held during deliver. While the main config moves, two feeds may have
-	// a state for us at the same moment. It is taken before mu.
+	// turn is held during deliver, since two feeds may have a state at the same moment
+	// while the main config moves. It is locked before mu.
 	turn sync.Mutex
 
 	mu      sync.Mutex // guards the rest
 	feed    *feed      // nil if there is no main config
 	current *Document
-	err     error // why there is no current
+	err     error // why current is nil
 	stopped bool
 }
 
@@ -31,8 +31,8 @@ func (c *Client) newFollower(q Query, deliver func(*Document)) *follower {
 	return &follower{c: c, query: q, deliver: deliver, ready: ready, settle: sync.OnceFunc(func() { close(ready) })}
 }
 
-// follow begins to follow q and waits for the first state, which has been
-// delivered when it returns. After an error nothing is delivered any more.
+// follow starts following the query and returns when the first state has been delivered.
+// After an error nothing is delivered any more.
 func (w *follower) follow(ctx context.Context) error {
 	if w.query.Name == "" {
 		if err := w.c.followMeta(ctx); err != nil {
@@ -82,8 +82,7 @@ func (w *follower) begin() {
 	w.move(name)
 }
 
-// move attaches w to the feed of a file instead of the one it has; without a name
-// the document is absent.
+// move attaches w to the feed of another file; without a name the document is absent.
 func (w *follower) move(name string) {
 	var next *feed
 	var err error
@@ -117,7 +116,7 @@ func (w *follower) detach(f *feed) {
 	}
 }
 
-// update takes a state from f. Contents that are the same are not delivered.
+// update takes a state from f. Unchanged contents are not delivered.
 func (w *follower) update(f *feed, doc *Document) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -135,7 +134,7 @@ func (w *follower) update(f *feed, doc *Document) {
 	w.settle()
 }
 
-// fail takes from f the reason why there is no state.
+// fail takes the reason from f why there is no state.
 func (w *follower) fail(f *feed, err error) {
 	w.mu.Lock()
 	if f == w.feed {
@@ -145,7 +144,7 @@ func (w *follower) fail(f *feed, err error) {
 	w.settle()
 }
 
-// document is the newest state known.
+// document returns the newest state known.
 func (w *follower) document() *Document {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +157,7 @@ func (w *follower) ended() bool {
 	return w.stopped
 }
 
-// stop ends following; twice is fine.
+// stop ends following. It may be called twice.
 func (w *follower) stop() {
 	w.mu.Lock()
 	f := w.feed
@@ -176,7 +175,7 @@ type Watch struct {
 	fn       func(*Document)
 	job      *job
 
-	last *Document // job only: what fn was called with
+	last *Document // job only: what fn was last called with
 }
 
 // Watch follows a document: fn gets its current state first and then every change, in

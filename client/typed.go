@@ -42,7 +42,7 @@ func Put[T any](ctx context.Context, s *KV, key string, v T, opts ...Option) (kv
 	return w.Revision, err
 }
 
-// typeFor is the type of value that stands for a Go type.
+// typeFor returns the type of value for a Go type.
 func typeFor(t reflect.Type) kv.Type {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
@@ -77,18 +77,18 @@ func valueOf(v reflect.Value) (kv.Value, error) {
 		}
 		n := int64(v.Uint())
 		if n < 0 {
-			return kv.Value{}, codes.Errorf(codes.BadRequest, "the %v is more than an int of the store holds: 63 bits", v.Type())
+			return kv.Value{}, codes.Errorf(codes.BadRequest, "the %v does not fit an int of the store, which has 63 bits", v.Type())
 		}
 		return kv.IntValue(n), nil
 	}
 	text, err := decoding.Marshal(v.Interface())
 	if err != nil {
-		return kv.Value{}, codes.Errorf(codes.BadRequest, "%v is no JSON: %w", v.Type(), err)
+		return kv.Value{}, codes.Errorf(codes.BadRequest, "%v cannot be encoded as JSON: %w", v.Type(), err)
 	}
 	return kv.JSONValue(text), nil
 }
 
-// fill sets v to value, which must be of the type that stands for v's.
+// fill sets v to value, which must have the type for v's Go type.
 func fill(v reflect.Value, value kv.Value) error {
 	switch typeFor(v.Type()) {
 	case kv.String:
