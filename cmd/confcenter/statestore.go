@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -98,33 +97,29 @@ func (o *stateOptions) config(data string, log zerolog.Logger) pebblekv.Config {
 	}
 }
 
-// heapGrowth is how much garbage is let grow before it is collected, in percent of
-// what is in use. The store keeps everything in memory: with Go's 100 a process
-// would take twice what it holds.
-const heapGrowth = 45
-
 // state is the state store of a running server.
 type state struct {
 	store kvstore.Engine
 	locks *kvlock.Manager
+	pace  *heapPace
 }
 
 // openState opens the state store; --data exists and belongs to this process.
 func openState(o *options, log zerolog.Logger) (*state, error) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
-	}
 	if o.state.ackBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
+	pace := paceHeap()
 	store, err := pebblekv.Open(o.state.config(o.data, log))
 	if err != nil {
+		pace.end()
 		return nil, err
 	}
-	return &state{store: store, locks: kvlock.New(store, kvlock.Config{})}, nil
+	return &state{store: store, locks: kvlock.New(store, kvlock.Config{}), pace: pace}, nil
 }
 
 func (s *state) close() error {
+	defer s.pace.end()
 	s.locks.Close()
 	return s.store.Close()
 }
