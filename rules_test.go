@@ -333,24 +333,8 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 // A type that holds everything ends up being asked for everything. Lists of settings and
 // messages are long by nature; their comment says so in a line that begins with "wide: ".
 func TestTypesAreNarrow(t *testing.T) {
-	list := sources(t)
-	complain(t, wideTypes(list))
-	declared := map[string]bool{}
-	for _, s := range list {
-		ast.Inspect(s.ast, func(node ast.Node) bool {
-			if one, ok := node.(*ast.TypeSpec); ok {
-				declared[s.dir+"."+one.Name.Name] = true
-			}
-			return true
-		})
-	}
-	for _, name := range beingSplit {
-		require.True(t, declared[name], "%s is gone, remove it from beingSplit", name)
-	}
+	complain(t, wideTypes(sources(t)))
 }
-
-// beingSplit are wide types without a reason, which are to go.
-var beingSplit = []string{"kvstore/replica.group"}
 
 // wideTypes lists the types with too many fields or methods and no reason beside them, and
 // the reasons that are not needed any more.
@@ -373,13 +357,9 @@ func wideTypes(list []*source) (wrong []string) {
 				one := spec.(*ast.TypeSpec)
 				fields, has := fieldCount(one.Type), methods[s.dir+"."+one.Name.Name]
 				wide, reason := fields > maxFields || has > maxMethods, hasReason(d.Doc) || hasReason(one.Doc)
-				splitting := slices.Contains(beingSplit, s.dir+"."+one.Name.Name)
-				if wide && !reason && !splitting {
+				if wide && !reason {
 					wrong = append(wrong, fmt.Sprintf("%s:%d: %s has %d fields and %d methods, the limits are %d and %d; split it, or say why not in its comment: wide: …",
 						s.path, s.line(one.Pos()), one.Name.Name, fields, has, maxFields, maxMethods))
-				}
-				if !wide && splitting {
-					wrong = append(wrong, fmt.Sprintf("%s:%d: %s is not wide any more, remove it from beingSplit", s.path, s.line(one.Pos()), one.Name.Name))
 				}
 				if !wide && reason && len(d.Specs) == 1 {
 					wrong = append(wrong, fmt.Sprintf("%s:%d: %s is not wide any more, remove the reason", s.path, s.line(one.Pos()), one.Name.Name))

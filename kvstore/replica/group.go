@@ -36,18 +36,28 @@ type group struct {
 	shared   bool // transactions need proofs
 
 	// of the group under way
-	base    kv.Revision // visible
+	proposal
 	rev     kv.Revision // newest revision given out; a guess if the log is shared
 	millis  int64       // the group's time, in ms since 1970
-	commits []Commit
-	proofs  []Proof // of the commits, if they are needed
 	changes []*change
 	answers []answer
 	leases  []*lease // granted, ended, or with other keys than before
 	expired int      // keys
-	missed  bool     // its one commit stands for some that were not brought
 
-	// of the transaction under way
+	trial // the transaction under way
+	spare
+}
+
+// proposal is what the log is to take.
+type proposal struct {
+	base    kv.Revision // visible
+	commits []Commit
+	proofs  []Proof // of the commits, if they are needed
+	missed  bool    // its one commit stands for some that were not brought
+}
+
+// trial is what one transaction has done so far.
+type trial struct {
 	txn     uint64       // its number; since open
 	kind    kv.EventKind // of deletions: kv.Delete or kv.Expire
 	touched []*change
@@ -55,8 +65,10 @@ type group struct {
 	ending  []*lease
 	began   tally // the index's total before it
 	proof   Proof
+}
 
-	// room for what the next transactions need
+// spare is room for what the next transactions need.
+type spare struct {
 	free   []*change
 	events []kv.Event
 }
@@ -81,13 +93,7 @@ func (g *group) begin(now time.Time, n int) {
 
 // reset forgets a group that is published.
 func (g *group) reset() {
-	const most = 1 << 14
-	for _, ch := range g.changes {
-		*ch = change{}
-		if len(g.free) < most {
-			g.free = append(g.free, ch)
-		}
-	}
+	g.keep(g.changes)
 	for _, l := range g.leases {
 		l.noted = false
 	}
@@ -171,13 +177,7 @@ func (g *group) touch(sp *space, s *slot) *change {
 }
 
 func (g *group) newChange(sp *space, s *slot) *change {
-	var ch *change
-	if n := len(g.free); n > 0 {
-		ch = g.free[n-1]
-		g.free = g.free[:n-1]
-	} else {
-		ch = &change{}
-	}
+	ch := g.change()
 	ch.space, ch.slot, s.next = sp, s, ch
 	g.changes = append(g.changes, ch)
 	return ch
@@ -263,13 +263,35 @@ func (g *group) finish(token *Token) bool {
 	return changed
 }
 
-// room is where the events of a transaction go: many transactions share an array.
-func (g *group) room(n int) []kv.Event {
-	const atOnce = 64
-	if cap(g.events)-len(g.events) < n {
-		g.events = make([]kv.Event, 0, max(n, atOnce))
+// change is an empty one.
+func (s *spare) change() *change {
+	n := len(s.free)
+	if n == 0 {
+		return &change{}
 	}
-	return g.events[len(g.events):]
+	ch := s.free[n-1]
+	s.free = s.free[:n-1]
+	return ch
+}
+
+// keep empties changes to give them out again.
+func (s *spare) keep(changes []*change) {
+	const most = 1 << 14
+	for _, ch := range changes {
+		*ch = change{}
+		if len(s.free) < most {
+			s.free = append(s.free, ch)
+		}
+	}
+}
+
+// room is where the events of a transaction go: many transactions share an array.
+func (s *spare) room(n int) []kv.Event {
+	const atOnce = 64
+	if cap(s.events)-len(s.events) < n {
+		s.events = make([]kv.Event, 0, max(n, atOnce))
+	}
+	return s.events[len(s.events):]
 }
 
 func (g *group) leaseChanges() []LeaseChange {

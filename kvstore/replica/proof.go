@@ -40,8 +40,8 @@ func (g *group) sawKeysOf(id kv.LeaseID) {
 
 // asGuessed says whether the log took the whole group with the revisions that it was
 // evaluated with, so that nothing of others is between them.
-func (g *group) asGuessed(taken int) bool {
-	return taken == len(g.commits) && g.commits[taken-1].Revision == g.base+kv.Revision(taken)
+func (p *proposal) asGuessed(taken int) bool {
+	return taken == len(p.commits) && p.commits[taken-1].Revision == p.base+kv.Revision(taken)
 }
 
 // abandon takes back everything that the group under way has done.
@@ -114,15 +114,19 @@ func (g *group) adoptEvent(event *kv.Event) {
 	}
 }
 
+// real is the revision that a transaction of the group has got, in place of the one
+// it was evaluated with. Others are as they are.
+func (p *proposal) real(rev kv.Revision) kv.Revision {
+	if i := rev - p.base - 1; i >= 0 && int(i) < len(p.commits) {
+		return p.commits[i].Revision
+	}
+	return rev
+}
+
 // renumber gives a result the revisions that its transaction and those before it in
 // the group have got, where those guessed were wrong.
 func (g *group) renumber(r *kv.Result) {
-	real := func(rev kv.Revision) kv.Revision {
-		if i := rev - g.base - 1; i >= 0 && int(i) < len(g.commits) {
-			return g.commits[i].Revision
-		}
-		return rev
-	}
+	real := g.proposal.real
 	entry := func(e *kv.Entry) *kv.Entry {
 		if e == nil || real(e.Mod) == e.Mod && real(e.Create) == e.Create {
 			return e
