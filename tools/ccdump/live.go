@@ -11,7 +11,7 @@ import (
 	"confcenter/tools/ccdump/stream"
 )
 
-// defaultPort is where a server listens if nobody says otherwise.
+// defaultPort is where a server listens by default.
 const defaultPort = 4800
 
 func newLive() *cobra.Command {
@@ -55,7 +55,7 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 	}
 	ports := o.streams(0).Ports
 	wanted := func(rec *capture.Record) error {
-		// Nothing else may look at the time: a steady trickle must be seen, too.
+		// Nothing else may check the time, and a steady trickle must show up too.
 		if rec.At-v.flushed > flushEvery {
 			v.flushed = rec.At
 			v.flush()
@@ -74,7 +74,7 @@ func live(cmd *cobra.Command, o *options, name, write string) error {
 	return err
 }
 
-// saver writes the packets that are looked at to a file. A nil one writes nothing.
+// saver writes the packets of interest to a file. A nil saver writes nothing.
 type saver struct {
 	file *os.File
 	w    *capture.Writer
@@ -97,7 +97,7 @@ func saveTo(name string, link capture.Link) (*saver, error) {
 	return &saver{file: file, w: w}, nil
 }
 
-// packet writes rec if it is TCP of one of the ports, or if there are none.
+// packet writes rec if it is TCP and, where ports are given, uses one of them.
 func (s *saver) packet(rec *capture.Record, ports []uint16) error {
 	if s == nil || s.seg.Decode(rec) != 0 || !(&stream.Config{Ports: ports}).Watches(&s.seg) {
 		return nil

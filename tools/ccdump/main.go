@@ -1,13 +1,13 @@
-// Command ccdump shows what programs and a confcenter server say to each other: from
+// Command ccdump shows the conversations between programs and a confcenter server: from
 // a capture file, from an interface, or as a tap between the two.
 //
-// `ccdump FILE` prints a line for each frame, `ccdump summary FILE` adds up; `ccdump
-// live` captures, `ccdump tap` passes connections on and shows them, `ccdump replay`
-// sends a capture's requests to another server and compares what it answers.
+// `ccdump FILE` prints a line for each frame, `ccdump summary FILE` adds them up; `ccdump
+// live` captures, `ccdump tap` forwards connections and shows them, `ccdump replay`
+// sends a capture's requests to another server and compares its answers.
 //
-// Package capture supplies packets, package stream makes frames of them, and package
+// Package capture supplies packets, package stream turns them into frames, and package
 // talk knows what the frames are about. This package has the command line (root.go),
-// the path between the others (view.go) and a file for each verb.
+// the path through the others (view.go) and a file for each verb.
 package main
 
 import (
@@ -26,8 +26,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Exit codes: 1 something failed, a capture that cannot be read to its end included;
-// 2 the command line is wrong; 3 a replay was answered differently.
+// Exit codes: 1 something failed, or a capture could not be read to its end; 2 the
+// command line is wrong; 3 a replay was answered differently.
 const (
 	exitFailed    = 1
 	exitUsage     = 2

@@ -61,7 +61,7 @@ code. If a later request repeats such a number, it is sent with this server's nu
 	return cmd
 }
 
-// parsePace reads original, fast, or a factor as 10x.
+// parsePace reads original, fast, or a factor such as 10x.
 func parsePace(s string) (float64, error) {
 	switch s {
 	case "original":

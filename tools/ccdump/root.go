@@ -81,7 +81,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// options are what the verbs that print lines have in common.
+// options are shared by the verbs that print lines.
 type options struct {
 	ports    []int
 	memory   int
@@ -201,8 +201,8 @@ func (o *options) zone() *time.Location {
 	return time.Local
 }
 
-// openCapture opens a capture, to be closed by the caller. Before each read of the
-// file, which may wait, flush is called.
+// openCapture opens a capture, which the caller closes. It calls flush before each read
+// of the file, which may block.
 func openCapture(cmd *cobra.Command, name string, flush func()) (src capture.Source, closeFile func(), err error) {
 	in, closeFile, err := openFile(cmd.Context(), name, cmd.InOrStdin())
 	if err != nil {
@@ -231,7 +231,7 @@ func openFile(ctx context.Context, name string, stdin io.Reader) (io.Reader, fun
 	return in, func() { stop() }, nil
 }
 
-// checkServer says whether the value of --to can be a server's address.
+// checkServer checks that the value of --to can be a server's address.
 func checkServer(to string) error {
 	if to == "" {
 		return usageError{errors.New("--to is missing: the server's HOST:PORT")}
@@ -242,5 +242,5 @@ func checkServer(to string) error {
 	return nil
 }
 
-// ended says that the user has asked for the end, which is no failure.
+// ended reports whether the user has asked to stop, which is not a failure.
 func ended(ctx context.Context) bool { return ctx.Err() != nil }

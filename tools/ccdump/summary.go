@@ -56,7 +56,7 @@ func summarize(cmd *cobra.Command, o *options, name string) error {
 	return err
 }
 
-// total is a summary with what lies below it.
+// total is a summary with the counts of the layers below.
 type total struct {
 	sum     *talk.Summary
 	stats   stream.Stats
@@ -91,7 +91,7 @@ func when(at int64, zone *time.Location) string {
 	return time.Unix(0, at).In(zone).Format(time.RFC3339Nano)
 }
 
-// shownPushes is how many files and keys are listed as text.
+// shownPushes is how many files and keys the text lists.
 const shownPushes = 30
 
 func (t *total) text(out io.Writer, zone *time.Location) error {
@@ -121,7 +121,7 @@ func (t *total) text(out io.Writer, zone *time.Location) error {
 	return t.lists(out)
 }
 
-// lists prints what the table has no room for.
+// lists prints what does not fit in the table.
 func (t *total) lists(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	if pushes := t.sum.Pushes(); len(pushes) > 0 {

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// tapBuffer is what one direction of a connection reads at once, in bytes.
+	// tapBuffer is how much one direction of a connection reads at once, in bytes.
 	tapBuffer = 64 << 10
-	// maxTapped is how many bytes may wait to be decoded. Beyond it they are passed
-	// on all the same and shown as lost: watching must not slow what is watched.
+	// maxTapped is how many bytes may wait to be decoded. Beyond it they are still
+	// forwarded, and shown as lost: watching must not slow what is watched.
 	maxTapped = 32 << 20
-	// maxTapEvents is the same in pieces. Beside them there is room for the beginnings
-	// and ends of connections, which are never left out.
+	// maxTapEvents is the same in pieces. There is extra room for the beginnings and
+	// ends of connections, which are never left out.
 	maxTapEvents = 1 << 14
-	// maxTapConns is how many connections are passed on at a time.
+	// maxTapConns is how many connections are forwarded at a time.
 	maxTapConns = 4096
 	dialTimeout = 10 * time.Second
-	// tapRest is how long the decoder rests when it has shown all there was: it takes
-	// what has come since at once then, and the core is free for what passes.
+	// tapRest is how long the decoder rests once it has caught up: it then takes
+	// everything since in one go, and leaves the core to the forwarding.
 	tapRest = time.Millisecond
-	// acceptRest is how long no connection is taken when there are no descriptors left.
+	// acceptRest is how long accepting pauses when descriptors have run out.
 	acceptRest = 100 * time.Millisecond
 
 	reasonBehind = "not decoded: more came than can be shown"
@@ -68,7 +68,7 @@ unchanged, and forwarding never waits for printing.`,
 	return cmd
 }
 
-// tap passes connections on and tells what it saw.
+// tap forwards connections and reports what it saw.
 type tap struct {
 	to     string
 	events chan tapEvent
@@ -80,7 +80,7 @@ type tap struct {
 	all   sync.WaitGroup
 }
 
-// tapConn is a connection that is passed on.
+// tapConn is a connection that is forwarded.
 type tapConn struct {
 	ends   [2]*net.TCPConn // client's, server's
 	addrs  [2]netip.AddrPort
@@ -91,7 +91,7 @@ type tapConn struct {
 	synth *capture.Synth
 }
 
-// tapEvent is something that has happened; no data is an end if last, else a
+// tapEvent is data, or without data the end of a connection if last is set, else its
 // beginning.
 type tapEvent struct {
 	c    *tapConn
@@ -133,7 +133,7 @@ func runTap(cmd *cobra.Command, o *options, listen, to, write string) error {
 	return errors.Join(showErr, <-accepted, save.close())
 }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (t *tap) accept(ctx context.Context, listener net.Listener) error {
 	for {
 		c, err := listener.Accept()
@@ -160,7 +160,7 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	defer client.Close()
 	dialed, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", t.to)
 	if err != nil {
-		// Programs try again and again; one line says as much as a thousand.
+		// Programs keep trying; one line says as much as a thousand.
 		if !ended(ctx) && t.closed.Add(1) == 1 {
 			t.status("the server cannot be reached, connections are closed again until it can: %v", err)
 		}
@@ -192,14 +192,14 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	t.events <- tapEvent{c: c, at: time.Now().UnixNano(), last: true}
 }
 
-// endpoint is an address as packets have it.
+// endpoint converts a to the form that addresses have in packets.
 func endpoint(a net.Addr) netip.AddrPort {
 	addr := a.(*net.TCPAddr).AddrPort()
 	return netip.AddrPortFrom(addr.Addr().Unmap().WithZone(""), addr.Port())
 }
 
-// copy passes one direction on. Bytes are put in line for the decoder before they are
-// passed on: what answers them cannot overtake them there.
+// copy forwards one direction. It queues bytes for the decoder before it forwards them,
+// so that their answer cannot overtake them there.
 func (t *tap) copy(c *tapConn, from stream.Dir) {
 	src, dst := c.ends[from], c.ends[from.Other()]
 	buf := make([]byte, tapBuffer)
@@ -209,7 +209,7 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 			at := time.Now().UnixNano()
 			t.queue(c, from, at, buf[:n])
 			if _, err := dst.Write(buf[:n]); err != nil {
-				// Nobody listens any more; the other direction may still have something.
+				// Nobody reads any more, but the other direction may still have data.
 				_ = src.CloseRead()
 				return
 			}
@@ -224,7 +224,7 @@ func (t *tap) copy(c *tapConn, from stream.Dir) {
 	}
 }
 
-// queue hands a copy to the decoder if there is room.
+// queue hands a copy of b to the decoder if there is room.
 func (t *tap) queue(c *tapConn, from stream.Dir, at int64, b []byte) {
 	behind := &c.behind[from]
 	if t.queued.Load()+int64(len(b)) > maxTapped || len(t.events) >= maxTapEvents {
@@ -240,8 +240,8 @@ func (t *tap) queue(c *tapConn, from stream.Dir, at int64, b []byte) {
 	}
 }
 
-// show decodes what happens until events is closed. When nothing can be printed any
-// more it ends the tap.
+// show decodes events until the channel is closed. It ends the tap when it can no
+// longer print.
 func (t *tap) show(v *view, save *saver, stop func()) error {
 	var saveErr error
 	for {
@@ -287,14 +287,14 @@ func (t *tap) decode(v *view, e *tapEvent) {
 	}
 }
 
-// caughtUp reports what was not decoded at the end.
+// caughtUp reports the bytes that were not decoded at the end.
 func (t *tap) caughtUp(v *view, c *tapConn, at int64) {
 	for from := range c.behind {
 		v.asm.Lost(c.conn, stream.Dir(from), at, c.behind[from].Swap(0), reasonBehind)
 	}
 }
 
-// save writes an event as packets.
+// save writes the event as packets.
 func (e *tapEvent) save(s *saver) error {
 	c := e.c
 	switch {

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// keepLines is how much of a body is kept where lines are cut: whatever a request
-	// can have.
+	// keepLines is how much of a body is kept where lines are cut: the largest
+	// request.
 	keepLines = 4 << 20
 	// keepWhole is the same where whole bodies are printed.
 	keepWhole = 32 << 20
-	// keepSummary is enough for codes, names and most pushes.
+	// keepSummary suffices for codes, names and most pushes.
 	keepSummary = 64 << 10
-	// flushEvery is how old a line of a live view may become before it is seen, in ns.
+	// flushEvery is how long a line of a live view may wait to be flushed, in ns.
 	flushEvery = 50e6
 )
 
-// view is the way from packets to what is printed.
+// view takes packets to printed lines.
 type view struct {
 	asm     *stream.Assembler
 	packets int64
@@ -41,13 +41,13 @@ type view struct {
 	line    []byte
 }
 
-// useless says why packets were passed over. link is set if its type is the reason.
+// useless says why packets were passed over. link is set if the link type is the reason.
 type useless struct {
 	reason capture.Reason
 	link   capture.Link
 }
 
-// newView prints lines to out as o says.
+// newView makes a view that prints lines to out as o says.
 func newView(o *options, out io.Writer) *view {
 	v := &view{out: bufio.NewWriterSize(out, 64<<10)}
 	style := protocol.BodyStyle(max(0, slices.Index(bodyStyles, o.body)))
@@ -77,14 +77,14 @@ func (v *view) print(b []byte) {
 	}
 }
 
-// flush makes what was printed visible.
+// flush writes out what was printed.
 func (v *view) flush() {
 	if err := v.out.Flush(); err != nil && v.err == nil {
 		v.err = err
 	}
 }
 
-// flushing is a reader before whose every read, which may wait, output is flushed.
+// flushing is a reader that flushes output before each read, which may block.
 type flushing struct {
 	io.Reader
 	flush func()
@@ -95,7 +95,7 @@ func (f flushing) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-// pump takes all packets of a source; each is called with every record if it is set.
+// pump reads all packets of a source and calls each, unless nil, with every record.
 func (v *view) pump(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
 	err := v.read(ctx, src, each)
 	v.asm.Finish()
@@ -103,7 +103,7 @@ func (v *view) pump(ctx context.Context, src capture.Source, each func(*capture.
 	return errors.Join(err, v.err)
 }
 
-// checkEvery is after how many packets the end of the context is looked for.
+// checkEvery is how many packets pass between two checks of the context.
 const checkEvery = 1024
 
 func (v *view) read(ctx context.Context, src capture.Source, each func(*capture.Record) error) error {
@@ -146,7 +146,7 @@ func (v *view) pass(u useless) {
 	v.useless[u]++
 }
 
-// words says which packets of a capture were of no use, and what to do if all were.
+// words says which packets of a capture were useless, and what to do if all were.
 func (v *view) words() []string {
 	var list []string
 	for u, n := range v.useless {
@@ -163,7 +163,7 @@ func (v *view) words() []string {
 	return list
 }
 
-// tell prints words to standard error, below the lines.
+// tell prints words to standard error, after the lines.
 func (v *view) tell(cmd *cobra.Command) {
 	for _, line := range v.words() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)

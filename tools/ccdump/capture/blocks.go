@@ -12,7 +12,7 @@ import (
 )
 
 // pcapng is a sequence of blocks: type u32, length u32, body, length u32 again. The
-// byte order is that of the section header the block stands behind.
+// section header before a block sets its byte order.
 const (
 	blockSection   = 0x0A0D0D0A
 	blockInterface = 1
@@ -28,7 +28,7 @@ const (
 	sectionMagic = "\x0A\x0D\x0D\x0A"
 )
 
-// blockFixed is how long the fixed part of each kind of block is that packets need.
+// blockFixed lists the blocks that packets need, with the length of their fixed part.
 var blockFixed = map[uint32]int{blockSection: 16, blockInterface: 8, blockPacket: 20, blockSimple: 4, blockEnhanced: 20}
 
 // fence hands the blocks of a pcapng file to the library's reader, which trusts the
@@ -110,7 +110,7 @@ func (f *fence) load() error {
 	return nil
 }
 
-// check holds the lengths within the block against its own.
+// check compares the lengths inside the block with the block's own.
 func (f *fence) check(kind uint32, fixed int) error {
 	body := f.block[8 : len(f.block)-4]
 	if len(body) < fixed {

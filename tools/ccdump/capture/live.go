@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrPermission says that an interface may not be listened on.
+// ErrPermission says that the process may not capture on an interface.
 var ErrPermission = errors.New("capturing needs root or CAP_NET_RAW; `ccdump tap` needs neither")
 
-// Live is a Source of what passes an interface.
+// Live is a Source of the packets on an interface.
 type Live struct {
 	ctx      context.Context
 	loopback bool
@@ -26,18 +26,18 @@ type Live struct {
 }
 
 const (
-	// pollTimeout is after how long without a packet ctx is looked at again.
+	// pollTimeout is how often ctx is checked while no packet arrives.
 	pollTimeout = 100 * time.Millisecond
 	// blockTimeout is the longest a packet waits for others in the kernel, so that
-	// lines appear soon after what they tell of.
+	// lines appear soon after their packets.
 	blockTimeout = 10 * time.Millisecond
 	ringBlock    = 1 << 20
 	ringBlocks   = 32
 	ringFrame    = 1 << 16
 )
 
-// Listen captures on the interface of that name until ctx ends. idle is called when
-// nothing waits to be read; it may be nil.
+// Listen captures on the named interface until ctx ends. It calls idle when there is
+// nothing to read; idle may be nil.
 func Listen(ctx context.Context, name string, idle func()) (*Live, error) {
 	iface, err := net.InterfaceByName(name)
 	if err != nil {
@@ -65,8 +65,7 @@ func Listen(ctx context.Context, name string, idle func()) (*Live, error) {
 	return l, nil
 }
 
-// dropOutgoing leaves one of the two copies the loopback interface shows of each
-// packet.
+// dropOutgoing keeps one of the two copies of each packet on the loopback interface.
 func (l *Live) dropOutgoing() error {
 	filter, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtType},
@@ -103,7 +102,7 @@ func (l *Live) Next(rec *Record) error {
 // Link is the type of all records.
 func (l *Live) Link() Link { return l.link }
 
-// Dropped is how many packets the kernel had no room for so far.
+// Dropped is how many packets the kernel has dropped for lack of room.
 func (l *Live) Dropped() uint {
 	_, stats, err := l.socket.SocketStats()
 	if err != nil {

@@ -11,34 +11,34 @@ import (
 )
 
 // MaxPacket is the longest packet that is read from a file, in bytes: four times
-// what tcpdump takes at most.
+// tcpdump's own limit.
 const MaxPacket = 1 << 20
 
 // readSize is how much is read from a file at once, in bytes.
 const readSize = 1 << 20
 
-// Link is the link type of a record, as in the registry of pcap.
+// Link is the link type of a record, as registered for pcap.
 type Link uint16
 
 // Record is one captured packet.
 type Record struct {
 	// At is when it was captured, in ns since 1970; 0 if the capture does not say.
 	At int64
-	// Data is what was kept of it. It is valid until the next call of Next.
+	// Data is the captured part. It is valid until the next call of Next.
 	Data []byte
 	// Length is how long it was, in bytes.
 	Length int
 	Link   Link
 }
 
-// Source yields records until io.EOF. After any other error it is at its end too.
+// Source yields records until io.EOF. Any other error ends it too.
 type Source interface {
 	Next(*Record) error
 }
 
-// FileError says why a capture cannot be read any further.
+// FileError says why a capture cannot be read further.
 type FileError struct {
-	// Offset is where the record or block begins that cannot be read.
+	// Offset is where the unreadable record or block begins.
 	Offset int64
 	Err    error
 }
@@ -49,14 +49,14 @@ func (e *FileError) Error() string { return fmt.Sprintf("at offset %d: %v", e.Of
 func (e *FileError) Unwrap() error { return e.Err }
 
 var (
-	// ErrTruncated says that a capture ends in the middle of a packet, as one does that is
-	// still being written or whose writer was killed.
+	// ErrTruncated says that a capture ends in the middle of a packet, because it is still
+	// being written or its writer was killed.
 	ErrTruncated = errors.New("the capture ends in the middle of a record")
-	// ErrNoCapture says that something else was read.
+	// ErrNoCapture says that the file is not a capture.
 	ErrNoCapture = errors.New("this is neither a pcap nor a pcapng file")
 )
 
-// Open reads a capture, compressed by gzip or not, from r, which may be a pipe.
+// Open reads a capture, gzipped or not, from r, which may be a pipe.
 func Open(r io.Reader) (Source, error) {
 	in := bufio.NewReaderSize(r, readSize)
 	magic, err := in.Peek(4)
@@ -81,7 +81,7 @@ func Open(r io.Reader) (Source, error) {
 	return nil, fmt.Errorf("%w: it begins with % x", ErrNoCapture, magic)
 }
 
-// pcapSource reads the old format: a header of 24 bytes, then records.
+// pcapSource reads the old format: a 24-byte header, then records.
 type pcapSource struct {
 	r      *pcapgo.Reader
 	link   Link
@@ -99,8 +99,8 @@ func openPcap(in *bufio.Reader) (Source, error) {
 	if err != nil {
 		return nil, &FileError{Offset: 0, Err: fileError(err)}
 	}
-	// The snap length is a word of the file. It may be less than what is in there,
-	// and must not be what memory is allocated by.
+	// The file states its own snap length. Packets may be longer, and memory must
+	// not be allocated by it.
 	r.SetSnaplen(MaxPacket)
 	return &pcapSource{r: r, link: Link(r.LinkType()), offset: pcapHeader}, nil
 }
@@ -124,7 +124,7 @@ func (s *pcapSource) Next(rec *Record) error {
 	return nil
 }
 
-// fileError turns what a reader met into words.
+// fileError explains a reader's error.
 func fileError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTruncated

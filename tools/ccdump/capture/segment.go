@@ -21,7 +21,7 @@ type Segment struct {
 // Flags are the flags of a TCP header.
 type Flags uint8
 
-// The flags that matter here.
+// The flags that ccdump looks at.
 const (
 	FIN Flags = 1 << 0
 	SYN Flags = 1 << 1
@@ -62,7 +62,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// The link types that are understood.
+// The link types that ccdump understands.
 const (
 	// Ethernet is the link type of most captures.
 	Ethernet = linkEthernet
@@ -116,8 +116,8 @@ func (l Link) header() (size, kind int, known bool) {
 	return 0, 0, false
 }
 
-// Decode fills s from a record. Unless the reason is 0 the rest of s means nothing.
-// Checksums are not checked: network cards compute them after the capture.
+// Decode fills s from a record. Unless it returns 0, the rest of s is undefined.
+// Checksums are ignored: network cards compute them after the capture.
 func (s *Segment) Decode(rec *Record) Reason {
 	s.At = rec.At
 	cut := max(rec.Length-len(rec.Data), 0)

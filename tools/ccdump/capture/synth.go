@@ -39,7 +39,7 @@ func (s *Synth) Open(at int64) error {
 	return s.packet(0, at, ACK, nil)
 }
 
-// Data makes the packets of bytes that one side sends, 0 being the client.
+// Data makes the packets for bytes that one side sends; 0 is the client.
 func (s *Synth) Data(from int, at int64, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), synthSegment)
@@ -55,7 +55,7 @@ func (s *Synth) Data(from int, at int64, b []byte) error {
 // Lose leaves n bytes out.
 func (s *Synth) Lose(from int, n int) { s.next[from] += uint32(n) }
 
-// Close makes the end of the connection.
+// Close makes the packets that end the connection.
 func (s *Synth) Close(at int64) error {
 	for from := range s.ends {
 		if err := s.packet(from, at, FIN|ACK, nil); err != nil {

@@ -16,7 +16,7 @@ type Writer struct {
 	flush func() error
 }
 
-// NewWriter writes pcap, or pcapng if blocks is set, both with ns.
+// NewWriter writes pcap, or pcapng if blocks is set, both in nanoseconds.
 func NewWriter(w io.Writer, link Link, blocks bool) (*Writer, error) {
 	if blocks {
 		ng, err := pcapgo.NewNgWriterInterface(w, pcapgo.NgInterface{
@@ -40,5 +40,5 @@ func (w *Writer) Write(rec *Record) error {
 	return w.write(gopacket.CaptureInfo{Timestamp: time.Unix(0, rec.At).UTC(), CaptureLength: len(rec.Data), Length: rec.Length}, rec.Data)
 }
 
-// Flush writes out what is still held back.
+// Flush writes out what is still buffered.
 func (w *Writer) Flush() error { return w.flush() }

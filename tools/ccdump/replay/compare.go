@@ -14,22 +14,22 @@ import (
 	"confcenter/protocol"
 )
 
-// loose members are compared by their presence and type only: times, numbers that the
-// server chooses, and texts for people.
+// loose members are compared only by presence and type: times, numbers that the server
+// chooses, and texts for people.
 var loose = map[string]bool{
 	"mtime": true, "updated": true, "expires": true, "left": true, "atime": true, "begin_time": true, "end_time": true,
 	"svrid": true, "from": true, "to": true, "lease": true, "fence": true, "rev": true, "create": true, "mod": true, "floor": true, "watch": true,
 	"epoch": true, "desc": true, "_ip": true, "clisock": true, "fd": true, "path": true, "act_path": true, "refer_path": true, "error": true,
 }
 
-// onlyCode are the replies of which only the code is compared: logs and counters.
+// onlyCode lists the replies of which only the code is compared: logs and counters.
 var onlyCode = []protocol.Command{protocol.GetLogr, protocol.KVStat}
 
-// unordered are the replies whose data has no order.
+// unordered lists the replies whose data has no order.
 var unordered = []protocol.Command{protocol.GetCli, protocol.GetWarn, protocol.Hungup}
 
-// compare returns where the body of a reply or push is another than in the capture;
-// "" if it means the same.
+// compare returns where and how the body of a reply or push differs from the one in the
+// capture, "" if it means the same.
 func compare(cmd protocol.Command, old, now []byte, exact bool) string {
 	if bytes.Equal(old, now) {
 		return ""
@@ -75,7 +75,7 @@ func decode(cmd protocol.Command, body []byte) (v gjson.Result, tail []byte, ok 
 	return v, r.Tail(), v.Exists()
 }
 
-// comparison walks through two values.
+// comparison walks two values in step.
 type comparison struct {
 	members bool // those in loose are compared loosely
 	pairs   bool // the second of two numbers is a version, as GETCFGNAME has them
@@ -111,7 +111,7 @@ func (c *comparison) objects(where string, was, is map[string]gjson.Result) stri
 		case c.members && loose[name] && sameType(w, i):
 			continue
 		}
-		// What a document or value contains is compared exactly.
+		// The contents of documents and values are compared exactly.
 		deeper := *c
 		if name == "contents" || name == "value" {
 			deeper.members = false
@@ -141,7 +141,7 @@ func (c *comparison) arrays(where string, was, is []gjson.Result) string {
 	return ""
 }
 
-// sameType takes 0 for a type of its own: it says that there is none.
+// sameType treats 0 as a type of its own, because it stands for "none".
 func sameType(a, b gjson.Result) bool {
 	if a.Type == gjson.Number && b.Type == gjson.Number {
 		return (a.Raw == "0") == (b.Raw == "0")
@@ -149,7 +149,7 @@ func sameType(a, b gjson.Result) bool {
 	return jsontext.KindOf([]byte(a.Raw)) == jsontext.KindOf([]byte(b.Raw))
 }
 
-// sorted orders records by what is compared of them.
+// sorted orders records by the members that are compared.
 func sorted(list []gjson.Result) []gjson.Result {
 	return slices.SortedFunc(slices.Values(list), func(a, b gjson.Result) int { return strings.Compare(strict(a), strict(b)) })
 }
@@ -178,7 +178,7 @@ func place(where string) string {
 
 func text(v gjson.Result) string { return shown(jsontext.AppendCompact(nil, []byte(v.Raw))) }
 
-// maxShown is how much of a value a difference shows, in bytes.
+// maxShown is how much of a value is shown in a difference, in bytes.
 const maxShown = 200
 
 func shown(b []byte) string {

@@ -9,19 +9,18 @@ import (
 	"confcenter/protocol"
 )
 
-// names translates numbers that servers choose: what the capture calls 2001 may be
-// 2003 now.
+// names translates numbers that servers choose: 2001 in the capture may be 2003 now.
 type names struct {
 	of map[name]string
 }
 
-// name is a number of the capture. scope keeps apart what is counted apart: the
+// name is a number in the capture. Its scope separates what is numbered separately: the
 // file of a version, the connection of a watch.
 type name struct {
 	kind, scope, old string
 }
 
-// maxNames bounds how many are remembered.
+// maxNames bounds how many numbers are remembered.
 const maxNames = 1 << 18
 
 // The kinds of numbers.
@@ -32,8 +31,7 @@ const (
 	kindWatch    = "watch"
 )
 
-// kindOf says what a member of a request or reply names, "" if nothing is to be
-// translated.
+// kindOf says what a member of a request or reply names, "" if it is not translated.
 func kindOf(cmd protocol.Command, member string) string {
 	if cmd.IsState() {
 		switch member {
@@ -66,10 +64,10 @@ func (n *names) learn(kind, scope string, old, now []byte) {
 	}
 }
 
-// number is a number without the quotes it may have.
+// number strips the quotes that a number may have.
 func number(raw []byte) string { return strings.Trim(string(raw), `"`) }
 
-// scopeOf is where a number of a body counts.
+// scopeOf is the scope of a number in a body.
 func scopeOf(kind, conn string, r *protocol.Request) string {
 	switch kind {
 	case kindVersion:
@@ -81,8 +79,8 @@ func scopeOf(kind, conn string, r *protocol.Request) string {
 	return ""
 }
 
-// learnFrom takes from a captured reply or push and what came in its place which
-// number stands for which.
+// learnFrom learns which number stands for which, from a captured reply or push and the
+// one that came in its place.
 func (n *names) learnFrom(cmd protocol.Command, conn string, about *protocol.Request, old, now []byte) {
 	var was, is protocol.Request
 	if parse(cmd, &was, old) != nil || parse(cmd, &is, now) != nil {
@@ -107,7 +105,7 @@ func isNumber(m jsontext.Member) bool {
 	return err == nil
 }
 
-// parse takes a body of either family apart.
+// parse parses a body of either family.
 func parse(cmd protocol.Command, r *protocol.Request, body []byte) error {
 	if cmd.IsState() {
 		return r.ParseTailed(body)
@@ -115,8 +113,8 @@ func parse(cmd protocol.Command, r *protocol.Request, body []byte) error {
 	return r.Parse(body)
 }
 
-// translate appends the body of a request with its numbers as the server calls them
-// now. What is no object stays as it is.
+// translate appends the body of a request with its numbers replaced by the server's. A
+// body that is not an object stays as it is.
 func (n *names) translate(dst []byte, cmd protocol.Command, conn string, body []byte) []byte {
 	var r protocol.Request
 	if len(n.of) == 0 || parse(cmd, &r, body) != nil || !r.IsObject() {
@@ -177,8 +175,7 @@ func (n *names) value(dst []byte, cmd protocol.Command, conn string, r *protocol
 	return append(dst, m.Raw...)
 }
 
-// nested are the members whose objects have numbers of the store's in them. Values
-// never do.
+// nested lists the members whose objects contain numbers of the store. Values never do.
 func nested(key string) bool {
 	switch key {
 	case "if_fence", "if", "then", "else":

@@ -18,15 +18,15 @@ import (
 
 const (
 	dialLimit = 10 * time.Second
-	// maxUnread is how many frames that nobody expects yet are kept of a connection,
+	// maxUnread is how many frames that are not expected yet are kept for a connection,
 	// and maxUnreadBytes how many bytes.
 	maxUnread      = 100_000
 	maxUnreadBytes = 64 << 20
-	// maxAsked is how many requests may wait for their replies.
+	// maxAsked is how many requests may wait for replies.
 	maxAsked = 65536
 )
 
-// peer is a connection to the server that is replayed to.
+// peer is a connection to the server under replay.
 type peer struct {
 	label string
 	conn  net.Conn
@@ -70,7 +70,7 @@ func dial(ctx context.Context, addr, label string, said *atomic.Int64) (*peer, e
 	return p, nil
 }
 
-// read takes frames until the connection ends.
+// read reads frames until the connection ends.
 func (p *peer) read() {
 	defer close(p.done)
 	in := bufio.NewReader(p.conn)
@@ -106,7 +106,7 @@ func readFrame(in io.Reader) (f frame, err error) {
 	return f, err
 }
 
-// took keeps what came; false if nothing more will.
+// took stores a received frame; it returns false if nothing more will come.
 func (p *peer) took(f frame, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,15 +141,15 @@ func (p *peer) send(cmd protocol.Command, seq uint16, body []byte) error {
 	return err
 }
 
-// gone is why nothing more comes, nil as long as something may.
+// gone is why nothing more will come, nil while something may.
 func (p *peer) gone() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// await calls take, with the lock held, until it finds what it looks for, nothing
-// more comes or patience is over.
+// await calls take, with the lock held, until it succeeds, nothing more will come or
+// patience runs out.
 func (p *peer) await(r *Replayer, take func() bool) bool {
 	patience := time.After(r.cfg.Patience)
 	for {
@@ -169,7 +169,7 @@ func (p *peer) await(r *Replayer, take func() bool) bool {
 	}
 }
 
-// takeFrame removes the first frame that fits.
+// takeFrame removes the first matching frame.
 func (p *peer) takeFrame(r *Replayer, fits func(*frame) bool) (body []byte, ok bool) {
 	ok = p.await(r, func() bool {
 		i := slices.IndexFunc(p.came, func(f frame) bool { return fits(&f) })
@@ -218,7 +218,7 @@ func (p *peer) asked(f *stream.Frame) {
 	p.requests = append(p.requests, q)
 }
 
-// keptRequest is how much of a request is kept to know which file it was about.
+// keptRequest is how much of a request is kept, to know which file it was about.
 const keptRequest = 64 << 10
 
 // answered finds the request of a reply of the capture.
@@ -238,9 +238,9 @@ func (p *peer) close() {
 	<-p.done
 }
 
-// rest names what came and was not taken. Of a connection that the capture does not
-// have to its end, what may have come behind that end is left out: replies that the
-// capture does not show and what nothing was sent after.
+// rest lists what came and was not expected. If the capture ends before the connection,
+// it leaves out what may have come after that: replies that the capture does not show,
+// and what came after the last request.
 func (p *peer) rest(open bool) []string {
 	var list []string
 	last := p.said.Load()
@@ -267,7 +267,7 @@ func (p *peer) rest(open bool) []string {
 	return list
 }
 
-// identity is what tells pushes of one command apart.
+// identity distinguishes pushes of one command.
 func identity(cmd protocol.Command, body []byte) string {
 	var r protocol.Request
 	if parse(cmd, &r, body) != nil {
@@ -279,8 +279,8 @@ func identity(cmd protocol.Command, body []byte) string {
 	return fmt.Sprintf("%q %q %q", r.Text("notify"), r.Text("filename"), r.Text("key_pattern"))
 }
 
-// events takes a KVEVENT apart: the watch, and each event, or what else the frame
-// says, as an object of its own. Octets behind the JSON stay with the frame's last.
+// events splits a KVEVENT into the watch and its events, with any flags, each as an
+// object of its own. Octets after the JSON stay with the last event.
 func events(body []byte) (watch string, list [][]byte) {
 	var r protocol.Request
 	if r.ParseTailed(body) != nil {

@@ -19,10 +19,10 @@ var ErrDifferent = errors.New("the server answered differently")
 type Config struct {
 	// To is the server's address.
 	To string
-	// Pace is how fast: 1 as in the capture, 2 twice as fast, 0 without waiting for
-	// anything but answers.
+	// Pace is the speed: 1 as in the capture, 2 twice as fast, 0 waits for nothing
+	// but answers.
 	Pace float64
-	// Patience is how long an answer is waited for. Default 5 s.
+	// Patience is how long to wait for an answer. Default 5 s.
 	Patience time.Duration
 	// Exact compares bodies byte by byte and translates nothing.
 	Exact bool
@@ -30,19 +30,19 @@ type Config struct {
 	Tell func(Difference)
 }
 
-// Difference is something that is not as in the capture.
+// Difference is a deviation from the capture.
 type Difference struct {
 	// Conn is the connection's number in the capture.
 	Conn int `json:"conn"`
-	// What is the frame: a command and its sequence.
+	// What names the frame by command and sequence.
 	What string `json:"what"`
-	// How it differs.
+	// How says how it differs.
 	How string `json:"how"`
 }
 
 func (d Difference) String() string { return fmt.Sprintf("#%d %s: %s", d.Conn, d.What, d.How) }
 
-// Result counts.
+// Result is the counts of a replay.
 type Result struct {
 	Connections int `json:"connections"`
 	Requests    int `json:"requests"`
@@ -72,10 +72,10 @@ func New(ctx context.Context, cfg Config) *Replayer {
 	return &Replayer{ctx: ctx, cfg: cfg, open: map[*stream.Conn]*peer{}}
 }
 
-// Err is why nothing more is replayed.
+// Err is why the replay cannot go on, nil if it can.
 func (r *Replayer) Err() error { return r.err }
 
-// Result ends all connections and says how it went.
+// Result closes all connections and returns the outcome.
 func (r *Replayer) Result() (Result, error) {
 	for c := range r.open {
 		r.leave(c, true)
@@ -94,7 +94,7 @@ func (r *Replayer) differs(c *stream.Conn, what, how string) {
 	}
 }
 
-// Opened implements stream.Sink. A connection is opened when somebody speaks.
+// Opened implements stream.Sink. A connection is dialed with its first request.
 func (r *Replayer) Opened(*stream.Conn, int64, bool) {}
 
 // Skipped implements stream.Sink.
@@ -121,7 +121,7 @@ func (r *Replayer) Frame(c *stream.Conn, f *stream.Frame) {
 	}
 	switch keepAlive := f.Command.Request() == protocol.KeepAlive && (f.From == stream.FromServer) != f.Command.IsReply(); {
 	case keepAlive:
-		// The server's own, which come when they come: the connection answers them.
+		// The server's own keep-alives, at its own times: the peer answers them.
 	case f.From == stream.FromServer:
 		if p := r.open[c]; p != nil {
 			r.expect(c, p, f)
@@ -159,7 +159,7 @@ func (r *Replayer) say(c *stream.Conn, f *stream.Frame) {
 	}
 }
 
-// wait holds a request back until its time.
+// wait waits until a request is due.
 func (r *Replayer) wait(at int64) {
 	if r.began.IsZero() {
 		r.start, r.began = at, time.Now()
@@ -174,8 +174,7 @@ func (r *Replayer) wait(at int64) {
 	}
 }
 
-// connect opens a connection in the place of c, and identifies it if the capture
-// does not have that.
+// connect opens a connection in place of c, and identifies it if the capture does not.
 func (r *Replayer) connect(c *stream.Conn, first *stream.Frame) (*peer, error) {
 	p, err := dial(r.ctx, r.cfg.To, fmt.Sprint(c.ID), &r.said)
 	if err != nil {
@@ -195,7 +194,7 @@ func (r *Replayer) connect(c *stream.Conn, first *stream.Frame) (*peer, error) {
 	return p, nil
 }
 
-// expect waits for what the capture's server has sent, and compares.
+// expect waits for what the capture's server sent, and compares.
 func (r *Replayer) expect(c *stream.Conn, p *peer, f *stream.Frame) {
 	switch {
 	case f.Command.IsReply():
@@ -230,7 +229,7 @@ func (r *Replayer) expectReply(c *stream.Conn, p *peer, f *stream.Frame) {
 	r.compare(c, f, now, &r.result.Replies)
 }
 
-// compare counts what is alike and reports what is not.
+// compare counts a match and reports a difference.
 func (r *Replayer) compare(c *stream.Conn, f *stream.Frame, now []byte, alike *int) {
 	if how := compare(f.Command, f.Body, now, r.cfg.Exact); how != "" {
 		r.differs(c, what(f), how)
@@ -255,8 +254,8 @@ func (r *Replayer) expectPush(c *stream.Conn, p *peer, f *stream.Frame) {
 	r.compare(c, f, now, &r.result.Pushes)
 }
 
-// expectEvents compares the events of a watch one by one: how they are spread over
-// frames is a matter of time.
+// expectEvents compares the events of a watch one by one, because how they are grouped
+// into frames depends on timing.
 func (r *Replayer) expectEvents(c *stream.Conn, p *peer, f *stream.Frame) {
 	if !f.Whole() {
 		return
@@ -277,7 +276,7 @@ func (r *Replayer) expectEvents(c *stream.Conn, p *peer, f *stream.Frame) {
 	r.result.Pushes++
 }
 
-// watchNow is what the server calls the watch of the capture.
+// watchNow is the server's number of the capture's watch.
 func (r *Replayer) watchNow(p *peer, watch string) string {
 	if now, ok := r.names.of[name{kindWatch, p.label, watch}]; ok {
 		return now
@@ -285,7 +284,7 @@ func (r *Replayer) watchNow(p *peer, watch string) string {
 	return watch
 }
 
-// missing reports what did not come; when the connection is gone only once.
+// missing reports what did not come, only once if the connection is gone.
 func (r *Replayer) missing(c *stream.Conn, p *peer, what, how string) {
 	if err := p.gone(); err != nil {
 		if p.lost {
@@ -299,8 +298,8 @@ func (r *Replayer) missing(c *stream.Conn, p *peer, what, how string) {
 	r.differs(c, what, how)
 }
 
-// leave ends the connection in the place of c and reports what came and is not in
-// the capture. open says that the capture does not have the connection's end.
+// leave closes the connection in place of c and reports what came but is not in the
+// capture. open says that the capture does not contain the connection's end.
 func (r *Replayer) leave(c *stream.Conn, open bool) {
 	p := r.open[c]
 	if p == nil {
@@ -308,7 +307,7 @@ func (r *Replayer) leave(c *stream.Conn, open bool) {
 	}
 	delete(r.open, c)
 	if p.gone() == nil && r.ctx.Err() == nil && !p.lost {
-		// Whatever was on its way is there when two more requests are answered.
+		// Whatever was in flight has arrived when two more requests are answered.
 		for range 2 {
 			if p.send(protocol.KeepAlive, 0, nil) != nil {
 				break

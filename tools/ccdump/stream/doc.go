@@ -1,4 +1,4 @@
-// Package stream makes conversations of TCP segments: it restores the order of the
+// Package stream turns TCP segments into conversations: it restores the order of the
 // bytes in both directions of a connection and cuts them into frames.
 //
 // Start with [Assembler]: segments go in by Segment, or bytes already in order by
@@ -6,9 +6,9 @@
 // where frames begin.
 //
 // A capture has holes: it begins in the middle, and packets are lost, cut off or
-// repeated. Nothing is passed over in silence. Bytes that cannot be decoded reach the
-// sink as a [Skip] with their place and the reason; then the next frame is searched.
+// repeated. Nothing is dropped silently. Bytes that cannot be decoded reach the sink as
+// a [Skip] with their place and the reason; then the search for the next frame begins.
 //
 // All memory is bounded, whatever is captured: by Config.Memory for bytes that wait
-// for others, by Config.Conns for connections. An Assembler has one user at a time.
+// for others, by Config.Conns for connections. An Assembler is not for concurrent use.
 package stream

@@ -9,12 +9,12 @@ import (
 	"confcenter/protocol"
 )
 
-// half is what one end of a connection sends.
+// half is the bytes that one end of a connection sends.
 type half struct {
 	order order // of TCP's segments
 
-	// offset is that of the first byte that is not decoded yet: of the frame that is
-	// being read, or of buf while there is none.
+	// offset is that of the first byte not decoded yet: the beginning of the frame being
+	// read, or of buf if there is none.
 	offset int64
 	buf    []byte // part of a header; of a body, if inBody; of what is hunted through
 
@@ -29,8 +29,8 @@ type half struct {
 	foreign bool   // it hunts because of bytes that are no frame
 }
 
-// huntWindow is how much is searched at once when a frame's beginning has to be
-// found across segments, in bytes.
+// huntWindow is how much is searched at once for a frame that begins across segments,
+// in bytes.
 const huntWindow = 32 << 10
 
 // take decodes the next bytes of an end.
@@ -50,8 +50,8 @@ func (a *Assembler) take(c *Conn, end uint8, at int64, b []byte) {
 	}
 }
 
-// takeFrames decodes frames that are in b as a whole, and leaves what remains to the
-// next turn or to buf.
+// takeFrames decodes the frames that are whole in b, and leaves the rest to the next
+// turn or to buf.
 func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	for len(b) >= protocol.HeaderSize {
@@ -76,7 +76,7 @@ func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 	return nil
 }
 
-// takeHeader completes a header that came in pieces.
+// takeHeader completes a header that arrived in pieces.
 func (a *Assembler) takeHeader(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	n := min(protocol.HeaderSize-len(h.buf), len(b))
@@ -98,12 +98,12 @@ func (a *Assembler) takeHeader(c *Conn, end uint8, at int64, b []byte) []byte {
 	return b
 }
 
-// begin goes on with the body of a frame.
+// begin starts the body of a frame.
 func (h *half) begin(header protocol.Header) {
 	h.inBody, h.header, h.left, h.holed = true, header, int64(header.BodyLen), false
 }
 
-// takeBody collects a body that did not come as a whole.
+// takeBody collects a body that arrived in pieces.
 func (a *Assembler) takeBody(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	n := int(min(int64(len(b)), h.left))
@@ -119,7 +119,7 @@ func (a *Assembler) takeBody(c *Conn, end uint8, at int64, b []byte) []byte {
 	return b[n:]
 }
 
-// endFrame hands over the frame whose body has come, or whose last bytes are lost.
+// endFrame emits the frame whose body is complete, or whose last bytes are lost.
 func (a *Assembler) endFrame(c *Conn, end uint8, at int64) {
 	h := &c.ends[end]
 	offset := h.offset
@@ -135,7 +135,7 @@ func (a *Assembler) keep(h *half, b []byte) {
 	a.held += cap(h.buf)
 }
 
-// letGo takes buf away.
+// letGo removes buf and returns it.
 func (a *Assembler) letGo(h *half) (buf []byte) {
 	buf, h.buf = h.buf, nil
 	a.held -= cap(buf)
@@ -153,8 +153,8 @@ func (a *Assembler) emit(c *Conn, end uint8, at int64, header protocol.Header, b
 	a.sink.Frame(c, &a.frame)
 }
 
-// learn concludes from a command who is the client, on a connection whose beginning
-// was not seen.
+// learn infers from a command who the client is, on a connection whose beginning was
+// not seen.
 func (c *Conn) learn(cmd protocol.Command, end uint8) {
 	row := protocol.Lookup(cmd.Request())
 	if row == nil || (row.Push && row.Role != protocol.Pushed) {
@@ -167,7 +167,7 @@ func (c *Conn) learn(cmd protocol.Command, end uint8) {
 	}
 }
 
-// judge reads a header where one has to be; reason says why it is none.
+// judge reads a header where there must be one; reason says why it is not.
 func judge(b []byte) (h protocol.Header, reason string) {
 	h, err := protocol.ParseHeader(b)
 	switch {
@@ -185,8 +185,8 @@ func known(c protocol.Command) bool {
 	return protocol.Lookup(c.Request()) != nil
 }
 
-// lose begins to hunt for a frame, because what is there is none or, unless foreign,
-// because something is missing.
+// lose starts to hunt for a frame, because the bytes are not one (foreign) or because
+// some are missing.
 func (h *half) lose(reason string, foreign bool) {
 	if !h.hunting {
 		h.hunting, h.reason, h.foreign, h.skipped = true, reason, foreign, 0
@@ -195,7 +195,7 @@ func (h *half) lose(reason string, foreign bool) {
 
 var frameMagic = []byte{protocol.Version, protocol.HeaderSize}
 
-// hunt looks for the next place where a frame plausibly begins.
+// hunt searches for the next place where a frame plausibly begins.
 func (a *Assembler) hunt(c *Conn, end uint8, at int64, b []byte) []byte {
 	h := &c.ends[end]
 	window, rest := b, []byte(nil)
@@ -216,13 +216,13 @@ func (a *Assembler) hunt(c *Conn, end uint8, at int64, b []byte) []byte {
 	if old == nil {
 		return window[i:]
 	}
-	// What is left of the window goes first; it does not come back here with
-	// anything in buf.
+	// The rest of the window goes first; that does not return here with anything in
+	// buf.
 	a.take(c, end, at, old[i:])
 	return rest
 }
 
-// endHunt reports what was passed over.
+// endHunt reports what was skipped.
 func (a *Assembler) endHunt(c *Conn, end uint8, at int64) {
 	h := &c.ends[end]
 	h.hunting = false
@@ -241,8 +241,8 @@ func (a *Assembler) tell(c *Conn, s *Skip) {
 	a.sink.Skipped(c, s)
 }
 
-// findFrame returns where in window a frame plausibly begins; if there is none, from
-// where on it is too early to say.
+// findFrame returns where in window a frame plausibly begins, or else from where on it
+// is too early to say.
 func findFrame(window []byte) (at int, found bool) {
 	for i := 0; ; i++ {
 		next := bytes.Index(window[i:], frameMagic)
@@ -270,9 +270,9 @@ const (
 	yes
 )
 
-// plausible judges harder than judge does, since frames are not where bytes happen
-// to look like a header: the command is in the table, the body begins as bodies do,
-// and if its end is there the next header follows it.
+// plausible is stricter than judge, because bytes may look like a header by chance: the
+// command must be in the table, the body must begin as bodies do, and if its end is
+// there the next header must follow.
 func plausible(b []byte) verdict {
 	if len(b) < protocol.HeaderSize {
 		return perhaps
@@ -308,7 +308,7 @@ var emptyBodies = []protocol.Command{
 
 func mayBeEmpty(c protocol.Command) bool { return slices.Contains(emptyBodies, c) }
 
-// lose says that n bytes at the present place of a direction are not known.
+// lose records that n bytes at the current place of a direction are unknown.
 func (a *Assembler) lose(c *Conn, end uint8, at, n int64, reason string) {
 	if n <= 0 {
 		return
@@ -333,7 +333,7 @@ func (a *Assembler) lose(c *Conn, end uint8, at, n int64, reason string) {
 	h.skipped += gone
 }
 
-// endOfBytes reports what is left when no more bytes come.
+// endOfBytes reports what is left when no more bytes will come.
 func (a *Assembler) endOfBytes(c *Conn, end uint8, at int64) {
 	h := &c.ends[end]
 	switch n := int64(len(h.buf)); {
@@ -352,7 +352,7 @@ func (a *Assembler) endOfBytes(c *Conn, end uint8, at int64) {
 	a.letGo(h)
 }
 
-// drop takes from an end what it has of a body.
+// drop discards what an end has of a body.
 func (a *Assembler) drop(c *Conn, end uint8) {
 	h := &c.ends[end]
 	if h.inBody && len(h.buf) > 0 {

@@ -10,19 +10,19 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// Config are the limits of an Assembler. The zero value has the defaults.
+// Config has the limits of an Assembler. The zero value means the defaults.
 type Config struct {
-	// Ports, if there are any, are the servers' ports: connections without one of
-	// them are not looked at.
+	// Ports, if any, are the servers' ports: connections that use none of them are
+	// ignored.
 	Ports []uint16
-	// KeepBody is how much of a body is handed to the sink, in bytes; what goes
-	// beyond is counted and not kept. Default 4 MiB, the largest request there is.
+	// KeepBody is how much of a body is handed to the sink, in bytes; the rest is
+	// only counted. Default 4 MiB, the largest request.
 	KeepBody int
-	// Memory is how many bytes may wait in all for those before or behind them.
-	// Default 64 MiB. Beyond it those lose theirs who have not moved for longest.
+	// Memory is how many bytes in all may wait for those before or after them.
+	// Default 64 MiB. Beyond it the connections that have been idle longest lose theirs.
 	Memory int
 	// Conns is how many connections are known at a time. Default 16,384. Beyond it
-	// the one that has not moved for longest is forgotten.
+	// the one that has been idle longest is forgotten.
 	Conns int
 }
 
@@ -34,8 +34,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// MaxFrame is the longest body that is taken for one, in bytes: longer than any
-// merged document can be.
+// MaxFrame is the longest plausible body, in bytes: longer than any merged document
+// can be.
 const MaxFrame = 64 << 20
 
 // Dir says who sends.
@@ -66,7 +66,7 @@ type Conn struct {
 	Frames int64
 	// State belongs to the sink.
 	State any
-	// EndedBy is who has ended it first, if HasEnd.
+	// EndedBy is who ended it first, if HasEnd.
 	EndedBy Dir
 	HasEnd  bool
 
@@ -89,14 +89,13 @@ type Frame struct {
 	// At is when its last byte was captured, in ns since 1970.
 	At   int64
 	From Dir
-	// Body is what is known of the body, from its beginning. It is valid during the
-	// call only.
+	// Body is the known beginning of the body. It is valid only during the call.
 	Body []byte
-	// Offset is where the header stands in the bytes of its direction.
+	// Offset is the header's place in the bytes of its direction.
 	Offset int64
 }
 
-// Whole says that the body is there to its end.
+// Whole reports whether Body is complete.
 func (f *Frame) Whole() bool { return uint64(len(f.Body)) == uint64(f.BodyLen) }
 
 // Skip is a piece of a direction that could not be decoded.
@@ -106,8 +105,8 @@ type Skip struct {
 	Offset int64
 	Bytes  int64
 	Reason string
-	// Foreign says that bytes are there and are no frame. Lost says that bytes were
-	// sent and are not known. Neither: the connection ended in the middle of a frame.
+	// Foreign says that the bytes are there and are not a frame. Lost says that bytes
+	// were sent and are unknown. Neither: the connection ended in the middle of a frame.
 	Foreign, Lost bool
 }
 
@@ -139,20 +138,20 @@ func (c *Conn) endedBy(end uint8) {
 	}
 }
 
-// Sink gets what is found, connection by connection in the order of time.
+// Sink receives what is found, in the order of time for each connection.
 type Sink interface {
-	// Opened comes before anything else of c. joined says that its beginning was not
-	// captured.
+	// Opened comes before anything else about c. joined says that its beginning was
+	// not captured.
 	Opened(c *Conn, at int64, joined bool)
 	// Frame is called for each frame.
 	Frame(c *Conn, f *Frame)
-	// Skipped is called for what lies between frames, or was lost.
+	// Skipped is called for bytes between frames, or lost.
 	Skipped(c *Conn, s *Skip)
 	// Closed comes last.
 	Closed(c *Conn, at int64, how How)
 }
 
-// Stats count what an Assembler has seen.
+// Stats counts what an Assembler has seen.
 type Stats struct {
 	Segments    int64 `json:"segments"`
 	Ignored     int64 `json:"ignored"`     // of other ports, or of connections that were over
@@ -165,7 +164,7 @@ type Stats struct {
 	Skipped     int64 `json:"skipped"` // bytes that were no frames
 }
 
-// Assembler puts connections together.
+// Assembler reassembles connections.
 type Assembler struct {
 	cfg   Config
 	sink  Sink
@@ -186,7 +185,7 @@ func New(cfg Config, sink Sink) *Assembler {
 	return &Assembler{cfg: cfg.withDefaults(), sink: sink, conns: map[pair]*Conn{}}
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (a *Assembler) Stats() Stats { return a.stats }
 
 // pair is a connection's two ends, the one with the smaller port first.
@@ -200,13 +199,12 @@ func pairOf(src, dst netip.AddrPort) (p pair, end uint8) {
 	return pair{[2]netip.AddrPort{src, dst}}, 0
 }
 
-// Watches reports whether s belongs to a connection that is looked at.
+// Watches reports whether s belongs to a connection of interest.
 func (c *Config) Watches(s *capture.Segment) bool {
 	return len(c.Ports) == 0 || slices.Contains(c.Ports, s.Dst.Port()) || slices.Contains(c.Ports, s.Src.Port())
 }
 
-// open makes a connection known. client is the end of key that began it, as far as
-// is known.
+// open adds a connection. client is the end of key that began it, as far as is known.
 func (a *Assembler) open(key pair, client uint8, sure, joined bool, at int64) *Conn {
 	if len(a.conns) >= a.cfg.Conns {
 		a.forget(a.ring.Front().Value.(*Conn))
@@ -220,7 +218,7 @@ func (a *Assembler) open(key pair, client uint8, sure, joined bool, at int64) *C
 	return c
 }
 
-// touch makes c the one that moved last.
+// touch makes c the most recently used.
 func (a *Assembler) touch(c *Conn) { a.ring.MoveToBack(c.place) }
 
 // forget removes c altogether.
@@ -237,8 +235,8 @@ func (a *Assembler) remove(c *Conn) {
 	}
 }
 
-// finish tells the sink that c is over; c stays known, so that stragglers are not
-// taken for a new connection.
+// finish tells the sink that c is over; c stays known, so that stragglers do not look
+// like a new connection.
 func (a *Assembler) finish(c *Conn, at int64, how How) {
 	if c.closed {
 		return
@@ -252,7 +250,7 @@ func (a *Assembler) finish(c *Conn, at int64, how How) {
 	c.State = nil
 }
 
-// Finish ends all connections that are open still.
+// Finish ends all connections that are still open.
 func (a *Assembler) Finish() {
 	for a.ring.Len() > 0 {
 		c := a.ring.Front().Value.(*Conn)
@@ -264,7 +262,7 @@ func (a *Assembler) Finish() {
 // direction is whose bytes end sends.
 func (c *Conn) direction(end uint8) Dir { return Dir(end ^ c.client) }
 
-// Open makes a connection of which bytes come by Data, in order.
+// Open adds a connection whose bytes come by Data, in order.
 func (a *Assembler) Open(client, server netip.AddrPort, at int64) *Conn {
 	key, end := pairOf(client, server)
 	if old := a.conns[key]; old != nil {
@@ -274,7 +272,7 @@ func (a *Assembler) Open(client, server netip.AddrPort, at int64) *Conn {
 	return a.open(key, end, true, false, at)
 }
 
-// Data takes the next bytes that one side of a connection made by Open has sent.
+// Data takes the next bytes from one side of a connection added by Open.
 func (a *Assembler) Data(c *Conn, from Dir, at int64, b []byte) {
 	if c.closed {
 		return
@@ -284,19 +282,19 @@ func (a *Assembler) Data(c *Conn, from Dir, at int64, b []byte) {
 	a.take(c, c.client^uint8(from), at, b)
 }
 
-// Lost says that n bytes of a direction are not known.
+// Lost says that n bytes of a direction are unknown.
 func (a *Assembler) Lost(c *Conn, from Dir, at int64, n int64, reason string) {
 	if !c.closed {
 		a.lose(c, c.client^uint8(from), at, n, reason)
 	}
 }
 
-// HalfClosed says that one side of a connection made by Open sends no more.
+// HalfClosed says that one side of a connection added by Open sends no more.
 func (a *Assembler) HalfClosed(c *Conn, from Dir) {
 	c.endedBy(c.client ^ uint8(from))
 }
 
-// Close ends a connection made by Open.
+// Close ends a connection added by Open.
 func (a *Assembler) Close(c *Conn, at int64) {
 	if !c.closed {
 		a.finish(c, at, Finished)
@@ -304,8 +302,8 @@ func (a *Assembler) Close(c *Conn, at int64) {
 	}
 }
 
-// shrink takes what waits from those who have not moved for longest, until a
-// quarter of the memory is free again. The one that moves now, busy, is spared.
+// shrink discards what waits on the connections that have been idle longest, until a
+// quarter of the memory is free again. It spares busy, the current one.
 func (a *Assembler) shrink(busy *Conn) {
 	for e := a.ring.Front(); e != nil && a.held > a.cfg.Memory/4*3; e = e.Next() {
 		c := e.Value.(*Conn)

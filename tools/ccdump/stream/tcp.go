@@ -8,7 +8,7 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// order is where one end stands in TCP's sequence numbers.
+// order is one end's place in TCP's sequence numbers.
 type order struct {
 	started bool
 	begun   bool   // the SYN with isn was seen
@@ -20,13 +20,13 @@ type order struct {
 	fin     bool
 	last    uint32 // sequence number of the FIN
 
-	// What came too early, by sequence number: behind bytes that are missing, or
-	// answering bytes of the other end that are.
+	// What came too early, by sequence number: after bytes that are missing, or in
+	// answer to bytes of the other end that are.
 	pieces     []piece
 	pieceBytes int
 
-	// missing says that bytes before the pieces have been received by the other end
-	// and not been captured, since then and since so many segments.
+	// missing says that bytes before the pieces were received by the other end but
+	// not captured, since that time and since so many segments.
 	missing      bool
 	missingSince int64
 	missingAfter int64
@@ -44,16 +44,15 @@ type piece struct {
 func (p *piece) end() uint32 { return p.seq + uint32(len(p.data)+p.missing) }
 
 const (
-	// Bytes are given up when the receiver has acknowledged them, so that nobody will
-	// send them again, and so many segments have come since, or so much time has passed:
-	// captures on several queues are not quite in order.
+	// Bytes are given up when the receiver has acknowledged them, so that they will not
+	// be sent again, and this many segments or this much time has passed since:
+	// captures on several queues are slightly out of order.
 	lostAfter   = 3
 	lostAfterNS = int64(10 * time.Millisecond)
 	// gapPatience is after how long they are given up in any case.
 	gapPatience = int64(2 * time.Second)
 	maxPieces   = 512
-	// stragglerTime is how long after its end a connection's segments still belong
-	// to it.
+	// stragglerTime is how long after its end segments still belong to a connection.
 	stragglerTime = int64(time.Second)
 
 	reasonLost   = "lost: the capture does not have these bytes"
@@ -61,7 +60,7 @@ const (
 	reasonJoined = "the capture begins in the middle of the connection"
 )
 
-// before says that sequence number a comes before b.
+// before reports whether sequence number a comes before b.
 func before(a, b uint32) bool { return int32(a-b) < 0 }
 
 // Segment takes the next segment of a capture.
@@ -100,7 +99,7 @@ func (a *Assembler) Segment(s *capture.Segment) {
 	}
 }
 
-// over says that both ends have sent all they had, as far as can be known.
+// over reports whether both ends have sent everything, as far as is known.
 func (c *Conn) over() bool {
 	for i := range c.ends {
 		o := &c.ends[i].order
@@ -111,7 +110,7 @@ func (c *Conn) over() bool {
 	return true
 }
 
-// find returns the connection of s and the end that sent it; nil if s is of no use.
+// find returns the connection of s and the end that sent it, or nil if s is useless.
 func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
 	key, end := pairOf(s.Src, s.Dst)
 	c := a.last
@@ -137,8 +136,8 @@ func (a *Assembler) find(s *capture.Segment) (*Conn, uint8) {
 	return c, end
 }
 
-// guessClient takes the end with the server's port, or else with the smaller one, for
-// the server.
+// guessClient assumes that the server is the end with a server's port, or else with the
+// smaller port.
 func (c *Config) guessClient(key pair) uint8 {
 	if len(c.Ports) > 0 && slices.Contains(c.Ports, key.ends[1].Port()) && !slices.Contains(c.Ports, key.ends[0].Port()) {
 		return 0
@@ -153,7 +152,7 @@ func (a *Assembler) begin(c *Conn, key pair, end uint8, s *capture.Segment) *Con
 		o := &c.ends[end].order
 		switch {
 		case !c.closed && !o.started, !c.closed && o.begun && o.isn == s.Seq:
-			// The second half of the greeting, or a repetition.
+			// The second half of the handshake, or a repetition.
 		case answer:
 			return nil
 		case c.closed && o.begun && o.isn == s.Seq && s.At-c.closedAt < stragglerTime:
@@ -180,14 +179,14 @@ func (a *Assembler) begin(c *Conn, key pair, end uint8, s *capture.Segment) *Con
 	return c
 }
 
-// acknowledge notes that the bytes of an end have been received up to ack.
+// acknowledge records that the bytes of an end have been received up to ack.
 func (o *order) acknowledge(ack uint32) {
 	if o.started && (!o.hasAck || before(o.acked, ack)) {
 		o.acked, o.hasAck = ack, true
 	}
 }
 
-// lacks says that bytes before upTo, a sequence number that the other end has
+// lacks reports whether bytes before upTo, a sequence number that the other end has
 // received, were not captured.
 func (o *order) lacks(upTo uint32) bool {
 	switch {
@@ -200,7 +199,7 @@ func (o *order) lacks(upTo uint32) bool {
 	return o.started && before(o.next, upTo)
 }
 
-// gap is how many bytes are missing before what waits, or else before what has been
+// gap is how many bytes are missing before the first piece, or else before what has been
 // acknowledged or the end.
 func (o *order) gap() uint32 {
 	switch {
@@ -216,7 +215,7 @@ func (o *order) gap() uint32 {
 	return 0
 }
 
-// payload takes a segment's bytes, or keeps them if others come first.
+// payload delivers a segment's bytes, or keeps them if others come first.
 func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	o := &c.ends[end].order
 	p := piece{at: s.At, seq: s.Seq, ack: s.Ack, hasAck: s.Flags.Has(capture.ACK), data: s.Payload, missing: s.Missing}
@@ -241,15 +240,15 @@ func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	}
 }
 
-// early says that p was sent after bytes of the other end that are still missing: an
-// answer must not overtake its request.
+// early reports whether p was sent after bytes of the other end that are still missing:
+// an answer must not overtake its request.
 func (c *Conn) early(end uint8, p *piece) bool {
 	other := &c.ends[1-end].order
-	// A direction of which nothing was seen may not have been captured at all.
+	// A direction that was never seen may not have been captured at all.
 	return p.hasAck && (other.moved || len(other.pieces) > 0) && other.lacks(p.ack)
 }
 
-// deliver decodes the part of p that is new; p does not begin behind what comes next.
+// deliver decodes the new part of p, which does not begin after what comes next.
 func (a *Assembler) deliver(c *Conn, end uint8, p piece) {
 	o := &c.ends[end].order
 	known := int(o.next - p.seq)
@@ -264,7 +263,7 @@ func (a *Assembler) deliver(c *Conn, end uint8, p piece) {
 	a.lose(c, end, p.at, int64(p.missing), reasonCut)
 }
 
-// drain delivers what has waited and is next now, in the order in which it came.
+// drain delivers the waiting pieces whose turn has come, in order of arrival.
 func (a *Assembler) drain(c *Conn) {
 	for {
 		end, found := c.oldest(func(end uint8, o *order) bool { return !before(o.next, o.pieces[0].seq) && !c.early(end, &o.pieces[0]) })
@@ -287,7 +286,7 @@ func (c *Conn) oldest(fits func(end uint8, o *order) bool) (of uint8, found bool
 	return of, found
 }
 
-// deliverFirst delivers the first piece of an end, which is next.
+// deliverFirst delivers the first piece of an end, whose turn it is.
 func (a *Assembler) deliverFirst(c *Conn, end uint8) {
 	o := &c.ends[end].order
 	p := o.pieces[0]
@@ -302,7 +301,7 @@ func (a *Assembler) deliverFirst(c *Conn, end uint8) {
 	}
 }
 
-// wait keeps p until what stands before it has come.
+// wait keeps p until the bytes before it have come.
 func (a *Assembler) wait(c *Conn, end uint8, p piece) {
 	o := &c.ends[end].order
 	i, twice := slices.BinarySearchFunc(o.pieces, p.seq, func(q piece, seq uint32) int { return int(int32(q.seq - seq)) })
@@ -322,7 +321,7 @@ func (a *Assembler) wait(c *Conn, end uint8, p piece) {
 	}
 }
 
-// patience gives up what will not come any more.
+// patience gives up on bytes that will not come any more.
 func (a *Assembler) patience(c *Conn, at int64) {
 	for end := range c.ends {
 		for a.overdue(c, uint8(end), at) {
@@ -331,7 +330,7 @@ func (a *Assembler) patience(c *Conn, at int64) {
 	}
 }
 
-// overdue says that an end has waited long enough.
+// overdue reports whether an end has waited long enough.
 func (a *Assembler) overdue(c *Conn, end uint8, at int64) bool {
 	o := &c.ends[end].order
 	n := len(o.pieces)
@@ -349,7 +348,7 @@ func (a *Assembler) overdue(c *Conn, end uint8, at int64) bool {
 	return n >= lostAfter || c.segments-o.missingAfter >= lostAfter || at-o.missingSince >= lostAfterNS
 }
 
-// giveUp takes the bytes before what waits for lost.
+// giveUp declares the bytes before the first piece lost.
 func (a *Assembler) giveUp(c *Conn, end uint8, at int64) {
 	o := &c.ends[end].order
 	waiting, gap := len(o.pieces), o.gap()

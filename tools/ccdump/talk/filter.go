@@ -11,22 +11,22 @@ import (
 	"confcenter/tools/ccdump/stream"
 )
 
-// Filter chooses lines. The zero value takes all; otherwise all that is set has to
-// hold, but of File and Key either is enough. A reply is about what its request is
-// about.
+// Filter selects lines. The zero value takes all; otherwise every field that is set must
+// hold, except that either of File and Key suffices. A reply is about what its request
+// is about.
 type Filter struct {
-	// Commands are the requests' ids; their replies are meant too.
+	// Commands are the requests' ids and include their replies.
 	Commands []protocol.Command
-	// Client is a svrname, a pattern of one (app*), a svrid, or an address with or
+	// Client is a svrname, a pattern for one (app*), a svrid, or an address with or
 	// without the port.
 	Client string
-	// File is a document's name or a pattern of it; .json may be left off.
+	// File is a document's name or a pattern for it; .json may be left off.
 	File string
-	// Key is NAMESPACE/KEY or a pattern of it.
+	// Key is NAMESPACE/KEY or a pattern for it.
 	Key string
-	// Errors wants only refusals and oddities.
+	// Errors selects only refusals and oddities.
 	Errors bool
-	// Slower wants only requests that took longer, and their replies.
+	// Slower selects only requests that took longer, and their replies.
 	Slower time.Duration
 }
 
@@ -38,14 +38,15 @@ func CheckPattern(pattern string) error {
 
 func (f *Filter) needsSubject() bool { return f.File != "" || f.Key != "" }
 
-// judgesReplies says that a request cannot be shown before its reply is there.
+// judgesReplies reports whether requests must wait for their replies before they are
+// shown.
 func (f *Filter) judgesReplies() bool { return f.Errors || f.Slower > 0 }
 
 func (f *Filter) wantsRequest(s *speaker, l *Line) bool {
 	return f.wantsCommand(l.Frame.Command) && f.wantsClient(s, l.Conn) && f.wantsSubject(l.Subject) && (!f.judgesReplies() || !push(l) || l.Odd)
 }
 
-// push says that nothing will answer l, so that it is neither slow nor refused.
+// push reports whether nothing will answer l, so that it is neither slow nor refused.
 func push(l *Line) bool {
 	expects, _ := expectation(l.Frame)
 	return !expects
@@ -53,7 +54,7 @@ func push(l *Line) bool {
 
 func (f *Filter) wantsReply(s *speaker, l *Line, w *waiting) bool {
 	if l.Answered {
-		// What can be told by the request was.
+		// The request has decided what it can.
 		if !w.wanted && !(l.Frame.Command == protocol.Whoami.Reply() && f.wantsClient(s, l.Conn) && f.wantsCommand(l.Frame.Command) && f.wantsSubject(l.Subject)) {
 			return false
 		}
@@ -66,7 +67,7 @@ func (f *Filter) wantsReply(s *speaker, l *Line, w *waiting) bool {
 	return f.Slower == 0 || (l.Answered && l.Latency > f.Slower)
 }
 
-// wantsRemark leaves out what says nothing to somebody who looks for something.
+// wantsRemark leaves out ordinary remarks while somebody is looking for something.
 func (f *Filter) wantsRemark(s *speaker, c *stream.Conn, odd bool) bool {
 	if !f.wantsClient(s, c) {
 		return false

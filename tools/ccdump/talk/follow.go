@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxWaiting is how many requests of one direction may wait for replies before
-	// the oldest is taken for never answered: as many as a server queues.
+	// the oldest counts as never answered: as many as a server queues.
 	maxWaiting = 4096
 	// maxWaitingAll is the same for all connections together.
 	maxWaitingAll = 1 << 18
@@ -20,15 +20,15 @@ const (
 	maxWatches = 1 << 16
 	// maxName is how much of a svrname, file or key is kept, in bytes.
 	maxName = 256
-	// maxKeptText is how much of a request's line is kept until its reply shows
-	// whether it is wanted.
+	// maxKeptText is how much of a request is kept until its reply shows whether it is
+	// wanted.
 	maxKeptText = 64 << 10
-	// maxToldUnanswered is how many requests of one connection are named that were
-	// never answered; the others are counted.
+	// maxToldUnanswered is how many unanswered requests of one connection are named; the
+	// others are counted.
 	maxToldUnanswered = 5
 )
 
-// Line is something to show: a frame, or a remark.
+// Line is a frame or a remark to be shown.
 type Line struct {
 	// At is the time in ns since 1970.
 	At   int64
@@ -39,7 +39,7 @@ type Line struct {
 	From stream.Dir
 	// Frame is nil for a remark.
 	Frame *stream.Frame
-	// Subject is the file or key it is about, if somebody asked for subjects.
+	// Subject is the file or key it is about, if Config asks for subjects.
 	Subject string
 	// Code is the reply's.
 	Code    int32
@@ -47,8 +47,8 @@ type Line struct {
 	// Latency is the time since the request, for replies whose request was seen.
 	Latency  time.Duration
 	Answered bool
-	// Remark is what there is to say beside the frame, or instead of it. Odd says
-	// that it tells of something that should not be.
+	// Remark is a comment on the frame, or stands in its place. Odd says that it
+	// reports something that should not be.
 	Remark string
 	Odd    bool
 }
@@ -60,7 +60,7 @@ type Config struct {
 	Filter Filter
 	// Summary, if set, is added to.
 	Summary *Summary
-	// Subjects has them found for each line.
+	// Subjects says that each line needs its subject.
 	Subjects bool
 }
 
@@ -80,7 +80,7 @@ func New(cfg Config) *Follower {
 	return &Follower{cfg: cfg, sum: cmp.Or(cfg.Summary, NewSummary()), subjects: cfg.Subjects || cfg.Filter.needsSubject()}
 }
 
-// speaker is what is known of a connection.
+// speaker is what is known about a connection.
 type speaker struct {
 	name       string
 	id         int32
@@ -91,7 +91,7 @@ type speaker struct {
 	gaps       [2]int64 // by who sends: when bytes were last found lost, until a later reply is found; 0: none
 }
 
-// waiting is a request without a reply yet.
+// waiting is a request whose reply has not come yet.
 type waiting struct {
 	at      int64
 	cmd     protocol.Command
@@ -140,7 +140,7 @@ func (f *Follower) Closed(c *stream.Conn, at int64, how stream.How) {
 	f.remark(c, at, stream.FromClient, text, how == stream.Forgotten)
 }
 
-// unanswered gives up what a direction still waits for.
+// unanswered gives up on the replies that one direction still waits for.
 func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at int64) {
 	list := s.waits[from].all()
 	f.waiting -= len(list)
@@ -164,8 +164,8 @@ func (f *Follower) unanswered(c *stream.Conn, s *speaker, from stream.Dir, at in
 	s.waits[from] = queue{}
 }
 
-// passed says that a reply has come behind a gap: the replies to the i requests
-// before its own, which come in order, are lost in it.
+// passed handles a reply that has come after a gap: the replies to the i requests before
+// its own, which come in order, are lost in it.
 func (f *Follower) passed(c *stream.Conn, s *speaker, reply stream.Dir, i int, at int64) {
 	q := &s.waits[reply.Other()]
 	var lost lostReplies
@@ -187,8 +187,8 @@ func (f *Follower) passed(c *stream.Conn, s *speaker, reply stream.Dir, i int, a
 	s.gaps[reply] = 0
 }
 
-// lostReplies counts replies that are, or may be, among bytes that the capture does
-// not have, and names the first.
+// lostReplies counts replies that are, or may be, among bytes missing from the capture,
+// and names the first.
 type lostReplies int
 
 func (n *lostReplies) add(f *Follower, c *stream.Conn, reply stream.Dir, w *waiting, at int64, is string) {
@@ -203,7 +203,7 @@ func (n lostReplies) tell(f *Follower, c *stream.Conn, reply stream.Dir, at int6
 	}
 }
 
-// inOrder says that replies to a command come in the order of the requests.
+// inOrder reports whether replies to a command come in the order of the requests.
 func inOrder(cmd protocol.Command) bool {
 	row := protocol.Lookup(cmd)
 	return row != nil && (row.Role == protocol.Served || row.Role == protocol.Reserved)
@@ -252,7 +252,7 @@ func (f *Follower) Frame(c *stream.Conn, frame *stream.Frame) {
 	}
 }
 
-// ask takes a request or push.
+// ask handles a request or push.
 func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	l := &f.line
 	expects, push := expectation(frame)
@@ -268,7 +268,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 		case frame.Command == protocol.KVWatch:
 			w.watch = watched(&f.request)
 		case frame.Command == protocol.EvNotify && frame.From == stream.FromServer:
-			// A push is recognised by what it lacks: the sender another client would be.
+			// A push is recognised by the missing sender: another client would be one.
 			_, routed := f.request.Member("from")
 			expects, push = routed, !routed
 		case frame.Command == protocol.AppRunLog:
@@ -304,7 +304,7 @@ func (f *Follower) ask(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	}
 }
 
-// reads says that a request has to be taken apart.
+// reads reports whether a request has to be parsed.
 func (f *Follower) reads(frame *stream.Frame, push bool) bool {
 	switch frame.Command {
 	case protocol.Whoami, protocol.KVWatch, protocol.EvNotify, protocol.AppRunLog, protocol.Testing:
@@ -313,7 +313,7 @@ func (f *Follower) reads(frame *stream.Frame, push bool) bool {
 	return f.subjects || (push && f.cfg.Summary != nil)
 }
 
-// oddRequest adds what a server will not like.
+// oddRequest adds a remark on what a server will reject.
 func (f *Follower) oddRequest(frame *stream.Frame) {
 	l := &f.line
 	if frame.From != stream.FromClient {
@@ -344,8 +344,8 @@ func (f *Follower) await(c *stream.Conn, s *speaker, from stream.Dir, w waiting)
 	f.waiting++
 }
 
-// reply takes a reply and finds its request: the oldest with the same command and
-// sequence, since replies come in the order of requests.
+// reply handles a reply and finds its request: the oldest with the same command and
+// sequence, because replies come in the order of requests.
 func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	l := &f.line
 	l.Code, l.HasCode = f.code(frame)
@@ -372,7 +372,7 @@ func (f *Follower) reply(c *stream.Conn, s *speaker, frame *stream.Frame) {
 	}
 }
 
-// learn takes from a reply what is needed later.
+// learn remembers what is needed later from a reply.
 func (f *Follower) learn(s *speaker, frame *stream.Frame, w *waiting) {
 	switch {
 	case w.cmd == protocol.Whoami && f.line.Code == 0 && f.parse(frame):
@@ -395,7 +395,7 @@ func (f *Follower) learn(s *speaker, frame *stream.Frame, w *waiting) {
 	}
 }
 
-// parse takes a body apart; false if it is not whole or not JSON.
+// parse parses a body; it returns false if the body is not whole or not JSON.
 func (f *Follower) parse(frame *stream.Frame) bool {
 	if !frame.Whole() {
 		return false
@@ -408,7 +408,7 @@ func (f *Follower) parse(frame *stream.Frame) bool {
 
 const codeStart = `{"code":`
 
-// code finds a reply's code, without taking apart what begins as our replies do.
+// code finds a reply's code, without parsing what begins as our replies do.
 func (f *Follower) code(frame *stream.Frame) (int32, bool) {
 	b := frame.Body
 	if len(b) > len(codeStart) && string(b[:len(codeStart)]) == codeStart {
@@ -429,7 +429,7 @@ func (f *Follower) code(frame *stream.Frame) (int32, bool) {
 	return f.request.Int("code")
 }
 
-// keep copies a line for later, and as much of its body as is worth it.
+// keep copies a line for later, with up to maxKeptText of its body.
 func keep(l *Line) *Line {
 	kept, frame := *l, *l.Frame
 	frame.Body = append([]byte(nil), frame.Body[:min(len(frame.Body), maxKeptText)]...)
@@ -444,8 +444,7 @@ func (f *Follower) showKept(w *waiting) {
 	}
 }
 
-// expectation says whether a request is going to be answered, and whether it is a
-// push.
+// expectation says whether a request expects an answer, and whether it is a push.
 func expectation(frame *stream.Frame) (expects, push bool) {
 	row := protocol.Lookup(frame.Command)
 	if row == nil {

@@ -10,13 +10,13 @@ import (
 	"confcenter/tools/ccdump/stream"
 )
 
-// JSON prints lines for programs, an object each.
+// JSON prints each line as an object, for programs.
 type JSON struct {
-	// Bodies says that bodies are printed.
+	// Bodies says whether bodies are printed.
 	Bodies bool
 }
 
-// printed is a line as JSON. What is not there is left out.
+// printed is a line as JSON. Absent values are left out.
 //
 // wide: a message.
 type printed struct {
@@ -49,7 +49,7 @@ func dirName(d stream.Dir) string {
 	return "server"
 }
 
-// Append appends l with a line feed.
+// Append appends l and a line feed.
 func (j *JSON) Append(dst []byte, l *Line) []byte {
 	p := printed{
 		Time: time.Unix(0, l.At).UTC().Format(time.RFC3339Nano), Conn: l.Conn.ID,

@@ -2,8 +2,8 @@ package talk
 
 import "confcenter/protocol"
 
-// queue are requests in the order they came. Taking one from the front, where it
-// nearly always is, costs nothing, however many stand behind it.
+// queue holds requests in order of arrival. Taking one from the front, where it nearly
+// always is, costs the same however many follow.
 type queue struct {
 	list []waiting
 	head int // of those that are still there
@@ -11,7 +11,7 @@ type queue struct {
 
 func (q *queue) len() int { return len(q.list) - q.head }
 
-// all are the requests; they are the queue's own.
+// all returns the requests, not a copy.
 func (q *queue) all() []waiting { return q.list[q.head:] }
 
 func (q *queue) push(w waiting) {
@@ -23,8 +23,7 @@ func (q *queue) push(w waiting) {
 	q.list = append(q.list, w)
 }
 
-// find is the place of the oldest request with that command and sequence; -1 if
-// there is none.
+// find returns the place of the oldest request with that command and sequence, or -1.
 func (q *queue) find(cmd protocol.Command, seq uint16) int {
 	for i := q.head; i < len(q.list); i++ {
 		if q.list[i].seq == seq && q.list[i].cmd == cmd {
@@ -34,7 +33,7 @@ func (q *queue) find(cmd protocol.Command, seq uint16) int {
 	return -1
 }
 
-// take removes the request at that place.
+// take removes the request at place i.
 func (q *queue) take(i int) waiting {
 	at := q.head + i
 	w := q.list[at]

@@ -9,12 +9,11 @@ import (
 	"confcenter/protocol"
 )
 
-// maxSubjects is how many keys of one message are looked at.
+// maxSubjects is how many keys of one message are considered.
 const maxSubjects = 64
 
-// subjects are the files or keys a message is about, at most maxSubjects of them: a
-// file as it was written, a key behind its namespace and a slash, a prefix with a
-// star.
+// subjects returns the files or keys a message is about, at most maxSubjects: a file as
+// it was written, a key after its namespace and a slash, a prefix with a star.
 func subjects(cmd protocol.Command, r *protocol.Request) []string {
 	if cmd.IsState() {
 		return stateSubjects(r)
@@ -74,7 +73,7 @@ func stateSubjects(r *protocol.Request) []string {
 	return list
 }
 
-// watched is what a KVWATCH asks for.
+// watched returns what a KVWATCH asks for.
 func watched(r *protocol.Request) string {
 	if list := stateSubjects(r); len(list) > 0 {
 		return list[0]
@@ -89,5 +88,5 @@ func join(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// clip keeps the beginning of what a peer named something.
+// clip cuts a name given by a peer to maxName.
 func clip[T string | []byte](name T) string { return string(name[:min(len(name), maxName)]) }

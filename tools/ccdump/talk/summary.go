@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxPushed is how many files and keys pushes are counted by.
+	// maxPushed is how many files and keys have a count of their pushes.
 	maxPushed = 10000
 	// maxExamples is how many unanswered requests and skipped pieces are named.
 	maxExamples = 20
-	// others is what everything beyond a limit is counted under.
+	// others is the name under which everything beyond a limit is counted.
 	others = "(others)"
 
 	maxLatency = int64(10 * time.Minute / time.Microsecond)
@@ -35,7 +35,7 @@ type Summary struct {
 	Skips   []Skipped
 }
 
-// row is one command.
+// row is one command's counts.
 type row struct {
 	CommandCount
 	latency *hdrhistogram.Histogram // in µs
@@ -150,7 +150,7 @@ func (s *Summary) closed(c *stream.Conn) {
 	}
 }
 
-// CommandCount is what was said under one command.
+// CommandCount is the traffic of one command.
 type CommandCount struct {
 	Command      string   `json:"command"`
 	Requests     int64    `json:"requests"`
@@ -173,7 +173,7 @@ type Latency struct {
 	Max int64 `json:"max"`
 }
 
-// Commands are the commands in the order of their ids.
+// Commands returns the commands in the order of their ids.
 func (s *Summary) Commands() (list []CommandCount) {
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 		c := s.rows[id].CommandCount
@@ -191,7 +191,7 @@ type PushCount struct {
 	Pushes  int64  `json:"pushes"`
 }
 
-// Pushes are the files and keys, the most often pushed first.
+// Pushes returns the files and keys, the most often pushed first.
 func (s *Summary) Pushes() []PushCount {
 	list := make([]PushCount, 0, len(s.pushes))
 	for name, n := range s.pushes {

@@ -15,9 +15,8 @@ import (
 //	09:12:44.000123 #1 app/2001 > GETCONFIG seq=2 39B {"file_pattern":"dev.json"}
 //	09:12:44.000344 #1 app/2001 < GETCONFIG_RSP seq=2 98B {"code":0, … in 221µs
 //
-// time, connection, who, direction, the frame as protocol's Printer shows it, and for
-// replies the time since the request. Remarks that tell of something odd begin with an
-// exclamation mark.
+// time, connection, client, direction, the frame as protocol's Printer shows it, and for
+// replies the time since the request. Odd remarks begin with an exclamation mark.
 type Text struct {
 	Printer protocol.Printer
 	// Location is the time zone; nil is UTC.
@@ -37,8 +36,7 @@ func (t *Text) zone() *time.Location {
 	return t.Location
 }
 
-// Append appends l with a line feed, behind a line with the day if that is another
-// than before.
+// Append appends l and a line feed, preceded by a line with the day if that has changed.
 func (t *Text) Append(dst []byte, l *Line) []byte {
 	when := time.Unix(0, l.At).In(t.zone())
 	if day := when.Format(dayFormat); day != t.day {
@@ -83,7 +81,7 @@ func (t *Text) remark(dst []byte, l *Line) []byte {
 	return append(append(dst, " ! "...), l.Remark...)
 }
 
-// who is the client: by name and id once it is identified, else by address.
+// who names the client: by name and id once it is identified, else by address.
 func (l *Line) who() string {
 	if l.ID != 0 || l.Name != "" {
 		return fmt.Sprintf("%s/%d", visible(l.Name), l.ID)
@@ -91,7 +89,7 @@ func (l *Line) who() string {
 	return l.Conn.Endpoint(stream.FromClient).String()
 }
 
-// visible is a name that cannot break a line, in quotes if it has anything odd.
+// visible returns a name that cannot break a line, quoted if it contains anything odd.
 func visible(name string) string {
 	if name == "" {
 		return "?"
