@@ -1,11 +1,11 @@
-// Package clock is how the rest of confcenter asks what time it is and waits
-// for it to pass.
+// Package clock is how the rest of confcenter tells the time and waits for it to pass.
 //
-// Code that waits takes a [Clock] in its Config and never calls the time package
-// itself. The running server gets [Real]; a test gets a [Fake] and decides when
-// time passes, so a keep-alive of twenty minutes is tested in microseconds and
-// no test sleeps. Start with the Clock interface below, then [Fake.Advance] and
-// [Fake.BlockUntil].
+// Code that waits takes a [Clock] in its Config and does not call the time package
+// itself. The running server gets [Real]; a test gets a [Fake] and decides when time
+// passes, so a keep-alive of twenty minutes is tested in microseconds and no test
+// sleeps. Code that touches no socket can do without: testing/synctest stops the time
+// package itself, but waits only for goroutines that do not wait for the network. Start
+// with [Clock], then [Fake.Advance] and [Fake.BlockUntil].
 package clock
 
 import "time"
@@ -13,19 +13,19 @@ import "time"
 // Clock tells the time and makes timers. All methods may be called from any
 // goroutine.
 type Clock interface {
-	// Now is the present moment. Callers that put it on the wire cut it to
-	// whole seconds themselves.
+	// Now is the current time. Callers that put it on the wire cut it to whole
+	// seconds themselves.
 	Now() time.Time
-	// NewTimer makes a timer that fires once after d; d <= 0 fires at once.
-	// The caller owns it and stops it when it is no longer wanted.
+	// NewTimer makes a timer that fires once after d, at once if d <= 0. The caller
+	// stops it when it is no longer needed.
 	NewTimer(d time.Duration) Timer
 	// NewTicker makes a ticker that fires every d until stopped. It panics if
 	// d <= 0, as time.NewTicker does.
 	NewTicker(d time.Duration) Ticker
 }
 
-// Ticker fires again and again. Ticks that nobody has received yet are not
-// stored beyond one, so a slow receiver loses ticks and does not queue them.
+// Ticker fires repeatedly. At most one tick waits to be received, so a slow receiver
+// loses ticks instead of queueing them.
 type Ticker interface {
 	// C receives the time of each tick. It is always the same channel and is never
 	// closed.
@@ -34,16 +34,15 @@ type Ticker interface {
 	Stop()
 }
 
-// Timer is a Ticker that fires once. It is not safe to Reset or Stop one Timer from
-// two goroutines at the same moment.
+// Timer is a Ticker that fires once. Reset and Stop must not be called concurrently.
 type Timer interface {
 	Ticker
-	// Reset starts the timer anew, whatever state it was in. After it returns
-	// no value of the earlier run is left in C.
+	// Reset restarts the timer, whatever its state. After it returns no value of
+	// the earlier run is left in C.
 	Reset(d time.Duration)
 }
 
-// Real is the clock of the machine, with monotonic readings.
+// Real is the machine's clock, with monotonic readings.
 func Real() Clock { return realClock{} }
 
 type realClock struct{}

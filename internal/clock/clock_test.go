@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var start = time.Date(2018, 10, 15, 9, 49, 12, 0, time.UTC)
 
-// fired is what lies in c, or the zero time.
+// fired receives from c, or returns the zero time.
 func fired(c <-chan time.Time) time.Time {
 	select {
 	case t := <-c:
@@ -114,8 +114,8 @@ func TestBlockUntilWaitsForTheOthers(t *testing.T) {
 	}
 }
 
-// Whatever timers exist and however the way is cut into steps, exactly those
-// that are due have fired, each showing its own time.
+// Whatever timers exist and however time advances, exactly those that are due have
+// fired, each with its own time.
 func TestAdvanceInAnySteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := NewFake(start)

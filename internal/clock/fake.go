@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Fake is a Clock whose time stands still until Advance is called. Make it with
+// Fake is a Clock whose time stands still until Advance is called. Make one with
 // NewFake.
 type Fake struct {
 	mu      sync.Mutex
@@ -48,11 +48,11 @@ func (f *Fake) add(d, period time.Duration) *waiter {
 	return w
 }
 
-// Advance moves the time forward by d and fires each timer and ticker that falls
-// due on the way, with the time it was due at. A ticker fires once a period, but
-// keeps only the first of the ticks that nobody receives in between. Now shows the
-// step as one: it is either the time before or the time after. Advance does not
-// wait for the receivers; the test observes what they do next. d < 0 panics.
+// Advance moves the time forward by d and fires each timer and ticker that falls due on
+// the way, with the time it was due at. A ticker fires once a period, but keeps only the
+// first of the ticks that nobody receives in between. Now jumps from the time before to
+// the time after. Advance does not wait for the receivers; the test observes what they
+// do next. d < 0 panics.
 func (f *Fake) Advance(d time.Duration) {
 	if d < 0 {
 		panic("clock: time does not run backwards")
@@ -65,17 +65,16 @@ func (f *Fake) Advance(d time.Duration) {
 	}
 }
 
-// Waiters is how many timers and tickers are going to fire: those that have
-// neither fired nor been stopped.
+// Waiters is how many timers and tickers are pending: neither fired nor stopped.
 func (f *Fake) Waiters() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.waiters)
 }
 
-// BlockUntil returns as soon as at least n timers and tickers are pending. A
-// test calls it before Advance to be sure that the goroutine under test is already
-// waiting. It has no deadline of its own; go test's is the limit.
+// BlockUntil returns when at least n timers and tickers are pending. A test calls it
+// before Advance to be sure that the goroutine under test is already waiting. Its only
+// deadline is go test's.
 func (f *Fake) BlockUntil(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +112,7 @@ func (w *waiter) Reset(d time.Duration) {
 	w.clock.changed.Broadcast()
 }
 
-// fireDueLocked fires w, which is pending, for each time that has come.
+// fireDueLocked fires w, which is pending, once for each time that is due.
 func (w *waiter) fireDueLocked() {
 	for !w.at.After(w.clock.now) {
 		select {

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// dialBatch is how many connections are opened before their WHOAMIs are
-	// waited for: fewer than any listen queue holds.
+	// dialBatch is how many connections are opened before waiting for their WHOAMIs:
+	// fewer than any listen queue holds.
 	dialBatch = 256
 	// askLimit is how long a single answer may take.
 	askLimit = 30 * time.Second
 )
 
 // identify opens n connections and identifies each. Urgent ones are served before
-// others, so that what they measure is not the load side's own queue.
+// others, so that they do not measure the load side's own queue.
 func (l *loop) identify(addr string, n int, urgent bool) ([]*conn, error) {
 	hello := protocol.AppendIdentify(nil, protocol.Identify{Name: "ccload"})
 	conns := make([]*conn, 0, n)
@@ -37,8 +37,8 @@ func (l *loop) identify(addr string, n int, urgent bool) ([]*conn, error) {
 	return conns, nil
 }
 
-// answers waits for one reply on each of several connections. Pushes still go to
-// whom they went before.
+// answers waits for one reply on each of several connections. Pushes still go to the
+// previous receiver.
 type answers struct {
 	before receiver
 	cmd    protocol.Command
@@ -59,8 +59,8 @@ func (a *answers) push(c *conn, body []byte, now int64) { a.before.push(c, body,
 
 func (a *answers) settle(c *conn, _ int64) { c.forget() }
 
-// ask sends one request and returns the body of its reply, which must have code
-// 0. Nothing may be in flight.
+// ask sends one request and returns the body of its reply, which must have code 0.
+// Nothing may be in flight.
 func (l *loop) ask(c *conn, cmd protocol.Command, body []byte) ([]byte, error) {
 	return l.askAll([]*conn{c}, cmd, body)
 }
@@ -100,7 +100,7 @@ func (l *loop) subscribe(conns []*conn, name string) error {
 	return err
 }
 
-// fill writes the small documents of these names.
+// fill writes the small documents with these names.
 func (l *loop) fill(addr string, names []string) error {
 	conns, err := l.identify(addr, 1, false)
 	if err != nil {

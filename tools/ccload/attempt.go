@@ -3,8 +3,8 @@ package main
 // Verbs, benchmark groups and the experiments they share (fan-outs, stalls) are
 // scripts: long sequences of steps, each of which needs the ones before it. A step
 // that fails panics with a failure (check, must), and attempt turns that back into an
-// error. What scripts are built from (loop, connections, load, processes) returns
-// errors as usual.
+// error. The parts of scripts (loop, connections, load, processes) return errors as
+// usual.
 
 type failure struct{ error }
 

@@ -93,13 +93,13 @@ func groupNames() []string {
 const (
 	serverCore = 0
 	loadCore   = 1
-	// benchSpin keeps the load side awake: a server should not pay for waking it.
+	// benchSpin keeps the load side awake: the server should not pay for waking it.
 	benchSpin = time.Millisecond
-	// benchConns is how many connections the rate figures speak of.
+	// benchConns is how many connections the rate figures refer to.
 	benchConns = 16
 	benchFiles = 1000
-	// maxOthers is the part of the machine other programs may use before it is
-	// worth a word.
+	// maxOthers is the part of the machine that other programs may use before it is
+	// worth mentioning.
 	maxOthers = 0.03
 )
 
@@ -115,7 +115,7 @@ type bench struct {
 	missed int
 }
 
-// counted is must for a load: an error reply is a failure too.
+// counted is must for a load, where an error reply is a failure too.
 func counted(t *tally, err error) *tally {
 	check(err)
 	check(t.err)
@@ -189,7 +189,7 @@ func (c *benchConfig) check() error {
 	return nil
 }
 
-// wants says that the group of that name is to run.
+// wants reports whether the named group is to run.
 func (c *benchConfig) wants(group string) bool {
 	return len(c.only) == 0 || slices.Contains(c.only, group)
 }
@@ -236,8 +236,8 @@ func (b *bench) groups() error {
 	return nil
 }
 
-// atLeast and atMost report a figure with its target and, as detail, what it was
-// computed from.
+// atLeast and atMost report a figure with its target and, as detail, the values behind
+// it.
 func (b *bench) atLeast(name string, value, target float64, unit, detail string, args ...any) {
 	b.report(figure{Name: name, Value: value, Target: target, Unit: unit, Detail: fmt.Sprintf(detail, args...)})
 }

@@ -8,7 +8,7 @@ import (
 	"confcenter/protocol"
 )
 
-// gets compares GETCONFIG with the bare server's answers of the same size.
+// gets compares GETCONFIG with a bare server's answers of the same size.
 func (b *bench) gets() {
 	s := b.serve(benchFiles)
 	conns := b.dial(s.addr, benchConns)
@@ -26,7 +26,7 @@ type depthTarget struct {
 	target float64
 }
 
-// ofCeiling compares reads with the bare server's answers of size bytes.
+// ofCeiling compares reads with a bare server's answers of size bytes.
 func (b *bench) ofCeiling(s *served, conns []*conn, size int, targets []depthTarget, reads func(depth int) (name string, src source)) {
 	bare := b.bare(size)
 	bareConns := b.dial(bare.addr, benchConns)
@@ -37,8 +37,8 @@ func (b *bench) ofCeiling(s *served, conns []*conn, size int, targets []depthTar
 	}
 }
 
-// checkDocuments asks for every small document once and compares it with what was
-// written; it returns the size of the replies' bodies in bytes.
+// checkDocuments asks once for every small document, compares it with what was written,
+// and returns the size of the replies' bodies in bytes.
 func (b *bench) checkDocuments(c *conn, names []string) (size int) {
 	for i, name := range names {
 		body, doc := b.document(c, name, "")
@@ -65,8 +65,8 @@ func (b *bench) document(c *conn, name, path string) (body []byte, doc protocol.
 const largeName = "large0.json"
 
 // paths compares the time for each path of a large document, once, with as many
-// paths of small documents. Before each time the large document is replaced, so
-// that whatever the server has prepared for it is worth nothing.
+// paths of small documents. The large document is replaced before each run, so that
+// nothing the server has prepared for it helps.
 func (b *bench) paths() {
 	conns := b.dial(b.serve(benchFiles).addr, benchConns+1)
 	writer, conns := conns[0], conns[1:]
@@ -74,7 +74,7 @@ func (b *bench) paths() {
 	for i := range small {
 		small[i] = partPath
 	}
-	// A path that is not there would be answered with code 0 too, and fast.
+	// A missing path would be answered with code 0 too, and fast.
 	check(b.loop.set(writer, largeName, largeDocument(b.cfg.paths, b.cfg.pairs)))
 	for _, path := range large {
 		b.checkPath(writer, largeName, path)
@@ -107,13 +107,13 @@ const (
 	fanoutWarmup = 3
 	// controlName is a document nobody subscribes to, changed like the other one.
 	controlName = "alone.json"
-	// pushPause lets a server end what a change has left to do before the next one
-	// is timed.
+	// pushPause lets a server finish the work of one change before the next one is
+	// timed.
 	pushPause = 20 * time.Millisecond
 )
 
 // pushes compares a fan-out with a bare loop that writes the same frames, and
-// looks at what it does to others.
+// measures its effect on other clients.
 func (b *bench) pushes() {
 	real := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.subscribers+100))
 	bare := b.bare(replySize)
@@ -137,9 +137,8 @@ func (b *bench) pushes() {
 	}))
 }
 
-// firstPush sets the first push against the reply to a change nobody is told of:
-// that reply leaves when the change is durable, so what the first push takes
-// longer is what came after.
+// firstPush compares the first push with the reply to a change that nobody follows:
+// that reply leaves when the change is durable, so the difference is what came after.
 func (b *bench) firstPush(f *fanout) {
 	var later, total []float64
 	writes := newWrites([]string{controlName}, 200, 0)
@@ -163,7 +162,7 @@ func (b *bench) firstPush(f *fanout) {
 }
 
 // idleMemory measures the memory of a connection that only identifies itself. The
-// server gets a second before each reading to free what it frees late.
+// server gets a second before each reading to free memory.
 func (b *bench) idleMemory() {
 	s := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.idle+100))
 	settled := func() int64 {
@@ -182,7 +181,7 @@ func (b *bench) idleMemory() {
 const restarts = 3
 
 // starts measures from the start of the process to the last file answered: once
-// with nothing in the data directory, then with what that start left there.
+// with an empty data directory, then with what the first start left there.
 func (b *bench) starts() {
 	s := b.prepare(b.cfg.startFiles)
 	names := fileNames(b.cfg.startFiles)
@@ -201,7 +200,8 @@ func (b *bench) starts() {
 
 const stallChanges = 6
 
-// stalls measures what clients that do not read do to memory and to others.
+// stalls measures what clients that do not read cost in memory, and other clients in
+// latency.
 func (b *bench) stalls() {
 	s := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.stalled+100))
 	st := newStall(b.loop, s.addr, benchFiles)

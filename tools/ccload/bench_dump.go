@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// dumpConns is how many connections the capture that is added up has.
+	// dumpConns is how many connections of the capture exchange frames.
 	dumpConns = 64
-	// dumpHalfOpen is how many more only begin.
+	// dumpHalfOpen is how many more only send their SYN.
 	dumpHalfOpen = 10_000
 )
 
-// dumps measures `ccdump summary` on one core: on a capture of small documents, a
-// frame in nearly every packet, which is the hardest there is.
+// dumps measures `ccdump summary` on one core, with the hardest kind of capture: small
+// documents, with a frame in nearly every packet.
 func (b *bench) dumps() {
 	file := filepath.Join(b.work, "bench.pcap")
 	frames, size, err := writeCapture(file, int64(b.cfg.dumpSize)<<20)
@@ -42,8 +42,8 @@ func (b *bench) dumps() {
 	b.atMost("peak memory of that", mebibytes(peak), 128, "MiB", "%d connections at work, %d half-open", dumpConns, dumpHalfOpen)
 }
 
-// summarize adds a capture up once and checks that all of it was found. The rate is
-// that of the time the process had its core, start and end included.
+// summarize adds up a capture once and checks that every frame was found. The rate counts
+// the time for which the process had its core, including start and end.
 func (b *bench) summarize(file string, frames, size int64) (rate float64, peak int64) {
 	argv := pinned(b.core, []string{b.cfg.dump, "summary", file, "-o", "json"})
 	cmd := exec.CommandContext(b.loop.ctx, argv[0], argv[1:]...)
@@ -127,8 +127,7 @@ func writeCapture(name string, limit int64) (frames, size int64, err error) {
 	return frames, size, errors.Join(w.Flush(), out.Flush(), file.Close())
 }
 
-// taps compares the latency of requests through `ccdump tap` with that of the same
-// requests without it.
+// taps compares the latency of the same requests with and without `ccdump tap`.
 func (b *bench) taps() {
 	s := b.serve(benchFiles)
 	addr := must(freeAddr())

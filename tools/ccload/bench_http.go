@@ -27,7 +27,7 @@ func (b *bench) httpGets() {
 	b.atLeast(fmt.Sprintf("GET of %d B, one key, %d HTTP connections, of a bare handler", kvValueSize, httpConns), ratio, 0.7, "", "%v of %v", ours, theirs)
 }
 
-// webRivals starts a real server and a bare one that gives the same answer.
+// webRivals starts a real server and a bare one that give the same answer.
 func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival) {
 	s, addr := b.serveHTTP()
 	for _, request := range [][]byte{httpPutTape(addr).next(nil), httpGet(addr, httpPath)} {
@@ -49,7 +49,7 @@ func (b *bench) webRivals(requests func(addr string) *tape) (ours, theirs *rival
 	return side(s.pid, addr), side(bare.pid, bare.addr)
 }
 
-// httpStreams measures how long after a PUT is sent the last of many streams of its
+// httpStreams measures the time from sending a PUT until the last of many streams of its
 // namespace has been told.
 func (b *bench) httpStreams() {
 	_, addr := b.serveHTTP("--http-max-connections", strconv.Itoa(b.cfg.streams+100))

@@ -22,7 +22,7 @@ func (b *bench) kvGets() {
 }
 
 // loadForGets fills the store with values that make replies of about kvReplySize
-// and checks each one. It returns the size of the longest reply's body.
+// and checks some of them. It returns the size of the longest reply's body.
 func (b *bench) loadForGets(c *conn) (size int) {
 	b.loadKeys(c, b.cfg.keys, kvValueSize)
 	body := b.kvGet(c, b.cfg.keys-1)
@@ -40,7 +40,7 @@ func (b *bench) loadForGets(c *conn) (size int) {
 	return size
 }
 
-// kvPuts compares durable writes with Redis and etcd, which are as durable.
+// kvPuts compares durable writes with those of Redis and etcd.
 func (b *bench) kvPuts() {
 	s := b.serve(1)
 	conns := b.dial(s.addr, kvConns)
@@ -67,7 +67,7 @@ func (b *bench) ofWaiting(ours, theirs *rival, name string, target float64) {
 	b.atLeast(name, must(compare(ours, theirs, b.cfg.pairs)), target, "", "%v of %v", ours, theirs)
 }
 
-// kvWatches measures how long after a put's acknowledgement the last of many
+// kvWatches measures the time from a put's acknowledgement until the last of many
 // watchers is told.
 func (b *bench) kvWatches() {
 	s := b.serve(1, "--max-connections", strconv.Itoa(b.cfg.watchers+100))
@@ -81,8 +81,8 @@ func (b *bench) kvWatches() {
 // listed is how many keys the long list has.
 const listed = 10_000
 
-// kvMillion fills a store, starts its server again, and looks at time, memory and
-// a long list.
+// kvMillion fills a store, restarts its server, and measures time, memory and long
+// lists.
 func (b *bench) kvMillion() {
 	s := b.serve(1)
 	b.loadKeys(b.dial(s.addr, 1)[0], b.cfg.many, kvValueSize)
@@ -127,8 +127,8 @@ func (b *bench) lists(s *served) {
 	b.reportProbe("KVGET during the lists", t)
 }
 
-// list lists limit keys with their values, in as many pages as it takes. It leaves
-// the pages unparsed: parsing would take processor time from what is measured.
+// list lists limit keys with their values, in as many pages as it takes. It does not
+// parse the pages, because that would take processor time from what is measured.
 func (b *bench) list(c *conn, limit int) (pages [][]byte) {
 	after := ""
 	for more := true; more; {

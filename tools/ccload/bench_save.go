@@ -10,10 +10,10 @@ import (
 	"confcenter/protocol"
 )
 
-// saveName is the file that is saved as a person would.
+// saveName is the file that is saved the way people do.
 const saveName = "save.json"
 
-// saver changes a file in the server's conf directory and waits to be told.
+// saver changes a file in the server's conf directory and waits for the push.
 type saver struct {
 	ignore
 	loop *loop
@@ -31,14 +31,14 @@ func (b *bench) newSaver(s *served) *saver {
 	conn.to = w
 	body := protocol.AppendSubscription(nil, protocol.Subscription{File: saveName, MissingOK: true})
 	must(b.loop.ask(conn, protocol.BookCfgChange, body))
-	// What was written above is told now or is in service already; only then does
-	// a push belong to a save of ours.
+	// The write above is pushed now or is already in service; from here on a push
+	// belongs to a save.
 	check(b.loop.wait(500 * time.Millisecond))
 	return w
 }
 
-// The ways people's programs save: over the old content, or a new file renamed
-// onto the old one.
+// The ways programs save files: over the old content, or as a new file renamed onto
+// the old one.
 const (
 	saveInPlace = "in place"
 	saveRename  = "by rename"
@@ -51,7 +51,7 @@ func (s *saver) write(way string) error {
 	if way == saveInPlace {
 		return os.WriteFile(path, text, 0o644)
 	}
-	// The name is one that a server does not take for a config.
+	// The server does not take a file with this name for a config.
 	if err := os.WriteFile(path+"~", text, 0o644); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *saver) push(_ *conn, _ []byte, now int64) {
 	}
 }
 
-// saves measures from a saved file to a subscriber who knows.
+// saves measures the time from saving a file to a subscriber's push.
 func (b *bench) saves() {
 	w := b.newSaver(b.serve(benchFiles))
 	for _, way := range []string{saveRename, saveInPlace} {
@@ -93,9 +93,9 @@ func (b *bench) saves() {
 // changesPerSecond is how often another file changes while files are read.
 const changesPerSecond = 100
 
-// changes compares reading with reading while another file changes: saved in the
-// directory by somebody else, and written over the wire. The latter has the server
-// create and flush files itself, on the core it answers on.
+// changes compares reads with reads while another file changes, saved in the directory
+// by somebody else or written over the wire. For the latter the server creates and
+// flushes files itself, on the core it answers on.
 func (b *bench) changes() {
 	s := b.serve(benchFiles)
 	conns := b.dial(s.addr, benchConns)
@@ -127,8 +127,8 @@ func (b *bench) changes() {
 }
 
 // steadily saves by rename at changesPerSecond, on a thread of its own because the
-// load keeps this program's only other one busy. The function it returns stops that
-// and reports the saves per second.
+// load keeps this program's only other one busy. The returned function stops it and
+// reports the saves per second.
 func (s *saver) steadily() (end func() float64) {
 	threads := runtime.GOMAXPROCS(2)
 	stop, result := make(chan struct{}), make(chan error)

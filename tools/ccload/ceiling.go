@@ -16,10 +16,9 @@ import (
 	"confcenter/protocol"
 )
 
-// ceiling is a gnet server that looks at nothing but headers: every answer is
-// ready-made bytes with the sequence of its request. What a real server reaches
-// is compared with it, because both pay for the same system calls. It has one
-// event loop, which owns every field below.
+// ceiling is a gnet server that reads only headers: every answer is ready-made bytes
+// with the sequence of its request. Real servers are compared with it, because both pay
+// for the same system calls. It has one event loop, which owns every field below.
 type ceiling struct {
 	gnet.BuiltinEventEngine
 	boot        func(gnet.Engine)
@@ -59,13 +58,13 @@ func serveCeiling(ctx context.Context, addr string, size int, booted func()) err
 	return <-stopped
 }
 
-// OnBoot says that the server listens.
+// OnBoot announces that the server listens.
 func (s *ceiling) OnBoot(e gnet.Engine) gnet.Action {
 	s.boot(e)
 	return gnet.None
 }
 
-// ceilingAnswers are the frames for each request that is answered at all.
+// ceilingAnswers has a frame for each request that is answered.
 func ceilingAnswers(size int) map[protocol.Command][]byte {
 	start := protocol.AppendConfigStart(nil, 1700000000, []byte(`"f00000.json"`))
 	pad := max(0, size-len(start)-len(`""`)-len(protocol.ConfigEnd))
@@ -107,7 +106,7 @@ func (s *ceiling) OnClose(c gnet.Conn, _ error) gnet.Action {
 	return gnet.None
 }
 
-// OnTraffic answers every complete frame, all of them in one write.
+// OnTraffic answers every complete frame, all in one write.
 func (s *ceiling) OnTraffic(c gnet.Conn) gnet.Action {
 	in, _ := c.Peek(-1)
 	s.out = s.out[:0]
@@ -145,7 +144,7 @@ func (s *ceiling) serve(c gnet.Conn, h protocol.Header) {
 			s.subscribers = append(s.subscribers, c)
 		}
 	case protocol.SetConfig:
-		// Backwards, because a write that fails removes its subscriber.
+		// Backwards, because a failing write removes its subscriber.
 		for i := len(s.subscribers) - 1; i >= 0; i-- {
 			_, _ = s.subscribers[i].Write(s.push)
 		}
@@ -155,7 +154,7 @@ func (s *ceiling) serve(c gnet.Conn, h protocol.Header) {
 	protocol.SetSeq(s.out[start:], h.Seq)
 }
 
-// silent is a gnet logger that says nothing: what matters is returned.
+// silent is a gnet logger that drops everything: errors that matter are returned.
 type silent struct{}
 
 func (silent) Debugf(string, ...any) {}
@@ -164,8 +163,8 @@ func (silent) Warnf(string, ...any)  {}
 func (silent) Errorf(string, ...any) {}
 func (silent) Fatalf(string, ...any) {}
 
-// bareHandler reads whatever it is asked and answers always the same: with it
-// net/http costs what it must, and a real handler is compared with that.
+// bareHandler reads any request and always gives the same answer, so it costs only what
+// net/http itself does. Real handlers are compared with it.
 func bareHandler(reply []byte) http.HandlerFunc {
 	contentType, noSniff := []string{"application/json"}, []string{"nosniff"}
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -9,8 +9,8 @@ import (
 	"confcenter/protocol"
 )
 
-// receiver is told what arrives on a connection, on the loop's goroutine. A body
-// is valid during the call only.
+// receiver is told what arrives on a connection, on the loop's goroutine. A body is
+// valid only during the call.
 type receiver interface {
 	// reply is called for each reply, in the order of the requests.
 	reply(c *conn, body []byte)
@@ -20,7 +20,7 @@ type receiver interface {
 	settle(c *conn, now int64)
 }
 
-// ignore is a receiver that does nothing; others embed it.
+// ignore is a receiver that does nothing, for others to embed.
 type ignore struct{}
 
 func (ignore) reply(*conn, []byte)       {}
@@ -57,8 +57,8 @@ type pipeline struct {
 	sent     timeline
 }
 
-// maxDepth bounds the requests in flight on one connection: the sequence number
-// has 16 bits, and half of them tell a late reply from a wrong one.
+// maxDepth bounds the requests in flight on one connection to half of what 16 bits of
+// sequence can number, so that a late reply is told from a wrong one.
 const maxDepth = 1 << 15
 
 // dial opens a connection that sends and receives for to.
@@ -91,7 +91,7 @@ func (c *conn) close() {
 	c.carry, c.pending = nil, nil
 }
 
-// mute stops reading for good: whatever the server sends stays in the kernel.
+// mute stops reading for good: what the server sends stays in the kernel.
 func (c *conn) mute() error {
 	c.muted = true
 	return c.watch(len(c.pending) > 0)
@@ -116,8 +116,8 @@ func (c *conn) fail(err error) {
 	c.close()
 }
 
-// take gives frame the connection's next sequence, if it is our protocol's, and
-// counts it as a request.
+// take counts frame as a request and, if it is our protocol's, gives it the connection's
+// next sequence.
 func (c *conn) take(frame []byte) {
 	if c.framing == nil {
 		protocol.SetSeq(frame, c.nextSeq)
@@ -126,15 +126,14 @@ func (c *conn) take(frame []byte) {
 	c.inflight++
 }
 
-// request sends one frame, whose sequence it overwrites, as due at the time at.
+// request sends one frame, with the next sequence, as due at the time at.
 func (c *conn) request(frame []byte, at int64) {
 	c.take(frame)
 	c.sent.push(at, 1)
 	c.write(frame)
 }
 
-// write sends p or keeps what the kernel does not take. p is the caller's again
-// when write returns.
+// write sends p and keeps what the kernel does not take. It does not retain p.
 func (c *conn) write(p []byte) {
 	if c.closed || len(p) == 0 {
 		return
@@ -165,7 +164,7 @@ func (c *conn) flush() {
 	}
 }
 
-// readable takes one read's worth; epoll says so again if there is more.
+// readable does one read; epoll reports the connection again if there is more.
 func (c *conn) readable(events uint32) {
 	if c.muted {
 		if events&(unix.EPOLLERR|unix.EPOLLHUP|unix.EPOLLRDHUP) != 0 {
@@ -191,7 +190,7 @@ func (c *conn) readable(events uint32) {
 	}
 }
 
-// forget discards the send times of the replies received: they are not measured.
+// forget discards the send times of the replies received, which are not measured.
 func (p *pipeline) forget() {
 	for p.answered > 0 {
 		_, n := p.sent.take(p.answered)
@@ -199,7 +198,7 @@ func (p *pipeline) forget() {
 	}
 }
 
-// consume hands on every complete frame of what was carried over and data.
+// consume hands on every complete frame in what was carried over and data.
 func (c *conn) consume(data []byte, now int64) error {
 	carried := len(c.carry) > 0
 	if carried {
@@ -215,7 +214,7 @@ func (c *conn) consume(data []byte, now int64) error {
 	case len(rest) > 0:
 		c.carry = append(c.carry[:0], rest...)
 	}
-	// A large document once is no reason to keep its room on every connection.
+	// One large document is no reason to keep a large buffer on every connection.
 	if len(c.carry) == 0 && cap(c.carry) > 64<<10 {
 		c.carry = nil
 	}
@@ -262,9 +261,9 @@ func (c *conn) frame(h protocol.Header, body []byte, now int64) error {
 	return nil
 }
 
-// timeline remembers when requests were sent, oldest first, as runs of requests
-// that were sent at one time: a deep pipeline is refilled in one write, and one
-// entry stands for all of it.
+// timeline remembers when requests were sent, oldest first, as runs of requests sent at
+// one time: a deep pipeline is refilled in one write, and one entry stands for all of
+// it.
 type timeline struct {
 	runs []sentRun
 	head int
@@ -289,8 +288,7 @@ func (t *timeline) push(at int64, n int) {
 	t.runs = append(t.runs, sentRun{at, n})
 }
 
-// take removes up to n of the oldest that were sent at one time. It returns 0 of
-// none.
+// take removes up to n of the oldest requests sent at one time and returns how many.
 func (t *timeline) take(n int) (at int64, taken int) {
 	if t.head == len(t.runs) {
 		return 0, 0

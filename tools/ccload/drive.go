@@ -8,17 +8,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// drainLimit is how long the replies to what is already sent may take.
+// drainLimit is how long the outstanding replies may take.
 const drainLimit = 30 * time.Second
 
 // warmup is how long a closed loop runs before a measurement of d.
 func warmup(d time.Duration) time.Duration { return min(d/10, 200*time.Millisecond) }
 
-// load sends requests from src on connections of its own and counts the replies.
-// As a closed loop (closed, play) it keeps depth requests in flight on each: every
-// reply is followed by the next request, so the server sets the rate. As an open loop
-// (open, or begin and end) it sends at a fixed rate over the connections in turn,
-// however late the replies are, and latency counts from the time a request was due.
+// load sends requests from src on connections of its own and counts the replies. As a
+// closed loop (closed, play) it keeps depth requests in flight on each: every reply is
+// followed by the next request, so the server sets the rate. As an open loop (open, or
+// begin and end) it sends at a fixed rate over the connections in turn, however late
+// the replies are, and latency counts from the time a request was due.
 type load struct {
 	ignore
 	loop    *loop
@@ -33,7 +33,7 @@ type load struct {
 	turn   int
 }
 
-// newLoad takes the connections over; they must have nothing in flight.
+// newLoad takes over the connections, which must have nothing in flight.
 func newLoad(l *loop, conns []*conn, src source) *load {
 	d := &load{loop: l, conns: conns, src: src, tally: newTally()}
 	for _, c := range conns {
@@ -42,8 +42,8 @@ func newLoad(l *loop, conns []*conn, src source) *load {
 	return d
 }
 
-// closed asks for duration and reports what was answered in that time, after a
-// warm-up.
+// closed sends for duration, after a warm-up, and reports what was answered in that
+// time.
 func (d *load) closed(depth int, duration time.Duration) (*tally, error) {
 	d.fillAll(depth, -1)
 	if err := d.loop.wait(warmup(duration)); err != nil {
@@ -61,7 +61,7 @@ func (d *load) closed(depth int, duration time.Duration) (*tally, error) {
 	return counted, d.drain()
 }
 
-// play sends n requests in all and reports them, from the first sent to the last
+// play sends n requests in all and reports on them, from the first sent to the last
 // answered.
 func (d *load) play(depth, n int) (*tally, error) {
 	d.tally = newTally()
@@ -119,8 +119,8 @@ func (d *load) begin(perSecond float64) {
 	d.loop.every(d)
 }
 
-// end stops sending, waits for the replies and reports them all: what is late
-// belongs to the latency. The rate is over the time of sending.
+// end stops sending, waits for the replies and reports on them all, because late ones
+// count towards the latency. The rate is over the time of sending.
 func (d *load) end() (*tally, error) {
 	d.loop.stop(d)
 	d.tally.end = d.loop.clock()
@@ -168,9 +168,8 @@ func (d *load) settle(c *conn, now int64) {
 	}
 }
 
-// pacer says when requests are due at a fixed rate. The times do not depend on
-// when it is asked, so a load that falls behind is measured as late, not as slow
-// to ask.
+// pacer says when requests are due at a fixed rate. The times do not depend on when it
+// is asked, so a load that falls behind counts as late and not as a lower rate.
 type pacer struct {
 	start    int64
 	interval float64 // nanoseconds
@@ -193,18 +192,17 @@ func (p *pacer) take(now int64) (at int64, due bool) {
 	return at, true
 }
 
-// maxLatency is the largest latency told apart, in nanoseconds.
+// maxLatency is the largest latency that is told apart, in nanoseconds.
 const maxLatency = int64(2 * time.Minute)
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 3) }
 
-// record notes n latencies of ns nanoseconds; what is longer than maxLatency
-// counts as that.
+// record records n latencies of ns nanoseconds, or of maxLatency if that is less.
 func record(h *hdrhistogram.Histogram, ns int64, n int) {
 	_ = h.RecordValues(min(max(ns, 0), maxLatency), int64(n))
 }
 
-// tally is what a load has counted. Times are of the loop's clock.
+// tally is what a load has counted. Its times are the loop's.
 type tally struct {
 	start, end   int64
 	done, failed int64
@@ -214,13 +212,13 @@ type tally struct {
 
 func newTally() *tally { return &tally{latency: newHistogram()} }
 
-// reset forgets everything and starts the count at now.
+// reset starts a new count at now.
 func (t *tally) reset(now int64) {
 	t.latency.Reset()
 	*t = tally{start: now, latency: t.latency}
 }
 
-// judge notes a reply that is not code 0.
+// judge counts a reply that is not code 0.
 func (t *tally) judge(src source, body []byte) {
 	if !replyOK(body) {
 		if t.failed == 0 {
@@ -230,7 +228,7 @@ func (t *tally) judge(src source, body []byte) {
 	}
 }
 
-// settle counts the replies c has had since the last time.
+// settle counts the replies on c since the last call.
 func (t *tally) settle(c *conn, now int64) {
 	for c.answered > 0 {
 		at, n := c.sent.take(c.answered)
@@ -245,7 +243,7 @@ func (t *tally) settle(c *conn, now int64) {
 
 func (t *tally) elapsed() time.Duration { return time.Duration(t.end - t.start) }
 
-// perSecond is the rate of replies; 0 of no time.
+// perSecond is the rate of replies, 0 if no time has passed.
 func (t *tally) perSecond() float64 {
 	if t.end <= t.start {
 		return 0
@@ -267,8 +265,8 @@ func (t *tally) merge(o *tally) {
 	}
 }
 
-// quantile is the q-th part of samples, 0.5 the median, by the nearest rank; 0 of
-// none. It does not change samples.
+// quantile is the q-quantile of samples by nearest rank, 0.5 being the median; 0 if there
+// are none. It does not change samples.
 func quantile(samples []float64, q float64) float64 {
 	if len(samples) == 0 {
 		return 0
@@ -280,7 +278,7 @@ func quantile(samples []float64, q float64) float64 {
 
 func median(samples []float64) float64 { return quantile(samples, 0.5) }
 
-// ratios divides pairwise; a pair with a zero below is left out.
+// ratios divides pairwise and leaves out pairs with a zero denominator.
 func ratios(above, below []float64) []float64 {
 	var r []float64
 	for i := range min(len(above), len(below)) {

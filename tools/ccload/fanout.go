@@ -13,8 +13,8 @@ import (
 // pushName is the document whose change is told to many.
 const pushName = "push.json"
 
-// fanout has many subscribers of one document and one writer, who changes it and
-// waits until everybody is told.
+// fanout has many subscribers of one document and one writer, which changes it and
+// waits until all have been told.
 type fanout struct {
 	ignore
 	loop        *loop
@@ -34,7 +34,7 @@ type fanout struct {
 	failure error
 }
 
-// round is one change as it was seen from outside, in nanoseconds.
+// round is one change as seen from outside, in nanoseconds.
 type round struct {
 	first  int64 // from the request to the first push
 	all    int64 // from the request to the last push
@@ -42,14 +42,13 @@ type round struct {
 	spread int64 // from the first push to the last
 }
 
-// firstPush, allTold and late are in milliseconds. late is the time from the
-// writer's reply to the last push.
+// firstPush, allTold and late are in milliseconds. late runs from the writer's reply to
+// the last push.
 func (r round) firstPush() float64 { return millis(r.first) }
 func (r round) allTold() float64   { return millis(r.all) }
 func (r round) late() float64      { return max(0, millis(r.all-r.reply)) }
 
-// newFanout opens the writer and n subscribers. The document is made if it is not
-// there.
+// newFanout opens the writer and n subscribers of a document that it writes.
 func newFanout(l *loop, addr string, n int) *fanout {
 	f := &fanout{loop: l, writes: newWrites([]string{pushName}, 200, int(time.Now().UnixMilli())), delay: newHistogram()}
 	f.open(addr, n)
@@ -77,7 +76,7 @@ func (f *fanout) open(addr string, n int) {
 	}
 }
 
-// rounds makes warmup changes and then n that it returns, with a pause before each.
+// rounds makes warmup changes and then n, with a pause before each, and returns the n.
 func (f *fanout) rounds(warmup, n int, pause time.Duration, bar *progress) (counted []round) {
 	for i := range warmup + n {
 		check(f.loop.wait(pause))
@@ -92,7 +91,7 @@ func (f *fanout) rounds(warmup, n int, pause time.Duration, bar *progress) (coun
 	return counted
 }
 
-// change writes once and waits for every subscriber and the reply.
+// change writes once and waits for every push and the reply.
 func (f *fanout) change() (round, error) {
 	f.number++
 	f.told, f.first, f.last, f.replied = 0, 0, 0, 0
@@ -112,7 +111,7 @@ func (f *fanout) until(done func() bool) error {
 	return cmp.Or(err, f.failure)
 }
 
-// perSecond is the rate of pushes within a round: the first one starts the clock.
+// perSecond is the rate of pushes within a round, starting with the first.
 func (f *fanout) perSecond(r round) float64 {
 	if r.spread <= 0 {
 		return 0

@@ -22,14 +22,14 @@ const (
 	httpPuts = 1024
 )
 
-// framing reads what arrives on a connection that does not speak our protocol.
+// framing splits what arrives on a connection that does not speak our protocol.
 type framing interface {
-	// frames hands on what is complete and returns the rest.
+	// frames hands on complete messages and returns the rest.
 	frames(c *conn, data []byte, now int64) (rest []byte, err error)
 }
 
-// dialHTTP opens n connections for requests that are each answered by size bytes,
-// head not counted; a size below 0 is any.
+// dialHTTP opens n connections for requests whose replies have bodies of size bytes, or
+// of any size if that is below 0.
 func (l *loop) dialHTTP(addr string, n, size int, urgent bool) ([]*conn, error) {
 	var conns []*conn
 	for range n {
@@ -43,8 +43,8 @@ func (l *loop) dialHTTP(addr string, n, size int, urgent bool) ([]*conn, error) 
 	return conns, nil
 }
 
-// fetch sends one request on a connection of its own and returns the header of the
-// reply without its date, and the body.
+// fetch sends one request on a connection of its own and returns the reply's header,
+// without the date, and body.
 func fetch(addr string, request []byte) (header http.Header, body []byte, err error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -67,9 +67,9 @@ func fetch(addr string, request []byte) (header http.Header, body []byte, err er
 	return res.Header, body, err
 }
 
-// httpReplies is the framing of replies that say how long they are. A status that
-// is not 200 and another length than expected fail the connection: bodies are
-// looked at once before a load, not a million times in it.
+// httpReplies is the framing of replies with a length. A status other than 200 and an
+// unexpected length fail the connection: bodies are checked once before a load, not a
+// million times in it.
 type httpReplies struct{ size int }
 
 func (h *httpReplies) frames(c *conn, data []byte, _ int64) ([]byte, error) {
@@ -102,8 +102,8 @@ var (
 	httpEvent    = []byte("event: kv\n")
 )
 
-// httpHead is how long the reply's head is, 0 if it is not complete, and how long
-// it says the body is, below 0 if it does not.
+// httpHead returns the length of a reply's head, 0 if that is not complete, and the
+// length it gives for the body, below 0 if none.
 func httpHead(data []byte) (head, size int, err error) {
 	end := bytes.Index(data, httpHeadEnd)
 	if end < 0 {
@@ -120,8 +120,7 @@ func httpHead(data []byte) (head, size int, err error) {
 	return head, size, err
 }
 
-// sseStream is the framing of a stream of events in chunks: those called kv are
-// pushes.
+// sseStream is the framing of a chunked stream of events; those called kv are pushes.
 type sseStream struct {
 	begun bool
 	text  []byte // beginning of an event that is not complete
@@ -177,7 +176,7 @@ func (s *sseStream) events(c *conn, chunk []byte, now int64) {
 	s.text = s.text[:copy(s.text, text)]
 }
 
-// httpGet is the bytes of a request.
+// httpGet returns a GET request.
 func httpGet(addr, path string) []byte {
 	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, addr)
 }
@@ -189,7 +188,7 @@ func httpGetTape(addr string) *tape {
 	return t
 }
 
-// httpPutTape writes the key, each time with another value of the same length.
+// httpPutTape writes the key, each time with a different value of the same length.
 func httpPutTape(addr string) *tape {
 	t := &tape{}
 	for i := range httpPuts {
@@ -202,8 +201,8 @@ func httpPutTape(addr string) *tape {
 
 func httpValue(i int) []byte { return fmt.Appendf(nil, "%06d%s", i, kvText(i, kvValueSize-6)) }
 
-// newHTTPFanout is newFanout with n streams of the namespace of the writer's key.
-// The state that each stream begins with is counted, too.
+// newHTTPFanout is newFanout with n streams of the namespace of the writer's key. It
+// counts the state with which each stream begins as a first push.
 func newHTTPFanout(l *loop, addr string, n int) *fanout {
 	f := &fanout{loop: l, writes: httpPutTape(addr), delay: newHistogram()}
 	writer := must(l.dialHTTP(addr, 1, -1, true))

@@ -14,9 +14,9 @@ const (
 	// readSize is the most one read takes from a socket, in bytes: enough for
 	// the replies of a deep pipeline at once.
 	readSize = 256 << 10
-	// turnEvents is how many connections one turn serves before urgent ones are
-	// looked at again. It bounds what a fan-out adds to the latency measured on
-	// other connections.
+	// turnEvents is how many connections one turn serves before it checks urgent ones
+	// again. It bounds what a fan-out adds to the latency measured on other
+	// connections.
 	turnEvents = 32
 	// maxWait bounds one sleep, so that a cancelled context is noticed.
 	maxWait = 100 * time.Millisecond
@@ -27,15 +27,16 @@ var errTimeout = errors.New("timed out")
 
 // ticker is work that is due at certain times, whatever the traffic.
 type ticker interface {
-	// tick does what is due at now and returns when it wants to be called next.
-	// Both are in nanoseconds of the loop's clock.
+	// tick does what is due at now and returns when it wants to be called next,
+	// both in nanoseconds of the loop's clock.
 	tick(now int64) int64
 }
 
-// loop owns an epoll descriptor and the connections on it. It has no goroutine
-// and no lock: its owner calls until, and everything happens inside. Sockets are
-// used by raw system calls, bypassing Go's scheduler and poller, because a load
-// generator that costs as much as the server it loads measures itself.
+// loop owns an epoll descriptor and the connections on it. It has no goroutine and no
+// lock: its owner calls until, and everything happens inside that call. It is not gnet's
+// loop, which cannot stop reading a connection, put urgent ones first or poll before it
+// sleeps. Sockets are used by raw system calls, bypassing Go's scheduler and poller,
+// because a load generator that costs as much as the server it loads measures itself.
 type loop struct {
 	// set at open
 	ctx    context.Context
@@ -98,7 +99,7 @@ func (l *loop) stop(t ticker) {
 	l.tickers = slices.DeleteFunc(l.tickers, func(one ticker) bool { return one == t })
 }
 
-// until turns the loop until done is true, which is asked after each turn. It
+// until turns the loop until done, which it calls after each turn, returns true. It
 // fails after limit, when the context ends and when a connection is lost.
 func (l *loop) until(limit time.Duration, done func() bool) error {
 	deadline := l.clock() + int64(limit)
@@ -125,8 +126,8 @@ func (l *loop) wait(d time.Duration) error {
 	return l.until(d+time.Minute, func() bool { return l.clock() >= end })
 }
 
-// turn runs the tickers, then serves up to turnEvents connections, waiting for
-// one at most until deadline.
+// turn runs the tickers, then serves up to turnEvents connections, waiting for one
+// until deadline at most.
 func (l *loop) turn(deadline int64) error {
 	now := l.clock()
 	next := min(deadline, now+int64(maxWait))
@@ -146,8 +147,8 @@ func (l *loop) turn(deadline int64) error {
 	return l.serve(l.events[:n])
 }
 
-// sleep waits for events until next, in whole milliseconds because epoll knows
-// no other; what is left of the last one, and the time to spin, is polled away.
+// sleep waits for events until next, in whole milliseconds because epoll has no finer
+// unit; the rest of the last one, and the time to spin, is polled away.
 func (l *loop) sleep(now, next int64) (int, error) {
 	ms := (next - now) / int64(time.Millisecond)
 	if ms <= 0 || now-l.quiet < l.spin {
@@ -160,7 +161,7 @@ func (l *loop) sleep(now, next int64) (int, error) {
 	return n, err
 }
 
-// serve serves the urgent connections and then those that events speak of.
+// serve serves the urgent connections and then those in events.
 func (l *loop) serve(events []unix.EpollEvent) error {
 	var urgent [turnEvents]unix.EpollEvent
 	n, err := pollNow(l.urgent, urgent[:])

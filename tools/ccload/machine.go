@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is what a process has resident, in bytes.
+// memory is the resident memory of a process, in bytes.
 type memory struct{ now, peak int64 }
 
 func memoryOf(pid int) (memory, error) {
@@ -20,8 +20,8 @@ func memoryOf(pid int) (memory, error) {
 	return memory{now: int64(s.VmRSS), peak: int64(s.VmHWM)}, err
 }
 
-// peakUntil watches the peak of a process until ended. What the kernel says of one
-// that has ended counts the memory of whoever began it, too.
+// peakUntil watches the peak memory of a process until ended. The kernel's figure for a
+// process that has ended includes the memory of its parent.
 func peakUntil(ended <-chan struct{}, pid int) (peak int64) {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -39,7 +39,7 @@ func peakUntil(ended <-chan struct{}, pid int) (peak int64) {
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
-// cpuTime is the time a process has run on a core so far, 0 if it cannot be read.
+// cpuTime is the processor time of a process so far, 0 if it cannot be read.
 func cpuTime(pid int) time.Duration {
 	threads, _ := procfs.AllThreads(pid)
 	var sum uint64
@@ -50,8 +50,8 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(sum)
 }
 
-// kernelTCP is what the kernel holds in TCP buffers for all processes, in bytes;
-// 0 if it cannot be read.
+// kernelTCP is how much the kernel holds in TCP buffers for all processes, in bytes; 0
+// if it cannot be read.
 func kernelTCP() int64 {
 	fs, _ := procfs.NewDefaultFS()
 	stat, err := fs.NetSockstat()
@@ -66,8 +66,8 @@ func kernelTCP() int64 {
 	return 0
 }
 
-// machineUse is what the processors have done for programs so far, and how much
-// of it for this one and the children it has waited for.
+// machineUse is the processor time of all programs so far, and of this one with the
+// children it has waited for.
 type machineUse struct {
 	at, all, own time.Duration
 }
@@ -78,14 +78,14 @@ func useNow(start time.Time) machineUse {
 	return machineUse{at: time.Since(start), all: programTime(stat.CPUTotal), own: usedBy(unix.RUSAGE_SELF) + usedBy(unix.RUSAGE_CHILDREN)}
 }
 
-// programTime leaves out idle and stolen time. Interrupts count, since most kernels
-// also charge them to the program they interrupt; with one that does not, other
-// programs appear to have used more.
+// programTime leaves out idle and stolen time. Interrupts count, because most kernels
+// also charge them to the program they interrupt; where one does not, other programs
+// appear to have used more.
 func programTime(s procfs.CPUStat) time.Duration {
 	return time.Duration((s.User + s.Nice + s.System + s.IRQ + s.SoftIRQ) * float64(time.Second))
 }
 
-// others is the part of n processors that other programs have had since before.
+// others is the part of n processors that other programs have used since before.
 func (u machineUse) others(before machineUse, n int) float64 {
 	if u.at <= before.at {
 		return 0

@@ -1,12 +1,12 @@
 // Command ccload loads a confcenter server, or anything that speaks CppCloud's
-// wire, and says how fast it was.
+// protocol, and reports how fast it was.
 //
 // `ccload get`, `set`, `push` and `stall` load a server that is already running
-// (verbs.go). `ccload bench` starts servers of its own and prints each figure
+// (verbs.go). `ccload bench` starts servers of its own and prints each figure that
 // the project promises beside its target; `make bench` runs it. bench.go lists
 // the groups of figures; bench_*.go measures them on a stage (stage.go) against a
 // rival (rival*.go): a bare server that answers with ready-made bytes
-// (ceiling.go), Redis, etcd or the same server under other conditions.
+// (ceiling.go), Redis, etcd, or the same server under other conditions.
 //
 // The load side is one epoll loop per thread (loop.go, conn.go). On top of it are
 // two kinds of load (drive.go): a closed loop sends the next request when one is

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// process is a server that the benchmark has started.
+// process is a server started by the benchmark.
 type process struct {
 	name string
 	addr string // where it listens
@@ -30,7 +30,7 @@ const (
 	stopLimit = 10 * time.Second
 )
 
-// startProcess starts a program on one core; core below 0 is any. The caller
+// startProcess starts a program on one core, or on any if core is below 0. The caller
 // stops it.
 func startProcess(core int, logDir, name, addr string, argv []string) (*process, error) {
 	log, err := os.CreateTemp(logDir, name+"-*.log")
@@ -43,8 +43,8 @@ func startProcess(core int, logDir, name, addr string, argv []string) (*process,
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p := &process{name: name, addr: addr, log: log.Name(), cmd: cmd, gone: make(chan struct{})}
-	// Pdeathsig goes by thread: the one that starts the child must live on, so the
-	// child is waited for on it.
+	// Pdeathsig is tied to the thread that starts the child, which must live on, so
+	// that thread also waits for the child.
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -82,14 +82,14 @@ func (p *process) stop() {
 	}
 }
 
-// printed is the end of what the process has written, for an error.
+// printed is the end of the process's output, for an error.
 func (p *process) printed() string {
 	text, _ := os.ReadFile(p.log)
 	return string(text[max(0, len(text)-2000):])
 }
 
-// knock checks whether a server is up. connect suffices for other people's; ours
-// opens its port for a moment to probe it before it serves, so it has to greet.
+// knock checks whether a server is up. connect suffices for other programs; ours opens
+// its port for a moment to probe it before it serves, so it needs greet.
 type knock func(ctx context.Context, addr string) error
 
 func connect(_ context.Context, addr string) error {
@@ -111,7 +111,7 @@ func greet(ctx context.Context, addr string) error {
 	return err
 }
 
-// ready waits until knock succeeds at addr, which belongs to the process.
+// ready waits until knock succeeds at addr, an address of the process.
 func (p *process) ready(ctx context.Context, addr string, knock knock) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errTimeout)
 	defer cancel()
@@ -132,8 +132,8 @@ func (p *process) ready(ctx context.Context, addr string, knock knock) error {
 	}
 }
 
-// freeAddr is a loopback address nobody listens on. It is not on 127.0.0.1, where any
-// outgoing connection may take the port before the server does.
+// freeAddr returns a loopback address that nobody listens on. It is not on 127.0.0.1,
+// where any outgoing connection may take the port before the server does.
 func freeAddr() (string, error) {
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	if err != nil {
@@ -143,11 +143,10 @@ func freeAddr() (string, error) {
 	return ln.Addr().String(), nil
 }
 
-// pinSelf moves every thread of this process, and by inheritance those to come,
-// to one core.
+// pinSelf moves every thread of this process, and so those to come, to one core.
 func pinSelf(core int) error {
 	runtime.GOMAXPROCS(1)
-	// Twice: a thread may have been started by one not yet moved.
+	// Twice, because a thread that was not moved yet may have started another.
 	for range 2 {
 		out, err := exec.Command("taskset", "--all-tasks", "--pid", "--cpu-list", strconv.Itoa(core), strconv.Itoa(os.Getpid())).CombinedOutput()
 		if err != nil {

@@ -17,7 +17,7 @@ type progress struct {
 
 const progressSteps = 1000
 
-// newProgress draws on w if that is a terminal.
+// newProgress makes a line that is drawn on w if that is a terminal.
 func newProgress(w io.Writer, what string) *progress {
 	f, ok := w.(*os.File)
 	return &progress{ProgressBar: progressbar.NewOptions(progressSteps,
@@ -30,7 +30,7 @@ func newProgress(w io.Writer, what string) *progress {
 	)}
 }
 
-// during lets the line follow the next d of l.
+// during makes the line follow the next d of l.
 func (p *progress) during(l *loop, d time.Duration) {
 	p.start = l.clock()
 	p.end = p.start + int64(d)
@@ -42,11 +42,11 @@ func (p *progress) tick(now int64) int64 {
 	return now + int64(200*time.Millisecond)
 }
 
-// to draws the line for a part of the whole between 0 and 1.
+// to draws the line for a part between 0 and 1 of the whole.
 func (p *progress) to(part float64) { _ = p.Set(int(min(max(part, 0), 1) * progressSteps)) }
 
 // done removes the line.
 func (p *progress) done() { _ = p.Finish() }
 
-// clear removes the line until it is drawn again.
+// clear removes the line until it is next drawn.
 func (p *progress) clear() { _ = p.Clear() }

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// format is how results are printed: text for people, json for programs, and
-// benchstat for the tool of that name.
+// format is how results are printed: text for people, json for programs, benchstat for
+// the tool of that name.
 type format string
 
 const (
@@ -31,7 +31,7 @@ func (f *format) String() string { return string(*f) }
 // Type names the value in the help.
 func (f *format) Type() string { return "format" }
 
-// Set refuses what is none of the three.
+// Set refuses anything else.
 func (f *format) Set(s string) error {
 	if !slices.Contains(formats, s) {
 		return fmt.Errorf("must be one of %s", strings.Join(formats, ", "))
@@ -46,7 +46,7 @@ func (f *format) bind(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// print writes v as JSON, the line for benchstat or the text.
+// print writes v as JSON, or the line for benchstat, or the text.
 func (f format) print(w io.Writer, v any, benchstat, text string) (err error) {
 	switch f {
 	case formatJSON:
@@ -61,7 +61,7 @@ func (f format) print(w io.Writer, v any, benchstat, text string) (err error) {
 
 // result is one measurement.
 type result struct {
-	// Name is a path of what was measured and how: get/conns=16/depth=1.
+	// Name says what was measured and how, as a path: get/conns=16/depth=1.
 	Name      string     `json:"name"`
 	Requests  int64      `json:"requests"`
 	Failed    int64      `json:"failed"`
@@ -105,8 +105,8 @@ func (t *tally) result(name string) result {
 	}
 }
 
-// print writes r in the format f. The line for benchstat has the form of those of
-// `go test -bench`.
+// print writes r in the format f. The line for benchstat has the form of `go test
+// -bench`.
 func (r result) print(w io.Writer, f format) error {
 	var text, line strings.Builder
 	fmt.Fprintln(&text, r.Name)
@@ -129,20 +129,20 @@ func (r result) print(w io.Writer, f format) error {
 	return f.print(w, r, line.String(), text.String())
 }
 
-// benchName begins with a capital, as benchstat wants it, and has no blanks.
+// benchName begins with a capital, as benchstat requires, and has no blanks.
 func benchName(name string) string {
 	name = strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// figure is a measurement beside what it should be.
+// figure is a measurement beside its target.
 type figure struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit,omitempty"`
 	AtMost bool    `json:"at_most"`
 	Target float64 `json:"target"`
-	// Detail is what the value was made of.
+	// Detail says what the value was computed from.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -21,11 +21,11 @@ type sample struct {
 }
 
 const (
-	// quietShare is how much of a core a saturated server has when nothing else
-	// wants it. A pair in which one of the two had less is measured again.
+	// quietShare is how much of a core a saturated server gets when nothing else uses
+	// it. A pair in which one side got less is measured again.
 	quietShare = 0.9
-	// maxAttempts bounds that, in measurements for each that is wanted; after them
-	// what there is counts.
+	// maxAttempts bounds the measurements for each one wanted; after that disturbed
+	// pairs count too.
 	maxAttempts = 3
 )
 
@@ -36,8 +36,8 @@ func (r *rival) measure() (sample, error) {
 	return s, err
 }
 
-// compare measures a and b pair by pair, each first in turn, and returns the
-// median of a's rate over b's.
+// compare measures a and b pair by pair, taking turns at going first, and returns the
+// median ratio of a's rate to b's.
 func compare(a, b *rival, pairs int) (float64, error) {
 	var disturbed [][2]sample
 	keep := func(pairs ...[2]sample) {

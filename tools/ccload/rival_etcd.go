@@ -81,7 +81,7 @@ func etcdPut(client *http.Client, addr, key string, value []byte) error {
 	return nil
 }
 
-// etcdPutRequest is a PutRequest{key: 1, value: 2} behind gRPC's five bytes.
+// etcdPutRequest is a PutRequest{key: 1, value: 2} after gRPC's five bytes.
 func etcdPutRequest(key string, value []byte) []byte {
 	message := binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(key)))
 	message = append(append(message, key...), 2<<3|2)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// startRedis starts a Redis that acknowledges what is on the disk, and does
-// nothing else meanwhile: no snapshots, no rewriting of its log.
+// startRedis starts a Redis that acknowledges what is on the disk and does nothing else
+// meanwhile: no snapshots, no rewriting of its log.
 func (g *stage) startRedis() *process {
 	addr := must(freeAddr())
 	host, port, err := net.SplitHostPort(addr)
@@ -19,7 +19,7 @@ func (g *stage) startRedis() *process {
 		"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--save", "", "--daemonize", "no")
 }
 
-// redisRival lets redis-benchmark write as much as takes about one slice.
+// redisRival lets redis-benchmark write for about one slice.
 func (b *bench) redisRival(p *process, depth int) *rival {
 	host, port, err := net.SplitHostPort(p.addr)
 	check(err)
@@ -41,7 +41,7 @@ func (b *bench) redisRival(p *process, depth int) *rival {
 
 var redisSets = regexp.MustCompile(`(?m)^"SET","([0-9.]+)"`)
 
-// redisRate finds requests a second in what redis-benchmark prints with --csv.
+// redisRate finds the requests per second in the output of redis-benchmark --csv.
 func redisRate(out []byte) (float64, error) {
 	found := redisSets.FindSubmatch(out)
 	if found == nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The three calls of the hot path go to the kernel without telling Go's
-// scheduler: on a descriptor that cannot block that would only cost time.
+// The three calls of the hot path do not tell Go's scheduler: on a descriptor that
+// cannot block that would only cost time.
 
 func pollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd),
@@ -36,9 +36,9 @@ func count(n uintptr, errno unix.Errno) (int, error) {
 	return int(n), nil
 }
 
-// dialSocket connects to addr and returns a socket that does not block. It ends
-// with a reset, not with TIME_WAIT: thousands of connections a minute would use up
-// the ports.
+// dialSocket connects to addr and returns a socket that does not block. It is closed
+// with a reset, because thousands of connections a minute in TIME_WAIT would use up the
+// ports.
 func dialSocket(addr string) (fd int, err error) {
 	dialer := net.Dialer{KeepAlive: -1}
 	c, err := dialer.Dial("tcp", addr)

@@ -12,8 +12,8 @@ import (
 	"confcenter/protocol"
 )
 
-// source gives the requests of a load. The sequence in the header is the
-// connection's to fill in.
+// source produces the requests of a load. The connection fills in the sequence of
+// the header.
 type source interface {
 	// next appends one whole frame.
 	next(dst []byte) []byte
@@ -21,9 +21,9 @@ type source interface {
 	expect() protocol.Command
 }
 
-// tape is a source of frames made beforehand, given out in order and then from
-// the start again: the load side pays for one copy and no more. One cursor
-// serves all connections, so a tape of n requests played for n is each once.
+// tape is a source of frames made beforehand and given out in a circle: the load side
+// pays for one copy and no more. One cursor serves all connections, so a tape of n
+// requests played for n gives each once.
 type tape struct {
 	cmd    protocol.Command
 	frames []byte
@@ -45,7 +45,7 @@ func (t *tape) next(dst []byte) []byte {
 	return dst
 }
 
-// newTape makes n requests with the bodies that body gives.
+// newTape makes n requests with the bodies that body returns.
 func newTape(cmd protocol.Command, n int, body func(i int) []byte) *tape {
 	t := &tape{cmd: cmd}
 	for i := range n {
@@ -54,7 +54,7 @@ func newTape(cmd protocol.Command, n int, body func(i int) []byte) *tape {
 	return t
 }
 
-// add adds a whole request, also one of another protocol.
+// add adds a whole request, which may be of another protocol.
 func (t *tape) add(request []byte) {
 	t.frames = append(t.frames, request...)
 	t.ends = append(t.ends, len(t.frames))
@@ -66,7 +66,7 @@ const tapeLength = 1 << 14
 
 // readTape asks for the value at path, or the whole document if path is empty, of
 // documents drawn at random from names. Members come in varied order, with and
-// without those that change nothing.
+// without optional ones that change nothing.
 func readTape(rnd *rand.Rand, names []string, path string) *tape {
 	return newTape(protocol.GetConfig, tapeLength, func(int) []byte { return queryBody(rnd, names[rnd.IntN(len(names))], path) })
 }
@@ -117,7 +117,7 @@ func (w *writes) next(dst []byte) []byte {
 }
 
 // newWrites writes documents of about size bytes to names in turn. first numbers the
-// first write; runs against the same files need different ones, so that every write
+// first write and must differ between runs against the same files, so that every write
 // is a change.
 func newWrites(names []string, size, first int) *writes {
 	pad := kvText(0, max(0, size-len(`{"n":12345678,"pad":""}`)))
@@ -133,11 +133,11 @@ func newKVWrites() *writes {
 	return &writes{cmd: protocol.KVPut, body: func(dst []byte, n int) []byte { return appendKVPut(dst, 0, kvText(n, kvValueSize)) }}
 }
 
-// replyStart begins nearly every reply with code 0. Comparing with it first spares the
-// load side the token by token check.
+// replyStart is how nearly every reply with code 0 begins. Comparing with it first
+// spares the load side the check token by token.
 var replyStart = []byte(`{"code":0,`)
 
-// replyOK says that body begins as every reply with code 0 does. It looks no
+// replyOK reports whether body begins as every reply with code 0 does. It looks no
 // further: contents are checked once before a load, not a million times in it.
 func replyOK(body []byte) bool {
 	if bytes.HasPrefix(body, replyStart) {
@@ -158,10 +158,10 @@ func replyError(cmd protocol.Command, body []byte) error {
 	return fmt.Errorf("%v answered %.300q", cmd, body)
 }
 
-// replySize is the body of the reply that the figures speak of, in bytes.
+// replySize is the size of the reply's body that the figures refer to, in bytes.
 const replySize = 280
 
-// numbered returns n names of one length, so that replies have one length too.
+// numbered returns n names of equal length, so that replies are of equal length too.
 func numbered(format string, n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -173,8 +173,8 @@ func numbered(format string, n int) []string {
 // fileNames are the names of the small documents.
 func fileNames(n int) []string { return numbered("f%05d.json", n) }
 
-// smallDocument is a document whose GETCONFIG reply has a body of size bytes, or
-// the shortest that has the members.
+// smallDocument is a document whose GETCONFIG reply has a body of size bytes, or is as
+// short as its members allow.
 func smallDocument(name string, i, size int) []byte {
 	around := len(protocol.AppendConfigStart(nil, 1700000000, []byte(strconv.Quote(name)))) + len(protocol.ConfigEnd)
 	doc := fmt.Sprintf(`{"id":%d,"host":"10.0.%d.%d","part":"%s","pad":"`, i, i/250%250, i%250, strings.Repeat("z", partSize-2))
@@ -183,14 +183,14 @@ func smallDocument(name string, i, size int) []byte {
 }
 
 const (
-	// partPath is a key path of every small document; its value is as long as that
-	// of each path of a large one.
+	// partPath is a key path of every small document; its value is as long as those in
+	// a large one.
 	partPath = "/part"
 	partSize = 92
 )
 
-// largeDocument has members members and about 102 bytes for each: 10,000 of them
-// make the 1 MB document. version makes it different from the one before.
+// largeDocument has members of about 102 bytes each: 10,000 of them make the 1 MB
+// document. Each version differs.
 func largeDocument(members, version int) []byte {
 	doc := append(make([]byte, 0, members*(partSize+10)), '{')
 	pad := strings.Repeat("y", partSize-len(`{"v":10000000,"pad":""}`))
@@ -222,13 +222,13 @@ const (
 	kvNamespace = "bench"
 	kvValueSize = 256
 	kvConns     = 64
-	// kvReplySize is the body of the replies that gets are measured with, in bytes.
+	// kvReplySize is the size of a reply's body in the figures for gets, in bytes.
 	kvReplySize = 280
 	// kvBatch is how many keys one request of a load writes.
 	kvBatch = 500
 )
 
-// kvKey is the name of key i, all of one length.
+// kvKey is the name of key i; all names are of equal length.
 func kvKey(i int) string { return fmt.Sprintf("user/%08d/state", i) }
 
 // kvText is a value of size bytes that differs with i.

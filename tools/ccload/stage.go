@@ -10,7 +10,7 @@ import (
 )
 
 // stage is where a group of the benchmark runs: a loop with its connections, and
-// servers. A group opens what it needs; clear closes it all.
+// servers. A group opens what it needs; clear closes everything.
 type stage struct {
 	loop    *loop
 	core    int    // the servers'; below 0 if there is only one
@@ -48,8 +48,8 @@ type served struct {
 	flags      []string
 }
 
-// prepare makes the directories of a server with n small documents. The server is
-// not started.
+// prepare makes the directories of a server with n small documents, without starting
+// it.
 func (g *stage) prepare(n int, flags ...string) *served {
 	dir := must(os.MkdirTemp(g.work, "server-"))
 	s := &served{conf: filepath.Join(dir, "conf"), data: filepath.Join(dir, "data"), flags: flags}
@@ -64,14 +64,14 @@ func (g *stage) start(s *served) {
 	s.process = g.launch("confcenter", addr, greet, append(argv, s.flags...)...)
 }
 
-// serve prepares and starts.
+// serve prepares and starts a server.
 func (g *stage) serve(n int, flags ...string) *served {
 	s := g.prepare(n, flags...)
 	g.start(s)
 	return s
 }
 
-// serveHTTP is serve with the HTTP side, whose address it returns.
+// serveHTTP is serve with HTTP, whose address it returns.
 func (g *stage) serveHTTP(flags ...string) (s *served, addr string) {
 	addr = must(freeAddr())
 	s = g.serve(1, append([]string{"--http", addr}, flags...)...)

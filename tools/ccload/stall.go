@@ -15,8 +15,8 @@ const (
 	stallMembers = 10_000
 	// healthyRate is how often the healthy client asks, in requests a second.
 	healthyRate = 2000
-	// stallAskRate is how fast the clients ask after a change, all together, in
-	// requests a second: not slower than a server can tell them of it.
+	// stallAskRate is how fast the clients together ask after a change, in requests a
+	// second: no slower than a server can tell them of it.
 	stallAskRate = 20_000
 )
 
@@ -27,7 +27,7 @@ type stallSetup struct {
 	pause   time.Duration // between two changes
 }
 
-// stallOutcome is what the experiment has shown.
+// stallOutcome is the result of the experiment.
 type stallOutcome struct {
 	before, during *hdrhistogram.Histogram // latency of the healthy client
 	left           int                     // clients the server has not closed
@@ -35,8 +35,8 @@ type stallOutcome struct {
 	kernel         int64                   // most the kernel held in TCP buffers, in bytes
 }
 
-// slowdown is the healthy client's p99 over what it was with the same changes and
-// nobody stalled.
+// slowdown is the ratio of the healthy client's p99 to its p99 under the same changes
+// without stalled clients.
 func (o *stallOutcome) slowdown() float64 {
 	before := o.before.ValueAtQuantile(99)
 	if before == 0 {
@@ -45,7 +45,7 @@ func (o *stallOutcome) slowdown() float64 {
 	return float64(o.during.ValueAtQuantile(99)) / float64(before)
 }
 
-// stall is the clients that subscribe, ask and do not read.
+// stall has the clients that subscribe, ask and do not read.
 type stall struct {
 	loop    *loop
 	addr    string
@@ -57,7 +57,7 @@ type stall struct {
 	kernel  int64
 }
 
-// newStall opens the healthy client and the writer and puts the document there.
+// newStall opens the healthy client and the writer, and writes the document.
 func newStall(l *loop, addr string, files int) *stall {
 	conns := must(l.identify(addr, 3, true))
 	s := &stall{loop: l, addr: addr, writer: conns[0], healthy: newLoad(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))}
@@ -70,8 +70,8 @@ func (s *stall) change() {
 	check(s.loop.set(s.writer, stallName, largeDocument(stallMembers, s.version)))
 }
 
-// run measures the healthy client while the document changes, first alone and
-// then among the clients that do not read.
+// run measures the healthy client while the document changes, first alone and then
+// among clients that do not read.
 func (s *stall) run(how stallSetup, bar *progress) *stallOutcome {
 	alone := s.changes(how, bar)
 	s.clients = must(s.loop.identify(s.addr, how.clients, false))
@@ -93,7 +93,7 @@ func (s *stall) run(how stallSetup, bar *progress) *stallOutcome {
 	return out
 }
 
-// changes changes the document and lets everybody ask for it, how.changes times.
+// changes changes the document and lets all clients ask for it, how.changes times.
 func (s *stall) changes(how stallSetup, bar *progress) *tally {
 	s.healthy.begin(healthyRate)
 	for i := range how.changes {

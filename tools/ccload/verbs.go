@@ -10,15 +10,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// target is what every verb that loads a running server asks for.
+// target has the flags of every verb that loads a running server.
 type target struct {
 	addr   string
 	output format
 	spin   time.Duration
 }
 
-// verb completes cmd with t's flags and a run function that prints what work
-// measures.
+// verb completes cmd with t's flags and a run function that prints the result of work.
 func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) result) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&t.addr, "addr", "a", "127.0.0.1:4800", "server to load")
@@ -36,7 +35,7 @@ func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) 
 	return cmd
 }
 
-// traffic is the flags of the verbs that send requests.
+// traffic has the flags of the verbs that send requests.
 type traffic struct {
 	target
 	conns    int
@@ -69,7 +68,7 @@ func (t *traffic) check() error {
 	return nil
 }
 
-// run sends what src gives each thread, on as many loops as there are threads.
+// run sends the requests of src, on a loop for each thread.
 func (t *traffic) run(ctx context.Context, bar *progress, verb string, src func(thread int) source) result {
 	tallies := make([]*tally, t.threads)
 	errs := make([]error, t.threads)
@@ -91,7 +90,7 @@ func (t *traffic) run(ctx context.Context, bar *progress, verb string, src func(
 	return tallies[0].result(name)
 }
 
-// thread is the share of one loop. The first moves the progress bar.
+// thread does the share of one loop. The first moves the progress bar.
 func (t *traffic) thread(ctx context.Context, thread int, src source, bar *progress) (*tally, error) {
 	l, err := newLoop(ctx, t.spin)
 	if err != nil {
@@ -113,7 +112,7 @@ func (t *traffic) thread(ctx context.Context, thread int, src source, bar *progr
 	return load.closed(t.depth, t.duration)
 }
 
-// share is thread's part of total things among threads.
+// share is one thread's part of total.
 func share(total, threads, thread int) int {
 	n := total / threads
 	if thread < total%threads {
@@ -122,8 +121,7 @@ func share(total, threads, thread int) int {
 	return n
 }
 
-// newRandom is the same for the same thread in every run, so that two runs ask
-// for the same.
+// newRandom is seeded by the thread, so that every run asks for the same.
 func newRandom(thread int) *rand.Rand { return rand.New(rand.NewPCG(0xCC10AD, uint64(thread))) }
 
 func newGet() *cobra.Command {
@@ -181,7 +179,7 @@ are mostly those of the disk.`,
 		if files < t.threads {
 			check(usagef("--files %d must be at least --threads %d", files, t.threads))
 		}
-		// Each thread has files of its own, and numbers no run before had.
+		// Each thread has files of its own, and numbers that no earlier run had.
 		first := int(time.Now().UnixMilli())
 		return t.run(ctx, bar, "set", func(thread int) source {
 			return newWrites(writeNames(files, t.threads, thread), size, first)

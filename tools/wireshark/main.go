@@ -3,7 +3,7 @@
 //
 //	go generate ./tools/wireshark
 //
-// dissector.lua.tmpl is its text. Names, limits and the forms of bodies come from the
+// Its text is dissector.lua.tmpl. Names, limits and the forms of bodies come from the
 // table; a test keeps the file in step with it. README.md says how to install it.
 package main
 
@@ -28,12 +28,12 @@ const (
 	port = 4800
 	// deepest is how many arrays and objects may be open in a body.
 	deepest = 512
-	// longestReply bounds what a reader believes of a header. A document has up to
-	// 16 MiB, with its bases more.
+	// longestReply bounds the length that a reader believes. A document has up to 16
+	// MiB, and more with its bases.
 	longestReply = 64 << 20
 )
 
-// line is a row of the command table as the dissector has it.
+// line is a row of the command table in the dissector's form.
 type line struct {
 	protocol.Row
 	Marks string // letters, explained in the template
@@ -54,9 +54,9 @@ func main() {
 	}
 }
 
-// generate is the whole of confcenter.lua.
+// generate returns the text of confcenter.lua.
 func generate() ([]byte, error) {
-	// Lua has tables in tables, whose braces are the template's own.
+	// Lua nests tables, whose braces are the template's usual delimiters.
 	t, err := template.New("dissector.lua").Delims("<<", ">>").Funcs(template.FuncMap{
 		"hex": func(c protocol.Command) string { return fmt.Sprintf("0x%04X", uint16(c)) },
 	}).Parse(dissector)
@@ -83,7 +83,7 @@ func generate() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// marks are what the dissector has to know about a command beside its name.
+// marks says what the dissector must know about a command besides its name.
 func marks(row protocol.Row) string {
 	var letters strings.Builder
 	if row.ID.IsState() {
@@ -101,15 +101,15 @@ func marks(row protocol.Row) string {
 	return letters.String()
 }
 
-// carriesValue says that the member raw of a request is the length of a value that
-// follows it: it stands where value may stand, and not among the flags.
+// carriesValue reports whether the member raw of a request is the length of a value that
+// follows: then it stands where value may, and not among the flags.
 func carriesValue(row protocol.Row) bool { return strings.Contains(row.Request, "value, raw") }
 
-// nothing is what the table says of a body that there need not be.
+// nothing stands in the table for a body that is not needed.
 const nothing = "–"
 
-// mayBeEmpty says that a request without a body is no fault. Nobody reads the bodies
-// of commands that are not for this server.
+// mayBeEmpty reports whether a request needs no body. Nobody reads the bodies of
+// commands that are not for this server.
 func mayBeEmpty(row protocol.Row) bool {
 	switch row.Role {
 	case protocol.Served:
@@ -120,5 +120,5 @@ func mayBeEmpty(row protocol.Row) bool {
 	return true
 }
 
-// emptyReply is mayBeEmpty for the reply.
+// emptyReply is mayBeEmpty for replies.
 func emptyReply(row protocol.Row) bool { return row.Response == nothing || row.Response == "" }

@@ -11,7 +11,7 @@ import (
 	"confcenter/protocol"
 )
 
-// Who changes the command table or the template runs go generate.
+// After a change of the command table or the template, run go generate.
 func TestTheDissectorIsCurrent(t *testing.T) {
 	want, err := generate()
 	require.NoError(t, err)
