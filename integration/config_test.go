@@ -18,7 +18,7 @@ import (
 // old is a file time well in the past: 2017.
 const old = 1_500_000_000
 
-// What GETCONFIG has to choose from, with file times.
+// The files that GETCONFIG chooses from, with their times.
 var (
 	library = files(
 		"_meta.json", `{"conf_inherit":{
@@ -54,13 +54,13 @@ const (
 	devMerged = `{"key1":"dev","hojl":"app","key3":{"subkey3":"value3"},"nil":null,"key2":[10,[20,21]]}`
 )
 
-// reply is the full form; the text of name is as it was sent.
+// reply is the full form, with the name as it was sent.
 func reply(mtime int32, name, contents string) string {
 	return fmt.Sprintf(`{"code":0,"mtime":%d,"file_pattern":%s,"contents":%s}`, mtime, name, contents)
 }
 
-// deletedReply is what is left of a file: CppCloud's {}, and a member of ours that
-// tells it from an empty document.
+// deletedReply is the reply for a deleted file: CppCloud's {}, and a member of ours that
+// distinguishes it from an empty document.
 func deletedReply(mtime int32, name, contents string) string {
 	return fmt.Sprintf(`{"code":0,"mtime":%d,"file_pattern":%s,"contents":%s,"deleted":1}`, mtime, name, contents)
 }
@@ -182,7 +182,7 @@ func TestGetConfigKeepsTextAsItIs(t *testing.T) {
 		})
 	}
 	t.Run("no_length_loses_its_last_brace", func(t *testing.T) {
-		// CppCloud's formatter cuts the brace when the contents are 2033 bytes.
+		// CppCloud's formatter cuts off the brace when the contents are 2033 bytes.
 		for n := 2020; n < 2060; n++ {
 			doc := `{"k":"` + strings.Repeat("x", n-8) + `"}`
 			require.Len(t, doc, n)
@@ -192,7 +192,7 @@ func TestGetConfigKeepsTextAsItIs(t *testing.T) {
 	})
 }
 
-// first looks a doubled member up: the first wins.
+// first looks up a duplicate member: the first wins.
 func first(t *testing.T, p *servertest.Peer, name string) []byte {
 	t.Helper()
 	doc := "first-" + name + ".json"

@@ -11,7 +11,7 @@ import (
 	"confcenter/protocol"
 )
 
-// console is CppCloud's web console: pages of a browser that reach the server by
+// console is CppCloud's web console: pages in a browser that reach the server through
 // one identified connection.
 func console(t *testing.T, srv *servertest.Server) *servertest.Peer {
 	t.Helper()

@@ -24,8 +24,8 @@ import (
 	"confcenter/internal/servertest"
 )
 
-// The tests of the pages that people use drive a real browser against the real
-// program. They do not run beside other tests, because some look at the time.
+// The tests of the console drive a real browser against the real program. They do not
+// run in parallel with other tests, because some depend on time.
 
 // browser is a running Chromium.
 type browser struct {
@@ -58,7 +58,7 @@ func startBrowser(t *testing.T) *browser {
 	return &browser{t, ctx}
 }
 
-// tab is a page with storage of its own, as another person's.
+// tab is a page with storage of its own, like another person's.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -69,15 +69,15 @@ type tab struct {
 	faults []string // guarded by mu: what the page has complained about
 }
 
-// view is what a tab looks like.
+// view is how a tab is displayed.
 type view struct {
 	width, height int64  // 1400 by 900
 	language      string // of the browser, en
 	dark          bool
 }
 
-// open opens a page of the console. What the page complains about fails the test:
-// exceptions, what the content security policy forbids, what cannot be loaded.
+// open opens a page of the console. Whatever the page complains about fails the test:
+// exceptions, violations of the content security policy, resources that do not load.
 func (b *browser) open(p *Process, path string, v view) *tab {
 	b.t.Helper()
 	if v.width == 0 {
@@ -121,7 +121,7 @@ func (b *browser) open(p *Process, path string, v view) *tab {
 	return tb
 }
 
-// run runs a part of a test, which builds on those before it.
+// run runs a part of a test, which builds on the parts before it.
 func (tb *tab) run(name string, fn func(t *testing.T)) {
 	whole := tb.t
 	if !whole.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func (tb *tab) run(name string, fn func(t *testing.T)) {
 	}
 }
 
-// complaint keeps what is a fault. Browsers also complain about each refusal of a
-// request; that there is no such thing, or a conflict, is part of the game.
+// complaint records a fault. Browsers also complain about each refused request, but a
+// missing thing or a conflict is no fault.
 func (tb *tab) complaint(m chromedp.ConsoleMessage) {
 	if m.Type != chromedp.ConsoleError && m.Type != chromedp.ConsoleWarning && !m.IsException() {
 		return
@@ -149,7 +149,7 @@ func (tb *tab) complaint(m chromedp.ConsoleMessage) {
 	tb.faults = append(tb.faults, fmt.Sprintf("%s (%s:%d)", m, m.URL, m.Line))
 }
 
-// load goes to a page of the console anew.
+// load reloads a page of the console.
 func (tb *tab) load(path string) {
 	tb.t.Helper()
 	tb.do(chromedp.Navigate("about:blank"), chromedp.Navigate(tb.base+"#/"+path), chromedp.WaitVisible(chromedp.CSS("html[data-ready]")))
@@ -162,7 +162,7 @@ func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	require.NoError(tb.t, chromedp.Do(ctx, steps...), "the page shows: %s", tb.whole())
 }
 
-// whole is what the page shows, for messages.
+// whole is the text of the page, for messages.
 func (tb *tab) whole() string {
 	ctx, cancel := context.WithTimeout(tb.ctx, servertest.Patience)
 	defer cancel()
@@ -173,7 +173,7 @@ func (tb *tab) whole() string {
 	return text
 }
 
-// eval is the value of an expression in the page; of a promise what it comes to.
+// eval returns the value of an expression in the page, or of the promise that it is.
 func eval[T any](tb *tab, expression string) T {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, servertest.Patience)
@@ -199,13 +199,13 @@ func (tb *tab) sees(css, text string) {
 	tb.until(`[...document.querySelectorAll(%q)].some(el => el.textContent.includes(%s))`, css, quote(text))
 }
 
-// misses waits until there is no such element.
+// misses waits until the element is gone.
 func (tb *tab) misses(css string) {
 	tb.t.Helper()
 	tb.until(`!document.querySelector(%q)`, css)
 }
 
-// click clicks in the middle of an element that is in sight and enabled.
+// click clicks in the middle of an element that is visible and enabled.
 func (tb *tab) click(css string) {
 	tb.t.Helper()
 	tb.press(fmt.Sprintf(`document.querySelector(%q)`, css), `[r.left + r.width / 2, r.top + r.height / 2]`)
@@ -218,7 +218,7 @@ func (tb *tab) pick(list, text string) {
 	tb.press(find, `[r.left + 40, r.top + r.height / 2]`)
 }
 
-// press clicks on an element, as soon as it is there, at a place of its rectangle r.
+// press clicks on an element as soon as it exists, at a place in its rectangle r.
 func (tb *tab) press(find, place string) {
 	tb.t.Helper()
 	at, err := chromedp.Run(tb.ctx, chromedp.Poll[[]float64](fmt.Sprintf(`(el => {
@@ -231,7 +231,7 @@ func (tb *tab) press(find, place string) {
 	tb.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
-// write replaces what is in a field, as if it was typed at once.
+// write replaces the text of a field, as if typed at once.
 func (tb *tab) write(css, text string) {
 	tb.t.Helper()
 	tb.until(`(el => el && !el.readOnly)(document.querySelector(%q))`, css)
@@ -261,27 +261,27 @@ func (tb *tab) key(keys string, modifiers ...chromedp.Modifier) {
 	tb.do(chromedp.KeyEvent(keys))
 }
 
-// value is what a field holds.
+// value is the text of a field.
 func (tb *tab) value(css string) string {
 	tb.t.Helper()
 	tb.until(`document.querySelector(%q)`, css)
 	return eval[string](tb, fmt.Sprintf(`document.querySelector(%q).value`, css))
 }
 
-// holds waits until a field holds text, whatever its blanks.
+// holds waits until a field holds text, ignoring blanks.
 func (tb *tab) holds(css, text string) {
 	tb.t.Helper()
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
 	tb.until(`document.querySelector(%q)?.value.replace(/\s/g, "") === %s`, css, quote(squeeze(text)))
 }
 
-// rows are the texts of the rows of a list that exist now.
+// rows returns the texts of the rows that a list has now.
 func (tb *tab) rows(list string) []string {
 	tb.t.Helper()
 	return eval[[]string](tb, fmt.Sprintf(`[...document.querySelectorAll("#%s .row")].map(el => el.innerText)`, list))
 }
 
-// fits expects that nothing makes the page wider than the window.
+// fits requires that nothing makes the page wider than the window.
 func (tb *tab) fits() {
 	tb.t.Helper()
 	wide := eval[[]string](tb, `[...document.querySelectorAll("body *")].filter(el => {
@@ -294,7 +294,7 @@ func (tb *tab) fits() {
 	require.LessOrEqual(tb.t, eval[int64](tb, `document.documentElement.scrollWidth`), tb.size[0])
 }
 
-// second is another client, by our REST.
+// second is another client, which uses our REST.
 type second struct {
 	t    *testing.T
 	base string
@@ -302,7 +302,7 @@ type second struct {
 
 func secondClient(t *testing.T, p *Process) second { return second{t, "http://" + p.HTTP + "/v1/"} }
 
-// ask sends a request that must be taken and returns the reply as what it says.
+// ask sends a request that must be accepted and returns the decoded reply.
 func (s second) ask(method, path string, query url.Values, body string) map[string]any {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.base+path+"?"+query.Encode(), strings.NewReader(body))
@@ -329,7 +329,7 @@ func (s second) get(ns, key string) map[string]any {
 	return s.ask(http.MethodGet, "store/key", url.Values{"ns": {ns}, "key": {key}}, "")
 }
 
-// fill writes keys with a number each, many at a time.
+// fill writes keys with a number each, in batches.
 func (s second) fill(ns, format string, n int) {
 	s.t.Helper()
 	var items []string
@@ -341,7 +341,7 @@ func (s second) fill(ns, format string, n int) {
 	}
 }
 
-// frames begins to watch how long the page is unable to paint.
+// frames starts to measure how long the page cannot paint.
 func (tb *tab) frames() (longest func() time.Duration) {
 	tb.t.Helper()
 	eval[chromedp.Void](tb, `(() => { let last = performance.now(); window.longest = 0; const turn = () => { const now = performance.now(); window.longest = Math.max(window.longest, now - last); last = now; requestAnimationFrame(turn); }; requestAnimationFrame(turn); })()`)

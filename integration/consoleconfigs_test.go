@@ -12,7 +12,7 @@ import (
 	"confcenter/internal/servertest"
 )
 
-// fileHas expects these contents of a file of the process.
+// fileHas waits until a file of the process has these contents.
 func fileHas(t *testing.T, p *Process, name, want string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.Conf, name))

@@ -30,7 +30,7 @@ func confWith(t *testing.T, files map[string]string) string {
 	return conf
 }
 
-// shows waits until a list has a row with just this text in it, or has none.
+// shows waits until a list has a row with exactly this text, or has none.
 func (tb *tab) shows(list, text string, there bool) {
 	tb.t.Helper()
 	tb.until(`[...document.querySelectorAll("#%s .row")].some(el => [el, ...el.querySelectorAll("*")].some(e => e.textContent.trim() === %s)) === %t`, list, quote(text), there)
@@ -160,8 +160,8 @@ func TestConsoleBrokenCountLeadsToFiles(t *testing.T) {
 	tb.shows("tree", "bad.json", false)
 }
 
-// TestConsoleShowsBidirectionalNames has names whose parts are written in both
-// directions, and one that turns around what follows it.
+// TestConsoleShowsBidirectionalNames uses names with parts in both writing directions,
+// and one that reverses what follows it.
 func TestConsoleShowsBidirectionalNames(t *testing.T) {
 	const name, trick = "abc/שלום/123/דג/xyz", "safe\u202egpj.exe"
 	p := StartProcess(t, confWith(t, map[string]string{"שלום/123/דג.json": `{"מפתח": 12, "next": "ערך"}`, trick + ".json": `{}`}))
@@ -169,7 +169,7 @@ func TestConsoleShowsBidirectionalNames(t *testing.T) {
 	other.put("kinds", name, `{"value":"ערך"}`)
 	other.put("kinds", trick, `{"value":"a\u202eb"}`)
 	tb := startBrowser(t).open(p, "store/kinds", view{})
-	// ordered waits until pieces stand from left to right in the element that says all of them.
+	// ordered waits until an element has pieces in this order from left to right.
 	ordered := func(css string, pieces ...string) {
 		t.Helper()
 		list, err := json.Marshal(pieces)
@@ -271,7 +271,7 @@ func TestConsoleFoldersFold(t *testing.T) {
 	tb.shows("tree", "a.json", true)
 	tb.key(kb.ArrowLeft)
 	tb.shows("tree", "a.json", false)
-	// What is found is in sight, and can be folded all the same.
+	// A match is scrolled into view, and can still be folded.
 	tb.write("#tree-filter", "b.json")
 	tb.shows("tree", "b.json", true)
 	tb.pick("tree", "inner")
@@ -371,8 +371,7 @@ func TestConsoleChartsBeginFull(t *testing.T) {
 	require.Less(t, eval[int](tb, `performance.getEntriesByType("resource").filter(e => e.name.endsWith("/v1/status")).length`), 5, "it was there at once")
 }
 
-// TestConsoleSaveKeepsFormatting has files of several hands and changes one
-// number of each.
+// TestConsoleSaveKeepsFormatting changes one number in files of various formatting.
 func TestConsoleSaveKeepsFormatting(t *testing.T) {
 	texts := map[string]string{
 		"tabs":  "{\r\n\t\"b\": 17,\r\n\t\"a\" : [1,2],\r\n\r\n\t\"c\": { }\r\n}",

@@ -16,8 +16,8 @@ import (
 	"confcenter/meta"
 )
 
-// serversProblems are sentences as the server makes them of what is wrong: with
-// _meta.json, with files, and with what is around them.
+// serversProblems are the server's own sentences about problems: with _meta.json, with
+// files, and with their surroundings.
 func serversProblems(t *testing.T) []string {
 	t.Helper()
 	text := `{"conf_inherits":1,"inherit_options":{"*":{"chain":1,"merge":"up","other":1}},"inherit_options":1,

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hasKey waits until the other client reads this of a key.
+// hasKey waits until the other client reads this value of a key.
 func (s second) hasKey(ns, key, typ string, value any) {
 	s.t.Helper()
 	entry := s.get(ns, key)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// holdWrites keeps the page's writes back; the function that is returned lets them go.
+// holdWrites holds back the page's writes; the returned function releases them.
 func (tb *tab) holdWrites() (release func()) {
 	tb.t.Helper()
 	eval[bool](tb, `(() => {
@@ -24,8 +24,8 @@ func (tb *tab) holdWrites() (release func()) {
 	}
 }
 
-// What is typed while a save is on its way is neither thrown away when the answer comes,
-// nor taken for saved.
+// Text typed while a save is in flight is neither discarded when the answer comes, nor
+// taken for saved.
 func TestConsoleKeepsWhatIsTypedWhileSaving(t *testing.T) {
 	conf := confWith(t, map[string]string{"typed.json": "{}\n"})
 	p := StartProcess(t, conf)

@@ -197,7 +197,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	})
 }
 
-// How long the first view takes is told and not judged: the machine is not the test's alone.
+// The time of the first view is logged and not judged: the test shares the machine.
 func TestConsoleStartsSmall(t *testing.T) {
 	p := StartProcess(t, sampleConf(t))
 	tb := startBrowser(t).open(p, "configs", view{})
@@ -208,8 +208,8 @@ func TestConsoleStartsSmall(t *testing.T) {
 	require.Less(t, bytes, 200_000)
 }
 
-// TestConsoleReadsJSONAsTheServer holds the editor's reader against the server's:
-// what one marks as a fault the other refuses, at the same place.
+// TestConsoleReadsJSONAsTheServer compares the editor's parser with the server's: what
+// one marks as a fault the other refuses, at the same place.
 func TestConsoleReadsJSONAsTheServer(t *testing.T) {
 	texts := []string{
 		`{}`, `[]`, `null`, `"x"`, `1`, ` {"a" : [1, -0, 0.5, 1e9, 1E+9, -1.5e-3]} `, `{"a":1,"a":2}`, `"\u00e9\n\"\\\/"`, `"é二😀"`, `"\ud83d\ude00"`, `1e308`,

@@ -34,7 +34,7 @@ var buildDump = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// dumping is a ccdump that runs.
+// dumping is a running ccdump.
 type dumping struct {
 	t              *testing.T
 	cmd            *exec.Cmd
@@ -87,7 +87,7 @@ func (d *dumping) wait(lines chan string, text string) string {
 	}
 }
 
-// end sends a signal and returns the exit code when all is over.
+// end sends a signal, waits for the end and returns the exit code.
 func (d *dumping) end(signal syscall.Signal) int {
 	d.once.Do(func() {
 		_ = d.cmd.Process.Signal(signal)
@@ -144,7 +144,7 @@ func TestDumpLive(t *testing.T) {
 	live.wait(live.stdout, "# closed by the client")
 	require.Zero(t, live.end(syscall.SIGINT))
 
-	// What it has written says the same.
+	// The file it has written shows the same.
 	code, out, stderr := dump(t, file, "--body", "whole")
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, large)
@@ -177,7 +177,7 @@ func TestDumpTap(t *testing.T) {
 	}
 	require.Zero(t, tap.end(syscall.SIGTERM))
 
-	// What has passed can be said again to another server, which answers alike.
+	// The conversation can be replayed to another server, which answers alike.
 	again := servertest.Start(t, family())
 	code, out, stderr := dump(t, "replay", file, "--to", again.Addr().String(), "--pace", "10x")
 	require.Zero(t, code, out+stderr)
@@ -216,7 +216,7 @@ func TestDumpTapWithoutAServer(t *testing.T) {
 	require.Zero(t, tap.end(syscall.SIGINT))
 }
 
-// A tap ends with connections open, whoever holds them.
+// A tap ends even if connections are open.
 func TestDumpTapEndsWithItsConnections(t *testing.T) {
 	srv := start(t, family())
 	tap := startDump(t, "tap", "--listen", "127.0.0.1:0", "--to", srv.Addr().String(), "-o", "json")

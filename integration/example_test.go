@@ -15,8 +15,8 @@ import (
 	"confcenter/protocol"
 )
 
-// The design document's examples, through the real binary, on the sample
-// configuration: contents as they are printed there, member order aside.
+// The design document's examples, with the real binary and the sample configuration:
+// contents as printed there, member order aside.
 func TestExamplesOfTheDocument(t *testing.T) {
 	t.Parallel()
 	server := StartProcess(t, sampleConf(t))

@@ -14,7 +14,7 @@ import (
 	"confcenter/protocol"
 )
 
-// desk is somebody who works on the conf directory while a subscriber listens.
+// desk works on the conf directory while a subscriber listens.
 type desk struct {
 	*servertest.Server
 	t        *testing.T
@@ -23,8 +23,8 @@ type desk struct {
 	edits    int
 }
 
-// startDesk serves files; the follower subscribes to all of names, whether they
-// are there or not, and to a sentinel.
+// startDesk serves files; the follower subscribes to all names, whether they exist or
+// not, and to a sentinel.
 func startDesk(t *testing.T, opts servertest.Options, names ...string) *desk {
 	t.Helper()
 	if opts.Files == nil {
@@ -43,13 +43,13 @@ func startDesk(t *testing.T, opts servertest.Options, names ...string) *desk {
 
 func (d *desk) path(name string) string { return filepath.Join(d.ConfDir, name) }
 
-// edit writes into the file itself, as echo > does.
+// edit writes into the file itself, like echo >.
 func (d *desk) edit(name, text string) {
 	d.t.Helper()
 	require.NoError(d.t, os.WriteFile(d.path(name), []byte(text), 0o644))
 }
 
-// told expects one push for each of names, in any order, with greater mtimes.
+// told expects one push for each name, in any order, with greater mtimes.
 func (d *desk) told(names ...string) {
 	d.t.Helper()
 	left := map[string]bool{}
@@ -65,8 +65,8 @@ func (d *desk) told(names ...string) {
 	}
 }
 
-// nothingMore proves that all of what happened on the disk has been told: the
-// directory is read once more, and then the sentinel is the next to be heard of.
+// nothingMore proves that every change on the disk has been pushed: the directory is
+// read once more, and then the sentinel's push is the next.
 func (d *desk) nothingMore() {
 	d.t.Helper()
 	d.Store.Reload()
@@ -76,7 +76,7 @@ func (d *desk) nothingMore() {
 	d.follower.Quiet()
 }
 
-// serves expects contents and the version that was told.
+// serves expects contents and the pushed version.
 func (d *desk) serves(name, contents string) {
 	d.t.Helper()
 	c := get(d.t, d.follower, name, false)
@@ -267,7 +267,7 @@ func TestManyFilesAtOnce(t *testing.T) {
 		}
 		return all, names
 	}
-	// oneSnapshot expects that with the first push everything is new.
+	// oneSnapshot expects everything to be new with the first push.
 	oneSnapshot := func(t *testing.T, d *desk, names []string, contents string) {
 		t.Helper()
 		first := d.follower.Push()

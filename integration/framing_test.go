@@ -266,8 +266,8 @@ func TestFrameBoundaries(t *testing.T) {
 	})
 }
 
-// Clients read a header and then a body with one call each; whatever comes in
-// pieces or late breaks them while they start.
+// Clients read a header and then a body with one call each; pieces or delays break them
+// while they start.
 func TestOneFrameIsOneWrite(t *testing.T) {
 	big := `{"k":"` + strings.Repeat("x", 10_000) + `"}`
 	srv := start(t, servertest.Options{Files: files("big.json", big)})
@@ -283,7 +283,7 @@ func TestOneFrameIsOneWrite(t *testing.T) {
 	}
 }
 
-// The server runs in this process, so its sockets' options can be asked for.
+// The server runs in this process, so the options of its sockets can be read.
 func TestSocketOptions(t *testing.T) {
 	srv := start(t, servertest.Options{})
 	p := peer(t, srv)

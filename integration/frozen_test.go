@@ -16,8 +16,8 @@ import (
 	"confcenter/internal/servertest"
 )
 
-// A process under SIGSTOP keeps its connections and accepts new ones. A client that
-// has another address does without it, and has what it knew until then.
+// A process under SIGSTOP keeps its connections and accepts new ones. A client with
+// another address does without it, and keeps what it knew until then.
 func TestFrozenServerWithAHealthySecond(t *testing.T) {
 	t.Parallel()
 	start := func(contents string) *Process {

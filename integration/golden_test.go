@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.golden anew")
 
-// conversation is what was said between peers and the server, as the frame
-// printer shows it.
+// conversation is the traffic between peers and the server, as the frame printer shows
+// it.
 type conversation struct {
 	t     *testing.T
 	srv   *servertest.Server
@@ -30,7 +30,7 @@ type conversation struct {
 	text  strings.Builder
 }
 
-// says sends a request and takes the frames it leads to for the same peer.
+// says sends a request and takes the resulting frames for the same peer.
 func (c *conversation) says(who string, cmd protocol.Command, body string, frames int) {
 	c.t.Helper()
 	p := c.peers[who]
@@ -44,7 +44,7 @@ func (c *conversation) says(who string, cmd protocol.Command, body string, frame
 	c.hears(who, frames)
 }
 
-// hears takes frames that the server sends.
+// hears takes frames from the server.
 func (c *conversation) hears(who string, frames int) {
 	c.t.Helper()
 	for range frames {
@@ -60,7 +60,7 @@ func (c *conversation) closed(who string) {
 	fmt.Fprintf(&c.text, "%s < closed\n", who)
 }
 
-// What differs from run to run: the epoch, and the server's own sequence.
+// The parts that differ from run to run: the epoch, and the server's own sequence.
 var (
 	epochText = regexp.MustCompile(`"epoch":"[0-9a-f]+"`)
 	pushSeq   = regexp.MustCompile(`EVNOTIFY seq=\d+`)

@@ -20,7 +20,7 @@ var mayPrecede = map[protocol.Command]bool{
 	protocol.Whoami: true, protocol.Whoami.Reply(): true, protocol.Iamserv: true, protocol.Iamserv.Reply(): true,
 }
 
-// strangeIDs are all of the table and the ends of every range.
+// strangeIDs are all ids of the table and the ends of every range.
 func strangeIDs() []protocol.Command {
 	ids := []protocol.Command{0, 0x1E, 0x1F, 0xFF, 0x100, 0x1FF, 0x200, 0xFFF, 0x1000, 0x101E, 0x1FFF, 0x2000, 0x2001, 0x7FFF, 0x8000, 0xEFFF, 0xF00E, 0xFFFF}
 	for _, row := range protocol.Commands {
@@ -116,8 +116,8 @@ func TestUnknownAndForeignIDsAreIgnored(t *testing.T) {
 	require.Equal(t, fmt.Sprint(p.ID), properties(t, p, p.ID)["svrid"])
 }
 
-// Every command with every kind of JSON that it does not expect: CppCloud's
-// server aborts at some of these.
+// Every command with every kind of JSON that it does not expect; CppCloud's server
+// aborts on some of these.
 func TestEveryCommandTakesEveryKindOfBody(t *testing.T) {
 	srv := start(t, servertest.Options{Files: files("a.json", `{}`)})
 	deep := func(open, close string) string { return strings.Repeat(open, 100_000) + strings.Repeat(close, 100_000) }
@@ -134,8 +134,8 @@ func TestEveryCommandTakesEveryKindOfBody(t *testing.T) {
 				for _, cmd := range []protocol.Command{row.ID, row.ID.Reply()} {
 					p.Send(cmd, body)
 				}
-				// The server lives and whatever it answered is JSON, or empty where
-				// the command's reply is.
+				// The server lives, and its answers are JSON, or empty where the
+				// command's reply is.
 				if row.ID == protocol.Whoami && !noJSON[name] && !strings.HasPrefix(name, "deep") {
 					require.EqualValues(t, 400, result(t, p.Next().Body).Code, name)
 					continue // and closed
@@ -180,8 +180,8 @@ func TestEveryCommandTakesEveryKindOfBody(t *testing.T) {
 	})
 }
 
-// Random bytes, cut anywhere, under right and wrong headers: whatever they do to
-// their own connection, everybody else is served.
+// Random bytes, cut anywhere, under right and wrong headers: whatever they do to their
+// own connection, all others are served.
 func TestRandomBytes(t *testing.T) {
 	srv := start(t, servertest.Options{Files: files("a.json", `{"k":1}`)})
 	healthy := peer(t, srv)
@@ -210,8 +210,7 @@ func TestRandomBytes(t *testing.T) {
 	require.Zero(t, srv.Stats().Get("server_memory_bytes"))
 }
 
-// randomFrames is a mixture of frames with random ids and bodies, some of them
-// nearly right, and noise.
+// randomFrames mixes noise with frames of random ids and bodies, some nearly right.
 func randomFrames(r *rand.Rand) []byte {
 	var out []byte
 	fragments := []string{`{`, `}`, `[`, `]`, `"`, `:`, `,`, `"svrid"`, `"file_pattern"`, `"k"`, `\u12`, `1e5`, `null`, "\x00", "\xff", ` `, `"to":1`, `"filename":"../x"`}
@@ -247,7 +246,7 @@ func TestConnectionsBeyondTheLimitAreTurnedAway(t *testing.T) {
 	peer(t, srv).Quiet()
 }
 
-// turnedAway expects a connection to be closed without a word.
+// turnedAway expects a connection to be closed without an answer.
 func turnedAway(t *testing.T, srv *servertest.Server) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", srv.Addr().String(), servertest.Patience)
@@ -259,7 +258,7 @@ func turnedAway(t *testing.T, srv *servertest.Server) {
 	require.Error(t, err)
 }
 
-// Half frames hold memory only for as long as the process has it to spare.
+// Incomplete frames hold memory only while the process can spare it.
 func TestHalfFramesAreClosedWhenMemoryRunsOut(t *testing.T) {
 	srv := start(t, servertest.Options{Server: server.Config{Limits: server.Limits{Memory: 8 << 20}}})
 	healthy := peer(t, srv)

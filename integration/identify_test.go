@@ -12,8 +12,8 @@ import (
 	"confcenter/server"
 )
 
-// whoami sends a WHOAMI and returns the reply, whatever it says; every reply has
-// an int svrid, without which Python clients die.
+// whoami sends a WHOAMI and returns the reply, which always has an int svrid: Python
+// clients die without one.
 func whoami(t *testing.T, p *servertest.Peer, body string) protocol.Identified {
 	t.Helper()
 	reply := p.Call(protocol.Whoami, body)

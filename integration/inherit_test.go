@@ -13,8 +13,8 @@ import (
 	"confcenter/server"
 )
 
-// heir follows a document that inherits, as an SDK does: it fetches when it is
-// told a greater version than it has, and only then.
+// heir follows a document that inherits, as an SDK does: it fetches only when told of a
+// greater version than it has.
 type heir struct {
 	*servertest.Server
 	t      *testing.T
@@ -32,9 +32,8 @@ func startHeir(t *testing.T, opts servertest.Options, name string) *heir {
 	return h
 }
 
-// told expects pushes for these names in this order, the last for the document
-// itself with a greater version than the SDK has, and by that version new
-// contents.
+// told expects pushes for these names in this order, the last for the document itself
+// with a greater version than the SDK has, and new contents of that version.
 func (h *heir) told(contents string, names ...string) {
 	h.t.Helper()
 	for i, name := range names {

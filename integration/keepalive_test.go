@@ -30,8 +30,8 @@ func startTimed(t *testing.T, cfg server.Config) *timed {
 	return &timed{Server: srv, t: t, clock: fake}
 }
 
-// advance moves the time by at least the 30 s that an unidentified connection
-// has, whose close proves that the loop has seen the new time.
+// advance moves the time by at least the 30 s after which an unidentified connection is
+// closed; that close proves that the loop has seen the new time.
 func (s *timed) advance(d time.Duration) {
 	s.t.Helper()
 	require.GreaterOrEqual(s.t, d, 30*time.Second)

@@ -30,18 +30,18 @@ const (
 	noState        = -1
 )
 
-// ledger is what the world outside knows of one file. It is never told by the
+// ledger is what the outside world knows about one file. It never learns from the
 // server's own files.
 type ledger struct {
 	name   string
 	writes []string // contents in the order they were sent; empty = delete
-	// must is the place of the last write that was acknowledged, or seen in
-	// service after a restart: nothing older may come back.
+	// must is the place of the last write that was acknowledged, or seen in service
+	// after a restart: nothing older may come back.
 	must    int
 	version int32 // greatest that was acknowledged, told or served
 }
 
-// next makes up a write and enters it before it is sent.
+// next makes up a write and records it before it is sent.
 func (l *ledger) next(r *rand.Rand) string {
 	contents := ""
 	if r.IntN(8) > 0 {
@@ -51,7 +51,7 @@ func (l *ledger) next(r *rand.Rand) string {
 	return contents
 }
 
-// acknowledged enters the reply to a write.
+// acknowledged records the reply to a write.
 func (l *ledger) acknowledged(place int, mtime int32) error {
 	l.must = place
 	switch {
@@ -68,8 +68,8 @@ func (l *ledger) acknowledged(place int, mtime int32) error {
 	return nil
 }
 
-// place finds the write that a state comes from, none older than must. A delete
-// may be any delete since.
+// place finds the write that a state comes from, not older than must. A delete may be
+// any delete since.
 func (l *ledger) place(contents string) (int, error) {
 	if contents == "" {
 		if l.must == noState {
@@ -95,8 +95,8 @@ func (l *ledger) place(contents string) (int, error) {
 	return state.N, nil
 }
 
-// writer sends batches of writes for its own files until the connection ends,
-// and enters what is acknowledged.
+// writer sends batches of writes for its own files until the connection ends, and records
+// what is acknowledged.
 type writer struct {
 	conn  net.Conn
 	in    *bufio.Reader
@@ -150,7 +150,7 @@ func readFrame(r io.Reader) (servertest.Frame, error) {
 	return servertest.Frame{Header: h, Body: string(body)}, err
 }
 
-// follower notes the versions it is told: whatever is told is durable.
+// follower records the versions it is told: whatever is told is durable.
 func follow(p *servertest.Peer, told map[string]int32) error {
 	for {
 		f, err := p.TryNext()
@@ -177,9 +177,9 @@ type siege struct {
 	acked   int
 }
 
-// TestSoakKill kills the server at random moments of a load of SETCONFIG. After
-// each kill only whole files lie in the directory, after each start every
-// acknowledged change is in service and no version has gone back.
+// TestSoakKill kills the server at random moments under a load of SETCONFIG. After each
+// kill the directory has only whole files; after each start every acknowledged change is
+// in service and no version has gone back.
 func TestSoakKill(t *testing.T) {
 	rounds := killRounds / 10
 	if os.Getenv("CONFCENTER_SOAK") == "1" {
@@ -206,7 +206,7 @@ func TestSoakKill(t *testing.T) {
 	t.Logf("%d kills of %d planned in full, %d acknowledged changes, none lost; seed %d", rounds, killRounds, s.acked, seed)
 }
 
-// loadAndKill lets all writers and a subscriber loose and kills in the middle.
+// loadAndKill starts all writers and a subscriber and kills the server in the middle.
 func (s *siege) loadAndKill() {
 	s.t.Helper()
 	subscriber := s.process.Peer()
@@ -236,7 +236,7 @@ func (s *siege) loadAndKill() {
 	}
 }
 
-// wholeFiles looks at what a dead server has left behind.
+// wholeFiles checks what a dead server has left behind.
 func (s *siege) wholeFiles() {
 	s.t.Helper()
 	for _, l := range s.ledgers {
@@ -269,8 +269,7 @@ func (s *siege) interruptedStarts() {
 	}
 }
 
-// everythingIsThere holds what is served and what lies on the disk against the
-// ledgers.
+// everythingIsThere compares what is served and what is on the disk with the ledgers.
 func (s *siege) everythingIsThere() {
 	s.t.Helper()
 	p := s.process.Peer()

@@ -12,8 +12,7 @@ import (
 	"confcenter/protocol"
 )
 
-// kvBody takes a body of the state store's apart: its JSON object and the octets
-// behind it.
+// kvBody splits a body of the state store into its JSON object and the octets after it.
 func kvBody(t testing.TB, body string) (members map[string]any, tail string) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(body))
@@ -22,8 +21,8 @@ func kvBody(t testing.TB, body string) (members map[string]any, tail string) {
 	return members, body[d.InputOffset():]
 }
 
-// kvHas requires that body has at least the members of want, a JSON object, with
-// those values; null wants a member that is null, "absent" in want none at all.
+// kvHas requires that body has at least the members of want, a JSON object, with those
+// values; null requires a member that is null, "absent" that there is none.
 func kvHas(t testing.TB, want, body string) {
 	t.Helper()
 	expected, _ := kvBody(t, want)
@@ -39,7 +38,7 @@ func kvHas(t testing.TB, want, body string) {
 	}
 }
 
-// kvSame compares what want names, at any depth; arrays are of the same length.
+// kvSame compares the members of want, at any depth; arrays must have the same length.
 func kvSame(t testing.TB, where string, want, got any, body string) {
 	t.Helper()
 	switch w := want.(type) {
@@ -62,7 +61,7 @@ func kvSame(t testing.TB, where string, want, got any, body string) {
 	}
 }
 
-// kvExpect sends a request and compares its reply with what kvHas wants.
+// kvExpect sends a request and compares its reply by kvHas.
 func kvExpect(t testing.TB, p *servertest.Peer, cmd protocol.Command, body, want string) {
 	t.Helper()
 	kvHas(t, want, p.Call(cmd, body))

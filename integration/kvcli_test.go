@@ -38,7 +38,7 @@ func (c *cli) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run returns the exit code and what was written.
+// run returns the exit code and the output.
 func (c *cli) run(stdin string, args ...string) (code int, stdout, stderr string) {
 	c.t.Helper()
 	cmd := c.command(args...)
@@ -51,7 +51,7 @@ func (c *cli) run(stdin string, args ...string) (code int, stdout, stderr string
 	return cmd.ProcessState.ExitCode(), out.String(), err.String()
 }
 
-// ok runs what must work and returns what it printed.
+// ok runs a command that must succeed and returns its output.
 func (c *cli) ok(args ...string) string {
 	c.t.Helper()
 	code, stdout, stderr := c.run("", args...)
@@ -59,8 +59,8 @@ func (c *cli) ok(args ...string) string {
 	return strings.TrimSuffix(stdout, "\n")
 }
 
-// lines starts a verb and hands out its lines, until end, which is sent the signal
-// and returns the exit code.
+// lines starts a verb and returns its lines and end, which sends a signal and returns the
+// exit code.
 func (c *cli) lines(args ...string) (next func() string, end func(syscall.Signal) int) {
 	c.t.Helper()
 	cmd := c.command(args...)
@@ -139,7 +139,7 @@ func TestKVVerbsOfTheBinary(t *testing.T) {
 	require.Equal(t, "1", c.ok("get", "ns", "a"))
 }
 
-// A pipe that is closed early ends the verb; it does not hang on it.
+// A pipe that is closed early ends the verb instead of hanging it.
 func TestKVOutputThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, StartProcess(t, sampleConf(t)))
@@ -232,7 +232,7 @@ func TestKVLockOfTheBinary(t *testing.T) {
 func TestKVLeaseOfTheBinary(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, StartProcess(t, sampleConf(t)))
-	// Long enough for programs to start on a machine that is busy.
+	// Long enough for programs to start on a busy machine.
 	lease := c.ok("lease", "grant", "5s")
 	c.ok("put", "ns", "a", "x", "--lease", lease)
 	next, end := c.lines("lease", "keep", lease, "--every", "500ms")

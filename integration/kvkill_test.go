@@ -28,8 +28,8 @@ const (
 	kvNS            = "soak"
 )
 
-// kvReply is what the judge reads of replies and events, by a decoder that is not
-// the product's.
+// kvReply is what the judge reads of replies and events, with a decoder that is not the
+// product's.
 type kvReply struct {
 	Code    int
 	Desc    string
@@ -47,8 +47,8 @@ type kvReply struct {
 	}
 }
 
-// kvLedger is what the world outside knows of one key. Each write carries its
-// place in writes as its value; "" stands for a delete.
+// kvLedger is what the outside world knows about one key. Each write carries its place
+// in writes as its value; "" stands for a delete.
 type kvLedger struct {
 	key    string
 	writes []string
@@ -57,7 +57,7 @@ type kvLedger struct {
 	acked  map[int64]string // by revision, for the events
 }
 
-// kvRequest is a request on its way.
+// kvRequest is a request in flight.
 type kvRequest struct {
 	cmd  protocol.Command
 	body string
@@ -83,7 +83,7 @@ type kvWriter struct {
 
 func (w *kvWriter) counter() string { return fmt.Sprintf("count/%d", w.id) }
 
-// next makes up a request and enters it before it is sent.
+// next makes up a request and records it before it is sent.
 func (w *kvWriter) next() kvRequest {
 	switch w.rand.IntN(10) {
 	case 0:
@@ -112,8 +112,8 @@ func (w *kvWriter) next() kvRequest {
 	return r
 }
 
-// run sends until the connection ends, beginning with the increments whose fate
-// is not known.
+// run sends until the connection ends, beginning with the increments whose fate is
+// unknown.
 func (w *kvWriter) run(p *servertest.Peer) error {
 	in := bufio.NewReader(p.Conn)
 	again := w.unsure
@@ -154,7 +154,7 @@ func (w *kvWriter) keep(unanswered []kvRequest) {
 	}
 }
 
-// enter notes an acknowledgement.
+// enter records an acknowledgement.
 func (w *kvWriter) enter(r kvRequest, seq uint16, f servertest.Frame) error {
 	var reply kvReply
 	if err := json.Unmarshal([]byte(f.Body), &reply); err != nil || reply.Code != 0 || f.Seq != seq || f.Command != r.cmd.Reply() {
@@ -179,8 +179,8 @@ func (w *kvWriter) enter(r kvRequest, seq uint16, f servertest.Frame) error {
 	return nil
 }
 
-// kvWatcher follows the namespace across kills and holds what it is told against
-// itself: revisions rise, and nothing is told twice.
+// kvWatcher follows the namespace across kills and checks what it is told: revisions
+// rise, and nothing is told twice.
 type kvWatcher struct {
 	rev  int64
 	told map[string]map[int64]string // by key and revision
@@ -198,7 +198,7 @@ func (w *kvWatcher) run(p *servertest.Peer) error {
 	}
 }
 
-// take enters one push. No transaction here is long enough to be told in parts.
+// take records one push. No transaction here is long enough to be told in parts.
 func (w *kvWatcher) take(f servertest.Frame) error {
 	var push kvReply
 	if err := json.Unmarshal([]byte(f.Body), &push); err != nil || f.Command != protocol.KVEvent || push.Resync != 0 || push.More != 0 {
@@ -231,10 +231,10 @@ type kvSiege struct {
 	rev     int64 // newest revision that anybody was told of
 }
 
-// TestSoakKillState kills the server at random moments of a mixed load on the
-// state store. After each start every acknowledged write is there, batches are
-// whole, no increment has happened twice, revisions have not gone back, and one
-// watch that goes on from where it was sees every acknowledged change once.
+// TestSoakKillState kills the server at random moments under a mixed load on the state
+// store. After each start every acknowledged write is there, batches are whole, no
+// increment has happened twice, revisions have not gone back, and one watch that resumes
+// where it was sees every acknowledged change once.
 func TestSoakKillState(t *testing.T) {
 	rounds := kvKillRounds / 10
 	if os.Getenv("CONFCENTER_SOAK") == "1" {
@@ -298,7 +298,7 @@ func (s *kvSiege) loadAndKill() {
 	}
 }
 
-// watch begins where the last watch ended.
+// watch resumes where the last watch ended.
 func (s *kvSiege) watch(p *servertest.Peer) {
 	s.t.Helper()
 	from := ""
@@ -328,7 +328,7 @@ func (s *kvSiege) interruptedStarts() {
 	}
 }
 
-// everythingIsThere holds what is served against the ledgers.
+// everythingIsThere compares what is served with the ledgers.
 func (s *kvSiege) everythingIsThere() {
 	s.t.Helper()
 	p := s.process.Peer()
@@ -366,7 +366,7 @@ func (s *kvSiege) judge(l *kvLedger, got kvReply) {
 	}
 }
 
-// place finds the write that a state comes from, none older than must.
+// place finds the write that a state comes from, not older than must.
 func (l *kvLedger) place(got kvReply) (int, error) {
 	if got.Code == 0 {
 		place, err := strconv.Atoi(strings.TrimSpace(got.Value))
@@ -389,8 +389,8 @@ func (l *kvLedger) place(got kvReply) (int, error) {
 	return 0, fmt.Errorf("%s is gone; write %d was acknowledged and none since deletes it", l.key, l.must)
 }
 
-// nothingWasMissed lets the watch catch up and holds every acknowledgement against
-// what it was told.
+// nothingWasMissed lets the watch catch up and compares every acknowledgement with what
+// it was told.
 func (s *kvSiege) nothingWasMissed() {
 	s.t.Helper()
 	p := s.process.Peer()

@@ -53,7 +53,7 @@ func TestNotifyForTheServer(t *testing.T) {
 		victim.Closed()
 	})
 	t.Run("closelink_never_cuts_a_frame", func(t *testing.T) {
-		// A Python client that is left in the middle of one spins for ever.
+		// A Python client that is left in the middle of a frame spins for ever.
 		p, victim := peer(t, srv), peer(t, srv)
 		p.Set("large.json", `"`+strings.Repeat("x", 4<<20-100)+`"`)
 		for range 4 {

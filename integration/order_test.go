@@ -140,7 +140,7 @@ func TestASubscribedWriterSeesEachPushThenItsReply(t *testing.T) {
 	p.Raw(b.frames)
 	answered(t, p, protocol.BookCfgChange, 1)
 	for i := range uint16(50) {
-		// What its reply says has been pushed by then, in this order.
+		// By then the changes of its reply have been pushed, in this order.
 		mtime := p.Push().Mtime
 		u, err := protocol.ParseConfigUpdated([]byte(answered(t, p, protocol.SetConfig, i+2)))
 		require.NoError(t, err)

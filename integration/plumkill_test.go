@@ -14,7 +14,7 @@ import (
 
 const plumKillRounds = 5
 
-// plumWrite sends a write by Plum's REST; false if it was not acknowledged.
+// plumWrite sends a write by Plum's REST and reports whether it was acknowledged.
 func plumWrite(client *http.Client, method, url, body string) bool {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -44,8 +44,8 @@ func plumKeys(t *testing.T, p *Process, ns string) map[string]string {
 	return values
 }
 
-// untilKilled runs write in several goroutines, each with its number and a count,
-// kills the server when enough was acknowledged, and returns how far each came.
+// untilKilled runs write in several goroutines, each with its number and a count, kills
+// the server when enough is acknowledged, and returns how far each came.
 func untilKilled(p *Process, writers, enough int, write func(client *http.Client, writer, n int) bool) []int {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
 	defer client.CloseIdleConnections()
@@ -93,7 +93,7 @@ func TestP34AcknowledgedPutsSurviveAKill(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged puts, none lost", plumKillRounds, len(before))
 }
 
-// P16: of a batch that a kill interrupted there is all or nothing.
+// P16: after a kill, an interrupted batch is there as a whole or not at all.
 func TestP16KilledBatchIsWholeOrAbsent(t *testing.T) {
 	const items = 100
 	var batch strings.Builder

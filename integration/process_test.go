@@ -140,7 +140,7 @@ func (p *Process) wait() error {
 	}
 }
 
-// Kill ends it as a power cut would, if it runs.
+// Kill ends it, if it runs, as a power cut would.
 func (p *Process) Kill() {
 	if p.cmd != nil {
 		_ = p.cmd.Process.Kill()

@@ -89,8 +89,8 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// A peer that does not read costs itself only: its pushes for one file become
-// one, nobody else waits, and what it gets in the end is the newest.
+// A peer that does not read harms only itself: its pushes for one file become one,
+// nobody else waits, and in the end it gets the newest.
 func TestPushToAPeerThatDoesNotRead(t *testing.T) {
 	srv := start(t, servertest.Options{
 		Files:  files("a.json", `{"n":0}`),
@@ -124,7 +124,7 @@ func TestPushToAPeerThatDoesNotRead(t *testing.T) {
 	slow.Quiet()
 }
 
-// Beyond its limits such a peer is closed, not left without what it waits for.
+// Beyond its limits such a peer is closed, and not left waiting for what will not come.
 func TestPushBeyondTheLimitClosesThePeer(t *testing.T) {
 	const names = 300
 	all := map[string]string{"large.json": fmt.Sprintf(`{"x":"%0200000d"}`, 0)}

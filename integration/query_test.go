@@ -175,8 +175,8 @@ func TestHungup(t *testing.T) {
 	require.EqualValues(t, 404, result(t, p.Call(protocol.Hungup, `{`)).Code)
 }
 
-// What one client says of itself must not break the replies to others: CppCloud's Python
-// clients die of one that is not UTF-8.
+// What one client says about itself must not break the replies to others: CppCloud's
+// Python clients die of one that is not UTF-8.
 func TestRepliesAboutOthersAreUTF8OnOneLine(t *testing.T) {
 	srv := start(t, servertest.Options{})
 	odd := dial(t, srv)
@@ -286,8 +286,8 @@ func TestTesting(t *testing.T) {
 	p.Quiet()
 }
 
-// The service registry is not built yet, and says so; of counters nothing is
-// said, since Python clients die of the reply.
+// The service registry is not built yet, and the reply says so. Counters get no reply,
+// because Python clients would die of it.
 func TestServiceRegistry(t *testing.T) {
 	srv := start(t, servertest.Options{})
 	for _, cmd := range []protocol.Command{protocol.SvrRegister, protocol.SvrSearch, protocol.SvrShow} {

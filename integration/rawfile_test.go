@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Somebody gets a file over HTTP, loses it, and puts back what was got: it is what it
-// was, to the byte.
+// A file that is fetched over HTTP, lost and put back is the same to the byte.
 func TestRawFileOverHTTPGoesThereAndBack(t *testing.T) {
 	conf := t.TempDir()
 	texts := map[string]string{

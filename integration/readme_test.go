@@ -30,8 +30,7 @@ func pages(t *testing.T) []string {
 	return files
 }
 
-// shellBlocks are the blocks of a document that are meant for a shell, as they
-// stand there.
+// shellBlocks are the shell blocks of a document, as written.
 func shellBlocks(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", file))
@@ -43,18 +42,18 @@ func shellBlocks(t *testing.T, file string) []string {
 	return blocks
 }
 
-// readmeElsewhere are the beginnings of lines that cannot be run here.
+// readmeElsewhere lists the beginnings of lines that cannot run here.
 var readmeElsewhere = []string{
 	"make run",            // the test's own server runs instead
 	"bin/ccdump live",     // needs root: TestDumpLive
 	"ssh host tcpdump -i", // needs another machine
 }
 
-// readmeEndless finds commands that end when somebody interrupts them.
+// readmeEndless finds commands that run until they are interrupted.
 var readmeEndless = regexp.MustCompile(`(?m)^(bin/confcenter (kv )?watch|curl -N|bin/ccdump tap) `)
 
-// readmePrelude ends such a command when it has printed a line. What has failed by
-// then has another code than that of an interrupted one.
+// readmePrelude ends such a command once it has printed a line. A command that has failed
+// by then has a different code from an interrupted one.
 const readmePrelude = `set -e
 endless() {
   coproc { exec "$@" 2>&1; }
@@ -67,7 +66,7 @@ endless() {
 }
 `
 
-// readmeScript is a block as it is run: against the addresses of the test's server.
+// readmeScript is a block as it is run, against the addresses of the test's server.
 func readmeScript(block string, server *Process) string {
 	var script strings.Builder
 lines:
@@ -87,7 +86,8 @@ lines:
 	).Replace(script.String()), "endless $0")
 }
 
-// readmeHome is a directory as a clone is after make build, with what the blocks name.
+// readmeHome is a directory like a clone after make build, with the files that the blocks
+// name.
 func readmeHome(t *testing.T, server *Process) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,13 +101,13 @@ func readmeHome(t *testing.T, server *Process) string {
 	capture, err := os.ReadFile("../tools/ccdump/testdata/session.pcap")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.pcap"), capture, 0o644))
-	// Without it curl takes a refusal for success.
+	// Without it curl treats a refusal as success.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".curlrc"), []byte("fail\nsilent\nshow-error\n"), 0o644))
 	return dir
 }
 
-// prints is what the blocks of a document print, among other things; of its
-// translation, too. Every document with blocks is named.
+// prints lists texts that the blocks of a document, and of its translation, print. Every
+// document with blocks is listed.
 var prints = map[string][]string{
 	"README.md":         {"v   a   l   u   e   3", "state done 1", `"sold"`},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq="},
@@ -116,8 +116,8 @@ var prints = map[string][]string{
 	"docs/state.md":     {"ann", "revision"},
 }
 
-// Whatever the documents tell somebody to paste works, in its order, on a fresh
-// clone, whichever document is read first.
+// Everything that the documents tell readers to paste works, in order, on a fresh clone,
+// whichever document is read first.
 func TestShellBlocksOfTheDocuments(t *testing.T) {
 	t.Parallel()
 	for _, file := range pages(t) {
@@ -151,7 +151,7 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 	}
 }
 
-// requireReadmeLeft looks at what the blocks of README have written.
+// requireReadmeLeft checks what the blocks of README have written.
 func requireReadmeLeft(t *testing.T, server *Process) {
 	t.Helper()
 	require.Regexp(t, `"value":"bob".*"expires":\d+`, newCLI(t, server).ok("get", "jobs", "owner", "-o", "json"), "the time to live outlives the cas")
@@ -160,8 +160,7 @@ func requireReadmeLeft(t *testing.T, server *Process) {
 	require.JSONEq(t, `{"key1":"key1 in app2-dev","key3":"key3 in app2-dev","key4":1235}`, string(got.Get("app2-dev").Contents), "the sample's other keys are still there")
 }
 
-// readmeGo returns the lines of the block of Go that begins with that text, without
-// comments.
+// readmeGo returns the lines of the Go block that begins with text, without comments.
 func readmeGo(t *testing.T, file, begins string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", file))

@@ -16,8 +16,8 @@ import (
 	"confcenter/server"
 )
 
-// cppSDK is CppCloud's C++ SDK as far as a server can tell. It fails the test
-// wherever the real one would abort, fall over or drop the connection.
+// cppSDK is CppCloud's C++ SDK as far as a server can tell. It fails the test wherever
+// the real one would abort, crash or drop the connection.
 type cppSDK struct {
 	t       *testing.T
 	addr    string
@@ -36,7 +36,7 @@ type cppFile struct {
 	contents string
 }
 
-// cppStartBuffer is the size from which the start-up phase takes no body.
+// cppStartBuffer is the size from which the start-up phase accepts no body.
 const cppStartBuffer = 10250
 
 func newCppSDK(t *testing.T, addr, properties string) *cppSDK {
@@ -65,8 +65,8 @@ func (c *cppSDK) send(cmd protocol.Command, body string) {
 	require.NoError(c.t, err)
 }
 
-// recv reads the header by one call and the body by one more. What comes in
-// pieces is an error while it starts and a dropped connection later.
+// recv reads the header with one call and the body with another. A frame in pieces is an
+// error while it starts and a dropped connection later.
 func (c *cppSDK) recv() servertest.Frame {
 	c.t.Helper()
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(servertest.Patience)))
@@ -88,7 +88,7 @@ func (c *cppSDK) recv() servertest.Frame {
 	return servertest.Frame{Header: h, Body: string(body)}
 }
 
-// members decodes an object; the SDK's library aborts the program on most else.
+// members decodes an object; the SDK's library aborts the program on most other values.
 func (c *cppSDK) members(f servertest.Frame) map[string]any {
 	c.t.Helper()
 	var m map[string]any
@@ -100,7 +100,7 @@ func (c *cppSDK) members(f servertest.Frame) map[string]any {
 	return m
 }
 
-// int32Of is 0 where the member is absent or no int32.
+// int32Of is 0 if the member is absent or not an int32.
 func int32Of(value any) int32 {
 	n, ok := value.(json.Number)
 	if !ok {
@@ -152,8 +152,8 @@ func (c *cppSDK) store(m map[string]any, contents any) {
 	c.files[name] = &cppFile{mtime: int32Of(m["mtime"]), contents: string(text)}
 }
 
-// reconnect is what its own thread does when the connection is lost: WHOAMI with
-// the former id, and everything else without waiting for an answer.
+// reconnect does what its own thread does when the connection is lost: WHOAMI with the
+// former id, and everything else without waiting for an answer.
 func (c *cppSDK) reconnect() {
 	c.t.Helper()
 	c.connect()
@@ -169,7 +169,7 @@ func (c *cppSDK) ask(name string, file *cppFile) {
 	c.send(protocol.GetConfig, fmt.Sprintf(`{"file_pattern":%q,"incbase":1,"gt_mtime":%d}`, name, file.mtime))
 }
 
-// settle handles frames until the server has nothing more to say.
+// settle handles frames until the server has sent everything.
 func (c *cppSDK) settle() {
 	c.t.Helper()
 	c.running = true
@@ -186,7 +186,7 @@ func (c *cppSDK) settle() {
 	}
 }
 
-// changed handles frames until the call-back has fired, and settles.
+// changed handles frames until the callback has fired, and settles.
 func (c *cppSDK) changed() {
 	c.t.Helper()
 	c.running = true
@@ -258,7 +258,7 @@ func (c *cppSDK) has(name, contents string) {
 	require.JSONEq(c.t, contents, c.files[name].contents)
 }
 
-// startCpp is a program that has loaded its main config and runs.
+// startCpp is a running program that has loaded its main config.
 func startCpp(t *testing.T, srv *servertest.Server) *cppSDK {
 	t.Helper()
 	c := newCppSDK(t, srv.Addr().String(), `,"svrname":"app"`)
@@ -311,7 +311,7 @@ func TestCppSDK(t *testing.T) {
 		srv := start(t, cppFamily())
 		writer := peer(t, srv)
 		for i := range 30 {
-			// Changes just before and while it starts; the next frame must be the reply.
+			// Changes just before and during the start; the next frame must be the reply.
 			writer.Send(protocol.SetConfig, fmt.Sprintf(`{"filename":"dev.json","contents":{"i":%d}}`, i))
 			c := newCppSDK(t, srv.Addr().String(), `,"svrname":"app"`)
 			c.load(c.init())

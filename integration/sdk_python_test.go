@@ -16,8 +16,8 @@ import (
 	"confcenter/server"
 )
 
-// pythonSDK is CppCloud's Python SDK as far as a server can tell. Any exception in
-// the real one's receive thread ends that thread for good; here it fails the test.
+// pythonSDK is CppCloud's Python SDK as far as a server can tell. Any exception in the
+// real one's receive thread ends that thread for good; here it fails the test.
 type pythonSDK struct {
 	t       *testing.T
 	addr    string
@@ -47,8 +47,8 @@ func (p *pythonSDK) write(cmd protocol.Command, seq uint16, body string) {
 	require.NoError(p.t, err)
 }
 
-// connect opens a connection and sends WHOAMI, ASCII only, with its arguments
-// and their quotes.
+// connect opens a connection and sends WHOAMI, in ASCII, with its arguments and their
+// quotes.
 func (p *pythonSDK) connect() {
 	p.t.Helper()
 	conn, err := net.DialTimeout("tcp", p.addr, servertest.Patience)
@@ -62,8 +62,8 @@ func (p *pythonSDK) connect() {
 	p.handle(f)
 }
 
-// recv reads a header that may come in pieces, and a body of which it reads too
-// much if it comes in pieces with something behind it.
+// recv reads a header that may come in pieces, and a body of which it reads too much if
+// that comes in pieces and something follows.
 func (p *pythonSDK) recv() servertest.Frame {
 	p.t.Helper()
 	require.NoError(p.t, p.conn.SetReadDeadline(time.Now().Add(servertest.Patience)))
@@ -79,8 +79,8 @@ func (p *pythonSDK) recv() servertest.Frame {
 	return f
 }
 
-// read appends until there are n bytes, asking for step, or what is missing of a
-// header, each time.
+// read appends until there are n bytes, asking each time for step, or for what is missing
+// of a header.
 func (p *pythonSDK) read(b []byte, n, step int) []byte {
 	p.t.Helper()
 	for len(b) < n {
@@ -160,7 +160,7 @@ func (p *pythonSDK) notified(f servertest.Frame) {
 	}
 }
 
-// load takes in a GETCONFIG reply: empty contents are not applied.
+// load applies a GETCONFIG reply, unless its contents are empty.
 func (p *pythonSDK) load(f servertest.Frame) {
 	p.t.Helper()
 	m := p.object(f)
@@ -207,8 +207,7 @@ func (p *pythonSDK) follow(name string) {
 	require.Equal(p.t, json.Number("0"), object(p.t, p.call(protocol.BookCfgChange, fmt.Sprintf(`{"file_pattern": %s, "incbase": 1}`, ascii(name))))["code"])
 }
 
-// until handles frames until a file is what it should be, then whatever else
-// there is.
+// until handles frames until a file is as expected, then any others.
 func (p *pythonSDK) until(name, contents string) {
 	p.t.Helper()
 	for p.files[name] == nil || p.files[name].contents != contents {
@@ -217,7 +216,7 @@ func (p *pythonSDK) until(name, contents string) {
 	p.settle()
 }
 
-// settle ends when two round trips have brought nothing that it reacts to.
+// settle ends when two round trips have brought nothing to react to.
 func (p *pythonSDK) settle() {
 	p.t.Helper()
 	for range 2 {
@@ -225,7 +224,7 @@ func (p *pythonSDK) settle() {
 	}
 }
 
-// ascii is Python's way to write a string.
+// ascii writes a string as Python does.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, r := range quote(s) {

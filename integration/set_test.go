@@ -19,7 +19,7 @@ import (
 	"confcenter/protocol"
 )
 
-// now is the server's time in tests that look at versions: 2023.
+// now is the server's time in tests of versions: 2023.
 const now = 1_700_000_000
 
 // setServer has a.json of version old, a subscriber of it, and a clock at now.
@@ -34,7 +34,7 @@ func setServer(t *testing.T) (srv *servertest.Server, writer, follower *serverte
 	return srv, peer(t, srv), follower
 }
 
-// told expects a push and nothing behind it.
+// told expects a push and nothing after it.
 func told(t *testing.T, p *servertest.Peer, name string, mtime int32) {
 	t.Helper()
 	require.Equal(t, protocol.Change{File: name, Mtime: mtime}, p.Push())
@@ -411,8 +411,8 @@ func TestSetConfigIfMtime(t *testing.T) {
 	told(t, follower, "a.json", now+2)
 }
 
-// An edit on the disk that nobody has seen yet is taken in before a write is
-// judged, so that a write cannot wipe it out unseen.
+// An unseen edit on the disk is taken in before a write is judged, so that the write
+// cannot destroy it unnoticed.
 func TestSetConfigTakesInAnUnseenEdit(t *testing.T) {
 	srv, p, follower := setServer(t)
 	srv.Write("a.json", `{"k":"edited"}`)

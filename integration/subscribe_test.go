@@ -148,7 +148,7 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
-// A CppCloud program that is answered 420 asks no more: it has to be told when what it
+// A CppCloud program that is answered 420 does not ask again: it must be told when what it
 // wanted appears.
 func TestSubscribeToMissingFileIsToldWhenItAppears(t *testing.T) {
 	srv := subscribeServer(t)
@@ -229,7 +229,7 @@ func TestSubscribeToMissingFileIsToldWhenItAppears(t *testing.T) {
 	})
 }
 
-// The members of our own in BOOKCFGCHANGE, which CppCloud's clients never send.
+// Our own members in BOOKCFGCHANGE, which CppCloud's clients never send.
 func TestSubscribeExtensions(t *testing.T) {
 	srv := subscribeServer(t)
 	writer := peer(t, srv)

@@ -24,7 +24,7 @@ import (
 	"confcenter/internal/servertest"
 )
 
-// capture writes a pcapng file as a capture on an interface would have it.
+// capture writes a pcapng file like that of a capture on an interface.
 type capture struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ func (c *capture) done() string {
 	return c.file.Name()
 }
 
-// wire is a connection within a capture.
+// wire is a connection in a capture.
 type wire struct {
 	c     *capture
 	v6    bool
@@ -86,8 +86,8 @@ func (c *capture) conn(port uint16, v6 bool, at time.Time) *wire {
 	return w
 }
 
-// send adds what one side sent: a segment of data, at that time, or now. snap, if it
-// is not 0, is how many bytes of the packet were captured.
+// send adds a segment of data that one side sent. snap, unless 0, is how many bytes of the
+// packet were captured.
 func (w *wire) send(side int, data []byte, at time.Time, snap int) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *wire) send(side int, data []byte, at time.Time, snap int) {
 	w.c.log = append(w.c.log, sent{w, side, bytes.Clone(data), at, w.c.packets})
 }
 
-// sendNow adds what one side sent just now, cut into segments of these sizes in turn.
+// sendNow adds data that one side sent just now, cut into segments of these sizes in turn.
 func (w *wire) sendNow(side int, data []byte, sizes ...int) {
 	for i := 0; len(data) > 0; i++ {
 		n := min(sizes[i%len(sizes)], len(data))
@@ -108,7 +108,7 @@ func (w *wire) sendNow(side int, data []byte, sizes ...int) {
 	}
 }
 
-// lose lets the next bytes of one side be missing in the capture.
+// lose omits the next bytes of one side from the capture.
 func (w *wire) lose(side, n int) { w.next[side] += uint32(n) }
 
 func (w *wire) packet(side int, tcp *layers.TCP, data []byte, at time.Time, snap int) {
@@ -153,7 +153,7 @@ type seen struct {
 	experts []string
 }
 
-// text is the first field of that name as tshark writes it; empty if there is none.
+// text is the first field of that name as tshark writes it, empty if there is none.
 func (s seen) text(name string) string {
 	if all := s.fields["confcenter."+name]; len(all) > 0 {
 		return all[0].Show
@@ -168,7 +168,7 @@ func (s seen) number(t *testing.T, name string) int {
 	return int(n)
 }
 
-// octets are the bytes that all fields of that name cover.
+// octets returns the bytes covered by all fields of that name.
 func (s seen) octets(t *testing.T, name string) string {
 	t.Helper()
 	var all []byte
@@ -180,7 +180,7 @@ func (s seen) octets(t *testing.T, name string) string {
 	return string(all)
 }
 
-// has says whether there is a field or protocol of that full name.
+// has reports whether there is a field or protocol of that full name.
 func (s seen) has(name string) bool { return len(s.fields[name]) > 0 }
 
 type pdmlField struct {
@@ -207,8 +207,8 @@ func (s *seen) collect(fields []pdmlField) {
 
 const dissector = "../tools/wireshark/confcenter.lua"
 
-// tshark runs the real one, with the dissector that people install and without the
-// settings of whoever runs the test.
+// tshark runs the real tshark, with the dissector that people install and without the
+// settings of the user who runs the test.
 func tshark(t *testing.T, args ...string) []byte {
 	t.Helper()
 	_, err := exec.LookPath("tshark")
@@ -231,8 +231,8 @@ func tshark(t *testing.T, args ...string) []byte {
 	return output.Bytes()
 }
 
-// dissect lists the frames that tshark sees in a capture, with its two passes, in
-// the order of the capture.
+// dissect lists the frames that tshark finds in a capture, in two passes, in the order
+// of the capture.
 func dissect(t *testing.T, file string, options ...string) []seen {
 	t.Helper()
 	output := tshark(t, append([]string{"-r", file, "-2", "-T", "pdml"}, options...)...)

@@ -21,22 +21,21 @@ import (
 	"confcenter/protocol"
 )
 
-// TestMain lets many tests wait at once: each has a server of its own and spends
-// its time on round trips and on the end of the server's event loops, not on the
-// processor.
+// TestMain lets many tests wait at once: each has a server of its own and spends its time
+// on round trips and on the end of the server's event loops, not on the processor.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
-	// What runs already belongs to an imported package's own start.
+	// Goroutines that already run were started by imported packages.
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
 		os.RemoveAll(binaryDir)
 		os.Exit(code)
 	}))
 }
 
-// start starts a server for a test that runs beside others.
+// start starts a server for a parallel test.
 func start(t *testing.T, opts servertest.Options) *servertest.Server {
 	t.Helper()
 	t.Parallel()
@@ -57,7 +56,7 @@ func dial(t *testing.T, srv *servertest.Server) *servertest.Peer {
 	return servertest.Dial(t, srv.Addr().String())
 }
 
-// peer is dial with a WHOAMI that gives no more than a name.
+// peer is dial with a WHOAMI that gives only a name.
 func peer(t *testing.T, srv *servertest.Server) *servertest.Peer {
 	t.Helper()
 	p := dial(t, srv)
@@ -65,7 +64,7 @@ func peer(t *testing.T, srv *servertest.Server) *servertest.Peer {
 	return p
 }
 
-// at gives files whole-second times, 1970 being 0, before the server starts.
+// at sets the times of files, in seconds since 1970, before the server starts.
 func at(t *testing.T, times map[string]int32) func(confDir string) {
 	return func(dir string) {
 		for name, mtime := range times {
@@ -80,7 +79,7 @@ func setTime(t *testing.T, path string, mtime int32) {
 	require.NoError(t, os.Chtimes(path, when, when))
 }
 
-// object is a reply's body as members; numbers stay text.
+// object decodes a reply's body; numbers stay text.
 func object(t *testing.T, body string) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(body))
@@ -92,7 +91,7 @@ func object(t *testing.T, body string) map[string]any {
 	return m
 }
 
-// result is code and desc of a reply, which must be valid JSON.
+// result returns code and desc of a reply, which must be valid JSON.
 func result(t *testing.T, body string) protocol.Result {
 	t.Helper()
 	object(t, body)
@@ -111,8 +110,7 @@ func get(t *testing.T, p *servertest.Peer, name string, inherit bool) protocol.C
 	return c
 }
 
-// set sends a SETCONFIG and returns the reply, whatever it says. extra is further
-// members, with a comma in front.
+// set sends a SETCONFIG and returns the reply. extra has further members, after a comma.
 func set(t *testing.T, p *servertest.Peer, name, contents, extra string) protocol.ConfigUpdated {
 	t.Helper()
 	body := p.Call(protocol.SetConfig, fmt.Sprintf(`{"filename":%s,"contents":%s%s}`, quote(name), contents, extra))
@@ -130,7 +128,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// book subscribes by the request's members and returns the reply.
+// book sends a BOOKCFGCHANGE with these members and returns the reply.
 func book(t *testing.T, p *servertest.Peer, body string) protocol.Subscribed {
 	t.Helper()
 	reply := p.Call(protocol.BookCfgChange, body)
@@ -140,7 +138,7 @@ func book(t *testing.T, p *servertest.Peer, body string) protocol.Subscribed {
 	return s
 }
 
-// subscribed is a new peer that follows name with its bases.
+// subscribed returns a new peer that follows name with its bases.
 func subscribed(t *testing.T, srv *servertest.Server, name string) *servertest.Peer {
 	t.Helper()
 	p := peer(t, srv)
@@ -148,7 +146,7 @@ func subscribed(t *testing.T, srv *servertest.Server, name string) *servertest.P
 	return p
 }
 
-// clients asks for the properties of client id, 0 for all.
+// clients asks for the properties of client id, or of all if it is 0.
 func clients(t *testing.T, p *servertest.Peer, id int32) []map[string]string {
 	t.Helper()
 	body := p.Call(protocol.GetCli, fmt.Sprintf(`{"svrid":%d}`, id))
@@ -158,7 +156,7 @@ func clients(t *testing.T, p *servertest.Peer, id int32) []map[string]string {
 	return records
 }
 
-// properties are those of one client.
+// properties returns those of one client.
 func properties(t *testing.T, p *servertest.Peer, id int32) map[string]string {
 	t.Helper()
 	records := clients(t, p, id)
@@ -172,7 +170,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	require.Eventually(t, cond, servertest.Patience, 2*time.Millisecond, what)
 }
 
-// onDisk is the text of a file in the conf directory, empty if there is none.
+// onDisk returns the text of a file in the conf directory, empty if there is none.
 func onDisk(t *testing.T, srv *servertest.Server, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(srv.ConfDir, name))

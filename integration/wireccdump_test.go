@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dumped is what is compared of a line of ccdump -o json.
+// dumped is the part of a line of ccdump -o json that is compared.
 type dumped struct {
 	Name    string          `json:"svrname"`
 	From    string          `json:"from"`
@@ -26,7 +26,7 @@ type dumped struct {
 	Raw     int             `json:"raw"`
 }
 
-// ccdump lists the frames that ccdump sees in a capture; remarks are left out.
+// ccdump lists the frames that ccdump finds in a capture, without remarks.
 func ccdump(t *testing.T, program, file string) []dumped {
 	t.Helper()
 	out, err := exec.Command(program, "-o", "json", file).Output()
@@ -54,8 +54,8 @@ func plain(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// Both tools show the same of the same capture: who looks with one can talk to who
-// looks with the other.
+// Both tools show the same for the same capture, so that their users can talk to each
+// other.
 func TestWiresharkShowsWhatCCDumpShows(t *testing.T) {
 	_, file := recorded(t)
 	captures, err := filepath.Glob("../tools/ccdump/testdata/*.pcap*")

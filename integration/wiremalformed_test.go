@@ -13,10 +13,10 @@ import (
 	"confcenter/protocol"
 )
 
-// began is when invented captures begin.
+// began is when made-up captures begin.
 var began = time.Unix(1700000000, 0)
 
-// bodies are JSON and what is nearly JSON.
+// bodies are JSON and nearly JSON.
 var bodies = []string{
 	`{}`, ` {"a":1} `, `[]`, `1`, `"x"`, `null`, `true`, `-0`, `0.5e-07`, `1E+2`, `1e308`, `-1e308`, `{"a":[{},[],{"b":[1,{"c":null}]}]}`,
 	`{"":1}`, `{"a":1,"a":2}`, `"\"\\\/\b\f\n\r\t\u00aF"`, `"\uD83D\uDE00"`, "\"\x7f\"", "\"\xff\xc3\x28\"", `{"é":"ü"}`,
@@ -27,7 +27,7 @@ var bodies = []string{
 	strings.Repeat("[", 513) + strings.Repeat("]", 513), strings.Repeat(`{"a":`, 513) + "1" + strings.Repeat("}", 513), "\xff", "{}\x00", "{}\x00x", "\x00{}", "{\x00}", "{\"a\x00\":1}",
 }
 
-// The dissector finds fault with the same bodies as the server does, at the same place.
+// The dissector finds the same faults in bodies as the server, at the same place.
 func TestWiresharkJudgesJSONAsTheServer(t *testing.T) {
 	t.Parallel()
 	c := newCapture(t)
@@ -56,7 +56,7 @@ func TestWiresharkJudgesJSONAsTheServer(t *testing.T) {
 	require.Equal(t, 512, jsontext.MaxDepth)
 }
 
-// Octets behind the JSON are shown apart, one field a value.
+// Octets after the JSON are shown separately, one field for each value.
 func TestWiresharkShowsOctetsBehindJSON(t *testing.T) {
 	t.Parallel()
 	type sent struct {
@@ -106,7 +106,7 @@ func TestWiresharkShowsOctetsBehindJSON(t *testing.T) {
 	}
 }
 
-// What is not a frame is said to be none, with the reason, and what follows is read.
+// Bytes that are not a frame are marked, with the reason, and what follows is decoded.
 func TestWiresharkFindsItsPlaceAgain(t *testing.T) {
 	t.Parallel()
 	good := func(seq int) []byte { return frame(protocol.GetConfig, uint16(seq), `{"file_pattern":"a.json"}`) }
@@ -157,7 +157,7 @@ func TestWiresharkFindsItsPlaceAgain(t *testing.T) {
 	}, lines)
 }
 
-// Servers on other ports are found by how their frames look, and by the preference.
+// Servers on other ports are recognised by their frames, and by the preference.
 func TestWiresharkFindsTheProtocolOnAnyPort(t *testing.T) {
 	t.Parallel()
 	c := newCapture(t)
@@ -175,8 +175,8 @@ func TestWiresharkFindsTheProtocolOnAnyPort(t *testing.T) {
 	require.Len(t, dissect(t, file, "-o", "confcenter.ports:4900-4901", "--disable-heuristic", "confcenter_tcp"), 4)
 }
 
-// A client that comes back from the same port is another conversation: what the first
-// one left open is not answered by the second one's replies.
+// A client that returns on the same port starts a new conversation: its replies do not
+// answer requests that the first one left open.
 func TestWiresharkTellsReusedPortsApart(t *testing.T) {
 	t.Parallel()
 	c := newCapture(t)
@@ -201,7 +201,7 @@ func TestWiresharkTellsReusedPortsApart(t *testing.T) {
 	}, lines)
 }
 
-// Bytes that were changed, lost or cut off cost frames, but never the dissector.
+// Bytes that are changed, lost or cut off cost frames, but never crash the dissector.
 func TestWiresharkSurvivesDamage(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

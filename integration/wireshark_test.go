@@ -17,8 +17,8 @@ import (
 	"confcenter/protocol"
 )
 
-// record starts a proxy before a server that writes all connections to a capture,
-// the first by IPv4, the next by IPv6 and so on, in segments of odd sizes.
+// record starts a proxy in front of a server that writes all connections to a capture,
+// alternately by IPv4 and IPv6, in segments of odd sizes.
 func record(t *testing.T, c *capture, to string) (addr string, stop func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,8 +48,8 @@ func record(t *testing.T, c *capture, to string) (addr string, stop func()) {
 	return listener.Addr().String(), stop
 }
 
-// relay writes what comes to the capture before it sends it on, so that no reply
-// stands before its request.
+// relay writes data to the capture before it forwards it, so that no reply precedes its
+// request.
 func (w *wire) relay(side int, from, to net.Conn) {
 	defer to.Close()
 	defer from.Close()
@@ -68,7 +68,7 @@ func (w *wire) relay(side int, from, to net.Conn) {
 	}
 }
 
-// said is a frame of a conversation as it went over the proxy.
+// said is a frame of a conversation as it passed the proxy.
 type said struct {
 	protocol.Header
 	body    string
@@ -80,7 +80,7 @@ type said struct {
 	client  string // svrname, once identified
 }
 
-// conversation takes the capture's segments apart by the protocol's own decoder.
+// conversation decodes the capture's segments with the protocol's own decoder.
 func (c *capture) conversation() []*said {
 	c.t.Helper()
 	type direction struct {
@@ -187,8 +187,8 @@ func recorded(t *testing.T) (*capture, string) {
 	return c, c.done()
 }
 
-// tshark, with the dissector that people install, shows of a real conversation what
-// went over the wire.
+// For a real conversation, tshark with the dissector that people install shows what went
+// over the wire.
 func TestWiresharkShowsAConversation(t *testing.T) {
 	c, file := recorded(t)
 	want := c.conversation()
@@ -229,8 +229,7 @@ func TestWiresharkShowsAConversation(t *testing.T) {
 	}
 }
 
-// Every filter of the README is one that tshark takes, and finds something where
-// the conversation has it.
+// tshark accepts every filter of the README, and finds what the conversation has.
 func TestWiresharkFiltersOfTheREADME(t *testing.T) {
 	_, file := recorded(t)
 	text, err := os.ReadFile("../tools/wireshark/README.md")
@@ -249,7 +248,7 @@ func TestWiresharkFiltersOfTheREADME(t *testing.T) {
 	}
 }
 
-// Two passes with a read filter, -R, decide in the first one, which knows no replies.
+// With a read filter, -R, two passes decide in the first one, which knows no replies.
 func TestWiresharkRecipeForRequestsWithoutAReply(t *testing.T) {
 	c, file := recorded(t)
 	text, err := os.ReadFile("../tools/wireshark/README.md")

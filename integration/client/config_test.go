@@ -69,8 +69,8 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-// Across a restart nothing is missed and nothing is told twice; without its data
-// the server begins a new epoch, and everything is compared.
+// Across a restart nothing is missed and nothing is told twice. Without its data the
+// server begins a new epoch, and clients compare everything.
 func TestRealServerRestarts(t *testing.T) {
 	srv, c := real(t, clienttest.Options{Files: map[string]string{"same.json": `1`, "other.json": `1`, "gone.json": `1`}})
 	same, _ := watch(t, c, client.Query{Name: "same.json"})
@@ -103,7 +103,7 @@ func TestRealServerRestarts(t *testing.T) {
 	}
 }
 
-// Connections that are lost at any moment, under a writer that does not stop.
+// Connections are lost at any moment, while a writer does not stop.
 func TestRealServerUnderLoss(t *testing.T) {
 	srv, c := real(t, clienttest.Options{})
 	st, w := watch(t, c, client.Query{Name: "a.json"})
@@ -126,8 +126,8 @@ func TestRealServerUnderLoss(t *testing.T) {
 	require.EqualValues(t, fmt.Sprint(last), w.Document().Raw())
 }
 
-// The server tells paths apart by their spelling, the two forms of a part need
-// subscriptions of their own, and the caller may spell a path as he likes.
+// The server distinguishes paths by their spelling, each form of a part needs a
+// subscription of its own, and callers may spell a path either way.
 func TestSpellingsOfAPathDoNotDisturbEachOther(t *testing.T) {
 	srv, c := real(t, clienttest.Options{Files: map[string]string{
 		"_meta.json": `{"conf_inherit":{"a.json":"base.json"}}`, "a.json": `{}`, "base.json": `{"part":1}`,

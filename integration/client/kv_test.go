@@ -18,9 +18,9 @@ import (
 	"confcenter/kv"
 )
 
-// shaking ends all connections again and again until stop, each time after a client
-// has found its way back, which on a busy machine takes longer than the pause. begun
-// is closed when it has done so once: for work that could be over before.
+// shaking repeatedly ends all connections until stop, each time after a client has
+// reconnected, which on a busy machine takes longer than the pause. begun is closed
+// after the first time, for work that could otherwise be over before.
 func shaking(srv *clienttest.Server) (begun <-chan struct{}, stop func()) {
 	first, ending, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -99,7 +99,7 @@ func TestRealServerKVIncrementsUnderLoss(t *testing.T) {
 	}
 }
 
-// The server is stopped and started again under writers that insist.
+// The server is restarted under writers that keep trying.
 func TestRealServerKVRestarts(t *testing.T) {
 	const writers, rounds = 4, 3
 	srv, c := real(t, clienttest.Options{})
@@ -155,7 +155,7 @@ func TestRealServerKVRestarts(t *testing.T) {
 	eventually(t, func() bool { return cache.Current() && cache.GetInt("sum", 0) == sum }, "the cache has caught up")
 }
 
-// What every part of the SDK asks, a real server understands.
+// A real server understands what every part of the SDK asks.
 func TestRealServerKV(t *testing.T) {
 	_, c := real(t, clienttest.Options{})
 	n, ctx := c.KV("n"), t.Context()
@@ -230,7 +230,7 @@ func TestRealServerKV(t *testing.T) {
 	require.EqualValues(t, 3, gone.Count)
 }
 
-// A slow reader of large changes is not in the way of others, and misses nothing.
+// A slow reader of large changes does not delay others, and misses nothing.
 func TestRealServerKVSlowWatch(t *testing.T) {
 	const last = 3000
 	_, c := real(t, clienttest.Options{})
@@ -260,7 +260,7 @@ func TestRealServerKVSlowWatch(t *testing.T) {
 	}
 }
 
-// Locks on connections that break: never two at once for the store, nothing left.
+// Locks on connections that break: the store never sees two holders, and none remains.
 func TestRealServerKVLocksUnderLoss(t *testing.T) {
 	const workers, rounds = 4, 5
 	srv, c := real(t, clienttest.Options{})
@@ -283,7 +283,7 @@ func TestRealServerKVLocksUnderLoss(t *testing.T) {
 	eventually(t, func() bool { e, _ := srv.State.Get([]byte("n"), []byte("lock")); return e == nil }, "nobody holds it")
 }
 
-// A holder that dies is followed by the next in line when its lease has ended.
+// When a holder dies, the next in line follows after its lease has ended.
 func TestRealServerKVLockOfTheDead(t *testing.T) {
 	srv, c := real(t, clienttest.Options{})
 	dead := dial(t, srv.Address(), "dead")
@@ -309,9 +309,9 @@ func TestRealServerKVLockOfTheDead(t *testing.T) {
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
-// A store that is empty when a watch begins is a place to go on from like any other: a
-// buffer that is full in the first transaction, and a server that goes before the first
-// write, cost no resync and no event.
+// A watch can resume from an empty store as from any other state: a buffer that fills in
+// the first transaction, and a server that goes before the first write, cost no resync
+// and no event.
 func TestRealServerKVWatchOfAnEmptyStore(t *testing.T) {
 	const batches, each = 40, 100
 	srv, c := real(t, clienttest.Options{})

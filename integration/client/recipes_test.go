@@ -20,7 +20,7 @@ import (
 	"confcenter/kv"
 )
 
-// The code of docs/go.md comes first, word for word; what tries it out, below.
+// The code of docs/go.md comes first, word for word; below is what tests it.
 
 type Settings struct {
 	Listen  string   `json:"listen"`
@@ -102,7 +102,7 @@ func publish(ctx context.Context, s *client.KV, l *client.Lock, report string) e
 	return err
 }
 
-// Tasks is a copy of the keys under task/, and the revision it is of.
+// Tasks is a copy of the keys under task/ at a revision.
 type Tasks struct {
 	At   kv.Revision
 	Text map[string]string
@@ -241,7 +241,7 @@ func dialObserved(ctx context.Context, addrs []string, registry *prometheus.Regi
 	})
 }
 
-// otel stands in for the library of that name, which this module does not need.
+// otel stands in for the library of that name, which this module does not use.
 var otel tracing
 
 type tracing struct{}

@@ -46,13 +46,13 @@ func eventually(t testing.TB, fact func() bool, what string) {
 	require.Eventually(t, fact, patience, time.Millisecond, what)
 }
 
-// states collects what a watch's callback is given.
+// states collects the states passed to a watch's callback.
 type states struct {
 	t testing.TB
 	c chan *client.Document
 }
 
-// watch is Watch into states.
+// watch calls Watch and collects the states.
 func watch(t testing.TB, c *client.Client, q client.Query) (*states, *client.Watch) {
 	t.Helper()
 	s := &states{t, make(chan *client.Document, 1000)}
@@ -81,8 +81,8 @@ func (s *states) want(contents string) *client.Document {
 	return d
 }
 
-// none says that no state waits. Callers first make sure that all that could
-// come has come.
+// none requires that no state is waiting. Callers first make sure that everything has
+// arrived.
 func (s *states) none() {
 	s.t.Helper()
 	select {
@@ -92,7 +92,7 @@ func (s *states) none() {
 	}
 }
 
-// watchKV is KV.Watch that must succeed.
+// watchKV calls KV.Watch, which must succeed.
 func watchKV(t testing.TB, n *client.KV, o client.WatchOptions) *client.KVWatch {
 	t.Helper()
 	w, err := n.Watch(t.Context(), o)
@@ -101,7 +101,7 @@ func watchKV(t testing.TB, n *client.KV, o client.WatchOptions) *client.KVWatch 
 	return w
 }
 
-// insisting repeats fn while that cannot do it twice and the test goes on.
+// insisting repeats fn as long as that is safe and the test runs.
 func insisting[T any](fn func() (T, error)) (T, error) {
 	for {
 		v, err := fn()
@@ -111,8 +111,8 @@ func insisting[T any](fn func() (T, error)) (T, error) {
 	}
 }
 
-// contend takes the lock, adds one under it and gives it back, so many times. inside
-// counts who believes to hold it.
+// contend takes the lock, adds one under it and releases it, n times. inside counts those
+// that believe they hold it.
 func contend(t *testing.T, n *client.KV, rounds int, inside *atomic.Int32) {
 	for range rounds {
 		l, err := insisting(func() (*client.Lock, error) { return n.Lock(t.Context(), "lock", lockTime) })

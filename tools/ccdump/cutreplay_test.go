@@ -14,7 +14,7 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// packetsOf are those of a golden capture.
+// packetsOf returns the packets of a golden capture.
 func packetsOf(t *testing.T, name string) []capture.Record {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name))
@@ -34,8 +34,8 @@ func packetsOf(t *testing.T, name string) []capture.Record {
 	}
 }
 
-// A capture that was stopped while somebody waited for an answer is answered alike:
-// what comes behind its end is no difference.
+// A capture that was stopped while somebody waited for an answer replays without
+// differences: what comes after its end is none.
 func TestReplayOfCapturesThatStopAnywhere(t *testing.T) {
 	for _, one := range recorded {
 		list := packetsOf(t, one.file)
@@ -47,7 +47,7 @@ func TestReplayOfCapturesThatStopAnywhere(t *testing.T) {
 	}
 }
 
-// Nor is a reply a difference whose packet the capture has lost.
+// A reply whose packet the capture has lost is no difference either.
 func TestReplayOfCaptureThatLacksAReply(t *testing.T) {
 	list := packetsOf(t, "state.pcapng")
 	lost := 0

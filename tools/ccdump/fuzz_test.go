@@ -20,8 +20,8 @@ import (
 	"confcenter/tools/ccdump/talk"
 )
 
-// FuzzCapture damages real captures: whatever is in them, lines stay lines, JSON
-// stays JSON, and nothing but an error comes of it.
+// FuzzCapture damages real captures: lines stay lines, JSON stays JSON, and nothing
+// worse than an error happens.
 func FuzzCapture(f *testing.F) {
 	for _, one := range recorded {
 		file, err := os.ReadFile(filepath.Join("testdata", one.file))
@@ -67,7 +67,7 @@ func summed(t *testing.T, file []byte) {
 	require.NoError(t, all.json(io.Discard))
 }
 
-// A replay that cannot reach anybody says so once and stops reading.
+// A replay that cannot reach the server says so once and stops reading.
 func TestReplayStopsWithItsReason(t *testing.T) {
 	r := replay.New(t.Context(), replay.Config{To: "127.0.0.1:1"})
 	file, err := os.Open(filepath.Join("testdata", "config.pcap"))

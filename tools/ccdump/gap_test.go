@@ -16,7 +16,7 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// packets are those of a capture.
+// packets returns the packets of a capture.
 func packets(t *testing.T, file string) []capture.Record {
 	t.Helper()
 	in, err := os.Open(filepath.Join("testdata", file))
@@ -52,7 +52,7 @@ func without(t *testing.T, all []capture.Record, lost int) string {
 	return name
 }
 
-// framesOf are the commands in a packet.
+// framesOf returns the commands in a packet.
 func framesOf(t *testing.T, rec *capture.Record) []protocol.Command {
 	t.Helper()
 	var seg capture.Segment
@@ -67,8 +67,8 @@ func framesOf(t *testing.T, rec *capture.Record) []protocol.Command {
 	return found
 }
 
-// What a capture lacks is told once; all that it has is paired, in the order and with
-// the times in which it came.
+// Missing bytes are reported once; everything else is paired, in order of arrival and
+// with its times.
 func TestCapturesThatMissOnePacket(t *testing.T) {
 	all := packets(t, "config.pcap")
 	for name, text := range map[string]string{"lost-request": `,"key_pattern":"/o/a"}`, "lost-reply": `"contents":1}`} {
@@ -86,8 +86,8 @@ func TestCapturesThatMissOnePacket(t *testing.T) {
 	}
 }
 
-// Whichever packet is missing, nothing is told to be unanswered that is not, and only
-// what was asked in the packet is not known.
+// Whichever packet is missing, nothing is wrongly reported as unanswered, and only what
+// that packet asked is unknown.
 func TestAnyMissingPacketHidesItsOwnFramesOnly(t *testing.T) {
 	const never, unseen = "was never answered", "its request was not seen"
 	for _, one := range recorded {
@@ -95,7 +95,7 @@ func TestAnyMissingPacketHidesItsOwnFramesOnly(t *testing.T) {
 		show := func(file string) (out string, frames int) {
 			s := ccdump(t, file, "--utc", "--body", "none")
 			require.Zero(t, s.code, s.status)
-			// Behind a gap only what is in the command table is taken for a frame.
+			// After a gap only commands of the table are taken for frames.
 			return s.out, strings.Count(s.out, " seq=") - strings.Count(s.out, " the reply to ") - strings.Count(s.out, never) - strings.Count(s.out, "no such command")
 		}
 		whole, frames := show(filepath.Join("testdata", one.file))

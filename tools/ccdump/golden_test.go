@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
 
-// said is what a run of ccdump has printed.
+// said is the output of a run of ccdump.
 type said struct {
 	code        int
 	out, status string
@@ -53,7 +53,7 @@ func golden(t *testing.T, name, text string) {
 	require.Equal(t, string(want), text)
 }
 
-// The captures of a real server's conversations, one of each family of commands,
+// The captures of a real server's conversations, one for each family of commands,
 // decode to the texts beside them.
 func TestGoldenCaptures(t *testing.T) {
 	for _, one := range recorded {
@@ -91,7 +91,8 @@ func record(t *testing.T, file string, talk func(*cast)) {
 	c := &cast{t: t, addr: srv.Addr().String(), peers: map[string]*servertest.Peer{}}
 	talk(c)
 	c.leave()
-	// The kernel's ring holds it all; it is over when every connection was seen to end.
+	// The kernel's ring holds everything; the capture is complete when every connection
+	// has been seen to end.
 	ends := &endings{left: len(c.order), over: cancel}
 	v := &view{asm: stream.New(stream.Config{Ports: []uint16{port}}, ends)}
 	require.NoError(t, v.read(ctx, src, func(rec *capture.Record) error { return save.packet(rec, []uint16{port}) }))
@@ -140,7 +141,7 @@ func TestReplayFindsPlantedDifferences(t *testing.T) {
 			p.Call(protocol.KVPut, `{"ns":"shop","key":"none","value":1}`)
 		},
 			[]string{"! #1 KVGET_RSP seq=5: ", "! #1 KVMGET_RSP seq=6: entries[1]"}},
-		"one who pushes more": {"push.pcapng", func(srv *servertest.Server, p *servertest.Peer) { p.Set("common.json", `{"c":2}`) },
+		"a server that pushes more": {"push.pcapng", func(srv *servertest.Server, p *servertest.Peer) { p.Set("common.json", `{"c":2}`) },
 			[]string{"within 300ms", "! #"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +163,7 @@ func TestReplayToNobody(t *testing.T) {
 	require.Contains(t, s.status, "cannot be reached")
 }
 
-// What the other tests read is of whole captures; this is the same file as somebody
-// may find it.
+// The other tests read whole captures; this is the same file as people may find it.
 func TestDamagedCaptures(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join("testdata", "config.pcap"))
 	require.NoError(t, err)
@@ -233,7 +233,7 @@ func TestFilters(t *testing.T) {
 func TestWrongUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                   "FILE is missing",
-		"a b":                                `"b" is too many`,
+		"a b":                                `"b" is one argument too many`,
 		"a --body fancy":                     "--body fancy",
 		"a -o xml":                           "--output xml",
 		"a --command NOSUCH":                 "there is no such command",
@@ -241,7 +241,7 @@ func TestWrongUsage(t *testing.T) {
 		"a --memory 0":                       "--memory 0",
 		"a --file [":                         "syntax error in pattern",
 		"a --nothing":                        "unknown flag",
-		"live extra":                         `"extra" is too many`,
+		"live extra":                         `"extra" is one argument too many`,
 		"replay a --pace slow":               "--pace slow",
 		"replay a --pace -1x":                "--pace -1x",
 		"replay a --timeout 0s":              "--timeout 0s",

@@ -38,7 +38,7 @@ either use ` + "`ccdump tap`" + `, or let somebody else capture and give ccdump 
 	o.bind(cmd)
 	cmd.Flags().Lookup("port").Usage = fmt.Sprintf("the server's port; may be repeated; 0: any (default %d)", defaultPort)
 	cmd.Flags().StringVarP(&name, "interface", "i", "lo", "interface to capture on")
-	cmd.Flags().StringVar(&write, "write", "", "also write the packets to this file, pcapng if its name ends so, else pcap")
+	cmd.Flags().StringVar(&write, "write", "", "also write the packets to this file, pcapng if its name says so, else pcap")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// aConversation are the packets of a client that identifies itself and reads a file.
+// aConversation returns the packets of a client that identifies itself and reads a file.
 func aConversation(t *testing.T) []capture.Record {
 	t.Helper()
 	var list []capture.Record
@@ -65,8 +65,7 @@ func fileOf(t *testing.T, list []capture.Record) string {
 	return name
 }
 
-// What a capture lacks says nothing about who speaks there: only bytes that are no
-// frame do.
+// Missing bytes do not mean another protocol: only bytes that are not a frame do.
 func TestWhatIsMissingIsNotAnotherProtocol(t *testing.T) {
 	cut := aConversation(t)
 	for i := range cut {
@@ -92,8 +91,7 @@ func TestWhatIsMissingIsNotAnotherProtocol(t *testing.T) {
 	require.Contains(t, s.out, "> ! skipped 20 bytes at offset 0: WHOAMI seq=1 41B ends here: 31 of the body's bytes are missing\n")
 }
 
-// Who captures on several interfaces gets packets again, and not in order: from each
-// a batch.
+// A capture on several interfaces repeats packets, out of order: a batch from each.
 func TestSecondInterfaceSeesTheSameConnection(t *testing.T) {
 	list := aConversation(t)
 	for _, again := range aConversation(t) {
@@ -106,7 +104,7 @@ func TestSecondInterfaceSeesTheSameConnection(t *testing.T) {
 	require.Equal(t, 2, strings.Count(s.out, "app1-dev.json"), s.out)
 	require.NotContains(t, s.out, " ! ")
 
-	// Later it is somebody else who has the same port.
+	// Later another client has the same port.
 	list = aConversation(t)
 	for _, later := range aConversation(t) {
 		later.At += 60_000_000_000
@@ -116,7 +114,7 @@ func TestSecondInterfaceSeesTheSameConnection(t *testing.T) {
 	require.Equal(t, 2, strings.Count(s.out, "# opened"), s.out)
 }
 
-// told is a writer that passes on what was written.
+// told is a writer that sends what is written to a channel.
 type told chan string
 
 func (c told) Write(p []byte) (int, error) {
@@ -124,7 +122,7 @@ func (c told) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Whoever ends ccdump need not end what it reads from.
+// ccdump can be interrupted while the program it reads from goes on.
 func TestInterruptedWhileStandardInputIsSilent(t *testing.T) {
 	file := pcapOf(t, aConversation(t)[:5])
 	for _, args := range [][]string{{"-"}, {"summary", "-"}} {
@@ -147,7 +145,7 @@ func TestInterruptedWhileStandardInputIsSilent(t *testing.T) {
 	}
 }
 
-// A replay writes. Where to is not for ccdump to guess.
+// A replay writes, so ccdump must not guess where to.
 func TestReplayMustBeToldWhereTo(t *testing.T) {
 	s := ccdump(t, "replay", fileOf(t, aConversation(t)))
 	require.Equal(t, exitUsage, s.code, s.status)
@@ -168,10 +166,10 @@ func TestImpossibleFlags(t *testing.T) {
 	}
 }
 
-// Nothing is an answer that has to be told from a mistyped name.
+// An empty result must be distinguishable from a mistyped name.
 func TestNothingFits(t *testing.T) {
 	s := ccdump(t, fileOf(t, aConversation(t)), "--client", "ap1")
 	require.Zero(t, s.code)
 	require.Empty(t, s.out)
-	require.Equal(t, "ccdump: of 4 frames and what else there was nothing fits the filters\n", s.status)
+	require.Equal(t, "ccdump: none of 4 frames fits the filters\n", s.status)
 }

@@ -33,7 +33,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, replay.ErrDifferent):
 		return exitDifferent
-	case errors.Is(err, syscall.EPIPE): // whoever read has seen enough
+	case errors.Is(err, syscall.EPIPE): // the reader has seen enough
 		return 0
 	}
 	return exitFailed
@@ -75,7 +75,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 			return usageError{fmt.Errorf("%s is missing", names[len(args)])}
 		}
 		if len(args) > len(names) {
-			return usageError{fmt.Errorf("%q is too many", args[len(names)])}
+			return usageError{fmt.Errorf("%q is one argument too many", args[len(names)])}
 		}
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"confcenter/server"
 )
 
-// recorded are the conversations that are captured, one for each family of commands.
+// recorded lists the captured conversations, one for each family of commands.
 var recorded = []struct {
 	name, file string
 	talk       func(c *cast)
@@ -34,7 +34,7 @@ type cast struct {
 	order []string
 }
 
-// says sends a request and waits for so many frames.
+// says sends a request and waits for that many frames.
 func (c *cast) says(who string, cmd protocol.Command, body string, frames int) {
 	c.t.Helper()
 	p := c.peers[who]
@@ -61,7 +61,7 @@ func (c *cast) leave() {
 	}
 }
 
-// fresh is a server as it was before any conversation.
+// fresh returns a server in the state before any conversation.
 func fresh(t testing.TB) *servertest.Server {
 	t.Helper()
 	fake := clock.NewFake(time.Unix(1_700_000_000, 0))

@@ -63,8 +63,8 @@ unchanged, and forwarding never waits for printing.`,
 	o.bind(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&listen, "listen", "l", "127.0.0.1:4900", "address to listen on")
-	f.StringVarP(&to, "to", "t", "127.0.0.1:4800", "server to pass connections on to")
-	f.StringVar(&write, "write", "", "also write what passes to this file, as packets; pcapng if its name ends so, else pcap")
+	f.StringVarP(&to, "to", "t", "127.0.0.1:4800", "server to forward connections to")
+	f.StringVar(&write, "write", "", "also write the traffic to this file, as packets; pcapng if its name says so, else pcap")
 	return cmd
 }
 
@@ -144,7 +144,7 @@ func (t *tap) accept(ctx context.Context, listener net.Listener) error {
 			return nil
 		}
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
-			t.status("a connection waits: %v", err)
+			t.status("accepting pauses: %v", err)
 			time.Sleep(acceptRest)
 			continue
 		}
@@ -162,7 +162,7 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	if err != nil {
 		// Programs keep trying; one line says as much as a thousand.
 		if !ended(ctx) && t.closed.Add(1) == 1 {
-			t.status("the server cannot be reached, connections are closed again until it can: %v", err)
+			t.status("the server cannot be reached; until it can, connections are closed: %v", err)
 		}
 		return
 	}
@@ -175,7 +175,7 @@ func (t *tap) pass(ctx context.Context, client *net.TCPConn) {
 	select {
 	case t.slots <- struct{}{}:
 	default:
-		t.status("%v is closed again: %d connections are passed on already", client.RemoteAddr(), maxTapConns)
+		t.status("%v is turned away: %d connections are forwarded already", client.RemoteAddr(), maxTapConns)
 		return
 	}
 	defer func() { <-t.slots }()

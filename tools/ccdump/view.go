@@ -158,7 +158,7 @@ func (v *view) words() []string {
 	}
 	slices.Sort(list)
 	if stats := v.asm.Stats(); stats.Frames == 0 {
-		list = append(list, fmt.Sprintf("no frame was found: %d packets, %d of them TCP, %d of those not looked at; is --port right?", v.packets, stats.Segments, stats.Ignored))
+		list = append(list, fmt.Sprintf("no frame was found: %d packets, %d of them TCP, %d of those ignored; is --port right?", v.packets, stats.Segments, stats.Ignored))
 	}
 	return list
 }
@@ -184,7 +184,7 @@ func dump(o *options, name string, cmd *cobra.Command) error {
 	err = v.pump(cmd.Context(), src, nil)
 	v.tell(cmd)
 	if frames := v.asm.Stats().Frames; frames > 0 && !v.printed {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: of %d frames and what else there was nothing fits the filters\n", cmd.CommandPath(), frames)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: none of %d frames fits the filters\n", cmd.CommandPath(), frames)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -47,7 +47,7 @@ func (c *benchSizes) sizes() []size {
 		{&c.subscribers, "subscribers", 2, 9000, "subscribers of one document"},
 		{&c.idle, "idle", 1, 10_000, "idle connections"},
 		{&c.stalled, "stalled", 1, 5000, "clients that do not read"},
-		{&c.bound, "bound", 0, 512, "what the server states as its bound with clients that do not read, in MiB"},
+		{&c.bound, "bound", 0, 512, "the server's stated bound with clients that do not read, in MiB"},
 		{&c.keys, "keys", 1, 100_000, "keys of the state store that is read and written"},
 		{&c.many, "many-keys", 1, 1_000_000, "keys of the state store that is started and listed"},
 		{&c.watchers, "watchers", 2, 1000, "watchers of one key"},
@@ -150,10 +150,10 @@ load on the machine affects both.`,
 	f := cmd.Flags()
 	f.StringVarP(&cfg.server, "server", "s", "bin/confcenter", "the confcenter binary")
 	f.StringVar(&cfg.dump, "ccdump", "bin/ccdump", "the ccdump binary, for dump and tap")
-	f.StringVar(&cfg.dir, "dir", "", "directory for the servers' files; what it is on is part of the figures (default: a temporary one)")
+	f.StringVar(&cfg.dir, "dir", "", "directory for the servers' files, whose disk affects the figures (default: a temporary one)")
 	f.StringSliceVar(&cfg.only, "only", nil, "groups to run: "+strings.Join(groupNames(), ", "))
 	f.DurationVar(&cfg.slice, "slice", 300*time.Millisecond, "length of one measurement of a rate")
-	f.DurationVar(&cfg.stallPause, "stall-pause", 500*time.Millisecond, "time after each change of the document they do not read")
+	f.DurationVar(&cfg.stallPause, "stall-pause", 500*time.Millisecond, "time after each change of the document that they do not read")
 	f.BoolVar(&cfg.strict, "strict", false, "exit with 3 if a target is missed")
 	for _, c := range cfg.sizes() {
 		f.IntVar(c.to, c.name, c.value, c.usage)

@@ -121,7 +121,7 @@ func TestCeilingTellsSubscribers(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, pushName, change.File)
 	}
-	// One push for each change, also for who subscribed twice; none for others.
+	// One push for each change, also to a peer that subscribed twice; none to others.
 	for _, c := range []net.Conn{twice, other} {
 		_, err := c.Write(protocol.AppendFrame(nil, protocol.GetConfig, 3, nil))
 		require.NoError(t, err)

@@ -29,7 +29,7 @@ func TestPacerKeepsItsTimes(t *testing.T) {
 	require.False(t, due)
 }
 
-// However often it is asked, the number given out by a time is the rate's.
+// However often it is asked, the number given out by a time matches the rate.
 func TestPacerGivesTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(1, 1e6).Draw(t, "rate")
@@ -63,8 +63,8 @@ func TestOpenLoopKeepsTheRate(t *testing.T) {
 	require.EqualValues(t, tl.done, tl.latency.TotalCount())
 }
 
-// A server that stops for a while makes the requests late that were due in that
-// time, though none of them was sent slowly.
+// A server that stops for a while delays the requests that were due in that time, though
+// none of them was sent slowly.
 func TestOpenLoopCountsFromTheTimeDue(t *testing.T) {
 	l := testLoop(t)
 	const hold = int64(50 * time.Millisecond)

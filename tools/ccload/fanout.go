@@ -121,7 +121,7 @@ func (f *fanout) perSecond(r round) float64 {
 
 func (f *fanout) push(c *conn, body []byte, now int64) {
 	if c.round == f.number {
-		f.failure = fmt.Errorf("told twice of one change: %.200s", body)
+		f.failure = fmt.Errorf("told twice about one change: %.200s", body)
 		return
 	}
 	c.round = f.number

@@ -96,7 +96,7 @@ func TestHTTPLoadFailsOnWhatIsNotTheReply(t *testing.T) {
 	}
 }
 
-// answerRaw reads some bytes from who connects, writes text and closes.
+// answerRaw reads some bytes from each connection, writes text and closes it.
 func answerRaw(t *testing.T, text string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -119,7 +119,7 @@ func answerRaw(t *testing.T, text string) string {
 	return ln.Addr().String()
 }
 
-// pushed keeps what a stream tells.
+// pushed records what a stream tells.
 type pushed struct {
 	ignore
 	events []string

@@ -133,8 +133,8 @@ func TestALostConnectionThatMayEnd(t *testing.T) {
 	require.NoError(t, l.until(time.Minute, func() bool { return c.closed }))
 }
 
-// What a client that does not read asks for stays with the kernel and the server,
-// and what it writes beyond the kernel's room stays in pending.
+// What a client that does not read asks for stays with the kernel and the server, and
+// what it writes beyond the kernel's room stays in pending.
 func TestAMutedConnectionKeepsWhatTheKernelDoesNotTake(t *testing.T) {
 	hold := make(chan struct{})
 	addr := serveFake(t, func(*fakeWriter, protocol.Header, []byte) { <-hold })
@@ -167,7 +167,7 @@ type collector struct {
 func (c *collector) reply(_ *conn, body []byte)         { c.replies = append(c.replies, string(body)) }
 func (c *collector) push(_ *conn, body []byte, _ int64) { c.pushes = append(c.pushes, string(body)) }
 
-// However a stream is cut, the same frames come out, and nothing is kept of them.
+// However a stream is cut, the same frames come out, and nothing of them is kept.
 func TestFramesSurviveAnyCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var got, want collector

@@ -18,7 +18,7 @@ func TestMemoryOfThisProcess(t *testing.T) {
 	require.GreaterOrEqual(t, m.peak, m.now)
 }
 
-// The benchmark is large when it has measured much, and starts small programs.
+// The benchmark itself may be large when it starts small programs.
 func TestThePeakOfAProcessIsItsOwn(t *testing.T) {
 	ballast := bytes.Repeat([]byte{1}, 64<<20)
 	cmd := exec.Command("cat")

@@ -58,8 +58,8 @@ func TestAServerProcess(t *testing.T) {
 	p.stop() // nothing happens
 }
 
-// Our server opens its port for a moment to probe it, and whoever took that for
-// readiness was refused a moment later.
+// Our server opens its port for a moment to probe it; a client that took that for
+// readiness would be refused a moment later.
 func TestAProbedPortIsNotTakenForReadiness(t *testing.T) {
 	addr, err := freeAddr()
 	require.NoError(t, err)

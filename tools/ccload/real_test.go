@@ -28,8 +28,7 @@ import (
 	"confcenter/server"
 )
 
-// What is measured against the ceiling is measured here against a real server,
-// which looks at what it is asked.
+// Here the measurements run against a real server, which checks what it is asked.
 
 func realServer(t *testing.T, files int) *servertest.Server {
 	t.Helper()
@@ -92,8 +91,7 @@ func TestStallAgainstARealServer(t *testing.T) {
 	})
 }
 
-// Every group prints its figures, though at this size none of them means
-// anything.
+// Every group prints its figures, though they mean nothing at this size.
 func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// side is a rival whose server is this process, busy for what part of the time
-// the test says.
+// side is a rival whose server is this process, busy if the test says so.
 func side(name string, order *[]string, busy bool, rates ...float64) *rival {
 	n := 0
 	return &rival{pid: os.Getpid(), run: func() (sample, error) {

@@ -72,7 +72,7 @@ func TestRecordBoundsWhatItIsGiven(t *testing.T) {
 	require.EqualValues(t, 2, h.TotalCount(), "nothing is lost")
 }
 
-// The timeline behaves as a queue of single times.
+// The timeline behaves like a queue of single times.
 func TestTimelineIsAQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var line timeline
@@ -106,7 +106,8 @@ func TestTimelineIsAQueue(t *testing.T) {
 	})
 }
 
-// What is taken leaves room: a connection that never drains does not grow.
+// Taken entries free their room: the timeline of a connection that never drains does not
+// grow.
 func TestTimelineStaysSmall(t *testing.T) {
 	var line timeline
 	line.push(0, 1)

@@ -21,7 +21,7 @@ type target struct {
 func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) result) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&t.addr, "addr", "a", "127.0.0.1:4800", "server to load")
-	f.DurationVar(&t.spin, "spin", 0, "poll this long before sleeping; costs a core, spares the server the wake-ups")
+	f.DurationVar(&t.spin, "spin", 0, "poll this long before sleeping, which costs a core and spares the server the wake-ups")
 	t.output.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		bar := newProgress(cmd.ErrOrStderr(), cmd.Name())
@@ -49,7 +49,7 @@ func (t *traffic) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVarP(&t.conns, "conns", "c", 16, "connections")
 	f.IntVarP(&t.depth, "depth", "p", 1, "requests in flight on each connection")
-	f.Float64VarP(&t.rate, "rate", "r", 0, "requests a second in all, sent when due whatever the answers do; 0 sends when answered")
+	f.Float64VarP(&t.rate, "rate", "r", 0, "requests a second in all, sent when due however late the answers; 0 sends when answered")
 	f.IntVar(&t.threads, "threads", 1, "event loops, each with its share of the connections")
 	f.DurationVarP(&t.duration, "duration", "d", 3*time.Second, "time to measure, after a short warm-up")
 }

@@ -91,7 +91,7 @@ func TestWrittenIsRead(t *testing.T) {
 	}
 }
 
-// However a capture ends, what stands before that is read and the place is named.
+// However a capture ends, everything before that is read and the place is named.
 func TestTruncatedCaptures(t *testing.T) {
 	for name, blocks := range map[string]bool{"pcap": false, "pcapng": true} {
 		t.Run(name, func(t *testing.T) {
@@ -134,8 +134,7 @@ func TestNoCapture(t *testing.T) {
 	}
 }
 
-// A capture on a big-endian machine, and one of which every block says its length
-// wrongly.
+// A capture from a big-endian machine, and captures whose blocks have wrong lengths.
 func TestBlocksOfOtherOrderAndHostileLengths(t *testing.T) {
 	be := binary.BigEndian
 	block := func(kind uint32, body []byte) []byte {

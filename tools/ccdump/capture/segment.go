@@ -52,7 +52,7 @@ var reasonTexts = [...]string{
 	NotTCP:      "not TCP",
 	Fragment:    "IP fragments, which ccdump does not reassemble; capture where packets are whole",
 	Encrypted:   "encrypted by IPsec",
-	TooShort:    "cut off within their headers, or with impossible lengths in them",
+	TooShort:    "cut off in their headers, or with impossible lengths",
 }
 
 func (r Reason) String() string {

@@ -125,7 +125,7 @@ func TestUselessPackets(t *testing.T) {
 	}
 }
 
-// A snap length cuts payload off; how much is known.
+// A snap length cuts off payload; how much is known.
 func TestSnapLength(t *testing.T) {
 	whole := ipv4(protoTCP, 0, tcpHeader("hello, world"))
 	for kept := range len(whole) + 1 {

@@ -12,8 +12,8 @@ import (
 	"confcenter/tools/ccdump/capture"
 )
 
-// However a direction is cut into segments, delayed, repeated and overlapped: the
-// frames are those that were sent, in their order.
+// However a direction is cut into segments, delayed, repeated and overlapped, the frames
+// are those that were sent, in order.
 func TestAnyOrderGivesTheSameFrames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []byte
@@ -26,7 +26,7 @@ func TestAnyOrderGivesTheSameFrames(t *testing.T) {
 		a := New(Config{}, r)
 		w := newWire(a, rapid.Uint32().Draw(t, "isn"), 7)
 		w.open()
-		// Neighbours change places over a short distance, as networks do.
+		// Neighbouring segments change places, as in networks.
 		var cuts [][2]int
 		for at := 0; at < len(all); {
 			end := min(len(all), at+rapid.IntRange(1, 200).Draw(t, "length"))
@@ -52,8 +52,8 @@ func TestAnyOrderGivesTheSameFrames(t *testing.T) {
 	})
 }
 
-// FuzzReassembly makes segments of any bytes: nothing they say breaks the bounds or
-// loses count.
+// FuzzReassembly makes segments from any bytes: nothing in them breaks the bounds or the
+// counts.
 func FuzzReassembly(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00\x10\x00\x01\x04" + get(1) + got(1)))
 	f.Add([]byte("\x13\x00\x20\x08\x10\x30\x01\x04" + get(1) + "\x04\x01\x02\x03\x04\x05\x06\x07" + get(2)))
@@ -89,8 +89,8 @@ func FuzzReassembly(f *testing.F) {
 	})
 }
 
-// FuzzFrames cuts any bytes into frames, in pieces: every byte is part of a frame or
-// is skipped, once.
+// FuzzFrames cuts any bytes into frames, in pieces: every byte is part of one frame or
+// skipped once.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte(get(1)+got(1)), uint8(3))
 	f.Add([]byte(get(1)+"garbage\x01\x0a"+get(2)), uint8(7))

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder writes down what a sink is told, a line each.
+// recorder writes down each call of a sink as a line.
 type recorder struct {
 	lines  []string
 	bytes  [2]int64 // of frames and skips, by direction
@@ -82,7 +82,7 @@ func newWire(a *Assembler, clientISN, serverISN uint32) *wire {
 	return &wire{a: a, next: [2]uint32{clientISN, serverISN}}
 }
 
-// segment makes one that begins ahead of what comes next by so many bytes.
+// segment makes a segment that begins ahead bytes after what comes next.
 func (w *wire) segment(from Dir, ahead int, flags capture.Flags, payload string) *capture.Segment {
 	w.at += 1000
 	s := &capture.Segment{At: w.at, Src: client, Dst: server, Seq: w.next[from] + uint32(ahead), Ack: w.next[1-from], Flags: flags | capture.ACK, Payload: []byte(payload)}
@@ -248,7 +248,7 @@ func TestJoinedInTheMiddle(t *testing.T) {
 	}
 }
 
-// The server is told by what is said, whatever the ports are.
+// The server is recognised by what it says, whatever the ports.
 func TestWhoIsTheServer(t *testing.T) {
 	a, r := newTest(Config{})
 	s := &capture.Segment{Src: server, Dst: client, Seq: 1, Flags: capture.ACK, Payload: []byte(get(1))}
@@ -335,7 +335,7 @@ func TestPortsAreUsedAgain(t *testing.T) {
 #2 > GETCONFIG seq=2 25B {"file_pattern":"a.json"}`, r.text())
 }
 
-// Bodies are kept up to a bound, frames are counted beyond it.
+// Bodies are kept up to a bound; frames beyond it are still counted.
 func TestLongBodies(t *testing.T) {
 	a, r := newTest(Config{KeepBody: 100})
 	c := a.Open(client, server, 0)
@@ -350,7 +350,7 @@ func TestLongBodies(t *testing.T) {
 	require.NotContains(t, r.text(), "skipped")
 }
 
-// heapOf is what a function leaves on the heap, in bytes.
+// heapOf returns how much a function leaves on the heap, in bytes.
 func heapOf(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -377,8 +377,8 @@ func TestTenThousandHalfOpenConnections(t *testing.T) {
 	require.Zero(t, r.open)
 }
 
-// Nothing that a capture may have makes more than the limits: connections without
-// end, each with the beginning of a long frame and pieces that fit nowhere.
+// No capture exceeds the limits: not even endless connections, each with the beginning
+// of a long frame and pieces that fit nowhere.
 func TestMemoryIsBounded(t *testing.T) {
 	const memory = 4 << 20
 	r := &recorder{quiet: true}
@@ -405,7 +405,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.Zero(t, r.open)
 }
 
-// One connection that never fills a gap does not keep all that follows.
+// A connection that never fills a gap does not keep everything that follows.
 func TestPiecesAreBounded(t *testing.T) {
 	a, r := newTest(Config{})
 	w := newWire(a, 1, 2)
@@ -426,7 +426,7 @@ func firstKey(a *Assembler) pair {
 	return pair{}
 }
 
-// A capture on several queues has what answers a packet before the packet.
+// A capture on several queues has answers before what they answer.
 func TestAnswersWaitForWhatTheyAnswer(t *testing.T) {
 	a, r := newTest(Config{})
 	w := newWire(a, 100, 200)
@@ -444,8 +444,8 @@ func TestAnswersWaitForWhatTheyAnswer(t *testing.T) {
 	require.Zero(t, a.held)
 }
 
-// What will not come any more holds nothing up for longer than three packets, or than
-// the next one if that comes a while later.
+// Bytes that will not come hold up the rest for no more than three packets, or one if
+// that comes a while later.
 func TestGapThatIsAcknowledgedIsGivenUpSoon(t *testing.T) {
 	for name, then := range map[string]func(w *wire){
 		"a later acknowledgement": func(w *wire) {
@@ -481,7 +481,7 @@ func TestGapThatIsAcknowledgedIsGivenUpSoon(t *testing.T) {
 	}
 }
 
-// Of one who is captured in one direction only, nothing waits for the other.
+// If only one direction is captured, it does not wait for the other.
 func TestOneDirectionOnly(t *testing.T) {
 	a, r := newTest(Config{})
 	w := newWire(a, 100, 200)
@@ -495,7 +495,7 @@ func TestOneDirectionOnly(t *testing.T) {
 	require.Contains(t, r.text(), "> skipped 105 at 0: lost")
 }
 
-// A FIN that was not captured is no byte that is lost.
+// A FIN that was not captured does not count as a lost byte.
 func TestFINThatWasNotCaptured(t *testing.T) {
 	a, r := newTest(Config{})
 	w := newWire(a, 100, 200)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stage is a conversation that is made up.
+// stage is a made-up conversation.
 type stage struct {
 	a    *stream.Assembler
 	at   int64
@@ -41,7 +41,7 @@ func (s *stage) open(port uint16) *stream.Conn {
 	return s.a.Open(client, netip.MustParseAddrPort("10.0.0.2:4800"), s.at)
 }
 
-// says sends a frame a millisecond after the one before.
+// says sends a frame a millisecond after the previous one.
 func (s *stage) says(c *stream.Conn, from stream.Dir, cmd protocol.Command, seq uint16, body string) {
 	s.at += 1e6
 	s.a.Data(c, from, s.at, protocol.AppendFrame(nil, cmd, seq, []byte(body)))
@@ -136,7 +136,7 @@ func TestSubjects(t *testing.T) {
 	require.Len(t, join(subjects(protocol.GetConfig, &r)), maxName)
 }
 
-// Whoever asks and is never answered does not make the decoder grow.
+// Requests that are never answered do not make the decoder grow.
 func TestWaitingRequestsAreBounded(t *testing.T) {
 	sum := NewSummary()
 	f := New(Config{Summary: sum})
@@ -208,7 +208,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A queue gives back what was put in, whatever is taken from between.
+// A queue returns what was put in, whatever is taken from its middle.
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
@@ -260,7 +260,7 @@ func TestReplyLostInAGapIsNotNeverAnswered(t *testing.T) {
 	require.Len(t, sum.Missing, 2)
 }
 
-// However many replies a gap has taken, few lines tell of it.
+// However many replies a gap has taken, few lines report it.
 func TestManyRepliesLostInAGap(t *testing.T) {
 	s := newStage(Config{})
 	c := s.open(5000)
