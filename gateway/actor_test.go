@@ -16,9 +16,11 @@ type named struct {
 	by []*access.Actor
 }
 
-func (n *named) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
-	n.by = append(n.by, txn.Actor)
-	return n.Store.Commit(txn, done)
+func (n *named) CommitEach(caller kv.Caller, writes []*kv.Write) (int, error) {
+	for _, write := range writes {
+		n.by = append(n.by, write.Txn.Actor)
+	}
+	return n.Store.CommitEach(caller, writes)
 }
 
 func TestWritersOfTheStoreAreNamed(t *testing.T) {

@@ -48,16 +48,16 @@ type (
 )
 
 // clients tells who is connected by TCP and who follows a stream by HTTP.
-func (g *Gateway) clients(w http.ResponseWriter, _ *http.Request) error {
+func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	body := clientsBody{Clients: []clientBody{}}
 	body.Streams, body.More = g.viewers.list()
 	if g.fleet == nil {
-		return sendStruct(w, &body)
+		return w.sendStruct(&body)
 	}
 	for _, c := range g.fleet.Clients() {
 		body.Clients = append(body.Clients, clientBodyOf(&c))
 	}
-	return sendStruct(w, &body)
+	return w.sendStruct(&body)
 }
 
 func clientBodyOf(c *roster.Client) clientBody {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -131,25 +132,22 @@ func appendFile(dst []byte, f *fileState) []byte {
 }
 
 // configFiles lists all files, deleted ones included.
-func (g *Gateway) configFiles(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 	if err := parametersOf(r).end(); err != nil {
 		return err
 	}
 	now := g.stores.Config.Snapshot()
 	files := filesOf(g.stores.Config, now)
-	b := newBuffer()
-	defer b.free()
-	b.grow(160 * len(files))
-	b.b = append(b.b, `{"files":[`...)
+	b := append(slices.Grow(w.b, 160*len(files)), `{"files":[`...)
 	for i := range files {
 		if i > 0 {
-			b.b = append(b.b, ',')
+			b = append(b, ',')
 		}
-		b.b = append(appendFile(b.b, &files[i]), '}')
+		b = append(appendFile(b, &files[i]), '}')
 	}
-	b.b = appendNumber(b.b, `],"seq":`, int64(now.Seq()))
-	b.b = append(g.appendID(append(b.b, `,"last":"`...), int64(now.Seq())), `"}`...)
-	return sendFresh(w, b.b)
+	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
+	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
+	return w.sendFresh(w.b)
 }
 
 // nameOf is the file name of the query.
@@ -191,7 +189,7 @@ func acceptsRaw(r *http.Request) bool {
 }
 
 // configGet reads a file as it is on the disk.
-func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	raw := p.flag("raw") || acceptsRaw(r)
 	name, err := p.fileName()
@@ -208,35 +206,32 @@ func (g *Gateway) configGet(w http.ResponseWriter, r *http.Request) error {
 		return g.sendRaw(w, &file)
 	}
 	if file.state() == stateGood && unchanged(r, file.version()) {
-		return sendUnchanged(w, file.version())
+		return w.sendUnchanged(file.version())
 	}
 	text, err := g.textOf(&file)
 	if err != nil {
 		return err
 	}
-	setETag(w, file.version())
-	b := newBuffer()
-	defer b.free()
-	b.grow(len(text) + len(text)/8)
-	b.b = appendFile(b.b, &file)
+	w.setETag(file.version())
+	b := appendFile(slices.Grow(w.b, len(text)+len(text)/8+entryOverhead), &file)
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
 	}
-	b.b = appendNumber(b.b, `,"given_mtime":`, int64(given))
+	b = appendNumber(b, `,"given_mtime":`, int64(given))
 	if !utf8.Valid(text) {
 		// The file is broken. Whoever edits the text would change bytes that nobody can
 		// see.
-		b.b = append(b.b, `,"invalid_utf8":true`...)
+		b = append(b, `,"invalid_utf8":true`...)
 		text = []byte(strings.ToValidUTF8(string(text), "\uFFFD"))
 	}
-	b.b = jsontext.AppendQuote(append(b.b, `,"text":`...), text)
-	return sendFresh(w, append(b.b, '}'))
+	w.b = append(jsontext.AppendQuote(append(b, `,"text":`...), text), '}')
+	return w.sendFresh(w.b)
 }
 
 // sendRaw answers with the bytes of the file. Nobody is told that they are unchanged:
 // a version stays what it was when only blanks have changed.
-func (g *Gateway) sendRaw(w http.ResponseWriter, file *fileState) error {
+func (g *Gateway) sendRaw(w *reply, file *fileState) error {
 	if file.state() == stateDeleted {
 		return noSuchFile(file.name)
 	}
@@ -244,12 +239,10 @@ func (g *Gateway) sendRaw(w http.ResponseWriter, file *fileState) error {
 	if err != nil {
 		return err
 	}
-	setETag(w, file.version())
-	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = contentJSON, noStore
-	h["Content-Length"] = []string{strconv.Itoa(len(text))}
-	_, err = w.Write(text)
-	return gone(err)
+	w.setETag(file.version())
+	w.Header()["Cache-Control"] = noStore
+	w.setLength(len(text))
+	return w.send(text)
 }
 
 // indentation is how the config store writes files.
@@ -276,7 +269,7 @@ func (g *Gateway) textOf(file *fileState) ([]byte, error) {
 
 // configResolved reads a document with all that it inherits, and where each part
 // of it comes from.
-func (g *Gateway) configResolved(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	name, err := nameOf(r)
 	if err != nil {
 		return err
@@ -291,48 +284,44 @@ func (g *Gateway) configResolved(w http.ResponseWriter, r *http.Request) error {
 		text, ready = node.Contents(true)
 	}
 	origins, complete := node.Origins()
-	b := newBuffer()
-	defer b.free()
-	b.grow(len(text) + 64*len(origins))
-	b.b = appendQuoted(b.b, `{"name":`, name)
-	b.b = appendNumber(b.b, `,"mtime":`, int64(node.Mtime(true)))
-	b.b = append(append(b.b, `,"document":`...), text...)
-	b.b = append(b.b, `,"origins":{`...)
+	b := appendQuoted(slices.Grow(w.b, len(text)+64*len(origins)+entryOverhead), `{"name":`, name)
+	b = appendNumber(b, `,"mtime":`, int64(node.Mtime(true)))
+	b = append(append(b, `,"document":`...), text...)
+	b = append(b, `,"origins":{`...)
 	for i := range origins {
 		if i > 0 {
-			b.b = append(b.b, ',')
+			b = append(b, ',')
 		}
-		b.b = jsontext.AppendQuote(b.b, origins[i].Path)
-		b.b = jsontext.AppendQuote(append(b.b, ':'), origins[i].Name)
+		b = jsontext.AppendQuote(b, origins[i].Path)
+		b = jsontext.AppendQuote(append(b, ':'), origins[i].Name)
 	}
-	b.b = append(b.b, '}')
+	b = append(b, '}')
 	if !complete {
-		b.b = append(b.b, `,"incomplete":true`...)
+		b = append(b, `,"incomplete":true`...)
 	}
-	return sendFresh(w, append(b.b, '}'))
+	w.b = append(b, '}')
+	return w.sendFresh(w.b)
 }
 
 // configPut writes a file. The body is the document's own text, and byte for byte
 // what the file then holds.
-func (g *Gateway) configPut(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) configPut(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	raw := p.flag("raw")
 	name, err := p.fileName()
 	if err != nil {
 		return err
 	}
-	b := newBuffer() // the store does not look at it any more when it has answered
-	defer b.free()
-	if err := b.read(r); err != nil {
+	if err := w.read(r); err != nil {
 		return err
 	}
-	if string(bytes.TrimSpace(b.b)) == "null" {
+	if string(bytes.TrimSpace(w.b)) == "null" {
 		return codes.Errorf(codes.BadRequest, "null cannot be the contents of a file; to delete it use DELETE")
 	}
-	if !raw && isFileAnswer(b.b) {
+	if !raw && isFileAnswer(w.b) {
 		return codes.Errorf(codes.BadRequest, "the body is GET's description of a file, not a file: GET it with ?raw and send that; if %s is meant to hold exactly this, PUT it with ?raw", name)
 	}
-	return g.configSet(w, r, confstore.SetRequest{Name: name, Contents: b.b, Exact: true})
+	return g.configSet(w, r, confstore.SetRequest{Name: name, Contents: w.b, Exact: true})
 }
 
 // isFileAnswer says that text looks like an answer of configGet without raw. Who sends
@@ -354,7 +343,7 @@ func isFileAnswer(text []byte) bool {
 }
 
 // configDelete deletes a file.
-func (g *Gateway) configDelete(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) configDelete(w *reply, r *http.Request) error {
 	name, err := nameOf(r)
 	if err != nil {
 		return err
@@ -363,7 +352,7 @@ func (g *Gateway) configDelete(w http.ResponseWriter, r *http.Request) error {
 }
 
 // configSet carries out a write on the condition of the headers.
-func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstore.SetRequest) error {
+func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest) error {
 	cond, err := conditionOf(r)
 	if err != nil {
 		return err
@@ -382,7 +371,7 @@ func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstor
 	now, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name)
 	switch {
 	case codes.Of(err) == codes.Conflict:
-		setETag(w, now.version())
+		w.setETag(now.version())
 		if now.version() == 0 && now.state() == stateBroken {
 			return codes.Errorf(codes.Conflict, "%s is not as the request expects: it is there, but broken and was never good; read it and decide", req.Name)
 		}
@@ -392,13 +381,11 @@ func (g *Gateway) configSet(w http.ResponseWriter, r *http.Request, req confstor
 	case !found: // there was nothing to delete, and never had been
 		return noSuchFile(req.Name)
 	case !deletes:
-		setETag(w, int64(res.Mtime))
+		w.setETag(int64(res.Mtime))
 	}
-	b := newBuffer()
-	defer b.free()
-	b.b = appendQuoted(b.b, `{"name":`, req.Name)
-	b.b = append(appendNumber(b.b, `,"mtime":`, int64(res.Mtime)), '}')
-	return sendFresh(w, b.b)
+	w.b = appendQuoted(w.b[:0], `{"name":`, req.Name) // the store has done with the body
+	w.b = append(appendNumber(w.b, `,"mtime":`, int64(res.Mtime)), '}')
+	return w.sendFresh(w.b)
 }
 
 // demand puts the condition into the request. codes.Conflict if it cannot hold.

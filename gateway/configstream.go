@@ -9,7 +9,7 @@ import (
 // all files, then `synced`. A reader that returns with the last sequence it saw gets
 // what it has missed. If that sequence means nothing here, the reader is first told
 // to forget everything.
-func (g *Gateway) configStream(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	last, given, valid := g.lastEvent(r, p)
 	if err := p.end(); err != nil {

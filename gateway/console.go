@@ -18,7 +18,7 @@ func (g *Gateway) consoleRoutes() []route {
 	return []route{
 		{method: http.MethodGet, pattern: "/{$}", name: "root", right: access.Anyone, handle: goTo(consolePath)},
 		{method: http.MethodGet, pattern: "/kv-store", name: "kv-store", right: access.Anyone, handle: goTo(consolePath + "#/store")},
-		{method: http.MethodGet, pattern: consolePath + "{path...}", name: "console", right: access.Anyone, handle: func(w http.ResponseWriter, r *http.Request) error {
+		{method: http.MethodGet, pattern: consolePath + "{path...}", name: "console", right: access.Anyone, handle: func(w *reply, r *http.Request) error {
 			if !console.Serve(w, r, r.PathValue("path")) {
 				return errUnknownPath
 			}
@@ -28,8 +28,8 @@ func (g *Gateway) consoleRoutes() []route {
 }
 
 // goTo redirects from a path of one part.
-func goTo(path string) func(w http.ResponseWriter, r *http.Request) error {
-	return func(w http.ResponseWriter, _ *http.Request) error {
+func goTo(path string) handler {
+	return func(w *reply, _ *http.Request) error {
 		w.Header().Set("Cache-Control", "no-cache")
 		// Relative, so that it holds behind a proxy that serves all this below a prefix.
 		w.Header().Set("Location", strings.TrimPrefix(path, "/"))

@@ -94,6 +94,6 @@ func unchanged(r *http.Request, version int64) bool {
 	return false
 }
 
-func setETag(w http.ResponseWriter, version int64) {
+func (w *reply) setETag(version int64) {
 	w.Header()["Etag"] = []string{`"` + strconv.FormatInt(version, 10) + `"`}
 }

@@ -118,8 +118,7 @@ type Gateway struct {
 	cors    map[string]bool // origins
 	guard   *http.CrossOriginProtection
 	traffic *traffic
-	serving []func(*served) // told of each request that was answered
-	closers []func()        // called by Shutdown when no handler runs
+	closers []func() // called by Shutdown when no handler runs
 
 	searches   chan struct{} // holds one for each search under way
 	samples    ring.Ring[moment]
@@ -164,7 +163,6 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	}
 	g.table = g.routes()
 	g.traffic = newTraffic(g)
-	g.serving = append(g.serving, g.traffic.served)
 	g.handler = g.middleware(newMux(g, g.table))
 	g.server = &http.Server{
 		Handler:           g.handler,

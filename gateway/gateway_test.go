@@ -42,7 +42,7 @@ func ask(h http.Handler, method, target, body string, header ...string) *httptes
 	return w
 }
 
-func echo(w http.ResponseWriter, r *http.Request) error {
+func echo(w *reply, r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return bodyError(err)
@@ -51,8 +51,8 @@ func echo(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func failing(err error) func(http.ResponseWriter, *http.Request) error {
-	return func(http.ResponseWriter, *http.Request) error { return err }
+func failing(err error) func(*reply, *http.Request) error {
+	return func(*reply, *http.Request) error { return err }
 }
 
 func TestErrorsHaveOneShape(t *testing.T) {
@@ -63,7 +63,7 @@ func TestErrorsHaveOneShape(t *testing.T) {
 		route{method: "GET", pattern: "/v1/lost", name: "lost", handle: failing(errors.New("/secret/path"))},
 		route{method: "GET", pattern: "/plain", name: "plain", plain: true, handle: failing(codes.Errorf(codes.BadKey, "bad key"))},
 		route{method: "GET", pattern: "/full", name: "full", plain: true, handle: failing(codes.Storage)},
-		route{method: "GET", pattern: "/panics", name: "panics", plain: true, handle: func(http.ResponseWriter, *http.Request) error { panic("oh") }},
+		route{method: "GET", pattern: "/panics", name: "panics", plain: true, handle: func(*reply, *http.Request) error { panic("oh") }},
 	)
 	for _, c := range []struct {
 		method, path string

@@ -38,8 +38,8 @@ func (g *Gateway) readyChecks() []check {
 // health answers a probe the way Kubernetes and etcd do: with ok, or with each
 // check's result if one fails or verbose asks for it. exclude leaves a check out of
 // the verdict.
-func (g *Gateway) health(probe string, checks []check) func(w http.ResponseWriter, r *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) health(probe string, checks []check) handler {
+	return func(w *reply, r *http.Request) error {
 		query := r.URL.Query()
 		excluded := query["exclude"]
 		var lines strings.Builder

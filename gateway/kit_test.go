@@ -122,7 +122,9 @@ func (k *kit) get(path string, header ...string) answer {
 }
 
 // commit is a write that came by no connection.
-func (k *kit) commit(txn *kv.Txn) (*kv.Result, error) { return k.Gateway.commit(&http.Request{}, txn) }
+func (k *kit) commit(txn *kv.Txn) (*kv.Result, error) {
+	return k.Gateway.commit(newReply(nil), &http.Request{}, txn)
+}
 
 // logged is a log to look into.
 func logged() (*bytes.Buffer, zerolog.Logger) {

@@ -18,7 +18,7 @@ const maxScrapes = 8
 
 // metrics answers Prometheus. The numbers are those that the parts keep for
 // themselves; they are read when somebody asks.
-func (g *Gateway) metrics() func(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) metrics() handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collector{g},
@@ -26,7 +26,7 @@ func (g *Gateway) metrics() func(w http.ResponseWriter, r *http.Request) error {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, CoalesceGather: true})
-	return func(w http.ResponseWriter, r *http.Request) error {
+	return func(w *reply, r *http.Request) error {
 		w.Header()["Cache-Control"] = noStore
 		handler.ServeHTTP(w, r)
 		return nil

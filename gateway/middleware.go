@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	stdlog "log"
 	"net"
@@ -33,46 +34,6 @@ const (
 	corsExposed = "ETag"
 )
 
-// reply is the ResponseWriter that handlers get. It knows what the log and the
-// metrics want to know.
-type reply struct {
-	http.ResponseWriter
-	route  *route
-	status int // 0: nothing is written yet
-	bytes  int64
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *reply) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *reply) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap is for http.ResponseController.
-func (w *reply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// served describes a request that was answered.
-type served struct {
-	route    *route
-	request  *http.Request
-	status   int
-	bytes    int64 // of the reply's body
-	began    time.Time
-	duration time.Duration
-}
-
 // unrouted stands for the route of what is refused before one is looked for.
 var unrouted = route{name: "refused"}
 
@@ -81,15 +42,16 @@ var unrouted = route{name: "refused"}
 // another site.
 func (g *Gateway) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := &reply{ResponseWriter: rw, route: &unrouted}
+		w := newReply(rw)
 		began := g.clock.Now()
 		defer func() {
-			if what := recover(); what != nil {
+			if what := recover(); what != nil { // the reply is not used again
 				defer g.finish(w, r, began) // also if it panics again
 				g.recovered(w, r, what)
 				return
 			}
 			g.finish(w, r, began)
+			w.free()
 		}()
 		w.Header()["X-Content-Type-Options"] = noSniff
 		if len(g.cors) > 0 {
@@ -107,17 +69,14 @@ func (g *Gateway) middleware(next http.Handler) http.Handler {
 	})
 }
 
+// finish counts and logs a request that was answered.
 func (g *Gateway) finish(w *reply, r *http.Request, began time.Time) {
-	s := served{route: w.route, request: r, status: w.status, bytes: w.bytes, began: began, duration: g.clock.Now().Sub(began)}
-	if s.status == 0 {
-		s.status = http.StatusOK // net/http's
-	}
+	duration := g.clock.Now().Sub(began)
+	w.status = cmp.Or(w.status, http.StatusOK) // net/http's
 	if g.cfg.AccessLog && !w.route.quiet {
-		g.log.Info().Str("method", r.Method).Str("route", s.route.name).Int("status", s.status).Dur("duration", s.duration).Msg("http")
+		g.log.Info().Str("method", r.Method).Str("route", w.route.name).Int("status", w.status).Dur("duration", duration).Msg("http")
 	}
-	for _, tell := range g.serving {
-		tell(&s)
-	}
+	g.traffic.served(w, r.Method, duration)
 }
 
 // allow makes what admit and addCORS look at.

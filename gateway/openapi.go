@@ -13,8 +13,8 @@ import (
 var openapi []byte
 
 func (g *Gateway) openapiRoutes() []route {
-	return []route{{method: http.MethodGet, pattern: "/v1/openapi.json", name: "openapi", right: access.Anyone, handle: func(w http.ResponseWriter, _ *http.Request) error {
+	return []route{{method: http.MethodGet, pattern: "/v1/openapi.json", name: "openapi", right: access.Anyone, handle: func(w *reply, _ *http.Request) error {
 		w.Header()["Cache-Control"] = noStore
-		return sendJSON(w, http.StatusOK, openapi)
+		return w.send(openapi)
 	}}}
 }

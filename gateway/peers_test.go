@@ -118,14 +118,22 @@ type heldStore struct {
 	began, release chan struct{}
 }
 
-func (s *heldStore) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
+func (s *heldStore) CommitEach(caller kv.Caller, writes []*kv.Write) (int, error) {
 	close(s.began)
-	return s.Store.Commit(txn, func(result *kv.Result, err error) {
-		go func() { // the store itself must go on
-			<-s.release
-			done(result, err)
-		}()
-	})
+	return s.Store.CommitEach(holding{caller, s.release}, writes)
+}
+
+// holding does not tell caller until release is closed.
+type holding struct {
+	caller  kv.Caller
+	release chan struct{}
+}
+
+func (h holding) Committed(writes []*kv.Write) {
+	go func() { // the store itself must go on
+		<-h.release
+		h.caller.Committed(writes)
+	}()
 }
 
 // A stream is begun when its request is there as a whole: who announces a body and

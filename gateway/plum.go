@@ -52,7 +52,7 @@ func (g *Gateway) plumRoutes() []route {
 // plum tells what is meant by a path, in Plum's order: that makes some keys
 // unreachable here, such as those that end in /batch. Percent escapes are decoded
 // already, so that %2F is a slash like any other.
-func (g *Gateway) plum(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) plum(w *reply, r *http.Request) error {
 	rest := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, plumRoot), "/")
 	if rest == "" {
 		return g.plumDo(w, r, &plumNamespaces, http.MethodGet, rest, g.plumNamespaces)
@@ -70,24 +70,23 @@ func (g *Gateway) plum(w http.ResponseWriter, r *http.Request) error {
 	if ns == "" || key == "" {
 		return errPlumKey
 	}
-	reply := w.(*reply)
 	switch r.Method {
 	case http.MethodGet:
-		reply.route = &plumGet
+		w.route = &plumGet
 		return g.plumGet(w, ns, key)
 	case http.MethodPut:
-		reply.route = &plumPut
+		w.route = &plumPut
 		return g.plumPut(w, r, ns, key)
 	case http.MethodDelete:
-		reply.route = &plumDelete
+		w.route = &plumDelete
 		return g.plumDelete(w, r, ns, key)
 	}
 	w.Header().Set("Allow", "DELETE, GET, OPTIONS, PUT")
 	return errPlumMethod
 }
 
-func (g *Gateway) plumDo(w http.ResponseWriter, r *http.Request, as *route, method, ns string, do func(w http.ResponseWriter, r *http.Request, ns string) error) error {
-	w.(*reply).route = as
+func (g *Gateway) plumDo(w *reply, r *http.Request, as *route, method, ns string, do func(w *reply, r *http.Request, ns string) error) error {
+	w.route = as
 	if r.Method != method {
 		w.Header().Set("Allow", method+", OPTIONS")
 		return errPlumMethod
@@ -98,26 +97,21 @@ func (g *Gateway) plumDo(w http.ResponseWriter, r *http.Request, as *route, meth
 	return do(w, r, ns)
 }
 
-func (g *Gateway) plumGet(w http.ResponseWriter, ns, key string) error {
-	b := newBuffer()
-	defer b.free()
-	b.b = append(append(b.b, ns...), key...)
-	entry, _ := g.stores.State.Get(b.b[:len(ns)], b.b[len(ns):])
+func (g *Gateway) plumGet(w *reply, ns, key string) error {
+	entry := g.entry(w, ns, key)
 	if entry == nil {
 		return errPlumNotFound
 	}
-	b.b = append(appendPlumEntry(b.b[:0], entry, false), '\n')
-	return sendJSON(w, http.StatusOK, b.b)
+	w.b = append(appendPlumEntry(w.b[:0], entry, false), '\n')
+	return w.send(w.b)
 }
 
-func (g *Gateway) plumPut(w http.ResponseWriter, r *http.Request, ns, key string) error {
-	b := newBuffer()
-	defer b.free()
-	if err := b.read(r); err != nil {
+func (g *Gateway) plumPut(w *reply, r *http.Request, ns, key string) error {
+	if err := w.read(r); err != nil {
 		return err
 	}
 	var space [4]jsontext.Member
-	members, err := plumObject(space[:0], b.b)
+	members, err := plumObject(space[:0], w.b)
 	if err != nil {
 		return err
 	}
@@ -131,71 +125,64 @@ func (g *Gateway) plumPut(w http.ResponseWriter, r *http.Request, ns, key string
 	}
 	var ignored plumIgnored
 	ignored.add(members, plumPutMembers) // before the buffer they are in is used again
-	txn := kv.PutTxn(ns, key, value)
-	txn.Then[0].TTL = ttl
-	if _, err := g.commit(r, txn); err != nil {
+	if _, err := g.commit(w, r, w.single(kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: value, TTL: ttl})); err != nil {
 		return err
 	}
-	b.b = append(b.b[:0], `{"key":`...)
-	b.b = appendPlumText(b.b, key)
-	b.b = append(b.b, `,"namespace":`...)
-	b.b = appendPlumText(b.b, ns)
-	b.b = append(b.b, `,"type":"`...)
-	b.b = append(b.b, plumType(value.Type)...)
-	b.b = append(b.b, `","value":`...)
-	b.b = append(ignored.append(appendPlumValue(b.b, value)), "}\n"...)
-	return sendJSON(w, http.StatusOK, b.b)
+	b := appendPlumText(append(w.b[:0], `{"key":`...), key)
+	b = appendPlumText(append(b, `,"namespace":`...), ns)
+	b = append(append(b, `,"type":"`...), plumType(value.Type)...)
+	b = appendPlumValue(append(b, `","value":`...), value)
+	w.b = append(ignored.append(b), "}\n"...)
+	return w.send(w.b)
 }
 
 // plumDelete succeeds also if there is no such key.
-func (g *Gateway) plumDelete(w http.ResponseWriter, r *http.Request, ns, key string) error {
-	if _, err := g.commit(r, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}}); err != nil {
+func (g *Gateway) plumDelete(w *reply, r *http.Request, ns, key string) error {
+	if _, err := g.commit(w, r, w.single(kv.Op{Kind: kv.OpDelete, NS: ns, Key: key})); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (g *Gateway) plumBatch(w http.ResponseWriter, r *http.Request, ns string) error {
-	b := newBuffer()
-	defer b.free()
-	if err := b.read(r); err != nil {
+func (g *Gateway) plumBatch(w *reply, r *http.Request, ns string) error {
+	if err := w.read(r); err != nil {
 		return err
 	}
-	ops, ignored, err := plumItems(b.b, ns)
+	ops, ignored, err := plumItems(w.b, ns)
 	if err != nil {
 		return err
 	}
 	count := len(ops)
-	if _, err := g.commit(r, &kv.Txn{Then: ops}); err != nil {
+	if _, err := g.commit(w, r, &kv.Txn{Then: ops}); err != nil {
 		return err
 	}
-	b.b = append(ignored.append(appendPlumCount(b.b[:0], count, ns)), "}\n"...)
-	return sendJSON(w, http.StatusOK, b.b)
+	b := appendNumber(w.b[:0], `{"count":`, int64(count))
+	b = appendPlumText(append(b, `,"namespace":`...), ns)
+	w.b = append(ignored.append(b), "}\n"...)
+	return w.send(w.b)
 }
 
-func (g *Gateway) plumNamespaces(w http.ResponseWriter, _ *http.Request, _ string) error {
-	b := newBuffer()
-	defer b.free()
+func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 	list, _ := g.stores.State.Namespaces("", 0)
-	b.b = append(b.b, `{"namespaces":[`...)
+	w.b = append(w.b, `{"namespaces":[`...)
 	for i := range list {
 		if i > 0 {
-			b.b = append(b.b, ',')
+			w.b = append(w.b, ',')
 		}
-		b.b = appendPlumText(b.b, list[i].Name)
+		w.b = appendPlumText(w.b, list[i].Name)
 	}
-	b.b = append(b.b, "]}\n"...)
-	return sendJSON(w, http.StatusOK, b.b)
+	w.b = append(w.b, "]}\n"...)
+	return w.send(w.b)
 }
 
-func (g *Gateway) plumKeys(w http.ResponseWriter, _ *http.Request, ns string) error {
+func (g *Gateway) plumKeys(w *reply, _ *http.Request, ns string) error {
 	return g.plumPages(w, kv.List{NS: ns}, `{"keys":[`, func(b []byte, e *kv.Entry) []byte { return appendPlumText(b, e.Key) },
 		func(b []byte) []byte { return append(appendPlumText(append(b, `],"namespace":`...), ns), "}\n"...) })
 }
 
 // plumList takes the prefix as it is written: no character in it is special.
-func (g *Gateway) plumList(w http.ResponseWriter, r *http.Request, ns string) error {
+func (g *Gateway) plumList(w *reply, r *http.Request, ns string) error {
 	prefix, err := plumQuery(r, "prefix")
 	if err != nil {
 		return err
@@ -224,12 +211,10 @@ const plumPage = 256 << 10
 
 // plumPages sends a list as it was at one moment, however long it is: a page at a
 // time, so that nobody has all of it in memory.
-func (g *Gateway) plumPages(w http.ResponseWriter, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
+func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
 	view := g.stores.State.View()
 	defer view.Close()
-	b := newBuffer()
-	defer b.free()
-	b.b = append(b.b, begin...)
+	w.b = append(w.b, begin...)
 	list.MaxBytes = plumPage
 	for first := true; ; first = false {
 		page, err := view.List(list)
@@ -238,25 +223,25 @@ func (g *Gateway) plumPages(w http.ResponseWriter, list kv.List, begin string, i
 		}
 		for i, entry := range page.Entries {
 			if i > 0 || !first {
-				b.b = append(b.b, ',')
+				w.b = append(w.b, ',')
 			}
-			b.b = item(b.b, entry)
+			w.b = item(w.b, entry)
 			list.After = entry.Key
 		}
 		if !page.More {
-			b.b = end(b.b)
+			w.b = end(w.b)
 			if first {
-				return sendJSON(w, http.StatusOK, b.b)
+				return w.send(w.b)
 			}
-			_, err := w.Write(b.b)
+			_, err := w.Write(w.b)
 			return gone(err)
 		}
 		w.Header()["Content-Type"] = contentJSON
 		g.allowTime(w)
-		if _, err := w.Write(b.b); err != nil {
+		if _, err := w.Write(w.b); err != nil {
 			return gone(err)
 		}
-		b.b = b.b[:0]
+		w.b = w.b[:0]
 	}
 }
 

@@ -391,7 +391,7 @@ type refusing struct {
 	err error
 }
 
-func (r refusing) Commit(*kv.Txn, func(*kv.Result, error)) error { return r.err }
+func (r refusing) CommitEach(kv.Caller, []*kv.Write) (int, error) { return 0, r.err }
 
 func TestStoreTrouble(t *testing.T) {
 	for _, code := range []codes.Code{codes.Storage, codes.Quota, codes.Busy, codes.Closed, codes.Internal} {

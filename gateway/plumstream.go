@@ -10,7 +10,7 @@ import (
 // namespace it begins with what is in it, because the SDK reads nothing else after it
 // was away; it drops what it knows. Without one it tells of all namespaces, from now
 // on. A nodeId, which Plum needs, is not looked at.
-func (g *Gateway) plumStream(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) plumStream(w *reply, r *http.Request) error {
 	ns, err := plumQuery(r, "namespace")
 	if err != nil {
 		return err

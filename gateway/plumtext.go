@@ -82,14 +82,6 @@ func appendPlumEvent(b []byte, e *kv.Entry) []byte {
 	return append(b, `"}`...)
 }
 
-// appendPlumCount leaves the brace open.
-func appendPlumCount(b []byte, count int, ns string) []byte {
-	b = append(b, `{"count":`...)
-	b = strconv.AppendInt(b, int64(count), 10)
-	b = append(b, `,"namespace":`...)
-	return appendPlumText(b, ns)
-}
-
 // appendPlumValue appends a value as a JSON string, whatever its type is.
 func appendPlumValue(b []byte, v kv.Value) []byte {
 	if v.Type != kv.Bytes {

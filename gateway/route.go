@@ -22,8 +22,11 @@ type route struct {
 	stream  bool  // long-lived: the time for writing is not limited as a whole
 	plain   bool  // errors are Plum's plain text, else {code, error, detail}
 	quiet   bool  // asked again and again by machines: not in the access log
-	handle  func(w http.ResponseWriter, r *http.Request) error
+	handle  handler
 }
+
+// handler answers a request, or returns the error that is answered.
+type handler = func(w *reply, r *http.Request) error
 
 // routes is everything that can be asked.
 func (g *Gateway) routes() []route {
@@ -106,8 +109,8 @@ func (p *place) find(method string) *route {
 }
 
 // ServeHTTP implements http.Handler.
-func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	reply := w.(*reply)
+func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w := rw.(*reply)
 	body := r.Body
 	rt := p.unknown
 	var err error
@@ -121,12 +124,12 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			err = badMethod(r.Method)
 		}
 	}
-	reply.route = rt
+	w.route = rt
 	if err == nil {
-		err = p.gateway.limitBody(reply, r, rt)
+		err = p.gateway.limitBody(w, r, rt)
 	}
 	if err == nil && rt.stream {
-		err = swallow(reply, r)
+		err = swallow(w, r)
 	}
 	if err == nil && rt.stream {
 		p.gateway.traffic.streams.Add(1)
@@ -134,13 +137,13 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer p.gateway.viewers.enter(p.gateway.viewerOf(r, rt))()
 	}
 	if err == nil {
-		err = rt.handle(reply, r)
+		err = rt.handle(w, r)
 	}
 	if err != nil {
-		p.gateway.fail(reply, r, rt, err)
+		p.gateway.fail(w, r, rt, err)
 	}
 	if err != nil && codes.Of(err) == codes.TooLarge {
-		letFinish(reply, r, body, 4*rt.body)
+		letFinish(w, r, body, 4*rt.body)
 	}
 }
 
@@ -160,12 +163,12 @@ func letFinish(w *reply, r *http.Request, body io.Reader, most int64) {
 func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	switch {
 	case r.ContentLength == 0 || rt.body == 0:
-		return nil
 	case r.ContentLength > rt.body:
 		w.Header().Set("Connection", "close") // rather than reading all of it before the reply
 		return tooLarge(rt.body)
+	case r.ContentLength < 0:
+		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
 	}
-	r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
 	return nil
 }
 

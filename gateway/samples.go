@@ -52,10 +52,10 @@ func (g *Gateway) moment() moment {
 
 // statusSamples answers with the samples and with what they are compared by: the
 // server's clock, and its start, at which the counters began.
-func (g *Gateway) statusSamples(w http.ResponseWriter, _ *http.Request) error {
+func (g *Gateway) statusSamples(w *reply, _ *http.Request) error {
 	list := g.samples.Newest(maxSamples)
 	slices.Reverse(list)
-	return sendStruct(w, &struct {
+	return w.sendStruct(&struct {
 		Now     int64    `json:"now_ms"`
 		Started int64    `json:"started_ms"`
 		Samples []moment `json:"samples"`

@@ -136,7 +136,7 @@ type (
 
 // configSearch finds files whose name or own contents have a text: in keys, in
 // strings and in other values as they are written.
-func (g *Gateway) configSearch(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	text := p.needed("q")
 	if err := p.end(); err != nil {
@@ -144,7 +144,7 @@ func (g *Gateway) configSearch(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := foundBody{Files: []foundFile{}}
 	if text == "" {
-		return sendStruct(w, &body)
+		return w.sendStruct(&body)
 	}
 	s, done, err := g.beginSearch(r, text)
 	if err != nil {
@@ -177,7 +177,7 @@ func (g *Gateway) configSearch(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	body.Scanned = s.bytes
-	return sendStruct(w, &body)
+	return w.sendStruct(&body)
 }
 
 func (s *search) document(found *foundFile, node *confstore.Node) {
@@ -288,7 +288,7 @@ func (s *search) broken(found *foundFile) {
 
 // findKeys is storeKeys for keys that contain a text, or with values whose value does.
 // It ends where it may look no further; scanned then says behind which key to go on.
-func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List, text string, values, withValues bool) error {
+func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string, values, withValues bool) error {
 	s, done, err := g.beginSearch(r, text)
 	if err != nil {
 		return err
@@ -323,7 +323,7 @@ func (g *Gateway) findKeys(w http.ResponseWriter, r *http.Request, list kv.List,
 		}
 	}
 	page := kv.Page{Revision: view.Revision(), Entries: found, Count: int64(len(found)), More: more}
-	return sendPage(w, page, withValues, &list.After)
+	return w.sendPage(page, withValues, &list.After)
 }
 
 func (s *search) entry(e *kv.Entry, values bool) bool {

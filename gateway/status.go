@@ -108,7 +108,7 @@ type (
 	}
 )
 
-func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) error {
+func (g *Gateway) status(w *reply, _ *http.Request) error {
 	now, numbers := g.clock.Now(), g.readings()
 	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Slow: []slowBody{}}
 	numbers.Fill(&body)
@@ -135,7 +135,7 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) error {
 	body.Latency = append(body.Latency, latencyOf("http", &times))
 	slices.SortStableFunc(slow, func(a, b slowBody) int { return int(b.When - a.When) })
 	body.Slow = append(body.Slow, slow[:min(len(slow), maxSlow)]...)
-	return sendStruct(w, &body)
+	return w.sendStruct(&body)
 }
 
 // pushes are those of both stores.
@@ -169,11 +169,10 @@ func slowBodies(list []slowBody, kind string, slow []metric.Slow) []slowBody {
 func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // sendStruct answers with v as JSON, which no cache may keep. Characters of HTML are escaped.
-func sendStruct(w http.ResponseWriter, v any) error {
+func (w *reply) sendStruct(v any) error {
 	body, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(v)
 	if err != nil {
 		return err
 	}
-	w.Header()["Cache-Control"] = noStore
-	return sendJSON(w, http.StatusOK, append(body, '\n'))
+	return w.sendFresh(body)
 }

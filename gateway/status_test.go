@@ -146,7 +146,7 @@ func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
 	text, log := logged()
 	fake := clock.NewFake(time.UnixMilli(1000))
 	takes := time.Second
-	slow := route{method: "GET", pattern: "/slow", name: "slow.one", handle: func(w http.ResponseWriter, _ *http.Request) error {
+	slow := route{method: "GET", pattern: "/slow", name: "slow.one", handle: func(w *reply, _ *http.Request) error {
 		fake.Advance(takes)
 		return nil
 	}}
@@ -156,7 +156,6 @@ func TestSlowRequestsAreKeptAndLoggedWithoutWhatTheyAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	g.table = []route{slow, stream}
 	g.traffic = newTraffic(g)
-	g.serving = []func(*served){g.traffic.served}
 	h := g.middleware(newMux(g, g.table))
 
 	ask(h, "GET", "/slow?ns=secret&key=secret", "")

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"math"
 	"net/http"
 
@@ -25,10 +24,10 @@ func (g *Gateway) storeRoutes() []route {
 		{method: del, pattern: storeRoot + "namespace", name: "store.drop", right: access.KVDelete, handle: g.storeDrop},
 		{method: get, pattern: storeRoot + "keys", name: "store.keys", right: access.KVRead, handle: g.storeKeys},
 		{method: get, pattern: storeRoot + "key", name: "store.get", right: access.KVRead, handle: g.storeGet},
-		{method: put, pattern: storeRoot + "key", name: "store.put", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storePut},
+		{method: put, pattern: storeRoot + "key", name: "store.put", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readPut)},
 		{method: del, pattern: storeRoot + "key", name: "store.delete", right: access.KVDelete, handle: g.storeDelete},
-		{method: post, pattern: storeRoot + "incr", name: "store.incr", right: access.KVWrite, body: smallBody, handle: g.storeIncr},
-		{method: post, pattern: storeRoot + "cas", name: "store.cas", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storeCas},
+		{method: post, pattern: storeRoot + "incr", name: "store.incr", right: access.KVWrite, body: smallBody, handle: g.storeWrite(kv.OpIncr, readIncr)},
+		{method: post, pattern: storeRoot + "cas", name: "store.cas", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readCas)},
 		{method: post, pattern: storeRoot + "batch", name: "store.batch", right: access.KVEach, body: g.cfg.MaxBody, handle: g.storeBatch},
 		{method: post, pattern: storeRoot + "txn", name: "store.txn", right: access.KVEach, body: g.cfg.MaxBody, handle: g.storeTxn},
 		{method: get, pattern: storeRoot + "history", name: "store.history", right: access.KVHistory, handle: g.storeHistory},
@@ -38,7 +37,7 @@ func (g *Gateway) storeRoutes() []route {
 }
 
 // storeNamespaces lists the namespaces that have keys.
-func (g *Gateway) storeNamespaces(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	after, limit := p.text("after"), p.count("limit")
 	if err := p.end(); err != nil {
@@ -48,9 +47,7 @@ func (g *Gateway) storeNamespaces(w http.ResponseWriter, r *http.Request) error 
 		limit = kv.MaxList
 	}
 	list, more := g.stores.State.Namespaces(after, int(limit))
-	b := newBuffer()
-	defer b.free()
-	out := newWriter(b.b)
+	out := w.object(0)
 	out.Open(kvjson.Namespaces, '[')
 	for i := range list {
 		out.Namespace(&list[i])
@@ -58,13 +55,12 @@ func (g *Gateway) storeNamespaces(w http.ResponseWriter, r *http.Request) error 
 	out.Close(']')
 	out.Bool(kvjson.More, more)
 	out.Number(kvjson.Revision, int64(g.stores.State.Revision()))
-	b.b = out.End()
-	return sendFresh(w, b.b)
+	return w.sendObject(&out)
 }
 
 // storeKeys lists the keys of a namespace that begin with a prefix, counts them, or
 // finds those that contain a text.
-func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	list := kv.List{NS: p.needed("ns"), Prefix: p.text("prefix"), After: p.text("after")}
 	limit, keysOnly := p.count("limit"), p.flag("keys_only")
@@ -89,16 +85,13 @@ func (g *Gateway) storeKeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendPage(w, page, !keysOnly, nil)
+	return w.sendPage(page, !keysOnly, nil)
 }
 
 // sendPage answers with a list. scanned is behind which key a search goes on that has
 // not come to the end.
-func sendPage(w http.ResponseWriter, page kv.Page, withValues bool, scanned *string) error {
-	b := newBuffer()
-	defer b.free()
-	b.grow(sizeOf(page.Entries, withValues))
-	out := newWriter(b.b)
+func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
+	out := w.object(sizeOf(page.Entries, withValues))
 	out.Entries(kvjson.Entries, page.Entries, withValues)
 	out.Number(kvjson.Count, page.Count)
 	out.Bool(kvjson.More, page.More)
@@ -106,12 +99,11 @@ func sendPage(w http.ResponseWriter, page kv.Page, withValues bool, scanned *str
 		out.Text(kvjson.Scanned, *scanned)
 	}
 	out.Number(kvjson.Revision, int64(page.Revision))
-	b.b = out.End()
-	return sendFresh(w, b.b)
+	return w.sendObject(&out)
 }
 
 // storeGet reads a key, as it is or as it was at a revision.
-func (g *Gateway) storeGet(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
 	past := p.has("revision")
@@ -119,33 +111,37 @@ func (g *Gateway) storeGet(w http.ResponseWriter, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	b := newBuffer()
-	defer b.free()
-	entry, err := g.entryAt(r.Context(), b, ns, key, past, rev)
+	entry, err := g.entryAt(w, r, ns, key, past, rev)
 	switch {
 	case err != nil:
 		return err
 	case entry == nil:
 		return noSuchKey(ns, key)
 	case !past && unchanged(r, int64(entry.Mod)):
-		return sendUnchanged(w, int64(entry.Mod))
+		return w.sendUnchanged(int64(entry.Mod))
 	}
-	return sendEntry(w, b, entry)
+	return w.sendEntry(entry)
 }
 
-func (g *Gateway) entryAt(ctx context.Context, b *buffer, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
+func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
 	if past {
 		if err := kv.CheckPair(ns, key); err != nil {
 			return nil, err
 		}
-		return g.stores.State.GetAt(ctx, ns, key, rev)
+		return g.stores.State.GetAt(r.Context(), ns, key, rev)
 	}
-	b.b = append(append(b.b[:0], ns...), key...)
-	entry, _ := g.stores.State.Get(b.b[:len(ns)], b.b[len(ns):])
+	entry := g.entry(w, ns, key)
 	if entry == nil { // also for a name that no key can have; then say so
 		return nil, kv.CheckPair(ns, key)
 	}
 	return entry, nil
+}
+
+// entry is a key as it is, nil if it is absent.
+func (g *Gateway) entry(w *reply, ns, key string) *kv.Entry {
+	w.b = append(append(w.b[:0], ns...), key...)
+	entry, _ := g.stores.State.Get(w.b[:len(ns)], w.b[len(ns):])
+	return entry
 }
 
 func noSuchKey(ns, key string) error {
@@ -153,7 +149,7 @@ func noSuchKey(ns, key string) error {
 }
 
 // storeHistory lists the versions of a key, newest first.
-func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
 	before, limit := kv.Revision(p.count("before")), p.count("limit")
@@ -167,13 +163,9 @@ func (g *Gateway) storeHistory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b := newBuffer()
-	defer b.free()
-	b.grow(sizeOf(all.Entries, true))
-	out := newWriter(b.b)
+	out := w.object(sizeOf(all.Entries, true))
 	out.Entries(kvjson.Versions, all.Entries, true)
 	out.Bool(kvjson.More, all.More)
 	out.Number(kvjson.Floor, int64(all.Floor))
-	b.b = out.End()
-	return sendFresh(w, b.b)
+	return w.sendObject(&out)
 }

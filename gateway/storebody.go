@@ -100,17 +100,17 @@ type bodyReader struct {
 	members [8]jsontext.Member // room for those that most have
 }
 
-// bodyOf reads a body that is one JSON object into b; one that is empty has no
-// members. The reader is the caller's until b is freed.
-func bodyOf(r *http.Request, b *buffer, d kvjson.Dialect) (*bodyReader, error) {
-	if err := b.read(r); err != nil {
+// readObject reads a body that is one JSON object; one that is empty has no members.
+// What is read lies in the reply.
+func (w *reply) readObject(r *http.Request, d kvjson.Dialect) (*bodyReader, error) {
+	if err := w.read(r); err != nil {
 		return nil, err
 	}
-	m := &b.in
+	m := &w.in
 	*m = bodyReader{}
 	members, kind, err := m.members[:0], jsontext.Object, error(nil)
-	if len(b.b) > 0 {
-		members, kind, err = jsontext.Scan(members, b.b)
+	if len(w.b) > 0 {
+		members, kind, err = jsontext.Scan(members, w.b)
 	}
 	switch {
 	case err != nil:

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 
 	"confcenter/internal/jsontext"
@@ -37,38 +36,22 @@ func sizeOf(entries []*kv.Entry, withValues bool) (n int) {
 	return n
 }
 
-// sendFresh answers with a JSON text that no cache may keep. body is not kept.
-func sendFresh(w http.ResponseWriter, body []byte) error {
-	body = append(body, '\n')
-	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = contentJSON, noStore
-	if len(body) >= autoLength {
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	}
-	_, err := w.Write(body)
-	return gone(err)
-}
-
 // sendUnchanged answers somebody who has this version already.
-func sendUnchanged(w http.ResponseWriter, version int64) error {
-	setETag(w, version)
+func (w *reply) sendUnchanged(version int64) error {
+	w.setETag(version)
 	w.Header()["Cache-Control"] = noStore
 	w.WriteHeader(http.StatusNotModified)
 	return nil
 }
 
 // sendEntry answers with one entry and its tag.
-func sendEntry(w http.ResponseWriter, b *buffer, e *kv.Entry) error {
-	setETag(w, int64(e.Mod))
-	out := newWriter(b.b[:0])
+func (w *reply) sendEntry(e *kv.Entry) error {
+	w.setETag(int64(e.Mod))
+	out := w.object(e.Size())
 	out.Named(e, true)
-	b.b = out.End()
-	return sendFresh(w, b.b)
+	return w.sendObject(&out)
 }
 
 func appendQuoted(dst []byte, member, text string) []byte {
 	return jsontext.AppendQuote(append(dst, member...), text)
 }
-
-// grow makes room for n more bytes and what goes around them.
-func (b *buffer) grow(n int) { b.b = slices.Grow(b.b, n+entryOverhead) }

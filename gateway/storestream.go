@@ -12,7 +12,7 @@ import (
 // event of each revision has the revision in its id, so that who comes back with it
 // goes on without a gap. Who comes with a revision that is no longer, or not yet,
 // known, or of another epoch, is told to forget everything, then all there is.
-func (g *Gateway) storeStream(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	filter := kv.Filter{NS: p.text("ns"), Exact: p.has("key")}
 	if filter.Exact && p.has("prefix") {

@@ -14,13 +14,11 @@ const maxReadBack = 8 << 20
 
 // storeTxn carries out a transaction. Its members have the names that they have in
 // KVTXN's request, and times also those that they have elsewhere over HTTP.
-func (g *Gateway) storeTxn(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	if err := parametersOf(r).end(); err != nil {
 		return err
 	}
-	b := newBuffer()
-	defer b.free()
-	m, err := bodyOf(r, b, kvjson.HTTPTxn)
+	m, err := w.readObject(r, kvjson.HTTPTxn)
 	if err != nil {
 		return err
 	}
@@ -30,7 +28,7 @@ func (g *Gateway) storeTxn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	branches := map[bool]branch{true: branchOf(txn.Then), false: branchOf(txn.Else)} // the store owns txn from here
-	res, err := g.commit(r, txn)
+	res, err := g.commit(w, r, txn)
 	if err != nil {
 		return err
 	}
@@ -39,15 +37,12 @@ func (g *Gateway) storeTxn(w http.ResponseWriter, r *http.Request) error {
 		return codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
 			res.Revision, size, maxReadBack)
 	}
-	b.b = b.b[:0]
-	b.grow(size)
-	out := newWriter(b.b)
+	out := w.object(size)
 	out.Bool(kvjson.Held, res.Held)
 	out.Number(kvjson.Revision, int64(res.Revision))
 	out.Flag(kvjson.Replayed, res.Replayed)
 	branches[res.Held].append(&out, res)
-	b.b = out.End()
-	return sendFresh(w, b.b)
+	return w.sendObject(&out)
 }
 
 // branch is what has to be known of a transaction's operations to answer for them.

@@ -8,183 +8,160 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// storePut writes a key, on the condition of If-Match or if_absent.
-func (g *Gateway) storePut(w http.ResponseWriter, r *http.Request) error {
-	b := newBuffer()
-	defer b.free()
-	write, m, err := writeOf(r, b, kv.OpPut)
-	if err != nil {
-		return err
-	}
-	op := &write.Then[0]
-	m.Change(&m.Top, op)
-	if m.Flag(&m.Top, kvjson.IfAbsent) {
-		if len(write.If) > 0 {
-			m.Fail(codes.Errorf(codes.BadRequest, "if_absent excludes the headers If-Match and If-None-Match"))
+// storeWrite answers a write of one key with the entry it leaves. read reads what is
+// particular to the operation from the body.
+func (g *Gateway) storeWrite(kind kv.OpKind, read func(m *bodyReader, txn *kv.Txn, op *kv.Op)) handler {
+	return func(w *reply, r *http.Request) error {
+		txn, err := w.writeOf(r, kind)
+		if err != nil {
+			return err
 		}
-		write.If = append(write.If, kv.Absent(op.NS, op.Key))
+		m, err := w.readObject(r, kvjson.HTTP)
+		if err != nil {
+			return err
+		}
+		op := &txn.Then[0]
+		read(m, txn, op)
+		m.Token(txn, op.NS)
+		if err := m.End(); err != nil {
+			return err
+		}
+		return g.commitAndSend(w, r, txn)
 	}
-	m.Token(write, op.NS)
-	if err := m.End(); err != nil {
-		return err
-	}
-	return g.putAndSend(w, r, b, write)
 }
 
-// writeOf begins a transaction on the key of the query, with the condition of the
-// headers, and reads the body.
-func writeOf(r *http.Request, b *buffer, kind kv.OpKind) (*kv.Txn, *bodyReader, error) {
+// readPut reads a put, which if_absent makes conditional.
+func readPut(m *bodyReader, txn *kv.Txn, op *kv.Op) {
+	m.Change(&m.Top, op)
+	if m.Flag(&m.Top, kvjson.IfAbsent) {
+		if len(txn.If) > 0 {
+			m.Fail(codes.Errorf(codes.BadRequest, "if_absent excludes the headers If-Match and If-None-Match"))
+		}
+		txn.If = append(txn.If, kv.Absent(op.NS, op.Key))
+	}
+}
+
+func readIncr(m *bodyReader, _ *kv.Txn, op *kv.Op) { m.Change(&m.Top, op) }
+
+// readCas reads a put on the condition that the key has the expected value, or that
+// there is none.
+func readCas(m *bodyReader, txn *kv.Txn, op *kv.Op) {
+	expected := m.Expect()
+	expected.NS, expected.Key = op.NS, op.Key
+	txn.If = append(txn.If, expected)
+	m.Change(&m.Top, op)
+}
+
+// writeOf begins a transaction on the key that the query names, with the condition
+// of the headers.
+func (w *reply) writeOf(r *http.Request, kind kv.OpKind) (*kv.Txn, error) {
 	p := parametersOf(r)
 	op := kv.Op{Kind: kind, NS: p.needed("ns"), Key: p.needed("key")}
 	if err := p.end(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := kv.CheckPair(op.NS, op.Key); err != nil { // for a text without the number of an operation
-		return nil, nil, err
+		return nil, err
 	}
-	txn := &kv.Txn{Then: []kv.Op{op}}
 	cond, err := conditionOf(r)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	txn := w.single(op)
+	compare := kv.Compare{NS: op.NS, Key: op.Key, Target: kv.CompareVersion}
 	switch cond.kind {
+	case ifAnything:
+		return txn, nil
 	case ifIs:
-		txn.If = []kv.Compare{{NS: op.NS, Key: op.Key, Target: kv.CompareMod, Relation: kv.Equal, Number: cond.value}}
+		compare.Target, compare.Relation, compare.Number = kv.CompareMod, kv.Equal, cond.value
 	case ifThere:
-		txn.If = []kv.Compare{{NS: op.NS, Key: op.Key, Target: kv.CompareVersion, Relation: kv.Greater}}
+		compare.Relation = kv.Greater
 	case ifAbsent:
-		txn.If = []kv.Compare{kv.Absent(op.NS, op.Key)}
+		compare.Relation = kv.Equal
 	case ifNever:
-		txn.If = []kv.Compare{{NS: op.NS, Key: op.Key, Target: kv.CompareVersion, Relation: kv.Less}}
+		compare.Relation = kv.Less
 	}
-	if kind == kv.OpDelete {
-		return txn, nil, nil
-	}
-	m, err := bodyOf(r, b, kvjson.HTTP)
-	return txn, m, err
+	txn.If = []kv.Compare{compare}
+	return txn, nil
 }
 
-// conditional commits a transaction of one operation. One whose conditions do not
-// hold is a conflict; the header ETag then tells what is there.
-func (g *Gateway) conditional(w http.ResponseWriter, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
+// conditional commits a transaction of one operation. If its conditions do not hold,
+// it is a conflict, and the header ETag tells what is there.
+func (g *Gateway) conditional(w *reply, r *http.Request, txn *kv.Txn) (*kv.OpResult, error) {
 	op := &txn.Then[0]
-	if len(txn.If) > 0 {
-		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: op.NS, Key: op.Key}}
-	}
 	ns, key := op.NS, op.Key // the store owns txn from here
-	res, err := g.commit(r, txn)
+	if len(txn.If) > 0 {
+		txn.Else = []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}
+	}
+	res, err := g.commit(w, r, txn)
 	if err != nil {
 		return nil, err
 	}
 	if res.Held {
-		return res, nil
+		return &res.Ops[0], nil
 	}
 	now := res.Ops[0].Entry
 	if now == nil {
 		return nil, codes.Errorf(codes.Conflict, "key %q in namespace %q is not as the request expects: there is none", key, ns)
 	}
-	setETag(w, int64(now.Mod))
+	w.setETag(int64(now.Mod))
 	return nil, codes.Errorf(codes.Conflict, "key %q in namespace %q is not as the request expects: it was changed last by revision %d", key, ns, now.Mod)
 }
 
-// putAndSend commits a put and answers with the entry it made.
-func (g *Gateway) putAndSend(w http.ResponseWriter, r *http.Request, b *buffer, txn *kv.Txn) error {
+// commitAndSend commits a put or an increment and answers with the entry it leaves.
+func (g *Gateway) commitAndSend(w *reply, r *http.Request, txn *kv.Txn) error {
 	value := txn.Then[0].Value
-	res, err := g.conditional(w, r, txn)
+	did, err := g.conditional(w, r, txn)
 	if err != nil {
 		return err
 	}
-	if res.Ops[0].Entry == nil {
-		return codes.Errorf(codes.Internal, "a put has left no entry")
+	if did.Entry == nil {
+		return codes.Errorf(codes.Internal, "a write has left no entry")
 	}
-	return sendEntry(w, b, whole(res.Ops[0].Entry, value))
+	return w.sendEntry(whole(did.Entry, value))
 }
 
 // storeDelete deletes a key. Deleting an absent key is not an error.
-func (g *Gateway) storeDelete(w http.ResponseWriter, r *http.Request) error {
-	b := newBuffer()
-	defer b.free()
-	txn, _, err := writeOf(r, b, kv.OpDelete)
+func (g *Gateway) storeDelete(w *reply, r *http.Request) error {
+	txn, err := w.writeOf(r, kv.OpDelete)
 	if err != nil {
 		return err
 	}
-	res, err := g.conditional(w, r, txn)
+	did, err := g.conditional(w, r, txn)
 	if err != nil {
 		return err
 	}
-	b.b = appendBool(b.b[:0], `{"deleted":`, res.Ops[0].Count > 0)
-	b.b = append(appendNumber(b.b, `,"revision":`, int64(res.Revision)), '}')
-	return sendFresh(w, b.b)
+	out := w.object(0)
+	out.Bool(kvjson.Deleted, did.Count > 0)
+	out.Number(kvjson.Revision, int64(w.write.Result.Revision))
+	return w.sendObject(&out)
 }
 
-// storeDrop deletes the keys of a namespace, with which it is gone.
-func (g *Gateway) storeDrop(w http.ResponseWriter, r *http.Request) error {
+// storeDrop deletes the keys of a namespace, and with them the namespace.
+func (g *Gateway) storeDrop(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns := p.needed("ns")
 	if err := p.end(); err != nil {
 		return err
 	}
-	res, err := g.commit(r, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: ns}}})
+	res, err := g.commit(w, r, w.single(kv.Op{Kind: kv.OpDeletePrefix, NS: ns}))
 	if err != nil {
 		return err
 	}
-	b := newBuffer()
-	defer b.free()
-	b.b = appendNumber(b.b, `{"deleted":`, res.Ops[0].Count)
-	b.b = append(appendBool(b.b, `,"more":`, res.Ops[0].More), '}')
-	return sendFresh(w, b.b)
-}
-
-// storeIncr adds to an int.
-func (g *Gateway) storeIncr(w http.ResponseWriter, r *http.Request) error {
-	b := newBuffer()
-	defer b.free()
-	txn, m, err := writeOf(r, b, kv.OpIncr)
-	if err != nil {
-		return err
-	}
-	m.Change(&m.Top, &txn.Then[0])
-	m.Token(txn, txn.Then[0].NS)
-	if err := m.End(); err != nil {
-		return err
-	}
-	res, err := g.conditional(w, r, txn)
-	if err != nil {
-		return err
-	}
-	return sendEntry(w, b, res.Ops[0].Entry)
-}
-
-// storeCas writes a key if it has the value that is expected, or none.
-func (g *Gateway) storeCas(w http.ResponseWriter, r *http.Request) error {
-	b := newBuffer()
-	defer b.free()
-	txn, m, err := writeOf(r, b, kv.OpPut)
-	if err != nil {
-		return err
-	}
-	op := &txn.Then[0]
-	expected := m.Expect()
-	expected.NS, expected.Key = op.NS, op.Key
-	txn.If = append(txn.If, expected)
-	m.Change(&m.Top, op)
-	m.Token(txn, op.NS)
-	if err := m.End(); err != nil {
-		return err
-	}
-	return g.putAndSend(w, r, b, txn)
+	out := w.object(0)
+	out.Number(kvjson.Deleted, res.Ops[0].Count)
+	out.Bool(kvjson.More, res.Ops[0].More)
+	return w.sendObject(&out)
 }
 
 // storeBatch writes and deletes keys of one namespace together.
-func (g *Gateway) storeBatch(w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) storeBatch(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns := p.needed("ns")
 	if err := p.end(); err != nil {
 		return err
 	}
-	b := newBuffer()
-	defer b.free()
-	m, err := bodyOf(r, b, kvjson.HTTP)
+	m, err := w.readObject(r, kvjson.HTTP)
 	if err != nil {
 		return err
 	}
@@ -207,20 +184,23 @@ func (g *Gateway) storeBatch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	count := len(txn.Then)
-	res, err := g.commit(r, txn)
+	res, err := g.commit(w, r, txn)
 	if err != nil {
 		return err
 	}
-	b.b = appendNumber(b.b[:0], `{"revision":`, int64(res.Revision))
-	b.b = append(appendNumber(b.b, `,"count":`, int64(count)), '}')
-	return sendFresh(w, b.b)
+	out := w.object(0)
+	out.Number(kvjson.Revision, int64(res.Revision))
+	out.Number(kvjson.Count, int64(count))
+	return w.sendObject(&out)
 }
 
-// storeRestore writes what a key was at a revision anew.
-func (g *Gateway) storeRestore(w http.ResponseWriter, r *http.Request) error {
-	b := newBuffer()
-	defer b.free()
-	txn, m, err := writeOf(r, b, kv.OpPut)
+// storeRestore writes a key again as it was at a revision.
+func (g *Gateway) storeRestore(w *reply, r *http.Request) error {
+	txn, err := w.writeOf(r, kv.OpPut)
+	if err != nil {
+		return err
+	}
+	m, err := w.readObject(r, kvjson.HTTP)
 	if err != nil {
 		return err
 	}
@@ -242,5 +222,5 @@ func (g *Gateway) storeRestore(w http.ResponseWriter, r *http.Request) error {
 		return codes.Errorf(codes.NotFound, "key %q did not exist at revision %d: there is nothing to restore", op.Key, rev)
 	}
 	op.Value = past.Value
-	return g.putAndSend(w, r, b, txn)
+	return g.commitAndSend(w, r, txn)
 }

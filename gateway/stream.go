@@ -59,7 +59,7 @@ const sseChunk = 32 << 10
 // newSSE begins a stream. It starts with a comment and an empty line, so that what a
 // peer has left of an earlier one in its buffer is not joined with the first event.
 // Who has it closes it.
-func (g *Gateway) newSSE(w http.ResponseWriter) (*sseWriter, error) {
+func (g *Gateway) newSSE(w *reply) (*sseWriter, error) {
 	s := &sseWriter{gateway: g, w: w, control: http.NewResponseController(w)}
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil { // the request's must not end the stream
 		return nil, err
@@ -149,7 +149,7 @@ func (s *sseWriter) addID(revision kv.Revision) {
 
 // runStream tells the peer what the subscription has until one of both ends, or the
 // gateway does. It closes the subscription.
-func (g *Gateway) runStream(w http.ResponseWriter, r *http.Request, sub *subscription, style eventStyle) error {
+func (g *Gateway) runStream(w *reply, r *http.Request, sub *subscription, style eventStyle) error {
 	defer sub.close()
 	s, err := g.newSSE(w)
 	if err != nil {

@@ -57,21 +57,21 @@ func newTraffic(g *Gateway) *traffic {
 const unknownRoute = "unknown"
 
 // served takes note of a request that was answered.
-func (t *traffic) served(s *served) {
-	route := t.routes[s.route.name]
+func (t *traffic) served(w *reply, method string, duration time.Duration) {
+	route := t.routes[w.route.name]
 	if route == nil {
 		return
 	}
-	if class := s.status / 100; class > 0 && class < len(route.classes) {
+	if class := w.status / 100; class > 0 && class < len(route.classes) {
 		route.classes[class].Add(1)
 	}
-	if s.route.stream {
+	if w.route.stream {
 		return // it takes as long as somebody looks
 	}
-	route.latency.Add(s.duration, 1)
-	if s.duration >= t.limit {
-		t.log.Warn().Str("method", s.request.Method).Str("route", s.route.name).Int("status", s.status).Dur("duration", s.duration).Msg("slow request")
-		t.slow.Add(metric.Slow{When: t.now(), Name: s.route.name, Duration: s.duration})
+	route.latency.Add(duration, 1)
+	if duration >= t.limit {
+		t.log.Warn().Str("method", method).Str("route", w.route.name).Int("status", w.status).Dur("duration", duration).Msg("slow request")
+		t.slow.Add(metric.Slow{When: t.now(), Name: w.route.name, Duration: duration})
 	}
 }
 
