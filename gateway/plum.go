@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"confcenter/access"
-	"confcenter/codes"
-	"confcenter/internal/jsontext"
 	"confcenter/kv"
 )
 
@@ -28,7 +26,7 @@ var (
 // plumMethods is what Plum's dispatcher takes somewhere below its root.
 var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete}
 
-// Names of what Plum's one path is used for.
+// What Plum's one path is used for.
 var (
 	plumNamespaces = route{name: "plum.namespaces", right: access.KVRead, plain: true}
 	plumList       = route{name: "plum.list", right: access.KVRead, plain: true}
@@ -40,11 +38,10 @@ var (
 )
 
 func (g *Gateway) plumRoutes() []route {
-	one := []*route{&plumNamespaces}
-	all := []*route{&plumNamespaces, &plumList, &plumKeys, &plumGet, &plumPut, &plumDelete, &plumBatch}
+	uses := []*route{&plumNamespaces, &plumList, &plumKeys, &plumGet, &plumPut, &plumDelete, &plumBatch}
 	return []route{
-		{methods: []string{http.MethodGet}, pattern: plumRoot, uses: one, name: "plum.namespaces", right: access.KVRead, body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{methods: plumMethods, pattern: plumRoot + "/", uses: all, name: "plum.kv", right: access.KVEach, body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{methods: plumMethods[:1], pattern: plumRoot, uses: uses[:1], name: "plum.namespaces", right: access.KVRead, body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{methods: plumMethods, pattern: plumRoot + "/", uses: uses, name: "plum.kv", right: access.KVEach, body: g.cfg.MaxBody, plain: true, handle: g.plum},
 		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", right: access.KVWatch, plain: true, stream: true, handle: g.plumStream},
 	}
 }
@@ -110,28 +107,22 @@ func (g *Gateway) plumPut(w *reply, r *http.Request, ns, key string) error {
 	if err := w.read(r); err != nil {
 		return err
 	}
-	var space [4]jsontext.Member
-	members, err := plumObject(space[:0], w.b)
-	if err != nil {
-		return err
-	}
-	value, err := plumValueOf(members)
-	if err != nil {
-		return err
-	}
-	ttl, err := plumTTL(members)
-	if err != nil {
-		return err
-	}
 	var ignored plumIgnored
-	ignored.add(members, plumPutMembers) // before the buffer they are in is used again
-	if _, err := g.commit(w, r, w.single(kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: value, TTL: ttl})); err != nil {
+	body, err := readPlum(w.b, plumValueMember, len(plumNames), &ignored)
+	if err != nil {
+		return err
+	}
+	op, err := body.putOf(ns, key)
+	if err != nil {
+		return err
+	}
+	if _, err := g.commit(w, r, w.single(op)); err != nil {
 		return err
 	}
 	b := appendPlumText(append(w.b[:0], `{"key":`...), key)
 	b = appendPlumText(append(b, `,"namespace":`...), ns)
-	b = append(append(b, `,"type":"`...), plumType(value.Type)...)
-	b = appendPlumValue(append(b, `","value":`...), value)
+	b = append(append(b, `,"type":"`...), plumType(op.Value.Type)...)
+	b = appendPlumValue(append(b, `","value":`...), op.Value)
 	w.b = append(ignored.append(b), "}\n"...)
 	return w.send(w.b)
 }
@@ -243,117 +234,4 @@ func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]by
 		}
 		w.b = w.b[:0]
 	}
-}
-
-// plumObject reads the object that the body begins with; what follows it is not
-// looked at, and null is an object without members, as for Plum.
-func plumObject(space []jsontext.Member, body []byte) ([]jsontext.Member, error) {
-	members, kind, _, err := jsontext.ScanPrefix(space, body)
-	if err != nil || kind != jsontext.Object && kind != jsontext.Null {
-		return nil, errPlumRequest
-	}
-	return members, nil
-}
-
-// plumFind finds a member, as Plum does also if it is written in other cases: what it
-// stores must not become an empty value here.
-func plumFind(members []jsontext.Member, name string) (jsontext.Member, bool) {
-	m, ok := jsontext.Find(members, name)
-	for i := 0; !ok && i < len(members); i++ {
-		if strings.EqualFold(string(members[i].Key), name) {
-			m, ok = members[i], true
-		}
-	}
-	return m, ok
-}
-
-// plumMember is the text of a member that must be a string, null or absent.
-func plumMember(members []jsontext.Member, name string) (raw []byte, err error) {
-	m, ok := plumFind(members, name)
-	switch {
-	case !ok || m.Kind == jsontext.Null:
-		return nil, nil
-	case m.Kind != jsontext.String:
-		return nil, errPlumRequest
-	}
-	return m.Raw, nil
-}
-
-// plumValueOf is the value that the members value and type say. It is a copy.
-func plumValueOf(members []jsontext.Member) (kv.Value, error) {
-	text, err := plumMember(members, "value")
-	if err != nil {
-		return kv.Value{}, err
-	}
-	typed, err := plumMember(members, "type")
-	if err != nil {
-		return kv.Value{}, err
-	}
-	value := kv.Value{Type: kv.String}
-	if name := jsontext.Unquote(typed); len(name) > 0 {
-		value.Type = plumTypeOf(string(name))
-		if value.Type == 0 {
-			return kv.Value{}, errPlumType
-		}
-	}
-	value.Data = jsontext.AppendUnquote(make([]byte, 0, len(text)), text)
-	if value.Type != kv.Bytes {
-		return value, nil // the store checks it
-	}
-	value.Data, err = plumBytes(value.Data)
-	return value, err
-}
-
-// plumItems are the puts of a batch, all of them or none.
-func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err error) {
-	var space [4]jsontext.Member
-	members, err := plumObject(space[:0], body)
-	if err != nil {
-		return nil, nil, err
-	}
-	ignored.add(members, plumBatchMembers)
-	items, ok := plumFind(members, "items")
-	switch {
-	case !ok || items.Kind == jsontext.Null:
-		return nil, nil, errPlumItems
-	case items.Kind != jsontext.Array:
-		return nil, nil, errPlumRequest
-	}
-	for it := jsontext.Iterate(items.Raw); it.Next(); {
-		if len(ops) == kv.MaxOps {
-			return nil, nil, codes.Errorf(codes.TooManyOps, "the batch has more than %d items; send several", kv.MaxOps)
-		}
-		item, err := plumObject(space[:0], it.Raw())
-		if err != nil {
-			return nil, nil, err
-		}
-		op, err := plumItemOf(item, ns)
-		if err != nil {
-			return nil, nil, err
-		}
-		ignored.add(item, plumItemMembers)
-		ops = append(ops, op)
-	}
-	for i := range ops {
-		if ops[i].Key == "" {
-			return nil, nil, errPlumItemKey
-		}
-	}
-	if len(ops) == 0 {
-		return nil, nil, errPlumItems
-	}
-	return ops, ignored, nil
-}
-
-func plumItemOf(item []jsontext.Member, ns string) (kv.Op, error) {
-	key, err := plumMember(item, "key")
-	if err != nil {
-		return kv.Op{}, err
-	}
-	value, err := plumValueOf(item)
-	if err != nil {
-		return kv.Op{}, err
-	}
-	ttl, err := plumTTL(item)
-	return kv.Op{Kind: kv.OpPut, NS: ns, Key: string(jsontext.Unquote(key)), Value: value, TTL: ttl}, err
 }
