@@ -1,30 +1,29 @@
-// Package access is the vocabulary of who asks and what they need for it: an
-// [Actor] goes with every write, and every row of the command and route tables
-// names a [Right]. Nothing is decided here, and nothing is refused yet.
+// Package access has the vocabulary of permissions. Every write carries an [Actor], and
+// every row of the command and route tables names a [Right]. Nothing is refused yet.
 package access
 
 import "fmt"
 
-// The origins of an Actor: by which way into the house a request came.
+// The origins of an Actor: the way by which a request came in.
 const (
 	OverTCP  = "tcp"    // a connection that has sent WHOAMI
 	OverHTTP = "http"   // our own paths, Plum's and the console's
-	OnDisk   = "disk"   // somebody changed a file without asking the server
+	OnDisk   = "disk"   // a file was changed directly on disk
 	Server   = "server" // the server itself
 )
 
-// Actor is who makes a change. It is shared by the requests of a connection, so
-// nobody may write to one that was handed on. A nil Actor means that nobody said.
+// Actor is who makes a change. The requests of a connection share it, so it must not be
+// modified once it has been passed on. A nil Actor means that the actor is unknown.
 type Actor struct {
-	// Name is what the actor is called: for a client of the wire CppCloud's
-	// ID-CLITYPE@SVRNAME. The client chose it, so it proves nothing.
+	// Name is the actor's name, for a TCP client CppCloud's ID-CLITYPE@SVRNAME. The
+	// client chooses it, so it proves nothing.
 	Name    string
 	Origin  string // one of the constants above
 	Address string // of the peer, with its port; empty if the change came from no connection
-	Comment string // why, as the actor put it
+	Comment string // the actor's reason, in its own words
 }
 
-// String is how the operation log calls the actor.
+// String is the actor as the operation log shows it.
 func (a *Actor) String() string {
 	switch {
 	case a == nil:
@@ -37,31 +36,31 @@ func (a *Actor) String() string {
 	return a.Origin
 }
 
-// Right is what a request must be allowed, as far as its row in the command or
-// route table tells. On what it must be allowed – the document, the namespace and
-// key – only the request itself says.
+// Right is the right that a request needs, as its row in the command or route table
+// states it. The object of the right – the document, or the namespace and key – is known
+// only from the request itself.
 type Right uint8
 
 // The rights. The zero Right is none of them: a row without one is a mistake.
 const (
-	Anyone Right = iota + 1 // asks for nothing
-	Nobody                  // is never carried out for a client
+	Anyone Right = iota + 1 // everybody has it
+	Nobody                  // no client has it
 
 	ConfigRead   // documents, their names and versions
-	ConfigWatch  // to be told of their changes
+	ConfigWatch  // to be notified of their changes
 	ConfigWrite  // to create and change them; an empty SETCONFIG also deletes
 	ConfigDelete // to delete them
 
 	KVRead    // values, keys, namespaces
-	KVWatch   // to be told of changes
+	KVWatch   // to be notified of changes
 	KVWrite   // puts, increments, restoring
 	KVDelete  // keys, prefixes, namespaces
-	KVHistory // what keys were before
-	KVLock    // to take, wait for and give back locks
-	KVLease   // to grant, keep, look at and end leases
+	KVHistory // older versions of keys
+	KVLock    // to acquire, wait for and release locks
+	KVLease   // to grant, keep, inspect and revoke leases
 	KVEach    // several operations, each of which needs its own right
 
-	ClientsRead   // who is connected and what they say of themselves
+	ClientsRead   // who is connected, with their properties
 	ClientsSend   // messages to other clients
 	ServicesRead  // the service registry
 	ServicesWrite // to register in it
@@ -78,7 +77,7 @@ var rightNames = [...]string{
 	LogRead: "log:read", StatusRead: "status:read",
 }
 
-// Known says that r is one of the rights above.
+// Known reports whether r is one of the rights above.
 func (r Right) Known() bool { return int(r) < len(rightNames) && rightNames[r] != "" }
 
 func (r Right) String() string {

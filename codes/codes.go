@@ -2,12 +2,11 @@
 // HTTP interface, Go client and command line share, and the error type that
 // carries one of them.
 //
-// A code is for ever: rows are added at the end of their range and never
-// renumbered, renamed or reused, because programs in other languages compare the
-// number. The texts are for people and may be improved at any time. Numbers that
-// CppCloud already has on its wire keep CppCloud's number and meaning; numbers
-// from 1001 on are our own. testdata/codes.golden is the checked-in copy of
-// numbers and names that a test holds the table against.
+// Codes never change: rows are added at the end of their range and never renumbered,
+// renamed or reused, because programs in other languages compare the number. The texts
+// are for people and may be improved at any time. Errors that CppCloud has on its wire
+// keep CppCloud's number and meaning; numbers from 1001 on are our own. A test compares
+// the table with testdata/codes.golden.
 //
 // A newcomer reads the table below, then Errorf (how an error gets its code) and
 // Of (how an edge asks for it).
@@ -26,12 +25,12 @@ const (
 	OK             Code = 0   // success
 	BadRequest     Code = 400 // a parameter is missing, of the wrong type or out of range
 	NotIdentified  Code = 401 // a command before WHOAMI
-	BadOp          Code = 402 // the command knows no such operation
+	BadOp          Code = 402 // the command has no such operation
 	NotFound       Code = 404 // the named file, client or key does not exist
 	Older          Code = 409 // the write carries an mtime below the one last given or found
 	Conflict       Code = 412 // if_mtime does not match what is stored
 	TooLarge       Code = 413 // beyond a size limit, which the text names
-	NotSubscribed  Code = 420 // BOOKCFGCHANGE for a file that does not exist yet: its coming will be told
+	NotSubscribed  Code = 420 // BOOKCFGCHANGE for a file that does not exist yet; its creation will be pushed
 	Internal       Code = 500 // a fault of the server; also the code of an error that has none
 	NotImplemented Code = 501 // a command reserved for later
 	Busy           Code = 503 // a queue is full; nothing was done, try again later
@@ -43,9 +42,9 @@ const (
 	BadJSON     Code = 1001 // a body or document is not valid JSON; CppCloud's wire says 404 instead
 	BadName     Code = 1002 // a file name that is not allowed
 	Closed      Code = 1003 // the store, server or client is shutting down or closed
-	Unreachable Code = 1004 // no server answers; whether the thing asked for exists is not known
+	Unreachable Code = 1004 // no server answers; whether the requested thing exists is not known
 	Limit       Code = 1005 // too many connections, subscriptions, files, ...; the text names the limit
-	ReadOnly    Code = 1006 // this server takes no writes
+	ReadOnly    Code = 1006 // this server accepts no writes
 	Timeout     Code = 1007 // no answer in time; whether the request took effect is not known
 )
 
@@ -65,13 +64,13 @@ const (
 	TokenReused    Code = 1019 // a request token that belongs to another request
 	FenceLost      Code = 1020 // if_fence names a lock that is not, or no longer, held with that token
 	LeaseGone      Code = 1021 // a lease that does not exist or has ended
-	Quota          Code = 1022 // the store holds as much as it may; deletes go on
+	Quota          Code = 1022 // the store is full; deletes still work
 	Locked         Code = 1023 // the lock is held by somebody else and the request does not wait
 )
 
 // Our own numbers for HTTP.
 const (
-	BadMethod Code = 1024 // a method that the path does not take
+	BadMethod Code = 1024 // a method that the path does not support
 	Forbidden Code = 1025 // a request that another web site may have made the browser send
 )
 

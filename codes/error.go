@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Error is an error with a code. Stores and handlers return it, an edge (TCP,
-// HTTP, command line) turns it into the form of its wire with Of and Message.
+// Error is an error with a code. Stores and handlers return it; an edge (TCP, HTTP,
+// command line) converts it to its own form with Of and Message.
 type Error struct {
 	Code Code
 	// Text says what failed, where and what to do. Peers see it, unless the code
@@ -58,10 +58,9 @@ func Of(err error) Code {
 	return c
 }
 
-// Message is what a peer may be told about err: the text of the outermost Error,
-// without what was wrapped around it, or the code's sentence. Of an Internal
-// error only the sentence is shown, whatever its text, because the rest belongs
-// in the server's log. It is "success" for nil.
+// Message is what a peer may see of err: the text of the outermost Error, without what
+// was wrapped around it, or the code's sentence. For an Internal error it is always the
+// sentence, because the text belongs in the server's log. It is "success" for nil.
 func Message(err error) string {
 	if err == nil {
 		return OK.Error()
@@ -73,8 +72,8 @@ func Message(err error) string {
 	return e.Error()
 }
 
-// carrier finds the outermost of either kind in one walk: errors.As for one kind
-// after the other would prefer an Error that lies below a bare Code.
+// carrier is a Code or an Error. It lets one walk of the chain find the outermost of both;
+// with an errors.As for each, an Error below a bare Code would win.
 type carrier interface {
 	error
 	carried() (Code, *Error)

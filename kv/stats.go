@@ -5,9 +5,8 @@ import (
 	"reflect"
 )
 
-// Stats is what a store tells about itself: what it holds now, and counters since it
-// was opened. The tags name the numbers in KVSTAT's reply and, for internal/metric, in
-// /metrics.
+// Stats are a store's figures: what it holds now, and counters since it was opened. The
+// tags name them in KVSTAT's reply and, for internal/metric, in /metrics.
 //
 // wide: a list of numbers.
 type Stats struct {
@@ -35,8 +34,8 @@ type Stats struct {
 	ViewsCut uint64 `json:"views_cut" metric:"store_views_cut_total" help:"Views ended because they were open for too long."`
 }
 
-// Numbers yields the names of KVSTAT's reply with their numbers, in the order of the
-// struct. Counters are given as signed numbers: none gets that far.
+// Numbers yields the figures by their names in KVSTAT's reply, in the order of the
+// struct. Counters become signed numbers: none gets that far.
 func (s Stats) Numbers() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		v := reflect.ValueOf(s)

@@ -104,7 +104,7 @@ func checkAlone(txn *kv.Txn, ops []kv.Op) error {
 	return nil
 }
 
-// Stats is what an engine tells about itself.
+// Stats are an engine's figures.
 type Stats = kv.Stats
 
 // Engine is a store with what its owner needs.

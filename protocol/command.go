@@ -50,10 +50,9 @@ const (
 	WebCtrl       Command = 0x001D // unused
 )
 
-// The state store's commands, which are our own. A conversation reads or writes
-// whenever it likes; who wants to be told of changes begins with KVWATCH, who
-// wants something to end with the program takes a lease with KVLEASE and keeps it
-// with KVALIVE.
+// The state store's commands, which are our own. A client may read and write at any time.
+// To follow changes it sends KVWATCH. To let keys end with the program it takes a lease
+// with KVLEASE and renews it with KVALIVE.
 const (
 	KVGet       Command = 0x0100 // ns, key, rev → code, rev, the entry
 	KVPut       Command = 0x0101 // ns, key, value → code, rev, create, mod, version, updated
@@ -81,18 +80,18 @@ const (
 	KVEvent     Command = 0x0122 // pushed: watch, rev, events[]
 )
 
-// familyBits are those of an id that say which family of commands it is of.
+// familyBits are the bits of an id that name its family of commands.
 const familyBits Command = 0xFF00
 
-// IsState says that c, a request or a reply, is of the state store's family: JSON
-// may be followed by octets in its body, as ParseTailed reads it.
+// IsState reports whether c, a request or a reply, belongs to the state store: octets may
+// follow the JSON in its body, as ParseTailed reads it.
 func (c Command) IsState() bool { return c.Request()&familyBits == KVGet }
 
 // Reply is the id under which c is answered.
 func (c Command) Reply() Command { return c | replyBit }
 
-// IsReply says that c answers something. Whatever a peer sends with such an id
-// is never answered, so that two peers cannot answer each other for ever.
+// IsReply reports whether c is a reply. Replies are never answered, so that two peers
+// cannot answer each other forever.
 func (c Command) IsReply() bool { return c >= replyBit }
 
 // Request is the id that c answers; c itself if it is a request.
@@ -141,14 +140,14 @@ type Row struct {
 	// MaxBody limits the body once the connection is identified, in bytes;
 	// before that MaxAnonymousBody does. A longer one closes the connection.
 	MaxBody uint32
-	// Anonymous commands are looked at before WHOAMI has succeeded; every other
-	// one is refused with code 401 and a close.
+	// Anonymous commands are allowed before WHOAMI has succeeded; any other is refused
+	// with code 401, and the connection is closed.
 	Anonymous bool
-	// Right is what a client needs that sends it, whatever the request names.
+	// Right is the right that the client needs, whatever the request names.
 	Right access.Right
-	// Push is true where the server sends the request too.
+	// Push is true if the server also sends the request.
 	Push bool
-	// Op is the operation that the request is, if it is a transaction of one.
+	// Op is the request's operation, if it is a transaction of one operation.
 	Op kv.OpKind
 	// Request and Response name the members of the bodies, for people.
 	Request, Response string
@@ -220,7 +219,7 @@ var rowOf = func() []*Row {
 	return rows
 }()
 
-// ofOp is for each operation the first command that is nothing else, 0 if none is.
+// ofOp is the first command for each operation, 0 if there is none.
 var ofOp = func() (list [1 << 8]Command) {
 	for i := range Commands {
 		if op := Commands[i].Op; op != 0 && list[op] == 0 {
@@ -230,7 +229,7 @@ var ofOp = func() (list [1 << 8]Command) {
 	return list
 }()
 
-// IDs is how long a list has to be that is indexed by the ids of Commands.
+// IDs is the length of a list that is indexed by the ids of Commands.
 func IDs() int { return len(rowOf) }
 
 // Lookup is the row of request id c, nil if the table has none.

@@ -10,8 +10,8 @@ import (
 // ConfigQuery is GETCONFIG's request as a server sees it. Its slices alias the
 // request's body.
 type ConfigQuery struct {
-	// File is the name asked for, decoded; FileRaw is the same as the JSON
-	// string it came as, which the reply repeats byte by byte.
+	// File is the requested name, decoded; FileRaw is the JSON string it came as, which
+	// the reply repeats byte by byte.
 	File, FileRaw []byte
 	// Path is the key path; empty and "/" mean the whole document.
 	Path []byte
@@ -23,8 +23,8 @@ type ConfigQuery struct {
 
 var emptyString = []byte(`""`)
 
-// ConfigQuery reads GETCONFIG's request. Nothing in it is mandatory. Both
-// spellings of the flag are taken, incbase and the document's inbase.
+// ConfigQuery reads GETCONFIG's request. Nothing in it is mandatory. The flag may be
+// spelled incbase, or inbase as in CppCloud's design document.
 func (r *Request) ConfigQuery() ConfigQuery {
 	q := ConfigQuery{FileRaw: emptyString}
 	// One pass instead of five look-ups: this is the hottest request there is.
@@ -80,10 +80,9 @@ func AppendConfigQuery(dst []byte, name, path string, newer int32, inherit bool)
 	return append(dst, '}')
 }
 
-// The three bodies GETCONFIG is answered with besides a document. Nothing but a
-// bare 1 is taken quietly by a C++ client that is up to date, and any other
-// bare JSON value aborts it; the two words are what the design document says,
-// for clients written after that.
+// The three replies to GETCONFIG besides a document. A C++ client that is up to date
+// accepts only a bare 1; any other bare JSON value aborts it. The two words are those of
+// the design document, for clients that follow it.
 var (
 	UpToDate            = []byte(`1`)
 	LiteralUpToDate     = []byte(`ok`)
@@ -101,9 +100,9 @@ func AppendConfigStart(dst []byte, mtime int32, nameRaw []byte) []byte {
 	return append(dst, `,"contents":`...)
 }
 
-// ConfigEnd closes what AppendConfigStart began. ConfigEndDeleted closes it for a
-// file that is deleted: its contents are CppCloud's {}, and only this member of
-// ours tells it from an empty document.
+// ConfigEnd closes what AppendConfigStart began. ConfigEndDeleted closes it for a deleted
+// file: its contents are {} as CppCloud sends them, and only our member deleted
+// distinguishes it from an empty document.
 const (
 	ConfigEnd        = "}"
 	ConfigEndDeleted = `,"deleted":1}`
@@ -123,25 +122,25 @@ func AppendNoSuchConfig(dst []byte, code int, nameRaw []byte, desc string) []byt
 // Config is GETCONFIG's reply as a client sees it.
 type Config struct {
 	Result
-	// UpToDate says that there is nothing newer than what was asked for; the
-	// other members are empty then.
+	// UpToDate tells that there is nothing newer than the requested version; the other
+	// members are then empty.
 	UpToDate bool
 	// Mtime is the document's version in whole seconds; 0 for an unknown file.
 	Mtime int32
 	Name  string
 	// Contents aliases the body; nil where the reply has null.
 	Contents []byte
-	// Deleted says that the file is gone; Contents are what its bases have, or {}.
-	// CppCloud's server does not say so.
+	// Deleted tells that the file is gone; Contents are those of its bases, or {}.
+	// CppCloud's server does not send it.
 	Deleted bool
 }
 
-// codeNotFound is what a reply without a code stands for.
+// codeNotFound is the code of the replies that have none.
 const codeNotFound = 404
 
-// ParseConfig reads GETCONFIG's reply, also one that refuses: its Code is not 0.
-// The bare words of a server that keeps to the design document are understood,
-// and so is the null of CppCloud's for a file it does not know.
+// ParseConfig reads GETCONFIG's reply, including a refusal, whose Code is not 0. It also
+// accepts the bare words of the design document, and the null that CppCloud's server
+// sends for an unknown file.
 func ParseConfig(body []byte) (Config, error) {
 	switch string(body) {
 	case string(UpToDate), string(LiteralUpToDate):
@@ -176,9 +175,9 @@ type ConfigUpdate struct {
 	Contents []byte
 	// Mtime is the version the writer gives it; 0 leaves it to the server.
 	Mtime int32
-	// BadMtime is the mtime of a parsed update as it was written, if it is a number
-	// beyond int32. Such numbers count as absent elsewhere; here the document would
-	// get a version in silence that its writer did not ask for.
+	// BadMtime is the text of a parsed mtime beyond int32. Elsewhere such numbers count as
+	// absent; here the document would silently get another version than its writer asked
+	// for.
 	BadMtime string
 	// IfMtime, if HasIfMtime, must be the version now served, 0 for a file that
 	// is not there; otherwise nothing is written.
@@ -201,10 +200,10 @@ func (r *Request) ConfigUpdate() ConfigUpdate {
 	return u
 }
 
-// maxShown is how much of a number is shown, in bytes.
+// maxShown is how many bytes of a number are shown.
 const maxShown = 32
 
-// beyondInt32 is the beginning of member name if that is a number beyond int32.
+// beyondInt32 returns the beginning of member name if it is a number beyond int32.
 func (r *Request) beyondInt32(name string) string {
 	m, _ := r.Member(name)
 	if m.Kind != jsontext.Number {
@@ -239,8 +238,7 @@ func AppendConfigUpdate(dst []byte, u ConfigUpdate) []byte {
 // ConfigUpdated is SETCONFIG's reply.
 type ConfigUpdated struct {
 	Result
-	// Mtime is the version now served; after a refusal the one that stood in the
-	// way.
+	// Mtime is the version now served; after a refusal, the one that caused it.
 	Mtime int32
 }
 
@@ -281,7 +279,7 @@ const (
 	FileDeleted = "deleted"
 )
 
-// ConfigProblem is something a person should mend in the conf directory.
+// ConfigProblem is something in the conf directory that a person should fix.
 type ConfigProblem struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -340,8 +338,8 @@ func ParseConfigFiles(body []byte) ([]ConfigFile, []ConfigProblem, error) {
 	return files, problems, err
 }
 
-// eachObject calls fn with each element of the array member name. An element that is
-// not an object looks like an empty one.
+// eachObject calls fn with each element of the array member name. Elements that are not
+// objects look empty.
 func (r *Request) eachObject(name string, fn func(o *Request)) error {
 	m, ok := r.Member(name)
 	if !ok || m.Kind != jsontext.Array {

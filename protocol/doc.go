@@ -2,12 +2,11 @@
 // the optional members confcenter adds to them, plus the commands of the state
 // store, whose bodies may end in octets.
 //
-// Start with command.go, the one table of everything that can be said. A frame
-// is taken apart by ParseHeader, a body by Request, and each family of messages
-// has a file of its own (identify.go, config.go, subscribe.go, notify.go,
-// query.go) that holds both directions of both sides: what a client appends and
-// a server parses stands beside what the server appends and the client parses.
-// Printer turns frames into lines for people and tests.
+// Start with command.go, the table of all commands. ParseHeader parses a frame's header
+// and Request its body. Each family of messages has its own file (identify.go,
+// config.go, subscribe.go, notify.go, query.go) with both sides: what a client appends
+// and a server parses is next to what the server appends and the client parses.
+// Printer formats frames as lines for people and tests.
 //
 // The state store's files begin with kv. Its messages carry kv's own types, which
 // kv/kvjson reads and writes: reads are in kvget.go, kvlist.go, kvhistory.go and
@@ -19,5 +18,5 @@
 // Parse function returns aliases the body it was given, unless its comment or,
 // for all kv types, this one says that it does not.
 //
-// PROTOCOL.md is the same in prose; a test holds it to the table.
+// PROTOCOL.md is the same in prose; a test compares it with the table.
 package protocol

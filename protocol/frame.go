@@ -13,8 +13,8 @@ const (
 	// HeaderSize is the length of a header in bytes, and the only value its
 	// second byte may have.
 	HeaderSize = 10
-	// Version is what we send in the first byte. Peers send anything; it is not
-	// looked at.
+	// Version is what we send in the first byte. It is ignored on receipt, because peers
+	// send anything.
 	Version = 1
 	// MaxBody is the largest body any command accepts, in bytes.
 	MaxBody = 4 << 20
@@ -27,8 +27,8 @@ const (
 type Header struct {
 	Command Command
 	Seq     uint16
-	// BodyLen is the length the peer announced, in bytes. Nothing may be
-	// allocated by it before it is held against a limit.
+	// BodyLen is the length that the peer announced, in bytes. Compare it with a limit
+	// before allocating anything.
 	BodyLen uint32
 }
 
@@ -36,7 +36,7 @@ type Header struct {
 // this protocol, or has lost its place, and cannot be read any further.
 type HeaderError struct {
 	Got uint8
-	// HTTP says that the other side speaks HTTP: somebody took one port for the other.
+	// HTTP tells that the other side speaks HTTP: the ports were mixed up.
 	HTTP bool
 }
 
@@ -80,9 +80,8 @@ func AppendFrame(dst []byte, cmd Command, seq uint16, body []byte) []byte {
 	return append(AppendHeader(dst, cmd, seq, len(body)), body...)
 }
 
-// BeginFrame appends a header whose body length is still open. The body is
-// appended next and FinishFrame, given the length dst had before, fills the
-// length in.
+// BeginFrame appends a header without the body length. Append the body next, then call
+// FinishFrame with the length that dst had before.
 func BeginFrame(dst []byte, cmd Command, seq uint16) []byte {
 	return AppendHeader(dst, cmd, seq, 0)
 }

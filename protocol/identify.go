@@ -16,13 +16,13 @@ type Identify struct {
 	// Name is the program's name (svrname), Tag its deployment; both choose the
 	// main config.
 	Name, Tag string
-	// Props are further properties, shown to whoever lists clients. Names that the
-	// fields above have taken, and those that the server keeps, have no effect.
+	// Props are further properties, shown when clients are listed. Names used by the fields
+	// above, and names reserved for the server, have no effect.
 	Props map[string]string
 }
 
-// ClientType is the clitype our client announces; CppCloud's C++ SDK says 100,
-// its Python SDK 200, its console 20, a server 1.
+// ClientType is the clitype of our client; CppCloud's C++ SDK has 100, its Python SDK 200,
+// its console 20, a server 1.
 const ClientType = 300
 
 // AppendIdentify appends WHOAMI's request.
@@ -62,8 +62,8 @@ func AppendIdentified(dst []byte, id int32, mainConf, epoch string) []byte {
 	return append(appendText(dst, "epoch", epoch), '}')
 }
 
-// AppendNotIdentified appends the reply to a WHOAMI that failed. It carries a
-// svrid of 0, without which Python clients die.
+// AppendNotIdentified appends the reply to a WHOAMI that failed. It has a svrid of 0,
+// without which Python clients crash.
 func AppendNotIdentified(dst []byte, code int, desc string) []byte {
 	dst = append(dst, '{')
 	dst = appendInt(dst, "code", int32(code))
@@ -71,8 +71,8 @@ func AppendNotIdentified(dst []byte, code int, desc string) []byte {
 	return append(appendText(dst, "desc", desc), '}')
 }
 
-// ParseIdentified reads WHOAMI's reply, also one that refuses: its Code is not 0
-// and its ID is 0, because CppCloud's server sends none then.
+// ParseIdentified reads WHOAMI's reply, including a refusal: its Code is not 0 and its ID
+// is 0, because CppCloud's server sends none.
 func ParseIdentified(body []byte) (Identified, error) {
 	var r Request
 	if err := r.Parse(body); err != nil {
@@ -92,21 +92,20 @@ func ParseIdentified(body []byte) (Identified, error) {
 // Property is one property of a client as WHOAMI and SETARGS give them.
 type Property struct{ Name, Value string }
 
-// reservedProperties are kept by the server; what a client sends under these
-// names is not believed.
+// reservedProperties are set by the server; a client's values are ignored.
 var reservedProperties = []string{"_ip", "fd", "atime", "clisock", "svrid", "_mainconf"}
 
 // MaxProperties is how many properties one message may give a client.
 const MaxProperties = 128
 
-// maxPropertyMembers is how many members a message with properties may have, those
-// that become none included: finding doubles takes a look at all before.
+// maxPropertyMembers is how many members a message with properties may have in all.
+// Finding duplicates takes time that grows with the square of it.
 const maxPropertyMembers = 8 * MaxProperties
 
-// Properties are the members of a WHOAMI or SETARGS that become properties:
-// strings and int32 integers, first of equal names, none that is the server's.
-// Other clients are shown them, so bytes that are not UTF-8 become U+FFFD.
-// It is false if there are more than MaxProperties, or members without end.
+// Properties returns the members of a WHOAMI or SETARGS that become properties: strings
+// and int32 integers, the first of equal names, without those reserved for the server.
+// Other clients see them, so bytes that are not UTF-8 become U+FFFD. It returns false if
+// there are more than MaxProperties, or far too many members.
 func (r *Request) Properties() ([]Property, bool) {
 	if len(r.members) > maxPropertyMembers {
 		return nil, false

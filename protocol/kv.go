@@ -9,7 +9,7 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// reader is one body of the state store's while it is read.
+// reader reads one body of the state store's messages.
 type reader struct{ kvjson.Reader }
 
 func (m *reader) begin(r *Request) {
@@ -17,8 +17,7 @@ func (m *reader) begin(r *Request) {
 	m.Follow(r.tail, len(r.body))
 }
 
-// reply reads the start of a reply: code and, of a success, the rest of it is worth
-// reading. A refusal is a *RefusedError.
+// reply begins to read a reply and checks its code. A refusal is a *RefusedError.
 func (m *reader) reply(r *Request, body []byte) error {
 	if err := r.ParseTailed(body); err != nil {
 		return err
@@ -31,8 +30,7 @@ func (m *reader) reply(r *Request, body []byte) error {
 	return err
 }
 
-// parseReply is what read finds in a reply of the store's. A refusal is a
-// *RefusedError.
+// parseReply reads a reply of the store with read. A refusal is a *RefusedError.
 func parseReply[T any](body []byte, read func(m *reader) T) (found T, err error) {
 	var r Request
 	var m reader
@@ -43,7 +41,7 @@ func parseReply[T any](body []byte, read func(m *reader) T) (found T, err error)
 	return found, m.End()
 }
 
-// endPair ends the reading of a request about one key.
+// endPair finishes a request about one key and checks the key's name.
 func (m *reader) endPair(ns, key string) error {
 	if err := m.End(); err != nil {
 		return err
@@ -51,7 +49,7 @@ func (m *reader) endPair(ns, key string) error {
 	return checkPair([]byte(ns), []byte(key))
 }
 
-// revision reads the revision that every reply of the store's has.
+// revision reads the revision, which every reply of the store has.
 func (m *reader) revision() kv.Revision {
 	if !m.Top.Has(kvjson.Rev) {
 		m.Missing(kvjson.Rev)
@@ -59,7 +57,7 @@ func (m *reader) revision() kv.Revision {
 	return kv.Revision(m.Number(&m.Top, kvjson.Rev))
 }
 
-// kvStart begins a reply of success.
+// kvStart begins a successful reply.
 func kvStart(dst []byte, rev kv.Revision) []byte {
 	return strconv.AppendInt(append(dst, `{"code":0,"rev":`...), int64(rev), 10)
 }
@@ -68,8 +66,8 @@ func appendNumber(dst []byte, name string, n int64) []byte {
 	return strconv.AppendInt(appendMember(dst, name), n, 10)
 }
 
-// checkPair is kv.CheckNamespace and kv.CheckKey for bytes, without an allocation
-// unless there is a fault.
+// checkPair is kv.CheckNamespace and kv.CheckKey for bytes. It allocates only if there is
+// an error.
 func checkPair(ns, key []byte) error {
 	if !plainName(ns, kv.MaxNamespace) {
 		if err := kv.CheckNamespace(string(ns)); err != nil {
@@ -82,7 +80,7 @@ func checkPair(ns, key []byte) error {
 	return nil
 }
 
-// plainName may say false of a name that is allowed.
+// plainName is a quick check. It may return false for a name that is allowed.
 func plainName(name []byte, limit int) bool {
 	if len(name) == 0 || len(name) > limit {
 		return false

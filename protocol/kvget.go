@@ -23,8 +23,8 @@ type KVRead struct {
 	Raw bool
 }
 
-// KVGet reads KVGET's request and allocates nothing, unless a name is written with
-// escapes. The error has a code. NS and Key are checked.
+// KVGet reads KVGET's request. It allocates nothing unless a name has escapes. The error
+// has a code. NS and Key are checked.
 func (r *Request) KVGet() (KVRead, error) {
 	var m reader
 	m.begin(r)
@@ -39,9 +39,9 @@ func (r *Request) KVGet() (KVRead, error) {
 	return q, checkPair(q.NS, q.Key)
 }
 
-// PlainKVGet reads KVGET's request if it has nothing but a namespace and a key, in
-// the form in which this package writes it: most have, and it takes a quarter of the
-// time. Where ok is false the body may be anything, for [Request.KVGet] to judge.
+// PlainKVGet reads KVGET's request in a quarter of the time if it has only a namespace
+// and a key, in the form that this package writes, as most have. If ok is false the body
+// may be anything; use [Request.KVGet].
 func PlainKVGet(body []byte) (q KVRead, ok bool) {
 	rest, ok := bytes.CutPrefix(body, plainHead)
 	if !ok {
@@ -59,7 +59,7 @@ func PlainKVGet(body []byte) (q KVRead, ok bool) {
 
 var plainHead, plainNext = []byte(`{"ns":"`), []byte(`","key":"`)
 
-// plainText is a name of letters that need no second look, up to a quote.
+// plainText reads a name of printable ASCII without escapes, up to a quote.
 func plainText(text []byte, limit int) (name, rest []byte, ok bool) {
 	for i, c := range text {
 		switch {
@@ -82,8 +82,8 @@ func AppendKVRead(dst []byte, q KVRead) []byte {
 	return w.End()
 }
 
-// AppendKVGot appends KVGET's reply: rev is the revision at which it is true, e is
-// nil for an absent key.
+// AppendKVGot appends KVGET's reply: rev is the revision of the read; e is nil for an
+// absent key.
 func AppendKVGot(dst []byte, rev kv.Revision, e *kv.Entry, raw bool) []byte {
 	if e == nil {
 		return appendNoKey(dst, rev)

@@ -13,7 +13,7 @@ import (
 // KVListQuery is KVLIST's request.
 type KVListQuery struct {
 	kv.List
-	// KeysOnly wants no values; CountOnly, of kv.List, no keys either.
+	// KeysOnly omits values; CountOnly, of kv.List, omits keys as well.
 	KeysOnly bool
 	MinRev   kv.Revision
 	Raw      bool
@@ -61,8 +61,8 @@ func AppendKVList(dst []byte, q KVListQuery) []byte {
 	return w.End()
 }
 
-// yieldAfter is after how many entries of a long list others may run: an event loop
-// that wakes up on the same processor would otherwise wait for all of them.
+// yieldAfter is how many entries of a long list are written before the goroutine yields,
+// so that an event loop on the same processor does not wait for all of them.
 const yieldAfter = 256
 
 // AppendKVPage appends KVLIST's reply.
@@ -92,8 +92,8 @@ func AppendKVPage(dst []byte, q KVListQuery, page kv.Page) []byte {
 	return w.End()
 }
 
-// pageSize is about how long the reply becomes: growing into it would copy it, and
-// leave it as garbage, several times.
+// pageSize estimates the length of the reply, so that the buffer need not grow, which
+// would copy it and leave garbage several times.
 func pageSize(q KVListQuery, page kv.Page) int {
 	const around = 160 // an entry's name and numbers
 	n := around
@@ -109,8 +109,8 @@ func pageSize(q KVListQuery, page kv.Page) int {
 	return n
 }
 
-// ParseKVPage reads KVLIST's reply from namespace ns. Where only keys were asked
-// for, the entries have nothing but their names. A refusal is a *RefusedError.
+// ParseKVPage reads KVLIST's reply for namespace ns. If only keys were requested, the
+// entries have nothing else. A refusal is a *RefusedError.
 func ParseKVPage(body []byte, ns string) (kv.Page, error) {
 	return parseReply(body, func(m *reader) kv.Page {
 		page := kv.Page{Revision: m.revision(), Count: m.Number(&m.Top, kvjson.Count), More: m.Flag(&m.Top, kvjson.More)}
@@ -126,11 +126,11 @@ func ParseKVPage(body []byte, ns string) (kv.Page, error) {
 
 // KVNamesQuery is KVNAMES' request.
 type KVNamesQuery struct {
-	After string // continue behind this name
+	After string // continue after this name
 	Limit int    // most names to return; 0: MaxNames
 }
 
-// MaxNames is how many namespaces one reply has at most.
+// MaxNames is the largest number of namespaces in one reply.
 const MaxNames = 10_000
 
 // KVNames reads KVNAMES' request. Limit is from 1 to MaxNames.

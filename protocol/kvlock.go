@@ -10,9 +10,9 @@ import (
 type KVLockRequest struct {
 	NS, Key string
 	Lease   kv.LeaseID
-	// Value is what others read in the lock's key; an empty string if none is given.
+	// Value is stored in the lock's key for others to read; default an empty string.
 	Value kv.Value
-	Wait  bool // stand in line if somebody else holds the lock
+	Wait  bool // wait in line if somebody else holds the lock
 	Raw   bool // the reply's values of type bytes may follow its JSON
 }
 
@@ -47,11 +47,10 @@ func AppendKVLock(dst []byte, q KVLockRequest) []byte {
 
 // KVLocked is KVLOCK's reply.
 type KVLocked struct {
-	// Granted false, without an error, means that the request waits: KVGRANT tells
-	// when it is over.
+	// Granted false, without an error, means that the request waits: KVGRANT follows.
 	Granted  bool
 	Fence    kv.Revision // if Granted: the fencing token
-	Revision kv.Revision // at which this was so
+	Revision kv.Revision // of the answer
 }
 
 // AppendKVLocked appends KVLOCK's reply to a lock that is granted or waited for.
@@ -77,7 +76,7 @@ func AppendKVHeld(dst []byte, rev kv.Revision, holder *kv.Entry, raw bool) []byt
 }
 
 // ParseKVLocked reads KVLOCK's reply. A refusal is a *RefusedError; of one with
-// codes.Locked, holder is the lock's key if the reply tells.
+// codes.Locked, holder is the lock's key if the reply has it.
 func ParseKVLocked(body []byte, ns, key string) (l KVLocked, holder *kv.Entry, err error) {
 	var r Request
 	var m reader
@@ -98,9 +97,9 @@ func ParseKVLocked(body []byte, ns, key string) (l KVLocked, holder *kv.Entry, e
 	return l, nil, m.End()
 }
 
-// KVUnlockRequest is KVUNLOCK's request: with Fence, to give up a lock that is
-// held; with Lease, to wait no longer for it, or to give it up if it was granted in
-// the meantime. One of them is 0.
+// KVUnlockRequest is KVUNLOCK's request. Fence releases a lock that is held. Lease stops
+// waiting for it, or releases it if it has been granted in the meantime. One of them is
+// 0.
 type KVUnlockRequest struct {
 	NS, Key string
 	Fence   kv.Revision
@@ -114,7 +113,7 @@ func (r *Request) KVUnlock() (KVUnlockRequest, error) {
 	q := KVUnlockRequest{Fence: kv.Revision(m.Number(&m.Top, kvjson.Fence)), Lease: kv.LeaseID(m.Number(&m.Top, kvjson.Lease))}
 	q.NS, q.Key = m.Names(&m.Top, "", kvjson.Key)
 	if m.Top.Has(kvjson.Fence) == m.Top.Has(kvjson.Lease) {
-		m.Fail(codes.Errorf(codes.BadRequest, "give either fence, for a lock that is held, or lease, for a lock that is waited for"))
+		m.Fail(codes.Errorf(codes.BadRequest, "give either fence, to release a lock, or lease, to stop waiting for one"))
 	}
 	return q, m.endPair(q.NS, q.Key)
 }
@@ -129,8 +128,7 @@ func AppendKVUnlock(dst []byte, q KVUnlockRequest) []byte {
 	return w.End()
 }
 
-// AppendKVDone appends a reply that tells of success at a revision and nothing
-// else: KVUNLOCK's.
+// AppendKVDone appends a successful reply with nothing but a revision: KVUNLOCK's.
 func AppendKVDone(dst []byte, rev kv.Revision) []byte { return append(kvStart(dst, rev), '}') }
 
 // ParseKVDone reads what AppendKVDone appended. A refusal is a *RefusedError.

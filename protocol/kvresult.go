@@ -9,9 +9,8 @@ import (
 // notAsExpected is the desc of a write whose condition does not hold.
 const notAsExpected = "the key is not as the request expects; current is what it is now"
 
-// AppendReply appends the reply to a write that the store has done, or has not done
-// because a condition of KVPUT, KVDEL, KVCAS or KVRESTORE did not hold: then the
-// code is 412. Errors are answered with AppendResult.
+// AppendReply appends the reply to a write. If a condition of KVPUT, KVDEL, KVCAS or
+// KVRESTORE did not hold, the code is 412. Errors are answered with AppendResult.
 func (q *KVWrite) AppendReply(dst []byte, res *kv.Result) []byte {
 	w := kvjson.Writer{Octets: q.Raw}
 	switch {
@@ -38,9 +37,9 @@ func (q *KVWrite) AppendReply(dst []byte, res *kv.Result) []byte {
 	return w.End()
 }
 
-// ParseKVResult reads the reply to txn, which AppendKVWrite sent as cmd. If a
-// condition did not hold, that is not an error: Held says so, and the result is that
-// of Else. Put entries get the values of txn. A refusal is a *RefusedError.
+// ParseKVResult reads the reply to txn, which AppendKVWrite sent as cmd. A condition that
+// did not hold is not an error: Held is then false, and the result is that of Else.
+// Entries of puts get their values from txn. A refusal is a *RefusedError.
 func ParseKVResult(cmd Command, body []byte, txn *kv.Txn) (*kv.Result, error) {
 	var r Request
 	var m reader

@@ -5,8 +5,8 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// KVWriteCommand is the shortest command that says all of txn: one of those that
-// are a single transaction, or else KVTXN.
+// KVWriteCommand is the shortest command that can express txn: one of those that are a
+// single transaction, or else KVTXN.
 func KVWriteCommand(txn *kv.Txn) Command {
 	if len(txn.Then) != 1 {
 		return KVTxn
@@ -25,7 +25,7 @@ func KVWriteCommand(txn *kv.Txn) Command {
 	return KVTxn
 }
 
-// guardedCommand finds the transactions that KVWrite makes of if_mod and expect.
+// guardedCommand recognizes the transactions that KVWrite makes from if_mod and expect.
 func guardedCommand(txn *kv.Txn) Command {
 	if len(txn.If) != 1 || len(txn.Else) != 1 {
 		return KVTxn
@@ -43,17 +43,17 @@ func guardedCommand(txn *kv.Txn) Command {
 	return KVTxn
 }
 
-// GuardedTxn is a transaction that applies op if c holds for its key, and else reads
-// the key: what KVPUT and KVDEL with if_mod and KVCAS are.
+// GuardedTxn is a transaction that applies op if c holds for its key, and otherwise reads
+// the key, as KVCAS does, and KVPUT and KVDEL with if_mod.
 func GuardedTxn(c kv.Compare, op kv.Op) *kv.Txn {
 	c.NS, c.Key = op.NS, op.Key
 	return &kv.Txn{If: []kv.Compare{c}, Then: []kv.Op{op}, Else: []kv.Op{{Kind: kv.OpGet, NS: op.NS, Key: op.Key}}}
 }
 
-// AppendKVWrite appends the request that has txn done. cmd is what KVWriteCommand
-// says, or KVTXN, which can say everything. txn must have passed its Check: what is
-// no JSON in a json value would be no JSON on the wire. With raw, values of type
-// bytes follow the JSON, and those of the reply do.
+// AppendKVWrite appends the request for txn. cmd is KVWriteCommand's, or KVTXN, which can
+// express everything. txn must have passed its Check, because a json value that is not
+// JSON would break the body. With raw, values of type bytes follow the JSON here and in
+// the reply.
 func AppendKVWrite(dst []byte, cmd Command, txn *kv.Txn, raw bool) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{'), Octets: raw}
 	ns := baseNS(txn)
@@ -79,7 +79,7 @@ func AppendKVWrite(dst []byte, cmd Command, txn *kv.Txn, raw bool) []byte {
 	return w.End()
 }
 
-// baseNS is the namespace of what has none of its own in the request.
+// baseNS is the request's namespace, for parts that name none.
 func baseNS(txn *kv.Txn) string {
 	switch {
 	case txn.Token != "":
@@ -92,8 +92,8 @@ func baseNS(txn *kv.Txn) string {
 	return ""
 }
 
-// AppendKVRestore appends KVRESTORE's request: txn is a transaction with one put,
-// whose value is not sent but taken from the key as it was at rev.
+// AppendKVRestore appends KVRESTORE's request: txn is a transaction with one put, whose
+// value is not sent but taken from the key's version at rev.
 func AppendKVRestore(dst []byte, txn *kv.Txn, rev kv.Revision, raw bool) []byte {
 	op := &txn.Then[0]
 	w := kvjson.Writer{Buf: append(dst, '{'), Octets: raw}

@@ -19,8 +19,8 @@ func AppendKVStats(dst []byte, s KVStats) []byte {
 	return append(dst, '}')
 }
 
-// ParseKVStats reads KVSTAT's reply. What a server does not tell is 0. A refusal is
-// a *RefusedError.
+// ParseKVStats reads KVSTAT's reply. Numbers that a server does not send are 0. A refusal
+// is a *RefusedError.
 func ParseKVStats(body []byte) (s KVStats, err error) {
 	var r Request
 	if err := r.parseSuccess(body); err != nil {

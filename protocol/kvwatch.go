@@ -10,18 +10,16 @@ import (
 type KVWatchRequest struct {
 	// Filter is one key, a prefix, a namespace or everything.
 	Filter kv.Filter
-	// From wants what happened after that revision. 0 needs Past: without, it is
-	// what happens from now on.
+	// From asks for the changes after that revision. 0 without Past means from now on.
 	From kv.Revision
-	// Past says that From is meant, also if it is 0: a watch of an empty store has
-	// no other revision to go on from.
+	// Past makes From apply even if it is 0: a watch of an empty store has no other
+	// revision to continue from.
 	Past bool
-	// State wants the current state first, then a marker, then what happens.
+	// State asks for the current state first, then a marker, then the changes.
 	State bool
-	// Prev wants the entries before.
+	// Prev asks for the previous entries.
 	Prev bool
-	// Coalesce allows a watcher that falls behind to be told only the newest value
-	// of each key.
+	// Coalesce lets a watch that falls behind skip all but the newest value of each key.
 	Coalesce bool
 	// Raw lets values of type bytes follow the JSON.
 	Raw bool
@@ -75,8 +73,8 @@ func AppendKVWatch(dst []byte, q KVWatchRequest) []byte {
 	return w.End()
 }
 
-// AppendKVWatching appends KVWATCH's reply: the watch's number, and the revision
-// after which events follow.
+// AppendKVWatching appends KVWATCH's reply: the watch's number, and the revision after
+// which its events begin.
 func AppendKVWatching(dst []byte, rev kv.Revision, watch uint32) []byte {
 	return append(appendNumber(kvStart(dst, rev), "watch", int64(watch)), '}')
 }
@@ -114,18 +112,18 @@ func AppendKVUnwatch(dst []byte, watch uint32) []byte {
 	return append(appendNumber(append(dst, '{'), "watch", int64(watch)), '}')
 }
 
-// KVEvents is the KVEVENT a server pushes: the next piece of what a watch tells.
+// KVEvents is the KVEVENT that a server pushes: the next events of a watch.
 type KVEvents struct {
 	Watch uint32 // from 1
-	// Revision is the newest that this piece tells of; with State or Synced the one
-	// at which the state is told.
+	// Revision is the newest revision in this message; with State or Synced, that of the
+	// state.
 	Revision kv.Revision
-	// Events are whole revisions, in order, unless More says that the last one goes
-	// on in the next piece. With State they are puts of what there is.
+	// Events are whole revisions, in order; with More, the last one continues in the next
+	// message. With State they are puts of the current entries.
 	Events []kv.Event
-	State  bool // a piece of the state
+	State  bool // a part of the state
 	Synced bool // the state is complete
-	Resync bool // forget everything: the state follows
+	Resync bool // discard everything: the state follows
 	More   bool
 }
 
@@ -154,8 +152,8 @@ func setWatch(body []byte, watch uint32) {
 	}
 }
 
-// AppendKVEvents appends KVEVENT's body. Every event names its namespace. prev adds
-// the entries before, where there are any.
+// AppendKVEvents appends KVEVENT's body. Every event names its namespace. prev adds the
+// previous entries, if any.
 func AppendKVEvents(dst []byte, ev KVEvents, prev, raw bool) []byte {
 	start := len(dst)
 	w := kvjson.Writer{Buf: append(dst, watchStart+"          "...), Octets: raw}

@@ -6,10 +6,10 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// KVWrite is a request that changes the store: a transaction, and what has to be
-// known of the request to answer it. It keeps nothing of the request's body.
+// KVWrite is a request that changes the store: a transaction, and what is needed to
+// answer it. It keeps nothing of the request's body.
 type KVWrite struct {
-	// Txn is for kv.Store.Commit. It is not looked at again for the reply.
+	// Txn is for kv.Store.Commit. The reply does not need it.
 	Txn *kv.Txn
 	// Raw lets values of type bytes follow the reply's JSON.
 	Raw bool
@@ -19,11 +19,11 @@ type KVWrite struct {
 	single      kvjson.OpForm
 	then, other []kvjson.OpForm
 
-	lone *loneTxn // room for the transaction of most, kept from one request to the next
+	lone *loneTxn // room for an unconditional transaction, reused from request to request
 }
 
-// Forget drops what was read. Room for a transaction stays: w may be given to
-// ReadKVWrite again once nobody uses Txn any more.
+// Forget clears w but keeps room for a transaction: w may be passed to ReadKVWrite again
+// once nobody uses Txn any more.
 func (w *KVWrite) Forget() {
 	if w.lone != nil {
 		*w.lone = loneTxn{}
@@ -31,7 +31,7 @@ func (w *KVWrite) Forget() {
 	*w = KVWrite{lone: w.lone}
 }
 
-// IsWrite says that c is one transaction, which KVWrite reads.
+// IsWrite reports whether c is one transaction, which KVWrite reads.
 func (c Command) IsWrite() bool { return c == KVTxn || c != KVRestore && c.op() != 0 }
 
 // op is the operation of a command that has one.
@@ -42,18 +42,16 @@ func (c Command) op() kv.OpKind {
 	return 0
 }
 
-// KVWrite reads the request of a command that is one transaction: one for
-// which IsWrite is true. The error has a code. The number of operations is held
-// against its limit; names, values and times are left to kv.Txn.Check, which Commit
-// calls.
+// KVWrite reads the request of a command for which IsWrite is true. The error has a code.
+// Only the number of operations is checked; names, values and times are left to
+// kv.Txn.Check, which Commit calls.
 func (r *Request) KVWrite(cmd Command) (KVWrite, error) {
 	var w KVWrite
 	err := r.ReadKVWrite(&w, cmd)
 	return w, err
 }
 
-// ReadKVWrite is KVWrite for who uses w again: it is empty, or has been emptied by
-// Forget.
+// ReadKVWrite is KVWrite into w, which is new or has been cleared by Forget.
 func (r *Request) ReadKVWrite(w *KVWrite, cmd Command) error {
 	var m reader
 	m.begin(r)
@@ -71,8 +69,8 @@ func (r *Request) ReadKVWrite(w *KVWrite, cmd Command) error {
 	return m.End()
 }
 
-// loneTxn and guardedTxn are a transaction with room for what most have, so that
-// it is allocated in one piece.
+// loneTxn and guardedTxn are transactions with room for their operations, so that they
+// are allocated in one piece.
 type loneTxn struct {
 	kv.Txn
 	ops [1]kv.Op
@@ -84,8 +82,8 @@ type guardedTxn struct {
 	ops     [2]kv.Op
 }
 
-// single makes the transaction of a command with one operation. A condition makes
-// it a transaction whose other branch reads what was found instead.
+// single makes the transaction of a command with one operation. With a condition, the
+// other branch reads the key.
 func (m *reader) single(w *KVWrite) {
 	o := &m.Top
 	switch w.cmd {
@@ -121,7 +119,7 @@ func (m *reader) guarded(w *KVWrite, condition kvjson.Field) {
 	o := &m.Top
 	t := new(guardedTxn)
 	op, found, compare := &t.ops[0], &t.ops[1], &t.compare[0]
-	if condition == kvjson.Expect && o.Before(kvjson.Expect, kvjson.Raw) { // whose octets come first
+	if condition == kvjson.Expect && o.Before(kvjson.Expect, kvjson.Raw) { // its octets come first
 		*compare = m.Expect()
 		m.op(w.cmd, op)
 	} else {
@@ -138,8 +136,7 @@ func (m *reader) guarded(w *KVWrite, condition kvjson.Field) {
 	w.Txn = &t.Txn
 }
 
-// sinceMod is the condition that a key was changed last by rev; 0: that it is
-// absent.
+// sinceMod is the condition that a key was last changed by rev; 0 means that it is absent.
 func sinceMod(rev kv.Revision) kv.Compare {
 	return kv.Compare{Target: kv.CompareMod, Relation: kv.Equal, Number: int64(rev)}
 }
@@ -150,7 +147,7 @@ func (m *reader) op(cmd Command, op *kv.Op) {
 	switch cmd {
 	case KVDrop:
 		op.Kind, op.NS, op.Limit = kv.OpDeletePrefix, string(m.Text(o, kvjson.NS)), int(m.Count(o, kvjson.Limit))
-	case KVRestore: // whose value is found elsewhere
+	case KVRestore: // its value is looked up later
 		op.Kind = kv.OpPut
 		op.NS, op.Key = m.Names(o, "", kvjson.Key)
 		op.WantPrev = m.Flag(o, kvjson.Prev)
@@ -160,8 +157,8 @@ func (m *reader) op(cmd Command, op *kv.Op) {
 	}
 }
 
-// KVRestoration is KVRESTORE's request: a put whose value is that of a past version,
-// which the caller has to look up.
+// KVRestoration is KVRESTORE's request: a put of a past version's value, which the caller
+// has to look up.
 type KVRestoration struct {
 	NS, Key string
 	Rev     kv.Revision // the key's value when this was current

@@ -7,16 +7,16 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// What EVNOTIFY's member notify says.
+// Values of EVNOTIFY's member notify.
 const (
 	NotifyConfigChange = "cfg_change"
 	NotifyCloseLink    = "closelink"
 )
 
-// Change is the EVNOTIFY a server pushes for a config. It never has a member
-// `from`: both SDKs answer what has one.
+// Change is the EVNOTIFY that a server pushes for a config. It never has a member `from`,
+// since both SDKs answer messages that have one.
 type Change struct {
-	// File is the name as it was subscribed, or the name of a base.
+	// File is the name as subscribed, or the name of a base.
 	File  string
 	Mtime int32
 	// Path is the subscription's, empty for the whole document.
@@ -34,8 +34,7 @@ func AppendChange(dst []byte, c Change) []byte {
 	return append(dst, '}')
 }
 
-// ParseChange reads an EVNOTIFY. ok is false for one that is about something
-// else.
+// ParseChange reads an EVNOTIFY. ok is false if it is about something else.
 func ParseChange(body []byte) (c Change, ok bool, err error) {
 	var r Request
 	if err := r.Parse(body); err != nil {
@@ -59,12 +58,12 @@ func AppendNotifyResult(dst []byte, code int, notify []byte) []byte {
 	return append(appendText(dst, "notify_r", notify), '}')
 }
 
-// routeMembers are the members a router writes itself; what the sender put
-// there is dropped, so that nobody can speak in another's name.
+// routeMembers are the members that a router sets; the sender's are dropped, so that
+// nobody can impersonate another client.
 var routeMembers = []string{"from", "jump", "path"}
 
-// AppendRouted appends the body r was parsed from as the target shall get it:
-// compact, with from, jump and path of this hop.
+// AppendRouted appends r's body for the target: compact, with from, jump and path of this
+// hop.
 func AppendRouted(dst []byte, r *Request, from, server int32) []byte {
 	dst = append(dst, '{')
 	for _, m := range r.members {

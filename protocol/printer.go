@@ -17,8 +17,8 @@ const (
 	BodyCut BodyStyle = iota
 	// BodyWhole shows all of it, compact, on the frame's line.
 	BodyWhole
-	// BodyPretty shows it indented on lines of its own; as BodyWhole if it is not
-	// JSON or so deep that it would be mostly blanks.
+	// BodyPretty shows it indented on separate lines. It is BodyWhole for a body that is
+	// not JSON, or so deep that it would be mostly blanks.
 	BodyPretty
 	// BodyNone leaves it out.
 	BodyNone
@@ -28,13 +28,13 @@ const (
 //
 //	GETCONFIG seq=7 24B {"file_pattern":"a.json"}
 //
-// which is the golden form of conversation tests and what capture tools print. What
-// follows the JSON of one of the state store's commands is only counted:
+// which is the golden form of conversation tests and what capture tools print. Octets
+// after the JSON of a state store command are only counted:
 //
 //	KVPUT seq=7 46B {"ns":"a","key":"k","type":"bytes","raw":3} raw=3B
 //
-// What a peer sent can never break the line or the terminal: control bytes and
-// invalid UTF-8 are shown as \xNN. The zero value cuts bodies at DefaultWidth.
+// Control bytes and invalid UTF-8 are shown as \xNN, so that a peer can break neither the
+// line nor the terminal. The zero value cuts bodies at DefaultWidth.
 type Printer struct {
 	Style BodyStyle
 	// Width is the number of body bytes BodyCut shows; 0 means DefaultWidth.
@@ -92,8 +92,8 @@ func (p Printer) appendBody(dst, body []byte) []byte {
 
 const indent = "    "
 
-// maxPretty bounds what BodyPretty makes of a body: deep text that is also long
-// grows a thousandfold, which helps nobody to read it.
+// maxPretty limits an indented body: text that is both deep and long would grow a
+// thousandfold.
 func maxPretty(body []byte) int { return 1<<20 + 16*len(body) }
 
 func (p Printer) width() int {
@@ -128,8 +128,8 @@ func appendVisible(dst, text []byte, lines bool) []byte {
 	return dst
 }
 
-// AppendStream appends a line for each frame of stream, a whole recorded
-// direction of a connection, and a last line for what is not a frame.
+// AppendStream appends a line for each frame of stream, one recorded direction of a
+// connection, and a last line for a rest that is not a frame.
 func (p Printer) AppendStream(dst, stream []byte) []byte {
 	for len(stream) > 0 {
 		if len(stream) < HeaderSize {

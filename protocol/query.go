@@ -6,9 +6,9 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// AppendRecords appends the reply of GETCLI, GETWARN and HUNGUP: success and
-// one object of strings for each record, properties in the order given.
-// withCount adds the member count, which GETCLI's readers look at.
+// AppendRecords appends the reply of GETCLI, GETWARN and HUNGUP: success and one object of
+// strings per record, with properties in the order given. withCount adds the member
+// count, which readers of GETCLI need.
 func AppendRecords(dst []byte, records [][]Property, withCount bool) []byte {
 	dst = append(dst, `{"code":0,"desc":"success","data":[`...)
 	for i, props := range records {

@@ -8,9 +8,9 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// Request is a body taken apart once: all of it is checked, and the members of
-// its top-level object can be asked for by name. The zero value is ready and is
-// meant to be used again; after a few bodies Parse does not allocate.
+// Request is a parsed body: all of it is checked, and the members of its top-level object
+// can be looked up by name. The zero value is ready. Reuse a Request: after a few bodies
+// Parse does not allocate.
 //
 // The rules are CppCloud's: names are case-sensitive, of equal names the first
 // wins, a member of another type counts as absent, and JSON that is not an
@@ -23,7 +23,7 @@ type Request struct {
 	nested  kvjson.Scratch // of the state store's messages
 }
 
-// maxKeptMembers bounds what one peer's body makes a Request keep for the next.
+// maxKeptMembers limits what a Request keeps of one body for the next.
 const maxKeptMembers = 1024
 
 // Parse reads body. The error says where and why it is not JSON; the empty body
@@ -33,7 +33,7 @@ func (r *Request) Parse(body []byte) error {
 	var err error
 	r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
 	if err != nil {
-		// No JSON has a NUL byte, so a body with one always comes by here.
+		// JSON has no NUL bytes, so a body with one always gets here.
 		if i := bytes.IndexByte(body, 0); i >= 0 {
 			body = body[:i]
 			r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
@@ -46,9 +46,9 @@ func (r *Request) Parse(body []byte) error {
 	return err
 }
 
-// ParseTailed is Parse for the state store's commands, where the octets of values
-// may follow the JSON. What follows is judged by the method that then reads the
-// message, because only the message says how many octets there have to be.
+// ParseTailed is Parse for the state store's commands, where octets of values may follow
+// the JSON. The method that reads the message checks them, because only the message
+// tells how many there must be.
 func (r *Request) ParseTailed(body []byte) error {
 	r.drop()
 	var end int
@@ -58,10 +58,11 @@ func (r *Request) ParseTailed(body []byte) error {
 	return err
 }
 
-// Tail is what follows the JSON of a body read by ParseTailed. It aliases the body.
+// Tail returns the octets after the JSON of a body read by ParseTailed. It aliases the
+// body.
 func (r *Request) Tail() []byte { return r.tail }
 
-// drop lets go of what one large body made r keep.
+// drop releases what a large body has left.
 func (r *Request) drop() {
 	if cap(r.members) > maxKeptMembers {
 		r.members = nil
@@ -69,7 +70,7 @@ func (r *Request) drop() {
 	r.nested.Drop(maxKeptMembers)
 }
 
-// IsObject says that the body was a JSON object.
+// IsObject reports whether the body was a JSON object.
 func (r *Request) IsObject() bool { return r.kind == jsontext.Object }
 
 // Kind is the kind of the body's JSON value.
@@ -78,7 +79,7 @@ func (r *Request) Kind() jsontext.Kind { return r.kind }
 // Body is the body as parsed, without what follows a NUL byte.
 func (r *Request) Body() []byte { return r.body }
 
-// Members are the members in the order they came, doubles included.
+// Members are the members in the order they came, including duplicates.
 func (r *Request) Members() []jsontext.Member { return r.members }
 
 // Member is the first member of that name.
@@ -114,9 +115,9 @@ func (r *Request) IntOrText(name string) (int32, bool) {
 	return m.Int32()
 }
 
-// Int64 is the integer of that name, written as a JSON number or as decimal text
-// in a string, which programs use whose numbers have no 64 bits. Absent, another
-// type, a fraction or a value outside int64: false.
+// Int64 is the integer of that name, written as a JSON number or, for programs whose
+// numbers do not have 64 bits, as decimal text in a string. Absent, another type, a
+// fraction or a value outside int64: false.
 func (r *Request) Int64(name string) (int64, bool) {
 	m, ok := r.Member(name)
 	if !ok {
@@ -182,7 +183,7 @@ func (r *Request) result() (Result, error) {
 	return Result{Code: code, Desc: string(r.Text("desc"))}, nil
 }
 
-// parseSuccess is Parse for a reply that is of no use unless its code is 0.
+// parseSuccess parses a reply. The error is a *RefusedError if its code is not 0.
 func (r *Request) parseSuccess(body []byte) error {
 	if err := r.Parse(body); err != nil {
 		return err
@@ -194,7 +195,7 @@ func (r *Request) parseSuccess(body []byte) error {
 	return err
 }
 
-// RefusedError reports a reply that refuses, where data was asked for.
+// RefusedError reports a refusal instead of the requested data.
 type RefusedError struct{ Result Result }
 
 func (e *RefusedError) Error() string {

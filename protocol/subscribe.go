@@ -1,21 +1,20 @@
 package protocol
 
-// Subscription is BOOKCFGCHANGE's request. Everything after Inherit is
-// confcenter's own and not seen by CppCloud's clients.
+// Subscription is BOOKCFGCHANGE's request. Everything after Inherit is confcenter's own;
+// CppCloud's clients do not use it.
 type Subscription struct {
 	// File is the name to follow; pushes repeat it as it is written here.
 	File string
 	// Inherit follows the bases too.
 	Inherit bool
-	// Mtime, if HasMtime, is the version the client has: if there is a greater
-	// one it is told right after the reply.
+	// Mtime, if HasMtime, is the version that the client has. A greater one is pushed
+	// right after the reply.
 	Mtime    int32
 	HasMtime bool
-	// Path narrows the subscription to a part of the document: only a change of
-	// that part is told. Empty means all.
+	// Path limits the subscription to changes of a part of the document. Empty means all.
 	Path string
-	// MissingOK makes subscribing to a file that is not there yet a success. Without
-	// it the answer is a refusal, and the subscription stands all the same.
+	// MissingOK makes it a success to subscribe to a file that does not exist yet. Without
+	// it the answer is a refusal, although the subscription is made.
 	MissingOK bool
 	// Unsubscribe ends the subscription of File and Path instead.
 	Unsubscribe bool
@@ -59,7 +58,7 @@ func AppendSubscription(dst []byte, s Subscription) []byte {
 // Subscribed is BOOKCFGCHANGE's reply.
 type Subscribed struct {
 	Result
-	// Mtime is the version now served, 0 for a file that is not there.
+	// Mtime is the version now served, 0 for a file that does not exist.
 	Mtime int32
 }
 
