@@ -3,15 +3,15 @@
 //
 //	srv := clienttest.Start(t, clienttest.Options{Files: map[string]string{"app.json": `{"n": 1}`}})
 //	c, err := client.Dial(ctx, client.Config{Addrs: []string{srv.Address()}, Name: "app"})
-//	srv.Write("app.json", `{"n": 2}`)  // as a person edits a file
-//	srv.Freeze()                       // connections stand, nothing is answered
+//	srv.Write("app.json", `{"n": 2}`)  // as an editor does
+//	srv.Freeze()                       // connections stay, nothing is answered
 //	srv.Thaw()
 //	srv.Stop()                         // nobody answers
-//	srv.Restart()                      // all is there again, at the same address
+//	srv.Restart()                      // everything is back, at the same address
 //
-// Files lie in a directory of the test, the state store lives in memory, and
-// everything ends with the test. Only tests need this package: a program that
-// imports client alone does not come to need the server's libraries.
+// Files are in a directory of the test, the state store is in memory, and everything ends
+// with the test. Only tests need this package: a program that imports just client does
+// not need the server's libraries.
 package clienttest
 
 import (
@@ -35,16 +35,16 @@ import (
 // patience is how long an orderly stop may take.
 const patience = 20 * time.Second
 
-// Options are what a test wants to be different. The zero value is a server
-// without any file or key.
+// Options change what a test needs to be different. The zero value is a server without
+// files and keys.
 type Options struct {
 	// Files are written before the server starts: contents by name.
 	Files map[string]string
-	// Before, if set, is called with the conf directory when Files lie there and
-	// nothing runs yet: for file times, links and whatever else is special.
+	// Before, if set, is called with the conf directory after Files are written and before
+	// the server starts, for example to set file times or make links.
 	Before func(confDir string)
-	// Server and Store are for limits and clocks. They are taken as they are, but
-	// for the address, the directories and the log, which goes to the test's output.
+	// Server and Store are for limits and clocks. Their address, directories and log are
+	// replaced; the log goes to the test's output.
 	Server server.Config
 	Store  confstore.Config
 }
@@ -52,12 +52,12 @@ type Options struct {
 // Server is a server that runs in this process. Its methods are for the test's
 // own goroutine and fail the test rather than return errors.
 type Server struct {
-	// Store and State are what is served, replaced by Restart: for looking, and for
-	// writing past every client.
+	// Store and State are what is served, for reading and writing without a client.
+	// Restart replaces them.
 	Store *confstore.Store
 	State kv.Store
-	// ConfDir is where the files lie. DataDir has the versions of the files; without
-	// it, a server that is started again begins a new epoch.
+	// ConfDir has the files and DataDir their versions. If DataDir is removed, a restarted
+	// server begins a new epoch.
 	ConfDir, DataDir string
 
 	t     testing.TB
@@ -131,8 +131,8 @@ func (s *Server) Address() string { return s.door.ln.Addr().String() }
 // and Cut do not reach and which every Restart replaces. Nil while stopped.
 func (s *Server) TCP() *server.Server { return s.tcp }
 
-// Stop drains the server and closes the stores; connections end, and new ones do
-// as soon as they are made. What was acknowledged is there again after Restart.
+// Stop drains the server and closes the stores. Connections end, and new ones end as soon
+// as they are made. Acknowledged writes are back after Restart.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.tcp == nil {
@@ -160,15 +160,15 @@ func (s *Server) Restart() {
 	s.start()
 }
 
-// Freeze is what SIGSTOP or a silent network does to a server: connections stand
-// and new ones are accepted, but from now on no request is answered and no change
-// told. What is on its way already may still arrive.
+// Freeze is what SIGSTOP or a silent network does to a server: connections stay and new
+// ones are accepted, but from now on no request is answered and no change is pushed. What
+// is already on its way may still arrive.
 func (s *Server) Freeze() { s.door.freeze(true) }
 
-// Thaw undoes Freeze; everything that was held up goes on its way.
+// Thaw undoes Freeze; everything that was held up is delivered.
 func (s *Server) Thaw() { s.door.freeze(false) }
 
-// Cut ends all connections. The server runs on, and new ones find it.
+// Cut ends all connections. The server keeps running and accepts new ones.
 func (s *Server) Cut() { s.door.cut() }
 
 // Write writes a file the way an editor that replaces files does. The server sees

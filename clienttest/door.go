@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// door is a fixed address before a server whose own changes when it restarts, and
-// the place where the network fails.
+// door is a proxy with a fixed address for a server whose own address changes when it
+// restarts. It also makes the network fail.
 type door struct {
 	ln net.Listener
 	wg sync.WaitGroup
@@ -39,7 +39,7 @@ func openDoor() (*door, error) {
 	return d, nil
 }
 
-// close ends everything and waits for it.
+// close ends all connections and waits for them.
 func (d *door) close() {
 	d.ln.Close()
 	d.mu.Lock()
@@ -50,7 +50,7 @@ func (d *door) close() {
 	d.wg.Wait()
 }
 
-// lead lets new connections go to that address and ends the present ones.
+// lead sends new connections to that address and ends the current ones.
 func (d *door) lead(to string) {
 	d.mu.Lock()
 	d.to = to
@@ -73,8 +73,7 @@ func (d *door) freeze(frozen bool) {
 	d.thaw.Broadcast()
 }
 
-// abandon thaws a frozen door and loses what was held up, as a server that is killed
-// does.
+// abandon thaws a frozen door and drops what was held up, as a killed server does.
 func (d *door) abandon() {
 	d.mu.Lock()
 	frozen := d.frozen
@@ -94,7 +93,7 @@ func (d *door) pass() {
 	}
 }
 
-// enter makes nc one that cut ends; leave undoes it and closes it.
+// enter makes cut end nc; leave undoes that and closes nc.
 func (d *door) enter(nc net.Conn) (to string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,7 +128,7 @@ func (d *door) serve(near net.Conn) {
 	d.forward(far, near)
 }
 
-// forward copies until one side ends, and ends the other then.
+// forward copies until one side ends, and then ends the other.
 func (d *door) forward(from, to net.Conn) {
 	defer to.Close()
 	io.Copy(passing{d, to}, from)

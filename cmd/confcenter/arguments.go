@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// form is what a verb takes, by its usage line.
+// form is a form of a verb's arguments, from its usage line.
 type form struct {
 	words  string   // as help shows them
-	needed []string // arguments that have to be there
+	needed []string // mandatory arguments
 	most   int
 }
 
@@ -37,7 +37,7 @@ func forms(use string) []form {
 	return all
 }
 
-// arguments accepts what the usage line says, and names what is missing or too many.
+// arguments accepts the forms of the usage line, and names what is missing or too many.
 func arguments(command *cobra.Command, args []string) error {
 	all := forms(command.Use)
 	most := 0

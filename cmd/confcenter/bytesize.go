@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// byteSize is a flag that takes a number of bytes, with one of byteUnits behind it
-// or none.
+// byteSize is a flag for a number of bytes, with or without one of byteUnits.
 type byteSize int64
 
 var _ pflag.Value = (*byteSize)(nil)

@@ -19,7 +19,7 @@ import (
 	"confcenter/meta"
 )
 
-// What a server does not read: the defaults of confstore.
+// Limits of what a server reads: the defaults of confstore.
 const (
 	maxDocument = 16 << 20
 	maxDepth    = 32 // of directories; symlinks can make any depth
@@ -95,8 +95,8 @@ func (a *app) printFindings(dir string, c *checker, asJSON bool) error {
 	return err
 }
 
-// finding is one problem. Line and Column count from 1, the column in characters; 0
-// means that the problem is not at one place.
+// finding is one problem. Line and Column count from 1, the column in characters; 0 means
+// that the problem has no position.
 type finding struct {
 	File   string `json:"file"` // relative to the directory checked, with slashes
 	Line   int    `json:"line,omitempty"`
@@ -129,8 +129,8 @@ func (c *checker) reportAt(file string, line, column int, text string) {
 	c.found = append(c.found, finding{File: file, Line: line, Column: column, Text: text})
 }
 
-// walk checks directory dir and those below it; above are the directories on the
-// way to it, itself included.
+// walk checks directory dir and those below it; above are the directories on the way to
+// it, including itself.
 func (c *checker) walk(dir string, above []fs.FileInfo) {
 	entries, err := fs.ReadDir(c.root.FS(), dir)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *checker) walk(dir string, above []fs.FileInfo) {
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {
-			continue // editors, git and Kubernetes keep things of their own there
+			continue // used by editors, git and Kubernetes
 		}
 		name := path.Join(dir, entry.Name())
 		info, err := c.root.Stat(name) // follows symlinks that stay inside, as the server does
@@ -194,7 +194,7 @@ func (c *checker) file(name string, info fs.FileInfo) {
 	}
 }
 
-// jsonPosition is where and why text is not JSON.
+// jsonPosition tells where and why text is not JSON.
 func jsonPosition(text []byte, err error) (line, column int, reason string) {
 	var syntax *jsontext.SyntaxError
 	if !errors.As(err, &syntax) {
@@ -223,7 +223,7 @@ func (c *checker) checkMeta() {
 	}
 }
 
-// mention is where _meta.json first speaks of name, with or without .json.
+// mention is where _meta.json first mentions name, with or without .json.
 func (c *checker) mention(name string) (line, column int) {
 	for _, spelling := range []string{name, strings.TrimSuffix(name, ".json")} {
 		quoted := jsontext.AppendQuote(nil, spelling)
@@ -234,7 +234,7 @@ func (c *checker) mention(name string) (line, column int) {
 	return 0, 0
 }
 
-// cause is err without the operation and path that the message names already.
+// cause is err without the operation and path, which the message names already.
 func cause(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {

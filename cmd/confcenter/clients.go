@@ -18,7 +18,7 @@ func (a *app) clientsCommand() *cobra.Command {
 		Use:   "clients",
 		Short: "List the programs connected to the server",
 		Long: `Clients lists the programs connected to the server, including this one. With -o json
-it shows everything they have said about themselves.`,
+it shows all their properties.`,
 		Example: `  confcenter clients
   confcenter clients -o json | jq -r '.[].svrname' | sort | uniq -c`,
 	}
@@ -46,8 +46,8 @@ func (a *app) printClients(list []map[string]string) error {
 	})
 }
 
-// dash is text as a cell of a table. Clients say about themselves what they
-// like, so what could steer a terminal is shown as an escape.
+// dash is text as a cell of a table. Clients choose their texts, so characters that could
+// control a terminal are escaped.
 func dash(text string) string {
 	if text == "" {
 		return "-"

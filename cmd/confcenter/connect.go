@@ -17,17 +17,17 @@ import (
 	"confcenter/client"
 )
 
-// connection is what all client verbs can be told about the server to use.
+// connection has the settings that all client verbs share, and their output.
 type connection struct {
 	app     *app
 	addr    string
-	name    string // by which the server knows it
+	name    string // svrname
 	timeout time.Duration
 	output  *choice
 
-	telling sync.Mutex // of what the client's callbacks write to standard error
-	lost    bool       // the connection, as OnState has been told
-	was     bool       // connected once
+	telling sync.Mutex // held while a callback writes to standard error
+	lost    bool       // OnState only: the connection was lost
+	was     bool       // OnState only: there was a connection
 }
 
 // clientCommands are the verbs that need a running server.
@@ -53,8 +53,7 @@ func (a *app) connect(command *cobra.Command, forms ...string) *connection {
 	return c
 }
 
-// sharedFlags are the settings of the client verbs; the verbs' own flags have no
-// environment variables.
+// sharedFlags are the client verbs' flags that have environment variables.
 var sharedFlags = []string{"addr", "timeout", "output"}
 
 // clientVariables are the environment variables of the client verbs.
@@ -66,7 +65,7 @@ func clientVariables() []string {
 	return names
 }
 
-// config reads the environment and checks what was said.
+// config reads the environment and checks the settings.
 func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
 	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
@@ -89,14 +88,14 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	}, nil
 }
 
-// tell says on standard error what concerns no verb's result.
+// tell writes to standard error what is not a verb's result.
 func (c *connection) tell(format string, args ...any) {
 	c.telling.Lock()
 	defer c.telling.Unlock()
 	fmt.Fprintf(c.app.stderr, "confcenter: "+format+"\n", args...)
 }
 
-// tellState says that a connection that was lost, which OnError has told, is back.
+// tellState reports that a lost connection is back. OnError has reported the loss.
 func (c *connection) tellState(change client.StateChange) {
 	switch change.State {
 	case client.StateDisconnected:
@@ -109,7 +108,7 @@ func (c *connection) tellState(change client.StateChange) {
 	}
 }
 
-// do runs a verb on a connection of its own. ctx ends with the first signal.
+// do runs a verb on a connection of its own. Its ctx ends with the first signal.
 func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, client *client.Client) error) error {
 	config, err := c.config(command)
 	if err != nil {
@@ -124,7 +123,7 @@ func (c *connection) do(command *cobra.Command, verb func(ctx context.Context, c
 	return errors.Join(verb(ctx, connected), connected.Close())
 }
 
-// asks has command do verb with a connection and its arguments.
+// asks makes command run verb with a connection and the arguments.
 func (c *connection) asks(command *cobra.Command, verb func(ctx context.Context, connected *client.Client, args []string) error) *cobra.Command {
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return c.do(command, func(ctx context.Context, connected *client.Client) error { return verb(ctx, connected, args) })
@@ -132,7 +131,7 @@ func (c *connection) asks(command *cobra.Command, verb func(ctx context.Context,
 	return command
 }
 
-// show prints v with -o json, and else what text does.
+// show prints v with -o json, and calls text otherwise.
 func (c *connection) show(v any, text func() error) error {
 	if c.output.json() {
 		return c.app.printJSON(v)
@@ -148,11 +147,11 @@ func (c *connection) showLine(v, text any) error {
 	})
 }
 
-// complete asks the server for words to offer. Whatever goes wrong completes
-// nothing: there is nowhere to complain.
+// complete asks the server for completions. After an error it offers none: there is
+// nowhere to report it.
 func (c *connection) complete(command *cobra.Command, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	var words []string
-	c.timeout = min(c.timeout, time.Second) // a person is waiting with a finger on the key
+	c.timeout = min(c.timeout, time.Second) // a person is waiting
 	err := c.do(command, func(ctx context.Context, connected *client.Client) (err error) {
 		words, err = ask(ctx, connected)
 		return err

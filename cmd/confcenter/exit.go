@@ -6,7 +6,7 @@ import (
 	"confcenter/codes"
 )
 
-// Exit codes are for scripts and as stable as error codes.
+// Exit codes are for scripts, and as stable as error codes.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -25,12 +25,12 @@ const exitCodesHelp = `Exit codes:
   5  refused by the server: a conflict, an older version, a lock held by somebody else,
      a name, value or size that is not allowed`
 
-// usageError is an error in what the caller said, not in what it led to.
+// usageError is a mistake in the command line, the environment or the config file.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// exitCode is the exit code that tells a script about err.
+// exitCode is the exit code for err.
 func exitCode(err error) int {
 	var usage usageError
 	switch {

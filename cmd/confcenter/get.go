@@ -42,20 +42,22 @@ The exit code is 3 if there is no such file or nothing at PATH.`,
 	command.ValidArgsFunction = c.completeName
 	command.Flags().BoolVarP(&merged, "merged", "m", false, "merge the file over those it inherits from, as programs see it")
 	command.Flags().BoolVarP(&raw, "raw", "r", false, "print a string without its quotes")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		query := client.Query{Name: args[0], Merged: merged}
-		if len(args) > 1 {
-			query.Path = args[1]
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		d, err := connected.GetConfig(ctx, queryOf(args, merged))
+		if err != nil {
+			return err
 		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			d, err := connected.GetConfig(ctx, query)
-			if err != nil {
-				return err
-			}
-			return c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) })
-		})
+		return c.show(newDocument(d), func() error { return a.printContents(d.Raw(), raw) })
+	})
+}
+
+// queryOf is the query for the arguments NAME [PATH].
+func queryOf(args []string, merged bool) client.Query {
+	query := client.Query{Name: args[0], Merged: merged}
+	if len(args) > 1 {
+		query.Path = args[1]
 	}
-	return command
+	return query
 }
 
 func (a *app) printContents(contents []byte, raw bool) error {

@@ -16,7 +16,7 @@ import (
 	"confcenter/server"
 )
 
-// defaultHTTP is where the HTTP side listens if nothing is said.
+// defaultHTTP is the default address of the HTTP side.
 const defaultHTTP = "127.0.0.1:8080"
 
 // httpOptions are the settings of the HTTP side.
@@ -27,7 +27,7 @@ type httpOptions struct {
 	origins        list
 	slowRequest    time.Duration
 	accessLog      bool
-	given          bool // listen was said, be it the default
+	given          bool // listen was set, even to the default
 }
 
 func (o *httpOptions) define(f *pflag.FlagSet) {
@@ -66,9 +66,9 @@ func (o *httpOptions) config(log zerolog.Logger) gateway.Config {
 	}
 }
 
-// startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
-// HTTP is off, or if another process has the default port and no other was asked
-// for, so that a second server for TCP alone starts without further flags.
+// startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if HTTP
+// is off. It also returns nil if the default port is taken and no address was set, so
+// that a second server for TCP only needs no further flags.
 func startHTTP(o *httpOptions, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
 	if o.listen == "" {
 		return nil, nil
@@ -83,13 +83,13 @@ func startHTTP(o *httpOptions, srv *server.Server, store *confstore.Store, state
 	}
 	err = errors.Join(err, g.Shutdown(context.Background()))
 	if errors.Is(err, syscall.EADDRINUSE) && !o.given {
-		log.Warn().Err(err).Msg("HTTP is off: its default port is taken; choose another with --http, or say --http= if none is wanted")
+		log.Warn().Err(err).Msg("HTTP is off: its default port is taken; choose another with --http, or turn HTTP off with --http=")
 		return nil, nil
 	}
 	return nil, err
 }
 
-// both is the TCP server and, if it is on, the HTTP side, which start and end
+// both is the TCP server and, unless it is off, the HTTP side. They start and stop
 // together.
 type both struct {
 	*server.Server
@@ -104,7 +104,7 @@ func (b *both) webDone() <-chan struct{} {
 	return b.http.Done()
 }
 
-// Err says why.
+// Err says why one of them ended.
 func (b *both) Err() error {
 	if b.http != nil {
 		if err := b.http.Err(); err != nil {
@@ -114,7 +114,7 @@ func (b *both) Err() error {
 	return b.Server.Err()
 }
 
-// Shutdown ends both side by side, so that neither waits for the other's peers.
+// Shutdown stops both at the same time, so that neither waits for the other's peers.
 func (b *both) Shutdown(ctx context.Context) error {
 	if b.http == nil {
 		return b.Server.Shutdown(ctx)
@@ -124,7 +124,7 @@ func (b *both) Shutdown(ctx context.Context) error {
 	return errors.Join(b.Server.Shutdown(ctx), <-stopped)
 }
 
-// end is for when the TCP server has ended by itself: HTTP must not go on without it.
+// end stops HTTP when the TCP server has ended by itself.
 func (b *both) end() {
 	if b.http != nil {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -41,8 +41,8 @@ is standard input; after "--" a VALUE may begin with a dash.`,
 	return command
 }
 
-// kvConnect is connect for a verb whose first arguments are a namespace and then
-// keys, as many as keys says; less than 0: any number.
+// kvConnect is connect for a verb whose arguments are a namespace and then that many
+// keys; less than 0 means any number.
 func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *connection {
 	c := a.connect(command, forms...)
 	command.ValidArgsFunction = func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -57,7 +57,7 @@ func (a *app) kvConnect(command *cobra.Command, keys int, forms ...string) *conn
 	return c
 }
 
-// maxCompletions is how many keys are offered at once: more help nobody.
+// maxCompletions is how many keys are offered at once; more would not help.
 const maxCompletions = 200
 
 func (c *connection) completeNamespace(command *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {

@@ -17,7 +17,7 @@ func (a *app) kvDelCommand() *cobra.Command {
 	var prefix bool
 	command := &cobra.Command{
 		Use:   "del NS KEY | del NS PREFIX --prefix",
-		Short: "Delete a key, or all that begin with a prefix",
+		Short: "Delete a key, or all keys with a prefix",
 		Long: fmt.Sprintf(`Del deletes KEY, or with --prefix every key that begins with PREFIX, and prints how
 many there were. Deleting nothing is not an error. With --prefix, up to %d keys
 are deleted at once; if there are more, others can see them disappear in steps.`, kv.MaxDeletePrefix),
@@ -66,8 +66,8 @@ func (a *app) kvDropCommand() *cobra.Command {
 	return command
 }
 
-// deleteAll repeats the deletion while there is more. A token names each part by
-// its number, so that a repetition of all of it repeats each.
+// deleteAll repeats the deletion while there is more. The token, if any, gets a number for
+// each further part, so that repeating the whole repeats each part.
 func (c *connection) deleteAll(command *cobra.Command, flags *writeFlags, ns, prefix string) error {
 	t, err := flags.txn(command, c.app, kv.Op{Kind: kv.OpDeletePrefix, NS: ns, Key: prefix})
 	if err != nil {

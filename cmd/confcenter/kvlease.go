@@ -58,12 +58,12 @@ is up to you.`, kv.MinLease, kv.MaxLease),
 	return command
 }
 
-// newLease is a lease in -o json. Left and keys are there if they were asked for.
+// newLease is a lease in -o json; info adds left_ms and keys.
 func newLease(l kv.Lease) map[string]any {
 	return map[string]any{"lease": l.ID, "ttl_ms": l.TTL.Milliseconds()}
 }
 
-// leaseVerb is a verb about the lease whose number is its argument.
+// leaseVerb makes a verb whose argument is the number of a lease.
 func (a *app) leaseVerb(command *cobra.Command, verb func(ctx context.Context, c *connection, connected *client.Client, id kv.LeaseID) error) *cobra.Command {
 	c := a.connect(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -104,8 +104,8 @@ it is interrupted or the lease has ended. The exit code is 3 if the lease has en
 	})
 }
 
-// keepOn returns nil when ctx ends: being interrupted is how it ends well. What
-// goes wrong on the way is tried again, for the lease may last until it works.
+// keepOn renews the lease until ctx ends, which is its normal end. It retries while no
+// server answers, since the lease may still last when one does.
 func keepOn(ctx context.Context, connected *client.Client, id kv.LeaseID, every time.Duration) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -18,11 +18,11 @@ import (
 	"confcenter/codes"
 )
 
-// commandGrace is how long a command may take to end after SIGTERM.
+// commandGrace is how long a command has to end after SIGTERM.
 const commandGrace = 10 * time.Second
 
-// commandExit is the exit code of a command that was run, which becomes ours. It
-// has nothing to add to what the command has said.
+// commandExit is the exit code of the command that was run, which becomes ours. Nothing
+// is printed for it.
 type commandExit int
 
 func (e commandExit) Error() string {
@@ -85,7 +85,7 @@ not come late with --fenced, or pass on the fence:
 			child.Env = append(a.environ, variableLockNS+"="+args[0], variableLockKey+"="+args[1],
 				fmt.Sprintf("%s=%d", variableFence, lock.Fence()))
 			err = a.runHolding(ctx, lock.Lost(), child)
-			// ctx may have ended, and the lock is to be given back all the same.
+			// The lock must be released even if ctx has ended.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 			defer cancel()
 			if end := lock.Unlock(ctx); err == nil && end != nil && !errors.Is(end, codes.FenceLost) {
@@ -118,8 +118,8 @@ func takeLock(ctx context.Context, s *client.KV, key string, ttl, wait time.Dura
 func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.Cmd) error {
 	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
 	child.WaitDelay = commandGrace
-	// If this process is killed the command is told to end. The kernel takes the
-	// end of the thread that began it for that.
+	// The kernel sends the command SIGTERM if the thread that started it ends: so the
+	// thread must last as long as this process.
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -152,7 +152,7 @@ func (a *app) runHolding(ctx context.Context, lost <-chan struct{}, child *exec.
 	return exitOf(child, err)
 }
 
-// exitOf is how a shell would tell the end of a command.
+// exitOf is the exit code that a shell would report for a command.
 func exitOf(child *exec.Cmd, err error) error {
 	var exit *exec.ExitError
 	switch {
@@ -167,7 +167,7 @@ func exitOf(child *exec.Cmd, err error) error {
 	return commandExit(child.ProcessState.ExitCode())
 }
 
-// defaultHolder is what a lock's key says of who holds it.
+// defaultHolder is the holder's name in a lock's key.
 func defaultHolder() string {
 	host, err := os.Hostname()
 	if err != nil {

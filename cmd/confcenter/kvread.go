@@ -65,7 +65,7 @@ func (a *app) printEntries(entries []*kv.Entry) error {
 	})
 }
 
-// listing is what list was told.
+// listing has list's arguments.
 type listing struct {
 	kv.List
 	keys, count, all bool

@@ -92,7 +92,7 @@ func (a *app) readTxn(ns, file string) (*kv.Txn, error) {
 	t := &kv.Txn{TokenNS: ns}
 	r.Begin(kvjson.File, members, &scratch)
 	r.Follow(text[end:], end)
-	r.Flag(&r.Top, kvjson.Raw) // means nothing here, but is KVTXN's
+	r.Flag(&r.Top, kvjson.Raw) // a member of KVTXN without effect here
 	r.Txn(ns, t)
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -15,7 +15,7 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// valueFlags say of which type the VALUE of a command line is.
+// valueFlags choose the type of VALUE.
 type valueFlags struct {
 	kind choice
 	json bool
@@ -39,7 +39,7 @@ func (f *valueFlags) valueType() kv.Type {
 	return t
 }
 
-// read makes a value of the argument VALUE: itself, @FILE, or - for standard input.
+// read makes a value from the argument VALUE: its text, @FILE, or - for standard input.
 func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
 	v := kv.Value{Type: f.valueType(), Data: []byte(argument)}
 	var err error
@@ -52,7 +52,7 @@ func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
 	if err != nil {
 		return v, err
 	}
-	switch v.Type { // what echo and editors put behind a number is not part of it
+	switch v.Type { // a line end from echo or an editor is not part of a number
 	case kv.Int, kv.Double, kv.Bool:
 		v.Data = bytes.TrimSuffix(bytes.TrimSuffix(v.Data, []byte("\n")), []byte("\r"))
 	}
@@ -74,7 +74,7 @@ func newEntries(list []*kv.Entry) []jsoniter.RawMessage {
 	return out
 }
 
-// printValue prints a value alone: for people, or raw, octet by octet.
+// printValue prints only the value: for people, or raw, octet by octet.
 func (c *connection) printValue(v kv.Value) error {
 	text := v.Data
 	switch {
@@ -90,11 +90,11 @@ func (c *connection) printValue(v kv.Value) error {
 	return err
 }
 
-// formRaw is the form of output that has nothing but the value's octets.
+// formRaw is the output format that consists of the value's octets only.
 const formRaw = "raw"
 
-// cell is a value as a cell of a table or the end of a line: on one line, and
-// nothing that could steer a terminal.
+// cell is a value as a cell of a table or the end of a line: without line breaks or
+// characters that could control a terminal.
 func cell(v kv.Value) string {
 	switch v.Type {
 	case kv.JSON:
@@ -107,7 +107,7 @@ func cell(v kv.Value) string {
 	return string(jsontext.AppendQuote(nil, string(v.Data)))
 }
 
-// brief is cell, cut to what a table shows.
+// brief is cell, cut for a table.
 func brief(v kv.Value) string {
 	const shown = 60
 	text := cell(v)
@@ -117,7 +117,7 @@ func brief(v kv.Value) string {
 	return strings.ToValidUTF8(text[:shown], "") + "…"
 }
 
-// ends says when an entry ends by itself.
+// ends tells when an entry expires.
 func ends(e *kv.Entry) string {
 	switch {
 	case e.Lease != 0:

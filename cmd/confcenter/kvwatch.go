@@ -12,7 +12,7 @@ import (
 	"confcenter/kv"
 )
 
-// kvWatching is what kv watch was told.
+// kvWatching has kv watch's arguments.
 type kvWatching struct {
 	client.WatchOptions
 	count   int
@@ -77,7 +77,7 @@ says that further changes of the same revision follow.`,
 	return command
 }
 
-// watchKV returns nil when ctx ends: being interrupted is how a watch ends well.
+// watchKV returns nil when ctx ends, which is a watch's normal end.
 func (c *connection) watchKV(ctx context.Context, s *client.KV, w *kvWatching) error {
 	watch, err := s.Watch(ctx, w.WatchOptions)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *connection) watchKV(ctx context.Context, s *client.KV, w *kvWatching) e
 	}
 }
 
-// printNotice is true when enough lines have been printed.
+// printNotice returns true when enough lines have been printed.
 func (c *connection) printNotice(n kv.Notice, w *kvWatching) (bool, error) {
 	line := func(e event, of *kv.Entry) (bool, error) {
 		w.printed++

@@ -16,21 +16,21 @@ import (
 	"confcenter/protocol"
 )
 
-// writeFlags are what writes can be told beside what they write.
+// writeFlags are the flags of writes.
 type writeFlags struct {
 	token   string
 	fenced  bool
 	ifFence []string
 
-	// of those that leave a value
+	// of writes that leave a value
 	ttl     time.Duration
 	expires string
 	lease   int64
-	// of those about one key
+	// of writes to one key
 	ifMod int64
 	prev  bool
 
-	expect *kv.Compare // of cas
+	expect *kv.Compare // of cas, instead of ifMod
 }
 
 func (w *writeFlags) define(command *cobra.Command) {
@@ -56,7 +56,7 @@ func (w *writeFlags) defineKey(command *cobra.Command) {
 	command.Flags().BoolVar(&w.prev, "prev", false, "with -o json, also print the previous entry")
 }
 
-// txn makes op a transaction with what the flags say.
+// txn makes a transaction of op and the flags.
 func (w *writeFlags) txn(command *cobra.Command, a *app, op kv.Op) (*kv.Txn, error) {
 	op.TTL, op.Lease, op.WantPrev = w.ttl, kv.LeaseID(w.lease), w.prev
 	var err error
@@ -137,7 +137,7 @@ func apply(ctx context.Context, connected *client.Client, t *kv.Txn) (*kv.Result
 	return nil, codes.Errorf(codes.Conflict, "%s of %s is not as expected: it is absent", t.Then[0].Key, t.Then[0].NS)
 }
 
-// written prints what a write has left; text is as for commit.
+// written prints the result of a write; text is as for commit.
 func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) any) error {
 	did := &res.Ops[0]
 	out := map[string]any{"revision": res.Revision}
@@ -155,11 +155,11 @@ func (c *connection) written(t *kv.Txn, res *kv.Result, text func(*kv.OpResult) 
 	return c.showLine(out, text(did))
 }
 
-// countOf prints how many keys a deletion has removed.
+// countOf is the number of keys that a deletion has removed.
 func countOf(did *kv.OpResult) any { return did.Count }
 
-// commit applies op and prints its result; text is what is printed as text, nil for
-// the revision.
+// commit applies op and prints the result; text returns what is printed as text, nil
+// prints the revision.
 func (c *connection) commit(command *cobra.Command, flags *writeFlags, op kv.Op, text func(*kv.OpResult) any) error {
 	t, err := flags.txn(command, c.app, op)
 	if err != nil {
@@ -170,8 +170,7 @@ func (c *connection) commit(command *cobra.Command, flags *writeFlags, op kv.Op,
 	})
 }
 
-// apply applies a transaction of one operation and prints what it has left, as commit
-// does.
+// apply applies a transaction of one operation and prints the result as commit does.
 func (c *connection) apply(ctx context.Context, connected *client.Client, t *kv.Txn, text func(*kv.OpResult) any) error {
 	res, err := apply(ctx, connected, t)
 	if err != nil {
@@ -180,7 +179,7 @@ func (c *connection) apply(ctx context.Context, connected *client.Client, t *kv.
 	return c.written(t, res, text)
 }
 
-// kvSetCommands are the verbs that leave a value under a key.
+// kvSetCommands are the verbs that set a value.
 func (a *app) kvSetCommands() []*cobra.Command {
 	return []*cobra.Command{a.kvPutCommand(), a.kvCASCommand(), a.kvIncrCommand(), a.kvRestoreCommand()}
 }

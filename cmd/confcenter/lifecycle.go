@@ -13,27 +13,27 @@ import (
 
 // running is what the lifecycle needs of a started server.
 type running interface {
-	// Done is closed when the server ended without being asked.
+	// Done is closed when the server ends by itself.
 	Done() <-chan struct{}
 	// Err says why.
 	Err() error
-	// Shutdown stops taking connections, lets what has begun finish, and returns
-	// at the latest when ctx ends.
+	// Shutdown stops accepting connections, finishes what has begun, and returns when ctx
+	// ends at the latest.
 	Shutdown(ctx context.Context) error
 }
 
-// lifecycle is serve between its first and its last signal.
+// lifecycle runs a server from its start to its end.
 type lifecycle struct {
 	server  running
-	webDone <-chan struct{} // closed when a part of it ended without being asked; nil: it has no such part
+	webDone <-chan struct{} // closed when its HTTP side ends by itself; nil without one
 	reload  func()          // for SIGHUP
 	signals <-chan os.Signal
 	limit   time.Duration // of the drain
 	log     zerolog.Logger
 }
 
-// sameStop is how long after the first signal to stop further ones still mean that
-// one: GNU timeout, for example, signals its child and then the group the child is in.
+// sameStop is how long after the first stop signal further ones count as the same: GNU
+// timeout, for example, signals its child and then the child's process group.
 const sameStop = time.Second
 
 var (
@@ -41,8 +41,8 @@ var (
 	errCutShort = errors.New("a second signal cut the drain short")
 )
 
-// wait returns when the server has stopped: nil after an orderly stop, also one
-// in which the time for draining ran out.
+// wait returns when the server has stopped: nil after an orderly stop, even if the time
+// for draining ran out.
 func (l *lifecycle) wait(ctx context.Context) error {
 	for {
 		select {
@@ -74,8 +74,8 @@ func (l *lifecycle) ended() error {
 	return errEnded
 }
 
-// drain does not use the context that asked for the stop: that one has ended. asked
-// is when the first signal came, zero if none did.
+// drain shuts the server down. It needs a context of its own, because the caller's may
+// have ended. asked is the time of the first signal, zero if there was none.
 func (l *lifecycle) drain(asked time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
 	defer cancel()
@@ -100,7 +100,7 @@ func (l *lifecycle) drained(err error, cutShort bool) error {
 	case cutShort:
 		return errCutShort
 	case errors.Is(err, context.DeadlineExceeded):
-		// Acknowledged writes are on disk, so nobody loses more than a reply.
+		// Acknowledged writes are on disk, so only replies are lost.
 		l.log.Warn().Dur("limit", l.limit).Msg("not everything could be sent before the limit; stopping anyway")
 	case err != nil:
 		return fmt.Errorf("the server did not stop cleanly: %w", err)

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// reservedFiles is how many open files are kept for other things than
-// connections: files of the configuration being read, the journal, the watcher,
-// the loops, and connections that are accepted only to be turned away.
+// reservedFiles is how many open files are not available for connections: they are for
+// configuration files, the journal, the watcher, the loops, and connections that are
+// accepted only to be refused.
 const reservedFiles = 256
 
-// raiseFileLimit raises the process's limit on open files as far as it may and
-// returns it.
+// raiseFileLimit raises the process's limit on open files as far as allowed and returns
+// it.
 func raiseFileLimit() (int, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -44,8 +44,8 @@ func connectionLimit(asked, files, reserved int) (int, error) {
 	return asked, nil
 }
 
-// connections is how many connections HTTP may have, which are files too: what
-// was asked for, else a part of all files, as much as nobody is going to need.
+// connections is the limit on HTTP connections, which are open files too: the configured
+// one, or else a share of all files, capped at more than anybody needs.
 func (o *httpOptions) connections(files int) int {
 	const share, enough = 4, 8192
 	switch {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// newLog is text for people when w is a terminal, one JSON object a line
+// newLog writes text for people if w is a terminal, and one JSON object per line
 // otherwise.
 func newLog(w io.Writer, level zerolog.Level) zerolog.Logger {
 	if isTerminal(w) {

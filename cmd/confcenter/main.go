@@ -1,9 +1,9 @@
 // Command confcenter is the configuration center: "serve" is the server, every
 // other verb a client of one, and "check" looks at a directory without a server.
 //
-// A newcomer reads root.go, the list of verbs, and then the file with a verb's
-// name. options.go is what serve can be told, and by whom; lifecycle.go is its
-// life between the first and the last signal; exit.go what a script may rely on.
+// A newcomer reads root.go, the list of verbs, and then the file with a verb's name.
+// options.go has serve's settings, lifecycle.go its start and stop, exit.go the exit
+// codes.
 package main
 
 import (

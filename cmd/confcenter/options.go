@@ -25,9 +25,8 @@ const envPrefix = "CONFCENTER"
 // room for 147 million clients: the first is id × 1000 + 1001.
 const maxServerID = 2_000_000
 
-// options is what serve can be told. The fields in the first group are settings,
-// which also have an environment variable and a line in the config file; those
-// in the second are actions of one call.
+// options are serve's flags. Those in the first group are settings, which can also come
+// from the environment and the config file. Those in the second are about one call.
 //
 // wide: flags.
 type options struct {
@@ -52,9 +51,8 @@ type options struct {
 	checkConfig bool
 }
 
-// notSettings are serve's flags that say what to do in this one call. --config
-// is among them because a config file cannot say where it is; its environment
-// variable is read by hand.
+// notSettings are serve's flags about one call. --config is among them because a config
+// file cannot name itself; resolve reads its environment variable.
 var notSettings = []string{"config", "print-config", "check-config", "help"}
 
 func isServeSetting(flag string) bool { return !slices.Contains(notSettings, flag) }
@@ -67,16 +65,16 @@ func (o *options) define(command *cobra.Command) {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "TCP address to serve on; port 0 takes a free one")
 	o.http.define(f)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
-	f.StringVar(&o.data, "data", "./data", "directory of the state store and of what the server remembers of configurations; created if missing, must not be inside --conf")
+	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
 	f.IntVar(&o.loops, "loops", 0, "event loops; 0 = one per CPU")
-	f.IntVar(&o.maxConnections, "max-connections", 0, "connections at the same time; more are turned away; 0 = as many as the limit on open files allows")
+	f.IntVar(&o.maxConnections, "max-connections", 0, "connections at the same time; further ones are refused; 0 = as many as the limit on open files allows")
 	o.logLevel = choice{value: "info", allowed: []string{"trace", "debug", "info", "warn", "error"}}
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
 	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")
 	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen or --http address that is not loopback; there is no access control: anybody who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
-	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is asked whether it is alive; after twice that it is dropped")
+	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is probed; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
 	o.state.define(f)
@@ -87,7 +85,7 @@ func (o *options) define(command *cobra.Command) {
 	_ = command.MarkFlagDirname("data")
 }
 
-// settingsOf makes settings of the flags that wanted says are some.
+// settingsOf makes settings of the flags that wanted selects.
 func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
 	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK"}, lockVariables...)} // SOAK: make soak
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -98,8 +96,7 @@ func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.S
 	return set
 }
 
-// resolve gives the options the values that flags, environment and config file
-// say.
+// resolve sets the options from flags, environment and config file.
 func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set, error) {
 	set := settingsOf(flags, isServeSetting)
 	set.Foreign = append(set.Foreign, configVariable)
@@ -121,7 +118,7 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 	return set, nil
 }
 
-// check finds values that no server can run with, all of them at once.
+// check reports all values that a server cannot run with.
 func (o *options) check() error {
 	var problems []error
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -177,8 +174,8 @@ func (o *options) check() error {
 	return usageError{errors.Join(problems...)}
 }
 
-// openAddress tells whether others than this machine can reach address. A host
-// name counts as open because what it stands for can change.
+// openAddress reports whether other machines can reach address. A host name counts as
+// open because its meaning can change.
 func openAddress(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -194,7 +191,7 @@ func openAddress(address string) (bool, error) {
 	return err != nil || !ip.Unmap().IsLoopback(), nil
 }
 
-// lookup finds a variable among those of os.Environ.
+// lookup finds a variable in a list like os.Environ's.
 func lookup(environ []string, name string) (value string, ok bool) {
 	for _, pair := range environ {
 		if value, ok = strings.CutPrefix(pair, name+"="); ok {

@@ -41,14 +41,14 @@ func (c *choice) define(command *cobra.Command, name, shorthand, usage string) {
 	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// newOutput is the value of -o, with the forms that a verb has beside text and JSON.
+// newOutput is the value of -o; more are formats besides text and json.
 func newOutput(more ...string) *choice {
 	return &choice{value: "text", allowed: append([]string{"text", "json"}, more...)}
 }
 
 func (c *choice) json() bool { return c.value == "json" }
 
-// table prints columns: header, and a line for each call of row.
+// table prints columns: a header, and a line for each call of row.
 func (a *app) table(header string, rows func(row func(format string, cells ...any))) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	if header != "" {
@@ -58,10 +58,10 @@ func (a *app) table(header string, rows func(row func(format string, cells ...an
 	return w.Flush()
 }
 
-// printing leaves the characters of HTML as they are.
+// printing does not escape the characters of HTML.
 var printing = jsoniter.Config{SortMapKeys: true}.Froze()
 
-// printJSON writes v as one line, if what it has as raw JSON is compact.
+// printJSON writes v on one line, provided that raw JSON in it is compact.
 func (a *app) printJSON(v any) error {
 	line, err := printing.Marshal(v)
 	if err == nil {

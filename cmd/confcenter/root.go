@@ -15,7 +15,7 @@ import (
 // version is stamped by the Makefile.
 var version = "dev"
 
-// app is one run of the program: where its verbs read and write.
+// app is one run of the program, with its streams and environment.
 //
 // wide: each verb is a method.
 type app struct {
@@ -53,8 +53,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitCode(err)
 }
 
-// start is called when flags and arguments are acceptable each for itself. Which
-// go together, cobra would look at after it.
+// start is called when each flag and argument is valid by itself. It checks which go
+// together, because cobra would do so only later.
 func (a *app) start(command *cobra.Command, _ []string) error {
 	if err := errors.Join(command.ValidateRequiredFlags(), command.ValidateFlagGroups()); err != nil {
 		return err
@@ -69,7 +69,7 @@ const (
 	groupOffline = "offline"
 )
 
-// flagError tells who wrote a negative number as an argument how it is taken for one.
+// flagError adds a hint if the unknown flag looks like a negative number.
 func flagError(_ *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && strings.IndexAny(unknown.GetSpecifiedShortnames(), ".0123456789") == 0 {

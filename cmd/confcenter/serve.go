@@ -49,7 +49,7 @@ as text on a terminal and as JSON lines otherwise.`,
 		if err != nil {
 			return err
 		}
-		if o.printConfig { // also when they are bad: it helps to find out why
+		if o.printConfig { // even bad settings: it helps to find out why
 			if err := settings.Print(a.stdout); err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func (a *app) serverVariables() []string {
 
 // serve returns when the server has stopped and everything is closed.
 func (a *app) serve(ctx context.Context, o *options) (err error) {
-	// Before anything is opened, so that no signal ends the process half-way.
+	// Before anything is opened, so that no signal ends the process halfway.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -96,8 +96,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return usageError{err}
 	}
 	warnIfOpen(o, log)
-	// Revisions begin anew with the state store, so clients that continue from a
-	// revision have to see another epoch.
+	// A new state store begins with new revisions, so clients that continue from a
+	// revision must see another epoch.
 	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, NewEpoch: stateIsNew(o.data), Log: log, LockWait: lockWait})
 	if err != nil {
 		return cannotStart(err)
@@ -117,7 +117,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(errors.Join(err, srv.Shutdown(ctx)))
 	}
 	keys := state.store.Stats()
-	ready := log.Level(min(level, zerolog.InfoLevel)) // whoever starts the server waits for this line
+	ready := log.Level(min(level, zerolog.InfoLevel)) // scripts wait for this line
 	line := ready.Info().Stringer("address", srv.Addr())
 	if web != nil {
 		line.Stringer("http", web.Addr())
@@ -132,11 +132,11 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	return l.wait(ctx)
 }
 
-// lockWait lets a server start while the one it replaces is still being killed.
+// lockWait lets a server start while its predecessor is still ending.
 const lockWait = 3 * time.Second
 
-// cannotStart hides the code of err, which speaks of requests to a server: a
-// server that does not start has failed.
+// cannotStart replaces the code of err, which is about requests to a server: a server
+// that does not start has failed.
 func cannotStart(err error) error {
 	return codes.Errorf(codes.Internal, "the server cannot start: %w", err)
 }
@@ -175,9 +175,9 @@ func warnIfOpen(o *options, log zerolog.Logger) {
 			continue
 		}
 		log.Warn().Str("address", address).
-			Msg("OPEN ACCESS: whoever reaches this address may read and write every configuration; there is no authentication (--allow-open)")
+			Msg("OPEN ACCESS: anybody who reaches this address may read and write every configuration; there is no authentication (--allow-open)")
 	}
 	if open, _ := openAddress(o.http.listen); open && len(o.http.hosts) == 0 {
-		log.Warn().Str("address", o.http.listen).Msg("HTTP is reached by IP address only: requests by a name are refused until it is named (--http-host)")
+		log.Warn().Str("address", o.http.listen).Msg("HTTP is reachable by IP address only: requests to a host name are refused unless --http-host lists it")
 	}
 }

@@ -218,7 +218,7 @@ func TestSetOfOneValueSparesABrokenFile(t *testing.T) {
 	for _, name := range []string{"app1", "app1.json"} {
 		r := call(t, "", at(addr, "set", name, "/key1", "1")...)
 		require.Equal(t, exitRefused, r.code)
-		require.Regexp(t, `set \S+ /key1: the file is broken, .*; mend it first, or set the whole file`, r.stderr)
+		require.Regexp(t, `set \S+ /key1: the file is broken, .*; fix it first, or set the whole file`, r.stderr)
 	}
 	text, err := os.ReadFile(filepath.Join(conf, "app1.json"))
 	require.NoError(t, err)

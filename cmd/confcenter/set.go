@@ -21,7 +21,7 @@ import (
 	"confcenter/protocol"
 )
 
-// readInput reads a file, or standard input for "-"; name is what messages call it.
+// readInput reads a file, or standard input for "-"; name is for messages.
 func (a *app) readInput(file string) (text []byte, name string, err error) {
 	if file == "-" {
 		name = "standard input"
@@ -52,7 +52,7 @@ func readUpTo(limit int, in io.Reader, name string) ([]byte, error) {
 	return text, nil
 }
 
-// maxInput bounds what set reads. A server takes far less; this only keeps an
+// maxInput limits what set reads. A server accepts far less; the limit only keeps an
 // endless standard input from filling the memory.
 const maxInput = 64 << 20
 
@@ -133,13 +133,10 @@ there never was such a file, because the name may be misspelt.`,
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName
 	defineIfMtime(command, &ifMtime)
-	command.RunE = func(command *cobra.Command, args []string) error {
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		request := client.SetRequest{Name: args[0], Delete: true, IfMtime: given(command.Flags(), "if-mtime", &ifMtime)}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return c.write(ctx, connected, request)
-		})
-	}
-	return command
+		return c.write(ctx, connected, request)
+	})
 }
 
 func defineIfMtime(command *cobra.Command, value *int32) {
@@ -154,7 +151,7 @@ func given(flags *pflag.FlagSet, flag string, value *int32) *int32 {
 	return nil
 }
 
-// write sends a request and prints the version it led to.
+// write sends a request and prints the resulting version.
 func (c *connection) write(ctx context.Context, connected *client.Client, request client.SetRequest) error {
 	result, err := connected.Set(ctx, request)
 	if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
@@ -169,8 +166,8 @@ func (c *connection) write(ctx context.Context, connected *client.Client, reques
 	return c.showLine(map[string]any{"name": request.Name, "mtime": result.Mtime, "deleted": request.Delete}, fmt.Sprint(request.Name, " ", result.Mtime))
 }
 
-// writeAt puts value at path in the file as it is. Unless the caller has named the
-// version, it begins again when somebody else was faster.
+// writeAt replaces what is at path in the current file. If the file changes in the
+// meantime it starts again, unless the caller has named the version.
 func (c *connection) writeAt(ctx context.Context, connected *client.Client, request client.SetRequest, path, value string) error {
 	named := request.IfMtime != nil
 	for {
@@ -193,8 +190,8 @@ func (c *connection) writeAt(ctx context.Context, connected *client.Client, requ
 	}
 }
 
-// notBroken refuses a file of which an older version is served: to put a value into that
-// one would write over what somebody is mending.
+// notBroken refuses a broken file, of which an older version is served: changing that one
+// would overwrite what somebody is fixing.
 func notBroken(ctx context.Context, connected *client.Client, name string) error {
 	files, err := connected.List(ctx)
 	if err != nil {
@@ -202,14 +199,14 @@ func notBroken(ctx context.Context, connected *client.Client, name string) error
 	}
 	for _, file := range files {
 		if file.State == protocol.FileBroken && file.Name == name {
-			return codes.Errorf(codes.Conflict, "the file is broken, %s; mend it first, or set the whole file", file.Reason)
+			return codes.Errorf(codes.Conflict, "the file is broken, %s; fix it first, or set the whole file", file.Reason)
 		}
 	}
 	return nil
 }
 
-// everWas is an error if there never was a file of that name. What has been deleted
-// is known to the server.
+// everWas returns an error if there never was a file of that name. The server remembers
+// deleted files.
 func everWas(ctx context.Context, connected *client.Client, name string) error {
 	_, err := connected.GetConfig(ctx, client.Query{Name: name, NewerThan: math.MaxInt32})
 	if errors.Is(err, codes.NotFound) {

@@ -48,11 +48,11 @@ func (o *stateOptions) define(f *pflag.FlagSet) {
 		"for one start: serve what is left of a state store that has lost acknowledged writes")
 }
 
-// leastReserve is what the database may write before the free space is looked at
-// again, with what it writes in the background.
+// leastReserve is what the database may write, background writes included, before the
+// free space is checked again.
 var leastReserve = byteSize(64 << 20)
 
-// check finds values that no store can run with.
+// check reports values that a store cannot run with.
 func (o *stateOptions) check(refuse func(format string, args ...any)) {
 	for _, size := range []struct {
 		name  string
@@ -70,10 +70,10 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-// stateDir is where the state store lies in --data.
+// stateDir is the state store's directory in --data.
 func stateDir(data string) string { return filepath.Join(data, "state") }
 
-// stateIsNew says that there is no state store yet, or no more.
+// stateIsNew reports whether there is no state store yet, or not any more.
 func stateIsNew(data string) bool {
 	entries, err := os.ReadDir(stateDir(data))
 	return len(entries) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
@@ -124,7 +124,7 @@ func (s *state) close() error {
 	return s.store.Close()
 }
 
-// serve adds the state store to what is served.
+// serve adds the state store to stores.
 func (s *state) serve(stores server.Stores) server.Stores {
 	stores.State, stores.Locks, stores.StateStats = s.store, s.locks, s.store.Stats
 	stores.KeepAliveWaits = !s.store.Capabilities().LeasesInMemory

@@ -33,19 +33,12 @@ compact JSON, or "absent". With -o json it is a JSON object.`,
 	command.ValidArgsFunction = c.completeName
 	command.Flags().BoolVarP(&merged, "merged", "m", false, "watch the file merged over those it inherits from, as programs see it")
 	command.Flags().IntVar(&count, "count", 0, "stop after this many lines, the first being the current contents; 0 = never")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		query := client.Query{Name: args[0], Merged: merged}
-		if len(args) > 1 {
-			query.Path = args[1]
-		}
-		return c.do(command, func(ctx context.Context, connected *client.Client) error {
-			return a.watch(ctx, connected, query, count, c.output.json())
-		})
-	}
-	return command
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		return a.watch(ctx, connected, queryOf(args, merged), count, c.output.json())
+	})
 }
 
-// watch returns nil when ctx ends: being interrupted is how a watch ends well.
+// watch returns nil when ctx ends, which is a watch's normal end.
 func (a *app) watch(ctx context.Context, connected *client.Client, query client.Query, count int, asJSON bool) error {
 	done := make(chan error, 1)
 	printed, ended := 0, false // used on the callbacks' goroutine only

@@ -1,5 +1,4 @@
-// Package roster describes the programs that are connected to a server, for
-// everybody who shows them.
+// Package roster describes the programs that are connected to a server.
 package roster
 
 import (

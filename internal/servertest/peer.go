@@ -14,7 +14,7 @@ import (
 	"confcenter/protocol"
 )
 
-// Frame is a frame as it came.
+// Frame is a frame as received.
 type Frame struct {
 	protocol.Header
 	Body string
@@ -28,7 +28,7 @@ func (f Frame) String() string {
 // Peer is a raw connection. Its methods fail the test rather than return errors.
 type Peer struct {
 	net.Conn
-	// ID is the svrid the server gave, once Identify was called.
+	// ID is the svrid that the server assigned; Identify sets it.
 	ID int32
 
 	t   testing.TB
@@ -36,7 +36,7 @@ type Peer struct {
 	seq uint16
 }
 
-// Dial opens a connection that says nothing yet.
+// Dial opens a connection and sends nothing.
 func (s *Server) Dial() *Peer {
 	s.t.Helper()
 	return Dial(s.t, s.Addr().String())
@@ -51,7 +51,7 @@ func Dial(t testing.TB, addr string) *Peer {
 	return &Peer{Conn: conn, t: t, r: bufio.NewReader(conn)}
 }
 
-// Peer opens a connection and identifies it by that svrname.
+// Peer opens a connection and identifies it with that svrname.
 func (s *Server) Peer(name string) *Peer {
 	s.t.Helper()
 	p := s.Dial()
@@ -69,7 +69,7 @@ func (p *Peer) Identify(body string) protocol.Identified {
 	return id
 }
 
-// Send sends a request under the next sequence, which it returns.
+// Send sends a request with the next sequence number and returns the number.
 func (p *Peer) Send(cmd protocol.Command, body string) uint16 {
 	p.t.Helper()
 	p.seq++
@@ -92,7 +92,7 @@ func (p *Peer) Next() Frame {
 	return f
 }
 
-// Drain reads, and forgets, all that the server has sent up to now.
+// Drain reads and discards everything that the server has sent so far.
 func (p *Peer) Drain() {
 	p.t.Helper()
 	seq := p.Send(protocol.KeepAlive, "")
@@ -103,7 +103,7 @@ func (p *Peer) Drain() {
 	}
 }
 
-// TryNext is Next that leaves a closed connection to the caller.
+// TryNext is Next that returns an error, for example if the connection is closed.
 func (p *Peer) TryNext() (Frame, error) {
 	if err := p.SetReadDeadline(time.Now().Add(Patience)); err != nil {
 		return Frame{}, err
@@ -143,11 +143,10 @@ func (p *Peer) Push() protocol.Change {
 	return c
 }
 
-// Quiet expects that the server has sent nothing since the last frame and answers
-// still. It takes two round trips: a loop looks at a peer's requests before the
-// mail that came at the same moment, so that a push may stand behind the first
-// answer. A push behind a fan-out of more than a few dozen others, or one that
-// waits for a worker, can come later still.
+// Quiet expects that the server has sent nothing since the last frame and still answers.
+// It takes two round trips: a loop handles a peer's requests before mail that came at the
+// same moment, so a push may follow the first answer. A push that waits for a worker, or
+// for a fan-out to more than a few dozen others, can come even later.
 func (p *Peer) Quiet() {
 	p.t.Helper()
 	for range 2 {
@@ -158,8 +157,7 @@ func (p *Peer) Quiet() {
 	}
 }
 
-// Closed waits until the server has closed the connection, without any frame
-// before that.
+// Closed waits until the server closes the connection, without a frame before that.
 func (p *Peer) Closed() {
 	p.t.Helper()
 	f, err := p.TryNext()
@@ -176,8 +174,8 @@ func (p *Peer) Get(name string) protocol.Config {
 	return c
 }
 
-// Set writes a document that must be accepted and returns its version. It is not
-// for peers that subscribed what they set.
+// Set writes a document, which must be accepted, and returns its version. It is not for
+// peers that subscribe to what they set.
 func (p *Peer) Set(name, contents string) int32 {
 	p.t.Helper()
 	u, err := protocol.ParseConfigUpdated([]byte(p.Call(protocol.SetConfig,

@@ -1,12 +1,12 @@
-// Package servertest speaks to the server of package clienttest as our own tests
-// do: by peers that know the wire byte by byte, and past the door.
+// Package servertest adds raw peers to the server of package clienttest, for our own
+// tests: they speak the protocol frame by frame and connect to the server directly.
 //
 //	srv := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `{"k":1}`}})
 //	peer := srv.Peer("app")
 //	peer.Call(protocol.GetConfig, `{"file_pattern":"a.json"}`)
 //
-// Nothing sleeps: a peer waits for frames, and Quiet proves the absence of one with
-// a round trip.
+// Nothing sleeps: a peer waits for frames, and Quiet proves that there is none by round
+// trips.
 package servertest
 
 import (
@@ -43,7 +43,7 @@ func Start(t testing.TB, opts Options) *Server {
 	return s
 }
 
-// Addr is the server's own address, another one after each Restart.
+// Addr is the server's own address, which each Restart changes.
 func (s *Server) Addr() net.Addr { return s.Server.Addr() }
 
 // Restart is clienttest's.

@@ -9,10 +9,10 @@ import (
 
 var serviceLink = regexp.MustCompile(`^([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
-// applyFile reads a config file: one "key = value" a line, where a key is a
-// setting's name. Empty lines and what follows a '#' at the start of a line or
-// behind a blank are ignored; a value that needs a '#', or blanks at its ends,
-// stands in double quotes with Go's escapes.
+// applyFile reads a config file: one "key = value" per line, where a key is a setting's
+// name. Empty lines are ignored, and so is what follows a '#' at the start of a line or
+// after a blank. A value with a '#', or with blanks at its ends, is put in double quotes
+// with Go's escapes.
 func (s *Set) applyFile(fileName, text string) []error {
 	var problems []error
 	firstLine := map[string]int{}
@@ -49,7 +49,7 @@ func (s *Set) applyFile(fileName, text string) []error {
 	return problems
 }
 
-// parseLine splits one line; ok is false if the line says nothing.
+// parseLine splits one line; ok is false if it has no setting.
 func parseLine(line string) (key, value string, ok bool, err error) {
 	line = strings.TrimSpace(line)
 	if line == "" || line[0] == '#' {
@@ -88,7 +88,7 @@ func cutComment(value string) string {
 	return value
 }
 
-// quote is the form of a value that parseLine reads back as the same value.
+// quote formats a value so that parseLine reads it back.
 func quote(value string) string {
 	plain := value == strings.TrimSpace(value) && value != "" && !strings.HasPrefix(value, `"`) &&
 		!strings.ContainsAny(value, "\r\n") && cutComment(value) == value
@@ -106,8 +106,8 @@ func (s *Set) names() []string {
 	return list
 }
 
-// didYouMean ends a message about an unknown name: with the nearest known one if
-// it is near enough to be a slip, else with all of them.
+// didYouMean ends a message about an unknown name with the nearest known one if it may be
+// a typing mistake, and otherwise with all known ones.
 func didYouMean(name string, known []string) string {
 	best, distance := "", len(name)/2+1
 	for _, candidate := range known {
@@ -121,7 +121,7 @@ func didYouMean(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// editDistance is Levenshtein's: how many bytes to insert, remove or replace.
+// editDistance is Levenshtein's distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,13 +1,12 @@
-// Package settings takes a program's settings from four sources, of which the
-// earlier wins: a flag, an environment variable, a line of a config file, the
-// default. It remembers for each setting where its value came from, so that a
-// person who wonders why the server does what it does can be shown.
+// Package settings takes a program's settings from four sources, the first of which wins:
+// a flag, an environment variable, a line of a config file, the default. It remembers
+// where each value came from, for people who wonder why a server does what it does.
 //
 // A setting has one name, that of its flag: max-connections is the flag
 // --max-connections, the variable PREFIX_MAX_CONNECTIONS and the line
-// "max-connections = 100". Nothing is ignored in silence: an unknown key or
-// variable is an error that names the nearest known one, and the value of a
-// weaker source is checked although a stronger one hides it.
+// "max-connections = 100". Nothing is ignored silently: an unknown key or variable is an
+// error that names the nearest known one, and a value is checked even if a stronger
+// source overrides it.
 //
 // A newcomer reads Set.Resolve; file.go is the config file's format.
 package settings
@@ -28,7 +27,7 @@ type Value interface {
 	String() string
 }
 
-// Kind says which source a value came from.
+// Kind is the source of a value.
 type Kind string
 
 // The sources, strongest first.
@@ -39,9 +38,8 @@ const (
 	Default Kind = "default"
 )
 
-// Origin is where a value came from. Detail is what a person would look for: the
-// flag with its dashes, the variable's name, or the file and line. It is empty
-// for a default.
+// Origin is where a value came from. Detail is the flag with its dashes, the variable's
+// name, or the file and line; it is empty for a default.
 type Origin struct {
 	Kind   Kind
 	Detail string
@@ -62,8 +60,8 @@ type Entry struct {
 	Origin Origin
 }
 
-// Set is a program's list of settings. The zero value is empty and has no
-// environment variables; it is for one goroutine.
+// Set is a program's list of settings, for one goroutine. The zero value is empty and
+// reads no environment variables.
 type Set struct {
 	// Prefix begins the name of every environment variable of the program,
 	// without the underscore: CONFCENTER.
@@ -75,8 +73,8 @@ type Set struct {
 	entries []*Entry
 }
 
-// set drops the name of the Go function and the repeated text from strconv's
-// errors: they mean nothing to the author of the setting.
+// set drops the function's name and the repeated text from strconv's errors, which mean
+// nothing to the author of the setting.
 func (e *Entry) set(text string) error {
 	err := e.Value.Set(text)
 	var parse *strconv.NumError
@@ -86,8 +84,8 @@ func (e *Entry) set(text string) error {
 	return err
 }
 
-// Add adds a setting whose value is its default, or what its flag has set it to
-// already when byFlag is true. Settings keep the order in which they were added.
+// Add adds a setting whose value is its default or, if byFlag is true, was set by its
+// flag. Settings keep the order in which they were added.
 func (s *Set) Add(name string, value Value, byFlag bool) {
 	origin := Origin{Kind: Default}
 	if byFlag {
@@ -101,10 +99,10 @@ func (s *Set) Variable(name string) string {
 	return s.Prefix + "_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// Resolve gives every setting its value: first the lines of the config file,
-// then the environment (in the form of os.Environ), then again what the flags
-// said. fileName is for messages; empty means that there is no file. All
-// mistakes found are reported together, joined; the settings are then of no use.
+// Resolve sets every setting: first from the config file, then from the environment (in
+// the form of os.Environ), then again from the flags. fileName is for messages; empty
+// means that there is no file. All mistakes are reported together, joined; the settings
+// are then unusable.
 func (s *Set) Resolve(fileName, fileText string, environ []string) error {
 	flags := map[*Entry]string{}
 	for _, e := range s.entries {
@@ -152,10 +150,10 @@ func (s *Set) applyEnv(environ []string) []error {
 	return problems
 }
 
-// foreign is true for variables that are not meant as settings: the caller's
-// list, and those that Kubernetes puts into every container of a namespace that
-// has a service with the program's name. Refusing the latter would keep a pod
-// from starting for nothing that its owner wrote.
+// foreign reports whether a variable is not meant as a setting: it is on the caller's
+// list, or Kubernetes has set it because the namespace has a service with the program's
+// name. Refusing the latter would keep a pod from starting although its owner has made no
+// mistake.
 func (s *Set) foreign(variable string) bool {
 	return slices.Contains(s.Foreign, variable) || serviceLink.MatchString(strings.TrimPrefix(variable, s.Prefix+"_"))
 }
@@ -173,8 +171,8 @@ func (s *Set) Find(name string) *Entry {
 // Entries are all settings in the order of Add.
 func (s *Set) Entries() []*Entry { return s.entries }
 
-// Print writes every setting with its origin as a comment behind it. What it
-// prints is a config file.
+// Print writes every setting, followed by its origin as a comment. The output is a valid
+// config file.
 func (s *Set) Print(w io.Writer) error {
 	var lines []string
 	width := 0

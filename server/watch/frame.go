@@ -45,33 +45,20 @@ func entryCost(e *kv.Entry, form form) int {
 	return n + len(e.Key)
 }
 
-// appendNotice appends the frame of a notice, for a watch to be named later.
+// appendNotice appends the frame of a notice, without the number of a watch. It is
+// never longer than a peer accepts.
 func appendNotice(dst []byte, n kv.Notice, form form) []byte {
-	return appendEvents(dst, protocol.KVEvents{
-		Revision: n.Revision, Events: n.Events, More: n.More,
-		State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync,
-	}, form)
-}
-
-// appendEvents appends a whole frame for a watch to be named later. It never
-// is longer than a peer takes.
-func appendEvents(dst []byte, ev protocol.KVEvents, form form) []byte {
-	start := len(dst)
-	dst = encodeEvents(dst, ev, form)
-	if len(dst)-start <= protocol.HeaderSize+protocol.MaxBody || len(ev.Events) != 1 {
-		return dst
-	}
-	// One event so long that it does not fit: what was before is what can be
-	// spared, as it is where the store does not have it any more.
-	alone := ev
-	alone.Events = []kv.Event{{Kind: ev.Events[0].Kind, Entry: ev.Events[0].Entry}}
-	return encodeEvents(dst[:start], alone, form)
-}
-
-func encodeEvents(dst []byte, ev protocol.KVEvents, form form) []byte {
 	start := len(dst)
 	dst = protocol.BeginFrame(dst, protocol.KVEvent, 0)
-	dst = protocol.AppendKVEvents(dst, ev, form&withPrev != 0, form&withRaw != 0)
+	dst = protocol.AppendKVEvents(dst, protocol.KVEvents{
+		Revision: n.Revision, Events: n.Events, More: n.More,
+		State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync,
+	}, form&withPrev != 0, form&withRaw != 0)
+	if len(dst)-start > protocol.HeaderSize+protocol.MaxBody && len(n.Events) == 1 && form&withPrev != 0 {
+		// A single event does not fit: leave out the previous entry, as if the store
+		// did not have it any more.
+		return appendNotice(dst[:start], n, form&^withPrev)
+	}
 	return protocol.FinishFrame(dst, start)
 }
 
@@ -79,17 +66,16 @@ func encodeEvents(dst []byte, ev protocol.KVEvents, form form) []byte {
 // can be shared: they hold the header and the watch's number.
 const headBytes = 64
 
-// sendEvents sends w one frame that others are sent too. It reports whether the
-// bytes are still referred to: then they must not change any more.
-func (w *watch) sendEvents(frame []byte) (kept bool) {
+// sendEvents sends w a frame that is shared with other watches. A frame of at least
+// loop.WholeFrame bytes must not change afterwards.
+func (w *watch) sendEvents(frame []byte) {
 	s := w.of.s
 	s.Group().Count.WatchFrames.Add(1)
 	protocol.SetSeq(frame, s.Group().NextSeq())
 	protocol.SetKVWatch(frame, w.id)
 	if len(frame) < loop.WholeFrame {
 		s.Out.SendOwn(frame)
-		return false
+		return
 	}
 	s.Out.SendShared(frame[:headBytes], frame[headBytes:], "")
-	return true
 }
