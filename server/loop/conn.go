@@ -165,7 +165,7 @@ func (c *Conn) Admit(write bool) bool {
 	case c.Out.bytes >= limits.Pending:
 		c.wait(forReader)
 		return false
-	case len(c.slots) > 0 && !(write && len(c.slots) < limits.Writes):
+	case c.owed() > 0 && !(write && c.owed() < limits.Writes):
 		c.wait(forReplies)
 		return false
 	}
@@ -281,7 +281,7 @@ func (c *Conn) Dismiss(reason string) {
 	if c.state.over() {
 		return
 	}
-	if c.Out.Owing() == 0 && len(c.slots) == 0 {
+	if c.Out.Owing() == 0 && c.owed() == 0 {
 		c.Abort(reason)
 		return
 	}
@@ -331,7 +331,7 @@ func (c *Conn) drained() {
 	case !c.state.over():
 		c.resume()
 		c.User.ReadOn()
-	case len(c.slots) > 0:
+	case c.owed() > 0:
 	case c.state.become(shut):
 		// Closing a socket with unread input resets the connection and can take
 		// the last reply with it, so the peer closes first or runs out of time.
@@ -348,7 +348,7 @@ func (c *Conn) Lost(err error) {
 	}
 	c.Out.discard()
 	c.forgetInput()
-	c.slots = nil
+	c.slots, c.next = nil, 0
 	c.User.Ended(err)
 	c.Loop.remove(c)
 }
@@ -388,7 +388,7 @@ func (c *Conn) moved() int64 {
 
 // quiet says that nothing is being done for the connection and its peer has read
 // everything.
-func (c *Conn) quiet() bool { return len(c.slots) == 0 && c.state != forWorker && c.Out.Owing() == 0 }
+func (c *Conn) quiet() bool { return c.owed() == 0 && c.state != forWorker && c.Out.Owing() == 0 }
 
 // fillOrder gives out the finished replies and lets the connection go on.
 func (c *Conn) fillOrder() {

@@ -44,11 +44,12 @@ type Loop struct {
 	meter  meter
 }
 
-// buffer is what is used again and again while one connection is served.
+// buffer is what connections use one after the other.
 type buffer struct {
-	out     []byte // replies
-	frame   int    // where the reply begun last starts in out
-	scratch []byte // pieces put together for one write
+	out     []byte    // replies of the one being served
+	frame   int       // where the reply begun last starts in out
+	scratch []byte    // pieces put together for one write
+	rooms   slotRooms // for the next that needs one
 }
 
 // NewLoop makes a loop of g. exec runs a function on the event loop that it belongs to,

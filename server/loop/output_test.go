@@ -3,6 +3,8 @@ package loop
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -300,4 +302,43 @@ func TestSentOutputIsForgottenAlsoIfThePeerNeverReadsAll(t *testing.T) {
 		require.False(t, s.Out.empty())
 	}
 	require.Less(t, len(s.Out.pieces), 64)
+}
+
+// Places of replies are filled in any order, unlike they were taken; the room for them
+// goes from connection to connection and stays small, also if there is always one left.
+func TestRepliesLeaveInOrderFromRoomThatIsUsedAgain(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		one, wireOne := newConn(t, Limits{})
+		two, wireTwo := addConn(one.Loop)
+		wireOne.Room, wireTwo.Room = 1<<20, 1<<20
+		conns, open, next := []*Conn{one, two}, [2][]uint64{}, [2]uint64{}
+		most := rapid.IntRange(1, 40).Draw(rt, "most")
+		for range 400 {
+			i := rapid.IntRange(0, 1).Draw(rt, "conn")
+			c := conns[i]
+			if len(open[i]) < most && rapid.Bool().Draw(rt, "reserve") {
+				require.Equal(t, next[i], c.Reserve(protocol.KVPut))
+				open[i] = append(open[i], next[i])
+				next[i]++
+			} else if n := len(open[i]); n > 0 {
+				at := rapid.IntRange(0, n-1).Draw(rt, "which")
+				c.Fill(open[i][at], []byte(fmt.Sprintf("%d,", open[i][at])))
+				open[i] = slices.Delete(open[i], at, at+1)
+				c.Loop.giveOut()
+			}
+			require.LessOrEqual(t, cap(c.slots), 256)
+		}
+		for i, c := range conns {
+			for _, id := range open[i] {
+				c.Fill(id, []byte(fmt.Sprintf("%d,", id)))
+			}
+			c.Loop.giveOut()
+			var want strings.Builder
+			for id := range next[i] {
+				fmt.Fprintf(&want, "%d,", id)
+			}
+			require.Equal(t, want.String(), []*looptest.Wire{wireOne, wireTwo}[i].Got.String())
+			require.Nil(t, c.slots)
+		}
+	})
 }

@@ -12,8 +12,51 @@ import (
 // not answered yet it waits in a slot.
 type Replies struct {
 	c     *Conn  // set at open
-	slots []slot // not given out yet, oldest first
-	left  uint64 // how many slots there were before slots[0]
+	slots []slot // oldest first; those before next have been given out
+	next  int
+	left  uint64 // how many slots there were before next
+}
+
+// owed is how many replies have a place and have not been given out.
+func (r *Replies) owed() int { return len(r.slots) - r.next }
+
+// place appends a slot. Their room is the loop's while a connection has none.
+func (r *Replies) place(s slot) {
+	switch {
+	case r.slots == nil:
+		r.slots = r.c.Loop.buffer.rooms.take()
+	case len(r.slots) == cap(r.slots) && r.next > len(r.slots)/2:
+		n := copy(r.slots, r.slots[r.next:])
+		clear(r.slots[n:])
+		r.slots, r.next = r.slots[:n], 0
+	}
+	r.slots = append(r.slots, s)
+}
+
+// vacate gives the room back once all slots have been emptied.
+func (r *Replies) vacate() {
+	r.c.Loop.buffer.rooms.keep(r.slots)
+	r.slots, r.next = nil, 0
+}
+
+// slotRooms is room for slots that no connection of the loop needs now.
+type slotRooms struct{ list [][]slot }
+
+func (s *slotRooms) take() []slot {
+	last := len(s.list) - 1
+	if last < 0 {
+		return nil
+	}
+	room := s.list[last]
+	s.list = s.list[:last]
+	return room
+}
+
+func (s *slotRooms) keep(room []slot) {
+	const rooms, longest = 64, 64
+	if len(s.list) < rooms && cap(room) <= longest {
+		s.list = append(s.list, room[:0])
+	}
 }
 
 // slot holds the place of a reply whose request is still being worked on.
@@ -45,9 +88,9 @@ func (r *Replies) Begin(cmd protocol.Command, seq uint16) []byte {
 func (r *Replies) End(out []byte) {
 	b := &r.c.Loop.buffer
 	protocol.FinishFrame(out, b.frame)
-	if len(r.slots) > 0 {
+	if r.owed() > 0 {
 		// An earlier write has not been answered yet: wait behind it.
-		r.slots = append(r.slots, slot{frame: slices.Clone(out[b.frame:]), done: true})
+		r.place(slot{frame: slices.Clone(out[b.frame:]), done: true})
 		b.out = out[:b.frame]
 		return
 	}
@@ -85,8 +128,8 @@ func (r *Replies) FlushReplies() {
 // Reserve takes the place of a reply that comes later; Fill takes the number.
 func (r *Replies) Reserve(cmd protocol.Command) (id uint64) {
 	r.FlushReplies()
-	r.slots = append(r.slots, slot{cmd: cmd, began: r.c.Loop.meter.moment()})
-	return r.left + uint64(len(r.slots)) - 1
+	r.place(slot{cmd: cmd, began: r.c.Loop.meter.moment()})
+	return r.left + uint64(r.owed()) - 1
 }
 
 // slot is the place that Reserve gave under that number; nil once its reply has
@@ -95,7 +138,7 @@ func (r *Replies) slot(id uint64) *slot {
 	if r.c.state == dead || id < r.left {
 		return nil
 	}
-	return &r.slots[id-r.left]
+	return &r.slots[r.next+int(id-r.left)]
 }
 
 // Fill completes a reserved reply. It leaves at the end of the loop's turn, with
@@ -112,7 +155,7 @@ func (r *Replies) complete(id uint64, w FrameMaker, frame []byte) {
 		return
 	}
 	place.write, place.frame, place.done = w, frame, true
-	if r.slots[0].done && r.c.on.join(onFilled) {
+	if r.slots[r.next].done && r.c.on.join(onFilled) {
 		r.c.Loop.filled = append(r.c.Loop.filled, r.c)
 	}
 }
@@ -142,10 +185,10 @@ func (r *Replies) first() {
 func (r *Replies) giveReplies() {
 	l := r.c.Loop
 	l.meter.known = false
-	for len(r.slots) > 0 && r.slots[0].done && r.c.state != dead {
-		reply := r.slots[0]
-		r.slots[0] = slot{}
-		r.slots = r.slots[1:]
+	for r.owed() > 0 && r.slots[r.next].done && r.c.state != dead {
+		reply := r.slots[r.next]
+		r.slots[r.next] = slot{}
+		r.next++
 		r.left++
 		l.meter.replies++
 		if reply.cmd != 0 {
@@ -165,8 +208,8 @@ func (r *Replies) giveReplies() {
 			r.FlushReplies()
 		}
 	}
-	if len(r.slots) == 0 {
-		r.slots = nil
+	if r.slots != nil && r.owed() == 0 {
+		r.vacate()
 	}
 }
 
@@ -186,5 +229,7 @@ func (r *Replies) EndShared(out, body []byte, tail string) {
 
 // Unreserve gives up the slot reserved last.
 func (r *Replies) Unreserve() {
-	r.slots = r.slots[:len(r.slots)-1]
+	if r.slots = r.slots[:len(r.slots)-1]; r.owed() == 0 {
+		r.vacate()
+	}
 }
