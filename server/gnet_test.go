@@ -228,3 +228,15 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 	require.GreaterOrEqual(t, len(names), acknowledged)
 	require.False(t, strings.Contains(fmt.Sprint(names), "tmp"))
 }
+
+// A peer may say at once that it sends no more; what it asked for last is answered, also
+// where reads of several peers are gathered.
+func TestAReadIsAnsweredThoughItsPeerSendsNoMore(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{})
+	for range 50 {
+		p := srv.Peer("reader")
+		p.Send(protocol.KVGet, `{"ns":"n","key":"a"}`)
+		require.NoError(t, p.Conn.(*net.TCPConn).CloseWrite())
+		require.Equal(t, protocol.KVGet.Reply(), p.Next().Command)
+	}
+}

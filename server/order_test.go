@@ -235,7 +235,7 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 			switch rapid.IntRange(0, 6).Draw(rt, "step") {
 			case 0:
 				cut := min(1<<rapid.IntRange(0, 24).Draw(rt, "cut"), len(rest))
-				c.s.Receive(bytes.Clone(rest[:cut]))
+				c.s.Arrive(bytes.Clone(rest[:cut]))
 				rest = rest[cut:]
 			case 1:
 				c.turn()

@@ -31,6 +31,7 @@ type Gate struct {
 	routes   routeTable
 	families [families]func(*Desk) any // each makes what its family keeps for a loop
 	handOver func(s *Session)          // see HandOver
+	ahead    Ahead                     // see LookAhead
 
 	Registry Registry // any goroutine
 
@@ -71,6 +72,16 @@ func (g *Gate) Keep(key Family, perDesk func(*Desk) any) { g.families[key] = per
 // when they have all been handled, and whenever the session may go on after it has
 // waited.
 func (g *Gate) HandOver(f func(s *Session)) { g.handOver = f }
+
+// Ahead is a family that looks up what several sessions ask for before their frames are
+// judged; see loop.User.
+type Ahead interface {
+	Foresee(s *Session, b []byte) bool
+	LookUp(d *Desk)
+}
+
+// LookAhead says which family does.
+func (g *Gate) LookAhead(a Ahead) { g.ahead = a }
 
 // NewDesk makes the desk of a new loop, and the loop.
 func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {

@@ -96,6 +96,14 @@ func (s *Session) Describe(info *ClientInfo, most, room int) {
 	}
 }
 
+// Foresee reports whether b asks for what is looked up together with others.
+func (s *Session) Foresee(b []byte) bool {
+	return s.Client != nil && s.Gate.ahead != nil && s.Gate.ahead.Foresee(s, b)
+}
+
+// LookUp looks up what sessions of the loop have foreseen.
+func (s *Session) LookUp() { s.Gate.ahead.LookUp(s.Desk) }
+
 // ReadOn is called when the peer has read.
 func (s *Session) ReadOn() {
 	for _, p := range s.parts {

@@ -58,6 +58,12 @@ type User interface {
 	// returns how many bytes they took. b is empty when the connection goes on after it
 	// has waited, and none has arrived.
 	Decode(b []byte) (taken int)
+	// Foresee reports whether b, all that has arrived, is one frame that is better acted
+	// on together with others of its kind, whosever they are. If so LookUp is called
+	// before Decode is given b, or a copy of it.
+	Foresee(b []byte) bool
+	// LookUp is called for one of the users that have foreseen something, on behalf of all.
+	LookUp()
 	// ReadOn is called when the peer has read, so that more can be sent.
 	ReadOn()
 	// Ended is called once, when the connection is gone.

@@ -14,7 +14,13 @@ import (
 type echo struct {
 	c     *Conn
 	known bool // it has said who it is
+
+	foresees bool
+	lookUps  int
 }
+
+func (e *echo) Foresee([]byte) bool { return e.foresees }
+func (e *echo) LookUp()             { e.lookUps++ }
 
 func (e *echo) Decode(b []byte) (taken int) {
 	for e.c.Reads() && len(b)-taken >= protocol.HeaderSize {

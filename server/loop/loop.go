@@ -33,7 +33,6 @@ type Loop struct {
 	mail   inbox
 	now    int64        // unix ns, refreshed by each tick
 	ticked atomic.Int64 // any goroutine: unix ns of the last tick taken
-	turned time.Time    // when the last turn that was woken ended
 	conns  []*Conn      // Conn.index is the place
 	timed  []*Conn      // those with a deadline
 	filled []*Conn      // those whose next reply was filled in this turn
@@ -42,6 +41,7 @@ type Loop struct {
 	relief relief
 	buffer buffer
 	meter  meter
+	gather gather
 }
 
 // buffer is what connections use one after the other.
@@ -58,18 +58,20 @@ func NewLoop(g *Group, exec func(fn func()) error) *Loop {
 	l := &Loop{Group: g, exec: exec, now: g.clock.Now().UnixNano()}
 	l.relief = relief{l: l, retained: make(map[*byte]*retention)}
 	l.hungry.l = l
+	l.gather.l = l
 	l.meter.init(l)
 	l.sweep.w = &l.waker
 	l.ticked.Store(l.now)
+	var turned time.Time // when the last turn that was woken ended
 	turn := func() {
 		// A turn that was asked for while the one before it still ran is queued
 		// right behind it, and the loop would not look at its sockets in between.
-		if time.Since(l.turned) < chained {
+		if time.Since(turned) < chained {
 			l.waker.yieldTurn()
 			return
 		}
 		l.Wake()
-		l.turned = time.Now()
+		turned = time.Now()
 	}
 	// An engine that has stopped takes no turn, which is all the error can say.
 	l.waker.init(func() { _ = exec(turn) })
@@ -88,9 +90,10 @@ func (l *Loop) Post(m Mail) {
 	}
 }
 
-// turn delivers mail and lets blocked connections go on, within the budgets of one
+// turn hands on what was gathered, delivers mail and lets blocked connections go on, within the budgets of one
 // turn: units of mail, bytes of bulk.
 func (l *Loop) turn(budget, bulk int) {
+	l.gather.handOn()
 	l.sweep.bulk = bulk
 	l.deliver(budget)
 	l.sweep.some()
@@ -140,7 +143,7 @@ func (l *Loop) Poll() { l.Post(MailFunc(func(l *Loop) { l.sweep.soon() })) }
 func (l *Loop) Waits() int { return l.mail.box.size() }
 
 // Busy says that there is something to do in a turn now.
-func (l *Loop) Busy() bool { return l.mail.box.waiting() || l.sweep.due() }
+func (l *Loop) Busy() bool { return l.mail.box.waiting() || l.sweep.due() || len(l.gather.frames) > 0 }
 
 // Hold stops delivery until Release, so that mail which needs a worker keeps its
 // place.

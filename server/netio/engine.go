@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -219,7 +220,7 @@ func (e *Engine) OnTraffic(c gnet.Conn) gnet.Action {
 	if s == nil || err != nil {
 		return gnet.Close
 	}
-	s.Receive(data)
+	s.Arrive(data)
 	s.Loop.AfterTraffic()
 	return gnet.None
 }
@@ -227,6 +228,9 @@ func (e *Engine) OnTraffic(c gnet.Conn) gnet.Action {
 // OnClose tells the session. It is also called from within a failing write.
 func (e *Engine) OnClose(c gnet.Conn, err error) gnet.Action {
 	if s, _ := c.Context().(*loop.Conn); s != nil {
+		if errors.Is(err, io.EOF) {
+			s.Loop.HandOn() // what it asked for last is on its way before it is gone
+		}
 		s.Lost(err)
 	}
 	return gnet.None

@@ -41,6 +41,8 @@ type desk struct {
 
 	// loop only
 	gets   getRun
+	ahead  foreseen
+	run    *getRun      // the one that is being answered
 	writes []*kv.Write  // of the session being served, not handed over yet
 	free   []*kvWriting // to be used again
 }
@@ -81,6 +83,7 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 	}
 	g.Add(routes)
 	g.Keep(gate.OfState, func(d *gate.Desk) any { return &desk{loop: d.Loop} })
+	g.LookAhead(f)
 	g.HandOver(func(s *gate.Session) { f.handOver(s) })
 	return f
 }

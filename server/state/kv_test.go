@@ -374,3 +374,73 @@ func TestEachFrameOfARunIsAskedForItsRight(t *testing.T) {
 		require.Equal(t, i == 2, strings.Contains(frame, "needs the right kv:read"), frame)
 	}
 }
+
+// gathered is what peers are answered whose KVGETs, for one key each, arrive together;
+// with before, somebody writes that before they are handed on.
+func gathered(s *stateKit, before func(), keys ...string) (got []string) {
+	var wires []*looptest.Wire
+	for _, key := range keys {
+		peer, w := s.Peer(gatetest.Unlimited)
+		peer.Arrive(gatetest.Requests(protocol.KVGet, fmt.Sprintf(`{"ns":"n","key":%q}`, key)))
+		wires = append(wires, w)
+	}
+	before()
+	s.Loop.Wake()
+	for _, w := range wires {
+		got = append(got, gatetest.Frames(s.T, w)...)
+	}
+	return got
+}
+
+// put writes one key.
+func (k *stateKit) put(key, value string) {
+	k.Receive(gatetest.Requests(protocol.KVPut, fmt.Sprintf(`{"ns":"n","key":%q,"value":%q}`, key, value)))
+	k.state.Finish(1)
+}
+
+func TestGetsOfSeveralPeersAreLookedUpTogether(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.put("a", "first")
+	s.put("b", "second")
+	for range 3 {
+		got := gathered(s, func() { s.put("a", "newer") }, "a", "b", "none", "b")
+		require.Len(t, got, 4)
+		require.Contains(t, got[0], `"value":"newer"`, "it was looked up when all were there")
+		require.Contains(t, got[1], `"value":"second"`)
+		require.Contains(t, got[2], `"code":404`)
+		require.Contains(t, got[3], `"value":"second"`)
+	}
+}
+
+// What one of them is refused, another is not given.
+func TestEachGetOfSeveralPeersPassesTheGate(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.put("a", "first")
+	s.put("b", "second")
+	asked := 0
+	got := gathered(s, func() {
+		s.Bench.Gate.Permits = func(*gate.Session, access.Right) bool { asked++; return asked != 1 }
+	}, "a", "b", "a")
+	require.Equal(t, 3, asked)
+	require.Len(t, got, 3)
+	require.Contains(t, got[0], "needs the right")
+	require.Contains(t, got[1], `"value":"second"`)
+	require.Contains(t, got[2], `"value":"first"`)
+}
+
+// A get behind a write that is not answered yet is looked up again when it is.
+func TestAGatheredGetSeesTheWritesBeforeIt(t *testing.T) {
+	s := newStateKit(t, loop.Limits{})
+	s.put("a", "old")
+	s.Loop.Wake()
+	gatetest.Frames(t, s.w)
+	s.Arrive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"new"}`))
+	s.Arrive(gatetest.Requests(protocol.KVGet, `{"ns":"n","key":"a"}`))
+	s.Loop.Wake()
+	require.Empty(t, gatetest.Frames(t, s.w))
+	s.state.Finish(1)
+	s.Loop.Wake()
+	got := gatetest.Frames(t, s.w)
+	require.Len(t, got, 2)
+	require.Contains(t, got[1], `"value":"new"`)
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // maxGetRun is how many KVGETs are looked up together.
-const maxGetRun = 32
+const maxGetRun = loop.MaxGathered
 
 // getRun is KVGETs that a peer has sent one behind the other. Most of the time of a
 // get among many keys is waiting for memory: looked up together they wait together.
@@ -20,23 +20,76 @@ type getRun struct {
 	sum     byte // of what touch has read, so that it is read
 }
 
+// foreseen are KVGETs that several peers have sent at about the same time, one each.
+type foreseen struct {
+	getRun
+	at   [maxGetRun]*byte // where the frame of each begins, which tells it from all others
+	done bool             // it was looked up: what comes is another run's
+}
+
 // lookAhead looks up the KVGETs that stand whole at the front of b. It stops in front
 // of whatever is not a plain get, which is then handled by itself.
 func (f *Handlers) lookAhead(s *gate.Session, b []byte) int {
-	run := &deskOf(s).gets
-	clear(run.reads[run.next:run.n]) // of a run that was broken off
-	clear(run.asked[run.next:run.n])
-	run.collect(&s.Desk.Req, b)
-	if run.n > 0 {
-		run.rev = f.store.GetEach(run.reads[:run.n])
-		run.touch()
+	d := deskOf(s)
+	if a := &d.ahead; a.next < a.n && a.at[a.next] == &b[0] {
+		d.run = &a.getRun
+		return 1
 	}
-	return run.n
+	d.run = &d.gets
+	d.run.drop()
+	d.run.collect(&s.Desk.Req, b)
+	d.run.lookUp(f.store)
+	return d.run.n
+}
+
+// Foresee notes b if it is a plain get and nothing else.
+func (f *Handlers) Foresee(s *gate.Session, b []byte) bool {
+	if size, ok := wholeGet(b); !ok || size != len(b) {
+		return false
+	}
+	q, ok := protocol.PlainKVGet(b[protocol.HeaderSize:])
+	if !ok {
+		return false
+	}
+	a := &deskOf(s).ahead
+	if a.done {
+		a.drop()
+		a.done = false
+	}
+	a.at[a.n] = &b[0]
+	a.add(q)
+	return true
+}
+
+// LookUp looks up what was foreseen.
+func (f *Handlers) LookUp(d *gate.Desk) {
+	a := &d.Part(gate.OfState).(*desk).ahead
+	a.lookUp(f.store)
+	a.done = true
+}
+
+// drop forgets a run, of which some may not have been answered.
+func (g *getRun) drop() {
+	clear(g.reads[g.next:g.n])
+	clear(g.asked[g.next:g.n])
+	g.n, g.next = 0, 0
+}
+
+func (g *getRun) add(q protocol.KVRead) {
+	g.asked[g.n], g.reads[g.n] = q, kv.Read{NS: q.NS, Key: q.Key}
+	g.n++
+}
+
+func (g *getRun) lookUp(store kv.Store) {
+	if g.n > 0 {
+		g.rev = store.GetEach(g.reads[:g.n])
+		g.touch()
+	}
 }
 
 // answerAhead answers the next of them.
 func (f *Handlers) answerAhead(s *gate.Session, h protocol.Header) {
-	run := &deskOf(s).gets
+	run := deskOf(s).run
 	i := run.next
 	run.next++
 	kvGot(s, h, run.asked[i], run.reads[i].Entry, run.rev)
@@ -46,8 +99,7 @@ func (f *Handlers) answerAhead(s *gate.Session, h protocol.Header) {
 // collect reads gets from the front of b. It stops early at long ones: those behind a
 // reply that takes a worker are read again.
 func (g *getRun) collect(req *protocol.Request, b []byte) {
-	g.n, g.next = 0, 0
-	for all := len(b); g.n < maxGetRun && all-len(b) < loop.WholeFrame; g.n++ {
+	for all := len(b); g.n < maxGetRun && all-len(b) < loop.WholeFrame; {
 		size, ok := wholeGet(b)
 		if !ok {
 			return
@@ -56,7 +108,7 @@ func (g *getRun) collect(req *protocol.Request, b []byte) {
 		if !ok {
 			return
 		}
-		g.asked[g.n], g.reads[g.n] = q, kv.Read{NS: q.NS, Key: q.Key}
+		g.add(q)
 		b = b[size:]
 	}
 }
