@@ -29,9 +29,6 @@ either use ` + "`ccdump tap`" + `, or let somebody else capture and give ccdump 
 			if len(o.ports) == 0 {
 				o.ports = []int{defaultPort}
 			}
-			if err := o.check(); err != nil {
-				return err
-			}
 			return live(cmd, &o, name, write)
 		},
 	}

@@ -34,11 +34,7 @@ code. If a later request repeats such a number, it is sent with this server's nu
 		Example: `  ccdump replay odd.pcap --to 127.0.0.1:4801
   ccdump replay odd.pcap --to 127.0.0.1:4801 --pace 10x`,
 		Args: arguments("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			var err error
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cfg.Pace, err = parsePace(pace); err != nil {
 				return usageError{err}
 			}

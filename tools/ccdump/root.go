@@ -98,7 +98,9 @@ var (
 	outputs    = []string{"text", "json"}
 )
 
+// bindPorts binds what all verbs have, and checks all flags before a verb runs.
 func (o *options) bindPorts(cmd *cobra.Command) {
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	f := cmd.Flags()
 	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be repeated (default: any)")
 	f.IntVar(&o.memory, "memory", 128, "memory for data that waits for other packets, in MiB")

@@ -22,12 +22,7 @@ func newSummary() *cobra.Command {
 		Example: `  ccdump summary odd.pcap
   ccdump summary odd.pcap -o json | jq .commands`,
 		Args: arguments("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			return summarize(cmd, &o, args[0])
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return summarize(cmd, &o, args[0]) },
 	}
 	o.bindPorts(cmd)
 	o.bindOutput(cmd)

@@ -51,9 +51,6 @@ unchanged, and forwarding never waits for printing.`,
   ccdump tap --to 127.0.0.1:4800 --write odd.pcap --body none`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			if err := checkServer(to); err != nil {
 				return err
 			}

@@ -172,9 +172,6 @@ func (v *view) tell(cmd *cobra.Command) {
 
 // dump prints the lines of a file.
 func dump(o *options, name string, cmd *cobra.Command) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	v := newView(o, cmd.OutOrStdout())
 	src, closeFile, err := openCapture(cmd, name, v.flush)
 	if err != nil {

@@ -120,57 +120,40 @@ func (n *names) translate(dst []byte, cmd protocol.Command, conn string, body []
 	if len(n.of) == 0 || parse(cmd, &r, body) != nil || !r.IsObject() {
 		return append(dst, body...)
 	}
-	dst = n.object(dst, cmd, conn, &r, r.Body())
+	dst = n.container(dst, cmd, conn, &r, r.Body())
 	return append(dst, r.Tail()...)
 }
 
-// object translates an object and the objects within it.
-func (n *names) object(dst []byte, cmd protocol.Command, conn string, r *protocol.Request, text []byte) []byte {
-	dst = append(dst, '{')
-	first := true
-	jsontext.EachMember(text, func(key, raw []byte, kind jsontext.Kind) bool {
+// container translates an object or array, and those within it.
+func (n *names) container(dst []byte, cmd protocol.Command, conn string, r *protocol.Request, text []byte) []byte {
+	it := jsontext.Iterate(text)
+	brackets := "[]"
+	if it.Container() == jsontext.Object {
+		brackets = "{}"
+	}
+	dst = append(dst, brackets[0])
+	for first := true; it.Next(); first = false {
 		if !first {
 			dst = append(dst, ',')
 		}
-		first = false
-		dst = append(jsontext.AppendQuote(dst, key), ':')
-		dst = n.value(dst, cmd, conn, r, string(key), jsontext.Member{Key: key, Raw: raw, Kind: kind})
-		return true
-	})
-	return append(dst, '}')
+		key := ""
+		if it.Container() == jsontext.Object {
+			key = string(it.Key())
+			dst = append(append(dst, it.KeyToken()...), ':')
+		}
+		dst = n.value(dst, cmd, conn, r, key, jsontext.Member{Raw: it.Raw(), Kind: it.Kind()})
+	}
+	return append(dst, brackets[1])
 }
 
+// value translates the value of a member, or with key "" an element of an array.
 func (n *names) value(dst []byte, cmd protocol.Command, conn string, r *protocol.Request, key string, m jsontext.Member) []byte {
 	if kind := kindOf(cmd, key); kind != "" && isNumber(m) {
 		if now, ok := n.of[name{kind, scopeOf(kind, conn, r), number(m.Raw)}]; ok {
-			if m.Kind == jsontext.String {
-				return append(append(append(dst, '"'), now...), '"')
-			}
-			return append(dst, now...)
+			return append(dst, strings.Replace(string(m.Raw), number(m.Raw), now, 1)...) // in quotes, if it was
 		}
-		return append(dst, m.Raw...)
-	}
-	switch {
-	case !cmd.IsState() || !nested(key):
-		return append(dst, m.Raw...)
-	case m.Kind == jsontext.Object:
-		return n.object(dst, cmd, conn, r, m.Raw)
-	case m.Kind == jsontext.Array:
-		dst = append(dst, '[')
-		first := true
-		jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			if kind == jsontext.Object {
-				dst = n.object(dst, cmd, conn, r, raw)
-			} else {
-				dst = append(dst, raw...)
-			}
-			return true
-		})
-		return append(dst, ']')
+	} else if (m.Kind == jsontext.Object || m.Kind == jsontext.Array) && cmd.IsState() && (key == "" || nested(key)) {
+		return n.container(dst, cmd, conn, r, m.Raw)
 	}
 	return append(dst, m.Raw...)
 }

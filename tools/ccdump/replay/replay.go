@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ type Config struct {
 	// Pace is the speed: 1 as in the capture, 2 twice as fast, 0 waits for nothing
 	// but answers.
 	Pace float64
-	// Patience is how long to wait for an answer. Default 5 s.
+	// Patience is how long to wait for an answer.
 	Patience time.Duration
 	// Exact compares bodies byte by byte and translates nothing.
 	Exact bool
@@ -68,7 +67,6 @@ type Replayer struct {
 
 // New makes a Replayer that ends with ctx.
 func New(ctx context.Context, cfg Config) *Replayer {
-	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
 	return &Replayer{ctx: ctx, cfg: cfg, open: map[*stream.Conn]*peer{}}
 }
 

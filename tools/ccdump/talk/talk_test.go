@@ -28,7 +28,7 @@ type stage struct {
 }
 
 func newStage(cfg Config) *stage {
-	s := &stage{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano(), text: Text{Printer: protocol.Printer{Style: protocol.BodyWhole}}}
+	s := &stage{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano(), text: Text{Printer: protocol.Printer{Style: protocol.BodyWhole}, Location: time.UTC}}
 	if cfg.Show == nil {
 		cfg.Show = func(l *Line) { s.out = s.text.Append(s.out, l) }
 	}

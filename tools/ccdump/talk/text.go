@@ -19,7 +19,7 @@ import (
 // replies the time since the request. Odd remarks begin with an exclamation mark.
 type Text struct {
 	Printer protocol.Printer
-	// Location is the time zone; nil is UTC.
+	// Location is the time zone of printed times.
 	Location *time.Location
 	day      string
 }
@@ -29,16 +29,9 @@ const (
 	dayFormat  = "2006-01-02 MST"
 )
 
-func (t *Text) zone() *time.Location {
-	if t.Location == nil {
-		return time.UTC
-	}
-	return t.Location
-}
-
 // Append appends l and a line feed, preceded by a line with the day if that has changed.
 func (t *Text) Append(dst []byte, l *Line) []byte {
-	when := time.Unix(0, l.At).In(t.zone())
+	when := time.Unix(0, l.At).In(t.Location)
 	if day := when.Format(dayFormat); day != t.day {
 		t.day = day
 		dst = fmt.Appendf(dst, "# %s\n", day)
