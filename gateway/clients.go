@@ -50,7 +50,7 @@ type (
 // clients tells who is connected by TCP and who follows a stream by HTTP.
 func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	body := clientsBody{Clients: []clientBody{}}
-	body.Streams, body.More = g.viewers.list()
+	body.Streams, body.More = g.streams.list()
 	if g.fleet == nil {
 		return w.sendStruct(&body)
 	}

@@ -53,7 +53,7 @@ func TestClientsShowStreams(t *testing.T) {
 	}
 	require.ElementsMatch(t, []viewerBody{{Kind: "config"}, {Kind: "store", keysBody: keysBody{NS: "n", Prefix: "p"}}, {Kind: "store", keysBody: keysBody{NS: "n", Key: "k"}}, {Kind: "plum", keysBody: keysBody{NS: "n"}}}, seen)
 	leave()
-	require.Eventually(t, func() bool { list, _ := k.viewers.list(); return len(list) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { list, _ := k.streams.list(); return len(list) == 0 }, patience, time.Millisecond)
 }
 
 // Whatever tells how many files there are counts the same: also one that was never

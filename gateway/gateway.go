@@ -122,7 +122,6 @@ type Gateway struct {
 
 	searches   chan struct{} // holds one for each search under way
 	samples    ring.Ring[moment]
-	viewers    viewers
 	configFeed *configFeed // of the streams of configuration changes
 	idPrefix   string      // of the ids on our own streams: the epoch and what divides it from the number
 

@@ -61,10 +61,10 @@ func (g *Gateway) httpReadings() metric.Readings {
 	var stats struct {
 		Connections int    `metric:"http_connections" help:"HTTP connections that are open."`
 		Refused     uint64 `metric:"http_connections_refused_total" help:"HTTP connections closed because there were too many."`
-		Streams     int64  `metric:"http_streams" help:"Streams of events that are open."`
+		Streams     int    `metric:"http_streams" help:"Streams of events that are open."`
 		Behind      uint64 `metric:"http_streams_behind_total" help:"How often a stream of the state store fell behind and had to read back."`
 	}
-	stats.Streams = g.traffic.streams.Load()
+	stats.Streams = g.streams.count()
 	if g.hub != nil {
 		stats.Behind = g.hub.behind.Load()
 	}

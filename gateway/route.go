@@ -132,9 +132,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		err = swallow(w, r)
 	}
 	if err == nil && rt.stream {
-		p.gateway.traffic.streams.Add(1)
-		defer p.gateway.traffic.streams.Add(-1)
-		defer p.gateway.viewers.enter(p.gateway.viewerOf(r, rt))()
+		defer p.gateway.streams.enter(w, p.gateway.viewerOf(r, rt))()
 	}
 	if err == nil {
 		err = rt.handle(w, r)

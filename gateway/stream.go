@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
-	"confcenter/internal/clock"
 	"confcenter/kv"
 )
 
@@ -44,13 +42,14 @@ type eventStyle struct {
 	first, synced, resync string
 }
 
-// sseWriter writes a stream of events: lines end in LF, what is put in is sent by
+// sseWriter writes a stream of events: lines end in LF, what is put into b is sent by
 // flush, and a peer that takes nothing for too long is given up.
 type sseWriter struct {
 	gateway *Gateway
-	w       http.ResponseWriter
+	w       *reply
 	control *http.ResponseController
 	b       []byte
+	err     error // the peer is gone; what is sent after that is lost
 }
 
 // sseChunk is how much is put together before it is written.
@@ -58,11 +57,10 @@ const sseChunk = 32 << 10
 
 // newSSE begins a stream. It starts with a comment and an empty line, so that what a
 // peer has left of an earlier one in its buffer is not joined with the first event.
-// Who has it closes it.
-func (g *Gateway) newSSE(w *reply) (*sseWriter, error) {
+func (g *Gateway) newSSE(w *reply) *sseWriter {
 	s := &sseWriter{gateway: g, w: w, control: http.NewResponseController(w)}
-	if err := s.control.SetReadDeadline(time.Time{}); err != nil { // the request's must not end the stream
-		return nil, err
+	if s.err = s.control.SetReadDeadline(time.Time{}); s.err != nil { // the request's must not end the stream
+		return s
 	}
 	h := w.Header()
 	h["Content-Type"] = contentStream
@@ -70,38 +68,70 @@ func (g *Gateway) newSSE(w *reply) (*sseWriter, error) {
 	h["X-Accel-Buffering"] = []string{"no"} // of nginx
 	w.WriteHeader(http.StatusOK)
 	s.b = append(s.b, ":\n\n"...)
-	g.streams.add(s)
-	if err := s.flush(); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	s.flush()
+	return s
 }
 
-// close is called when nothing is written any more.
-func (s *sseWriter) close() { s.gateway.streams.remove(s) }
-
-// flush sends what was put in. An error means that the peer is gone.
-func (s *sseWriter) flush() error {
-	if err := s.write(); err != nil {
-		return err
+// flush sends what was put in.
+func (s *sseWriter) flush() {
+	if len(s.b) == 0 {
+		return
 	}
-	return s.control.Flush()
+	if s.write(); s.err == nil {
+		s.err = s.control.Flush()
+	}
 }
 
-func (s *sseWriter) write() error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(s.gateway.cfg.WriteTimeout)); err != nil {
-		return err
+// writeIfLong writes when much was put in.
+func (s *sseWriter) writeIfLong() {
+	if len(s.b) >= sseChunk {
+		s.write()
 	}
-	if s.gateway.ending() { // looked at only now: what is set by hurry must not be undone
-		s.hurry()
+}
+
+func (s *sseWriter) write() {
+	if s.err == nil {
+		s.err = s.control.SetWriteDeadline(time.Now().Add(s.gateway.cfg.WriteTimeout))
 	}
-	_, err := s.w.Write(s.b)
+	if s.gateway.ending() { // only now: what hurry sets must not be undone
+		s.w.hurry()
+	}
+	if s.err == nil {
+		_, s.err = s.w.Write(s.b)
+	}
 	s.b = s.b[:0]
 	if cap(s.b) > 2*sseChunk {
 		s.b = nil
 	}
-	return err
+}
+
+// run sends what next puts in, until the peer is gone, the gateway ends or next
+// fails. After next returns false it is called again when there is something on wake;
+// meanwhile beat puts in a heartbeat from time to time.
+func (s *sseWriter) run(r *http.Request, wake <-chan struct{}, next func() (more bool, err error), beat func()) error {
+	g := s.gateway
+	ticker := g.clock.NewTicker(g.cfg.Heartbeat)
+	defer ticker.Stop()
+	for s.err == nil && !g.ending() {
+		more, err := next()
+		if more && err == nil {
+			continue
+		}
+		if s.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-g.closing:
+			return nil
+		case <-wake:
+		case <-ticker.C():
+			beat()
+			s.flush()
+		}
+	}
+	return nil
 }
 
 // lastWrite is how long a peer may take to read what is being written when the
@@ -109,37 +139,8 @@ func (s *sseWriter) write() error {
 const lastWrite = time.Second
 
 // hurry may be called by any goroutine.
-func (s *sseWriter) hurry() { _ = s.control.SetWriteDeadline(time.Now().Add(lastWrite)) }
-
-// streams are those that are open: a peer that takes nothing would otherwise hold the
-// end of the server for as long as a write may take.
-type streams struct {
-	mu   sync.Mutex
-	open map[*sseWriter]struct{} // guarded by mu
-}
-
-func (l *streams) add(s *sseWriter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open == nil {
-		l.open = map[*sseWriter]struct{}{}
-	}
-	l.open[s] = struct{}{}
-}
-
-func (l *streams) remove(s *sseWriter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.open, s)
-}
-
-// end is called after closing was closed.
-func (l *streams) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for s := range l.open {
-		s.hurry()
-	}
+func (w *reply) hurry() {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWrite))
 }
 
 // addID appends an id line.
@@ -147,68 +148,27 @@ func (s *sseWriter) addID(revision kv.Revision) {
 	s.b = s.gateway.appendIDLine(s.b, int64(revision))
 }
 
-// runStream tells the peer what the subscription has until one of both ends, or the
-// gateway does. It closes the subscription.
+// runStream tells the peer what the subscription has, until one of both ends. It
+// closes the subscription.
 func (g *Gateway) runStream(w *reply, r *http.Request, sub *subscription, style eventStyle) error {
 	defer sub.close()
-	s, err := g.newSSE(w)
-	if err != nil {
-		return gone(err)
-	}
-	defer s.close()
-	if s.b = append(s.b, style.first...); len(s.b) > 0 {
-		if err := s.flush(); err != nil {
-			return gone(err)
-		}
-	}
-	beat := g.clock.NewTicker(g.cfg.Heartbeat)
-	defer beat.Stop()
-	for {
+	s := g.newSSE(w)
+	s.b = append(s.b, style.first...)
+	s.flush()
+	return s.run(r, sub.wake, func() (bool, error) {
 		n, ok, err := sub.poll(r.Context())
-		if err != nil {
-			_ = s.flush()
-			return err
+		if ok && err == nil {
+			s.addNotice(n, sub, style)
 		}
-		if ok {
-			err = s.addNotice(n, sub, style)
+		return ok, err
+	}, func() {
+		if at := sub.cursor.At().Rev; style.ids && at > 0 {
+			s.addID(at) // without data it is no event, but the browser remembers it
 		} else {
-			var ended bool
-			if ended, err = g.awaitStream(r, sub, s, beat, style); ended {
-				return nil
-			}
+			s.b = append(s.b, ":\n"...)
 		}
-		if err != nil {
-			return gone(err)
-		}
-		if g.ending() {
-			return nil
-		}
-	}
-}
-
-// awaitStream sends what was put in and returns when there may be more to tell.
-func (g *Gateway) awaitStream(r *http.Request, sub *subscription, s *sseWriter, beat clock.Ticker, style eventStyle) (ended bool, err error) {
-	if len(s.b) > 0 {
-		if err := s.flush(); err != nil {
-			return false, err
-		}
-	}
-	select {
-	case <-r.Context().Done():
-		return true, nil
-	case <-g.closing:
-		return true, nil
-	case <-sub.wake:
-		return false, nil
-	case <-beat.C():
-	}
-	if at := sub.cursor.At().Rev; style.ids && at > 0 {
-		s.addID(at) // without data it is no event, but remembered
-	} else {
-		s.b = append(s.b, ":\n"...)
-	}
-	s.b = append(s.b, '\n')
-	return false, s.flush()
+		s.b = append(s.b, '\n')
+	})
 }
 
 // ending says that Shutdown has begun.
@@ -222,7 +182,7 @@ func (g *Gateway) ending() bool {
 }
 
 // addNotice puts a notice in, and writes when there is much.
-func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) error {
+func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) {
 	switch n.Kind {
 	case kv.Resync:
 		s.b = append(s.b, style.resync...)
@@ -241,11 +201,6 @@ func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) 
 			s.addID(n.Revision)
 		}
 		s.b = append(s.b, '\n')
-		if len(s.b) >= sseChunk {
-			if err := s.write(); err != nil {
-				return err
-			}
-		}
+		s.writeIfLong()
 	}
-	return nil
 }

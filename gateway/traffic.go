@@ -13,12 +13,11 @@ import (
 // traffic is what is remembered of the requests that were answered.
 type traffic struct {
 	// set at open
-	routes  map[string]*routeTraffic // by the route's name
-	limit   time.Duration            // what takes longer is slow
-	log     zerolog.Logger
-	now     func() time.Time
-	streams atomic.Int64 // open now
-	slow    ring.Ring[metric.Slow]
+	routes map[string]*routeTraffic // by the route's name
+	limit  time.Duration            // what takes longer is slow
+	log    zerolog.Logger
+	now    func() time.Time
+	slow   ring.Ring[metric.Slow]
 }
 
 // routeTraffic counts the requests of one route.
