@@ -61,6 +61,11 @@ func fileOf(store ConfigStore, now *confstore.Snapshot, name string) (fileState,
 	return f, f.fault != ""
 }
 
+// file is the state of a name now.
+func (g *Gateway) file(name string) (fileState, bool) {
+	return fileOf(g.stores.Config, g.stores.Config.Snapshot(), name)
+}
+
 // filesOf are all files, by name.
 func filesOf(store ConfigStore, now *confstore.Snapshot) []fileState {
 	faults := store.Faults()
@@ -198,7 +203,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	}
 	// The version before the text: a text that is newer than its version makes a
 	// write conflict for nothing, one that is older would overwrite somebody's.
-	file, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), name)
+	file, found := g.file(name)
 	if !found {
 		return noSuchFile(name)
 	}
@@ -368,7 +373,7 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 			break
 		}
 	}
-	now, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name)
+	now, found := g.file(req.Name)
 	switch {
 	case codes.Of(err) == codes.Conflict:
 		w.setETag(now.version())
@@ -399,13 +404,13 @@ func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 		}
 		req.IfMtime = int32(cond.value)
 	case ifThere:
-		file, found := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name)
+		file, found := g.file(req.Name)
 		if !found || file.version() == 0 {
 			return codes.Conflict
 		}
 		req.IfMtime = int32(file.version())
 	case ifAbsent:
-		if file, _ := fileOf(g.stores.Config, g.stores.Config.Snapshot(), req.Name); file.state() == stateBroken {
+		if file, _ := g.file(req.Name); file.state() == stateBroken {
 			return codes.Conflict // of version 0 if it was never good, but somebody's
 		}
 	case ifNever:

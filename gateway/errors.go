@@ -6,10 +6,8 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 
 	"confcenter/codes"
-	"confcenter/internal/jsontext"
 )
 
 // plainError is an error in Plum's words.
@@ -63,15 +61,11 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 		failPlain(w, plain, err)
 		return
 	}
-	body := append(make([]byte, 0, 256), `{"code":`...)
-	body = strconv.AppendInt(body, int64(code), 10)
-	body = append(body, `,"error":`...)
-	body = jsontext.AppendQuote(body, code.Name())
-	body = append(body, `,"detail":`...)
-	body = jsontext.AppendQuote(body, codes.Message(err))
-	body = append(body, "}\n"...)
+	body := appendNumber(make([]byte, 0, 256), `{"code":`, int64(code))
+	body = appendQuoted(body, `,"error":`, code.Name())
+	body = append(appendQuoted(body, `,"detail":`, codes.Message(err)), "}\n"...)
 	w.Header()["Content-Type"] = contentJSON
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.setLength(len(body))
 	w.WriteHeader(code.HTTPStatus())
 	_, _ = w.Write(body)
 }
@@ -91,7 +85,7 @@ func failPlain(w *reply, plain *plainError, err error) {
 		}
 	}
 	w.Header()["Content-Type"] = contentPlain
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(plain.text) + len("\n"))}
+	w.setLength(len(plain.text) + len("\n"))
 	w.WriteHeader(plain.status)
 	_, _ = io.WriteString(w, plain.text+"\n")
 }

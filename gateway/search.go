@@ -34,7 +34,7 @@ const (
 
 // wanted is a text that is looked for, whatever its case.
 type wanted struct {
-	text  string // in lower case
+	text  []byte // in lower case
 	ascii bool
 }
 
@@ -42,7 +42,7 @@ func newWanted(text string) (wanted, error) {
 	if len(text) > maxWanted || !utf8.ValidString(text) {
 		return wanted{}, codes.Errorf(codes.BadRequest, "the text to search for must be UTF-8 of at most %d bytes", maxWanted)
 	}
-	w := wanted{text: strings.ToLower(text), ascii: true}
+	w := wanted{text: bytes.ToLower([]byte(text)), ascii: true}
 	for i := range len(text) {
 		w.ascii = w.ascii && text[i] < utf8.RuneSelf
 	}
@@ -54,31 +54,14 @@ func (w *wanted) in(text []byte) bool { return w.index(text) >= 0 }
 
 func (w *wanted) index(text []byte) int {
 	if !w.ascii {
-		return bytes.Index(bytes.ToLower(text), []byte(w.text))
+		return bytes.Index(bytes.ToLower(text), w.text)
 	}
-	first := w.text[0]
 	for i := 0; i+len(w.text) <= len(text); i++ {
-		if lowered(text[i]) == first && w.at(text[i:]) {
+		if text[i]|0x20 == w.text[0]|0x20 && bytes.EqualFold(text[i:i+len(w.text)], w.text) {
 			return i
 		}
 	}
 	return -1
-}
-
-func (w *wanted) at(text []byte) bool {
-	for i := range len(w.text) {
-		if lowered(text[i]) != w.text[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func lowered(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }
 
 // search is what one answer may still cost.

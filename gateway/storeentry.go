@@ -21,10 +21,6 @@ func appendNumber(dst []byte, member string, n int64) []byte {
 	return strconv.AppendInt(append(dst, member...), n, 10)
 }
 
-func appendBool(dst []byte, member string, is bool) []byte {
-	return strconv.AppendBool(append(dst, member...), is)
-}
-
 // sizeOf is about what entries take as JSON.
 func sizeOf(entries []*kv.Entry, withValues bool) (n int) {
 	for _, e := range entries {

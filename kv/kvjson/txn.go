@@ -1,6 +1,9 @@
 package kvjson
 
 import (
+	"slices"
+	"strings"
+
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
@@ -10,14 +13,9 @@ var targetNames = [...]string{kv.CompareValue: "value", kv.CompareVersion: "vers
 
 var relationNames = [...]string{kv.Equal: "=", kv.NotEqual: "!=", kv.Less: "<", kv.Greater: ">"}
 
-// nameIn is the index of name; 0 if it has none.
+// nameIn is the index of name; 0, whose name is empty, if it has none.
 func nameIn(names []string, name []byte) int {
-	for i := 1; i < len(names); i++ {
-		if names[i] == string(name) {
-			return i
-		}
-	}
-	return 0
+	return max(0, slices.IndexFunc(names, func(one string) bool { return one == string(name) }))
 }
 
 // Txn reads a transaction. ns is the namespace of what has none itself, unless the
@@ -28,7 +26,7 @@ func (r *Reader) Txn(ns string, t *kv.Txn) {
 		ns = string(own)
 	}
 	parts := [...]Field{If, Then, Else}
-	sortByPlace(&r.Top, &parts)
+	slices.SortFunc(parts[:], func(f, g Field) int { return int(r.Top.at[f] - r.Top.at[g]) })
 	for _, f := range parts {
 		switch f {
 		case If:
@@ -40,14 +38,6 @@ func (r *Reader) Txn(ns string, t *kv.Txn) {
 		}
 	}
 	r.Conditions(t, ns)
-}
-
-func sortByPlace(o *Object, parts *[3]Field) {
-	for i := range parts {
-		for j := i; j > 0 && o.at[parts[j-1]] > o.at[parts[j]]; j-- {
-			parts[j-1], parts[j] = parts[j], parts[j-1]
-		}
-	}
 }
 
 func (r *Reader) compares(t *kv.Txn, ns string) {
@@ -106,19 +96,12 @@ func (r *Reader) ops(f Field, ns string) []kv.Op {
 
 // knownOps names the operations there are.
 func knownOps() string {
-	var text []byte
-	kinds := kv.OpKinds()
-	for i, kind := range kinds {
-		switch i {
-		case 0:
-		case len(kinds) - 1:
-			text = append(text, " or "...)
-		default:
-			text = append(text, ", "...)
-		}
-		text = append(text, kind.String()...)
+	var names []string
+	for _, kind := range kv.OpKinds() {
+		names = append(names, kind.String())
 	}
-	return string(text)
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // Conditions reads token and if_fence, which every write may have. ns is the
