@@ -114,85 +114,111 @@ func (m *Mem) MakeDir(dir string) {
 // Put writes an absolute file as a person would, with mtime as its time, and
 // makes it durable. The directory must exist.
 func (m *Mem) Put(name string, data []byte, mtime time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	dir, last, err := m.root.parentOf(name)
-	if err != nil {
-		return &fs.PathError{Op: "put", Path: name, Err: err}
-	}
-	n := m.newNode(0o644, false)
-	n.data, n.synced, n.modified = slices.Clone(data), slices.Clone(data), mtime
-	dir.children[last], dir.syncedChildren[last] = n, n
-	return nil
+	return m.do("put", name, func() error {
+		dir, last, err := m.root.parentOf(name)
+		if err != nil {
+			return err
+		}
+		n := m.newNode(0o644, false)
+		n.data, n.synced, n.modified = slices.Clone(data), slices.Clone(data), mtime
+		dir.children[last], dir.syncedChildren[last] = n, n
+		return nil
+	})
 }
 
 // Get reads an absolute file.
-func (m *Mem) Get(name string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, err := m.root.find(split(name))
-	if err != nil {
-		return nil, &fs.PathError{Op: "get", Path: name, Err: err}
-	}
-	return slices.Clone(n.data), nil
+func (m *Mem) Get(name string) (data []byte, err error) {
+	err = m.at(m.root, "get", name, func(n *memNode) error {
+		data = slices.Clone(n.data)
+		return nil
+	})
+	return data, err
 }
 
 // Drop removes an absolute file or a directory with all that is in it, durably.
 func (m *Mem) Drop(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	dir, last, err := m.root.parentOf(name)
-	if err != nil {
-		return &fs.PathError{Op: "drop", Path: name, Err: err}
-	}
-	delete(dir.children, last)
-	delete(dir.syncedChildren, last)
-	return nil
+	return m.do("drop", name, func() error {
+		dir, last, err := m.root.parentOf(name)
+		if err != nil {
+			return err
+		}
+		delete(dir.children, last)
+		delete(dir.syncedChildren, last)
+		return nil
+	})
 }
 
 // OpenRoot is FS.OpenRoot for an absolute directory.
-func (m *Mem) OpenRoot(dir string) (Root, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, err := m.root.find(split(dir))
-	if err == nil && n.children == nil {
-		err = syscall.ENOTDIR
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
-	}
-	return &memRoot{fs: m, dir: n}, nil
+func (m *Mem) OpenRoot(dir string) (root Root, err error) {
+	err = m.at(m.root, "open", dir, func(n *memNode) error {
+		if n.children == nil {
+			return syscall.ENOTDIR
+		}
+		root = &memRoot{Mem: m, dir: n}
+		return nil
+	})
+	return root, err
 }
 
 type memRoot struct {
-	fs  *Mem
+	*Mem
 	dir *memNode
 }
 
-func (r *memRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	n, err := r.openLocked(name, flag, perm)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+// do is fn with the file system to itself; its error tells what was done to which name.
+func (m *Mem) do(op, name string, fn func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := fn(); err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
 	}
-	return &memFile{fs: r.fs, node: n, name: path.Base(name), appends: flag&os.O_APPEND != 0}, nil
+	return nil
 }
 
-func (r *memRoot) openLocked(name string, flag int, perm fs.FileMode) (*memNode, error) {
-	dir, last, err := r.dir.parentOf(name)
+// in is do for what concerns an entry of a directory below dir.
+func (m *Mem) in(dir *memNode, op, name string, fn func(entries map[string]*memNode, last string) error) error {
+	return m.do(op, name, func() error {
+		parent, last, err := dir.parentOf(name)
+		if err != nil {
+			return err
+		}
+		return fn(parent.children, last)
+	})
+}
+
+// at is do for a file or directory below dir.
+func (m *Mem) at(dir *memNode, op, name string, fn func(*memNode) error) error {
+	return m.do(op, name, func() error {
+		n, err := dir.find(split(name))
+		if err != nil {
+			return err
+		}
+		return fn(n)
+	})
+}
+
+func (r *memRoot) OpenFile(name string, flag int, perm fs.FileMode) (f File, err error) {
+	err = r.in(r.dir, "open", name, func(entries map[string]*memNode, last string) error {
+		n, err := r.open(entries, last, flag, perm)
+		f = &memFile{fs: r.Mem, node: n, name: last, appends: flag&os.O_APPEND != 0}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	n, ok := dir.children[last]
+	return f, nil
+}
+
+func (r *memRoot) open(entries map[string]*memNode, last string, flag int, perm fs.FileMode) (*memNode, error) {
+	n, ok := entries[last]
 	switch {
 	case ok && flag&os.O_EXCL != 0:
 		return nil, fs.ErrExist
 	case !ok && flag&os.O_CREATE == 0:
 		return nil, fs.ErrNotExist
 	case !ok:
-		n = r.fs.newNode(perm, false)
-		dir.children[last] = n
+		n = r.newNode(perm, false)
+		entries[last] = n
 	case flag&(os.O_WRONLY|os.O_RDWR) != 0 && n.children != nil:
 		return nil, syscall.EISDIR
 	}
@@ -202,124 +228,98 @@ func (r *memRoot) openLocked(name string, flag int, perm fs.FileMode) (*memNode,
 	return n, nil
 }
 
-func (r *memRoot) ReadDir(name string) ([]fs.DirEntry, error) {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	n, err := r.dir.find(split(name))
-	if err == nil && n.children == nil {
-		err = syscall.ENOTDIR
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
-	}
-	var list []fs.DirEntry
-	for _, e := range slices.Sorted(maps.Keys(n.children)) {
-		list = append(list, fs.FileInfoToDirEntry(n.children[e].info(e)))
-	}
-	return list, nil
+func (r *memRoot) ReadDir(name string) (list []fs.DirEntry, err error) {
+	err = r.at(r.dir, "readdir", name, func(n *memNode) error {
+		if n.children == nil {
+			return syscall.ENOTDIR
+		}
+		for e, child := range n.children {
+			list = append(list, fs.FileInfoToDirEntry(child.info(e)))
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, err
 }
 
-func (r *memRoot) Stat(name string) (fs.FileInfo, error) {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	n, err := r.dir.find(split(name))
-	if err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
-	}
-	return n.info(path.Base(name)), nil
+func (r *memRoot) Stat(name string) (info fs.FileInfo, err error) {
+	err = r.at(r.dir, "stat", name, func(n *memNode) error {
+		info = n.info(path.Base(name))
+		return nil
+	})
+	return info, err
 }
 
 func (r *memRoot) Lstat(name string) (fs.FileInfo, error) { return r.Stat(name) }
 
 func (r *memRoot) Mkdir(name string, perm fs.FileMode) error {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	dir, last, err := r.dir.parentOf(name)
-	if err == nil && dir.children[last] != nil {
-		err = fs.ErrExist
-	}
-	if err != nil {
-		return &fs.PathError{Op: "mkdir", Path: name, Err: err}
-	}
-	dir.children[last] = r.fs.newNode(perm, true)
-	return nil
+	return r.in(r.dir, "mkdir", name, func(entries map[string]*memNode, last string) error {
+		if entries[last] != nil {
+			return fs.ErrExist
+		}
+		entries[last] = r.newNode(perm, true)
+		return nil
+	})
 }
 
 func (r *memRoot) Rename(oldname, newname string) error {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	from, oldLast, err := r.dir.parentOf(oldname)
-	if err != nil {
-		return &fs.PathError{Op: "rename", Path: oldname, Err: err}
-	}
-	to, newLast, err := r.dir.parentOf(newname)
-	if err != nil {
-		return &fs.PathError{Op: "rename", Path: newname, Err: err}
-	}
-	n, ok := from.children[oldLast]
-	if !ok {
-		return &fs.PathError{Op: "rename", Path: oldname, Err: fs.ErrNotExist}
-	}
-	if old := to.children[newLast]; old != nil && old.children != nil {
-		return &fs.PathError{Op: "rename", Path: newname, Err: syscall.EISDIR}
-	}
-	delete(from.children, oldLast)
-	to.children[newLast] = n
-	n.changed = r.fs.now()
-	return nil
+	return r.in(r.dir, "rename", oldname, func(from map[string]*memNode, oldLast string) error {
+		to, newLast, err := r.dir.parentOf(newname)
+		n := from[oldLast]
+		switch {
+		case err != nil:
+			return err
+		case n == nil:
+			return fs.ErrNotExist
+		case to.children[newLast] != nil && to.children[newLast].children != nil:
+			return syscall.EISDIR
+		}
+		delete(from, oldLast)
+		to.children[newLast] = n
+		n.changed = r.now()
+		return nil
+	})
 }
 
 func (r *memRoot) Remove(name string) error {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	dir, last, err := r.dir.parentOf(name)
-	if err == nil && dir.children[last] == nil {
-		err = fs.ErrNotExist
-	}
-	if err == nil && len(dir.children[last].children) > 0 {
-		err = syscall.ENOTEMPTY
-	}
-	if err != nil {
-		return &fs.PathError{Op: "remove", Path: name, Err: err}
-	}
-	delete(dir.children, last)
-	return nil
+	return r.in(r.dir, "remove", name, func(entries map[string]*memNode, last string) error {
+		switch n := entries[last]; {
+		case n == nil:
+			return fs.ErrNotExist
+		case len(n.children) > 0:
+			return syscall.ENOTEMPTY
+		}
+		delete(entries, last)
+		return nil
+	})
 }
 
 func (r *memRoot) Chtimes(name string, mtime time.Time) error {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	n, err := r.dir.find(split(name))
-	if err != nil {
-		return &fs.PathError{Op: "chtimes", Path: name, Err: err}
-	}
-	n.modified, n.changed = mtime, r.fs.now()
-	return nil
+	return r.at(r.dir, "chtimes", name, func(n *memNode) error {
+		n.modified, n.changed = mtime, r.now()
+		return nil
+	})
 }
 
 func (r *memRoot) SyncDir(name string) error {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	n, err := r.dir.find(split(name))
-	if err != nil {
-		return &fs.PathError{Op: "fsync", Path: name, Err: err}
-	}
-	n.syncedChildren = maps.Clone(n.children)
-	return nil
+	return r.at(r.dir, "fsync", name, func(n *memNode) error {
+		n.syncedChildren = maps.Clone(n.children)
+		return nil
+	})
 }
 
-func (r *memRoot) Lock(name string) (io.Closer, error) {
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
-	n, err := r.openLocked(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil && r.fs.locks[n] {
-		err = ErrLocked
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
-	}
-	r.fs.locks[n] = true
-	return &memLock{fs: r.fs, node: n}, nil
+func (r *memRoot) Lock(name string) (unlock io.Closer, err error) {
+	err = r.in(r.dir, "lock", name, func(entries map[string]*memNode, last string) error {
+		n, err := r.open(entries, last, os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil && r.locks[n] {
+			err = ErrLocked
+		}
+		if err == nil {
+			r.locks[n], unlock = true, &memLock{fs: r.Mem, node: n}
+		}
+		return err
+	})
+	return unlock, err
 }
 
 func (r *memRoot) Close() error { return nil }
@@ -330,11 +330,11 @@ type memLock struct {
 }
 
 func (l *memLock) Close() error {
-	l.fs.mu.Lock()
-	defer l.fs.mu.Unlock()
-	if !l.fs.locks[l.node] {
-		return errors.New("not locked")
-	}
-	delete(l.fs.locks, l.node)
-	return nil
+	return l.fs.do("unlock", "", func() error {
+		if !l.fs.locks[l.node] {
+			return errors.New("not locked")
+		}
+		delete(l.fs.locks, l.node)
+		return nil
+	})
 }

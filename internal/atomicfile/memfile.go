@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"slices"
 	"syscall"
-	"time"
+	"testing/fstest"
 )
 
 // memFile is an open file of a Mem; offset belongs to its one user.
@@ -114,20 +114,10 @@ func (n *memNode) info(name string) fs.FileInfo {
 	if n.children != nil {
 		mode |= fs.ModeDir
 	}
-	return memInfo{name: name, mode: mode, size: int64(len(n.data)), modified: n.modified, stat: stat}
+	// A file system of the one file makes what has all methods of a FileInfo.
+	info, err := fstest.MapFS{name: {Data: n.data, Mode: mode, ModTime: n.modified, Sys: stat}}.Stat(name)
+	if err != nil {
+		panic(err)
+	}
+	return info
 }
-
-type memInfo struct {
-	name     string
-	mode     fs.FileMode
-	size     int64
-	modified time.Time
-	stat     *syscall.Stat_t
-}
-
-func (i memInfo) Name() string       { return i.name }
-func (i memInfo) Size() int64        { return i.size }
-func (i memInfo) Mode() fs.FileMode  { return i.mode }
-func (i memInfo) ModTime() time.Time { return i.modified }
-func (i memInfo) IsDir() bool        { return i.mode.IsDir() }
-func (i memInfo) Sys() any           { return i.stat }

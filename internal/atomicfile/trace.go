@@ -65,6 +65,14 @@ func (t *Trace) note(kind, name string) error {
 	return nil
 }
 
+// do is then, unless the hook has it fail.
+func (t *Trace) do(kind, name string, then func() error) error {
+	if err := t.note(kind, name); err != nil {
+		return err
+	}
+	return then()
+}
+
 // OpenRoot is FS.OpenRoot.
 func (t *Trace) OpenRoot(dir string) (Root, error) {
 	r, err := t.FS.OpenRoot(dir)
@@ -101,38 +109,23 @@ func (r *traceRoot) OpenFile(name string, flag int, perm fs.FileMode) (File, err
 }
 
 func (r *traceRoot) Mkdir(name string, perm fs.FileMode) error {
-	if err := r.trace.note("mkdir", r.name(name)); err != nil {
-		return err
-	}
-	return r.Root.Mkdir(name, perm)
+	return r.trace.do("mkdir", r.name(name), func() error { return r.Root.Mkdir(name, perm) })
 }
 
 func (r *traceRoot) Rename(oldname, newname string) error {
-	if err := r.trace.note("rename", r.name(newname)); err != nil {
-		return err
-	}
-	return r.Root.Rename(oldname, newname)
+	return r.trace.do("rename", r.name(newname), func() error { return r.Root.Rename(oldname, newname) })
 }
 
 func (r *traceRoot) Remove(name string) error {
-	if err := r.trace.note("remove", r.name(name)); err != nil {
-		return err
-	}
-	return r.Root.Remove(name)
+	return r.trace.do("remove", r.name(name), func() error { return r.Root.Remove(name) })
 }
 
 func (r *traceRoot) Chtimes(name string, mtime time.Time) error {
-	if err := r.trace.note("chtimes", r.name(name)); err != nil {
-		return err
-	}
-	return r.Root.Chtimes(name, mtime)
+	return r.trace.do("chtimes", r.name(name), func() error { return r.Root.Chtimes(name, mtime) })
 }
 
 func (r *traceRoot) SyncDir(name string) error {
-	if err := r.trace.note("fsync", r.name(name)+"/"); err != nil {
-		return err
-	}
-	return r.Root.SyncDir(name)
+	return r.trace.do("fsync", r.name(name)+"/", func() error { return r.Root.SyncDir(name) })
 }
 
 func (r *traceRoot) Lock(name string) (io.Closer, error) {
@@ -165,22 +158,13 @@ func (f *traceFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (f *traceFile) Truncate(size int64) error {
-	if err := f.trace.note("truncate", f.name); err != nil {
-		return err
-	}
-	return f.File.Truncate(size)
+	return f.trace.do("truncate", f.name, func() error { return f.File.Truncate(size) })
 }
 
 func (f *traceFile) Chmod(perm fs.FileMode) error {
-	if err := f.trace.note("chmod", f.name); err != nil {
-		return err
-	}
-	return f.File.Chmod(perm)
+	return f.trace.do("chmod", f.name, func() error { return f.File.Chmod(perm) })
 }
 
 func (f *traceFile) Sync() error {
-	if err := f.trace.note("fsync", f.name); err != nil {
-		return err
-	}
-	return f.File.Sync()
+	return f.trace.do("fsync", f.name, func() error { return f.File.Sync() })
 }

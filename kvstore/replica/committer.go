@@ -94,7 +94,7 @@ func (c *committer) nap() (time.Duration, bool) {
 			nap, limited = d, true
 		}
 	}
-	if first := c.group.books.expiry.first(); first != nil {
+	if first, ok := c.group.books.expiry.agenda.first(); ok {
 		earlier(min(longest, time.UnixMilli(first.at).Sub(now)))
 	}
 	if limited {

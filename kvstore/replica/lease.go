@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
@@ -26,9 +25,12 @@ type lease struct {
 	over     bool // it has ended, or is going to because its time was over
 	count    int  // keys, visible
 	deadline time.Duration
-	planned  time.Duration // its place in the queue; the deadline may be later
-	pos      int           // in the queue
+	planned  time.Duration // when it is looked at; the deadline may be later
+	pos      int           // in the agenda
 }
+
+func (l *lease) when() int64 { return int64(l.planned) }
+func (l *lease) place() *int { return &l.pos }
 
 // leases is all leases. The committer grants and ends them; keep-alives come from
 // any goroutine and never reach it.
@@ -43,7 +45,7 @@ type leases struct {
 
 	mu    sync.Mutex
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
-	queue deadlines             // guarded by mu
+	ends  agenda[*lease]        // guarded by mu
 	alive time.Duration         // when somebody last showed that the process runs; guarded by mu
 	shut  bool                  // the store is closed; guarded by mu
 }
@@ -81,9 +83,7 @@ func (l *leases) drop(gone *lease) {
 func (l *leases) dropLocked(gone *lease) {
 	gone.over = true
 	delete(l.byID, gone.id)
-	if gone.pos >= 0 {
-		heap.Remove(&l.queue, gone.pos)
-	}
+	l.ends.remove(gone)
 }
 
 // find is the committer's look-up: nil if the lease is ending.
@@ -121,7 +121,7 @@ func (l *leases) beginLocked(one *lease, now time.Duration) {
 	one.deadline = now + one.ttl
 	if one.pos < 0 && l.keeper == nil {
 		one.planned = one.deadline
-		heap.Push(&l.queue, one)
+		l.ends.set(one)
 	}
 }
 
@@ -130,17 +130,19 @@ func (l *leases) due() *lease {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.queue) > 0 && l.queue[0].planned <= now {
-		first := l.queue[0]
-		if first.deadline <= now {
+	for {
+		first, ok := l.ends.first()
+		switch {
+		case !ok || first.planned > now:
+			return nil
+		case first.deadline <= now:
 			first.over = true
-			heap.Remove(&l.queue, 0)
+			l.ends.remove(first)
 			return first
 		}
 		first.planned = first.deadline
-		heap.Fix(&l.queue, 0)
+		l.ends.set(first)
 	}
-	return nil
 }
 
 // putBack has a lease that due took ended at another time: it could not be
@@ -150,7 +152,7 @@ func (l *leases) putBack(one *lease, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one.deadline, one.planned = now+after, now+after
-	heap.Push(&l.queue, one)
+	l.ends.set(one)
 }
 
 // next is how long it takes until due may have something; false: for ever.
@@ -158,10 +160,11 @@ func (l *leases) next() (time.Duration, bool) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
+	first, ok := l.ends.first()
+	if !ok {
 		return 0, false
 	}
-	return max(l.queue[0].planned-now, 0), true
+	return max(first.planned-now, 0), true
 }
 
 // running notes that the process runs. If it did not for long, nobody could keep
@@ -173,7 +176,7 @@ func (l *leases) running() time.Duration {
 	stood := l.stoodLocked(now)
 	l.alive = max(l.alive, now)
 	if stood > 0 {
-		for _, one := range l.queue {
+		for _, one := range l.ends.heap {
 			if !one.over {
 				one.deadline = now + one.ttl
 			}
@@ -184,7 +187,7 @@ func (l *leases) running() time.Duration {
 
 // stoodLocked is for how long the process seems to have been paused, if it was.
 func (l *leases) stoodLocked(now time.Duration) time.Duration {
-	if gap := now - l.alive; l.pauseAfter > 0 && len(l.queue) > 0 && gap > l.pauseAfter {
+	if gap := now - l.alive; l.pauseAfter > 0 && l.ends.Len() > 0 && gap > l.pauseAfter {
 		return gap
 	}
 	return 0
@@ -255,31 +258,4 @@ func (l *leases) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.byID)
-}
-
-// deadlines is a heap.
-type deadlines []*lease
-
-func (q deadlines) Len() int           { return len(q) }
-func (q deadlines) Less(i, j int) bool { return q[i].planned < q[j].planned }
-
-func (q deadlines) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].pos, q[j].pos = i, j
-}
-
-// Push is for the heap.
-func (q *deadlines) Push(l any) {
-	l.(*lease).pos = len(*q)
-	*q = append(*q, l.(*lease))
-}
-
-// Pop is for the heap.
-func (q *deadlines) Pop() any {
-	last := len(*q) - 1
-	l := (*q)[last]
-	l.pos = -1
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return l
 }

@@ -242,9 +242,9 @@ func (m *model) checkBooks(t *rapid.T) {
 	require.Equal(t, total, m.store.index.total)
 
 	x := &m.store.committer.group.books.expiry
-	require.Len(t, x.queue, timed)
+	require.Len(t, x.agenda.heap, timed)
 	require.Len(t, x.of, timed)
-	for i, p := range x.queue {
+	for i, p := range x.agenda.heap {
 		require.Equal(t, i, p.pos)
 		require.Equal(t, p.at, p.slot.entry.Expires)
 	}

@@ -193,8 +193,8 @@ func FuzzDecodeRows(f *testing.F) {
 		}
 		_, _ = decodeEpoch(1, row)
 		_, _ = decodePart(1, row)
-		_ = tokenLoader(func(*replica.Token) {})(nil, row)
-		_ = leaseLoader(func(replica.LeaseChange) {})(numberKey(nil, leaseKind, 1), row)
+		_, _ = decodeToken(1, row)
+		_, _ = decodeLease(1, row)
 		if s, ok := decodeMark(row); ok {
 			slot := s.encode()
 			_, ok = decodeMark(slot[:])

@@ -30,14 +30,14 @@ func (k *keeper) recover(load replica.Loader) (kv.Revision, error) {
 		what string
 		row  func(key, value []byte) error
 	}{
-		{epochKind, "epochs", k.loadEpoch},
-		{partKind, "parts of history", k.loadPart},
+		{epochKind, "epochs", rowLoader(decodeEpoch, func(e epoch) { k.epochs = append(k.epochs, e) })},
+		{partKind, "parts of history", rowLoader(decodePart, func(p part) { k.parts = append(k.parts, p) })},
 		{currentKind, "current entries", entryLoader(func(e *kv.Entry) {
 			k.gate.live.Add(rowBytes(e))
 			load.Entry(e)
 		})},
-		{leaseKind, "leases", leaseLoader(load.Lease)},
-		{tokenKind, "request tokens", tokenLoader(load.Token)},
+		{leaseKind, "leases", rowLoader(decodeLease, load.Lease)},
+		{tokenKind, "request tokens", rowLoader(decodeToken, load.Token)},
 	} {
 		if err := k.scan([]byte{kind.kind}, []byte{kind.kind + 1}, kind.row); err != nil {
 			return 0, damaged(kind.what, err)
@@ -67,24 +67,19 @@ func (d *database) scan(lower, upper []byte, row func(key, value []byte) error) 
 
 var errKey = errors.New("a key that cannot be read")
 
-func (k *keeper) loadEpoch(key, value []byte) error {
-	last, ok := splitNumber(key)
-	if !ok {
-		return errKey
+// rowLoader decodes rows whose key is a number.
+func rowLoader[T any](decode func(number int64, row []byte) (T, error), load func(T)) func(key, value []byte) error {
+	return func(key, value []byte) error {
+		number, ok := splitNumber(key)
+		if !ok {
+			return errKey
+		}
+		row, err := decode(number, value)
+		if err == nil {
+			load(row)
+		}
+		return err
 	}
-	e, err := decodeEpoch(last, value)
-	k.epochs = append(k.epochs, e)
-	return err
-}
-
-func (k *keeper) loadPart(key, value []byte) error {
-	start, ok := splitNumber(key)
-	if !ok {
-		return errKey
-	}
-	p, err := decodePart(start, value)
-	k.parts = append(k.parts, p)
-	return err
 }
 
 // entryLoader shares the text of namespaces, which come one after the other.
@@ -107,34 +102,18 @@ func entryLoader(load func(*kv.Entry)) func(key, value []byte) error {
 	}
 }
 
-func leaseLoader(load func(replica.LeaseChange)) func(key, value []byte) error {
-	return func(key, value []byte) error {
-		id, ok := splitNumber(key)
-		if !ok {
-			return errKey
-		}
-		r := &reader{rest: value}
-		r.version()
-		l := r.lease(kv.LeaseID(id))
-		if err := r.end("lease"); err != nil {
-			return err
-		}
-		load(l)
-		return nil
-	}
+func decodeLease(id int64, row []byte) (replica.LeaseChange, error) {
+	r := &reader{rest: row}
+	r.version()
+	l := r.lease(kv.LeaseID(id))
+	return l, r.end("lease")
 }
 
-func tokenLoader(load func(*replica.Token)) func(key, value []byte) error {
-	return func(_, value []byte) error {
-		r := &reader{rest: value}
-		r.version()
-		t := r.token()
-		if err := r.end("request token"); err != nil {
-			return err
-		}
-		load(t)
-		return nil
-	}
+func decodeToken(_ int64, row []byte) (*replica.Token, error) {
+	r := &reader{rest: row}
+	r.version()
+	t := r.token()
+	return t, r.end("request token")
 }
 
 // errGap ends a replay: something of the log is missing or cannot be read.

@@ -1,0 +1,61 @@
+package replica
+
+import "container/heap"
+
+// agenda is what is to happen, the earliest first. What is in it knows its place.
+type agenda[T timed] struct{ heap []T }
+
+// timed has a time to be done at, and its place in the agenda: below 0 if it is in none.
+type timed interface {
+	when() int64
+	place() *int
+}
+
+// set puts one in, or to where its time now belongs.
+func (a *agenda[T]) set(one T) {
+	if at := *one.place(); at >= 0 {
+		heap.Fix(a, at)
+	} else {
+		heap.Push(a, one)
+	}
+}
+
+// remove takes one out, if it is in.
+func (a *agenda[T]) remove(one T) {
+	if at := *one.place(); at >= 0 {
+		heap.Remove(a, at)
+	}
+}
+
+// first is what comes first; false if there is nothing.
+func (a *agenda[T]) first() (one T, ok bool) {
+	if len(a.heap) == 0 {
+		return one, false
+	}
+	return a.heap[0], true
+}
+
+// Len, Less, Swap, Push and Pop are for the heap.
+func (a *agenda[T]) Len() int           { return len(a.heap) }
+func (a *agenda[T]) Less(i, j int) bool { return a.heap[i].when() < a.heap[j].when() }
+
+func (a *agenda[T]) Swap(i, j int) {
+	a.heap[i], a.heap[j] = a.heap[j], a.heap[i]
+	*a.heap[i].place(), *a.heap[j].place() = i, j
+}
+
+// Push is for the heap.
+func (a *agenda[T]) Push(one any) {
+	*one.(T).place() = len(a.heap)
+	a.heap = append(a.heap, one.(T))
+}
+
+// Pop is for the heap.
+func (a *agenda[T]) Pop() any {
+	last := len(a.heap) - 1
+	one := a.heap[last]
+	*one.place() = -1
+	clear(a.heap[last:])
+	a.heap = a.heap[:last]
+	return one
+}
