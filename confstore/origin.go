@@ -1,6 +1,8 @@
 package confstore
 
 import (
+	"strings"
+
 	"confcenter/internal/jsontext"
 )
 
@@ -106,24 +108,4 @@ func (t *tracer) add(path, name string) {
 }
 
 // escapePointer writes a key as a part of a JSON pointer.
-func escapePointer(key string) string {
-	plain := true
-	for i := 0; i < len(key); i++ {
-		plain = plain && key[i] != '~' && key[i] != '/'
-	}
-	if plain {
-		return key
-	}
-	out := make([]byte, 0, len(key)+2)
-	for i := 0; i < len(key); i++ {
-		switch key[i] {
-		case '~':
-			out = append(out, "~0"...)
-		case '/':
-			out = append(out, "~1"...)
-		default:
-			out = append(out, key[i])
-		}
-	}
-	return string(out)
-}
+var escapePointer = strings.NewReplacer("~", "~0", "/", "~1").Replace

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"time"
 
 	"confcenter/internal/clock"
@@ -56,25 +57,18 @@ func (c Config) withDefaults() Config {
 	if c.PauseAfter == 0 && c.Clock == clock.Real() {
 		c.PauseAfter = 500 * time.Millisecond
 	}
-	c.MaxBytes = orDefault(c.MaxBytes, 4<<30)
-	c.MaxKeys = orDefault(c.MaxKeys, 20_000_000)
-	c.MaxLeases = orDefault(c.MaxLeases, 1_000_000)
-	c.MaxLeaseKeys = min(orDefault(c.MaxLeaseKeys, 100_000), maxChanges)
-	c.MaxTokens = orDefault(c.MaxTokens, 1_000_000)
-	c.MaxTokenBytes = orDefault(c.MaxTokenBytes, 256<<20)
-	c.TokenAge = orDefault(c.TokenAge, time.Hour)
-	c.MaxQueue = orDefault(c.MaxQueue, 16384)
-	c.MaxQueueBytes = orDefault(c.MaxQueueBytes, 64<<20)
-	c.GroupBytes = orDefault(c.GroupBytes, 4<<20)
-	c.GroupSize = orDefault(c.GroupSize, 4096)
-	c.ViewBytes = orDefault(c.ViewBytes, 64<<20)
-	c.ViewAge = orDefault(c.ViewAge, 10*time.Minute)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 4<<30)
+	c.MaxKeys = cmp.Or(c.MaxKeys, 20_000_000)
+	c.MaxLeases = cmp.Or(c.MaxLeases, 1_000_000)
+	c.MaxLeaseKeys = min(cmp.Or(c.MaxLeaseKeys, 100_000), maxChanges)
+	c.MaxTokens = cmp.Or(c.MaxTokens, 1_000_000)
+	c.MaxTokenBytes = cmp.Or(c.MaxTokenBytes, 256<<20)
+	c.TokenAge = cmp.Or(c.TokenAge, time.Hour)
+	c.MaxQueue = cmp.Or(c.MaxQueue, 16384)
+	c.MaxQueueBytes = cmp.Or(c.MaxQueueBytes, 64<<20)
+	c.GroupBytes = cmp.Or(c.GroupBytes, 4<<20)
+	c.GroupSize = cmp.Or(c.GroupSize, 4096)
+	c.ViewBytes = cmp.Or(c.ViewBytes, 64<<20)
+	c.ViewAge = cmp.Or(c.ViewAge, 10*time.Minute)
 	return c
-}
-
-func orDefault[T int | int64 | time.Duration](value, otherwise T) T {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }

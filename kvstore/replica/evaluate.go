@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strings"
 	"time"
@@ -123,48 +124,49 @@ func holds(c *kv.Compare, e *kv.Entry) bool {
 			have = int64(e.Mod)
 		}
 	}
-	switch c.Relation {
+	return satisfied(c.Relation, cmp.Compare(have, c.Number))
+}
+
+// satisfied says whether a relation holds between two things that compare like this.
+func satisfied(relation kv.Relation, order int) bool {
+	switch relation {
 	case kv.Equal:
-		return have == c.Number
+		return order == 0
 	case kv.NotEqual:
-		return have != c.Number
+		return order != 0
 	case kv.Less:
-		return have < c.Number
+		return order < 0
 	}
-	return have > c.Number
+	return order > 0
 }
 
 func valueHolds(c *kv.Compare, e *kv.Entry) bool {
 	if e == nil || (c.Value.Type != 0 && c.Value.Type != e.Value.Type) {
 		return c.Relation == kv.NotEqual
 	}
-	switch c.Relation {
-	case kv.Equal:
-		return bytes.Equal(e.Value.Data, c.Value.Data)
-	case kv.NotEqual:
-		return !bytes.Equal(e.Value.Data, c.Value.Data)
+	if c.Relation == kv.Equal || c.Relation == kv.NotEqual {
+		return bytes.Equal(e.Value.Data, c.Value.Data) == (c.Relation == kv.Equal)
 	}
-	less, greater := order(c.Value.Type, e.Value, c.Value)
-	if c.Relation == kv.Less {
-		return less
+	var order int
+	var err error
+	switch c.Value.Type {
+	case kv.Int:
+		order, err = compareNumbers(e.Value, c.Value, kv.Value.Int)
+	case kv.Double:
+		order, err = compareNumbers(e.Value, c.Value, kv.Value.Double)
+	default: // of type 0, too, are compared as text
+		order = bytes.Compare(e.Value.Data, c.Value.Data)
 	}
-	return greater
+	return err == nil && order != 0 && satisfied(c.Relation, order)
 }
 
-// order compares two values of a type; of type 0 their texts.
-func order(t kv.Type, a, b kv.Value) (less, greater bool) {
-	switch t {
-	case kv.Int:
-		x, errX := a.Int()
-		y, errY := b.Int()
-		return errX == nil && errY == nil && x < y, errX == nil && errY == nil && x > y
-	case kv.Double:
-		x, errX := a.Double()
-		y, errY := b.Double()
-		return errX == nil && errY == nil && x < y, errX == nil && errY == nil && x > y
+func compareNumbers[T int64 | float64](a, b kv.Value, number func(kv.Value) (T, error)) (int, error) {
+	x, errX := number(a)
+	y, errY := number(b)
+	if x != x || y != y { // NaN is neither less nor greater
+		return 0, nil
 	}
-	c := bytes.Compare(a.Data, b.Data)
-	return c < 0, c > 0
+	return cmp.Compare(x, y), cmp.Or(errX, errY)
 }
 
 func (g *group) do(op *kv.Op, r *kv.OpResult) error {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -192,20 +193,13 @@ func (x *index) publish(changes []*change, spaces []*space, rev kv.Revision) {
 	x.placeLocked(changes, !small)
 	for _, sp := range spaces {
 		if (sp.seen.keys > 0) != (sp.next.keys > 0) {
-			x.count.Add(sign(sp.next.keys - sp.seen.keys))
+			x.count.Add(int64(cmp.Compare(sp.next.keys, sp.seen.keys)))
 		}
 		sp.seen = sp.next
 	}
 	x.keys.Store(x.total.keys)
 	x.bytes.Store(x.total.bytes)
 	x.rev.Store(int64(rev))
-}
-
-func sign(n int64) int64 {
-	if n < 0 {
-		return -1
-	}
-	return 1
 }
 
 func (x *index) placeSlice(changes []*change) {

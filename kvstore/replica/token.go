@@ -14,8 +14,7 @@ type tokens struct {
 	maxBytes int64
 
 	byName map[tokenName]*Token
-	queue  []*Token // oldest first; those before head are forgotten
-	head   int
+	queue  []*Token     // oldest first
 	bytes  int64        // of those in the queue
 	out    kv.Revision  // newest of those forgotten because there were too many
 	count  atomic.Int64 // for who wants to know
@@ -37,8 +36,8 @@ func (t *tokens) add(token *Token) {
 	t.byName[tokenName{token.NS, token.Name}] = token
 	t.queue = append(t.queue, token)
 	t.bytes += tokenBytes(token)
-	for n := len(t.queue) - t.head; n > t.limit || n > 1 && t.bytes > t.maxBytes; n-- {
-		t.out = t.queue[t.head].Revision
+	for n := len(t.queue); n > t.limit || n > 1 && t.bytes > t.maxBytes; n-- {
+		t.out = t.queue[0].Revision
 		t.forgetOldest()
 	}
 	t.count.Store(int64(len(t.byName)))
@@ -46,7 +45,7 @@ func (t *tokens) add(token *Token) {
 
 // replace forgets all tokens but these, oldest first.
 func (t *tokens) replace(list []*Token) {
-	for t.head < len(t.queue) {
+	for len(t.queue) > 0 {
 		t.forgetOldest()
 	}
 	t.count.Store(0)
@@ -59,10 +58,10 @@ func (t *tokens) replace(list []*Token) {
 // was evaluated.
 func (t *tokens) takeBack(token *Token) {
 	last := len(t.queue) - 1
-	for last > t.head && t.queue[last] != token {
+	for last >= 0 && t.queue[last] != token {
 		last--
 	}
-	if last < t.head || t.queue[last] != token {
+	if last < 0 {
 		return // there were too many in the group
 	}
 	t.queue = slices.Delete(t.queue, last, last+1)
@@ -73,10 +72,10 @@ func (t *tokens) takeBack(token *Token) {
 
 // forget forgets the tokens from before a moment in ms since 1970.
 func (t *tokens) forget(before int64) {
-	if t.head == len(t.queue) || t.queue[t.head].Time >= before {
+	if len(t.queue) == 0 || t.queue[0].Time >= before {
 		return
 	}
-	for t.head < len(t.queue) && t.queue[t.head].Time < before {
+	for len(t.queue) > 0 && t.queue[0].Time < before {
 		t.forgetOldest()
 	}
 	t.count.Store(int64(len(t.byName)))
@@ -91,18 +90,13 @@ func (t *tokens) crowdedOut() kv.Revision {
 }
 
 func (t *tokens) forgetOldest() {
-	oldest := t.queue[t.head]
-	t.queue[t.head] = nil
-	t.head++
+	oldest := t.queue[0]
+	t.queue[0] = nil
+	t.queue = t.queue[1:] // append moves what is left, when there is no more room
 	t.bytes -= tokenBytes(oldest)
 	name := tokenName{oldest.NS, oldest.Name}
 	if t.byName[name] == oldest { // and not used again since it was loaded
 		delete(t.byName, name)
-	}
-	if t.head > len(t.queue)/2 {
-		n := copy(t.queue, t.queue[t.head:])
-		clear(t.queue[n:])
-		t.queue, t.head = t.queue[:n], 0
 	}
 }
 

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -58,12 +59,6 @@ type Config struct {
 	Exit func()
 }
 
-func withDefault[T int | int64 | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
-}
-
 func (c Config) withDefaults() Config {
 	if c.FS == nil {
 		c.FS = vfs.Default
@@ -71,20 +66,20 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.Real()
 	}
-	withDefault(&c.LogBytes, 512<<20)
-	withDefault(&c.LogAge, 24*time.Hour)
-	withDefault(&c.HistoryVersions, 100)
+	c.LogBytes = cmp.Or(c.LogBytes, 512<<20)
+	c.LogAge = cmp.Or(c.LogAge, 24*time.Hour)
+	c.HistoryVersions = cmp.Or(c.HistoryVersions, 100)
 	c.HistoryVersions = max(c.HistoryVersions, 0)
-	withDefault(&c.HistoryBytes, 1<<30)
-	withDefault(&c.HistoryAge, 7*24*time.Hour)
-	withDefault(&c.TokenAge, time.Hour)
-	withDefault(&c.ReserveBytes, 256<<20)
-	withDefault(&c.TableBytes, 32<<20)
-	withDefault(&c.TableDelay, 30*time.Second)
-	withDefault(&c.RingBytes, 16<<20)
-	withDefault(&c.CacheBytes, 16<<20)
-	withDefault(&c.MemTableBytes, 16<<20)
-	withDefault(&c.BlockBytes, 32<<10)
+	c.HistoryBytes = cmp.Or(c.HistoryBytes, 1<<30)
+	c.HistoryAge = cmp.Or(c.HistoryAge, 7*24*time.Hour)
+	c.TokenAge = cmp.Or(c.TokenAge, time.Hour)
+	c.ReserveBytes = cmp.Or(c.ReserveBytes, 256<<20)
+	c.TableBytes = cmp.Or(c.TableBytes, 32<<20)
+	c.TableDelay = cmp.Or(c.TableDelay, 30*time.Second)
+	c.RingBytes = cmp.Or(c.RingBytes, 16<<20)
+	c.CacheBytes = cmp.Or(c.CacheBytes, 16<<20)
+	c.MemTableBytes = cmp.Or(c.MemTableBytes, 16<<20)
+	c.BlockBytes = cmp.Or(c.BlockBytes, 32<<10)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -185,24 +186,18 @@ func (d *Disk) Close() error {
 
 // release closes what is open, everything even if something fails.
 func (l *log) release() error {
-	var first error
-	keep := func(err error) {
-		if first == nil && err != nil {
-			first = err
-		}
-	}
+	var errs []error
 	if l.cfg.AckBeforeDisk && l.db != nil && l.failure.Load() == nil {
-		keep(l.syncLog())
+		errs = append(errs, l.syncLog())
 	}
 	if l.db != nil {
-		keep(l.db.Close())
+		errs = append(errs, l.db.Close())
 	}
 	if l.mark != nil {
-		keep(l.mark.sync())
-		keep(l.mark.close())
+		errs = append(errs, l.mark.sync(), l.mark.close())
 	}
 	if l.lock != nil {
-		keep(l.lock.Close())
+		errs = append(errs, l.lock.Close())
 	}
-	return first
+	return errors.Join(errs...)
 }
