@@ -63,7 +63,7 @@ func missingDir(dir string, err error) error {
 	return codes.Errorf(codes.NotFound, "the configuration directory %s cannot be opened, make it or name another: %w", dir, err)
 }
 
-// present tells whether the directory is there and the one that is open. It may have
+// present reports whether the directory is there and the one that is open. It may have
 // been moved away with everything in it.
 func (d *directory) present() bool {
 	root, err := d.cfg.FS.OpenRoot(d.path)

@@ -198,7 +198,7 @@ func disk(t testing.TB) (*atomicfile.Mem, Config) {
 	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m}
 }
 
-// held tells whether the store waits for a git command.
+// held reports whether the store waits for a git command.
 func (k *kit) held() bool {
 	var is bool
 	k.inside(func() { is = !k.intake.settle.gitSince.IsZero() })

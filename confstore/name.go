@@ -80,7 +80,7 @@ func hostileRune(r rune) bool {
 	return r == '\\' || r < ' ' || r >= 0x7f && r < 0xa0
 }
 
-// hidden tells whether a segment of a relative path begins with a dot.
+// hidden reports whether a segment of a relative path begins with a dot.
 func hidden(rel string) bool {
 	for segment := range strings.SplitSeq(rel, "/") {
 		if strings.HasPrefix(segment, ".") {
@@ -90,7 +90,7 @@ func hidden(rel string) bool {
 	return false
 }
 
-// below tells whether name is in directory dir or deeper.
+// below reports whether name is in directory dir or deeper.
 func below(name, dir string) bool {
 	return dir == "." || len(name) > len(dir) && name[len(dir)] == '/' && name[:len(dir)] == dir
 }

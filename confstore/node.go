@@ -49,7 +49,7 @@ type limits struct {
 // Name is the path relative to the directory, ".json" included.
 func (n *Node) Name() string { return n.name }
 
-// Known tells whether the name is, or was, a document. It is false for a ghost: a
+// Known reports whether the name is, or was, a document. It is false for a ghost: a
 // name without a file that inherits from others by _meta.json.
 func (n *Node) Known() bool { return n.own != nil }
 
@@ -57,7 +57,7 @@ func (n *Node) Known() bool { return n.own != nil }
 func (n *Node) known() bool { return n != nil && n.own != nil }
 func (n *Node) live() bool  { return n.known() && !n.own.deleted }
 
-// Deleted tells whether the document was removed and only its tombstone is left.
+// Deleted reports whether the document was removed and only its tombstone is left.
 func (n *Node) Deleted() bool { return n.own != nil && n.own.deleted }
 
 // Mtime is the version: of the document alone or, with inherit, of the document
@@ -111,7 +111,7 @@ func (n *Node) Size() int {
 	return len(n.own.text)
 }
 
-// inherits tells whether the merged form differs in kind from the own one.
+// inherits reports whether the merged form differs in kind from the own one.
 func (n *Node) inherits() bool { return n.merged != nil }
 
 // Contents is the compact text, own or with the bases merged in. A deleted

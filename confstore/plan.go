@@ -176,7 +176,7 @@ func (pl *plan) change() ledger.Change {
 	return c
 }
 
-// sameContents tells whether text, nil for deleted, is what n serves already.
+// sameContents reports whether text, nil for deleted, is what n serves already.
 func sameContents(n *Node, text []byte) bool {
 	switch {
 	case !n.known():

@@ -214,7 +214,7 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 	in.rec.found(edits)
 }
 
-// hold tells whether to wait because a good file of this batch does not parse and
+// hold reports whether to wait because a good file of this batch does not parse and
 // there is time left for whoever writes it.
 func (in *intake) hold(readings []reading, now time.Time) bool {
 	if !due(in.settle.due, now) || now.After(in.settle.first.Add(in.cfg.MaxSettle)) {
@@ -322,7 +322,7 @@ func (in *intake) takeMissing(r reading, now time.Time, final bool) (edit, bool)
 	return in.removed(r.name, now)
 }
 
-// anyRemoval tells whether taking readings in would remove a document.
+// anyRemoval reports whether taking readings in would remove a document.
 func (in *intake) anyRemoval(readings []reading, now time.Time) bool {
 	for _, r := range readings {
 		if r.missing && due(in.settle.missing[r.name], now) {

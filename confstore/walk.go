@@ -87,7 +87,7 @@ func (w *walker) above(dir string) ([]fileID, error) {
 	return chain, nil
 }
 
-// linked tells whether there is a symlink on the way to dir.
+// linked reports whether there is a symlink on the way to dir.
 func (w *walker) linked(dir string) bool {
 	for ; dir != "."; dir = path.Dir(dir) {
 		if info, err := w.root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {

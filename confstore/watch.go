@@ -152,7 +152,7 @@ func (w *watcher) remove(rel string) {
 	}
 }
 
-// missing tells whether dir should be watched and is not.
+// missing reports whether dir should be watched and is not.
 func (w *watcher) missing(dir foundDir) bool {
 	_, elsewhere := w.ids[dir.id]
 	return w.watched[dir.name] != dir.id && !(dir.linked && elsewhere)

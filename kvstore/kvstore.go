@@ -30,13 +30,12 @@ import (
 // Capabilities names what not every engine can do. The embedded engine can do all
 // of it.
 type Capabilities struct {
-	// ExpireEvents: kv.Expire is told from kv.Delete.
+	// ExpireEvents: kv.Expire events are distinguished from kv.Delete.
 	ExpireEvents bool
-	// MillisecondTTL: keys and leases end within some ms of their time, not within
-	// some seconds.
+	// MillisecondTTL: keys and leases end within milliseconds of their time, not seconds.
 	MillisecondTTL bool
-	// HistoryByCount: as many versions of each key are kept as were asked for,
-	// whatever happened to other keys.
+	// HistoryByCount: the configured number of versions of each key is kept, independent
+	// of changes to other keys.
 	HistoryByCount bool
 	// ManyOps: a transaction may have kv.MaxOps operations, not just 128.
 	ManyOps bool
@@ -50,12 +49,12 @@ type Capabilities struct {
 	// LeasesInMemory: KeepAlive answers from memory, without waiting, and after a start
 	// each lease has its full time again.
 	LeasesInMemory bool
-	// DeletionTime: an entry that tells of a deletion tells when it was.
+	// DeletionTime: the entry of a deletion has the time of the deletion.
 	DeletionTime bool
 	// HistoryAcrossDeletions: a key's history reaches back beyond its last deletion.
 	HistoryAcrossDeletions bool
-	// LargeTxns: a transaction may have kv.MaxTxnBytes, not just what the largest
-	// value needs.
+	// LargeTxns: a transaction may have kv.MaxTxnBytes, not just the size of the largest
+	// value.
 	LargeTxns bool
 }
 
@@ -73,7 +72,7 @@ const (
 	fewBytes = kv.MaxValue + 64<<10
 )
 
-// Check says whether an engine with these capabilities takes a transaction that kv
+// Check reports whether an engine with these capabilities takes a transaction that kv
 // allows.
 func (c Capabilities) Check(txn *kv.Txn) error {
 	for _, ops := range [2][]kv.Op{txn.Then, txn.Else} {
@@ -113,7 +112,7 @@ type Engine interface {
 	Capabilities() Capabilities
 	// Stats may be called from any goroutine and is cheap.
 	Stats() Stats
-	// Writable says why writes are not taken at the moment, nil if they are. It is
+	// Writable returns why writes are not accepted at the moment, nil if they are. It is
 	// cheap, and may be called from any goroutine.
 	Writable() error
 	// Close finishes what Commit accepted, calls every done, and gives the data

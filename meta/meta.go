@@ -81,7 +81,7 @@ func (m *Meta) Bases(name string) (bases []string, ok bool) {
 	return n.bases, true
 }
 
-// Deep tells whether the objects in name and its bases are merged member by
+// Deep reports whether the objects in name and its bases are merged member by
 // member at every depth. Otherwise a member of the document replaces that of its
 // base as a whole, as CppCloud does.
 func (m *Meta) Deep(name string) bool {

@@ -58,7 +58,7 @@ type Change struct {
 	Versions []Version
 }
 
-// Empty tells whether there is nothing to remember.
+// Empty reports whether there is nothing to remember.
 func (c *Change) Empty() bool { return len(c.Lists)+len(c.Versions) == 0 }
 
 // Document is what is remembered of one name.

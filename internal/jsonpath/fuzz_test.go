@@ -10,7 +10,7 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// modelled tells whether the model, which replaces what is not UTF-8, has to agree about text.
+// modelled reports whether the model, which replaces what is not UTF-8, has to agree about text.
 func modelled(texts ...[]byte) bool {
 	for _, text := range texts {
 		if _, err := jsontext.Check(text); err != nil || !utf8.Valid(text) {

@@ -29,7 +29,7 @@ func AppendReadable(dst, valid []byte) []byte {
 	}
 }
 
-// visible says whether a reader of the text sees the character, or what it does to its neighbours: joiners show nothing
+// visible reports whether a reader of the text sees the character, or what it does to its neighbours: joiners show nothing
 // themselves, but scripts and emoji are misspelt without them.
 func visible(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'

@@ -269,7 +269,7 @@ func TestKind(t *testing.T) {
 	require.Equal(t, "invalid", jsontext.Kind(200).String())
 }
 
-// sameGrammar tells whether encoding/json has to agree about text: it accepts numbers and surrogates that we refuse.
+// sameGrammar reports whether encoding/json has to agree about text: it accepts numbers and surrogates that we refuse.
 func sameGrammar(text []byte) bool {
 	_, err := jsontext.Check(text)
 	if err == nil {

@@ -50,7 +50,7 @@ func (t *trial) Failed() bool {
 	return t.failed
 }
 
-// try runs one check on engines of open and says whether it failed, and why.
+// try runs one check on engines of open and reports whether it failed, and why.
 func try(t *testing.T, name string, open opener, patience time.Duration) (failed bool, why string) {
 	t.Helper()
 	for i := range checks {

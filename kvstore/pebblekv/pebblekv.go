@@ -18,14 +18,14 @@ type Config struct {
 	Replica replica.Config
 }
 
-// Open opens the store in cfg.Disk.Dir, which is made if it does not exist, and
-// loads it. It fails when another process has it open, when its format is newer
-// than this program, or when something that was acknowledged is missing in it.
+// Open opens the store in cfg.Disk.Dir, which is created if it does not exist, and loads
+// it. It fails if another process has it open, if its format is newer than this program,
+// or if acknowledged writes are missing from it.
 func Open(cfg Config) (*replica.Store, error) {
 	return replica.Open(context.Background(), cfg.Replica, newLog(cfg))
 }
 
-// log is the disk as a replica needs it: opened when it is loaded.
+// log adapts the disk to a replica. It is opened when it is loaded.
 type log struct {
 	*disk.Disk
 	cfg  disk.Config

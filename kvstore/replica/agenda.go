@@ -2,16 +2,18 @@ package replica
 
 import "container/heap"
 
-// agenda is what is to happen, the earliest first. What is in it knows its place.
+// agenda is a priority queue by time. Its items know their position, so that they can
+// be moved and removed.
 type agenda[T timed] struct{ heap []T }
 
-// timed has a time to be done at, and its place in the agenda: below 0 if it is in none.
+// timed is an item of an agenda. place points at its position, which is below 0 while
+// it is in none.
 type timed interface {
 	when() int64
 	place() *int
 }
 
-// set puts one in, or to where its time now belongs.
+// set adds an item, or moves it after its time has changed.
 func (a *agenda[T]) set(one T) {
 	if at := *one.place(); at >= 0 {
 		heap.Fix(a, at)
@@ -20,14 +22,14 @@ func (a *agenda[T]) set(one T) {
 	}
 }
 
-// remove takes one out, if it is in.
+// remove takes an item out, if it is in.
 func (a *agenda[T]) remove(one T) {
 	if at := *one.place(); at >= 0 {
 		heap.Remove(a, at)
 	}
 }
 
-// first is what comes first; false if there is nothing.
+// first returns the earliest item; false if there is none.
 func (a *agenda[T]) first() (one T, ok bool) {
 	if len(a.heap) == 0 {
 		return one, false
@@ -35,7 +37,7 @@ func (a *agenda[T]) first() (one T, ok bool) {
 	return a.heap[0], true
 }
 
-// Len, Less, Swap, Push and Pop are for the heap.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 func (a *agenda[T]) Len() int           { return len(a.heap) }
 func (a *agenda[T]) Less(i, j int) bool { return a.heap[i].when() < a.heap[j].when() }
 

@@ -2,9 +2,9 @@ package replica
 
 import "confcenter/kv"
 
-// books is what is counted and planned for keys beside the index itself: bytes,
-// keys of leases, expiry. They always agree with the newest version of each key,
-// the group under way included. Only the committer writes them.
+// books are the derived data beside the index: byte counts, the keys of leases, expiry.
+// They always agree with the newest version of each key, including the group under way.
+// Only the committer writes them.
 type books struct {
 	index  *index
 	leases *leases
@@ -12,8 +12,8 @@ type books struct {
 	spaces []*space // touched by the group under way
 }
 
-// move mends the books when a key changes from old to e, either nil if it is
-// absent. It returns the leases that lost or got the key.
+// move updates the books when a key changes from old to e, either of which is nil if
+// the key is absent. It returns the leases that lost or gained the key.
 func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	if !sp.touched {
 		sp.touched = true
@@ -52,7 +52,7 @@ func (t *tally) add(d tally) {
 	t.bytes += d.bytes
 }
 
-// settled forgets which spaces the group touched.
+// settled clears the list of spaces that the group touched.
 func (b *books) settled() {
 	for _, sp := range b.spaces {
 		sp.touched = false

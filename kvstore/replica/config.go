@@ -14,39 +14,39 @@ import (
 // wide: settings, each with a default.
 type Config struct {
 	Clock clock.Clock // nil: the machine's
-	// Log gets what nobody is told by an error: that writing has failed for good,
-	// that a pause of the process was noticed. The zero value drops it.
+	// Log receives what no error reports: that writing has failed for good, or that the
+	// process was paused. The zero value discards it.
 	Log zerolog.Logger
 
-	// What is kept in memory. Writes beyond it are refused; deletes go on.
+	// Limits of what is kept in memory. Writes beyond them are refused; deletes are not.
 	MaxBytes     int64 // of keys and values that exist; 0: 4 GiB; codes.Quota
 	MaxKeys      int64 // 0: 20 million; codes.Quota
 	MaxLeases    int   // 0: 1 million; codes.Limit
 	MaxLeaseKeys int   // of one lease, since they end together; 0: 100,000; codes.Limit
-	MaxTokens    int   // request tokens; beyond it the oldest is forgotten; 0: 1 million
-	// MaxTokenBytes is likewise of the tokens and the results remembered for them,
-	// which are long if values were read or previous ones wanted; 0: 256 MiB.
+	MaxTokens    int   // request tokens; the oldest are dropped beyond it; 0: 1 million
+	// MaxTokenBytes likewise limits the size of the tokens with their remembered results,
+	// which are long if values were read or previous entries requested; 0: 256 MiB.
 	MaxTokenBytes int64
 	TokenAge      time.Duration // how long request tokens are remembered; 0: an hour
 
-	// What may wait for the committer. Commit answers codes.Busy beyond it.
+	// Limits of what may wait for the committer. Commit fails with codes.Busy beyond them.
 	MaxQueue      int // transactions; 0: 16384
 	MaxQueueBytes int // of keys and values; 0: 64 MiB
 
-	// GroupBytes and GroupSize bound what is made durable, and becomes visible, in
-	// one go: bytes of keys and values (0: 4 MiB) and transactions (0: 4096).
+	// GroupBytes and GroupSize bound what becomes durable and visible at once: bytes of
+	// keys and values (0: 4 MiB) and transactions (0: 4096).
 	GroupBytes, GroupSize int
 
-	// ViewBytes and ViewAge bound what open Views cost: when versions of so many
-	// bytes are kept only for them (0: 64 MiB), or versions are kept for one that
-	// is open for so long (0: ten minutes), the oldest View is ended.
+	// ViewBytes and ViewAge bound what open Views cost. The oldest View is ended when the
+	// versions kept only for Views exceed ViewBytes (0: 64 MiB), or when versions are
+	// kept for a View older than ViewAge (0: ten minutes).
 	ViewBytes int64
 	ViewAge   time.Duration
 
-	// PauseAfter is how long the store has to have stood still to conclude that the
-	// process was paused, so that holders of leases could not be heard: each lease
-	// then gets its full time again. 0: half a second with the machine's clock;
-	// never with another one, whose steps are no pauses. Negative: never.
+	// PauseAfter is how long the store must have stood still to conclude that the process
+	// was paused. Holders of leases could not reach it then, so every lease gets its full
+	// time again. 0: half a second with the machine's clock, never with another clock,
+	// whose steps are not pauses. Negative: never.
 	PauseAfter time.Duration
 }
 

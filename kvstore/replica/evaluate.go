@@ -11,8 +11,8 @@ import (
 	"confcenter/kv"
 )
 
-// apply evaluates a transaction and, if nothing is wrong with it, adds it to the
-// group. A nil error means that its result stands once the group is durable.
+// apply evaluates a transaction and, if it succeeds, adds it to the group. A nil error
+// means that the result holds once the group is durable.
 func (g *group) apply(q *queued) (*kv.Result, error) {
 	txn := q.txn
 	if txn.Token != "" {
@@ -41,7 +41,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 	return result, nil
 }
 
-// complete is the last thing that can refuse a transaction. It makes its token.
+// complete is the last step that can refuse a transaction. It makes its token.
 func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	txn := q.txn
 	wrote, grew := g.granted != nil || len(g.ending) > 0 || len(g.touched) > 0, grows(txn, result)
@@ -60,7 +60,7 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	return &Token{NS: txn.TokenNS, Name: txn.Token, Digest: q.digest, Revision: g.rev + 1, Time: g.millis}, nil
 }
 
-// branch is the operations that a result is of.
+// branch returns the operations that a result belongs to.
 func branch(txn *kv.Txn, held bool) []kv.Op {
 	if held {
 		return txn.Then
@@ -68,7 +68,7 @@ func branch(txn *kv.Txn, held bool) []kv.Op {
 	return txn.Else
 }
 
-// grows says whether what was done needs room; what only deletes may use the
+// grows reports whether the transaction needs space; one that only deletes may use the
 // reserve.
 func grows(txn *kv.Txn, result *kv.Result) bool {
 	ops := branch(txn, result.Held)
@@ -127,7 +127,7 @@ func holds(c *kv.Compare, e *kv.Entry) bool {
 	return satisfied(c.Relation, cmp.Compare(have, c.Number))
 }
 
-// satisfied says whether a relation holds between two things that compare like this.
+// satisfied reports whether a relation holds between two values with that ordering.
 func satisfied(relation kv.Relation, order int) bool {
 	switch relation {
 	case kv.Equal:
@@ -239,7 +239,7 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 	return nil
 }
 
-// checkLease says whether a key that is now old may be given to a lease.
+// checkLease reports whether a key, whose entry is old, may be attached to a lease.
 func (g *group) checkLease(id kv.LeaseID, old *kv.Entry) error {
 	l := g.books.leases.find(id)
 	if l == nil {
@@ -284,8 +284,8 @@ func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
 	if op.Limit > 0 {
 		limit = min(limit, int64(op.Limit))
 	}
-	// Deleting leaves the slots where they are until the group is published, so the
-	// tree can be walked meanwhile.
+	// Deleting leaves the slots in place until the group is published, so the tree can be
+	// walked meanwhile.
 	sp.tree.Ascend(&slot{entry: &kv.Entry{Key: op.Key}}, func(s *slot) bool {
 		switch {
 		case !strings.HasPrefix(s.entry.Key, op.Key):
@@ -342,7 +342,7 @@ func (g *group) revoke(op *kv.Op, r *kv.OpResult) error {
 	return g.checkChanges()
 }
 
-// end deletes a lease with its keys and says how many they were.
+// end deletes a lease with its keys and returns how many there were.
 func (g *group) end(l *lease) int64 {
 	g.sawKeysOf(l.id)
 	l.ending = true
@@ -355,7 +355,7 @@ func (g *group) end(l *lease) int64 {
 	return n
 }
 
-// expireKey is a transaction of the store's own: a key's time is over.
+// expireKey is a transaction of the store's own that ends a key whose time is up.
 func (g *group) expireKey(p *plan) error {
 	g.start(kv.Expire)
 	g.saw(p.space.name, p.slot.entry.Key, p.slot)

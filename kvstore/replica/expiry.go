@@ -1,12 +1,12 @@
 package replica
 
-// expiry is the keys that end by themselves. Only the committer uses it.
+// expiry holds the keys that have a time to live. Only the committer uses it.
 type expiry struct {
 	agenda agenda[*plan]
 	of     map[*slot]*plan
 }
 
-// plan is when a key expires.
+// plan is the expiry of one key.
 type plan struct {
 	at    int64 // ms since 1970
 	space *space
@@ -17,7 +17,7 @@ type plan struct {
 func (p *plan) when() int64 { return p.at }
 func (p *plan) place() *int { return &p.pos }
 
-// plan has the key expire at a moment in ms since 1970; 0: not at all.
+// plan schedules the key's expiry at a time in ms since 1970; 0 cancels it.
 func (x *expiry) plan(sp *space, s *slot, at int64) {
 	p := x.of[s]
 	if at == 0 {
@@ -35,7 +35,7 @@ func (x *expiry) plan(sp *space, s *slot, at int64) {
 	x.agenda.set(p)
 }
 
-// due is what has expired by a moment in ms since 1970, or nil.
+// due returns a key that has expired by a time in ms since 1970, or nil.
 func (x *expiry) due(millis int64) *plan {
 	if p, ok := x.agenda.first(); ok && p.at <= millis {
 		return p

@@ -7,7 +7,7 @@ import (
 	"confcenter/kv"
 )
 
-// followers is the functions given to Follow. The mutex is held while they run, so
+// followers are the functions passed to Follow. The mutex is held while they run, so
 // that stop waits for them.
 type followers struct {
 	mu   sync.Mutex
@@ -28,7 +28,7 @@ func (f *followers) add(fn func(*kv.Batch)) (stop func()) {
 	}
 }
 
-// tell gives a group that is visible to all followers.
+// tell passes a group, which is visible by now, to all followers.
 func (f *followers) tell(commits []Commit, reset bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

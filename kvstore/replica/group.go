@@ -220,7 +220,7 @@ func (g *group) note(l *lease) {
 	}
 }
 
-// finish makes the transaction's commit. It says whether it changed something:
+// finish makes the transaction's commit. It reports whether it changed something:
 // then it has the revision g.rev. Of what it did nothing can be undone any more.
 func (g *group) finish(token *Token) bool {
 	if len(g.touched) > 1 {
@@ -307,7 +307,7 @@ func (g *group) leaseChanges() []LeaseChange {
 	return list
 }
 
-// allowed says whether there is room for what the transaction did. grows: it has
+// allowed reports whether there is room for what the transaction did. grows: it has
 // written something, not only deleted.
 func (g *group) allowed(grows bool) error {
 	if err := g.writable(!grows); err != nil {

@@ -95,7 +95,7 @@ func newSpace(name string) *space {
 
 func (x *index) revision() kv.Revision { return kv.Revision(x.rev.Load()) }
 
-// live is e unless it only tells of a deletion.
+// live returns e, or nil if it records a deletion.
 func live(e *kv.Entry) *kv.Entry {
 	if e == nil || e.Deleted() {
 		return nil
@@ -103,8 +103,8 @@ func live(e *kv.Entry) *kv.Entry {
 	return e
 }
 
-// at is the version of the key that is current at rev, nil if it is absent then.
-// Call it with mu held for reading.
+// at returns the version of the key at rev, nil if the key is absent there. Call it with
+// mu held for reading.
 func (s *slot) at(rev kv.Revision) *kv.Entry {
 	if s.entry.Mod <= rev {
 		return live(s.entry)
@@ -141,7 +141,7 @@ func (x *index) getAt(ns, key string, rev kv.Revision) *kv.Entry {
 	return nil
 }
 
-// find is the committer's look-up.
+// find looks a key up for the committer.
 func (x *index) find(ns, key string) (*space, *slot) {
 	sp := x.spaces[ns]
 	if sp == nil {
@@ -150,7 +150,7 @@ func (x *index) find(ns, key string) (*space, *slot) {
 	return sp, sp.keys[key]
 }
 
-// insert makes the slot of a new key. e must not be visible yet.
+// insert makes a slot for a new key. e must not be visible yet.
 func (x *index) insert(sp *space, e *kv.Entry) (*space, *slot) {
 	s := &slot{entry: e}
 	x.mu.Lock()
@@ -165,8 +165,7 @@ func (x *index) insert(sp *space, e *kv.Entry) (*space, *slot) {
 	return sp, s
 }
 
-// removeLocked forgets a slot that nobody needs any more, and its space with the
-// last one.
+// removeLocked removes a slot that is no longer needed, and its space with the last slot.
 func (x *index) removeLocked(sp *space, s *slot) {
 	if sp.keys[s.entry.Key] != s {
 		return
@@ -179,9 +178,9 @@ func (x *index) removeLocked(sp *space, s *slot) {
 	}
 }
 
-// publish puts a group's versions in place and makes them visible, all at once.
-// Versions of transactions that failed are taken out again. rev is the newest
-// revision, spaces those in which something changed.
+// publish puts a group's versions in place and makes them visible all at once. Versions
+// of failed transactions are removed. rev is the newest revision, spaces are those in
+// which something changed.
 func (x *index) publish(changes []*change, spaces []*space, rev kv.Revision) {
 	small := len(changes) <= x.slice
 	for len(changes) > x.slice {
@@ -208,9 +207,9 @@ func (x *index) placeSlice(changes []*change) {
 	x.placeLocked(changes, true)
 }
 
-// placeLocked puts versions in place. With all, each old one is kept beside the
-// new one, since readers look at the old ones until the whole group is in place;
-// else only those that a View needs.
+// placeLocked puts versions in place. With all, every old version is kept beside the new
+// one, because readers use the old ones until the whole group is in place; otherwise
+// only those that a View needs are kept.
 func (x *index) placeLocked(changes []*change, all bool) {
 	newest := x.views.newest()
 	for _, ch := range changes {
@@ -243,8 +242,7 @@ func (x *index) keep(k kept) {
 	x.views.keeping.Store(true)
 }
 
-// trim drops the old versions that no open View needs any more. Call it between
-// groups.
+// trim drops the old versions that no open View needs. Call it between groups.
 func (x *index) trim() {
 	for len(x.kept) > 0 && x.trimSlice() {
 	}
@@ -254,7 +252,7 @@ func (x *index) trim() {
 	}
 }
 
-// trimSlice says whether there may be more to drop.
+// trimSlice drops some of them and reports whether there may be more.
 func (x *index) trimSlice() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -273,7 +271,7 @@ func (x *index) trimSlice() bool {
 	return n == x.slice
 }
 
-// dropOlder drops what nobody sees who looks at oldest or at anything newer.
+// dropOlder drops the versions that cannot be seen at oldest or any later revision.
 func (s *slot) dropOlder(oldest kv.Revision) {
 	if s.entry.Mod <= oldest {
 		s.older = nil
@@ -287,7 +285,7 @@ func (s *slot) dropOlder(oldest kv.Revision) {
 	}
 }
 
-// namespaces lists the namespaces that have visible keys.
+// namespaces lists the namespaces with visible keys.
 func (x *index) namespaces(after string, limit int) (list []kv.Namespace, more bool) {
 	for {
 		n, done := 0, true

@@ -13,28 +13,29 @@ import (
 // their time, and deletes their keys when they end. Others write to such a log, if only
 // because it ends leases, so it is Shared.
 //
-// A replica over it ends no lease. It learns of grants and ends from Tail, where the end
-// of a lease is one commit with the deletion of all its keys, and refuses what such a log
-// cannot do by its Capabilities.
+// A replica over such a log ends no leases. It learns of grants and ends from Tail, where
+// the end of a lease is one commit together with the deletion of all its keys, and its
+// Capabilities refuse what such a log cannot do.
 //
-// It is an interface of its own, not a part of Log with a capability beside it, because
-// the two cannot contradict each other then, and because logs that leave leases to the
-// replica, as all have so far, need no methods that do nothing.
+// This is an interface of its own rather than a part of Log with a capability beside it:
+// the two could contradict each other, and logs that leave leases to the replica would
+// need methods that do nothing.
 //
-// A lease that has ended, or was never there, is codes.LeaseGone. Any other error is for
-// the caller who asked; what he asked for may have been done.
+// The methods fail with codes.LeaseGone for a lease that has ended or never existed. Any
+// other error is passed to the caller; the operation may have taken effect.
 type LeaseKeeper interface {
 	Log
-	// Grant reserves a lease, whose time may be longer than asked for. Replicas know it
-	// when a transaction proposed next has granted it. If none has, it ends unnoticed.
+	// Grant reserves a lease, which may last longer than requested. Replicas learn of it
+	// from the transaction that grants it, which is proposed next. Without one the lease
+	// ends unnoticed.
 	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, time.Duration, error)
 	// Revoke ends a lease and deletes its keys, at the revision returned.
 	Revoke(ctx context.Context, id kv.LeaseID) (kv.Revision, error)
-	// KeepAlive begins a lease's time anew, and returns that time.
+	// KeepAlive restarts a lease's time and returns how long that is.
 	KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error)
 }
 
-// capabilities is what a store on a log can do.
+// capabilities returns what a store on this log can do.
 func capabilities(log Log) kvstore.Capabilities {
 	able := log.Capabilities()
 	if _, keeps := log.(LeaseKeeper); keeps {
@@ -43,8 +44,8 @@ func capabilities(log Log) kvstore.Capabilities {
 	return able
 }
 
-// leaseAnswer is what the log answered to an operation on a lease. The operation is evaluated
-// with it, again if need be.
+// leaseAnswer is the log's answer to an operation on a lease. The operation is evaluated
+// with it, more than once if the group has to be evaluated again.
 type leaseAnswer struct {
 	id   kv.LeaseID
 	ttl  time.Duration
@@ -52,9 +53,10 @@ type leaseAnswer struct {
 	err  error
 }
 
-// ask has a log that keeps leases grant and end those that the transactions are about,
-// one after the other. It returns how many can be evaluated now: what stands behind an
-// end has to wait until everything before it is in the log. False: the log has failed.
+// ask has a log that keeps leases carry out the grants and revocations among the
+// transactions, one after the other. It returns how many transactions can be evaluated
+// now: a revocation has to wait until everything before it is in the log. ok is false
+// if the log has failed.
 func (c *committer) ask(list []queued) (ready int, ok bool) {
 	leases := c.store.leases
 	if leases.keeper == nil {
@@ -81,8 +83,8 @@ func (c *committer) ask(list []queued) (ready int, ok bool) {
 	return len(list), true
 }
 
-// aboutLease is the operation of a transaction that grants or ends a lease, which such
-// transactions have alone.
+// aboutLease returns the one operation of a transaction that grants or revokes a lease,
+// nil for any other transaction.
 func aboutLease(txn *kv.Txn) *kv.Op {
 	if len(txn.Then) == 1 && (txn.Then[0].Kind == kv.OpGrant || txn.Then[0].Kind == kv.OpRevoke) {
 		return &txn.Then[0]
@@ -90,18 +92,18 @@ func aboutLease(txn *kv.Txn) *kv.Op {
 	return nil
 }
 
-// answerOf is what the log answered to an operation on a lease; nil if the replica
-// keeps leases.
+// answerOf returns the log's answer to an operation on a lease; nil if the replica keeps
+// the leases.
 func (l *leases) answerOf(op *kv.Op) *leaseAnswer {
 	said := l.asked[op]
 	if said == nil && l.keeper != nil {
-		// Its token was known when the log would have been asked, and has been forgotten.
+		// The log was not asked because the token was known, but it has expired since.
 		return &leaseAnswer{err: codes.Errorf(codes.Busy, "the request's token has just been forgotten; ask again")}
 	}
 	return said
 }
 
-// revoke has the log end a lease, and applies that. Nothing is under way.
+// revoke has the log end a lease, and applies the result. No group is under way.
 func (c *committer) revoke(id kv.LeaseID, said *leaseAnswer) error {
 	rev, err := c.store.leases.keeper.Revoke(c.store.life, id)
 	if err != nil {
@@ -125,7 +127,7 @@ func (c *committer) revoke(id kv.LeaseID, said *leaseAnswer) error {
 	return nil
 }
 
-// keepThere has the log begin a lease's time anew.
+// keepThere has the log restart a lease's time.
 func (s *Store) keepThere(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
 	if _, err := s.use(0); err != nil {
 		return kv.Lease{}, err

@@ -9,7 +9,7 @@ import (
 	"confcenter/kv"
 )
 
-// lease is one lease. Times are counted from the opening of the store, on the
+// lease is one lease. Its times are durations since the store was opened, by the
 // machine's monotonic clock.
 type lease struct {
 	id  kv.LeaseID
@@ -18,11 +18,11 @@ type lease struct {
 	// committer only, with the group under way
 	keys   map[*slot]*space
 	ending bool // the group under way ends it
-	noted  bool // the group under way has it in its list
+	noted  bool // it is in the list of the group under way
 
 	// guarded by the leases' mu
-	seen     bool // it is durable: others than the committer may know of it
-	over     bool // it has ended, or is going to because its time was over
+	seen     bool // it is durable, so others than the committer may see it
+	over     bool // it has ended, or its time is up and it is about to end
 	count    int  // keys, visible
 	deadline time.Duration
 	planned  time.Duration // when it is looked at; the deadline may be later
@@ -32,8 +32,8 @@ type lease struct {
 func (l *lease) when() int64 { return int64(l.planned) }
 func (l *lease) place() *int { return &l.pos }
 
-// leases is all leases. The committer grants and ends them; keep-alives come from
-// any goroutine and never reach it.
+// leases holds all leases. The committer grants and ends them; keep-alives come from
+// any goroutine and do not involve it.
 type leases struct {
 	// set at open
 	clock      clock.Clock
@@ -46,7 +46,7 @@ type leases struct {
 	mu    sync.Mutex
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
 	ends  agenda[*lease]        // guarded by mu
-	alive time.Duration         // when somebody last showed that the process runs; guarded by mu
+	alive time.Duration         // when the process was last seen running; guarded by mu
 	shut  bool                  // the store is closed; guarded by mu
 }
 
@@ -64,7 +64,7 @@ func errLeaseGone(id kv.LeaseID) error {
 	return codes.Errorf(codes.LeaseGone, "there is no lease %d, or it has ended", id)
 }
 
-// grant makes a lease that nobody else sees before it is published.
+// grant makes a lease, which becomes visible when it is published.
 func (l *leases) grant(id kv.LeaseID, ttl time.Duration) *lease {
 	made := &lease{id: id, ttl: ttl, keys: map[*slot]*space{}, pos: -1}
 	l.mu.Lock()
@@ -86,7 +86,7 @@ func (l *leases) dropLocked(gone *lease) {
 	l.ends.remove(gone)
 }
 
-// find is the committer's look-up: nil if the lease is ending.
+// find looks a lease up for the committer; nil if it is ending.
 func (l *leases) find(id kv.LeaseID) *lease {
 	if known := l.byID[id]; known != nil && !known.ending {
 		return known
@@ -94,7 +94,8 @@ func (l *leases) find(id kv.LeaseID) *lease {
 	return nil
 }
 
-// publish shows what a group did to these leases. The time of a new one begins.
+// publish makes visible what a group did to these leases, and starts the time of new
+// ones.
 func (l *leases) publish(changed []*lease) {
 	if len(changed) == 0 {
 		return
@@ -125,7 +126,8 @@ func (l *leases) beginLocked(one *lease, now time.Duration) {
 	}
 }
 
-// due takes a lease whose time is over: it can no longer be kept alive.
+// due returns a lease whose time is up, which can no longer be kept alive; nil if there
+// is none.
 func (l *leases) due() *lease {
 	now := l.now()
 	l.mu.Lock()
@@ -145,8 +147,7 @@ func (l *leases) due() *lease {
 	}
 }
 
-// putBack has a lease that due took ended at another time: it could not be
-// written now.
+// putBack reschedules a lease returned by due whose end could not be written.
 func (l *leases) putBack(one *lease, after time.Duration) {
 	now := l.now()
 	l.mu.Lock()
@@ -155,7 +156,7 @@ func (l *leases) putBack(one *lease, after time.Duration) {
 	l.ends.set(one)
 }
 
-// next is how long it takes until due may have something; false: for ever.
+// next returns how long it is until due may return a lease; false if there is none.
 func (l *leases) next() (time.Duration, bool) {
 	now := l.now()
 	l.mu.Lock()
@@ -167,8 +168,8 @@ func (l *leases) next() (time.Duration, bool) {
 	return max(first.planned-now, 0), true
 }
 
-// running notes that the process runs. If it did not for long, nobody could keep
-// leases alive: all begin anew, and running returns for how long it stood still.
+// running notes that the process is running. If it stood still for long, nobody could
+// keep leases alive: it restarts the time of all of them and returns how long it stood.
 func (l *leases) running() time.Duration {
 	now := l.now()
 	l.mu.Lock()
@@ -185,7 +186,7 @@ func (l *leases) running() time.Duration {
 	return stood
 }
 
-// stoodLocked is for how long the process seems to have been paused, if it was.
+// stoodLocked returns for how long the process seems to have been paused; 0 if it was not.
 func (l *leases) stoodLocked(now time.Duration) time.Duration {
 	if gap := now - l.alive; l.pauseAfter > 0 && l.ends.Len() > 0 && gap > l.pauseAfter {
 		return gap
@@ -193,7 +194,7 @@ func (l *leases) stoodLocked(now time.Duration) time.Duration {
 	return 0
 }
 
-// keepAlive begins a lease's time anew.
+// keepAlive restarts a lease's time.
 func (l *leases) keepAlive(id kv.LeaseID) (kv.Lease, error) {
 	now := l.now()
 	l.mu.Lock()
@@ -217,7 +218,7 @@ func (l *leases) get(id kv.LeaseID) (kv.Lease, error) {
 	return one.describe(now), nil
 }
 
-// renewed notes that the log has begun a lease's time anew, not before asked.
+// renewed notes that the log has restarted a lease's time, at some moment after asked.
 func (l *leases) renewed(id kv.LeaseID, asked, ttl time.Duration) kv.Lease {
 	now := l.now()
 	l.mu.Lock()
@@ -230,9 +231,9 @@ func (l *leases) renewed(id kv.LeaseID, asked, ttl time.Duration) kv.Lease {
 	return one.describe(now)
 }
 
-// knownLocked takes a lease whose time is over for ended even before the
-// committer has got to it, unless that is because the process was paused or because
-// the log keeps the leases and has not told of its end.
+// knownLocked treats a lease whose time is up as ended even before the committer has
+// got to it, unless the process was paused. If the log keeps the leases, only the log
+// decides when one has ended.
 func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
 	if l.shut {
 		return nil, errClosed()

@@ -4,8 +4,8 @@ import (
 	"confcenter/kv"
 )
 
-// loading takes in what the disk has when the store is opened. Nobody reads yet,
-// so it locks nothing.
+// loading builds the state from the log when the store is opened. There are no readers
+// yet, so it takes no locks.
 type loading struct {
 	books  *books
 	tokens *tokens
@@ -16,10 +16,10 @@ func (l *loading) loader() Loader {
 	return Loader{Entry: l.entry, Lease: l.lease, Token: l.tokens.add, Commit: l.commit}
 }
 
-// entry adds the present state of a key. They come in order.
+// entry adds the current entry of a key. Entries come in order.
 func (l *loading) entry(e *kv.Entry) {
 	if e.Lease != 0 && l.books.leases.byID[e.Lease] == nil {
-		l.books.leases.grant(e.Lease, kv.MinLease) // its time comes later
+		l.books.leases.grant(e.Lease, kv.MinLease) // its TTL comes later
 	}
 	x := l.books.index
 	sp := l.last
@@ -91,7 +91,7 @@ func (l *loading) event(event *kv.Event) {
 	}
 }
 
-// done shows everything to readers. Each lease begins with its full time.
+// done makes everything visible to readers. Every lease starts with its full time.
 func (l *loading) done(newest kv.Revision) {
 	b := l.books
 	all := make([]*lease, 0, len(b.leases.byID))

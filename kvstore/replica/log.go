@@ -9,58 +9,60 @@ import (
 	"confcenter/kvstore"
 )
 
-// Log is where transactions become durable, where those of other replicas come
-// from, and where what was there before is read back: all of an engine that a
-// replica is not. A replica changes nothing by itself: it proposes, and applies what
-// Tail brings. A log that keeps leases, too, is a [LeaseKeeper].
+// Log makes transactions durable, delivers those of other replicas, and reads past
+// state back: it is everything in an engine that the replica is not. A replica changes
+// nothing by itself: it proposes, and applies what Tail returns. A log that also keeps
+// leases is a [LeaseKeeper].
 //
-// One goroutine of the replica calls Propose and Tail, the other methods may be
-// called from any. Nothing is called after Close.
+// One goroutine of the replica calls Propose and Tail; the other methods may be called
+// from any goroutine. No method is called after Close.
 type Log interface {
-	// Load tells what is stored and returns its revision, after which Tail goes on.
-	// It is called before everything else, and again when Tail says ErrReset.
+	// Load passes what is stored to load and returns its revision, from which Tail
+	// continues. It is called before anything else, and again after Tail returned
+	// ErrReset.
 	Load(ctx context.Context, load Loader) (kv.Revision, error)
-	// Shared says that others write to the log as well. Revisions of commits that
-	// are proposed are then guesses, and each needs its Proof. In a log that is not
-	// shared they follow each other without a gap.
+	// Shared reports whether others write to the log as well. If so, the revisions of
+	// proposed commits are guesses, and each commit needs its Proof. In a log that is
+	// not shared, revisions follow each other without a gap.
 	Shared() bool
 
-	// Propose makes transactions durable, in this order, each with a revision of its
-	// own, which it writes into the commit. It returns how many it took: the others
-	// behind them were not tried, but for the first, of which the error tells.
-	// ErrConflict: its proof does not hold, it has no effect; what it conflicts with
-	// is below the next Barrier. ErrUnknown: it may have taken effect or do so yet;
-	// Tail brings it if it does. With any other error that is not known either, and
-	// the log takes no more. The log owns group, with all it refers to. ctx ends when
-	// the store is being closed and has waited long enough.
+	// Propose makes transactions durable, in this order, each at a revision of its
+	// own, which it writes into the commit. It returns how many it took. The error is
+	// about the first that it did not take; those after it were not tried.
+	// ErrConflict: the proof does not hold and the transaction has no effect; the
+	// conflicting one is at or below the next Barrier. ErrUnknown: the transaction may
+	// have taken effect or may still do so; if it does, Tail returns it. Any other
+	// error leaves that open as well, and the log takes no more. The log owns group
+	// and everything it refers to. ctx is cancelled when the store has been closing
+	// for too long.
 	Propose(ctx context.Context, group []Commit, proofs []Proof) (taken int, err error)
-	// Tail returns the transactions after a revision, whoever proposed them: all that
-	// have arrived, in order, none missing, and the revision through which there are no
-	// others. It does not wait. What Propose took has arrived when it returns, unless
-	// the log is shared. ErrReset: what came after that revision can no longer be had
-	// one by one; the replica loads anew, and tells those who follow it that it has
-	// missed something. Any other error ends it.
+	// Tail returns all transactions after a revision that have arrived, no matter who
+	// proposed them, in order and without gaps, and the revision through which it is
+	// complete. It does not wait. Unless the log is shared, what Propose took has
+	// arrived when Propose returns. ErrReset: the transactions after that revision are
+	// no longer available one by one; the replica reloads and tells its followers that
+	// it has missed something. Any other error is fatal to the replica.
 	Tail(after kv.Revision) (tail []Commit, through kv.Revision, err error)
-	// Arrived gets something when Tail may have something that it had not before;
-	// nil if the log is not shared.
+	// Arrived receives a value when Tail may have something new; nil if the log is not
+	// shared.
 	Arrived() <-chan struct{}
-	// Barrier returns a revision that is not below that of any transaction that took
-	// effect before it was called.
+	// Barrier returns a revision at or above that of every transaction that took effect
+	// before the call.
 	Barrier(ctx context.Context) (kv.Revision, error)
 
-	// Writable says why a transaction cannot be taken now; deletesOnly: it only
-	// deletes. It is asked for every transaction that writes: it must be cheap.
+	// Writable returns why a transaction cannot be taken now; deletesOnly: it only
+	// deletes. It must be cheap, since it is called for every transaction that writes.
 	Writable(deletesOnly bool) error
-	// DropTokens says that the tokens of transactions up to rev are forgotten.
+	// DropTokens lets the log forget the tokens of transactions up to rev.
 	DropTokens(rev kv.Revision)
 
-	// These may see what Propose has made durable before readers of the store see
-	// it. They are as in kv.Store, where Versions is History.
+	// These are as in kv.Store, where Versions is called History. They may return what
+	// Propose has made durable before readers of the store can see it.
 	Changes(ctx context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error)
 	GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error)
 	Versions(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error)
-	// Floors says how far back these reach: changes after the one can be read, and
-	// versions that ended before the other may be gone. It is cheap.
+	// Floors returns how far back these reach: changes after the first revision can be
+	// read, and versions superseded before the second may be gone. It is cheap.
 	Floors() (changes, versions kv.Revision)
 
 	Capabilities() kvstore.Capabilities
@@ -68,26 +70,25 @@ type Log interface {
 	Close() error
 }
 
-// ErrReset is what Tail says when it cannot go on from a revision: what followed it is
-// compacted, or the log's history is another one now.
+// ErrReset is returned by Tail when it cannot continue from a revision: what followed
+// has been compacted, or the log's history has been replaced.
 var ErrReset = errors.New("the log cannot go on from there; it has to be loaded again")
 
-// What Propose says of the first transaction that it did not take.
+// Errors that Propose returns for the first transaction it did not take.
 var (
 	ErrConflict = errors.New("another transaction came first")
 	ErrUnknown  = errors.New("it is not known whether the transaction took effect")
 )
 
-// Proof is what a transaction was evaluated on: it may take effect only where all
-// of it is so. The keys that it changes are among its reads.
+// Proof is what the evaluation of a transaction relied on: the transaction may take
+// effect only while all of it still holds. The keys it changes are among its reads.
 type Proof struct {
 	Reads  []Read
 	Leases []kv.LeaseID // exist
 
-	// After is what the replica had seen of others: in none of Ranges a key was
-	// written later (those that were deleted are among Reads, if they mattered), no
-	// key was given later to one of Ending, and no later transaction has the token of
-	// this one.
+	// After is the revision up to which the replica had seen the log. Since then no key
+	// in Ranges was written (deleted ones are among Reads if they mattered), no key was
+	// attached to a lease in Ending, and no transaction used the token of this one.
 	After  kv.Revision
 	Ranges []Range
 	Ending []kv.LeaseID
@@ -102,23 +103,23 @@ type Read struct {
 // Range is the keys with a prefix.
 type Range struct{ NS, Prefix string }
 
-// Commit is one transaction as the log keeps it. Events may be empty: a lease was
-// granted, or a transaction with a token changed nothing. The revision of every
-// event's entry is the change's. Events of keys that existed carry Prev when they
-// are proposed; when they come by Tail they need not.
+// Commit is one transaction as the log keeps it. Events is empty if only a lease was
+// granted, or if a transaction with a token changed nothing. Every event's entry has
+// the revision of the change. A proposed event of an existing key carries Prev; an
+// event returned by Tail need not.
 type Commit struct {
 	kv.Change
 	Token  *Token
 	Leases []LeaseChange
 }
 
-// Token remembers what a transaction with a request token answered.
+// Token is the remembered answer to a transaction with a request token.
 type Token struct {
 	NS, Name string
 	Digest   [16]byte // of the transaction, by which a reuse is recognised
 	Revision kv.Revision
 	Time     int64  // ms since 1970
-	Result   []byte // in the replica's own form
+	Result   []byte // in the replica's own encoding
 }
 
 // LeaseChange is a lease that was granted, or has ended.
@@ -128,10 +129,10 @@ type LeaseChange struct {
 	Ended bool
 }
 
-// Loader takes what a log finds when it is loaded; its functions are called one at
-// a time and may keep what they get. First come entries, in the order of namespace
-// and key, leases, and tokens, oldest first: the store as of one revision. Then
-// come the transactions after it, as the log got them but without Prev.
+// Loader receives the contents of a log as it is loaded. Its functions are called one
+// at a time and may keep what they are given. The store as of one revision comes first:
+// entries in the order of namespace and key, then leases, then tokens, oldest first.
+// The transactions after that revision follow, as they were proposed but without Prev.
 type Loader struct {
 	Entry  func(*kv.Entry)
 	Lease  func(LeaseChange)
@@ -139,7 +140,7 @@ type Loader struct {
 	Commit func(*Commit)
 }
 
-// LogStats is what a log tells of what it keeps.
+// LogStats describes what a log keeps.
 type LogStats struct {
 	DiskBytes int64 // everything on disk; about a second old
 	FreeBytes int64 // of the file system, likewise; below 0 if not known

@@ -2,8 +2,8 @@ package replica
 
 import "confcenter/kv"
 
-// saw notes what the transaction under way found of a key, in its slot, which may
-// be nil. What it has changed itself is no proof.
+// saw records what the transaction under way found of a key in its slot, which may be
+// nil. What the transaction has changed itself proves nothing.
 func (g *group) saw(ns, key string, s *slot) {
 	if !g.shared || (s != nil && s.next != nil && s.next.txn == g.txn) {
 		return
@@ -15,9 +15,9 @@ func (g *group) saw(ns, key string, s *slot) {
 	g.proof.Reads = append(g.proof.Reads, read)
 }
 
-// sawRange notes that the transaction depends on which keys have a prefix. Those of
-// the group under way count as changed: the guess at their revisions may be wrong, and
-// something else be written with these. Such a transaction is tried again when the
+// sawRange records that the transaction depends on which keys have a prefix. Keys
+// written by the group under way count as changed, because their guessed revisions may
+// turn out to belong to other transactions. Such a transaction is tried again when the
 // revisions are known.
 func (g *group) sawRange(ns, prefix string) {
 	if g.shared {
@@ -31,20 +31,20 @@ func (g *group) sawLease(id kv.LeaseID) {
 	}
 }
 
-// sawKeysOf notes that the transaction depends on which keys a lease has.
+// sawKeysOf records that the transaction depends on which keys a lease has.
 func (g *group) sawKeysOf(id kv.LeaseID) {
 	if g.shared {
 		g.proof.Leases, g.proof.Ending = append(g.proof.Leases, id), append(g.proof.Ending, id)
 	}
 }
 
-// asGuessed says whether the log took the whole group with the revisions that it was
-// evaluated with, so that nothing of others is between them.
+// asGuessed reports whether the log took the whole group at the guessed revisions, so
+// that nothing of others came between.
 func (p *proposal) asGuessed(taken int) bool {
 	return taken == len(p.commits) && p.commits[taken-1].Revision == p.base+kv.Revision(taken)
 }
 
-// abandon takes back everything that the group under way has done.
+// abandon undoes the whole group under way.
 func (g *group) abandon() {
 	for _, ch := range g.changes {
 		if ch.fresh {
@@ -74,7 +74,7 @@ func (g *group) abandon() {
 	g.rev = g.base
 }
 
-// adopt does what a transaction did that the log has brought.
+// adopt applies a transaction that arrived from the log.
 func (g *group) adopt(c *Commit) {
 	g.start(kv.Delete)
 	for _, l := range c.Leases {
@@ -114,8 +114,8 @@ func (g *group) adoptEvent(event *kv.Event) {
 	}
 }
 
-// real is the revision that a transaction of the group has got, in place of the one
-// it was evaluated with. Others are as they are.
+// real returns the real revision of a transaction of the group for the guessed one, and
+// any other revision as it is.
 func (p *proposal) real(rev kv.Revision) kv.Revision {
 	if i := rev - p.base - 1; i >= 0 && int(i) < len(p.commits) {
 		return p.commits[i].Revision
@@ -123,8 +123,8 @@ func (p *proposal) real(rev kv.Revision) kv.Revision {
 	return rev
 }
 
-// renumber gives a result the revisions that its transaction and those before it in
-// the group have got, where those guessed were wrong.
+// renumber replaces the guessed revisions in a result by the real ones of its
+// transaction and those before it in the group.
 func (g *group) renumber(r *kv.Result) {
 	real := g.proposal.real
 	entry := func(e *kv.Entry) *kv.Entry {

@@ -22,7 +22,7 @@ func (s *Store) Namespaces(after string, limit int) (list []kv.Namespace, more b
 	return s.index.namespaces(after, limit)
 }
 
-// GetAt implements kv.Store. What is still current is found in memory.
+// GetAt implements kv.Store. Entries that are still current are found in memory.
 func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if err := kv.CheckPair(ns, key); err != nil {
 		return nil, err
@@ -78,8 +78,7 @@ func (s *Store) Changes(ctx context.Context, after kv.Revision, maxBytes int) ([
 	return list[:seen:seen], nil
 }
 
-// use begins to use the log for what happened at rev. If it returns no error,
-// reading is held.
+// use begins a read of the log at rev. Unless it returns an error, reading is held.
 func (s *Store) use(rev kv.Revision) (visible kv.Revision, err error) {
 	s.reading.RLock()
 	visible = s.Revision()

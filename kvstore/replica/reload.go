@@ -8,7 +8,7 @@ import (
 	"confcenter/kv"
 )
 
-// loadedAgain is what a log has that could not go on from where the replica was.
+// loadedAgain is the state of a log that could not continue from the replica's revision.
 type loadedAgain struct {
 	newest  kv.Revision
 	entries map[[2]string]*kv.Entry // by namespace and key
@@ -53,8 +53,8 @@ func (l *loadedAgain) commit(c *Commit) {
 	}
 }
 
-// difference is what has to happen to the books, with no group under way, to make
-// them the same. Keys that are gone are said to be deleted: why is not known.
+// difference returns the changes that make the books equal to the log; no group is
+// under way. Keys that are gone count as deleted, since the reason is not known.
 func (l *loadedAgain) difference(b *books, millis int64) Commit {
 	c := Commit{Change: kv.Change{Revision: l.newest, Time: millis}}
 	for _, sp := range b.index.spaces {

@@ -8,20 +8,19 @@ import (
 	"confcenter/kv"
 )
 
-// The results that are remembered for request tokens are stored in a form of
-// their own: what the transaction itself says (keys, the values it puts) is left
-// out, since whoever asks again brings it along.
+// The results remembered for request tokens have an encoding of their own. It omits what
+// the transaction itself contains (keys, the values it puts), since a repeated request
+// carries that again.
 
-// resultFormat is the first byte of a stored result. In format 1 revisions are as
-// they are. Since then each is 0 if it is the transaction's own, which only the log
-// knows for certain, else 1 above what it is.
+// resultFormat is the first byte of a stored result. Format 1 stored revisions as they
+// are. Since then 0 stands for the transaction's own revision, which only the log knows
+// for certain, and any other revision is stored plus 1.
 const (
 	resultFormat         = 2
 	absoluteResultFormat = 1
 )
 
-// relative is how a revision is stored in a result whose transaction has the
-// revision own.
+// relative encodes a revision in the result of a transaction that has the revision own.
 func relative(rev, own kv.Revision) uint64 {
 	if rev == own {
 		return 0
@@ -29,7 +28,7 @@ func relative(rev, own kv.Revision) uint64 {
 	return uint64(rev) + 1
 }
 
-// Which parts an operation's result has.
+// The parts that an operation's result has.
 const (
 	hasEntry = 1 << iota
 	hasPrev
@@ -40,7 +39,7 @@ const (
 	allParts = 1<<iota - 1
 )
 
-// resultSize is how many bytes of values a result has when it is stored.
+// resultSize returns how many bytes of values a stored result has.
 func resultSize(txn *kv.Txn, r *kv.Result) int {
 	ops := branch(txn, r.Held)
 	size := 0
@@ -55,8 +54,8 @@ func resultSize(txn *kv.Txn, r *kv.Result) int {
 	return size
 }
 
-// appendResult appends the stored form of what a transaction with the revision own
-// has done. named says that a lease that it granted has that revision for its ID.
+// appendResult appends the stored form of the result of a transaction that has the
+// revision own. named: the ID of a lease it granted is that revision.
 func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision, named bool) []byte {
 	held := byte(0)
 	if r.Held {
@@ -122,8 +121,8 @@ func appendEntry(b []byte, e *kv.Entry, own kv.Revision, withValue bool) []byte 
 	return b
 }
 
-// parseResult reads what appendResult has made of the result of the same
-// transaction, which has the revision own.
+// parseResult decodes what appendResult stored for the same transaction, which has the
+// revision own.
 func parseResult(stored []byte, txn *kv.Txn, own kv.Revision) (*kv.Result, error) {
 	p := parser{rest: stored, own: own}
 	format := p.byte()
@@ -143,7 +142,7 @@ func parseResult(stored []byte, txn *kv.Txn, own kv.Revision) (*kv.Result, error
 	return r, nil
 }
 
-// parser reads from rest. After the first mistake everything it returns is zero.
+// parser reads from rest. After the first error it returns only zero values.
 type parser struct {
 	rest     []byte
 	bad      bool

@@ -2,23 +2,23 @@
 // current values in memory, one goroutine that changes them, and everything that
 // kv.Store promises, over a [Log] that makes transactions durable.
 //
-// A transaction's way: Commit puts it into the queue (queue.go). The committer
-// (committer.go) takes all that has queued, evaluates one after the other against
-// the index and what the ones before it did (evaluate.go, group.go), proposes the
-// group to the log (log.go), makes what the log then brings visible at once (index.go),
-// tells those who follow, and completes the callers. What is read is therefore always
-// durable, and never half of anything.
+// The path of a transaction: Commit puts it into the queue (queue.go). The committer
+// (committer.go) takes everything that is queued, evaluates it in order against the index
+// and the transactions before it (evaluate.go, group.go), proposes the group to the log
+// (log.go), makes what the log returns visible at once (index.go), tells the followers
+// and completes the callers. Readers therefore see only what is durable, and never half
+// of a transaction.
 //
-// Others may write to the log. A group is then evaluated with revisions that are
-// guesses, and each transaction has a proof of what it was evaluated on (proof.go).
-// If the log brings something else than the group, that is applied in its place, and
-// what was not taken is evaluated again (tail.go).
+// Others may write to the log. A group is then evaluated with guessed revisions, and each
+// transaction carries a proof of what its evaluation relied on (proof.go). If the log
+// returns anything other than the group, that is applied instead, and transactions that
+// were not taken are evaluated again (tail.go).
 //
 // Leases are kept here (lease.go), unless the log keeps them (keeper.go).
 //
-// Reads take the newest version of a key that is not above the visible revision.
-// A View holds on to the versions of its revision (view.go). What was there before
-// (GetAt, History, Changes) comes from the log.
+// Reads return the newest version of a key at or below the visible revision. A View
+// keeps the versions of its revision (view.go). Past state (GetAt, History, Changes)
+// comes from the log.
 package replica
 
 import (
@@ -55,8 +55,8 @@ type Store struct {
 	closed  bool // guarded by reading
 }
 
-// Open loads what the log has and serves it. The store closes the log when it is
-// closed itself; if Open fails, the log is as its Load left it.
+// Open loads the contents of the log and serves them. Close also closes the log; if Open
+// fails, the log is as its Load left it.
 func Open(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	s, err := load(ctx, cfg.withDefaults(), log)
 	if err != nil {
@@ -71,8 +71,8 @@ func Open(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	return s, nil
 }
 
-// beat shows that the process runs while the committer waits for the disk: a slow
-// disk is no pause, or the leases of the dead would never end.
+// beat shows that the process is running while the committer waits for the disk. If a
+// slow disk counted as a pause, the leases of dead clients would never end.
 func (s *Store) beat(ticker clock.Ticker) {
 	defer ticker.Stop()
 	for {
@@ -91,7 +91,7 @@ func (s *Store) running() {
 	}
 }
 
-// load makes a store of what is stored; its committer does not run yet.
+// load makes a store from the log; its committer is not running yet.
 func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	x := newIndex()
 	s := &Store{
@@ -120,8 +120,8 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 // Capabilities implements kvstore.Engine: those of the log, less what no log that keeps leases can do.
 func (s *Store) Capabilities() kvstore.Capabilities { return s.able }
 
-// closeGrace is how long Close waits for a log that does not answer. Transactions
-// that it has accepted then end with codes.Timeout.
+// closeGrace is how long Close waits for a log that does not answer. Accepted
+// transactions then fail with codes.Timeout.
 const closeGrace = 10 * time.Second
 
 // Close implements kvstore.Engine. It must not be called by a function given to
@@ -212,8 +212,8 @@ func (s *Store) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err
 	return taken, s.noted(err)
 }
 
-// prepare does what can be done before a transaction is queued. It may say why it
-// must not be.
+// prepare does what can be done before a transaction is queued. An error means that it
+// must not be queued.
 func (s *Store) prepare(one *queued) error {
 	if err := one.txn.Check(); err != nil {
 		return err

@@ -7,22 +7,22 @@ import (
 	"confcenter/kv"
 )
 
-// What follows is for logs that others write to. In one of its own a replica's
-// guesses are always right: Tail brings the group that was proposed, and nothing else.
+// This file is for logs that others write to. In a log of its own a replica's guesses
+// are always right: Tail returns the group that was proposed, and nothing else.
 
-// refusal says whether the log goes on although it did not take all.
+// refusal reports whether the log goes on although it did not take the whole group.
 func refusal(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknown) }
 
-// arrival is what the log has brought: what came after a revision, or if that can no
-// longer be had, all there is.
+// arrival is news from the log: the transactions after a revision or, if those are no
+// longer available, the whole state.
 type arrival struct {
 	tail    []Commit
 	through kv.Revision
 	anew    *loadedAgain
 }
 
-// arrived asks the log for what came after a revision. It does not wait, unless the
-// log has to be loaded again.
+// arrived asks the log for the transactions after a revision. It does not wait, unless
+// the log has to be reloaded.
 func (c *committer) arrived(after kv.Revision) (came arrival, err error) {
 	s := c.store
 	came.tail, came.through, err = s.log.Tail(after)
@@ -38,7 +38,7 @@ func (c *committer) arrived(after kv.Revision) (came arrival, err error) {
 	return came, err
 }
 
-// catchUp applies what others have written. Nothing is under way.
+// catchUp applies what others have written. No group is under way.
 func (c *committer) catchUp(list []queued) bool {
 	if !c.group.shared {
 		return true
@@ -69,8 +69,8 @@ func (c *committer) adopt(came arrival) {
 	g.rev = came.through
 }
 
-// brought waits until the log has brought what it took of the group, and what that
-// was in conflict with.
+// brought waits for the part of the group that the log took to arrive, and for what the
+// rest was in conflict with.
 func (c *committer) brought(taken int, refused error) (came arrival, err error) {
 	g := &c.group
 	upTo := g.base
@@ -87,7 +87,7 @@ func (c *committer) brought(taken int, refused error) (came arrival, err error) 
 	return c.arrivedThrough(g.base, upTo)
 }
 
-// arrivedThrough waits until the log has brought everything up to a revision.
+// arrivedThrough waits until everything up to a revision has arrived.
 func (c *committer) arrivedThrough(after, upTo kv.Revision) (came arrival, err error) {
 	for {
 		came, err = c.arrived(after)
@@ -102,8 +102,8 @@ func (c *committer) arrivedThrough(after, upTo kv.Revision) (came arrival, err e
 	}
 }
 
-// mend applies what the log has brought in place of what was guessed, and answers
-// those that were taken, with the revisions that they have got. It says how many.
+// mend applies what has arrived in place of what was guessed, and answers the
+// transactions that were taken, with their real revisions. It returns how many.
 func (c *committer) mend(list []queued, came arrival, taken int, refused error) int {
 	g := &c.group
 	answers := append([]answer(nil), g.answers...)

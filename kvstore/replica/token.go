@@ -8,7 +8,7 @@ import (
 	"confcenter/kv"
 )
 
-// tokens is the request tokens that are remembered. Only the committer uses it.
+// tokens holds the request tokens that are remembered. Only the committer uses it.
 type tokens struct {
 	limit    int
 	maxBytes int64
@@ -16,8 +16,8 @@ type tokens struct {
 	byName map[tokenName]*Token
 	queue  []*Token     // oldest first
 	bytes  int64        // of those in the queue
-	out    kv.Revision  // newest of those forgotten because there were too many
-	count  atomic.Int64 // for who wants to know
+	out    kv.Revision  // newest of those dropped because there were too many
+	count  atomic.Int64 // for Stats
 }
 
 type tokenName struct{ ns, name string }
@@ -30,8 +30,8 @@ func tokenBytes(t *Token) int64 { return int64(len(t.NS) + len(t.Name) + len(t.R
 
 func (t *tokens) find(ns, name string) *Token { return t.byName[tokenName{ns, name}] }
 
-// add remembers a token, and forgets the oldest if there are too many or they are
-// too long: but never the one it was given.
+// add remembers a token and drops the oldest ones while there are too many or they take
+// too much space, but never the one just added.
 func (t *tokens) add(token *Token) {
 	t.byName[tokenName{token.NS, token.Name}] = token
 	t.queue = append(t.queue, token)
@@ -43,7 +43,7 @@ func (t *tokens) add(token *Token) {
 	t.count.Store(int64(len(t.byName)))
 }
 
-// replace forgets all tokens but these, oldest first.
+// replace replaces all tokens by these, oldest first.
 func (t *tokens) replace(list []*Token) {
 	for len(t.queue) > 0 {
 		t.forgetOldest()
@@ -54,15 +54,14 @@ func (t *tokens) replace(list []*Token) {
 	}
 }
 
-// takeBack forgets a token whose transaction did not take effect as it
-// was evaluated.
+// takeBack forgets a token whose transaction did not take effect as evaluated.
 func (t *tokens) takeBack(token *Token) {
 	last := len(t.queue) - 1
 	for last >= 0 && t.queue[last] != token {
 		last--
 	}
 	if last < 0 {
-		return // there were too many in the group
+		return // crowded out by others of the group
 	}
 	t.queue = slices.Delete(t.queue, last, last+1)
 	t.bytes -= tokenBytes(token)
@@ -70,7 +69,7 @@ func (t *tokens) takeBack(token *Token) {
 	t.count.Store(int64(len(t.byName)))
 }
 
-// forget forgets the tokens from before a moment in ms since 1970.
+// forget forgets the tokens from before a time in ms since 1970.
 func (t *tokens) forget(before int64) {
 	if len(t.queue) == 0 || t.queue[0].Time >= before {
 		return
@@ -81,8 +80,8 @@ func (t *tokens) forget(before int64) {
 	t.count.Store(int64(len(t.byName)))
 }
 
-// crowdedOut is the newest revision whose token had to be forgotten for want of
-// room since it was last asked for, or 0.
+// crowdedOut returns the newest revision whose token was dropped for lack of room since
+// the last call, or 0.
 func (t *tokens) crowdedOut() kv.Revision {
 	rev := t.out
 	t.out = 0
@@ -100,7 +99,7 @@ func (t *tokens) forgetOldest() {
 	}
 }
 
-// replay is the first result of a transaction that is repeated.
+// replay returns the original result of a repeated transaction.
 func (t *tokens) replay(known *Token, txn *kv.Txn, digest [16]byte) (*kv.Result, error) {
 	if known.Digest != digest {
 		return nil, codes.Errorf(codes.TokenReused, "token %q of namespace %q belongs to another request", txn.Token, txn.TokenNS)

@@ -12,15 +12,15 @@ import (
 	"confcenter/kv"
 )
 
-// views is the open Views, oldest first; their revisions rise in that order.
+// views are the open Views, oldest first; their revisions rise in that order.
 type views struct {
-	keeping atomic.Bool // old versions are kept, which a Close may make superfluous
+	keeping atomic.Bool // old versions are kept, which closing a View may make unnecessary
 
 	mu   sync.Mutex
 	open list.List // of *view; guarded by mu
 }
 
-// newest is the newest open View's revision, -1 if there is none.
+// newest returns the revision of the newest open View, -1 if there is none.
 func (v *views) newest() kv.Revision {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -30,7 +30,7 @@ func (v *views) newest() kv.Revision {
 	return -1
 }
 
-// oldest is the oldest open View's revision, or otherwise if there is none.
+// oldest returns the revision of the oldest open View, or otherwise if there is none.
 func (v *views) oldest(otherwise kv.Revision) kv.Revision {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -52,14 +52,14 @@ type view struct {
 	index  *index
 	rev    kv.Revision
 	opened time.Time
-	closed func() // tells the committer that there may be something to trim
+	closed func() // wakes the committer, since there may be something to trim
 
 	cut bool          // by the store; guarded by the index's mu
 	at  *list.Element // nil when no longer in the list; guarded by the views' mu
 }
 
-// view pins the visible revision: no group can become visible, nor a version be
-// dropped, between reading it and entering the list.
+// view pins the visible revision: between reading it and entering the list no group can
+// become visible and no version can be dropped.
 func (x *index) view(now time.Time, closed func()) *view {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -79,7 +79,7 @@ func (v *views) remove(gone *view) {
 	}
 }
 
-// cutOldest ends the oldest View if it was opened before, or whenever if before is
+// cutOldest ends the oldest View if it was opened by then, or regardless if before is
 // zero.
 func (x *index) cutOldest(before time.Time) bool {
 	x.mu.Lock()
@@ -99,7 +99,7 @@ func (x *index) cutOldest(before time.Time) bool {
 	return true
 }
 
-// oldestView is when the oldest open View was opened; false if there is none.
+// oldestView returns when the oldest open View was opened; false if there is none.
 func (v *views) oldestView() (time.Time, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -172,15 +172,15 @@ func checkList(l kv.List) error {
 	return kv.CheckPrefix(l.Prefix)
 }
 
-// walk is a list on its way through the tree. It lets the lock go after every few
-// hundred keys and finds its place again by the key.
+// walk is a List in progress. It releases the lock every few hundred keys and finds its
+// place again by key.
 type walk struct {
 	view   *view
 	list   kv.List
 	page   kv.Page
 	size   int
-	from   string // go on here
-	behind bool   // from itself is not wanted any more
+	from   string // continue here
+	behind bool   // from itself has been passed
 	done   bool
 }
 
@@ -219,7 +219,7 @@ func (w *walk) slice() error {
 	return nil
 }
 
-// take says whether the walk goes on.
+// take adds an entry and reports whether the walk goes on.
 func (w *walk) take(e *kv.Entry) bool {
 	if w.list.CountOnly {
 		w.page.Count++

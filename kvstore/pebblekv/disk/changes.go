@@ -9,9 +9,9 @@ import (
 	"confcenter/kv"
 )
 
-// Changes returns what happened after a revision, as in kv.Store: from memory if
-// that is recent, else from the log. It includes changes without events, and
-// reaches up to the last group for which Append has returned or is about to.
+// Changes returns the changes after a revision, as in kv.Store: from memory if they are
+// recent, else from the log. It includes changes without events, and reaches up to the
+// last group for which Append has returned or is about to.
 func (d *Disk) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (d *Disk) Changes(after kv.Revision, maxBytes int) ([]kv.Change, error) {
 		return recent, nil
 	}
 	changes, err := d.readLog(after, newest, maxBytes)
-	// What was missing may have been removed meanwhile.
+	// Something missing may have been removed meanwhile.
 	if floor := kv.Revision(d.floors.log.Load()); after < floor {
 		return nil, codes.Errorf(codes.Compacted, "changes after revision %d are no longer kept, only those after %d", after, floor)
 	}
@@ -100,8 +100,8 @@ func readGroup(it *pebble.Iterator) (*group, error) {
 
 type name struct{ ns, key string }
 
-// previous finds the entries before changes that are read back, where the store
-// still has them: among the changes read before, in the tables, in the log.
+// previous finds the entries that changes read from the log have superseded, where the
+// store still has them: among the changes read before, in the tables, in the log.
 type previous struct {
 	d     *Disk
 	snap  *pebble.Snapshot
@@ -131,8 +131,8 @@ func (p *previous) fill(c *kv.Change, prevs []kv.Revision) error {
 	return nil
 }
 
-// look finds the entry that revision rev made and revision end superseded: it lies
-// in the part of history in which it ended.
+// look finds the entry that revision rev made and revision end superseded. It lies in the
+// part of history that covers end.
 func (p *previous) look(id name, rev, end kv.Revision) (*kv.Entry, error) {
 	i := sort.Search(len(p.parts), func(i int) bool { return p.parts[i].last >= end })
 	if i < len(p.parts) {
@@ -151,8 +151,8 @@ func (p *previous) look(id name, rev, end kv.Revision) (*kv.Entry, error) {
 	return p.logged(id, rev)
 }
 
-// logged finds the entry that revision rev made of a key in the log; nil if that
-// is trimmed by now.
+// logged finds the entry that revision rev made of a key in the log; nil if the log has
+// been trimmed beyond it.
 func (p *previous) logged(id name, rev kv.Revision) (*kv.Entry, error) {
 	if p.last == nil || rev <= p.last.prev || rev > p.last.last() {
 		g, err := p.groupOf(rev)

@@ -141,7 +141,7 @@ type group struct {
 
 func (g *group) last() kv.Revision { return g.commits[len(g.commits)-1].Revision }
 
-// decodeGroup reads a log record. Nothing of it refers to data.
+// decodeGroup decodes a log record. The result does not refer to data.
 func decodeGroup(data []byte) (*group, error) {
 	const sum = 4
 	if len(data) < sum {
@@ -173,7 +173,7 @@ func decodeGroup(data []byte) (*group, error) {
 	return g, r.end("log record")
 }
 
-// reader takes a record apart. The first failure sticks.
+// reader decodes a record. The first error sticks.
 type reader struct {
 	rest []byte
 	ns   string // of the event before
@@ -286,7 +286,7 @@ func (r *reader) fail(why string) {
 	r.rest = nil
 }
 
-// end says whether all was read, and nothing was left.
+// end returns the first error, also if something is left to read.
 func (r *reader) end(what string) error {
 	if r.err == nil && len(r.rest) > 0 {
 		r.err = fmt.Errorf("%d bytes too many", len(r.rest))
@@ -335,7 +335,7 @@ func (r *reader) varint() int64 {
 	return v
 }
 
-// count reads how many things follow that have at least size bytes each.
+// count reads the number of items that follow, each of which has at least size bytes.
 func (r *reader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)/size) {

@@ -20,11 +20,11 @@ type Config struct {
 	Clock clock.Clock
 	Log   zerolog.Logger
 
-	// AckBeforeDisk lets Append return before the group is durable. A crash of
-	// the machine may then lose about the last second of acknowledged writes.
+	// AckBeforeDisk lets Append return before the group is durable. A crash of the machine
+	// may then lose about a second of acknowledged writes.
 	AckBeforeDisk bool
-	// AcceptLoss opens a store that has lost acknowledged writes, or of which
-	// that cannot be ruled out, with what is left. It is for one start.
+	// AcceptLoss opens a store with what is left although acknowledged writes are lost or
+	// may be lost. It is meant for one start.
 	AcceptLoss bool
 
 	LogBytes        int64         // of changes that can be read back; 512 MiB
@@ -34,18 +34,18 @@ type Config struct {
 	HistoryAge      time.Duration // 7 days
 	TokenAge        time.Duration // after which a request token may be forgotten; 1 h
 
-	// ReserveBytes of the file system must be free for writes to be taken; deletes
-	// may use three quarters of it. 256 MiB.
+	// ReserveBytes of the file system must be free for writes to be accepted; deletes may
+	// use three quarters of it. 256 MiB.
 	ReserveBytes int64
-	// QuotaBytes is how much the store may occupy on disk before only deletes are
-	// taken. 0: no limit.
+	// QuotaBytes is how much the store may occupy on disk before it accepts only deletes.
+	// 0: no limit.
 	QuotaBytes int64
-	// Free tells the free bytes of the file system; nil: what FS says.
+	// Free returns the free bytes of the file system; nil: asks FS.
 	Free func() (uint64, error)
 
-	// TableBytes of log are collected before tables are made of them; 32 MiB.
-	// TableDelay is how long they may wait for that; 30 s. Append waits when three
-	// times TableBytes are behind.
+	// TableBytes of log are collected before they are written to tables; 32 MiB. TableDelay
+	// is how long they may wait for that; 30 s. Append blocks while three times TableBytes
+	// are waiting.
 	TableBytes int64
 	TableDelay time.Duration
 
@@ -54,8 +54,8 @@ type Config struct {
 	MemTableBytes int64 // of log in memory, about twice; 16 MiB
 	BlockBytes    int   // of a table are read and checked together; 32 KiB
 
-	// Exit ends the process after a write failed of which nobody can say what is
-	// on the disk; nil: os.Exit(1). It must not return.
+	// Exit ends the process after a failed write that left the contents of the disk unknown;
+	// nil: os.Exit(1). It must not return.
 	Exit func()
 }
 

@@ -26,7 +26,7 @@ type Disk struct {
 	closed bool // guarded by life
 }
 
-// database is what is open, set at open: the database, and the mark beside it.
+// database is the open database with the mark beside it. All of it is set at open.
 type database struct {
 	cfg    Config
 	db     *pebble.DB
@@ -35,8 +35,8 @@ type database struct {
 	tables sstable.WriterOptions
 }
 
-// log is the truth: what Append writes, and what has to be in memory because no
-// tables have been made of it.
+// log is the truth: what Append writes, and the part of it that is kept in memory because
+// it is not in tables yet.
 type log struct {
 	*database
 
@@ -58,8 +58,8 @@ type log struct {
 	parts   []part // of history, oldest first; replaced, never changed; written by the keeper only
 }
 
-// floors says how far back the store reaches. Only the keeper raises them, but that
-// of tokens.
+// floors say how far back the store reaches. Only the keeper raises those of log and
+// history.
 type floors struct {
 	log     atomic.Int64
 	history atomic.Int64
@@ -112,8 +112,8 @@ func (d *database) exit() {
 	os.Exit(1)
 }
 
-// fail ends the use of the disk after a write of which nobody can say what is on
-// the disk: the process ends, unless Config.Exit only unwinds the goroutine.
+// fail stops the use of the disk after a write that left its contents unknown. It ends the
+// process, unless Config.Exit only unwinds the goroutine.
 func (l *log) fail(err error) *codes.Error {
 	failure := &codes.Error{Code: codes.Internal, Text: "the store failed while writing: " + err.Error(), Err: err}
 	l.failure.CompareAndSwap(nil, failure)
@@ -135,7 +135,7 @@ func (d *Disk) usable() error {
 	return nil
 }
 
-// damaged is the error for what was read and cannot be right.
+// damaged is the error for stored data that cannot be right.
 func damaged(what string, err error) error {
 	return codes.Errorf(codes.Storage, "the store is damaged: %s: %w", what, err)
 }
@@ -151,13 +151,14 @@ func (d *Disk) Stats() replica.LogStats {
 	}
 }
 
-// Floors says how far back Changes, and Versions and GetAt, reach.
+// Floors returns how far back Changes on the one hand, and Versions and GetAt on the other,
+// reach.
 func (d *Disk) Floors() (changes, versions kv.Revision) {
 	return kv.Revision(d.floors.log.Load()), kv.Revision(d.floors.history.Load())
 }
 
-// DropTokens lets go of the request tokens of transactions up to rev, before their
-// age does.
+// DropTokens drops the request tokens of transactions up to rev before they reach their
+// age.
 func (d *Disk) DropTokens(rev kv.Revision) {
 	for {
 		now := d.floors.tokens.Load()
@@ -184,7 +185,7 @@ func (d *Disk) Close() error {
 	return d.release()
 }
 
-// release closes what is open, everything even if something fails.
+// release closes everything that is open, even if some of it fails.
 func (l *log) release() error {
 	var errs []error
 	if l.cfg.AckBeforeDisk && l.db != nil && l.failure.Load() == nil {

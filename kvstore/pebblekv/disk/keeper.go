@@ -16,8 +16,8 @@ const (
 	reclaimEvery = 30 * time.Second // at most: it reads and writes all tables
 )
 
-// keeper makes tables of what is in the log, lets the retentions go on and looks after
-// the space, in the background.
+// keeper works in the background: it writes tables from the log, applies the retentions
+// and watches the space.
 type keeper struct {
 	*log // set at open
 
@@ -79,7 +79,7 @@ func (k *keeper) watch(ticker clock.Ticker) {
 	}
 }
 
-// secure makes durable what only the operating system has.
+// secure makes durable what only the operating system has so far.
 func (k *keeper) secure() error {
 	if k.failure.Load() != nil {
 		return nil
@@ -111,11 +111,10 @@ func (k *keeper) work() {
 	}
 }
 
-// stays is how many bytes of log and history will be left when what was dropped of
-// them is gone.
+// stays is how many bytes of log and history remain once what was dropped is gone.
 type stays struct{ log, history int64 }
 
-// press has space reclaimed if there is none.
+// press starts reclaiming space if there is too little.
 func (k *keeper) press() {
 	now := k.cfg.Clock.Now().UnixMilli()
 	if !k.gate.pressed.Load() || now-k.squeezed < reclaimEvery.Milliseconds() {
@@ -135,7 +134,7 @@ func (k *keeper) press() {
 	}
 }
 
-// reclaim frees what is deleted when there is no space.
+// reclaim frees deleted data when space is short.
 func (k *keeper) reclaim(ctx context.Context) {
 	for {
 		select {
@@ -150,10 +149,10 @@ func (k *keeper) reclaim(ctx context.Context) {
 	}
 }
 
-// merge puts tables together, so that what is deleted in some of them goes from the
-// others: by itself the database does that as late as it can, and no delete would
-// let writes go on. Merging needs space for what stays, so what leaves least comes
-// first, and what there is no space for is left for another time.
+// merge compacts tables, so that rows deleted in some of them disappear from the others.
+// The database itself does that as late as it can, so deletes alone would not let writes
+// resume. Compaction needs space for what remains, so the range with the least comes
+// first, and a range that does not fit is left for later.
 func (k *keeper) merge(ctx context.Context, left stays) error {
 	if err := k.db.Flush(); err != nil {
 		return err
@@ -162,7 +161,7 @@ func (k *keeper) merge(ctx context.Context, left stays) error {
 		lower, upper byte
 		stays        int64
 	}{{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log}, {0, historyKind, k.gate.live.Load()}} {
-		// Far below where deletes end, too: what is merged then is the only way up.
+		// This is far below where deletes are refused: compaction is the only way out then.
 		if free := k.freeBytes(); free >= 0 && kinds.stays > 0 && free-kinds.stays < k.cfg.ReserveBytes/16 {
 			continue
 		}
@@ -173,7 +172,7 @@ func (k *keeper) merge(ctx context.Context, left stays) error {
 	return nil
 }
 
-// due says whether enough has gathered, or has waited long enough.
+// due reports whether enough is pending, or has been for long enough.
 func (k *keeper) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,7 +188,7 @@ func (k *keeper) due() bool {
 		k.blocked != nil && now-k.since >= tick.Milliseconds()
 }
 
-// block remembers why no tables can be made, or that they can be again.
+// block records why tables cannot be written, or that they can be again.
 func (k *keeper) block(err error) {
 	k.mu.Lock()
 	was := k.blocked

@@ -6,8 +6,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// logger takes the database's messages. What it reports as information is of no
-// interest to who runs a server.
+// logger receives the database's messages. Its informational ones are of no interest to
+// the operator of a server.
 type logger struct{ *log }
 
 func (l logger) Infof(string, ...any) {}

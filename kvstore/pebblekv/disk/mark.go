@@ -15,13 +15,12 @@ import (
 	"confcenter/kv"
 )
 
-// The mark is a small file beside the database: how far acknowledged writes
+// The mark is a small file beside the database that says how far acknowledged writes
 // reach. A database whose last log file was cut, emptied or removed opens without
-// complaint, only shorter; the mark is what tells. It is written after a group is
-// durable and before that is acknowledged, so it survives the end of the process;
-// it is synced about once a second, so after a power cut it may be a little behind,
-// never ahead. Two slots in different sectors are written by turns: a torn write
-// leaves the other one.
+// complaint, only shorter; the mark reveals that. It is written after a group is durable
+// and before it is acknowledged, so it survives the end of the process. It is synced about
+// once a second, so after a power cut it may be a little behind, but never ahead. Two slots
+// in different sectors are written in turn: a torn write leaves the other one intact.
 const (
 	markName   = "durable.mark"
 	slotSize   = 40
@@ -146,7 +145,7 @@ func (m *mark) writeBoth() error {
 	return nil
 }
 
-// advance says that revision is durable. It costs one write to the page cache.
+// advance records that revision is durable. It costs one write to the page cache.
 func (m *mark) advance(revision kv.Revision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,8 +163,8 @@ func (m *mark) write() error {
 	return nil
 }
 
-// sync makes durable what was written; without the lock, so that advance does not
-// wait for the disk.
+// sync makes what was written durable, without the lock, so that advance does not wait for
+// the disk.
 func (m *mark) sync() error {
 	m.mu.Lock()
 	dirty := m.dirty

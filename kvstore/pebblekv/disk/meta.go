@@ -7,7 +7,7 @@ import (
 	"confcenter/kv"
 )
 
-// meta says what the tables hold. It is added in one step with them, so it is
+// meta describes the contents of the tables. It is added in one step with them, so it is
 // never ahead of them or behind.
 type meta struct {
 	revision     kv.Revision // the tables are the store as of it
@@ -61,10 +61,10 @@ func decodeEpoch(last int64, row []byte) (epoch, error) {
 	return e, r.end("epoch")
 }
 
-// part is a stretch of revisions whose history is kept, and dropped, together: the
-// versions that ended in it, and the deletions made in it. Because a version is
-// written when it ends, a part is never merged with another one and is dropped
-// without looking into it; a reader looks into one after the other.
+// part is a stretch of revisions whose history is kept and dropped together: the versions
+// superseded in it, and the deletions made in it. Because a version is written when it is
+// superseded, a part is never merged with another and can be dropped without looking into
+// it; a reader searches the parts one by one.
 type part struct {
 	start kv.Revision // of its first change; names it
 	last  kv.Revision

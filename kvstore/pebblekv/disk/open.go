@@ -16,10 +16,9 @@ import (
 
 const databaseDir = "db" // below Config.Dir
 
-// Open opens the store in cfg.Dir, or makes it, tells load what it holds, and
-// returns its newest revision, which the next must be above. It refuses with
-// codes.Storage and says why: a newer format, a directory in use by another
-// process, damage, lost writes.
+// Open opens the store in cfg.Dir, or creates it, passes its contents to load, and returns
+// its newest revision, above which the next one must be. It fails with codes.Storage and
+// the reason: a newer format, a directory in use by another process, damage, lost writes.
 func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 	d := &database{cfg: cfg.withDefaults()}
 	l := &log{
@@ -112,9 +111,9 @@ func makeDirs(fsys vfs.FS, dir, path string) error {
 	return nil
 }
 
-// agree decides from mark and directory whether there is a store. It comes before
-// the database is opened, because that would take a directory without its marker
-// file for a new one and clear it.
+// agree decides from mark and directory whether there is a store. It runs before the
+// database is opened, because Pebble would take a directory without its marker file for a
+// new one and clear it.
 func (d *database) agree(path, markPath string, state *markState, known bool) (err error) {
 	fsys := d.cfg.FS
 	if known {
@@ -202,8 +201,8 @@ func (l *log) databaseOptions(born bool) *pebble.Options {
 	return o
 }
 
-// bear puts the first rows into a new database. That the mark knows of it comes
-// last, so an interrupted beginning begins again.
+// bear puts the first rows into a new database. The mark is set last, so an interrupted
+// creation starts over.
 func (d *database) bear() error {
 	set := d.newTables()
 	defer set.discard()

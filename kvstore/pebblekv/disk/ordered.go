@@ -22,5 +22,5 @@ func (o orderedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	return o.FS.Create(name, category)
 }
 
-// Unwrap gives the database what it asks its file systems for.
+// Unwrap lets the database find the wrapped file system.
 func (o orderedFS) Unwrap() vfs.FS { return o.FS }

@@ -19,7 +19,7 @@ func future(rev, newest kv.Revision) error {
 	return codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", rev, newest)
 }
 
-// GetAt is the key as it was when rev was current, as in kv.Store.
+// GetAt returns the key as of rev, as in kv.Store.
 func (d *Disk) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
@@ -55,9 +55,9 @@ func (d *Disk) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	return found, nil
 }
 
-// Versions lists those of a key, newest first, as History in kv.Store. A page ends also
-// behind the entry that reaches kv.MaxPage bytes. Of the versions from before
-// their floor only the one that was current then is listed.
+// Versions lists the versions of a key, newest first, as History in kv.Store. A page also
+// ends after the entry that reaches kv.MaxPage bytes. Of the versions before the floor only
+// the one that was current there is listed.
 func (d *Disk) Versions(ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
 	if err := d.usable(); err != nil {
 		return kv.Versions{}, err
@@ -95,7 +95,7 @@ func (d *Disk) Versions(ns, key string, before kv.Revision, limit int) (kv.Versi
 	return page, nil
 }
 
-// versions are all versions of one key that the store has, at one moment.
+// versions are all stored versions of one key, at one moment.
 type versions struct {
 	d       *Disk
 	ns, key string
@@ -104,8 +104,8 @@ type versions struct {
 	snap    *pebble.Snapshot
 }
 
-// versionsOf looks at what is pending first: a group that moves into tables
-// meanwhile is then seen twice, not missed.
+// versionsOf takes the pending groups before the snapshot: a group that moves into tables
+// in between is then seen twice, not missed.
 func (d *Disk) versionsOf(ns, key string) *versions {
 	d.mu.Lock()
 	pending, parts := d.pending, d.parts
@@ -115,8 +115,8 @@ func (d *Disk) versionsOf(ns, key string) *versions {
 
 func (v *versions) close() { _ = v.snap.Close() }
 
-// floor is the revision from which on the key's versions are complete. It is asked
-// for after the snapshot was taken, so whatever the snapshot misses is below it.
+// floor returns the revision from which the key's versions are complete. It is read after
+// the snapshot was taken, so anything that the snapshot misses is below it.
 func (v *versions) floor() (kv.Revision, error) {
 	floor := kv.Revision(v.d.floors.history.Load())
 	row, closer, err := v.snap.Get(nameKey(nil, cutKind, v.ns, v.key))
@@ -134,7 +134,7 @@ func (v *versions) floor() (kv.Revision, error) {
 	return max(floor, kv.Revision(cut)), nil
 }
 
-// each gives fn the versions older than before, newest first, deletions included,
+// each calls fn with the versions older than before, newest first, including deletions,
 // until it returns false.
 func (v *versions) each(before kv.Revision, fn func(*kv.Entry) bool) error {
 	for i := len(v.pending) - 1; i >= 0; i-- {
@@ -170,8 +170,8 @@ func find(events []kv.Event, ns, key string) *kv.Entry {
 	return nil
 }
 
-// stored looks into one part after the other, newest first: versions end in the
-// order in which they were made.
+// stored searches the parts one by one, newest first: versions are superseded in the order
+// in which they were made.
 func (v *versions) stored(before kv.Revision, fn func(*kv.Entry) bool) error {
 	if before <= 0 || len(v.parts) == 0 {
 		return nil

@@ -46,8 +46,8 @@ func (k *keeper) recover(load replica.Loader) (kv.Revision, error) {
 	return k.replay(load)
 }
 
-// scan calls row for everything in a range, in order. The bytes are valid only
-// during the call.
+// scan calls row for every row in a range, in order. The bytes are valid only during the
+// call.
 func (d *database) scan(lower, upper []byte, row func(key, value []byte) error) error {
 	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -82,7 +82,7 @@ func rowLoader[T any](decode func(number int64, row []byte) (T, error), load fun
 	}
 }
 
-// entryLoader shares the text of namespaces, which come one after the other.
+// entryLoader decodes entries. Those of a namespace come together and share its text.
 func entryLoader(load func(*kv.Entry)) func(key, value []byte) error {
 	namespace := ""
 	return func(key, value []byte) error {
@@ -119,8 +119,8 @@ func decodeToken(_ int64, row []byte) (*replica.Token, error) {
 // errGap ends a replay: something of the log is missing or cannot be read.
 var errGap = errors.New("the log has a gap")
 
-// replay reads the log behind the tables and returns the newest revision. Each
-// record names the revision before it, so what is missing in the middle shows.
+// replay reads the log behind the tables and returns the newest revision. Each record
+// names the revision before it, which reveals gaps.
 func (k *keeper) replay(load replica.Loader) (kv.Revision, error) {
 	newest := k.done.revision
 	from := numberKey(nil, logKind, int64(newest)+1)
@@ -150,8 +150,8 @@ func (k *keeper) replay(load replica.Loader) (kv.Revision, error) {
 	return newest, k.cutLog(newest)
 }
 
-// cutLog removes what is behind a gap, so that it is not taken for a continuation,
-// and sees to it that none of its revisions is used again.
+// cutLog removes what follows a gap, so that it is not mistaken for a continuation, and
+// makes sure that none of its revisions is used again.
 func (k *keeper) cutLog(newest kv.Revision) error {
 	k.cfg.Log.Error().Int64("revision", int64(newest)).Msg("the log has a gap; the loss of everything behind it is accepted")
 	lower := numberKey(nil, logKind, int64(newest)+1)
@@ -174,8 +174,8 @@ func (k *keeper) cutLog(newest kv.Revision) error {
 	return k.acceptLoss(last)
 }
 
-// acceptLoss goes on above revision used, so that none is used twice, and forgets
-// changes and versions up to it, because some are missing.
+// acceptLoss continues above revision used, so that none is used twice, and forgets changes
+// and versions up to it, because some are missing.
 func (k *keeper) acceptLoss(used kv.Revision) error {
 	k.cfg.Log.Error().Int64("revision", int64(used)).Msg("acknowledged writes are lost, which is accepted")
 	if err := k.materialise(); err != nil {
@@ -191,7 +191,7 @@ func (k *keeper) acceptLoss(used kv.Revision) error {
 	return nil
 }
 
-// withDefaults is load with functions that drop what it has none for.
+// withDefaults returns load with the missing functions replaced by ones that do nothing.
 func withDefaults(load replica.Loader) replica.Loader {
 	if load.Entry == nil {
 		load.Entry = func(*kv.Entry) {}

@@ -8,16 +8,16 @@ import (
 	"confcenter/kv"
 )
 
-// grain is into how many pieces, about, the retentions cut what they keep.
+// grain is the approximate number of pieces in which the retentions drop what they keep.
 const grain = 64
 
-// retain raises the floors by age and bytes, and drops what is below them.
+// retain raises the floors by age and size, and drops what is below them.
 func (b *batch) retain() error {
 	now := b.k.cfg.Clock.Now().UnixMilli()
 	logBytes, historyBytes := b.k.cfg.LogBytes, b.k.cfg.HistoryBytes
 	if b.k.gate.pressed.Load() {
-		// No space: what is kept for convenience only goes first. A budget may be
-		// more than there ever was room for.
+		// No space: what is kept only for convenience goes first. A budget may be larger
+		// than the disk.
 		const most = 8 // parts of the budget, or of all there is if that is less
 		used := b.k.gate.used.Load()
 		logBytes, historyBytes = min(logBytes, used)/most, min(historyBytes, used)/most
@@ -48,8 +48,8 @@ func (b *batch) retainLog(now, limit int64) {
 	}
 }
 
-// joinEpochs joins small neighbours, drops epochs below both floors, and writes
-// the rows that differ.
+// joinEpochs joins small neighbours, drops epochs below both floors, and writes the rows
+// that have changed.
 func (b *batch) joinEpochs(epochs []epoch, now int64) []epoch {
 	kept := epochs[:0]
 	remove := func(e *epoch) {
@@ -84,7 +84,7 @@ func (b *batch) joins(x, y *epoch) bool {
 	return y.time-x.first <= min(cfg.LogAge, cfg.TokenAge).Milliseconds()/grain && x.log+y.log <= cfg.LogBytes/grain
 }
 
-// retainHistory drops whole parts: all versions in one ended before its end.
+// retainHistory drops whole parts: all versions in a part were superseded before its end.
 func (b *batch) retainHistory(now, limit int64) error {
 	var total int64
 	for i := range b.parts {
@@ -118,7 +118,7 @@ func (b *batch) retainHistory(now, limit int64) error {
 	return b.endCuts()
 }
 
-// endCuts removes the cuts that the floor has overtaken.
+// endCuts removes the cuts that are now below the floor.
 func (b *batch) endCuts() error {
 	err := b.k.scan([]byte{cutKind}, []byte{cutKind + 1}, func(key, value []byte) error {
 		cut, n := binary.Uvarint(value)

@@ -6,8 +6,8 @@ import (
 	"confcenter/kv"
 )
 
-// ring holds the newest groups, as they were appended, for readers that are nearly
-// current.
+// ring holds the newest groups as they were appended, for readers that are nearly up to
+// date.
 type ring struct {
 	limit  int64
 	bytes  int64
@@ -15,7 +15,7 @@ type ring struct {
 	groups []appended  // oldest first
 }
 
-// changeOverhead is roughly what a change costs beside its keys and values.
+// changeOverhead is roughly what a change costs besides its keys and values.
 const changeOverhead = 64
 
 // costs is about what a group holds in memory.
@@ -36,8 +36,8 @@ func (r *ring) add(g appended) {
 	r.groups = r.groups[drop:] // append moves what is left, when there is no more room
 }
 
-// after returns the changes after a revision, as Disk.Changes does; ok is false if
-// they are not all here.
+// after returns the changes after a revision, as Disk.Changes does; ok is false if some of
+// them are not here.
 func (r *ring) after(rev kv.Revision, maxBytes int) (changes []kv.Change, ok bool) {
 	if rev < r.floor {
 		return nil, false
@@ -60,7 +60,7 @@ func (r *ring) after(rev kv.Revision, maxBytes int) (changes []kv.Change, ok boo
 // maxChanges bounds an answer of changes that have hardly any bytes.
 const maxChanges = 65_536
 
-// full says that an answer of n changes, with size bytes of entries, is complete.
+// full reports whether an answer of n changes with size bytes of entries is complete.
 func full(n, size, maxBytes int) bool {
 	return n > 0 && (size >= maxBytes || n >= maxChanges)
 }

@@ -11,8 +11,8 @@ import (
 	"confcenter/codes"
 )
 
-// gate decides whether writes are taken. The database ends the process if its log
-// cannot be written, so writes must end before the disk is full.
+// gate decides whether writes are accepted. The database ends the process if its log
+// cannot be written, so writes must stop before the disk is full.
 type gate struct {
 	*database // set at open
 
@@ -28,12 +28,12 @@ type gate struct {
 	soon      chan struct{}
 }
 
-// verdict is nil where writes are taken.
+// verdict has the reasons to refuse; nil where there are none.
 type verdict struct{ writes, deletes error }
 
-// lookAfter is after how many bytes written the space is measured again, without
-// waiting for the next tick: while a good part of the reserve is still there, and
-// before the quota is exceeded by much.
+// lookAfter is how many bytes may be written before the space is measured again without
+// waiting for the next tick: few enough that a good part of the reserve is still there and
+// the quota is not exceeded by much.
 func (c *Config) lookAfter() int64 {
 	after := min(16<<20, c.ReserveBytes/8)
 	if c.QuotaBytes > 0 {
@@ -49,7 +49,7 @@ func (g *gate) wrote(n int64) {
 	}
 }
 
-// look has the space measured without waiting for the next tick.
+// look triggers a measurement of the space without waiting for the next tick.
 func (g *gate) look() {
 	select {
 	case g.soon <- struct{}{}:
@@ -57,7 +57,7 @@ func (g *gate) look() {
 	}
 }
 
-// Writable says whether a write would be taken now: nil, or an error with
+// Writable reports whether a write would be taken now: nil, or an error with
 // codes.Storage or codes.Quota whose text says what to do. deletesOnly is for a
 // transaction that can only free space: it may use the reserve. It costs two loads.
 func (d *Disk) Writable(deletesOnly bool) error {
@@ -73,8 +73,8 @@ func (d *Disk) Writable(deletesOnly bool) error {
 	return nil
 }
 
-// judgeBacklogLocked decides whether writes are taken while tables cannot be made,
-// since all that is pending is in memory.
+// judgeBacklogLocked decides whether writes are accepted while tables cannot be written,
+// since everything pending is in memory.
 func (l *log) judgeBacklogLocked() {
 	var v *verdict
 	if l.blocked != nil && l.behind > writesBehind*l.cfg.TableBytes {
@@ -87,7 +87,7 @@ func (l *log) judgeBacklogLocked() {
 	l.gate.backlog.Store(v)
 }
 
-// measure looks at the space and decides.
+// measure measures the space and decides.
 func (g *gate) measure() {
 	used := int64(g.db.Metrics().DiskSpaceUsage())
 	free := g.freeBytes()

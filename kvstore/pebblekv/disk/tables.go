@@ -13,9 +13,9 @@ import (
 	"confcenter/kv"
 )
 
-// tableSet collects rows and adds them to the database as tables, all in one step.
-// Compared with writing rows one by one this saves the database's log, its memory
-// and a merge, and acknowledged writes do not queue behind it.
+// tableSet collects rows and adds them to the database as tables, all in one step. Compared
+// with writing rows one by one this bypasses the database's log and memory and saves a
+// merge, and acknowledged writes do not queue behind it.
 //
 // There is a table for small rows, one for current entries, one for history and one
 // for what is dropped of that, so that a table's keys lie together. Current entries
@@ -107,7 +107,7 @@ func (t *tableSet) drop(first, last kv.Revision) error {
 	return t.dropped.w.DeleteRange(numberKey(nil, historyKind, int64(first)), numberKey(nil, historyKind, int64(last)+1))
 }
 
-// add makes everything given part of the database, durably, or nothing of it.
+// add makes all rows part of the database, durably, or none of them.
 func (t *tableSet) add() error {
 	slices.SortFunc(t.rows, func(a, b smallRow) int { return bytes.Compare(a.key, b.key) })
 	rest := table{name: "small.table"}
@@ -148,7 +148,7 @@ func (t *tableSet) removeTokens(rest *table) error {
 	return rest.w.DeleteRange(numberKey(nil, tokenKind, 0), numberKey(nil, tokenKind, int64(t.tokensBelow)+1))
 }
 
-// discard removes what add has not taken. It may always be called.
+// discard removes the files that add has not taken. It may always be called.
 func (t *tableSet) discard() {
 	_ = t.finish(&t.current)
 	_ = t.finish(&t.history)
