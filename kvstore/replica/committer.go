@@ -165,6 +165,10 @@ func (c *committer) evaluate(list []queued) {
 		if g.books.expiry.due(g.millis) != nil {
 			c.expireKeys(now)
 		}
+		if i%eachSlots == 0 {
+			g.look(list[i:min(i+eachSlots, len(list))])
+		}
+		g.found = &g.ahead[i%eachSlots]
 		before := len(g.commits)
 		result, err := g.apply(&list[i])
 		g.answers = append(g.answers, answer{&list[i], result, err, len(g.commits), len(g.commits) > before})

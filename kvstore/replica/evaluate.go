@@ -199,7 +199,7 @@ func (g *group) do(op *kv.Op, r *kv.OpResult) error {
 
 func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 	next := g.rev + 1
-	sp, s := g.books.index.find(op.NS, op.Key)
+	sp, s := g.find(op)
 	g.saw(op.NS, op.Key, s)
 	old := s.now()
 	e := &kv.Entry{

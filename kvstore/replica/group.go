@@ -45,6 +45,7 @@ type group struct {
 	expired int      // keys
 
 	trial // the transaction under way
+	lookAhead
 	spare
 }
 
@@ -100,6 +101,7 @@ func (g *group) reset() {
 	g.changes, g.answers, g.leases = emptied(g.changes), emptied(g.answers), emptied(g.leases)
 	g.touched, g.ending = emptied(g.touched), emptied(g.ending)
 	g.commits, g.proofs, g.granted = nil, nil, nil
+	g.lookAhead = lookAhead{}
 }
 
 // emptied is a list's room without what it referred to, or nothing if it is large.
