@@ -61,15 +61,8 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 
 // collect has the store apply w when what came with it has been handled, too.
 func (d *desk) collect(w *kvWriting) {
-	txn := w.request.Txn
-	if err := txn.Check(); err != nil {
-		s, h := w.s, w.h
-		d.done(w)
-		s.RefuseState(h, err)
-		return
-	}
-	txn.Actor = w.s.Actor()
-	w.Txn, w.slot = txn, w.s.Reserve(w.h.Command)
+	w.Txn, w.slot = w.request.Txn, w.s.Reserve(w.h.Command)
+	w.Txn.Actor = w.s.Actor()
 	d.writes = append(d.writes, &w.Write)
 }
 
