@@ -25,46 +25,45 @@ import (
 	"confcenter/server/watch"
 )
 
-// Config is how a Server behaves. The zero value listens on DefaultListen and is
-// CppCloud with the mended edges.
+// Config are a Server's settings. The zero value listens on DefaultListen and behaves like
+// CppCloud without its defects.
 type Config struct {
 	// Listen is the TCP address. Default DefaultListen; port 0 takes a free one.
-	// Whoever reaches it may read and write: the caller decides what is safe.
+	// Anybody who reaches it may read and write: the caller decides what is safe.
 	Listen string
-	// ServerID is this server's place in the id space: the first client is
-	// given ServerID*1000+1001. Default 1.
+	// ServerID is this server's place in the id space: the first client gets
+	// ServerID*1000+1001. Default 1.
 	ServerID int
 	// Loops is the number of event loops. Default the number of CPUs.
 	Loops int
-	// MaxConnections is how many connections may be open; one more is turned
-	// away. Default 10000. It must stay well below the process's file limit:
-	// running out of descriptors ends the event engine.
+	// MaxConnections is how many connections may be open; further ones are refused.
+	// Default 10000. It must stay well below the process's limit on open files: running
+	// out of descriptors ends the event engine.
 	MaxConnections int
-	// FrameExact pushes for a changed base only the base's name, as CppCloud
-	// does, without a second frame for the subscribed file.
+	// FrameExact pushes a changed base only under the base's name, as CppCloud does,
+	// without a second frame for the subscribed file.
 	FrameExact bool
-	// DocLiteral answers GETCONFIG with the design document's bare ok and fail
-	// in place of 1 and an object. CppCloud's SDKs log an error at each.
+	// DocLiteral answers GETCONFIG with the design document's bare ok and fail instead of 1
+	// and an object. CppCloud's SDKs log an error for each.
 	DocLiteral bool
-	// KeepAlive is the interval of the sweep that asks silent peers for a sign
-	// of life and closes those silent for two intervals. Default 10 min; below
-	// 1 min C++ programs that are still starting would be disturbed.
+	// KeepAlive is the interval of the sweep that probes silent peers and closes those
+	// silent for two intervals. Default 10 min; less than 1 min would disturb C++ programs
+	// that are still starting.
 	KeepAlive time.Duration
-	// IdentifyTimeout is how long a connection may stay without WHOAMI. Default
-	// 30 s.
+	// IdentifyTimeout is how long a connection may stay open without WHOAMI. Default 30 s.
 	IdentifyTimeout time.Duration
-	// SlowRequest is how long a request may take before it is logged, with its
-	// command and who sent it, never with a value. Default 500 ms.
+	// SlowRequest is how long a request may take before it is logged, with its command and
+	// sender, never with a value. Default 500 ms.
 	SlowRequest time.Duration
 	// Limits bound what peers can make the server hold.
 	Limits Limits
 	// Clock is the time. Default the real one.
 	Clock clock.Clock
-	// Log gets what an operator has to know. The zero value logs nothing.
+	// Log gets what an operator must know. The zero value logs nothing.
 	Log zerolog.Logger
 }
 
-// DefaultListen is where a Server listens unless it is told otherwise.
+// DefaultListen is the default of Config.Listen.
 const DefaultListen = "127.0.0.1:4800"
 
 func (c Config) withDefaults() Config {
@@ -82,22 +81,20 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Stores are what a Server serves. They outlive it: whoever made them closes them
-// after Shutdown.
+// Stores are what a Server serves. The caller closes them after Shutdown.
 type Stores struct {
 	Config Store // must be given
 	// State answers the KV commands; nil: they get codes.NotImplemented.
 	State kv.Store
-	// StateStats is what State says about itself; nil: only its revision is told.
-	// It must be cheap.
+	// StateStats returns State's figures; nil: only its revision is known. It must be cheap.
 	StateStats func() protocol.KVStats
 	// KeepAliveWaits says that State.KeepAlive may wait: a worker calls it then.
 	KeepAliveWaits bool
-	// Locks are made of State; nil only without it. It is closed before State.
+	// Locks is made on State; nil only without State. It is closed before State.
 	Locks *kvlock.Manager
 }
 
-// What the packages below have of the server's face.
+// Types of the packages below that belong to the server's interface.
 type (
 	// Store is what the server needs of a config store.
 	Store = config.Store
@@ -153,7 +150,7 @@ func New(cfg Config, stores Stores) *Server {
 	return s
 }
 
-// ErrStopped is Err's answer after a Shutdown.
+// ErrStopped is the result of Err after Shutdown.
 var ErrStopped = netio.ErrStopped
 
 // Start listens and returns as soon as connections are accepted. It may be
@@ -176,7 +173,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// unfollow ends what Start began of the loops, the workers and the stores' feeds.
+// unfollow ends what Start began: the workers and the stores' feeds.
 func (s *Server) unfollow() {
 	s.configs.Unfollow()
 	s.group.Close()
@@ -196,13 +193,12 @@ func (s *Server) Done() <-chan struct{} { return s.engine.Done }
 // called before Done is closed.
 func (s *Server) Err() error { return s.engine.Err }
 
-// drainPoll is how often Shutdown looks whether all sessions are done.
+// drainPoll is how often Shutdown checks whether all sessions are done.
 const drainPoll = 10 * time.Millisecond
 
-// Shutdown takes no more connections and requests, waits until every accepted
-// write is answered and all replies have left this process, and stops. It gives up
-// waiting when ctx ends, but always stops; a second or two more than ctx may
-// pass.
+// Shutdown accepts no more connections and requests, waits until every accepted write is
+// answered and all replies have left this process, and stops. It stops waiting when ctx
+// ends, but always shuts down; that may take a second or two longer than ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.group.Drain()
 	err := s.drain(ctx)
@@ -213,7 +209,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// drain waits until no session owes anything.
+// drain waits until no session has replies or writes outstanding.
 func (s *Server) drain(ctx context.Context) error {
 	for {
 		owing, err := s.group.Owing(ctx, s.engine.Done)
@@ -231,7 +227,7 @@ func (s *Server) drain(ctx context.Context) error {
 	}
 }
 
-// tickPeriod is how often the loops look at their clocks.
+// tickPeriod is how often the loops are sent the time.
 const tickPeriod = time.Second
 
 // ticker posts the time to every loop until the server stops.
@@ -252,7 +248,7 @@ func (s *Server) ticker() {
 	}
 }
 
-// sweepDue says whether an interval has passed since the start or the last sweep.
+// sweepDue reports whether an interval has passed since the start or the last sweep.
 func (s *Server) sweepDue(now time.Time) bool {
 	if now.Before(s.nextSweep) {
 		return false
@@ -263,8 +259,8 @@ func (s *Server) sweepDue(now time.Time) bool {
 	return true
 }
 
-// Live says why the server should be started anew: it has ended by itself or one
-// of its loops stands still; nil if all is well. It is cheap.
+// Live says why the server should be restarted: it has ended by itself, or one of its
+// loops is stuck; nil if all is well. It is cheap.
 func (s *Server) Live() error {
 	select {
 	case <-s.engine.Done:
@@ -274,7 +270,7 @@ func (s *Server) Live() error {
 	return s.group.Live()
 }
 
-// Ready says why no requests are taken although the server lives: it is stopping.
+// Ready says why no requests are accepted although the server is alive: it is stopping.
 func (s *Server) Ready() error {
 	if s.group.IsDraining() {
 		return codes.Errorf(codes.Closed, "the server is stopping")
@@ -282,9 +278,8 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Clients are the identified connections, ordered by id. The loops are asked one
-// after the other, each in the order of its mail, and one such question is asked at
-// a time.
+// Clients returns the identified connections, ordered by id. It asks one loop after
+// another by mail, for one caller at a time.
 func (s *Server) Clients() []ClientInfo {
 	list := s.clients.Census(s.engine.Done)
 	if s.states != nil {

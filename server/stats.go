@@ -2,8 +2,8 @@ package server
 
 import "confcenter/internal/metric"
 
-// Stats is all that the server counts and measures, under the names of /metrics; any
-// goroutine may call it.
+// Stats returns everything that the server counts and measures, under the names of
+// /metrics. Any goroutine may call it.
 func (s *Server) Stats() metric.Readings {
 	connections, clients := s.gate.Registry.Counts()
 	return append(s.group.Readings(),

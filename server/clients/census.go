@@ -11,7 +11,7 @@ import (
 	"confcenter/server/loop"
 )
 
-// Limits of what Clients tells.
+// Limits of what Census lists.
 const (
 	maxListed      = 256
 	maxListedInAll = 200_000
@@ -20,7 +20,7 @@ const (
 // censusSlice is how many sessions a census looks at in one turn of a loop.
 const censusSlice = 512
 
-// A unit of a turn is about a send, which takes longer than looking at 64
+// A unit of a turn's budget is about one send, which takes longer than looking at 64
 // subscriptions.
 const subscriptionsPerUnit = 64
 
@@ -55,7 +55,7 @@ func (c *census) Deliver(l *loop.Loop, budget int) (int, bool) {
 	return used + 1, c.walk.Done()
 }
 
-// look notes what only the loop knows, and returns how much that was.
+// look records what only the loop knows, and returns how much that was.
 func (c *census) look(s *gate.Session) (listed int) {
 	one := counted{client: s.Client, info: gate.ClientInfo{Since: time.Unix(0, s.Opened), Address: s.Peer.String()}}
 	s.Describe(&one.info, maxListed, c.room)
@@ -64,9 +64,8 @@ func (c *census) look(s *gate.Session) (listed int) {
 	return one.info.Many() + len(one.info.Locks)
 }
 
-// Census asks the loops one after the other, each in the order of its mail, and one
-// such question at a time; nothing is told once stopped is closed: with the loops
-// their sessions have ended.
+// Census lists the clients. It asks one loop after another by mail, for one caller at a
+// time. Once stopped is closed the result is nil: the sessions have ended with the loops.
 func (f *Handlers) Census(stopped <-chan struct{}) []gate.ClientInfo {
 	f.asking.Lock()
 	defer f.asking.Unlock()
@@ -88,7 +87,7 @@ func (f *Handlers) Census(stopped <-chan struct{}) []gate.ClientInfo {
 	return describe(&f.gate.Registry, found)
 }
 
-// describe adds what the registry knows and puts the clients into order.
+// describe adds what the registry knows and sorts the clients.
 func describe(r *gate.Registry, found []counted) []gate.ClientInfo {
 	slices.SortFunc(found, func(a, b counted) int { return cmp.Compare(a.client.ID, b.client.ID) })
 	found = slices.CompactFunc(found, func(a, b counted) bool { return a.client.ID == b.client.ID })

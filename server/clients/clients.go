@@ -1,6 +1,5 @@
-// Package clients handles the commands that are about clients as such: who they are,
-// messages among them, signs of life, and what operators ask about them. The operation
-// log is kept here.
+// Package clients handles the commands about clients themselves: identification, messages
+// between them, keep-alives, and operators' queries. It also keeps the operation log.
 package clients
 
 import (
@@ -15,8 +14,7 @@ import (
 	"confcenter/server/gate"
 )
 
-// Handlers serve what is between a client and the server, or between clients:
-// who they are, messages among them, signs of life, and what operators ask.
+// Handlers serve the commands about clients themselves.
 type Handlers struct {
 	// set at open
 	gate     *gate.Gate
@@ -26,16 +24,16 @@ type Handlers struct {
 
 	oplog    oplog
 	departed departed
-	asking   sync.Mutex // held by census, so that questions do not pile up
+	asking   sync.Mutex // held by Census, so that calls do not pile up
 }
 
-// profiles is what WHOAMI is answered from.
+// profiles is what WHOAMI's answer is made from.
 type profiles interface {
 	Snapshot() *confstore.Snapshot
 	Epoch() string
 }
 
-// Add has g serve clients as such.
+// Add makes g serve the commands about clients.
 func Add(g *gate.Gate, store profiles, serverID int32, clock clock.Clock) *Handlers {
 	f := &Handlers{gate: g, serverID: serverID, clock: clock, store: store}
 	f.oplog.init(clock)
@@ -69,15 +67,15 @@ func keepAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// AskSilent has every loop ask its silent sessions for a sign of life, and close those
-// that have given none for two intervals.
+// AskSilent makes every loop probe its silent sessions and close those that have been
+// silent for two intervals.
 func (f *Handlers) AskSilent(now time.Time, interval time.Duration) {
 	for _, d := range f.gate.Desks() {
 		d.Loop.Post(&keepAliveSweep{now: now.UnixNano(), interval: interval.Nanoseconds()})
 	}
 }
 
-// Changed notes a change of a document, wanted or done, in the operation log.
+// Changed records a change of a document, requested or done, in the operation log.
 func (f *Handlers) Changed(deleted bool, name string, mtime int32, by *access.Actor, result string) {
 	f.oplog.config(deleted, name, mtime, by, result)
 }

@@ -10,8 +10,8 @@ import (
 	"confcenter/server/gate"
 )
 
-// whoami identifies a connection, or brings an identified one up to date. Every
-// reply has a svrid, without which Python clients die.
+// whoami identifies a connection, or updates an identified one. Every reply has a svrid,
+// without which Python clients crash.
 func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool {
 	req := &s.Desk.Req
 	if err := req.Parse(body); err != nil {
@@ -51,8 +51,8 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 	return true
 }
 
-// identifyAgain merges properties. The id stays the first one, whatever the
-// repeat asks for: an id that could be changed could be stolen.
+// identifyAgain merges properties. It never changes the id: an id that could be changed
+// could be stolen.
 func (f *Handlers) identifyAgain(s *gate.Session, h protocol.Header, props []protocol.Property) {
 	if !s.Gate.Registry.Merge(s.Client, props, s.Limits().Properties) {
 		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("properties are limited to %d bytes", s.Limits().Properties))
@@ -65,7 +65,7 @@ func refuse(s *gate.Session, h protocol.Header, code int, desc string) {
 	s.End(protocol.AppendNotIdentified(s.Begin(protocol.Whoami.Reply(), h.Seq), code, desc))
 }
 
-// welcome resolves the profile anew and answers with it.
+// welcome looks up the profile and answers with it.
 func (f *Handlers) welcome(s *gate.Session, h protocol.Header) {
 	c := s.Client
 	r := &s.Gate.Registry
@@ -106,7 +106,7 @@ func (f *Handlers) setArgs(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// targetOf is the routing target that member to names; 0 names nobody.
+// targetOf returns the routing target in member to; 0 is nobody.
 func targetOf(req *protocol.Request) (to int32, present bool) {
 	m, present := req.Member("to")
 	if !present {

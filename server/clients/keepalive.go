@@ -8,8 +8,8 @@ import (
 // askSlice is how many sessions a keep-alive sweep looks at in one turn.
 const askSlice = 1024
 
-// keepAliveSweep asks every session of a loop that has been silent for one
-// interval, and closes those silent for two.
+// keepAliveSweep probes every session of a loop that has been silent for one interval, and
+// closes those silent for two.
 type keepAliveSweep struct {
 	now, interval int64 // unix ns, ns
 	walk          loop.Walk

@@ -8,8 +8,8 @@ import (
 	"confcenter/server/loop"
 )
 
-// notify handles a client's EVNOTIFY: for the server if it names no target or
-// the server itself, else for another client.
+// notify handles a client's EVNOTIFY. It is for the server if it names no target or the
+// server itself, otherwise for another client.
 func (f *Handlers) notify(s *gate.Session, h protocol.Header, body []byte) bool {
 	req := &s.Desk.Req
 	f.oplog.add("NOTIFY", s.Name(), clip(req.Body()))
@@ -30,7 +30,7 @@ func (f *Handlers) notify(s *gate.Session, h protocol.Header, body []byte) bool 
 	return true
 }
 
-// closeLink closes the client that the request names, who is told nothing.
+// closeLink closes the client that the request names, without notice.
 func (f *Handlers) closeLink(s *gate.Session) (code int, self bool) {
 	id, ok := s.Desk.Req.Int("svrid")
 	if !ok {
@@ -50,8 +50,8 @@ func (f *Handlers) closeLink(s *gate.Session) (code int, self bool) {
 	return 0, false
 }
 
-// route hands the request to client `to`; the answer comes from there, as a
-// frame of its own that is routed back.
+// route passes the request to client `to`. Its answer is a separate frame, which is routed
+// back.
 func (f *Handlers) route(s *gate.Session, h protocol.Header, to int32) {
 	if to == s.Client.ID || !forward(s, h, to, f.appendRouted) {
 		s.End(protocol.AppendRouteError(s.Begin(h.Command.Reply(), h.Seq),
@@ -85,8 +85,8 @@ func forward(s *gate.Session, h protocol.Header, to int32, appendBody func(dst [
 	return true
 }
 
-// routeReply hands an answer on to whom it is for. Nobody answers an answer, so
-// one that has no target is dropped.
+// routeReply passes an answer to its target. Answers are never answered, so one without a
+// target is dropped.
 func (f *Handlers) routeReply(s *gate.Session, h protocol.Header) {
 	if to, present := targetOf(&s.Desk.Req); present && to != s.Client.ID {
 		forward(s, h, to, f.appendRouted)
@@ -101,7 +101,7 @@ func (f *Handlers) appRunLog(s *gate.Session, h protocol.Header, _ []byte) bool 
 	return true
 }
 
-// exchange relays a body unchanged but for blanks, also to the sender.
+// exchange relays a body, unchanged except for blanks; the target may be the sender.
 func (f *Handlers) exchange(s *gate.Session, h protocol.Header, body []byte) bool {
 	if !relay(s, h) {
 		s.Result(h, int(codes.BadRequest), "dst svr offline")

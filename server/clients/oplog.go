@@ -30,7 +30,8 @@ func (o *oplog) add(kind string, fields ...string) {
 	o.lines.Add(o.clock.Now().Format("2006-01-02 15:04:05") + ": " + strings.Join(append([]string{kind}, fields...), "| "))
 }
 
-// oneLine is text of peers without what would break the line, or the reply that shows it.
+// oneLine is a peer's text without anything that would break the line or the reply that
+// shows it.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -40,8 +41,8 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// config writes a line about a change of a document, wanted or done: CppCloud's line,
-// which its console shows.
+// config writes a line about a change of a document, requested or done, in the form that
+// CppCloud's console shows.
 func (o *oplog) config(deleted bool, name string, mtime int32, by *access.Actor, result string) {
 	kind := "CONFCHANGE"
 	if deleted {
@@ -57,7 +58,7 @@ func clip[T string | []byte](b T) string {
 	if len(b) > maxLogged {
 		end := maxLogged
 		for end > maxLogged-utf8.UTFMax && !utf8.RuneStart(b[end]) {
-			end-- // half a character would make the reply that shows it no UTF-8
+			end-- // half a character would make the reply invalid UTF-8
 		}
 		return fmt.Sprintf("%s… +%dB", b[:end], len(b)-end)
 	}

@@ -11,7 +11,7 @@ import (
 	"confcenter/server/gate"
 )
 
-// getClients answers GETCLI: everybody, or one, or one property of each.
+// getClients answers GETCLI: all clients or one, with all properties or one.
 func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool {
 	id, _ := s.Desk.Req.IntOrText("svrid")
 	key := string(s.Desk.Req.Text("key"))
@@ -33,8 +33,8 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 	return true
 }
 
-// getWarnings answers GETWARN: the clients on the warn list, of those only the
-// ones whose property filter_key is filter_val.
+// getWarnings answers GETWARN: the clients on the warn list whose property filter_key is
+// filter_val.
 func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) bool {
 	key, value := string(s.Desk.Req.Text("filter_key")), string(s.Desk.Req.Text("filter_val"))
 	s.Later(h, func(dst []byte) []byte {
@@ -45,7 +45,7 @@ func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) boo
 	return true
 }
 
-// hungup answers HUNGUP: which clients of the type server went away.
+// hungup answers HUNGUP: which clients of type server have left.
 func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
 	req := &s.Desk.Req
 	id, _ := req.IntOrText("svrid")
@@ -62,7 +62,7 @@ func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// departed are the clients of the type server that went away lately, for HUNGUP.
+// departed are the clients of type server that have left recently, for HUNGUP.
 type departed struct {
 	mu   sync.Mutex
 	gone []gonePeer // guarded by mu
@@ -75,7 +75,7 @@ type gonePeer struct {
 	began, ended                  int64 // unix seconds
 }
 
-// maxGone bounds their list; the oldest fall off.
+// maxGone limits their list; the oldest are dropped.
 const maxGone = 200
 
 func (d *departed) add(g gonePeer) {
@@ -87,7 +87,7 @@ func (d *departed) add(g gonePeer) {
 	d.gone = append(d.gone, g)
 }
 
-// list tells of them; id 0 means all.
+// list returns them; id 0 means all.
 func (d *departed) list(id int32) [][]protocol.Property {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *departed) forgive(id int32) {
 	d.gone = slices.DeleteFunc(d.gone, func(g gonePeer) bool { return id == 0 || g.id == id })
 }
 
-// left takes note of a client that goes.
+// left records that a client leaves.
 func (f *Handlers) left(s *gate.Session) {
 	f.oplog.add("CLIENT_CLOSE", s.Name(), s.Peer.String())
 	s.Gate.Registry.Do(func() {
@@ -137,7 +137,7 @@ func (f *Handlers) getLog(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// testing answers what CppCloud's own tools ask for, and nothing else.
+// testing answers only what CppCloud's own tools request.
 func (f *Handlers) testing(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if string(s.Desk.Req.Text("cmd")) == "broadshow" {
 		s.Reply(h, nil)

@@ -9,11 +9,11 @@ import (
 	"confcenter/server/loop"
 )
 
-// Follow has every batch of the state store posted to the loops from now on.
+// Follow starts posting every batch of the state store to the loops.
 func (f *Handlers) Follow() { f.unfollow = f.source.Store.Follow(f.publish) }
 
-// Unfollow ends that, and gives up what was still held of the store. No loop and no
-// worker may run any more.
+// Unfollow ends that and releases what is still held of the store. Loops and workers must
+// have ended.
 func (f *Handlers) Unfollow() {
 	if f.unfollow != nil {
 		f.unfollow()
@@ -21,9 +21,8 @@ func (f *Handlers) Unfollow() {
 	f.source.Close()
 }
 
-// publish is the state store's way into the loops: it only posts. The store
-// calls it before it completes the writers, so a writer that watches is told first
-// and answered then.
+// publish posts a batch of the state store to the loops. The store calls it before it
+// completes the writers, so a writer that watches gets the event before the reply.
 func (f *Handlers) publish(b *kv.Batch) {
 	weight := int64(0)
 	for _, d := range f.gate.Desks() {
@@ -40,9 +39,9 @@ func (f *Handlers) publish(b *kv.Batch) {
 	}
 }
 
-// post posts the batch, unless too much waits for the loop already, or the store
-// itself has missed something: then its watches have to read back what they missed,
-// and nothing waits at all.
+// post posts the batch. If too much already waits for the loop, or the store itself has
+// missed something, it posts nothing and lets the watches read what they miss from the
+// log.
 func (h *hub) post(b *kv.Batch, weight int64) {
 	group := h.loop.Group
 	if waiting := h.waiting.Add(weight); b.Reset || waiting > weight && waiting > group.Limits.Backlog {
@@ -57,16 +56,15 @@ func (h *hub) post(b *kv.Batch, weight int64) {
 	h.loop.Post(&fanOut{hub: h, batch: b, weight: weight})
 }
 
-// What a fan-out does is counted in fractions of the unit of a turn's budget, a
-// send.
+// The unit of a turn's budget is a send. A fan-out counts in fractions of it.
 const (
-	unit     = 16  // of a send
-	byteCost = 128 // encoding so many bytes is one
+	unit     = 16  // fractions in a send
+	byteCost = 128 // encoding that many bytes is one fraction
 )
 
-// fanOut tells one loop's watches of one batch: first it finds the topics the
-// batch is about, then it encodes and sends to each topic's watches frame by
-// frame, as far as the budget of a turn goes.
+// fanOut sends one batch to the watches of one loop. First it finds the topics of the
+// batch; then it encodes frames for each topic and sends them to the topic's watches, as
+// far as a turn's budget goes.
 type fanOut struct {
 	hub    *hub
 	batch  *kv.Batch
@@ -77,7 +75,7 @@ type fanOut struct {
 	topic         int // of the hub's work
 	form          form
 	watches       []*watch // of topic and form; nil: not begun
-	frame         frame    // being sent; no bytes: none
+	frame         frame    // being sent; without bytes: none
 	next          int      // of watches
 	spent         int      // in this turn
 }
@@ -87,8 +85,8 @@ func (f *fanOut) Deliver(_ *loop.Loop, budget int) (int, bool) {
 	budget *= unit
 	if !f.begun {
 		f.begun = true
-		// Before anything is told: a watch that catches up in between must not take
-		// itself for live before it has all of this batch.
+		// Before anything is sent: a watch that catches up in between must not become live
+		// before it has all of this batch.
 		f.hub.told = max(f.hub.told, f.batch.Last())
 	}
 	done := f.match(f.hub, budget)
@@ -109,7 +107,7 @@ func (f *fanOut) Deliver(_ *loop.Loop, budget int) (int, bool) {
 	return f.spent/unit + 1, done
 }
 
-// match finds the topics; false if the budget ended first.
+// match finds the topics. It returns false if the budget ended first.
 func (f *fanOut) match(h *hub, budget int) bool {
 	for ; f.change < len(f.batch.Changes); f.change++ {
 		c := &f.batch.Changes[f.change]
@@ -124,7 +122,8 @@ func (f *fanOut) match(h *hub, budget int) bool {
 	return true
 }
 
-// tellTopic goes on with the watches of one topic; false if the budget ended first.
+// tellTopic continues with the watches of one topic. It returns false if the budget ended
+// first.
 func (f *fanOut) tellTopic(budget int) bool {
 	t := f.hub.work[f.topic]
 	for ; f.form < forms; f.form++ {
@@ -163,13 +162,12 @@ func (f *fanOut) encode() bool {
 	f.spent += unit + len(frame.bytes)/byteCost
 	f.hub.frame = frame.bytes
 	if len(frame.bytes) >= loop.WholeFrame {
-		f.hub.frame = nil // it may be kept for peers that read slowly
+		f.hub.frame = nil // slow peers' output may still refer to it
 	}
 	return true
 }
 
-// tell sends the frame to w if that is live, has not been told of it and may be
-// sent more.
+// tell sends the frame to w if w is live, does not have it yet and has room for output.
 func (f *fanOut) tell(w *watch) {
 	f.spent++
 	s := w.of.s
@@ -179,7 +177,7 @@ func (f *fanOut) tell(w *watch) {
 	switch at := w.cursor.At(); {
 	case at.Rev >= f.frame.last:
 	case at.Rev >= f.frame.first:
-		w.fallBehind() // it begins in the middle
+		w.fallBehind() // its position is in the middle of the frame
 		w.of.catchUp()
 	case s.Out.Owing() >= s.Limits().Pending:
 		s.Group().Count.WatchesBehind.Add(1)
@@ -192,11 +190,10 @@ func (f *fanOut) tell(w *watch) {
 	}
 }
 
-// missed puts all live watches of a loop behind, after batches that were too much
-// for it.
+// missed makes all live watches of a loop fall behind after batches that were not posted.
 type missed struct {
 	hub   *hub
-	told  kv.Revision // what live watches had been told
+	told  kv.Revision // the position of live watches
 	begun bool
 	walk  loop.Walk
 }

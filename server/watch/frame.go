@@ -7,21 +7,20 @@ import (
 	"confcenter/server/loop"
 )
 
-// frameBytes is about how large a frame of events becomes before the next one
-// is begun. One event alone may be longer.
+// frameBytes is about the size of a frame of events. A single event may be longer.
 const frameBytes = 48 << 10
 
-// eventCost is about what an event takes in a frame beside key and value.
+// eventCost is about the size of an event in a frame besides key and value.
 const eventCost = 160
 
-// frame is one encoded frame, for any watch in the same form.
+// frame is an encoded frame, for any watch of the same form.
 type frame struct {
 	bytes       []byte
-	from, to    follow.Mark // how far a watch has been told before and after it
+	from, to    follow.Mark // a watch's position before and after it
 	first, last kv.Revision // of its events
 }
 
-// cuts say what fits into a frame of each form.
+// cuts determine what fits into a frame of each form.
 var cuts = func() (cuts [forms]follow.Cut) {
 	for form := range form(forms) {
 		cuts[form] = follow.Cut{Max: frameBytes, Cost: func(e *kv.Event) int { return cost(e, form) }}
@@ -62,8 +61,8 @@ func appendNotice(dst []byte, n kv.Notice, form form) []byte {
 	return protocol.FinishFrame(dst, start)
 }
 
-// headBytes is how many bytes of a frame are copied for each watch, so that the rest
-// can be shared: they hold the header and the watch's number.
+// headBytes is how many bytes of a frame are copied for each watch; the rest is shared.
+// They contain the header and the watch's number.
 const headBytes = 64
 
 // sendEvents sends w a frame that is shared with other watches. A frame of at least

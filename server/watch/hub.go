@@ -9,26 +9,25 @@ import (
 	"confcenter/server/loop"
 )
 
-// hub is one loop's part of the state store's push: which of its sessions watch
-// which keys.
+// hub has the watches of one loop: which of its sessions watch which keys.
 type hub struct {
 	loop *loop.Loop // set at open
 
 	// loop only
 	topics map[kv.Filter]*topic
-	// lengths counts, for each namespace, the prefix topics of each length: they
-	// say where a key has to be cut to look its prefixes up.
+	// lengths counts, for each namespace, the prefix topics of each length: the prefixes of
+	// a key that are worth looking up.
 	lengths map[string][]length
-	told    kv.Revision   // live watches have been told everything up to it
-	work    []*topic      // of the fan-out at work
-	cursor  follow.Cursor // what is told of the topic at work
-	frame   []byte        // scratch: the frame being told
+	told    kv.Revision   // live watches have everything up to it
+	work    []*topic      // of the current fan-out
+	cursor  follow.Cursor // over the events of the current topic
+	frame   []byte        // scratch: the current frame
 
 	// any goroutine
-	watched  atomic.Int64 // watches of this loop: without any, nothing is posted to it
-	waiting  atomic.Int64 // weight of the batches that are posted and not told yet
-	missing  atomic.Bool  // mail is on its way which says that batches were not posted
-	missedTo atomic.Int64 // the last of them; a kv.Revision
+	watched  atomic.Int64 // number of watches; nothing is posted to a loop without any
+	waiting  atomic.Int64 // weight of the batches that are posted and not sent yet
+	missing  atomic.Bool  // a missed is on its way
+	missedTo atomic.Int64 // the last batch that was not posted; a kv.Revision
 }
 
 // topic is the watches of one filter on one loop.
@@ -36,10 +35,10 @@ type topic struct {
 	key     kv.Filter
 	watches [forms][]*watch // in any order; kvWatch.place is the place
 	n       int             // in all forms
-	parts   []follow.Part   // matching events of the batch being told
+	parts   []follow.Part   // matching events of the current batch
 }
 
-// length is how many prefix topics of a namespace have that length.
+// length is the number of prefix topics with that length in a namespace.
 type length struct{ length, topics int }
 
 func newHub(l *loop.Loop) *hub {
@@ -103,8 +102,8 @@ func (h *hub) setLengths(ns string, list []length) {
 	h.lengths[ns] = list
 }
 
-// match notes the event under every topic it belongs to and returns how many look-ups
-// that took.
+// match adds the event to every topic that it belongs to and returns the number of
+// look-ups.
 func (h *hub) match(rev kv.Revision, events []kv.Event, i int) (looked int) {
 	e := events[i].Entry
 	h.note(kv.Filter{NS: e.NS, Text: e.Key, Exact: true}, rev, events, i)

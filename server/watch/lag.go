@@ -13,25 +13,25 @@ import (
 
 // Sizes of one step of catching up.
 const (
-	serveBytes    = 64 << 10  // bytes of frames a session is given before it has to read
+	serveBytes    = 64 << 10  // bytes of frames for a session before it must read
 	readBackBytes = 256 << 10 // bytes of entries read from the log at a time
 	maxTurns      = 128       // watches of a session that share what is read
-	maxPages      = 64        // pages of a state looked at in one step
-	// maxViews is how many of a session's watches are given the state at a time: each
+	maxPages      = 64        // pages of a state read in one step
+	// maxViews is how many of a session's watches get the state at the same time: each
 	// holds a view, which costs the store memory.
 	maxViews = 4
 	// maxHolders is how many watches of the server may hold a whole state.
 	maxHolders = 4
 )
 
-// fallBehind leaves the watch to the workers, from where it stands.
+// fallBehind leaves the watch to the workers, from its current position.
 func (w *watch) fallBehind() {
 	w.behind = true
 	w.of.behind = append(w.of.behind, w)
 }
 
-// catchUp has a worker read back what the session's watches miss, unless one is at it
-// or the peer has enough to read.
+// catchUp makes a worker read what the session's watches miss, unless one already does or
+// the peer has enough to read.
 func (k *watches) catchUp() {
 	s := k.s
 	if k.busy || len(k.behind) == 0 || s.Ending() || s.Out.Owing() >= s.Limits().Pending/2 || s.Group().IsDraining() {
@@ -48,8 +48,8 @@ func (k *watches) catchUp() {
 	})
 }
 
-// nextCatchUp takes the watch whose turn it is, and with one that reads the log all
-// others that do.
+// nextCatchUp picks the watch whose turn it is. If that one reads the log, all others that
+// do join it.
 func (k *watches) nextCatchUp() *catchUp {
 	k.behind = slices.DeleteFunc(k.behind, func(w *watch) bool { return w.dead })
 	views := 0
@@ -76,19 +76,18 @@ func (k *watches) nextCatchUp() *catchUp {
 	return job
 }
 
-// turn is one watch's part in a catching up. The worker has it, and the watch's
-// cursor, to itself.
+// turn is one watch's part in a catchUp. The worker owns it and the watch's cursor.
 type turn struct {
-	watch  *watch   // of which a worker only reads what is set at open
-	served bool     // its turn is over: others are first next time
+	watch  *watch   // the worker uses only what is set at open
+	served bool     // others come first next time
 	frames [][]byte // to send
 }
 
-// catchUp is one step of catching up for one session: a worker runs it, and as
-// mail it sends what the worker made.
+// catchUp is one step of catching up for one session. A worker runs it; then, as mail, it
+// sends the frames that the worker has made.
 type catchUp struct {
 	of      *watches
-	telling bool // the one turn goes on with the state
+	telling bool // the only turn continues with the state
 	turns   []turn
 	budget  int // bytes of frames left to make
 	err     error
@@ -104,7 +103,8 @@ func (c *catchUp) run() {
 	c.err = c.readBack()
 }
 
-// giveState makes frames of the state until the budget is used up or all is given.
+// giveState makes frames of the state until the budget is used up or the state is
+// complete.
 func (c *catchUp) giveState(t *turn) error {
 	t.served = true
 	cursor := t.watch.cursor
@@ -121,8 +121,8 @@ func (c *catchUp) giveState(t *turn) error {
 	return nil
 }
 
-// readBack reads the log once for all turns and serves them in order as far as the
-// budget goes. What is left over is read again.
+// readBack reads the log once for all turns and serves them in order as far as the budget
+// goes. The rest is read again next time.
 func (c *catchUp) readBack() error {
 	f := c.of.f
 	cursors := make([]*follow.Cursor, len(c.turns))
@@ -150,7 +150,7 @@ func (c *catchUp) readBack() error {
 	return nil
 }
 
-// next makes the frame of the next notice; false if there is none at hand.
+// next makes the frame of the next notice. It returns false if none is available.
 func (c *catchUp) next(t *turn) bool {
 	n, ok := t.watch.cursor.Next(cuts[t.watch.form])
 	if !ok {
@@ -165,8 +165,8 @@ func (c *catchUp) next(t *turn) bool {
 	return true
 }
 
-// Deliver is the loop's part: it sends what the worker made, and who has come as
-// far as the loop is live from now on.
+// Deliver is the loop's part: it sends what the worker has made. Watches that have caught
+// up with the loop become live.
 func (c *catchUp) Deliver(l *loop.Loop, _ int) (int, bool) {
 	k, s := c.of, c.of.s
 	k.busy = false
@@ -178,8 +178,8 @@ func (c *catchUp) Deliver(l *loop.Loop, _ int) (int, bool) {
 		return sent, true
 	}
 	if c.err != nil && codes.Of(c.err) != codes.Closed {
-		l.Group.Log.Error().Err(c.err).Stringer("peer", s.Peer).Msg("the state store cannot be read back for a watch")
-		s.Dismiss("the state store cannot be read back for a watch")
+		l.Group.Log.Error().Err(c.err).Stringer("peer", s.Peer).Msg("the state store cannot be read for a watch")
+		s.Dismiss("the state store cannot be read for a watch")
 		return sent, true
 	}
 	if c.err == nil {
@@ -189,8 +189,8 @@ func (c *catchUp) Deliver(l *loop.Loop, _ int) (int, bool) {
 	return sent, true
 }
 
-// settle takes a watch back from the worker, and sends what that made for it. The
-// session may be lost meanwhile.
+// settle takes a watch back from the worker and sends its frames. The session may end in
+// the meantime.
 func (c *catchUp) settle(t *turn, l *loop.Loop) (sent int) {
 	s, w := c.of.s, t.watch
 	w.busy = false
@@ -218,7 +218,7 @@ func (c *catchUp) settle(t *turn, l *loop.Loop) (sent int) {
 	return sent
 }
 
-// rotateBehind puts who has had a turn behind those who have not.
+// rotateBehind puts watches that have had a turn after those that have not.
 func (k *watches) rotateBehind() {
 	var served, rest []*watch
 	for _, w := range k.behind {
@@ -234,10 +234,10 @@ func (k *watches) rotateBehind() {
 	k.behind = append(rest, served...)
 }
 
-// catchUps lets only some workers catch up at a time, so that those who wait for
-// something else are not behind all the watches of a server that has fallen behind.
+// catchUps limits how many workers catch up at a time, so that other jobs do not wait for
+// all watches of a server that has fallen behind.
 type catchUps struct {
-	work func(job func()) // set at open: has a worker do it
+	work func(job func()) // set at open: makes a worker run the job
 
 	mu sync.Mutex
 	// guarded by mu
@@ -245,7 +245,7 @@ type catchUps struct {
 	running int
 }
 
-// catchUpWorkers is how many jobs of catching up the workers are given at a time.
+// catchUpWorkers is how many workers catch up at a time.
 const catchUpWorkers = 2
 
 func (c *catchUps) submit(job func()) {

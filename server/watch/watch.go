@@ -1,5 +1,5 @@
-// Package watch keeps those told who watch keys of the state store: KVWATCH, KVUNWATCH,
-// and KVEVENT, which they are sent.
+// Package watch serves watches on the state store's keys: it handles KVWATCH and
+// KVUNWATCH, and sends KVEVENT.
 package watch
 
 import (
@@ -13,16 +13,15 @@ import (
 	"confcenter/server/gate"
 )
 
-// watch is one session's wish to be told what happens to some keys of the state
-// store. It belongs to the session's loop; while a worker is at it, its cursor is
-// the worker's.
+// watch is one session's watch on some keys of the state store. It belongs to the
+// session's loop; while a worker is busy with it, its cursor belongs to the worker.
 //
-// A watch is live or behind. A live one is sent each change by the fan-out of its
-// loop as it happens. Once its session has more to read than it should, or if the
-// watch begins in the past, it is behind: nothing is queued for it, and workers
-// read back what it misses from the store's log, piece by piece as the peer reads,
-// until it has reached what its loop has told the others. If the log does not
-// reach back far enough, it is told to forget everything and given the state.
+// A watch is live or behind. The fan-out of its loop sends a live watch each change as it
+// happens. A watch falls behind when its session's output is too long, or if it begins in
+// the past. Then nothing is queued for it, and workers read what it misses from the
+// store's log, piece by piece as the peer reads, until it has caught up with the live
+// watches of its loop. If the log does not go back far enough, the watch gets a resync and
+// the whole state.
 type watch struct {
 	// set at open
 	of    *watches
@@ -30,23 +29,23 @@ type watch struct {
 	form  form
 	topic *topic
 
-	cursor *follow.Cursor // how far it has been told; the loop's, or a worker's while busy
+	cursor *follow.Cursor // its position; the loop's, or a worker's while busy
 
 	// loop only
 	place  int // in the topic
 	behind bool
-	busy   bool // a worker is at it
-	served bool // its turn in catching up is over
+	busy   bool // a worker has it
+	served bool // it has had its turn in catching up
 	dead   bool
 }
 
-// form is how a watch wants its events encoded.
+// form is the encoding of a watch's events.
 type form uint8
 
 // The forms combine these.
 const (
-	withPrev form        = 1 << iota // with the entry before
-	withRaw                          // octets behind the JSON
+	withPrev form        = 1 << iota // with the previous entry
+	withRaw                          // octets after the JSON
 	forms    = 1 << iota             // how many there are
 )
 
@@ -54,14 +53,14 @@ const (
 type Handlers struct {
 	// set at open
 	gate *gate.Gate
-	life context.Context // of what workers read
+	life context.Context // of the workers' reads
 
 	unfollow func() // ends what Follow began; nil before
 	catchUps catchUps
 	source   follow.Source
 }
 
-// Add has g serve watches on store. Workers read it for as long as life lasts.
+// Add makes g serve watches on store. Workers read it as long as life lasts.
 func Add(life context.Context, g *gate.Gate, store kv.Store) *Handlers {
 	f := &Handlers{gate: g, life: life}
 	f.catchUps.work = g.Group.Work
@@ -83,12 +82,12 @@ type watches struct {
 
 	// loop only
 	byID   map[uint32]*watch
-	last   uint32   // id given out last
-	behind []*watch // whose turn it is first; those a worker is at included
+	last   uint32   // the last id assigned
+	behind []*watch // in the order of their turns, including busy ones
 	busy   bool     // a worker is catching up for this session
 }
 
-// watchesOf is the session's.
+// watchesOf returns the session's watches.
 func (f *Handlers) watchesOf(s *gate.Session) *watches {
 	if k, ok := s.Part(gate.OfWatch).(*watches); ok {
 		return k
@@ -98,7 +97,7 @@ func (f *Handlers) watchesOf(s *gate.Session) *watches {
 	return k
 }
 
-// ReadOn is called when the peer has read on.
+// ReadOn is called when the peer has read more of its output.
 func (k *watches) ReadOn() { k.catchUp() }
 
 // Ended ends all watches.
@@ -120,14 +119,14 @@ func (k *watches) Describe(info *gate.ClientInfo, room int) {
 	}
 }
 
-// watchCost is about what a watch holds beside its texts, in bytes: itself, its
-// topic and its places in maps.
+// watchCost is about the memory of a watch besides its texts, in bytes: itself, its topic
+// and its places in maps.
 const watchCost = 512
 
 func sizeOf(f kv.Filter) int { return watchCost + len(f.NS) + len(f.Text) }
 
-// watch answers KVWATCH. Everything that happens after the revision answered, or
-// after `from`, is told, and the reply is first.
+// watch answers KVWATCH. The reply comes first; then follows everything that happens after
+// the revision in the reply, or after `from`.
 func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	want, err := s.Desk.Req.KVWatch()
 	watches := f.watchesOf(s)
@@ -146,7 +145,7 @@ func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// add makes the watch and says at which revision the store is.
+// add makes the watch and returns the store's revision.
 func (k *watches) add(want protocol.KVWatchRequest) (*watch, kv.Revision, error) {
 	g := k.s.Group()
 	if max := k.s.Limits().Watches; len(k.byID) >= max {
@@ -162,8 +161,8 @@ func (k *watches) add(want protocol.KVWatchRequest) (*watch, kv.Revision, error)
 	if want.Coalesce {
 		request.Spare = follow.Joined
 	}
-	// The order matters: from the moment the loop is watched, it is posted whatever
-	// becomes visible, and what was visible before is in rev.
+	// The order matters: once the loop counts a watch, everything that becomes visible is
+	// posted to it, and what was visible before is in rev.
 	first := k.hub.watched.Add(1) == 1
 	cursor, rev, err := k.f.source.Open(request)
 	if err != nil {
@@ -211,7 +210,7 @@ func (f *Handlers) unwatch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// end lets go of everything but the session's own references.
+// end releases everything except the session's own references.
 func (w *watch) end() {
 	w.dead = true
 	if !w.busy {
