@@ -7,9 +7,8 @@ import (
 	"confcenter/protocol"
 )
 
-// WireCode is the number that stands in a reply's code. CppCloud's wire knows
-// fewer than the shared list: what is not JSON is a 404 there, a name or value
-// that is not acceptable a 400.
+// WireCode is the number in a reply's code. CppCloud's wire has fewer codes than the
+// shared list: invalid JSON is 404 there, an invalid name or value 400.
 func WireCode(err error) int {
 	switch c := codes.Of(err); c {
 	case codes.BadJSON:
@@ -21,7 +20,7 @@ func WireCode(err error) int {
 	}
 }
 
-// WireText is what a peer may read of err. What is a fault of ours goes to the log.
+// WireText is what a peer may see of err. Internal errors are logged.
 func (s *Session) WireText(h protocol.Header, err error) string {
 	if codes.Of(err) == codes.Internal {
 		s.Group().Log.Error().Err(err).Stringer("command", h.Command).Stringer("peer", s.Peer).Msg("request failed")
@@ -37,8 +36,8 @@ func notIdentified(h protocol.Header) string {
 	return fmt.Sprintf("Not Auth(0x%X-%d)", uint16(h.Command), h.Seq)
 }
 
-// parseTailed reads the body of a state store's command. If it cannot be acted on
-// it is answered and the result is false.
+// parseTailed parses the body of a state store command. If that fails it answers the
+// request and returns false.
 func (s *Session) parseTailed(h protocol.Header, body []byte) bool {
 	if err := s.Desk.Req.ParseTailed(body); err != nil {
 		// Not CppCloud's 404, which would read as "no such key".
@@ -52,7 +51,7 @@ func (s *Session) parseTailed(h protocol.Header, body []byte) bool {
 	return true
 }
 
-// RefuseState answers that nothing was done.
+// RefuseState answers a state store request with err: nothing was done.
 func (s *Session) RefuseState(h protocol.Header, err error) {
 	s.Group().Count.StateRefused.Add(1)
 	s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))

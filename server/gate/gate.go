@@ -1,10 +1,10 @@
-// Package gate is what every frame passes on its way to a handler, and who its sender is:
-// a session is a connection and the client that it says it is. The table says for each
-// command what the gate asks for and which handler acts; the handlers are in the
-// packages above, one for each family of commands, and put themselves into the table.
+// Package gate has the gate that every frame passes on its way to a handler, and the
+// sessions: a session is a connection and its client. The table has, for each command,
+// what the gate requires and the handler. The handlers are in the packages above, one for
+// each family of commands, and add themselves to the table.
 //
-// A family keeps what it needs of a session or of a loop under its key, so that no
-// family has to be known here.
+// A family stores its data about a session or a loop under its key, so that this package
+// need not know the families.
 package gate
 
 import (
@@ -18,18 +18,18 @@ import (
 	"confcenter/server/loop"
 )
 
-// Gate is what the sessions of one server share: who they are, what they may send and
-// who acts on it.
+// Gate is what the sessions of one server share: the clients, the table of commands and
+// the handlers.
 type Gate struct {
 	// set at open
 	Group *loop.Group
-	Left  func(s *Session) // is told, on its loop, of each client that goes
-	// Permits is asked, on its loop, for the right of each frame that a session sends;
-	// nil: everybody has every right.
+	Left  func(s *Session) // called, on the session's loop, when a client leaves
+	// Permits is called, on the session's loop, with the right that a frame needs; nil:
+	// everybody has every right.
 	Permits  func(s *Session, right access.Right) bool
 	cfg      Config
 	routes   routeTable
-	families [families]func(*Desk) any // each makes what its family keeps for a loop
+	families [families]func(*Desk) any // each makes its family's data for a loop
 	handOver func(s *Session)          // see HandOver
 	ahead    Ahead                     // see LookAhead
 
@@ -40,21 +40,21 @@ type Gate struct {
 	desks []*Desk
 }
 
-// Config is how a gate behaves; there are no defaults.
+// Config are a gate's settings, without defaults.
 type Config struct {
-	ServerID        int // the first client is given ServerID*1000+1001
+	ServerID        int // the first client gets ServerID*1000+1001
 	MaxConnections  int
 	IdentifyTimeout time.Duration
 }
 
-// New makes a gate at which nobody handles commands yet.
+// New makes a gate without handlers.
 func New(group *loop.Group, cfg Config) *Gate {
 	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, handOver: func(*Session) {}}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
 
-// Add has a family handle its commands.
+// Add adds the handlers of a family.
 func (g *Gate) Add(routes map[protocol.Command]Route) {
 	for cmd, r := range routes {
 		r.Row = g.routes[cmd].Row
@@ -62,25 +62,24 @@ func (g *Gate) Add(routes map[protocol.Command]Route) {
 	}
 }
 
-// Handles says whether somebody acts on the command.
+// Handles reports whether the command has a handler.
 func (g *Gate) Handles(cmd protocol.Command) bool { return g.routes.row(cmd).Handle != nil }
 
-// Keep says what a family keeps for each loop.
+// Keep makes a family keep data for each loop.
 func (g *Gate) Keep(key Family, perDesk func(*Desk) any) { g.families[key] = perDesk }
 
-// HandOver has a family collect what the frames that arrive together ask for: f is told
-// when they have all been handled, and whenever the session may go on after it has
-// waited.
+// HandOver lets a family collect requests that arrive together: f is called when they have
+// all been handled, and whenever a session that was waiting may continue.
 func (g *Gate) HandOver(f func(s *Session)) { g.handOver = f }
 
-// Ahead is a family that looks up what several sessions ask for before their frames are
-// judged; see loop.User.
+// Ahead is a family that looks up what several sessions request before their frames pass
+// the gate; see loop.User.
 type Ahead interface {
 	Foresee(s *Session, b []byte) bool
 	LookUp(d *Desk)
 }
 
-// LookAhead says which family does.
+// LookAhead sets that family.
 func (g *Gate) LookAhead(a Ahead) { g.ahead = a }
 
 // NewDesk makes the desk of a new loop, and the loop.
@@ -97,33 +96,32 @@ func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {
 	return d
 }
 
-// Desks is the desks there are; one made later begins with a snapshot that
-// is at least as new as whatever the caller is about to post.
+// Desks returns the desks that exist. A desk made later begins with a snapshot at least as
+// new as what the caller is about to post.
 func (g *Gate) Desks() []*Desk {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.desks
 }
 
-// verdict is what the gate says of what stands at the front of a session's input.
+// verdict is the gate's decision about the front of a session's input.
 type verdict uint8
 
 const (
-	stays   verdict = iota // it is not whole, has to wait or is the last that was looked at
-	refused                // it was answered and is done with
-	passed                 // it is the handler's
+	stays   verdict = iota // the frame is incomplete or must wait, or the input has ended
+	refused                // the frame was answered
+	passed                 // the frame goes to its handler
 )
 
-// frame is one that is whole at the front of the input. It is not kept.
+// frame is a complete frame at the front of the input. It is not kept.
 type frame struct {
 	protocol.Header
 	row  *Route
 	size int // header and body
 }
 
-// judge is the gate. Every frame passes it just before it is acted on, whether it
-// has come alone or in a run, and nothing is acted on that has not. It describes the
-// frame in f.
+// judge is the gate. Every frame, alone or in a run, must pass it just before it is acted
+// on. judge describes the frame in f.
 func (s *Session) judge(b []byte, f *frame) verdict {
 	if !s.Reads() {
 		return stays
@@ -159,7 +157,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	return passed
 }
 
-// may says whether the session has a right. Nobody asks for it anywhere else.
+// may reports whether the session has a right. Rights are checked nowhere else.
 func (s *Session) may(right access.Right) bool {
 	return s.Gate.Permits == nil || s.Gate.Permits(s, right)
 }
@@ -180,7 +178,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 			return taken
 		case refused:
 			ahead = 0
-			s.TakePrepared() // which was for this frame
+			s.TakePrepared() // it was for this frame
 		case passed:
 			s.Touch()
 			if ahead == 0 && f.row.Ahead != nil && !f.Command.IsReply() {
@@ -200,7 +198,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 	return taken
 }
 
-// handle acts on a frame that came alone; false means that it was not consumed.
+// handle acts on a single frame. It returns false if the frame was not consumed.
 func (s *Session) handle(f *frame, body []byte) bool {
 	if f.Command.IsReply() {
 		if s.Client != nil && f.row.PassOn != nil && s.Desk.Req.Parse(body) == nil {
@@ -226,14 +224,14 @@ func (s *Session) handle(f *frame, body []byte) bool {
 	return f.row.Handle(s, f.Header, body)
 }
 
-// badFrame closes a connection that does not speak the protocol: without a
-// reply, since there is no frame to answer.
+// badFrame closes a connection that does not speak the protocol. There is no reply, since
+// there is no frame to answer.
 func (s *Session) badFrame(reason string) {
 	s.Group().Count.BadFrames.Add(1)
 	s.Dismiss(reason)
 }
 
-// turnOut closes a peer that asks for something before WHOAMI.
+// turnOut closes a peer that sends a request before WHOAMI.
 func (s *Session) turnOut(h protocol.Header) {
 	if h.Command.IsReply() {
 		s.Dismiss("a reply before WHOAMI") // replies are never answered
@@ -243,7 +241,7 @@ func (s *Session) turnOut(h protocol.Header) {
 	s.Finish()
 }
 
-// ignore says nothing to the peer.
+// ignore does not answer; it logs server-to-server commands.
 func (s *Session) ignore(h protocol.Header) {
 	row := protocol.Lookup(h.Command)
 	if row == nil || row.Role != protocol.Peers {

@@ -17,8 +17,8 @@ import (
 type Client struct {
 	ID      int32               // set at open
 	session *Session            // set at open; only its set-at-open part may be read
-	props   []protocol.Property // replaced, never changed: lists are made of it without the lock
-	actor   *access.Actor       // nil: to be made of props; written by the session's loop only, which reads it without the lock
+	props   []protocol.Property // replaced, never modified: lists are made of it without the lock
+	actor   *access.Actor       // nil: not made from props yet; only the session's loop writes it, and reads it without the lock
 	Main    string              // main config, empty if none
 	Warn    string              // ok or ng while on the warn list
 }
@@ -39,11 +39,11 @@ func (c *Client) SetPropLocked(name, value string) {
 	c.props = append(props, protocol.Property{Name: name, Value: value})
 }
 
-// Registry knows every session and who it says it is.
+// Registry has all sessions and clients.
 type Registry struct {
 	mu sync.Mutex
 	// guarded by mu
-	next     int32 // last id given out
+	next     int32 // the last id assigned
 	byID     map[int32]*Client
 	sessions map[*Session]*Client // nil before WHOAMI
 }
@@ -54,7 +54,7 @@ func (r *Registry) init(serverID int) {
 	r.sessions = make(map[*Session]*Client)
 }
 
-// enter makes a session known, unless there are max already.
+// enter adds a session, unless there are already max.
 func (r *Registry) enter(s *Session, max int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,15 +65,15 @@ func (r *Registry) enter(s *Session, max int) bool {
 	return true
 }
 
-// Counts are how many connections there are, and how many of them are clients.
+// Counts returns the number of connections, and how many of them are clients.
 func (r *Registry) Counts() (connections, clients int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.sessions), len(r.byID)
 }
 
-// identify gives s the id it wants, or a free one for wanted <= 0. It returns
-// nil if the id belongs to another live connection.
+// identify gives s the wanted id, or a free one for wanted <= 0. It returns nil if the id
+// belongs to another live connection.
 func (r *Registry) identify(s *Session, wanted int32, props []protocol.Property) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Registry) identify(s *Session, wanted int32, props []protocol.Property)
 	return c
 }
 
-// freeLocked counts up, past ids that clients have claimed for themselves.
+// freeLocked counts up, skipping ids that clients have chosen themselves.
 func (r *Registry) freeLocked() int32 {
 	for {
 		if r.next++; r.next <= 0 {
@@ -100,7 +100,7 @@ func (r *Registry) freeLocked() int32 {
 	}
 }
 
-// leave forgets a session.
+// leave removes a session.
 func (r *Registry) leave(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *Registry) leave(s *Session) {
 	delete(r.sessions, s)
 }
 
-// Find is the session of client id, nil if there is none.
+// Find returns the session of client id, nil if there is none.
 func (r *Registry) Find(id int32) *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,9 +120,8 @@ func (r *Registry) Find(id int32) *Session {
 	return nil
 }
 
-// Merge adds props to those of c, newer values in place of older ones. It
-// reports false, with nothing changed, if they would become larger than limit
-// bytes.
+// Merge adds props to those of c; new values replace old ones. It returns false and changes
+// nothing if the result would be larger than limit bytes.
 func (r *Registry) Merge(c *Client, props []protocol.Property, limit int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +140,7 @@ func (r *Registry) Merge(c *Client, props []protocol.Property, limit int) bool {
 	return true
 }
 
-// PropertiesSize is how many bytes names and values have.
+// PropertiesSize is the size of names and values in bytes.
 func PropertiesSize(props []protocol.Property) (size int) {
 	for _, p := range props {
 		size += len(p.Name) + len(p.Value)
@@ -149,21 +148,21 @@ func PropertiesSize(props []protocol.Property) (size int) {
 	return size
 }
 
-// Do changes c under the lock.
+// Do calls fn under the lock, to read or change clients.
 func (r *Registry) Do(fn func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fn()
 }
 
-// label is what logs call a client.
+// label is a client's name in logs.
 func (r *Registry) label(c *Client) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return clientLabel(c)
 }
 
-// Actor is who the session's writes are by, made for the first of them.
+// Actor is the actor of the session's writes. The first call makes it.
 func (s *Session) Actor() *access.Actor {
 	if c := s.Client; c.actor == nil {
 		s.Gate.Registry.Do(func() {
@@ -182,9 +181,9 @@ func clientLabel(c *Client) string {
 	return name + "#" + strconv.Itoa(int(c.ID))
 }
 
-// Records are the properties of the sessions that match, each with those the
-// server keeps, sorted by name. match is called under the registry's lock, which
-// every loop needs; the rest of the work is done without it.
+// Records returns the properties of the sessions that match, including those that the
+// server sets, sorted by name. Only match is called under the registry's lock, which every
+// loop needs.
 func (r *Registry) Records(match func(s *Session, c *Client) bool) [][]protocol.Property {
 	found := r.collect(match)
 	list := make([][]protocol.Property, len(found))
@@ -194,7 +193,7 @@ func (r *Registry) Records(match func(s *Session, c *Client) bool) [][]protocol.
 	return list
 }
 
-// seen is a session and its client as they were at one moment.
+// seen is a copy of a session and its client.
 type seen struct {
 	session    *Session // its set-at-open part
 	identified bool

@@ -7,8 +7,7 @@ import (
 	"confcenter/server/loop"
 )
 
-// Session is a connection and who its peer says it is. Everything in it belongs to
-// its loop.
+// Session is a connection and its client. It belongs to its loop.
 type Session struct {
 	loop.Conn
 
@@ -21,19 +20,18 @@ type Session struct {
 	parts  [families]Part
 }
 
-// Part is what a family of commands keeps for one session. It belongs to the
-// session's loop.
+// Part is a family's data for one session. It belongs to the session's loop.
 type Part interface {
 	// ReadOn is called when the peer has read, so that more can be sent.
 	ReadOn()
-	// Ended lets go of everything: the session is gone.
+	// Ended releases everything: the session has ended.
 	Ended()
-	// Describe adds to info what the session has, at most room things of a kind that
-	// there can be many of.
+	// Describe adds what the session has to info, at most room items of each kind that can
+	// be numerous.
 	Describe(info *ClientInfo, room int)
 }
 
-// Family names the families of commands that keep something for a session or a loop.
+// Family is the key of a family of commands that keeps data for sessions or loops.
 type Family uint8
 
 // The families.
@@ -44,20 +42,20 @@ const (
 	families
 )
 
-// Desk is where the sessions of one loop are served. It belongs to the loop.
+// Desk is what the sessions of one loop share. It belongs to the loop.
 type Desk struct {
 	// set at open
 	gate *Gate
 	Loop *loop.Loop
 
-	Req   protocol.Request // the one being handled
-	parts [families]any    // what families keep for the loop
+	Req   protocol.Request // the current request
+	parts [families]any    // the families' data for the loop
 }
 
-// Part is what a family keeps for the loop.
+// Part returns a family's data for the loop.
 func (d *Desk) Part(key Family) any { return d.parts[key] }
 
-// Open makes a session for a new connection; nil if it has to be turned away.
+// Open makes a session for a new connection; nil if the connection is refused.
 func (d *Desk) Open(t loop.Transport, peer netip.AddrPort, fd int) *loop.Conn {
 	if s := d.open(t, peer, fd); s != nil {
 		return &s.Conn
@@ -71,7 +69,7 @@ func (d *Desk) open(t loop.Transport, peer netip.AddrPort, fd int) *Session {
 	s.Conn.Open(d.Loop, s, t, peer, fd)
 	if g.Group.IsDraining() || !g.Registry.enter(s, g.cfg.MaxConnections) {
 		g.Group.Count.TurnedAway.Add(1)
-		g.Group.PeerLog.Warn().Stringer("peer", s.Peer).Int("limit", g.cfg.MaxConnections).Msg("connection turned away: the limit is reached")
+		g.Group.PeerLog.Warn().Stringer("peer", s.Peer).Int("limit", g.cfg.MaxConnections).Msg("connection refused: the limit is reached")
 		return nil
 	}
 	g.Group.Count.Opened.Add(1)
@@ -80,14 +78,14 @@ func (d *Desk) open(t loop.Transport, peer netip.AddrPort, fd int) *Session {
 	return s
 }
 
-// Part is what a family keeps of the session; nil: nothing yet.
+// Part returns a family's data for the session, nil if there is none yet.
 func (s *Session) Part(key Family) Part { return s.parts[key] }
 
-// SetPart has a family keep p.
+// SetPart sets a family's data for the session.
 func (s *Session) SetPart(key Family, p Part) { s.parts[key] = p }
 
-// Describe adds to info what the families know, at most room things in all of what
-// there can be many of, and most of a kind.
+// Describe adds what the families know to info: of things that can be numerous, at most
+// room in all and most of each kind.
 func (s *Session) Describe(info *ClientInfo, most, room int) {
 	for _, p := range s.parts {
 		if p != nil {
@@ -96,7 +94,7 @@ func (s *Session) Describe(info *ClientInfo, most, room int) {
 	}
 }
 
-// Foresee reports whether b asks for what is looked up together with others.
+// Foresee reports whether b is a request that is looked up together with others.
 func (s *Session) Foresee(b []byte) bool {
 	return s.Client != nil && s.Gate.ahead != nil && s.Gate.ahead.Foresee(s, b)
 }
@@ -113,7 +111,7 @@ func (s *Session) ReadOn() {
 	}
 }
 
-// Ended lets go of all that others know of the session.
+// Ended removes the session everywhere.
 func (s *Session) Ended(err error) {
 	for _, p := range s.parts {
 		if p != nil {
@@ -128,8 +126,8 @@ func (s *Session) Ended(err error) {
 	s.Gate.Registry.leave(s)
 }
 
-// Identify makes the peer a client, with the id it wants, or a free one for wanted <= 0.
-// It reports false if the id belongs to another live connection.
+// Identify makes the peer a client, with the wanted id, or a free one for wanted <= 0. It
+// returns false if the id belongs to another live connection.
 func (s *Session) Identify(wanted int32, props []protocol.Property) bool {
 	s.Client = s.Gate.Registry.identify(s, wanted, props)
 	return s.Client != nil
@@ -138,7 +136,7 @@ func (s *Session) Identify(wanted int32, props []protocol.Property) bool {
 // Identified is false before WHOAMI.
 func (s *Session) Identified() bool { return s.Client != nil }
 
-// Name is what logs call the session.
+// Name is the session's name in logs.
 func (s *Session) Name() string {
 	if s.Client == nil {
 		return ""
@@ -146,5 +144,5 @@ func (s *Session) Name() string {
 	return s.Gate.Registry.label(s.Client)
 }
 
-// SessionOf is whose connection c is.
+// SessionOf returns the session of connection c.
 func SessionOf(c *loop.Conn) *Session { return c.User.(*Session) }
