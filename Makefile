@@ -11,11 +11,14 @@ LONG     := Soak|Kill
 DAMAGE   := ^Test(PowerLoss|Damage)$$
 # Programs the tests and the benchmark need beside Go, each with its Debian package.
 PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl
+# What the server is seen to do for profile.pgo, from which the compiler learns what is hot.
+PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse
+PROFILES := /tmp/confcenter-profile
 # The race detector needs a C compiler; without one the tests run without it, and say so.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages modules modules-test build run test short fuzz soak bench integration fmt fmt-check vet clean FORCE
+.PHONY: help packages modules modules-test build run test short fuzz soak bench profile integration fmt fmt-check vet clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +32,7 @@ modules-test:
 	@GO='$(GO)' sh scripts/modules.sh -test ./...
 
 $(BIN)/confcenter: FORCE | modules
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/confcenter
+	CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/confcenter/profile.pgo -ldflags '$(LDFLAGS)' -o $@ ./cmd/confcenter
 
 $(BIN)/ccdump: FORCE | modules
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $@ ./tools/ccdump
@@ -71,6 +74,14 @@ soak: ## the long tests in full: 300 kills, 1,000 power cuts; prints their count
 
 bench: modules-test packages $(BIN)/confcenter $(BIN)/ccdump $(BIN)/ccload ## measure on this machine and print the figures beside their targets
 	$(BIN)/ccload bench --server $(BIN)/confcenter --ccdump $(BIN)/ccdump
+
+# A profile names the path of its program, so that is one which any machine may have.
+profile: packages $(BIN)/ccload ## see under load what the server spends its time on, for the compiler: cmd/confcenter/profile.pgo
+	rm -rf $(PROFILES) && mkdir -p $(PROFILES)/cpu
+	CGO_ENABLED=0 $(GO) build -tags profile -trimpath -o $(PROFILES)/confcenter ./cmd/confcenter
+	CPU_PROFILES=$(PROFILES)/cpu $(BIN)/ccload bench --server $(PROFILES)/confcenter --only $(PROFILED) --pairs 3 --slice 1s
+	$(GO) tool pprof -proto $(PROFILES)/cpu/* >cmd/confcenter/profile.pgo
+	rm -rf $(PROFILES)
 
 fmt: ## format the code
 	gofmt -w $$($(GO) list -f '{{.Dir}}' ./...)

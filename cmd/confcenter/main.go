@@ -1,3 +1,5 @@
+//go:build !profile
+
 // Command confcenter is the configuration center: "serve" is the server, every
 // other verb a client of one, and "check" looks at a directory without a server.
 //

@@ -61,8 +61,8 @@ func newIndex(doc []byte, limit int) *Index {
 	if len(doc) > limit {
 		return &Index{doc: doc}
 	}
-	// Every member has a key and a colon, and in compact text they touch: this counts them well enough to reserve room.
-	members := bytes.Count(doc, []byte(`":`))
+	// Every member has a colon and the two quotes of its key: this counts them well enough to reserve room.
+	members := min(bytes.Count(doc, []byte{':'}), bytes.Count(doc, []byte{'"'})/2)
 	b := builder{doc: doc, members: make([]slot, 0, members)}
 	b.walk()
 	x := &Index{
