@@ -81,12 +81,10 @@ func (x *Index) fill(members []slot) {
 		return
 	}
 	x.slots = make([]slot, len(members)+len(members)/2+1)
-	var scratch []byte
 	for _, m := range members {
-		token := x.doc[m.key:jsontext.Skip(x.doc, int(m.key))]
-		scratch = jsontext.AppendUnquote(scratch[:0], token)
-		m.hash = hash(m.parent, scratch)
-		if at, found := x.probe(m.hash, m.parent, scratch); !found {
+		key := jsontext.Unquote(x.doc[m.key:jsontext.Skip(x.doc, int(m.key))])
+		m.hash = hash(m.parent, key)
+		if at, found := x.probe(m.hash, m.parent, key); !found {
 			x.slots[at] = m
 		}
 	}
