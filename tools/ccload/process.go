@@ -21,6 +21,7 @@ type process struct {
 	log  string // file with what it has printed
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when it has ended
+	quit context.CancelFunc
 }
 
 const (
@@ -39,10 +40,13 @@ func startProcess(core int, logDir, name, addr string, argv []string) (*process,
 	}
 	defer log.Close()
 	argv = pinned(core, argv)
-	cmd := exec.Command(argv[0], argv[1:]...)
+	ctx, quit := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopLimit
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p := &process{name: name, addr: addr, log: log.Name(), cmd: cmd, gone: make(chan struct{})}
+	p := &process{name: name, addr: addr, log: log.Name(), cmd: cmd, gone: make(chan struct{}), quit: quit}
 	// Pdeathsig is tied to the thread that starts the child, which must live on, so
 	// that thread also waits for the child.
 	started := make(chan error)
@@ -57,6 +61,7 @@ func startProcess(core int, logDir, name, addr string, argv []string) (*process,
 		}
 	}()
 	if err := <-started; err != nil {
+		quit()
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	p.pid = cmd.Process.Pid
@@ -73,13 +78,8 @@ func pinned(core int, argv []string) []string {
 
 // stop ends the process and waits for its end.
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.gone:
-	case <-time.After(stopLimit):
-		_ = p.cmd.Process.Kill()
-		<-p.gone
-	}
+	p.quit()
+	<-p.gone
 }
 
 // printed is the end of the process's output, for an error.

@@ -39,9 +39,23 @@ func (t *Text) Append(dst []byte, l *Line) []byte {
 	dst = when.AppendFormat(dst, timeFormat)
 	dst = fmt.Appendf(dst, " #%d ", l.Conn.ID)
 	dst = append(dst, l.who()...)
-	if l.Frame == nil {
-		return append(t.remark(dst, l), '\n')
+	switch {
+	case l.Frame != nil:
+		dst = t.frame(dst, l)
+	case l.Odd:
+		dst = append(append(dst, ' '), l.From.String()...)
+	case l.Name == "" && l.Conn.Frames == 0:
+		dst = fmt.Appendf(dst, " > %v", l.Conn.Endpoint(stream.FromServer))
 	}
+	if l.Odd {
+		dst = append(append(dst, " ! "...), l.Remark...)
+	} else if l.Remark != "" {
+		dst = append(append(dst, " # "...), l.Remark...)
+	}
+	return append(dst, '\n')
+}
+
+func (t *Text) frame(dst []byte, l *Line) []byte {
 	dst = append(append(append(dst, ' '), l.From.String()...), ' ')
 	dst = t.Printer.AppendLine(dst, l.Frame.Header, l.Frame.Body)
 	if !l.Frame.Whole() && t.Printer.Style != protocol.BodyNone {
@@ -50,28 +64,7 @@ func (t *Text) Append(dst []byte, l *Line) []byte {
 	if l.Answered {
 		dst = fmt.Appendf(dst, " in %v", l.Latency.Round(time.Microsecond))
 	}
-	if l.Remark != "" {
-		dst = append(append(dst, mark(l.Odd)...), l.Remark...)
-	}
-	return append(dst, '\n')
-}
-
-func mark(odd bool) string {
-	if odd {
-		return " ! "
-	}
-	return " # "
-}
-
-func (t *Text) remark(dst []byte, l *Line) []byte {
-	if !l.Odd {
-		if l.Name == "" && l.Conn.Frames == 0 {
-			dst = fmt.Appendf(dst, " > %v", l.Conn.Endpoint(stream.FromServer))
-		}
-		return append(append(dst, " # "...), l.Remark...)
-	}
-	dst = append(append(dst, ' '), l.From.String()...)
-	return append(append(dst, " ! "...), l.Remark...)
+	return dst
 }
 
 // who names the client: by name and id once it is identified, else by address.
