@@ -230,7 +230,10 @@ func openFile(ctx context.Context, name string, stdin io.Reader) (io.Reader, fun
 		out.CloseWithError(err)
 	}()
 	stop := context.AfterFunc(ctx, func() { out.Close() })
-	return in, func() { stop() }, nil
+	return in, func() {
+		stop()
+		in.Close()
+	}, nil
 }
 
 // checkServer checks that the value of --to can be a server's address.
