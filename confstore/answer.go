@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of what nodes keep of finished answers.
+// Limits of the finished answers that nodes keep.
 const (
 	maxAnswerBytes = 4 << 10  // longer ones are quicker to write than worth the memory
 	answersTotal   = 64 << 20 // of all nodes in the snapshot together
 )
 
-// answers are finished replies for the whole document, one list for each form.
-// They lie with the node, and the name within the reply, because a read of many
-// documents is mostly a wait for memory.
+// answers are finished replies for the whole document, one list for each form. They are kept
+// in the node, and the name within the reply, because reading many documents is mostly
+// waiting for memory.
 type answers struct {
 	own, merged atomic.Pointer[answer]
 	bytes       atomic.Int64 // counted for this node; far below 0 once it is retired
@@ -34,8 +34,8 @@ func (a *answers) of(inherit bool) *atomic.Pointer[answer] {
 	return &a.own
 }
 
-// Answer is what KeepAnswer was given for this spelling of the name; nil if there
-// is nothing. It must not be changed.
+// Answer returns what KeepAnswer was given for this spelling of the name, nil if nothing. It
+// must not be changed.
 func (n *Node) Answer(inherit bool, name []byte) []byte {
 	for a := n.answers.of(inherit).Load(); a != nil; a = a.next {
 		if string(a.body[a.name:a.nameEnd]) == string(name) {
@@ -45,10 +45,10 @@ func (n *Node) Answer(inherit bool, name []byte) []byte {
 	return nil
 }
 
-// KeepAnswer keeps a finished answer for the whole document with the node, for
-// whoever asks next. name is the JSON string it was asked by, body holds it and is
-// copied. What is long is not kept, nor what is asked by a name with escapes: there
-// are endlessly many of those, and only two others.
+// KeepAnswer keeps a finished answer for the whole document with the node, for the next
+// request. name is the JSON string of the request; body contains it and is copied. Long
+// answers are not kept, nor answers to names with escapes, of which there are endlessly many
+// spellings, while there are only two without.
 func (n *Node) KeepAnswer(inherit bool, name, body []byte) {
 	at, size := bytes.Index(body, name), int64(len(body))
 	if at < 0 || size > maxAnswerBytes || bytes.IndexByte(name, '\\') >= 0 ||
@@ -63,7 +63,7 @@ func (n *Node) KeepAnswer(inherit bool, name, body []byte) {
 		}
 	}
 	a := &answer{body: slices.Clone(body), name: at, nameEnd: at + len(name), next: first}
-	// Whoever loses a race keeps nothing; the next request tries again.
+	// The loser of a race keeps nothing; the next request tries again.
 	if list.CompareAndSwap(first, a) && n.answers.bytes.Add(size) > 0 {
 		n.limits.answers.Add(size)
 	}

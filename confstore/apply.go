@@ -6,7 +6,7 @@ import (
 	"confcenter/confstore/ledger"
 )
 
-// outcome is what carrying out a plan makes of the snapshot.
+// outcome is the result of applying a plan to a snapshot.
 type outcome struct {
 	plan    *plan
 	next    *Snapshot
@@ -14,8 +14,8 @@ type outcome struct {
 	names   []string // of all nodes that are others, sorted
 }
 
-// apply makes the next snapshot. It is pure: whether anybody sees it is decided
-// elsewhere, and the next plan can be made on it before.
+// apply makes the next snapshot. It is pure: publication is decided elsewhere, and the next
+// plan can build on the snapshot before it is published.
 func (pl *plan) apply(l *limits) *outcome {
 	b := newBuilder(pl.prev)
 	b.next.seq, b.next.rules = pl.seq, pl.rules
@@ -39,7 +39,7 @@ func (pl *plan) apply(l *limits) *outcome {
 	return out
 }
 
-// affected are the names whose nodes are no longer true, sorted.
+// affected returns the names whose nodes are out of date, sorted.
 func (pl *plan) affected() []string {
 	names := make([]string, 0, len(pl.edits)+len(pl.lists))
 	for _, e := range pl.edits {
@@ -61,8 +61,8 @@ func (pl *plan) affected() []string {
 	return slices.Compact(names)
 }
 
-// node is name's node after the plan. It keeps what prev has computed if that is
-// still true.
+// node returns name's node after the plan. It keeps what prev has computed if that is still
+// valid.
 func (pl *plan) node(name string, prev *Node, l *limits) *Node {
 	n := &Node{name: name, limits: l}
 	if prev != nil {
@@ -91,14 +91,13 @@ func (pl *plan) node(name string, prev *Node, l *limits) *Node {
 	return n
 }
 
-// inherit takes over what r says of the node's bases.
+// inherit sets the node's bases from r.
 func (n *Node) inherit(r *rules) {
 	n.bases, n.listed = r.meta.Bases(n.name)
 	n.list, n.deep = r.listDigest(n.name), r.meta.Deep(n.name)
 }
 
-// resolve takes over what the bases are, nil for one that is not known. prev may be
-// nil.
+// resolve sets the documents of the bases; doc returns nil for an unknown one. prev may be nil.
 func (n *Node) resolve(prev *Node, doc func(base string) *document) {
 	n.resolved = n.floor
 	if n.own != nil {
@@ -118,7 +117,7 @@ func (n *Node) resolve(prev *Node, doc func(base string) *document) {
 	}
 }
 
-// tell says what is different about a node.
+// tell describes the difference between two versions of a node.
 func (pl *plan) tell(prev, n *Node) Change {
 	c := Change{Name: n.name, Node: n, Prev: prev}
 	if ed := pl.tells(n.name); ed != nil {

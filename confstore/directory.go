@@ -20,9 +20,8 @@ import (
 	"confcenter/internal/atomicfile"
 )
 
-// directory is the directory of the documents: it reads and writes files, and
-// watches what it is told to. It belongs to the store's goroutine but for what says
-// otherwise.
+// directory is the directory of the documents. It reads, writes and watches files. Only the
+// store's goroutine uses it, unless noted otherwise.
 type directory struct {
 	// set at open
 	cfg      *Config
@@ -75,8 +74,8 @@ func (d *directory) present() bool {
 	return err == nil && idOf(info) == d.rootID
 }
 
-// reopen opens the directory that is there now and watches for the next. replaced
-// tells that it is another one.
+// reopen opens the directory that is there now and watches for its replacement. replaced
+// reports whether it is a different one.
 func (d *directory) reopen() (replaced bool, err error) {
 	root, err := d.cfg.FS.OpenRoot(d.path)
 	if err != nil {
@@ -110,8 +109,8 @@ func (d *directory) watchParent() {
 	}
 }
 
-// watchDir makes sure that events below dir are heard of, under its own name: the
-// kernel knows one name for a directory, and a symlink's must not be it.
+// watchDir makes sure that events below dir are received, under its own name: the kernel knows
+// one name for a directory, which must not be that of a symlink.
 func (d *directory) watchDir(dir foundDir) {
 	if d.watch == nil {
 		return
@@ -129,13 +128,13 @@ func (d *directory) watchDir(dir foundDir) {
 	d.problems.set(OfWatch, dir.name, "")
 }
 
-// walker makes a walker of the present root that fills in signatures.
+// walker returns a walker of the current root that fills in signatures.
 func (d *directory) walker(enter func(foundDir)) *walker {
 	return &walker{root: d.root, enter: enter, stat: true, maxFiles: 2 * d.cfg.MaxFiles}
 }
 
-// findGitLock is the path that exists while a git command changes the work tree
-// the directory is in, "" if it is in none.
+// findGitLock returns the path that exists while a git command changes the work tree that the
+// directory is in, "" if it is in none.
 func (d *directory) findGitLock() string {
 	if d.watch == nil {
 		return ""
@@ -188,7 +187,7 @@ func (d *directory) prepare(name string, data []byte, mtime int32, before readin
 	return atomicfile.Prepare(d.root, name, data, attr)
 }
 
-// read reads and checks one file; keep has it hold the bytes too.
+// read reads and checks one file; keep includes the bytes in the result.
 func (d *directory) read(name string, keep bool) reading {
 	r := reading{name: name, layout: ownLayout}
 	now := d.cfg.Clock.Now()
@@ -220,16 +219,15 @@ func (d *directory) read(name string, keep bool) reading {
 	return r
 }
 
-// readAll reads several files on several cores; the result is in the order of
-// names.
+// readAll reads files in parallel; the result is in the order of names.
 func (d *directory) readAll(names []string) []reading {
 	readings := make([]reading, len(names))
 	each(len(names), min(runtime.GOMAXPROCS(0)+1, 16, len(names)/4), func(i int) { readings[i] = d.read(names[i], false) })
 	return readings
 }
 
-// each calls fn for all numbers below n, on several goroutines if there are enough of
-// them, and waits.
+// each calls fn for all numbers below n, on several goroutines if there are enough numbers, and
+// waits.
 func each(n, workers int, fn func(i int)) {
 	workers = min(workers, n)
 	if workers < 2 {
@@ -250,9 +248,8 @@ func each(n, workers int, fn func(i int)) {
 	group.Wait()
 }
 
-// fileText is the form people read, as far as can be that of the file which it takes
-// the place of. Text that is long and nested deeply at once would grow beyond all
-// bounds; it stays compact.
+// fileText formats text for people, as far as possible like the file that it replaces. Text
+// that is both long and deeply nested would grow without bounds, so it stays compact.
 func (d *directory) fileText(compact []byte, before reading) []byte {
 	layout := before.layout
 	size := layout.Len(compact)

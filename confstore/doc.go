@@ -3,24 +3,24 @@
 //
 // People change the directory with an editor, git or scp, programs change it
 // with [Store.Set]; both ways lead to the same place: a new [Snapshot] behind
-// [Store.Snapshot] and a [Batch] to whoever has called [Store.Subscribe]. A
+// [Store.Snapshot] and a [Batch] for every subscriber ([Store.Subscribe]). A
 // [Node] is one document of a snapshot, with what it inherits by _meta.json
 // merged in, and is read without locks and without allocation.
 //
-// A change passes four parts, and one goroutine owns them all:
+// A change passes through four parts, all owned by one goroutine:
 //
-//   - The intake finds it. Edits are heard of by file events that settle (watch.go,
-//     settle.go, gather.go), found by scans (scan.go, walk.go) and read from the
-//     directory (directory.go); requests wait in the writer's queue (set.go), and
-//     those that wait together share the disk's time (group.go).
-//   - The planner says what it comes to: the versions, and whom it concerns (plan.go),
-//     whether a request is refused (judge.go), the next snapshot (apply.go). It is
-//     pure.
+//   - The intake finds it. Edits are noticed by file events that settle (watch.go,
+//     settle.go, gather.go) or by scans (scan.go, walk.go), and read from the directory
+//     (directory.go); requests wait in the writer's queue (set.go), and those that wait
+//     together share the disk's time (group.go).
+//   - The planner works out the consequences: the versions and the affected documents
+//     (plan.go), whether a request is refused (judge.go), the next snapshot (apply.go). It
+//     is pure.
 //   - The recorder makes it durable in a [confcenter/confstore/ledger.Ledger], which
-//     remembers what a directory alone cannot: versions that never fall, tombstones of
-//     removed documents, the last good contents of a file that is broken now, and
-//     writes that were begun, so that a kill or a power cut between two steps leaves
-//     the whole old document or the whole new one (recorder.go, recall.go).
+//     remembers what a directory cannot: versions that never fall, tombstones of removed
+//     documents, the last good contents of a file that is broken now, and unfinished writes,
+//     so that a kill or a power cut between two steps leaves the whole old document or the
+//     whole new one (recorder.go, recall.go).
 //   - The publisher puts the snapshot in place and tells the subscribers (publish.go).
 //
 // A newcomer reads them in this order, then node.go.
@@ -37,7 +37,7 @@
 //   - A write is: temporary file, fsync, intent in the ledger, fsync, rename, fsync of the
 //     directory, publication, reply. A stop at any point leaves the old or the new. Writes
 //     that wait take each step together.
-//   - What a change comes to is computed without side effects; whether it happens, the disk
-//     decides.
-//   - People's files are never rewritten by us. All access goes through [os.Root].
+//   - The consequences of a change are computed without side effects; whether it happens is
+//     decided by the disk.
+//   - The store never rewrites people's files by itself. All access goes through [os.Root].
 package confstore

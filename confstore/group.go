@@ -14,7 +14,7 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// Bounds of what is carried out together.
+// Limits of a group of requests.
 const (
 	maxGroup      = 64
 	maxGroupBytes = 4 << 20 // of contents
@@ -51,8 +51,8 @@ func (w *writer) serve(first setJob) {
 	}
 }
 
-// collect takes what waits and can share a commit: a document is in it once, because
-// of each the ledger knows one write that is not in place yet.
+// collect takes waiting requests that can share a commit. A document occurs in it once,
+// because the ledger keeps one unfinished write for each.
 func (w *writer) collect(first setJob) []setJob {
 	jobs, size := []setJob{first}, len(first.req.Contents)
 	for len(jobs) < maxGroup {
@@ -71,11 +71,10 @@ func (w *writer) collect(first setJob) []setJob {
 	return jobs
 }
 
-// group carries jobs out one after the other, in the order that loses nothing: the
-// new files complete and durable beside the old ones, the intents durable in the
-// ledger, the renames, the directories durable, and only then the publications. It
-// ends behind the first whose file it cannot make or put in its place; the others
-// were not done.
+// group carries jobs out in the order that loses nothing: the new files complete and durable
+// beside the old ones, the intents durable in the ledger, the renames, the directories
+// durable, and only then the publications. It stops after the first job whose file cannot be
+// made or put in place; the rest have not been done.
 func (w *writer) group(jobs []setJob) []setting {
 	sets := make([]setting, len(jobs))
 	for i, job := range jobs {
@@ -94,8 +93,8 @@ func (w *writer) group(jobs []setJob) []setting {
 	return sets
 }
 
-// plan reads the files, takes in edits of them that nobody has seen yet and says what
-// the requests come to, each on what the ones before it do.
+// plan reads the files, takes in their unseen edits and works out the result of each request,
+// based on those before it.
 func (w *writer) plan(sets []setting) {
 	readings := make([]reading, 0, len(sets))
 	for i := range sets {
@@ -124,7 +123,7 @@ func (w *writer) plan(sets []setting) {
 	}
 }
 
-// writable tells why nothing can be written at all.
+// writable returns why nothing can be written at all; nil if something can.
 func (w *writer) writable() error {
 	if err := w.rec.refusal(); err != nil {
 		return err
@@ -135,7 +134,7 @@ func (w *writer) writable() error {
 	return nil
 }
 
-// judge says what one request comes to.
+// judge works out the result of one request.
 func (w *writer) judge(p planner, s *setting, more int) error {
 	req := s.job.req
 	v, err := p.judge(req, s.text, s.before, w.in.full(req.Name, more))
@@ -166,9 +165,9 @@ func (w *writer) judge(p planner, s *setting, more int) error {
 	return nil
 }
 
-// prepare makes the temporary files. File systems flush several at once about as fast
-// as one. If one cannot be made, those behind it, which were planned on it, are not
-// done, and what is returned ends with it.
+// prepare makes the temporary files. File systems flush several at once about as fast as one.
+// If one cannot be made, the result ends with it: the rest, which were planned on top of it,
+// are not done.
 func (w *writer) prepare(sets []setting) []setting {
 	var files []*setting
 	for i := range sets {
@@ -232,11 +231,11 @@ func (s *setting) fail(err error) {
 	s.out, s.err = nil, err
 }
 
-// place puts the files in their places: the one step that readers of the directory
-// see. If one cannot be put there it is taken back, and those behind it too, which
-// were planned on it; what is returned ends with it. If the server stops before that
-// is remembered, a start carries the write out although its writer was told that it
-// failed: an error then means that the outcome is not known.
+// place puts the files in place: the one step that readers of the directory see. If that fails
+// for one, its intent and those after it, which were planned on top of it, are taken back, and
+// the result ends with it. If the server stops before that is remembered, the next start
+// carries the write out although its writer was told that it failed: in that case an error
+// means that the outcome is not known.
 func (w *writer) place(sets []setting) []setting {
 	var placed []uint64
 	var dirs []string
@@ -272,8 +271,8 @@ func (s *setting) replace(root atomicfile.Root) error {
 	return err
 }
 
-// takeBack takes back the intents of sets. The files behind the first are made again
-// when their turn comes.
+// takeBack takes back the intents of sets. The files after the first are made again when their
+// turn comes.
 func (w *writer) takeBack(sets []setting) {
 	var seqs []uint64
 	for i := range sets {
@@ -289,9 +288,8 @@ func (w *writer) takeBack(sets []setting) {
 	w.rec.noted(w.rec.ledger.TakeBack(seqs...))
 }
 
-// sync makes the renames durable. If they cannot be, the changes stand all the same:
-// they are in the ledger, and without the mark a restart carries them out again. No
-// further write is taken.
+// sync makes the renames durable. If that fails the changes stand nevertheless: they are in the
+// ledger, and without the mark a restart carries them out again. No further write is accepted.
 func (w *writer) sync(dirs []string, placed []uint64) {
 	errs := make([]error, len(dirs))
 	each(len(dirs), maxFlushes, func(i int) { errs[i] = w.in.dir.root.SyncDir(dirs[i]) })
@@ -317,8 +315,8 @@ func (w *writer) publish(s *setting) {
 	}
 }
 
-// storageError is an error of the disk as a writer may be told it: without paths
-// of this machine.
+// storageError is a disk error in a form that may be shown to a writer: without paths of this
+// machine.
 func storageError(name, verb string, err error) error {
 	reason := cause(err)
 	var errno syscall.Errno

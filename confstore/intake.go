@@ -11,8 +11,8 @@ import (
 	"confcenter/confstore/ledger"
 )
 
-// intake finds what people have changed in the directory, when it has settled, and
-// gives it to the recorder. It belongs to the store's goroutine.
+// intake finds what people have changed in the directory, waits for it to settle, and hands it
+// to the recorder. Only the store's goroutine uses it.
 type intake struct {
 	// set at open
 	cfg      *Config
@@ -37,7 +37,7 @@ type file struct {
 	broken string // why it cannot be served, or ""
 }
 
-// tree is what there is besides documents.
+// tree is the rest of the directory, besides documents.
 type tree struct {
 	linked     map[string]struct{} // files behind symlinks
 	linkedDirs map[string]struct{} // symlinks to directories, or to nothing
@@ -59,7 +59,7 @@ func (in *intake) file(name string) *file {
 	return f
 }
 
-// recall expects the files of the documents that there were.
+// recall expects the files of the documents that existed in the last run.
 func (in *intake) recall() {
 	now := in.rec.snapshot.Load()
 	for _, name := range now.names {
@@ -67,8 +67,8 @@ func (in *intake) recall() {
 	}
 }
 
-// finish carries out the writes that the last run had recorded and not finished: the
-// file is still what it was before. Whatever else is there is somebody's edit.
+// finish carries out the writes that the last run had recorded but not finished: those whose
+// file is still what it was before. Anything else on disk is an edit.
 func (in *intake) finish(docs []ledger.Document) error {
 	for i := range docs {
 		d := &docs[i]
@@ -108,8 +108,8 @@ func (in *intake) finishWrite(d *ledger.Document, before reading) error {
 	return root.SyncDir(dir)
 }
 
-// load reads the directory. Directories are watched before they are listed, so
-// that what changes meanwhile is seen by one or the other.
+// load reads the directory. Directories are watched before they are listed, so that a change in
+// between is seen by one or the other.
 func (in *intake) load() []edit {
 	w := in.dir.walker(in.dir.watchDir)
 	w.stat = false
@@ -134,7 +134,7 @@ func (in *intake) load() []edit {
 	return in.loaded(names)
 }
 
-// loaded reads names and says how they differ from what the ledger remembers.
+// loaded reads names and returns how they differ from what the ledger remembers.
 func (in *intake) loaded(names []string) []edit {
 	var edits []edit
 	now := in.cfg.Clock.Now()
@@ -142,7 +142,7 @@ func (in *intake) loaded(names []string) []edit {
 		if ed, ok := in.takeReading(r, now, true); ok {
 			edits = append(edits, ed)
 		} else if n := in.node(r.name); n.live() {
-			// Not the ledger's bytes, which would keep all of it in memory.
+			// The ledger's bytes would keep all of the ledger in memory.
 			if r.text == nil {
 				r.text = bytes.Clone(n.own.text)
 			}
@@ -152,11 +152,10 @@ func (in *intake) loaded(names []string) []edit {
 	return edits
 }
 
-// rewatch opens the directory anew if it was replaced, watches everything in it
-// anew and finds what is different. If there is no directory the last contents
-// stay in service: to take a directory that is moved, or not yet mounted, for ten
-// thousand removals would do more harm than to wait. An empty directory does mean
-// that everything was removed.
+// rewatch reopens the directory if it was replaced, watches everything in it again and finds
+// what has changed. If there is no directory the last contents stay in service: treating a
+// directory that is being moved or not mounted yet as ten thousand removals would do more harm
+// than waiting. An empty directory does mean that everything was removed.
 func (in *intake) rewatch() bool {
 	replaced, err := in.dir.reopen()
 	if err != nil {
@@ -178,8 +177,7 @@ func (in *intake) rewatch() bool {
 	return true
 }
 
-// takeEdits publishes edits of files that nobody has seen yet, as one batch. The
-// readings are of the moment.
+// takeEdits publishes unseen edits of files as one batch. The readings are current.
 func (in *intake) takeEdits(readings []reading) {
 	var edits []edit
 	now := in.cfg.Clock.Now()
@@ -200,7 +198,7 @@ func (in *intake) takeEdits(readings []reading) {
 	in.rec.found(edits)
 }
 
-// placed notes that a write has put name's file in its place, or removed it.
+// placed records that a write has put name's file in place, or removed it.
 func (in *intake) placed(name string, onDisk bool) {
 	*in.file(name) = file{onDisk: onDisk}
 	delete(in.settle.missing, name)

@@ -15,34 +15,32 @@ type SetRequest struct {
 	// Contents is JSON of any kind; nil or null deletes the document. It is not
 	// copied and must not change until done is called.
 	Contents []byte
-	// Exact has the file hold the bytes of Contents as they are: blanks, final
-	// newline, spelling of strings. Without it the store formats them. Served is the
-	// compact form either way, so other formatting of the same contents is written
-	// and neither raises the version nor tells subscribers. A write that a start
-	// finishes after a crash is exact too.
+	// Exact makes the file hold the bytes of Contents as they are: blanks, final newline,
+	// spelling of strings. Without it the store formats them. The compact form is served
+	// either way, so a mere change of formatting is written, but neither raises the version
+	// nor notifies subscribers. A write that is finished after a crash is exact too.
 	Exact bool
-	// Mtime is the version the writer wants, in seconds. Without HasMtime, or if
-	// it is 0, the store takes the present, or a second more than what is stored.
-	// What is older than the mtime last given or found is refused, and what is more
-	// than a day ahead of both the clock and the version served.
+	// Mtime is the version the writer wants, in seconds. Without HasMtime, or if it is 0, the
+	// store takes the current time, or one second more than the stored version. An mtime is
+	// refused if it is older than the one last given or found, or more than a day ahead of
+	// both the clock and the version served.
 	Mtime    int32
 	HasMtime bool
-	// IfMtime, with HasIfMtime, makes the write conditional on the version that is
-	// served now, without inheritance; 0 means that there must be no document.
+	// IfMtime, with HasIfMtime, makes the write conditional on the version served now,
+	// without inheritance; 0 means that the document must not exist.
 	IfMtime    int32
 	HasIfMtime bool
-	// Actor is who writes, for those who are told of the change.
+	// Actor is who writes; subscribers receive it with the change.
 	Actor *access.Actor
 }
 
 // givesMtime: CppCloud's clients send 0 for "none".
 func (r SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
 
-// SetResult tells what is stored.
+// SetResult describes what is stored.
 type SetResult struct {
-	// Mtime is the version now served, without inheritance. It is also filled in
-	// if the error is codes.Older or codes.Conflict. Of a document that never was
-	// it is what was given.
+	// Mtime is the version now served, without inheritance. It is also set if the error is
+	// codes.Older or codes.Conflict. For a document that never existed it is the given one.
 	Mtime int32
 	// Deleted tells that the request was to delete.
 	Deleted bool
@@ -53,8 +51,8 @@ type setJob struct {
 	done func(SetResult, error)
 }
 
-// writer carries out requests to set: several that wait share what a disk takes
-// longest for.
+// writer carries out requests to set. Several that wait together share the slow steps of the
+// disk.
 type writer struct {
 	// set at open
 	cfg  *Config
@@ -102,7 +100,7 @@ func (w *writer) close() {
 	w.closed = true
 }
 
-// refuseQueued answers what will not be carried out.
+// refuseQueued answers the requests that will not be carried out.
 func (w *writer) refuseQueued() {
 	for {
 		select {

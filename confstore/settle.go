@@ -14,13 +14,13 @@ const (
 	// holdPeriod is how long a batch waits for a file in it that does not parse:
 	// most likely it is being written.
 	holdPeriod = 10 * time.Millisecond
-	// gitPoll is how often the end of a git command is looked for, rootPoll that of
-	// a missing directory.
+	// gitPoll is how often to check whether a git command has ended, rootPoll how often to
+	// look for a missing directory.
 	gitPoll  = 20 * time.Millisecond
 	rootPoll = 250 * time.Millisecond
 )
 
-// settling is what has happened on the disk and was not taken in yet.
+// settling collects changes on the disk that have not been taken in yet.
 type settling struct {
 	cfg   *Config             // set at open
 	names map[string]struct{} // to be read
@@ -48,8 +48,8 @@ func newSettling(cfg *Config) settling {
 	}
 }
 
-// soon asks for a look after a quiet moment, twice as long if several files change,
-// because then more may come. A stream of events does not put it off for ever.
+// soon schedules a look after a quiet period, twice as long if several files change, because
+// more may follow. A stream of events cannot postpone it for ever.
 func (t *settling) soon() {
 	now, quiet := t.cfg.Clock.Now(), t.cfg.QuietPeriod
 	if t.due.IsZero() {
@@ -68,7 +68,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// takeEvents notes what the watcher has collected.
+// takeEvents takes over what the watcher has collected.
 func (in *intake) takeEvents() {
 	ev := in.dir.watch.collect()
 	if ev.lost != "" {
@@ -108,7 +108,7 @@ func (in *intake) noteEvent(rel string) bool {
 	return true
 }
 
-// reportName is for a file that a scan would leave out because of its name.
+// reportName reports a file that a scan would skip because of its name.
 func (in *intake) reportName(rel, fault string) {
 	text := ""
 	if _, err := in.dir.root.Lstat(rel); err == nil {
@@ -117,7 +117,7 @@ func (in *intake) reportName(rel, fault string) {
 	in.dir.problems.set(OfDirectory, shownName(rel), text)
 }
 
-// deadline is when the settling wants attention next; zero = not by itself.
+// deadline returns when something is due next; zero = only after an event.
 func (t *settling) deadline() time.Time {
 	next := t.due
 	take := func(at time.Time) {
@@ -162,9 +162,9 @@ func (in *intake) settleNow() {
 	in.look(slices.Collect(maps.Keys(names)), now, false)
 }
 
-// waitForGit holds everything back while a git command changes files: what it
-// does belongs together. A lock that a killed git left behind must not stop the
-// store, so the wait is bounded.
+// waitForGit holds everything back while a git command changes files, since its changes belong
+// together. The wait is bounded, because a lock left behind by a killed git must not stop the
+// store.
 func (in *intake) waitForGit(now time.Time) bool {
 	if !in.dir.gitLocked() {
 		in.settle.gitSince = time.Time{}
@@ -182,7 +182,7 @@ func (in *intake) waitForGit(now time.Time) bool {
 
 func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
-// settled forgets the events that were taken in.
+// settled clears the events that were taken in.
 func (t *settling) settled(now time.Time) {
 	if due(t.due, now) {
 		clear(t.names)
@@ -190,9 +190,9 @@ func (t *settling) settled(now time.Time) {
 	}
 }
 
-// look reads names and takes in what is different. final is for when somebody has
-// said that the directory is as it should be: nothing waits any longer. now is the
-// moment by which names were chosen: what has fallen due since is not among them.
+// look reads names and takes in what has changed. final means that the directory is known to
+// be complete, so nothing waits any longer. now is the time by which names were chosen: what
+// has become due since is not among them.
 func (in *intake) look(names []string, now time.Time, final bool) {
 	readings := in.dir.readAll(names)
 	if !final && in.hold(readings, now) {
@@ -201,7 +201,7 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 	}
 	in.settle.settled(now)
 	if !final && in.anyRemoval(readings, now) && !in.dir.present() {
-		// Not the files are gone, the directory is. Look again when that is clear.
+		// The directory is gone, not the files. Look again when it is back.
 		in.postpone(readings, now)
 		return
 	}
@@ -235,7 +235,7 @@ func (t *settling) suspected(name string) bool {
 	return ok
 }
 
-// takeReading updates what is known of one file and says what has changed.
+// takeReading updates what is known of one file and returns the change, if any.
 func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
 	switch {
 	case r.missing:
@@ -265,7 +265,7 @@ func (in *intake) takeGood(r reading) (edit, bool) {
 	return edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk}, true
 }
 
-// admit keeps the number of names within its limit.
+// admit enforces the limit on the number of names.
 func (in *intake) admit(name string) bool {
 	if in.full(name, 0) == nil {
 		return true
@@ -274,8 +274,7 @@ func (in *intake) admit(name string) bool {
 	return false
 }
 
-// full is why there is no room for a name, beside more others that are new; nil:
-// there is.
+// full returns why there is no room for a name in addition to more new ones; nil if there is.
 func (in *intake) full(name string, more int) error {
 	if in.files[name] != nil || len(in.files)+more < in.cfg.MaxFiles {
 		return nil
@@ -332,7 +331,7 @@ func (in *intake) anyRemoval(readings []reading, now time.Time) bool {
 	return false
 }
 
-// postpone puts readings back because the directory was not there.
+// postpone schedules the readings again because the directory was not there.
 func (in *intake) postpone(readings []reading, now time.Time) {
 	in.settle.rootDue = now
 	for _, r := range readings {
@@ -345,8 +344,8 @@ func (in *intake) postpone(readings []reading, now time.Time) {
 	}
 }
 
-// removedAt is when a file that is missing now counts as removed. Files that went
-// shortly after one another, as those of a directory do, go in one batch.
+// removedAt returns when a file that is missing now counts as removed. Files that disappear
+// shortly after one another, as those of a directory do, are removed in one batch.
 func (t *settling) removedAt(now time.Time) time.Time {
 	delay := t.cfg.RemoveDelay
 	if now.Before(t.graceTo) {
@@ -359,7 +358,7 @@ func (t *settling) removedAt(now time.Time) time.Time {
 	return t.lastRemoval
 }
 
-// removed takes in that a file is gone for good.
+// removed takes in the removal of a file.
 func (in *intake) removed(name string, now time.Time) (edit, bool) {
 	delete(in.settle.missing, name)
 	delete(in.settle.suspect, name)
@@ -379,7 +378,7 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 	return edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk}, true
 }
 
-// setBroken notes why the file cannot be served now, "" if it can.
+// setBroken records why the file cannot be served now, "" if it can.
 func (in *intake) setBroken(name, fault string) {
 	f := in.file(name)
 	if fault == f.broken {

@@ -35,50 +35,47 @@ type Store struct {
 // any goroutine, also after Close.
 func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
 
-// Epoch identifies the history of versions: random text that is made with the
-// journal and kept for its life. Versions of another epoch say nothing.
+// Epoch identifies the history of versions: random text that is created with the journal
+// and never changes. Versions of different epochs cannot be compared.
 func (s *Store) Epoch() string { return s.epoch }
 
-// Problems is what is wrong now, sorted by name. The slice is the caller's.
+// Problems returns the current problems, sorted by name. The caller owns the slice.
 func (s *Store) Problems() []Problem { return s.recorder.problems.all() }
 
-// Subscribe has fn called for every batch from now on, in order, on the store's
-// goroutine: after the snapshot is readable and before the writer is answered. fn
-// must only post; while it runs nothing else changes, and it must not call Reload,
-// Close or Subscribe. When cancel returns fn is not called again; it waits for a call
-// under way, so that fn must not call it either.
+// Subscribe calls fn for every batch from now on, in order, on the store's goroutine: after
+// the snapshot is readable and before the writer is answered. fn must only post: nothing else
+// changes while it runs, and it must not call Reload, Close or Subscribe. Once cancel has
+// returned fn is not called again. cancel waits for a call in progress, so fn must not call
+// it either.
 func (s *Store) Subscribe(fn func(*Batch)) (cancel func()) { return s.publisher.batches.add(fn) }
 
-// Follow has fn called with the names of files of which something is now
-// different that a person would be shown: own or resolved contents or version,
-// list of bases, whether the file is broken and why. Other than Subscribe it also
-// tells of what programs are not to be bothered with. The snapshot is the newest;
-// names are sorted and shared. For fn and cancel holds what Subscribe says.
+// Follow calls fn with the names of files for which anything shown to people has changed: own
+// or resolved contents or version, the list of bases, whether the file is broken and why.
+// Unlike Subscribe it also reports changes that do not concern programs. The snapshot is the
+// newest; names are sorted and shared. The rules of Subscribe apply to fn and cancel.
 func (s *Store) Follow(fn func(now *Snapshot, names []string)) (cancel func()) {
 	return s.publisher.seen.add(func(v sight) { fn(v.now, v.names) })
 }
 
-// Faults are the files that were never good, sorted by name. Of a file that was
-// good once Node.Broken tells. The slice is the caller's.
+// Faults returns the files that were never valid, sorted by name; for a file that was valid
+// once see Node.Broken. The caller owns the slice.
 func (s *Store) Faults() []Fault { return s.publisher.allFaults() }
 
-// Fault is why the file of that name was never good, "" if it was or if there is
-// none.
+// Fault returns why the file of that name was never valid, "" if it was or does not exist.
 func (s *Store) Fault(name string) string { return s.publisher.fault(name) }
 
-// Set queues a write. Requests are carried out one after the other in the order
-// they came; those that wait share the disk's time. done is called on the store's
-// goroutine, after the change is durable and published, or with the reason why there
-// is none; it must only post. codes.Busy there means that the version runs more than
-// a day ahead of the clock, as after many writes in a second; the text says when to
-// try again. If Set itself returns an error (codes.BadName, codes.Busy, codes.Closed)
-// done is never called.
+// Set queues a write. Requests are carried out one after the other, in order; those that wait
+// together share the disk's time. done is called on the store's goroutine after the change is
+// durable and published, or with the error that prevented it; it must only post. codes.Busy in
+// done means that the version is more than a day ahead of the clock, as after many writes in
+// a second; the text says when to try again. If Set itself returns an error (codes.BadName,
+// codes.Busy, codes.Closed), done is never called.
 func (s *Store) Set(req SetRequest, done func(SetResult, error)) error {
 	return s.writer.put(req, done)
 }
 
-// Reload reads all files again and returns when what has changed is published. It
-// waits neither for quiet nor for removed files to come back.
+// Reload reads all files again and returns when the changes are published. It waits neither
+// for quiet nor for removed files to come back.
 func (s *Store) Reload() {
 	done := make(chan struct{})
 	select {
@@ -88,9 +85,9 @@ func (s *Store) Reload() {
 	}
 }
 
-// ReadFile is the file as it is on the disk at this moment, whether or not it is
-// good and whether or not it was taken in already. codes.BadName, codes.NotFound,
-// codes.TooLarge, codes.Storage. It may be called from any goroutine.
+// ReadFile returns the file as it is on disk at this moment, whether or not it is valid or has
+// been taken in yet. It fails with codes.BadName, codes.NotFound, codes.TooLarge or
+// codes.Storage. It may be called from any goroutine.
 func (s *Store) ReadFile(name string) ([]byte, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -112,9 +109,8 @@ func (s *Store) ReadFile(name string) ([]byte, error) {
 	return nil, &codes.Error{Code: codes.Storage, Text: name + " cannot be read: " + cause(err), Err: err}
 }
 
-// Close finishes the write it is at, refuses those that wait with codes.Closed
-// and gives the lock back. Snapshots stay readable. Only the first call does
-// anything.
+// Close finishes the current write, refuses those that wait with codes.Closed and releases the
+// lock. Snapshots stay readable. Only the first call does anything.
 func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
@@ -127,7 +123,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// release gives back what Open took, as far as it got.
+// release releases what Open has acquired, as far as it got.
 func (s *Store) release() error {
 	var errs []error
 	if s.directory.watch != nil {
@@ -187,7 +183,7 @@ func (s *Store) run() {
 	}
 }
 
-// arm sets the timer for what is settling.
+// arm sets the timer for the next change that settles.
 func (s *Store) arm(timer clock.Timer) {
 	if next := s.intake.settle.deadline(); !next.IsZero() {
 		timer.Reset(next.Sub(s.cfg.Clock.Now()))
