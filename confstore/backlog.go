@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Backlog is what a subscriber that works elsewhere has still to look at. Batches are
-// kept apart as long as they are few; beyond a limit the newest are joined, so that
-// what waits is bounded by the documents there are, however often they change. Make
-// one with NewBacklog; all methods may be called from any goroutine.
+// Backlog queues batches for a subscriber that processes them on another goroutine. Batches stay
+// separate while they are few; beyond a limit the newest are joined, so that the queue is bounded
+// by the number of documents, however often they change. Make one with NewBacklog; all methods
+// may be called from any goroutine.
 type Backlog struct {
 	limit int64 // set at open: bytes
 
@@ -26,11 +26,11 @@ type queued struct {
 	joined      map[string]*Change // nil: there is only one
 }
 
-// NewBacklog makes a Backlog in which about limit bytes may wait apart.
+// NewBacklog makes a Backlog that keeps batches separate up to about limit bytes.
 func NewBacklog(limit int64) *Backlog { return &Backlog{limit: limit} }
 
-// Put adds a batch. It reports whether Take has one more to give; otherwise the
-// batch was joined to the last, which was not taken yet.
+// Put adds a batch. It reports whether Take has one more to return; otherwise the batch was
+// joined to the last one, which has not been taken yet.
 func (l *Backlog) Put(b *Batch) (more bool) {
 	weight := b.weight()
 	l.mu.Lock()
@@ -44,7 +44,7 @@ func (l *Backlog) Put(b *Batch) (more bool) {
 	return true
 }
 
-// Take gives what has waited longest, nil if there is nothing.
+// Take returns the oldest batch, nil if there is none.
 func (l *Backlog) Take() *Batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,14 +58,14 @@ func (l *Backlog) Take() *Batch {
 	return q.batch()
 }
 
-// What a batch keeps from being freed besides contents, about: the parts of the
-// snapshot that it does not share with the next.
+// The approximate memory that a batch retains besides contents: the parts of the snapshot that
+// it does not share with the next.
 const (
 	batchCost  = 4 << 10
 	changeCost = 256
 )
 
-// weight is about how many bytes b holds if all of it has changed again meanwhile.
+// weight is roughly how many bytes b retains if all of it has changed again meanwhile.
 func (b *Batch) weight() int64 {
 	weight := int64(batchCost)
 	for i := range b.Changes {
@@ -77,7 +77,7 @@ func (b *Batch) weight() int64 {
 	return weight
 }
 
-// join adds what b has changed to what is told as one.
+// join merges the changes of b into the queued batch.
 func (q *queued) join(b *Batch) {
 	if q.joined == nil {
 		q.joined = make(map[string]*Change)
@@ -107,7 +107,7 @@ func (q *queued) add(b *Batch) {
 	}
 }
 
-// batch is what was joined as if it had been found together.
+// batch returns the joined changes as if they had been found together.
 func (q *queued) batch() *Batch {
 	if q.joined == nil {
 		return q.first

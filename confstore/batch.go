@@ -2,9 +2,8 @@ package confstore
 
 import "confcenter/access"
 
-// Batch is one step from a snapshot to the next: everything that was found
-// changed together, or one Set. It is shared by all subscribers and must not be
-// changed.
+// Batch is one step from a snapshot to the next: all edits found together, or one Set. All
+// subscribers share it and must not change it.
 type Batch struct {
 	Seq      uint64    // Snapshot.Seq()
 	Snapshot *Snapshot // with the changes
@@ -14,7 +13,7 @@ type Batch struct {
 	Changes []Change
 }
 
-// Change is what happened to one document in a Batch.
+// Change is the change of one document in a Batch.
 type Change struct {
 	Name string
 	// Node is the document now; never nil, but Known may be false.
@@ -23,19 +22,18 @@ type Change struct {
 	Prev *Node
 	// Own: its own contents were set, edited or deleted.
 	Own bool
-	// Actor is who made Own true: the one of the Set, or for an edit that was found
+	// Actor is who changed the contents: the actor of the Set or, for an edit found on disk,
 	// one whose origin is the disk. It is nil if Own is false or the Set had none.
 	Actor *access.Actor
-	// Bases are those of its bases whose own contents changed in this batch,
-	// weakest first. The resolved version rises also if the resolved contents
-	// come out the same.
+	// Bases are those of its bases whose own contents changed in this batch, weakest first.
+	// The resolved version rises even if the resolved contents turn out the same.
 	Bases []string
 	// BasesListChanged: _meta.json gave it other bases or another way to merge.
 	BasesListChanged bool
 }
 
-// basesFirst orders changes that are sorted by name. Circles of inheritance are
-// cut anywhere.
+// basesFirst puts bases before their heirs; changes are sorted by name. Cycles are cut at
+// any point.
 func basesFirst(changes []Change) []Change {
 	index := make(map[string]int, len(changes))
 	for i, c := range changes {
@@ -43,7 +41,7 @@ func basesFirst(changes []Change) []Change {
 	}
 	ordered := make([]Change, 0, len(changes))
 	visited := make([]bool, len(changes))
-	// The stack is ours: chains of bases may be long.
+	// It has a stack of its own, because chains of bases may be long.
 	type step struct{ change, base int }
 	var stack []step
 	for i := range changes {

@@ -7,8 +7,8 @@ import (
 	"confcenter/internal/jsonpath"
 )
 
-// form is text that is made on demand, or the index of one. It can be dropped at
-// any time; whoever has loaded a pointer keeps what it points at.
+// form is text that is made on demand, or the index of a text. It can be dropped at any
+// time; readers that have loaded a pointer keep what it points at.
 type form struct {
 	text  atomic.Pointer[[]byte]         // merged text; nil = not made; not used by a document's own form
 	index atomic.Pointer[jsonpath.Index] // nil = not made
@@ -26,7 +26,7 @@ func (f *form) touch() {
 	}
 }
 
-// cache bounds what all forms of a store hold together.
+// cache bounds the total size of all forms of a store.
 type cache struct {
 	limit int64 // set at open
 
@@ -39,8 +39,8 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, forms: make(map[*form]struct{})}
 }
 
-// add counts bytes that f has just come to hold and makes room for them. A
-// retired form is not counted: it goes with the last reader of its snapshot.
+// add counts bytes that f has just acquired and makes room for them. A retired form is not
+// counted: it is freed with the last reader of its snapshot.
 func (c *cache) add(f *form, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

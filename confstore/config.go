@@ -20,25 +20,25 @@ type Config struct {
 	// DataDir is where the journal and the lock are kept. It is made if missing
 	// and must not be inside Dir.
 	DataDir string
-	// NewEpoch begins another epoch, with what the journal knows: for whoever lost
-	// other data of which Epoch tells too.
+	// NewEpoch begins another epoch with the contents of the journal. It is for operators who
+	// have lost other data that Epoch also identifies.
 	NewEpoch bool
 
-	// Log gets what people should know; the zero Logger is silent.
+	// Log receives what people should know; the zero Logger is silent.
 	Log zerolog.Logger
 	// Clock defaults to the machine's.
 	Clock clock.Clock
 	// FS is the file system below Dir and DataDir, default the machine's. With
 	// another one there are no file events, only scans.
 	FS atomicfile.FS
-	// NoEvents leaves the finding of edits to scans and Reload.
+	// NoEvents turns file events off: edits are found by scans and Reload only.
 	NoEvents bool
 
-	// LockWait is how long Open waits for another process to give up DataDir, as
-	// one does that is just being killed. Default 0: not at all.
+	// LockWait is how long Open waits for another process to release DataDir, for example one
+	// that is just being killed. Default 0: not at all.
 	LockWait time.Duration
-	// QuietPeriod is how long no event must come before a changed file is read,
-	// default 3 ms. Each millisecond is a millisecond later at the subscriber.
+	// QuietPeriod is how long events must have stopped before a changed file is read, default
+	// 3 ms. Each millisecond delays subscribers by a millisecond.
 	QuietPeriod time.Duration
 	// MaxSettle bounds the wait for quiet under a stream of events, default 50 ms.
 	MaxSettle time.Duration
@@ -48,14 +48,14 @@ type Config struct {
 	// RemoveDelay is how long a file must stay away to count as removed, default
 	// 100 ms: editors remove and write again.
 	RemoveDelay time.Duration
-	// ReplaceGrace is RemoveDelay after the whole directory was replaced, default
-	// 1 s: whoever does that fills it file by file.
+	// ReplaceGrace is RemoveDelay after the whole directory was replaced, default 1 s, because
+	// a replaced directory is often filled file by file.
 	ReplaceGrace time.Duration
 	// BreakDelay is how long a good file must stay unreadable to count as broken,
 	// default 100 ms: some writers are seen half-way.
 	BreakDelay time.Duration
-	// ScanPeriod is how often the directory is compared with what is known in
-	// case an event was lost, default 10 s. A scan costs one stat a file.
+	// ScanPeriod is how often the directory is compared with the known state in case an event
+	// was lost, default 10 s. A scan costs one stat per file.
 	ScanPeriod time.Duration
 	// ReportPeriod is how often what is still wrong is logged again, default 10
 	// minutes.
@@ -66,8 +66,8 @@ type Config struct {
 	// MaxFiles bounds the documents, tombstones included, default 100,000. Files
 	// beyond are reported and not served.
 	MaxFiles int
-	// QueueLength and QueueBytes bound what waits in Set, default 1024 requests
-	// and 64 MiB of contents.
+	// QueueLength and QueueBytes bound the requests waiting in Set, default 1024 requests and
+	// 64 MiB of contents.
 	QueueLength int
 	QueueBytes  int64
 

@@ -5,12 +5,12 @@ import (
 	"maps"
 )
 
-// maxLinked is how many files behind symlinks are looked at with each batch; more
-// are left to events beside them and to scans.
+// maxLinked is how many files behind symlinks are checked with each batch; beyond it they are
+// left to events beside them and to scans.
 const maxLinked = 256
 
-// gather collects the names that events speak of, directly or through directories
-// and symlinks.
+// gather collects the names that events refer to, directly or through directories and
+// symlinks.
 func (in *intake) gather(names map[string]struct{}) {
 	in.forgetWatches()
 	for dir := range in.settle.dirs {
@@ -29,10 +29,10 @@ func (in *intake) gather(names map[string]struct{}) {
 	maps.Copy(names, in.settle.names)
 }
 
-// forgetWatches ends the watches on what is going to be listed: the kernel's end
-// with the directory, and a new one can look the same. All first, because the
-// directory behind one name may be that which was behind another. A name that was
-// no directory and is none is not looked at further.
+// forgetWatches ends the watches on the directories that are going to be listed: the kernel's
+// watch ends with the directory, and a new directory can look the same. It ends all of them
+// first, because a directory may have moved from one name to another. Names that neither were
+// nor are directories are dropped.
 func (in *intake) forgetWatches() {
 	for dir := range in.settle.dirs {
 		if _, known := in.tree.dirs[dir]; !known && !in.mayBeDir(dir) {
@@ -53,7 +53,7 @@ func (in *intake) mayBeDir(name string) bool {
 	return err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
 }
 
-// gatherDir is for a name that is, was or may be a directory.
+// gatherDir handles a name that is, was or may be a directory.
 func (in *intake) gatherDir(dir string) {
 	delete(in.tree.linkedDirs, dir)
 	for known := range in.tree.dirs {
@@ -72,7 +72,7 @@ func (in *intake) gatherDir(dir string) {
 	in.differing(list, dir)
 }
 
-// gatherLinks finds what has changed behind symlinks, of which no event may tell.
+// gatherLinks finds changes behind symlinks, which may cause no events.
 func (in *intake) gatherLinks() {
 	for dir := range in.tree.linkedDirs {
 		list := in.dir.walker(in.dir.watchDir).walk(dir)
@@ -94,7 +94,7 @@ func (in *intake) gatherLinks() {
 	}
 }
 
-// differing notes the names below dir whose files are not those that were read.
+// differing records the names below dir whose files differ from those that were read.
 func (in *intake) differing(list *listing, dir string) {
 	listed := make(map[string]struct{}, len(list.files))
 	for _, f := range list.files {
@@ -110,7 +110,7 @@ func (in *intake) differing(list *listing, dir string) {
 	}
 }
 
-// noteListing remembers which directories there are and what lies behind symlinks.
+// noteListing records which directories exist and what lies behind symlinks.
 func (in *intake) noteListing(list *listing) {
 	for _, dir := range list.dirs {
 		in.tree.dirs[dir.name] = struct{}{}

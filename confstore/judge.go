@@ -10,10 +10,10 @@ import (
 	"confcenter/meta"
 )
 
-// verdict is what a request to set comes to.
+// verdict is what has to be done for a request.
 type verdict struct {
 	edit edit
-	// nothing: all is as the request wants it, also its version.
+	// nothing: everything is already as requested, including the version.
 	nothing bool
 	// write: the file has to be written or removed; else only the version rises.
 	write    bool
@@ -21,9 +21,9 @@ type verdict struct {
 	mtime    int32 // the version that is served now
 }
 
-// judge says what to do about a request, given its text from requestText, the file
-// as it is on the disk at the moment, all edits of which are in the snapshot, and
-// why there is no room for its name, if so.
+// judge decides what to do about a request, given its text from requestText, the file as it
+// is on disk at the moment, all edits of which are in the snapshot, and the reason why there
+// is no room for its name, if there is one.
 func (p planner) judge(req SetRequest, text []byte, file reading, full error) (v verdict, err error) {
 	n := p.prev.Node(req.Name)
 	if n.known() {
@@ -55,8 +55,8 @@ func (p planner) judge(req SetRequest, text []byte, file reading, full error) (v
 	return v, nil
 }
 
-// requestText is the compact text to store, nil for a deletion. What would make a
-// file of more than limit bytes could not be read back.
+// requestText returns the compact text to store, nil for a deletion. It refuses text that
+// would make a file of more than limit bytes, which could not be read back.
 func requestText(req SetRequest, limit int64) (text []byte, err error) {
 	if req.Contents == nil {
 		return nil, nil
@@ -81,7 +81,7 @@ func requestText(req SetRequest, limit int64) (text []byte, err error) {
 	return text, nil
 }
 
-// refuse tells why req must not be carried out, given what is stored.
+// refuse returns why req must not be carried out, given what is stored.
 func (p planner) refuse(req SetRequest, n *Node, file reading, full error) error {
 	served := int32(0)
 	if n.live() {
@@ -113,8 +113,8 @@ func (p planner) tooFarAhead(given int32, n *Node) bool {
 	return ahead(timeOf(given), now)
 }
 
-// refuseVersion tells why a write may not raise the document's version now. Edits of
-// files are not asked: they have happened.
+// refuseVersion returns why a write may not raise the document's version now. It does not
+// apply to edits of files, which have already happened.
 func (p planner) refuseVersion(name string) error {
 	of, version := p.highest(name, p.prev.rules)
 	whose := "its version"
@@ -132,11 +132,11 @@ func (p planner) refuseVersion(name string) error {
 	return nil
 }
 
-// wayOut is for versions that waiting does not help; deleting the document would
-// not either, because its tombstone goes on counting.
+// wayOut is the advice where waiting does not help. Deleting the document would not help
+// either, because its tombstone keeps the version.
 const wayOut = "edit the file itself, which always counts, or use another name; docs/operator.md says under Versions how to start versions over"
 
-// given is the mtime of a write: what the writer says, or the present unless
+// given returns the mtime of a write: the writer's, or else the current time unless
 // something later is stored.
 func (p planner) given(req SetRequest, n *Node) int32 {
 	if req.givesMtime() {

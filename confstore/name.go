@@ -15,11 +15,10 @@ const (
 	maxNameInError = 80
 )
 
-// CheckName tells why name cannot be a document's, as an error with the code
-// BadName, or nil. A name is the path relative to the directory with '/' between
-// its segments; it ends in ".json". No segment is empty, begins with a dot or is
-// longer than 255 bytes, there is no backslash and no control character, the
-// name is UTF-8 and at most 1024 bytes.
+// CheckName returns an error with codes.BadName if name cannot be a document's. A name is the path
+// relative to the directory with '/' between its segments, and ends in ".json". No segment is empty,
+// begins with a dot or is longer than 255 bytes; there are no backslashes and no control characters;
+// the name is UTF-8 and at most 1024 bytes long.
 func CheckName(name string) error {
 	if reason := nameFault(name); reason != "" {
 		return codes.Errorf(codes.BadName, "filename %q: %s", shorten(name), reason)
@@ -34,7 +33,7 @@ func shorten(name string) string {
 	return name[:maxNameInError] + "..."
 }
 
-// nameFault is what is wrong and what to do, or "".
+// nameFault returns what is wrong with a name and what to do about it, or "".
 func nameFault(name string) string {
 	switch {
 	case name == "":
@@ -66,7 +65,7 @@ func nameFault(name string) string {
 
 func notServed(fault string) string { return "is not served: its name " + fault }
 
-// shownName is name for people and JSON, whatever the disk holds.
+// shownName returns any name in a form that is safe for people and JSON.
 func shownName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\\' && hostileRune(r) {

@@ -7,8 +7,8 @@ import (
 	"confcenter/internal/jsonpath"
 )
 
-// document is the own contents of a name at one version: immutable, and shared by
-// the nodes of all snapshots and all heirs that have it.
+// document is a name's own contents at one version. It is immutable, and shared by the nodes of all
+// snapshots and heirs.
 type document struct {
 	text    []byte // compact; `{}` if deleted
 	served  int32  // the version clients see
@@ -18,9 +18,9 @@ type document struct {
 	index   form // of text
 }
 
-// Node is one document of a Snapshot. It never changes, apart from what it keeps
-// of its own computations, and may be used by any number of goroutines. Snapshots
-// share a node until the document, one of its bases or the list of bases changes.
+// Node is one document of a Snapshot. Apart from cached results it never changes, and any number of
+// goroutines may use it. Snapshots share a node until the document, one of its bases or the list of
+// bases changes.
 type Node struct {
 	name      string
 	own       *document // nil: unknown, the name has only bases (a ghost)
@@ -39,7 +39,7 @@ type Node struct {
 	answers   answers
 }
 
-// limits is what nodes need to know of their store.
+// limits are the parts of a store that its nodes need.
 type limits struct {
 	inline, index int
 	cache         *cache
@@ -53,15 +53,15 @@ func (n *Node) Name() string { return n.name }
 // name without a file that inherits from others by _meta.json.
 func (n *Node) Known() bool { return n.own != nil }
 
-// known and live can be asked of a node that there is not.
+// known and live also work on a nil node.
 func (n *Node) known() bool { return n != nil && n.own != nil }
 func (n *Node) live() bool  { return n.known() && !n.own.deleted }
 
 // Deleted reports whether the document was removed and only its tombstone is left.
 func (n *Node) Deleted() bool { return n.own != nil && n.own.deleted }
 
-// Mtime is the version: of the document alone or, with inherit, of the document
-// with its bases. It never falls for a name. A ghost's is 0.
+// Mtime returns the version of the document alone or, with inherit, of the document with its bases.
+// It never decreases for a name. It is 0 for a ghost.
 func (n *Node) Mtime(inherit bool) int32 {
 	switch {
 	case n.own == nil:
@@ -72,8 +72,8 @@ func (n *Node) Mtime(inherit bool) int32 {
 	return n.own.served
 }
 
-// GivenMtime is the mtime its writer gave or its file had. What is older than
-// that is refused; it can be below Mtime(false). A ghost's is 0.
+// GivenMtime returns the mtime that its writer gave or its file had. Writes with an older one are
+// refused; it can be below Mtime(false). It is 0 for a ghost.
 func (n *Node) GivenMtime() int32 {
 	if n.own == nil {
 		return 0
@@ -81,9 +81,9 @@ func (n *Node) GivenMtime() int32 {
 	return n.own.given
 }
 
-// Seq is the sequence of the newest change that made the document, own or resolved,
-// what it is: its own, that of a base, or that of its list of bases. Whoever has been
-// told of all changes up to a sequence has missed the documents whose Seq is above it.
+// Seq returns the sequence of the newest change to the document, own or resolved: to its contents,
+// to a base, or to its list of bases. A subscriber that knows all changes up to some sequence has
+// missed exactly the documents whose Seq is above it.
 func (n *Node) Seq() uint64 {
 	seq := n.listSeq
 	if n.own != nil {
@@ -95,8 +95,8 @@ func (n *Node) Seq() uint64 {
 	return seq
 }
 
-// Broken says why the file as it is now cannot be served, or "". Contents are
-// then those of the last good version.
+// Broken returns why the file cannot be served as it is now, or "". If it is broken, Contents
+// returns the last valid version.
 func (n *Node) Broken() string { return n.broken }
 
 // Bases are the names the document inherits from, weakest first, whether they
@@ -114,10 +114,9 @@ func (n *Node) Size() int {
 // inherits reports whether the merged form differs in kind from the own one.
 func (n *Node) inherits() bool { return n.merged != nil }
 
-// Contents is the compact text, own or with the bases merged in. A deleted
-// document's own text is {}, a ghost's is nil. ready is false if the merge is too
-// large to be done here: call Prepare on another goroutine, then ask again. The
-// text is shared and must not be changed.
+// Contents returns the compact text, own or with the bases merged in. A deleted document's own text
+// is {}, a ghost's is nil. ready is false if the merge is too large to be done here: call Prepare on
+// another goroutine, then try again. The text is shared and must not be changed.
 func (n *Node) Contents(inherit bool) (text []byte, ready bool) {
 	if !inherit || !n.inherits() {
 		if n.own == nil {
@@ -164,11 +163,10 @@ func (n *Node) merge() []byte {
 	return text
 }
 
-// Lookup is the value at a key path such as /key/sub/0; "" and "/" are the whole
-// document. found is false if there is none. ready is false if a merge or an
-// index is missing that is too large to be made here: call Prepare(inherit, true)
-// on another goroutine, then ask again. The value is shared and must not be
-// changed.
+// Lookup returns the value at a key path such as /key/sub/0; "" and "/" are the whole document.
+// found is false if there is none. ready is false if it needs a merge or an index that is too large
+// to be made here: call Prepare(inherit, true) on another goroutine, then try again. The value is
+// shared and must not be changed.
 func (n *Node) Lookup(inherit bool, pattern []byte) (value []byte, found, ready bool) {
 	text, ready := n.Contents(inherit)
 	if !ready || text == nil {
@@ -191,7 +189,7 @@ func (n *Node) Lookup(inherit bool, pattern []byte) (value []byte, found, ready 
 	return value, found, true
 }
 
-// form is where the index of the own or merged text is kept.
+// form returns the form that keeps the index of the own or merged text.
 func (n *Node) form(inherit bool) *form {
 	if inherit && n.inherits() {
 		return n.merged
@@ -199,10 +197,10 @@ func (n *Node) form(inherit bool) *form {
 	return &n.own.index
 }
 
-// Prepare makes what Contents and, with index, Lookup wait for. It may take
-// milliseconds for large documents, can be called from any goroutine and does
-// nothing if there is nothing to do. What it made can be dropped again when
-// memory is short, so the caller asks again and, rarely, prepares again.
+// Prepare makes what Contents and, with index, Lookup need. It may take milliseconds for large
+// documents, can be called from any goroutine, and does nothing if there is nothing to do. Its
+// results may be dropped when memory is short, so the caller has to try again and, rarely, prepare
+// again.
 func (n *Node) Prepare(inherit, index bool) {
 	text, ready := n.Contents(inherit)
 	if !ready {

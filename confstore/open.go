@@ -13,10 +13,9 @@ import (
 	"confcenter/internal/atomicfile"
 )
 
-// Open takes the exclusive lock on cfg.DataDir, brings back what the journal
-// remembers, finishes a write that was interrupted, takes in what was edited
-// meanwhile and begins to watch. It fails if the directory does not exist, if
-// another process holds the lock, or if the journal is damaged.
+// Open takes the exclusive lock on cfg.DataDir, restores the state from the journal, finishes
+// interrupted writes, takes in edits made meanwhile and starts to watch. It fails if the directory
+// does not exist, if another process holds the lock, or if the journal is damaged.
 func Open(cfg Config) (*Store, error) {
 	s, err := prepare(cfg.withDefaults())
 	if err != nil {
@@ -54,8 +53,8 @@ func prepare(cfg Config) (*Store, error) {
 	return s, s.prepareOS()
 }
 
-// prepareOS is for what only the machine's own file system has: symlinks in
-// front of the directory, and a data directory that is yet to be made.
+// prepareOS handles what only the machine's own file system has: symlinks in front of the
+// directory, and a data directory that has to be created.
 func (s *Store) prepareOS() error {
 	var err error
 	if s.directory.path, err = absolute(s.cfg.Dir); err != nil {
@@ -79,8 +78,8 @@ func (s *Store) prepareOS() error {
 	return nil
 }
 
-// absolute is dir without symlinks in front of its last element, which stays
-// what it is: it may be a link that is swapped.
+// absolute returns dir without symlinks in front of its last element. That element stays as it is,
+// because it may be a link that gets swapped.
 func absolute(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -136,7 +135,7 @@ func (s *Store) open() error {
 	return s.load()
 }
 
-// recall brings back the last run's state and finishes its writes.
+// recall restores the last run's state and finishes its writes.
 func (s *Store) recall() error {
 	old, err := s.recorder.ledger.Recall()
 	if err != nil {
@@ -150,8 +149,7 @@ func (s *Store) recall() error {
 	return s.intake.finish(old.Documents)
 }
 
-// load publishes what the directory has that the ledger has not. Nobody is
-// subscribed yet.
+// load publishes the differences between directory and ledger. There are no subscribers yet.
 func (s *Store) load() error {
 	edits := s.intake.load()
 	p, err := s.recorder.planner().plan(edits, true)
@@ -168,7 +166,7 @@ func (s *Store) load() error {
 
 const lockName = "config.lock"
 
-// lockPoll is how often a lock that is taken is tried again.
+// lockPoll is how often to try again to take the lock.
 const lockPoll = 20 * time.Millisecond
 
 func (s *Store) takeLock() (io.Closer, error) {

@@ -6,8 +6,8 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// Bounds of Node.Origins: text that is long and nested deeply at once has paths
-// that grow beyond all bounds.
+// Limits of Node.Origins: in text that is both long and deeply nested the paths grow without
+// bounds.
 const (
 	maxOrigins      = 50_000
 	maxOriginsBytes = 4 << 20
@@ -20,11 +20,10 @@ type Origin struct {
 	Name string // of the document
 }
 
-// Origins says for each member at the top of the resolved document, and for each
-// member below that is not an object itself, which document it comes from, in the
-// order of the text. A member at the top that several documents have a part in
-// counts as the strongest one's. complete is false if there are too many to list;
-// it may take milliseconds for large documents.
+// Origins returns the document of origin of each top-level member of the resolved document, and of
+// each member below that is not an object itself, in the order of the text. A top-level member to
+// which several documents contribute counts as the strongest one's. complete is false if there are
+// too many to list. It may take milliseconds for large documents.
 func (n *Node) Origins() (origins []Origin, complete bool) {
 	var layers []layer
 	for i, part := range n.parts {
@@ -52,9 +51,9 @@ type tracer struct {
 	read     int
 }
 
-// object traces the members of what the layers, weakest first, are merged to, as
-// jsonpath.Merge does it: a key keeps the place where the weakest has it, the first
-// of equal keys counts, and what is no object is left out.
+// object traces the members of the result of merging the layers, weakest first, in the same way as
+// jsonpath.Merge: a key keeps the place it has in the weakest, the first of duplicate keys counts,
+// and layers that are not objects are left out.
 func (t *tracer) object(path string, layers []layer) {
 	values := map[string][]layer{}
 	var order []string

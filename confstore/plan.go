@@ -12,7 +12,7 @@ import (
 	"confcenter/meta"
 )
 
-// onDisk stands for whoever edited a file.
+// onDisk is the actor for edits of files.
 var onDisk = &access.Actor{Origin: access.OnDisk}
 
 // edit is a new state of one document, found or asked for.
@@ -20,37 +20,37 @@ type edit struct {
 	name  string
 	text  []byte // compact; nil = deleted
 	given int32
-	// quiet: the contents are those that are served already. Nobody is told; the
-	// version may rise to what was given.
+	// quiet: the contents are already being served. Nobody is notified; the version may rise
+	// to the given one.
 	quiet bool
-	actor *access.Actor // who asked for it; onDisk: it was found
-	write *ledger.Write // what is going to be done to the file; nil: nothing
+	actor *access.Actor // who requested it; onDisk: it was found on disk
+	write *ledger.Write // what will be done to the file; nil: nothing
 }
 
-// planner says what edits and requests come to, given a snapshot and the time. It is
-// pure: it asks nobody and changes nothing.
+// planner works out the consequences of edits and requests, given a snapshot and the time. It
+// is pure: no I/O, no side effects.
 type planner struct {
 	prev *Snapshot
 	now  time.Time
 }
 
-// plan is what edits come to: the versions, and whose list of bases is now
-// another. Nothing has happened yet.
+// plan is the consequences of edits: the versions, and which lists of bases change. Nothing has
+// happened yet.
 type plan struct {
 	prev     *Snapshot
 	edits    []edit      // sorted by name
 	docs     []*document // of the edits
 	rules    *rules
 	newRules bool
-	// existence: a document appears or is removed, which _meta.json may speak of.
+	// existence: a document appears or is removed, which may affect the check of _meta.json.
 	existence bool
 	lists     []ledger.List // of documents that are or become known, sorted by name
 	seq       uint64
 }
 
-// plan computes the consequences of edits, at most one a name. It fails only if
-// one of them makes _meta.json something that it cannot be. recheck looks at all
-// lists of bases as if _meta.json had changed.
+// plan computes the consequences of edits, at most one for each name. It fails only if one of
+// them makes _meta.json invalid. recheck examines all lists of bases as if _meta.json had
+// changed.
 func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 	pl := &plan{
 		prev: p.prev, edits: edits, docs: make([]*document, len(edits)),
@@ -76,9 +76,9 @@ func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 	return pl, nil
 }
 
-// version gives an edit the version it is served with: greater than any that was
-// served for the document or for one that inherits from it, because a client
-// fetches neither for less.
+// version assigns the version with which an edit is served. It is greater than any that was
+// served for the document or for one that inherits from it, because clients fetch neither for
+// less.
 func (p planner) version(e edit, next *rules) *document {
 	doc := &document{text: e.text, given: e.given, deleted: e.text == nil}
 	if doc.deleted {
@@ -93,8 +93,8 @@ func (p planner) version(e edit, next *rules) *document {
 	return doc
 }
 
-// highest is the greatest version served for the document or for one that inherits
-// from it by the present rules or by next, and for which of them.
+// highest returns the greatest version served for the document or for one that inherits from it
+// by the current rules or by next, and the name of that document.
 func (p planner) highest(name string, next *rules) (of string, version int32) {
 	raise := func(name string) {
 		if n := p.prev.Node(name); n != nil && n.Mtime(true) > version {
@@ -110,8 +110,8 @@ func (p planner) highest(name string, next *rules) (of string, version int32) {
 	return of, version
 }
 
-// planLists finds the documents whose list of bases is not the one they were
-// served with, also while the store was down, and raises their versions.
+// planLists finds the documents whose list of bases differs from the one they were served with,
+// even if it changed while the store was down, and raises their versions.
 func (p planner) planLists(pl *plan, recheck bool) {
 	names := make([]string, 0, len(pl.edits))
 	for _, e := range pl.edits {
@@ -137,12 +137,12 @@ func (p planner) planLists(pl *plan, recheck bool) {
 	}
 }
 
-// at is the place of name's edit; false if it has none.
+// at returns the index of name's edit; false if it has none.
 func (pl *plan) at(name string) (int, bool) {
 	return slices.BinarySearchFunc(pl.edits, name, func(e edit, name string) int { return strings.Compare(e.name, name) })
 }
 
-// doc is what name becomes; nil: what it is.
+// doc returns name's new document, nil if it has no edit.
 func (pl *plan) doc(name string) *document {
 	if i, ok := pl.at(name); ok {
 		return pl.docs[i]
@@ -150,7 +150,7 @@ func (pl *plan) doc(name string) *document {
 	return nil
 }
 
-// tells is the edit that changes name's own contents; nil: they do not change.
+// tells returns the edit that changes name's own contents, nil if they do not change.
 func (pl *plan) tells(name string) *edit {
 	if i, ok := pl.at(name); ok && !pl.edits[i].quiet {
 		return &pl.edits[i]
@@ -166,7 +166,7 @@ func (pl *plan) list(name string) *ledger.List {
 	return &pl.lists[i]
 }
 
-// change is the plan as the ledger remembers it.
+// change returns the plan in the form that the ledger stores.
 func (pl *plan) change() ledger.Change {
 	c := ledger.Change{Lists: pl.lists, Versions: make([]ledger.Version, len(pl.edits))}
 	for i, e := range pl.edits {
@@ -187,8 +187,8 @@ func sameContents(n *Node, text []byte) bool {
 	return string(n.own.text) == string(text)
 }
 
-// asSpelled is text as n serves it if nothing but escapes is different: to nobody
-// is that a change.
+// asSpelled returns the text that n serves if it differs from text only in escapes, because that
+// counts as no change; else text.
 func asSpelled(n *Node, text []byte) []byte {
 	if text != nil && n.live() && bytes.Contains(n.own.text, []byte(`\u`)) && bytes.Equal(text, readableText(n.own.text)) {
 		return n.own.text
@@ -196,7 +196,8 @@ func asSpelled(n *Node, text []byte) []byte {
 	return text
 }
 
-// readableText is compact with visible characters instead of their escapes.
+// readableText returns compact text with escapes of visible characters replaced by the
+// characters.
 func readableText(compact []byte) []byte {
 	if !bytes.Contains(compact, []byte(`\u`)) {
 		return compact
@@ -204,7 +205,7 @@ func readableText(compact []byte) []byte {
 	return bytes.Clone(jsontext.AppendReadable(make([]byte, 0, len(compact)), compact))
 }
 
-// compactText is valid without blanks, in memory of its own size.
+// compactText returns valid text without blanks, in memory of exactly its size.
 func compactText(valid []byte) []byte {
 	return slices.Clip(jsontext.AppendCompact(make([]byte, 0, len(valid)), valid))
 }

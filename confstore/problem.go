@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Problem is something a person should look at. It stays until it is healed.
+// Problem is something that a person should look at. It stays until it is solved.
 type Problem struct {
 	Kind  Kind
 	Name  string    // the document, directory or profile section concerned
@@ -18,10 +18,10 @@ type Problem struct {
 	Since time.Time // when it was first seen by this process
 }
 
-// Kind is the part of the store that reports; each replaces only its own problems.
+// Kind is the part of the store that reports a problem; each part replaces only its own.
 type Kind string
 
-// What a problem can be about.
+// The kinds of problems.
 const (
 	OfFile      Kind = "file"      // a document that does not parse or cannot be read
 	OfMeta      Kind = "meta"      // what _meta.json says
@@ -37,7 +37,7 @@ type problemKey struct {
 	text string
 }
 
-// problems is written by the store's goroutine and read by anybody.
+// problems is written by the store's goroutine and read by any.
 type problems struct {
 	log  zerolog.Logger
 	now  func() time.Time
@@ -57,7 +57,7 @@ func (p *problems) all() []Problem {
 	return nil
 }
 
-// set makes text the only problem of name from src; "" means that it is healed.
+// set makes text the only problem of name from src; "" means that it is solved.
 func (p *problems) set(src Kind, name, text string) {
 	if text != "" {
 		if _, known := p.open[problemKey{src, name, text}]; known {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// publisher holds the newest snapshot and tells of each. Anybody may read and
-// subscribe; only the store's goroutine publishes.
+// publisher holds the newest snapshot and notifies subscribers of each. Any goroutine may
+// read and subscribe; only the store's goroutine publishes.
 type publisher struct {
 	limits   limits // set at open
 	snapshot atomic.Pointer[Snapshot]
@@ -19,14 +19,14 @@ type publisher struct {
 	faults map[string]string // guarded by mu: why files that were never good are not; nil: there are none
 }
 
-// sight is what Follow tells of.
+// sight is what functions passed to Follow receive.
 type sight struct {
 	now   *Snapshot
 	names []string
 }
 
-// subscribers are functions that are told of something. The mutex is held while they
-// run, so that cancel waits for them.
+// subscribers are callbacks. The mutex is held while they run, so that cancel waits for
+// them.
 type subscribers[T any] struct {
 	mu   sync.Mutex
 	list []*subscriber[T] // guarded by mu
@@ -54,8 +54,7 @@ func (s *subscribers[T]) tell(v T) {
 	}
 }
 
-// publish makes an outcome what is served: the snapshot is readable before
-// subscribers hear of it.
+// publish starts serving an outcome: the snapshot is readable before subscribers are told.
 func (p *publisher) publish(out *outcome) {
 	prev := out.plan.prev
 	for _, name := range out.names {
@@ -72,7 +71,7 @@ func (p *publisher) publish(out *outcome) {
 	}
 }
 
-// retire gives back what a node held that is no longer in the snapshot. next may be
+// retire releases the resources of a node that is no longer in the snapshot. next may be
 // nil.
 func (p *publisher) retire(prev, next *Node) {
 	if prev == nil {
@@ -87,8 +86,8 @@ func (p *publisher) retire(prev, next *Node) {
 	}
 }
 
-// setBroken notes why name's file cannot be served now, "" if it can. The contents
-// are the same, so there is no batch.
+// setBroken records why name's file cannot be served now, "" if it can. The contents do not
+// change, so there is no batch.
 func (p *publisher) setBroken(name, fault string) {
 	prev := p.snapshot.Load()
 	old := prev.Node(name)
@@ -103,7 +102,7 @@ func (p *publisher) setBroken(name, fault string) {
 	p.seen.tell(sight{b.next, []string{name}})
 }
 
-// withBroken is the node with another thing to say of its file.
+// withBroken returns a copy of the node with another Broken text.
 func (n *Node) withBroken(fault string) *Node {
 	return &Node{
 		name: n.name, own: n.own, broken: fault, listed: n.listed, bases: n.bases, parts: n.parts, partNames: n.partNames, deep: n.deep,
@@ -111,13 +110,13 @@ func (n *Node) withBroken(fault string) *Node {
 	}
 }
 
-// Fault is a file that was never good: no snapshot has it.
+// Fault is a file that never was valid, so that no snapshot has it.
 type Fault struct {
 	Name string
 	Text string // why it cannot be served
 }
 
-// all is sorted by name.
+// allFaults is sorted by name.
 func (p *publisher) allFaults() []Fault {
 	p.mu.Lock()
 	faults := make([]Fault, 0, len(p.faults))
@@ -135,8 +134,8 @@ func (p *publisher) fault(name string) string {
 	return p.faults[name]
 }
 
-// setFault keeps the faults up to date with what is wrong with a file. Only what was
-// never good, not known, is among them.
+// setFault updates the list of faults. Only files that were never valid (not known) are in
+// it.
 func (p *publisher) setFault(name, fault string, known bool) {
 	fresh := fault != "" && !known
 	p.mu.Lock()

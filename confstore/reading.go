@@ -14,8 +14,8 @@ import (
 	"confcenter/meta"
 )
 
-// signature tells by one stat whether a file may have changed. The zero value
-// equals no file's.
+// signature shows with one stat whether a file may have changed. No file has the zero
+// value.
 type signature struct {
 	size, mtime, ctime int64
 	ino, dev           uint64
@@ -32,8 +32,8 @@ func signatureOf(info fs.FileInfo) signature {
 	}
 }
 
-// tick is more than the steps in which file systems count time. A file that was
-// changed less than that ago may change again and look the same.
+// tick is longer than the resolution of file times. A file changed less than that ago may
+// change again and look the same.
 const tick = 50 * time.Millisecond
 
 func (s signature) settled(now time.Time) bool {
@@ -63,8 +63,7 @@ func unreadable(root atomicfile.Root, name string, err error) string {
 	return "cannot be read: " + cause(err)
 }
 
-// cause is the innermost text of an error: without paths, which peers must not
-// see.
+// cause returns the innermost text of an error, without paths, which peers must not see.
 func cause(err error) string {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -73,7 +72,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// check takes over data, which it may change.
+// check takes ownership of data and may change it.
 func (r *reading) check(data []byte) {
 	kind, err := jsontext.CheckUTF8(data)
 	if err != nil {

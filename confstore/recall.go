@@ -5,8 +5,8 @@ import (
 	"confcenter/meta"
 )
 
-// recalled is the snapshot of what a ledger remembers: what edits since are compared
-// with. Its nodes have the lists of bases they were served with.
+// recalled returns a snapshot of what a ledger remembers, with which later edits are
+// compared. Its nodes have the lists of bases they were served with.
 func recalled(m ledger.Memory, l *limits) *Snapshot {
 	b := newBuilder(emptySnapshot())
 	b.next.seq = m.Seq
@@ -35,7 +35,7 @@ func recalled(m ledger.Memory, l *limits) *Snapshot {
 		}
 		n := &Node{name: d.Name, limits: l, own: docs[d.Name], floor: d.List.Floor}
 		if d.HasList {
-			// The ledger does not know when, but not after _meta.json was changed last.
+			// The ledger does not know when, but it was not after the last change of _meta.json.
 			n.listSeq = rulesSeq
 		}
 		n.inherit(b.next.rules)
@@ -54,7 +54,7 @@ func recalled(m ledger.Memory, l *limits) *Snapshot {
 	return b.finish()
 }
 
-// remembered is a document's state for the ledger.
+// remembered returns a document's state for the ledger.
 func (d *document) remembered(name string) ledger.Version {
 	v := ledger.Version{Name: name, Seq: d.seq, Served: d.served, Given: d.given, Deleted: d.deleted}
 	if !d.deleted {
@@ -74,7 +74,7 @@ func (n *Node) remembered(c *ledger.Change) {
 	}
 }
 
-// size is about what a document takes in a ledger without garbage.
+// size is roughly what a document takes in a ledger without garbage.
 func (n *Node) size() int64 {
 	if !n.known() {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"confcenter/meta"
 )
 
-// recorder is the one way of a change, whoever made it: planned, remembered,
-// published. It belongs to the store's goroutine.
+// recorder is the path of every change, no matter who made it: planned, remembered, published.
+// Only the store's goroutine uses it.
 type recorder struct {
 	// set at open
 	*publisher
@@ -21,16 +21,16 @@ type recorder struct {
 	ledger   ledger.Ledger
 
 	// store's goroutine only
-	live    int64               // about the size of all that counts in the ledger
-	unsaved map[string]struct{} // names of which the ledger, which could not be written, knows less
-	fault   error               // why nothing is taken until a restart, other than the ledger's own reason; nil: there is none
+	live    int64               // roughly the size of the live data in the ledger
+	unsaved map[string]struct{} // names that are out of date in the ledger because it could not be written
+	fault   error               // why nothing is accepted until a restart, besides a fault of the ledger; nil: no reason
 }
 
 func (r *recorder) planner() planner {
 	return planner{prev: r.snapshot.Load(), now: r.clock.Now()}
 }
 
-// recall makes the state of the last run what the edits since are compared with.
+// recall makes the state of the last run the one with which edits since are compared.
 func (r *recorder) recall(m ledger.Memory) {
 	now := recalled(m, &r.limits)
 	for _, name := range now.names {
@@ -39,9 +39,9 @@ func (r *recorder) recall(m ledger.Memory) {
 	r.snapshot.Store(now)
 }
 
-// found makes edits that are on the disk already durable and publishes them as
-// one batch. If the ledger cannot be written they are served all the same: the
-// files are the truth, and a later commit catches up.
+// found records edits that were found on disk and publishes them as one batch. If the ledger
+// cannot be written they are served anyway: the files are the truth, and a later commit catches
+// up.
 func (r *recorder) found(edits []edit) {
 	if len(edits) == 0 {
 		return
@@ -49,7 +49,7 @@ func (r *recorder) found(edits []edit) {
 	planner := r.planner()
 	p, err := planner.plan(edits, false)
 	if err != nil {
-		// _meta.json was checked when it was read; served as before, then.
+		// _meta.json was checked when it was read; if it fails here, serve as before.
 		r.problems.set(OfFile, meta.FileName, err.Error())
 		return
 	}
@@ -61,13 +61,13 @@ func (r *recorder) found(edits []edit) {
 	r.take(p)
 }
 
-// take is for a plan that is carried out whether or not it can be remembered.
+// take carries out a plan whether or not it can be remembered.
 func (r *recorder) take(p *plan) {
 	err := r.commit(p.change())
 	r.carryOut(p.apply(&r.limits), err != nil)
 }
 
-// commit makes c durable, and what the ledger missed while it could not be written.
+// commit makes c durable, together with what the ledger missed while it could not be written.
 func (r *recorder) commit(c ledger.Change) error {
 	if r.fault != nil {
 		return r.fault
@@ -93,7 +93,7 @@ func (r *recorder) withUnsaved(c ledger.Change) ledger.Change {
 	return all
 }
 
-// noted takes note of how the ledger was written.
+// noted updates the problem of the ledger after an attempt to write it.
 func (r *recorder) noted(err error) {
 	text := ""
 	if err == nil {
@@ -105,13 +105,13 @@ func (r *recorder) noted(err error) {
 	r.problems.set(OfJournal, ledger.JournalName, text)
 }
 
-// stop has nothing written any more until a restart.
+// stop refuses all writes until a restart.
 func (r *recorder) stop(why error) {
 	r.fault = why
 	r.noted(nil)
 }
 
-// refusal is why nothing can be written; nil: there is no reason.
+// refusal returns why nothing can be written, nil if something can.
 func (r *recorder) refusal() error {
 	if r.fault != nil {
 		return r.fault
@@ -119,7 +119,7 @@ func (r *recorder) refusal() error {
 	return r.ledger.Err()
 }
 
-// carryOut publishes what was remembered, or could not be.
+// carryOut publishes an outcome; unsaved: it could not be remembered.
 func (r *recorder) carryOut(out *outcome, unsaved bool) {
 	p := out.plan
 	for _, e := range p.edits {
@@ -141,7 +141,7 @@ func (r *recorder) missed(name string, unsaved bool) {
 	}
 }
 
-// checkMeta reports what is wrong with _meta.json, given the documents there are.
+// checkMeta reports what is wrong with _meta.json, given the documents that exist.
 func (r *recorder) checkMeta(now *Snapshot) {
 	var list []Problem
 	add := func(name, text string) { list = append(list, Problem{Name: name, Text: text}) }
@@ -154,8 +154,8 @@ func (r *recorder) checkMeta(now *Snapshot) {
 	r.problems.replace(OfMeta, list)
 }
 
-// tidy lets the ledger begin anew if most of it is garbage, unless a start needs what
-// it says of a write that may be lost.
+// tidy lets the ledger rewrite itself if most of it is garbage, unless a restart needs what it
+// says about a write that may be lost.
 func (r *recorder) tidy() {
 	if r.fault != nil {
 		return
@@ -169,7 +169,7 @@ func (r *recorder) tidy() {
 	}
 }
 
-// everything is all that the ledger has to know.
+// everything returns all that the ledger has to remember.
 func (r *recorder) everything() ledger.Change {
 	var all ledger.Change
 	now := r.snapshot.Load()

@@ -7,7 +7,7 @@ import (
 	"confcenter/meta"
 )
 
-// rules is _meta.json in force, and who inherits from whom.
+// rules is the _meta.json in force, and which documents inherit from which.
 type rules struct {
 	meta     *meta.Meta
 	heirs    map[string][]string // by base, sorted
@@ -33,8 +33,8 @@ func parseRules(text []byte) (*rules, error) {
 	return r, nil
 }
 
-// listDigest changes whenever name's bases or the way to merge them do. It is zero
-// without an entry.
+// listDigest changes whenever name's bases or the way to merge them change. It is zero if
+// name has no entry.
 func (r *rules) listDigest(name string) ledger.Digest {
 	bases, listed := r.meta.Bases(name)
 	if !listed {

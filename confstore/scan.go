@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// startScan compares the whole directory with what is known, off the store's
-// goroutine. There is one scan at a time.
+// startScan lists the whole directory on a goroutine of its own, to compare it with the known
+// state. There is one scan at a time.
 func (in *intake) startScan() {
 	if in.scanning || !in.dir.present() {
 		if !in.scanning {
@@ -25,8 +25,8 @@ func (in *intake) startScan() {
 	})
 }
 
-// takeScan takes in what a scan has found. What differs goes the way of events, so
-// that it settles too.
+// takeScan takes in the result of a scan. Differences are treated like events, so that they settle
+// too.
 func (in *intake) takeScan(list *listing) {
 	in.scanning = false
 	if in.scanAgain {
@@ -54,7 +54,7 @@ func (in *intake) takeScan(list *listing) {
 	}
 }
 
-// reload is what Reload waits for.
+// reload does the work of Reload.
 func (in *intake) reload() {
 	if !in.rewatch() {
 		return

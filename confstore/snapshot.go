@@ -11,12 +11,11 @@ import (
 	"confcenter/meta"
 )
 
-// shardCount is a compromise: a change copies one shard of the nodes and this
-// many pointers.
+// shardCount is a compromise: a change copies one shard of the nodes and this many pointers.
 const shardCount = 256
 
-// Snapshot is all documents at one moment. It never changes and may be used by
-// any number of goroutines for as long as they like.
+// Snapshot is all documents at one moment. It never changes, and any number of goroutines may use
+// it for as long as they like.
 type Snapshot struct {
 	seq    uint64
 	rules  *rules
@@ -37,11 +36,11 @@ func emptySnapshot() *Snapshot {
 // Seq rises with each published change and goes on rising across restarts.
 func (s *Snapshot) Seq() uint64 { return s.seq }
 
-// Meta is the _meta.json in force: the last good one, nil if there is none.
+// Meta returns the _meta.json in force: the last valid one, nil if there is none.
 func (s *Snapshot) Meta() *meta.Meta { return s.rules.meta }
 
-// Find is the node of name or, if name does not end in ".json", of name with
-// ".json"; nil if there is none. Ghosts are found too, see Node.Known.
+// Find returns the node of name or, if name does not end in ".json", of name with ".json"; nil if
+// there is none. It finds ghosts too, see Node.Known.
 func (s *Snapshot) Find(name []byte) *Node {
 	if n := s.shards[shardOf(name)][string(name)]; n != nil {
 		return n
@@ -54,7 +53,7 @@ func (s *Snapshot) Find(name []byte) *Node {
 	return s.shards[shardOf(full)][string(full)]
 }
 
-// Node is the node of exactly name, nil if there is none.
+// Node returns the node of exactly this name, nil if there is none.
 func (s *Snapshot) Node(name string) *Node { return s.shards[shardOf(name)][name] }
 
 // Names are the known names in byte order, tombstones included, ghosts not. The
@@ -90,8 +89,8 @@ func (n *Node) appendListItem(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// shardOf is FNV-1a; names come from whoever may write files, so an even spread
-// is all that is asked of it.
+// shardOf is FNV-1a. Names come from people who may write files, so an even spread is all that it
+// has to provide.
 func shardOf[T string | []byte](name T) uint8 {
 	h := uint32(2166136261)
 	for i := 0; i < len(name); i++ {
@@ -100,7 +99,7 @@ func shardOf[T string | []byte](name T) uint8 {
 	return uint8(h ^ h>>8 ^ h>>16 ^ h>>24)
 }
 
-// builder makes the next snapshot out of one that others are reading.
+// builder makes the next snapshot from one that others may be reading.
 type builder struct {
 	next  *Snapshot
 	fresh [shardCount]bool // shards that are ours already

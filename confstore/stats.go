@@ -1,6 +1,6 @@
 package confstore
 
-// Stats is what a store tells about itself. The tags are for internal/metric.
+// Stats describes a store. The tags are for internal/metric.
 type Stats struct {
 	Files        int    `metric:"config_files" help:"Configuration files, broken ones included."`
 	Broken       int    `metric:"config_broken_files" help:"Configuration files that cannot be served as they are now."`
@@ -12,8 +12,8 @@ type Stats struct {
 	PendingBytes int64  `metric:"config_pending_bytes" help:"Contents of the writes that wait."`
 }
 
-// Stats may be called from any goroutine. It is cheap, but for the first call after
-// a change, which looks at every file.
+// Stats may be called from any goroutine. It is cheap, except for the first call after a
+// change, which looks at every file.
 func (s *Store) Stats() Stats {
 	stats := s.Snapshot().count()
 	s.publisher.mu.Lock()

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// An mtime is a version: SDKs hold whole int32 seconds and fetch only what is
-// greater. maxGiven leaves 2^24 seconds above anything given, so that "one more
-// than the highest" always has room.
+// An mtime is a version: SDKs store whole int32 seconds and fetch only greater ones.
+// maxGiven leaves 2^24 seconds above any given mtime, so that there is always room for "one
+// more than the highest".
 const maxGiven = math.MaxInt32 - 1<<24 + 1
 
-// maxAhead is how far versions may run ahead of the clock: far enough for bursts of
-// writes, since each takes a second, and short enough to wait for. Were there no
-// bound, a document that is set all the time would come to the end of int32, and
-// one mtime of years ahead would make all who give the time of day too old.
+// maxAhead is how far versions may run ahead of the clock: far enough for bursts of writes,
+// each of which takes a second, and short enough to wait for. Without a bound, a document
+// that is set all the time would reach the end of int32, and one mtime years ahead would
+// make every writer that sends the time of day too old.
 const maxAhead = 24 * time.Hour
 
 func ahead(t, now time.Time) bool { return t.After(now.Add(maxAhead)) }
 
 func timeOf(version int32) time.Time { return time.Unix(int64(version), 0).UTC() }
 
-// seconds is t as an mtime. What no mtime may be, before 1970 or too far ahead,
-// counts as now.
+// seconds returns t as an mtime. Times that are not allowed as one, before 1970 or too far
+// ahead, count as now.
 func seconds(t, now time.Time) int32 {
 	if t.Unix() < 1 || ahead(t, now) {
 		t = now
@@ -29,7 +29,7 @@ func seconds(t, now time.Time) int32 {
 	return int32(min(max(t.Unix(), 1), maxGiven))
 }
 
-// after is the smallest version greater than highest, if given is not.
+// after returns given if it is greater than highest, else the next version above highest.
 func after(given, highest int32) int32 {
 	if highest == math.MaxInt32 {
 		return highest

@@ -58,7 +58,7 @@ type walker struct {
 	out      listing
 }
 
-// walk lists dir and all below it. A directory that is not there is an empty one.
+// walk lists dir and everything below it. A directory that does not exist counts as empty.
 func (w *walker) walk(dir string) *listing {
 	w.out.root = w.root
 	chain, err := w.above(dir)
@@ -71,8 +71,8 @@ func (w *walker) walk(dir string) *listing {
 	return &w.out
 }
 
-// above are the identities of the directories in which dir lies, from the root
-// down; none for the root.
+// above returns the identities of the directories that contain dir, from the root down; none for
+// the root.
 func (w *walker) above(dir string) ([]fileID, error) {
 	var chain []fileID
 	for dir != "." {
@@ -101,7 +101,7 @@ func (w *walker) report(name, text string) {
 	w.out.problems = append(w.out.problems, Problem{Name: shownName(name), Text: text})
 }
 
-// limit reports once that a limit was reached.
+// limit reports, once, that a limit was reached.
 func (w *walker) limit(name, text string) {
 	if !w.full {
 		w.full = true
@@ -109,7 +109,7 @@ func (w *walker) limit(name, text string) {
 	}
 }
 
-// dir lists one directory; chain are the identities from the root down to it.
+// dir lists one directory; chain has the identities from the root down to it.
 func (w *walker) dir(dir string, chain []fileID, linked bool) {
 	if len(w.out.dirs) >= maxDirs {
 		w.limit(dir, "there are too many directories; this one and others are not looked at")
@@ -161,8 +161,8 @@ func (w *walker) symlink(name string, chain []fileID) {
 	}
 }
 
-// enterDir lists a directory unless it is one that it lies in; chain are the
-// identities of those.
+// enterDir lists a directory unless it is one of those that contain it, whose identities are in
+// chain.
 func (w *walker) enterDir(name string, chain []fileID, linked bool) {
 	if len(chain) >= maxDepth {
 		w.report(name, "is nested too deeply and not looked at")

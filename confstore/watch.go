@@ -9,12 +9,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxPendingEvents is how many changed names are kept apart before a full scan is
-// cheaper.
+// maxPendingEvents is how many changed names are collected before a full scan is cheaper.
 const maxPendingEvents = 50_000
 
-// watcher turns file events into a set of names. It reads them at once, whatever
-// the store is doing, because the kernel drops what is not read.
+// watcher turns file events into a set of names. It reads them immediately, independent of what
+// the store is doing, because the kernel drops events that are not read.
 type watcher struct {
 	dir    string // absolute path of the store's directory
 	notify *fsnotify.Watcher
@@ -28,11 +27,11 @@ type watcher struct {
 	pending events
 }
 
-// events is what has happened since the last take.
+// events are the events since the last collect.
 type events struct {
 	names map[string]struct{} // relative to the directory
 	root  bool                // the directory itself may be another one
-	lost  string              // why only a scan tells what has changed, or ""
+	lost  string              // why only a scan can find the changes, or ""
 }
 
 func newWatcher(dir string) (*watcher, error) {
@@ -113,7 +112,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// collect takes what has happened.
+// collect returns the events so far and clears them.
 func (w *watcher) collect() events {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +137,7 @@ func (w *watcher) add(dir foundDir) error {
 	return nil
 }
 
-// remove ends the watch on rel and on all below it.
+// remove ends the watches on rel and everything below it.
 func (w *watcher) remove(rel string) {
 	for name, id := range w.watched {
 		if name == rel || below(name, rel) {

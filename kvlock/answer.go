@@ -6,9 +6,9 @@ import (
 	"confcenter/kv"
 )
 
-// answer handles the store's answer to any question asked for w and tells the
-// waiters it concerns. Callbacks run without the lock; done runs before the same
-// waiter can be told anything else.
+// answer handles the store's answer to any transaction made for w and notifies the
+// waiters it concerns. Callbacks run without the lock; done runs before the same waiter
+// can be told anything else.
 func (m *Manager) answer(l *line, w *waiter, res *kv.Result, err error) {
 	m.mu.Lock()
 	l.asking--
@@ -29,7 +29,7 @@ func (m *Manager) answer(l *line, w *waiter, res *kv.Result, err error) {
 	}
 }
 
-// learn notes what the result says about the lock.
+// learn records what the result says about the lock.
 func (l *line) learn(w *waiter, res *kv.Result) {
 	entry := res.Ops[0].Entry
 	switch {
@@ -86,8 +86,8 @@ func (m *Manager) answerFirst(l *line, w *waiter, res *kv.Result, err error) []f
 	}}
 }
 
-// toldToWait makes w somebody whose turn can come. That may be at once: the lock may
-// be free, or another request of the same lease may have got it since w's answer.
+// toldToWait makes w eligible for its turn, which may come at once: the lock may be free,
+// or another request of the same lease may have got it since w's answer.
 func (m *Manager) toldToWait(l *line, w *waiter) {
 	m.mu.Lock()
 	w.told = true
@@ -131,7 +131,7 @@ func (m *Manager) answerLater(l *line, w *waiter, res *kv.Result, err error) []f
 	return calls
 }
 
-// failed ends the wait of w, unless the store only takes no writes for a while.
+// failed ends the wait of w, unless the store merely refuses writes for a while.
 func (m *Manager) failed(l *line, w *waiter, err error) []func() {
 	switch {
 	case w.left:
@@ -153,10 +153,10 @@ func temporary(err error) bool {
 	return false
 }
 
-// twins are further requests of the lease that has just got the lock, from a
-// connection that took the place of another, say. They have it too: waiting for
-// their own lease they would wait for ever. One that was answered at a later
-// revision knows better: the lease had given that lock back.
+// twins are further requests of the lease that has just got the lock, for example from a
+// connection that replaced another. They have it too: otherwise they would wait for their
+// own lease for ever. One that was answered at a later revision is no twin: by then the
+// lease had given that lock back.
 func (m *Manager) twins(l *line, lease kv.LeaseID, fence kv.Revision) []func() {
 	var calls []func()
 	for _, w := range append([]*waiter(nil), l.waiters...) {
@@ -168,10 +168,10 @@ func (m *Manager) twins(l *line, lease kv.LeaseID, fence kv.Revision) []func() {
 	return calls
 }
 
-// tidying is who gives back what nobody wants.
+// tidying is the actor that gives back unwanted locks.
 var tidying = &access.Actor{Origin: access.Server}
 
-// drop gives back a lock that came for somebody who no longer wants it.
+// drop gives back a lock that was granted to a waiter who no longer wants it.
 func (m *Manager) drop(l *line, fence kv.Revision) {
 	l.dropping = fence
 	m.enqueue(job{freeTxn(tidying, l.name.ns, l.name.key, fence), func(res *kv.Result, err error) {

@@ -48,8 +48,8 @@ type Request struct {
 	// Lease ends the lock, and the wait for it. It is required: a lock without one
 	// would outlive a holder that died.
 	Lease kv.LeaseID
-	// Value is what others read in the lock's key, like the holder's name. The
-	// zero Value is an empty string. The Manager owns it from then on.
+	// Value is what others read in the lock's key, such as the holder's name. The zero
+	// Value is an empty string. The Manager owns it from then on.
 	Value kv.Value
 	Wait  bool          // stand in line if somebody else holds the lock
 	Actor *access.Actor // who asks
@@ -61,8 +61,8 @@ type Outcome struct {
 	Fence    kv.Revision // if Granted: the fencing token
 	Revision kv.Revision // at which this was so
 	Waiter   *Waiter     // if not Granted and there is no error: the place in line
-	// Holder is the lock's key as somebody else holds it. It is nil if Granted, or
-	// if the lock is just passing from one holder to the next.
+	// Holder is the lock's key while another client holds it. It is nil if Granted, or if
+	// the lock is just passing from one holder to the next.
 	Holder *kv.Entry
 }
 
@@ -71,13 +71,13 @@ type Grant struct {
 	NS, Key string
 	Lease   kv.LeaseID
 	Fence   kv.Revision // the fencing token, if Err is nil
-	// Err says why the wait ended without the lock: codes.LeaseGone, codes.Closed,
-	// or what else the store refused the lock with.
+	// Err is why the wait ended without the lock: codes.LeaseGone, codes.Closed, or
+	// another error of the store.
 	Err error
 }
 
-// Manager keeps the lines of those who wait for locks of one store. Its methods may
-// be called from any goroutine and do not wait. It must be closed before its store.
+// Manager keeps the lines of waiters for the locks of one store. Its methods may be
+// called from any goroutine and do not wait. It must be closed before its store.
 type Manager struct {
 	store      kv.Store // set by New
 	cfg        Config
@@ -108,9 +108,9 @@ func New(store kv.Store, cfg Config) *Manager {
 	return m
 }
 
-// Close ends all waits with codes.Closed. It returns when nothing of the Manager is
-// running; only the first answers to requests that the store still has come later.
-// Locks that are held stay held.
+// Close ends all waits with codes.Closed. When it returns nothing of the Manager is
+// running; only the first answers to requests that the store is still working on come
+// later. Locks that are held stay held.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	if m.closed {
@@ -139,23 +139,22 @@ func (m *Manager) Close() {
 
 func errClosed() error { return codes.Errorf(codes.Closed, "the lock manager is closed") }
 
-// Waiting is how many requests stand in line at present.
+// Waiting returns how many requests are in line at present.
 func (m *Manager) Waiting() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.waiting
 }
 
-// Lock asks for a lock. done is called exactly once, unless Lock itself fails. If
-// its Outcome is not Granted and there is no error, the request stands in line and
-// granted is called exactly once after it, unless [Waiter.Cancel] returned true.
-// Both are called from goroutines of the store or the Manager, which they must not
-// hold up. A lease that asks for a lock it holds already is granted it with the
-// fence it has.
+// Lock requests a lock. done is called exactly once, unless Lock itself fails. If its
+// Outcome is not Granted and there is no error, the request is in line, and granted is
+// called exactly once after done unless [Waiter.Cancel] returned true. Both are called from
+// goroutines of the store or the Manager, which they must not hold up. A lease that asks
+// for a lock it already holds is granted it with the fence it has.
 //
-// Errors, of Lock itself or in done: codes.LeaseGone; codes.Locked with Holder if
-// the request does not wait; codes.Limit if the line is full; and what the store
-// refuses a transaction with. After codes.Busy nothing has happened: ask again.
+// Errors, of Lock itself or in done: codes.LeaseGone; codes.Locked with Holder if the
+// request does not wait; codes.Limit if the line is full; and the errors of a transaction.
+// After codes.Busy nothing has happened: ask again.
 func (m *Manager) Lock(req Request, done func(Outcome, error), granted func(Grant)) error {
 	if req.Value.Type == 0 && len(req.Value.Data) == 0 {
 		req.Value = kv.StringValue("")
@@ -185,9 +184,9 @@ func (m *Manager) Lock(req Request, done func(Outcome, error), granted func(Gran
 	return err
 }
 
-// Unlock gives back the lock that was granted with fence. done is called once with
-// the revision that freed it, or codes.FenceLost if that holder has it no more. If
-// Unlock itself fails, done is not called; codes.Busy means ask again.
+// Unlock gives back the lock that was granted with fence. done is called once with the
+// revision that freed it, or codes.FenceLost if that holder no longer has it. If Unlock
+// itself fails, done is not called; codes.Busy means ask again.
 func (m *Manager) Unlock(by *access.Actor, ns, key string, fence kv.Revision, done func(rev kv.Revision, err error)) error {
 	txn := &kv.Txn{Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}, Actor: by}
 	return m.store.Commit(txn, func(res *kv.Result, err error) {
@@ -199,11 +198,10 @@ func (m *Manager) Unlock(by *access.Actor, ns, key string, fence kv.Revision, do
 	})
 }
 
-// GiveUp ends what the lease has to do with a lock: it takes its requests out of
-// the line, whose granted is not called, and gives back the lock if the lease holds
-// it. done is called once, with the revision as of which this holds, also if there
-// was nothing to give up. If GiveUp itself fails, done is not called;
-// codes.Busy means ask again.
+// GiveUp ends a lease's interest in a lock: it removes the lease's requests from the line
+// without calling their granted, and gives back the lock if the lease holds it. done is
+// called once, with the revision as of which this holds, even if there was nothing to give
+// up. If GiveUp itself fails, done is not called; codes.Busy means ask again.
 func (m *Manager) GiveUp(by *access.Actor, ns, key string, lease kv.LeaseID, done func(rev kv.Revision, err error)) error {
 	look := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}, Actor: by}
 	if err := look.Check(); err != nil {
@@ -235,7 +233,7 @@ func (m *Manager) GiveUp(by *access.Actor, ns, key string, lease kv.LeaseID, don
 	})
 }
 
-// free ends a hold of a lock, and is content if it has ended already.
+// free gives back a lock; it succeeds also if the holder has lost it already.
 func (m *Manager) free(by *access.Actor, ns, key string, fence kv.Revision, done func(kv.Revision, error)) {
 	m.mu.Lock()
 	if m.closed { // the goroutine may have ended

@@ -8,16 +8,15 @@ import (
 	"confcenter/kv"
 )
 
-// line is the queue for one lock. It exists while a waiter stands in it or a
-// question to the store is pending.
+// line is the queue for one lock. It exists while it has a waiter or a transaction of its
+// own is pending.
 //
-// The first waiter asks the store to put the key if it is absent. The store's
-// answer alone decides who holds the lock; the line only has to know when asking
-// is worth while, and must never miss it. So it compares revisions: freed is the
-// newest at which the key was seen absent or deleted, held the newest at which it
-// was seen present. Answers and events arrive in either order; the greater revision
-// is the later truth, and while held is greater, an event with a still greater
-// revision is yet to come.
+// The first waiter asks the store to put the key if it is absent. The store's answer alone
+// decides who holds the lock; the line only has to know when asking is worthwhile, and must
+// never miss such a moment. So it compares revisions: freed is the newest at which the key
+// was seen absent or deleted, held the newest at which it was seen present. Answers and
+// events arrive in either order. The greater revision is the later truth, and while held is
+// greater, an event with a still greater revision is yet to come.
 type line struct {
 	name    name
 	waiters []*waiter
@@ -30,8 +29,8 @@ type line struct {
 	// owner and fence are the holder that this Manager gave the lock last.
 	owner kv.LeaseID
 	fence kv.Revision
-	// dropping is a fence that came for a waiter who had cancelled and is being
-	// given back; kept is one that a lease was told it has, which must not be.
+	// dropping is the fence of a lock that was granted to a cancelled waiter and is being
+	// given back. kept is a fence that a lease was told it has, which must not be given back.
 	dropping, kept kv.Revision
 }
 
@@ -55,10 +54,9 @@ type waiter struct {
 // Waiter is a place in line.
 type Waiter struct{ w *waiter }
 
-// Cancel leaves the line. True means that granted was not and will not be called,
-// and that the lock is given back if the store grants it all the same. False means
-// that granted was called or is being called. It may be called several times, also
-// in done.
+// Cancel leaves the line. True means that granted was not and will not be called, and that
+// the lock is given back if the store grants it anyway. False means that granted was called
+// or is being called. Cancel may be called several times, and from done.
 func (p *Waiter) Cancel() bool {
 	w := p.w
 	w.m.mu.Lock()
@@ -78,8 +76,8 @@ func (w *waiter) tell(fence kv.Revision, err error) {
 
 func (r *Request) size() int { return len(r.NS) + len(r.Key) + len(r.Value.Data) }
 
-// txn takes the lock if it is free, else reads it. A transaction belongs to the
-// store, so each has its own copy of the value.
+// txn takes the lock if it is free, else reads it. The store owns a transaction, so each has
+// its own copy of the value.
 func (r *Request) txn() *kv.Txn {
 	value := kv.Value{Type: r.Value.Type, Data: slices.Clone(r.Value.Data)}
 	return &kv.Txn{If: []kv.Compare{kv.Absent(r.NS, r.Key)},
@@ -87,8 +85,8 @@ func (r *Request) txn() *kv.Txn {
 		Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}, Actor: r.Actor}
 }
 
-// look is txn for who is not first: it reads the lock, in its turn among the
-// transactions, and takes nothing. Held is false in its result, as in txn's.
+// look is txn for a waiter that is not first: it reads the lock, in order with the other
+// transactions, but does not take it. Held is false in its result, as in txn's.
 func (r *Request) look() *kv.Txn {
 	never := kv.Compare{NS: r.NS, Key: r.Key, Target: kv.CompareVersion, Relation: kv.Less}
 	return &kv.Txn{If: []kv.Compare{never}, Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}, Actor: r.Actor}
@@ -99,8 +97,8 @@ func freeTxn(by *access.Actor, ns, key string, fence kv.Revision) *kv.Txn {
 		Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}, Actor: by}
 }
 
-// arrive puts w at the end of the line, before anything is asked, so that nobody
-// who comes later can be asked for first.
+// arrive puts w at the end of the line before the store is asked, so that no later request
+// can overtake it.
 func (m *Manager) arrive(w *waiter) (*line, *kv.Txn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,8 +154,8 @@ func (m *Manager) leave(l *line, w *waiter) {
 	l.waiters = slices.Delete(l.waiters, i, i+1)
 }
 
-// next asks for the lock for who is first, if it may be free, and forgets a line
-// that nobody needs. Who was not told yet has his turn once he is.
+// next asks for the lock on behalf of the first waiter, if it may be free, and forgets a
+// line that is no longer needed. A waiter whose done has not run yet gets its turn after it.
 func (m *Manager) next(l *line) {
 	if l.trying || l.stalled || l.dropping != 0 {
 		return
@@ -185,7 +183,7 @@ func (m *Manager) try(l *line, w *waiter, txn *kv.Txn) {
 	}})
 }
 
-// follow takes the store's changes, and asks again for the locks whose key has gone.
+// follow receives the store's changes and asks again for locks whose key was deleted.
 func (m *Manager) follow(batch *kv.Batch) {
 	if m.lines.Load() == 0 {
 		return

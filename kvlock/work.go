@@ -8,9 +8,9 @@ import (
 	"confcenter/kv"
 )
 
-// job is a transaction of the Manager's own. Stores call back from goroutines that
-// must not be held up, and possibly while they hold a lock; so what follows from a
-// callback is committed by the Manager's goroutine.
+// job is a transaction of the Manager's own. Stores call back from goroutines that must not
+// be held up, and possibly while they hold a lock, so the transactions that follow from a
+// callback are committed by the Manager's goroutine.
 type job struct {
 	txn  *kv.Txn
 	done func(*kv.Result, error)
@@ -30,8 +30,8 @@ func (m *Manager) rouse() {
 	}
 }
 
-// run is the Manager's goroutine. It ends when the Manager is closed and no job is
-// left, because a lock that nobody wants any more has to be given back.
+// run is the Manager's goroutine. It ends when the Manager is closed and no job is left,
+// because unwanted locks still have to be given back.
 func (m *Manager) run() {
 	defer close(m.ended)
 	ticker := m.cfg.Clock.NewTicker(m.cfg.Tend)
@@ -110,8 +110,8 @@ func (m *Manager) pause() bool {
 	}
 }
 
-// tend looks after what no event tells of: leases that ended without having had a
-// key, and stores that take writes again.
+// tend handles what no event reports: leases that ended without having had a key, and
+// stores that accept writes again.
 func (m *Manager) tend() {
 	m.mu.Lock()
 	for _, l := range m.stalled {
@@ -134,7 +134,7 @@ func (m *Manager) tend() {
 	}
 }
 
-// dismiss ends the wait of somebody whose lease is gone.
+// dismiss ends the wait of a waiter whose lease is gone.
 func (m *Manager) dismiss(w *waiter) {
 	m.mu.Lock()
 	mine := w.told && !w.left

@@ -16,8 +16,7 @@ import (
 // JournalName is the file of a Journal.
 const JournalName = "config.journal"
 
-// A journal is rewritten when more than half of it is garbage, but not while it is
-// small anyway.
+// A journal is rewritten when more than half of it is garbage, unless it is small.
 const compactFloor = 1 << 20
 
 // maxScratch is the longest frame whose memory is used again.
@@ -31,18 +30,17 @@ type Journal struct {
 	epoch [16]byte
 	old   *replayed // as it was found; nil once it was recalled
 	frame []byte    // memory of the last one
-	// done holds marks that are not durable yet. If there was room they stand in a frame at size that
-	// the next append writes over: were they a frame of their own, a power cut
-	// could tear it and keep the one behind it, which looks like damage.
+	// done holds marks that are not durable yet. If there was room they are in a frame at size that
+	// the next append overwrites: in a frame of their own they could be torn by a power cut that
+	// keeps the frame after it, which looks like damage.
 	done []record
-	// fault, once set, refuses every further append: after a failed fsync nobody
-	// knows what is on the disk, and a second one may succeed without meaning it.
+	// fault, once set, refuses every further append: after a failed fsync the contents of the disk
+	// are unknown, and a second fsync may succeed although data is lost.
 	fault error
 }
 
-// OpenJournal reads the journal in root or makes a new one. A torn tail is cut off,
-// a damaged one is refused by name. newEpoch begins another epoch with what the
-// journal knows.
+// OpenJournal reads the journal in root or makes a new one. A torn tail is cut off; a damaged journal
+// is refused. newEpoch begins another epoch with the contents of the journal.
 func OpenJournal(root atomicfile.Root, newEpoch bool) (*Journal, error) {
 	data, _, err := atomicfile.ReadFile(root, JournalName, math.MaxInt64-1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,9 +115,9 @@ func (j *Journal) reopen() error {
 	return nil
 }
 
-// append writes records and returns when they are durable. After an error that
-// leaves fault nil nothing was written and a later append may work (the disk was
-// full); otherwise the journal is closed for writing.
+// append writes records and returns when they are durable. After an error that leaves fault nil
+// nothing was written and a later append may succeed, as when the disk was full; otherwise the
+// journal is closed for writing.
 func (j *Journal) append(records []record) error {
 	if j.fault != nil {
 		return j.fault
@@ -137,7 +135,7 @@ func (j *Journal) append(records []record) error {
 	return nil
 }
 
-// seal makes a frame of as many records as fit. It is valid until the next one.
+// seal makes a frame of as many records as fit. It is valid until the next call.
 func (j *Journal) seal(marks, records []record) ([]byte, []record) {
 	frame := append(j.frame[:0], make([]byte, frameHeader)...)
 	for _, r := range marks {
@@ -174,8 +172,8 @@ func (j *Journal) write(frame []byte) error {
 	return nil
 }
 
-// Placed is Ledger.Placed. Nobody waits for it to be durable: it only helps a later
-// start to tell an unfinished write from a person who put the old contents back.
+// Placed is Ledger.Placed. It need not be durable at once: it only helps a later restart to distinguish
+// an unfinished write from old contents that a person has put back.
 func (j *Journal) Placed(seqs ...uint64) {
 	if j.fault != nil {
 		return
@@ -190,9 +188,8 @@ func (j *Journal) Placed(seqs ...uint64) {
 	}
 }
 
-// TakeBack is Ledger.TakeBack. If there is no room for it now it stands in front of
-// whatever is written next: a start must not carry out what its writer was told has
-// failed.
+// TakeBack is Ledger.TakeBack. If there is no room for it now it is put in front of the next write: a
+// restart must not carry out a write whose writer was told that it failed.
 func (j *Journal) TakeBack(seqs ...uint64) error {
 	aborts := make([]record, len(seqs))
 	for i, seq := range seqs {
@@ -215,8 +212,8 @@ func (j *Journal) Tidy(live int64, all func() Change) (done bool, err error) {
 	return err == nil, err
 }
 
-// compact replaces the file by one that holds only records. After an error the old
-// file goes on being used, unless it is no longer known which one is in place.
+// compact replaces the file by one that holds only records. After an error the old file remains in
+// use, unless it is not known which one is in place.
 func (j *Journal) compact(records []record) error {
 	data := appendJournalHeader(nil, j.epoch)
 	for rest := records; len(rest) > 0; {

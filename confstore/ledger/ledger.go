@@ -1,13 +1,13 @@
-// Package ledger is what a store of configurations remembers across restarts and
-// the directory alone cannot tell: versions that never fall, tombstones, the last
-// good contents of files that are broken now, and writes that were begun.
+// Package ledger keeps what a store of configurations has to remember across restarts and cannot
+// see from the directory: versions that never fall, tombstones, the last valid contents of files
+// that are broken now, and unfinished writes.
 //
-// [Ledger] is the interface. The [Journal], a file of its own, is the first to have
-// it; what keeps revisions anyway, as the log of a state store does, can be another.
-// The way of a write is: temporary file, Commit, rename, publication, reply. A
-// [Version] therefore holds the exact bytes of its file and the digest of those it
-// replaces: with them and the file that is there a start decides for each document
-// alone whether the write has to be finished or somebody has edited since.
+// [Ledger] is the interface. The [Journal], a file of its own, is its first implementation; a store
+// that keeps revisions anyway, such as the log of a state store, can be another. The steps of a
+// write are: temporary file, Commit, rename, publication, reply. A [Version] therefore holds the
+// exact bytes of its file and the digest of those it replaces. Comparing them with the file on disk,
+// a restart decides for each document separately whether the write has to be finished or the file
+// has been edited since.
 package ledger
 
 import (
@@ -32,13 +32,13 @@ type Version struct {
 	Given   int32  // what the writer or the file said
 	Deleted bool
 	Text    []byte // compact; not used of a deletion
-	Write   *Write // what was, or is going to be, done to the file; nil: it was found so
+	Write   *Write // what was or will be done to the file; nil: the version was found on disk
 }
 
-// Write is how a version comes onto the disk.
+// Write is how a version gets onto the disk.
 type Write struct {
-	// File is the exact bytes; nil of a deletion, and of a write that an older
-	// program began: its file is Text as the store formats it.
+	// File is the exact bytes. It is nil for a deletion, and for a write begun by an older
+	// program, whose file is Text as the store formats it.
 	File     []byte
 	Absent   bool   // there was no file before
 	Replaces Digest // of the bytes before, zero if there were none or they could not be read
@@ -51,8 +51,8 @@ type List struct {
 	Digest Digest // of the list and of the way to merge; zero: the document has none
 }
 
-// Change is what becomes durable together. Of each name only the last version and
-// the last list count.
+// Change is what becomes durable together. For each name only the last version and the last list
+// count.
 type Change struct {
 	Lists    []List // first: one that is remembered without its cause only makes a version rise
 	Versions []Version
@@ -61,7 +61,7 @@ type Change struct {
 // Empty reports whether there is nothing to remember.
 func (c *Change) Empty() bool { return len(c.Lists)+len(c.Versions) == 0 }
 
-// Document is what is remembered of one name.
+// Document is what is remembered about one name.
 type Document struct {
 	// Version is the newest. Its Write is nil if the file is known to be in place.
 	Version
@@ -83,25 +83,25 @@ type Ledger interface {
 	// Epoch identifies the history of versions: random text that is made with the
 	// ledger and kept for its life.
 	Epoch() string
-	// Recall is what was remembered when the ledger was opened. It is called once,
-	// before anything else; the texts may share memory with all the others.
+	// Recall returns what was remembered when the ledger was opened. It is called once, before
+	// anything else. The texts may all share one block of memory.
 	Recall() (Memory, error)
-	// Commit returns when c is durable. After an error nothing of it is, as far as
-	// Err is nil, and a later Commit may work: the disk was full. Several writes in
-	// one change share its cost.
+	// Commit returns when c is durable. If it fails and Err is nil, nothing of c was written and
+	// a later Commit may succeed, for example when the disk was full. Several writes in one
+	// change share its cost.
 	Commit(c Change) error
-	// Placed notes that the files of writes are durable in their places. It is
-	// remembered with a later Commit at the latest.
+	// Placed records that the files of writes are durably in place. That becomes durable with a
+	// later Commit at the latest.
 	Placed(seqs ...uint64)
-	// TakeBack undoes writes that were committed and are not going to be placed: the
-	// versions before them hold. After an error a later Commit or Close does it.
+	// TakeBack undoes writes that were committed and will not be placed: the versions before them
+	// apply again. After an error a later Commit or Close does it.
 	TakeBack(seqs ...uint64) error
-	// Tidy is called between changes, so that a ledger which holds mostly garbage
-	// may begin anew with what counts: all, which is about live bytes. done tells that
-	// it did and holds no more than that.
+	// Tidy is called between changes, so that a ledger that is mostly garbage can be rewritten
+	// with the live data: all, which is about live bytes. done reports that it was, and now holds
+	// nothing else.
 	Tidy(live int64, all func() Change) (done bool, err error)
-	// Err is why nothing will be committed until a restart; nil: no reason.
+	// Err returns why nothing will be committed until a restart; nil if commits are possible.
 	Err() error
-	// Close makes what was noted durable, if it can, and ends the use.
+	// Close makes what was recorded durable, if it can, and releases the ledger.
 	Close() error
 }

@@ -24,7 +24,7 @@ func appendJournalHeader(dst []byte, epoch [16]byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// kept is what the journal remembers of one name.
+// kept is what the journal has about one name.
 type kept struct {
 	put  record // kind 0 if there is none
 	list record // kind 0 if there is none
@@ -47,7 +47,7 @@ func newReplayed() *replayed {
 	return &replayed{names: make(map[string]*kept), open: make(map[uint64]*kept)}
 }
 
-// memory is what was found as the store wants it.
+// memory returns the replayed journal in the form that the store wants.
 func (r *replayed) memory() Memory {
 	m := Memory{Seq: r.seq, Torn: r.torn, Documents: make([]Document, 0, len(r.names))}
 	for name, k := range r.names {
@@ -77,12 +77,12 @@ func (k *kept) document(name string) Document {
 	return d
 }
 
-// remedy is the same for every damage.
+// remedy is the same for all kinds of damage.
 const remedy = "restore it from a backup, or move it away: the server then starts from the files alone, without tombstones and with versions that may fall"
 
-// replay understands the bytes of a journal. A frame that was cut off at the very
-// end is what a power cut leaves and is not counted; damage in front of sound
-// frames is an error, because acknowledged changes may be lost.
+// replay decodes a journal. A truncated frame at the very end is what a power cut leaves and
+// is ignored; damage in front of intact frames is an error, because acknowledged changes may
+// be lost.
 func replay(data []byte) (*replayed, error) {
 	r := newReplayed()
 	if err := r.header(data); err != nil {
@@ -126,9 +126,8 @@ func (r *replayed) header(data []byte) error {
 	return nil
 }
 
-// soundFrameAfter finds a sound frame at from or behind it, -1 if there is none.
-// The number of tries is bounded; that many frame beginnings without a frame are
-// no accident.
+// soundFrameAfter finds an intact frame at or after from, -1 if there is none. The number of
+// attempts is bounded; so many apparent frame headers without a frame are no accident.
 func soundFrameAfter(data []byte, from int) int {
 	magic := binary.LittleEndian.AppendUint16(nil, frameMagic)
 	for tries := 0; tries < 1000; tries++ {
@@ -169,8 +168,7 @@ func (r *replayed) take(rec record) {
 	}
 }
 
-// close forgets an open intent: something later was written about its name, so it
-// was carried out.
+// close forgets an open intent: a later record about its name shows that it was carried out.
 func (r *replayed) close(k *kept) {
 	if k.intent != nil {
 		delete(r.open, k.intent.seq)
