@@ -1,6 +1,5 @@
-// Package config handles the commands for configurations: reads are answered from a
-// snapshot, writes handed to the store, and what the store publishes is pushed to those
-// who have subscribed.
+// Package config handles the commands for configurations: it answers reads from a
+// snapshot, hands writes to the store, and pushes what the store publishes to subscribers.
 package config
 
 import (
@@ -17,8 +16,7 @@ import (
 	"confcenter/server/loop"
 )
 
-// Handlers serve configurations: reading and writing them, and pushing what
-// changes to those who have subscribed.
+// Handlers serve configurations: reads, writes, and pushes to subscribers.
 type Handlers struct {
 	// set at open
 	store    Store
@@ -29,11 +27,11 @@ type Handlers struct {
 	unfollow func() // nil before Follow
 }
 
-// Config is how the handlers of configurations behave.
+// Config are the handlers' settings.
 type Config struct {
 	FrameExact bool // see Config of the server
 	DocLiteral bool // see Config of the server
-	// Changed is told of each change of a document, wanted or done. Any goroutine.
+	// Changed is called with each change of a document, requested or done, on any goroutine.
 	Changed func(deleted bool, name string, mtime int32, by *access.Actor, result string)
 }
 
@@ -44,11 +42,11 @@ type Store interface {
 	Problems() []confstore.Problem
 	// Set calls done once, after every function given to Subscribe has returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
-	// Subscribe ends with cancel: then fn is not called again.
+	// Subscribe calls fn until cancel.
 	Subscribe(fn func(*confstore.Batch)) (cancel func())
 }
 
-// Add has g serve the documents of store. Follow begins the pushes.
+// Add makes g serve the documents of store. Follow starts the pushes.
 func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
 	f := &Handlers{store: store, gate: g, cfg: cfg, upToDate: protocol.UpToDate}
 	if cfg.DocLiteral {
@@ -66,7 +64,7 @@ func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
 	return f
 }
 
-// Follow has every change of the documents told from now on.
+// Follow starts pushing changes of the documents.
 func (f *Handlers) Follow() { f.unfollow = f.store.Subscribe(f.publish) }
 
 // Unfollow ends what Follow began.
@@ -101,7 +99,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	value, found, ready := node.Lookup(q.Inherit, q.Path)
 	if !ready {
-		// The merge or the index is large, and the answer has to come from this node.
+		// The merge or the index is large, and the answer must come from this node.
 		s.Prepare(h.Command, func() any {
 			node.Prepare(q.Inherit, true)
 			return node
@@ -130,7 +128,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 
 var jsonNull = []byte("null")
 
-// noSuchConfig answers for a name that is neither a file nor has bases.
+// noSuchConfig answers for a name that has neither a file nor bases.
 func (f *Handlers) noSuchConfig(s *gate.Session, h protocol.Header, q protocol.ConfigQuery) {
 	out := s.Begin(h.Command.Reply(), h.Seq)
 	switch {
@@ -201,8 +199,8 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	return true
 }
 
-// getConfigNames lists all files. CppCloud ignores the body, so only a body that
-// asks for detail is looked at.
+// getConfigNames lists all files. CppCloud ignores the body, so only a request for detail
+// in it has an effect.
 func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
 	snap := f.store.Snapshot()
 	if s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail") {

@@ -11,11 +11,11 @@ import (
 	"confcenter/server/loop"
 )
 
-// hub is one loop's part of the push hub: which of its sessions follow which
-// file. It belongs to the loop.
+// hub has the subscriptions of one loop: which of its sessions follow which file. It
+// belongs to the loop.
 type hub struct {
 	topics  map[string]*topic  // by full file name
-	backlog *confstore.Backlog // any goroutine: what fanOuts in the mailbox are going to tell
+	backlog *confstore.Backlog // any goroutine: what fanOuts in the mailbox are going to push
 }
 
 // topic is the subscriptions of one file.
@@ -71,7 +71,7 @@ func (f *follower) Describe(info *gate.ClientInfo, room int) {
 	}
 }
 
-// followerOf is what the session subscribes with.
+// followerOf returns the session's subscriptions.
 func followerOf(s *gate.Session) *follower {
 	if f, ok := s.Part(gate.OfConfig).(*follower); ok {
 		return f
@@ -81,9 +81,8 @@ func followerOf(s *gate.Session) *follower {
 	return f
 }
 
-// publish is the store's way into the loops: it only posts. The store calls it
-// before it completes the writer, so a writer that subscribed is told first and
-// answered then.
+// publish posts a batch of the store to the loops. The store calls it before it completes
+// the writer, so a writer that has subscribed gets the push before the reply.
 func (f *Handlers) publish(b *confstore.Batch) {
 	for _, c := range b.Changes {
 		if !c.Own {
@@ -96,7 +95,7 @@ func (f *Handlers) publish(b *confstore.Batch) {
 	}
 }
 
-// postTo has d's loop tell of b, by a fanOut of its own or by one that is on its way.
+// postTo makes d's loop push b, by a new fanOut or by one that is on its way.
 func (f *Handlers) postTo(d *gate.Desk, b *confstore.Batch) {
 	hub := d.Part(gate.OfConfig).(*hub)
 	if hub.backlog.Put(b) {
@@ -106,21 +105,21 @@ func (f *Handlers) postTo(d *gate.Desk, b *confstore.Batch) {
 	}
 }
 
-// fanOut tells one loop's subscribers of one batch, a slice of them each turn.
+// fanOut pushes one batch to the subscribers of one loop, some of them in each turn.
 type fanOut struct {
 	// set at open
 	hub   *hub
-	exact bool // a changed base is pushed with its name only
+	exact bool // a changed base is pushed under its own name only
 
 	batch  *confstore.Batch // nil: not taken from the backlog yet
-	change int              // next change to tell of
-	subs   []*subscription  // of the change being told of; nil: not begun
+	change int              // next change to push
+	subs   []*subscription  // of the current change; nil: not begun
 	next   int
 	sent   int // in this turn, parts looked up included
 	frame  encodedPush
 	paths  map[pathKey]bool
-	// what sessions with several subscriptions have been told in this batch, so
-	// that a base they follow in several ways is told once
+	// what sessions with several subscriptions have got in this batch, so that a base
+	// which they follow in several ways is pushed once
 	told map[*gate.Session]map[string]struct{}
 }
 
@@ -164,8 +163,8 @@ func (f *fanOut) Deliver(l *loop.Loop, budget int) (int, bool) {
 	return f.sent + 1, true
 }
 
-// tell sends sub what it has to know of c. It reports false if a worker has to
-// prepare the document first.
+// tell sends sub what it needs to know about c. It returns false if a worker must prepare
+// the document first.
 func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) bool {
 	if sub.dead || sub.since >= f.batch.Seq || !(c.Own || sub.inherit) {
 		return true
@@ -190,16 +189,16 @@ func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) bool
 	}
 	mtime := c.Node.Mtime(sub.inherit)
 	if mtime != 0 && mtime <= sub.told {
-		return true // it was told of this or a newer version when it subscribed
+		return true // it got this or a newer version when it subscribed
 	}
 	sub.told = mtime
 	f.send(sub, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
 	return true
 }
 
-// basesToTell are the bases that a follower of c is told of under their own names. A
-// name without a file has no version that would make a client ask, so if _meta.json
-// gives it other bases, theirs have to do.
+// basesToTell are the bases that are pushed under their own names to a follower of c. A
+// name without a file has no version that would make a client fetch it, so if _meta.json
+// gives it other bases, theirs are used.
 func basesToTell(c *confstore.Change) []string {
 	switch {
 	case !c.BasesListChanged || c.Node.Known():
@@ -210,7 +209,7 @@ func basesToTell(c *confstore.Change) []string {
 	return c.Node.Bases()
 }
 
-// send sends one push, unless the session has had it in this batch.
+// send sends one push, unless the session has already got it in this batch.
 func (f *fanOut) send(sub *subscription, c protocol.Change) {
 	s := sub.of.s
 	if s.Ending() {
@@ -242,8 +241,8 @@ func (f *fanOut) first(s *gate.Session, file string) bool {
 	return !had
 }
 
-// pathChanged compares a part of the document before and after, once for all who
-// follow it.
+// pathChanged compares a part of the document before and after, once for all that follow
+// it.
 func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (changed, ready bool) {
 	if changed, done := f.paths[key]; done {
 		return changed, true

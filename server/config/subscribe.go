@@ -12,7 +12,7 @@ import (
 	"confcenter/server/loop"
 )
 
-// subscription is one session's wish to be told of one file.
+// subscription is one session's subscription to one file.
 type subscription struct {
 	of   *follower // set at open
 	file string    // set at open: the file's full name
@@ -22,8 +22,8 @@ type subscription struct {
 	// loop only
 	inherit bool
 	since   uint64 // changes up to this snapshot are not news
-	told    int32  // version the peer was last told of by a push, 0 for none
-	first   int32  // and by the reply to its subscription
+	told    int32  // version last pushed to the peer, 0 for none
+	first   int32  // version in the reply to the subscription
 	place   int    // in its topic
 	dead    bool
 }
@@ -31,7 +31,7 @@ type subscription struct {
 // maxPath is the longest key path that can be subscribed, in bytes.
 const maxPath = 1024
 
-// size is about what a subscription holds, in bytes.
+// size is about the memory of a subscription, in bytes.
 func (sub *subscription) size() int { return 192 + len(sub.file) + len(sub.name) + len(sub.path) }
 
 // subscribe answers BOOKCFGCHANGE.
@@ -66,8 +66,8 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 		return true
 	}
 	if !known && !want.MissingOK {
-		// CppCloud's clients look at no reply to a subscription and do not ask again:
-		// they are answered as by CppCloud, and told all the same when the file comes.
+		// CppCloud's clients ignore the reply to a subscription and do not ask again: they
+		// get CppCloud's answer, and a push all the same when the file is created.
 		noSuchFile(s, h, want)
 		return true
 	}
@@ -87,7 +87,7 @@ func noSuchFile(s *gate.Session, h protocol.Header, want protocol.Subscription) 
 	s.Result(h, int(codes.NotSubscribed), "no file="+want.File)
 }
 
-// monitored is the text CppCloud answers with.
+// monitored is the text of CppCloud's answer.
 func monitored(file string, node *confstore.Node, inherit bool) string {
 	var b strings.Builder
 	b.WriteString("monitor ")
@@ -102,7 +102,7 @@ func monitored(file string, node *confstore.Node, inherit bool) string {
 	return b.String()
 }
 
-// catchUp tells a peer that has just subscribed of what it missed.
+// catchUp pushes what a new subscriber has missed.
 func catchUp(s *gate.Session, sub *subscription, mtime int32) {
 	sub.told = mtime
 	frame := appendPush(nil, protocol.Change{File: sub.name, Mtime: mtime, Path: sub.path})
@@ -111,13 +111,13 @@ func catchUp(s *gate.Session, sub *subscription, mtime int32) {
 	s.Out.SendPush(frame, loop.PushKey{File: sub.name, Path: sub.path})
 }
 
-// add adds one, or widens the one there is for the same name and
-// path: repeats are told once.
+// add adds a subscription, or widens the one for the same name and path: repeats are pushed
+// once.
 func (f *follower) add(want protocol.Subscription, file string, seq uint64) (*subscription, error) {
 	for _, sub := range f.subs {
 		if sub.name == want.File && sub.path == want.Path {
-			// since stays: a change that is on its way to this subscription is news
-			// to a peer that has not heard of it, whatever it asks meanwhile.
+			// since stays: a change that is on its way to this subscription is news to the
+			// peer, whatever it requests in the meantime.
 			sub.inherit = sub.inherit || want.Inherit
 			return sub, nil
 		}

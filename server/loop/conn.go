@@ -7,9 +7,8 @@ import (
 	"confcenter/protocol"
 )
 
-// Conn is one connection: what arrives, the order of its replies, what its peer has
-// not read yet. Everything in it belongs to its loop. What its frames mean is its
-// user's.
+// Conn is one connection: its input, the order of its replies, and its output. It belongs
+// to its loop. Its User handles the frames.
 type Conn struct {
 	// set at open
 	Loop   *Loop
@@ -26,14 +25,14 @@ type Conn struct {
 	Replies          // in the order of the requests
 	prepared any     // what a worker has made for the frame that comes again
 	index    int     // in Loop.conns
-	on       listing // the loop's lists it is on
-	deadline int64   // unix ns by which it has identified, or once closing is gone
+	on       listing // the loop's lists that it is on
+	deadline int64   // unix ns by which it must identify itself or, when closing, end
 
 	// any goroutine
 	Active atomic.Int64 // unix ns of the last complete frame, from the loop's clock
 }
 
-// listing says on which lists of its loop a connection is, one bit each.
+// listing is the set of its loop's lists that a connection is on, one bit each.
 type listing uint8
 
 const (
@@ -43,7 +42,7 @@ const (
 	onFilled                      // its next reply was filled in this turn
 )
 
-// join reports whether it was not on that list before.
+// join returns false if the connection is already on the list.
 func (on *listing) join(list listing) bool {
 	joined := *on&list == 0
 	*on |= list
@@ -52,57 +51,58 @@ func (on *listing) join(list listing) bool {
 
 func (on *listing) leave(list listing) { *on &^= list }
 
-// User is whom a connection's frames are for. All methods are called on the loop.
+// User handles a connection's frames. All methods are called on the loop.
 type User interface {
-	// Decode handles the complete frames in b, as far as they may be taken now, and
-	// returns how many bytes they took. b is empty when the connection goes on after it
-	// has waited, and none has arrived.
+	// Decode handles the complete frames in b, as far as they may be handled now, and
+	// returns the number of bytes used. b is empty if the connection continues after a
+	// wait and nothing has arrived.
 	Decode(b []byte) (taken int)
-	// Foresee reports whether b, all that has arrived, is one frame that is better acted
-	// on together with others of its kind, whosever they are. If so LookUp is called
-	// before Decode is given b, or a copy of it.
+	// Foresee reports whether b, the whole input, is one frame that is better handled
+	// together with such frames of other connections. Then LookUp is called before Decode
+	// gets b or a copy of it.
 	Foresee(b []byte) bool
-	// LookUp is called for one of the users that have foreseen something, on behalf of all.
+	// LookUp is called on one of the users whose Foresee was true, on behalf of all.
 	LookUp()
 	// ReadOn is called when the peer has read, so that more can be sent.
 	ReadOn()
-	// Ended is called once, when the connection is gone.
+	// Ended is called once, when the connection has ended.
 	Ended(err error)
-	// Identified is false until the peer has said who it is.
+	// Identified is false until the peer has identified itself.
 	Identified() bool
-	// Name is what logs call the peer, empty if it has not said.
+	// Name is the peer's name in logs, empty before it has identified itself.
 	Name() string
 }
 
-// Open joins a new connection to its loop, and has u act on its frames.
+// Open initializes a new connection of a loop; u handles its frames.
 func (c *Conn) Open(l *Loop, u User, t Transport, peer netip.AddrPort, fd int) {
 	c.Loop, c.User, c.t, c.Peer, c.FD, c.Opened = l, u, t, peer, fd, l.now
 	c.Out.c, c.Replies.c = c, c
 	c.Active.Store(l.now)
 }
 
-// Reads is true while frames are taken.
+// Reads reports whether frames are handled now.
 func (c *Conn) Reads() bool { return c.state == reading }
 
-// Ending is true once no frame is taken any more; what is on its way is still sent.
+// Ending reports whether the connection handles no more frames. Pending output is still
+// sent.
 func (c *Conn) Ending() bool { return c.state.over() }
 
-// Gone is true once nothing can be sent any more.
+// Gone reports whether nothing can be sent any more.
 func (c *Conn) Gone() bool { return c.state == dead }
 
-// Kept is how much input waits, in bytes.
+// Kept is the size of the waiting input, in bytes.
 func (c *Conn) Kept() int { return c.in.waiting() }
 
-// Needs notes how many bytes the next frame takes, 0 if its header is not known.
+// Needs sets the size of the next frame in bytes, 0 if its header has not come.
 func (c *Conn) Needs(n int) { c.in.need = n }
 
-// Limits are the server's. Nobody may change them.
+// Limits returns the server's limits, which must not be changed.
 func (c *Conn) Limits() *Limits { return &c.Loop.Group.Limits }
 
-// Group is that of the connection's loop.
+// Group returns the loop's group.
 func (c *Conn) Group() *Group { return c.Loop.Group }
 
-// Receive takes what arrived. data is only valid during the call.
+// Receive handles input. data is only valid during the call.
 func (c *Conn) Receive(data []byte) {
 	l := c.Loop
 	if c.state.over() || l.Group.draining.Load() {
@@ -122,7 +122,7 @@ func (c *Conn) Receive(data []byte) {
 	l.meter.addCounts()
 }
 
-// keep appends to the undecoded input, within its limit.
+// keep appends data to the undecoded input, within its limit.
 func (c *Conn) keep(data []byte) bool {
 	g := c.Loop.Group
 	if c.in.waiting()+len(data) > c.Limits().Input {
@@ -151,20 +151,19 @@ func (c *Conn) forgetInput() {
 	c.in = input{}
 }
 
-// turnBytes is how much input a connection decodes before others get a turn.
+// turnBytes is how much input a connection decodes before others have a turn.
 const turnBytes = 256 << 10
 
-// Took is told of the frames decoded so far in one go, in bytes, and ends a turn that
-// has been long enough.
+// Took reports the bytes decoded so far in this turn. It ends a turn that is long enough.
 func (c *Conn) Took(bytes int) {
 	if bytes > turnBytes && c.state.become(forTurn) {
 		c.Loop.Post(MailFunc(func(*Loop) { c.resume() }))
 	}
 }
 
-// Admit says whether a request may be handled now; otherwise it waits. A request
-// sees every earlier write of its connection, so all but writes wait for writes; and
-// nobody gets more replies while those he has are not read.
+// Admit reports whether a request may be handled now; otherwise the connection waits. A
+// request sees every earlier write of its connection, so everything except a write waits
+// for writes. A peer gets no more replies until it has read those it has.
 func (c *Conn) Admit(write bool) bool {
 	limits := c.Limits()
 	switch {
@@ -178,7 +177,7 @@ func (c *Conn) Admit(write bool) bool {
 	return true
 }
 
-// wait stops decoding until resume. The frame it stopped at is decoded again.
+// wait stops decoding until resume. The current frame is then decoded again.
 func (c *Conn) wait(reason inputState) bool {
 	if !c.state.become(reason) {
 		return false
@@ -187,8 +186,8 @@ func (c *Conn) wait(reason inputState) bool {
 	return true
 }
 
-// Starve waits for a store's queue to have room, also if it waits for something else
-// already.
+// Starve waits until a store's queue has room, even if the connection already waits for
+// something else.
 func (c *Conn) Starve() {
 	c.wait(forRoom)
 	if !c.state.over() {
@@ -196,7 +195,7 @@ func (c *Conn) Starve() {
 	}
 }
 
-// resume goes on decoding, if it waits for anything but a worker.
+// resume continues decoding, unless the connection waits for a worker.
 func (c *Conn) resume() {
 	if c.state.parked() {
 		c.goOn()
@@ -217,8 +216,8 @@ func (c *Conn) goOn() {
 	c.Loop.meter.addCounts()
 }
 
-// Away has a worker do job; nothing of this connection is handled until then has run
-// on the loop.
+// Away makes a worker run job. The connection handles nothing until then has run on the
+// loop.
 func (c *Conn) Away(job func(), then func(l *Loop)) {
 	if !c.state.become(forWorker) {
 		return
@@ -234,8 +233,8 @@ func (c *Conn) Away(job func(), then func(l *Loop)) {
 	})
 }
 
-// Prepare has a worker make what the present frame needs. The frame is not consumed:
-// it comes again, and TakePrepared then has what was made.
+// Prepare makes a worker make what the current frame needs. The frame is not consumed: it
+// comes again, and TakePrepared then returns the result.
 func (c *Conn) Prepare(cmd protocol.Command, make func() any) {
 	var made any
 	began := c.Loop.meter.moment()
@@ -245,18 +244,18 @@ func (c *Conn) Prepare(cmd protocol.Command, make func() any) {
 	})
 }
 
-// PrepareAgain keeps what was prepared for the next time the present frame comes.
+// PrepareAgain keeps the result for the next time that the current frame comes.
 func (c *Conn) PrepareAgain(made any) { c.prepared = made }
 
-// TakePrepared is what Prepare has made for this frame, nil if nothing was asked for.
+// TakePrepared returns what Prepare has made for this frame, nil if it was not called.
 func (c *Conn) TakePrepared() any {
 	made := c.prepared
 	c.prepared = nil
 	return made
 }
 
-// Later has a worker make the reply's body; nothing of this connection is handled
-// until it is sent.
+// Later makes a worker make the reply's body. The connection handles nothing until the
+// reply is sent.
 func (c *Conn) Later(h protocol.Header, body func(dst []byte) []byte) {
 	var frame []byte
 	began := c.Loop.meter.moment()
@@ -269,19 +268,19 @@ func (c *Conn) Later(h protocol.Header, body func(dst []byte) []byte) {
 	})
 }
 
-// Count notes a request.
+// Count counts a request.
 func (c *Conn) Count(cmd protocol.Command) { c.Loop.meter.count(cmd) }
 
-// Touch notes a complete frame.
+// Touch records the time of a complete frame.
 func (c *Conn) Touch() {
 	if now := c.Loop.now; c.Active.Load() != now {
 		c.Active.Store(now)
 	}
 }
 
-// Dismiss closes a peer that may be reading what it has been sent: at once if
-// there is nothing more to read, and never in the middle of a frame, where a
-// Python client would spin for ever.
+// Dismiss closes the connection of a peer that may still be reading: at once if there is
+// nothing more to read, and never in the middle of a frame, where a Python client would
+// loop forever.
 func (c *Conn) Dismiss(reason string) {
 	c.FlushReplies()
 	if c.state.over() {
@@ -295,7 +294,7 @@ func (c *Conn) Dismiss(reason string) {
 	c.Finish()
 }
 
-// Abort closes at once. The reason is for the log.
+// Abort closes the connection at once. The reason is for the log.
 func (c *Conn) Abort(reason string) {
 	if c.state == dead {
 		return
@@ -315,8 +314,8 @@ func (c *Conn) hangUp() {
 	}
 }
 
-// Finish reads no more and closes as soon as the peer has read what is on its
-// way. A frame is never cut.
+// Finish handles no more input, and closes the connection when the peer has read the
+// pending output. It never cuts a frame.
 func (c *Conn) Finish() {
 	if !c.state.become(closing) {
 		return
@@ -327,7 +326,7 @@ func (c *Conn) Finish() {
 	c.drained()
 }
 
-// linger gives a peer that is to close its end some time for it.
+// linger gives the peer some time to close its end.
 func (c *Conn) linger() { c.Expire(c.Loop.now + c.Limits().Linger.Nanoseconds()) }
 
 // drained is called when the peer has read everything.
@@ -339,15 +338,15 @@ func (c *Conn) drained() {
 		c.User.ReadOn()
 	case c.owed() > 0:
 	case c.state.become(shut):
-		// Closing a socket with unread input resets the connection and can take
-		// the last reply with it, so the peer closes first or runs out of time.
+		// Closing a socket with unread input resets the connection and can destroy the
+		// last reply, so we let the peer close first, or its time run out.
 		c.linger()
 		c.t.CloseWrite()
 	}
 }
 
-// Lost is called by the transport when the connection is gone, whoever ended it,
-// also in the middle of a Send.
+// Lost is called by the transport when the connection has ended on either side, even in
+// the middle of a Send.
 func (c *Conn) Lost(err error) {
 	if !c.state.become(dead) {
 		return
@@ -359,7 +358,7 @@ func (c *Conn) Lost(err error) {
 	c.Loop.remove(c)
 }
 
-// Expire sets the deadline, which the loop's ticks look at.
+// Expire sets the deadline, which the loop's ticks check.
 func (c *Conn) Expire(deadline int64) {
 	c.deadline = deadline
 	if c.on.join(onTimed) {
@@ -367,24 +366,24 @@ func (c *Conn) Expire(deadline int64) {
 	}
 }
 
-// checkDeadline closes who has run out of time.
+// checkDeadline closes the connection if its time has run out.
 func (c *Conn) checkDeadline(now int64) {
 	switch {
 	case c.state == dead || now < c.deadline:
 	case c.state.over():
 		if c.Out.Owing() == 0 || now-c.Out.progress >= c.Limits().Linger.Nanoseconds() {
 			c.hangUp()
-		} // otherwise the peer reads on
+		} // otherwise the peer is still reading
 	case !c.User.Identified():
 		c.Loop.Group.Count.Unidentified.Add(1)
 		c.Abort("no WHOAMI in time")
 	}
 }
 
-// holds is what is held for the connection, in bytes.
+// holds is the memory held for the connection, in bytes.
 func (c *Conn) holds() int { return c.Out.bytes + c.in.holds() }
 
-// moved is when its peer last read, if it owes to read, or completed a frame.
+// moved is when the peer last read, if it has output to read, or last completed a frame.
 func (c *Conn) moved() int64 {
 	if c.Out.bytes > 0 {
 		return c.Out.progress
@@ -392,14 +391,14 @@ func (c *Conn) moved() int64 {
 	return c.Active.Load()
 }
 
-// quiet says that nothing is being done for the connection and its peer has read
+// quiet reports whether nothing is being done for the connection and its peer has read
 // everything.
 func (c *Conn) quiet() bool { return c.owed() == 0 && c.state != forWorker && c.Out.Owing() == 0 }
 
-// fillOrder gives out the finished replies and lets the connection go on.
+// fillOrder sends the finished replies and lets the connection continue.
 func (c *Conn) fillOrder() {
 	c.giveReplies()
-	c.resume() // what it answers at once leaves in the same write
+	c.resume() // what is answered at once leaves in the same write
 	c.FlushReplies()
 	c.Loop.meter.addCounts()
 	if c.state.over() {

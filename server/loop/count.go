@@ -7,7 +7,7 @@ import (
 	"confcenter/protocol"
 )
 
-// Counters are what the server counts. A counter is declared here and nowhere else.
+// Counters are the server's counters. They are declared only here.
 //
 // wide: a list of numbers.
 type Counters struct {
@@ -25,7 +25,7 @@ type Counters struct {
 	StateWrites   atomic.Uint64 `metric:"server_state_writes_total" help:"Writes that the state store took from TCP peers."`
 	StateRefused  atomic.Uint64 `metric:"server_state_refused_total" help:"Requests about the state store answered with an error."`
 
-	// Connections that were closed or turned away:
+	// Connections that were closed or refused:
 	TurnedAway   atomic.Uint64 `metric:"server_limits_met_total" label:"limit=connections" help:"How often TCP peers met a limit."`
 	BadFrames    atomic.Uint64 `metric:"server_limits_met_total" label:"limit=frame"` // a wrong header or an oversize body
 	Unidentified atomic.Uint64 `metric:"server_limits_met_total" label:"limit=identify"`
@@ -37,25 +37,24 @@ type Counters struct {
 	// Requests that were refused or had to wait:
 	SubscriptionLimit atomic.Uint64 `metric:"server_limits_met_total" label:"limit=subscriptions"`
 	WatchLimit        atomic.Uint64 `metric:"server_limits_met_total" label:"limit=watches"`
-	WatchBacklog      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=backlog"` // batches too much for a loop to be told
+	WatchBacklog      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=backlog"` // batches that were too much for a loop
 	LockWaitLimit     atomic.Uint64 `metric:"server_limits_met_total" label:"limit=lock_waits"`
 	StateBusy         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=queue"` // the store's queue was full
-	IgnoredPeers      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=role"`  // server-to-server commands that clients sent
+	IgnoredPeers      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=role"`  // server-to-server commands from clients
 }
 
-// Readings is all that the loops count and measure, under the names of /metrics; any
-// goroutine may call it.
+// Readings returns everything that the loops count and measure, under the names of
+// /metrics. Any goroutine may call it.
 func (g *Group) Readings() metric.Readings {
 	list := append(metric.Of(&g.Count),
 		metric.Reading{Name: "server_memory_bytes", Help: "Input and output held for TCP peers.", N: g.Memory.used.Load()})
 	return append(append(list, g.commands()...), g.latency()...)
 }
 
-// otherCommands is what requests are counted under that no command of the table
-// stands for, or one that clients have no business with.
+// otherCommands counts requests with commands that are unknown or not for clients.
 const otherCommands = "OTHER"
 
-// commands counts the requests by command, those that nobody sent included.
+// commands returns the requests by command, including commands that nobody has sent.
 func (g *Group) commands() (list metric.Readings) {
 	counted := make([]int64, protocol.IDs())
 	for _, l := range g.allLoops() {
@@ -81,9 +80,9 @@ func (g *Group) commands() (list metric.Readings) {
 	return list
 }
 
-// latency is how long requests took, from being taken up to their reply's way out.
-// What a request waits in front of that, for the socket to be read or for earlier
-// writes of its connection, is not in it.
+// latency returns how long requests took, from the start of handling to the reply's
+// sending. It does not include the wait before, for the socket to be read or for earlier
+// writes of the connection.
 func (g *Group) latency() (list metric.Readings) {
 	for p := range paces {
 		times := &metric.Times{}

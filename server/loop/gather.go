@@ -6,23 +6,23 @@ const MaxGathered = 32
 const (
 	// maxForeseen is the size of the longest input that is gathered.
 	maxForeseen = 1 << 10
-	// aloneRest is for how many chances nothing is gathered after a frame was alone:
-	// gathering costs it a look at the sockets and gains it nothing.
+	// aloneRest is how many chances to gather are skipped after a frame was alone: for such
+	// a frame gathering only costs a look at the sockets.
 	aloneRest = 16
 )
 
-// gather holds back the frames of connections that ask for one thing at a time, until
-// the loop has looked at its other sockets. Most of the time of a read among many keys
-// is waiting for memory; what several peers ask for one by one waits together, as what
-// one peer asks for at once does. Whatever is not gathered has it handed on first, so
-// that reads wait for nothing but reads.
+// gather holds back the frames of connections that send one request at a time, until the
+// loop has looked at its other sockets. A read among many keys mostly waits for memory:
+// gathered reads of several peers wait together, as a pipeline of one peer does. Before
+// anything else is handled the gathered frames are handed on, so that reads wait only for
+// reads.
 type gather struct {
 	l *Loop // set at open
 
 	// loop only
 	frames []gathered
 	input  []byte // of all frames
-	rest   int    // chances to let pass
+	rest   int    // chances to skip
 }
 
 type gathered struct {
@@ -30,7 +30,7 @@ type gathered struct {
 	data []byte // in gather.input
 }
 
-// Arrive is Receive for what a socket has brought, which may be gathered first.
+// Arrive is Receive for input from a socket, which may be gathered first.
 func (c *Conn) Arrive(data []byte) {
 	if g := &c.Loop.gather; !g.takes(c, data) {
 		g.handOn()
@@ -38,7 +38,7 @@ func (c *Conn) Arrive(data []byte) {
 	}
 }
 
-// takes gathers data, or reports false.
+// takes gathers data, or returns false.
 func (g *gather) takes(c *Conn, data []byte) bool {
 	switch {
 	case len(data) > maxForeseen || c.state != reading || c.in.waiting() > 0:
@@ -61,8 +61,8 @@ func (g *gather) takes(c *Conn, data []byte) bool {
 	return true
 }
 
-// HandOn gives connections what was gathered, before something happens that has to come
-// after it. Nothing may be being sent.
+// HandOn gives the connections their gathered input. It is called before anything that
+// must come later, and never while something is being sent.
 func (l *Loop) HandOn() { l.gather.handOn() }
 
 func (g *gather) handOn() {

@@ -16,7 +16,7 @@ import (
 type Group struct {
 	// set at open
 	Log     zerolog.Logger
-	PeerLog zerolog.Logger // for what peers can cause as often as they like
+	PeerLog zerolog.Logger // for lines that peers can cause at any rate
 	Limits  Limits
 	clock   clock.Clock
 	slow    slowRequests
@@ -27,7 +27,7 @@ type Group struct {
 	Memory   Budget
 	Count    Counters
 	seq      atomic.Uint32 // of pushes and keep-alives
-	draining atomic.Bool   // nothing that arrives is looked at any more
+	draining atomic.Bool   // input is no longer handled
 	hungry   atomic.Int32  // connections that wait for room in a store's queue
 
 	mu sync.Mutex
@@ -35,7 +35,7 @@ type Group struct {
 	loops []*Loop
 }
 
-// Config is how a group behaves; there are no defaults.
+// Config are a group's settings, without defaults.
 type Config struct {
 	Limits      Limits
 	SlowRequest time.Duration // from which a request is logged
@@ -43,10 +43,10 @@ type Config struct {
 	Log         zerolog.Logger
 }
 
-// peerLogBurst is how many lines a second all peers together can cause.
+// peerLogBurst is how many lines per second all peers together can cause.
 const peerLogBurst = 50
 
-// NewGroup makes a group without loops. Its workers begin with Start.
+// NewGroup makes a group without loops. Start starts its workers.
 func NewGroup(cfg Config) *Group {
 	g := &Group{Log: cfg.Log, Limits: cfg.Limits, clock: cfg.Clock, began: cfg.Clock.Now()}
 	g.PeerLog = cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second})
@@ -55,10 +55,10 @@ func NewGroup(cfg Config) *Group {
 	return g
 }
 
-// Start begins the workers; Close ends them.
+// Start starts the workers; Close ends them.
 func (g *Group) Start() { g.workers.start() }
 
-// Close ends what the loops and the workers do, and waits for it.
+// Close ends the loops' wakers and the workers, and waits for them.
 func (g *Group) Close() {
 	for _, l := range g.allLoops() {
 		l.close()
@@ -66,28 +66,27 @@ func (g *Group) Close() {
 	g.workers.close()
 }
 
-// Drain has nothing looked at any more that arrives from now on.
+// Drain stops the handling of input.
 func (g *Group) Drain() { g.draining.Store(true) }
 
 // IsDraining is true after Drain.
 func (g *Group) IsDraining() bool { return g.draining.Load() }
 
-// elapsed is a clock that only runs forward.
+// elapsed is a clock that never goes back.
 func (g *Group) elapsed() time.Duration { return g.clock.Now().Sub(g.began) }
 
-// NextSeq numbers what the server sends unasked: one counter for all peers, as
-// on CppCloud's wire.
+// NextSeq numbers pushes and keep-alives: one counter for all peers, as on CppCloud's wire.
 func (g *Group) NextSeq() uint16 { return uint16(g.seq.Add(1)) }
 
-// allLoops is the loops there are; a loop made later begins with a snapshot that
-// is at least as new as whatever the caller is about to post.
+// allLoops returns the loops that exist. A loop made later begins with a snapshot at least
+// as new as what the caller is about to post.
 func (g *Group) allLoops() []*Loop {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.loops
 }
 
-// addLoop makes a loop known.
+// addLoop adds a loop.
 func (g *Group) addLoop(l *Loop) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,18 +96,17 @@ func (g *Group) addLoop(l *Loop) {
 // Work runs fn on a worker.
 func (g *Group) Work(fn func()) { g.workers.submit(fn) }
 
-// WorkFirst is Work for what a whole loop waits for.
+// WorkFirst is Work for jobs that a whole loop waits for.
 func (g *Group) WorkFirst(fn func()) { g.workers.submitFirst(fn) }
 
-// Jobs is how many jobs wait for a worker.
+// Jobs is the number of jobs that wait for a worker.
 func (g *Group) Jobs() int { return g.workers.waiting() }
 
-// DoJob does the one at place i on the caller's goroutine, as a worker would that the
-// caller has not started.
+// DoJob runs the job at place i on the caller's goroutine, for tests without workers.
 func (g *Group) DoJob(i int) { g.workers.take(i)() }
 
-// Owing asks each loop how many of its connections owe a reply or output. It gives
-// up when stopped is closed, after which none does.
+// Owing asks each loop how many of its connections have replies or output pending. It
+// gives up when stopped is closed, after which none has.
 func (g *Group) Owing(ctx context.Context, stopped <-chan struct{}) (owing int, err error) {
 	for _, l := range g.allLoops() {
 		answer := make(chan int, 1)
@@ -133,18 +131,18 @@ func (g *Group) Owing(ctx context.Context, stopped <-chan struct{}) (owing int, 
 	return owing, nil
 }
 
-// Tick tells all loops the time.
+// Tick sends the time to all loops.
 func (g *Group) Tick(now time.Time) {
 	for _, l := range g.allLoops() {
 		l.Post(MailFunc(func(l *Loop) { l.tick(now.UnixNano()) }))
 	}
 }
 
-// standstill is how long a loop may not have looked at its clock, which is ticked
-// each second.
+// standstill is the time without a tick after which a loop counts as stuck. There is one
+// tick per second.
 const standstill = 5 * time.Second
 
-// Live says which loop stands still; nil if none does.
+// Live names a loop that is stuck; nil if there is none.
 func (g *Group) Live() error {
 	now := g.clock.Now().UnixNano()
 	for i, l := range g.allLoops() {

@@ -7,10 +7,10 @@ type hungry struct {
 	l *Loop // set at open
 
 	// loop only
-	list []*Conn // who has waited for longest is first
+	list []*Conn // the one that has waited longest is first
 	room bool    // a store's queue has had room since they last tried
 
-	told atomic.Bool // any goroutine: mail is on its way that says there is room
+	told atomic.Bool // any goroutine: mail about room is on its way
 }
 
 func (h *hungry) add(c *Conn) {
@@ -28,9 +28,9 @@ func (h *hungry) feed() {
 	}
 }
 
-// tryAgain lets them try until the queue is full again: each try reads its request
-// anew, and with all of them trying for every write that ends, their number would
-// count twice.
+// tryAgain lets them try until the queue is full again. Each try parses its request again:
+// if all of them tried after every write, the cost would grow with the square of their
+// number.
 func (h *hungry) tryAgain() {
 	list := h.list
 	h.list = nil
@@ -39,14 +39,14 @@ func (h *hungry) tryAgain() {
 		h.l.Group.hungry.Add(-1)
 		c.resume()
 		if c.on&onHungry != 0 {
-			// Who had a turn goes behind those who did not.
+			// Those that have had a turn go behind those that have not.
 			h.list = append(list[i+1:], h.list...)
 			return
 		}
 	}
 }
 
-// HasRoom notes that a store has ended a write: there is room in its queue.
+// HasRoom records that a store has finished a write, so that its queue has room.
 func (l *Loop) HasRoom() { l.hungry.room = true }
 
 // FeedOthers tells the other loops that a store's queue has room again. Any goroutine

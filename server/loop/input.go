@@ -1,16 +1,15 @@
 package loop
 
-// input is what has arrived on a connection and is not decoded yet. The zero value
-// is empty.
+// input is the undecoded input of a connection. The zero value is empty.
 type input struct {
 	kept []byte
 	off  int // kept is decoded up to here
-	need int // bytes the next frame takes, 0 if its header is not known
+	need int // size of the next frame, 0 if its header has not come
 }
 
 func (i *input) waiting() int { return len(i.kept) - i.off }
 
-// holds is how much memory it takes, in bytes.
+// holds is its memory in bytes.
 func (i *input) holds() int { return cap(i.kept) }
 
 // keep appends data.
@@ -22,14 +21,13 @@ func (i *input) keep(data []byte) {
 	i.kept = append(i.kept, data...)
 }
 
-// whole is false as long as the next frame is known not to be there.
+// whole returns false if the next frame is known to be incomplete.
 func (i *input) whole() bool { return i.waiting() > 0 && i.waiting() >= i.need }
 
-// front is what is kept, to be decoded.
+// front returns the input to be decoded.
 func (i *input) front() []byte { return i.kept[i.off:] }
 
-// took drops n bytes from the front. What was kept may have been forgotten since
-// front.
+// took drops n bytes from the front. The input may have been forgotten since front.
 func (i *input) took(n int) {
 	if i.off += n; i.off >= len(i.kept) {
 		*i = input{need: i.need}

@@ -1,11 +1,10 @@
-// Package loop is what the connections of one event loop share, and a connection
-// itself: its mailbox and its turns; what arrives, in which state the input is, the
-// order of the replies, and what the peer has not read yet; and the memory that all of
-// it takes. It knows frames, but not what any command means: that is its connections'
-// users'.
+// Package loop has the event loops and their connections: a loop's mailbox and turns; a
+// connection's input and its state, the order of its replies, and its output; and the
+// memory that all of this takes. It knows frames, but not the meaning of commands, which
+// is up to the connections' users.
 //
-// Everything of a connection belongs to its loop, which never waits. Whatever reaches
-// it from outside is mail.
+// A connection belongs to its loop, which never waits. Everything from outside reaches a
+// loop as mail.
 package loop
 
 import (
@@ -16,14 +15,14 @@ import (
 // Budgets of one loop turn, in units of about one send.
 const (
 	WakeBudget    = 192 // of a turn that was woken for mail
-	trafficBudget = 32  // of mail done after a peer's traffic, so that neither starves
+	trafficBudget = 32  // for mail after a peer's traffic, so that neither starves
 )
 
 // chained is how soon after a turn another one begins that was queued during it.
 const chained = time.Microsecond
 
-// Loop is what the connections of one event loop share. It is touched on that loop
-// only, but for what says otherwise.
+// Loop is what the connections of one event loop share. It is used on that loop only,
+// except where noted.
 type Loop struct {
 	// set at open
 	Group *Group
@@ -44,12 +43,12 @@ type Loop struct {
 	gather gather
 }
 
-// buffer is what connections use one after the other.
+// buffer is used by one connection at a time.
 type buffer struct {
-	out     []byte    // replies of the one being served
-	frame   int       // where the reply begun last starts in out
-	scratch []byte    // pieces put together for one write
-	rooms   slotRooms // for the next that needs one
+	out     []byte    // replies of the connection being served
+	frame   int       // where the current reply starts in out
+	scratch []byte    // pieces joined for one write
+	rooms   slotRooms // for the next connection that needs one
 }
 
 // NewLoop makes a loop of g. exec runs a function on the event loop that it belongs to,
@@ -73,14 +72,14 @@ func NewLoop(g *Group, exec func(fn func()) error) *Loop {
 		l.Wake()
 		turned = time.Now()
 	}
-	// An engine that has stopped takes no turn, which is all the error can say.
+	// The only possible error is that the engine has stopped: then there are no more turns.
 	l.waker.init(func() { _ = exec(turn) })
 	l.waker.start(&l.sweep, l.Poll)
 	g.addLoop(l)
 	return l
 }
 
-// close ends what a loop does beside its event loop, and waits for it.
+// close ends the loop's waker and waits for it.
 func (l *Loop) close() { l.waker.close() }
 
 // Post hands m to the loop, from any goroutine.
@@ -90,8 +89,8 @@ func (l *Loop) Post(m Mail) {
 	}
 }
 
-// turn hands on what was gathered, delivers mail and lets blocked connections go on, within the budgets of one
-// turn: units of mail, bytes of bulk.
+// turn hands on what was gathered, delivers mail and lets blocked connections continue,
+// within the budgets of one turn: units of mail, bytes of bulk.
 func (l *Loop) turn(budget, bulk int) {
 	l.gather.handOn()
 	l.sweep.bulk = bulk
@@ -102,11 +101,11 @@ func (l *Loop) turn(budget, bulk int) {
 // Wake is the turn of a loop that was woken.
 func (l *Loop) Wake() { l.WakeWithin(WakeBudget) }
 
-// WakeWithin is one in which at most budget units of mail are delivered.
+// WakeWithin is Wake with another budget for mail.
 func (l *Loop) WakeWithin(budget int) { l.turn(budget, bulkTurn) }
 
-// AfterTraffic is the turn a loop takes when it has served a peer, so that mail
-// goes on where traffic never ends.
+// AfterTraffic is the turn after a peer was served, so that mail is delivered even if
+// traffic never ends.
 func (l *Loop) AfterTraffic() {
 	if l.mail.box.waiting() {
 		l.deliver(trafficBudget)
@@ -114,8 +113,8 @@ func (l *Loop) AfterTraffic() {
 	l.sweep.afterTraffic()
 }
 
-// deliver delivers mail until the box is empty or the budget is used up, and
-// gives out the replies that it brought.
+// deliver delivers mail until the box is empty or the budget is used up, and sends the
+// replies that the mail has completed.
 func (l *Loop) deliver(budget int) {
 	if !l.mail.deliver(l, budget) {
 		l.waker.yieldTurn()
@@ -123,8 +122,8 @@ func (l *Loop) deliver(budget int) {
 	l.giveOut()
 }
 
-// giveOut sends what was filled in this turn and lets those try again who found
-// a store's queue full.
+// giveOut sends the replies that were completed in this turn, and lets connections try
+// again that found a store's queue full.
 func (l *Loop) giveOut() {
 	for i, c := range l.filled {
 		l.filled[i] = nil
@@ -135,30 +134,29 @@ func (l *Loop) giveOut() {
 	l.hungry.feed()
 }
 
-// Poll has all connections looked at whose peers have not read everything, as the loop
+// Poll makes the loop check all connections whose peers have not read everything, as it
 // does by itself every few milliseconds.
 func (l *Loop) Poll() { l.Post(MailFunc(func(l *Loop) { l.sweep.soon() })) }
 
-// Waits is how much mail lies in the loop's box.
+// Waits is the number of items in the loop's mailbox.
 func (l *Loop) Waits() int { return l.mail.box.size() }
 
-// Busy says that there is something to do in a turn now.
+// Busy reports whether a turn has something to do now.
 func (l *Loop) Busy() bool { return l.mail.box.waiting() || l.sweep.due() || len(l.gather.frames) > 0 }
 
-// Hold stops delivery until Release, so that mail which needs a worker keeps its
-// place.
+// Hold stops delivery until Release, so that mail which needs a worker keeps its place.
 func (l *Loop) Hold() { l.mail.held = true }
 
 // Release ends Hold, from any goroutine.
 func (l *Loop) Release() {
-	// Not by mail: the mailbox is what is being held.
+	// Not by mail, because the mailbox is on hold.
 	_ = l.exec(func() {
 		l.mail.held = false
 		l.Wake()
 	})
 }
 
-// Add puts a connection that was opened on the loop's list.
+// Add adds an opened connection to the loop.
 func (l *Loop) Add(c *Conn) {
 	c.index = len(l.conns)
 	l.conns = append(l.conns, c)
@@ -169,8 +167,8 @@ func (l *Loop) remove(c *Conn) {
 	l.conns = dropAt(l.conns, c.index)
 }
 
-// tick looks after what ends by time: connections that never identified, are being
-// closed or do not read.
+// tick closes connections whose time has run out: those that never identified themselves,
+// are being closed or do not read.
 func (l *Loop) tick(now int64) {
 	l.now = now
 	l.ticked.Store(now)

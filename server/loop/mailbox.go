@@ -2,9 +2,9 @@ package loop
 
 import "sync"
 
-// Mail is something to be done on a loop. Deliver may do a part of it, at most
-// budget units (a unit is about one send), and says how much it used and
-// whether it is done; what is not done is called again before any later mail.
+// Mail is work for a loop. Deliver may do a part of it, at most budget units (a unit is
+// about one send), and returns how much it used and whether the work is done. If not, it
+// is called again before any later mail.
 type Mail interface {
 	Deliver(l *Loop, budget int) (used int, done bool)
 }
@@ -18,17 +18,17 @@ func (f MailFunc) Deliver(l *Loop, _ int) (int, bool) {
 	return 1, true
 }
 
-// mailbox is the only way onto a loop: replies, pushes, completions and ticks
-// arrive in the order they were put, whoever put them. The event loop's own
-// task queues give no such promise beyond a thousand tasks.
+// mailbox is the only way onto a loop: replies, pushes, completions and ticks are delivered
+// in the order in which they were put. The event loop's own task queues do not promise
+// that beyond a thousand tasks.
 type mailbox struct {
 	mu sync.Mutex
 	// guarded by mu
 	items     []Mail
-	scheduled bool // somebody will empty the box
+	scheduled bool // the box will be emptied
 }
 
-// put adds m and reports whether the loop has to be woken for it.
+// put adds m and reports whether the loop must be woken.
 func (b *mailbox) put(m Mail) (wake bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,11 +38,11 @@ func (b *mailbox) put(m Mail) (wake bool) {
 	return wake
 }
 
-// maxKept is the longest emptied slice that is used again.
+// maxKept is the longest emptied slice that is reused.
 const maxKept = 1 << 14
 
-// take exchanges the waiting items for the emptied slice. When there are none
-// the box is idle: the next put asks for a wake.
+// take exchanges the waiting items for the emptied slice. If there are none the box is
+// idle: the next put asks for a wake.
 func (b *mailbox) take(empty []Mail) []Mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,30 +57,30 @@ func (b *mailbox) take(empty []Mail) []Mail {
 	return items
 }
 
-// size is how many items lie in the box.
+// size is the number of items in the box.
 func (b *mailbox) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.items)
 }
 
-// waiting says that mail lies in the box or is being delivered.
+// waiting reports whether mail is in the box or being delivered.
 func (b *mailbox) waiting() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.scheduled
 }
 
-// inbox is a loop's mail. It belongs to the loop, but for the box.
+// inbox is a loop's mail. It belongs to the loop, except for the box.
 type inbox struct {
 	box   mailbox
 	batch []Mail // taken from box
 	next  int    // the first of batch that is not done
-	held  bool   // that one waits for a worker
+	held  bool   // that item waits for a worker
 }
 
-// deliver delivers mail until there is none or it is held; false if the budget was
-// used up before.
+// deliver delivers mail until there is none or it is held. It returns false if the budget
+// was used up before.
 func (i *inbox) deliver(l *Loop, budget int) bool {
 	for !i.held {
 		if i.next == len(i.batch) {

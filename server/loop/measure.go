@@ -9,7 +9,7 @@ import (
 	"confcenter/protocol"
 )
 
-// pace is what the time a request takes depends on.
+// pace is a class of requests by what their time depends on.
 type pace uint8
 
 const (
@@ -21,19 +21,18 @@ const (
 
 var paceNames = [paces]string{"memory", "worker", "write"}
 
-// measures are what one loop counts by itself, so that loops do not wait for each
-// other's memory. Only the loop writes them.
+// measures are one loop's own counters, so that loops do not contend for memory. Only the
+// loop writes them.
 type measures struct {
 	commands []atomic.Uint64 // requests by id; 0 has those beyond the table
 	latency  [paces]metric.Histogram
 }
 
-// timedBursts is how few of the bursts that are answered from memory are timed:
-// one in so many, and one after each tick, so that a server with little to do times
-// most of them.
+// timedBursts: of the bursts that are answered from memory one in that many is timed, and
+// one after each tick, so that a server with little to do times most of them.
 const timedBursts = 16
 
-// meter counts and times what a loop does. It belongs to the loop, but for its
+// meter counts and times a loop's requests. It belongs to the loop, except for its
 // measures.
 type meter struct {
 	l *Loop // set at open
@@ -41,13 +40,13 @@ type meter struct {
 
 	// counted since they were last added to the counters that others read
 	requests, replies uint64
-	counting          protocol.Command // what requests are
+	counting          protocol.Command // of requests
 
 	bursts uint32
 	tick   int64 // loop.now of the burst timed last
-	timing bool  // the present one is timed
-	// at is the present moment as far as it has been asked for since the loop
-	// turned to the present connection.
+	timing bool  // the current one is timed
+	// at is the current time, if it was read since the loop turned to the current
+	// connection.
 	at    time.Duration
 	known bool
 	given uint64 // replies when the burst began
@@ -55,8 +54,7 @@ type meter struct {
 
 func (m *meter) init(l *Loop) { m.l, m.commands = l, make([]atomic.Uint64, protocol.IDs()) }
 
-// moment is about now, read at most once for each connection that is served: one
-// burst of requests, one lot of replies.
+// moment is the current time, read at most once for each connection that is served.
 func (m *meter) moment() time.Duration {
 	if !m.known {
 		m.at, m.known = m.l.Group.elapsed(), true
@@ -64,7 +62,7 @@ func (m *meter) moment() time.Duration {
 	return m.at
 }
 
-// beginBurst is called when the loop turns to what a peer has sent.
+// beginBurst is called when the loop turns to a peer's input.
 func (m *meter) beginBurst() {
 	m.known = false
 	if m.bursts++; m.bursts%timedBursts == 0 || m.tick != m.l.now {
@@ -77,15 +75,15 @@ func (m *meter) timeBurst() {
 	m.moment()
 }
 
-// endBurst is called when all that could be answered at once is on its way.
+// endBurst is called when everything that could be answered at once has been.
 func (m *meter) endBurst(c *Conn) {
 	if m.timing {
 		m.burstTimed(c)
 	}
 }
 
-// burstTimed notes the burst's time for each of its requests: the first reply leaves
-// with the last.
+// burstTimed records the burst's time for each of its requests: their replies leave
+// together.
 func (m *meter) burstTimed(c *Conn) {
 	m.timing = false
 	if m.replies > m.given {
@@ -93,7 +91,7 @@ func (m *meter) burstTimed(c *Conn) {
 	}
 }
 
-// observe notes that n requests took d.
+// observe records that n requests took d.
 func (m *meter) observe(c *Conn, p pace, cmd protocol.Command, d time.Duration, n uint64) {
 	m.latency[p].Add(d, n)
 	if d >= m.l.Group.slow.from {
@@ -101,7 +99,7 @@ func (m *meter) observe(c *Conn, p pace, cmd protocol.Command, d time.Duration, 
 	}
 }
 
-// count notes a request. Requests of one kind mostly come together.
+// count counts a request. Requests of one kind mostly come together.
 func (m *meter) count(cmd protocol.Command) {
 	if cmd != m.counting {
 		m.addRequests()
@@ -121,8 +119,7 @@ func (m *meter) addRequests() {
 	}
 }
 
-// addCounts brings the counters that others read up to date. Not every request
-// should touch them.
+// addCounts updates the counters that others read. It is not called for every request.
 func (m *meter) addCounts() {
 	m.addRequests()
 	if m.replies != 0 {
@@ -134,13 +131,13 @@ func (m *meter) addCounts() {
 // slowKept is how many slow requests are remembered.
 const slowKept = 50
 
-// slowRequests are the last ones that took longer than they should.
+// slowRequests are the last slow requests.
 type slowRequests struct {
-	from time.Duration // set at open: how long is slow
+	from time.Duration // set at open: a request that takes longer is slow
 	last ring.Ring[metric.Slow]
 }
 
-// slowRequest logs one: who asked for what kind of thing, never for what.
+// slowRequest logs a slow request: client and command, never names or values.
 func (g *Group) slowRequest(c *Conn, cmd protocol.Command, d time.Duration) {
 	g.slow.last.Add(metric.Slow{When: g.clock.Now(), Name: cmd.String(), Duration: d})
 	g.PeerLog.Warn().Stringer("command", cmd).Dur("duration", d).Stringer("peer", c.Peer).Str("client", c.User.Name()).Msg("slow request")

@@ -5,14 +5,14 @@ import "slices"
 // Transport is the socket side of a connection. All methods are called on the loop;
 // after Close none is called again.
 type Transport interface {
-	// TrySend gives the socket as much of p as it takes and returns how much
-	// that was. It must not be called while Buffered is not 0. It may find the
-	// connection broken and call Conn.Lost before it returns.
+	// TrySend writes as much of p as the socket accepts and returns how much that was. It
+	// must not be called while Buffered is not 0. If the connection is broken it may call
+	// Conn.Lost before it returns.
 	TrySend(p []byte) int
-	// Send takes all of p: what the socket does not take at once is copied, and
-	// written as soon as the peer reads. It may call Conn.Lost like TrySend.
+	// Send writes all of p: what the socket does not accept at once is copied, and written
+	// when the peer reads. It may call Conn.Lost like TrySend.
 	Send(p []byte)
-	// Buffered is how much of what Send took the socket has not taken yet.
+	// Buffered is how much of Send's bytes the socket has not accepted yet.
 	Buffered() int
 	// CloseWrite tells the peer that nothing more will come.
 	CloseWrite()
@@ -20,47 +20,45 @@ type Transport interface {
 	Close()
 }
 
-// Sizes of what is handed to a transport, in bytes.
+// Sizes of what is passed to a transport, in bytes.
 const (
-	// WholeFrame is the size up to which a frame leaves in one write, header and
-	// body together, and up to which bodies are copied rather than shared.
+	// WholeFrame is the size below which a frame leaves in one write and its body is copied
+	// rather than shared.
 	WholeFrame = 64 << 10
-	// armSize is handed over by Send when the socket is full, so that the event
-	// loop watches for the peer to read on; the rest stays a reference.
+	// armSize is passed to Send when the socket is full, so that the event loop watches
+	// for the peer to read; the rest stays a reference.
 	armSize = 4 << 10
 )
 
-// piece is a part of the output that waits. Frames are one or more pieces.
+// piece is a part of the waiting output. A frame is one or more pieces.
 type piece struct {
 	b      []byte
 	shared bool // b is the store's; otherwise it is the connection's own
-	// push names what the piece, a whole frame, tells of: a newer push for the
-	// same takes its place.
+	// push names the subject of a push, which is a whole frame: a newer push about the same
+	// replaces it.
 	push PushKey
 }
 
-// pieceCost is what a piece of our own takes beside its bytes.
+// pieceCost is the memory of a piece of our own besides its bytes.
 const pieceCost = 96
 
-// PushKey identifies pushes that replace each other. The zero value replaces
-// nothing.
+// PushKey identifies pushes that replace each other. The zero value replaces nothing.
 type PushKey struct{ File, Path string }
 
-// Output is what a connection's peer has not read yet, as far as the transport has
-// not taken it.
+// Output is the waiting output of a connection that the transport does not have yet.
 type Output struct {
 	c      *Conn // set at open
 	pieces []piece
 	head   int // first piece not sent
 	off    int // bytes of it that are
 	bytes  int // in all pieces, less what is sent
-	// progress is the unix ns of the last sign that the peer reads.
+	// progress is when the peer was last seen to read, in unix ns.
 	progress int64
 }
 
 func (o *Output) empty() bool { return o.head == len(o.pieces) }
 
-// SendOwn sends whole frames that lie in a buffer the caller will use again.
+// SendOwn sends whole frames from a buffer that the caller will reuse.
 func (o *Output) SendOwn(p []byte) {
 	o.c.first()
 	if o.c.state == dead {
@@ -79,7 +77,7 @@ func (o *Output) SendOwn(p []byte) {
 	o.checkBlocked()
 }
 
-// SendFrame sends a frame that is the connection's from now on.
+// SendFrame sends a frame and takes ownership of it.
 func (o *Output) SendFrame(frame []byte) {
 	if o.c.state == dead {
 		return
@@ -88,16 +86,16 @@ func (o *Output) SendFrame(frame []byte) {
 	o.pump()
 }
 
-// arm hands the beginning of what a full socket did not take to the transport,
-// which makes the event loop watch for the peer to read on.
+// arm passes the beginning of what a full socket did not accept to the transport, which
+// makes the event loop watch for the peer to read.
 func (o *Output) arm(rest []byte) int {
 	rest = rest[:min(len(rest), armSize)]
 	o.c.t.Send(rest)
 	return len(rest)
 }
 
-// SendPush sends a push frame, or lets it take the place of an older one for the
-// same file that the peer has not been given yet.
+// SendPush sends a push frame, or lets it replace an older one for the same subject that
+// still waits.
 func (o *Output) SendPush(frame []byte, key PushKey) {
 	o.c.Loop.Group.Count.Pushes.Add(1)
 	if o.empty() {
@@ -118,8 +116,8 @@ func (o *Output) SendPush(frame []byte, key PushKey) {
 	o.enqueue(piece{b: slices.Clone(frame), push: key})
 }
 
-// SendShared sends one frame whose middle, or end, belongs to the store and is not
-// copied: it must never change. head holds the header and what precedes body.
+// SendShared sends a frame whose body belongs to the store and is not copied: it must never
+// change. head has the header and what precedes body.
 func (o *Output) SendShared(head, body []byte, tail string) {
 	if o.c.state == dead {
 		return
@@ -133,7 +131,7 @@ func (o *Output) SendShared(head, body []byte, tail string) {
 	o.pump()
 }
 
-// enqueue appends p to the output and holds the connection to its limits.
+// enqueue appends p to the output and enforces the limits.
 func (o *Output) enqueue(p piece) {
 	o.c.first()
 	if o.c.state == dead {
@@ -148,7 +146,7 @@ func (o *Output) enqueue(p piece) {
 		o.c.Loop.Group.Memory.Add(len(p.b) + pieceCost)
 	}
 	if o.head > len(o.pieces)/2 {
-		// A peer that reads, but never all, would make the sent part grow for ever.
+		// If a peer reads, but never everything, the sent part would grow forever.
 		n := copy(o.pieces, o.pieces[o.head:])
 		clear(o.pieces[n:])
 		o.pieces, o.head = o.pieces[:n], 0
@@ -163,8 +161,8 @@ func (o *Output) enqueue(p piece) {
 	o.c.Loop.relief.relieve(o.c)
 }
 
-// pump gives the transport what it takes now, of long output only as much as the
-// loop has left for this turn; the rest is the sweep's.
+// pump gives the transport what it accepts now; of long output only as much as the loop
+// may still write in this turn, and the sweep does the rest.
 func (o *Output) pump() {
 	l := o.c.Loop
 	for o.c.state != dead && !o.empty() && o.c.t.Buffered() == 0 {
@@ -193,8 +191,8 @@ func (o *Output) pump() {
 	}
 }
 
-// gather is the beginning of the output as one slice: a long piece as it is,
-// short ones put together so that a frame leaves in one write.
+// gather returns the beginning of the output as one slice: a long piece as it is, short
+// ones joined so that a frame leaves in one write.
 func (o *Output) gather() []byte {
 	first := o.pieces[o.head].b[o.off:]
 	if len(first) >= WholeFrame {
@@ -241,7 +239,7 @@ func (o *Output) drop(p *piece) {
 	*p = piece{}
 }
 
-// discard forgets all that waits.
+// discard drops the waiting output.
 func (o *Output) discard() {
 	for i := o.head; i < len(o.pieces); i++ {
 		o.drop(&o.pieces[i])
@@ -249,15 +247,14 @@ func (o *Output) discard() {
 	*o = Output{c: o.c}
 }
 
-// Owing is how much output the peer has still to read, in bytes, as far as this
-// process holds it.
+// Owing is how much output this process still holds for the peer, in bytes.
 func (o *Output) Owing() int { return o.bytes + o.c.t.Buffered() }
 
-// progressed notes that the peer has read something.
+// progressed records that the peer has read something.
 func (o *Output) progressed() { o.progress = o.c.Loop.now }
 
-// checkBlocked keeps the connection on its loop's list of blocked ones for as long
-// as it owes output.
+// checkBlocked keeps the connection on its loop's list of blocked ones as long as output
+// waits.
 func (o *Output) checkBlocked() {
 	if o.c.state != dead && o.Owing() > 0 && o.c.on.join(onBlocked) {
 		o.progressed()

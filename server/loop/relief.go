@@ -11,19 +11,19 @@ type Budget struct {
 	used  atomic.Int64
 }
 
-// Add counts n more bytes, or fewer if n is negative.
+// Add adds n bytes; n may be negative.
 func (b *Budget) Add(n int) { b.used.Add(int64(n)) }
 
-// Sub counts n bytes less.
+// Sub subtracts n bytes.
 func (b *Budget) Sub(n int) { b.used.Add(-int64(n)) }
 
-// Held is how many there are now.
+// Held is the current number of bytes.
 func (b *Budget) Held() int64 { return b.used.Load() }
 
-// Fits says whether n more bytes stay within the limit.
+// Fits reports whether n more bytes stay within the limit.
 func (b *Budget) Fits(n int) bool { return b.used.Load()+int64(n) <= b.limit }
 
-// Over is true beyond the limit.
+// Over reports whether the limit is exceeded.
 func (b *Budget) Over() bool { return b.used.Load() > b.limit }
 
 // relief keeps what one loop's connections hold within the budget.
@@ -63,14 +63,14 @@ func (r *relief) release(b []byte) {
 
 // What relieve looks for.
 const (
-	hogBytes = 64 << 10        // a connection that holds less is nobody's trouble
-	hogRest  = 2 * time.Second // nor is one that has just moved
+	hogBytes = 64 << 10        // a connection that holds less does no harm
+	hogRest  = 2 * time.Second // nor does one that has moved this recently
 )
 
-// relieve is called by whoever has just come to hold more for c. Over the limit it
-// closes the connection that holds much and has not moved for longest, on this loop
-// or, if there is none, on the others; c itself only if nothing helps and the
-// limit is far exceeded. A peer that reads is not closed for one that does not.
+// relieve is called when more memory is held for c. If the limit is exceeded it closes the
+// connection that holds much and has not moved for longest, on this loop or, if there is
+// none, on the others. It closes c itself only if nothing else helps and the limit is far
+// exceeded: a peer that reads is not closed for one that does not.
 func (r *relief) relieve(c *Conn) {
 	memory := &r.l.Group.Memory
 	if !memory.Over() || r.closeHog() {
@@ -92,8 +92,8 @@ func (r *relief) relieve(c *Conn) {
 	}
 }
 
-// closeHog closes this loop's worst connection, if there is a bad one. Looking takes
-// time with many connections, so it is done at most once each millisecond.
+// closeHog closes this loop's worst connection, if there is a bad one. The search takes
+// time with many connections, so it runs at most once per millisecond.
 func (r *relief) closeHog() bool {
 	now := time.Now()
 	if now.Sub(r.looked) < time.Millisecond && len(r.l.conns) > sweepSlice {
@@ -114,7 +114,8 @@ func (r *relief) closeHog() bool {
 	return true
 }
 
-// tick looks again: who had just moved when the memory ran out may rest by now.
+// tick searches again: a connection that had just moved when memory ran out may be idle by
+// now.
 func (r *relief) tick() {
 	for closed := true; closed && r.l.Group.Memory.Over(); closed = r.closeHog() {
 		r.looked = time.Time{}

@@ -7,20 +7,20 @@ import (
 	"confcenter/protocol"
 )
 
-// Replies are what a connection is answered, in the order of its requests. What is
-// ready when its turn comes goes through the loop's buffer; behind a write that is
-// not answered yet it waits in a slot.
+// Replies are a connection's replies, in the order of its requests. A reply that is ready
+// when its turn comes goes through the loop's buffer; behind a write that is not answered
+// yet it waits in a slot.
 type Replies struct {
 	c     *Conn  // set at open
-	slots []slot // oldest first; those before next have been given out
+	slots []slot // oldest first; those before next have been sent
 	next  int
-	left  uint64 // how many slots there were before next
+	left  uint64 // number of all slots before next, ever
 }
 
-// owed is how many replies have a place and have not been given out.
+// owed is the number of replies that have a slot and have not been sent.
 func (r *Replies) owed() int { return len(r.slots) - r.next }
 
-// place appends a slot. Their room is the loop's while a connection has none.
+// place appends a slot. A connection without slots takes room for them from the loop.
 func (r *Replies) place(s slot) {
 	switch {
 	case r.slots == nil:
@@ -33,7 +33,7 @@ func (r *Replies) place(s slot) {
 	r.slots = append(r.slots, s)
 }
 
-// vacate gives the room back once all slots have been emptied.
+// vacate returns the room when all slots are empty.
 func (r *Replies) vacate() {
 	r.c.Loop.buffer.rooms.keep(r.slots)
 	r.slots, r.next = nil, 0
@@ -59,15 +59,15 @@ func (s *slotRooms) keep(room []slot) {
 	}
 }
 
-// slot holds the place of a reply whose request is still being worked on.
+// slot keeps the place of a reply whose request is still in progress.
 type slot struct {
-	// write, if there is one, makes the reply's frame when its turn comes, so that
-	// replies which leave together are encoded into one buffer; frame follows it.
+	// write, if set, makes the reply's frame when its turn comes, so that replies which
+	// leave together are encoded into one buffer; frame follows it.
 	write FrameMaker
 	frame []byte
 	done  bool
 	cmd   protocol.Command // of the request; 0: the reply was ready when it came
-	began time.Duration    // when it was taken up, see Group.elapsed
+	began time.Duration    // when handling began, see Group.elapsed
 }
 
 // FrameMaker appends a whole frame to dst.
@@ -75,16 +75,16 @@ type FrameMaker interface {
 	AppendFrame(dst []byte) []byte
 }
 
-// Begin starts a reply in the loop's output buffer; its body is appended and End
-// gives it out. In between nothing else may use the buffer.
+// Begin starts a reply in the loop's output buffer. The caller appends the body and calls
+// End. In between nothing else may use the buffer.
 func (r *Replies) Begin(cmd protocol.Command, seq uint16) []byte {
 	b := &r.c.Loop.buffer
 	b.frame = len(b.out)
 	return protocol.BeginFrame(b.out, cmd, seq)
 }
 
-// End gives out the reply that Begin started. Replies to requests that came
-// together leave together.
+// End finishes the reply that Begin started. Replies to requests that came together leave
+// together.
 func (r *Replies) End(out []byte) {
 	b := &r.c.Loop.buffer
 	protocol.FinishFrame(out, b.frame)
@@ -111,8 +111,8 @@ func (r *Replies) Result(h protocol.Header, code int, desc string) {
 	r.End(protocol.AppendResult(r.Begin(h.Command.Reply(), h.Seq), code, desc))
 }
 
-// FlushReplies sends what the loop's output buffer holds; it is always the
-// output of the connection being served.
+// FlushReplies sends the loop's output buffer, which always belongs to the connection being
+// served.
 func (r *Replies) FlushReplies() {
 	b := &r.c.Loop.buffer
 	if len(b.out) == 0 {
@@ -125,15 +125,15 @@ func (r *Replies) FlushReplies() {
 	}
 }
 
-// Reserve takes the place of a reply that comes later; Fill takes the number.
+// Reserve keeps the place of a reply that comes later. Fill takes its number.
 func (r *Replies) Reserve(cmd protocol.Command) (id uint64) {
 	r.FlushReplies()
 	r.place(slot{cmd: cmd, began: r.c.Loop.meter.moment()})
 	return r.left + uint64(r.owed()) - 1
 }
 
-// slot is the place that Reserve gave under that number; nil once its reply has
-// been given out or the connection is gone.
+// slot returns the slot that Reserve gave that number; nil once its reply has been sent or
+// the connection has ended.
 func (r *Replies) slot(id uint64) *slot {
 	if r.c.state == dead || id < r.left {
 		return nil
@@ -141,9 +141,9 @@ func (r *Replies) slot(id uint64) *slot {
 	return &r.slots[r.next+int(id-r.left)]
 }
 
-// Fill completes a reserved reply. It leaves at the end of the loop's turn, with
-// the others of the connection that are complete by then, or just before anything
-// else that the connection sends.
+// Fill completes a reserved reply. It leaves at the end of the loop's turn together with
+// the connection's other completed replies, or just before anything else that the
+// connection sends.
 func (r *Replies) Fill(id uint64, frame []byte) { r.complete(id, nil, frame) }
 
 // FillWith is Fill with a frame that is made when its turn comes.
@@ -160,8 +160,8 @@ func (r *Replies) complete(id uint64, w FrameMaker, frame []byte) {
 	}
 }
 
-// Follow sends frame behind the reply with that number, right after it if it has not
-// left yet.
+// Follow sends frame after the reply with that number: directly after it, if the reply has
+// not left yet.
 func (r *Replies) Follow(id uint64, frame []byte) {
 	if place := r.slot(id); place != nil {
 		place.frame = append(place.frame, frame...)
@@ -170,8 +170,7 @@ func (r *Replies) Follow(id uint64, frame []byte) {
 	r.c.Out.SendFrame(frame)
 }
 
-// first is called by whatever is about to send: what was filled before
-// leaves before.
+// first is called before anything is sent: replies completed earlier leave earlier.
 func (r *Replies) first() {
 	if r.c.on&onFilled != 0 {
 		r.c.on.leave(onFilled)
@@ -180,8 +179,8 @@ func (r *Replies) first() {
 	}
 }
 
-// giveReplies puts the finished replies up to the first unfinished one into the
-// loop's output buffer, which is empty or the connection's.
+// giveReplies moves the completed replies before the first incomplete one into the loop's
+// output buffer, which is empty or the connection's.
 func (r *Replies) giveReplies() {
 	l := r.c.Loop
 	l.meter.known = false
@@ -213,11 +212,11 @@ func (r *Replies) giveReplies() {
 	}
 }
 
-// Body is what has been appended so far to the body of the reply that Begin started.
+// Body returns the body so far of the reply that Begin started.
 func (r *Replies) Body(out []byte) []byte { return out[r.c.Loop.buffer.frame+protocol.HeaderSize:] }
 
-// EndShared is End for a reply whose last part is the store's and large: it is
-// sent without being copied.
+// EndShared is End for a reply whose last part is large and the store's: it is sent without
+// a copy.
 func (r *Replies) EndShared(out, body []byte, tail string) {
 	b := &r.c.Loop.buffer
 	head := slices.Clone(out[b.frame:])
@@ -227,7 +226,7 @@ func (r *Replies) EndShared(out, body []byte, tail string) {
 	r.c.Out.SendShared(head, body, tail)
 }
 
-// Unreserve gives up the slot reserved last.
+// Unreserve removes the slot that was reserved last.
 func (r *Replies) Unreserve() {
 	if r.slots = r.slots[:len(r.slots)-1]; r.owed() == 0 {
 		r.vacate()

@@ -1,29 +1,28 @@
 package loop
 
-// inputState says what becomes of the frames that a connection sends. It is in
-// exactly one; become is the only way from one to another.
+// inputState determines what happens to a connection's input. Only become changes it.
 type inputState uint8
 
 const (
-	// reading takes frames as they come.
+	// reading handles frames as they come.
 	reading inputState = iota
 
-	// These wait, each for what its name says. Input is kept and not decoded; the
-	// frame at its front comes again on resume.
-	forReader  // the peer reads what it has been sent
-	forReplies // writes on their way to a store are answered
-	forRoom    // a store's queue has room
-	forTurn    // others have had a turn
-	forWorker  // a worker ends what it does for the frame taken last
+	// These wait. Input is kept and not decoded; the frame at its front comes again on
+	// resume.
+	forReader  // until the peer has read its output
+	forReplies // until writes in progress are answered
+	forRoom    // until a store's queue has room
+	forTurn    // until others have had a turn
+	forWorker  // until a worker has finished with the last frame
 
-	closing // reads no more; ends when its output is read
-	shut    // closing, and the peer has been told that nothing more comes
+	closing // handles no more input; ends when the output has been read
+	shut    // closing, and the sending side is closed
 	dead    // the transport is closed: nothing may be sent
 
 	inputStates
 )
 
-// successors has for each state those that can follow it, one bit each.
+// successors are the states that can follow each state, one bit each.
 var successors = func() (f [inputStates]uint16) {
 	const end = 1<<closing | 1<<dead
 	f[reading] = 1<<forReader | 1<<forReplies | 1<<forRoom | 1<<forTurn | 1<<forWorker | end
@@ -35,7 +34,7 @@ var successors = func() (f [inputStates]uint16) {
 	return f
 }()
 
-// become moves on to next, or reports false and stays if next cannot follow.
+// become changes to next, or returns false if next cannot follow.
 func (s *inputState) become(next inputState) bool {
 	if successors[*s]&(1<<next) == 0 {
 		return false
@@ -44,8 +43,8 @@ func (s *inputState) become(next inputState) bool {
 	return true
 }
 
-// parked is true where resume may try again; a worker ends its own wait.
+// parked reports whether resume may continue; the wait for a worker ends with the worker.
 func (s inputState) parked() bool { return s >= forReader && s <= forTurn }
 
-// over is true once no frame will be taken any more.
+// over reports whether no more frames will be handled.
 func (s inputState) over() bool { return s >= closing }

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Between two looks at its sockets a loop writes a bounded number of bytes for peers
-// that do not take their output at once, in turn, so that many who fetch a large
-// document delay nobody who asks for a small one.
+// Between two looks at its sockets a loop writes a limited number of bytes for peers that do
+// not accept their output at once, in turn, so that many peers that fetch a large document
+// do not delay those that fetch a small one.
 const (
 	bulkTurn    = 256 << 10        // bytes of a turn that was woken
 	bulkTraffic = 64 << 10         // bytes of a turn taken after a peer's traffic
 	bulkPause   = time.Millisecond // between two of the latter
-	sweepSlice  = 512              // connections looked at in one turn
+	sweepSlice  = 512              // connections checked in one turn
 )
 
-// sweep has the connections go on whose peers have not read everything.
+// sweep lets connections continue whose peers have not read everything.
 type sweep struct {
 	w *waker // set at open
 
 	// loop only
 	blocked []*Conn
 	bulk    int       // bytes of long output that may still be written in this turn
-	at      int       // next of blocked to look at, going down; 0: no sweep
+	at      int       // next of blocked to check, going down; 0: no sweep
 	again   bool      // another sweep is due
-	swept   time.Time // when traffic last let a sweep go on
+	swept   time.Time // when a sweep last continued after traffic
 
 	// any goroutine
 	moved atomic.Bool  // a blocked connection's peer has read something
@@ -38,17 +38,17 @@ func (s *sweep) add(c *Conn) {
 	}
 }
 
-// soon has all blocked connections looked at, beginning with the next turn.
+// soon makes the loop check all blocked connections, beginning with the next turn.
 func (s *sweep) soon() {
 	s.again = true
 	s.w.yieldTurn()
 }
 
-// due says that there are connections to look at now.
+// due reports whether there are connections to check now.
 func (s *sweep) due() bool { return s.at > 0 || s.again }
 
-// some looks at some blocked connections, writing bulk bytes for them, from the end
-// of the list so that leaving and joining in between makes it miss nobody for long.
+// some checks some blocked connections and writes bulk bytes for them. It goes from the end
+// of the list, so that connections that leave or join in between are not missed for long.
 func (s *sweep) some() {
 	if s.at == 0 && s.again {
 		s.again = false
@@ -69,7 +69,7 @@ func (s *sweep) some() {
 	}
 }
 
-// afterTraffic looks at some in between, where traffic never ends.
+// afterTraffic checks some connections after traffic, in case traffic never ends.
 func (s *sweep) afterTraffic() {
 	if !s.due() {
 		return
@@ -81,8 +81,8 @@ func (s *sweep) afterTraffic() {
 	}
 }
 
-// one lets the connection at place i go on and takes it off the list once it owes
-// nothing.
+// one lets the connection at place i continue, and removes it from the list if no output
+// waits.
 func (s *sweep) one(i int) {
 	c := s.blocked[i]
 	if c.state != dead {
@@ -98,7 +98,7 @@ func (s *sweep) one(i int) {
 	}
 }
 
-// dropAt takes the element at i out of list, in whose place the last one comes.
+// dropAt removes the element at i from list; the last one takes its place.
 func dropAt[T any](list []*T, i int) []*T {
 	last := len(list) - 1
 	list[i] = list[last]
@@ -106,8 +106,7 @@ func dropAt[T any](list []*T, i int) []*T {
 	return list[:last]
 }
 
-// stalled closes those whose peers have read nothing for longer than most
-// nanoseconds.
+// stalled closes connections whose peers have read nothing for more than most nanoseconds.
 func (s *sweep) stalled(now, most int64) {
 	for _, c := range s.blocked {
 		if c.state != dead && now-c.Out.progress > most {

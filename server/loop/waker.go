@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Poll intervals for peers that do not read: the event loop has no event for
-// "all written", so somebody has to look.
+// Poll intervals for peers that do not read: the event loop has no event for "all
+// written", so it must be polled.
 const (
 	pollMin = time.Millisecond
 	pollMax = 20 * time.Millisecond
 )
 
-// waker gives a loop the turns that it cannot ask for itself: a task queued from the
-// loop would run before the loop looks at its sockets. Any goroutine may use it.
+// waker gives a loop turns that it cannot queue itself: a task queued from the loop would
+// run before the loop looks at its sockets. Any goroutine may use it.
 type waker struct {
 	// set at open
 	wake func()        // makes the loop take a turn
-	next chan struct{} // cap 1: the loop shall take another turn
+	next chan struct{} // cap 1: the loop needs another turn
 	stop chan struct{}
 	done sync.WaitGroup
 }
@@ -34,8 +34,8 @@ func (w *waker) yieldTurn() {
 	}
 }
 
-// start begins to wake the loop, and to poll for as long as connections are blocked.
-// It ends with close.
+// start starts waking the loop, and polling as long as connections are blocked. close ends
+// it.
 func (w *waker) start(s *sweep, poll func()) {
 	w.done.Go(func() { w.run(s, poll) })
 }
@@ -66,7 +66,7 @@ func (w *waker) run(s *sweep, poll func()) {
 	}
 }
 
-// close ends it and waits for that.
+// close ends the waker and waits for it.
 func (w *waker) close() {
 	close(w.stop)
 	w.done.Wait()

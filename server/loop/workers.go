@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// workers do what would take a loop too long. The queue is not limited by
-// itself: every session has at most one job, and every loop one more.
+// workers run jobs that would take a loop too long. The queue needs no limit: every session
+// has at most one job, and every loop one more.
 type workers struct {
 	mu   sync.Mutex
 	cond sync.Cond
@@ -50,7 +50,7 @@ func (w *workers) run() {
 	}
 }
 
-// next waits for a job; nil once the workers are closed.
+// next waits for a job and returns nil once the workers are closed.
 func (w *workers) next() func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +72,7 @@ func (w *workers) waiting() int {
 	return len(w.jobs)
 }
 
-// take takes the job at place i out of the queue.
+// take removes the job at place i from the queue.
 func (w *workers) take(i int) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *workers) take(i int) func() {
 	return job
 }
 
-// close drops what has not begun and waits for the rest.
+// close drops jobs that have not begun and waits for the rest.
 func (w *workers) close() {
 	w.mu.Lock()
 	w.closed = true

@@ -1,5 +1,5 @@
-// Package netio is where sockets are: the adapter to the event-loop library, which
-// nobody else imports. It knows loops and connections, and no command.
+// Package netio has the sockets: it is the adapter to the event-loop library, which no
+// other package of the server imports. It knows loops and connections but no commands.
 package netio
 
 import (
@@ -21,8 +21,8 @@ import (
 	"confcenter/server/loop"
 )
 
-// The kernel's own look at dead peers: a half-open connection would block its
-// client id for as long as it lives.
+// The kernel's keep-alive detects dead peers: a half-open connection would block its client
+// id as long as it lasts.
 const (
 	tcpKeepIdle     = 30 * time.Second
 	tcpKeepInterval = 10 * time.Second
@@ -30,14 +30,13 @@ const (
 	tcpUserTimeout  = 60 * time.Second
 )
 
-// tcpUnsent is how much unsent output the kernel takes for one connection, in
-// bytes. Without it, a few thousand peers that do not read fill the kernel's
-// memory for TCP, and then every connection of the machine stalls for seconds.
+// tcpUnsent is how much unsent output the kernel accepts for one connection, in bytes.
+// Without it, a few thousand peers that do not read fill the kernel's memory for TCP, and
+// every connection of the machine stalls for seconds.
 const tcpUnsent = 128 << 10
 
-// Engine is the event-loop library as the server sees it; nothing outside this
-// package sees more. What its documentation does not say and this code relies on is
-// held by the server's tests.
+// Engine is the event-loop library as the rest of the server sees it. The server's tests
+// check the undocumented behaviour that this code relies on.
 type Engine struct {
 	gnet.BuiltinEventEngine
 	cfg Config // set at open
@@ -56,25 +55,25 @@ type Engine struct {
 	stopped bool // stop was called
 }
 
-// Config is what an engine is to do.
+// Config are an engine's settings.
 type Config struct {
 	Listen string // TCP address
 	Loops  int
 	Log    zerolog.Logger
-	// NewLoop makes what serves the connections of one event loop. exec runs a function
-	// on that loop, from any goroutine, in no order.
+	// NewLoop makes the Opener of one event loop. exec runs a function on that loop, from
+	// any goroutine, in no order.
 	NewLoop func(exec func(fn func()) error) Opener
 }
 
-// Opener makes a connection of a socket; nil turns it away.
+// Opener makes a connection from a socket; nil refuses it.
 type Opener interface {
 	Open(t loop.Transport, peer netip.AddrPort, fd int) *loop.Conn
 }
 
-// ErrStopped is why an engine has ended that was stopped.
+// ErrStopped is the error of an engine that was stopped.
 var ErrStopped = errors.New("server stopped")
 
-// New makes an engine, which does nothing before Start.
+// New makes an engine. It does nothing before Start.
 func New(cfg Config) *Engine {
 	return &Engine{
 		cfg:    cfg,
@@ -84,7 +83,7 @@ func New(cfg Config) *Engine {
 	}
 }
 
-// Start runs the engine and returns when it accepts.
+// Start runs the engine and returns when it accepts connections.
 func (e *Engine) Start() error {
 	cfg := e.cfg
 	if err := probe(cfg.Listen); err != nil {
@@ -111,8 +110,8 @@ func (e *Engine) Start() error {
 	return <-e.booted
 }
 
-// probe finds out why an address cannot be listened on; the library calls a
-// taken port a bad file descriptor.
+// probe finds out why listening on an address fails: the library reports a taken port as a
+// bad file descriptor.
 func probe(address string) error {
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
@@ -121,8 +120,8 @@ func probe(address string) error {
 	return ln.Close()
 }
 
-// reason turns what Run returned into why it did: an engine that runs out of
-// file descriptors ends without an error.
+// reason explains the result of Run: an engine that runs out of file descriptors ends
+// without an error.
 func (e *Engine) reason(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,7 +144,7 @@ func (e *Engine) Stop() {
 	<-e.Done
 }
 
-// OnBoot finds out the port and sets what accepted connections inherit.
+// OnBoot finds out the port and sets options that accepted connections inherit.
 func (e *Engine) OnBoot(handle gnet.Engine) gnet.Action {
 	e.handle = handle
 	addr, err := prepareListener(handle)
@@ -180,7 +179,7 @@ func prepareListener(handle gnet.Engine) (net.Addr, error) {
 	return ln.Addr(), nil
 }
 
-// OnOpen makes the connection a session.
+// OnOpen makes a session of the connection.
 func (e *Engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	peer, _ := c.RemoteAddr().(*net.TCPAddr)
 	if peer == nil {
@@ -194,7 +193,7 @@ func (e *Engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
-// deskOf is our desk at the library's loop.
+// deskOf returns the Opener of the library's loop.
 func (e *Engine) deskOf(c gnet.Conn) Opener {
 	el := c.EventLoop()
 	e.mu.Lock()
@@ -212,8 +211,8 @@ func (e *Engine) deskOf(c gnet.Conn) Opener {
 	return d
 }
 
-// OnTraffic hands on what arrived, all of it: what cannot be decoded yet is kept
-// by the session, where it counts against a limit.
+// OnTraffic passes on all input: the session keeps what cannot be decoded yet, where it
+// counts against a limit.
 func (e *Engine) OnTraffic(c gnet.Conn) gnet.Action {
 	s, _ := c.Context().(*loop.Conn)
 	data, err := c.Next(-1)
@@ -225,19 +224,19 @@ func (e *Engine) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// OnClose tells the session. It is also called from within a failing write.
+// OnClose tells the session that the connection has ended. A failing write calls it, too.
 func (e *Engine) OnClose(c gnet.Conn, err error) gnet.Action {
 	if s, _ := c.Context().(*loop.Conn); s != nil {
 		if errors.Is(err, io.EOF) {
-			s.Loop.HandOn() // what it asked for last is on its way before it is gone
+			s.Loop.HandOn() // its last requests are handled before it ends
 		}
 		s.Lost(err)
 	}
 	return gnet.None
 }
 
-// socket is a transport over the library's connection. A session never calls it
-// after it was lost: the descriptor may be a stranger's by then.
+// socket is a transport over the library's connection. A session never calls it after Lost:
+// the descriptor may then be another connection's.
 type socket struct{ c gnet.Conn }
 
 func (t socket) TrySend(p []byte) int {
@@ -261,7 +260,7 @@ func (t socket) CloseWrite() { _ = unix.Shutdown(t.c.Fd(), unix.SHUT_WR) }
 
 func (t socket) Close() { _ = t.c.EventLoop().Close(t.c) }
 
-// quiet puts the library's few messages into our log.
+// quiet writes the library's few messages to our log.
 type quiet struct{ log zerolog.Logger }
 
 func (q quiet) Debugf(string, ...any) {}

@@ -8,15 +8,14 @@ import (
 	"confcenter/server/gate"
 )
 
-// How much of what it was granted lately is remembered of a connection.
+// How many recent grants are remembered for a connection.
 const (
 	maxLocksKept  = 16
 	maxLeasesKept = 64
 )
 
-// holdings are what one session waits for, and what it was granted lately, for people
-// to see: on that nothing depends. What counts is in the store, and outlives the
-// connection.
+// holdings are what one session waits for, and what it was granted recently. The latter is
+// only for people to see: the store has the truth, which outlives the connection.
 type holdings struct {
 	writes []*kv.Write            // for room in the store's queue
 	waits  map[*lockWait]struct{} // for locks
@@ -24,7 +23,7 @@ type holdings struct {
 	locks  []gate.LockInfo
 }
 
-// holdingsOf is that of the session.
+// holdingsOf returns the session's holdings.
 func holdingsOf(s *gate.Session) *holdings {
 	if h, ok := s.Part(gate.OfState).(*holdings); ok {
 		return h
@@ -36,7 +35,7 @@ func holdingsOf(s *gate.Session) *holdings {
 
 func (h *holdings) ReadOn() {}
 
-// Ended takes the session out of all lines it stands in.
+// Ended removes the session from all lines that it waits in.
 func (h *holdings) Ended() {
 	for w := range h.waits {
 		if w.waiter != nil {
@@ -60,8 +59,8 @@ func (h *holdings) Describe(info *gate.ClientInfo, room int) {
 	}
 }
 
-// forgetWaits drops what the session waits for at a lock that its lease has given
-// up; the manager has taken it out of the line.
+// forgetWaits drops the session's wait for a lock after its lease has given that up; the
+// manager has removed it from the line.
 func (h *holdings) forgetWaits(q protocol.KVUnlockRequest) {
 	for w := range h.waits {
 		if w.waiter != nil && w.req.NS == q.NS && w.req.Key == q.Key && w.req.Lease == q.Lease {
@@ -74,7 +73,7 @@ func (h *holdings) lease(id kv.LeaseID) { h.leases = remember(h.leases, id, maxL
 
 func (h *holdings) lock(l gate.LockInfo) { h.locks = remember(h.locks, l, maxLocksKept) }
 
-// remember appends one and forgets the oldest beyond most.
+// remember appends one and drops the oldest beyond most.
 func remember[T comparable](list []T, one T, most int) []T {
 	if slices.Contains(list, one) {
 		return list
@@ -85,7 +84,7 @@ func remember[T comparable](list []T, one T, most int) []T {
 	return append(list, one)
 }
 
-// written takes note of the leases that a transaction granted.
+// written records the leases that a transaction has granted.
 func written(s *gate.Session, res *kv.Result) {
 	for i := range res.Ops {
 		if id := res.Ops[i].Lease.ID; id != 0 {
@@ -94,13 +93,13 @@ func written(s *gate.Session, res *kv.Result) {
 	}
 }
 
-// unlocked forgets a lock that was given back.
+// unlocked forgets a released lock.
 func (h *holdings) unlocked(ns, key string) {
 	h.locks = slices.DeleteFunc(h.locks, func(l gate.LockInfo) bool { return l.NS == ns && l.Key == key })
 }
 
-// StillHeld takes out of info the locks and leases that have ended without the
-// session doing it. Any goroutine may call it.
+// StillHeld removes locks and leases from info that have ended without the session's
+// doing. Any goroutine may call it.
 func (f *Handlers) StillHeld(info *gate.ClientInfo) {
 	info.Locks = slices.DeleteFunc(info.Locks, func(l gate.LockInfo) bool {
 		if l.Fence == 0 {

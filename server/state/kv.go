@@ -1,6 +1,6 @@
-// Package state handles the commands of the state store, but for those about watches:
-// reads are answered from memory, or by a worker if they are long, writes and locks
-// handed over.
+// Package state handles the commands of the state store except those about watches: it
+// answers reads from memory, or by a worker if they are long, and hands writes and locks
+// over.
 package state
 
 import (
@@ -14,15 +14,14 @@ import (
 	"confcenter/server/loop"
 )
 
-// What the state store's handlers do on the loop is bounded by these; anything
-// larger is done by a worker.
+// Limits of what the handlers do on the loop; a worker does anything larger.
 const (
 	loopEntries = 256       // entries looked up or listed
 	loopBytes   = 128 << 10 // bytes of keys and values encoded
 )
 
-// maxReply is the most bytes of keys and values that one reply holds: what is
-// read in pages is cut there, anything else is refused.
+// maxReply is the limit on bytes of keys and values in one reply: pages are cut there,
+// anything else is refused.
 const maxReply = kv.MaxTxnBytes
 
 // Handlers serve the state store.
@@ -31,7 +30,7 @@ type Handlers struct {
 	store kv.Store
 	locks *kvlock.Manager
 	stats func() protocol.KVStats // must be cheap
-	life  context.Context         // of what workers read
+	life  context.Context         // of the workers' reads
 	waits bool                    // KeepAlive may wait
 }
 
@@ -42,16 +41,16 @@ type desk struct {
 	// loop only
 	gets   getRun
 	ahead  foreseen
-	run    *getRun      // the one that is being answered
+	run    *getRun      // the one being answered
 	writes []*kv.Write  // of the session being served, not handed over yet
-	free   []*kvWriting // to be used again
+	free   []*kvWriting // for reuse
 }
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfState).(*desk) }
 
-// Add has g serve store, with locks that are made of it. stats is what it says
-// about itself, nil: only its revision. Workers read it for as long as life lasts, and
-// keep its leases alive if that waits.
+// Add makes g serve store and locks, which are made on it. stats returns its figures; nil:
+// only its revision is known. Workers read it as long as life lasts, and keep its leases
+// alive if that may wait.
 func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manager, stats func() protocol.KVStats, waits bool) *Handlers {
 	f := &Handlers{store: store, locks: locks, stats: stats, life: life, waits: waits}
 	if stats == nil {
@@ -88,7 +87,7 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 	return f
 }
 
-// AddNone has g say that there is no state store.
+// AddNone makes g answer that there is no state store.
 func AddNone(g *gate.Gate) {
 	none := func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.Result(h, int(codes.NotImplemented), "this server has no state store")
@@ -119,19 +118,19 @@ func (f *Handlers) kvNames(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// kvStat tells what the store says about itself.
+// kvStat answers with the store's figures.
 func (f *Handlers) kvStat(s *gate.Session, h protocol.Header, _ []byte) bool {
 	s.Later(h, func(dst []byte) []byte { return protocol.AppendKVStats(dst, f.stats()) })
 	return true
 }
 
-// keptAlive is what a worker was answered.
+// keptAlive is a worker's result.
 type keptAlive struct {
 	lease kv.Lease
 	err   error
 }
 
-// kvAlive begins a lease's time anew. A worker does it if it may wait.
+// kvAlive renews a lease; a worker does it if that may wait.
 func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 	keep := f.store.KeepAlive
 	if f.waits {
@@ -149,14 +148,14 @@ func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	return aboutLease(s, h, func(id kv.LeaseID) (kv.Lease, error) {
 		lease, err := keep(f.life, id)
-		if err == nil { // whoever keeps it alive has it, also one that another connection was granted
+		if err == nil { // the connection that keeps a lease alive has it, even if it was granted to another
 			holdingsOf(s).lease(id)
 		}
 		return lease, err
 	}, protocol.AppendKVAlive)
 }
 
-// kvLeaseInfo tells about a lease.
+// kvLeaseInfo describes a lease.
 func (f *Handlers) kvLeaseInfo(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return aboutLease(s, h, f.store.Lease, protocol.AppendKVLeaseInfo)
 }

@@ -10,25 +10,25 @@ import (
 // maxGetRun is how many KVGETs are looked up together.
 const maxGetRun = loop.MaxGathered
 
-// getRun is KVGETs that a peer has sent one behind the other. Most of the time of a
-// get among many keys is waiting for memory: looked up together they wait together.
+// getRun is a pipeline of KVGETs of one peer. A get among many keys mostly waits for memory:
+// looked up together, they wait together.
 type getRun struct {
 	asked   [maxGetRun]protocol.KVRead
 	reads   [maxGetRun]kv.Read
-	rev     kv.Revision // at which they were read
+	rev     kv.Revision // of the read
 	n, next int
 	sum     byte // of what touch has read, so that it is read
 }
 
-// foreseen are KVGETs that several peers have sent at about the same time, one each.
+// foreseen are KVGETs of several peers that came at about the same time, one from each.
 type foreseen struct {
 	getRun
-	at   [maxGetRun]*byte // where the frame of each begins, which tells it from all others
+	at   [maxGetRun]*byte // the first byte of each frame, which identifies it
 	done bool             // it was looked up: what comes is another run's
 }
 
-// lookAhead looks up the KVGETs that stand whole at the front of b. It stops in front
-// of whatever is not a plain get, which is then handled by itself.
+// lookAhead looks up the complete KVGETs at the front of b. It stops before anything that
+// is not a plain get, which is then handled by itself.
 func (f *Handlers) lookAhead(s *gate.Session, b []byte) int {
 	d := deskOf(s)
 	if a := &d.ahead; a.next < a.n && a.at[a.next] == &b[0] {
@@ -42,7 +42,7 @@ func (f *Handlers) lookAhead(s *gate.Session, b []byte) int {
 	return d.run.n
 }
 
-// Foresee notes b if it is a plain get and nothing else.
+// Foresee records b if it is exactly one plain get.
 func (f *Handlers) Foresee(s *gate.Session, b []byte) bool {
 	if size, ok := wholeGet(b); !ok || size != len(b) {
 		return false
@@ -68,7 +68,7 @@ func (f *Handlers) LookUp(d *gate.Desk) {
 	a.done = true
 }
 
-// drop forgets a run, of which some may not have been answered.
+// drop forgets a run, even if some of it has not been answered.
 func (g *getRun) drop() {
 	clear(g.reads[g.next:g.n])
 	clear(g.asked[g.next:g.n])
@@ -96,8 +96,8 @@ func (f *Handlers) answerAhead(s *gate.Session, h protocol.Header) {
 	run.reads[i], run.asked[i] = kv.Read{}, protocol.KVRead{} // entries and input are not kept
 }
 
-// collect reads gets from the front of b. It stops early at long ones: those behind a
-// reply that takes a worker are read again.
+// collect reads gets from the front of b. It stops early at long values: gets behind a
+// reply that needs a worker are read again.
 func (g *getRun) collect(req *protocol.Request, b []byte) {
 	for all := len(b); g.n < maxGetRun && all-len(b) < loop.WholeFrame; {
 		size, ok := wholeGet(b)
@@ -113,7 +113,7 @@ func (g *getRun) collect(req *protocol.Request, b []byte) {
 	}
 }
 
-// plainGet reads a body that asks for what is in memory and has no fault.
+// plainGet reads a valid body that asks for what is in memory.
 func plainGet(req *protocol.Request, body []byte) (q protocol.KVRead, ok bool) {
 	if q, ok = protocol.PlainKVGet(body); ok {
 		return q, true
@@ -125,9 +125,9 @@ func plainGet(req *protocol.Request, body []byte) (q protocol.KVRead, ok bool) {
 	return q, err == nil && q.Rev == 0
 }
 
-// touch has the processor fetch all values at once that are then copied one by one.
+// touch makes the processor fetch all values at once, which are then copied one by one.
 func (g *getRun) touch() {
-	const line, most = 64, 512 // what lies behind, the processor foresees
+	const line, most = 64, 512 // the processor prefetches what follows
 	sum := g.sum
 	for i := range g.n {
 		if e := g.reads[i].Entry; e != nil {
@@ -140,7 +140,7 @@ func (g *getRun) touch() {
 	g.sum = sum
 }
 
-// wholeGet is the size of the KVGET that is whole at the front of b.
+// wholeGet returns the size of a complete KVGET at the front of b.
 func wholeGet(b []byte) (size int, ok bool) {
 	if len(b) < protocol.HeaderSize {
 		return 0, false

@@ -9,9 +9,8 @@ import (
 	"confcenter/server/loop"
 )
 
-// lockWait is one KVLOCK from its request until it is refused or the lock is
-// granted. Grants are pushed outside the order of replies, but never before the
-// reply that announces them.
+// lockWait is one KVLOCK from the request until it is refused or granted. Grants are pushed
+// outside the order of replies, but never before the reply that announces them.
 type lockWait struct {
 	// set at open
 	s    *gate.Session
@@ -21,11 +20,11 @@ type lockWait struct {
 	raw  bool // the holder's value may follow the reply's JSON
 
 	// loop only
-	waiter *kvlock.Waiter // nil: not queued, or not yet known
+	waiter *kvlock.Waiter // nil: not queued, or not known yet
 	grant  []byte         // the push, if it came before the reply left
 }
 
-// kvLock asks for a lock: granted or queued at once.
+// kvLock requests a lock, which is granted or queued at once.
 func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if !f.handOver(s) {
 		return false
@@ -57,7 +56,7 @@ func (w *lockWait) done(out kvlock.Outcome, err error) {
 	w.s.Loop.FeedOthers()
 }
 
-// answer gives the reply: granted, queued or refused.
+// answer sends the reply: granted, queued or refused.
 func (w *lockWait) answer(out kvlock.Outcome, err error) {
 	s := w.s
 	if s.Gone() {
@@ -109,7 +108,7 @@ func (w *lockWait) push(g kvlock.Grant) {
 	s.Follow(w.slot, frame)
 }
 
-// kvUnlock gives a lock back, or gives up the wait for it.
+// kvUnlock releases a lock, or stops waiting for it.
 func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
 	if !f.handOver(s) {
 		return false

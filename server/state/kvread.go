@@ -7,8 +7,8 @@ import (
 	"confcenter/server/gate"
 )
 
-// kvGet answers from memory, without waiting and without allocating; a version of
-// the past comes from a worker.
+// kvGet answers from memory, without waiting and without allocating; a worker reads past
+// versions.
 func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVGet()
 	if err != nil {
@@ -101,7 +101,7 @@ func getMany(state kv.Store, q protocol.KVMGetQuery) ([]*kv.Entry, kv.Revision, 
 	return entries, view.Revision(), nil
 }
 
-// encode makes a reply of about that many bytes, on the loop if that is quick.
+// encode makes a reply of about that size in bytes, on the loop if it is small.
 func encode(s *gate.Session, h protocol.Header, size int, body func(dst []byte) []byte) {
 	if size > loopBytes {
 		s.Later(h, body)
@@ -110,7 +110,7 @@ func encode(s *gate.Session, h protocol.Header, size int, body func(dst []byte) 
 	s.End(body(s.Begin(h.Command.Reply(), h.Seq)))
 }
 
-// sizeOf is about what the entries take in a reply, without what encoding adds.
+// sizeOf is about the size of the entries in a reply, without the overhead of encoding.
 func sizeOf(entries []*kv.Entry) (n int) {
 	for _, e := range entries {
 		if e != nil {
@@ -120,7 +120,7 @@ func sizeOf(entries []*kv.Entry) (n int) {
 	return n
 }
 
-// kvList answers a page of keys. Long pages and counts are made by a worker.
+// kvList answers a page of keys. A worker makes long pages and counts.
 func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVList()
 	if err != nil {

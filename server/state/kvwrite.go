@@ -10,8 +10,7 @@ import (
 	"confcenter/server/loop"
 )
 
-// kvWriting is a transaction on its way through the store and back, and then what
-// makes the reply.
+// kvWriting is a transaction on its way through the store and back; it then makes the reply.
 type kvWriting struct {
 	kv.Write
 	s       *gate.Session
@@ -20,7 +19,7 @@ type kvWriting struct {
 	request protocol.KVWrite
 }
 
-// maxFree is how many of them a loop keeps to use them again.
+// maxFree is how many of them a loop keeps for reuse.
 const maxFree = 1024
 
 func (d *desk) newWriting(s *gate.Session, h protocol.Header) *kvWriting {
@@ -35,7 +34,7 @@ func (d *desk) newWriting(s *gate.Session, h protocol.Header) *kvWriting {
 	return w
 }
 
-// done says that nobody uses w any more.
+// done releases w.
 func (d *desk) done(w *kvWriting) {
 	w.request.Forget()
 	w.Room(1) // which keeps no entries
@@ -59,15 +58,15 @@ func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// collect has the store apply w when what came with it has been handled, too.
+// collect lets the store apply w together with the requests that came with it.
 func (d *desk) collect(w *kvWriting) {
 	w.Txn, w.slot = w.request.Txn, w.s.Reserve(w.h.Command)
 	w.Txn.Actor = w.s.Actor()
 	d.writes = append(d.writes, &w.Write)
 }
 
-// handOver gives the store what was collected, or had to wait for room in the store's
-// queue. False means that some of it has to wait, and the session with it.
+// handOver gives the store what was collected, or had to wait for room in its queue. It
+// returns false if some of it must wait; then the session waits.
 func (f *Handlers) handOver(s *gate.Session) bool {
 	d := deskOf(s)
 	list := d.writes
@@ -102,8 +101,8 @@ func (f *Handlers) handOver(s *gate.Session) bool {
 	return true
 }
 
-// taken deals with what handing something to the locks has said: false means that
-// the store's queue is full and the session waits for room.
+// taken handles the result of handing a request to the locks. It returns false if the
+// store's queue is full; then the session waits for room.
 func taken(s *gate.Session, h protocol.Header, err error) bool {
 	switch {
 	case err == nil:
@@ -121,20 +120,20 @@ func taken(s *gate.Session, h protocol.Header, err error) bool {
 	}
 }
 
-// Committed is called by the store: one mail for all that it has done in one go.
+// Committed is called by the store: it posts one mail for a whole group.
 func (d *desk) Committed(writes []*kv.Write) {
 	d.loop.Post(&committed{writes: writes})
 	d.loop.FeedOthers()
 }
 
-// committed is the mail that brings what became of transactions to the loop.
+// committed is the mail that brings the results of transactions to the loop.
 type committed struct {
 	writes []*kv.Write
 	next   int
 }
 
-// Deliver fills the replies' places. It does not end in the middle of what one session
-// has written, so that its replies leave together.
+// Deliver completes the replies. It does not stop in the middle of one session's writes, so
+// that their replies leave together.
 func (c *committed) Deliver(l *loop.Loop, budget int) (used int, done bool) {
 	l.HasRoom()
 	var s *gate.Session
@@ -150,7 +149,7 @@ func (c *committed) Deliver(l *loop.Loop, budget int) (used int, done bool) {
 	return used, true
 }
 
-// answer fills the reply's place. A long reply is encoded by a worker first.
+// answer completes the reply. A worker first encodes a long one.
 func (w *kvWriting) answer(l *loop.Loop) {
 	s := w.s
 	if s.Gone() {
@@ -195,14 +194,14 @@ func (w *kvWriting) append(dst []byte) []byte {
 	return protocol.FinishFrame(dst, start)
 }
 
-// pastVersion is what a worker has read for KVRESTORE.
+// pastVersion is a worker's result for KVRESTORE.
 type pastVersion struct {
 	entry *kv.Entry
 	err   error
 }
 
-// kvRestore writes a past version of a key anew. A worker reads it first; then
-// the request is handled again and becomes a put.
+// kvRestore writes a past version of a key again. A worker reads it first; then the
+// request is handled again and becomes a put.
 func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVRestore()
 	if err != nil {
@@ -229,7 +228,7 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 	return true
 }
 
-// readPast has a worker read a version and then the frame handled again.
+// readPast makes a worker read a version; then the frame is handled again.
 func (f *Handlers) readPast(s *gate.Session, ns, key string, rev kv.Revision) {
 	var past pastVersion
 	s.Away(func() { past.entry, past.err = f.store.GetAt(f.life, ns, key, rev) },
