@@ -10,13 +10,13 @@ import (
 
 type actorKey struct{}
 
-// withActor makes the actor that the requests of a connection share.
+// withActor adds the actor that all requests of a connection share.
 func withActor(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, actorKey{}, &access.Actor{Origin: access.OverHTTP, Address: c.RemoteAddr().String()})
 }
 
-// actorOf is who asks: an address, since what a request says of its program proves
-// nothing.
+// actorOf returns the actor of a request: only an address, because what a request
+// says about its program proves nothing.
 func actorOf(r *http.Request) *access.Actor {
 	actor, _ := r.Context().Value(actorKey{}).(*access.Actor)
 	return actor

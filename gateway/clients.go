@@ -27,7 +27,8 @@ type (
 		Locks         []roster.Lock         `json:"locks"`
 		Leases        []leaseBody           `json:"leases"`
 	}
-	// keysBody names keys: all of all namespaces, all of one, those with a prefix, one.
+	// keysBody selects keys: those of every namespace, of one namespace, with a
+	// prefix, or a single key.
 	keysBody struct {
 		NS     string `json:"ns,omitempty"`
 		Key    string `json:"key,omitempty"`
@@ -47,7 +48,7 @@ type (
 	}
 )
 
-// clients tells who is connected by TCP and who follows a stream by HTTP.
+// clients lists the TCP connections and the open HTTP streams.
 func (g *Gateway) clients(w *reply, _ *http.Request) error {
 	body := clientsBody{Clients: []clientBody{}}
 	body.Streams, body.More = g.streams.list()

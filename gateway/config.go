@@ -15,8 +15,8 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// configRoot is where our own REST of the configuration is. A file's name is a
-// query parameter, so that any name works.
+// configRoot is the root of our own REST API for configuration. A file's name is a
+// query parameter, so any name works.
 const configRoot = "/v1/config/"
 
 func (g *Gateway) configRoutes() []route {
@@ -35,11 +35,11 @@ func (g *Gateway) configRoutes() []route {
 	}
 }
 
-// fileState is a file as people are shown it.
+// fileState is a file as the API shows it.
 type fileState struct {
 	name  string
-	node  *confstore.Node // nil or not Known: it was never good
-	fault string          // why the file as it is now cannot be served
+	node  *confstore.Node // nil or not Known if it was never valid
+	fault string          // why the current file cannot be served
 }
 
 // The states of a file.
@@ -49,8 +49,8 @@ const (
 	stateDeleted = "deleted"
 )
 
-// fileOf is the state of a name in a snapshot; false if there is no such file. A
-// name that only inherits is none.
+// fileOf returns the state of a file in a snapshot, or false if there is no such
+// file. A name that only inherits is not a file.
 func fileOf(store ConfigStore, now *confstore.Snapshot, name string) (fileState, bool) {
 	f := fileState{name: name, node: now.Node(name)}
 	if f.node != nil && f.node.Known() {
@@ -61,12 +61,12 @@ func fileOf(store ConfigStore, now *confstore.Snapshot, name string) (fileState,
 	return f, f.fault != ""
 }
 
-// file is the state of a name now.
+// file returns the current state of a file.
 func (g *Gateway) file(name string) (fileState, bool) {
 	return fileOf(g.stores.Config, g.stores.Config.Snapshot(), name)
 }
 
-// filesOf are all files, by name.
+// filesOf returns all files, sorted by name.
 func filesOf(store ConfigStore, now *confstore.Snapshot) []fileState {
 	faults := store.Faults()
 	files := make([]fileState, 0, len(now.Names())+len(faults))
@@ -96,8 +96,8 @@ func (f *fileState) state() string {
 	return stateGood
 }
 
-// version is what If-Match is held against: the mtime served, 0 if there is no
-// document now.
+// version is what If-Match is compared with: the served mtime, or 0 if there is no
+// document.
 func (f *fileState) version() int64 {
 	if !f.known() || f.node.Deleted() {
 		return 0
@@ -105,8 +105,8 @@ func (f *fileState) version() int64 {
 	return int64(f.node.Mtime(false))
 }
 
-// appendFile appends the members that say what state a file is in, and leaves the
-// brace open.
+// appendFile appends the members that describe the state of a file, and leaves the
+// object open.
 func appendFile(dst []byte, f *fileState) []byte {
 	dst = appendQuoted(dst, `{"name":`, f.name)
 	dst = append(append(append(dst, `,"state":"`...), f.state()...), '"')
@@ -155,10 +155,10 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 	return w.sendFresh(w.b)
 }
 
-// nameOf is the file name of the query.
+// nameOf returns the file name given in the query.
 func nameOf(r *http.Request) (string, error) { return parametersOf(r).fileName() }
 
-// fileName is called when every other parameter was asked for.
+// fileName must be called after all other parameters have been read.
 func (p *parameters) fileName() (string, error) {
 	name := p.needed("name")
 	if err := p.end(); err != nil {
@@ -169,11 +169,12 @@ func (p *parameters) fileName() (string, error) {
 
 func noSuchFile(name string) error { return codes.Errorf(codes.NotFound, "there is no file %q", name) }
 
-// rawType is what a reader accepts who wants a file's bytes and not what is known of
-// it. The parameter raw says the same.
+// rawType in Accept asks for the file's bytes instead of its description, like the
+// parameter raw.
 const rawType = "application/vnd.confcenter.raw+json"
 
-// acceptsRaw says that the reader would rather have the raw form, or as much.
+// acceptsRaw reports whether the client prefers the raw form at least as much as
+// the description.
 func acceptsRaw(r *http.Request) bool {
 	raw, plain := 0.0, 0.0
 	for accepted := range strings.SplitSeq(strings.Join(r.Header["Accept"], ","), ",") {
@@ -193,7 +194,7 @@ func acceptsRaw(r *http.Request) bool {
 	return raw > 0 && raw >= plain
 }
 
-// configGet reads a file as it is on the disk.
+// configGet returns a file as it is on disk.
 func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	raw := p.flag("raw") || acceptsRaw(r)
@@ -201,8 +202,8 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// The version before the text: a text that is newer than its version makes a
-	// write conflict for nothing, one that is older would overwrite somebody's.
+	// Read the version before the text: text newer than its version causes a needless
+	// conflict, but older text would overwrite somebody else's change.
 	file, found := g.file(name)
 	if !found {
 		return noSuchFile(name)
@@ -225,7 +226,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	}
 	b = appendNumber(b, `,"given_mtime":`, int64(given))
 	if !utf8.Valid(text) {
-		// The file is broken. Whoever edits the text would change bytes that nobody can
+		// The file is broken. Editing this text would change bytes that the editor cannot
 		// see.
 		b = append(b, `,"invalid_utf8":true`...)
 		text = []byte(strings.ToValidUTF8(string(text), "\uFFFD"))
@@ -234,8 +235,8 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	return w.sendFresh(w.b)
 }
 
-// sendRaw answers with the bytes of the file. Nobody is told that they are unchanged:
-// a version stays what it was when only blanks have changed.
+// sendRaw answers with the bytes of the file. It never answers "not modified",
+// because the version stays the same when only whitespace has changed.
 func (g *Gateway) sendRaw(w *reply, file *fileState) error {
 	if file.state() == stateDeleted {
 		return noSuchFile(file.name)
@@ -250,11 +251,11 @@ func (g *Gateway) sendRaw(w *reply, file *fileState) error {
 	return w.send(text)
 }
 
-// indentation is how the config store writes files.
+// indentation is the one that the config store writes.
 const indentation = "    "
 
-// textOf is the text of the file on the disk. If it cannot be had, a good file has
-// its contents and a broken one none.
+// textOf returns the text of the file on disk. If it cannot be read, a valid file
+// is rendered from its contents, and a broken one is empty.
 func (g *Gateway) textOf(file *fileState) ([]byte, error) {
 	if file.state() == stateDeleted {
 		return nil, nil
@@ -264,23 +265,23 @@ func (g *Gateway) textOf(file *fileState) ([]byte, error) {
 	case err == nil:
 		return text, nil
 	case file.state() == stateBroken:
-		return nil, nil // error says why
+		return nil, nil // the member error says why
 	case codes.Of(err) != codes.NotFound:
 		return nil, err
 	}
-	text, _ = file.node.Contents(false) // about to count as removed
+	text, _ = file.node.Contents(false) // the file is about to count as removed
 	return append(jsontext.AppendIndent(nil, text, indentation), '\n'), nil
 }
 
-// configResolved reads a document with all that it inherits, and where each part
-// of it comes from.
+// configResolved returns a document with everything it inherits, and the origin of
+// each part.
 func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	name, err := nameOf(r)
 	if err != nil {
 		return err
 	}
 	node := g.stores.Config.Snapshot().Node(name)
-	if node == nil { // one that is known only by what it inherits has a node
+	if node == nil { // a name that only inherits has a node, too
 		return noSuchFile(name)
 	}
 	text, ready := node.Contents(true)
@@ -308,8 +309,8 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	return w.sendFresh(w.b)
 }
 
-// configPut writes a file. The body is the document's own text, and byte for byte
-// what the file then holds.
+// configPut writes a file. The body is the document itself and is stored byte for
+// byte.
 func (g *Gateway) configPut(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	raw := p.flag("raw")
@@ -329,15 +330,15 @@ func (g *Gateway) configPut(w *reply, r *http.Request) error {
 	return g.configSet(w, r, confstore.SetRequest{Name: name, Contents: w.b, Exact: true})
 }
 
-// isFileAnswer says that text looks like an answer of configGet without raw. Who sends
-// one back would put the file into itself.
+// isFileAnswer reports whether text looks like a reply of configGet without raw.
+// Sending one back would put the file into itself.
 func isFileAnswer(text []byte) bool {
-	if !bytes.Contains(text, []byte(`"resolved_mtime"`)) { // so that large files are not scanned
+	if !bytes.Contains(text, []byte(`"resolved_mtime"`)) { // avoids scanning large files
 		return false
 	}
 	members, _, err := jsontext.Scan(nil, text)
 	if err != nil {
-		return false // the store says why
+		return false // the store reports why
 	}
 	for _, name := range []string{"name", "state", "mtime", "resolved_mtime", "bases", "text"} {
 		if _, found := jsontext.Find(members, name); !found {
@@ -356,7 +357,7 @@ func (g *Gateway) configDelete(w *reply, r *http.Request) error {
 	return g.configSet(w, r, confstore.SetRequest{Name: name})
 }
 
-// configSet carries out a write on the condition of the headers.
+// configSet performs a write under the condition in the headers.
 func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest) error {
 	cond, err := conditionOf(r)
 	if err != nil {
@@ -383,17 +384,18 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d, 0 meaning that there is none; read it again and decide", req.Name, now.version())
 	case err != nil:
 		return err
-	case !found: // there was nothing to delete, and never had been
+	case !found: // there is nothing to delete, and never was
 		return noSuchFile(req.Name)
 	case !deletes:
 		w.setETag(int64(res.Mtime))
 	}
-	w.b = appendQuoted(w.b[:0], `{"name":`, req.Name) // the store has done with the body
+	w.b = appendQuoted(w.b[:0], `{"name":`, req.Name) // the store no longer needs the body
 	w.b = append(appendNumber(w.b, `,"mtime":`, int64(res.Mtime)), '}')
 	return w.sendFresh(w.b)
 }
 
-// demand puts the condition into the request. codes.Conflict if it cannot hold.
+// demand adds the condition to the request. It returns codes.Conflict if the
+// condition cannot hold.
 func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 	switch cond.kind {
 	case ifAnything:
@@ -411,7 +413,7 @@ func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 		req.IfMtime = int32(file.version())
 	case ifAbsent:
 		if file, _ := g.file(req.Name); file.state() == stateBroken {
-			return codes.Conflict // of version 0 if it was never good, but somebody's
+			return codes.Conflict // never valid files have version 0, but they exist
 		}
 	case ifNever:
 		return codes.Conflict
@@ -420,8 +422,8 @@ func (g *Gateway) demand(req *confstore.SetRequest, cond condition) error {
 	return nil
 }
 
-// setAndWait returns when the write is durable or has failed. It does not end
-// earlier if the peer goes away: the write stands either way.
+// setAndWait returns when the write is durable or has failed. It does not return
+// earlier if the peer goes away, because the write stands either way.
 func (g *Gateway) setAndWait(req confstore.SetRequest) (confstore.SetResult, error) {
 	type outcome struct {
 		res confstore.SetResult

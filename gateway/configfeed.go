@@ -9,16 +9,15 @@ import (
 	"confcenter/confstore"
 )
 
-// configFeed is what streams of configuration changes read. It keeps names, not
-// events: a stream is told of the state that a file has when the stream gets to it,
-// so that one that has fallen behind costs nothing and others are told of each
-// change.
+// configFeed feeds the streams of configuration changes. It keeps names, not
+// events: a stream sends the state that a file has when the stream gets to it. So a
+// stream that has fallen behind costs nothing, and the others send every change.
 type configFeed struct {
 	// set at open
 	store ConfigStore
-	start uint64 // sequence when the feed began
+	start uint64 // sequence at the start of the feed
 	leave func() // stops following store
-	spare int    // names noted beyond those of the documents; then all notes are forgotten
+	spare int    // how many noted names beyond those of the documents are kept; above it all notes are dropped
 
 	mu sync.Mutex
 
@@ -27,15 +26,15 @@ type configFeed struct {
 	tick    uint64           // counts what was noted
 	touched map[string]touch // the last note of each name
 	recent  []note           // the last notes, oldest first
-	cut     bool             // recent does not begin with the first note
-	floor   configPosition   // notes up to it were forgotten
+	cut     bool             // recent no longer starts at the first note
+	floor   configPosition   // notes up to here were dropped
 	streams map[chan struct{}]struct{}
 }
 
-// touch is when a name was noted last.
+// touch is the last note of a name.
 type touch struct {
 	tick, seq uint64
-	// loose: no sequence tells of it, as when a file breaks or heals.
+	// loose notes have no sequence of their own: a file broke or healed.
 	loose bool
 }
 
@@ -46,11 +45,11 @@ type note struct {
 
 // Bounds of a feed.
 const (
-	maxRecent = 8192 // notes that are found without looking at all names
+	maxRecent = 8192 // notes that are found without scanning all names
 	maxSpare  = 100_000
 )
 
-// newConfigFeed follows store; nil if there is none.
+// newConfigFeed follows store. It returns nil if store is nil.
 func newConfigFeed(store ConfigStore) *configFeed {
 	if store == nil {
 		return nil
@@ -64,7 +63,7 @@ func newConfigFeed(store ConfigStore) *configFeed {
 	return f
 }
 
-// note is called by the store's goroutine.
+// note runs on the store's goroutine.
 func (f *configFeed) note(now *confstore.Snapshot, names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,12 +96,12 @@ func seqOf(s *confstore.Snapshot, name string) uint64 {
 	return 0
 }
 
-// configPosition is how far a stream has been told.
+// configPosition is how far a stream has got.
 type configPosition struct {
 	tick, seq uint64
 }
 
-// join has wake, of capacity 1, receive when there is something new.
+// join sends to wake, which has capacity 1, when there is something new.
 func (f *configFeed) join(wake chan struct{}) (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,15 +113,15 @@ func (f *configFeed) join(wake chan struct{}) (leave func()) {
 	}
 }
 
-// present is the newest snapshot and the position of somebody who knows it.
+// present returns the newest snapshot and its position.
 func (f *configFeed) present() (*confstore.Snapshot, configPosition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now, configPosition{f.tick, f.now.Seq()}
 }
 
-// since are the files noted after a position, in the order to tell them; false if
-// the notes are forgotten.
+// since returns the files noted after a position, in the order in which to send
+// them, or false if those notes were dropped.
 func (f *configFeed) since(p configPosition) ([]fileState, configPosition, bool) {
 	f.mu.Lock()
 	now, next, known := f.now, configPosition{f.tick, f.now.Seq()}, p.tick >= f.floor.tick
@@ -145,8 +144,8 @@ func (f *configFeed) since(p configPosition) ([]fileState, configPosition, bool)
 	return f.inOrder(now, names, p.seq), next, true
 }
 
-// missed are the files that somebody has to be told of who was told of everything
-// up to a sequence; false if that is not known.
+// missed returns the files that a client who knows everything up to a sequence has
+// missed, or false if that is unknown.
 func (f *configFeed) missed(seq uint64) ([]fileState, configPosition, bool) {
 	f.mu.Lock()
 	now, next := f.now, configPosition{f.tick, f.now.Seq()}
@@ -163,7 +162,7 @@ func (f *configFeed) missed(seq uint64) ([]fileState, configPosition, bool) {
 	}
 	for _, name := range now.Names() {
 		node := now.Node(name)
-		// What broke before the start is in no note.
+		// No note has what broke before the feed started.
 		if node.Seq() > seq || seq <= f.start && node.Broken() != "" {
 			names[name] = struct{}{}
 		}
@@ -176,8 +175,8 @@ func (f *configFeed) missed(seq uint64) ([]fileState, configPosition, bool) {
 	return f.inOrder(now, names, seq), next, true
 }
 
-// inOrder puts first what no sequence after the given one tells of, then what is
-// told of by their sequences.
+// inOrder sorts the files by sequence. Those without a sequence after the given one
+// come first.
 func (f *configFeed) inOrder(now *confstore.Snapshot, names map[string]struct{}, seq uint64) []fileState {
 	files := make([]fileState, 0, len(names))
 	for name := range maps.Keys(names) {
@@ -190,7 +189,7 @@ func (f *configFeed) inOrder(now *confstore.Snapshot, names map[string]struct{},
 	return files
 }
 
-// seq is the sequence that tells of the file; 0 for one that was never good.
+// seq is the sequence of the file's last change; 0 if it was never valid.
 func (f *fileState) seq() uint64 {
 	if !f.known() {
 		return 0

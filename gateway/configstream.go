@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// configStream sends changes of files as server-sent events. A new reader first gets
-// all files, then `synced`. A reader that returns with the last sequence it saw gets
-// what it has missed. If that sequence means nothing here, the reader is first told
-// to forget everything.
+// configStream sends changes of files as server-sent events. A new reader first
+// gets all files, then `synced`. A reader that returns with the last sequence it
+// saw gets what it has missed. If the server does not know that sequence, the
+// stream first tells the reader to forget everything.
 func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	last, given, valid := g.lastEvent(r, p)
@@ -26,14 +26,14 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	}, func() { s.b = append(s.b, ":\n\n"...) })
 }
 
-// configTeller is one stream.
+// configTeller writes one stream.
 type configTeller struct {
 	*sseWriter
 	feed *configFeed
 	at   configPosition
 }
 
-// begin sends what comes before what happens from now on.
+// begin puts in what precedes the changes from now on.
 func (s *configTeller) begin(last int64, given, valid bool) {
 	if given && valid {
 		if files, at, known := s.feed.missed(uint64(last)); known {
@@ -45,7 +45,7 @@ func (s *configTeller) begin(last int64, given, valid bool) {
 	s.all(given)
 }
 
-// more sends what is new.
+// more puts in what is new.
 func (s *configTeller) more() {
 	files, at, known := s.feed.since(s.at)
 	if !known {
@@ -57,7 +57,7 @@ func (s *configTeller) more() {
 	s.tell(files, before)
 }
 
-// all sends all files.
+// all puts in all files.
 func (s *configTeller) all(reset bool) {
 	if reset {
 		s.b = s.gateway.appendEvent(s.b, "reset", noID, noData)
@@ -72,8 +72,8 @@ func (s *configTeller) all(reset bool) {
 	})
 }
 
-// tell sends files, which are in order, to a peer that knows everything up to seq.
-// The last one of a sequence has it as its id.
+// tell puts in files, which are in order, for a peer that knows everything up to
+// seq. The last file of a sequence carries it as its id.
 func (s *configTeller) tell(files []fileState, seq uint64) {
 	for i := range files {
 		id := int64(noID)

@@ -8,11 +8,11 @@ import (
 	"confcenter/gateway/console"
 )
 
-// consolePath is where the console's pages are. Their API calls are relative to
+// consolePath is the root of the console's pages. Their API calls are relative to
 // it.
 const consolePath = "/console/"
 
-// consoleRoutes are the pages for people. The bare address leads to them, and the
+// consoleRoutes serve the console. The bare address redirects to it, and the
 // address of Plum's web view to the page that replaces it.
 func (g *Gateway) consoleRoutes() []route {
 	return []route{
@@ -27,11 +27,12 @@ func (g *Gateway) consoleRoutes() []route {
 	}
 }
 
-// goTo redirects from a path of one part.
+// goTo redirects from a path with a single segment.
 func goTo(path string) handler {
 	return func(w *reply, _ *http.Request) error {
 		w.Header().Set("Cache-Control", "no-cache")
-		// Relative, so that it holds behind a proxy that serves all this below a prefix.
+		// Relative, so that it works behind a proxy that serves everything below a
+		// prefix.
 		w.Header().Set("Location", strings.TrimPrefix(path, "/"))
 		w.WriteHeader(http.StatusFound)
 		return nil

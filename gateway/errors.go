@@ -10,7 +10,7 @@ import (
 	"confcenter/codes"
 )
 
-// plainError is an error in Plum's words.
+// plainError is an error with Plum's status and text.
 type plainError struct {
 	status int
 	text   string
@@ -28,7 +28,7 @@ func tooLarge(limit int64) error {
 	return codes.Errorf(codes.TooLarge, "the request body is longer than the limit of %d bytes", limit)
 }
 
-// bodyError gives an error of reading a body its code.
+// bodyError turns an error of reading a body into one with a code.
 func bodyError(err error) error {
 	var tooLong *http.MaxBytesError
 	switch {
@@ -40,7 +40,7 @@ func bodyError(err error) error {
 	return &codes.Error{Code: codes.BadRequest, Text: "the request body did not arrive", Err: err}
 }
 
-// fail answers with err in the route's form, and logs what is a fault of ours.
+// fail answers with err in the route's form, and logs faults of the server.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	code := codes.Of(err)
 	var plain *plainError
@@ -50,8 +50,8 @@ func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	answerError(w, rt, plain, err)
 }
 
-// answerError answers with err. If the reply has begun, all that is left is to cut it
-// off, so that the peer does not take it for whole.
+// answerError answers with err. If the reply has already begun, it aborts the
+// connection, so that the peer does not take the reply for complete.
 func answerError(w *reply, rt *route, plain *plainError, err error) {
 	code := codes.Of(err)
 	if w.status != 0 {
@@ -70,8 +70,8 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	_, _ = w.Write(body)
 }
 
-// failPlain answers as Plum does: a line of text. What is the store's trouble has
-// one text for all of it.
+// failPlain answers as Plum does, with a line of text. All failures of the store
+// share one text.
 func failPlain(w *reply, plain *plainError, err error) {
 	if plain == nil {
 		plain = &plainError{codes.Of(err).HTTPStatus(), codes.Message(err)}
@@ -90,7 +90,7 @@ func failPlain(w *reply, plain *plainError, err error) {
 	_, _ = io.WriteString(w, plain.text+"\n")
 }
 
-// recovered answers for a handler that panicked.
+// recovered answers in place of a handler that panicked.
 func (g *Gateway) recovered(w *reply, r *http.Request, what any) {
 	if what == http.ErrAbortHandler { //nolint:errorlint // it is this value, as net/http says
 		panic(what)

@@ -8,8 +8,8 @@ import (
 	"confcenter/codes"
 )
 
-// condition is what a write's headers demand of what is stored. The zero value
-// demands nothing.
+// condition is what a write's headers require of the stored version. The zero value
+// requires nothing.
 type condition struct {
 	kind  conditionKind
 	value int64 // of ifIs
@@ -22,11 +22,11 @@ const (
 	ifIs                     // If-Match: "5"
 	ifThere                  // If-Match: *
 	ifAbsent                 // If-None-Match: *
-	ifNever                  // If-Match with a tag that nothing here ever has
+	ifNever                  // If-Match with a tag that never matches
 )
 
-// conditionOf reads If-Match and If-None-Match of a write. What is not understood
-// is refused: a condition that is overlooked does harm in silence.
+// conditionOf reads If-Match and If-None-Match of a write. It refuses what it does
+// not understand, because silently ignoring a condition does harm.
 func conditionOf(r *http.Request) (condition, error) {
 	match, err := soleHeader(r, "If-Match")
 	if err != nil {
@@ -68,7 +68,8 @@ func soleHeader(r *http.Request, name string) (string, error) {
 	return "", codes.Errorf(codes.BadRequest, "the header %s is given more than once", name)
 }
 
-// entityTag is what stands between the quotes of a tag; "" if it is none.
+// entityTag returns the text between the quotes of a tag, or "" if text is not a
+// tag.
 func entityTag(text string) (tag string, strong bool) {
 	rest, weak := strings.CutPrefix(text, "W/")
 	if len(rest) < len(`"x"`) || rest[0] != '"' || strings.IndexByte(rest[1:], '"') != len(rest)-len(`""`) {
@@ -77,8 +78,7 @@ func entityTag(text string) (tag string, strong bool) {
 	return rest[1 : len(rest)-1], !weak
 }
 
-// unchanged says that a reader who sends the tags it has in If-None-Match has this
-// one.
+// unchanged reports whether If-None-Match names this version.
 func unchanged(r *http.Request, version int64) bool {
 	values := r.Header["If-None-Match"]
 	if len(values) == 0 {

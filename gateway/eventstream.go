@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Parts of our own streams, which other than Plum's have several kinds of events
-// and ids to go on from.
+// Parts of our own streams. Unlike Plum's they have several kinds of events, and
+// ids to resume from.
 
-// noID is for events after which a reader could not go on.
+// noID marks events from which a reader cannot resume.
 const noID = -1
 
-// appendEvent appends an event whose one line of data is appended by data. A reader
-// that has seen an event with an id has seen everything up to it.
+// appendEvent appends an event; data appends its single line of data. A reader that
+// has seen an id has seen everything up to it.
 func (g *Gateway) appendEvent(dst []byte, name string, id int64, data func(dst []byte) []byte) []byte {
 	dst = append(append(append(dst, "event: "...), name...), '\n')
 	if id != noID {
@@ -26,19 +26,19 @@ func (g *Gateway) appendIDLine(dst []byte, id int64) []byte {
 	return append(g.appendID(append(dst, "id: "...), id), '\n')
 }
 
-// appendID appends a place in a stream. The epoch stands before the number because
-// numbers begin anew when the data is lost: one of before would soon look like a place
-// that is known, and what lies below it would never be told.
+// appendID appends a position in a stream. The epoch precedes the number because
+// numbers restart when the data is lost: an old number would soon look valid again,
+// and the reader would never get what lies below it.
 func (g *Gateway) appendID(dst []byte, id int64) []byte {
 	return strconv.AppendInt(append(dst, g.idPrefix...), id, 10)
 }
 
 func noData(dst []byte) []byte { return append(dst, "{}"...) }
 
-// lastEvent is where a reader wants to go on: the header Last-Event-ID, which a
-// browser sends by itself when it connects again and which is then the newer one,
-// or else the parameter last. valid is false for what can be no place in a stream of
-// this epoch.
+// lastEvent is the position from which a reader wants to resume: the header
+// Last-Event-ID, which a browser sends when it reconnects and which is then newer,
+// or else the parameter last. valid is false if that cannot be a position of this
+// epoch.
 func (g *Gateway) lastEvent(r *http.Request, p *parameters) (id int64, given, valid bool) {
 	text := p.text("last")
 	if header := r.Header.Get("Last-Event-ID"); header != "" {

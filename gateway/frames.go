@@ -12,8 +12,8 @@ const (
 	frameCost = 128     // of each, beside its text
 )
 
-// frames are events as they were encoded for one stream, for the others. An event is
-// known by its place in memory: those that the hub keeps are shared by all streams.
+// frames caches encoded events, so that streams share them. Its key is the address
+// of the event, since all streams share the events that the hub keeps.
 type frames struct {
 	mu sync.RWMutex
 	// guarded by mu
@@ -26,7 +26,7 @@ type frameKey struct {
 	form  form
 }
 
-// of is an event as it is sent, but for its id and the empty line at its end.
+// of returns an event as it is sent, without its id and the final empty line.
 func (f *frames) of(e *kv.Event, form form) []byte {
 	key := frameKey{e, form}
 	f.mu.RLock()
@@ -54,8 +54,9 @@ func (f *frames) clear() {
 	f.young, f.old, f.bytes = nil, nil, 0
 }
 
-// appendFrame appends an event of a notice that poll returned, but for its id and the
-// empty line at its end. It is encoded once if several streams may want it.
+// appendFrame appends an event of a notice that poll returned, without its id and
+// the final empty line. It encodes the event only once if several streams may need
+// it.
 func (s *subscription) appendFrame(dst []byte, e *kv.Event, form form) []byte {
 	if s.live && s.hub.open.Load() > 1 {
 		return append(dst, s.hub.frames.of(e, form)...)

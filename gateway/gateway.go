@@ -20,21 +20,21 @@ import (
 	"confcenter/kvstore"
 )
 
-// Config says how a Gateway serves. The zero value of each field means its default.
+// Config configures a Gateway. The zero value of each field means its default.
 type Config struct {
 	// Listen is the address, default 127.0.0.1:8080; port 0 takes a free one.
 	Listen string
-	// Hosts are further names that a Host header may have. localhost, the host of
-	// Listen and the address a request came to always may, and any other IP address
-	// where that is not loopback.
+	// Hosts are further names accepted in the Host header. Always accepted are
+	// localhost, the host of Listen and the address that the request came to, and any
+	// IP address unless the request came to loopback.
 	Hosts []string
 	// CORSOrigins are the origins of web pages that may use the API, such as
 	// https://ops.example.com. Without any there are no CORS headers.
 	CORSOrigins []string
 	// MaxBody is the longest request body, default 8 MiB.
 	MaxBody int64
-	// MaxConnections bounds the connections at a time, default 8192; further ones
-	// are closed.
+	// MaxConnections limits the open connections, default 8192; further ones are
+	// closed.
 	MaxConnections int
 	// SlowRequest is how long a request may take without being logged as slow,
 	// default 500 ms.
@@ -43,9 +43,9 @@ type Config struct {
 	AccessLog bool
 
 	// HeaderTimeout and BodyTimeout bound how long a request may take to arrive,
-	// default 10 s and 30 s; IdleTimeout how long a connection may wait for the
-	// next one, default 2 min; WriteTimeout how long a peer may take to read a
-	// reply or a piece of a long one, default 30 s.
+	// default 10 s and 30 s; IdleTimeout bounds the wait for the next request, default
+	// 2 min; WriteTimeout bounds how long a peer may take to read a reply or a piece
+	// of a long one, default 30 s.
 	HeaderTimeout, BodyTimeout, IdleTimeout, WriteTimeout time.Duration
 	// Heartbeat is the interval of comments on a stream, default 3 s.
 	Heartbeat time.Duration
@@ -53,7 +53,7 @@ type Config struct {
 	Version string
 	// Clock defaults to the machine's.
 	Clock clock.Clock
-	// Log gets what people should know; the zero Logger is silent.
+	// Log receives what operators should know; the zero Logger is silent.
 	Log zerolog.Logger
 }
 
@@ -76,32 +76,32 @@ type ConfigStore interface {
 	Snapshot() *confstore.Snapshot
 	Epoch() string
 	Problems() []confstore.Problem
-	// Set calls done once, after every function given to Follow has returned.
+	// Set calls done once, after all functions given to Follow have returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
 	// Stats must be cheap.
 	Stats() confstore.Stats
-	// Follow tells of what people are shown. It ends with cancel: then fn is not
-	// called again.
+	// Follow calls fn for every change of what is shown, until cancel; fn is not
+	// called after cancel.
 	Follow(fn func(now *confstore.Snapshot, names []string)) (cancel func())
-	// Faults and Fault tell of files that were never good.
+	// Faults and Fault report files that were never valid.
 	Faults() []confstore.Fault
 	Fault(name string) string
-	// ReadFile is the file as it is on the disk.
+	// ReadFile returns the file as it is on disk.
 	ReadFile(name string) ([]byte, error)
 }
 
-// Stores are what a Gateway serves. They outlive it: whoever made them closes them
-// after Shutdown.
+// Stores are what a Gateway serves. They outlive it: their owner closes them after
+// Shutdown.
 type Stores struct {
 	Config ConfigStore
 	State  kv.Store
-	// StateStats is what State says about itself; nil: nothing. It must be cheap.
+	// StateStats returns the figures of State; it may be nil, and must be cheap.
 	StateStats func() kvstore.Stats
 }
 
 // Gateway is the HTTP side of confcenter. Make one with New.
 //
-// wide: each route is answered by a method.
+// wide: each route has a method as its handler.
 type Gateway struct {
 	// set at open
 	cfg     Config
@@ -114,19 +114,19 @@ type Gateway struct {
 	table   []route
 	handler http.Handler
 	server  *http.Server
-	hosts   map[string]bool // names that a Host header may have, in lower case
+	hosts   map[string]bool // accepted in the Host header, in lower case
 	cors    map[string]bool // origins
 	guard   *http.CrossOriginProtection
 	traffic *traffic
-	closers []func() // called by Shutdown when no handler runs
+	closers []func() // called by Shutdown when no handler runs any more
 
-	searches   chan struct{} // holds one for each search under way
+	searches   chan struct{} // holds one per running search
 	samples    ring.Ring[moment]
 	configFeed *configFeed // of the streams of configuration changes
-	idPrefix   string      // of the ids on our own streams: the epoch and what divides it from the number
+	idPrefix   string      // of the ids on our own streams: the epoch and the separator
 
 	listener *listener
-	closing  chan struct{} // closed when Shutdown begins: streams end
+	closing  chan struct{} // closed when Shutdown begins, which ends the streams
 	streams  streams
 	once     sync.Once
 	running  sync.WaitGroup
@@ -134,8 +134,8 @@ type Gateway struct {
 	ended    atomic.Pointer[error]
 }
 
-// New makes a Gateway that serves nothing yet. fleet may be nil: then there is no
-// TCP side to show.
+// New makes a Gateway that does not listen yet. fleet is nil if there is no TCP
+// server to show.
 func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	cfg = cfg.withDefaults()
 	g := &Gateway{
@@ -177,7 +177,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	return g, nil
 }
 
-// Start begins to listen. It fails if the address cannot be had.
+// Start begins to listen. It fails if the address is not available.
 func (g *Gateway) Start() error {
 	l, err := net.Listen("tcp", g.cfg.Listen)
 	if err != nil {
@@ -195,7 +195,7 @@ func (g *Gateway) Start() error {
 	return nil
 }
 
-// Addr is where it listens; nil before Start.
+// Addr is the listening address; nil before Start.
 func (g *Gateway) Addr() net.Addr {
 	if g.listener == nil {
 		return nil
@@ -203,10 +203,11 @@ func (g *Gateway) Addr() net.Addr {
 	return g.listener.Addr()
 }
 
-// Done is closed when serving has ended, by Shutdown or by itself.
+// Done is closed when serving has ended, by Shutdown or on its own.
 func (g *Gateway) Done() <-chan struct{} { return g.done }
 
-// Err is why serving ended by itself; nil before Done is closed and after Shutdown.
+// Err is why serving ended on its own; nil before Done is closed and after
+// Shutdown.
 func (g *Gateway) Err() error {
 	if err := g.ended.Load(); err != nil {
 		return *err
@@ -214,9 +215,9 @@ func (g *Gateway) Err() error {
 	return nil
 }
 
-// Shutdown ends the streams at once, lets other requests finish until ctx ends,
-// and returns when nothing runs any more: what is cut off then may still wait for
-// the stores. Only the first call does anything.
+// Shutdown ends the streams at once, lets other requests finish until ctx ends, and
+// returns when nothing runs any more: requests that are cut off may still wait for
+// the stores. Only the first call has an effect.
 func (g *Gateway) Shutdown(ctx context.Context) (err error) {
 	g.once.Do(func() {
 		close(g.closing)

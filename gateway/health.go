@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// check is one thing that must be so. It must be cheap and wait for nothing: it is
-// made for every probe.
+// check is one condition of health. It must be cheap and must not wait, because it
+// runs for every probe.
 type check struct {
 	name string
 	run  func() error
 }
 
-// liveChecks are those whose failure only a restart mends.
+// liveChecks are the checks whose failure only a restart repairs.
 func (g *Gateway) liveChecks() []check {
 	if g.fleet == nil {
 		return nil
@@ -21,8 +21,8 @@ func (g *Gateway) liveChecks() []check {
 	return []check{{"server", g.fleet.Live}}
 }
 
-// readyChecks say whether requests should be sent here. Broken files do not count:
-// their last good version is served.
+// readyChecks decide whether this server should get requests. Broken files do not
+// count, because their last valid version is served.
 func (g *Gateway) readyChecks() []check {
 	checks := g.liveChecks()
 	if g.fleet != nil {
@@ -35,8 +35,8 @@ func (g *Gateway) readyChecks() []check {
 	return checks
 }
 
-// health answers a probe the way Kubernetes and etcd do: with ok, or with each
-// check's result if one fails or verbose asks for it. exclude leaves a check out of
+// health answers a probe like Kubernetes and etcd: with ok, or with the result of
+// every check if one fails or the query has verbose. exclude leaves a check out of
 // the verdict.
 func (g *Gateway) health(probe string, checks []check) handler {
 	return func(w *reply, r *http.Request) error {
@@ -75,5 +75,5 @@ func (g *Gateway) health(probe string, checks []check) handler {
 	}
 }
 
-// clipped is what is repeated of a name that came with the request.
+// clipped bounds a name from the request before it is repeated.
 func clipped(name string) string { return name[:min(len(name), 64)] }

@@ -11,19 +11,18 @@ import (
 	"confcenter/kv/follow"
 )
 
-// Limits of what is kept for streams. It is shared with the store and between them,
-// so that a stream that falls behind costs nobody else: it reads back from the
-// store's log.
+// Limits of what is kept for streams. All streams share it with each other and with
+// the store, so a stream that falls behind costs the others nothing: it reads back
+// from the store's log.
 const (
 	recentBytes = 8 << 20  // of the newest changes
-	hubBytes    = 1 << 20  // of them that the hub looks at at a time
-	pieceBytes  = 64 << 10 // of them that a stream takes at a time
+	hubBytes    = 1 << 20  // of changes that the hub looks at in one go
+	pieceBytes  = 64 << 10 // of changes that a stream takes in one go
 	logBytes    = 16 << 10 // see follow.Source
 	maxHolders  = 4        // streams that may hold a whole state
 )
 
-// hub follows the store once for all streams, and wakes those for whom there is
-// something.
+// hub follows the store once for all streams, and wakes those whose filter matches.
 type hub struct {
 	source follow.Source
 	recent *follow.Recent
@@ -32,16 +31,16 @@ type hub struct {
 	wake   chan struct{} // capacity 1
 	stop   chan struct{}
 	done   chan struct{}
-	told   atomic.Int64 // revision up to which every stream has been told that there is something
+	told   atomic.Int64 // every stream has been woken for changes up to this revision
 	behind atomic.Uint64
 	open   atomic.Int64 // subscriptions
 
 	subs sync.RWMutex
-	// guarded by subs: by the namespace of the filter, "" for all
+	// guarded by subs: by the namespace of the filter; "" is all namespaces
 	byNS map[string]map[*subscription]struct{}
 }
 
-// newHub keeps so many bytes of changes.
+// newHub makes a hub that keeps about so many bytes of changes.
 func newHub(store kv.Store, bytes int) *hub {
 	h := &hub{
 		source: follow.Source{Store: store, Piece: logBytes, Holders: maxHolders},
@@ -65,9 +64,9 @@ func (h *hub) close() {
 	<-h.done
 }
 
-// follow is called by the store's goroutine and only takes note. Without streams
-// there is nothing to note: one that is opened from now on reads the store's
-// revision after it has become visible here.
+// follow runs on the store's goroutine and only takes note. Without streams there
+// is nothing to note: a stream that is opened later reads the store's revision
+// after the batch has become visible.
 func (h *hub) follow(b *kv.Batch) {
 	if h.open.Load() == 0 {
 		h.recent.Pass(b.Last())
@@ -97,14 +96,14 @@ func (h *hub) run() {
 	}
 }
 
-// notify wakes those for whom there is something in a piece of what is new; false if
-// nothing is.
+// notify wakes the streams that match something in one piece of what is new, and
+// reports whether anything was new.
 func (h *hub) notify() bool {
 	h.subs.RLock()
 	defer h.subs.RUnlock()
 	told := kv.Revision(h.told.Load())
 	chunk := h.recent.Since(told, hubBytes)
-	if told < chunk.After { // so much came that some of it is gone
+	if told < chunk.After { // so much has come that some of it is gone
 		for _, set := range h.byNS {
 			for s := range set {
 				s.note(told+1, chunk.After)
@@ -118,7 +117,7 @@ func (h *hub) notify() bool {
 	return chunk.Last > told
 }
 
-// tell wakes those who asked for some of a change. Its events are in the order of
+// tell wakes the streams that match some event of a change. Events are sorted by
 // namespace and key.
 func (h *hub) tell(c *kv.Change, kept kv.Revision) {
 	if len(c.Events) == 0 {
@@ -142,7 +141,8 @@ func (h *hub) tell(c *kv.Change, kept kv.Revision) {
 	}
 }
 
-// subscription is what one stream asked for. One goroutine at a time calls poll.
+// subscription is what one stream follows. Only one goroutine at a time may call
+// poll.
 type subscription struct {
 	hub    *hub
 	filter kv.Filter
@@ -150,16 +150,17 @@ type subscription struct {
 
 	// the reader's
 	cursor *follow.Cursor
-	live   bool // what is at hand was kept by the hub, and what matches of what follows is noted
-	rest   bool // with live: the hub keeps more that has been noted already
+	live   bool // what is at hand came from the hub, and later matches are noted
+	rest   bool // with live: the hub keeps more that is already noted
 
-	pending atomic.Int64 // the first matching revision since the reader looked; 0: none
-	lagging atomic.Bool  // what comes next for it is no longer kept
+	pending atomic.Int64 // the first matching revision since the reader last looked; 0: none
+	lagging atomic.Bool  // the hub no longer keeps what comes next
 }
 
-// subscribe tells of what matches the filter: the changes after revision from, 0 for
-// those from now on, or with state what there is first. codes.FutureRevision if from
-// is not reached. The caller closes the subscription.
+// subscribe follows what matches the filter: the changes after revision from (0:
+// from now on), or with state first the current state. It returns
+// codes.FutureRevision if from has not been reached. The caller closes the
+// subscription.
 func (h *hub) subscribe(filter kv.Filter, from kv.Revision, state bool) (*subscription, error) {
 	s := &subscription{hub: h, filter: filter, wake: make(chan struct{}, 1), live: from == 0 && !state}
 	s.lagging.Store(!s.live)
@@ -171,10 +172,10 @@ func (h *hub) subscribe(filter kv.Filter, from kv.Revision, state bool) (*subscr
 	}
 	set[s] = struct{}{}
 	if h.open.Add(1) == 1 {
-		h.told.Store(int64(h.source.Store.Revision())) // nothing was noted meanwhile
+		h.told.Store(int64(h.source.Store.Revision())) // nothing was noted in the meantime
 	}
 	h.subs.Unlock()
-	// Only now, so that no change lies between what is read and what is followed.
+	// Only now, so that no change falls between what is read and what is followed.
 	var err error
 	if s.cursor, _, err = h.source.Open(follow.Request{Filter: filter, From: from, State: state, Spare: follow.Overwritten}); err != nil {
 		s.leave()
@@ -202,15 +203,15 @@ func (s *subscription) leave() {
 	}
 }
 
-// wants says whether some of the events of one namespace match: keys with the same
-// beginning stand together.
+// wants reports whether any event of one namespace matches. Keys with the same
+// prefix are adjacent.
 func (s *subscription) wants(events []kv.Event) bool {
 	i, _ := slices.BinarySearchFunc(events, s.filter.Text, func(e kv.Event, text string) int { return strings.Compare(e.Entry.Key, text) })
 	return i < len(events) && s.filter.Match(events[i].Entry.NS, events[i].Entry.Key)
 }
 
-// note has the reader look at what there is from a revision on. What came up to kept
-// is no longer there for it.
+// note makes the reader look from a revision on. The hub no longer keeps what came
+// up to kept.
 func (s *subscription) note(revision, kept kv.Revision) {
 	if !s.pending.CompareAndSwap(0, int64(revision)) && s.pending.Load() <= int64(kept) && !s.lagging.Swap(true) {
 		s.hub.behind.Add(1)
@@ -218,17 +219,17 @@ func (s *subscription) note(revision, kept kv.Revision) {
 	poke(s.wake)
 }
 
-// poll is what there is to tell, without waiting for it; false if there is nothing.
-// No notice has events of several revisions.
+// poll returns the next notice without waiting for one, or false if there is none.
+// A notice never has events of several revisions.
 func (s *subscription) poll(ctx context.Context) (kv.Notice, bool, error) {
 	return s.cursor.Poll(ctx, s.since, follow.Cut{Alone: true})
 }
 
-// since is what the hub keeps after a revision. When a live stream has taken all that
-// was noted for it, nothing matches up to what is pending.
+// since returns what the hub keeps after a revision. When a live stream has taken
+// everything that was noted for it, nothing before the pending revision matches.
 func (s *subscription) since(revision kv.Revision) follow.Chunk {
 	if !s.rest {
-		told := kv.Revision(s.hub.told.Load()) // before pending: what was told is in it
+		told := kv.Revision(s.hub.told.Load()) // read before pending, which includes it
 		if pending := kv.Revision(s.pending.Swap(0)); pending > 0 {
 			told = pending - 1
 		}

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// listener bounds the connections at a time, and knows those that have not been
-// used: net/http's Shutdown waits five seconds for each of these, and browsers
-// open connections in advance.
+// listener limits the open connections and knows the unused ones. net/http's
+// Shutdown waits five seconds for each of those, and browsers open connections in
+// advance.
 type listener struct {
 	net.Listener
 	limit   int
@@ -20,9 +20,9 @@ type listener struct {
 	open    int
 	unused  map[net.Conn]struct{}
 	closing bool
-	empty   sync.Cond // open is 0
+	empty   sync.Cond // signals that open is 0
 
-	fresh atomic.Int64 // len(unused), so that requests need not take mu
+	fresh atomic.Int64 // len(unused), lets requests skip mu
 }
 
 func newListener(l net.Listener, limit int) *listener {
@@ -31,8 +31,8 @@ func newListener(l net.Listener, limit int) *listener {
 	return listener
 }
 
-// Accept implements net.Listener. What is beyond the limit is closed: waiting would
-// leave the peer without an answer, and the kernel's queue to whoever is in it.
+// Accept implements net.Listener. It closes connections beyond the limit: left in
+// the kernel's queue, they would get no answer at all and hold up others.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -57,14 +57,14 @@ func (l *listener) take() bool {
 	return true
 }
 
-// count is how many connections there are.
+// count returns the number of open connections.
 func (l *listener) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open
 }
 
-// connState is called by net/http when a connection begins, is used and ends.
+// connState is net/http's hook for connections that begin, are used and end.
 func (g *Gateway) connState(c net.Conn, state http.ConnState) {
 	l := g.listener
 	switch state {
@@ -103,7 +103,7 @@ func (l *listener) remove(c net.Conn, closed bool) {
 	}
 }
 
-// closeUnused ends the connections on which nothing was asked yet.
+// closeUnused closes the connections that have had no request yet.
 func (l *listener) closeUnused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +113,8 @@ func (l *listener) closeUnused() {
 	}
 }
 
-// wait returns when no connection has a handler any more. Nothing else knows of those
-// that are still running when they were cut off.
+// wait returns when no connection has a handler any more. Nothing else keeps track
+// of handlers whose connections were cut off.
 func (l *listener) wait() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

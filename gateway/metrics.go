@@ -13,11 +13,11 @@ import (
 	"confcenter/internal/metric"
 )
 
-// maxScrapes is how many may be answered at a time.
+// maxScrapes is how many scrapes may run at a time.
 const maxScrapes = 8
 
-// metrics answers Prometheus. The numbers are those that the parts keep for
-// themselves; they are read when somebody asks.
+// metrics answers Prometheus. Every part keeps its own numbers; they are read on
+// request.
 func (g *Gateway) metrics() handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -33,14 +33,14 @@ func (g *Gateway) metrics() handler {
 	}
 }
 
-// prefix begins all our names.
+// prefix is the prefix of all our metrics.
 const prefix = "confcenter_"
 
 // tcpDurations is the name of the server's histograms.
 const tcpDurations = "server_request_duration_seconds"
 
-// readings are all our numbers. Their labels' values are names from the source: of
-// routes, commands, limits and kinds of requests.
+// readings returns all our numbers. The values of their labels are names from the
+// source: routes, commands, limits and kinds of requests.
 func (g *Gateway) readings() metric.Readings {
 	list := g.httpReadings()
 	if g.fleet != nil {
@@ -77,7 +77,7 @@ func (g *Gateway) httpReadings() metric.Readings {
 	for name, route := range g.traffic.routes {
 		label := metric.Label{Name: "route", Value: name}
 		for class := range route.classes {
-			// That there are none is worth telling only of what should be the rule.
+			// A count of 0 is worth reporting only for the normal case.
 			if n := route.classes[class].Load(); n > 0 || class == http.StatusOK/100 {
 				list = append(list, metric.Reading{
 					Name: "http_requests_total", Help: "HTTP requests answered.", N: int64(n),
@@ -97,11 +97,11 @@ func (g *Gateway) httpReadings() metric.Readings {
 	return list
 }
 
-// collector reads everything when it is asked.
+// collector reads everything on request.
 type collector struct{ gateway *Gateway }
 
-// Describe implements prometheus.Collector: what there is depends on the stores, and
-// is known when it is collected.
+// Describe implements prometheus.Collector. It describes nothing, because the
+// metrics depend on the stores.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -111,8 +111,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// prometheusMetric is r as Prometheus wants it: times in seconds, each bucket with
-// those before it.
+// prometheusMetric converts r for Prometheus: times in seconds, buckets cumulative.
 func prometheusMetric(r *metric.Reading) prometheus.Metric {
 	var names, values []string
 	for _, l := range r.Labels {

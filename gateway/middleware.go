@@ -17,8 +17,7 @@ import (
 	"confcenter/codes"
 )
 
-// Values of headers that many replies have. They are shared, so nobody may write to
-// them.
+// Header values of many replies. They are shared and must not be modified.
 var (
 	contentJSON   = []string{"application/json"}
 	contentPlain  = []string{"text/plain; charset=utf-8"}
@@ -34,19 +33,19 @@ const (
 	corsExposed = "ETag"
 )
 
-// unrouted stands for the route of what is refused before one is looked for.
+// unrouted is the route of requests that are refused before routing.
 var unrouted = route{name: "refused"}
 
-// middleware is what every request passes: it is counted and logged, must come to a
-// host that is ours, and if it may change something must not come from a page of
-// another site.
+// middleware is what every request passes through. It counts and logs the request,
+// checks that it names a host of ours and, if it may change something, that it does
+// not come from a page of another site.
 func (g *Gateway) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := newReply(rw)
 		began := g.clock.Now()
 		defer func() {
-			if what := recover(); what != nil { // the reply is not used again
-				defer g.finish(w, r, began) // also if it panics again
+			if what := recover(); what != nil { // do not reuse the reply
+				defer g.finish(w, r, began) // even if it panics again
 				g.recovered(w, r, what)
 				return
 			}
@@ -69,17 +68,17 @@ func (g *Gateway) middleware(next http.Handler) http.Handler {
 	})
 }
 
-// finish counts and logs a request that was answered.
+// finish counts and logs an answered request.
 func (g *Gateway) finish(w *reply, r *http.Request, began time.Time) {
 	duration := g.clock.Now().Sub(began)
-	w.status = cmp.Or(w.status, http.StatusOK) // net/http's
+	w.status = cmp.Or(w.status, http.StatusOK) // net/http sends 200
 	if g.cfg.AccessLog && !w.route.quiet {
 		g.log.Info().Str("method", r.Method).Str("route", w.route.name).Int("status", w.status).Dur("duration", duration).Msg("http")
 	}
 	g.traffic.served(w, r.Method, duration)
 }
 
-// allow makes what admit and addCORS look at.
+// allow prepares what admit and addCORS check.
 func (g *Gateway) allow() error {
 	g.hosts = map[string]bool{"localhost": true}
 	for _, name := range g.cfg.Hosts {
@@ -102,9 +101,9 @@ func (g *Gateway) allow() error {
 	return nil
 }
 
-// CheckOrigin says whether origin can be among the origins of Config. A star is
-// refused: it would let every page that somebody on this machine opens write to
-// the server.
+// CheckOrigin reports whether origin is valid for Config.CORSOrigins. It refuses a
+// star, which would let every page that somebody on this machine opens write to the
+// server.
 func CheckOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Scheme+"://"+u.Host != origin {
@@ -113,7 +112,7 @@ func CheckOrigin(origin string) error {
 	return nil
 }
 
-// admit refuses what another web site may have made a browser send.
+// admit refuses requests that another web site may have made a browser send.
 func (g *Gateway) admit(r *http.Request) error {
 	if !g.ourHost(r) {
 		return codes.Errorf(codes.Forbidden, "this server does not know the host name %.64q: start it with --http-host NAME if it is reached by that name, or use its IP address", r.Host)
@@ -126,14 +125,14 @@ func (g *Gateway) admit(r *http.Request) error {
 	return nil
 }
 
-// ourHost says whether the Host header may be one of this server. A page of a site
-// whose name was made to point here (DNS rebinding) has the site's name there, so a
-// name must be known. That cannot be done to an IP address; still, on loopback it has
-// to be one that is ours, since nobody comes there by another.
+// ourHost reports whether the Host header may name this server. With DNS rebinding
+// a foreign site's name points here and appears in Host, so a name must be known.
+// An IP address cannot be rebound; on loopback it must still be one of ours,
+// because no other address leads there.
 func (g *Gateway) ourHost(r *http.Request) bool {
 	host := strings.ToLower(hostname(r.Host))
 	if host == "" || g.hosts[host] {
-		return true // browsers always send one
+		return true // browsers always send a host
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -143,15 +142,15 @@ func (g *Gateway) ourHost(r *http.Request) bool {
 	return !local.IsLoopback() || ip.Unmap().IsLoopback() || ip.Unmap() == local
 }
 
-// localIP is the address that the request came to.
+// localIP returns the address that the request came to.
 func localIP(r *http.Request) netip.Addr {
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return addr.AddrPort().Addr().Unmap()
 	}
-	return netip.IPv6Loopback() // not known: be strict
+	return netip.IPv6Loopback() // unknown: be strict
 }
 
-// hostname is host without port and brackets.
+// hostname returns host without port and brackets.
 func hostname(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") && strings.IndexByte(host, ':') == i {
 		host = host[:i]
@@ -163,8 +162,8 @@ func hostname(host string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// addCORS lets pages of the origins that were named read replies, and says to
-// caches that replies differ.
+// addCORS lets pages of the configured origins read replies, and tells caches that
+// replies vary by origin.
 func (g *Gateway) addCORS(h http.Header, r *http.Request) {
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
@@ -177,7 +176,8 @@ func (g *Gateway) addCORS(h http.Header, r *http.Request) {
 	h.Set("Access-Control-Expose-Headers", corsExposed)
 }
 
-// newServerLog is for what net/http complains about: peers that break off.
+// newServerLog takes the complaints of net/http, mostly about peers that
+// disconnect.
 func newServerLog(log zerolog.Logger) *stdlog.Logger { return stdlog.New(serverLog{log}, "", 0) }
 
 type serverLog struct{ log zerolog.Logger }

@@ -7,7 +7,7 @@ import (
 	"confcenter/access"
 )
 
-// openapi describes every route to programs. A test holds it against the routes.
+// openapi describes every route. A test compares it with the table of routes.
 //
 //go:embed openapi.json
 var openapi []byte

@@ -9,7 +9,7 @@ import (
 	"confcenter/kv"
 )
 
-// The paths of Plum's API, and what its texts are where it refuses something.
+// The root of Plum's API, and its errors.
 const plumRoot = "/v1/kv"
 
 var (
@@ -23,10 +23,10 @@ var (
 	errPlumType     = &plainError{http.StatusBadRequest, "invalid type (must be string|int|double|bool|bytes)"}
 )
 
-// plumMethods is what Plum's dispatcher takes somewhere below its root.
+// plumMethods are the methods that Plum accepts anywhere below its root.
 var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete}
 
-// What Plum's one path is used for.
+// The requests that share Plum's one path.
 var (
 	plumNamespaces = route{name: "plum.namespaces", right: access.KVRead, plain: true}
 	plumList       = route{name: "plum.list", right: access.KVRead, plain: true}
@@ -46,9 +46,9 @@ func (g *Gateway) plumRoutes() []route {
 	}
 }
 
-// plum tells what is meant by a path, in Plum's order: that makes some keys
-// unreachable here, such as those that end in /batch. Percent escapes are decoded
-// already, so that %2F is a slash like any other.
+// plum interprets a path in the same order as Plum. That makes some keys
+// unreachable here, such as those that end in /batch. Percent escapes are already
+// decoded, so %2F is a slash like any other.
 func (g *Gateway) plum(w *reply, r *http.Request) error {
 	rest := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, plumRoot), "/")
 	if rest == "" {
@@ -127,7 +127,7 @@ func (g *Gateway) plumPut(w *reply, r *http.Request, ns, key string) error {
 	return w.send(w.b)
 }
 
-// plumDelete succeeds also if there is no such key.
+// plumDelete succeeds even if there is no such key.
 func (g *Gateway) plumDelete(w *reply, r *http.Request, ns, key string) error {
 	if _, err := g.commit(w, r, w.single(kv.Op{Kind: kv.OpDelete, NS: ns, Key: key})); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (g *Gateway) plumKeys(w *reply, _ *http.Request, ns string) error {
 		func(b []byte) []byte { return append(appendPlumText(append(b, `],"namespace":`...), ns), "}\n"...) })
 }
 
-// plumList takes the prefix as it is written: no character in it is special.
+// plumList takes the prefix literally: no character in it is special.
 func (g *Gateway) plumList(w *reply, r *http.Request, ns string) error {
 	prefix, err := plumQuery(r, "prefix")
 	if err != nil {
@@ -183,9 +183,9 @@ func (g *Gateway) plumList(w *reply, r *http.Request, ns string) error {
 		func(b []byte) []byte { return append(b, "]\n"...) })
 }
 
-// plumQuery is a parameter, "" if absent. A query that is not well-formed is refused:
-// its parameters would count as absent, and the reply be about everything. The SDK
-// sends a namespace such as 100% as it is.
+// plumQuery returns a parameter, "" if absent. It refuses a malformed query: its
+// parameters would count as absent, and the reply would cover everything. The SDK
+// does not escape a namespace such as 100%.
 func plumQuery(r *http.Request, name string) (string, error) {
 	if r.URL.RawQuery == "" {
 		return "", nil
@@ -197,11 +197,11 @@ func plumQuery(r *http.Request, name string) (string, error) {
 	return values.Get(name), nil
 }
 
-// plumPage is how many bytes of entries are looked at and sent at a time.
+// plumPage is how many bytes of entries are read and sent in one go.
 const plumPage = 256 << 10
 
-// plumPages sends a list as it was at one moment, however long it is: a page at a
-// time, so that nobody has all of it in memory.
+// plumPages sends a list of any length as of one moment. It sends a page at a time,
+// so that the list is never in memory as a whole.
 func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
 	view := g.stores.State.View()
 	defer view.Close()

@@ -11,8 +11,8 @@ import (
 	"confcenter/kv"
 )
 
-// The members that bodies of Plum's API have: a batch only the first, an item of it
-// the others, a put all of those but the key.
+// The members of bodies of Plum's API: a batch has only the first, an item of it
+// the others, and a put the others without the key.
 const (
 	plumItemsMember = iota
 	plumKeyMember
@@ -24,14 +24,14 @@ const (
 
 var plumNames = [...]string{"items", "key", "value", "type", "ttl", "ttl_ms"}
 
-// plumObject is an object of a body: its members by the constants above. One that is
-// absent has no key.
+// plumObject is an object of a body, indexed by the constants above. An absent
+// member has no key.
 type plumObject [len(plumNames)]jsontext.Member
 
-// readPlum reads the object that body begins with, whose members are those from one
-// constant to before another. What follows the object is not looked at, and null is
-// an object without members, as for Plum. Like Plum it also accepts members in other
-// cases: what Plum stores must not become an empty value here.
+// readPlum reads the object at the beginning of body, which may have the members
+// from one constant up to, but not including, another. Like Plum it ignores what
+// follows the object, takes null for an empty object, and accepts names in any
+// case: what Plum stores must not become an empty value here.
 func readPlum(body []byte, from, to int, ignored *plumIgnored) (o plumObject, err error) {
 	var space [4]jsontext.Member
 	members, kind, _, err := jsontext.ScanPrefix(space[:0], body)
@@ -51,10 +51,10 @@ func readPlum(body []byte, from, to int, ignored *plumIgnored) (o plumObject, er
 	return o, nil
 }
 
-// given says that a member is there and not null.
+// given reports whether a member is present and not null.
 func (o *plumObject) given(f int) bool { return o[f].Key != nil && o[f].Kind != jsontext.Null }
 
-// text is the raw text of a member that must be a string, null or absent.
+// text returns the raw text of a member that must be a string, null or absent.
 func (o *plumObject) text(f int) ([]byte, error) {
 	switch {
 	case !o.given(f):
@@ -65,7 +65,7 @@ func (o *plumObject) text(f int) ([]byte, error) {
 	return o[f].Raw, nil
 }
 
-// put is the put that an item of a batch describes.
+// put returns the put that an item of a batch describes.
 func (o *plumObject) put(ns string) (kv.Op, error) {
 	key, err := o.text(plumKeyMember)
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *plumObject) put(ns string) (kv.Op, error) {
 	return o.putOf(ns, string(jsontext.Unquote(key)))
 }
 
-// putOf is the put of a key that the object describes.
+// putOf returns the put of a key that the object describes.
 func (o *plumObject) putOf(ns, key string) (kv.Op, error) {
 	value, err := o.value()
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *plumObject) putOf(ns, key string) (kv.Op, error) {
 	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: value, TTL: ttl}, err
 }
 
-// value is a copy of the value. The store checks it against its type.
+// value returns a copy of the value. The store checks it against its type.
 func (o *plumObject) value() (kv.Value, error) {
 	text, err := o.text(plumValueMember)
 	if err != nil {
@@ -110,8 +110,8 @@ func (o *plumObject) value() (kv.Value, error) {
 	return value, nil
 }
 
-// ttl is the time to live, which Plum does not have: ttl in seconds or ttl_ms; 0 is
-// none.
+// ttl returns the time to live, 0 for none: ttl in seconds, or ttl_ms. Plum has
+// neither.
 func (o *plumObject) ttl() (time.Duration, error) {
 	seconds, err := o.duration(plumTTLMember, time.Second)
 	if err != nil {
@@ -144,7 +144,7 @@ func (o *plumObject) duration(f int, unit time.Duration) (time.Duration, error) 
 	return time.Duration(n) * unit, nil
 }
 
-// plumItems are the puts of a batch, all of them or none.
+// plumItems returns the puts of a batch, all of them or none.
 func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err error) {
 	batch, err := readPlum(body, plumItemsMember, plumKeyMember, &ignored)
 	switch {
@@ -178,12 +178,12 @@ func plumItems(body []byte, ns string) (ops []kv.Op, ignored plumIgnored, err er
 	return ops, ignored, nil
 }
 
-// plumIgnored are the names of members that mean nothing here. Plum accepts any, so
-// none may be refused; the reply names them, because a client with a misspelt member
-// would otherwise believe that it took effect. Plum's clients look only at the status.
+// plumIgnored are the names of unknown members. Plum accepts any, so none may be
+// refused; the reply names them, because a client with a misspelt member would
+// otherwise believe that it took effect. Plum's clients look only at the status.
 type plumIgnored []string
 
-// Bounds of what a reply says of ignored members.
+// Bounds of what a reply says about ignored members.
 const (
 	maxIgnored     = 16
 	maxIgnoredName = 64
@@ -196,7 +196,7 @@ func (names *plumIgnored) add(key []byte) {
 	}
 }
 
-// append appends the member that names them, if there are any.
+// append appends the member that lists them, if there are any.
 func (names plumIgnored) append(b []byte) []byte {
 	begin := `,"ignored":[`
 	for _, name := range names {

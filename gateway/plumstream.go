@@ -6,10 +6,10 @@ import (
 	"confcenter/kv"
 )
 
-// plumStream is the stream that Plum's document and SDK have and Plum has not. With a
-// namespace it begins with what is in it, because the SDK reads nothing else after it
-// was away; it drops what it knows. Without one it tells of all namespaces, from now
-// on. A nodeId, which Plum needs, is not looked at.
+// plumStream is a stream that Plum's document and SDK have, but Plum itself has
+// not. With a namespace it begins with the namespace's contents, because the SDK
+// discards what it knows when it reconnects, and reads nothing else. Without one it
+// covers all namespaces from now on. It ignores nodeId, which Plum requires.
 func (g *Gateway) plumStream(w *reply, r *http.Request) error {
 	ns, err := plumQuery(r, "namespace")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"confcenter/kv"
 )
 
-// plumType is the name that Plum's API shows for a type. It knows five: a json
-// value is a string to it, so that its clients can at least read it.
+// plumType is the name of a type in Plum's API, which has only five: a json value
+// is shown as a string, so that clients can at least read it.
 func plumType(t kv.Type) string {
 	if t == kv.JSON {
 		t = kv.String
@@ -16,7 +16,7 @@ func plumType(t kv.Type) string {
 	return t.String()
 }
 
-// plumTypeOf is the type of one of Plum's names, 0 for another name.
+// plumTypeOf returns the type with that name in Plum's API, or 0.
 func plumTypeOf(name string) kv.Type {
 	for t := kv.String; t <= kv.Bytes; t++ {
 		if t.String() == name {
@@ -26,9 +26,9 @@ func plumTypeOf(name string) kv.Type {
 	return 0
 }
 
-// appendPlumEntry appends an entry in the order of Plum's members. Lists have a
-// member of ours at the end, the size of the value in bytes: Plum shows that in place
-// of bytes, which the SDK then takes for their text.
+// appendPlumEntry appends an entry with its members in Plum's order. In lists we
+// add the size of the value in bytes at the end; Plum shows it in place of bytes,
+// and the SDK then takes it for their text.
 func appendPlumEntry(b []byte, e *kv.Entry, size bool) []byte {
 	b = appendPlumTyped(b, e)
 	b = appendNumber(b, `,"updatedAt":`, e.Updated/1000)
@@ -38,12 +38,11 @@ func appendPlumEntry(b []byte, e *kv.Entry, size bool) []byte {
 	return append(b, '}')
 }
 
-// appendPlumEvent appends an event as a stream has it. A key that is gone has the
-// type deleted.
+// appendPlumEvent appends an event of a stream. A deleted key has the type deleted.
 func appendPlumEvent(b []byte, e *kv.Entry) []byte { return append(appendPlumTyped(b, e), '}') }
 
-// appendPlumTyped appends the members that entries and events have, and leaves the
-// brace open.
+// appendPlumTyped appends the members that entries and events share, and leaves the
+// object open.
 func appendPlumTyped(b []byte, e *kv.Entry) []byte {
 	b = appendPlumText(append(b, `{"namespace":`...), e.NS)
 	b = appendPlumText(append(b, `,"key":`...), e.Key)
@@ -55,7 +54,7 @@ func appendPlumTyped(b []byte, e *kv.Entry) []byte {
 	return append(append(b, plumType(e.Value.Type)...), '"')
 }
 
-// appendPlumValue appends a value as a JSON string, whatever its type is.
+// appendPlumValue appends a value of any type as a JSON string.
 func appendPlumValue(b []byte, v kv.Value) []byte {
 	if v.Type != kv.Bytes {
 		return appendPlumText(b, v.Data)
@@ -69,7 +68,7 @@ func appendPlumValue(b []byte, v kv.Value) []byte {
 // store is UTF-8.
 func appendPlumText[T string | []byte](b []byte, s T) []byte {
 	for i := range len(s) {
-		// 0xE2 may begin one of two separators of lines.
+		// 0xE2 may begin U+2028 or U+2029.
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == 0xE2 {
 			text, _ := json.Marshal(string(s)) // a string always has a JSON form
 			return append(b, text...)

@@ -48,7 +48,7 @@ func newReply(to http.ResponseWriter) *reply {
 	return w
 }
 
-// free ends the use of a reply. Nobody writes to it any more.
+// free returns a reply to the pool. Nothing may write to it any more.
 func (w *reply) free() {
 	if cap(w.b) > maxKept {
 		return
@@ -142,7 +142,7 @@ func (w *reply) sendObject(out *kvjson.Writer) error {
 // has no use for it.
 func gone(error) error { return nil }
 
-// allowTime gives the peer time to read the next piece of a long reply.
+// allowTime extends the deadline for the next piece of a long reply.
 func (g *Gateway) allowTime(w *reply) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.cfg.WriteTimeout))
 }

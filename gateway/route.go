@@ -10,25 +10,25 @@ import (
 	"confcenter/codes"
 )
 
-// route is one path and what may be asked there.
+// route is one path and method, and what answers it.
 type route struct {
-	method  string   // "GET"…; "" for a handler that tells its methods apart itself and lists them in methods
+	method  string   // "GET"…; "" for a handler that distinguishes the methods listed in methods
 	methods []string // only without method
 	pattern string   // of net/http's ServeMux, without method
 	name    string   // such as "store.get": for metrics, the log and the OpenAPI document
-	uses    []*route // only without method: what the handler may find a request to be, each with a name of its own
+	uses    []*route // only without method: the requests that the handler distinguishes, each with its own name
 	right   access.Right
-	body    int64 // most bytes of a request body; 0: there is none
-	stream  bool  // long-lived: the time for writing is not limited as a whole
-	plain   bool  // errors are Plum's plain text, else {code, error, detail}
-	quiet   bool  // asked again and again by machines: not in the access log
+	body    int64 // longest request body in bytes; 0: none
+	stream  bool  // long-lived: writing has no overall time limit
+	plain   bool  // errors are plain text as Plum's, else {code, error, detail}
+	quiet   bool  // polled by machines: not in the access log
 	handle  handler
 }
 
 // handler answers a request, or returns the error that is answered.
 type handler = func(w *reply, r *http.Request) error
 
-// routes is everything that can be asked.
+// routes returns the whole table.
 func (g *Gateway) routes() []route {
 	return slices.Concat(
 		g.plumRoutes(),
@@ -40,7 +40,7 @@ func (g *Gateway) routes() []route {
 	)
 }
 
-// allowed are the methods of the route.
+// allowed returns the methods of the route.
 func (rt *route) allowed() []string {
 	if rt.method == "" {
 		return rt.methods
@@ -48,9 +48,8 @@ func (rt *route) allowed() []string {
 	return []string{rt.method}
 }
 
-// newMux makes the table's paths findable. A path with several rows tells them
-// apart by method. What is below /v1 and in no row gets an error of our form, what
-// is elsewhere the text of net/http.
+// newMux makes a mux of the table. Rows with the same path differ by method.
+// Unknown paths below /v1 get an error in our form, others the text of net/http.
 func newMux(g *Gateway, table []route) *http.ServeMux {
 	mux := http.NewServeMux()
 	places := map[string]*place{}
@@ -75,12 +74,12 @@ func newMux(g *Gateway, table []route) *http.ServeMux {
 	return mux
 }
 
-// place is one path with its routes.
+// place is one path with all its routes.
 type place struct {
 	gateway *Gateway
 	routes  []*route
 	allow   string // the header Allow
-	unknown *route // set if there is nothing here
+	unknown *route // set if the path has no routes
 }
 
 func (p *place) methods() string {
@@ -95,8 +94,8 @@ func (p *place) methods() string {
 	return strings.Join(slices.Compact(list), ", ")
 }
 
-// takesHead says that HEAD is answered like GET, whose body net/http leaves out.
-// Plum refuses it, and on a stream there is nothing to look at.
+// takesHead reports whether HEAD is answered like GET; net/http drops the body.
+// Plum refuses HEAD, and for a stream it means nothing.
 func (rt *route) takesHead() bool { return rt.method == http.MethodGet && !rt.stream && !rt.plain }
 
 func (p *place) find(method string) *route {
@@ -145,24 +144,24 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// letFinish reads on, up to most bytes, after a body was too large: many clients read
-// the reply only when they have sent everything, and would otherwise find a broken
-// connection.
+// letFinish reads up to most bytes more of a body that was too large. Many clients
+// read the reply only after they have sent everything, and would otherwise see a
+// broken connection.
 func letFinish(w *reply, r *http.Request, body io.Reader, most int64) {
-	if r.Header.Get("Expect") != "" { // it waits for a word before it sends
+	if r.Header.Get("Expect") != "" { // the client waits for permission to send
 		return
 	}
-	_ = http.NewResponseController(w).Flush() // all of it: its length is said
+	_ = http.NewResponseController(w).Flush() // the whole reply, since its length is set
 	_, _ = io.CopyN(io.Discard, body, most)
 }
 
-// limitBody refuses a body that says it is too long, and has one that does not say
-// so fail when it is read.
+// limitBody refuses a body whose announced length is too long, and limits the
+// reading of one without a length.
 func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	switch {
 	case r.ContentLength == 0 || rt.body == 0:
 	case r.ContentLength > rt.body:
-		w.Header().Set("Connection", "close") // rather than reading all of it before the reply
+		w.Header().Set("Connection", "close") // instead of reading all of it before the reply
 		return tooLarge(rt.body)
 	case r.ContentLength < 0:
 		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
@@ -170,12 +169,12 @@ func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	return nil
 }
 
-// maxSwallowed is how long a body may be where none is looked at.
+// maxSwallowed is the longest body where a body is ignored.
 const maxSwallowed = 4 << 10
 
-// swallow reads the body of a request for a stream, within the time that bodies have:
-// net/http would do so before it sends the first piece, when there is no limit to the
-// time any more.
+// swallow reads the body of a request for a stream within the time for bodies.
+// Otherwise net/http would read it before it sends the first piece, when there is
+// no time limit any more.
 func swallow(w *reply, r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil

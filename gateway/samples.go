@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// What is kept of the last minutes, so that a chart has something to show when it is
+// Samples of the last minutes, so that a chart shows something as soon as it is
 // opened.
 const (
 	sampleEvery = 2 * time.Second
 	maxSamples  = 5*30 + 1 // five minutes
 )
 
-// moment is the counters of one.
+// moment is one sample of the counters.
 type moment struct {
 	At          int64 `json:"at_ms"`
 	Connections int64 `json:"connections" metric:"server_connections"`
@@ -22,7 +22,8 @@ type moment struct {
 	Pushes      int64 `json:"pushes_total"`
 }
 
-// sampling takes the first sample and returns what takes the others until the end.
+// sampling takes the first sample, and returns a function that takes the others
+// until the gateway ends.
 func (g *Gateway) sampling() func() {
 	ticker := g.clock.NewTicker(sampleEvery)
 	g.samples.Add(g.moment())
@@ -50,8 +51,8 @@ func (g *Gateway) moment() moment {
 	return one
 }
 
-// statusSamples answers with the samples and with what they are compared by: the
-// server's clock, and its start, at which the counters began.
+// statusSamples answers with the samples and what they relate to: the server's
+// clock, and its start, when the counters were 0.
 func (g *Gateway) statusSamples(w *reply, _ *http.Request) error {
 	list := g.samples.Newest(maxSamples)
 	slices.Reverse(list)

@@ -15,24 +15,24 @@ import (
 	"confcenter/kv"
 )
 
-// Limits of a search. It runs on the goroutine of its request, on snapshots, so what
-// it costs nobody waits for but who asked.
+// Limits of a search. It runs on the goroutine of its request and on snapshots, so
+// only its client waits for it.
 const (
-	maxWanted      = 256              // bytes of what is searched for
-	maxHitFiles    = 200              // files of one answer
-	maxHits        = 5                // places of one file that are told; the others are counted
-	maxHitText     = 160              // bytes of a value that are told
-	maxSearchBytes = 256 << 20        // of documents or entries looked at for one answer
-	maxSearchTime  = time.Second      // for one answer
-	maxSearches    = 2                // at a time; others wait
-	maxBrokenRead  = 50               // broken files that are read from the disk
-	maxHitDepth    = 64               // arrays and objects within each other that a place is looked for in
-	keysPerTurn    = 1000             // looked at between two looks at the clock
+	maxWanted      = 256              // bytes of the text to search for
+	maxHitFiles    = 200              // files in one reply
+	maxHits        = 5                // matches listed per file; the others are counted
+	maxHitText     = 160              // bytes shown of a value
+	maxSearchBytes = 256 << 20        // of documents or entries scanned for one reply
+	maxSearchTime  = time.Second      // for one reply
+	maxSearches    = 2                // searches at a time; others wait
+	maxBrokenRead  = 50               // broken files that are read from disk
+	maxHitDepth    = 64               // nesting up to which a match gets a path of its own
+	keysPerTurn    = 1000             // keys scanned between two looks at the clock
 	maxFoundBytes  = int(kv.MaxPage)  // of values in one answer
-	searchBusy     = 10 * time.Second // how long one waits for its turn
+	searchBusy     = 10 * time.Second // how long a search waits for its turn
 )
 
-// wanted is a text that is looked for, whatever its case.
+// wanted is the text to search for, in any case.
 type wanted struct {
 	text  []byte // in lower case
 	ascii bool
@@ -49,7 +49,7 @@ func newWanted(text string) (wanted, error) {
 	return w, nil
 }
 
-// in says whether text contains what is wanted.
+// in reports whether text contains it.
 func (w *wanted) in(text []byte) bool { return w.index(text) >= 0 }
 
 func (w *wanted) index(text []byte) int {
@@ -64,7 +64,7 @@ func (w *wanted) index(text []byte) int {
 	return -1
 }
 
-// search is what one answer may still cost.
+// search is one search and what it may still cost.
 type search struct {
 	wanted
 	g     *Gateway
@@ -73,7 +73,7 @@ type search struct {
 	bytes int
 }
 
-// beginSearch waits for a turn; done gives it back.
+// beginSearch waits for its turn; done ends it.
 func (g *Gateway) beginSearch(r *http.Request, text string) (s *search, done func(), err error) {
 	w, err := newWanted(text)
 	if err != nil {
@@ -93,7 +93,7 @@ func (g *Gateway) beginSearch(r *http.Request, text string) (s *search, done fun
 	return &search{wanted: w, g: g, r: r, until: g.clock.Now().Add(maxSearchTime)}, func() { <-g.searches }, nil
 }
 
-// spent says that nothing more may be looked at.
+// spent reports whether the search must stop.
 func (s *search) spent() bool {
 	return s.bytes > maxSearchBytes || s.g.clock.Now().After(s.until) || s.r.Context().Err() != nil || s.g.ending()
 }
@@ -102,14 +102,14 @@ func (s *search) spent() bool {
 type (
 	foundBody struct {
 		Files   []foundFile `json:"files"`
-		More    bool        `json:"more"` // not all was looked at, or told
+		More    bool        `json:"more"` // not everything was scanned or listed
 		Scanned int         `json:"scanned_bytes"`
 	}
 	foundFile struct {
 		Name    string `json:"name"`
 		State   string `json:"state"`
 		Matches []hit  `json:"matches"`
-		More    int    `json:"more"` // matches that are not told
+		More    int    `json:"more"` // matches that are not listed
 	}
 	hit struct {
 		Path string `json:"path"` // a JSON pointer, or the line in a broken file
@@ -117,8 +117,8 @@ type (
 	}
 )
 
-// configSearch finds files whose name or own contents have a text: in keys, in
-// strings and in other values as they are written.
+// configSearch finds files whose name or own contents contain a text, in keys, in
+// strings or in the text of other values.
 func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	text := p.needed("q")
@@ -166,14 +166,15 @@ func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 func (s *search) document(found *foundFile, node *confstore.Node) {
 	text, _ := node.Contents(false)
 	s.bytes += len(text)
-	// Escapes hide what is wanted; without any a text that has it nowhere is done with.
+	// Escapes could hide a match. Text without escapes and without a match needs no
+	// closer look.
 	if bytes.IndexByte(text, '\\') < 0 && !s.in(text) {
 		return
 	}
 	s.value(found, nil, text, 0)
 }
 
-// value looks through a value at path.
+// value searches the value at path.
 func (s *search) value(found *foundFile, path, raw []byte, depth int) {
 	it := jsontext.Iterate(raw)
 	inObject := it.Container() == jsontext.Object
@@ -207,7 +208,8 @@ func (s *search) value(found *foundFile, path, raw []byte, depth int) {
 	}
 }
 
-// plainText is a scalar as people know it: a string without its quotes and escapes.
+// plainText returns a scalar as people read it: a string without quotes and
+// escapes.
 func plainText(raw []byte) []byte {
 	if len(raw) > 0 && raw[0] == '"' {
 		return jsontext.Unquote(raw)
@@ -237,7 +239,7 @@ func (s *search) hit(found *foundFile, path, text []byte) {
 	found.Matches = append(found.Matches, hit{string(path), s.around(text)})
 }
 
-// around is the part of a text that has what is wanted.
+// around returns the part of a text around the match.
 func (s *search) around(text []byte) string {
 	if len(text) <= maxHitText {
 		return string(text)
@@ -253,11 +255,11 @@ func (s *search) around(text []byte) string {
 	return part
 }
 
-// broken looks through a file that is no document, line by line.
+// broken searches a file that is not a valid document, line by line.
 func (s *search) broken(found *foundFile) {
 	text, err := s.g.stores.Config.ReadFile(found.Name)
 	if err != nil {
-		return // nobody can read it
+		return // it cannot be read
 	}
 	s.bytes += len(text)
 	line := 0
@@ -269,8 +271,8 @@ func (s *search) broken(found *foundFile) {
 	}
 }
 
-// findKeys is storeKeys for keys that contain a text, or with values whose value does.
-// It ends where it may look no further; scanned then says behind which key to go on.
+// findKeys is storeKeys for keys that contain a text or, with values, whose value
+// does. When it must stop early, scanned is the key after which to continue.
 func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string, values, withValues bool) error {
 	s, done, err := g.beginSearch(r, text)
 	if err != nil {

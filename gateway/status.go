@@ -13,8 +13,8 @@ import (
 	"confcenter/internal/metric"
 )
 
-// adminRoutes are for those who run the server: health, metrics, and what the
-// console shows of the present.
+// adminRoutes are for operators: health, metrics, and the current figures that the
+// console shows.
 func (g *Gateway) adminRoutes() []route {
 	const get = http.MethodGet
 	return []route{
@@ -27,8 +27,8 @@ func (g *Gateway) adminRoutes() []route {
 	}
 }
 
-// configWritable says why configurations cannot be written: what cannot be
-// remembered is not taken.
+// configWritable returns why documents cannot be written, if so: a write that the
+// journal cannot record is refused.
 func (g *Gateway) configWritable() error {
 	for _, p := range g.stores.Config.Problems() {
 		if p.Kind == confstore.OfJournal {
@@ -98,7 +98,7 @@ type (
 	}
 	bucketBody struct {
 		UpTo  float64 `json:"le_ms"`
-		Count uint64  `json:"count"` // above the bucket before
+		Count uint64  `json:"count"` // above the previous bucket
 	}
 	slowBody struct {
 		When     int64   `json:"when_ms"`
@@ -138,7 +138,7 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 	return w.sendStruct(&body)
 }
 
-// pushes are those of both stores.
+// pushes adds up those of both stores.
 func pushes(fleet metric.Readings) int64 {
 	return fleet.Get("server_pushes_total") + fleet.Get("server_watch_frames_total")
 }
@@ -168,7 +168,8 @@ func slowBodies(list []slowBody, kind string, slow []metric.Slow) []slowBody {
 
 func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// sendStruct answers with v as JSON, which no cache may keep. Characters of HTML are escaped.
+// sendStruct answers with v as JSON that caches must not store. HTML characters are
+// escaped.
 func (w *reply) sendStruct(v any) error {
 	body, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(v)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// storeRoot is where our own REST of the state store is. Namespace and key are
-// query parameters, so that any name works.
+// storeRoot is the root of our own REST API for the state store. Namespace and key
+// are query parameters, so any name works.
 const storeRoot = "/v1/store/"
 
-// smallBody is the longest body that has no value in it.
+// smallBody is the limit of bodies without a value.
 const smallBody = 64 << 10
 
 func (g *Gateway) storeRoutes() []route {
@@ -36,7 +36,7 @@ func (g *Gateway) storeRoutes() []route {
 	}
 }
 
-// storeNamespaces lists the namespaces that have keys.
+// storeNamespaces lists the namespaces, which are those with keys.
 func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	after, limit := p.text("after"), p.count("limit")
@@ -58,8 +58,8 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	return w.sendObject(&out)
 }
 
-// storeKeys lists the keys of a namespace that begin with a prefix, counts them, or
-// finds those that contain a text.
+// storeKeys lists or counts the keys of a namespace with a prefix, or finds those
+// that contain a text.
 func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	list := kv.List{NS: p.needed("ns"), Prefix: p.text("prefix"), After: p.text("after")}
@@ -74,7 +74,7 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	}
 	list.Limit = int(min(limit, kv.MaxList))
 	if keysOnly {
-		list.MaxBytes = math.MaxInt // which counts values
+		list.MaxBytes = math.MaxInt // a page counts the bytes of values
 	}
 	if contains != "" {
 		return g.findKeys(w, r, list, contains, values, !keysOnly)
@@ -88,8 +88,8 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 	return w.sendPage(page, !keysOnly, nil)
 }
 
-// sendPage answers with a list. scanned is behind which key a search goes on that has
-// not come to the end.
+// sendPage answers with a list. scanned is the key after which an unfinished search
+// continues.
 func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
 	out := w.object(sizeOf(page.Entries, withValues))
 	out.Entries(kvjson.Entries, page.Entries, withValues)
@@ -102,7 +102,7 @@ func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
 	return w.sendObject(&out)
 }
 
-// storeGet reads a key, as it is or as it was at a revision.
+// storeGet returns a key as it is, or as it was at a revision.
 func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	ns, key := p.needed("ns"), p.needed("key")
@@ -131,13 +131,13 @@ func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, 
 		return g.stores.State.GetAt(r.Context(), ns, key, rev)
 	}
 	entry := g.entry(w, ns, key)
-	if entry == nil { // also for a name that no key can have; then say so
+	if entry == nil { // also if the name is invalid; then report that
 		return nil, kv.CheckPair(ns, key)
 	}
 	return entry, nil
 }
 
-// entry is a key as it is, nil if it is absent.
+// entry returns the current entry of a key, nil if it is absent.
 func (g *Gateway) entry(w *reply, ns, key string) *kv.Entry {
 	w.b = append(append(w.b[:0], ns...), key...)
 	entry, _ := g.stores.State.Get(w.b[:len(ns)], w.b[len(ns):])

@@ -10,9 +10,9 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// parameters are a request's query while it is read: each is asked for by name,
-// and what was not asked for is refused, because a limit or a prefix that is
-// misspelt would do harm in silence. The first fault is kept.
+// parameters reads a request's query by name. It refuses parameters that were not
+// asked for, because a misspelt limit or prefix would do silent harm. It keeps the
+// first error.
 type parameters struct {
 	values url.Values
 	err    error
@@ -46,7 +46,7 @@ func (p *parameters) text(name string) string {
 	return ""
 }
 
-// needed is text that must be there.
+// needed is text that must be given.
 func (p *parameters) needed(name string) string {
 	if !p.has(name) {
 		p.fail(codes.Errorf(codes.BadRequest, "the query parameter %q is missing", name))
@@ -56,7 +56,7 @@ func (p *parameters) needed(name string) string {
 
 func (p *parameters) has(name string) bool { return len(p.values[name]) > 0 }
 
-// count is a number from 0 on; 0 if absent.
+// count is a non-negative number; 0 if absent.
 func (p *parameters) count(name string) int64 {
 	text := p.text(name)
 	if text == "" {
@@ -69,7 +69,7 @@ func (p *parameters) count(name string) int64 {
 	return n
 }
 
-// flag is true for 1 and true, and for the bare name.
+// flag is true for 1, true and the bare name.
 func (p *parameters) flag(name string) bool {
 	given := p.has(name)
 	switch text := p.text(name); text {
@@ -84,7 +84,7 @@ func (p *parameters) flag(name string) bool {
 	return false
 }
 
-// end is the first fault.
+// end returns the first error.
 func (p *parameters) end() error {
 	for name := range p.values {
 		p.fail(codes.Errorf(codes.BadRequest, "this path has no query parameter %.40q", name))
@@ -92,16 +92,15 @@ func (p *parameters) end() error {
 	return p.err
 }
 
-// bodyReader is a JSON object in a request's body while it is read, by the rules of
-// parameters.
+// bodyReader reads the JSON object in a request's body, by the rules of parameters.
 type bodyReader struct {
 	kvjson.Reader
 	scratch kvjson.Scratch
-	members [8]jsontext.Member // room for those that most have
+	members [8]jsontext.Member // room for as many as most bodies have
 }
 
-// readObject reads a body that is one JSON object; one that is empty has no members.
-// What is read lies in the reply.
+// readObject reads a body that is one JSON object; an empty body counts as an
+// object without members. What is read aliases the reply.
 func (w *reply) readObject(r *http.Request, d kvjson.Dialect) (*bodyReader, error) {
 	if err := w.read(r); err != nil {
 		return nil, err

@@ -9,19 +9,20 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// newWriter begins an object at the end of b.
+// newWriter begins a JSON object at the end of b.
 func newWriter(b []byte) kvjson.Writer {
 	return kvjson.Writer{Buf: append(b, '{'), Dialect: kvjson.HTTP}
 }
 
-// entryOverhead is about what an entry takes as JSON besides its key and value.
+// entryOverhead is about how many bytes of JSON an entry takes besides key and
+// value.
 const entryOverhead = 192
 
 func appendNumber(dst []byte, member string, n int64) []byte {
 	return strconv.AppendInt(append(dst, member...), n, 10)
 }
 
-// sizeOf is about what entries take as JSON.
+// sizeOf is about how many bytes of JSON entries take.
 func sizeOf(entries []*kv.Entry, withValues bool) (n int) {
 	for _, e := range entries {
 		n += entryOverhead + len(e.NS) + len(e.Key)
@@ -32,7 +33,7 @@ func sizeOf(entries []*kv.Entry, withValues bool) (n int) {
 	return n
 }
 
-// sendUnchanged answers somebody who has this version already.
+// sendUnchanged answers a client that already has this version.
 func (w *reply) sendUnchanged(version int64) error {
 	w.setETag(version)
 	w.Header()["Cache-Control"] = noStore
@@ -40,7 +41,7 @@ func (w *reply) sendUnchanged(version int64) error {
 	return nil
 }
 
-// sendEntry answers with one entry and its tag.
+// sendEntry answers with one entry and its ETag.
 func (w *reply) sendEntry(e *kv.Entry) error {
 	w.setETag(int64(e.Mod))
 	out := w.object(e.Size())

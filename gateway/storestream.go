@@ -8,10 +8,11 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// storeStream tells of changes in the state store as server-sent events: the last
-// event of each revision has the revision in its id, so that who comes back with it
-// goes on without a gap. Who comes with a revision that is no longer, or not yet,
-// known, or of another epoch, is told to forget everything, then all there is.
+// storeStream sends changes of the state store as server-sent events. The last
+// event of each revision has the revision in its id, so that a client can resume
+// from it without a gap. A client that resumes from a revision of another epoch, or
+// one that is no longer or not yet known, is told to forget everything and gets the
+// current state.
 func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	filter := kv.Filter{NS: p.text("ns"), Exact: p.has("key")}
@@ -36,11 +37,11 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		from, state, style.first = 0, true, ownResync
 	case from > 0:
 		state = false
-	case given || newest == 0: // whoever stands at revision 0 knows nothing
+	case given || newest == 0: // a client at revision 0 knows nothing
 		state = true
 	case !state:
-		// Without an id to begin with, who breaks off before the first event would
-		// have a gap.
+		// Begin with an id: a client that disconnects before the first event would
+		// otherwise have a gap.
 		from = newest
 		style.first = string(g.appendEvent(nil, "synced", int64(newest), noData))
 	}
@@ -51,19 +52,19 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	return g.runStream(w, r, sub, style)
 }
 
-// ownResync is told to those who must forget everything.
+// ownResync tells a client to forget everything.
 const ownResync = "event: resync\ndata: {}\n\n"
 
-// ownStyle is that of our own streams.
+// ownStyle is the style of our own streams.
 var ownStyle = eventStyle{form: ownForm, ids: true, synced: "event: synced\ndata: {}\n", resync: ownResync}
 
-// appendOwnFrame appends an event in our own form.
+// appendOwnFrame appends an event in our form.
 func appendOwnFrame(dst []byte, e *kv.Event) []byte {
 	w := ownEvent(dst, e)
 	return append(w.End(), '\n')
 }
 
-// appendOwnPrevFrame adds the entry before the change.
+// appendOwnPrevFrame also appends the entry before the change.
 func appendOwnPrevFrame(dst []byte, e *kv.Event) []byte {
 	w := ownEvent(dst, e)
 	w.Entry(kvjson.Prev, e.Prev)

@@ -9,11 +9,11 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// maxReadBack bounds what the gets of one transaction may answer with.
+// maxReadBack bounds what the gets of one transaction may return.
 const maxReadBack = 8 << 20
 
-// storeTxn carries out a transaction. Its members have the names that they have in
-// KVTXN's request, and times also those that they have elsewhere over HTTP.
+// storeTxn performs a transaction. Its members are named as in KVTXN's request;
+// times also have the names that they have elsewhere over HTTP.
 func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	if err := parametersOf(r).end(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 	return w.sendObject(&out)
 }
 
-// branch is what has to be known of a transaction's operations to answer for them.
+// branch is what is needed of a branch's operations to answer for them.
 type branch struct {
 	forms []kvjson.OpForm
 	puts  []kv.Value
@@ -70,7 +70,8 @@ func (br branch) append(out *kvjson.Writer, res *kv.Result) {
 	out.Results(br.forms, did)
 }
 
-// whole is an entry that a put of value has left: a replayed result has no values.
+// whole adds the value to the entry that a put has left: a replayed result has no
+// values.
 func whole(entry *kv.Entry, value kv.Value) *kv.Entry {
 	if entry == nil || entry.Value.Type != 0 || entry.Deleted() {
 		return entry

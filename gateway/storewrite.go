@@ -8,8 +8,8 @@ import (
 	"confcenter/kv/kvjson"
 )
 
-// storeWrite answers a write of one key with the entry it leaves. read reads what is
-// particular to the operation from the body.
+// storeWrite handles a write of one key, and answers with the entry it leaves. read
+// reads the members that are particular to the operation.
 func (g *Gateway) storeWrite(kind kv.OpKind, read func(m *bodyReader, txn *kv.Txn, op *kv.Op)) handler {
 	return func(w *reply, r *http.Request) error {
 		txn, err := w.writeOf(r, kind)
@@ -60,7 +60,7 @@ func (w *reply) writeOf(r *http.Request, kind kv.OpKind) (*kv.Txn, error) {
 	if err := p.end(); err != nil {
 		return nil, err
 	}
-	if err := kv.CheckPair(op.NS, op.Key); err != nil { // for a text without the number of an operation
+	if err := kv.CheckPair(op.NS, op.Key); err != nil { // gives a text without the number of an operation
 		return nil, err
 	}
 	cond, err := conditionOf(r)

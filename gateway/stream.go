@@ -14,12 +14,12 @@ type form uint8
 const (
 	plumForm    form = iota // Plum's, for its SDK
 	ownForm                 // the entry as our own REST has it
-	ownPrevForm             // with the entry before it
+	ownPrevForm             // ownForm with the previous entry
 	forms
 )
 
-// encoders append an event as it is sent, but for its id and the empty line at its
-// end: lines that end in LF, one of them the data.
+// encoders append an event as it is sent, without its id and the final empty line.
+// Lines end in LF; one of them is the data.
 var encoders = [forms]func(b []byte, e *kv.Event) []byte{
 	plumForm:    appendPlumFrame,
 	ownForm:     appendOwnFrame,
@@ -31,35 +31,36 @@ func appendPlumFrame(b []byte, e *kv.Event) []byte {
 	return append(appendPlumEvent(b, e.Entry), '\n')
 }
 
-// eventStyle is what streams differ in besides their form.
+// eventStyle is how streams differ.
 type eventStyle struct {
 	form form
-	// ids has the last event of each revision carry the revision in its id, and a
-	// heartbeat the one that the stream stands at, for a browser to go on from.
+	// ids puts the revision into the id of the last event of each revision, and the
+	// current position into heartbeats, so that a browser can resume.
 	ids bool
 	// first is what the stream begins with. synced and resync are frames, synced
-	// without the empty line at its end; "" for a stream that is not told.
+	// without its final empty line; "" leaves them out.
 	first, synced, resync string
 }
 
-// sseWriter writes a stream of events: lines end in LF, what is put into b is sent by
-// flush, and a peer that takes nothing for too long is given up.
+// sseWriter writes a stream of events. Lines end in LF; flush sends what is in b.
+// It gives up on a peer that does not read for too long.
 type sseWriter struct {
 	gateway *Gateway
 	w       *reply
 	control *http.ResponseController
 	b       []byte
-	err     error // the peer is gone; what is sent after that is lost
+	err     error // why the peer is gone; nothing is sent any more
 }
 
-// sseChunk is how much is put together before it is written.
+// sseChunk is how many bytes are collected before they are written.
 const sseChunk = 32 << 10
 
-// newSSE begins a stream. It starts with a comment and an empty line, so that what a
-// peer has left of an earlier one in its buffer is not joined with the first event.
+// newSSE begins a stream. It starts with a comment and an empty line, so that the
+// rest of an earlier stream in the peer's buffer is not joined with the first
+// event.
 func (g *Gateway) newSSE(w *reply) *sseWriter {
 	s := &sseWriter{gateway: g, w: w, control: http.NewResponseController(w)}
-	if s.err = s.control.SetReadDeadline(time.Time{}); s.err != nil { // the request's must not end the stream
+	if s.err = s.control.SetReadDeadline(time.Time{}); s.err != nil { // the request's deadline must not end the stream
 		return s
 	}
 	h := w.Header()
@@ -72,7 +73,7 @@ func (g *Gateway) newSSE(w *reply) *sseWriter {
 	return s
 }
 
-// flush sends what was put in.
+// flush sends what is in b.
 func (s *sseWriter) flush() {
 	if len(s.b) == 0 {
 		return
@@ -82,7 +83,7 @@ func (s *sseWriter) flush() {
 	}
 }
 
-// writeIfLong writes when much was put in.
+// writeIfLong writes when b is long.
 func (s *sseWriter) writeIfLong() {
 	if len(s.b) >= sseChunk {
 		s.write()
@@ -93,7 +94,7 @@ func (s *sseWriter) write() {
 	if s.err == nil {
 		s.err = s.control.SetWriteDeadline(time.Now().Add(s.gateway.cfg.WriteTimeout))
 	}
-	if s.gateway.ending() { // only now: what hurry sets must not be undone
+	if s.gateway.ending() { // checked only now, so as not to undo what hurry has set
 		s.w.hurry()
 	}
 	if s.err == nil {
@@ -105,9 +106,9 @@ func (s *sseWriter) write() {
 	}
 }
 
-// run sends what next puts in, until the peer is gone, the gateway ends or next
-// fails. After next returns false it is called again when there is something on wake;
-// meanwhile beat puts in a heartbeat from time to time.
+// run sends what next puts into b, until the peer is gone, the gateway ends or next
+// fails. When next returns false, run calls it again after something arrives on
+// wake or after a heartbeat, which beat puts into b.
 func (s *sseWriter) run(r *http.Request, wake <-chan struct{}, next func() (more bool, err error), beat func()) error {
 	g := s.gateway
 	ticker := g.clock.NewTicker(g.cfg.Heartbeat)
@@ -135,10 +136,10 @@ func (s *sseWriter) run(r *http.Request, wake <-chan struct{}, next func() (more
 }
 
 // lastWrite is how long a peer may take to read what is being written when the
-// server ends.
+// server stops.
 const lastWrite = time.Second
 
-// hurry may be called by any goroutine.
+// hurry shortens the time for writing. Any goroutine may call it.
 func (w *reply) hurry() {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWrite))
 }
@@ -148,8 +149,8 @@ func (s *sseWriter) addID(revision kv.Revision) {
 	s.b = s.gateway.appendIDLine(s.b, int64(revision))
 }
 
-// runStream tells the peer what the subscription has, until one of both ends. It
-// closes the subscription.
+// runStream sends what the subscription brings until one of them ends. It closes
+// the subscription.
 func (g *Gateway) runStream(w *reply, r *http.Request, sub *subscription, style eventStyle) error {
 	defer sub.close()
 	s := g.newSSE(w)
@@ -171,7 +172,7 @@ func (g *Gateway) runStream(w *reply, r *http.Request, sub *subscription, style 
 	})
 }
 
-// ending says that Shutdown has begun.
+// ending reports whether Shutdown has begun.
 func (g *Gateway) ending() bool {
 	select {
 	case <-g.closing:
@@ -181,7 +182,7 @@ func (g *Gateway) ending() bool {
 	}
 }
 
-// addNotice puts a notice in, and writes when there is much.
+// addNotice puts a notice into b, and writes when b is long.
 func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) {
 	switch n.Kind {
 	case kv.Resync:

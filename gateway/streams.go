@@ -12,16 +12,16 @@ import (
 	"confcenter/kv"
 )
 
-// maxListedViewers is how many streams are told one by one.
+// maxListedViewers is how many streams are listed one by one.
 const maxListedViewers = 1000
 
-// streams are the open streams, at most as many as there may be connections.
+// streams is the register of open streams. There are never more than connections.
 type streams struct {
 	mu   sync.Mutex
 	open map[*reply]viewerBody // guarded by mu
 }
 
-// enter notes a stream until leave is called.
+// enter registers a stream until leave is called.
 func (l *streams) enter(w *reply, by viewerBody) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,8 +42,8 @@ func (l *streams) count() int {
 	return len(l.open)
 }
 
-// end is called after closing was closed: a peer that reads nothing would otherwise
-// hold up Shutdown for as long as a write may take.
+// end hurries all streams once closing is closed: a peer that does not read would
+// otherwise hold up Shutdown for as long as a write may take.
 func (l *streams) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *streams) end() {
 	}
 }
 
-// list returns the streams, oldest first; more are not in it.
+// list returns the streams, oldest first, and how many more there are.
 func (l *streams) list() (list []viewerBody, more int) {
 	l.mu.Lock()
 	list = slices.AppendSeq(make([]viewerBody, 0, len(l.open)), maps.Values(l.open))
@@ -64,11 +64,11 @@ func (l *streams) list() (list []viewerBody, more int) {
 	return list[:len(list)-more], more
 }
 
-// viewerOf says who asks for a stream, and of what. What the query says that no key can
-// be is cut short; the handler refuses it.
+// viewerOf describes a stream by its client and what it follows. It cuts names that
+// are too long for a key; the handler refuses them.
 func (g *Gateway) viewerOf(r *http.Request, rt *route) viewerBody {
 	kind, _, _ := strings.Cut(rt.name, ".")
-	query, _ := url.ParseQuery(r.URL.RawQuery) // what it is about is the handler's to refuse
+	query, _ := url.ParseQuery(r.URL.RawQuery) // the handler refuses a malformed one
 	text := func(name string, most int) string {
 		value := query.Get(name)
 		return value[:min(len(value), most)]

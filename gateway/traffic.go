@@ -10,11 +10,11 @@ import (
 	"confcenter/internal/ring"
 )
 
-// traffic is what is remembered of the requests that were answered.
+// traffic counts the answered requests.
 type traffic struct {
 	// set at open
 	routes map[string]*routeTraffic // by the route's name
-	limit  time.Duration            // what takes longer is slow
+	limit  time.Duration            // requests that take longer are slow
 	log    zerolog.Logger
 	now    func() time.Time
 	slow   ring.Ring[metric.Slow]
@@ -23,16 +23,17 @@ type traffic struct {
 // routeTraffic counts the requests of one route.
 type routeTraffic struct {
 	classes [6]atomic.Uint64 // by the first digit of the status
-	latency metric.Histogram // streams are not in it
+	latency metric.Histogram // without streams
 }
 
 // maxSlow is how many slow requests are remembered.
 const maxSlow = 50
 
-// slowBurst is how many lines a second peers can cause in the log with slow requests.
+// slowBurst is how many lines per second slow requests may cause in the log.
 const slowBurst = 20
 
-// newTraffic makes room for each route of the table and for what finds none.
+// newTraffic makes counters for each route of the table and for requests without a
+// route.
 func newTraffic(g *Gateway) *traffic {
 	t := &traffic{
 		routes: map[string]*routeTraffic{unrouted.name: {}, unknownRoute: {}},
@@ -52,10 +53,10 @@ func newTraffic(g *Gateway) *traffic {
 	return t
 }
 
-// unknownRoute is what newMux calls a path that is in no row.
+// unknownRoute is the route of paths that are not in the table.
 const unknownRoute = "unknown"
 
-// served takes note of a request that was answered.
+// served counts an answered request.
 func (t *traffic) served(w *reply, method string, duration time.Duration) {
 	route := t.routes[w.route.name]
 	if route == nil {
@@ -65,7 +66,7 @@ func (t *traffic) served(w *reply, method string, duration time.Duration) {
 		route.classes[class].Add(1)
 	}
 	if w.route.stream {
-		return // it takes as long as somebody looks
+		return // its duration is up to the client
 	}
 	route.latency.Add(duration, 1)
 	if duration >= t.limit {
@@ -74,11 +75,11 @@ func (t *traffic) served(w *reply, method string, duration time.Duration) {
 	}
 }
 
-// lately are the slow requests, newest first.
+// lately returns the slow requests, newest first.
 func (t *traffic) lately() []metric.Slow { return t.slow.Newest(maxSlow) }
 
-// requests is how many were answered, and times how long all that are not streams
-// took.
+// requests returns how many requests were answered, and how long those that are not
+// streams took.
 func (t *traffic) requests() (total int64, times metric.Times) {
 	for _, route := range t.routes {
 		for i := range route.classes {

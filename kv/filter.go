@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Filter says which keys somebody is interested in. The zero value is all keys of
-// all namespaces.
+// Filter selects keys. The zero value selects all keys of all namespaces.
 type Filter struct {
 	NS string // "": every namespace; Text must be "" then
 	// Text is a prefix, or the whole key if Exact.
@@ -14,7 +13,7 @@ type Filter struct {
 	Exact bool
 }
 
-// Check says whether the filter is allowed.
+// Check reports whether the filter is valid.
 func (f Filter) Check() error {
 	if f.NS == "" && !f.Exact && f.Text == "" {
 		return nil
@@ -28,7 +27,7 @@ func (f Filter) Check() error {
 	return CheckPrefix(f.Text)
 }
 
-// Match says whether the key is one of them.
+// Match reports whether the filter selects the key.
 func (f Filter) Match(ns, key string) bool {
 	switch {
 	case f.NS != ns:
@@ -39,8 +38,8 @@ func (f Filter) Match(ns, key string) bool {
 	return strings.HasPrefix(key, f.Text)
 }
 
-// Select returns the events that match, in their order. They share events' memory
-// if they stand together there, as those of a Change do.
+// Select returns the matching events in their order. They share memory with events
+// if they are adjacent there, as in a Change.
 func (f Filter) Select(events []Event) []Event {
 	match := func(e Event) bool { return f.Match(e.Entry.NS, e.Entry.Key) }
 	from := slices.IndexFunc(events, match)

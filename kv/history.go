@@ -2,13 +2,13 @@ package kv
 
 import "context"
 
-// historySlice is how many versions are asked for at once: a store counts versions
-// and not bytes, and a version may have MaxValue of them.
+// historySlice is how many versions are read at a time: a store counts versions,
+// not bytes, and a version may have MaxValue bytes.
 const historySlice = 16
 
-// PastVersions lists versions of a key as Store.History does, but ends also behind
-// the one with which they have MaxPage bytes, so that an answer stays bounded. It may
-// wait for the disk.
+// PastVersions lists versions of a key like Store.History, but also stops after the
+// one that reaches MaxPage bytes, so that a reply stays bounded. It may wait for
+// the disk.
 func PastVersions(ctx context.Context, s Store, ns, key string, before Revision, limit int) (all Versions, err error) {
 	if limit <= 0 || limit > MaxHistory {
 		limit = MaxHistory

@@ -1,16 +1,17 @@
-// Package kv is the vocabulary of the state store: what a value, an entry, an
-// operation, a transaction and an event are, what is allowed in them, and the
-// interface that users of a store need.
+// Package kv is the vocabulary of the state store: values, entries, operations,
+// transactions and events, what is valid in them, and the interface that users of a
+// store need.
 //
-// The store holds entries under a namespace and a key. Each entry has a typed
-// value that comes back as it was written. All changes go through [Txn]: compares,
-// then operations, applied together or not at all, under one new [Revision]. A
-// put, a batch, a compare-and-swap and an increment are transactions with one
-// idea each; so are granting and revoking a [Lease]. Whatever changed leaves as a
-// [Change], and kv/follow turns those into notices, in order and without gaps.
+// The store holds entries under a namespace and a key. Each entry has a typed value
+// that is returned exactly as it was written. All changes go through [Txn]:
+// compares, then operations, applied together or not at all, under one new
+// [Revision]. Puts, batches, compare-and-swaps and increments are special
+// transactions; so are granting and revoking a [Lease]. What a
+// transaction changed is published as a [Change], and kv/follow turns changes into
+// notices, in order and without gaps.
 //
-// A newcomer reads [Entry], [Txn] and [Store], in that order. Engines are in
-// kvstore/…; nothing here does I/O.
+// Begin with [Entry], [Txn] and [Store], in that order. Engines are in kvstore/…;
+// nothing here does I/O.
 package kv
 
 import (
@@ -25,9 +26,8 @@ type Revision int64
 // LeaseID names a lease: the revision that granted it. 0 is none.
 type LeaseID int64
 
-// Entry is one key as it is or was at some revision. Entries are shared and never
-// change: whoever gets one may keep it and must not write to it, its value's
-// bytes included.
+// Entry is one key as of some revision. Entries are shared and immutable: a caller
+// may keep one but must not modify it, including the bytes of its value.
 type Entry struct {
 	NS, Key string
 	Value   Value
@@ -35,18 +35,18 @@ type Entry struct {
 	Mod     Revision // of the transaction that changed it last
 	Version int64    // how many transactions changed it since Create, from 1; 0 marks a deleted key
 	Updated int64    // when, in ms since 1970
-	Expires int64    // when it ends by itself, in ms since 1970; 0: it does not
-	Lease   LeaseID  // whose end ends it too; 0: none
+	Expires int64    // when it expires, in ms since 1970; 0: never
+	Lease   LeaseID  // when it ends, so does the entry; 0: none
 }
 
-// Deleted says that the entry only tells of a deletion: it has no value, and Mod
+// Deleted reports whether the entry stands for a deletion: it has no value, and Mod
 // and Updated are the deletion's.
 func (e *Entry) Deleted() bool { return e.Version == 0 }
 
-// Size is what an entry counts against quotas: the bytes of key and value.
+// Size is what an entry counts towards quotas: the bytes of key and value.
 func (e *Entry) Size() int { return len(e.Key) + len(e.Value.Data) }
 
-// EventKind tells how a key changed.
+// EventKind is how a key changed.
 type EventKind uint8
 
 // The kinds of events.
@@ -65,17 +65,17 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is the net effect of one transaction on one key.
+// Event is the net effect of a transaction on one key.
 type Event struct {
 	Kind  EventKind
 	Entry *Entry // for Delete and Expire one that is Deleted
-	// Prev is the entry before the transaction; nil if the key was absent, or if
-	// an old event is read back and the version is no longer kept.
+	// Prev is the entry before the transaction; nil if the key was absent, or if the
+	// event was read back and the version is no longer kept.
 	Prev *Entry
 }
 
-// Change is all events of one transaction, in the order of namespace and key. It
-// has none if only a lease was granted or ended, or a token was kept.
+// Change is all events of one transaction, sorted by namespace and key. It has no
+// events if only a lease was granted or ended, or a token was kept.
 type Change struct {
 	Revision Revision
 	Time     int64 // ms since 1970
@@ -83,12 +83,12 @@ type Change struct {
 }
 
 // Batch is what the store made durable in one go: one or more changes in the order
-// of their revisions. It is shared and never changes.
+// of their revisions. It is shared and immutable.
 type Batch struct {
 	Changes []Change
-	// Reset says that the store has missed changes of others between the batch before
-	// and this one, whose one change is what became of them together. Whoever tells
-	// of each change reads back, and learns from Changes that they are gone.
+	// Reset says that the store missed changes of others between the previous batch
+	// and this one, whose only change is their net effect. A follower that passes on
+	// every change reads back, and learns from Changes that they are gone.
 	Reset bool
 }
 
@@ -102,24 +102,24 @@ type Namespace struct {
 	Bytes int64 // of keys and values
 }
 
-// Lease is a time that several keys can share: when it ends, they expire together.
+// Lease is a time to live that several keys can share: when it ends, they all
+// expire.
 type Lease struct {
 	ID   LeaseID
-	TTL  time.Duration // as granted; each keep-alive begins it anew
+	TTL  time.Duration // as granted; each keep-alive restarts it
 	Left time.Duration // until it ends, when asked
 	Keys int           // how many keys it has
 }
 
-// List asks for the keys of a namespace that begin with a prefix, in the order of
-// their bytes.
+// List asks for the keys of a namespace with a prefix, in byte order.
 type List struct {
 	NS, Prefix string
-	After      string // continue behind this key; "" from the beginning
-	Limit      int    // most entries to return; 0 or more than MaxList: MaxList
-	// MaxBytes ends the page behind the entry that reaches it; 0: MaxPage.
+	After      string // continue after this key; "" from the beginning
+	Limit      int    // maximum number of entries; 0 or more than MaxList: MaxList
+	// MaxBytes ends the page after the entry that reaches it; 0: MaxPage.
 	MaxBytes int
-	// CountOnly wants no entries: Count is then exact and the whole prefix's,
-	// whatever After and Limit are.
+	// CountOnly asks for no entries: Count is then the exact number of keys with the
+	// prefix, whatever After and Limit are.
 	CountOnly bool
 }
 
@@ -130,39 +130,39 @@ type Page struct {
 	// Count is the number of entries in the page, or with CountOnly the number
 	// of keys that have the prefix.
 	Count int64
-	More  bool // there are further keys: continue After the last one
+	More  bool // there are more keys: continue After the last one
 }
 
-// View is the whole store at one revision, from memory, for reads that belong
-// together. It costs the store memory while it is open, so a View that is open
-// for long may be ended: its methods then fail with codes.Compacted. Methods may
-// be called from any goroutine; one call may take some time with long pages.
+// View is the whole store at one revision, in memory, for reads that belong
+// together. It costs the store memory while it is open, so the store may end a View
+// that is open for long: its methods then fail with codes.Compacted. Methods may be
+// called from any goroutine; a call may take some time for a long page.
 type View interface {
 	Revision() Revision
 	// Get returns nil for an absent key.
 	Get(ns, key string) (*Entry, error)
 	List(List) (Page, error)
-	// Close must be called once; nothing may be called after it.
+	// Close must be called exactly once, after all other calls.
 	Close()
 }
 
 // Versions is a part of a key's history, newest first.
 type Versions struct {
-	Entries []*Entry // Deleted ones tell of deletions
+	Entries []*Entry // Deleted ones stand for deletions
 	More    bool     // there are older ones: ask again with Before = the last one's Mod
-	// Floor is above 0 if versions older than it are no longer kept.
+	// Floor is not 0 if versions older than it are no longer kept.
 	Floor Revision
 }
 
-// Read is one key to look up with GetEach, and what was found.
+// Read is one key to look up with GetEach, and the result.
 type Read struct {
 	NS, Key []byte // not kept
 	Entry   *Entry // nil: the key is absent
 }
 
-// Write is one of the transactions handed over with CommitEach, and what became of
-// it. Until the caller gets it back it is the store's; then the caller may use it
-// and its Txn again, though not the keys and values in it, which the store keeps.
+// Write is one transaction of CommitEach, and its result. It belongs to the store
+// until the caller gets it back; then the caller may reuse it and its Txn, but not
+// the keys and values in it, which the store keeps.
 type Write struct {
 	Txn *Txn
 	For any // the caller's own
@@ -173,7 +173,7 @@ type Write struct {
 	one [1]OpResult
 }
 
-// Room empties the result and makes it one of that many operations. It is for
+// Room clears the result and makes room for that many operations. It is for
 // engines.
 func (w *Write) Room(ops int) *Result {
 	w.Result, w.Err, w.one[0] = Result{}, nil, OpResult{}
@@ -187,9 +187,9 @@ func (w *Write) Room(ops int) *Result {
 
 // Caller hands over transactions with CommitEach.
 type Caller interface {
-	// Committed gives back those that the store has done with, at once all that it
-	// made durable, or refused, in one go. Otherwise it is as the function given to
-	// Commit. The list is the caller's.
+	// Committed returns finished transactions: in one call all that the store made
+	// durable, or refused, in one go. Otherwise it is like the function given to
+	// Commit. The list belongs to the caller.
 	Committed([]*Write)
 }
 

@@ -9,34 +9,34 @@ import (
 	"confcenter/codes"
 )
 
-// Limits of what one request may have. They are the same for every engine and
-// every edge; what is beyond one is refused with a text that names it.
+// Limits of one request. They are the same for every engine and every edge; a
+// request beyond a limit is refused with a text that names it.
 const (
 	MaxNamespace    = 256                        // bytes of a namespace
 	MaxKey          = 1024                       // bytes of a key or prefix
 	MaxToken        = 128                        // bytes of a request token
 	MaxValue        = 1 << 20                    // bytes of a value
-	MaxDepth        = 500                        // arrays and objects within each other in a json value, so that it fits into any reply
+	MaxDepth        = 500                        // nesting of arrays and objects in a json value, so that it fits into any reply
 	MaxOps          = 4096                       // operations of one branch of a transaction
 	MaxCompares     = 256                        // compares and fences of a transaction
 	MaxTxnBytes     = 8 << 20                    // bytes of keys and values in one transaction
 	MaxDeletePrefix = 10_000                     // keys one OpDeletePrefix removes; ask again for more
 	MaxList         = 10_000                     // entries of one page
 	MaxPage         = 2 << 20                    // bytes of one page, unless its first entry is longer
-	MaxHistory      = 1000                       // versions of one answer
+	MaxHistory      = 1000                       // versions in one reply
 	MaxTTL          = 100 * 365 * 24 * time.Hour // of keys
 	MinLease        = 100 * time.Millisecond     // shortest lease
 	MaxLease        = 24 * time.Hour             // longest lease
 )
 
-// CheckNamespace says whether a namespace may be used.
+// CheckNamespace reports whether the name of a namespace is valid.
 func CheckNamespace(name string) error { return checkName("namespace", name, MaxNamespace) }
 
-// CheckKey says whether a key may be used.
+// CheckKey reports whether a key is valid.
 func CheckKey(key string) error { return checkName("key", key, MaxKey) }
 
-// CheckPrefix is CheckKey for the beginning of a key, which may be empty and may
-// end in the middle of a character.
+// CheckPrefix is CheckKey for a prefix, which may be empty and may end in the
+// middle of a character.
 func CheckPrefix(prefix string) error {
 	if len(prefix) > MaxKey {
 		return tooLong("prefix", prefix, MaxKey)
@@ -47,7 +47,7 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
-// CheckToken says whether a request token may be used; "" is none.
+// CheckToken reports whether a request token is valid; "" is none.
 func CheckToken(token string) error {
 	if token == "" {
 		return nil
@@ -71,7 +71,7 @@ func checkName(what, name string, limit int) error {
 	return nil
 }
 
-// plain says that name is printable ASCII, as nearly all names are.
+// plain reports whether name is printable ASCII, as nearly all names are.
 func plain(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c >= 0x7F {

@@ -7,11 +7,11 @@ import (
 	"confcenter/codes"
 )
 
-// Target is what of an entry a Compare looks at.
+// Target is the part of an entry that a Compare looks at.
 type Target uint8
 
-// The targets. An absent key has create and mod revision and version 0 and no
-// value, so that CompareVersion equal to 0 asks for absence.
+// The targets. An absent key has create revision, mod revision and version 0, and
+// no value, so CompareVersion equal to 0 asks for absence.
 const (
 	CompareValue Target = iota + 1
 	CompareVersion
@@ -31,15 +31,15 @@ const (
 	Greater
 )
 
-// Compare is a condition on one key: what the store has, then Relation, then what
-// is given here.
+// Compare is a condition on one key: the stored Target is in Relation to the given
+// Number or Value.
 type Compare struct {
 	NS, Key  string
 	Target   Target
 	Relation Relation
 	Number   int64 // for CompareVersion, CompareCreate, CompareMod
-	// Value is for CompareValue. Type 0 compares texts whatever the type is.
-	// An absent key, and one of another type, satisfy NotEqual only.
+	// Value is for CompareValue. Type 0 compares texts of any type. An absent key, and
+	// one of another type, satisfy only NotEqual.
 	Value Value
 }
 
@@ -48,14 +48,14 @@ func Absent(ns, key string) Compare {
 	return Compare{NS: ns, Key: key, Target: CompareVersion, Relation: Equal}
 }
 
-// Fence is the condition that a lock is held: the lock's key exists and was
-// created by the revision that was given as its fencing token.
+// Fence is the condition that a lock is held: its key exists and was created by the
+// revision that is its fencing token.
 type Fence struct {
 	NS, Key string
 	Token   Revision
 }
 
-// OpKind says what an Op does.
+// OpKind is the kind of an Op.
 type OpKind uint8
 
 // The kinds of operations.
@@ -69,7 +69,7 @@ const (
 	OpRevoke                         // ends Lease and deletes its keys; codes.LeaseGone if there is none
 )
 
-// opKinds says of each kind what does not depend on the operation.
+// opKinds has the properties of each kind.
 var opKinds = [...]struct {
 	name string
 	sets bool
@@ -83,7 +83,7 @@ var opKinds = [...]struct {
 	OpRevoke:       {name: "revoke"},
 }
 
-// OpKinds are all kinds, in the order of their numbers.
+// OpKinds returns all kinds, in the order of their numbers.
 func OpKinds() []OpKind {
 	kinds := make([]OpKind, 0, len(opKinds)-1)
 	for k := OpGet; int(k) < len(opKinds); k++ {
@@ -99,11 +99,11 @@ func (k OpKind) String() string {
 	return "unknown"
 }
 
-// Sets says that an operation of this kind leaves a value under its key: it may say
-// when the key ends, and its result has the entry.
+// Sets reports whether an operation of this kind leaves a value under its key: it
+// may set when the key expires, and its result has the entry.
 func (k OpKind) Sets() bool { return int(k) < len(opKinds) && opKinds[k].sets }
 
-// ParseOp is the kind of that name; false if there is none.
+// ParseOp returns the kind with that name, or false.
 func ParseOp(name string) (OpKind, bool) {
 	for k := range opKinds {
 		if opKinds[k].name == name && name != "" {
@@ -113,7 +113,7 @@ func ParseOp(name string) (OpKind, bool) {
 	return 0, false
 }
 
-// Op is one operation. Which fields count depends on Kind.
+// Op is one operation. Which fields it uses depends on Kind.
 type Op struct {
 	Kind    OpKind
 	NS, Key string // Key is the prefix of OpDeletePrefix
@@ -136,13 +136,13 @@ type Op struct {
 	Delta, Initial int64
 	Min, Max       *int64
 
-	// Limit of OpDeletePrefix: at most so many keys; 0: MaxDeletePrefix.
+	// Limit of OpDeletePrefix: delete at most so many keys; 0: MaxDeletePrefix.
 	Limit int
-	// WantPrev wants the entry before the transaction of OpPut, OpDelete, OpIncr.
+	// WantPrev asks OpPut, OpDelete and OpIncr for the entry before the transaction.
 	WantPrev bool
 }
 
-// OpResult is what one operation did.
+// OpResult is the result of one operation.
 type OpResult struct {
 	// Entry is what OpGet found or OpPut and OpIncr left; nil for an absent key.
 	// Of an OpPut in a Result that is Replayed its value is missing.
@@ -153,40 +153,40 @@ type OpResult struct {
 	Lease Lease  // OpGrant
 }
 
-// Txn is a transaction: if all of If hold, Then, else Else; nothing else sees the
-// store in between. If an operation fails nothing is applied. Operations see what
-// those before them did; a key they change several times changes once, to its
-// last value. A key that is deleted and written again is made anew: its create
-// revision is then the transaction's. A key that is made and deleted again has not
-// changed. A branch can grant one lease, because its revision names it.
+// Txn is a transaction: if all of If hold, it applies Then, else Else, atomically.
+// If an operation fails, nothing is applied. Operations see the effects of earlier
+// ones; a key that several of them change changes once, to its last value. A key
+// that is deleted and written again is a new one: its create revision is the
+// transaction's. A key that is created and deleted again has not changed. A branch
+// can grant only one lease, because its id is the revision.
 type Txn struct {
 	Fences     []Fence // must hold, else codes.FenceLost
 	If         []Compare
 	Then, Else []Op
 
-	// Token makes the transaction happen once: a later one with the same token in
+	// Token makes the transaction happen only once: a later one with the same token in
 	// the same namespace gets the first one's Result if it asks for the same, else
-	// codes.TokenReused, before its fences and compares are looked at. A transaction
-	// that failed leaves no token. Stores keep
-	// tokens for a limited time and number.
+	// codes.TokenReused, before its fences and compares are evaluated. A failed
+	// transaction leaves no token. Stores keep a limited number of tokens for a
+	// limited time.
 	Token, TokenNS string
 
-	// Actor is who asks. The store does not keep it, and it makes no difference to
-	// what a Token stands for.
+	// Actor is who asks for the transaction. The store does not keep it, and a Token
+	// does not depend on it.
 	Actor *access.Actor
 }
 
-// Result is what a transaction did.
+// Result is the result of a transaction.
 type Result struct {
 	// Revision is the transaction's own if it changed something, else the one it
 	// was evaluated at.
 	Revision Revision
-	Held     bool       // all of If held: Ops are Then's, else Else's
+	Held     bool       // all of If held, and Ops are Then's; else they are Else's
 	Ops      []OpResult // one for each operation
-	Replayed bool       // Token was known: this is the first result
+	Replayed bool       // Token was known; this is the first result
 }
 
-// Size is how many bytes of keys and values the result has.
+// Size returns how many bytes of keys and values the result has.
 func (r *Result) Size() (n int) {
 	for i := range r.Ops {
 		for _, e := range [2]*Entry{r.Ops[i].Entry, r.Ops[i].Prev} {
@@ -198,15 +198,15 @@ func (r *Result) Size() (n int) {
 	return n
 }
 
-// PutTxn is a transaction that writes one key.
+// PutTxn returns a transaction that writes one key.
 func PutTxn(ns, key string, value Value) *Txn {
 	return &Txn{Then: []Op{{Kind: OpPut, NS: ns, Key: key, Value: value}}}
 }
 
-// Writes says whether the operation can change something.
+// Writes reports whether the operation can change something.
 func (op *Op) Writes() bool { return op.Kind != OpGet }
 
-// Check says whether the transaction is allowed, whatever the store holds. The
+// Check reports whether the transaction is valid, independently of the store. The
 // error names the operation, the field and the limit.
 func (t *Txn) Check() error {
 	if len(t.Then) > MaxOps || len(t.Else) > MaxOps {
@@ -266,7 +266,7 @@ func (t *Txn) Size() (n int) {
 	return n
 }
 
-// in names the part that is wrong, where there are several.
+// in adds to an error which part is wrong, if there are several.
 func in(what string, i, n int, err error) error {
 	if n == 1 {
 		return err
@@ -274,7 +274,7 @@ func in(what string, i, n int, err error) error {
 	return codes.Errorf(codes.Of(err), "%s %d: %w", what, i, err)
 }
 
-// CheckPair is CheckNamespace and CheckKey.
+// CheckPair combines CheckNamespace and CheckKey.
 func CheckPair(ns, key string) error {
 	if err := CheckNamespace(ns); err != nil {
 		return err

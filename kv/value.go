@@ -14,12 +14,12 @@ import (
 // Type is the type of a value.
 type Type uint8
 
-// The types. A value is kept and returned as the text it was written as; the
-// type says which texts are allowed.
+// The types. A value is kept and returned as the text that was written; its type
+// determines which texts are valid.
 const (
 	String Type = iota + 1 // any UTF-8
 	Int                    // decimal, 64 bits with sign
-	Double                 // what C's printf prints for a double, nan and inf included
+	Double                 // as C's printf prints a double, including nan and inf
 	Bool                   // true or false
 	Bytes                  // any octets
 	JSON                   // one JSON text
@@ -34,7 +34,7 @@ func (t Type) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// ParseType is the type of that name. codes.BadType.
+// ParseType returns the type with that name, or codes.BadType.
 func ParseType(name string) (Type, error) {
 	for t, known := range typeNames {
 		if known == name && known != "" {
@@ -76,11 +76,11 @@ func BytesValue(b []byte) Value { return Value{Bytes, b} }
 // JSONValue is a JSON text as a value, which keeps text. It is not checked here.
 func JSONValue(text []byte) Value { return Value{JSON, text} }
 
-// Equal says that type and text are the same.
+// Equal reports whether type and text are the same.
 func (v Value) Equal(w Value) bool { return v.Type == w.Type && bytes.Equal(v.Data, w.Data) }
 
-// Check says whether the text fits the type and the size limit: codes.BadType,
-// codes.BadValue, codes.TooLarge.
+// Check reports whether the text fits the type and the size limit. It returns
+// codes.BadType, codes.BadValue or codes.TooLarge.
 func (v Value) Check() error {
 	if len(v.Data) > MaxValue {
 		return codes.Errorf(codes.TooLarge, "value has %d bytes, the limit is %d", len(v.Data), MaxValue)
@@ -111,7 +111,7 @@ func (v Value) Check() error {
 	return err
 }
 
-// Int is the value of an Int. codes.WrongType for another type.
+// Int returns the value of an Int, or codes.WrongType for another type.
 func (v Value) Int() (int64, error) {
 	if v.Type != Int {
 		return 0, wrongType(v, Int)
@@ -123,7 +123,8 @@ func (v Value) Int() (int64, error) {
 	return n, nil
 }
 
-// Double is the value of a Double or an Int. codes.WrongType for another type.
+// Double returns the value of a Double or an Int, or codes.WrongType for another
+// type.
 func (v Value) Double() (float64, error) {
 	if v.Type == Int {
 		n, err := v.Int()
@@ -145,8 +146,8 @@ func (v Value) Double() (float64, error) {
 	return f, nil
 }
 
-// isNaN knows all forms in which C libraries print what is not a number: with a
-// sign, which Go does not read, and with a note in parentheses.
+// isNaN accepts all forms in which C libraries print a NaN: with a sign, which Go
+// does not read, and with a note in parentheses.
 func isNaN(text []byte) bool {
 	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
 		text = text[1:]
@@ -170,7 +171,7 @@ func isNaN(text []byte) bool {
 	return true
 }
 
-// Bool is the value of a Bool. codes.WrongType for another type.
+// Bool returns the value of a Bool, or codes.WrongType for another type.
 func (v Value) Bool() (bool, error) {
 	if v.Type != Bool {
 		return false, wrongType(v, Bool)
@@ -188,7 +189,7 @@ func wrongType(v Value, want Type) error {
 	return codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, want)
 }
 
-// badValue shows the beginning of a value that is going to be refused.
+// badValue shows the beginning of a value that is refused.
 func badValue(v Value, err error) error {
 	const shown = 40
 	why := "is not of type " + v.Type.String()

@@ -7,49 +7,50 @@ import (
 	"confcenter/kv"
 )
 
-// Request says what a cursor tells.
+// Request says what a cursor follows.
 type Request struct {
 	Filter kv.Filter
-	// From asks for the changes after that revision, so that whoever was told of
-	// everything up to it goes on without a gap. 0: from now, unless Past is set.
+	// From asks for the changes after that revision, so that a follower that knows
+	// everything up to it continues without a gap. 0 is from now on, unless Past is
+	// set.
 	From kv.Revision
-	// Past says that From is meant also if it is 0, where a store was empty.
+	// Past makes From count even if it is 0, where the store was empty.
 	Past bool
-	// State wants what there is first: pieces of the current state, then Synced,
-	// then the changes since. It excludes From and Past.
+	// State asks for the current state first: pieces of it, then Synced, then the
+	// changes since. It excludes From and Past.
 	State bool
-	// Spare leaves events out for those who fell behind.
+	// Spare leaves events out for a follower that fell behind.
 	Spare Spare
 }
 
-// Spare says which events a cursor leaves out of what it reads back. What a feed
-// brought is always told in full.
+// Spare says which events a cursor leaves out when it reads back. What a feed
+// brought is always passed on in full.
 type Spare uint8
 
 // What is left out.
 const (
-	// Nothing tells every event.
+	// Nothing passes on every event.
 	Nothing Spare = iota
-	// Joined tells only the last event of each key in what is read at a time, with
+	// Joined passes on only the last event of each key in what is read at a time, with
 	// the entry before the first one.
 	Joined
-	// Overwritten leaves out in addition what had been written over when the cursor
-	// began to read back. What was written over since then counts as new, or a key
-	// that is written all the time would never be told. Events keep their own Prev.
+	// Overwritten also leaves out what had been overwritten when the cursor began to
+	// read back. What was overwritten since then counts as new, or a key that is
+	// written all the time would never be passed on. Events keep their own Prev.
 	Overwritten
 )
 
-// Mark is a place in what happens, for one filter.
+// Mark is a position in the sequence of changes, for one filter.
 type Mark struct {
-	Rev kv.Revision // everything up to it has been told, or does not match
-	// Part, if not 0, is a later revision of which only the first Told matching
-	// events have been told.
+	Rev kv.Revision // everything up to it has been passed on or does not match
+	// Part, if not 0, is a later revision of which only the first Told matching events
+	// have been passed on.
 	Part kv.Revision
 	Told int
 }
 
-// Cut says how large a notice becomes: it ends before Cost of its events exceeds
-// Max, behind a whole revision if it holds one. One event alone may cost more.
+// Cut limits the size of a notice: it ends before the Cost of its events exceeds
+// Max, after a whole revision if it holds one. A single event may cost more.
 type Cut struct {
 	Max  int // 0: no limit
 	Cost func(*kv.Event) int
@@ -57,8 +58,8 @@ type Cut struct {
 	Alone bool
 }
 
-// Cursor is how far one follower has been told. The zero value tells what it is
-// given with Hand, and nothing else.
+// Cursor is the position of one follower. The zero value passes on only what it
+// gets by Hand.
 type Cursor struct {
 	// set at open
 	source *Source
@@ -67,20 +68,20 @@ type Cursor struct {
 
 	// the owner's
 	at     Mark
-	target kv.Revision // with Overwritten: what was newest when it began to read back
-	state  *state      // the follower is being told the state
+	target kv.Revision // with Overwritten: the newest revision when it began to read back
+	state  *state      // set while the follower gets the state
 
-	// at hand, but of a state's
+	// at hand, except for a state
 	parts       []Part
-	part, event int         // the next one to tell
-	last        kv.Revision // where the cursor stands when all of it is told
+	part, event int         // the next one to pass on
+	last        kv.Revision // where the cursor is after all of it
 	scratch     []kv.Event
 }
 
-// Open makes a cursor and says which revision is the newest. The caller must be
-// given what happens from now on already: what comes before that revision is not
-// offered again, and what comes after it must be. codes.FutureRevision if From is
-// not reached, codes.BadRequest and what Filter.Check finds otherwise.
+// Open makes a cursor and returns the newest revision. The caller must already
+// receive changes from now on: those up to that revision are not offered again, and
+// those after it must be. It returns codes.FutureRevision if From has not been
+// reached, else codes.BadRequest or what Filter.Check finds.
 func (s *Source) Open(request Request) (*Cursor, kv.Revision, error) {
 	if err := request.Filter.Check(); err != nil {
 		return nil, 0, err
@@ -102,23 +103,23 @@ func (s *Source) Open(request Request) (*Cursor, kv.Revision, error) {
 	return c, newest, nil
 }
 
-// Filter is what the cursor was opened with.
+// Filter returns the filter that the cursor was opened with.
 func (c *Cursor) Filter() kv.Filter { return c.filter }
 
-// At is how far the follower has been told.
+// At returns how far the follower has got.
 func (c *Cursor) At() Mark { return c.at }
 
-// Skip moves to m, unless the cursor is there already: what lies before it was told
-// by somebody else, or does not match.
+// Skip moves ahead to m: what lies before it was passed on in another way or does
+// not match.
 func (c *Cursor) Skip(m Mark) {
 	if m.Rev > c.at.Rev || m.Rev == c.at.Rev && m.Told > c.at.Told {
 		c.at = m
 	}
 }
 
-// Offer has the cursor tell what is new to it in the chunk, in place of what was at
-// hand. False if there is a gap before the chunk, or the state is being told: then
-// only Fetch goes on.
+// Offer gives the cursor what is new to it in the chunk, in place of what was at
+// hand. It returns false if there is a gap before the chunk, or while the follower
+// gets the state: then only Fetch can continue.
 func (c *Cursor) Offer(chunk Chunk) bool {
 	if c.state != nil || c.at.Rev < chunk.After {
 		return false
@@ -146,28 +147,29 @@ func (c *Cursor) Offer(chunk Chunk) bool {
 	return true
 }
 
-// Hand has the cursor stand before parts and tell them, in place of what was at hand.
-// They are copied.
+// Hand moves the cursor before parts and gives them to it, in place of what was at
+// hand. It copies them.
 func (c *Cursor) Hand(parts []Part) {
 	c.Forget()
 	c.at = Mark{Rev: parts[0].Rev - 1}
 	c.parts = append(c.parts, parts...)
 }
 
-// Forget drops what is at hand: it is read back another time. The state goes on
-// where it is.
+// Forget drops what is at hand, which is read back later. A state continues where
+// it is.
 func (c *Cursor) Forget() {
-	if c.source != nil { // of these there are many, most with nothing at hand
+	if c.source != nil { // there are many of these, mostly with nothing at hand
 		c.parts, c.scratch = nil, nil
 	}
 	clear(c.parts)
 	c.parts, c.part, c.event, c.last = c.parts[:0], 0, 0, 0
 }
 
-// Telling says that the state is being told.
+// Telling reports whether the follower is getting the state.
 func (c *Cursor) Telling() bool { return c.state != nil }
 
-// Close gives back what the cursor holds of the store. Nothing is told any more.
+// Close releases what the cursor holds of the store. The cursor passes on nothing
+// any more.
 func (c *Cursor) Close() {
 	if c.state != nil {
 		c.source.release(c.state)
@@ -176,8 +178,8 @@ func (c *Cursor) Close() {
 	c.Forget()
 }
 
-// Next is the next notice of what is at hand; false if there is none. Its events
-// are good until the next call.
+// Next returns the next notice of what is at hand, or false if there is none. Its
+// events are valid until the next call.
 func (c *Cursor) Next(cut Cut) (kv.Notice, bool) {
 	if c.state != nil {
 		return c.nextState(cut)
@@ -194,7 +196,7 @@ func (c *Cursor) Next(cut Cut) (kv.Notice, bool) {
 	return n, true
 }
 
-// settle stands behind what was at hand, once all of it is told.
+// settle moves the cursor past what was at hand, once all of it is passed on.
 func (c *Cursor) settle() {
 	if c.part == len(c.parts) {
 		c.Skip(Mark{Rev: c.last})
@@ -202,7 +204,7 @@ func (c *Cursor) settle() {
 	}
 }
 
-// gather moves on by one notice. It ends behind the last whole revision that fits,
+// gather advances by one notice. It ends after the last whole revision that fits,
 // or in the middle of the first.
 func (c *Cursor) gather(cut Cut) (events []kv.Event, more bool) {
 	first, from, size := c.part, c.event, 0
@@ -225,8 +227,8 @@ func (c *Cursor) gather(cut Cut) (events []kv.Event, more bool) {
 	return c.between(first, from), false
 }
 
-// between is the events of the parts from first to where the cursor is, but for the
-// first of them.
+// between returns the events of the parts from first up to the cursor, without
+// those of the first part before from.
 func (c *Cursor) between(first, from int) []kv.Event {
 	events := c.parts[first].Events[from:]
 	if c.part == first+1 {
@@ -239,20 +241,20 @@ func (c *Cursor) between(first, from int) []kv.Event {
 	return c.scratch
 }
 
-// Part is the events of one revision that match, or the last of them.
+// Part is the matching events of one revision, or the last of them.
 type Part struct {
 	Rev    kv.Revision
 	Events []kv.Event
 
-	next int // where Events end in the change they are a part of, as long as they are a slice of it
-	// skipped is how many matching events of the revision precede Events. If some
-	// are missing in between, order says for each the place it had among all.
+	next int // end of Events in their change, as long as they are a slice of it
+	// skipped is how many matching events of the revision precede Events. If some in
+	// between are missing, order has the original place of each.
 	skipped int
 	order   []int
 }
 
-// Add adds the event i of a change. Those that match stand together, since a change
-// is in the order of its keys, so nothing is copied; but do not rely on it.
+// Add adds event i of a change. Matching events are adjacent, since a change is
+// sorted by key, so nothing is copied; but do not rely on it.
 func (p *Part) Add(change []kv.Event, i int) {
 	if n := len(p.Events); n == 0 || (p.next == i && n <= i) {
 		p.Events = change[i-n : i+1 : i+1]
@@ -263,8 +265,8 @@ func (p *Part) Add(change []kv.Event, i int) {
 	p.next = -1
 }
 
-// place is how many matching events of the revision have been told after the first
-// n of Events.
+// place is how many matching events of the revision have been passed on after the
+// first n of Events.
 func (p *Part) place(n int) int {
 	if p.order != nil {
 		return p.order[n-1] + 1
@@ -272,8 +274,9 @@ func (p *Part) place(n int) int {
 	return p.skipped + n
 }
 
-// join leaves out what the follower may be spared. What is left says where it was,
-// since the rest may be told another time, when there is more to leave out.
+// join leaves out what the follower may be spared. The remaining events keep their
+// original place, since the rest may be read another time, when more can be left
+// out.
 func (c *Cursor) join() {
 	type id struct{ ns, key string }
 	left := make(map[id]int)       // events to come

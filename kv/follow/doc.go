@@ -1,15 +1,14 @@
-// Package follow keeps track of how far somebody who follows a store has been told
-// what happens to some of its keys: in order, without a gap, without repeating
-// anything.
+// Package follow tracks how far a follower of a store has been told of the changes
+// to some of its keys: in order, without gaps and without repetition.
 //
 // A [Cursor] is one follower's position. It has no goroutine and belongs to one
-// caller at a time, so that an event loop, a worker, a stream and a test can all
-// stand on it. What happened comes to hand in two ways: [Cursor.Offer] takes what
-// a feed brought and never waits; [Cursor.Fetch] reads back from the store what the
-// follower missed, or the state if that is no longer kept, and may wait for a disk.
-// [Cursor.Next] tells what is at hand, a notice at a time, and never waits. Who may
-// wait calls [Cursor.Poll], which is all three.
+// caller at a time, so event loops, workers, streams and tests can all use it. It
+// gets changes in two ways: [Cursor.Offer] takes what a feed brought and never
+// waits; [Cursor.Fetch] reads what the follower missed from the store, or the state
+// if the changes are no longer kept, and may wait for a disk. [Cursor.Next] returns
+// what the cursor has, one notice at a time, and never waits. A caller that may
+// wait uses [Cursor.Poll], which combines all three.
 //
 // A [Source] is the store as the cursors of one user share it. A [Recent] keeps the
-// newest changes for all of them, so that only those who fall behind read back.
+// newest changes for all of them, so that only cursors that fall behind read back.
 package follow

@@ -8,11 +8,11 @@ import (
 	"confcenter/kv"
 )
 
-// eventCost is about what an event holds beside keys and values, in bytes.
+// eventCost is about how many bytes an event takes besides keys and values.
 const eventCost = 160
 
-// Weight is about how many bytes a change holds, if all it wrote has been written
-// over meanwhile.
+// Weight is about how many bytes a change keeps in memory once everything it wrote
+// has been overwritten.
 func Weight(c *kv.Change) int {
 	weight := eventCost
 	for i := range c.Events {
@@ -25,8 +25,8 @@ func Weight(c *kv.Change) int {
 	return weight
 }
 
-// Recent keeps the newest changes of a store for all who follow it there. Its
-// methods may be called from any goroutine and wait for nobody.
+// Recent keeps the newest changes of a store for all its followers. Its methods may
+// be called from any goroutine and never wait.
 type Recent struct {
 	max int // set at open
 
@@ -39,12 +39,12 @@ type Recent struct {
 	last    kv.Revision
 }
 
-// NewRecent keeps about so many bytes at most, and about half as many at least once
-// they have come; the newest change in any case.
+// NewRecent makes a Recent that keeps about maxBytes at most and half of that at
+// least, once so much has come. It always keeps the newest change.
 func NewRecent(maxBytes int) *Recent { return &Recent{max: maxBytes} }
 
-// Begin says that everything after revision is going to be added, if nothing has
-// been added so far.
+// Begin announces that everything after revision will be added, unless something
+// has been added already.
 func (r *Recent) Begin(revision kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *Recent) Begin(revision kv.Revision) {
 	}
 }
 
-// Add adds what the store's feed brought.
+// Add adds a batch of the store's feed.
 func (r *Recent) Add(b *kv.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,10 +77,11 @@ func (r *Recent) Add(b *kv.Batch) {
 		r.bytes -= Weight(&r.changes[n])
 		r.after = r.changes[n].Revision
 	}
-	r.changes = slices.Clone(r.changes[n:]) // those who read the old ones are not disturbed
+	r.changes = slices.Clone(r.changes[n:]) // readers of the old slice are not disturbed
 }
 
-// Pass says that the changes up to revision are not added, and forgets all before.
+// Pass announces that the changes up to revision will not be added, and drops all
+// before.
 func (r *Recent) Pass(revision kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,8 +93,8 @@ func (r *Recent) passLocked(revision kv.Revision) {
 	r.changes, r.bytes = nil, 0
 }
 
-// Since is what happened after revision, as far back as it is kept: as many changes
-// as fit into maxBytes, at least one if there is one.
+// Since returns the changes after revision, as far back as they are kept: as many
+// as fit into maxBytes, but at least one if there is one.
 func (r *Recent) Since(revision kv.Revision, maxBytes int) Chunk {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"confcenter/kv"
 )
 
-// Source is a store as the cursors of one user share it: it knows which views they
-// have open and who holds a whole state.
+// Source is a store as the cursors of one user share it. It knows their open views
+// and which of them hold a whole state.
 type Source struct {
 	// set at open
 	Store kv.Store
-	// Piece is about how many bytes of entries are read from the log at a time; four
-	// times as many if everybody it is read for may be spared some, because the more
-	// is read, the less is left.
+	// Piece is about how many bytes of entries are read from the log at a time. It is
+	// four times as much if all readers may be spared events, because the more is
+	// read, the more can be left out.
 	Piece int
-	// Holders is how many cursors at a time may hold a whole state.
+	// Holders is how many cursors may hold a whole state at a time.
 	Holders int
 
 	mu sync.Mutex
@@ -26,21 +26,21 @@ type Source struct {
 	holding int
 }
 
-// heldView is a view that can be found again, whatever its type is.
+// heldView makes a view of any type usable as a map key.
 type heldView struct{ kv.View }
 
-// Chunk is everything that happened after one revision, up to another. It is shared
-// and never changes.
+// Chunk is all changes after one revision up to another. It is shared and
+// immutable.
 type Chunk struct {
 	After, Last kv.Revision
 	Changes     []kv.Change
-	Part        bool // more is known to have happened since
-	old         bool // read back
+	Part        bool // there are more changes since
+	old         bool // read back from the store
 }
 
-// Read reads the log once for all of the cursors, from where the one furthest
-// behind stands: each can be offered the chunk then. Those that the log does not
-// reach back to are about to tell Resync and the state. It may wait for a disk.
+// Read reads the log once for all of the cursors, from the position of the one
+// furthest behind; the chunk can then be offered to each. Cursors that the log does
+// not reach back to will send Resync and the state. It may wait for a disk.
 func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
 	after, size := cursors[0].at.Rev, 4*s.Piece
 	for _, c := range cursors {
@@ -49,7 +49,7 @@ func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
 			size = s.Piece
 		}
 	}
-	newest := s.Store.Revision() // before reading: if there is nothing, there is nothing up to it
+	newest := s.Store.Revision() // before reading, so that an empty result holds up to it
 	changes, err := s.Store.Changes(ctx, after, size)
 	if codes.Of(err) == codes.Compacted {
 		for _, c := range cursors {
@@ -75,9 +75,9 @@ func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
 	return chunk, nil
 }
 
-// Fetch brings what comes next to hand from the store, where Offer cannot: a piece
-// of what happened since, or of the state. It may wait for a disk. Once the cursor
-// stands where a feed goes on, Offer will do again.
+// Fetch reads what comes next from the store when Offer cannot: a piece of the
+// changes since, or of the state. It may wait for a disk. Once the cursor has
+// caught up with the feed, Offer suffices again.
 func (c *Cursor) Fetch(ctx context.Context) error {
 	if c.state != nil {
 		return c.fetchState()
@@ -90,9 +90,9 @@ func (c *Cursor) Fetch(ctx context.Context) error {
 	return nil
 }
 
-// Poll is the next notice of what a feed keeps, or else of what the store has; false
-// if there is none until the feed brings more. since is what the feed keeps after a
-// revision, or a part of it. Poll may wait for a disk.
+// Poll returns the next notice from what a feed keeps, or else from the store;
+// false if there is none until the feed brings more. since returns what the feed
+// keeps after a revision, or a part of it. Poll may wait for a disk.
 func (c *Cursor) Poll(ctx context.Context, since func(kv.Revision) Chunk, cut Cut) (kv.Notice, bool, error) {
 	for {
 		if n, ok := c.Next(cut); ok {
@@ -122,7 +122,7 @@ func (s *Source) open() *heldView {
 	return held
 }
 
-// closeView closes the state's view, if it is open.
+// closeView closes the view of the state, if it is open.
 func (s *Source) closeView(st *state) {
 	if st.view == nil {
 		return
@@ -134,7 +134,7 @@ func (s *Source) closeView(st *state) {
 	st.view = nil
 }
 
-// hold asks to hold a whole state; release gives that back.
+// hold asks for permission to hold a whole state; release returns it.
 func (s *Source) hold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Source) hold() bool {
 	return true
 }
 
-// release gives up all that st holds.
+// release releases everything that st holds.
 func (s *Source) release(st *state) {
 	s.closeView(st)
 	st.held = nil
@@ -157,15 +157,15 @@ func (s *Source) release(st *state) {
 	}
 }
 
-// Holding is how many cursors hold a whole state, for tests and figures.
+// Holding returns how many cursors hold a whole state, for tests and metrics.
 func (s *Source) Holding() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.holding
 }
 
-// Close closes the views of cursors that nobody is left to close. No cursor may be
-// used any more.
+// Close closes the views of cursors that were not closed. No cursor may be used any
+// more.
 func (s *Source) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,41 +5,41 @@ import (
 	"confcenter/kv"
 )
 
-// Limits of telling the state.
+// Limits of passing on the state.
 const (
 	statePage  = 256      // entries listed at a time
 	stateBytes = 64 << 10 // bytes of them
-	// barren is how often the telling of one state may begin anew.
+	// barren is how often one state may start over.
 	barren = 64
 )
 
-// state is how far a follower has been told the state. All of a state is of one
-// revision, so it comes from one view, page by page as the follower takes it.
+// state is how far a follower has got the state. All of a state is of one revision,
+// so it comes from one view, page by page as the follower takes it.
 //
-// A view that is open for long may be ended by the store. Then the state begins
-// anew, and lest that go on for ever with a follower that is slow, what is to be
-// told is now taken hold of as fast as the store lists it, so that the view is open
-// for a moment only: entries are shared and never change, so that costs a reference
-// each, and what of them is written over meanwhile.
+// The store may end a view that is open for long. Then the state starts over. So
+// that this does not repeat for ever with a slow follower, the second time all
+// entries are held as fast as the store lists them, and the view is open only for a
+// moment. Entries are shared and immutable, so that costs a reference each, plus
+// those that are overwritten meanwhile.
 type state struct {
-	resync bool        // the follower has to be told to forget what it has
-	rev    kv.Revision // what is told is of
-	view   *heldView   // nil: not open yet, or all is held
-	list   lister      // where the view is read
-	again  int         // how often it began anew
+	resync bool        // the follower must first be told to forget what it has
+	rev    kv.Revision // of the state
+	view   *heldView   // nil: not yet open, or all is held
+	list   lister      // position in the view
+	again  int         // how often it has started over
 
 	page     []kv.Event // at hand
-	complete bool       // nothing comes behind page
+	complete bool       // page is the last one
 
-	holding bool // entries are held rather than told
+	holding bool // entries are held first
 	held    []*kv.Entry
-	whole   bool // held is all there is left to tell
+	whole   bool // held is everything that is left
 }
 
-// Viewing says that the cursor holds a view of the store.
+// Viewing reports whether the cursor holds a view of the store.
 func (c *Cursor) Viewing() bool { return c.state != nil && c.state.view != nil }
 
-// WantsView says that the next Fetch opens a view of the store.
+// WantsView reports whether the next Fetch opens a view of the store.
 func (c *Cursor) WantsView() bool {
 	st := c.state
 	return st != nil && st.view == nil && !st.whole && !st.complete
@@ -71,11 +71,11 @@ func (c *Cursor) nextState(cut Cut) (kv.Notice, bool) {
 	return kv.Notice{}, false
 }
 
-// fetchState goes on by a page.
+// fetchState reads the next page.
 func (c *Cursor) fetchState() error {
 	st := c.state
 	if st.resync || len(st.page) > 0 || st.complete {
-		return nil // there is something to tell first
+		return nil // there is something to pass on first
 	}
 	if st.whole {
 		n := min(statePage, len(st.held))
@@ -110,7 +110,7 @@ func (c *Cursor) fetchState() error {
 	return nil
 }
 
-// tell has entries told next.
+// tell makes entries the next page.
 func (c *Cursor) tell(entries []*kv.Entry) {
 	c.scratch = c.scratch[:0]
 	for _, entry := range entries {
@@ -119,16 +119,16 @@ func (c *Cursor) tell(entries []*kv.Entry) {
 	c.state.page = c.scratch
 }
 
-// lister goes through the namespaces and keys of a filter.
+// lister walks through the namespaces and keys of a filter.
 type lister struct {
 	ns     string
-	inside bool     // ns is not finished
+	inside bool     // ns is not finished yet
 	after  string   // last key of it
-	spaces []string // namespaces to list next, if all are wanted
-	last   bool     // there are none behind them
+	spaces []string // namespaces to list next, if the filter has none
+	last   bool     // there are no more after them
 }
 
-// page is the next entries; done if there are none behind them. A namespace that
+// page is the next entries; done if there are no more after them. A namespace that
 // appears after the view was opened has nothing in it, and one that is gone since
 // is told as the deletions that follow.
 func (p *lister) page(view kv.View, store kv.Store, f kv.Filter) (entries []*kv.Entry, done bool, err error) {
@@ -153,7 +153,7 @@ func (p *lister) page(view kv.View, store kv.Store, f kv.Filter) (entries []*kv.
 	return page.Entries, !p.inside && f.NS != "", nil
 }
 
-// nextSpace moves on to the next namespace; false if there is none.
+// nextSpace moves to the next namespace, and returns false if there is none.
 func (p *lister) nextSpace(store kv.Store, f kv.Filter) bool {
 	if f.NS != "" {
 		p.ns, p.inside = f.NS, true

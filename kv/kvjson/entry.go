@@ -5,9 +5,9 @@ import (
 	"confcenter/kv"
 )
 
-// Members appends an entry's members but namespace and key. withValue false leaves
-// the value out, and on the wire its type: replies to writes do, the writer knows
-// them.
+// Members appends an entry's members without namespace and key. withValue false
+// omits the value, and on the wire its type, as replies to writes do: the writer
+// knows them.
 func (w *Writer) Members(e *kv.Entry, withValue bool) {
 	http, updated, expires := w.Dialect.http(), Updated, Expires
 	if http {
@@ -35,22 +35,22 @@ func (w *Writer) Members(e *kv.Entry, withValue bool) {
 	w.Given(Lease, int64(e.Lease))
 }
 
-// count is Given, but that people are shown a 0.
+// count is Given, but shows a 0 to people.
 func (w *Writer) count(f Field, n int64) {
 	if n != 0 || w.Dialect == File {
 		w.Number(f, n)
 	}
 }
 
-// Named appends the members of an entry with namespace and key.
+// Named appends an entry's members with namespace and key.
 func (w *Writer) Named(e *kv.Entry, withValue bool) {
 	w.Text(NS, e.NS)
 	w.Text(Key, e.Key)
 	w.Members(e, withValue)
 }
 
-// Entry appends a member that is an entry, or null. On the wire it has no name: it
-// is that of what it is part of.
+// Entry appends a member that is an entry or null. On the wire it has no namespace
+// and key: they are those of the enclosing object.
 func (w *Writer) Entry(f Field, e *kv.Entry) {
 	if e == nil {
 		w.Null(f)
@@ -65,8 +65,8 @@ func (w *Writer) Entry(f Field, e *kv.Entry) {
 	w.Close('}')
 }
 
-// Listed appends an element that is an entry, or null. On the wire it has no
-// namespace: it is the list's.
+// Listed appends an element that is an entry or null. On the wire it has no
+// namespace: the list has it.
 func (w *Writer) Listed(e *kv.Entry, withValue bool) {
 	if e == nil {
 		w.NullElement()
@@ -91,8 +91,8 @@ func (w *Writer) Entries(f Field, entries []*kv.Entry, withValues bool) {
 	w.Close(']')
 }
 
-// Entry reads an entry's members; where they have no namespace or key, it has the
-// ones given. The entry shares nothing with the message.
+// Entry reads an entry's members; ns and key are the defaults of namespace and key.
+// The entry shares no memory with the message.
 func (r *Reader) Entry(o *Object, ns, key string) *kv.Entry {
 	e := &kv.Entry{NS: ns, Key: key}
 	if o.Has(NS) {
@@ -120,8 +120,8 @@ func (r *Reader) Entry(o *Object, ns, key string) *kv.Entry {
 	return e
 }
 
-// EntryIn reads a member that is an entry; nil if it is absent or null. What o
-// points to is read over if o stands on the same level.
+// EntryIn reads a member that is an entry; nil if it is absent or null. It
+// overwrites the members of o if o is on the same level.
 func (r *Reader) EntryIn(o *Object, f Field, level int, ns, key string) *kv.Entry {
 	m := o.member(f)
 	if m == nil {
@@ -150,7 +150,7 @@ func (r *Reader) Entries(f Field, ns, key string) []*kv.Entry {
 	return entries
 }
 
-// Event appends an element that is an event. prev adds the entry before, if there
+// Event appends an element that is an event. prev adds the previous entry, if there
 // is one.
 func (w *Writer) Event(e *kv.Event, prev bool) {
 	w.Element()
@@ -162,7 +162,7 @@ func (w *Writer) Event(e *kv.Event, prev bool) {
 	w.Close('}')
 }
 
-// Event reads an event, which shares nothing with the message.
+// Event reads an event, which shares no memory with the message.
 func (r *Reader) Event(o *Object) kv.Event {
 	var e kv.Event
 	name := r.Text(o, Op)

@@ -1,10 +1,10 @@
 package kvjson
 
-// Field is a member that some message about the store has. PROTOCOL.md says what
-// each is; those that only docs/http.md knows say so here.
+// Field is a member of messages about the store. PROTOCOL.md explains them; those
+// that only docs/http.md has are marked here.
 type Field uint8
 
-// The fields are called as they are written.
+// The fields are named as they are written.
 const (
 	noField Field = iota
 	After
@@ -61,7 +61,7 @@ const (
 	Resync
 	Rev
 	Revision // HTTP: Rev
-	Scanned  // HTTP: where a search has stopped
+	Scanned  // HTTP: the key at which a search has stopped
 	Size     // HTTP: of a value, in bytes
 	State
 	Synced
@@ -96,7 +96,7 @@ var fieldNames = [fieldCount]string{
 
 func (f Field) String() string { return fieldNames[f] }
 
-// fieldStarts are the names as they are written behind another member.
+// fieldStarts are the names as written after another member.
 var fieldStarts = func() (keys [fieldCount]string) {
 	for f := noField + 1; f < fieldCount; f++ {
 		keys[f] = `,"` + fieldNames[f] + `":`
@@ -104,7 +104,7 @@ var fieldStarts = func() (keys [fieldCount]string) {
 	return keys
 }()
 
-// appendField begins a member, with a comma where one is due.
+// appendField begins a member, with a comma if needed.
 func appendField(dst []byte, f Field) []byte {
 	key := fieldStarts[f]
 	if last := dst[len(dst)-1]; last == '{' || last == '[' {
@@ -113,8 +113,8 @@ func appendField(dst []byte, f Field) []byte {
 	return append(dst, key...)
 }
 
-// fieldSlots finds a field by its name: every member of every request is looked up
-// once, and a map would hash more than there is to compare.
+// fieldSlots is a hash table of the fields by name. Every member of every request
+// is looked up once, and a map would take longer to hash a name than to compare it.
 var fieldSlots = func() (slots [256]Field) {
 	for f := noField + 1; f < fieldCount; f++ {
 		at := fieldHash([]byte(fieldNames[f]))

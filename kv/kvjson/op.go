@@ -7,14 +7,14 @@ import (
 	"confcenter/kv"
 )
 
-// What a person may write in an operation and a compare without being told that it
-// means nothing there.
+// The members that a File may have in an operation and a compare even if they have
+// no meaning there.
 var (
 	opFields      = setOf(NS, Key, Type, Value, Raw, Op, TTL, TTLMs, Expires, ExpiresMs, Lease, Prev, Prefix, Limit, By, Initial, Min, Max)
 	compareFields = setOf(NS, Key, Type, Value, Raw, Target, Op, Number)
 )
 
-// allow has Leave not complain about fields in a File.
+// allow makes Leave accept fields in a File.
 func (o *Object) allow(d Dialect, fields fieldSet) {
 	if d == File {
 		o.asked[0] |= fields[0]
@@ -22,8 +22,7 @@ func (o *Object) allow(d Dialect, fields fieldSet) {
 	}
 }
 
-// Op reads the members of an operation of that kind. ns is for one that has none
-// itself.
+// Op reads the members of an operation of that kind. ns is the default namespace.
 func (r *Reader) Op(o *Object, kind kv.OpKind, ns string, op *kv.Op) {
 	op.Kind = kind
 	switch kind {
@@ -51,7 +50,7 @@ func (r *Reader) Op(o *Object, kind kv.OpKind, ns string, op *kv.Op) {
 	}
 }
 
-// Change reads what a put or an increment makes of its key, and when that ends.
+// Change reads the new value of a put or an increment, and when it expires.
 func (r *Reader) Change(o *Object, op *kv.Op) {
 	r.Ends(o, op)
 	if op.Kind == kv.OpPut {
@@ -66,7 +65,7 @@ func (r *Reader) Change(o *Object, op *kv.Op) {
 	op.Min, op.Max = r.optional(o, Min), r.optional(o, Max)
 }
 
-// Ends reads when a key is to end, and its lease.
+// Ends reads when a key expires, and its lease.
 func (r *Reader) Ends(o *Object, op *kv.Op) {
 	op.TTL, op.Expires = r.TTL(o), r.millis(o, Expires, ExpiresMs)
 	op.Lease = kv.LeaseID(r.Count(o, Lease))
@@ -82,7 +81,8 @@ func (r *Reader) TTL(o *Object) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// millis reads a number of ms, which has two names: one for the wire, one for HTTP.
+// millis reads a number of ms, which has one name on the wire and another over
+// HTTP.
 func (r *Reader) millis(o *Object, wire, http Field) int64 {
 	switch {
 	case r.dialect == Wire:
@@ -97,8 +97,8 @@ func (r *Reader) millis(o *Object, wire, http Field) int64 {
 	return r.Number(o, wire)
 }
 
-// Names copies a namespace, ns if o has none, and a name in it. Both live as long as
-// the key, so they share one allocation.
+// Names copies a namespace (default ns) and a name in it. Both live as long as the
+// key, so they share one allocation.
 func (r *Reader) Names(o *Object, ns string, f Field) (string, string) {
 	space, name := r.Text(o, NS), r.Text(o, f)
 	if space == nil {
@@ -108,7 +108,7 @@ func (r *Reader) Names(o *Object, ns string, f Field) (string, string) {
 	return both[:len(space)], both[len(space):]
 }
 
-// Lease is a lease that must be named.
+// Lease reads a lease, which must be given.
 func (r *Reader) Lease(o *Object) kv.LeaseID {
 	if !o.Has(Lease) {
 		r.Fail(codes.Errorf(codes.BadRequest, "member lease is missing"))
@@ -119,7 +119,7 @@ func (r *Reader) Lease(o *Object) kv.LeaseID {
 	return kv.LeaseID(r.Number(o, Lease))
 }
 
-// Op appends an operation's members but its kind and namespace.
+// Op appends an operation's members without its kind and namespace.
 func (w *Writer) Op(op *kv.Op) {
 	switch op.Kind {
 	case kv.OpGrant:
@@ -150,14 +150,14 @@ func (w *Writer) Op(op *kv.Op) {
 	w.Flag(Prev, op.WantPrev)
 }
 
-// Ends appends when a key is to end, and its lease.
+// Ends appends when a key expires, and its lease.
 func (w *Writer) Ends(op *kv.Op) {
 	w.Given(TTL, wholeMillis(op.TTL))
 	w.Given(Expires, op.Expires)
 	w.Given(Lease, int64(op.Lease))
 }
 
-// wholeMillis rounds up, as stores do: a time to live never ends early.
+// wholeMillis rounds up, like stores: a time to live never ends early.
 func wholeMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 func (w *Writer) bound(f Field, n *int64) {

@@ -7,25 +7,25 @@ import (
 	"confcenter/internal/jsontext"
 )
 
-// Reader is one message while it is read. Unlike CppCloud's commands, the store's
-// refuse a member of the wrong type instead of overlooking it: a lost ttl or if_mod
-// would do harm in silence. The first fault is kept, and whatever is read after it
-// means nothing; End tells it.
+// Reader reads one message. Unlike CppCloud's commands, those of the store refuse a
+// member of the wrong type instead of ignoring it, because a lost ttl or if_mod
+// would do silent harm. The Reader keeps the first error, which End returns; what
+// is read after it is meaningless.
 type Reader struct {
 	Top     Object
 	dialect Dialect
 	nested  *Scratch
 	at      int    // where tail begins in the message
-	tail    []byte // octets not taken yet
-	octets  bool   // some value came as octets
+	tail    []byte // octets not yet taken
+	octets  bool   // some value was given as octets
 	err     error
 }
 
-// Scratch holds the members of an object within a message, and of one within that.
-// It may be used again for another message.
+// Scratch holds the members of an object in a message, and of one nested in that.
+// It can be reused for another message.
 type Scratch [2][]jsontext.Member
 
-// Drop lets go of lists that have grown beyond limit members.
+// Drop releases lists that have grown beyond limit members.
 func (s *Scratch) Drop(limit int) {
 	for i := range s {
 		if cap(s[i]) > limit {
@@ -34,8 +34,8 @@ func (s *Scratch) Drop(limit int) {
 	}
 }
 
-// Object is an object of a message with its members by field. Of equal names the
-// first counts; null counts as absent, but for [Value].
+// Object is an object of a message, indexed by field. Of duplicate names the first
+// counts; null counts as absent, except for [Value].
 type Object struct {
 	members []jsontext.Member
 	at      [fieldCount]int32 // index + 1
@@ -60,14 +60,14 @@ type ReplyError struct{ Member string }
 
 func (e *ReplyError) Error() string { return "reply has no valid member " + strconv.Quote(e.Member) }
 
-// Begin begins with the members of the message's object, which were scanned. What
-// is read aliases them unless it says otherwise.
+// Begin starts with the scanned members of the message's object. Results alias them
+// unless documented otherwise.
 func (r *Reader) Begin(d Dialect, members []jsontext.Member, scratch *Scratch) {
 	r.dialect, r.nested = d, scratch
 	r.Top.index(members)
 }
 
-// Follow says what follows the JSON of the message, which has at bytes.
+// Follow sets what follows the JSON of the message, which has at bytes.
 func (r *Reader) Follow(tail []byte, at int) { r.tail, r.at = tail, at }
 
 func (o *Object) index(members []jsontext.Member) {
@@ -80,15 +80,15 @@ func (o *Object) index(members []jsontext.Member) {
 }
 
 // Enter reads the object raw, which was scanned as part of the message. level is 0
-// for one within the message and 1 for one within that.
+// for an object in the message and 1 for one nested in that.
 func (r *Reader) Enter(level int, raw []byte, o *Object) {
 	*o = Object{}
 	r.nested[level] = jsontext.AppendMembers(r.nested[level][:0], raw)
 	o.index(r.nested[level])
 }
 
-// Leave refuses members of o that were not asked for, where the dialect does. What
-// is misspelt is told rather than what is missing for it.
+// Leave refuses members of o that were not asked for, if the dialect does. It
+// reports a misspelt member rather than the one that is missing because of it.
 func (r *Reader) Leave(o *Object) {
 	if r.dialect == Wire {
 		return
@@ -104,8 +104,8 @@ func (r *Reader) Leave(o *Object) {
 	}
 }
 
-// End leaves the message and returns the first fault. Behind the JSON come exactly
-// the octets that were announced; if none were, nothing but blanks, or a NUL and
+// End leaves the message and returns the first error. After the JSON there must be
+// exactly the announced octets; if none were announced, only blanks, or a NUL and
 // anything.
 func (r *Reader) End() error {
 	r.Leave(&r.Top)
@@ -130,31 +130,31 @@ func (r *Reader) End() error {
 	return nil
 }
 
-// Fail keeps err, which may be nil, unless there is a fault already.
+// Fail records err, which may be nil, unless there is an error already.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// Bad says that a member is not what it should be.
+// Bad reports that a member is not what it should be.
 func (r *Reader) Bad(f Field, want string) {
 	if r.err == nil {
 		r.err = codes.Errorf(codes.BadRequest, "member %q is not %s", f, want)
 	}
 }
 
-// Missing says that a reply lacks a member.
+// Missing reports that a reply lacks a member.
 func (r *Reader) Missing(f Field) { r.Fail(&ReplyError{Member: f.String()}) }
 
-// within says in which element of an array the fault is.
+// within adds to the error in which element of an array it occurred.
 func (r *Reader) within(f Field, i int) {
 	if r.err != nil {
 		r.err = codes.Errorf(codes.Of(r.err), "%s %d: %w", f, i, r.err)
 	}
 }
 
-// find is nil if there is no such member.
+// find returns nil if there is no such member.
 func (o *Object) find(f Field) *jsontext.Member {
 	o.asked.add(f)
 	if i := o.at[f]; i != 0 {
@@ -163,7 +163,7 @@ func (o *Object) find(f Field) *jsontext.Member {
 	return nil
 }
 
-// member is nil also for null.
+// member returns nil also for null.
 func (o *Object) member(f Field) *jsontext.Member {
 	o.asked.add(f)
 	if i := o.at[f]; i != 0 && o.members[i-1].Kind != jsontext.Null {
@@ -172,13 +172,14 @@ func (o *Object) member(f Field) *jsontext.Member {
 	return nil
 }
 
-// Has says that there is such a member, and that it is not null.
+// Has reports whether there is such a member that is not null.
 func (o *Object) Has(f Field) bool { return o.member(f) != nil }
 
-// Given says that there is such a member, null or not.
+// Given reports whether there is such a member, null or not.
 func (o *Object) Given(f Field) bool { return o.find(f) != nil }
 
-// Before says that o's member f stands before its member g; one that is absent does.
+// Before reports whether member f of o precedes member g; an absent member precedes
+// all.
 func (o *Object) Before(f, g Field) bool { return o.at[f] < o.at[g] }
 
 // Text is decoded; nil if absent.
@@ -211,7 +212,7 @@ func (r *Reader) Number(o *Object, f Field) int64 {
 	return n
 }
 
-// Count is a number from 0 on; 0 if absent.
+// Count is a non-negative number; 0 if absent.
 func (r *Reader) Count(o *Object, f Field) int64 {
 	n := r.Number(o, f)
 	if n < 0 {
@@ -229,8 +230,7 @@ func (r *Reader) optional(o *Object, f Field) *int64 {
 	return &n
 }
 
-// Flag is false if absent. On the wire it follows the rule of all flags, by which
-// what is none is false.
+// Flag is false if absent. On the wire anything that is not a flag is false, too.
 func (r *Reader) Flag(o *Object, f Field) bool {
 	m := o.member(f)
 	if m == nil || !r.dialect.http() {
@@ -246,14 +246,14 @@ func (r *Reader) Flag(o *Object, f Field) bool {
 	return false
 }
 
-// Elements are those of an array while it is read:
+// Elements iterates over an array:
 //
 //	for list := r.Elements(o, kvjson.Entries, 0); list.Next(&entry); {
 //
-// An element that is an object is entered at level 0; of any other the Object has no
-// members. Kind and Raw tell what it is, and are enough where the Object is nil.
+// Next enters an element that is an object at level 0; for any other the Object has
+// no members. Kind and Raw describe the element, and suffice if the Object is nil.
 type Elements struct {
-	// Len is how many there are. It is known only where there is a limit.
+	// Len is the number of elements. It is set only if there is a limit.
 	Len int
 
 	it    jsontext.Iter
@@ -261,8 +261,8 @@ type Elements struct {
 	next  int
 }
 
-// Elements are those of o's member f, none if it is absent. More than limit are a
-// fault; 0: there is none.
+// Elements iterates over o's member f, which is empty if absent. More elements than
+// limit are an error; 0 is no limit.
 func (r *Reader) Elements(o *Object, f Field, limit int) Elements {
 	e := Elements{field: f}
 	m := o.member(f)
@@ -283,7 +283,7 @@ func (r *Reader) Elements(o *Object, f Field, limit int) Elements {
 	return e
 }
 
-// Next goes on to the next of list, if there is one and no fault.
+// Next advances list, and reports whether there is an element and no error.
 func (r *Reader) Next(list *Elements, o *Object) bool {
 	if list.next > 0 {
 		if o != nil {
@@ -306,8 +306,8 @@ func (r *Reader) Next(list *Elements, o *Object) bool {
 	return true
 }
 
-// Kind is that of the element.
+// Kind is the kind of the element.
 func (e *Elements) Kind() jsontext.Kind { return e.it.Kind() }
 
-// Raw is the element.
+// Raw is the text of the element.
 func (e *Elements) Raw() []byte { return e.it.Raw() }

@@ -7,13 +7,13 @@ import (
 	"confcenter/kv"
 )
 
-// OpForm is an operation's kind and whether the entry before was asked for: what the
-// form of its result depends on. The operation itself belongs to the store.
+// OpForm is what the form of a result depends on: the operation's kind, and whether
+// the previous entry was asked for. The operation itself belongs to the store.
 type OpForm uint8
 
 const wantPrev OpForm = 0x80
 
-// FormOf is the form of an operation.
+// FormOf returns the form of an operation.
 func FormOf(op *kv.Op) OpForm {
 	if op.WantPrev {
 		return OpForm(op.Kind) | wantPrev
@@ -21,7 +21,7 @@ func FormOf(op *kv.Op) OpForm {
 	return OpForm(op.Kind)
 }
 
-// FormsOf are the forms of operations.
+// FormsOf returns the forms of operations.
 func FormsOf(ops []kv.Op) []OpForm {
 	forms := make([]OpForm, len(ops))
 	for i := range ops {
@@ -32,12 +32,12 @@ func FormsOf(ops []kv.Op) []OpForm {
 
 func (f OpForm) kind() kv.OpKind { return kv.OpKind(f &^ wantPrev) }
 
-// absent says that the result is an entry that is not there.
+// absent reports whether the result is the absence of an entry.
 func (f OpForm) absent(res *kv.OpResult, d Dialect) bool {
 	return res.Entry == nil && (f.kind() == kv.OpGet || f.kind().Sets() && d.http())
 }
 
-// Results appends what the operations of a transaction did.
+// Results appends the results of a transaction's operations.
 func (w *Writer) Results(forms []OpForm, res []kv.OpResult) {
 	w.Open(Results, '[')
 	for i := range min(len(forms), len(res)) {
@@ -52,7 +52,7 @@ func (w *Writer) Results(forms []OpForm, res []kv.OpResult) {
 	w.Close(']')
 }
 
-// Result appends the members of what one operation did.
+// Result appends the members of one operation's result.
 func (w *Writer) Result(form OpForm, res *kv.OpResult) {
 	http := w.Dialect.http()
 	switch kind := form.kind(); kind {
@@ -86,7 +86,7 @@ func (w *Writer) Result(form OpForm, res *kv.OpResult) {
 	}
 }
 
-// Results reads what the operations of a transaction did.
+// Results reads the results of a transaction's operations.
 func (r *Reader) Results(ops []kv.Op) []kv.OpResult {
 	list := r.Elements(&r.Top, Results, len(ops)+1)
 	if list.Len != len(ops) {
@@ -106,7 +106,7 @@ func (r *Reader) Results(ops []kv.Op) []kv.OpResult {
 	return results
 }
 
-// Result reads what op did from o; level is free for objects within o.
+// Result reads the result of op from o; level is free for objects in o.
 func (r *Reader) Result(o *Object, level int, op *kv.Op, res *kv.OpResult) {
 	switch op.Kind {
 	case kv.OpGet:
@@ -115,7 +115,7 @@ func (r *Reader) Result(o *Object, level int, op *kv.Op, res *kv.OpResult) {
 		if o.Has(Mod) {
 			res.Entry = r.Entry(o, op.NS, op.Key)
 			if op.Kind == kv.OpPut && !res.Entry.Deleted() {
-				res.Entry.Value = op.Value // which the sender knows
+				res.Entry.Value = op.Value // replies omit what the sender knows
 			}
 		}
 	case kv.OpDelete, kv.OpRevoke, kv.OpDeletePrefix:

@@ -13,14 +13,14 @@ var targetNames = [...]string{kv.CompareValue: "value", kv.CompareVersion: "vers
 
 var relationNames = [...]string{kv.Equal: "=", kv.NotEqual: "!=", kv.Less: "<", kv.Greater: ">"}
 
-// nameIn is the index of name; 0, whose name is empty, if it has none.
+// nameIn returns the index of name, or 0, whose name is empty.
 func nameIn(names []string, name []byte) int {
 	return max(0, slices.IndexFunc(names, func(one string) bool { return one == string(name) }))
 }
 
-// Txn reads a transaction. ns is the namespace of what has none itself, unless the
-// message names one. The parts are read in the order in which they stand in the
-// JSON, because that is the order of their octets.
+// Txn reads a transaction. The default namespace is that of the message, or else
+// ns. The parts are read in their order in the JSON, because that is the order of
+// their octets.
 func (r *Reader) Txn(ns string, t *kv.Txn) {
 	if own := r.Text(&r.Top, NS); own != nil {
 		ns = string(own)
@@ -94,7 +94,7 @@ func (r *Reader) ops(f Field, ns string) []kv.Op {
 	return ops
 }
 
-// knownOps names the operations there are.
+// knownOps lists the operations for an error text.
 func knownOps() string {
 	var names []string
 	for _, kind := range kv.OpKinds() {
@@ -105,7 +105,7 @@ func knownOps() string {
 }
 
 // Conditions reads token and if_fence, which every write may have. ns is the
-// token's, and that of a fence without one.
+// namespace of the token, and the default of fences.
 func (r *Reader) Conditions(t *kv.Txn, ns string) {
 	r.Token(t, ns)
 	if m := r.Top.member(IfFence); m != nil && m.Kind == jsontext.Object {
@@ -128,7 +128,7 @@ func (r *Reader) Token(t *kv.Txn, ns string) {
 	}
 }
 
-// everyField is what a person may write in a fence.
+// everyField is what a fence in a File may have.
 var everyField = fieldSet{^uint64(0), ^uint64(0)}
 
 func (r *Reader) fence(o *Object, t *kv.Txn, ns string) {
@@ -140,8 +140,8 @@ func (r *Reader) fence(o *Object, t *kv.Txn, ns string) {
 	t.Fences = append(t.Fences, kv.Fence{NS: space, Key: key, Token: kv.Revision(r.Number(o, Fence))})
 }
 
-// Expect is the condition of a compare-and-swap: the value expected, or null if there
-// is none.
+// Expect reads the condition of a compare-and-swap: the expected value, or null if
+// there is none.
 func (r *Reader) Expect() kv.Compare {
 	m := r.Top.find(Expect)
 	switch {
@@ -172,8 +172,8 @@ func (w *Writer) Expect(c *kv.Compare) {
 	w.Close('}')
 }
 
-// Txn appends the conditions and operations of a transaction. ns is the namespace of
-// what names none.
+// Txn appends the conditions and operations of a transaction. ns is the default
+// namespace.
 func (w *Writer) Txn(t *kv.Txn, ns string) {
 	if len(t.If) > 0 {
 		w.Open(If, '[')
@@ -202,7 +202,7 @@ func (w *Writer) Txn(t *kv.Txn, ns string) {
 	}
 }
 
-// name appends a namespace where it is not the message's.
+// name appends a namespace unless it is the message's.
 func (w *Writer) name(ns, base string) {
 	if ns != base {
 		w.Text(NS, ns)

@@ -9,11 +9,11 @@ import (
 	"confcenter/kv"
 )
 
-// Value reads the members type and value, or raw. The value is the caller's.
-// untyped is the type of a value that is given as a JSON string and without a type.
-// A message without a value gets the zero Value; whether that is allowed is for the
-// caller to say. The text is not checked against the type but where the JSON decides
-// it: kv.Txn.Check does that.
+// Value reads the members type and value, or raw. The value is a copy. untyped is
+// the type of a JSON string without a type. Without a value in the message it
+// returns the zero Value; the caller decides whether that is allowed. It checks the
+// text against the type only as far as the JSON determines it; kv.Txn.Check does
+// the rest.
 func (r *Reader) Value(o *Object, untyped kv.Type) kv.Value {
 	typ := kv.Type(0)
 	if name := r.Text(o, Type); name != nil {
@@ -36,7 +36,7 @@ func (r *Reader) Value(o *Object, untyped kv.Type) kv.Value {
 	return kv.Value{Type: typ, Data: data}
 }
 
-// NeedValue is Value where there must be one.
+// NeedValue is Value for a value that must be given.
 func (r *Reader) NeedValue(o *Object, untyped kv.Type) kv.Value {
 	if !o.Given(Value) && (r.dialect.http() || !o.Has(Raw)) {
 		r.Fail(codes.Errorf(codes.BadRequest, "member value is missing"))
@@ -44,8 +44,8 @@ func (r *Reader) NeedValue(o *Object, untyped kv.Type) kv.Value {
 	return r.Value(o, untyped)
 }
 
-// typeNamed looks through the types before it asks kv, whose error would keep a
-// copy of every name.
+// typeNamed searches the types before it calls kv.ParseType, for which every name
+// would have to be copied.
 func typeNamed(name []byte) (kv.Type, error) {
 	for typ := kv.String; typ <= kv.JSON; typ++ {
 		if string(name) == typ.String() {
@@ -55,10 +55,10 @@ func typeNamed(name []byte) (kv.Type, error) {
 	return kv.ParseType(string(cut(name)))
 }
 
-// cut bounds what an error shows of a message.
+// cut bounds how much of a message an error shows.
 func cut(text []byte) []byte { return text[:min(len(text), 40)] }
 
-// octetsOf is the value that follows the JSON.
+// octetsOf reads the value that follows the JSON.
 func (r *Reader) octetsOf(o *Object, typ kv.Type) kv.Value {
 	switch {
 	case o.Given(Value):
@@ -86,7 +86,7 @@ func clone(b []byte) []byte {
 	return c
 }
 
-// typeOf is the type that a value has by its JSON.
+// typeOf derives the type of a value from its JSON.
 func typeOf(member *jsontext.Member, untyped kv.Type) kv.Type {
 	switch member.Kind {
 	case jsontext.String:
@@ -104,7 +104,7 @@ func typeOf(member *jsontext.Member, untyped kv.Type) kv.Type {
 	return kv.JSON
 }
 
-// valueData is a copy of the text of a value of that type; 0 stands for any text.
+// valueData copies the text of a value of that type; type 0 accepts any text.
 func valueData(typ kv.Type, member *jsontext.Member) ([]byte, error) {
 	switch {
 	case typ == kv.JSON:
@@ -119,7 +119,7 @@ func valueData(typ kv.Type, member *jsontext.Member) ([]byte, error) {
 	return nil, codes.Errorf(codes.BadValue, "value is a JSON %s, which is not a value of type %s; write it as a JSON string", member.Kind, typ)
 }
 
-// strictBase64 refuses texts that are not the one form of some bytes.
+// strictBase64 refuses non-canonical texts.
 var strictBase64 = base64.StdEncoding.Strict()
 
 func decodeBytes(raw []byte) ([]byte, error) {
@@ -135,8 +135,8 @@ func decodeBytes(raw []byte) ([]byte, error) {
 	return data[:n], nil
 }
 
-// AppendValue appends a value as JSON: of a json the text itself, of bytes base64,
-// of all others a string, so that no parser rounds a number.
+// AppendValue appends a value as JSON: json as it is, bytes in base64, everything
+// else as a string, so that no parser rounds a number.
 func AppendValue(dst []byte, v kv.Value) []byte {
 	switch v.Type {
 	case kv.JSON:
@@ -147,8 +147,8 @@ func AppendValue(dst []byte, v kv.Value) []byte {
 	return jsontext.AppendQuote(dst, v.Data)
 }
 
-// appendPlain is AppendValue for people: on one line, and with numbers and truth
-// values as such where JSON has them.
+// appendPlain is AppendValue for people: on one line, and with numbers and booleans
+// without quotes where JSON allows it.
 func appendPlain(dst []byte, v kv.Value) []byte {
 	switch v.Type {
 	case kv.JSON:

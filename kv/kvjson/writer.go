@@ -11,13 +11,13 @@ import (
 type Writer struct {
 	Buf     []byte
 	Dialect Dialect
-	Octets  bool // Wire: values of type bytes go behind the JSON
-	OneLine bool // HTTP: json values without the blanks outside their strings
+	Octets  bool // Wire: values of type bytes follow the JSON
+	OneLine bool // HTTP: json values in compact form
 
 	tail [][]byte // the octets, in the order of the JSON
 }
 
-// End closes the message's object and lets the octets follow.
+// End closes the message's object and appends the octets.
 func (w *Writer) End() []byte {
 	w.Buf = append(w.Buf, '}')
 	for _, octets := range w.tail {
@@ -26,20 +26,20 @@ func (w *Writer) End() []byte {
 	return w.Buf
 }
 
-// Open begins a member that is an object or an array.
+// Open starts a member that is an object or an array.
 func (w *Writer) Open(f Field, bracket byte) { w.Buf = append(appendField(w.Buf, f), bracket) }
 
-// Close ends what Open or Element began.
+// Close ends what Open or Element started.
 func (w *Writer) Close(bracket byte) { w.Buf = append(w.Buf, bracket) }
 
-// Comma appends one where it is due.
+// Comma appends a comma if needed.
 func (w *Writer) Comma() {
 	if last := w.Buf[len(w.Buf)-1]; last != '{' && last != '[' {
 		w.Buf = append(w.Buf, ',')
 	}
 }
 
-// Element begins an object within an array.
+// Element starts an object in an array.
 func (w *Writer) Element() {
 	w.Comma()
 	w.Buf = append(w.Buf, '{')
@@ -54,7 +54,7 @@ func (w *Writer) NullElement() {
 // Number appends a number.
 func (w *Writer) Number(f Field, n int64) { w.Buf = strconv.AppendInt(appendField(w.Buf, f), n, 10) }
 
-// Given appends a number that counts as absent when it is 0.
+// Given appends a number unless it is 0, which counts as absent.
 func (w *Writer) Given(f Field, n int64) {
 	if n != 0 {
 		w.Number(f, n)
@@ -81,8 +81,7 @@ func (w *Writer) Flag(f Field, set bool) {
 // Bool appends true or false.
 func (w *Writer) Bool(f Field, is bool) { w.Buf = strconv.AppendBool(appendField(w.Buf, f), is) }
 
-// Value appends type and value; a value without a type as a text that any type may
-// have.
+// Value appends type and value. A value without a type is a text of any type.
 func (w *Writer) Value(v kv.Value) {
 	if v.Type != 0 {
 		w.typ(v.Type)
