@@ -61,9 +61,9 @@ func (l *log) write(first, last kv.Revision) error {
 	return l.mark.advance(last)
 }
 
-// How much may be pending, in TableBytes: beyond lateBehind the keeper takes all the
-// time it gets, and Append waits for it beyond mostBehind. While tables cannot be made Writable refuses writes beyond
-// writesBehind, and deletes beyond mostBehind.
+// How much may be pending, in TableBytes: the keeper yields less beyond lateBehind, and
+// Append waits for it beyond mostBehind. While tables cannot be made Writable refuses
+// writes beyond writesBehind, and deletes beyond mostBehind.
 const (
 	lateBehind   = 2
 	writesBehind = 2

@@ -205,22 +205,24 @@ func (b *batch) entries() error {
 
 // rowsAtOnce is after how many rows those who share a processor with the keeper get
 // it: about a tenth of a millisecond. By itself the scheduler would take it away after
-// ten, several times for each group of writes.
-const rowsAtOnce = 128
+// ten, several times for each group of writes. When so much is behind that writes would
+// soon have to wait, the keeper keeps it for longer.
+const rowsAtOnce, lateRowsAtOnce = 128, 1024
 
-// yield lets others have the processor now and then, unless so much is behind that
-// writes would soon have to wait for the keeper.
 func (b *batch) yield(rows int) {
 	if b.unyielded += rows; b.unyielded < rowsAtOnce {
 		return
 	}
-	b.unyielded = 0
-	b.k.mu.Lock()
-	late := b.k.behind > lateBehind*b.k.cfg.TableBytes
-	b.k.mu.Unlock()
-	if !late {
-		runtime.Gosched()
+	if b.unyielded < lateRowsAtOnce {
+		b.k.mu.Lock()
+		late := b.k.behind > lateBehind*b.k.cfg.TableBytes
+		b.k.mu.Unlock()
+		if late {
+			return
+		}
 	}
+	b.unyielded = 0
+	runtime.Gosched()
 }
 
 // key writes what becomes of one key; changes are its own, oldest first.

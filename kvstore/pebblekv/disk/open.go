@@ -186,7 +186,7 @@ func (l *log) databaseOptions(born bool) *pebble.Options {
 		LBaseMaxBytes:               512 << 20,
 		MaxManifestFileSize:         4 << 20,
 		MaxOpenFiles:                500,
-		BytesPerSync:                1 << 20,
+		BytesPerSync:                bytesPerSync,
 	}
 	o.TargetFileSizes[0] = 16 << 20
 	for i := 1; i < len(o.TargetFileSizes); i++ {

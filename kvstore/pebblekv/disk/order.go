@@ -15,6 +15,9 @@ type change struct {
 	event *kv.Event
 }
 
+// namesAtOnce is how many names the keeper reads before it yields; see rowsAtOnce.
+const namesAtOnce = 2048
+
 // sortChanges puts changes, which come in the order of their revisions, into that of
 // namespace, key and revision. Names are far apart in memory and mostly begin alike,
 // so comparing them is what sorting would cost. Instead each change gets the eight
@@ -26,14 +29,20 @@ func sortChanges(changes []change) {
 	}
 	first := changes[0].event.Entry
 	common := len(first.NS) + 1 + len(first.Key)
-	for i := range changes {
-		common = commonBytes(first, changes[i].event.Entry, common)
+	for some := range slices.Chunk(changes, namesAtOnce) {
+		for i := range some {
+			common = commonBytes(first, some[i].event.Entry, common)
+		}
+		runtime.Gosched()
 	}
-	for i := range changes {
-		changes[i].sign = sign(changes[i].event.Entry, common)
+	for some := range slices.Chunk(changes, namesAtOnce) {
+		for i := range some {
+			some[i].sign = sign(some[i].event.Entry, common)
+		}
+		runtime.Gosched()
 	}
 	sortSigns(changes)
-	for len(changes) > 0 {
+	for passed := 0; len(changes) > 0; {
 		n := 1
 		for n < len(changes) && changes[n].sign == changes[0].sign {
 			n++
@@ -42,6 +51,10 @@ func sortChanges(changes []change) {
 			slices.SortStableFunc(same, byName)
 		}
 		changes = changes[n:]
+		if passed += n; passed >= namesAtOnce {
+			passed = 0
+			runtime.Gosched()
+		}
 	}
 }
 

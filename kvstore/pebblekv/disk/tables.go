@@ -69,6 +69,10 @@ func (t *tableSet) remove(from *table, key []byte) error {
 	return from.w.Delete(key)
 }
 
+// bytesPerSync is how much of a table is written before the disk is given it. All of it
+// at the end would hold up the log, which shares the disk.
+const bytesPerSync = 1 << 20
+
 func (t *tableSet) path(to *table) string { return t.to.cfg.FS.PathJoin(t.to.cfg.Dir, to.name) }
 
 func (t *tableSet) open(to *table) error {
@@ -79,6 +83,7 @@ func (t *tableSet) open(to *table) error {
 	if err != nil {
 		return fmt.Errorf("creating a table: %w", err)
 	}
+	file = vfs.NewSyncingFile(file, vfs.SyncingFileOptions{BytesPerSync: bytesPerSync})
 	to.w = sstable.NewWriter(objstorageprovider.NewFileWritable(file), t.to.tables)
 	return nil
 }
