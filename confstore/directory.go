@@ -59,7 +59,7 @@ func (d *directory) open() error {
 }
 
 func missingDir(dir string, err error) error {
-	return codes.Errorf(codes.NotFound, "the configuration directory %s cannot be opened, make it or name another: %w", dir, err)
+	return codes.Errorf(codes.NotFound, "the configuration directory %s cannot be opened, create it or name another: %w", dir, err)
 }
 
 // present reports whether the directory is there and the one that is open. It may have

@@ -64,7 +64,7 @@ func (in *intake) gatherDir(dir string) {
 	list := &listing{}
 	if info, err := in.dir.root.Lstat(dir); err == nil {
 		if info.Mode()&fs.ModeSymlink != 0 {
-			in.tree.linkedDirs[dir] = struct{}{} // perhaps its target is yet to come
+			in.tree.linkedDirs[dir] = struct{}{} // its target may appear later
 		}
 		list = in.dir.walker(in.dir.watchDir).walk(dir)
 	}

@@ -151,7 +151,7 @@ func (w *walker) symlink(name string, chain []fileID) {
 	case err != nil && strings.HasSuffix(name, suffix):
 		w.file(name, true, nil) // reading it says what is wrong
 	case err != nil:
-		w.out.links = append(w.out.links, name) // perhaps its target is yet to come
+		w.out.links = append(w.out.links, name) // its target may appear later
 		w.report(name, "is a symlink that cannot be followed inside the configuration directory: "+cause(err))
 	case info.IsDir():
 		w.out.links = append(w.out.links, name)

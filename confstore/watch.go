@@ -84,7 +84,7 @@ func (w *watcher) take(event fsnotify.Event) {
 	case !inside:
 		return
 	case len(w.pending.names) >= maxPendingEvents:
-		w.pending.lost = "more changes at once than are kept apart"
+		w.pending.lost = "more changes at once than can be tracked one by one"
 		w.pending.names = nil
 	default:
 		if w.pending.names == nil {

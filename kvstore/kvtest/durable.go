@@ -23,8 +23,8 @@ var durableChecks = []check{
 	{name: "FullDiskRefusesWritesOnly", run: fullDisk},
 }
 
-// dump is everything there is to be known: the newest revision, what is stored,
-// and what happened.
+// dump is everything that can be known about a store: the newest revision, the contents, and
+// the changes.
 func (s *subject) dump() []string {
 	s.Helper()
 	v := s.Engine.View()
@@ -55,7 +55,7 @@ func (s *subject) dump() []string {
 	return lines
 }
 
-// entryText is all that an entry says; of a deleted one, what it has to say.
+// entryText is all of an entry; of a deleted one, the parts that every engine provides.
 func entryText(e *kv.Entry) string {
 	switch {
 	case e == nil:
@@ -88,7 +88,7 @@ func keepsEverything(s *subject, again func()) {
 	}
 }
 
-// killUnderLoad kills with some transactions answered, some not. Each writes a key
+// killUnderLoad kills while some transactions are answered and some are not. Each writes a key
 // of its own and one that all share.
 func killUnderLoad(s *subject) {
 	for round := range 10 {
@@ -182,8 +182,8 @@ func revisionsNeverGoBack(s *subject) {
 	}
 }
 
-// whatWasReadLasts kills as soon as a write can be seen, answered or not: what is
-// read has to be durable.
+// whatWasReadLasts kills as soon as a write is visible, answered or not: whatever can be read
+// must be durable.
 func whatWasReadLasts(s *subject) {
 	for round := range 30 {
 		want := fmt.Sprint(round)
@@ -204,7 +204,7 @@ func whatWasReadLasts(s *subject) {
 	}
 }
 
-// whatWasToldLasts does the same for what followers are told.
+// whatWasToldLasts does the same for the changes that followers receive.
 func whatWasToldLasts(s *subject) {
 	for round := range 20 {
 		feed := s.follow()

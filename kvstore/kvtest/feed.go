@@ -17,7 +17,7 @@ var feedChecks = []check{
 	{name: "FeedAgreesWithTheLog", run: feedAgreesWithLog},
 }
 
-// recorder keeps what a function given to Follow was told.
+// recorder keeps the changes passed to a follower.
 type recorder struct {
 	mu      sync.Mutex
 	changes []kv.Change // guarded by mu
@@ -145,7 +145,7 @@ func feedStops(s *subject) {
 	require.Len(s, other.changesAfter(0), 2, "the others go on")
 }
 
-// feedAgreesWithLog compares what was told with what is read back.
+// feedAgreesWithLog compares the changes told to followers with those read back.
 func feedAgreesWithLog(s *subject) {
 	feed := s.follow()
 	s.put("a", "x", "1")

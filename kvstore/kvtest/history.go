@@ -91,8 +91,8 @@ func deletionsTell(s *subject) {
 	require.Equal(s, at, s.changesAfter(before)[0].Events[0].Entry.Updated)
 }
 
-// checkHistory compares the history of a key, in pages of several sizes, with what
-// it was, oldest first.
+// checkHistory compares the history of a key, in pages of several sizes, with its real one,
+// oldest first.
 func (s *subject) checkHistory(entries []*kv.Entry) {
 	s.Helper()
 	for _, limit := range []int{0, 1, 3, 8, 100} {
@@ -164,7 +164,7 @@ func changesEnd(s *subject) {
 	}
 }
 
-// forget writes until what came after from is no longer kept.
+// forget writes until the changes after from are no longer kept.
 func (s *subject) forget(from kv.Revision) {
 	s.Helper()
 	for range 200 {
@@ -205,7 +205,7 @@ func forgottenChanges(s *subject) {
 	require.Equal(s, "1", s.text("ns", "key"), "current values are not forgotten")
 }
 
-// forgottenVersions accepts the truth or the admission that it is not known.
+// forgottenVersions accepts the right answer or codes.Compacted.
 func forgottenVersions(s *subject) {
 	var entries []*kv.Entry
 	for i := range 50 {

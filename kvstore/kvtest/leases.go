@@ -113,8 +113,7 @@ func revoke(s *subject) {
 	require.Greater(s, r.Revision, before, "that a lease ends is a change")
 }
 
-// tokensOfLeases: who asks again gets the lease that is there, and has nobody else's
-// ended.
+// tokensOfLeases: a repeated grant returns the same lease, and a reused token ends no lease.
 func tokensOfLeases(s *subject) {
 	grant := func() *kv.Txn { return tokened("grant", kv.Op{Kind: kv.OpGrant, TTL: minute}) }
 	granted := s.must(grant())
@@ -180,8 +179,8 @@ func leaseAfterRestart(s *subject) {
 	}
 }
 
-// leaseBeginsAnew: if keep-alives live in memory, nobody can know after a start how
-// much time a lease had left. Its holder gets all of it.
+// leaseBeginsAnew: if keep-alives are kept in memory, it is unknown after a restart how much time
+// a lease had left. Its holder gets all of it.
 func leaseBeginsAnew(s *subject) {
 	for _, again := range []func(){s.restart, s.kill} {
 		id := s.grant(2 * time.Second)

@@ -23,17 +23,17 @@ var linearChecks = []check{
 
 const clients = 8
 
-// play is how much is done. Judging a history takes time that grows fast with
-// its length where everything belongs together.
+// play is the size of a test. The time to judge a history grows fast with its length if all
+// operations depend on each other.
 type play struct {
 	histories int
 	steps     int // of each client in each history
 	kills     int // in each history
 }
 
-// input is what a client asked for, output what it was told. unknown is what a
-// client makes of an answer that never came: it may or may not have happened, then
-// or later, but not after the engine was killed.
+// input is a client's request, output the answer. unknown stands for an answer that never came:
+// the operation may or may not have happened, then or later, but not after the engine was
+// killed.
 type input struct {
 	kind string
 	key  string
@@ -41,7 +41,7 @@ type input struct {
 	old  string
 }
 
-// reads says that the operation does nothing if nobody is told what it found.
+// reads reports whether the operation only reads, so that it can be ignored if it got no answer.
 func (in input) reads() bool { return in.kind == "get" || in.kind == "read" }
 
 type output struct {
@@ -51,8 +51,8 @@ type output struct {
 	held    bool   // the condition held
 }
 
-// world is the engine as overlapping clients see it. Its operations stand in one
-// history; their times are ticks of one counter.
+// world is the engine as seen by concurrent clients. Their operations form one history; times
+// are ticks of one counter.
 type world struct {
 	s       *subject
 	ticks   atomic.Int64
@@ -70,8 +70,8 @@ type world struct {
 	failures  []error               // guarded by historyMu
 }
 
-// step does one random operation and returns what was asked and told; false if it
-// certainly did not happen.
+// step performs one random operation and returns request and answer; false if it certainly did
+// not happen.
 type step func(w *world, random *rand.Rand, text string) (input, output, bool)
 
 func linearizable(s *subject, model porcupine.Model, do step, p play) {
@@ -90,8 +90,8 @@ func linearizable(s *subject, model porcupine.Model, do step, p play) {
 	}
 }
 
-// client makes its steps one after the other. Whoever does not get an answer goes
-// on as somebody else, as a program that was restarted does.
+// client performs its steps one after the other. A client that gets no answer continues under
+// another identity, like a program that was restarted.
 func (w *world) client(random *rand.Rand, do step, p play) {
 	id := int(w.clients.Add(1))
 	for i := range p.steps {
@@ -115,8 +115,8 @@ func (w *world) client(random *rand.Rand, do step, p play) {
 	}
 }
 
-// judged is the history in which operations without an answer last as long as
-// they can have.
+// judged returns the history, in which operations without an answer last as long as they possibly
+// could.
 func (w *world) judged() []porcupine.Operation {
 	end := w.ticks.Add(1)
 	for i := range w.history {
@@ -242,8 +242,8 @@ func (w *world) get(key string) string {
 	return read(e)
 }
 
-// maybe makes a step of a model whose operations happen for sure one of a model
-// in which those without an answer may not have happened.
+// maybe turns a step of a model in which operations certainly happen into one of a model in which
+// those without an answer may not have happened.
 func maybe(step func(state, asked, told any) (bool, any)) func(state, asked, told any) []any {
 	return func(state, asked, told any) []any {
 		ok, next := step(state, asked, told)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load writes to a few keys of three namespaces and knows, without asking the
-// engine, what everybody has to be told of it.
+// load writes to a few keys of three namespaces and knows, without asking the engine, what every
+// watcher must be told.
 type load struct {
 	s      *subject
 	random *rand.Rand
@@ -34,7 +34,7 @@ func (l *load) key() name {
 	return name{[]string{"a", "ab", "b"}[l.random.IntN(3)], []string{"x", "x/1", "x/2", "y"}[l.random.IntN(4)]}
 }
 
-// run makes n transactions, several of which are under way at a time.
+// run commits n transactions, several of them concurrently.
 func (l *load) run(n int) {
 	l.s.Helper()
 	const together = 20
@@ -92,8 +92,8 @@ func (l *load) next() (*kv.Txn, map[name]string) {
 	return txn, events
 }
 
-// expected is what a watcher of that filter is told of what happened after from,
-// each event with its revision, in order.
+// expected returns what a watcher with that filter must be told of the changes after from: each
+// event with its revision, in order.
 func (l *load) expected(f kv.Filter, from kv.Revision) []string {
 	var list []string
 	for _, m := range l.truth {
@@ -121,7 +121,7 @@ func (l *load) last() kv.Revision {
 	return l.truth[len(l.truth)-1].revision
 }
 
-// matching is what there is now, for comparing with what a watcher believes.
+// matching returns the current state, for comparing with what a watcher believes.
 func (l *load) matching(f kv.Filter) map[name]string {
 	list := map[name]string{}
 	for n, v := range l.values {

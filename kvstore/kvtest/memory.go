@@ -17,8 +17,8 @@ type MemoryConfig struct {
 	HistoryVersions int
 }
 
-// Memory is an engine for tests: a replica, as every engine is, over a log that is
-// a list in memory. Make it with NewMemory.
+// Memory is an engine for tests: a replica, like every engine, over a log that is a list in
+// memory. Make it with NewMemory.
 type Memory struct {
 	*replica.Store
 	log *memoryLog
@@ -38,8 +38,8 @@ func openOn(log replica.Log, c clock.Clock) *replica.Store {
 	return s
 }
 
-// SetFull makes writes that need space fail with codes.Storage, as when the disk
-// is full, or ends that.
+// SetFull switches on or off that writes that need space fail with codes.Storage, as if the disk
+// were full.
 func (m *Memory) SetFull(full bool) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()

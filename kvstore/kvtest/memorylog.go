@@ -13,9 +13,8 @@ import (
 	"confcenter/kvstore/replica"
 )
 
-// memoryLog is a log that is a list of all that was ever proposed. What is to be
-// forgotten it refuses to tell, from the transaction on that made it too much. It
-// outlives the stores on it.
+// memoryLog is a log that keeps all commits in a list. It never drops any, but refuses to return
+// those that a limited log would have dropped. It outlives the stores on it.
 type memoryLog struct {
 	// set at open
 	keepBytes    int64 // of changes; 0: all
@@ -42,7 +41,7 @@ func (l *memoryLog) Load(_ context.Context, load replica.Loader) (newest kv.Revi
 	return l.newestLocked(), nil
 }
 
-// copied is a commit that whoever gets it may keep and mend.
+// copied returns a copy of a commit, which the receiver may keep and change.
 func copied(c replica.Commit) replica.Commit {
 	c.Events = slices.Clone(c.Events)
 	for i := range c.Events {
@@ -136,8 +135,8 @@ func (l *memoryLog) Changes(_ context.Context, after kv.Revision, maxBytes int) 
 	return list, nil
 }
 
-// versionsLocked is the versions of a key that are kept, newest first. floor is the
-// revision of the oldest if there were more.
+// versionsLocked returns the versions of a key that count as kept, newest first. floor is the
+// revision of the oldest if there are more.
 func (l *memoryLog) versionsLocked(ns, key string) (list []*kv.Entry, floor kv.Revision) {
 	for _, c := range slices.Backward(l.commits) {
 		for i := range c.Events {

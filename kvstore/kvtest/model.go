@@ -19,8 +19,8 @@ var modelChecks = []check{
 	{name: "AgreesWithAPlainMap", run: agreesWithMap},
 }
 
-// agreesWithMap has random transactions, clocks, restarts and kills, and compares
-// what the engine says with a plain map that did the same.
+// agreesWithMap applies random transactions, clock steps, restarts and kills, and compares the
+// engine with a plain map that did the same.
 func agreesWithMap(s *subject) {
 	rapid.Check(s.TB, func(t *rapid.T) {
 		r := &comparison{subject: subject{TB: propertyTB{s.TB, t}, open: s.open, patience: s.patience}, t: t, model: newModel()}
@@ -61,8 +61,7 @@ func (p propertyTB) Failed() bool                      { return p.t.Failed() }
 func (p propertyTB) Logf(format string, args ...any)   { p.t.Logf(format, args...) }
 func (p propertyTB) Log(args ...any)                   { p.t.Log(args...) }
 
-// comparison is one run: an engine, the model of it, and what is remembered to be
-// asked again.
+// comparison is one run: an engine, its model, and requests remembered for repetition.
 type comparison struct {
 	subject
 	t     *rapid.T
@@ -145,8 +144,8 @@ func (r *comparison) draw() *kv.Txn {
 	return txn
 }
 
-// txn lets engine and model do the same. The revision is the engine's to choose,
-// above all before it.
+// txn applies a transaction to engine and model. The engine chooses the revision, above all
+// earlier ones.
 func (r *comparison) txn() {
 	txn := r.draw()
 	got, err := r.commit(clone(txn))
@@ -189,7 +188,7 @@ func opTexts(ops []kv.OpResult) []string {
 	return texts
 }
 
-// timeless leaves out at which revision something was that came to nothing.
+// timeless omits the revision of a result that changed nothing.
 func timeless(ops []kv.OpResult) []kv.OpResult {
 	list := slices.Clone(ops)
 	for i := range list {
@@ -216,7 +215,7 @@ func (r *comparison) again() {
 	requireReplay(&r.subject, r.first, got)
 }
 
-// past asks for the state at some revision that was answered.
+// past reads the state at the revision of some earlier answer.
 func (r *comparison) past() {
 	if len(r.model.past) == 0 {
 		return
@@ -266,7 +265,7 @@ func (r *comparison) compareEvents(got []kv.Change, want [][]string) {
 	require.Equal(r, single(want), single(texts))
 }
 
-// deletions is all events, of which those that ended a key by its time do not say so.
+// deletions returns the events with expiries turned into deletions.
 func deletions(groups [][]string) []string {
 	list := slices.Concat(groups...)
 	for i, text := range list {
@@ -297,7 +296,7 @@ func single(groups [][]string) []string {
 	return list
 }
 
-// compare asks for everything there is now.
+// compare compares the whole current state.
 func (r *comparison) compare() {
 	require.Equal(r, r.model.revision, r.Engine.Revision())
 	for _, n := range modelNames {

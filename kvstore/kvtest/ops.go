@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What an operation is to the suite: how it is drawn, and what it means to the model.
+// The suite's view of an operation: how it is drawn, and what it means to the model.
 
 func (r *comparison) op() kv.Op {
 	n := r.name()

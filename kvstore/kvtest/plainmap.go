@@ -14,9 +14,9 @@ import (
 	"confcenter/kv"
 )
 
-// model is what a store means, told as briefly as possible: a plain map that each
-// transaction copies, works on, and puts back if it did not fail. It shares
-// nothing with the engines, so that a misunderstanding would have to be made twice.
+// model defines what a store means, as briefly as possible: a plain map that each transaction
+// copies, works on, and puts back unless it fails. It shares no code with the engines, so that a
+// misunderstanding would have to occur twice.
 type model struct {
 	entries  map[name]*kv.Entry
 	leases   map[kv.LeaseID]time.Duration

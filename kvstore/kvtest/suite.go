@@ -13,41 +13,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Options is what a check wants of the engine it gets. The zero value is the
-// engine's own defaults.
+// Options are a check's requirements for its engine. The zero value stands for the engine's
+// defaults.
 type Options struct {
-	// LogBytes above 0 wants a change log that keeps about so many bytes of
-	// entries: the suite writes many times as much and expects that changes from
-	// before are then no longer kept.
+	// LogBytes above 0 requires a change log that keeps about so many bytes of entries: the
+	// suite writes many times as much and expects earlier changes to be gone.
 	LogBytes int64
-	// HistoryVersions above 0 wants at most so many versions kept of each key, and
-	// at least so many if the engine is capable of HistoryByCount.
+	// HistoryVersions above 0 requires that at most so many versions of each key are kept, and
+	// at least so many if the engine has the capability HistoryByCount.
 	HistoryVersions int
 }
 
-// Instance is an engine on data of its own, and the levers the suite needs. The
-// suite closes the engine it had last.
+// Instance is an engine on data of its own, with the controls that the suite needs. The suite
+// closes the engine it used last.
 type Instance struct {
 	Engine kvstore.Engine
-	// Clock is the engine's only source of time. Where leases are open the suite
-	// advances it in steps of a tenth of a second and commits something after each:
-	// a longer step may look like a pause of the process, after which leases begin
-	// anew.
+	// Clock is the engine's only source of time. While leases are open the suite advances it in
+	// steps of a tenth of a second and commits something after each: a longer step may look
+	// like a pause of the process, after which leases get their full time again.
 	Clock *clock.Fake
 	// Restart closes the engine and returns a new one on the same data.
 	Restart func() kvstore.Engine
-	// Kill ends the engine as a crash would, with transactions still queued, and
-	// returns a new one on the same data: what was acknowledged must be there.
-	// Whether done is called for the others does not matter, but it must not be
-	// called with a success that did not last.
+	// Kill ends the engine like a crash, with transactions still queued, and returns a new one
+	// on the same data: everything acknowledged must be there. done need not be called for the
+	// other transactions, but must not report a success that did not last.
 	Kill func() kvstore.Engine
-	// SetFull makes the engine believe that its disk is full, or no longer; nil:
-	// that cannot be done, and is not tested.
+	// SetFull makes the engine believe that its disk is full, or not; nil: not possible, so
+	// that this is not tested.
 	SetFull func(full bool)
 }
 
-// Run holds an engine to the comments of kv.Store and kvstore.Engine. open makes
-// a new instance on empty data in which t's cleanup removes whatever is left.
+// Run tests an engine against the comments of kv.Store and kvstore.Engine. open makes a new
+// instance on empty data, which it cleans up with t.Cleanup.
 func Run(t *testing.T, open func(t testing.TB, opts Options) Instance) {
 	for _, c := range checks {
 		t.Run(c.level()+"/"+c.name, func(t *testing.T) {
@@ -103,7 +100,7 @@ func concat(lists ...[]check) []check {
 	return all
 }
 
-// subject is the engine under test and what the checks ask it for.
+// subject is the engine under test with helpers for the checks.
 type subject struct {
 	testing.TB
 	Instance
@@ -136,7 +133,7 @@ func (s *subject) unhook() {
 	s.hooks = nil
 }
 
-// outcome is what Commit or its done said.
+// outcome is the answer of Commit or its done.
 type outcome struct {
 	result *kv.Result
 	err    error
@@ -210,14 +207,14 @@ func (s *subject) texts(ns string, keys ...string) string {
 	return strings.Join(parts, " ")
 }
 
-// barrier returns after everything the engine had to do by now is done: engines
-// end what is due before they apply a transaction.
+// barrier returns when everything that is due now is done: engines expire keys and leases before
+// they apply a transaction.
 func (s *subject) barrier() {
 	s.Helper()
 	s.then(kv.Op{Kind: kv.OpGet, NS: "kvtest", Key: "barrier"})
 }
 
-// pass lets time go by, for the engine too.
+// pass lets time pass, and the engine notice.
 func (s *subject) pass(d time.Duration) {
 	s.Helper()
 	const step = 100 * time.Millisecond
@@ -242,8 +239,8 @@ func (s *subject) refused(txn *kv.Txn, code codes.Code) {
 	require.Equal(s, before, s.Engine.Revision(), "nothing was changed")
 }
 
-// eventually waits until ok, moving the clock on by a little now and then in case
-// that the engine set a timer while the clock was being advanced.
+// eventually waits until ok. It advances the clock a little now and then, in case the engine set a
+// timer while the clock was being advanced.
 func (s *subject) eventually(what string, ok func() bool) {
 	s.Helper()
 	s.until(what, ok, func() {
@@ -252,7 +249,7 @@ func (s *subject) eventually(what string, ok func() bool) {
 	})
 }
 
-// until waits until ok, and does something before it asks again.
+// until waits until ok, calling between before each new attempt.
 func (s *subject) until(what string, ok func() bool, between func()) {
 	s.Helper()
 	deadline := time.NewTimer(s.patience)

@@ -24,7 +24,7 @@ func putFor(key string, ttl time.Duration) kv.Op {
 	return kv.Op{Kind: kv.OpPut, NS: "ns", Key: key, Value: kv.StringValue("x"), TTL: ttl}
 }
 
-// granularity is how exact the engine's times are.
+// granularity is the precision of the engine's times.
 func (s *subject) granularity() time.Duration {
 	if s.Engine.Capabilities().MillisecondTTL {
 		return time.Millisecond

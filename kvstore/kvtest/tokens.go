@@ -22,7 +22,7 @@ func tokened(token string, ops ...kv.Op) *kv.Txn {
 	return &kv.Txn{Token: token, TokenNS: "ns", Then: ops}
 }
 
-// requireReplay compares all of a result but what a replay leaves out.
+// requireReplay compares two results except for the parts that a replay omits.
 func requireReplay(s *subject, first, again *kv.Result) {
 	s.Helper()
 	require.False(s, first.Replayed)
@@ -125,7 +125,7 @@ func tokenBeforeConditions(s *subject) {
 	require.Equal(s, "1", s.text("ns", "key"))
 }
 
-// tokenUnderWay sends a request again before it is answered.
+// tokenUnderWay repeats a request before it is answered.
 func tokenUnderWay(s *subject) {
 	answers := make([]<-chan outcome, 20)
 	for i := range answers {

@@ -175,7 +175,7 @@ func branches(s *subject) {
 	require.Equal(s, r.Revision, s.get("c", "then").Mod)
 }
 
-// compareAndSwap has many try the same: one of them does it.
+// compareAndSwap lets many clients try the same swap: exactly one succeeds.
 func compareAndSwap(s *subject) {
 	for round := range 5 {
 		key := fmt.Sprint("key", round)

@@ -17,11 +17,10 @@ const (
 	watcherNotice = 256      // events of one notice
 )
 
-// watcherCut is what the suite makes notices of.
+// watcherCut is how the suite cuts notices.
 var watcherCut = follow.Cut{Max: watcherNotice, Cost: func(*kv.Event) int { return 1 }}
 
-// Watcher has a cursor tell what it can from a goroutine of its own: the least that
-// following a store takes.
+// Watcher drives a cursor from a goroutine of its own: the minimum that following a store takes.
 type Watcher struct {
 	// set at start
 	source  follow.Source
@@ -37,8 +36,8 @@ type Watcher struct {
 	missed atomic.Int64 // how often the feed did not reach back to where it was
 }
 
-// Watch tells deliver what the request asks for, in notices of that cut, until Close
-// or an error. deliver may keep the notices.
+// Watch passes what the request asks for to deliver, in notices of that cut, until Close or an
+// error. deliver may keep the notices.
 func Watch(store kv.Store, request follow.Request, cut follow.Cut, deliver func(kv.Notice) error) (*Watcher, error) {
 	w := &Watcher{
 		source:  follow.Source{Store: store, Piece: watcherPiece, Holders: 1},
@@ -79,7 +78,7 @@ func (w *Watcher) Close() {
 	<-w.done
 }
 
-// step tells a notice, or waits for more.
+// step delivers a notice, or waits for news.
 func (w *Watcher) step() error {
 	n, ok, err := w.cursor.Poll(w.life, w.since, w.cut)
 	switch {

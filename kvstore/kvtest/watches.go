@@ -32,8 +32,8 @@ var watchChecks = []check{
 
 var filters = []kv.Filter{{}, {NS: "a"}, {NS: "a", Text: "x"}, {NS: "a", Text: "x/"}, {NS: "b", Text: "x", Exact: true}, {NS: "ab", Text: "y", Exact: true}}
 
-// watched has watchers of every kind see a load: from now, from the beginning and
-// from the middle.
+// watched runs a load under watchers of every kind: from now, from the beginning and from the
+// middle.
 func watched(s *subject) (*load, []*witness) {
 	s.Helper()
 	l := newLoad(s, 7)
@@ -100,8 +100,7 @@ func watchReliable(s *subject) {
 	}
 }
 
-// watchAtomic: wherever a notice without More ends, everything of its revision,
-// and of no other, has been told.
+// watchAtomic: a notice without More completes its revision and contains nothing of a later one.
 func watchAtomic(s *subject) {
 	l, all := watched(s)
 	for _, w := range all {
@@ -183,8 +182,8 @@ func watchAcrossRestarts(s *subject) {
 	require.Equal(s, l.expected(kv.Filter{}, begin), append(got, w.events()...))
 }
 
-// watchFromNothing goes on from the revision of an empty store, also when it was
-// restarted before its first revision.
+// watchFromNothing continues from the revision of an empty store, also if it was restarted before
+// its first revision.
 func watchFromNothing(s *subject) {
 	require.Zero(s, s.Engine.Revision())
 	s.watch(follow.Request{})
@@ -251,8 +250,8 @@ func watchResync(s *subject) {
 	}
 }
 
-// watchSlow has a watcher that looks at nothing until everything is written, more
-// than may wait for it.
+// watchSlow uses a watcher that reads nothing until everything is written, which is more than may
+// wait for it.
 func watchSlow(s *subject, spare follow.Spare) {
 	gate := make(chan struct{})
 	filter := kv.Filter{NS: "ns"}

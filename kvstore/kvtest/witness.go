@@ -65,7 +65,7 @@ func (w *witness) told() []kv.Notice {
 	return w.notices[:len(w.notices):len(w.notices)]
 }
 
-// count is how many notices of that kind have come.
+// count returns how many notices of that kind have arrived.
 func (w *witness) count(kind kv.NoticeKind) (n int) {
 	for _, notice := range w.told() {
 		if notice.Kind == kind {
@@ -75,7 +75,7 @@ func (w *witness) count(kind kv.NoticeKind) (n int) {
 	return n
 }
 
-// events is all that changed, each event with its revision.
+// events returns all changes, each event with its revision.
 func (w *witness) events() []string { return changedTexts(w.told()) }
 
 func changedTexts(notices []kv.Notice) []string {
@@ -91,13 +91,13 @@ func changedTexts(notices []kv.Notice) []string {
 	return list
 }
 
-// await waits until as many events have come as there have to be.
+// await waits until n events have arrived.
 func (w *witness) await(n int) {
 	w.s.Helper()
 	w.s.until(fmt.Sprintf("the watcher of %+v is told of %d events", w.request, n), func() bool { return len(w.events()) >= n }, func() {})
 }
 
-// believes is what the watcher takes for the state.
+// believes returns the state as the watcher knows it.
 func (w *witness) believes() map[name]string {
 	state := map[name]string{}
 	for _, notice := range w.told() {
@@ -116,8 +116,8 @@ func (w *witness) believes() map[name]string {
 	return state
 }
 
-// standing is the revision the watcher can resume from: that of the last notice
-// which completed one.
+// standing returns the revision from which the watcher can resume: that of the last notice that
+// completed one.
 func (w *witness) standing() kv.Revision {
 	notices := w.told()
 	for i := len(notices) - 1; i >= 0; i-- {

@@ -72,7 +72,7 @@ type Log interface {
 
 // ErrReset is returned by Tail when it cannot continue from a revision: what followed
 // has been compacted, or the log's history has been replaced.
-var ErrReset = errors.New("the log cannot go on from there; it has to be loaded again")
+var ErrReset = errors.New("the log cannot continue from there; it has to be reloaded")
 
 // Errors that Propose returns for the first transaction it did not take.
 var (

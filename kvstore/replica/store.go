@@ -87,7 +87,7 @@ func (s *Store) beat(ticker clock.Ticker) {
 
 func (s *Store) running() {
 	if stood := s.leases.running(); stood > 0 {
-		s.cfg.Log.Warn().Dur("pause", stood).Msg("the process stood still: all leases begin anew")
+		s.cfg.Log.Warn().Dur("pause", stood).Msg("the process stood still: all leases get their full time again")
 	}
 }
 

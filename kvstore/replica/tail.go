@@ -33,7 +33,7 @@ func (c *committer) arrived(after kv.Revision) (came arrival, err error) {
 		if came.through = came.anew.newest; came.through < after {
 			return came, codes.Errorf(codes.Storage, "the log ends at revision %d, but %d has been served", came.through, after)
 		}
-		s.cfg.Log.Warn().Int64("after", int64(after)).Int64("revision", int64(came.through)).Msg("the store has missed changes of others and has read everything anew")
+		s.cfg.Log.Warn().Int64("after", int64(after)).Int64("revision", int64(came.through)).Msg("the store has missed changes of others and has reloaded everything")
 	}
 	return came, err
 }

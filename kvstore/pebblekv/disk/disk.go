@@ -115,12 +115,12 @@ func (d *database) exit() {
 // fail stops the use of the disk after a write that left its contents unknown. It ends the
 // process, unless Config.Exit only unwinds the goroutine.
 func (l *log) fail(err error) *codes.Error {
-	failure := &codes.Error{Code: codes.Internal, Text: "the store failed while writing: " + err.Error(), Err: err}
+	failure := &codes.Error{Code: codes.Internal, Text: "writing to the store failed: " + err.Error(), Err: err}
 	l.failure.CompareAndSwap(nil, failure)
 	l.mu.Lock()
 	l.room.Broadcast()
 	l.mu.Unlock()
-	l.cfg.Log.Error().Err(err).Msg("a write to the store failed; what is on the disk is not known, so the process ends: it recovers when it is started again")
+	l.cfg.Log.Error().Err(err).Msg("a write to the store failed and the contents of the disk are unknown, so the process ends; the store recovers at the next start")
 	l.exit()
 	return failure
 }

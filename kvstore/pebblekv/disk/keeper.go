@@ -142,7 +142,7 @@ func (k *keeper) reclaim(ctx context.Context) {
 			return
 		case left := <-k.squeeze:
 			if err := k.merge(ctx, left); err != nil && ctx.Err() == nil {
-				k.cfg.Log.Warn().Err(err).Msg("space could not be reclaimed; that is tried again")
+				k.cfg.Log.Warn().Err(err).Msg("space could not be reclaimed; trying again later")
 			}
 			k.gate.look()
 		}
@@ -201,8 +201,8 @@ func (k *keeper) block(err error) {
 	k.mu.Unlock()
 	switch {
 	case err != nil && was == nil:
-		k.cfg.Log.Error().Err(err).Msg("the store cannot write its tables; it tries again, and takes no writes when too much is waiting")
+		k.cfg.Log.Error().Err(err).Msg("the store cannot write its tables; it keeps trying, and refuses writes when too much is waiting")
 	case err == nil && was != nil:
-		k.cfg.Log.Info().Msg("the store writes its tables again")
+		k.cfg.Log.Info().Msg("the store can write its tables again")
 	}
 }

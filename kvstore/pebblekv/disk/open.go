@@ -100,7 +100,7 @@ func refused(err error) error {
 // makeDirs makes both directories durable before anything is put into them.
 func makeDirs(fsys vfs.FS, dir, path string) error {
 	if err := fsys.MkdirAll(path, 0o750); err != nil {
-		return codes.Errorf(codes.Storage, "the data directory cannot be made: %w", err)
+		return codes.Errorf(codes.Storage, "the data directory cannot be created: %w", err)
 	}
 	if err := syncDir(fsys, fsys.PathDir(dir)); err != nil {
 		return refused(err)

@@ -130,7 +130,7 @@ func (k *keeper) replay(load replica.Loader) (kv.Revision, error) {
 			return fmt.Errorf("%w: %w", errGap, err)
 		}
 		if g.prev != newest {
-			return fmt.Errorf("%w: after revision %d comes a group that followed %d", errGap, newest, g.prev)
+			return fmt.Errorf("%w: revision %d is followed by a group whose predecessor is %d", errGap, newest, g.prev)
 		}
 		for i := range g.commits {
 			load.Commit(&g.commits[i])
@@ -153,7 +153,7 @@ func (k *keeper) replay(load replica.Loader) (kv.Revision, error) {
 // cutLog removes what follows a gap, so that it is not mistaken for a continuation, and
 // makes sure that none of its revisions is used again.
 func (k *keeper) cutLog(newest kv.Revision) error {
-	k.cfg.Log.Error().Int64("revision", int64(newest)).Msg("the log has a gap; the loss of everything behind it is accepted")
+	k.cfg.Log.Error().Int64("revision", int64(newest)).Msg("the log has a gap; accepting the loss of everything after it")
 	lower := numberKey(nil, logKind, int64(newest)+1)
 	last := newest
 	err := k.scan(lower, []byte{logKind + 1}, func(key, value []byte) error {
@@ -177,7 +177,7 @@ func (k *keeper) cutLog(newest kv.Revision) error {
 // acceptLoss continues above revision used, so that none is used twice, and forgets changes
 // and versions up to it, because some are missing.
 func (k *keeper) acceptLoss(used kv.Revision) error {
-	k.cfg.Log.Error().Int64("revision", int64(used)).Msg("acknowledged writes are lost, which is accepted")
+	k.cfg.Log.Error().Int64("revision", int64(used)).Msg("acknowledged writes are lost; accepting the loss")
 	if err := k.materialise(); err != nil {
 		return refused(err)
 	}

@@ -98,9 +98,9 @@ func (g *gate) measure() {
 	g.pressed.Store(v != nil)
 	switch {
 	case v != nil && was == nil:
-		g.cfg.Log.Warn().Int64("free", free).Int64("used", used).Msg("no more writes: " + v.writes.Error())
+		g.cfg.Log.Warn().Int64("free", free).Int64("used", used).Msg("refusing writes: " + v.writes.Error())
 	case v == nil && was != nil:
-		g.cfg.Log.Info().Int64("free", free).Int64("used", used).Msg("writes are taken again")
+		g.cfg.Log.Info().Int64("free", free).Int64("used", used).Msg("writes are accepted again")
 	}
 }
 
@@ -115,7 +115,7 @@ func (d *database) freeBytes() int64 {
 	n, err := free()
 	if err != nil {
 		if !errors.Is(err, vfs.ErrUnsupported) {
-			d.cfg.Log.Warn().Err(err).Msg("the free space of the data directory cannot be told")
+			d.cfg.Log.Warn().Err(err).Msg("the free space of the data directory cannot be determined")
 		}
 		return -1
 	}
