@@ -381,7 +381,7 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		if now.version() == 0 && now.state() == stateBroken {
 			return codes.Errorf(codes.Conflict, "%s is not as the request expects: it is there, but broken and was never good; read it and decide", req.Name)
 		}
-		return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d, 0 meaning that there is none; read it again and decide", req.Name, now.version())
+		return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d (0: there is none); read it again and decide", req.Name, now.version())
 	case err != nil:
 		return err
 	case !found: // there is nothing to delete, and never was

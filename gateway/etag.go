@@ -49,7 +49,7 @@ func conditionOf(r *http.Request) (condition, error) {
 	}
 	tag, strong := entityTag(match)
 	if tag == "" {
-		return condition{}, codes.Errorf(codes.BadRequest, "If-Match %.40q is not one entity tag; write it as it was in the header ETag, with its quotes", match)
+		return condition{}, codes.Errorf(codes.BadRequest, "If-Match %.40q is not a single entity tag; send it exactly as in the header ETag, with its quotes", match)
 	}
 	n, err := strconv.ParseInt(tag, 10, 64)
 	if err != nil || !strong || n < 0 {

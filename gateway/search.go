@@ -84,11 +84,11 @@ func (g *Gateway) beginSearch(r *http.Request, text string) (s *search, done fun
 	select {
 	case g.searches <- struct{}{}:
 	case <-r.Context().Done():
-		return nil, nil, codes.Errorf(codes.Closed, "the caller no longer waits for the answer")
+		return nil, nil, codes.Errorf(codes.Closed, "the client no longer waits for the reply")
 	case <-g.closing:
 		return nil, nil, codes.Errorf(codes.Closed, "the server is stopping")
 	case <-patience.C():
-		return nil, nil, codes.Errorf(codes.Busy, "%d searches are under way already; try again", maxSearches)
+		return nil, nil, codes.Errorf(codes.Busy, "%d searches are already running; try again", maxSearches)
 	}
 	return &search{wanted: w, g: g, r: r, until: g.clock.Now().Add(maxSearchTime)}, func() { <-g.searches }, nil
 }

@@ -21,7 +21,7 @@ type parameters struct {
 func parametersOf(r *http.Request) *parameters {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		err = codes.Errorf(codes.BadRequest, "the query is not well-formed: %w", err)
+		err = codes.Errorf(codes.BadRequest, "the query is malformed: %w", err)
 	}
 	return &parameters{values, err}
 }
@@ -64,7 +64,7 @@ func (p *parameters) count(name string) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		p.fail(codes.Errorf(codes.BadRequest, "%s is %.40q, not a number from 0 on", name, text))
+		p.fail(codes.Errorf(codes.BadRequest, "%s is %.40q, not a non-negative number", name, text))
 	}
 	return n
 }

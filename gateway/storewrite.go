@@ -105,7 +105,7 @@ func (g *Gateway) conditional(w *reply, r *http.Request, txn *kv.Txn) (*kv.OpRes
 		return nil, codes.Errorf(codes.Conflict, "key %q in namespace %q is not as the request expects: there is none", key, ns)
 	}
 	w.setETag(int64(now.Mod))
-	return nil, codes.Errorf(codes.Conflict, "key %q in namespace %q is not as the request expects: it was changed last by revision %d", key, ns, now.Mod)
+	return nil, codes.Errorf(codes.Conflict, "key %q in namespace %q is not as the request expects: it was last changed by revision %d", key, ns, now.Mod)
 }
 
 // commitAndSend commits a put or an increment and answers with the entry it leaves.
@@ -116,7 +116,7 @@ func (g *Gateway) commitAndSend(w *reply, r *http.Request, txn *kv.Txn) error {
 		return err
 	}
 	if did.Entry == nil {
-		return codes.Errorf(codes.Internal, "a write has left no entry")
+		return codes.Errorf(codes.Internal, "a write left no entry")
 	}
 	return w.sendEntry(whole(did.Entry, value))
 }

@@ -114,7 +114,7 @@ func (r *Reader) End() error {
 		return r.err
 	case r.octets:
 		if len(r.tail) > 0 {
-			return codes.Errorf(codes.BadRequest, "%d octets follow those that the raw members announce", len(r.tail))
+			return codes.Errorf(codes.BadRequest, "%d octets follow those announced by the raw members", len(r.tail))
 		}
 		return nil
 	}
