@@ -95,29 +95,20 @@ func (d *Document) String(path, def string) string {
 // Int is the integer at path. A number with a fraction or an exponent, and one
 // that does not fit, is not an integer.
 func (d *Document) Int(path string, def int) int {
-	n, err := strconv.ParseInt(d.number(path), 10, strconv.IntSize)
-	if err != nil {
-		return def
-	}
-	return int(n)
+	n, err := strconv.Atoi(d.number(path))
+	return valueOr(def, n, err)
 }
 
 // Int64 is the integer at path, as Int takes it.
 func (d *Document) Int64(path string, def int64) int64 {
 	n, err := strconv.ParseInt(d.number(path), 10, 64)
-	if err != nil {
-		return def
-	}
-	return n
+	return valueOr(def, n, err)
 }
 
 // Float is the number at path, rounded to the nearest float64.
 func (d *Document) Float(path string, def float64) float64 {
 	f, err := strconv.ParseFloat(d.number(path), 64)
-	if err != nil {
-		return def
-	}
-	return f
+	return valueOr(def, f, err)
 }
 
 // Bool is the boolean at path.
@@ -137,6 +128,11 @@ func (d *Document) Duration(path string, def time.Duration) time.Duration {
 		return def
 	}
 	v, err := time.ParseDuration(string(jsontext.Unquote(raw)))
+	return valueOr(def, v, err)
+}
+
+// valueOr is v, or def if there is an error.
+func valueOr[T any](def, v T, err error) T {
 	if err != nil {
 		return def
 	}

@@ -250,10 +250,7 @@ func valueIn[T any](c *KVCache, key string, def T, read func(kv.Value) (T, error
 		return def
 	}
 	v, err := read(e.Value)
-	if err != nil {
-		return def
-	}
-	return v
+	return valueOr(def, v, err)
 }
 
 // GetString is the string of a key, def if the key is absent or of another type.

@@ -87,25 +87,27 @@ func (s *KV) GetJSON(ctx context.Context, key string, v any) error {
 	return during(decodeJSON(e.Value, v), "get %s of %s", key, s.ns)
 }
 
-func stringOf(v kv.Value) (string, error) {
-	if v.Type != kv.String {
-		return "", codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, kv.String)
-	}
-	return string(v.Data), nil
-}
-
-func bytesOf(v kv.Value) ([]byte, error) {
-	if v.Type != kv.Bytes {
-		return nil, codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, kv.Bytes)
+// dataOf returns the data of a value, which must be of type t.
+func dataOf(v kv.Value, t kv.Type) ([]byte, error) {
+	if v.Type != t {
+		return nil, codes.Errorf(codes.WrongType, "the value is of type %s, not %s", v.Type, t)
 	}
 	return v.Data, nil
 }
 
+func stringOf(v kv.Value) (string, error) {
+	data, err := dataOf(v, kv.String)
+	return string(data), err
+}
+
+func bytesOf(v kv.Value) ([]byte, error) { return dataOf(v, kv.Bytes) }
+
 func decodeJSON(value kv.Value, v any) error {
-	if value.Type != kv.JSON {
-		return codes.Errorf(codes.WrongType, "the value is of type %s, not %s", value.Type, kv.JSON)
+	data, err := dataOf(value, kv.JSON)
+	if err != nil {
+		return err
 	}
-	if err := decodeInto(value.Data, v); err != nil {
+	if err = decodeInto(data, v); err != nil {
 		return codes.Errorf(codes.BadRequest, "the value does not fit %T: %w", v, err)
 	}
 	return nil
