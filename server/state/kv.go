@@ -132,22 +132,24 @@ type keptAlive struct {
 
 // kvAlive renews a lease; a worker does it if that may wait.
 func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
-	keep := f.store.KeepAlive
+	var made *keptAlive
 	if f.waits {
 		if id, err := s.Desk.Req.KVLeaseID(); err == nil {
-			made, _ := s.TakePrepared().(*keptAlive)
-			if made == nil {
+			if made, _ = s.TakePrepared().(*keptAlive); made == nil {
 				s.Prepare(h.Command, func() any {
 					lease, err := f.store.KeepAlive(f.life, id)
 					return &keptAlive{lease, err}
 				})
 				return false
 			}
-			keep = func(context.Context, kv.LeaseID) (kv.Lease, error) { return made.lease, made.err }
 		}
 	}
-	return aboutLease(s, h, func(id kv.LeaseID) (kv.Lease, error) {
-		lease, err := keep(f.life, id)
+	return aboutLease(s, h, func(id kv.LeaseID) (lease kv.Lease, err error) {
+		if made != nil {
+			lease, err = made.lease, made.err
+		} else {
+			lease, err = f.store.KeepAlive(f.life, id)
+		}
 		if err == nil { // the connection that keeps a lease alive has it, even if it was granted to another
 			holdingsOf(s).lease(id)
 		}
