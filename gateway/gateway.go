@@ -14,13 +14,16 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/confstore"
+	"confcenter/internal/admission"
 	"confcenter/internal/clock"
 	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/kvstore"
 )
 
-// Config configures a Gateway. The zero value of each field means its default.
+// Config says how a Gateway serves. The zero value of each field means its default.
+//
+// wide: settings.
 type Config struct {
 	// Listen is the address, default 127.0.0.1:8080; port 0 takes a free one.
 	Listen string
@@ -33,9 +36,12 @@ type Config struct {
 	CORSOrigins []string
 	// MaxBody is the longest request body, default 8 MiB.
 	MaxBody int64
-	// MaxConnections limits the open connections, default 8192; further ones are
-	// closed.
+	// MaxConnections is how many connections may ask for more than probes, metrics and
+	// status, default 8192; further ones are told to try again later.
 	MaxConnections int
+	// Lobby is where connections begin, which other fronts of the process share. Default
+	// one of its own with room for 1024.
+	Lobby *admission.Lobby
 	// SlowRequest is how long a request may take without being logged as slow,
 	// default 500 ms.
 	SlowRequest time.Duration
@@ -68,6 +74,9 @@ func (cfg Config) withDefaults() Config {
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
+	if cfg.Lobby == nil {
+		cfg.Lobby = admission.New(admission.Limits{Strangers: 1024})
+	}
 	return cfg
 }
 
@@ -125,13 +134,14 @@ type Gateway struct {
 	configFeed *configFeed // of the streams of configuration changes
 	idPrefix   string      // of the ids on our own streams: the epoch and the separator
 
-	listener *listener
-	closing  chan struct{} // closed when Shutdown begins, which ends the streams
-	streams  streams
-	once     sync.Once
-	running  sync.WaitGroup
-	done     chan struct{} // closed when serving has ended
-	ended    atomic.Pointer[error]
+	listener    *admission.Listener
+	connections connections
+	closing     chan struct{} // closed when Shutdown begins: streams end
+	streams     streams
+	once        sync.Once
+	running     sync.WaitGroup
+	done        chan struct{} // closed when serving has ended
+	ended       atomic.Pointer[error]
 }
 
 // New makes a Gateway that does not listen yet. fleet is nil if there is no TCP
@@ -171,8 +181,8 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          newServerLog(g.log),
-		ConnState:         g.connState,
-		ConnContext:       withActor,
+		ConnState:         g.connections.state,
+		ConnContext:       withPeer,
 	}
 	return g, nil
 }
@@ -183,7 +193,7 @@ func (g *Gateway) Start() error {
 	if err != nil {
 		return fmt.Errorf("cannot listen for HTTP: %w", err)
 	}
-	g.listener = newListener(l, g.cfg.MaxConnections)
+	g.listener = g.cfg.Lobby.Front(g.cfg.MaxConnections).Listen(l, g.log)
 	g.running.Go(g.sampling())
 	g.running.Go(func() {
 		err := g.server.Serve(g.listener)
@@ -222,13 +232,13 @@ func (g *Gateway) Shutdown(ctx context.Context) (err error) {
 	g.once.Do(func() {
 		close(g.closing)
 		if g.listener != nil {
-			g.listener.closeUnused()
+			_ = g.listener.Close() // net/http would wait five seconds for each stranger
 			g.streams.end()
 			if err = g.server.Shutdown(ctx); err != nil {
 				err = errors.Join(err, g.server.Close())
 			}
 			g.running.Wait()
-			g.listener.wait()
+			g.connections.serving.Wait()
 		}
 		for _, closeOne := range g.closers {
 			closeOne()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/admission"
 )
 
 // serveRows is a gateway of the test's own rows instead of the real ones.
@@ -226,13 +227,36 @@ func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
 
 func TestConnectionsAreLimited(t *testing.T) {
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.MaxConnections = 1 })
-	require.Equal(t, 404, k.get("/v1/none").status)
-	c, err := net.Dial("tcp", k.Addr().String())
-	require.NoError(t, err)
-	_, err = c.Read(make([]byte, 1))
-	require.Error(t, err)
-	require.NoError(t, c.Close())
-	require.Equal(t, 404, k.get("/v1/none").status, "those who are connected notice nothing")
+	require.Equal(t, 200, k.get("/v1/kv").status)
+	ask := func(path string) *http.Response {
+		c := http.Client{Transport: &http.Transport{}}
+		defer c.CloseIdleConnections()
+		r, err := c.Get("http://" + k.Addr().String() + path)
+		require.NoError(t, err)
+		require.NoError(t, r.Body.Close())
+		return r
+	}
+	refused := ask("/v1/kv")
+	require.Equal(t, 503, refused.StatusCode)
+	require.Equal(t, "1", refused.Header.Get("Retry-After"))
+	require.True(t, refused.Close)
+	require.Equal(t, 200, ask("/readyz").StatusCode, "a probe needs no place")
+	require.Equal(t, 200, k.get("/v1/kv").status, "those who are connected notice nothing")
+}
+
+// A probe or an operator must be answered however many strangers sit there in silence.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	const room = 4
+	lobby := admission.New(admission.Limits{Strangers: room})
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Lobby = lobby })
+	require.Equal(t, 200, k.get("/v1/kv").status)
+	for range room + 1 {
+		c, err := net.Dial("tcp", k.Addr().String())
+		require.NoError(t, err)
+		defer c.Close()
+	}
+	require.Eventually(t, func() bool { return lobby.Count.Evicted.Load() == 1 }, patience, time.Millisecond)
+	require.Equal(t, 200, k.get("/v1/kv").status)
 }
 
 func TestAddressInUse(t *testing.T) {

@@ -1,124 +1,87 @@
 package gateway
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/internal/admission"
 )
 
-// listener limits the open connections and knows the unused ones. net/http's
-// Shutdown waits five seconds for each of those, and browsers open connections in
-// advance.
-type listener struct {
-	net.Listener
-	limit   int
-	refused atomic.Uint64
-
-	mu sync.Mutex
-	// guarded by mu
-	open    int
-	unused  map[net.Conn]struct{}
-	closing bool
-	empty   sync.Cond // signals that open is 0
-
-	fresh atomic.Int64 // len(unused), lets requests skip mu
+// connections are those that net/http serves: nothing else knows of handlers that are
+// still running when their connection was cut off.
+type connections struct {
+	n       atomic.Int64
+	serving sync.WaitGroup
 }
 
-func newListener(l net.Listener, limit int) *listener {
-	listener := &listener{Listener: l, limit: limit, unused: map[net.Conn]struct{}{}}
-	listener.empty.L = &listener.mu
-	return listener
-}
-
-// Accept implements net.Listener. It closes connections beyond the limit: left in
-// the kernel's queue, they would get no answer at all and hold up others.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.take() {
-			return c, nil
-		}
-		l.refused.Add(1)
-		_ = c.Close()
-	}
-}
-
-func (l *listener) take() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open >= l.limit || l.closing {
-		return false
-	}
-	l.open++
-	return true
-}
-
-// count returns the number of open connections.
-func (l *listener) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.open
-}
-
-// connState is net/http's hook for connections that begin, are used and end.
-func (g *Gateway) connState(c net.Conn, state http.ConnState) {
-	l := g.listener
+// state is called by net/http when a connection begins and when its handler has ended.
+func (c *connections) state(nc net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		l.add(c)
-	case http.StateClosed, http.StateHijacked:
-		l.remove(c, true)
-	default:
-		if l.fresh.Load() > 0 {
-			l.remove(c, false)
+		c.n.Add(1)
+		c.serving.Add(1)
+		if conn := nc.(*admission.Conn); !conn.Place.Evictable(conn.Reset) {
+			conn.Reset()
 		}
+	case http.StateClosed, http.StateHijacked:
+		c.n.Add(-1)
+		c.serving.Done()
 	}
 }
 
-func (l *listener) add(c net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closing {
-		_ = c.Close()
-		return
-	}
-	l.unused[c] = struct{}{}
-	l.fresh.Store(int64(len(l.unused)))
+// peer is who is at the other end of a connection.
+type peer struct {
+	conn    *admission.Conn // set at open
+	actor   access.Actor    // set at open; shared by the connection's requests
+	settled atomic.Bool     // it has a place of its own
 }
 
-func (l *listener) remove(c net.Conn, closed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.unused, c)
-	l.fresh.Store(int64(len(l.unused)))
-	if !closed {
-		return
-	}
-	if l.open--; l.open == 0 {
-		l.empty.Broadcast()
-	}
+type peerKey struct{}
+
+// withPeer makes the peer that the requests of a connection share.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	conn := c.(*admission.Conn)
+	return context.WithValue(ctx, peerKey{}, &peer{conn: conn, actor: access.Actor{Origin: access.OverHTTP, Address: conn.Peer.String()}})
 }
 
-// closeUnused closes the connections that have had no request yet.
-func (l *listener) closeUnused() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closing = true
-	for c := range l.unused {
-		_ = c.Close()
-	}
+func peerOf(r *http.Request) *peer {
+	p, _ := r.Context().Value(peerKey{}).(*peer)
+	return p
 }
 
-// wait returns when no connection has a handler any more. Nothing else keeps track
-// of handlers whose connections were cut off.
-func (l *listener) wait() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.open > 0 {
-		l.empty.Wait()
+// actorOf is who asks: an address, since what a request says of its program proves
+// nothing.
+func actorOf(r *http.Request) *access.Actor {
+	if p := peerOf(r); p != nil {
+		return &p.actor
 	}
+	return nil
+}
+
+// settle takes a place for the connection with its first request. Probes, metrics and
+// status are answered without one: they are asked for most when there is none.
+func (p *peer) settle(w http.ResponseWriter, rt *route) error {
+	if p == nil || p.settled.Load() {
+		return nil
+	}
+	if !rt.quiet {
+		err := p.conn.Place.Settle("")
+		if err == nil {
+			p.settled.Store(true)
+			return nil
+		}
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Connection", "close")
+		if rt.plain {
+			err = &plainError{codes.Busy.HTTPStatus(), codes.Message(err)}
+		}
+		return err
+	}
+	p.conn.Place.Spoke()
+	return nil
 }

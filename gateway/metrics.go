@@ -59,8 +59,7 @@ func (g *Gateway) readings() metric.Readings {
 
 func (g *Gateway) httpReadings() metric.Readings {
 	var stats struct {
-		Connections int    `metric:"http_connections" help:"HTTP connections that are open."`
-		Refused     uint64 `metric:"http_connections_refused_total" help:"HTTP connections closed because there were too many."`
+		Connections int64  `metric:"http_connections" help:"HTTP connections that are open."`
 		Streams     int    `metric:"http_streams" help:"Streams of events that are open."`
 		Behind      uint64 `metric:"http_streams_behind_total" help:"How often a stream of the state store fell behind and had to read back."`
 	}
@@ -68,10 +67,8 @@ func (g *Gateway) httpReadings() metric.Readings {
 	if g.hub != nil {
 		stats.Behind = g.hub.behind.Load()
 	}
-	if g.listener != nil {
-		stats.Connections, stats.Refused = g.listener.count(), g.listener.refused.Load()
-	}
-	list := append(metric.Of(&stats), metric.Reading{
+	stats.Connections = g.connections.n.Load()
+	list := append(append(metric.Of(&stats), g.cfg.Lobby.Readings()...), metric.Reading{
 		Name: "build_info", Help: "Always 1.", Labels: []metric.Label{{Name: "version", Value: g.cfg.Version}, {Name: "goversion", Value: runtime.Version()}}, N: 1,
 	})
 	for name, route := range g.traffic.routes {

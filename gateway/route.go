@@ -125,6 +125,9 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.route = rt
 	if err == nil {
+		err = peerOf(r).settle(w, rt)
+	}
+	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
 	}
 	if err == nil && rt.stream {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"testing"
 
@@ -231,31 +230,21 @@ func randomFrames(r *rand.Rand) []byte {
 	return out
 }
 
-func TestConnectionsBeyondTheLimitAreTurnedAway(t *testing.T) {
-	srv := start(t, servertest.Options{Server: server.Config{MaxConnections: 3}})
-	in := []*servertest.Peer{peer(t, srv), peer(t, srv), dial(t, srv)}
-	eventually(t, "three are in", func() bool { return srv.Stats().Get("server_connections") == 3 })
+func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
+	srv := start(t, servertest.Options{Server: server.Config{MaxConnections: 2}})
+	in := []*servertest.Peer{peer(t, srv), peer(t, srv)}
+	waiting := dial(t, srv)
 	for range 5 {
-		turnedAway(t, srv)
+		refused := whoami(t, waiting, `{"svrid":0}`)
+		require.EqualValues(t, 503, refused.Code)
+		require.Contains(t, refused.Desc, "try again")
 	}
 	require.EqualValues(t, 5, srv.Stats().Get("server_limits_met_total", "connections"))
 	in[0].Quiet()
-	in[2].Identify(`{"svrid":0}`)
 	require.NoError(t, in[1].Close())
-	eventually(t, "the place is free", func() bool { return srv.Stats().Get("server_connections") == 2 })
-	peer(t, srv).Quiet()
-}
-
-// turnedAway expects a connection to be closed without an answer.
-func turnedAway(t *testing.T, srv *servertest.Server) {
-	t.Helper()
-	conn, err := net.DialTimeout("tcp", srv.Addr().String(), servertest.Patience)
-	require.NoError(t, err)
-	defer conn.Close()
-	var b [1]byte
-	n, err := conn.Read(b[:])
-	require.Zero(t, n)
-	require.Error(t, err)
+	eventually(t, "the place is free", func() bool { return srv.Stats().Get("server_clients") == 1 })
+	waiting.Identify(`{"svrid":0}`)
+	waiting.Quiet()
 }
 
 // Incomplete frames hold memory only while the process can spare it.

@@ -37,11 +37,16 @@ func TestWhoami(t *testing.T) {
 			require.Greater(t, whoami(t, dial(t, srv), `{"svrid":`+svrid+`}`).ID, int32(2000))
 		})
 	}
-	for _, svrid := range []int32{4711, 1, 2147483647} {
-		t.Run(fmt.Sprintf("free_svrid_%d_is_granted_also_the_servers_own", svrid), func(t *testing.T) {
+	for _, svrid := range []int32{4711, 2147483647} {
+		t.Run(fmt.Sprintf("free_svrid_%d_is_granted", svrid), func(t *testing.T) {
 			require.Equal(t, svrid, whoami(t, dial(t, srv), fmt.Sprintf(`{"svrid":%d}`, svrid)).ID)
 		})
 	}
+	t.Run("the_servers_own_svrid_is_refused", func(t *testing.T) {
+		refused := whoami(t, dial(t, srv), `{"svrid":1}`)
+		require.EqualValues(t, 400, refused.Code)
+		require.Contains(t, refused.Desc, "svrid=1 existed")
+	})
 	t.Run("svrid_is_free_again_right_after_the_owners_close", func(t *testing.T) {
 		owner := dial(t, srv)
 		owner.Identify(`{"svrid":5000}`)

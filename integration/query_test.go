@@ -111,7 +111,7 @@ func TestSetArgs(t *testing.T) {
 func TestGetWarn(t *testing.T) {
 	srv := start(t, servertest.Options{})
 	p, q := dial(t, srv), dial(t, srv)
-	p.Identify(`{"svrid":1,"svrname":"p","site":"x"}`)
+	p.Identify(`{"svrid":3,"svrname":"p","site":"x"}`)
 	q.Identify(`{"svrid":2,"svrname":"q","site":"y"}`)
 	warned := func(body string) []string {
 		reply := p.Call(protocol.GetWarn, body)
@@ -128,10 +128,10 @@ func TestGetWarn(t *testing.T) {
 	require.Empty(t, warned(`{}`))
 	p.Call(protocol.SetArgs, `{"warn":"ng"}`)
 	q.Call(protocol.SetArgs, `{"warn":"ok"}`)
-	require.Equal(t, []string{"1", "2"}, warned(`{}`), "ok and ng enter the list")
+	require.Equal(t, []string{"2", "3"}, warned(`{}`), "ok and ng enter the list")
 	require.Equal(t, []string{"2"}, warned(`{"filter_key":"site","filter_val":"y"}`))
 	require.Empty(t, warned(`{"filter_key":"site","filter_val":"z"}`))
-	require.Equal(t, []string{"1", "2"}, warned(`[]`), "no object is no filter")
+	require.Equal(t, []string{"2", "3"}, warned(`[]`), "no object is no filter")
 	p.Call(protocol.SetArgs, `{"warn":"clear"}`)
 	require.Equal(t, []string{"2"}, warned(`{}`), "clear removes oneself")
 	require.NoError(t, q.Close())

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -10,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"confcenter/confstore"
+	"confcenter/internal/admission"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -43,17 +46,17 @@ func TestOrderHoldsBeyondAThousandTasks(t *testing.T) {
 
 const fewFilesEnv = "CONFCENTER_TEST_FEW_FILES"
 
-// TestEngineOutOfFilesIsFatal runs itself in a process that may open few files.
-func TestEngineOutOfFilesIsFatal(t *testing.T) {
+// TestOutOfFilesIsSurvived runs itself in a process that may open few files.
+func TestOutOfFilesIsSurvived(t *testing.T) {
 	if os.Getenv(fewFilesEnv) != "" {
 		serveWithFewFiles(t)
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestEngineOutOfFilesIsFatal$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestOutOfFilesIsSurvived$", "-test.v")
 	cmd.Env = append(os.Environ(), fewFilesEnv+"=1")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "stopped: the event engine ended by itself")
+	require.Contains(t, string(out), "PASS: TestOutOfFilesIsSurvived")
 }
 
 func serveWithFewFiles(t *testing.T) {
@@ -62,14 +65,17 @@ func serveWithFewFiles(t *testing.T) {
 	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data"})
 	require.NoError(t, err)
 	defer store.Close()
-	srv := server.New(server.Config{Listen: "127.0.0.1:0"}, server.Stores{Config: store})
+	lobby := admission.New(admission.Limits{Strangers: 1024})
+	var log bytes.Buffer
+	srv := server.New(server.Config{Listen: "127.0.0.1:0", Lobby: lobby, Log: zerolog.New(zerolog.SyncWriter(&log))}, server.Stores{Config: store})
 	require.NoError(t, srv.Start())
 	addr := srv.Addr().String()
-	servertest.Dial(t, addr).Identify(`{"svrid":0}`) // all is open that is needed to begin
+	there := servertest.Dial(t, addr)
+	there.Identify(`{"svrid":0}`) // all is open that is needed to begin
 	limit := unix.Rlimit{Cur: 64, Max: 64}
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	// The peers' own descriptors come from the same few: half of them accepted,
-	// half of them ours.
+	// The peers' own descriptors come from the same few, so accepting fails when half of
+	// them are in the lobby.
 	var peers []net.Conn
 	for range 64 {
 		c, err := net.DialTimeout("tcp", addr, time.Second)
@@ -78,26 +84,52 @@ func serveWithFewFiles(t *testing.T) {
 		}
 		peers = append(peers, c)
 	}
-	select {
-	case <-srv.Done():
-		fmt.Println("stopped:", srv.Err())
-	case <-time.After(servertest.Patience):
-		t.Fatal("the engine goes on")
-	}
+	require.Eventually(t, func() bool { return lobby.Count.Exhausted.Load() > 2 }, servertest.Patience, time.Millisecond)
+	require.Contains(t, there.Call(protocol.GetCfgName, ""), "{", "who was there is served")
 	for _, c := range peers {
-		c.Close()
+		require.NoError(t, c.Close())
 	}
+	servertest.Dial(t, addr).Identify(`{"svrid":0}`)
+	require.NoError(t, srv.Shutdown(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "connections cannot be accepted"), log.String())
 }
 
-func TestOneConnectionBeyondTheLimitIsTurnedAway(t *testing.T) {
+func TestOneClientBeyondTheLimitIsToldSo(t *testing.T) {
 	srv := servertest.Start(t, servertest.Options{Server: server.Config{MaxConnections: 2}})
 	a, b := srv.Peer("a"), srv.Peer("b")
-	srv.Dial().Closed()
+	c := srv.Dial()
+	refused := c.Call(protocol.Whoami, `{"svrid":0,"svrname":"c"}`)
+	require.Contains(t, refused, `"code":503`)
+	require.Contains(t, refused, `"svrid"`, "without it Python clients die")
 	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "connections"))
 	a.Quiet()
 	b.Close()
-	require.Eventually(t, func() bool { return srv.Stats().Get("server_connections") == 1 }, servertest.Patience, time.Millisecond)
-	srv.Peer("c").Quiet()
+	require.Eventually(t, func() bool { return srv.Stats().Get("server_clients") == 1 }, servertest.Patience, time.Millisecond)
+	c.Identify(`{"svrid":0,"svrname":"c"}`) // it was not closed: Python's SDK would be back at once
+}
+
+// A program must get in however many strangers sit there in silence.
+func TestSilentStrangersMakeRoom(t *testing.T) {
+	const room, crowd = 8, 64
+	lobby := admission.New(admission.Limits{Strangers: room})
+	srv := servertest.Start(t, servertest.Options{Server: server.Config{Lobby: lobby}})
+	there := srv.Peer("there")
+	strangers := make([]*servertest.Peer, crowd)
+	for i := range strangers {
+		strangers[i] = srv.Dial()
+		srv.Peer(fmt.Sprintf("newcomer%d", i)).Quiet()
+	}
+	const evicted = crowd - room + 1 // the last newcomer needed a place, too
+	for _, s := range strangers[:evicted] {
+		s.Closed()
+	}
+	there.Quiet()
+	require.EqualValues(t, evicted, lobby.Count.Evicted.Load())
+}
+
+func TestNobodyHasTheServersOwnID(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{Server: server.Config{ServerID: 7}})
+	require.Contains(t, srv.Dial().Call(protocol.Whoami, `{"svrid":7}`), "svrid=7 existed")
 }
 
 // A peer that resets its connection makes the write to it fail, and the library

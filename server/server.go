@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/codes"
+	"confcenter/internal/admission"
 	"confcenter/internal/clock"
 	"confcenter/internal/metric"
 	"confcenter/kv"
@@ -36,12 +37,14 @@ type Config struct {
 	ServerID int
 	// Loops is the number of event loops. Default the number of CPUs.
 	Loops int
-	// MaxConnections is how many connections may be open; further ones are refused.
-	// Default 10000. It must stay well below the process's limit on open files: running
-	// out of descriptors ends the event engine.
+	// MaxConnections is how many clients there may be; one more is told to try again
+	// later. Default 10000. Each takes a descriptor.
 	MaxConnections int
-	// FrameExact pushes a changed base only under the base's name, as CppCloud does,
-	// without a second frame for the subscribed file.
+	// Lobby is where connections begin, which other fronts of the process share. Default
+	// one of its own with room for 1024.
+	Lobby *admission.Lobby
+	// FrameExact pushes for a changed base only the base's name, as CppCloud
+	// does, without a second frame for the subscribed file.
 	FrameExact bool
 	// DocLiteral answers GETCONFIG with the design document's bare ok and fail instead of 1
 	// and an object. CppCloud's SDKs log an error for each.
@@ -74,8 +77,9 @@ func (c Config) withDefaults() Config {
 	c.KeepAlive = cmp.Or(c.KeepAlive, 10*time.Minute)
 	c.IdentifyTimeout = cmp.Or(c.IdentifyTimeout, 30*time.Second)
 	c.SlowRequest = cmp.Or(c.SlowRequest, 500*time.Millisecond)
-	if c.Clock == nil {
-		c.Clock = clock.Real()
+	c.Clock = cmp.Or(c.Clock, clock.Real())
+	if c.Lobby == nil {
+		c.Lobby = admission.New(admission.Limits{Strangers: 1024})
 	}
 	c.Limits = c.Limits.WithDefaults()
 	return c
@@ -133,7 +137,7 @@ func New(cfg Config, stores Stores) *Server {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.group = loop.NewGroup(loop.Config{Limits: cfg.Limits, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log})
 	s.gate = gate.New(s.group, gate.Config{
-		ServerID: cfg.ServerID, MaxConnections: cfg.MaxConnections, IdentifyTimeout: cfg.IdentifyTimeout,
+		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout,
 	})
 	s.clients = clients.Add(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
 	s.configs = config.Add(s.gate, stores.Config, config.Config{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})
@@ -144,7 +148,7 @@ func New(cfg Config, stores Stores) *Server {
 		s.watches = watch.Add(s.life, s.gate, stores.State)
 	}
 	s.engine = netio.New(netio.Config{
-		Listen: cfg.Listen, Loops: cfg.Loops, Log: cfg.Log,
+		Listen: cfg.Listen, Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections), Log: cfg.Log,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },
 	})
 	return s
@@ -185,13 +189,11 @@ func (s *Server) unfollow() {
 // Addr is the address the server listens on, with the port it got.
 func (s *Server) Addr() net.Addr { return s.engine.Addr }
 
-// Done is closed when the server has stopped, by Shutdown or by itself; Err then
-// says why.
+// Done is closed when the server has stopped.
 func (s *Server) Done() <-chan struct{} { return s.engine.Done }
 
-// Err is why the server stopped: ErrStopped after Shutdown. It must not be
-// called before Done is closed.
-func (s *Server) Err() error { return s.engine.Err }
+// Err is why: ErrStopped. It must not be called before Done is closed.
+func (s *Server) Err() error { return ErrStopped }
 
 // drainPoll is how often Shutdown checks whether all sessions are done.
 const drainPoll = 10 * time.Millisecond

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/gateway"
+	"confcenter/internal/admission"
 	"confcenter/server"
 )
 
@@ -34,7 +35,7 @@ func (o *httpOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "http", defaultHTTP, "HTTP address, for REST, streams, metrics and the console; empty = off; port 0 takes a free one")
 	f.Var(&o.hosts, "http-host", "host names by which HTTP is reached besides localhost, separated by commas, for example plum-controller; requests for other names are refused, IP addresses are always allowed")
 	f.Var(&o.origins, "http-cors-origin", "origins of web pages that may use HTTP, separated by commas, for example https://ops.example.com; they may read and write everything")
-	f.IntVar(&o.maxConnections, "http-max-connections", 0, "HTTP connections at the same time, streams included; more are closed; 0 = a quarter of the limit on open files, at most 8192")
+	f.IntVar(&o.maxConnections, "http-max-connections", 0, "HTTP connections at the same time, streams included; on more only probes, metrics and status are answered; 0 = a quarter of the limit on open files, at most 8192")
 	f.BoolVar(&o.accessLog, "http-access-log", true, "log every HTTP request except health checks")
 	f.DurationVar(&o.slowRequest, "slow-request", 500*time.Millisecond, "log requests that take longer than this")
 }
@@ -53,8 +54,9 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-func (o *httpOptions) config(log zerolog.Logger) gateway.Config {
+func (o *httpOptions) config(lobby *admission.Lobby, log zerolog.Logger) gateway.Config {
 	return gateway.Config{
+		Lobby:          lobby,
 		Listen:         o.listen,
 		Hosts:          o.hosts,
 		CORSOrigins:    o.origins,
@@ -66,15 +68,15 @@ func (o *httpOptions) config(log zerolog.Logger) gateway.Config {
 	}
 }
 
-// startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if HTTP
-// is off. It also returns nil if the default port is taken and no address was set, so
-// that a second server for TCP only needs no further flags.
-func startHTTP(o *httpOptions, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
+// startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
+// HTTP is off, or if another process has the default port and no other was asked
+// for, so that a second server for TCP alone starts without further flags.
+func startHTTP(o *httpOptions, lobby *admission.Lobby, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
 	if o.listen == "" {
 		return nil, nil
 	}
 	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats}
-	g, err := gateway.New(o.config(log), stores, srv)
+	g, err := gateway.New(o.config(lobby, log), stores, srv)
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ func TestConnectionLimit(t *testing.T) {
 		{"derived", 0, 20000, 20000 - reservedFiles, ""},
 		{"asked", 100, 20000, 100, ""},
 		{"exactly all", 1000, 1000 + reservedFiles, 1000, ""},
-		{"one too many", 1001, 1000 + reservedFiles, 0, "raise it (ulimit -n) to 1257"},
+		{"one too many", 1001, 1000 + reservedFiles, 0, "raise it (ulimit -n) to 1513"},
 		{"no room at all", 0, reservedFiles, 0, "leaves none"},
 	}
 	for _, c := range cases {

@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// reservedFiles is how many open files are not available for connections: they are for
-// configuration files, the journal, the watcher, the loops, and connections that are
-// accepted only to be refused.
-const reservedFiles = 256
+// reservedFiles is how many open files are kept for other things than connections
+// with a place: files of the configuration being read, the state store's, the journal,
+// the watcher, the loops, and connections on their way in or out.
+const reservedFiles = 512
 
 // raiseFileLimit raises the process's limit on open files as far as allowed and returns
 // it.
@@ -28,7 +28,7 @@ func raiseFileLimit() (int, error) {
 
 // connectionLimit returns how many TCP connections the server may hold, given the
 // number asked for (0: as many as possible), the limit on open files, and the files
-// reserved for other things. Running out of files would end the event loops.
+// reserved for other things.
 func connectionLimit(asked, files, reserved int) (int, error) {
 	most := files - reserved
 	if most < 1 {

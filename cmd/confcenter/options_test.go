@@ -37,6 +37,9 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"server-id", "1", "2", "3", "4"},
 		{"loops", "0", "1", "2", "3"},
 		{"max-connections", "0", "10", "20", "30"},
+		{"max-unidentified", "0", "10", "20", "30"},
+		{"max-per-address", "0", "10", "20", "30"},
+		{"exempt-networks", "127.0.0.0/8,::1/128", "10.0.0.0/8", "10.0.0.0/8,::/0", "192.0.2.0/24"},
 		{"log-level", "info", "warn", "error", "debug"},
 		{"frame-exact", "false", "true", "false", "true"},
 		{"doc-literal", "false", "true", "false", "true"},
@@ -102,6 +105,9 @@ data = "with # inside"                      # file confcenter.conf:3
 server-id = 7                               # flag --server-id
 loops = 2                                   # file confcenter.conf:2
 max-connections = 0                         # default
+max-unidentified = 0                        # default
+max-per-address = 0                         # default
+exempt-networks = 127.0.0.0/8,::1/128       # default
 log-level = info                            # default
 frame-exact = true                          # flag --frame-exact
 doc-literal = false                         # default

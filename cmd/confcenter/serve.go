@@ -13,6 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/internal/admission"
 	"confcenter/server"
 )
 
@@ -92,9 +93,11 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	o.http.maxConnections = o.http.connections(files)
-	if o.maxConnections, err = connectionLimit(o.maxConnections, files, reservedFiles+o.http.maxConnections); err != nil {
+	o.lobby.strangers = o.lobby.room(files)
+	if o.maxConnections, err = connectionLimit(o.maxConnections, files, reservedFiles+o.lobby.strangers+o.http.maxConnections); err != nil {
 		return usageError{err}
 	}
+	lobby := o.lobby.open(o.maxConnections)
 	warnIfOpen(o, log)
 	// A new state store begins with new revisions, so clients that continue from a
 	// revision must see another epoch.
@@ -108,11 +111,11 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, state.close()) }()
-	srv := server.New(o.serverConfig(log), state.serve(server.Stores{Config: store}))
+	srv := server.New(o.serverConfig(lobby, log), state.serve(server.Stores{Config: store}))
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}
-	web, err := startHTTP(&o.http, srv, store, state, log)
+	web, err := startHTTP(&o.http, lobby, srv, store, state, log)
 	if err != nil {
 		return cannotStart(errors.Join(err, srv.Shutdown(ctx)))
 	}
@@ -151,8 +154,9 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 	return count
 }
 
-func (o *options) serverConfig(log zerolog.Logger) server.Config {
+func (o *options) serverConfig(lobby *admission.Lobby, log zerolog.Logger) server.Config {
 	return server.Config{
+		Lobby:           lobby,
 		Listen:          o.listen,
 		ServerID:        o.serverID,
 		Loops:           o.loops,

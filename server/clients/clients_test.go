@@ -25,7 +25,7 @@ func TestNothingIsRoutedToAConnectionThatIsBeingClosed(t *testing.T) {
 	b, _ := newClientBench(t)
 	from, _ := b.Peer(gatetest.Unlimited)
 	to, w := gatetest.Connect(t, b.Desk, 0)
-	require.True(t, to.Identify(7, nil))
+	require.NoError(t, to.Identify(7, nil))
 	w.Room = 0
 	to.Out.SendFrame(make([]byte, 8<<10))
 	to.Finish()
@@ -52,7 +52,7 @@ func TestHungupTellsWhenAClientLeft(t *testing.T) {
 	s, w := b.Peer(gatetest.Unlimited)
 	time0 := b.Clock.Now()
 	other, _ := gatetest.Connect(t, b.Desk, 0)
-	require.True(t, other.Identify(7, []protocol.Property{{Name: "clitype", Value: "1"}}))
+	require.NoError(t, other.Identify(7, []protocol.Property{{Name: "clitype", Value: "1"}}))
 	b.Clock.Advance(90 * time.Second)
 	other.Abort("test")
 	s.Receive(protocol.AppendFrame(nil, protocol.Hungup, 1, []byte(`{"op":"get"}`)))

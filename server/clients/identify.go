@@ -40,9 +40,14 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 		f.identifyAgain(s, h, props)
 		return true
 	}
-	if !s.Identify(wanted, props) {
+	switch err := s.Identify(wanted, props); {
+	case err == gate.ErrTaken:
 		refuse(s, h, int(codes.BadRequest), fmt.Sprintf("svrid=%d existed", wanted))
 		s.Finish()
+		return true
+	case err != nil:
+		// It may stay until it runs out of time: SDKs that are closed connect again at once.
+		refuse(s, h, int(codes.Of(err)), err.Error())
 		return true
 	}
 	f.welcome(s, h)

@@ -43,7 +43,7 @@ func serveDocs(t testing.TB, store *confstore.Store, limits loop.Limits) *docKit
 func (k *docKit) deafen() {
 	d := &gatetest.Deaf{}
 	k.Session = gatetest.ConnectBy(k.T, k.Bench.Desk, d, &d.Wire)
-	require.True(k.T, k.Identify(0, nil))
+	require.NoError(k.T, k.Identify(0, nil))
 }
 
 // post has the loop tell of b in its next turn.

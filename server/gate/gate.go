@@ -43,7 +43,6 @@ type Gate struct {
 // Config are a gate's settings, without defaults.
 type Config struct {
 	ServerID        int // the first client gets ServerID*1000+1001
-	MaxConnections  int
 	IdentifyTimeout time.Duration
 }
 

@@ -43,26 +43,24 @@ func (c *Client) SetPropLocked(name, value string) {
 type Registry struct {
 	mu sync.Mutex
 	// guarded by mu
-	next     int32 // the last id assigned
+	next     int32 // last id given out
+	own      int32 // the server's
 	byID     map[int32]*Client
 	sessions map[*Session]*Client // nil before WHOAMI
 }
 
 func (r *Registry) init(serverID int) {
-	r.next = int32(serverID)*1000 + 1000
+	r.own = int32(serverID)
+	r.next = r.own*1000 + 1000
 	r.byID = make(map[int32]*Client)
 	r.sessions = make(map[*Session]*Client)
 }
 
-// enter adds a session, unless there are already max.
-func (r *Registry) enter(s *Session, max int) bool {
+// enter makes a session known.
+func (r *Registry) enter(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.sessions) >= max {
-		return false
-	}
 	r.sessions[s] = nil
-	return true
 }
 
 // Counts returns the number of connections, and how many of them are clients.
@@ -72,14 +70,14 @@ func (r *Registry) Counts() (connections, clients int) {
 	return len(r.sessions), len(r.byID)
 }
 
-// identify gives s the wanted id, or a free one for wanted <= 0. It returns nil if the id
-// belongs to another live connection.
+// identify gives s the id it wants, or a free one for wanted <= 0. It returns
+// nil if the id is the server's or belongs to another live connection.
 func (r *Registry) identify(s *Session, wanted int32, props []protocol.Property) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if wanted <= 0 {
 		wanted = r.freeLocked()
-	} else if r.byID[wanted] != nil {
+	} else if wanted == r.own || r.byID[wanted] != nil {
 		return nil
 	}
 	c := &Client{ID: wanted, session: s, props: props}
@@ -94,13 +92,21 @@ func (r *Registry) freeLocked() int32 {
 		if r.next++; r.next <= 0 {
 			r.next = 1
 		}
-		if r.byID[r.next] == nil {
+		if r.next != r.own && r.byID[r.next] == nil {
 			return r.next
 		}
 	}
 }
 
-// leave removes a session.
+// unidentify takes identify back.
+func (r *Registry) unidentify(c *Client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, c.ID)
+	r.sessions[c.session] = nil
+}
+
+// leave forgets a session.
 func (r *Registry) leave(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

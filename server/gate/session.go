@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"errors"
 	"net/netip"
 
+	"confcenter/internal/admission"
 	"confcenter/protocol"
 	"confcenter/server/loop"
 )
@@ -14,6 +16,8 @@ type Session struct {
 	// set at open
 	Gate *Gate
 	Desk *Desk
+
+	place *admission.Place
 
 	// loop only
 	Client *Client // nil before WHOAMI
@@ -55,27 +59,23 @@ type Desk struct {
 // Part returns a family's data for the loop.
 func (d *Desk) Part(key Family) any { return d.parts[key] }
 
-// Open makes a session for a new connection; nil if the connection is refused.
-func (d *Desk) Open(t loop.Transport, peer netip.AddrPort, fd int) *loop.Conn {
-	if s := d.open(t, peer, fd); s != nil {
-		return &s.Conn
-	}
-	return nil
-}
-
-func (d *Desk) open(t loop.Transport, peer netip.AddrPort, fd int) *Session {
+// Open makes a session for a new connection that holds place, and gives it back when it
+// ends; nil if it has to leave at once.
+func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn {
 	g := d.gate
-	s := &Session{Gate: g, Desk: d}
+	s := &Session{Gate: g, Desk: d, place: place}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
-	if g.Group.IsDraining() || !g.Registry.enter(s, g.cfg.MaxConnections) {
-		g.Group.Count.TurnedAway.Add(1)
-		g.Group.PeerLog.Warn().Stringer("peer", s.Peer).Int("limit", g.cfg.MaxConnections).Msg("connection refused: the limit is reached")
+	stays := place.Evictable(func() {
+		d.Loop.Post(loop.MailFunc(func(*loop.Loop) { s.Reset() }))
+	})
+	if !stays || g.Group.IsDraining() {
 		return nil
 	}
+	g.Registry.enter(s)
 	g.Group.Count.Opened.Add(1)
 	d.Loop.Add(&s.Conn)
 	s.Expire(s.Opened + g.cfg.IdentifyTimeout.Nanoseconds())
-	return s
+	return &s.Conn
 }
 
 // Part returns a family's data for the session, nil if there is none yet.
@@ -124,14 +124,31 @@ func (s *Session) Ended(err error) {
 		s.Gate.Group.Log.Debug().Stringer("peer", s.Peer).Str("client", s.Name()).AnErr("error", err).Msg("client gone")
 	}
 	s.Gate.Registry.leave(s)
+	s.place.Leave()
 }
 
-// Identify makes the peer a client, with the wanted id, or a free one for wanted <= 0. It
-// returns false if the id belongs to another live connection.
-func (s *Session) Identify(wanted int32, props []protocol.Property) bool {
-	s.Client = s.Gate.Registry.identify(s, wanted, props)
-	return s.Client != nil
+// Identify makes the peer a client, with the id it wants, or a free one for wanted <= 0.
+// It fails with [ErrTaken] if the id belongs to the server or to another live connection,
+// and with codes.Busy if there are as many clients as there may be.
+func (s *Session) Identify(wanted int32, props []protocol.Property) error {
+	c := s.Gate.Registry.identify(s, wanted, props)
+	if c == nil {
+		return ErrTaken
+	}
+	if err := s.place.Settle(c.Prop("svrname")); err != nil {
+		s.Gate.Registry.unidentify(c)
+		s.Gate.Group.Count.TurnedAway.Add(1)
+		return err
+	}
+	s.Client = c
+	return nil
 }
+
+// ErrTaken is Identify's answer to an id that is somebody else's.
+var ErrTaken = errors.New("the id is taken")
+
+// Spoke is called when the peer has sent half a frame.
+func (s *Session) Spoke() { s.place.Spoke() }
 
 // Identified is false before WHOAMI.
 func (s *Session) Identified() bool { return s.Client != nil }

@@ -67,6 +67,8 @@ type User interface {
 	ReadOn()
 	// Ended is called once, when the connection has ended.
 	Ended(err error)
+	// Spoke is called when the peer has sent half a frame and nothing else yet.
+	Spoke()
 	// Identified is false until the peer has identified itself.
 	Identified() bool
 	// Name is the peer's name in logs, empty before it has identified itself.
@@ -129,6 +131,9 @@ func (c *Conn) keep(data []byte) bool {
 		g.Count.InputLimit.Add(1)
 		c.Abort("too much input waits behind requests that cannot go on")
 		return false
+	}
+	if c.in.waiting() == 0 && !c.User.Identified() {
+		c.User.Spoke()
 	}
 	before := c.in.holds()
 	c.in.keep(data)
@@ -314,8 +319,15 @@ func (c *Conn) hangUp() {
 	}
 }
 
-// Finish handles no more input, and closes the connection when the peer has read the
-// pending output. It never cuts a frame.
+// Reset closes at once and sends nothing any more, not even what waits.
+func (c *Conn) Reset() {
+	if c.state != dead {
+		c.t.Reset()
+	}
+}
+
+// Finish reads no more and closes as soon as the peer has read what is on its
+// way. A frame is never cut.
 func (c *Conn) Finish() {
 	if !c.state.become(closing) {
 		return

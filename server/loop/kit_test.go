@@ -36,6 +36,7 @@ func (e *echo) Decode(b []byte) (taken int) {
 }
 
 func (e *echo) ReadOn()          {}
+func (e *echo) Spoke()           {}
 func (e *echo) Ended(error)      {}
 func (e *echo) Identified() bool { return e.known }
 func (e *echo) Name() string     { return "" }

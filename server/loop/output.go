@@ -18,6 +18,9 @@ type Transport interface {
 	CloseWrite()
 	// Close ends the connection; Conn.Lost is called before it returns.
 	Close()
+	// Reset is Close for a peer that is owed nothing: the kernel forgets the connection
+	// at once.
+	Reset()
 }
 
 // Sizes of what is passed to a transport, in bytes.

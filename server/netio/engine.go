@@ -5,60 +5,46 @@ package netio
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
-	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"confcenter/internal/admission"
 	"confcenter/server/loop"
 )
 
-// The kernel's keep-alive detects dead peers: a half-open connection would block its client
-// id as long as it lasts.
-const (
-	tcpKeepIdle     = 30 * time.Second
-	tcpKeepInterval = 10 * time.Second
-	tcpKeepCount    = 3
-	tcpUserTimeout  = 60 * time.Second
-)
-
-// tcpUnsent is how much unsent output the kernel accepts for one connection, in bytes.
-// Without it, a few thousand peers that do not read fill the kernel's memory for TCP, and
-// every connection of the machine stalls for seconds.
-const tcpUnsent = 128 << 10
-
 // Engine is the event-loop library as the rest of the server sees it. The server's tests
 // check the undocumented behaviour that this code relies on.
+//
+// The engine accepts connections itself. The library's acceptor has no hook that could
+// refuse one, and ends all loops when the process runs out of descriptors.
 type Engine struct {
 	gnet.BuiltinEventEngine
 	cfg Config // set at open
 
-	// set before start returns
-	Addr   net.Addr
-	handle gnet.Engine
+	// set before Start returns
+	Addr      net.Addr
+	listener  *admission.Listener
+	loops     *gnet.Client
+	accepting sync.WaitGroup
 
-	booted chan error
-	Done   chan struct{} // closed when Run has returned
-	Err    error         // why; set before done is closed
+	Done chan struct{} // closed when Stop has ended
 
-	mu sync.Mutex
-	// guarded by mu
-	desks   map[gnet.EventLoop]Opener
-	stopped bool // stop was called
+	mu    sync.Mutex
+	desks map[gnet.EventLoop]Opener // guarded by mu
 }
 
 // Config are an engine's settings.
 type Config struct {
 	Listen string // TCP address
 	Loops  int
+	Front  *admission.Front // of the listener
 	Log    zerolog.Logger
 	// NewLoop makes the Opener of one event loop. exec runs a function on that loop, from
 	// any goroutine, in no order.
@@ -67,7 +53,7 @@ type Config struct {
 
 // Opener makes a connection from a socket; nil refuses it.
 type Opener interface {
-	Open(t loop.Transport, peer netip.AddrPort, fd int) *loop.Conn
+	Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn
 }
 
 // ErrStopped is the error of an engine that was stopped.
@@ -76,117 +62,56 @@ var ErrStopped = errors.New("server stopped")
 // New makes an engine. It does nothing before Start.
 func New(cfg Config) *Engine {
 	return &Engine{
-		cfg:    cfg,
-		booted: make(chan error, 1),
-		Done:   make(chan struct{}),
-		desks:  make(map[gnet.EventLoop]Opener),
+		cfg:   cfg,
+		Done:  make(chan struct{}),
+		desks: make(map[gnet.EventLoop]Opener),
 	}
 }
 
-// Start runs the engine and returns when it accepts connections.
+// Start listens, and returns when the engine accepts connections.
 func (e *Engine) Start() error {
-	cfg := e.cfg
-	if err := probe(cfg.Listen); err != nil {
-		return err
-	}
-	go func() {
-		defer close(e.Done)
-		err := gnet.Run(e, "tcp://"+cfg.Listen,
-			gnet.WithNumEventLoop(cfg.Loops),
-			gnet.WithReuseAddr(true), // a restart on the same port works at once
-			gnet.WithTCPNoDelay(gnet.TCPNoDelay),
-			gnet.WithTCPKeepAlive(tcpKeepIdle),
-			gnet.WithTCPKeepInterval(tcpKeepInterval),
-			gnet.WithTCPKeepCount(tcpKeepCount),
-			gnet.WithLogger(quiet{cfg.Log}),
-			gnet.WithLogLevel(logging.ErrorLevel),
-		)
-		e.Err = e.reason(err)
-		select {
-		case e.booted <- e.Err:
-		default:
-		}
-	}()
-	return <-e.booted
-}
-
-// probe finds out why listening on an address fails: the library reports a taken port as a
-// bad file descriptor.
-func probe(address string) error {
-	ln, err := net.Listen("tcp", address)
+	l, err := listen(e.cfg.Listen)
 	if err != nil {
 		return err
 	}
-	return ln.Close()
-}
-
-// reason explains the result of Run: an engine that runs out of file descriptors ends
-// without an error.
-func (e *Engine) reason(err error) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.stopped:
-		return ErrStopped
-	case err != nil:
-		return err
-	default:
-		return errors.New("the event engine ended by itself; it does so when the process runs out of file descriptors")
+	e.listener = e.cfg.Front.Listen(l, e.cfg.Log)
+	e.Addr = e.listener.Addr()
+	e.loops, err = gnet.NewClient(e,
+		gnet.WithNumEventLoop(e.cfg.Loops),
+		gnet.WithTCPNoDelay(gnet.TCPDelay), // the net package has set it already
+		gnet.WithLogger(quiet{e.cfg.Log}),
+		gnet.WithLogLevel(logging.ErrorLevel),
+	)
+	if err == nil {
+		err = e.loops.Start()
 	}
+	if err != nil {
+		return errors.Join(err, e.listener.Close())
+	}
+	for range acceptors * e.cfg.Loops {
+		e.accepting.Go(e.accept)
+	}
+	return nil
 }
 
-// Stop ends the engine and waits for it.
+// Stop ends the engine and waits for it. The acceptors end first: the library never
+// answers who enrols a connection at a stopped loop.
 func (e *Engine) Stop() {
-	e.mu.Lock()
-	e.stopped = true
-	e.mu.Unlock()
-	_ = e.handle.Stop(context.Background())
-	<-e.Done
-}
-
-// OnBoot finds out the port and sets options that accepted connections inherit.
-func (e *Engine) OnBoot(handle gnet.Engine) gnet.Action {
-	e.handle = handle
-	addr, err := prepareListener(handle)
-	e.Addr = addr
-	e.booted <- err
-	if err != nil {
-		return gnet.Shutdown
-	}
-	return gnet.None
-}
-
-func prepareListener(handle gnet.Engine) (net.Addr, error) {
-	fd, err := handle.Dup()
-	if err != nil {
-		return nil, fmt.Errorf("prepare the listener: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), "listener")
-	defer f.Close()
-	for option, value := range map[int]int{
-		unix.TCP_USER_TIMEOUT:  int(tcpUserTimeout.Milliseconds()),
-		unix.TCP_NOTSENT_LOWAT: tcpUnsent,
-	} {
-		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, option, value); err != nil {
-			return nil, fmt.Errorf("prepare the listener: option %d: %w", option, err)
-		}
-	}
-	ln, err := net.FileListener(f)
-	if err != nil {
-		return nil, fmt.Errorf("prepare the listener: %w", err)
-	}
-	defer ln.Close()
-	return ln.Addr(), nil
+	_ = e.listener.Close()
+	e.accepting.Wait()
+	_ = e.loops.Stop()
+	close(e.Done)
 }
 
 // OnOpen makes a session of the connection.
 func (e *Engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	peer, _ := c.RemoteAddr().(*net.TCPAddr)
-	if peer == nil {
-		return nil, gnet.Close
-	}
-	s := e.deskOf(c).Open(socket{c}, netip.AddrPortFrom(peer.AddrPort().Addr().Unmap(), uint16(peer.Port)), c.Fd())
+	v := c.Context().(*visitor)
+	v.opened = true
+	s := e.deskOf(c).Open(socket{c}, v.Place, v.Peer, c.Fd())
 	if s == nil {
+		v.Place.Leave()
+		c.SetContext(nil)
+		_ = c.SetLinger(0)
 		return nil, gnet.Close
 	}
 	c.SetContext(s)
@@ -260,7 +185,12 @@ func (t socket) CloseWrite() { _ = unix.Shutdown(t.c.Fd(), unix.SHUT_WR) }
 
 func (t socket) Close() { _ = t.c.EventLoop().Close(t.c) }
 
-// quiet writes the library's few messages to our log.
+func (t socket) Reset() {
+	_ = t.c.SetLinger(0)
+	t.Close()
+}
+
+// quiet puts the library's few messages into our log.
 type quiet struct{ log zerolog.Logger }
 
 func (q quiet) Debugf(string, ...any) {}

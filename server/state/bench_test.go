@@ -85,6 +85,6 @@ func listener(b *testing.B, store kv.Store) *gate.Session {
 	bench.Open()
 	d := &gatetest.Deaf{}
 	s := gatetest.ConnectBy(b, bench.Desk, d, &d.Wire)
-	require.True(b, s.Identify(0, nil))
+	require.NoError(b, s.Identify(0, nil))
 	return s
 }

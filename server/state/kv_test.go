@@ -54,7 +54,7 @@ func stateKitOf(t gatetest.T, limits loop.Limits, waits bool) *stateKit {
 func (k *stateKit) deafen() {
 	d := &gatetest.Deaf{}
 	k.Session = gatetest.ConnectBy(k.T, k.Bench.Desk, d, &d.Wire)
-	require.True(k.T, k.Identify(0, nil))
+	require.NoError(k.T, k.Identify(0, nil))
 }
 
 func TestKVGetDoesNotAllocate(t *testing.T) {

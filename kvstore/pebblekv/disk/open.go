@@ -185,7 +185,7 @@ func (l *log) databaseOptions(born bool) *pebble.Options {
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               512 << 20,
 		MaxManifestFileSize:         4 << 20,
-		MaxOpenFiles:                500,
+		MaxOpenFiles:                200,
 		BytesPerSync:                bytesPerSync,
 	}
 	o.TargetFileSizes[0] = 16 << 20

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/admission"
 	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -39,7 +40,7 @@ type Bench struct {
 func NewBench(t T, limits loop.Limits) *Bench {
 	b := &Bench{T: t, Clock: clock.NewFake(time.Unix(1_000_000, 0))}
 	b.Group = loop.NewGroup(loop.Config{Limits: limits.WithDefaults(), SlowRequest: time.Minute, Clock: b.Clock})
-	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, MaxConnections: 10_000, IdentifyTimeout: time.Minute})
+	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute})
 	b.Stop = sync.OnceFunc(b.Group.Close)
 	t.Cleanup(b.Stop)
 	return b
@@ -61,7 +62,10 @@ func Connect(t T, d *gate.Desk, room int) (*gate.Session, *looptest.Wire) {
 
 // ConnectBy makes a session on any transport that is made of w.
 func ConnectBy(t T, d *gate.Desk, by loop.Transport, w *looptest.Wire) *gate.Session {
-	c := d.Open(by, netip.MustParseAddrPort("127.0.0.1:9"), 0)
+	peer := netip.MustParseAddrPort("127.0.0.1:9")
+	place, err := admission.New(admission.Limits{Strangers: 1}).Front(1).Admit(peer.Addr())
+	require.NoError(t, err)
+	c := d.Open(by, place, peer, 0)
 	require.NotNil(t, c)
 	w.Lost = c.Lost
 	return c.User.(*gate.Session)
@@ -70,7 +74,7 @@ func ConnectBy(t T, d *gate.Desk, by loop.Transport, w *looptest.Wire) *gate.Ses
 // Peer is a session that has said who it is, and its socket.
 func (b *Bench) Peer(room int) (*gate.Session, *looptest.Wire) {
 	s, w := Connect(b.T, b.Desk, room)
-	require.True(b.T, s.Identify(0, nil))
+	require.NoError(b.T, s.Identify(0, nil))
 	return s, w
 }
 

@@ -49,6 +49,9 @@ func (w *Wire) Close() {
 	w.Lost(nil)
 }
 
+// Reset is Close.
+func (w *Wire) Reset() { w.Close() }
+
 // Read makes room for n bytes, as a peer that reads does.
 func (w *Wire) Read(n int) {
 	k := min(n, len(w.buffered))

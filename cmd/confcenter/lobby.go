@@ -1,0 +1,60 @@
+package main
+
+import (
+	"net/netip"
+
+	"github.com/spf13/pflag"
+
+	"confcenter/internal/admission"
+)
+
+// lobbyOptions are the settings of what peers may do before they have said who they are,
+// and of what one address may have, on TCP and HTTP together.
+type lobbyOptions struct {
+	strangers  int
+	perAddress int
+	exempt     list
+}
+
+func (o *lobbyOptions) define(f *pflag.FlagSet) {
+	o.exempt = list{"127.0.0.0/8", "::1/128"}
+	f.IntVar(&o.strangers, "max-unidentified", 0, "connections, TCP and HTTP together, whose peer has not said who it is or asked for anything; one more takes the place of the oldest that is silent; 0 = a sixteenth of the limit on open files, at most 4096")
+	f.IntVar(&o.perAddress, "max-per-address", 0, "connections of one address, TCP and HTTP together; more are refused; 0 = half of --max-connections")
+	f.Var(&o.exempt, "exempt-networks", "networks that --max-per-address is not for, separated by commas, for example 10.0.0.0/8")
+}
+
+func (o *lobbyOptions) check(refuse func(format string, args ...any)) {
+	if o.strangers < 0 {
+		refuse("max-unidentified = %d: must not be negative", o.strangers)
+	}
+	if o.perAddress < 0 {
+		refuse("max-per-address = %d: must not be negative", o.perAddress)
+	}
+	for _, text := range o.exempt {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			refuse("exempt-networks = %s: must be networks such as 10.0.0.0/8", text)
+		}
+	}
+}
+
+// room is how many strangers there may be, given the limit on open files.
+func (o *lobbyOptions) room(files int) int {
+	const share, enough = 16, 4096
+	if o.strangers > 0 {
+		return o.strangers
+	}
+	return min(files/share, enough)
+}
+
+// open makes the lobby of a server with so many places for clients.
+func (o *lobbyOptions) open(connections int) *admission.Lobby {
+	limits := admission.Limits{Strangers: o.strangers, PerAddress: o.perAddress}
+	if limits.PerAddress == 0 {
+		limits.PerAddress = max(1, connections/2)
+	}
+	for _, text := range o.exempt {
+		network, _ := netip.ParsePrefix(text) // check has seen it
+		limits.Exempt = append(limits.Exempt, network)
+	}
+	return admission.New(limits)
+}

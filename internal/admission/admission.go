@@ -1,0 +1,370 @@
+// Package admission decides who may hold a connection to this process: over all its
+// fronts together, because they share the process's file descriptors.
+//
+// A connection is a stranger until its peer has said who it is. Strangers are always let
+// in, into a lobby of limited size; when it is full, the one that has been there longest
+// without a word has to leave, so that no number of idle strangers keeps one program out.
+// An address that has many strangers there makes room for its own. What a stranger says
+// settles it: it takes one of the places of its front, which are limited too. Some of the
+// lobby and of each front's places are kept for those who were settled before.
+package admission
+
+import (
+	"container/list"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"confcenter/codes"
+	"confcenter/internal/metric"
+)
+
+// Limits bound what peers can take. There are no defaults.
+type Limits struct {
+	// Strangers is how many connections of all fronts may be in the lobby.
+	Strangers int
+	// PerAddress is how many connections one address may have over all fronts, in the
+	// lobby or settled; 0: as many as it likes.
+	PerAddress int
+	// Exempt are the networks that PerAddress is not for.
+	Exempt []netip.Prefix
+}
+
+// leavingMost is how many connections may have been told to leave and not have left: they
+// still have a descriptor, beyond the limits.
+const leavingMost = 256
+
+// remembered is how many addresses, and how many names, are known to have been settled.
+const remembered = 8192
+
+// longestName is how long a name may be to be remembered, in bytes.
+const longestName = 128
+
+// Counters are what admission counts.
+type Counters struct {
+	Evicted   atomic.Uint64 `metric:"connections_evicted_total" help:"Connections closed because the lobby was full and others had said nothing for less long."`
+	Address   atomic.Uint64 `metric:"connections_refused_total" label:"limit=address" help:"Connections and clients refused by a limit."`
+	Leaving   atomic.Uint64 `metric:"connections_refused_total" label:"limit=leaving"`
+	Settled   atomic.Uint64 `metric:"connections_refused_total" label:"limit=settled"`
+	Exhausted atomic.Uint64 `metric:"connections_refused_total" label:"limit=files"` // accepting failed: the process has no descriptor left
+}
+
+// Lobby is where connections begin. All its methods may be called from any goroutine.
+type Lobby struct {
+	limits Limits // set at open
+	Count  Counters
+
+	mu sync.Mutex
+	// guarded by mu
+	lists     [regards]list.List // the strangers, who has been there longest first
+	leaving   int
+	addresses map[netip.Addr]*address
+	known     memory[netip.Addr]
+	names     memory[string]
+}
+
+// address is what a peer's address has.
+type address struct {
+	connections int
+	strangers   list.List // of *Place, who has been there longest is first
+}
+
+// regard says in which order strangers have to leave.
+type regard uint8
+
+const (
+	silent  regard = iota // has sent nothing
+	spoke                 // has sent half of something
+	trusted               // was settled before; has a share of the lobby
+	regards
+)
+
+// Shares of the lobby.
+const (
+	trustedShare = 4  // a quarter is kept for trusted strangers
+	addressShare = 16 // an address with more than a sixteenth makes room for its own
+)
+
+// New makes an empty lobby.
+func New(limits Limits) *Lobby {
+	return &Lobby{limits: limits, addresses: make(map[netip.Addr]*address)}
+}
+
+// Front is one way in: a listener, with the places of those who came through it.
+type Front struct {
+	// set at open
+	lobby  *Lobby
+	places int
+	kept   int
+
+	// guarded by the lobby's mu
+	settled int
+	closed  bool
+}
+
+// Front makes a way in with so many places for those who have said who they are, a
+// sixteenth of which are kept for addresses and names that have had one before.
+func (l *Lobby) Front(places int) *Front {
+	return &Front{lobby: l, places: places, kept: places / 16}
+}
+
+// state is where a connection is on its way.
+type state uint8
+
+const (
+	stranger state = iota
+	settled
+	leaving // was told to leave
+	left
+)
+
+// Place is what one connection holds. Leave gives it back.
+type Place struct {
+	// set at open
+	front *Front
+	peer  netip.Addr
+
+	// guarded by the lobby's mu
+	state  state
+	regard regard
+	entry  *list.Element // of a stranger: among those of its regard
+	own    *list.Element // of a stranger: among those of its address
+	evict  func()        // nil: not known yet
+}
+
+// Refusals.
+var (
+	errAddress = codes.Errorf(codes.Busy, "this address has too many connections")
+	errLeaving = codes.Errorf(codes.Busy, "too many connections are being closed")
+	errClosed  = codes.Errorf(codes.Closed, "the server is stopping")
+	errSettled = codes.Errorf(codes.Busy, "the server has as many clients as it may have; try again later")
+)
+
+// Admit lets a new connection in, at the cost of another stranger if the lobby is full.
+// It is the caller who closes what is refused.
+func (f *Front) Admit(peer netip.Addr) (*Place, error) {
+	l := f.lobby
+	p := &Place{front: f, peer: peer.Unmap()}
+	victim, err := l.admit(p)
+	if victim != nil {
+		l.Count.Evicted.Add(1)
+		victim()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (l *Lobby) admit(p *Place) (victim func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case p.front.closed:
+		return nil, errClosed
+	case l.limits.PerAddress > 0 && l.addressLocked(p.peer).connections >= l.limits.PerAddress && !l.exempt(p.peer):
+		l.Count.Address.Add(1)
+		return nil, errAddress
+	}
+	if l.strangersLocked() >= l.limits.Strangers {
+		if l.leaving >= leavingMost {
+			l.Count.Leaving.Add(1)
+			return nil, errLeaving
+		}
+		victim = l.victimLocked(p.peer).leaveLocked()
+	}
+	if l.known.has(p.peer) {
+		p.regard = trusted
+	}
+	a := l.addressLocked(p.peer)
+	l.addresses[p.peer] = a
+	a.connections++
+	p.own = a.strangers.PushBack(p)
+	p.entry = l.lists[p.regard].PushBack(p)
+	return victim, nil
+}
+
+// addressLocked is what an address has; it is not kept if that is nothing yet.
+func (l *Lobby) addressLocked(peer netip.Addr) *address {
+	if a := l.addresses[peer]; a != nil {
+		return a
+	}
+	return &address{}
+}
+
+func (l *Lobby) strangersLocked() (n int) {
+	for i := range l.lists {
+		n += l.lists[i].Len()
+	}
+	return n
+}
+
+func (l *Lobby) exempt(peer netip.Addr) bool {
+	return slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer) })
+}
+
+// victimLocked is who has to leave for a newcomer.
+func (l *Lobby) victimLocked(newcomer netip.Addr) *Place {
+	var first *list.Element
+	if own := &l.addressLocked(newcomer).strangers; own.Len() > max(1, l.limits.Strangers/addressShare) {
+		first = own.Front()
+	}
+	if first == nil && l.lists[trusted].Len() > l.limits.Strangers/trustedShare {
+		first = l.lists[trusted].Front()
+	}
+	for r := silent; first == nil; r++ {
+		first = l.lists[r].Front()
+	}
+	return first.Value.(*Place)
+}
+
+// leaveLocked takes a stranger out of the lobby and returns what closes it.
+func (p *Place) leaveLocked() (evict func()) {
+	l := p.front.lobby
+	l.forgetLocked(p)
+	p.state = leaving
+	l.leaving++
+	return p.evict
+}
+
+// forgetLocked takes a stranger off its lists.
+func (l *Lobby) forgetLocked(p *Place) {
+	l.lists[p.regard].Remove(p.entry)
+	l.addresses[p.peer].strangers.Remove(p.own)
+}
+
+// Evictable says how the connection is closed, which Admit could not know yet. It is
+// false if that should have happened already: then the caller closes it. evict is called
+// at most once, on the goroutine of whoever needs the place, and must not wait.
+func (p *Place) Evictable(evict func()) bool {
+	l := p.front.lobby
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.evict = evict
+	return p.state == stranger
+}
+
+// Spoke notes that the peer has sent something, if not yet who it is.
+func (p *Place) Spoke() {
+	l := p.front.lobby
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.state == stranger && p.regard == silent {
+		l.lists[silent].Remove(p.entry)
+		p.regard = spoke
+		p.entry = l.lists[spoke].PushBack(p)
+	}
+}
+
+// Settle takes one of the front's places, because the peer has said who it is; name may be
+// empty. It fails if there is none left for somebody unknown, and then the connection stays
+// in the lobby.
+func (p *Place) Settle(name string) error {
+	l, f := p.front.lobby, p.front
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.state != stranger {
+		return nil // settled already, or on its way out
+	}
+	room := f.places
+	if !l.known.has(p.peer) && (name == "" || !l.names.has(name)) {
+		room -= f.kept
+	}
+	if f.settled >= room {
+		l.Count.Settled.Add(1)
+		return errSettled
+	}
+	l.known.add(p.peer)
+	if name != "" && len(name) <= longestName {
+		l.names.add(name)
+	}
+	l.forgetLocked(p)
+	p.state = settled
+	f.settled++
+	return nil
+}
+
+// Leave gives the place back: the connection is gone. It may be called more than once.
+func (p *Place) Leave() {
+	l := p.front.lobby
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch p.state {
+	case stranger:
+		l.forgetLocked(p)
+	case settled:
+		p.front.settled--
+	case leaving:
+		l.leaving--
+	case left:
+		return
+	}
+	p.state = left
+	a := l.addresses[p.peer]
+	if a.connections--; a.connections == 0 {
+		delete(l.addresses, p.peer)
+	}
+}
+
+// Close lets nobody in any more, and has those leave who are in the lobby.
+func (f *Front) Close() {
+	for _, evict := range f.close() {
+		if evict != nil {
+			evict()
+		}
+	}
+}
+
+func (f *Front) close() (evict []func()) {
+	l := f.lobby
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.closed = true
+	for i := range l.lists {
+		for e := l.lists[i].Front(); e != nil; {
+			p := e.Value.(*Place)
+			e = e.Next()
+			if p.front == f {
+				evict = append(evict, p.leaveLocked())
+			}
+		}
+	}
+	return evict
+}
+
+// Strangers is how many connections are in the lobby.
+func (l *Lobby) Strangers() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.strangersLocked()
+}
+
+// Readings are the counters, and how full the lobby is.
+func (l *Lobby) Readings() metric.Readings {
+	return append(metric.Of(&l.Count),
+		metric.Reading{Name: "connections_unidentified", Help: "Connections whose peer has not said who it is.", N: int64(l.Strangers())},
+		metric.Reading{Name: "connections_unidentified_limit", Help: "How many of these there may be.", N: int64(l.limits.Strangers)})
+}
+
+// memory remembers the last of many keys: a new one takes the place of one of an older
+// half.
+type memory[K comparable] struct {
+	fresh, old map[K]struct{}
+}
+
+func (m *memory[K]) has(key K) bool {
+	_, fresh := m.fresh[key]
+	_, old := m.old[key]
+	return fresh || old
+}
+
+func (m *memory[K]) add(key K) {
+	if len(m.fresh) >= remembered/2 {
+		m.old, m.fresh = m.fresh, nil
+	}
+	if m.fresh == nil {
+		m.fresh = make(map[K]struct{})
+	}
+	m.fresh[key] = struct{}{}
+}

@@ -1,0 +1,191 @@
+package admission
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+)
+
+var (
+	here  = netip.MustParseAddr("127.0.0.1")
+	there = netip.MustParseAddr("192.0.2.7")
+)
+
+// visit lets a peer in whose connection ends when it is told to leave.
+func visit(t *testing.T, f *Front, peer netip.Addr) (p *Place, evicted *bool) {
+	t.Helper()
+	p, err := f.Admit(peer)
+	require.NoError(t, err)
+	evicted = new(bool)
+	require.True(t, p.Evictable(func() { *evicted = true; p.Leave() }))
+	return p, evicted
+}
+
+func TestTheOldestSilentStrangerMakesRoom(t *testing.T) {
+	l := New(Limits{Strangers: 3})
+	tcp, web := l.Front(8), l.Front(8)
+	talker, talkerOut := visit(t, tcp, here)
+	talker.Spoke()
+	_, oldestOut := visit(t, web, here) // another front's, but the lobby is one
+	_, newerOut := visit(t, tcp, here)
+
+	visit(t, tcp, there)
+	require.True(t, *oldestOut)
+	require.False(t, *newerOut)
+	visit(t, tcp, there)
+	require.True(t, *newerOut)
+	require.False(t, *talkerOut, "has sent something")
+	require.Equal(t, 3, l.Strangers())
+	require.EqualValues(t, 2, l.Count.Evicted.Load())
+}
+
+func TestWhoHasSaidHalfIsTheLastToGo(t *testing.T) {
+	f := New(Limits{Strangers: 1}).Front(8)
+	p, out := visit(t, f, here)
+	p.Spoke()
+	visit(t, f, here)
+	require.True(t, *out)
+}
+
+func TestAnAddressWithManyMakesRoomForItsOwn(t *testing.T) {
+	l := New(Limits{Strangers: 32})
+	f := l.Front(8)
+	_, lonelyOut := visit(t, f, here) // the oldest of all
+	var crowd []*bool
+	for range 31 {
+		_, out := visit(t, f, there)
+		crowd = append(crowd, out)
+	}
+	visit(t, f, there)
+	require.True(t, *crowd[0])
+	require.False(t, *lonelyOut)
+}
+
+func TestWhoWasSettledBeforeHasAShareOfTheLobby(t *testing.T) {
+	l := New(Limits{Strangers: 8})
+	f := l.Front(8)
+	p, _ := visit(t, f, there)
+	require.NoError(t, p.Settle(""))
+	var back []*bool
+	for range 2 {
+		_, out := visit(t, f, there)
+		back = append(back, out)
+	}
+	addr := netip.MustParseAddr("10.0.0.1")
+	for range 64 {
+		visit(t, f, addr)
+		addr = addr.Next()
+	}
+	require.False(t, *back[0])
+	require.False(t, *back[1])
+	visit(t, f, there)
+	visit(t, f, there)
+	require.True(t, *back[0], "but no more than that")
+}
+
+func TestSettledConnectionsAreNotInTheLobby(t *testing.T) {
+	l := New(Limits{Strangers: 1})
+	f := l.Front(8)
+	p, out := visit(t, f, here)
+	require.NoError(t, p.Settle("game"))
+	visit(t, f, here)
+	require.False(t, *out)
+	require.Equal(t, 1, l.Strangers())
+	require.NoError(t, p.Settle("game"), "again")
+}
+
+func TestSomePlacesAreKeptForWhoWasThereBefore(t *testing.T) {
+	f := New(Limits{Strangers: 64}).Front(32) // of which 2 are kept
+	first, _ := visit(t, f, there)
+	require.NoError(t, first.Settle("known"))
+	first.Leave()
+
+	addr := netip.MustParseAddr("10.0.0.1")
+	for range 30 {
+		p, _ := visit(t, f, addr)
+		require.NoError(t, p.Settle(""))
+		addr = addr.Next()
+	}
+	p, _ := visit(t, f, addr)
+	require.Equal(t, codes.Busy, codes.Of(p.Settle("unheard of")))
+	require.NoError(t, p.Settle("known"), "its name is known")
+	p, _ = visit(t, f, there)
+	require.NoError(t, p.Settle("renamed"), "its address is known")
+	p, _ = visit(t, f, there)
+	require.Equal(t, codes.Busy, codes.Of(p.Settle("known")), "there is none left at all")
+}
+
+func TestOneAddressHasItsLimit(t *testing.T) {
+	l := New(Limits{Strangers: 64, PerAddress: 2, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	f := l.Front(64)
+	p, _ := visit(t, f, there)
+	require.NoError(t, p.Settle(""))
+	visit(t, f, there)
+	_, err := l.Front(64).Admit(there)
+	require.Equal(t, codes.Busy, codes.Of(err), "the other front counts too")
+	_, err = f.Admit(netip.AddrFrom16(there.As16()))
+	require.Error(t, err, "so does its other spelling")
+	for range 8 {
+		visit(t, f, here)
+	}
+	p.Leave()
+	p.Leave() // once counts
+	visit(t, f, there)
+	_, err = f.Admit(there)
+	require.Error(t, err)
+	require.EqualValues(t, 3, l.Count.Address.Load())
+}
+
+func TestTooManyOnTheirWayOutAreNotJoined(t *testing.T) {
+	l := New(Limits{Strangers: 1})
+	f := l.Front(8)
+	var stuck []*Place
+	for range leavingMost + 1 {
+		p, err := f.Admit(here)
+		require.NoError(t, err)
+		p.Evictable(func() {}) // and does not end
+		stuck = append(stuck, p)
+	}
+	_, err := f.Admit(here)
+	require.Equal(t, codes.Busy, codes.Of(err))
+	stuck[0].Leave()
+	visit(t, f, here)
+}
+
+func TestEvictedBeforeItIsKnownHow(t *testing.T) {
+	f := New(Limits{Strangers: 1}).Front(8)
+	early, err := f.Admit(here)
+	require.NoError(t, err)
+	visit(t, f, here)
+	require.False(t, early.Evictable(func() { t.Error("it is the caller who closes it") }))
+	early.Leave()
+}
+
+func TestACloseFrontHasItsStrangersLeave(t *testing.T) {
+	l := New(Limits{Strangers: 8})
+	closed, open := l.Front(8), l.Front(8)
+	_, out := visit(t, closed, here)
+	p, settledOut := visit(t, closed, here)
+	require.NoError(t, p.Settle(""))
+	_, otherOut := visit(t, open, here)
+	closed.Close()
+	require.Equal(t, []bool{true, false, false}, []bool{*out, *settledOut, *otherOut})
+	_, err := closed.Admit(here)
+	require.Equal(t, codes.Closed, codes.Of(err))
+	visit(t, open, here)
+}
+
+func TestMemoryOfKeysIsBounded(t *testing.T) {
+	var m memory[string]
+	for i := range 3 * remembered {
+		m.add(fmt.Sprint(i))
+		require.True(t, m.has(fmt.Sprint(i)))
+		require.True(t, m.has(fmt.Sprint(max(0, i-remembered/2+1))), "the last half is always there")
+	}
+	require.LessOrEqual(t, len(m.fresh)+len(m.old), remembered)
+	require.False(t, m.has("0"))
+}
