@@ -23,13 +23,14 @@ func received(t *testing.T, p *servertest.Peer, cmd protocol.Command, seq uint16
 
 func TestNotifyForTheServer(t *testing.T) {
 	srv := start(t, servertest.Options{})
-	t.Run("every_one_is_in_the_operation_log", func(t *testing.T) {
+	t.Run("every_one_is_in_the_operation_log_but_not_what_it_says", func(t *testing.T) {
 		p := peer(t, srv)
 		p.Call(protocol.EvNotify, `{"notify":"check-alive","mark":"with \"quotes\"\nand lines"}`)
 		lines, err := protocol.ParseLines([]byte(p.Call(protocol.GetLogr, `{"size":50}`)))
 		require.NoError(t, err)
 		require.Contains(t, fmt.Sprint(lines), "NOTIFY")
 		require.Contains(t, fmt.Sprint(lines), "check-alive")
+		require.NotContains(t, fmt.Sprint(lines), "quotes", "it may be a secret between two others")
 	})
 	for _, kind := range []string{"check-alive", "exit", "cfg_change", "shellcmd", ""} {
 		t.Run("other_than_closelink_is_code_-1_"+kind, func(t *testing.T) {

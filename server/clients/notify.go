@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"fmt"
+
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
@@ -12,13 +14,14 @@ import (
 // server itself, otherwise for another client.
 func (f *Handlers) notify(s *gate.Session, h protocol.Header, body []byte) bool {
 	req := &s.Desk.Req
-	f.oplog.add("NOTIFY", s.Name(), clip(req.Body()))
 	to, routed := targetOf(req)
+	kind := req.Text("notify")
+	// Everybody reads this log, so what one client says to another is not in it.
+	f.oplog.add("NOTIFY", s.Name(), "notify="+string(kind), fmt.Sprintf("to=%d", to), fmt.Sprintf("%d bytes", len(req.Body())))
 	if routed && to != f.serverID {
 		f.route(s, h, to)
 		return true
 	}
-	kind := req.Text("notify")
 	code := -1
 	if string(kind) == protocol.NotifyCloseLink {
 		var self bool

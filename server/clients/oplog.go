@@ -54,7 +54,7 @@ func (o *oplog) config(deleted bool, name string, mtime int32, by *access.Actor,
 // maxLogged bounds a field of the operation log, in bytes: peers can make them long.
 const maxLogged = 512
 
-func clip[T string | []byte](b T) string {
+func clip(b string) string {
 	if len(b) > maxLogged {
 		end := maxLogged
 		for end > maxLogged-utf8.UTFMax && !utf8.RuneStart(b[end]) {
@@ -62,7 +62,7 @@ func clip[T string | []byte](b T) string {
 		}
 		return fmt.Sprintf("%s… +%dB", b[:end], len(b)-end)
 	}
-	return string(b)
+	return b
 }
 
 // newest returns up to n lines, the newest first.

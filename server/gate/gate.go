@@ -163,6 +163,7 @@ func (s *Session) may(right access.Right) bool {
 
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {
+	defer loop.Guard(&s.Conn)
 	taken = s.handleEach(b)
 	s.Gate.handOver(s)
 	return taken

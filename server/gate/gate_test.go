@@ -66,6 +66,42 @@ func TestWhatTheGateTurnsOut(t *testing.T) {
 	}
 }
 
+// A bug in one handler must cost the connection that found it, and nobody else's.
+func TestAPanicEndsItsConnectionOnly(t *testing.T) {
+	plant := func(*gate.Session, protocol.Header) { panic("planted") }
+	for name, bug := range map[string]func(s *gate.Session, h protocol.Header){
+		"in a handler":             plant,
+		"with half a reply begun":  func(s *gate.Session, h protocol.Header) { s.End(s.Begin(h.Command.Reply(), h.Seq)); plant(s, h) },
+		"on a worker":              func(s *gate.Session, h protocol.Header) { s.Away(func() { plant(s, h) }, func(*loop.Loop) {}) },
+		"with what a worker made":  func(s *gate.Session, h protocol.Header) { s.Away(func() {}, func(*loop.Loop) { plant(s, h) }) },
+		"in a reply a worker made": func(s *gate.Session, h protocol.Header) { s.Later(h, func([]byte) []byte { panic("planted") }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := gatetest.NewBench(t, loop.Limits{})
+			b.Gate.Add(map[protocol.Command]gate.Route{
+				protocol.SetConfig: {Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool { bug(s, h); return true }},
+				protocol.GetConfig: {Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+					s.Reply(h, nil)
+					return true
+				}},
+			})
+			b.Open()
+			s, w := b.Peer(gatetest.Unlimited)
+			other, otherWire := b.Peer(gatetest.Unlimited)
+			s.Receive(gatetest.Requests(protocol.GetConfig, "", protocol.SetConfig, "", protocol.GetConfig, ""))
+			for b.Group.Jobs() > 0 {
+				b.Group.DoJob(0)
+			}
+			gatetest.Sweep(b.Desk)
+			require.True(t, s.Gone())
+			require.True(t, w.Closed)
+			require.EqualValues(t, 1, b.Group.Readings().Get("server_panics_total"))
+			other.Receive(gatetest.Requests(protocol.GetConfig, ""))
+			require.Equal(t, []string{"GETCONFIG_RSP/1 "}, gatetest.Frames(t, otherWire))
+		})
+	}
+}
+
 func TestWhatTheGateHoldsBack(t *testing.T) {
 	b := newBench(t, loop.Limits{Writes: 2})
 	s, w := b.Peer(gatetest.Unlimited)

@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"fmt"
 	"net/netip"
+	"runtime/debug"
 	"sync/atomic"
 
 	"confcenter/protocol"
@@ -228,14 +230,38 @@ func (c *Conn) Away(job func(), then func(l *Loop)) {
 		return
 	}
 	c.Loop.Group.workers.submit(func() {
+		defer func() {
+			if what := recover(); what != nil {
+				stack := debug.Stack()
+				c.Loop.Post(MailFunc(func(*Loop) { panicked(c, what, stack) }))
+			}
+		}()
 		job()
 		c.Loop.Post(MailFunc(func(l *Loop) {
+			defer Guard(c)
 			then(l)
 			if c.state == forWorker {
 				c.goOn()
 			}
 		}))
 	})
+}
+
+// Guard is deferred by what acts on a connection's frames: a panic ends the connection,
+// not the process with everybody else's.
+func Guard(c *Conn) {
+	if what := recover(); what != nil {
+		panicked(c, what, debug.Stack())
+	}
+}
+
+func panicked(c *Conn, what any, stack []byte) {
+	g := c.Loop.Group
+	g.Count.Panics.Add(1)
+	g.Log.Error().Stringer("peer", c.Peer).Str("client", c.User.Name()).Str("panic", fmt.Sprint(what)).Bytes("stack", stack).
+		Msg("a request made a handler panic; its connection is closed")
+	c.Loop.buffer.out = c.Loop.buffer.out[:0]
+	c.Abort("a handler panicked")
 }
 
 // Prepare makes a worker make what the current frame needs. The frame is not consumed: it
@@ -394,14 +420,6 @@ func (c *Conn) checkDeadline(now int64) {
 
 // holds is the memory held for the connection, in bytes.
 func (c *Conn) holds() int { return c.Out.bytes + c.in.holds() }
-
-// moved is when the peer last read, if it has output to read, or last completed a frame.
-func (c *Conn) moved() int64 {
-	if c.Out.bytes > 0 {
-		return c.Out.progress
-	}
-	return c.Active.Load()
-}
 
 // quiet reports whether nothing is being done for the connection and its peer has read
 // everything.

@@ -102,7 +102,7 @@ func (r *relief) closeHog() bool {
 	r.looked = now
 	var worst *Conn
 	for _, c := range r.l.conns {
-		if c.holds() >= hogBytes && r.l.now-c.moved() >= hogRest.Nanoseconds() && (worst == nil || c.moved() < worst.moved()) {
+		if c.holds() >= hogBytes && r.l.now-moved(c) >= hogRest.Nanoseconds() && (worst == nil || moved(c) < moved(worst)) {
 			worst = c
 		}
 	}
@@ -112,6 +112,14 @@ func (r *relief) closeHog() bool {
 	r.l.Group.Count.MemoryLimit.Add(1)
 	worst.Abort("memory for what peers hold is used up and this peer has not moved for longest")
 	return true
+}
+
+// moved is when the peer last read, if it has output to read, or last completed a frame.
+func moved(c *Conn) int64 {
+	if c.Out.bytes > 0 {
+		return c.Out.progress
+	}
+	return c.Active.Load()
 }
 
 // tick searches again: a connection that had just moved when memory ran out may be idle by
