@@ -197,7 +197,9 @@ func (g *Gateway) Start() error {
 	g.running.Go(g.sampling())
 	g.running.Go(func() {
 		err := g.server.Serve(g.listener)
-		if !errors.Is(err, http.ErrServerClosed) {
+		select {
+		case <-g.closing:
+		default:
 			g.ended.Store(&err)
 		}
 		close(g.done)

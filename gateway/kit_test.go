@@ -83,6 +83,7 @@ func (k *kit) stop() {
 	defer cancel()
 	k.client.CloseIdleConnections()
 	require.NoError(k.t, k.Shutdown(ctx))
+	require.NoError(k.t, k.Err(), "it did not end by itself")
 	require.NoError(k.t, k.state.Close())
 	require.NoError(k.t, k.config.Close())
 	k.Gateway = nil

@@ -64,24 +64,32 @@ func actorOf(r *http.Request) *access.Actor {
 }
 
 // settle takes a place for the connection with its first request. Probes, metrics and
-// status are answered without one: they are asked for most when there is none.
-func (p *peer) settle(w http.ResponseWriter, rt *route) error {
-	if p == nil || p.settled.Load() {
+// status do without one if there is none: then they are asked for most.
+func (p *peer) settle(w http.ResponseWriter, rt *route) (err error) {
+	switch {
+	case p == nil || p.settled.Load():
+		return nil
+	case !rt.quiet:
+		err = p.conn.Place.Settle("")
+		p.settled.Store(err == nil)
+	default:
+		p.settled.Store(p.conn.Place.SettleIfRoom(""))
+	}
+	p.spoke()
+	if err == nil {
 		return nil
 	}
-	if !rt.quiet {
-		err := p.conn.Place.Settle("")
-		if err == nil {
-			p.settled.Store(true)
-			return nil
-		}
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Connection", "close")
-		if rt.plain {
-			err = &plainError{codes.Busy.HTTPStatus(), codes.Message(err)}
-		}
-		return err
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Connection", "close")
+	if rt.plain {
+		err = &plainError{codes.Busy.HTTPStatus(), codes.Message(err)}
 	}
-	p.conn.Place.Spoke()
-	return nil
+	return err
+}
+
+// spoke notes that a connection without a place is not silent.
+func (p *peer) spoke() {
+	if p != nil && !p.settled.Load() {
+		p.conn.Place.Spoke()
+	}
 }

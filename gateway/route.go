@@ -124,8 +124,10 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.route = rt
-	if err == nil {
-		err = peerOf(r).settle(w, rt)
+	if peer := peerOf(r); err == nil {
+		err = peer.settle(w, rt)
+	} else {
+		peer.spoke()
 	}
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)

@@ -72,22 +72,22 @@ func serveWithFewFiles(t *testing.T) {
 	addr := srv.Addr().String()
 	there := servertest.Dial(t, addr)
 	there.Identify(`{"svrid":0}`) // all is open that is needed to begin
-	limit := unix.Rlimit{Cur: 64, Max: 64}
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	// The peers' own descriptors come from the same few, so accepting fails when half of
-	// them are in the lobby.
-	var peers []net.Conn
-	for range 64 {
-		c, err := net.DialTimeout("tcp", addr, time.Second)
-		if err != nil {
-			break
-		}
-		peers = append(peers, c)
+	// The peers have their descriptors already when there are no more.
+	peers := make([]int, 32)
+	for i := range peers {
+		peers[i], err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		require.NoError(t, err)
+	}
+	few := uint64(peers[len(peers)-1] + 4)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: few, Max: few}))
+	port := srv.Addr().(*net.TCPAddr).Port
+	for _, fd := range peers {
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}))
 	}
 	require.Eventually(t, func() bool { return lobby.Count.Exhausted.Load() > 2 }, servertest.Patience, time.Millisecond)
 	require.Contains(t, there.Call(protocol.GetCfgName, ""), "{", "who was there is served")
-	for _, c := range peers {
-		require.NoError(t, c.Close())
+	for _, fd := range peers {
+		require.NoError(t, unix.Close(fd))
 	}
 	servertest.Dial(t, addr).Identify(`{"svrid":0}`)
 	require.NoError(t, srv.Shutdown(t.Context()))
@@ -95,16 +95,21 @@ func serveWithFewFiles(t *testing.T) {
 }
 
 func TestOneClientBeyondTheLimitIsToldSo(t *testing.T) {
-	srv := servertest.Start(t, servertest.Options{Server: server.Config{MaxConnections: 2}})
+	lobby := admission.New(admission.Limits{Strangers: 2})
+	srv := servertest.Start(t, servertest.Options{Server: server.Config{MaxConnections: 2, Lobby: lobby}})
 	a, b := srv.Peer("a"), srv.Peer("b")
 	c := srv.Dial()
 	refused := c.Call(protocol.Whoami, `{"svrid":0,"svrname":"c"}`)
 	require.Contains(t, refused, `"code":503`)
 	require.Contains(t, refused, `"svrid"`, "without it Python clients die")
 	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "connections"))
+	silent := srv.Dial()
 	a.Quiet()
+	srv.Dial() // takes the place of the oldest that is silent, which c is not
+	require.Eventually(t, func() bool { return lobby.Count.Evicted.Load() == 1 }, servertest.Patience, time.Millisecond)
 	b.Close()
 	require.Eventually(t, func() bool { return srv.Stats().Get("server_clients") == 1 }, servertest.Patience, time.Millisecond)
+	silent.Closed()
 	c.Identify(`{"svrid":0,"svrname":"c"}`) // it was not closed: Python's SDK would be back at once
 }
 

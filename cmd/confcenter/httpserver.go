@@ -35,7 +35,7 @@ func (o *httpOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "http", defaultHTTP, "HTTP address, for REST, streams, metrics and the console; empty = off; port 0 takes a free one")
 	f.Var(&o.hosts, "http-host", "host names by which HTTP is reached besides localhost, separated by commas, for example plum-controller; requests for other names are refused, IP addresses are always allowed")
 	f.Var(&o.origins, "http-cors-origin", "origins of web pages that may use HTTP, separated by commas, for example https://ops.example.com; they may read and write everything")
-	f.IntVar(&o.maxConnections, "http-max-connections", 0, "HTTP connections at the same time, streams included; on more only probes, metrics and status are answered; 0 = a quarter of the limit on open files, at most 8192")
+	f.IntVar(&o.maxConnections, "http-max-connections", 0, "HTTP connections at the same time, streams included; beyond that, only probes, metrics, status and clients are answered; 0 = a quarter of the limit on open files, at most 8192")
 	f.BoolVar(&o.accessLog, "http-access-log", true, "log every HTTP request except health checks")
 	f.DurationVar(&o.slowRequest, "slow-request", 500*time.Millisecond, "log requests that take longer than this")
 }

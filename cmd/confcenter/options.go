@@ -69,7 +69,7 @@ func (o *options) define(command *cobra.Command) {
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
 	f.IntVar(&o.loops, "loops", 0, "event loops; 0 = one per CPU")
-	f.IntVar(&o.maxConnections, "max-connections", 0, "clients at the same time; more are told to try again later; 0 = as many as the limit on open files allows")
+	f.IntVar(&o.maxConnections, "max-connections", 0, "clients at the same time; further ones are told to try again later; 0 = as many as the limit on open files allows")
 	o.lobby.define(f)
 	o.logLevel = choice{value: "info", allowed: []string{"trace", "debug", "info", "warn", "error"}}
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")

@@ -33,7 +33,7 @@ type Limits struct {
 
 // leavingMost is how many connections may have been told to leave and not have left: they
 // still have a descriptor, beyond the limits.
-const leavingMost = 256
+const leavingMost = 128
 
 // remembered is how many addresses, and how many names, are known to have been settled.
 const remembered = 8192
@@ -43,7 +43,7 @@ const longestName = 128
 
 // Counters are what admission counts.
 type Counters struct {
-	Evicted   atomic.Uint64 `metric:"connections_evicted_total" help:"Connections closed because the lobby was full and others had said nothing for less long."`
+	Evicted   atomic.Uint64 `metric:"connections_evicted_total" help:"Unidentified connections closed to make room for others."`
 	Address   atomic.Uint64 `metric:"connections_refused_total" label:"limit=address" help:"Connections and clients refused by a limit."`
 	Leaving   atomic.Uint64 `metric:"connections_refused_total" label:"limit=leaving"`
 	Settled   atomic.Uint64 `metric:"connections_refused_total" label:"limit=settled"`
@@ -67,16 +67,36 @@ type Lobby struct {
 // address is what a peer's address has.
 type address struct {
 	connections int
-	strangers   list.List // of *Place, who has been there longest is first
+	strangers   [regards]list.List // of *Place, who has been there longest is first
+}
+
+func (a *address) count() int { return count(a.strangers[:]) }
+
+func count(lists []list.List) (n int) {
+	for i := range lists {
+		n += lists[i].Len()
+	}
+	return n
+}
+
+// first is who has to leave first; nil if there is nobody.
+func first(lists []list.List) *list.Element {
+	for i := range lists {
+		if e := lists[i].Front(); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // regard says in which order strangers have to leave.
 type regard uint8
 
 const (
-	silent  regard = iota // has sent nothing
-	spoke                 // has sent half of something
-	trusted               // was settled before; has a share of the lobby
+	silent        regard = iota // has sent nothing
+	spoke                       // has sent something
+	trustedSilent               // its address was settled before; these have a share of the lobby
+	trustedSpoke
 	regards
 )
 
@@ -86,8 +106,9 @@ const (
 	addressShare = 16 // an address with more than a sixteenth makes room for its own
 )
 
-// New makes an empty lobby.
+// New makes an empty lobby, with room for one at least.
 func New(limits Limits) *Lobby {
+	limits.Strangers = max(1, limits.Strangers)
 	return &Lobby{limits: limits, addresses: make(map[netip.Addr]*address)}
 }
 
@@ -148,7 +169,6 @@ func (f *Front) Admit(peer netip.Addr) (*Place, error) {
 	p := &Place{front: f, peer: peer.Unmap()}
 	victim, err := l.admit(p)
 	if victim != nil {
-		l.Count.Evicted.Add(1)
 		victim()
 	}
 	if err != nil {
@@ -167,21 +187,21 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 		l.Count.Address.Add(1)
 		return nil, errAddress
 	}
-	if l.strangersLocked() >= l.limits.Strangers {
+	if count(l.lists[:]) >= l.limits.Strangers {
 		if l.leaving >= leavingMost {
 			l.Count.Leaving.Add(1)
 			return nil, errLeaving
 		}
 		victim = l.victimLocked(p.peer).leaveLocked()
+		l.Count.Evicted.Add(1)
 	}
 	if l.known.has(p.peer) {
-		p.regard = trusted
+		p.regard = trustedSilent
 	}
 	a := l.addressLocked(p.peer)
 	l.addresses[p.peer] = a
 	a.connections++
-	p.own = a.strangers.PushBack(p)
-	p.entry = l.lists[p.regard].PushBack(p)
+	l.enterLocked(p, a)
 	return victim, nil
 }
 
@@ -193,30 +213,25 @@ func (l *Lobby) addressLocked(peer netip.Addr) *address {
 	return &address{}
 }
 
-func (l *Lobby) strangersLocked() (n int) {
-	for i := range l.lists {
-		n += l.lists[i].Len()
-	}
-	return n
+// enterLocked puts a stranger behind all others of its regard.
+func (l *Lobby) enterLocked(p *Place, a *address) {
+	p.entry = l.lists[p.regard].PushBack(p)
+	p.own = a.strangers[p.regard].PushBack(p)
 }
 
 func (l *Lobby) exempt(peer netip.Addr) bool {
-	return slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer) })
+	return slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer.WithZone("")) })
 }
 
 // victimLocked is who has to leave for a newcomer.
 func (l *Lobby) victimLocked(newcomer netip.Addr) *Place {
-	var first *list.Element
-	if own := &l.addressLocked(newcomer).strangers; own.Len() > max(1, l.limits.Strangers/addressShare) {
-		first = own.Front()
+	e := first(l.lists[:])
+	if own := l.addressLocked(newcomer); own.count() > max(1, l.limits.Strangers/addressShare) {
+		e = first(own.strangers[:])
+	} else if trusted := l.lists[trustedSilent:]; count(trusted) > l.limits.Strangers/trustedShare {
+		e = first(trusted)
 	}
-	if first == nil && l.lists[trusted].Len() > l.limits.Strangers/trustedShare {
-		first = l.lists[trusted].Front()
-	}
-	for r := silent; first == nil; r++ {
-		first = l.lists[r].Front()
-	}
-	return first.Value.(*Place)
+	return e.Value.(*Place)
 }
 
 // leaveLocked takes a stranger out of the lobby and returns what closes it.
@@ -231,7 +246,7 @@ func (p *Place) leaveLocked() (evict func()) {
 // forgetLocked takes a stranger off its lists.
 func (l *Lobby) forgetLocked(p *Place) {
 	l.lists[p.regard].Remove(p.entry)
-	l.addresses[p.peer].strangers.Remove(p.own)
+	l.addresses[p.peer].strangers[p.regard].Remove(p.own)
 }
 
 // Evictable says how the connection is closed, which Admit could not know yet. It is
@@ -245,15 +260,20 @@ func (p *Place) Evictable(evict func()) bool {
 	return p.state == stranger
 }
 
-// Spoke notes that the peer has sent something, if not yet who it is.
+// Spoke records that the peer has sent something, if not who it is.
 func (p *Place) Spoke() {
 	l := p.front.lobby
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.state == stranger && p.regard == silent {
-		l.lists[silent].Remove(p.entry)
-		p.regard = spoke
-		p.entry = l.lists[spoke].PushBack(p)
+	if p.state == stranger {
+		l.forgetLocked(p)
+		switch p.regard {
+		case silent:
+			p.regard = spoke
+		case trustedSilent:
+			p.regard = trustedSpoke
+		}
+		l.enterLocked(p, l.addresses[p.peer])
 	}
 }
 
@@ -261,19 +281,28 @@ func (p *Place) Spoke() {
 // empty. It fails if there is none left for somebody unknown, and then the connection stays
 // in the lobby.
 func (p *Place) Settle(name string) error {
+	if !p.SettleIfRoom(name) {
+		p.front.lobby.Count.Settled.Add(1)
+		return errSettled
+	}
+	return nil
+}
+
+// SettleIfRoom is Settle for a peer that is served in any case: nothing is refused, and
+// nothing counted, if there is no place.
+func (p *Place) SettleIfRoom(name string) bool {
 	l, f := p.front.lobby, p.front
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.state != stranger {
-		return nil // settled already, or on its way out
+		return true // settled already, or on its way out
 	}
 	room := f.places
 	if !l.known.has(p.peer) && (name == "" || !l.names.has(name)) {
 		room -= f.kept
 	}
 	if f.settled >= room {
-		l.Count.Settled.Add(1)
-		return errSettled
+		return false
 	}
 	l.known.add(p.peer)
 	if name != "" && len(name) <= longestName {
@@ -282,7 +311,7 @@ func (p *Place) Settle(name string) error {
 	l.forgetLocked(p)
 	p.state = settled
 	f.settled++
-	return nil
+	return true
 }
 
 // Leave gives the place back: the connection is gone. It may be called more than once.
@@ -337,7 +366,7 @@ func (f *Front) close() (evict []func()) {
 func (l *Lobby) Strangers() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.strangersLocked()
+	return count(l.lists[:])
 }
 
 // Readings are the counters, and how full the lobby is.

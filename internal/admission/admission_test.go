@@ -55,13 +55,16 @@ func TestAnAddressWithManyMakesRoomForItsOwn(t *testing.T) {
 	l := New(Limits{Strangers: 32})
 	f := l.Front(8)
 	_, lonelyOut := visit(t, f, here) // the oldest of all
-	var crowd []*bool
-	for range 31 {
+	talker, out := visit(t, f, there)
+	crowd := []*bool{out}
+	for range 30 {
 		_, out := visit(t, f, there)
 		crowd = append(crowd, out)
 	}
+	talker.Spoke()
 	visit(t, f, there)
-	require.True(t, *crowd[0])
+	require.False(t, *crowd[0], "it has said something")
+	require.True(t, *crowd[1])
 	require.False(t, *lonelyOut)
 }
 
@@ -117,6 +120,18 @@ func TestSomePlacesAreKeptForWhoWasThereBefore(t *testing.T) {
 	require.NoError(t, p.Settle("renamed"), "its address is known")
 	p, _ = visit(t, f, there)
 	require.Equal(t, codes.Busy, codes.Of(p.Settle("known")), "there is none left at all")
+}
+
+func TestProbesNeedNoPlace(t *testing.T) {
+	l := New(Limits{Strangers: 8})
+	f := l.Front(1)
+	p, _ := visit(t, f, here)
+	require.True(t, p.SettleIfRoom(""))
+	probe, _ := visit(t, f, here)
+	require.False(t, probe.SettleIfRoom(""))
+	require.Zero(t, l.Count.Settled.Load(), "nobody was refused")
+	p.Leave()
+	require.True(t, probe.SettleIfRoom(""))
 }
 
 func TestOneAddressHasItsLimit(t *testing.T) {

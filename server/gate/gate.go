@@ -164,9 +164,8 @@ func (s *Session) may(right access.Right) bool {
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {
 	defer loop.Guard(&s.Conn)
-	taken = s.handleEach(b)
-	s.Gate.handOver(s)
-	return taken
+	defer s.Gate.handOver(s) // also of what came before a frame that panics
+	return s.handleEach(b)
 }
 
 func (s *Session) handleEach(b []byte) (taken int) {

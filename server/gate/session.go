@@ -65,10 +65,9 @@ func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPor
 	g := d.gate
 	s := &Session{Gate: g, Desk: d, place: place}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
-	stays := place.Evictable(func() {
+	if g.Group.IsDraining() || !place.Evictable(func() {
 		d.Loop.Post(loop.MailFunc(func(*loop.Loop) { s.Reset() }))
-	})
-	if !stays || g.Group.IsDraining() {
+	}) {
 		return nil
 	}
 	g.Registry.enter(s)
@@ -137,6 +136,7 @@ func (s *Session) Identify(wanted int32, props []protocol.Property) error {
 	}
 	if err := s.place.Settle(c.Prop("svrname")); err != nil {
 		s.Gate.Registry.unidentify(c)
+		s.place.Spoke()
 		s.Gate.Group.Count.TurnedAway.Add(1)
 		return err
 	}

@@ -1,5 +1,7 @@
 package loop
 
+import "runtime/debug"
+
 // MaxGathered is how many frames are gathered at a time.
 const MaxGathered = 32
 
@@ -32,6 +34,7 @@ type gathered struct {
 
 // Arrive is Receive for input from a socket, which may be gathered first.
 func (c *Conn) Arrive(data []byte) {
+	defer Guard(c)
 	if g := &c.Loop.gather; !g.takes(c, data) {
 		g.handOn()
 		c.Receive(data)
@@ -65,6 +68,19 @@ func (g *gather) takes(c *Conn, data []byte) bool {
 // must come later, and never while something is being sent.
 func (l *Loop) HandOn() { l.gather.handOn() }
 
+// lookUp closes all of them if looking up panics: nobody knows whose request did it.
+func (g *gather) lookUp() {
+	defer func() {
+		if what := recover(); what != nil {
+			stack := debug.Stack()
+			for _, f := range g.frames {
+				panicked(f.c, what, stack)
+			}
+		}
+	}()
+	g.frames[0].c.User.LookUp()
+}
+
 func (g *gather) handOn() {
 	frames := g.frames
 	if len(frames) == 0 {
@@ -73,7 +89,7 @@ func (g *gather) handOn() {
 	if len(frames) == 1 {
 		g.rest = aloneRest
 	}
-	frames[0].c.User.LookUp()
+	g.lookUp()
 	for _, f := range frames {
 		f.c.Receive(f.data)
 	}

@@ -1,6 +1,7 @@
 package netio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ const tcpUnsent = 128 << 10
 
 // acceptors is how many goroutines accept for each loop. Each waits until a loop has taken
 // its connection, so the turns of a busy loop would bound the rate of a single one.
-const acceptors = 8
+const acceptors = 4
 
 // listen opens the listener. Connections inherit its options.
 func listen(address string) (net.Listener, error) {
@@ -59,6 +60,8 @@ func listen(address string) (net.Listener, error) {
 	return cfg.Listen(context.Background(), "tcp", address)
 }
 
+var errUnregistered = errors.New("the event loop could not watch the connection")
+
 // visitor is a connection on its way to a loop.
 type visitor struct {
 	*admission.Conn // set at open
@@ -78,7 +81,7 @@ func (e *Engine) accept() {
 		// register, so only OnOpen counts.
 		if _, err = e.loops.EnrollContext(v.TCPConn, v); !v.opened {
 			v.Place.Leave()
-			e.listener.Rest(err)
+			e.listener.Rest(cmp.Or(err, errUnregistered))
 		}
 	}
 }

@@ -194,6 +194,43 @@ func TestWritesOfOneReadAreHandedOverTogether(t *testing.T) {
 	require.Len(t, s.Desk.Part(gate.OfState).(*desk).free, writes)
 }
 
+// What came before a frame that panics is written at once or never, not when somebody
+// else speaks on the loop.
+func TestAPanicLeavesNoWritesBehind(t *testing.T) {
+	k := newStateKit(t, loop.Limits{})
+	k.Bench.Gate.Add(map[protocol.Command]gate.Route{
+		protocol.SetConfig: {Raw: true, Write: true, Handle: func(*gate.Session, protocol.Header, []byte) bool { panic("planted") }},
+	})
+	k.Receive(gatetest.Requests(protocol.KVPut, `{"ns":"n","key":"a","value":"old"}`, protocol.SetConfig, ""))
+	require.True(t, k.Gone())
+	require.EqualValues(t, 1, k.Bench.Group.Readings().Get("server_state_writes_total"))
+	k.state.Finish(1)
+	other, _ := k.Peer(gatetest.Unlimited)
+	other.Receive(gatetest.Requests(protocol.KVGet, `{"ns":"n","key":"a"}`))
+	require.EqualValues(t, 1, k.Bench.Group.Readings().Get("server_state_writes_total"))
+}
+
+func TestAPanicInALookUpEndsWhoWaitedForIt(t *testing.T) {
+	k := newStateKit(t, loop.Limits{})
+	get := gatetest.Requests(protocol.KVGet, `{"ns":"n","key":"a"}`)
+	other, _ := k.Peer(gatetest.Unlimited)
+	k.state.Panic = true
+	k.Arrive(get)
+	other.Arrive(get)
+	k.Loop.HandOn()
+	require.True(t, k.Gone())
+	require.True(t, other.Gone())
+	k.state.Panic = false
+	third, wire := k.Peer(gatetest.Unlimited)
+	fourth, _ := k.Peer(gatetest.Unlimited)
+	for range 40 { // some are gathered
+		third.Arrive(get)
+		fourth.Arrive(get)
+		k.Loop.HandOn()
+	}
+	require.Len(t, gatetest.Frames(t, wire), 40)
+}
+
 // Writes that wait for room, though their frames are gone from the input, stay in
 // front of everything behind them.
 func TestWritesThatWaitForRoomKeepTheirPlace(t *testing.T) {

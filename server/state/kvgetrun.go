@@ -64,8 +64,8 @@ func (f *Handlers) Foresee(s *gate.Session, b []byte) bool {
 // LookUp looks up what was foreseen.
 func (f *Handlers) LookUp(d *gate.Desk) {
 	a := &d.Part(gate.OfState).(*desk).ahead
-	a.lookUp(f.store)
 	a.done = true
+	a.lookUp(f.store)
 }
 
 // drop forgets a run, even if some of it has not been answered.

@@ -121,8 +121,17 @@ func (d *Deaf) TrySend(p []byte) int { return len(p) }
 // HeldState does what Commit is given only when the test says so.
 type HeldState struct {
 	kv.Store
-	Room int // transactions that still fit
-	Held []func()
+	Room  int  // transactions that still fit
+	Panic bool // on the next look-ups
+	Held  []func()
+}
+
+// GetEach looks up several keys at a time, unless it is to panic.
+func (f *HeldState) GetEach(reads []kv.Read) kv.Revision {
+	if f.Panic {
+		panic("planted")
+	}
+	return f.Store.GetEach(reads)
 }
 
 // CommitEach keeps what it is to do, or says that it is busy.
