@@ -40,7 +40,7 @@ type Config struct {
 	// status, default 8192; further ones are told to try again later.
 	MaxConnections int
 	// Lobby is where connections begin, which other fronts of the process share. Default
-	// one of its own with room for 1024.
+	// one of its own.
 	Lobby *admission.Lobby
 	// SlowRequest is how long a request may take without being logged as slow,
 	// default 500 ms.
@@ -74,9 +74,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
-	if cfg.Lobby == nil {
-		cfg.Lobby = admission.New(admission.Limits{Strangers: 1024})
-	}
+	cfg.Lobby = cmp.Or(cfg.Lobby, admission.New(admission.Limits{}))
 	return cfg
 }
 

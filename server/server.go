@@ -41,7 +41,7 @@ type Config struct {
 	// later. Default 10000. Each takes a descriptor.
 	MaxConnections int
 	// Lobby is where connections begin, which other fronts of the process share. Default
-	// one of its own with room for 1024.
+	// one of its own.
 	Lobby *admission.Lobby
 	// FrameExact pushes for a changed base only the base's name, as CppCloud
 	// does, without a second frame for the subscribed file.
@@ -78,9 +78,7 @@ func (c Config) withDefaults() Config {
 	c.IdentifyTimeout = cmp.Or(c.IdentifyTimeout, 30*time.Second)
 	c.SlowRequest = cmp.Or(c.SlowRequest, 500*time.Millisecond)
 	c.Clock = cmp.Or(c.Clock, clock.Real())
-	if c.Lobby == nil {
-		c.Lobby = admission.New(admission.Limits{Strangers: 1024})
-	}
+	c.Lobby = cmp.Or(c.Lobby, admission.New(admission.Limits{}))
 	c.Limits = c.Limits.WithDefaults()
 	return c
 }

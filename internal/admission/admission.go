@@ -10,6 +10,7 @@
 package admission
 
 import (
+	"cmp"
 	"container/list"
 	"net/netip"
 	"slices"
@@ -20,9 +21,9 @@ import (
 	"confcenter/internal/metric"
 )
 
-// Limits bound what peers can take. There are no defaults.
+// Limits bound what peers can take.
 type Limits struct {
-	// Strangers is how many connections of all fronts may be in the lobby.
+	// Strangers is how many connections of all fronts may be in the lobby. Default 1024.
 	Strangers int
 	// PerAddress is how many connections one address may have over all fronts, in the
 	// lobby or settled; 0: as many as it likes.
@@ -106,9 +107,9 @@ const (
 	addressShare = 16 // an address with more than a sixteenth makes room for its own
 )
 
-// New makes an empty lobby, with room for one at least.
+// New makes an empty lobby.
 func New(limits Limits) *Lobby {
-	limits.Strangers = max(1, limits.Strangers)
+	limits.Strangers = cmp.Or(limits.Strangers, 1024)
 	return &Lobby{limits: limits, addresses: make(map[netip.Addr]*address)}
 }
 
@@ -247,6 +248,7 @@ func (p *Place) leaveLocked() (evict func()) {
 func (l *Lobby) forgetLocked(p *Place) {
 	l.lists[p.regard].Remove(p.entry)
 	l.addresses[p.peer].strangers[p.regard].Remove(p.own)
+	p.entry, p.own = nil, nil // which a settled place would keep
 }
 
 // Evictable says how the connection is closed, which Admit could not know yet. It is
