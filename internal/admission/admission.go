@@ -311,7 +311,7 @@ func (p *Place) SettleIfRoom(name string) bool {
 		l.names.add(name)
 	}
 	l.forgetLocked(p)
-	p.state = settled
+	p.state, p.evict = settled, nil
 	f.settled++
 	return true
 }
