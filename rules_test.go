@@ -50,6 +50,7 @@ var mayImport = map[string][]string{
 	"internal/clock":        {},
 	"internal/jsontext":     {},
 	"internal/jsonpath":     {"internal/jsontext", "github.com/tidwall/gjson"},
+	"internal/memory":       {"internal/metric", "github.com/KimMachineGun/automemlimit"},
 	"internal/metric":       {},
 	"internal/ring":         {},
 	"internal/roster":       {"kv"},

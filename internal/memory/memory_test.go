@@ -1,0 +1,52 @@
+package memory
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestThePoolsTakeNoMoreThanSixTenthsOfTheBudget(t *testing.T) {
+	for _, total := range []int64{Least, 1 << 30, 1 << 40} {
+		b := Divide(total)
+		var sum int64
+		for _, part := range b.parts() {
+			require.Positive(t, (*part.pool).Limit(), part.name)
+			sum += (*part.pool).Limit()
+		}
+		require.LessOrEqual(t, sum, total/10*6)
+		require.Equal(t, total/10*9, b.GoLimit())
+	}
+}
+
+func TestAPoolTakesAllOrNothing(t *testing.T) {
+	p := NewPool(10)
+	require.True(t, p.Take(6))
+	require.False(t, p.Take(5))
+	require.EqualValues(t, 6, p.Held())
+	require.EqualValues(t, 1, p.Refused())
+	require.True(t, p.Take(4))
+	require.False(t, p.Over())
+	p.Add(1)
+	require.True(t, p.Over())
+	require.False(t, p.Fits(0))
+	p.Give(11)
+	require.Zero(t, p.Held())
+	require.Same(t, p, p.Or(3))
+	require.EqualValues(t, 3, (*Pool)(nil).Or(3).Limit())
+}
+
+func TestEachPoolIsReadBesideItsLimit(t *testing.T) {
+	b := Divide(1 << 30)
+	require.True(t, b.Bodies.Take(100))
+	list := b.Readings()
+	require.EqualValues(t, 100, list.Get("memory_pool_bytes", "bodies"))
+	require.Equal(t, b.Bodies.Limit(), list.Get("memory_pool_limit_bytes", "bodies"))
+	require.EqualValues(t, 1<<30, list.Get("memory_budget_bytes"))
+}
+
+func TestTheMachineSaysWhatThereIs(t *testing.T) {
+	bytes, from := Available()
+	require.GreaterOrEqual(t, bytes, int64(Least))
+	require.NotEmpty(t, from)
+}
