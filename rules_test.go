@@ -91,6 +91,7 @@ var mayImport = map[string][]string{
 		"github.com/rs/zerolog"},
 	"internal/servertest": {"clienttest", "protocol", "server", "github.com/stretchr/testify"},
 	"integration":         {everything},
+	"integration/process": {"internal/servertest", "github.com/stretchr/testify"},
 }
 
 // onlyIn names libraries that would spoil a design if they spread: the event

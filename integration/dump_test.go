@@ -17,13 +17,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
 
 // buildDump builds ccdump beside the binary under test.
 var buildDump = sync.OnceValues(func() (string, error) {
-	beside, err := buildBinary()
+	beside, err := process.Binary()
 	if err != nil {
 		return "", err
 	}

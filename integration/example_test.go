@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
@@ -140,7 +141,7 @@ func TestProcess(t *testing.T) {
 		server := StartProcess(t, sampleConf(t))
 		p := server.Peer()
 		server.Signal(syscall.SIGINT)
-		require.NoError(t, server.wait())
+		require.NoError(t, server.Wait())
 		p.Closed()
 	})
 	t.Run("SIGHUP_reads_the_files_again", func(t *testing.T) {
@@ -156,8 +157,9 @@ func TestProcess(t *testing.T) {
 	t.Run("a_second_one_on_the_same_data_refuses_to_start", func(t *testing.T) {
 		t.Parallel()
 		server := StartProcess(t, sampleConf(t))
-		second := &Process{Conf: server.Conf, Data: server.Data, Addr: "127.0.0.1:0", t: t}
-		out, err := second.command().CombinedOutput()
+		second := process.New(t, server.Conf)
+		second.Data = server.Data
+		out, err := second.Command().CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(out), server.Data)
 		server.Peer().Quiet()

@@ -261,7 +261,7 @@ func compact(text string) string {
 func (s *siege) interruptedStarts() {
 	s.t.Helper()
 	for s.rand.IntN(3) == 0 {
-		cmd := s.process.command()
+		cmd := s.process.Command()
 		require.NoError(s.t, cmd.Start())
 		<-time.After(time.Duration(s.rand.IntN(30_000)) * time.Microsecond)
 		require.NoError(s.t, cmd.Process.Kill())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 )
 
@@ -27,7 +28,7 @@ type cli struct {
 
 func newCLI(t *testing.T, server *Process) *cli {
 	t.Helper()
-	path, err := buildBinary()
+	path, err := process.Binary()
 	require.NoError(t, err)
 	return &cli{t, server.Addr, path}
 }

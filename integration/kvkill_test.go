@@ -320,7 +320,7 @@ func (s *kvSiege) call(p *servertest.Peer, cmd protocol.Command, body string) kv
 func (s *kvSiege) interruptedStarts() {
 	s.t.Helper()
 	for s.rand.IntN(3) == 0 {
-		cmd := s.process.command()
+		cmd := s.process.Command()
 		require.NoError(s.t, cmd.Start())
 		<-time.After(time.Duration(s.rand.IntN(60_000)) * time.Microsecond)
 		require.NoError(s.t, cmd.Process.Kill())

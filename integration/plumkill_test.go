@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ func untilKilled(p *Process, writers, enough int, write func(client *http.Client
 	n := 0
 	for range acks {
 		if n++; n == enough {
-			_ = p.cmd.Process.Kill() // everything fails from here on, so that the writers end
+			p.Signal(os.Kill) // everything fails from here on, so that the writers end
 		}
 	}
 	return acked

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 )
 
@@ -92,7 +93,7 @@ func readmeHome(t *testing.T, server *Process) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	for name, build := range map[string]func() (string, error){"confcenter": buildBinary, "ccdump": buildDump} {
+	for name, build := range map[string]func() (string, error){"confcenter": process.Binary, "ccdump": buildDump} {
 		path, err := build()
 		require.NoError(t, err)
 		require.NoError(t, os.Symlink(path, filepath.Join(dir, "bin", name)))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	}
 	// Goroutines that already run were started by imported packages.
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
-		os.RemoveAll(binaryDir)
+		process.RemoveBinary()
 		os.Exit(code)
 	}))
 }
