@@ -24,6 +24,7 @@ package kvstore
 
 import (
 	"confcenter/codes"
+	"confcenter/internal/health"
 	"confcenter/kv"
 )
 
@@ -115,6 +116,9 @@ type Engine interface {
 	// Writable returns why writes are not accepted at the moment, nil if they are. It is
 	// cheap, and may be called from any goroutine.
 	Writable() error
+	// Trouble says the same at more length, for those who operate the server. nil: all
+	// writes are accepted. It is cheap, and may be called from any goroutine.
+	Trouble() *health.Trouble
 	// Close finishes what Commit accepted, calls every done, and gives the data
 	// directory up. Nothing may be called after it but methods that fail with
 	// codes.Closed.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"confcenter/codes"
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/replica"
@@ -106,6 +107,13 @@ func (l *memoryLog) Writable(deletesOnly bool) error {
 	defer l.mu.Unlock()
 	if l.full && !deletesOnly {
 		return codes.Errorf(codes.Storage, "the disk is full: delete something or free space")
+	}
+	return nil
+}
+
+func (l *memoryLog) Trouble() *health.Trouble {
+	if err := l.Writable(false); err != nil {
+		return &health.Trouble{Kind: health.Full, Err: err}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,8 @@ func (n *nowhere) Propose(_ context.Context, group []Commit, _ []Proof) (int, er
 	return len(group), nil
 }
 
-func (*nowhere) Writable(bool) error { return nil }
+func (*nowhere) Writable(bool) error      { return nil }
+func (*nowhere) Trouble() *health.Trouble { return nil }
 
 // loaded is a store with n keys, without its committer running.
 func loaded(t testing.TB, n int) (*Store, [][]byte) {

@@ -6,6 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 	"confcenter/kv"
 )
 
@@ -23,7 +24,8 @@ type committer struct {
 	group group
 	timer clock.Timer
 	ended chan struct{} // closed when the goroutine has ended
-	fault atomic.Pointer[error]
+
+	trouble atomic.Pointer[health.Trouble] // why writing has ended; nil as long as it has not
 
 	// committer only
 	hold     time.Time // no expiry before: the disk did not take one
@@ -289,7 +291,7 @@ func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
 func (c *committer) fail(cause error, list []queued) {
 	s := c.store
 	err := error(codes.Errorf(codes.Storage, "the store accepts no writes because writing to its disk has failed; restart it"))
-	c.fault.Store(&err)
+	c.trouble.Store(&health.Trouble{Kind: health.Failed, Since: s.cfg.Clock.Now(), Err: err, Restart: true})
 	s.queue.close(err)
 	s.cfg.Log.Error().Err(cause).Msg("writing to the disk has failed; the store only reads from now on")
 	s.queue.release(list)
@@ -315,7 +317,7 @@ func (c *committer) refuse() {
 		}
 		q.release(list)
 		for i := range list {
-			c.outcomes.add(&list[i], nil, *c.fault.Load(), len(list)-i)
+			c.outcomes.add(&list[i], nil, c.trouble.Load().Err, len(list)-i)
 		}
 		c.outcomes.tell()
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore"
 
@@ -81,6 +82,13 @@ func (f *fakeLog) Writable(deletesOnly bool) error {
 		return f.dead
 	}
 	return f.full
+}
+
+func (f *fakeLog) Trouble() *health.Trouble {
+	if err := f.Writable(false); err != nil {
+		return &health.Trouble{Kind: health.Full, Since: noon, Err: err}
+	}
+	return nil
 }
 
 func (f *fakeLog) set(fail, full, dead error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore"
 )
@@ -53,6 +54,9 @@ type Log interface {
 	// Writable returns why a transaction cannot be taken now; deletesOnly: it only
 	// deletes. It must be cheap, since it is called for every transaction that writes.
 	Writable(deletesOnly bool) error
+	// Trouble says at more length why Writable(false) fails; nil if it does not. It may
+	// fail to notice what was not tried.
+	Trouble() *health.Trouble
 	// DropTokens lets the log forget the tokens of transactions up to rev.
 	DropTokens(rev kv.Revision)
 

@@ -28,6 +28,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore"
 )
@@ -179,6 +180,14 @@ func (s *Store) Writable() error {
 		return err
 	}
 	return s.log.Writable(false)
+}
+
+// Trouble implements kvstore.Engine: the store's own, or else that of the log.
+func (s *Store) Trouble() *health.Trouble {
+	if t := s.committer.trouble.Load(); t != nil {
+		return t
+	}
+	return s.log.Trouble()
 }
 
 // Commit implements kv.Store.

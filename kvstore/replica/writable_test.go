@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"confcenter/codes"
+	"confcenter/internal/health"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -13,14 +14,18 @@ import (
 func TestWritableSaysWhyWritesAreNotTaken(t *testing.T) {
 	b := onFake(t, Config{})
 	require.NoError(t, b.Writable())
+	require.Nil(t, b.Trouble())
 	full := codes.Errorf(codes.Quota, "full")
 	b.disk.set(nil, full, nil)
 	require.Equal(t, full, b.Writable(), "although deletes are taken")
+	require.Equal(t, health.Full, b.Trouble().Kind)
 	b.disk.set(errors.New("no such sector"), nil, nil)
 	require.NoError(t, b.Writable())
 	_, err := b.do(kv.PutTxn("a", "k", kv.IntValue(1)))
 	require.Error(t, err)
 	require.ErrorIs(t, b.Writable(), codes.Storage, "a write has failed: there will be no more")
+	require.Equal(t, health.Failed, b.Trouble().Kind)
+	require.True(t, b.Trouble().Restart)
 	require.NoError(t, b.Store.Close())
 
 	b = onFake(t, Config{})

@@ -5,10 +5,12 @@ import (
 	"math"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"confcenter/codes"
+	"confcenter/internal/health"
 )
 
 // gate decides whether writes are accepted. The database ends the process if its log
@@ -29,7 +31,11 @@ type gate struct {
 }
 
 // verdict has the reasons to refuse; nil where there are none.
-type verdict struct{ writes, deletes error }
+type verdict struct {
+	writes, deletes error
+	kind            health.Kind
+	since           time.Time
+}
 
 // lookAfter is how many bytes may be written before the space is measured again without
 // waiting for the next tick: few enough that a good part of the reserve is still there and
@@ -73,13 +79,32 @@ func (d *Disk) Writable(deletesOnly bool) error {
 	return nil
 }
 
+// Trouble says at more length why Writable(false) fails; nil if it does not.
+func (d *Disk) Trouble() *health.Trouble {
+	for _, v := range [...]*verdict{d.gate.verdict.Load(), d.gate.backlog.Load()} {
+		if v != nil {
+			return &health.Trouble{Kind: v.kind, Dir: d.cfg.Dir, Since: v.since, Err: v.writes}
+		}
+	}
+	return nil
+}
+
+// follow has a verdict begin when the one before it did, if they are of the same kind.
+func (v *verdict) follow(was *verdict, now time.Time) {
+	v.since = now
+	if was != nil && was.kind == v.kind {
+		v.since = was.since
+	}
+}
+
 // judgeBacklogLocked decides whether writes are accepted while tables cannot be written,
 // since everything pending is in memory.
 func (l *log) judgeBacklogLocked() {
 	var v *verdict
 	if l.blocked != nil && l.behind > writesBehind*l.cfg.TableBytes {
 		err := codes.Errorf(codes.Storage, "the store cannot write its tables, for which %s are waiting; the server's log says why", bytesText(l.behind))
-		v = &verdict{writes: err}
+		v = &verdict{writes: err, kind: health.Failed}
+		v.follow(l.gate.backlog.Load(), l.cfg.Clock.Now())
 		if l.behind > mostBehind*l.cfg.TableBytes {
 			v.deletes = err
 		}
@@ -94,7 +119,11 @@ func (g *gate) measure() {
 	g.used.Store(used)
 	g.free.Store(free)
 	v := g.judge(used, free)
-	was := g.verdict.Swap(v)
+	was := g.verdict.Load()
+	if v != nil {
+		v.follow(was, g.cfg.Clock.Now())
+	}
+	g.verdict.Store(v)
 	g.pressed.Store(v != nil)
 	switch {
 	case v != nil && was == nil:
@@ -127,11 +156,11 @@ func (g *gate) judge(used, free int64) *verdict {
 	switch {
 	case free >= 0 && free < reserve/4:
 		err := codes.Errorf(codes.Storage, "the disk is full: %s are free, so not even deletes are accepted; free space on the server's disk", bytesText(free))
-		return &verdict{writes: err, deletes: err}
+		return &verdict{writes: err, deletes: err, kind: health.Full}
 	case free >= 0 && free < reserve:
-		return &verdict{writes: codes.Errorf(codes.Storage, "the disk is nearly full: %s are free, %s are kept in reserve; free space on the server's disk, or delete something", bytesText(free), bytesText(reserve))}
+		return &verdict{kind: health.Full, writes: codes.Errorf(codes.Storage, "the disk is nearly full: %s are free, %s are kept in reserve; free space on the server's disk, or delete something", bytesText(free), bytesText(reserve))}
 	case g.cfg.QuotaBytes > 0 && used > g.cfg.QuotaBytes:
-		return &verdict{writes: codes.Errorf(codes.Quota, "the store occupies %s on disk, its limit is %s; delete something or raise the limit", bytesText(used), bytesText(g.cfg.QuotaBytes))}
+		return &verdict{kind: health.Quota, writes: codes.Errorf(codes.Quota, "the store occupies %s on disk, its limit is %s; delete something or raise the limit", bytesText(used), bytesText(g.cfg.QuotaBytes))}
 	}
 	return nil
 }

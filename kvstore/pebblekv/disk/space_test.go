@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/health"
 )
 
 // within lets seconds pass until ok, and gives the keeper time for each.
@@ -47,6 +48,7 @@ func TestDeletesMakeRoomBelowTheQuota(t *testing.T) {
 	err := s.disk.Writable(false)
 	require.Equal(t, codes.Quota, codes.Of(err))
 	require.ErrorContains(t, err, "its limit is 8192 KiB")
+	require.Equal(t, &health.Trouble{Kind: health.Quota, Dir: "data", Since: start, Err: err}, s.disk.Trouble())
 	for i := range keys {
 		require.NoError(t, s.disk.Writable(true))
 		s.put(op{"ns", fmt.Sprint(i), ""})

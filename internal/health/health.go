@@ -1,0 +1,31 @@
+// Package health is what a store says of the disk below it.
+package health
+
+import "time"
+
+// Kind is the trouble in one word, for metrics and scripts. They never change.
+type Kind string
+
+// Kinds of trouble.
+const (
+	Full     Kind = "full"      // too little space is free
+	Quota    Kind = "quota"     // the store has reached the size it may have
+	ReadOnly Kind = "read_only" // the file system takes no writes
+	Failed   Kind = "failed"    // a write or a sync has failed
+	Hanging  Kind = "hanging"   // a write or a sync does not return
+	Missing  Kind = "missing"   // files are gone that must be there
+	Stopped  Kind = "stopped"   // the store has stopped writing because of a fault of its own
+)
+
+// Trouble is why a store takes no writes, or not all of them; reads go on. nil is good
+// health. Who is given one must not change it.
+type Trouble struct {
+	Kind  Kind
+	Dir   string // the directory concerned
+	Since time.Time
+	// Err is what writers are answered. Its text names the directory, what is wrong, and
+	// the remedy.
+	Err error
+	// Restart says that writes do not resume by themselves.
+	Restart bool
+}
