@@ -16,6 +16,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/kvstore"
@@ -42,6 +43,9 @@ type Config struct {
 	// Lobby is where connections begin, which other fronts of the process share. Default
 	// one of its own.
 	Lobby *admission.Lobby
+	// Memory has the pools that the gateway draws from, and is what it reports. Default one
+	// of 1 GiB.
+	Memory *memory.Budget
 	// SlowRequest is how long a request may take without being logged as slow,
 	// default 500 ms.
 	SlowRequest time.Duration
@@ -75,6 +79,9 @@ func (cfg Config) withDefaults() Config {
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	cfg.Lobby = cmp.Or(cfg.Lobby, admission.New(admission.Limits{}))
+	if cfg.Memory == nil {
+		cfg.Memory = memory.Divide(1 << 30)
+	}
 	return cfg
 }
 

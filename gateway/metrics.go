@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,7 +69,7 @@ func (g *Gateway) httpReadings() metric.Readings {
 		stats.Behind = g.hub.behind.Load()
 	}
 	stats.Connections = g.connections.n.Load()
-	list := append(append(metric.Of(&stats), g.cfg.Lobby.Readings()...), metric.Reading{
+	list := append(slices.Concat(metric.Of(&stats), g.cfg.Lobby.Readings(), g.cfg.Memory.Readings()), metric.Reading{
 		Name: "build_info", Help: "Always 1.", Labels: []metric.Label{{Name: "version", Value: g.cfg.Version}, {Name: "goversion", Value: runtime.Version()}}, N: 1,
 	})
 	for name, route := range g.traffic.routes {

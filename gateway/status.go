@@ -41,6 +41,9 @@ func (g *Gateway) configWritable() error {
 // The bodies of /v1/status and /v1/clients. Times are in ms, points in time since
 // 1970.
 type (
+	// statusBody is the answer of /v1/status.
+	//
+	// wide: figures.
 	statusBody struct {
 		Version     string        `json:"version"`
 		Started     int64         `json:"started_ms"`
@@ -52,11 +55,19 @@ type (
 		Requests    int64         `json:"requests_total" metric:"server_requests_total"`
 		Replies     int64         `json:"replies_total" metric:"server_replies_total"`
 		Pushes      int64         `json:"pushes_total"` // of configurations and of the state store
+		Budget      int64         `json:"memory_budget_bytes" metric:"memory_budget_bytes"`
+		Pools       []poolBody    `json:"pools"` // of the budget
 		HTTP        httpBody      `json:"http"`
 		Store       *storeBody    `json:"store,omitempty"`
 		Config      *configBody   `json:"config,omitempty"`
 		Latency     []latencyBody `json:"latency"`
 		Slow        []slowBody    `json:"slow"`
+	}
+	poolBody struct {
+		Name    string `json:"name"`
+		Bytes   int64  `json:"bytes"`
+		Limit   int64  `json:"limit_bytes"`
+		Refused uint64 `json:"refused_total"`
 	}
 	httpBody struct {
 		Connections int64 `json:"connections" metric:"http_connections"`
@@ -113,6 +124,9 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Slow: []slowBody{}}
 	numbers.Fill(&body)
 	numbers.Fill(&body.HTTP)
+	for name, pool := range g.cfg.Memory.Pools() {
+		body.Pools = append(body.Pools, poolBody{name, pool.Held(), pool.Limit(), pool.Refused()})
+	}
 	if g.stores.StateStats != nil {
 		body.Store = &storeBody{}
 		numbers.Fill(body.Store)

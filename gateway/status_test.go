@@ -63,6 +63,8 @@ func TestStatusTellsWhatGoesOn(t *testing.T) {
 	} {
 		require.Equal(t, want, got[name], name)
 	}
+	require.Equal(t, float64(1<<30), got["memory_budget_bytes"])
+	require.Contains(t, got["pools"], map[string]any{"name": "documents", "bytes": 0.0, "limit_bytes": float64((1 << 30) / 1000 * 60), "refused_total": 0.0})
 	store := got["store"].(map[string]any)
 	require.Equal(t, []any{1.0, 1.0, 1.0}, []any{store["keys"], store["revision"], store["namespaces"]})
 	config := got["config"].(map[string]any)

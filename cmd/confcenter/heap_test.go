@@ -15,13 +15,13 @@ func TestSmallHeapsMayGrowByMore(t *testing.T) {
 		256 << 20: 50,
 		1 << 30:   heapGrowth,
 	} {
-		require.Equal(t, want, growthOf(live), live)
+		require.Equal(t, want, growthOf(live, heapGarbage), live)
 	}
 }
 
 func TestHeapIsPacedAfterEachCollection(t *testing.T) {
 	set := make(chan int, 1)
-	p := &heapPace{set: func(percent int) { set <- percent }}
+	p := &heapPace{set: func(percent int) { set <- percent }, garbage: heapGarbage}
 	defer p.end()
 	runtime.GC() // whatever was held by the tests before
 	p.again()

@@ -14,6 +14,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/gateway"
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 	"confcenter/server"
 )
 
@@ -54,9 +55,10 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-func (o *httpOptions) config(lobby *admission.Lobby, log zerolog.Logger) gateway.Config {
+func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, log zerolog.Logger) gateway.Config {
 	return gateway.Config{
 		Lobby:          lobby,
+		Memory:         budget,
 		Listen:         o.listen,
 		Hosts:          o.hosts,
 		CORSOrigins:    o.origins,
@@ -71,12 +73,12 @@ func (o *httpOptions) config(lobby *admission.Lobby, log zerolog.Logger) gateway
 // startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
 // HTTP is off, or if another process has the default port and no other was asked
 // for, so that a second server for TCP alone starts without further flags.
-func startHTTP(o *httpOptions, lobby *admission.Lobby, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
+func startHTTP(o *httpOptions, lobby *admission.Lobby, budget *memory.Budget, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
 	if o.listen == "" {
 		return nil, nil
 	}
 	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats}
-	g, err := gateway.New(o.config(lobby, log), stores, srv)
+	g, err := gateway.New(o.config(lobby, budget, log), stores, srv)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
+	"confcenter/internal/memory"
 )
 
 // ask sends one request and returns the status and the body.
@@ -82,15 +83,15 @@ func TestDefaultHTTPPortTaken(t *testing.T) {
 	log := zerolog.New(&text)
 	o := &options{data: flags[3], http: httpOptions{listen: l.Addr().String()}}
 	o.state.define(pflag.NewFlagSet("", pflag.ContinueOnError))
-	state, err := openState(o, log)
+	state, err := openState(o, memory.Divide(memory.Least), log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, state.close()) }()
-	g, err := startHTTP(&o.http, nil, nil, store, state, log)
+	g, err := startHTTP(&o.http, nil, nil, nil, store, state, log)
 	require.NoError(t, err)
 	require.Nil(t, g)
 	require.Contains(t, text.String(), "HTTP is off: its default port is taken")
 	o.http.given = true
-	_, err = startHTTP(&o.http, nil, nil, store, state, log)
+	_, err = startHTTP(&o.http, nil, nil, nil, store, state, log)
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }
 

@@ -35,6 +35,7 @@ type options struct {
 	data            string
 	serverID        int
 	loops           int
+	memory          byteSize
 	maxConnections  int
 	lobby           lobbyOptions
 	logLevel        choice
@@ -69,6 +70,7 @@ func (o *options) define(command *cobra.Command) {
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
 	f.IntVar(&o.loops, "loops", 0, "event loops; 0 = one per CPU")
+	f.Var(&o.memory, "memory", "what the process may use; every purpose has a share, and what does not fit is refused; 0 = three quarters of the control group's limit, or else half of the machine's memory")
 	f.IntVar(&o.maxConnections, "max-connections", 0, "clients at the same time; further ones are told to try again later; 0 = as many as the limit on open files allows")
 	o.lobby.define(f)
 	o.logLevel = choice{value: "info", allowed: []string{"trace", "debug", "info", "warn", "error"}}
@@ -159,6 +161,7 @@ func (o *options) check() error {
 			refuse("%s = %s: must be at least %s", d.name, d.value, d.least)
 		}
 	}
+	o.checkMemory(refuse)
 	o.state.check(refuse)
 	o.http.check(refuse)
 	if o.data == "" {

@@ -36,6 +36,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"data", "./data", "d1", "d2", "d3"},
 		{"server-id", "1", "2", "3", "4"},
 		{"loops", "0", "1", "2", "3"},
+		{"memory", "0", "8GiB", "9GiB", "10GiB"},
 		{"max-connections", "0", "10", "20", "30"},
 		{"max-unidentified", "0", "10", "20", "30"},
 		{"max-per-address", "0", "10", "20", "30"},
@@ -47,7 +48,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"keep-alive", "10m0s", "1s", "2s", "3s"},
 		{"identify-timeout", "30s", "1s", "2s", "3s"},
 		{"drain-timeout", "10s", "1s", "2s", "3s"},
-		{"kv-memory", "4GiB", "1GiB", "2GiB", "3GiB"},
+		{"kv-memory", "0", "1GiB", "2GiB", "3GiB"},
 		{"kv-log-bytes", "512MiB", "1MiB", "2MiB", "3MiB"},
 		{"kv-log-age", "24h0m0s", "1s", "2s", "3s"},
 		{"kv-history-versions", "100", "1", "2", "-1"},
@@ -104,6 +105,7 @@ conf = ./conf                               # default
 data = "with # inside"                      # file confcenter.conf:3
 server-id = 7                               # flag --server-id
 loops = 2                                   # file confcenter.conf:2
+memory = 0                                  # default
 max-connections = 0                         # default
 max-unidentified = 0                        # default
 max-per-address = 0                         # default
@@ -115,7 +117,7 @@ allow-open = false                          # default
 keep-alive = 10m0s                          # default
 identify-timeout = 30s                      # default
 drain-timeout = 10s                         # default
-kv-memory = 4GiB                            # default
+kv-memory = 0                               # default
 kv-log-bytes = 512MiB                       # default
 kv-log-age = 24h0m0s                        # default
 kv-history-versions = 100                   # default
@@ -165,7 +167,8 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"negative loops", "", "", []string{"--loops", "-1"}, []string{"must not be negative"}},
 		{"negative connections", "", "", []string{"--max-connections", "-1"}, []string{"must not be negative"}},
 		{"no keep-alive", "", "", []string{"--keep-alive", "0s"}, []string{"keep-alive = 0s: must be at least 1ms"}},
-		{"no memory", "", "", []string{"--kv-memory", "0"}, []string{"kv-memory = 0: must be above 0"}},
+		{"too little memory", "", "", []string{"--memory", "64MiB"}, []string{"memory = 64MiB: must be at least 128MiB, or 0"}},
+		{"more for the store than there is", "kv-memory = 4GiB", "", []string{"--memory", "1GiB"}, []string{"kv-memory = 4GiB does not fit into memory = 1GiB", "make that at least 11", "leave kv-memory out"}},
 		{"size without a number", "", "", []string{"--kv-reserve", "much"}, []string{"must be a number of bytes like 1048576, 512MiB or 4GiB"}},
 		{"no log", "", "", []string{"--kv-log-age", "0s"}, []string{"kv-log-age = 0s: must be at least 1s"}},
 		{"history of nothing", "", "", []string{"--kv-history-versions", "0"}, []string{"must be above 0, or -1 for none"}},

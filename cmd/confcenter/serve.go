@@ -14,6 +14,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 	"confcenter/server"
 )
 
@@ -98,6 +99,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return usageError{err}
 	}
 	lobby := o.lobby.open(o.maxConnections)
+	budget := o.budget(memory.Available(), log)
+	defer keepMemory(budget)()
 	warnIfOpen(o, log)
 	// A new state store begins with new revisions, so clients that continue from a
 	// revision must see another epoch.
@@ -106,7 +109,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	state, err := openState(o, log)
+	state, err := openState(o, budget, log)
 	if err != nil {
 		return cannotStart(err)
 	}
@@ -115,7 +118,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}
-	web, err := startHTTP(&o.http, lobby, srv, store, state, log)
+	web, err := startHTTP(&o.http, lobby, budget, srv, store, state, log)
 	if err != nil {
 		return cannotStart(errors.Join(err, srv.Shutdown(ctx)))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"confcenter/internal/memory"
 	"confcenter/kvlock"
 	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv"
@@ -33,8 +34,8 @@ type stateOptions struct {
 }
 
 func (o *stateOptions) define(f *pflag.FlagSet) {
-	o.memory, o.logBytes, o.historyBytes, o.reserve = 4<<30, 512<<20, 1<<30, 256<<20
-	f.Var(&o.memory, "kv-memory", "keys and values the state store may hold, all of them in memory; beyond it only deletes are accepted")
+	o.logBytes, o.historyBytes, o.reserve = 512<<20, 1<<30, 256<<20
+	f.Var(&o.memory, "kv-memory", "memory that keys and values of the state store may take; beyond it only deletes are accepted; 0 = its share of --memory, 29 %")
 	f.Var(&o.logBytes, "kv-log-bytes", "changes kept for watches that were away, in bytes")
 	f.DurationVar(&o.logAge, "kv-log-age", 24*time.Hour, "how long changes are kept for watches that were away")
 	f.IntVar(&o.historyVersions, "kv-history-versions", 100, "older versions kept per key; -1 = none")
@@ -57,7 +58,7 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 	for _, size := range []struct {
 		name  string
 		value byteSize
-	}{{"kv-memory", o.memory}, {"kv-log-bytes", o.logBytes}, {"kv-history-bytes", o.historyBytes}, {"kv-reserve", o.reserve}} {
+	}{{"kv-log-bytes", o.logBytes}, {"kv-history-bytes", o.historyBytes}, {"kv-reserve", o.reserve}} {
 		if size.value < 1 {
 			refuse("%s = %s: must be above 0", size.name, &size.value)
 		}
@@ -79,7 +80,7 @@ func stateIsNew(data string) bool {
 	return len(entries) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
 }
 
-func (o *stateOptions) config(data string, log zerolog.Logger) pebblekv.Config {
+func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Logger) pebblekv.Config {
 	return pebblekv.Config{
 		Disk: disk.Config{
 			Dir:             stateDir(data),
@@ -93,7 +94,7 @@ func (o *stateOptions) config(data string, log zerolog.Logger) pebblekv.Config {
 			QuotaBytes:      int64(o.quota),
 			ReserveBytes:    int64(o.reserve),
 		},
-		Replica: replica.Config{MaxBytes: int64(o.memory), Log: log},
+		Replica: replica.Config{MaxBytes: budget.Store.Limit(), Log: log},
 	}
 }
 
@@ -101,25 +102,21 @@ func (o *stateOptions) config(data string, log zerolog.Logger) pebblekv.Config {
 type state struct {
 	store kvstore.Engine
 	locks *kvlock.Manager
-	pace  *heapPace
 }
 
 // openState opens the state store; --data exists and belongs to this process.
-func openState(o *options, log zerolog.Logger) (*state, error) {
+func openState(o *options, budget *memory.Budget, log zerolog.Logger) (*state, error) {
 	if o.state.ackBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
-	pace := paceHeap()
-	store, err := pebblekv.Open(o.state.config(o.data, log))
+	store, err := pebblekv.Open(o.state.config(o.data, budget, log))
 	if err != nil {
-		pace.end()
 		return nil, err
 	}
-	return &state{store: store, locks: kvlock.New(store, kvlock.Config{}), pace: pace}, nil
+	return &state{store: store, locks: kvlock.New(store, kvlock.Config{})}, nil
 }
 
 func (s *state) close() error {
-	defer s.pace.end()
 	s.locks.Close()
 	return s.store.Close()
 }

@@ -11,6 +11,9 @@
 package memory
 
 import (
+	"iter"
+	"sort"
+
 	"confcenter/internal/metric"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -75,11 +78,22 @@ func Divide(total int64) *Budget {
 // GoLimit is what GOMEMLIMIT should be, in bytes.
 func (b *Budget) GoLimit() int64 { return b.Total / 10 * 9 }
 
+// Pools are the pools by name, in a fixed order.
+func (b *Budget) Pools() iter.Seq2[string, *Pool] {
+	return func(yield func(string, *Pool) bool) {
+		for _, part := range b.parts() {
+			if !yield(part.name, *part.pool) {
+				return
+			}
+		}
+	}
+}
+
 // Readings are the budget and each pool beside its limit.
 func (b *Budget) Readings() metric.Readings {
 	list := metric.Readings{{Name: "memory_budget_bytes", Help: "What the process may use (--memory).", N: b.Total}}
-	for _, part := range b.parts() {
-		pool, labels := *part.pool, []metric.Label{{Name: "pool", Value: part.name}}
+	for name, pool := range b.Pools() {
+		labels := []metric.Label{{Name: "pool", Value: name}}
 		list = append(list,
 			metric.Reading{Name: "memory_pool_bytes", Help: "Memory in use, by purpose.", Labels: labels, N: pool.Held()},
 			metric.Reading{Name: "memory_pool_limit_bytes", Help: "What each purpose may use.", Labels: labels, N: pool.Limit()},
@@ -88,16 +102,41 @@ func (b *Budget) Readings() metric.Readings {
 	return list
 }
 
-// Available is the budget for a process that was not told one: three quarters of the
-// control group's limit, or half of the machine's memory if it has none, and where that
-// limit comes from. It is at least Least.
-func Available() (bytes int64, from string) {
+// StoreMost is how much the pool Store may have beside the others.
+func (b *Budget) StoreMost() int64 {
+	most := b.Total/10*6 + b.Store.Limit()
+	for _, pool := range b.Pools() {
+		most -= pool.Limit()
+	}
+	return most
+}
+
+// SetStore makes the pool Store so large, whatever its share is. The caller has compared it with
+// StoreMost. It may be called before anybody draws from the pool.
+func (b *Budget) SetStore(bytes int64) { b.Store = NewPool(bytes) }
+
+// For is the smallest budget, in whole MiB, whose pool Store may have so many bytes.
+func For(store int64) int64 {
+	const mib = 1 << 20
+	return int64(sort.Search(1<<40, func(n int) bool { return n >= Least/mib && Divide(int64(n)*mib).StoreMost() >= store })) * mib
+}
+
+// Source is what there is for a process that was not told its budget.
+type Source struct {
+	Default int64  // three quarters of the control group's limit, or half of the machine's memory
+	Most    int64  // the largest budget that leaves the machine room: three quarters of either
+	From    string // whose memory it is
+}
+
+// Available looks at the control group and the machine. Its figures are at least Least.
+func Available() Source {
 	if n, err := memlimit.FromCgroup(); err == nil {
-		return max(Least, int64(n/4*3)), "the control group"
+		most := max(Least, int64(n/4*3))
+		return Source{Default: most, Most: most, From: "the control group"}
 	}
 	n, err := memlimit.FromSystem()
 	if err != nil {
-		return 1 << 30, "no source" // neither says anything: a small server
+		n = 2 << 30 // neither says anything: a small machine
 	}
-	return max(Least, int64(n/2)), "the machine"
+	return Source{Default: max(Least, int64(n/2)), Most: max(Least, int64(n/4*3)), From: "the machine"}
 }

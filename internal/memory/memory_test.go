@@ -46,7 +46,20 @@ func TestEachPoolIsReadBesideItsLimit(t *testing.T) {
 }
 
 func TestTheMachineSaysWhatThereIs(t *testing.T) {
-	bytes, from := Available()
-	require.GreaterOrEqual(t, bytes, int64(Least))
-	require.NotEmpty(t, from)
+	there := Available()
+	require.GreaterOrEqual(t, there.Default, int64(Least))
+	require.GreaterOrEqual(t, there.Most, there.Default)
+	require.NotEmpty(t, there.From)
+}
+
+func TestABudgetForAStoreIsTheSmallestThatHoldsIt(t *testing.T) {
+	for _, store := range []int64{1, 100 << 20, 4 << 30, 1 << 40} {
+		total := For(store)
+		require.GreaterOrEqual(t, Divide(total).StoreMost(), store)
+		require.True(t, total == Least || Divide(total-1<<20).StoreMost() < store)
+	}
+	b := Divide(1 << 30)
+	require.GreaterOrEqual(t, b.StoreMost(), b.Store.Limit())
+	b.SetStore(b.StoreMost())
+	require.Equal(t, b.Store.Limit(), b.StoreMost())
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"runtime/debug"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/memory"
+)
+
+func TestBudgetIsTheFlagsOrTheMachines(t *testing.T) {
+	const gib = 1 << 30
+	machine := memory.Source{Default: 8 * gib, Most: 12 * gib, From: "the machine"}
+	small := memory.Source{Default: 1 * gib, Most: 1536 << 20, From: "the machine"}
+	share := func(total int64) int64 { return memory.Divide(total).Store.Limit() }
+	for _, c := range []struct {
+		name          string
+		memory, store byteSize
+		there         memory.Source
+		total, holds  int64
+		says          string
+	}{
+		{"nothing asked", 0, 0, machine, 8 * gib, share(8 * gib), "from=\"the machine\""},
+		{"a budget", 2 * gib, 0, machine, 2 * gib, share(2 * gib), "from=--memory"},
+		{"a smaller store", 2 * gib, 1 << 20, machine, 2 * gib, 1 << 20, ""},
+		{"a store that the default has room for", 0, gib, machine, 8 * gib, gib, ""},
+		{"one that the machine has room for", 0, 4 * gib, machine, memory.For(4 * gib), 4 * gib, ""},
+		{"one that it has not", 0, 4 * gib, small, 1536 << 20, memory.Divide(1536 << 20).StoreMost(), "kv-memory = 4GiB is more than this machine can spare: the state store may take 4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			o := options{memory: c.memory, state: stateOptions{memory: c.store}}
+			b := o.budget(c.there, zerolog.New(zerolog.ConsoleWriter{Out: &log, NoColor: true}))
+			require.Equal(t, c.total, b.Total)
+			require.Equal(t, c.holds, b.Store.Limit())
+			require.Contains(t, log.String(), c.says)
+			require.LessOrEqual(t, b.Store.Limit(), b.StoreMost())
+		})
+	}
+}
+
+func TestCollectorKeepsToTheBudgetUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	b := memory.Divide(1 << 30)
+	t.Setenv("GOMEMLIMIT", "")
+	end := keepMemory(b)
+	require.Equal(t, b.GoLimit(), debug.SetMemoryLimit(-1))
+	end()
+	require.Equal(t, before, debug.SetMemoryLimit(-1))
+	t.Setenv("GOMEMLIMIT", "64GiB")
+	end = keepMemory(b)
+	require.Equal(t, before, debug.SetMemoryLimit(-1))
+	end()
+}
