@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"internal/atomicfile":   {"golang.org/x/sys"},
 	"internal/clock":        {},
 	"internal/health":       {},
+	"internal/flood":        {"protocol", "golang.org/x/sys"},
 	"internal/jsontext":     {},
 	"internal/jsonpath":     {"internal/jsontext", "github.com/tidwall/gjson"},
 	"internal/memory":       {"internal/metric", "github.com/KimMachineGun/automemlimit"},
@@ -74,7 +75,7 @@ var mayImport = map[string][]string{
 	"server/state":         {"codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
 	"server/watch":         {"codes", "kv", "kv/follow", "protocol", "server/gate", "server/loop"},
 	"server/clients":       {"access", "codes", "confstore", "kv", "protocol", "internal/clock", "internal/jsontext", "internal/ring", "server/gate", "server/loop"},
-	"tools/ccload": {"kv", "protocol", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
+	"tools/ccload": {"kv", "protocol", "internal/flood", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra",
 		"golang.org/x/sys", "golang.org/x/term"},
 	"gateway": {"access", "codes", "confstore", "kv", "kv/follow", "kv/kvjson", "kvstore", "gateway/console", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
@@ -93,6 +94,7 @@ var mayImport = map[string][]string{
 	"internal/servertest": {"clienttest", "protocol", "server", "github.com/stretchr/testify"},
 	"integration":         {everything},
 	"integration/process": {"internal/servertest", "github.com/stretchr/testify"},
+	"integration/siege":   {everything},
 }
 
 // onlyIn names libraries that would spoil a design if they spread: the event
