@@ -15,6 +15,7 @@ PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-serv
 PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse
 PROFILES := /tmp/confcenter-profile
 # The race detector needs a C compiler; without one the tests run without it, and say so.
+# integration/siege attacks another process, with more goroutines than the detector follows.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
@@ -53,10 +54,11 @@ endif
 ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
-	$(GO) test $(RACE) -shuffle=on -timeout 8m -skip '$(DAMAGE)' $$($(GO) list ./... | grep -v '/integration$$')
+	$(GO) test $(RACE) -shuffle=on -timeout 8m -skip '$(DAMAGE)' $$($(GO) list ./... | grep -v '/integration\(/siege\)*$$')
 	CONFCENTER_POWER_LOSSES=100 $(GO) test -timeout 8m -run '$(DAMAGE)' -v ./kvstore/pebblekv/disk
 	$(GO) test $(RACE) -shuffle=on -timeout 8m -skip '$(LONG)' ./integration
 	$(GO) test $(RACE) -timeout 8m -run '$(LONG)' -v ./integration
+	$(GO) test -timeout 8m -v ./integration/siege
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=2000x
 
 short: modules-test ## a quick look: the tests without the race detector and without fuzzing
@@ -68,9 +70,10 @@ integration: modules-test ## the end-to-end tests, each by its name
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) GO='$(GO)' sh scripts/fuzz.sh
 
-soak: ## the long tests in full: 300 kills, 1,000 power cuts; prints their counts
+soak: ## the long tests in full: 300 kills, 1,000 power cuts, an hour under siege; prints their counts
 	CONFCENTER_SOAK=1 $(GO) test -run '$(LONG)' -timeout 60m -count 1 -v ./integration
 	CONFCENTER_SOAK=1 CONFCENTER_POWER_LOSSES=1000 $(GO) test -run '$(DAMAGE)' -timeout 60m -count 1 -v ./kvstore/pebblekv/disk
+	CONFCENTER_SOAK=1 $(GO) test -timeout 120m -count 1 -v ./integration/siege
 
 bench: modules-test packages $(BIN)/confcenter $(BIN)/ccdump $(BIN)/ccload ## measure on this machine and print the figures beside their targets
 	$(BIN)/ccload bench --server $(BIN)/confcenter --ccdump $(BIN)/ccdump

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -120,7 +119,7 @@ func (w *writer) run() error {
 			return nil
 		}
 		for i, l := range sent {
-			f, err := readFrame(w.in)
+			f, err := servertest.ReadFrame(w.in)
 			if err != nil {
 				return nil // killed
 			}
@@ -134,20 +133,6 @@ func (w *writer) run() error {
 			w.acked++
 		}
 	}
-}
-
-func readFrame(r io.Reader) (servertest.Frame, error) {
-	var head [protocol.HeaderSize]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return servertest.Frame{}, err
-	}
-	h, err := protocol.ParseHeader(head[:])
-	if err != nil {
-		return servertest.Frame{}, err
-	}
-	body := make([]byte, h.BodyLen)
-	_, err = io.ReadFull(r, body)
-	return servertest.Frame{Header: h, Body: string(body)}, err
 }
 
 // follower records the versions it is told: whatever is told is durable.

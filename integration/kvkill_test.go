@@ -133,7 +133,7 @@ func (w *kvWriter) run(p *servertest.Peer) error {
 		for i, r := range requests {
 			var f servertest.Frame
 			if err == nil {
-				f, err = readFrame(in)
+				f, err = servertest.ReadFrame(in)
 			}
 			if err != nil { // killed
 				w.keep(requests[i:])

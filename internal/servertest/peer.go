@@ -108,8 +108,13 @@ func (p *Peer) TryNext() (Frame, error) {
 	if err := p.SetReadDeadline(time.Now().Add(Patience)); err != nil {
 		return Frame{}, err
 	}
+	return ReadFrame(p.r)
+}
+
+// ReadFrame reads a frame from a connection.
+func ReadFrame(r io.Reader) (Frame, error) {
 	var head [protocol.HeaderSize]byte
-	if _, err := io.ReadFull(p.r, head[:]); err != nil {
+	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return Frame{}, err
 	}
 	h, err := protocol.ParseHeader(head[:])
@@ -117,7 +122,7 @@ func (p *Peer) TryNext() (Frame, error) {
 		return Frame{}, err
 	}
 	body := make([]byte, h.BodyLen)
-	_, err = io.ReadFull(p.r, body)
+	_, err = io.ReadFull(r, body)
 	return Frame{Header: h, Body: string(body)}, err
 }
 
