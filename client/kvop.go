@@ -108,10 +108,17 @@ func (t *Txn) Delete(key string, opts ...Option) *Txn {
 	return t.add(kv.Op{Kind: kv.OpDelete, Key: key}, opts)
 }
 
-// DeletePrefix removes up to kv.MaxDeletePrefix keys that begin with prefix.
+// DeletePrefix removes up to kv.MaxDeletePrefix keys that begin with prefix, which must not
+// be empty: see Drop.
 func (t *Txn) DeletePrefix(prefix string) *Txn {
-	return t.add(kv.Op{Kind: kv.OpDeletePrefix, Key: prefix}, nil)
+	if err := checkPrefix(prefix); err != nil && t.err == nil {
+		t.err = fmt.Errorf("%s: %w", kv.OpDeletePrefix, err)
+	}
+	return t.Do(kv.Op{Kind: kv.OpDeletePrefix, Key: prefix})
 }
+
+// Drop removes up to kv.MaxDeletePrefix keys of the namespace, whatever they are called.
+func (t *Txn) Drop() *Txn { return t.Do(kv.Op{Kind: kv.OpDeletePrefix, Confirm: t.s.ns}) }
 
 // Get reads a key as the operations before it left it: OpResult.Entry, nil if it
 // is absent.

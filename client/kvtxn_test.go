@@ -51,6 +51,9 @@ func TestKVTxnBuilder(t *testing.T) {
 		If(kv.Absent("other", "seat")).DeletePrefix("s").Commit(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, res.Ops[0].Count)
+	res, err = n.Txn().PutInt("a", 1).PutInt("b", 1).Drop().Commit(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, res.Ops[2].Count, "with what another program left")
 }
 
 // A builder that is committed twice does it twice.

@@ -158,18 +158,32 @@ func WithToken(token string) Option {
 // removed at once; if there are more, others can see them disappear in steps, and
 // Written.Revision is the last one. With an error, Written.Count says how many were
 // certainly removed.
+//
+// An empty prefix is refused with codes.Unconfirmed, because it is usually a variable that
+// was never set; Drop removes everything.
 func (s *KV) DeletePrefix(ctx context.Context, prefix string, opts ...Option) (Written, error) {
-	return s.deleteAll(ctx, prefix, opts)
+	if err := checkPrefix(prefix); err != nil {
+		return Written{}, during(err, "%s of %s", kv.OpDeletePrefix, s.ns)
+	}
+	return s.deleteAll(ctx, kv.Op{Kind: kv.OpDeletePrefix, Key: prefix}, opts)
 }
 
-// Drop removes all keys of the namespace, as DeletePrefix does.
+// Drop removes all keys of the namespace, as DeletePrefix does. Calling it is the
+// confirmation that a server requires.
 func (s *KV) Drop(ctx context.Context, opts ...Option) (Written, error) {
-	return s.deleteAll(ctx, "", opts)
+	return s.deleteAll(ctx, kv.Op{Kind: kv.OpDeletePrefix, Confirm: s.ns}, opts)
+}
+
+func checkPrefix(prefix string) error {
+	if prefix == "" {
+		return codes.Errorf(codes.Unconfirmed, "an empty prefix would delete all keys; if that is meant, call Drop")
+	}
+	return nil
 }
 
 // deleteAll repeats a deletion while there is more. The caller's token, if any, gets a
 // number for each further part, so that repeating the whole repeats each part.
-func (s *KV) deleteAll(ctx context.Context, prefix string, opts []Option) (Written, error) {
+func (s *KV) deleteAll(ctx context.Context, op kv.Op, opts []Option) (Written, error) {
 	var all Written
 	for part := 1; ; part++ {
 		partOf := func(w *writing) {
@@ -177,7 +191,6 @@ func (s *KV) deleteAll(ctx context.Context, prefix string, opts []Option) (Writt
 				w.token += "/" + strconv.Itoa(part)
 			}
 		}
-		op := kv.Op{Kind: kv.OpDeletePrefix, Key: prefix}
 		w, more, err := s.apply(ctx, op, nil, append(opts[:len(opts):len(opts)], partOf))
 		all.Revision, all.Count = max(all.Revision, w.Revision), all.Count+w.Count
 		if err != nil || !more {

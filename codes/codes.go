@@ -74,6 +74,9 @@ const (
 	Forbidden Code = 1025 // a request that another web site may have made the browser send
 )
 
+// Unconfirmed is for requests that destroy much at once, over every interface.
+const Unconfirmed Code = 1026 // all keys of a namespace would be deleted, and its name is not repeated
+
 // Row describes one code.
 type Row struct {
 	Code       Code
@@ -122,6 +125,7 @@ var table = []Row{
 	{Locked, "locked", 423, "somebody else holds the lock; wait for it or try again later"},
 	{BadMethod, "bad_method", 405, "the path does not take this method; see the header Allow"},
 	{Forbidden, "forbidden", 403, "refused because another web site may be behind the request; name its origin or host in the server's settings"},
+	{Unconfirmed, "unconfirmed", 400, "this would delete all keys of a namespace; give its name again as confirm"},
 }
 
 // byCode is filled once and then only read.

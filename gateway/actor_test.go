@@ -38,7 +38,7 @@ func TestWritersOfTheStoreAreNamed(t *testing.T) {
 		{"POST", storeRoot + "txn", `{"then":[{"op":"get","ns":"n","key":"k"}]}`},
 		{"POST", storeRoot + "restore" + key, `{"revision":1}`},
 		{"DELETE", storeRoot + "key" + key, ""},
-		{"DELETE", storeRoot + "namespace?ns=n", ""},
+		{"DELETE", storeRoot + "namespace?ns=n&confirm=n", ""},
 		{"PUT", plumRoot + "/n/k", `{"value":"1"}`},
 		{"POST", plumRoot + "/n/batch", `{"items":[{"key":"k","value":"1"}]}`},
 		{"DELETE", plumRoot + "/n/k", ""},

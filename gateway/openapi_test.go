@@ -293,7 +293,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		{"store.batch", "ns=n", `{"items":[{"key":"a","value":1},{"key":"b","delete":true}]}`},
 		{"store.txn", "", `{"ns":"n","if":[{"key":"k","target":"mod","op":">","number":0}],"then":[{"op":"get","key":"k"},{"op":"get","key":"none"},{"op":"put","key":"k","value":1,"prev":true},
 			{"op":"delete","key":"none"},{"op":"delete_prefix","prefix":"k2"},{"op":"grant","ttl":5000}]}`},
-		{"store.drop", "ns=n", ""},
+		{"store.drop", "ns=n&confirm=n", ""},
 		{"status", "", ""},
 		{"status.samples", "", ""},
 		{"clients", "", ""},

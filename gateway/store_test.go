@@ -209,8 +209,8 @@ func TestStoreListsAndNamespaces(t *testing.T) {
 		{"GET", "/v1/store/namespaces", "", "", 200, `{"namespaces":[{"name":"n","keys":3,"bytes":10},{"name":"other","keys":1,"bytes":2}],"more":false,"revision":2}`, ""},
 		{"GET", "/v1/store/namespaces?after=n", "", "", 200, `{"namespaces":[{"name":"other","keys":1,"bytes":2}],"more":false,"revision":2}`, ""},
 		{"GET", "/v1/store/namespaces?limit=1", "", "", 200, `{"namespaces":[{"name":"n","keys":3,"bytes":10}],"more":true,"revision":2}`, ""},
-		{"DELETE", "/v1/store/namespace?ns=n", "", "", 200, `{"deleted":3,"more":false}`, ""},
-		{"DELETE", "/v1/store/namespace?ns=n", "", "", 200, `{"deleted":0,"more":false}`, ""},
+		{"DELETE", "/v1/store/namespace?ns=n&confirm=n", "", "", 200, `{"deleted":3,"more":false}`, ""},
+		{"DELETE", "/v1/store/namespace?ns=n&confirm=n", "", "", 200, `{"deleted":0,"more":false}`, ""},
 		{"GET", "/v1/store/namespaces", "", "", 200, `{"namespaces":[{"name":"other","keys":1,"bytes":2}],"more":false,"revision":3}`, ""},
 	})
 }
@@ -288,6 +288,14 @@ func TestStoreRefusals(t *testing.T) {
 		{"GET", "/v1/store/keys?ns=n&keys_only=yes", "", "", 400, "bad_request", ""},
 		{"GET", "/v1/store/history?ns=n", "", "", 400, "bad_request", ""},
 		{"DELETE", "/v1/store/namespace", "", "", 400, "bad_request", ""},
+		{"DELETE", "/v1/store/namespace?ns=n", "", "", 400, "unconfirmed", ""},
+		{"DELETE", "/v1/store/namespace?ns=n&confirm=", "", "", 400, "unconfirmed", ""},
+		{"DELETE", "/v1/store/namespace?ns=n&confirm=m", "", "", 400, "unconfirmed", ""},
+		{"DELETE", "/v1/store/namespace?ns=n&confirm=m&confirm=n", "", "", 400, "bad_request", ""},
+		{"POST", "/v1/store/txn", `{"ns":"n","then":[{"op":"delete_prefix","prefix":""}]}`, "", 400, "unconfirmed", ""},
+		{"POST", "/v1/store/txn", `{"ns":"n","then":[{"op":"put","key":"k","value":1}],"else":[{"op":"delete_prefix","ns":"m","prefix":"","confirm":"n"}]}`, "", 400, "unconfirmed", ""},
+		{"POST", "/v1/store/txn", `{"ns":"n","confirm":"n","then":[{"op":"delete_prefix","prefix":""}]}`, "", 400, "bad_request", ""},
+		{"POST", "/v1/store/txn", `{"ns":"n","then":[{"op":"delete","key":"k","confirm":"n"}]}`, "", 400, "bad_request", ""},
 		{"PUT", key, ``, "", 400, "bad_request", ""},
 		{"PUT", key, `{"type":"text","value":"x"}`, "", 400, "bad_type", ""},
 		{"PUT", key, `{"type":"int","value":"x"}`, "", 400, "bad_value", ""},
@@ -328,8 +336,10 @@ func TestStoreDropsALargeNamespaceInParts(t *testing.T) {
 		}
 		require.Equal(t, 200, k.do("POST", "/v1/store/batch?ns=n", `{"items":[`+strings.Join(items, ",")+`]}`).status)
 	}
-	require.Equal(t, `{"deleted":10000,"more":true}`+"\n", k.do("DELETE", "/v1/store/namespace?ns=n", "").body)
-	require.Equal(t, `{"deleted":1,"more":false}`+"\n", k.do("DELETE", "/v1/store/namespace?ns=n", "").body)
+	require.Contains(t, k.do("DELETE", "/v1/store/namespace?ns=n", "").body, `give the name of the namespace again as confirm; nothing was deleted (keys in the namespace: 10001)`)
+	const drop = "/v1/store/namespace?ns=n&confirm=n"
+	require.Equal(t, `{"deleted":10000,"more":true}`+"\n", k.do("DELETE", drop, "").body)
+	require.Equal(t, `{"deleted":1,"more":false}`+"\n", k.do("DELETE", drop, "").body)
 }
 
 // ttl is ms on the wire and seconds in Plum's part, so that neither would do here.

@@ -137,14 +137,15 @@ func (g *Gateway) storeDelete(w *reply, r *http.Request) error {
 	return w.sendObject(&out)
 }
 
-// storeDrop deletes the keys of a namespace, and with them the namespace.
+// storeDrop deletes the keys of a namespace, and with them the namespace, whose name
+// must be given twice.
 func (g *Gateway) storeDrop(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	ns := p.needed("ns")
+	op := kv.Op{Kind: kv.OpDeletePrefix, NS: p.needed("ns"), Confirm: p.text("confirm")}
 	if err := p.end(); err != nil {
 		return err
 	}
-	res, err := g.commit(w, r, w.single(kv.Op{Kind: kv.OpDeletePrefix, NS: ns}))
+	res, err := g.commit(w, r, w.single(op))
 	if err != nil {
 		return err
 	}

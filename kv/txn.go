@@ -63,7 +63,7 @@ const (
 	OpGet          OpKind = iota + 1 // reads a key, as the operations before it left it
 	OpPut                            // writes a value
 	OpDelete                         // deletes a key; an absent one is not an error
-	OpDeletePrefix                   // deletes up to MaxDeletePrefix keys that begin with Key
+	OpDeletePrefix                   // deletes up to MaxDeletePrefix keys that begin with Key; see Confirm
 	OpIncr                           // adds Delta to an int
 	OpGrant                          // grants a lease of TTL
 	OpRevoke                         // ends Lease and deletes its keys; codes.LeaseGone if there is none
@@ -115,9 +115,11 @@ func ParseOp(name string) (OpKind, bool) {
 
 // Op is one operation. Which fields it uses depends on Kind.
 type Op struct {
-	Kind    OpKind
-	NS, Key string // Key is the prefix of OpDeletePrefix
-	Value   Value  // OpPut
+	Kind OpKind
+	// WantPrev asks OpPut, OpDelete and OpIncr for the entry before the transaction.
+	WantPrev bool
+	NS, Key  string // Key is the prefix of OpDeletePrefix
+	Value    Value  // OpPut
 
 	// TTL of OpPut and OpIncr counts from the commit, parts of a ms rounded up;
 	// Expires (ms since 1970) is the moment itself; at most one of them. A put with
@@ -138,8 +140,10 @@ type Op struct {
 
 	// Limit of OpDeletePrefix: delete at most so many keys; 0: MaxDeletePrefix.
 	Limit int
-	// WantPrev asks OpPut, OpDelete and OpIncr for the entry before the transaction.
-	WantPrev bool
+	// Confirm of OpDeletePrefix repeats NS. With an empty prefix it is required, because
+	// that deletes everything in the namespace; with any other it may be left out. It only
+	// counts for Check: a Token does not depend on it.
+	Confirm string
 }
 
 // OpResult is the result of one operation.
@@ -338,7 +342,19 @@ func (op *Op) checkDeletePrefix() error {
 	if err := CheckNamespace(op.NS); err != nil {
 		return err
 	}
+	switch {
+	case !op.Unconfirmed():
+	case op.Confirm == "":
+		return codes.Errorf(codes.Unconfirmed, "deleting all keys of namespace %q must be confirmed: give the name of the namespace again as confirm", op.NS)
+	default:
+		return codes.Errorf(codes.Unconfirmed, "confirm is %.40q, but the keys to delete are in namespace %q", op.Confirm, op.NS)
+	}
 	return CheckPrefix(op.Key)
+}
+
+// Unconfirmed reports whether the operation lacks the right Confirm, which Check refuses.
+func (op *Op) Unconfirmed() bool {
+	return op.Kind == OpDeletePrefix && op.Confirm != op.NS && (op.Key == "" || op.Confirm != "")
 }
 
 func (op *Op) checkTime() error {

@@ -57,10 +57,10 @@ const (
 	KVGet       Command = 0x0100 // ns, key, rev → code, rev, the entry
 	KVPut       Command = 0x0101 // ns, key, value → code, rev, create, mod, version, updated
 	KVDel       Command = 0x0102 // ns, key → code, rev, deleted
-	KVDelPrefix Command = 0x0103 // ns, prefix → code, rev, deleted, more
+	KVDelPrefix Command = 0x0103 // ns, prefix, confirm → code, rev, deleted, more
 	KVList      Command = 0x0104 // ns, prefix, after, limit → code, rev, entries[] | keys[], count, more
 	KVNames     Command = 0x0105 // after, limit → code, rev, namespaces[], more
-	KVDrop      Command = 0x0106 // ns → code, rev, deleted, more
+	KVDrop      Command = 0x0106 // ns, confirm → code, rev, deleted, more
 	KVMGet      Command = 0x0107 // ns, keys[] → code, rev, entries[]
 	KVTxn       Command = 0x0108 // if[], then[], else[] → code, rev, held, results[]
 	KVCas       Command = 0x0109 // ns, key, expect, value → as KVPUT
@@ -187,10 +187,10 @@ var Commands = []Row{
 	{ID: KVGet, Name: "KVGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, key, rev, min_rev, raw", Response: "code, rev, type, value, raw, create, mod, version, updated, expires, lease"},
 	{ID: KVPut, Name: "KVPUT", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, type, value, raw, ttl, expires, lease, prev, token, if_fence, if_mod", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},
 	{ID: KVDel, Name: "KVDEL", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDelete, Request: "ns, key, prev, token, if_fence, if_mod, raw", Response: "code, rev, deleted, prev, current, replayed"},
-	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, prefix, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVDelPrefix, Name: "KVDELPREFIX", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, prefix, confirm, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
 	{ID: KVList, Name: "KVLIST", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, prefix, after, limit, keys_only, count_only, min_rev, raw", Response: "code, rev, entries, keys, count, more"},
 	{ID: KVNames, Name: "KVNAMES", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "after, limit", Response: "code, rev, namespaces, more"},
-	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
+	{ID: KVDrop, Name: "KVDROP", Role: Served, MaxBody: MaxBody, Right: access.KVDelete, Op: kv.OpDeletePrefix, Request: "ns, confirm, limit, token, if_fence", Response: "code, rev, deleted, more, replayed"},
 	{ID: KVMGet, Name: "KVMGET", Role: Served, MaxBody: MaxBody, Right: access.KVRead, Request: "ns, keys, min_rev, raw", Response: "code, rev, entries"},
 	{ID: KVTxn, Name: "KVTXN", Role: Served, MaxBody: MaxBody, Right: access.KVEach, Request: "ns, if, then, else, token, if_fence, raw", Response: "code, rev, held, results, replayed"},
 	{ID: KVCas, Name: "KVCAS", Role: Served, MaxBody: MaxBody, Right: access.KVWrite, Op: kv.OpPut, Request: "ns, key, expect, type, value, raw, ttl, expires, lease, prev, token, if_fence", Response: "code, rev, create, mod, version, updated, expires, lease, prev, current, replayed"},

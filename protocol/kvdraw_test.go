@@ -80,6 +80,9 @@ func drawOp(t *rapid.T) kv.Op {
 	case kv.OpDeletePrefix:
 		op.Key = rapid.SampledFrom([]string{"", "a", "\xe2\x82"}).Draw(t, "prefix")
 		op.Limit = rapid.IntRange(0, 100).Draw(t, "limit")
+		if op.Key == "" || rapid.Bool().Draw(t, "confirmed") {
+			op.Confirm = op.NS
+		}
 	case kv.OpPut:
 		op.Value = drawValue(t)
 	case kv.OpIncr:

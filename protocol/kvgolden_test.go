@@ -72,7 +72,9 @@ func (c *stateTalk) writes() {
 	c.write(&kv.Txn{Then: []kv.Op{{Kind: kv.OpIncr, NS: "shop", Key: "n", Delta: 4, Max: &high}}}, false, done(15, kv.OpResult{Entry: version("n", kv.IntValue(6), 3, 15, 3)}))
 	c.write(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "shop", Key: "n", WantPrev: true}}}, false, done(16, kv.OpResult{Count: 1, Prev: version("n", kv.IntValue(6), 3, 15, 3)}))
 	c.write(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "shop", Key: "cart/", Limit: 2}}}, false, done(17, kv.OpResult{Count: 2, More: true}))
-	c.exchange(protocol.KVDrop, []byte(`{"ns":"shop"}`), []byte(`{"code":0,"rev":18,"deleted":3}`))
+	c.exchange(protocol.KVDrop, []byte(`{"ns":"shop","confirm":"shop"}`), []byte(`{"code":0,"rev":18,"deleted":3}`))
+	hasty := kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "shop"}}}
+	c.exchange(protocol.KVDrop, []byte(`{"ns":"shop"}`), protocol.AppendResult(nil, int(codes.Unconfirmed), codes.Message(hasty.Check())))
 	c.write(&kv.Txn{
 		If:   []kv.Compare{kv.Absent("shop", "order"), {NS: "stock", Key: "n", Target: kv.CompareValue, Relation: kv.Greater, Value: kv.IntValue(0)}},
 		Then: []kv.Op{{Kind: kv.OpPut, NS: "shop", Key: "order", Value: kv.JSONValue([]byte(`{"item" : 7}`))}, {Kind: kv.OpIncr, NS: "stock", Key: "n", Delta: -1}, {Kind: kv.OpGet, NS: "shop", Key: "none"}},

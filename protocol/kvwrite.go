@@ -146,7 +146,8 @@ func (m *reader) op(cmd Command, op *kv.Op) {
 	o := &m.Top
 	switch cmd {
 	case KVDrop:
-		op.Kind, op.NS, op.Limit = kv.OpDeletePrefix, string(m.Text(o, kvjson.NS)), int(m.Count(o, kvjson.Limit))
+		op.Kind, op.NS = kv.OpDeletePrefix, string(m.Text(o, kvjson.NS))
+		op.Limit, op.Confirm = int(m.Count(o, kvjson.Limit)), string(m.Text(o, kvjson.Confirm))
 	case KVRestore: // its value is looked up later
 		op.Kind = kv.OpPut
 		op.NS, op.Key = m.Names(o, "", kvjson.Key)

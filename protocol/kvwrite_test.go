@@ -198,7 +198,20 @@ func TestWriteRefusals(t *testing.T) {
 		{protocol.KVDel, `{"ns":"a","key":"k"} {}`, codes.BadJSON, "octets follow"},
 		{protocol.KVDelPrefix, `{"ns":"a"}`, codes.BadRequest, "prefix is missing"},
 		{protocol.KVDelPrefix, `{"ns":"a","prefix":"p","limit":-1}`, codes.BadRequest, `"limit"`},
+		{protocol.KVDelPrefix, `{"ns":"a","prefix":""}`, codes.Unconfirmed, `all keys of namespace "a" must be confirmed`},
+		{protocol.KVDelPrefix, `{"ns":"a","prefix":"","limit":1,"confirm":""}`, codes.Unconfirmed, "all keys"},
+		{protocol.KVDelPrefix, `{"ns":"a","prefix":null,"confirm":"a"}`, codes.BadRequest, "prefix is missing"},
+		{protocol.KVDelPrefix, `{"ns":"a","prefix":"p","confirm":"b"}`, codes.Unconfirmed, `confirm is "b", but the keys to delete are in namespace "a"`},
+		{protocol.KVDelPrefix, `{"ns":"a","prefix":"","confirm":true}`, codes.BadRequest, `"confirm" is not a string`},
 		{protocol.KVDrop, `{}`, codes.BadKey, "namespace is empty"},
+		{protocol.KVDrop, `{"confirm":""}`, codes.BadKey, "namespace is empty"},
+		{protocol.KVDrop, `{"ns":"a"}`, codes.Unconfirmed, "all keys"},
+		{protocol.KVDrop, `{"ns":"a","confirm":"A"}`, codes.Unconfirmed, `confirm is "A"`},
+		{protocol.KVDrop, `{"ns":"a","confirm":"` + strings.Repeat("a", 1<<20) + `"}`, codes.Unconfirmed, `confirm is "aaaa`},
+		{protocol.KVDrop, `{"ns":"a","Confirm":"a"}`, codes.Unconfirmed, "all keys"},
+		{protocol.KVTxn, `{"ns":"a","confirm":"a","then":[{"op":"delete_prefix","prefix":""}]}`, codes.Unconfirmed, "all keys"},
+		{protocol.KVTxn, `{"ns":"a","then":[{"op":"delete_prefix","ns":"b","prefix":"","confirm":"a"}]}`, codes.Unconfirmed, `in namespace "b"`},
+		{protocol.KVTxn, `{"ns":"a","else":[{"op":"get","key":"k"},{"op":"delete_prefix","prefix":""}]}`, codes.Unconfirmed, "operation 1: "},
 		{protocol.KVCas, `{"ns":"a","key":"k","value":"v"}`, codes.BadRequest, "expect is missing"},
 		{protocol.KVCas, `{"ns":"a","key":"k","value":"v","expect":"old"}`, codes.BadRequest, `"expect" is not an object`},
 		{protocol.KVCas, `{"ns":"a","key":"k","value":"v","expect":{}}`, codes.BadRequest, "value is missing"},
@@ -413,7 +426,7 @@ func FuzzParseKVResult(f *testing.F) {
 	put := kv.Op{Kind: kv.OpPut, NS: "a", Key: "k", Value: kv.StringValue("v"), WantPrev: true}
 	get := kv.Op{Kind: kv.OpGet, NS: "a", Key: "k"}
 	txns := []*kv.Txn{
-		{Then: []kv.Op{put}}, protocol.GuardedTxn(kv.Absent("", ""), put), {Then: []kv.Op{get, {Kind: kv.OpDeletePrefix, NS: "a"}}},
+		{Then: []kv.Op{put}}, protocol.GuardedTxn(kv.Absent("", ""), put), {Then: []kv.Op{get, {Kind: kv.OpDeletePrefix, NS: "a", Confirm: "a"}}},
 		{Then: []kv.Op{{Kind: kv.OpGrant, TTL: time.Second}}}, {Then: []kv.Op{{Kind: kv.OpIncr, NS: "a", Key: "k"}}},
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

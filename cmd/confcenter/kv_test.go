@@ -13,6 +13,7 @@ import (
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"confcenter/internal/servertest"
 )
@@ -145,10 +146,55 @@ func TestSessionOfKVWrites(t *testing.T) {
 		{"on a condition", "", words("del ns a --if-mod 1"), exitRefused, ``, `expected`},
 		{"a prefix of nothing", "", []string{"del", "ns", "", "--prefix"}, exitUsage, ``, `drop`},
 		{"a prefix", "", words("del ns o --prefix"), exitOK, `^1\n$`, ``},
-		{"drop, said hastily", "", words("drop ns"), exitUsage, ``, `--yes`},
-		{"drop", "", words("drop ns --yes"), exitOK, `^[34]\n$`, ``},
+		{"drop, said hastily", "", words("drop ns"), exitUsage, ``, `drop would delete all keys of 'ns' \([34]\); confirm with --confirm 'ns'`},
+		{"not asked without a terminal", "ns\n", words("drop ns"), exitUsage, ``, `--confirm`},
+		{"drop of another", "", words("drop ns --confirm sn"), exitRefused, ``, `confirm is "sn", but the keys to delete are in namespace "ns"`},
+		{"in a transaction", `{"then":[{"op":"delete_prefix","prefix":""}]}`, words("txn ns"), exitRefused, ``, `all keys of namespace "ns" must be confirmed`},
+		{"nothing is gone", "", words("list ns --count"), exitOK, `^[34]\n$`, ``},
+		{"drop", "", words("drop ns --confirm ns"), exitOK, `^[34]\n$`, ``},
 		{"nothing is left", "", words("list ns --count"), exitOK, `^0\n$`, ``},
 	})
+}
+
+// A person at a terminal is asked for the name of the namespace.
+func TestDropAsksAtATerminal(t *testing.T) {
+	addr := store(t)
+	require.Equal(t, exitOK, call(t, "", at(addr, "kv", "put", "old", "a", "1")...).code)
+	for _, c := range []struct {
+		typed          string
+		code           int
+		stdout, stderr string
+	}{
+		{"odl\n", exitRefused, "", "the name typed is not 'old'; nothing was deleted"},
+		{"\n", exitRefused, "", "nothing was deleted"},
+		{"y\n", exitRefused, "", "nothing was deleted"},
+		{"\x04", exitRefused, "", "nothing was deleted"},
+		{"old\n", exitOK, "1\n", ""},
+	} {
+		keyboard, terminal := openTerminal(t)
+		_, err := keyboard.WriteString(c.typed)
+		require.NoError(t, err)
+		var stdout, stderr strings.Builder
+		require.Equal(t, c.code, run(t.Context(), at(addr, "kv", "drop", "old"), terminal, &stdout, &stderr), "%q: %s", c.typed, stderr.String())
+		require.Equal(t, c.stdout, stdout.String())
+		require.Contains(t, stderr.String(), "This deletes all keys of 'old' (1) on "+addr+". To confirm, type the name: ")
+		require.Contains(t, stderr.String(), c.stderr)
+	}
+}
+
+// openTerminal returns both ends of a terminal.
+func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = keyboard.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = terminal.Close() })
+	return keyboard, terminal
 }
 
 func TestSessionOfKVLists(t *testing.T) {
@@ -395,7 +441,7 @@ func TestHelpOfKVVerbs(t *testing.T) {
 	}
 	require.Equal(t, exitUsage, call(t, "", "kv").code)
 	require.Equal(t, exitUsage, call(t, "", "kv", "frobnicate").code)
-	for _, verb := range []string{"get a b", "put a b c", "list a", "txn a", "watch a", "stat", "lock a b -- true", "lease info 1", "drop a --yes"} {
+	for _, verb := range []string{"get a b", "put a b c", "list a", "txn a", "watch a", "stat", "lock a b -- true", "lease info 1", "drop a", "drop a --confirm a"} {
 		r := call(t, `{"then":[]}`, append(append([]string{"kv"}, words(verb)[0], "--addr", "127.0.0.1:1"), words(verb)[1:]...)...)
 		if strings.HasPrefix(verb, "lease") {
 			r = call(t, "", "kv", "lease", "info", "1", "--addr", "127.0.0.1:1")

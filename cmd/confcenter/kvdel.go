@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
@@ -36,7 +40,7 @@ are deleted at once; if there are more, others can see them disappear in steps.`
 		case prefix && args[1] == "":
 			return usageError{errors.New("the prefix is empty; to delete a whole namespace use drop")}
 		case prefix:
-			return c.deleteAll(command, &flags, args[0], args[1])
+			return c.deleteAll(command, &flags, kv.Op{Kind: kv.OpDeletePrefix, NS: args[0], Key: args[1]})
 		}
 		return c.commit(command, &flags, kv.Op{Kind: kv.OpDelete, NS: args[0], Key: args[1]}, countOf)
 	}
@@ -45,31 +49,59 @@ are deleted at once; if there are more, others can see them disappear in steps.`
 
 func (a *app) kvDropCommand() *cobra.Command {
 	var flags writeFlags
-	var yes bool
+	var confirm string
 	command := &cobra.Command{
-		Use:   "drop NS --yes",
+		Use:   "drop NS --confirm NS",
 		Short: "Delete all keys of a namespace",
-		Long: `Drop deletes all keys of a namespace and prints how many there were. It requires
---yes, because it is easily done to the wrong namespace.`,
+		Long: `Drop deletes all keys of a namespace and prints how many there were. The name must
+be given again with --confirm, because it is easily done to the wrong namespace. On a
+terminal drop says how many keys there are and asks for the name instead.`,
 		Example: `  confcenter kv list old --count
-  confcenter kv drop old --yes`,
+  confcenter kv drop old --confirm old`,
 	}
 	c := a.kvConnect(command, 0)
-	command.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
+	command.Flags().StringVar(&confirm, "confirm", "", "name of the namespace, again")
+	_ = command.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 	flags.define(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if !yes {
-			return usageError{fmt.Errorf("drop deletes all keys of %s; confirm with --yes", args[0])}
+		ns := args[0]
+		if confirm == "" {
+			if err := c.confirmDrop(command, ns); err != nil {
+				return err
+			}
+			confirm = ns
 		}
-		return c.deleteAll(command, &flags, args[0], "")
+		return c.deleteAll(command, &flags, kv.Op{Kind: kv.OpDeletePrefix, NS: ns, Confirm: confirm})
 	}
 	return command
 }
 
+// confirmDrop has whoever sits at the terminal type the name of the namespace. Without a
+// terminal it only says what would be deleted.
+func (c *connection) confirmDrop(command *cobra.Command, ns string) error {
+	var keys int64
+	err := c.do(command, func(ctx context.Context, connected *client.Client) (err error) {
+		keys, err = connected.KV(ns).Count(ctx, "")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !isTerminal(c.app.stdin) {
+		return usageError{fmt.Errorf("drop would delete all keys of '%s' (%d); confirm with --confirm '%[1]s'", ns, keys)}
+	}
+	fmt.Fprintf(c.app.stderr, "This deletes all keys of '%s' (%d) on %s. To confirm, type the name: ", ns, keys, c.addr)
+	typed, err := bufio.NewReader(io.LimitReader(c.app.stdin, 2*kv.MaxNamespace)).ReadString('\n')
+	if typed = strings.TrimRight(typed, "\r\n"); typed != ns {
+		return codes.Errorf(codes.Unconfirmed, "the name typed is not '%s'; nothing was deleted", ns)
+	}
+	return err
+}
+
 // deleteAll repeats the deletion while there is more. The token, if any, gets a number for
 // each further part, so that repeating the whole repeats each part.
-func (c *connection) deleteAll(command *cobra.Command, flags *writeFlags, ns, prefix string) error {
-	t, err := flags.txn(command, c.app, kv.Op{Kind: kv.OpDeletePrefix, NS: ns, Key: prefix})
+func (c *connection) deleteAll(command *cobra.Command, flags *writeFlags, op kv.Op) error {
+	t, err := flags.txn(command, c.app, op)
 	if err != nil {
 		return err
 	}

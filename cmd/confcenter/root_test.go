@@ -110,7 +110,7 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 		"kv cas a b c":                   `give OLD and NEW, or NEW and --absent`,
 		"kv cas a b c d e":               `"e" is one argument too many`,
 		"kv del a":                       `KEY is missing`,
-		"kv drop":                        `NS is missing; usage: confcenter kv drop NS --yes`,
+		"kv drop":                        `NS is missing; usage: confcenter kv drop NS --confirm NS`,
 		"kv incr a":                      `KEY is missing`,
 		"kv restore a":                   `KEY is missing`,
 		"kv restore a b":                 `"rev" not set`,

@@ -13,6 +13,7 @@ const (
 	Bytes
 	Coalesce
 	Code
+	Confirm
 	Count
 	CountOnly
 	Create
@@ -82,7 +83,7 @@ const (
 )
 
 var fieldNames = [fieldCount]string{
-	After: "after", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce", Code: "code", Count: "count",
+	After: "after", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce", Code: "code", Confirm: "confirm", Count: "count",
 	CountOnly: "count_only", Create: "create", Current: "current", Delete: "delete", Deleted: "deleted", Desc: "desc", Else: "else",
 	Entries: "entries", Events: "events", Expect: "expect", Expires: "expires", ExpiresMs: "expires_ms", Fence: "fence", Floor: "floor",
 	From: "from", Granted: "granted", Held: "held", If: "if", IfAbsent: "if_absent", IfFence: "if_fence", IfMod: "if_mod",

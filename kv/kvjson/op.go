@@ -10,7 +10,7 @@ import (
 // The members that a File may have in an operation and a compare even if they have
 // no meaning there.
 var (
-	opFields      = setOf(NS, Key, Type, Value, Raw, Op, TTL, TTLMs, Expires, ExpiresMs, Lease, Prev, Prefix, Limit, By, Initial, Min, Max)
+	opFields      = setOf(NS, Key, Type, Value, Raw, Op, TTL, TTLMs, Expires, ExpiresMs, Lease, Prev, Prefix, Limit, By, Initial, Min, Max, Confirm)
 	compareFields = setOf(NS, Key, Type, Value, Raw, Target, Op, Number)
 )
 
@@ -34,10 +34,10 @@ func (r *Reader) Op(o *Object, kind kv.OpKind, ns string, op *kv.Op) {
 		return
 	case kv.OpDeletePrefix:
 		if !o.Has(Prefix) {
-			r.Fail(codes.Errorf(codes.BadRequest, "member prefix is missing; give \"\" to delete everything"))
+			r.Fail(codes.Errorf(codes.BadRequest, "member prefix is missing"))
 		}
 		op.NS, op.Key = r.Names(o, ns, Prefix)
-		op.Limit = int(r.Count(o, Limit))
+		op.Limit, op.Confirm = int(r.Count(o, Limit)), string(r.Text(o, Confirm))
 		return
 	}
 	op.NS, op.Key = r.Names(o, ns, Key)
@@ -131,6 +131,9 @@ func (w *Writer) Op(op *kv.Op) {
 	case kv.OpDeletePrefix:
 		w.Text(Prefix, op.Key)
 		w.Given(Limit, int64(op.Limit))
+		if op.Confirm != "" {
+			w.Text(Confirm, op.Confirm)
+		}
 		return
 	}
 	w.Text(Key, op.Key)

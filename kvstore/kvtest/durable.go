@@ -278,7 +278,7 @@ func fullDisk(s *subject) {
 	require.Equal(s, text, s.text("ns", "a"))
 	require.Equal(s, text, string(s.then(getOp("ns", "a")).Ops[0].Entry.Value.Data), "reads go on")
 	require.Equal(s, int64(1), s.then(deleteOp("ns", "b")).Ops[0].Count, "deletes go on")
-	require.Equal(s, int64(1), s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "p"}).Ops[0].Count)
+	require.Equal(s, int64(1), s.then(dropOp("p")).Ops[0].Count)
 	require.Equal(s, "-", s.text("ns", "b"))
 	s.SetFull(false)
 	s.until("writes go on by themselves", func() bool { return put() == nil }, onward)

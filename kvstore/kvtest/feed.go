@@ -150,7 +150,7 @@ func feedAgreesWithLog(s *subject) {
 	feed := s.follow()
 	s.put("a", "x", "1")
 	s.then(putOp("a", "x", "2"), putOp("b", "y", "3"))
-	s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "a"}, incrOp("c", "n", 3))
+	s.then(dropOp("a"), incrOp("c", "n", 3))
 	s.put("a", "x", "4")
 	for from := kv.Revision(0); from < s.Engine.Revision(); from++ {
 		want := feed.changesAfter(from)

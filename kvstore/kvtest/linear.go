@@ -77,7 +77,7 @@ type step func(w *world, random *rand.Rand, text string) (input, output, bool)
 func linearizable(s *subject, model porcupine.Model, do step, p play) {
 	for seed := range p.histories {
 		w := &world{s: s, killed: make(chan struct{})}
-		s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "linear"})
+		s.then(dropOp("linear"))
 		var all sync.WaitGroup
 		for c := range clients {
 			all.Go(func() { w.client(rand.New(rand.NewPCG(uint64(seed), uint64(c))), do, p) })
@@ -302,7 +302,7 @@ func groupStep(w *world, random *rand.Rand, text string) (input, output, bool) {
 	case 0:
 		in.kind, txn.Then = "write", []kv.Op{putOp("linear", first, text), putOp("linear", second, text)}
 	case 1:
-		in.kind, txn.Then = "clear", []kv.Op{{Kind: kv.OpDeletePrefix, NS: "linear"}}
+		in.kind, txn.Then = "clear", []kv.Op{dropOp("linear")}
 	case 2:
 		in.kind, txn.If = "write absent", []kv.Compare{kv.Absent("linear", first), kv.Absent("linear", second)}
 		txn.Then = []kv.Op{putOp("linear", first, text), putOp("linear", second, text)}

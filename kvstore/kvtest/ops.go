@@ -26,7 +26,7 @@ func (r *comparison) op() kv.Op {
 		op.Delta, op.Initial = rapid.Int64Range(-2, 2).Draw(r.t, "delta"), rapid.Int64Range(0, 5).Draw(r.t, "initial")
 		op.TTL = r.ttl()
 	case kv.OpDeletePrefix:
-		op.Key, op.Limit = op.Key[:rapid.IntRange(0, 1).Draw(r.t, "length")], rapid.IntRange(0, 2).Draw(r.t, "limit")
+		op.Key, op.Limit, op.Confirm = op.Key[:rapid.IntRange(0, 1).Draw(r.t, "length")], rapid.IntRange(0, 2).Draw(r.t, "limit"), op.NS
 	case kv.OpGrant:
 		op = kv.Op{Kind: kv.OpGrant, TTL: kv.MaxLease}
 	case kv.OpRevoke:

@@ -274,6 +274,8 @@ func getOp(ns, key string) kv.Op { return kv.Op{Kind: kv.OpGet, NS: ns, Key: key
 
 func deleteOp(ns, key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: ns, Key: key} }
 
+func dropOp(ns string) kv.Op { return kv.Op{Kind: kv.OpDeletePrefix, NS: ns, Confirm: ns} }
+
 func incrOp(ns, key string, delta int64) kv.Op {
 	return kv.Op{Kind: kv.OpIncr, NS: ns, Key: key, Delta: delta}
 }

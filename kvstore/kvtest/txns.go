@@ -53,7 +53,7 @@ func failureLeavesNothing(s *subject) {
 	before := s.Engine.Revision()
 	feed := s.follow()
 	s.refused(&kv.Txn{Then: []kv.Op{
-		putOp("ns", "a", "1"), deleteOp("ns", "text"), {Kind: kv.OpDeletePrefix, NS: "ns"}, putOp("ns", "text", "text"), incrOp("ns", "text", 1),
+		putOp("ns", "a", "1"), deleteOp("ns", "text"), dropOp("ns"), putOp("ns", "text", "text"), incrOp("ns", "text", 1),
 	}}, codes.WrongType)
 	require.Equal(s, "- text", s.texts("ns", "a", "text"))
 	require.Equal(s, before, s.get("ns", "text").Mod)

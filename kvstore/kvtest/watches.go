@@ -323,7 +323,7 @@ func watchLong(s *subject) {
 	}
 	from := s.Engine.Revision()
 	live := s.watch(follow.Request{Filter: kv.Filter{NS: "ns"}})
-	s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "ns"})
+	s.then(dropOp("ns"))
 	s.put("ns", "after", "x")
 	for _, w := range []*witness{live, s.watch(follow.Request{Filter: kv.Filter{NS: "ns"}, From: from})} {
 		w.await(keys + 1)

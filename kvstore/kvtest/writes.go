@@ -16,6 +16,7 @@ var writeChecks = []check{
 	{name: "DeletePrefixStopsAtItsLimit", run: deletePrefixStops},
 	{name: "DeletePrefixStaysInItsNamespace", run: deletePrefixStays},
 	{name: "DropNamespace", run: dropNamespace},
+	{name: "DropNeedsTheName", run: dropNeedsTheName},
 	{name: "IncrementCounts", run: incrementCounts},
 	{name: "IncrementKeepsTimeAndLease", run: incrementKeeps},
 	{name: "ConcurrentIncrementsAllCount", run: incrementsAllCount},
@@ -50,7 +51,7 @@ func deletePrefixStops(s *subject) {
 	require.Equal(s, kv.OpResult{}, r.Ops[0])
 	require.Equal(s, "x x", s.texts("ns", "o", "q"))
 
-	r = s.then(putOp("ns", "p/new", "x"), deleteOp("ns", "o"), kv.Op{Kind: kv.OpDeletePrefix, NS: "ns"})
+	r = s.then(putOp("ns", "p/new", "x"), deleteOp("ns", "o"), dropOp("ns"))
 	require.Equal(s, int64(2), r.Ops[2].Count, "sees the operations before it")
 	require.Equal(s, "- - -", s.texts("ns", "o", "q", "p/new"))
 }
@@ -71,10 +72,30 @@ func dropNamespace(s *subject) {
 	s.put("a", "x", "1")
 	s.put("a", "y", "1")
 	s.put("b", "x", "1")
-	r := s.then(kv.Op{Kind: kv.OpDeletePrefix, NS: "a"})
+	r := s.then(dropOp("a"))
 	require.Equal(s, int64(2), r.Ops[0].Count)
 	list, _ := s.Engine.Namespaces("", 0)
 	require.Equal(s, []kv.Namespace{{Name: "b", Keys: 1, Bytes: 2}}, list)
+}
+
+func dropNeedsTheName(s *subject) {
+	s.put("a", "x", "1")
+	hasty, wrong, narrow := dropOp("a"), dropOp("a"), dropOp("a")
+	hasty.Confirm, wrong.Confirm = "", "b"
+	narrow.Key, narrow.Confirm = "x", "b"
+	for _, op := range []kv.Op{hasty, wrong, narrow} {
+		s.refused(&kv.Txn{Then: []kv.Op{op}}, codes.Unconfirmed)
+		s.refused(&kv.Txn{Then: []kv.Op{putOp("a", "x", "2"), op}}, codes.Unconfirmed)
+		s.refused(&kv.Txn{Then: []kv.Op{putOp("a", "x", "2")}, Else: []kv.Op{op}}, codes.Unconfirmed)
+		s.refused(&kv.Txn{Then: []kv.Op{op}, Token: "drop", TokenNS: "a"}, codes.Unconfirmed)
+	}
+	require.Equal(s, "1", s.text("a", "x"))
+	first := s.must(&kv.Txn{Then: []kv.Op{dropOp("a")}, Token: "drop", TokenNS: "a"})
+	require.Equal(s, int64(1), first.Ops[0].Count)
+	s.put("a", "x", "3")
+	s.refused(&kv.Txn{Then: []kv.Op{hasty}, Token: "drop", TokenNS: "a"}, codes.Unconfirmed)
+	require.True(s, s.must(&kv.Txn{Then: []kv.Op{dropOp("a")}, Token: "drop", TokenNS: "a"}).Replayed)
+	require.Equal(s, "3", s.text("a", "x"))
 }
 
 func incrementCounts(s *subject) {

@@ -285,6 +285,16 @@ func (s *slot) dropOlder(oldest kv.Revision) {
 	}
 }
 
+// keysOf returns how many visible keys a namespace has.
+func (x *index) keysOf(ns string) int64 {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if sp := x.spaces[ns]; sp != nil {
+		return sp.seen.keys
+	}
+	return 0
+}
+
 // namespaces lists the namespaces with visible keys.
 func (x *index) namespaces(after string, limit int) (list []kv.Namespace, more bool) {
 	for {

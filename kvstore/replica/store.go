@@ -225,7 +225,7 @@ func (s *Store) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err
 // must not be queued.
 func (s *Store) prepare(one *queued) error {
 	if err := one.txn.Check(); err != nil {
-		return err
+		return s.counted(one.txn, err)
 	}
 	if err := s.able.Check(one.txn); err != nil {
 		return err
@@ -235,6 +235,21 @@ func (s *Store) prepare(one *queued) error {
 		one.digest = digestOf(one.txn)
 	}
 	return nil
+}
+
+// counted adds to the refusal of a deletion that was not confirmed how much is at stake.
+func (s *Store) counted(txn *kv.Txn, err error) error {
+	if codes.Of(err) != codes.Unconfirmed {
+		return err
+	}
+	for _, ops := range [2][]kv.Op{txn.Then, txn.Else} {
+		for i := range ops {
+			if ops[i].Unconfirmed() {
+				return codes.Errorf(codes.Unconfirmed, "%w; nothing was deleted (keys in the namespace: %d)", err, s.index.keysOf(ops[i].NS))
+			}
+		}
+	}
+	return err
 }
 
 func (s *Store) noted(err error) error {

@@ -212,7 +212,7 @@ func TestFailedTransactionsLeaveNothing(t *testing.T) {
 		{until(put("k", "2"), time.Second), incr("text", 1)},
 		{{Kind: kv.OpRevoke, Lease: id}, leased("k", id)},
 		{grant(time.Second), incr("text", 1)},
-		{{Kind: kv.OpDeletePrefix, NS: "a"}, leased("k", 77)},
+		{{Kind: kv.OpDeletePrefix, NS: "a", Confirm: "a"}, leased("k", 77)},
 		{{Kind: kv.OpPut, NS: "new", Key: "k", Value: kv.IntValue(1)}, incr("text", 1)},
 	} {
 		_, err := b.do(&kv.Txn{Then: ops, Token: "t", TokenNS: "a"})

@@ -292,4 +292,8 @@ func TestDigestsTellTransactionsApart(t *testing.T) {
 	}
 	// Stored digests must be the same for ever.
 	require.Equal(t, "02f2a718804914b8413a1d833221c0d9", fmt.Sprintf("%x", digestOf(base())))
+	// What confirms a request is not part of it.
+	confirmed := base()
+	confirmed.Then[0].Confirm = "a"
+	require.Equal(t, digestOf(base()), digestOf(confirmed))
 }

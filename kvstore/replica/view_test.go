@@ -120,7 +120,7 @@ func TestClosingAViewFreesWhatItKept(t *testing.T) {
 	b := onFake(t, Config{})
 	b.fill(2000)
 	v := b.View()
-	b.must(kv.Op{Kind: kv.OpDeletePrefix, NS: "a"})
+	b.must(kv.Op{Kind: kv.OpDeletePrefix, NS: "a", Confirm: "a"})
 	b.settled()
 	page, err := v.List(kv.List{NS: "a"})
 	require.NoError(t, err)

@@ -161,7 +161,7 @@ func (v *vanishing) Namespaces(after string, limit int) ([]kv.Namespace, bool) {
 
 func TestANamespaceThatIsGoneWhileTheStateIsGivenIsToldAsDeletions(t *testing.T) {
 	var k *watchKit
-	lose := sync.OnceFunc(func() { k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "m", Key: ""}}}) })
+	lose := sync.OnceFunc(func() { k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "m", Key: "", Confirm: "m"}}}) })
 	k = newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, func(s kv.Store) kv.Store { return &vanishing{s, lose} })
 	k.put("m", "gone", "v")
 	k.put("n", "stays", "v")

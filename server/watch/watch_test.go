@@ -231,7 +231,7 @@ func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
 	k.commit(sparkling)
 	k.commit(sparkling)
 	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: "small"}}})
-	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: ""}}})
+	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: "", Confirm: "n"}}})
 	more := 0
 	k.until(func() bool {
 		done := true

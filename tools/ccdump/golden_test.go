@@ -210,7 +210,7 @@ func TestFilters(t *testing.T) {
 		"config.pcap --errors":                        9,
 		"state.pcapng --key shop/n":                   12,
 		"state.pcapng --key shop/g* -c KVGET,KVPUT":   4,
-		"state.pcapng --errors --key shop/*":          4,
+		"state.pcapng --errors --key shop/*":          6,
 		"push.pcapng --key shop/cart/*":               8,
 		"push.pcapng --file dev":                      7,
 		"push.pcapng --file nothing":                  0,

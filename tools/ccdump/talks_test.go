@@ -150,6 +150,7 @@ func talkState(c *cast) {
 	c.says("job", protocol.KVRevoke, `{"lease":7}`, 1)
 	c.says("job", protocol.KVDelPrefix, `{"ns":"shop","prefix":"b"}`, 1)
 	c.says("job", protocol.KVDrop, `{"ns":"shop"}`, 1)
+	c.says("job", protocol.KVDrop, `{"ns":"shop","confirm":"shop"}`, 1)
 	c.says("job", protocol.KVStat, `{}`, 1)
 	c.says("job", protocol.KVGet, `{"ns":"shop"`, 1)
 }

@@ -102,7 +102,7 @@ export const configs = {
 
 export const store = {
   namespaces: (after, limit, signal) => ask("GET", "store/namespaces", { query: { after, limit }, signal }),
-  dropNamespace: (ns) => ask("DELETE", "store/namespace", { query: { ns } }),
+  dropNamespace: (ns) => ask("DELETE", "store/namespace", { query: { ns, confirm: ns } }),
   async keys(ns, { prefix, contains, values, after, limit }, signal) {
     return entries(await ask("GET", "store/keys", { query: { ns, prefix, contains, values, after, limit }, signal, text: true }), listOf("entries"));
   },

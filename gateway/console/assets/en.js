@@ -385,6 +385,7 @@ export default {
   "error.too_large": "This is larger than the server takes.",
   "error.storage": "The server cannot write to its disk. Nothing was changed.",
   "error.quota": "The store is full. Nothing was changed; deletes go on.",
+  "error.unconfirmed": "This deletes a whole namespace and needs its name.",
   "error.closed": "The server is shutting down.",
   "error.busy": "The server is busy. Nothing was changed; try again.",
   "error.overflow": "The result does not fit 64 bits.",

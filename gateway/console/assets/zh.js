@@ -385,6 +385,7 @@ export default {
   "error.too_large": "超出服务器接受的大小。",
   "error.storage": "服务器无法写入磁盘，没有任何更改。",
   "error.quota": "存储已满，没有任何更改；仍可删除。",
+  "error.unconfirmed": "此操作会删除整个命名空间，需要再次给出它的名称。",
   "error.closed": "服务器正在关闭。",
   "error.busy": "服务器繁忙，没有任何更改，请重试。",
   "error.overflow": "结果超出 64 位。",
