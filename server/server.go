@@ -13,6 +13,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/internal/metric"
 	"confcenter/kv"
 	"confcenter/kvlock"
@@ -60,6 +61,9 @@ type Config struct {
 	SlowRequest time.Duration
 	// Limits bound what peers can make the server hold.
 	Limits Limits
+	// Memory is what input, output and routed frames draw from. Default a pool of
+	// Limits.Memory.
+	Memory *memory.Pool
 	// Clock is the time. Default the real one.
 	Clock clock.Clock
 	// Log gets what an operator must know. The zero value logs nothing.
@@ -133,7 +137,9 @@ func New(cfg Config, stores Stores) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, ticking: make(chan struct{})}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.group = loop.NewGroup(loop.Config{Limits: cfg.Limits, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log})
+	s.group = loop.NewGroup(loop.Config{
+		Limits: cfg.Limits, Memory: cfg.Memory, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log,
+	})
 	s.gate = gate.New(s.group, gate.Config{
 		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout,
 	})

@@ -70,7 +70,7 @@ func (f *Handlers) appendRouted(dst []byte, from *gate.Session) []byte {
 // command and sequence.
 func forward(s *gate.Session, h protocol.Header, to int32, appendBody func(dst []byte, from *gate.Session) []byte) bool {
 	target := s.Gate.Registry.Find(to)
-	if target == nil || s.Group().Memory.Over() {
+	if target == nil {
 		return false
 	}
 	frame := appendBody(protocol.BeginFrame(nil, h.Command, h.Seq), s)
@@ -78,9 +78,12 @@ func forward(s *gate.Session, h protocol.Header, to int32, appendBody func(dst [
 		return false // what the hop adds made it too long to be accepted
 	}
 	protocol.FinishFrame(frame, 0)
-	s.Group().Memory.Add(len(frame)) // until it is the target's
+	memory, size := s.Group().Memory, int64(cap(frame))
+	if !memory.Take(size) {
+		return false
+	}
 	target.Loop.Post(loop.MailFunc(func(*loop.Loop) {
-		s.Group().Memory.Sub(len(frame))
+		memory.Give(size) // it is the target's now
 		if !target.Ending() {
 			target.Out.SendFrame(frame)
 		}

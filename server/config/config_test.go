@@ -108,7 +108,7 @@ func TestSubscriptionsCountAgainstTheMemory(t *testing.T) {
 	}
 	require.Greater(t, s.Bench.Group.Memory.Held(), before+10*192)
 	rest := int(s.Session.Limits().Memory - s.Bench.Group.Memory.Held())
-	s.Bench.Group.Memory.Add(rest)
+	s.Bench.Group.Memory.Add(int64(rest))
 	require.Contains(t, book(s, `{"file_pattern":"a.json","key_pattern":"/more"}`), `"code":1005`)
 	s.Abort("the test ends it")
 	require.Equal(t, before+int64(rest), s.Bench.Group.Memory.Held())

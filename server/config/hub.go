@@ -35,7 +35,7 @@ func (h *hub) add(sub *subscription) {
 
 func (h *hub) removeSub(sub *subscription) {
 	sub.dead = true
-	sub.of.s.Group().Memory.Sub(sub.size())
+	sub.of.s.Group().Memory.Give(sub.size())
 	t := h.topics[sub.file]
 	last := len(t.subs) - 1
 	t.subs[sub.place] = t.subs[last]

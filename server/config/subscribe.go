@@ -32,7 +32,9 @@ type subscription struct {
 const maxPath = 1024
 
 // size is about the memory of a subscription, in bytes.
-func (sub *subscription) size() int { return 192 + len(sub.file) + len(sub.name) + len(sub.path) }
+func (sub *subscription) size() int64 {
+	return int64(192 + len(sub.file) + len(sub.name) + len(sub.path))
+}
 
 // subscribe answers BOOKCFGCHANGE.
 func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool {

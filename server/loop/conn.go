@@ -117,29 +117,27 @@ func (c *Conn) Receive(data []byte) {
 		if !c.keep(data) {
 			return
 		}
+		if c.in.stopped {
+			c.t.Listen(false) // output of before has left, and it listened again
+		}
 		c.decodeKept()
-	} else if n := c.User.Decode(data); n < len(data) && !c.state.over() {
-		c.keep(data[n:])
+	} else if n := c.User.Decode(data); n < len(data) && !c.state.over() && c.keep(data[n:]) {
+		c.throttle()
 	}
 	c.FlushReplies()
 	l.meter.endBurst(c)
 	l.meter.addCounts()
 }
 
-// keep appends data to the undecoded input, within its limit.
+// keep appends data to the undecoded input. It returns false if that closed the connection.
 func (c *Conn) keep(data []byte) bool {
 	g := c.Loop.Group
-	if c.in.waiting()+len(data) > c.Limits().Input {
-		g.Count.InputLimit.Add(1)
-		c.Abort("too much input waits behind requests that cannot go on")
-		return false
-	}
 	if c.in.waiting() == 0 && !c.User.Identified() {
 		c.User.Spoke()
 	}
 	before := c.in.holds()
 	c.in.keep(data)
-	g.Memory.Add(c.in.holds() - before)
+	g.Memory.Add(int64(c.in.holds() - before))
 	c.Loop.relief.relieve(c)
 	return c.state != dead
 }
@@ -149,22 +147,50 @@ func (c *Conn) decodeKept() {
 		n := c.User.Decode(c.in.front())
 		before := c.in.holds()
 		c.in.took(n)
-		c.Loop.Group.Memory.Sub(before - c.in.holds())
+		c.Loop.Group.Memory.Add(int64(c.in.holds() - before))
+	}
+	c.throttle()
+}
+
+// throttle stops the reading of the socket when much input waits, and lets it go on when
+// half of that is gone or what comes next is needed. If memory is scarce less is much.
+func (c *Conn) throttle() {
+	much, stop := c.Limits().Input, c.in.stopped
+	if memory := c.Loop.Group.Memory; !memory.Fits(memory.Limit() / 2) {
+		much = min(much, hogBytes)
+	}
+	switch waiting := c.in.waiting(); {
+	case !c.state.waits() || waiting < much/2:
+		stop = false
+	case waiting >= much:
+		stop = true
+	}
+	if stop == c.in.stopped || c.state == dead {
+		return
+	}
+	c.in.stopped = stop
+	c.t.Listen(!stop)
+	if stop {
+		c.Loop.Group.Count.InputLimit.Add(1)
 	}
 }
 
 func (c *Conn) forgetInput() {
-	c.Loop.Group.Memory.Sub(c.in.holds())
-	c.in = input{}
+	c.Loop.Group.Memory.Give(int64(c.in.holds()))
+	c.in = input{stopped: c.in.stopped}
 }
 
 // turnBytes is how much input a connection decodes before others have a turn.
-const turnBytes = 256 << 10
+const turnBytes = 64 << 10
 
-// Took reports the bytes decoded so far in this turn. It ends a turn that is long enough.
+// Took reports the bytes decoded so far in this turn. It ends a turn that is long enough:
+// the next one comes after the loop has looked at its sockets, and after those of others
+// who wait for one.
 func (c *Conn) Took(bytes int) {
 	if bytes > turnBytes && c.state.become(forTurn) {
-		c.Loop.Post(MailFunc(func(*Loop) { c.resume() }))
+		l := c.Loop
+		l.turns = append(l.turns, c)
+		l.waker.yieldTurn()
 	}
 }
 
@@ -202,7 +228,7 @@ func (c *Conn) Starve() {
 	}
 }
 
-// resume continues decoding, unless the connection waits for a worker.
+// resume continues decoding, unless the connection waits for a turn or a worker.
 func (c *Conn) resume() {
 	if c.state.parked() {
 		c.goOn()
@@ -218,6 +244,7 @@ func (c *Conn) goOn() {
 		c.decodeKept()
 	} else {
 		c.User.Decode(nil)
+		c.throttle()
 	}
 	c.FlushReplies()
 	c.Loop.meter.addCounts()
@@ -359,13 +386,11 @@ func (c *Conn) Finish() {
 		return
 	}
 	c.forgetInput()
-	c.linger()
+	c.throttle() // to see what else the peer sends, and its end
+	c.Expire(c.Loop.now + c.Limits().Linger.Nanoseconds())
 	c.FlushReplies()
 	c.drained()
 }
-
-// linger gives the peer some time to close its end.
-func (c *Conn) linger() { c.Expire(c.Loop.now + c.Limits().Linger.Nanoseconds()) }
 
 // drained is called when the peer has read everything.
 func (c *Conn) drained() {
@@ -378,7 +403,7 @@ func (c *Conn) drained() {
 	case c.state.become(shut):
 		// Closing a socket with unread input resets the connection and can destroy the
 		// last reply, so we let the peer close first, or its time run out.
-		c.linger()
+		c.Expire(c.Loop.now + c.Limits().Linger.Nanoseconds())
 		c.t.CloseWrite()
 	}
 }
@@ -391,7 +416,7 @@ func (c *Conn) Lost(err error) {
 	}
 	c.Out.discard()
 	c.forgetInput()
-	c.slots, c.next = nil, 0
+	c.Replies.discard()
 	c.User.Ended(err)
 	c.Loop.remove(c)
 }

@@ -31,11 +31,11 @@ type Counters struct {
 	BadFrames    atomic.Uint64 `metric:"server_limits_met_total" label:"limit=frame"` // a wrong header or an oversize body
 	Unidentified atomic.Uint64 `metric:"server_limits_met_total" label:"limit=identify"`
 	Idle         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=idle"` // the keep-alive was not answered
-	InputLimit   atomic.Uint64 `metric:"server_limits_met_total" label:"limit=input"`
 	OutputLimit  atomic.Uint64 `metric:"server_limits_met_total" label:"limit=output"`
 	MemoryLimit  atomic.Uint64 `metric:"server_limits_met_total" label:"limit=memory"`
 	Stalled      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=stall"`
 	// Requests that were refused or had to wait:
+	InputLimit        atomic.Uint64 `metric:"server_limits_met_total" label:"limit=input"` // the socket was not read for a while
 	SubscriptionLimit atomic.Uint64 `metric:"server_limits_met_total" label:"limit=subscriptions"`
 	WatchLimit        atomic.Uint64 `metric:"server_limits_met_total" label:"limit=watches"`
 	WatchBacklog      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=backlog"` // batches that were too much for a loop
@@ -48,7 +48,7 @@ type Counters struct {
 // /metrics. Any goroutine may call it.
 func (g *Group) Readings() metric.Readings {
 	list := append(metric.Of(&g.Count),
-		metric.Reading{Name: "server_memory_bytes", Help: "Input and output held for TCP peers.", N: g.Memory.used.Load()})
+		metric.Reading{Name: "server_memory_bytes", Help: "Input and output held for TCP peers.", N: g.Memory.Held()})
 	return append(append(list, g.commands()...), g.latency()...)
 }
 

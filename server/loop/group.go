@@ -10,6 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 )
 
 // Group is what the loops of one server share.
@@ -18,13 +19,13 @@ type Group struct {
 	Log     zerolog.Logger
 	PeerLog zerolog.Logger // for lines that peers can cause at any rate
 	Limits  Limits
+	Memory  *memory.Pool // what is held for peers, over all loops
 	clock   clock.Clock
 	slow    slowRequests
 	began   time.Time
 	workers workers
 
 	// any goroutine
-	Memory   Budget
 	Count    Counters
 	seq      atomic.Uint32 // of pushes and keep-alives
 	draining atomic.Bool   // input is no longer handled
@@ -38,6 +39,7 @@ type Group struct {
 // Config are a group's settings, without defaults.
 type Config struct {
 	Limits      Limits
+	Memory      *memory.Pool  // for what is held for peers; nil: one of Limits.Memory
 	SlowRequest time.Duration // from which a request is logged
 	Clock       clock.Clock
 	Log         zerolog.Logger
@@ -46,11 +48,15 @@ type Config struct {
 // peerLogBurst is how many lines per second all peers together can cause.
 const peerLogBurst = 50
 
+// backlogShare: of each kind of change no more than that part of the memory may wait in a
+// loop.
+const backlogShare = 8
+
 // NewGroup makes a group without loops. Start starts its workers.
 func NewGroup(cfg Config) *Group {
-	g := &Group{Log: cfg.Log, Limits: cfg.Limits, clock: cfg.Clock, began: cfg.Clock.Now()}
+	g := &Group{Log: cfg.Log, Limits: cfg.Limits, Memory: cfg.Memory.Or(cfg.Limits.Memory), clock: cfg.Clock, began: cfg.Clock.Now()}
 	g.PeerLog = cfg.Log.Sample(&zerolog.BurstSampler{Burst: peerLogBurst, Period: time.Second})
-	g.Memory.limit = cfg.Limits.Memory
+	g.Limits.Backlog = min(g.Limits.Backlog, g.Memory.Limit()/backlogShare)
 	g.slow.from, g.slow.last.Size = cfg.SlowRequest, slowKept
 	return g
 }

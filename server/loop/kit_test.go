@@ -31,6 +31,7 @@ func (e *echo) Decode(b []byte) (taken int) {
 		e.c.Count(h.Command)
 		e.c.Reply(h, nil)
 		taken += protocol.HeaderSize + int(h.BodyLen)
+		e.c.Took(taken)
 	}
 	return taken
 }

@@ -8,8 +8,8 @@ import (
 // Limits bound what peers can make the server hold. Zero fields get their defaults. Each
 // limit has a counter in Stats that tells how often it was reached.
 type Limits struct {
-	// Input is the undecoded input of one session in bytes, even while it waits. It must
-	// hold a frame of the largest size. Default 8 MiB.
+	// Input is how much input of one session may wait, in bytes, before its socket is no
+	// longer read. Default 8 MiB.
 	Input int
 	// Pending is how much output, in bytes, may wait for a peer before its requests are no
 	// longer handled. Default 64 KiB.
@@ -29,13 +29,13 @@ type Limits struct {
 	// Backlog is how many bytes of changes of the state store may wait in one loop; beyond
 	// it the loop's watches read them from the store. As many bytes of changes of documents
 	// may wait; beyond it they are joined, and only the newest version of each document is
-	// pushed. Default 32 MiB.
+	// pushed. It is at most an eighth of the memory. Default 32 MiB.
 	Backlog int64
 	// Properties is the size of one client's properties in bytes. Default 16 KiB.
 	Properties int
-	// Memory is the size of all input, output and routed frames together, in bytes; beyond
-	// it the peer that has not read for longest is closed. A body that many peers wait for
-	// counts once per loop. Default 512 MiB.
+	// Memory is the size of all input, output and routed frames together, in bytes, where
+	// no pool is given; beyond it the peer that has not read for longest is closed. A body
+	// that many peers wait for counts once per loop. Default 512 MiB.
 	Memory int64
 	// Stall is how long a peer may read nothing of its output. Default 60 s.
 	Stall time.Duration

@@ -8,6 +8,7 @@
 package loop
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -33,14 +34,20 @@ type Loop struct {
 	now    int64        // unix ns, refreshed by each tick
 	ticked atomic.Int64 // any goroutine: unix ns of the last tick taken
 	conns  []*Conn      // Conn.index is the place
-	timed  []*Conn      // those with a deadline
-	filled []*Conn      // those whose next reply was filled in this turn
+	lists
 	hungry hungry
 	sweep  sweep
 	relief relief
 	buffer buffer
 	meter  meter
 	gather gather
+}
+
+// lists are the connections that a loop must come back to.
+type lists struct {
+	timed  []*Conn // those with a deadline
+	filled []*Conn // those whose next reply was filled in this turn
+	turns  []*Conn // those that have had a turn and want another, in order
 }
 
 // buffer is used by one connection at a time.
@@ -96,6 +103,22 @@ func (l *Loop) turn(budget, bulk int) {
 	l.sweep.bulk = bulk
 	l.deliver(budget)
 	l.sweep.some()
+	l.nextTurn()
+}
+
+// nextTurn gives one connection its next turn.
+func (l *Loop) nextTurn() {
+	if len(l.turns) == 0 {
+		return
+	}
+	c := l.turns[0]
+	l.turns = slices.Delete(l.turns, 0, 1)
+	if c.state == forTurn {
+		c.goOn()
+	}
+	if len(l.turns) > 0 {
+		l.waker.yieldTurn()
+	}
 }
 
 // Wake is the turn of a loop that was woken.
@@ -142,7 +165,9 @@ func (l *Loop) Poll() { l.Post(MailFunc(func(l *Loop) { l.sweep.soon() })) }
 func (l *Loop) Waits() int { return l.mail.box.size() }
 
 // Busy reports whether a turn has something to do now.
-func (l *Loop) Busy() bool { return l.mail.box.waiting() || l.sweep.due() || len(l.gather.frames) > 0 }
+func (l *Loop) Busy() bool {
+	return l.mail.box.waiting() || l.sweep.due() || len(l.gather.frames) > 0 || len(l.turns) > 0
+}
 
 // Hold stops delivery until Release, so that mail which needs a worker keeps its place.
 func (l *Loop) Hold() { l.mail.held = true }

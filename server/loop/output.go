@@ -14,6 +14,10 @@ type Transport interface {
 	Send(p []byte)
 	// Buffered is how much of Send's bytes the socket has not accepted yet.
 	Buffered() int
+	// Listen(false) stops the reading of the socket, so that the kernel makes a peer wait
+	// that sends on; what has been read already still arrives. While the transport does
+	// not read, Send must not be called.
+	Listen(on bool)
 	// CloseWrite tells the peer that nothing more will come.
 	CloseWrite()
 	// Close ends the connection; Conn.Lost is called before it returns.
@@ -42,8 +46,11 @@ type piece struct {
 	push PushKey
 }
 
-// pieceCost is the memory of a piece of our own besides its bytes.
-const pieceCost = 96
+const (
+	pieceSize = 64 // of a piece in Output.pieces, in bytes
+	// armCost is what the transport needs to hold armSize.
+	armCost = armSize + 256
+)
 
 // PushKey identifies pushes that replace each other. The zero value replaces nothing.
 type PushKey struct{ File, Path string }
@@ -55,6 +62,8 @@ type Output struct {
 	head   int // first piece not sent
 	off    int // bytes of it that are
 	bytes  int // in all pieces, less what is sent
+	// armed is true if the transport has been given some, which it may still hold.
+	armed bool
 	// progress is when the peer was last seen to read, in unix ns.
 	progress int64
 }
@@ -67,7 +76,7 @@ func (o *Output) SendOwn(p []byte) {
 	if o.c.state == dead {
 		return
 	}
-	if o.empty() && o.c.t.Buffered() == 0 {
+	if o.empty() && o.atTransport() == 0 {
 		n := o.c.t.TrySend(p)
 		if o.c.state == dead || n == len(p) {
 			return
@@ -90,12 +99,34 @@ func (o *Output) SendFrame(frame []byte) {
 }
 
 // arm passes the beginning of what a full socket did not accept to the transport, which
-// makes the event loop watch for the peer to read.
+// makes the event loop watch for the peer to read. A transport that does not listen gets
+// nothing, because it would begin to listen again afterwards: then the sweep asks the
+// socket.
 func (o *Output) arm(rest []byte) int {
+	if o.c.in.stopped {
+		return 0
+	}
 	rest = rest[:min(len(rest), armSize)]
 	o.c.t.Send(rest)
+	if o.c.state != dead && !o.armed {
+		o.armed = true
+		o.count(armCost)
+	}
 	return len(rest)
 }
+
+// atTransport is how much the transport still holds.
+func (o *Output) atTransport() int {
+	n := o.c.t.Buffered()
+	if n == 0 && o.armed {
+		o.armed = false
+		o.count(-armCost)
+	}
+	return n
+}
+
+// count counts memory, also that of capacity which is not used.
+func (o *Output) count(bytes int) { o.c.Loop.Group.Memory.Add(int64(bytes)) }
 
 // SendPush sends a push frame, or lets it replace an older one for the same subject that
 // still waits.
@@ -111,9 +142,10 @@ func (o *Output) SendPush(frame []byte, key PushKey) {
 			continue
 		}
 		o.c.Loop.Group.Count.Coalesced.Add(1)
+		frame = slices.Clone(frame)
 		o.bytes += len(frame) - len(p.b)
-		o.c.Loop.Group.Memory.Add(len(frame) - len(p.b))
-		p.b = slices.Clone(frame)
+		o.count(cap(frame) - cap(p.b))
+		p.b = frame
 		return
 	}
 	o.enqueue(piece{b: slices.Clone(frame), push: key})
@@ -146,7 +178,7 @@ func (o *Output) enqueue(p piece) {
 	if p.shared {
 		o.c.Loop.relief.retain(p.b)
 	} else {
-		o.c.Loop.Group.Memory.Add(len(p.b) + pieceCost)
+		o.count(cap(p.b))
 	}
 	if o.head > len(o.pieces)/2 {
 		// If a peer reads, but never everything, the sent part would grow forever.
@@ -154,7 +186,12 @@ func (o *Output) enqueue(p piece) {
 		clear(o.pieces[n:])
 		o.pieces, o.head = o.pieces[:n], 0
 	}
+	before := cap(o.pieces)
+	if o.pieces == nil {
+		o.pieces = make([]piece, 0, 4)
+	}
 	o.pieces = append(o.pieces, p)
+	o.count((cap(o.pieces) - before) * pieceSize)
 	o.bytes += len(p.b)
 	if len(o.pieces)-o.head > o.c.Limits().Frames {
 		o.c.Loop.Group.Count.OutputLimit.Add(1)
@@ -168,7 +205,7 @@ func (o *Output) enqueue(p piece) {
 // may still write in this turn, and the sweep does the rest.
 func (o *Output) pump() {
 	l := o.c.Loop
-	for o.c.state != dead && !o.empty() && o.c.t.Buffered() == 0 {
+	for o.c.state != dead && !o.empty() && o.atTransport() == 0 {
 		if o.bytes > WholeFrame && l.sweep.bulk <= 0 {
 			l.sweep.soon()
 			break
@@ -180,7 +217,8 @@ func (o *Output) pump() {
 		if o.c.state == dead {
 			return
 		}
-		if n < len(next) {
+		full := n < len(next)
+		if full {
 			n += o.arm(next[n:])
 			if o.c.state == dead {
 				return // the connection broke between the two writes
@@ -188,6 +226,9 @@ func (o *Output) pump() {
 		}
 		l.sweep.bulk -= n
 		o.advance(n)
+		if full && o.c.in.stopped {
+			break // nothing is at the transport, but the socket is full
+		}
 	}
 	if o.c.state != dead {
 		o.checkBlocked()
@@ -229,6 +270,7 @@ func (o *Output) advance(n int) {
 		o.off = 0
 	}
 	if o.empty() {
+		o.count(-cap(o.pieces) * pieceSize)
 		o.pieces, o.head = nil, 0
 	}
 }
@@ -237,7 +279,7 @@ func (o *Output) drop(p *piece) {
 	if p.shared {
 		o.c.Loop.relief.release(p.b)
 	} else {
-		o.c.Loop.Group.Memory.Sub(len(p.b) + pieceCost)
+		o.count(-cap(p.b))
 	}
 	*p = piece{}
 }
@@ -247,11 +289,15 @@ func (o *Output) discard() {
 	for i := o.head; i < len(o.pieces); i++ {
 		o.drop(&o.pieces[i])
 	}
+	o.count(-cap(o.pieces) * pieceSize)
+	if o.armed {
+		o.count(-armCost)
+	}
 	*o = Output{c: o.c}
 }
 
 // Owing is how much output this process still holds for the peer, in bytes.
-func (o *Output) Owing() int { return o.bytes + o.c.t.Buffered() }
+func (o *Output) Owing() int { return o.bytes + o.atTransport() }
 
 // progressed records that the peer has read something.
 func (o *Output) progressed() { o.progress = o.c.Loop.now }

@@ -49,7 +49,7 @@ func TestAPeerThatDoesNotReadGetsEveryByteInOrderLater(t *testing.T) {
 			sweepAll(c.Loop)
 		}
 		require.True(t, bytes.Equal(want.Bytes(), w.Got.Bytes()))
-		require.Zero(t, c.Group().Memory.used.Load(), "everything sent is accounted for")
+		require.Zero(t, c.Group().Memory.Held(), "everything sent is accounted for")
 		require.Empty(t, c.Loop.relief.retained)
 		require.Empty(t, c.Loop.sweep.blocked)
 	})
@@ -85,7 +85,7 @@ func TestFramesLimitClosesAPeerThatDoesNotRead(t *testing.T) {
 	}
 	require.True(t, w.Closed)
 	require.EqualValues(t, 1, c.Group().Count.OutputLimit.Load())
-	require.Zero(t, c.Group().Memory.used.Load())
+	require.Zero(t, c.Group().Memory.Held())
 }
 
 func TestMemoryLimitClosesThePeerThatReadsLeast(t *testing.T) {
@@ -142,7 +142,7 @@ func TestABodyThatManyWaitForIsHeldOnce(t *testing.T) {
 		other, _ := addConn(c.Loop)
 		other.Out.SendShared([]byte("h"), body, "}")
 	}
-	require.Less(t, c.Group().Memory.used.Load(), int64(1<<20+101*300))
+	require.Less(t, c.Group().Memory.Held(), int64(1<<20+101*300))
 }
 
 func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
@@ -161,16 +161,103 @@ func TestStallLimitClosesAPeerThatReadsNothing(t *testing.T) {
 	require.EqualValues(t, 1, c.Group().Count.Stalled.Load())
 }
 
-func TestInputLimitClosesAPeerThatKeepsSending(t *testing.T) {
+func TestInputLimitStopsTheReadingUntilHalfIsGone(t *testing.T) {
 	c, w := newConn(t, Limits{Input: 1000})
 	c.User.(*echo).known = true
-	require.True(t, c.state.become(forTurn))
-	c.Receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
-	require.False(t, w.Closed)
-	c.Receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 500)))
-	require.True(t, w.Closed)
+	w.Room = 1 << 20
+	send := func() { c.Receive(protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, 490))) }
+	require.True(t, c.state.become(forReplies))
+	send()
+	require.False(t, w.Deaf)
+	send()
+	require.True(t, w.Deaf)
+	send() // was on its way
+	require.True(t, w.Deaf)
 	require.EqualValues(t, 1, c.Group().Count.InputLimit.Load())
-	require.Zero(t, c.Group().Memory.used.Load())
+	c.resume()
+	require.False(t, w.Deaf)
+	require.Equal(t, 3*protocol.HeaderSize, w.Got.Len())
+	require.Zero(t, c.Group().Memory.Held())
+	require.Empty(t, c.in)
+}
+
+func TestAFrameThatIsLongerThanTheInputLimitIsRead(t *testing.T) {
+	c, w := newConn(t, Limits{Input: 1000})
+	c.User.(*echo).known = true
+	frame := protocol.AppendFrame(nil, protocol.SetConfig, 1, make([]byte, 5000))
+	for len(frame) > 0 {
+		n := min(700, len(frame))
+		c.Receive(frame[:n])
+		require.False(t, w.Deaf)
+		frame = frame[n:]
+	}
+	w.Read(1000)
+	require.Equal(t, protocol.HeaderSize, w.Got.Len())
+}
+
+// While the memory is more than half used, little input is enough to stop the reading.
+func TestScarceMemoryStopsTheReadingEarlier(t *testing.T) {
+	c, w := newConn(t, Limits{Memory: 1 << 20})
+	c.User.(*echo).known = true
+	require.True(t, c.state.become(forReplies))
+	frame := protocol.AppendFrame(nil, protocol.KeepAlive, 1, make([]byte, hogBytes/2))
+	c.Receive(frame)
+	c.Receive(frame)
+	require.False(t, w.Deaf)
+	c.Group().Memory.Add(500_000)
+	c.Receive(frame[:10])
+	require.True(t, w.Deaf)
+	c.Group().Memory.Give(500_000)
+	w.Room = 1000
+	c.resume()
+	require.False(t, w.Deaf)
+}
+
+// A peer whose socket is not read gets its output all the same, from the socket's own room:
+// the transport, which would begin to listen again, is given nothing.
+func TestAPeerThatIsNotHeardIsSentTo(t *testing.T) {
+	c, w := newConn(t, Limits{Input: 1000, Pending: 1 << 20})
+	c.User.(*echo).known = true
+	require.True(t, c.state.become(forWorker))
+	c.Receive(make([]byte, 1000))
+	require.True(t, w.Deaf)
+	c.Out.SendOwn(make([]byte, 10_000))
+	c.Out.SendFrame(make([]byte, 10_000))
+	require.Zero(t, w.Buffered())
+	for range 40 {
+		w.Room = 600
+		sweepAll(c.Loop)
+	}
+	require.Equal(t, 20_000, w.Got.Len())
+	require.True(t, w.Deaf)
+	c.Out.SendFrame(make([]byte, 10))
+	c.Finish()
+	require.False(t, w.Deaf, "its end must be seen")
+}
+
+// The room for input is in proportion to what waits in it, whatever comes and goes.
+func TestInputIsKeptInOrderAndInLittleRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var in input
+		var want []byte
+		next := byte(0)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			in.need = rapid.IntRange(0, 200_000).Draw(t, "need")
+			data := make([]byte, rapid.IntRange(1, 40_000).Draw(t, "data"))
+			for i := range data {
+				data[i] = next
+				next++
+			}
+			in.keep(data)
+			want = append(want, data...)
+			require.Equal(t, want, in.front())
+			took := rapid.IntRange(0, len(want)).Draw(t, "took")
+			in.took(took)
+			want = want[took:]
+			require.True(t, bytes.Equal(want, in.front()))
+			require.LessOrEqual(t, in.holds(), max(roomy+roomy/2, 4*in.waiting()+8<<10))
+		}
+	})
 }
 
 func TestPendingLimitTakesNoMoreRequestsUntilThePeerReads(t *testing.T) {
@@ -196,7 +283,7 @@ func TestNothingIsSentToADeadSession(t *testing.T) {
 	c.Out.SendPush([]byte("push"), PushKey{})
 	c.Out.SendShared([]byte("head"), []byte("body"), "}")
 	require.Zero(t, w.Got.Len())
-	require.Zero(t, c.Group().Memory.used.Load())
+	require.Zero(t, c.Group().Memory.Held())
 }
 
 func TestAClosingSessionFlushesThenShutsItsHalfThenIsGone(t *testing.T) {
@@ -270,7 +357,7 @@ func TestOneTurnWritesABoundedAmountOfLongOutput(t *testing.T) {
 		turns++
 	}
 	require.Greater(t, turns, 40)
-	require.Zero(t, c.Group().Memory.used.Load())
+	require.Zero(t, c.Group().Memory.Held())
 }
 
 // breaking is a transport whose connection is reset between two writes.

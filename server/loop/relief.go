@@ -5,27 +5,6 @@ import (
 	"time"
 )
 
-// Budget counts the bytes held for peers, over all loops.
-type Budget struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// Add adds n bytes; n may be negative.
-func (b *Budget) Add(n int) { b.used.Add(int64(n)) }
-
-// Sub subtracts n bytes.
-func (b *Budget) Sub(n int) { b.used.Add(-int64(n)) }
-
-// Held is the current number of bytes.
-func (b *Budget) Held() int64 { return b.used.Load() }
-
-// Fits reports whether n more bytes stay within the limit.
-func (b *Budget) Fits(n int) bool { return b.used.Load()+int64(n) <= b.limit }
-
-// Over reports whether the limit is exceeded.
-func (b *Budget) Over() bool { return b.used.Load() > b.limit }
-
 // relief keeps what one loop's connections hold within the budget.
 type relief struct {
 	l *Loop // set at open
@@ -38,14 +17,20 @@ type relief struct {
 }
 
 // retention is a shared body that pieces of one loop refer to.
-type retention struct{ refs, size int }
+type retention struct {
+	refs int
+	size int64
+}
+
+// retentionCost is what it takes to know a shared body, in bytes.
+const retentionCost = 128
 
 // retain counts b once per loop against the memory that is held for peers.
 func (r *relief) retain(b []byte) {
 	key := &b[0]
 	body := r.retained[key]
 	if body == nil {
-		body = &retention{size: len(b)}
+		body = &retention{size: int64(cap(b) + retentionCost)}
 		r.retained[key] = body
 		r.l.Group.Memory.Add(body.size)
 	}
@@ -56,7 +41,7 @@ func (r *relief) release(b []byte) {
 	key := &b[0]
 	body := r.retained[key]
 	if body.refs--; body.refs == 0 {
-		r.l.Group.Memory.Sub(body.size)
+		r.l.Group.Memory.Give(body.size)
 		delete(r.retained, key)
 	}
 }
@@ -72,7 +57,7 @@ const (
 // none, on the others. It closes c itself only if nothing else helps and the limit is far
 // exceeded: a peer that reads is not closed for one that does not.
 func (r *relief) relieve(c *Conn) {
-	memory := &r.l.Group.Memory
+	memory := r.l.Group.Memory
 	if !memory.Over() || r.closeHog() {
 		return
 	}
@@ -86,7 +71,7 @@ func (r *relief) relieve(c *Conn) {
 			}))
 		}
 	}
-	if memory.used.Load() > memory.limit+memory.limit/4 && c.state != dead {
+	if memory.Held() > memory.Limit()/4*5 && c.state != dead {
 		r.l.Group.Count.MemoryLimit.Add(1)
 		c.Abort("memory for what peers hold is used up")
 	}

@@ -30,13 +30,39 @@ func (r *Replies) place(s slot) {
 		clear(r.slots[n:])
 		r.slots, r.next = r.slots[:n], 0
 	}
+	if before := cap(r.slots); before == len(r.slots) {
+		r.slots = slices.Grow(r.slots, 1)
+		r.count((cap(r.slots) - before) * slotSize)
+	}
 	r.slots = append(r.slots, s)
+	r.countFrame(cap(s.frame))
 }
 
 // vacate returns the room when all slots are empty.
 func (r *Replies) vacate() {
-	r.c.Loop.buffer.rooms.keep(r.slots)
+	if !r.c.Loop.buffer.rooms.keep(r.slots) {
+		r.count(-cap(r.slots) * slotSize)
+	}
 	r.slots, r.next = nil, 0
+}
+
+// discard forgets all replies.
+func (r *Replies) discard() {
+	for i := range r.slots {
+		r.countFrame(-cap(r.slots[i].frame))
+	}
+	clear(r.slots)
+	r.vacate()
+}
+
+// count counts memory. It is not called for each request.
+func (r *Replies) count(bytes int) { r.c.Loop.Group.Memory.Add(int64(bytes)) }
+
+// countFrame counts a frame that waits, which few replies have.
+func (r *Replies) countFrame(bytes int) {
+	if bytes != 0 {
+		r.count(bytes)
+	}
 }
 
 // slotRooms is room for slots that no connection of the loop needs now.
@@ -52,12 +78,18 @@ func (s *slotRooms) take() []slot {
 	return room
 }
 
-func (s *slotRooms) keep(room []slot) {
+// keep returns false if the room is not worth keeping. What is kept stays counted.
+func (s *slotRooms) keep(room []slot) bool {
 	const rooms, longest = 64, 64
-	if len(s.list) < rooms && cap(room) <= longest {
-		s.list = append(s.list, room[:0])
+	if len(s.list) >= rooms || cap(room) == 0 || cap(room) > longest {
+		return false
 	}
+	s.list = append(s.list, room[:0])
+	return true
 }
+
+// slotSize is the memory of a slot in bytes.
+const slotSize = 56
 
 // slot keeps the place of a reply whose request is still in progress.
 type slot struct {
@@ -155,6 +187,7 @@ func (r *Replies) complete(id uint64, w FrameMaker, frame []byte) {
 		return
 	}
 	place.write, place.frame, place.done = w, frame, true
+	r.countFrame(cap(frame))
 	if r.slots[r.next].done && r.c.on.join(onFilled) {
 		r.c.Loop.filled = append(r.c.Loop.filled, r.c)
 	}
@@ -164,7 +197,9 @@ func (r *Replies) complete(id uint64, w FrameMaker, frame []byte) {
 // not left yet.
 func (r *Replies) Follow(id uint64, frame []byte) {
 	if place := r.slot(id); place != nil {
+		before := cap(place.frame)
 		place.frame = append(place.frame, frame...)
+		r.countFrame(cap(place.frame) - before)
 		return
 	}
 	r.c.Out.SendFrame(frame)
@@ -187,6 +222,7 @@ func (r *Replies) giveReplies() {
 	for r.owed() > 0 && r.slots[r.next].done && r.c.state != dead {
 		reply := r.slots[r.next]
 		r.slots[r.next] = slot{}
+		r.countFrame(-cap(reply.frame))
 		r.next++
 		r.left++
 		l.meter.replies++
@@ -223,7 +259,7 @@ func (r *Replies) EndShared(out, body []byte, tail string) {
 	b.out = out[:b.frame]
 	protocol.SetBodyLen(head, len(head)-protocol.HeaderSize+len(body)+len(tail))
 	r.c.Loop.meter.replies++
-	r.c.Out.SendShared(head, body, tail)
+	r.c.Out.SendShared(head, slices.Clip(body), tail)
 }
 
 // Unreserve removes the slot that was reserved last.

@@ -43,8 +43,12 @@ func (s *inputState) become(next inputState) bool {
 	return true
 }
 
-// parked reports whether resume may continue; the wait for a worker ends with the worker.
-func (s inputState) parked() bool { return s >= forReader && s <= forTurn }
+// waits reports whether input is kept for later.
+func (s inputState) waits() bool { return s >= forReader && s <= forWorker }
+
+// parked reports whether resume may continue; the waits for a turn and for a worker end
+// with the turn and the worker.
+func (s inputState) parked() bool { return s >= forReader && s <= forRoom }
 
 // over reports whether no more frames will be handled.
 func (s inputState) over() bool { return s >= closing }

@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"reflect"
 	"sync"
 
 	"github.com/panjf2000/gnet/v2"
 	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"github.com/panjf2000/gnet/v2/pkg/netpoll"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
@@ -37,7 +39,7 @@ type Engine struct {
 	Done chan struct{} // closed when Stop has ended
 
 	mu    sync.Mutex
-	desks map[gnet.EventLoop]Opener // guarded by mu
+	desks map[gnet.EventLoop]desk // guarded by mu
 }
 
 // Config are an engine's settings.
@@ -64,7 +66,7 @@ func New(cfg Config) *Engine {
 	return &Engine{
 		cfg:   cfg,
 		Done:  make(chan struct{}),
-		desks: make(map[gnet.EventLoop]Opener),
+		desks: make(map[gnet.EventLoop]desk),
 	}
 }
 
@@ -107,7 +109,8 @@ func (e *Engine) Stop() {
 func (e *Engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	v := c.Context().(*visitor)
 	v.opened = true
-	s := e.deskOf(c).Open(socket{c}, v.Place, v.Peer, c.Fd())
+	d := e.deskOf(c)
+	s := d.Open(socket{c, d.epoll}, v.Place, v.Peer, c.Fd())
 	if s == nil {
 		v.Place.Leave()
 		c.SetContext(nil)
@@ -118,14 +121,21 @@ func (e *Engine) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
-// deskOf returns the Opener of the library's loop.
-func (e *Engine) deskOf(c gnet.Conn) Opener {
+// desk is one of the library's loops.
+type desk struct {
+	Opener
+	epoll int // the loop's descriptor
+}
+
+// deskOf returns the connection's.
+func (e *Engine) deskOf(c gnet.Conn) desk {
 	el := c.EventLoop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d := e.desks[el]
-	if d == nil {
-		d = e.cfg.NewLoop(func(fn func()) error {
+	d, ok := e.desks[el]
+	if !ok {
+		d.epoll = epollOf(el)
+		d.Opener = e.cfg.NewLoop(func(fn func()) error {
 			return el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
 				fn()
 				return nil
@@ -134,6 +144,12 @@ func (e *Engine) deskOf(c gnet.Conn) Opener {
 		e.desks[el] = d
 	}
 	return d
+}
+
+// epollOf is the descriptor with which a loop of the library waits for its sockets. The
+// library does not show it, and offers no other way to stop reading a connection.
+func epollOf(el gnet.EventLoop) int {
+	return int(reflect.ValueOf(el).Elem().FieldByName("poller").Elem().FieldByName("fd").Int())
 }
 
 // OnTraffic passes on all input: the session keeps what cannot be decoded yet, where it
@@ -162,7 +178,24 @@ func (e *Engine) OnClose(c gnet.Conn, err error) gnet.Action {
 
 // socket is a transport over the library's connection. A session never calls it after Lost:
 // the descriptor may then be another connection's.
-type socket struct{ c gnet.Conn }
+type socket struct {
+	c     gnet.Conn
+	epoll int
+}
+
+// Listen changes what the loop waits for. The library sets its own idea of it again when a
+// Send does not fit into the socket, and when the rest of that has left.
+func (t socket) Listen(on bool) {
+	var events uint32
+	if on {
+		events = netpoll.ReadEvents
+	}
+	if t.Buffered() > 0 {
+		events |= netpoll.WriteEvents
+	}
+	fd := t.c.Fd()
+	_ = unix.EpollCtl(t.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Fd: int32(fd), Events: events})
+}
 
 func (t socket) TrySend(p []byte) int {
 	n, err := unix.Write(t.c.Fd(), p)

@@ -53,6 +53,7 @@ func (h *hub) post(b *kv.Batch, weight int64) {
 		}
 		return
 	}
+	group.Memory.Add(weight)
 	h.loop.Post(&fanOut{hub: h, batch: b, weight: weight})
 }
 
@@ -103,6 +104,7 @@ func (f *fanOut) Deliver(_ *loop.Loop, budget int) (int, bool) {
 	if done {
 		f.hub.work = f.hub.work[:0]
 		f.hub.waiting.Add(-f.weight)
+		f.hub.loop.Group.Memory.Give(f.weight)
 	}
 	return f.spent/unit + 1, done
 }

@@ -123,7 +123,7 @@ func (k *watches) Describe(info *gate.ClientInfo, room int) {
 // and its places in maps.
 const watchCost = 512
 
-func sizeOf(f kv.Filter) int { return watchCost + len(f.NS) + len(f.Text) }
+func sizeOf(f kv.Filter) int64 { return int64(watchCost + len(f.NS) + len(f.Text)) }
 
 // watch answers KVWATCH. The reply comes first; then follows everything that happens after
 // the revision in the reply, or after `from`.
@@ -220,5 +220,5 @@ func (w *watch) end() {
 	hub.remove(w)
 	hub.watched.Add(-1)
 	g.Count.Watches.Add(-1)
-	g.Memory.Sub(sizeOf(w.cursor.Filter()))
+	g.Memory.Give(sizeOf(w.cursor.Filter()))
 }

@@ -191,7 +191,7 @@ func TestWhatAWatchMayNotAskFor(t *testing.T) {
 	}
 	p.refused(protocol.KVWatch, `{"ns":"n"}`, codes.Limit)
 	other := k.peer(gatetest.Unlimited)
-	k.Group.Memory.Add(int(k.Group.Limits.Memory - k.Group.Memory.Held()))
+	k.Group.Memory.Add(int64(int(k.Group.Limits.Memory - k.Group.Memory.Held())))
 	other.refused(protocol.KVWatch, `{"ns":"n"}`, codes.Limit)
 	require.Equal(t, int64(2), k.Group.Readings().Get("server_limits_met_total", "watches"))
 }

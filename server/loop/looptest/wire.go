@@ -12,6 +12,7 @@ type Wire struct {
 	Got      bytes.Buffer // what it has taken
 	Writes   int          // how often it was written to
 	HalfShut bool         // CloseWrite was called
+	Deaf     bool         // Listen(false) was called
 	Closed   bool
 
 	buffered []byte
@@ -31,14 +32,17 @@ func (w *Wire) TrySend(p []byte) int {
 
 // Send takes all of p.
 func (w *Wire) Send(p []byte) {
-	if w.Closed {
-		panic("Send on a closed transport")
+	if w.Closed || w.Deaf {
+		panic("Send on a transport that is closed or does not listen")
 	}
 	w.buffered = append(w.buffered, p...)
 }
 
 // Buffered is how much there is no room for.
 func (w *Wire) Buffered() int { return len(w.buffered) }
+
+// Listen notes whether the peer is heard.
+func (w *Wire) Listen(on bool) { w.Deaf = !on }
 
 // CloseWrite notes that nothing more will come.
 func (w *Wire) CloseWrite() { w.HalfShut = true }

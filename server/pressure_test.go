@@ -1,0 +1,151 @@
+package server_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/clock"
+	"confcenter/internal/servertest"
+	"confcenter/protocol"
+	"confcenter/server"
+)
+
+// pipelined is a peer that sends all its requests before it reads a reply.
+type pipelined struct {
+	*servertest.Peer
+	frames []protocol.Command
+	sent   chan error // the result of writing them all
+	wrote  atomic.Int64
+}
+
+// Write counts what the kernel has taken.
+func (p *pipelined) Write(b []byte) (int, error) {
+	n, err := p.Conn.Write(b)
+	p.wrote.Add(int64(n))
+	return n, err
+}
+
+// pipeline sends so many bytes of requests of several kinds.
+func pipeline(srv *servertest.Server, bytes int) *pipelined {
+	p := &pipelined{Peer: srv.Peer("hasty"), sent: make(chan error, 1)}
+	var all []byte
+	long := strings.Repeat("v", 20_000)
+	for len(all) < bytes {
+		n := len(p.frames)
+		cmd, body := protocol.GetConfig, `{"file_pattern":"a.json"}`
+		switch n % 3 {
+		case 1:
+			cmd, body = protocol.KVPut, fmt.Sprintf(`{"ns":"n","key":"k%d","value":%q}`, n%50, long)
+		case 2:
+			cmd, body = protocol.KVGet, fmt.Sprintf(`{"ns":"n","key":"k%d"}`, (n-1)%50)
+		}
+		p.frames = append(p.frames, cmd)
+		all = protocol.AppendFrame(all, cmd, uint16(n), []byte(body))
+	}
+	go func() {
+		for len(all) > 0 {
+			n, err := p.Write(all[:min(len(all), 1<<20)])
+			if err != nil {
+				p.sent <- err
+				return
+			}
+			all = all[n:]
+		}
+		p.sent <- nil
+	}()
+	return p
+}
+
+// A client may pipeline any number of requests before it reads: it is not read either
+// meanwhile, and then gets every reply, in order.
+func TestAPipelineOfAnyLengthIsAnsweredInOrder(t *testing.T) {
+	const limit = 1 << 20
+	srv := servertest.Start(t, servertest.Options{
+		Files:  map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
+		Server: server.Config{Limits: server.Limits{Input: limit}},
+	})
+	p := pipeline(srv, 32<<20)
+	var before int64
+	require.Eventually(t, func() bool {
+		wrote := p.wrote.Load()
+		still := wrote == before
+		before = wrote
+		return still && srv.Stats().Get("server_limits_met_total", "input") > 0
+	}, servertest.Patience, 50*time.Millisecond, "the server stops to read")
+	require.Less(t, p.wrote.Load(), int64(16<<20), "what the kernels hold is not that much")
+	require.Less(t, srv.Stats().Get("server_memory_bytes"), int64(2*limit))
+	other := srv.Peer("other")
+	other.Quiet()
+	var most int64
+	for i, cmd := range p.frames {
+		f := p.Next()
+		if f.Command != cmd.Reply() || f.Seq != uint16(i) || strings.Contains(f.Body, `"code":4`) {
+			t.Fatalf("reply %d of %d is %s", i, len(p.frames), f)
+		}
+		if i%500 == 0 {
+			other.Quiet()
+			most = max(most, srv.Stats().Get("server_memory_bytes"))
+		}
+	}
+	require.NoError(t, <-p.sent)
+	require.Less(t, most, int64(3*limit))
+	p.Quiet()
+}
+
+func TestAPeerThatPipelinesAndNeverReadsIsClosed(t *testing.T) {
+	const limit = 1 << 20
+	fake := clock.NewFake(time.Unix(1_000_000, 0))
+	srv := servertest.Start(t, servertest.Options{
+		Files:  map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 500) + `"}`},
+		Server: server.Config{Clock: fake, Limits: server.Limits{Input: limit, Stall: time.Minute}},
+	})
+	fake.BlockUntil(1)
+	p := pipeline(srv, 32<<20)
+	require.Eventually(t, func() bool { return srv.Stats().Get("server_limits_met_total", "input") > 0 }, servertest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		require.Less(t, srv.Stats().Get("server_memory_bytes"), int64(2*limit))
+		fake.Advance(5 * time.Second)
+		return srv.Stats().Get("server_connections") == 0
+	}, servertest.Patience, time.Millisecond)
+	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "stall"))
+	require.Error(t, <-p.sent)
+	require.Less(t, srv.Stats().Get("server_memory_bytes"), int64(100_000))
+}
+
+// A peer that is not read is noticed to have gone, and one that is read again is heard to
+// its end.
+func TestAPeerThatIsNotReadMayReset(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{Server: server.Config{Limits: server.Limits{Input: 100_000}}})
+	for range 5 {
+		before := srv.Stats().Get("server_limits_met_total", "input")
+		p := pipeline(srv, 16<<20)
+		require.Eventually(t, func() bool { return srv.Stats().Get("server_limits_met_total", "input") > before }, servertest.Patience, time.Millisecond)
+		require.NoError(t, p.Close())
+		require.Error(t, <-p.sent)
+		require.Eventually(t, func() bool { return srv.Stats().Get("server_connections") == 0 }, servertest.Patience, time.Millisecond)
+	}
+}
+
+// A frame beyond the limits is refused as ever, also in the middle of a pipeline.
+func TestAnOversizeFrameInAPipelineIsRefused(t *testing.T) {
+	srv := servertest.Start(t, servertest.Options{Server: server.Config{Limits: server.Limits{Input: 100_000}}})
+	p := pipeline(srv, 1<<20)
+	require.NoError(t, <-p.sent)
+	header := protocol.AppendHeader(nil, protocol.KVPut, 1, 0)
+	binary.BigEndian.PutUint32(header[2:], protocol.MaxBody+1)
+	p.Raw(header)
+	for range p.frames {
+		p.Next()
+	}
+	p.Closed()
+	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "frame"))
+	_, err := p.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
