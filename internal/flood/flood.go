@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -21,16 +22,21 @@ type Flood struct {
 	manners []manner
 	sources []unix.SockaddrInet4
 
-	open []int // descriptors, a ring: the oldest is at next once it is full; -1: none
-	next int
+	open    []int // descriptors, a ring: the oldest is at next once it is full; -1: none
+	next    int
+	pending []int // places of connects that have not been answered
 	Tally
 }
 
+// impatience is how many connects a flood begins that are not answered, as a program would
+// with so many threads. To go on with what the kernel drops would test the kernel.
+const impatience = 256
+
 // Tally is what became of the connects.
 type Tally struct {
-	Begun    int // connects made
-	Answered int // of those that were closed again: the kernel had connected them
-	Lost     int // of these: the server had closed them before
+	Begun   int // connects made
+	Evicted int // of those that were closed again: the server had closed them before
+	Ignored int // of these: they were never answered
 }
 
 // manner is how a connection behaves.
@@ -79,8 +85,11 @@ func sockaddr(text string) (unix.SockaddrInet4, error) {
 }
 
 // Connect makes one connection more, without waiting for it, and closes the oldest if there
-// are as many as may be.
+// are as many as may be. It does nothing while too many have not been answered.
 func (f *Flood) Connect() error {
+	if len(f.pending) == impatience && !f.answered() {
+		return nil
+	}
 	f.end(f.next)
 	m := &f.manners[f.Begun%len(f.manners)]
 	from := &f.sources[f.Begun/len(f.manners)%len(f.sources)]
@@ -88,8 +97,9 @@ func (f *Flood) Connect() error {
 	if err != nil {
 		return fmt.Errorf("flood: %w", err)
 	}
-	f.open[f.next] = fd
-	f.next = (f.next + 1) % len(f.open)
+	place := f.next
+	f.open[place] = fd
+	f.next = (place + 1) % len(f.open)
 	f.Begun++
 	// The port is found with the whole pair of addresses, so that each source has all of them.
 	// A reset at the end leaves nothing behind that would use them up.
@@ -101,12 +111,30 @@ func (f *Flood) Connect() error {
 		return fmt.Errorf("flood: %w", err)
 	}
 	if err := unix.Connect(fd, &m.to); err != nil && !errors.Is(err, unix.EINPROGRESS) {
-		return nil // refused: it counts as not answered
+		return nil // refused: counted when it is closed
 	}
-	if m.says != nil {
-		_, _ = unix.SendmsgN(fd, m.says, nil, nil, unix.MSG_NOSIGNAL) // on this machine it is connected by now, or will stay silent
+	if state(fd) == synSent {
+		f.pending = append(f.pending, place)
+	} else if m.says != nil {
+		_, _ = unix.SendmsgN(fd, m.says, nil, nil, unix.MSG_NOSIGNAL)
 	}
 	return nil
+}
+
+// answered takes those off the list of pending connects that are not any more, and reports
+// whether there are any.
+func (f *Flood) answered() bool {
+	f.pending = slices.DeleteFunc(f.pending, func(place int) bool { return state(f.open[place]) != synSent })
+	return len(f.pending) < impatience
+}
+
+// state is the kernel's state of a connection.
+func state(fd int) uint8 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0
+	}
+	return info.State
 }
 
 // end closes the connection in a place and counts what had become of it.
@@ -116,11 +144,12 @@ func (f *Flood) end(place int) {
 		return
 	}
 	f.open[place] = -1
-	if info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO); err == nil && info.State != synSent {
-		f.Answered++
-		if info.State != established {
-			f.Lost++
-		}
+	switch state(fd) {
+	case synSent:
+		f.Ignored++
+	case established:
+	default:
+		f.Evicted++
 	}
 	_ = unix.Close(fd)
 }
