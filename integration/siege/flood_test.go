@@ -42,7 +42,7 @@ func TestFloodsBeyondEveryLimit(t *testing.T) {
 			w.relieve()
 			t.Logf("a newcomer was in after %v at most", slowest.Round(time.Millisecond))
 			f.Close()
-			require.Positive(t, f.Lost, "the limits were not met: %+v", f.Tally)
+			require.Positive(t, f.Evicted, "the limits were not met: %+v", f.Tally)
 			eventually(t, "a stranger gets in when they are gone", func() bool {
 				c, err := enter(p.Addr, "stranger")
 				if err == nil {

@@ -20,6 +20,7 @@ type benchConfig struct {
 	only         []string // groups to run; none is all
 	slice        time.Duration
 	stallPause   time.Duration
+	siege        time.Duration
 	strict       bool
 	output       format
 	benchSizes
@@ -76,6 +77,7 @@ var groups = []struct {
 	{"httpput", (*bench).httpPuts},
 	{"httpget", (*bench).httpGets},
 	{"httpsse", (*bench).httpStreams},
+	{"siege", sieges},
 	{"dump", (*bench).dumps},
 	{"tap", (*bench).taps},
 }
@@ -154,6 +156,7 @@ load on the machine affects both.`,
 	f.StringSliceVar(&cfg.only, "only", nil, "groups to run: "+strings.Join(groupNames(), ", "))
 	f.DurationVar(&cfg.slice, "slice", 300*time.Millisecond, "length of one measurement of a rate")
 	f.DurationVar(&cfg.stallPause, "stall-pause", 500*time.Millisecond, "time after each change of the document that they do not read")
+	f.DurationVar(&cfg.siege, "siege", time.Minute, "length of the flood of connections")
 	f.BoolVar(&cfg.strict, "strict", false, "exit with 3 if a target is missed")
 	for _, c := range cfg.sizes() {
 		f.IntVar(c.to, c.name, c.value, c.usage)
@@ -174,8 +177,10 @@ func (c *benchConfig) check() error {
 			return usagef("--%s %d must be at least %d", n.name, *n.to, n.least)
 		}
 	}
-	if c.slice <= 0 {
-		return usagef("--slice %v must be greater than 0", c.slice)
+	for name, d := range map[string]time.Duration{"slice": c.slice, "siege": c.siege} {
+		if d <= 0 {
+			return usagef("--%s %v must be greater than 0", name, d)
+		}
 	}
 	if _, err := os.Stat(c.server); err != nil {
 		return usagef("--server: %w; build it with `go build -o %s ./cmd/confcenter`", err, c.server)

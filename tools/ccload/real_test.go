@@ -96,7 +96,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "httpput": 2, "httpget": 1, "httpsse": 1, "dump": 2, "tap": 1}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "httpput": 2, "httpget": 1, "httpsse": 1, "siege": 4, "dump": 2, "tap": 1}
 	require.Len(t, groups, len(want))
 	dump := filepath.Join(t.TempDir(), "ccdump")
 	built, err := exec.Command("go", "build", "-o", dump, "confcenter/tools/ccdump").CombinedOutput()
@@ -105,7 +105,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel() // most of the time goes into ends of servers
 			cfg := benchConfig{
-				server: self, dump: dump, dir: t.TempDir(), only: []string{g.name}, slice: 20 * time.Millisecond, stallPause: 20 * time.Millisecond, output: formatJSON,
+				server: self, dump: dump, dir: t.TempDir(), only: []string{g.name}, slice: 20 * time.Millisecond, stallPause: 20 * time.Millisecond, siege: 100 * time.Millisecond, output: formatJSON,
 				benchSizes: benchSizes{
 					pairs: 1, paths: 50, startFiles: 50, subscribers: 30, idle: 30, stalled: 10, bound: 1 << 20,
 					keys: 600, many: 1200, watchers: 30, streams: 30, dumpSize: 1,
@@ -133,7 +133,7 @@ func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cfg := benchConfig{
-		server: self, dir: t.TempDir(), only: []string{"stall"}, slice: time.Millisecond, stallPause: time.Millisecond, strict: true, output: formatText,
+		server: self, dir: t.TempDir(), only: []string{"stall"}, slice: time.Millisecond, stallPause: time.Millisecond, siege: time.Millisecond, strict: true, output: formatText,
 		benchSizes: benchSizes{pairs: 1, stalled: 2},
 	}
 	var out, status bytes.Buffer
@@ -148,7 +148,9 @@ func serveReal(args []string) int {
 	flags := flag.NewFlagSet("serve", flag.ExitOnError)
 	listen, conf, data := flags.String("listen", "", ""), flags.String("conf", "", ""), flags.String("data", "", "")
 	limit := flags.Int("max-connections", 1000, "")
-	flags.String("log-level", "", "")
+	for _, ignored := range []string{"log-level", "exempt-networks", "memory"} {
+		flags.String(ignored, "", "")
+	}
 	web, streams := flags.String("http", "", ""), flags.Int("http-max-connections", 1000, "")
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -46,6 +46,7 @@ type served struct {
 	*process
 	conf, data string
 	flags      []string
+	under      []string // program and arguments that start it
 }
 
 // prepare makes the directories of a server with n small documents, without starting
@@ -60,7 +61,7 @@ func (g *stage) prepare(n int, flags ...string) *served {
 // start starts a prepared server and waits until it answers.
 func (g *stage) start(s *served) {
 	addr := must(freeAddr())
-	argv := []string{g.binary, "serve", "--listen", addr, "--http=", "--conf", s.conf, "--data", s.data, "--log-level", "warn"}
+	argv := append(slices.Clone(s.under), g.binary, "serve", "--listen", addr, "--http=", "--conf", s.conf, "--data", s.data, "--log-level", "warn")
 	s.process = g.launch("confcenter", addr, greet, append(argv, s.flags...)...)
 }
 
@@ -73,10 +74,17 @@ func (g *stage) serve(n int, flags ...string) *served {
 
 // serveHTTP is serve with HTTP, whose address it returns.
 func (g *stage) serveHTTP(flags ...string) (s *served, addr string) {
+	s = g.prepare(1, flags...)
+	return s, g.startHTTP(s)
+}
+
+// startHTTP is start with HTTP, whose address it returns.
+func (g *stage) startHTTP(s *served) (addr string) {
 	addr = must(freeAddr())
-	s = g.serve(1, append([]string{"--http", addr}, flags...)...)
+	s.flags = append(s.flags, "--http", addr)
+	g.start(s)
 	check(s.ready(g.loop.ctx, addr, connect))
-	return s, addr
+	return addr
 }
 
 // bare starts the ceiling server, which answers with bodies of size bytes.
