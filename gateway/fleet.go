@@ -13,8 +13,8 @@ type Fleet interface {
 	Clients() []roster.Client
 	// Stats are its numbers, under the names they have in /metrics. It is cheap.
 	Stats() metric.Readings
-	// Live returns why the server must be restarted, if it must: it has ended by
-	// itself, or one of its event loops is stuck. It is cheap.
+	// Live returns why the server must be restarted, if it must: one of its event
+	// loops is stuck. It is cheap.
 	Live() error
 	// Ready returns why a live server accepts no new requests, if so: it is stopping.
 	// It is cheap.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/internal/admission"
 	"confcenter/internal/servertest"
 	"confcenter/protocol"
 	"confcenter/server"
@@ -231,7 +232,8 @@ func randomFrames(r *rand.Rand) []byte {
 }
 
 func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
-	srv := start(t, servertest.Options{Server: server.Config{MaxConnections: 2}})
+	lobby := admission.New(admission.Limits{})
+	srv := start(t, servertest.Options{Server: server.Config{MaxConnections: 2, Lobby: lobby}})
 	in := []*servertest.Peer{peer(t, srv), peer(t, srv)}
 	waiting := dial(t, srv)
 	for range 5 {
@@ -239,7 +241,7 @@ func TestClientsBeyondTheLimitAreToldToTryAgain(t *testing.T) {
 		require.EqualValues(t, 503, refused.Code)
 		require.Contains(t, refused.Desc, "try again")
 	}
-	require.EqualValues(t, 5, srv.Stats().Get("server_limits_met_total", "connections"))
+	require.EqualValues(t, 5, lobby.Count.Settled.Load())
 	in[0].Quiet()
 	require.NoError(t, in[1].Close())
 	eventually(t, "the place is free", func() bool { return srv.Stats().Get("server_clients") == 1 })

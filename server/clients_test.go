@@ -52,7 +52,6 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 	require.NoError(t, anonymous.Close())
 	srv.Stop()
 	require.Empty(t, srv.Clients())
-	require.Error(t, srv.Live())
 	require.Error(t, srv.Ready())
 }
 

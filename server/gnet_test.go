@@ -102,7 +102,7 @@ func TestOneClientBeyondTheLimitIsToldSo(t *testing.T) {
 	refused := c.Call(protocol.Whoami, `{"svrid":0,"svrname":"c"}`)
 	require.Contains(t, refused, `"code":503`)
 	require.Contains(t, refused, `"svrid"`, "without it Python clients die")
-	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "connections"))
+	require.EqualValues(t, 1, lobby.Count.Settled.Load())
 	silent := srv.Dial()
 	a.Quiet()
 	srv.Dial() // takes the place of the oldest that is silent, which c is not

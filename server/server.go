@@ -158,9 +158,6 @@ func New(cfg Config, stores Stores) *Server {
 	return s
 }
 
-// ErrStopped is the result of Err after Shutdown.
-var ErrStopped = netio.ErrStopped
-
 // Start listens and returns as soon as connections are accepted. It may be
 // called once.
 func (s *Server) Start() error {
@@ -192,12 +189,6 @@ func (s *Server) unfollow() {
 
 // Addr is the address the server listens on, with the port it got.
 func (s *Server) Addr() net.Addr { return s.engine.Addr }
-
-// Done is closed when the server has stopped.
-func (s *Server) Done() <-chan struct{} { return s.engine.Done }
-
-// Err is why: ErrStopped. It must not be called before Done is closed.
-func (s *Server) Err() error { return ErrStopped }
 
 // drainPoll is how often Shutdown checks whether all sessions are done.
 const drainPoll = 10 * time.Millisecond
@@ -265,16 +256,9 @@ func (s *Server) sweepDue(now time.Time) bool {
 	return true
 }
 
-// Live says why the server should be restarted: it has ended by itself, or one of its
-// loops is stuck; nil if all is well. It is cheap.
-func (s *Server) Live() error {
-	select {
-	case <-s.engine.Done:
-		return codes.Errorf(codes.Closed, "the server has stopped")
-	default:
-	}
-	return s.group.Live()
-}
+// Live says why the server should be restarted: one of its loops is stuck; nil if all is
+// well. It is cheap.
+func (s *Server) Live() error { return s.group.Live() }
 
 // Ready says why no requests are accepted although the server is alive: it is stopping.
 func (s *Server) Ready() error {

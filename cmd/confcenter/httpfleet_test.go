@@ -73,6 +73,4 @@ func TestHTTPShowsWhatTheTCPServerDoes(t *testing.T) {
 	status, body = get("/readyz?verbose")
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, body, "[-]accepting failed")
-	status, _ = get("/livez")
-	require.Equal(t, http.StatusServiceUnavailable, status, "the server has ended")
 }

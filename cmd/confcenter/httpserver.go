@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -100,23 +99,16 @@ type both struct {
 	http *gateway.Gateway // may be nil
 }
 
-// webDone is closed when the HTTP side ended without being asked.
-func (b *both) webDone() <-chan struct{} {
+// Done is closed when the HTTP side has ended.
+func (b *both) Done() <-chan struct{} {
 	if b.http == nil {
 		return nil
 	}
 	return b.http.Done()
 }
 
-// Err says why one of them ended.
-func (b *both) Err() error {
-	if b.http != nil {
-		if err := b.http.Err(); err != nil {
-			return fmt.Errorf("HTTP: %w", err)
-		}
-	}
-	return b.Server.Err()
-}
+// Err says why.
+func (b *both) Err() error { return b.http.Err() }
 
 // Shutdown stops both at the same time, so that neither waits for the other's peers.
 func (b *both) Shutdown(ctx context.Context) error {
@@ -126,15 +118,6 @@ func (b *both) Shutdown(ctx context.Context) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- b.http.Shutdown(ctx) }()
 	return errors.Join(b.Server.Shutdown(ctx), <-stopped)
-}
-
-// end stops HTTP when the TCP server has ended by itself.
-func (b *both) end() {
-	if b.http != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = b.http.Shutdown(ctx) // does nothing if Shutdown has done it
-	}
 }
 
 // list is a setting with several values.

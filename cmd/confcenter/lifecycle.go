@@ -13,9 +13,10 @@ import (
 
 // running is what the lifecycle needs of a started server.
 type running interface {
-	// Done is closed when the server ends by itself.
+	// Done is closed when its HTTP side has ended, which it does not do by itself; nil
+	// without one. The event loops of TCP cannot tell: /livez sees them stand still.
 	Done() <-chan struct{}
-	// Err says why.
+	// Err says why HTTP has ended; it may be nil.
 	Err() error
 	// Shutdown stops accepting connections, finishes what has begun, and returns when ctx
 	// ends at the latest.
@@ -25,8 +26,7 @@ type running interface {
 // lifecycle runs a server from its start to its end.
 type lifecycle struct {
 	server  running
-	webDone <-chan struct{} // closed when its HTTP side ends by itself; nil without one
-	reload  func()          // for SIGHUP
+	reload  func() // for SIGHUP
 	signals <-chan os.Signal
 	limit   time.Duration // of the drain
 	log     zerolog.Logger
@@ -37,7 +37,7 @@ type lifecycle struct {
 const sameStop = time.Second
 
 var (
-	errEnded    = errors.New("the server ended by itself")
+	errEnded    = errors.New("HTTP ended by itself")
 	errCutShort = errors.New("a second signal cut the drain short")
 )
 
@@ -50,9 +50,7 @@ func (l *lifecycle) wait(ctx context.Context) error {
 			l.log.Info().Msg("stopping")
 			return l.drain(time.Time{})
 		case <-l.server.Done():
-			return l.ended()
-		case <-l.webDone:
-			return l.ended()
+			return errors.Join(l.ended(), l.drain(time.Time{}))
 		case sig := <-l.signals:
 			if sig == syscall.SIGHUP {
 				l.log.Info().Msg("SIGHUP: reading the configuration directory again")
@@ -66,7 +64,7 @@ func (l *lifecycle) wait(ctx context.Context) error {
 	}
 }
 
-// ended says why the server ended by itself.
+// ended says why HTTP ended by itself.
 func (l *lifecycle) ended() error {
 	if err := l.server.Err(); err != nil {
 		return fmt.Errorf("%w: %w", errEnded, err)

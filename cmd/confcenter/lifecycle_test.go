@@ -156,14 +156,15 @@ func TestHangupReloadsAndServesOn(t *testing.T) {
 	require.NoError(t, <-result)
 }
 
-// The engine can end with a nil error (out of file descriptors); a server that
-// serves nobody must not look alive.
-func TestServerThatEndsByItselfIsAFailure(t *testing.T) {
-	for _, why := range []error{nil, errors.New("accept: too many open files")} {
+// A server without half of itself must not look alive, and what it has taken is finished.
+func TestHTTPThatEndsByItselfIsAFailure(t *testing.T) {
+	for _, why := range []error{nil, errors.New("accept: bad file descriptor")} {
 		s := newStub()
 		s.why = why
 		_, _, result := start(t.Context(), s, time.Hour)
 		close(s.ended)
+		<-s.called
+		s.drained <- nil
 		err := <-result
 		require.ErrorIs(t, err, errEnded)
 		require.Equal(t, exitFailed, exitCode(err))

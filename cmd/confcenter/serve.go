@@ -132,9 +132,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
 		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Str("version", version).
 		Msg("ready")
-	all := &both{srv, web}
-	defer all.end()
-	l := lifecycle{server: all, webDone: all.webDone(), reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
+	l := lifecycle{server: &both{srv, web}, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)
 }
 

@@ -137,7 +137,6 @@ func (s *Session) Identify(wanted int32, props []protocol.Property) error {
 	if err := s.place.Settle(c.Prop("svrname")); err != nil {
 		s.Gate.Registry.unidentify(c)
 		s.place.Spoke()
-		s.Gate.Group.Count.TurnedAway.Add(1)
 		return err
 	}
 	s.Client = c

@@ -26,9 +26,8 @@ type Counters struct {
 	StateWrites   atomic.Uint64 `metric:"server_state_writes_total" help:"Writes that the state store took from TCP peers."`
 	StateRefused  atomic.Uint64 `metric:"server_state_refused_total" help:"Requests about the state store answered with an error."`
 
-	// Connections that were closed or refused:
-	TurnedAway   atomic.Uint64 `metric:"server_limits_met_total" label:"limit=connections" help:"How often TCP peers met a limit."`
-	BadFrames    atomic.Uint64 `metric:"server_limits_met_total" label:"limit=frame"` // a wrong header or an oversize body
+	// Connections that were closed:
+	BadFrames    atomic.Uint64 `metric:"server_limits_met_total" label:"limit=frame" help:"How often TCP peers met a limit."` // a wrong header or an oversize body
 	Unidentified atomic.Uint64 `metric:"server_limits_met_total" label:"limit=identify"`
 	Idle         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=idle"` // the keep-alive was not answered
 	OutputLimit  atomic.Uint64 `metric:"server_limits_met_total" label:"limit=output"`

@@ -58,9 +58,6 @@ type Opener interface {
 	Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn
 }
 
-// ErrStopped is the error of an engine that was stopped.
-var ErrStopped = errors.New("server stopped")
-
 // New makes an engine. It does nothing before Start.
 func New(cfg Config) *Engine {
 	return &Engine{
