@@ -336,7 +336,7 @@ func isFileAnswer(text []byte) bool {
 	if !bytes.Contains(text, []byte(`"resolved_mtime"`)) { // avoids scanning large files
 		return false
 	}
-	members, _, err := jsontext.Scan(nil, text)
+	members, _, err := jsontext.ScanMessage(nil, text)
 	if err != nil {
 		return false // the store reports why
 	}

@@ -109,7 +109,7 @@ func (w *reply) readObject(r *http.Request, d kvjson.Dialect) (*bodyReader, erro
 	*m = bodyReader{}
 	members, kind, err := m.members[:0], jsontext.Object, error(nil)
 	if len(w.b) > 0 {
-		members, kind, err = jsontext.Scan(members, w.b)
+		members, kind, err = jsontext.ScanMessage(members, w.b)
 	}
 	switch {
 	case err != nil:

@@ -31,12 +31,12 @@ const maxKeptMembers = 1024
 func (r *Request) Parse(body []byte) error {
 	r.drop()
 	var err error
-	r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
+	r.members, r.kind, err = jsontext.ScanMessage(r.members[:0], body)
 	if err != nil {
 		// JSON has no NUL bytes, so a body with one always gets here.
 		if i := bytes.IndexByte(body, 0); i >= 0 {
 			body = body[:i]
-			r.members, r.kind, err = jsontext.Scan(r.members[:0], body)
+			r.members, r.kind, err = jsontext.ScanMessage(r.members[:0], body)
 		}
 	}
 	r.body, r.tail = body, nil

@@ -47,6 +47,7 @@ const (
 	faultNumber
 	faultRange
 	faultDepth
+	faultMembers
 )
 
 // wanted completes "unexpected 'x': ..." for the faults that are about the byte found.
@@ -68,6 +69,7 @@ var reasons = map[fault]string{
 	faultLiteral:   "unknown word, only true, false and null are allowed",
 	faultRange:     "number too large for a double",
 	faultDepth:     fmt.Sprintf("nested deeper than %d", MaxDepth),
+	faultMembers:   fmt.Sprintf("more than %d members in the object of a message", MaxMembers),
 }
 
 func newSyntaxError(text []byte, offset int, f fault) *SyntaxError {

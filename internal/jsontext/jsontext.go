@@ -13,6 +13,7 @@ package jsontext
 
 import (
 	"fmt"
+	"math"
 	"unicode/utf8"
 )
 
@@ -75,14 +76,23 @@ type Member struct {
 // Invalid are, besides what RFC 8259 forbids: nesting beyond MaxDepth, a byte order mark, numbers too large for
 // a double, and \u escapes of half a surrogate pair. Bytes that are not UTF-8 are accepted within strings. The error is a
 // *SyntaxError; dst then comes back as long as it was.
-func Scan(dst []Member, text []byte) ([]Member, Kind, error) {
+func Scan(dst []Member, text []byte) ([]Member, Kind, error) { return scan(dst, text, math.MaxInt) }
+
+// MaxMembers is how many members the object of a message may have, those that nobody knows included: each takes many
+// times the memory of its text.
+const MaxMembers = 1 << 14
+
+// ScanMessage is Scan for texts that peers send to be read as messages: an object with more than MaxMembers is refused.
+func ScanMessage(dst []Member, text []byte) ([]Member, Kind, error) { return scan(dst, text, MaxMembers) }
+
+func scan(dst []Member, text []byte, most int) ([]Member, Kind, error) {
 	before := len(dst)
 	i := skipBlanks(text, 0)
 	var kind Kind
 	var f fault
 	if at(text, i) == '{' {
 		kind = Object
-		dst, i, f = scanMembers(dst, text, i)
+		dst, i, f = scanMembers(dst, text, i, most)
 	} else {
 		i, kind, f = scanValue(text, i, 0)
 	}

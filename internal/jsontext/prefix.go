@@ -1,6 +1,6 @@
 package jsontext
 
-// ScanPrefix is Scan for a text that begins with one JSON value and goes on with something else, which is not looked at: end is the index right
+// ScanPrefix is ScanMessage for a text that begins with one JSON value and goes on with something else, which is not looked at: end is the index right
 // behind the value. A number or a word at the top level ends where it cannot go on, so that callers who want one have to judge what follows.
 func ScanPrefix(dst []Member, text []byte) (members []Member, kind Kind, end int, err error) {
 	before := len(dst)
@@ -8,7 +8,7 @@ func ScanPrefix(dst []Member, text []byte) (members []Member, kind Kind, end int
 	var f fault
 	if at(text, i) == '{' {
 		kind = Object
-		dst, i, f = scanMembers(dst, text, i)
+		dst, i, f = scanMembers(dst, text, i, MaxMembers)
 	} else {
 		i, kind, f = scanValue(text, i, 0)
 	}
@@ -18,13 +18,14 @@ func ScanPrefix(dst []Member, text []byte) (members []Member, kind Kind, end int
 	return dst, kind, i, nil
 }
 
-// AppendMembers appends the members of a valid object as Scan does, without validating it again. Anything but an object has none.
+// AppendMembers appends the members of a valid object, at most MaxMembers and one more, as Scan does, without validating it
+// again. Anything but an object has none.
 func AppendMembers(dst []Member, valid []byte) []Member {
 	it := Iterate(valid)
 	if it.Container() != Object {
 		return dst
 	}
-	for it.Next() {
+	for end := len(dst) + MaxMembers; it.Next() && len(dst) <= end; {
 		dst = append(dst, Member{Key: it.Key(), Raw: it.Raw(), Kind: it.Kind()})
 	}
 	return dst

@@ -50,13 +50,16 @@ func scanEnd(text []byte, i int, f fault) (int, fault) {
 	return i, faultNone
 }
 
-// scanMembers reads the object whose brace is at i and collects its members.
-func scanMembers(dst []Member, text []byte, i int) ([]Member, int, fault) {
+// scanMembers reads the object whose brace is at i and collects its members, of which there may be so many.
+func scanMembers(dst []Member, text []byte, i, most int) ([]Member, int, fault) {
 	i = skipBlanks(text, i+1)
 	if at(text, i) == '}' {
 		return dst, i + 1, faultNone
 	}
-	for {
+	for ; ; most-- {
+		if most == 0 {
+			return dst, i, faultMembers
+		}
 		keyStart := i
 		keyEnd, escaped, f := scanKey(text, i)
 		if f != faultNone {

@@ -300,3 +300,19 @@ func requireAgreement(t require.TestingT, text []byte) {
 		require.NoError(t, err)
 	}
 }
+
+func TestMessagesHaveSoManyMembers(t *testing.T) {
+	object := func(n int) []byte { return []byte("{" + strings.TrimSuffix(strings.Repeat(`"":0,`, n), ",") + "}") }
+	members, _, err := jsontext.ScanMessage(nil, object(jsontext.MaxMembers))
+	require.NoError(t, err)
+	require.Len(t, members, jsontext.MaxMembers)
+	more := object(4 * jsontext.MaxMembers)
+	members, _, err = jsontext.Scan(nil, more)
+	require.NoError(t, err, "a document may have more")
+	require.Len(t, members, 4*jsontext.MaxMembers)
+	_, _, err = jsontext.ScanMessage(nil, more)
+	require.ErrorContains(t, err, "more than 16384 members")
+	_, _, _, err = jsontext.ScanPrefix(nil, more)
+	require.ErrorContains(t, err, "more than 16384 members")
+	require.Len(t, jsontext.AppendMembers(nil, more), jsontext.MaxMembers+1)
+}

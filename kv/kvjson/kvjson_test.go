@@ -161,3 +161,16 @@ func FuzzTxn(f *testing.F) {
 		}
 	})
 }
+
+// Members that nobody knows take memory, too.
+func TestObjectsInMessagesHaveSoManyMembers(t *testing.T) {
+	for _, d := range []kvjson.Dialect{kvjson.Wire, kvjson.HTTP} {
+		var r kvjson.Reader
+		var nested kvjson.Scratch
+		var o kvjson.Object
+		r.Begin(d, nil, &nested)
+		r.Enter(0, []byte("{"+strings.Repeat(`"":0,`, jsontext.MaxMembers)+`"key":"k"}`), &o)
+		require.ErrorIs(t, r.End(), codes.BadRequest)
+		require.Less(t, cap(nested[0]), 2*jsontext.MaxMembers)
+	}
+}

@@ -84,6 +84,9 @@ func (o *Object) index(members []jsontext.Member) {
 func (r *Reader) Enter(level int, raw []byte, o *Object) {
 	*o = Object{}
 	r.nested[level] = jsontext.AppendMembers(r.nested[level][:0], raw)
+	if len(r.nested[level]) > jsontext.MaxMembers {
+		r.Fail(codes.Errorf(codes.BadRequest, "more than %d members in one object", jsontext.MaxMembers))
+	}
 	o.index(r.nested[level])
 }
 
