@@ -14,7 +14,7 @@ import (
 func TestReadFileIsWhatIsOnTheDisk(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": "{ \"v\" : 1 }\n", "bad.json": "{\"v\":"})
 	for name, want := range map[string]string{"a.json": "{ \"v\" : 1 }\n", "bad.json": "{\"v\":"} {
-		text, err := k.ReadFile(name)
+		text, err := k.ReadFile(name, anySize)
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
 	}
@@ -22,7 +22,7 @@ func TestReadFileIsWhatIsOnTheDisk(t *testing.T) {
 	for name, want := range map[string]codes.Code{
 		"none.json": codes.NotFound, "../a.json": codes.BadName, "a.json/b.json": codes.NotFound, "dir.json": codes.NotFound,
 	} {
-		_, err := k.ReadFile(name)
+		_, err := k.ReadFile(name, anySize)
 		require.ErrorIs(t, err, want, name)
 	}
 }
@@ -32,7 +32,7 @@ func TestReadFileBeyondTheLimit(t *testing.T) {
 	m.cfg.MaxFileBytes = 100
 	m.reopen()
 	m.write("big.json", `"`+strings.Repeat("x", 100)+`"`, 1000)
-	_, err := m.ReadFile("big.json")
+	_, err := m.ReadFile("big.json", anySize)
 	require.ErrorIs(t, err, codes.TooLarge)
 }
 

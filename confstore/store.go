@@ -86,9 +86,10 @@ func (s *Store) Reload() {
 }
 
 // ReadFile returns the file as it is on disk at this moment, whether or not it is valid or has
-// been taken in yet. It fails with codes.BadName, codes.NotFound, codes.TooLarge or
-// codes.Storage. It may be called from any goroutine.
-func (s *Store) ReadFile(name string) ([]byte, error) {
+// been taken in yet. room is called with its size before it is read; its error is returned. Else it
+// fails with codes.BadName, codes.NotFound, codes.TooLarge or codes.Storage. It may be called from any
+// goroutine.
+func (s *Store) ReadFile(name string, room func(size int64) error) ([]byte, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -97,10 +98,16 @@ func (s *Store) ReadFile(name string) ([]byte, error) {
 		return nil, &codes.Error{Code: codes.Storage, Text: "the configuration directory cannot be opened", Err: err}
 	}
 	defer root.Close()
-	data, info, err := atomicfile.ReadFile(root, name, s.cfg.MaxFileBytes)
+	var full error
+	data, info, err := atomicfile.ReadFileIf(root, name, s.cfg.MaxFileBytes, func(info fs.FileInfo) error {
+		full = room(info.Size())
+		return full
+	})
 	switch {
 	case err == nil:
 		return data, nil
+	case full != nil:
+		return nil, full
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), info != nil && info.IsDir():
 		return nil, codes.Errorf(codes.NotFound, "there is no file %q", name)
 	case errors.Is(err, atomicfile.ErrTooLarge):

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -143,7 +142,14 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 	}
 	now := g.stores.Config.Snapshot()
 	files := filesOf(g.stores.Config, now)
-	b := append(slices.Grow(w.b, 160*len(files)), `{"files":[`...)
+	size := entryOverhead
+	for i := range files {
+		size += 160 + len(files[i].name) + len(files[i].fault)
+	}
+	if err := w.grow(size); err != nil {
+		return err
+	}
+	b := append(w.b, `{"files":[`...)
 	for i := range files {
 		if i > 0 {
 			b = append(b, ',')
@@ -214,12 +220,15 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	if file.state() == stateGood && unchanged(r, file.version()) {
 		return w.sendUnchanged(file.version())
 	}
-	text, err := g.textOf(&file)
+	text, err := g.textOf(w, &file)
 	if err != nil {
 		return err
 	}
+	if err := w.grow(quotedSize(text) + entryOverhead); err != nil {
+		return err
+	}
 	w.setETag(file.version())
-	b := appendFile(slices.Grow(w.b, len(text)+len(text)/8+entryOverhead), &file)
+	b := appendFile(w.b, &file)
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
@@ -241,7 +250,7 @@ func (g *Gateway) sendRaw(w *reply, file *fileState) error {
 	if file.state() == stateDeleted {
 		return noSuchFile(file.name)
 	}
-	text, err := g.stores.Config.ReadFile(file.name)
+	text, err := g.stores.Config.ReadFile(file.name, w.takeFile)
 	if err != nil {
 		return err
 	}
@@ -256,11 +265,11 @@ const indentation = "    "
 
 // textOf returns the text of the file on disk. If it cannot be read, a valid file
 // is rendered from its contents, and a broken one is empty.
-func (g *Gateway) textOf(file *fileState) ([]byte, error) {
+func (g *Gateway) textOf(w *reply, file *fileState) ([]byte, error) {
 	if file.state() == stateDeleted {
 		return nil, nil
 	}
-	text, err := g.stores.Config.ReadFile(file.name)
+	text, err := g.stores.Config.ReadFile(file.name, w.takeFile)
 	switch {
 	case err == nil:
 		return text, nil
@@ -290,7 +299,14 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 		text, ready = node.Contents(true)
 	}
 	origins, complete := node.Origins()
-	b := appendQuoted(slices.Grow(w.b, len(text)+64*len(origins)+entryOverhead), `{"name":`, name)
+	size := len(text) + entryOverhead
+	for i := range origins {
+		size += 8 + len(origins[i].Path) + len(origins[i].Name)
+	}
+	if err := w.grow(size); err != nil {
+		return err
+	}
+	b := appendQuoted(w.b, `{"name":`, name)
 	b = appendNumber(b, `,"mtime":`, int64(node.Mtime(true)))
 	b = append(append(b, `,"document":`...), text...)
 	b = append(b, `,"origins":{`...)

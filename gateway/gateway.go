@@ -35,7 +35,8 @@ type Config struct {
 	// CORSOrigins are the origins of web pages that may use the API, such as
 	// https://ops.example.com. Without any there are no CORS headers.
 	CORSOrigins []string
-	// MaxBody is the longest request body, default 8 MiB.
+	// MaxBody is the longest request body, default 8 MiB or, of a small Memory, what one
+	// request may have of it.
 	MaxBody int64
 	// MaxConnections is how many connections may ask for more than probes, metrics and
 	// status, default 8192; further ones are told to try again later.
@@ -69,7 +70,6 @@ type Config struct {
 
 func (cfg Config) withDefaults() Config {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
-	cfg.MaxBody = cmp.Or(cfg.MaxBody, 8<<20)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 8192)
 	cfg.SlowRequest = cmp.Or(cfg.SlowRequest, 500*time.Millisecond)
 	cfg.HeaderTimeout = cmp.Or(cfg.HeaderTimeout, 10*time.Second)
@@ -82,6 +82,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Memory == nil {
 		cfg.Memory = memory.Divide(1 << 30)
 	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, min(8<<20, mostRoom(cfg.Memory.Bodies)))
 	return cfg
 }
 
@@ -100,8 +101,8 @@ type ConfigStore interface {
 	// Faults and Fault report files that were never valid.
 	Faults() []confstore.Fault
 	Fault(name string) string
-	// ReadFile returns the file as it is on disk.
-	ReadFile(name string) ([]byte, error)
+	// ReadFile returns the file as it is on disk, unless room has an error for its size.
+	ReadFile(name string, room func(size int64) error) ([]byte, error)
 }
 
 // Stores are what a Gateway serves. They outlive it: their owner closes them after

@@ -16,6 +16,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
@@ -124,7 +125,7 @@ func (k *kit) get(path string, header ...string) answer {
 
 // commit is a write that came by no connection.
 func (k *kit) commit(txn *kv.Txn) (*kv.Result, error) {
-	return k.Gateway.commit(newReply(nil), &http.Request{}, txn)
+	return k.Gateway.commit(newReply(nil, memory.NewPool(1<<30)), &http.Request{}, txn)
 }
 
 // logged is a log to look into.

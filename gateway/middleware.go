@@ -41,7 +41,7 @@ var unrouted = route{name: "refused"}
 // not come from a page of another site.
 func (g *Gateway) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := newReply(rw)
+		w := newReply(rw, g.cfg.Memory.Bodies)
 		began := g.clock.Now()
 		defer func() {
 			if what := recover(); what != nil { // do not reuse the reply
@@ -70,6 +70,7 @@ func (g *Gateway) middleware(next http.Handler) http.Handler {
 
 // finish counts and logs an answered request.
 func (g *Gateway) finish(w *reply, r *http.Request, began time.Time) {
+	w.room.give()
 	duration := g.clock.Now().Sub(began)
 	w.status = cmp.Or(w.status, http.StatusOK) // net/http sends 200
 	if g.cfg.AccessLog && !w.route.quiet {

@@ -99,7 +99,10 @@ func (g *Gateway) plumGet(w *reply, ns, key string) error {
 	if entry == nil {
 		return errPlumNotFound
 	}
-	w.b = append(appendPlumEntry(w.b[:0], entry, false), '\n')
+	if err := w.grow(entry.Size() + entryOverhead); err != nil {
+		return err
+	}
+	w.b = append(appendPlumEntry(w.b, entry, false), '\n')
 	return w.send(w.b)
 }
 
@@ -203,6 +206,9 @@ const plumPage = 256 << 10
 // plumPages sends a list of any length as of one moment. It sends a page at a time,
 // so that the list is never in memory as a whole.
 func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
+	if err := w.grow(2 * plumPage); err != nil {
+		return err
+	}
 	view := g.stores.State.View()
 	defer view.Close()
 	w.b = append(w.b, begin...)

@@ -3,13 +3,13 @@ package gateway
 import (
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 )
@@ -22,8 +22,9 @@ type reply struct {
 	route  *route
 	status int // 0: nothing is written yet
 
-	b  []byte     // the request's body, then the reply's
-	in bodyReader // reads the body in b
+	room room       // what the request holds of the pool Bodies
+	b    []byte     // the request's body, then the reply's
+	in   bodyReader // reads the body in b
 
 	// the transaction that the handler waits for
 	write     kv.Write
@@ -42,8 +43,9 @@ var replies = sync.Pool{New: func() any {
 	return w
 }}
 
-func newReply(to http.ResponseWriter) *reply {
+func newReply(to http.ResponseWriter, pool *memory.Pool) *reply {
 	w := replies.Get().(*reply)
+	w.room = room{pool: pool}
 	w.ResponseWriter, w.route, w.status = to, &unrouted, 0
 	return w
 }
@@ -85,12 +87,12 @@ func (w *reply) read(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return codes.Errorf(codes.BadRequest, "Content-Encoding %.40q is not supported; send the body unencoded", coding)
 	}
-	want := 4096
-	if r.ContentLength > 0 {
-		want = int(min(r.ContentLength+1, maxKept)) // with room to see the end
-	}
-	for {
-		w.b = slices.Grow(w.b, want)
+	for want := int64(smallRoom); ; {
+		if len(w.b) == cap(w.b) || len(w.b) == 0 {
+			if err := w.enlarge(r, want); err != nil {
+				return err
+			}
+		}
 		n, err := r.Body.Read(w.b[len(w.b):cap(w.b)])
 		w.b = w.b[:len(w.b)+n]
 		if err == io.EOF { //nolint:errorlint // as io.Reader says
@@ -99,8 +101,26 @@ func (w *reply) read(r *http.Request) error {
 		if err != nil {
 			return bodyError(err)
 		}
-		want = 512
+		want = 2 * int64(len(w.b))
 	}
+}
+
+// enlarge makes room for a body of want bytes. One whose length is known has all that it
+// needs as soon as it is more than a little, and takeBody has reserved it; one whose
+// length is not reserves what it has come to.
+func (w *reply) enlarge(r *http.Request, want int64) error {
+	switch {
+	case r.ContentLength < 0:
+		if err := w.room.take(w, want-int64(cap(w.b))); err != nil {
+			return err
+		}
+	case want > smallRoom || r.ContentLength < want:
+		want = r.ContentLength + 1 // with room to see the end
+	}
+	if int64(cap(w.b)) < want {
+		w.b = append(make([]byte, 0, want), w.b...)
+	}
+	return nil
 }
 
 // autoLength is the length from which on net/http does not determine the length of a
@@ -126,10 +146,29 @@ func (w *reply) sendFresh(body []byte) error {
 	return w.send(append(body, '\n'))
 }
 
-// object begins a JSON object of about size bytes in w.b, in place of what is there.
-func (w *reply) object(size int) kvjson.Writer {
-	w.b = slices.Grow(w.b[:0], size+entryOverhead)
-	return newWriter(w.b)
+// object begins a short JSON object in w.b, in place of what is there.
+func (w *reply) object() kvjson.Writer { return newWriter(w.b[:0]) }
+
+// longObject is object for one of about size bytes, which is refused if there is no memory
+// for it.
+func (w *reply) longObject(size int) (kvjson.Writer, error) {
+	if err := w.grow(size + entryOverhead); err != nil {
+		return kvjson.Writer{}, err
+	}
+	return w.object(), nil
+}
+
+// grow makes room for a reply of about size bytes in w.b, in place of what is there.
+func (w *reply) grow(size int) error {
+	w.b = w.b[:0]
+	if size <= cap(w.b) {
+		return nil
+	}
+	if err := w.room.take(w, int64(size)); err != nil {
+		return err
+	}
+	w.b = make([]byte, 0, size)
+	return nil
 }
 
 // sendObject ends what object began and answers with it.
@@ -158,6 +197,9 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 // earlier if the peer goes away: the write stands either way. The result is valid as
 // long as the reply is.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
+	if err := w.takeTxn(txn); err != nil {
+		return nil, err
+	}
 	txn.Actor = actorOf(r)
 	w.write.Txn = txn
 	if _, err := g.stores.State.CommitEach(waiting{}, w.writes[:]); err != nil {

@@ -144,12 +144,12 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p.gateway.fail(w, r, rt, err)
 	}
-	if err != nil && codes.Of(err) == codes.TooLarge {
+	if err != nil && (codes.Of(err) == codes.TooLarge || w.room.refused) {
 		letFinish(w, r, body, 4*rt.body)
 	}
 }
 
-// letFinish reads up to most bytes more of a body that was too large. Many clients
+// letFinish reads up to most bytes more of a body that was not taken. Many clients
 // read the reply only after they have sent everything, and would otherwise see a
 // broken connection.
 func letFinish(w *reply, r *http.Request, body io.Reader, most int64) {
@@ -160,8 +160,8 @@ func letFinish(w *reply, r *http.Request, body io.Reader, most int64) {
 	_, _ = io.CopyN(io.Discard, body, most)
 }
 
-// limitBody refuses a body whose announced length is too long, and limits the
-// reading of one without a length.
+// limitBody refuses a body whose announced length is too long, or for which there is no
+// memory now, and limits the reading of one without a length.
 func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 	switch {
 	case r.ContentLength == 0 || rt.body == 0:
@@ -170,6 +170,8 @@ func (g *Gateway) limitBody(w *reply, r *http.Request, rt *route) error {
 		return tooLarge(rt.body)
 	case r.ContentLength < 0:
 		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, rt.body)
+	default:
+		return w.room.take(w, r.ContentLength)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ const (
 	maxWanted      = 256              // bytes of the text to search for
 	maxHitFiles    = 200              // files in one reply
 	maxHits        = 5                // matches listed per file; the others are counted
+	maxHitPath     = 4 << 10          // bytes of a path; matches with a longer one are counted only
 	maxHitText     = 160              // bytes shown of a value
 	maxSearchBytes = 256 << 20        // of documents or entries scanned for one reply
 	maxSearchTime  = time.Second      // for one reply
@@ -68,14 +69,15 @@ func (w *wanted) index(text []byte) int {
 type search struct {
 	wanted
 	g     *Gateway
+	w     *reply
 	r     *http.Request
 	until time.Time
 	bytes int
 }
 
 // beginSearch waits for its turn; done ends it.
-func (g *Gateway) beginSearch(r *http.Request, text string) (s *search, done func(), err error) {
-	w, err := newWanted(text)
+func (g *Gateway) beginSearch(w *reply, r *http.Request, text string) (s *search, done func(), err error) {
+	sought, err := newWanted(text)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +92,7 @@ func (g *Gateway) beginSearch(r *http.Request, text string) (s *search, done fun
 	case <-patience.C():
 		return nil, nil, codes.Errorf(codes.Busy, "%d searches are already running; try again", maxSearches)
 	}
-	return &search{wanted: w, g: g, r: r, until: g.clock.Now().Add(maxSearchTime)}, func() { <-g.searches }, nil
+	return &search{wanted: sought, g: g, w: w, r: r, until: g.clock.Now().Add(maxSearchTime)}, func() { <-g.searches }, nil
 }
 
 // spent reports whether the search must stop.
@@ -129,7 +131,7 @@ func (g *Gateway) configSearch(w *reply, r *http.Request) error {
 	if text == "" {
 		return w.sendStruct(&body)
 	}
-	s, done, err := g.beginSearch(r, text)
+	s, done, err := g.beginSearch(w, r, text)
 	if err != nil {
 		return err
 	}
@@ -232,7 +234,7 @@ func appendPointer(dst, key []byte) []byte {
 }
 
 func (s *search) hit(found *foundFile, path, text []byte) {
-	if len(found.Matches) == maxHits {
+	if len(found.Matches) == maxHits || len(path) > maxHitPath {
 		found.More++
 		return
 	}
@@ -257,7 +259,7 @@ func (s *search) around(text []byte) string {
 
 // broken searches a file that is not a valid document, line by line.
 func (s *search) broken(found *foundFile) {
-	text, err := s.g.stores.Config.ReadFile(found.Name)
+	text, err := s.g.stores.Config.ReadFile(found.Name, s.w.takeFile)
 	if err != nil {
 		return // it cannot be read
 	}
@@ -274,7 +276,7 @@ func (s *search) broken(found *foundFile) {
 // findKeys is storeKeys for keys that contain a text or, with values, whose value
 // does. When it must stop early, scanned is the key after which to continue.
 func (g *Gateway) findKeys(w *reply, r *http.Request, list kv.List, text string, values, withValues bool) error {
-	s, done, err := g.beginSearch(r, text)
+	s, done, err := g.beginSearch(w, r, text)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 		limit = kv.MaxList
 	}
 	list, more := g.stores.State.Namespaces(after, int(limit))
-	out := w.object(0)
+	out := w.object()
 	out.Open(kvjson.Namespaces, '[')
 	for i := range list {
 		out.Namespace(&list[i])
@@ -91,7 +91,10 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 // sendPage answers with a list. scanned is the key after which an unfinished search
 // continues.
 func (w *reply) sendPage(page kv.Page, withValues bool, scanned *string) error {
-	out := w.object(sizeOf(page.Entries, withValues))
+	out, err := w.longObject(sizeOf(page.Entries, withValues))
+	if err != nil {
+		return err
+	}
 	out.Entries(kvjson.Entries, page.Entries, withValues)
 	out.Number(kvjson.Count, page.Count)
 	out.Bool(kvjson.More, page.More)
@@ -128,6 +131,9 @@ func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, 
 		if err := kv.CheckPair(ns, key); err != nil {
 			return nil, err
 		}
+		if err := w.room.take(w, kv.MaxValue); err != nil { // it is read from disk
+			return nil, err
+		}
 		return g.stores.State.GetAt(r.Context(), ns, key, rev)
 	}
 	entry := g.entry(w, ns, key)
@@ -159,11 +165,17 @@ func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 	if err := kv.CheckPair(ns, key); err != nil {
 		return err
 	}
+	if err := w.room.take(w, kv.MaxPage); err != nil { // they are read from disk
+		return err
+	}
 	all, err := kv.PastVersions(r.Context(), g.stores.State, ns, key, before, int(min(limit, kv.MaxHistory)))
 	if err != nil {
 		return err
 	}
-	out := w.object(sizeOf(all.Entries, true))
+	out, err := w.longObject(sizeOf(all.Entries, true))
+	if err != nil {
+		return err
+	}
 	out.Entries(kvjson.Versions, all.Entries, true)
 	out.Bool(kvjson.More, all.More)
 	out.Number(kvjson.Floor, int64(all.Floor))

@@ -43,8 +43,11 @@ func (w *reply) sendUnchanged(version int64) error {
 
 // sendEntry answers with one entry and its ETag.
 func (w *reply) sendEntry(e *kv.Entry) error {
+	out, err := w.longObject(e.Size())
+	if err != nil {
+		return err
+	}
 	w.setETag(int64(e.Mod))
-	out := w.object(e.Size())
 	out.Named(e, true)
 	return w.sendObject(&out)
 }

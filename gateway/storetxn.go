@@ -37,7 +37,10 @@ func (g *Gateway) storeTxn(w *reply, r *http.Request) error {
 		return codes.Errorf(codes.TooLarge, "the transaction was applied, at revision %d, but what it read has %d bytes and the limit of one reply is %d; read it again in parts",
 			res.Revision, size, maxReadBack)
 	}
-	out := w.object(size)
+	out, err := w.longObject(size)
+	if err != nil {
+		return err
+	}
 	out.Bool(kvjson.Held, res.Held)
 	out.Number(kvjson.Revision, int64(res.Revision))
 	out.Flag(kvjson.Replayed, res.Replayed)

@@ -131,7 +131,7 @@ func (g *Gateway) storeDelete(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := w.object(0)
+	out := w.object()
 	out.Bool(kvjson.Deleted, did.Count > 0)
 	out.Number(kvjson.Revision, int64(w.write.Result.Revision))
 	return w.sendObject(&out)
@@ -149,7 +149,7 @@ func (g *Gateway) storeDrop(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := w.object(0)
+	out := w.object()
 	out.Number(kvjson.Deleted, res.Ops[0].Count)
 	out.Bool(kvjson.More, res.Ops[0].More)
 	return w.sendObject(&out)
@@ -189,7 +189,7 @@ func (g *Gateway) storeBatch(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := w.object(0)
+	out := w.object()
 	out.Number(kvjson.Revision, int64(res.Revision))
 	out.Number(kvjson.Count, int64(count))
 	return w.sendObject(&out)

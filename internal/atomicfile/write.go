@@ -150,6 +150,12 @@ func MkdirAll(root Root, dir string, perm fs.FileMode) error {
 // taken before the first byte is read, so a concurrent write makes a later Stat
 // differ from it, and no change goes unnoticed.
 func ReadFile(root Root, name string, limit int64) ([]byte, fs.FileInfo, error) {
+	return ReadFileIf(root, name, limit, func(fs.FileInfo) error { return nil })
+}
+
+// ReadFileIf is ReadFile for a file that is only read if room has no error for it, which
+// is returned.
+func ReadFileIf(root Root, name string, limit int64, room func(fs.FileInfo) error) ([]byte, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
@@ -164,6 +170,9 @@ func ReadFile(root Root, name string, limit int64) ([]byte, fs.FileInfo, error) 
 	}
 	if info.Size() > limit {
 		return nil, info, fmt.Errorf("%s is %d bytes, the limit is %d: %w", name, info.Size(), limit, ErrTooLarge)
+	}
+	if err := room(info); err != nil {
+		return nil, info, err
 	}
 	data, err := readAll(f, info.Size(), limit)
 	if err != nil {

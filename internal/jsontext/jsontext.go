@@ -83,7 +83,9 @@ func Scan(dst []Member, text []byte) ([]Member, Kind, error) { return scan(dst, 
 const MaxMembers = 1 << 14
 
 // ScanMessage is Scan for texts that peers send to be read as messages: an object with more than MaxMembers is refused.
-func ScanMessage(dst []Member, text []byte) ([]Member, Kind, error) { return scan(dst, text, MaxMembers) }
+func ScanMessage(dst []Member, text []byte) ([]Member, Kind, error) {
+	return scan(dst, text, MaxMembers)
+}
 
 func scan(dst []Member, text []byte, most int) ([]Member, Kind, error) {
 	before := len(dst)

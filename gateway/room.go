@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"confcenter/codes"
+	"confcenter/internal/memory"
+	"confcenter/kv"
+)
+
+// Memory of requests. What a request makes the process hold is taken from the pool Bodies
+// before it is there, and given back when the handler has ended. What is small is not:
+// its connection has paid for it.
+
+const (
+	smallRoom = 4 << 10  // bytes that a request may hold without asking
+	lastShare = 4        // the last quarter of the pool is kept for what is not large,
+	largeRoom = 64 << 10 // which is above this
+)
+
+// room is what one request holds of the pool.
+type room struct {
+	pool    *memory.Pool
+	held    int64
+	refused bool // something was
+}
+
+// take reserves n bytes more.
+func (m *room) take(w *reply, n int64) error {
+	if n <= smallRoom {
+		return nil
+	}
+	if n > largeRoom && !m.pool.Fits(n+m.pool.Limit()/lastShare) {
+		m.pool.Refuse()
+		return noRoom(w, n)
+	}
+	if !m.pool.Take(n) {
+		return noRoom(w, n)
+	}
+	m.held += n
+	return nil
+}
+
+func (m *room) give() {
+	m.pool.Give(m.held)
+	m.held = 0
+}
+
+// noRoom refuses a request that there is no memory for now.
+func noRoom(w *reply, n int64) error {
+	w.room.refused = true
+	h := w.Header()
+	h.Set("Retry-After", "1")
+	h.Set("Connection", "close") // instead of reading the body
+	err := codes.Errorf(codes.Busy, "the request needs %d bytes of memory, which other requests have; try again later", n)
+	if w.route.plain {
+		return &plainError{codes.Busy.HTTPStatus(), codes.Message(err)}
+	}
+	return err
+}
+
+// mostRoom is what one request can have at all.
+func mostRoom(pool *memory.Pool) int64 { return pool.Limit() - pool.Limit()/lastShare }
+
+// opCost is what an operation and its result take besides the value.
+const opCost = 512
+
+// takeTxn reserves what was made of a body: values are copied out of it.
+func (w *reply) takeTxn(txn *kv.Txn) error {
+	return w.room.take(w, int64(txn.Size()+opCost*(len(txn.Then)+len(txn.Else)+len(txn.If))))
+}
+
+// takeFile reserves a file that is going to be read.
+func (w *reply) takeFile(size int64) error { return w.room.take(w, size) }
+
+// quotedSize is about how long a text is as a JSON string.
+func quotedSize(text []byte) (n int) {
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
+			n++
+		case c < ' ':
+			n += len(`\u0000`) - 1
+		}
+	}
+	return n + len(text)
+}

@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/memory"
+	"confcenter/kv"
+)
+
+// startSmall starts a gateway with so large a budget.
+func startSmall(t *testing.T, budget int64) *kit {
+	return start(t, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(budget) })
+}
+
+// bodies checks that nothing is held any more.
+func (k *kit) bodiesAreGone() {
+	k.t.Helper()
+	require.Eventually(k.t, func() bool { return k.cfg.Memory.Bodies.Held() == 0 }, patience, 1e6)
+}
+
+const busyBody = `"error":"busy"`
+
+// 300 such bodies once took 2.8 GB.
+func TestUnfinishedBodiesAreRefusedBeforeTheyAreRead(t *testing.T) {
+	const size = 1 << 20
+	k := startSmall(t, 128<<20)
+	pool, taken, refused := k.cfg.Memory.Bodies, 0, 0
+	for range 12 {
+		c := k.send(fmt.Sprintf("PUT /v1/config/file?name=a.json HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", size))
+		defer func() { _ = c.Close() }()
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		if r.StatusCode == http.StatusContinue {
+			_, err = io.WriteString(c, "{")
+			require.NoError(t, err)
+			taken++
+			require.EqualValues(t, taken*size, pool.Held())
+			continue
+		}
+		refused++
+		require.Equal(t, http.StatusServiceUnavailable, r.StatusCode)
+		require.Equal(t, "1", r.Header.Get("Retry-After"))
+		text, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(text), busyBody)
+		require.True(t, r.Close, "nothing of the body is read")
+	}
+	require.Equal(t, int(mostRoom(pool)/size), taken)
+	require.EqualValues(t, refused, pool.Refused())
+	require.LessOrEqual(t, pool.Held(), pool.Limit())
+
+	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/config/file?name=b.json", `"`+strings.Repeat("x", 30_000)+`"`).status, "who needs little is served")
+	for _, path := range []string{"/v1/kv/ns/k", "/v1/store/key?ns=ns&key=k"} {
+		a := k.do("PUT", path, `{"value":"`+strings.Repeat("x", size)+`"}`)
+		require.Equal(t, http.StatusServiceUnavailable, a.status, path)
+		require.Contains(t, a.body, "other requests have", "Plum's clients, too, are told to come back")
+	}
+}
+
+func TestRoomOfBodiesIsGivenBack(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	for range 3 {
+		for _, path := range []string{"/v1/config/file?name=a.json", "/v1/store/key?ns=ns&key=k", "/v1/store/txn"} {
+			k.do("PUT", path, `{"value":"`+strings.Repeat("x", 900_000)+`"}`)
+			k.bodiesAreGone()
+		}
+	}
+	require.Equal(t, http.StatusOK, k.get("/v1/store/key?ns=ns&key=k").status)
+	require.Equal(t, http.StatusOK, k.get("/v1/config/file?name=a.json").status)
+	k.bodiesAreGone()
+	c := k.send("PUT /v1/config/file?name=a.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{")
+	require.Eventually(t, func() bool { return k.cfg.Memory.Bodies.Held() > 0 }, patience, 1e6)
+	require.NoError(t, c.Close())
+	k.bodiesAreGone()
+}
+
+func TestBodiesWithoutALengthTakeTheirRoomStepByStep(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	pool := k.cfg.Memory.Bodies
+	rest := pool.Limit() - 100<<10
+	require.True(t, pool.Take(rest))
+	put := func(size int) (int, string) {
+		r, err := http.NewRequest("PUT", k.url+"/v1/config/file?name=a.json", io.MultiReader(strings.NewReader(`"`+strings.Repeat("x", size)+`"`)))
+		require.NoError(t, err)
+		reply, err := k.client.Do(r)
+		require.NoError(t, err)
+		text, err := io.ReadAll(reply.Body)
+		require.NoError(t, err)
+		require.NoError(t, reply.Body.Close())
+		return reply.StatusCode, string(text)
+	}
+	status, text := put(20_000)
+	require.Equal(t, http.StatusOK, status, text)
+	status, text = put(500_000)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, busyBody)
+	pool.Give(rest)
+	status, text = put(500_000)
+	require.Equal(t, http.StatusOK, status, text)
+	k.bodiesAreGone()
+}
+
+func TestLongAnswersTakeTheirRoom(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	pool := k.cfg.Memory.Bodies
+	value := strings.Repeat("x", 800_000)
+	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/store/key?ns=ns&key=long", `{"value":"`+value+`"}`).status)
+	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/store/key?ns=ns&key=short", `{"value":"x"}`).status)
+	require.Equal(t, http.StatusOK, k.do("PUT", "/v1/config/file?name=long.json", `"`+value+`"`).status)
+	long := []string{
+		"/v1/store/key?ns=ns&key=long", "/v1/store/key?ns=ns&key=long&revision=1", "/v1/store/keys?ns=ns", "/v1/store/keys?ns=ns&contains=long",
+		"/v1/store/history?ns=ns&key=long", "/v1/kv/ns/long", "/v1/kv/ns",
+		"/v1/config/file?name=long.json", "/v1/config/file?name=long.json&raw", "/v1/config/resolved?name=long.json",
+	}
+	k.bodiesAreGone()
+	require.True(t, pool.Take(mostRoom(pool)))
+	for _, path := range long {
+		a := k.get(path)
+		require.Equal(t, http.StatusServiceUnavailable, a.status, path)
+		require.Equal(t, "1", a.header.Get("Retry-After"), path)
+	}
+	for _, path := range []string{"/v1/store/key?ns=ns&key=short", "/v1/store/keys?ns=ns&keys_only", "/v1/config/files", "/v1/status", "/metrics"} {
+		require.Equal(t, http.StatusOK, k.get(path).status, path)
+	}
+	pool.Give(mostRoom(pool))
+	for _, path := range long {
+		require.Equal(t, http.StatusOK, k.get(path).status, path)
+	}
+	k.bodiesAreGone()
+}
+
+// A buffer that grows by doubling would hold up to twice the body.
+func TestBodiesAreReadIntoBuffersOfTheirSize(t *testing.T) {
+	const size = 1_000_000
+	for _, length := range []int64{size, -1} {
+		w := newReply(httptest.NewRecorder(), memory.NewPool(8<<20))
+		r := httptest.NewRequest("PUT", "/", io.LimitReader(neverEnding('x'), size))
+		r.ContentLength = length
+		require.NoError(t, w.read(r))
+		require.Len(t, w.b, size)
+		if length > 0 {
+			require.Less(t, cap(w.b), size+16<<10)
+		} else {
+			require.LessOrEqual(t, int64(cap(w.b)), w.room.held+smallRoom*2)
+		}
+	}
+}
+
+type neverEnding byte
+
+func (b neverEnding) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(b)
+	}
+	return len(p), nil
+}
+
+func TestTransactionsTakeRoomForWhatTheyAreMadeOf(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	pool := k.cfg.Memory.Bodies
+	require.True(t, pool.Take(pool.Limit()-200<<10))
+	ops := strings.TrimSuffix(strings.Repeat(`{"key":"k","value":"v"},`, kv.MaxOps), ",")
+	a := k.do("POST", "/v1/store/batch?ns=ns", `{"items":[`+ops+`]}`)
+	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
+}
