@@ -61,6 +61,15 @@ type Config struct {
 	// minutes.
 	ReportPeriod time.Duration
 
+	// DiskPatience is how long a step in DataDir may take before edits are served without
+	// waiting for it, default 1 s. Nothing is lost if it is too short.
+	DiskPatience time.Duration
+	// SetTimeout is how long a request may be held up by a disk before it is answered that it
+	// was not carried out or that this is not known, default 4 s.
+	SetTimeout time.Duration
+	// RetryPeriod is how often to try again what a disk has refused, default 1 s.
+	RetryPeriod time.Duration
+
 	// MaxFileBytes is the largest file that is served, default 16 MiB.
 	MaxFileBytes int64
 	// MaxFiles bounds the documents, tombstones included, default 100,000. Files
@@ -100,6 +109,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.BreakDelay, 100*time.Millisecond)
 	orDefault(&c.ScanPeriod, 10*time.Second)
 	orDefault(&c.ReportPeriod, 10*time.Minute)
+	orDefault(&c.DiskPatience, time.Second)
+	orDefault(&c.SetTimeout, 4*time.Second)
+	orDefault(&c.RetryPeriod, time.Second)
 	orDefault(&c.MaxFileBytes, 16<<20)
 	orDefault(&c.MaxFiles, 100_000)
 	orDefault(&c.QueueLength, 1024)

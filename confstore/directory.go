@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type directory struct {
 	cfg      *Config
 	path     string // absolute
 	problems *problems
+	troubles *troubles
 	watch    *watcher // nil without events
 
 	// store's goroutine only
@@ -80,6 +82,7 @@ func (d *directory) reopen() (replaced bool, err error) {
 	root, err := d.cfg.FS.OpenRoot(d.path)
 	if err != nil {
 		d.problems.set(OfRoot, ".", "the configuration directory is gone, its last contents stay in service: "+cause(err))
+		d.troubles.ofRoot(false)
 		return false, err
 	}
 	info, err := root.Stat(".")
@@ -88,6 +91,7 @@ func (d *directory) reopen() (replaced bool, err error) {
 		return false, err
 	}
 	d.problems.set(OfRoot, ".", "")
+	d.troubles.ofRoot(true)
 	if id := idOf(info); id == d.rootID {
 		root.Close()
 	} else {
@@ -227,7 +231,7 @@ func (d *directory) readAll(names []string) []reading {
 }
 
 // each calls fn for all numbers below n, on several goroutines if there are enough numbers, and
-// waits.
+// waits. It panics if fn has.
 func each(n, workers int, fn func(i int)) {
 	workers = min(workers, n)
 	if workers < 2 {
@@ -238,14 +242,24 @@ func each(n, workers int, fn func(i int)) {
 	}
 	var next atomic.Int64
 	var group sync.WaitGroup
+	var panicked atomic.Pointer[string]
 	for range workers {
 		group.Go(func() {
+			defer func() {
+				if what := recover(); what != nil {
+					text := fmt.Sprintf("%v\n%s", what, debug.Stack())
+					panicked.Store(&text)
+				}
+			}()
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				fn(i)
 			}
 		})
 	}
 	group.Wait()
+	if text := panicked.Load(); text != nil {
+		panic(*text)
+	}
 }
 
 // fileText formats text for people, as far as possible like the file that it replaces. Text

@@ -20,10 +20,12 @@
 //     remembers what a directory cannot: versions that never fall, tombstones of removed
 //     documents, the last good contents of a file that is broken now, and unfinished writes,
 //     so that a kill or a power cut between two steps leaves the whole old document or the
-//     whole new one (recorder.go, recall.go).
+//     whole new one (recorder.go, recall.go). The ledger works on a goroutine of its own
+//     (scribe.go).
 //   - The publisher puts the snapshot in place and tells the subscribers (publish.go).
 //
-// A newcomer reads them in this order, then node.go.
+// A newcomer reads them in this order, then node.go. What a disk can do to them, and who hears
+// of it, is in trouble.go.
 //
 // What must stay true:
 //
@@ -33,7 +35,12 @@
 //   - Documents are kept, merged and cut as text, and are UTF-8 or broken. What is served is
 //     the compact form of what is in the file, so reading it again changes nothing.
 //   - Versions rise, per name and per document that inherits, across restarts too. Writers
-//     cannot make them run more than a day ahead of the clock.
+//     cannot make them run more than a day ahead of the clock. What differs from the ledger at
+//     a start gets at least the time of the start, which is later than the version it may have
+//     been served with while the ledger could not be written, unless versions run ahead.
+//   - A disk that fails or hangs ends nothing but writing, and a panic nothing but writing and
+//     looking for edits: snapshots are served, and edits while they can be read. Nobody waits
+//     for a disk without a limit. The ledger is written anew, from memory, as soon as it can be.
 //   - A write is: temporary file, fsync, intent in the ledger, fsync, rename, fsync of the
 //     directory, publication, reply. A stop at any point leaves the old or the new. Writes
 //     that wait take each step together.

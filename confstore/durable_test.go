@@ -53,6 +53,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
 	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg}
 	r.cfg.FS = r.trace
+	r.cfg.DiskPatience, r.cfg.RetryPeriod = time.Hour, time.Hour // the order of the steps is what counts
 	var err error
 	r.store, err = Open(r.cfg)
 	require.NoError(t, err)

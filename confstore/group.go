@@ -26,7 +26,7 @@ var ownLayout = jsontext.Layout{Newline: "\n", Indent: "    ", End: "\n"}
 
 // setting is one request on its way.
 type setting struct {
-	job    setJob
+	job    *setJob
 	text   []byte // compact; nil = delete
 	before reading
 	result SetResult
@@ -39,27 +39,39 @@ type setting struct {
 }
 
 // serve carries out one request, and with it those that wait behind it.
-func (w *writer) serve(first setJob) {
-	jobs := w.collect(first)
+func (w *writer) serve(first *setJob) { w.carryOut(w.collect(first)) }
+
+func (w *writer) carryOut(jobs []*setJob) {
 	for len(jobs) > 0 {
-		done := w.group(jobs)
+		done, ended := w.group(jobs)
+		if !ended {
+			w.suspended = jobs
+			return
+		}
 		for _, s := range done {
-			w.queued.Add(-int64(len(s.job.req.Contents)))
-			s.job.done(s.result, s.err)
+			w.answer(s.job, s.result, s.err)
 		}
 		jobs = jobs[len(done):]
 	}
 }
 
+// resume begins again what was under way when the ledger ceased to answer, but for what was
+// answered meanwhile.
+func (w *writer) resume() {
+	jobs := w.suspended
+	w.suspended = nil
+	w.carryOut(jobs)
+}
+
 // collect takes waiting requests that can share a commit. A document occurs in it once,
 // because the ledger keeps one unfinished write for each.
-func (w *writer) collect(first setJob) []setJob {
-	jobs, size := []setJob{first}, len(first.req.Contents)
+func (w *writer) collect(first *setJob) []*setJob {
+	jobs, size := []*setJob{first}, len(first.req.Contents)
 	for len(jobs) < maxGroup {
 		select {
 		case job := <-w.next():
 			size += len(job.req.Contents)
-			if size > maxGroupBytes || slices.ContainsFunc(jobs, func(other setJob) bool { return other.req.Name == job.req.Name }) {
+			if size > maxGroupBytes || slices.ContainsFunc(jobs, func(other *setJob) bool { return other.req.Name == job.req.Name }) {
 				w.held <- job
 				return jobs
 			}
@@ -74,23 +86,33 @@ func (w *writer) collect(first setJob) []setJob {
 // group carries jobs out in the order that loses nothing: the new files complete and durable
 // beside the old ones, the intents durable in the ledger, the renames, the directories
 // durable, and only then the publications. It stops after the first job whose file cannot be
-// made or put in place; the rest have not been done.
-func (w *writer) group(jobs []setJob) []setting {
+// made or put in place; the rest have not been done. ended is false if none has, because the
+// ledger does not answer.
+func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
+	if w.rec.scribe.hangs() {
+		return nil, false
+	}
 	sets := make([]setting, len(jobs))
 	for i, job := range jobs {
 		sets[i].job = job
+		if !job.begin() {
+			sets[i].err = errHanging // it was told so
+			continue
+		}
 		sets[i].text, sets[i].err = requestText(job.req, w.cfg.MaxFileBytes)
 	}
 	w.plan(sets)
 	sets = w.prepare(sets)
-	w.commit(sets)
+	if !w.commit(sets) {
+		return nil, false
+	}
 	sets = w.place(sets)
 	for i := range sets {
 		if s := &sets[i]; s.out != nil {
 			w.publish(s)
 		}
 	}
-	return sets
+	return sets, true
 }
 
 // plan reads the files, takes in their unseen edits and works out the result of each request,
@@ -129,7 +151,7 @@ func (w *writer) writable() error {
 		return err
 	}
 	if !w.in.dir.present() && !w.in.rewatch() {
-		return codes.Errorf(codes.Storage, "the configuration directory is gone; put it back and write again")
+		return errDirGone
 	}
 	return nil
 }
@@ -200,8 +222,9 @@ func (s *setting) discard() {
 	}
 }
 
-// commit makes the intents durable, all at once.
-func (w *writer) commit(sets []setting) {
+// commit makes the intents durable, all at once. It is false if the ledger does not answer: they
+// may become durable yet, so they are taken back as soon as it does.
+func (w *writer) commit(sets []setting) (ended bool) {
 	var c ledger.Change
 	for i := range sets {
 		if s := &sets[i]; s.out != nil {
@@ -210,14 +233,22 @@ func (w *writer) commit(sets []setting) {
 		}
 	}
 	if c.Empty() {
-		return
+		return true
 	}
 	err := w.rec.commit(c)
+	if errors.Is(err, errHanging) {
+		for i := range sets {
+			sets[i].discard()
+		}
+		w.takeBack(sets)
+		return false
+	}
 	for i := range sets {
 		if s := &sets[i]; err != nil && s.out != nil {
 			s.fail(err)
 		}
 	}
+	return true
 }
 
 // fail gives up a request that is not carried out.
@@ -285,8 +316,10 @@ func (w *writer) takeBack(sets []setting) {
 			s.discard()
 		}
 	}
-	w.rec.noted(w.rec.ledger.TakeBack(seqs...))
+	w.rec.owe(func() error { return w.rec.ledger.TakeBack(seqs...) })
 }
+
+var errNotFlushed = errors.New("the configuration directory could not be made durable and accepts no changes until a restart")
 
 // sync makes the renames durable. If that fails the changes stand nevertheless: they are in the
 // ledger, and without the mark a restart carries them out again. No further write is accepted.
@@ -295,12 +328,15 @@ func (w *writer) sync(dirs []string, placed []uint64) {
 	each(len(dirs), maxFlushes, func(i int) { errs[i] = w.in.dir.root.SyncDir(dirs[i]) })
 	for _, err := range errs {
 		if err != nil {
-			w.rec.stop(codes.Errorf(codes.Storage, "the configuration directory could not be made durable and accepts no changes until a restart: %s", cause(err)))
+			w.rec.stop(codes.Errorf(codes.Storage, "%w: %s", errNotFlushed, cause(err)))
 			return
 		}
 	}
 	if len(placed) > 0 {
-		w.rec.ledger.Placed(placed...)
+		w.rec.owe(func() error {
+			w.rec.ledger.Placed(placed...)
+			return nil
+		})
 	}
 }
 
@@ -325,8 +361,10 @@ func storageError(name, verb string, err error) error {
 		return &codes.Error{Code: codes.BadName, Text: fmt.Sprintf("%q lies below a file; choose another name", name), Err: err}
 	case errors.Is(err, syscall.ENOSPC):
 		reason = "the disk is full; free space and write again"
+	case atomicfile.IsReadOnly(err) && errors.As(err, &errno):
+		reason = errno.Error() + "; make the configuration directory writable, or edit the file there"
 	case errors.As(err, &errno):
 		reason = errno.Error()
 	}
-	return &codes.Error{Code: codes.Storage, Text: fmt.Sprintf("%s: cannot %s: %s", name, verb, reason), Err: err}
+	return &codes.Error{Code: codes.Storage, Text: fmt.Sprintf("%s: cannot %s in the configuration directory: %s", name, verb, reason), Err: err}
 }

@@ -68,8 +68,9 @@ func (in *intake) recall() {
 }
 
 // finish carries out the writes that the last run had recorded but not finished: those whose
-// file is still what it was before. Anything else on disk is an edit.
-func (in *intake) finish(docs []ledger.Document) error {
+// file is still what it was before. Anything else on disk is an edit, and so is what cannot be
+// finished: nobody was told that it was written.
+func (in *intake) finish(docs []ledger.Document) {
 	for i := range docs {
 		d := &docs[i]
 		if d.Write == nil {
@@ -78,12 +79,15 @@ func (in *intake) finish(docs []ledger.Document) error {
 		if now := in.dir.read(d.Name, true); now.missing == d.Write.Absent && now.raw == d.Write.Replaces && !now.isDir {
 			in.cfg.Log.Info().Str("name", d.Name).Msg("finishing a write that was interrupted")
 			if err := in.finishWrite(d, now); err != nil {
-				return storageError(d.Name, "finish an interrupted write", err)
+				in.cfg.Log.Error().Err(err).Str("name", d.Name).Msg("the interrupted write cannot be finished; the file is served as it is")
+				continue
 			}
 		}
-		in.rec.ledger.Placed(d.Seq)
+		in.rec.owe(func() error {
+			in.rec.ledger.Placed(d.Seq)
+			return nil
+		})
 	}
-	return nil
 }
 
 func (in *intake) finishWrite(d *ledger.Document, before reading) error {

@@ -3,6 +3,7 @@ package confstore
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,20 @@ func TestDamageInTheMiddleOfTheJournalIsRefusedByName(t *testing.T) {
 	require.ErrorContains(t, err, ledger.JournalName)
 	require.ErrorContains(t, err, "offset 32")
 	require.ErrorContains(t, err, "backup", "what to do")
+}
+
+func TestJournalWithAPieceCutOutIsRefusedByName(t *testing.T) {
+	for _, cut := range []struct{ from, to int }{{40, 41}, {40, 60}, {33, 70}} {
+		m := newMemKit(t, nil)
+		for i := range 4 {
+			m.mustSet("a.json", fmt.Sprintf(`"a value that is long enough to be cut %d"`, i))
+		}
+		m.tamper(func(data []byte) []byte { return slices.Delete(data, cut.from, cut.to) })
+		_, err := Open(m.cfg)
+		require.ErrorIs(t, err, codes.Storage)
+		require.ErrorContains(t, err, ledger.JournalName)
+		require.ErrorContains(t, err, "offset 32")
+	}
 }
 
 func TestDamagedLengthDoesNotLookLikeATornTail(t *testing.T) {

@@ -25,6 +25,7 @@ func Open(cfg Config) (*Store, error) {
 		return nil, errors.Join(err, s.release())
 	}
 	s.owner.Go(s.run)
+	s.owner.Go(s.watch)
 	return s, nil
 }
 
@@ -37,15 +38,19 @@ func prepare(cfg Config) (*Store, error) {
 	problems := newProblems(cfg.Log, cfg.Clock.Now)
 	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.CacheBytes)
 	s.publisher.snapshot.Store(emptySnapshot())
-	s.recorder = recorder{publisher: &s.publisher, clock: cfg.Clock, problems: problems, unsaved: make(map[string]struct{})}
-	s.directory = directory{cfg: &s.cfg, problems: problems, path: filepath.Clean(cfg.Dir)}
+	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, patience: 3 * cfg.DiskPatience}
+	s.recorder = recorder{
+		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles,
+		firstPause: cfg.RetryPeriod, unsaved: make(map[string]struct{}),
+	}
+	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir)}
 	s.intake = intake{
 		cfg: &s.cfg, dir: &s.directory, rec: &s.recorder, scans: make(chan *listing), closing: s.closing,
 		files: make(map[string]*file), settle: newSettling(&s.cfg), tree: newTree(),
 	}
 	s.writer = writer{
 		cfg: &s.cfg, in: &s.intake, rec: &s.recorder,
-		jobs: make(chan setJob, cfg.QueueLength), held: make(chan setJob, 1),
+		jobs: make(chan *setJob, cfg.QueueLength), held: make(chan *setJob, 1),
 	}
 	if cfg.FS != atomicfile.OS() {
 		return s, checkApart(s.directory.path, filepath.Clean(cfg.DataDir))
@@ -74,7 +79,7 @@ func (s *Store) prepareOS() error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return codes.Errorf(codes.Storage, "data directory: %w", err)
 	}
-	s.cfg.DataDir = data
+	s.cfg.DataDir, s.troubles.dir, s.troubles.data = data, s.directory.path, data
 	return nil
 }
 
@@ -129,6 +134,8 @@ func (s *Store) open() error {
 		return err
 	}
 	s.recorder.ledger, s.epoch = journal, journal.Epoch()
+	s.recorder.scribe = newScribe(&s.cfg)
+	s.recorder.noted(nil) // it may be open for reading only
 	if err := s.recall(); err != nil {
 		return err
 	}
@@ -146,13 +153,19 @@ func (s *Store) recall() error {
 	}
 	s.recorder.recall(old)
 	s.intake.recall()
-	return s.intake.finish(old.Documents)
+	s.intake.finish(old.Documents)
+	return nil
 }
 
 // load publishes the differences between directory and ledger. There are no subscribers yet.
 func (s *Store) load() error {
 	edits := s.intake.load()
-	p, err := s.recorder.planner().plan(edits, true)
+	planner := s.recorder.planner()
+	if len(planner.prev.names) > 0 {
+		// The last run may have served some of it already, with versions that it could not record.
+		planner.floor = seconds(planner.now, planner.now)
+	}
+	p, err := planner.plan(edits, true)
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,9 @@ type edit struct {
 // planner works out the consequences of edits and requests, given a snapshot and the time. It
 // is pure: no I/O, no side effects.
 type planner struct {
-	prev *Snapshot
-	now  time.Time
+	prev  *Snapshot
+	now   time.Time
+	floor int32 // no edit gets a lower version
 }
 
 // plan is the consequences of edits: the versions, and which lists of bases change. Nothing has
@@ -89,7 +90,7 @@ func (p planner) version(e edit, next *rules) *document {
 		return doc
 	}
 	_, highest := p.highest(e.name, next)
-	doc.served = after(e.given, highest)
+	doc.served = after(max(e.given, p.floor), highest)
 	return doc
 }
 

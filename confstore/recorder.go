@@ -1,9 +1,9 @@
 package confstore
 
 import (
+	"errors"
 	"math"
-
-	"github.com/rs/zerolog"
+	"time"
 
 	"confcenter/confstore/ledger"
 	"confcenter/internal/clock"
@@ -15,16 +15,25 @@ import (
 type recorder struct {
 	// set at open
 	*publisher
-	clock    clock.Clock
-	log      zerolog.Logger
-	problems *problems
-	ledger   ledger.Ledger
+	clock      clock.Clock
+	problems   *problems
+	troubles   *troubles
+	ledger     ledger.Ledger // used in steps of the scribe; Err and Untidy also between them
+	scribe     *scribe
+	firstPause time.Duration
 
 	// store's goroutine only
 	live    int64               // roughly the size of the live data in the ledger
 	unsaved map[string]struct{} // names that are out of date in the ledger because it could not be written
+	owed    []func() error      // steps for when the ledger answers again
+	failed  error               // why the ledger could not be written last; nil: it could
+	retryAt time.Time           // when to try again
+	pause   time.Duration       // between the last attempts
 	fault   error               // why nothing is accepted until a restart, besides a fault of the ledger; nil: no reason
 }
+
+// maxPause is the longest time between attempts to write a ledger anew: each writes all of it.
+const maxPause = 30 * time.Second
 
 func (r *recorder) planner() planner {
 	return planner{prev: r.snapshot.Load(), now: r.clock.Now()}
@@ -68,11 +77,13 @@ func (r *recorder) take(p *plan) {
 }
 
 // commit makes c durable, together with what the ledger missed while it could not be written.
+// After errHanging it may still become durable.
 func (r *recorder) commit(c ledger.Change) error {
 	if r.fault != nil {
 		return r.fault
 	}
-	err := r.ledger.Commit(r.withUnsaved(c))
+	all := r.withUnsaved(c)
+	err := r.scribe.do(func() error { return r.ledger.Commit(all) })
 	if err == nil {
 		clear(r.unsaved)
 	}
@@ -93,12 +104,72 @@ func (r *recorder) withUnsaved(c ledger.Change) ledger.Change {
 	return all
 }
 
-// noted updates the problem of the ledger after an attempt to write it.
-func (r *recorder) noted(err error) {
-	text := ""
-	if err == nil {
-		err = r.fault
+// owe has the ledger carry out step now or, if it does not answer, before anything else when it
+// does.
+func (r *recorder) owe(step func() error) {
+	if r.scribe.hangs() {
+		r.owed = append(r.owed, step)
+		return
 	}
+	r.noted(r.scribe.do(step))
+}
+
+// caughtUp goes on after a step that was late has ended with err.
+func (r *recorder) caughtUp(err error) {
+	r.problems.log.Info().Dur("after", r.clock.Now().Sub(r.scribe.late)).Msg("the disk of the data directory answers again")
+	r.scribe.late = time.Time{}
+	owed := r.owed
+	r.owed = nil
+	if len(owed) > 0 {
+		err = errors.Join(err, r.scribe.do(func() error {
+			var errs []error
+			for _, step := range owed {
+				errs = append(errs, step())
+			}
+			return errors.Join(errs...)
+		}))
+	}
+	r.noted(err)
+	r.retryAt = time.Time{}
+	r.retry()
+}
+
+// retry has the ledger remember what it missed, if it is time.
+func (r *recorder) retry() {
+	switch {
+	case r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.retryAt):
+	case r.failed != nil:
+		r.renew()
+	case len(r.unsaved) > 0:
+		_ = r.commit(ledger.Change{}) // noted
+	}
+}
+
+// renew has the ledger written anew, as it is after it failed or when most of it is garbage.
+func (r *recorder) renew() {
+	all := r.everything()
+	err := r.scribe.do(func() error { return r.ledger.Renew(all) })
+	if err == nil {
+		clear(r.unsaved)
+		r.pause = 0
+	} else {
+		r.pause = min(max(r.firstPause, 2*r.pause), maxPause)
+		r.retryAt = r.clock.Now().Add(r.pause)
+	}
+	r.noted(err)
+}
+
+// noted takes note of how the last attempt to write the ledger ended.
+func (r *recorder) noted(err error) {
+	if errors.Is(err, errPanicked) {
+		r.fault = errPanicked
+	}
+	if err == nil {
+		err = r.refusal()
+	}
+	r.failed = err
+	r.troubles.ofLedger(err)
+	text := ""
 	if err != nil {
 		text = err.Error()
 	}
@@ -113,8 +184,11 @@ func (r *recorder) stop(why error) {
 
 // refusal returns why nothing can be written, nil if something can.
 func (r *recorder) refusal() error {
-	if r.fault != nil {
+	switch {
+	case r.fault != nil:
 		return r.fault
+	case r.scribe.hangs():
+		return errHanging
 	}
 	return r.ledger.Err()
 }
@@ -154,18 +228,11 @@ func (r *recorder) checkMeta(now *Snapshot) {
 	r.problems.replace(OfMeta, list)
 }
 
-// tidy lets the ledger rewrite itself if most of it is garbage, unless a restart needs what it
-// says about a write that may be lost.
+// tidy has the ledger rewritten if most of it is garbage, unless a restart needs what it says
+// about a write that may be lost.
 func (r *recorder) tidy() {
-	if r.fault != nil {
-		return
-	}
-	done, err := r.ledger.Tidy(r.live, r.everything)
-	if done {
-		clear(r.unsaved)
-	}
-	if done || err != nil {
-		r.noted(err)
+	if r.fault == nil && r.failed == nil && !r.scribe.hangs() && r.ledger.Untidy(r.live) && !r.clock.Now().Before(r.retryAt) {
+		r.renew()
 	}
 }
 

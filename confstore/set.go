@@ -13,7 +13,8 @@ type SetRequest struct {
 	// Name must pass CheckName.
 	Name string
 	// Contents is JSON of any kind; nil or null deletes the document. It is not
-	// copied and must not change until done is called.
+	// copied and must not change until done is called, nor after that if the error is
+	// codes.Timeout.
 	Contents []byte
 	// Exact makes the file hold the bytes of Contents as they are: blanks, final newline,
 	// spelling of strings. Without it the store formats them. The compact form is served
@@ -46,11 +47,6 @@ type SetResult struct {
 	Deleted bool
 }
 
-type setJob struct {
-	req  SetRequest
-	done func(SetResult, error)
-}
-
 // writer carries out requests to set. Several that wait together share the slow steps of the
 // disk.
 type writer struct {
@@ -58,13 +54,16 @@ type writer struct {
 	cfg  *Config
 	in   *intake
 	rec  *recorder
-	jobs chan setJob
-	held chan setJob // of capacity 1: what has to come before those in jobs
+	jobs chan *setJob
+	held chan *setJob // of capacity 1: what has to come before those in jobs
 
 	queued atomic.Int64 // bytes of contents in jobs
 
-	mu     sync.Mutex
-	closed bool // guarded by mu
+	suspended []*setJob // store's goroutine only: begun, and to be begun again when the ledger answers
+
+	mu      sync.Mutex
+	closed  bool      // guarded by mu
+	waiting []*setJob // guarded by mu: in the order of put, some of them answered
 }
 
 var errClosed = codes.Errorf(codes.Closed, "the configuration store is closed")
@@ -84,8 +83,10 @@ func (w *writer) put(req SetRequest, done func(SetResult, error)) error {
 		w.queued.Add(-size)
 		return codes.Errorf(codes.Busy, "more than %d bytes of writes are waiting; try again later", w.cfg.QueueBytes)
 	}
+	job := &setJob{req: req, done: done, since: w.cfg.Clock.Now()}
 	select {
-	case w.jobs <- setJob{req, done}:
+	case w.jobs <- job:
+		w.waiting = append(w.waiting, job)
 		return nil
 	default:
 		w.queued.Add(-size)
@@ -100,21 +101,30 @@ func (w *writer) close() {
 	w.closed = true
 }
 
-// refuseQueued answers the requests that will not be carried out.
-func (w *writer) refuseQueued() {
+// refuse answers the requests that will not be carried out.
+func (w *writer) refuse(why error) {
+	for _, job := range w.suspended {
+		w.answer(job, SetResult{}, codes.Errorf(codes.Timeout, "%s: the server stops while its disk does not answer; whether the file will be written is not known", job.req.Name))
+	}
 	for {
 		select {
-		case job := <-w.next():
-			job.done(SetResult{}, errClosed)
+		case job := <-w.held:
+			w.answer(job, SetResult{}, why)
+		case job := <-w.jobs:
+			w.answer(job, SetResult{}, why)
 		default:
 			return
 		}
 	}
 }
 
-// next is where the next request comes from.
-func (w *writer) next() <-chan setJob {
-	if len(w.held) > 0 {
+// next is where the next request comes from. While the ledger does not answer they stay where
+// they are.
+func (w *writer) next() <-chan *setJob {
+	switch {
+	case w.rec.scribe.hangs():
+		return nil
+	case len(w.held) > 0:
 		return w.held
 	}
 	return w.jobs

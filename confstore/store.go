@@ -6,11 +6,9 @@ import (
 	"io/fs"
 	"sync"
 	"syscall"
-	"time"
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
-	"confcenter/internal/clock"
 )
 
 // Store is an open directory of documents. Make it with Open.
@@ -25,10 +23,13 @@ type Store struct {
 	directory directory
 	intake    intake
 	writer    writer
+	troubles  troubles
 	reloads   chan chan struct{}
 	closing   chan struct{}
 	owner     sync.WaitGroup
 	closeOnce sync.Once
+
+	dead bool // store's goroutine only: it has panicked, so only the snapshot can be trusted
 }
 
 // Snapshot is the newest snapshot. It is one atomic load and may be called from
@@ -70,6 +71,11 @@ func (s *Store) Fault(name string) string { return s.publisher.fault(name) }
 // done means that the version is more than a day ahead of the clock, as after many writes in
 // a second; the text says when to try again. If Set itself returns an error (codes.BadName,
 // codes.Busy, codes.Closed), done is never called.
+//
+// A disk that does not answer does not keep done waiting: after Config.SetTimeout it is called
+// with codes.Storage if the request had not been begun and will not be, and else with
+// codes.Timeout: whether it will be carried out is not known. It is then called on another
+// goroutine.
 func (s *Store) Set(req SetRequest, done func(SetResult, error)) error {
 	return s.writer.put(req, done)
 }
@@ -136,6 +142,9 @@ func (s *Store) release() error {
 	if s.directory.watch != nil {
 		errs = append(errs, s.directory.watch.close())
 	}
+	if s.recorder.scribe != nil {
+		s.recorder.scribe.end()
+	}
 	if s.recorder.ledger != nil {
 		errs = append(errs, s.recorder.ledger.Close())
 	}
@@ -149,52 +158,4 @@ func (s *Store) release() error {
 		errs = append(errs, s.data.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// run is the store's goroutine.
-func (s *Store) run() {
-	timer := s.cfg.Clock.NewTimer(time.Hour)
-	defer timer.Stop()
-	scan := s.cfg.Clock.NewTicker(s.cfg.ScanPeriod)
-	defer scan.Stop()
-	report := s.cfg.Clock.NewTicker(s.cfg.ReportPeriod)
-	defer report.Stop()
-	in := &s.intake
-	var wake chan struct{}
-	if s.directory.watch != nil {
-		wake = s.directory.watch.wake
-	}
-	for {
-		s.arm(timer)
-		select {
-		case <-s.closing:
-			s.writer.refuseQueued()
-			return
-		case job := <-s.writer.next():
-			s.writer.serve(job)
-		case <-wake:
-			in.takeEvents()
-		case <-timer.C():
-			in.settleNow()
-		case list := <-in.scans:
-			in.takeScan(list)
-		case done := <-s.reloads:
-			in.reload()
-			close(done)
-		case <-scan.C():
-			in.startScan()
-		case <-report.C():
-			s.recorder.problems.remind()
-		}
-		s.recorder.tidy()
-	}
-}
-
-// arm sets the timer for the next change that settles.
-func (s *Store) arm(timer clock.Timer) {
-	if next := s.intake.settle.deadline(); !next.IsZero() {
-		timer.Reset(next.Sub(s.cfg.Clock.Now()))
-	} else {
-		timer.Stop()
-	}
 }

@@ -2,7 +2,9 @@ package confstore
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -61,14 +63,24 @@ func (w *watcher) run() {
 			if !ok {
 				return
 			}
-			w.take(event)
+			w.guarded(func() { w.take(event) })
 		case err, ok := <-w.notify.Errors:
 			if !ok {
 				return
 			}
-			w.lose(err)
+			w.guarded(func() { w.lose(err) })
 		}
 	}
+}
+
+// guarded has a scan find what is lost to a panic.
+func (w *watcher) guarded(fn func()) {
+	defer func() {
+		if what := recover(); what != nil {
+			w.lose(fmt.Errorf("the watcher panicked: %v\n%s", what, debug.Stack()))
+		}
+	}()
+	fn()
 }
 
 func (w *watcher) take(event fsnotify.Event) {

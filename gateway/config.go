@@ -398,6 +398,9 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 			return codes.Errorf(codes.Conflict, "%s is not as the request expects: it is there, but broken and was never good; read it and decide", req.Name)
 		}
 		return codes.Errorf(codes.Conflict, "%s is not as the request expects: its version is %d (0: there is none); read it again and decide", req.Name, now.version())
+	case codes.Of(err) == codes.Timeout:
+		w.b = nil // the store may still need the body
+		return err
 	case err != nil:
 		return err
 	case !found: // there is nothing to delete, and never was

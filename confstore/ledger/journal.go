@@ -34,13 +34,14 @@ type Journal struct {
 	// the next append overwrites: in a frame of their own they could be torn by a power cut that
 	// keeps the frame after it, which looks like damage.
 	done []record
-	// fault, once set, refuses every further append: after a failed fsync the contents of the disk
-	// are unknown, and a second fsync may succeed although data is lost.
+	// fault, once set, refuses every further append until all is written anew: after a failed fsync
+	// the contents of the disk are unknown, and a second fsync may succeed although data is lost.
 	fault error
 }
 
 // OpenJournal reads the journal in root or makes a new one. A torn tail is cut off; a damaged journal
-// is refused. newEpoch begins another epoch with the contents of the journal.
+// is refused. newEpoch begins another epoch with the contents of the journal. One that can only be
+// read is opened as well: Err says why nothing can be committed.
 func OpenJournal(root atomicfile.Root, newEpoch bool) (*Journal, error) {
 	data, _, err := atomicfile.ReadFile(root, JournalName, math.MaxInt64-1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,26 +54,21 @@ func OpenJournal(root atomicfile.Root, newEpoch bool) (*Journal, error) {
 	if err != nil {
 		return nil, codes.Errorf(codes.Storage, "journal %s in the data directory: %w", JournalName, err)
 	}
+	j := &Journal{root: root, size: old.size, epoch: old.epoch, old: old}
 	if newEpoch {
-		if _, err := rand.Read(old.epoch[:]); err != nil {
+		if _, err := rand.Read(j.epoch[:]); err != nil {
 			return nil, err
 		}
-		data = append(appendJournalHeader(nil, old.epoch), data[journalHeader:]...)
-		if err := atomicfile.Write(root, JournalName, data, atomicfile.Attr{Perm: 0o600}); err != nil {
-			return nil, codes.Errorf(codes.Storage, "journal %s: begin a new epoch: %w", JournalName, err)
-		}
 	}
-	j := &Journal{root: root, size: old.size, epoch: old.epoch, old: old}
-	if err := j.reopen(); err != nil {
-		return nil, err
+	err = j.reopen()
+	if err == nil && old.torn > 0 {
+		err = errors.Join(j.file.Truncate(old.size), j.file.Sync())
 	}
-	if old.torn > 0 {
-		if err := errors.Join(j.file.Truncate(old.size), j.file.Sync()); err != nil {
-			j.file.Close()
-			return nil, codes.Errorf(codes.Storage, "journal %s: cut torn tail: %w", JournalName, err)
-		}
+	if err == nil && newEpoch {
+		data = append(appendJournalHeader(nil, j.epoch), data[journalHeader:j.size]...)
+		err = j.replace(data)
 	}
-	return j, nil
+	return j.opened(err)
 }
 
 func createJournal(root atomicfile.Root) (*Journal, error) {
@@ -80,11 +76,30 @@ func createJournal(root atomicfile.Root) (*Journal, error) {
 	if _, err := rand.Read(j.epoch[:]); err != nil {
 		return nil, err
 	}
-	header := appendJournalHeader(nil, j.epoch)
-	if err := atomicfile.Write(root, JournalName, header, atomicfile.Attr{Perm: 0o600}); err != nil {
-		return nil, codes.Errorf(codes.Storage, "journal %s: create: %w", JournalName, err)
+	return j.opened(j.replace(appendJournalHeader(nil, j.epoch)))
+}
+
+// replace makes data the file.
+func (j *Journal) replace(data []byte) error {
+	if err := atomicfile.Write(j.root, JournalName, data, atomicfile.Attr{Perm: 0o600}); err != nil {
+		return err
 	}
-	return j, j.reopen()
+	return j.reopen()
+}
+
+// opened is the result of opening the journal, given the error of doing so for writing.
+func (j *Journal) opened(err error) (*Journal, error) {
+	switch {
+	case err == nil:
+	case atomicfile.IsReadOnly(err):
+		j.fault = codes.Errorf(codes.Storage, "the journal in the data directory can only be read; nothing is changed until it can be written: %w", err)
+	default:
+		if j.file != nil {
+			j.file.Close()
+		}
+		return nil, codes.Errorf(codes.Storage, "journal %s: open for writing: %w", JournalName, err)
+	}
+	return j, nil
 }
 
 // Epoch is that of the file's header.
@@ -106,7 +121,7 @@ func (j *Journal) Commit(c Change) error { return j.append(c.records()) }
 func (j *Journal) reopen() error {
 	f, err := j.root.OpenFile(JournalName, os.O_RDWR, 0)
 	if err != nil {
-		return codes.Errorf(codes.Storage, "journal %s: open: %w", JournalName, err)
+		return err
 	}
 	if j.file != nil {
 		j.file.Close()
@@ -157,15 +172,15 @@ func (j *Journal) write(frame []byte) error {
 	if _, err := j.file.WriteAt(frame, j.size); err != nil {
 		// Nothing of the frame must be found by a later start.
 		if cut := j.file.Truncate(j.size); cut != nil {
-			j.fault = codes.Errorf(codes.Storage, "the journal cannot be written and accepts no changes until a restart: %w", errors.Join(err, cut))
+			j.fault = codes.Errorf(codes.Storage, "the journal in the data directory cannot be written and accepts no changes until it can be written anew: %w", errors.Join(err, cut))
 		}
-		return codes.Errorf(codes.Storage, "the journal cannot be written, nothing was changed: %w", err)
+		return codes.Errorf(codes.Storage, "the journal in the data directory cannot be written, nothing was changed: %w", err)
 	}
 	if err := j.file.Sync(); err != nil {
 		// Best effort, for the case that the process is restarted and the machine
 		// is not: the caller is told that the change did not happen.
 		cut := j.file.Truncate(j.size)
-		j.fault = codes.Errorf(codes.Storage, "the journal could not be made durable and accepts no changes until a restart: %w", errors.Join(err, cut))
+		j.fault = codes.Errorf(codes.Storage, "the journal in the data directory could not be made durable and accepts no changes until it can be written anew: %w", errors.Join(err, cut))
 		return j.fault
 	}
 	j.size += int64(len(frame))
@@ -202,14 +217,17 @@ func (j *Journal) TakeBack(seqs ...uint64) error {
 	return err
 }
 
-// Tidy is Ledger.Tidy.
-func (j *Journal) Tidy(live int64, all func() Change) (done bool, err error) {
-	if j.fault != nil || j.size <= compactFloor || j.size <= 2*live {
-		return false, nil
+// Untidy is Ledger.Untidy.
+func (j *Journal) Untidy(live int64) bool { return j.size > compactFloor && j.size > 2*live }
+
+// Renew is Ledger.Renew. It also helps after a failed fsync: the new file is none of whose
+// contents is unknown.
+func (j *Journal) Renew(all Change) error {
+	if err := j.compact(all.records()); err != nil {
+		return codes.Errorf(codes.Storage, "the journal in the data directory cannot be written, nothing was changed: %w", err)
 	}
-	c := all()
-	err = j.compact(c.records())
-	return err == nil, err
+	j.fault = nil
+	return nil
 }
 
 // compact replaces the file by one that holds only records. After an error the old file remains in
@@ -229,7 +247,7 @@ func (j *Journal) compact(records []record) error {
 		return errors.Join(fmt.Errorf("journal compaction: %w", err), pending.Discard())
 	}
 	if err := errors.Join(j.root.SyncDir("."), j.reopen()); err != nil {
-		j.fault = codes.Errorf(codes.Storage, "the journal could not be replaced and accepts no changes until a restart: %w", err)
+		j.fault = codes.Errorf(codes.Storage, "the journal in the data directory could not be replaced and accepts no changes until it can be written anew: %w", err)
 		return j.fault
 	}
 	j.size, j.done = int64(len(data)), nil
@@ -242,5 +260,8 @@ func (j *Journal) Close() error {
 	if len(j.done) > 0 && j.fault == nil {
 		err = j.append(nil)
 	}
-	return errors.Join(err, j.file.Close())
+	if j.file != nil {
+		err = errors.Join(err, j.file.Close())
+	}
+	return err
 }

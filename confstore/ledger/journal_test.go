@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,8 +35,8 @@ func newKit(t *testing.T) *kit {
 	return k
 }
 
-func (k *kit) open(fs atomicfile.FS) error {
-	root, err := fs.OpenRoot("/data")
+func (k *kit) open(disk atomicfile.FS) error {
+	root, err := disk.OpenRoot("/data")
 	require.NoError(k.t, err)
 	k.Journal, err = OpenJournal(root, false)
 	return err
@@ -228,6 +230,68 @@ func TestAFullDiskChangesNothingAndAFailedFsyncEndsIt(t *testing.T) {
 	require.ErrorIs(t, k.Err(), codes.Storage)
 	require.ErrorIs(t, k.Commit(put(3, "c.json", "1")), codes.Storage)
 	require.Empty(t, k.recall())
+}
+
+// After a failed fsync a new file, all of which is written again, is none of whose contents is
+// unknown.
+func TestAJournalThatFailedIsRenewed(t *testing.T) {
+	k := newKit(t)
+	trace := &atomicfile.Trace{FS: k.mem}
+	require.NoError(t, k.open(trace))
+	trace.Hook = func(op atomicfile.Op) error {
+		if op.Kind == "fsync" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	require.ErrorIs(t, k.Commit(put(1, "a.json", "1")), codes.Storage)
+	require.ErrorIs(t, k.Renew(put(7, "b.json", "1")), codes.Storage)
+	require.Error(t, k.Err())
+	trace.Hook = nil
+	require.NoError(t, k.Renew(put(7, "b.json", "1")))
+	require.NoError(t, k.Err())
+	require.NoError(t, k.Commit(put(8, "c.json", "2")))
+	k.mem = k.mem.Crash(func() bool { return false })
+	require.Equal(t, map[string]string{"b.json": "1", "c.json": "2"}, k.recall())
+}
+
+// What is read from a file that cannot be written is all that was known, but for the torn tail.
+func TestAJournalThatCanOnlyBeReadIsOpened(t *testing.T) {
+	k := newKit(t)
+	require.Empty(t, k.recall())
+	require.NoError(t, k.Commit(put(1, "a.json", "1")))
+	epoch := k.Epoch()
+	require.NoError(t, k.Close())
+	data, err := k.mem.Get(journalPath)
+	require.NoError(t, err)
+	require.NoError(t, k.mem.Put(journalPath, append(data, data[journalHeader:len(data)-1]...), time.Time{}))
+	require.NoError(t, k.open(readOnly{k.mem}))
+	require.Equal(t, epoch, k.Epoch())
+	require.ErrorIs(t, k.Err(), syscall.EROFS)
+	require.ErrorIs(t, k.Commit(put(2, "b.json", "1")), codes.Storage)
+	k.Placed(1)
+	m, err := k.Recall()
+	require.NoError(t, err)
+	require.Len(t, m.Documents, 1)
+	require.Equal(t, "1", string(m.Documents[0].Text))
+	require.NoError(t, k.Close())
+}
+
+// readOnly is a file system that is mounted for reading only.
+type readOnly struct{ atomicfile.FS }
+
+func (f readOnly) OpenRoot(dir string) (atomicfile.Root, error) {
+	root, err := f.FS.OpenRoot(dir)
+	return readOnlyRoot{root}, err
+}
+
+type readOnlyRoot struct{ atomicfile.Root }
+
+func (r readOnlyRoot) OpenFile(name string, flag int, perm fs.FileMode) (atomicfile.File, error) {
+	if flag != os.O_RDONLY {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EROFS}
+	}
+	return r.Root.OpenFile(name, flag, perm)
 }
 
 func TestRecordsSurviveTheirForm(t *testing.T) {

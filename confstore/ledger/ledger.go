@@ -96,11 +96,13 @@ type Ledger interface {
 	// TakeBack undoes writes that were committed and will not be placed: the versions before them
 	// apply again. After an error a later Commit or Close does it.
 	TakeBack(seqs ...uint64) error
-	// Tidy is called between changes, so that a ledger that is mostly garbage can be rewritten
-	// with the live data: all, which is about live bytes. done reports that it was, and now holds
-	// nothing else.
-	Tidy(live int64, all func() Change) (done bool, err error)
-	// Err returns why nothing will be committed until a restart; nil if commits are possible.
+	// Untidy reports whether most of the ledger is garbage, given that all that counts is about
+	// live bytes. It is cheap.
+	Untidy(live int64) bool
+	// Renew replaces everything that is remembered by all, in new files: unfinished writes are
+	// forgotten, and if it succeeds, Err is nil from then on.
+	Renew(all Change) error
+	// Err returns why nothing is committed until Renew has succeeded; nil if commits are possible.
 	Err() error
 	// Close makes what was recorded durable, if it can, and releases the ledger.
 	Close() error

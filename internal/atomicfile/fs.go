@@ -12,8 +12,10 @@
 package atomicfile
 
 import (
+	"errors"
 	"io"
 	"io/fs"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +23,12 @@ import (
 type FS interface {
 	// OpenRoot opens the existing directory dir. The caller closes it.
 	OpenRoot(dir string) (Root, error)
+}
+
+// IsReadOnly reports whether err means that nothing can be written there, by this
+// process or by any.
+func IsReadOnly(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }
 
 // Root is one directory and what lies below it. Names are relative,
@@ -47,8 +55,8 @@ type Root interface {
 	// SyncDir makes the entries of directory name durable. After an error what
 	// is on the disk is unknown; do not try again.
 	SyncDir(name string) error
-	// Lock takes an exclusive lock on the file name, which it creates. It never
-	// waits: somebody else's lock is an error that wraps ErrLocked. Close of the
+	// Lock takes an exclusive lock on the file name, which it creates; one that
+	// exists need only be readable. It never waits: somebody else's lock is an error that wraps ErrLocked. Close of the
 	// result or the end of the process gives the lock back.
 	Lock(name string) (io.Closer, error)
 	// Close ends the use of the root; open files live on.

@@ -1,0 +1,129 @@
+package confstore
+
+import (
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+)
+
+// timers wake the store's goroutine.
+type timers struct {
+	settle, retry clock.Timer
+	scan, report  clock.Ticker
+	wake          <-chan struct{} // of file events; nil without
+}
+
+// run is the store's goroutine.
+func (s *Store) run() {
+	c := s.cfg.Clock
+	t := &timers{settle: c.NewTimer(time.Hour), retry: c.NewTimer(s.cfg.RetryPeriod), scan: c.NewTicker(s.cfg.ScanPeriod), report: c.NewTicker(s.cfg.ReportPeriod)}
+	defer t.settle.Stop()
+	defer t.retry.Stop()
+	defer t.scan.Stop()
+	defer t.report.Stop()
+	if s.directory.watch != nil {
+		t.wake = s.directory.watch.wake
+	}
+	for s.guarded(t) {
+	}
+}
+
+// guarded is turn, but that a panic ends writing and looking for edits, not the process: nothing
+// but the snapshots can be trusted then.
+func (s *Store) guarded(t *timers) (more bool) {
+	defer func() {
+		s.troubles.turn.Store(0)
+		if what := recover(); what != nil {
+			s.dead, more = true, true
+			s.recorder.stop(panicked(s.cfg.Log, what))
+			s.writer.abandon()
+		}
+	}()
+	if s.dead {
+		return s.idle()
+	}
+	return s.turn(t)
+}
+
+// turn waits for something to do and does it. It is false when the store is closing.
+func (s *Store) turn(t *timers) bool {
+	s.arm(t.settle)
+	in := &s.intake
+	select {
+	case <-s.closing:
+		s.writer.refuse(errClosed)
+		return false
+	case job := <-s.writer.next():
+		s.began()
+		s.writer.serve(job)
+	case err := <-s.recorder.scribe.caughtUp():
+		s.began()
+		s.recorder.caughtUp(err)
+		s.writer.resume()
+	case <-t.wake:
+		s.began()
+		in.takeEvents()
+	case <-t.settle.C():
+		s.began()
+		in.settleNow()
+	case list := <-in.scans:
+		s.began()
+		in.takeScan(list)
+	case done := <-s.reloads:
+		defer close(done)
+		s.began()
+		in.reload()
+	case <-t.scan.C():
+		s.began()
+		in.startScan()
+	case <-t.report.C():
+		s.recorder.problems.remind()
+	case <-t.retry.C():
+		s.began()
+		t.retry.Reset(s.cfg.RetryPeriod)
+		s.recorder.retry()
+	}
+	s.recorder.tidy()
+	return true
+}
+
+// idle is turn after a panic: everybody gets an answer.
+func (s *Store) idle() bool {
+	select {
+	case <-s.closing:
+		s.writer.refuse(errClosed)
+		return false
+	case job := <-s.writer.held:
+		s.writer.answer(job, SetResult{}, errPanicked)
+	case job := <-s.writer.jobs:
+		s.writer.answer(job, SetResult{}, errPanicked)
+	case done := <-s.reloads:
+		close(done)
+	}
+	return true
+}
+
+func (s *Store) began() { s.troubles.turn.Store(s.cfg.Clock.Now().UnixNano()) }
+
+// arm sets the timer for the next change that settles.
+func (s *Store) arm(timer clock.Timer) {
+	if next := s.intake.settle.deadline(); !next.IsZero() {
+		timer.Reset(next.Sub(s.cfg.Clock.Now()))
+	} else {
+		timer.Stop()
+	}
+}
+
+// abandon answers the requests that were under way when the store's goroutine panicked.
+func (w *writer) abandon() {
+	w.suspended = nil
+	w.mu.Lock()
+	begun := w.waiting
+	w.mu.Unlock()
+	for _, j := range begun {
+		if j.state.CompareAndSwap(jobBegun, jobAnswered) {
+			j.done(SetResult{}, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether the file was written", j.req.Name))
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package confstore
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/codes"
+	"confcenter/internal/atomicfile"
+	"confcenter/internal/clock"
+	"confcenter/internal/health"
+)
+
+// troubles are why the store takes no writes. Any goroutine may read them.
+type troubles struct {
+	// set at open
+	clock     clock.Clock
+	log       zerolog.Logger
+	dir, data string
+	patience  time.Duration // with a turn of the store's goroutine
+
+	ledger, root atomic.Pointer[health.Trouble] // written by the store's goroutine
+	turn         atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
+
+	// watching goroutine only
+	told time.Time // when the trouble was logged last; zero: there is none
+}
+
+// Trouble returns why the store takes no writes, nil if it does. It is cheap and may be called
+// from any goroutine.
+func (s *Store) Trouble() *health.Trouble { return s.troubles.now() }
+
+func (t *troubles) now() *health.Trouble {
+	if trouble := t.ledger.Load(); trouble != nil {
+		return trouble
+	}
+	if trouble := t.hanging(); trouble != nil {
+		return trouble
+	}
+	return t.root.Load()
+}
+
+// hanging is the trouble of a turn that does not end: what it waits for is the directory of the
+// documents, since no step in the other one takes that long.
+func (t *troubles) hanging() *health.Trouble {
+	began := t.turn.Load()
+	if began == 0 {
+		return nil
+	}
+	since := time.Unix(0, began)
+	if t.clock.Now().Sub(since) < t.patience {
+		return nil
+	}
+	return &health.Trouble{Kind: health.Hanging, Dir: t.dir, Since: since, Err: errDirHanging}
+}
+
+var errDirHanging = codes.Errorf(codes.Storage, "the disk of the configuration directory does not answer; files are read and written again when it does")
+
+// ofLedger takes note of why the ledger cannot be written; nil: it can.
+func (t *troubles) ofLedger(err error) {
+	if err == nil {
+		t.ledger.Store(nil)
+		return
+	}
+	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.data, Since: t.clock.Now(), Err: err}
+	if errors.Is(err, errNotFlushed) {
+		trouble.Dir = t.dir
+	}
+	trouble.Restart = trouble.Kind == health.Stopped || trouble.Dir == t.dir
+	if was := t.ledger.Load(); was != nil {
+		trouble.Since = was.Since
+	}
+	t.ledger.Store(trouble)
+}
+
+// ofRoot takes note of whether the directory of the documents is there.
+func (t *troubles) ofRoot(there bool) {
+	switch {
+	case there:
+		t.root.Store(nil)
+	case t.root.Load() == nil:
+		t.root.Store(&health.Trouble{Kind: health.Missing, Dir: t.dir, Since: t.clock.Now(), Err: errDirGone})
+	}
+}
+
+var errDirGone = codes.Errorf(codes.Storage, "the configuration directory is gone; put it back and write again")
+
+func kindOf(err error) health.Kind {
+	switch {
+	case errors.Is(err, errHanging):
+		return health.Hanging
+	case errors.Is(err, errPanicked):
+		return health.Stopped
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return health.Full
+	case atomicfile.IsReadOnly(err):
+		return health.ReadOnly
+	}
+	return health.Failed
+}
+
+// remindPeriod is how often trouble that stays is logged.
+const remindPeriod = time.Minute
+
+// remind logs the trouble there is. What the store's goroutine has noticed it has logged itself.
+func (t *troubles) remind() {
+	now, trouble := t.clock.Now(), t.now()
+	switch {
+	case trouble == nil:
+		t.told = time.Time{}
+		return
+	case t.told.IsZero() && (trouble == t.ledger.Load() || trouble == t.root.Load()):
+		t.told = now
+		return
+	case !t.told.IsZero() && now.Sub(t.told) < remindPeriod:
+		return
+	}
+	t.told = now
+	t.log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
+		Msg("configurations are served, but not written: " + trouble.Err.Error())
+}
+
+// watchPeriod is how often to look for what takes too long.
+const watchPeriod = 250 * time.Millisecond
+
+// watch answers requests that a disk holds up for too long and logs the trouble, which the
+// store's goroutine cannot do if it hangs itself.
+func (s *Store) watch() {
+	timer := s.cfg.Clock.NewTimer(watchPeriod)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-timer.C():
+			timer.Reset(watchPeriod)
+			for _, j := range s.writer.overdue() {
+				s.writer.giveUp(j)
+			}
+			s.troubles.remind()
+		}
+	}
+}
