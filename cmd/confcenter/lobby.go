@@ -19,7 +19,7 @@ type lobbyOptions struct {
 func (o *lobbyOptions) define(f *pflag.FlagSet) {
 	o.exempt = list{"127.0.0.0/8", "::1/128"}
 	f.IntVar(&o.strangers, "max-unidentified", 0, "TCP and HTTP connections that have not identified themselves; beyond that, the oldest silent one is closed; 0 = a sixteenth of the limit on open files, at most 4096")
-	f.IntVar(&o.perAddress, "max-per-address", 0, "TCP and HTTP connections of one address; further ones are refused; 0 = half of --max-connections")
+	f.IntVar(&o.perAddress, "max-per-address", 0, "TCP and HTTP connections of one address, which in any case gets at most half of the places of each; further ones are refused; 0 = half of --max-connections")
 	f.Var(&o.exempt, "exempt-networks", "networks that --max-per-address does not apply to, separated by commas, for example 10.0.0.0/8")
 }
 

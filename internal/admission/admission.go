@@ -26,7 +26,8 @@ type Limits struct {
 	// Strangers is how many connections of all fronts may be in the lobby. Default 1024.
 	Strangers int
 	// PerAddress is how many connections one address may have over all fronts, in the
-	// lobby or settled; 0: as many as it likes.
+	// lobby or settled; 0: as many as it likes. If there is a limit, an address may
+	// also have at most half of the places of each front: a front can be much smaller.
 	PerAddress int
 	// Exempt are the networks that PerAddress is not for.
 	Exempt []netip.Prefix
@@ -123,12 +124,13 @@ type Front struct {
 	// guarded by the lobby's mu
 	settled int
 	closed  bool
+	of      map[netip.Addr]int // settled connections of each address
 }
 
 // Front makes a way in with so many places for those who have said who they are, a
 // sixteenth of which are kept for addresses and names that have had one before.
 func (l *Lobby) Front(places int) *Front {
-	return &Front{lobby: l, places: places, kept: places / 16}
+	return &Front{lobby: l, places: places, kept: places / 16, of: make(map[netip.Addr]int)}
 }
 
 // state is where a connection is on its way.
@@ -157,7 +159,7 @@ type Place struct {
 
 // Refusals.
 var (
-	errAddress = codes.Errorf(codes.Busy, "this address has too many connections")
+	errAddress = codes.Errorf(codes.Busy, "this address has as many connections as one may have; close some")
 	errLeaving = codes.Errorf(codes.Busy, "too many connections are being closed")
 	errClosed  = codes.Errorf(codes.Closed, "the server is stopping")
 	errSettled = codes.Errorf(codes.Busy, "the server has as many clients as it may have; try again later")
@@ -184,7 +186,7 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	switch {
 	case p.front.closed:
 		return nil, errClosed
-	case l.limits.PerAddress > 0 && l.addressLocked(p.peer).connections >= l.limits.PerAddress && !l.exempt(p.peer):
+	case l.addressLocked(p.peer).connections >= l.limits.PerAddress && l.bounds(p.peer):
 		l.Count.Address.Add(1)
 		return nil, errAddress
 	}
@@ -220,8 +222,9 @@ func (l *Lobby) enterLocked(p *Place, a *address) {
 	p.own = a.strangers[p.regard].PushBack(p)
 }
 
-func (l *Lobby) exempt(peer netip.Addr) bool {
-	return slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer.WithZone("")) })
+// bounds reports whether there are limits for the address.
+func (l *Lobby) bounds(peer netip.Addr) bool {
+	return l.limits.PerAddress > 0 && !slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer.WithZone("")) })
 }
 
 // victimLocked is who has to leave for a newcomer.
@@ -280,31 +283,39 @@ func (p *Place) Spoke() {
 }
 
 // Settle takes one of the front's places, because the peer has said who it is; name may be
-// empty. It fails if there is none left for somebody unknown, and then the connection stays
-// in the lobby.
+// empty. It fails if there is none left for somebody unknown, or for this address, and then
+// the connection stays in the lobby.
 func (p *Place) Settle(name string) error {
-	if !p.SettleIfRoom(name) {
+	err := p.settle(name)
+	switch err {
+	case errSettled:
 		p.front.lobby.Count.Settled.Add(1)
-		return errSettled
+	case errAddress:
+		p.front.lobby.Count.Address.Add(1)
 	}
-	return nil
+	return err
 }
 
 // SettleIfRoom is Settle for a peer that is served in any case: nothing is refused, and
 // nothing counted, if there is no place.
-func (p *Place) SettleIfRoom(name string) bool {
+func (p *Place) SettleIfRoom(name string) bool { return p.settle(name) == nil }
+
+func (p *Place) settle(name string) error {
 	l, f := p.front.lobby, p.front
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.state != stranger {
-		return true // settled already, or on its way out
+		return nil // settled already, or on its way out
+	}
+	if f.of[p.peer] >= max(1, f.places/2) && l.bounds(p.peer) {
+		return errAddress
 	}
 	room := f.places
 	if !l.known.has(p.peer) && (name == "" || !l.names.has(name)) {
 		room -= f.kept
 	}
 	if f.settled >= room {
-		return false
+		return errSettled
 	}
 	l.known.add(p.peer)
 	if name != "" && len(name) <= longestName {
@@ -313,7 +324,8 @@ func (p *Place) SettleIfRoom(name string) bool {
 	l.forgetLocked(p)
 	p.state, p.evict = settled, nil
 	f.settled++
-	return true
+	f.of[p.peer]++
+	return nil
 }
 
 // Leave gives the place back: the connection is gone. It may be called more than once.
@@ -326,6 +338,9 @@ func (p *Place) Leave() {
 		l.forgetLocked(p)
 	case settled:
 		p.front.settled--
+		if p.front.of[p.peer]--; p.front.of[p.peer] == 0 {
+			delete(p.front.of, p.peer)
+		}
 	case leaving:
 		l.leaving--
 	case left:

@@ -204,3 +204,35 @@ func TestMemoryOfKeysIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(m.fresh)+len(m.old), remembered)
 	require.False(t, m.has("0"))
 }
+
+// No address has a front for itself, however large the limits over all fronts are.
+func TestAnAddressLeavesHalfOfAFrontToOthers(t *testing.T) {
+	l := New(Limits{Strangers: 64, PerAddress: 1000, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	tcp, web := l.Front(1000), l.Front(32)
+	first, _ := visit(t, web, there)
+	require.NoError(t, first.Settle(""))
+	for range 15 {
+		p, _ := visit(t, web, there)
+		require.NoError(t, p.Settle(""))
+	}
+	p, _ := visit(t, web, there)
+	require.Equal(t, codes.Busy, codes.Of(p.Settle("")))
+	p, _ = visit(t, tcp, there)
+	require.NoError(t, p.Settle("game"), "the other front has room")
+	require.EqualValues(t, 1, l.Count.Address.Load())
+	var last *Place
+	for range 14 { // two are kept
+		last, _ = visit(t, web, here)
+		require.NoError(t, last.Settle(""))
+	}
+	p, _ = visit(t, web, here)
+	require.NoError(t, p.Settle(""), "its address is known by now, and it is exempt from the limit")
+	p, _ = visit(t, web, there)
+	last.Leave()
+	require.Equal(t, codes.Busy, codes.Of(p.Settle("")))
+	first.Leave()
+	first.Leave() // once counts
+	require.NoError(t, p.Settle(""))
+	p, _ = visit(t, web, there)
+	require.Equal(t, codes.Busy, codes.Of(p.Settle("")))
+}
