@@ -352,3 +352,36 @@ func TestPythonSDKEmulationCanFail(t *testing.T) {
 		})
 	}
 }
+
+// The SDK connects again the moment it is closed. A server that was full closed at once, and
+// a single program made thousands of connects a second.
+func TestPythonSDKDoesNotSpinAgainstAFullServer(t *testing.T) {
+	s := startTimed(t, server.Config{MaxConnections: 1})
+	in := peer(t, s.Server)
+	programs := make([]*pythonSDK, 100)
+	for i := range programs {
+		programs[i] = newPythonSDK(t, s.Addr().String())
+	}
+	opened := int64(1)
+	for range 3 {
+		for _, p := range programs {
+			p.connect()
+			require.Zero(t, p.id, "it is told that there is no place")
+		}
+		in.Quiet()
+		opened += int64(len(programs))
+		require.Equal(t, opened, s.Stats().Get("server_connections_opened_total"), "each has connected once")
+		require.EqualValues(t, 1+len(programs), s.Stats().Get("server_connections"), "none has a reason to do so again")
+		s.advance(30 * time.Second)
+		opened++ // the one that advance has used
+		for _, p := range programs {
+			n, err := p.conn.Read(make([]byte, 1))
+			require.Zero(t, n)
+			require.Error(t, err, "until the time to identify itself is over")
+		}
+	}
+	require.NoError(t, in.Close())
+	eventually(t, "the place is free", func() bool { return s.Stats().Get("server_clients") == 0 })
+	programs[0].connect()
+	require.Positive(t, programs[0].id)
+}
