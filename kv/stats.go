@@ -10,12 +10,14 @@ import (
 //
 // wide: a list of numbers.
 type Stats struct {
-	Revision   Revision `json:"revision" metric:"store_revision" help:"Newest revision of the state store."`
-	Namespaces int64    `json:"namespaces" metric:"store_namespaces" help:"Namespaces that have keys."`
-	Keys       int64    `json:"keys" metric:"store_keys" help:"Keys of the state store."`
-	Bytes      int64    `json:"bytes" metric:"store_bytes" help:"Keys and values of the state store."`
-	Leases     int64    `json:"leases" metric:"store_leases" help:"Leases that have not ended."`
-	Tokens     int64    `json:"tokens" metric:"store_tokens" help:"Request tokens that are remembered."`
+	Revision    Revision `json:"revision" metric:"store_revision" help:"Newest revision of the state store."`
+	Namespaces  int64    `json:"namespaces" metric:"store_namespaces" help:"Namespaces that have keys."`
+	Keys        int64    `json:"keys" metric:"store_keys" help:"Keys of the state store."`
+	Bytes       int64    `json:"bytes" metric:"store_bytes" help:"Keys and values of the state store."`
+	Memory      int64    `json:"memory" metric:"store_memory_bytes" help:"What keys, values and leases take in memory, with what finds them."`
+	MemoryLimit int64    `json:"memory_limit" metric:"store_memory_limit_bytes" help:"What they may take; beyond it only deletes are accepted."`
+	Leases      int64    `json:"leases" metric:"store_leases" help:"Leases that have not ended."`
+	Tokens      int64    `json:"tokens" metric:"store_tokens" help:"Request tokens that are remembered."`
 
 	LogFloor     Revision `json:"log_floor" metric:"store_log_floor_revision" help:"Changes after it can be read back."`
 	HistoryFloor Revision `json:"history_floor" metric:"store_history_floor_revision" help:"Versions that ended before it may be gone."`

@@ -94,7 +94,7 @@ func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Lo
 			QuotaBytes:      int64(o.quota),
 			ReserveBytes:    int64(o.reserve),
 		},
-		Replica: replica.Config{MaxBytes: budget.Store.Limit(), Log: log},
+		Replica: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log},
 	}
 }
 

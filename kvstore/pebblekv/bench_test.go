@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
@@ -45,7 +46,7 @@ func BenchmarkCommit(b *testing.B) {
 // -benchtime 1x.
 func BenchmarkOpenMillion(b *testing.B) {
 	dir := b.TempDir() + "/data"
-	cfg := Config{Disk: disk.Config{Dir: dir, AckBeforeDisk: true}, Replica: replica.Config{MaxQueue: 1 << 20, MaxQueueBytes: 1 << 30}}
+	cfg := Config{Disk: disk.Config{Dir: dir, AckBeforeDisk: true}, Replica: replica.Config{MaxQueue: 1 << 20, Queues: memory.NewPool(3 << 30)}}
 	s, err := Open(cfg)
 	require.NoError(b, err)
 	const keys, perTxn = 1_000_000, 1000

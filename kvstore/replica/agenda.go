@@ -1,6 +1,9 @@
 package replica
 
-import "container/heap"
+import (
+	"container/heap"
+	"slices"
+)
 
 // agenda is a priority queue by time. Its items know their position, so that they can
 // be moved and removed.
@@ -59,5 +62,8 @@ func (a *agenda[T]) Pop() any {
 	*one.place() = -1
 	clear(a.heap[last:])
 	a.heap = a.heap[:last]
+	if few := 4096; cap(a.heap) > few && last < cap(a.heap)/4 {
+		a.heap = slices.Grow(slices.Clip(a.heap), last) // elsewhere, with less room
+	}
 	return one
 }

@@ -10,6 +10,14 @@ type books struct {
 	leases *leases
 	expiry expiry
 	spaces []*space // touched by the group under way
+	held   account  // of the store's pool
+}
+
+// total is what there is, with the group under way.
+func (b *books) total() tally {
+	t := b.index.total
+	t.cost += b.leases.cost
+	return t
 }
 
 // move updates the books when a key changes from old to e, either of which is nil if
@@ -23,14 +31,18 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	var from, to kv.LeaseID
 	var was, is int64
 	if old != nil {
-		d, from, was = tally{-1, -int64(old.Size())}, old.Lease, old.Expires
+		d, from, was = tally{-1, -int64(old.Size()), -costOf(old)}, old.Lease, old.Expires
 	}
 	if e != nil {
 		d.keys++
 		d.bytes += int64(e.Size())
+		d.cost += costOf(e)
 		to, is = e.Lease, e.Expires
 	}
 	sp.next.add(d)
+	if d.keys > 0 && sp.next.keys == 1 || d.keys < 0 && sp.next.keys == 0 { // made, or gone
+		d.cost += d.keys * (spaceCost + bytesCost(len(sp.name)))
+	}
 	b.index.total.add(d)
 	if was != is {
 		b.expiry.plan(sp, s, is)
@@ -38,22 +50,21 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	if from != to {
 		changed = [2]*lease{b.leases.byID[from], b.leases.byID[to]}
 		if changed[0] != nil {
-			delete(changed[0].keys, s)
+			b.leases.detach(changed[0], s)
 		}
 		if changed[1] != nil {
-			changed[1].keys[s] = sp
+			b.leases.attach(changed[1], s, sp)
 		}
 	}
 	return changed
 }
 
-func (t *tally) add(d tally) {
-	t.keys += d.keys
-	t.bytes += d.bytes
-}
-
-// settled clears the list of spaces that the group touched.
+// settled ends a group: it gives room back, tells the pool what is in use, and clears the
+// list of spaces that the group touched.
 func (b *books) settled() {
+	b.index.thin(b.spaces)
+	b.expiry.of, b.expiry.most = thinned(b.expiry.of, b.expiry.most)
+	b.held.tell(b.total().cost)
 	for _, sp := range b.spaces {
 		sp.touched = false
 	}

@@ -200,6 +200,7 @@ func (c *committer) publish(list []queued, answers []answer) {
 	}
 	c.outcomes.tell()
 	g.books.settled()
+	s.tokens.settled()
 	g.reset()
 	if rev := s.tokens.crowdedOut(); rev != 0 {
 		s.log.DropTokens(rev)
@@ -266,7 +267,7 @@ func (c *committer) tend() {
 	now := s.cfg.Clock.Now()
 	for len(x.kept) > 0 {
 		opened, any := x.views.oldestView()
-		tooMuch, tooLong := x.keptBytes > s.cfg.ViewBytes, any && now.Sub(opened) >= s.cfg.ViewAge
+		tooMuch, tooLong := x.keptBytes > s.cfg.Queues.Limit()/queueShares, any && now.Sub(opened) >= s.cfg.ViewAge
 		if !any || !(tooMuch || tooLong) || !x.cutOldest(opened) {
 			return
 		}

@@ -5,43 +5,51 @@ import (
 	"time"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 
 	"github.com/rs/zerolog"
 )
 
 // Config sets up a Store. The zero value works.
-//
-// wide: settings, each with a default.
 type Config struct {
 	Clock clock.Clock // nil: the machine's
 	// Log receives what no error reports: that writing has failed for good, or that the
 	// process was paused. The zero value discards it.
 	Log zerolog.Logger
 
-	// Limits of what is kept in memory. Writes beyond them are refused; deletes are not.
-	MaxBytes     int64 // of keys and values that exist; 0: 4 GiB; codes.Quota
-	MaxKeys      int64 // 0: 20 million; codes.Quota
-	MaxLeases    int   // 0: 1 million; codes.Limit
-	MaxLeaseKeys int   // of one lease, since they end together; 0: 100,000; codes.Limit
-	MaxTokens    int   // request tokens; the oldest are dropped beyond it; 0: 1 million
-	// MaxTokenBytes likewise limits the size of the tokens with their remembered results,
-	// which are long if values were read or previous entries requested; 0: 256 MiB.
-	MaxTokenBytes int64
-	TokenAge      time.Duration // how long request tokens are remembered; 0: an hour
+	// What the store may use of memory. The committer counts in them once per group.
+	//
+	// Store is for keys, values and leases with what finds them; nil: one of 4 GiB. Writes
+	// that need more are refused with codes.Quota; deletes are not, and neither is what
+	// was stored already when the store is opened, or what others write to a shared log.
+	Store *memory.Pool
+	// Tokens is for request tokens with their remembered results, which are long if values
+	// were read or previous entries requested; nil: one of 256 MiB. The oldest are dropped
+	// beyond it.
+	Tokens *memory.Pool
+	// Queues is for transactions that wait for the committer, which may use a third of it,
+	// and for the versions kept only for Views, likewise; nil: one of 192 MiB. Beyond the
+	// one, Commit fails with codes.Busy; beyond the other, the oldest View is ended.
+	Queues *memory.Pool
 
-	// Limits of what may wait for the committer. Commit fails with codes.Busy beyond them.
-	MaxQueue      int // transactions; 0: 16384
-	MaxQueueBytes int // of keys and values; 0: 64 MiB
+	// Limits of what is kept in memory. Writes beyond them are refused; deletes are not.
+	MaxKeys      int64         // 0: 20 million; codes.Quota
+	MaxLeases    int           // 0: 1 million; codes.Limit
+	MaxLeaseKeys int           // of one lease, since they end together; 0: 100,000; codes.Limit
+	MaxTokens    int           // request tokens; the oldest are dropped beyond it; 0: 1 million
+	TokenAge     time.Duration // how long request tokens are remembered; 0: an hour
+
+	// MaxQueue is how many transactions may wait for the committer; 0: 16384. Commit fails
+	// with codes.Busy beyond it.
+	MaxQueue int
 
 	// GroupBytes and GroupSize bound what becomes durable and visible at once: bytes of
 	// keys and values (0: 4 MiB) and transactions (0: 4096).
 	GroupBytes, GroupSize int
 
-	// ViewBytes and ViewAge bound what open Views cost. The oldest View is ended when the
-	// versions kept only for Views exceed ViewBytes (0: 64 MiB), or when versions are
-	// kept for a View older than ViewAge (0: ten minutes).
-	ViewBytes int64
-	ViewAge   time.Duration
+	// ViewAge is how old the oldest View gets before it is ended if versions are kept for
+	// it; 0: ten minutes.
+	ViewAge time.Duration
 
 	// PauseAfter is how long the store must have stood still to conclude that the process
 	// was paused. Holders of leases could not reach it then, so every lease gets its full
@@ -57,18 +65,19 @@ func (c Config) withDefaults() Config {
 	if c.PauseAfter == 0 && c.Clock == clock.Real() {
 		c.PauseAfter = 500 * time.Millisecond
 	}
-	c.MaxBytes = cmp.Or(c.MaxBytes, 4<<30)
+	c.Store, c.Tokens, c.Queues = c.Store.Or(4<<30), c.Tokens.Or(256<<20), c.Queues.Or(192<<20)
 	c.MaxKeys = cmp.Or(c.MaxKeys, 20_000_000)
 	c.MaxLeases = cmp.Or(c.MaxLeases, 1_000_000)
 	c.MaxLeaseKeys = min(cmp.Or(c.MaxLeaseKeys, 100_000), maxChanges)
 	c.MaxTokens = cmp.Or(c.MaxTokens, 1_000_000)
-	c.MaxTokenBytes = cmp.Or(c.MaxTokenBytes, 256<<20)
 	c.TokenAge = cmp.Or(c.TokenAge, time.Hour)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 16384)
-	c.MaxQueueBytes = cmp.Or(c.MaxQueueBytes, 64<<20)
 	c.GroupBytes = cmp.Or(c.GroupBytes, 4<<20)
 	c.GroupSize = cmp.Or(c.GroupSize, 4096)
-	c.ViewBytes = cmp.Or(c.ViewBytes, 64<<20)
 	c.ViewAge = cmp.Or(c.ViewAge, 10*time.Minute)
 	return c
 }
+
+// queueShares is how many uses the pool of queues is for: transactions, versions, and
+// those who wait for locks.
+const queueShares = 3

@@ -4,6 +4,7 @@ package replica
 type expiry struct {
 	agenda agenda[*plan]
 	of     map[*slot]*plan
+	most   int // plans since the map was made
 }
 
 // plan is the expiry of one key.

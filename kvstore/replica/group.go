@@ -64,7 +64,7 @@ type trial struct {
 	touched []*change
 	granted *lease
 	ending  []*lease
-	began   tally // the index's total before it
+	began   tally // the books' total before it
 	proof   Proof
 }
 
@@ -120,7 +120,7 @@ func (g *group) start(kind kv.EventKind) {
 	g.kind = kind
 	g.touched, g.ending, g.granted = g.touched[:0], g.ending[:0], nil
 	g.proof = Proof{After: g.base}
-	g.began = g.books.index.total
+	g.began = g.books.total()
 }
 
 // undo takes back what the transaction did.
@@ -315,9 +315,10 @@ func (g *group) allowed(grows bool) error {
 	if err := g.writable(!grows); err != nil {
 		return err
 	}
-	total := g.books.index.total
-	if total.bytes > g.began.bytes && total.bytes > g.cfg.MaxBytes {
-		return codes.Errorf(codes.Quota, "the store has %d bytes of keys and values, its limit is %d: delete something", g.began.bytes, g.cfg.MaxBytes)
+	total := g.books.total()
+	if total.cost > g.began.cost && total.cost > g.books.held.most {
+		g.books.held.pool.Refuse()
+		return codes.Errorf(codes.Quota, "the store's keys, values and leases take %d bytes of memory, its limit is %d: delete something", g.began.cost, g.books.held.most)
 	}
 	if total.keys > g.began.keys && total.keys > g.cfg.MaxKeys {
 		return codes.Errorf(codes.Quota, "the store has %d keys, its limit is %d: delete something", g.began.keys, g.cfg.MaxKeys)

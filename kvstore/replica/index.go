@@ -33,11 +33,10 @@ type index struct {
 	// committer only
 	kept      []kept // versions that only views need, in the order in which they were replaced
 	keptBytes int64
+	keptHeld  account
 	total     tally // with the group under way
+	most      int   // spaces since the map was made
 }
-
-// tally counts keys and their bytes.
-type tally struct{ keys, bytes int64 }
 
 // space is one namespace.
 type space struct {
@@ -49,6 +48,7 @@ type space struct {
 	// committer only
 	next    tally // with the group under way
 	touched bool  // the group under way changes it
+	most    int   // keys since the map was made
 }
 
 // slot is one key. The key itself is in entry, which is never nil: of a key that
@@ -73,9 +73,6 @@ type kept struct {
 	at    kv.Revision
 	size  int64
 }
-
-// keptOverhead is about what a kept version costs beside its key and value.
-const keptOverhead = 160
 
 func newIndex() *index {
 	return &index{
@@ -227,7 +224,7 @@ func (x *index) placeLocked(changes []*change, all bool) {
 		}
 		if all || newest >= old.Mod {
 			s.older = &version{old, s.older}
-			x.keep(kept{ch.space, s, e.Mod, int64(old.Size() + keptOverhead)})
+			x.keep(kept{ch.space, s, e.Mod, versionCost + bytesCost(len(old.Value.Data))})
 		}
 		s.entry = e
 		if e.Deleted() && s.older == nil {
@@ -242,6 +239,26 @@ func (x *index) keep(k kept) {
 	x.views.keeping.Store(true)
 }
 
+// thin gives room back after many keys of the spaces were deleted. Call it between groups.
+func (x *index) thin(spaces []*space) {
+	for _, sp := range spaces {
+		keys, most := thinned(sp.keys, sp.most)
+		if most < sp.most {
+			x.mu.Lock()
+			sp.keys = keys
+			x.mu.Unlock()
+		}
+		sp.most = most
+	}
+	all, most := thinned(x.spaces, x.most)
+	if most < x.most {
+		x.mu.Lock()
+		x.spaces = all
+		x.mu.Unlock()
+	}
+	x.most = most
+}
+
 // trim drops the old versions that no open View needs. Call it between groups.
 func (x *index) trim() {
 	for len(x.kept) > 0 && x.trimSlice() {
@@ -250,6 +267,7 @@ func (x *index) trim() {
 		x.kept = nil
 		x.views.keeping.Store(false)
 	}
+	x.keptHeld.tell(x.keptBytes)
 }
 
 // trimSlice drops some of them and reports whether there may be more.

@@ -16,9 +16,10 @@ type lease struct {
 	ttl time.Duration // set when it is granted or loaded
 
 	// committer only, with the group under way
-	keys   map[*slot]*space
-	ending bool // the group under way ends it
-	noted  bool // it is in the list of the group under way
+	keys   map[*slot]*space // nil: none
+	most   int              // keys since the map was made
+	ending bool             // the group under way ends it
+	noted  bool             // it is in the list of the group under way
 
 	// guarded by the leases' mu
 	seen     bool // it is durable, so others than the committer may see it
@@ -41,7 +42,10 @@ type leases struct {
 	pauseAfter time.Duration // not above 0: pauses are not looked for
 	keeper     LeaseKeeper   // nil: the replica keeps them
 
-	asked map[*kv.Op]*leaseAnswer // what the keeper answered to the transactions under way; committer only
+	// committer only
+	asked map[*kv.Op]*leaseAnswer // what the keeper answered to the transactions under way
+	cost  int64                   // of them all in memory
+	most  int                     // leases since the map was made
 
 	mu    sync.Mutex
 	byID  map[kv.LeaseID]*lease // guarded by mu; written by the committer only, which reads it without
@@ -66,7 +70,8 @@ func errLeaseGone(id kv.LeaseID) error {
 
 // grant makes a lease, which becomes visible when it is published.
 func (l *leases) grant(id kv.LeaseID, ttl time.Duration) *lease {
-	made := &lease{id: id, ttl: ttl, keys: map[*slot]*space{}, pos: -1}
+	made := &lease{id: id, ttl: ttl, pos: -1}
+	l.cost += leaseCost
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.byID[id] = made
@@ -82,8 +87,35 @@ func (l *leases) drop(gone *lease) {
 
 func (l *leases) dropLocked(gone *lease) {
 	gone.over = true
+	if l.byID[gone.id] == gone {
+		l.cost -= leaseCost
+	}
+	l.empty(gone)
 	delete(l.byID, gone.id)
 	l.ends.remove(gone)
+}
+
+// attach gives a lease a key, and detach takes it away.
+func (l *leases) attach(to *lease, s *slot, sp *space) {
+	if to.keys == nil {
+		to.keys = map[*slot]*space{}
+		l.cost += holderCost
+	}
+	to.keys[s] = sp
+}
+
+func (l *leases) detach(from *lease, s *slot) {
+	delete(from.keys, s)
+	if len(from.keys) == 0 {
+		l.empty(from)
+	}
+}
+
+func (l *leases) empty(one *lease) {
+	if one.keys != nil {
+		one.keys, one.most = nil, 0
+		l.cost -= holderCost
+	}
 }
 
 // find looks a lease up for the committer; nil if it is ending.
@@ -113,9 +145,11 @@ func (l *leases) publish(changed []*lease) {
 			l.beginLocked(one, now)
 			fallthrough
 		default:
+			one.keys, one.most = thinned(one.keys, one.most)
 			one.count = len(one.keys)
 		}
 	}
+	l.byID, l.most = thinned(l.byID, l.most)
 }
 
 func (l *leases) beginLocked(one *lease, now time.Duration) {

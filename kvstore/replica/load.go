@@ -101,4 +101,5 @@ func (l *loading) done(newest kv.Revision) {
 	b.leases.publish(all)
 	b.index.publish(nil, b.spaces, newest)
 	b.settled()
+	l.tokens.settled()
 }

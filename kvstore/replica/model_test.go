@@ -218,10 +218,11 @@ func (m *model) checkBooks(t *rapid.T) {
 	for _, e := range m.state {
 		if want[e.NS] == nil {
 			want[e.NS] = &kv.Namespace{Name: e.NS}
+			total.cost += spaceCost + bytesCost(len(e.NS))
 		}
 		want[e.NS].Keys++
 		want[e.NS].Bytes += int64(e.Size())
-		total.add(tally{1, int64(e.Size())})
+		total.add(tally{1, int64(e.Size()), costOf(e)})
 		if e.Expires != 0 {
 			timed++
 		}
@@ -237,11 +238,15 @@ func (m *model) checkBooks(t *rapid.T) {
 	require.False(t, more)
 	require.Equal(t, list, got)
 	stats := m.store.Stats()
-	require.Equal(t, total, tally{stats.Keys, stats.Bytes})
+	require.Equal(t, total, tally{stats.Keys, stats.Bytes, total.cost})
 	require.EqualValues(t, len(list), stats.Namespaces)
 	require.Equal(t, total, m.store.index.total)
 
-	x := &m.store.committer.group.books.expiry
+	books := m.store.committer.group.books
+	total.cost += int64(len(books.leases.byID)*leaseCost + len(leased)*holderCost)
+	require.Equal(t, total, books.total())
+	require.Equal(t, total.cost, books.held.told)
+	x := &books.expiry
 	require.Len(t, x.agenda.heap, timed)
 	require.Len(t, x.of, timed)
 	for i, p := range x.agenda.heap {

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -39,8 +40,9 @@ func (q *queued) newResult(ops int) *kv.Result {
 // the committer releases it.
 type queue struct {
 	// set at open
-	maxCount, maxBytes int
-	wake               chan struct{} // capacity 1: there is something to look at
+	maxCount int
+	pool     *memory.Pool  // may use a share of it
+	wake     chan struct{} // capacity 1: there is something to look at
 
 	mu sync.Mutex
 
@@ -55,16 +57,18 @@ type queue struct {
 	pos   int
 }
 
-func newQueue(maxCount, maxBytes int) *queue {
-	return &queue{maxCount: maxCount, maxBytes: maxBytes, wake: make(chan struct{}, 1)}
+func newQueue(maxCount int, pool *memory.Pool) *queue {
+	return &queue{maxCount: maxCount, pool: pool, wake: make(chan struct{}, 1)}
 }
+
+func (q *queue) maxBytes() int { return int(q.pool.Limit() / queueShares) }
 
 // add queues transactions, in this order, and says how many: the error is why not
 // the next.
 func (q *queue) add(list ...queued) (taken int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	idle := len(q.list) == 0
+	idle, before := len(q.list) == 0, q.bytes
 	for i := range list {
 		if err = q.refusedLocked(list[i].size); err != nil {
 			break
@@ -74,6 +78,7 @@ func (q *queue) add(list ...queued) (taken int, err error) {
 		q.bytes += list[i].size
 		taken++
 	}
+	q.pool.Add(int64(q.bytes - before)) // once for all of a caller's
 	if idle && taken > 0 {
 		q.poke()
 	}
@@ -86,8 +91,9 @@ func (q *queue) refusedLocked(size int) error {
 		return q.closed
 	case q.count >= q.maxCount:
 		return codes.Errorf(codes.Busy, "%d transactions are waiting, which is the limit", q.count)
-	case q.bytes+size > q.maxBytes && q.count > 0:
-		return codes.Errorf(codes.Busy, "%d bytes of transactions are waiting, the limit is %d", q.bytes, q.maxBytes)
+	case q.bytes+size > q.maxBytes() && q.count > 0:
+		q.pool.Refuse()
+		return codes.Errorf(codes.Busy, "%d bytes of transactions are waiting, the limit is %d", q.bytes, q.maxBytes())
 	}
 	return nil
 }
@@ -146,6 +152,7 @@ func (q *queue) release(group []queued) {
 	defer q.mu.Unlock()
 	q.count -= len(group)
 	q.bytes -= bytes
+	q.pool.Give(int64(bytes))
 }
 
 func (q *queue) waiting() int {
@@ -156,8 +163,8 @@ func (q *queue) waiting() int {
 
 // sizeOf is about what a transaction holds of memory while it waits.
 func sizeOf(txn *kv.Txn) int {
-	const perOp = 128
-	size := perOp * (1 + len(txn.If) + len(txn.Then) + len(txn.Else) + len(txn.Fences))
+	const perTxn, perOp = 256, 144
+	size := perTxn + perOp*(len(txn.If)+len(txn.Then)+len(txn.Else)+len(txn.Fences))
 	for i := range txn.If {
 		size += len(txn.If[i].Key) + len(txn.If[i].Value.Data)
 	}

@@ -101,11 +101,12 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 		able:   capabilities(log),
 		index:  x,
 		leases: newLeases(cfg.Clock, cfg.PauseAfter, log),
-		tokens: newTokens(cfg.MaxTokens, cfg.MaxTokenBytes),
-		queue:  newQueue(cfg.MaxQueue, cfg.MaxQueueBytes),
+		tokens: newTokens(cfg.MaxTokens, cfg.Tokens),
+		queue:  newQueue(cfg.MaxQueue, cfg.Queues),
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	b := &books{index: x, leases: s.leases, expiry: expiry{of: map[*slot]*plan{}}}
+	b := &books{index: x, leases: s.leases, expiry: expiry{of: map[*slot]*plan{}}, held: account{pool: cfg.Store}}
+	x.keptHeld.pool = cfg.Queues
 	l := &loading{books: b, tokens: s.tokens}
 	newest, err := log.Load(ctx, l.loader())
 	if err != nil {
@@ -146,6 +147,9 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	for _, held := range []*account{&s.committer.group.books.held, &s.tokens.held, &s.index.keptHeld} {
+		held.tell(0)
+	}
 	return s.log.Close()
 }
 
@@ -156,6 +160,7 @@ func (s *Store) Stats() kvstore.Stats {
 	c, x := &s.count, s.index
 	stats := kvstore.Stats{
 		Revision: x.revision(), Namespaces: x.count.Load(), Keys: x.keys.Load(), Bytes: x.bytes.Load(),
+		Memory: s.cfg.Store.Held(), MemoryLimit: s.cfg.Store.Limit(),
 		Leases: int64(s.leases.size()), Tokens: s.tokens.count.Load(),
 		Queue:   int64(s.queue.waiting()),
 		Commits: c.commits.Load(), Groups: c.groups.Load(), Failed: c.failed.Load(), Busy: c.busy.Load(),

@@ -9,6 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -116,7 +117,7 @@ func TestAGroupIsEverythingThatQueued(t *testing.T) {
 }
 
 func TestTheQueueIsBounded(t *testing.T) {
-	b := gated(t, Config{MaxQueue: 3, MaxQueueBytes: 2000})
+	b := gated(t, Config{MaxQueue: 3, Queues: memory.NewPool(queueShares * 2000)})
 	var waiting []<-chan outcome
 	waiting = append(waiting, b.begin(kv.PutTxn("a", "k", kv.IntValue(0))))
 	<-b.disk.entered
@@ -231,16 +232,42 @@ func TestFailedTransactionsLeaveNothing(t *testing.T) {
 }
 
 func TestLimitsOfWhatIsKept(t *testing.T) {
-	t.Run("bytes", func(t *testing.T) {
-		b := onFake(t, Config{MaxBytes: 100})
+	t.Run("memory", func(t *testing.T) {
+		const limit = 800
+		pool := memory.NewPool(limit)
+		b := onFake(t, Config{Store: pool})
 		b.must(put("k", string(make([]byte, 90))))
-		_, err := b.do(&kv.Txn{Then: []kv.Op{put("l", string(make([]byte, 20)))}})
-		require.ErrorIs(t, err, codes.Quota)
-		require.ErrorContains(t, err, "100")
+		require.Greater(t, pool.Held(), int64(keyCost+spaceCost))
+		refused := func(op kv.Op) {
+			t.Helper()
+			_, err := b.do(&kv.Txn{Then: []kv.Op{op}})
+			require.ErrorIs(t, err, codes.Quota)
+			require.ErrorContains(t, err, "800")
+		}
+		refused(put("l", string(make([]byte, 20))))
+		refused(put("k", string(make([]byte, 200))))
+		refused(grant(time.Second))
 		b.must(put("k", string(make([]byte, 99))))
 		b.must(put("k", "short"))
+		stats := b.Stats()
+		require.EqualValues(t, 3, stats.Refused)
+		require.EqualValues(t, len("kshort"), stats.Bytes, "users see the bytes of keys and values")
+		require.Equal(t, pool.Held(), stats.Memory)
+		require.EqualValues(t, limit, stats.MemoryLimit)
 		b.must(del("k"))
-		require.EqualValues(t, 1, b.Stats().Refused)
+		require.Zero(t, pool.Held())
+		require.NoError(t, b.Close())
+	})
+	t.Run("memory of what is there already", func(t *testing.T) {
+		b := onFake(t, Config{})
+		b.must(put("k", "1"), put("l", "1"))
+		require.NoError(t, b.Close())
+		b = reopened(t, Config{Store: memory.NewPool(1)}, b.disk, b.clock)
+		require.Equal(t, "1", b.text("a", "k"))
+		_, err := b.do(&kv.Txn{Then: []kv.Op{put("m", "1")}})
+		require.ErrorIs(t, err, codes.Quota)
+		b.must(put("l", "2"))
+		b.must(del("l"))
 	})
 	t.Run("keys", func(t *testing.T) {
 		b := onFake(t, Config{MaxKeys: 2})

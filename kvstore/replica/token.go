@@ -5,42 +5,58 @@ import (
 	"sync/atomic"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
 // tokens holds the request tokens that are remembered. Only the committer uses it.
 type tokens struct {
-	limit    int
-	maxBytes int64
+	limit int     // set at open
+	held  account // its pool's limit is theirs
 
 	byName map[tokenName]*Token
+	most   int          // names since the map was made
 	queue  []*Token     // oldest first
-	bytes  int64        // of those in the queue
+	bytes  int64        // in memory, of those in the queue
 	out    kv.Revision  // newest of those dropped because there were too many
 	count  atomic.Int64 // for Stats
 }
 
 type tokenName struct{ ns, name string }
 
-func newTokens(limit int, maxBytes int64) *tokens {
-	return &tokens{limit: limit, maxBytes: maxBytes, byName: map[tokenName]*Token{}}
+func newTokens(limit int, pool *memory.Pool) *tokens {
+	return &tokens{limit: limit, held: account{pool: pool}, byName: map[tokenName]*Token{}}
 }
 
-func tokenBytes(t *Token) int64 { return int64(len(t.NS) + len(t.Name) + len(t.Result)) }
+func tokenBytes(t *Token) int64 {
+	return tokenCost + bytesCost(len(t.Name)) + bytesCost(len(t.Result))
+}
 
 func (t *tokens) find(ns, name string) *Token { return t.byName[tokenName{ns, name}] }
 
 // add remembers a token and drops the oldest ones while there are too many or they take
 // too much space, but never the one just added.
 func (t *tokens) add(token *Token) {
+	if n := len(t.queue); n > 0 && t.queue[n-1].NS == token.NS {
+		token.NS = t.queue[n-1].NS // one text for many
+	}
 	t.byName[tokenName{token.NS, token.Name}] = token
 	t.queue = append(t.queue, token)
 	t.bytes += tokenBytes(token)
-	for n := len(t.queue); n > t.limit || n > 1 && t.bytes > t.maxBytes; n-- {
+	for n := len(t.queue); n > t.limit || n > 1 && t.bytes > t.held.pool.Limit(); n-- {
 		t.out = t.queue[0].Revision
 		t.forgetOldest()
 	}
 	t.count.Store(int64(len(t.byName)))
+}
+
+// settled ends a group: it gives room back, and tells the pool what is in use.
+func (t *tokens) settled() {
+	t.byName, t.most = thinned(t.byName, t.most)
+	if len(t.queue) == 0 {
+		t.queue = nil
+	}
+	t.held.tell(t.bytes)
 }
 
 // replace replaces all tokens by these, oldest first.

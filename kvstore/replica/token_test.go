@@ -7,6 +7,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -122,7 +123,7 @@ func TestWhateverIsAllowedMayHaveAToken(t *testing.T) {
 
 // Results that read long values are not all kept just because they are few.
 func TestTheBytesOfTokensAreBounded(t *testing.T) {
-	f, c, cfg := &fakeLog{}, clock.NewFake(noon), Config{MaxTokenBytes: 1000}
+	f, c, cfg := &fakeLog{}, clock.NewFake(noon), Config{Tokens: memory.NewPool(1750)}
 	b := reopened(t, cfg, f, c)
 	b.must(put("long", string(make([]byte, 300))), put("longer", string(make([]byte, 2000))))
 	do := func(token, key string) bool {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 
 	"github.com/stretchr/testify/require"
@@ -69,7 +70,7 @@ func TestNamespacesComeInSlices(t *testing.T) {
 }
 
 func TestViewsThatKeepTooMuchAreEnded(t *testing.T) {
-	b := onFake(t, Config{ViewBytes: 1000})
+	b := onFake(t, Config{Queues: memory.NewPool(queueShares * 1000)})
 	b.must(put("k", "1"))
 	old, young := b.View(), b.View()
 	b.must(put("k", string(make([]byte, 2000))))

@@ -1,0 +1,213 @@
+package replica
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"confcenter/internal/memory"
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inUse is the heap without garbage.
+func inUse() int64 {
+	for range 2 { // what a collection has cleaned up is collected by the next
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// quiet is a store over a log that keeps nothing, and does everything in the caller's
+// goroutine, so that nothing else allocates.
+type quiet struct {
+	testing.TB
+	*Store
+	log   *nowhere
+	pools []*memory.Pool
+}
+
+func quietStore(t testing.TB) *quiet {
+	const large = 8 << 30
+	q := &quiet{TB: t, log: &nowhere{load: func(Loader) {}}}
+	cfg := Config{Store: memory.NewPool(large), Tokens: memory.NewPool(large), Queues: memory.NewPool(large)}
+	q.pools = []*memory.Pool{cfg.Store, cfg.Tokens, cfg.Queues}
+	var err error
+	q.Store, err = load(t.Context(), cfg.withDefaults(), q.log)
+	require.NoError(t, err)
+	return q
+}
+
+// commit does transactions and returns the result of the last one.
+func (q *quiet) commit(n int, txn func(i int) *kv.Txn) (last *kv.Result) {
+	const atOnce = 500
+	done := func(r *kv.Result, err error) {
+		require.NoError(q, err)
+		last = r
+	}
+	for i := 0; i < n; {
+		for end := min(i+atOnce, n); i < end; i++ {
+			require.NoError(q, q.Commit(txn(i), done))
+		}
+		group, _ := q.queue.take(atOnce, math.MaxInt)
+		require.True(q, q.committer.commit(group))
+		q.committer.tend()
+		q.log.tail = nil
+	}
+	return last
+}
+
+func (q *quiet) counted() (n int64) {
+	for _, pool := range q.pools {
+		n += pool.Held()
+	}
+	return n
+}
+
+func putAt(ns, key string, size int) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.BytesValue(make([]byte, size))}
+}
+
+func one(op kv.Op) *kv.Txn { return &kv.Txn{Then: []kv.Op{op}} }
+
+// Each shape is made of n transactions. What takes the memory is in its name.
+var costShapes = []struct {
+	name string
+	n    int
+	fill func(q *quiet, n int)
+}{
+	{"tiny keys in order", 60_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(putAt("a", fmt.Sprintf("k%06d", i), 1)) })
+	}},
+	{"tiny keys in no order", 100_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(putAt("a", fmt.Sprintf("%x", uint32(i)*2654435761), 1)) })
+	}},
+	{"long keys", 50_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(putAt("a", fmt.Sprintf("%0200d", i), 30)) })
+	}},
+	{"keys of 300 bytes, written twice", 30_000, func(q *quiet, n int) {
+		q.commit(2*n, func(i int) *kv.Txn { return one(putAt("a", fmt.Sprintf("some/key/%x", uint32(i%n)*2654435761), 300)) })
+	}},
+	{"large values", 500, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(putAt("a", fmt.Sprint("key", i), 33_000+i)) })
+	}},
+	{"keys that expire", 60_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(until(putAt("a", fmt.Sprint("key", i), 10), time.Hour)) })
+	}},
+	{"namespaces of a key", 20_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(putAt(fmt.Sprint("ns", i), "key", 10)) })
+	}},
+	{"namespaces of some keys", 30_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(putAt(fmt.Sprint("ns", i/6), fmt.Sprint("key", i%6), 10)) })
+	}},
+	{"leases without keys", 60_000, func(q *quiet, n int) {
+		q.commit(n, func(int) *kv.Txn { return one(grant(time.Hour)) })
+	}},
+	{"leases of a key", 20_000, func(q *quiet, n int) {
+		first := q.commit(n, func(int) *kv.Txn { return one(grant(time.Hour)) }).Ops[0].Lease.ID - kv.LeaseID(n) + 1
+		q.commit(n, func(i int) *kv.Txn {
+			op := putAt("a", fmt.Sprint("key", i), 10)
+			op.Lease = first + kv.LeaseID(i)
+			return one(op)
+		})
+	}},
+	{"a lease of many keys", 50_000, func(q *quiet, n int) {
+		id := q.commit(1, func(int) *kv.Txn { return one(grant(time.Hour)) }).Ops[0].Lease.ID
+		q.commit(n, func(i int) *kv.Txn {
+			op := putAt("a", fmt.Sprint("key", i), 10)
+			op.Lease = id
+			return one(op)
+		})
+	}},
+	{"tokens", 60_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn {
+			return &kv.Txn{TokenNS: "a", Token: fmt.Sprint("token-of-a-client-", i), Then: []kv.Op{putAt("a", "key", 10)}}
+		})
+	}},
+	{"tokens with values", 10_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn {
+			op := putAt("a", "key", 700)
+			op.WantPrev = true
+			return &kv.Txn{TokenNS: "a", Token: fmt.Sprint("token", i), Then: []kv.Op{op}}
+		})
+	}},
+	{"versions that a view needs", 40_000, func(q *quiet, n int) {
+		q.commit(n, func(i int) *kv.Txn { return one(putAt("a", fmt.Sprint("key", i), 50)) })
+		q.View()
+		q.commit(n, func(i int) *kv.Txn { return one(putAt("a", fmt.Sprint("key", i), 50)) })
+	}},
+}
+
+// A limit on what is counted is none on what is used.
+func TestWhatIsCountedIsWhatIsUsed(t *testing.T) {
+	for _, shape := range costShapes {
+		t.Run(shape.name, func(t *testing.T) {
+			empty := inUse()
+			q := quietStore(t)
+			shape.fill(q, shape.n)
+			used, counted := inUse()-empty, q.counted()
+			t.Logf("%d bytes each, counted as %d", used/int64(shape.n), counted/int64(shape.n))
+			require.InEpsilon(t, used, counted, 0.2, "used and counted")
+			runtime.KeepAlive(q)
+		})
+	}
+}
+
+// After a peak nothing is left of it: not in maps, which do not shrink by themselves, nor in
+// the nodes of trees, in lists and in what is reused from group to group.
+func TestMemoryGoesBackAfterAPeak(t *testing.T) {
+	const n = 60_000
+	start := inUse()
+	q := quietStore(t)
+	peak := func() {
+		id := q.commit(1, func(int) *kv.Txn { return one(grant(time.Hour)) }).Ops[0].Lease.ID
+		q.commit(n, func(i int) *kv.Txn {
+			op := until(putAt(fmt.Sprint("ns", i%2), fmt.Sprintf("key%06d", i/2), 20), time.Hour)
+			if op.NS == "ns0" {
+				op.Lease = id
+			}
+			return &kv.Txn{TokenNS: "a", Token: fmt.Sprint("token", i), Then: []kv.Op{op}}
+		})
+		q.commit(n, func(int) *kv.Txn { return one(grant(time.Hour)) })
+		q.commit(n/4, func(i int) *kv.Txn { return one(putAt(fmt.Sprint("space", i), "key", 10)) })
+	}
+	// few stay, all over the tables, nodes and arrays.
+	stays := func(i int) bool { return i%40 < 2 }
+	fall := func() {
+		var held []kv.LeaseID
+		for id, l := range q.leases.byID {
+			if l.keys == nil {
+				held = append(held, id)
+			}
+		}
+		q.commit(n, func(i int) *kv.Txn {
+			if stays(i) {
+				return one(kv.Op{Kind: kv.OpGet, NS: "ns0", Key: "key"})
+			}
+			return one(kv.Op{Kind: kv.OpDelete, NS: fmt.Sprint("ns", i%2), Key: fmt.Sprintf("key%06d", i/2)})
+		})
+		q.commit(len(held), func(i int) *kv.Txn { return one(kv.Op{Kind: kv.OpRevoke, Lease: held[i]}) })
+		q.commit(n/4, func(i int) *kv.Txn {
+			return one(kv.Op{Kind: kv.OpDelete, NS: fmt.Sprint("space", i), Key: "key"})
+		})
+		q.tokens.forget(math.MaxInt64)
+		q.commit(1, func(int) *kv.Txn { return one(kv.Op{Kind: kv.OpGet, NS: "ns0", Key: "key"}) })
+	}
+	peak()
+	full := inUse()
+	fall()
+	empty, counted := inUse(), q.counted()
+	peak()
+	fall()
+	require.Less(t, inUse()-empty, int64(n), "a second peak leaves nothing more")
+	require.EqualValues(t, n/20, q.Stats().Keys)
+	const scratch = 1 << 20 // what groups reuse
+	t.Logf("%d KiB at the peak; %d KiB are left, counted as %d", (full-start)>>10, (empty-start)>>10, counted>>10)
+	require.Less(t, empty-start, counted+scratch)
+	runtime.KeepAlive(q)
+}
