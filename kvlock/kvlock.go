@@ -21,22 +21,25 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
 // Config is what a Manager may use. The zero value works.
 type Config struct {
-	MaxWaiters     int           // most waiters of one lock; 0: 10,000
-	MaxAllWaiters  int           // most waiters of all locks; 0: 100,000
-	MaxWaiterBytes int           // most bytes of keys and values that waiters keep; 0: 64 MiB
-	Tend           time.Duration // how often waiters whose lease has ended are looked for, and a store that took no writes is tried again; 0: 1 s
-	Clock          clock.Clock   // nil: the machine's
+	MaxWaiters    int // most waiters of one lock; 0: 10,000
+	MaxAllWaiters int // most waiters of all locks; 0: 100,000
+	// Queues is the memory that waiters may use a third of, with their keys and values; the
+	// rest is the store's. nil: one of 192 MiB.
+	Queues *memory.Pool
+	Tend   time.Duration // how often waiters whose lease has ended are looked for, and a store that took no writes is tried again; 0: 1 s
+	Clock  clock.Clock   // nil: the machine's
 }
 
 func (c Config) withDefaults() Config {
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, 10_000)
 	c.MaxAllWaiters = cmp.Or(c.MaxAllWaiters, 100_000)
-	c.MaxWaiterBytes = cmp.Or(c.MaxWaiterBytes, 64<<20)
+	c.Queues = c.Queues.Or(192 << 20)
 	c.Tend = cmp.Or(c.Tend, time.Second)
 	c.Clock = cmp.Or(c.Clock, clock.Real())
 	return c
@@ -90,7 +93,7 @@ type Manager struct {
 	mu      sync.Mutex // guards what follows, and all lines and waiters
 	byName  map[name]*line
 	waiting int
-	bytes   int
+	bytes   int64   // of memory, that waiters keep
 	jobs    []job   // transactions that the goroutine has to commit
 	pending int     // jobs that are not completed
 	stalled []*line // whose next holder the store did not take

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -296,7 +297,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"of one lock", Config{MaxWaiters: 2}, "lock \"a\" has 2 waiters, the limit is 2", []string{"a", "a"}},
 		{"of all locks", Config{MaxAllWaiters: 2}, "2 requests wait for locks, the limit is 2", []string{"a", "b"}},
-		{"of bytes", Config{MaxWaiterBytes: 30}, "the limit is 30", []string{"a", "b"}},
+		{"of bytes", Config{Queues: memory.NewPool(3 * (2*waiterCost + 30))}, "the limit is 830", []string{"a", "b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := start(t, c.cfg)
@@ -315,13 +316,15 @@ func TestLimits(t *testing.T) {
 			last.out.Waiter.Cancel()
 			lock(t, k.m, request(k, c.keys[len(c.keys)-1], 10)).waits()
 			_ = fences
+			k.m.Close()
+			require.Zero(t, k.m.cfg.Queues.Held())
 		})
 	}
 }
 
 func TestDefaults(t *testing.T) {
 	cfg := Config{}.withDefaults()
-	require.Equal(t, []int{10_000, 100_000, 64 << 20}, []int{cfg.MaxWaiters, cfg.MaxAllWaiters, cfg.MaxWaiterBytes})
+	require.Equal(t, []int{10_000, 100_000, 192 << 20}, []int{cfg.MaxWaiters, cfg.MaxAllWaiters, int(cfg.Queues.Limit())})
 	require.Equal(t, time.Second, cfg.Tend)
 	require.NotNil(t, cfg.Clock)
 }

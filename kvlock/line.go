@@ -74,7 +74,12 @@ func (w *waiter) tell(fence kv.Revision, err error) {
 	w.granted(Grant{NS: w.req.NS, Key: w.req.Key, Lease: w.req.Lease, Fence: fence, Err: err})
 }
 
-func (r *Request) size() int { return len(r.NS) + len(r.Key) + len(r.Value.Data) }
+// waiterCost is about what a waiter takes in memory besides the texts of its request.
+const waiterCost = 400
+
+func (r *Request) cost() int64 {
+	return int64(waiterCost + len(r.NS) + len(r.Key) + len(r.Value.Data))
+}
 
 // txn takes the lock if it is free, else reads it. The store owns a transaction, so each has
 // its own copy of the value.
@@ -120,7 +125,7 @@ func (m *Manager) arrive(w *waiter) (*line, *kv.Txn, error) {
 			w.inLine = true
 			l.waiters = append(l.waiters, w)
 			m.waiting++
-			m.bytes += w.req.size()
+			m.keep(w.req.cost())
 		}
 	}
 	if first {
@@ -135,10 +140,19 @@ func (m *Manager) room(l *line, w *waiter) error {
 		return codes.Errorf(codes.Limit, "lock %q has %d waiters, the limit is %d", l.name.key, len(l.waiters), m.cfg.MaxWaiters)
 	case m.waiting >= m.cfg.MaxAllWaiters:
 		return codes.Errorf(codes.Limit, "%d requests wait for locks, the limit is %d", m.waiting, m.cfg.MaxAllWaiters)
-	case m.bytes+w.req.size() > m.cfg.MaxWaiterBytes:
-		return codes.Errorf(codes.Limit, "requests that wait for locks have %d bytes of keys and values, the limit is %d", m.bytes, m.cfg.MaxWaiterBytes)
+	}
+	const share = 3 // the pool's other uses are transactions and versions
+	if most := m.cfg.Queues.Limit() / share; m.bytes+w.req.cost() > most {
+		m.cfg.Queues.Refuse()
+		return codes.Errorf(codes.Limit, "requests that wait for locks take %d bytes of memory, the limit is %d", m.bytes, most)
 	}
 	return nil
+}
+
+// keep counts what a waiter takes.
+func (m *Manager) keep(bytes int64) {
+	m.bytes += bytes
+	m.cfg.Queues.Add(bytes)
 }
 
 // leave takes w out of the line.
@@ -149,7 +163,7 @@ func (m *Manager) leave(l *line, w *waiter) {
 	}
 	w.inLine = false
 	m.waiting--
-	m.bytes -= w.req.size()
+	m.keep(-w.req.cost())
 	i := slices.Index(l.waiters, w)
 	l.waiters = slices.Delete(l.waiters, i, i+1)
 }

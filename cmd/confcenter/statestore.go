@@ -113,7 +113,7 @@ func openState(o *options, budget *memory.Budget, log zerolog.Logger) (*state, e
 	if err != nil {
 		return nil, err
 	}
-	return &state{store: store, locks: kvlock.New(store, kvlock.Config{})}, nil
+	return &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues})}, nil
 }
 
 func (s *state) close() error {
