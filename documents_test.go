@@ -157,6 +157,34 @@ func TestMetricsOfDocumentsExist(t *testing.T) {
 	require.GreaterOrEqual(t, found, 4)
 }
 
+// Who decides by SECURITY.md what to rely on finds what it names.
+func TestSecurityNamesWhatExists(t *testing.T) {
+	text, guide, metrics := readText(t, "SECURITY.md"), readText(t, "docs/operator.md"), readText(t, "gateway/testdata/metrics.txt")
+	counted := map[string]int{}
+	for _, span := range codeSpan.FindAllString(text, -1) {
+		switch name := strings.Trim(span, "`"); {
+		case strings.HasPrefix(name, "--"), strings.HasPrefix(name, "/"):
+			counted["flags and paths of the server"]++
+			require.Contains(t, guide, span)
+		case metricName.MatchString(name):
+			counted["metrics"]++
+			require.Contains(t, metrics, name)
+		case strings.Contains(name, "/"):
+			counted["packages"]++
+			tests, err := filepath.Glob(name + "/*_test.go")
+			require.NoError(t, err)
+			require.NotEmpty(t, tests, "there are no tests in %s", name)
+		}
+	}
+	require.Len(t, counted, 3, "%v", counted)
+	for _, section := range anchors(text)[1:] {
+		require.Contains(t, text, "(#"+section+")", "the contents")
+	}
+	for _, readme := range []string{"README.md", "README.zh-CN.md"} {
+		require.Contains(t, readText(t, readme), "(SECURITY.md)", readme)
+	}
+}
+
 // A map that shows rooms which are gone, or leaves one out, misleads whoever is new.
 func TestArchitectureDrawsTheTree(t *testing.T) {
 	prose := codeBlock.ReplaceAllString(readText(t, "ARCHITECTURE.md"), "")
