@@ -16,6 +16,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 	"confcenter/internal/memory"
 	"confcenter/internal/ring"
 	"confcenter/kv"
@@ -91,6 +92,8 @@ type ConfigStore interface {
 	Snapshot() *confstore.Snapshot
 	Epoch() string
 	Problems() []confstore.Problem
+	// Trouble must be cheap and must not wait.
+	Trouble() *health.Trouble
 	// Set calls done once, after all functions given to Follow have returned.
 	Set(req confstore.SetRequest, done func(confstore.SetResult, error)) error
 	// Stats must be cheap.

@@ -21,16 +21,16 @@ func (g *Gateway) liveChecks() []check {
 	return []check{{"server", g.fleet.Live}}
 }
 
-// readyChecks decide whether this server should get requests. Broken files do not
-// count, because their last valid version is served.
+// readyChecks decide whether this server should get requests, writes among them: who
+// needs reads only leaves the checks of the stores out. Broken files do not count,
+// because their last valid version is served.
 func (g *Gateway) readyChecks() []check {
 	checks := g.liveChecks()
 	if g.fleet != nil {
 		checks = append(checks, check{"accepting", g.fleet.Ready})
 	}
-	checks = append(checks, check{"config", g.configWritable})
-	if state, ok := g.stores.State.(interface{ Writable() error }); ok {
-		checks = append(checks, check{"state", state.Writable})
+	for _, s := range g.troubledStores() {
+		checks = append(checks, check{s.name, func() error { return g.writable(s) }})
 	}
 	return checks
 }

@@ -43,7 +43,7 @@ const tcpDurations = "server_request_duration_seconds"
 // readings returns all our numbers. The values of their labels are names from the
 // source: routes, commands, limits and kinds of requests.
 func (g *Gateway) readings() metric.Readings {
-	list := g.httpReadings()
+	list := append(g.httpReadings(), g.troubleReadings()...)
 	if g.fleet != nil {
 		list = append(list, g.fleet.Stats()...)
 	}

@@ -119,7 +119,7 @@ func TestMetricNamesKeepTheConventions(t *testing.T) {
 		require.Equal(t, typ == "histogram", strings.HasSuffix(name, "_duration_seconds"), name)
 		if len(fields) > 2 {
 			for _, label := range strings.Split(fields[2], ",") {
-				require.Contains(t, []string{"route", "status", "command", "limit", "kind", "pool", "version", "goversion"}, label, "few values, none of them a peer's")
+				require.Contains(t, []string{"route", "status", "command", "limit", "kind", "pool", "store", "version", "goversion"}, label, "few values, none of them a peer's")
 			}
 		}
 	}

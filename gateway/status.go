@@ -8,7 +8,6 @@ import (
 	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
-	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/metric"
 )
@@ -25,17 +24,6 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
 		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, quiet: true, handle: g.clients},
 	}
-}
-
-// configWritable returns why documents cannot be written, if so: a write that the
-// journal cannot record is refused.
-func (g *Gateway) configWritable() error {
-	for _, p := range g.stores.Config.Problems() {
-		if p.Kind == confstore.OfJournal {
-			return codes.Errorf(codes.Storage, "%s: %s", p.Name, p.Text)
-		}
-	}
-	return nil
 }
 
 // The bodies of /v1/status and /v1/clients. Times are in ms, points in time since
@@ -58,6 +46,7 @@ type (
 		Budget      int64         `json:"memory_budget_bytes" metric:"memory_budget_bytes"`
 		Pools       []poolBody    `json:"pools"` // of the budget
 		HTTP        httpBody      `json:"http"`
+		Troubles    []troubleBody `json:"troubles"`
 		Store       *storeBody    `json:"store,omitempty"`
 		Config      *configBody   `json:"config,omitempty"`
 		Latency     []latencyBody `json:"latency"`
@@ -121,7 +110,7 @@ type (
 
 func (g *Gateway) status(w *reply, _ *http.Request) error {
 	now, numbers := g.clock.Now(), g.readings()
-	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Slow: []slowBody{}}
+	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Troubles: g.troubles(), Slow: []slowBody{}}
 	numbers.Fill(&body)
 	numbers.Fill(&body.HTTP)
 	for name, pool := range g.cfg.Memory.Pools() {

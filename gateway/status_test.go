@@ -15,6 +15,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 	"confcenter/internal/metric"
 	"confcenter/kv"
 )
@@ -89,16 +90,16 @@ func TestClientsAreTold(t *testing.T) {
 	require.JSONEq(t, `{"clients":[],"streams":[],"more_streams":0}`, start(t, nil).get("/v1/clients").body, "without a TCP side")
 }
 
-// writable is a state store that says whether it takes writes.
-type writable struct {
+// sick is a state store that takes no writes.
+type sick struct {
 	kv.Store
-	err error
+	trouble *health.Trouble
 }
 
-func (w *writable) Writable() error { return w.err }
+func (s *sick) Trouble() *health.Trouble { return s.trouble }
 
 func TestProbes(t *testing.T) {
-	fleet, state := newFakeFleet(time.Now()), &writable{}
+	fleet, state := newFakeFleet(time.Now()), &sick{}
 	k := startFleet(t, fleet, func(_ *Config, s *Stores) {
 		state.Store = s.State
 		s.State = state
@@ -125,9 +126,37 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, k.get("/livez").status)
 
 	fleet.set(nil, nil)
-	state.err = codes.Errorf(codes.Quota, "the store is full")
-	require.Contains(t, k.get("/readyz").body, "[-]state failed: the store is full\n")
+	state.trouble = &health.Trouble{Kind: health.Quota, Dir: "/data/state", Since: time.Now().Add(-time.Hour), Err: codes.Errorf(codes.Quota, "the store is full")}
+	require.Regexp(t, `\[-\]state failed: the store is full \(quota in /data/state, for 1h0m[0-9]+s\)\n`, k.get("/readyz").body)
+	require.Equal(t, http.StatusOK, k.get("/livez").status, "it reads, and a restart does not help")
 	require.Equal(t, http.StatusOK, k.get("/readyz?exclude=state").status)
+}
+
+func TestTroubleIsTold(t *testing.T) {
+	state, fake := &sick{}, clock.NewFake(time.UnixMilli(1_000_000))
+	k := start(t, func(cfg *Config, s *Stores) {
+		cfg.Clock, state.Store = fake, s.State
+		s.State = state
+	})
+	var status struct {
+		Troubles []troubleBody `json:"troubles"`
+	}
+	told := func() (writable, stalled, config string) {
+		require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &status))
+		metrics := scrape(t, k)
+		takes, hangs := metrics[prefix+"store_writable"].values, metrics[prefix+"store_disk_stalled_seconds"].values
+		return takes[`store_writable{store="state"}`], hangs[`store_disk_stalled_seconds{store="state"}`], takes[`store_writable{store="config"}`]
+	}
+	writable, stalled, config := told()
+	require.Equal(t, []string{"1", "0", "1"}, []string{writable, stalled, config})
+	require.Empty(t, status.Troubles)
+	require.NotNil(t, status.Troubles)
+
+	state.trouble = &health.Trouble{Kind: health.Hanging, Dir: "/data/state", Since: fake.Now(), Err: codes.Errorf(codes.Storage, "the disk does not answer"), Restart: true}
+	fake.Advance(12 * time.Second)
+	writable, stalled, config = told()
+	require.Equal(t, []string{"0", "12", "1"}, []string{writable, stalled, config})
+	require.Equal(t, []troubleBody{{Store: "state", Kind: health.Hanging, Dir: "/data/state", Text: "the disk does not answer", Since: 1_000_000, Restart: true}}, status.Troubles)
 }
 
 func TestABrokenFileLeavesTheServerReady(t *testing.T) {

@@ -47,7 +47,8 @@ func serversProblems(t *testing.T) []string {
 		"is larger than the limit of 100 bytes; make it smaller or raise the limit",
 		"is not served: its name has a segment that begins with a dot; such files are not configuration",
 		"the configuration directory is gone, its last contents stay in service: no such file or directory",
-		"the journal cannot be written, nothing was changed: no space left on device",
+		"the journal in the data directory cannot be written, nothing was changed: no space left on device",
+		"the disk of the data directory does not answer; writes go on when it does",
 		"cannot be watched, so its changes are found only by the scan every 10s: too many open files",
 		"there are more files than the limit; those beyond are not served: remove some or raise the limit")
 }

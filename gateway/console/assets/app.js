@@ -1,7 +1,8 @@
 // The frame around the four pages: where one is, language, theme, live or not.
 
 import { button, h, icon, put } from "./dom.js";
-import { currentLanguage, remember, switchLanguage, t } from "./i18n.js";
+import { currentLanguage, dateTime, remember, switchLanguage, t } from "./i18n.js";
+import { problemText } from "./problems.js";
 import * as clients from "./clients.js";
 import * as configs from "./configs.js";
 import * as status from "./status.js";
@@ -12,11 +13,14 @@ const pages = { configs, store, clients, status };
 const THEMES = ["auto", "light", "dark"];
 
 const header = h("header", { class: "top" });
+const sick = h("div", { class: "banners", role: "alert", id: "troubles" });
 const main = h("main", { id: "main", tabindex: "-1" });
 const live = h("span", { class: "live", role: "status", id: "live" });
 let page = null; // {name, view}
 let liveState = "none"; // of the page's stream, if it has one
 let answers = true; // the server does
+let troubles = []; // that it told last
+let shown = ""; // of them
 
 // where takes the address apart: page and the names behind it.
 function where() {
@@ -94,6 +98,16 @@ function show() {
   page.view.show(...rest);
   drawHeader();
   showLive(liveState);
+  showTroubles(troubles);
+}
+
+// showTroubles says on every page which store takes no writes, and why.
+function showTroubles(list) {
+  troubles = list;
+  const texts = list.map((one) => `${t(`trouble.${one.store}`)} ${problemText(one.text)} ${t(one.restart ? "trouble.restart" : "trouble.since", { when: dateTime(one.since_ms), dir: one.dir })}`);
+  if (texts.join() === shown) return; // or it would be read out every two seconds
+  shown = texts.join();
+  put(sick, texts.map((text) => h("div", { class: "banner bad" }, icon("warn"), h("span", null, text))));
 }
 
 window.addEventListener("hashchange", show);
@@ -101,10 +115,11 @@ window.addEventListener("beforeunload", (event) => {
   if (configs.unsaved() || unsavedKeys()) event.preventDefault();
 });
 
-document.body.append(header, main);
-status.sample((answered) => {
-  answers = answered;
+document.body.append(header, sick, main);
+status.sample((answer) => {
+  answers = answer !== null;
   showLive(liveState);
+  if (answers) showTroubles(answer.troubles ?? []);
 });
 show();
 document.documentElement.dataset.ready = "true";

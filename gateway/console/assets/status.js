@@ -33,20 +33,20 @@ async function earlier() {
   }
 }
 
-// sample begins to ask, once. heard is told whether the server answers.
+// sample begins to ask, once. heard is told each answer, null if there is none.
 export function sample(heard) {
   const once = async () => {
     if (document.hidden) return;
     try {
       latest = await ask(AbortSignal.timeout(PATIENCE));
       failed = null;
-      heard(true);
+      heard(latest);
       const at = Date.now();
       samples.push({ at, started: latest.started_ms, connections: latest.connections, requests: latest.requests_total, http: latest.http.requests_total, pushes: latest.pushes_total });
       while (samples.length && samples[0].at < at - SPAN - 2 * INTERVAL) samples.shift();
     } catch (err) {
       failed = err.name === "TimeoutError" ? new Refusal(0, { error: "unreachable" }) : err;
-      heard(false);
+      heard(null);
     }
     redraw();
   };
