@@ -59,12 +59,14 @@ func (b *books) move(sp *space, s *slot, old, e *kv.Entry) (changed [2]*lease) {
 	return changed
 }
 
-// settled ends a group: it gives room back, tells the pool what is in use, and clears the
-// list of spaces that the group touched.
+// tell tells the pool what is in use.
+func (b *books) tell() { b.held.tell(b.total().cost) }
+
+// settled ends a group: it gives room back, and clears the list of spaces that the group
+// touched.
 func (b *books) settled() {
 	b.index.thin(b.spaces)
 	b.expiry.of, b.expiry.most = thinned(b.expiry.of, b.expiry.most)
-	b.held.tell(b.total().cost)
 	for _, sp := range b.spaces {
 		sp.touched = false
 	}

@@ -189,6 +189,7 @@ func (c *committer) publish(list []queued, answers []answer) {
 	}
 	s.index.publish(g.changes, g.books.spaces, g.rev)
 	s.leases.publish(g.leases)
+	g.books.tell()
 	if len(g.commits) > 0 {
 		s.followers.tell(g.commits, g.missed)
 	}

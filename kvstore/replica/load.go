@@ -100,6 +100,7 @@ func (l *loading) done(newest kv.Revision) {
 	}
 	b.leases.publish(all)
 	b.index.publish(nil, b.spaces, newest)
+	b.tell()
 	b.settled()
 	l.tokens.settled()
 }
