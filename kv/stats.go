@@ -34,6 +34,7 @@ type Stats struct {
 	Expired  uint64 `json:"expired" metric:"store_expired_keys_total" help:"Keys ended by their time or their lease."`
 	Views    int64  `json:"views" metric:"store_views" help:"Views that are open."`
 	ViewsCut uint64 `json:"views_cut" metric:"store_views_cut_total" help:"Views ended because they were open for too long."`
+	Panics   uint64 `json:"panics" metric:"store_panics_total" help:"Panics that the state store has survived; the log has each."`
 }
 
 // Numbers yields the figures by their names in KVSTAT's reply, in the order of the

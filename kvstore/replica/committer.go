@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -30,11 +31,12 @@ type committer struct {
 	// committer only
 	hold     time.Time // no expiry before: the disk did not take one
 	outcomes outcomes
+	doing    []queued // the group under way, as long as its callers wait
 }
 
 // count is what Stats tells of the committer's work.
 type count struct {
-	commits, groups, failed, busy, refused, replayed, expired, viewsCut atomic.Uint64
+	commits, groups, failed, busy, refused, replayed, expired, viewsCut, panics atomic.Uint64
 }
 
 // expiryRetry is how long the store waits when the disk takes not even deletions.
@@ -43,19 +45,32 @@ const expiryRetry = time.Second
 func (c *committer) run() {
 	defer close(c.ended)
 	defer c.timer.Stop()
+	if !c.work() {
+		c.refuse()
+	}
+}
+
+// work commits what is queued until the queue has ended. It is false if writing has failed
+// for good before.
+func (c *committer) work() (ended bool) {
+	defer func() {
+		if what := recover(); what != nil {
+			c.panicked(what)
+			ended = false
+		}
+	}()
 	s := c.store
 	for {
 		s.running()
 		group, ended := s.queue.take(s.cfg.GroupSize, s.cfg.GroupBytes)
 		if !c.commit(group) {
-			c.refuse()
-			return
+			return false
 		}
 		c.tend()
 		switch {
 		case len(group) > 0:
 		case ended:
-			return
+			return true
 		default:
 			c.wait()
 		}
@@ -115,8 +130,10 @@ func (c *committer) commit(list []queued) bool {
 	}
 	defer clear(c.store.leases.asked)
 	for {
+		c.doing = list
 		answered, ok := c.turn(list)
 		if !ok || answered == len(list) {
+			c.doing = nil
 			return ok
 		}
 		list = list[answered:]
@@ -126,33 +143,61 @@ func (c *committer) commit(list []queued) bool {
 // turn evaluates transactions, has the log take them and applies what it brings. It
 // says how many it has answered: with a log that others write to, not always all.
 func (c *committer) turn(list []queued) (answered int, ok bool) {
-	s, g := c.store, &c.group
+	g := &c.group
 	ready, ok := c.ask(list)
 	if !ok {
 		return 0, false
 	}
-	all, list := list, list[:ready]
+	waiting, all, list := len(list), list, list[:ready]
 	c.evaluate(list)
 	if len(g.answers) == 0 && len(g.commits) == 0 {
 		return len(list), true
 	}
 	if len(g.commits) > 0 {
-		var came arrival
-		taken, err := s.log.Propose(s.life, g.commits, g.proofs)
-		refused := err
-		if err == nil || refusal(err) {
-			came, err = c.brought(taken, refused)
+		came, taken, refused, late, err := c.propose(all)
+		if late {
+			all, list, g.answers = nil, nil, emptied(g.answers)
 		}
 		if err != nil {
 			c.fail(err, all)
 			return 0, false
 		}
 		if came.anew != nil || !g.asGuessed(taken) {
-			return c.mend(list, came, taken, refused), true
+			n := c.mend(list, came, taken, refused)
+			if late {
+				n = waiting
+			}
+			return n, true
+		}
+		if late {
+			c.publish(nil, nil)
+			return waiting, true
 		}
 	}
 	c.publish(list, g.answers)
 	return len(list), true
+}
+
+// propose has the log take the group, for which the callers of all wait. late: the guard has
+// answered them meanwhile.
+func (c *committer) propose(all []queued) (came arrival, taken int, refused error, late bool, err error) {
+	s, g := c.store, &c.group
+	s.queue.depart(all, s.cfg.Clock.Now())
+	taken, err = s.log.Propose(s.life, g.commits, g.proofs)
+	refused = err
+	switch {
+	case errors.Is(err, ErrUnknown) && !g.shared:
+		s.cfg.Log.Error().Err(err).Msg("a write to the log has failed: writes are refused until it is known what became of it, reads go on")
+		g.tokens.doubt(g.commits)
+		came, err = arrival{through: g.base}, nil
+	case err == nil || refusal(err):
+		came, err = c.brought(taken, refused)
+	}
+	if late = s.queue.arrive(); late {
+		c.doing = nil
+		s.cfg.Log.Warn().Err(refused).Msg("the log answers again")
+	}
+	return came, taken, refused, late, err
 }
 
 // evaluate adds what is due and the transactions to the group.
@@ -193,6 +238,7 @@ func (c *committer) publish(list []queued, answers []answer) {
 	if len(g.commits) > 0 {
 		s.followers.tell(g.commits, g.missed)
 	}
+	c.doing = nil
 	s.queue.release(list)
 	for i := range answers {
 		a := &answers[i]
@@ -281,30 +327,34 @@ func (c *committer) tend() {
 func newCommitter(s *Store, b *books, newest kv.Revision) *committer {
 	timer := s.cfg.Clock.NewTimer(time.Hour)
 	timer.Stop()
-	return &committer{
+	c := &committer{
 		store: s,
 		group: group{cfg: &s.cfg, books: b, tokens: s.tokens, writable: s.log.Writable, shared: s.log.Shared(), rev: newest},
 		timer: timer,
 		ended: make(chan struct{}),
 	}
+	c.outcomes.contain = c.contain
+	return c
 }
 
-// fail ends all writing. Whether the group became durable is not known, so nobody is told that it did or that it did not.
+// fail ends all writing because the log has failed.
 func (c *committer) fail(cause error, list []queued) {
+	c.store.cfg.Log.Error().Err(cause).Msg("writing to the disk has failed; the store only reads from now on")
+	c.stop(health.Failed, codes.Errorf(codes.Storage, "the store accepts no writes because writing to its disk has failed; restart the server"), list)
+}
+
+// stop ends all writing. Whether the group became durable is not known, so nobody is told
+// that it did or that it did not.
+func (c *committer) stop(kind health.Kind, err error, list []queued) {
 	s := c.store
-	err := error(codes.Errorf(codes.Storage, "the store accepts no writes because writing to its disk has failed; restart it"))
-	c.trouble.Store(&health.Trouble{Kind: health.Failed, Since: s.cfg.Clock.Now(), Err: err, Restart: true})
+	c.trouble.Store(&health.Trouble{Kind: kind, Since: s.cfg.Clock.Now(), Err: err, Restart: true})
 	s.queue.close(err)
-	s.cfg.Log.Error().Err(cause).Msg("writing to the disk has failed; the store only reads from now on")
 	s.queue.release(list)
-	unknown := codes.Errorf(codes.Timeout, "writing to the disk has failed; restart the store to find out whether the transaction took effect")
+	unknown := codes.Errorf(codes.Timeout, "it is not known whether the write has taken effect, so read after the restart, or ask again with its token: %w", err)
+	c.doing = nil
 	for i := range list {
-		// Others were refused by what may not have taken effect, or not looked at.
-		why := err
-		if i < len(c.group.answers) && c.group.answers[i].err == nil {
-			why = unknown
-		}
-		c.outcomes.add(&list[i], nil, why, len(list)-i)
+		result, why := verdict(c.group.answers, i, err, unknown)
+		c.outcomes.add(&list[i], result, why, len(list)-i)
 	}
 	c.outcomes.tell()
 }

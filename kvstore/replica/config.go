@@ -11,6 +11,8 @@ import (
 )
 
 // Config sets up a Store. The zero value works.
+//
+// wide: settings, each with a default.
 type Config struct {
 	Clock clock.Clock // nil: the machine's
 	// Log receives what no error reports: that writing has failed for good, or that the
@@ -51,6 +53,17 @@ type Config struct {
 	// it; 0: ten minutes.
 	ViewAge time.Duration
 
+	// WriteTimeout is how long the log may take for a group before its writers are answered
+	// with codes.Timeout, and others are refused with codes.Storage until it returns. It
+	// should be shorter than the time-outs of clients; 0: 5 s.
+	WriteTimeout time.Duration
+	// ReadTimeout is how long a read of past state may take, which may have to wait for the
+	// disk, before it fails with codes.Timeout; 0: 5 s.
+	ReadTimeout time.Duration
+	// MaxSlowReads is how many such reads may be under way; beyond it they fail with
+	// codes.Busy; 0: 64.
+	MaxSlowReads int
+
 	// PauseAfter is how long the store must have stood still to conclude that the process
 	// was paused. Holders of leases could not reach it then, so every lease gets its full
 	// time again. 0: half a second with the machine's clock, never with another clock,
@@ -75,6 +88,9 @@ func (c Config) withDefaults() Config {
 	c.GroupBytes = cmp.Or(c.GroupBytes, 4<<20)
 	c.GroupSize = cmp.Or(c.GroupSize, 4096)
 	c.ViewAge = cmp.Or(c.ViewAge, 10*time.Minute)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 5*time.Second)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, 5*time.Second)
+	c.MaxSlowReads = cmp.Or(c.MaxSlowReads, 64)
 	return c
 }
 

@@ -19,6 +19,9 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 		if known := g.tokens.find(txn.TokenNS, txn.Token); known != nil {
 			return g.tokens.replay(known, txn, q.digest)
 		}
+		if g.tokens.doubtful[tokenName{txn.TokenNS, txn.Token}] {
+			return nil, codes.Errorf(codes.Timeout, "it is not known yet whether the write with this token has taken effect, because the disk has failed; ask again")
+		}
 	}
 	g.start(kv.Delete)
 	result, err := g.evaluate(q)

@@ -2,10 +2,12 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/kv"
@@ -25,11 +27,16 @@ type fakeLog struct {
 	entered chan struct{} // gets one for every Propose that gates holds up
 	gate    chan struct{} // if not nil, Propose waits for one
 
-	tail []Commit // proposed last; committer only
+	arrived chan struct{}
 
 	mu      sync.Mutex
+	tail    []Commit // proposed last
 	commits []Commit
-	fail    error // of Propose
+	fail    error // of Propose; if ErrUnknown, it keeps what keeps says, and Tail fails
+	keeps   bool
+	down    bool  // fail was ErrUnknown, and has happened
+	hangs   bool  // as Trouble says
+	panics  any   // by Propose
 	full    error // of Writable, but for deletions
 	dead    error // of Writable, for these too
 	dropped kv.Revision
@@ -49,13 +56,18 @@ func (f *fakeLog) Load(_ context.Context, load Loader) (kv.Revision, error) {
 
 func (f *fakeLog) Shared() bool { return false }
 
-func (f *fakeLog) Arrived() <-chan struct{} { return nil }
+func (f *fakeLog) Arrived() <-chan struct{} { return f.arrived }
 
 func (f *fakeLog) Barrier(context.Context) (kv.Revision, error) {
 	panic("not asked of a log that is not shared")
 }
 
 func (f *fakeLog) Tail(after kv.Revision) ([]Commit, kv.Revision, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return nil, after, f.fail
+	}
 	tail := f.tail
 	f.tail = nil
 	return tail, after + kv.Revision(len(tail)), nil
@@ -68,9 +80,16 @@ func (f *fakeLog) Propose(_ context.Context, group []Commit, _ []Proof) (int, er
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.fail == nil {
+	if f.panics != nil {
+		panic(f.panics)
+	}
+	if f.fail == nil || f.keeps {
 		f.commits = append(f.commits, group...)
 		f.tail = group
+	}
+	if errors.Is(f.fail, ErrUnknown) {
+		f.down = true
+		return 0, f.fail
 	}
 	return len(group), f.fail
 }
@@ -78,6 +97,9 @@ func (f *fakeLog) Propose(_ context.Context, group []Commit, _ []Proof) (int, er
 func (f *fakeLog) Writable(deletesOnly bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.down {
+		return codes.Errorf(codes.Storage, "the disk has failed")
+	}
 	if f.dead != nil || deletesOnly {
 		return f.dead
 	}
@@ -85,6 +107,12 @@ func (f *fakeLog) Writable(deletesOnly bool) error {
 }
 
 func (f *fakeLog) Trouble() *health.Trouble {
+	f.mu.Lock()
+	hangs := f.hangs
+	f.mu.Unlock()
+	if hangs {
+		return &health.Trouble{Kind: health.Hanging, Dir: "data", Since: noon, Err: codes.Errorf(codes.Storage, "the disk hangs")}
+	}
 	if err := f.Writable(false); err != nil {
 		return &health.Trouble{Kind: health.Full, Since: noon, Err: err}
 	}
@@ -94,7 +122,7 @@ func (f *fakeLog) Trouble() *health.Trouble {
 func (f *fakeLog) set(fail, full, dead error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fail, f.full, f.dead = fail, full, dead
+	f.fail, f.full, f.dead, f.down = fail, full, dead, false
 }
 
 func (f *fakeLog) Changes(_ context.Context, after kv.Revision, _ int) (list []kv.Change, err error) {

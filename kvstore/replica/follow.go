@@ -39,7 +39,18 @@ func (f *followers) tell(commits []Commit, reset bool) {
 	for i := range commits {
 		batch.Changes[i] = commits[i].Change
 	}
-	for _, one := range f.list {
-		one.fn(batch)
+	tellRest(f.list, batch)
+}
+
+// tellRest tells all of them, also if one panics.
+func tellRest(list []*follower, batch *kv.Batch) {
+	next := 0
+	defer func() {
+		if next < len(list) { // this one panics
+			tellRest(list[next+1:], batch)
+		}
+	}()
+	for ; next < len(list); next++ {
+		list[next].fn(batch)
 	}
 }

@@ -74,7 +74,7 @@ func (c *committer) ask(list []queued) (ready int, ok bool) {
 		} else if i > 0 {
 			return i, true
 		} else if err := c.revoke(op.Lease, said); err != nil {
-			c.group.answers = append(c.group.answers, answer{to: &list[i]})
+			c.group.answers = append(c.group.answers, answer{to: &list[i], wrote: true})
 			c.fail(err, list)
 			return 0, false
 		}

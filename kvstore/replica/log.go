@@ -32,7 +32,9 @@ type Log interface {
 	// about the first that it did not take; those after it were not tried.
 	// ErrConflict: the proof does not hold and the transaction has no effect; the
 	// conflicting one is at or below the next Barrier. ErrUnknown: the transaction may
-	// have taken effect or may still do so; if it does, Tail returns it. Any other
+	// have taken effect or may still do so; if it does, Tail returns it. Unless the log is
+	// shared, this is so of all that were not taken, and Writable refuses everything until
+	// Tail has said what became of them. Any other
 	// error leaves that open as well, and the log takes no more. The log owns group
 	// and everything it refers to. ctx is cancelled when the store has been closing
 	// for too long.
@@ -42,10 +44,12 @@ type Log interface {
 	// complete. It does not wait. Unless the log is shared, what Propose took has
 	// arrived when Propose returns. ErrReset: the transactions after that revision are
 	// no longer available one by one; the replica reloads and tells its followers that
-	// it has missed something. Any other error is fatal to the replica.
+	// it has missed something. ErrUnknown: the log does not know yet what became of a
+	// proposal that failed; Arrived tells when it does. Any other error is fatal to the
+	// replica.
 	Tail(after kv.Revision) (tail []Commit, through kv.Revision, err error)
 	// Arrived receives a value when Tail may have something new; nil if the log is not
-	// shared.
+	// shared and never fails with ErrUnknown.
 	Arrived() <-chan struct{}
 	// Barrier returns a revision at or above that of every transaction that took effect
 	// before the call.

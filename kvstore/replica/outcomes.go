@@ -4,7 +4,10 @@ import "confcenter/kv"
 
 // outcomes tells those who committed what became of it: callers once for all that is
 // theirs.
-type outcomes struct{ callers []given }
+type outcomes struct {
+	contain func(what string) // deferred around those who are told
+	callers []given
+}
 
 type given struct {
 	caller kv.Caller
@@ -15,7 +18,7 @@ type given struct {
 func (o *outcomes) add(q *queued, result *kv.Result, err error, most int) {
 	w := q.write
 	if w == nil {
-		q.done(result, err)
+		o.done(q, result, err)
 		return
 	}
 	if w.Err = err; result != nil && result != &w.Result {
@@ -30,9 +33,19 @@ func (o *outcomes) add(q *queued, result *kv.Result, err error, most int) {
 	o.callers = append(o.callers, given{q.caller, append(make([]*kv.Write, 0, most), w)})
 }
 
+func (o *outcomes) done(q *queued, result *kv.Result, err error) {
+	defer o.contain("telling who committed")
+	q.done(result, err)
+}
+
 func (o *outcomes) tell() {
-	for _, one := range o.callers {
-		one.caller.Committed(one.writes)
+	for i := range o.callers {
+		o.committed(&o.callers[i])
 	}
 	o.callers = emptied(o.callers)
+}
+
+func (o *outcomes) committed(g *given) {
+	defer o.contain("telling who committed")
+	g.caller.Committed(g.writes)
 }

@@ -43,6 +43,7 @@ type queue struct {
 	maxCount int
 	pool     *memory.Pool  // may use a share of it
 	wake     chan struct{} // capacity 1: there is something to look at
+	tokens   *tokens
 
 	mu sync.Mutex
 
@@ -51,14 +52,15 @@ type queue struct {
 	count  int
 	bytes  int
 	closed error // why nothing is accepted any more
+	flight flight
 
 	// committer only
 	taken []queued // the front of the queue; those before pos are done
 	pos   int
 }
 
-func newQueue(maxCount int, pool *memory.Pool) *queue {
-	return &queue{maxCount: maxCount, pool: pool, wake: make(chan struct{}, 1)}
+func newQueue(maxCount int, pool *memory.Pool, known *tokens) *queue {
+	return &queue{maxCount: maxCount, pool: pool, tokens: known, wake: make(chan struct{}, 1)}
 }
 
 func (q *queue) maxBytes() int { return int(q.pool.Limit() / queueShares) }
@@ -70,7 +72,7 @@ func (q *queue) add(list ...queued) (taken int, err error) {
 	defer q.mu.Unlock()
 	idle, before := len(q.list) == 0, q.bytes
 	for i := range list {
-		if err = q.refusedLocked(list[i].size); err != nil {
+		if err = q.refusedLocked(&list[i]); err != nil {
 			break
 		}
 		q.list = append(q.list, list[i])
@@ -85,10 +87,12 @@ func (q *queue) add(list ...queued) (taken int, err error) {
 	return taken, err
 }
 
-func (q *queue) refusedLocked(size int) error {
-	switch {
+func (q *queue) refusedLocked(one *queued) error {
+	switch size := one.size; {
 	case q.closed != nil:
 		return q.closed
+	case q.flight.late != nil:
+		return q.lateLocked(one)
 	case q.count >= q.maxCount:
 		return codes.Errorf(codes.Busy, "%d transactions are waiting, which is the limit", q.count)
 	case q.bytes+size > q.maxBytes() && q.count > 0:

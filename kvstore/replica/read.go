@@ -31,11 +31,11 @@ func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv
 	if err != nil {
 		return nil, err
 	}
-	defer s.reading.RUnlock()
 	if e := s.index.getAt(ns, key, visible); rev == visible || (e != nil && e.Mod <= rev) {
+		s.reading.RUnlock()
 		return e, nil
 	}
-	return s.log.GetAt(ctx, ns, key, rev)
+	return slow(s, func() (*kv.Entry, error) { return s.log.GetAt(ctx, ns, key, rev) })
 }
 
 // History implements kv.Store.
@@ -50,14 +50,13 @@ func (s *Store) History(ctx context.Context, ns, key string, before kv.Revision,
 	if err != nil {
 		return kv.Versions{}, err
 	}
-	defer s.reading.RUnlock()
 	if before == 0 || before > visible {
 		before = visible + 1 // the disk may know more already
 	}
 	if limit == 0 || limit > kv.MaxHistory {
 		limit = kv.MaxHistory
 	}
-	return s.log.Versions(ctx, ns, key, before, limit)
+	return slow(s, func() (kv.Versions, error) { return s.log.Versions(ctx, ns, key, before, limit) })
 }
 
 // Changes implements kv.Store.
@@ -66,11 +65,11 @@ func (s *Store) Changes(ctx context.Context, after kv.Revision, maxBytes int) ([
 	if err != nil {
 		return nil, err
 	}
-	defer s.reading.RUnlock()
 	if after == visible {
+		s.reading.RUnlock()
 		return nil, nil
 	}
-	list, err := s.log.Changes(ctx, after, maxBytes)
+	list, err := slow(s, func() ([]kv.Change, error) { return s.log.Changes(ctx, after, maxBytes) })
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func (s *Store) use(rev kv.Revision) (visible kv.Revision, err error) {
 	s.reading.RLock()
 	visible = s.Revision()
 	switch {
-	case s.closed:
+	case s.reading.closed:
 		err = errClosed()
 	case rev < 0:
 		err = codes.Errorf(codes.BadRequest, "revision %d is negative", rev)
@@ -94,4 +93,38 @@ func (s *Store) use(rev kv.Revision) (visible kv.Revision, err error) {
 		s.reading.RUnlock()
 	}
 	return visible, err
+}
+
+// slow reads from the log, which may have to wait for the disk. reading is held, and
+// released when the read has ended: if the disk hangs, that is after slow has returned.
+func slow[T any](s *Store, read func() (T, error)) (answer T, err error) {
+	select {
+	case s.reading.slow <- struct{}{}:
+	default:
+		s.reading.RUnlock()
+		return answer, codes.Errorf(codes.Busy, "%d reads of earlier revisions are waiting for the disk, which is the limit", cap(s.reading.slow))
+	}
+	type outcome struct {
+		answer T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() { // ended by the log; Close waits for it, since it holds reading
+		defer func() {
+			<-s.reading.slow
+			s.reading.RUnlock()
+		}()
+		o := outcome{err: codes.Errorf(codes.Internal, "reading earlier revisions failed; the server's log says why")}
+		defer func() { done <- o }()
+		defer s.committer.contain("a read of earlier revisions")
+		o.answer, o.err = read()
+	}()
+	timer := s.cfg.Clock.NewTimer(s.cfg.ReadTimeout)
+	defer timer.Stop()
+	select {
+	case o := <-done:
+		return o.answer, o.err
+	case <-timer.C():
+		return answer, codes.Errorf(codes.Timeout, "the disk has not answered within %s", s.cfg.ReadTimeout)
+	}
 }

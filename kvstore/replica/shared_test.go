@@ -537,7 +537,7 @@ func TestCloseDoesNotWaitForeverForALogThatHangs(t *testing.T) {
 	<-log.entered
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
-	now.BlockUntil(1)
+	now.BlockUntil(2)
 	now.Advance(closeGrace)
 	require.ErrorIs(t, <-answer, codes.Timeout)
 	require.NoError(t, <-closed)

@@ -46,14 +46,18 @@ type Store struct {
 	followers followers
 	committer *committer
 	count     count
-	beating   sync.WaitGroup  // the goroutine that notices pauses
+	beating   sync.WaitGroup  // the goroutines that notice pauses, of the process and of the log
 	life      context.Context // of what waits for the log
 	end       context.CancelFunc
 
-	// reading is held for reading by all that uses the log, so that Close can
-	// wait for it.
-	reading sync.RWMutex
-	closed  bool // guarded by reading
+	reading reading
+}
+
+// reading is held for reading by all that uses the log, so that Close can wait for it.
+type reading struct {
+	sync.RWMutex
+	closed bool          // guarded by the mutex
+	slow   chan struct{} // has one for each read of the log that may wait for the disk
 }
 
 // Open loads the contents of the log and serves them. Close also closes the log; if Open
@@ -64,6 +68,8 @@ func Open(ctx context.Context, cfg Config, log Log) (*Store, error) {
 		return nil, err
 	}
 	go s.committer.run()
+	guarding := s.cfg.Clock.NewTicker(s.cfg.WriteTimeout / 10)
+	s.beating.Go(func() { s.guard(guarding) })
 	if s.cfg.PauseAfter > 0 {
 		const perPause = 5
 		ticker := s.cfg.Clock.NewTicker(max(s.cfg.PauseAfter/perPause, 1))
@@ -95,14 +101,16 @@ func (s *Store) running() {
 // load makes a store from the log; its committer is not running yet.
 func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	x := newIndex()
+	known := newTokens(cfg.MaxTokens, cfg.Tokens)
 	s := &Store{
-		cfg:    cfg,
-		log:    log,
-		able:   capabilities(log),
-		index:  x,
-		leases: newLeases(cfg.Clock, cfg.PauseAfter, log),
-		tokens: newTokens(cfg.MaxTokens, cfg.Tokens),
-		queue:  newQueue(cfg.MaxQueue, cfg.Queues),
+		cfg:     cfg,
+		log:     log,
+		able:    capabilities(log),
+		index:   x,
+		leases:  newLeases(cfg.Clock, cfg.PauseAfter, log),
+		tokens:  known,
+		queue:   newQueue(cfg.MaxQueue, cfg.Queues, known),
+		reading: reading{slow: make(chan struct{}, cfg.MaxSlowReads)},
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	b := &books{index: x, leases: s.leases, expiry: expiry{of: map[*slot]*plan{}}, held: account{pool: cfg.Store}}
@@ -122,31 +130,56 @@ func load(ctx context.Context, cfg Config, log Log) (*Store, error) {
 // Capabilities implements kvstore.Engine: those of the log, less what no log that keeps leases can do.
 func (s *Store) Capabilities() kvstore.Capabilities { return s.able }
 
-// closeGrace is how long Close waits for a log that does not answer. Accepted
-// transactions then fail with codes.Timeout.
-const closeGrace = 10 * time.Second
+// closeGrace is how long Close waits for a log that does not answer. lastGrace is how long
+// once it is known that the log is late, or has been told to hurry.
+const closeGrace, lastGrace = 5 * time.Second, time.Second
 
 // Close implements kvstore.Engine. It must not be called by a function given to
-// Commit or Follow.
+// Commit or Follow. If the log hangs, accepted transactions are answered with
+// codes.Timeout, and Close fails without having closed the log.
 func (s *Store) Close() error {
 	s.queue.close(errClosed())
-	grace := s.cfg.Clock.NewTimer(closeGrace)
-	select {
-	case <-s.committer.ended:
-	case <-grace.C():
+	if s.late() != nil || !s.within(closeGrace, s.committer.ended) {
 		s.end()
-		<-s.committer.ended
+		if !s.within(lastGrace, s.committer.ended) {
+			s.committer.answerLate(0)
+			return codes.Errorf(codes.Timeout, "the state store cannot be closed: %w", s.hanging())
+		}
 	}
-	grace.Stop()
 	s.end()
 	s.beating.Wait()
 	s.leases.close()
+	closed := make(chan struct{})
+	var err error
+	go func() {
+		defer close(closed)
+		err = s.closeLog()
+	}()
+	if !s.within(closeGrace, closed) {
+		return codes.Errorf(codes.Timeout, "the state store cannot be closed: %w", s.hanging())
+	}
+	return err
+}
+
+// within reports whether a channel is closed in time.
+func (s *Store) within(limit time.Duration, done <-chan struct{}) bool {
+	grace := s.cfg.Clock.NewTimer(limit)
+	defer grace.Stop()
+	select {
+	case <-done:
+		return true
+	case <-grace.C():
+		return false
+	}
+}
+
+func (s *Store) closeLog() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if s.closed {
+	if s.reading.closed {
 		return nil
 	}
-	s.closed = true
+	s.reading.closed = true
 	for _, held := range []*account{&s.committer.group.books.held, &s.tokens.held, &s.index.keptHeld} {
 		held.tell(0)
 	}
@@ -165,11 +198,11 @@ func (s *Store) Stats() kvstore.Stats {
 		Queue:   int64(s.queue.waiting()),
 		Commits: c.commits.Load(), Groups: c.groups.Load(), Failed: c.failed.Load(), Busy: c.busy.Load(),
 		Refused: c.refused.Load(), Replayed: c.replayed.Load(), Expired: c.expired.Load(),
-		Views: int64(x.views.count()), ViewsCut: c.viewsCut.Load(),
+		Views: int64(x.views.count()), ViewsCut: c.viewsCut.Load(), Panics: c.panics.Load(),
 	}
 	s.reading.RLock()
 	defer s.reading.RUnlock()
-	if !s.closed {
+	if !s.reading.closed {
 		d := s.log.Stats()
 		stats.DiskBytes, stats.FreeBytes = d.DiskBytes, d.FreeBytes
 		stats.LogFloor, stats.HistoryFloor = s.log.Floors()
@@ -184,12 +217,18 @@ func (s *Store) Writable() error {
 	if err := s.queue.ended(); err != nil {
 		return err
 	}
-	return s.log.Writable(false)
+	if t := s.Trouble(); t != nil {
+		return t.Err
+	}
+	return nil
 }
 
 // Trouble implements kvstore.Engine: the store's own, or else that of the log.
 func (s *Store) Trouble() *health.Trouble {
 	if t := s.committer.trouble.Load(); t != nil {
+		return t
+	}
+	if t := s.late(); t != nil {
 		return t
 	}
 	return s.log.Trouble()

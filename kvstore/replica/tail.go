@@ -8,7 +8,8 @@ import (
 )
 
 // This file is for logs that others write to. In a log of its own a replica's guesses
-// are always right: Tail returns the group that was proposed, and nothing else.
+// are right: Tail returns the group that was proposed, and nothing else. Only if that failed
+// midway Tail says later what became of it.
 
 // refusal reports whether the log goes on although it did not take the whole group.
 func refusal(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknown) }
@@ -40,15 +41,23 @@ func (c *committer) arrived(after kv.Revision) (came arrival, err error) {
 
 // catchUp applies what others have written. No group is under way.
 func (c *committer) catchUp(list []queued) bool {
-	if !c.group.shared {
+	g := &c.group
+	if !g.shared && g.tokens.doubtful == nil {
 		return true
 	}
-	came, err := c.arrived(c.group.rev)
-	if err != nil {
+	came, err := c.arrived(g.rev)
+	switch {
+	case errors.Is(err, ErrUnknown):
+		return true
+	case err != nil:
 		c.fail(err, list)
 		return false
 	}
-	if came.through > c.group.rev {
+	if g.tokens.doubtful != nil {
+		g.tokens.doubtful = nil
+		c.store.cfg.Log.Info().Int("transactions", len(came.tail)).Msg("it is known what became of the write that failed, and writes are taken again; so many of its transactions had taken effect")
+	}
+	if came.through > g.rev {
 		c.adopt(came)
 		c.publish(nil, nil)
 	}
@@ -102,6 +111,28 @@ func (c *committer) arrivedThrough(after, upTo kv.Revision) (came arrival, err e
 	}
 }
 
+// unknown answers the transactions from n on of which the log does not know whether they
+// took effect. A log that others write to takes them one by one, so there is one at most; in
+// one of its own they share a record.
+func (g *group) unknown(answers []answer, n, taken int, refused error) int {
+	if !errors.Is(refused, ErrUnknown) {
+		return n
+	}
+	unknown := codes.Errorf(codes.Timeout, "it is not known whether the write takes effect, so ask again with its token, or read: %w", refused)
+	if g.shared {
+		if n < len(answers) && answers[n].wrote && answers[n].needs == taken+1 {
+			answers[n].result, answers[n].err = nil, unknown
+			n++
+		}
+		return n
+	}
+	none := codes.Errorf(codes.Storage, "nothing was changed: %w", refused)
+	for ; n < len(answers); n++ {
+		answers[n].result, answers[n].err = verdict(answers, n, none, unknown)
+	}
+	return n
+}
+
 // mend applies what has arrived in place of what was guessed, and answers the
 // transactions that were taken, with their real revisions. It returns how many.
 func (c *committer) mend(list []queued, came arrival, taken int, refused error) int {
@@ -114,10 +145,7 @@ func (c *committer) mend(list []queued, came arrival, taken int, refused error) 
 		}
 		n++
 	}
-	if n < len(answers) && errors.Is(refused, ErrUnknown) && answers[n].wrote && answers[n].needs == taken+1 {
-		answers[n].result, answers[n].err = nil, codes.Errorf(codes.Timeout, "it is not known whether the transaction took effect: the log did not answer in time")
-		n++
-	}
+	n = g.unknown(answers, n, taken, refused)
 	g.abandon()
 	c.adopt(came)
 	c.publish(list[:n], answers[:n])

@@ -20,6 +20,8 @@ type tokens struct {
 	bytes  int64        // in memory, of those in the queue
 	out    kv.Revision  // newest of those dropped because there were too many
 	count  atomic.Int64 // for Stats
+
+	doubtful map[tokenName]bool // those of a group of which nobody knows what became of it; nil if there is none
 }
 
 type tokenName struct{ ns, name string }
@@ -102,6 +104,17 @@ func (t *tokens) crowdedOut() kv.Revision {
 	rev := t.out
 	t.out = 0
 	return rev
+}
+
+// doubt remembers the tokens of transactions of which nobody knows whether they take effect:
+// they must be neither replayed nor used anew before that is known.
+func (t *tokens) doubt(commits []Commit) {
+	t.doubtful = map[tokenName]bool{}
+	for i := range commits {
+		if token := commits[i].Token; token != nil {
+			t.doubtful[tokenName{token.NS, token.Name}] = true
+		}
+	}
 }
 
 func (t *tokens) forgetOldest() {

@@ -1,0 +1,178 @@
+package replica
+
+import (
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/internal/health"
+	"confcenter/kv"
+)
+
+// A disk that hangs holds the committer up inside the log. Those who wait must not hang
+// with it: after WriteTimeout the guard answers in the committer's place. What the log was
+// given may become durable yet, so its writers are told that nobody knows; it is applied
+// and shown to readers and followers when the log returns. What was not given to the log is
+// refused, and so is everything that comes until then.
+
+// flight is a group that the log is making durable.
+type flight struct {
+	list  []queued // whose callers wait for it
+	since time.Time
+	late  error // what writes are refused with because the log is late; nil if it is not
+}
+
+// depart notes that the committer gives a group to the log. Until arrive the group, its
+// answers and the tokens are read only, by whoever holds the queue's mu.
+func (q *queue) depart(list []queued, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flight = flight{list: list, since: now}
+}
+
+// arrive reports whether the guard has answered the group meanwhile.
+func (q *queue) arrive() (late bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	late = q.flight.late != nil
+	q.flight = flight{}
+	return late
+}
+
+// lateLocked refuses a transaction while the log is late. One that repeats another must
+// not be told that nothing was changed.
+func (q *queue) lateLocked(one *queued) error {
+	if txn := one.txn; txn.Token != "" && q.tokens.find(txn.TokenNS, txn.Token) != nil {
+		return codes.Errorf(codes.Timeout, "what became of the request with this token cannot be said before the log answers; ask again: %w", q.flight.late)
+	}
+	return q.flight.late
+}
+
+// flying reports whether the log has had a group for longer than limit, and nobody has been
+// answered.
+func (q *queue) flying(now time.Time, limit time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.flight.since.IsZero() && q.flight.late == nil && now.Sub(q.flight.since) >= limit
+}
+
+// told is what a caller is answered.
+type told struct {
+	queued
+	result *kv.Result
+	err    error
+}
+
+// overdue takes everybody who waits if the log has had a group for longer than limit: the
+// callers of that group, with what verdict says of each, and those behind them.
+func (q *queue) overdue(now time.Time, limit time.Duration, refused error, verdict func(i int) (*kv.Result, error)) (all []told) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f := &q.flight
+	if f.since.IsZero() || f.late != nil || now.Sub(f.since) < limit {
+		return nil
+	}
+	f.late = refused
+	all = make([]told, 0, q.count)
+	for i := range f.list {
+		result, err := verdict(i)
+		all = append(all, told{f.list[i], result, err})
+	}
+	for _, behind := range [2][]queued{q.taken[q.pos:], q.list} {
+		for i := range behind {
+			all = append(all, told{behind[i], nil, refused})
+		}
+	}
+	q.pos, q.list, f.list = len(q.taken), emptied(q.list), nil
+	q.count -= len(all)
+	bytes := 0
+	for i := range all {
+		bytes += all[i].size
+	}
+	q.bytes -= bytes
+	q.pool.Give(int64(bytes))
+	return all
+}
+
+// lateSince returns since when the log has had the group for which it is late; zero if it
+// is not.
+func (q *queue) lateSince() (since time.Time, refused error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.flight.late == nil {
+		return time.Time{}, nil
+	}
+	return q.flight.since, q.flight.late
+}
+
+// guard answers those who wait when the log is late.
+func (s *Store) guard(ticker clock.Ticker) {
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.committer.ended:
+			return
+		case <-ticker.C():
+			s.committer.answerLate(s.cfg.WriteTimeout)
+		}
+	}
+}
+
+// answerLate answers everybody who waits if the log has been busy for longer than limit. Any
+// goroutine may call it.
+func (c *committer) answerLate(limit time.Duration) {
+	s := c.store
+	if !s.queue.flying(s.cfg.Clock.Now(), limit) {
+		return
+	}
+	why := s.hanging()
+	refused := codes.Errorf(codes.Storage, "the write was not tried: %w", why)
+	unknown := codes.Errorf(codes.Timeout, "it is not known whether the write takes effect, so ask again with its token, or read: %w", why)
+	all := s.queue.overdue(s.cfg.Clock.Now(), limit, refused, func(i int) (*kv.Result, error) {
+		return verdict(c.group.answers, i, refused, unknown)
+	})
+	s.cfg.Log.Error().Err(why).Int("waiting", len(all)).Msg("the log does not answer: writes are refused, reads go on")
+	o := outcomes{contain: c.contain}
+	for i := range all {
+		c.tally(all[i].result, all[i].err)
+		o.add(&all[i].queued, all[i].result, all[i].err, len(all)-i)
+	}
+	o.tell()
+}
+
+// hanging says that the log does not answer, in the words of the log if it knows of it.
+func (s *Store) hanging() error {
+	if t := s.log.Trouble(); t != nil {
+		return t.Err
+	}
+	return codes.Errorf(codes.Storage, "the store's log has not answered for %s", s.cfg.WriteTimeout)
+}
+
+// late is the trouble of a log that does not answer; nil if it does.
+func (s *Store) late() *health.Trouble {
+	since, refused := s.queue.lateSince()
+	if refused == nil {
+		return nil
+	}
+	if t := s.log.Trouble(); t != nil {
+		return t
+	}
+	return &health.Trouble{Kind: health.Hanging, Since: since, Err: refused}
+}
+
+// verdict is what the caller of a transaction of the group is told if it is not known what
+// becomes of the group. What rests on nothing but durable state stands. What was not
+// evaluated, and what found something that may not take effect, is refused.
+func verdict(answers []answer, i int, refused, unknown error) (*kv.Result, error) {
+	if i >= len(answers) {
+		return nil, refused
+	}
+	switch a := &answers[i]; {
+	case a.wrote:
+		return nil, unknown
+	case a.needs > 0:
+		return nil, refused
+	default:
+		return a.result, a.err
+	}
+}
