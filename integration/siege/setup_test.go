@@ -126,6 +126,9 @@ func (c *caller) ask(cmd protocol.Command, body string) error {
 	return nil
 }
 
+// web is a client that keeps no connection.
+var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: servertest.Patience}
+
 // webGet is a GET that must be answered with 200.
 func webGet(c *http.Client, url string) (string, error) {
 	r, err := c.Get(url)
@@ -159,8 +162,8 @@ func watch(t *testing.T, p *process.Process) *witness {
 	c, err := enter(p.Addr, "witness")
 	require.NoError(t, err)
 	transport := &http.Transport{MaxConnsPerHost: 1}
-	web := &http.Client{Transport: transport, Timeout: servertest.Patience}
-	_, err = webGet(web, "http://"+p.HTTP+"/v1/config/file?name=a.json")
+	kept := &http.Client{Transport: transport, Timeout: servertest.Patience}
+	_, err = webGet(kept, "http://"+p.HTTP+"/v1/config/file?name=a.json")
 	require.NoError(t, err)
 	w := &witness{t: t, p: p}
 	w.all.Go(func() {
@@ -168,7 +171,7 @@ func watch(t *testing.T, p *process.Process) *witness {
 		defer transport.CloseIdleConnections()
 		for !w.stop.Load() && w.err == nil {
 			begun := time.Now()
-			_, err := webGet(web, "http://"+p.HTTP+"/v1/config/file?name=a.json")
+			_, err := webGet(kept, "http://"+p.HTTP+"/v1/config/file?name=a.json")
 			w.err = cmp.Or(c.ask(protocol.GetConfig, `{"file_pattern":"a.json"}`), err)
 			w.slowest = max(w.slowest, time.Since(begun))
 			w.asked++
@@ -211,7 +214,19 @@ func within(t *testing.T, p *process.Process, budget int64) {
 	require.LessOrEqual(t, float64(m.Peak), slack*float64(budget), "resident memory")
 }
 
+// comesTrue waits for a fact.
+func comesTrue(fact func() bool) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for begun := time.Now(); time.Since(begun) < 2*servertest.Patience; <-tick.C {
+		if fact() {
+			return true
+		}
+	}
+	return false
+}
+
 func eventually(t *testing.T, what string, fact func() bool) {
 	t.Helper()
-	require.Eventually(t, fact, servertest.Patience, 5*time.Millisecond, what)
+	require.True(t, comesTrue(fact), what)
 }

@@ -1,0 +1,103 @@
+package siege
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/integration/process"
+	"confcenter/protocol"
+)
+
+const mib = 1 << 20
+
+// besieged is a server with a budget.
+type besieged struct {
+	*process.Process
+	t      *testing.T
+	budget int64
+	w      *witness
+	before process.Memory
+}
+
+// besiege starts a server with a budget of so many MiB, and a program that uses it.
+func besiege(t *testing.T, budget int64, flags ...string) *besieged {
+	t.Helper()
+	b := &besieged{t: t, budget: budget * mib, Process: process.New(t, confDir(t), append(flags, append(strict, "--memory", fmt.Sprintf("%dMiB", budget))...)...)}
+	b.Start()
+	b.w = watch(t, b.Process)
+	b.before = b.Memory()
+	b.ForgetPeak()
+	return b
+}
+
+// pools are the bytes that each pool says it holds.
+func (b *besieged) pools() map[string]int64 {
+	b.t.Helper()
+	held := map[string]int64{}
+	text, err := webGet(web, "http://"+b.HTTP+"/metrics")
+	require.NoError(b.t, err)
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, `confcenter_memory_pool_bytes{pool="`); ok {
+			name, number, _ := strings.Cut(rest, `"} `)
+			n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			require.NoError(b.t, err, line)
+			held[name] = int64(n)
+		}
+	}
+	return held
+}
+
+// over checks what is promised while an attack lasts, and that memory is given back after
+// it: the pool's, and the process's.
+func (b *besieged) over(end func(), pools ...string) {
+	b.t.Helper()
+	newcomer(b.t, b.Process)
+	b.t.Logf("pools under attack: %v", b.pools())
+	end()
+	for _, pool := range pools {
+		eventually(b.t, "nothing is left in the pool "+pool, func() bool { return b.pools()[pool] < mib })
+	}
+	// Half the budget is for garbage. Collections come with requests, so the witness goes on.
+	if !comesTrue(func() bool { return b.Memory().Now < b.before.Now+b.budget/2 }) {
+		require.FailNow(b.t, "memory is not given back", "%d MiB before, %d now; pools %v", b.before.Now/mib, b.Memory().Now/mib, b.pools())
+	}
+	b.w.relieve()
+	within(b.t, b.Process, b.budget)
+	b.Stop()
+}
+
+// 300 bodies took 2.8 GB, and the server kept it.
+func TestUnfinishedBodies(t *testing.T) {
+	b := besiege(t, 512)
+	g := unfinishedBodies(b.Process, 300).over()
+	b.over(g.disperse, "bodies")
+}
+
+// putSmall writes one value, which is never refused: there is room for it.
+func (b *besieged) putSmall() {
+	b.t.Helper()
+	c, err := enter(b.Addr, "witness")
+	require.NoError(b.t, err)
+	defer c.Close()
+	require.NoError(b.t, c.ask(protocol.KVPut, fmt.Sprintf(`{"ns":%q,"key":"k0","value":"small"}`, streamNS)))
+}
+
+// putLarge writes values of 200 KB and returns how long the slowest took.
+func (b *besieged) putLarge(n int) (slowest time.Duration) {
+	b.t.Helper()
+	c, err := enter(b.Addr, "witness")
+	require.NoError(b.t, err)
+	defer c.Close()
+	value := strings.Repeat("v", 200_000)
+	for i := range n {
+		begun := time.Now()
+		require.NoError(b.t, c.ask(protocol.KVPut, fmt.Sprintf(`{"ns":%q,"key":"k%d","value":%q}`, streamNS, i%10, value)))
+		slowest = max(slowest, time.Since(begun))
+	}
+	return slowest
+}
