@@ -264,7 +264,7 @@ func (g *Gateway) sendRaw(w *reply, file *fileState) error {
 const indentation = "    "
 
 // textOf returns the text of the file on disk. If it cannot be read, a valid file
-// is rendered from its contents, and a broken one is empty.
+// is rendered from its contents, which outlive the disk, and a broken one is empty.
 func (g *Gateway) textOf(w *reply, file *fileState) ([]byte, error) {
 	if file.state() == stateDeleted {
 		return nil, nil
@@ -275,10 +275,10 @@ func (g *Gateway) textOf(w *reply, file *fileState) ([]byte, error) {
 		return text, nil
 	case file.state() == stateBroken:
 		return nil, nil // the member error says why
-	case codes.Of(err) != codes.NotFound:
+	case codes.Of(err) != codes.NotFound && codes.Of(err) != codes.Storage:
 		return nil, err
 	}
-	text, _ = file.node.Contents(false) // the file is about to count as removed
+	text, _ = file.node.Contents(false) // the file is about to count as removed, or the directory is gone
 	return append(jsontext.AppendIndent(nil, text, indentation), '\n'), nil
 }
 

@@ -92,7 +92,7 @@ func (j *Journal) opened(err error) (*Journal, error) {
 	switch {
 	case err == nil:
 	case atomicfile.IsReadOnly(err):
-		j.fault = codes.Errorf(codes.Storage, "the journal in the data directory can only be read; nothing is changed until it can be written: %w", err)
+		j.fault = failed("the journal in the data directory can only be read; nothing is changed until it can be written", err)
 	default:
 		if j.file != nil {
 			j.file.Close()
@@ -100,6 +100,20 @@ func (j *Journal) opened(err error) (*Journal, error) {
 		return nil, codes.Errorf(codes.Storage, "journal %s: open for writing: %w", JournalName, err)
 	}
 	return j, nil
+}
+
+// failed is an error that writers are shown: without paths of this machine.
+func failed(text string, err error) *codes.Error {
+	reason := err.Error()
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		reason = path.Err.Error()
+	case errors.As(err, &link):
+		reason = link.Err.Error()
+	}
+	return &codes.Error{Code: codes.Storage, Text: text + ": " + reason, Err: err}
 }
 
 // Epoch is that of the file's header.
@@ -172,15 +186,15 @@ func (j *Journal) write(frame []byte) error {
 	if _, err := j.file.WriteAt(frame, j.size); err != nil {
 		// Nothing of the frame must be found by a later start.
 		if cut := j.file.Truncate(j.size); cut != nil {
-			j.fault = codes.Errorf(codes.Storage, "the journal in the data directory cannot be written and accepts no changes until it can be written anew: %w", errors.Join(err, cut))
+			j.fault = failed("the journal in the data directory cannot be written and accepts no changes until it can be written anew", errors.Join(err, cut))
 		}
-		return codes.Errorf(codes.Storage, "the journal in the data directory cannot be written, nothing was changed: %w", err)
+		return failed("the journal in the data directory cannot be written, nothing was changed", err)
 	}
 	if err := j.file.Sync(); err != nil {
 		// Best effort, for the case that the process is restarted and the machine
 		// is not: the caller is told that the change did not happen.
 		cut := j.file.Truncate(j.size)
-		j.fault = codes.Errorf(codes.Storage, "the journal in the data directory could not be made durable and accepts no changes until it can be written anew: %w", errors.Join(err, cut))
+		j.fault = failed("the journal in the data directory could not be made durable and accepts no changes until it can be written anew", errors.Join(err, cut))
 		return j.fault
 	}
 	j.size += int64(len(frame))
@@ -224,7 +238,7 @@ func (j *Journal) Untidy(live int64) bool { return j.size > compactFloor && j.si
 // contents is unknown.
 func (j *Journal) Renew(all Change) error {
 	if err := j.compact(all.records()); err != nil {
-		return codes.Errorf(codes.Storage, "the journal in the data directory cannot be written, nothing was changed: %w", err)
+		return failed("the journal in the data directory cannot be written, nothing was changed", err)
 	}
 	j.fault = nil
 	return nil
@@ -247,7 +261,7 @@ func (j *Journal) compact(records []record) error {
 		return errors.Join(fmt.Errorf("journal compaction: %w", err), pending.Discard())
 	}
 	if err := errors.Join(j.root.SyncDir("."), j.reopen()); err != nil {
-		j.fault = codes.Errorf(codes.Storage, "the journal in the data directory could not be replaced and accepts no changes until it can be written anew: %w", err)
+		j.fault = failed("the journal in the data directory could not be replaced and accepts no changes until it can be written anew", err)
 		return j.fault
 	}
 	j.size, j.done = int64(len(data)), nil

@@ -268,6 +268,7 @@ func TestAJournalThatCanOnlyBeReadIsOpened(t *testing.T) {
 	require.NoError(t, k.open(readOnly{k.mem}))
 	require.Equal(t, epoch, k.Epoch())
 	require.ErrorIs(t, k.Err(), syscall.EROFS)
+	require.NotContains(t, codes.Message(k.Err()), JournalName, "no paths for peers")
 	require.ErrorIs(t, k.Commit(put(2, "b.json", "1")), codes.Storage)
 	k.Placed(1)
 	m, err := k.Recall()

@@ -32,6 +32,9 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binaryDir = dir
+	if err := os.Chmod(dir, 0o755); err != nil { // others may have to run it
+		return "", err
+	}
 	path := filepath.Join(dir, "confcenter")
 	if out, err := exec.Command("go", "build", "-o", path, "confcenter/cmd/confcenter").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
@@ -50,6 +53,8 @@ type Process struct {
 	// Before are shell commands that run in the process before it becomes the server, to
 	// put it under a limit. A change counts from the next start.
 	Before string
+	// As is the user it runs as, nil for the one who tests.
+	As *syscall.Credential
 
 	t     testing.TB
 	flags []string
@@ -62,9 +67,10 @@ type run struct {
 	log  chan string   // what it writes to standard error, line by line; closed at its end
 	done chan struct{} // closed when it has ended
 
-	mu   sync.Mutex
-	last []string // guarded by mu: the newest lines
-	err  error    // set before done is closed
+	mu    sync.Mutex
+	last  []string // guarded by mu: the newest lines
+	lines int      // guarded by mu: how many there were
+	err   error    // set before done is closed
 }
 
 // lastLines is how many lines of a run's log are kept to explain a failure.
@@ -97,6 +103,9 @@ func (p *Process) Command() *exec.Cmd {
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = []string{"TZ=UTC"} // nothing of what the tests run under
+	if p.As != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As}
+	}
 	return cmd
 }
 
@@ -136,6 +145,14 @@ func (r *run) keep(line string) {
 		r.last = r.last[1:]
 	}
 	r.last = append(r.last, line)
+	r.lines++
+}
+
+// Lines is how many lines its log has.
+func (p *Process) Lines() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lines
 }
 
 // Said is the end of its log.
