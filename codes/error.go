@@ -3,6 +3,7 @@ package codes
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Error is an error with a code. Stores and handlers return it; an edge (TCP, HTTP,
@@ -16,6 +17,8 @@ type Error struct {
 	// Err is the cause, or nil. It is for the log and for errors.Is; no edge
 	// shows it.
 	Err error
+	// After is how long to wait before the same is worth trying again; 0: nobody knows.
+	After time.Duration
 }
 
 // Errorf makes an Error whose Text is the formatted text. A %w verb records its
@@ -70,6 +73,15 @@ func Message(err error) string {
 		return c.Error()
 	}
 	return e.Error()
+}
+
+// RetryAfter is how long to wait before trying again what failed with err; 0: nobody knows.
+// Nothing was done then.
+func RetryAfter(err error) time.Duration {
+	if _, e := find(err); e != nil {
+		return e.After
+	}
+	return 0
 }
 
 // carrier is a Code or an Error. It lets one walk of the chain find the outermost of both;

@@ -29,7 +29,10 @@ type Limits struct {
 	// lobby or settled; 0: as many as it likes. If there is a limit, an address may
 	// also have at most half of the places of each front: a front can be much smaller.
 	PerAddress int
-	// Exempt are the networks that PerAddress is not for.
+	// Rate is how much one connection may send; AddressRate is how much all connections of
+	// one address may.
+	Rate, AddressRate Rate
+	// Exempt are the networks that PerAddress and AddressRate are not for.
 	Exempt []netip.Prefix
 }
 
@@ -37,7 +40,8 @@ type Limits struct {
 // still have a descriptor, beyond the limits.
 const leavingMost = 128
 
-// remembered is how many addresses, and how many names, are known to have been settled.
+// remembered is how many addresses, and how many names, are known to have been settled, and
+// how many addresses without a connection cannot begin anew with what they may send.
 const remembered = 8192
 
 // longestName is how long a name may be to be remembered, in bytes.
@@ -50,6 +54,9 @@ type Counters struct {
 	Leaving   atomic.Uint64 `metric:"connections_refused_total" label:"limit=leaving"`
 	Settled   atomic.Uint64 `metric:"connections_refused_total" label:"limit=settled"`
 	Exhausted atomic.Uint64 `metric:"connections_refused_total" label:"limit=files"` // accepting failed: the process has no descriptor left
+
+	Rate        atomic.Uint64 `metric:"connections_requests_refused_total" label:"limit=rate" help:"Requests refused because a connection or an address sends more than it may."`
+	AddressRate atomic.Uint64 `metric:"connections_requests_refused_total" label:"limit=address_rate"`
 }
 
 // Lobby is where connections begin. All its methods may be called from any goroutine.
@@ -62,14 +69,16 @@ type Lobby struct {
 	lists     [regards]list.List // the strangers, who has been there longest first
 	leaving   int
 	addresses map[netip.Addr]*address
-	known     memory[netip.Addr]
-	names     memory[string]
+	known     memory[netip.Addr, struct{}]
+	names     memory[string, struct{}]
+	purses    memory[netip.Addr, *sharedPurse] // of addresses that have no connections
 }
 
 // address is what a peer's address has.
 type address struct {
 	connections int
 	strangers   [regards]list.List // of *Place, who has been there longest is first
+	purse       *sharedPurse       // nil: it may send any amount
 }
 
 func (a *address) count() int { return count(a.strangers[:]) }
@@ -148,6 +157,8 @@ type Place struct {
 	// set at open
 	front *Front
 	peer  netip.Addr
+	// Meter limits what is sent; nil: nothing does.
+	Meter *Meter
 
 	// guarded by the lobby's mu
 	state  state
@@ -204,6 +215,7 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	a := l.addressLocked(p.peer)
 	l.addresses[p.peer] = a
 	a.connections++
+	p.Meter = l.meterLocked(p.peer, a)
 	l.enterLocked(p, a)
 	return victim, nil
 }
@@ -223,8 +235,10 @@ func (l *Lobby) enterLocked(p *Place, a *address) {
 }
 
 // bounds reports whether there are limits for the address.
-func (l *Lobby) bounds(peer netip.Addr) bool {
-	return l.limits.PerAddress > 0 && !slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer.WithZone("")) })
+func (l *Lobby) bounds(peer netip.Addr) bool { return l.limits.PerAddress > 0 && !l.exempt(peer) }
+
+func (l *Lobby) exempt(peer netip.Addr) bool {
+	return slices.ContainsFunc(l.limits.Exempt, func(n netip.Prefix) bool { return n.Contains(peer.WithZone("")) })
 }
 
 // victimLocked is who has to leave for a newcomer.
@@ -317,9 +331,9 @@ func (p *Place) settle(name string) error {
 	if f.settled >= room {
 		return errSettled
 	}
-	l.known.add(p.peer)
+	l.known.add(p.peer, struct{}{})
 	if name != "" && len(name) <= longestName {
-		l.names.add(name)
+		l.names.add(name, struct{}{})
 	}
 	l.forgetLocked(p)
 	p.state, p.evict = settled, nil
@@ -350,6 +364,9 @@ func (p *Place) Leave() {
 	a := l.addresses[p.peer]
 	if a.connections--; a.connections == 0 {
 		delete(l.addresses, p.peer)
+		if a.purse != nil {
+			l.purses.add(p.peer, a.purse)
+		}
 	}
 }
 
@@ -395,22 +412,30 @@ func (l *Lobby) Readings() metric.Readings {
 
 // memory remembers the last of many keys: a new one takes the place of one of an older
 // half.
-type memory[K comparable] struct {
-	fresh, old map[K]struct{}
+type memory[K comparable, V any] struct {
+	fresh, old map[K]V
 }
 
-func (m *memory[K]) has(key K) bool {
+func (m *memory[K, V]) has(key K) bool {
 	_, fresh := m.fresh[key]
 	_, old := m.old[key]
 	return fresh || old
 }
 
-func (m *memory[K]) add(key K) {
+// get is the key's value, the zero value if it is not remembered.
+func (m *memory[K, V]) get(key K) V {
+	if v, fresh := m.fresh[key]; fresh {
+		return v
+	}
+	return m.old[key]
+}
+
+func (m *memory[K, V]) add(key K, v V) {
 	if len(m.fresh) >= remembered/2 {
 		m.old, m.fresh = m.fresh, nil
 	}
 	if m.fresh == nil {
-		m.fresh = make(map[K]struct{})
+		m.fresh = make(map[K]V)
 	}
-	m.fresh[key] = struct{}{}
+	m.fresh[key] = v
 }

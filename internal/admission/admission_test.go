@@ -195,10 +195,11 @@ func TestACloseFrontHasItsStrangersLeave(t *testing.T) {
 }
 
 func TestMemoryOfKeysIsBounded(t *testing.T) {
-	var m memory[string]
+	var m memory[string, int]
 	for i := range 3 * remembered {
-		m.add(fmt.Sprint(i))
+		m.add(fmt.Sprint(i), i)
 		require.True(t, m.has(fmt.Sprint(i)))
+		require.Equal(t, i, m.get(fmt.Sprint(i)))
 		require.True(t, m.has(fmt.Sprint(max(0, i-remembered/2+1))), "the last half is always there")
 	}
 	require.LessOrEqual(t, len(m.fresh)+len(m.old), remembered)

@@ -1,0 +1,96 @@
+package admission
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"confcenter/codes"
+)
+
+func TestNobodyIsMeteredByDefault(t *testing.T) {
+	p, _ := visit(t, New(Limits{PerAddress: 5}).Front(8), there)
+	require.Nil(t, p.Meter)
+}
+
+func TestAConnectionMaySendASecondsWorthAtOnceAndThenItsRate(t *testing.T) {
+	l := New(Limits{Rate: Rate{Requests: 10}})
+	p, _ := visit(t, l.Front(8), here)
+	now := time.Unix(1_000_000, 0)
+	for range 10 {
+		require.NoError(t, p.Meter.Take(now, 1<<30))
+	}
+	err := p.Meter.Take(now, 0)
+	require.Equal(t, codes.Busy, codes.Of(err))
+	require.Equal(t, 100*time.Millisecond, codes.RetryAfter(err))
+	require.ErrorContains(t, err, "this connection may send 10 requests per second")
+	require.Error(t, p.Meter.Take(now.Add(99*time.Millisecond), 0), "what is refused costs nothing, and brings nothing")
+	require.NoError(t, p.Meter.Take(now.Add(100*time.Millisecond), 0))
+	require.Error(t, p.Meter.Take(now.Add(100*time.Millisecond), 0))
+	require.Error(t, p.Meter.Take(now.Add(-time.Hour), 0), "a clock may be set back")
+	require.NoError(t, p.Meter.Take(now.Add(200*time.Millisecond), 0))
+	require.EqualValues(t, 4, l.Count.Rate.Load())
+	other, _ := visit(t, l.Front(8), here)
+	require.NoError(t, other.Meter.Take(now, 0))
+}
+
+// A request that is larger than what may be sent per second is not refused for ever.
+func TestALargeRequestIsPaidForAfterwards(t *testing.T) {
+	p, _ := visit(t, New(Limits{Rate: Rate{Bytes: 1000}}).Front(8), here)
+	now := time.Unix(1_000_000, 0)
+	require.NoError(t, p.Meter.Take(now, 5000))
+	require.Equal(t, 4100*time.Millisecond, codes.RetryAfter(p.Meter.Take(now, 100)))
+	require.Equal(t, 5*time.Second, codes.RetryAfter(p.Meter.Take(now, 1<<40)))
+	p.Meter.Charge(now, 0, 1000)
+	require.Error(t, p.Meter.Take(now.Add(5*time.Second), 5000))
+	require.NoError(t, p.Meter.Take(now.Add(6*time.Second), 5000))
+}
+
+func TestAnAddressSharesWhatItMaySend(t *testing.T) {
+	l := New(Limits{AddressRate: Rate{Requests: 4}, Exempt: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	tcp, web := l.Front(8), l.Front(8)
+	now := time.Unix(1_000_000, 0)
+	one, _ := visit(t, tcp, there)
+	two, _ := visit(t, web, there)
+	for range 2 {
+		require.NoError(t, one.Meter.Take(now, 0))
+		require.NoError(t, two.Meter.Take(now, 0))
+	}
+	require.ErrorContains(t, one.Meter.Take(now, 0), "this address may send 4 requests per second")
+	require.Error(t, two.Meter.Take(now, 0))
+	one.Leave()
+	two.Leave()
+	again, _ := visit(t, tcp, there)
+	require.Error(t, again.Meter.Take(now, 0), "coming back does not help")
+	require.EqualValues(t, 3, l.Count.AddressRate.Load())
+	other, _ := visit(t, tcp, netip.MustParseAddr("192.0.2.8"))
+	require.NoError(t, other.Meter.Take(now, 0))
+	exempt, _ := visit(t, tcp, here)
+	require.Nil(t, exempt.Meter)
+}
+
+// Whatever is sent when: no more passes than the rate, and who waits as long as told passes.
+func TestNoMorePassesThanTheRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := Rate{Requests: rapid.Int64Range(1, 100).Draw(t, "requests"), Bytes: rapid.Int64Range(100, 10_000).Draw(t, "bytes")}
+		place, err := New(Limits{Rate: rate}).Front(8).Admit(here)
+		require.NoError(t, err)
+		began := time.Unix(1_000_000, 0)
+		now, requests, bytes := began, int64(0), int64(0)
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			size := rapid.Int64Range(0, 200).Draw(t, "size")
+			if err := place.Meter.Take(now, size); err != nil {
+				now = now.Add(codes.RetryAfter(err))
+				require.NoError(t, place.Meter.Take(now, size))
+			}
+			requests, bytes = requests+1, bytes+size
+			seconds := now.Sub(began).Seconds() + 1
+			require.LessOrEqual(t, float64(requests), float64(rate.Requests)*seconds+1)
+			require.LessOrEqual(t, float64(bytes), float64(rate.Bytes)*seconds+200)
+			now = now.Add(time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "pause")))
+		}
+	})
+}
