@@ -2,7 +2,9 @@ package protocol
 
 import (
 	"bytes"
+	"math"
 	"strconv"
+	"time"
 
 	"confcenter/internal/jsontext"
 	"confcenter/kv/kvjson"
@@ -159,11 +161,25 @@ func AppendResult(dst []byte, code int, desc string) []byte {
 	return append(appendText(dst, "desc", desc), '}')
 }
 
+// AppendRetryAfter adds to a refusal when it is worth sending the request again, in
+// milliseconds. 0 adds nothing.
+func AppendRetryAfter(refusal []byte, after time.Duration) []byte {
+	if after <= 0 {
+		return refusal
+	}
+	millis := (after + time.Millisecond - 1) / time.Millisecond
+	refusal = appendInt(refusal[:len(refusal)-len("}")], "retry_after", int32(min(millis, math.MaxInt32)))
+	return append(refusal, '}')
+}
+
 // Result is the part that every reply object has.
 type Result struct {
 	// Code is 0 for success.
 	Code int32
 	Desc string
+	// RetryAfter is when a refused request is worth sending again; 0: not said. Nothing was
+	// done then.
+	RetryAfter time.Duration
 }
 
 // ParseResult reads code and desc of a reply.
@@ -180,7 +196,12 @@ func (r *Request) result() (Result, error) {
 	if !ok {
 		return Result{}, &ReplyError{Member: "code"}
 	}
-	return Result{Code: code, Desc: string(r.Text("desc"))}, nil
+	res := Result{Code: code, Desc: string(r.Text("desc"))}
+	if code != 0 {
+		millis, _ := r.Int("retry_after")
+		res.RetryAfter = max(0, time.Duration(millis)*time.Millisecond)
+	}
+	return res, nil
 }
 
 // parseSuccess parses a reply. The error is a *RefusedError if its code is not 0.

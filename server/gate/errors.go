@@ -59,5 +59,6 @@ func (s *Session) RefuseState(h protocol.Header, err error) {
 
 // AppendRefusal may be called from any goroutine.
 func (s *Session) AppendRefusal(dst []byte, h protocol.Header, err error) []byte {
-	return protocol.AppendResult(dst, int(codes.Of(err)), s.WireText(h, err))
+	dst = protocol.AppendResult(dst, int(codes.Of(err)), s.WireText(h, err))
+	return protocol.AppendRetryAfter(dst, codes.RetryAfter(err))
 }

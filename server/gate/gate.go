@@ -149,6 +149,8 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 	case s.Client == nil && !row.anonymous():
 		s.turnOut(h)
 		return refused
+	case s.toll.meter != nil && !s.pays(f):
+		return refused
 	case row.Row != nil && !s.may(row.Right):
 		s.Result(h, int(codes.Forbidden), fmt.Sprintf("%s needs the right %s", h.Command, row.Right))
 		return refused
@@ -191,6 +193,7 @@ func (s *Session) handleEach(b []byte) (taken int) {
 				return taken
 			}
 		}
+		s.toll.paid = false
 		taken += f.size
 		s.Took(taken)
 	}

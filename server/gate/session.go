@@ -19,6 +19,8 @@ type Session struct {
 
 	place *admission.Place
 
+	toll toll
+
 	// loop only
 	Client *Client // nil before WHOAMI
 	parts  [families]Part
@@ -63,7 +65,7 @@ func (d *Desk) Part(key Family) any { return d.parts[key] }
 // ends; nil if it has to leave at once.
 func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn {
 	g := d.gate
-	s := &Session{Gate: g, Desk: d, place: place}
+	s := &Session{Gate: g, Desk: d, place: place, toll: toll{meter: place.Meter}}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
 	if g.Group.IsDraining() || !place.Evictable(func() {
 		d.Loop.Post(loop.MailFunc(func(*loop.Loop) { s.Reset() }))

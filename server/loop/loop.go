@@ -169,6 +169,9 @@ func (l *Loop) Busy() bool {
 	return l.mail.box.waiting() || l.sweep.due() || len(l.gather.frames) > 0 || len(l.turns) > 0
 }
 
+// Moment is the time at which the loop turned to the connection it serves.
+func (l *Loop) Moment() time.Time { return l.Group.began.Add(l.meter.moment()) }
+
 // Hold stops delivery until Release, so that mail which needs a worker keeps its place.
 func (l *Loop) Hold() { l.mail.held = true }
 
