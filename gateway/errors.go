@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"strconv"
+	"time"
 
 	"confcenter/codes"
 )
@@ -53,9 +55,12 @@ func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 // answerError answers with err. If the reply has already begun, it aborts the
 // connection, so that the peer does not take the reply for complete.
 func answerError(w *reply, rt *route, plain *plainError, err error) {
-	code := codes.Of(err)
+	code, after := codes.Of(err), codes.RetryAfter(err)
 	if w.status != 0 {
 		panic(http.ErrAbortHandler)
+	}
+	if after > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
 	if rt.plain {
 		failPlain(w, plain, err)
@@ -63,7 +68,11 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	}
 	body := appendNumber(make([]byte, 0, 256), `{"code":`, int64(code))
 	body = appendQuoted(body, `,"error":`, code.Name())
-	body = append(appendQuoted(body, `,"detail":`, codes.Message(err)), "}\n"...)
+	body = appendQuoted(body, `,"detail":`, codes.Message(err))
+	if after > 0 {
+		body = appendNumber(body, `,"retry_after":`, int64((after+time.Millisecond-1)/time.Millisecond))
+	}
+	body = append(body, "}\n"...)
 	w.Header()["Content-Type"] = contentJSON
 	w.setLength(len(body))
 	w.WriteHeader(code.HTTPStatus())
@@ -81,7 +90,9 @@ func failPlain(w *reply, plain *plainError, err error) {
 		case codes.NotFound:
 			plain.text = "404 page not found"
 		case codes.Internal, codes.Storage, codes.Quota, codes.Busy, codes.Closed:
-			plain.status, plain.text = http.StatusInternalServerError, "db error"
+			if codes.RetryAfter(err) == 0 {
+				plain.status, plain.text = http.StatusInternalServerError, "db error"
+			}
 		}
 	}
 	w.Header()["Content-Type"] = contentPlain

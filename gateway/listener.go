@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -79,12 +81,33 @@ func (p *peer) settle(w http.ResponseWriter, rt *route) (err error) {
 	if err == nil {
 		return nil
 	}
-	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close")
-	if rt.plain {
-		err = &plainError{codes.Busy.HTTPStatus(), codes.Message(err)}
+	return &codes.Error{Code: codes.Busy, Text: codes.Message(err), After: time.Second}
+}
+
+// pays charges a request, or refuses one beyond the peer's rate. Probes, metrics and status
+// are free. A body of unknown length is paid for as it is read.
+func (p *peer) pays(g *Gateway, rt *route, r *http.Request) error {
+	if p == nil || p.conn.Place.Meter == nil || rt.quiet {
+		return nil
 	}
-	return err
+	meter := p.conn.Place.Meter
+	if r.ContentLength < 0 {
+		r.Body = &paidBody{r.Body, func(n int) { meter.Charge(g.clock.Now(), 0, int64(n)) }}
+	}
+	return meter.Take(g.clock.Now(), max(0, r.ContentLength))
+}
+
+type paidBody struct {
+	io.ReadCloser
+	pay func(n int)
+}
+
+// Read implements io.Reader.
+func (b *paidBody) Read(to []byte) (int, error) {
+	n, err := b.ReadCloser.Read(to)
+	b.pay(n)
+	return n, err
 }
 
 // spoke notes that a connection without a place is not silent.

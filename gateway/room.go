@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"fmt"
+	"time"
+
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -18,9 +21,8 @@ const (
 
 // room is what one request holds of the pool.
 type room struct {
-	pool    *memory.Pool
-	held    int64
-	refused bool // something was
+	pool *memory.Pool
+	held int64
 }
 
 // take reserves n bytes more.
@@ -46,15 +48,11 @@ func (m *room) give() {
 
 // noRoom refuses a request that there is no memory for now.
 func noRoom(w *reply, n int64) error {
-	w.room.refused = true
-	h := w.Header()
-	h.Set("Retry-After", "1")
-	h.Set("Connection", "close") // instead of reading the body
-	err := codes.Errorf(codes.Busy, "the request needs %d bytes of memory, which other requests have; try again later", n)
-	if w.route.plain {
-		return &plainError{codes.Busy.HTTPStatus(), codes.Message(err)}
+	w.Header().Set("Connection", "close") // instead of reading the body
+	return &codes.Error{
+		Code: codes.Busy, After: time.Second,
+		Text: fmt.Sprintf("the request needs %d bytes of memory, which other requests have; try again later", n),
 	}
-	return err
 }
 
 // mostRoom is what one request can have at all.

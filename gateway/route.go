@@ -124,10 +124,14 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.route = rt
-	if peer := peerOf(r); err == nil {
+	peer := peerOf(r)
+	if err == nil {
 		err = peer.settle(w, rt)
 	} else {
 		peer.spoke()
+	}
+	if refusal := peer.pays(p.gateway, rt, r); refusal != nil {
+		err = refusal
 	}
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
@@ -144,7 +148,7 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p.gateway.fail(w, r, rt, err)
 	}
-	if err != nil && (codes.Of(err) == codes.TooLarge || w.room.refused) {
+	if err != nil && (codes.Of(err) == codes.TooLarge || codes.RetryAfter(err) > 0) {
 		letFinish(w, r, body, 4*rt.body)
 	}
 }
