@@ -14,13 +14,17 @@ type lobbyOptions struct {
 	strangers  int
 	perAddress int
 	exempt     list
+
+	rate, addressRate rate
 }
 
 func (o *lobbyOptions) define(f *pflag.FlagSet) {
 	o.exempt = list{"127.0.0.0/8", "::1/128"}
 	f.IntVar(&o.strangers, "max-unidentified", 0, "TCP and HTTP connections that have not identified themselves; beyond that, the oldest silent one is closed; 0 = a sixteenth of the limit on open files, at most 4096")
 	f.IntVar(&o.perAddress, "max-per-address", 0, "TCP and HTTP connections of one address, which in any case gets at most half of the places of each; further ones are refused; 0 = half of --max-connections")
-	f.Var(&o.exempt, "exempt-networks", "networks that --max-per-address does not apply to, separated by commas, for example 10.0.0.0/8")
+	f.Var(&o.exempt, "exempt-networks", "networks that --max-per-address and --rate-per-address do not apply to, separated by commas, for example 10.0.0.0/8")
+	f.Var(&o.rate, "rate", "requests and bytes per second that one connection may send, TCP or HTTP, for example 1000/s,8MiB/s; what is more is refused with when to try again")
+	f.Var(&o.addressRate, "rate-per-address", "the same for all connections of one address")
 }
 
 func (o *lobbyOptions) check(refuse func(format string, args ...any)) {
@@ -48,7 +52,10 @@ func (o *lobbyOptions) room(files int) int {
 
 // open makes the lobby of a server with so many places for clients.
 func (o *lobbyOptions) open(connections int) *admission.Lobby {
-	limits := admission.Limits{Strangers: o.strangers, PerAddress: o.perAddress}
+	limits := admission.Limits{
+		Strangers: o.strangers, PerAddress: o.perAddress,
+		Rate: admission.Rate(o.rate), AddressRate: admission.Rate(o.addressRate),
+	}
 	if limits.PerAddress == 0 {
 		limits.PerAddress = max(1, connections/2)
 	}

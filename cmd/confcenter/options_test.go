@@ -41,6 +41,8 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"max-unidentified", "0", "10", "20", "30"},
 		{"max-per-address", "0", "10", "20", "30"},
 		{"exempt-networks", "127.0.0.0/8,::1/128", "10.0.0.0/8", "10.0.0.0/8,::/0", "192.0.2.0/24"},
+		{"rate", "off", "100/s", "1KiB/s", "200/s,1MiB/s"},
+		{"rate-per-address", "off", "100/s", "1KiB/s", "200/s,1MiB/s"},
 		{"log-level", "info", "warn", "error", "debug"},
 		{"frame-exact", "false", "true", "false", "true"},
 		{"doc-literal", "false", "true", "false", "true"},
@@ -110,6 +112,8 @@ max-connections = 0                         # default
 max-unidentified = 0                        # default
 max-per-address = 0                         # default
 exempt-networks = 127.0.0.0/8,::1/128       # default
+rate = off                                  # default
+rate-per-address = off                      # default
 log-level = info                            # default
 frame-exact = true                          # flag --frame-exact
 doc-literal = false                         # default

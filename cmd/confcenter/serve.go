@@ -114,7 +114,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, state.close()) }()
-	srv := server.New(o.serverConfig(lobby, log), state.serve(server.Stores{Config: store}))
+	srv := server.New(o.serverConfig(lobby, budget, log), state.serve(server.Stores{Config: store}))
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}
@@ -155,9 +155,10 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 	return count
 }
 
-func (o *options) serverConfig(lobby *admission.Lobby, log zerolog.Logger) server.Config {
+func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, log zerolog.Logger) server.Config {
 	return server.Config{
 		Lobby:           lobby,
+		Memory:          budget.Peers,
 		Listen:          o.listen,
 		ServerID:        o.serverID,
 		Loops:           o.loops,
