@@ -147,7 +147,7 @@ func (c *Client) try(ctx context.Context, cmd protocol.Command, frame []byte, ag
 		if err != nil {
 			return nil, nil, err
 		}
-		body, err := sess.conn.start(cmd, frame).wait(ctx, timer.C())
+		body, err := sess.conn.request(ctx, timer.C(), cmd, frame)
 		if err == nil || try == maxTries || !lost(err) || (!again && !SafeToRetry(err)) {
 			return body, sess, err
 		}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,7 @@ func refusal(r protocol.Result) error {
 		return nil
 	}
 	c := codes.Code(r.Code)
-	if r.Desc == "" {
-		return codes.Errorf(c, "%s", c.Error())
-	}
-	return codes.Errorf(c, "%s", r.Desc)
+	return &codes.Error{Code: c, Text: cmp.Or(r.Desc, c.Error()), After: r.RetryAfter}
 }
 
 // during adds what was being done to err; nil stays nil.

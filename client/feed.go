@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/protocol"
 )
@@ -271,11 +272,14 @@ func (f *feed) admit(err error) {
 
 // sync brings doc up to date on sess.
 func (f *feed) sync(sess *session) error {
-	if f.told != sess {
-		if err := f.subscribe(sess); err != nil {
+	for f.told != sess {
+		err := f.subscribe(sess)
+		switch {
+		case err == nil:
+			f.told = sess
+		case !sess.conn.later(f.ctx, nil, codes.RetryAfter(err)):
 			return err
 		}
-		f.told = sess
 	}
 	for {
 		target, more := f.wanting()
@@ -438,7 +442,7 @@ func (f *feed) fetch(sess *session) (*Document, error) {
 	f.mu.Lock()
 	newer := f.version
 	f.mu.Unlock()
-	body, err := sess.conn.start(protocol.GetConfig, queryFrame(f.key, newer)).wait(f.ctx, timer.C())
+	body, err := sess.conn.request(f.ctx, timer.C(), protocol.GetConfig, queryFrame(f.key, newer))
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func (c *Client) insist(ctx context.Context, cmd protocol.Command, frame []byte,
 		if err != nil {
 			return nil, repeated, unknownOutcome(err, repeated)
 		}
-		body, err := sess.conn.start(cmd, frame).wait(ctx, timer.C())
+		body, err := sess.conn.request(ctx, timer.C(), cmd, frame)
 		sent := !SafeToRetry(err)
 		if !lost(err) || (sent && how == never) {
 			return body, repeated, unknownOutcome(err, repeated)

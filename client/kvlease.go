@@ -164,7 +164,7 @@ func (l *Lease) refresh(left time.Duration) error {
 		if err != nil {
 			return err
 		}
-		body, err := sess.conn.start(protocol.KVAlive, frame).wait(l.ctx, timer.C())
+		body, err := sess.conn.request(l.ctx, timer.C(), protocol.KVAlive, frame)
 		if !lost(err) {
 			_, err = answer(body, err, protocol.ParseKVLease)
 			return err

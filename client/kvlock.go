@@ -157,7 +157,7 @@ func (l *Lock) ask(ctx context.Context, wait, patient bool) (*session, kv.Revisi
 	frame := protocol.AppendKVLock(begin(protocol.KVLock), protocol.KVLockRequest{
 		NS: l.s.ns, Key: l.key, Lease: l.lease.id, Value: kv.StringValue(c.cfg.Name), Wait: wait, Raw: true,
 	})
-	body, err := sess.conn.start(protocol.KVLock, protocol.FinishFrame(frame, 0)).wait(ctx, timer.C())
+	body, err := sess.conn.request(ctx, timer.C(), protocol.KVLock, protocol.FinishFrame(frame, 0))
 	if err != nil {
 		return sess, 0, err
 	}

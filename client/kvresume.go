@@ -27,6 +27,7 @@ func (w *KVWatch) run() {
 			pause.reset()
 			w.attend(sess)
 		case w.restartable(err):
+		case sess.conn.later(w.ctx, nil, codes.RetryAfter(err)):
 		case !w.accepted():
 			w.end(err)
 		default:

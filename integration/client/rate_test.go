@@ -1,0 +1,33 @@
+package client_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/clienttest"
+	"confcenter/internal/admission"
+	"confcenter/server"
+)
+
+// A client that sends more than it may is slowed down and loses nothing.
+func TestMoreThanTheRateOnlyTakesLonger(t *testing.T) {
+	const rate, writes = 200, 300
+	lobby := admission.New(admission.Limits{Rate: admission.Rate{Requests: rate}})
+	_, c := real(t, clienttest.Options{Server: server.Config{Lobby: lobby}})
+	n := c.KV("n")
+	var all sync.WaitGroup
+	for range writes {
+		all.Go(func() {
+			_, err := n.Incr(t.Context(), "k", 1)
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	sum, err := n.Incr(t.Context(), "k", 0)
+	require.NoError(t, err)
+	require.EqualValues(t, writes, sum)
+	require.Positive(t, lobby.Count.Rate.Load())
+}
