@@ -102,6 +102,9 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	budget := o.budget(memory.Available(), log)
 	defer keepMemory(budget)()
 	warnIfOpen(o, log)
+	if err := o.state.checkState(o.data); err != nil {
+		return cannotStart(err)
+	}
 	// A new state store begins with new revisions, so clients that continue from a
 	// revision must see another epoch.
 	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, NewEpoch: stateIsNew(o.data), Log: log, LockWait: lockWait})

@@ -10,6 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"confcenter/codes"
+	"confcenter/internal/atomicfile"
 	"confcenter/internal/memory"
 	"confcenter/kvlock"
 	"confcenter/kvstore"
@@ -80,6 +82,37 @@ func stateIsNew(data string) bool {
 	return len(entries) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
 }
 
+// stateMark is a file in --data that says that a state store was made there. Without it a
+// store that was removed would look like one that is yet to be made.
+const stateMark = "state.made"
+
+// checkState returns why the state store must not be opened: there was one, and it is gone.
+func (o *stateOptions) checkState(data string) error {
+	_, err := os.Stat(filepath.Join(data, stateMark))
+	if err != nil || !stateIsNew(data) || o.acceptLoss {
+		return nil
+	}
+	return codes.Errorf(codes.Storage, "the state store is gone: %s is missing or empty, although it held one. Mount it or restore it from a copy, or start once with --kv-accept-loss to begin with an empty one", stateDir(data))
+}
+
+// markState leaves the mark of a state store that was opened, unless it is there or nothing can
+// be written.
+func markState(data string) error {
+	root, err := atomicfile.OS().OpenRoot(data)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if _, err := root.Stat(stateMark); err == nil {
+		return nil
+	}
+	text := []byte("There is a state store beside this file. Without the store, but with this file, the server does not start.\n")
+	if err := atomicfile.Write(root, stateMark, text, atomicfile.Attr{Perm: 0o600}); err != nil && !atomicfile.IsReadOnly(err) {
+		return codes.Errorf(codes.Storage, "data directory: %w", err)
+	}
+	return nil
+}
+
 func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Logger) pebblekv.Config {
 	return pebblekv.Config{
 		Disk: disk.Config{
@@ -112,6 +145,9 @@ func openState(o *options, budget *memory.Budget, log zerolog.Logger) (*state, e
 	store, err := pebblekv.Open(o.state.config(o.data, budget, log))
 	if err != nil {
 		return nil, err
+	}
+	if err := markState(o.data); err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
 	return &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues})}, nil
 }

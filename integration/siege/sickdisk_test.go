@@ -259,3 +259,41 @@ func TestConfDirectoryThatIsGone(t *testing.T) {
 	s.edit("a.json", edited)
 	reader.pushed(edited)
 }
+
+// TestStateDirectoryThatIsGone is not taken for one that is yet to be made.
+func TestStateDirectoryThatIsGone(t *testing.T) {
+	for name, remove := range map[string]func(state string) error{
+		"missing": os.RemoveAll,
+		"emptied": func(state string) error {
+			if err := os.RemoveAll(state); err != nil {
+				return err
+			}
+			return os.Mkdir(state, 0o700)
+		},
+		"without its database": func(state string) error { return os.RemoveAll(filepath.Join(state, "db")) },
+		"without its mark":     func(state string) error { return os.Remove(filepath.Join(state, "durable.mark")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := nurse(t, confDir(t), "")
+			s.Start()
+			s.takes("1")
+			s.Stop()
+			require.NoError(t, remove(filepath.Join(s.Data, "state")))
+			for range 2 {
+				said, err := s.Command().CombinedOutput()
+				require.Error(t, err)
+				require.Contains(t, string(said), "cannot start")
+				require.Contains(t, string(said), "--kv-accept-loss")
+			}
+			if name == "without its database" {
+				require.NoError(t, os.RemoveAll(filepath.Join(s.Data, "state"))) // the rest knows of writes that are lost
+			}
+			after := nurse(t, s.Conf, s.Data, "--kv-accept-loss")
+			after.Start()
+			after.takes("2")
+			after.Stop()
+			s.Start()
+			require.Equal(t, "2", s.key("b"))
+		})
+	}
+}
