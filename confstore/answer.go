@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// Limits of the finished answers that nodes keep.
+// Finished answers that nodes keep, in bytes.
 const (
-	maxAnswerBytes = 4 << 10  // longer ones are quicker to write than worth the memory
-	answersTotal   = 64 << 20 // of all nodes in the snapshot together
+	maxAnswerBytes = 4 << 10 // longer ones are quicker to write than worth the memory
+	answerCost     = 64      // what one takes besides its body
 )
 
 // answers are finished replies for the whole document, one list for each form. They are kept
@@ -50,9 +50,9 @@ func (n *Node) Answer(inherit bool, name []byte) []byte {
 // answers are not kept, nor answers to names with escapes, of which there are endlessly many
 // spellings, while there are only two without.
 func (n *Node) KeepAnswer(inherit bool, name, body []byte) {
-	at, size := bytes.Index(body, name), int64(len(body))
-	if at < 0 || size > maxAnswerBytes || bytes.IndexByte(name, '\\') >= 0 ||
-		n.answers.bytes.Load() < 0 || n.limits.answers.Load()+size > answersTotal {
+	at, size, pool := bytes.Index(body, name), answerCost+int64(len(body)), n.limits.cache.pool
+	if at < 0 || len(body) > maxAnswerBytes || bytes.IndexByte(name, '\\') >= 0 ||
+		n.answers.bytes.Load() < 0 || !pool.Fits(size) {
 		return
 	}
 	list := n.answers.of(inherit)
@@ -65,12 +65,12 @@ func (n *Node) KeepAnswer(inherit bool, name, body []byte) {
 	a := &answer{body: slices.Clone(body), name: at, nameEnd: at + len(name), next: first}
 	// The loser of a race keeps nothing; the next request tries again.
 	if list.CompareAndSwap(first, a) && n.answers.bytes.Add(size) > 0 {
-		n.limits.answers.Add(size)
+		pool.Add(size)
 	}
 }
 
 // retireAnswers stops counting those of a node that leaves the snapshot.
 func (n *Node) retireAnswers() {
 	const never = -1 << 60
-	n.limits.answers.Add(-max(0, n.answers.bytes.Swap(never)))
+	n.limits.cache.pool.Give(max(0, n.answers.bytes.Swap(never)))
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"confcenter/internal/jsonpath"
+	"confcenter/internal/memory"
 )
 
 // form is text that is made on demand, or the index of a text. It can be dropped at any
@@ -15,7 +16,7 @@ type form struct {
 	used  atomic.Bool                    // since the cache last looked
 	build sync.Mutex                     // one builder at a time
 
-	size    int64 // guarded by the cache's mu: what it adds to the total
+	size    int64 // guarded by the cache's mu: what it holds of the pool
 	retired bool  // guarded by the cache's mu: its node is no longer in the snapshot
 }
 
@@ -26,17 +27,19 @@ func (f *form) touch() {
 	}
 }
 
-// cache bounds the total size of all forms of a store.
+// cache keeps all forms of a store within a pool, which also has the prepared answers.
 type cache struct {
-	limit int64 // set at open
+	pool *memory.Pool // set at open
 
 	mu    sync.Mutex // guards the rest
-	total int64
 	forms map[*form]struct{}
 }
 
-func newCache(limit int64) *cache {
-	return &cache{limit: limit, forms: make(map[*form]struct{})}
+// formCost is what a form takes besides its text and its index.
+const formCost = 128
+
+func newCache(pool *memory.Pool) *cache {
+	return &cache{pool: pool, forms: make(map[*form]struct{})}
 }
 
 // add counts bytes that f has just acquired and makes room for them. A retired form is not
@@ -47,14 +50,18 @@ func (c *cache) add(f *form, bytes int) {
 	if f.retired {
 		return
 	}
-	c.forms[f] = struct{}{}
-	f.size += int64(bytes)
-	c.total += int64(bytes)
+	size := int64(bytes)
+	if _, known := c.forms[f]; !known {
+		c.forms[f] = struct{}{}
+		size += formCost
+	}
+	f.size += size
+	c.pool.Add(size)
 	// Two rounds: the first spares what was read since the last time, the second
 	// finds it unused. f itself is spared, or a large one could never be read.
-	for round := 0; round < 2 && c.total > c.limit; round++ {
+	for round := 0; round < 2 && c.pool.Over(); round++ {
 		for old := range c.forms {
-			if c.total <= c.limit {
+			if !c.pool.Over() {
 				return
 			}
 			if old != f && !old.used.Swap(false) {
@@ -69,15 +76,17 @@ func (c *cache) retire(f *form) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.retired = true
-	c.total -= f.size
+	c.forgetLocked(f)
+}
+
+func (c *cache) forgetLocked(f *form) {
+	c.pool.Give(f.size)
 	f.size = 0
 	delete(c.forms, f)
 }
 
 func (c *cache) dropLocked(f *form) {
-	c.total -= f.size
-	f.size = 0
-	delete(c.forms, f)
+	c.forgetLocked(f)
 	f.text.Store(nil)
 	f.index.Store(nil)
 }

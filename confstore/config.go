@@ -1,12 +1,14 @@
 package confstore
 
 import (
+	"math"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 )
 
 // Config says where a Store lives and how patient it is. Only Dir and DataDir
@@ -75,10 +77,18 @@ type Config struct {
 	// MaxFiles bounds the documents, tombstones included, default 100,000. Files
 	// beyond are reported and not served.
 	MaxFiles int
-	// QueueLength and QueueBytes bound the requests waiting in Set, default 1024 requests and
-	// 64 MiB of contents.
+	// QueueLength bounds the requests waiting in Set, default 1024.
 	QueueLength int
-	QueueBytes  int64
+
+	// Documents is the memory for the documents and what is remembered of them. Requests for
+	// which there is none are refused, files are reported and not read, and the last good
+	// versions stay in service. Default no limit.
+	Documents *memory.Pool
+	// Caches is the memory for merged documents, indexes and prepared answers. Beyond it, some
+	// of those not read lately are dropped and made again on demand. Default 256 MiB.
+	Caches *memory.Pool
+	// Queues is the memory for contents waiting in Set. Default 64 MiB.
+	Queues *memory.Pool
 
 	// InlineBytes is the total size of a document and its bases up to which
 	// Node.Contents merges at once; beyond, Node.Prepare has to. Default 32 KiB,
@@ -87,9 +97,6 @@ type Config struct {
 	// IndexBytes is the size from which Node.Lookup wants an index instead of
 	// reading the text, default 4 KiB.
 	IndexBytes int
-	// CacheBytes bounds merged documents and indexes together, default 256 MiB.
-	// Beyond, some of those not read lately are dropped and made again on demand.
-	CacheBytes int64
 }
 
 func (c Config) withDefaults() Config {
@@ -115,10 +122,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxFileBytes, 16<<20)
 	orDefault(&c.MaxFiles, 100_000)
 	orDefault(&c.QueueLength, 1024)
-	orDefault(&c.QueueBytes, 64<<20)
 	orDefault(&c.InlineBytes, 32<<10)
 	orDefault(&c.IndexBytes, 4<<10)
-	orDefault(&c.CacheBytes, 256<<20)
+	c.Documents, c.Caches, c.Queues = c.Documents.Or(math.MaxInt64), c.Caches.Or(256<<20), c.Queues.Or(64<<20)
 	return c
 }
 

@@ -26,6 +26,7 @@ import (
 type directory struct {
 	// set at open
 	cfg      *Config
+	room     room
 	path     string // absolute
 	problems *problems
 	troubles *troubles
@@ -195,7 +196,12 @@ func (d *directory) prepare(name string, data []byte, mtime int32, before readin
 func (d *directory) read(name string, keep bool) reading {
 	r := reading{name: name, layout: ownLayout}
 	now := d.cfg.Clock.Now()
-	data, info, err := atomicfile.ReadFile(d.root, name, d.cfg.MaxFileBytes)
+	data, info, err := atomicfile.ReadFileIf(d.root, name, d.cfg.MaxFileBytes, func(info fs.FileInfo) error {
+		if keep { // by a writer, one file after the other
+			return nil
+		}
+		return d.room.forFile(&r, info.Size())
+	})
 	if info != nil {
 		r.mode, r.mtime, r.ahead = info.Mode(), seconds(info.ModTime(), now), ahead(info.ModTime(), now)
 		if r.sig = signatureOf(info); !r.sig.settled(now) {
@@ -203,12 +209,14 @@ func (d *directory) read(name string, keep bool) reading {
 		}
 	}
 	switch {
+	case errors.Is(err, errNoRoom): // r.fault says so
 	case err == nil:
 		r.raw = ledger.DigestOf(data)
 		if keep {
 			r.data = bytes.Clone(data)
 		}
 		r.check(data)
+		d.room.forText(&r, info.Size())
 	case info != nil && info.IsDir():
 		r.missing, r.isDir = true, true
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

@@ -17,8 +17,9 @@ import (
 // Limits of a group of requests.
 const (
 	maxGroup      = 64
-	maxGroupBytes = 4 << 20 // of contents
-	maxFlushes    = 16      // files and directories flushed at once
+	maxGroupBytes = 4 << 20  // of contents
+	maxGroupFiles = 16 << 20 // of files that it reads and writes
+	maxFlushes    = 16       // files and directories flushed at once
 )
 
 // ownLayout is that of files that have none yet, as CppCloud writes them.
@@ -35,6 +36,7 @@ type setting struct {
 	write  bool                // the file too
 	data   []byte              // its bytes; nil: it is going to be removed, or stays
 	mtime  int32               // and its time
+	room   int64               // reserved for the document until it is published
 	file   *atomicfile.Pending // nil: not made yet, or not needed
 }
 
@@ -86,8 +88,8 @@ func (w *writer) collect(first *setJob) []*setJob {
 // group carries jobs out in the order that loses nothing: the new files complete and durable
 // beside the old ones, the intents durable in the ledger, the renames, the directories
 // durable, and only then the publications. It stops after the first job whose file cannot be
-// made or put in place; the rest have not been done. ended is false if none has, because the
-// ledger does not answer.
+// made or put in place, or after the one with which it has become too large; the rest have not
+// been done. ended is false if none has, because the ledger does not answer.
 func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	if w.rec.scribe.hangs() {
 		return nil, false
@@ -101,8 +103,8 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 		}
 		sets[i].text, sets[i].err = requestText(job.req, w.cfg.MaxFileBytes)
 	}
-	w.plan(sets)
-	sets = w.prepare(sets)
+	defer w.giveBack(sets)
+	sets = w.prepare(w.plan(sets))
 	if !w.commit(sets) {
 		return nil, false
 	}
@@ -115,11 +117,18 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	return sets, true
 }
 
+// giveBack returns what was reserved: what is published is counted by itself.
+func (w *writer) giveBack(sets []setting) {
+	for i := range sets {
+		w.cfg.Documents.Give(sets[i].room + sets[i].before.room)
+	}
+}
+
 // plan reads the files, takes in their unseen edits and works out the result of each request,
 // based on those before it.
-func (w *writer) plan(sets []setting) {
+func (w *writer) plan(sets []setting) []setting {
 	readings := make([]reading, 0, len(sets))
-	for i := range sets {
+	for i, files := 0, 0; i < len(sets); i++ {
 		s := &sets[i]
 		if s.err == nil && len(readings) == 0 {
 			s.err = w.writable()
@@ -127,11 +136,15 @@ func (w *writer) plan(sets []setting) {
 		if s.err == nil {
 			s.before = w.in.dir.read(s.job.req.Name, true)
 			readings = append(readings, s.before)
+			files += len(s.before.data)
+		}
+		if files > maxGroupFiles {
+			sets = sets[:i+1]
 		}
 	}
 	w.in.takeEdits(readings)
 	p, more := w.rec.planner(), 0
-	for i := range sets {
+	for i, files := 0, 0; i < len(sets); i++ {
 		s := &sets[i]
 		if s.err != nil {
 			continue
@@ -142,7 +155,11 @@ func (w *writer) plan(sets []setting) {
 				more++
 			}
 		}
+		if files += len(s.data); files > maxGroupFiles {
+			sets = sets[:i+1]
+		}
 	}
+	return sets
 }
 
 // writable returns why nothing can be written at all; nil if something can.
@@ -182,6 +199,9 @@ func (w *writer) judge(p planner, s *setting, more int) error {
 	pl, err := p.plan([]edit{v.edit}, false)
 	if err != nil {
 		return codes.Errorf(codes.BadRequest, "%w", err)
+	}
+	if err := w.reserve(s, p.prev.Node(req.Name), pl.docs[0]); err != nil {
+		return err
 	}
 	s.out, s.result.Mtime = pl.apply(&w.rec.limits), pl.docs[0].served
 	return nil

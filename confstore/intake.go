@@ -55,6 +55,7 @@ func (in *intake) file(name string) *file {
 	if f == nil {
 		f = &file{}
 		in.files[name] = f
+		in.cfg.Documents.Add(fileCost(name))
 	}
 	return f
 }
@@ -76,7 +77,9 @@ func (in *intake) finish(docs []ledger.Document) {
 		if d.Write == nil {
 			continue
 		}
-		if now := in.dir.read(d.Name, true); now.missing == d.Write.Absent && now.raw == d.Write.Replaces && !now.isDir {
+		now := in.dir.read(d.Name, true)
+		in.dir.room.done([]reading{now})
+		if now.missing == d.Write.Absent && now.raw == d.Write.Replaces && !now.isDir {
 			in.cfg.Log.Info().Str("name", d.Name).Msg("finishing a write that was interrupted")
 			if err := in.finishWrite(d, now); err != nil {
 				in.cfg.Log.Error().Err(err).Str("name", d.Name).Msg("the interrupted write cannot be finished; the file is served as it is")
@@ -114,7 +117,7 @@ func (in *intake) finishWrite(d *ledger.Document, before reading) error {
 
 // load reads the directory. Directories are watched before they are listed, so that a change in
 // between is seen by one or the other.
-func (in *intake) load() []edit {
+func (in *intake) load() ([]edit, []reading) {
 	w := in.dir.walker(in.dir.watchDir)
 	w.stat = false
 	list := w.walk(".")
@@ -139,10 +142,10 @@ func (in *intake) load() []edit {
 }
 
 // loaded reads names and returns how they differ from what the ledger remembers.
-func (in *intake) loaded(names []string) []edit {
-	var edits []edit
+func (in *intake) loaded(names []string) (edits []edit, readings []reading) {
 	now := in.cfg.Clock.Now()
-	for _, r := range in.dir.readAll(names) {
+	readings = in.dir.readAll(names)
+	for _, r := range readings {
 		if ed, ok := in.takeReading(r, now, true); ok {
 			edits = append(edits, ed)
 		} else if n := in.node(r.name); n.live() {
@@ -153,7 +156,7 @@ func (in *intake) loaded(names []string) []edit {
 			n.own.text = r.text
 		}
 	}
-	return edits
+	return edits, readings
 }
 
 // rewatch reopens the directory if it was replaced, watches everything in it again and finds

@@ -32,7 +32,7 @@ func (j *setJob) begin() bool {
 
 // answer ends a request. One that was answered because it took too long is not answered again.
 func (w *writer) answer(j *setJob, result SetResult, err error) {
-	w.queued.Add(-int64(len(j.req.Contents)))
+	w.left(j.req)
 	j.req.Contents = nil // the list of those that wait keeps it for a moment
 	if j.state.Swap(jobAnswered) != jobAnswered {
 		j.done(result, err)

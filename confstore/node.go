@@ -1,8 +1,6 @@
 package confstore
 
 import (
-	"sync/atomic"
-
 	"confcenter/confstore/ledger"
 	"confcenter/internal/jsonpath"
 )
@@ -43,7 +41,6 @@ type Node struct {
 type limits struct {
 	inline, index int
 	cache         *cache
-	answers       atomic.Int64 // bytes of finished answers in the snapshot's nodes
 }
 
 // Name is the path relative to the directory, ".json" included.

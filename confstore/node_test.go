@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/memory"
 )
 
 // bigText is an object of about size bytes with members m0, m1, ...
@@ -122,7 +124,7 @@ func TestCacheStaysWithinItsBound(t *testing.T) {
 	}
 	files["_meta.json"] = `{"conf_inherit":{` + strings.Join(entries, ",") + `}}`
 	m := newMemKit(t, files)
-	m.cfg.CacheBytes = 500_000
+	m.cfg.Caches = memory.NewPool(500_000)
 	m.reopen()
 	c := m.publisher.limits.cache
 	for round := range 3 {
@@ -131,11 +133,11 @@ func TestCacheStaysWithinItsBound(t *testing.T) {
 			n.Prepare(true, false)
 			_, ready := n.Contents(true)
 			require.True(t, ready, "what was just made is there")
-			require.LessOrEqual(t, c.total, c.limit)
+			require.False(t, c.pool.Over())
 		}
 		m.edit("base.json", bigText(50_000+1000*round+1000), 1000)
 	}
-	require.Zero(t, c.total, "what was replaced is not counted")
+	require.Zero(t, c.pool.Held(), "what was replaced is not counted")
 	require.Empty(t, c.forms)
 }
 

@@ -36,14 +36,14 @@ func prepare(cfg Config) (*Store, error) {
 	}
 	s := &Store{cfg: cfg, reloads: make(chan chan struct{}), closing: make(chan struct{})}
 	problems := newProblems(cfg.Log, cfg.Clock.Now)
-	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.CacheBytes)
+	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.Caches)
 	s.publisher.snapshot.Store(emptySnapshot())
 	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, patience: 3 * cfg.DiskPatience}
 	s.recorder = recorder{
-		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles,
+		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles, documents: cfg.Documents,
 		firstPause: cfg.RetryPeriod, unsaved: make(map[string]struct{}),
 	}
-	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir)}
+	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), room: room{cfg.Documents, &s.publisher.snapshot}}
 	s.intake = intake{
 		cfg: &s.cfg, dir: &s.directory, rec: &s.recorder, scans: make(chan *listing), closing: s.closing,
 		files: make(map[string]*file), settle: newSettling(&s.cfg), tree: newTree(),
@@ -159,7 +159,8 @@ func (s *Store) recall() error {
 
 // load publishes the differences between directory and ledger. There are no subscribers yet.
 func (s *Store) load() error {
-	edits := s.intake.load()
+	edits, readings := s.intake.load()
+	defer s.directory.room.done(readings)
 	planner := s.recorder.planner()
 	if len(planner.prev.names) > 0 {
 		// The last run may have served some of it already, with versions that it could not record.
@@ -173,6 +174,7 @@ func (s *Store) load() error {
 		s.cfg.Log.Warn().Str("dir", s.directory.path).Int("documents", removed).Msg("the configuration directory is empty, so all documents count as removed; is it the right one, is it mounted?")
 	}
 	s.recorder.take(p) // a full disk must not keep what is on it from being served
+	s.intake.noteRoom()
 	s.cfg.Log.Info().Str("dir", s.directory.path).Int("documents", len(s.Snapshot().Names())).Int("changed", len(edits)).Msg("configuration loaded")
 	return nil
 }

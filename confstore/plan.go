@@ -206,7 +206,15 @@ func readableText(compact []byte) []byte {
 	return bytes.Clone(jsontext.AppendReadable(make([]byte, 0, len(compact)), compact))
 }
 
-// compactText returns valid text without blanks, in memory of exactly its size.
+// compactText returns valid text without blanks, in memory of about its size.
 func compactText(valid []byte) []byte {
-	return slices.Clip(jsontext.AppendCompact(make([]byte, 0, len(valid)), valid))
+	return fitted(jsontext.AppendCompact(make([]byte, 0, len(valid)), valid))
+}
+
+// fitted returns text in memory of about its size.
+func fitted(text []byte) []byte {
+	if cap(text)-len(text) > len(text)/8+64 {
+		return bytes.Clone(text)
+	}
+	return slices.Clip(text)
 }

@@ -12,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/ledger"
+	"confcenter/internal/memory"
 )
 
 // planned is a snapshot that edits lead to, without a store, a directory or a ledger.
@@ -21,7 +22,7 @@ func planned(t require.TestingT, prev *Snapshot, now time.Time, edits ...edit) *
 	return p.apply(testLimits)
 }
 
-var testLimits = &limits{inline: 1 << 20, index: 1 << 20, cache: newCache(1 << 30)}
+var testLimits = &limits{inline: 1 << 20, index: 1 << 20, cache: newCache(memory.NewPool(1 << 30))}
 
 func texted(name, text string, given int32) edit {
 	e := edit{name: name, given: given}

@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,6 +45,8 @@ type reading struct {
 	missing bool
 	isDir   bool   // a directory that has a document's name
 	fault   string // why it cannot be served, or ""
+	noRoom  bool   // because there is no memory for it, and it was not read
+	room    int64  // reserved for it; see intake.done
 	sig     signature
 	raw     ledger.Digest // zero if the bytes could not be read
 	data    []byte        // the bytes, if they were to be kept
@@ -84,10 +85,7 @@ func (r *reading) check(data []byte) {
 		return
 	}
 	r.layout = jsontext.LayoutOf(data, ownLayout)
-	r.text = jsontext.AppendCompact(data[:0], data)
-	if cap(data)-len(r.text) > len(r.text)/8+64 {
-		r.text = bytes.Clone(r.text)
-	}
+	r.text = fitted(jsontext.AppendCompact(data[:0], data))
 }
 
 func faultAt(text []byte, err error) string {

@@ -7,6 +7,7 @@ import (
 
 	"confcenter/confstore/ledger"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/meta"
 )
 
@@ -21,6 +22,7 @@ type recorder struct {
 	ledger     ledger.Ledger // used in steps of the scribe; Err and Untidy also between them
 	scribe     *scribe
 	firstPause time.Duration
+	documents  *memory.Pool
 
 	// store's goroutine only
 	live    int64               // roughly the size of the live data in the ledger
@@ -44,6 +46,7 @@ func (r *recorder) recall(m ledger.Memory) {
 	now := recalled(m, &r.limits)
 	for _, name := range now.names {
 		r.live += now.Node(name).size()
+		r.documents.Add(now.Node(name).cost())
 	}
 	r.snapshot.Store(now)
 }
@@ -198,6 +201,7 @@ func (r *recorder) carryOut(out *outcome, unsaved bool) {
 	p := out.plan
 	for _, e := range p.edits {
 		r.live += out.next.Node(e.name).size() - p.prev.Node(e.name).size()
+		r.documents.Add(out.next.Node(e.name).cost() - p.prev.Node(e.name).cost())
 		r.missed(e.name, unsaved)
 	}
 	for _, l := range p.lists {

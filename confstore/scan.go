@@ -40,9 +40,10 @@ func (in *intake) takeScan(list *listing) {
 		return
 	}
 	in.dir.problems.replace(OfDirectory, list.problems)
-	if len(in.files) < in.cfg.MaxFiles {
+	if len(in.files) < in.cfg.MaxFiles && !in.cfg.Documents.Over() {
 		in.dir.problems.set(OfRoot, "files", "")
 	}
+	in.noteRoom()
 	in.noteListing(list)
 	if in.dir.watch != nil {
 		for _, dir := range list.dirs {

@@ -78,20 +78,31 @@ func (w *writer) put(req SetRequest, done func(SetResult, error)) error {
 	if w.closed {
 		return errClosed
 	}
-	size := int64(len(req.Contents))
-	if w.queued.Add(size) > w.cfg.QueueBytes && size < w.queued.Load() {
-		w.queued.Add(-size)
-		return codes.Errorf(codes.Busy, "more than %d bytes of writes are waiting; try again later", w.cfg.QueueBytes)
+	switch size := waitCost(req); {
+	case size > w.cfg.Queues.Limit():
+		return codes.Errorf(codes.TooLarge, "contents of %q have %d bytes, and all that waits may have %d; make them smaller or raise the server's --memory", req.Name, len(req.Contents), w.cfg.Queues.Limit())
+	case !w.cfg.Queues.Take(size):
+		return codes.Errorf(codes.Busy, "there is no memory left for writes that wait; try again later")
 	}
 	job := &setJob{req: req, done: done, since: w.cfg.Clock.Now()}
+	w.queued.Add(int64(len(req.Contents)))
 	select {
 	case w.jobs <- job:
 		w.waiting = append(w.waiting, job)
 		return nil
 	default:
-		w.queued.Add(-size)
+		w.left(req)
 		return codes.Errorf(codes.Busy, "%d writes are waiting already; try again later", w.cfg.QueueLength)
 	}
+}
+
+// waitCost is what a request takes that waits.
+func waitCost(req SetRequest) int64 { return int64(len(req.Contents)) + 256 }
+
+// left stops counting a request that does not wait any more.
+func (w *writer) left(req SetRequest) {
+	w.queued.Add(-int64(len(req.Contents)))
+	w.cfg.Queues.Give(waitCost(req))
 }
 
 // close has put refuse.

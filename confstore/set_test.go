@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 )
 
 // The rows of cppcloud.md 3.4 and the items of section 9 that belong to a store,
@@ -317,7 +318,7 @@ func TestDeepLongContentsAreNotBlownUp(t *testing.T) {
 
 func TestFullQueueIsBusyAndBytesAreBounded(t *testing.T) {
 	m := newMemKit(t, nil)
-	m.cfg.QueueLength, m.cfg.QueueBytes = 2, 10
+	m.cfg.QueueLength, m.cfg.Queues = 2, memory.NewPool(2*256+10)
 	m.reopen()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	answered := make(chan error, 10)
@@ -331,7 +332,9 @@ func TestFullQueueIsBusyAndBytesAreBounded(t *testing.T) {
 	close(leave)
 	require.NoError(t, <-answered)
 	require.NoError(t, <-answered)
-	m.mustSet("a.json", `"longer than the limit, but alone"`)
+	_, err := m.set(SetRequest{Name: "a.json", Contents: make([]byte, 1000)})
+	require.ErrorIs(t, err, codes.TooLarge, "waiting would not help")
+	require.Zero(t, m.cfg.Queues.Held())
 }
 
 func TestCloseAnswersWhatWaits(t *testing.T) {

@@ -195,6 +195,7 @@ func (t *settling) settled(now time.Time) {
 // has become due since is not among them.
 func (in *intake) look(names []string, now time.Time, final bool) {
 	readings := in.dir.readAll(names)
+	defer in.dir.room.done(readings)
 	if !final && in.hold(readings, now) {
 		in.settle.heldTo = now.Add(holdPeriod)
 		return
@@ -221,7 +222,7 @@ func (in *intake) hold(readings []reading, now time.Time) bool {
 		return false
 	}
 	for _, r := range readings {
-		if r.fault != "" && !in.settle.suspected(r.name) {
+		if r.fault != "" && !r.noRoom && !in.settle.suspected(r.name) {
 			if f := in.files[r.name]; f == nil || f.broken == "" {
 				return true
 			}
@@ -267,10 +268,10 @@ func (in *intake) takeGood(r reading) (edit, bool) {
 
 // admit enforces the limit on the number of names.
 func (in *intake) admit(name string) bool {
-	if in.full(name, 0) == nil {
+	if in.full(name, 0) == nil && (in.files[name] != nil || !in.cfg.Documents.Over()) {
 		return true
 	}
-	in.dir.problems.set(OfRoot, "files", "there are more files than the limit; those beyond are not served: remove some or raise the limit")
+	in.dir.problems.set(OfRoot, "files", "there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the limit or the server's --memory")
 	return false
 }
 
@@ -298,6 +299,9 @@ func (in *intake) takeFault(r reading, now time.Time, final bool) {
 		}
 	}
 	delete(in.settle.suspect, r.name)
+	if r.noRoom && f.broken != r.fault {
+		in.cfg.Documents.Refuse()
+	}
 	in.setBroken(r.name, r.fault)
 }
 
@@ -368,6 +372,7 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 	in.setBroken(name, "")
 	if !n.known() {
 		delete(in.files, name) // never good and now gone: nothing to remember
+		in.cfg.Documents.Give(fileCost(name))
 		if shown {
 			in.rec.seen.tell(sight{in.rec.snapshot.Load(), []string{name}})
 		}

@@ -107,7 +107,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	// A new state store begins with new revisions, so clients that continue from a
 	// revision must see another epoch.
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, NewEpoch: stateIsNew(o.data), Log: log, LockWait: lockWait})
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, NewEpoch: stateIsNew(o.data), Log: log, LockWait: lockWait,
+		Documents: budget.Documents, Caches: budget.Caches, Queues: budget.Queues})
 	if err != nil {
 		return cannotStart(err)
 	}

@@ -1,0 +1,112 @@
+package confstore
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"confcenter/codes"
+	"confcenter/internal/memory"
+	"confcenter/meta"
+)
+
+// What is counted in the pool Documents, in bytes: of each document its text and what is kept
+// for it in nodes, snapshots, lists of names and problems; of each file whose name is known
+// what the intake knows of it. TestDocumentsCostWhatTheyTake compares that with the heap.
+const (
+	documentCost = 384
+	nameCost     = 160
+	// metaFactor is how much larger than its text a _meta.json is as rules and as nodes of
+	// the names that only occur in it.
+	metaFactor = 5
+)
+
+// errNoRoom says that a file was not read because there is no memory for it.
+var errNoRoom = errors.New("no room")
+
+func fileCost(name string) int64 { return nameCost + int64(len(name)) }
+
+// costOf is what a document takes whose text has size bytes.
+func costOf(name string, size int64) int64 {
+	if name == meta.FileName {
+		size *= metaFactor
+	}
+	return documentCost + int64(2*len(name)) + size
+}
+
+// cost is what the node's own document takes.
+func (n *Node) cost() int64 {
+	if !n.known() {
+		return 0
+	}
+	return costOf(n.name, int64(len(n.own.text)))
+}
+
+// noteRoom reports whether the last run had more memory: what it served is served.
+func (in *intake) noteRoom() {
+	text := ""
+	if pool := in.cfg.Documents; pool.Over() {
+		text = fmt.Sprintf("the configurations take more than the %d bytes of memory that they may; all are served, and nothing can be added: remove some or raise the server's --memory", pool.Limit())
+	}
+	in.dir.problems.set(OfRoot, "memory", text)
+}
+
+// room is the memory for documents, as readers of files see it. Any goroutine may use it.
+type room struct {
+	pool *memory.Pool              // set at open
+	now  *atomic.Pointer[Snapshot] // set at open
+}
+
+// forFile reserves memory for a file that is going to be read, as far as the document that it
+// replaces does not have it. One that is not much larger than that is read in any case.
+func (m room) forFile(r *reading, size int64) error {
+	if n := m.now.Load().Node(r.name); n.live() && size <= int64(2*len(n.own.text)+64<<10) {
+		return nil
+	}
+	return m.take(r, size, size)
+}
+
+// forText reserves what is missing for a file that was read. If there is not so much, the text is
+// dropped.
+func (m room) forText(r *reading, size int64) {
+	if r.fault == "" && m.take(r, int64(len(r.text)), size) != nil {
+		r.text, r.data = nil, nil
+	}
+}
+
+// take reserves memory for a text; size is that of the file. A file that does not fit is tried again
+// with every scan, but counted once as refused, by takeFault.
+func (m room) take(r *reading, text, size int64) error {
+	more := costOf(r.name, text) - m.now.Load().Node(r.name).cost() - r.room
+	if more <= 0 || m.pool.Fits(more) && m.pool.Take(more) {
+		r.room += max(0, more)
+		return nil
+	}
+	r.noRoom, r.sig = true, signature{} // which every scan finds changed
+	r.fault = fmt.Sprintf("does not fit into the memory for configurations: it has %d bytes, and all together may take %d; remove some or raise the server's --memory", size, m.pool.Limit())
+	return errNoRoom
+}
+
+// done gives back what was reserved for readings: what is published is counted by itself.
+func (m room) done(readings []reading) {
+	for i := range readings {
+		m.pool.Give(readings[i].room)
+	}
+}
+
+// reserve reserves memory for what a request makes of prev, until it is published.
+func (w *writer) reserve(s *setting, prev *Node, next *document) error {
+	name := s.job.req.Name
+	more := costOf(name, int64(len(next.text))) - prev.cost()
+	if w.in.files[name] == nil {
+		more += fileCost(name)
+	}
+	if more <= 0 {
+		return nil
+	}
+	if pool := w.cfg.Documents; !pool.Take(more) {
+		return codes.Errorf(codes.Quota, "%s needs %d bytes of memory more, and of the %d for configurations %d are taken; delete some, or raise the server's --memory", name, more, pool.Limit(), pool.Held())
+	}
+	s.room = more
+	return nil
+}
