@@ -4,6 +4,7 @@
 // A connection is a stranger until its peer has said who it is. Strangers are always let
 // in, into a lobby of limited size; when it is full, the one that has been there longest
 // without a word has to leave, so that no number of idle strangers keeps one program out.
+// Who has only just come is not asked to go for it: half a lobby has to follow first.
 // An address that has many strangers there makes room for its own. What a stranger says
 // settles it: it takes one of the places of its front, which are limited too. Some of the
 // lobby and of each front's places are kept for those who were settled before.
@@ -37,7 +38,8 @@ type Limits struct {
 }
 
 // leavingMost is how many connections may have been told to leave and not have left: they
-// still have a descriptor, beyond the limits.
+// still have a descriptor, beyond the limits. Who would be told next waits for one of them,
+// and the newcomers behind it wait in the kernel's queue.
 const leavingMost = 128
 
 // remembered is how many addresses, and how many names, are known to have been settled, and
@@ -51,7 +53,6 @@ const longestName = 128
 type Counters struct {
 	Evicted   atomic.Uint64 `metric:"connections_evicted_total" help:"Unidentified connections closed to make room for others."`
 	Address   atomic.Uint64 `metric:"connections_refused_total" label:"limit=address" help:"Connections and clients refused by a limit."`
-	Leaving   atomic.Uint64 `metric:"connections_refused_total" label:"limit=leaving"`
 	Settled   atomic.Uint64 `metric:"connections_refused_total" label:"limit=settled"`
 	Exhausted atomic.Uint64 `metric:"connections_refused_total" label:"limit=files"` // accepting failed: the process has no descriptor left
 
@@ -64,9 +65,12 @@ type Lobby struct {
 	limits Limits // set at open
 	Count  Counters
 
+	room *sync.Cond // of mu: there may be room for a stranger
+
 	mu sync.Mutex
 	// guarded by mu
 	lists     [regards]list.List // the strangers, who has been there longest first
+	admitted  uint64             // how many have ever come in
 	leaving   int
 	addresses map[netip.Addr]*address
 	known     memory[netip.Addr, struct{}]
@@ -90,17 +94,33 @@ func count(lists []list.List) (n int) {
 	return n
 }
 
-// first is who has to leave first; nil if there is nobody.
-func first(lists []list.List) *list.Element {
-	for i := range lists {
-		if e := lists[i].Front(); e != nil {
-			return e
+// firstLocked is who has to leave first of these lists; nil if there is nobody. Each pair of
+// lists has those who are silent before those who have said something.
+func (l *Lobby) firstLocked(lists []list.List) *Place {
+	for ; len(lists) > 0; lists = lists[2:] {
+		first, _ := value(lists[0].Front())
+		if first != nil && l.admitted-first.number >= uint64(l.limits.Strangers/2) {
+			return first
+		}
+		if talker, ok := value(lists[1].Front()); ok {
+			return talker
+		}
+		if first != nil {
+			return first
 		}
 	}
 	return nil
 }
 
-// regard says in which order strangers have to leave.
+func value(e *list.Element) (*Place, bool) {
+	if e == nil {
+		return nil, false
+	}
+	return e.Value.(*Place), true
+}
+
+// regard says in which order strangers have to leave. Who has said something is regarded
+// as one more than who has not.
 type regard uint8
 
 const (
@@ -120,7 +140,9 @@ const (
 // New makes an empty lobby.
 func New(limits Limits) *Lobby {
 	limits.Strangers = cmp.Or(limits.Strangers, 1024)
-	return &Lobby{limits: limits, addresses: make(map[netip.Addr]*address)}
+	l := &Lobby{limits: limits, addresses: make(map[netip.Addr]*address)}
+	l.room = sync.NewCond(&l.mu)
+	return l
 }
 
 // Front is one way in: a listener, with the places of those who came through it.
@@ -161,6 +183,7 @@ type Place struct {
 	Meter *Meter
 
 	// guarded by the lobby's mu
+	number uint64 // the lobby's admitted when it came
 	state  state
 	regard regard
 	entry  *list.Element // of a stranger: among those of its regard
@@ -171,13 +194,13 @@ type Place struct {
 // Refusals.
 var (
 	errAddress = codes.Errorf(codes.Busy, "this address has as many connections as one may have; close some")
-	errLeaving = codes.Errorf(codes.Busy, "too many connections are being closed")
 	errClosed  = codes.Errorf(codes.Closed, "the server is stopping")
 	errSettled = codes.Errorf(codes.Busy, "the server has as many clients as it may have; try again later")
 )
 
-// Admit lets a new connection in, at the cost of another stranger if the lobby is full.
-// It is the caller who closes what is refused.
+// Admit lets a new connection in, at the cost of another stranger if the lobby is full. It
+// waits while too many of those have not left yet. It is the caller who closes what is
+// refused.
 func (f *Front) Admit(peer netip.Addr) (*Place, error) {
 	l := f.lobby
 	p := &Place{front: f, peer: peer.Unmap()}
@@ -194,6 +217,9 @@ func (f *Front) Admit(peer netip.Addr) (*Place, error) {
 func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.fullLocked() && l.leaving >= leavingMost && !p.front.closed {
+		l.room.Wait()
+	}
 	switch {
 	case p.front.closed:
 		return nil, errClosed
@@ -201,17 +227,15 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 		l.Count.Address.Add(1)
 		return nil, errAddress
 	}
-	if count(l.lists[:]) >= l.limits.Strangers {
-		if l.leaving >= leavingMost {
-			l.Count.Leaving.Add(1)
-			return nil, errLeaving
-		}
+	if l.fullLocked() {
 		victim = l.victimLocked(p.peer).leaveLocked()
 		l.Count.Evicted.Add(1)
 	}
 	if l.known.has(p.peer) {
 		p.regard = trustedSilent
 	}
+	p.number = l.admitted
+	l.admitted++
 	a := l.addressLocked(p.peer)
 	l.addresses[p.peer] = a
 	a.connections++
@@ -219,6 +243,8 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	l.enterLocked(p, a)
 	return victim, nil
 }
+
+func (l *Lobby) fullLocked() bool { return count(l.lists[:]) >= l.limits.Strangers }
 
 // addressLocked is what an address has; it is not kept if that is nothing yet.
 func (l *Lobby) addressLocked(peer netip.Addr) *address {
@@ -243,13 +269,13 @@ func (l *Lobby) exempt(peer netip.Addr) bool {
 
 // victimLocked is who has to leave for a newcomer.
 func (l *Lobby) victimLocked(newcomer netip.Addr) *Place {
-	e := first(l.lists[:])
 	if own := l.addressLocked(newcomer); own.count() > max(1, l.limits.Strangers/addressShare) {
-		e = first(own.strangers[:])
-	} else if trusted := l.lists[trustedSilent:]; count(trusted) > l.limits.Strangers/trustedShare {
-		e = first(trusted)
+		return l.firstLocked(own.strangers[:])
 	}
-	return e.Value.(*Place)
+	if trusted := l.lists[trustedSilent:]; count(trusted) > l.limits.Strangers/trustedShare {
+		return l.firstLocked(trusted)
+	}
+	return l.firstLocked(l.lists[:])
 }
 
 // leaveLocked takes a stranger out of the lobby and returns what closes it.
@@ -266,6 +292,7 @@ func (l *Lobby) forgetLocked(p *Place) {
 	l.lists[p.regard].Remove(p.entry)
 	l.addresses[p.peer].strangers[p.regard].Remove(p.own)
 	p.entry, p.own = nil, nil // which a settled place would keep
+	l.room.Signal()
 }
 
 // Evictable says how the connection is closed, which Admit could not know yet. It is
@@ -284,16 +311,12 @@ func (p *Place) Spoke() {
 	l := p.front.lobby
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.state == stranger {
-		l.forgetLocked(p)
-		switch p.regard {
-		case silent:
-			p.regard = spoke
-		case trustedSilent:
-			p.regard = trustedSpoke
-		}
-		l.enterLocked(p, l.addresses[p.peer])
+	if p.state != stranger || p.regard == spoke || p.regard == trustedSpoke {
+		return
 	}
+	l.forgetLocked(p)
+	p.regard++
+	l.enterLocked(p, l.addresses[p.peer])
 }
 
 // Settle takes one of the front's places, because the peer has said who it is; name may be
@@ -357,6 +380,7 @@ func (p *Place) Leave() {
 		}
 	case leaving:
 		l.leaving--
+		l.room.Signal()
 	case left:
 		return
 	}
@@ -384,6 +408,7 @@ func (f *Front) close() (evict []func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.closed = true
+	l.room.Broadcast()
 	for i := range l.lists {
 		for e := l.lists[i].Front(); e != nil; {
 			p := e.Value.(*Place)

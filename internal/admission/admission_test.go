@@ -3,7 +3,9 @@ package admission
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -155,20 +157,39 @@ func TestOneAddressHasItsLimit(t *testing.T) {
 	require.EqualValues(t, 3, l.Count.Address.Load())
 }
 
-func TestTooManyOnTheirWayOutAreNotJoined(t *testing.T) {
-	l := New(Limits{Strangers: 1})
-	f := l.Front(8)
-	var stuck []*Place
-	for range leavingMost + 1 {
-		p, err := f.Admit(here)
-		require.NoError(t, err)
-		p.Evictable(func() {}) // and does not end
-		stuck = append(stuck, p)
-	}
-	_, err := f.Admit(here)
-	require.Equal(t, codes.Busy, codes.Of(err))
-	stuck[0].Leave()
-	visit(t, f, here)
+func TestNewcomersWaitForThoseOnTheirWayOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Limits{Strangers: 1})
+		f := l.Front(8)
+		var stuck []*Place
+		for range leavingMost + 1 {
+			p, err := f.Admit(here)
+			require.NoError(t, err)
+			p.Evictable(func() {}) // and does not end
+			stuck = append(stuck, p)
+		}
+		var in, refused atomic.Int64
+		for range 3 {
+			go func() {
+				if _, err := f.Admit(there); err != nil {
+					refused.Add(1)
+				} else {
+					in.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Zero(t, in.Load()+refused.Load())
+		stuck[0].Leave()
+		synctest.Wait()
+		require.EqualValues(t, 1, in.Load(), "at the cost of the last of them")
+		stuck[leavingMost-1].Leave()
+		synctest.Wait()
+		require.EqualValues(t, 2, in.Load())
+		f.Close()
+		synctest.Wait()
+		require.EqualValues(t, 1, refused.Load())
+	})
 }
 
 func TestEvictedBeforeItIsKnownHow(t *testing.T) {
@@ -236,4 +257,49 @@ func TestAnAddressLeavesHalfOfAFrontToOthers(t *testing.T) {
 	require.NoError(t, p.Settle(""))
 	p, _ = visit(t, web, there)
 	require.Equal(t, codes.Busy, codes.Of(p.Settle("")))
+}
+
+// A first word takes a moment to arrive. Those who sent half of one long ago do not
+// outlast a newcomer because of it.
+func TestANewcomerHasAMomentToSpeak(t *testing.T) {
+	l := New(Limits{Strangers: 64})
+	f := l.Front(8)
+	addr := netip.MustParseAddr("10.0.0.1")
+	half := func() {
+		p, _ := visit(t, f, addr) // each from an address of its own, so that none makes room for its own
+		p.Spoke()
+		addr = addr.Next()
+	}
+	for range 64 {
+		half()
+	}
+	p, out := visit(t, f, there)
+	for range 31 {
+		half()
+		require.False(t, *out)
+	}
+	require.NoError(t, p.Settle(""))
+
+	_, out = visit(t, f, here) // one that nobody knows
+	for range 64 {
+		half()
+	}
+	require.True(t, *out, "but not for ever")
+}
+
+// Who sends a byte now and then is not new because of it.
+func TestDribblingDoesNotKeepAPlace(t *testing.T) {
+	l := New(Limits{Strangers: 4})
+	f := l.Front(8)
+	dribbler, dribblerOut := visit(t, f, there)
+	half, halfOut := visit(t, f, here)
+	dribbler.Spoke()
+	half.Spoke()
+	dribbler.Spoke()
+	for i := range byte(3) {
+		p, _ := visit(t, f, netip.AddrFrom4([4]byte{10, 0, 0, i}))
+		p.Spoke()
+	}
+	require.True(t, *dribblerOut)
+	require.False(t, *halfOut)
 }
