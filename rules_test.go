@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"kv/kvjson":             {"codes", "kv", "internal/jsontext"},
 	"kvstore":               {"codes", "kv", "internal/health"},
 	"kvstore/replica":       {"codes", "kv", "kvstore", "internal/clock", "internal/memory", "internal/health", "github.com/rs/zerolog", "github.com/tidwall/btree"},
-	"kvstore/pebblekv":      {"kv", "kvstore", "internal/health", "kvstore/pebblekv/disk", "kvstore/replica"},
+	"kvstore/pebblekv":      {"codes", "kv", "kvstore", "internal/clock", "internal/health", "github.com/rs/zerolog", "kvstore/pebblekv/disk", "kvstore/replica"},
 	"kvstore/pebblekv/disk": {"codes", "kv", "kvstore/replica", "internal/atomicfile", "internal/clock", "internal/memory", "internal/health", "github.com/cockroachdb/pebble/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"kvstore/kvtest":        {everything},
 	"kvlock":                {"access", "codes", "kv", "internal/clock", "internal/memory"},

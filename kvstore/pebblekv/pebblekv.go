@@ -3,8 +3,11 @@
 package pebblekv
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
+	"confcenter/internal/clock"
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv/disk"
@@ -27,21 +30,19 @@ func Open(cfg Config) (*replica.Store, error) {
 
 // log adapts the disk to a replica. It is opened when it is loaded.
 type log struct {
-	*disk.Disk
-	cfg  disk.Config
+	*mender
 	tail []replica.Commit // taken by the last Propose, and not asked for yet
 }
 
 func newLog(cfg Config) *log {
 	d := cfg.Disk
-	d.Clock, d.Log, d.TokenAge = cfg.Replica.Clock, cfg.Replica.Log, cfg.Replica.TokenAge
-	return &log{cfg: d}
+	d.Clock, d.Log, d.TokenAge = cmp.Or(cfg.Replica.Clock, clock.Real()), cfg.Replica.Log, cfg.Replica.TokenAge
+	return &log{mender: &mender{cfg: d, clock: d.Clock, log: d.Log, arrived: make(chan struct{}, 1), stop: make(chan struct{})}}
 }
 
 // Load implements replica.Log.
-func (l *log) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
-	l.Disk, newest, err = disk.Open(l.cfg, load)
-	return newest, err
+func (l *log) Load(_ context.Context, load replica.Loader) (kv.Revision, error) {
+	return l.mender.open(load)
 }
 
 // Capabilities implements replica.Log: all of them.
@@ -52,13 +53,13 @@ func (l *log) Capabilities() kvstore.Capabilities {
 // Shared implements replica.Log: the data directory is locked.
 func (l *log) Shared() bool { return false }
 
-// Arrived implements replica.Log.
-func (l *log) Arrived() <-chan struct{} { return nil }
+// Arrived implements replica.Log: it tells when a disk that had failed is open again.
+func (l *log) Arrived() <-chan struct{} { return l.arrived }
 
 // Propose implements replica.Log: all or nothing, in one write.
 func (l *log) Propose(_ context.Context, group []replica.Commit, _ []replica.Proof) (int, error) {
-	if err := l.Append(group); err != nil {
-		return 0, err
+	if err := l.disk.Load().Append(group); err != nil {
+		return 0, fmt.Errorf("%w: %w", replica.ErrUnknown, err)
 	}
 	l.tail = group
 	return len(group), nil
@@ -66,27 +67,14 @@ func (l *log) Propose(_ context.Context, group []replica.Commit, _ []replica.Pro
 
 // Tail implements replica.Log.
 func (l *log) Tail(after kv.Revision) (tail []replica.Commit, through kv.Revision, err error) {
-	tail, l.tail = l.tail, nil
-	if len(tail) == 0 {
-		return nil, after, nil
+	if tail, l.tail = l.tail, nil; len(tail) > 0 {
+		return tail, tail[len(tail)-1].Revision, nil
 	}
-	return tail, tail[len(tail)-1].Revision, nil
+	if l.broken() {
+		return l.settle(after)
+	}
+	return nil, after, nil
 }
 
 // Barrier implements replica.Log.
-func (l *log) Barrier(context.Context) (kv.Revision, error) { return l.Newest(), nil }
-
-// Changes implements replica.Log.
-func (l *log) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
-	return l.Disk.Changes(after, maxBytes)
-}
-
-// GetAt implements replica.Log.
-func (l *log) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
-	return l.Disk.GetAt(ns, key, rev)
-}
-
-// Versions implements replica.Log.
-func (l *log) Versions(_ context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
-	return l.Disk.Versions(ns, key, before, limit)
-}
+func (l *log) Barrier(context.Context) (kv.Revision, error) { return l.disk.Load().Newest(), nil }

@@ -57,7 +57,7 @@ func (p *power) open() kvstore.Engine {
 	cfg := Config{
 		Replica: replica.Config{Clock: p.clock, PauseAfter: 500 * time.Millisecond},
 		Disk: disk.Config{
-			Dir: "data", FS: p.fs, Free: p.free, Exit: func() {}, TableDelay: 100 * time.Millisecond,
+			Dir: "data", FS: p.fs, Free: p.free, TableDelay: 100 * time.Millisecond,
 			LogBytes: p.opts.LogBytes, HistoryVersions: p.opts.HistoryVersions,
 		},
 	}

@@ -42,9 +42,6 @@ func (c *committer) arrived(after kv.Revision) (came arrival, err error) {
 // catchUp applies what others have written. No group is under way.
 func (c *committer) catchUp(list []queued) bool {
 	g := &c.group
-	if !g.shared && g.tokens.doubtful == nil {
-		return true
-	}
 	came, err := c.arrived(g.rev)
 	switch {
 	case errors.Is(err, ErrUnknown):

@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"fmt"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"confcenter/codes"
@@ -12,8 +14,8 @@ import (
 // one record, and returns when that is durable. It owns the group from then on;
 // entries are shared. It waits while too much is behind.
 //
-// After an error nothing of the group is, or will be, applied. With codes.Closed it
-// was not written; after any other the disk takes no more.
+// With codes.Closed the group was not written. After any other error the disk takes no
+// more, and whether the group is in the log shows when the store is opened again.
 func (d *Disk) Append(commits []replica.Commit) error {
 	if err := d.usable(); err != nil {
 		return err
@@ -29,7 +31,7 @@ func (d *Disk) Append(commits []replica.Commit) error {
 	d.record = appendGroup(d.record[:0], newest, commits)
 	last := commits[len(commits)-1].Revision
 	if err := d.write(commits[0].Revision, last); err != nil {
-		return d.fail(err)
+		return err
 	}
 	g := newAppended(commits, len(d.record))
 	d.keep(g)
@@ -43,9 +45,23 @@ func (d *Disk) Append(commits []replica.Commit) error {
 	return nil
 }
 
-// write makes the record durable, then says so in the mark. A failing write of the
-// log never returns: the database's logger ends the process.
+// write makes the record durable, then says so in the mark. The database does not return
+// every error: what it calls fatal it tells its logger, and goes on.
 func (l *log) write(first, last kv.Revision) error {
+	l.busy.Store(l.cfg.Clock.Now().UnixMilli())
+	defer l.busy.Store(0)
+	if err := l.commit(first, last); err != nil {
+		return l.fail(err)
+	}
+	return l.broken()
+}
+
+func (l *log) commit(first, last kv.Revision) (err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = fmt.Errorf("the database gave up: %v", what)
+		}
+	}()
 	var key [9]byte
 	batch := l.db.NewBatchWithSize(len(l.record) + 64)
 	defer batch.Close()
@@ -56,6 +72,9 @@ func (l *log) write(first, last kv.Revision) error {
 		return batch.Commit(pebble.NoSync)
 	}
 	if err := batch.Commit(pebble.Sync); err != nil {
+		return err
+	}
+	if err := l.broken(); err != nil {
 		return err
 	}
 	return l.mark.advance(last)
@@ -76,8 +95,8 @@ func (l *log) awaitRoom() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if failure := l.failure.Load(); failure != nil {
-			return failure
+		if err := l.broken(); err != nil {
+			return err
 		}
 		if l.behind <= mostBehind*l.cfg.TableBytes || l.blocked != nil {
 			return nil
@@ -114,6 +133,9 @@ func (l *log) poke() {
 func (l *log) syncLog() error {
 	newest := kv.Revision(l.newest.Load())
 	if err := l.db.LogData(nil, pebble.Sync); err != nil {
+		return err
+	}
+	if err := l.broken(); err != nil {
 		return err
 	}
 	return l.mark.advance(newest)

@@ -54,9 +54,13 @@ type Config struct {
 	MemTableBytes int64 // of log in memory, about twice; 16 MiB
 	BlockBytes    int   // of a table are read and checked together; 32 KiB
 
-	// Exit ends the process after a failed write that left the contents of the disk unknown;
-	// nil: os.Exit(1). It must not return.
-	Exit func()
+	// ReadOnly opens a store that exists without writing anything: Append fails, and nothing
+	// is done in the background.
+	ReadOnly bool
+	// Again refuses to make a store where there is none: there was one a moment ago.
+	Again bool
+
+	HangAfter time.Duration // after which a write that does not return counts as hanging; 2 s
 }
 
 func (c Config) withDefaults() Config {
@@ -79,6 +83,7 @@ func (c Config) withDefaults() Config {
 	c.RingBytes = cmp.Or(c.RingBytes, 16<<20)
 	c.CacheBytes = cmp.Or(c.CacheBytes, 16<<20)
 	c.MemTableBytes = cmp.Or(c.MemTableBytes, 16<<20)
+	c.HangAfter = cmp.Or(c.HangAfter, 2*time.Second)
 	c.BlockBytes = cmp.Or(c.BlockBytes, 32<<10)
 	return c
 }

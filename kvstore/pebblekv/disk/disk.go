@@ -2,14 +2,19 @@ package disk
 
 import (
 	"errors"
-	"os"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"confcenter/codes"
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -28,7 +33,8 @@ type Disk struct {
 
 // database is the open database with the mark beside it. All of it is set at open.
 type database struct {
-	cfg    Config
+	cfg    Config // its FS is the fence
+	fence  *fence
 	db     *pebble.DB
 	lock   *pebble.Lock
 	mark   *mark
@@ -45,9 +51,12 @@ type log struct {
 	// used by any goroutine
 	newest  atomic.Int64 // revision of the last group appended
 	floors  floors
-	failure atomic.Pointer[codes.Error]
+	failure atomic.Pointer[failure]
+	busy    atomic.Int64 // since when Append waits for the disk, in ms since 1970; 0: it does not
+	probing atomic.Int64 // likewise for the keeper's regular write
 	gate    gate
 	wake    chan struct{} // tells the keeper that there is something to do
+	failed  chan struct{} // closed with failure set
 
 	mu      sync.Mutex // guards what follows
 	room    sync.Cond  // signalled when pending shrinks or the disk fails; uses mu
@@ -104,26 +113,68 @@ func rowBytes(e *kv.Entry) int64 {
 
 func (g *appended) last() kv.Revision { return g.commits[len(g.commits)-1].Revision }
 
-func (d *database) exit() {
-	if d.cfg.Exit != nil {
-		d.cfg.Exit()
-		return
-	}
-	os.Exit(1)
-}
-
-// fail stops the use of the disk after a write that left its contents unknown. It ends the
-// process, unless Config.Exit only unwinds the goroutine.
+// fail stops the use of the disk after a write that left its contents unknown. Reads go on.
 func (l *log) fail(err error) *codes.Error {
-	failure := &codes.Error{Code: codes.Internal, Text: "writing to the store failed: " + err.Error(), Err: err}
-	l.failure.CompareAndSwap(nil, failure)
+	kind, text := health.Failed, "writing to %s has failed: %w"
+	switch {
+	case errors.Is(err, errPanic):
+		kind, text = health.Stopped, "writing to %s has ended because of a fault that the server's log describes: %w"
+	case errors.Is(err, syscall.EROFS):
+		kind, text = health.ReadOnly, "the file system of %s is read-only: %w"
+	case errors.Is(err, fs.ErrNotExist):
+		kind, text = health.Missing, "files in %s are gone: %w"
+	case isFull(err):
+		kind, text = health.Full, "the disk of %s is full: %w"
+	}
+	failure := &failure{kind: kind, since: l.cfg.Clock.Now()}
+	errors.As(codes.Errorf(codes.Storage, text, l.cfg.Dir, err), &failure.err)
+	if l.failure.CompareAndSwap(nil, failure) {
+		close(l.failed)
+		if !l.cfg.ReadOnly {
+			l.cfg.Log.Error().Err(err).Str("directory", l.cfg.Dir).Msg("a write to the store has failed: nothing more is written, reads go on")
+		}
+	}
 	l.mu.Lock()
 	l.room.Broadcast()
 	l.mu.Unlock()
-	l.cfg.Log.Error().Err(err).Msg("a write to the store failed and the contents of the disk are unknown, so the process ends; the store recovers at the next start")
-	l.exit()
-	return failure
+	return l.failure.Load().err
 }
+
+// failure is why nothing is written any more.
+type failure struct {
+	kind  health.Kind
+	since time.Time
+	err   *codes.Error
+}
+
+// failed returns why nothing is written any more, nil if something is.
+func (l *log) broken() error {
+	if f := l.failure.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
+var errPanic = errors.New("panic")
+
+// contain is deferred around the work of a goroutine of the store: a panic ends writing, and
+// nothing else.
+func (l *log) contain() {
+	if what := recover(); what != nil {
+		l.cfg.Log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the state store's disk has panicked")
+		_ = l.fail(fmt.Errorf("%w: %v", errPanic, what))
+	}
+}
+
+// Failed is closed when nothing is written any more. What Append returned before that holds.
+func (d *Disk) Failed() <-chan struct{} { return d.failed }
+
+// Broken reports whether Failed is closed.
+func (d *Disk) Broken() bool { return d.failure.Load() != nil }
+
+// Cut ends all use of the directory, as if the process had ended: it waits for the
+// operations under way, and lets go of every file. Close can and must still be called.
+func (d *Disk) Cut() { d.fence.cut() }
 
 // usable must be followed by d.life.RUnlock if it succeeds.
 func (d *Disk) usable() error {
@@ -178,8 +229,9 @@ func (d *Disk) Close() error {
 	}
 	d.closed = true
 	d.life.Unlock()
+	d.fence.release()
 	d.keeper.end()
-	if err := d.keeper.materialise(); err != nil {
+	if err := d.keeper.materialise(); err != nil && d.broken() == nil {
 		d.cfg.Log.Warn().Err(err).Msg("tables could not be written while closing; the next start reads the log instead")
 	}
 	return d.release()
@@ -195,7 +247,10 @@ func (l *log) release() error {
 		errs = append(errs, l.db.Close())
 	}
 	if l.mark != nil {
-		errs = append(errs, l.mark.sync(), l.mark.close())
+		if l.broken() == nil {
+			errs = append(errs, l.mark.sync())
+		}
+		errs = append(errs, l.mark.close())
 	}
 	if l.lock != nil {
 		errs = append(errs, l.lock.Close())

@@ -15,6 +15,10 @@
 // A file beside the database, the mark, says how far acknowledged writes reach. A
 // database that ends before it has lost something, and is refused.
 //
+// Between the database and the disk stands the fence: what a sick disk does ends neither the
+// process nor the reads. After a write that failed an opening of the store writes nothing
+// more ([Disk.Failed]); the directory may be opened anew after [Disk.Cut].
+//
 // Three types build on each other: the open database; the log, with the groups that are
 // not in tables yet and the gate that refuses writes for lack of space; and the keeper,
 // which works in the background. [Disk] is their public face.

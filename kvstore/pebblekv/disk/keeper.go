@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -55,19 +56,24 @@ func (k *keeper) begin() {
 	k.running.Add(2)
 	go k.watch(k.cfg.Clock.NewTicker(tick))
 	go k.work()
-	k.running.Go(func() { k.reclaim(ctx) })
+	k.running.Go(func() {
+		defer k.contain()
+		k.reclaim(ctx)
+	})
 }
 
 // watch syncs the mark and measures space, about once a second.
 func (k *keeper) watch(ticker clock.Ticker) {
 	defer k.running.Done()
 	defer ticker.Stop()
+	defer k.contain()
+	var files audit
 	for {
 		select {
 		case <-k.stop:
 			return
 		case <-ticker.C():
-			if err := k.secure(); err != nil {
+			if err := cmp.Or(k.secure(), files.look(k)); err != nil {
 				_ = k.fail(err)
 				return
 			}
@@ -79,10 +85,17 @@ func (k *keeper) watch(ticker clock.Ticker) {
 	}
 }
 
-// secure makes durable what only the operating system has so far.
+// secure makes durable what only the operating system has so far. It writes to the mark even
+// if there is nothing new, since a disk that hangs or takes no writes shows only when it is
+// written to.
 func (k *keeper) secure() error {
-	if k.failure.Load() != nil {
+	if k.broken() != nil {
 		return nil
+	}
+	k.probing.Store(k.cfg.Clock.Now().UnixMilli())
+	defer k.probing.Store(0)
+	if err := k.mark.touch(); err != nil {
+		return err
 	}
 	if k.cfg.AckBeforeDisk && int64(k.mark.revision()) < k.newest.Load() {
 		if err := k.syncLog(); err != nil {
@@ -95,6 +108,7 @@ func (k *keeper) secure() error {
 // work is the keeper: it makes tables.
 func (k *keeper) work() {
 	defer k.running.Done()
+	defer k.contain()
 	idle := 0
 	for {
 		select {

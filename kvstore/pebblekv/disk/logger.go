@@ -2,29 +2,67 @@ package disk
 
 import (
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/rs/zerolog"
 )
 
 // logger receives the database's messages. Its informational ones are of no interest to
 // the operator of a server.
-type logger struct{ *log }
+type logger struct {
+	*log
+	errors *sparing
+}
 
 func (l logger) Infof(string, ...any) {}
 
 func (l logger) Errorf(format string, args ...any) {
-	l.cfg.Log.Error().Msg("database: " + fmt.Sprintf(format, args...))
+	l.errors.say(l.cfg.Clock.Now(), l.cfg.Log.Error()).Msg("database: " + fmt.Sprintf(format, args...))
 }
 
-// Fatalf is called after a failed write of the database's log. It must not return.
+// Fatalf is called when the database cannot go on. It returns, so nobody may rely on what
+// the database says afterwards: the fence lets nothing of it reach the disk.
 func (l logger) Fatalf(format string, args ...any) {
-	_ = l.fail(fmt.Errorf(format, args...))
+	err := fmt.Errorf(format, args...)
+	for _, arg := range args {
+		if cause, ok := arg.(error); ok {
+			err = fmt.Errorf("%s: %w", err, cause)
+		}
+	}
+	l.fence.fail(err)
+}
+
+// sparing says something at most once a minute: the database tries again all the time what
+// fails, and says so each time.
+type sparing struct {
+	mu     sync.Mutex
+	next   time.Time // guarded by mu
+	unsaid int       // guarded by mu
+}
+
+// say returns the event, or nil, which says nothing.
+func (s *sparing) say(now time.Time, event *zerolog.Event) *zerolog.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Before(s.next) {
+		s.unsaid++
+		event.Discard()
+		return nil
+	}
+	if s.unsaid > 0 {
+		event = event.Int("unsaid", s.unsaid)
+	}
+	s.next, s.unsaid = now.Add(time.Minute), 0
+	return event
 }
 
 func (d *database) listener() *pebble.EventListener {
+	background := &sparing{}
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			d.cfg.Log.Error().Err(err).Msg("the database failed in the background and will try again")
+			background.say(d.cfg.Clock.Now(), d.cfg.Log.Error()).Err(err).Msg("the database failed in the background and tries again")
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			d.cfg.Log.Error().Err(info.Details).Str("file", info.Path).Msg("a file of the store is damaged; restore the data directory from a copy")

@@ -43,7 +43,7 @@ func newModel() *model {
 }
 
 func testConfig(fs vfs.FS, now clock.Clock) Config {
-	return Config{Dir: "data", FS: fs, Clock: now, Log: zerolog.Nop(), Exit: func() { panic("the process ends") }}
+	return Config{Dir: "data", FS: fs, Clock: now, Log: zerolog.Nop()}
 }
 
 func newStore(t testing.TB, adjust func(*Config)) *store {

@@ -154,6 +154,13 @@ func (m *mark) advance(revision kv.Revision) error {
 	return m.write()
 }
 
+// touch writes what the mark says already.
+func (m *mark) touch() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.write()
+}
+
 func (m *mark) write() error {
 	m.state.sequence++
 	slot := m.state.encode()

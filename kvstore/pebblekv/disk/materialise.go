@@ -39,8 +39,8 @@ type batch struct {
 // its versions only as many as are kept: so the later this is done, the less it
 // costs. After an error nothing has changed.
 func (k *keeper) materialise() error {
-	if failure := k.failure.Load(); failure != nil {
-		return failure
+	if err := k.broken(); err != nil {
+		return err
 	}
 	k.mu.Lock()
 	groups := k.pending

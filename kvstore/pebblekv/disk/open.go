@@ -3,6 +3,8 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -23,15 +25,21 @@ func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 	d := &database{cfg: cfg.withDefaults()}
 	l := &log{
 		database: d,
+		failed:   make(chan struct{}),
 		gate:     gate{database: d, soon: make(chan struct{}, 1), lookAfter: d.cfg.lookAfter()},
 		wake:     make(chan struct{}, 1),
 		ring:     ring{limit: d.cfg.RingBytes},
 	}
+	d.fence = newFence(d.cfg.FS, d.cfg.Clock, func(err error) { _ = l.fail(err) })
+	d.fence.idle = d.cfg.ReadOnly
+	d.cfg.FS = d.fence
 	l.room.L = &l.mu
 	k := newKeeper(l)
 	newest, err := k.open(withDefaults(load))
 	if err != nil {
+		d.fence.release()
 		_ = l.release()
+		d.fence.cut()
 		return nil, 0, err
 	}
 	l.newest.Store(int64(newest))
@@ -39,19 +47,26 @@ func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 	k.raise()
 	l.floors.tokens.Store(int64(k.done.tokenFloor))
 	l.gate.measure()
-	k.begin()
+	if d.cfg.ReadOnly {
+		_ = l.fail(syscall.EROFS)
+	} else {
+		k.begin()
+	}
 	return &Disk{log: l, keeper: k}, newest, nil
 }
 
-func (k *keeper) open(load replica.Loader) (kv.Revision, error) {
+func (k *keeper) open(load replica.Loader) (_ kv.Revision, err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = codes.Errorf(codes.Storage, "the store cannot be opened: the database gave up: %v", what)
+		}
+	}()
 	fsys, dir := k.cfg.FS, k.cfg.Dir
 	path := fsys.PathJoin(dir, databaseDir)
-	if err := makeDirs(fsys, dir, path); err != nil {
-		return 0, err
-	}
-	var err error
-	if k.lock, err = pebble.LockDirectory(path, fsys); err != nil {
-		return 0, codes.Errorf(codes.Storage, "the data directory is in use by another process: %w", err)
+	if !k.cfg.ReadOnly {
+		if err := k.take(path); err != nil {
+			return 0, err
+		}
 	}
 	markPath := fsys.PathJoin(dir, markName)
 	state, known, err := readMark(fsys, markPath)
@@ -82,10 +97,30 @@ func (k *keeper) open(load replica.Loader) (kv.Revision, error) {
 		}
 	}
 	newest = max(newest, k.done.revision)
+	if k.cfg.ReadOnly {
+		return newest, nil
+	}
+	if err := k.broken(); err != nil {
+		return 0, err
+	}
 	if err := k.mark.set(true, newest); err != nil {
 		return 0, refused(err)
 	}
 	return newest, nil
+}
+
+// take makes the directories, and makes sure that nobody else uses them.
+func (d *database) take(path string) (err error) {
+	if err := makeDirs(d.cfg.FS, d.cfg.Dir, path); err != nil {
+		return err
+	}
+	if d.lock, err = pebble.LockDirectory(path, d.cfg.FS); err != nil {
+		if errors.Is(err, syscall.EROFS) {
+			return refused(err)
+		}
+		return codes.Errorf(codes.Storage, "the data directory is in use by another process: %w", err)
+	}
+	return nil
 }
 
 const lossRemedy = "Restore the data directory from a copy, or start once with --kv-accept-loss to go on with what is left"
@@ -116,7 +151,14 @@ func makeDirs(fsys vfs.FS, dir, path string) error {
 // new one and clear it.
 func (d *database) agree(path, markPath string, state *markState, known bool) (err error) {
 	fsys := d.cfg.FS
-	if known {
+	switch {
+	case d.cfg.ReadOnly && known && state.born:
+		return nil
+	case d.cfg.ReadOnly:
+		return codes.Errorf(codes.Storage, "there is no store in %s, and none can be made: %w", d.cfg.Dir, syscall.EROFS)
+	case d.cfg.Again && !known:
+		return codes.Errorf(codes.Storage, "%s is gone from %s: %w", markName, d.cfg.Dir, fs.ErrNotExist)
+	case known:
 		d.mark, err = openMark(fsys, markPath, *state)
 		if err != nil {
 			return refused(err)
@@ -175,9 +217,10 @@ func (l *log) databaseOptions(born bool) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          orderedFS{l.cfg.FS},
 		Lock:                        l.lock,
-		Logger:                      logger{l},
+		Logger:                      logger{l, &sparing{}},
 		EventListener:               l.listener(),
 		ErrorIfNotExists:            born,
+		ReadOnly:                    l.cfg.ReadOnly,
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                uint64(l.cfg.MemTableBytes),
 		MemTableStopWritesThreshold: 4,

@@ -13,8 +13,8 @@ import (
 	"confcenter/internal/health"
 )
 
-// gate decides whether writes are accepted. The database ends the process if its log
-// cannot be written, so writes must stop before the disk is full.
+// gate decides whether writes are accepted. A log that cannot be written holds up everybody,
+// deletes included, so writes must stop before the disk is full.
 type gate struct {
 	*database // set at open
 
@@ -67,6 +67,9 @@ func (g *gate) look() {
 // codes.Storage or codes.Quota whose text says what to do. deletesOnly is for a
 // transaction that can only free space: it may use the reserve. It costs two loads.
 func (d *Disk) Writable(deletesOnly bool) error {
+	if err := d.broken(); err != nil {
+		return err
+	}
 	for _, v := range [...]*verdict{d.gate.verdict.Load(), d.gate.backlog.Load()} {
 		switch {
 		case v == nil:
@@ -81,10 +84,34 @@ func (d *Disk) Writable(deletesOnly bool) error {
 
 // Trouble says at more length why Writable(false) fails; nil if it does not.
 func (d *Disk) Trouble() *health.Trouble {
+	if f := d.failure.Load(); f != nil {
+		return &health.Trouble{Kind: f.kind, Dir: d.cfg.Dir, Since: f.since, Err: f.err}
+	}
+	if t := d.hanging(); t != nil {
+		return t
+	}
 	for _, v := range [...]*verdict{d.gate.verdict.Load(), d.gate.backlog.Load()} {
 		if v != nil {
 			return &health.Trouble{Kind: v.kind, Dir: d.cfg.Dir, Since: v.since, Err: v.writes}
 		}
+	}
+	return nil
+}
+
+// hanging is the trouble of a disk that holds up a write; nil if none is held up for long.
+func (d *Disk) hanging() *health.Trouble {
+	now := d.cfg.Clock.Now()
+	for _, since := range [...]int64{d.busy.Load(), d.probing.Load()} {
+		if since == 0 || now.Sub(time.UnixMilli(since)) < d.cfg.HangAfter {
+			continue
+		}
+		t := &health.Trouble{Kind: health.Hanging, Dir: d.cfg.Dir, Since: time.UnixMilli(since)}
+		if full := d.fence.waiting.Load(); full != nil {
+			t.Kind, t.Err = health.Full, codes.Errorf(codes.Storage, "the disk of %s is full, and writes wait for space: %w", d.cfg.Dir, *full)
+		} else {
+			t.Err = codes.Errorf(codes.Storage, "the disk of %s has not answered for %s", d.cfg.Dir, now.Sub(t.Since).Round(time.Second))
+		}
+		return t
 	}
 	return nil
 }

@@ -1,0 +1,377 @@
+package pebblekv
+
+import (
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/internal/health"
+	"confcenter/kv"
+	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
+)
+
+// patient is a store on a disk that can be made sick.
+type patient struct {
+	*testing.T
+	*replica.Store
+	clock *clock.Fake
+	fs    *vfs.MemFS
+	cfg   Config
+
+	mu  sync.Mutex
+	ill func(errorfs.Op) error // what happens to operations that write; nil: they are done
+}
+
+func newPatient(t *testing.T, adjust func(*disk.Config)) *patient {
+	p := &patient{T: t, clock: clock.NewFake(noon), fs: vfs.NewCrashableMem()}
+	p.cfg = Config{
+		Replica: replica.Config{Clock: p.clock, PauseAfter: -1},
+		Disk:    disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1},
+	}
+	if adjust != nil {
+		adjust(&p.cfg.Disk)
+	}
+	p.open()
+	t.Cleanup(func() { p.sick(nil); _ = p.Close() })
+	return p
+}
+
+func (p *patient) open() {
+	s, err := Open(p.cfg)
+	require.NoError(p, err)
+	p.Store = s
+}
+
+func (p *patient) reopen() {
+	require.NoError(p, p.Close())
+	p.open()
+}
+
+func (p *patient) before(op errorfs.Op) error {
+	p.mu.Lock()
+	ill := p.ill
+	p.mu.Unlock()
+	if ill == nil || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+		return nil
+	}
+	return ill(op)
+}
+
+func (p *patient) sick(ill func(errorfs.Op) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ill = ill
+}
+
+// all makes every write fail.
+func all(err error) func(errorfs.Op) error {
+	return func(errorfs.Op) error { return err }
+}
+
+// once calls ill for the first operation of a kind on a file, and then makes all fail.
+func (p *patient) once(kind errorfs.OpKind, suffix string, err error) {
+	p.sick(func(op errorfs.Op) error {
+		if op.Kind != kind || !strings.HasSuffix(op.Path, suffix) {
+			return nil
+		}
+		p.sick(all(err))
+		return err
+	})
+}
+
+func (p *patient) begin(txn *kv.Txn) <-chan error {
+	p.Helper()
+	done := make(chan error, 1)
+	require.NoError(p, p.Commit(txn, func(_ *kv.Result, err error) { done <- err }))
+	return done
+}
+
+func (p *patient) put(key, text string) error {
+	p.Helper()
+	txn := kv.PutTxn("ns", key, kv.StringValue(text))
+	txn.TokenNS, txn.Token = "ns", key+"="+text
+	done := make(chan error, 1)
+	if err := p.Commit(txn, func(_ *kv.Result, err error) { done <- err }); err != nil {
+		return err
+	}
+	return <-done
+}
+
+func (p *patient) text(key string) string {
+	e, _ := p.Get([]byte("ns"), []byte(key))
+	if e == nil {
+		return "-"
+	}
+	return string(e.Value.Data)
+}
+
+// until lets seconds pass until ok.
+func (p *patient) until(ok func() bool) {
+	p.Helper()
+	require.Eventually(p, func() bool {
+		if ok() {
+			return true
+		}
+		p.clock.Advance(time.Second / 4)
+		return false
+	}, 20*time.Second, time.Millisecond)
+}
+
+func (p *patient) well() bool { return p.Trouble() == nil }
+
+// A sync that fails leaves open what is on disk. Nothing is lost by that, and writes resume
+// when the disk takes them.
+func TestAFailedSyncIsSurvived(t *testing.T) {
+	for _, what := range []struct {
+		kind   errorfs.OpKind
+		suffix string
+		err    error
+		health health.Kind
+	}{
+		{errorfs.OpFileSyncData, ".log", syscall.EIO, health.Failed},
+		{errorfs.OpFileWrite, ".log", syscall.EIO, health.Failed},
+		{errorfs.OpFileWrite, ".log", syscall.EROFS, health.ReadOnly},
+		{errorfs.OpFileWriteAt, "durable.mark", syscall.EIO, health.Failed},
+	} {
+		t.Run(what.suffix+" "+what.err.Error(), func(t *testing.T) {
+			p := newPatient(t, nil)
+			require.NoError(t, p.put("k", "1"))
+			told := make(chan *kv.Batch, 9)
+			defer p.Follow(func(b *kv.Batch) { told <- b })()
+			p.once(what.kind, what.suffix, what.err)
+			require.ErrorIs(t, p.put("k", "2"), codes.Timeout, "nobody knows")
+			require.Equal(t, "1", p.text("k"))
+			require.Equal(t, what.health, p.Trouble().Kind)
+			require.Equal(t, "data", p.Trouble().Dir)
+			require.False(t, p.Trouble().Restart)
+			err := p.put("k", "3")
+			require.ErrorIs(t, err, codes.Storage)
+			require.ErrorContains(t, err, "data")
+			require.ErrorIs(t, p.put("k", "2"), codes.Timeout, "not known yet")
+			require.NoError(t, p.put("k", "1"), "it is known")
+			changes, err := p.Changes(t.Context(), 0, 1000)
+			require.NoError(t, err)
+			require.Len(t, changes, 1)
+			for range 5 {
+				p.clock.Advance(time.Second)
+			}
+			require.NotNil(t, p.Trouble())
+
+			p.sick(nil)
+			p.until(p.well)
+			before := p.text("k")
+			require.NoError(t, p.put("k", "2"), "done now at the latest")
+			require.Equal(t, "2", p.text("k"))
+			require.EqualValues(t, 2, p.Revision(), "once")
+			require.Equal(t, "2", string((<-told).Changes[0].Events[0].Entry.Value.Data))
+			require.NoError(t, p.put("k", "3"))
+			t.Log("found after the failure:", before)
+			p.reopen()
+			require.Equal(t, "3", p.text("k"))
+			require.EqualValues(t, 3, p.Revision())
+		})
+	}
+}
+
+// What is shown after a failed sync is on disk, though the file that had it is not.
+func TestWhatIsFoundAfterAFailedSyncSurvivesALossOfPower(t *testing.T) {
+	p := newPatient(t, nil)
+	require.NoError(t, p.put("k", "1"))
+	p.once(errorfs.OpFileSyncData, ".log", syscall.EIO)
+	require.ErrorIs(t, p.put("k", "2"), codes.Timeout)
+	p.sick(nil)
+	p.until(p.well)
+	shown := p.text("k")
+	lost := p.fs.CrashClone(vfs.CrashCloneCfg{})
+	require.NoError(t, p.Close())
+	p.cfg.Disk.FS = lost
+	p.open()
+	require.Equal(t, shown, p.text("k"))
+}
+
+// The database's own files fail in the background.
+func TestAFailedManifestIsSurvived(t *testing.T) {
+	p := newPatient(t, func(c *disk.Config) { c.TableBytes = 1 })
+	p.sick(func(op errorfs.Op) error {
+		if strings.Contains(op.Path, "MANIFEST-") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	p.until(func() bool {
+		_ = p.put("k", "1")
+		return !p.well()
+	})
+	p.sick(nil)
+	p.until(p.well)
+	require.NoError(t, p.put("k", "2"))
+	p.reopen()
+	require.Equal(t, "2", p.text("k"))
+}
+
+// A store on a read-only file system is served, and written to when that changes.
+func TestAReadOnlyDirectoryIsServed(t *testing.T) {
+	p := newPatient(t, nil)
+	require.NoError(t, p.put("k", "1"))
+	require.NoError(t, p.Close())
+	p.sick(all(syscall.EROFS))
+	p.open()
+	require.Equal(t, "1", p.text("k"))
+	require.Equal(t, health.ReadOnly, p.Trouble().Kind)
+	err := p.put("k", "2")
+	require.ErrorIs(t, err, codes.Storage)
+	require.ErrorContains(t, err, "read-only")
+	v, err := p.History(t.Context(), "ns", "k", 0, 0)
+	require.NoError(t, err)
+	require.Len(t, v.Entries, 1)
+	p.reopen()
+	require.Equal(t, "1", p.text("k"))
+	p.sick(nil)
+	p.until(p.well)
+	require.NoError(t, p.put("k", "2"))
+	p.reopen()
+	require.Equal(t, "2", p.text("k"))
+}
+
+func TestAReadOnlyDirectoryWithoutAStoreIsRefused(t *testing.T) {
+	p := newPatient(t, nil)
+	p.sick(all(syscall.EROFS))
+	cfg := p.cfg
+	cfg.Disk.Dir = "other"
+	_, err := Open(cfg)
+	require.ErrorIs(t, err, codes.Storage)
+	require.ErrorIs(t, err, syscall.EROFS)
+}
+
+// Without space a write waits: it is not known to fail, and nothing is in doubt.
+func TestAWriteWaitsForSpace(t *testing.T) {
+	p := newPatient(t, nil)
+	require.NoError(t, p.put("k", "1"))
+	p.sick(all(syscall.ENOSPC))
+	done := p.begin(kv.PutTxn("ns", "k", kv.StringValue("2")))
+	p.until(func() bool { return !p.well() })
+	require.Equal(t, health.Full, p.Trouble().Kind)
+	var err error
+	p.until(func() bool {
+		select {
+		case err = <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	require.ErrorIs(t, err, codes.Timeout)
+	require.ErrorContains(t, err, "full")
+	require.ErrorIs(t, p.put("k", "3"), codes.Storage)
+	p.sick(nil)
+	p.until(p.well)
+	require.Equal(t, "2", p.text("k"), "it has gone on")
+	require.NoError(t, p.put("k", "4"))
+	p.reopen()
+	require.Equal(t, "4", p.text("k"))
+}
+
+// A disk that hangs holds nobody up for longer than the time-out.
+func TestADiskThatHangsIsSurvived(t *testing.T) {
+	p := newPatient(t, nil)
+	require.NoError(t, p.put("k", "1"))
+	thaw := make(chan struct{})
+	p.sick(func(errorfs.Op) error { <-thaw; return nil })
+	done := p.begin(kv.PutTxn("ns", "k", kv.StringValue("2")))
+	p.until(func() bool { return !p.well() })
+	require.Equal(t, health.Hanging, p.Trouble().Kind)
+	require.Equal(t, "data", p.Trouble().Dir)
+	p.until(func() bool { return len(done) > 0 })
+	require.ErrorIs(t, <-done, codes.Timeout)
+	require.ErrorIs(t, p.put("k", "3"), codes.Storage)
+	require.Equal(t, "1", p.text("k"))
+	p.sick(nil)
+	close(thaw)
+	p.until(p.well)
+	require.Equal(t, "2", p.text("k"))
+	require.NoError(t, p.put("k", "4"))
+}
+
+// It shows although nobody writes.
+func TestADiskThatHangsShowsWithoutAWrite(t *testing.T) {
+	p := newPatient(t, nil)
+	thaw := make(chan struct{})
+	p.sick(func(errorfs.Op) error { <-thaw; return nil })
+	p.until(func() bool { return !p.well() })
+	require.Equal(t, health.Hanging, p.Trouble().Kind)
+	p.sick(nil)
+	close(thaw)
+	p.until(p.well)
+	require.NoError(t, p.put("k", "1"))
+}
+
+// A directory that was emptied is not filled again as if nothing had been there.
+func TestAnEmptiedDirectoryIsNotFilledAgain(t *testing.T) {
+	p := newPatient(t, nil)
+	require.NoError(t, p.put("k", "1"))
+	require.NoError(t, p.fs.RemoveAll("data"))
+	require.NoError(t, p.fs.MkdirAll("data", 0o755))
+	p.until(func() bool { return !p.well() })
+	require.Equal(t, health.Missing, p.Trouble().Kind)
+	for range 100 {
+		p.clock.Advance(time.Second)
+	}
+	require.ErrorIs(t, p.put("k", "2"), codes.Storage)
+	require.Equal(t, "1", p.text("k"))
+	names, err := p.fs.List("data")
+	require.NoError(t, err)
+	require.NotContains(t, names, "durable.mark")
+}
+
+// Likewise if a single file was removed.
+func TestAFileThatWasRemovedIsTold(t *testing.T) {
+	for _, suffix := range []string{".log", ".sst"} {
+		t.Run(suffix, func(t *testing.T) {
+			p := newPatient(t, func(c *disk.Config) { c.TableBytes = 1 })
+			require.NoError(t, p.put("k", "1"))
+			for range 3 {
+				p.clock.Advance(time.Second)
+			}
+			names, err := p.fs.List("data/db")
+			require.NoError(t, err)
+			for _, name := range names {
+				if strings.HasSuffix(name, suffix) {
+					require.NoError(t, p.fs.Remove("data/db/"+name))
+				}
+			}
+			p.until(func() bool { return !p.well() })
+			require.Equal(t, health.Missing, p.Trouble().Kind)
+			require.ErrorIs(t, p.put("k", "2"), codes.Storage)
+			require.Equal(t, "1", p.text("k"))
+		})
+	}
+}
+
+// A fault of the keeper ends writing, not the process.
+func TestAPanicOfTheKeeperEndsWriting(t *testing.T) {
+	p := newPatient(t, func(c *disk.Config) { c.TableBytes = 1 })
+	require.NoError(t, p.put("k", "1"))
+	p.sick(func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".table") {
+			panic("planted")
+		}
+		return nil
+	})
+	p.until(func() bool { return p.put("k", "2") != nil })
+	p.until(func() bool { return p.Trouble().Restart })
+	require.Equal(t, health.Stopped, p.Trouble().Kind)
+	require.ErrorContains(t, p.put("k", "3"), "restarted")
+	p.sick(nil)
+	shown := p.text("k")
+	p.reopen()
+	require.Equal(t, shown, p.text("k"))
+}
