@@ -27,7 +27,7 @@ type Config struct {
 	// may be lost. It is meant for one start.
 	AcceptLoss bool
 
-	LogBytes        int64         // of changes that can be read back; 512 MiB
+	LogBytes        int64         // of changes that can be read back, and at least TableBytes; 512 MiB
 	LogAge          time.Duration // 24 h
 	HistoryVersions int           // of each key that are kept besides the current one; 100; below 0: none
 	HistoryBytes    int64         // of all older versions; 1 GiB
@@ -43,7 +43,8 @@ type Config struct {
 	// Free returns the free bytes of the file system; nil: asks FS.
 	Free func() (uint64, error)
 
-	// TableBytes of log are collected before they are written to tables; 32 MiB. TableDelay
+	// TableBytes of log are collected before they are written to tables; 32 MiB, but not
+	// much more than a quarter of LogBytes. TableDelay
 	// is how long they may wait for that; 30 s. Append blocks while three times TableBytes
 	// are waiting.
 	TableBytes int64
@@ -78,7 +79,7 @@ func (c Config) withDefaults() Config {
 	c.HistoryAge = cmp.Or(c.HistoryAge, 7*24*time.Hour)
 	c.TokenAge = cmp.Or(c.TokenAge, time.Hour)
 	c.ReserveBytes = cmp.Or(c.ReserveBytes, 256<<20)
-	c.TableBytes = cmp.Or(c.TableBytes, 32<<20)
+	c.TableBytes = cmp.Or(c.TableBytes, min(32<<20, max(c.LogBytes/4, 1<<20)))
 	c.TableDelay = cmp.Or(c.TableDelay, 30*time.Second)
 	c.RingBytes = cmp.Or(c.RingBytes, 16<<20)
 	c.CacheBytes = cmp.Or(c.CacheBytes, 16<<20)

@@ -45,18 +45,15 @@ type database struct {
 // it is not in tables yet.
 type log struct {
 	*database
+	sickness
 
 	record []byte // owned by whoever calls Append
 
 	// used by any goroutine
-	newest  atomic.Int64 // revision of the last group appended
-	floors  floors
-	failure atomic.Pointer[failure]
-	busy    atomic.Int64 // since when Append waits for the disk, in ms since 1970; 0: it does not
-	probing atomic.Int64 // likewise for the keeper's regular write
-	gate    gate
-	wake    chan struct{} // tells the keeper that there is something to do
-	failed  chan struct{} // closed with failure set
+	newest atomic.Int64 // revision of the last group appended
+	floors floors
+	gate   gate
+	wake   chan struct{} // tells the keeper that there is something to do
 
 	mu      sync.Mutex // guards what follows
 	room    sync.Cond  // signalled when pending shrinks or the disk fails; uses mu
@@ -140,6 +137,14 @@ func (l *log) fail(err error) *codes.Error {
 	return l.failure.Load().err
 }
 
+// sickness is what the log knows of its disk. Any goroutine may look.
+type sickness struct {
+	failure atomic.Pointer[failure]
+	failed  chan struct{} // closed with failure set
+	busy    atomic.Int64  // since when Append waits for the disk, in ms since 1970; 0: it does not
+	probing atomic.Int64  // likewise for the keeper's regular write
+}
+
 // failure is why nothing is written any more.
 type failure struct {
 	kind  health.Kind
@@ -147,7 +152,7 @@ type failure struct {
 	err   *codes.Error
 }
 
-// failed returns why nothing is written any more, nil if something is.
+// broken returns why nothing is written any more, nil if something is.
 func (l *log) broken() error {
 	if f := l.failure.Load(); f != nil {
 		return f.err

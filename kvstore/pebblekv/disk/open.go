@@ -25,7 +25,7 @@ func Open(cfg Config, load replica.Loader) (*Disk, kv.Revision, error) {
 	d := &database{cfg: cfg.withDefaults()}
 	l := &log{
 		database: d,
-		failed:   make(chan struct{}),
+		sickness: sickness{failed: make(chan struct{})},
 		gate:     gate{database: d, soon: make(chan struct{}, 1), lookAfter: d.cfg.lookAfter()},
 		wake:     make(chan struct{}, 1),
 		ring:     ring{limit: d.cfg.RingBytes},

@@ -34,9 +34,12 @@ func (b *batch) retainLog(now, limit int64) {
 	for i := range b.epochs {
 		total += b.epochs[i].log
 	}
+	newest := len(b.epochs) - 1
 	for i := range b.epochs {
 		e := &b.epochs[i]
-		if total > limit || before(e.time, now, b.k.cfg.LogAge) {
+		// The newest stretch stays although it may be larger than the limit: followers would
+		// miss what was just written. If there is no space that does not count.
+		if total > limit && (i < newest || b.k.gate.pressed.Load()) || before(e.time, now, b.k.cfg.LogAge) {
 			total -= e.log
 			e.changed = e.changed || e.log > 0
 			e.log = 0
