@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"access":                {},
 	"codes":                 {},
 	"kv":                    {"access", "codes", "internal/jsontext"},
-	"kv/follow":             {"codes", "kv"},
+	"kv/follow":             {"codes", "kv", "internal/memory"},
 	"kv/kvjson":             {"codes", "kv", "internal/jsontext"},
 	"kvstore":               {"codes", "kv", "internal/health"},
 	"kvstore/replica":       {"codes", "kv", "kvstore", "internal/clock", "internal/memory", "internal/health", "github.com/rs/zerolog", "github.com/tidwall/btree"},

@@ -44,7 +44,7 @@ type hub struct {
 func newHub(store kv.Store, bytes int) *hub {
 	h := &hub{
 		source: follow.Source{Store: store, Piece: logBytes, Holders: maxHolders},
-		recent: follow.NewRecent(bytes),
+		recent: follow.NewRecent(bytes, nil),
 		wake:   make(chan struct{}, 1),
 		stop:   make(chan struct{}),
 		done:   make(chan struct{}),

@@ -165,6 +165,15 @@ func (c *Cursor) Forget() {
 	c.parts, c.part, c.event, c.last = c.parts[:0], 0, 0, 0
 }
 
+// Drop drops the changes that are at hand, if there are any.
+func (c *Cursor) Drop() bool {
+	if c.state != nil || c.part == len(c.parts) {
+		return false
+	}
+	c.Forget()
+	return true
+}
+
 // Telling reports whether the follower is getting the state.
 func (c *Cursor) Telling() bool { return c.state != nil }
 
@@ -296,8 +305,18 @@ func (c *Cursor) join() {
 		p.Events = nil
 		for i, e := range all {
 			key := id{e.Entry.NS, e.Entry.Key}
-			if left[key]--; left[key] > 0 || c.spare == Overwritten && c.overwritten(e.Entry) {
+			left[key]--
+			if left[key] > 0 {
 				continue
+			}
+			if c.spare == Overwritten {
+				now, _ := c.source.Store.Get([]byte(e.Entry.NS), []byte(e.Entry.Key))
+				if now != nil && now.Mod > e.Entry.Mod && now.Mod <= c.target {
+					continue
+				}
+				if now != nil && now.Mod == e.Entry.Mod {
+					e.Entry = now // what was read is a copy: those who fell behind share the store's
+				}
 			}
 			if c.spare == Joined {
 				e.Prev = prev[key]
@@ -307,9 +326,4 @@ func (c *Cursor) join() {
 		}
 	}
 	c.parts = slices.DeleteFunc(c.parts, func(p Part) bool { return len(p.Events) == 0 })
-}
-
-func (c *Cursor) overwritten(e *kv.Entry) bool {
-	now, _ := c.source.Store.Get([]byte(e.NS), []byte(e.Key))
-	return now != nil && now.Mod > e.Mod && now.Mod <= c.target
 }

@@ -139,7 +139,7 @@ func TestWhatIsLeftOutIsNotCountedAsTold(t *testing.T) {
 }
 
 func TestRecentKeepsTheNewest(t *testing.T) {
-	r := NewRecent(20 * Weight(&kv.Change{Events: []kv.Event{putEvent(1, "k", "")}}))
+	r := NewRecent(20*Weight(&kv.Change{Events: []kv.Event{putEvent(1, "k", "")}}), nil)
 	r.Begin(10)
 	require.Equal(t, Chunk{After: 10, Last: 10}, r.Since(10, 0))
 	for rev := kv.Revision(11); rev < 1000; rev += 2 {

@@ -5,19 +5,20 @@ import (
 	"slices"
 	"sync"
 
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
-// eventCost is about how many bytes an event takes besides keys and values.
-const eventCost = 160
+// EventCost is about how many bytes an event takes besides keys and values.
+const EventCost = 160
 
 // Weight is about how many bytes a change keeps in memory once everything it wrote
 // has been overwritten.
 func Weight(c *kv.Change) int {
-	weight := eventCost
+	weight := EventCost
 	for i := range c.Events {
 		e := &c.Events[i]
-		weight += eventCost + e.Entry.Size()
+		weight += EventCost + e.Entry.Size()
 		if e.Prev != nil {
 			weight += e.Prev.Size()
 		}
@@ -28,7 +29,9 @@ func Weight(c *kv.Change) int {
 // Recent keeps the newest changes of a store for all its followers. Its methods may
 // be called from any goroutine and never wait.
 type Recent struct {
-	max int // set at open
+	// set at open
+	max  int
+	pool *memory.Pool
 
 	mu sync.Mutex
 	// guarded by mu
@@ -40,8 +43,11 @@ type Recent struct {
 }
 
 // NewRecent makes a Recent that keeps about maxBytes at most and half of that at
-// least, once so much has come. It always keeps the newest change.
-func NewRecent(maxBytes int) *Recent { return &Recent{max: maxBytes} }
+// least, once so much has come. It always keeps the newest change. What it keeps is
+// counted in the pool, which may be nil.
+func NewRecent(maxBytes int, pool *memory.Pool) *Recent {
+	return &Recent{max: maxBytes, pool: pool.Or(int64(maxBytes))}
+}
 
 // Begin announces that everything after revision will be added, unless something
 // has been added already.
@@ -55,6 +61,10 @@ func (r *Recent) Begin(revision kv.Revision) {
 
 // Add adds a batch of the store's feed.
 func (r *Recent) Add(b *kv.Batch) {
+	weight := 0
+	for i := range b.Changes {
+		weight += Weight(&b.Changes[i])
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if b.Reset {
@@ -64,9 +74,9 @@ func (r *Recent) Add(b *kv.Batch) {
 	if !r.begun {
 		r.begun, r.after = true, b.Changes[0].Revision-1
 	}
-	for i := range b.Changes {
-		r.bytes += Weight(&b.Changes[i])
-	}
+	before := r.bytes
+	defer func() { r.pool.Add(int64(r.bytes - before)) }()
+	r.bytes += weight
 	r.changes = append(r.changes, b.Changes...)
 	r.last = b.Last()
 	if r.bytes <= r.max {
@@ -90,6 +100,7 @@ func (r *Recent) Pass(revision kv.Revision) {
 
 func (r *Recent) passLocked(revision kv.Revision) {
 	r.begun, r.after, r.last = true, revision, revision
+	r.pool.Give(int64(r.bytes))
 	r.changes, r.bytes = nil, 0
 }
 
@@ -97,9 +108,10 @@ func (r *Recent) passLocked(revision kv.Revision) {
 // as fit into maxBytes, but at least one if there is one.
 func (r *Recent) Since(revision kv.Revision, maxBytes int) Chunk {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(r.changes, revision+1, func(c kv.Change, rev kv.Revision) int { return cmp.Compare(c.Revision, rev) })
-	chunk := Chunk{After: r.after, Last: r.last, Changes: r.changes[i:len(r.changes):len(r.changes)]}
+	chunk := Chunk{After: r.after, Last: r.last, Changes: r.changes}
+	r.mu.Unlock() // the store waits for it in Add: look through the changes only now
+	i, _ := slices.BinarySearchFunc(chunk.Changes, revision+1, func(c kv.Change, rev kv.Revision) int { return cmp.Compare(c.Revision, rev) })
+	chunk.Changes = chunk.Changes[i:len(chunk.Changes):len(chunk.Changes)]
 	for n := range chunk.Changes {
 		if maxBytes -= Weight(&chunk.Changes[n]); maxBytes < 0 && n > 0 {
 			chunk.Changes = chunk.Changes[:n:n]

@@ -95,18 +95,29 @@ func (c *Cursor) Fetch(ctx context.Context) error {
 // keeps after a revision, or a part of it. Poll may wait for a disk.
 func (c *Cursor) Poll(ctx context.Context, since func(kv.Revision) Chunk, cut Cut) (kv.Notice, bool, error) {
 	for {
+		n, ok, far := c.Take(since, cut)
+		if !far {
+			return n, ok, nil
+		}
+		if err := c.Fetch(ctx); err != nil {
+			return kv.Notice{}, false, err
+		}
+	}
+}
+
+// Take is Poll for a caller that wants to choose when to wait. far reports that what
+// comes next has to be read with Fetch first.
+func (c *Cursor) Take(since func(kv.Revision) Chunk, cut Cut) (n kv.Notice, ok, far bool) {
+	for {
 		if n, ok := c.Next(cut); ok {
-			return n, true, nil
+			return n, true, false
 		}
 		at := c.at
 		if c.state != nil || !c.Offer(since(at.Rev)) {
-			if err := c.Fetch(ctx); err != nil {
-				return kv.Notice{}, false, err
-			}
-			continue
+			return kv.Notice{}, false, true
 		}
 		if n, ok := c.Next(cut); ok || c.at == at {
-			return n, ok, nil
+			return n, ok, false
 		}
 	}
 }

@@ -41,7 +41,7 @@ type Watcher struct {
 func Watch(store kv.Store, request follow.Request, cut follow.Cut, deliver func(kv.Notice) error) (*Watcher, error) {
 	w := &Watcher{
 		source:  follow.Source{Store: store, Piece: watcherPiece, Holders: 1},
-		recent:  follow.NewRecent(watcherMemory),
+		recent:  follow.NewRecent(watcherMemory, nil),
 		cut:     cut,
 		deliver: deliver,
 		wake:    make(chan struct{}, 1),
