@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 		"github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra",
 		"golang.org/x/sys", "golang.org/x/term"},
 	"gateway": {"access", "codes", "confstore", "kv", "kv/follow", "kv/kvjson", "kvstore", "gateway/console", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
-		"internal/memory", "internal/metric", "internal/ring", "internal/roster", "github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog"},
+		"internal/memory", "internal/metric", "internal/ring", "internal/roster", "github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"gateway/console": {},
 	"tools/ccdump": {"protocol", "tools/ccdump/capture", "tools/ccdump/replay", "tools/ccdump/stream", "tools/ccdump/talk",
 		"github.com/json-iterator/go", "github.com/spf13/cobra"},

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"bytes"
+	"math"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +23,7 @@ const configRoot = "/v1/config/"
 func (g *Gateway) configRoutes() []route {
 	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
 	if g.configFeed = newConfigFeed(g.stores.Config); g.configFeed != nil {
-		g.closers = append(g.closers, g.configFeed.leave)
+		g.closers = append(g.closers, g.configFeed.close)
 	}
 	return []route{
 		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, handle: g.configFiles},
@@ -67,18 +69,27 @@ func (g *Gateway) file(name string) (fileState, bool) {
 
 // filesOf returns all files, sorted by name.
 func filesOf(store ConfigStore, now *confstore.Snapshot) []fileState {
-	faults := store.Faults()
-	files := make([]fileState, 0, len(now.Names())+len(faults))
-	for _, name := range now.Names() {
-		for len(faults) > 0 && faults[0].Name < name {
+	return filesAfter(store, now, "", math.MaxInt)
+}
+
+// filesAfter returns the files after a name, sorted by name, but no more than most.
+func filesAfter(store ConfigStore, now *confstore.Snapshot, after string, most int) []fileState {
+	names, faults := now.Names(), store.Faults()
+	first, _ := slices.BinarySearch(names, after+"\x00")
+	names = names[first:]
+	for len(faults) > 0 && faults[0].Name <= after {
+		faults = faults[1:]
+	}
+	files := make([]fileState, 0, min(len(names)+len(faults), most))
+	for len(files) < cap(files) {
+		if len(names) == 0 || len(faults) > 0 && faults[0].Name < names[0] {
 			files = append(files, fileState{name: faults[0].Name, fault: faults[0].Text})
 			faults = faults[1:]
+			continue
 		}
-		node := now.Node(name)
-		files = append(files, fileState{name, node, node.Broken()})
-	}
-	for _, fault := range faults {
-		files = append(files, fileState{name: fault.Name, fault: fault.Text})
+		node := now.Node(names[0])
+		files = append(files, fileState{names[0], node, node.Broken()})
+		names = names[1:]
 	}
 	return files
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -14,21 +15,44 @@ import (
 // stream that has fallen behind costs nothing, and the others send every change.
 type configFeed struct {
 	// set at open
-	store ConfigStore
-	start uint64 // sequence at the start of the feed
-	leave func() // stops following store
-	spare int    // how many noted names beyond those of the documents are kept; above it all notes are dropped
+	store    ConfigStore
+	start    uint64 // sequence at the start of the feed
+	unfollow func()
+	spare    int           // how many noted names beyond those of the documents are kept; above it all notes are dropped
+	wake     chan struct{} // capacity 1: the store has left something
+	stop     chan struct{}
+	done     chan struct{}
+
+	left mailbox
 
 	mu sync.Mutex
-
 	// guarded by mu
+	notes
+	streams map[chan struct{}]struct{}
+	last    digest
+}
+
+// mailbox is where the store leaves what it has published.
+type mailbox struct {
+	mu sync.Mutex
+	// guarded by mu
+	sights []sight
+	lost   bool // there was too much
+}
+
+type sight struct {
+	now   *confstore.Snapshot
+	names []string
+}
+
+// notes are what was noted, each by its tick.
+type notes struct {
 	now     *confstore.Snapshot
 	tick    uint64           // counts what was noted
 	touched map[string]touch // the last note of each name
 	recent  []note           // the last notes, oldest first
 	cut     bool             // recent no longer starts at the first note
 	floor   configPosition   // notes up to here were dropped
-	streams map[chan struct{}]struct{}
 }
 
 // touch is the last note of a name.
@@ -43,10 +67,23 @@ type note struct {
 	name string
 }
 
+// change is a file to tell of.
+type change struct {
+	name string
+	seq  uint64 // of its last change; 0 if it was never valid
+}
+
+// digest is what since returned last: streams that keep up all ask the same.
+type digest struct {
+	from, to configPosition
+	changes  []change
+}
+
 // Bounds of a feed.
 const (
 	maxRecent = 8192 // notes that are found without scanning all names
 	maxSpare  = 100_000
+	maxLeft   = 1024 // publications that are not noted yet
 )
 
 // newConfigFeed follows store. It returns nil if store is nil.
@@ -54,38 +91,84 @@ func newConfigFeed(store ConfigStore) *configFeed {
 	if store == nil {
 		return nil
 	}
-	f := &configFeed{store: store, spare: maxSpare, touched: map[string]touch{}, streams: map[chan struct{}]struct{}{}}
+	f := &configFeed{
+		store: store, spare: maxSpare, streams: map[chan struct{}]struct{}{}, notes: notes{touched: map[string]touch{}},
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leave = store.Follow(f.note)
+	f.unfollow = store.Follow(f.note)
 	f.now = store.Snapshot()
 	f.start = f.now.Seq()
+	go f.run()
 	return f
 }
 
-// note runs on the store's goroutine.
+func (f *configFeed) close() {
+	f.unfollow()
+	close(f.stop)
+	<-f.done
+}
+
+// note runs on the store's goroutine, while whoever has written waits. So it only leaves
+// what is to be noted.
 func (f *configFeed) note(now *confstore.Snapshot, names []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	prev := f.now
-	f.now = now
-	f.tick++
-	for _, name := range names {
-		f.touched[name] = touch{f.tick, now.Seq(), seqOf(now, name) <= seqOf(prev, name)}
-		f.recent = append(f.recent, note{f.tick, name})
+	f.left.mu.Lock()
+	if len(f.left.sights) == maxLeft {
+		f.left.sights, f.left.lost = nil, true
 	}
-	if len(f.recent) > maxRecent {
-		f.recent, f.cut = slices.Clone(f.recent[len(f.recent)-maxRecent/2:]), true
-	}
-	if len(f.touched) > len(now.Names())+f.spare {
-		clear(f.touched)
-		f.recent, f.cut, f.floor = nil, false, configPosition{f.tick, now.Seq()}
-	}
-	for wake := range f.streams {
+	f.left.sights = append(f.left.sights, sight{now, names})
+	f.left.mu.Unlock()
+	poke(f.wake)
+}
+
+// run notes what the store has left, and wakes the streams.
+func (f *configFeed) run() {
+	defer close(f.done)
+	for {
 		select {
-		case wake <- struct{}{}:
-		default:
+		case <-f.stop:
+			return
+		case <-f.wake:
 		}
+		f.mu.Lock()
+		f.catchUp()
+		streams := slices.AppendSeq(make([]chan struct{}, 0, len(f.streams)), maps.Keys(f.streams))
+		f.mu.Unlock()
+		for i, wake := range streams {
+			if poke(wake); i%maxNotes == maxNotes-1 {
+				runtime.Gosched()
+			}
+		}
+	}
+}
+
+// catchUp notes what the store has left. mu is held.
+func (f *configFeed) catchUp() {
+	f.left.mu.Lock()
+	sights, lost := f.left.sights, f.left.lost
+	f.left.sights, f.left.lost = nil, false
+	f.left.mu.Unlock()
+	for _, s := range sights {
+		f.add(s)
+	}
+	if lost || len(f.touched) > len(f.now.Names())+f.spare {
+		f.tick++
+		clear(f.touched)
+		f.recent, f.cut, f.floor = nil, false, configPosition{f.tick, f.now.Seq()}
+	}
+}
+
+func (n *notes) add(s sight) {
+	prev := n.now
+	n.now = s.now
+	n.tick++
+	for _, name := range s.names {
+		n.touched[name] = touch{n.tick, s.now.Seq(), seqOf(s.now, name) <= seqOf(prev, name)}
+		n.recent = append(n.recent, note{n.tick, name})
+	}
+	if len(n.recent) > maxRecent {
+		n.recent, n.cut = slices.Clone(n.recent[len(n.recent)-maxRecent/2:]), true
 	}
 }
 
@@ -117,14 +200,25 @@ func (f *configFeed) join(wake chan struct{}) (leave func()) {
 func (f *configFeed) present() (*confstore.Snapshot, configPosition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.catchUp()
 	return f.now, configPosition{f.tick, f.now.Seq()}
 }
 
-// since returns the files noted after a position, in the order in which to send
-// them, or false if those notes were dropped.
-func (f *configFeed) since(p configPosition) ([]fileState, configPosition, bool) {
+// since returns the files noted after a position, in the order in which to tell of
+// them, or false if those notes were dropped. Its result is shared.
+func (f *configFeed) since(p configPosition) ([]change, configPosition, bool) {
 	f.mu.Lock()
-	now, next, known := f.now, configPosition{f.tick, f.now.Seq()}, p.tick >= f.floor.tick
+	defer f.mu.Unlock()
+	f.catchUp()
+	next := configPosition{f.tick, f.now.Seq()}
+	switch {
+	case p.tick < f.floor.tick:
+		return nil, next, false
+	case p.tick == f.tick:
+		return nil, next, true
+	case f.last.from == p && f.last.to == next:
+		return f.last.changes, next, true
+	}
 	names := map[string]struct{}{}
 	if f.cut && p.tick < f.recent[0].tick {
 		for name, t := range f.touched {
@@ -137,17 +231,15 @@ func (f *configFeed) since(p configPosition) ([]fileState, configPosition, bool)
 			names[f.recent[i].name] = struct{}{}
 		}
 	}
-	f.mu.Unlock()
-	if !known {
-		return nil, next, false
-	}
-	return f.inOrder(now, names, p.seq), next, true
+	f.last = digest{p, next, inOrder(f.now, names, p.seq)}
+	return f.last.changes, next, true
 }
 
 // missed returns the files that a client who knows everything up to a sequence has
 // missed, or false if that is unknown.
-func (f *configFeed) missed(seq uint64) ([]fileState, configPosition, bool) {
+func (f *configFeed) missed(seq uint64) ([]change, configPosition, bool) {
 	f.mu.Lock()
+	f.catchUp()
 	now, next := f.now, configPosition{f.tick, f.now.Seq()}
 	known := seq <= now.Seq() && (f.floor.tick == 0 || seq > f.floor.seq)
 	names := map[string]struct{}{}
@@ -172,21 +264,20 @@ func (f *configFeed) missed(seq uint64) ([]fileState, configPosition, bool) {
 			names[fault.Name] = struct{}{}
 		}
 	}
-	return f.inOrder(now, names, seq), next, true
+	return inOrder(now, names, seq), next, true
 }
 
 // inOrder sorts the files by sequence. Those without a sequence after the given one
 // come first.
-func (f *configFeed) inOrder(now *confstore.Snapshot, names map[string]struct{}, seq uint64) []fileState {
-	files := make([]fileState, 0, len(names))
-	for name := range maps.Keys(names) {
-		file, _ := fileOf(f.store, now, name)
-		files = append(files, file)
+func inOrder(now *confstore.Snapshot, names map[string]struct{}, seq uint64) []change {
+	list := make([]change, 0, len(names))
+	for name := range names {
+		list = append(list, change{name, (&fileState{node: now.Node(name)}).seq()})
 	}
-	slices.SortFunc(files, func(a, b fileState) int {
-		return cmp.Or(cmp.Compare(max(seq, a.seq()), max(seq, b.seq())), cmp.Compare(a.name, b.name))
+	slices.SortFunc(list, func(a, b change) int {
+		return cmp.Or(cmp.Compare(max(seq, a.seq), max(seq, b.seq)), cmp.Compare(a.name, b.name))
 	})
-	return files
+	return list
 }
 
 // seq is the sequence of the file's last change; 0 if it was never valid.

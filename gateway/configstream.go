@@ -17,70 +17,115 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	}
 	wake := make(chan struct{}, 1)
 	defer g.configFeed.join(wake)()
-	s := &configTeller{sseWriter: g.newSSE(w), feed: g.configFeed}
-	next := func() { s.begin(last, given, valid) }
-	return s.run(r, wake, func() (bool, error) {
-		next()
-		next = s.more
-		return false, nil
-	}, func() { s.b = append(s.b, ":\n\n"...) })
+	s := &configTeller{feed: g.configFeed}
+	s.sseWriter = g.newSSE(w, r, func() {})
+	defer s.close()
+	s.out.size = s.size
+	s.begin(last, given, valid)
+	return s.run(r, wake, func() (bool, error) { return s.more(), nil }, func() { s.b = append(s.b, ":\n\n"...) })
 }
 
-// configTeller writes one stream.
+// configTeller writes one stream. It keeps names of what it has to tell, and asks for the
+// state of a file when it gets to it.
 type configTeller struct {
 	*sseWriter
 	feed *configFeed
-	at   configPosition
+	at   configPosition // before what was noted since
+
+	changes []change // to tell of, in order; shared
+	known   uint64   // the peer knows everything up to that sequence, before changes
+
+	listing bool // all files are told, those after a name still
+	after   string
 }
 
-// begin puts in what precedes the changes from now on.
+// changeCost is what a change takes, if no other stream has the same list.
+const changeCost = 24
+
+func (s *configTeller) size() stalled {
+	held := s.sseWriter.size()
+	held.own += int64(len(s.changes)) * changeCost
+	return held
+}
+
+// begin finds out what precedes the changes from now on.
 func (s *configTeller) begin(last int64, given, valid bool) {
 	if given && valid {
-		if files, at, known := s.feed.missed(uint64(last)); known {
-			s.at = at
-			s.tell(files, uint64(last))
+		if changes, at, known := s.feed.missed(uint64(last)); known {
+			s.changes, s.at, s.known = changes, at, uint64(last)
 			return
 		}
 	}
 	s.all(given)
 }
 
-// more puts in what is new.
-func (s *configTeller) more() {
-	files, at, known := s.feed.since(s.at)
-	if !known {
-		s.all(true)
-		return
-	}
-	before := s.at.seq
-	s.at = at
-	s.tell(files, before)
-}
-
-// all puts in all files.
+// all begins with all files.
 func (s *configTeller) all(reset bool) {
 	if reset {
 		s.b = s.gateway.appendEvent(s.b, "reset", noID, noData)
 	}
-	now, at := s.feed.present()
-	s.at = at
-	for _, file := range filesOf(s.feed.store, now) {
-		s.file(&file, noID)
+	_, s.at = s.feed.present()
+	s.listing, s.after = true, ""
+}
+
+// more puts in some of what is new, and reports whether there was anything.
+func (s *configTeller) more() bool {
+	switch {
+	case s.listing:
+		s.list()
+		return true
+	case len(s.changes) == 0:
+		changes, at, known := s.feed.since(s.at)
+		if !known {
+			s.all(true)
+			return true
+		}
+		s.changes, s.known, s.at = changes, s.at.seq, at
 	}
-	s.b = s.gateway.appendEvent(s.b, "synced", int64(at.seq), func(dst []byte) []byte {
-		return append(appendNumber(dst, `{"seq":`, int64(at.seq)), '}')
+	told := len(s.changes) > 0
+	s.tell()
+	return told
+}
+
+// listPage is how many files are looked up at a time.
+const listPage = 32
+
+// list puts in the next files, and after the last of them that these are all. What has
+// changed meanwhile is told of afterwards.
+func (s *configTeller) list() {
+	now, _ := s.feed.present()
+	files := filesAfter(s.feed.store, now, s.after, listPage)
+	for i := range files {
+		if len(s.b) >= sseChunk {
+			return
+		}
+		s.file(&files[i], noID)
+		s.after = files[i].name
+	}
+	if len(files) == listPage {
+		return
+	}
+	s.listing, s.after = false, ""
+	s.b = s.gateway.appendEvent(s.b, "synced", int64(s.at.seq), func(dst []byte) []byte {
+		return append(appendNumber(dst, `{"seq":`, int64(s.at.seq)), '}')
 	})
 }
 
-// tell puts in files, which are in order, for a peer that knows everything up to
-// seq. The last file of a sequence carries it as its id.
-func (s *configTeller) tell(files []fileState, seq uint64) {
-	for i := range files {
+// tell puts in the next changes. The last file of a sequence carries it as its id.
+func (s *configTeller) tell() {
+	now, _ := s.feed.present()
+	for len(s.changes) > 0 && len(s.b) < sseChunk {
+		c := s.changes[0]
+		s.changes = s.changes[1:]
 		id := int64(noID)
-		if own := files[i].seq(); own > seq && (i == len(files)-1 || files[i+1].seq() > own) {
-			id = int64(own)
+		if c.seq > s.known && (len(s.changes) == 0 || s.changes[0].seq > c.seq) {
+			id = int64(c.seq)
 		}
-		s.file(&files[i], id)
+		file, _ := fileOf(s.feed.store, now, c.name)
+		s.file(&file, id)
+	}
+	if len(s.changes) == 0 {
+		s.changes = nil // the list may be long
 	}
 }
 
@@ -92,5 +137,4 @@ func (s *configTeller) file(file *fileState, id int64) {
 		}
 		return append(appendNumber(dst, `,"seq":`, int64(cmp.Or(file.seq(), s.at.seq))), '}')
 	})
-	s.writeIfLong()
 }

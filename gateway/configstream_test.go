@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -163,15 +164,14 @@ func TestConfigFeedForgets(t *testing.T) {
 	feed.mu.Lock()
 	feed.spare = 5
 	feed.mu.Unlock()
-	behind := &configTeller{feed: feed}
-	_, behind.at = feed.present()
+	_, behind := feed.present()
 	base := k.seq()
 	for i := range 10 {
 		name := fmt.Sprintf("bad%d.json", i)
 		k.edit(name, "{")
 		k.remove(name)
 	}
-	_, _, known := feed.since(behind.at)
+	_, _, known := feed.since(behind)
 	require.False(t, known)
 	s := k.listen(configStreamURL, k.id(base))
 	require.Equal(t, "reset", s.until("synced")[0].event)
@@ -204,6 +204,7 @@ func TestConfigFeedBehindItsNotes(t *testing.T) {
 	for range 2 * maxRecent / len(names) {
 		feed.note(now, names)
 	}
+	feed.present() // as far as it has been told
 	require.True(t, feed.cut)
 	for at, want := range map[configPosition]int{start: 101, second: 100} {
 		files, next, known := feed.since(at)
@@ -263,3 +264,72 @@ func TestConfigStreamEndsUpRight(t *testing.T) {
 }
 
 var _ ConfigStore = (*confstore.Store)(nil)
+
+// A stream of many files takes them from the store piece by piece. Who reads slowly is
+// told afterwards of what changed meanwhile.
+func TestConfigStreamListsFilesAsTheyAreRead(t *testing.T) {
+	const n = 10 * listPage
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("f%04d.json", i)] = "1"
+	}
+	files["e.json"], files["f0100x.json"], files["z.json"] = "{", "{", "{" // never good
+	k := startConfig(t, files)
+	base := k.seq()
+	s := &configTeller{sseWriter: &sseWriter{gateway: k.Gateway}, feed: k.configFeed}
+	s.begin(0, false, true)
+	var text string
+	piece := func() bool {
+		more := s.more()
+		require.LessOrEqual(t, len(s.b), sseChunk+1024)
+		require.Empty(t, s.changes)
+		text += string(s.b)
+		s.b = s.b[:0]
+		return more
+	}
+	for range 5 {
+		require.True(t, piece())
+	}
+	require.Equal(t, 200, k.do("DELETE", fileQuery("f0000.json"), "").status)
+	k.put("f0319.json", "2")
+	k.put("new.json", "1")
+	for s.listing {
+		piece()
+	}
+	names := regexp.MustCompile(`"name":"([^"]*)"`)
+	var want []string
+	for _, f := range filesOf(k.files, k.files.Snapshot()) {
+		want = append(want, f.name)
+	}
+	var got []string
+	for _, m := range names.FindAllStringSubmatch(text, -1) {
+		got = append(got, m[1])
+	}
+	require.Equal(t, want, got, "all, with those that are new, once and in order")
+	require.True(t, strings.HasSuffix(text, fmt.Sprintf("event: synced\nid: %s\ndata: {\"seq\":%d}\n\n", k.id(base), base)))
+
+	text = ""
+	require.True(t, s.more())
+	require.Contains(t, string(s.b), fmt.Sprintf("id: %s\n", k.id(base+1)))
+	require.Equal(t, 3, strings.Count(string(s.b), "event: config\nid: "), "of each sequence")
+	s.b = s.b[:0]
+	require.False(t, piece())
+	require.Equal(t, k.seq(), s.at.seq)
+}
+
+// The store's goroutine only leaves what is to be noted, and never much of it.
+func TestConfigFeedTakesAnyNumberOfChanges(t *testing.T) {
+	k := startConfig(t, map[string]string{"a.json": "1"})
+	feed := k.configFeed
+	now, at := feed.present()
+	feed.mu.Lock() // it does not get to them
+	for i := range 3 * maxLeft {
+		feed.note(now, []string{fmt.Sprintf("n%d.json", i)})
+	}
+	require.LessOrEqual(t, len(feed.left.sights), maxLeft)
+	feed.mu.Unlock()
+	_, next, known := feed.since(at)
+	require.False(t, known, "who has not heard of them begins anew")
+	_, _, known = feed.since(next)
+	require.True(t, known)
+}

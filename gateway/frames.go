@@ -2,64 +2,113 @@ package gateway
 
 import (
 	"sync"
+	"sync/atomic"
 
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
-// Limits of what is kept of encoded events.
 const (
-	maxFrames = 4 << 20 // bytes
-	frameCost = 128     // of each, beside its text
+	frameCost = 256     // bytes that a frame takes beside its text
+	ownFrame  = 1 << 10 // bytes of a key and its value that a stream encodes for itself if it reads back
 )
 
-// frames caches encoded events, so that streams share them. Its key is the address
-// of the event, since all streams share the events that the hub keeps.
+// frames has the encoded events, so that streams share them: each is encoded once and
+// kept for a while, and longer while somebody writes it. They are counted in the pool of
+// streams.
 type frames struct {
-	mu sync.RWMutex
+	// set at open
+	stalls  *stalls
+	max     int // bytes kept
+	encoded atomic.Uint64
+
+	mu sync.Mutex
 	// guarded by mu
-	young, old map[frameKey][]byte
+	young, old map[frameKey]*frame
 	bytes      int // of young
 }
 
+// frameKey names an event by the entries that streams share with the store and with each
+// other.
 type frameKey struct {
-	event *kv.Event
-	form  form
+	entry, prev *kv.Entry
+	form        form
 }
 
-// of returns an event as it is sent, without its id and the final empty line.
-func (f *frames) of(e *kv.Event, form form) []byte {
-	key := frameKey{e, form}
-	f.mu.RLock()
-	text := f.young[key]
-	if text == nil {
-		text = f.old[key]
+// frame is an encoded event, without its id and the final empty line.
+type frame struct {
+	once sync.Once // encodes it
+	pool *memory.Pool
+	uses atomic.Int32 // 0: nobody has it, and it is not kept either
+	// set by once
+	text  []byte
+	bytes int
+}
+
+func newFrames(stalls *stalls, max int) *frames { return &frames{stalls: stalls, max: max} }
+
+// of returns the frame of an event. The caller releases it.
+func (f *frames) of(e *kv.Event, form form) *frame {
+	key := frameKey{entry: e.Entry, form: form}
+	if form == ownPrevForm {
+		key.prev = e.Prev
 	}
-	f.mu.RUnlock()
-	if text != nil {
-		return text
-	}
-	text = encoders[form](nil, e)
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.bytes += len(text) + frameCost; f.young == nil || f.bytes > maxFrames/2 {
-		f.young, f.old, f.bytes = map[frameKey][]byte{}, f.young, len(text)+frameCost
+	one := f.young[key]
+	if one == nil {
+		one = f.old[key]
 	}
-	f.young[key] = text
-	return text
+	if one == nil {
+		one = &frame{pool: f.stalls.pool}
+		one.uses.Add(1)
+		if f.young == nil {
+			f.young = map[frameKey]*frame{}
+		}
+		f.young[key] = one
+	}
+	one.uses.Add(1)
+	f.mu.Unlock()
+	one.once.Do(func() { f.encode(one, e, form) })
+	return one
+}
+
+func (f *frames) encode(one *frame, e *kv.Event, form form) {
+	one.text = encoders[form](nil, e)
+	one.bytes = cap(one.text) + frameCost + e.Entry.Size() // the key keeps the entry
+	if form == ownPrevForm && e.Prev != nil {
+		one.bytes += e.Prev.Size()
+	}
+	one.pool.Add(int64(one.bytes))
+	f.encoded.Add(1)
+	f.mu.Lock()
+	if f.bytes += one.bytes; f.bytes > f.max/2 {
+		drop(f.old)
+		f.young, f.old, f.bytes = nil, f.young, 0
+	}
+	f.mu.Unlock()
+	f.stalls.relieve()
+}
+
+// release ends one use. Who holds the frame no longer reads its text.
+func (one *frame) release() {
+	if one.uses.Add(-1) == 0 {
+		one.pool.Give(int64(one.bytes))
+	}
+}
+
+// share is about how many bytes would be free if this user released the frame.
+func (one *frame) share() int64 { return int64(one.bytes) / int64(one.uses.Load()) }
+
+func drop(list map[frameKey]*frame) {
+	for _, one := range list {
+		one.release()
+	}
 }
 
 func (f *frames) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	drop(f.young)
+	drop(f.old)
 	f.young, f.old, f.bytes = nil, nil, 0
-}
-
-// appendFrame appends an event of a notice that poll returned, without its id and
-// the final empty line. It encodes the event only once if several streams may need
-// it.
-func (s *subscription) appendFrame(dst []byte, e *kv.Event, form form) []byte {
-	if s.live && s.hub.open.Load() > 1 {
-		return append(dst, s.hub.frames.of(e, form)...)
-	}
-	return encoders[form](dst, e)
 }

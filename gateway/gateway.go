@@ -147,6 +147,8 @@ type Gateway struct {
 	connections connections
 	closing     chan struct{} // closed when Shutdown begins: streams end
 	streams     streams
+	turns       turns
+	stalls      *stalls
 	once        sync.Once
 	running     sync.WaitGroup
 	done        chan struct{} // closed when serving has ended
@@ -167,13 +169,15 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		closing:  make(chan struct{}),
 		searches: make(chan struct{}, maxSearches),
 		done:     make(chan struct{}),
+		turns:    newTurns(),
+		stalls:   newStalls(cfg.Memory.Streams),
 		samples:  ring.Ring[moment]{Size: maxSamples},
 	}
 	if err := g.allow(); err != nil {
 		return nil, err
 	}
 	if stores.State != nil {
-		g.hub = newHub(stores.State, recentBytes)
+		g.hub = newHub(stores.State, g.stalls)
 		g.closers = append(g.closers, g.hub.close)
 	}
 	if stores.Config != nil {
@@ -205,7 +209,7 @@ func (g *Gateway) Start() error {
 	g.listener = g.cfg.Lobby.Front(g.cfg.MaxConnections).Listen(l, g.log)
 	g.running.Go(g.sampling())
 	g.running.Go(func() {
-		err := g.server.Serve(g.listener)
+		err := g.server.Serve(sockets{g.listener})
 		select {
 		case <-g.closing:
 		default:

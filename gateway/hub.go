@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,17 +21,21 @@ const (
 	pieceBytes  = 64 << 10 // of changes that a stream takes in one go
 	logBytes    = 16 << 10 // see follow.Source
 	maxHolders  = 4        // streams that may hold a whole state
+	maxReads    = 4        // streams that read the log at a time
+	maxNotes    = 16       // streams that are woken at a time
 )
 
 // hub follows the store once for all streams, and wakes those whose filter matches.
 type hub struct {
 	source follow.Source
 	recent *follow.Recent
-	frames frames
+	frames *frames
 	unhook func()
 	wake   chan struct{} // capacity 1
+	reads  chan struct{} // holds one per stream that reads the log
 	stop   chan struct{}
 	done   chan struct{}
+	woken  int          // run only: streams since it last let others go first
 	told   atomic.Int64 // every stream has been woken for changes up to this revision
 	behind atomic.Uint64
 	open   atomic.Int64 // subscriptions
@@ -40,11 +45,14 @@ type hub struct {
 	byNS map[string]map[*subscription]struct{}
 }
 
-// newHub makes a hub that keeps about so many bytes of changes.
-func newHub(store kv.Store, bytes int) *hub {
+// newHub makes a hub that keeps changes and encoded events in the pool of stalls.
+func newHub(store kv.Store, stalls *stalls) *hub {
+	pool := stalls.pool
 	h := &hub{
 		source: follow.Source{Store: store, Piece: logBytes, Holders: maxHolders},
-		recent: follow.NewRecent(bytes, nil),
+		recent: follow.NewRecent(int(min(recentBytes, pool.Limit()/2)), pool),
+		frames: newFrames(stalls, int(pool.Limit()/4)),
+		reads:  make(chan struct{}, maxReads),
 		wake:   make(chan struct{}, 1),
 		stop:   make(chan struct{}),
 		done:   make(chan struct{}),
@@ -62,6 +70,7 @@ func (h *hub) close() {
 	h.unhook()
 	close(h.stop)
 	<-h.done
+	h.recent.Pass(h.source.Store.Revision()) // others may go on using the pool
 }
 
 // follow runs on the store's goroutine and only takes note. Without streams there
@@ -106,7 +115,7 @@ func (h *hub) notify() bool {
 	if told < chunk.After { // so much has come that some of it is gone
 		for _, set := range h.byNS {
 			for s := range set {
-				s.note(told+1, chunk.After)
+				h.note(s, told+1, chunk.After)
 			}
 		}
 	}
@@ -124,7 +133,7 @@ func (h *hub) tell(c *kv.Change, kept kv.Revision) {
 		return
 	}
 	for s := range h.byNS[""] {
-		s.note(c.Revision, kept)
+		h.note(s, c.Revision, kept)
 	}
 	for from := 0; from < len(c.Events); {
 		ns := c.Events[from].Entry.NS
@@ -134,10 +143,19 @@ func (h *hub) tell(c *kv.Change, kept kv.Revision) {
 		}
 		for s := range h.byNS[ns] {
 			if s.wants(c.Events[from:to]) {
-				s.note(c.Revision, kept)
+				h.note(s, c.Revision, kept)
 			}
 		}
 		from = to
+	}
+}
+
+// note notes a change for a stream. From time to time it lets everything else go first:
+// there may be thousands.
+func (h *hub) note(s *subscription, revision, kept kv.Revision) {
+	s.note(revision, kept)
+	if h.woken++; h.woken%maxNotes == 0 {
+		runtime.Gosched()
 	}
 }
 
@@ -147,11 +165,12 @@ type subscription struct {
 	hub    *hub
 	filter kv.Filter
 	wake   chan struct{} // capacity 1
+	turn   *turn         // of the stream; nil in tests
 
 	// the reader's
 	cursor *follow.Cursor
 	live   bool // what is at hand came from the hub, and later matches are noted
-	rest   bool // with live: the hub keeps more that is already noted
+	part   bool // with live: the hub keeps more that is already noted
 
 	pending atomic.Int64 // the first matching revision since the reader last looked; 0: none
 	lagging atomic.Bool  // the hub no longer keeps what comes next
@@ -219,16 +238,52 @@ func (s *subscription) note(revision, kept kv.Revision) {
 	poke(s.wake)
 }
 
+// cut bounds what a stream encodes at a time. A notice never has events of several
+// revisions, and a long event is alone.
+var cut = follow.Cut{Alone: true, Max: sseChunk, Cost: func(e *kv.Event) int { return follow.EventCost + e.Entry.Size() }}
+
 // poll returns the next notice without waiting for one, or false if there is none.
-// A notice never has events of several revisions.
 func (s *subscription) poll(ctx context.Context) (kv.Notice, bool, error) {
-	return s.cursor.Poll(ctx, s.since, follow.Cut{Alone: true})
+	for {
+		n, ok, far := s.cursor.Take(s.since, cut)
+		if !far {
+			return n, ok, nil
+		}
+		if err := s.fetch(ctx); err != nil {
+			return kv.Notice{}, false, err
+		}
+	}
+}
+
+// fetch reads what the hub no longer keeps. The state is in memory. Reading the log may
+// wait for a disk, so the stream does it outside its turn, and few do at a time.
+func (s *subscription) fetch(ctx context.Context) error {
+	if s.turn == nil || s.cursor.Telling() {
+		return s.cursor.Fetch(ctx)
+	}
+	s.turn.end()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case s.hub.reads <- struct{}{}:
+	}
+	err := s.cursor.Fetch(ctx)
+	<-s.hub.reads
+	s.turn.begin()
+	return err
+}
+
+// rest drops the changes that are at hand; poll reads them again.
+func (s *subscription) rest() {
+	if s.cursor.Drop() {
+		s.live, s.part = false, false
+	}
 }
 
 // since returns what the hub keeps after a revision. When a live stream has taken
 // everything that was noted for it, nothing before the pending revision matches.
 func (s *subscription) since(revision kv.Revision) follow.Chunk {
-	if !s.rest {
+	if !s.part {
 		told := kv.Revision(s.hub.told.Load()) // read before pending, which includes it
 		if pending := kv.Revision(s.pending.Swap(0)); pending > 0 {
 			told = pending - 1
@@ -239,9 +294,18 @@ func (s *subscription) since(revision kv.Revision) follow.Chunk {
 		}
 	}
 	chunk := s.hub.recent.Since(revision, pieceBytes)
-	s.live, s.rest = revision >= chunk.After, chunk.Part
+	s.live, s.part = revision >= chunk.After, chunk.Part
 	if was := s.lagging.Swap(!s.live); !was && !s.live {
 		s.hub.behind.Add(1)
 	}
 	return chunk
+}
+
+// frameOf returns the frame of an event that poll has returned, if others may need it,
+// too. The caller releases it.
+func (s *subscription) frameOf(e *kv.Event, form form) *frame {
+	if cost := cut.Cost(e); cost >= sseChunk || s.live && s.hub.open.Load() > 1 {
+		return s.hub.frames.of(e, form)
+	}
+	return nil
 }

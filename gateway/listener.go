@@ -11,7 +11,6 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
-	"confcenter/internal/admission"
 )
 
 // connections are those that net/http serves: nothing else knows of handlers that are
@@ -27,7 +26,7 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 	case http.StateNew:
 		c.n.Add(1)
 		c.serving.Add(1)
-		if conn := nc.(*admission.Conn); !conn.Place.Evictable(conn.Reset) {
+		if conn := nc.(*socket); !conn.Place.Evictable(conn.Reset) {
 			conn.Reset()
 		}
 	case http.StateClosed, http.StateHijacked:
@@ -38,17 +37,17 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 
 // peer is who is at the other end of a connection.
 type peer struct {
-	conn    *admission.Conn // set at open
-	actor   access.Actor    // set at open; shared by the connection's requests
-	settled atomic.Bool     // it has a place of its own
+	socket  *socket      // set at open
+	actor   access.Actor // set at open; shared by the connection's requests
+	settled atomic.Bool  // it has a place of its own
 }
 
 type peerKey struct{}
 
 // withPeer makes the peer that the requests of a connection share.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	conn := c.(*admission.Conn)
-	return context.WithValue(ctx, peerKey{}, &peer{conn: conn, actor: access.Actor{Origin: access.OverHTTP, Address: conn.Peer.String()}})
+	conn := c.(*socket)
+	return context.WithValue(ctx, peerKey{}, &peer{socket: conn, actor: access.Actor{Origin: access.OverHTTP, Address: conn.Peer.String()}})
 }
 
 func peerOf(r *http.Request) *peer {
@@ -72,10 +71,10 @@ func (p *peer) settle(w http.ResponseWriter, rt *route) (err error) {
 	case p == nil || p.settled.Load():
 		return nil
 	case !rt.quiet:
-		err = p.conn.Place.Settle("")
+		err = p.socket.Place.Settle("")
 		p.settled.Store(err == nil)
 	default:
-		p.settled.Store(p.conn.Place.SettleIfRoom(""))
+		p.settled.Store(p.socket.Place.SettleIfRoom(""))
 	}
 	p.spoke()
 	if err == nil {
@@ -88,10 +87,10 @@ func (p *peer) settle(w http.ResponseWriter, rt *route) (err error) {
 // pays charges a request, or refuses one beyond the peer's rate. Probes, metrics and status
 // are free. A body of unknown length is paid for as it is read.
 func (p *peer) pays(g *Gateway, rt *route, r *http.Request) error {
-	if p == nil || p.conn.Place.Meter == nil || rt.quiet {
+	if p == nil || p.socket.Place.Meter == nil || rt.quiet {
 		return nil
 	}
-	meter := p.conn.Place.Meter
+	meter := p.socket.Place.Meter
 	if r.ContentLength < 0 {
 		r.Body = &paidBody{r.Body, func(n int) { meter.Charge(g.clock.Now(), 0, int64(n)) }}
 	}
@@ -113,6 +112,6 @@ func (b *paidBody) Read(to []byte) (int, error) {
 // spoke notes that a connection without a place is not silent.
 func (p *peer) spoke() {
 	if p != nil && !p.settled.Load() {
-		p.conn.Place.Spoke()
+		p.socket.Place.Spoke()
 	}
 }

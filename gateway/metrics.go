@@ -63,11 +63,16 @@ func (g *Gateway) httpReadings() metric.Readings {
 		Connections int64  `metric:"http_connections" help:"HTTP connections that are open."`
 		Streams     int    `metric:"http_streams" help:"Streams of events that are open."`
 		Behind      uint64 `metric:"http_streams_behind_total" help:"How often a stream of the state store fell behind and had to read back."`
+		Waiting     int    `metric:"http_streams_waiting" help:"Streams that wait until their peer reads."`
+		Unread      uint64 `metric:"http_streams_unread_total" help:"Streams that ended because their peer did not read."`
+		Cut         uint64 `metric:"http_streams_cut_total" help:"Those of them that ended before their time, to make room in the pool of streams."`
 	}
 	stats.Streams = g.streams.count()
 	if g.hub != nil {
 		stats.Behind = g.hub.behind.Load()
 	}
+	stats.Unread = g.streams.unread.Load()
+	stats.Waiting, stats.Cut = g.stalls.counts()
 	stats.Connections = g.connections.n.Load()
 	list := append(slices.Concat(metric.Of(&stats), g.cfg.Lobby.Readings(), g.cfg.Memory.Readings()), metric.Reading{
 		Name: "build_info", Help: "Always 1.", Labels: []metric.Label{{Name: "version", Value: g.cfg.Version}, {Name: "goversion", Value: runtime.Version()}}, N: 1,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"confcenter/kv"
 )
@@ -17,6 +18,8 @@ const maxListedViewers = 1000
 
 // streams is the register of open streams. There are never more than connections.
 type streams struct {
+	unread atomic.Uint64 // streams that ended because their peer did not read
+
 	mu   sync.Mutex
 	open map[*reply]viewerBody // guarded by mu
 }

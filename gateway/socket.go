@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"confcenter/internal/admission"
+)
+
+// sockets makes a socket of each connection that a listener accepts.
+type sockets struct{ *admission.Listener }
+
+// Accept implements net.Listener.
+func (l sockets) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &socket{Conn: c.(*admission.Conn)}, nil
+}
+
+// socket is a connection that net/http serves.
+type socket struct {
+	*admission.Conn
+	out *outlet // of the stream that it carries; nil: none. Its handler's
+}
+
+// Write implements net.Conn.
+func (s *socket) Write(b []byte) (int, error) {
+	if s.out == nil {
+		return s.Conn.Write(b)
+	}
+	return s.out.write(b)
+}
+
+// unsentBytes is how much of a stream the kernel holds beyond what it has sent. By
+// default that is megabytes for each peer that does not read.
+const unsentBytes = 64 << 10
+
+// outlet writes a stream to its socket, in turns. While the socket is full the stream
+// has no turn, and is listed with those that wait for their peer.
+type outlet struct {
+	turn
+
+	// set at open
+	raw    syscall.RawConn
+	try    func(fd uintptr) bool // attempt, made once
+	stalls *stalls
+	size   func() stalled // what the stream holds while it waits
+
+	b    []byte // left of what is being written
+	err  error
+	wait *wait // nil: it is not waiting
+}
+
+// open makes the outlet write to a socket until the socket's out is taken away.
+func (o *outlet) open(s *socket) error {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return err
+	}
+	// Systems without this option hold more.
+	_ = raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBytes)
+	})
+	o.raw, o.try, s.out = raw, o.attempt, o
+	return nil
+}
+
+func (o *outlet) write(b []byte) (int, error) {
+	o.b, o.err = b, nil
+	err := o.raw.Write(o.try)
+	o.goOn() // also if the deadline was what ended it
+	if o.err != nil {
+		err = o.err
+	}
+	n := len(b) - len(o.b)
+	o.b = nil
+	return n, err
+}
+
+// attempt writes as much as the socket takes. It returns false if the peer has to
+// read first.
+func (o *outlet) attempt(fd uintptr) bool {
+	o.begin()
+	o.goOn()
+	for len(o.b) > 0 {
+		n, err := unix.Write(int(fd), o.b[:min(len(o.b), turnBytes)])
+		switch err { //nolint:errorlint // as the kernel says
+		case nil:
+			o.b = o.b[n:]
+			o.spend(n)
+		case unix.EINTR:
+		case unix.EAGAIN:
+			o.end()
+			o.wait = o.stalls.enter(o.size())
+			o.stalls.relieve()
+			return false
+		default:
+			o.err = os.NewSyscallError("write", err)
+			return true
+		}
+	}
+	return true
+}
+
+// goOn ends the wait for the peer.
+func (o *outlet) goOn() {
+	if o.wait != nil {
+		o.stalls.leave(o.wait)
+		o.wait = nil
+	}
+}
