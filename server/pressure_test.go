@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,4 +151,44 @@ func TestAnOversizeFrameInAPipelineIsRefused(t *testing.T) {
 	require.EqualValues(t, 1, srv.Stats().Get("server_limits_met_total", "frame"))
 	_, err := p.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// What the loops count is what the process holds, also where the event-loop library holds
+// it; and it is let go of when the peers are gone.
+func TestWhatIsHeldForPeersIsCounted(t *testing.T) {
+	const peers, input = 100, 200_000
+	srv := servertest.Start(t, servertest.Options{
+		Files:  map[string]string{"a.json": `{"k":"` + strings.Repeat("x", 30_000) + `"}`},
+		Server: server.Config{Limits: server.Limits{Input: input}},
+	})
+	all := bytes.Repeat(protocol.AppendFrame(nil, protocol.GetConfig, 1, []byte(`{"file_pattern":"a.json"}`)), 200_000)
+	list := make([]*servertest.Peer, peers)
+	for i := range list {
+		list[i] = srv.Peer(fmt.Sprintf("p%d", i))
+	}
+	before := liveHeap()
+	var sending sync.WaitGroup
+	for _, p := range list {
+		sending.Go(func() { _, _ = p.Write(all) }) // ends with the connection
+	}
+	require.Eventually(t, func() bool { return srv.Stats().Get("server_limits_met_total", "input") >= peers }, servertest.Patience, time.Millisecond)
+	held, live := srv.Stats().Get("server_memory_bytes"), liveHeap()-before
+	require.Greater(t, held, int64(peers*input))
+	require.InEpsilon(t, live, held, 0.2, "held %d, live %d", held, live)
+	for _, p := range list {
+		require.NoError(t, p.Close())
+	}
+	sending.Wait()
+	require.Eventually(t, func() bool { return srv.Stats().Get("server_connections") == 0 }, servertest.Patience, time.Millisecond)
+	require.Less(t, srv.Stats().Get("server_memory_bytes"), int64(100_000))
+	require.Less(t, liveHeap()-before, live/10)
+}
+
+// liveHeap is what is reachable, in bytes.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // also what the first one left in pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"reflect"
 	"runtime"
-	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,7 +108,6 @@ func TestWhatIsHeldForPeersIsWhatTheHeapHas(t *testing.T) {
 			runtime.KeepAlive(list)
 		})
 	}
-	debug.FreeOSMemory()
 }
 
 func TestAPieceIsAsLargeAsItIsCounted(t *testing.T) {
