@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -108,23 +110,32 @@ type previous struct {
 	parts []part
 	seen  map[name]*kv.Entry // newest of each key among the changes read
 	last  *group             // of the log, read last
+	reads int                // groups read
 }
 
-// fill sets Prev of the events of c.
+// fill sets Prev of the events of c. It looks in the order of revisions: the log is read by
+// groups, and a transaction may delete what hundreds of them have written, in another order.
 func (p *previous) fill(c *kv.Change, prevs []kv.Revision) error {
+	var missing []int // events whose entries have to be looked for
 	for i := range c.Events {
 		event := &c.Events[i]
 		id := name{event.Entry.NS, event.Entry.Key}
 		before := p.seen[id]
 		p.seen[id] = event.Entry
-		if prevs[i] == 0 {
-			continue
+		switch {
+		case prevs[i] == 0:
+		case before != nil && before.Mod == prevs[i]:
+			event.Prev = before
+		default:
+			missing = append(missing, i)
 		}
-		if before == nil || before.Mod != prevs[i] {
-			var err error
-			if before, err = p.look(id, prevs[i], c.Revision); err != nil {
-				return err
-			}
+	}
+	slices.SortFunc(missing, func(a, b int) int { return cmp.Compare(prevs[a], prevs[b]) })
+	for _, i := range missing {
+		event := &c.Events[i]
+		before, err := p.look(name{event.Entry.NS, event.Entry.Key}, prevs[i], c.Revision)
+		if err != nil {
+			return err
 		}
 		event.Prev = before
 	}
@@ -160,6 +171,7 @@ func (p *previous) logged(id name, rev kv.Revision) (*kv.Entry, error) {
 			return nil, err
 		}
 		p.last = g
+		p.reads++
 	}
 	for i := range p.last.commits {
 		if c := &p.last.commits[i]; c.Revision == rev {

@@ -2,6 +2,8 @@ package disk
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,7 +46,7 @@ func TestChangesComeFromMemoryAndLogAlike(t *testing.T) {
 	}
 	for _, where := range []string{"mixed", "log"} {
 		for after := range s.rev {
-			for _, size := range []int{1, 30, 1 << 20} {
+			for _, size := range []int{1, 200, 1 << 20} {
 				s.checkChanges(after, size)
 			}
 		}
@@ -79,11 +81,41 @@ func (s *store) checkChanges(after kv.Revision, maxBytes int) {
 			if prev := want.Events[j].Prev; c.Events[j].Prev != nil || prev != nil && prev.Mod > floor {
 				require.Equal(s.t, text(prev), text(c.Events[j].Prev))
 			}
-			size += want.Events[j].Entry.Size()
+			size += changeOverhead + want.Events[j].Entry.Size()
 		}
 	}
 	last := changes[len(changes)-1].Revision
 	require.True(s.t, size >= maxBytes || last == s.rev, "less than was asked for")
+}
+
+// A watch that resumed behind a drop of many small keys read a group of the log for each.
+func TestADropIsReadBackWithoutReadingAGroupForEachKey(t *testing.T) {
+	const groups, keys = 20, 30
+	s := newStore(t, func(c *Config) { c.RingBytes = 1 })
+	var drop []op
+	for i := range groups {
+		var puts []op
+		for k := range keys {
+			puts = append(puts, op{"ns", fmt.Sprint("k", k, "/", i), "v"})
+			drop = append(drop, op{"ns", fmt.Sprint("k", k, "/", i), ""})
+		}
+		s.put(puts...)
+	}
+	slices.SortFunc(drop, func(a, b op) int { return strings.Compare(a.key, b.key) })
+	after := s.rev
+	s.put(drop...)
+	s.checkChanges(after, 1)
+
+	snap := s.disk.db.NewSnapshot()
+	defer snap.Close()
+	p := &previous{d: s.disk, snap: snap, seen: map[name]*kv.Entry{}}
+	g, err := p.groupOf(s.rev)
+	require.NoError(t, err)
+	require.NoError(t, p.fill(&g.commits[0].Change, g.prevs))
+	require.Equal(t, groups, p.reads)
+	for _, e := range g.commits[0].Change.Events {
+		require.Equal(t, e.Entry.Key, e.Prev.Key)
+	}
 }
 
 func TestPastVersions(t *testing.T) {

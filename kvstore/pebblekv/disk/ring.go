@@ -65,9 +65,11 @@ func full(n, size, maxBytes int) bool {
 	return n > 0 && (size >= maxBytes || n >= maxChanges)
 }
 
+// entryBytes is what a change counts in an answer: its entries, and the work of reading
+// them, which is most of it if they are small.
 func entryBytes(c *kv.Change) (n int) {
 	for i := range c.Events {
-		n += c.Events[i].Entry.Size()
+		n += changeOverhead + c.Events[i].Entry.Size()
 	}
 	return n
 }
