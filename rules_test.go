@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 		"github.com/rs/zerolog"},
 	"internal/servertest": {"clienttest", "protocol", "server", "github.com/stretchr/testify"},
 	"integration":         {everything},
+	"integration/ledger":  {"protocol", "integration/process", "internal/servertest", "github.com/stretchr/testify"},
 	"integration/process": {"internal/servertest", "github.com/stretchr/testify"},
 	"integration/siege":   {everything},
 }

@@ -29,9 +29,9 @@ const (
 	noState        = -1
 )
 
-// ledger is what the outside world knows about one file. It never learns from the
+// fileLedger is what the outside world knows about one file. It never learns from the
 // server's own files.
-type ledger struct {
+type fileLedger struct {
 	name   string
 	writes []string // contents in the order they were sent; empty = delete
 	// must is the place of the last write that was acknowledged, or seen in service
@@ -41,7 +41,7 @@ type ledger struct {
 }
 
 // next makes up a write and records it before it is sent.
-func (l *ledger) next(r *rand.Rand) string {
+func (l *fileLedger) next(r *rand.Rand) string {
 	contents := ""
 	if r.IntN(8) > 0 {
 		contents = fmt.Sprintf(`{"n":%d,"pad":%q}`, len(l.writes), strings.Repeat("x", r.IntN(1<<r.IntN(16))))
@@ -51,7 +51,7 @@ func (l *ledger) next(r *rand.Rand) string {
 }
 
 // acknowledged records the reply to a write.
-func (l *ledger) acknowledged(place int, mtime int32) error {
+func (l *fileLedger) acknowledged(place int, mtime int32) error {
 	l.must = place
 	switch {
 	case l.writes[place] != "":
@@ -69,7 +69,7 @@ func (l *ledger) acknowledged(place int, mtime int32) error {
 
 // place finds the write that a state comes from, not older than must. A delete may be
 // any delete since.
-func (l *ledger) place(contents string) (int, error) {
+func (l *fileLedger) place(contents string) (int, error) {
 	if contents == "" {
 		if l.must == noState {
 			return noState, nil
@@ -99,7 +99,7 @@ func (l *ledger) place(contents string) (int, error) {
 type writer struct {
 	conn  net.Conn
 	in    *bufio.Reader
-	files []*ledger
+	files []*fileLedger
 	rand  *rand.Rand
 	acked int
 }
@@ -107,7 +107,7 @@ type writer struct {
 func (w *writer) run() error {
 	for {
 		var batch []byte
-		var sent []*ledger
+		var sent []*fileLedger
 		var places []int
 		for range writesInFlight {
 			l := w.files[w.rand.IntN(len(w.files))]
@@ -158,7 +158,7 @@ type siege struct {
 	t       *testing.T
 	process *Process
 	rand    *rand.Rand
-	ledgers []*ledger
+	ledgers []*fileLedger
 	acked   int
 }
 
@@ -175,12 +175,12 @@ func TestSoakKill(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	s := &siege{t: t, process: StartProcess(t, conf), rand: rand.New(rand.NewPCG(seed, 1))}
 	for i := range killWriters * filesPerWriter {
-		s.ledgers = append(s.ledgers, &ledger{name: fmt.Sprintf("dir%d/f%d.json", i%3, i), must: noState})
+		s.ledgers = append(s.ledgers, &fileLedger{name: fmt.Sprintf("dir%d/f%d.json", i%3, i), must: noState})
 	}
 	for round := range rounds {
 		s.loadAndKill()
 		s.wholeFiles()
-		s.interruptedStarts()
+		interruptedStarts(t, s.process, s.rand, 30*time.Millisecond)
 		s.process.Start()
 		s.everythingIsThere()
 		if t.Failed() {
@@ -240,18 +240,6 @@ func (s *siege) wholeFiles() {
 
 func compact(text string) string {
 	return strings.NewReplacer(" ", "", "\n", "").Replace(text)
-}
-
-// interruptedStarts kills the server while it starts, too.
-func (s *siege) interruptedStarts() {
-	s.t.Helper()
-	for s.rand.IntN(3) == 0 {
-		cmd := s.process.Command()
-		require.NoError(s.t, cmd.Start())
-		<-time.After(time.Duration(s.rand.IntN(30_000)) * time.Microsecond)
-		require.NoError(s.t, cmd.Process.Kill())
-		require.Error(s.t, cmd.Wait())
-	}
 }
 
 // everythingIsThere compares what is served and what is on the disk with the ledgers.

@@ -156,10 +156,12 @@ func (p *Process) Lines() int {
 }
 
 // Said is the end of its log.
-func (p *Process) Said() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.Join(p.last, "\n")
+func (p *Process) Said() string { return p.said() }
+
+func (r *run) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.last, "\n")
 }
 
 // Line waits for a line of the log that contains text.
@@ -225,8 +227,9 @@ func (p *Process) Kill() {
 // Stop asks it to end, which it must do with exit code 0.
 func (p *Process) Stop() {
 	p.t.Helper()
+	r := p.run
 	p.Signal(syscall.SIGTERM)
-	require.NoError(p.t, p.Wait())
+	require.NoError(p.t, p.Wait(), "%s", r.said())
 }
 
 // Restart stops it and starts it on the same port at once.
