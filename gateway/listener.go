@@ -94,7 +94,7 @@ func (p *peer) pays(g *Gateway, rt *route, r *http.Request) error {
 	if r.ContentLength < 0 {
 		r.Body = &paidBody{r.Body, func(n int) { meter.Charge(g.clock.Now(), 0, int64(n)) }}
 	}
-	return meter.Take(g.clock.Now(), max(0, r.ContentLength))
+	return meter.Take(g.clock.Now(), min(max(0, r.ContentLength), rt.body)) // more is refused unread
 }
 
 type paidBody struct {

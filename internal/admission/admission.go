@@ -8,6 +8,9 @@
 // An address that has many strangers there makes room for its own. What a stranger says
 // settles it: it takes one of the places of its front, which are limited too. Some of the
 // lobby and of each front's places are kept for those who were settled before.
+//
+// A place also meters what its connection sends, and all connections of its address, if
+// that is limited.
 package admission
 
 import (

@@ -16,8 +16,11 @@ type Rate struct {
 	Bytes    int64 // of requests, with their headers on TCP, of their bodies on HTTP
 }
 
-// burst is how far a purse may be ahead of its rate.
-const burst = time.Second
+const (
+	burst = time.Second // how far a purse may be ahead of its rate
+	// longestDebt is how long at most somebody waits, whatever he has sent or announced.
+	longestDebt = time.Hour
+)
 
 // purse is what a connection or an address may still send.
 type purse struct {
@@ -40,16 +43,16 @@ func (p *purse) wait(now time.Time, bytes int64) time.Duration {
 }
 
 func (p *purse) take(requests, bytes int64) {
-	p.requests += price(requests, p.rate.Requests)
-	p.bytes += price(bytes, p.rate.Bytes)
+	p.requests = min(longestDebt, p.requests+price(requests, p.rate.Requests))
+	p.bytes = min(longestDebt, p.bytes+price(bytes, p.rate.Bytes))
 }
 
-// price is how long a rate takes for n.
+// price is how long a rate takes for n, at most longestDebt.
 func price(n, rate int64) time.Duration {
 	if rate == 0 {
 		return 0
 	}
-	return time.Duration(float64(n) / float64(rate) * float64(time.Second))
+	return time.Duration(min(float64(longestDebt), float64(n)/float64(rate)*float64(time.Second)))
 }
 
 // sharedPurse is an address's: its connections share it.

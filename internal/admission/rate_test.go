@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -47,6 +48,17 @@ func TestALargeRequestIsPaidForAfterwards(t *testing.T) {
 	p.Meter.Charge(now, 0, 1000)
 	require.Error(t, p.Meter.Take(now.Add(5*time.Second), 5000))
 	require.NoError(t, p.Meter.Take(now.Add(6*time.Second), 5000))
+}
+
+// Lengths are what a peer says they are.
+func TestNobodyWaitsForEverOrGainsByBoasting(t *testing.T) {
+	p, _ := visit(t, New(Limits{Rate: Rate{Requests: 1, Bytes: 1}}).Front(8), here)
+	now := time.Unix(1_000_000, 0)
+	for range 3 {
+		p.Meter.Charge(now, math.MaxInt64, math.MaxInt64)
+		require.Equal(t, longestDebt, codes.RetryAfter(p.Meter.Take(now, math.MaxInt64)))
+	}
+	require.NoError(t, p.Meter.Take(now.Add(longestDebt), 1))
 }
 
 func TestAnAddressSharesWhatItMaySend(t *testing.T) {
