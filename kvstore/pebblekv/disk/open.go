@@ -63,6 +63,9 @@ func (k *keeper) open(load replica.Loader) (_ kv.Revision, err error) {
 	}()
 	fsys, dir := k.cfg.FS, k.cfg.Dir
 	path := fsys.PathJoin(dir, databaseDir)
+	if k.cfg.Again && New(fsys, dir) {
+		return 0, codes.Errorf(codes.Storage, "the store is gone from %s: %w", dir, fs.ErrNotExist)
+	}
 	if !k.cfg.ReadOnly {
 		if err := k.take(path); err != nil {
 			return 0, err
@@ -76,7 +79,12 @@ func (k *keeper) open(load replica.Loader) (_ kv.Revision, err error) {
 	if err := k.agree(path, markPath, &state, known); err != nil {
 		return 0, err
 	}
-	if err := k.openDatabase(path, state.born); err != nil {
+	err = k.openDatabase(path, state.born)
+	if errors.Is(err, pebble.ErrDBDoesNotExist) && k.cfg.AcceptLoss && !k.cfg.ReadOnly {
+		state.born = false
+		err = k.openDatabase(path, false)
+	}
+	if err != nil {
 		return 0, refused(err)
 	}
 	if !state.born {
@@ -156,8 +164,6 @@ func (d *database) agree(path, markPath string, state *markState, known bool) (e
 		return nil
 	case d.cfg.ReadOnly:
 		return codes.Errorf(codes.Storage, "there is no store in %s, and none can be made: %w", d.cfg.Dir, syscall.EROFS)
-	case d.cfg.Again && !known:
-		return codes.Errorf(codes.Storage, "%s is gone from %s: %w", markName, d.cfg.Dir, fs.ErrNotExist)
 	case known:
 		d.mark, err = openMark(fsys, markPath, *state)
 		if err != nil {
@@ -177,6 +183,20 @@ func (d *database) agree(path, markPath string, state *markState, known bool) (e
 		return refused(err)
 	}
 	return nil
+}
+
+// New reports whether there is no store in a directory: Open would make one. It is true also
+// if what a store consists of has been removed from there.
+func New(fsys vfs.FS, dir string) bool {
+	if fsys == nil {
+		fsys = vfs.Default
+	}
+	_, known, err := readMark(fsys, fsys.PathJoin(dir, markName))
+	if known || err != nil {
+		return false
+	}
+	empty, err := emptyDatabase(fsys, fsys.PathJoin(dir, databaseDir))
+	return empty && err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
 func emptyDatabase(fsys vfs.FS, path string) (bool, error) {
@@ -199,7 +219,7 @@ func (l *log) openDatabase(path string, born bool) error {
 	options.Cache = cache
 	db, err := pebble.Open(path, options)
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
-		return codes.Errorf(codes.Storage, "the database is gone: its directory has no marker of a manifest, but %s knows of it. %s", markName, lossRemedy)
+		return codes.Errorf(codes.Storage, "the database is gone: its directory has no marker of a manifest, but %s knows of it (%w). %s", markName, err, lossRemedy)
 	}
 	if err != nil {
 		return fmt.Errorf("opening the database: %w", err)
@@ -253,5 +273,5 @@ func (d *database) bear() error {
 	if err := set.add(); err != nil {
 		return err
 	}
-	return d.mark.set(true, 0)
+	return d.mark.set(true, d.mark.revision())
 }
