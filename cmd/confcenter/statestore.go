@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -77,10 +76,7 @@ func (o *stateOptions) check(refuse func(format string, args ...any)) {
 func stateDir(data string) string { return filepath.Join(data, "state") }
 
 // stateIsNew reports whether there is no state store yet, or not any more.
-func stateIsNew(data string) bool {
-	entries, err := os.ReadDir(stateDir(data))
-	return len(entries) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
-}
+func stateIsNew(data string) bool { return disk.New(nil, stateDir(data)) }
 
 // stateMark is a file in --data that says that a state store was made there. Without it a
 // store that was removed would look like one that is yet to be made.
