@@ -279,7 +279,25 @@ func (c *Client) list(ctx context.Context) (_ []FileInfo, problems []Problem, _ 
 // Clients returns the properties of all clients connected to the server, including
 // this one, in no particular order.
 func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
-	body, _, err := c.do(ctx, protocol.GetCli, append(begin(protocol.GetCli), "{}"...), true)
-	clients, err := answer(body, err, protocol.ParseRecords)
-	return clients, during(err, "clients")
+	var all []map[string]string
+	for after, more := "0", true; more; {
+		request := fmt.Appendf(begin(protocol.GetCli), `{"after":%q,"limit":%d}`, after, clientsPage)
+		body, _, err := c.do(ctx, protocol.GetCli, request, true)
+		page, err := answer(body, err, func(body []byte) (page []map[string]string, err error) {
+			page, more, err = protocol.ParseRecords(body)
+			return page, err
+		})
+		if err != nil {
+			return nil, during(err, "clients")
+		}
+		all = append(all, page...)
+		if more = more && len(page) > 0; more {
+			after = page[len(page)-1]["svrid"]
+		}
+	}
+	return all, nil
 }
+
+// clientsPage is how many clients are asked for at a time. Servers that do not know pages
+// answer with all.
+const clientsPage = 500

@@ -213,7 +213,7 @@ func (c *fakeConn) answer(h protocol.Header, body []byte) {
 	case protocol.GetCfgName:
 		c.reply(h, c.srv.filesLocked())
 	case protocol.GetCli:
-		c.reply(h, protocol.AppendRecords(nil, [][]protocol.Property{append([]protocol.Property{{Name: "svrid", Value: fmt.Sprint(c.id)}}, c.props...)}, true))
+		c.reply(h, protocol.AppendRecords(nil, slices.Values([][]protocol.Property{append([]protocol.Property{{Name: "svrid", Value: fmt.Sprint(c.id)}}, c.props...)}), true))
 	case protocol.KeepAlive:
 		c.reply(h, nil)
 	}

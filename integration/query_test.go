@@ -116,7 +116,7 @@ func TestGetWarn(t *testing.T) {
 	warned := func(body string) []string {
 		reply := p.Call(protocol.GetWarn, body)
 		require.EqualValues(t, 0, result(t, reply).Code)
-		records, err := protocol.ParseRecords([]byte(reply))
+		records, _, err := protocol.ParseRecords([]byte(reply))
 		require.NoError(t, err)
 		var ids []string
 		for _, r := range records {
@@ -145,7 +145,7 @@ func TestHungup(t *testing.T) {
 	records := func(body string) []map[string]string {
 		reply := p.Call(protocol.Hungup, body)
 		require.EqualValues(t, 0, result(t, reply).Code)
-		list, err := protocol.ParseRecords([]byte(reply))
+		list, _, err := protocol.ParseRecords([]byte(reply))
 		require.NoError(t, err)
 		return list
 	}

@@ -152,7 +152,7 @@ func clients(t *testing.T, p *servertest.Peer, id int32) []map[string]string {
 	t.Helper()
 	body := p.Call(protocol.GetCli, fmt.Sprintf(`{"svrid":%d}`, id))
 	require.EqualValues(t, 0, result(t, body).Code)
-	records, err := protocol.ParseRecords([]byte(body))
+	records, _, err := protocol.ParseRecords([]byte(body))
 	require.NoError(t, err)
 	return records
 }

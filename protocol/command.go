@@ -20,7 +20,7 @@ const replyBit Command = 0x1000
 // them changes.
 const (
 	Whoami        Command = 0x0001 // properties → code, svrid, mconf, epoch
-	GetCli        Command = 0x0002 // svrid, key → code, data[], count
+	GetCli        Command = 0x0002 // svrid, key, after, limit → code, data[], count, more
 	Hungup        Command = 0x0003 // op, svrid → code, data[]
 	GetLogr       Command = 0x0004 // size → code, data[]
 	Exchang       Command = 0x0005 // to, anything → relayed to client `to`
@@ -156,7 +156,7 @@ type Row struct {
 // Commands is the whole table in the order of ids. Nobody may change it.
 var Commands = []Row{
 	{ID: Whoami, Name: "WHOAMI", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Anonymous: true, Request: "svrid, svrname, tag, …", Response: "code, svrid, mconf, epoch"},
-	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "svrid, key", Response: "code, desc, data, count"},
+	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "svrid, key, after, limit", Response: "code, desc, data, count, more"},
 	{ID: Hungup, Name: "HUNGUP", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "op, svrid", Response: "code, desc, data"},
 	{ID: GetLogr, Name: "GETLOGR", Role: Served, MaxBody: MaxBody, Right: access.LogRead, Request: "size", Response: "code, desc, data"},
 	{ID: Exchang, Name: "EXCHANG", Role: Routed, MaxBody: MaxBody, Right: access.ClientsSend, Request: "to, …", Response: "to, …"},

@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,7 +171,7 @@ func FuzzProperties(f *testing.F) {
 			require.NotContains(t, []string{"_ip", "fd", "atime", "clisock", "svrid", "_mainconf"}, p.Name)
 		}
 		// What is stored can be listed again, whatever it contains.
-		records, err := protocol.ParseRecords(protocol.AppendRecords(nil, [][]protocol.Property{props}, true))
+		records, _, err := protocol.ParseRecords(protocol.AppendRecords(nil, slices.Values([][]protocol.Property{props}), true))
 		require.NoError(t, err)
 		require.Len(t, records, 1)
 		require.Len(t, records[0], len(props))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -145,7 +146,7 @@ func conversation() []talk {
 		ask(protocol.GetCfgName, 10, []byte(`{"detail":1}`)),
 		answer(protocol.GetCfgName, 10, protocol.AppendConfigFiles(nil, files, []protocol.ConfigProblem{{Name: "app2.json", Text: "broken"}})),
 		ask(protocol.GetCli, 11, []byte(`{"svrid":"2001"}`)),
-		answer(protocol.GetCli, 11, protocol.AppendRecords(nil, [][]protocol.Property{me}, true)),
+		answer(protocol.GetCli, 11, protocol.AppendRecords(nil, slices.Values([][]protocol.Property{me}), true)),
 		ask(protocol.GetLogr, 12, []byte(`{"size":1}`)),
 		answer(protocol.GetLogr, 12, protocol.AppendLines(nil, []string{"2018-10-15 09:49:12: CLIENT_LOGIN| app1#2001"})),
 		ask(protocol.EvNotify, 13, []byte(`{"to":2002,"notify":"check-alive"}`)),

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"iter"
 	"strconv"
 
 	"confcenter/internal/jsontext"
@@ -9,10 +10,11 @@ import (
 // AppendRecords appends the reply of GETCLI, GETWARN and HUNGUP: success and one object of
 // strings per record, with properties in the order given. withCount adds the member
 // count, which readers of GETCLI need.
-func AppendRecords(dst []byte, records [][]Property, withCount bool) []byte {
+func AppendRecords(dst []byte, records iter.Seq[[]Property], withCount bool) []byte {
 	dst = append(dst, `{"code":0,"desc":"success","data":[`...)
-	for i, props := range records {
-		if i > 0 {
+	count := int64(0)
+	for props := range records {
+		if count++; count > 1 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '{')
@@ -28,10 +30,14 @@ func AppendRecords(dst []byte, records [][]Property, withCount bool) []byte {
 	dst = append(dst, ']')
 	if withCount {
 		dst = append(dst, `,"count":`...)
-		dst = strconv.AppendInt(dst, int64(len(records)), 10)
+		dst = strconv.AppendInt(dst, count, 10)
 	}
 	return append(dst, '}')
 }
+
+// AppendMore adds to the reply of AppendRecords at the end of dst that it is a page after which
+// there are more.
+func AppendMore(dst []byte) []byte { return append(dst[:len(dst)-1], `,"more":true}`...) }
 
 // AppendLines appends GETLOGR's reply.
 func AppendLines(dst []byte, lines []string) []byte {
@@ -45,15 +51,14 @@ func AppendLines(dst []byte, lines []string) []byte {
 	return append(dst, ']', '}')
 }
 
-// ParseRecords reads the reply of GETCLI, GETWARN or HUNGUP. A refusal is a
-// *RefusedError.
-func ParseRecords(body []byte) ([]map[string]string, error) {
+// ParseRecords reads the reply of GETCLI, GETWARN or HUNGUP; more is the member that a page
+// of GETCLI has. A refusal is a *RefusedError.
+func ParseRecords(body []byte) (records []map[string]string, more bool, err error) {
 	var r Request
 	if err := r.parseSuccess(body); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var records []map[string]string
-	err := r.eachObject("data", func(o *Request) {
+	err = r.eachObject("data", func(o *Request) {
 		record := make(map[string]string, len(o.members))
 		for _, m := range o.members {
 			if _, double := record[string(m.Key)]; !double && m.Kind == jsontext.String {
@@ -62,7 +67,7 @@ func ParseRecords(body []byte) ([]map[string]string, error) {
 		}
 		records = append(records, record)
 	})
-	return records, err
+	return records, r.Flag("more"), err
 }
 
 // ParseLines reads GETLOGR's reply. A refusal is a *RefusedError.

@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +13,8 @@ import (
 func TestRecordsBytes(t *testing.T) {
 	records := [][]protocol.Property{{{"_ip", "::1"}, {"svrname", `a"b`}}, {}}
 	require.Equal(t, `{"code":0,"desc":"success","data":[{"_ip":"::1","svrname":"a\"b"},{}],"count":2}`,
-		string(protocol.AppendRecords(nil, records, true)))
-	require.Equal(t, `{"code":0,"desc":"success","data":[]}`, string(protocol.AppendRecords(nil, nil, false)))
+		string(protocol.AppendRecords(nil, slices.Values(records), true)))
+	require.Equal(t, `{"code":0,"desc":"success","data":[]}`, string(protocol.AppendRecords(nil, slices.Values([][]protocol.Property(nil)), false)))
 	require.Equal(t, `{"code":0,"desc":"success","data":["b","a\nb"]}`, string(protocol.AppendLines(nil, []string{"b", "a\nb"})))
 	require.Equal(t, `{"code":0,"desc":"success","data":[]}`, string(protocol.AppendLines(nil, nil)))
 }
@@ -29,8 +30,8 @@ func TestRecordsRoundTrip(t *testing.T) {
 			}
 			records = append(records, props)
 		}
-		body := protocol.AppendRecords(nil, records, rapid.Bool().Draw(t, "count"))
-		got, err := protocol.ParseRecords(body)
+		body := protocol.AppendRecords(nil, slices.Values(records), rapid.Bool().Draw(t, "count"))
+		got, _, err := protocol.ParseRecords(body)
 		require.NoError(t, err)
 		require.Len(t, got, len(want))
 		for i := range want {
@@ -55,7 +56,7 @@ func TestLinesRoundTrip(t *testing.T) {
 }
 
 func TestParseRecordsTakesWhatThereIs(t *testing.T) {
-	got, err := protocol.ParseRecords([]byte(`{"data":[{"a":"x","a":"y","n":1},3,{}],"code":0}`))
+	got, _, err := protocol.ParseRecords([]byte(`{"data":[{"a":"x","a":"y","n":1},3,{}],"code":0}`))
 	require.NoError(t, err)
 	require.Equal(t, []map[string]string{{"a": "x"}, {}, {}}, got)
 	lines, err := protocol.ParseLines([]byte(`{"data":["a",1,"b"],"code":0}`))
@@ -65,7 +66,7 @@ func TestParseRecordsTakesWhatThereIs(t *testing.T) {
 
 func TestParseRecordsRefuses(t *testing.T) {
 	lines := func(body string) error { _, err := protocol.ParseLines([]byte(body)); return err }
-	records := func(body string) error { _, err := protocol.ParseRecords([]byte(body)); return err }
+	records := func(body string) error { _, _, err := protocol.ParseRecords([]byte(body)); return err }
 	for name, parse := range map[string]func(string) error{"records": records, "lines": lines} {
 		t.Run(name, func(t *testing.T) {
 			require.EqualError(t, parse(`{"data":[]}`), `reply has no valid member "code"`)
@@ -83,7 +84,7 @@ func FuzzParseRecords(f *testing.F) {
 	f.Add([]byte(`{ "code": 0, "desc": "success", "data": [{"svrid":"1","a":"b"},{}], "count": 2}`))
 	f.Add([]byte(`{"code":0,"data":[1,[],{"a":1}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		records, err := protocol.ParseRecords(body)
+		records, _, err := protocol.ParseRecords(body)
 		if err != nil {
 			require.Nil(t, records)
 			return
@@ -96,7 +97,7 @@ func FuzzParseRecords(f *testing.F) {
 			}
 			again = append(again, props)
 		}
-		got, err := protocol.ParseRecords(protocol.AppendRecords(nil, again, true))
+		got, _, err := protocol.ParseRecords(protocol.AppendRecords(nil, slices.Values(again), true))
 		require.NoError(t, err)
 		require.Equal(t, records, got)
 	})

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -97,4 +98,43 @@ func TestClientsAreBounded(t *testing.T) {
 	list := describe(&b.Gate.Registry, append(<-answer, found...))
 	require.Len(t, list, 2, "who is met twice is told once")
 	require.Less(t, list[0].ID, list[1].ID)
+}
+
+// A list is built in memory for peers, or refused, and can be had in pages.
+func TestListsOfClientsAreBounded(t *testing.T) {
+	b := gatetest.NewBench(t, loop.Limits{Memory: 400_000})
+	Add(b.Gate, nil, 1, b.Clock)
+	b.Open()
+	s, w := b.Peer(gatetest.Unlimited)
+	for i := range 100 {
+		other, _ := gatetest.Connect(t, b.Desk, 0)
+		require.NoError(t, other.Identify(int32(5000+i), []protocol.Property{{Name: "svrname", Value: fmt.Sprint("app", i)}, {Name: "note", Value: strings.Repeat("x", 1000)}}))
+	}
+	ask := func(body string) string {
+		w.Got.Reset()
+		s.Receive(protocol.AppendFrame(nil, protocol.GetCli, 1, []byte(body)))
+		for b.Group.Jobs() > 0 {
+			b.Group.DoJob(0)
+		}
+		gatetest.Sweep(b.Desk)
+		return w.Got.String()[protocol.HeaderSize:]
+	}
+	held := b.Group.Memory.Held()
+	require.Regexp(t, `^\{"code":413,"desc":"the list of 101 clients has some 1\d+ bytes, and the limit is 100000: ask for one property by key, or for pages by limit and after"\}$`, ask(`{}`))
+	require.Contains(t, ask(`{"key":"svrname"}`), `{"svrname":"app99"}`)
+	var seen []string
+	for after, more := "0", true; more; {
+		var page []map[string]string
+		var err error
+		page, more, err = protocol.ParseRecords([]byte(ask(`{"limit":30,"after":"` + after + `"}`)))
+		require.NoError(t, err)
+		for _, one := range page {
+			seen = append(seen, one["svrname"])
+		}
+		after = page[len(page)-1]["svrid"]
+	}
+	require.Len(t, seen, 101)
+	require.Equal(t, "app99", seen[100])
+	require.Contains(t, ask(`{"limit":0}`), `"code":400`)
+	require.Equal(t, held, b.Group.Memory.Held())
 }

@@ -1,6 +1,9 @@
 package clients
 
 import (
+	"cmp"
+	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"sync"
@@ -9,26 +12,31 @@ import (
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/gate"
+	"confcenter/server/loop"
 )
 
-// getClients answers GETCLI: all clients or one, with all properties or one.
+// getClients answers GETCLI: all clients or one, or a page of them, with all properties or one.
 func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool {
 	id, _ := s.Desk.Req.IntOrText("svrid")
+	after, _ := s.Desk.Req.IntOrText("after")
+	limit, paged := s.Desk.Req.IntOrText("limit")
 	key := string(s.Desk.Req.Text("key"))
-	if id > 0 && s.Gate.Registry.Find(id) == nil {
+	switch {
+	case id > 0 && s.Gate.Registry.Find(id) == nil:
 		s.Result(h, int(codes.NotFound), "no exit svrid="+strconv.Itoa(int(id)))
 		return true
+	case paged && limit < 1:
+		s.Result(h, int(codes.BadRequest), "limit is "+strconv.Itoa(int(limit))+", it must be above 0")
+		return true
+	}
+	l := listing{group: s.Group(), key: key, count: true, remedy: "ask for one property by key, or for pages by limit and after"}
+	if paged {
+		l.limit = int(limit)
 	}
 	s.Later(h, func(dst []byte) []byte {
-		records := s.Gate.Registry.Records(func(_ *gate.Session, c *gate.Client) bool {
-			return id == 0 || c != nil && c.ID == id
-		})
-		if key != "" {
-			for i := range records {
-				records[i] = slices.DeleteFunc(records[i], func(p protocol.Property) bool { return p.Name != key })
-			}
-		}
-		return protocol.AppendRecords(dst, records, true)
+		return l.append(dst, s.Gate.Registry.Select(func(_ *gate.Session, c *gate.Client) bool {
+			return (id == 0 || c != nil && c.ID == id) && (!paged || c != nil && c.ID > after)
+		}))
 	})
 	return true
 }
@@ -37,12 +45,82 @@ func (f *Handlers) getClients(s *gate.Session, h protocol.Header, _ []byte) bool
 // filter_val.
 func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) bool {
 	key, value := string(s.Desk.Req.Text("filter_key")), string(s.Desk.Req.Text("filter_val"))
+	l := listing{group: s.Group(), remedy: "ask for fewer by filter_key and filter_val"}
 	s.Later(h, func(dst []byte) []byte {
-		return protocol.AppendRecords(dst, s.Gate.Registry.Records(func(_ *gate.Session, c *gate.Client) bool {
+		return l.append(dst, s.Gate.Registry.Select(func(_ *gate.Session, c *gate.Client) bool {
 			return c != nil && c.Warn != "" && (key == "" || c.Prop(key) == value)
-		}), false)
+		}))
 	})
 	return true
+}
+
+// listing is how clients are listed. A reply is one frame, so it is built as a whole, in memory
+// for peers.
+type listing struct {
+	group  *loop.Group
+	key    string // the only property to list; empty: all
+	limit  int    // how many clients, in the order of their ids; 0: all, in any order
+	count  bool   // the reply has the member count
+	remedy string // against a reply that is too long
+}
+
+// listShare is the part of the memory for peers that one list may take.
+const listShare = 4
+
+func (l *listing) append(dst []byte, found []gate.Seen) []byte {
+	more := l.limit > 0 && len(found) > l.limit
+	if l.limit > 0 {
+		slices.SortFunc(found, func(a, b gate.Seen) int { return cmp.Compare(a.ID(), b.ID()) })
+		found = found[:min(l.limit, len(found))]
+	}
+	size := 0
+	for i := range found {
+		size += l.sizeOf(&found[i])
+	}
+	pool := l.group.Memory
+	switch most := pool.Limit() / listShare; {
+	case int64(size) > most:
+		pool.Refuse()
+		return protocol.AppendResult(dst, int(codes.TooLarge), fmt.Sprintf("the list of %d clients has some %d bytes, and the limit is %d: %s", len(found), size, most, l.remedy))
+	case !pool.Take(int64(size)):
+		return protocol.AppendResult(dst, int(codes.Busy), "there is no memory left for the list; try again later")
+	}
+	defer pool.Give(int64(size))
+	dst = protocol.AppendRecords(slices.Grow(dst, size), l.records(found), l.count)
+	if more {
+		dst = protocol.AppendMore(dst)
+	}
+	return dst
+}
+
+// keySize is what a record with one property has besides its name and its value.
+const keySize = len(`{"":""},`)
+
+func (l *listing) sizeOf(one *gate.Seen) int {
+	if l.key == "" {
+		return one.Size()
+	}
+	size := len(l.key) + keySize
+	for _, p := range one.Record() {
+		if p.Name == l.key {
+			size += len(p.Value)
+		}
+	}
+	return size
+}
+
+func (l *listing) records(found []gate.Seen) iter.Seq[[]protocol.Property] {
+	return func(yield func([]protocol.Property) bool) {
+		for i := range found {
+			record := found[i].Record()
+			if l.key != "" {
+				record = slices.DeleteFunc(record, func(p protocol.Property) bool { return p.Name != l.key })
+			}
+			if !yield(record) {
+				return
+			}
+		}
+	}
 }
 
 // hungup answers HUNGUP: which clients of type server have left.
@@ -52,7 +130,7 @@ func (f *Handlers) hungup(s *gate.Session, h protocol.Header, _ []byte) bool {
 	switch string(req.Text("op")) {
 	case "get":
 		out := s.Begin(h.Command.Reply(), h.Seq)
-		s.End(protocol.AppendRecords(out, f.departed.list(id), false))
+		s.End(protocol.AppendRecords(out, slices.Values(f.departed.list(id)), false))
 	case "set":
 		f.departed.forgive(id)
 		s.Result(h, 0, "success")

@@ -187,34 +187,24 @@ func clientLabel(c *Client) string {
 	return name + "#" + strconv.Itoa(int(c.ID))
 }
 
-// Records returns the properties of the sessions that match, including those that the
-// server sets, sorted by name. Only match is called under the registry's lock, which every
-// loop needs.
-func (r *Registry) Records(match func(s *Session, c *Client) bool) [][]protocol.Property {
-	found := r.collect(match)
-	list := make([][]protocol.Property, len(found))
-	for i := range found {
-		list[i] = found[i].record()
-	}
-	return list
-}
-
-// seen is a copy of a session and its client.
-type seen struct {
+// Seen is a copy of a session and its client.
+type Seen struct {
 	session    *Session // its set-at-open part
 	identified bool
 	client     Client
 }
 
-func (r *Registry) collect(match func(s *Session, c *Client) bool) []seen {
+// Select copies the sessions that match. Only match is called under the registry's lock, which
+// every loop needs.
+func (r *Registry) Select(match func(s *Session, c *Client) bool) []Seen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var found []seen
+	var found []Seen
 	for s, c := range r.sessions {
 		if !match(s, c) {
 			continue
 		}
-		one := seen{session: s}
+		one := Seen{session: s}
 		if c != nil {
 			one.identified, one.client = true, *c
 		}
@@ -223,7 +213,19 @@ func (r *Registry) collect(match func(s *Session, c *Client) bool) []seen {
 	return found
 }
 
-func (o *seen) record() []protocol.Property {
+// ID is the client's; 0 before WHOAMI.
+func (o *Seen) ID() int32 { return o.client.ID }
+
+// recordSize is about what the properties that the server sets take in a list, in bytes.
+const recordSize = 192
+
+// Size is about how long the record is in a list, in bytes.
+func (o *Seen) Size() int {
+	return recordSize + len(o.client.Main) + PropertiesSize(o.client.props) + 8*len(o.client.props)
+}
+
+// Record returns the properties, including those that the server sets, sorted by name.
+func (o *Seen) Record() []protocol.Property {
 	s, c := o.session, &o.client
 	record := []protocol.Property{
 		{Name: "_ip", Value: s.Peer.Addr().Unmap().String()},
