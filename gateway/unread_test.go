@@ -130,7 +130,7 @@ func TestTheStateIsNotBuiltForWhoDoesNotRead(t *testing.T) {
 // Who reads again after any time gets what happened: in order, nothing twice, and the
 // newest value of each key.
 func TestStreamsGoOnAfterTheirPeerHasRested(t *testing.T) {
-	const keys, writes = 7, 150
+	const keys, writes = 7, 45
 	k := start(t, func(cfg *Config, _ *Stores) { cfg.Heartbeat = time.Hour })
 	for i := range keys {
 		k.putLong("n", i, keys)
@@ -150,6 +150,7 @@ func TestStreamsGoOnAfterTheirPeerHasRested(t *testing.T) {
 	}
 	last := uint64(k.state.Revision())
 	for _, c := range peers {
+		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 		s := k.resume(c)
 		values := map[string]string{}
 		before := int64(0)
@@ -203,7 +204,7 @@ func TestPeersThatDoNotReadAreClosed(t *testing.T) {
 // What streams hold that are not read is bounded: the one that has waited longest makes
 // room.
 func TestStreamsThatAreNotReadMakeRoomForOthers(t *testing.T) {
-	k := start(t, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(memory.Least) }) // 1.3 MB for streams
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(512 << 20) }) // 5 MB for streams
 	const keys = 30
 	for i := range keys {
 		k.putLong("n", i, keys)

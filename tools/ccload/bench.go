@@ -52,7 +52,7 @@ func (c *benchSizes) sizes() []size {
 		{&c.keys, "keys", 1, 100_000, "keys of the state store that is read and written"},
 		{&c.many, "many-keys", 1, 1_000_000, "keys of the state store that is started and listed"},
 		{&c.watchers, "watchers", 2, 1000, "watchers of one key"},
-		{&c.streams, "streams", 2, 1000, "streams of one namespace over HTTP"},
+		{&c.streams, "streams", 2, 1000, "streams of one namespace over HTTP, read and unread"},
 		{&c.dumpSize, "dump-size", 1, 512, "capture that is added up, in MiB"},
 	}
 }
@@ -77,6 +77,7 @@ var groups = []struct {
 	{"httpput", (*bench).httpPuts},
 	{"httpget", (*bench).httpGets},
 	{"httpsse", (*bench).httpStreams},
+	{"httpunread", httpUnread},
 	{"siege", sieges},
 	{"dump", (*bench).dumps},
 	{"tap", (*bench).taps},

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
+
+	"confcenter/protocol"
 )
 
 // httpPuts compares durable writes by Plum's route with a bare handler, which has
@@ -60,3 +63,43 @@ func (b *bench) httpStreams() {
 		"from the request to the last; p99 %.2f ms, %.2f ms after the reply, %.2f ms for the median stream",
 		quantile(times, 0.99), median(each(rounds, round.late)), micros(f.delay.ValueAtQuantile(50))/1000)
 }
+
+// What is written while nobody reads the streams.
+const (
+	unreadValue = 200 << 10
+	unreadKeys  = 5
+	// unreadWait is how long it takes until what the streams can write is written.
+	unreadWait = time.Second
+)
+
+// httpUnread measures how long writers wait while streams over HTTP are told of long
+// values and nobody reads them: while the streams begin, and later.
+func httpUnread(b *bench) {
+	s, addr := b.serveHTTP("--http-max-connections", strconv.Itoa(b.cfg.streams+100))
+	writer := b.dialUrgent(s.addr, 1)
+	writes := newTape(protocol.KVPut, unreadKeys, func(i int) []byte { return appendKVPut(nil, i, kvText(i, unreadValue)) })
+	must(newLoad(b.loop, writer, writes).play(unreadKeys, 1))
+	during := func(do func()) *tally {
+		load := newLoad(b.loop, writer, writes)
+		load.begin(unreadRate)
+		do()
+		return counted(load.end())
+	}
+	wait := func() { check(b.loop.wait(unreadWait)) }
+	alone := during(wait)
+	among := during(func() {
+		for _, c := range must(b.loop.dialHTTP(addr, b.cfg.streams, -1, false)) {
+			c.mayEnd = true
+			check(c.mute())
+			c.write(httpGet(addr, "/v1/store/stream?state=1&ns="+kvNamespace))
+		}
+		wait()
+	})
+	before, worst := quantiles(alone.latency), quantiles(among.latency)
+	b.atMost(fmt.Sprintf("longest durable KVPUT of %d KiB while %d streams begin that nobody reads", unreadValue>>10, b.cfg.streams), worst.Max/1000, 200, "ms",
+		"p50 %.2f ms, p99 %.2f ms; without them %.2f, %.2f and %.2f ms; at %d/s", worst.P50/1000, worst.P99/1000, before.Max/1000, before.P50/1000, before.P99/1000, unreadRate)
+	b.atMost(fmt.Sprintf("peak memory with %d unread streams", b.cfg.streams), mebibytes(must(memoryOf(s.pid)).peak), 256, "MiB", "the kernel holds %.0f MiB", mebibytes(kernelTCP()))
+}
+
+// unreadRate is how many values are written in a second.
+const unreadRate = 50
