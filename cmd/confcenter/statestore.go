@@ -122,6 +122,7 @@ func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Lo
 			HistoryAge:      o.historyAge,
 			QuotaBytes:      int64(o.quota),
 			ReserveBytes:    int64(o.reserve),
+			Engine:          budget.Engine,
 		},
 		Replica: replica.Config{Store: budget.Store, Tokens: budget.Tokens, Queues: budget.Queues, Log: log},
 	}

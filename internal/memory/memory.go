@@ -50,7 +50,7 @@ type part struct {
 func (b *Budget) parts() []part {
 	return []part{
 		{"store", &b.Store, 290, 0},
-		{"engine", &b.Engine, 50, 128 << 20},
+		{"engine", &b.Engine, 50, 192 << 20},
 		{"tokens", &b.Tokens, 30, 256 << 20},
 		{"queues", &b.Queues, 30, 256 << 20},
 		{"documents", &b.Documents, 60, 0},

@@ -111,14 +111,24 @@ func (l *log) keep(g appended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending = append(l.pending, g)
-	l.behind += g.bytes
+	l.behind += g.weighs()
+	l.holding += g.holds
 	l.judgeBacklogLocked()
 	if !g.recovered {
 		l.ring.add(g)
 	}
+	l.tellLocked()
 	if l.behind >= l.cfg.TableBytes {
 		l.poke()
 	}
+}
+
+// tellLocked tells the pool what the groups hold that are pending or in the ring: both
+// have the newest ones.
+func (l *log) tellLocked() {
+	now := max(l.holding, l.ring.bytes)
+	l.cfg.Engine.Add(now - l.told)
+	l.told = now
 }
 
 // poke tells the keeper to look; it never waits.

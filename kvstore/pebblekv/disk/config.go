@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 )
 
 // Config says where and how to keep data. Only Dir must be set; a limit of 0 is
@@ -43,17 +44,18 @@ type Config struct {
 	// Free returns the free bytes of the file system; nil: asks FS.
 	Free func() (uint64, error)
 
-	// TableBytes of log are collected before they are written to tables; 32 MiB, but not
-	// much more than a quarter of LogBytes. TableDelay
-	// is how long they may wait for that; 30 s. Append blocks while three times TableBytes
-	// are waiting.
-	TableBytes int64
-	TableDelay time.Duration
-
-	RingBytes     int64 // of recent changes in memory; 16 MiB
-	CacheBytes    int64 // of blocks of tables in memory; 16 MiB
-	MemTableBytes int64 // of log in memory, about twice; 16 MiB
-	BlockBytes    int   // of a table are read and checked together; 32 KiB
+	// Engine is for what is in memory beside the store's current state; nil: one of 192 MiB.
+	// The sizes below are parts of its limit, and what is in use is counted in it.
+	Engine *memory.Pool
+	// TableBytes are collected, of log or of the memory that it takes, before they are
+	// written to tables; three and a half twelfths, but not much more than a quarter of
+	// LogBytes. Append blocks while three times TableBytes are waiting.
+	TableBytes    int64
+	RingBytes     int64         // of recent changes; a twelfth
+	CacheBytes    int64         // of blocks of tables; a twelfth
+	MemTableBytes int64         // of log, about twice; a twelfth
+	TableDelay    time.Duration // how long changes may wait for tables; 30 s
+	BlockBytes    int           // of a table are read and checked together; 32 KiB
 
 	// ReadOnly opens a store that exists without writing anything: Append fails, and nothing
 	// is done in the background.
@@ -79,11 +81,14 @@ func (c Config) withDefaults() Config {
 	c.HistoryAge = cmp.Or(c.HistoryAge, 7*24*time.Hour)
 	c.TokenAge = cmp.Or(c.TokenAge, time.Hour)
 	c.ReserveBytes = cmp.Or(c.ReserveBytes, 256<<20)
-	c.TableBytes = cmp.Or(c.TableBytes, min(32<<20, max(c.LogBytes/4, 1<<20)))
+	c.Engine = c.Engine.Or(192 << 20)
+	const part, tables = 12, 3.5
+	each := c.Engine.Limit() / part
+	c.TableBytes = cmp.Or(c.TableBytes, min(int64(tables*float64(each)), max(c.LogBytes/4, 1<<20)))
+	c.RingBytes = cmp.Or(c.RingBytes, each)
+	c.CacheBytes = cmp.Or(c.CacheBytes, each)
+	c.MemTableBytes = cmp.Or(c.MemTableBytes, each)
 	c.TableDelay = cmp.Or(c.TableDelay, 30*time.Second)
-	c.RingBytes = cmp.Or(c.RingBytes, 16<<20)
-	c.CacheBytes = cmp.Or(c.CacheBytes, 16<<20)
-	c.MemTableBytes = cmp.Or(c.MemTableBytes, 16<<20)
 	c.HangAfter = cmp.Or(c.HangAfter, 2*time.Second)
 	c.BlockBytes = cmp.Or(c.BlockBytes, 32<<10)
 	return c

@@ -58,10 +58,17 @@ type log struct {
 	mu      sync.Mutex // guards what follows
 	room    sync.Cond  // signalled when pending shrinks or the disk fails; uses mu
 	pending []appended // groups of which no tables have been made, oldest first
-	behind  int64      // bytes of their log records
-	blocked error      // why no tables can be made at present
+	burden
+	blocked error // why no tables can be made at present
 	ring    ring
 	parts   []part // of history, oldest first; replaced, never changed; written by the keeper only
+}
+
+// burden is what groups take in memory.
+type burden struct {
+	behind  int64 // how much of TableBytes the pending ones are
+	holding int64 // what they hold
+	told    int64 // what the pool was told, of those in the ring as well
 }
 
 // floors say how far back the store reaches. Only the keeper raises those of log and
@@ -76,23 +83,40 @@ type floors struct {
 type appended struct {
 	commits   []replica.Commit
 	bytes     int64 // of its log record
+	holds     int64 // of memory, besides the store's current entries
 	rows      int64 // of keys and values of its events and of what was before them
 	growth    int64 // by how much it makes the tables of current entries grow
 	events    int
 	recovered bool // read back by Open, so that events have no Prev
 }
 
+// What a group holds in memory besides texts. An entry is the store's as long as it is
+// current; after that, the event that has superseded it holds it as Prev.
+const (
+	commitCost = 80
+	eventCost  = 24
+	entryCost  = 128
+)
+
+// weighs is how much of TableBytes a group is.
+func (g *appended) weighs() int64 { return max(g.bytes, g.holds) }
+
 func newAppended(commits []replica.Commit, bytes int) appended {
-	g := appended{commits: commits, bytes: int64(bytes)}
+	g := appended{commits: commits, bytes: int64(bytes), holds: commitCost * int64(len(commits))}
 	for i := range commits {
 		g.events += len(commits[i].Events)
 		for j := range commits[i].Events {
 			e := &commits[i].Events[j]
 			g.rows += int64(e.Entry.Size())
 			g.growth += rowBytes(e.Entry)
+			g.holds += eventCost
+			if e.Entry.Deleted() {
+				g.holds += entryCost + int64(len(e.Entry.Key))
+			}
 			if e.Prev != nil {
 				g.rows += int64(e.Prev.Size())
 				g.growth -= rowBytes(e.Prev)
+				g.holds += entryCost + int64(len(e.Prev.Value.Data))
 			}
 		}
 	}
@@ -260,5 +284,6 @@ func (l *log) release() error {
 	if l.lock != nil {
 		errs = append(errs, l.lock.Close())
 	}
+	l.cfg.Engine.Give(l.burden.told + l.gate.told)
 	return errors.Join(errs...)
 }

@@ -101,8 +101,10 @@ func (k *keeper) adopt(b *batch) error {
 	k.raise()
 	k.mu.Lock()
 	for _, g := range b.groups {
-		k.behind -= g.bytes
+		k.behind -= g.weighs()
+		k.holding -= g.holds
 	}
+	k.tellLocked()
 	k.judgeBacklogLocked()
 	k.pending = slices.Clone(k.pending[len(b.groups):])
 	k.parts = b.parts

@@ -15,21 +15,13 @@ type ring struct {
 	groups []appended  // oldest first
 }
 
-// changeOverhead is roughly what a change costs besides its keys and values.
-const changeOverhead = 64
-
-// costs is about what a group holds in memory.
-func (g *appended) costs() int64 {
-	return g.rows + changeOverhead*int64(len(g.commits)+g.events)
-}
-
 // add takes a group.
 func (r *ring) add(g appended) {
 	r.groups = append(r.groups, g)
-	r.bytes += g.costs()
+	r.bytes += g.holds
 	drop := 0
 	for ; r.bytes > r.limit && drop < len(r.groups); drop++ {
-		r.bytes -= r.groups[drop].costs()
+		r.bytes -= r.groups[drop].holds
 		r.floor = r.groups[drop].last()
 		r.groups[drop] = appended{}
 	}
@@ -64,6 +56,9 @@ const maxChanges = 65_536
 func full(n, size, maxBytes int) bool {
 	return n > 0 && (size >= maxBytes || n >= maxChanges)
 }
+
+// changeOverhead is roughly what a change counts in an answer besides key and value.
+const changeOverhead = 64
 
 // entryBytes is what a change counts in an answer: its entries, and the work of reading
 // them, which is most of it if they are small.

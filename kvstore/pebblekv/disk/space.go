@@ -28,6 +28,8 @@ type gate struct {
 
 	lookAfter int64 // set at open
 	soon      chan struct{}
+
+	told int64 // of the database's memory, to the pool; by measure
 }
 
 // verdict has the reasons to refuse; nil where there are none.
@@ -141,7 +143,11 @@ func (l *log) judgeBacklogLocked() {
 
 // measure measures the space and decides.
 func (g *gate) measure() {
-	used := int64(g.db.Metrics().DiskSpaceUsage())
+	metrics := g.db.Metrics()
+	inUse := int64(metrics.MemTable.Size+metrics.MemTable.ZombieSize) + metrics.BlockCache.Size + metrics.FileCache.Size
+	g.cfg.Engine.Add(inUse - g.told)
+	g.told = inUse
+	used := int64(metrics.DiskSpaceUsage())
 	free := g.freeBytes()
 	g.used.Store(used)
 	g.free.Store(free)
