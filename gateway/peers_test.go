@@ -20,10 +20,18 @@ import (
 // send opens a connection with small buffers and asks something on it. Nobody reads.
 func (k *kit) send(text string) net.Conn {
 	k.t.Helper()
+	c := k.ask(text)
+	require.NoError(k.t, c.(*net.TCPConn).SetReadBuffer(4<<10))
+	return c
+}
+
+// ask is send for who reads later. Buffers that become small only when something is in
+// them make the kernels wait for each other.
+func (k *kit) ask(text string) net.Conn {
+	k.t.Helper()
 	c, err := net.Dial("tcp", k.Addr().String())
 	require.NoError(k.t, err)
 	k.t.Cleanup(func() { _ = c.Close() })
-	require.NoError(k.t, c.(*net.TCPConn).SetReadBuffer(4<<10))
 	require.NoError(k.t, c.SetDeadline(time.Now().Add(patience)))
 	_, err = io.WriteString(c, text)
 	require.NoError(k.t, err)

@@ -137,9 +137,7 @@ func TestStreamsGoOnAfterTheirPeerHasRested(t *testing.T) {
 	}
 	var peers []net.Conn
 	for _, path := range []string{"/v1/store/stream?ns=n&state=1", "/v1/store/stream?ns=n&state=1&prev=1", "/v1/store/stream?ns=n"} {
-		c := k.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		require.NoError(t, c.(*net.TCPConn).SetReadBuffer(256<<10)) // or it would read slowly
-		peers = append(peers, c)
+		peers = append(peers, k.ask("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
 	require.Eventually(t, func() bool { return k.hub.open.Load() == 3 }, patience, time.Millisecond)
 	for i := range writes { // more than the hub keeps
