@@ -1,5 +1,7 @@
 // Package netio has the sockets: it is the adapter to the event-loop library, which no
 // other package of the server imports. It knows loops and connections but no commands.
+//
+// Socket buffers are the kernel's: no pool of the process counts them.
 package netio
 
 import (
@@ -181,7 +183,8 @@ type socket struct {
 }
 
 // Listen changes what the loop waits for. The library sets its own idea of it again when a
-// Send does not fit into the socket, and when the rest of that has left.
+// Send does not fit into the socket, and when the rest of that has left. (A high SO_RCVLOWAT
+// would not do: the kernel reports a socket as readable in any case once its buffer is full.)
 func (t socket) Listen(on bool) {
 	var events uint32
 	if on {
