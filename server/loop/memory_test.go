@@ -42,7 +42,7 @@ func TestWhatIsHeldForPeersIsWhatTheHeapHas(t *testing.T) {
 		"requests that waited, of which some are left": func(c *Conn) {
 			c.state.become(forReplies)
 			c.Receive(bytes.Repeat(requests, 1000))
-			n := c.in.waiting() - 2*len(requests)
+			n := c.in.waiting() - 100*len(requests)
 			before := c.in.holds()
 			c.in.took(n)
 			c.Out.count(c.in.holds() - before)
