@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"kvstore/pebblekv/disk": {"codes", "kv", "kvstore/replica", "internal/atomicfile", "internal/clock", "internal/memory", "internal/health", "github.com/cockroachdb/pebble/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"kvstore/kvtest":        {everything},
 	"kvlock":                {"access", "codes", "kv", "internal/clock", "internal/memory"},
-	"internal/admission":    {"codes", "internal/metric", "github.com/rs/zerolog"},
+	"internal/admission":    {"codes", "internal/memory", "internal/metric", "github.com/rs/zerolog"},
 	"internal/atomicfile":   {"golang.org/x/sys"},
 	"internal/clock":        {},
 	"internal/health":       {},

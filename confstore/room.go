@@ -18,7 +18,7 @@ const (
 	nameCost     = 160
 	// metaFactor is how much larger than its text a _meta.json is as rules and as nodes of
 	// the names that only occur in it.
-	metaFactor = 5
+	metaFactor = 23
 )
 
 // errNoRoom says that a file was not read because there is no memory for it.

@@ -183,7 +183,7 @@ func TestDocumentsCostWhatTheyTake(t *testing.T) {
 	heirs := func(n int) string {
 		var b strings.Builder
 		for i := range n {
-			fmt.Fprintf(&b, `,"heir%d.json":["base%d.json"]`, i, i%10)
+			fmt.Fprintf(&b, `,"heir%d.json":"base%d.json"`, i, i%10)
 		}
 		return `{"conf_inherit":{` + b.String()[1:] + `}}`
 	}

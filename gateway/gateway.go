@@ -206,7 +206,7 @@ func (g *Gateway) Start() error {
 	if err != nil {
 		return fmt.Errorf("cannot listen for HTTP: %w", err)
 	}
-	g.listener = g.cfg.Lobby.Front(g.cfg.MaxConnections).Listen(l, g.log)
+	g.listener = g.cfg.Lobby.Front(g.cfg.MaxConnections, admission.HTTPCost).Listen(l, g.log)
 	g.running.Go(g.sampling())
 	g.running.Go(func() {
 		err := g.server.Serve(sockets{g.listener})

@@ -152,7 +152,7 @@ func New(cfg Config, stores Stores) *Server {
 		s.watches = watch.Add(s.life, s.gate, stores.State)
 	}
 	s.engine = netio.New(netio.Config{
-		Listen: cfg.Listen, Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections), Log: cfg.Log,
+		Listen: cfg.Listen, Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, admission.TCPCost), Log: cfg.Log,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },
 	})
 	return s

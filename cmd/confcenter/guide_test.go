@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,8 +16,10 @@ func TestGuideHasEveryFlagOfServe(t *testing.T) {
 	for _, file := range []string{"../../docs/operator.md", "../../docs/zh/operator.md"} {
 		guide, err := os.ReadFile(file)
 		require.NoError(t, err)
+		settings := slices.IndexFunc(strings.Split(string(guide), "\n## "), func(section string) bool { return strings.Contains(section, "| `--listen` |") })
+		require.NotEqual(t, -1, settings, file)
 		documented := map[string]string{}
-		for _, row := range regexp.MustCompile("(?m)^\\| (`--[^|]*) \\|([^|]*)\\|").FindAllStringSubmatch(string(guide), -1) {
+		for _, row := range regexp.MustCompile("(?m)^\\| (`--[^|]*) \\|([^|]*)\\|").FindAllStringSubmatch(strings.Split(string(guide), "\n## ")[settings], -1) {
 			defaults := regexp.MustCompile(`, |、`).Split(strings.TrimSpace(row[2]), -1)
 			for i, flag := range regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(row[1], -1) {
 				documented[flag[1]] = strings.Trim(defaults[i], "`")

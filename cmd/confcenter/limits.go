@@ -3,6 +3,10 @@ package main
 import (
 	"fmt"
 	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/internal/admission"
 )
 
 // reservedFiles is how many open files are kept for other things than connections
@@ -24,6 +28,38 @@ func raiseFileLimit() (int, error) {
 		}
 	}
 	return int(min(limit.Cur, 1<<30)), nil
+}
+
+// Shares that HTTP and strangers have of the memory for connections, in sixteenths, if nobody
+// says how many there may be; TCP has the rest. HTTP's cost more, and its streams are many.
+const (
+	webShare      = 11
+	strangerShare = 1
+)
+
+// limitConnections decides how many connections there may be: as many as were asked for, else as
+// the limit on open files and so much memory allow.
+func (o *options) limitConnections(files int, room int64, log zerolog.Logger) (err error) {
+	share := func(sixteenths, cost int64) int { return int(room / 16 * sixteenths / cost) }
+	tcp, web, strangers := o.maxConnections, o.http.maxConnections, o.lobby.strangers
+	o.http.maxConnections, o.lobby.strangers = o.http.connections(files), o.lobby.room(files)
+	if web == 0 {
+		o.http.maxConnections = min(o.http.maxConnections, share(webShare, admission.HTTPCost))
+	}
+	if strangers == 0 {
+		o.lobby.strangers = min(o.lobby.strangers, share(strangerShare, admission.TCPCost))
+	}
+	o.maxConnections, err = connectionLimit(tcp, files, reservedFiles+o.lobby.strangers+o.http.maxConnections)
+	if err != nil {
+		return err
+	}
+	if tcp == 0 {
+		o.maxConnections = min(o.maxConnections, share(16-webShare-strangerShare, admission.TCPCost))
+	}
+	if needed := int64(o.maxConnections+o.lobby.strangers)*admission.TCPCost + int64(o.http.maxConnections)*admission.HTTPCost; needed > room {
+		log.Warn().Msgf("the connections that may be open need %d bytes of memory, and the budget has %d for them: raise --memory, or lower --max-connections, --http-max-connections or --max-unidentified", needed, room)
+	}
+	return nil
 }
 
 // connectionLimit returns how many TCP connections the server may hold, given the

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 )
 
 // lobbyOptions are the settings of what peers may do before they have said who they are,
@@ -51,10 +52,11 @@ func (o *lobbyOptions) room(files int) int {
 }
 
 // open makes the lobby of a server with so many places for clients.
-func (o *lobbyOptions) open(connections int) *admission.Lobby {
+func (o *lobbyOptions) open(connections int, pool *memory.Pool) *admission.Lobby {
 	limits := admission.Limits{
 		Strangers: o.strangers, PerAddress: o.perAddress,
-		Rate: admission.Rate(o.rate), AddressRate: admission.Rate(o.addressRate),
+		Memory: pool,
+		Rate:   admission.Rate(o.rate), AddressRate: admission.Rate(o.addressRate),
 	}
 	if limits.PerAddress == 0 {
 		limits.PerAddress = max(1, connections/2)

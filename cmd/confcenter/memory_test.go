@@ -55,3 +55,27 @@ func TestCollectorKeepsToTheBudgetUnlessTheEnvironmentSaysOtherwise(t *testing.T
 	require.Equal(t, before, debug.SetMemoryLimit(-1))
 	end()
 }
+
+func TestConnectionsFitIntoTheirMemory(t *testing.T) {
+	const files = 20000
+	for _, c := range []struct {
+		name            string
+		budget          int64
+		asked           int
+		tcp, web, lobby int
+		warns           bool
+	}{
+		{"a small budget", 512 << 20, 0, 1310, 1201, 327, false},
+		{"the smallest", memory.Least, 0, 327, 300, 81, false},
+		{"as many as files allow", 64 << 30, 0, files - reservedFiles - 5000 - 1250, 5000, 1250, false},
+		{"what was asked for stays", 512 << 20, 6000, 6000, 1201, 327, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			o := options{maxConnections: c.asked, http: httpOptions{listen: "127.0.0.1:0"}}
+			require.NoError(t, o.limitConnections(files, memory.Divide(c.budget).Connections.Limit(), zerolog.New(&log)))
+			require.Equal(t, []int{c.tcp, c.web, c.lobby}, []int{o.maxConnections, o.http.maxConnections, o.lobby.strangers})
+			require.Equal(t, c.warns, bytes.Contains(log.Bytes(), []byte("raise --memory")), log.String())
+		})
+	}
+}

@@ -93,13 +93,11 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	o.http.maxConnections = o.http.connections(files)
-	o.lobby.strangers = o.lobby.room(files)
-	if o.maxConnections, err = connectionLimit(o.maxConnections, files, reservedFiles+o.lobby.strangers+o.http.maxConnections); err != nil {
+	budget := o.budget(memory.Available(), log)
+	if err := o.limitConnections(files, budget.Connections.Limit(), log); err != nil {
 		return usageError{err}
 	}
-	lobby := o.lobby.open(o.maxConnections)
-	budget := o.budget(memory.Available(), log)
+	lobby := o.lobby.open(o.maxConnections, budget.Connections)
 	defer keepMemory(budget)()
 	warnIfOpen(o, log)
 	if err := o.state.checkState(o.data); err != nil {
@@ -134,7 +132,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	line.Str("conf", o.conf).Int("files", liveFiles(store.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).
-		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Str("version", version).
+		Int("server_id", o.serverID).Int("max_connections", o.maxConnections).Int("http_max_connections", o.http.maxConnections).Int("max_unidentified", o.lobby.strangers).Str("version", version).
 		Msg("ready")
 	l := lifecycle{server: &both{srv, web}, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)

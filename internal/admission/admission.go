@@ -16,12 +16,14 @@ package admission
 import (
 	"cmp"
 	"container/list"
+	"math"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/internal/metric"
 )
 
@@ -38,7 +40,16 @@ type Limits struct {
 	Rate, AddressRate Rate
 	// Exempt are the networks that PerAddress and AddressRate are not for.
 	Exempt []netip.Prefix
+	// Memory counts what connections take that do nothing. Default a pool of its own.
+	Memory *memory.Pool
 }
+
+// What a connection takes on the heap that does nothing, in bytes, by the front it came
+// through.
+const (
+	TCPCost  = 3 << 10
+	HTTPCost = 9 << 10 // with net/http's buffers
+)
 
 // leavingMost is how many connections may have been told to leave and not have left: they
 // still have a descriptor, beyond the limits. Who would be told next waits for one of them,
@@ -76,9 +87,9 @@ type Lobby struct {
 	admitted  uint64             // how many have ever come in
 	leaving   int
 	addresses map[netip.Addr]*address
-	known     memory[netip.Addr, struct{}]
-	names     memory[string, struct{}]
-	purses    memory[netip.Addr, *sharedPurse] // of addresses that have no connections
+	known     recent[netip.Addr, struct{}]
+	names     recent[string, struct{}]
+	purses    recent[netip.Addr, *sharedPurse] // of addresses that have no connections
 }
 
 // address is what a peer's address has.
@@ -143,6 +154,7 @@ const (
 // New makes an empty lobby.
 func New(limits Limits) *Lobby {
 	limits.Strangers = cmp.Or(limits.Strangers, 1024)
+	limits.Memory = limits.Memory.Or(math.MaxInt64)
 	l := &Lobby{limits: limits, addresses: make(map[netip.Addr]*address)}
 	l.room = sync.NewCond(&l.mu)
 	return l
@@ -154,6 +166,7 @@ type Front struct {
 	lobby  *Lobby
 	places int
 	kept   int
+	cost   int64 // of a connection
 
 	// guarded by the lobby's mu
 	settled int
@@ -162,9 +175,10 @@ type Front struct {
 }
 
 // Front makes a way in with so many places for those who have said who they are, a
-// sixteenth of which are kept for addresses and names that have had one before.
-func (l *Lobby) Front(places int) *Front {
-	return &Front{lobby: l, places: places, kept: places / 16, of: make(map[netip.Addr]int)}
+// sixteenth of which are kept for addresses and names that have had one before. A connection
+// costs so much memory, TCPCost or HTTPCost.
+func (l *Lobby) Front(places int, cost int64) *Front {
+	return &Front{lobby: l, places: places, kept: places / 16, cost: cost, of: make(map[netip.Addr]int)}
 }
 
 // state is where a connection is on its way.
@@ -242,6 +256,7 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	a := l.addressLocked(p.peer)
 	l.addresses[p.peer] = a
 	a.connections++
+	l.limits.Memory.Add(p.front.cost)
 	p.Meter = l.meterLocked(p.peer, a)
 	l.enterLocked(p, a)
 	return victim, nil
@@ -388,6 +403,7 @@ func (p *Place) Leave() {
 		return
 	}
 	p.state = left
+	l.limits.Memory.Give(p.front.cost)
 	a := l.addresses[p.peer]
 	if a.connections--; a.connections == 0 {
 		delete(l.addresses, p.peer)
@@ -438,27 +454,27 @@ func (l *Lobby) Readings() metric.Readings {
 		metric.Reading{Name: "connections_unidentified_limit", Help: "How many of these there may be.", N: int64(l.limits.Strangers)})
 }
 
-// memory remembers the last of many keys: a new one takes the place of one of an older
+// recent remembers the last of many keys: a new one takes the place of one of an older
 // half.
-type memory[K comparable, V any] struct {
+type recent[K comparable, V any] struct {
 	fresh, old map[K]V
 }
 
-func (m *memory[K, V]) has(key K) bool {
+func (m *recent[K, V]) has(key K) bool {
 	_, fresh := m.fresh[key]
 	_, old := m.old[key]
 	return fresh || old
 }
 
 // get is the key's value, the zero value if it is not remembered.
-func (m *memory[K, V]) get(key K) V {
+func (m *recent[K, V]) get(key K) V {
 	if v, fresh := m.fresh[key]; fresh {
 		return v
 	}
 	return m.old[key]
 }
 
-func (m *memory[K, V]) add(key K, v V) {
+func (m *recent[K, V]) add(key K, v V) {
 	if len(m.fresh) >= remembered/2 {
 		m.old, m.fresh = m.fresh, nil
 	}

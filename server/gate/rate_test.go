@@ -18,7 +18,7 @@ import (
 // metered is a client that may send so much.
 func metered(t *testing.T, b *gatetest.Bench, limits admission.Limits) (*gate.Session, *looptest.Wire) {
 	peer := netip.MustParseAddrPort("192.0.2.7:9")
-	place, err := admission.New(limits).Front(1).Admit(peer.Addr())
+	place, err := admission.New(limits).Front(1, admission.TCPCost).Admit(peer.Addr())
 	require.NoError(t, err)
 	w := &looptest.Wire{Room: gatetest.Unlimited}
 	c := b.Desk.Open(w, place, peer, 0)
