@@ -122,8 +122,8 @@ func (w *writer) abandon() {
 	begun := w.waiting
 	w.mu.Unlock()
 	for _, j := range begun {
-		if j.state.CompareAndSwap(jobBegun, jobAnswered) {
-			j.done(SetResult{}, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether the file was written", j.req.Name))
+		if j.state.Load() == jobBegun {
+			w.answer(j, SetResult{}, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether the file was written", j.req.Name))
 		}
 	}
 }

@@ -26,7 +26,8 @@ type troubles struct {
 	turn         atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
 
 	// watching goroutine only
-	told time.Time // when the trouble was logged last; zero: there is none
+	troubled bool // at the last look
+	reminder health.Reminder
 }
 
 // Trouble returns why the store takes no writes, nil if it does. It is cheap and may be called
@@ -102,25 +103,16 @@ func kindOf(err error) health.Kind {
 	return health.Failed
 }
 
-// remindPeriod is how often trouble that stays is logged.
-const remindPeriod = time.Minute
-
-// remind logs the trouble there is. What the store's goroutine has noticed it has logged itself.
+// remind logs the trouble that stays, and the one that the store's goroutine cannot log because
+// it hangs.
 func (t *troubles) remind() {
-	now, trouble := t.clock.Now(), t.now()
-	switch {
-	case trouble == nil:
-		t.told = time.Time{}
-		return
-	case t.told.IsZero() && (trouble == t.ledger.Load() || trouble == t.root.Load()):
-		t.told = now
-		return
-	case !t.told.IsZero() && now.Sub(t.told) < remindPeriod:
-		return
+	trouble := t.now()
+	begins := trouble != nil && !t.troubled && trouble != t.ledger.Load() && trouble != t.root.Load()
+	t.troubled = trouble != nil
+	if t.reminder.Due(t.clock.Now(), trouble) || begins {
+		t.log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
+			Msg("configurations are served, but not written: " + trouble.Err.Error())
 	}
-	t.told = now
-	t.log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
-		Msg("configurations are served, but not written: " + trouble.Err.Error())
 }
 
 // watchPeriod is how often to look for what takes too long.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -11,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
 	"confcenter/internal/memory"
 	"confcenter/kvlock"
 	"confcenter/kvstore"
@@ -132,6 +134,9 @@ func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Lo
 type state struct {
 	store kvstore.Engine
 	locks *kvlock.Manager
+
+	closing  chan struct{}
+	watching sync.WaitGroup
 }
 
 // openState opens the state store; --data exists and belongs to this process.
@@ -146,10 +151,32 @@ func openState(o *options, budget *memory.Budget, log zerolog.Logger) (*state, e
 	if err := markState(o.data); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues})}, nil
+	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), closing: make(chan struct{})}
+	s.watching.Go(func() { s.remind(log) })
+	return s, nil
+}
+
+// remind logs trouble that stays.
+func (s *state) remind(log zerolog.Logger) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var reminder health.Reminder
+	for {
+		select {
+		case <-s.closing:
+			return
+		case now := <-ticker.C:
+			if trouble := s.store.Trouble(); reminder.Due(now, trouble) {
+				log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).
+					Msg("the state store is served, but takes no writes: " + trouble.Err.Error())
+			}
+		}
+	}
 }
 
 func (s *state) close() error {
+	close(s.closing)
+	s.watching.Wait()
 	s.locks.Close()
 	return s.store.Close()
 }

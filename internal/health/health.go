@@ -29,3 +29,22 @@ type Trouble struct {
 	// Restart says that writes do not resume by themselves.
 	Restart bool
 }
+
+// Reminder says when to log trouble again that stays: once a minute. That it has begun is
+// logged by whoever finds it. The zero value is ready; one goroutine uses it.
+type Reminder struct{ next time.Time }
+
+// Due is called at least every few seconds with the trouble there is.
+func (r *Reminder) Due(now time.Time, trouble *Trouble) bool {
+	const period = time.Minute
+	begins := r.next.IsZero()
+	switch {
+	case trouble == nil:
+		r.next = time.Time{}
+		return false
+	case !begins && now.Before(r.next):
+		return false
+	}
+	r.next = now.Add(period)
+	return !begins
+}
