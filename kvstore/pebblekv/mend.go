@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -54,14 +55,14 @@ const firstPause, longestPause = time.Second, 30 * time.Second
 
 func (m *mender) open(load replica.Loader) (kv.Revision, error) {
 	d, newest, err := disk.Open(m.cfg, load)
-	if errors.Is(err, syscall.EROFS) {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
 		cfg := m.cfg
 		cfg.ReadOnly = true
 		var again error
 		if d, newest, again = disk.Open(cfg, load); again != nil {
 			return 0, errors.Join(err, again)
 		}
-		m.log.Warn().Err(err).Msg("the state store takes no writes as long as its file system is read-only")
+		m.log.Warn().Err(err).Msg("the state store takes no writes as long as its directory can only be read")
 		err = nil
 	}
 	if err != nil {

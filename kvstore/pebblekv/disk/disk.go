@@ -7,13 +7,13 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"confcenter/codes"
+	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
@@ -140,8 +140,8 @@ func (l *log) fail(err error) *codes.Error {
 	switch {
 	case errors.Is(err, errPanic):
 		kind, text = health.Stopped, "writing to %s has ended because of a fault that the server's log describes: %w"
-	case errors.Is(err, syscall.EROFS):
-		kind, text = health.ReadOnly, "the file system of %s is read-only: %w"
+	case atomicfile.IsReadOnly(err):
+		kind, text = health.ReadOnly, "%s can only be read: %w"
 	case errors.Is(err, fs.ErrNotExist):
 		kind, text = health.Missing, "files in %s are gone: %w"
 	case isFull(err):

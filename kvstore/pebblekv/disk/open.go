@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"confcenter/codes"
+	"confcenter/internal/atomicfile"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -123,7 +124,7 @@ func (d *database) take(path string) (err error) {
 		return err
 	}
 	if d.lock, err = pebble.LockDirectory(path, d.cfg.FS); err != nil {
-		if errors.Is(err, syscall.EROFS) {
+		if atomicfile.IsReadOnly(err) {
 			return refused(err)
 		}
 		return codes.Errorf(codes.Storage, "the data directory is in use by another process: %w", err)
