@@ -81,7 +81,7 @@ func (s *store) checkChanges(after kv.Revision, maxBytes int) {
 			if prev := want.Events[j].Prev; c.Events[j].Prev != nil || prev != nil && prev.Mod > floor {
 				require.Equal(s.t, text(prev), text(c.Events[j].Prev))
 			}
-			size += changeOverhead + want.Events[j].Entry.Size()
+			size += max(leastBytes, want.Events[j].Entry.Size())
 		}
 	}
 	last := changes[len(changes)-1].Revision

@@ -57,14 +57,13 @@ func full(n, size, maxBytes int) bool {
 	return n > 0 && (size >= maxBytes || n >= maxChanges)
 }
 
-// changeOverhead is roughly what a change counts in an answer besides key and value.
-const changeOverhead = 64
+// leastBytes is what a small entry counts in an answer: the work of reading it.
+const leastBytes = 64
 
-// entryBytes is what a change counts in an answer: its entries, and the work of reading
-// them, which is most of it if they are small.
+// entryBytes is what a change counts in an answer.
 func entryBytes(c *kv.Change) (n int) {
 	for i := range c.Events {
-		n += changeOverhead + c.Events[i].Entry.Size()
+		n += max(leastBytes, c.Events[i].Entry.Size())
 	}
 	return n
 }
