@@ -5,7 +5,6 @@ package pebblekv
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -59,11 +58,17 @@ func (l *log) Arrived() <-chan struct{} { return l.arrived }
 // Propose implements replica.Log: all or nothing, in one write.
 func (l *log) Propose(_ context.Context, group []replica.Commit, _ []replica.Proof) (int, error) {
 	if err := l.disk.Load().Append(group); err != nil {
-		return 0, fmt.Errorf("%w: %w", replica.ErrUnknown, err)
+		return 0, unknown{err}
 	}
 	l.tail = group
 	return len(group), nil
 }
+
+// unknown is an error of Append for the replica.
+type unknown struct{ error }
+
+func (u unknown) Unwrap() error        { return u.error }
+func (u unknown) Is(target error) bool { return target == replica.ErrUnknown }
 
 // Tail implements replica.Log.
 func (l *log) Tail(after kv.Revision) (tail []replica.Commit, through kv.Revision, err error) {

@@ -285,5 +285,8 @@ func (l *log) release() error {
 		errs = append(errs, l.lock.Close())
 	}
 	l.cfg.Engine.Give(l.burden.told + l.gate.told)
+	if l.broken() != nil {
+		return nil // the next start reads what there is
+	}
 	return errors.Join(errs...)
 }

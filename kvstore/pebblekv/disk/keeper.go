@@ -214,6 +214,7 @@ func (k *keeper) block(err error) {
 	k.room.Broadcast()
 	k.mu.Unlock()
 	switch {
+	case k.broken() != nil: // which has been said
 	case err != nil && was == nil:
 		k.cfg.Log.Error().Err(err).Msg("the store cannot write its tables; it keeps trying, and refuses writes when too much is waiting")
 	case err == nil && was != nil:
