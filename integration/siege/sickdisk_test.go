@@ -297,3 +297,20 @@ func TestStateDirectoryThatIsGone(t *testing.T) {
 		})
 	}
 }
+
+// TestStateFilesRemovedWhileRunning: what is in memory is served, and nothing is acknowledged
+// that the next start would not find.
+func TestStateFilesRemovedWhileRunning(t *testing.T) {
+	s := nurse(t, confDir(t), "")
+	s.Start()
+	s.takes("1")
+	require.NoError(t, os.RemoveAll(filepath.Join(s.Data, "state")))
+	text := s.isReady(false)
+	require.Contains(t, text, "[-]state failed")
+	require.Contains(t, text, "[+]config ok")
+	require.Contains(t, text, "missing")
+	require.Equal(t, "1", s.key("b"))
+	require.NotEqual(t, http.StatusOK, s.setKey("b", "2").status)
+	require.Equal(t, http.StatusOK, s.setFile("b.json", "2").status)
+	s.Lives()
+}
