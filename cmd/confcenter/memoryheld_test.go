@@ -1,3 +1,7 @@
+//go:build !race
+
+// With the race detector the database keeps what it has freed, to see whether it is used.
+
 package main
 
 import (
