@@ -222,7 +222,7 @@ type Store interface {
 	History(ctx context.Context, ns, key string, before Revision, limit int) (Versions, error)
 	// Changes returns what happened after revision after, oldest first and without
 	// a gap, at least one change if there is one, else nil; it stops behind the
-	// change that reaches maxBytes of entries. codes.Compacted if changes after
+	// change that reaches maxBytes of entries with what the engine adds for each. codes.Compacted if changes after
 	// that revision are no longer kept, codes.FutureRevision if it is not reached.
 	// Events carry Prev where the store still has it.
 	Changes(ctx context.Context, after Revision, maxBytes int) ([]Change, error)
