@@ -19,13 +19,19 @@ func (l sockets) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &socket{Conn: c.(*admission.Conn)}, nil
+	s := &socket{Conn: c.(*admission.Conn)}
+	s.raw, _ = s.SyscallConn()           // fails only for what is no connection
+	_ = s.raw.Control(func(fd uintptr) { // systems without this option hold more
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBytes)
+	})
+	return s, nil
 }
 
 // socket is a connection that net/http serves.
 type socket struct {
 	*admission.Conn
-	out *outlet // of the stream that it carries; nil: none. Its handler's
+	raw syscall.RawConn // set at open
+	out *outlet         // of the stream that it carries; nil: none. Its handler's
 }
 
 // Write implements net.Conn.
@@ -36,8 +42,8 @@ func (s *socket) Write(b []byte) (int, error) {
 	return s.out.write(b)
 }
 
-// unsentBytes is how much of a stream the kernel holds beyond what it has sent. By
-// default that is megabytes for each peer that does not read.
+// unsentBytes is how much the kernel holds of an answer or stream beyond what it has sent.
+// By default that is megabytes for each peer that does not read.
 const unsentBytes = 64 << 10
 
 // outlet writes a stream to its socket, in turns. While the socket is full the stream
@@ -57,18 +63,7 @@ type outlet struct {
 }
 
 // open makes the outlet write to a socket until the socket's out is taken away.
-func (o *outlet) open(s *socket) error {
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return err
-	}
-	// Systems without this option hold more.
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBytes)
-	})
-	o.raw, o.try, s.out = raw, o.attempt, o
-	return nil
-}
+func (o *outlet) open(s *socket) { o.raw, o.try, s.out = s.raw, o.attempt, o }
 
 func (o *outlet) write(b []byte) (int, error) {
 	o.b, o.err = b, nil

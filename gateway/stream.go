@@ -75,7 +75,7 @@ func (g *Gateway) newSSE(w *reply, r *http.Request, rest func()) *sseWriter {
 	s.out = outlet{turn: turn{turns: g.turns, rest: rest}, stalls: g.stalls, size: s.size}
 	if p := peerOf(r); p != nil {
 		s.socket = p.socket
-		s.err = s.out.open(p.socket)
+		s.out.open(p.socket)
 	}
 	s.out.begin()
 	if s.err == nil {
