@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -192,6 +195,37 @@ func TestListAndClients(t *testing.T) {
 	clients, err := c.Clients(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []map[string]string{{"svrid": "2001", "svrname": "app1", "tag": "dev"}}, clients)
+}
+
+func TestClientsAreAskedForInPages(t *testing.T) {
+	s := newFakeServer(t, nil)
+	s.script = func(c *fakeConn, h protocol.Header, body []byte) bool {
+		if h.Command != protocol.GetCli {
+			return false
+		}
+		var ask struct {
+			After string
+			Limit int
+		}
+		require.NoError(t, json.Unmarshal(body, &ask))
+		after, err := strconv.Atoi(ask.After)
+		require.NoError(t, err)
+		var page [][]protocol.Property
+		for id := max(after, 2000) + 1; id <= 3200 && len(page) < ask.Limit; id++ {
+			page = append(page, []protocol.Property{{Name: "svrid", Value: strconv.Itoa(id)}})
+		}
+		reply := protocol.AppendRecords(nil, slices.Values(page), true)
+		if after+len(page) < 3200 {
+			reply = protocol.AppendMore(reply)
+		}
+		c.reply(h, reply)
+		return true
+	}
+	clients, err := dial(t, s).Clients(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{`{"after":"0","limit":500}`, `{"after":"2500","limit":500}`, `{"after":"3000","limit":500}`}, s.requests(protocol.GetCli))
+	require.Len(t, clients, 1200)
+	require.Equal(t, []string{"2001", "3200"}, []string{clients[0]["svrid"], clients[1199]["svrid"]})
 }
 
 // Whatever the server answers to whatever is asked, there is an error and the
