@@ -54,8 +54,7 @@ func (f *Handlers) getWarnings(s *gate.Session, h protocol.Header, _ []byte) boo
 	return true
 }
 
-// listing is how clients are listed. A reply is one frame, so it is built as a whole, in memory
-// for peers.
+// listing is how clients are listed.
 type listing struct {
 	group  *loop.Group
 	key    string // the only property to list; empty: all
@@ -63,9 +62,6 @@ type listing struct {
 	count  bool   // the reply has the member count
 	remedy string // against a reply that is too long
 }
-
-// listShare is the part of the memory for peers that one list may take.
-const listShare = 4
 
 func (l *listing) append(dst []byte, found []gate.Seen) []byte {
 	more := l.limit > 0 && len(found) > l.limit
@@ -77,20 +73,14 @@ func (l *listing) append(dst []byte, found []gate.Seen) []byte {
 	for i := range found {
 		size += l.sizeOf(&found[i])
 	}
-	pool := l.group.Memory
-	switch most := pool.Limit() / listShare; {
-	case int64(size) > most:
-		pool.Refuse()
-		return protocol.AppendResult(dst, int(codes.TooLarge), fmt.Sprintf("the list of %d clients has some %d bytes, and the limit is %d: %s", len(found), size, most, l.remedy))
-	case !pool.Take(int64(size)):
-		return protocol.AppendResult(dst, int(codes.Busy), "there is no memory left for the list; try again later")
-	}
-	defer pool.Give(int64(size))
-	dst = protocol.AppendRecords(slices.Grow(dst, size), l.records(found), l.count)
-	if more {
-		dst = protocol.AppendMore(dst)
-	}
-	return dst
+	list := gate.List{What: fmt.Sprintf("%d clients", len(found)), Size: size, Remedy: l.remedy}
+	return list.Append(l.group, dst, func(dst []byte) []byte {
+		dst = protocol.AppendRecords(dst, l.records(found), l.count)
+		if more {
+			dst = protocol.AppendMore(dst)
+		}
+		return dst
+	})
 }
 
 // keySize is what a record with one property has besides its name and its value.

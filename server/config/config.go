@@ -202,17 +202,39 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // getConfigNames lists all files. CppCloud ignores the body, so only a request for detail
 // in it has an effect.
 func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
-	snap := f.store.Snapshot()
-	if s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail") {
-		s.Later(h, func(dst []byte) []byte { return f.appendDetail(dst, snap) })
-		return true
-	}
-	s.Later(h, func(dst []byte) []byte { return append(dst, snap.NameList()...) })
+	snap, group := f.store.Snapshot(), s.Group()
+	detail := s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail")
+	s.Later(h, func(dst []byte) []byte {
+		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory"}
+		if !detail {
+			names := snap.NameList()
+			list.Size = len(names)
+			return list.Append(group, dst, func(dst []byte) []byte { return append(dst, names...) })
+		}
+		problems := f.store.Problems()
+		list.Size = detailSize(snap, problems)
+		list.Remedy = "ask without detail, or over HTTP, or " + list.Remedy
+		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems) })
+	})
 	return true
 }
 
-func (f *Handlers) appendDetail(dst []byte, snap *confstore.Snapshot) []byte {
-	var files []protocol.ConfigFile
+// fileCost is about what a file or a problem takes besides its texts, until and in a reply.
+const fileCost = 160
+
+func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
+	size := fileCost * (1 + len(problems))
+	for _, name := range snap.Names() {
+		size += fileCost + len(name) + len(snap.Node(name).Broken())
+	}
+	for i := range problems {
+		size += len(problems[i].Name) + len(problems[i].Text)
+	}
+	return size
+}
+
+func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem) []byte {
+	files := make([]protocol.ConfigFile, 0, len(snap.Names()))
 	for _, name := range snap.Names() {
 		node := snap.Node(name)
 		file := protocol.ConfigFile{Name: name, Mtime: node.Mtime(false), State: protocol.FileGood}
@@ -226,8 +248,8 @@ func (f *Handlers) appendDetail(dst []byte, snap *confstore.Snapshot) []byte {
 		}
 		files = append(files, file)
 	}
-	var problems []protocol.ConfigProblem
-	for _, p := range f.store.Problems() {
+	problems := make([]protocol.ConfigProblem, 0, len(found))
+	for _, p := range found {
 		problems = append(problems, protocol.ConfigProblem{Name: p.Name, Text: p.Text})
 	}
 	return protocol.AppendConfigFiles(dst, files, problems)

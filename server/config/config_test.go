@@ -286,3 +286,30 @@ func TestWhatWasPreparedForARefusedRequestIsNotForTheNext(t *testing.T) {
 	require.Contains(t, got[0], "needs the right config:read")
 	require.Contains(t, got[1], `"contents":"small"`)
 }
+
+// A list is built in memory for peers, or refused.
+func TestListsOfFilesAreBounded(t *testing.T) {
+	files := map[string]string{}
+	for i := range 200 {
+		files[fmt.Sprintf("%d.json", i)] = `{}`
+	}
+	s := serveDocs(t, gatetest.Documents(t, files), loop.Limits{Memory: 100_000})
+	pool := s.Bench.Group.Memory
+	ask := func(body string) string {
+		s.w.Got.Reset()
+		s.Receive(protocol.AppendFrame(nil, protocol.GetCfgName, 1, []byte(body)))
+		s.Bench.Group.DoJob(0)
+		gatetest.Sweep(s.Bench.Desk)
+		return s.w.Got.String()[protocol.HeaderSize:]
+	}
+	held, refused := pool.Held(), pool.Refused()
+	require.Regexp(t, `^\{"code":413,"desc":"the list of 200 files has some 3\d+ bytes, and the limit is 25000: ask without detail, or over HTTP, or start the server with more --memory"\}$`, ask(`{"detail":1}`))
+	require.Contains(t, ask(""), `"199.json":[1,`)
+	others := pool.Limit() - pool.Held() - 1000
+	require.True(t, pool.Take(others))
+	require.Contains(t, ask(""), `"code":503`)
+	require.Equal(t, refused+2, pool.Refused())
+	pool.Give(others)
+	require.Contains(t, ask(""), `"199.json":[1,`)
+	require.Equal(t, held, pool.Held(), "what was built is given back")
+}
