@@ -93,6 +93,20 @@ func TestCatchingUpTellsOnceAndNeverGoesBack(t *testing.T) {
 	require.Zero(t, s.w.Got.Len(), "both changes are older than what it was told")
 }
 
+func TestAPanicWhileOneFollowerIsToldEndsThatOneOnly(t *testing.T) {
+	s := newDocKit(t, map[string]string{"a.json": `{"n":1}`})
+	book(s, `{"file_pattern":"a.json"}`)
+	other := *s
+	other.Session, other.w = s.Peer(gatetest.Unlimited)
+	book(&other, `{"file_pattern":"a.json"}`)
+	s.w.Panic = true
+	s.post(change(t, s, `{"n":2}`))
+	gatetest.Sweep(s.Bench.Desk)
+	require.True(t, s.Gone())
+	require.Contains(t, other.w.Got.String(), `"filename":"a.json"`)
+	require.EqualValues(t, 1, s.Bench.Group.Readings().Get("server_panics_total"))
+}
+
 func TestASubscribedPathHasALimit(t *testing.T) {
 	s := newDocKit(t, map[string]string{"a.json": `{"n":1}`})
 	long := strings.Repeat("p", maxPath+1)

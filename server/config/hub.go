@@ -165,10 +165,12 @@ func (f *fanOut) Deliver(l *loop.Loop, budget int) (int, bool) {
 
 // tell sends sub what it needs to know about c. It returns false if a worker must prepare
 // the document first.
-func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) bool {
+func (f *fanOut) tell(l *loop.Loop, c *confstore.Change, sub *subscription) (ready bool) {
 	if sub.dead || sub.since >= f.batch.Seq || !(c.Own || sub.inherit) {
 		return true
 	}
+	ready = true // also if this panics
+	defer loop.Guard(&sub.of.s.Conn)
 	if sub.path != "" {
 		changed, ready := f.pathChanged(l, c, pathKey{sub.path, sub.inherit})
 		if !ready {
@@ -247,6 +249,10 @@ func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (ch
 	if changed, done := f.paths[key]; done {
 		return changed, true
 	}
+	if f.paths == nil {
+		f.paths = make(map[pathKey]bool)
+	}
+	key.path = strings.Clone(key.path)
 	f.sent++ // looking takes about as long as sending
 	after, okAfter, ready := lookUp(c.Node, key)
 	if ready {
@@ -258,19 +264,17 @@ func (f *fanOut) pathChanged(l *loop.Loop, c *confstore.Change, key pathKey) (ch
 	}
 	if !ready {
 		l.Group.WorkFirst(func() {
+			defer l.Release()
+			// The loop is on hold, so nobody else is at f: its followers are told.
+			defer l.Group.Contain(func() { f.paths[key] = true })
 			for _, node := range []*confstore.Node{c.Node, c.Prev} {
 				if node != nil {
 					node.Prepare(key.inherit, true)
 				}
 			}
-			l.Release()
 		})
 		return false, false
 	}
-	if f.paths == nil {
-		f.paths = make(map[pathKey]bool)
-	}
-	key.path = strings.Clone(key.path)
 	f.paths[key] = changed
 	return changed, true
 }

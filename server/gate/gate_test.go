@@ -102,6 +102,47 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 	}
 }
 
+// part panics where it is told to.
+type part struct{ onRead, onEnd bool }
+
+func (p *part) ReadOn() {
+	if p.onRead {
+		panic("planted")
+	}
+}
+
+func (p *part) Ended() {
+	if p.onEnd {
+		panic("planted")
+	}
+}
+
+func (p *part) Describe(*gate.ClientInfo, int) {}
+
+func TestAPanicOfAPartEndsItsConnectionOnly(t *testing.T) {
+	b := gatetest.NewBench(t, loop.Limits{})
+	b.Open()
+	s, w := b.Peer(gatetest.Unlimited)
+	s.SetPart(gate.OfWatch, &part{onRead: true, onEnd: true})
+	s.ReadOn()
+	require.True(t, w.Closed)
+	require.True(t, s.Gone())
+	require.EqualValues(t, 2, b.Group.Readings().Get("server_panics_total"))
+	connections, clients := b.Gate.Registry.Counts()
+	require.Zero(t, connections+clients, "it has ended everywhere else")
+}
+
+func TestWorkForSeveralConnectionsIsContained(t *testing.T) {
+	b := gatetest.NewBench(t, loop.Limits{})
+	done := false
+	func() {
+		defer b.Group.Contain(func() { done = true })
+		panic("planted")
+	}()
+	require.True(t, done)
+	require.EqualValues(t, 1, b.Group.Readings().Get("server_panics_total"))
+}
+
 func TestWhatTheGateHoldsBack(t *testing.T) {
 	b := newBench(t, loop.Limits{Writes: 2})
 	s, w := b.Peer(gatetest.Unlimited)

@@ -105,6 +105,7 @@ func (s *Session) LookUp() { s.Gate.ahead.LookUp(s.Desk) }
 
 // ReadOn is called when the peer has read.
 func (s *Session) ReadOn() {
+	defer loop.Guard(&s.Conn)
 	for _, p := range s.parts {
 		if p != nil {
 			p.ReadOn()
@@ -116,7 +117,7 @@ func (s *Session) ReadOn() {
 func (s *Session) Ended(err error) {
 	for _, p := range s.parts {
 		if p != nil {
-			p.Ended()
+			s.endPart(p)
 		}
 	}
 	s.Gate.Group.Count.Closed.Add(1)
@@ -126,6 +127,11 @@ func (s *Session) Ended(err error) {
 	}
 	s.Gate.Registry.leave(s)
 	s.place.Leave()
+}
+
+func (s *Session) endPart(p Part) {
+	defer loop.Guard(&s.Conn) // the others must end as well
+	p.Ended()
 }
 
 // Identify makes the peer a client, with the id it wants, or a free one for wanted <= 0.

@@ -274,11 +274,21 @@ func (c *Conn) Away(job func(), then func(l *Loop)) {
 	})
 }
 
-// Guard is deferred by what acts on a connection's frames: a panic ends the connection,
-// not the process with everybody else's.
+// Guard is deferred by what acts for one connection, on its frames or with news for it: a
+// panic ends the connection, not the process with everybody else's.
 func Guard(c *Conn) {
 	if what := recover(); what != nil {
 		panicked(c, what, debug.Stack())
+	}
+}
+
+// Contain is deferred by work for several connections: a panic does not end the process,
+// and then instead is called.
+func (g *Group) Contain(instead func()) {
+	if what := recover(); what != nil {
+		g.Count.Panics.Add(1)
+		g.Log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("work for several connections panicked")
+		instead()
 	}
 }
 
@@ -286,7 +296,7 @@ func panicked(c *Conn, what any, stack []byte) {
 	g := c.Loop.Group
 	g.Count.Panics.Add(1)
 	g.Log.Error().Stringer("peer", c.Peer).Str("client", c.User.Name()).Str("panic", fmt.Sprint(what)).Bytes("stack", stack).
-		Msg("a request made a handler panic; its connection is closed")
+		Msg("a handler panicked; its connection is closed")
 	c.Loop.buffer.out = c.Loop.buffer.out[:0]
 	c.Abort("a handler panicked")
 }

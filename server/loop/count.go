@@ -22,7 +22,7 @@ type Counters struct {
 	WatchResyncs  atomic.Uint64 `metric:"server_watch_resyncs_total" help:"How often a watch had to begin again with the whole state."`
 	KeepAlives    atomic.Uint64 `metric:"server_keepalives_total" help:"Silent peers asked for a sign of life."`
 	Parked        atomic.Uint64 `metric:"server_sessions_parked_total" help:"How often a connection had to wait for its writes, the store or its peer."`
-	Panics        atomic.Uint64 `metric:"server_panics_total" help:"Connections closed because a request made a handler panic."`
+	Panics        atomic.Uint64 `metric:"server_panics_total" help:"Panics that were contained; mostly they closed one connection."`
 	StateWrites   atomic.Uint64 `metric:"server_state_writes_total" help:"Writes that the state store took from TCP peers."`
 	StateRefused  atomic.Uint64 `metric:"server_state_refused_total" help:"Requests about the state store answered with an error."`
 

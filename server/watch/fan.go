@@ -173,6 +173,7 @@ func (f *fanOut) encode() bool {
 func (f *fanOut) tell(w *watch) {
 	f.spent++
 	s := w.of.s
+	defer loop.Guard(&s.Conn)
 	if w.dead || w.behind || s.Ending() {
 		return
 	}

@@ -62,6 +62,21 @@ func TestAWatchTellsOfItsKeysOnly(t *testing.T) {
 
 // KVWATCH of an empty store is answered with revision 0. Who lost the connection
 // then goes on from there and misses nothing.
+func TestAPanicWhileOneWatchIsToldEndsItsConnectionOnly(t *testing.T) {
+	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
+	bad, good := k.peer(gatetest.Unlimited), k.peer(gatetest.Unlimited)
+	bad.send(protocol.KVWatch, `{"ns":"a"}`)
+	good.send(protocol.KVWatch, `{"ns":"a"}`)
+	k.settle()
+	bad.w.Panic = true
+	good.w.Got.Reset()
+	k.put("a", "k", "v")
+	k.settle()
+	require.True(t, bad.s.Gone())
+	require.Contains(t, good.w.Got.String(), `"k"`)
+	require.EqualValues(t, 1, k.Group.Readings().Get("server_panics_total"))
+}
+
 func TestAWatchGoesOnFromAnEmptyStore(t *testing.T) {
 	k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
 	p := k.peer(gatetest.Unlimited)

@@ -14,12 +14,16 @@ type Wire struct {
 	HalfShut bool         // CloseWrite was called
 	Deaf     bool         // Listen(false) was called
 	Closed   bool
+	Panic    bool // TrySend panics
 
 	buffered []byte
 }
 
 // TrySend takes as much of p as there is room for.
 func (w *Wire) TrySend(p []byte) int {
+	if w.Panic {
+		panic("planted")
+	}
 	if len(w.buffered) > 0 {
 		panic("TrySend while something is buffered")
 	}
