@@ -30,7 +30,7 @@ func gather(addr string, n int, attack func(c *caller, i int)) *crowd {
 	g := &crowd{}
 	for i := range n {
 		g.all.Go(func() {
-			c, err := dial(addr)
+			c, err := dialFrom(crowded(i), addr)
 			if err != nil {
 				return
 			}

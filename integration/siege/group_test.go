@@ -61,12 +61,12 @@ func TestEverythingWithinAControlGroup(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, fmt.Sprintf("confcenter_memory_budget_bytes %v\n", float64(b.budget)))
 
-	f, err := flood.New(p.Addr, p.HTTP, 5000)
+	f, err := flood.New(p.Addr, p.HTTP, 1000)
 	require.NoError(t, err)
 	defer f.Close()
 	b.putLarge(10)
 	all := []*crowd{
-		unfinishedBodies(p, 100), hugeSets(p, 50), tinyKeys(p, 400_000), unreadStreams(p, 200), unreadPeers(p, 200), wideClients(p, 200),
+		unfinishedBodies(p, 100), hugeSets(p, 50), tinyKeys(p, 400_000), unreadStreams(p, 200), unreadPeers(p, 100), wideClients(p, 100),
 	}
 	for f.Begun < 10_000 {
 		require.NoError(t, f.Connect())

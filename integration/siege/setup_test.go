@@ -62,8 +62,15 @@ type caller struct {
 	seq uint16
 }
 
-func dial(addr string) (*caller, error) {
-	conn, err := net.DialTimeout("tcp", addr, servertest.Patience)
+func dial(addr string) (*caller, error) { return dialFrom("127.0.0.1", addr) }
+
+// crowded is the n-th address that a crowd comes from: one address has no more than half of
+// all places, which a test's own programs would have to share with those that attack.
+func crowded(n int) string { return fmt.Sprintf("127.66.100.%d", 1+n%2) }
+
+func dialFrom(own, addr string) (*caller, error) {
+	dialer := net.Dialer{Timeout: servertest.Patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(own)}}
+	conn, err := dialer.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +80,10 @@ func dial(addr string) (*caller, error) {
 }
 
 // enter is dial and WHOAMI.
-func enter(addr, name string) (*caller, error) {
-	c, err := dial(addr)
+func enter(addr, name string) (*caller, error) { return enterFrom("127.0.0.1", addr, name) }
+
+func enterFrom(own, addr, name string) (*caller, error) {
+	c, err := dialFrom(own, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -126,18 +126,18 @@ type mix struct {
 
 // attacks are what may happen at the same time. Each returns what ends it.
 func (m *mix) attacks() map[string]func() (end func()) {
-	crowded := func(attack func(p *process.Process, n int) *crowd, n int) func() func() {
+	by := func(attack func(p *process.Process, n int) *crowd, n int) func() func() {
 		return func() func() { return attack(m.p, n).over().disperse }
 	}
 	return map[string]func() func(){
-		"bodies":  crowded(unfinishedBodies, 40),
-		"sets":    crowded(hugeSets, 10),
-		"keys":    crowded(tinyKeys, 50_000),
-		"streams": crowded(unreadStreams, 200),
-		"peers":   crowded(unreadPeers, 50),
-		"wide":    crowded(wideClients, 200),
+		"bodies":  by(unfinishedBodies, 40),
+		"sets":    by(hugeSets, 10),
+		"keys":    by(tinyKeys, 50_000),
+		"streams": by(unreadStreams, 200),
+		"peers":   by(unreadPeers, 50),
+		"wide":    by(wideClients, 200),
 		"flood": func() func() {
-			f, err := flood.New(m.p.Addr, m.p.HTTP, 5000)
+			f, err := flood.New(m.p.Addr, m.p.HTTP, 2500)
 			require.NoError(m.t, err)
 			for f.Begun < 10_000 && f.Connect() == nil {
 			}

@@ -70,7 +70,7 @@ func (f *fleet) join() (took time.Duration, attempts int) {
 }
 
 func (f *fleet) one(i int) (*caller, error) {
-	c, err := enter(f.addr, fmt.Sprintf("app%d", i))
+	c, err := enterFrom(crowded(i), f.addr, fmt.Sprintf("app%d", i))
 	if err == nil {
 		if err = c.ask(protocol.BookCfgChange, `{"file_pattern":"a.json"}`); err != nil {
 			c.Close()
