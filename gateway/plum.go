@@ -157,17 +157,31 @@ func (g *Gateway) plumBatch(w *reply, r *http.Request, ns string) error {
 	return w.send(w.b)
 }
 
+// namesPage is how many namespaces are read and sent in one go.
+const namesPage = 200
+
+// plumNamespaces sends the list a page at a time: there may be any number of namespaces, and
+// Plum's form has no pages.
 func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
-	list, _ := g.stores.State.Namespaces("", 0)
+	if err := w.grow(namesPage * (kv.MaxNamespace + len(`"",`))); err != nil {
+		return err
+	}
 	w.b = append(w.b, `{"namespaces":[`...)
-	for i := range list {
-		if i > 0 {
-			w.b = append(w.b, ',')
+	separator := ""
+	for after, more := "", true; more; {
+		var list []kv.Namespace
+		list, more = g.stores.State.Namespaces(after, namesPage)
+		for i := range list {
+			after = list[i].Name
+			w.b = appendPlumText(append(w.b, separator...), after)
+			separator = ","
 		}
-		w.b = appendPlumText(w.b, list[i].Name)
+		if more && !g.sendPiece(w) {
+			return nil
+		}
 	}
 	w.b = append(w.b, "]}\n"...)
-	return w.send(w.b)
+	return w.sendRest()
 }
 
 func (g *Gateway) plumKeys(w *reply, _ *http.Request, ns string) error {
@@ -227,17 +241,10 @@ func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]by
 		}
 		if !page.More {
 			w.b = end(w.b)
-			if first {
-				return w.send(w.b)
-			}
-			_, err := w.Write(w.b)
-			return gone(err)
+			return w.sendRest()
 		}
-		w.Header()["Content-Type"] = contentJSON
-		g.allowTime(w)
-		if _, err := w.Write(w.b); err != nil {
-			return gone(err)
+		if !g.sendPiece(w) {
+			return nil
 		}
-		w.b = w.b[:0]
 	}
 }

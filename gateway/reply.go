@@ -181,6 +181,25 @@ func (w *reply) sendObject(out *kvjson.Writer) error {
 // has no use for it.
 func gone(error) error { return nil }
 
+// sendPiece sends what is in w.b of an answer that is never in memory as a whole, and empties
+// it. It returns false if the peer has gone.
+func (g *Gateway) sendPiece(w *reply) bool {
+	w.Header()["Content-Type"] = contentJSON
+	g.allowTime(w)
+	_, err := w.Write(w.b)
+	w.b = w.b[:0]
+	return err == nil
+}
+
+// sendRest ends what may have begun with pieces.
+func (w *reply) sendRest() error {
+	if w.status == 0 {
+		return w.send(w.b)
+	}
+	_, err := w.Write(w.b)
+	return gone(err)
+}
+
 // allowTime extends the deadline for the next piece of a long reply.
 func (g *Gateway) allowTime(w *reply) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.cfg.WriteTimeout))

@@ -137,6 +137,27 @@ func TestLongAnswersTakeTheirRoom(t *testing.T) {
 	k.bodiesAreGone()
 }
 
+// Plum's list of namespaces has no pages: it is sent in pieces instead.
+func TestNamespacesTakeTheirRoom(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	var want []string
+	for i := range 500 {
+		want = append(want, fmt.Sprintf("%0250d", i))
+		require.Equal(t, http.StatusOK, k.do("PUT", "/v1/store/key?ns="+want[i]+"&key=k", `{"value":"x"}`).status)
+	}
+	k.bodiesAreGone()
+	pool := k.cfg.Memory.Bodies
+	others := pool.Limit() - 60<<10
+	require.True(t, pool.Take(others))
+	a := k.get("/v1/kv")
+	require.Equal(t, `{"namespaces":["`+strings.Join(want, `","`)+"\"]}\n", a.body)
+	require.Empty(t, a.header.Get("Content-Length"), "it is never there as a whole")
+	require.Equal(t, http.StatusServiceUnavailable, k.get("/v1/store/namespaces").status)
+	require.Equal(t, http.StatusOK, k.get("/v1/store/namespaces?limit=10").status)
+	pool.Give(others)
+	k.bodiesAreGone()
+}
+
 // A buffer that grows by doubling would hold up to twice the body.
 func TestBodiesAreReadIntoBuffersOfTheirSize(t *testing.T) {
 	const size = 1_000_000

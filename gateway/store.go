@@ -36,6 +36,9 @@ func (g *Gateway) storeRoutes() []route {
 	}
 }
 
+// namespaceCost is about what a namespace takes in a list besides its name.
+const namespaceCost = 100
+
 // storeNamespaces lists the namespaces, which are those with keys.
 func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 	p := parametersOf(r)
@@ -47,7 +50,14 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 		limit = kv.MaxList
 	}
 	list, more := g.stores.State.Namespaces(after, int(limit))
-	out := w.object()
+	size := namespaceCost * len(list)
+	for i := range list {
+		size += len(list[i].Name)
+	}
+	out, err := w.longObject(size)
+	if err != nil {
+		return err
+	}
 	out.Open(kvjson.Namespaces, '[')
 	for i := range list {
 		out.Namespace(&list[i])
