@@ -148,7 +148,7 @@ func (m *mender) again(old *disk.Disk) error {
 	var f found
 	d, newest, err := disk.Open(m.cfg, replica.Loader{Commit: func(c *replica.Commit) {
 		if c.Revision > known {
-			f.commits = append(f.commits, *c)
+			f.commits = append(f.commits, ownedByReplica(*c))
 		}
 	}})
 	if err != nil {
@@ -172,6 +172,21 @@ func (m *mender) again(old *disk.Disk) error {
 	}
 	m.abandon(old)
 	return nil
+}
+
+// ownedByReplica is a copy of a commit that the replica may complete while the disk writes
+// the original to its tables.
+func ownedByReplica(c replica.Commit) replica.Commit {
+	c.Events = slices.Clone(c.Events)
+	for i := range c.Events {
+		entry := *c.Events[i].Entry
+		c.Events[i].Entry = &entry
+	}
+	if c.Token != nil {
+		token := *c.Token
+		c.Token = &token
+	}
+	return c
 }
 
 // abandon closes a disk that has been cut off. What is left of its database may never end,

@@ -284,7 +284,7 @@ func (l *log) release() error {
 	if l.lock != nil {
 		errs = append(errs, l.lock.Close())
 	}
-	l.cfg.Engine.Give(l.burden.told + l.gate.told)
+	l.cfg.Engine.Give(l.burden.told + l.gate.told.Load())
 	if l.broken() != nil {
 		return nil // the next start reads what there is
 	}

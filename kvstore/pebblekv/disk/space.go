@@ -29,7 +29,7 @@ type gate struct {
 	lookAfter int64 // set at open
 	soon      chan struct{}
 
-	told int64 // of the database's memory, to the pool; by measure
+	told atomic.Int64 // of the database's memory, to the pool; by measure
 }
 
 // verdict has the reasons to refuse; nil where there are none.
@@ -145,8 +145,7 @@ func (l *log) judgeBacklogLocked() {
 func (g *gate) measure() {
 	metrics := g.db.Metrics()
 	inUse := int64(metrics.MemTable.Size+metrics.MemTable.ZombieSize) + metrics.BlockCache.Size + metrics.FileCache.Size
-	g.cfg.Engine.Add(inUse - g.told)
-	g.told = inUse
+	g.cfg.Engine.Add(inUse - g.told.Swap(inUse))
 	used := int64(metrics.DiskSpaceUsage())
 	free := g.freeBytes()
 	g.used.Store(used)
