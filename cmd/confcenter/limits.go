@@ -31,10 +31,10 @@ func raiseFileLimit() (int, error) {
 }
 
 // Shares that HTTP and strangers have of the memory for connections, in sixteenths, if nobody
-// says how many there may be; TCP has the rest. HTTP's cost more, and its streams are many.
+// says how many there may be; TCP has the rest.
 const (
-	webShare      = 11
-	strangerShare = 1
+	webShare      = 6
+	strangerShare = 2
 )
 
 // limitConnections decides how many connections there may be: as many as were asked for, else as

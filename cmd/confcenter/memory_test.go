@@ -28,7 +28,7 @@ func TestBudgetIsTheFlagsOrTheMachines(t *testing.T) {
 		{"a smaller store", 2 * gib, 1 << 20, machine, 2 * gib, 1 << 20, ""},
 		{"a store that the default has room for", 0, gib, machine, 8 * gib, gib, ""},
 		{"one that the machine has room for", 0, 4 * gib, machine, memory.For(4 * gib), 4 * gib, ""},
-		{"one that it has not", 0, 4 * gib, small, 1536 << 20, memory.Divide(1536 << 20).StoreMost(), "kv-memory = 4GiB is more than this machine can spare: the state store may take 4"},
+		{"one that it has not", 0, 4 * gib, small, 1536 << 20, memory.Divide(1536 << 20).StoreMost(), "kv-memory = 4GiB is more than this machine can spare: the state store may take 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -65,10 +65,10 @@ func TestConnectionsFitIntoTheirMemory(t *testing.T) {
 		tcp, web, lobby int
 		warns           bool
 	}{
-		{"a small budget", 512 << 20, 0, 1310, 1201, 327, false},
-		{"the smallest", memory.Least, 0, 327, 300, 81, false},
+		{"a small budget", 512 << 20, 0, 5242, 1310, 1250, false},
+		{"the smallest", memory.Least, 0, 1310, 327, 327, false},
 		{"as many as files allow", 64 << 30, 0, files - reservedFiles - 5000 - 1250, 5000, 1250, false},
-		{"what was asked for stays", 512 << 20, 6000, 6000, 1201, 327, true},
+		{"what was asked for stays", 512 << 20, 9000, 9000, 1310, 1250, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -38,7 +38,7 @@ type stateOptions struct {
 
 func (o *stateOptions) define(f *pflag.FlagSet) {
 	o.logBytes, o.historyBytes, o.reserve = 512<<20, 1<<30, 256<<20
-	f.Var(&o.memory, "kv-memory", "memory that keys and values of the state store may take; beyond it only deletes are accepted; 0 = its share of --memory, 29 %")
+	f.Var(&o.memory, "kv-memory", "memory that keys and values of the state store may take; beyond it only deletes are accepted; 0 = its share of --memory, 26 %")
 	f.Var(&o.logBytes, "kv-log-bytes", "changes kept for watches that were away, in bytes")
 	f.DurationVar(&o.logAge, "kv-log-age", 24*time.Hour, "how long changes are kept for watches that were away")
 	f.IntVar(&o.historyVersions, "kv-history-versions", 100, "older versions kept per key; -1 = none")

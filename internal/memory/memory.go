@@ -49,7 +49,7 @@ type part struct {
 
 func (b *Budget) parts() []part {
 	return []part{
-		{"store", &b.Store, 290, 0},
+		{"store", &b.Store, 260, 0},
 		{"engine", &b.Engine, 50, 192 << 20},
 		{"tokens", &b.Tokens, 30, 256 << 20},
 		{"queues", &b.Queues, 30, 256 << 20},
@@ -58,7 +58,7 @@ func (b *Budget) parts() []part {
 		{"bodies", &b.Bodies, 30, 256 << 20},
 		{"peers", &b.Peers, 40, 512 << 20},
 		{"streams", &b.Streams, 10, 64 << 20},
-		{"connections", &b.Connections, 30, 0},
+		{"connections", &b.Connections, 60, 384 << 20},
 	}
 }
 
