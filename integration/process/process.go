@@ -36,7 +36,9 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "confcenter")
-	if out, err := exec.Command("go", "build", "-o", path, "confcenter/cmd/confcenter").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", path, "confcenter/cmd/confcenter")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as it is shipped
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
 	}
 	return path, nil
