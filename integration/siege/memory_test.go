@@ -36,19 +36,30 @@ func besiege(t *testing.T, budget int64, flags ...string) *besieged {
 	return b
 }
 
+// scrape reads all numbers of /metrics whose name begins with prefix, by what is left of
+// it.
+func scrape(t *testing.T, p *process.Process, prefix string) map[string]int64 {
+	t.Helper()
+	numbers := map[string]int64{}
+	text, err := webGet(web, "http://"+p.HTTP+"/metrics")
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			name, number, _ := strings.Cut(rest, " ")
+			n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			require.NoError(t, err, line)
+			numbers[name] = int64(n)
+		}
+	}
+	return numbers
+}
+
 // pools are the bytes that each pool says it holds.
 func (b *besieged) pools() map[string]int64 {
 	b.t.Helper()
 	held := map[string]int64{}
-	text, err := webGet(web, "http://"+b.HTTP+"/metrics")
-	require.NoError(b.t, err)
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, `confcenter_memory_pool_bytes{pool="`); ok {
-			name, number, _ := strings.Cut(rest, `"} `)
-			n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-			require.NoError(b.t, err, line)
-			held[name] = int64(n)
-		}
+	for label, n := range scrape(b.t, b.Process, "confcenter_memory_pool_bytes") {
+		held[strings.Split(label, `"`)[1]] = n
 	}
 	return held
 }
