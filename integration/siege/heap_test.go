@@ -28,11 +28,7 @@ func TestPoolsHoldWhatTheHeapHas(t *testing.T) {
 		defer g.over().disperse()
 	}
 
-	live, pools := b.live(), b.pools()
-	var sum int64
-	for _, n := range pools {
-		sum += n
-	}
+	live, pools, sum := b.live(), b.pools(), b.held()
 	t.Logf("%.1f MiB in use, %.1f MiB in the pools: %v", float64(live)/mib, float64(sum)/mib, pools)
 	for name, least := range map[string]int64{"store": 120, "documents": 30, "caches": 10, "connections": 5} {
 		require.Greater(t, pools[name], least*mib, "not filled: %s", name)
