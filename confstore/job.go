@@ -33,6 +33,7 @@ func (j *setJob) begin() bool {
 // answer ends a request. One that was answered because it took too long is not answered again.
 func (w *writer) answer(j *setJob, result SetResult, err error) {
 	w.left(j.req)
+	w.moved.Store(w.cfg.Clock.Now().UnixNano())
 	j.req.Contents = nil // the list of those that wait keeps it for a moment
 	if j.state.Swap(jobAnswered) != jobAnswered {
 		j.done(result, err)
@@ -40,9 +41,12 @@ func (w *writer) answer(j *setJob, result SetResult, err error) {
 }
 
 // overdue returns the requests that have waited for too long, and forgets those that were
-// answered.
+// answered. A long queue in front of a slow disk waits for as long as it gets shorter.
 func (w *writer) overdue() []*setJob {
 	limit := w.cfg.Clock.Now().Add(-w.cfg.SetTimeout)
+	if limit.UnixNano() < w.moved.Load() {
+		limit = time.Time{}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting = slices.DeleteFunc(w.waiting, func(j *setJob) bool { return j.state.Load() == jobAnswered })

@@ -58,6 +58,7 @@ type writer struct {
 	held chan *setJob // of capacity 1: what has to come before those in jobs
 
 	queued atomic.Int64 // bytes of contents in jobs
+	moved  atomic.Int64 // ns since 1970 when one was last carried out
 
 	suspended []*setJob // store's goroutine only: begun, and to be begun again when the ledger answers
 

@@ -79,5 +79,9 @@ func TestEverythingWithinAControlGroup(t *testing.T) {
 		for _, g := range all {
 			g.disperse()
 		}
+		c, err := enter(b.Addr, "witness")
+		require.NoError(t, err)
+		defer c.Close()
+		dropTiny(t, c)
 	})
 }

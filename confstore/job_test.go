@@ -1,0 +1,32 @@
+package confstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/internal/clock"
+	"confcenter/internal/memory"
+)
+
+// Sixty-four writes in a row take longer than the time-out on a disk that takes a tenth of
+// a second for each, although it answers.
+func TestALongQueueInFrontOfASlowDiskIsNotOverdue(t *testing.T) {
+	now := clock.NewFake(time.Unix(1_000_000, 0))
+	cfg := &Config{Clock: now, SetTimeout: 4 * time.Second, Queues: memory.NewPool(1 << 20), QueueLength: 8}
+	w := &writer{cfg: cfg, jobs: make(chan *setJob, 8)}
+	answered := 0
+	for range 2 {
+		require.NoError(t, w.put(SetRequest{Name: "a.json", Contents: []byte("1")}, func(SetResult, error) { answered++ }))
+	}
+	now.Advance(5 * time.Second)
+	require.Len(t, w.overdue(), 2)
+	first := <-w.jobs
+	require.True(t, first.begin())
+	w.answer(first, SetResult{}, nil)
+	require.Equal(t, 1, answered)
+	require.Empty(t, w.overdue(), "the disk has just answered")
+	now.Advance(5 * time.Second)
+	require.Len(t, w.overdue(), 1)
+}
