@@ -3,16 +3,13 @@ package gateway
 import (
 	"net/http"
 
+	jsoniter "github.com/json-iterator/go"
+
 	"confcenter/internal/roster"
 )
 
-// The body of /v1/clients.
+// Parts of the body of /v1/clients.
 type (
-	clientsBody struct {
-		Clients []clientBody `json:"clients"`
-		Streams []viewerBody `json:"streams"`
-		More    int          `json:"more_streams"` // streams that are not listed
-	}
 	clientBody struct {
 		ID            int32                 `json:"id"`
 		Name          string                `json:"name"`
@@ -48,18 +45,121 @@ type (
 	}
 )
 
-// clients lists the TCP connections and the open HTTP streams.
+// What a list of clients takes, besides texts, until and in an answer.
+const (
+	clientsPiece = 32 << 10 // bytes that are sent in one go
+	clientsPage  = 256      // clients that are asked for at a time
+	clientCost   = 512
+	itemCost     = 128 // of a subscription, watch, lock, lease or stream
+)
+
+// clients lists the TCP connections and the open HTTP streams. There may be very many, so they
+// are asked for and sent a page at a time.
 func (g *Gateway) clients(w *reply, _ *http.Request) error {
-	body := clientsBody{Clients: []clientBody{}}
-	body.Streams, body.More = g.streams.list()
-	if g.fleet == nil {
-		return w.sendStruct(&body)
+	if err := w.grow(clientsPiece); err != nil {
+		return err
 	}
-	for _, c := range g.fleet.Clients() {
-		body.Clients = append(body.Clients, clientBodyOf(&c))
+	w.Header()["Cache-Control"] = noStore
+	list := listWriter{g: g, w: w}
+	if err := list.clients(); err != nil || list.gone {
+		return err
 	}
-	return w.sendStruct(&body)
+	if err := list.reserve(itemCost * g.streams.count()); err != nil {
+		return err
+	}
+	streams, more := g.streams.list()
+	w.b, list.separator = append(w.b, `],"streams":[`...), ""
+	for i := range streams {
+		if err := list.add(&streams[i], streams[i].size()); err != nil || list.gone {
+			return err
+		}
+	}
+	w.b = append(appendNumber(w.b, `],"more_streams":`, int64(more)), "}\n"...)
+	return w.sendRest()
 }
+
+// listWriter writes a list that is never in memory as a whole.
+type listWriter struct {
+	g         *Gateway
+	w         *reply
+	separator string
+	held      int  // reserved for what is being written
+	gone      bool // the peer
+}
+
+// reserve has n bytes reserved in all, for a page.
+func (l *listWriter) reserve(n int) error {
+	if n <= l.held {
+		return nil
+	}
+	if err := l.w.room.take(l.w, int64(n-l.held)); err != nil {
+		return err
+	}
+	l.held = n
+	return nil
+}
+
+func (l *listWriter) clients() error {
+	l.w.b = append(l.w.b, `{"clients":[`...)
+	if l.g.fleet == nil {
+		return nil
+	}
+	for after, most := int32(0), clientsPage; ; {
+		if err := l.reserve(most * clientCost / 4); err != nil {
+			return err
+		}
+		page, next := l.g.fleet.Clients(after, most)
+		size := 0
+		for i := range page {
+			size += sizeOfClient(&page[i])
+		}
+		if err := l.reserve(size); err != nil {
+			return err
+		}
+		for i := range page {
+			one := clientBodyOf(&page[i])
+			if err := l.add(&one, sizeOfClient(&page[i])); err != nil || l.gone {
+				return err
+			}
+		}
+		if next == 0 {
+			return nil
+		}
+		after, most = next, min(clientsPage, 2*max(1, len(page))) // the next ones may have as much
+	}
+}
+
+// add writes one element, of about size bytes.
+func (l *listWriter) add(v any, size int) error {
+	if len(l.w.b) > 0 && len(l.w.b)+size > clientsPiece && !l.g.sendPiece(l.w) {
+		l.gone = true
+		return nil
+	}
+	text, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(v)
+	if err != nil {
+		return err
+	}
+	l.w.b = append(append(l.w.b, l.separator...), text...)
+	l.separator = ","
+	return nil
+}
+
+// sizeOfClient is about what listing a client takes, in bytes.
+func sizeOfClient(c *roster.Client) int {
+	size := clientCost + len(c.Name) + len(c.Tag) + len(c.Main) + itemCost*(c.Many()+len(c.Locks)+len(c.Leases))
+	for i := range c.Subscriptions {
+		size += len(c.Subscriptions[i].File) + len(c.Subscriptions[i].Path)
+	}
+	for i := range c.Watching {
+		size += len(c.Watching[i].NS) + len(c.Watching[i].Text)
+	}
+	for i := range c.Locks {
+		size += len(c.Locks[i].NS) + len(c.Locks[i].Key)
+	}
+	return size
+}
+
+func (b *viewerBody) size() int { return itemCost + len(b.NS) + len(b.Key) + len(b.Prefix) }
 
 func clientBodyOf(c *roster.Client) clientBody {
 	one := clientBody{

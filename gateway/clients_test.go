@@ -42,7 +42,7 @@ func TestClientsShowStreams(t *testing.T) {
 		defer func() { _ = reply.Body.Close() }()
 		require.Equal(t, http.StatusOK, reply.StatusCode)
 	}
-	var got clientsBody
+	var got struct{ Streams []viewerBody }
 	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/clients").body), &got))
 	var seen []viewerBody
 	for _, one := range got.Streams {

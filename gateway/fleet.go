@@ -8,9 +8,10 @@ import (
 // Fleet is what the gateway shows of the TCP server. All methods may be called from
 // any goroutine.
 type Fleet interface {
-	// Clients are the identified connections, ordered by id. It may take some
-	// milliseconds: the event loops are asked one after the other.
-	Clients() []roster.Client
+	// Clients are a page of the identified connections with ids above after, ordered by id,
+	// at most so many. Next is where the next page begins, 0 if there is none. It may take
+	// some milliseconds: the event loops are asked one after the other.
+	Clients(after int32, most int) (list []roster.Client, next int32)
 	// Stats are its numbers, under the names they have in /metrics. It is cheap.
 	Stats() metric.Readings
 	// Live returns why the server must be restarted, if it must: one of its event

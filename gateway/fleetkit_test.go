@@ -20,9 +20,21 @@ type fakeFleet struct {
 
 var errStill = errors.New("event loop 1 has not moved for 6s")
 
-func (f *fakeFleet) Clients() []roster.Client { return f.list }
-func (f *fakeFleet) Stats() metric.Readings   { return f.stats }
-func (f *fakeFleet) Slow() []metric.Slow      { return f.slow }
+func (f *fakeFleet) Clients(after int32, most int) (list []roster.Client, next int32) {
+	for _, c := range f.list {
+		switch {
+		case c.ID <= after:
+		case len(list) == most:
+			return list, list[most-1].ID
+		default:
+			list = append(list, c)
+		}
+	}
+	return list, 0
+}
+
+func (f *fakeFleet) Stats() metric.Readings { return f.stats }
+func (f *fakeFleet) Slow() []metric.Slow    { return f.slow }
 
 func (f *fakeFleet) Live() error {
 	f.mu.Lock()

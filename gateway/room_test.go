@@ -2,16 +2,19 @@ package gateway
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/memory"
+	"confcenter/internal/roster"
 	"confcenter/kv"
 )
 
@@ -156,6 +159,32 @@ func TestNamespacesTakeTheirRoom(t *testing.T) {
 	require.Equal(t, http.StatusOK, k.get("/v1/store/namespaces?limit=10").status)
 	pool.Give(others)
 	k.bodiesAreGone()
+}
+
+func TestClientsAreListedInPiecesThatTakeTheirRoom(t *testing.T) {
+	fleet := newFakeFleet(time.UnixMilli(5000))
+	fleet.list = nil
+	for i := range 2000 {
+		fleet.list = append(fleet.list, roster.Client{ID: int32(2001 + i), Name: strings.Repeat("n", 1000)})
+	}
+	k := startFleet(t, fleet, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(128 << 20) })
+	pool := k.cfg.Memory.Bodies
+	others := pool.Limit()/2 - 1
+	require.True(t, pool.Take(others), "the list has 2 MB, and 1 MB is left of what one answer may have")
+	a := k.get("/v1/clients")
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	require.Empty(t, a.header.Get("Content-Length"), "it is never there as a whole")
+	var got struct{ Clients []struct{ ID int32 } }
+	require.NoError(t, json.Unmarshal([]byte(a.body), &got))
+	require.Len(t, got.Clients, 2000)
+	for i, one := range got.Clients {
+		require.EqualValues(t, 2001+i, one.ID)
+	}
+	require.Eventually(t, func() bool { return pool.Held() == others }, patience, 1e6)
+	require.True(t, pool.Take(pool.Limit()-others))
+	a = k.get("/v1/clients")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Contains(t, a.body, busyBody)
 }
 
 // A buffer that grows by doubling would hold up to twice the body.

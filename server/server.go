@@ -268,16 +268,17 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Clients returns the identified connections, ordered by id. It asks one loop after
+// Clients returns identified connections with ids above after, ordered by id: a page of at
+// most so many. Next is where the next page begins, 0 if there is none. It asks one loop after
 // another by mail, for one caller at a time.
-func (s *Server) Clients() []ClientInfo {
-	list := s.clients.Census(s.engine.Done)
+func (s *Server) Clients(after int32, most int) (list []ClientInfo, next int32) {
+	list, next = s.clients.Census(after, most, s.engine.Done)
 	if s.states != nil {
 		for i := range list {
 			s.states.StillHeld(&list[i])
 		}
 	}
-	return list
+	return list, next
 }
 
 // Slow are the last requests that took longer than Config.SlowRequest, newest

@@ -46,6 +46,16 @@ func Start(t testing.TB, opts Options) *Server {
 // Addr is the server's own address, which each Restart changes.
 func (s *Server) Addr() net.Addr { return s.Server.Addr() }
 
+// Clients are all clients, by id.
+func (s *Server) Clients() (all []server.ClientInfo) {
+	for after, more := int32(0), true; more; more = after != 0 {
+		var page []server.ClientInfo
+		page, after = s.Server.Clients(after, 1000)
+		all = append(all, page...)
+	}
+	return all
+}
+
 // Restart is clienttest's.
 func (s *Server) Restart() {
 	s.t.Helper()

@@ -11,25 +11,24 @@ import (
 	"confcenter/server/loop"
 )
 
-// Limits of what Census lists.
+// Limits of what Census lists. The page is the smaller, the more its clients have.
 const (
-	maxListed      = 256
-	maxListedInAll = 200_000
+	maxListed       = 256  // of each kind, for one client
+	maxListedAtOnce = 2048 // in a page, of all clients
+	maxCensus       = 256  // clients in a page
 )
-
-// censusSlice is how many sessions a census looks at in one turn of a loop.
-const censusSlice = 512
 
 // A unit of a turn's budget is about one send, which takes longer than looking at 64
 // subscriptions.
 const subscriptionsPerUnit = 64
 
-// census asks one loop for its clients.
+// census asks one loop for some of its clients.
 type census struct {
-	walk   loop.Walk
-	room   int // subscriptions that may still be listed
-	found  []counted
-	answer chan<- []counted // takes one without waiting
+	clients []*gate.Client
+	next    int
+	room    int // subscriptions that may still be listed
+	found   []counted
+	answer  chan<- *census // takes one without waiting
 }
 
 // counted is a client as its loop knows it.
@@ -38,21 +37,18 @@ type counted struct {
 	info   gate.ClientInfo
 }
 
-func (c *census) Deliver(l *loop.Loop, budget int) (int, bool) {
+func (c *census) Deliver(_ *loop.Loop, budget int) (int, bool) {
 	used := 0
-	for seen := 0; seen < censusSlice && used < budget; seen++ {
-		conn := c.walk.Next(l)
-		if conn == nil {
-			break
-		}
-		if s := gate.SessionOf(conn); s.Client != nil {
+	for ; c.next < len(c.clients) && used < budget; c.next++ {
+		if s := c.clients[c.next].Session(); s.Client != nil && !s.Gone() {
 			used += 1 + c.look(s)/subscriptionsPerUnit
 		}
 	}
-	if c.walk.Done() {
-		c.answer <- c.found
+	done := c.next == len(c.clients)
+	if done {
+		c.answer <- c
 	}
-	return used + 1, c.walk.Done()
+	return used + 1, done
 }
 
 // look records what only the loop knows, and returns how much that was.
@@ -64,43 +60,64 @@ func (c *census) look(s *gate.Session) (listed int) {
 	return one.info.Many() + len(one.info.Locks)
 }
 
-// Census lists the clients. It asks one loop after another by mail, for one caller at a
-// time. Once stopped is closed the result is nil: the sessions have ended with the loops.
-func (f *Handlers) Census(stopped <-chan struct{}) []gate.ClientInfo {
+// Census lists clients with ids above after, by id, for one caller at a time: a page of them,
+// at most so many. Next is where the next page begins, 0 if there is none. It asks one loop
+// after another by mail. Once stopped is closed there are none: the sessions have ended
+// with the loops.
+func (f *Handlers) Census(after int32, most int, stopped <-chan struct{}) (list []gate.ClientInfo, next int32) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
-	var found []counted
-	room := maxListedInAll
+	for most = min(most, maxCensus); ; {
+		page, more := f.gate.Registry.Behind(after, most)
+		if len(page) == 0 {
+			return nil, 0
+		}
+		found, room, ok := f.ask(page, stopped)
+		switch {
+		case !ok:
+			return nil, 0
+		case room <= 0 && len(page) > 1: // somebody is not listed in full
+			most = len(page) / 2
+			continue
+		case more:
+			next = page[len(page)-1].ID
+		}
+		return describe(&f.gate.Registry, found), next
+	}
+}
+
+// ask returns what the loops know of clients, and how much more could have been listed; false
+// if they have stopped.
+func (f *Handlers) ask(page []*gate.Client, stopped <-chan struct{}) (found []counted, room int, ok bool) {
+	room = maxListedAtOnce
 	for _, d := range f.gate.Desks() {
-		answer := make(chan []counted, 1)
-		d.Loop.Post(&census{room: room, answer: answer})
+		answer := make(chan *census, 1)
+		mine := slices.DeleteFunc(slices.Clone(page), func(c *gate.Client) bool { return c.Session().Desk != d })
+		if len(mine) == 0 {
+			continue
+		}
+		d.Loop.Post(&census{clients: mine, room: room, answer: answer})
 		select {
-		case more := <-answer:
-			for i := range more {
-				room -= more[i].info.Many()
-			}
-			found = append(found, more...)
+		case c := <-answer:
+			room, found = c.room, append(found, c.found...)
 		case <-stopped:
-			return nil
+			return nil, 0, false
 		}
 	}
-	return describe(&f.gate.Registry, found)
+	return found, room, true
 }
 
 // describe adds what the registry knows and sorts the clients.
 func describe(r *gate.Registry, found []counted) []gate.ClientInfo {
 	slices.SortFunc(found, func(a, b counted) int { return cmp.Compare(a.client.ID, b.client.ID) })
-	found = slices.CompactFunc(found, func(a, b counted) bool { return a.client.ID == b.client.ID })
 	list := make([]gate.ClientInfo, 0, len(found))
-	for some := range slices.Chunk(found, censusSlice) {
-		r.Do(func() { // every loop needs the lock
-			for _, one := range some {
-				c := one.client
-				one.info.ID, one.info.Main, one.info.Name, one.info.Tag = c.ID, c.Main, c.Prop("svrname"), c.Prop("tag")
-				list = append(list, one.info)
-			}
-		})
-	}
+	r.Do(func() { // every loop needs the lock
+		for _, one := range found {
+			c := one.client
+			one.info.ID, one.info.Main, one.info.Name, one.info.Tag = c.ID, c.Main, c.Prop("svrname"), c.Prop("tag")
+			list = append(list, one.info)
+		}
+	})
 	for i := range list {
 		slices.SortFunc(list[i].Watching, func(a, b kv.Filter) int {
 			return cmp.Or(strings.Compare(a.NS, b.NS), strings.Compare(a.Text, b.Text))

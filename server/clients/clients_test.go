@@ -76,17 +76,17 @@ func TestClientsAreBounded(t *testing.T) {
 	b, _ := newClientBench(t)
 	s, _ := b.Peer(gatetest.Unlimited)
 	s.SetPart(gate.OfConfig, many(maxListed+10))
-	answer := make(chan []counted, 1)
-	ask := &census{room: maxListed + 3, answer: answer}
+	answer := make(chan *census, 1)
+	ask := &census{clients: []*gate.Client{s.Client}, room: maxListed + 3, answer: answer}
 	_, done := ask.Deliver(s.Loop, 100)
 	require.True(t, done)
-	found := <-answer
+	found := (<-answer).found
 	require.Len(t, found, 1)
 	require.Len(t, found[0].info.Subscriptions, maxListed)
 	require.Equal(t, 10, found[0].info.More)
 
-	b.Peer(gatetest.Unlimited)
-	ask = &census{room: 5, answer: answer}
+	other, _ := b.Peer(gatetest.Unlimited)
+	ask = &census{clients: []*gate.Client{s.Client, other.Client}, room: 5, answer: answer}
 	turns := 1
 	for {
 		if _, done = ask.Deliver(s.Loop, 1); done {
@@ -95,9 +95,12 @@ func TestClientsAreBounded(t *testing.T) {
 		turns++
 	}
 	require.Equal(t, 2, turns, "a turn has a budget")
-	list := describe(&b.Gate.Registry, append(<-answer, found...))
-	require.Len(t, list, 2, "who is met twice is told once")
-	require.Less(t, list[0].ID, list[1].ID)
+	require.Same(t, ask, <-answer)
+	other.Reset()
+	gatetest.Sweep(b.Desk)
+	ask = &census{clients: []*gate.Client{other.Client}, answer: answer}
+	ask.Deliver(s.Loop, 100)
+	require.Empty(t, ask.found, "who has left is not listed")
 }
 
 // A list is built in memory for peers, or refused, and can be had in pages.

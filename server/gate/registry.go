@@ -126,6 +126,26 @@ func (r *Registry) Find(id int32) *Session {
 	return nil
 }
 
+// Behind returns the clients with ids above after, in the order of these, but at most so many,
+// and whether there are more.
+func (r *Registry) Behind(after int32, most int) (list []*Client, more bool) {
+	r.mu.Lock()
+	for id, c := range r.byID {
+		if id > after {
+			list = append(list, c)
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(list, func(a, b *Client) int { return cmp.Compare(a.ID, b.ID) })
+	if len(list) <= most {
+		return list, false
+	}
+	return slices.Clone(list[:most]), true
+}
+
+// Session is the client's. Only its own loop may read more than what was set at open.
+func (c *Client) Session() *Session { return c.session }
+
 // Merge adds props to those of c; new values replace old ones. It returns false and changes
 // nothing if the result would be larger than limit bytes.
 func (r *Registry) Merge(c *Client, props []protocol.Property, limit int) bool {
