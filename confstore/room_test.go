@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -163,14 +164,24 @@ func TestAGroupOfWritesIsBoundedByItsFiles(t *testing.T) {
 	require.Len(t, m.Snapshot().Names(), 12)
 }
 
-// heapOf is how much more is in use on the heap after fn, while what it returns is.
+// heapOf is how much more is in use on the heap after fn, while what it returns is. It
+// waits until the heap is at rest: what was closed before may still be ending, and a store
+// that was opened may still be looking at its files.
 func heapOf(fn func() any) int64 {
 	live := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var now runtime.MemStats
-		runtime.ReadMemStats(&now)
-		return int64(now.HeapAlloc)
+		last, same := int64(0), 0
+		for deadline := time.Now().Add(time.Minute); same < 3 && time.Now().Before(deadline); {
+			runtime.GC()
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			if moved := int64(now.HeapAlloc) - last; max(moved, -moved) < 32<<10 {
+				same++
+			} else {
+				same = 0
+			}
+			last = int64(now.HeapAlloc)
+		}
+		return last
 	}
 	before := live()
 	kept := fn()
