@@ -3,6 +3,7 @@ package pebblekv
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -312,6 +313,28 @@ func TestADiskThatHangsShowsWithoutAWrite(t *testing.T) {
 	close(thaw)
 	p.until(p.well)
 	require.NoError(t, p.put("k", "1"))
+}
+
+// A directory that can be written to, and yet not be opened, is tried until it can be.
+func TestADiskThatCannotBeOpenedYetIsTriedAgain(t *testing.T) {
+	p := newPatient(t, nil)
+	require.NoError(t, p.put("k", "1"))
+	var probed atomic.Int64
+	p.sick(func(op errorfs.Op) error {
+		if op.Path != "data" && op.Path != "data/probe" {
+			return syscall.EIO
+		}
+		if op.Kind == errorfs.OpCreate {
+			probed.Add(1)
+		}
+		return nil
+	})
+	require.Error(t, p.put("k", "2"))
+	p.until(func() bool { return probed.Load() >= 4 })
+	p.sick(nil)
+	p.until(p.well)
+	require.Equal(t, "1", p.text("k"))
+	require.NoError(t, p.put("k", "3"))
 }
 
 // A directory that was emptied is not filled again as if nothing had been there.

@@ -35,6 +35,7 @@ type fence struct {
 	idle    bool                  // set at open: nothing is written
 	hurry   chan struct{}         // closed by release: nobody waits any more
 	once    sync.Once             // of hurry
+	cutting sync.Once             // of mu, held for good
 
 	filesMu sync.Mutex
 	open    map[io.Closer]string // paths; guarded by filesMu
@@ -82,7 +83,7 @@ func (f *fence) release() { f.once.Do(func() { close(f.hurry) }) }
 // cut ends all use of the directory.
 func (f *fence) cut() {
 	f.release()
-	f.mu.Lock() // for good
+	f.cutting.Do(f.mu.Lock)
 	f.filesMu.Lock()
 	defer f.filesMu.Unlock()
 	for file := range f.open {
