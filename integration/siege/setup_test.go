@@ -62,8 +62,6 @@ type caller struct {
 	seq uint16
 }
 
-func dial(addr string) (*caller, error) { return dialFrom("127.0.0.1", addr) }
-
 // crowded is the n-th address that a crowd comes from: one address has no more than half of
 // all places, which a test's own programs would have to share with those that attack.
 func crowded(n int) string { return fmt.Sprintf("127.66.100.%d", 1+n%2) }
@@ -79,7 +77,7 @@ func dialFrom(own, addr string) (*caller, error) {
 	return &caller{TCPConn: tcp, in: bufio.NewReaderSize(conn, 512)}, nil
 }
 
-// enter is dial and WHOAMI.
+// enter is a connection from the test's own address, and its WHOAMI.
 func enter(addr, name string) (*caller, error) { return enterFrom("127.0.0.1", addr, name) }
 
 func enterFrom(own, addr, name string) (*caller, error) {

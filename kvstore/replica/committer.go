@@ -178,7 +178,7 @@ func (c *committer) turn(list []queued) (answered int, ok bool) {
 	return len(list), true
 }
 
-// propose has the log take the group, for which the callers of all wait. late: the guard has
+// propose has the log take the group, for which the callers of all wait. late: answerLate has
 // answered them meanwhile.
 func (c *committer) propose(all []queued) (came arrival, taken int, refused error, late bool, err error) {
 	s, g := c.store, &c.group

@@ -4,13 +4,12 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/kv"
 )
 
 // A disk that hangs holds the committer up inside the log. Those who wait must not hang
-// with it: after WriteTimeout the guard answers in the committer's place. What the log was
+// with it: after WriteTimeout they are answered in the committer's place. What the log was
 // given may become durable yet, so its writers are told that nobody knows; it is applied
 // and shown to readers and followers when the log returns. What was not given to the log is
 // refused, and so is everything that comes until then.
@@ -30,7 +29,7 @@ func (q *queue) depart(list []queued, now time.Time) {
 	q.flight = flight{list: list, since: now}
 }
 
-// arrive reports whether the guard has answered the group meanwhile.
+// arrive reports whether answerLate has answered the group meanwhile.
 func (q *queue) arrive() (late bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,19 +102,6 @@ func (q *queue) lateSince() (since time.Time, refused error) {
 		return time.Time{}, nil
 	}
 	return q.flight.since, q.flight.late
-}
-
-// guard answers those who wait when the log is late.
-func (s *Store) guard(ticker clock.Ticker) {
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.committer.ended:
-			return
-		case <-ticker.C():
-			s.committer.answerLate(s.cfg.WriteTimeout)
-		}
-	}
 }
 
 // answerLate answers everybody who waits if the log has been busy for longer than limit. Any

@@ -16,7 +16,7 @@ func withToken(name string, ops ...kv.Op) *kv.Txn {
 	return &kv.Txn{TokenNS: "a", Token: name, Then: ops}
 }
 
-// patience lets time pass until the guard answers. The log is busy.
+// patience lets time pass until those who wait are answered. The log is busy.
 func (b *bench) patience(c <-chan outcome) outcome {
 	b.Helper()
 	b.clock.Advance(b.cfg.WriteTimeout)

@@ -39,7 +39,7 @@ func TestAPanicOfTheCommitterEndsWriting(t *testing.T) {
 	require.Zero(t, b.Stats().Queue)
 }
 
-// Likewise if it comes after the guard has answered.
+// Likewise if it comes after those who waited were answered.
 func TestAPanicOfALogThatHungAnswersNobodyTwice(t *testing.T) {
 	b := gated(t, Config{})
 	b.disk.panics = "planted"

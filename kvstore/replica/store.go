@@ -69,29 +69,30 @@ func Open(ctx context.Context, cfg Config, log Log) (*Store, error) {
 	}
 	go s.committer.run()
 	guarding := s.cfg.Clock.NewTicker(s.cfg.WriteTimeout / 10)
-	s.beating.Go(func() { s.guard(guarding) })
+	s.beating.Go(func() { s.every(guarding, func() { s.committer.answerLate(s.cfg.WriteTimeout) }) })
 	if s.cfg.PauseAfter > 0 {
 		const perPause = 5
 		ticker := s.cfg.Clock.NewTicker(max(s.cfg.PauseAfter/perPause, 1))
-		s.beating.Go(func() { s.beat(ticker) })
+		s.beating.Go(func() { s.every(ticker, s.running) })
 	}
 	return s, nil
 }
 
-// beat shows that the process is running while the committer waits for the disk. If a
-// slow disk counted as a pause, the leases of dead clients would never end.
-func (s *Store) beat(ticker clock.Ticker) {
+// every does something at each tick, until the committer has ended.
+func (s *Store) every(ticker clock.Ticker, do func()) {
 	defer ticker.Stop()
 	for {
 		select {
 		case <-s.committer.ended:
 			return
 		case <-ticker.C():
-			s.running()
+			do()
 		}
 	}
 }
 
+// running shows that the process is running, also while the committer waits for the disk. If
+// a slow disk counted as a pause, the leases of dead clients would never end.
 func (s *Store) running() {
 	if stood := s.leases.running(); stood > 0 {
 		s.cfg.Log.Warn().Dur("pause", stood).Msg("the process stood still: all leases get their full time again")
