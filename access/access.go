@@ -60,6 +60,11 @@ const (
 	KVLease   // to grant, keep, inspect and revoke leases
 	KVEach    // several operations, each of which needs its own right
 
+	StorageRead  // players' fields and owners
+	StorageWrite // to update, increment, remove and restore fields
+	LandingRead  // what is not in the database yet, and what it refused
+	LandingWrite // to try again what it refused, or to give it up
+
 	ClientsRead   // who is connected, with their properties
 	ClientsSend   // messages to other clients
 	ServicesRead  // the service registry
@@ -73,6 +78,7 @@ var rightNames = [...]string{
 	ConfigRead: "config:read", ConfigWatch: "config:watch", ConfigWrite: "config:write", ConfigDelete: "config:delete",
 	KVRead: "kv:read", KVWatch: "kv:watch", KVWrite: "kv:write", KVDelete: "kv:delete", KVHistory: "kv:history",
 	KVLock: "kv:lock", KVLease: "kv:lease", KVEach: "kv:each",
+	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
 	LogRead: "log:read", StatusRead: "status:read",
 }
