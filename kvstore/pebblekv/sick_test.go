@@ -191,6 +191,7 @@ func TestWhatIsFoundAfterAFailedSyncSurvivesALossOfPower(t *testing.T) {
 	require.ErrorIs(t, p.put("k", "2"), codes.Timeout)
 	p.sick(nil)
 	p.until(p.well)
+	require.NoError(t, p.put("other", "1"), "comes behind what was found")
 	shown := p.text("k")
 	lost := p.fs.CrashClone(vfs.CrashCloneCfg{})
 	require.NoError(t, p.Close())
