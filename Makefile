@@ -15,7 +15,8 @@ PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-serv
 PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse
 PROFILES := /tmp/confcenter-profile
 # The race detector needs a C compiler; without one the tests run without it, and say so.
-# integration/siege attacks another process, with more goroutines than the detector follows.
+# integration/siege attacks another process, with more goroutines than the detector follows; its
+# soak lasts two minutes whatever runs beside it.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
@@ -58,8 +59,9 @@ endif
 	CONFCENTER_POWER_LOSSES=100 $(GO) test -timeout 8m -run '$(DAMAGE)' -v ./kvstore/pebblekv/disk
 	$(GO) test $(RACE) -shuffle=on -timeout 8m -skip '$(LONG)' ./integration
 	$(GO) test $(RACE) -timeout 8m -run '$(LONG)' -v ./integration
-	$(GO) test -timeout 8m -v ./integration/siege
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=2000x
+	$(GO) test -timeout 8m -v -skip Soak ./integration/siege
+	@$(GO) test -timeout 8m -v -run Soak ./integration/siege & soak=$$!; \
+	$(MAKE) --no-print-directory fuzz FUZZTIME=2000x; fuzzed=$$?; wait $$soak && exit $$fuzzed
 
 short: modules-test ## a quick look: the tests without the race detector and without fuzzing
 	$(GO) test ./...
