@@ -9,8 +9,9 @@ FUZZTIME ?= 30s
 LONG     := Soak|Kill
 # Hundreds of stores each, which the race detector makes ten times slower.
 DAMAGE   := ^Test(PowerLoss|Damage)$$
-# Programs the tests and the benchmark need beside Go, each with its Debian package.
-PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl
+# Programs the tests and the benchmark need beside Go, each with its Debian package; a path may be a pattern.
+PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl \
+            mariadbd=mariadb-server /usr/lib/postgresql/*/bin/postgres=postgresql
 # What the server is seen to do for profile.pgo, from which the compiler learns what is hot.
 PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse
 PROFILES := /tmp/confcenter-profile

@@ -80,7 +80,8 @@ var mayImport = map[string][]string{
 		"golang.org/x/sys", "golang.org/x/term"},
 	"gateway": {"access", "codes", "confstore", "kv", "kv/follow", "kv/kvjson", "kvstore", "gateway/console", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
 		"internal/memory", "internal/metric", "internal/ring", "internal/roster", "github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog", "golang.org/x/sys"},
-	"gateway/console": {},
+	"gateway/console":        {},
+	"storage/landing/dbtest": {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/stretchr/testify"},
 	"tools/ccdump": {"protocol", "tools/ccdump/capture", "tools/ccdump/replay", "tools/ccdump/stream", "tools/ccdump/talk",
 		"github.com/json-iterator/go", "github.com/spf13/cobra"},
 	"tools/ccdump/capture": {"github.com/gopacket/gopacket", "golang.org/x/net", "golang.org/x/sys"},
@@ -105,6 +106,9 @@ var onlyIn = map[string][]string{
 	"github.com/fsnotify/fsnotify":     {"confstore"},
 	"github.com/tidwall/gjson":         {"internal/jsonpath", "tools/ccdump/replay", "tools/ccdump/talk"},
 	"github.com/cockroachdb/pebble/v2": {"kvstore/pebblekv/disk"},
+	"github.com/go-sql-driver/mysql":   {"storage/landing", "storage/landing/dbtest"},
+	"github.com/jackc/pgx/v5":          {"storage/landing", "storage/landing/dbtest"},
+	"modernc.org/sqlite":               {"storage/landing"},
 	"github.com/spf13/cobra":           {"cmd/confcenter", "tools/ccload", "tools/ccdump"},
 }
 
