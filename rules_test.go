@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"client": {"codes", "kv", "protocol", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go"},
+	"storage": {"access", "codes", "kv", "internal/clock", "internal/jsontext", "internal/memory", "github.com/rs/zerolog"},
 	"server": {"codes", "kv", "kvlock", "protocol", "internal/admission", "internal/clock", "internal/memory", "internal/metric",
 		"server/clients", "server/config", "server/gate", "server/loop", "server/netio", "server/state", "server/watch", "github.com/rs/zerolog"},
 	"server/loop":          {"codes", "protocol", "internal/clock", "internal/memory", "internal/metric", "internal/ring", "github.com/rs/zerolog"},

@@ -1,0 +1,68 @@
+package storage
+
+import "confcenter/kv"
+
+// Batch is what a lander has to write to the database at a time: the oldest dirty fields of
+// a dirty table, and refused ones whose time has come again.
+type Batch struct {
+	Table int // the dirty table
+	// After and Through say which changes the batch has: those after the one revision, up to
+	// the other one.
+	After, Through kv.Revision
+	Rows           []DirtyRow
+	// More says that there are more: another batch can be taken at once.
+	More bool
+}
+
+// DirtyRow is one row to write.
+type DirtyRow struct {
+	Row
+	Revision kv.Revision // of the change
+	// Noted says that the field is in the list of errors; the row has to be given back to
+	// Landed, which takes it off.
+	Noted bool
+}
+
+// Failure is a row that the database refused for itself, whatever else was in its statement.
+type Failure struct {
+	Table, Key string // the table's name and the row's primary_key, see Row.Table and Row.Key
+	Reason     string
+}
+
+// ErrorRow is a field that the database refused, as the list of errors has it.
+type ErrorRow struct {
+	Owner    Owner
+	Name     string
+	List     string // of the dirty table, with the suffix of errors
+	Revision kv.Revision
+	Reason   string
+	Attempts int
+	First    int64 // when it was refused first, in ms since 1970
+	Next     int64 // when it is tried again; 0: never, because it was dropped
+	Dropped  bool
+}
+
+// FieldName names one field.
+type FieldName struct {
+	Owner Owner
+	Name  string
+}
+
+// TableStatus is how it stands with one dirty table.
+type TableStatus struct {
+	Table   int    `json:"table"`
+	List    string `json:"list"`             // its name for operators
+	Saving  string `json:"saving,omitempty"` // the name of what is being landed, if something is
+	Errors  string `json:"errors_list"`      // the name of its list of errors
+	Dirty   int64  `json:"dirty"`            // fields that the database has not got yet
+	Oldest  int64  `json:"oldest"`           // when the oldest of them was written, in ms since 1970; 0: none
+	Refused int64  `json:"errors"`           // fields in the list of errors
+	Dropped int64  `json:"dropped"`          // fields that an operator has given up
+	Landed  uint64 `json:"landed"`           // rows landed since the start
+	Last    int64  `json:"last"`             // when rows were landed last, in ms since 1970; 0: not since the start
+	Rate    int64  `json:"rate"`             // rows a second, of the last minute
+	Cursor  int64  `json:"cursor"`           // all changes up to this revision are landed or in the list of errors
+}
+
+// LockOf is the lock that a lander of the dirty table has to hold; its fence goes with Landed.
+func LockOf(table int) (ns, key string) { return Landing, numbered("lock/", table) }

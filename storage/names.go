@@ -1,0 +1,313 @@
+package storage
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// Limits of the columns, in bytes.
+const (
+	MaxColumn = 255 // logic_type, owner_id, query_all_key and primary_key
+	MaxName   = 100 // key, the name of a field
+	MaxTable  = 63  // the name of a table
+)
+
+// Namespaces of the state store. Ordinary writes to them are refused, see kv.Reserved.
+const (
+	Prefix  = "@storage/" // and the name of a table: its fields
+	Landing = "@landing"  // cursors, errors, locks, what is cold
+)
+
+// Table is the name of the table that the owner's fields are in. It is APP_REGION, or
+// _APP_REGION with escapes if that would not be the same backwards.
+func (o Owner) Table() string { return string(appendTable(nil, o.App, o.Region)) }
+
+// Namespace is where the owner's fields are in the state store.
+func (o Owner) Namespace() string { return string(appendTable([]byte(Prefix), o.App, o.Region)) }
+
+// Key is what the database has as query_all_key: LOGIC:ID, or :LOGIC:ID with escapes if one of
+// them has a colon or a control character.
+func (o Owner) Key() string { return string(appendOwner(nil, o)) }
+
+// Key is what the database has as primary_key, and the state store as key.
+func (f FieldName) Key() string { return string(appendField(appendOwner(nil, f.Owner), f.Name)) }
+
+// Table is the name of the table that the row is in.
+func (r *Row) Table() string { return r.Owner.Table() }
+
+// Key is the row's primary_key.
+func (r *Row) Key() string { return FieldName{r.Owner, r.Name}.Key() }
+
+// Check reports whether the owner fits into the columns. The error names the column and its
+// limit.
+func (o Owner) Check() error {
+	for _, part := range [...]struct{ what, text string }{
+		{"appId", o.App}, {"regionId", o.Region}, {"logic_type", o.Logic}, {"owner_id", o.ID},
+	} {
+		if err := checkText(part.what, part.text, MaxColumn); err != nil {
+			return err
+		}
+	}
+	var some [2 * MaxColumn]byte
+	if n := len(appendTable(some[:0], o.App, o.Region)); n > MaxTable {
+		return tooLong("the table's name", o.App+"_"+o.Region, n, MaxTable)
+	}
+	if n := len(appendOwner(some[:0], o)); n > MaxColumn {
+		return tooLong("query_all_key", o.Logic+":"+o.ID, n, MaxColumn)
+	}
+	return nil
+}
+
+// check does the same for a field of an owner that has been checked and has that key.
+func (o Owner) checkField(key []byte, name string) error {
+	if err := checkText("key", name, MaxName); err != nil {
+		return err
+	}
+	var some [2 * MaxColumn]byte
+	if n := len(appendField(append(some[:0], key...), name)); n > MaxColumn {
+		return tooLong("primary_key", o.Logic+":"+o.ID+":"+name, n, MaxColumn)
+	}
+	return nil
+}
+
+func checkText(what, text string, limit int) error {
+	switch {
+	case text == "":
+		return codes.Errorf(codes.BadKey, "%s is empty", what)
+	case len(text) > limit:
+		return tooLong(what, text, len(text), limit)
+	case !utf8.ValidString(text):
+		return codes.Errorf(codes.BadKey, "%s %q is not UTF-8", what, text)
+	case strings.IndexByte(text, 0) >= 0:
+		return codes.Errorf(codes.BadKey, "%s %q has a zero byte", what, text)
+	}
+	return nil
+}
+
+func tooLong(what, text string, n, limit int) error {
+	const shown = 32
+	return codes.Errorf(codes.NameTooLong, "%s %q… has %d bytes, the limit is %d", what, text[:min(shown, len(text))], n, limit)
+}
+
+func appendTable(dst []byte, app, region string) []byte {
+	if plainID(app) && plainID(region) {
+		return append(append(append(dst, app...), '_'), region...)
+	}
+	return appendID(append(appendID(append(dst, '_'), app), '_'), region)
+}
+
+func plainID(id string) bool {
+	for i := range len(id) {
+		if !inTable(id[i]) {
+			return false
+		}
+	}
+	return id != ""
+}
+
+func inTable(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c == '.' || c == '-'
+}
+
+// appendID escapes what is not safe in an identifier of SQL as z and two digits. So there is no
+// '_' in it.
+func appendID(dst []byte, id string) []byte {
+	for i := range len(id) {
+		if c := id[i]; inTable(c) && c != 'z' {
+			dst = append(dst, c)
+		} else {
+			dst = hex.AppendEncode(append(dst, 'z'), []byte{c})
+		}
+	}
+	return dst
+}
+
+func appendOwner(dst []byte, o Owner) []byte {
+	if verbatim(o.Logic) && verbatim(o.ID) {
+		return append(append(append(dst, o.Logic...), ':'), o.ID...)
+	}
+	return appendEscaped(append(appendEscaped(append(dst, ':'), o.Logic), ':'), o.ID)
+}
+
+// appendField appends the rest of the key to the key of the owner.
+func appendField(dst []byte, name string) []byte {
+	dst = append(dst, ':')
+	if (name == "" || name[0] != ':') && !hasControl(name) {
+		return append(dst, name...)
+	}
+	return appendEscaped(append(dst, ':'), name)
+}
+
+func verbatim(part string) bool { return strings.IndexByte(part, ':') < 0 && !hasControl(part) }
+
+func hasControl(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7F {
+			return strings.IndexFunc(text, unicode.IsControl) >= 0
+		}
+	}
+	return false
+}
+
+// appendEscaped writes colons, percent signs and control characters as % and two digits for
+// each of their bytes.
+func appendEscaped(dst []byte, text string) []byte {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if r != ':' && r != '%' && !unicode.IsControl(r) {
+			dst = append(dst, text[:size]...)
+		} else {
+			for i := range size {
+				dst = append(dst, '%', upperHex[text[i]>>4], upperHex[text[i]&0xF])
+			}
+		}
+		text = text[size:]
+	}
+	return dst
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// ParseTable is the inverse of Owner.Table; false if no ids have that table.
+func ParseTable(table string) (app, region string, ok bool) {
+	rest, escaped := strings.CutPrefix(table, "_")
+	app, region, ok = strings.Cut(rest, "_")
+	if escaped {
+		var good bool
+		if app, good = unescape(app, 'z'); !good {
+			return "", "", false
+		}
+		if region, good = unescape(region, 'z'); !good {
+			return "", "", false
+		}
+	}
+	if !ok || string(appendTable(nil, app, region)) != table || app == "" || region == "" {
+		return "", "", false
+	}
+	return app, region, true
+}
+
+// ParseOwner reads what Owner.Table and Owner.Key wrote.
+func ParseOwner(table, key string) (o Owner, ok bool) {
+	o.App, o.Region, ok = ParseTable(table)
+	if !ok {
+		return Owner{}, false
+	}
+	o.Logic, o.ID, ok = parseOwner(key)
+	return o, ok
+}
+
+func parseOwner(key string) (logic, id string, ok bool) {
+	rest, escaped := strings.CutPrefix(key, ":")
+	logic, id, ok = strings.Cut(rest, ":")
+	if escaped {
+		var good, too bool
+		logic, good = unescape(logic, '%')
+		id, too = unescape(id, '%')
+		ok = ok && good && too
+	}
+	if !ok || logic == "" || id == "" || string(appendOwner(nil, Owner{Logic: logic, ID: id})) != key {
+		return "", "", false
+	}
+	return logic, id, true
+}
+
+// ParseField reads what Row.Table and Row.Key wrote.
+func ParseField(table, key string) (f FieldName, ok bool) {
+	n := ownerLen(key)
+	if n < 0 {
+		return FieldName{}, false
+	}
+	if f.Owner, ok = ParseOwner(table, key[:n]); !ok {
+		return FieldName{}, false
+	}
+	f.Name, ok = parseName(key[n+1:])
+	return f, ok
+}
+
+// ownerLen is how much of a field's key is its owner's; -1 if it is none.
+func ownerLen(key string) int {
+	from := 0
+	if strings.HasPrefix(key, ":") {
+		from = 1
+	}
+	colon := strings.IndexByte(key[from:], ':')
+	if colon < 0 {
+		return -1
+	}
+	from += colon + 1
+	if colon = strings.IndexByte(key[from:], ':'); colon < 0 {
+		return -1
+	}
+	return from + colon
+}
+
+// parseName reads the name behind the owner's key and its colon.
+func parseName(text string) (name string, ok bool) {
+	escaped, isEscaped := strings.CutPrefix(text, ":")
+	if !isEscaped {
+		return text, text != "" && !hasControl(text)
+	}
+	if name, ok = unescape(escaped, '%'); !ok {
+		return "", false
+	}
+	return name, name != "" && (name[0] == ':' || hasControl(name)) && string(appendEscaped(nil, name)) == escaped
+}
+
+func unescape(text string, mark byte) (string, bool) {
+	if strings.IndexByte(text, mark) < 0 {
+		return text, true
+	}
+	raw := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] != mark {
+			raw = append(raw, text[i])
+			continue
+		}
+		const digits = 2
+		if i+digits >= len(text) {
+			return "", false
+		}
+		var err error
+		if raw, err = hex.AppendDecode(raw, []byte(text[i+1:i+1+digits])); err != nil {
+			return "", false
+		}
+		i += digits
+	}
+	return string(raw), true
+}
+
+// numbered is the key of what a dirty table has in Landing.
+func numbered(what string, table int) string { return what + strconv.Itoa(table) }
+
+// home is in which of so many dirty tables an owner's fields are: what homo computes from the
+// name of its hash, so that its landers and ours agree. The hash is Java's.
+func home(o Owner, tables int) int {
+	if tables <= 1 {
+		return 0
+	}
+	h := int32(0)
+	for _, part := range [...]string{"slug-data:{", o.App, ":", o.Region, ":", o.Logic, ":", o.ID, "}"} {
+		for _, r := range part {
+			if r < utf8.RuneSelf {
+				h = 31*h + r
+			} else if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+				h = 31*(31*h+high) + low
+			} else {
+				h = 31*h + r
+			}
+		}
+	}
+	n := int64(h)
+	return int(max(n, -n) % int64(tables))
+}
+
+// Filter selects the changes of an owner's fields.
+func Filter(o Owner) kv.Filter { return kv.Filter{NS: o.Namespace(), Text: o.Key() + ":"} }

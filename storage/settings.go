@@ -1,0 +1,100 @@
+package storage
+
+import (
+	"strconv"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+)
+
+// Settings are those of landing, under the names that they have for homo's landers.
+type Settings struct {
+	Tables       int           // homo.dirty.tableNum: how many dirty tables there are
+	Prefix       string        // homo.dirty.table.prefix: of their names
+	LockTime     time.Duration // homo.dirty.lock.expireTime, in seconds: after so long without a sign of life a lander has lost its tables
+	SavingSuffix string        // homo.dirty.snapshot.suffix: of the name of what is being landed
+	ErrorSuffix  string        // homo.dirty.lock.error.suffix: of the name of a list of errors
+	Batch        int           // homo.dirty.landing.batchNum: rows at a time
+	Delay        time.Duration // homo.dirty.landing.delayTime, in ms: between two batches of a table that has no backlog
+}
+
+// Limits of the settings.
+const (
+	MaxTables = 1024
+	MaxBatch  = 4000
+)
+
+// Defaults are the settings of a lander that was told none.
+func Defaults() Settings {
+	return Settings{Tables: 1, Prefix: "dirtyKey", LockTime: 1000 * time.Second, SavingSuffix: "saving", ErrorSuffix: "error",
+		Batch: 1000, Delay: 10 * time.Second}
+}
+
+// ParseSettings reads a flat JSON object. Numbers may be written as texts; what is missing has
+// its default, and members with other names are none of ours. Errors name the member.
+func ParseSettings(text []byte) (Settings, error) {
+	s := Defaults()
+	members, kind, err := jsontext.ScanMessage(nil, text)
+	if err != nil {
+		return s, codes.Errorf(codes.BadJSON, "the landing settings are not valid JSON: %w", err)
+	}
+	if kind != jsontext.Object {
+		return s, codes.Errorf(codes.BadJSON, "the landing settings must be a JSON object")
+	}
+	seen := map[string]bool{}
+	for _, m := range members {
+		name := string(m.Key)
+		read := settings[name]
+		if read == nil || seen[name] { // the first of two counts, as everywhere
+			continue
+		}
+		seen[name] = true
+		value := string(m.Raw)
+		if m.Kind == jsontext.String {
+			value = string(jsontext.Unquote(m.Raw))
+		}
+		if err := read(&s, value); err != nil {
+			return Defaults(), codes.Errorf(codes.BadRequest, "%s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+var settings = map[string]func(*Settings, string) error{
+	"homo.dirty.tableNum":          func(s *Settings, v string) error { return number(v, 1, MaxTables, &s.Tables) },
+	"homo.dirty.table.prefix":      func(s *Settings, v string) error { return text(v, &s.Prefix) },
+	"homo.dirty.lock.expireTime":   func(s *Settings, v string) error { return period(v, 1, 86_400, time.Second, &s.LockTime) },
+	"homo.dirty.snapshot.suffix":   func(s *Settings, v string) error { return text(v, &s.SavingSuffix) },
+	"homo.dirty.lock.error.suffix": func(s *Settings, v string) error { return text(v, &s.ErrorSuffix) },
+	"homo.dirty.landing.batchNum":  func(s *Settings, v string) error { return number(v, 1, MaxBatch, &s.Batch) },
+	"homo.dirty.landing.delayTime": func(s *Settings, v string) error { return period(v, 1, 86_400_000, time.Millisecond, &s.Delay) },
+}
+
+func number(value string, least, most int, to *int) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		return codes.Errorf(codes.BadRequest, "%.40q is not a whole number from %d to %d", value, least, most)
+	}
+	*to = n
+	return nil
+}
+
+func period(value string, least, most int, unit time.Duration, to *time.Duration) error {
+	var n int
+	err := number(value, least, most, &n)
+	*to = time.Duration(n) * unit
+	return err
+}
+
+func text(value string, to *string) error {
+	const most = 64
+	if value == "" || len(value) > most {
+		return codes.Errorf(codes.BadRequest, "%.40q must have 1 to %d bytes", value, most)
+	}
+	*to = value
+	return nil
+}
+
+// List is the name of a dirty table for operators.
+func (s Settings) List(table int) string { return s.Prefix + ":" + strconv.Itoa(table) }
