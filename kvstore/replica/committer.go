@@ -31,7 +31,7 @@ type committer struct {
 	// committer only
 	hold     time.Time // no expiry before: the disk did not take one
 	outcomes outcomes
-	doing    []queued // the group under way, as long as its callers wait
+	doing    []queued // of the group under way, those whose callers wait
 }
 
 // count is what Stats tells of the committer's work.
@@ -125,18 +125,19 @@ func (c *committer) nap() (time.Duration, bool) {
 
 // commit does all that a group takes. It is false if writing has failed for good.
 func (c *committer) commit(list []queued) bool {
+	c.doing = list
 	if !c.catchUp(list) {
 		return false
 	}
 	defer clear(c.store.leases.asked)
 	for {
-		c.doing = list
 		answered, ok := c.turn(list)
 		if !ok || answered == len(list) {
 			c.doing = nil
 			return ok
 		}
 		list = list[answered:]
+		c.doing = list
 	}
 }
 
@@ -238,7 +239,7 @@ func (c *committer) publish(list []queued, answers []answer) {
 	if len(g.commits) > 0 {
 		s.followers.tell(g.commits, g.missed)
 	}
-	c.doing = nil
+	c.doing = c.doing[len(list):]
 	s.queue.release(list)
 	for i := range answers {
 		a := &answers[i]

@@ -37,6 +37,7 @@ type fakeLog struct {
 	down    bool  // fail was ErrUnknown, and has happened
 	hangs   bool  // as Trouble says
 	panics  any   // by Propose
+	lost    any   // what Tail panics with
 	full    error // of Writable, but for deletions
 	dead    error // of Writable, for these too
 	dropped kv.Revision
@@ -65,6 +66,9 @@ func (f *fakeLog) Barrier(context.Context) (kv.Revision, error) {
 func (f *fakeLog) Tail(after kv.Revision) ([]Commit, kv.Revision, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.lost != nil {
+		panic(f.lost)
+	}
 	if f.down {
 		return nil, after, f.fail
 	}

@@ -39,6 +39,20 @@ func TestAPanicOfTheCommitterEndsWriting(t *testing.T) {
 	require.Zero(t, b.Stats().Queue)
 }
 
+// Likewise if it comes before the group was looked at.
+func TestAPanicBetweenGroupsAnswersTheNext(t *testing.T) {
+	b := onFake(t, Config{})
+	b.must(put("k", "kept"))
+	b.disk.mu.Lock()
+	b.disk.lost = "planted"
+	b.disk.mu.Unlock()
+	_, err := b.do(kv.PutTxn("a", "k", kv.IntValue(1)))
+	require.ErrorIs(t, err, codes.Storage, "it was not tried")
+	require.Equal(t, "kept", b.text("a", "k"))
+	require.Equal(t, health.Stopped, b.Trouble().Kind)
+	require.Zero(t, b.Stats().Queue)
+}
+
 // Likewise if it comes after those who waited were answered.
 func TestAPanicOfALogThatHungAnswersNobodyTwice(t *testing.T) {
 	b := gated(t, Config{})
