@@ -82,12 +82,20 @@ func (m *mender) run() {
 			return
 		case <-m.disk.Load().Failed():
 		}
-		m.trouble.Store(m.disk.Load().Trouble())
+		m.fell()
 		if m.trouble.Load().Kind == health.Stopped || !m.mend() {
 			m.giveUp()
 			return
 		}
 	}
+}
+
+// fell notes why the disk has failed. settle does not take that back: the disk may have failed
+// again before it is asked.
+func (m *mender) fell() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trouble.Store(m.disk.Load().Trouble())
 }
 
 func (m *mender) giveUp() {
@@ -208,8 +216,10 @@ func (m *mender) settle(after kv.Revision) (tail []replica.Commit, through kv.Re
 	f := m.found
 	first, _ := slices.BinarySearchFunc(f.commits, after+1, func(c replica.Commit, rev kv.Revision) int { return cmp.Compare(c.Revision, rev) })
 	m.found = nil
-	m.trouble.Store(nil)
-	m.log.Info().Int64("revision", int64(f.newest)).Msg("the state store takes writes again")
+	if !m.disk.Load().Broken() {
+		m.trouble.Store(nil)
+		m.log.Info().Int64("revision", int64(f.newest)).Msg("the state store takes writes again")
+	}
 	return f.commits[first:], f.newest, nil
 }
 

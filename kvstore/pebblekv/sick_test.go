@@ -200,6 +200,48 @@ func TestWhatIsFoundAfterAFailedSyncSurvivesALossOfPower(t *testing.T) {
 	require.Equal(t, shown, p.text("k"))
 }
 
+// A disk may fail again before the store has asked what was found on it.
+func TestADiskMayFailAgainBeforeItIsAsked(t *testing.T) {
+	p := newPatient(t, nil)
+	require.NoError(t, p.Close())
+	l := newLog(p.cfg)
+	var err error
+	p.Store, err = replica.Open(t.Context(), p.cfg.Replica, l)
+	require.NoError(t, err)
+	p.once(errorfs.OpFileWrite, ".log", syscall.EIO)
+	require.ErrorIs(t, p.put("k", "1"), codes.Timeout)
+	p.until(func() bool { return l.trouble.Load() != nil })
+	held, goOn := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Commit(kv.PutTxn("ns", "k", kv.StringValue("2")), func(*kv.Result, error) { close(held); <-goOn }))
+	<-held
+	asked := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.found == nil
+	}
+	p.sick(nil)
+	p.until(func() bool { return !asked() })
+	first := l.trouble.Load()
+	var tries atomic.Int32
+	p.sick(func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, "probe") {
+			tries.Add(1)
+		}
+		return syscall.EIO
+	})
+	p.until(func() bool { return l.trouble.Load() != first })
+	close(goOn)
+	p.until(asked)
+	before := tries.Load()
+	p.until(func() bool { return tries.Load() > before+1 })
+	require.NotNil(t, p.Trouble())
+	p.sick(nil)
+	p.until(p.well)
+	require.NoError(t, p.put("k", "3"))
+	p.reopen()
+	require.Equal(t, "3", p.text("k"))
+}
+
 // The database's own files fail in the background.
 func TestAFailedManifestIsSurvived(t *testing.T) {
 	p := newPatient(t, func(c *disk.Config) { c.TableBytes = 1 })
