@@ -15,6 +15,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
@@ -38,11 +39,19 @@ func newPatient(t *testing.T, adjust func(*disk.Config)) *patient {
 		Replica: replica.Config{Clock: p.clock, PauseAfter: -1},
 		Disk:    disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1},
 	}
+	budget := memory.Divide(1 << 30)
+	p.cfg.Disk.Engine, p.cfg.Replica.Store, p.cfg.Replica.Tokens, p.cfg.Replica.Queues = budget.Engine, budget.Store, budget.Tokens, budget.Queues
 	if adjust != nil {
 		adjust(&p.cfg.Disk)
 	}
 	p.open()
-	t.Cleanup(func() { p.sick(nil); _ = p.Close() })
+	t.Cleanup(func() {
+		p.sick(nil)
+		_ = p.Close()
+		for name, pool := range budget.Pools() { // what an abandoned database had comes back a little later
+			require.Eventually(t, func() bool { return pool.Held() == 0 }, 5*time.Second, time.Millisecond, name)
+		}
+	})
 	return p
 }
 
