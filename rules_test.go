@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"gateway": {"access", "codes", "confstore", "kv", "kv/follow", "kv/kvjson", "kvstore", "gateway/console", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",
 		"internal/memory", "internal/metric", "internal/ring", "internal/roster", "github.com/json-iterator/go", "github.com/prometheus/client_golang", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"gateway/console":        {},
+	"storage/landing":        {"codes", "kv", "storage", "internal/clock", "internal/metric", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/rs/zerolog", "modernc.org/sqlite"},
 	"storage/landing/dbtest": {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/stretchr/testify"},
 	"tools/ccdump": {"protocol", "tools/ccdump/capture", "tools/ccdump/replay", "tools/ccdump/stream", "tools/ccdump/talk",
 		"github.com/json-iterator/go", "github.com/spf13/cobra"},

@@ -1,0 +1,366 @@
+package landing
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/storage"
+)
+
+// Database is a database that fields are landed in, and read from: a storage.Backing. Its
+// methods may be called from any goroutine. Errors are of codes.Unreachable if the database
+// cannot work now; none of them tells the password.
+type Database struct {
+	address *address // set at open
+	db      *sql.DB
+	dialect dialect
+
+	mu     sync.Mutex
+	learnt bool              // guarded by mu: the dialect knows the server
+	checks map[string]string // guarded by mu: tables that are there, and why they cannot be used ("" if they can)
+}
+
+// Limits of a Database.
+const (
+	MaxConnections = 16               // open at a time
+	queryTime      = time.Minute      // for a query or statement
+	idleTime       = 5 * time.Minute  // of a connection, before it is closed
+	lifeTime       = 30 * time.Minute // of a connection, so that other servers behind an address are found
+	perQuery       = 500              // names in one query
+)
+
+// OpenDatabase reads the DSN, see the package's comment. It does not connect: a database that
+// is down is found to be so when it is used.
+func OpenDatabase(dsn string) (*Database, error) {
+	a, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	open := map[string]func(*address) (*sql.DB, dialect, error){"mysql": openMySQL, "postgres": openPostgres, "sqlite": openSQLite}[a.kind]
+	db, d, err := open(a)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(MaxConnections)
+	db.SetMaxIdleConns(MaxConnections / 4)
+	db.SetConnMaxIdleTime(idleTime)
+	db.SetConnMaxLifetime(lifeTime)
+	return &Database{address: a, db: db, dialect: d, checks: map[string]string{}}, nil
+}
+
+// Name is the DSN without password and parameters.
+func (d *Database) Name() string { return d.address.name }
+
+// Close closes the connections.
+func (d *Database) Close() error { return d.db.Close() }
+
+// failure is err as others may see it.
+func (d *Database) failure(err error) error {
+	var known *codes.Error
+	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &known) {
+		return err
+	}
+	return &codes.Error{Code: codes.Unreachable, Text: "the database " + d.Name() + " does not answer: " + d.address.hide(err.Error())}
+}
+
+// learn has the dialect know the server.
+func (d *Database) learn(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.learnt {
+		return nil
+	}
+	if err := d.dialect.learn(ctx, d.db); err != nil {
+		return err
+	}
+	d.learnt = true
+	return nil
+}
+
+// Fields implements storage.Backing.
+func (d *Database) Fields(ctx context.Context, o storage.Owner, names []string) (rows []storage.Row, err error) {
+	for some := range slices.Chunk(names, perQuery) {
+		keys := make([]any, len(some))
+		for i, name := range some {
+			keys[i] = storage.FieldName{Owner: o, Name: name}.Key()
+		}
+		found, err := d.load(ctx, o, "primary_key IN (?"+strings.Repeat(",?", len(keys)-1)+")", keys)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, found...)
+	}
+	return rows, nil
+}
+
+// All implements storage.Backing.
+func (d *Database) All(ctx context.Context, o storage.Owner) ([]storage.Row, error) {
+	return d.load(ctx, o, "query_all_key = ?", []any{o.Key()})
+}
+
+func (d *Database) load(ctx context.Context, o storage.Owner, where string, args []any) (list []storage.Row, err error) {
+	err = d.query(ctx, o.Table(), func(ctx context.Context, table string) error {
+		rows, err := d.db.QueryContext(ctx, d.dialect.bind("SELECT "+quoteAll(d.dialect, columns)+" FROM "+table+" WHERE "+where), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			r := storage.Row{Owner: o}
+			if _, err := scan(rows, &r); err != nil {
+				return err
+			}
+			list = append(list, r)
+		}
+		return rows.Err()
+	})
+	return list, err
+}
+
+// query has a function read a table, whose name it gets quoted. A table that is not there has
+// no rows.
+func (d *Database) query(ctx context.Context, table string, read func(ctx context.Context, table string) error) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	err := d.learn(ctx)
+	if err == nil {
+		err = read(ctx, d.dialect.quote(d.dialect.fold(table)))
+	}
+	if err != nil && d.dialect.fault(err) == absent {
+		return nil
+	}
+	return d.failure(err)
+}
+
+// scan reads a row with all columns, and returns its primary key. Columns that rows of others
+// may lack are 0.
+func scan(rows *sql.Rows, r *storage.Row) (primary string, err error) {
+	var version, removed, removedAt, created, updated sql.NullInt64
+	var owner string
+	err = rows.Scan(&primary, &r.Owner.Logic, &r.Owner.ID, &r.Name, &r.Value, &version, &removed, &removedAt, &owner, &created, &updated)
+	r.Version, r.Removed, r.RemovedAt, r.Created, r.Updated = version.Int64, removed.Int64 != 0, removedAt.Int64, created.Int64, updated.Int64
+	return primary, err
+}
+
+// Owners implements storage.Backing.
+func (d *Database) Owners(ctx context.Context, app, region, logic, after string, limit int) (list []string, err error) {
+	where, args := d.dialect.ordered("query_all_key")+" > ? AND is_del = 0", []any{after}
+	if logic != "" {
+		where, args = where+" AND logic_type = ?", append(args, logic)
+	}
+	by := d.dialect.ordered("query_all_key")
+	err = d.query(ctx, storage.Owner{App: app, Region: region}.Table(), func(ctx context.Context, table string) (err error) {
+		list, err = column(ctx, d.db, d.dialect.bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, limit)...)
+		return err
+	})
+	return list, err
+}
+
+// Tables implements storage.Backing.
+func (d *Database) Tables(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	if err := d.learn(ctx); err != nil {
+		return nil, d.failure(err)
+	}
+	names, err := column(ctx, d.db, d.dialect.tables())
+	if err != nil {
+		return nil, d.failure(err)
+	}
+	var tables []string
+	for _, name := range names {
+		table := d.dialect.unfold(name)
+		if _, _, ok := storage.ParseTable(table); ok {
+			tables = append(tables, table)
+		}
+	}
+	slices.Sort(tables)
+	return tables, nil
+}
+
+// ready makes the table if it is not there. An error of codes.Storage says that it is one that
+// cannot hold fields.
+func (d *Database) ready(ctx context.Context, table string) error {
+	if err := d.learn(ctx); err != nil {
+		return d.failure(err)
+	}
+	name := d.dialect.fold(table)
+	d.mu.Lock()
+	why, known := d.checks[table]
+	d.mu.Unlock()
+	if !known {
+		for range 2 { // two who make it at the same time may disturb each other
+			var err error
+			if why, err = d.makeTable(ctx, name); err == nil {
+				known = true
+				break
+			} else if d.dialect.fault(err) == unreachable {
+				return d.failure(err)
+			} else {
+				why = "it cannot be made: " + d.address.hide(err.Error())
+			}
+		}
+		if known && why == "" { // another one may be mended at any time
+			d.mu.Lock()
+			d.checks[table] = ""
+			d.mu.Unlock()
+		}
+	}
+	if why != "" {
+		return codes.Errorf(codes.Storage, "the table %s cannot hold fields: %s; have its rows taken over with confcenter storage import, or change it", name, why)
+	}
+	return nil
+}
+
+// makeTable returns why the table that is there cannot be used.
+func (d *Database) makeTable(ctx context.Context, name string) (why string, err error) {
+	for _, statement := range d.dialect.create(name) {
+		if _, err := d.db.ExecContext(ctx, statement); err != nil {
+			return "", err
+		}
+	}
+	has, err := column(ctx, d.db, d.dialect.bind(d.dialect.columns()), name)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range columns {
+		if !slices.Contains(has, one) {
+			return "it has no column " + one, nil
+		}
+	}
+	return d.dialect.unfit(ctx, d.db, name)
+}
+
+// forget has the table made again when it is needed next.
+func (d *Database) forget(table string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.checks, table)
+}
+
+// Written is what came of Write.
+type Written struct {
+	Rows   int // that the database took, or had in a later version
+	Failed []storage.Failure
+	// Newer is the greatest version that the database has for a row of which it has a later
+	// one; 0: there is none.
+	Newer      int64
+	Statements int
+}
+
+// Write writes rows, many in one statement, and makes their tables. A row whose version is below
+// the database's changes nothing. Rows that the database refuses for themselves are Failed, all
+// others are written. An error means that the database cannot work now: some rows may be written.
+func (d *Database) Write(ctx context.Context, rows []storage.DirtyRow) (Written, error) {
+	var w Written
+	byTable := map[string][]storage.DirtyRow{}
+	for i := range rows {
+		table := rows[i].Table()
+		byTable[table] = append(byTable[table], rows[i])
+	}
+	for table, rows := range byTable {
+		if err := d.writeTable(ctx, table, rows, &w); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+func (d *Database) writeTable(ctx context.Context, table string, rows []storage.DirtyRow, w *Written) error {
+	limited, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	switch err := d.ready(limited, table); {
+	case errors.Is(err, codes.Storage):
+		for i := range rows {
+			w.fail(&rows[i], err.Error())
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	// In the order of the key the database finds its pages faster, and two landers cannot
+	// wait for each other.
+	slices.SortFunc(rows, func(a, b storage.DirtyRow) int { return cmp.Compare(a.Key(), b.Key()) })
+	most, bytes := d.dialect.most()
+	for len(rows) > 0 {
+		n := fits(rows, most, bytes)
+		if err := d.statement(ctx, table, rows[:n], w); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// fits is how many rows one statement may have, at least one.
+func fits(rows []storage.DirtyRow, most, bytes int) int {
+	for i := range rows {
+		bytes -= len(rows[i].Value)
+		if i == most || bytes < 0 && i > 0 {
+			return i
+		}
+	}
+	return len(rows)
+}
+
+// statement writes rows with one statement or, if that is refused, halves them until those that
+// the database refuses are alone.
+func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, w *Written) error {
+	err := d.upsert(ctx, table, rows, w)
+	switch {
+	case err == nil:
+		w.Rows += len(rows)
+		return nil
+	case ctx.Err() != nil || d.dialect.fault(err) != refused:
+		return d.failure(err)
+	case len(rows) == 1:
+		w.fail(&rows[0], d.address.hide(err.Error()))
+		return nil
+	}
+	if err := d.statement(ctx, table, rows[:len(rows)/2], w); err != nil {
+		return err
+	}
+	return d.statement(ctx, table, rows[len(rows)/2:], w)
+}
+
+func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, w *Written) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	name := d.dialect.fold(table)
+	w.Statements++
+	kept, err := d.dialect.upsert(ctx, d.db, name, rows)
+	if err != nil && d.dialect.fault(err) == absent { // somebody has dropped it
+		d.forget(table)
+		if err := d.ready(ctx, table); err != nil {
+			return err
+		}
+		kept, err = d.dialect.upsert(ctx, d.db, name, rows)
+	}
+	if err != nil || !kept {
+		return err
+	}
+	for some := range slices.Chunk(rows, perQuery) {
+		keys := make([]any, len(some))
+		for i := range some {
+			keys[i] = some[i].Key()
+		}
+		var version int64
+		query := "SELECT MAX(up_version) FROM " + d.dialect.quote(name) + " WHERE primary_key IN (?" + strings.Repeat(",?", len(keys)-1) + ")"
+		if err := d.db.QueryRowContext(ctx, d.dialect.bind(query), keys...).Scan(&version); err != nil {
+			return err
+		}
+		w.Newer = max(w.Newer, version)
+	}
+	return nil
+}
+
+func (w *Written) fail(r *storage.DirtyRow, why string) {
+	w.Failed = append(w.Failed, storage.Failure{Table: r.Table(), Key: r.Key(), Reason: why})
+}

@@ -1,0 +1,202 @@
+package landing
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"confcenter/storage"
+)
+
+// mysqlDialect is for MySQL and MariaDB.
+type mysqlDialect struct {
+	about atomic.Pointer[mysqlServer] // nil until learn
+}
+
+// mysqlServer is what one has to know of a server.
+type mysqlServer struct {
+	collation string
+	packet    int  // its max_allowed_packet
+	foldsCase bool // names of tables have no case, as on Windows
+}
+
+func openMySQL(a *address) (*sql.DB, dialect, error) {
+	given, err := a.parameters("socket", "tls", "timeout")
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.DBName = "tcp", a.hostPort("3306"), a.database()
+	cfg.User, cfg.Passwd = a.url.User.Username(), a.password
+	if socket := given["socket"]; socket != "" {
+		cfg.Net, cfg.Addr = "unix", socket
+	}
+	cfg.Timeout = 10 * time.Second
+	if text := given["timeout"]; text != "" {
+		if cfg.Timeout, err = time.ParseDuration(text); err != nil || cfg.Timeout <= 0 {
+			return nil, nil, badDSN("timeout must be a time like 10s")
+		}
+	}
+	if cfg.TLSConfig = given["tls"]; cfg.TLSConfig != "" && !slices.Contains([]string{"true", "false", "skip-verify", "preferred"}, cfg.TLSConfig) {
+		return nil, nil, badDSN("tls must be true, false, skip-verify or preferred")
+	}
+	if cfg.TLSConfig == "true" {
+		cfg.TLS = &tls.Config{ServerName: a.url.Hostname()}
+	}
+	cfg.Collation = "utf8mb4_bin"
+	// Whatever the server's default is: nothing is cut silently.
+	cfg.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"}
+	cfg.InterpolateParams = true // one round trip for a statement
+	cfg.MaxAllowedPacket = 0     // the server's
+	cfg.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, nil, badDSN(a.hide(err.Error()))
+	}
+	return sql.OpenDB(connector), &mysqlDialect{}, nil
+}
+
+func (d *mysqlDialect) learn(ctx context.Context, db *sql.DB) error {
+	var version string
+	var lower, packet int
+	err := db.QueryRowContext(ctx, "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet").Scan(&version, &lower, &packet)
+	if err != nil {
+		return err
+	}
+	// Two texts are equal only if their bytes are: no case, and no trailing blanks that do
+	// not count.
+	s := &mysqlServer{collation: "utf8mb4_0900_bin", packet: packet, foldsCase: lower != 0}
+	if strings.Contains(version, "MariaDB") {
+		s.collation = "utf8mb4_nopad_bin"
+	}
+	d.about.Store(s)
+	return nil
+}
+
+func (d *mysqlDialect) quote(name string) string {
+	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
+}
+func (d *mysqlDialect) bind(statement string) string { return statement }
+
+// ordered is what binaryTexts see to.
+func (d *mysqlDialect) ordered(column string) string { return d.quote(column) }
+
+func (d *mysqlDialect) create(table string) []string {
+	return []string{"CREATE TABLE IF NOT EXISTS " + d.quote(table) + " (" +
+		"primary_key VARCHAR(255) NOT NULL PRIMARY KEY, logic_type VARCHAR(255) NOT NULL, owner_id VARCHAR(255) NOT NULL, `key` VARCHAR(100) NOT NULL, " +
+		"value MEDIUMBLOB NOT NULL, up_version BIGINT NOT NULL DEFAULT 0, is_del INTEGER NOT NULL DEFAULT 0, del_time BIGINT NOT NULL DEFAULT 0, " +
+		"query_all_key VARCHAR(255) NOT NULL, create_time BIGINT NOT NULL DEFAULT 0, update_time BIGINT NOT NULL DEFAULT 0, " +
+		"INDEX query_all_key (query_all_key, is_del)" +
+		") ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE " + d.about.Load().collation + " ROW_FORMAT=DYNAMIC"}
+}
+
+func (d *mysqlDialect) columns() string {
+	return "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?"
+}
+
+func (d *mysqlDialect) tables() string {
+	return "SELECT table_name FROM information_schema.columns WHERE table_schema = DATABASE() AND column_name = 'query_all_key'"
+}
+
+// unfit refuses above all the tables of homo's landers, where K and k would share a row, and a
+// value of 64 KiB is too long.
+func (d *mysqlDialect) unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+	rows, err := db.QueryContext(ctx, `SELECT column_name, data_type, COALESCE(collation_name, 'binary'), column_key
+		FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?`, table)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, kind, collation, key string
+		if err := rows.Scan(&name, &kind, &collation, &key); err != nil {
+			return "", err
+		}
+		switch name {
+		case "primary_key", "query_all_key":
+			if exact := collation == "binary" || strings.HasSuffix(collation, "_nopad_bin") || collation == "utf8mb4_0900_bin"; !exact {
+				return "its column " + name + " has the collation " + collation + ", under which different keys are equal", rows.Err()
+			}
+			if name == "primary_key" && key != "PRI" {
+				return "its column primary_key is not the primary key", rows.Err()
+			}
+		case "value":
+			if kind != "mediumblob" && kind != "longblob" {
+				return "its column value is a " + kind + ", which is too short", rows.Err()
+			}
+		}
+	}
+	return "", rows.Err()
+}
+
+func (d *mysqlDialect) most() (rows, bytes int) {
+	// Quoted, a value has up to twice its bytes; the rest of a row is below 4 KiB.
+	const least = 64 << 10
+	return 2000, min(4<<20, max(d.about.Load().packet/4, least))
+}
+
+// upsert finds out in the same statement whether it has left a row alone: only then the
+// server has a "last insert id" to tell.
+func (d *mysqlDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow) (bool, error) {
+	var b strings.Builder
+	b.WriteString(insert(d, table))
+	b.WriteString(manyRows(len(rows)))
+	b.WriteString(" ON DUPLICATE KEY UPDATE ")
+	for _, column := range replaced { // up_version is compared in all, so it is the last to change
+		otherwise := column
+		if column == "up_version" {
+			otherwise = "LAST_INSERT_ID(up_version)"
+		}
+		b.WriteString(column + " = IF(COALESCE(up_version, 0) <= VALUES(up_version), VALUES(" + column + "), " + otherwise + "), ")
+	}
+	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), arguments(rows)...)
+	if err != nil {
+		return false, err
+	}
+	id, err := result.LastInsertId()
+	return id != 0, err
+}
+
+// Errors of MySQL that are not about a statement's rows: of limits on the server, of rights and
+// passwords, of locks, of its end.
+var mysqlTrouble = []uint16{
+	1020, 1021, 1030, 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1077, 1078, 1079, 1080, 1081, 1094, 1105, 1114, 1129, 1130, 1135,
+	1142, 1143, 1152, 1157, 1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213, 1226, 1227, 1290, 1317, 1412, 1613, 1614, 1637, 1689, 1698, 1792, 1836, 1927, 1969,
+	3024, 3118, 3572, 4031,
+}
+
+func (d *mysqlDialect) fault(err error) fault {
+	var said *mysql.MySQLError
+	switch {
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return refused
+	case !errors.As(err, &said):
+		return unreachable
+	case said.Number == 1146: // no such table
+		return absent
+	case slices.Contains(mysqlTrouble, said.Number):
+		return unreachable
+	}
+	return refused
+}
+
+func (d *mysqlDialect) fold(table string) string {
+	if d.about.Load().foldsCase {
+		return foldCase(table)
+	}
+	return table
+}
+
+func (d *mysqlDialect) unfold(name string) string {
+	if d.about.Load().foldsCase {
+		return unfoldCase(name)
+	}
+	return name
+}

@@ -1,0 +1,125 @@
+package landing
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"confcenter/storage"
+)
+
+// postgresDialect is for PostgreSQL.
+type postgresDialect struct{}
+
+func openPostgres(a *address) (*sql.DB, dialect, error) {
+	cfg, err := pgx.ParseConfig(a.url.String())
+	if err != nil {
+		return nil, nil, badDSN(a.hide(err.Error()))
+	}
+	if a.password == "" {
+		a.password = cfg.Password // of the environment or a file
+	}
+	return stdlib.OpenDB(*cfg), postgresDialect{}, nil
+}
+
+func (postgresDialect) learn(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) }
+
+func (postgresDialect) quote(name string) string { return quoteDouble(name) }
+
+func quoteDouble(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+func (postgresDialect) bind(statement string) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range []byte(statement) {
+		if c != '?' {
+			b.WriteByte(c)
+			continue
+		}
+		n++
+		b.WriteString("$" + strconv.Itoa(n))
+	}
+	return b.String()
+}
+
+func (postgresDialect) ordered(column string) string { return quoteDouble(column) + ` COLLATE "C"` }
+
+func (d postgresDialect) create(table string) []string {
+	text := func(n int) string { return fmt.Sprintf(`VARCHAR(%d) COLLATE "C" NOT NULL`, n) }
+	hash := fnv.New64a() // an index has a name of its own, of at most 63 bytes
+	hash.Write([]byte(table))
+	return []string{
+		"CREATE TABLE IF NOT EXISTS " + d.quote(table) + " (" +
+			"primary_key " + text(255) + " PRIMARY KEY, logic_type " + text(255) + ", owner_id " + text(255) + ", key " + text(100) + ", " +
+			"value BYTEA NOT NULL, up_version BIGINT NOT NULL DEFAULT 0, is_del INTEGER NOT NULL DEFAULT 0, del_time BIGINT NOT NULL DEFAULT 0, " +
+			"query_all_key " + text(255) + ", create_time BIGINT NOT NULL DEFAULT 0, update_time BIGINT NOT NULL DEFAULT 0)",
+		fmt.Sprintf("CREATE INDEX IF NOT EXISTS query_all_key_%x ON %s (query_all_key, is_del)", hash.Sum64(), d.quote(table)),
+	}
+}
+
+func (postgresDialect) columns() string {
+	return "SELECT column_name FROM information_schema.columns WHERE table_schema = CURRENT_SCHEMA() AND table_name = ?"
+}
+
+func (postgresDialect) tables() string {
+	return "SELECT table_name FROM information_schema.columns WHERE table_schema = CURRENT_SCHEMA() AND column_name = 'query_all_key'"
+}
+
+func (postgresDialect) unfit(context.Context, *sql.DB, string) (string, error) { return "", nil }
+
+func (postgresDialect) most() (rows, bytes int) { return 4000, 4 << 20 }
+
+// upsert hands over the columns as arrays, so that the statement is the same for any number of
+// rows.
+func (d postgresDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow) (bool, error) {
+	n := len(rows)
+	texts := [5][]string{} // primary_key, logic_type, owner_id, key, query_all_key
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	values, deleted := make([][]byte, n), make([]int32, n)
+	numbers := [4][]int64{} // up_version, del_time, create_time, update_time
+	for i := range numbers {
+		numbers[i] = make([]int64, n)
+	}
+	for i := range rows {
+		r := &rows[i]
+		texts[0][i], texts[1][i], texts[2][i], texts[3][i], texts[4][i] = r.Key(), r.Owner.Logic, r.Owner.ID, r.Name, r.Owner.Key()
+		values[i], deleted[i] = notNil(r.Value), int32(flag(r.Removed))
+		numbers[0][i], numbers[1][i], numbers[2][i], numbers[3][i] = r.Version, r.RemovedAt, r.Created, r.Updated
+	}
+	statement := strings.Replace(insert(d, table), " (", " AS t (", 1) +
+		"SELECT * FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::integer[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[])" +
+		onConflict(d)
+	args := []any{texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3]}
+	return affected(ctx, db, statement, args, n)
+}
+
+// fault goes by the class of the error: connection, authorization, database, transaction
+// (deadlocks), resources, limits of the operator, system; and by rights and read-only servers.
+func (postgresDialect) fault(err error) fault {
+	var said *pgconn.PgError
+	if !errors.As(err, &said) || len(said.Code) < 2 {
+		return unreachable
+	}
+	switch {
+	case said.Code == "42P01": // no such table
+		return absent
+	case said.Code == "42501", said.Code == "25006", said.Code == "3F000", // no right, read only, no schema
+		slices.Contains([]string{"08", "28", "3D", "40", "53", "55", "57", "58", "XX"}, said.Code[:2]):
+		return unreachable
+	}
+	return refused
+}
+
+func (postgresDialect) fold(table string) string  { return table }
+func (postgresDialect) unfold(name string) string { return name }
