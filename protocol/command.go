@@ -80,12 +80,31 @@ const (
 	KVEvent     Command = 0x0122 // pushed: watch, rev, events[]
 )
 
+// The commands of player storage, which are our own: fields of owners, kept in memory and
+// landed in SQL.
+const (
+	StGet     Command = 0x0200 // owner, names[] → code, fields, bytes
+	StAll     Command = 0x0201 // owner, after, limit, rev → code, rev, fields, bytes, more
+	StUpdate  Command = 0x0202 // owner, fields, bytes → code, rev, versions
+	StIncr    Command = 0x0203 // owner, deltas → code, rev, values, versions
+	StRemove  Command = 0x0204 // owner, names[] → code, rev
+	StRestore Command = 0x0205 // owner, names[] → code, rev, fields, bytes, versions
+	StOwners  Command = 0x0206 // appId, regionId, logicType, after, limit → code, owners[], more, next
+	StStatus  Command = 0x0207 // nothing → code, tables[]
+	StErrors  Command = 0x0208 // after, limit → code, errors[], more
+	StRetry   Command = 0x0209 // rows[] → code, count
+	StDrop    Command = 0x020A // rows[], confirm → code, count
+)
+
 // familyBits are the bits of an id that name its family of commands.
 const familyBits Command = 0xFF00
 
 // IsState reports whether c, a request or a reply, belongs to the state store: octets may
 // follow the JSON in its body, as ParseTailed reads it.
 func (c Command) IsState() bool { return c.Request()&familyBits == KVGet }
+
+// IsStorage reports whether c, a request or a reply, belongs to player storage.
+func (c Command) IsStorage() bool { return c.Request()&familyBits == StGet }
 
 // Reply is the id under which c is answered.
 func (c Command) Reply() Command { return c | replyBit }
@@ -208,6 +227,17 @@ var Commands = []Row{
 	{ID: KVWatch, Name: "KVWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Request: "ns, key, prefix, from, state, prev, coalesce, raw", Response: "code, rev, watch"},
 	{ID: KVUnwatch, Name: "KVUNWATCH", Role: Served, MaxBody: MaxBody, Right: access.KVWatch, Request: "watch", Response: "code"},
 	{ID: KVEvent, Name: "KVEVENT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "watch, rev, events, state, synced, resync, more"},
+	{ID: StGet, Name: "STGET", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Request: "appId, regionId, logicType, ownerId, names, versions", Response: "code, fields, bytes, versions"},
+	{ID: StAll, Name: "STALL", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Request: "appId, regionId, logicType, ownerId, after, limit, rev, versions", Response: "code, rev, fields, bytes, versions, more, next"},
+	{ID: StUpdate, Name: "STUPDATE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, fields, bytes, expect, prev, token", Response: "code, rev, versions, prev, replayed"},
+	{ID: StIncr, Name: "STINCR", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, deltas, expect, prev, token", Response: "code, rev, values, versions, prev, replayed"},
+	{ID: StRemove, Name: "STREMOVE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, prev, replayed"},
+	{ID: StRestore, Name: "STRESTORE", Role: Served, MaxBody: MaxBody, Right: access.StorageWrite, Request: "appId, regionId, logicType, ownerId, names, expect, prev, token", Response: "code, rev, fields, bytes, versions, prev, replayed"},
+	{ID: StOwners, Name: "STOWNERS", Role: Served, MaxBody: MaxBody, Right: access.StorageRead, Request: "appId, regionId, logicType, after, limit, count", Response: "code, owners, more, next, count"},
+	{ID: StStatus, Name: "STSTATUS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "–", Response: "code, tables"},
+	{ID: StErrors, Name: "STERRORS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "after, limit", Response: "code, errors, more"},
+	{ID: StRetry, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows", Response: "code, count"},
+	{ID: StDrop, Name: "STDROP", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, confirm", Response: "code, count"},
 }
 
 // rowOf finds a row by its id.

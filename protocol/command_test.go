@@ -24,19 +24,22 @@ func TestCommandIDs(t *testing.T) {
 	}
 }
 
-// The state store's ids are a family of their own. PROTOCOL.md says which is which,
-// and TestSpecificationTable holds it against the table.
-func TestStateCommandIDs(t *testing.T) {
+// The ids of the state store and of player storage are families of their own. PROTOCOL.md
+// says which is which, and TestSpecificationTable holds it against the table.
+func TestFamiliesOfCommandIDs(t *testing.T) {
 	for _, row := range protocol.Commands {
-		require.Equal(t, row.ID >= 0x0100, row.ID.IsState(), row.Name)
-		require.Equal(t, row.ID >= 0x0100, row.ID.Reply().IsState(), row.Name)
-		if row.ID.IsState() {
+		for _, id := range []protocol.Command{row.ID, row.ID.Reply()} {
+			require.Equal(t, row.ID >= 0x0100 && row.ID < 0x0200, id.IsState(), row.Name)
+			require.Equal(t, row.ID >= 0x0200, id.IsStorage(), row.Name)
+		}
+		if row.ID >= 0x0100 {
 			require.False(t, row.Anonymous)
 			require.Equal(t, row.Push, row.Role == protocol.Pushed)
 		}
 	}
 	for _, id := range []protocol.Command{0, 1, 0xFF, 0x0200, 0x1001, 0x1200, 0x2100, 0x3100, 0xFFFF} {
 		require.False(t, id.IsState(), "%v", id)
+		require.Equal(t, id == 0x0200 || id == 0x1200, id.IsStorage(), "%v", id)
 	}
 }
 

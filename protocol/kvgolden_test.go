@@ -152,18 +152,7 @@ func TestStateGolden(t *testing.T) {
 	c.leases()
 	c.watches()
 	const file = "testdata/state.golden"
-	var got []byte
-	seen := map[protocol.Command]bool{}
-	for _, one := range c.talks {
-		arrow := "← "
-		if one.toServer {
-			arrow = "→ "
-		}
-		got = protocol.Printer{Style: protocol.BodyWhole}.AppendStream(append(got, arrow...), one.frame)
-		h, err := protocol.ParseHeader(one.frame)
-		require.NoError(t, err)
-		seen[h.Command.Request()] = true
-	}
+	got, seen := printed(t, c.talks)
 	for _, row := range protocol.Commands {
 		require.Equal(t, row.ID.IsState(), seen[row.ID], row.Name)
 	}
@@ -173,4 +162,20 @@ func TestStateGolden(t *testing.T) {
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got))
+}
+
+// printed is a conversation as text, and the commands that occur in it.
+func printed(t *testing.T, talks []talk) (text []byte, seen map[protocol.Command]bool) {
+	seen = map[protocol.Command]bool{}
+	for _, one := range talks {
+		arrow := "← "
+		if one.toServer {
+			arrow = "→ "
+		}
+		text = protocol.Printer{Style: protocol.BodyWhole}.AppendStream(append(text, arrow...), one.frame)
+		h, err := protocol.ParseHeader(one.frame)
+		require.NoError(t, err)
+		seen[h.Command.Request()] = true
+	}
+	return text, seen
 }

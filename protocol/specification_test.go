@@ -109,6 +109,13 @@ func TestSpecificationNamesTheStoresCodes(t *testing.T) {
 	}
 }
 
+func TestSpecificationNamesTheLimitsOfPlayerStorage(t *testing.T) {
+	text := readSpecification(t)
+	require.Contains(t, text, fmt.Sprintf("One request names at most\n%s fields", thousands(protocol.MaxFields)))
+	require.Contains(t, text, fmt.Sprintf("those of one kind only; `limit` (number), at most %s", thousands(protocol.MaxOwners)))
+	require.Contains(t, text, fmt.Sprintf("`limit` (number), at most %s, and `after`, an element", thousands(protocol.MaxRefused)))
+}
+
 func thousands(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -142,6 +149,36 @@ func TestSpecificationStateBodies(t *testing.T) {
 		}
 	}
 	require.Greater(t, requests, 20)
+}
+
+// So can those of player storage, replies included.
+func TestSpecificationStorageBodies(t *testing.T) {
+	bodies := 0
+	for _, row := range protocol.Commands {
+		_, section, found := strings.Cut(readSpecification(t), fmt.Sprintf("\n### %s 0x%04X\n", row.Name, uint16(row.ID)))
+		if !found || !row.ID.IsStorage() {
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n##")
+		for _, body := range strings.Split(strings.Join(fenced(section, "json"), "\n"), "\n") {
+			var r protocol.Request
+			require.NoError(t, r.Parse([]byte(body)), body)
+			code, reply := r.Int("code")
+			var err error
+			if reply {
+				err = readStorageReply(row.ID, &r)
+			} else {
+				err = readStorageRequest(row.ID, &r)
+			}
+			if code != 0 {
+				require.ErrorAs(t, err, new(*protocol.RefusedError), body)
+			} else {
+				require.NoError(t, err, body)
+			}
+			bodies++
+		}
+	}
+	require.Greater(t, bodies, 20)
 }
 
 // readRequest reads the request of the command with that name, and checks it.

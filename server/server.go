@@ -24,6 +24,7 @@ import (
 	"confcenter/server/loop"
 	"confcenter/server/netio"
 	"confcenter/server/state"
+	"confcenter/server/storage"
 	"confcenter/server/watch"
 )
 
@@ -98,6 +99,9 @@ type Stores struct {
 	KeepAliveWaits bool
 	// Locks is made on State; nil only without State. It is closed before State.
 	Locks *kvlock.Manager
+	// Storage is made on State and answers the commands of player storage; nil: they get
+	// codes.NotImplemented. It is closed before State.
+	Storage storage.Store
 }
 
 // Types of the packages below that belong to the server's interface.
@@ -151,6 +155,7 @@ func New(cfg Config, stores Stores) *Server {
 		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats, stores.KeepAliveWaits)
 		s.watches = watch.Add(s.life, s.gate, stores.State)
 	}
+	storage.Add(s.life, s.gate, stores.Storage)
 	s.engine = netio.New(netio.Config{
 		Listen: cfg.Listen, Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, admission.TCPCost), Log: cfg.Log,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },

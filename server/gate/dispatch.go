@@ -16,6 +16,9 @@ type Route struct {
 	Raw bool
 	// Tailed: octets may follow the body's JSON, as in the state store's commands.
 	Tailed bool
+	// Strict: a body that is not a JSON object is refused with a code of our own, not with
+	// CppCloud's. So it is if Tailed.
+	Strict bool
 	// Write: the store keeps the order of the requests, so the request need not wait until
 	// earlier writes are answered.
 	Write bool

@@ -36,10 +36,14 @@ func notIdentified(h protocol.Header) string {
 	return fmt.Sprintf("Not Auth(0x%X-%d)", uint16(h.Command), h.Seq)
 }
 
-// parseTailed parses the body of a state store command. If that fails it answers the
+// parseStrictly parses the body of a command of our own. If that fails it answers the
 // request and returns false.
-func (s *Session) parseTailed(h protocol.Header, body []byte) bool {
-	if err := s.Desk.Req.ParseTailed(body); err != nil {
+func (s *Session) parseStrictly(h protocol.Header, body []byte, tailed bool) bool {
+	parse := s.Desk.Req.Parse
+	if tailed {
+		parse = s.Desk.Req.ParseTailed
+	}
+	if err := parse(body); err != nil {
 		// Not CppCloud's 404, which would read as "no such key".
 		s.RefuseState(h, codes.Errorf(codes.BadJSON, "body json invalid: %w", err))
 		return false
@@ -51,7 +55,8 @@ func (s *Session) parseTailed(h protocol.Header, body []byte) bool {
 	return true
 }
 
-// RefuseState answers a state store request with err: nothing was done.
+// RefuseState answers a request to the state store or to player storage with err: nothing
+// was done.
 func (s *Session) RefuseState(h protocol.Header, err error) {
 	s.Group().Count.StateRefused.Add(1)
 	s.End(s.AppendRefusal(s.Begin(h.Command.Reply(), h.Seq), h, err))

@@ -213,8 +213,8 @@ func (s *Session) handle(f *frame, body []byte) bool {
 	case r.Handle == nil:
 		s.ignore(f.Header)
 		return true
-	case r.Tailed:
-		if !s.parseTailed(f.Header, body) {
+	case r.Tailed, r.Strict:
+		if !s.parseStrictly(f.Header, body, r.Tailed) {
 			return true
 		}
 	case !r.Raw:

@@ -45,6 +45,7 @@ const (
 	OfWatch Family = iota
 	OfConfig
 	OfState
+	OfStorage
 	families
 )
 

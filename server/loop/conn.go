@@ -252,11 +252,13 @@ func (c *Conn) goOn() {
 
 // Away makes a worker run job. The connection handles nothing until then has run on the
 // loop.
-func (c *Conn) Away(job func(), then func(l *Loop)) {
+func (c *Conn) Away(job func(), then func(l *Loop)) { away(c, &c.Loop.Group.workers, job, then) }
+
+func away(c *Conn, by *workers, job func(), then func(l *Loop)) {
 	if !c.state.become(forWorker) {
 		return
 	}
-	c.Loop.Group.workers.submit(func() {
+	by.submit(func() {
 		defer func() {
 			if what := recover(); what != nil {
 				stack := debug.Stack()
@@ -325,9 +327,18 @@ func (c *Conn) TakePrepared() any {
 // Later makes a worker make the reply's body. The connection handles nothing until the
 // reply is sent.
 func (c *Conn) Later(h protocol.Header, body func(dst []byte) []byte) {
+	later(c, &c.Loop.Group.workers, h, body)
+}
+
+// Await is Later for a body that waits for a network: it holds up none that only take long.
+func Await(c *Conn, h protocol.Header, body func(dst []byte) []byte) {
+	later(c, &c.Loop.Group.waiters, h, body)
+}
+
+func later(c *Conn, by *workers, h protocol.Header, body func(dst []byte) []byte) {
 	var frame []byte
 	began := c.Loop.meter.moment()
-	c.Away(func() {
+	away(c, by, func() {
 		frame = protocol.FinishFrame(body(protocol.BeginFrame(nil, h.Command.Reply(), h.Seq)), 0)
 	}, func(l *Loop) {
 		l.Group.Count.Replies.Add(1)

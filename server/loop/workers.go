@@ -1,13 +1,12 @@
 package loop
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 )
 
-// workers run jobs that would take a loop too long. The queue needs no limit: every session
-// has at most one job, and every loop one more.
+// workers run jobs that would take a loop too long, or that wait for others. The queue needs
+// no limit: every session has at most one job, and every loop one more.
 type workers struct {
 	mu   sync.Mutex
 	cond sync.Cond
@@ -18,9 +17,9 @@ type workers struct {
 	done sync.WaitGroup
 }
 
-func (w *workers) start() {
+func (w *workers) start(n int) {
 	w.cond.L = &w.mu
-	for range runtime.GOMAXPROCS(0) {
+	for range n {
 		w.done.Go(w.run)
 	}
 }

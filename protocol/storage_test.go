@@ -1,0 +1,398 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// read parses a body of player storage.
+func read(t require.TestingT, body []byte) *protocol.Request {
+	var r protocol.Request
+	require.NoError(t, r.Parse(body), "%q", body)
+	return &r
+}
+
+// readStorageRequest reads a request of the command.
+func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
+	switch {
+	case cmd.ChangesFields():
+		_, err = r.StorageWrite(cmd)
+	case cmd == protocol.StGet, cmd == protocol.StAll:
+		_, err = r.StorageQuery(cmd)
+	case cmd == protocol.StOwners:
+		_, err = r.StorageOwnersQuery()
+	case cmd == protocol.StErrors:
+		_, err = r.LandingErrorsQuery()
+	case cmd == protocol.StRetry, cmd == protocol.StDrop:
+		_, err = r.LandingRows()
+	case cmd != protocol.StStatus:
+		err = fmt.Errorf("nobody reads requests of %v", cmd)
+	}
+	return err
+}
+
+// readStorageReply reads a reply to the command.
+func readStorageReply(cmd protocol.Command, r *protocol.Request) (err error) {
+	_, counts := r.Int64("count")
+	switch body := r.Body(); {
+	case counts:
+		_, err = protocol.ParseStorageCount(body)
+	case cmd.ChangesFields():
+		_, err = protocol.ParseStorageWritten(cmd, body)
+	case cmd == protocol.StGet, cmd == protocol.StAll:
+		_, err = protocol.ParseStoragePage(body)
+	case cmd == protocol.StOwners:
+		_, err = protocol.ParseStorageOwners(body)
+	case cmd == protocol.StErrors:
+		_, _, err = protocol.ParseLandingErrors(body)
+	case cmd == protocol.StStatus:
+		_, err = protocol.ParseLandingStatus(body)
+	default:
+		err = fmt.Errorf("nobody reads replies to %v", cmd)
+	}
+	return err
+}
+
+func drawText(t *rapid.T, label string) string {
+	return rapid.OneOf(rapid.SampledFrom([]string{"", "1", "a:b", `"`, "\x00", "{}", "'%_", "玩家"}), rapid.String()).Draw(t, label)
+}
+
+func drawOwner(t *rapid.T) protocol.StorageOwner {
+	place := func(label string) string { return rapid.OneOf(rapid.Just("1"), rapid.StringN(1, 5, -1)).Draw(t, label) }
+	return protocol.StorageOwner{App: place("app"), Region: place("region"), Logic: drawText(t, "logic"), ID: drawText(t, "id")}
+}
+
+// distinct draws names of which no two are the same.
+func distinct(t *rapid.T, label string) []string {
+	return rapid.SliceOfNDistinct(rapid.OneOf(rapid.StringMatching(`[a-c]`), rapid.String()), 0, 5, rapid.ID).Draw(t, label)
+}
+
+// drawFields draws texts first, since that is the order in which they arrive.
+func drawFields(t *rapid.T, label string, versions bool) (fields []protocol.StorageField) {
+	names := distinct(t, label)
+	texts := rapid.IntRange(0, len(names)).Draw(t, "texts")
+	for i, name := range names {
+		f := protocol.StorageField{Name: name, Value: []byte(drawText(t, "text"))}
+		if i >= texts {
+			f.Value = append([]byte{0xFF}, rapid.SliceOf(rapid.Byte()).Draw(t, "octets")...)
+		}
+		if versions {
+			f.Version = rapid.Int64().Draw(t, "version")
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+func drawNumbers(t *rapid.T, label string) (numbers []protocol.StorageNumber) {
+	for _, name := range distinct(t, label) {
+		numbers = append(numbers, protocol.StorageNumber{Name: name, N: rapid.Int64().Draw(t, "number")})
+	}
+	return numbers
+}
+
+func drawLines(t *rapid.T) []protocol.StorageName {
+	return some(t, "rows", func(t *rapid.T) protocol.StorageName {
+		return protocol.StorageName{Owner: drawOwner(t), Name: drawText(t, "name")}
+	})
+}
+
+var storageWrites = []protocol.Command{protocol.StUpdate, protocol.StIncr, protocol.StRemove, protocol.StRestore}
+
+func drawStorageWrite(t *rapid.T, cmd protocol.Command) protocol.StorageWrite {
+	w := protocol.StorageWrite{Owner: drawOwner(t), Expect: drawNumbers(t, "expect"), Prev: rapid.Bool().Draw(t, "prev"), Token: drawText(t, "token")}
+	switch cmd {
+	case protocol.StUpdate:
+		w.Fields = drawFields(t, "fields", false)
+	case protocol.StIncr:
+		w.Deltas = drawNumbers(t, "deltas")
+	default:
+		if w.Names = distinct(t, "names"); len(w.Names) == 0 {
+			w.Names = nil
+		}
+	}
+	return w
+}
+
+func TestStorageRequestsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, cmd := range storageWrites {
+			want := drawStorageWrite(t, cmd)
+			body := protocol.AppendStorageWrite(nil, cmd, want)
+			got, err := read(t, body).StorageWrite(cmd)
+			require.NoError(t, err, "%s", body)
+			require.Equal(t, want, got, "%s", body)
+		}
+		for _, cmd := range []protocol.Command{protocol.StGet, protocol.StAll} {
+			want := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions")}
+			if cmd == protocol.StGet {
+				want.Names = append(want.Names, distinct(t, "names")...)
+			} else {
+				want.After, want.Limit, want.Rev = drawText(t, "after"), int(rapid.Int32Min(0).Draw(t, "limit")), kv.Revision(rapid.Int64Min(0).Draw(t, "rev"))
+			}
+			got, err := read(t, protocol.AppendStorageQuery(nil, cmd, want)).StorageQuery(cmd)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		owners := protocol.StorageOwnersQuery{App: drawOwner(t).App, Region: drawOwner(t).Region, Logic: drawText(t, "logic"), After: drawText(t, "after"),
+			Limit: rapid.IntRange(1, protocol.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")}
+		gotOwners, err := read(t, protocol.AppendStorageOwnersQuery(nil, owners)).StorageOwnersQuery()
+		require.NoError(t, err)
+		require.Equal(t, owners, gotOwners)
+	})
+}
+
+func TestLandingRequestsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		query := protocol.LandingErrorsQuery{After: protocol.StorageName{Owner: drawOwner(t), Name: drawText(t, "name")}, Limit: rapid.IntRange(1, protocol.MaxRefused).Draw(t, "limit")}
+		gotQuery, err := read(t, protocol.AppendLandingErrorsQuery(nil, query)).LandingErrorsQuery()
+		require.NoError(t, err)
+		require.Equal(t, query, gotQuery)
+		rows := protocol.LandingRows{All: rapid.Bool().Draw(t, "all"), Confirm: rapid.Int64Min(0).Draw(t, "confirm")}
+		if !rows.All {
+			rows.Rows = drawLines(t)
+		}
+		gotRows, err := read(t, protocol.AppendLandingRows(nil, rows)).LandingRows()
+		require.NoError(t, err)
+		require.Equal(t, rows, gotRows)
+	})
+}
+
+func TestStorageRepliesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fields, versions := drawFields(t, "fields", true), rapid.Bool().Draw(t, "versions")
+		page := protocol.StoragePage{Fields: fields, Rev: drawRevision(t, "rev"), Next: drawText(t, "next")}
+		gotPage, err := protocol.ParseStoragePage(protocol.AppendStoragePage(nil, page, true))
+		require.NoError(t, err)
+		require.Equal(t, page, gotPage)
+		gotPage, err = protocol.ParseStoragePage(protocol.AppendStorageFields(nil, fields, versions))
+		require.NoError(t, err)
+		if versions {
+			require.Equal(t, fields, gotPage.Fields)
+		}
+		require.Len(t, gotPage.Fields, len(fields))
+		for _, cmd := range storageWrites {
+			want := protocol.StorageWritten{Revision: drawRevision(t, "rev"), Prev: drawFields(t, "prev", true), Replayed: rapid.Bool().Draw(t, "replayed")}
+			switch cmd {
+			case protocol.StUpdate:
+				for _, n := range drawNumbers(t, "versions") {
+					want.Fields = append(want.Fields, protocol.StorageField{Name: n.Name, Version: n.N})
+				}
+			case protocol.StIncr:
+				for _, n := range drawNumbers(t, "sums") {
+					want.Fields = append(want.Fields, protocol.StorageField{Name: n.Name, Value: kv.IntValue(n.N).Data, Version: rapid.Int64().Draw(t, "version")})
+				}
+			case protocol.StRestore:
+				want.Fields = drawFields(t, "restored", true)
+			}
+			got, err := protocol.ParseStorageWritten(cmd, protocol.AppendStorageWritten(nil, cmd, want, true))
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		owners := protocol.StorageOwners{Next: drawText(t, "next"), Owners: some(t, "owners", func(t *rapid.T) protocol.StorageOwner {
+			return protocol.StorageOwner{Logic: drawText(t, "logic"), ID: drawText(t, "id")}
+		})}
+		gotOwners, err := protocol.ParseStorageOwners(protocol.AppendStorageOwners(nil, owners))
+		require.NoError(t, err)
+		require.Equal(t, owners, gotOwners)
+	})
+}
+
+func TestLandingRepliesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tables := some(t, "tables", func(t *rapid.T) protocol.LandingTable {
+			n := rapid.Int64Min(0)
+			return protocol.LandingTable{
+				Table: int(rapid.Int32().Draw(t, "table")), List: drawText(t, "list"), Saving: drawText(t, "saving"), Errors: drawText(t, "errors"), Dirty: n.Draw(t, "dirty"), Oldest: n.Draw(t, "oldest"),
+				Refused: n.Draw(t, "refused"), Dropped: n.Draw(t, "dropped"), Landed: uint64(n.Draw(t, "landed")), Last: n.Draw(t, "last"), Rate: n.Draw(t, "rate"), Cursor: n.Draw(t, "cursor"),
+			}
+		})
+		gotTables, err := protocol.ParseLandingStatus(protocol.AppendLandingStatus(nil, tables))
+		require.NoError(t, err)
+		require.Equal(t, tables, gotTables)
+		refused := some(t, "refused", func(t *rapid.T) protocol.LandingError {
+			return protocol.LandingError{
+				StorageName: protocol.StorageName{Owner: drawOwner(t), Name: drawText(t, "name")}, List: drawText(t, "list"), Revision: drawRevision(t, "rev"), Reason: drawText(t, "reason"),
+				Attempts: int(rapid.Int32().Draw(t, "attempts")), First: rapid.Int64().Draw(t, "first"), Next: rapid.Int64().Draw(t, "next"), Dropped: rapid.Bool().Draw(t, "dropped"),
+			}
+		})
+		more := rapid.Bool().Draw(t, "more")
+		got, gotMore, err := protocol.ParseLandingErrors(protocol.AppendLandingErrors(nil, refused, more))
+		require.NoError(t, err)
+		require.Equal(t, refused, got)
+		require.Equal(t, more, gotMore)
+	})
+}
+
+// Whoever sends the wrong thing is told which member it is.
+func TestStorageRequestsAreStrict(t *testing.T) {
+	many := make(map[string]string)
+	for i := range protocol.MaxFields {
+		many[fmt.Sprint(i)] = ""
+	}
+	full, err := json.Marshal(many)
+	require.NoError(t, err)
+	for body, want := range map[string]struct {
+		cmd  protocol.Command
+		code codes.Code
+		text string
+	}{
+		`{"ownerId":7}`:                 {protocol.StGet, codes.BadRequest, `"ownerId" is not a string`},
+		`{"names":{}}`:                  {protocol.StGet, codes.BadRequest, `"names" is not an array`},
+		`{"names":["a",1]}`:             {protocol.StGet, codes.BadRequest, `"names" is not an array of strings`},
+		`{"limit":-1}`:                  {protocol.StAll, codes.BadRequest, `"limit" is not 0 or more`},
+		`{"rev":1.5}`:                   {protocol.StAll, codes.BadRequest, `"rev" is not an integer`},
+		`{"fields":["a"]}`:              {protocol.StUpdate, codes.BadRequest, `"fields" is not an object`},
+		`{"fields":{"gold":10}}`:        {protocol.StUpdate, codes.BadValue, `field "gold" is a JSON number`},
+		"{\"fields\":{\"x\":\"\xff\"}}": {protocol.StUpdate, codes.BadValue, `field "x" is not UTF-8`},
+		`{"bytes":{"x":"a"}}`:           {protocol.StUpdate, codes.BadValue, `field "x" of bytes is not base64`},
+		`{"bytes":{"x":1}}`:             {protocol.StUpdate, codes.BadValue, `field "x" of bytes is not base64`},
+		`{"deltas":{"gold":"much"}}`:    {protocol.StIncr, codes.BadRequest, `deltas of field "gold"`},
+		`{"expect":{"gold":9e99}}`:      {protocol.StRemove, codes.BadRequest, `expect of field "gold"`},
+		`{"token":1}`:                   {protocol.StRestore, codes.BadRequest, `"token" is not a string`},
+		`{"bytes":{"x":""},"fields":` + string(full) + `}`: {protocol.StUpdate, codes.TooManyOps, "4096 fields"},
+		`{"rows":[{"name":7}]}`:                            {protocol.StRetry, codes.BadRequest, `"name" is not a string`},
+		`{"after":"bag"}`:                                  {protocol.StErrors, codes.BadRequest, `"after" is not an object`},
+		`{"confirm":"yes"}`:                                {protocol.StDrop, codes.BadRequest, `"confirm" is not an integer`},
+		`{"count":1,"logicType":[]}`:                       {protocol.StOwners, codes.BadRequest, `"logicType" is not a string`},
+	} {
+		err := readStorageRequest(want.cmd, read(t, []byte(body)))
+		require.ErrorIs(t, err, want.code, body)
+		require.ErrorContains(t, err, want.text, body)
+	}
+}
+
+// A request that names no app and no region means 1, as ServerInfo does.
+func TestStorageDefaults(t *testing.T) {
+	for body, want := range map[string]protocol.StorageOwner{
+		`{"logicType":"bag","ownerId":"42"}`:                              {App: "1", Region: "1", Logic: "bag", ID: "42"},
+		`{"appId":null,"regionId":"eu","logicType":"bag","ownerId":"42"}`: {App: "1", Region: "eu", Logic: "bag", ID: "42"},
+		`{"appId":"","ownerId":"a","ownerId":"b"}`:                        {App: "", Region: "1", ID: "a"},
+	} {
+		q, err := read(t, []byte(body)).StorageQuery(protocol.StAll)
+		require.NoError(t, err)
+		require.Equal(t, want, q.Owner, body)
+	}
+}
+
+func TestStorageConflictTellsVersions(t *testing.T) {
+	body := protocol.AppendStorageConflict(nil, "other versions", []protocol.StorageNumber{{Name: "gold", N: 7}, {Name: "none"}})
+	w, err := protocol.ParseStorageWritten(protocol.StUpdate, body)
+	var refused *protocol.RefusedError
+	require.ErrorAs(t, err, &refused)
+	require.EqualValues(t, codes.Conflict, refused.Result.Code)
+	require.Equal(t, []protocol.StorageField{{Name: "gold", Version: 7}, {Name: "none"}}, w.Fields)
+}
+
+// storageTalk is a conversation about player storage, every command at least once.
+func storageTalk() (talks []talk) {
+	seq := uint16(0)
+	exchange := func(cmd protocol.Command, request, reply []byte) {
+		seq++
+		talks = append(talks, ask(cmd, seq, request), answer(cmd, seq, reply))
+	}
+	owner := protocol.StorageOwner{App: "1", Region: "1", Logic: "bag", ID: "42"}
+	eu := protocol.StorageOwner{App: "game", Region: "eu", Logic: "bag", ID: "a:b \"玩家\""}
+	gold := protocol.StorageField{Name: "gold", Value: []byte("10"), Version: 1_700_000_000_000_020}
+	pic := protocol.StorageField{Name: "pic", Value: []byte{0, 1, 255}, Version: 1_700_000_000_000_020}
+
+	exchange(protocol.StGet, protocol.AppendStorageQuery(nil, protocol.StGet, protocol.StorageQuery{Owner: owner, Names: []string{"gold", "none"}}), protocol.AppendStorageFields(nil, nil, false))
+	update := protocol.StorageWrite{Owner: owner, Fields: []protocol.StorageField{gold, pic}, Token: "t-1"}
+	done := protocol.StorageWritten{Revision: 20, Fields: []protocol.StorageField{gold, pic}}
+	exchange(protocol.StUpdate, protocol.AppendStorageWrite(nil, protocol.StUpdate, update), protocol.AppendStorageWritten(nil, protocol.StUpdate, done, false))
+	done.Replayed = true
+	exchange(protocol.StUpdate, protocol.AppendStorageWrite(nil, protocol.StUpdate, update), protocol.AppendStorageWritten(nil, protocol.StUpdate, done, false))
+	update = protocol.StorageWrite{Owner: eu, Fields: []protocol.StorageField{gold}, Expect: []protocol.StorageNumber{{Name: "gold"}}, Prev: true}
+	exchange(protocol.StUpdate, protocol.AppendStorageWrite(nil, protocol.StUpdate, update),
+		protocol.AppendStorageConflict(nil, "1 fields do not have the expected versions", []protocol.StorageNumber{{Name: "gold", N: gold.Version}}))
+	exchange(protocol.StGet, protocol.AppendStorageQuery(nil, protocol.StGet, protocol.StorageQuery{Owner: owner, Names: []string{"gold", "pic"}, Versions: true}),
+		protocol.AppendStorageFields(nil, []protocol.StorageField{gold, pic}, true))
+	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, Limit: 1}),
+		protocol.AppendStoragePage(nil, protocol.StoragePage{Fields: []protocol.StorageField{gold}, Rev: 20, Next: "gold"}, false))
+	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, After: "gold", Rev: 20}),
+		protocol.AppendStoragePage(nil, protocol.StoragePage{Fields: []protocol.StorageField{pic}, Rev: 20}, false))
+	sum := protocol.StorageField{Name: "gold", Value: []byte("15"), Version: gold.Version + 1}
+	exchange(protocol.StIncr, protocol.AppendStorageWrite(nil, protocol.StIncr, protocol.StorageWrite{Owner: owner, Deltas: []protocol.StorageNumber{{Name: "gold", N: 5}}, Prev: true}),
+		protocol.AppendStorageWritten(nil, protocol.StIncr, protocol.StorageWritten{Revision: 21, Fields: []protocol.StorageField{sum}, Prev: []protocol.StorageField{gold}}, true))
+	names := protocol.StorageWrite{Owner: owner, Names: []string{"gold", "none"}}
+	exchange(protocol.StRemove, protocol.AppendStorageWrite(nil, protocol.StRemove, names), protocol.AppendStorageWritten(nil, protocol.StRemove, protocol.StorageWritten{Revision: 22}, false))
+	exchange(protocol.StRestore, protocol.AppendStorageWrite(nil, protocol.StRestore, names), protocol.AppendResult(nil, int(codes.NotFound), "there is no field none to restore"))
+	names.Names = names.Names[:1]
+	exchange(protocol.StRestore, protocol.AppendStorageWrite(nil, protocol.StRestore, names),
+		protocol.AppendStorageWritten(nil, protocol.StRestore, protocol.StorageWritten{Revision: 23, Fields: []protocol.StorageField{sum}}, false))
+	exchange(protocol.StOwners, protocol.AppendStorageOwnersQuery(nil, protocol.StorageOwnersQuery{App: "1", Region: "1", Logic: "bag", Limit: 1}),
+		protocol.AppendStorageOwners(nil, protocol.StorageOwners{Owners: []protocol.StorageOwner{{Logic: "bag", ID: "42"}}, Next: "bag:42"}))
+	exchange(protocol.StOwners, protocol.AppendStorageOwnersQuery(nil, protocol.StorageOwnersQuery{CountOnly: true}), protocol.AppendStorageCount(nil, 2))
+	exchange(protocol.StStatus, []byte(`{}`), protocol.AppendLandingStatus(nil, []protocol.LandingTable{
+		{List: "dirtyKey:0", Saving: "dirtyKey:0saving", Errors: "dirtyKey:0error", Dirty: 3, Oldest: 1_700_000_000_020, Refused: 1, Landed: 40, Last: 1_700_000_000_010, Rate: 12, Cursor: 19},
+		{Table: 1, List: "dirtyKey:1", Errors: "dirtyKey:1error"},
+	}))
+	refused := protocol.LandingError{StorageName: protocol.StorageName{Owner: eu, Name: "pic"}, List: "dirtyKey:0error", Revision: 20, Reason: "Data too long for column 'value'", Attempts: 2, First: 1_700_000_000_030, Next: 1_700_000_060_030}
+	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{Limit: 1}), protocol.AppendLandingErrors(nil, []protocol.LandingError{refused}, true))
+	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{After: refused.StorageName}), protocol.AppendLandingErrors(nil, nil, false))
+	rows := protocol.LandingRows{Rows: []protocol.StorageName{refused.StorageName}}
+	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, protocol.LandingRows{All: true}), protocol.AppendStorageCount(nil, 1))
+	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
+	rows.Confirm = 1
+	exchange(protocol.StDrop, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
+	return talks
+}
+
+// Every body of player storage, as it goes over the wire. A change here is a change of the
+// protocol.
+func TestStorageGolden(t *testing.T) {
+	const file = "testdata/storage.golden"
+	got, seen := printed(t, storageTalk())
+	for _, row := range protocol.Commands {
+		require.Equal(t, row.ID.IsStorage(), seen[row.ID], row.Name)
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, got, 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
+}
+
+// FuzzStorage reads any bytes as each of the requests and replies. What is taken as a write
+// is sent again the same.
+func FuzzStorage(f *testing.F) {
+	for _, one := range storageTalk() {
+		f.Add(one.frame[protocol.HeaderSize:])
+	}
+	f.Add([]byte(`{"fields":{"a":"1","a":"2"},"bytes":{"a":"/w=="},"deltas":{"":-9223372036854775808}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var r protocol.Request
+		parses := r.Parse(body) == nil
+		for _, row := range protocol.Commands {
+			if !row.ID.IsStorage() {
+				continue
+			}
+			var broken protocol.Request
+			_ = broken.Parse(body)
+			_ = readStorageReply(row.ID, &broken)
+			if !parses {
+				continue
+			}
+			if err := readStorageRequest(row.ID, &r); err != nil {
+				require.NotEqual(t, codes.Internal, codes.Of(err), "%v", err)
+			} else if row.ID.ChangesFields() {
+				w, err := r.StorageWrite(row.ID)
+				require.NoError(t, err)
+				sent := protocol.AppendStorageWrite(nil, row.ID, w)
+				again, err := read(t, sent).StorageWrite(row.ID)
+				require.NoError(t, err, "%s", sent)
+				require.Equal(t, string(sent), string(protocol.AppendStorageWrite(nil, row.ID, again)))
+			}
+		}
+	})
+}

@@ -1,0 +1,267 @@
+package storage
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/gate/gatetest"
+	"confcenter/server/loop"
+	"confcenter/server/loop/looptest"
+	"confcenter/storage"
+)
+
+// player is a store of one owner's fields. What comes when is up to the test.
+type player struct {
+	fields []storage.Field
+	cold   bool     // only Load knows them
+	held   []func() // writes that are not done yet
+	wrote  []*storage.Write
+
+	outcome *storage.Outcome
+	err     error
+
+	owners  []storage.Owner
+	retried []storage.FieldName
+}
+
+func (p *player) Get(_ storage.Owner, names []string, dst []storage.Field) ([]storage.Field, bool) {
+	for _, f := range p.fields {
+		if slices.Contains(names, f.Name) {
+			dst = append(dst, f)
+		}
+	}
+	return dst, !p.cold
+}
+
+func (p *player) Load(_ context.Context, o storage.Owner, names []string) ([]storage.Field, error) {
+	found, _ := p.Get(o, names, nil)
+	return found, p.err
+}
+
+func (p *player) GetAll(_ context.Context, _ storage.Owner, ask storage.Ask) (storage.Page, error) {
+	return storage.Page{Fields: p.fields[:1], Revision: 7, More: ask.After == ""}, p.err
+}
+
+func (p *player) Do(w *storage.Write, done func(*storage.Outcome, error)) {
+	p.wrote = append(p.wrote, w)
+	outcome, err := p.outcome, p.err
+	p.held = append(p.held, func() { done(outcome, err) })
+}
+
+func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]storage.Owner, bool, error) {
+	return p.owners, after == "", p.err
+}
+
+func (p *player) Count(context.Context, string, string, string) (int64, error) {
+	return int64(len(p.owners)), p.err
+}
+
+func (p *player) Status() []storage.TableStatus {
+	return []storage.TableStatus{{Table: 3, List: "dirtyKey:3", Errors: "dirtyKey:3error", Dirty: 5}}
+}
+
+func (p *player) Errors(after storage.FieldName, limit int) ([]storage.ErrorRow, bool) {
+	return []storage.ErrorRow{{Owner: after.Owner, Name: after.Name, Reason: "bad", Attempts: limit}}, true
+}
+
+func (p *player) Retry(_ context.Context, fields []storage.FieldName) (int, error) {
+	p.retried = fields
+	return 2, p.err
+}
+
+func (p *player) Drop(_ context.Context, fields []storage.FieldName) (int, error) {
+	return len(fields), p.err
+}
+
+// kit is a session without a socket on player storage.
+type kit struct {
+	*gatetest.Bench
+	*gate.Session
+	w      *looptest.Wire
+	player *player
+}
+
+func newKit(t *testing.T) *kit {
+	k := &kit{Bench: gatetest.NewBench(t, loop.Limits{}), player: &player{fields: []storage.Field{{Name: "gold", Value: []byte("10"), Version: 20}, {Name: "pic", Value: []byte{0xFF}}}}}
+	Add(context.Background(), k.Bench.Gate, k.player)
+	k.Open()
+	k.Session, k.w = k.Peer(gatetest.Unlimited)
+	return k
+}
+
+// asks sends requests, has workers do what there is to do, and returns the replies.
+func (k *kit) asks(pairs ...any) []string {
+	k.Receive(gatetest.Requests(pairs...))
+	for k.Bench.Group.Jobs() > 0 {
+		k.Bench.Group.DoJob(0)
+		k.Loop.Wake()
+	}
+	return gatetest.Frames(k.T, k.w)
+}
+
+// ask is asks for one request.
+func (k *kit) ask(cmd protocol.Command, body string) string {
+	got := k.asks(cmd, body)
+	require.Len(k.T, got, 1)
+	return got[0]
+}
+
+const owner = `"logicType":"bag","ownerId":"42"`
+
+func TestWarmFieldsAreAnsweredOnTheLoop(t *testing.T) {
+	k := newKit(t)
+	k.Receive(gatetest.Requests(protocol.StGet, `{`+owner+`,"names":["gold","pic","none"],"versions":1}`))
+	require.Equal(t, []string{`STGET_RSP/1 {"code":0,"fields":{"gold":"10"},"bytes":{"pic":"/w=="},"versions":{"gold":20,"pic":0}}`}, gatetest.Frames(t, k.w))
+}
+
+// What waits for a database takes none of the workers, and requests behind it wait.
+func TestColdFieldsAreLoadedAwayFromTheLoop(t *testing.T) {
+	k := newKit(t)
+	k.player.cold = true
+	k.Receive(gatetest.Requests(protocol.StGet, `{`+owner+`,"names":["gold"]}`, protocol.StUpdate, `{`+owner+`,"fields":{"a":"1"}}`))
+	require.Empty(t, gatetest.Frames(t, k.w))
+	require.Empty(t, k.player.wrote)
+	require.Equal(t, []string{`STGET_RSP/1 {"code":0,"fields":{"gold":"10"}}`}, k.asks())
+	require.Len(t, k.player.wrote, 1)
+
+	k = newKit(t)
+	k.player.cold, k.player.err = true, codes.Errorf(codes.Busy, "the database does not answer")
+	require.Equal(t, `STGET_RSP/1 {"code":503,"desc":"the database does not answer"}`, k.ask(protocol.StGet, `{`+owner+`,"names":["gold"]}`))
+}
+
+func TestRepliesOfWritesKeepTheirOrder(t *testing.T) {
+	k := newKit(t)
+	k.player.outcome = &storage.Outcome{Revision: 8, Fields: []storage.Field{{Name: "gold", Value: []byte("15"), Version: 21}}, Prev: []storage.Field{{Name: "gold", Value: []byte("10"), Version: 20}}, Replayed: true}
+	k.Receive(gatetest.Requests(
+		protocol.StIncr, `{`+owner+`,"deltas":{"gold":5},"prev":1}`,
+		protocol.StRemove, `{`+owner+`,"names":["gold"],"expect":{"gold":21},"token":"t"}`,
+		protocol.StGet, `{`+owner+`,"names":["gold"]}`,
+	))
+	require.Len(t, k.player.held, 2, "writes do not wait for writes, reads do")
+	require.Equal(t, []storage.Delta{{Name: "gold", By: 5}}, k.player.wrote[0].Deltas)
+	require.True(t, k.player.wrote[0].WantPrev)
+	require.Equal(t, storage.Remove, k.player.wrote[1].Kind)
+	require.Equal(t, map[string]int64{"gold": 21}, k.player.wrote[1].Expect)
+	require.Equal(t, "t", k.player.wrote[1].Token)
+	require.NotNil(t, k.player.wrote[1].Actor)
+	k.player.held[1]()
+	k.Loop.Wake()
+	require.Empty(t, gatetest.Frames(t, k.w))
+	k.player.held[0]()
+	k.Loop.Wake()
+	require.Equal(t, []string{
+		`STINCR_RSP/1 {"code":0,"rev":8,"values":{"gold":15},"versions":{"gold":21},"prev":{"fields":{"gold":"10"},"versions":{"gold":20}},"replayed":1}`,
+		`STREMOVE_RSP/2 {"code":0,"rev":8,"replayed":1}`,
+		`STGET_RSP/3 {"code":0,"fields":{"gold":"10"}}`,
+	}, gatetest.Frames(t, k.w))
+}
+
+func TestWritesThatFail(t *testing.T) {
+	k := newKit(t)
+	for want, err := range map[string]error{
+		`{"code":412,"desc":"1 fields do not have the expected versions; read them again and decide","versions":{"gold":20}}`: &storage.Mismatch{Fields: k.player.fields[:1]},
+		`{"code":1016,"desc":"no number"}`: codes.Errorf(codes.WrongType, "no number"),
+	} {
+		k.player.err = err
+		k.Receive(gatetest.Requests(protocol.StUpdate, `{`+owner+`,"fields":{"gold":"1"}}`))
+		k.player.held[len(k.player.held)-1]()
+		k.Loop.Wake()
+		require.Equal(t, []string{"STUPDATE_RSP/1 " + want}, gatetest.Frames(t, k.w))
+	}
+	for body, code := range map[string]string{`{`: `{"code":1001,`, `[]`: `{"code":1001,`, `{"fields":1}`: `{"code":400,`, `{} x`: `{"code":1001,`} {
+		require.Contains(t, k.ask(protocol.StUpdate, body), code, body)
+	}
+	require.Contains(t, k.ask(protocol.StGet, `{"logicType":"","ownerId":"42","names":["a"]}`), `"code":1010`)
+}
+
+// A write whose client has gone is done all the same.
+func TestAWriteOutlivesItsClient(t *testing.T) {
+	k := newKit(t)
+	k.player.outcome = &storage.Outcome{Revision: 8}
+	k.Receive(gatetest.Requests(protocol.StUpdate, `{`+owner+`,"fields":{"gold":"1"}}`))
+	k.Abort("gone")
+	k.player.held[0]()
+	k.Loop.Wake()
+	require.Empty(t, gatetest.Frames(t, k.w))
+}
+
+func TestLongReplies(t *testing.T) {
+	k := newKit(t)
+	long := func(n int) []storage.Field {
+		return []storage.Field{{Name: "gold", Value: []byte(strings.Repeat("x", n))}}
+	}
+	for _, cold := range []bool{false, true} {
+		k.player.cold, k.player.fields = cold, long(loopBytes)
+		require.Greater(t, len(k.ask(protocol.StGet, `{`+owner+`,"names":["gold"]}`)), loopBytes)
+		k.player.fields = long(protocol.MaxFieldBytes)
+		require.Contains(t, k.ask(protocol.StGet, `{`+owner+`,"names":["gold"]}`), `"code":413`)
+	}
+	for n, want := range map[int]string{loopBytes: `"code":0`, protocol.MaxFieldBytes: `"code":413,"desc":"the write was carried out, at revision 8`} {
+		k.player.outcome = &storage.Outcome{Revision: 8, Prev: long(n)}
+		k.Receive(gatetest.Requests(protocol.StUpdate, `{`+owner+`,"fields":{"gold":"1"},"prev":1}`))
+		k.player.held[len(k.player.held)-1]()
+		k.Loop.Wake()
+		got := k.asks()
+		require.Len(t, got, 1)
+		require.Contains(t, got[0], want)
+	}
+	names := `"` + strings.Repeat(`x","`, loopFields) + `gold"`
+	k.player.cold, k.player.fields = false, long(1)
+	k.Receive(gatetest.Requests(protocol.StGet, `{`+owner+`,"names":[`+names+`]}`))
+	require.Empty(t, gatetest.Frames(t, k.w), "a worker looks up many")
+	require.Equal(t, []string{`STGET_RSP/1 {"code":0,"fields":{"gold":"x"}}`}, k.asks())
+}
+
+func TestListsOfFieldsAndOwners(t *testing.T) {
+	k := newKit(t)
+	require.Equal(t, `STALL_RSP/1 {"code":0,"rev":7,"fields":{"gold":"10"},"more":1,"next":"gold"}`, k.ask(protocol.StAll, `{`+owner+`}`))
+	require.Equal(t, `STALL_RSP/1 {"code":0,"rev":7,"fields":{"gold":"10"}}`, k.ask(protocol.StAll, `{`+owner+`,"after":"a"}`))
+	k.player.owners = []storage.Owner{{App: "1", Region: "1", Logic: "bag", ID: "a"}, {App: "1", Region: "1", Logic: "bag", ID: "b"}}
+	require.Equal(t, `STOWNERS_RSP/1 {"code":0,"owners":[{"logicType":"bag","ownerId":"a"},{"logicType":"bag","ownerId":"b"}],"more":1,"next":"bag:b"}`, k.ask(protocol.StOwners, `{}`))
+	require.Equal(t, `STOWNERS_RSP/1 {"code":0,"count":2}`, k.ask(protocol.StOwners, `{"count":1}`))
+	k.player.err = codes.Errorf(codes.Compacted, "begin again")
+	for _, cmd := range []protocol.Command{protocol.StAll, protocol.StOwners} {
+		require.Contains(t, k.ask(cmd, `{`+owner+`}`), `{"code":1018,"desc":"begin again"}`)
+		require.Contains(t, k.ask(cmd, `{"limit":"x"}`), `"code":400`)
+	}
+}
+
+func TestLandingIsTheOperators(t *testing.T) {
+	k := newKit(t)
+	require.Contains(t, k.ask(protocol.StStatus, `{}`), `{"code":0,"tables":[{"table":3,"list":"dirtyKey:3","errors_list":"dirtyKey:3error","dirty":5,`)
+	require.Contains(t, k.ask(protocol.StErrors, `{"limit":9,"after":{`+owner+`,"name":"pic"}}`), `{"code":0,"errors":[{"logicType":"bag","ownerId":"42","name":"pic","list":"","rev":0,"reason":"bad","attempts":9,"first":0,"next":0}],"more":1}`)
+	require.Contains(t, k.ask(protocol.StRetry, `{}`), `{"code":0,"count":2}`)
+	require.Nil(t, k.player.retried)
+	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[{`+owner+`,"name":"pic"}]}`), `{"code":0,"count":2}`)
+	require.Equal(t, []storage.FieldName{{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "pic"}}, k.player.retried)
+	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[]}`), `"count":2`)
+	require.NotNil(t, k.player.retried, "none is not all")
+	require.Contains(t, k.ask(protocol.StDrop, `{"rows":[{`+owner+`,"name":"pic"}]}`), `"code":1026`)
+	require.Contains(t, k.ask(protocol.StDrop, `{"confirm":0}`), `"code":400`)
+	require.Contains(t, k.ask(protocol.StDrop, `{"rows":[{`+owner+`,"name":"pic"}],"confirm":1}`), `{"code":0,"count":1}`)
+	k.player.err = codes.Errorf(codes.Storage, "no disk")
+	require.Contains(t, k.ask(protocol.StRetry, `{}`), `"code":507`)
+	for _, cmd := range []protocol.Command{protocol.StErrors, protocol.StRetry, protocol.StDrop} {
+		require.Contains(t, k.ask(cmd, `{"after":1,"rows":1}`), `"code":400`)
+	}
+}
+
+func TestNoPlayerStorage(t *testing.T) {
+	b := gatetest.NewBench(t, loop.Limits{})
+	Add(context.Background(), b.Gate, nil)
+	b.Open()
+	s, w := b.Peer(gatetest.Unlimited)
+	for _, row := range protocol.Commands {
+		if row.ID.IsStorage() {
+			s.Receive(gatetest.Requests(row.ID, `{`))
+			require.Equal(t, []string{row.Name + `_RSP/1 {"code":501,"desc":"this server has no player storage"}`}, gatetest.Frames(t, w))
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package storage
+
+import (
+	"errors"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+	"confcenter/storage"
+)
+
+var kinds = map[protocol.Command]storage.Kind{
+	protocol.StUpdate: storage.Update, protocol.StIncr: storage.Incr, protocol.StRemove: storage.Remove, protocol.StRestore: storage.Restore,
+}
+
+// writing is a write on its way through the store and back; it then makes the reply.
+type writing struct {
+	storage.Write
+	s    *gate.Session
+	d    *desk
+	slot uint64
+	h    protocol.Header
+
+	// set when it is done
+	outcome *storage.Outcome
+	err     error
+}
+
+// write hands a write over; the reply follows when it is durable.
+func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
+	q, err := s.Desk.Req.StorageWrite(h.Command)
+	if err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
+	w := &writing{s: s, d: deskOf(s), h: h}
+	w.Write = storage.Write{Owner: storage.Owner(q.Owner), Kind: kinds[h.Command], Names: q.Names, WantPrev: q.Prev, Token: q.Token, Actor: s.Actor()}
+	if len(q.Fields) > 0 {
+		w.Fields = make([]storage.Put, len(q.Fields))
+	}
+	for i, field := range q.Fields {
+		w.Fields[i] = storage.Put{Name: field.Name, Value: field.Value}
+	}
+	for _, delta := range q.Deltas {
+		w.Deltas = append(w.Deltas, storage.Delta{Name: delta.Name, By: delta.N})
+	}
+	if len(q.Expect) > 0 {
+		w.Expect = make(map[string]int64, len(q.Expect))
+	}
+	for _, version := range q.Expect {
+		w.Expect[version.Name] = version.N
+	}
+	w.slot = s.Reserve(h.Command)
+	s.Group().Count.StateWrites.Add(1)
+	f.store.Do(&w.Write, w.done)
+	return true
+}
+
+// done is called by the store.
+func (w *writing) done(outcome *storage.Outcome, err error) {
+	w.outcome, w.err = outcome, err
+	w.d.add(w)
+}
+
+// completed are writes that the store has finished. All that finish at about the same time
+// come to the loop as one mail.
+type completed struct {
+	loop *loop.Loop // set at open
+
+	mu   sync.Mutex
+	list []*writing // guarded by mu
+}
+
+func (c *completed) add(w *writing) {
+	c.mu.Lock()
+	c.list = append(c.list, w)
+	first := len(c.list) == 1
+	c.mu.Unlock()
+	if first {
+		c.loop.Post(&answers{from: c})
+		c.loop.FeedOthers()
+	}
+}
+
+func (c *completed) take() []*writing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.list
+	c.list = nil
+	return list
+}
+
+// answers is the mail that brings results to the loop.
+type answers struct {
+	from *completed
+	list []*writing
+	next int
+}
+
+// Deliver completes the replies.
+func (a *answers) Deliver(l *loop.Loop, budget int) (used int, done bool) {
+	l.HasRoom()
+	if a.list == nil {
+		a.list = a.from.take()
+	}
+	for ; a.next < len(a.list); a.next++ {
+		if used >= budget {
+			return used, false
+		}
+		a.list[a.next].answer(l)
+		used++
+	}
+	return used, true
+}
+
+// answer completes the reply. A worker first encodes a long one.
+func (w *writing) answer(l *loop.Loop) {
+	s, size := w.s, 0
+	if s.Gone() {
+		return
+	}
+	if w.err == nil {
+		size = sizeOf(w.outcome.Fields) + sizeOf(w.outcome.Prev)
+	}
+	switch {
+	case size > protocol.MaxFieldBytes:
+		w.err = codes.Errorf(codes.TooLarge, "the write was carried out, at revision %d, but the fields to tell have %d bytes and the limit of one reply is %d; read them in parts",
+			w.outcome.Revision, size, protocol.MaxFieldBytes)
+	case size > loopBytes:
+		s.Group().Work(func() {
+			frame := w.AppendFrame(nil)
+			l.Post(loop.MailFunc(func(*loop.Loop) { s.Fill(w.slot, frame) }))
+		})
+		return
+	}
+	s.FillWith(w.slot, w)
+}
+
+// AppendFrame appends the reply.
+func (w *writing) AppendFrame(dst []byte) []byte {
+	start := len(dst)
+	return protocol.FinishFrame(w.appendBody(protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)), start)
+}
+
+func (w *writing) appendBody(dst []byte) []byte {
+	var other *storage.Mismatch
+	switch {
+	case w.err == nil:
+		out := protocol.StorageWritten{Revision: w.outcome.Revision, Fields: appendWire(nil, w.outcome.Fields), Prev: appendWire(nil, w.outcome.Prev), Replayed: w.outcome.Replayed}
+		return protocol.AppendStorageWritten(dst, w.h.Command, out, w.WantPrev)
+	case errors.As(w.err, &other):
+		w.s.Group().Count.StateRefused.Add(1)
+		versions := make([]protocol.StorageNumber, len(other.Fields))
+		for i, f := range other.Fields {
+			versions[i] = protocol.StorageNumber{Name: f.Name, N: f.Version}
+		}
+		return protocol.AppendStorageConflict(dst, other.Error(), versions)
+	}
+	w.s.Group().Count.StateRefused.Add(1)
+	return w.s.AppendRefusal(dst, w.h, w.err)
+}
