@@ -277,6 +277,26 @@ func TestStopWhileTheDataDiskHangs(t *testing.T) {
 	require.NoError(t, <-closed)
 }
 
+// Whoever supervises the process must not have to kill it.
+func TestAStopDoesNotWaitForEverForADiskThatHangs(t *testing.T) {
+	for _, dir := range []string{sickConf, sickData} {
+		p := newPatient(t, dir)
+		p.cfg.SetTimeout = 50 * time.Millisecond
+		p.open()
+		thaw := p.disk.hang()
+		answer := make(chan error, 1)
+		require.NoError(t, p.Set(setA, func(_ SetResult, err error) { answer <- err }))
+		p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
+		<-answer
+		err := p.Close()
+		require.Equal(t, codes.Timeout, codes.Of(err))
+		require.ErrorContains(t, err, dir)
+		thaw()
+		p.owner.Wait()
+		p.recorder.scribe.running.Wait()
+	}
+}
+
 func TestConfDiskThatHangsIsToldAndHoldsUpNobodyForLong(t *testing.T) {
 	p := newPatient(t, sickConf)
 	p.cfg.SetTimeout = 50 * time.Millisecond

@@ -123,15 +123,28 @@ func (s *Store) ReadFile(name string, room func(size int64) error) ([]byte, erro
 }
 
 // Close finishes the current write, refuses those that wait with codes.Closed and releases the
-// lock. Snapshots stay readable. Only the first call does anything.
-func (s *Store) Close() error {
-	var err error
+// lock. Snapshots stay readable. Only the first call does anything. If a disk holds it up for
+// longer than Config.SetTimeout it fails, and what is left ends when the disk answers.
+func (s *Store) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.writer.close()
 		close(s.closing)
-		s.owner.Wait()
-		s.intake.scanners.Wait()
-		err = s.release()
+		closed := make(chan error, 1)
+		go func() { // waited for, but not for ever
+			s.owner.Wait()
+			s.intake.scanners.Wait()
+			closed <- s.release()
+		}()
+		timer := s.cfg.Clock.NewTimer(s.cfg.SetTimeout)
+		defer timer.Stop()
+		select {
+		case err = <-closed:
+		case <-timer.C():
+			err = codes.Errorf(codes.Timeout, "the configuration store cannot be closed: a disk has not answered for %s", s.cfg.SetTimeout)
+			if t := s.Trouble(); t != nil {
+				err = codes.Errorf(codes.Timeout, "the configuration store cannot be closed: %w (%s)", t.Err, t.Dir)
+			}
+		}
 	})
 	return err
 }
