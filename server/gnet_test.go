@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -264,6 +265,24 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(srv.Peer("reader").Call(protocol.GetCfgName, "")), &names))
 	require.GreaterOrEqual(t, len(names), acknowledged)
 	require.False(t, strings.Contains(fmt.Sprint(names), "tmp"))
+}
+
+// Then a stop was orderly all the same, and whoever asked for it can tell.
+func TestAStopThatPeersHoldUpEndsWithItsContext(t *testing.T) {
+	files := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `"` + strings.Repeat("x", 1<<20) + `"`}})
+	srv := server.New(server.Config{Listen: "127.0.0.1:0"}, server.Stores{Config: files.Store})
+	require.NoError(t, srv.Start())
+	deaf := servertest.Dial(t, srv.Addr().String())
+	deaf.Identify(`{"svrid":0,"svrname":"deaf"}`)
+	for range 64 {
+		deaf.Send(protocol.GetConfig, `{"file_pattern":"a.json"}`)
+	}
+	require.NoError(t, deaf.Conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err := deaf.Conn.Read(make([]byte, 1)) // the first answer is on its way
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, srv.Shutdown(ctx), context.DeadlineExceeded)
 }
 
 // A peer may say at once that it sends no more; what it asked for last is answered, also

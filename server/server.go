@@ -224,7 +224,7 @@ func (s *Server) drain(ctx context.Context) error {
 		select {
 		case <-time.After(drainPoll):
 		case <-ctx.Done():
-			return codes.Errorf(codes.Timeout, "%d sessions had replies or writes outstanding", owing)
+			return codes.Errorf(codes.Timeout, "%d sessions had replies or writes outstanding: %w", owing, ctx.Err())
 		}
 	}
 }
