@@ -45,9 +45,12 @@ func TestHTTPAndTCPShareTheStore(t *testing.T) {
 	stream, err := http.Get("http://" + ready.HTTP + "/v1/stream?namespace=ns")
 	require.NoError(t, err)
 	defer func() { _ = stream.Body.Close() }()
+	lines := bufio.NewScanner(stream.Body)
+	for lines.Scan() && !strings.Contains(lines.Text(), `"value":"5"`) {
+	}
+	require.Contains(t, lines.Text(), `"value":"5"`)
 	p.signal(t, syscall.SIGTERM)
-	text, _ := io.ReadAll(stream.Body)
-	require.Contains(t, string(text), `"value":"5"`)
+	_, _ = io.ReadAll(stream.Body)
 	require.Equal(t, exitOK, p.end(), "a stream holds up nothing")
 }
 
