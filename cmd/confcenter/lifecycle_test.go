@@ -12,6 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"confcenter/codes"
 )
 
 // buildDir is where tests that need a process put the binary.
@@ -206,4 +208,12 @@ func TestFileLimitIsRaisedToTheHardOne(t *testing.T) {
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	require.Equal(t, limit.Max, limit.Cur)
 	require.EqualValues(t, min(limit.Max, 1<<30), files)
+}
+
+// Scripts take 4 for a server that cannot be reached.
+func TestAServerThatCannotBeClosedHasFailed(t *testing.T) {
+	hangs := errors.Join(nil, codes.Errorf(codes.Timeout, "the state store cannot be closed"))
+	require.Equal(t, exitFailed, exitCode(failed(hangs)))
+	require.Equal(t, exitUsage, exitCode(failed(usageError{hangs})))
+	require.Equal(t, exitOK, exitCode(failed(nil)))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -59,7 +60,7 @@ as text on a terminal and as JSON lines otherwise.`,
 		if err := o.check(); err != nil || o.printConfig || o.checkConfig {
 			return err
 		}
-		return a.serve(command.Context(), &o)
+		return failed(a.serve(command.Context(), &o))
 	}
 	return command
 }
@@ -141,10 +142,15 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 // lockWait lets a server start while its predecessor is still ending.
 const lockWait = 3 * time.Second
 
-// cannotStart replaces the code of err, which is about requests to a server: a server
-// that does not start has failed.
-func cannotStart(err error) error {
-	return codes.Errorf(codes.Internal, "the server cannot start: %w", err)
+func cannotStart(err error) error { return fmt.Errorf("the server cannot start: %w", err) }
+
+// failed replaces the code of err, which is about requests to a server: a server that does
+// not start, or not stop, has failed.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return codes.Errorf(codes.Internal, "%w", err)
 }
 
 func liveFiles(snapshot *confstore.Snapshot) int {
