@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,20 +128,30 @@ func (r *Registry) Find(id int32) *Session {
 }
 
 // Behind returns the clients with ids above after, in the order of these, but at most so many,
-// and whether there are more.
+// and whether there are more. There may be very many: no more than twice as many as are asked
+// for are kept and sorted at a time.
 func (r *Registry) Behind(after int32, most int) (list []*Client, more bool) {
+	first := func(n int) {
+		slices.SortFunc(list, func(a, b *Client) int { return cmp.Compare(a.ID, b.ID) })
+		list = list[:min(n, len(list))]
+	}
+	last := int32(math.MaxInt32)
 	r.mu.Lock()
 	for id, c := range r.byID {
-		if id > after {
-			list = append(list, c)
+		if id <= after || id > last {
+			continue
+		}
+		if list = append(list, c); len(list) == 2*(most+1) {
+			first(most + 1)
+			last = list[most].ID
 		}
 	}
 	r.mu.Unlock()
-	slices.SortFunc(list, func(a, b *Client) int { return cmp.Compare(a.ID, b.ID) })
+	first(most + 1)
 	if len(list) <= most {
 		return list, false
 	}
-	return slices.Clone(list[:most]), true
+	return list[:most], true
 }
 
 // Session is the client's. Only its own loop may read more than what was set at open.
