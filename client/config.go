@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"confcenter/codes"
@@ -280,8 +281,8 @@ func (c *Client) list(ctx context.Context) (_ []FileInfo, problems []Problem, _ 
 // this one, in no particular order.
 func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
 	var all []map[string]string
-	for after, more := "0", true; more; {
-		request := fmt.Appendf(begin(protocol.GetCli), `{"after":%q,"limit":%d}`, after, clientsPage)
+	for after, more := 0, true; more; {
+		request := fmt.Appendf(begin(protocol.GetCli), `{"after":"%d","limit":%d}`, after, clientsPage)
 		body, _, err := c.do(ctx, protocol.GetCli, request, true)
 		page, err := answer(body, err, func(body []byte) (page []map[string]string, err error) {
 			page, more, err = protocol.ParseRecords(body)
@@ -292,7 +293,11 @@ func (c *Client) Clients(ctx context.Context) ([]map[string]string, error) {
 		}
 		all = append(all, page...)
 		if more = more && len(page) > 0; more {
-			after = page[len(page)-1]["svrid"]
+			next, err := strconv.Atoi(page[len(page)-1]["svrid"])
+			if err != nil || next <= after {
+				return nil, fmt.Errorf("clients: the server's list cannot be continued: after id %d came a page that ends with %q", after, page[len(page)-1]["svrid"])
+			}
+			after = next
 		}
 	}
 	return all, nil

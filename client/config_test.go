@@ -228,6 +228,26 @@ func TestClientsAreAskedForInPages(t *testing.T) {
 	require.Equal(t, []string{"2001", "3200"}, []string{clients[0]["svrid"], clients[1199]["svrid"]})
 }
 
+// A server whose pages do not go on is not asked for ever.
+func TestPagesOfClientsThatDoNotEndAreAnError(t *testing.T) {
+	for _, record := range [][]protocol.Property{
+		{{Name: "svrname", Value: "no id"}},
+		{{Name: "svrid", Value: "2001"}},
+		{{Name: "svrid", Value: "-1"}},
+	} {
+		s := newFakeServer(t, nil)
+		s.script = func(c *fakeConn, h protocol.Header, _ []byte) bool {
+			if h.Command != protocol.GetCli {
+				return false
+			}
+			c.reply(h, protocol.AppendMore(protocol.AppendRecords(nil, slices.Values([][]protocol.Property{record}), true)))
+			return true
+		}
+		_, err := dial(t, s).Clients(t.Context())
+		require.ErrorContains(t, err, "cannot be continued")
+	}
+}
+
 // Whatever the server answers to whatever is asked, there is an error and the
 // client goes on.
 func TestUnexpectedAnswers(t *testing.T) {
