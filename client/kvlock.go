@@ -66,20 +66,34 @@ func (s *KV) lock(ctx context.Context, key string, ttl time.Duration, wait bool)
 	return nil, fmt.Errorf("lock %s of %s: %w", key, s.ns, err)
 }
 
-// giveUpLocks revokes the leases of locks when the client is closed.
+// giveUpLocks revokes the leases of locks when the client is closed, within its time for that.
 func (c *Client) giveUpLocks(sess *session, locks []*Lock) {
 	timer := c.cfg.Clock.NewTimer(c.cfg.CloseTimeout)
 	defer timer.Stop()
-	for some := range slices.Chunk(locks, c.cfg.MaxInFlight) {
-		var calls []*call
-		for _, l := range some {
-			frame, _ := l.lease.revocation()
-			calls = append(calls, sess.conn.start(protocol.KVRevoke, protocol.FinishFrame(frame, 0)))
+	ctx, cancel := context.WithCancel(context.Background())
+	var limit sync.WaitGroup
+	limit.Go(func() {
+		select {
+		case <-timer.C():
+			cancel()
+		case <-ctx.Done():
 		}
-		for _, cl := range calls {
-			select {
-			case <-cl.done:
-			case <-timer.C():
+	})
+	defer limit.Wait()
+	defer cancel()
+	for some := range slices.Chunk(locks, c.cfg.MaxInFlight) {
+		calls := make([]*call, len(some))
+		for i, l := range some {
+			frame, _ := l.lease.revocation()
+			calls[i] = sess.conn.start(protocol.KVRevoke, protocol.FinishFrame(frame, 0))
+		}
+		for i, cl := range calls {
+			body, err := cl.wait(ctx, nil)
+			if err == nil && sess.conn.later(ctx, nil, retryAfter(body)) {
+				frame, _ := some[i].lease.revocation()
+				_, _ = sess.conn.request(ctx, nil, protocol.KVRevoke, protocol.FinishFrame(frame, 0))
+			}
+			if ctx.Err() != nil {
 				return
 			}
 		}

@@ -67,6 +67,17 @@ func TestWhatIsRefusedForItsRateIsSentAgain(t *testing.T) {
 	}
 }
 
+func TestCloseGivesLocksUpThoughItIsRefusedAtFirst(t *testing.T) {
+	s := strict(t, 5*time.Millisecond)
+	c := dial(t, s)
+	locked(t, c.KV("n"), "job")
+	require.NoError(t, c.Close())
+	require.Len(t, s.requests(protocol.KVRevoke), 2)
+	other, err := dial(t, s).KV("n").TryLock(t.Context(), "job", time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, other.Unlock(t.Context()))
+}
+
 // There is no point in waiting longer than the caller does: he gets the refusal.
 func TestARefusalThatNobodyWaitsForIsReturned(t *testing.T) {
 	s := strict(t, time.Hour)
