@@ -100,6 +100,26 @@ func TestKVWatch(t *testing.T) {
 	quiet(t, one)
 }
 
+// What player storage keeps is watched like any other key; that it counts as removed is its type.
+func TestKVWatchOfRemovedValues(t *testing.T) {
+	_, state, n := space(t)
+	w := watchKV(t, n.c.KV("@storage/1_1"), WatchOptions{})
+	removed := kv.Value{Type: kv.Removed, Data: []byte("\x00\xff")}
+	txn := kv.PutTxn("@storage/1_1", "k", removed)
+	txn.System = true
+	state.commit(t, txn)
+	got, err := w.Next(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, removed, got.Events[0].Entry.Value)
+	read, err := n.c.KV("@storage/1_1").Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, removed, read.Value)
+	_, err = n.c.KV("@storage/1_1").Put(t.Context(), "k", removed)
+	require.ErrorIs(t, err, codes.Reserved)
+	_, err = n.Put(t.Context(), "k", removed)
+	require.ErrorIs(t, err, codes.BadType)
+}
+
 func TestKVWatchEnds(t *testing.T) {
 	s, state, n := space(t)
 	w := watchKV(t, n, WatchOptions{})

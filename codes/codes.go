@@ -77,6 +77,9 @@ const (
 // Unconfirmed is for requests that destroy much at once, over every interface.
 const Unconfirmed Code = 1026 // all keys of a namespace would be deleted, and its name is not repeated
 
+// Reserved is our own number for what belongs to the server.
+const Reserved Code = 1027 // a namespace that peers may read, but not write directly
+
 // Row describes one code.
 type Row struct {
 	Code       Code
@@ -126,6 +129,7 @@ var table = []Row{
 	{BadMethod, "bad_method", 405, "the path does not take this method; see the header Allow"},
 	{Forbidden, "forbidden", 403, "refused because another web site may be behind the request; name its origin or host in the server's settings"},
 	{Unconfirmed, "unconfirmed", 400, "this would delete all keys of a namespace; give its name again as confirm"},
+	{Reserved, "reserved", 403, "the namespace belongs to the server; it can be read, and is written by the operations that it is for"},
 }
 
 // byCode is filled once and then only read.

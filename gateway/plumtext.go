@@ -8,10 +8,13 @@ import (
 )
 
 // plumType is the name of a type in Plum's API, which has only five: a json value
-// is shown as a string, so that clients can at least read it.
+// is shown as a string, and a removed one as bytes, so that clients can at least read it.
 func plumType(t kv.Type) string {
-	if t == kv.JSON {
+	switch t {
+	case kv.JSON:
 		t = kv.String
+	case kv.Removed:
+		t = kv.Bytes
 	}
 	return t.String()
 }
@@ -56,7 +59,7 @@ func appendPlumTyped(b []byte, e *kv.Entry) []byte {
 
 // appendPlumValue appends a value of any type as a JSON string.
 func appendPlumValue(b []byte, v kv.Value) []byte {
-	if v.Type != kv.Bytes {
+	if !v.Type.Octets() {
 		return appendPlumText(b, v.Data)
 	}
 	b = append(b, '"')

@@ -317,7 +317,7 @@ func (s *search) entry(e *kv.Entry, values bool) bool {
 	if s.in([]byte(e.Key)) {
 		return true
 	}
-	if !values || e.Value.Type == kv.Bytes {
+	if !values || e.Value.Type.Octets() {
 		return false
 	}
 	s.bytes += len(e.Value.Data)

@@ -29,6 +29,16 @@ const (
 	MaxLease        = 24 * time.Hour             // longest lease
 )
 
+// landingNamespace and storagePrefix name what Reserved is about.
+const landingNamespace, storagePrefix = "@landing", "@storage/"
+
+// Reserved reports whether a namespace belongs to player storage: everybody may read and
+// watch it, but only transactions of the server's own may write to it, see Txn.System. Its
+// keys have no history: Store.GetAt and Store.History refuse them.
+func Reserved(ns string) bool {
+	return ns == landingNamespace || strings.HasPrefix(ns, storagePrefix)
+}
+
 // CheckNamespace reports whether the name of a namespace is valid.
 func CheckNamespace(name string) error { return checkName("namespace", name, MaxNamespace) }
 

@@ -133,8 +133,8 @@ type Op struct {
 	// increment keeps the lease of its key unless one is given.
 	Lease LeaseID
 
-	// OpIncr: an absent key counts as Initial. The result must be within Min and
-	// Max where they are given.
+	// OpIncr: an absent key counts as Initial, as does one whose value is Removed. The
+	// result must be within Min and Max where they are given.
 	Delta, Initial int64
 	Min, Max       *int64
 
@@ -174,6 +174,15 @@ type Txn struct {
 	// transaction leaves no token. Stores keep a limited number of tokens for a
 	// limited time.
 	Token, TokenNS string
+	// Asked, unless it is empty, is what the Token is for in place of the operations and
+	// conditions: a repeated request is the same if Asked is, whatever operations it is
+	// carried out by the second time. Result.Ops of one that is Replayed are those of the
+	// first time, in their order; of each OpPut the value is missing as always.
+	Asked []byte
+
+	// System marks a transaction of the server's own, which may write to Reserved
+	// namespaces. No request of a peer can set it.
+	System bool
 
 	// Actor is who asks for the transaction. The store does not keep it, and a Token
 	// does not depend on it.
@@ -226,6 +235,12 @@ func (t *Txn) Check() error {
 		if err := CheckNamespace(t.TokenNS); err != nil {
 			return err
 		}
+		if err := t.mayWrite(t.TokenNS); err != nil {
+			return err
+		}
+		if len(t.Asked) > MaxTxnBytes {
+			return codes.Errorf(codes.TooLarge, "what the token is for has %d bytes, the limit is %d", len(t.Asked), MaxTxnBytes)
+		}
 	}
 	for i := range t.Fences {
 		if err := CheckPair(t.Fences[i].NS, t.Fences[i].Key); err != nil {
@@ -240,7 +255,7 @@ func (t *Txn) Check() error {
 	for _, ops := range [2][]Op{t.Then, t.Else} {
 		grants := 0
 		for i := range ops {
-			if err := ops[i].check(); err != nil {
+			if err := t.checkOp(&ops[i]); err != nil {
 				return in("operation", i, len(ops), err)
 			}
 			if ops[i].Kind == OpGrant {
@@ -255,6 +270,21 @@ func (t *Txn) Check() error {
 		return codes.Errorf(codes.TooLarge, "transaction has %d bytes of keys and values, the limit is %d", size, MaxTxnBytes)
 	}
 	return nil
+}
+
+// checkOp checks an operation, and that the transaction may carry it out.
+func (t *Txn) checkOp(op *Op) error {
+	if err := op.check(); err != nil || !op.Writes() {
+		return err
+	}
+	return t.mayWrite(op.NS)
+}
+
+func (t *Txn) mayWrite(ns string) error {
+	if t.System || !Reserved(ns) {
+		return nil
+	}
+	return codes.Errorf(codes.Reserved, "namespace %.64q belongs to player storage: it can be read here, and is written by the operations of player storage", ns)
 }
 
 // Size is how many bytes of keys and values the transaction has.
@@ -327,6 +357,9 @@ func (op *Op) check() error {
 		return err
 	}
 	if op.Kind == OpPut {
+		if op.Value.Type == Removed && !Reserved(op.NS) {
+			return codes.Errorf(codes.BadType, "type %s is only for namespaces of player storage; use bytes", Removed)
+		}
 		return op.Value.Check()
 	}
 	if op.Min != nil && op.Max != nil && *op.Min > *op.Max {

@@ -121,3 +121,42 @@ func TestOpKinds(t *testing.T) {
 	_, known := kv.ParseOp("")
 	require.False(t, known)
 }
+
+// Whatever a transaction would do to the namespaces of player storage, only one of the
+// server's own may.
+func TestReservedNamespacesAreTheServersOwn(t *testing.T) {
+	for ns, want := range map[string]bool{
+		"@landing": true, "@storage/": true, "@storage/1_1": true,
+		"@landing/": false, "@landings": false, "@storage": false, "@storages/": false, "storage/1": false, " @landing": false, "ns": false,
+	} {
+		require.Equal(t, want, kv.Reserved(ns), ns)
+	}
+	writes := map[string]kv.Txn{
+		"put":                 *kv.PutTxn("@storage/t", "k", kv.IntValue(1)),
+		"put of removed":      *kv.PutTxn("@storage/t", "k", value(kv.Removed, "\xff")),
+		"put with ttl":        {Then: []kv.Op{{Kind: kv.OpPut, NS: "@landing", Key: "k", Value: kv.IntValue(1), TTL: time.Hour}}},
+		"delete":              {Then: []kv.Op{{Kind: kv.OpDelete, NS: "@storage/t", Key: "k"}}},
+		"delete prefix":       {Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "@storage/t", Key: "k"}}},
+		"delete all":          {Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "@landing", Confirm: "@landing"}}},
+		"increment":           {Then: []kv.Op{{Kind: kv.OpIncr, NS: "@storage/t", Key: "k"}}},
+		"else":                {Else: []kv.Op{{Kind: kv.OpIncr, NS: "@storage/t", Key: "k"}}},
+		"behind another":      {Then: []kv.Op{put("key"), {Kind: kv.OpDelete, NS: "@landing", Key: "k"}}},
+		"nothing but a token": {Token: "t", TokenNS: "@landing"},
+	}
+	for what, txn := range writes {
+		err := txn.Check()
+		require.Equal(t, codes.Reserved, codes.Of(err), what)
+		require.ErrorContains(t, err, "belongs to player storage", what)
+		txn.System = true
+		require.NoError(t, txn.Check(), what)
+	}
+	reads := kv.Txn{If: []kv.Compare{kv.Absent("@landing", "k")}, Fences: []kv.Fence{{NS: "@landing", Key: "k", Token: 1}}, Then: []kv.Op{{Kind: kv.OpGet, NS: "@storage/t", Key: "k"}}}
+	require.NoError(t, reads.Check(), "reading is for everybody")
+
+	for _, ns := range []string{"ns", "@storage"} {
+		removed := kv.PutTxn(ns, "k", value(kv.Removed, "x"))
+		require.Equal(t, codes.BadType, codes.Of(removed.Check()))
+		removed.System = true
+		require.Equal(t, codes.BadType, codes.Of(removed.Check()), "not even the server")
+	}
+}

@@ -23,9 +23,12 @@ const (
 	Bool                   // true or false
 	Bytes                  // any octets
 	JSON                   // one JSON text
+	// Removed is any octets that count as removed though they are kept. Only namespaces
+	// that are Reserved have it. Its JSON is that of Bytes.
+	Removed
 )
 
-var typeNames = [...]string{String: "string", Int: "int", Double: "double", Bool: "bool", Bytes: "bytes", JSON: "json"}
+var typeNames = [...]string{String: "string", Int: "int", Double: "double", Bool: "bool", Bytes: "bytes", JSON: "json", Removed: "removed"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) && typeNames[t] != "" {
@@ -44,7 +47,10 @@ func ParseType(name string) (Type, error) {
 	return 0, codes.Errorf(codes.BadType, "type %q is unknown: use string, int, double, bool, bytes or json", name)
 }
 
-// Value is a typed value: Data is its text, or for Bytes the octets themselves.
+// Octets reports whether values of the type are any octets, for which JSON has base64.
+func (t Type) Octets() bool { return t == Bytes || t == Removed }
+
+// Value is a typed value: Data is its text, or the octets themselves.
 type Value struct {
 	Type Type
 	Data []byte
@@ -87,7 +93,7 @@ func (v Value) Check() error {
 	}
 	var err error
 	switch v.Type {
-	case Bytes:
+	case Bytes, Removed:
 	case String:
 		if !utf8.Valid(v.Data) {
 			return codes.Errorf(codes.BadValue, "value is not UTF-8, as a string must be; use type bytes")

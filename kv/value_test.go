@@ -37,7 +37,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 		says string
 	}{
 		{value(0, "x"), codes.BadType, "type 0"},
-		{value(7, "x"), codes.BadType, "type 7"},
+		{value(8, "x"), codes.BadType, "type 8"},
 		{value(kv.String, "\xff"), codes.BadValue, "UTF-8"},
 		{value(kv.Int, ""), codes.BadValue, "not of type int"},
 		{value(kv.Int, "1.0"), codes.BadValue, `"1.0"`},
@@ -129,6 +129,7 @@ func TestMadeValuesFitAndReadBack(t *testing.T) {
 		require.Equal(t, s, string(kv.StringValue(s).Data))
 	})
 	require.NoError(t, kv.BytesValue([]byte{0xff}).Check())
+	require.NoError(t, value(kv.Removed, "\xff").Check())
 	require.NoError(t, kv.JSONValue([]byte(`{}`)).Check())
 	require.Error(t, kv.JSONValue([]byte(`{`)).Check())
 }
@@ -155,7 +156,7 @@ func TestValuesAreEqualByTypeAndText(t *testing.T) {
 }
 
 func TestTypesHaveNames(t *testing.T) {
-	for _, typ := range []kv.Type{kv.String, kv.Int, kv.Double, kv.Bool, kv.Bytes, kv.JSON} {
+	for _, typ := range []kv.Type{kv.String, kv.Int, kv.Double, kv.Bool, kv.Bytes, kv.JSON, kv.Removed} {
 		got, err := kv.ParseType(typ.String())
 		require.NoError(t, err)
 		require.Equal(t, typ, got)
@@ -169,7 +170,7 @@ func TestTypesHaveNames(t *testing.T) {
 
 func FuzzValueCheck(f *testing.F) {
 	for _, text := range []string{"1", "-nan", "0x1p-2", "true", `{"a":[1]}`, "\xff", "9223372036854775808"} {
-		for typ := range 8 {
+		for typ := range 9 {
 			f.Add(uint8(typ), []byte(text))
 		}
 	}

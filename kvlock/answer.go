@@ -174,7 +174,7 @@ var tidying = &access.Actor{Origin: access.Server}
 // drop gives back a lock that was granted to a waiter who no longer wants it.
 func (m *Manager) drop(l *line, fence kv.Revision) {
 	l.dropping = fence
-	m.enqueue(job{freeTxn(tidying, l.name.ns, l.name.key, fence), func(res *kv.Result, err error) {
+	m.enqueue(job{m.own(freeTxn(tidying, l.name.ns, l.name.key, fence)), func(res *kv.Result, err error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		l.dropping = 0

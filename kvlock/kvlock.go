@@ -34,6 +34,9 @@ type Config struct {
 	Queues *memory.Pool
 	Tend   time.Duration // how often waiters whose lease has ended are looked for, and a store that took no writes is tried again; 0: 1 s
 	Clock  clock.Clock   // nil: the machine's
+	// System has the Manager make its transactions as the server's own, for locks in
+	// namespaces that are kv.Reserved. No request of a peer may get to such a Manager.
+	System bool
 }
 
 func (c Config) withDefaults() Config {
@@ -165,7 +168,7 @@ func (m *Manager) Lock(req Request, done func(Outcome, error), granted func(Gran
 	if req.Lease <= 0 {
 		return codes.Errorf(codes.BadRequest, "a lock needs a lease")
 	}
-	if err := req.txn().Check(); err != nil {
+	if err := m.own(req.txn()).Check(); err != nil {
 		return err
 	}
 	if _, err := m.store.Lease(req.Lease); err != nil {
@@ -192,7 +195,7 @@ func (m *Manager) Lock(req Request, done func(Outcome, error), granted func(Gran
 // itself fails, done is not called; codes.Busy means ask again.
 func (m *Manager) Unlock(by *access.Actor, ns, key string, fence kv.Revision, done func(rev kv.Revision, err error)) error {
 	txn := &kv.Txn{Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}, Actor: by}
-	return m.store.Commit(txn, func(res *kv.Result, err error) {
+	return m.store.Commit(m.own(txn), func(res *kv.Result, err error) {
 		if err != nil {
 			done(0, err)
 			return
@@ -245,7 +248,7 @@ func (m *Manager) free(by *access.Actor, ns, key string, fence kv.Revision, done
 		return
 	}
 	defer m.mu.Unlock()
-	m.enqueue(job{freeTxn(by, ns, key, fence), func(res *kv.Result, err error) {
+	m.enqueue(job{m.own(freeTxn(by, ns, key, fence)), func(res *kv.Result, err error) {
 		if err != nil {
 			done(0, err)
 			return

@@ -35,6 +35,32 @@ func TestALockIsAKeyWithAFence(t *testing.T) {
 	require.Greater(t, k.lock(other, false).has(), fence)
 }
 
+// In namespaces of player storage only a Manager of the server's own locks, waits and gives back.
+func TestLocksInReservedNamespacesAreTheServersOwn(t *testing.T) {
+	k := start(t, Config{})
+	own := New(k.store, Config{Clock: k.clock, System: true})
+	t.Cleanup(own.Close)
+	first, second := k.lease(long), k.lease(long)
+	req := func(lease kv.LeaseID) Request {
+		return Request{NS: "@landing", Key: "lock", Lease: lease, Wait: true}
+	}
+	require.ErrorIs(t, lock(t, k.m, req(first)).err, codes.Reserved)
+
+	fence := lock(t, own, req(first)).has()
+	waiting := lock(t, own, req(second))
+	waiting.waits()
+	require.ErrorIs(t, k.m.Unlock(nil, "@landing", "lock", fence, nil), codes.Reserved)
+	refused := make(chan error, 1)
+	require.NoError(t, k.m.GiveUp(nil, "@landing", "lock", first, func(_ kv.Revision, err error) { refused <- err }))
+	require.ErrorIs(t, await(t, refused), codes.Reserved)
+	freed := make(chan error, 1)
+	require.NoError(t, own.Unlock(nil, "@landing", "lock", fence, func(_ kv.Revision, err error) { freed <- err }))
+	require.NoError(t, await(t, freed))
+	require.Greater(t, waiting.gets(), fence)
+	require.NoError(t, own.GiveUp(nil, "@landing", "lock", second, func(_ kv.Revision, err error) { freed <- err }))
+	require.NoError(t, await(t, freed))
+}
+
 func TestWhatIsNoRequest(t *testing.T) {
 	k := start(t, Config{})
 	lease := k.lease(long)

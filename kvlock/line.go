@@ -97,6 +97,12 @@ func (r *Request) look() *kv.Txn {
 	return &kv.Txn{If: []kv.Compare{never}, Else: []kv.Op{{Kind: kv.OpGet, NS: r.NS, Key: r.Key}}, Actor: r.Actor}
 }
 
+// own makes a transaction the server's own if all of the Manager's are.
+func (m *Manager) own(txn *kv.Txn) *kv.Txn {
+	txn.System = m.cfg.System
+	return txn
+}
+
 func freeTxn(by *access.Actor, ns, key string, fence kv.Revision) *kv.Txn {
 	return &kv.Txn{If: []kv.Compare{{NS: ns, Key: key, Target: kv.CompareCreate, Relation: kv.Equal, Number: int64(fence)}},
 		Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}, Actor: by}
@@ -129,7 +135,7 @@ func (m *Manager) arrive(w *waiter) (*line, *kv.Txn, error) {
 		}
 	}
 	if first {
-		return l, w.req.txn(), nil
+		return l, m.own(w.req.txn()), nil
 	}
 	return l, w.req.look(), nil
 }
@@ -182,7 +188,7 @@ func (m *Manager) next(l *line) {
 		return
 	}
 	if w := l.waiters[0]; w.told && l.freed >= l.held {
-		m.try(l, w, w.req.txn())
+		m.try(l, w, m.own(w.req.txn()))
 	}
 }
 

@@ -83,7 +83,7 @@ func (c *connection) printValue(v kv.Value) error {
 		return err
 	case v.Type == kv.JSON:
 		text = jsontext.AppendIndent(nil, v.Data, "    ")
-	case v.Type == kv.Bytes:
+	case v.Type.Octets():
 		text = []byte(base64.StdEncoding.EncodeToString(v.Data))
 	}
 	_, err := c.app.stdout.Write(append(text[:len(text):len(text)], '\n'))
@@ -101,7 +101,7 @@ func cell(v kv.Value) string {
 		return string(jsontext.AppendCompact(nil, v.Data))
 	case kv.Int, kv.Double, kv.Bool:
 		return string(v.Data)
-	case kv.Bytes:
+	case kv.Bytes, kv.Removed:
 		return base64.StdEncoding.EncodeToString(v.Data)
 	}
 	return string(jsontext.AppendQuote(nil, string(v.Data)))

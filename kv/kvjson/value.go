@@ -47,7 +47,7 @@ func (r *Reader) NeedValue(o *Object, untyped kv.Type) kv.Value {
 // typeNamed searches the types before it calls kv.ParseType, for which every name
 // would have to be copied.
 func typeNamed(name []byte) (kv.Type, error) {
-	for typ := kv.String; typ <= kv.JSON; typ++ {
+	for typ := kv.String; typ <= kv.Removed; typ++ {
 		if string(name) == typ.String() {
 			return typ, nil
 		}
@@ -109,7 +109,7 @@ func valueData(typ kv.Type, member *jsontext.Member) ([]byte, error) {
 	switch {
 	case typ == kv.JSON:
 		return clone(member.Raw), nil
-	case member.Kind == jsontext.String && typ == kv.Bytes:
+	case member.Kind == jsontext.String && typ.Octets():
 		return decodeBytes(member.Raw)
 	case member.Kind == jsontext.String:
 		return jsontext.AppendUnquote(make([]byte, 0, len(member.Raw)-2), member.Raw), nil
@@ -135,13 +135,13 @@ func decodeBytes(raw []byte) ([]byte, error) {
 	return data[:n], nil
 }
 
-// AppendValue appends a value as JSON: json as it is, bytes in base64, everything
+// AppendValue appends a value as JSON: json as it is, octets in base64, everything
 // else as a string, so that no parser rounds a number.
 func AppendValue(dst []byte, v kv.Value) []byte {
 	switch v.Type {
 	case kv.JSON:
 		return append(dst, v.Data...)
-	case kv.Bytes:
+	case kv.Bytes, kv.Removed:
 		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), v.Data), '"')
 	}
 	return jsontext.AppendQuote(dst, v.Data)

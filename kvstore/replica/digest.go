@@ -3,6 +3,7 @@ package replica
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"sync"
 
 	"confcenter/kv"
@@ -14,6 +15,9 @@ var digestBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // text is preceded by its length and every list by its number, so that nothing
 // can be read in two ways. It is stored: the encoding must never change.
 func digestOf(txn *kv.Txn) [16]byte {
+	if len(txn.Asked) > 0 {
+		return digestOfAsked(txn.Asked)
+	}
 	buffer := digestBuffers.Get().(*[]byte)
 	b := binary.AppendUvarint((*buffer)[:0], uint64(len(txn.Fences)))
 	for i := range txn.Fences {
@@ -39,6 +43,14 @@ func digestOf(txn *kv.Txn) [16]byte {
 		digestBuffers.Put(buffer)
 	}
 	return [16]byte(sum[:16])
+}
+
+// digestOfAsked begins with a number that no transaction has of fences.
+func digestOfAsked(asked []byte) [16]byte {
+	h := sha256.New()
+	_, _ = h.Write(binary.AppendUvarint(nil, math.MaxUint64)) // never fails
+	_, _ = h.Write(asked)
+	return [16]byte(h.Sum(nil)[:16])
 }
 
 func appendText(b []byte, s string) []byte {

@@ -102,7 +102,7 @@ func (g *group) evaluate(q *queued) (*kv.Result, error) {
 	result := q.newResult(len(ops))
 	result.Held = held
 	for i := range ops {
-		if err := g.do(&ops[i], &result.Ops[i]); err != nil {
+		if err := g.do(&ops[i], &result.Ops[i], txn.System); err != nil {
 			if len(ops) > 1 {
 				err = codes.Errorf(codes.Of(err), "operation %d: %w", i, err)
 			}
@@ -172,7 +172,7 @@ func compareNumbers[T int64 | float64](a, b kv.Value, number func(kv.Value) (T, 
 	return cmp.Compare(x, y), cmp.Or(errX, errY)
 }
 
-func (g *group) do(op *kv.Op, r *kv.OpResult) error {
+func (g *group) do(op *kv.Op, r *kv.OpResult, system bool) error {
 	switch op.Kind {
 	case kv.OpGet:
 		r.Entry = g.get(op.NS, op.Key)
@@ -197,7 +197,7 @@ func (g *group) do(op *kv.Op, r *kv.OpResult) error {
 	case kv.OpGrant:
 		return g.grant(op, r)
 	}
-	return g.revoke(op, r)
+	return g.revoke(op, r, system)
 }
 
 func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
@@ -257,7 +257,7 @@ func (g *group) checkLease(id kv.LeaseID, old *kv.Entry) error {
 
 func (g *group) incr(op *kv.Op, r *kv.OpResult) error {
 	base := op.Initial
-	if old := g.get(op.NS, op.Key); old != nil {
+	if old := g.get(op.NS, op.Key); old != nil && old.Value.Type != kv.Removed {
 		n, err := old.Value.Int()
 		if err != nil {
 			return err
@@ -332,7 +332,7 @@ func (g *group) grant(op *kv.Op, r *kv.OpResult) error {
 	return nil
 }
 
-func (g *group) revoke(op *kv.Op, r *kv.OpResult) error {
+func (g *group) revoke(op *kv.Op, r *kv.OpResult, system bool) error {
 	if said := g.books.leases.answerOf(op); said != nil {
 		r.Count = said.keys
 		return said.err
@@ -340,6 +340,9 @@ func (g *group) revoke(op *kv.Op, r *kv.OpResult) error {
 	l := g.books.leases.find(op.Lease)
 	if l == nil || l == g.granted {
 		return errLeaseGone(op.Lease)
+	}
+	if !system && l.reserved() {
+		return errReservedLease(op.Lease)
 	}
 	r.Count = g.end(l)
 	return g.checkChanges()

@@ -68,6 +68,21 @@ func errLeaseGone(id kv.LeaseID) error {
 	return codes.Errorf(codes.LeaseGone, "there is no lease %d, or it has ended", id)
 }
 
+func errReservedLease(id kv.LeaseID) error {
+	return codes.Errorf(codes.Reserved, "lease %d has keys in a namespace of player storage, so only the server ends it", id)
+}
+
+// reserved reports whether the lease has keys that only transactions of the server's own
+// may write.
+func (l *lease) reserved() bool {
+	for _, sp := range l.keys {
+		if kv.Reserved(sp.name) {
+			return true
+		}
+	}
+	return false
+}
+
 // grant makes a lease, which becomes visible when it is published.
 func (l *leases) grant(id kv.LeaseID, ttl time.Duration) *lease {
 	made := &lease{id: id, ttl: ttl, pos: -1}

@@ -168,7 +168,7 @@ func (q *queue) waiting() int {
 // sizeOf is about what a transaction holds of memory while it waits.
 func sizeOf(txn *kv.Txn) int {
 	const perTxn, perOp = 256, 144
-	size := perTxn + perOp*(len(txn.If)+len(txn.Then)+len(txn.Else)+len(txn.Fences))
+	size := perTxn + len(txn.Asked) + perOp*(len(txn.If)+len(txn.Then)+len(txn.Else)+len(txn.Fences))
 	for i := range txn.If {
 		size += len(txn.If[i].Key) + len(txn.If[i].Value.Data)
 	}

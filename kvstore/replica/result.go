@@ -14,10 +14,13 @@ import (
 
 // resultFormat is the first byte of a stored result. Format 1 stored revisions as they
 // are. Since then 0 stands for the transaction's own revision, which only the log knows
-// for certain, and any other revision is stored plus 1.
+// for certain, and any other revision is stored plus 1. A transaction that says itself what
+// it was Asked may be repeated by other operations: its result also has the number of
+// operations, and the names of the keys; an empty namespace is that of the key before.
 const (
 	resultFormat         = 2
 	absoluteResultFormat = 1
+	askedResultFormat    = 3
 )
 
 // relative encodes a revision in the result of a transaction that has the revision own.
@@ -61,20 +64,35 @@ func appendResult(b []byte, txn *kv.Txn, r *kv.Result, own kv.Revision, named bo
 	if r.Held {
 		held = 1
 	}
-	b = append(b, resultFormat, held)
+	w := resultWriter{own: own, named: len(txn.Asked) > 0}
+	format := byte(resultFormat)
+	if w.named {
+		format = askedResultFormat
+	}
+	b = append(b, format, held)
 	b = binary.AppendUvarint(b, relative(r.Revision, own))
+	if w.named {
+		b = binary.AppendUvarint(b, uint64(len(r.Ops)))
+	}
 	ops := branch(txn, r.Held)
 	for i := range r.Ops {
 		lease := uint64(r.Ops[i].Lease.ID) + 1
 		if named {
 			lease = relative(kv.Revision(r.Ops[i].Lease.ID), own)
 		}
-		b = appendOpResult(b, &r.Ops[i], own, lease, ops[i].Kind != kv.OpPut)
+		b = w.op(b, &r.Ops[i], lease, ops[i].Kind != kv.OpPut)
 	}
 	return b
 }
 
-func appendOpResult(b []byte, r *kv.OpResult, own kv.Revision, lease uint64, withValue bool) []byte {
+// resultWriter is what all operations of a stored result share.
+type resultWriter struct {
+	own   kv.Revision
+	named bool   // entries have their names
+	ns    string // of the entry before
+}
+
+func (w *resultWriter) op(b []byte, r *kv.OpResult, lease uint64, withValue bool) []byte {
 	var parts byte
 	if r.Entry != nil {
 		parts |= hasEntry
@@ -96,10 +114,10 @@ func appendOpResult(b []byte, r *kv.OpResult, own kv.Revision, lease uint64, wit
 	}
 	b = append(b, parts)
 	if r.Entry != nil {
-		b = appendEntry(b, r.Entry, own, withValue)
+		b = w.entry(b, r.Entry, withValue)
 	}
 	if r.Prev != nil {
-		b = appendEntry(b, r.Prev, own, true)
+		b = w.entry(b, r.Prev, true)
 	}
 	if r.Lease.ID != 0 {
 		b = binary.AppendUvarint(b, lease)
@@ -111,8 +129,16 @@ func appendOpResult(b []byte, r *kv.OpResult, own kv.Revision, lease uint64, wit
 	return b
 }
 
-func appendEntry(b []byte, e *kv.Entry, own kv.Revision, withValue bool) []byte {
-	for _, n := range [...]uint64{relative(e.Create, own), relative(e.Mod, own), uint64(e.Version), uint64(e.Updated), uint64(e.Expires), uint64(e.Lease)} {
+func (w *resultWriter) entry(b []byte, e *kv.Entry, withValue bool) []byte {
+	if w.named {
+		ns := e.NS
+		if ns == w.ns {
+			ns = ""
+		}
+		w.ns = e.NS
+		b = appendText(appendText(b, ns), e.Key)
+	}
+	for _, n := range [...]uint64{relative(e.Create, w.own), relative(e.Mod, w.own), uint64(e.Version), uint64(e.Updated), uint64(e.Expires), uint64(e.Lease)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	if withValue {
@@ -126,15 +152,22 @@ func appendEntry(b []byte, e *kv.Entry, own kv.Revision, withValue bool) []byte 
 func parseResult(stored []byte, txn *kv.Txn, own kv.Revision) (*kv.Result, error) {
 	p := parser{rest: stored, own: own}
 	format := p.byte()
-	p.absolute = format == absoluteResultFormat
-	if p.bad || (format != resultFormat && !p.absolute) {
+	p.absolute, p.named = format == absoluteResultFormat, format == askedResultFormat
+	if p.bad || (format != resultFormat && !p.absolute && !p.named) {
 		return nil, codes.Errorf(codes.Internal, "the stored result of token %q has the unknown format %d", txn.Token, format)
 	}
 	r := &kv.Result{Held: p.byte() == 1, Revision: p.revision(), Replayed: true}
-	ops := branch(txn, r.Held)
-	r.Ops = make([]kv.OpResult, len(ops))
-	for i := range ops {
-		p.opResult(&ops[i], &r.Ops[i])
+	if p.named {
+		r.Ops = make([]kv.OpResult, p.length()) // each takes a byte at least
+		for i := range r.Ops {
+			p.opResult(&kv.Op{}, &r.Ops[i])
+		}
+	} else {
+		ops := branch(txn, r.Held)
+		r.Ops = make([]kv.OpResult, len(ops))
+		for i := range ops {
+			p.opResult(&ops[i], &r.Ops[i])
+		}
 	}
 	if p.bad || len(p.rest) > 0 {
 		return nil, codes.Errorf(codes.Internal, "the stored result of token %q is damaged", txn.Token)
@@ -148,6 +181,8 @@ type parser struct {
 	bad      bool
 	own      kv.Revision
 	absolute bool
+	named    bool
+	ns       string // of the entry before, if they are named
 }
 
 func (p *parser) revision() kv.Revision {
@@ -205,17 +240,35 @@ func (p *parser) opResult(op *kv.Op, r *kv.OpResult) {
 
 func (p *parser) entry(op *kv.Op, withValue bool) *kv.Entry {
 	e := &kv.Entry{NS: op.NS, Key: op.Key}
+	if p.named {
+		if ns := p.bytes(); len(ns) > 0 {
+			p.ns = string(ns)
+		}
+		e.NS, e.Key = p.ns, string(p.bytes())
+	}
 	e.Create, e.Mod, e.Version = p.revision(), p.revision(), p.number()
 	e.Updated, e.Expires, e.Lease = p.number(), p.number(), kv.LeaseID(p.number())
 	if !withValue {
 		return e
 	}
 	e.Value.Type = kv.Type(p.byte())
+	e.Value.Data = p.bytes()
+	return e
+}
+
+func (p *parser) bytes() []byte {
+	n := p.length()
+	b := p.rest[:n:n]
+	p.rest = p.rest[n:]
+	return b
+}
+
+// length reads a number that is not above that of the bytes that are left.
+func (p *parser) length() int64 {
 	n := p.number()
 	if n < 0 || n > int64(len(p.rest)) {
 		p.rest, p.bad = nil, true
-		return e
+		return 0
 	}
-	e.Value.Data, p.rest = p.rest[:n:n], p.rest[n:]
-	return e
+	return n
 }

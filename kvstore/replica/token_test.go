@@ -169,14 +169,19 @@ func drawEntry(t *rapid.T, op *kv.Op, value bool) *kv.Entry {
 
 func TestResultsComeBackAsTheyWere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		txn := &kv.Txn{}
+		txn, repeated := &kv.Txn{}, &kv.Txn{}
+		if rapid.Bool().Draw(t, "asked") {
+			txn.Asked, repeated.Asked = []byte("x"), []byte("x")
+		} else {
+			repeated = txn
+		}
 		r := &kv.Result{Revision: kv.Revision(rapid.Int64Range(0, 1<<62).Draw(t, "revision")), Held: rapid.Bool().Draw(t, "held"), Ops: []kv.OpResult{}, Replayed: true}
 		ops := &txn.Else
 		if r.Held {
 			ops = &txn.Then
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "n") {
-			op := kv.Op{NS: "a", Key: "k", Kind: rapid.SampledFrom([]kv.OpKind{kv.OpPut, kv.OpIncr, kv.OpGet}).Draw(t, "kind")}
+			op := kv.Op{NS: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "ns"), Key: "k", Kind: rapid.SampledFrom([]kv.OpKind{kv.OpPut, kv.OpIncr, kv.OpGet}).Draw(t, "kind")}
 			*ops = append(*ops, op)
 			one := kv.OpResult{Count: rapid.Int64Range(0, 9).Draw(t, "count"), More: rapid.Bool().Draw(t, "more")}
 			if rapid.Bool().Draw(t, "entry") {
@@ -192,11 +197,11 @@ func TestResultsComeBackAsTheyWere(t *testing.T) {
 		}
 		own := rapid.SampledFrom([]kv.Revision{r.Revision, 4, 1 << 50}).Draw(t, "own")
 		stored := appendResult(nil, txn, r, own, true)
-		got, err := parseResult(stored, txn, own)
+		got, err := parseResult(stored, repeated, own)
 		require.NoError(t, err)
 		require.Equal(t, r, got)
 		for n := range stored {
-			_, err := parseResult(stored[:n], txn, own)
+			_, err := parseResult(stored[:n], repeated, own)
 			require.Error(t, err)
 		}
 	})
@@ -231,10 +236,11 @@ func FuzzResult(f *testing.F) {
 	f.Add([]byte{resultFormat, 1, 5, hasEntry, 1, 2, 3, 4, 5, 6, hasCount, 1})
 	f.Add([]byte{absoluteResultFormat, 1, 5, hasEntry, 1, 2, 3, 4, 5, 6, hasCount, 1})
 	f.Add([]byte{resultFormat, 0, 5, hasEntry | hasEntryValue, 1, 2, 3, 4, 5, 6, 1, 2, 'o', 'k'})
+	f.Add([]byte{askedResultFormat, 1, 5, 1, hasEntry | hasEntryValue, 1, 'a', 1, 'k', 1, 2, 3, 4, 5, 6, 1, 2, 'o', 'k'})
 	f.Fuzz(func(t *testing.T, stored []byte) {
 		r, err := parseResult(stored, txn, 6)
-		if err != nil {
-			return
+		if err != nil || len(stored) > 0 && stored[0] == askedResultFormat {
+			return // of another transaction
 		}
 		again, err := parseResult(appendResult(nil, txn, r, 6, true), txn, 6)
 		if err == nil && r.Ops[0].Lease.ID == 0 { // a put's value, a lease without a name: never written
@@ -283,6 +289,8 @@ func TestDigestsTellTransactionsApart(t *testing.T) {
 		func(x *kv.Txn) { x.Then[0].WantPrev = true },
 		func(x *kv.Txn) { x.Else[0].Value = kv.JSONValue([]byte("v")) },
 		func(x *kv.Txn) { x.Else = append(x.Else, x.Else[0]) },
+		func(x *kv.Txn) { x.Asked = []byte("x") },
+		func(x *kv.Txn) { x.Asked = []byte("xx") },
 	} {
 		txn := base()
 		change(txn)
@@ -293,6 +301,10 @@ func TestDigestsTellTransactionsApart(t *testing.T) {
 	}
 	// Stored digests must be the same for ever.
 	require.Equal(t, "02f2a718804914b8413a1d833221c0d9", fmt.Sprintf("%x", digestOf(base())))
+	askedOnly, asked := &kv.Txn{Asked: []byte("x")}, base()
+	asked.Asked = askedOnly.Asked
+	require.Equal(t, "e179166fac68be614072b8ad74ac293e", fmt.Sprintf("%x", digestOf(asked)))
+	require.Equal(t, digestOf(askedOnly), digestOf(asked), "nothing else counts")
 	// What confirms a request is not part of it.
 	confirmed := base()
 	confirmed.Then[0].Confirm = "a"

@@ -38,7 +38,7 @@ func cost(e *kv.Event, form form) int {
 
 func entryCost(e *kv.Entry, form form) int {
 	n := len(e.Value.Data)
-	if e.Value.Type == kv.Bytes && form&withRaw == 0 {
+	if e.Value.Type.Octets() && (form&withRaw == 0 || e.Value.Type != kv.Bytes) {
 		n += n / 3 // base64
 	}
 	return n + len(e.Key)
