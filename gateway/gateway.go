@@ -192,7 +192,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		ReadTimeout:       cfg.HeaderTimeout + cfg.BodyTimeout,
 		WriteTimeout:      cfg.HeaderTimeout + cfg.BodyTimeout + cfg.WriteTimeout, // it counts from the header
 		IdleTimeout:       cfg.IdleTimeout,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    mostHead,
 		ErrorLog:          newServerLog(g.log),
 		ConnState:         g.connections.state,
 		ConnContext:       withPeer,
@@ -209,7 +209,7 @@ func (g *Gateway) Start() error {
 	g.listener = g.cfg.Lobby.Front(g.cfg.MaxConnections, admission.HTTPCost).Listen(l, g.log)
 	g.running.Go(g.sampling())
 	g.running.Go(func() {
-		err := g.server.Serve(sockets{g.listener})
+		err := g.server.Serve(sockets{g.listener, g.cfg.Memory.Bodies})
 		select {
 		case <-g.closing:
 		default:

@@ -20,7 +20,8 @@ type connections struct {
 	serving sync.WaitGroup
 }
 
-// state is called by net/http when a connection begins and when its handler has ended.
+// state is called by net/http when a connection begins, when a request and its body are over,
+// and when its handler has ended.
 func (c *connections) state(nc net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -29,7 +30,10 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 		if conn := nc.(*socket); !conn.Place.Evictable(conn.Reset) {
 			conn.Reset()
 		}
+	case http.StateIdle: // the next request begins
+		nc.(*socket).head.end()
 	case http.StateClosed, http.StateHijacked:
+		nc.(*socket).head.end()
 		c.n.Add(-1)
 		c.serving.Done()
 	}

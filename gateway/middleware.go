@@ -43,6 +43,9 @@ func (g *Gateway) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := newReply(rw, g.cfg.Memory.Bodies)
 		began := g.clock.Now()
+		if p := peerOf(r); p != nil {
+			p.socket.head.begin()
+		}
 		defer func() {
 			if what := recover(); what != nil { // do not reuse the reply
 				defer g.finish(w, r, began) // even if it panics again

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -66,6 +67,64 @@ func TestUnfinishedBodiesAreRefusedBeforeTheyAreRead(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, a.status, path)
 		require.Contains(t, a.body, "other requests have", "Plum's clients, too, are told to come back")
 	}
+}
+
+// 300 such headers, which nobody counted, took 330 MB of a budget of 128 MiB.
+func TestUnfinishedHeadersAreRefusedBeforeTheyAreRead(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	pool := k.cfg.Memory.Bodies
+	var lines strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&lines, "%x:\r\n", 4096+i)
+	}
+	head := "GET /livez HTTP/1.1\r\nHost: localhost\r\n" + lines.String()
+	send := func() net.Conn {
+		c := k.send("")
+		_, _ = io.WriteString(c, head) // it may be reset in the middle
+		return c
+	}
+	whole := int64(len(head)) * headFactor
+	var open []net.Conn
+	for n := range pool.Limit() / whole {
+		open = append(open, send())
+		require.Eventually(t, func() bool { return pool.Held() == (n+1)*whole }, patience, time.Millisecond, "%d", n)
+	}
+	c := send()
+	text, _ := io.ReadAll(c)
+	require.True(t, strings.HasPrefix(string(text), "HTTP/1.1 503 "), "%.100s", text)
+	require.Contains(t, string(text), "Retry-After: 1")
+	require.NoError(t, c.Close())
+	require.Equal(t, http.StatusOK, k.get("/livez").status, "a short one is served")
+
+	_, err := io.WriteString(open[0], "\r\n")
+	require.NoError(t, err)
+	r, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, r.StatusCode)
+	require.Eventually(t, func() bool { return pool.Held() == int64(len(open)-1)*whole }, patience, time.Millisecond)
+	for _, c := range open {
+		require.NoError(t, c.Close())
+	}
+	k.bodiesAreGone()
+}
+
+// net/http reads what a handler has left of a body, which is none of the next header.
+func TestABodyThatNobodyReadsIsNoHeader(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	c := k.ask("")
+	defer func() { _ = c.Close() }()
+	replies := bufio.NewReader(c)
+	for range 3 {
+		_, err := fmt.Fprintf(c, "PUT /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", 200_000, strings.Repeat("x", 200_000))
+		require.NoError(t, err)
+		r, err := http.ReadResponse(replies, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNotFound, r.StatusCode)
+		_, err = io.Copy(io.Discard, r.Body)
+		require.NoError(t, err)
+		require.NoError(t, r.Body.Close())
+	}
+	require.Zero(t, k.cfg.Memory.Bodies.Refused())
 }
 
 func TestRoomOfBodiesIsGivenBack(t *testing.T) {

@@ -8,10 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"confcenter/internal/admission"
+	"confcenter/internal/memory"
 )
 
 // sockets makes a socket of each connection that a listener accepts.
-type sockets struct{ *admission.Listener }
+type sockets struct {
+	*admission.Listener
+	bodies *memory.Pool
+}
 
 // Accept implements net.Listener.
 func (l sockets) Accept() (net.Conn, error) {
@@ -19,7 +23,7 @@ func (l sockets) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{Conn: c.(*admission.Conn)}
+	s := &socket{Conn: c.(*admission.Conn), head: head{pool: l.bodies}}
 	s.raw, _ = s.SyscallConn()           // fails only for what is no connection
 	_ = s.raw.Control(func(fd uintptr) { // systems without this option hold more
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBytes)
@@ -30,8 +34,9 @@ func (l sockets) Accept() (net.Conn, error) {
 // socket is a connection that net/http serves.
 type socket struct {
 	*admission.Conn
-	raw syscall.RawConn // set at open
-	out *outlet         // of the stream that it carries; nil: none. Its handler's
+	raw  syscall.RawConn // set at open
+	out  *outlet         // of the stream that it carries; nil: none. Its handler's
+	head head
 }
 
 // Write implements net.Conn.

@@ -85,6 +85,18 @@ func unfinishedBodies(p *process.Process, n int) *crowd {
 	})
 }
 
+// unfinishedHeaders are n requests over HTTP with thousands of lines and no end.
+func unfinishedHeaders(p *process.Process, n int) *crowd {
+	var lines strings.Builder
+	for line := range 9000 {
+		fmt.Fprintf(&lines, "%04x:\r\n", line)
+	}
+	return gather(p.HTTP, n, func(c *caller, _ int) {
+		_ = c.SetWriteDeadline(time.Now().Add(servertest.Patience))
+		_, _ = fmt.Fprintf(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\n%s", lines.String())
+	})
+}
+
 // hugeSets are n documents, each as large as a frame may be.
 func hugeSets(p *process.Process, n int) (g *crowd) {
 	filler := strings.Repeat("x", mostSet)

@@ -100,6 +100,13 @@ func TestUnfinishedBodies(t *testing.T) {
 	b.over(g.disperse, "bodies")
 }
 
+// Each header takes a megabyte.
+func TestUnfinishedHeaders(t *testing.T) {
+	b := besiege(t, 128)
+	g := unfinishedHeaders(b.Process, 600).over()
+	b.over(g.disperse, "bodies")
+}
+
 // putSmall writes one value, which is never refused: there is room for it.
 func (b *besieged) putSmall() {
 	b.t.Helper()
