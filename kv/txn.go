@@ -167,6 +167,9 @@ type Txn struct {
 	Fences     []Fence // must hold, else codes.FenceLost
 	If         []Compare
 	Then, Else []Op
+	// Must makes a transaction whose If do not all hold fail with codes.Conflict, so that it
+	// leaves no token; Else is not used.
+	Must bool
 
 	// Token makes the transaction happen only once: a later one with the same token in
 	// the same namespace gets the first one's Result if it asks for the same, else
@@ -181,7 +184,7 @@ type Txn struct {
 	Asked []byte
 
 	// System marks a transaction of the server's own, which may write to Reserved
-	// namespaces. No request of a peer can set it.
+	// namespaces, and have as many conditions as operations. No request of a peer can set it.
 	System bool
 
 	// Actor is who asks for the transaction. The store does not keep it, and a Token
@@ -225,8 +228,12 @@ func (t *Txn) Check() error {
 	if len(t.Then) > MaxOps || len(t.Else) > MaxOps {
 		return codes.Errorf(codes.TooManyOps, "transaction has %d operations, the limit is %d", max(len(t.Then), len(t.Else)), MaxOps)
 	}
-	if n := len(t.If) + len(t.Fences); n > MaxCompares {
-		return codes.Errorf(codes.TooManyOps, "transaction has %d conditions, the limit is %d", n, MaxCompares)
+	most := MaxCompares
+	if t.System {
+		most = MaxOps
+	}
+	if n := len(t.If) + len(t.Fences); n > most {
+		return codes.Errorf(codes.TooManyOps, "transaction has %d conditions, the limit is %d", n, most)
 	}
 	if err := CheckToken(t.Token); err != nil {
 		return err

@@ -13,6 +13,7 @@ var reservedChecks = []check{
 	{name: "ReservedNamespacesAreTheServersOwn", run: reservedIsTheServers},
 	{name: "LeaseOfReservedKeysIsTheServersOwn", run: reservedLease},
 	{name: "IncrementOfRemovedBeginsAnew", run: incrementOfRemoved},
+	{name: "WhatMustHoldLeavesNoToken", run: mustHold},
 	{name: "TokenIsForWhatWasAsked", run: func(s *subject) { tokenOfAsked(s, func() {}) }},
 	{name: "TokenIsForWhatWasAskedAfterRestart", needs: capDurableTokens, run: func(s *subject) { tokenOfAsked(s, s.restart) }},
 }
@@ -53,6 +54,27 @@ func reservedLease(s *subject) {
 	require.NotNil(s, s.get("@landing", "lock"))
 	require.EqualValues(s, 1, s.must(system(revoke)).Ops[0].Count)
 	require.Nil(s, s.get("@landing", "lock"))
+}
+
+func mustHold(s *subject) {
+	txn := func() *kv.Txn {
+		return &kv.Txn{Must: true, If: []kv.Compare{{NS: "ns", Key: "key", Target: kv.CompareVersion, Relation: kv.Equal, Number: 1}},
+			Then: []kv.Op{putOp("ns", "other", "1")}, Else: []kv.Op{putOp("ns", "else", "1")}, Token: "token", TokenNS: "ns"}
+	}
+	before := s.Engine.Revision()
+	s.refused(txn(), codes.Conflict)
+	require.Equal(s, before, s.Engine.Revision())
+	s.put("ns", "key", "1")
+	require.False(s, s.must(txn()).Replayed, "what was refused left no token")
+	require.True(s, s.must(txn()).Replayed, "and what was done is not refused")
+	require.Equal(s, "1 -", s.texts("ns", "other", "else"))
+
+	many := &kv.Txn{System: true}
+	for range kv.MaxOps {
+		many.If = append(many.If, kv.Absent("ns", "none"))
+	}
+	require.True(s, s.must(many).Held)
+	s.refused(&kv.Txn{If: many.If}, codes.TooManyOps)
 }
 
 func incrementOfRemoved(s *subject) {

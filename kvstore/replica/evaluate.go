@@ -98,6 +98,9 @@ func (g *group) evaluate(q *queued) (*kv.Result, error) {
 			break
 		}
 	}
+	if !held && txn.Must {
+		return nil, codes.Errorf(codes.Conflict, "what the transaction requires does not hold")
+	}
 	ops := branch(txn, held)
 	result := q.newResult(len(ops))
 	result.Held = held
