@@ -5,11 +5,15 @@ import "confcenter/kv"
 // Batch is what a lander has to write to the database at a time: the oldest dirty fields of
 // a dirty table, and refused ones whose time has come again.
 type Batch struct {
-	Table int // the dirty table
+	Table  int // the dirty table
+	Tables int // of how many
 	// After and Through say which changes the batch has: those after the one revision, up to
 	// the other one.
 	After, Through kv.Revision
 	Rows           []DirtyRow
+	// Count is how many rows the batch had, for a caller of Landed that gives back only some of
+	// Rows. 0: all of Rows are there.
+	Count int
 	// More says that there are more: another batch can be taken at once.
 	More bool
 }

@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"confcenter/codes"
@@ -29,112 +31,181 @@ type Config struct {
 	IdleAfter time.Duration
 }
 
-// Storage keeps the fields of owners in a store. Its methods may be called from any
-// goroutine.
-type Storage struct{}
+func (c Config) withDefaults() Config {
+	c.Settings = cmp.Or(c.Settings, Defaults())
+	c.Clock = cmp.Or(c.Clock, clock.Real())
+	c.Cold = c.Cold.Or(16 << 20)
+	c.IdleAfter = cmp.Or(c.IdleAfter, time.Hour)
+	return c
+}
+
+// Storage keeps the fields of owners in a store. Make it with Open. Its methods may be called
+// from any goroutine.
+type Storage struct {
+	// set at open
+	store   kv.Store
+	backing Backing // may be nil; then so are dirty and cold
+	clock   clock.Clock
+	log     zerolog.Logger
+	base    *base
+	names   *regions
+	lines   *lines
+	pages   *pages
+	dirty   *ledger
+	cold    *cold
+
+	set     atomic.Pointer[Settings]
+	setting sync.Mutex // held while they change
+
+	background
+}
+
+// background is what runs beside the callers.
+type background struct {
+	life     context.Context
+	end      context.CancelFunc
+	running  sync.WaitGroup
+	unfollow func() // nil without a Backing
+}
 
 // Open makes a Storage. It reads what is in the store's memory, and must be closed before the
 // store.
-func Open(Config) (*Storage, error) { return nil, errLater }
+func Open(cfg Config) (*Storage, error) {
+	cfg = cfg.withDefaults()
+	s := &Storage{store: cfg.Store, backing: cfg.Backing, clock: cfg.Clock, log: cfg.Log, names: &regions{}, lines: newLines(), base: &base{store: cfg.Store, clock: cfg.Clock}}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.pages = &pages{store: cfg.Store, clock: cfg.Clock}
+	s.set.Store(&cfg.Settings)
+	if err := s.base.open(); err != nil {
+		return nil, err
+	}
+	if cfg.Backing == nil {
+		return s, nil
+	}
+	s.dirty = &ledger{store: cfg.Store, clock: cfg.Clock, names: s.names}
+	s.unfollow = cfg.Store.Follow(s.dirty.follow)
+	err := s.dirty.load()
+	if err == nil {
+		err = s.divide(s.life, cfg.Settings.Tables)
+	}
+	if err != nil {
+		_ = s.Close() // nothing runs yet
+		return nil, err
+	}
+	return s, nil
+}
 
 // Close ends what is under way in the background. Writes that wait for the database fail with
 // codes.Closed.
-func (s *Storage) Close() error { return errLater }
-
-var errLater = codes.Errorf(codes.NotImplemented, "player storage is not built yet")
-
-// Get appends those of the fields that there are, all of one state, to dst. It reads memory,
-// without waiting: it may be called on an event loop. ok is false if one of them may be in the
-// database only: then Load has to be called instead, which waits.
-func (s *Storage) Get(o Owner, names []string, dst []Field) (fields []Field, ok bool) {
-	return dst, true
+func (s *Storage) Close() error {
+	s.end()
+	s.running.Wait()
+	if s.unfollow != nil {
+		s.unfollow()
+	}
+	s.pages.close()
+	return nil
 }
-
-// Load is Get for fields that may have to be read from the database. Many who ask for fields
-// of one owner cost one query.
-func (s *Storage) Load(ctx context.Context, o Owner, names []string) ([]Field, error) {
-	return nil, errLater
-}
-
-// GetAll reads a page of an owner's fields. It may wait for the database.
-func (s *Storage) GetAll(ctx context.Context, o Owner, ask Ask) (Page, error) {
-	return Page{}, errLater
-}
-
-// Do makes a change. It does not wait: done is called exactly once, from any goroutine, also
-// before Do returns, and must not hold that goroutine up. Writes to one owner take effect in the order of the
-// calls. The write and what it refers to belong to the Storage from then on.
-func (s *Storage) Do(w *Write, done func(*Outcome, error)) { done(nil, errLater) }
-
-// Owners lists at most limit owners that have a field, of one kind or (logic is "") of all, in
-// the order of their Key, after that one. It may wait for the database.
-func (s *Storage) Owners(ctx context.Context, app, region, logic, after string, limit int) (list []Owner, more bool, err error) {
-	return nil, false, errLater
-}
-
-// Count counts what Owners lists.
-func (s *Storage) Count(ctx context.Context, app, region, logic string) (int64, error) {
-	return 0, errLater
-}
-
-// Regions lists the pairs of App and Region that have fields in memory.
-func (s *Storage) Regions() []Owner { return nil }
 
 // Base is what the revision of an entry is added to for the version of its field; 0 as long
 // as there are no fields.
-func (s *Storage) Base() int64 { return 0 }
+func (s *Storage) Base() int64 { return s.base.now.Load() }
 
-// Change is what happened to a field.
-type Change struct {
-	FieldName
-	Field Field // Removed: it was removed
+// commit applies a transaction of the Storage's own, and waits for it.
+func (s *Storage) commit(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	return commit(ctx, s.store, txn)
 }
 
-// Changes appends what events say about fields; other events are passed over. With a base of
-// 0 the versions are revisions.
-func Changes(dst []Change, events []kv.Event, base int64) []Change { return dst }
-
-// Settings are those in force.
-func (s *Storage) Settings() Settings { return Defaults() }
-
-// Set puts other settings in force. If the number of dirty tables changes, what is dirty is
-// found in the new ones, at once and without loss.
-func (s *Storage) Set(ctx context.Context, set Settings) error { return errLater }
-
-// Dirty returns the oldest dirty fields of a dirty table, and refused ones whose time has come:
-// about limit rows (0: the settings'), and more if one transaction wrote more. It returns nil if
-// there is nothing to land, and waits for nothing.
-func (s *Storage) Dirty(table, limit int) (*Batch, error) { return nil, errLater }
-
-// Landed says that all rows of a batch are in the database, in that version or a later one,
-// except those that failed, which go to the list of errors. Of Rows only those that are Noted,
-// and those that failed, need to be there. It fails with codes.FenceLost
-// if the lock of LockOf is not held with that fence, and with codes.Conflict if the batch is
-// not the table's next one any more: take another one then.
-func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, failed []Failure) error {
-	return errLater
+func commit(ctx context.Context, store kv.Store, txn *kv.Txn) (*kv.Result, error) {
+	type answer struct {
+		res *kv.Result
+		err error
+	}
+	got := make(chan answer, 1)
+	txn.System = true
+	if err := store.Commit(txn, func(res *kv.Result, err error) { got <- answer{res, err} }); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-got:
+		return a.res, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
-// Newer says that the database has a row with that version, which is not below the one that
-// was to be written. All fields get greater versions. The batch has to be taken again.
-func (s *Storage) Newer(ctx context.Context, version int64) error { return errLater }
+// base is what versions are counted from.
+type base struct {
+	store kv.Store     // set at open
+	clock clock.Clock  // set at open
+	now   atomic.Int64 // 0: there is no field yet
 
-// Errors lists fields that the database refused, after that one in the order of Errors.
-func (s *Storage) Errors(after FieldName, limit int) (list []ErrorRow, more bool) { return nil, false }
+	mu      sync.Mutex
+	waiting []func(error) // writes that wait for the first base; guarded by mu
+	asked   bool          // the first base is being written; guarded by mu
 
-// Retry has refused fields landed again at once: those, or all. It returns how many.
-func (s *Storage) Retry(ctx context.Context, fields []FieldName) (int, error) { return 0, errLater }
-
-// Drop gives up landing these refused fields. They stay in memory, and are landed again when
-// they change.
-func (s *Storage) Drop(ctx context.Context, fields []FieldName) (int, error) { return 0, errLater }
-
-// Status is how it stands with each dirty table.
-func (s *Storage) Status() []TableStatus { return nil }
-
-func (m *Mismatch) Error() string {
-	return fmt.Sprintf("%d fields do not have the expected versions; read them again and decide", len(m.Fields))
+	raising sync.Mutex // held while it is raised
 }
 
-// Unwrap gives the error its code.
-func (m *Mismatch) Unwrap() error { return codes.Conflict }
+const baseKey = "base"
+
+// maxBase leaves room for all revisions to come.
+const maxBase = 1 << 62
+
+func (b *base) open() error {
+	e, _ := b.store.Get([]byte(Landing), []byte(baseKey))
+	if e == nil {
+		return nil
+	}
+	n, err := e.Value.Int()
+	if err != nil {
+		return codes.Errorf(codes.Internal, "%s in namespace %s: %w", baseKey, Landing, err)
+	}
+	b.now.Store(n)
+	return nil
+}
+
+// whenThere calls fn once there is a base, in the order of the calls.
+func (b *base) whenThere(fn func(error)) {
+	b.mu.Lock()
+	if b.now.Load() != 0 {
+		b.mu.Unlock()
+		fn(nil)
+		return
+	}
+	b.waiting = append(b.waiting, fn)
+	first := !b.asked
+	b.asked = true
+	b.mu.Unlock()
+	if !first {
+		return
+	}
+	now := b.clock.Now().UnixMicro()
+	txn := kv.PutTxn(Landing, baseKey, kv.IntValue(now))
+	txn.System = true
+	if err := b.store.Commit(txn, func(_ *kv.Result, err error) { b.written(now, err) }); err != nil {
+		b.written(0, err)
+	}
+}
+
+// written lets those go on who wait. Only when there are none left is the base shown: who
+// sees it does not wait, and must not overtake them.
+func (b *base) written(now int64, err error) {
+	for {
+		b.mu.Lock()
+		if len(b.waiting) == 0 {
+			b.asked = false
+			if err == nil {
+				b.now.Store(now)
+			}
+			b.mu.Unlock()
+			return
+		}
+		list := b.waiting
+		b.waiting = nil
+		b.mu.Unlock()
+		for _, fn := range list {
+			fn(err)
+		}
+	}
+}

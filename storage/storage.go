@@ -23,7 +23,10 @@
 package storage
 
 import (
+	"fmt"
+
 	"confcenter/access"
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
@@ -105,6 +108,13 @@ type Outcome struct {
 type Mismatch struct {
 	Fields []Field // those that do not have the expected version, as they are; absent ones have version 0
 }
+
+func (m *Mismatch) Error() string {
+	return fmt.Sprintf("%d fields do not have the expected versions (the first is %q); read them again and decide", len(m.Fields), m.Fields[0].Name)
+}
+
+// Unwrap gives the error its code.
+func (m *Mismatch) Unwrap() error { return codes.Errorf(codes.Conflict, "%s", m.Error()) }
 
 // Ask says which part of an owner's fields to read.
 type Ask struct {

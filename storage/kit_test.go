@@ -1,0 +1,387 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore"
+	"confcenter/kvstore/kvtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// player is the owner most tests are about.
+var player = Owner{"1", "1", "user", "100"}
+
+// kit is a Storage in a test.
+type kit struct {
+	*Storage
+	t       testing.TB
+	clock   *clock.Fake
+	engine  kvstore.Engine
+	sql     *database // nil: none
+	cfg     Config
+	fences  map[int]kv.Revision
+	stopped bool
+}
+
+// start opens a Storage without a database.
+func start(t testing.TB) *kit { return startOn(t, nil) }
+
+// startOn opens a Storage that is landed in a database.
+func startOn(t testing.TB, sql *database, change ...func(*Config)) *kit {
+	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
+	k := &kit{t: t, clock: fake, engine: kvtest.NewMemory(kvtest.MemoryConfig{Clock: fake}), sql: sql, fences: map[int]kv.Revision{}}
+	k.cfg = Config{Store: k.engine, Clock: fake, IdleAfter: -1}
+	if sql != nil {
+		k.cfg.Backing = sql
+	}
+	for _, fn := range change {
+		fn(&k.cfg)
+	}
+	k.open()
+	t.Cleanup(func() {
+		k.shut()
+		require.NoError(t, k.engine.Close())
+	})
+	return k
+}
+
+func (k *kit) open() {
+	var err error
+	k.Storage, err = Open(k.cfg)
+	require.NoError(k.t, err)
+	k.stopped = false
+}
+
+func (k *kit) shut() {
+	if !k.stopped {
+		require.NoError(k.t, k.Storage.Close())
+		k.stopped = true
+	}
+}
+
+// reopen ends the Storage, but not the store.
+func (k *kit) reopen() {
+	k.shut()
+	k.open()
+}
+
+type outcome struct {
+	out *Outcome
+	err error
+}
+
+func (k *kit) try(w *Write) (*Outcome, error) {
+	k.t.Helper()
+	got := make(chan outcome, 1)
+	k.Do(w, func(out *Outcome, err error) { got <- outcome{out, err} })
+	select {
+	case o := <-got:
+		return o.out, o.err
+	case <-time.After(patience):
+		require.FailNow(k.t, "the write was not answered")
+		panic("not reached")
+	}
+}
+
+func (k *kit) do(w *Write) *Outcome {
+	k.t.Helper()
+	out, err := k.try(w)
+	require.NoError(k.t, err)
+	return out
+}
+
+func puts(fields map[string]string) (list []Put) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		list = append(list, Put{name, []byte(fields[name])})
+	}
+	return list
+}
+
+func (k *kit) update(o Owner, fields map[string]string) *Outcome {
+	k.t.Helper()
+	return k.do(&Write{Owner: o, Kind: Update, Fields: puts(fields)})
+}
+
+func (k *kit) incr(o Owner, name string, by int64) string {
+	k.t.Helper()
+	out := k.do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{name, by}}})
+	return string(out.Fields[0].Value)
+}
+
+func (k *kit) remove(o Owner, names ...string) *Outcome {
+	k.t.Helper()
+	return k.do(&Write{Owner: o, Kind: Remove, Names: names})
+}
+
+func texts(fields []Field) map[string]string {
+	m := map[string]string{}
+	for _, f := range fields {
+		m[f.Name] = string(f.Value)
+	}
+	return m
+}
+
+// get reads fields, from the database if need be.
+func (k *kit) get(o Owner, names ...string) map[string]string {
+	k.t.Helper()
+	fields, ok := k.Get(o, names, nil)
+	if !ok {
+		var err error
+		fields, err = k.Load(context.Background(), o, names)
+		require.NoError(k.t, err)
+	}
+	return texts(fields)
+}
+
+func (k *kit) field(o Owner, name string) Field {
+	k.t.Helper()
+	fields, err := k.Load(context.Background(), o, []string{name})
+	require.NoError(k.t, err)
+	require.Len(k.t, fields, 1)
+	return fields[0]
+}
+
+// all reads all fields, in small pages.
+func (k *kit) all(o Owner) map[string]string {
+	k.t.Helper()
+	m := map[string]string{}
+	for ask := (Ask{Limit: 3}); ; {
+		page, err := k.GetAll(context.Background(), o, ask)
+		require.NoError(k.t, err)
+		maps.Copy(m, texts(page.Fields))
+		if !page.More {
+			return m
+		}
+		ask.After, ask.Revision = page.Fields[len(page.Fields)-1].Name, page.Revision
+	}
+}
+
+// lock takes the lock of a dirty table, as a lander does.
+func (k *kit) lock(table int) kv.Revision {
+	k.t.Helper()
+	if fence := k.fences[table]; fence != 0 {
+		return fence
+	}
+	ns, key := LockOf(table)
+	res, err := k.commit(context.Background(), kv.PutTxn(ns, key, kv.StringValue("test")))
+	require.NoError(k.t, err)
+	k.fences[table] = res.Ops[0].Entry.Create
+	return k.fences[table]
+}
+
+// land lands batches until there is nothing to land at present. It returns how many there
+// were.
+func (k *kit) land() (batches int) {
+	k.t.Helper()
+	for table := range k.Settings().Tables {
+		for k.landOnce(table) {
+			batches++
+		}
+	}
+	return batches
+}
+
+func (k *kit) landOnce(table int) bool {
+	k.t.Helper()
+	ctx := context.Background()
+	b, err := k.Dirty(ctx, table, 0)
+	require.NoError(k.t, err)
+	if b == nil {
+		return false
+	}
+	failed, newer, err := k.sql.write(b)
+	if err != nil {
+		return false
+	}
+	if newer > 0 {
+		require.NoError(k.t, k.Newer(ctx, newer))
+		return true
+	}
+	require.NoError(k.t, k.Landed(ctx, k.lock(table), b, failed))
+	return true
+}
+
+// database is a Backing in memory: rows by table and primary key, kept honest by the
+// conditional upsert of the real ones.
+type database struct {
+	mu     sync.Mutex
+	rows   map[string]map[string]Row // guarded by mu
+	reads  int                       // queries for fields and owners; guarded by mu
+	down   bool                      // guarded by mu
+	poison func(*Row) bool           // rows it refuses; guarded by mu
+	writes int                       // statements; guarded by mu
+	put    int                       // rows; guarded by mu
+	hold   chan struct{}             // if not nil, reads wait for it; guarded by mu
+}
+
+func newDatabase() *database { return &database{rows: map[string]map[string]Row{}} }
+
+func (d *database) read(ctx context.Context) error {
+	d.mu.Lock()
+	d.reads++
+	hold, down := d.hold, d.down
+	d.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if down {
+		return codes.Errorf(codes.Unreachable, "the database is down")
+	}
+	return nil
+}
+
+func (d *database) Fields(ctx context.Context, o Owner, names []string) (list []Row, err error) {
+	if err := d.read(ctx); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range names {
+		if r, ok := d.rows[o.Table()][FieldName{o, name}.Key()]; ok {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (d *database) All(ctx context.Context, o Owner) (list []Row, err error) {
+	if err := d.read(ctx); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.rows[o.Table()] {
+		if r.Owner == o {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (d *database) Owners(_ context.Context, app, region, logic, after string, limit int) (list []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down {
+		return nil, codes.Errorf(codes.Unreachable, "the database is down")
+	}
+	found := map[string]bool{}
+	for _, r := range d.rows[Owner{App: app, Region: region}.Table()] {
+		if !r.Removed && r.Owner.Key() > after && (logic == "" || r.Owner.Logic == logic) {
+			found[r.Owner.Key()] = true
+		}
+	}
+	list = slices.Sorted(maps.Keys(found))
+	return list[:min(limit, len(list))], nil
+}
+
+func (d *database) Tables(context.Context) ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down {
+		return nil, codes.Errorf(codes.Unreachable, "the database is down")
+	}
+	return slices.Sorted(maps.Keys(d.rows)), nil
+}
+
+// write writes a batch. newer is the greatest version of a row that is not older than what was
+// to be written but differs from it.
+func (d *database) write(b *Batch) (failed []Failure, newer int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down {
+		return nil, 0, codes.Errorf(codes.Unreachable, "the database is down")
+	}
+	d.writes++
+	for i := range b.Rows {
+		r := b.Rows[i].Row
+		if d.poison != nil && d.poison(&r) {
+			failed = append(failed, Failure{r.Table(), r.Key(), "poison"})
+			continue
+		}
+		if old, ok := d.rows[r.Table()][r.Key()]; ok {
+			if old.Version > r.Version || old.Version == r.Version && string(old.Value) != string(r.Value) {
+				newer = max(newer, old.Version)
+				continue
+			}
+			r.Created = old.Created
+		}
+		d.insertLocked(r)
+		d.put++
+	}
+	return failed, newer, nil
+}
+
+func (d *database) insert(rows ...Row) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range rows {
+		d.insertLocked(r)
+	}
+}
+
+func (d *database) insertLocked(r Row) {
+	table := r.Table()
+	if d.rows[table] == nil {
+		d.rows[table] = map[string]Row{}
+	}
+	d.rows[table][r.Key()] = r
+}
+
+func (d *database) row(o Owner, name string) Row {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rows[o.Table()][FieldName{o, name}.Key()]
+}
+
+func (d *database) set(change func(*database)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(d)
+}
+
+func (d *database) queries() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads
+}
+
+// live is the text of all live rows of an owner.
+func (d *database) live(o Owner) map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := map[string]string{}
+	for _, r := range d.rows[o.Table()] {
+		if r.Owner == o && !r.Removed {
+			m[r.Name] = string(r.Value)
+		}
+	}
+	return m
+}
+
+func numbers(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m[fmt.Sprintf("f%03d", i)] = strings.Repeat("v", i%7+1)
+	}
+	return m
+}

@@ -1,0 +1,286 @@
+package storage
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// maxBatchBytes ends a batch, after a whole transaction.
+const maxBatchBytes = 8 << 20
+
+func tableOf(cursorKey string) (int, bool) {
+	digits, ok := strings.CutPrefix(cursorKey, cursorPrefix)
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0 && n < MaxTables
+}
+
+// Dirty returns the oldest dirty fields of a dirty table, and refused ones whose time has come:
+// about limit rows (0: the settings'), and more if one transaction wrote more. It returns nil if
+// there is nothing to land, and waits for nothing.
+func (s *Storage) Dirty(_ context.Context, table, limit int) (*Batch, error) {
+	if s.dirty == nil {
+		return nil, errNoBacking()
+	}
+	if limit <= 0 || limit > MaxBatch {
+		limit = s.Settings().Batch
+	}
+	d := s.dirty
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if table < 0 || table >= len(d.tables) {
+		return nil, codes.Errorf(codes.BadRequest, "there is no dirty table %d: there are %d", table, len(d.tables))
+	}
+	t := &d.tables[table]
+	b := &Batch{Table: table, Tables: len(d.tables), After: t.cursor, Through: t.cursor}
+	d.takeNoted(b, t, max(1, limit/2), s.Base())
+	d.take(b, t, limit, s.Base())
+	if b.Through == b.After && len(b.Rows) == 0 {
+		return nil, nil
+	}
+	t.saving = b.Through
+	return b, nil
+}
+
+// take adds whole transactions, the oldest first, until there are enough rows.
+func (d *ledger) take(b *Batch, t *table, limit int, base int64) {
+	bytes := 0
+	for i := range t.marks {
+		m := &t.marks[i]
+		if m.mod != b.Through && (len(b.Rows) >= limit || bytes >= maxBatchBytes) {
+			b.More = true
+			return
+		}
+		b.Through = m.mod
+		if m.region == nil {
+			continue
+		}
+		e, _ := d.store.Get([]byte(m.region.ns), []byte(m.key))
+		if e == nil || e.Mod != m.mod {
+			continue // changed again: the news are on their way
+		}
+		if row, ok := d.row(m.region, e, base); ok {
+			_, row.Noted = d.notes[noteKey(m.region.table(), m.key)]
+			b.Rows = append(b.Rows, row)
+			bytes += e.Size()
+			t.give(m.region)
+		}
+	}
+}
+
+func (t *table) give(r *region) {
+	if t.given == nil {
+		t.given = map[string]bool{}
+	}
+	t.given[r.table()] = true
+}
+
+// takeNoted adds refused rows whose time has come, unless they have changed since and are dirty
+// again.
+func (d *ledger) takeNoted(b *Batch, t *table, limit int, base int64) {
+	now := d.clock.Now().UnixMilli()
+	for _, n := range d.notes {
+		if n.next == 0 || n.next > now {
+			continue
+		}
+		r := d.names.of(n.ns)
+		if r == nil || d.home(r, n.key) != t {
+			continue
+		}
+		if len(b.Rows) >= limit {
+			b.More = true
+			return
+		}
+		e, _ := d.store.Get([]byte(n.ns), []byte(n.key))
+		if e == nil || e.Mod > t.cursor {
+			continue
+		}
+		if row, ok := d.row(r, e, base); ok {
+			row.Noted = true
+			b.Rows = append(b.Rows, row)
+		}
+	}
+}
+
+func (d *ledger) row(r *region, e *kv.Entry, base int64) (DirtyRow, bool) {
+	o, ok := r.owner(e.Key)
+	if !ok {
+		return DirtyRow{}, false
+	}
+	name, ok := parseName(e.Key[ownerLen(e.Key)+1:])
+	row := Row{Owner: o, Name: name, Value: e.Value.Data, Version: base + int64(e.Mod), Removed: !live(e), Created: e.Updated, Updated: e.Updated}
+	if row.Removed {
+		row.RemovedAt = e.Updated
+	}
+	return DirtyRow{Row: row, Revision: e.Mod}, ok
+}
+
+// Landed says that all rows of a batch are in the database, in that version or a later one,
+// except those that failed, which go to the list of errors. Of Rows only those that are Noted,
+// and those that failed, need to be there. It fails with codes.FenceLost if the lock of LockOf
+// is not held with that fence, and with codes.Conflict if the batch is not the table's next
+// one any more: take another one then.
+func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, failed []Failure) error {
+	if s.dirty == nil {
+		return errNoBacking()
+	}
+	txn := &kv.Txn{Must: true, If: []kv.Compare{numberIs(cursorKey(b.Table), int64(b.After), 0), numberIs(layoutKey, int64(b.Tables), 1)}}
+	ns, key := LockOf(b.Table)
+	txn.Fences = []kv.Fence{{NS: ns, Key: key, Token: fence}}
+	ops := s.dirty.resolve(b, failed, s.Settings().Delay.Milliseconds())
+	if b.Through > b.After {
+		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: cursorKey(b.Table), Value: kv.IntValue(int64(b.Through))})
+	}
+	// The cursor moves with the last of the notes: if one of the transactions before it is not
+	// followed by it, the fields that they note are still dirty.
+	for len(ops) > opsAtOnce {
+		part := *txn
+		part.Then = ops[:opsAtOnce]
+		if _, err := s.commit(ctx, &part); err != nil {
+			return err
+		}
+		ops = ops[opsAtOnce:]
+	}
+	txn.Then = append(ops, s.cold.knownOps(s.dirty.given(b.Table))...)
+	if _, err := s.commit(ctx, txn); err != nil {
+		return err
+	}
+	s.dirty.count(b, len(failed))
+	return nil
+}
+
+func cursorKey(table int) string { return numbered(cursorPrefix, table) }
+
+// numberIs is the condition that an entry of Landing is that number, or is absent if the
+// number is what its absence stands for.
+func numberIs(key string, n, absent int64) kv.Compare {
+	if n == absent {
+		// An entry that is there never has that number: it is only written to have another.
+		return kv.Absent(Landing, key)
+	}
+	return kv.Compare{NS: Landing, Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: kv.IntValue(n)}
+}
+
+// resolve returns the operations on the list of errors: failures are noted, and what is in the
+// database now is taken off.
+func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	refused := make(map[string]bool, len(failed))
+	revisions := make(map[string]kv.Revision, len(b.Rows))
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		revisions[noteKey(r.Table(), r.Key())] = r.Revision
+	}
+	for _, f := range failed {
+		key := noteKey(f.Table, f.Key)
+		refused[key] = true
+		n := d.refused(f, revisions[key], pause)
+		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()})
+	}
+	for key := range revisions {
+		if d.notes[key] != nil && !refused[key] {
+			ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: Landing, Key: key})
+		}
+	}
+	return ops
+}
+
+func (d *ledger) given(i int) map[string]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i >= len(d.tables) {
+		return nil
+	}
+	given := d.tables[i].given
+	d.tables[i].given = nil
+	return given
+}
+
+// count remembers for the status that rows were landed.
+func (d *ledger) count(b *Batch, failed int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b.Table >= len(d.tables) {
+		return
+	}
+	t := &d.tables[b.Table]
+	n := max(0, max(b.Count, len(b.Rows))-failed)
+	t.landed += uint64(n)
+	t.last = d.clock.Now().UnixMilli()
+	t.saving = 0
+	t.rates.add(t.last/1000, int64(n))
+}
+
+// Newer says that the database has a row with that version, which is not below the one that
+// was to be written. All fields get greater versions. The batch has to be taken again.
+func (s *Storage) Newer(ctx context.Context, version int64) error {
+	b := s.base
+	if version < b.now.Load() {
+		return nil
+	}
+	if version >= maxBase {
+		return codes.Errorf(codes.BadValue, "the database has a row with version %d, the limit is %d: correct it there", version, int64(maxBase))
+	}
+	b.raising.Lock()
+	defer b.raising.Unlock()
+	if version < b.now.Load() {
+		return nil
+	}
+	if _, err := s.commit(ctx, kv.PutTxn(Landing, baseKey, kv.IntValue(version+1))); err != nil {
+		return err
+	}
+	b.now.Store(version + 1)
+	return nil
+}
+
+// Settings are those in force.
+func (s *Storage) Settings() Settings { return *s.set.Load() }
+
+// Set puts other settings in force. If the number of dirty tables changes, what is dirty is
+// found in the new ones, at once and without loss.
+func (s *Storage) Set(ctx context.Context, set Settings) error {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	if s.dirty != nil {
+		if err := s.divide(ctx, set.Tables); err != nil {
+			return err
+		}
+	}
+	s.set.Store(&set)
+	return nil
+}
+
+// divide changes the number of dirty tables. Each new one goes on where the one that is
+// farthest behind is: what others have landed beyond that is not dirty in memory, and is landed
+// once more if the server ends first.
+func (s *Storage) divide(ctx context.Context, n int) error {
+	d := s.dirty
+	d.mu.Lock()
+	old, least := len(d.tables), d.seen
+	for i := range d.tables {
+		least = min(least, d.tables[i].reached(d.seen))
+	}
+	d.mu.Unlock()
+	if n == old {
+		return nil
+	}
+	txn := &kv.Txn{Must: true, If: []kv.Compare{numberIs(layoutKey, int64(old), 1)}}
+	for i := range max(n, old) {
+		op := kv.Op{Kind: kv.OpPut, NS: Landing, Key: cursorKey(i), Value: kv.IntValue(int64(least))}
+		if i >= n || least == 0 {
+			op = kv.Op{Kind: kv.OpDelete, NS: Landing, Key: cursorKey(i)}
+		}
+		txn.Then = append(txn.Then, op)
+	}
+	layout := kv.Op{Kind: kv.OpPut, NS: Landing, Key: layoutKey, Value: kv.IntValue(int64(n))}
+	if n == 1 {
+		layout.Kind = kv.OpDelete
+	}
+	txn.Then = append(txn.Then, layout)
+	_, err := s.commit(ctx, txn)
+	return err
+}
