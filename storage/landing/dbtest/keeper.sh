@@ -5,10 +5,18 @@ start() {
 	"$@" </dev/null >>"$dir/log" 2>&1 &
 	pid=$!
 }
-# PostgreSQL's other processes would work on for a moment without the first.
+# PostgreSQL's other processes would work on for a moment without the first, which stands
+# still so that there are no more of them than are killed. It does not start again before
+# they are gone; those that nobody waits for have no program any more.
 kill_all() {
-	kill -9 $pid $(cat /proc/$pid/task/$pid/children 2>/dev/null) 2>/dev/null
+	kill -STOP $pid 2>/dev/null
+	others=$(cat /proc/$pid/task/$pid/children 2>/dev/null)
+	kill -9 $pid $others 2>/dev/null
 	wait $pid 2>/dev/null
+	for other in $others; do
+		while test -e /proc/$other/exe; do sleep 0.01; done
+	done
+	rm -f "$dir/data/postmaster.pid"
 }
 start "$@"
 while read -r order; do

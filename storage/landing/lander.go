@@ -1,0 +1,251 @@
+package landing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/internal/metric"
+	"confcenter/kv"
+	"confcenter/storage"
+)
+
+// Source is where dirty fields come from: Local, or a server. What its methods mean is said at
+// storage.Storage's methods of the same names.
+type Source interface {
+	Settings(ctx context.Context) (storage.Settings, error)
+	Claim(ctx context.Context, table int, who string) (storage.Claim, error)
+	Release(ctx context.Context, table int, fence kv.Revision) error
+	Dirty(ctx context.Context, table, limit int) (*storage.Batch, error)
+	Landed(ctx context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error
+	Newer(ctx context.Context, version int64) error
+}
+
+// Config sets up a Lander. Source and Database must be set.
+type Config struct {
+	Source   Source
+	Database *Database
+	// Who tells landers apart: no two that run at the same time may have the same. One that
+	// takes the place of another may have its name, and then need not wait for its claims to
+	// end.
+	Who   string
+	Clock clock.Clock // nil: the machine's
+	Log   zerolog.Logger
+}
+
+// Limits of a Lander.
+const (
+	glance     = time.Second            // at least so often it looks whether settings have changed
+	firstPause = 250 * time.Millisecond // after the first failure; each one after it doubles the pause
+	longPause  = 30 * time.Second       // the longest one
+	farewell   = 5 * time.Second        // for giving back a claim
+
+	maxConflicts = 10 // times that a batch is taken again before a pause
+)
+
+// Lander moves dirty fields from a Source to a Database until it is closed: the tables one after
+// the other, each in batches until nothing is left in it. Several Landers share the tables of one
+// Source.
+type Lander struct {
+	cfg    Config
+	cancel context.CancelFunc
+	ended  chan struct{} // closed by the goroutine
+	counts counts
+
+	// of the goroutine
+	seed    int           // the table to begin with
+	last    time.Time     // of the last round
+	pause   time.Duration // before the next round, while something is wrong
+	trouble string        // what is wrong and was logged
+}
+
+// counts are a Lander's numbers.
+type counts struct {
+	Rows        atomic.Int64 `metric:"landing_rows_total" help:"Rows that the database took."`
+	Refused     atomic.Int64 `metric:"landing_refused_rows_total" help:"Rows that the database refused, each time they were tried."`
+	Statements  atomic.Int64 `metric:"landing_statements_total" help:"Statements that carried rows."`
+	Batches     atomic.Int64 `metric:"landing_batches_total" help:"Batches of rows that are landed."`
+	Failures    atomic.Int64 `metric:"landing_failures_total" help:"Rounds that ended early because the database or the server could not be worked with."`
+	Lost        atomic.Int64 `metric:"landing_lost_claims_total" help:"Batches that counted for nothing because another lander had taken over the table."`
+	Newer       atomic.Int64 `metric:"landing_newer_rows_total" help:"Batches that met rows with later versions in the database, so that all versions were raised."`
+	Unreachable atomic.Int64 `metric:"landing_unreachable" help:"1 while the database or the server cannot be worked with, else 0."`
+}
+
+// Start starts a Lander.
+func Start(cfg Config) *Lander {
+	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Lander{cfg: cfg, cancel: cancel, ended: make(chan struct{})}
+	go l.run(ctx)
+	return l
+}
+
+// Close stops landing. What is not landed stays dirty.
+func (l *Lander) Close() {
+	l.cancel()
+	<-l.ended
+}
+
+// Readings are the Lander's numbers.
+func (l *Lander) Readings() metric.Readings { return metric.Of(&l.counts) }
+
+func (l *Lander) run(ctx context.Context) {
+	defer close(l.ended)
+	timer := l.cfg.Clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C():
+		}
+		timer.Reset(l.turn(ctx))
+	}
+}
+
+// turn does a round if it is time for one, and returns when to look again.
+func (l *Lander) turn(ctx context.Context) time.Duration {
+	set, err := l.cfg.Source.Settings(ctx)
+	if err == nil {
+		now := l.cfg.Clock.Now()
+		if wait := l.last.Add(set.Delay).Sub(now); wait > 0 && l.pause == 0 && !l.last.IsZero() {
+			return min(wait, glance)
+		}
+		l.last = now
+		err = l.round(ctx, set)
+	}
+	if err == nil || ctx.Err() != nil {
+		l.works()
+		return min(set.Delay, glance)
+	}
+	l.fails(err)
+	return l.pause
+}
+
+// fails is told once.
+func (l *Lander) fails(err error) {
+	l.counts.Failures.Add(1)
+	l.counts.Unreachable.Store(1)
+	l.pause = min(max(2*l.pause, firstPause), longPause)
+	if l.trouble == "" {
+		l.trouble = err.Error()
+		l.cfg.Log.Warn().Str("database", l.cfg.Database.Name()).Msg("landing has to wait, and goes on by itself: " + l.trouble)
+	}
+}
+
+func (l *Lander) works() {
+	l.pause = 0
+	l.counts.Unreachable.Store(0)
+	if l.trouble != "" {
+		l.trouble = ""
+		l.cfg.Log.Info().Str("database", l.cfg.Database.Name()).Msg("landing goes on")
+	}
+}
+
+// round lands what is dirty in all tables that nobody else is landing.
+func (l *Lander) round(ctx context.Context, set storage.Settings) error {
+	l.seed++ // so that several landers do not run after each other
+	for i := range set.Tables {
+		if err := l.table(ctx, set, (l.seed+i)%set.Tables); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lander) table(ctx context.Context, set storage.Settings, table int) (err error) {
+	claim, err := l.cfg.Source.Claim(ctx, table, l.cfg.Who)
+	if err != nil || claim.Fence == 0 {
+		return err // nothing is dirty in it, or another lander has it
+	}
+	since := l.cfg.Clock.Now()
+	defer func() {
+		if err != nil && !errors.Is(err, codes.FenceLost) && codes.Of(err) == codes.Closed {
+			return // the source has gone
+		}
+		l.release(ctx, table, claim.Fence)
+		if errors.Is(err, codes.FenceLost) {
+			l.counts.Lost.Add(1)
+			l.cfg.Log.Info().Int("table", table).Msg("another lander has taken over the dirty table; its rows are written by that one")
+			err = nil
+		}
+	}()
+	conflicts := 0
+	for {
+		if l.cfg.Clock.Now().Sub(since) >= set.LockTime/3 {
+			if err := l.prolong(ctx, table, claim.Fence); err != nil {
+				return err
+			}
+			since = l.cfg.Clock.Now()
+		}
+		b, err := l.cfg.Source.Dirty(ctx, table, set.Batch)
+		if err != nil || b == nil {
+			return err
+		}
+		if err := l.batch(ctx, table, claim.Fence, b); errors.Is(err, codes.Conflict) && conflicts < maxConflicts {
+			conflicts++
+			continue
+		} else if err != nil {
+			return err
+		}
+		conflicts = 0
+		now, err := l.cfg.Source.Settings(ctx)
+		if err != nil || now.Tables != set.Tables || !b.More {
+			return err
+		}
+		set = now
+	}
+}
+
+// release gives back a claim, also when the Lander is being closed.
+func (l *Lander) release(ctx context.Context, table int, fence kv.Revision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	_ = l.cfg.Source.Release(ctx, table, fence) // else it ends by itself
+}
+
+// prolong renews a claim that must still be there.
+func (l *Lander) prolong(ctx context.Context, table int, fence kv.Revision) error {
+	claim, err := l.cfg.Source.Claim(ctx, table, l.cfg.Who)
+	if err != nil {
+		return err
+	}
+	if claim.Fence != fence && !claim.Idle {
+		return codes.Errorf(codes.FenceLost, "the claim of dirty table %d has ended", table)
+	}
+	return nil
+}
+
+// batch lands one batch. codes.Conflict asks for taking it again.
+func (l *Lander) batch(ctx context.Context, table int, fence kv.Revision, b *storage.Batch) error {
+	w, err := l.cfg.Database.Write(ctx, b.Rows)
+	l.counts.Rows.Add(int64(w.Rows))
+	l.counts.Refused.Add(int64(len(w.Failed)))
+	l.counts.Statements.Add(int64(w.Statements))
+	if err != nil {
+		return err
+	}
+	if w.Newer > 0 {
+		// Rows of another data directory or of an import, or those of the lander that has
+		// taken over.
+		if err := l.prolong(ctx, table, fence); err != nil {
+			return err
+		}
+		l.counts.Newer.Add(1)
+		if err := l.cfg.Source.Newer(ctx, w.Newer); err != nil {
+			return err
+		}
+		return codes.Errorf(codes.Conflict, "the database has a later version, %d", w.Newer)
+	}
+	if err := l.cfg.Source.Landed(ctx, fence, b, w.Failed); err != nil {
+		return err
+	}
+	l.counts.Batches.Add(1)
+	return nil
+}
