@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/kv/kvjson"
+	"confcenter/storage"
+	"confcenter/storage/storagejson"
 )
 
 // plainError is an error with Plum's status and text.
@@ -69,6 +72,11 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	body := appendNumber(make([]byte, 0, 256), `{"code":`, int64(code))
 	body = appendQuoted(body, `,"error":`, code.Name())
 	body = appendQuoted(body, `,"detail":`, codes.Message(err))
+	if mismatch := (*storage.Mismatch)(nil); errors.As(err, &mismatch) {
+		out := kvjson.Writer{Buf: body, Dialect: kvjson.HTTP}
+		storagejson.WriteVersions(&out, versionsOf(mismatch.Fields))
+		body = out.Buf
+	}
 	if after > 0 {
 		body = appendNumber(body, `,"retry_after":`, int64((after+time.Millisecond-1)/time.Millisecond))
 	}

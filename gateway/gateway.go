@@ -115,6 +115,7 @@ type Stores struct {
 	State  kv.Store
 	// StateStats returns the figures of State; it may be nil, and must be cheap.
 	StateStats func() kvstore.Stats
+	Storage    PlayerStorage // fields of players, kept in State
 }
 
 // Gateway is the HTTP side of confcenter. Make one with New.

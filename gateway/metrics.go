@@ -59,6 +59,9 @@ func (g *Gateway) readings() metric.Readings {
 		stats := g.stores.StateStats()
 		list = append(list, metric.Of(&stats)...)
 	}
+	if g.stores.Storage != nil {
+		list = append(list, g.landingReadings()...)
+	}
 	return list
 }
 

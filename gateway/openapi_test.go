@@ -65,6 +65,9 @@ func operations(t testing.TB, doc dict) map[string]description {
 	return all
 }
 
+// somewhere is the path with names in place of its parameters.
+func (d description) somewhere() string { return pathParameter.ReplaceAllString(d.path, "x") }
+
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
 // documented is a mux's pattern as OpenAPI writes it.
@@ -214,7 +217,7 @@ func TestRoutesDeclareWhatTheyTake(t *testing.T) {
 	}
 	for _, rt := range k.table {
 		path := pathParameter.ReplaceAllString(documented(rt.pattern), "x")
-		checkErrorForm(t, &rt, send(k, "PATCH", path, 0), http.StatusMethodNotAllowed)
+		checkErrorForm(t, &rt, send(k, "REPORT", path, 0), http.StatusMethodNotAllowed)
 		for _, method := range rt.allowed() {
 			if rt.body > 0 && slices.Contains(bodies, method) {
 				checkErrorForm(t, &rt, send(k, method, path, rt.body+1), http.StatusRequestEntityTooLarge)
@@ -294,6 +297,17 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		{"store.txn", "", `{"ns":"n","if":[{"key":"k","target":"mod","op":">","number":0}],"then":[{"op":"get","key":"k"},{"op":"get","key":"none"},{"op":"put","key":"k","value":1,"prev":true},
 			{"op":"delete","key":"none"},{"op":"delete_prefix","prefix":"k2"},{"op":"grant","ttl":5000}]}`},
 		{"store.drop", "ns=n&confirm=n", ""},
+		{"storage.regions", "", ""},
+		{"storage.update", "", `{"fields":{"a":"1"},"bytes":{"b":"/w=="},"expect":{"a":0},"prev":true,"token":"t"}`},
+		{"storage.get", "versions&dirty&limit=1", ""},
+		{"storage.incr", "", `{"deltas":{"a":1}}`},
+		{"storage.remove", "", `{"names":["b"]}`},
+		{"storage.restore", "", `{"names":["b"],"prev":false}`},
+		{"storage.owners", "limit=1", ""},
+		{"landing.status", "", ""},
+		{"landing.errors", "", ""},
+		{"landing.retry", "", `{"items":[{"logicType":"x","ownerId":"x","name":"a"}]}`},
+		{"landing.drop", "confirm=all", ""},
 		{"status", "", ""},
 		{"status.samples", "", ""},
 		{"clients", "", ""},
@@ -304,7 +318,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 			schema := resolve(t, doc, d.operation["requestBody"].(dict)["content"].(dict)["application/json"].(dict)["schema"])
 			require.Empty(t, faults(t, doc, schema, parse(t, c.body), c.id))
 		}
-		a := k.do(d.method, d.path+"?"+c.query, c.body)
+		a := k.do(d.method, d.somewhere()+"?"+c.query, c.body)
 		require.Equal(t, 200, a.status, "%s: %s", c.id, a.body)
 		response := resolve(t, doc, d.operation["responses"].(dict)["200"])
 		schema := response["content"].(dict)["application/json"].(dict)["schema"]
@@ -312,8 +326,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		require.Equal(t, a.header.Get("ETag") != "", response["headers"] != nil, "%s: ETag", c.id)
 	}
 	for id, d := range all {
-		own := strings.HasPrefix(id, "config.") || strings.HasPrefix(id, "store.")
-		if !own {
+		if family, _, _ := strings.Cut(id, "."); !slices.Contains([]string{"config", "store", "storage", "landing"}, family) {
 			continue
 		}
 		stream := d.operation["responses"].(dict)["200"].(dict)["content"].(dict)["text/event-stream"] != nil
@@ -327,7 +340,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 func (k *storeKit) checkKnown(doc dict, id string, d description) {
 	k.t.Helper()
 	unknown := func(query url.Values, body string) bool {
-		a := k.do(d.method, d.path+"?"+query.Encode(), body)
+		a := k.do(d.method, d.somewhere()+"?"+query.Encode(), body)
 		return strings.Contains(a.body, "has no query parameter") || strings.Contains(a.body, "not known here")
 	}
 	base := url.Values{}
@@ -364,7 +377,7 @@ func (k *storeKit) checkKnown(doc dict, id string, d description) {
 		members = append(members, fmt.Sprintf(`%q:null`, name))
 	}
 	require.False(k.t, unknown(base, "{"+strings.Join(members, ",")+"}"), "%s: members are not known", id)
-	a := k.do(d.method, d.path+"?"+base.Encode(), `{"value":1,"expect":null,"items":[{"key":"k","value":1}],"revision":1,"nonsense":1}`)
+	a := k.do(d.method, d.somewhere()+"?"+base.Encode(), `{"value":1,"expect":null,"items":[{"key":"k","value":1}],"revision":1,"nonsense":1}`)
 	require.Equal(k.t, 400, a.status, id)
 }
 

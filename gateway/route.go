@@ -34,6 +34,7 @@ func (g *Gateway) routes() []route {
 		g.plumRoutes(),
 		g.configRoutes(),
 		g.storeRoutes(),
+		g.storageRoutes(),
 		g.adminRoutes(),
 		g.openapiRoutes(),
 		g.consoleRoutes(),

@@ -49,6 +49,7 @@ type (
 		Troubles    []troubleBody `json:"troubles"`
 		Store       *storeBody    `json:"store,omitempty"`
 		Config      *configBody   `json:"config,omitempty"`
+		Landing     *landingBody  `json:"landing,omitempty"` // of player storage
 		Latency     []latencyBody `json:"latency"`
 		Slow        []slowBody    `json:"slow"`
 	}
@@ -123,6 +124,9 @@ func (g *Gateway) status(w *reply, _ *http.Request) error {
 	if g.stores.Config != nil {
 		body.Config = &configBody{Problems: g.problems()}
 		numbers.Fill(body.Config)
+	}
+	if g.stores.Storage != nil {
+		body.Landing = g.landingBody()
 	}
 	slow := slowBodies(nil, "http", g.traffic.lately())
 	if g.fleet != nil {

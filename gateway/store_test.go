@@ -81,6 +81,7 @@ func errorName(t testing.TB, a answer) string {
 	var e struct {
 		Code          *int
 		Error, Detail string
+		Versions      map[string]int64 // of a Mismatch
 	}
 	d := json.NewDecoder(strings.NewReader(a.body))
 	d.DisallowUnknownFields()

@@ -8,6 +8,9 @@ type Field uint8
 const (
 	noField Field = iota
 	After
+	Again
+	AppID // of player storage, as are the others that no section about the store has
+	Attempts
 	Before
 	By
 	Bytes
@@ -20,14 +23,20 @@ const (
 	Current
 	Delete // HTTP: in an item of a batch
 	Deleted
+	Deltas
 	Desc
+	Dirty
+	Dropped
 	Else
 	Entries
+	Errors
 	Events
 	Expect
 	Expires
 	ExpiresMs // HTTP: Expires
 	Fence
+	Fields
+	First
 	Floor
 	From
 	Granted
@@ -44,19 +53,28 @@ const (
 	Lease
 	Left
 	Limit
+	List
+	LogicType
 	Max
 	Min
 	MinRev
 	Mod
 	More
 	Name // HTTP: NS in a list of namespaces
+	Names
 	Namespaces
+	Next // what the next page of a list comes after
 	NS
 	Number
 	Op
+	OwnerID
+	Owners
 	Prefix
 	Prev
 	Raw
+	Reason
+	RegionID
+	Regions
 	Replayed
 	Results
 	Resync
@@ -75,6 +93,7 @@ const (
 	Updated
 	UpdatedMs // HTTP: Updated
 	Value
+	Values
 	Version
 	Versions
 	Wait
@@ -83,16 +102,18 @@ const (
 )
 
 var fieldNames = [fieldCount]string{
-	After: "after", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce", Code: "code", Confirm: "confirm", Count: "count",
-	CountOnly: "count_only", Create: "create", Current: "current", Delete: "delete", Deleted: "deleted", Desc: "desc", Else: "else",
-	Entries: "entries", Events: "events", Expect: "expect", Expires: "expires", ExpiresMs: "expires_ms", Fence: "fence", Floor: "floor",
-	From: "from", Granted: "granted", Held: "held", If: "if", IfAbsent: "if_absent", IfFence: "if_fence", IfMod: "if_mod",
-	Initial: "initial", Items: "items", Key: "key", Keys: "keys", KeysOnly: "keys_only", Lease: "lease", Left: "left", Limit: "limit",
-	Max: "max", Min: "min", MinRev: "min_rev", Mod: "mod", More: "more", Name: "name", Namespaces: "namespaces", NS: "ns",
-	Number: "number", Op: "op", Prefix: "prefix", Prev: "prev", Raw: "raw", Replayed: "replayed", Results: "results", Resync: "resync",
-	Rev: "rev", Revision: "revision", Scanned: "scanned", Size: "size", State: "state", Synced: "synced", Target: "target", Then: "then", Token: "token",
-	TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated", UpdatedMs: "updated_ms", Value: "value", Version: "version",
-	Versions: "versions", Wait: "wait", Watch: "watch",
+	After: "after", Again: "again", AppID: "appId", Attempts: "attempts", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce",
+	Code: "code", Confirm: "confirm", Count: "count", CountOnly: "count_only", Create: "create", Current: "current", Delete: "delete",
+	Deleted: "deleted", Deltas: "deltas", Desc: "desc", Dirty: "dirty", Dropped: "dropped", Else: "else", Entries: "entries",
+	Errors: "errors", Events: "events", Expect: "expect", Expires: "expires", ExpiresMs: "expires_ms", Fence: "fence", Fields: "fields",
+	First: "first", Floor: "floor", From: "from", Granted: "granted", Held: "held", If: "if", IfAbsent: "if_absent", IfFence: "if_fence",
+	IfMod: "if_mod", Initial: "initial", Items: "items", Key: "key", Keys: "keys", KeysOnly: "keys_only", Lease: "lease", Left: "left",
+	Limit: "limit", List: "list", LogicType: "logicType", Max: "max", Min: "min", MinRev: "min_rev", Mod: "mod", More: "more", Name: "name",
+	Names: "names", Namespaces: "namespaces", Next: "next", NS: "ns", Number: "number", Op: "op", OwnerID: "ownerId", Owners: "owners",
+	Prefix: "prefix", Prev: "prev", Raw: "raw", Reason: "reason", RegionID: "regionId", Regions: "regions", Replayed: "replayed",
+	Results: "results", Resync: "resync", Rev: "rev", Revision: "revision", Scanned: "scanned", Size: "size", State: "state",
+	Synced: "synced", Target: "target", Then: "then", Token: "token", TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated",
+	UpdatedMs: "updated_ms", Value: "value", Values: "values", Version: "version", Versions: "versions", Wait: "wait", Watch: "watch",
 }
 
 func (f Field) String() string { return fieldNames[f] }

@@ -309,6 +309,27 @@ func (r *Reader) Next(list *Elements, o *Object) bool {
 	return true
 }
 
+// Members iterates over member f of o, an object whose members have names of the user's
+// own; it has none if f is absent. More than limit are an error.
+func Members(r *Reader, o *Object, f Field, limit int) jsontext.Iter {
+	m := o.member(f)
+	switch {
+	case m == nil:
+		return jsontext.Iter{}
+	case m.Kind != jsontext.Object:
+		r.Bad(f, "an object")
+		return jsontext.Iter{}
+	}
+	n := 0
+	for it := jsontext.Iterate(m.Raw); it.Next(); {
+		if n++; n > limit {
+			r.Fail(codes.Errorf(codes.TooManyOps, "%s has more members than the limit of %d", f, limit))
+			return jsontext.Iter{}
+		}
+	}
+	return jsontext.Iterate(m.Raw)
+}
+
 // Kind is the kind of the element.
 func (e *Elements) Kind() jsontext.Kind { return e.it.Kind() }
 

@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/metric"
+	"confcenter/kv/kvjson"
+	"confcenter/storage"
+	"confcenter/storage/storagejson"
+)
+
+// landingRoot is the root of the paths about what is not in the database yet.
+const landingRoot = "/v1/landing"
+
+// maxErrors is how many refused fields are listed at a time. What an error's reason takes is
+// bounded.
+const (
+	maxErrors = 500
+	errorCost = 4 << 10
+)
+
+// landingStatus tells how it stands with each dirty table.
+func (g *Gateway) landingStatus(w *reply, r *http.Request) error {
+	if err := parametersOf(r).end(); err != nil {
+		return err
+	}
+	return w.sendStruct(g.landingBody())
+}
+
+// landingBody is the answer of /v1/landing. There are no tables if nothing is landed.
+type landingBody struct {
+	Now    int64                 `json:"now_ms"`
+	Tables []storage.TableStatus `json:"tables"`
+}
+
+func (g *Gateway) landingBody() *landingBody {
+	return &landingBody{Now: g.clock.Now().UnixMilli(), Tables: append([]storage.TableStatus{}, g.stores.Storage.Status()...)}
+}
+
+// landingErrors lists the fields that the database refused.
+func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
+	p := parametersOf(r)
+	after, limit := p.text("after"), p.count("limit")
+	var from storage.FieldName
+	if after != "" {
+		table, key, _ := strings.Cut(after, "/")
+		var ok bool
+		if from, ok = storage.ParseField(table, key); !ok {
+			p.fail(codes.Errorf(codes.BadRequest, "after is %.40q, which is no next of a page before", after))
+		}
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	if limit == 0 || limit > maxErrors {
+		limit = maxErrors
+	}
+	if err := w.room.take(w, min(limit, int64(g.refused()))*errorCost); err != nil {
+		return err
+	}
+	list, more := g.stores.Storage.Errors(from, int(limit))
+	out, next := w.object(), ""
+	if more && len(list) > 0 {
+		last := storage.FieldName{Owner: list[len(list)-1].Owner, Name: list[len(list)-1].Name}
+		next = last.Owner.Table() + "/" + last.Key()
+	}
+	rows := make([]storagejson.Refused, len(list))
+	for i, e := range list {
+		rows[i] = storagejson.Refused{Owner: storagejson.Owner(e.Owner), Name: e.Name, List: e.List, Revision: e.Revision, Reason: e.Reason,
+			Attempts: e.Attempts, First: e.First, Again: e.Next, Dropped: e.Dropped}
+	}
+	storagejson.WriteErrors(&out, rows, next)
+	return w.sendObject(&out)
+}
+
+// refused is how many fields the database has refused.
+func (g *Gateway) refused() (n int64) {
+	for _, table := range g.stores.Storage.Status() {
+		n += table.Refused + table.Dropped
+	}
+	return n
+}
+
+// landingRetry has refused fields landed again: those of the body, or all.
+func (g *Gateway) landingRetry(w *reply, r *http.Request) error {
+	if err := parametersOf(r).end(); err != nil {
+		return err
+	}
+	m, err := w.readObject(r, kvjson.HTTP)
+	if err != nil {
+		return err
+	}
+	given := storagejson.ReadItems(&m.Reader)
+	if err := m.End(); err != nil {
+		return err
+	}
+	fields := make([]storage.FieldName, len(given))
+	for i, item := range given {
+		fields[i] = storage.FieldName{Owner: storage.Owner(item.Owner), Name: item.Name}
+	}
+	n, err := g.stores.Storage.Retry(r.Context(), fields)
+	if err != nil {
+		return err
+	}
+	return w.sendCount(n)
+}
+
+// landingDrop gives up landing one refused field, whose name must be given twice, or all,
+// with "all" as confirm.
+func (g *Gateway) landingDrop(w *reply, r *http.Request) error {
+	p := parametersOf(r)
+	confirm := p.text("confirm")
+	one := len(p.values) > 0
+	field := storage.FieldName{Owner: storage.Owner{App: p.textOr("appId"), Region: p.textOr("regionId"), Logic: p.text("logicType"), ID: p.text("ownerId")}, Name: p.text("name")}
+	if err := p.end(); err != nil {
+		return err
+	}
+	var fields []storage.FieldName
+	word := "all"
+	if one {
+		if field.Owner.Logic == "" || field.Owner.ID == "" || field.Name == "" {
+			return codes.Errorf(codes.BadRequest, "a field needs logicType, ownerId and name; give none of them to name all")
+		}
+		fields, word = append(fields, field), field.Name
+	}
+	if confirm != word {
+		return codes.Errorf(codes.Unconfirmed, "this would leave the database without these fields until they change again; give %q as confirm", word)
+	}
+	n, err := g.stores.Storage.Drop(r.Context(), fields)
+	if err != nil {
+		return err
+	}
+	return w.sendCount(n)
+}
+
+// textOr is the id that there is if none is given.
+func (p *parameters) textOr(name string) string {
+	if p.has(name) {
+		return p.text(name)
+	}
+	return storagejson.DefaultID
+}
+
+func (w *reply) sendCount(n int) error {
+	out := w.object()
+	out.Number(kvjson.Count, int64(n))
+	return w.sendObject(&out)
+}
+
+// landingReadings are the numbers of each dirty table.
+func (g *Gateway) landingReadings() (list metric.Readings) {
+	now := g.clock.Now()
+	for _, table := range g.stores.Storage.Status() {
+		var stats struct {
+			Dirty   int64  `metric:"landing_dirty_fields" help:"Fields that the database has not got yet."`
+			Age     int64  `metric:"landing_oldest_dirty_seconds" help:"Age of the oldest field that the database has not got yet."`
+			Refused int64  `metric:"landing_refused_fields" help:"Fields that the database refused and that are tried again."`
+			Dropped int64  `metric:"landing_dropped_fields" help:"Refused fields that an operator has given up."`
+			Landed  uint64 `metric:"landing_rows_total" help:"Rows landed."`
+			Last    int64  `metric:"landing_last_timestamp_seconds" help:"When rows were landed last, in seconds since 1970; 0: not since the start."`
+			Rate    int64  `metric:"landing_rows_per_second" help:"Rows landed a second, of the last minute."`
+		}
+		stats.Dirty, stats.Refused, stats.Dropped = table.Dirty, table.Refused, table.Dropped
+		stats.Landed, stats.Last, stats.Rate = table.Landed, table.Last/int64(time.Second/time.Millisecond), table.Rate
+		if table.Oldest > 0 {
+			stats.Age = int64(now.Sub(time.UnixMilli(table.Oldest)) / time.Second)
+		}
+		for _, reading := range metric.Of(&stats) {
+			reading.Labels = []metric.Label{{Name: "table", Value: strconv.Itoa(table.Table)}}
+			list = append(list, reading)
+		}
+	}
+	return list
+}

@@ -1,0 +1,287 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kv/kvjson"
+	"confcenter/storage"
+	"confcenter/storage/storagejson"
+)
+
+// PlayerStorage is what the gateway needs of player storage: *storage.Storage.
+type PlayerStorage interface {
+	Load(ctx context.Context, o storage.Owner, names []string) ([]storage.Field, error)
+	GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error)
+	Do(w *storage.Write, done func(*storage.Outcome, error))
+	Regions() []storage.Owner
+	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, more bool, err error)
+	Count(ctx context.Context, app, region, logic string) (int64, error)
+	// LandedThrough is the version up to which all of the owner's fields are landed.
+	LandedThrough(o storage.Owner) int64
+
+	Status() []storage.TableStatus
+	Errors(after storage.FieldName, limit int) (list []storage.ErrorRow, more bool)
+	Retry(ctx context.Context, fields []storage.FieldName) (int, error)
+	Drop(ctx context.Context, fields []storage.FieldName) (int, error)
+}
+
+// storageRoot is the root of our own REST API for player storage. An owner is a path of four
+// segments, which are percent-encoded and may be anything.
+const storageRoot = "/v1/storage"
+
+func (g *Gateway) storageRoutes() []route {
+	if g.stores.Storage == nil {
+		return nil
+	}
+	const get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
+	const place = storageRoot + "/{appId}/{regionId}"
+	const owner = place + "/{logicType}/{ownerId}"
+	return []route{
+		{method: get, pattern: storageRoot, name: "storage.regions", right: access.StorageRead, handle: g.storageRegions},
+		{method: get, pattern: place, name: "storage.owners", right: access.StorageRead, handle: g.storageOwners},
+		{method: get, pattern: owner, name: "storage.get", right: access.StorageRead, handle: g.storageGet},
+		{method: patch, pattern: owner, name: "storage.update", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Update)},
+		{method: post, pattern: owner + "/incr", name: "storage.incr", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Incr)},
+		{method: post, pattern: owner + "/remove", name: "storage.remove", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Remove)},
+		{method: post, pattern: owner + "/restore", name: "storage.restore", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Restore)},
+		{method: get, pattern: landingRoot, name: "landing.status", right: access.LandingRead, quiet: true, handle: g.landingStatus},
+		{method: get, pattern: landingRoot + "/errors", name: "landing.errors", right: access.LandingRead, quiet: true, handle: g.landingErrors},
+		{method: post, pattern: landingRoot + "/errors/retry", name: "landing.retry", right: access.LandingWrite, body: g.cfg.MaxBody, handle: g.landingRetry},
+		{method: del, pattern: landingRoot + "/errors", name: "landing.drop", right: access.LandingWrite, handle: g.landingDrop},
+	}
+}
+
+// ownerOf is the owner that the path names.
+func ownerOf(r *http.Request) storage.Owner {
+	return storage.Owner{App: r.PathValue("appId"), Region: r.PathValue("regionId"), Logic: r.PathValue("logicType"), ID: r.PathValue("ownerId")}
+}
+
+// storageRegions lists the apps and regions that have fields.
+func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
+	if err := parametersOf(r).end(); err != nil {
+		return err
+	}
+	list, size := g.stores.Storage.Regions(), 0
+	for i := range list {
+		size += entryOverhead + len(list[i].App) + len(list[i].Region)
+	}
+	out, err := w.longObject(size)
+	if err != nil {
+		return err
+	}
+	out.Open(kvjson.Regions, '[')
+	for i := range list {
+		out.Element()
+		out.Text(kvjson.AppID, list[i].App)
+		out.Text(kvjson.RegionID, list[i].Region)
+		out.Close('}')
+	}
+	out.Close(']')
+	return w.sendObject(&out)
+}
+
+// storageOwners lists or counts the owners of an app and region.
+func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
+	p := parametersOf(r)
+	logic, after, limit, count := p.text("logicType"), p.text("after"), p.count("limit"), p.flag("count")
+	if err := p.end(); err != nil {
+		return err
+	}
+	place := ownerOf(r)
+	if count {
+		n, err := g.stores.Storage.Count(r.Context(), place.App, place.Region, logic)
+		if err != nil {
+			return err
+		}
+		out := w.object()
+		out.Number(kvjson.Count, n)
+		return w.sendObject(&out)
+	}
+	if limit == 0 || limit > storagejson.MaxOwners {
+		limit = storagejson.MaxOwners
+	}
+	if err := w.room.take(w, limit*ownerCost); err != nil {
+		return err
+	}
+	list, more, err := g.stores.Storage.Owners(r.Context(), place.App, place.Region, logic, after, int(limit))
+	if err != nil {
+		return err
+	}
+	owners, next := make([]storagejson.Owner, len(list)), ""
+	for i := range list {
+		owners[i] = storagejson.Owner(list[i])
+	}
+	if more && len(list) > 0 {
+		next = list[len(list)-1].Key()
+	}
+	out := w.object()
+	storagejson.WriteOwners(&out, owners, next)
+	return w.sendObject(&out)
+}
+
+// ownerCost is what an owner takes in a list and in an answer, about.
+const ownerCost = 512
+
+// storageGet reads the named fields of an owner, or a page of all.
+func (g *Gateway) storageGet(w *reply, r *http.Request) error {
+	p, owner := parametersOf(r), ownerOf(r)
+	names := p.names()
+	ask := storage.Ask{After: p.text("after"), Limit: int(min(p.count("limit"), kv.MaxList)), Revision: kv.Revision(p.count("revision"))}
+	versions, dirty := p.flag("versions"), p.flag("dirty")
+	if names != nil && (ask != storage.Ask{}) {
+		p.fail(codes.Errorf(codes.BadRequest, "names excludes after, limit and revision, which are for all fields"))
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	if names != nil {
+		fields, err := g.stores.Storage.Load(r.Context(), owner, names)
+		if err != nil {
+			return err
+		}
+		return g.sendFields(w, owner, storage.Page{Fields: fields}, versions, dirty)
+	}
+	page, err := g.stores.Storage.GetAll(r.Context(), owner, ask)
+	if err != nil {
+		return err
+	}
+	return g.sendFields(w, owner, page, versions, dirty)
+}
+
+// sendFields answers with fields; those of a page have a revision.
+func (g *Gateway) sendFields(w *reply, owner storage.Owner, page storage.Page, versions, dirty bool) error {
+	list := fieldsOf(page.Fields)
+	size := storagejson.SizeOf(list)
+	if size > maxReadBack {
+		return codes.Errorf(codes.TooLarge, "these fields have %d bytes as JSON and the limit of one reply is %d; name fewer at a time", size, maxReadBack)
+	}
+	out, err := w.longObject(size)
+	if err != nil {
+		return err
+	}
+	if page.Revision == 0 {
+		storagejson.WriteFields(&out, list, versions)
+	} else {
+		next := ""
+		if page.More && len(page.Fields) > 0 {
+			next = page.Fields[len(page.Fields)-1].Name
+		}
+		storagejson.WritePage(&out, list, versions, page.Revision, next)
+	}
+	if dirty {
+		storagejson.WriteDirty(&out, list, g.stores.Storage.LandedThrough(owner))
+	}
+	return w.sendObject(&out)
+}
+
+func fieldsOf(list []storage.Field) []storagejson.Field {
+	fields := make([]storagejson.Field, 0, len(list))
+	for i := range list {
+		if f := &list[i]; !f.Removed {
+			fields = append(fields, storagejson.Field{Name: f.Name, Value: f.Value, Version: f.Version})
+		}
+	}
+	return fields
+}
+
+// versionsOf is like fieldsOf for fields whose values do not matter: a removed one counts as
+// absent, which is version 0.
+func versionsOf(list []storage.Field) []storagejson.Field {
+	fields := make([]storagejson.Field, len(list))
+	for i := range list {
+		fields[i].Name = list[i].Name
+		if !list[i].Removed {
+			fields[i].Version = list[i].Version
+		}
+	}
+	return fields
+}
+
+// names are the parameters names, separated by commas, and name, which may be given many
+// times and have commas; nil if neither is there.
+func (p *parameters) names() []string {
+	list := p.values["name"]
+	delete(p.values, "name")
+	if p.has("names") {
+		list = append(list, strings.Split(p.text("names"), ",")...)
+	}
+	if len(list) > storagejson.MaxFields {
+		p.fail(codes.Errorf(codes.TooManyOps, "%d fields are named, the limit is %d", len(list), storagejson.MaxFields))
+	}
+	return list
+}
+
+// storageWrite changes fields of an owner.
+func (g *Gateway) storageWrite(kind storage.Kind) handler {
+	return func(w *reply, r *http.Request) error {
+		if err := parametersOf(r).end(); err != nil {
+			return err
+		}
+		m, err := w.readObject(r, kvjson.HTTP)
+		if err != nil {
+			return err
+		}
+		asked := storagejson.ReadWrite(&m.Reader, storagejson.Kind(kind))
+		if err := m.End(); err != nil {
+			return err
+		}
+		write, size := writeOf(kind, &asked)
+		if err := w.room.take(w, int64(size)); err != nil {
+			return err
+		}
+		write.Owner, write.Actor = ownerOf(r), actorOf(r)
+		out, err := g.change(r, write)
+		if err != nil {
+			return err
+		}
+		did := storagejson.Written{Revision: out.Revision, Fields: fieldsOf(out.Fields), Prev: fieldsOf(out.Prev), Replayed: out.Replayed}
+		body, err := w.longObject(storagejson.SizeOf(did.Fields) + storagejson.SizeOf(did.Prev))
+		if err != nil {
+			return err
+		}
+		storagejson.WriteWritten(&body, storagejson.Kind(kind), &did, asked.Prev)
+		return w.sendObject(&body)
+	}
+}
+
+// writeOf is a write of an owner that is still to be named, and about what it takes.
+func writeOf(kind storage.Kind, asked *storagejson.Write) (write *storage.Write, size int) {
+	write = &storage.Write{Kind: kind, Names: asked.Names, WantPrev: asked.Prev, Token: asked.Token}
+	for _, f := range asked.Fields {
+		write.Fields = append(write.Fields, storage.Put{Name: f.Name, Value: f.Value})
+		size += opCost + len(f.Name) + len(f.Value)
+	}
+	for _, d := range asked.Deltas {
+		write.Deltas = append(write.Deltas, storage.Delta{Name: d.Name, By: d.N})
+	}
+	for _, e := range asked.Expect {
+		if write.Expect == nil {
+			write.Expect = map[string]int64{}
+		}
+		write.Expect[e.Name] = e.N
+	}
+	return write, size + opCost*(len(asked.Deltas)+len(asked.Names)+len(asked.Expect))
+}
+
+// change returns when the write is durable or has failed. It does not wait any longer when
+// the peer is gone or the gateway ends, because a write may wait for a database that is down;
+// it stands either way.
+func (g *Gateway) change(r *http.Request, write *storage.Write) (*storage.Outcome, error) {
+	type result struct {
+		out *storage.Outcome
+		err error
+	}
+	done := make(chan result, 1)
+	g.stores.Storage.Do(write, func(out *storage.Outcome, err error) { done <- result{out, err} })
+	select {
+	case got := <-done:
+		return got.out, got.err
+	case <-r.Context().Done():
+		return nil, codes.Errorf(codes.Timeout, "nobody waits for the answer any more; whether fields have changed is not known")
+	}
+}
