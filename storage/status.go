@@ -1,5 +1,7 @@
 package storage
 
+import "math"
+
 // rates counts rows of the last minute, by the second.
 type rates struct {
 	counts [60]int64
@@ -54,6 +56,18 @@ func (s *Storage) Status() []TableStatus {
 		}
 	}
 	return list
+}
+
+// LandedThrough is the version up to which all fields of the owner are landed, but for those
+// that the database refused. Without a Backing nothing is dirty.
+func (s *Storage) LandedThrough(o Owner) int64 {
+	if s.dirty == nil {
+		return math.MaxInt64
+	}
+	d := s.dirty
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return s.Base() + int64(d.tables[home(o, len(d.tables))].cursor)
 }
 
 // oldest is when the oldest dirty field of a table was written.

@@ -20,6 +20,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/server"
+	"confcenter/storage"
 )
 
 // stateOptions are the settings of the state store.
@@ -132,8 +133,9 @@ func (o *stateOptions) config(data string, budget *memory.Budget, log zerolog.Lo
 
 // state is the state store of a running server.
 type state struct {
-	store kvstore.Engine
-	locks *kvlock.Manager
+	store   kvstore.Engine
+	locks   *kvlock.Manager
+	players *storage.Storage
 
 	closing  chan struct{}
 	watching sync.WaitGroup
@@ -151,7 +153,11 @@ func openState(o *options, budget *memory.Budget, log zerolog.Logger) (*state, e
 	if err := markState(o.data); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), closing: make(chan struct{})}
+	players, err := storage.Open(storage.Config{Store: store, Log: log})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, closing: make(chan struct{})}
 	s.watching.Go(func() { s.remind(log) })
 	return s, nil
 }
@@ -178,12 +184,12 @@ func (s *state) close() error {
 	close(s.closing)
 	s.watching.Wait()
 	s.locks.Close()
-	return s.store.Close()
+	return errors.Join(s.players.Close(), s.store.Close())
 }
 
 // serve adds the state store to stores.
 func (s *state) serve(stores server.Stores) server.Stores {
-	stores.State, stores.Locks, stores.StateStats = s.store, s.locks, s.store.Stats
+	stores.State, stores.Locks, stores.StateStats, stores.Storage = s.store, s.locks, s.store.Stats, s.players
 	stores.KeepAliveWaits = !s.store.Capabilities().LeasesInMemory
 	return stores
 }
