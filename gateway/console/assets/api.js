@@ -121,6 +121,29 @@ export const store = {
   event: (text) => entries(text, one),
 };
 
+// segments are the ids of a path. Browsers resolve two of them whatever their spelling.
+const segments = (ids) => ids.map((id) => {
+  if (id === "." || id === "..") throw new Refusal(0, { error: "bad_request", detail: `a browser cannot ask for the id ${id}` });
+  return encodeURIComponent(id);
+}).join("/");
+
+export const storage = {
+  regions: (signal) => ask("GET", "storage", { signal }),
+  owners: async (place, { kind, after, limit }, signal) => ask("GET", `storage/${segments(place)}`, { query: { logicType: kind, after, limit }, signal }),
+  countOwners: async (place, kind, signal) => ask("GET", `storage/${segments(place)}`, { query: { logicType: kind, count: true }, signal }),
+  fields: async (owner, limit, signal) => ask("GET", `storage/${segments(owner)}`, { query: { limit, versions: true, dirty: true }, signal }),
+};
+
+const fieldName = ({ appId, regionId, logicType, ownerId, name }) => ({ appId, regionId, logicType, ownerId, name });
+
+export const landing = {
+  status: (signal) => ask("GET", "landing", { signal }),
+  errors: (signal) => ask("GET", "landing/errors", { signal }),
+  // An empty list is all, as is a missing one.
+  retry: (list) => ask("POST", "landing/errors/retry", { body: body(list.length ? { items: list.map(fieldName) } : {}) }),
+  drop: (one) => ask("DELETE", "landing/errors", { query: one ? { ...fieldName(one), confirm: one.name } : { confirm: "all" } }),
+};
+
 export const clients = (signal) => ask("GET", "clients", { signal });
 export const status = (signal) => ask("GET", "status", { signal });
 export const samples = (signal) => ask("GET", "status/samples", { signal });

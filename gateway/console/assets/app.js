@@ -1,4 +1,4 @@
-// The frame around the four pages: where one is, language, theme, live or not.
+// The frame around the five pages: where one is, language, theme, live or not.
 
 import { button, h, icon, put } from "./dom.js";
 import { currentLanguage, dateTime, remember, switchLanguage, t } from "./i18n.js";
@@ -6,10 +6,11 @@ import { problemText } from "./problems.js";
 import * as clients from "./clients.js";
 import * as configs from "./configs.js";
 import * as status from "./status.js";
+import * as storage from "./storage.js";
 import * as store from "./store.js";
 import { unsaved as unsavedKeys } from "./entry.js";
 
-const pages = { configs, store, clients, status };
+const pages = { configs, store, storage, clients, status };
 const THEMES = ["auto", "light", "dark"];
 
 const header = h("header", { class: "top" });
