@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -406,4 +407,16 @@ func TestOwnersAreListedInOrderAndCounted(t *testing.T) {
 		require.Zero(rt, n)
 		k.shut()
 	})
+}
+
+func TestFieldsUpToAVersionAreLanded(t *testing.T) {
+	require.EqualValues(t, math.MaxInt64, start(t).LandedThrough(player), "without a database nothing is dirty")
+	k := startOn(t, newDatabase())
+	k.update(player, map[string]string{"a": "1"})
+	first := k.field(player, "a").Version
+	require.Less(t, k.LandedThrough(player), first)
+	k.land()
+	require.GreaterOrEqual(t, k.LandedThrough(player), first)
+	k.update(player, map[string]string{"a": "2"})
+	require.Less(t, k.LandedThrough(player), k.field(player, "a").Version)
 }
