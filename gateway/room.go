@@ -46,6 +46,21 @@ func (m *room) give() {
 	m.held = 0
 }
 
+// streamCost is what a stream takes that does nothing, beside its connection: stacks, buffers,
+// what it follows.
+const streamCost = 13 << 10
+
+// takeStream reserves what a stream takes.
+func (g *Gateway) takeStream() error {
+	if g.cfg.Memory.Connections.Take(streamCost) {
+		return nil
+	}
+	return &codes.Error{
+		Code: codes.Busy, After: time.Second,
+		Text: fmt.Sprintf("a stream needs %d bytes of memory, which other connections have; try again later, or raise the server's --memory", streamCost),
+	}
+}
+
 // noRoom refuses a request that there is no memory for now.
 func noRoom(w *reply, n int64) error {
 	w.Header().Set("Connection", "close") // instead of reading the body

@@ -127,6 +127,35 @@ func TestABodyThatNobodyReadsIsNoHeader(t *testing.T) {
 	require.Zero(t, k.cfg.Memory.Bodies.Refused())
 }
 
+func TestAStreamTakesMoreThanItsConnection(t *testing.T) {
+	k := startSmall(t, 128<<20)
+	pool := k.cfg.Memory.Connections
+	before := pool.Held()
+	var open []net.Conn
+	stream := func(path string) (net.Conn, *http.Response) {
+		c := k.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		return c, r
+	}
+	for i, path := range []string{"/v1/stream?namespace=ns", "/v1/store/stream?ns=ns", "/v1/config/stream"} {
+		c, r := stream(path)
+		require.Equal(t, http.StatusOK, r.StatusCode)
+		open = append(open, c)
+		require.EqualValues(t, (i+1)*streamCost, pool.Held()-before)
+	}
+	rest := pool.Limit() - pool.Held()
+	require.True(t, pool.Take(rest))
+	c, r := stream("/v1/config/stream")
+	require.Equal(t, http.StatusServiceUnavailable, r.StatusCode)
+	require.NoError(t, c.Close())
+	pool.Give(rest)
+	for _, c := range open {
+		require.NoError(t, c.Close())
+	}
+	require.Eventually(t, func() bool { return pool.Held() == before }, patience, time.Millisecond)
+}
+
 func TestRoomOfBodiesIsGivenBack(t *testing.T) {
 	k := startSmall(t, 128<<20)
 	for range 3 {

@@ -141,6 +141,10 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		err = swallow(w, r)
 	}
 	if err == nil && rt.stream {
+		err = p.gateway.takeStream()
+	}
+	if err == nil && rt.stream {
+		defer p.gateway.cfg.Memory.Connections.Give(streamCost)
 		defer p.gateway.streams.enter(w, p.gateway.viewerOf(r, rt))()
 	}
 	if err == nil {
