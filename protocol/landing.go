@@ -157,7 +157,7 @@ type LandingRows struct {
 
 // LandingRows reads the request of STRETRY or STDROP.
 func (r *Request) LandingRows() (LandingRows, error) {
-	m := storageReader{r: r}
+	m := storageReader{r: r, most: MaxFields}
 	q := LandingRows{All: !m.has("rows"), Confirm: m.count("confirm")}
 	it, _ := m.items("rows", jsontext.Array, 0)
 	for it.Next() {

@@ -13,7 +13,7 @@ import (
 
 // Limits of one request about player storage.
 const (
-	MaxFields     = kv.MaxOps      // fields that it names
+	MaxFields     = kv.MaxOps / 2  // fields that it names
 	MaxFieldBytes = kv.MaxTxnBytes // bytes of names and values in one reply; pages are shorter
 	MaxOwners     = 1000           // owners in one reply
 )
@@ -51,7 +51,7 @@ type StorageQuery struct {
 
 // StorageQuery reads the request of STGET or STALL. The names are not checked.
 func (r *Request) StorageQuery(cmd Command) (StorageQuery, error) {
-	m := storageReader{r: r}
+	m := storageReader{r: r, most: MaxFields}
 	q := StorageQuery{Owner: m.owner(), Versions: r.Flag("versions")}
 	if cmd == StGet {
 		q.Names = m.names("names")
@@ -113,8 +113,9 @@ func ParseStoragePage(body []byte) (StoragePage, error) {
 // storageReader reads a message of the storage family: as with the state store, a member of
 // the wrong type is refused, and null counts as absent. It keeps the first error.
 type storageReader struct {
-	r   *Request
-	err error
+	r    *Request
+	most int // fields that a request may name; 0: it is a reply
+	err  error
 }
 
 func (m *storageReader) fail(err error) {
@@ -174,9 +175,9 @@ func (m *storageReader) owner() StorageOwner {
 	return StorageOwner{App: m.id("appId"), Region: m.id("regionId"), Logic: m.text("logicType"), ID: m.text("ownerId")}
 }
 
-// items iterates over member name, which has room for MaxFields elements or members more
-// than has.
-func (m *storageReader) items(name string, want jsontext.Kind, has int) (it jsontext.Iter, n int) {
+// items iterates over member name and counts its elements or members, which are limited
+// together with those that came before.
+func (m *storageReader) items(name string, want jsontext.Kind, before int) (it jsontext.Iter, n int) {
 	member, ok := m.member(name)
 	switch {
 	case !ok:
@@ -186,8 +187,8 @@ func (m *storageReader) items(name string, want jsontext.Kind, has int) (it json
 		return it, 0
 	}
 	for it = jsontext.Iterate(member.Raw); it.Next(); {
-		if n++; n+has > MaxFields {
-			m.fail(codes.Errorf(codes.TooManyOps, "more than %d fields in one request; send several", MaxFields))
+		if n++; m.most > 0 && n+before > m.most {
+			m.fail(codes.Errorf(codes.TooManyOps, "more than %d fields in one request; send several", m.most))
 			return jsontext.Iter{}, 0
 		}
 	}

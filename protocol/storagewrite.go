@@ -24,17 +24,33 @@ func (c Command) ChangesFields() bool { return c >= StUpdate && c <= StRestore }
 // StorageWrite reads the request of a command for which ChangesFields is true. Names and
 // values are not checked.
 func (r *Request) StorageWrite(cmd Command) (StorageWrite, error) {
-	m := storageReader{r: r}
+	m := storageReader{r: r, most: MaxFields}
 	w := StorageWrite{Owner: m.owner(), Expect: m.numbers("expect"), Prev: r.Flag("prev"), Token: m.text("token")}
 	switch cmd {
 	case StUpdate:
 		w.Fields = m.fields()
+		m.once(len(w.Fields), func(i int) string { return w.Fields[i].Name })
 	case StIncr:
 		w.Deltas = m.numbers("deltas")
+		m.once(len(w.Deltas), func(i int) string { return w.Deltas[i].Name })
 	default:
 		w.Names = m.names("names")
 	}
 	return w, m.err
+}
+
+// once refuses a field that is given twice, of which one value would be lost.
+func (m *storageReader) once(n int, name func(i int) string) {
+	if n < 2 {
+		return
+	}
+	seen := make(map[string]bool, n)
+	for i := range n {
+		if seen[name(i)] {
+			m.fail(codes.Errorf(codes.BadRequest, "field %.40q is given twice", name(i)))
+		}
+		seen[name(i)] = true
+	}
 }
 
 // AppendStorageWrite appends the request of a command for which ChangesFields is true.
