@@ -94,7 +94,7 @@ var mayImport = map[string][]string{
 	"tools/ccdump/replay":  {"protocol", "tools/ccdump/stream", "internal/jsontext", "github.com/tidwall/gjson"},
 	"tools/wireshark":      {"protocol"},
 	"cmd/confcenter":       {everything},
-	"clienttest": {"confstore", "kv", "kvlock", "kvstore/pebblekv", "kvstore/pebblekv/disk", "kvstore/replica", "server",
+	"clienttest": {"confstore", "kv", "kvlock", "kvstore/pebblekv", "kvstore/pebblekv/disk", "kvstore/replica", "server", "storage",
 		"github.com/rs/zerolog"},
 	"internal/servertest": {"clienttest", "protocol", "server", "github.com/stretchr/testify"},
 	"integration":         {everything},

@@ -161,7 +161,7 @@ func (t *Txn) Commit(ctx context.Context, opts ...Option) (*kv.Result, error) {
 	case err != nil:
 	case w.err != nil:
 		err = w.err
-	case w.single || len(w.ifs) > 0:
+	case w.single || len(w.ifs) > 0 || w.versions != nil:
 		err = codes.Errorf(codes.BadRequest, "options of one operation belong to it, not to Commit")
 	}
 	if err != nil {

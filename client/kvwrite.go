@@ -37,6 +37,8 @@ type writing struct {
 	bounded bool  // Initial, Min or Max is set
 	ifs     []kv.Compare
 
+	versions map[string]int64 // of IfVersions, which is about owners only
+
 	fences   []kv.Fence
 	token    string
 	hasToken bool
@@ -271,6 +273,8 @@ func (w *writing) operation(op kv.Op) (kv.Op, error) {
 	switch {
 	case w.err != nil:
 		return op, w.err
+	case w.versions != nil:
+		return op, codes.Errorf(codes.BadRequest, "IfVersions is for fields of owners; use IfMod")
 	case timed && !op.Kind.Sets():
 		return op, codes.Errorf(codes.BadRequest, "%s takes no time to live and no lease", op.Kind)
 	case w.bounded && op.Kind != kv.OpIncr:

@@ -30,6 +30,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/server"
+	"confcenter/storage"
 )
 
 // patience is how long an orderly stop may take.
@@ -116,10 +117,12 @@ func (s *Server) start() {
 	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log}})
 	s.must(err)
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
-	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats})
+	players, err := storage.Open(storage.Config{Store: state, Clock: scfg.Clock, Log: log})
+	s.must(err)
+	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players})
 	s.must(tcp.Start())
 	s.Store, s.State, s.tcp = store, state, tcp
-	s.close = []func() error{func() error { locks.Close(); return nil }, state.Close, store.Close}
+	s.close = []func() error{func() error { locks.Close(); return nil }, players.Close, state.Close, store.Close}
 	s.door.lead(tcp.Addr().String())
 }
 

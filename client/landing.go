@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+
+	"confcenter/protocol"
+)
+
+// Landing is how the server gets on with writing player storage to its database: for
+// operators.
+type Landing struct{ c *Client }
+
+// Landing returns what operators need. Nothing is sent.
+func (c *Client) Landing() *Landing { return &Landing{c} }
+
+// What landing tells.
+type (
+	// LandingTable is how it stands with one dirty table.
+	LandingTable = protocol.LandingTable
+	// LandingError is a field that the database has refused.
+	LandingError = protocol.LandingError
+	// FieldName names one field of an owner.
+	FieldName = protocol.StorageName
+)
+
+// Status is how it stands with each dirty table.
+func (l *Landing) Status(ctx context.Context) ([]LandingTable, error) {
+	tables, err := ask(ctx, l.c, protocol.StStatus, append(begin(protocol.StStatus), "{}"...), protocol.ParseLandingStatus)
+	return tables, during(err, "landing status")
+}
+
+// Errors lists at most limit (0: as many as one answer holds) fields that the database has
+// refused, after that one (the zero value: from the beginning), and whether there are more.
+func (l *Landing) Errors(ctx context.Context, after FieldName, limit int) (list []LandingError, more bool, err error) {
+	frame := protocol.AppendLandingErrorsQuery(begin(protocol.StErrors), protocol.LandingErrorsQuery{After: after, Limit: limit})
+	list, err = ask(ctx, l.c, protocol.StErrors, frame, func(body []byte) (list []LandingError, err error) {
+		list, more, err = protocol.ParseLandingErrors(body)
+		return list, err
+	})
+	return list, more, during(err, "landing errors")
+}
+
+// Retry has refused fields tried again at once, and returns how many: all of them if none is
+// named.
+func (l *Landing) Retry(ctx context.Context, fields ...FieldName) (int64, error) {
+	n, err := l.change(ctx, protocol.StRetry, protocol.LandingRows{Rows: fields, All: len(fields) == 0})
+	return n, during(err, "landing retry")
+}
+
+// Drop gives up landing these refused fields, and returns how many. They stay readable, and
+// are landed again when they change.
+func (l *Landing) Drop(ctx context.Context, fields ...FieldName) (int64, error) {
+	n, err := l.change(ctx, protocol.StDrop, protocol.LandingRows{Rows: fields, Confirm: int64(len(fields))})
+	return n, during(err, "landing drop")
+}
+
+// change may be sent twice: the second time there is nothing more to do.
+func (l *Landing) change(ctx context.Context, cmd protocol.Command, rows protocol.LandingRows) (int64, error) {
+	return ask(ctx, l.c, cmd, protocol.AppendLandingRows(begin(cmd), rows), protocol.ParseStorageCount)
+}

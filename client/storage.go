@@ -1,0 +1,253 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// Storage is the player storage of one app and region: fields of owners, which are in memory
+// and durable at the server, and are landed in a database by it.
+//
+//	bag := c.Storage().Owner("bag", "42")
+//	bag.Update(ctx, map[string][]byte{"name": []byte("Ann")})
+//	sums, err := bag.Incr(ctx, map[string]int64{"gold": 5})
+//	fields, err := bag.Get(ctx, "gold", "name")
+//
+// As for KV, each write has a token of its own, so that it is sent again after a lost
+// connection and applied once; and every method may be called from any goroutine.
+type Storage struct {
+	c           *Client
+	app, region string
+}
+
+// Storage returns the player storage of app 1 in region 1.
+func (c *Client) Storage() *Storage { return c.StorageOf(protocol.DefaultID, protocol.DefaultID) }
+
+// StorageOf returns the player storage of an app in a region. Nothing is sent.
+func (c *Client) StorageOf(appID, regionID string) *Storage { return &Storage{c, appID, regionID} }
+
+// Owner is whoever has fields: a player's bag, a guild's ranks.
+type Owner struct {
+	s *Storage
+	// Logic is the game's own division of data, such as the kind of owner; with ID it
+	// identifies the owner.
+	Logic, ID string
+}
+
+// Owner returns an owner, whether or not it has fields. Nothing is sent. If a name is not
+// allowed, each method refuses it.
+func (s *Storage) Owner(logicType, ownerID string) *Owner { return &Owner{s, logicType, ownerID} }
+
+// StorageField is a field with its version, which rises with each change.
+type StorageField = protocol.StorageField
+
+// Changed is what a write to an owner has done.
+type Changed struct {
+	// Revision is the one that made the change, or at which there was nothing to change.
+	Revision kv.Revision
+	// Versions are those of the fields that were written. After a refusal with
+	// codes.Conflict they are the present ones of the fields that do not have the expected
+	// version.
+	Versions map[string]int64
+	Values   map[string]int64  // of Incr: the sums
+	Fields   map[string][]byte // of Restore: the fields as they are now
+	// Prev, with WithPrev, has what the fields were before, without those that were absent.
+	Prev map[string][]byte
+}
+
+// IfVersions makes a write to an owner conditional: each of the fields must have that
+// version, 0 for one that must be absent. Otherwise the error is codes.Conflict.
+func IfVersions(versions map[string]int64) Option {
+	return func(w *writing) { w.versions = versions }
+}
+
+// Get reads fields by name. Those that are absent or removed are left out.
+func (o *Owner) Get(ctx context.Context, names ...string) (map[string][]byte, error) {
+	page, err := o.read(ctx, protocol.StGet, protocol.StorageQuery{Names: names})
+	return values(page.Fields), during(err, "get of %s", o)
+}
+
+// GetVersions is Get with the fields' versions, for IfVersions. The order is undefined.
+func (o *Owner) GetVersions(ctx context.Context, names ...string) ([]StorageField, error) {
+	page, err := o.read(ctx, protocol.StGet, protocol.StorageQuery{Names: names, Versions: true})
+	return page.Fields, during(err, "get of %s", o)
+}
+
+// maxRestarts is how often All begins again because others have written so much meanwhile
+// that the state of the first page is no longer kept.
+const maxRestarts = 3
+
+// All reads all fields of the owner, as they are at one moment.
+func (o *Owner) All(ctx context.Context) (map[string][]byte, error) {
+	for restarts := 0; ; restarts++ {
+		all, err := o.all(ctx)
+		if err == nil || !errors.Is(err, codes.Compacted) || restarts == maxRestarts {
+			return all, during(err, "all of %s", o)
+		}
+	}
+}
+
+func (o *Owner) all(ctx context.Context) (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for q := (protocol.StorageQuery{}); ; {
+		page, err := o.read(ctx, protocol.StAll, q)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, values(page.Fields))
+		if page.Next == "" {
+			return all, nil
+		}
+		q.After, q.Rev = page.Next, page.Rev
+	}
+}
+
+func (o *Owner) read(ctx context.Context, cmd protocol.Command, q protocol.StorageQuery) (protocol.StoragePage, error) {
+	q.Owner = o.wire()
+	return ask(ctx, o.s.c, cmd, protocol.AppendStorageQuery(begin(cmd), cmd, q), protocol.ParseStoragePage)
+}
+
+// Update sets fields and leaves all others as they are. A removed field lives again.
+func (o *Owner) Update(ctx context.Context, fields map[string][]byte, opts ...Option) (Changed, error) {
+	w := protocol.StorageWrite{Fields: make([]protocol.StorageField, 0, len(fields))}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		w.Fields = append(w.Fields, protocol.StorageField{Name: name, Value: fields[name]})
+	}
+	return o.change(ctx, protocol.StUpdate, w, opts)
+}
+
+// Incr adds to fields, all of them or, with an error, none. An absent field counts as 0. The
+// error is codes.WrongType if a field is not a number, and codes.Overflow if a sum would not
+// fit 64 bits.
+func (o *Owner) Incr(ctx context.Context, deltas map[string]int64, opts ...Option) (Changed, error) {
+	return o.change(ctx, protocol.StIncr, protocol.StorageWrite{Deltas: numbers(deltas)}, opts)
+}
+
+// Remove removes fields; Restore brings them back. Absent ones are not an error.
+func (o *Owner) Remove(ctx context.Context, names []string, opts ...Option) (Changed, error) {
+	return o.change(ctx, protocol.StRemove, protocol.StorageWrite{Names: names}, opts)
+}
+
+// Restore gives removed fields the values that they had last. Those that are there stay as
+// they are. The error is codes.NotFound if one was never written.
+func (o *Owner) Restore(ctx context.Context, names []string, opts ...Option) (Changed, error) {
+	return o.change(ctx, protocol.StRestore, protocol.StorageWrite{Names: names}, opts)
+}
+
+// change sends a write.
+func (o *Owner) change(ctx context.Context, cmd protocol.Command, write protocol.StorageWrite, opts []Option) (Changed, error) {
+	w := written(opts)
+	if err := w.aboutOwner(); err != nil {
+		return Changed{}, during(err, "%v of %s", cmd, o)
+	}
+	write.Owner, write.Expect, write.Prev, write.Token = o.wire(), numbers(w.versions), w.op.WantPrev, w.tokenOr(o.s.c.tokens)
+	body, _, err := o.s.c.insist(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), cmd, write), resendable(write.Token != ""))
+	var done protocol.StorageWritten
+	if err == nil {
+		if done, err = protocol.ParseStorageWritten(cmd, body); err != nil {
+			err = unreadable(err)
+		}
+	}
+	changed := Changed{Revision: done.Revision, Versions: versions(done.Fields)}
+	if err != nil {
+		return changed, during(err, "%v of %s", cmd, o)
+	}
+	switch cmd {
+	case protocol.StIncr:
+		changed.Values = make(map[string]int64, len(done.Fields))
+		for _, f := range done.Fields {
+			changed.Values[f.Name], _ = strconv.ParseInt(string(f.Value), 10, 64) // the parser has read it
+		}
+	case protocol.StRestore:
+		changed.Fields = values(done.Fields)
+	}
+	if write.Prev {
+		changed.Prev = values(done.Prev)
+	}
+	return changed, nil
+}
+
+// aboutOwner refuses options that have no meaning for the fields of an owner.
+func (w *writing) aboutOwner() error {
+	op := w.op
+	op.WantPrev = false
+	switch {
+	case w.err != nil:
+		return w.err
+	case op.TTL != 0 || op.Expires != 0 || op.Lease != 0 || w.bounded:
+		return codes.Errorf(codes.BadRequest, "fields of owners have no time to live, no lease and no bounds")
+	case len(w.ifs) > 0 || len(w.fences) > 0:
+		return codes.Errorf(codes.BadRequest, "fields of owners are written on the condition of IfVersions only")
+	}
+	return nil
+}
+
+// Owners lists the owners that have fields, with logicType only those of that kind. It ends
+// after an error, which comes with a nil owner.
+func (s *Storage) Owners(ctx context.Context, logicType string) iter.Seq2[*Owner, error] {
+	return func(yield func(*Owner, error) bool) {
+		for q := (protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType}); ; {
+			page, err := ask(ctx, s.c, protocol.StOwners, protocol.AppendStorageOwnersQuery(begin(protocol.StOwners), q), protocol.ParseStorageOwners)
+			if err != nil {
+				yield(nil, fmt.Errorf("owners: %w", err))
+				return
+			}
+			for _, o := range page.Owners {
+				if !yield(s.Owner(o.Logic, o.ID), nil) {
+					return
+				}
+			}
+			if q.After = page.Next; q.After == "" {
+				return
+			}
+		}
+	}
+}
+
+// CountOwners is how many Owners lists.
+func (s *Storage) CountOwners(ctx context.Context, logicType string) (int64, error) {
+	q := protocol.StorageOwnersQuery{App: s.app, Region: s.region, Logic: logicType, CountOnly: true}
+	n, err := ask(ctx, s.c, protocol.StOwners, protocol.AppendStorageOwnersQuery(begin(protocol.StOwners), q), protocol.ParseStorageCount)
+	return n, during(err, "count of owners")
+}
+
+// String names the owner in errors.
+func (o *Owner) String() string { return strconv.Quote(o.Logic + ":" + o.ID) }
+
+func (o *Owner) wire() protocol.StorageOwner {
+	return protocol.StorageOwner{App: o.s.app, Region: o.s.region, Logic: o.Logic, ID: o.ID}
+}
+
+func values(fields []protocol.StorageField) map[string][]byte {
+	m := make(map[string][]byte, len(fields))
+	for _, f := range fields {
+		m[f.Name] = f.Value
+	}
+	return m
+}
+
+func versions(fields []protocol.StorageField) map[string]int64 {
+	m := make(map[string]int64, len(fields))
+	for _, f := range fields {
+		m[f.Name] = f.Version
+	}
+	return m
+}
+
+// numbers is a map in the order of its names.
+func numbers(m map[string]int64) []protocol.StorageNumber {
+	list := make([]protocol.StorageNumber, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, protocol.StorageNumber{Name: name, N: m[name]})
+	}
+	return list
+}
