@@ -24,17 +24,18 @@ type cli struct {
 	t    *testing.T
 	addr string
 	path string
+	verb string // the group of verbs
 }
 
 func newCLI(t *testing.T, server *Process) *cli {
 	t.Helper()
 	path, err := process.Binary()
 	require.NoError(t, err)
-	return &cli{t, server.Addr, path}
+	return &cli{t, server.Addr, path, "kv"}
 }
 
 func (c *cli) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(c.path, append([]string{"kv"}, args...)...)
+	cmd := exec.Command(c.path, append([]string{c.verb}, args...)...)
 	cmd.Env = []string{"CONFCENTER_ADDR=" + c.addr, "PATH=" + os.Getenv("PATH"), "CC=" + c.path}
 	return cmd
 }

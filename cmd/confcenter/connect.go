@@ -32,7 +32,7 @@ type connection struct {
 
 // clientCommands are the verbs that need a running server.
 func (a *app) clientCommands() []*cobra.Command {
-	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand(), a.kvCommand()}
+	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand(), a.kvCommand(), a.storageCommand()}
 }
 
 // connect gives a verb the flags that all of them share, and the arguments that its

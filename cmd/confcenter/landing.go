@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+)
+
+func (a *app) landingStatusCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Say how landing in the database gets on",
+		Long: `Status prints a line for each dirty table: how many fields the database has not got
+yet and since when the oldest of them waits, how many it has refused, when rows were
+landed last, and how many a second.`,
+		Example: `  confcenter storage status -o json | jq '.[].dirty'`,
+	}
+	c := a.connect(command)
+	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		tables, err := connected.Landing().Status(ctx)
+		if err != nil {
+			return err
+		}
+		out := make([]map[string]any, len(tables))
+		for i, t := range tables {
+			out[i] = map[string]any{
+				"table": t.Table, "list": t.List, "saving": t.Saving, "errors_list": t.Errors, "dirty": t.Dirty, "oldest": t.Oldest, "errors": t.Refused,
+				"dropped": t.Dropped, "landed": t.Landed, "last": t.Last, "rate": t.Rate, "cursor": t.Cursor,
+			}
+		}
+		return c.show(out, func() error {
+			return a.table("LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", func(row func(string, ...any)) {
+				for _, t := range tables {
+					row("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d/s", dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), t.Rate)
+				}
+			})
+		})
+	})
+}
+
+// since is a moment, or a dash for none.
+func since(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return moment(ms)
+}
+
+func (a *app) landingErrorsCommand() *cobra.Command {
+	var limit int
+	command := &cobra.Command{
+		Use:     "errors",
+		Short:   "List fields that the database has refused",
+		Example: `  confcenter storage errors --limit 20`,
+	}
+	c := a.connect(command)
+	command.Flags().IntVar(&limit, "limit", 0, "maximum number of fields to print; 0 = all")
+	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
+		list, err := refused(ctx, connected, limit)
+		if err != nil {
+			return err
+		}
+		out := make([]map[string]any, len(list))
+		for i, e := range list {
+			out[i] = map[string]any{
+				"appId": e.Owner.App, "regionId": e.Owner.Region, "logicType": e.Owner.Logic, "ownerId": e.Owner.ID, "name": e.Name, "list": e.List,
+				"rev": e.Revision, "reason": e.Reason, "attempts": e.Attempts, "first": e.First, "next": e.Next, "dropped": e.Dropped,
+			}
+		}
+		return c.show(out, func() error {
+			return a.table("APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", func(row func(string, ...any)) {
+				for _, e := range list {
+					row("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%q", dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), e.Reason)
+				}
+			})
+		})
+	})
+}
+
+// refused reads page after page of the list of errors.
+func refused(ctx context.Context, connected *client.Client, limit int) (list []client.LandingError, err error) {
+	for after := (client.FieldName{}); ; {
+		rest := 0
+		if limit > 0 {
+			rest = limit - len(list)
+		}
+		page, more, err := connected.Landing().Errors(ctx, after, rest)
+		if list = append(list, page...); err != nil || !more || len(page) == 0 || len(list) == limit {
+			return list, err
+		}
+		after = page[len(page)-1].StorageName
+	}
+}
+
+func (a *app) landingRetryCommand() *cobra.Command {
+	var p place
+	command := &cobra.Command{
+		Use:   "retry | retry LOGIC OWNER NAME…",
+		Short: "Try again to land what the database has refused",
+		Long:  `Retry has all refused fields landed again at once, or only those named, and prints how many.`,
+		Example: `  confcenter storage retry
+  confcenter storage retry bag 42 pic`,
+	}
+	c := a.connect(command)
+	p.define(command)
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		n, err := connected.Landing().Retry(ctx, p.fields(args)...)
+		if err != nil {
+			return err
+		}
+		return c.showLine(map[string]any{"count": n}, n)
+	})
+}
+
+// fields are those that the arguments LOGIC OWNER NAME… name.
+func (p *place) fields(args []string) (list []client.FieldName) {
+	for i := 2; i < len(args); i++ {
+		f := client.FieldName{Name: args[i]}
+		f.Owner.App, f.Owner.Region, f.Owner.Logic, f.Owner.ID = p.app, p.region, args[0], args[1]
+		list = append(list, f)
+	}
+	return list
+}
+
+func (a *app) landingDropCommand() *cobra.Command {
+	var p place
+	var confirm int
+	command := &cobra.Command{
+		Use:   "drop LOGIC OWNER NAME… --confirm N",
+		Short: "Give up landing fields that the database has refused",
+		Long: `Drop takes the named fields off the list of errors and prints how many there were. Their
+values stay in the store, and the database gets them when they change. --confirm is how
+many NAMEs there are.`,
+		Example: `  confcenter storage drop bag 42 pic --confirm 1`,
+	}
+	c := a.connect(command)
+	p.define(command)
+	command.Flags().IntVar(&confirm, "confirm", 0, "how many fields are named")
+	_ = command.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		fields := p.fields(args)
+		if confirm != len(fields) {
+			return usageError{fmt.Errorf("drop would give up landing %d fields; confirm with --confirm %[1]d", len(fields))}
+		}
+		n, err := connected.Landing().Drop(ctx, fields...)
+		if err != nil {
+			return err
+		}
+		return c.showLine(map[string]any{"count": n}, n)
+	})
+}

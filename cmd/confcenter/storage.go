@@ -1,0 +1,402 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/protocol"
+)
+
+// storageCommand is the group of verbs for player storage.
+func (a *app) storageCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "storage",
+		Short: "Read and write the fields of players and other owners",
+		Long: `Storage reads and writes player storage: fields of owners, which the server keeps in
+memory and on its disk and lands in a database. An owner is LOGIC, the kind of owner,
+and OWNER, its id, in an app and a region.
+
+Where a verb takes NAME=VALUE, a VALUE "@FILE" is the contents of a file and "-" is
+standard input.`,
+		Example: `  confcenter storage update bag 42 gold=10 name=Ann
+  confcenter storage incr bag 42 gold=5 wins
+  confcenter storage get bag 42 gold
+  confcenter storage owners bag --count
+  confcenter storage status`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("storage needs a verb, get or update for example")}
+		},
+	}
+	command.AddCommand(a.storageGetCommand(), a.storageAllCommand(), a.storageUpdateCommand(), a.storageIncrCommand(), a.storageRemoveCommand(),
+		a.storageRestoreCommand(), a.storageOwnersCommand(), a.landingStatusCommand(), a.landingErrorsCommand(), a.landingRetryCommand(), a.landingDropCommand())
+	return command
+}
+
+// place has the flags that say whose fields are meant.
+type place struct{ app, region string }
+
+func (p *place) define(command *cobra.Command) {
+	f := command.Flags()
+	f.StringVar(&p.app, "app", protocol.DefaultID, "app of the owner")
+	f.StringVar(&p.region, "region", protocol.DefaultID, "region of the owner")
+	for _, flag := range []string{"app", "region"} {
+		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+func (p *place) storage(connected *client.Client) *client.Storage {
+	return connected.StorageOf(p.app, p.region)
+}
+
+func (a *app) storageGetCommand() *cobra.Command {
+	var p place
+	var versions bool
+	command := &cobra.Command{
+		Use:   "get LOGIC OWNER NAME…",
+		Short: "Print fields of an owner",
+		Long: `Get prints the named fields that there are. With one NAME it prints just the value,
+and the exit code is 3 if there is none; -o raw prints nothing but its bytes.`,
+		Example: `  confcenter storage get bag 42 gold
+  confcenter storage get bag 42 gold name -o json
+  confcenter storage get bag 42 pic -o raw > pic.png`,
+	}
+	c := a.connect(command, formRaw)
+	p.define(command)
+	command.Flags().BoolVar(&versions, "versions", false, "also print the versions of the fields")
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		owner, names := p.storage(connected).Owner(args[0], args[1]), args[2:]
+		fields, err := owner.GetVersions(ctx, names...)
+		switch {
+		case err != nil:
+			return err
+		case len(names) == 1 && len(fields) == 0:
+			return codes.Errorf(codes.NotFound, "%s has no field %q", owner, names[0])
+		case len(names) == 1 && !versions && !c.output.json():
+			return c.printValue(valueOf(fields[0].Value))
+		case c.output.value == formRaw:
+			return usageError{errors.New("-o raw prints the value of one NAME")}
+		}
+		return c.showFields(fields, versions)
+	})
+}
+
+func (a *app) storageAllCommand() *cobra.Command {
+	var p place
+	command := &cobra.Command{
+		Use:     "all LOGIC OWNER",
+		Short:   "Print all fields of an owner",
+		Long:    `All prints the fields of an owner, all as of one moment. An owner without fields is not an error.`,
+		Example: `  confcenter storage all bag 42 -o json`,
+	}
+	c := a.connect(command)
+	p.define(command)
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		all, err := p.storage(connected).Owner(args[0], args[1]).All(ctx)
+		if err != nil {
+			return err
+		}
+		var fields []client.StorageField
+		for name, value := range all {
+			fields = append(fields, client.StorageField{Name: name, Value: value})
+		}
+		return c.showFields(fields, false)
+	})
+}
+
+// showFields prints fields in the order of their names: as the members fields, bytes and
+// versions of the protocol, or as a table.
+func (c *connection) showFields(fields []client.StorageField, versions bool) error {
+	slices.SortFunc(fields, func(a, b client.StorageField) int { return cmp.Compare(a.Name, b.Name) })
+	return c.show(fieldMembers(fields, versions), func() error {
+		header := map[bool]string{false: "NAME\tVALUE", true: "NAME\tVALUE\tVERSION"}[versions]
+		return c.app.table(header, func(row func(string, ...any)) {
+			for _, f := range fields {
+				if versions {
+					row("%s\t%s\t%d", dash(f.Name), brief(valueOf(f.Value)), f.Version)
+				} else {
+					row("%s\t%s", dash(f.Name), brief(valueOf(f.Value)))
+				}
+			}
+		})
+	})
+}
+
+// fieldMembers are the members that fields have in -o json.
+func fieldMembers(fields []client.StorageField, versions bool) map[string]any {
+	texts, octets, numbers := map[string]string{}, map[string][]byte{}, map[string]int64{}
+	for _, f := range fields {
+		if numbers[f.Name] = f.Version; utf8.Valid(f.Value) {
+			texts[f.Name] = string(f.Value)
+		} else {
+			octets[f.Name] = f.Value
+		}
+	}
+	out := map[string]any{"fields": texts}
+	if len(octets) > 0 {
+		out["bytes"] = octets
+	}
+	if versions {
+		out["versions"] = numbers
+	}
+	return out
+}
+
+// valueOf is a field's value for printing: a text if it is UTF-8.
+func valueOf(data []byte) kv.Value {
+	if utf8.Valid(data) {
+		return kv.Value{Type: kv.String, Data: data}
+	}
+	return kv.BytesValue(data)
+}
+
+// ownerFlags are the flags of writes.
+type ownerFlags struct {
+	place
+	token  string
+	expect []string
+	prev   bool
+}
+
+func (w *ownerFlags) define(command *cobra.Command) {
+	w.place.define(command)
+	f := command.Flags()
+	f.StringVar(&w.token, "token", "", "token of this write: writes with the same token are applied once, however often they are sent")
+	f.StringArrayVar(&w.expect, "if-version", nil, "NAME=VERSION: write only if the field has that version, 0 = it is absent; may be repeated")
+	f.BoolVar(&w.prev, "prev", false, "with -o json, also print what the fields were before")
+	for _, flag := range []string{"token", "if-version"} {
+		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+func (w *ownerFlags) options() ([]client.Option, error) {
+	var opts []client.Option
+	if w.token != "" {
+		opts = append(opts, client.WithToken(w.token))
+	}
+	if w.prev {
+		opts = append(opts, client.WithPrev())
+	}
+	if len(w.expect) > 0 {
+		versions, err := numbersOf(w.expect, "if-version = %s: must be NAME=VERSION")
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, client.IfVersions(versions))
+	}
+	return opts, nil
+}
+
+// numbersOf reads NAME=N arguments.
+func numbersOf(args []string, refusal string) (map[string]int64, error) {
+	numbers := make(map[string]int64, len(args))
+	for _, arg := range args {
+		name, text, given := cutLast(arg)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if !given || err != nil {
+			return nil, usageError{fmt.Errorf(refusal, arg)}
+		}
+		numbers[name] = n
+	}
+	return numbers, nil
+}
+
+// cutLast cuts around the last =, because names may have one and numbers have none.
+func cutLast(arg string) (name, text string, given bool) {
+	i := strings.LastIndexByte(arg, '=')
+	if i < 0 {
+		return arg, "", false
+	}
+	return arg[:i], arg[i+1:], true
+}
+
+// writes makes command a write: write sends it, text is what is printed as text.
+func (c *connection) writes(command *cobra.Command, flags *ownerFlags, write func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error), text func(client.Changed) any) *cobra.Command {
+	flags.define(command)
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		opts, err := flags.options()
+		if err != nil {
+			return err
+		}
+		done, err := write(ctx, flags.storage(connected).Owner(args[0], args[1]), args[2:], opts...)
+		if errors.Is(err, codes.Conflict) {
+			return fmt.Errorf("%w; the versions are %v", err, done.Versions)
+		}
+		if err != nil {
+			return err
+		}
+		out := map[string]any{"revision": done.Revision, "versions": done.Versions}
+		if done.Values != nil {
+			out["values"] = done.Values
+		}
+		if done.Fields != nil {
+			maps.Copy(out, fieldMembers(fieldsOf(done.Fields), false))
+		}
+		if flags.prev {
+			out["prev"] = fieldMembers(fieldsOf(done.Prev), false)
+		}
+		return c.showLine(out, text(done))
+	})
+}
+
+func fieldsOf(values map[string][]byte) (fields []client.StorageField) {
+	for name, value := range values {
+		fields = append(fields, client.StorageField{Name: name, Value: value})
+	}
+	return fields
+}
+
+func revisionOf(done client.Changed) any { return done.Revision }
+
+func (a *app) storageUpdateCommand() *cobra.Command {
+	var flags ownerFlags
+	var octets bool
+	command := &cobra.Command{
+		Use:   "update LOGIC OWNER NAME=VALUE…",
+		Short: "Set fields of an owner",
+		Long: `Update sets the named fields, leaves all others as they are, and prints the revision
+once it is on the server's disk. A removed field lives again. The exit code is 5 if a
+field does not have the version of --if-version; then nothing has changed.`,
+		Example: `  confcenter storage update bag 42 gold=10 name=Ann
+  confcenter storage update bag 42 pic=@pic.png
+  confcenter storage update bag 42 pic=AAH/ --base64
+  confcenter storage update bag 42 gold=11 --if-version gold=0`,
+	}
+	c := a.connect(command)
+	command.Flags().BoolVar(&octets, "base64", false, "each VALUE is base64")
+	return c.writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
+		fields := make(map[string][]byte, len(args))
+		for _, arg := range args {
+			name, text, given := strings.Cut(arg, "=")
+			if !given {
+				return client.Changed{}, usageError{fmt.Errorf("%q must be NAME=VALUE", arg)}
+			}
+			v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(a, text)
+			if err == nil && octets {
+				v.Data, err = base64.StdEncoding.DecodeString(string(v.Data))
+			}
+			if err != nil {
+				return client.Changed{}, fmt.Errorf("value of %s: %w", name, err)
+			}
+			fields[name] = v.Data
+		}
+		return o.Update(ctx, fields, opts...)
+	}, revisionOf)
+}
+
+func (a *app) storageIncrCommand() *cobra.Command {
+	var flags ownerFlags
+	command := &cobra.Command{
+		Use:   "incr LOGIC OWNER NAME[=N]…",
+		Short: "Add to fields of an owner",
+		Long: `Incr adds N, or 1, to each named field and prints the sums. An absent field counts as
+0. If one field is not a number, or a sum would exceed 64 bits, no field changes and
+the exit code is 5.`,
+		Example: `  confcenter storage incr bag 42 wins
+  confcenter storage incr bag 42 gold=-5 wins=1`,
+	}
+	return a.connect(command).writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
+		for i, arg := range args {
+			if !strings.Contains(arg, "=") {
+				args[i] += "=1"
+			}
+		}
+		deltas, err := numbersOf(args, "%q must be NAME or NAME=N, where N is a number")
+		if err != nil {
+			return client.Changed{}, err
+		}
+		return o.Incr(ctx, deltas, opts...)
+	}, func(done client.Changed) any {
+		var lines []string
+		for _, name := range slices.Sorted(maps.Keys(done.Values)) {
+			lines = append(lines, fmt.Sprintf("%s=%d", dash(name), done.Values[name]))
+		}
+		return strings.Join(lines, "\n")
+	})
+}
+
+func (a *app) storageRemoveCommand() *cobra.Command {
+	var flags ownerFlags
+	command := &cobra.Command{
+		Use:     "remove LOGIC OWNER NAME…",
+		Short:   "Remove fields of an owner; restore brings them back",
+		Long:    `Remove removes the named fields and prints the revision. Absent ones are not an error.`,
+		Example: `  confcenter storage remove bag 42 gold`,
+	}
+	return a.connect(command).writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
+		return o.Remove(ctx, args, opts...)
+	}, revisionOf)
+}
+
+func (a *app) storageRestoreCommand() *cobra.Command {
+	var flags ownerFlags
+	command := &cobra.Command{
+		Use:   "restore LOGIC OWNER NAME…",
+		Short: "Bring removed fields of an owner back",
+		Long: `Restore gives removed fields the values that they had last, and prints the revision.
+The exit code is 3 if one of them was never written.`,
+		Example: `  confcenter storage restore bag 42 gold`,
+	}
+	return a.connect(command).writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
+		return o.Restore(ctx, args, opts...)
+	}, revisionOf)
+}
+
+func (a *app) storageOwnersCommand() *cobra.Command {
+	var p place
+	var count bool
+	var limit int
+	command := &cobra.Command{
+		Use:   "owners [LOGIC]",
+		Short: "List owners that have fields",
+		Example: `  confcenter storage owners
+  confcenter storage owners bag --limit 20
+  confcenter storage owners bag --count`,
+	}
+	c := a.connect(command)
+	p.define(command)
+	command.Flags().BoolVar(&count, "count", false, "print only how many there are")
+	command.Flags().IntVar(&limit, "limit", 0, "maximum number of owners to print; 0 = all")
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		logic := ""
+		if len(args) > 0 {
+			logic = args[0]
+		}
+		if count {
+			n, err := p.storage(connected).CountOwners(ctx, logic)
+			if err != nil {
+				return err
+			}
+			return c.showLine(map[string]any{"count": n}, n)
+		}
+		list := []map[string]string{}
+		for owner, err := range p.storage(connected).Owners(ctx, logic) {
+			if err != nil {
+				return err
+			}
+			if list = append(list, map[string]string{"logicType": owner.Logic, "ownerId": owner.ID}); len(list) == limit {
+				break
+			}
+		}
+		return c.show(list, func() error {
+			return a.table("LOGIC\tOWNER", func(row func(string, ...any)) {
+				for _, o := range list {
+					row("%s\t%s", dash(o["logicType"]), dash(o["ownerId"]))
+				}
+			})
+		})
+	})
+}
