@@ -57,13 +57,15 @@ type Capabilities struct {
 	// LargeTxns: a transaction may have kv.MaxTxnBytes, not just the size of the largest
 	// value.
 	LargeTxns bool
+	// Forgets: the engine is a kv.Forgetter that does not refuse.
+	Forgets bool
 }
 
 // Everything is all capabilities.
 func Everything() Capabilities {
 	return Capabilities{
 		ExpireEvents: true, MillisecondTTL: true, HistoryByCount: true, ManyOps: true, DurableTokens: true, TxnLeases: true,
-		LeaseIsRevision: true, LeasesInMemory: true, DeletionTime: true, HistoryAcrossDeletions: true, LargeTxns: true,
+		LeaseIsRevision: true, LeasesInMemory: true, DeletionTime: true, HistoryAcrossDeletions: true, LargeTxns: true, Forgets: true,
 	}
 }
 

@@ -72,6 +72,10 @@ func (b *broken) GetAt(_ context.Context, ns, key string, rev kv.Revision) (*kv.
 	return b.getAt(b, ns, key, rev)
 }
 
+func (b *broken) Forget(list []kv.Held, done func(int, error)) error {
+	return b.Engine.(kv.Forgetter).Forget(list, done)
+}
+
 func (b *broken) View() kv.View {
 	if b.view == nil {
 		return b.Engine.View()

@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func (m *machine) kill() kvstore.Engine {
 	old := m.log
 	old.mu.Lock()
 	old.pulled = true
-	m.log = &memoryLog{keepBytes: old.keepBytes, keepVersions: old.keepVersions, commits: slices.Clone(old.commits), first: old.first, bytes: old.bytes}
+	m.log = &memoryLog{keepBytes: old.keepBytes, keepVersions: old.keepVersions, commits: slices.Clone(old.commits), first: old.first, bytes: old.bytes, forgotten: maps.Clone(old.forgotten)}
 	if m.keeping != nil {
 		m.keeping = m.keeping.on(m.log)
 	}

@@ -30,6 +30,8 @@ type memoryLog struct {
 	bytes   int64            // of those
 	full    bool
 	pulled  bool // the plug: nothing is taken any more
+
+	forgotten map[name]kv.Revision // the newest version of each key that was forgotten
 }
 
 func (l *memoryLog) Load(_ context.Context, load replica.Loader) (newest kv.Revision, err error) {
@@ -37,6 +39,9 @@ func (l *memoryLog) Load(_ context.Context, load replica.Loader) (newest kv.Revi
 	defer l.mu.Unlock()
 	for _, c := range l.commits {
 		c = copied(c) // the replica that was before may have readers yet
+		c.Events = slices.DeleteFunc(c.Events, func(e kv.Event) bool {
+			return e.Entry.Mod <= l.forgotten[name{e.Entry.NS, e.Entry.Key}]
+		})
 		load.Commit(&c)
 	}
 	return l.newestLocked(), nil
@@ -87,6 +92,18 @@ func changeSize(c *replica.Commit) int64 {
 		size += overhead + c.Events[i].Entry.Size()
 	}
 	return int64(size)
+}
+
+// Forget implements replica.Forgetter: what is forgotten is not loaded again.
+func (l *memoryLog) Forget(entries []*kv.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.forgotten == nil {
+		l.forgotten = map[name]kv.Revision{}
+	}
+	for _, e := range entries {
+		l.forgotten[name{e.NS, e.Key}] = e.Mod
+	}
 }
 
 func (l *memoryLog) Tail(after kv.Revision) (tail []replica.Commit, through kv.Revision, err error) {

@@ -253,6 +253,10 @@ func (l *log) Trouble() *health.Trouble {
 // DropTokens implements replica.Log.
 func (l *log) DropTokens(rev kv.Revision) { l.disk.Load().DropTokens(rev) }
 
+// Forget implements replica.Forgetter. What a disk that has failed was to forget is there
+// again at the next start.
+func (l *log) Forget(entries []*kv.Entry) { l.disk.Load().Forget(entries) }
+
 // Changes implements replica.Log.
 func (l *log) Changes(_ context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
 	return l.disk.Load().Changes(after, maxBytes)

@@ -45,8 +45,13 @@ const expiryRetry = time.Second
 func (c *committer) run() {
 	defer close(c.ended)
 	defer c.timer.Stop()
+	why := errClosed()
 	if !c.work() {
 		c.refuse()
+		why = c.trouble.Load().Err
+	}
+	for _, f := range c.store.forgets.end(why) {
+		c.store.forgotten(f, why)
 	}
 }
 
@@ -67,10 +72,12 @@ func (c *committer) work() (ended bool) {
 			return false
 		}
 		c.tend()
+		more := c.forget()
 		switch {
-		case len(group) > 0:
+		case len(group) > 0 || more:
 		case ended:
 			return true
+		case s.index.thinSome():
 		default:
 			c.wait()
 		}

@@ -49,12 +49,16 @@ func (t *tally) add(d tally) {
 	t.cost += d.cost
 }
 
+// roomy reports whether a map with n keys that has had most of them has too much room.
+func roomy(n, most int) bool {
+	const few, part = 4096, 4
+	return most >= few && n <= most/part
+}
+
 // thinned is m, or a copy with less room if m has lost most of what it had: Go's maps
 // only grow. most is how many m has had; below some thousand it does not matter.
 func thinned[M ~map[K]V, K comparable, V any](m M, most int) (M, int) {
-	const few, part = 4096, 4
-	most = max(most, len(m))
-	if most < few || len(m) > most/part {
+	if most = max(most, len(m)); !roomy(len(m), most) {
 		return m, most
 	}
 	less := make(M, len(m))

@@ -197,6 +197,8 @@ func TestMemoryGoesBackAfterAPeak(t *testing.T) {
 		})
 		q.tokens.forget(math.MaxInt64)
 		q.commit(1, func(int) *kv.Txn { return one(kv.Op{Kind: kv.OpGet, NS: "ns0", Key: "key"}) })
+		for q.index.thinSome() {
+		}
 	}
 	peak()
 	full := inUse()

@@ -36,6 +36,7 @@ type index struct {
 	keptHeld  account
 	total     tally // with the group under way
 	most      int   // spaces since the map was made
+	thinning  []*space
 }
 
 // space is one namespace.
@@ -49,6 +50,15 @@ type space struct {
 	next    tally // with the group under way
 	touched bool  // the group under way changes it
 	most    int   // keys since the map was made
+	less    *less // being made; nil: the map is not too large
+}
+
+// less is a map with less room for the keys of a space, which is filled while the other is
+// in use.
+type less struct {
+	keys map[string]*slot
+	from string // the next key to copy, or one before it
+	most int    // keys since the map was made
 }
 
 // slot is one key. The key itself is in entry, which is never nil: of a key that
@@ -158,6 +168,9 @@ func (x *index) insert(sp *space, e *kv.Entry) (*space, *slot) {
 		x.names.Set(sp)
 	}
 	sp.keys[e.Key] = s
+	if sp.less != nil {
+		sp.less.keys[e.Key] = s
+	}
 	sp.tree.Set(s)
 	return sp, s
 }
@@ -169,6 +182,9 @@ func (x *index) removeLocked(sp *space, s *slot) {
 	}
 	sp.tree.Delete(s)
 	delete(sp.keys, s.entry.Key)
+	if sp.less != nil {
+		delete(sp.less.keys, s.entry.Key)
+	}
 	if len(sp.keys) == 0 {
 		x.names.Delete(sp)
 		delete(x.spaces, sp.name)
@@ -187,6 +203,12 @@ func (x *index) publish(changes []*change, spaces []*space, rev kv.Revision) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.placeLocked(changes, !small)
+	x.countLocked(spaces)
+	x.rev.Store(int64(rev))
+}
+
+// countLocked makes visible how much there is.
+func (x *index) countLocked(spaces []*space) {
 	for _, sp := range spaces {
 		if (sp.seen.keys > 0) != (sp.next.keys > 0) {
 			x.count.Add(int64(cmp.Compare(sp.next.keys, sp.seen.keys)))
@@ -195,7 +217,6 @@ func (x *index) publish(changes []*change, spaces []*space, rev kv.Revision) {
 	}
 	x.keys.Store(x.total.keys)
 	x.bytes.Store(x.total.bytes)
-	x.rev.Store(int64(rev))
 }
 
 func (x *index) placeSlice(changes []*change) {
@@ -242,13 +263,10 @@ func (x *index) keep(k kept) {
 // thin gives room back after many keys of the spaces were deleted. Call it between groups.
 func (x *index) thin(spaces []*space) {
 	for _, sp := range spaces {
-		keys, most := thinned(sp.keys, sp.most)
-		if most < sp.most {
-			x.mu.Lock()
-			sp.keys = keys
-			x.mu.Unlock()
+		if sp.most = max(sp.most, len(sp.keys)); sp.less == nil && roomy(len(sp.keys), sp.most) {
+			sp.less = &less{keys: map[string]*slot{}}
+			x.thinning = append(x.thinning, sp)
 		}
-		sp.most = most
 	}
 	all, most := thinned(x.spaces, x.most)
 	if most < x.most {
@@ -257,6 +275,42 @@ func (x *index) thin(spaces []*space) {
 		x.mu.Unlock()
 	}
 	x.most = most
+}
+
+// thinSome copies some keys of a space with few keys left into a smaller map, and reports
+// whether there may be more. All at once would hold writes up for too long. Call it between
+// groups.
+func (x *index) thinSome() (more bool) {
+	if len(x.thinning) == 0 {
+		return false
+	}
+	sp, n := x.thinning[0], 0
+	done := x.spaces[sp.name] != sp
+	if !done {
+		done = true
+		sp.tree.Ascend(&slot{entry: &kv.Entry{Key: sp.less.from}}, func(s *slot) bool {
+			if n == x.slice {
+				done, sp.less.from = false, s.entry.Key
+				return false
+			}
+			sp.less.keys[s.entry.Key] = s
+			n++
+			return true
+		})
+	}
+	sp.less.most = max(sp.less.most, len(sp.less.keys))
+	if !done {
+		return true
+	}
+	x.mu.Lock()
+	sp.keys = sp.less.keys
+	x.mu.Unlock()
+	sp.less, sp.most = nil, sp.less.most
+	x.thinning[0] = nil
+	if x.thinning = x.thinning[1:]; len(x.thinning) == 0 {
+		x.thinning = nil
+	}
+	return len(x.thinning) > 0
 }
 
 // trim drops the old versions that no open View needs. Call it between groups.

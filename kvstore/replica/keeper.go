@@ -38,6 +38,9 @@ type LeaseKeeper interface {
 // capabilities returns what a store on this log can do.
 func capabilities(log Log) kvstore.Capabilities {
 	able := log.Capabilities()
+	if _, forgets := log.(Forgetter); !forgets || log.Shared() {
+		able.Forgets = false
+	}
 	if _, keeps := log.(LeaseKeeper); keeps {
 		able.TxnLeases, able.LeaseIsRevision, able.LeasesInMemory = false, false, false
 	}

@@ -24,7 +24,7 @@ func (s *Store) Namespaces(after string, limit int) (list []kv.Namespace, more b
 
 // GetAt implements kv.Store. Entries that are still current are found in memory.
 func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error) {
-	if err := kv.CheckPair(ns, key); err != nil {
+	if err := checkPast(ns, key); err != nil {
 		return nil, err
 	}
 	visible, err := s.use(rev)
@@ -40,7 +40,7 @@ func (s *Store) GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv
 
 // History implements kv.Store.
 func (s *Store) History(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error) {
-	if err := kv.CheckPair(ns, key); err != nil {
+	if err := checkPast(ns, key); err != nil {
 		return kv.Versions{}, err
 	}
 	if limit < 0 || before < 0 {
@@ -57,6 +57,14 @@ func (s *Store) History(ctx context.Context, ns, key string, before kv.Revision,
 		limit = kv.MaxHistory
 	}
 	return slow(s, func() (kv.Versions, error) { return s.log.Versions(ctx, ns, key, before, limit) })
+}
+
+// checkPast reports whether there is anything to know of a key's past.
+func checkPast(ns, key string) error {
+	if kv.Reserved(ns) {
+		return codes.Errorf(codes.Compacted, "namespace %.64q belongs to player storage, which keeps no earlier versions: read the current one", ns)
+	}
+	return kv.CheckPair(ns, key)
 }
 
 // Changes implements kv.Store.

@@ -44,6 +44,7 @@ type Store struct {
 	tokens    *tokens
 	queue     *queue
 	followers followers
+	forgets   forgets
 	committer *committer
 	count     count
 	beating   sync.WaitGroup  // the goroutines that notice pauses, of the process and of the log

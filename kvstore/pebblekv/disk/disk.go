@@ -59,9 +59,10 @@ type log struct {
 	room    sync.Cond  // signalled when pending shrinks or the disk fails; uses mu
 	pending []appended // groups of which no tables have been made, oldest first
 	burden
-	blocked error // why no tables can be made at present
-	ring    ring
-	parts   []part // of history, oldest first; replaced, never changed; written by the keeper only
+	forgotten forgotten
+	blocked   error // why no tables can be made at present
+	ring      ring
+	parts     []part // of history, oldest first; replaced, never changed; written by the keeper only
 }
 
 // burden is what groups take in memory.

@@ -33,6 +33,7 @@ type keeper struct {
 	since  int64 // ms since 1970 at which the oldest pending group was seen; 0: none
 
 	squeezed int64 // ms since 1970 when space was last to be reclaimed
+	dead     int64 // bytes of forgotten rows since tables were last merged for their sake
 }
 
 func newKeeper(l *log) *keeper {
@@ -125,11 +126,22 @@ func (k *keeper) work() {
 	}
 }
 
-// stays is how many bytes of log and history remain once what was dropped is gone.
-type stays struct{ log, history int64 }
+// stays is how many bytes of log and history remain once what was dropped is gone, or that
+// only what was forgotten is to go.
+type stays struct {
+	log, history int64
+	forgotten    bool
+}
 
 // press starts reclaiming space if there is too little.
 func (k *keeper) press() {
+	if k.dead >= max(leastDead, k.gate.live.Load()/2) {
+		select {
+		case k.squeeze <- stays{forgotten: true}:
+			k.dead = 0
+		default:
+		}
+	}
 	now := k.cfg.Clock.Now().UnixMilli()
 	if !k.gate.pressed.Load() || now-k.squeezed < reclaimEvery.Milliseconds() {
 		return
@@ -168,6 +180,9 @@ func (k *keeper) reclaim(ctx context.Context) {
 // resume. Compaction needs space for what remains, so the range with the least comes
 // first, and a range that does not fit is left for later.
 func (k *keeper) merge(ctx context.Context, left stays) error {
+	if left.forgotten {
+		return k.mergeForgotten(ctx)
+	}
 	if err := k.db.Flush(); err != nil {
 		return err
 	}
@@ -192,13 +207,13 @@ func (k *keeper) due() bool {
 	defer k.mu.Unlock()
 	now := k.cfg.Clock.Now().UnixMilli()
 	switch {
-	case len(k.pending) == 0:
+	case len(k.pending) == 0 && len(k.forgotten.events) == 0:
 		k.since = 0
 		return k.blocked != nil
 	case k.since == 0:
 		k.since = now
 	}
-	return k.behind >= k.cfg.TableBytes && k.blocked == nil || now-k.since >= k.cfg.TableDelay.Milliseconds() ||
+	return (k.behind >= k.cfg.TableBytes || len(k.forgotten.events) >= manyForgotten) && k.blocked == nil || now-k.since >= k.cfg.TableDelay.Milliseconds() ||
 		k.blocked != nil && now-k.since >= tick.Milliseconds()
 }
 

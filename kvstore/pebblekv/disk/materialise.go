@@ -16,6 +16,7 @@ type batch struct {
 	k      *keeper
 	set    *tableSet
 	groups []appended
+	forgot forgotten
 
 	// They take the places of the disk's if all goes well.
 	next   meta
@@ -43,19 +44,19 @@ func (k *keeper) materialise() error {
 		return err
 	}
 	k.mu.Lock()
-	groups := k.pending
+	groups, forgot := k.pending, k.forgotten
 	k.mu.Unlock()
 	if k.cfg.AckBeforeDisk && len(groups) > 0 {
 		if err := k.syncLog(); err != nil {
 			return err
 		}
 	}
-	b := &batch{k: k, set: k.newTables(), groups: groups, next: k.done, epochs: slices.Clone(k.epochs), parts: slices.Clone(k.parts), cuts: map[string]kv.Revision{}}
+	b := &batch{k: k, set: k.newTables(), groups: groups, forgot: forgot, next: k.done, epochs: slices.Clone(k.epochs), parts: slices.Clone(k.parts), cuts: map[string]kv.Revision{}}
 	defer b.set.discard()
 	if err := b.build(); err != nil {
 		return err
 	}
-	if len(groups) == 0 && b.next == k.done {
+	if len(groups) == 0 && len(forgot.events) == 0 && b.next == k.done {
 		return nil
 	}
 	b.set.small(metaKey, b.next.encode())
@@ -68,10 +69,10 @@ func (k *keeper) materialise() error {
 func (b *batch) build() error {
 	if len(b.groups) > 0 {
 		b.account()
-		if err := b.entries(); err != nil {
-			return err
-		}
 		b.leases()
+	}
+	if err := b.entries(); err != nil {
+		return err
 	}
 	if err := b.retain(); err != nil {
 		return err
@@ -104,6 +105,9 @@ func (k *keeper) adopt(b *batch) error {
 		k.behind -= g.weighs()
 		k.holding -= g.holds
 	}
+	k.forgotten.drop(b.forgot)
+	k.holding -= b.forgot.holds
+	k.dead += b.forgot.rows
 	k.tellLocked()
 	k.judgeBacklogLocked()
 	k.pending = slices.Clone(k.pending[len(b.groups):])
@@ -175,7 +179,7 @@ func (k *keeper) isBlocked() bool {
 }
 
 func (b *batch) entries() error {
-	n := 0
+	n := len(b.forgot.events)
 	for _, g := range b.groups {
 		n += g.events
 	}
@@ -189,6 +193,9 @@ func (b *batch) entries() error {
 		if g.recovered {
 			b.recovered = g.last()
 		}
+	}
+	for i := range b.forgot.events { // behind the changes of their keys
+		changes = append(changes, change{event: &b.forgot.events[i]})
 	}
 	sortChanges(changes)
 	for len(changes) > 0 {
@@ -230,6 +237,11 @@ func (b *batch) yield(rows int) {
 // key writes what becomes of one key; changes are its own, oldest first.
 func (b *batch) key(changes []change) error {
 	first := changes[0].event
+	changes, forgotten := cut(changes)
+	if len(changes) == 0 {
+		b.buffer = nameKey(b.buffer[:0], currentKind, first.Entry.NS, first.Entry.Key)
+		return b.set.remove(&b.set.current, b.buffer)
+	}
 	old := first.Prev
 	if old == nil && first.Entry.Mod <= b.recovered {
 		var err error
@@ -240,14 +252,14 @@ func (b *batch) key(changes []change) error {
 	last := changes[len(changes)-1].event.Entry
 	var err error
 	b.buffer = nameKey(b.buffer[:0], currentKind, last.NS, last.Key)
-	switch {
-	case !last.Deleted():
+	switch reserved := kv.Reserved(last.NS); {
+	case !last.Deleted() && last.Mod > forgotten:
 		b.value = appendEntry(b.value[:0], last)
 		err = b.set.set(&b.set.current, b.buffer, b.value)
-	case old != nil:
+	case old != nil || reserved: // there may be a row of which nothing is known, because its entry was forgotten
 		err = b.set.remove(&b.set.current, b.buffer)
 	}
-	if err != nil {
+	if err != nil || kv.Reserved(last.NS) {
 		return err
 	}
 	return b.versions(changes, old, last)
