@@ -1,6 +1,13 @@
 package storage
 
-import "confcenter/kv"
+import (
+	"context"
+	"errors"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
 
 // Claim is what came of asking for a dirty table.
 type Claim struct {
@@ -10,4 +17,49 @@ type Claim struct {
 	Idle bool
 	// Holder is the lander that has the table.
 	Holder string
+}
+
+// Claim gives a dirty table to the lander of that name, which no other one that runs may have,
+// or prolongs its claim. The claim ends when it is given back, and when it was not prolonged for
+// the lock time of the settings.
+func (s *Storage) Claim(ctx context.Context, table int, who string) (Claim, error) {
+	if who == "" {
+		return Claim{}, codes.Errorf(codes.BadRequest, "a lander needs a name")
+	}
+	if b, err := s.Dirty(ctx, table, 1); err != nil || b == nil {
+		return Claim{Idle: true}, err
+	}
+	return claim(ctx, s.store, table, who, s.Settings().LockTime)
+}
+
+func claim(ctx context.Context, store kv.Store, table int, who string, ttl time.Duration) (Claim, error) {
+	ns, key := LockOf(table)
+	e, _ := store.Get([]byte(ns), []byte(key))
+	if e != nil && string(e.Value.Data) != who {
+		return Claim{Holder: string(e.Value.Data)}, nil
+	}
+	txn := &kv.Txn{System: true, If: []kv.Compare{kv.Absent(ns, key)},
+		Then: []kv.Op{{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.StringValue(who), TTL: ttl}}}
+	if e != nil { // the fence of a key that is written again stays
+		txn.If[0] = kv.Compare{NS: ns, Key: key, Target: kv.CompareCreate, Relation: kv.Equal, Number: int64(e.Create)}
+	}
+	result, err := commit(ctx, store, txn)
+	if err != nil || !result.Held { // another one was faster
+		return Claim{}, err
+	}
+	return Claim{Fence: result.Ops[0].Entry.Create}, nil
+}
+
+// Release gives a claim back. It is no error if it has ended.
+func (s *Storage) Release(ctx context.Context, table int, fence kv.Revision) error {
+	return release(ctx, s.store, table, fence)
+}
+
+func release(ctx context.Context, store kv.Store, table int, fence kv.Revision) error {
+	ns, key := LockOf(table)
+	_, err := commit(ctx, store, &kv.Txn{System: true, Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}})
+	if errors.Is(err, codes.FenceLost) {
+		return nil
+	}
+	return err
 }

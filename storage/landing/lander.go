@@ -249,3 +249,10 @@ func (l *Lander) batch(ctx context.Context, table int, fence kv.Revision, b *sto
 	l.counts.Batches.Add(1)
 	return nil
 }
+
+// Local is the Source of a storage in this process.
+func Local(s *storage.Storage) Source { return local{s} }
+
+type local struct{ *storage.Storage }
+
+func (l local) Settings(context.Context) (storage.Settings, error) { return l.Storage.Settings(), nil }

@@ -113,8 +113,10 @@ func (s *Server) open() error {
 		return err
 	}
 	s.dir = dir
-	attributes := &syscall.SysProcAttr{Setpgid: true} // so that ^C ends the test first
-	if os.Geteuid() == 0 {                            // which the servers refuse to run as
+	// Of a session of its own, so that ^C ends the test first, and the test's end hangs
+	// nobody up.
+	attributes := &syscall.SysProcAttr{Setsid: true}
+	if os.Geteuid() == 0 { // which the servers refuse to run as
 		const nobody = 65534
 		attributes.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 		if err := os.Chown(dir, nobody, nobody); err != nil {
