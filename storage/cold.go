@@ -1,53 +1,203 @@
 package storage
 
 import (
-	"encoding/binary"
-	"math/bits"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
-// cold knows what has left memory.
-type cold struct{}
+// cold is what has left memory, or was never there: fields that only the database has.
+//
+// Which owners the database may have is known without asking it: an owner enters the filter
+// before its fields leave memory, and tables that others have filled are scanned. For all other
+// owners what is not in memory is nowhere. Of owners in the filter, rows are read when somebody
+// asks for them, and kept in a cache that knows absence as well. An entry in memory always
+// wins, so what the cache has of a field that was written since does no harm; before the entry
+// leaves memory, the cache forgets the owner, and no owner leaves that is being loaded.
+//
+// Eviction and writes that look first exclude each other by the owner's line. Writes that do
+// not look leave a mark of use before they look for a line, and eviction makes the line before
+// it looks for marks: one of them sees the other.
+type cold struct {
+	// set at open
+	s       *Storage
+	backing Backing
+	idle    time.Duration
+	used    uses
+	cache   *cache
+	loads   *loads
 
-func (c *cold) use(uint64) {}
+	filling  sync.Mutex  // held while the filter changes
+	sweeping sync.Mutex  // held while owners leave
+	doubt    atomic.Bool // not all tables are known
+	wake     chan struct{}
+
+	mu      sync.Mutex
+	listed  bool            // the database has told its tables; guarded by mu
+	unknown map[string]bool // tables whose owners are not all in the filter; guarded by mu
+	known   map[string]bool // tables that are; guarded by mu
+}
+
+const knownPrefix = "known/"
+
+func newCold(s *Storage, cfg *Config) *cold {
+	c := &cold{s: s, backing: cfg.Backing, idle: cfg.IdleAfter, cache: newCache(cfg.Cold), wake: make(chan struct{}, 1),
+		unknown: map[string]bool{}, known: map[string]bool{}}
+	c.loads = &loads{c: c, flights: map[string]*flight{}}
+	c.doubt.Store(true)
+	c.used.turn()
+	return c
+}
+
+func (c *cold) use(hash uint64) { c.used.mark(hash) }
+
+// maybe reports whether the database may have fields of an owner that memory has not.
+func (c *cold) maybe(ns []byte, hash uint64) bool {
+	if c.doubt.Load() && c.doubtful(string(ns[len(Prefix):])) {
+		return true
+	}
+	return inFilter(c.s.store, hash)
+}
+
+// doubtful reports whether the filter may lack owners of a table.
+func (c *cold) doubtful(table string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listed {
+		return c.unknown[table]
+	}
+	if c.known[table] {
+		return false
+	}
+	e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table))
+	return e == nil
+}
 
 // absentOrHere reports whether each field of the job is in memory, or known to be nowhere.
-func (c *cold) absentOrHere(*job) bool { return true }
+func (c *cold) absentOrHere(j *job) bool {
+	ns := []byte(j.region.ns)
+	maybe := c.maybe(ns, hashOf(ns, j.owner))
+	for _, name := range j.names {
+		if !maybe {
+			return true
+		}
+		if e, _ := c.s.store.Get(ns, []byte(j.key(name))); e != nil {
+			continue
+		}
+		if r, known := c.cache.row(j.id(), name); !known || r != nil && !r.Removed {
+			return false
+		}
+	}
+	return true
+}
 
 // fill adds what the database has of fields that are not in memory. If that is not known, it
 // has it loaded and the job attempted again.
-func (c *cold) fill(*job, map[string]*state, []string) bool { return true }
-
-func (c *cold) knownOps(map[string]bool) []kv.Op { return nil }
-
-// rowField is the field of a row.
-func rowField(r *Row) Field {
-	return Field{Name: r.Name, Value: r.Value, Version: r.Version, Removed: r.Removed, Updated: r.Updated}
-}
-
-// hashOf is the hash of an owner: of the namespace and its key. Filters on disk are made of it:
-// it must never change.
-func hashOf[A, B string | []byte](ns A, owner B) uint64 {
-	return finish(mixIn(mixIn(uint64(len(ns)), ns), owner))
-}
-
-const odd = 0x9E3779B97F4A7C15
-
-func mixIn[T string | []byte](h uint64, text T) uint64 {
-	i := 0
-	for ; i+8 <= len(text); i += 8 {
-		var some [8]byte
-		copy(some[:], text[i:i+8])
-		h = bits.RotateLeft64((h^binary.LittleEndian.Uint64(some[:]))*odd, 29)
+func (c *cold) fill(j *job, states map[string]*state, absent []string) bool {
+	ns := []byte(j.region.ns)
+	if !c.maybe(ns, hashOf(ns, j.owner)) {
+		return true
 	}
-	var rest [8]byte
-	copy(rest[:], text[i:])
-	return bits.RotateLeft64((h^binary.LittleEndian.Uint64(rest[:])^uint64(len(text))<<56)*odd, 29)
+	var missing []string
+	for _, name := range absent {
+		r, known := j.loaded.row(name)
+		if !known {
+			r, known = c.cache.row(j.id(), name)
+		}
+		if !known {
+			missing = append(missing, name)
+		}
+		states[name].row = r
+	}
+	if len(missing) == 0 {
+		return true
+	}
+	c.loads.ask(j.id(), j.w.Owner, missing, j.w.Kind != Update, func(rows *rowSet, err error) {
+		if err != nil {
+			j.finish(nil, err, true)
+			return
+		}
+		j.loaded = rows
+		j.attempt()
+	})
+	return false
 }
 
-func finish(h uint64) uint64 {
-	h = (h ^ h>>32) * odd
-	h = (h ^ h>>29) * odd
-	return h ^ h>>32
+// load reads rows of an owner from the database, and waits for them.
+func (c *cold) load(ctx context.Context, id string, o Owner, names []string, all bool) (*rowSet, error) {
+	type answer struct {
+		rows *rowSet
+		err  error
+	}
+	got := make(chan answer, 1)
+	c.loads.ask(id, o, names, all, func(rows *rowSet, err error) { got <- answer{rows, err} })
+	select {
+	case a := <-got:
+		return a.rows, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Load is Get for fields that may have to be read from the database. Many who ask for fields
+// of one owner cost one query.
+func (s *Storage) Load(ctx context.Context, o Owner, names []string) ([]Field, error) {
+	var rows *rowSet
+	for range maxTries {
+		var missing []string
+		fields, ok := s.get(&o, names, nil, rows, &missing)
+		if ok {
+			return fields, nil
+		}
+		found, err := s.cold.load(ctx, o.Namespace()+"/"+o.Key(), o, missing, false)
+		if err != nil {
+			return nil, err
+		}
+		rows = found
+	}
+	return nil, codes.Errorf(codes.Busy, "owner %q is being changed by others all the time; try again", o.Key())
+}
+
+// whole is all rows of an owner that memory may lack; nil if it lacks none.
+func (s *Storage) whole(ctx context.Context, o Owner) (*rowSet, error) {
+	if s.cold == nil {
+		return nil, nil
+	}
+	ns, key := []byte(o.Namespace()), o.Key()
+	hash, id := hashOf(ns, key), string(ns)+"/"+key
+	s.cold.use(hash)
+	if !s.cold.maybe(ns, hash) {
+		return nil, nil
+	}
+	if rows := s.cold.cache.whole(id); rows != nil {
+		return rows, nil
+	}
+	return s.cold.load(ctx, id, o, nil, true)
+}
+
+// knownOps are the operations that make tables known that were landed in for the first time.
+func (c *cold) knownOps(given map[string]bool) (ops []kv.Op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for table := range given {
+		if c.listed && !c.unknown[table] && !c.known[table] {
+			c.known[table] = true
+			ops = append(ops, knownOp(table))
+		}
+	}
+	return ops
+}
+
+func knownOp(table string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: Landing, Key: knownPrefix + table, Value: kv.BoolValue(true)}
+}
+
+// rowField is the field of a row. One that others have written has no version; 0 would say
+// that it is absent.
+func rowField(r *Row) Field {
+	return Field{Name: r.Name, Value: r.Value, Version: max(1, r.Version), Removed: r.Removed, Updated: r.Updated}
 }

@@ -27,7 +27,7 @@ type Config struct {
 	// Cold is what loaded rows may take in memory; nil: one of 16 MiB.
 	Cold *memory.Pool
 	// IdleAfter is how long an owner is neither read nor written before its landed fields
-	// leave memory; 0: an hour; negative: never.
+	// leave memory; 0: an hour; negative: never. It must be longer than any query takes.
 	IdleAfter time.Duration
 }
 
@@ -74,14 +74,15 @@ func Open(cfg Config) (*Storage, error) {
 	cfg = cfg.withDefaults()
 	s := &Storage{store: cfg.Store, backing: cfg.Backing, clock: cfg.Clock, log: cfg.Log, names: &regions{}, lines: newLines(), base: &base{store: cfg.Store, clock: cfg.Clock}}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.pages = &pages{store: cfg.Store, clock: cfg.Clock}
+	s.pages = &pages{pool: cfg.Cold, clock: cfg.Clock}
 	s.set.Store(&cfg.Settings)
-	if err := s.base.open(); err != nil {
+	if err := s.base.load(); err != nil {
 		return nil, err
 	}
 	if cfg.Backing == nil {
 		return s, nil
 	}
+	s.cold = newCold(s, &cfg)
 	s.dirty = &ledger{store: cfg.Store, clock: cfg.Clock, names: s.names}
 	s.unfollow = cfg.Store.Follow(s.dirty.follow)
 	err := s.dirty.load()
@@ -92,18 +93,28 @@ func Open(cfg Config) (*Storage, error) {
 		_ = s.Close() // nothing runs yet
 		return nil, err
 	}
+	s.running.Go(s.cold.scanning)
+	if forgetter, ok := cfg.Store.(kv.Forgetter); ok && cfg.IdleAfter > 0 {
+		s.running.Go(func() { s.cold.evicting(forgetter) })
+	}
 	return s, nil
 }
 
 // Close ends what is under way in the background. Writes that wait for the database fail with
 // codes.Closed.
 func (s *Storage) Close() error {
+	if s.cold != nil {
+		s.cold.loads.close()
+	}
 	s.end()
 	s.running.Wait()
 	if s.unfollow != nil {
 		s.unfollow()
 	}
 	s.pages.close()
+	if s.cold != nil {
+		s.cold.cache.empty()
+	}
 	return nil
 }
 
@@ -139,6 +150,7 @@ type base struct {
 	store kv.Store     // set at open
 	clock clock.Clock  // set at open
 	now   atomic.Int64 // 0: there is no field yet
+	open  atomic.Bool  // it is there, and nobody waits for it
 
 	mu      sync.Mutex
 	waiting []func(error) // writes that wait for the first base; guarded by mu
@@ -152,7 +164,7 @@ const baseKey = "base"
 // maxBase leaves room for all revisions to come.
 const maxBase = 1 << 62
 
-func (b *base) open() error {
+func (b *base) load() error {
 	e, _ := b.store.Get([]byte(Landing), []byte(baseKey))
 	if e == nil {
 		return nil
@@ -162,13 +174,26 @@ func (b *base) open() error {
 		return codes.Errorf(codes.Internal, "%s in namespace %s: %w", baseKey, Landing, err)
 	}
 	b.now.Store(n)
+	b.open.Store(true)
 	return nil
+}
+
+// wait waits until there is a base.
+func (b *base) wait(ctx context.Context) error {
+	got := make(chan error, 1)
+	b.whenThere(func(err error) { got <- err })
+	select {
+	case err := <-got:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // whenThere calls fn once there is a base, in the order of the calls.
 func (b *base) whenThere(fn func(error)) {
 	b.mu.Lock()
-	if b.now.Load() != 0 {
+	if b.open.Load() {
 		b.mu.Unlock()
 		fn(nil)
 		return
@@ -188,16 +213,17 @@ func (b *base) whenThere(fn func(error)) {
 	}
 }
 
-// written lets those go on who wait. Only when there are none left is the base shown: who
-// sees it does not wait, and must not overtake them.
+// written lets those go on who wait. Only when there are none left is the base open: who sees
+// that does not wait, and must not overtake them.
 func (b *base) written(now int64, err error) {
+	if err == nil {
+		b.now.Store(now)
+	}
 	for {
 		b.mu.Lock()
 		if len(b.waiting) == 0 {
 			b.asked = false
-			if err == nil {
-				b.now.Store(now)
-			}
+			b.open.Store(err == nil)
 			b.mu.Unlock()
 			return
 		}

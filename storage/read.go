@@ -2,10 +2,12 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -14,6 +16,8 @@ type lookup struct {
 	ns, keys []byte
 	owner    int // how much of keys is the owner's key
 	reads    []kv.Read
+	bucket   []byte
+	maybe    bool // the database may have more of the owner
 }
 
 var lookups = sync.Pool{New: func() any { return new(lookup) }}
@@ -53,73 +57,136 @@ func (l *lookup) done() {
 // without waiting: it may be called on an event loop. ok is false if one of them may be in the
 // database only: then Load has to be called instead, which waits.
 func (s *Storage) Get(o Owner, names []string, dst []Field) (fields []Field, ok bool) {
+	return s.get(&o, names, dst, nil, nil)
+}
+
+// get is Get with rows that were read from the database. It adds to missing, if that is not
+// nil, what is lacking.
+func (s *Storage) get(o *Owner, names []string, dst []Field, rows *rowSet, missing *[]string) (fields []Field, ok bool) {
 	l := lookups.Get().(*lookup)
 	defer l.done()
-	l.begin(&o)
+	l.begin(o)
+	if s.cold != nil {
+		s.cold.use(hashOf(l.ns, l.keys))
+	}
 	l.read(s.store, names)
-	base := s.base.now.Load()
+	before, base, looked := len(dst), s.base.now.Load(), s.cold == nil
+	ok = true
 	for i := range l.reads {
 		e := l.reads[i].Entry
-		if live(e) {
+		switch {
+		case live(e):
 			dst = append(dst, fieldOf(e, names[i], base))
+			continue
+		case e != nil:
+			continue
+		case !looked:
+			looked = true
+			l.maybe = s.cold.maybe(l.ns, hashOf(l.ns, l.keys[:l.owner]))
 		}
+		if s.cold == nil || !l.maybe {
+			continue
+		}
+		row, known := rows.row(names[i])
+		if !known {
+			row, known = s.cold.cache.row(string(l.ns)+"/"+string(l.keys[:l.owner]), names[i])
+		}
+		if known {
+			if row != nil && !row.Removed {
+				dst = append(dst, rowField(row))
+			}
+			continue
+		}
+		ok = false
+		if missing == nil {
+			break
+		}
+		*missing = append(*missing, names[i])
+	}
+	if !ok {
+		return dst[:before], false
 	}
 	return dst, true
 }
 
-// Load is Get for fields that may have to be read from the database. Many who ask for fields
-// of one owner cost one query.
-func (s *Storage) Load(_ context.Context, o Owner, names []string) ([]Field, error) {
-	fields, _ := s.Get(o, names, nil)
-	return fields, nil
-}
-
 // GetAll reads a page of an owner's fields. It may wait for the database.
-func (s *Storage) GetAll(_ context.Context, o Owner, ask Ask) (Page, error) {
+func (s *Storage) GetAll(ctx context.Context, o Owner, ask Ask) (Page, error) {
 	if err := o.Check(); err != nil {
 		return Page{}, err
 	}
-	v, err := s.pages.view(ask.Revision)
+	at, err := s.stateOf(ctx, o, ask.Revision)
 	if err != nil {
 		return Page{}, err
 	}
-	page, err := s.page(v, o, ask)
-	s.pages.done(v, err == nil && page.More)
+	page, err := s.page(at, o, ask)
+	s.pages.done(at, err == nil && page.More)
 	return page, err
 }
 
-func (s *Storage) page(v kv.View, o Owner, ask Ask) (Page, error) {
-	page := Page{Revision: v.Revision()}
-	owner, base := o.Key()+":", s.base.now.Load()
-	l := kv.List{NS: o.Namespace(), Prefix: owner, Limit: ask.Limit}
-	if ask.After != "" {
-		l.After = string(appendField([]byte(owner[:len(owner)-1]), ask.After))
+// stateOf is the state to read a page from.
+func (s *Storage) stateOf(ctx context.Context, o Owner, rev kv.Revision) (state keptState, err error) {
+	if rev != 0 {
+		return s.pages.again(rev, o)
 	}
+	rows, err := s.whole(ctx, o) // before the view: what was written since is in the view
+	if err != nil {
+		return state, err
+	}
+	return keptState{View: s.store.View(), owner: o, rows: rows}, nil
+}
+
+// page merges what the state has in memory with the rows beside it.
+func (s *Storage) page(at keptState, o Owner, ask Ask) (Page, error) {
+	page, size := Page{Revision: at.Revision()}, 0
+	l := kv.List{NS: o.Namespace(), Prefix: o.Key() + ":", Limit: ask.Limit}
 	if l.Limit <= 0 || l.Limit > kv.MaxList {
 		l.Limit = kv.MaxList
 	}
-	for size := 0; ; {
-		got, err := v.List(l)
+	if ask.After != "" {
+		l.After = FieldName{o, ask.After}.Key()
+	}
+	most := l.Limit
+	add := func(f Field) (full bool) {
+		if page.More = len(page.Fields) == most || size >= kv.MaxPage; !page.More {
+			page.Fields = append(page.Fields, f)
+			size += len(f.Name) + len(f.Value)
+		}
+		return page.More
+	}
+	rows, base := at.rows.sorted(), s.base.now.Load()
+	for len(rows) > 0 && rows[0].Key() <= l.After {
+		rows = rows[1:]
+	}
+	for {
+		got, err := at.List(l)
 		if err != nil {
 			return Page{}, err
 		}
 		for _, e := range got.Entries {
-			name, ok := parseName(e.Key[len(owner):])
-			if !ok || !live(e) {
-				continue
+			for len(rows) > 0 && rows[0].Key() < e.Key {
+				if add(rowField(rows[0])) {
+					return page, nil
+				}
+				rows = rows[1:]
 			}
-			if len(page.Fields) == l.Limit || size >= kv.MaxPage {
-				page.More = true
+			if len(rows) > 0 && rows[0].Key() == e.Key {
+				rows = rows[1:]
+			}
+			if name, ok := parseName(e.Key[len(l.Prefix):]); ok && live(e) && add(fieldOf(e, name, base)) {
 				return page, nil
 			}
-			page.Fields = append(page.Fields, fieldOf(e, name, base))
-			size += e.Size()
+			l.After = e.Key
 		}
 		if !got.More {
+			break
+		}
+	}
+	for _, row := range rows {
+		if add(rowField(row)) {
 			return page, nil
 		}
-		l.After = got.Entries[len(got.Entries)-1].Key
 	}
+	return page, nil
 }
 
 // maxPages is how many states are kept for those who are in the middle of an owner's pages,
@@ -131,56 +198,74 @@ const (
 
 // pages keeps the states that somebody may ask for another page of.
 type pages struct {
-	store kv.Store    // set at open
-	clock clock.Clock // set at open
+	clock clock.Clock  // set at open
+	pool  *memory.Pool // for rows of the database; set at open
 
 	mu   sync.Mutex
-	kept []keptView // oldest first; guarded by mu
+	kept []keptState // oldest first; guarded by mu
+	held int64       // what their rows take, at most half of the pool; guarded by mu
 }
 
-type keptView struct {
+type keptState struct {
 	kv.View
-	since int64 // in s since 1970
+	owner Owner
+	rows  *rowSet // what the database has beside it; may be nil
+	since int64   // in s since 1970
 }
 
-// view returns a state for the caller alone, until it is done with it.
-func (p *pages) view(rev kv.Revision) (kv.View, error) {
-	if rev == 0 {
-		return p.store.View(), nil
+func (k *keptState) size() int64 {
+	if k.rows == nil {
+		return 0
 	}
+	return k.rows.size
+}
+
+// again returns a state for the caller alone, until it is done with it.
+func (p *pages) again(rev kv.Revision, o Owner) (keptState, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, k := range p.kept {
-		if k.Revision() == rev {
-			p.kept = append(p.kept[:i], p.kept[i+1:]...)
-			return k.View, nil
+		if k.Revision() == rev && k.owner == o {
+			p.kept = slices.Delete(p.kept, i, i+1)
+			p.hold(-k.size())
+			return k, nil
 		}
 	}
-	return nil, codes.Errorf(codes.Compacted, "the state of revision %d is no longer kept for further pages; begin again without it", rev)
+	return keptState{}, codes.Errorf(codes.Compacted, "the state of revision %d is no longer kept for further pages; begin again without it", rev)
 }
 
 // done keeps the state if there is more to ask of it, and ends those that nobody came back
 // for.
-func (p *pages) done(v kv.View, more bool) {
+func (p *pages) done(k keptState, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.clock.Now().Unix()
-	if more {
-		p.kept = append(p.kept, keptView{v, now})
+	k.since = p.clock.Now().Unix()
+	if more && p.held+k.size() <= p.pool.Limit()/2 {
+		p.hold(k.size())
+		p.kept = append(p.kept, k)
 	} else {
-		v.Close()
+		k.Close()
 	}
-	for len(p.kept) > 0 && (len(p.kept) > maxPages || now-p.kept[0].since > pageTime) {
-		p.kept[0].Close()
-		p.kept = p.kept[1:]
+	for len(p.kept) > 0 && (len(p.kept) > maxPages || k.since-p.kept[0].since > pageTime) {
+		p.endLocked()
 	}
+}
+
+func (p *pages) endLocked() {
+	p.hold(-p.kept[0].size())
+	p.kept[0].Close()
+	p.kept = slices.Delete(p.kept, 0, 1)
+}
+
+func (p *pages) hold(n int64) {
+	p.held += n
+	p.pool.Add(n)
 }
 
 func (p *pages) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, k := range p.kept {
-		k.Close()
+	for len(p.kept) > 0 {
+		p.endLocked()
 	}
-	p.kept = nil
 }

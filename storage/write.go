@@ -19,7 +19,7 @@ func (s *Storage) Do(w *Write, done func(*Outcome, error)) {
 		done(nil, err)
 		return
 	}
-	if s.base.now.Load() != 0 {
+	if s.base.open.Load() {
 		j.start()
 		return
 	}
@@ -47,8 +47,7 @@ type job struct {
 	tries   int
 	settled bool              // a transaction has shown that memory has all earlier writes
 	states  map[string]*state // of the last attempt
-	rows    map[string]Row    // what the database has of the owner, as far as it was read
-	all     bool              // rows are all there are
+	loaded  *rowSet           // what the database has of the owner, as far as it was read
 }
 
 // id is the owner's among all.

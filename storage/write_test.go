@@ -18,6 +18,7 @@ import (
 func TestH1ANewOwnerIsEmptyAndCostsNoQuery(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
+	k.settle()
 	fields, ok := k.Get(player, []string{"a", "b"}, nil)
 	require.True(t, ok)
 	require.Empty(t, fields)

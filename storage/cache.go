@@ -1,0 +1,162 @@
+package storage
+
+import (
+	"cmp"
+	"container/list"
+	"maps"
+	"slices"
+	"sync"
+
+	"confcenter/internal/memory"
+)
+
+// rowSet is what is known of an owner's rows.
+type rowSet struct {
+	rows map[string]*Row // nil: the database has none
+	all  bool            // the database has no others
+	size int64
+}
+
+// row returns a row, nil if there is none, and whether that is known.
+func (r *rowSet) row(name string) (row *Row, known bool) {
+	if r == nil {
+		return nil, false
+	}
+	row, known = r.rows[name]
+	return row, known || r.all
+}
+
+// sorted is all live rows in the order of their keys.
+func (r *rowSet) sorted() (rows []*Row) {
+	if r == nil {
+		return nil
+	}
+	for _, row := range r.rows {
+		if row != nil && !row.Removed {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *Row) int { return cmp.Compare(a.Key(), b.Key()) })
+	return rows
+}
+
+func (r *rowSet) clone() *rowSet {
+	other := *r
+	other.rows = maps.Clone(r.rows)
+	return &other
+}
+
+// What a row takes in memory besides its texts, and an owner, in bytes.
+const (
+	rowCost   = 260
+	ownerCost = 400
+)
+
+// add adds what a query has found.
+func (r *rowSet) add(name string, row *Row) {
+	if r.rows == nil {
+		r.rows = map[string]*Row{}
+	}
+	if old, known := r.rows[name]; known {
+		r.size -= sizeOf(name, old)
+	}
+	r.rows[name] = row
+	r.size += sizeOf(name, row)
+}
+
+func sizeOf(name string, row *Row) int64 {
+	n := rowCost + len(name)
+	if row != nil {
+		n += len(row.Value)
+	}
+	return int64(n)
+}
+
+// cache keeps what was loaded of owners, those used last.
+type cache struct {
+	pool *memory.Pool // set at open
+
+	mu     sync.Mutex
+	owners map[string]*list.Element // of *cached; guarded by mu
+	order  list.List                // used last first; guarded by mu
+}
+
+type cached struct {
+	id   string
+	rows *rowSet
+	told int64 // to the pool
+}
+
+func newCache(pool *memory.Pool) *cache {
+	return &cache{pool: pool, owners: map[string]*list.Element{}}
+}
+
+func (c *cache) row(id string, name string) (*Row, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.owners[id]
+	if at == nil {
+		return nil, false
+	}
+	c.order.MoveToFront(at)
+	return at.Value.(*cached).rows.row(name)
+}
+
+// whole is a copy of what is known of an owner, if that is all.
+func (c *cache) whole(id string) *rowSet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.owners[id]
+	if at == nil || !at.Value.(*cached).rows.all {
+		return nil
+	}
+	c.order.MoveToFront(at)
+	return at.Value.(*cached).rows.clone()
+}
+
+// add adds what was found of an owner, and forgets those used longest ago while there is no
+// room.
+func (c *cache) add(id string, found *rowSet) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.owners[id]
+	if at == nil {
+		at = c.order.PushFront(&cached{id: id, rows: &rowSet{}})
+		c.owners[id] = at
+	}
+	one := at.Value.(*cached)
+	one.rows.all = one.rows.all || found.all
+	for name, row := range found.rows {
+		one.rows.add(name, row)
+	}
+	now := one.rows.size + ownerCost + int64(len(id))
+	c.pool.Add(now - one.told)
+	one.told = now
+	for c.pool.Over() && c.order.Len() > 0 {
+		c.forgetLocked(c.order.Back())
+	}
+}
+
+// forget forgets an owner.
+func (c *cache) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := c.owners[id]; at != nil {
+		c.forgetLocked(at)
+	}
+}
+
+func (c *cache) forgetLocked(at *list.Element) {
+	one := c.order.Remove(at).(*cached)
+	delete(c.owners, one.id)
+	c.pool.Give(one.told)
+}
+
+// empty gives all room back.
+func (c *cache) empty() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.order.Len() > 0 {
+		c.forgetLocked(c.order.Back())
+	}
+}

@@ -1,0 +1,502 @@
+package storage
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"confcenter/codes"
+	"confcenter/internal/memory"
+	"confcenter/kv"
+)
+
+// startCold opens a Storage whose owners leave memory when chill is called.
+func startCold(t testing.TB, sql *database) *kit {
+	return startOn(t, sql, func(c *Config) { c.IdleAfter = time.Hour })
+}
+
+// chill lands everything and lets all owners leave memory.
+func (k *kit) chill() int {
+	k.t.Helper()
+	k.land()
+	k.cold.used.turn()
+	k.cold.used.turn()
+	k.clock.Advance(30 * time.Minute) // the ticker of an hour does nothing yet
+	return k.evict()
+}
+
+func (k *kit) evict() int {
+	k.t.Helper()
+	n, err := k.cold.evict(k.t.Context(), k.engine.(kv.Forgetter), time.Minute)
+	require.NoError(k.t, err)
+	return n
+}
+
+// settle waits until all tables of the database are known.
+func (k *kit) settle() {
+	k.t.Helper()
+	require.Eventually(k.t, func() bool { return !k.cold.doubt.Load() }, patience, time.Millisecond)
+}
+
+func TestH18AndH19ColdFieldsAreLoadedAsTheyAreAskedFor(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.settle()
+	k.update(player, map[string]string{"a": "1", "b": "2", "gone": "3"})
+	k.remove(player, "gone")
+	version := k.field(player, "a").Version
+	rev := k.engine.Revision()
+	require.Equal(t, 3, k.chill())
+	require.Greater(t, k.engine.Revision(), rev, "the filter, and the cursor")
+	_, ok := k.Get(player, []string{"a"}, nil)
+	require.False(t, ok, "not on an event loop")
+	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
+	require.Equal(t, 1, sql.queries())
+	fields, ok := k.Get(player, []string{"a"}, nil)
+	require.True(t, ok, "it is in the cache now")
+	require.Equal(t, version, fields[0].Version, "and has no new version")
+	require.Empty(t, k.get(player, "gone", "nope"))
+	require.Empty(t, k.get(player, "gone", "nope"))
+	require.Equal(t, 2, sql.queries(), "absence is remembered")
+	require.Equal(t, map[string]string{"a": "1", "b": "2"}, k.all(player))
+}
+
+func TestH20AnOwnerIsLoadedAsAWholeOnce(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.update(player, numbers(10))
+	k.chill()
+	require.Equal(t, numbers(10), k.all(player))
+	require.Equal(t, numbers(10), k.all(player))
+	require.Empty(t, k.get(player, "nope"))
+	require.Equal(t, 1, sql.queries())
+}
+
+func TestH21LoadingReplacesNothingNewer(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.update(player, map[string]string{"a": "1", "b": "1", "c": "1"})
+	k.chill()
+	k.update(player, map[string]string{"a": "2"})
+	k.remove(player, "b")
+	require.Equal(t, map[string]string{"a": "2", "c": "1"}, k.all(player))
+	require.Equal(t, map[string]string{"a": "2", "c": "1"}, k.get(player, "a", "b", "c"))
+	k.chill()
+	require.Equal(t, map[string]string{"a": "2", "c": "1"}, k.all(player))
+}
+
+func TestH22AColdFieldIsIncrementedFromWhereItWas(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.update(player, map[string]string{"n": "7", "text": "x"})
+	k.chill()
+	require.Equal(t, "8", k.incr(player, "n", 1))
+	require.Equal(t, "1", k.incr(player, "new", 1))
+	_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{"n", 1}, {"text", 1}}})
+	require.ErrorIs(t, err, codes.WrongType)
+	require.Equal(t, map[string]string{"n": "8", "new": "1", "text": "x"}, k.all(player))
+}
+
+func TestWritesLookAtColdFields(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	version := k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"}).Fields[0].Version
+	k.chill()
+	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "x"}), Expect: map[string]int64{"a": 0}})
+	require.ErrorIs(t, err, codes.Conflict)
+	out := k.do(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "x"}), Expect: map[string]int64{"a": version}, WantPrev: true})
+	require.Equal(t, map[string]string{"a": "1"}, texts(out.Prev))
+	out = k.do(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"b": "y"}), WantPrev: true})
+	require.Equal(t, map[string]string{"b": "2"}, texts(out.Prev))
+	out = k.do(&Write{Owner: player, Kind: Remove, Names: []string{"c", "nope"}, WantPrev: true})
+	require.Equal(t, map[string]string{"c": "3"}, texts(out.Prev))
+	require.Equal(t, map[string]string{"a": "x", "b": "y"}, k.all(player))
+	k.chill()
+	require.True(t, sql.row(player, "c").Removed)
+	require.Equal(t, map[string]string{"c": "3"}, texts(k.do(&Write{Owner: player, Kind: Restore, Names: []string{"c"}}).Fields))
+	require.Equal(t, map[string]string{"a": "x", "b": "y", "c": "3"}, k.all(player))
+}
+
+func TestH6AndH7AnyIdAndAnyValueSurvivesTheDatabase(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	owners := []Owner{{"a:b", "c", "x", "y"}, {"a", "b:c", "x", "y"}, {"1", "1", "a:b", "c"}, {"1", "1", "a", "b:c"}, {"a&%'{}", "é_", "\n", "\u0085%"}}
+	for i, o := range owners {
+		k.update(o, map[string]string{"k&:%'{}é": "\x00\xff" + strconv.Itoa(i), ":": ""})
+	}
+	require.Equal(t, 2*len(owners), k.chill())
+	for i, o := range owners {
+		require.Equal(t, map[string]string{"k&:%'{}é": "\x00\xff" + strconv.Itoa(i), ":": ""}, k.all(o))
+	}
+}
+
+func TestOwnersLeaveMemoryOnlyWhenTheyAreIdleAndLanded(t *testing.T) {
+	sql := newDatabase()
+	sql.poison = func(r *Row) bool { return r.Owner.ID == "refused" }
+	k := startCold(t, sql)
+	owner := func(id string) Owner { return Owner{"1", "1", "user", id} }
+	for _, id := range []string{"idle", "read", "written", "refused", "dirty"} {
+		k.update(owner(id), map[string]string{"a": "1", "b": "2"})
+	}
+	k.land()
+	k.cold.used.turn()
+	k.cold.used.turn()
+	k.clock.Advance(30 * time.Minute)
+	k.get(owner("read"), "a")
+	k.cold.used.turn()
+	k.update(owner("written"), map[string]string{"a": "2"})
+	k.update(owner("dirty"), map[string]string{"a": "2"})
+	require.Equal(t, 2, k.evict())
+	_, ok := k.Get(owner("idle"), []string{"a"}, nil)
+	require.False(t, ok)
+	for _, id := range []string{"read", "written", "refused", "dirty"} {
+		_, ok := k.Get(owner(id), []string{"a"}, nil)
+		require.True(t, ok, id)
+	}
+}
+
+// Time alone makes owners leave.
+func TestIdleOwnersLeaveByThemselves(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.update(player, map[string]string{"a": "1"})
+	k.land()
+	require.Eventually(t, func() bool {
+		k.clock.Advance(20 * time.Minute)
+		return k.engine.Stats().Namespaces == 1 // ours of landing
+	}, patience, time.Millisecond)
+	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
+}
+
+// Loading and leaving memory are no changes: nobody is told.
+func TestColdnessIsNoChange(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.settle()
+	k.update(player, map[string]string{"a": "1"})
+	var seen []kv.Event
+	var mu sync.Mutex
+	stop := k.engine.Follow(func(b *kv.Batch) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range b.Changes {
+			seen = append(seen, c.Events...)
+		}
+	})
+	k.chill()
+	rev := k.engine.Revision()
+	k.get(player, "a")
+	k.all(player)
+	require.Equal(t, rev, k.engine.Revision())
+	stop()
+	mu.Lock()
+	defer mu.Unlock()
+	require.Empty(t, Changes(nil, seen, 0))
+}
+
+func TestManyRequestsForAnOwnerAreOneQuery(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.update(player, numbers(5))
+	k.chill()
+	hold := make(chan struct{})
+	sql.set(func(d *database) { d.hold = hold })
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() { require.Equal(t, map[string]string{"f001": "vv"}, k.get(player, "f001")) })
+	}
+	require.Eventually(t, func() bool {
+		k.cold.loads.mu.Lock()
+		defer k.cold.loads.mu.Unlock()
+		return k.cold.loads.asked == 100
+	}, patience, time.Millisecond)
+	close(hold)
+	all.Wait()
+	require.Equal(t, 1, sql.queries())
+}
+
+// A flood of owners that do not exist costs nothing, and one of owners that may exist costs a
+// limited number of queries at a time.
+func TestAFloodOfOwnersIsBounded(t *testing.T) {
+	sql := newDatabase()
+	sql.insert(Row{Owner: player, Name: "a"})
+	sql.down = true
+	k := startCold(t, sql)
+	o := player
+	hold := make(chan struct{})
+	sql.set(func(d *database) { d.hold = hold })
+	var all sync.WaitGroup
+	var busy, down int
+	var mu sync.Mutex
+	for i := range 2 * maxFlights {
+		o.ID = strconv.Itoa(i)
+		_, ok := k.Get(o, []string{"a"}, nil)
+		require.False(t, ok, "nobody knows yet which owners there are")
+		all.Add(1)
+		k.Do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{"a", 1}}}, func(_ *Outcome, err error) {
+			defer all.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			switch codes.Of(err) {
+			case codes.Busy:
+				busy++
+			case codes.Unreachable:
+				down++
+			}
+		})
+	}
+	require.LessOrEqual(t, sql.queries(), maxLoaders)
+	close(hold)
+	all.Wait()
+	require.Equal(t, maxFlights, down)
+	require.Equal(t, maxFlights, busy)
+
+	sql.set(func(d *database) { d.down = false })
+	require.Eventually(t, func() bool {
+		k.clock.Advance(scanPause)
+		return !k.cold.doubt.Load()
+	}, patience, time.Millisecond)
+	before := sql.queries()
+	for i := range 1000 {
+		o.ID = "none" + strconv.Itoa(i)
+		require.Empty(t, k.get(o, "a"))
+	}
+	require.Equal(t, before, sql.queries())
+}
+
+// A data directory that was lost, or a table that was imported, is found again; versions go on
+// above those of the rows.
+func TestATableThatOthersHaveFilledIsFound(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	k.update(player, map[string]string{"a": "1", "n": "7"})
+	k.land()
+	version := sql.row(player, "a").Version
+	other := Owner{"2", "2", "user", "1"}
+	sql.insert(Row{Owner: other, Name: "a", Value: []byte("imported")}, Row{Owner: player, Name: "far", Value: []byte("1"), Version: version + 1e15})
+
+	k = startCold(t, sql) // with nothing of its own
+	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
+	require.Equal(t, "8", k.incr(player, "n", 1))
+	k.settle()
+	require.Equal(t, map[string]string{"a": "imported"}, k.all(other))
+	imported := k.field(other, "a")
+	require.Positive(t, imported.Version, "0 says that a field is absent")
+	require.Greater(t, k.update(other, map[string]string{"a": "mine"}).Fields[0].Version, imported.Version)
+	require.Greater(t, k.update(player, map[string]string{"far": "2"}).Fields[0].Version, version+int64(1e15))
+	k.land()
+	require.Equal(t, map[string]string{"a": "1", "n": "8", "far": "2"}, sql.live(player))
+
+	o := player
+	o.ID = "late"
+	sql.insert(Row{Owner: o, Name: "a", Value: []byte("late")})
+	require.Empty(t, k.get(o, "a"), "nobody said so")
+	require.NoError(t, k.Rescan(t.Context(), o.Table()))
+	require.Equal(t, map[string]string{"a": "late"}, k.get(o, "a"))
+	k.settle()
+	require.Equal(t, map[string]string{"a": "late"}, k.get(o, "a"))
+}
+
+func TestTheCacheKeepsToItsPool(t *testing.T) {
+	sql := newDatabase()
+	pool := memory.NewPool(64 << 10)
+	k := startOn(t, sql, func(c *Config) { c.IdleAfter, c.Cold = time.Hour, pool })
+	o := player
+	for i := range 100 {
+		o.ID = strconv.Itoa(i)
+		k.update(o, map[string]string{"a": strings.Repeat("v", 4<<10)})
+	}
+	require.Equal(t, 100, k.chill())
+	for range 2 {
+		for i := range 100 {
+			o.ID = strconv.Itoa(i)
+			require.Len(t, k.get(o, "a")["a"], 4<<10)
+			require.LessOrEqual(t, pool.Held(), pool.Limit())
+		}
+	}
+	require.Equal(t, 200, sql.queries())
+	k.get(o, "a")
+	require.Equal(t, 200, sql.queries(), "used last, kept last")
+	k.shut()
+	require.Zero(t, pool.Held())
+}
+
+// No owner is ever missing from its bucket, which never grows beyond its size; few others are
+// in it.
+func TestBucketsForgetNobody(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var bucket []byte
+	var all []uint64
+	for range 60 {
+		some := make([]uint64, 100)
+		for i := range some {
+			some[i] = random.Uint64()
+		}
+		all = append(all, some...)
+		bucket = withPrints(bucket, some)
+		require.LessOrEqual(t, len(bucket), 1+bucketBytes)
+		require.Less(t, slices.IndexFunc(all, func(h uint64) bool { return !inBucket(bucket, h) }), 0)
+	}
+	require.EqualValues(t, bloomBucket, bucket[0])
+	wrong := 0
+	for range 10_000 {
+		if inBucket(bucket, random.Uint64()) {
+			wrong++
+		}
+	}
+	require.Less(t, wrong, 500)
+	require.False(t, inBucket(nil, 1))
+}
+
+// The hash is on disk.
+func TestTheHashOfOwnersNeverChanges(t *testing.T) {
+	require.Equal(t, uint64(0x3a55968aaf1873e), hashOf("@storage/1_1", "user:100"))
+	require.Equal(t, hashOf("@storage/1_1", "user:100"), hashOf([]byte("@storage/1_1"), []byte("user:100")))
+	seen := map[uint64]bool{}
+	for i := range 100_000 {
+		h := hashOf("@storage/1_1", "user:"+strconv.Itoa(i))
+		require.False(t, seen[h])
+		seen[h] = true
+	}
+}
+
+// Reads always agree with a plain map, whatever lands, leaves memory, is loaded or is killed in
+// between; and in the end so does the database.
+func TestStorageAgreesWithAPlainMap(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		sql := newDatabase()
+		k := startCold(t, sql)
+		model, gone := map[Owner]map[string]string{}, map[FieldName]string{}
+		versions := map[FieldName]int64{}
+		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
+			o := player
+			o.ID = rapid.SampledFrom([]string{"1", "10", "a:b"}).Draw(rt, "owner")
+			f := FieldName{o, rapid.SampledFrom([]string{"a", "b", ":c"}).Draw(rt, "field")}
+			if model[o] == nil {
+				model[o] = map[string]string{}
+			}
+			fields := model[o]
+			old, there := fields[f.Name]
+			set := func(value string, out *Outcome, err error) {
+				require.NoError(rt, err)
+				fields[f.Name] = value
+				delete(gone, f)
+				require.Greater(rt, out.Fields[0].Version, versions[f])
+				versions[f] = out.Fields[0].Version
+				if len(out.Prev) > 0 {
+					require.Equal(rt, old, string(out.Prev[0].Value))
+				}
+			}
+			prev := rapid.Bool().Draw(rt, "prev")
+			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			case 0:
+				value := rapid.SampledFrom([]string{"1", "text", ""}).Draw(rt, "value")
+				out, err := k.try(&Write{Owner: o, Kind: Update, Fields: []Put{{f.Name, []byte(value)}}, WantPrev: prev})
+				set(value, out, err)
+				require.Equal(rt, prev && there, len(out.Prev) > 0)
+			case 1:
+				out, err := k.try(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{f.Name, 2}}, WantPrev: prev})
+				n, isNumber := strconv.Atoi(old)
+				if there && isNumber != nil {
+					require.ErrorIs(rt, err, codes.WrongType)
+					break
+				}
+				set(strconv.Itoa(n+2), out, err)
+				require.Equal(rt, fields[f.Name], string(out.Fields[0].Value))
+			case 2:
+				k.remove(o, f.Name)
+				if there {
+					delete(fields, f.Name)
+					gone[f] = old
+				}
+			case 3:
+				_, err := k.try(&Write{Owner: o, Kind: Restore, Names: []string{f.Name}})
+				last, wasThere := gone[f]
+				if there || wasThere {
+					require.NoError(rt, err)
+				} else {
+					require.ErrorIs(rt, err, codes.NotFound)
+				}
+				if wasThere {
+					fields[f.Name] = last
+					delete(gone, f)
+				}
+			case 4:
+				require.Equal(rt, fields, k.all(o))
+			case 5:
+				k.landOnce(0)
+			case 6, 7:
+				k.chill()
+			case 8:
+				k.reopen()
+			case 9:
+				want := map[string]string{}
+				if there {
+					want[f.Name] = old
+				}
+				require.Equal(rt, want, k.get(o, f.Name))
+			}
+		}
+		for o, fields := range model {
+			require.Equal(rt, fields, k.all(o))
+		}
+		k.land()
+		for o, fields := range model {
+			require.Equal(rt, fields, sql.live(o))
+			list, _, err := k.Owners(t.Context(), "1", "1", "", "", 0)
+			require.NoError(rt, err)
+			require.Equal(rt, len(fields) > 0, slices.Contains(list, o), fmt.Sprint(maps.Keys(fields)))
+		}
+		k.shut()
+		require.NoError(rt, k.engine.Close())
+	})
+}
+
+// Whoever increments while owners leave memory and come back counts right.
+func TestIncrementsCountWhileOwnersLeave(t *testing.T) {
+	sql := newDatabase()
+	k := startCold(t, sql)
+	const clients, times = 4, 100
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	var turning sync.RWMutex // no mark of use gets old while it is needed: that takes an hour
+	for range clients {
+		all.Go(func() {
+			for range times {
+				turning.RLock()
+				k.incr(player, "n", 1)
+				turning.RUnlock()
+			}
+		})
+	}
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
+	left := 0
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		k.land()
+		turning.Lock()
+		k.clock.Advance(2 * time.Minute)
+		k.cold.used.turn()
+		k.cold.used.turn()
+		turning.Unlock()
+		left += k.evict()
+	}
+	require.Equal(t, map[string]string{"n": strconv.Itoa(clients * times)}, k.get(player, "n"))
+	t.Logf("%d times a field has left memory", left)
+}

@@ -1,0 +1,180 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"confcenter/kv"
+)
+
+// How much leaves memory at a time.
+const (
+	evictOwners  = 1024
+	evictEntries = 8192
+)
+
+// idler is an owner whose fields may leave memory.
+type idler struct {
+	job  *job // in the owner's line
+	hash uint64
+	held []kv.Held
+}
+
+// evicting lets owners leave memory that have not been used for a while.
+func (c *cold) evicting(forgetter kv.Forgetter) {
+	ticker := c.s.clock.NewTicker(c.idle)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.s.life.Done():
+			return
+		case <-ticker.C():
+		}
+		if _, err := c.evict(c.s.life, forgetter, c.idle); err != nil && c.s.life.Err() == nil {
+			c.s.log.Warn().Err(err).Msg("fields that are landed stay in memory for the time being")
+		}
+		c.used.turn()
+	}
+}
+
+// evict goes through all owners once, and has those leave memory that were not written for so
+// long and have no mark of use. It returns how many fields have left.
+func (c *cold) evict(ctx context.Context, forgetter kv.Forgetter, idle time.Duration) (gone int, err error) {
+	c.sweeping.Lock()
+	defer c.sweeping.Unlock()
+	sweep := &sweep{c: c, forgetter: forgetter, ctx: ctx, before: c.s.clock.Now().Add(-idle).UnixMilli()}
+	for _, r := range c.s.names.all(c.s.store) {
+		l := kv.List{NS: r.ns, Limit: evictEntries}
+		for more := true; more; {
+			v := c.s.store.View() // not for long: what an open view needs is not forgotten
+			page, err := v.List(l)
+			v.Close()
+			if err != nil {
+				return sweep.gone, err
+			}
+			for _, e := range page.Entries {
+				if err := sweep.add(r, e); err != nil {
+					return sweep.gone, err
+				}
+				l.After = e.Key
+			}
+			more = page.More
+		}
+		if err := sweep.end(); err != nil {
+			return sweep.gone, err
+		}
+	}
+	return sweep.gone, sweep.flush()
+}
+
+// sweep is one way through all owners.
+type sweep struct {
+	c         *cold
+	forgetter kv.Forgetter
+	ctx       context.Context
+	before    int64 // what was written since stays
+	gone      int
+
+	now     idler // the owner that is being looked at
+	stays   bool  // it does
+	list    []idler
+	entries int
+}
+
+// add looks at the next field.
+func (s *sweep) add(r *region, e *kv.Entry) error {
+	n := ownerLen(e.Key)
+	if n < 0 {
+		return nil
+	}
+	if s.now.job == nil || s.now.job.region != r || s.now.job.owner != e.Key[:n] {
+		if err := s.end(); err != nil {
+			return err
+		}
+		s.now = idler{job: &job{s: s.c.s, region: r, owner: e.Key[:n]}, hash: hashOf(r.ns, e.Key[:n])}
+		s.stays = s.c.used.has(s.now.hash)
+	}
+	if s.stays = s.stays || e.Updated > s.before || !s.c.s.dirty.landedEntry(r, e); !s.stays {
+		s.now.held = append(s.now.held, kv.Held{NS: r.ns, Key: e.Key, Mod: e.Mod})
+	}
+	return nil
+}
+
+// end ends an owner.
+func (s *sweep) end() error {
+	if s.now.job != nil && !s.stays {
+		s.list = append(s.list, s.now)
+		s.entries += len(s.now.held)
+	}
+	s.now = idler{}
+	if len(s.list) >= evictOwners || s.entries >= evictEntries {
+		return s.flush()
+	}
+	return nil
+}
+
+// flush lets the owners leave that are still idle.
+func (s *sweep) flush() error {
+	list := s.list
+	s.list, s.entries = nil, 0
+	if len(list) == 0 {
+		return nil
+	}
+	hashes := make([]uint64, len(list))
+	for i := range list {
+		hashes[i] = list[i].hash
+	}
+	if err := s.c.addToFilter(s.ctx, hashes); err != nil {
+		return err
+	}
+	var held []kv.Held
+	for i := range list {
+		one := &list[i]
+		if !s.c.s.lines.claim(one.job) {
+			continue
+		}
+		defer s.c.s.lines.leave(one.job)
+		if !s.c.used.has(one.hash) && !s.c.loads.busy(one.job.id()) {
+			s.c.cache.forget(one.job.id())
+			held = append(held, one.held...)
+		}
+	}
+	n, err := s.forget(held)
+	s.gone += n
+	return err
+}
+
+func (s *sweep) forget(held []kv.Held) (int, error) {
+	if len(held) == 0 {
+		return 0, nil
+	}
+	type answer struct {
+		n   int
+		err error
+	}
+	got := make(chan answer, 1)
+	if err := s.forgetter.Forget(held, func(n int, err error) { got <- answer{n, err} }); err != nil {
+		return 0, err
+	}
+	a := <-got // the owners' lines stay until it is known
+	return a.n, a.err
+}
+
+// landedEntry reports whether the database has a field as it is in memory.
+func (d *ledger) landedEntry(r *region, e *kv.Entry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return e.Mod <= d.home(r, e.Key).cursor && d.notes[noteKey(r.table(), e.Key)] == nil
+}
+
+// claim makes a line for a job that has nothing to write; false if the owner has one.
+func (all *lines) claim(j *job) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.byOwner[j.id()] != nil {
+		return false
+	}
+	all.byOwner[j.id()] = &line{}
+	all.open.Add(1)
+	return true
+}

@@ -1,0 +1,183 @@
+package storage
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"confcenter/codes"
+)
+
+// Limits of loading: queries at a time, owners that wait for one, and who waits for them.
+const (
+	maxLoaders   = 16
+	maxFlights   = 4096
+	maxLoadAsked = 16_384
+)
+
+// loads reads owners from the database: one query at a time for each owner, and for all who
+// ask for it.
+type loads struct {
+	c *cold // set at open
+
+	mu      sync.Mutex
+	flights map[string]*flight // guarded by mu
+	queue   []*flight          // guarded by mu
+	loaders int                // goroutines; guarded by mu
+	asked   int                // who waits; guarded by mu
+	closed  bool               // guarded by mu
+}
+
+// flight is one owner that is being loaded, guarded by the mutex of loads.
+type flight struct {
+	id      string
+	owner   Owner
+	now     round // what the query under way is about
+	next    round // what the next one will be about
+	running bool
+}
+
+type round struct {
+	names map[string]bool
+	all   bool
+	tell  []func(*rowSet, error)
+}
+
+func (r *round) covers(names []string, all bool) bool {
+	if r.all || all {
+		return r.all
+	}
+	return !slices.ContainsFunc(names, func(name string) bool { return !r.names[name] })
+}
+
+func (r *round) ask(names []string, all bool, tell func(*rowSet, error)) {
+	if r.names == nil {
+		r.names = map[string]bool{}
+	}
+	for _, name := range names {
+		r.names[name] = true
+	}
+	r.all = r.all || all
+	r.tell = append(r.tell, tell)
+}
+
+// ask has rows of an owner read. tell is called once, by another goroutine or before ask
+// returns.
+func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*rowSet, error)) {
+	l.mu.Lock()
+	f := l.flights[id]
+	switch {
+	case l.closed:
+		l.mu.Unlock()
+		tell(nil, codes.Errorf(codes.Closed, "player storage is closed"))
+		return
+	case l.asked >= maxLoadAsked || f == nil && len(l.flights) >= maxFlights:
+		l.mu.Unlock()
+		tell(nil, codes.Errorf(codes.Busy, "%d requests wait for %d owners to be loaded, which is the limit", l.asked, len(l.flights)))
+		return
+	case f == nil:
+		f = &flight{id: id, owner: o}
+		l.flights[id] = f
+		l.queue = append(l.queue, f)
+		if l.loaders < maxLoaders {
+			l.loaders++
+			l.c.s.running.Go(l.run)
+		}
+	}
+	l.asked++
+	if f.running && f.now.covers(names, all) {
+		f.now.tell = append(f.now.tell, tell)
+	} else {
+		f.next.ask(names, all, tell)
+	}
+	l.mu.Unlock()
+}
+
+// busy reports whether an owner is being loaded.
+func (l *loads) busy(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flights[id] != nil
+}
+
+// run loads owners until none waits.
+func (l *loads) run() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 {
+		f := l.queue[0]
+		l.queue = l.queue[1:]
+		f.now, f.next, f.running = f.next, round{}, true
+		names, all := slices.Sorted(maps.Keys(f.now.names)), f.now.all
+		l.mu.Unlock()
+		found, err := l.query(f.owner, names, all)
+		l.mu.Lock()
+		if err == nil {
+			l.c.cache.add(f.id, found)
+		}
+		tell := f.now.tell
+		l.asked -= len(tell)
+		f.running, f.now = false, round{}
+		if len(f.next.tell) > 0 {
+			l.queue = append(l.queue, f)
+		} else {
+			delete(l.flights, f.id)
+		}
+		l.mu.Unlock()
+		for _, fn := range tell {
+			fn(found, err)
+		}
+		l.mu.Lock()
+	}
+	l.loaders--
+}
+
+// query asks the database. If it has a row that is newer than anything here, all versions are
+// made greater.
+func (l *loads) query(o Owner, names []string, all bool) (*rowSet, error) {
+	ctx := l.c.s.life
+	var rows []Row
+	var err error
+	if all {
+		rows, err = l.c.backing.All(ctx, o)
+	} else {
+		rows, err = l.c.backing.Fields(ctx, o, names)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, codes.Errorf(codes.Closed, "player storage was closed while owner %q was being loaded", o.Key())
+	case err != nil:
+		return nil, codes.Errorf(codes.Unreachable, "owner %q cannot be read from the database: %w", o.Key(), err)
+	}
+	found, newest := &rowSet{all: all}, int64(0)
+	for _, name := range names {
+		found.add(name, nil)
+	}
+	for i := range rows {
+		found.add(rows[i].Name, &rows[i])
+		newest = max(newest, rows[i].Version)
+	}
+	return found, l.c.s.outdo(ctx, newest)
+}
+
+// outdo makes the versions to come greater than one that the database has.
+func (s *Storage) outdo(ctx context.Context, version int64) error {
+	if version == 0 {
+		return nil
+	}
+	if err := s.base.wait(ctx); err != nil {
+		return err
+	}
+	if version <= s.Base()+int64(s.store.Revision()) {
+		return nil
+	}
+	return s.Newer(ctx, version)
+}
+
+// close refuses what is asked from now on; what is under way ends with the Storage's life.
+func (l *loads) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
