@@ -20,6 +20,7 @@ import (
 	"confcenter/server/gate/gatetest"
 	"confcenter/server/loop"
 	"confcenter/server/loop/looptest"
+	"confcenter/storage"
 )
 
 // heldConfig does what Set is given only when the test says so.
@@ -56,23 +57,45 @@ func (h *heldConfig) finish() {
 	next()
 }
 
+// heldPlayers is player storage that does what Do is given only when the test says so.
+type heldPlayers struct {
+	*storage.Storage
+	held []func()
+}
+
+func (h *heldPlayers) Do(w *storage.Write, done func(*storage.Outcome, error)) {
+	h.held = append(h.held, func() {
+		finished := make(chan struct{})
+		h.Storage.Do(w, func(outcome *storage.Outcome, err error) {
+			done(outcome, err)
+			close(finished)
+		})
+		<-finished
+	})
+}
+
 // conversation is one connection to a server on which nothing happens by itself:
 // what the stores, the workers, the loop and the peer do next, the test decides.
 type conversation struct {
-	s      *gate.Session
-	w      *looptest.Wire
-	state  *gatetest.HeldState
-	config *heldConfig
-	close  func()
+	s       *gate.Session
+	w       *looptest.Wire
+	state   *gatetest.HeldState
+	config  *heldConfig
+	players *heldPlayers
+	close   func()
 }
 
 // converse begins one with a server whose documents are those of store, as the test
 // left them, and whose state is empty.
 func converse(t testing.TB, store Store) *conversation {
 	memory := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
-	c := &conversation{state: &gatetest.HeldState{Store: memory, Room: 64}, config: &heldConfig{Store: store, room: 64}}
+	// The revisions of one store depend on what is finished first: players have another one.
+	fields := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	players, err := storage.Open(storage.Config{Store: fields, Clock: clock.NewFake(time.Unix(1_000_000, 0))})
+	require.NoError(t, err)
+	c := &conversation{state: &gatetest.HeldState{Store: memory, Room: 64}, config: &heldConfig{Store: store, room: 64}, players: &heldPlayers{Storage: players}}
 	cfg := Config{Clock: clock.NewFake(time.Unix(1_000_000, 0)), Limits: loop.Limits{Input: 1 << 30}}
-	srv := New(cfg, Stores{Config: c.config, State: c.state})
+	srv := New(cfg, Stores{Config: c.config, State: c.state, Storage: c.players})
 	c.s, c.w = gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
 	srv.configs.Follow()
 	srv.watches.Follow()
@@ -84,6 +107,8 @@ func converse(t testing.TB, store Store) *conversation {
 		c.settle()
 		srv.unfollow()
 		require.NoError(t, memory.Close())
+		require.NoError(t, players.Close())
+		require.NoError(t, fields.Close())
 	}
 	return c
 }
@@ -114,6 +139,16 @@ func (c *conversation) finishConfig() bool {
 	return true
 }
 
+func (c *conversation) finishPlayers() bool {
+	if len(c.players.held) == 0 {
+		return false
+	}
+	next := c.players.held[0]
+	c.players.held = c.players.held[1:]
+	next()
+	return true
+}
+
 // work does the job that pick chooses of n.
 func (c *conversation) work(pick func(n int) int) bool {
 	n := c.s.Group().Jobs()
@@ -136,6 +171,7 @@ func (c *conversation) settle() {
 		more = c.turn()
 		more = c.finishState() || more
 		more = c.finishConfig() || more
+		more = c.finishPlayers() || more
 		more = c.work(func(int) int { return 0 }) || more
 		more = c.read(1<<30) || more
 	}
@@ -151,7 +187,7 @@ func (c *conversation) said(t require.TestingT) (list []string) {
 		switch name, _, _ := strings.Cut(frame, "/"); {
 		case !strings.HasSuffix(name, "_RSP"):
 			continue
-		case !strings.HasPrefix(name, "KV"):
+		case !strings.HasPrefix(name, "KV") && !strings.HasPrefix(name, "ST"):
 			frame = versions.ReplaceAllString(frame, "VERSION")
 		}
 		list = append(list, frame)
@@ -171,7 +207,7 @@ func drawText(t *rapid.T) string {
 func drawRequest(t *rapid.T) (protocol.Command, string) {
 	key := rapid.SampledFrom([]string{"a", "b", "é"}).Draw(t, "key")
 	file := rapid.SampledFrom([]string{"a.json", "b.json"}).Draw(t, "file")
-	switch rapid.IntRange(0, 14).Draw(t, "request") {
+	switch rapid.IntRange(0, 18).Draw(t, "request") {
 	case 0, 1, 2, 3, 4:
 		return protocol.KVGet, rapid.SampledFrom([]string{
 			`{"ns":"n","key":"a"}`, `{"ns":"n","key":"b"}`, `{"ns":"n","key":"é","raw":1}`, `{"ns":"n","key":"\u0061"}`, `{"ns":"none","key":"a"}`,
@@ -196,10 +232,29 @@ func drawRequest(t *rapid.T) (protocol.Command, string) {
 	case 13:
 		return rapid.SampledFrom([]protocol.Command{protocol.KVWatch, protocol.KVUnwatch}).Draw(t, "command"),
 			rapid.SampledFrom([]string{`{"ns":"n","watch":1}`, `{"ns":"n","state":1,"watch":2}`}).Draw(t, "watch")
+	case 14, 15, 16, 17:
+		return drawStorageRequest(t)
 	default:
 		return rapid.SampledFrom([]protocol.Command{protocol.GetCfgName, protocol.KeepAlive, protocol.BookCfgChange, protocol.SvrShow, protocol.GetWarn, protocol.SetConfig}).Draw(t, "command"),
 			rapid.SampledFrom([]string{`{"file_pattern":"a.json","detail":1,"filename":"../x"}`, `{`}).Draw(t, "body")
 	}
+}
+
+func drawStorageRequest(t *rapid.T) (protocol.Command, string) {
+	const owner = `{"logicType":"bag","ownerId":"42",`
+	field := rapid.SampledFrom([]string{"a", "b", "é"}).Draw(t, "field")
+	switch rapid.IntRange(0, 4).Draw(t, "storage") {
+	case 0:
+		return protocol.StGet, rapid.SampledFrom([]string{owner + `"names":["a","b"]}`, owner + `"names":["é","none"],"versions":1}`, owner + `"names":1}`, `{}`, `{`}).Draw(t, "get")
+	case 1:
+		return protocol.StUpdate, fmt.Sprintf(`%s"fields":{%q:%s},"prev":%d}`, owner, field, drawText(t), rapid.IntRange(0, 1).Draw(t, "prev"))
+	case 2:
+		return protocol.StIncr, fmt.Sprintf(`%s"deltas":{%q:1},"token":%q}`, owner, field, rapid.SampledFrom([]string{"", "t"}).Draw(t, "token"))
+	case 3:
+		return rapid.SampledFrom([]protocol.Command{protocol.StRemove, protocol.StRestore}).Draw(t, "command"), fmt.Sprintf(`%s"names":[%q],"prev":1}`, owner, field)
+	}
+	return rapid.SampledFrom([]protocol.Command{protocol.StAll, protocol.StOwners, protocol.StStatus, protocol.StErrors}).Draw(t, "command"),
+		rapid.SampledFrom([]string{owner + `"limit":2}`, owner + `"count":1}`, owner + `"versions":1}`}).Draw(t, "list")
 }
 
 // However requests arrive, and whatever is ready first, they are answered as if each
@@ -232,7 +287,7 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 		c.state.Room, c.config.room = rapid.IntRange(1, 4).Draw(rt, "room"), rapid.IntRange(1, 4).Draw(rt, "room")
 		c.w.Room = rapid.SampledFrom([]int{0, 1 << 40}).Draw(rt, "read")
 		for rest := burst; len(rest) > 0; {
-			switch rapid.IntRange(0, 6).Draw(rt, "step") {
+			switch rapid.IntRange(0, 7).Draw(rt, "step") {
 			case 0:
 				cut := min(1<<rapid.IntRange(0, 24).Draw(rt, "cut"), len(rest))
 				c.s.Arrive(bytes.Clone(rest[:cut]))
@@ -244,6 +299,8 @@ func TestRequestsTogetherAreAnsweredLikeRequestsAlone(t *testing.T) {
 			case 3:
 				c.finishConfig()
 			case 4:
+				c.finishPlayers()
+			case 5:
 				c.work(func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "job") })
 			default:
 				c.read(1 << rapid.IntRange(0, 24).Draw(rt, "bytes"))
