@@ -232,6 +232,7 @@ func TestAFloodOfOwnersIsBounded(t *testing.T) {
 	sql.down = true
 	k := startCold(t, sql)
 	o := player
+	k.update(o, map[string]string{"b": "there is a base now"})
 	hold := make(chan struct{})
 	sql.set(func(d *database) { d.hold = hold })
 	var all sync.WaitGroup

@@ -1,0 +1,66 @@
+package storage
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/kvstore"
+	"confcenter/kvstore/pebblekv"
+	"confcenter/kvstore/pebblekv/disk"
+	"confcenter/kvstore/replica"
+)
+
+// onDisk puts the kit on the embedded engine.
+func onDisk(t *testing.T, sql *database) (k *kit, restart func()) {
+	k = startOn(t, sql, func(c *Config) { c.IdleAfter = time.Hour })
+	k.shut()
+	require.NoError(t, k.engine.Close())
+	fs := disk.MemoryFS()
+	open := func() {
+		store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: fs}, Replica: replica.Config{Clock: k.clock}})
+		require.NoError(t, err)
+		var engine kvstore.Engine = store
+		k.engine, k.cfg.Store = engine, engine
+		k.open()
+	}
+	open()
+	return k, func() {
+		k.shut()
+		require.NoError(t, k.engine.Close())
+		open()
+	}
+}
+
+func TestH30AcknowledgedFieldsAreReadAndLandAfterARestart(t *testing.T) {
+	sql := newDatabase()
+	k, restart := onDisk(t, sql)
+	versions := map[string]int64{}
+	for i := range 50 {
+		name := strconv.Itoa(i)
+		versions[name] = k.update(player, map[string]string{name: "v" + name}).Fields[0].Version
+	}
+	k.remove(player, "7")
+	restart()
+	all := k.all(player)
+	require.Len(t, all, 49)
+	for name := range all {
+		require.Equal(t, versions[name], k.field(player, name).Version)
+	}
+	k.land()
+	require.Equal(t, all, sql.live(player))
+
+	// What has left memory is found again, wherever it is.
+	require.Equal(t, 50, k.chill())
+	restart()
+	require.Equal(t, all, k.all(player))
+	require.Equal(t, "1", k.incr(player, "n", 1))
+	require.Greater(t, k.field(player, "n").Version, versions["49"])
+	k.land()
+	restart()
+	k.settle()
+	require.Zero(t, k.Status()[0].Dirty)
+	require.Empty(t, k.get(Owner{"1", "1", "user", "new"}, "a"))
+}
