@@ -18,6 +18,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/health"
 	"confcenter/internal/memory"
+	"confcenter/internal/metric"
 	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/kvstore"
@@ -116,6 +117,8 @@ type Stores struct {
 	// StateStats returns the figures of State; it may be nil, and must be cheap.
 	StateStats func() kvstore.Stats
 	Storage    PlayerStorage // fields of players, kept in State
+	// Lander returns the numbers of the lander in this process; nil: there is none.
+	Lander func() metric.Readings
 }
 
 // Gateway is the HTTP side of confcenter. Make one with New.

@@ -21,6 +21,7 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
+	"confcenter/storage/landing"
 )
 
 // The event loop library starts goroutines of its own when it is linked.
@@ -58,7 +59,7 @@ func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
 	k.state, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
 	require.NoError(t, err)
 	cfg := Config{Listen: "127.0.0.1:0", Version: "test", Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}
-	stores := Stores{Config: k.config, State: k.state, StateStats: k.state.Stats, Storage: newFakeStorage()}
+	stores := Stores{Config: k.config, State: k.state, StateStats: k.state.Stats, Storage: newFakeStorage(), Lander: new(landing.Lander).Readings}
 	if change != nil {
 		change(&cfg, &stores)
 	}

@@ -160,7 +160,7 @@ func (g *Gateway) landingReadings() (list metric.Readings) {
 			Age     int64  `metric:"landing_oldest_dirty_seconds" help:"Age of the oldest field that the database has not got yet."`
 			Refused int64  `metric:"landing_refused_fields" help:"Fields that the database refused and that are tried again."`
 			Dropped int64  `metric:"landing_dropped_fields" help:"Refused fields that an operator has given up."`
-			Landed  uint64 `metric:"landing_rows_total" help:"Rows landed."`
+			Landed  uint64 `metric:"landing_landed_fields_total" help:"Fields landed, each time they were."`
 			Last    int64  `metric:"landing_last_timestamp_seconds" help:"When rows were landed last, in seconds since 1970; 0: not since the start."`
 			Rate    int64  `metric:"landing_rows_per_second" help:"Rows landed a second, of the last minute."`
 		}

@@ -62,6 +62,9 @@ func (g *Gateway) readings() metric.Readings {
 	if g.stores.Storage != nil {
 		list = append(list, g.landingReadings()...)
 	}
+	if g.stores.Lander != nil {
+		list = append(list, g.stores.Lander()...)
+	}
 	return list
 }
 

@@ -241,7 +241,7 @@ func TestH38StatusPerTable(t *testing.T) {
 	families := scrape(t, k)
 	for name, want := range map[string]string{
 		"landing_dirty_fields": "3", "landing_oldest_dirty_seconds": "5", "landing_refused_fields": "1", "landing_dropped_fields": "0",
-		"landing_rows_total": "40", "landing_last_timestamp_seconds": "1.699999998e+09", "landing_rows_per_second": "7",
+		"landing_landed_fields_total": "40", "landing_last_timestamp_seconds": "1.699999998e+09", "landing_rows_per_second": "7",
 	} {
 		require.Equal(t, want, families[prefix+name].values[name+`{table="0"}`], name)
 		require.Equal(t, "0", families[prefix+name].values[name+`{table="1"}`], name)
@@ -253,5 +253,5 @@ func TestLandingWithoutADatabase(t *testing.T) {
 	k, fake := startStorage(t)
 	fake.tables = nil
 	require.Regexp(t, `"tables":\[\]`, k.get("/v1/landing").body)
-	require.NotContains(t, k.get("/metrics").body, "landing_")
+	require.NotContains(t, k.get("/metrics").body, "landing_dirty_fields")
 }
