@@ -110,11 +110,12 @@ func readmeHome(t *testing.T, server *Process) string {
 // prints lists texts that the blocks of a document, and of its translation, print. Every
 // document with blocks is listed.
 var prints = map[string][]string{
-	"README.md":         {"v   a   l   u   e   3", "state done 1", `"sold"`},
+	"README.md":         {"v   a   l   u   e   3", "state done 1", `"sold"`, `"gold":"5"`},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq="},
 	"docs/http.md":      {"hejinlong", `"sold"`, `"k2"`},
 	"docs/operator.md":  {"accepting", "confcenter_config_broken_files", `"clients"`},
 	"docs/state.md":     {"ann", "revision"},
+	"docs/storage.md":   {`"gold":100`, `"dirty":[]`, `"count":1`, `"errors":[]`},
 }
 
 // Everything that the documents tell readers to paste works, in order, on a fresh clone,
