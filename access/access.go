@@ -64,6 +64,7 @@ const (
 	StorageWrite // to update, increment, remove and restore fields
 	LandingRead  // what is not in the database yet, and what it refused
 	LandingWrite // to try again what it refused, or to give it up
+	LandingLand  // to write fields to the database, as a lander does
 
 	ClientsRead   // who is connected, with their properties
 	ClientsSend   // messages to other clients
@@ -78,7 +79,7 @@ var rightNames = [...]string{
 	ConfigRead: "config:read", ConfigWatch: "config:watch", ConfigWrite: "config:write", ConfigDelete: "config:delete",
 	KVRead: "kv:read", KVWatch: "kv:watch", KVWrite: "kv:write", KVDelete: "kv:delete", KVHistory: "kv:history",
 	KVLock: "kv:lock", KVLease: "kv:lease", KVEach: "kv:each",
-	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write",
+	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write", LandingLand: "landing:land",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
 	LogRead: "log:read", StatusRead: "status:read",
 }

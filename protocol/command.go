@@ -94,6 +94,13 @@ const (
 	StErrors  Command = 0x0208 // after, limit → code, errors[], more
 	StRetry   Command = 0x0209 // rows[] → code, count
 	StDrop    Command = 0x020A // rows[], confirm → code, count
+
+	LdSettings Command = 0x0210 // nothing → code, settings
+	LdClaim    Command = 0x0211 // table, who → code, fence | idle | holder
+	LdTake     Command = 0x0212 // table, limit → code, a batch
+	LdLanded   Command = 0x0213 // fence, a batch without values, failed[] → code
+	LdNewer    Command = 0x0214 // version → code
+	LdRelease  Command = 0x0215 // table, fence → code
 )
 
 // familyBits are the bits of an id that name its family of commands.
@@ -238,6 +245,12 @@ var Commands = []Row{
 	{ID: StErrors, Name: "STERRORS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "after, limit", Response: "code, errors, more"},
 	{ID: StRetry, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows", Response: "code, count"},
 	{ID: StDrop, Name: "STDROP", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, confirm", Response: "code, count"},
+	{ID: LdSettings, Name: "LDSETTINGS", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "–", Response: "code, tables, prefix, saving_suffix, error_suffix, lock_time, delay, batch"},
+	{ID: LdClaim, Name: "LDCLAIM", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, who", Response: "code, fence, idle, holder"},
+	{ID: LdTake, Name: "LDTAKE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, limit", Response: "code, table, tables, after, through, rows, more"},
+	{ID: LdLanded, Name: "LDLANDED", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "fence, table, tables, after, through, rows, count, failed", Response: "code, desc"},
+	{ID: LdNewer, Name: "LDNEWER", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "version", Response: "code, desc"},
+	{ID: LdRelease, Name: "LDRELEASE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, fence", Response: "code, desc"},
 }
 
 // rowOf finds a row by its id.

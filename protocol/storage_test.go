@@ -34,7 +34,15 @@ func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 		_, err = r.LandingErrorsQuery()
 	case cmd == protocol.StRetry, cmd == protocol.StDrop:
 		_, err = r.LandingRows()
-	case cmd != protocol.StStatus:
+	case cmd == protocol.LdClaim, cmd == protocol.LdRelease:
+		_, err = r.LanderClaim()
+	case cmd == protocol.LdTake:
+		_, err = r.LanderTake()
+	case cmd == protocol.LdLanded:
+		_, err = r.LanderLanded()
+	case cmd == protocol.LdNewer:
+		_, err = r.LanderVersion()
+	case cmd != protocol.StStatus && cmd != protocol.LdSettings:
 		err = fmt.Errorf("nobody reads requests of %v", cmd)
 	}
 	return err
@@ -44,6 +52,14 @@ func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 func readStorageReply(cmd protocol.Command, r *protocol.Request) (err error) {
 	_, counts := r.Int64("count")
 	switch body := r.Body(); {
+	case cmd == protocol.LdSettings:
+		_, err = protocol.ParseLanderSettings(body)
+	case cmd == protocol.LdClaim:
+		_, err = protocol.ParseLanderClaimed(body)
+	case cmd == protocol.LdTake:
+		_, err = protocol.ParseLanderBatch(body)
+	case cmd == protocol.LdLanded, cmd == protocol.LdNewer, cmd == protocol.LdRelease:
+		_, err = protocol.ParseResult(body)
 	case counts:
 		_, err = protocol.ParseStorageCount(body)
 	case cmd.ChangesFields():
@@ -346,6 +362,9 @@ func storageTalk() (talks []talk) {
 	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
 	rows.Confirm = 1
 	exchange(protocol.StDrop, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
+	for _, one := range landerTalk() {
+		exchange(one.cmd, one.request, one.reply)
+	}
 	return talks
 }
 

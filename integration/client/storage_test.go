@@ -14,6 +14,7 @@ import (
 	"confcenter/clienttest"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/protocol"
 )
 
 // The checks H1 to H16 and H33 of player storage, which any client of the five operations can
@@ -289,4 +290,28 @@ func TestStorageAllIsOfOneMoment(t *testing.T) {
 	}
 	close(stop)
 	require.NoError(t, <-stopped)
+}
+
+// A server without a database has nothing for a lander, and says so.
+func TestStorageLandersOfAServerWithoutADatabase(t *testing.T) {
+	c, o := bag(t)
+	update(t, o, "gold", "1")
+	l := c.Lander()
+	set, err := l.Settings(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, set.Tables)
+	try := func(_ any, err error) error { return err }
+	for what, err := range map[string]error{
+		"claim":    try(l.Claim(t.Context(), 0, "lander")),
+		"batch":    try(l.Take(t.Context(), 0, 0)),
+		"LDLANDED": l.Landed(t.Context(), protocol.LanderLanded{Fence: 1}),
+	} {
+		require.ErrorContains(t, err, what)
+		require.NotEqual(t, codes.Internal, codes.Of(err), what)
+	}
+	_, more, err := c.Landing().Errors(t.Context(), client.FieldName{}, 10)
+	require.NoError(t, err)
+	require.False(t, more)
+	_, err = c.Landing().Status(t.Context())
+	require.NoError(t, err)
 }

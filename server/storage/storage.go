@@ -28,6 +28,7 @@ type Store interface {
 	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, more bool, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
 	Landing
+	Lander
 }
 
 // Handlers serve player storage.
@@ -59,6 +60,13 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 		protocol.StErrors: {Handle: f.errors},
 		protocol.StRetry:  {Handle: f.retry},
 		protocol.StDrop:   {Handle: f.drop},
+
+		protocol.LdSettings: {Handle: f.settings},
+		protocol.LdClaim:    {Handle: f.claim},
+		protocol.LdTake:     {Handle: f.take},
+		protocol.LdLanded:   {Handle: f.landed},
+		protocol.LdNewer:    {Handle: f.newer},
+		protocol.LdRelease:  {Handle: f.release},
 	}
 	for _, row := range protocol.Commands {
 		if row.ID.ChangesFields() {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -29,6 +31,11 @@ type player struct {
 
 	owners  []storage.Owner
 	retried []storage.FieldName
+
+	dirty  []storage.DirtyRow
+	fence  kv.Revision
+	done   *storage.Batch
+	failed []storage.Failure
 }
 
 func (p *player) Get(_ storage.Owner, names []string, dst []storage.Field) ([]storage.Field, bool) {
@@ -103,6 +110,10 @@ func (k *kit) asks(pairs ...any) []string {
 		k.Bench.Group.DoJob(0)
 		k.Loop.Wake()
 	}
+	for k.Out.Owing() > 0 {
+		k.w.Read(1 << 30)
+		gatetest.Sweep(k.Session.Desk)
+	}
 	return gatetest.Frames(k.T, k.w)
 }
 
@@ -165,9 +176,10 @@ func TestRepliesOfWritesKeepTheirOrder(t *testing.T) {
 
 func TestWritesThatFail(t *testing.T) {
 	k := newKit(t)
+	other := &storage.Mismatch{Fields: k.player.fields[:1]}
 	for want, err := range map[string]error{
-		`{"code":412,"desc":"1 fields do not have the expected versions; read them again and decide","versions":{"gold":20}}`: &storage.Mismatch{Fields: k.player.fields[:1]},
-		`{"code":1016,"desc":"no number"}`: codes.Errorf(codes.WrongType, "no number"),
+		fmt.Sprintf(`{"code":412,"desc":%q,"versions":{"gold":20}}`, other): other,
+		`{"code":1016,"desc":"no number"}`:                                  codes.Errorf(codes.WrongType, "no number"),
 	} {
 		k.player.err = err
 		k.Receive(gatetest.Requests(protocol.StUpdate, `{`+owner+`,"fields":{"gold":"1"}}`))
@@ -263,5 +275,52 @@ func TestNoPlayerStorage(t *testing.T) {
 			s.Receive(gatetest.Requests(row.ID, `{`))
 			require.Equal(t, []string{row.Name + `_RSP/1 {"code":501,"desc":"this server has no player storage"}`}, gatetest.Frames(t, w))
 		}
+	}
+}
+
+func (p *player) Settings() storage.Settings { return storage.Defaults() }
+
+func (p *player) Claim(_ context.Context, table int, who string) (storage.Claim, error) {
+	return storage.Claim{Fence: kv.Revision(table), Holder: who}, p.err
+}
+
+func (p *player) Release(_ context.Context, _ int, _ kv.Revision) error { return p.err }
+
+func (p *player) Dirty(_ context.Context, table, limit int) (*storage.Batch, error) {
+	if len(p.dirty) == 0 {
+		return nil, p.err
+	}
+	return &storage.Batch{Table: table, Tables: 4, After: 1, Through: 9, Rows: p.dirty[:min(limit, len(p.dirty))]}, p.err
+}
+
+func (p *player) Landed(_ context.Context, fence kv.Revision, b *storage.Batch, failed []storage.Failure) error {
+	p.fence, p.done, p.failed = fence, b, failed
+	return p.err
+}
+
+func (p *player) Newer(context.Context, int64) error { return p.err }
+
+func TestLandersInProcessesOfTheirOwn(t *testing.T) {
+	k := newKit(t)
+	require.Contains(t, k.ask(protocol.LdSettings, `{}`), `{"code":0,"tables":1,"prefix":"dirtyKey","saving_suffix":"saving","error_suffix":"error","lock_time":1000000,"delay":10000,"batch":1000}`)
+	require.Contains(t, k.ask(protocol.LdClaim, `{"table":3,"who":"me"}`), `{"code":0,"fence":3,"holder":"me"}`)
+	require.Contains(t, k.ask(protocol.LdTake, `{"table":3}`), `LDTAKE_RSP/1 {"code":0}`)
+	long := storage.DirtyRow{Row: storage.Row{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "a", Value: make([]byte, 1<<20), Version: 7}, Revision: 8, Noted: true}
+	k.player.dirty = slices.Repeat([]storage.DirtyRow{long}, 20)
+	b, err := protocol.ParseLanderBatch([]byte(strings.TrimPrefix(k.ask(protocol.LdTake, `{"table":3,"limit":20}`), "LDTAKE_RSP/1 ")))
+	require.NoError(t, err)
+	require.Len(t, b.Rows, 5, "as many as one reply may have")
+	require.Equal(t, long.Value, b.Rows[0].Value)
+	require.Contains(t, k.ask(protocol.LdLanded, `{"fence":3,"table":3,"tables":4,"after":1,"through":9,"count":5,"rows":[{`+owner+`,"name":"a","version":7,"rev":8,"noted":1}],"failed":[{"table":"1_1","key":"bag:42:a","reason":"x"}]}`), `{"code":0,`)
+	long.Value = nil
+	require.Equal(t, &storage.Batch{Table: 3, Tables: 4, After: 1, Through: 9, Count: 5, Rows: []storage.DirtyRow{long}}, k.player.done)
+	require.Equal(t, []storage.Failure{{Table: "1_1", Key: "bag:42:a", Reason: "x"}}, k.player.failed)
+	require.EqualValues(t, 3, k.player.fence)
+	require.Contains(t, k.ask(protocol.LdNewer, `{"version":9}`), `{"code":0,`)
+	require.Contains(t, k.ask(protocol.LdRelease, `{"table":3,"fence":3}`), `{"code":0,`)
+	k.player.err = codes.Errorf(codes.FenceLost, "lost")
+	for _, cmd := range []protocol.Command{protocol.LdClaim, protocol.LdTake, protocol.LdLanded, protocol.LdNewer, protocol.LdRelease} {
+		require.Contains(t, k.ask(cmd, `{}`), `{"code":1020,"desc":"lost"}`)
+		require.Contains(t, k.ask(cmd, `{"table":-1,"version":"x"}`), `"code":400`)
 	}
 }
