@@ -243,6 +243,9 @@ func (s *Storage) Settings() Settings { return *s.set.Load() }
 // Set puts other settings in force. If the number of dirty tables changes, what is dirty is
 // found in the new ones, at once and without loss.
 func (s *Storage) Set(ctx context.Context, set Settings) error {
+	if set.Tables < 1 || set.Tables > MaxTables {
+		return codes.Errorf(codes.BadRequest, "%d dirty tables are out of range: the limits are 1 and %d", set.Tables, MaxTables)
+	}
 	s.setting.Lock()
 	defer s.setting.Unlock()
 	if s.dirty != nil {

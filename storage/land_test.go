@@ -249,6 +249,9 @@ func TestH37TheNumberOfTablesChangesWithoutLoss(t *testing.T) {
 	require.Equal(t, 20+50, sql.put)
 	_, err := k.Dirty(t.Context(), 5, 0)
 	require.ErrorIs(t, err, codes.BadRequest)
+	for _, set.Tables = range []int{0, -1, MaxTables + 1} {
+		require.ErrorIs(t, k.Set(t.Context(), set), codes.BadRequest)
+	}
 }
 
 func TestH38TheStatusTellsOfEachTable(t *testing.T) {
