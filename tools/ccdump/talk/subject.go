@@ -15,8 +15,11 @@ const maxSubjects = 64
 // subjects returns the files or keys a message is about, at most maxSubjects: a file as
 // it was written, a key after its namespace and a slash, a prefix with a star.
 func subjects(cmd protocol.Command, r *protocol.Request) []string {
-	if cmd.IsState() {
+	switch {
+	case cmd.IsState():
 		return stateSubjects(r)
+	case cmd.IsStorage():
+		return storageSubjects(r)
 	}
 	for _, name := range []string{"file_pattern", "filename"} {
 		if text := r.Text(name); text != nil {
@@ -24,6 +27,34 @@ func subjects(cmd protocol.Command, r *protocol.Request) []string {
 		}
 	}
 	return nil
+}
+
+// storageSubjects are the fields that a message names, each after its owner and a slash, or
+// the owner if it names none.
+func storageSubjects(r *protocol.Request) []string {
+	if r.Text("ownerId") == nil {
+		return nil
+	}
+	owner := clip(r.Text("logicType")) + ":" + clip(r.Text("ownerId"))
+	var list []string
+	add := func(name []byte) bool {
+		list = append(list, owner+"/"+clip(name))
+		return len(list) < maxSubjects
+	}
+	for _, m := range r.Members() {
+		switch string(m.Key) {
+		case "names":
+			jsontext.EachElement(m.Raw, func(raw []byte, kind jsontext.Kind) bool {
+				return len(list) < maxSubjects && (kind != jsontext.String || add(jsontext.Unquote(raw)))
+			})
+		case "fields", "bytes", "deltas":
+			jsontext.EachMember(m.Raw, func(key, _ []byte, _ jsontext.Kind) bool { return len(list) < maxSubjects && add(key) })
+		}
+	}
+	if list == nil {
+		list = []string{owner}
+	}
+	return list
 }
 
 func stateSubjects(r *protocol.Request) []string {
