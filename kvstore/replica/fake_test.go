@@ -41,6 +41,7 @@ type fakeLog struct {
 	full    error // of Writable, but for deletions
 	dead    error // of Writable, for these too
 	dropped kv.Revision
+	forgot  int // entries
 	closed  int
 }
 
@@ -176,6 +177,12 @@ func (f *fakeLog) DropTokens(rev kv.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped = rev
+}
+
+func (f *fakeLog) Forget(entries []*kv.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgot += len(entries)
 }
 
 func (f *fakeLog) Capabilities() kvstore.Capabilities { return kvstore.Everything() }

@@ -1,0 +1,202 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/internal/memory"
+	"confcenter/kv"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const fields = "@storage/1_1"
+
+func field(key string) *kv.Txn {
+	txn := kv.PutTxn(fields, key, kv.IntValue(1))
+	txn.System = true
+	return txn
+}
+
+// forgetting is a call of Forget whose answer comes through the channel.
+func (b *bench) forget(list []kv.Held) (<-chan outcome, error) {
+	c := make(chan outcome, 1)
+	return c, b.Forget(list, func(n int, err error) { c <- outcome{&kv.Result{Revision: kv.Revision(n)}, err} })
+}
+
+func (b *bench) field(key string) kv.Held {
+	b.Helper()
+	r, err := b.do(field(key))
+	require.NoError(b, err)
+	return kv.Held{NS: fields, Key: key, Mod: r.Revision}
+}
+
+type forgetsNot struct{ Log }
+
+func TestALogThatCannotForgetIsNotAsked(t *testing.T) {
+	f := &fakeLog{}
+	s, err := Open(t.Context(), Config{Clock: clock.NewFake(noon)}, forgetsNot{f})
+	require.NoError(t, err)
+	defer s.Close()
+	require.False(t, s.Capabilities().Forgets)
+	require.ErrorIs(t, s.Forget(nil, nil), codes.NotImplemented)
+
+	b := onFake(t, Config{})
+	require.True(t, b.Capabilities().Forgets)
+	h := b.field("key")
+	c, err := b.forget([]kv.Held{h, h})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, (<-c).result.Revision)
+	require.Equal(t, 1, b.disk.forgot)
+}
+
+func TestWhatWaitsToBeForgottenIsBounded(t *testing.T) {
+	f := &fakeLog{gate: make(chan struct{}), entered: make(chan struct{}, 1)}
+	pool := memory.NewPool(1 << 30)
+	b := reopened(t, Config{Queues: pool}, f, clock.NewFake(noon))
+	written := b.begin(field("key"))
+	<-f.entered
+	before := pool.Held()
+	large := make([]kv.Held, mostForgetting+1)
+	for i := range large {
+		large[i] = kv.Held{NS: fields, Key: "k"}
+	}
+	first, err := b.forget(large)
+	require.NoError(t, err, "a list by itself may be as long as it likes")
+	require.Greater(t, pool.Held()-before, int64(64*mostForgetting))
+	_, err = b.forget(large[:1])
+	require.ErrorIs(t, err, codes.Busy)
+	require.ErrorContains(t, err, fmt.Sprint(mostForgetting))
+	require.ErrorIs(t, b.Forget([]kv.Held{{NS: "a", Key: "k"}}, nil), codes.BadRequest)
+	f.gate <- struct{}{}
+	require.NoError(t, (<-written).err)
+	require.Zero(t, (<-first).result.Revision)
+	second, err := b.forget(large[:1])
+	require.NoError(t, err)
+	<-second
+	require.Zero(t, b.forgets.waiting)
+	require.Zero(t, pool.Held()-b.index.keptBytes)
+}
+
+// Whoever asked is told, also when the store ends before it comes to it.
+func TestForgettingIsAnsweredWhenTheStoreEnds(t *testing.T) {
+	for what, end := range map[string]func(b *bench){
+		"closed":      func(b *bench) { require.NoError(b, b.Store.Close()) },
+		"a dead disk": func(b *bench) { b.disk.set(codes.Storage, nil, nil); _, _ = b.do(field("other")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := onFake(t, Config{})
+			h := b.field("key")
+			var all []<-chan outcome
+			for range 3 {
+				c, err := b.forget(append(make([]kv.Held, 3*forgetAtOnce), h)[3*forgetAtOnce:])
+				require.NoError(t, err)
+				all = append(all, c)
+			}
+			end(b)
+			n := kv.Revision(0)
+			for _, c := range all {
+				o := <-c
+				n += o.result.Revision
+			}
+			require.LessOrEqual(t, n, kv.Revision(1), "nothing is forgotten twice")
+			require.Zero(t, b.forgets.waiting)
+		})
+	}
+}
+
+// A map that was large is copied little by little, while keys come and go.
+func TestALargeMapIsThinnedWhileItIsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{Clock: clock.NewFake(noon)}
+		s, err := load(context.Background(), cfg.withDefaults(), &fakeLog{})
+		require.NoError(t, err)
+		const many = 4200
+		want := map[string]bool{}
+		do := func(kind kv.OpKind, keys ...int) {
+			var list []queued
+			for _, k := range keys {
+				key := fmt.Sprintf("key%05d", k)
+				op := kv.Op{Kind: kind, NS: "a", Key: key, Value: kv.StringValue("x")}
+				list = append(list, queued{txn: &kv.Txn{Then: []kv.Op{op}}, done: func(*kv.Result, error) {}})
+				if want[key] = kind == kv.OpPut; !want[key] {
+					delete(want, key)
+				}
+			}
+			require.True(t, s.committer.commit(list))
+			s.committer.tend()
+		}
+		var all, most []int
+		for i := range many {
+			all = append(all, i)
+			if i%8 != 0 {
+				most = append(most, i)
+			}
+		}
+		do(kv.OpPut, all...)
+		do(kv.OpDelete, most...)
+		do(kv.OpPut, 0) // what a large group deletes leaves the map after it
+		sp := s.index.spaces["a"]
+		require.NotNil(t, sp.less, "it has too much room")
+		some := rapid.SliceOfN(rapid.IntRange(0, many-1), 1, 40)
+		for more := true; more; more = s.index.thinSome() {
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				do(kv.OpPut, some.Draw(t, "put")...)
+			case 1:
+				do(kv.OpDelete, some.Draw(t, "delete")...)
+			}
+		}
+		require.Nil(t, sp.less)
+		require.Less(t, sp.most, many/2)
+		require.Len(t, sp.keys, len(want))
+		require.Equal(t, len(want), sp.tree.Len())
+		for key := range want {
+			e, _ := s.Get([]byte("a"), []byte(key))
+			require.NotNil(t, e, key)
+		}
+	})
+}
+
+// BenchmarkForget forgets a hundred thousand of a million entries, and tells for how long
+// that holds the committer up at a time.
+func BenchmarkForget(b *testing.B) {
+	const n, part = 1_000_000, 100_000
+	cfg := Config{Clock: clock.Real()}
+	s, err := load(b.Context(), cfg.withDefaults(), &nowhere{load: func(l Loader) {
+		for i := range n {
+			l.Entry(&kv.Entry{NS: fields, Key: fmt.Sprintf("owner:%08d:field", i), Value: kv.BytesValue(make([]byte, 64)), Create: 1, Mod: 1, Version: 1})
+		}
+	}})
+	require.NoError(b, err)
+	list := make([]kv.Held, part)
+	var steps []time.Duration
+	b.ReportAllocs()
+	for round := 0; b.Loop(); round++ {
+		b.StopTimer()
+		left := s.index.keysOf(fields)
+		if left < part {
+			break
+		}
+		for i := range list {
+			list[i] = kv.Held{NS: fields, Key: fmt.Sprintf("owner:%08d:field", (round+10*i)%n), Mod: 1}
+		}
+		require.NoError(b, s.forgets.add(&forgetting{list: list, done: func(int, error) {}}))
+		s.forgets.waiting = part
+		b.StartTimer()
+		for more := true; more; {
+			began := time.Now()
+			more = s.committer.forget() || s.index.thinSome()
+			steps = append(steps, time.Since(began))
+		}
+	}
+	slices.Sort(steps)
+	b.ReportMetric(float64(steps[len(steps)/2].Microseconds()), "median-µs")
+	b.ReportMetric(float64(steps[len(steps)*99/100].Microseconds()), "p99-µs")
+}
