@@ -41,7 +41,11 @@ func TestEachPoolIsReadBesideItsLimit(t *testing.T) {
 	require.True(t, b.Bodies.Take(100))
 	list := b.Readings()
 	require.EqualValues(t, 100, list.Get("memory_pool_bytes", "bodies"))
-	require.Equal(t, b.Bodies.Limit(), list.Get("memory_pool_limit_bytes", "bodies"))
+	for name, pool := range b.Pools() {
+		require.Equal(t, pool.Held(), list.Get("memory_pool_bytes", name), name)
+		require.Equal(t, pool.Limit(), list.Get("memory_pool_limit_bytes", name), name)
+		require.Zero(t, list.Get("memory_pool_refused_total", name), name)
+	}
 	require.EqualValues(t, 1<<30, list.Get("memory_budget_bytes"))
 }
 
