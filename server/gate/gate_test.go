@@ -1,8 +1,10 @@
 package gate_test
 
 import (
+	"bytes"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/protocol"
@@ -78,6 +80,8 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := gatetest.NewBench(t, loop.Limits{})
+			var log bytes.Buffer
+			b.Group.Log = zerolog.New(zerolog.SyncWriter(&log))
 			b.Gate.Add(map[protocol.Command]gate.Route{
 				protocol.SetConfig: {Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool { bug(s, h); return true }},
 				protocol.GetConfig: {Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
@@ -96,6 +100,8 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 			require.True(t, s.Gone())
 			require.True(t, w.Closed)
 			require.EqualValues(t, 1, b.Group.Readings().Get("server_panics_total"))
+			require.Contains(t, log.String(), `"panic":"planted"`)
+			require.Contains(t, log.String(), "gate_test.go", "the stack")
 			other.Receive(gatetest.Requests(protocol.GetConfig, ""))
 			require.Equal(t, []string{"GETCONFIG_RSP/1 "}, gatetest.Frames(t, otherWire))
 		})
