@@ -134,7 +134,7 @@ func (s *Store) open() error {
 		return err
 	}
 	s.recorder.ledger, s.epoch = journal, journal.Epoch()
-	s.recorder.scribe = newScribe(&s.cfg)
+	s.recorder.scribe = newScribe(&s.cfg, &s.troubles)
 	s.recorder.noted(nil) // it may be open for reading only
 	if err := s.recall(); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (s *Store) guarded(t *timers) (more bool) {
 		s.troubles.turn.Store(0)
 		if what := recover(); what != nil {
 			s.dead, more = true, true
-			s.recorder.stop(panicked(s.cfg.Log, what))
+			s.recorder.stop(s.troubles.panicked(what))
 			s.writer.abandon()
 		}
 	}()

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"confcenter/codes"
 	"confcenter/internal/clock"
 )
@@ -18,7 +16,7 @@ import (
 type scribe struct {
 	// set at open
 	clock    clock.Clock
-	log      zerolog.Logger
+	troubles *troubles
 	patience time.Duration
 	steps    chan func() error
 	done     chan error // of capacity 1: the result of the step under way
@@ -35,8 +33,8 @@ var errHanging = codes.Errorf(codes.Storage, "the disk of the data directory doe
 // errPanicked is the result of a step that panicked: what it leaves is not to be used.
 var errPanicked = codes.Errorf(codes.Storage, "the configuration store has failed and takes no changes until a restart; the server's log says why")
 
-func newScribe(cfg *Config) *scribe {
-	s := &scribe{clock: cfg.Clock, log: cfg.Log, patience: cfg.DiskPatience, steps: make(chan func() error), done: make(chan error, 1)}
+func newScribe(cfg *Config, troubles *troubles) *scribe {
+	s := &scribe{clock: cfg.Clock, troubles: troubles, patience: cfg.DiskPatience, steps: make(chan func() error), done: make(chan error, 1)}
 	s.running.Go(s.run)
 	return s
 }
@@ -85,14 +83,15 @@ func (s *scribe) run() {
 func (s *scribe) guarded(step func() error) (err error) {
 	defer func() {
 		if what := recover(); what != nil {
-			err = panicked(s.log, what)
+			err = s.troubles.panicked(what)
 		}
 	}()
 	return step()
 }
 
-// panicked logs what a panic left and returns it as an error that peers may see.
-func panicked(log zerolog.Logger, what any) error {
-	log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the configuration store panicked; it takes no changes until a restart")
+// panicked counts a panic, logs what it left and returns it as an error that peers may see.
+func (t *troubles) panicked(what any) error {
+	t.panics.Add(1)
+	t.log.Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("the configuration store panicked; it takes no changes until a restart")
 	return errPanicked
 }

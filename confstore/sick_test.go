@@ -495,6 +495,7 @@ func TestAPanicStopsWritingAsAFailedDiskDoes(t *testing.T) {
 			require.True(t, p.Trouble().Restart)
 			require.Contains(t, log.String(), "planted")
 			require.Contains(t, log.String(), "sick_test.go", "the stack")
+			require.EqualValues(t, 1, p.Stats().Panics)
 			_, err := p.set(SetRequest{Name: "b.json", Contents: []byte("1")})
 			require.Equal(t, codes.Storage, codes.Of(err))
 			require.ErrorContains(t, err, "restart")

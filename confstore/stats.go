@@ -10,6 +10,7 @@ type Stats struct {
 	Problems     int    `metric:"config_problems" help:"What somebody should look at, broken files included."`
 	Pending      int    `metric:"config_pending_writes" help:"Writes that wait."`
 	PendingBytes int64  `metric:"config_pending_bytes" help:"Contents of the writes that wait."`
+	Panics       uint64 `metric:"config_panics_total" help:"Panics of the configuration store, which takes no changes after one until a restart."`
 }
 
 // Stats may be called from any goroutine. It is cheap, except for the first call after a
@@ -27,6 +28,7 @@ func (s *Store) Stats() Stats {
 		}
 	}
 	stats.Pending, stats.PendingBytes = len(s.writer.jobs), s.writer.queued.Load()
+	stats.Panics = s.troubles.panics.Load()
 	return stats
 }
 

@@ -24,6 +24,7 @@ type troubles struct {
 
 	ledger, root atomic.Pointer[health.Trouble] // written by the store's goroutine
 	turn         atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
+	panics       atomic.Uint64                  // of whoever writes
 
 	// watching goroutine only
 	troubled bool // at the last look

@@ -114,6 +114,7 @@ func (g *Gateway) recovered(w *reply, r *http.Request, what any) {
 	if what == http.ErrAbortHandler { //nolint:errorlint // it is this value, as net/http says
 		panic(what)
 	}
+	g.traffic.panics.Add(1)
 	g.log.Error().Str("panic", fmt.Sprint(what)).Str("method", r.Method).Str("route", w.route.name).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 	answerError(w, w.route, nil, codes.Internal)
 }

@@ -95,6 +95,27 @@ func TestErrorsHaveOneShape(t *testing.T) {
 	require.Equal(t, "GET, HEAD, OPTIONS, PUT", ask(h, "DELETE", "/v1/a", "").Header().Get("Allow"))
 	require.Contains(t, text.String(), "/secret/path", "the log has what peers are not told")
 	require.Contains(t, text.String(), `"panic":"oh"`)
+	require.Contains(t, text.String(), "gateway_test.go", "the stack")
+}
+
+// A bug in one handler must cost the request that found it, and be seen.
+func TestAPanicEndsItsRequestOnly(t *testing.T) {
+	g, err := New(Config{}, Stores{}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Shutdown(context.Background())) }()
+	plant := func(*reply, *http.Request) error { panic("planted") }
+	h := g.middleware(newMux(g, []route{
+		{method: "GET", pattern: "/v1/early", name: "early", handle: plant},
+		{method: "GET", pattern: "/v1/late", name: "late", handle: func(w *reply, r *http.Request) error {
+			w.WriteHeader(http.StatusOK)
+			return plant(w, r)
+		}},
+		{method: "GET", pattern: "/v1/echo", name: "echo", handle: echo},
+	}))
+	require.Equal(t, http.StatusInternalServerError, ask(h, "GET", "/v1/early", "").Code)
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { ask(h, "GET", "/v1/late", "") }, "what has begun is not taken for whole")
+	require.Equal(t, http.StatusOK, ask(h, "GET", "/v1/echo", "").Code)
+	require.EqualValues(t, 2, g.readings().Get("http_panics_total"))
 }
 
 func TestBodiesAreLimited(t *testing.T) {

@@ -76,6 +76,7 @@ func (g *Gateway) httpReadings() metric.Readings {
 		Waiting     int    `metric:"http_streams_waiting" help:"Streams that wait until their peer reads."`
 		Unread      uint64 `metric:"http_streams_unread_total" help:"Streams that ended because their peer did not read."`
 		Cut         uint64 `metric:"http_streams_cut_total" help:"Those of them that ended before their time, to make room in the pool of streams."`
+		Panics      uint64 `metric:"http_panics_total" help:"Panics of handlers; each ended its request only."`
 	}
 	stats.Streams = g.streams.count()
 	if g.hub != nil {
@@ -84,6 +85,7 @@ func (g *Gateway) httpReadings() metric.Readings {
 	stats.Unread = g.streams.unread.Load()
 	stats.Waiting, stats.Cut = g.stalls.counts()
 	stats.Connections = g.connections.n.Load()
+	stats.Panics = g.traffic.panics.Load()
 	list := append(slices.Concat(metric.Of(&stats), g.cfg.Lobby.Readings(), g.cfg.Memory.Readings()), metric.Reading{
 		Name: "build_info", Help: "Always 1.", Labels: []metric.Label{{Name: "version", Value: g.cfg.Version}, {Name: "goversion", Value: runtime.Version()}}, N: 1,
 	})

@@ -18,6 +18,8 @@ type traffic struct {
 	log    zerolog.Logger
 	now    func() time.Time
 	slow   ring.Ring[metric.Slow]
+
+	panics atomic.Uint64 // of handlers
 }
 
 // routeTraffic counts the requests of one route.
