@@ -86,7 +86,7 @@ func TestDefaultHTTPPortTaken(t *testing.T) {
 	log := zerolog.New(&text)
 	o := &options{data: flags[3], http: httpOptions{listen: l.Addr().String()}}
 	o.state.define(pflag.NewFlagSet("", pflag.ContinueOnError))
-	state, err := openState(o, memory.Divide(memory.Least), log)
+	state, err := openState(o, store, memory.Divide(memory.Least), log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, state.close()) }()
 	g, err := startHTTP(&o.http, nil, nil, nil, store, state, log)

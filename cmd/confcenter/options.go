@@ -46,6 +46,7 @@ type options struct {
 	identifyTimeout time.Duration
 	drainTimeout    time.Duration
 	state           stateOptions
+	landing         landingOptions
 	http            httpOptions
 
 	configFile  string
@@ -82,6 +83,7 @@ func (o *options) define(command *cobra.Command) {
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
 	o.state.define(f)
+	o.landing.define(f)
 	f.StringVar(&o.configFile, "config", "", "settings file with lines of \"key = value\", where a key is a flag's name without dashes and # starts a comment")
 	f.BoolVar(&o.printConfig, "print-config", false, "print every setting and where it comes from, as a config file, and exit")
 	f.BoolVar(&o.checkConfig, "check-config", false, "check the settings and exit")
@@ -163,6 +165,7 @@ func (o *options) check() error {
 	}
 	o.checkMemory(refuse)
 	o.state.check(refuse)
+	o.landing.check(refuse)
 	o.http.check(refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")

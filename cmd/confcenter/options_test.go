@@ -60,6 +60,8 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"kv-reserve", "256MiB", "64MiB", "128MiB", "67108865"},
 		{"kv-ack-before-disk-may-lose-writes", "false", "true", "false", "true"},
 		{"kv-accept-loss", "false", "true", "false", "true"},
+		{"landing", `""`, "sqlite:a", "sqlite:b", "sqlite:c"},
+		{"landing-settings", "landing.json", "a.json", "b.json", "c.json"},
 	}
 	t.Chdir("../..") // where ./conf is
 	require.Len(t, settings, strings.Count(call(t, "", "serve", "--print-config").stdout, "\n"), "every setting has a row here")
@@ -131,6 +133,8 @@ kv-quota = 0                                # default
 kv-reserve = 256MiB                         # default
 kv-ack-before-disk-may-lose-writes = false  # default
 kv-accept-loss = false                      # default
+landing = ""                                # default
+landing-settings = landing.json             # default
 `
 	r := call(t, "", "serve", "--server-id", "7", "--frame-exact", "--print-config")
 	require.Equal(t, exitOK, r.code, r.stderr)

@@ -112,7 +112,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	state, err := openState(o, budget, log)
+	state, err := openState(o, store, budget, log)
 	if err != nil {
 		return cannotStart(err)
 	}
@@ -130,6 +130,9 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	line := ready.Info().Stringer("address", srv.Addr())
 	if web != nil {
 		line.Stringer("http", web.Addr())
+	}
+	if state.landed.db != nil {
+		line.Str("landing", state.landed.db.Name())
 	}
 	line.Str("conf", o.conf).Int("files", liveFiles(store.Snapshot())).
 		Int64("keys", keys.Keys).Int64("revision", int64(keys.Revision)).

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/codes"
+	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
 	"confcenter/internal/memory"
@@ -136,13 +137,14 @@ type state struct {
 	store   kvstore.Engine
 	locks   *kvlock.Manager
 	players *storage.Storage
+	landed  landed
 
 	closing  chan struct{}
 	watching sync.WaitGroup
 }
 
 // openState opens the state store; --data exists and belongs to this process.
-func openState(o *options, budget *memory.Budget, log zerolog.Logger) (*state, error) {
+func openState(o *options, config *confstore.Store, budget *memory.Budget, log zerolog.Logger) (*state, error) {
 	if o.state.ackBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
@@ -153,12 +155,21 @@ func openState(o *options, budget *memory.Budget, log zerolog.Logger) (*state, e
 	if err := markState(o.data); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	players, err := storage.Open(storage.Config{Store: store, Log: log})
+	landed, settings, err := o.landing.open(config, log)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, closing: make(chan struct{})}
+	cfg := storage.Config{Store: store, Settings: settings, Log: log}
+	if landed.db != nil {
+		cfg.Backing = landed.db
+	}
+	players, err := storage.Open(cfg)
+	if err != nil {
+		return nil, errors.Join(err, landed.close(), store.Close())
+	}
+	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
 	s.watching.Go(func() { s.remind(log) })
+	s.startLanding(&o.landing, config, log)
 	return s, nil
 }
 
@@ -181,10 +192,14 @@ func (s *state) remind(log zerolog.Logger) {
 }
 
 func (s *state) close() error {
+	if s.landed.follow != nil {
+		s.landed.follow()
+	}
 	close(s.closing)
 	s.watching.Wait()
+	s.landed.stop()
 	s.locks.Close()
-	return errors.Join(s.players.Close(), s.store.Close())
+	return errors.Join(s.players.Close(), s.landed.close(), s.store.Close())
 }
 
 // serve adds the state store to stores.

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestThePasswordOfADatabaseIsNotShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "",
+		"sqlite:/a@b:c":                     "sqlite:/a@b:c",
+		"mysql://u@h/db":                    "mysql://u@h/db",
+		"mysql://u:geheim@h:1/db?tls=true":  "mysql://u:******@h:1/db?tls=true",
+		"postgres://u:ge:h@eim@h/db":        "postgres://u:******@h/db",
+		"mysql://u:geheim@h:bad%/not a url": "mysql://u:******@h:bad%/not a url",
+	} {
+		var d dsn
+		require.NoError(t, d.Set(text))
+		require.Equal(t, want, d.String())
+		require.Equal(t, dsn(text), d)
+	}
+	o := landingOptions{dsn: "mysql://u:geheim@h/"}
+	o.check(func(format string, args ...any) {
+		require.ErrorContains(t, fmt.Errorf(format, args...), "landing: the DSN")
+		require.NotContains(t, fmt.Sprintf(format, args...), "geheim")
+	})
+}

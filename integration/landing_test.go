@@ -1,0 +1,106 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/client"
+	"confcenter/internal/servertest"
+	"confcenter/storage"
+	"confcenter/storage/landing"
+	"confcenter/storage/landing/dbtest"
+)
+
+// bagOf is the bag of one owner, on a connection of its own.
+func bagOf(t *testing.T, p *Process) (bag *client.Owner, done func()) {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{p.Addr}, Name: "landing-test"})
+	require.NoError(t, err)
+	return c.Storage().Owner("bag", "42"), func() { require.NoError(t, c.Close()) }
+}
+
+// landsIn waits until the database has these fields of the bag of one owner.
+func landsIn(t *testing.T, d *landing.Database, want map[string]string) {
+	t.Helper()
+	bag := storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}
+	var got map[string]string
+	require.Eventually(t, func() bool {
+		rows, err := d.All(t.Context(), bag)
+		if err != nil {
+			return false
+		}
+		got = map[string]string{}
+		for _, r := range rows {
+			got[r.Name] = string(r.Value)
+			if r.Removed {
+				got[r.Name] += " removed"
+			}
+		}
+		return fmt.Sprint(got) == fmt.Sprint(want)
+	}, servertest.Patience, 10*time.Millisecond, "%v %v", &got, want)
+}
+
+// H29, H30 and H37: what was acknowledged is landed, by whichever server comes after the one that
+// was killed, and the configuration says how often.
+func TestLandingSurvivesAKilledServer(t *testing.T) {
+	for name, dsn := range map[string]string{
+		"MariaDB": dbtest.MariaDB(t).Database(t), "PostgreSQL": dbtest.PostgreSQL(t).Database(t), "SQLite": "sqlite:" + filepath.Join(t.TempDir(), "players.db"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			conf := filepath.Join(t.TempDir(), "conf")
+			require.NoError(t, os.Mkdir(conf, 0o755))
+			set := func(text string) {
+				require.NoError(t, os.WriteFile(filepath.Join(conf, "landing.json"), []byte(text), 0o644))
+			}
+			set(`{"homo.dirty.landing.delayTime":3600000}`)
+			d, err := landing.OpenDatabase(dsn)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, d.Close()) }()
+			p := StartProcess(t, conf, "--landing", dsn)
+			bag, done := bagOf(t, p)
+			update := func(fields map[string]string) {
+				values := map[string][]byte{}
+				for name, value := range fields {
+					values[name] = []byte(value)
+				}
+				_, err := bag.Update(t.Context(), values)
+				require.NoError(t, err)
+			}
+			update(map[string]string{"a": "1", "b": "\x00\xff"})
+			done()
+			p.Kill()
+			set(`{"homo.dirty.landing.delayTime":50,"homo.dirty.tableNum":"4"}`)
+			p.Start()
+			bag, done = bagOf(t, p)
+			defer done()
+			landsIn(t, d, map[string]string{"a": "1", "b": "\x00\xff"})
+			update(map[string]string{"a": "2"})
+			_, err = bag.Remove(t.Context(), []string{"b"})
+			require.NoError(t, err)
+			landsIn(t, d, map[string]string{"a": "2", "b": "\x00\xff removed"})
+			set(`{"homo.dirty.landing.delayTime":20,"homo.dirty.tableNum":2}`)
+			p.Line("settings of landing have changed")
+			update(map[string]string{"b": "3"})
+			landsIn(t, d, map[string]string{"a": "2", "b": "3"})
+		})
+	}
+}
+
+// The password is in no line of the log and no page.
+func TestLandingKeepsItsPassword(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "conf")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(conf, "landing.json"), []byte(`{"homo.dirty.landing.delayTime":50}`), 0o644))
+	p := StartProcess(t, conf, "--landing", "mysql://u:geheim@127.0.0.1:1/db", "--log-level", "debug")
+	bag, done := bagOf(t, p)
+	defer done()
+	_, err := bag.Update(t.Context(), map[string][]byte{"a": nil})
+	require.NoError(t, err)
+	p.Line("landing has to wait")
+	require.NotContains(t, p.Said(), "geheim")
+}
