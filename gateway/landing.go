@@ -94,7 +94,7 @@ func (g *Gateway) landingRetry(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	given := storagejson.ReadItems(&m.Reader)
+	given := storagejson.ReadRows(&m.Reader)
 	if err := m.End(); err != nil {
 		return err
 	}

@@ -306,7 +306,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		{"storage.owners", "limit=1", ""},
 		{"landing.status", "", ""},
 		{"landing.errors", "", ""},
-		{"landing.retry", "", `{"items":[{"logicType":"x","ownerId":"x","name":"a"}]}`},
+		{"landing.retry", "", `{"rows":[{"logicType":"x","ownerId":"x","name":"a"}]}`},
 		{"landing.drop", "confirm=all", ""},
 		{"status", "", ""},
 		{"status.samples", "", ""},

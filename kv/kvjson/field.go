@@ -8,7 +8,6 @@ type Field uint8
 const (
 	noField Field = iota
 	After
-	Again
 	AppID // of player storage, as are the others that no section about the store has
 	Attempts
 	Before
@@ -80,8 +79,9 @@ const (
 	Resync
 	Rev
 	Revision // HTTP: Rev
-	Scanned  // HTTP: the key at which a search has stopped
-	Size     // HTTP: of a value, in bytes
+	Rows
+	Scanned // HTTP: the key at which a search has stopped
+	Size    // HTTP: of a value, in bytes
 	State
 	Synced
 	Target
@@ -102,7 +102,7 @@ const (
 )
 
 var fieldNames = [fieldCount]string{
-	After: "after", Again: "again", AppID: "appId", Attempts: "attempts", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce",
+	After: "after", AppID: "appId", Attempts: "attempts", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce",
 	Code: "code", Confirm: "confirm", Count: "count", CountOnly: "count_only", Create: "create", Current: "current", Delete: "delete",
 	Deleted: "deleted", Deltas: "deltas", Desc: "desc", Dirty: "dirty", Dropped: "dropped", Else: "else", Entries: "entries",
 	Errors: "errors", Events: "events", Expect: "expect", Expires: "expires", ExpiresMs: "expires_ms", Fence: "fence", Fields: "fields",
@@ -111,7 +111,7 @@ var fieldNames = [fieldCount]string{
 	Limit: "limit", List: "list", LogicType: "logicType", Max: "max", Min: "min", MinRev: "min_rev", Mod: "mod", More: "more", Name: "name",
 	Names: "names", Namespaces: "namespaces", Next: "next", NS: "ns", Number: "number", Op: "op", OwnerID: "ownerId", Owners: "owners",
 	Prefix: "prefix", Prev: "prev", Raw: "raw", Reason: "reason", RegionID: "regionId", Regions: "regions", Replayed: "replayed",
-	Results: "results", Resync: "resync", Rev: "rev", Revision: "revision", Scanned: "scanned", Size: "size", State: "state",
+	Results: "results", Resync: "resync", Rev: "rev", Revision: "revision", Rows: "rows", Scanned: "scanned", Size: "size", State: "state",
 	Synced: "synced", Target: "target", Then: "then", Token: "token", TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated",
 	UpdatedMs: "updated_ms", Value: "value", Values: "values", Version: "version", Versions: "versions", Wait: "wait", Watch: "watch",
 }

@@ -42,7 +42,7 @@ func WriteErrors(w *kvjson.Writer, list []Refused, next string) {
 		w.Text(kvjson.Reason, e.Reason)
 		w.Number(kvjson.Attempts, int64(e.Attempts))
 		w.Number(kvjson.First, e.First)
-		w.Number(kvjson.Again, e.Again)
+		w.Number(kvjson.Next, e.Again)
 		w.Flag(kvjson.Dropped, e.Dropped)
 		w.Close('}')
 	}
@@ -50,19 +50,19 @@ func WriteErrors(w *kvjson.Writer, list []Refused, next string) {
 	writeNext(w, next)
 }
 
-// ReadItems reads the member items, an array of fields' names.
-func ReadItems(r *kvjson.Reader) []FieldName {
+// ReadRows reads the member rows, an array of fields' names.
+func ReadRows(r *kvjson.Reader) []FieldName {
 	var list []FieldName
 	var o kvjson.Object
-	for items := r.Elements(&r.Top, kvjson.Items, MaxFields); r.Next(&items, &o); {
+	for items := r.Elements(&r.Top, kvjson.Rows, MaxFields); r.Next(&items, &o); {
 		item := FieldName{Owner: ownerIn(r, &o), Name: string(r.Text(&o, kvjson.Name))}
 		if item.Name == "" {
 			r.Fail(codes.Errorf(codes.BadRequest, "member name is missing"))
 		}
 		list = append(list, item)
 	}
-	if r.Top.Has(kvjson.Items) && len(list) == 0 {
-		r.Fail(codes.Errorf(codes.BadRequest, "member \"items\" is empty; leave it out to name all"))
+	if r.Top.Has(kvjson.Rows) && len(list) == 0 {
+		r.Fail(codes.Errorf(codes.BadRequest, "member \"rows\" is empty; leave it out to name all"))
 	}
 	return list
 }

@@ -140,7 +140,7 @@ export const landing = {
   status: (signal) => ask("GET", "landing", { signal }),
   errors: (signal) => ask("GET", "landing/errors", { signal }),
   // An empty list is all, as is a missing one.
-  retry: (list) => ask("POST", "landing/errors/retry", { body: body(list.length ? { items: list.map(fieldName) } : {}) }),
+  retry: (list) => ask("POST", "landing/errors/retry", { body: body(list.length ? { rows: list.map(fieldName) } : {}) }),
   drop: (one) => ask("DELETE", "landing/errors", { query: one ? { ...fieldName(one), confirm: one.name } : { confirm: "all" } }),
 };
 

@@ -172,7 +172,7 @@ export function open(main) {
             h("tbody", null, refused.errors.map((one, i) => h("tr", null,
               h("td", { class: "mono" }, h("a", { href: link(ownerOf(one)) }, nameOf(one.logicType), ":", nameOf(one.ownerId))), h("td", { class: "mono" }, nameOf(one.name)), h("td", null, nameOf(one.reason)),
               h("td", { title: t("storage.first", { when: dateTime(one.first) }) }, number(one.attempts)),
-              h("td", null, one.dropped ? h("span", { class: "badge" }, t("storage.dropped")) : one.again > now ? span(one.again - now) : t("storage.soon")),
+              h("td", null, one.dropped ? h("span", { class: "badge" }, t("storage.dropped")) : one.next > now ? span(one.next - now) : t("storage.soon")),
               h("td", { class: "actions" }, button(t("storage.retry"), () => retry([one]), { id: `retry-${i}` }), one.dropped ? null : button(t("storage.drop"), () => drop(one), { kind: "danger", id: `drop-${i}` })))))),
           refused.more ? h("p", { class: "note" }, t("storage.moreErrors")) : null] : null)));
   }
