@@ -74,6 +74,7 @@ var groups = []struct {
 	{"kvput", (*bench).kvPuts},
 	{"kvwatch", (*bench).kvWatches},
 	{"kvmillion", (*bench).kvMillion},
+	{"storage", (*bench).fields},
 	{"httpput", (*bench).httpPuts},
 	{"httpget", (*bench).httpGets},
 	{"httpsse", (*bench).httpStreams},
