@@ -110,6 +110,8 @@ const (
 // bench runs the figures and prints each as soon as it is known.
 //
 // Groups are scripts (attempt.go).
+//
+// wide: each group of figures is a method.
 type bench struct {
 	stage
 	cfg    benchConfig
