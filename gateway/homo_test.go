@@ -28,6 +28,11 @@ func startRealStorage(t testing.TB) *storeKit {
 	return k
 }
 
+func TestAPageOfANewStoreHasARevision(t *testing.T) {
+	k := startRealStorage(t)
+	require.Equal(t, "{\"fields\":{},\"revision\":0}\n", k.get(ownerPath("1", "1", "player", "7")).body)
+}
+
 // The checks of homo that are about operations, over HTTP. Each owner begins new. A step's
 // answer is part of the reply's body, or the name of its error.
 func TestH1ToH16OverHTTP(t *testing.T) {

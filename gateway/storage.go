@@ -144,17 +144,17 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return g.sendFields(w, owner, storage.Page{Fields: fields}, versions, dirty)
+		return g.sendFields(w, owner, storage.Page{Fields: fields}, false, versions, dirty)
 	}
 	page, err := g.stores.Storage.GetAll(r.Context(), owner, ask)
 	if err != nil {
 		return err
 	}
-	return g.sendFields(w, owner, page, versions, dirty)
+	return g.sendFields(w, owner, page, true, versions, dirty)
 }
 
-// sendFields answers with fields; those of a page have a revision.
-func (g *Gateway) sendFields(w *reply, owner storage.Owner, page storage.Page, versions, dirty bool) error {
+// sendFields answers with fields. Those of a page have a revision, which is 0 of a new store.
+func (g *Gateway) sendFields(w *reply, owner storage.Owner, page storage.Page, paged, versions, dirty bool) error {
 	list := fieldsOf(page.Fields)
 	size := storagejson.SizeOf(list)
 	if size > maxReadBack {
@@ -164,7 +164,7 @@ func (g *Gateway) sendFields(w *reply, owner storage.Owner, page storage.Page, v
 	if err != nil {
 		return err
 	}
-	if page.Revision == 0 {
+	if !paged {
 		storagejson.WriteFields(&out, list, versions)
 	} else {
 		next := ""
