@@ -22,6 +22,7 @@ type fakeStorage struct {
 	refused []storage.ErrorRow
 	asked   []storage.FieldName // of the last Retry or Drop
 	hold    chan struct{}       // if it is set, writes wait for it to be closed
+	holds   chan struct{}       // gets one for each that waits
 }
 
 func newFakeStorage() *fakeStorage {
@@ -56,6 +57,7 @@ func (f *fakeStorage) GetAll(_ context.Context, o storage.Owner, ask storage.Ask
 
 func (f *fakeStorage) Do(w *storage.Write, done func(*storage.Outcome, error)) {
 	if f.hold != nil {
+		f.holds <- struct{}{}
 		go func() {
 			<-f.hold
 			done(nil, codes.Closed)
