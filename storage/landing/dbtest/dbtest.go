@@ -156,8 +156,8 @@ func (s *Server) keep(attributes *syscall.SysProcAttr) error {
 	return cmd.Start()
 }
 
-// ready waits until the server takes connections. PostgreSQL says so in a file; asked by
-// connecting while it recovers, it stands still now and then.
+// ready waits until the server takes connections. PostgreSQL says so in a file, so that it need
+// not be disturbed while it recovers.
 func (s *Server) ready() error {
 	db, err := sql.Open(s.admin(s.dir))
 	if err != nil {
