@@ -124,7 +124,7 @@ func (s *Server) open() error {
 		}
 	}
 	prepare := s.make(dir)
-	prepare.Dir, prepare.SysProcAttr = dir, attributes
+	prepare.Dir, prepare.Env, prepare.SysProcAttr = dir, s.environment(), attributes
 	if out, err := prepare.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(dir)
 		return fmt.Errorf("%s: %w\n%s", prepare.Path, err, out)
@@ -135,6 +135,10 @@ func (s *Server) open() error {
 	return s.ready()
 }
 
+// environment has a directory for temporary files of its own: MariaDB removes those that it
+// finds when it starts, also if another server has just made them.
+func (s *Server) environment() []string { return append(os.Environ(), "TMPDIR="+s.dir) }
+
 // keeper runs the server and does what it is told. It outlives this process by a moment:
 // at the end of its input it kills the server and removes the directory.
 //
@@ -143,7 +147,7 @@ var keeper string
 
 func (s *Server) keep(attributes *syscall.SysProcAttr) error {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", keeper, "keeper", s.dir}, s.run(s.dir)...)...)
-	cmd.Dir, cmd.SysProcAttr = "/", attributes
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", s.environment(), attributes
 	orders, err := cmd.StdinPipe()
 	if err != nil {
 		return err
