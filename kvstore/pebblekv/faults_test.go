@@ -68,7 +68,7 @@ func faultsAtRandom(t *testing.T, seed uint64) {
 		w.settle()
 	}
 	w.check()
-	lost := p.fs.CrashClone(vfs.CrashCloneCfg{})
+	lost := p.fs.lose(vfs.CrashCloneCfg{})
 	require.NoError(t, p.Close())
 	p.cfg.Disk.FS = lost
 	p.open()

@@ -26,7 +26,7 @@ type patient struct {
 	*testing.T
 	*replica.Store
 	clock *clock.Fake
-	fs    *vfs.MemFS
+	fs    *losable
 	cfg   Config
 
 	mu  sync.Mutex
@@ -34,7 +34,7 @@ type patient struct {
 }
 
 func newPatient(t *testing.T, adjust func(*disk.Config)) *patient {
-	p := &patient{T: t, clock: clock.NewFake(noon), fs: vfs.NewCrashableMem()}
+	p := &patient{T: t, clock: clock.NewFake(noon), fs: newLosable()}
 	p.cfg = Config{
 		Replica: replica.Config{Clock: p.clock, PauseAfter: -1},
 		Disk:    disk.Config{Dir: "data", FS: errorfs.Wrap(p.fs, errorfs.InjectorFunc(p.before)), ReserveBytes: 1},
@@ -202,7 +202,7 @@ func TestWhatIsFoundAfterAFailedSyncSurvivesALossOfPower(t *testing.T) {
 	p.until(p.well)
 	require.NoError(t, p.put("other", "1"), "comes behind what was found")
 	shown := p.text("k")
-	lost := p.fs.CrashClone(vfs.CrashCloneCfg{})
+	lost := p.fs.lose(vfs.CrashCloneCfg{})
 	require.NoError(t, p.Close())
 	p.cfg.Disk.FS = lost
 	p.open()

@@ -30,7 +30,7 @@ var noon = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 func TestSuite(t *testing.T) { kvtest.Run(t, openForSuite) }
 
 func openForSuite(t testing.TB, opts kvtest.Options) kvtest.Instance {
-	p := &power{t: t, fs: vfs.NewCrashableMem(), clock: clock.NewFake(noon), opts: opts, dice: rand.New(rand.NewPCG(1, 2))}
+	p := &power{t: t, fs: newLosable(), clock: clock.NewFake(noon), opts: opts, dice: rand.New(rand.NewPCG(1, 2))}
 	return kvtest.Instance{
 		Engine:  p.open(),
 		Clock:   p.clock,
@@ -48,7 +48,7 @@ type power struct {
 	dice  *rand.Rand
 	full  atomic.Bool
 
-	fs    *vfs.MemFS
+	fs    *losable
 	store *replica.Store
 	disk  *pluggedDisk
 }
@@ -85,12 +85,34 @@ func (p *power) restart() kvstore.Engine {
 }
 
 func (p *power) kill() kvstore.Engine {
-	crashed := p.disk.pull(func() *vfs.MemFS {
-		return p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: p.dice.IntN(101), RNG: p.dice})
+	crashed := p.disk.pull(func() *losable {
+		return p.fs.lose(vfs.CrashCloneCfg{UnsyncedDataPercent: p.dice.IntN(101), RNG: p.dice})
 	})
 	require.NoError(p.t, p.store.Close())
 	p.fs = crashed
 	return p.open()
+}
+
+// losable is a file system in memory that can lose its power while it is used: its own Link
+// takes a lock twice, and would wait for ever for a copy that is made in between.
+type losable struct {
+	*vfs.MemFS
+	links sync.RWMutex // held by each Link, and by a copy against all of them
+}
+
+func newLosable() *losable { return &losable{MemFS: vfs.NewCrashableMem()} }
+
+func (l *losable) Link(from, to string) error {
+	l.links.RLock()
+	defer l.links.RUnlock()
+	return l.MemFS.Link(from, to)
+}
+
+// lose returns what a loss of power would leave.
+func (l *losable) lose(cfg vfs.CrashCloneCfg) *losable {
+	l.links.Lock()
+	defer l.links.Unlock()
+	return &losable{MemFS: l.CrashClone(cfg)}
 }
 
 // plugged is a store that nobody hears of any more after the plug is pulled.
@@ -115,7 +137,7 @@ type pluggedDisk struct {
 	pulled bool // guarded by mu
 }
 
-func (d *pluggedDisk) pull(crash func() *vfs.MemFS) *vfs.MemFS {
+func (d *pluggedDisk) pull(crash func() *losable) *losable {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pulled = true
