@@ -214,7 +214,7 @@ func (d *Database) ready(ctx context.Context, table string) error {
 		}
 	}
 	if why != "" {
-		return codes.Errorf(codes.Storage, "the table %s cannot hold fields: %s; have its rows taken over with confcenter storage import, or change it", name, why)
+		return codes.Errorf(codes.Storage, "the table %s cannot hold fields: %s; alter it, or rename it and a new one is made", name, why)
 	}
 	return nil
 }

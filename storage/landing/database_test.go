@@ -300,7 +300,7 @@ func TestATableThatCannotHoldFieldsIsRefusedByName(t *testing.T) {
 		require.Len(t, w.Failed, 1)
 		require.Contains(t, w.Failed[0].Reason, test.why)
 		require.Contains(t, w.Failed[0].Reason, "1_1")
-		require.Contains(t, w.Failed[0].Reason, "storage import")
+		require.Contains(t, w.Failed[0].Reason, "alter it")
 		exec(t, d, "DROP TABLE `1_1`")
 	}
 	write(t, d, row(player, "a", "1", 1))
