@@ -44,6 +44,10 @@ func TestAKilledServerKeepsWhatWasCommitted(t *testing.T) {
 			var n int
 			require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM kept.t").Scan(&n))
 			require.Equal(t, 2, n)
+			for _, statement := range []string{"DROP TABLE kept.t", "DROP SCHEMA kept"} {
+				_, err := db.Exec(statement)
+				require.NoError(t, err)
+			}
 		})
 	}
 }

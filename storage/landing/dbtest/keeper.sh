@@ -10,6 +10,7 @@ start() {
 # they are gone; those that nobody waits for have no program any more.
 kill_all() {
 	kill -STOP $pid 2>/dev/null
+	while grep -q '^State:[[:space:]][^TZX]' /proc/$pid/status 2>/dev/null; do sleep 0.01; done
 	others=$(cat /proc/$pid/task/$pid/children 2>/dev/null)
 	kill -9 $pid $others 2>/dev/null
 	wait $pid 2>/dev/null
