@@ -68,7 +68,7 @@ func TestConsoleStorage(t *testing.T) {
 	})
 	tb.run("in_chinese_and_on_a_phone", func(t *testing.T) {
 		tb.click("#language")
-		tb.sees(".page-storage", "玩家")
+		tb.sees(".page-storage", "个所有者")
 	})
 }
 

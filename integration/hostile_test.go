@@ -155,8 +155,8 @@ func TestEveryCommandTakesEveryKindOfBody(t *testing.T) {
 					case row.Role == protocol.Reserved:
 						require.EqualValues(t, 501, result(t, f.Body).Code, name)
 					case noJSON[name] || strings.HasPrefix(name, "deep"):
-						want := 404 // CppCloud's, which in the state store means an absent key
-						if row.ID.IsState() {
+						want := 404 // CppCloud's, which in our own families means an absent key
+						if row.ID.IsState() || row.ID.IsStorage() {
 							want = 1001
 						}
 						require.EqualValues(t, want, result(t, f.Body).Code, name)
