@@ -66,7 +66,7 @@ func TestConsoleStorage(t *testing.T) {
 		tb.sees("#fields", "<i>x</i>")
 		tb.sees("#fields .badge", "base64")
 	})
-	tb.run("in_chinese_and_on_a_phone", func(t *testing.T) {
+	tb.run("in_chinese", func(t *testing.T) {
 		tb.click("#language")
 		tb.sees(".page-storage", "个所有者")
 	})
