@@ -176,11 +176,15 @@ func (l *leases) beginLocked(one *lease, now time.Duration) {
 }
 
 // due returns a lease whose time is up, which can no longer be kept alive; nil if there
-// is none.
+// is none, or if the process stood still since running was last called: no lease ends
+// before running has restarted its time.
 func (l *leases) due() *lease {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stoodLocked(now) > 0 {
+		return nil
+	}
 	for {
 		first, ok := l.ends.first()
 		switch {

@@ -303,3 +303,22 @@ func TestALeaseEndsThatFallsDueBeforeTheCommitterSleeps(t *testing.T) {
 	b.must(grant(time.Second))
 	require.Eventually(t, func() bool { return s.Stats().Leases == 0 }, 20*time.Second, time.Millisecond)
 }
+
+// A pause may begin after the committer has shown that it runs, and before it looks for
+// leases that are over.
+func TestNoLeaseEndsBeforeAPauseIsNoticed(t *testing.T) {
+	c := clock.NewFake(noon)
+	l := newLeases(c, 500*time.Millisecond, nil)
+	one := l.grant(1, time.Second)
+	l.publish([]*lease{one})
+	require.Zero(t, l.running())
+	c.Advance(10 * time.Second)
+	require.Nil(t, l.due())
+	require.Equal(t, 10*time.Second, l.running())
+	require.Nil(t, l.due())
+	for range 10 {
+		c.Advance(100 * time.Millisecond)
+		require.Zero(t, l.running())
+	}
+	require.Equal(t, one, l.due())
+}
