@@ -96,7 +96,7 @@ func startLanded(t *testing.T) (*landed, *Process) {
 	t.Helper()
 	l := &landed{t: t, engine: kvtest.NewMemory(kvtest.MemoryConfig{})}
 	var err error
-	l.Storage, err = storage.Open(storage.Config{Store: l.engine, Backing: noRows{}, IdleAfter: -1})
+	l.Storage, err = storage.Open(storage.Config{Store: l.engine, Backing: noRows{}})
 	require.NoError(t, err)
 	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{State: l.engine, StateStats: l.engine.Stats, Storage: l.Storage}, nil)
 	require.NoError(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -26,15 +25,15 @@ type cold struct {
 	// set at open
 	s       *Storage
 	backing Backing
-	idle    time.Duration
 	used    uses
 	cache   *cache
 	loads   *loads
 
-	filling  sync.Mutex  // held while the filter changes
-	sweeping sync.Mutex  // held while owners leave
-	doubt    atomic.Bool // not all tables are known
-	wake     chan struct{}
+	filling  sync.Mutex    // held while the filter changes
+	sweeping sync.Mutex    // held while owners leave
+	doubt    atomic.Bool   // not all tables are known
+	wake     chan struct{} // to look for tables again
+	retime   chan struct{} // the time after which owners are idle has changed
 
 	mu      sync.Mutex
 	listed  bool            // the database has told its tables; guarded by mu
@@ -45,7 +44,7 @@ type cold struct {
 const knownPrefix = "known/"
 
 func newCold(s *Storage, cfg *Config) *cold {
-	c := &cold{s: s, backing: cfg.Backing, idle: cfg.IdleAfter, cache: newCache(cfg.Cold), wake: make(chan struct{}, 1),
+	c := &cold{s: s, backing: cfg.Backing, cache: newCache(cfg.Cold), wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
 		unknown: map[string]bool{}, known: map[string]bool{}}
 	c.loads = &loads{c: c, flights: map[string]*flight{}}
 	c.doubt.Store(true)

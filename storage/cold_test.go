@@ -21,7 +21,7 @@ import (
 
 // startCold opens a Storage whose owners leave memory when chill is called.
 func startCold(t testing.TB, sql *database) *kit {
-	return startOn(t, sql, func(c *Config) { c.IdleAfter = time.Hour })
+	return startOn(t, sql, func(c *Config) { c.Settings = Defaults() })
 }
 
 // chill lands everything and lets all owners leave memory.
@@ -177,6 +177,22 @@ func TestIdleOwnersLeaveByThemselves(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
 }
 
+// The time after which they do can be set while the server runs.
+func TestTheIdleTimeCountsAtOnce(t *testing.T) {
+	sql := newDatabase()
+	k := startOn(t, sql) // nobody leaves
+	k.update(player, map[string]string{"a": "1"})
+	k.land()
+	set := k.Settings()
+	set.Idle = time.Minute
+	require.NoError(t, k.Set(t.Context(), set))
+	require.Eventually(t, func() bool {
+		k.clock.Advance(20 * time.Second)
+		return k.engine.Stats().Namespaces == 1 // ours of landing
+	}, patience, time.Millisecond)
+	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
+}
+
 // Loading and leaving memory are no changes: nobody is told.
 func TestColdnessIsNoChange(t *testing.T) {
 	sql := newDatabase()
@@ -310,7 +326,7 @@ func TestATableThatOthersHaveFilledIsFound(t *testing.T) {
 func TestTheCacheKeepsToItsPool(t *testing.T) {
 	sql := newDatabase()
 	pool := memory.NewPool(64 << 10)
-	k := startOn(t, sql, func(c *Config) { c.IdleAfter, c.Cold = time.Hour, pool })
+	k := startOn(t, sql, func(c *Config) { c.Settings, c.Cold = Defaults(), pool })
 	o := player
 	for i := range 100 {
 		o.ID = strconv.Itoa(i)

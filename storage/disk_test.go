@@ -3,7 +3,6 @@ package storage
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +14,7 @@ import (
 
 // onDisk puts the kit on the embedded engine.
 func onDisk(t *testing.T, sql *database) (k *kit, restart func()) {
-	k = startOn(t, sql, func(c *Config) { c.IdleAfter = time.Hour })
+	k = startOn(t, sql, func(c *Config) { c.Settings = Defaults() })
 	k.shut()
 	require.NoError(t, k.engine.Close())
 	fs := disk.MemoryFS()

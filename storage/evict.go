@@ -22,19 +22,34 @@ type idler struct {
 
 // evicting lets owners leave memory that have not been used for a while.
 func (c *cold) evicting(forgetter kv.Forgetter) {
-	ticker := c.s.clock.NewTicker(c.idle)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.s.life.Done():
-			return
-		case <-ticker.C():
+	for c.s.life.Err() == nil {
+		idle := c.s.Settings().Idle
+		if !c.rest(idle) {
+			continue
 		}
-		if _, err := c.evict(c.s.life, forgetter, c.idle); err != nil && c.s.life.Err() == nil {
+		if _, err := c.evict(c.s.life, forgetter, idle); err != nil && c.s.life.Err() == nil {
 			c.s.log.Warn().Err(err).Msg("fields that are landed stay in memory for the time being")
 		}
 		c.used.turn()
 	}
+}
+
+// rest waits for so long, where 0 is for ever. It is false if the setting changed meanwhile, or the Storage
+// is closed.
+func (c *cold) rest(idle time.Duration) bool {
+	timer := c.s.clock.NewTimer(idle)
+	defer timer.Stop()
+	over := timer.C()
+	if idle == 0 {
+		over = nil
+	}
+	select {
+	case <-over:
+		return true
+	case <-c.retime:
+	case <-c.s.life.Done():
+	}
+	return false
 }
 
 // evict goes through all owners once, and has those leave memory that were not written for so

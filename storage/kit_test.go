@@ -46,7 +46,8 @@ func start(t testing.TB) *kit { return startOn(t, nil) }
 func startOn(t testing.TB, sql *database, change ...func(*Config)) *kit {
 	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
 	k := &kit{t: t, clock: fake, engine: kvtest.NewMemory(kvtest.MemoryConfig{Clock: fake}), sql: sql, fences: map[int]kv.Revision{}}
-	k.cfg = Config{Store: k.engine, Clock: fake, IdleAfter: -1}
+	k.cfg = Config{Store: k.engine, Clock: fake, Settings: Defaults()}
+	k.cfg.Settings.Idle = 0
 	if sql != nil {
 		k.cfg.Backing = sql
 	}

@@ -253,7 +253,10 @@ func (s *Storage) Set(ctx context.Context, set Settings) error {
 			return err
 		}
 	}
-	s.set.Store(&set)
+	old := s.set.Swap(&set)
+	if s.cold != nil && old.Idle != set.Idle {
+		signal(s.cold.retime)
+	}
 	return nil
 }
 

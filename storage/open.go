@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
@@ -26,16 +25,12 @@ type Config struct {
 	Log      zerolog.Logger
 	// Cold is what loaded rows may take in memory; nil: one of 16 MiB.
 	Cold *memory.Pool
-	// IdleAfter is how long an owner is neither read nor written before its landed fields
-	// leave memory; 0: an hour; negative: never. It must be longer than any query takes.
-	IdleAfter time.Duration
 }
 
 func (c Config) withDefaults() Config {
 	c.Settings = cmp.Or(c.Settings, Defaults())
 	c.Clock = cmp.Or(c.Clock, clock.Real())
 	c.Cold = c.Cold.Or(16 << 20)
-	c.IdleAfter = cmp.Or(c.IdleAfter, time.Hour)
 	return c
 }
 
@@ -94,7 +89,7 @@ func Open(cfg Config) (*Storage, error) {
 		return nil, err
 	}
 	s.running.Go(s.cold.scanning)
-	if forgetter, ok := cfg.Store.(kv.Forgetter); ok && cfg.IdleAfter > 0 {
+	if forgetter, ok := cfg.Store.(kv.Forgetter); ok {
 		s.running.Go(func() { s.cold.evicting(forgetter) })
 	}
 	return s, nil

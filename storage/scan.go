@@ -111,9 +111,14 @@ func (s *Storage) Rescan(ctx context.Context, table string) error {
 	c.doubt.Store(true)
 	c.mu.Unlock()
 	_, err := s.commit(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: Landing, Key: knownPrefix + table}}})
+	signal(c.wake)
+	return err
+}
+
+// signal is for a channel with room for one.
+func signal(to chan struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
-	return err
 }

@@ -17,18 +17,22 @@ type Settings struct {
 	ErrorSuffix  string        // homo.dirty.lock.error.suffix: of the name of a list of errors
 	Batch        int           // homo.dirty.landing.batchNum: rows at a time
 	Delay        time.Duration // homo.dirty.landing.delayTime, in ms: between two batches of a table that has no backlog
+	// Idle is homo.redis.expire, in seconds: how long an owner is neither read nor written
+	// before its landed fields leave memory; 0: they stay.
+	Idle time.Duration
 }
 
 // Limits of the settings.
 const (
 	MaxTables = 1024
 	MaxBatch  = 4000
+	leastIdle = time.Minute // longer than writes that were handed over need to be looked for
 )
 
 // Defaults are the settings of a lander that was told none.
 func Defaults() Settings {
 	return Settings{Tables: 1, Prefix: "dirtyKey", LockTime: 1000 * time.Second, SavingSuffix: "saving", ErrorSuffix: "error",
-		Batch: 1000, Delay: 10 * time.Second}
+		Batch: 1000, Delay: 10 * time.Second, Idle: time.Hour}
 }
 
 // ParseSettings reads a flat JSON object. Numbers may be written as texts; what is missing has
@@ -69,6 +73,7 @@ var settings = map[string]func(*Settings, string) error{
 	"homo.dirty.lock.error.suffix": func(s *Settings, v string) error { return text(v, &s.ErrorSuffix) },
 	"homo.dirty.landing.batchNum":  func(s *Settings, v string) error { return number(v, 1, MaxBatch, &s.Batch) },
 	"homo.dirty.landing.delayTime": func(s *Settings, v string) error { return period(v, 1, 86_400_000, time.Millisecond, &s.Delay) },
+	"homo.redis.expire":            func(s *Settings, v string) error { return orNever(v, leastIdle, 365*24*time.Hour, &s.Idle) },
 }
 
 func number(value string, least, most int, to *int) error {
@@ -85,6 +90,18 @@ func period(value string, least, most int, unit time.Duration, to *time.Duration
 	err := number(value, least, most, &n)
 	*to = time.Duration(n) * unit
 	return err
+}
+
+// orNever reads a number of seconds, or 0.
+func orNever(value string, least, most time.Duration, to *time.Duration) error {
+	if value == "0" {
+		*to = 0
+		return nil
+	}
+	if err := period(value, int(least/time.Second), int(most/time.Second), time.Second, to); err != nil {
+		return codes.Errorf(codes.BadRequest, "%w, nor 0 for never", err)
+	}
+	return nil
 }
 
 func text(value string, to *string) error {

@@ -21,7 +21,7 @@ type landingOptions struct {
 
 func (o *landingOptions) define(f *pflag.FlagSet) {
 	f.Var(&o.dsn, "landing", "SQL database that player storage is landed in: mysql://USER:PASSWORD@HOST:PORT/DATABASE (MariaDB as well), postgres://… or sqlite:PATH; better given as CONFCENTER_LANDING or in the config file than where ps shows it; empty = none, and all fields stay in memory")
-	f.StringVar(&o.settings, "landing-settings", "landing.json", "configuration file with the homo.dirty.* settings of landing; a change counts at once")
+	f.StringVar(&o.settings, "landing-settings", "landing.json", "configuration file with the homo.* settings of landing; a change counts at once")
 }
 
 func (o *landingOptions) check(refuse func(format string, args ...any)) {

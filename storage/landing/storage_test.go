@@ -24,7 +24,7 @@ func playOn(t testing.TB, d *Database) *play {
 	t.Helper()
 	engine := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.Real()})
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
-	s, err := storage.Open(storage.Config{Store: engine, Backing: d, IdleAfter: -1})
+	s, err := storage.Open(storage.Config{Store: engine, Backing: d})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return &play{s, d, start(t, Local(s), d, "lander")}
