@@ -10,6 +10,7 @@ import (
 	"confcenter/internal/metric"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
 )
 
@@ -49,7 +50,7 @@ func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
 	if after != "" {
 		table, key, _ := strings.Cut(after, "/")
 		var ok bool
-		if from, ok = storage.ParseField(table, key); !ok {
+		if from, ok = field.ParseField(table, key); !ok {
 			p.fail(codes.Errorf(codes.BadRequest, "after is %.40q, which is no next of a page before", after))
 		}
 	}

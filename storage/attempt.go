@@ -185,7 +185,7 @@ func (j *job) expected(states map[string]*state) error {
 		}
 	}
 	if len(other) > 0 {
-		return &Mismatch{other}
+		return &Mismatch{Fields: other}
 	}
 	return nil
 }

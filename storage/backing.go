@@ -2,18 +2,6 @@ package storage
 
 import "context"
 
-// Row is a field as a database has it.
-type Row struct {
-	Owner Owner
-	Name  string
-	Value []byte // of a removed one its last value
-	// Version is 0 for a row that was written by others.
-	Version int64
-	Removed bool
-	// When, in ms since 1970: removed (0 if it is not), made, changed last.
-	RemovedAt, Created, Updated int64
-}
-
 // Backing is the database that fields are landed in, as far as it is read. Its methods wait,
 // and may be called from any goroutine. Of rows that are there they tell the ones removed as
 // well.

@@ -18,7 +18,7 @@ func BenchmarkGet(b *testing.B) {
 	k.settle()
 	k.update(player, map[string]string{"data": "value"})
 	b.Run("store", func(b *testing.B) {
-		ns, key := []byte(player.Namespace()), []byte(FieldName{player, "data"}.Key())
+		ns, key := []byte(player.Namespace()), []byte(FieldName{Owner: player, Name: "data"}.Key())
 		b.ReportAllocs()
 		for b.Loop() {
 			if e, _ := k.engine.Get(ns, key); e == nil {
@@ -63,7 +63,7 @@ func BenchmarkUpdate(b *testing.B) {
 			o, done := player, make(chan error, 1)
 			o.ID = strconv.FormatInt(id.Add(1), 10)
 			for p.Next() {
-				k.Do(&Write{Owner: o, Kind: Update, Fields: []Put{{"data", []byte("value")}}}, func(_ *Outcome, err error) { done <- err })
+				k.Do(&Write{Owner: o, Kind: Update, Fields: []Put{{Name: "data", Value: []byte("value")}}}, func(_ *Outcome, err error) { done <- err })
 				require.NoError(b, <-done)
 			}
 		})

@@ -1,6 +1,9 @@
 package storage
 
-import "confcenter/kv"
+import (
+	"confcenter/kv"
+	"confcenter/storage/field"
+)
 
 // Change is what happened to a field.
 type Change struct {
@@ -16,7 +19,7 @@ func Changes(dst []Change, events []kv.Event, base int64) []Change {
 		if e.Deleted() || len(e.NS) <= len(Prefix) || e.NS[:len(Prefix)] != Prefix {
 			continue
 		}
-		if name, ok := ParseField(e.NS[len(Prefix):], e.Key); ok {
+		if name, ok := field.ParseField(e.NS[len(Prefix):], e.Key); ok {
 			dst = append(dst, Change{name, fieldOf(e, name.Name, base)})
 		}
 	}

@@ -3,21 +3,12 @@ package storage
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"confcenter/codes"
 	"confcenter/kv"
 )
-
-// Claim is what came of asking for a dirty table.
-type Claim struct {
-	// Fence is not 0 if the lander has the table now: it goes with Landed and Release.
-	Fence kv.Revision
-	// Idle says that nothing in the table is to be landed, so that nobody needs a claim.
-	Idle bool
-	// Holder is the lander that has the table.
-	Holder string
-}
 
 // Claim gives a dirty table to the lander of that name, which no other one that runs may have,
 // or prolongs its claim. The claim ends when it is given back, and when it was not prolonged for
@@ -31,6 +22,12 @@ func (s *Storage) Claim(ctx context.Context, table int, who string) (Claim, erro
 	}
 	return claim(ctx, s.store, table, who, s.Settings().LockTime)
 }
+
+// LockOf is the lock that a lander of the dirty table has to hold; its fence goes with Landed.
+func LockOf(table int) (ns, key string) { return Landing, numbered("lock/", table) }
+
+// numbered is the key of what a dirty table has in Landing.
+func numbered(what string, table int) string { return what + strconv.Itoa(table) }
 
 func claim(ctx context.Context, store kv.Store, table int, who string, ttl time.Duration) (Claim, error) {
 	ns, key := LockOf(table)

@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/storage/field"
 )
 
 // H31: a dirty table has one lander at a time, and who has lost it lands nothing any more.
 func TestClaims(t *testing.T) {
 	ctx := t.Context()
-	k := startOn(t, newDatabase(), func(cfg *Config) { cfg.Settings = Defaults(); cfg.Settings.LockTime = 10 * time.Second })
+	k := startOn(t, newDatabase(), func(cfg *Config) { cfg.Settings = field.Defaults(); cfg.Settings.LockTime = 10 * time.Second })
 	claim := func(who string) Claim {
 		c, err := k.Claim(ctx, 0, who)
 		require.NoError(t, err)

@@ -17,11 +17,12 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // startCold opens a Storage whose owners leave memory when chill is called.
 func startCold(t testing.TB, sql *database) *kit {
-	return startOn(t, sql, func(c *Config) { c.Settings = Defaults() })
+	return startOn(t, sql, func(c *Config) { c.Settings = field.Defaults() })
 }
 
 // chill lands everything and lets all owners leave memory.
@@ -101,7 +102,7 @@ func TestH22AColdFieldIsIncrementedFromWhereItWas(t *testing.T) {
 	k.chill()
 	require.Equal(t, "8", k.incr(player, "n", 1))
 	require.Equal(t, "1", k.incr(player, "new", 1))
-	_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{"n", 1}, {"text", 1}}})
+	_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "n", By: 1}, {Name: "text", By: 1}}})
 	require.ErrorIs(t, err, codes.WrongType)
 	require.Equal(t, map[string]string{"n": "8", "new": "1", "text": "x"}, k.all(player))
 }
@@ -129,7 +130,7 @@ func TestWritesLookAtColdFields(t *testing.T) {
 func TestH6AndH7AnyIdAndAnyValueSurvivesTheDatabase(t *testing.T) {
 	sql := newDatabase()
 	k := startCold(t, sql)
-	owners := []Owner{{"a:b", "c", "x", "y"}, {"a", "b:c", "x", "y"}, {"1", "1", "a:b", "c"}, {"1", "1", "a", "b:c"}, {"a&%'{}", "é_", "\n", "\u0085%"}}
+	owners := []Owner{{App: "a:b", Region: "c", Logic: "x", ID: "y"}, {App: "a", Region: "b:c", Logic: "x", ID: "y"}, {App: "1", Region: "1", Logic: "a:b", ID: "c"}, {App: "1", Region: "1", Logic: "a", ID: "b:c"}, {App: "a&%'{}", Region: "é_", Logic: "\n", ID: "\u0085%"}}
 	for i, o := range owners {
 		k.update(o, map[string]string{"k&:%'{}é": "\x00\xff" + strconv.Itoa(i), ":": ""})
 	}
@@ -143,7 +144,7 @@ func TestOwnersLeaveMemoryOnlyWhenTheyAreIdleAndLanded(t *testing.T) {
 	sql := newDatabase()
 	sql.poison = func(r *Row) bool { return r.Owner.ID == "refused" }
 	k := startCold(t, sql)
-	owner := func(id string) Owner { return Owner{"1", "1", "user", id} }
+	owner := func(id string) Owner { return Owner{App: "1", Region: "1", Logic: "user", ID: id} }
 	for _, id := range []string{"idle", "read", "written", "refused", "dirty"} {
 		k.update(owner(id), map[string]string{"a": "1", "b": "2"})
 	}
@@ -259,7 +260,7 @@ func TestAFloodOfOwnersIsBounded(t *testing.T) {
 		_, ok := k.Get(o, []string{"a"}, nil)
 		require.False(t, ok, "nobody knows yet which owners there are")
 		all.Add(1)
-		k.Do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{"a", 1}}}, func(_ *Outcome, err error) {
+		k.Do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}}}, func(_ *Outcome, err error) {
 			defer all.Done()
 			mu.Lock()
 			defer mu.Unlock()
@@ -298,7 +299,7 @@ func TestATableThatOthersHaveFilledIsFound(t *testing.T) {
 	k.update(player, map[string]string{"a": "1", "n": "7"})
 	k.land()
 	version := sql.row(player, "a").Version
-	other := Owner{"2", "2", "user", "1"}
+	other := Owner{App: "2", Region: "2", Logic: "user", ID: "1"}
 	sql.insert(Row{Owner: other, Name: "a", Value: []byte("imported")}, Row{Owner: player, Name: "far", Value: []byte("1"), Version: version + 1e15})
 
 	k = startCold(t, sql) // with nothing of its own
@@ -326,7 +327,7 @@ func TestATableThatOthersHaveFilledIsFound(t *testing.T) {
 func TestTheCacheKeepsToItsPool(t *testing.T) {
 	sql := newDatabase()
 	pool := memory.NewPool(64 << 10)
-	k := startOn(t, sql, func(c *Config) { c.Settings, c.Cold = Defaults(), pool })
+	k := startOn(t, sql, func(c *Config) { c.Settings, c.Cold = field.Defaults(), pool })
 	o := player
 	for i := range 100 {
 		o.ID = strconv.Itoa(i)
@@ -397,7 +398,7 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
 			o := player
 			o.ID = rapid.SampledFrom([]string{"1", "10", "a:b"}).Draw(rt, "owner")
-			f := FieldName{o, rapid.SampledFrom([]string{"a", "b", ":c"}).Draw(rt, "field")}
+			f := FieldName{Owner: o, Name: rapid.SampledFrom([]string{"a", "b", ":c"}).Draw(rt, "field")}
 			if model[o] == nil {
 				model[o] = map[string]string{}
 			}
@@ -417,11 +418,11 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {
 			case 0:
 				value := rapid.SampledFrom([]string{"1", "text", ""}).Draw(rt, "value")
-				out, err := k.try(&Write{Owner: o, Kind: Update, Fields: []Put{{f.Name, []byte(value)}}, WantPrev: prev})
+				out, err := k.try(&Write{Owner: o, Kind: Update, Fields: []Put{{Name: f.Name, Value: []byte(value)}}, WantPrev: prev})
 				set(value, out, err)
 				require.Equal(rt, prev && there, len(out.Prev) > 0)
 			case 1:
-				out, err := k.try(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{f.Name, 2}}, WantPrev: prev})
+				out, err := k.try(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{Name: f.Name, By: 2}}, WantPrev: prev})
 				n, isNumber := strconv.Atoi(old)
 				if there && isNumber != nil {
 					require.ErrorIs(rt, err, codes.WrongType)

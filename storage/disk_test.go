@@ -10,11 +10,12 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
+	"confcenter/storage/field"
 )
 
 // onDisk puts the kit on the embedded engine.
 func onDisk(t *testing.T, sql *database) (k *kit, restart func()) {
-	k = startOn(t, sql, func(c *Config) { c.Settings = Defaults() })
+	k = startOn(t, sql, func(c *Config) { c.Settings = field.Defaults() })
 	k.shut()
 	require.NoError(t, k.engine.Close())
 	fs := disk.MemoryFS()
@@ -61,5 +62,5 @@ func TestH30AcknowledgedFieldsAreReadAndLandAfterARestart(t *testing.T) {
 	restart()
 	k.settle()
 	require.Zero(t, k.Status()[0].Dirty)
-	require.Empty(t, k.get(Owner{"1", "1", "user", "new"}, "a"))
+	require.Empty(t, k.get(Owner{App: "1", Region: "1", Logic: "user", ID: "new"}, "a"))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // How much leaves memory at a time.
@@ -98,7 +99,7 @@ type sweep struct {
 
 // add looks at the next field.
 func (s *sweep) add(r *region, e *kv.Entry) error {
-	n := ownerLen(e.Key)
+	n := field.OwnerLen(e.Key)
 	if n < 0 {
 		return nil
 	}

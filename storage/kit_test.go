@@ -18,6 +18,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kvstore"
 	"confcenter/kvstore/kvtest"
+	"confcenter/storage/field"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const patience = 20 * time.Second
 
 // player is the owner most tests are about.
-var player = Owner{"1", "1", "user", "100"}
+var player = Owner{App: "1", Region: "1", Logic: "user", ID: "100"}
 
 // kit is a Storage in a test.
 type kit struct {
@@ -46,7 +47,7 @@ func start(t testing.TB) *kit { return startOn(t, nil) }
 func startOn(t testing.TB, sql *database, change ...func(*Config)) *kit {
 	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
 	k := &kit{t: t, clock: fake, engine: kvtest.NewMemory(kvtest.MemoryConfig{Clock: fake}), sql: sql, fences: map[int]kv.Revision{}}
-	k.cfg = Config{Store: k.engine, Clock: fake, Settings: Defaults()}
+	k.cfg = Config{Store: k.engine, Clock: fake, Settings: field.Defaults()}
 	k.cfg.Settings.Idle = 0
 	if sql != nil {
 		k.cfg.Backing = sql
@@ -109,7 +110,7 @@ func (k *kit) do(w *Write) *Outcome {
 
 func puts(fields map[string]string) (list []Put) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		list = append(list, Put{name, []byte(fields[name])})
+		list = append(list, Put{Name: name, Value: []byte(fields[name])})
 	}
 	return list
 }
@@ -121,7 +122,7 @@ func (k *kit) update(o Owner, fields map[string]string) *Outcome {
 
 func (k *kit) incr(o Owner, name string, by int64) string {
 	k.t.Helper()
-	out := k.do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{name, by}}})
+	out := k.do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{Name: name, By: by}}})
 	return string(out.Fields[0].Value)
 }
 
@@ -258,7 +259,7 @@ func (d *database) Fields(ctx context.Context, o Owner, names []string) (list []
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range names {
-		if r, ok := d.rows[o.Table()][FieldName{o, name}.Key()]; ok {
+		if r, ok := d.rows[o.Table()][FieldName{Owner: o, Name: name}.Key()]; ok {
 			list = append(list, r)
 		}
 	}
@@ -316,7 +317,7 @@ func (d *database) write(b *Batch) (failed []Failure, newer int64, err error) {
 	for i := range b.Rows {
 		r := b.Rows[i].Row
 		if d.poison != nil && d.poison(&r) {
-			failed = append(failed, Failure{r.Table(), r.Key(), "poison"})
+			failed = append(failed, Failure{Table: r.Table(), Key: r.Key(), Reason: "poison"})
 			continue
 		}
 		if old, ok := d.rows[r.Table()][r.Key()]; ok {
@@ -351,7 +352,7 @@ func (d *database) insertLocked(r Row) {
 func (d *database) row(o Owner, name string) Row {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.rows[o.Table()][FieldName{o, name}.Key()]
+	return d.rows[o.Table()][FieldName{Owner: o, Name: name}.Key()]
 }
 
 func (d *database) set(change func(*database)) {

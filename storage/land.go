@@ -7,6 +7,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // maxBatchBytes ends a batch, after a whole transaction.
@@ -15,7 +16,7 @@ const maxBatchBytes = 8 << 20
 func tableOf(cursorKey string) (int, bool) {
 	digits, ok := strings.CutPrefix(cursorKey, cursorPrefix)
 	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil && n >= 0 && n < MaxTables
+	return n, ok && err == nil && n >= 0 && n < field.MaxTables
 }
 
 // Dirty returns the oldest dirty fields of a dirty table, and refused ones whose time has come:
@@ -25,7 +26,7 @@ func (s *Storage) Dirty(_ context.Context, table, limit int) (*Batch, error) {
 	if s.dirty == nil {
 		return nil, errNoBacking()
 	}
-	if limit <= 0 || limit > MaxBatch {
+	if limit <= 0 || limit > field.MaxBatch {
 		limit = s.Settings().Batch
 	}
 	d := s.dirty
@@ -110,7 +111,7 @@ func (d *ledger) row(r *region, e *kv.Entry, base int64) (DirtyRow, bool) {
 	if !ok {
 		return DirtyRow{}, false
 	}
-	name, ok := parseName(e.Key[ownerLen(e.Key)+1:])
+	name, ok := field.ParseName(e.Key[field.OwnerLen(e.Key)+1:])
 	row := Row{Owner: o, Name: name, Value: e.Value.Data, Version: base + int64(e.Mod), Removed: !live(e), Created: e.Updated, Updated: e.Updated}
 	if row.Removed {
 		row.RemovedAt = e.Updated
@@ -243,8 +244,8 @@ func (s *Storage) Settings() Settings { return *s.set.Load() }
 // Set puts other settings in force. If the number of dirty tables changes, what is dirty is
 // found in the new ones, at once and without loss.
 func (s *Storage) Set(ctx context.Context, set Settings) error {
-	if set.Tables < 1 || set.Tables > MaxTables {
-		return codes.Errorf(codes.BadRequest, "%d dirty tables are out of range: the limits are 1 and %d", set.Tables, MaxTables)
+	if set.Tables < 1 || set.Tables > field.MaxTables {
+		return codes.Errorf(codes.BadRequest, "%d dirty tables are out of range: the limits are 1 and %d", set.Tables, field.MaxTables)
 	}
 	s.setting.Lock()
 	defer s.setting.Unlock()

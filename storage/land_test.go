@@ -13,6 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 func TestH17AndH34ARemovedFieldLandsAsRemovedWithItsLastValue(t *testing.T) {
@@ -50,7 +51,7 @@ func TestH23AThousandUpdatesOfAFieldAreOneRow(t *testing.T) {
 
 func TestH24NinetyFiveFieldsLandInBatchesOfTen(t *testing.T) {
 	sql := newDatabase()
-	k := startOn(t, sql, func(c *Config) { c.Settings = Defaults(); c.Settings.Batch = 10 })
+	k := startOn(t, sql, func(c *Config) { c.Settings = field.Defaults(); c.Settings.Batch = 10 })
 	for i := range 95 {
 		k.update(player, map[string]string{fmt.Sprint(i): "v"})
 	}
@@ -125,12 +126,12 @@ func TestOperatorsRetryAndDropRefusedRows(t *testing.T) {
 	k := startOn(t, sql)
 	k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"})
 	k.land()
-	list, more := k.Errors(FieldName{player, "a"}, 1)
+	list, more := k.Errors(FieldName{Owner: player, Name: "a"}, 1)
 	require.True(t, more)
 	require.Equal(t, "b", list[0].Name)
 	_, err := k.Drop(t.Context(), nil)
 	require.ErrorIs(t, err, codes.BadRequest)
-	n, err := k.Drop(t.Context(), []FieldName{{player, "a"}, {player, "nope"}})
+	n, err := k.Drop(t.Context(), []FieldName{{Owner: player, Name: "a"}, {Owner: player, Name: "nope"}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	k.clock.Advance(time.Hour)
@@ -142,7 +143,7 @@ func TestOperatorsRetryAndDropRefusedRows(t *testing.T) {
 	require.Equal(t, map[string]string{"b": "2", "c": "3"}, sql.live(player))
 	require.Equal(t, map[string]string{"a": "1", "b": "2", "c": "3"}, k.all(player))
 	require.EqualValues(t, 1, k.Status()[0].Dropped)
-	n, err = k.Retry(t.Context(), []FieldName{{player, "a"}})
+	n, err = k.Retry(t.Context(), []FieldName{{Owner: player, Name: "a"}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	k.land()
@@ -249,7 +250,7 @@ func TestH37TheNumberOfTablesChangesWithoutLoss(t *testing.T) {
 	require.Equal(t, 20+50, sql.put)
 	_, err := k.Dirty(t.Context(), 5, 0)
 	require.ErrorIs(t, err, codes.BadRequest)
-	for _, set.Tables = range []int{0, -1, MaxTables + 1} {
+	for _, set.Tables = range []int{0, -1, field.MaxTables + 1} {
 		require.ErrorIs(t, k.Set(t.Context(), set), codes.BadRequest)
 	}
 }
@@ -312,7 +313,7 @@ func TestMarksAreAsManyAsDirtyFields(t *testing.T) {
 func TestLandingAgreesWithTheStore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sql := newDatabase()
-		k := startOn(t, sql, func(c *Config) { c.Settings = Defaults(); c.Settings.Batch = 3 })
+		k := startOn(t, sql, func(c *Config) { c.Settings = field.Defaults(); c.Settings.Batch = 3 })
 		model := map[Owner]map[string]string{}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			o := player
@@ -368,7 +369,7 @@ func TestOwnersAreListedInOrderAndCounted(t *testing.T) {
 		ids := rapid.SliceOfDistinct(rapid.StringMatching(`[01:-;]{1,3}`), func(s string) string { return s }).Draw(rt, "ids")
 		want := map[string]Owner{}
 		for _, id := range ids {
-			o := Owner{"1", "1", rapid.SampledFrom([]string{"u", "u:"}).Draw(rt, "logic"), id}
+			o := Owner{App: "1", Region: "1", Logic: rapid.SampledFrom([]string{"u", "u:"}).Draw(rt, "logic"), ID: id}
 			switch rapid.IntRange(0, 3).Draw(rt, "where") {
 			case 0:
 				k.update(o, map[string]string{"a": "1", "b": "2"})

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // ledger knows what the database has not got: of each dirty table the cursor and what was
@@ -55,12 +56,12 @@ const (
 
 // owner is the owner that a key of a region belongs to.
 func (r *region) owner(key string) (o Owner, ok bool) {
-	n := ownerLen(key)
+	n := field.OwnerLen(key)
 	if n < 0 {
 		return o, false
 	}
 	o = Owner{App: r.app, Region: r.region}
-	o.Logic, o.ID, ok = parseOwner(key[:n])
+	o.Logic, o.ID, ok = field.ParseKey(key[:n])
 	return o, ok
 }
 
@@ -69,7 +70,7 @@ func (d *ledger) home(r *region, key string) *table {
 		return &d.tables[0]
 	}
 	o, _ := r.owner(key)
-	return &d.tables[home(o, len(d.tables))]
+	return &d.tables[o.Home(len(d.tables))]
 }
 
 // follow is given to the store.

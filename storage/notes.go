@@ -10,6 +10,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // note is a field that the database refused. It is kept as JSON in Landing, so that operators
@@ -44,7 +45,7 @@ func (n *note) value() kv.Value {
 // parseNote reads an entry; nil if it is none of ours.
 func parseNote(e *kv.Entry) *note {
 	table, key, ok := strings.Cut(strings.TrimPrefix(e.Key, notePrefix), "/")
-	field, good := ParseField(table, key)
+	field, good := field.ParseField(table, key)
 	if !ok || !good {
 		return nil
 	}
@@ -122,7 +123,7 @@ func (s *Storage) Errors(after FieldName, limit int) (list []ErrorRow, more bool
 	}
 	for _, key := range keys {
 		n := d.notes[key]
-		list = append(list, ErrorRow{Owner: n.field.Owner, Name: n.field.Name, List: set.List(home(n.field.Owner, len(d.tables))) + set.ErrorSuffix,
+		list = append(list, ErrorRow{Owner: n.field.Owner, Name: n.field.Name, List: set.List(n.field.Owner.Home(len(d.tables))) + set.ErrorSuffix,
 			Revision: n.revision, Reason: n.reason, Attempts: n.attempts, First: n.first, Next: n.next, Dropped: n.next == 0})
 	}
 	return list, more

@@ -10,6 +10,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/storage/field"
 
 	"github.com/rs/zerolog"
 )
@@ -28,7 +29,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Settings = cmp.Or(c.Settings, Defaults())
+	c.Settings = cmp.Or(c.Settings, field.Defaults())
 	c.Clock = cmp.Or(c.Clock, clock.Real())
 	c.Cold = c.Cold.Or(16 << 20)
 	return c

@@ -6,6 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // maxOwners is how many owners one list has at most.
@@ -15,7 +16,7 @@ const maxOwners = 1000
 // or (logic is "") of all, in the order of their Key, after that one. It may wait for the
 // database.
 func (s *Storage) Owners(ctx context.Context, app, region, logic, after string, limit int) (list []Owner, more bool, err error) {
-	if err := (Owner{app, region, "l", "o"}).Check(); err != nil {
+	if err := (Owner{App: app, Region: region, Logic: "l", ID: "o"}).Check(); err != nil {
 		return nil, false, err
 	}
 	if limit <= 0 || limit > maxOwners {
@@ -32,7 +33,7 @@ func (s *Storage) Owners(ctx context.Context, app, region, logic, after string, 
 		}
 		o := Owner{App: app, Region: region}
 		var ok bool
-		if o.Logic, o.ID, ok = parseOwner(key); ok && (logic == "" || o.Logic == logic) {
+		if o.Logic, o.ID, ok = field.ParseKey(key); ok && (logic == "" || o.Logic == logic) {
 			list = append(list, o)
 		}
 	}
@@ -96,7 +97,7 @@ func (r *roll) peek() (string, error) {
 			return "", err
 		}
 		key := page.Entries[0].Key
-		n := ownerLen(key)
+		n := field.OwnerLen(key)
 		if n < 0 {
 			r.from = key
 			continue
@@ -193,7 +194,7 @@ func (q *query) gone(here *roll, owner string) (bool, error) {
 	if alive, err := here.alive(owner); err != nil || alive {
 		return false, err
 	}
-	o, ok := ParseOwner(here.ns[len(Prefix):], owner)
+	o, ok := field.ParseOwner(here.ns[len(Prefix):], owner)
 	if !ok {
 		return false, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // lookup has room for the names of one read.
@@ -24,8 +25,8 @@ var lookups = sync.Pool{New: func() any { return new(lookup) }}
 
 // begin writes the names of the owner.
 func (l *lookup) begin(o *Owner) {
-	l.ns = appendTable(append(l.ns[:0], Prefix...), o.App, o.Region)
-	l.keys = appendOwner(l.keys[:0], *o)
+	l.ns = field.AppendTable(append(l.ns[:0], Prefix...), o.App, o.Region)
+	l.keys = field.AppendOwner(l.keys[:0], *o)
 	l.owner = len(l.keys)
 }
 
@@ -34,7 +35,7 @@ func (l *lookup) read(store kv.Store, names []string) {
 	l.reads = l.reads[:0]
 	for _, name := range names {
 		from := len(l.keys)
-		l.keys = appendField(append(l.keys, l.keys[:l.owner]...), name)
+		l.keys = field.AppendName(append(l.keys, l.keys[:l.owner]...), name)
 		l.reads = append(l.reads, kv.Read{NS: l.ns, Key: l.keys[from:]})
 	}
 	if len(l.reads) == 1 {
@@ -143,7 +144,7 @@ func (s *Storage) page(at keptState, o Owner, ask Ask) (Page, error) {
 		l.Limit = kv.MaxList
 	}
 	if ask.After != "" {
-		l.After = FieldName{o, ask.After}.Key()
+		l.After = FieldName{Owner: o, Name: ask.After}.Key()
 	}
 	most := l.Limit
 	add := func(f Field) (full bool) {
@@ -172,7 +173,7 @@ func (s *Storage) page(at keptState, o Owner, ask Ask) (Page, error) {
 			if len(rows) > 0 && rows[0].Key() == e.Key {
 				rows = rows[1:]
 			}
-			if name, ok := parseName(e.Key[len(l.Prefix):]); ok && live(e) && add(fieldOf(e, name, base)) {
+			if name, ok := field.ParseName(e.Key[len(l.Prefix):]); ok && live(e) && add(fieldOf(e, name, base)) {
 				return page, nil
 			}
 			l.After = e.Key

@@ -1,6 +1,10 @@
 package storage
 
-import "sync"
+import (
+	"sync"
+
+	"confcenter/storage/field"
+)
 
 // region is one table, with its names.
 type region struct {
@@ -27,7 +31,7 @@ func (all *regions) of(ns string) *region {
 	if r != nil || len(ns) < len(Prefix) || ns[:len(Prefix)] != Prefix {
 		return r
 	}
-	app, reg, ok := ParseTable(ns[len(Prefix):])
+	app, reg, ok := field.ParseTable(ns[len(Prefix):])
 	if !ok {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // scanPause is how long a database is left alone that did not answer.
@@ -61,7 +62,7 @@ func (c *cold) learn(tables []string) (unknown []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, table := range tables {
-		if _, _, ok := ParseTable(table); !ok || c.known[table] {
+		if _, _, ok := field.ParseTable(table); !ok || c.known[table] {
 			continue
 		}
 		if e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table)); e != nil {
@@ -77,7 +78,7 @@ func (c *cold) learn(tables []string) (unknown []string) {
 }
 
 func (c *cold) scanTable(ctx context.Context, table string) error {
-	app, region, _ := ParseTable(table)
+	app, region, _ := field.ParseTable(table)
 	for after := ""; ; {
 		list, err := c.backing.Owners(ctx, app, region, "", after, maxOwners)
 		if err != nil {

@@ -48,7 +48,7 @@ func (s *Storage) Status() []TableStatus {
 		}
 	}
 	for _, n := range d.notes {
-		one := &list[home(n.field.Owner, len(d.tables))]
+		one := &list[n.field.Owner.Home(len(d.tables))]
 		if n.next == 0 {
 			one.Dropped++
 		} else {
@@ -67,7 +67,7 @@ func (s *Storage) LandedThrough(o Owner) int64 {
 	d := s.dirty
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return s.Base() + int64(d.tables[home(o, len(d.tables))].cursor)
+	return s.Base() + int64(d.tables[o.Home(len(d.tables))].cursor)
 }
 
 // oldest is when the oldest dirty field of a table was written.

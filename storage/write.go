@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // Do makes a change. It does not wait: done is called exactly once, from any goroutine, also
@@ -68,15 +69,6 @@ func (s *Storage) newJob(w *Write, done func(*Outcome, error)) (*job, error) {
 	return j, nil
 }
 
-var kindNames = [...]string{Update: "update", Incr: "increment", Remove: "remove", Restore: "restore"}
-
-func (k Kind) String() string {
-	if k >= Update && k <= Restore {
-		return kindNames[k]
-	}
-	return "unknown"
-}
-
 // check judges all that can be judged without looking at the fields.
 func (j *job) check(owner []byte) error {
 	w := j.w
@@ -105,17 +97,17 @@ func (j *job) check(owner []byte) error {
 	if len(j.names) == 0 {
 		return codes.Errorf(codes.BadRequest, "%s of no fields: name one at least", w.Kind)
 	}
-	if n := max(len(j.names), len(w.Expect)); n > MaxFields {
-		return codes.Errorf(codes.TooManyOps, "%s has %d fields, the limit of one write is %d", w.Kind, n, MaxFields)
+	if n := max(len(j.names), len(w.Expect)); n > field.MaxFields {
+		return codes.Errorf(codes.TooManyOps, "%s has %d fields, the limit of one write is %d", w.Kind, n, field.MaxFields)
 	}
 	for _, name := range j.names {
-		if err := w.Owner.checkField(owner, name); err != nil {
+		if err := w.Owner.CheckField(owner, name); err != nil {
 			return err
 		}
 		j.size += len(owner) + len(name)
 	}
 	for name := range w.Expect {
-		if err := w.Owner.checkField(owner, name); err != nil {
+		if err := w.Owner.CheckField(owner, name); err != nil {
 			return err
 		}
 		j.size += len(owner) + len(name)
@@ -125,10 +117,6 @@ func (j *job) check(owner []byte) error {
 	}
 	return kv.CheckToken(w.Token)
 }
-
-// MaxFields is how many fields one write may have: as many as a transaction has operations,
-// where Restore with a token needs two for each.
-const MaxFields = kv.MaxOps / 2
 
 func (j *job) start() {
 	if c := j.s.cold; c != nil {
@@ -172,8 +160,8 @@ func (j *job) dependent() bool {
 }
 
 func (j *job) key(name string) string {
-	var some [2 * MaxColumn]byte
-	return string(appendField(append(some[:0], j.owner...), name))
+	var some [2 * field.MaxColumn]byte
+	return string(field.AppendName(append(some[:0], j.owner...), name))
 }
 
 func (j *job) txn() *kv.Txn {
@@ -292,7 +280,7 @@ func (j *job) before(prev *kv.Entry, name string, base int64) (Field, bool) {
 
 // name is that of a field of the job's owner.
 func (j *job) name(key string) string {
-	name, _ := parseName(strings.TrimPrefix(key, j.owner+":"))
+	name, _ := field.ParseName(strings.TrimPrefix(key, j.owner+":"))
 	return name
 }
 

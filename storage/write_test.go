@@ -13,6 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 func TestH1ANewOwnerIsEmptyAndCostsNoQuery(t *testing.T) {
@@ -58,7 +59,7 @@ func TestH9OneTextRefusesAllIncrements(t *testing.T) {
 	k := start(t)
 	k.update(player, map[string]string{"s": "abc", "ok": "1", "z": "007"})
 	for _, other := range []string{"s", "z"} {
-		_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{"ok", 1}, {other, 1}}})
+		_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "ok", By: 1}, {Name: other, By: 1}}})
 		require.ErrorIs(t, err, codes.WrongType)
 		require.ErrorContains(t, err, other)
 	}
@@ -68,8 +69,8 @@ func TestH9OneTextRefusesAllIncrements(t *testing.T) {
 func TestH10AnIncrementBeyond64BitsIsRefused(t *testing.T) {
 	k := start(t)
 	k.update(player, map[string]string{"n": strconv.Itoa(math.MaxInt64), "m": strconv.Itoa(math.MinInt64)})
-	for _, d := range []Delta{{"n", 1}, {"m", -1}} {
-		_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{"other", 1}, d}})
+	for _, d := range []Delta{{Name: "n", By: 1}, {Name: "m", By: -1}} {
+		_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "other", By: 1}, d}})
 		require.ErrorIs(t, err, codes.Overflow)
 		require.ErrorContains(t, err, `"`+d.Name+`"`)
 	}
@@ -135,7 +136,7 @@ func TestH36AValueOfAMegabyteIsTakenWholeAndNoLonger(t *testing.T) {
 	k := startOn(t, sql)
 	long := strings.Repeat("x", kv.MaxValue)
 	k.update(player, map[string]string{"a": long})
-	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Put{{"b", []byte(long + "x")}}})
+	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Put{{Name: "b", Value: []byte(long + "x")}}})
 	require.ErrorIs(t, err, codes.TooLarge)
 	require.ErrorContains(t, err, `"b"`)
 	k.land()
@@ -147,7 +148,7 @@ func TestWritesThatCannotBeOneTransactionAreRefusedByName(t *testing.T) {
 	for want, w := range map[string]*Write{
 		"update of no fields":          {Kind: Update},
 		"increment of no fields":       {Kind: Incr},
-		"the limit of one write is 20": {Kind: Update, Fields: puts(numbers(MaxFields + 1))},
+		"the limit of one write is 20": {Kind: Update, Fields: puts(numbers(field.MaxFields + 1))},
 		"8388608":                      {Kind: Update, Fields: puts(map[string]string{"a": strings.Repeat("x", 1<<20), "b": strings.Repeat("x", 1<<20), "c": strings.Repeat("x", 1<<20), "d": strings.Repeat("x", 1<<20), "e": strings.Repeat("x", 1<<20), "f": strings.Repeat("x", 1<<20), "g": strings.Repeat("x", 1<<20), "h": strings.Repeat("x", 1<<20)})},
 		"no such write":                {},
 		"token":                        {Kind: Remove, Names: []string{"a"}, Token: "\x01"},
@@ -165,10 +166,10 @@ func TestWritesThatCannotBeOneTransactionAreRefusedByName(t *testing.T) {
 // An owner may be larger than any transaction; all of it is read as it was at one moment.
 func TestAnOwnerLargerThanATransactionIsReadAsOfOneMoment(t *testing.T) {
 	k := start(t)
-	all := numbers(3 * MaxFields)
+	all := numbers(3 * field.MaxFields)
 	list := puts(all)
 	for len(list) > 0 {
-		n := min(MaxFields, len(list))
+		n := min(field.MaxFields, len(list))
 		k.do(&Write{Owner: player, Kind: Update, Fields: list[:n]})
 		list = list[n:]
 	}
@@ -197,7 +198,7 @@ func TestVersionsRiseAndMakeWritesConditional(t *testing.T) {
 	require.Greater(t, first.Version, k.clock.Now().UnixMicro())
 
 	w := func(expect map[string]int64) *Write {
-		return &Write{Owner: player, Kind: Update, Fields: []Put{{"a", []byte("2")}}, Expect: expect}
+		return &Write{Owner: player, Kind: Update, Fields: []Put{{Name: "a", Value: []byte("2")}}, Expect: expect}
 	}
 	second := k.do(w(map[string]int64{"a": first.Version, "other": 0})).Fields[0]
 	require.Greater(t, second.Version, first.Version)
@@ -213,7 +214,7 @@ func TestVersionsRiseAndMakeWritesConditional(t *testing.T) {
 	_, err = k.try(w(map[string]int64{"a": second.Version}))
 	require.ErrorIs(t, err, codes.Conflict)
 	k.do(w(map[string]int64{"a": 0}))
-	_, err = k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{"a", 1}}, Expect: map[string]int64{"a": 0}})
+	_, err = k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}}, Expect: map[string]int64{"a": 0}})
 	require.ErrorIs(t, err, codes.Conflict)
 	require.Equal(t, map[string]string{"a": "2"}, k.all(player))
 }
@@ -223,7 +224,7 @@ func TestWritesTellWhatWasThereBefore(t *testing.T) {
 	k.update(player, map[string]string{"a": "1"})
 	out := k.do(&Write{Owner: player, Kind: Update, Fields: puts(map[string]string{"a": "2", "b": "3"}), WantPrev: true})
 	require.Equal(t, map[string]string{"a": "1"}, texts(out.Prev))
-	out = k.do(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{"a", 5}, {"c", 1}}, WantPrev: true})
+	out = k.do(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "a", By: 5}, {Name: "c", By: 1}}, WantPrev: true})
 	require.Equal(t, map[string]string{"a": "2"}, texts(out.Prev))
 	require.Equal(t, map[string]string{"a": "7", "c": "1"}, texts(out.Fields))
 	out = k.do(&Write{Owner: player, Kind: Remove, Names: []string{"a", "nope"}, WantPrev: true})
@@ -250,7 +251,7 @@ func TestTokensMakeEveryWriteRepeatable(t *testing.T) {
 	k.update(player, map[string]string{"a": "1", "b": "x", "c": "y"})
 	for _, w := range []Write{
 		{Kind: Update, Fields: puts(map[string]string{"a": "5"}), WantPrev: true},
-		{Kind: Incr, Deltas: []Delta{{"a", 1}, {"n", 2}}, WantPrev: true},
+		{Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}, {Name: "n", By: 2}}, WantPrev: true},
 		{Kind: Remove, Names: []string{"b", "c", "nope"}, WantPrev: true},
 		{Kind: Restore, Names: []string{"c", "b"}, WantPrev: true},
 		{Kind: Update, Fields: puts(map[string]string{"new": "5"}), Expect: map[string]int64{"new": 0}},
@@ -301,10 +302,10 @@ func TestWritesKeepTheirOrder(t *testing.T) {
 				}
 				do(&Write{Kind: Update, Fields: puts(map[string]string{name: "1"})})
 				do(&Write{Kind: Remove, Names: []string{name}})
-				do(&Write{Kind: Incr, Deltas: []Delta{{name, 7}}})
+				do(&Write{Kind: Incr, Deltas: []Delta{{Name: name, By: 7}}})
 				do(&Write{Kind: Remove, Names: []string{name}})
 				do(&Write{Kind: Restore, Names: []string{name}})
-				do(&Write{Kind: Incr, Deltas: []Delta{{name, 1}}})
+				do(&Write{Kind: Incr, Deltas: []Delta{{Name: name, By: 1}}})
 				done.Wait()
 				require.Equal(t, map[string]string{name: "8"}, k.get(o, name))
 			}
@@ -362,7 +363,7 @@ func TestAnUpdateIsOnePut(t *testing.T) {
 	require.Len(t, changes, 1)
 	require.Len(t, changes[0].Events, 1)
 	said := Changes(nil, changes[0].Events, k.Base())
-	require.Equal(t, []Change{{FieldName{player, "a"}, Field{Name: "a", Value: []byte("2"), Version: out.Fields[0].Version, Updated: k.clock.Now().UnixMilli()}}}, said)
+	require.Equal(t, []Change{{FieldName{Owner: player, Name: "a"}, Field{Name: "a", Value: []byte("2"), Version: out.Fields[0].Version, Updated: k.clock.Now().UnixMilli()}}}, said)
 }
 
 func TestWritesBeyondWhatMayWaitAreRefused(t *testing.T) {
@@ -373,7 +374,7 @@ func TestWritesBeyondWhatMayWaitAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, goOn)
 	k.lines.bytes = maxWaitingBytes
-	_, err = k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{"a", 1}}})
+	_, err = k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}}})
 	require.ErrorIs(t, err, codes.Busy)
 	k.lines.bytes = 0
 	k.lines.leave(first)

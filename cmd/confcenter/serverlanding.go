@@ -10,6 +10,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/metric"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 )
 
@@ -74,7 +75,7 @@ type landed struct {
 // open reads the settings, and does not connect yet.
 func (o *landingOptions) open(config *confstore.Store, log zerolog.Logger) (l landed, set storage.Settings, err error) {
 	if o.dsn == "" {
-		return landed{}, storage.Defaults(), nil
+		return landed{}, field.Defaults(), nil
 	}
 	if set, err = o.read(config); err != nil {
 		log.Warn().Str("file", o.settings).Msg("the defaults are used for landing: " + err.Error())
@@ -87,14 +88,14 @@ func (o *landingOptions) open(config *confstore.Store, log zerolog.Logger) (l la
 func (o *landingOptions) read(config *confstore.Store) (storage.Settings, error) {
 	node := config.Snapshot().Node(o.settings)
 	if node == nil || !node.Known() || node.Deleted() {
-		return storage.Defaults(), nil
+		return field.Defaults(), nil
 	}
 	text, ready := node.Contents(true)
 	if !ready {
 		node.Prepare(true, false)
 		text, _ = node.Contents(true)
 	}
-	return storage.ParseSettings(text)
+	return field.ParseSettings(text)
 }
 
 // start begins to land, and to keep to the configuration.

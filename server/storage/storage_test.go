@@ -17,6 +17,7 @@ import (
 	"confcenter/server/loop"
 	"confcenter/server/loop/looptest"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // player is a store of one owner's fields. What comes when is up to the test.
@@ -278,7 +279,7 @@ func TestNoPlayerStorage(t *testing.T) {
 	}
 }
 
-func (p *player) Settings() storage.Settings { return storage.Defaults() }
+func (p *player) Settings() storage.Settings { return field.Defaults() }
 
 func (p *player) Claim(_ context.Context, table int, who string) (storage.Claim, error) {
 	return storage.Claim{Fence: kv.Revision(table), Holder: who}, p.err

@@ -12,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Database is a database that fields are landed in, and read from: a storage.Backing. Its
@@ -177,7 +178,7 @@ func (d *Database) Tables(ctx context.Context) ([]string, error) {
 	var tables []string
 	for _, name := range names {
 		table := d.dialect.unfold(name)
-		if _, _, ok := storage.ParseTable(table); ok {
+		if _, _, ok := field.ParseTable(table); ok {
 			tables = append(tables, table)
 		}
 	}

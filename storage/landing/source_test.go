@@ -11,6 +11,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // source is a Source in memory, whose owners' tables are drawn by their ids.
@@ -35,7 +36,7 @@ type source struct {
 }
 
 func newSource() *source {
-	s := &source{settings: storage.Defaults(), noted: map[string]storage.DirtyRow{}, reasons: map[string]string{}, newest: map[string]string{}}
+	s := &source{settings: field.Defaults(), noted: map[string]storage.DirtyRow{}, reasons: map[string]string{}, newest: map[string]string{}}
 	for i := range s.dirty {
 		s.dirty[i] = map[string]storage.DirtyRow{}
 	}
@@ -185,7 +186,7 @@ func (s *source) agree(t testing.TB, d *Database) {
 	defer s.mu.Unlock()
 	for key, want := range s.newest {
 		table, primary := key[:3], key[4:]
-		f, ok := storage.ParseField(table, primary)
+		f, ok := field.ParseField(table, primary)
 		require.True(t, ok)
 		rows, err := d.Fields(ctx, f.Owner, []string{f.Name})
 		require.NoError(t, err)

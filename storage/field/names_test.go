@@ -1,4 +1,4 @@
-package storage
+package field
 
 import (
 	"strings"
@@ -40,7 +40,7 @@ func TestNamesOfTheDocument(t *testing.T) {
 		{Owner{"_", "z_", "a\nb", "5%"}, "\x01%", "_z5f_z7az5f", ":a%0Ab:5%25::%01%25"},
 		{Owner{"é", "1", "\u0085", "y"}, "k", "_zc3za9_1", ":%C2%85:y:k"},
 	} {
-		f := FieldName{test.o, test.name}
+		f := Ref{test.o, test.name}
 		require.Equal(t, test.table, test.o.Table())
 		require.Equal(t, test.key, f.Key())
 		parsed, ok := ParseField(test.table, test.key)
@@ -53,7 +53,7 @@ func TestNamesOfTheDocument(t *testing.T) {
 // the state store, and the fields of an owner are one prefix.
 func TestNamesReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := FieldName{owner().Draw(t, "owner"), id().Draw(t, "name")}
+		f := Ref{owner().Draw(t, "owner"), id().Draw(t, "name")}
 		require.NoError(t, f.Owner.Check())
 		parsed, ok := ParseField(f.Owner.Table(), f.Key())
 		require.True(t, ok)
@@ -62,9 +62,9 @@ func TestNamesReadBack(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, f.Owner, o)
 		require.NoError(t, kv.CheckPair(f.Owner.Namespace(), f.Key()))
-		require.Equal(t, len(f.Owner.Key()), ownerLen(f.Key()))
+		require.Equal(t, len(f.Owner.Key()), OwnerLen(f.Key()))
 
-		other := FieldName{owner().Draw(t, "other"), id().Draw(t, "its name")}
+		other := Ref{owner().Draw(t, "other"), id().Draw(t, "its name")}
 		mine := Filter(f.Owner).Match(other.Owner.Namespace(), other.Key())
 		require.Equal(t, other.Owner == f.Owner, mine)
 	})
@@ -105,27 +105,27 @@ func TestNamesThatDoNotFitAreRefused(t *testing.T) {
 	} {
 		err := test.o.Check()
 		if err == nil {
-			err = test.o.checkField([]byte(test.o.Key()), test.name)
+			err = test.o.CheckField([]byte(test.o.Key()), test.name)
 		}
 		require.ErrorIs(t, err, test.code, what)
 		require.ErrorContains(t, err, what)
 	}
 	require.NoError(t, Owner{"1", "1", long[:100], long[:100]}.Check())
-	require.NoError(t, good.checkField([]byte("user:100"), long[:MaxName]))
+	require.NoError(t, good.CheckField([]byte("user:100"), long[:MaxName]))
 }
 
 // What Java says of the same texts.
 func TestDirtyTablesAreHomos(t *testing.T) {
 	o := Owner{"1", "1", "user", "100"}
-	require.Equal(t, 0, home(o, 1))
+	require.Equal(t, 0, o.Home(1))
 	h := int32(0)
 	for _, c := range "slug-data:{1:1:user:100}" {
 		h = 31*h + c
 	}
-	require.Equal(t, int(max(int64(h), -int64(h))%7), home(o, 7))
+	require.Equal(t, int(max(int64(h), -int64(h))%7), o.Home(7))
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, MaxTables).Draw(t, "tables")
-		at := home(owner().Draw(t, "owner"), n)
+		at := owner().Draw(t, "owner").Home(n)
 		require.True(t, at >= 0 && at < n)
 	})
 }

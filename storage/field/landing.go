@@ -1,6 +1,18 @@
-package storage
+package field
 
 import "confcenter/kv"
+
+// Row is a field as a database has it.
+type Row struct {
+	Owner Owner
+	Name  string
+	Value []byte // of a removed one its last value
+	// Version is 0 for a row that was written by others.
+	Version int64
+	Removed bool
+	// When, in ms since 1970: removed (0 if it is not), made, changed last.
+	RemovedAt, Created, Updated int64
+}
 
 // Batch is what a lander has to write to the database at a time: the oldest dirty fields of
 // a dirty table, and refused ones whose time has come again.
@@ -46,8 +58,8 @@ type ErrorRow struct {
 	Dropped  bool
 }
 
-// FieldName names one field.
-type FieldName struct {
+// Ref is the name of a field among those of all owners.
+type Ref struct {
 	Owner Owner
 	Name  string
 }
@@ -68,5 +80,12 @@ type TableStatus struct {
 	Cursor  int64  `json:"cursor"`           // all changes up to this revision are landed or in the list of errors
 }
 
-// LockOf is the lock that a lander of the dirty table has to hold; its fence goes with Landed.
-func LockOf(table int) (ns, key string) { return Landing, numbered("lock/", table) }
+// Claim is what came of asking for a dirty table.
+type Claim struct {
+	// Fence is not 0 if the lander has the table now: it goes with Landed and Release.
+	Fence kv.Revision
+	// Idle says that nothing in the table is to be landed, so that nobody needs a claim.
+	Idle bool
+	// Holder is the lander that has the table.
+	Holder string
+}

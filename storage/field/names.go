@@ -1,8 +1,7 @@
-package storage
+package field
 
 import (
 	"encoding/hex"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -27,23 +26,23 @@ const (
 
 // Table is the name of the table that the owner's fields are in. It is APP_REGION, or
 // _APP_REGION with escapes if that would not be the same backwards.
-func (o Owner) Table() string { return string(appendTable(nil, o.App, o.Region)) }
+func (o Owner) Table() string { return string(AppendTable(nil, o.App, o.Region)) }
 
 // Namespace is where the owner's fields are in the state store.
-func (o Owner) Namespace() string { return string(appendTable([]byte(Prefix), o.App, o.Region)) }
+func (o Owner) Namespace() string { return string(AppendTable([]byte(Prefix), o.App, o.Region)) }
 
 // Key is what the database has as query_all_key: LOGIC:ID, or :LOGIC:ID with escapes if one of
 // them has a colon or a control character.
-func (o Owner) Key() string { return string(appendOwner(nil, o)) }
+func (o Owner) Key() string { return string(AppendOwner(nil, o)) }
 
 // Key is what the database has as primary_key, and the state store as key.
-func (f FieldName) Key() string { return string(appendField(appendOwner(nil, f.Owner), f.Name)) }
+func (f Ref) Key() string { return string(AppendName(AppendOwner(nil, f.Owner), f.Name)) }
 
 // Table is the name of the table that the row is in.
 func (r *Row) Table() string { return r.Owner.Table() }
 
 // Key is the row's primary_key.
-func (r *Row) Key() string { return FieldName{r.Owner, r.Name}.Key() }
+func (r *Row) Key() string { return Ref{r.Owner, r.Name}.Key() }
 
 // Check reports whether the owner fits into the columns. The error names the column and its
 // limit.
@@ -56,22 +55,22 @@ func (o Owner) Check() error {
 		}
 	}
 	var some [2 * MaxColumn]byte
-	if n := len(appendTable(some[:0], o.App, o.Region)); n > MaxTable {
+	if n := len(AppendTable(some[:0], o.App, o.Region)); n > MaxTable {
 		return tooLong("the table's name", o.App+"_"+o.Region, n, MaxTable)
 	}
-	if n := len(appendOwner(some[:0], o)); n > MaxColumn {
+	if n := len(AppendOwner(some[:0], o)); n > MaxColumn {
 		return tooLong("query_all_key", o.Logic+":"+o.ID, n, MaxColumn)
 	}
 	return nil
 }
 
-// check does the same for a field of an owner that has been checked and has that key.
-func (o Owner) checkField(key []byte, name string) error {
+// CheckField does the same for a field of an owner that has been checked and has that key.
+func (o Owner) CheckField(key []byte, name string) error {
 	if err := checkText("key", name, MaxName); err != nil {
 		return err
 	}
 	var some [2 * MaxColumn]byte
-	if n := len(appendField(append(some[:0], key...), name)); n > MaxColumn {
+	if n := len(AppendName(append(some[:0], key...), name)); n > MaxColumn {
 		return tooLong("primary_key", o.Logic+":"+o.ID+":"+name, n, MaxColumn)
 	}
 	return nil
@@ -96,7 +95,8 @@ func tooLong(what, text string, n, limit int) error {
 	return codes.Errorf(codes.NameTooLong, "%s %q… has %d bytes, the limit is %d", what, text[:min(shown, len(text))], n, limit)
 }
 
-func appendTable(dst []byte, app, region string) []byte {
+// AppendTable appends Owner.Table.
+func AppendTable(dst []byte, app, region string) []byte {
 	if plainID(app) && plainID(region) {
 		return append(append(append(dst, app...), '_'), region...)
 	}
@@ -129,15 +129,16 @@ func appendID(dst []byte, id string) []byte {
 	return dst
 }
 
-func appendOwner(dst []byte, o Owner) []byte {
+// AppendOwner appends Owner.Key.
+func AppendOwner(dst []byte, o Owner) []byte {
 	if verbatim(o.Logic) && verbatim(o.ID) {
 		return append(append(append(dst, o.Logic...), ':'), o.ID...)
 	}
 	return appendEscaped(append(appendEscaped(append(dst, ':'), o.Logic), ':'), o.ID)
 }
 
-// appendField appends the rest of the key to the key of the owner.
-func appendField(dst []byte, name string) []byte {
+// AppendName appends the rest of a field's key to the key of the owner.
+func AppendName(dst []byte, name string) []byte {
 	dst = append(dst, ':')
 	if (name == "" || name[0] != ':') && !hasControl(name) {
 		return append(dst, name...)
@@ -188,7 +189,7 @@ func ParseTable(table string) (app, region string, ok bool) {
 			return "", "", false
 		}
 	}
-	if !ok || string(appendTable(nil, app, region)) != table || app == "" || region == "" {
+	if !ok || string(AppendTable(nil, app, region)) != table || app == "" || region == "" {
 		return "", "", false
 	}
 	return app, region, true
@@ -200,11 +201,12 @@ func ParseOwner(table, key string) (o Owner, ok bool) {
 	if !ok {
 		return Owner{}, false
 	}
-	o.Logic, o.ID, ok = parseOwner(key)
+	o.Logic, o.ID, ok = ParseKey(key)
 	return o, ok
 }
 
-func parseOwner(key string) (logic, id string, ok bool) {
+// ParseKey is the inverse of Owner.Key.
+func ParseKey(key string) (logic, id string, ok bool) {
 	rest, escaped := strings.CutPrefix(key, ":")
 	logic, id, ok = strings.Cut(rest, ":")
 	if escaped {
@@ -213,27 +215,27 @@ func parseOwner(key string) (logic, id string, ok bool) {
 		id, too = unescape(id, '%')
 		ok = ok && good && too
 	}
-	if !ok || logic == "" || id == "" || string(appendOwner(nil, Owner{Logic: logic, ID: id})) != key {
+	if !ok || logic == "" || id == "" || string(AppendOwner(nil, Owner{Logic: logic, ID: id})) != key {
 		return "", "", false
 	}
 	return logic, id, true
 }
 
 // ParseField reads what Row.Table and Row.Key wrote.
-func ParseField(table, key string) (f FieldName, ok bool) {
-	n := ownerLen(key)
+func ParseField(table, key string) (f Ref, ok bool) {
+	n := OwnerLen(key)
 	if n < 0 {
-		return FieldName{}, false
+		return Ref{}, false
 	}
 	if f.Owner, ok = ParseOwner(table, key[:n]); !ok {
-		return FieldName{}, false
+		return Ref{}, false
 	}
-	f.Name, ok = parseName(key[n+1:])
+	f.Name, ok = ParseName(key[n+1:])
 	return f, ok
 }
 
-// ownerLen is how much of a field's key is its owner's; -1 if it is none.
-func ownerLen(key string) int {
+// OwnerLen is how much of a field's key is its owner's; -1 if it is none.
+func OwnerLen(key string) int {
 	from := 0
 	if strings.HasPrefix(key, ":") {
 		from = 1
@@ -249,8 +251,8 @@ func ownerLen(key string) int {
 	return from + colon
 }
 
-// parseName reads the name behind the owner's key and its colon.
-func parseName(text string) (name string, ok bool) {
+// ParseName reads the name behind the owner's key and its colon.
+func ParseName(text string) (name string, ok bool) {
 	escaped, isEscaped := strings.CutPrefix(text, ":")
 	if !isEscaped {
 		return text, text != "" && !hasControl(text)
@@ -284,12 +286,9 @@ func unescape(text string, mark byte) (string, bool) {
 	return string(raw), true
 }
 
-// numbered is the key of what a dirty table has in Landing.
-func numbered(what string, table int) string { return what + strconv.Itoa(table) }
-
-// home is in which of so many dirty tables an owner's fields are: what homo computes from the
+// Home is in which of so many dirty tables an owner's fields are: what homo computes from the
 // name of its hash, so that its landers and ours agree. The hash is Java's.
-func home(o Owner, tables int) int {
+func (o Owner) Home(tables int) int {
 	if tables <= 1 {
 		return 0
 	}
