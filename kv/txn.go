@@ -294,6 +294,21 @@ func (t *Txn) mayWrite(ns string) error {
 	return codes.Errorf(codes.Reserved, "namespace %.64q belongs to player storage: it can be read here, and is written by the operations of player storage", ns)
 }
 
+// Relieves reports whether the transaction writes nothing but the books of player storage: what
+// is landed, and what has left memory. Without them nothing can leave, so that they may be
+// written when the store is full.
+func (t *Txn) Relieves() bool {
+	if !t.System {
+		return false
+	}
+	for i := range t.Then {
+		if t.Then[i].NS != landingNamespace {
+			return false
+		}
+	}
+	return true
+}
+
 // Size is how many bytes of keys and values the transaction has.
 func (t *Txn) Size() (n int) {
 	for i := range t.If {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
@@ -14,13 +16,17 @@ import (
 )
 
 // onDisk puts the kit on the embedded engine.
-func onDisk(t *testing.T, sql *database) (k *kit, restart func()) {
+func onDisk(t *testing.T, sql *database, change ...func(*pebblekv.Config)) (k *kit, restart func()) {
 	k = startOn(t, sql, func(c *Config) { c.Settings = field.Defaults() })
 	k.shut()
 	require.NoError(t, k.engine.Close())
 	fs := disk.MemoryFS()
 	open := func() {
-		store, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: "state", FS: fs}, Replica: replica.Config{Clock: k.clock}})
+		cfg := pebblekv.Config{Disk: disk.Config{Dir: "state", FS: fs}, Replica: replica.Config{Clock: k.clock}}
+		for _, fn := range change {
+			fn(&cfg)
+		}
+		store, err := pebblekv.Open(cfg)
 		require.NoError(t, err)
 		var engine kvstore.Engine = store
 		k.engine, k.cfg.Store = engine, engine
@@ -63,4 +69,25 @@ func TestH30AcknowledgedFieldsAreReadAndLandAfterARestart(t *testing.T) {
 	k.settle()
 	require.Zero(t, k.Status()[0].Dirty)
 	require.Empty(t, k.get(Owner{App: "1", Region: "1", Logic: "user", ID: "new"}, "a"))
+}
+
+func TestAFullStoreLandsAndTakesWritesAgainOnceFieldsHaveLeft(t *testing.T) {
+	sql := newDatabase()
+	k, _ := onDisk(t, sql, func(c *pebblekv.Config) { c.Replica.Store = memory.NewPool(1 << 20) })
+	n := 0
+	for _, size := range []int{32 << 10, 1 << 10, 1} { // down to the last byte
+		for {
+			if _, err := k.try(&Write{Owner: Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(n)}, Kind: Update, Fields: []Put{{Name: "a", Value: make([]byte, size)}}}); err != nil {
+				require.ErrorIs(t, err, codes.Quota)
+				break
+			}
+			n++
+		}
+	}
+	claim, err := k.Claim(t.Context(), 0, "lander")
+	require.NoError(t, err)
+	k.fences[0] = claim.Fence
+	require.Equal(t, n, k.chill())
+	require.Len(t, sql.live(Owner{App: "1", Region: "1", Logic: "user", ID: "0"}), 1)
+	k.update(player, map[string]string{"a": "1"})
 }

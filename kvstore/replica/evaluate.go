@@ -51,7 +51,7 @@ func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	if !wrote && txn.Token == "" {
 		return nil, nil
 	}
-	if err := g.allowed(grew); err != nil {
+	if err := g.allowed(grew, txn.Relieves()); err != nil {
 		return nil, err
 	}
 	if txn.Token == "" {

@@ -310,18 +310,26 @@ func (g *group) leaseChanges() []LeaseChange {
 }
 
 // allowed reports whether there is room for what the transaction did. grows: it has
-// written something, not only deleted.
-func (g *group) allowed(grows bool) error {
-	if err := g.writable(!grows); err != nil {
+// written something, not only deleted. One that lets others leave has more room.
+func (g *group) allowed(grows, relieves bool) error {
+	if err := g.writable(!grows || relieves); err != nil {
 		return err
 	}
+	cost, keys := g.books.held.most, g.cfg.MaxKeys
+	if relieves {
+		cost, keys = cost+cost/extraRoom, keys+max(1, keys/extraRoom)
+	}
 	total := g.books.total()
-	if total.cost > g.began.cost && total.cost > g.books.held.most {
+	if total.cost > g.began.cost && total.cost > cost {
 		g.books.held.pool.Refuse()
 		return codes.Errorf(codes.Quota, "the store's keys, values and leases take %d bytes of memory, its limit is %d: delete something", g.began.cost, g.books.held.most)
 	}
-	if total.keys > g.began.keys && total.keys > g.cfg.MaxKeys {
+	if total.keys > g.began.keys && total.keys > keys {
 		return codes.Errorf(codes.Quota, "the store has %d keys, its limit is %d: delete something", g.began.keys, g.cfg.MaxKeys)
 	}
 	return nil
 }
+
+// extraRoom is the part of the limits of memory and keys that transactions which relieve the
+// store may use beyond them.
+const extraRoom = 8

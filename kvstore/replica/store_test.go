@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -257,6 +258,26 @@ func TestLimitsOfWhatIsKept(t *testing.T) {
 		b.must(del("k"))
 		require.Zero(t, pool.Held())
 		require.NoError(t, b.Close())
+	})
+	t.Run("for the books of player storage there is more", func(t *testing.T) {
+		const limit = 40_000
+		b := onFake(t, Config{Store: memory.NewPool(limit), MaxKeys: 9})
+		for i := range 9 {
+			_, err := b.do(&kv.Txn{System: true, Then: []kv.Op{{Kind: kv.OpPut, NS: "@storage/1_1", Key: "player:1:" + strconv.Itoa(i), Value: kv.BytesValue(make([]byte, 5000))}}})
+			require.True(t, err == nil || codes.Of(err) == codes.Quota, err)
+		}
+		more := func(op kv.Op) error {
+			_, err := b.do(&kv.Txn{System: true, Then: []kv.Op{op}})
+			return err
+		}
+		field := kv.Op{Kind: kv.OpPut, NS: "@storage/1_1", Key: "player:1:0", Value: kv.BytesValue(make([]byte, 15_000))}
+		require.ErrorIs(t, more(field), codes.Quota)
+		require.NoError(t, more(kv.Op{Kind: kv.OpPut, NS: "@landing", Key: "cursor/0", Value: kv.BytesValue(make([]byte, 200))}))
+		b.disk.set(nil, codes.Errorf(codes.Quota, "full"), nil)
+		require.ErrorIs(t, more(field), codes.Quota)
+		require.NoError(t, more(kv.Op{Kind: kv.OpPut, NS: "@landing", Key: "cursor/0", Value: kv.IntValue(2)}), "of the disk as well")
+		b.disk.set(nil, nil, nil)
+		require.ErrorIs(t, more(kv.Op{Kind: kv.OpPut, NS: "@landing", Key: "filter/000", Value: kv.BytesValue(make([]byte, limit))}), codes.Quota, "but not without end")
 	})
 	t.Run("memory of what is there already", func(t *testing.T) {
 		b := onFake(t, Config{})
