@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,6 +37,9 @@ func open(t testing.TB, dsn string) *Database {
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
 
 var (
 	ctx    = context.Background()

@@ -85,18 +85,6 @@ func TestH24ManyDirtyFieldsNeedFewStatements(t *testing.T) {
 	})
 }
 
-func TestH23AThousandUpdatesAreOneRow(t *testing.T) {
-	d := open(t, databases["SQLite"](t))
-	s := newSource()
-	for i := range 1000 {
-		s.put(player, "a", fmt.Sprint(i))
-	}
-	l := start(t, s, d, "a")
-	l.lands(t, s)
-	require.Equal(t, map[string]string{"a": "999 v1000"}, all(t, d, player))
-	require.EqualValues(t, 1, l.Readings().Get("landing_rows_total"))
-}
-
 func TestH26AHealedDatabaseTakesTheRefusedRow(t *testing.T) {
 	onEach(t, func(t *testing.T, d *Database) {
 		poison(t, d)

@@ -1,38 +1,92 @@
 package landing
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/codes"
 	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore"
 	"confcenter/kvstore/kvtest"
 	"confcenter/storage"
+	"confcenter/storage/landing/dbtest"
 )
 
 // play is a storage that is landed in a database.
 type play struct {
 	*storage.Storage
-	d *Database
-	l *lander
+	d      *Database
+	asked  *asked
+	l      *lander
+	engine kvstore.Engine
+	clock  *clock.Fake // the storage's; the lander has one of its own
+}
+
+// asked is a database that remembers what it was asked for.
+type asked struct {
+	*Database
+	mu      sync.Mutex
+	queries []string // guarded by mu
+}
+
+func (a *asked) Fields(ctx context.Context, o storage.Owner, names []string) ([]storage.Row, error) {
+	a.note("fields " + strings.Join(names, " "))
+	return a.Database.Fields(ctx, o, names)
+}
+
+func (a *asked) All(ctx context.Context, o storage.Owner) ([]storage.Row, error) {
+	a.note("all")
+	return a.Database.All(ctx, o)
+}
+
+func (a *asked) note(query string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queries = append(a.queries, query)
+}
+
+// since returns the queries since it was called last.
+func (a *asked) since() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.queries
+	a.queries = nil
+	return list
 }
 
 func playOn(t testing.TB, d *Database) *play {
 	t.Helper()
-	engine := kvtest.NewMemory(kvtest.MemoryConfig{Clock: clock.Real()})
-	t.Cleanup(func() { require.NoError(t, engine.Close()) })
-	s, err := storage.Open(storage.Config{Store: engine, Backing: d})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return &play{s, d, start(t, Local(s), d, "lander")}
+	return playWith(t, d, func(s Source) Source { return s })
 }
 
-func (p *play) do(t testing.TB, w *storage.Write) *storage.Outcome {
+// playWith has the lander work with what wrap makes of its source.
+func playWith(t testing.TB, d *Database, wrap func(Source) Source) *play {
 	t.Helper()
-	w.Owner = player
+	p := &play{d: d, asked: &asked{Database: d}, clock: clock.NewFake(time.Unix(1_700_000_000, 0))}
+	p.engine = kvtest.NewMemory(kvtest.MemoryConfig{Clock: p.clock})
+	t.Cleanup(func() { require.NoError(t, p.engine.Close()) })
+	var err error
+	p.Storage, err = storage.Open(storage.Config{Store: p.engine, Backing: p.asked, Clock: p.clock})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	p.l = start(t, wrap(Local(p.Storage)), d, "lander")
+	return p
+}
+
+func (p *play) try(w *storage.Write) (*storage.Outcome, error) {
+	if w.Owner == (storage.Owner{}) {
+		w.Owner = player
+	}
 	type answer struct {
 		out *storage.Outcome
 		err error
@@ -40,13 +94,79 @@ func (p *play) do(t testing.TB, w *storage.Write) *storage.Outcome {
 	got := make(chan answer, 1)
 	p.Do(w, func(out *storage.Outcome, err error) { got <- answer{out, err} })
 	a := <-got
-	require.NoError(t, a.err)
-	return a.out
+	return a.out, a.err
+}
+
+func (p *play) do(t testing.TB, w *storage.Write) *storage.Outcome {
+	t.Helper()
+	out, err := p.try(w)
+	require.NoError(t, err)
+	return out
 }
 
 func (p *play) update(t testing.TB, name, value string) {
 	t.Helper()
-	p.do(t, &storage.Write{Kind: storage.Update, Fields: []storage.Put{{Name: name, Value: []byte(value)}}})
+	p.updateOf(t, player, map[string]string{name: value})
+}
+
+func (p *play) updateOf(t testing.TB, o storage.Owner, fields map[string]string) {
+	t.Helper()
+	w := &storage.Write{Owner: o, Kind: storage.Update}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		w.Fields = append(w.Fields, storage.Put{Name: name, Value: []byte(fields[name])})
+	}
+	p.do(t, w)
+}
+
+func (p *play) incr(t testing.TB, name string, by int64) string {
+	t.Helper()
+	return string(p.do(t, &storage.Write{Kind: storage.Incr, Deltas: []storage.Delta{{Name: name, By: by}}}).Fields[0].Value)
+}
+
+// get reads fields, from the database if need be.
+func (p *play) get(t testing.TB, o storage.Owner, names ...string) map[string]string {
+	t.Helper()
+	fields, err := p.Load(ctx, o, names)
+	require.NoError(t, err)
+	return texts(fields)
+}
+
+func (p *play) all(t testing.TB, o storage.Owner) map[string]string {
+	t.Helper()
+	page, err := p.GetAll(ctx, o, storage.Ask{})
+	require.NoError(t, err)
+	require.False(t, page.More)
+	return texts(page.Fields)
+}
+
+func texts(fields []storage.Field) map[string]string {
+	m := map[string]string{}
+	for _, f := range fields {
+		m[f.Name] = string(f.Value)
+	}
+	return m
+}
+
+// settle waits until it is known which owners the database has: nobody else is asked for.
+func (p *play) settle(t testing.TB) {
+	t.Helper()
+	stranger := storage.Owner{App: "1", Region: "1", Logic: "stranger", ID: "1"}
+	require.Eventually(t, func() bool {
+		_, ok := p.Get(stranger, []string{"a"}, nil)
+		return ok
+	}, patience, time.Millisecond)
+}
+
+// chill lands everything and waits until no owner is in memory any more.
+func (p *play) chill(t testing.TB) {
+	t.Helper()
+	p.settle(t)
+	p.land(t)
+	require.Eventually(t, func() bool {
+		p.clock.Advance(p.Settings().Idle)
+		return p.engine.Stats().Namespaces == 1 // ours of landing
+	}, patience, time.Millisecond)
+	p.asked.since()
 }
 
 // land has all dirty fields landed.
@@ -78,7 +198,7 @@ func TestH12ManyIncrementsAreLandedAsTheirSum(t *testing.T) {
 		for range 50 {
 			clients.Go(func() {
 				for range 200 {
-					p.do(t, &storage.Write{Kind: storage.Incr, Deltas: []storage.Delta{{Name: "n", By: 1}}})
+					p.incr(t, "n", 1)
 				}
 			})
 		}
@@ -88,18 +208,140 @@ func TestH12ManyIncrementsAreLandedAsTheirSum(t *testing.T) {
 	})
 }
 
+func TestH23AThousandUpdatesAreOneRow(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.l.clock.BlockUntil(1) // its first round is over
+		for i := range 1000 {
+			p.update(t, "a", fmt.Sprint(i))
+		}
+		p.land(t)
+		require.Equal(t, "999", string(p.in(t, "a").Value))
+		require.EqualValues(t, 1, p.l.Readings().Get("landing_rows_total"))
+	})
+}
+
+// away takes a database away until the function is called that it returns: it is killed or, a
+// file, moved.
+func away(t testing.TB, d *Database) (back func()) {
+	t.Helper()
+	server := map[string]func(testing.TB) *dbtest.Server{"mysql": dbtest.MariaDB, "postgres": dbtest.PostgreSQL}[d.address.kind]
+	if server != nil {
+		server(t).Kill(t)
+		return func() { server(t).Start(t) }
+	}
+	d.db.SetMaxIdleConns(0) // which would keep the file
+	moved := d.address.path + " is away"
+	require.NoError(t, os.Rename(d.address.path, moved))
+	require.NoError(t, os.Mkdir(d.address.path, 0o755)) // else a new file is made
+	return func() {
+		require.NoError(t, os.Remove(d.address.path))
+		require.NoError(t, os.Rename(moved, d.address.path))
+	}
+}
+
+func TestH27ReadsNeverFailWhileTheDatabaseIsAway(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.settle(t)
+		p.update(t, "before", "1")
+		p.land(t)
+		back := away(t, d)
+		for i := range 60 {
+			name := fmt.Sprint("f", i)
+			p.updateOf(t, player, map[string]string{name: "while it was away", "last": name})
+			p.incr(t, "n", 1)
+			if i%3 == 0 {
+				p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{name}})
+			}
+			fields, ok := p.Get(player, []string{"last", "n"}, nil)
+			require.True(t, ok)
+			require.Equal(t, map[string]string{"last": name, "n": fmt.Sprint(i + 1)}, texts(fields))
+			p.clock.Advance(time.Second)
+		}
+		p.l.pass(t, "it has tried", func() bool { return p.l.Readings().Get("landing_failures_total") >= 3 })
+		require.EqualValues(t, 62, p.Status()[0].Dirty)
+		require.Zero(t, p.Status()[0].Refused)
+		back()
+		p.land(t)
+		require.Equal(t, "60", string(p.in(t, "n").Value))
+		require.Equal(t, "f59", string(p.in(t, "last").Value))
+		for i := range 60 {
+			row := p.in(t, fmt.Sprint("f", i))
+			require.Equal(t, i%3 == 0, row.Removed)
+			require.Equal(t, "while it was away", string(row.Value))
+		}
+	})
+}
+
+// between has functions called each when a batch was taken, before it is written.
+type between struct {
+	Source
+	next []func()
+}
+
+func (b *between) Dirty(ctx context.Context, table, limit int) (*storage.Batch, error) {
+	batch, err := b.Source.Dirty(ctx, table, limit)
+	if batch != nil && len(b.next) > 0 {
+		do := b.next[0]
+		b.next = b.next[1:]
+		do()
+	}
+	return batch, err
+}
+
+func TestH34AFieldRemovedWhileItIsBeingLanded(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		var p *play
+		var halfWay storage.Row
+		removed := make(chan struct{})
+		steps := []func(){
+			func() {
+				p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"a"}})
+				close(removed)
+			},
+			func() { halfWay = p.in(t, "a") },
+		}
+		p = playWith(t, d, func(s Source) Source { return &between{s, steps} })
+		p.l.clock.BlockUntil(1) // its first round is over
+		p.update(t, "a", "last")
+		p.l.clock.Advance(10 * time.Second)
+		<-removed
+		p.land(t)
+		require.Equal(t, "last false 0", fmt.Sprint(string(halfWay.Value), " ", halfWay.Removed, " ", halfWay.RemovedAt))
+		gone := p.in(t, "a")
+		require.Equal(t, fmt.Sprint("last true ", p.clock.Now().UnixMilli()), fmt.Sprint(string(gone.Value), " ", gone.Removed, " ", gone.RemovedAt))
+	})
+}
+
+func TestH36AValueOfAMebibyteIsLandedWholeAndALongerOneRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		for _, letter := range []string{"x", "'", "\x00"} { // quoted, they are longer
+			whole := strings.Repeat(letter, kv.MaxValue)
+			p.update(t, "a", whole)
+			p.land(t)
+			require.True(t, whole == string(p.in(t, "a").Value))
+			_, err := p.try(&storage.Write{Kind: storage.Update, Fields: []storage.Put{{Name: "a", Value: []byte(whole + letter)}}})
+			require.ErrorIs(t, err, codes.TooLarge)
+		}
+		require.Equal(t, 1<<20, kv.MaxValue)
+		require.Zero(t, p.Status()[0].Refused)
+	})
+}
+
 // H15, H17 and H34, with the storage's own rows.
 func TestH34RemovedFieldsAreLandedWithTheirLastValue(t *testing.T) {
 	onEach(t, func(t *testing.T, d *Database) {
 		p := playOn(t, d)
 		p.update(t, "a", "1")
 		p.update(t, "binary", "\x00\xff")
-		before := time.Now().UnixMilli()
+		p.clock.Advance(time.Second)
 		p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"a", "nope"}})
 		p.land(t)
 		gone := p.in(t, "a")
 		require.True(t, gone.Removed)
-		require.GreaterOrEqual(t, gone.RemovedAt, before)
+		require.Equal(t, p.clock.Now().UnixMilli(), gone.RemovedAt)
 		require.Equal(t, "1", string(gone.Value))
 		require.Equal(t, "\x00\xff", string(p.in(t, "binary").Value))
 		p.update(t, "a", "new")
@@ -132,14 +374,16 @@ func TestH26ARefusedFieldIsRetriedByItself(t *testing.T) {
 		p.update(t, "bad", "poison")
 		p.land(t)
 		require.EqualValues(t, 1, p.Status()[0].Refused)
+		require.Equal(t, "1", string(p.in(t, "good").Value))
 		list, _ := p.Errors(storage.FieldName{}, 10)
 		require.Len(t, list, 1)
+		require.Equal(t, "bad", list[0].Name)
 		require.Contains(t, list[0].Reason, "antidote")
 		heal(t, d)
-		n, err := p.Retry(ctx, nil)
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		p.l.pass(t, "it is landed", func() bool { return p.Status()[0].Refused == 0 })
+		p.l.pass(t, "it is landed", func() bool {
+			p.clock.Advance(time.Second)
+			return p.Status()[0].Refused == 0
+		})
 		require.Equal(t, "poison", string(p.in(t, "bad").Value))
 	})
 }

@@ -1,0 +1,152 @@
+package landing
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/storage"
+)
+
+// Owners that are only in the database, as it is: the checks of homo that begin with an evicted
+// cache, and what comes back of names and values.
+
+func TestH18ARemovedFieldIsAbsentWhenItIsCold(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.updateOf(t, player, map[string]string{"a": "1", "b": "2"})
+		p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"a"}})
+		p.chill(t)
+		require.True(t, p.in(t, "a").Removed)
+		require.Equal(t, map[string]string{"b": "2"}, p.get(t, player, "a", "b", "nope"))
+		require.Equal(t, map[string]string{"b": "2"}, p.all(t, player))
+		require.Equal(t, []string{"fields a b nope", "all"}, p.asked.since(), "it was the database that said so")
+	})
+}
+
+func TestH19OnlyTheFieldAskedForIsLoaded(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.updateOf(t, player, map[string]string{"a": "1", "b": "2"})
+		p.chill(t)
+		_, ok := p.Get(player, []string{"a"}, nil)
+		require.False(t, ok, "it is not in memory")
+		require.Equal(t, map[string]string{"a": "1"}, p.get(t, player, "a"))
+		require.Equal(t, []string{"fields a"}, p.asked.since())
+		_, ok = p.Get(player, []string{"a"}, nil)
+		require.True(t, ok)
+		_, ok = p.Get(player, []string{"b"}, nil)
+		require.False(t, ok, "nobody has asked for it")
+	})
+}
+
+func TestH20AColdOwnerIsLoadedAsAWholeOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		want := map[string]string{}
+		for i := range 100 {
+			want[fmt.Sprint("f", i)] = fmt.Sprint(i)
+		}
+		p.updateOf(t, player, want)
+		p.chill(t)
+		require.Equal(t, want, p.all(t, player))
+		require.Equal(t, []string{"all"}, p.asked.since())
+		require.Equal(t, want, p.all(t, player))
+		require.Equal(t, map[string]string{"f7": "7"}, p.get(t, player, "f7", "nope"))
+		require.Empty(t, p.asked.since())
+	})
+}
+
+func TestH21AFullLoadLeavesANewerField(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.updateOf(t, player, map[string]string{"a": "1", "b": "1"})
+		p.chill(t)
+		p.update(t, "a", "2")
+		require.Empty(t, p.asked.since(), "an update need not look")
+		require.Equal(t, map[string]string{"a": "2", "b": "1"}, p.all(t, player))
+		require.Equal(t, []string{"all"}, p.asked.since())
+		require.Equal(t, map[string]string{"a": "2", "b": "1"}, p.get(t, player, "a", "b"))
+		p.chill(t)
+		require.Equal(t, "2", string(p.in(t, "a").Value))
+		require.Equal(t, map[string]string{"a": "2", "b": "1"}, p.all(t, player))
+	})
+}
+
+func TestH22AColdNumberIsIncrementedFromWhatItWas(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.updateOf(t, player, map[string]string{"n": "7", "max": "9223372036854775807", "text": "07", "gone": "10"})
+		p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{"gone"}})
+		p.chill(t)
+		require.Equal(t, "8", p.incr(t, "n", 1))
+		require.Equal(t, "3", p.incr(t, "gone", 3), "a removed one counts from 0")
+		for name, code := range map[string]codes.Code{"max": codes.Overflow, "text": codes.WrongType} {
+			_, err := p.try(&storage.Write{Kind: storage.Incr, Deltas: []storage.Delta{{Name: "n", By: 1}, {Name: name, By: 1}}})
+			require.ErrorIs(t, err, code)
+			require.ErrorContains(t, err, name)
+		}
+		p.chill(t)
+		require.Equal(t, "8", string(p.in(t, "n").Value))
+		require.Equal(t, "3", string(p.in(t, "gone").Value))
+		require.False(t, p.in(t, "gone").Removed)
+		require.Equal(t, "9", p.incr(t, "n", 1))
+	})
+}
+
+// H1: an owner nobody has written costs no query, also while the database has others.
+func TestH1ANewOwnerIsNotLookedForInTheDatabase(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.update(t, "a", "1")
+		p.chill(t)
+		other := player
+		for i := range 100 {
+			other.ID = fmt.Sprint("new", i)
+			require.Empty(t, p.get(t, other, "a", "b"))
+			require.Empty(t, p.all(t, other))
+		}
+		require.Empty(t, p.asked.since())
+	})
+}
+
+func TestH6AndH7AnyNameAndAnyValueComesBackFromTheDatabase(t *testing.T) {
+	var every []byte
+	for b := range 256 {
+		every = append(every, byte(b), '\\', '\'', 0)
+	}
+	long := strings.Repeat("é", 50) // 100 bytes
+	parts := []string{"a", "A", "a ", " a", "á", "a\u0301", "&", ":", "::", "a:b", "%", "%3A", "_", "'", "\"", "`", "\\", "{", "}", "--", "?", "$1", "😀", "\n", "\x7f", "\u0085", "\ufffd", "\U0010ffff", long}
+	values := []string{"", string(every), "\x00", ":delFlag", "NULL", "-9223372036854775808", "9223372036854775808", "é😀"}
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		want := map[storage.Owner]map[string]string{}
+		for i, part := range parts {
+			other := parts[(i+1)%len(parts)]
+			for _, o := range []storage.Owner{
+				{App: "1", Region: "1", Logic: part, ID: other}, {App: "1", Region: "1", Logic: other, ID: part},
+				{App: part[:min(len(part), 4)], Region: "r", Logic: "l", ID: "o"}, {App: "r", Region: part[:min(len(part), 4)], Logic: "l", ID: "o"},
+			} {
+				want[o] = map[string]string{part: values[i%len(values)], other: fmt.Sprint(o), "k": "v"}
+			}
+		}
+		for o, fields := range want {
+			p.updateOf(t, o, fields)
+		}
+		p.chill(t)
+		for o, fields := range want {
+			require.Equal(t, fields, p.all(t, o), "%q", o)
+		}
+		require.Len(t, p.asked.since(), len(want))
+		q := playOn(t, d) // has lost its data directory
+		for o, fields := range want {
+			for name, value := range fields {
+				require.Equal(t, map[string]string{name: value}, q.get(t, o, name), "%q", o)
+			}
+		}
+		require.Len(t, q.asked.since(), 3*len(want))
+	})
+}
