@@ -7,7 +7,8 @@ start() {
 }
 # PostgreSQL's other processes would work on for a moment without the first, which stands
 # still so that there are no more of them than are killed. It does not start again before
-# they are gone; those that nobody waits for have no program any more.
+# they are gone, and with them what they share: a process that has no program any more may
+# still hold that, a zombie does not.
 kill_all() {
 	kill -STOP $pid 2>/dev/null
 	while grep -q '^State:[[:space:]][^TZX]' /proc/$pid/status 2>/dev/null; do sleep 0.01; done
@@ -15,7 +16,7 @@ kill_all() {
 	kill -9 $pid $others 2>/dev/null
 	wait $pid 2>/dev/null
 	for other in $others; do
-		while test -e /proc/$other/exe; do sleep 0.01; done
+		while grep -q '^State:[[:space:]][^ZX]' /proc/$other/status 2>/dev/null; do sleep 0.01; done
 	done
 	rm -f "$dir/data/postmaster.pid"
 }
