@@ -112,19 +112,22 @@ func (w *waiter) Reset(d time.Duration) {
 	w.clock.changed.Broadcast()
 }
 
-// fireDueLocked fires w, which is pending, once for each time that is due.
+// fireDueLocked fires w, which is pending, if it is due. Of the ticks that are due the
+// first is enough: nobody receives in between.
 func (w *waiter) fireDueLocked() {
-	for !w.at.After(w.clock.now) {
-		select {
-		case w.c <- w.at:
-		default: // an unread tick is enough
-		}
-		if w.period == 0 {
-			delete(w.clock.waiters, w)
-			return
-		}
-		w.at = w.at.Add(w.period)
+	late := w.clock.now.Sub(w.at)
+	if late < 0 {
+		return
 	}
+	select {
+	case w.c <- w.at:
+	default:
+	}
+	if w.period == 0 {
+		delete(w.clock.waiters, w)
+		return
+	}
+	w.at = w.at.Add(late - late%w.period + w.period)
 }
 
 // disarmLocked stops w and empties its channel, as Go's own timers do.
