@@ -77,6 +77,7 @@ func (m *Manager) answerFirst(l *line, w *waiter, res *kv.Result, err error) []f
 		err = w.refused
 	default:
 		out.Waiter = &Waiter{w}
+		m.pending++ // until toldToWait: Close waits for what it says
 	}
 	return []func(){func() {
 		w.done(out, err)
@@ -105,6 +106,7 @@ func (m *Manager) toldToWait(l *line, w *waiter) {
 	case granted:
 		w.tell(fence, nil)
 	}
+	m.complete()
 }
 
 func (m *Manager) answerLater(l *line, w *waiter, res *kv.Result, err error) []func() {

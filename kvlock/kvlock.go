@@ -98,7 +98,7 @@ type Manager struct {
 	waiting int
 	bytes   int64   // of memory, that waiters keep
 	jobs    []job   // transactions that the goroutine has to commit
-	pending int     // jobs that are not completed
+	pending int     // jobs that are not completed, and first answers that are being given
 	stalled []*line // whose next holder the store did not take
 	closed  bool
 }

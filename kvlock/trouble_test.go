@@ -163,6 +163,31 @@ func TestAStoreThatClosesFirstEndsAllWaits(t *testing.T) {
 	require.ErrorIs(t, k.m.Lock(Request{NS: "ns", Key: "key", Lease: 1, Wait: true}, nil, nil), codes.Closed)
 }
 
+// Who is being told that he waits while the Manager closes is told of that too before Close
+// returns, and keeps no room.
+func TestCloseWaitsForAnAnswerThatIsBeingGiven(t *testing.T) {
+	k := start(t, Config{})
+	k.lock(k.lease(long), true).has()
+	granted, closed := make(chan Grant, 1), make(chan int64, 1)
+	done := func(out Outcome, err error) {
+		require.NoError(t, err)
+		require.NotNil(t, out.Waiter)
+		go func() {
+			k.m.Close()
+			closed <- k.m.cfg.Queues.Held()
+		}()
+		require.Eventually(t, func() bool { // Close waits, or has not waited
+			k.m.mu.Lock()
+			defer k.m.mu.Unlock()
+			return k.m.closed && k.m.pending > 0 || len(closed) > 0
+		}, patience, time.Millisecond)
+	}
+	require.NoError(t, k.m.Lock(Request{NS: "ns", Key: "key", Lease: k.lease(long), Wait: true}, done, func(g Grant) { granted <- g }))
+	require.Zero(t, await(t, closed))
+	require.Len(t, granted, 1)
+	require.ErrorIs(t, (<-granted).Err, codes.Closed)
+}
+
 func TestClose(t *testing.T) {
 	k := start(t, Config{})
 	m := New(k.store, Config{Clock: k.clock})

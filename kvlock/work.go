@@ -23,6 +23,14 @@ func (m *Manager) enqueue(j job) {
 	m.rouse()
 }
 
+// complete is called without m.mu once something pending is done.
+func (m *Manager) complete() {
+	m.mu.Lock()
+	m.pending--
+	m.mu.Unlock()
+	m.rouse()
+}
+
 func (m *Manager) rouse() {
 	select {
 	case m.wake <- struct{}{}:
@@ -30,8 +38,9 @@ func (m *Manager) rouse() {
 	}
 }
 
-// run is the Manager's goroutine. It ends when the Manager is closed and no job is left,
-// because unwanted locks still have to be given back.
+// run is the Manager's goroutine. It ends when the Manager is closed and nothing is pending:
+// unwanted locks still have to be given back, and who is being told that he waits has to
+// hear that he no longer does.
 func (m *Manager) run() {
 	defer close(m.ended)
 	ticker := m.cfg.Clock.NewTicker(m.cfg.Tend)
@@ -78,10 +87,7 @@ func (m *Manager) work() {
 func (m *Manager) commit(j job) {
 	done := func(res *kv.Result, err error) {
 		j.done(res, err)
-		m.mu.Lock()
-		m.pending--
-		m.mu.Unlock()
-		m.rouse()
+		m.complete()
 	}
 	for {
 		err := m.store.Commit(j.txn, done)
