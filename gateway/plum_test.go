@@ -78,11 +78,14 @@ func TestP02PutEchoes(t *testing.T) {
 
 func TestP03GetReturnsText(t *testing.T) {
 	k := start(t, nil)
+	before := time.Now().Unix()
 	k.plumPut("ns/counter", "100", "int")
+	after := time.Now().Unix()
 	a := k.get("/v1/kv/ns/counter")
 	var item plumItem
 	require.NoError(t, json.Unmarshal([]byte(a.body), &item))
-	require.InDelta(t, time.Now().Unix(), item.UpdatedAt, 2)
+	require.LessOrEqual(t, before, item.UpdatedAt)
+	require.LessOrEqual(t, item.UpdatedAt, after)
 	a.is(t, 200, fmt.Sprintf(`{"namespace":"ns","key":"counter","value":"100","type":"int","updatedAt":%d}`+"\n", item.UpdatedAt))
 }
 
