@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"confcenter/internal/memory"
@@ -143,6 +144,17 @@ func (c *cache) forget(id string) {
 	defer c.mu.Unlock()
 	if at := c.owners[id]; at != nil {
 		c.forgetLocked(at)
+	}
+}
+
+// forgetAll forgets all owners of a namespace.
+func (c *cache) forgetAll(ns string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, at := range c.owners {
+		if strings.HasPrefix(id, ns+"/") {
+			c.forgetLocked(at)
+		}
 	}
 }
 

@@ -31,21 +31,29 @@ type cold struct {
 
 	filling  sync.Mutex    // held while the filter changes
 	sweeping sync.Mutex    // held while owners leave
-	doubt    atomic.Bool   // not all tables are known
 	wake     chan struct{} // to look for tables again
 	retime   chan struct{} // the time after which owners are idle has changed
 
+	tables
+}
+
+// tables is which tables of the database are known.
+type tables struct {
+	doubt   atomic.Bool // not all are
+	knowing sync.Mutex  // held while entries known/… change, with what is here about them
+
 	mu      sync.Mutex
-	listed  bool            // the database has told its tables; guarded by mu
-	unknown map[string]bool // tables whose owners are not all in the filter; guarded by mu
-	known   map[string]bool // tables that are; guarded by mu
+	listed  bool              // the database has told its tables; guarded by mu
+	said    uint64            // how often others have filled one; guarded by mu
+	unknown map[string]uint64 // those whose owners are not all in the filter, and said when that was found; guarded by mu
+	known   map[string]bool   // those whose are; guarded by mu
 }
 
 const knownPrefix = "known/"
 
 func newCold(s *Storage, cfg *Config) *cold {
 	c := &cold{s: s, backing: cfg.Backing, cache: newCache(cfg.Cold), wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
-		unknown: map[string]bool{}, known: map[string]bool{}}
+		tables: tables{unknown: map[string]uint64{}, known: map[string]bool{}}}
 	c.loads = &loads{c: c, flights: map[string]*flight{}}
 	c.doubt.Store(true)
 	c.used.turn()
@@ -66,8 +74,8 @@ func (c *cold) maybe(ns []byte, hash uint64) bool {
 func (c *cold) doubtful(table string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.listed {
-		return c.unknown[table]
+	if _, unknown := c.unknown[table]; unknown || c.listed {
+		return unknown
 	}
 	if c.known[table] {
 		return false
@@ -178,17 +186,24 @@ func (s *Storage) whole(ctx context.Context, o Owner) (*rowSet, error) {
 	return s.cold.load(ctx, id, o, nil, true)
 }
 
-// knownOps are the operations that make tables known that were landed in for the first time.
-func (c *cold) knownOps(given map[string]bool) (ops []kv.Op) {
+// know adds operations to a transaction that make tables known that were landed in for the
+// first time. done is for when the transaction has ended.
+func (c *cold) know(txn *kv.Txn, given map[string]bool) (done func()) {
+	c.knowing.Lock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for table := range given {
-		if c.listed && !c.unknown[table] && !c.known[table] {
+		if _, unknown := c.unknown[table]; c.listed && !unknown && !c.known[table] {
 			c.known[table] = true
-			ops = append(ops, knownOp(table))
+			txn.Then = append(txn.Then, knownOp(table))
+			done = c.knowing.Unlock
 		}
 	}
-	return ops
+	if done == nil {
+		c.knowing.Unlock()
+		done = func() {}
+	}
+	return done
 }
 
 func knownOp(table string) kv.Op {

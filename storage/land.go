@@ -145,7 +145,8 @@ func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, faile
 		}
 		ops = ops[opsAtOnce:]
 	}
-	txn.Then = append(ops, s.cold.knownOps(s.dirty.given(b.Table))...)
+	txn.Then = ops
+	defer s.cold.know(txn, s.dirty.given(b.Table))()
 	if _, err := s.commit(ctx, txn); err != nil {
 		return err
 	}
@@ -220,6 +221,9 @@ func (d *ledger) count(b *Batch, failed int) {
 // was to be written. All fields get greater versions. The batch has to be taken again.
 func (s *Storage) Newer(ctx context.Context, version int64) error {
 	b := s.base
+	if err := b.wait(ctx); err != nil { // or the first one would be written over it
+		return err
+	}
 	if version < b.now.Load() {
 		return nil
 	}

@@ -27,6 +27,7 @@ type loads struct {
 	loaders int                // goroutines; guarded by mu
 	asked   int                // who waits; guarded by mu
 	closed  bool               // guarded by mu
+	forgot  int                // times that queries under way became outdated; guarded by mu
 }
 
 // flight is one owner that is being loaded, guarded by the mutex of loads.
@@ -39,9 +40,10 @@ type flight struct {
 }
 
 type round struct {
-	names map[string]bool
-	all   bool
-	tell  []func(*rowSet, error)
+	forgot int // what it was when the query began
+	names  map[string]bool
+	all    bool
+	tell   []func(*rowSet, error)
 }
 
 func (r *round) covers(names []string, all bool) bool {
@@ -86,12 +88,21 @@ func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*row
 		}
 	}
 	l.asked++
-	if f.running && f.now.covers(names, all) {
+	if f.running && f.now.forgot == l.forgot && f.now.covers(names, all) {
 		f.now.tell = append(f.now.tell, tell)
 	} else {
 		f.next.ask(names, all, tell)
 	}
 	l.mu.Unlock()
+}
+
+// forget forgets what was loaded of a namespace. What queries under way find is neither kept
+// nor told to those who ask from now on.
+func (l *loads) forget(ns string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgot++
+	l.c.cache.forgetAll(ns)
 }
 
 // busy reports whether an owner is being loaded.
@@ -109,11 +120,12 @@ func (l *loads) run() {
 		f := l.queue[0]
 		l.queue = l.queue[1:]
 		f.now, f.next, f.running = f.next, round{}, true
+		f.now.forgot = l.forgot
 		names, all := slices.Sorted(maps.Keys(f.now.names)), f.now.all
 		l.mu.Unlock()
 		found, err := l.query(f.owner, names, all)
 		l.mu.Lock()
-		if err == nil {
+		if err == nil && f.now.forgot == l.forgot {
 			l.c.cache.add(f.id, found)
 		}
 		tell := f.now.tell

@@ -189,5 +189,5 @@ func (s *Storage) renote(ctx context.Context, fields []FieldName, change func(*n
 const opsAtOnce = 2000
 
 func errNoBacking() error {
-	return codes.Errorf(codes.NotImplemented, "no database is set up that fields could be landed in")
+	return codes.Errorf(codes.NotImplemented, "no database is set up that fields could be landed in: start the server with --landing")
 }

@@ -2,8 +2,10 @@ package storage
 
 import (
 	"context"
+	"maps"
 	"time"
 
+	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/storage/field"
 )
@@ -43,75 +45,113 @@ func (c *cold) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unknown := c.learn(tables)
-	for _, table := range unknown {
+	for table, said := range c.learn(tables) {
 		if err := c.scanTable(ctx, table); err != nil {
 			return err
 		}
-		c.mu.Lock()
-		delete(c.unknown, table)
-		c.known[table] = true
-		c.doubt.Store(len(c.unknown) > 0)
-		c.mu.Unlock()
+		if err := c.scanned(ctx, table, said); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// learn notes which tables there are, and returns those that are not known.
-func (c *cold) learn(tables []string) (unknown []string) {
+// learn notes which tables there are, and returns those whose owners are to be looked for.
+func (c *cold) learn(tables []string) map[string]uint64 {
+	c.knowing.Lock()
+	defer c.knowing.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, table := range tables {
 		if _, _, ok := field.ParseTable(table); !ok || c.known[table] {
 			continue
 		}
-		if e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table)); e != nil {
-			c.known[table] = true
+		if _, told := c.unknown[table]; told {
 			continue
 		}
-		c.unknown[table] = true
-		unknown = append(unknown, table)
+		if e, _ := c.s.store.Get([]byte(Landing), []byte(knownPrefix+table)); e != nil {
+			c.known[table] = true
+		} else {
+			c.unknown[table] = c.said
+		}
 	}
 	c.listed = true
 	c.doubt.Store(len(c.unknown) > 0)
-	return unknown
+	return maps.Clone(c.unknown)
 }
+
+// How many owners are read, and are put into the filter, at a time: each time most of its
+// buckets are written.
+const (
+	scanOwners   = 10_000
+	filterAtOnce = 100_000
+)
 
 func (c *cold) scanTable(ctx context.Context, table string) error {
 	app, region, _ := field.ParseTable(table)
-	for after := ""; ; {
-		list, err := c.backing.Owners(ctx, app, region, "", after, maxOwners)
+	var hashes []uint64
+	for after, more := "", true; more; {
+		list, err := c.backing.Owners(ctx, app, region, "", after, scanOwners)
 		if err != nil {
 			return err
 		}
-		hashes := make([]uint64, len(list))
-		for i, owner := range list {
-			hashes[i] = hashOf(Prefix+table, owner)
+		for _, owner := range list {
+			hashes = append(hashes, hashOf(Prefix+table, owner))
 			after = owner
+		}
+		if more = len(list) == scanOwners; more && len(hashes) < filterAtOnce {
+			continue
 		}
 		if err := c.addToFilter(ctx, hashes); err != nil {
 			return err
 		}
-		if len(list) < maxOwners {
-			break
-		}
+		hashes = hashes[:0]
 	}
-	_, err := c.s.commit(ctx, &kv.Txn{Then: []kv.Op{knownOp(table)}})
-	return err
+	return nil
 }
 
-// Rescan has the owners of a table looked for in the database, after others have filled it.
+// scanned makes a table known, unless others have filled it again meanwhile.
+func (c *cold) scanned(ctx context.Context, table string, said uint64) error {
+	c.knowing.Lock()
+	defer c.knowing.Unlock()
+	c.mu.Lock()
+	again := c.unknown[table] != said
+	c.mu.Unlock()
+	if again {
+		return nil
+	}
+	if _, err := c.s.commit(ctx, &kv.Txn{Then: []kv.Op{knownOp(table)}}); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unknown, table)
+	c.known[table] = true
+	c.doubt.Store(len(c.unknown) > 0)
+	return nil
+}
+
+// Rescan says that others have filled a table of the database. Once it returns, its rows are
+// found: what was read of the table before is forgotten, and until its owners have been looked
+// for, which begins now, each of them may have fields there.
 func (s *Storage) Rescan(ctx context.Context, table string) error {
-	if s.cold == nil {
+	switch _, _, ok := field.ParseTable(table); {
+	case s.cold == nil:
 		return errNoBacking()
+	case !ok:
+		return codes.Errorf(codes.BadKey, "%.80q is not the name of a table of fields", table)
 	}
 	c := s.cold
+	c.knowing.Lock()
+	defer c.knowing.Unlock()
 	c.mu.Lock()
 	delete(c.known, table)
-	c.unknown[table] = true
+	c.said++
+	c.unknown[table] = c.said
 	c.doubt.Store(true)
 	c.mu.Unlock()
 	_, err := s.commit(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: Landing, Key: knownPrefix + table}}})
+	c.loads.forget(Prefix + table)
 	signal(c.wake)
 	return err
 }
