@@ -54,6 +54,13 @@ func (l *Landing) Drop(ctx context.Context, fields ...FieldName) (int64, error) 
 	return n, during(err, "landing drop")
 }
 
+// Rescan says that others have filled the table of an app and a region in the database, with
+// rows of at most that version (0: they have none). Once it returns, the server finds them.
+func (l *Landing) Rescan(ctx context.Context, app, region string, version int64) error {
+	frame := protocol.AppendLandingRescan(begin(protocol.StRescan), protocol.LandingRescan{App: app, Region: region, Version: version})
+	return l.c.Lander().tell(ctx, protocol.StRescan, frame)
+}
+
 // change may be sent twice: the second time there is nothing more to do.
 func (l *Landing) change(ctx context.Context, cmd protocol.Command, rows protocol.LandingRows) (int64, error) {
 	return ask(ctx, l.c, cmd, protocol.AppendLandingRows(begin(cmd), rows), protocol.ParseStorageCount)

@@ -94,6 +94,7 @@ const (
 	StErrors  Command = 0x0208 // after, limit → code, errors[], more
 	StRetry   Command = 0x0209 // rows[] → code, count
 	StDrop    Command = 0x020A // rows[], confirm → code, count
+	StRescan  Command = 0x020B // appId, regionId, version → code
 
 	LdSettings Command = 0x0210 // nothing → code, settings
 	LdClaim    Command = 0x0211 // table, who → code, fence | idle | holder
@@ -245,6 +246,7 @@ var Commands = []Row{
 	{ID: StErrors, Name: "STERRORS", Role: Served, MaxBody: MaxBody, Right: access.LandingRead, Request: "after, limit", Response: "code, errors, more"},
 	{ID: StRetry, Name: "STRETRY", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows", Response: "code, count"},
 	{ID: StDrop, Name: "STDROP", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "rows, confirm", Response: "code, count"},
+	{ID: StRescan, Name: "STRESCAN", Role: Served, MaxBody: MaxBody, Right: access.LandingWrite, Request: "appId, regionId, version", Response: "code, desc"},
 	{ID: LdSettings, Name: "LDSETTINGS", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "–", Response: "code, tables, prefix, saving_suffix, error_suffix, lock_time, delay, batch"},
 	{ID: LdClaim, Name: "LDCLAIM", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, who", Response: "code, fence, idle, holder"},
 	{ID: LdTake, Name: "LDTAKE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, limit", Response: "code, table, tables, after, through, rows, more"},

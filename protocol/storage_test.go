@@ -36,6 +36,8 @@ func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 		_, err = r.LandingRows()
 	case cmd == protocol.LdClaim, cmd == protocol.LdRelease:
 		_, err = r.LanderClaim()
+	case cmd == protocol.StRescan:
+		_, err = r.LandingRescan()
 	case cmd == protocol.LdTake:
 		_, err = r.LanderTake()
 	case cmd == protocol.LdLanded:
@@ -58,7 +60,7 @@ func readStorageReply(cmd protocol.Command, r *protocol.Request) (err error) {
 		_, err = protocol.ParseLanderClaimed(body)
 	case cmd == protocol.LdTake:
 		_, err = protocol.ParseLanderBatch(body)
-	case cmd == protocol.LdLanded, cmd == protocol.LdNewer, cmd == protocol.LdRelease:
+	case cmd == protocol.LdLanded, cmd == protocol.LdNewer, cmd == protocol.LdRelease, cmd == protocol.StRescan:
 		_, err = protocol.ParseResult(body)
 	case counts:
 		_, err = protocol.ParseStorageCount(body)
@@ -362,6 +364,8 @@ func storageTalk() (talks []talk) {
 	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
 	rows.Confirm = 1
 	exchange(protocol.StDrop, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
+	exchange(protocol.StRescan, protocol.AppendLandingRescan(nil, protocol.LandingRescan{App: "game", Region: "eu", Version: 1_700_000_000_000_099}), protocol.AppendResult(nil, 0, "success"))
+	exchange(protocol.StRescan, protocol.AppendLandingRescan(nil, protocol.LandingRescan{App: "1", Region: "1"}), protocol.AppendResult(nil, int(codes.NotImplemented), "no database is set up that fields could be landed in: start the server with --landing"))
 	for _, one := range landerTalk() {
 		exchange(one.cmd, one.request, one.reply)
 	}

@@ -29,6 +29,7 @@ type Store interface {
 	Count(ctx context.Context, app, region, logic string) (int64, error)
 	Landing
 	Lander
+	Rescanner
 }
 
 // Handlers serve player storage.
@@ -60,6 +61,7 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 		protocol.StErrors: {Handle: f.errors},
 		protocol.StRetry:  {Handle: f.retry},
 		protocol.StDrop:   {Handle: f.drop},
+		protocol.StRescan: {Handle: f.rescan},
 
 		protocol.LdSettings: {Handle: f.settings},
 		protocol.LdClaim:    {Handle: f.claim},

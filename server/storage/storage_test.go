@@ -37,6 +37,9 @@ type player struct {
 	fence  kv.Revision
 	done   *storage.Batch
 	failed []storage.Failure
+
+	newer     int64
+	rescanned string
 }
 
 func (p *player) Get(_ storage.Owner, names []string, dst []storage.Field) ([]storage.Field, bool) {
@@ -299,7 +302,31 @@ func (p *player) Landed(_ context.Context, fence kv.Revision, b *storage.Batch, 
 	return p.err
 }
 
-func (p *player) Newer(context.Context, int64) error { return p.err }
+func (p *player) Newer(_ context.Context, version int64) error {
+	p.newer = version
+	return p.err
+}
+
+func (p *player) Rescan(_ context.Context, table string) error {
+	p.rescanned = table
+	return p.err
+}
+
+func TestWhoHasFilledATableSaysSo(t *testing.T) {
+	k := newKit(t)
+	require.Contains(t, k.ask(protocol.StRescan, `{}`), `{"code":0,`)
+	require.Equal(t, "1_1", k.player.rescanned)
+	require.Zero(t, k.player.newer)
+	require.Contains(t, k.ask(protocol.StRescan, `{"appId":"my_game","regionId":"eu","version":9}`), `{"code":0,`)
+	require.Equal(t, "_myz5fgame_eu", k.player.rescanned)
+	require.EqualValues(t, 9, k.player.newer)
+	for body, want := range map[string]string{`{"version":-1}`: `"code":400`, `{"appId":""}`: `"code":1010`, `{"regionId":7}`: `"code":400`} {
+		require.Contains(t, k.ask(protocol.StRescan, body), want, body)
+	}
+	k.player.err = codes.Errorf(codes.NotImplemented, "no database")
+	require.Contains(t, k.ask(protocol.StRescan, `{}`), `{"code":501,"desc":"no database"}`)
+	require.Contains(t, k.ask(protocol.StRescan, `{"version":9}`), `{"code":501,"desc":"no database"}`)
+}
 
 func TestLandersInProcessesOfTheirOwn(t *testing.T) {
 	k := newKit(t)
