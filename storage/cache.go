@@ -28,16 +28,16 @@ func (r *rowSet) row(name string) (row *Row, known bool) {
 }
 
 // sorted is all live rows in the order of their keys.
-func (r *rowSet) sorted() (rows []*Row) {
+func (r *rowSet) sorted() (rows []placed) {
 	if r == nil {
 		return nil
 	}
 	for _, row := range r.rows {
 		if row != nil && !row.Removed {
-			rows = append(rows, row)
+			rows = append(rows, placed{key: row.Key(), row: row})
 		}
 	}
-	slices.SortFunc(rows, func(a, b *Row) int { return cmp.Compare(a.Key(), b.Key()) })
+	slices.SortFunc(rows, func(a, b placed) int { return cmp.Compare(a.key, b.key) })
 	return rows
 }
 

@@ -31,6 +31,7 @@ func (c *cold) evicting(forgetter kv.Forgetter) {
 		if _, err := c.evict(c.s.life, forgetter, idle); err != nil && c.s.life.Err() == nil {
 			c.s.log.Warn().Err(err).Msg("fields that are landed stay in memory for the time being")
 		}
+		c.s.pages.expire()
 		c.used.turn()
 	}
 }
