@@ -90,6 +90,9 @@ func (noRows) All(context.Context, storage.Owner) ([]storage.Row, error) { retur
 func (noRows) Owners(context.Context, string, string, string, string, int) ([]string, error) {
 	return nil, nil
 }
+func (noRows) Purge(context.Context, storage.Purge) (storage.Purged, error) {
+	return storage.Purged{}, nil
+}
 func (noRows) Tables(context.Context) ([]string, error) { return nil, nil }
 
 func startLanded(t *testing.T) (*landed, *Process) {

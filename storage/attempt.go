@@ -39,13 +39,14 @@ func (f *state) value() (kv.Value, bool) {
 	return kv.Value{}, false
 }
 
-// removed is the last value of a field that is removed.
-func (f *state) removed() ([]byte, bool) {
+// removed is the last value of a field that is removed, if it was not so long ago that it is to
+// be purged.
+func (f *state) removed(s *Storage) ([]byte, bool) {
 	switch {
 	case f.entry != nil:
-		return f.entry.Value.Data, !live(f.entry)
+		return f.entry.Value.Data, !live(f.entry) && !s.lapsed(f.entry.Updated)
 	case f.row != nil:
-		return f.row.Value, f.row.Removed
+		return f.row.Value, f.row.Removed && !s.lapsed(f.row.RemovedAt)
 	}
 	return nil, false
 }
@@ -136,7 +137,7 @@ func (j *job) decide(txn *kv.Txn, states map[string]*state) error {
 	}
 	for _, name := range j.names {
 		f := states[name]
-		if data, ok := f.removed(); ok {
+		if data, ok := f.removed(j.s); ok {
 			j.put(txn, f, valueOf(data))
 		} else if _, ok := f.value(); !ok {
 			return codes.Errorf(codes.NotFound, "there is no removed field %q to restore", name)

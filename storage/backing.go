@@ -2,6 +2,22 @@ package storage
 
 import "context"
 
+// Purge says which rows to look at, and which of them to delete.
+type Purge struct {
+	App, Region string
+	After       string // the query_all_key to go on after; "": from the beginning
+	Removed     int64  // rows are deleted that were removed until then, in ms since 1970,
+	Below       int64  // and have a version below that one
+	Limit       int    // about how many rows to look at
+}
+
+// Purged is what came of a Purge.
+type Purged struct {
+	Rows int    // that were deleted, also if there was an error
+	Next string // go on after it
+	More bool   // there are rows that were not looked at
+}
+
 // Backing is the database that fields are landed in, as far as it is read. Its methods wait,
 // and may be called from any goroutine. Of rows that are there they tell the ones removed as
 // well.
@@ -14,6 +30,9 @@ type Backing interface {
 	// order of their bytes, after that one, at most limit. With logic it is only about owners
 	// of that kind.
 	Owners(ctx context.Context, app, region, logic, after string, limit int) ([]string, error)
+	// Purge deletes rows that were removed, of those that it looks at: the next so many of a
+	// table in the order of their owners.
+	Purge(ctx context.Context, p Purge) (Purged, error)
 	// Tables lists the names of the tables of fields. A table that does not exist has no rows.
 	Tables(ctx context.Context) ([]string, error)
 }

@@ -392,8 +392,16 @@ func TestTheHashOfOwnersNeverChanges(t *testing.T) {
 func TestStorageAgreesWithAPlainMap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sql := newDatabase()
-		k := startCold(t, sql)
-		model, gone := map[Owner]map[string]string{}, map[FieldName]string{}
+		k := startPurging(t, sql)
+		if purges := rapid.Bool().Draw(rt, "purges"); purges {
+			k.cfg.Settings.Purge = purgeAge
+			require.NoError(rt, k.Set(t.Context(), k.cfg.Settings))
+		}
+		type last struct {
+			value string
+			at    time.Time
+		}
+		model, gone := map[Owner]map[string]string{}, map[FieldName]last{}
 		versions := map[FieldName]int64{}
 		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
 			o := player
@@ -415,7 +423,7 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 				}
 			}
 			prev := rapid.Bool().Draw(rt, "prev")
-			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			switch rapid.IntRange(0, 10).Draw(rt, "step") {
 			case 0:
 				value := rapid.SampledFrom([]string{"1", "text", ""}).Draw(rt, "value")
 				out, err := k.try(&Write{Owner: o, Kind: Update, Fields: []Put{{Name: f.Name, Value: []byte(value)}}, WantPrev: prev})
@@ -434,18 +442,21 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 				k.remove(o, f.Name)
 				if there {
 					delete(fields, f.Name)
-					gone[f] = old
+					gone[f] = last{old, k.clock.Now()}
 				}
 			case 3:
 				_, err := k.try(&Write{Owner: o, Kind: Restore, Names: []string{f.Name}})
-				last, wasThere := gone[f]
+				was, wasThere := gone[f]
+				if age := k.Settings().Purge; age > 0 && k.clock.Now().Sub(was.at) >= age {
+					wasThere = false
+				}
 				if there || wasThere {
 					require.NoError(rt, err)
 				} else {
 					require.ErrorIs(rt, err, codes.NotFound)
 				}
 				if wasThere {
-					fields[f.Name] = last
+					fields[f.Name] = was.value
 					delete(gone, f)
 				}
 			case 4:
@@ -462,6 +473,12 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 					want[f.Name] = old
 				}
 				require.Equal(rt, want, k.get(o, f.Name))
+			case 10:
+				if k.Settings().Purge > 0 {
+					k.shut() // and with it the purge that goes by the clock
+					k.round()
+					k.open()
+				}
 			}
 		}
 		for o, fields := range model {

@@ -25,7 +25,7 @@ type idler struct {
 func (c *cold) evicting(forgetter kv.Forgetter) {
 	for c.s.life.Err() == nil {
 		idle := c.s.Settings().Idle
-		if !c.rest(idle) {
+		if !c.s.rest(idle, c.retime) {
 			continue
 		}
 		if _, err := c.evict(c.s.life, forgetter, idle); err != nil && c.s.life.Err() == nil {
@@ -36,20 +36,20 @@ func (c *cold) evicting(forgetter kv.Forgetter) {
 	}
 }
 
-// rest waits for so long, where 0 is for ever. It is false if the setting changed meanwhile, or the Storage
-// is closed.
-func (c *cold) rest(idle time.Duration) bool {
-	timer := c.s.clock.NewTimer(idle)
+// rest waits for so long, where 0 is for ever. It is false if what the caller goes by has
+// changed meanwhile, or the Storage is closed.
+func (s *Storage) rest(wait time.Duration, changed <-chan struct{}) bool {
+	timer := s.clock.NewTimer(wait)
 	defer timer.Stop()
 	over := timer.C()
-	if idle == 0 {
+	if wait == 0 {
 		over = nil
 	}
 	select {
 	case <-over:
 		return true
-	case <-c.retime:
-	case <-c.s.life.Done():
+	case <-changed:
+	case <-s.life.Done():
 	}
 	return false
 }

@@ -296,6 +296,34 @@ func (d *database) Owners(_ context.Context, app, region, logic, after string, l
 	return list[:min(limit, len(list))], nil
 }
 
+func (d *database) Purge(_ context.Context, p Purge) (done Purged, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down {
+		return done, codes.Errorf(codes.Unreachable, "the database is down")
+	}
+	rows := d.rows[Owner{App: p.App, Region: p.Region}.Table()]
+	owners := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		r := rows[key]
+		if owner := r.Owner.Key(); owner > p.After {
+			owners[owner] = true
+		}
+	}
+	list := slices.Sorted(maps.Keys(owners))
+	if done.More = len(list) > 2; done.More { // small slices
+		list = list[:2]
+		done.Next = list[1]
+	}
+	for key, r := range rows {
+		if slices.Contains(list, r.Owner.Key()) && r.Removed && r.RemovedAt <= p.Removed && r.Version < p.Below {
+			delete(rows, key)
+			done.Rows++
+		}
+	}
+	return done, nil
+}
+
 func (d *database) Tables(context.Context) ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

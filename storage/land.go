@@ -262,6 +262,9 @@ func (s *Storage) Set(ctx context.Context, set Settings) error {
 	if s.cold != nil && old.Idle != set.Idle {
 		signal(s.cold.retime)
 	}
+	if s.purge != nil && old.Purge != set.Purge {
+		signal(s.purge.changed)
+	}
 	return nil
 }
 

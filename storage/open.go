@@ -40,7 +40,7 @@ func (c Config) withDefaults() Config {
 type Storage struct {
 	// set at open
 	store   kv.Store
-	backing Backing // may be nil; then so are dirty and cold
+	backing Backing // may be nil; then so are dirty, cold and purge
 	clock   clock.Clock
 	log     zerolog.Logger
 	base    *base
@@ -49,6 +49,7 @@ type Storage struct {
 	pages   *pages
 	dirty   *ledger
 	cold    *cold
+	purge   *purge
 
 	set     atomic.Pointer[Settings]
 	setting sync.Mutex // held while they change
@@ -90,6 +91,8 @@ func Open(cfg Config) (*Storage, error) {
 		return nil, err
 	}
 	s.running.Go(s.cold.scanning)
+	s.purge = &purge{s: s, changed: make(chan struct{}, 1)}
+	s.running.Go(s.purge.run)
 	if forgetter, ok := cfg.Store.(kv.Forgetter); ok {
 		s.running.Go(func() { s.cold.evicting(forgetter) })
 	}

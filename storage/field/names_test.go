@@ -136,9 +136,9 @@ func TestSettingsOfTheDocument(t *testing.T) {
 	require.Equal(t, Defaults(), s)
 	s, err = ParseSettings([]byte(`{"homo.dirty.tableNum":4,"homo.dirty.table.prefix":"p","homo.dirty.lock.expireTime":7,
 		"homo.dirty.snapshot.suffix":"s","homo.dirty.lock.error.suffix":"e","homo.dirty.landing.batchNum":"10",
-		"homo.dirty.landing.delayTime":250,"spring.name":[1],"homo.redis.expire":"86400","homo.dirty.tableNum":5}`))
+		"homo.dirty.landing.delayTime":250,"spring.name":[1],"homo.redis.expire":"86400","homo.dirty.removed.expireTime":604800,"homo.dirty.tableNum":5}`))
 	require.NoError(t, err)
-	require.Equal(t, Settings{Tables: 4, Prefix: "p", LockTime: 7e9, SavingSuffix: "s", ErrorSuffix: "e", Batch: 10, Delay: 25e7, Idle: 24 * time.Hour}, s)
+	require.Equal(t, Settings{Tables: 4, Prefix: "p", LockTime: 7e9, SavingSuffix: "s", ErrorSuffix: "e", Batch: 10, Delay: 25e7, Idle: 24 * time.Hour, Purge: 7 * 24 * time.Hour}, s)
 	require.Equal(t, "p:3", s.List(3))
 	for text, want := range map[string]string{
 		`[]`:                                   "must be a JSON object",
@@ -150,6 +150,7 @@ func TestSettingsOfTheDocument(t *testing.T) {
 		`{"homo.dirty.landing.delayTime":0}`:   "homo.dirty.landing.delayTime",
 		`{"homo.dirty.landing.batchNum":4001}`: "from 1 to 4000",
 		`{"homo.redis.expire":59}`:             `homo.redis.expire: "59" is not a whole number from 60 to 31536000, nor 0 for never`,
+		`{"homo.dirty.removed.expireTime":60}`: "from 3600 to",
 	} {
 		s, err := ParseSettings([]byte(text))
 		require.ErrorContains(t, err, want)

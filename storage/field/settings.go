@@ -20,6 +20,9 @@ type Settings struct {
 	// Idle is homo.redis.expire, in seconds: how long an owner is neither read nor written
 	// before its landed fields leave memory; 0: they stay.
 	Idle time.Duration
+	// Purge is homo.dirty.removed.expireTime, in seconds: how long removed fields can be
+	// restored, and are kept; 0: for ever.
+	Purge time.Duration
 }
 
 // Limits of the settings.
@@ -27,6 +30,13 @@ const (
 	MaxTables = 1024
 	MaxBatch  = 4000
 	leastIdle = time.Minute // longer than writes that were handed over need to be looked for
+)
+
+// LeastPurge is the least time that removed fields can be restored, and MaxBatchTime is how
+// long a lander may take to write a batch, from asking for it.
+const (
+	LeastPurge   = time.Hour
+	MaxBatchTime = LeastPurge / 2
 )
 
 // Defaults are the settings of a lander that was told none.
@@ -66,14 +76,15 @@ func ParseSettings(text []byte) (Settings, error) {
 }
 
 var settings = map[string]func(*Settings, string) error{
-	"homo.dirty.tableNum":          func(s *Settings, v string) error { return number(v, 1, MaxTables, &s.Tables) },
-	"homo.dirty.table.prefix":      func(s *Settings, v string) error { return text(v, &s.Prefix) },
-	"homo.dirty.lock.expireTime":   func(s *Settings, v string) error { return period(v, 1, 86_400, time.Second, &s.LockTime) },
-	"homo.dirty.snapshot.suffix":   func(s *Settings, v string) error { return text(v, &s.SavingSuffix) },
-	"homo.dirty.lock.error.suffix": func(s *Settings, v string) error { return text(v, &s.ErrorSuffix) },
-	"homo.dirty.landing.batchNum":  func(s *Settings, v string) error { return number(v, 1, MaxBatch, &s.Batch) },
-	"homo.dirty.landing.delayTime": func(s *Settings, v string) error { return period(v, 1, 86_400_000, time.Millisecond, &s.Delay) },
-	"homo.redis.expire":            func(s *Settings, v string) error { return orNever(v, leastIdle, 365*24*time.Hour, &s.Idle) },
+	"homo.dirty.tableNum":           func(s *Settings, v string) error { return number(v, 1, MaxTables, &s.Tables) },
+	"homo.dirty.table.prefix":       func(s *Settings, v string) error { return text(v, &s.Prefix) },
+	"homo.dirty.lock.expireTime":    func(s *Settings, v string) error { return period(v, 1, 86_400, time.Second, &s.LockTime) },
+	"homo.dirty.snapshot.suffix":    func(s *Settings, v string) error { return text(v, &s.SavingSuffix) },
+	"homo.dirty.lock.error.suffix":  func(s *Settings, v string) error { return text(v, &s.ErrorSuffix) },
+	"homo.dirty.landing.batchNum":   func(s *Settings, v string) error { return number(v, 1, MaxBatch, &s.Batch) },
+	"homo.dirty.landing.delayTime":  func(s *Settings, v string) error { return period(v, 1, 86_400_000, time.Millisecond, &s.Delay) },
+	"homo.dirty.removed.expireTime": func(s *Settings, v string) error { return orNever(v, LeastPurge, 100*365*24*time.Hour, &s.Purge) },
+	"homo.redis.expire":             func(s *Settings, v string) error { return orNever(v, leastIdle, 365*24*time.Hour, &s.Idle) },
 }
 
 func number(value string, least, most int, to *int) error {

@@ -2,6 +2,7 @@ package landing
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func BenchmarkRows(b *testing.B) {
 						rows[i] = row(o, fmt.Sprint("field", n%10), strings.Repeat("x", 100), int64(n))
 					}
 					if bare {
-						_, err := d.db.Exec(d.dialect.bind(insert(d.dialect, "1_1")+manyRows(len(rows))), arguments(rows)...)
+						_, err := d.db.Exec(d.dialect.bind(insert(d.dialect, "1_1")+manyRows(d.dialect, len(rows))), arguments(rows, math.MaxInt64)...)
 						require.NoError(b, err)
 						continue
 					}

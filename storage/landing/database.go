@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ type Database struct {
 
 	mu     sync.Mutex
 	learnt bool              // guarded by mu: the dialect knows the server
+	moment moment            // guarded by mu
 	checks map[string]string // guarded by mu: tables that are there, and why they cannot be used ("" if they can)
 }
 
@@ -35,7 +37,15 @@ const (
 	idleTime       = 5 * time.Minute  // of a connection, before it is closed
 	lifeTime       = 30 * time.Minute // of a connection, so that other servers behind an address are found
 	perQuery       = 500              // names in one query
+	momentTime     = time.Minute      // before the database is asked for its time again
 )
+
+// moment is what the database's clock said at a time, which has not gone on since as far as
+// the process's own steady clock tells.
+type moment struct {
+	at    time.Time // just after it; zero: not known
+	there int64     // in µs since 1970
+}
 
 // OpenDatabase reads the DSN, see the package's comment. It does not connect: a database that
 // is down is found to be so when it is used.
@@ -83,6 +93,32 @@ func (d *Database) learn(ctx context.Context) error {
 	}
 	d.learnt = true
 	return nil
+}
+
+// until is the end of ctx in the database's clock, in µs since 1970. A process that is stopped
+// and goes on may send a statement long after it was to be given up: the database knows.
+func (d *Database) until(ctx context.Context) (int64, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return math.MaxInt64, nil
+	}
+	d.mu.Lock()
+	m := d.moment
+	d.mu.Unlock()
+	if m.at.IsZero() || time.Since(m.at) > momentTime {
+		if err := d.db.QueryRowContext(ctx, "SELECT "+d.dialect.now()).Scan(&m.there); err != nil {
+			return 0, err
+		}
+		m.at = time.Now()
+		d.setMoment(m)
+	}
+	return m.there + deadline.Sub(m.at).Microseconds(), nil
+}
+
+func (d *Database) setMoment(m moment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.moment = m
 }
 
 // Fields implements storage.Backing.
@@ -256,7 +292,8 @@ type Written struct {
 	Statements int
 }
 
-// Write writes rows, many in one statement, and makes their tables. A row whose version is below
+// Write writes rows, many in one statement, and makes their tables. No row is written when the
+// deadline of ctx is over by the database's clock, even if this process was stopped meanwhile. A row whose version is below
 // the database's changes nothing. Rows that the database refuses for themselves are Failed, all
 // others are written. An error means that the database cannot work now: some rows may be written.
 func (d *Database) Write(ctx context.Context, rows []storage.DirtyRow) (Written, error) {
@@ -275,6 +312,10 @@ func (d *Database) Write(ctx context.Context, rows []storage.DirtyRow) (Written,
 }
 
 func (d *Database) writeTable(ctx context.Context, table string, rows []storage.DirtyRow, w *Written) error {
+	until, err := d.until(ctx)
+	if err != nil {
+		return d.failure(err)
+	}
 	limited, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	switch err := d.ready(limited, table); {
@@ -292,7 +333,7 @@ func (d *Database) writeTable(ctx context.Context, table string, rows []storage.
 	most, bytes := d.dialect.most()
 	for len(rows) > 0 {
 		n := fits(rows, most, bytes)
-		if err := d.statement(ctx, table, rows[:n], w); err != nil {
+		if err := d.statement(ctx, table, rows[:n], until, w); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -313,36 +354,39 @@ func fits(rows []storage.DirtyRow, most, bytes int) int {
 
 // statement writes rows with one statement or, if that is refused, halves them until those that
 // the database refuses are alone.
-func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, w *Written) error {
-	err := d.upsert(ctx, table, rows, w)
+func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
+	err := d.upsert(ctx, table, rows, until, w)
 	switch {
 	case err == nil:
 		w.Rows += len(rows)
 		return nil
+	case d.dialect.fault(err) == late:
+		d.setMoment(moment{}) // perhaps its clock was set
+		return codes.Errorf(codes.Unreachable, "a statement reached the database %s after its time, so that it wrote nothing; the rows are taken again", d.Name())
 	case ctx.Err() != nil || d.dialect.fault(err) != refused:
 		return d.failure(err)
 	case len(rows) == 1:
 		w.fail(&rows[0], d.address.hide(err.Error()))
 		return nil
 	}
-	if err := d.statement(ctx, table, rows[:len(rows)/2], w); err != nil {
+	if err := d.statement(ctx, table, rows[:len(rows)/2], until, w); err != nil {
 		return err
 	}
-	return d.statement(ctx, table, rows[len(rows)/2:], w)
+	return d.statement(ctx, table, rows[len(rows)/2:], until, w)
 }
 
-func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, w *Written) error {
+func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	name := d.dialect.fold(table)
 	w.Statements++
-	kept, err := d.dialect.upsert(ctx, d.db, name, rows)
+	kept, err := d.dialect.upsert(ctx, d.db, name, rows, until)
 	if err != nil && d.dialect.fault(err) == absent { // somebody has dropped it
 		d.forget(table)
 		if err := d.ready(ctx, table); err != nil {
 			return err
 		}
-		kept, err = d.dialect.upsert(ctx, d.db, name, rows)
+		kept, err = d.dialect.upsert(ctx, d.db, name, rows, until)
 	}
 	if err != nil || !kept {
 		return err

@@ -29,9 +29,13 @@ type dialect interface {
 	unfit(ctx context.Context, db *sql.DB, table string) (string, error)
 	// tables is the query for the tables that have a column query_all_key.
 	tables() string
+	// now is the time in the database, in µs since 1970, as an expression. It goes on
+	// steadily, whatever the time zone.
+	now() string
 	// upsert writes rows, but replaces none by an older version; kept says that it left
-	// some alone for that.
-	upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow) (kept bool, err error)
+	// some alone for that. If it reaches the database after that time (in µs since 1970), it changes nothing, and
+	// the error means late.
+	upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (kept bool, err error)
 	// most is how many rows, and bytes of values, a statement may have.
 	most() (rows, bytes int)
 	// fault says what an error of a statement means.
@@ -49,6 +53,7 @@ const (
 	unreachable fault = iota // the database cannot work now: the same will succeed later
 	refused                  // the database does not take these rows, or this statement
 	absent                   // there is no such table
+	late                     // the statement came after its time
 )
 
 // A table's columns, in the order of all statements.
@@ -71,14 +76,21 @@ func insert(d dialect, table string) string {
 	return "INSERT INTO " + d.quote(table) + " (" + quoteAll(d, columns) + ") "
 }
 
-// manyRows is VALUES with so many rows, and arguments are theirs.
-func manyRows(n int) string {
-	row := "(?" + strings.Repeat(",?", len(columns)-1) + ")"
-	return "VALUES " + row + strings.Repeat(","+row, n-1)
+// inTime is a primary key as long as it is not too late, and then NULL: no table takes that,
+// whatever else is in the statement. Its arguments are the time and the key.
+func inTime(d dialect, key string) string {
+	return "CASE WHEN " + d.now() + " < ? THEN " + key + " END"
 }
 
-func arguments(rows []storage.DirtyRow) []any {
-	args := make([]any, 0, len(rows)*len(columns))
+// manyRows is VALUES with so many rows, and arguments are theirs.
+func manyRows(d dialect, n int) string {
+	rest := strings.Repeat(",?", len(columns)-1) + ")"
+	return "VALUES (" + inTime(d, "?") + rest + strings.Repeat(",(?"+rest, n-1)
+}
+
+func arguments(rows []storage.DirtyRow, until int64) []any {
+	args := make([]any, 0, 1+len(rows)*len(columns))
+	args = append(args, until)
 	for i := range rows {
 		r := &rows[i]
 		args = append(args, r.Key(), r.Owner.Logic, r.Owner.ID, r.Name, notNil(r.Value), r.Version, flag(r.Removed), r.RemovedAt, r.Owner.Key(), r.Created, r.Updated)

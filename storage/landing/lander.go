@@ -14,6 +14,7 @@ import (
 	"confcenter/internal/metric"
 	"confcenter/kv"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Source is where dirty fields come from: Local, or a server. What its methods mean is said at
@@ -184,14 +185,11 @@ func (l *Lander) table(ctx context.Context, set storage.Settings, table int) (er
 			}
 			since = l.cfg.Clock.Now()
 		}
-		b, err := l.cfg.Source.Dirty(ctx, table, set.Batch)
-		if err != nil || b == nil {
-			return err
-		}
-		if err := l.batch(ctx, table, claim.Fence, b); errors.Is(err, codes.Conflict) && conflicts < maxConflicts {
+		b, err := l.batch(ctx, table, claim.Fence, set.Batch)
+		if errors.Is(err, codes.Conflict) && conflicts < maxConflicts {
 			conflicts++
 			continue
-		} else if err != nil {
+		} else if err != nil || b == nil {
 			return err
 		}
 		conflicts = 0
@@ -222,32 +220,40 @@ func (l *Lander) prolong(ctx context.Context, table int, fence kv.Revision) erro
 	return nil
 }
 
-// batch lands one batch. codes.Conflict asks for taking it again.
-func (l *Lander) batch(ctx context.Context, table int, fence kv.Revision, b *storage.Batch) error {
+// batch lands one batch, nil if there is none. codes.Conflict asks for taking it again.
+func (l *Lander) batch(ctx context.Context, table int, fence kv.Revision, limit int) (*storage.Batch, error) {
+	// Before it is known what is to be written: rows that are purged meanwhile must not come
+	// back.
+	ctx, cancel := context.WithTimeout(ctx, field.MaxBatchTime)
+	defer cancel()
+	b, err := l.cfg.Source.Dirty(ctx, table, limit)
+	if err != nil || b == nil {
+		return nil, err
+	}
 	w, err := l.cfg.Database.Write(ctx, b.Rows)
 	l.counts.Rows.Add(int64(w.Rows))
 	l.counts.Refused.Add(int64(len(w.Failed)))
 	l.counts.Statements.Add(int64(w.Statements))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if w.Newer > 0 {
 		// Rows of another data directory or of an import, or those of the lander that has
 		// taken over.
 		if err := l.prolong(ctx, table, fence); err != nil {
-			return err
+			return nil, err
 		}
 		l.counts.Newer.Add(1)
 		if err := l.cfg.Source.Newer(ctx, w.Newer); err != nil {
-			return err
+			return nil, err
 		}
-		return codes.Errorf(codes.Conflict, "the database has a later version, %d", w.Newer)
+		return nil, codes.Errorf(codes.Conflict, "the database has a later version, %d", w.Newer)
 	}
 	if err := l.cfg.Source.Landed(ctx, fence, b, w.Failed); err != nil {
-		return err
+		return nil, err
 	}
 	l.counts.Batches.Add(1)
-	return nil
+	return b, nil
 }
 
 // Local is the Source of a storage in this process.

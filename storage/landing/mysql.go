@@ -142,12 +142,16 @@ func (d *mysqlDialect) most() (rows, bytes int) {
 	return 2000, min(4<<20, max(d.about.Load().packet/4, least))
 }
 
+func (d *mysqlDialect) now() string {
+	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+}
+
 // upsert finds out in the same statement whether it has left a row alone: only then the
 // server has a "last insert id" to tell.
-func (d *mysqlDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow) (bool, error) {
+func (d *mysqlDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
 	var b strings.Builder
 	b.WriteString(insert(d, table))
-	b.WriteString(manyRows(len(rows)))
+	b.WriteString(manyRows(d, len(rows)))
 	b.WriteString(" ON DUPLICATE KEY UPDATE ")
 	for _, column := range replaced { // up_version is compared in all, so it is the last to change
 		otherwise := column
@@ -156,7 +160,7 @@ func (d *mysqlDialect) upsert(ctx context.Context, db *sql.DB, table string, row
 		}
 		b.WriteString(column + " = IF(COALESCE(up_version, 0) <= VALUES(up_version), VALUES(" + column + "), " + otherwise + "), ")
 	}
-	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), arguments(rows)...)
+	result, err := db.ExecContext(ctx, strings.TrimSuffix(b.String(), ", "), arguments(rows, until)...)
 	if err != nil {
 		return false, err
 	}
@@ -181,6 +185,8 @@ func (d *mysqlDialect) fault(err error) fault {
 		return unreachable
 	case said.Number == 1146: // no such table
 		return absent
+	case said.Number == 1048 && strings.Contains(said.Message, "primary_key"): // cannot be null
+		return late
 	case slices.Contains(mysqlTrouble, said.Number):
 		return unreachable
 	}

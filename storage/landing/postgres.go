@@ -78,9 +78,13 @@ func (postgresDialect) unfit(context.Context, *sql.DB, string) (string, error) {
 
 func (postgresDialect) most() (rows, bytes int) { return 4000, 4 << 20 }
 
+func (postgresDialect) now() string {
+	return "CAST(EXTRACT(EPOCH FROM STATEMENT_TIMESTAMP()) * 1000000 AS BIGINT)"
+}
+
 // upsert hands over the columns as arrays, so that the statement is the same for any number of
 // rows.
-func (d postgresDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow) (bool, error) {
+func (d postgresDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
 	n := len(rows)
 	texts := [5][]string{} // primary_key, logic_type, owner_id, key, query_all_key
 	for i := range texts {
@@ -98,9 +102,10 @@ func (d postgresDialect) upsert(ctx context.Context, db *sql.DB, table string, r
 		numbers[0][i], numbers[1][i], numbers[2][i], numbers[3][i] = r.Version, r.RemovedAt, r.Created, r.Updated
 	}
 	statement := strings.Replace(insert(d, table), " (", " AS t (", 1) +
-		"SELECT * FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::integer[], $8::bigint[], $9::text[], $10::bigint[], $11::bigint[])" +
-		onConflict(d)
-	args := []any{texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3]}
+		d.bind("SELECT "+inTime(d, "c1")+", c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 FROM UNNEST("+
+			"?::text[], ?::text[], ?::text[], ?::text[], ?::bytea[], ?::bigint[], ?::integer[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[]"+
+			") AS r (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11)") + onConflict(d)
+	args := []any{until, texts[0], texts[1], texts[2], texts[3], values, numbers[0], deleted, numbers[1], texts[4], numbers[2], numbers[3]}
 	return affected(ctx, db, statement, args, n)
 }
 
@@ -114,6 +119,8 @@ func (postgresDialect) fault(err error) fault {
 	switch {
 	case said.Code == "42P01": // no such table
 		return absent
+	case said.Code == "23502" && said.ColumnName == "primary_key": // not null
+		return late
 	case said.Code == "42501", said.Code == "25006", said.Code == "3F000", // no right, read only, no schema
 		slices.Contains([]string{"08", "28", "3D", "40", "53", "55", "57", "58", "XX"}, said.Code[:2]):
 		return unreachable

@@ -49,9 +49,14 @@ func (sqliteDialect) unfit(context.Context, *sql.DB, string) (string, error) { r
 
 func (sqliteDialect) most() (rows, bytes int) { return 2000, 4 << 20 } // it takes 32,766 arguments
 
-func (d sqliteDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow) (bool, error) {
-	statement := strings.Replace(insert(d, table), " (", " AS t (", 1) + manyRows(len(rows)) + onConflict(d)
-	return affected(ctx, db, statement, arguments(rows), len(rows))
+// now is the time at which the statement has got hold of the file.
+func (sqliteDialect) now() string {
+	return "CAST((JULIANDAY('now') - 2440587.5) * 86400000000 AS INTEGER)"
+}
+
+func (d sqliteDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
+	statement := strings.Replace(insert(d, table), " (", " AS t (", 1) + manyRows(d, len(rows)) + onConflict(d)
+	return affected(ctx, db, statement, arguments(rows, until), len(rows))
 }
 
 // fault knows the errors that are about rows; all others are about the file or its locks.
@@ -63,6 +68,8 @@ func (sqliteDialect) fault(err error) fault {
 		return unreachable
 	case strings.Contains(said.Error(), "no such table"):
 		return absent
+	case said.Code() == sqlitelib.SQLITE_CONSTRAINT_NOTNULL && strings.Contains(said.Error(), ".primary_key"):
+		return late
 	case slices.Contains([]int{sqlitelib.SQLITE_ERROR, sqlitelib.SQLITE_TOOBIG, sqlitelib.SQLITE_CONSTRAINT, sqlitelib.SQLITE_MISMATCH, sqlitelib.SQLITE_RANGE}, said.Code()&primary):
 		return refused
 	}

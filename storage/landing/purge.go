@@ -1,0 +1,52 @@
+package landing
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"confcenter/storage"
+)
+
+// Purge implements storage.Backing. The index on query_all_key says where the rows end that are
+// looked at, and which of them are removed, so the live ones are not read.
+func (d *Database) Purge(ctx context.Context, p storage.Purge) (done storage.Purged, err error) {
+	err = d.query(ctx, storage.Owner{App: p.App, Region: p.Region}.Table(), func(ctx context.Context, table string) error {
+		by := d.dialect.ordered("query_all_key")
+		ends, err := column(ctx, d.db, d.dialect.bind("SELECT "+by+" FROM "+table+" WHERE "+by+" > ? ORDER BY "+by+" LIMIT 1 OFFSET ?"), p.After, p.Limit-1)
+		if err != nil {
+			return err
+		}
+		where, args := by+" > ?", []any{p.After}
+		if len(ends) > 0 {
+			done.Next, done.More = ends[0], true
+			where, args = where+" AND "+by+" <= ?", append(args, ends[0])
+		}
+		old, limits := " AND is_del = 1 AND del_time > 0 AND del_time <= ? AND COALESCE(up_version, 0) < ?", []any{p.Removed, p.Below}
+		keys, err := column(ctx, d.db, d.dialect.bind("SELECT primary_key FROM "+table+" WHERE "+where+old+" LIMIT ?"), append(append(args, limits...), p.Limit)...)
+		if err != nil {
+			return err
+		}
+		if len(keys) == p.Limit {
+			done.Next, done.More = p.After, true // there may be more of an owner with many fields
+		}
+		slices.Sort(keys) // the order in which they are landed
+		for some := range slices.Chunk(keys, perQuery) {
+			args := make([]any, len(some))
+			for i, key := range some {
+				args[i] = key
+			}
+			result, err := d.db.ExecContext(ctx, d.dialect.bind("DELETE FROM "+table+" WHERE primary_key IN (?"+strings.Repeat(",?", len(some)-1)+")"+old), append(args, limits...)...)
+			if err != nil {
+				return err
+			}
+			n, err := result.RowsAffected()
+			done.Rows += int(n)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return done, err
+}
