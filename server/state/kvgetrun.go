@@ -17,7 +17,7 @@ type getRun struct {
 	reads   [maxGetRun]kv.Read
 	rev     kv.Revision // of the read
 	n, next int
-	sum     byte // of what touch has read, so that it is read
+	sum     byte // of Prefetch
 }
 
 // foreseen are KVGETs of several peers that came at about the same time, one from each.
@@ -44,7 +44,7 @@ func (f *Handlers) lookAhead(s *gate.Session, b []byte) int {
 
 // Foresee records b if it is exactly one plain get.
 func (f *Handlers) Foresee(s *gate.Session, b []byte) bool {
-	if size, ok := wholeGet(b); !ok || size != len(b) {
+	if size, ok := protocol.WholeRequest(b, protocol.KVGet); !ok || size != len(b) {
 		return false
 	}
 	q, ok := protocol.PlainKVGet(b[protocol.HeaderSize:])
@@ -83,7 +83,7 @@ func (g *getRun) add(q protocol.KVRead) {
 func (g *getRun) lookUp(store kv.Store) {
 	if g.n > 0 {
 		g.rev = store.GetEach(g.reads[:g.n])
-		g.touch()
+		g.sum += kv.Prefetch(g.reads[:g.n])
 	}
 }
 
@@ -100,7 +100,7 @@ func (f *Handlers) answerAhead(s *gate.Session, h protocol.Header) {
 // reply that needs a worker are read again.
 func (g *getRun) collect(req *protocol.Request, b []byte) {
 	for all := len(b); g.n < maxGetRun && all-len(b) < loop.WholeFrame; {
-		size, ok := wholeGet(b)
+		size, ok := protocol.WholeRequest(b, protocol.KVGet)
 		if !ok {
 			return
 		}
@@ -123,29 +123,4 @@ func plainGet(req *protocol.Request, body []byte) (q protocol.KVRead, ok bool) {
 	}
 	q, err := req.KVGet()
 	return q, err == nil && q.Rev == 0
-}
-
-// touch makes the processor fetch all values at once, which are then copied one by one.
-func (g *getRun) touch() {
-	const line, most = 64, 512 // the processor prefetches what follows
-	sum := g.sum
-	for i := range g.n {
-		if e := g.reads[i].Entry; e != nil {
-			data := e.Value.Data
-			for at := 0; at < min(len(data), most); at += line {
-				sum += data[at]
-			}
-		}
-	}
-	g.sum = sum
-}
-
-// wholeGet returns the size of a complete KVGET at the front of b.
-func wholeGet(b []byte) (size int, ok bool) {
-	if len(b) < protocol.HeaderSize {
-		return 0, false
-	}
-	h, err := protocol.ParseHeader(b)
-	size = protocol.HeaderSize + int(h.BodyLen)
-	return size, err == nil && h.Command == protocol.KVGet && h.BodyLen <= protocol.BodyLimit(h.Command, true) && len(b) >= size
 }
