@@ -49,15 +49,10 @@ type StorageQuery struct {
 	Rev kv.Revision
 }
 
-// StorageQuery reads the request of STGET or STALL. The names are not checked.
-func (r *Request) StorageQuery(cmd Command) (StorageQuery, error) {
-	m := storageReader{r: r, most: MaxFields}
-	q := StorageQuery{Owner: m.owner(), Versions: r.Flag("versions")}
-	if cmd == StGet {
-		q.Names = m.names("names")
-	} else {
-		q.After, q.Limit, q.Rev = m.text("after"), int(m.count("limit")), kv.Revision(m.count("rev"))
-	}
+// StorageQuery reads the request of STALL.
+func (r *Request) StorageQuery() (StorageQuery, error) {
+	m := storageReader{r: r}
+	q := StorageQuery{Owner: m.owner(), Versions: r.Flag("versions"), After: m.text("after"), Limit: int(m.count("limit")), Rev: kv.Revision(m.count("rev"))}
 	return q, m.err
 }
 
@@ -138,13 +133,19 @@ func (m *storageReader) has(name string) bool {
 	return ok
 }
 
-func (m *storageReader) text(name string) string {
+func (m *storageReader) text(name string) string { return string(m.octets(name)) }
+
+// octets is a text that may be a part of the body.
+func (m *storageReader) octets(name string) []byte {
 	member, ok := m.member(name)
-	if ok && member.Kind != jsontext.String {
+	switch {
+	case !ok:
+		return nil
+	case member.Kind != jsontext.String:
 		m.bad(name, "a string")
-		return ""
+		return nil
 	}
-	return string(m.r.Text(name))
+	return jsontext.Unquote(member.Raw)
 }
 
 // id is a text that is DefaultID if it is absent.

@@ -26,8 +26,10 @@ func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 	switch {
 	case cmd.ChangesFields():
 		_, err = r.StorageWrite(cmd)
-	case cmd == protocol.StGet, cmd == protocol.StAll:
-		_, err = r.StorageQuery(cmd)
+	case cmd == protocol.StGet:
+		err = r.StorageRead(new(protocol.StorageRead))
+	case cmd == protocol.StAll:
+		_, err = r.StorageQuery()
 	case cmd == protocol.StOwners:
 		_, err = r.StorageOwnersQuery()
 	case cmd == protocol.StErrors:
@@ -150,17 +152,13 @@ func TestStorageRequestsRoundTrip(t *testing.T) {
 			require.NoError(t, err, "%s", body)
 			require.Equal(t, want, got, "%s", body)
 		}
-		for _, cmd := range []protocol.Command{protocol.StGet, protocol.StAll} {
-			want := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions")}
-			if cmd == protocol.StGet {
-				want.Names = append(want.Names, distinct(t, "names")...)
-			} else {
-				want.After, want.Limit, want.Rev = drawText(t, "after"), int(rapid.Int32Min(0).Draw(t, "limit")), kv.Revision(rapid.Int64Min(0).Draw(t, "rev"))
-			}
-			got, err := read(t, protocol.AppendStorageQuery(nil, cmd, want)).StorageQuery(cmd)
-			require.NoError(t, err)
-			require.Equal(t, want, got)
-		}
+		page := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"),
+			After: drawText(t, "after"), Limit: int(rapid.Int32Min(0).Draw(t, "limit")), Rev: kv.Revision(rapid.Int64Min(0).Draw(t, "rev"))}
+		gotPage, err := read(t, protocol.AppendStorageQuery(nil, protocol.StAll, page)).StorageQuery()
+		require.NoError(t, err)
+		require.Equal(t, page, gotPage)
+		get := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"), Names: distinct(t, "names")}
+		requireRead(t, get, protocol.AppendStorageQuery(nil, protocol.StGet, get))
 		owners := protocol.StorageOwnersQuery{App: drawOwner(t).App, Region: drawOwner(t).Region, Logic: drawText(t, "logic"), After: drawText(t, "after"),
 			Limit: rapid.IntRange(1, protocol.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")}
 		gotOwners, err := read(t, protocol.AppendStorageOwnersQuery(nil, owners)).StorageOwnersQuery()
@@ -298,7 +296,7 @@ func TestStorageDefaults(t *testing.T) {
 		`{"appId":null,"regionId":"eu","logicType":"bag","ownerId":"42"}`: {App: "1", Region: "eu", Logic: "bag", ID: "42"},
 		`{"appId":"","ownerId":"a","ownerId":"b"}`:                        {App: "", Region: "1", ID: "a"},
 	} {
-		q, err := read(t, []byte(body)).StorageQuery(protocol.StAll)
+		q, err := read(t, []byte(body)).StorageQuery()
 		require.NoError(t, err)
 		require.Equal(t, want, q.Owner, body)
 	}

@@ -28,14 +28,10 @@ func BenchmarkGet(b *testing.B) {
 	})
 	for _, n := range []int{1, 8} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			names := make([]string, n)
-			for i := range names {
-				names[i] = "data"
-			}
-			var dst []Field
+			gets := []Get{getOf(player, slices.Repeat([]string{"data"}, n)...)}
 			b.ReportAllocs()
 			for b.Loop() {
-				if dst, _ = k.Get(player, names, dst[:0]); len(dst) != n {
+				if k.GetEach(gets); len(gets[0].Fields) != n {
 					b.Fatal("absent")
 				}
 			}
@@ -75,10 +71,13 @@ func TestAWarmGetAllocatesNothing(t *testing.T) {
 	k := startCold(t, newDatabase())
 	k.settle()
 	k.update(player, map[string]string{"a": "1", "b": "2"})
-	dst := make([]Field, 0, 4)
-	names := []string{"a", "b", "nope"}
-	got := testing.AllocsPerRun(1000, func() { dst, _ = k.Get(player, names, dst[:0]) })
-	require.Len(t, dst, 2)
+	other := player
+	other.ID = "101"
+	k.update(other, map[string]string{":b": "3"})
+	gets := []Get{getOf(player, "a", "b", "nope"), getOf(other, "a"), getOf(player, "b")}
+	got := testing.AllocsPerRun(1000, func() { k.GetEach(gets) })
+	require.Len(t, gets[0].Fields, 2)
+	require.Len(t, gets[2].Fields, 1)
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return // the detector has pools lose what they are given
 	}

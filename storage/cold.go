@@ -150,13 +150,13 @@ func (c *cold) load(ctx context.Context, id string, o Owner, names []string, all
 	}
 }
 
-// Load is Get for fields that may have to be read from the database. Many who ask for fields
-// of one owner cost one query.
+// Load returns those fields that there are, all of one state, and waits if they have to be read
+// from the database. Many who ask for fields of one owner cost one query.
 func (s *Storage) Load(ctx context.Context, o Owner, names []string) ([]Field, error) {
 	var rows *rowSet
 	for range maxTries {
 		var missing []string
-		fields, ok := s.get(&o, names, nil, rows, &missing)
+		fields, ok := s.get(&o, names, rows, &missing)
 		if ok {
 			return fields, nil
 		}

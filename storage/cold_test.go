@@ -58,11 +58,11 @@ func TestH18AndH19ColdFieldsAreLoadedAsTheyAreAskedFor(t *testing.T) {
 	rev := k.engine.Revision()
 	require.Equal(t, 3, k.chill())
 	require.Greater(t, k.engine.Revision(), rev, "the filter, and the cursor")
-	_, ok := k.Get(player, []string{"a"}, nil)
+	_, ok := k.warm(player, "a")
 	require.False(t, ok, "not on an event loop")
 	require.Equal(t, map[string]string{"a": "1"}, k.get(player, "a"))
 	require.Equal(t, 1, sql.queries())
-	fields, ok := k.Get(player, []string{"a"}, nil)
+	fields, ok := k.warm(player, "a")
 	require.True(t, ok, "it is in the cache now")
 	require.Equal(t, version, fields[0].Version, "and has no new version")
 	require.Empty(t, k.get(player, "gone", "nope"))
@@ -157,10 +157,10 @@ func TestOwnersLeaveMemoryOnlyWhenTheyAreIdleAndLanded(t *testing.T) {
 	k.update(owner("written"), map[string]string{"a": "2"})
 	k.update(owner("dirty"), map[string]string{"a": "2"})
 	require.Equal(t, 2, k.evict())
-	_, ok := k.Get(owner("idle"), []string{"a"}, nil)
+	_, ok := k.warm(owner("idle"), "a")
 	require.False(t, ok)
 	for _, id := range []string{"read", "written", "refused", "dirty"} {
-		_, ok := k.Get(owner(id), []string{"a"}, nil)
+		_, ok := k.warm(owner(id), "a")
 		require.True(t, ok, id)
 	}
 }
@@ -257,7 +257,7 @@ func TestAFloodOfOwnersIsBounded(t *testing.T) {
 	var mu sync.Mutex
 	for i := range 2 * maxFlights {
 		o.ID = strconv.Itoa(i)
-		_, ok := k.Get(o, []string{"a"}, nil)
+		_, ok := k.warm(o, "a")
 		require.False(t, ok, "nobody knows yet which owners there are")
 		all.Add(1)
 		k.Do(&Write{Owner: o, Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}}}, func(_ *Outcome, err error) {

@@ -139,10 +139,31 @@ func texts(fields []Field) map[string]string {
 	return m
 }
 
+// warm reads fields from memory; ok is false if that does not know them.
+func (k *kit) warm(o Owner, names ...string) (fields []Field, ok bool) {
+	g := getOf(o, names...)
+	both := []Get{g, g}
+	k.GetEach(both)
+	require.NoError(k.t, both[0].Err)
+	require.Equal(k.t, both[0].Fields, both[1].Fields)
+	alone, ok := k.Get(o, names)
+	require.Equal(k.t, ok, !both[0].Cold)
+	require.ElementsMatch(k.t, alone, both[0].Fields)
+	return both[0].Fields, !both[0].Cold
+}
+
+func getOf(o Owner, names ...string) Get {
+	g := Get{App: []byte(o.App), Region: []byte(o.Region), Logic: []byte(o.Logic), ID: []byte(o.ID)}
+	for _, name := range names {
+		g.Names = append(g.Names, []byte(name))
+	}
+	return g
+}
+
 // get reads fields, from the database if need be.
 func (k *kit) get(o Owner, names ...string) map[string]string {
 	k.t.Helper()
-	fields, ok := k.Get(o, names, nil)
+	fields, ok := k.warm(o, names...)
 	if !ok {
 		var err error
 		fields, err = k.Load(context.Background(), o, names)

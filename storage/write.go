@@ -60,10 +60,9 @@ func (s *Storage) newJob(w *Write, done func(*Outcome, error)) (*job, error) {
 	}
 	l := lookups.Get().(*lookup)
 	defer l.done()
-	l.reads = l.reads[:0]
-	l.begin(&w.Owner)
-	j := &job{s: s, w: w, done: done, region: s.names.named(l.ns, &w.Owner), owner: string(l.keys)}
-	if err := j.check(l.keys); err != nil {
+	a := ask(l, nil, w.Owner.App, w.Owner.Region, w.Owner.Logic, w.Owner.ID)
+	j := &job{s: s, w: w, done: done, region: s.names.named(a.ns, &w.Owner), owner: string(a.owner)}
+	if err := j.check(a.owner); err != nil {
 		return nil, err
 	}
 	return j, nil

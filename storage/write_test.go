@@ -20,7 +20,7 @@ func TestH1ANewOwnerIsEmptyAndCostsNoQuery(t *testing.T) {
 	sql := newDatabase()
 	k := startOn(t, sql)
 	k.settle()
-	fields, ok := k.Get(player, []string{"a", "b"}, nil)
+	fields, ok := k.warm(player, "a", "b")
 	require.True(t, ok)
 	require.Empty(t, fields)
 	require.Empty(t, k.all(player))

@@ -31,7 +31,7 @@ type Gate struct {
 	routes   routeTable
 	families [families]func(*Desk) any // each makes its family's data for a loop
 	handOver func(s *Session)          // see HandOver
-	ahead    Ahead                     // see LookAhead
+	ahead    []Ahead                   // see LookAhead
 
 	Registry Registry // any goroutine
 
@@ -78,8 +78,8 @@ type Ahead interface {
 	LookUp(d *Desk)
 }
 
-// LookAhead sets that family.
-func (g *Gate) LookAhead(a Ahead) { g.ahead = a }
+// LookAhead adds such a family.
+func (g *Gate) LookAhead(a Ahead) { g.ahead = append(g.ahead, a) }
 
 // NewDesk makes the desk of a new loop, and the loop.
 func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {

@@ -98,11 +98,23 @@ func (s *Session) Describe(info *ClientInfo, most, room int) {
 
 // Foresee reports whether b is a request that is looked up together with others.
 func (s *Session) Foresee(b []byte) bool {
-	return s.Client != nil && s.Gate.ahead != nil && s.Gate.ahead.Foresee(s, b)
+	if s.Client == nil {
+		return false
+	}
+	for _, family := range s.Gate.ahead {
+		if family.Foresee(s, b) {
+			return true
+		}
+	}
+	return false
 }
 
 // LookUp looks up what sessions of the loop have foreseen.
-func (s *Session) LookUp() { s.Gate.ahead.LookUp(s.Desk) }
+func (s *Session) LookUp() {
+	for _, family := range s.Gate.ahead {
+		family.LookUp(s.Desk)
+	}
+}
 
 // ReadOn is called when the peer has read.
 func (s *Session) ReadOn() {

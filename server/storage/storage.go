@@ -21,7 +21,7 @@ const (
 
 // Store is what the handlers need of a *storage.Storage.
 type Store interface {
-	Get(o storage.Owner, names []string, dst []storage.Field) (fields []storage.Field, ok bool)
+	GetEach(gets []storage.Get)
 	Load(ctx context.Context, o storage.Owner, names []string) ([]storage.Field, error)
 	GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error)
 	Do(w *storage.Write, done func(*storage.Outcome, error))
@@ -44,7 +44,9 @@ type desk struct {
 	completed // any goroutine
 
 	// loop only
-	found  []storage.Field
+	gets   getRun
+	ahead  foreseen
+	run    *getRun // the one being answered
 	fields []protocol.StorageField
 }
 
@@ -54,7 +56,7 @@ func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) 
 func Add(life context.Context, g *gate.Gate, store Store) {
 	f := &Handlers{store: store, life: life}
 	routes := map[protocol.Command]gate.Route{
-		protocol.StGet:    {Handle: f.get},
+		protocol.StGet:    {Handle: f.get, Ahead: f.lookAhead, Answer: f.answerAhead},
 		protocol.StAll:    {Handle: f.all},
 		protocol.StOwners: {Handle: f.owners},
 		protocol.StStatus: {Handle: f.status},
@@ -82,6 +84,9 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 		routes[cmd] = r
 	}
 	g.Add(routes)
+	if store != nil {
+		g.LookAhead(f)
+	}
 	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return &desk{completed: completed{loop: d.Loop}} })
 }
 
@@ -91,37 +96,44 @@ func none(s *gate.Session, h protocol.Header, _ []byte) bool {
 	return true
 }
 
-// get answers with fields by name.
+// get answers an STGET that no run could take: one that is wrong, or asks for a great many
+// fields.
 func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.StorageQuery(h.Command)
-	owner := storage.Owner(q.Owner)
-	if err == nil {
-		err = owner.Check()
-	}
-	if err != nil {
+	var q protocol.StorageRead
+	if err := s.Desk.Req.StorageRead(&q); err != nil {
 		s.RefuseState(h, err)
 		return true
 	}
-	if len(q.Names) <= loopFields {
-		d := deskOf(s)
-		found, ok := f.store.Get(owner, q.Names, d.found[:0])
-		d.found = found
-		if ok {
-			d.answer(s, h, found, q.Versions)
-			return true
-		}
+	g := storage.Get{App: q.App, Region: q.Region, Logic: q.Logic, ID: q.ID}
+	owner := g.Owner()
+	if err := owner.Check(); err != nil {
+		s.RefuseState(h, err)
+		return true
 	}
+	f.load(s, h, owner, textsOf(q.Names), q.Versions)
+	return true
+}
+
+func textsOf(names [][]byte) []string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return texts
+}
+
+// load answers with fields that may have to be read from the database, or are many.
+func (f *Handlers) load(s *gate.Session, h protocol.Header, owner storage.Owner, names []string, versions bool) {
 	loop.Await(&s.Conn, h, func(dst []byte) []byte {
-		found, err := f.store.Load(f.life, owner, q.Names)
+		found, err := f.store.Load(f.life, owner, names)
 		if err == nil {
 			err = checkSize(found)
 		}
 		if err != nil {
 			return s.AppendRefusal(dst, h, err)
 		}
-		return protocol.AppendStorageFields(dst, appendWire(nil, found), q.Versions)
+		return protocol.AppendStorageFields(dst, appendWire(nil, found), versions)
 	})
-	return true
 }
 
 // answer replies with fields that were in memory. A worker encodes many bytes.
@@ -136,13 +148,12 @@ func (d *desk) answer(s *gate.Session, h protocol.Header, found []storage.Field,
 		fields := append([]protocol.StorageField(nil), d.fields...)
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendStorageFields(dst, fields, versions) })
 	}
-	clear(d.found) // values are not kept
-	clear(d.fields)
+	clear(d.fields) // values are not kept
 }
 
 // all answers with a page of an owner's fields.
 func (f *Handlers) all(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.StorageQuery(h.Command)
+	q, err := s.Desk.Req.StorageQuery()
 	if err != nil {
 		s.RefuseState(h, err)
 		return true

@@ -24,6 +24,7 @@ import (
 type player struct {
 	fields []storage.Field
 	cold   bool     // only Load knows them
+	runs   []int    // how many gets came together
 	held   []func() // writes that are not done yet
 	wrote  []*storage.Write
 
@@ -42,18 +43,25 @@ type player struct {
 	rescanned string
 }
 
-func (p *player) Get(_ storage.Owner, names []string, dst []storage.Field) ([]storage.Field, bool) {
-	for _, f := range p.fields {
-		if slices.Contains(names, f.Name) {
-			dst = append(dst, f)
-		}
+func (p *player) GetEach(gets []storage.Get) {
+	for i := range gets {
+		g := &gets[i]
+		g.Fields, g.Cold, g.Err = p.named(textsOf(g.Names)), p.cold, g.Owner().Check()
 	}
-	return dst, !p.cold
+	p.runs = append(p.runs, len(gets))
 }
 
-func (p *player) Load(_ context.Context, o storage.Owner, names []string) ([]storage.Field, error) {
-	found, _ := p.Get(o, names, nil)
-	return found, p.err
+func (p *player) named(names []string) (fields []storage.Field) {
+	for _, f := range p.fields {
+		if slices.Contains(names, f.Name) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+func (p *player) Load(_ context.Context, _ storage.Owner, names []string) ([]storage.Field, error) {
+	return p.named(names), p.err
 }
 
 func (p *player) GetAll(_ context.Context, _ storage.Owner, ask storage.Ask) (storage.Page, error) {

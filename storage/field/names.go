@@ -33,10 +33,12 @@ func (o Owner) Namespace() string { return string(AppendTable([]byte(Prefix), o.
 
 // Key is what the database has as query_all_key: LOGIC:ID, or :LOGIC:ID with escapes if one of
 // them has a colon or a control character.
-func (o Owner) Key() string { return string(AppendOwner(nil, o)) }
+func (o Owner) Key() string { return string(AppendOwner(nil, o.Logic, o.ID)) }
 
 // Key is what the database has as primary_key, and the state store as key.
-func (f Ref) Key() string { return string(AppendName(AppendOwner(nil, f.Owner), f.Name)) }
+func (f Ref) Key() string {
+	return string(AppendName(AppendOwner(nil, f.Owner.Logic, f.Owner.ID), f.Name))
+}
 
 // Table is the name of the table that the row is in.
 func (r *Row) Table() string { return r.Owner.Table() }
@@ -47,21 +49,31 @@ func (r *Row) Key() string { return Ref{r.Owner, r.Name}.Key() }
 // Check reports whether the owner fits into the columns. The error names the column and its
 // limit.
 func (o Owner) Check() error {
-	for _, part := range [...]struct{ what, text string }{
-		{"appId", o.App}, {"regionId", o.Region}, {"logic_type", o.Logic}, {"owner_id", o.ID},
-	} {
-		if err := checkText(part.what, part.text, MaxColumn); err != nil {
-			return err
-		}
+	if err := CheckParts(o.App, o.Region, o.Logic, o.ID); err != nil {
+		return err
 	}
 	var some [2 * MaxColumn]byte
 	if n := len(AppendTable(some[:0], o.App, o.Region)); n > MaxTable {
 		return tooLong("the table's name", o.App+"_"+o.Region, n, MaxTable)
 	}
-	if n := len(AppendOwner(some[:0], o)); n > MaxColumn {
+	if n := len(AppendOwner(some[:0], o.Logic, o.ID)); n > MaxColumn {
 		return tooLong("query_all_key", o.Logic+":"+o.ID, n, MaxColumn)
 	}
 	return nil
+}
+
+// CheckParts is that part of Check which does not need the names that are made of an owner.
+func CheckParts[T Text](app, region, logic, id T) error {
+	if err := checkText("appId", app, MaxColumn); err != nil {
+		return err
+	}
+	if err := checkText("regionId", region, MaxColumn); err != nil {
+		return err
+	}
+	if err := checkText("logic_type", logic, MaxColumn); err != nil {
+		return err
+	}
+	return checkText("owner_id", id, MaxColumn)
 }
 
 // CheckField does the same for a field of an owner that has been checked and has that key.
@@ -76,18 +88,30 @@ func (o Owner) CheckField(key []byte, name string) error {
 	return nil
 }
 
-func checkText(what, text string, limit int) error {
+func checkText[T Text](what string, text T, limit int) error {
 	switch {
-	case text == "":
+	case len(text) == 0:
 		return codes.Errorf(codes.BadKey, "%s is empty", what)
 	case len(text) > limit:
-		return tooLong(what, text, len(text), limit)
-	case !utf8.ValidString(text):
+		return tooLong(what, string(text), len(text), limit)
+	case printable(text):
+		return nil
+	case !utf8.ValidString(string(text)):
 		return codes.Errorf(codes.BadKey, "%s %q is not UTF-8", what, text)
-	case strings.IndexByte(text, 0) >= 0:
+	case strings.IndexByte(string(text), 0) >= 0:
 		return codes.Errorf(codes.BadKey, "%s %q has a zero byte", what, text)
 	}
 	return nil
+}
+
+// printable reports whether a text has only those characters of ASCII that can be seen.
+func printable[T Text](t T) bool {
+	for i := range len(t) {
+		if c := t[i]; c < ' ' || c >= 0x7F {
+			return false
+		}
+	}
+	return true
 }
 
 func tooLong(what, text string, n, limit int) error {
@@ -95,21 +119,24 @@ func tooLong(what, text string, n, limit int) error {
 	return codes.Errorf(codes.NameTooLong, "%s %q… has %d bytes, the limit is %d", what, text[:min(shown, len(text))], n, limit)
 }
 
+// Text is what names are made of: those that requests have are bytes, all others strings.
+type Text interface{ string | []byte }
+
 // AppendTable appends Owner.Table.
-func AppendTable(dst []byte, app, region string) []byte {
+func AppendTable[T Text](dst []byte, app, region T) []byte {
 	if plainID(app) && plainID(region) {
 		return append(append(append(dst, app...), '_'), region...)
 	}
 	return appendID(append(appendID(append(dst, '_'), app), '_'), region)
 }
 
-func plainID(id string) bool {
+func plainID[T Text](id T) bool {
 	for i := range len(id) {
 		if !inTable(id[i]) {
 			return false
 		}
 	}
-	return id != ""
+	return len(id) > 0
 }
 
 func inTable(c byte) bool {
@@ -118,7 +145,7 @@ func inTable(c byte) bool {
 
 // appendID escapes what is not safe in an identifier of SQL as z and two digits. So there is no
 // '_' in it.
-func appendID(dst []byte, id string) []byte {
+func appendID[T Text](dst []byte, id T) []byte {
 	for i := range len(id) {
 		if c := id[i]; inTable(c) && c != 'z' {
 			dst = append(dst, c)
@@ -130,31 +157,33 @@ func appendID(dst []byte, id string) []byte {
 }
 
 // AppendOwner appends Owner.Key.
-func AppendOwner(dst []byte, o Owner) []byte {
-	if verbatim(o.Logic) && verbatim(o.ID) {
-		return append(append(append(dst, o.Logic...), ':'), o.ID...)
+func AppendOwner[T Text](dst []byte, logic, id T) []byte {
+	if verbatim(logic) && verbatim(id) {
+		return append(append(append(dst, logic...), ':'), id...)
 	}
-	return appendEscaped(append(appendEscaped(append(dst, ':'), o.Logic), ':'), o.ID)
+	return appendEscaped(append(appendEscaped(append(dst, ':'), string(logic)), ':'), string(id))
 }
 
 // AppendName appends the rest of a field's key to the key of the owner.
-func AppendName(dst []byte, name string) []byte {
+func AppendName[T Text](dst []byte, name T) []byte {
 	dst = append(dst, ':')
-	if (name == "" || name[0] != ':') && !hasControl(name) {
+	if (len(name) == 0 || name[0] != ':') && !hasControl(name) {
 		return append(dst, name...)
 	}
-	return appendEscaped(append(dst, ':'), name)
+	return appendEscaped(append(dst, ':'), string(name))
 }
 
-func verbatim(part string) bool { return strings.IndexByte(part, ':') < 0 && !hasControl(part) }
-
-func hasControl(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c >= 0x7F {
-			return strings.IndexFunc(text, unicode.IsControl) >= 0
+func verbatim[T Text](part T) bool {
+	for i := range len(part) {
+		if part[i] == ':' {
+			return false
 		}
 	}
-	return false
+	return !hasControl(part)
+}
+
+func hasControl[T Text](t T) bool {
+	return !printable(t) && strings.IndexFunc(string(t), unicode.IsControl) >= 0
 }
 
 // appendEscaped writes colons, percent signs and control characters as % and two digits for
@@ -215,7 +244,7 @@ func ParseKey(key string) (logic, id string, ok bool) {
 		id, too = unescape(id, '%')
 		ok = ok && good && too
 	}
-	if !ok || logic == "" || id == "" || string(AppendOwner(nil, Owner{Logic: logic, ID: id})) != key {
+	if !ok || logic == "" || id == "" || string(AppendOwner(nil, logic, id)) != key {
 		return "", "", false
 	}
 	return logic, id, true

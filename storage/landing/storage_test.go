@@ -152,7 +152,7 @@ func (p *play) settle(t testing.TB) {
 	t.Helper()
 	stranger := storage.Owner{App: "1", Region: "1", Logic: "stranger", ID: "1"}
 	require.Eventually(t, func() bool {
-		_, ok := p.Get(stranger, []string{"a"}, nil)
+		_, ok := p.Get(stranger, []string{"a"})
 		return ok
 	}, patience, time.Millisecond)
 }
@@ -254,7 +254,7 @@ func TestH27ReadsNeverFailWhileTheDatabaseIsAway(t *testing.T) {
 			if i%3 == 0 {
 				p.do(t, &storage.Write{Kind: storage.Remove, Names: []string{name}})
 			}
-			fields, ok := p.Get(player, []string{"last", "n"}, nil)
+			fields, ok := p.Get(player, []string{"last", "n"})
 			require.True(t, ok)
 			require.Equal(t, map[string]string{"last": name, "n": fmt.Sprint(i + 1)}, texts(fields))
 			p.clock.Advance(time.Second)
