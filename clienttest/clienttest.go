@@ -15,6 +15,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -33,7 +34,8 @@ import (
 	"confcenter/storage"
 )
 
-// patience is how long an orderly stop may take.
+// patience is how long an orderly stop may take, and how long a disk is given to answer: a
+// machine that has much else to do is not one whose disk hangs.
 const patience = 20 * time.Second
 
 // Options change what a test needs to be different. The zero value is a server without
@@ -107,6 +109,8 @@ func (s *Server) start() {
 	log := zerolog.New(zerolog.NewTestWriter(s.t)).Level(zerolog.WarnLevel)
 	cfg := s.opts.Store
 	cfg.Dir, cfg.DataDir, cfg.Log = s.ConfDir, s.DataDir, log
+	cfg.SetTimeout = cmp.Or(cfg.SetTimeout, patience)
+	cfg.DiskPatience = cmp.Or(cfg.DiskPatience, patience)
 	store, err := confstore.Open(cfg)
 	s.must(err)
 	scfg := s.opts.Server
@@ -114,7 +118,7 @@ func (s *Server) start() {
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}
-	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log}})
+	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log, WriteTimeout: patience}})
 	s.must(err)
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
 	players, err := storage.Open(storage.Config{Store: state, Clock: scfg.Clock, Log: log})
