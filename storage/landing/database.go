@@ -286,8 +286,8 @@ func (d *Database) forget(table string) {
 type Written struct {
 	Rows   int // that the database took, or had in a later version
 	Failed []storage.Failure
-	// Newer is the greatest version that the database has for a row of which it has a later
-	// one; 0: there is none.
+	// Newer is the greatest of the later versions that the database has of rows; 0: there is
+	// none.
 	Newer      int64
 	Statements int
 }
@@ -392,13 +392,14 @@ func (d *Database) upsert(ctx context.Context, table string, rows []storage.Dirt
 		return err
 	}
 	for some := range slices.Chunk(rows, perQuery) {
-		keys := make([]any, len(some))
+		var args []any
 		for i := range some {
-			keys[i] = some[i].Key()
+			args = append(args, some[i].Key(), some[i].Version)
 		}
 		var version int64
-		query := "SELECT MAX(up_version) FROM " + d.dialect.quote(name) + " WHERE primary_key IN (?" + strings.Repeat(",?", len(keys)-1) + ")"
-		if err := d.db.QueryRowContext(ctx, d.dialect.bind(query), keys...).Scan(&version); err != nil {
+		const later = "primary_key = ? AND up_version > ?"
+		query := "SELECT COALESCE(MAX(up_version), 0) FROM " + d.dialect.quote(name) + " WHERE " + later + strings.Repeat(" OR "+later, len(some)-1)
+		if err := d.db.QueryRowContext(ctx, d.dialect.bind(query), args...).Scan(&version); err != nil {
 			return err
 		}
 		w.Newer = max(w.Newer, version)

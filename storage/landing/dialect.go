@@ -32,9 +32,9 @@ type dialect interface {
 	// now is the time in the database, in µs since 1970, as an expression. It goes on
 	// steadily, whatever the time zone.
 	now() string
-	// upsert writes rows, but replaces none by an older version; kept says that it left
-	// some alone for that. If it reaches the database after that time (in µs since 1970), it changes nothing, and
-	// the error means late.
+	// upsert writes rows, but replaces none by an older version; kept says that it may have
+	// left some alone for that. If it reaches the database after that time (in µs since 1970),
+	// it changes nothing, and the error means late.
 	upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (kept bool, err error)
 	// most is how many rows, and bytes of values, a statement may have.
 	most() (rows, bytes int)
@@ -147,6 +147,31 @@ func column(ctx context.Context, db *sql.DB, query string, args ...any) (list []
 		list = append(list, one)
 	}
 	return list, rows.Err()
+}
+
+// unfitKeys says why the columns of keys cannot be those of fields. The query tells of columns
+// the name, of what kind it is, whether different texts are different in it, and whether it
+// identifies a row.
+func unfitKeys(ctx context.Context, db *sql.DB, query, table string) (why string, err error) {
+	rows, err := db.QueryContext(ctx, query, table)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	why = "its column primary_key is not the primary key"
+	for rows.Next() {
+		var name, kind string
+		var exact, identifies bool
+		switch err := rows.Scan(&name, &kind, &exact, &identifies); {
+		case err != nil:
+			return "", err
+		case !exact && (name == "primary_key" || name == "query_all_key"):
+			return "its column " + name + " " + kind + ", under which different keys are equal", nil
+		case identifies && name == "primary_key":
+			why = ""
+		}
+	}
+	return why, rows.Err()
 }
 
 // foldCase marks capital letters: for databases whose names of tables have no case. A name of

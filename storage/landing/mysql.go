@@ -147,7 +147,7 @@ func (d *mysqlDialect) now() string {
 }
 
 // upsert finds out in the same statement whether it has left a row alone: only then the
-// server has a "last insert id" to tell.
+// server has a "last insert id" to tell, unless the table numbers its rows.
 func (d *mysqlDialect) upsert(ctx context.Context, db *sql.DB, table string, rows []storage.DirtyRow, until int64) (bool, error) {
 	var b strings.Builder
 	b.WriteString(insert(d, table))
@@ -187,6 +187,8 @@ func (d *mysqlDialect) fault(err error) fault {
 		return absent
 	case said.Number == 1048 && strings.Contains(said.Message, "primary_key"): // cannot be null
 		return late
+	case said.Number == 1105 && strings.Contains(said.Message, "mysql_send_long_data"): // an unknown error that is known: a value beyond max_allowed_packet
+		return refused
 	case slices.Contains(mysqlTrouble, said.Number):
 		return unreachable
 	}

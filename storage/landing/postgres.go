@@ -74,7 +74,14 @@ func (postgresDialect) tables() string {
 	return "SELECT table_name FROM information_schema.columns WHERE table_schema = CURRENT_SCHEMA() AND column_name = 'query_all_key'"
 }
 
-func (postgresDialect) unfit(context.Context, *sql.DB, string) (string, error) { return "", nil }
+// unfit asks for the collation in a way that servers understand on which all are deterministic.
+func (d postgresDialect) unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+	return unfitKeys(ctx, db, `SELECT a.attname,
+			CASE WHEN a.atttypid IN ('text'::regtype, 'varchar'::regtype) THEN 'has the collation ' || COALESCE(c.collname, '') ELSE 'is of type ' || format_type(a.atttypid, NULL) END,
+			a.atttypid IN ('text'::regtype, 'varchar'::regtype) AND COALESCE(to_jsonb(c)->>'collisdeterministic', 'true') = 'true',
+			a.attnotnull AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indpred IS NULL AND i.indkey::text = a.attnum::text)
+		FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation WHERE a.attrelid = to_regclass($1)`, d.quote(table))
+}
 
 func (postgresDialect) most() (rows, bytes int) { return 4000, 4 << 20 }
 

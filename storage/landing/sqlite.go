@@ -45,7 +45,12 @@ func (sqliteDialect) tables() string {
 	return "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c ON c.name = 'query_all_key' WHERE m.type = 'table'"
 }
 
-func (sqliteDialect) unfit(context.Context, *sql.DB, string) (string, error) { return "", nil }
+// unfit asks the indexes, of which each of the two columns has one.
+func (sqliteDialect) unfit(ctx context.Context, db *sql.DB, table string) (string, error) {
+	return unfitKeys(ctx, db, `SELECT x.name, 'has the collation ' || x.coll, x.coll = 'BINARY',
+			l."unique" AND NOT l.partial AND (SELECT COUNT(*) FROM pragma_index_xinfo(l.name) WHERE key) = 1
+		FROM pragma_index_list(?) l JOIN pragma_index_xinfo(l.name) x ON x.key AND x.name IS NOT NULL`, table)
+}
 
 func (sqliteDialect) most() (rows, bytes int) { return 2000, 4 << 20 } // it takes 32,766 arguments
 
