@@ -18,7 +18,14 @@ func (j *job) again() {
 		j.finish(nil, codes.Errorf(codes.Busy, "owner %q is being changed by others all the time; try again", j.owner), true)
 		return
 	}
-	j.attempt()
+	j.goOn()
+}
+
+// goOn is attempt for a job that has a line already.
+func (j *job) goOn() {
+	if err := j.attempt(); err != nil {
+		j.finish(nil, err, true)
+	}
 }
 
 // state is what a field was when a transaction was made: the entry, or else the row.
@@ -70,21 +77,22 @@ func (f *state) same(ns string) kv.Compare {
 }
 
 // attempt makes a transaction for the fields as they are, and hands it over. It holds only if
-// they are still so; otherwise the job tries again.
-func (j *job) attempt() {
-	states, missing := j.look()
-	if missing {
-		return // again, once they are loaded
+// they are still so; otherwise the job tries again. It fails if the job cannot wait for the
+// database; any other end is the job's own.
+func (j *job) attempt() error {
+	states, missing, err := j.look()
+	if missing || err != nil {
+		return err // or again, once they are loaded
 	}
 	j.states = states
 	txn := j.txn()
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		txn.If = append(txn.If, states[name].same(j.region.ns))
 	}
-	err := j.decide(txn, states)
+	err = j.decide(txn, states)
 	if err != nil && j.settled {
 		j.finish(nil, err, true)
-		return
+		return nil
 	}
 	if err != nil {
 		// Earlier writes may be on their way, and the token may be known: ask the store, by a
@@ -93,10 +101,11 @@ func (j *job) attempt() {
 		txn.If = []kv.Compare{{NS: j.region.ns, Key: j.key(j.names[0]), Target: kv.CompareVersion, Relation: kv.Less}}
 	}
 	j.submit(txn, true)
+	return nil
 }
 
 // look returns what all fields are that the job is about.
-func (j *job) look() (states map[string]*state, missing bool) {
+func (j *job) look() (states map[string]*state, missing bool, err error) {
 	names := slices.Concat(j.names, slices.Collect(maps.Keys(j.w.Expect)))
 	states = make(map[string]*state, len(names))
 	reads := make([]kv.Read, len(names))
@@ -113,10 +122,11 @@ func (j *job) look() (states map[string]*state, missing bool) {
 			absent = append(absent, name)
 		}
 	}
-	if len(absent) > 0 && j.s.cold != nil && !j.s.cold.fill(j, states, absent) {
-		return nil, true
+	if len(absent) > 0 && j.s.cold != nil {
+		known, err := j.s.cold.fill(j, states, absent)
+		return states, !known, err
 	}
-	return states, false
+	return states, false, nil
 }
 
 // decide adds the operations to the transaction, or says why there can be none.

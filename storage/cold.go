@@ -104,10 +104,10 @@ func (c *cold) absentOrHere(j *job) bool {
 
 // fill adds what the database has of fields that are not in memory. If that is not known, it
 // has it loaded and the job attempted again.
-func (c *cold) fill(j *job, states map[string]*state, absent []string) bool {
+func (c *cold) fill(j *job, states map[string]*state, absent []string) (known bool, err error) {
 	ns := []byte(j.region.ns)
 	if !c.maybe(ns, hashOf(ns, j.owner)) {
-		return true
+		return true, nil
 	}
 	var missing []string
 	for _, name := range absent {
@@ -121,17 +121,16 @@ func (c *cold) fill(j *job, states map[string]*state, absent []string) bool {
 		states[name].row = r
 	}
 	if len(missing) == 0 {
-		return true
+		return true, nil
 	}
-	c.loads.ask(j.id(), j.w.Owner, missing, j.w.Kind != Update, func(rows *rowSet, err error) {
+	return false, c.loads.ask(j.id(), j.w.Owner, missing, j.w.Kind != Update, func(rows *rowSet, err error) {
 		if err != nil {
 			j.finish(nil, err, true)
 			return
 		}
 		j.loaded = rows
-		j.attempt()
+		j.goOn()
 	})
-	return false
 }
 
 // load reads rows of an owner from the database, and waits for them.
@@ -141,7 +140,9 @@ func (c *cold) load(ctx context.Context, id string, o Owner, names []string, all
 		err  error
 	}
 	got := make(chan answer, 1)
-	c.loads.ask(id, o, names, all, func(rows *rowSet, err error) { got <- answer{rows, err} })
+	if err := c.loads.ask(id, o, names, all, func(rows *rowSet, err error) { got <- answer{rows, err} }); err != nil {
+		return nil, err
+	}
 	select {
 	case a := <-got:
 		return a.rows, a.err

@@ -2,9 +2,11 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"confcenter/codes"
 )
@@ -28,7 +30,17 @@ type loads struct {
 	asked   int                // who waits; guarded by mu
 	closed  bool               // guarded by mu
 	forgot  int                // times that queries under way became outdated; guarded by mu
+	hung    error              // the database hangs, and only now and then somebody asks it; guarded by mu
+	probe   time.Time          // when somebody may; guarded by mu
 }
+
+// A query that failed after such a time says that the database hangs. Until one succeeds, one
+// that asks may begin a query in each such pause, and all others fail at once: they would wait
+// for one time-out after another.
+const (
+	hangs      = 5 * time.Second
+	probePause = time.Second
+)
 
 // flight is one owner that is being loaded, guarded by the mutex of loads.
 type flight struct {
@@ -64,20 +76,18 @@ func (r *round) ask(names []string, all bool, tell func(*rowSet, error)) {
 	r.tell = append(r.tell, tell)
 }
 
-// ask has rows of an owner read. tell is called once, by another goroutine or before ask
-// returns.
-func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*rowSet, error)) {
+// ask has rows of an owner read. tell is called once, by another goroutine, unless ask fails.
+func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*rowSet, error)) error {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	f := l.flights[id]
 	switch {
 	case l.closed:
-		l.mu.Unlock()
-		tell(nil, codes.Errorf(codes.Closed, "player storage is closed"))
-		return
+		return codes.Errorf(codes.Closed, "player storage is closed")
+	case l.hung != nil && !l.mayProbeLocked():
+		return l.hung
 	case l.asked >= maxLoadAsked || f == nil && len(l.flights) >= maxFlights:
-		l.mu.Unlock()
-		tell(nil, codes.Errorf(codes.Busy, "%d requests wait for %d owners to be loaded, which is the limit", l.asked, len(l.flights)))
-		return
+		return codes.Errorf(codes.Busy, "%d requests wait for %d owners to be loaded, which is the limit", l.asked, len(l.flights))
 	case f == nil:
 		f = &flight{id: id, owner: o}
 		l.flights[id] = f
@@ -93,7 +103,16 @@ func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*row
 	} else {
 		f.next.ask(names, all, tell)
 	}
-	l.mu.Unlock()
+	return nil
+}
+
+func (l *loads) mayProbeLocked() bool {
+	now := l.c.s.clock.Now()
+	if now.Before(l.probe) {
+		return false
+	}
+	l.probe = now.Add(probePause)
+	return true
 }
 
 // forget forgets what was loaded of a namespace. What queries under way find is neither kept
@@ -123,26 +142,63 @@ func (l *loads) run() {
 		f.now.forgot = l.forgot
 		names, all := slices.Sorted(maps.Keys(f.now.names)), f.now.all
 		l.mu.Unlock()
+		began := l.c.s.clock.Now()
 		found, err := l.query(f.owner, names, all)
 		l.mu.Lock()
+		gone := l.judgeLocked(err, l.c.s.clock.Now().Sub(began))
 		if err == nil && f.now.forgot == l.forgot {
 			l.c.cache.add(f.id, found)
 		}
 		tell := f.now.tell
 		l.asked -= len(tell)
 		f.running, f.now = false, round{}
-		if len(f.next.tell) > 0 {
+		if l.hung != nil {
+			gone = append(gone, l.cancelLocked(f)...)
+		} else if len(f.next.tell) > 0 {
 			l.queue = append(l.queue, f)
 		} else {
 			delete(l.flights, f.id)
 		}
+		hung := l.hung
 		l.mu.Unlock()
 		for _, fn := range tell {
 			fn(found, err)
 		}
+		for _, fn := range gone {
+			fn(nil, hung)
+		}
 		l.mu.Lock()
 	}
 	l.loaders--
+}
+
+// judgeLocked looks at how a query went. If the database hangs it returns those who wait for
+// their turn, and shall not.
+func (l *loads) judgeLocked(err error, took time.Duration) (gone []func(*rowSet, error)) {
+	log := &l.c.s.log
+	switch {
+	case err == nil && l.hung != nil:
+		l.hung = nil
+		log.Info().Msg("the database answers again to those who ask for fields that have left memory")
+	case errors.Is(err, codes.Unreachable) && took >= hangs:
+		if l.hung == nil {
+			log.Warn().Err(err).Dur("after", took).Msg("the database hangs: requests for fields that have left memory fail at once until it answers")
+		}
+		l.hung = codes.Errorf(codes.Unreachable, "the database hangs: the last query failed after %v; it is asked again once a second", took.Round(time.Second))
+		l.probe = l.c.s.clock.Now().Add(probePause)
+		for _, f := range l.queue {
+			gone = append(gone, l.cancelLocked(f)...)
+		}
+		l.queue = nil
+	}
+	return gone
+}
+
+// cancelLocked ends a flight whose query is not under way.
+func (l *loads) cancelLocked(f *flight) []func(*rowSet, error) {
+	delete(l.flights, f.id)
+	l.asked -= len(f.next.tell)
+	return f.next.tell
 }
 
 // query asks the database. If it has a row that is newer than anything here, all versions are

@@ -144,7 +144,13 @@ func (j *job) run(hasLine bool) (keeps bool) {
 			return false
 		}
 	}
-	j.attempt()
+	if err := j.attempt(); err != nil {
+		j.done(nil, err)
+		if !hasLine {
+			j.s.lines.leave(j)
+		}
+		return false
+	}
 	return true
 }
 

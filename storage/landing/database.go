@@ -34,6 +34,7 @@ type Database struct {
 const (
 	MaxConnections = 16               // open at a time
 	queryTime      = time.Minute      // for a query or statement
+	loadTime       = 15 * time.Second // for a query that a player waits for
 	idleTime       = 5 * time.Minute  // of a connection, before it is closed
 	lifeTime       = 30 * time.Minute // of a connection, so that other servers behind an address are found
 	perQuery       = 500              // names in one query
@@ -81,18 +82,19 @@ func (d *Database) failure(err error) error {
 	return &codes.Error{Code: codes.Unreachable, Text: "the database " + d.Name() + " does not answer: " + d.address.hide(err.Error())}
 }
 
-// learn has the dialect know the server.
+// learn has the dialect know the server. Several who come first may ask it at the same time.
 func (d *Database) learn(ctx context.Context) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.learnt {
+	learnt := d.learnt
+	d.mu.Unlock()
+	if learnt {
 		return nil
 	}
-	if err := d.dialect.learn(ctx, d.db); err != nil {
-		return err
-	}
-	d.learnt = true
-	return nil
+	err := d.dialect.learn(ctx, d.db)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.learnt = d.learnt || err == nil
+	return err
 }
 
 // until is the end of ctx in the database's clock, in µs since 1970. A process that is stopped
@@ -143,6 +145,8 @@ func (d *Database) All(ctx context.Context, o storage.Owner) ([]storage.Row, err
 }
 
 func (d *Database) load(ctx context.Context, o storage.Owner, where string, args []any) (list []storage.Row, err error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
 	err = d.query(ctx, o.Table(), func(ctx context.Context, table string) error {
 		rows, err := d.db.QueryContext(ctx, d.dialect.bind("SELECT "+quoteAll(d.dialect, columns)+" FROM "+table+" WHERE "+where), args...)
 		if err != nil {
