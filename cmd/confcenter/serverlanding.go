@@ -9,6 +9,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/metric"
+	"confcenter/internal/settings"
 	"confcenter/storage"
 	"confcenter/storage/field"
 	"confcenter/storage/landing"
@@ -40,7 +41,10 @@ func (o *landingOptions) check(refuse func(format string, args ...any)) {
 // dsn is a flag for the address of a database, whose password is never shown.
 type dsn string
 
-var _ pflag.Value = (*dsn)(nil)
+var (
+	_ pflag.Value     = (*dsn)(nil)
+	_ settings.Secret = (*dsn)(nil)
+)
 
 // Set takes any text; check judges it.
 func (d *dsn) Set(text string) error {
@@ -61,6 +65,9 @@ func (d *dsn) String() string {
 	}
 	return scheme + "://" + user + ":******" + rest[at:]
 }
+
+// Reveal has the password.
+func (d *dsn) Reveal() string { return string(*d) }
 
 // Type is how help shows the flag's argument.
 func (d *dsn) Type() string { return "dsn" }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,4 +28,20 @@ func TestThePasswordOfADatabaseIsNotShown(t *testing.T) {
 		require.ErrorContains(t, fmt.Errorf(format, args...), "landing: the DSN")
 		require.NotContains(t, fmt.Sprintf(format, args...), "geheim")
 	})
+}
+
+// What --print-config hides is still what the server connects with.
+func TestThePasswordOfAFlagStays(t *testing.T) {
+	var o options
+	command := &cobra.Command{}
+	o.define(command)
+	const given = "mysql://u:geheim@h/db"
+	require.NoError(t, command.ParseFlags([]string{"--landing", given}))
+	set, err := o.resolve(command.Flags(), nil)
+	require.NoError(t, err)
+	require.Equal(t, given, string(o.landing.dsn))
+	var printed strings.Builder
+	require.NoError(t, set.Print(&printed))
+	require.Contains(t, printed.String(), "u:******@h")
+	require.NotContains(t, printed.String(), "geheim")
 }

@@ -27,6 +27,13 @@ type Value interface {
 	String() string
 }
 
+// Secret is a Value whose String hides a part of it.
+type Secret interface {
+	Value
+	// Reveal is the whole text, as Set takes it.
+	Reveal() string
+}
+
 // Kind is the source of a value.
 type Kind string
 
@@ -108,6 +115,9 @@ func (s *Set) Resolve(fileName, fileText string, environ []string) error {
 	for _, e := range s.entries {
 		if e.Origin.Kind == Flag {
 			flags[e] = e.Value.String()
+			if secret, ok := e.Value.(Secret); ok {
+				flags[e] = secret.Reveal()
+			}
 		}
 	}
 	var problems []error
