@@ -3,7 +3,6 @@
 package process
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,39 +47,19 @@ func RemoveBinary() { _ = os.RemoveAll(binaryDir) }
 // Process is a running `confcenter serve`, on its own directories and a port that
 // stays the same across restarts.
 type Process struct {
+	*Program
 	// Conf and Data are its directories, Addr and HTTP are its addresses.
 	Conf, Data, Addr, HTTP string
-	// Before are shell commands that run in the process before it becomes the server, to
-	// put it under a limit. A change counts from the next start.
-	Before string
-	// As is the user it runs as, nil for the one who tests.
-	As *syscall.Credential
-
-	t     testing.TB
-	flags []string
-	*run  // nil while there is none
 }
-
-// run is one run of the binary.
-type run struct {
-	cmd  *exec.Cmd
-	log  chan string   // what it writes to standard error, line by line; closed at its end
-	done chan struct{} // closed when it has ended
-
-	mu    sync.Mutex
-	last  []string // guarded by mu: the newest lines
-	lines int      // guarded by mu: how many there were
-	err   error    // set before done is closed
-}
-
-// lastLines is how many lines of a run's log are kept to explain a failure.
-const lastLines = 40
 
 // New prepares to serve conf. The caller starts it; it ends with the test.
 func New(t testing.TB, conf string, flags ...string) *Process {
 	t.Helper()
-	p := &Process{Conf: conf, Data: filepath.Join(t.TempDir(), "data"), Addr: "127.0.0.1:0", HTTP: "127.0.0.1:0", t: t, flags: flags}
-	t.Cleanup(p.Kill)
+	p := &Process{Conf: conf, Data: filepath.Join(t.TempDir(), "data"), Addr: "127.0.0.1:0", HTTP: "127.0.0.1:0"}
+	p.Program = NewProgram(t) // which is killed before its directory is removed
+	p.args = func() []string {
+		return append([]string{"serve", "--listen", p.Addr, "--http", p.HTTP, "--conf", p.Conf, "--data", p.Data}, flags...)
+	}
 	return p
 }
 
@@ -94,144 +71,14 @@ func Start(t testing.TB, conf string, flags ...string) *Process {
 	return p
 }
 
-// Command is how it is started.
-func (p *Process) Command() *exec.Cmd {
-	p.t.Helper()
-	path, err := Binary()
-	require.NoError(p.t, err)
-	argv := append([]string{path, "serve", "--listen", p.Addr, "--http", p.HTTP, "--conf", p.Conf, "--data", p.Data}, p.flags...)
-	if p.Before != "" {
-		argv = append([]string{"/bin/sh", "-ec", p.Before + `; exec "$0" "$@"`}, argv...)
-	}
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = []string{"TZ=UTC"} // nothing of what the tests run under
-	if p.As != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As}
-	}
-	return cmd
-}
-
 // Start starts it and returns when it says that it is ready.
 func (p *Process) Start() {
 	p.t.Helper()
-	r := &run{cmd: p.Command(), log: make(chan string, 1000), done: make(chan struct{})}
-	stderr, err := r.cmd.StderrPipe()
-	require.NoError(p.t, err)
-	require.NoError(p.t, r.cmd.Start())
-	p.run = r
-	go r.follow(bufio.NewScanner(stderr))
+	p.Program.Start()
 	line := p.Line("ready")
 	var ready struct{ Address, HTTP string }
 	require.NoError(p.t, json.Unmarshal([]byte(line), &ready), line)
 	p.Addr, p.HTTP = ready.Address, ready.HTTP
-}
-
-func (r *run) follow(lines *bufio.Scanner) {
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		r.keep(lines.Text())
-		select {
-		case r.log <- lines.Text():
-		default: // nobody looks for so much
-		}
-	}
-	close(r.log)
-	r.err = r.cmd.Wait()
-	close(r.done)
-}
-
-func (r *run) keep(line string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.last) == lastLines {
-		r.last = r.last[1:]
-	}
-	r.last = append(r.last, line)
-	r.lines++
-}
-
-// Lines is how many lines its log has.
-func (p *Process) Lines() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lines
-}
-
-// Said is the end of its log.
-func (p *Process) Said() string { return p.said() }
-
-func (r *run) said() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.last, "\n")
-}
-
-// Line waits for a line of the log that contains text.
-func (p *Process) Line(text string) string {
-	p.t.Helper()
-	timeout := time.After(servertest.Patience)
-	for {
-		select {
-		case line, ok := <-p.log:
-			if !ok {
-				require.FailNow(p.t, "the process ended", "%s", p.Said())
-			}
-			if strings.Contains(line, text) {
-				return line
-			}
-		case <-timeout:
-			require.FailNow(p.t, "no such line: "+text, "%s", p.Said())
-		}
-	}
-}
-
-// Lives fails the test if the process has ended.
-func (p *Process) Lives() {
-	p.t.Helper()
-	select {
-	case <-p.done:
-		require.FailNow(p.t, "the process ended", "%v\n%s", p.err, p.Said())
-	default:
-	}
-}
-
-// PID is its process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Signal sends a signal.
-func (p *Process) Signal(signal os.Signal) {
-	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(signal))
-}
-
-// Wait returns how it ended.
-func (p *Process) Wait() error {
-	p.t.Helper()
-	select {
-	case <-p.done:
-		err := p.err
-		p.run = nil
-		return err
-	case <-time.After(servertest.Patience):
-		require.FailNow(p.t, "the process does not end")
-		return nil
-	}
-}
-
-// Kill ends it, if it runs, as a power cut would.
-func (p *Process) Kill() {
-	if p.run != nil {
-		_ = p.cmd.Process.Kill()
-		_ = p.Wait()
-	}
-}
-
-// Stop asks it to end, which it must do with exit code 0.
-func (p *Process) Stop() {
-	p.t.Helper()
-	r := p.run
-	p.Signal(syscall.SIGTERM)
-	require.NoError(p.t, p.Wait(), "%s", r.said())
 }
 
 // Restart stops it and starts it on the same port at once.
