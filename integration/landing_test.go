@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/integration/process"
 	"confcenter/internal/servertest"
 	"confcenter/storage"
 	"confcenter/storage/landing"
@@ -103,4 +104,64 @@ func TestLandingKeepsItsPassword(t *testing.T) {
 	require.NoError(t, err)
 	p.Line("landing has to wait")
 	require.NotContains(t, p.Said(), "geheim")
+}
+
+// A server that does not land itself, and a lander that outlives it.
+func TestLandingInAProcessOfItsOwn(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "conf")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(conf, "landing.json"), []byte(`{"homo.dirty.landing.delayTime":20,"homo.dirty.tableNum":4}`), 0o644))
+	dsn := dbtest.MariaDB(t).Database(t)
+	d, err := landing.OpenDatabase(dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	p := StartProcess(t, conf, "--landing", dsn, "--lander=false")
+	bag, done := bagOf(t, p)
+	update := func(value string) {
+		t.Helper()
+		_, err := bag.Update(t.Context(), map[string][]byte{"a": []byte(value), "b": []byte("\x00\xff")})
+		require.NoError(t, err)
+	}
+	update("1")
+	lander := startLander(t, p, dsn, "one")
+	landsIn(t, d, map[string]string{"a": "1", "b": "\x00\xff"})
+	done()
+
+	p.Stop()
+	lander.Line("landing waits for the server")
+	p.Start()
+	lander.Line("connected to the server")
+	bag, done = bagOf(t, p)
+	defer done()
+	update("2")
+	landsIn(t, d, map[string]string{"a": "2", "b": "\x00\xff"})
+	require.NotContains(t, lander.Said(), "has to wait", "it was the server that was away, and it is said once")
+
+	lander.Stop()
+	update("3")
+	other := startLander(t, p, dsn, "two") // which need not wait for the claim of the first one
+	landsIn(t, d, map[string]string{"a": "3", "b": "\x00\xff"})
+	other.Stop()
+}
+
+// A lander may be started before its server.
+func TestLanderWaitsForItsServer(t *testing.T) {
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "players.db")
+	p := StartProcess(t, t.TempDir(), "--landing", dsn, "--lander=false")
+	p.Stop()
+	lander := process.NewProgram(t, "landing", "--addr", p.Addr, "--dsn", dsn)
+	lander.Start()
+	lander.Line("landing waits for the server")
+	p.Start()
+	lander.Line("ready")
+	lander.Stop()
+}
+
+// startLander has a lander of that name at work.
+func startLander(t *testing.T, p *Process, dsn, name string) *process.Program {
+	t.Helper()
+	lander := process.NewProgram(t, "landing", "--addr", p.Addr, "--dsn", dsn, "--name", name)
+	lander.Start()
+	lander.Line("ready")
+	return lander
 }

@@ -24,6 +24,8 @@ type connection struct {
 	name    string // svrname
 	timeout time.Duration
 	output  *choice
+	// shares are settings of serve that the verb has too, with the names of its flags.
+	shares map[string]string
 
 	telling sync.Mutex // held while a callback writes to standard error
 	lost    bool       // OnState only: the connection was lost
@@ -32,14 +34,22 @@ type connection struct {
 
 // clientCommands are the verbs that need a running server.
 func (a *app) clientCommands() []*cobra.Command {
-	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand(), a.kvCommand(), a.storageCommand()}
+	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand(), a.kvCommand(), a.storageCommand(), a.landingCommand()}
 }
 
 // connect gives a verb the flags that all of them share, and the arguments that its
 // usage line names unless it checks them itself. forms are forms of output that it has
 // beside text and JSON.
 func (a *app) connect(command *cobra.Command, forms ...string) *connection {
-	c := &connection{app: a, name: "confcenter", output: newOutput(forms...)}
+	c := a.dials(command)
+	c.output = newOutput(forms...)
+	c.output.define(command, "output", "o", "output format; also CONFCENTER_OUTPUT")
+	return c
+}
+
+// dials is connect for a verb that prints nothing.
+func (a *app) dials(command *cobra.Command) *connection {
+	c := &connection{app: a, name: "confcenter"}
 	if command.Args == nil {
 		command.Args = arguments
 	}
@@ -47,7 +57,6 @@ func (a *app) connect(command *cobra.Command, forms ...string) *connection {
 	f := command.Flags()
 	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
-	c.output.define(command, "output", "o", "output format; also CONFCENTER_OUTPUT")
 	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
 	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
 	return c
@@ -68,7 +77,13 @@ func clientVariables() []string {
 // config reads the environment and checks the settings.
 func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
-	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
+	foreign := c.app.serverVariables()
+	for name, flag := range c.shares {
+		f := command.Flags().Lookup(flag)
+		set.Add(name, f.Value, f.Changed)
+		foreign = slices.DeleteFunc(foreign, func(variable string) bool { return variable == set.Variable(name) })
+	}
+	set.Foreign = append(set.Foreign, foreign...)
 	if err := set.Resolve("", "", c.app.environ); err != nil {
 		return client.Config{}, usageError{err}
 	}

@@ -22,3 +22,14 @@ func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
+
+// newLogLevel is the value of --log-level.
+func newLogLevel() choice {
+	return choice{value: "info", allowed: []string{"trace", "debug", "info", "warn", "error"}}
+}
+
+// level is what zerolog calls a log level.
+func (c *choice) level() zerolog.Level {
+	level, _ := zerolog.ParseLevel(c.value) // it is one of the words allowed
+	return level
+}

@@ -74,7 +74,7 @@ func (o *options) define(command *cobra.Command) {
 	f.Var(&o.memory, "memory", "what the process may use; every purpose has a share, and what does not fit is refused; 0 = three quarters of the control group's limit, or else half of the machine's memory")
 	f.IntVar(&o.maxConnections, "max-connections", 0, "clients at the same time; further ones are told to try again later; 0 = as many as the limit on open files allows")
 	o.lobby.define(f)
-	o.logLevel = choice{value: "info", allowed: []string{"trace", "debug", "info", "warn", "error"}}
+	o.logLevel = newLogLevel()
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
 	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")

@@ -61,6 +61,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"kv-ack-before-disk-may-lose-writes", "false", "true", "false", "true"},
 		{"kv-accept-loss", "false", "true", "false", "true"},
 		{"landing", `""`, "sqlite:a", "sqlite:b", "sqlite:c"},
+		{"lander", "true", "false", "true", "false"},
 		{"landing-settings", "landing.json", "a.json", "b.json", "c.json"},
 	}
 	t.Chdir("../..") // where ./conf is
@@ -134,6 +135,7 @@ kv-reserve = 256MiB                         # default
 kv-ack-before-disk-may-lose-writes = false  # default
 kv-accept-loss = false                      # default
 landing = ""                                # default
+lander = true                               # default
 landing-settings = landing.json             # default
 `
 	r := call(t, "", "serve", "--server-id", "7", "--frame-exact", "--print-config")

@@ -71,7 +71,7 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		"frobnicate", "--frobnicate", "serve extra", "serve --loops many", "serve --loops", "serve --log-level loud",
 		"get", "get a b c", "get a --timeout 5", "get a --timeout 0s", "get a -o xml", "get a --addr nowhere", "get a --addr 127.0.0.1:99999",
 		"set", "set a b 1 c", "set a /b c", "set a --mtime now", "set a --if-mtime 3000000000", "rm", "rm a b", "ls a", "watch", "watch a --count x", "clients a",
-		"check", "check a b", "version a",
+		"check", "check a b", "version a", "landing", "landing a --dsn sqlite:a", "landing --dsn nonsense", "landing --dsn sqlite:a --log-level loud", "landing --dsn sqlite:a -o json",
 	} {
 		t.Run(line, func(t *testing.T) {
 			r := call(t, "{}", strings.Fields(line)...)

@@ -85,10 +85,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	level, err := zerolog.ParseLevel(o.logLevel.value)
-	if err != nil {
-		return usageError{err}
-	}
+	level := o.logLevel.level()
 	log := newLog(a.stderr, level)
 	files, err := raiseFileLimit()
 	if err != nil {

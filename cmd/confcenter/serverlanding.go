@@ -18,11 +18,13 @@ import (
 // landingOptions are the settings of landing.
 type landingOptions struct {
 	dsn      dsn
+	lander   bool
 	settings string
 }
 
 func (o *landingOptions) define(f *pflag.FlagSet) {
 	f.Var(&o.dsn, "landing", "SQL database that player storage is landed in: mysql://USER:PASSWORD@HOST:PORT/DATABASE (MariaDB as well), postgres://… or sqlite:PATH; better given as CONFCENTER_LANDING or in the config file than where ps shows it; empty = none, and all fields stay in memory")
+	f.BoolVar(&o.lander, "lander", true, "land in this process; without, other processes do (confcenter landing), and this one only loads from the database what has left memory")
 	f.StringVar(&o.settings, "landing-settings", "landing.json", "configuration file with the homo.* settings of landing; a change counts at once")
 }
 
@@ -105,7 +107,7 @@ func (o *landingOptions) read(config *confstore.Store) (storage.Settings, error)
 	return field.ParseSettings(text)
 }
 
-// start begins to land, and to keep to the configuration.
+// startLanding begins to land, unless others do, and to keep to the configuration.
 func (s *state) startLanding(o *landingOptions, config *confstore.Store, log zerolog.Logger) {
 	if s.landed.db == nil {
 		return
@@ -127,6 +129,9 @@ func (s *state) startLanding(o *landingOptions, config *confstore.Store, log zer
 			}
 		}
 	})
+	if !o.lander {
+		return
+	}
 	s.landed.lander = landing.Start(landing.Config{Source: landing.Local(s.players), Database: s.landed.db, Who: "server", Log: log})
 }
 

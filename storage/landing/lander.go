@@ -121,7 +121,10 @@ func (l *Lander) turn(ctx context.Context) time.Duration {
 		l.last = now
 		err = l.round(ctx, set)
 	}
-	if err == nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
+		return longPause // nobody waits for it
+	}
+	if err == nil {
 		l.works()
 		return min(set.Delay, glance)
 	}
@@ -253,6 +256,7 @@ func (l *Lander) batch(ctx context.Context, table int, fence kv.Revision, limit 
 		return nil, err
 	}
 	l.counts.Batches.Add(1)
+	l.cfg.Log.Debug().Int("table", table).Int("rows", w.Rows).Int("refused", len(w.Failed)).Msg("landed")
 	return b, nil
 }
 

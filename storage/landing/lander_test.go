@@ -45,7 +45,7 @@ func (s *said) String() string {
 func start(t testing.TB, s Source, d *Database, who string) *lander {
 	t.Helper()
 	l := &lander{clock: clock.NewFake(time.Unix(1_700_000_000, 0)), log: &said{}}
-	l.Lander = Start(Config{Source: s, Database: d, Who: who, Clock: l.clock, Log: zerolog.New(l.log)})
+	l.Lander = Start(Config{Source: s, Database: d, Who: who, Clock: l.clock, Log: zerolog.New(l.log).Level(zerolog.InfoLevel)})
 	t.Cleanup(l.Close)
 	return l
 }
