@@ -154,6 +154,9 @@ func (c *cold) load(ctx context.Context, id string, o Owner, names []string, all
 // Load returns those fields that there are, all of one state, and waits if they have to be read
 // from the database. Many who ask for fields of one owner cost one query.
 func (s *Storage) Load(ctx context.Context, o Owner, names []string) ([]Field, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	var rows *rowSet
 	for range maxTries {
 		var missing []string

@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"strings"
+	"unicode/utf8"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -16,8 +18,11 @@ const maxOwners = 1000
 // or (logic is "") of all, in the order of their Key, after that one. It may wait for the
 // database.
 func (s *Storage) Owners(ctx context.Context, app, region, logic, after string, limit int) (list []Owner, more bool, err error) {
-	if err := (Owner{App: app, Region: region, Logic: "l", ID: "o"}).Check(); err != nil {
+	if err := (Owner{App: app, Region: region, Logic: cmp.Or(logic, "l"), ID: "o"}).Check(); err != nil {
 		return nil, false, err
+	}
+	if !utf8.ValidString(after) || strings.IndexByte(after, 0) >= 0 {
+		return nil, false, codes.Errorf(codes.BadKey, "after %.64q is no owner's key", after)
 	}
 	if limit <= 0 || limit > maxOwners {
 		limit = maxOwners

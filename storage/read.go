@@ -172,6 +172,9 @@ func found[T field.Text](s *Storage, l *lookup, a *asked, names []T, dst []Field
 			continue
 		}
 		name := string(names[i])
+		if (Owner{}).CheckField(a.owner, name) != nil {
+			continue // no field is called so, and a database might not take the question
+		}
 		row, known := rows.row(name)
 		if !known {
 			row, known = s.cold.cache.row(string(a.ns)+"/"+string(a.owner), name)

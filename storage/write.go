@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -68,11 +69,13 @@ func (s *Storage) newJob(w *Write, done func(*Outcome, error)) (*job, error) {
 	return j, nil
 }
 
-// check judges all that can be judged without looking at the fields.
+// check judges all that can be judged without looking at the fields. It puts them in order:
+// whoever repeats a write may name them in another one.
 func (j *job) check(owner []byte) error {
 	w := j.w
 	switch w.Kind {
 	case Update:
+		slices.SortFunc(w.Fields, func(a, b Put) int { return cmp.Compare(a.Name, b.Name) })
 		j.names = make([]string, len(w.Fields))
 		for i := range w.Fields {
 			j.names[i] = w.Fields[i].Name
@@ -82,6 +85,7 @@ func (j *job) check(owner []byte) error {
 			j.size += len(w.Fields[i].Value)
 		}
 	case Incr:
+		slices.SortFunc(w.Deltas, func(a, b Delta) int { return cmp.Compare(a.Name, b.Name) })
 		j.names = make([]string, len(w.Deltas))
 		for i := range w.Deltas {
 			j.names[i] = w.Deltas[i].Name
@@ -99,9 +103,12 @@ func (j *job) check(owner []byte) error {
 	if n := max(len(j.names), len(w.Expect)); n > field.MaxFields {
 		return codes.Errorf(codes.TooManyOps, "%s has %d fields, the limit of one write is %d", w.Kind, n, field.MaxFields)
 	}
-	for _, name := range j.names {
+	for i, name := range j.names {
 		if err := w.Owner.CheckField(owner, name); err != nil {
 			return err
+		}
+		if i > 0 && name == j.names[i-1] {
+			return codes.Errorf(codes.BadRequest, "%s names field %.64q twice", w.Kind, name)
 		}
 		j.size += len(owner) + len(name)
 	}

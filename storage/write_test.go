@@ -280,6 +280,37 @@ func TestTokensMakeEveryWriteRepeatable(t *testing.T) {
 	require.Equal(t, map[string]string{"later": "1"}, texts(k.do(&w).Fields))
 }
 
+// The members of a JSON object have no order.
+func TestARepetitionMayNameItsFieldsInAnotherOrder(t *testing.T) {
+	k := start(t)
+	for _, list := range [][]Put{{{Name: "x", Value: []byte("1")}, {Name: "y", Value: []byte("2")}}, {{Name: "y", Value: []byte("2")}, {Name: "x", Value: []byte("1")}}} {
+		k.do(&Write{Owner: player, Kind: Update, Fields: list, Token: "u"})
+	}
+	for _, list := range [][]Delta{{{Name: "x", By: 1}, {Name: "y", By: 2}}, {{Name: "y", By: 2}, {Name: "x", By: 1}}} {
+		k.do(&Write{Owner: player, Kind: Incr, Deltas: list, Token: "i"})
+	}
+	require.Equal(t, map[string]string{"x": "2", "y": "4"}, k.all(player))
+	_, err := k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "x", By: 2}, {Name: "y", By: 1}}, Token: "i"})
+	require.ErrorIs(t, err, codes.TokenReused)
+}
+
+// What is told of a field would be either of two values.
+func TestAFieldThatIsNamedTwiceIsRefused(t *testing.T) {
+	k := start(t)
+	for _, w := range []Write{
+		{Kind: Update, Fields: []Put{{Name: "a", Value: []byte("1")}, {Name: "b"}, {Name: "a", Value: []byte("2")}}},
+		{Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}, {Name: "b", By: 1}, {Name: "a", By: 1}}},
+	} {
+		w.Owner = player
+		_, err := k.try(&w)
+		require.ErrorIs(t, err, codes.BadRequest)
+		require.ErrorContains(t, err, `field "a" twice`)
+	}
+	k.update(player, map[string]string{"a": "1"})
+	require.Len(t, k.remove(player, "a", "a").Fields, 1)
+	require.Len(t, k.do(&Write{Owner: player, Kind: Restore, Names: []string{"a", "a"}}).Fields, 1)
+}
+
 // Writes to an owner take effect in the order of the calls, whether they can be one
 // transaction at once or have to look first, and whatever is under way.
 func TestWritesKeepTheirOrder(t *testing.T) {

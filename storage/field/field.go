@@ -92,7 +92,7 @@ type Write struct {
 type Outcome struct {
 	// Revision is the one that made the change, or at which there was nothing to change.
 	Revision kv.Revision
-	// Fields are those that were written, in the order of the Write, with their versions.
+	// Fields are those that were written, in the order of their names, with their versions.
 	// Incr and Restore also tell their values.
 	Fields []Field
 	// Prev is, with WantPrev, what these fields were before. Those absent or removed then are

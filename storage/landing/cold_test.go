@@ -150,3 +150,30 @@ func TestH6AndH7AnyNameAndAnyValueComesBackFromTheDatabase(t *testing.T) {
 		require.Len(t, q.asked.since(), 3*len(want))
 	})
 }
+
+// Whatever somebody asks for, it is no query that a database cannot answer.
+func TestWhatCannotBeIsNotLookedForInTheDatabase(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.updateOf(t, player, map[string]string{"a": "1"})
+		p.chill(t)
+		for _, name := range []string{"\xff", "a\x00", "", strings.Repeat("x", 1000)} {
+			require.Equal(t, map[string]string{"a": "1"}, p.get(t, player, name, "a"), "%q", name)
+		}
+		require.NotContains(t, fmt.Sprintf("%q", p.asked.since()), `\`)
+		for _, bad := range []string{"\xff", "a\x00"} {
+			o := player
+			o.ID = bad
+			_, err := p.Load(ctx, o, []string{"a"})
+			require.ErrorIs(t, err, codes.BadKey)
+			_, err = p.GetAll(ctx, o, storage.Ask{})
+			require.ErrorIs(t, err, codes.BadKey)
+			_, _, err = p.Owners(ctx, "1", "1", bad, "", 10)
+			require.ErrorIs(t, err, codes.BadKey)
+			_, err = p.Count(ctx, "1", "1", bad)
+			require.ErrorIs(t, err, codes.BadKey)
+			_, _, err = p.Owners(ctx, "1", "1", "", bad, 10)
+			require.ErrorIs(t, err, codes.BadKey)
+		}
+	})
+}
