@@ -146,3 +146,41 @@ func TestReadsOfThePastDoNotWaitForEver(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	require.Equal(t, "1", string(e.Value.Data))
 }
+
+// tidyLog takes its time to close.
+type tidyLog struct {
+	fakeLog
+	entered, tidy chan struct{}
+}
+
+func (l *tidyLog) Close() error {
+	close(l.entered)
+	<-l.tidy
+	return l.fakeLog.Close()
+}
+
+// A log may have more to write when it closes than a transaction waits for.
+func TestCloseWaitsLongerForALogThatIsClosing(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		code  error
+	}{"long": {2 * closeGrace, nil}, "for ever": {tidyGrace, codes.Timeout}} {
+		t.Run(name, func(t *testing.T) {
+			now := clock.NewFake(noon)
+			log := &tidyLog{entered: make(chan struct{}), tidy: make(chan struct{})}
+			s, err := Open(t.Context(), Config{Clock: now}, log)
+			require.NoError(t, err)
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close() }()
+			<-log.entered
+			now.BlockUntil(1)
+			now.Advance(c.takes)
+			if c.code == nil {
+				close(log.tidy)
+			} else {
+				defer close(log.tidy)
+			}
+			require.ErrorIs(t, <-closed, c.code)
+		})
+	}
+}
