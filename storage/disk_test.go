@@ -3,6 +3,7 @@ package storage
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +23,7 @@ func onDisk(t *testing.T, sql *database, change ...func(*pebblekv.Config)) (k *k
 	require.NoError(t, k.engine.Close())
 	fs := disk.MemoryFS()
 	open := func() {
-		cfg := pebblekv.Config{Disk: disk.Config{Dir: "state", FS: fs}, Replica: replica.Config{Clock: k.clock}}
+		cfg := pebblekv.Config{Disk: disk.Config{Dir: "state", FS: fs}, Replica: replica.Config{Clock: k.clock, WriteTimeout: 24 * time.Hour}} // chill turns the clock while the disk writes
 		for _, fn := range change {
 			fn(&cfg)
 		}

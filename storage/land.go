@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"container/heap"
 	"context"
 	"strconv"
 	"strings"
@@ -83,26 +84,29 @@ func (t *table) give(r *region) {
 // again.
 func (d *ledger) takeNoted(b *Batch, t *table, limit int, base int64) {
 	now := d.clock.Now().UnixMilli()
-	for _, n := range d.notes {
-		if n.next == 0 || n.next > now {
-			continue
-		}
-		r := d.names.of(n.ns)
-		if r == nil || d.home(r, n.key) != t {
-			continue
-		}
+	var taken []*note // they are due until it is known what became of them
+	for len(t.due) > 0 && t.due[0].next <= now {
 		if len(b.Rows) >= limit {
 			b.More = true
-			return
+			break
 		}
+		n := heap.Pop(&t.due).(*note)
+		if d.notes[n.entryKey()] != n {
+			continue // replaced
+		}
+		taken = append(taken, n)
+		r := d.names.of(n.ns)
 		e, _ := d.store.Get([]byte(n.ns), []byte(n.key))
-		if e == nil || e.Mod > t.cursor {
+		if r == nil || e == nil || e.Mod > t.cursor {
 			continue
 		}
 		if row, ok := d.row(r, e, base); ok {
 			row.Noted = true
 			b.Rows = append(b.Rows, row)
 		}
+	}
+	for _, n := range taken {
+		heap.Push(&t.due, n)
 	}
 }
 
@@ -131,7 +135,10 @@ func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, faile
 	txn := &kv.Txn{Must: true, If: []kv.Compare{numberIs(cursorKey(b.Table), int64(b.After), 0), numberIs(layoutKey, int64(b.Tables), 1)}}
 	ns, key := LockOf(b.Table)
 	txn.Fences = []kv.Fence{{NS: ns, Key: key, Token: fence}}
-	ops := s.dirty.resolve(b, failed, s.Settings().Delay.Milliseconds())
+	ops, err := s.dirty.resolve(b, failed, s.Settings().Delay.Milliseconds())
+	if err != nil {
+		return err
+	}
 	if b.Through > b.After {
 		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: cursorKey(b.Table), Value: kv.IntValue(int64(b.Through))})
 	}
@@ -168,7 +175,7 @@ func numberIs(key string, n, absent int64) kv.Compare {
 
 // resolve returns the operations on the list of errors: failures are noted, and what is in the
 // database now is taken off.
-func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op) {
+func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	refused := make(map[string]bool, len(failed))
@@ -177,10 +184,18 @@ func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op) 
 		r := &b.Rows[i]
 		revisions[noteKey(r.Table(), r.Key())] = r.Revision
 	}
+	fresh := 0
 	for _, f := range failed {
 		key := noteKey(f.Table, f.Key)
+		revision, there := revisions[key]
+		if !there {
+			return nil, codes.Errorf(codes.BadRequest, "row %.300q of table %.63q is said to have failed, but is not in the batch", f.Key, f.Table)
+		}
+		if d.notes[key] == nil && !refused[key] {
+			fresh++
+		}
 		refused[key] = true
-		n := d.refused(f, revisions[key], pause)
+		n := d.refused(f, revision, pause)
 		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()})
 	}
 	for key := range revisions {
@@ -188,7 +203,10 @@ func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op) 
 			ops = append(ops, kv.Op{Kind: kv.OpDelete, NS: Landing, Key: key})
 		}
 	}
-	return ops
+	if n := len(d.notes) + fresh; fresh > 0 && n > d.most {
+		return nil, codes.Errorf(codes.Limit, "the database has refused %d fields, and the list of errors may have %d: find out why (the last reason: %.200s), mend the database, and have them tried again", n, d.most, failed[len(failed)-1].Reason)
+	}
+	return ops, nil
 }
 
 func (d *ledger) given(i int) map[string]bool {

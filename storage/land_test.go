@@ -129,7 +129,7 @@ func TestOperatorsRetryAndDropRefusedRows(t *testing.T) {
 	list, more := k.Errors(FieldName{Owner: player, Name: "a"}, 1)
 	require.True(t, more)
 	require.Equal(t, "b", list[0].Name)
-	_, err := k.Drop(t.Context(), nil)
+	_, err := k.Drop(t.Context(), []FieldName{})
 	require.ErrorIs(t, err, codes.BadRequest)
 	n, err := k.Drop(t.Context(), []FieldName{{Owner: player, Name: "a"}, {Owner: player, Name: "nope"}})
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ type ledger struct {
 	store kv.Store
 	clock clock.Clock
 	names *regions
+	most  int // notes
 
 	mu sync.Mutex
 
@@ -40,6 +41,9 @@ type table struct {
 	last   int64 // in ms since 1970
 	rates  rates
 	given  map[string]bool // names of tables in batches since they were known
+
+	refused, dropped int64 // notes
+	due              dues  // notes that are not dropped
 }
 
 // mark says that a field was changed. One that was changed again since then has no region.
@@ -206,6 +210,9 @@ func (d *ledger) divide(n int) {
 	for _, m := range all {
 		t := d.home(m.region, m.key)
 		t.marks = append(t.marks, m)
+	}
+	for _, n := range d.notes {
+		d.tally(n, 1)
 	}
 }
 

@@ -1,8 +1,10 @@
 package storage
 
 import (
-	"cmp"
+	"container/heap"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,11 +76,44 @@ func parseNote(e *kv.Entry) *note {
 
 // note takes in a change of the list of errors.
 func (d *ledger) note(e *kv.Entry) {
-	if e.Deleted() {
+	if old := d.notes[e.Key]; old != nil {
 		delete(d.notes, e.Key)
-	} else if n := parseNote(e); n != nil {
-		d.notes[e.Key] = n
+		d.tally(old, -1)
 	}
+	if e.Deleted() {
+		return
+	}
+	if n := parseNote(e); n != nil {
+		d.notes[e.Key] = n
+		d.tally(n, 1)
+	}
+}
+
+func (d *ledger) tally(n *note, by int64) {
+	t := &d.tables[n.field.Owner.Home(len(d.tables))]
+	if n.next == 0 {
+		t.dropped += by
+		return
+	}
+	t.refused += by
+	if by > 0 {
+		heap.Push(&t.due, n)
+	}
+}
+
+// dues is notes by the time at which they are tried again. Some may have been replaced.
+type dues []*note
+
+func (d dues) Len() int           { return len(d) }
+func (d dues) Less(i, k int) bool { return d[i].next < d[k].next }
+func (d dues) Swap(i, k int)      { d[i], d[k] = d[k], d[i] }
+func (d *dues) Push(n any)        { *d = append(*d, n.(*note)) }
+func (d *dues) Pop() any {
+	last := len(*d) - 1
+	n := (*d)[last]
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	return n
 }
 
 // maxPause is how long a refused row waits at most before it is tried again, in ms.
@@ -88,12 +123,16 @@ const maxPause = 3_600_000
 func (d *ledger) refused(f Failure, rev kv.Revision, pause int64) *note {
 	now := d.clock.Now().UnixMilli()
 	n := &note{first: now}
+	given := false // up meanwhile
 	if old := d.notes[noteKey(f.Table, f.Key)]; old != nil {
 		*n = *old
+		given = old.next == 0 && old.revision == rev
 	}
 	n.ns, n.key, n.revision, n.reason = Prefix+f.Table, f.Key, rev, f.Reason
 	const most = 20 // doublings
-	n.next = now + min(maxPause, pause<<min(n.attempts, most))
+	if !given {
+		n.next = now + min(maxPause, pause<<min(n.attempts, most))
+	}
 	n.attempts++
 	return n
 }
@@ -104,29 +143,41 @@ func (s *Storage) Errors(after FieldName, limit int) (list []ErrorRow, more bool
 	if s.dirty == nil {
 		return nil, false
 	}
-	d, set := s.dirty, s.Settings()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	from := ""
+	set, tables := s.Settings(), s.dirty.tableCount()
+	l := kv.List{NS: Landing, Prefix: notePrefix, Limit: max(0, limit) + min(1, max(0, limit))}
 	if after != (FieldName{}) {
-		from = noteKey(after.Owner.Table(), after.Key())
+		l.After = noteKey(after.Owner.Table(), after.Key())
 	}
-	var keys []string
-	for key := range d.notes {
-		if key > from {
-			keys = append(keys, key)
+	v := s.store.View() // the list may be long, and the ledger's mutex is not held for so long
+	defer v.Close()
+	for {
+		page, err := v.List(l)
+		if err != nil {
+			return list, false
+		}
+		for _, e := range page.Entries {
+			l.After = e.Key
+			n := parseNote(e)
+			if n == nil {
+				continue
+			}
+			if limit > 0 && len(list) == limit {
+				return list, true
+			}
+			list = append(list, ErrorRow{Owner: n.field.Owner, Name: n.field.Name, List: set.List(n.field.Owner.Home(tables)) + set.ErrorSuffix,
+				Revision: n.revision, Reason: n.reason, Attempts: n.attempts, First: n.first, Next: n.next, Dropped: n.next == 0})
+		}
+		if !page.More {
+			return list, false
 		}
 	}
-	slices.Sort(keys)
-	if limit > 0 && len(keys) > limit {
-		keys, more = keys[:limit], true
-	}
-	for _, key := range keys {
-		n := d.notes[key]
-		list = append(list, ErrorRow{Owner: n.field.Owner, Name: n.field.Name, List: set.List(n.field.Owner.Home(len(d.tables))) + set.ErrorSuffix,
-			Revision: n.revision, Reason: n.reason, Attempts: n.attempts, First: n.first, Next: n.next, Dropped: n.next == 0})
-	}
-	return list, more
+}
+
+// tableCount is how many dirty tables there are.
+func (d *ledger) tableCount() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.tables)
 }
 
 // Retry has refused fields landed again at once: those, or all that were not dropped. It
@@ -141,10 +192,10 @@ func (s *Storage) Retry(ctx context.Context, fields []FieldName) (int, error) {
 	})
 }
 
-// Drop gives up landing these refused fields. They stay in memory, and are landed again when
-// they change.
+// Drop gives up landing these refused fields; nil: all. They stay in memory, and are landed
+// again when they change.
 func (s *Storage) Drop(ctx context.Context, fields []FieldName) (int, error) {
-	if len(fields) == 0 {
+	if fields != nil && len(fields) == 0 {
 		return 0, codes.Errorf(codes.BadRequest, "name the fields to give up")
 	}
 	return s.renote(ctx, fields, func(n *note) bool { n.next = 0; return true })
@@ -155,34 +206,55 @@ func (s *Storage) renote(ctx context.Context, fields []FieldName, change func(*n
 	if s.dirty == nil {
 		return 0, errNoBacking()
 	}
-	var ops []kv.Op
-	s.dirty.mu.Lock()
-	add := func(n *note) {
-		if n == nil {
-			return
-		}
-		if other := *n; change(&other) {
-			ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: other.entryKey(), Value: other.value()})
-		}
+	var keys []string
+	for _, f := range fields {
+		keys = append(keys, noteKey(f.Owner.Table(), f.Key()))
 	}
 	if fields == nil {
-		for _, n := range s.dirty.notes {
-			add(n)
+		s.dirty.mu.Lock()
+		keys = slices.Collect(maps.Keys(s.dirty.notes))
+		s.dirty.mu.Unlock()
+	}
+	slices.Sort(keys)
+	for part := range slices.Chunk(slices.Compact(keys), opsAtOnce) {
+		n, err := s.renotePart(ctx, part, change)
+		for tries := 1; errors.Is(err, codes.Conflict) && tries < maxTries; tries++ {
+			n, err = s.renotePart(ctx, part, change)
 		}
-	}
-	for _, f := range fields {
-		add(s.dirty.notes[noteKey(f.Owner.Table(), f.Key())])
-	}
-	s.dirty.mu.Unlock()
-	slices.SortFunc(ops, func(a, b kv.Op) int { return cmp.Compare(a.Key, b.Key) })
-	for part := range slices.Chunk(ops, opsAtOnce) {
-		if _, err := s.commit(ctx, &kv.Txn{Then: part}); err != nil {
+		if changed += n; err != nil {
 			return changed, err
 		}
-		changed += len(part)
 	}
 	return changed, nil
 }
+
+// renotePart changes those notes that are still there. It fails with codes.Conflict if a lander
+// has changed one meanwhile: what is landed must not be noted again.
+func (s *Storage) renotePart(ctx context.Context, keys []string, change func(*note) bool) (int, error) {
+	txn := &kv.Txn{Must: true}
+	for _, key := range keys {
+		e, _ := s.store.Get([]byte(Landing), []byte(key))
+		if e == nil {
+			continue
+		}
+		if n := parseNote(e); n != nil && change(n) {
+			txn.If = append(txn.If, kv.Compare{NS: Landing, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(e.Mod)})
+			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()})
+		}
+	}
+	if len(txn.Then) == 0 {
+		return 0, nil
+	}
+	_, err := s.commit(ctx, txn)
+	if err != nil {
+		return 0, err
+	}
+	return len(txn.Then), nil
+}
+
+// maxNotes is how many fields the list of errors may have. A table that the database refuses as
+// a whole would otherwise fill the memory with them.
+const maxNotes = 100_000
 
 // opsAtOnce is how many operations a transaction on the list of errors has, so that it stays
 // within the limits of one.

@@ -80,7 +80,7 @@ func Open(cfg Config) (*Storage, error) {
 		return s, nil
 	}
 	s.cold = newCold(s, &cfg)
-	s.dirty = &ledger{store: cfg.Store, clock: cfg.Clock, names: s.names}
+	s.dirty = &ledger{store: cfg.Store, clock: cfg.Clock, names: s.names, most: maxNotes}
 	s.unfollow = cfg.Store.Follow(s.dirty.follow)
 	err := s.dirty.load()
 	if err == nil {

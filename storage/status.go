@@ -41,18 +41,10 @@ func (s *Storage) Status() []TableStatus {
 	for i := range d.tables {
 		t := &d.tables[i]
 		name := set.List(i)
-		list[i] = TableStatus{Table: i, List: name, Errors: name + set.ErrorSuffix, Dirty: t.dirty(), Oldest: d.oldest(t),
+		list[i] = TableStatus{Table: i, List: name, Errors: name + set.ErrorSuffix, Dirty: t.dirty(), Oldest: d.oldest(t), Refused: t.refused, Dropped: t.dropped,
 			Landed: t.landed, Last: t.last, Rate: t.rates.perSecond(second), Cursor: int64(t.cursor)}
 		if t.saving > t.cursor {
 			list[i].Saving = name + set.SavingSuffix
-		}
-	}
-	for _, n := range d.notes {
-		one := &list[n.field.Owner.Home(len(d.tables))]
-		if n.next == 0 {
-			one.Dropped++
-		} else {
-			one.Refused++
 		}
 	}
 	return list
