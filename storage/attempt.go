@@ -85,7 +85,7 @@ func (j *job) attempt() error {
 		return err // or again, once they are loaded
 	}
 	j.states = states
-	txn := j.txn()
+	txn := j.begin(new(kv.Txn))
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		txn.If = append(txn.If, states[name].same(j.region.ns))
 	}
@@ -100,7 +100,7 @@ func (j *job) attempt() error {
 		txn.Then = nil
 		txn.If = []kv.Compare{{NS: j.region.ns, Key: j.key(j.names[0]), Target: kv.CompareVersion, Relation: kv.Less}}
 	}
-	j.submit(txn, true)
+	j.submit(txn)
 	return nil
 }
 
@@ -162,8 +162,7 @@ func (j *job) decide(txn *kv.Txn, states map[string]*state) error {
 }
 
 func (j *job) decideSet(txn *kv.Txn, states map[string]*state) error {
-	plain := j.plain()
-	txn.Then = plain.Then
+	txn.Then = j.set(nil)
 	if j.w.Kind == Update {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
-	"strings"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -14,7 +13,8 @@ import (
 
 // Do makes a change. It does not wait: done is called exactly once, from any goroutine, also
 // before Do returns, and must not hold that goroutine up. Writes to one owner take effect in
-// the order of the calls. The write and what it refers to belong to the Storage from then on.
+// the order of the calls. The write belongs to the Storage until done is called, its names and
+// values for good.
 func (s *Storage) Do(w *Write, done func(*Outcome, error)) {
 	j, err := s.newJob(w, done)
 	if err != nil {
@@ -41,15 +41,30 @@ type job struct {
 	done func(*Outcome, error)
 
 	region *region
-	owner  string   // its key
 	names  []string // of the fields it is about, without those that are only expected
+	first  string   // the key of the first of them
+	owner  string   // the owner's key, with which it begins
 	size   int      // bytes of names and values
+
+	plain
 
 	// Of one that is alone:
 	tries   int
 	settled bool              // a transaction has shown that memory has all earlier writes
 	states  map[string]*state // of the last attempt
 	loaded  *rowSet           // what the database has of the owner, as far as it was read
+}
+
+// plain is what a job has that is not dependent, with room for one field, as most have: the
+// whole of it is allocated in one piece.
+type plain struct {
+	write kv.Write
+	given [1]*kv.Write
+	txn   kv.Txn
+	op    [1]kv.Op
+	name  [1]string
+	out   Outcome
+	wrote [1]Field
 }
 
 // id is the owner's among all.
@@ -62,10 +77,13 @@ func (s *Storage) newJob(w *Write, done func(*Outcome, error)) (*job, error) {
 	l := lookups.Get().(*lookup)
 	defer l.done()
 	a := ask(l, nil, w.Owner.App, w.Owner.Region, w.Owner.Logic, w.Owner.ID)
-	j := &job{s: s, w: w, done: done, region: s.names.named(a.ns, &w.Owner), owner: string(a.owner)}
+	j := &job{s: s, w: w, done: done, region: s.names.named(a.ns, &w.Owner)}
 	if err := j.check(a.owner); err != nil {
 		return nil, err
 	}
+	var some [2 * field.MaxColumn]byte
+	j.first = string(field.AppendName(append(some[:0], a.owner...), j.names[0]))
+	j.owner = j.first[:len(a.owner)]
 	return j, nil
 }
 
@@ -76,7 +94,7 @@ func (j *job) check(owner []byte) error {
 	switch w.Kind {
 	case Update:
 		slices.SortFunc(w.Fields, func(a, b Put) int { return cmp.Compare(a.Name, b.Name) })
-		j.names = make([]string, len(w.Fields))
+		j.names = j.room(len(w.Fields))
 		for i := range w.Fields {
 			j.names[i] = w.Fields[i].Name
 			if n := len(w.Fields[i].Value); n > kv.MaxValue {
@@ -86,7 +104,7 @@ func (j *job) check(owner []byte) error {
 		}
 	case Incr:
 		slices.SortFunc(w.Deltas, func(a, b Delta) int { return cmp.Compare(a.Name, b.Name) })
-		j.names = make([]string, len(w.Deltas))
+		j.names = j.room(len(w.Deltas))
 		for i := range w.Deltas {
 			j.names[i] = w.Deltas[i].Name
 		}
@@ -124,6 +142,14 @@ func (j *job) check(owner []byte) error {
 	return kv.CheckToken(w.Token)
 }
 
+// room is room for so many names.
+func (p *plain) room(n int) []string {
+	if n == len(p.name) {
+		return p.name[:]
+	}
+	return make([]string, n)
+}
+
 func (j *job) start() {
 	if c := j.s.cold; c != nil {
 		c.use(hashOf(j.region.ns, j.owner)) // before lines and entries are looked at, see evict.go
@@ -140,7 +166,7 @@ func (j *job) start() {
 // run begins the job, and reports whether it keeps the line if the caller has it.
 func (j *job) run(hasLine bool) (keeps bool) {
 	if !j.dependent() {
-		j.submit(j.plain(), false)
+		j.commit()
 		return false
 	}
 	if !hasLine {
@@ -172,50 +198,77 @@ func (j *job) dependent() bool {
 }
 
 func (j *job) key(name string) string {
+	if name == j.names[0] {
+		return j.first
+	}
 	var some [2 * field.MaxColumn]byte
 	return string(field.AppendName(append(some[:0], j.owner...), name))
 }
 
-func (j *job) txn() *kv.Txn {
-	txn := &kv.Txn{System: true, Must: true, Actor: j.w.Actor}
+// begin makes a transaction without operations.
+func (j *job) begin(txn *kv.Txn) *kv.Txn {
+	txn.System, txn.Must, txn.Actor = true, true, j.w.Actor
 	if j.w.Token != "" {
 		txn.Token, txn.TokenNS, txn.Asked = j.w.Token, j.region.ns, j.asked()
 	}
 	return txn
 }
 
-// plain is the transaction of a job that is not dependent.
-func (j *job) plain() *kv.Txn {
-	txn := j.txn()
-	txn.Then = make([]kv.Op, len(j.names))
+// commit hands the transaction of a job that is not dependent over.
+func (j *job) commit() {
+	p := &j.plain
+	j.begin(&p.txn).Then = j.set(p.op[:0])
+	p.write.Txn, p.write.For, p.given[0] = &p.txn, j, &p.write
+	if _, err := j.s.store.CommitEach(committed{}, p.given[:]); err != nil {
+		j.finish(nil, err, false)
+	}
+}
+
+// committed tells jobs what has become of their transactions.
+type committed struct{}
+
+// Committed implements kv.Caller.
+func (committed) Committed(writes []*kv.Write) {
+	for _, w := range writes {
+		j := w.For.(*job)
+		if w.Err != nil {
+			j.finish(nil, j.named(w.Err), false)
+			continue
+		}
+		j.finish(j.outcome(w.Txn, &w.Result), nil, false)
+	}
+}
+
+// set appends the operations of an Update or an Incr of fields that need not be looked at.
+func (j *job) set(ops []kv.Op) []kv.Op {
+	ops = slices.Grow(ops, len(j.names))
 	for i, name := range j.names {
-		op := &txn.Then[i]
-		op.NS, op.Key, op.WantPrev = j.region.ns, j.key(name), j.w.WantPrev
+		op := kv.Op{NS: j.region.ns, Key: j.key(name), WantPrev: j.w.WantPrev}
 		if j.w.Kind == Incr {
 			op.Kind, op.Delta = kv.OpIncr, j.w.Deltas[i].By
 		} else {
 			op.Kind, op.Value = kv.OpPut, valueOf(j.w.Fields[i].Value)
 		}
+		ops = append(ops, op)
 	}
-	return txn
+	return ops
 }
 
-// submit hands the transaction over. With alone the job has a line, and tries again if what it
-// was made for has changed.
-func (j *job) submit(txn *kv.Txn, alone bool) {
+// submit hands the transaction of a job that has a line over. It tries again if what it was
+// made for has changed.
+func (j *job) submit(txn *kv.Txn) {
 	err := j.s.store.Commit(txn, func(res *kv.Result, err error) {
-		if alone && codes.Of(err) == codes.Conflict {
+		switch {
+		case codes.Of(err) == codes.Conflict:
 			j.again()
-			return
+		case err != nil:
+			j.finish(nil, j.named(err), true)
+		default:
+			j.finish(j.outcome(txn, res), nil, true)
 		}
-		if err != nil {
-			j.finish(nil, j.named(err), alone)
-			return
-		}
-		j.finish(j.outcome(txn, res), nil, alone)
 	})
 	if err != nil {
-		j.finish(nil, err, alone)
+		j.finish(nil, err, true)
 	}
 }
 
@@ -256,7 +309,8 @@ func cannotAdd(d Delta, to kv.Value) error {
 
 // outcome is what the caller is told. Of a write that was Replayed the store has the keys.
 func (j *job) outcome(txn *kv.Txn, res *kv.Result) *Outcome {
-	out := &Outcome{Revision: res.Revision, Replayed: res.Replayed}
+	out := &j.out
+	*out = Outcome{Revision: res.Revision, Replayed: res.Replayed, Fields: j.wrote[:0]}
 	base := j.s.Base()
 	wrote, values := res.Ops, res.Ops
 	if j.w.Kind == Restore && txn.Token != "" {
@@ -292,7 +346,7 @@ func (j *job) before(prev *kv.Entry, name string, base int64) (Field, bool) {
 
 // name is that of a field of the job's owner.
 func (j *job) name(key string) string {
-	name, _ := field.ParseName(strings.TrimPrefix(key, j.owner+":"))
+	name, _ := field.ParseName(key[len(j.owner)+len(":"):])
 	return name
 }
 

@@ -48,6 +48,7 @@ type desk struct {
 	ahead  foreseen
 	run    *getRun // the one being answered
 	fields []protocol.StorageField
+	free   []*writing // for reuse
 }
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }

@@ -18,14 +18,41 @@ var kinds = map[protocol.Command]storage.Kind{
 // writing is a write on its way through the store and back; it then makes the reply.
 type writing struct {
 	storage.Write
-	s    *gate.Session
-	d    *desk
-	slot uint64
-	h    protocol.Header
+	finish func(*storage.Outcome, error) // done, made once
+	s      *gate.Session
+	d      *desk
+	slot   uint64
+	h      protocol.Header
 
 	// set when it is done
 	outcome *storage.Outcome
 	err     error
+}
+
+// maxFree is how many of them a loop keeps for reuse.
+const maxFree = 1024
+
+func (d *desk) newWriting(s *gate.Session, h protocol.Header) *writing {
+	var w *writing
+	if last := len(d.free) - 1; last >= 0 {
+		w, d.free = d.free[last], d.free[:last]
+	} else {
+		w = &writing{d: d}
+		w.finish = w.done
+	}
+	w.s, w.h = s, h
+	return w
+}
+
+// release has w used again. The store is done with it, but has kept the values.
+func (d *desk) release(w *writing) {
+	const few = 16
+	if len(d.free) >= maxFree || cap(w.Fields) > few {
+		return
+	}
+	clear(w.Fields)
+	*w = writing{Write: storage.Write{Fields: w.Fields[:0]}, finish: w.finish, d: d}
+	d.free = append(d.free, w)
 }
 
 // write hands a write over; the reply follows when it is durable.
@@ -35,13 +62,10 @@ func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.RefuseState(h, err)
 		return true
 	}
-	w := &writing{s: s, d: deskOf(s), h: h}
-	w.Write = storage.Write{Owner: storage.Owner(q.Owner), Kind: kinds[h.Command], Names: q.Names, WantPrev: q.Prev, Token: q.Token, Actor: s.Actor()}
-	if len(q.Fields) > 0 {
-		w.Fields = make([]storage.Put, len(q.Fields))
-	}
-	for i, field := range q.Fields {
-		w.Fields[i] = storage.Put{Name: field.Name, Value: field.Value}
+	w := deskOf(s).newWriting(s, h)
+	w.Write = storage.Write{Owner: storage.Owner(q.Owner), Kind: kinds[h.Command], Fields: w.Fields, Names: q.Names, WantPrev: q.Prev, Token: q.Token, Actor: s.Actor()}
+	for _, field := range q.Fields {
+		w.Fields = append(w.Fields, storage.Put{Name: field.Name, Value: field.Value})
 	}
 	for _, delta := range q.Deltas {
 		w.Deltas = append(w.Deltas, storage.Delta{Name: delta.Name, By: delta.N})
@@ -54,7 +78,7 @@ func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	w.slot = s.Reserve(h.Command)
 	s.Group().Count.StateWrites.Add(1)
-	f.store.Do(&w.Write, w.done)
+	f.store.Do(&w.Write, w.finish)
 	return true
 }
 
@@ -119,6 +143,7 @@ func (a *answers) Deliver(l *loop.Loop, budget int) (used int, done bool) {
 func (w *writing) answer(l *loop.Loop) {
 	s, size := w.s, 0
 	if s.Gone() {
+		w.d.release(w)
 		return
 	}
 	if w.err == nil {
@@ -130,7 +155,7 @@ func (w *writing) answer(l *loop.Loop) {
 			w.outcome.Revision, size, protocol.MaxFieldBytes)
 	case size > loopBytes:
 		s.Group().Work(func() {
-			frame := w.AppendFrame(nil)
+			frame := w.append(nil, new([]protocol.StorageField))
 			l.Post(loop.MailFunc(func(*loop.Loop) { s.Fill(w.slot, frame) }))
 		})
 		return
@@ -138,26 +163,38 @@ func (w *writing) answer(l *loop.Loop) {
 	s.FillWith(w.slot, w)
 }
 
-// AppendFrame appends the reply.
+// AppendFrame appends the reply, on the loop, after which w may be used again.
 func (w *writing) AppendFrame(dst []byte) []byte {
-	start := len(dst)
-	return protocol.FinishFrame(w.appendBody(protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)), start)
+	d := w.d
+	dst = w.append(dst, &d.fields)
+	clear(d.fields) // values are not kept
+	d.release(w)
+	return dst
 }
 
-func (w *writing) appendBody(dst []byte) []byte {
-	var other *storage.Mismatch
-	switch {
-	case w.err == nil:
-		out := protocol.StorageWritten{Revision: w.outcome.Revision, Fields: appendWire(nil, w.outcome.Fields), Prev: appendWire(nil, w.outcome.Prev), Replayed: w.outcome.Replayed}
-		return protocol.AppendStorageWritten(dst, w.h.Command, out, w.WantPrev)
-	case errors.As(w.err, &other):
-		w.s.Group().Count.StateRefused.Add(1)
-		versions := make([]protocol.StorageNumber, len(other.Fields))
-		for i, f := range other.Fields {
-			versions[i] = protocol.StorageNumber{Name: f.Name, N: f.Version}
-		}
-		return protocol.AppendStorageConflict(dst, other.Error(), versions)
+func (w *writing) append(dst []byte, room *[]protocol.StorageField) []byte {
+	start := len(dst)
+	return protocol.FinishFrame(w.appendBody(protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq), room), start)
+}
+
+func (w *writing) appendBody(dst []byte, room *[]protocol.StorageField) []byte {
+	if w.err != nil {
+		return w.appendRefusal(dst)
 	}
+	*room = appendWire((*room)[:0], w.outcome.Fields)
+	out := protocol.StorageWritten{Revision: w.outcome.Revision, Fields: *room, Prev: appendWire(nil, w.outcome.Prev), Replayed: w.outcome.Replayed}
+	return protocol.AppendStorageWritten(dst, w.h.Command, out, w.WantPrev)
+}
+
+func (w *writing) appendRefusal(dst []byte) []byte {
 	w.s.Group().Count.StateRefused.Add(1)
-	return w.s.AppendRefusal(dst, w.h, w.err)
+	var other *storage.Mismatch
+	if !errors.As(w.err, &other) {
+		return w.s.AppendRefusal(dst, w.h, w.err)
+	}
+	versions := make([]protocol.StorageNumber, len(other.Fields))
+	for i, f := range other.Fields {
+		versions[i] = protocol.StorageNumber{Name: f.Name, N: f.Version}
+	}
+	return protocol.AppendStorageConflict(dst, other.Error(), versions)
 }
