@@ -24,7 +24,8 @@ type connection struct {
 	name    string // svrname
 	timeout time.Duration
 	output  *choice
-	// shares are settings of serve that the verb has too, with the names of its flags.
+	// shares are settings that have environment variables and that not all verbs have, those
+	// of serve for example, with the names of the verb's flags.
 	shares map[string]string
 
 	telling sync.Mutex // held while a callback writes to standard error
@@ -77,13 +78,12 @@ func clientVariables() []string {
 // config reads the environment and checks the settings.
 func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	set := settingsOf(command.Flags(), func(flag string) bool { return slices.Contains(sharedFlags, flag) })
-	foreign := c.app.serverVariables()
+	set.Foreign = append(set.Foreign, c.app.serverVariables()...)
 	for name, flag := range c.shares {
 		f := command.Flags().Lookup(flag)
 		set.Add(name, f.Value, f.Changed)
-		foreign = slices.DeleteFunc(foreign, func(variable string) bool { return variable == set.Variable(name) })
+		set.Foreign = slices.DeleteFunc(set.Foreign, func(variable string) bool { return variable == set.Variable(name) })
 	}
-	set.Foreign = append(set.Foreign, foreign...)
 	if err := set.Resolve("", "", c.app.environ); err != nil {
 		return client.Config{}, usageError{err}
 	}

@@ -93,7 +93,7 @@ func (o *options) define(command *cobra.Command) {
 
 // settingsOf makes settings of the flags that wanted selects.
 func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
-	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK"}, lockVariables...)} // SOAK: make soak
+	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom}, lockVariables...)} // SOAK: make soak
 	flags.VisitAll(func(f *pflag.Flag) {
 		if wanted(f.Name) {
 			set.Add(f.Name, f.Value, f.Changed)
