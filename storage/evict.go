@@ -8,10 +8,13 @@ import (
 	"confcenter/storage/field"
 )
 
-// How much leaves memory at a time.
+// How much leaves memory at a time, while its owners have lines; and for how much of it the
+// filter is written at a time, whose buckets are 8 KiB each.
 const (
 	evictOwners  = 1024
 	evictEntries = 8192
+	sweepOwners  = 1 << 16
+	sweepEntries = 1 << 18
 )
 
 // idler is an owner whose fields may leave memory.
@@ -124,7 +127,7 @@ func (s *sweep) end() error {
 		s.entries += len(s.now.held)
 	}
 	s.now = idler{}
-	if len(s.list) >= evictOwners || s.entries >= evictEntries {
+	if len(s.list) >= sweepOwners || s.entries >= sweepEntries {
 		return s.flush()
 	}
 	return nil
@@ -144,6 +147,22 @@ func (s *sweep) flush() error {
 	if err := s.c.addToFilter(s.ctx, hashes); err != nil {
 		return err
 	}
+	for len(list) > 0 {
+		n, entries := 0, 0
+		for n < min(len(list), evictOwners) && entries < evictEntries {
+			entries += len(list[n].held)
+			n++
+		}
+		if err := s.leave(list[:n]); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// leave lets those of some owners leave that are still idle.
+func (s *sweep) leave(list []idler) error {
 	var held []kv.Held
 	for i := range list {
 		one := &list[i]
