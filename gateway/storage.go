@@ -19,7 +19,7 @@ type PlayerStorage interface {
 	GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error)
 	Do(w *storage.Write, done func(*storage.Outcome, error))
 	Regions() []storage.Owner
-	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, more bool, err error)
+	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
 	// LandedThrough is the version up to which all of the owner's fields are landed.
 	LandedThrough(o storage.Owner) int64
@@ -108,16 +108,13 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 	if err := w.room.take(w, limit*ownerCost); err != nil {
 		return err
 	}
-	list, more, err := g.stores.Storage.Owners(r.Context(), place.App, place.Region, logic, after, int(limit))
+	list, next, err := g.stores.Storage.Owners(r.Context(), place.App, place.Region, logic, after, int(limit))
 	if err != nil {
 		return err
 	}
-	owners, next := make([]storagejson.Owner, len(list)), ""
+	owners := make([]storagejson.Owner, len(list))
 	for i := range list {
 		owners[i] = storagejson.Owner(list[i])
-	}
-	if more && len(list) > 0 {
-		next = list[len(list)-1].Key()
 	}
 	out := w.object()
 	storagejson.WriteOwners(&out, owners, next)

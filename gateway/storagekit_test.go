@@ -114,14 +114,17 @@ func (f *fakeStorage) do(w *storage.Write) (*storage.Outcome, error) {
 
 func (f *fakeStorage) Regions() []storage.Owner { return []storage.Owner{{App: "1", Region: "1"}} }
 
-func (f *fakeStorage) Owners(_ context.Context, app, region, logic, after string, limit int) (list []storage.Owner, more bool, err error) {
+func (f *fakeStorage) Owners(_ context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error) {
 	for at := range f.fields {
 		if o := at.Owner; o.App == app && o.Region == region && (logic == "" || o.Logic == logic) && o.Key() > after && !slices.Contains(list, o) {
 			list = append(list, o)
 		}
 	}
 	slices.SortFunc(list, func(a, b storage.Owner) int { return strings.Compare(a.Key(), b.Key()) })
-	return list[:min(limit, len(list))], len(list) > limit, nil
+	if len(list) > limit {
+		list, next = list[:limit], list[limit-1].Key()
+	}
+	return list, next, nil
 }
 
 func (f *fakeStorage) Count(ctx context.Context, app, region, logic string) (int64, error) {

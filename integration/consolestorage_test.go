@@ -87,7 +87,7 @@ func (noRows) Fields(context.Context, storage.Owner, []string) ([]storage.Row, e
 	return nil, nil
 }
 func (noRows) All(context.Context, storage.Owner) ([]storage.Row, error) { return nil, nil }
-func (noRows) Owners(context.Context, string, string, string, string, int) ([]string, error) {
+func (noRows) Owners(context.Context, storage.OwnerQuery) ([]string, error) {
 	return nil, nil
 }
 func (noRows) Purge(context.Context, storage.Purge) (storage.Purged, error) {

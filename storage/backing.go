@@ -2,6 +2,15 @@ package storage
 
 import "context"
 
+// OwnerQuery says which owners to list.
+type OwnerQuery struct {
+	App, Region string
+	Logic       string // only owners of that kind; "": of all
+	After       string // those after this query_all_key
+	Limit       int    // at most so many
+	Removed     bool   // also those all of whose rows are removed
+}
+
 // Purge says which rows to look at, and which of them to delete.
 type Purge struct {
 	App, Region string
@@ -26,10 +35,8 @@ type Backing interface {
 	Fields(ctx context.Context, o Owner, names []string) ([]Row, error)
 	// All returns all rows of an owner.
 	All(ctx context.Context, o Owner) ([]Row, error)
-	// Owners lists the query_all_key of owners that have a row that is not removed, in the
-	// order of their bytes, after that one, at most limit. With logic it is only about owners
-	// of that kind.
-	Owners(ctx context.Context, app, region, logic, after string, limit int) ([]string, error)
+	// Owners lists the query_all_key of owners, in the order of their bytes.
+	Owners(ctx context.Context, q OwnerQuery) ([]string, error)
 	// Purge deletes rows that were removed, of those that it looks at: the next so many of a
 	// table in the order of their owners.
 	Purge(ctx context.Context, p Purge) (Purged, error)

@@ -301,20 +301,20 @@ func (d *database) All(ctx context.Context, o Owner) (list []Row, err error) {
 	return list, nil
 }
 
-func (d *database) Owners(_ context.Context, app, region, logic, after string, limit int) (list []string, err error) {
+func (d *database) Owners(_ context.Context, q OwnerQuery) (list []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.down {
 		return nil, codes.Errorf(codes.Unreachable, "the database is down")
 	}
 	found := map[string]bool{}
-	for _, r := range d.rows[Owner{App: app, Region: region}.Table()] {
-		if !r.Removed && r.Owner.Key() > after && (logic == "" || r.Owner.Logic == logic) {
+	for _, r := range d.rows[Owner{App: q.App, Region: q.Region}.Table()] {
+		if (q.Removed || !r.Removed) && r.Owner.Key() > q.After && (q.Logic == "" || r.Owner.Logic == q.Logic) {
 			found[r.Owner.Key()] = true
 		}
 	}
 	list = slices.Sorted(maps.Keys(found))
-	return list[:min(limit, len(list))], nil
+	return list[:min(q.Limit, len(list))], nil
 }
 
 func (d *database) Purge(_ context.Context, p Purge) (done Purged, err error) {

@@ -386,29 +386,31 @@ func TestOwnersAreListedInOrderAndCounted(t *testing.T) {
 			}
 			want[o.Key()] = o
 		}
-		var got []string
-		for after := ""; ; {
-			list, more, err := k.Owners(t.Context(), "1", "1", "", after, 2)
+		for _, logic := range []string{"", "u", "u:"} {
+			var got []string
+			for after := ""; ; {
+				list, next, err := k.Owners(t.Context(), "1", "1", logic, after, 2)
+				require.NoError(rt, err)
+				for _, o := range list {
+					require.Equal(rt, want[o.Key()], o)
+					require.Contains(rt, []string{"", o.Logic}, logic)
+					got = append(got, o.Key())
+				}
+				if after = next; next == "" {
+					break
+				}
+			}
+			require.IsIncreasing(rt, append([]string{""}, got...))
+			n, err := k.Count(t.Context(), "1", "1", logic)
 			require.NoError(rt, err)
-			for _, o := range list {
-				require.Equal(rt, want[o.Key()], o)
-				got = append(got, o.Key())
-				after = o.Key()
+			require.EqualValues(rt, len(got), n)
+			for _, o := range maps.All(want) {
+				if logic == "" || o.Logic == logic {
+					n--
+				}
 			}
-			if !more {
-				break
-			}
+			require.Zero(rt, n)
 		}
-		require.Len(rt, got, len(want))
-		require.IsIncreasing(rt, append([]string{""}, got...))
-		n, err := k.Count(t.Context(), "1", "1", "u")
-		require.NoError(rt, err)
-		for _, o := range maps.All(want) {
-			if o.Logic == "u" {
-				n--
-			}
-		}
-		require.Zero(rt, n)
 		k.shut()
 	})
 }

@@ -15,8 +15,8 @@ type heldOwners struct {
 	read, goOn chan struct{}
 }
 
-func (d *heldOwners) Owners(ctx context.Context, app, region, logic, after string, limit int) ([]string, error) {
-	list, err := d.database.Owners(ctx, app, region, logic, after, limit)
+func (d *heldOwners) Owners(ctx context.Context, q OwnerQuery) ([]string, error) {
+	list, err := d.database.Owners(ctx, q)
 	select {
 	case d.read <- struct{}{}:
 		<-d.goOn

@@ -87,11 +87,13 @@ const (
 	filterAtOnce = 100_000
 )
 
+// scanTable puts the owners of a table into the filter: also those all of whose fields are
+// removed, which can be restored.
 func (c *cold) scanTable(ctx context.Context, table string) error {
 	app, region, _ := field.ParseTable(table)
 	var hashes []uint64
 	for after, more := "", true; more; {
-		list, err := c.backing.Owners(ctx, app, region, "", after, scanOwners)
+		list, err := c.backing.Owners(ctx, OwnerQuery{App: app, Region: region, After: after, Limit: scanOwners, Removed: true})
 		if err != nil {
 			return err
 		}

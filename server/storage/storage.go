@@ -25,7 +25,7 @@ type Store interface {
 	Load(ctx context.Context, o storage.Owner, names []string) ([]storage.Field, error)
 	GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error)
 	Do(w *storage.Write, done func(*storage.Outcome, error))
-	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, more bool, err error)
+	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
 	Landing
 	Lander
@@ -185,16 +185,13 @@ func (f *Handlers) owners(s *gate.Session, h protocol.Header, _ []byte) bool {
 			n, err := f.store.Count(f.life, q.App, q.Region, q.Logic)
 			return appendCount(s, dst, h, n, err)
 		}
-		list, more, err := f.store.Owners(f.life, q.App, q.Region, q.Logic, q.After, q.Limit)
+		list, next, err := f.store.Owners(f.life, q.App, q.Region, q.Logic, q.After, q.Limit)
 		if err != nil {
 			return s.AppendRefusal(dst, h, err)
 		}
-		page := protocol.StorageOwners{Owners: make([]protocol.StorageOwner, len(list))}
+		page := protocol.StorageOwners{Owners: make([]protocol.StorageOwner, len(list)), Next: next}
 		for i, o := range list {
 			page.Owners[i] = protocol.StorageOwner(o)
-		}
-		if more && len(list) > 0 {
-			page.Next = list[len(list)-1].Key()
 		}
 		return protocol.AppendStorageOwners(dst, page)
 	})

@@ -74,8 +74,12 @@ func (p *player) Do(w *storage.Write, done func(*storage.Outcome, error)) {
 	p.held = append(p.held, func() { done(outcome, err) })
 }
 
-func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]storage.Owner, bool, error) {
-	return p.owners, after == "", p.err
+func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]storage.Owner, string, error) {
+	next := ""
+	if after == "" && len(p.owners) > 0 {
+		next = p.owners[len(p.owners)-1].Key()
+	}
+	return p.owners, next, p.err
 }
 
 func (p *player) Count(context.Context, string, string, string) (int64, error) {

@@ -191,14 +191,17 @@ func scan(rows *sql.Rows, r *storage.Row) (primary string, err error) {
 }
 
 // Owners implements storage.Backing.
-func (d *Database) Owners(ctx context.Context, app, region, logic, after string, limit int) (list []string, err error) {
-	where, args := d.dialect.ordered("query_all_key")+" > ? AND is_del = 0", []any{after}
-	if logic != "" {
-		where, args = where+" AND logic_type = ?", append(args, logic)
+func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery) (list []string, err error) {
+	where, args := d.dialect.ordered("query_all_key")+" > ?", []any{q.After}
+	if !q.Removed {
+		where += " AND is_del = 0"
+	}
+	if q.Logic != "" {
+		where, args = where+" AND logic_type = ?", append(args, q.Logic)
 	}
 	by := d.dialect.ordered("query_all_key")
-	err = d.query(ctx, storage.Owner{App: app, Region: region}.Table(), func(ctx context.Context, table string) (err error) {
-		list, err = column(ctx, d.db, d.dialect.bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, limit)...)
+	err = d.query(ctx, storage.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) (err error) {
+		list, err = column(ctx, d.db, d.dialect.bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, q.Limit)...)
 		return err
 	})
 	return list, err

@@ -19,7 +19,7 @@ func TestADatabaseWithoutTablesHasNoRows(t *testing.T) {
 		rows, err := d.Fields(ctx, player, []string{"a", "b"})
 		require.NoError(t, err)
 		require.Empty(t, rows)
-		owners, err := d.Owners(ctx, "1", "1", "", "", 10)
+		owners, err := d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, owners)
 		tables, err := d.Tables(ctx)
@@ -197,13 +197,16 @@ func TestOwnersAreInTheOrderOfTheirBytes(t *testing.T) {
 		gone.Removed = true
 		write(t, d, append(rows, gone, row(storage.Owner{App: "1", Region: "1", Logic: "guild", ID: "g"}, "x", "1", 1))...)
 		want := []string{"user:10", "user:9", "user:B", "user:Z", "user:a", "user:a!", "user:b", "user:á", "user:é"}
-		owners, err := d.Owners(ctx, "1", "1", "user", "", 100)
+		owners, err := d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Logic: "user", Limit: 100})
 		require.NoError(t, err)
 		require.Equal(t, want, owners)
-		owners, err = d.Owners(ctx, "1", "1", "", "", 2)
+		owners, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 2})
 		require.NoError(t, err)
 		require.Equal(t, []string{"guild:g", "user:10"}, owners)
-		owners, err = d.Owners(ctx, "1", "1", "", "user:a", 3)
+		owners, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Logic: "user", After: "user:b", Limit: 2, Removed: true})
+		require.NoError(t, err)
+		require.Equal(t, []string{"user:gone", "user:á"}, owners)
+		owners, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", After: "user:a", Limit: 3})
 		require.NoError(t, err)
 		require.Equal(t, []string{"user:a!", "user:b", "user:á"}, owners)
 	})
@@ -319,7 +322,7 @@ func TestADatabaseThatIsDownIsUnreachable(t *testing.T) {
 		require.ErrorIs(t, err, codes.Unreachable)
 		_, err = d.Tables(ctx)
 		require.ErrorIs(t, err, codes.Unreachable)
-		_, err = d.Owners(ctx, "1", "1", "", "", 1)
+		_, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 1})
 		require.ErrorIs(t, err, codes.Unreachable)
 	}
 }
