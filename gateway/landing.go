@@ -36,10 +36,11 @@ func (g *Gateway) landingStatus(w *reply, r *http.Request) error {
 type landingBody struct {
 	Now    int64                 `json:"now_ms"`
 	Tables []storage.TableStatus `json:"tables"`
+	Memory storage.Stats         `json:"memory"`
 }
 
 func (g *Gateway) landingBody() *landingBody {
-	return &landingBody{Now: g.clock.Now().UnixMilli(), Tables: append([]storage.TableStatus{}, g.stores.Storage.Status()...)}
+	return &landingBody{Now: g.clock.Now().UnixMilli(), Tables: append([]storage.TableStatus{}, g.stores.Storage.Status()...), Memory: g.stores.Storage.Stats()}
 }
 
 // landingErrors lists the fields that the database refused.
@@ -152,8 +153,17 @@ func (w *reply) sendCount(n int) error {
 	return w.sendObject(&out)
 }
 
-// landingReadings are the numbers of each dirty table.
-func (g *Gateway) landingReadings() (list metric.Readings) {
+// landingReadings are the numbers of player storage, and those of each dirty table.
+func (g *Gateway) landingReadings() metric.Readings {
+	stats := g.stores.Storage.Stats()
+	list := metric.Of(&stats)
+	for _, l := range stats.Limits {
+		labels := []metric.Label{{Name: "limit", Value: l.Name}}
+		list = append(list,
+			metric.Reading{Name: "storage_limit_use", Help: "What counts against each limit of player storage.", Labels: labels, N: l.Use},
+			metric.Reading{Name: "storage_limit_most", Help: "Each limit of player storage.", Labels: labels, N: l.Most},
+			metric.Reading{Name: "storage_limits_met_total", Help: "How often each limit of player storage was in the way.", Labels: labels, N: int64(l.Met)})
+	}
 	now := g.clock.Now()
 	for _, table := range g.stores.Storage.Status() {
 		var stats struct {

@@ -24,6 +24,7 @@ type PlayerStorage interface {
 	// LandedThrough is the version up to which all of the owner's fields are landed.
 	LandedThrough(o storage.Owner) int64
 
+	Stats() storage.Stats
 	Status() []storage.TableStatus
 	Errors(after storage.FieldName, limit int) (list []storage.ErrorRow, more bool)
 	Retry(ctx context.Context, fields []storage.FieldName) (int, error)

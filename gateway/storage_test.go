@@ -233,7 +233,8 @@ func TestH38StatusPerTable(t *testing.T) {
 	})
 	const first = `{"table":0,"list":"dirtyKey:0","errors_list":"dirtyKey:0error","dirty":3,"oldest":1699999995000,"errors":1,"dropped":0,"landed":40,"last":1699999998000,"rate":7,"cursor":9}`
 	const second = `{"table":1,"list":"dirtyKey:1","saving":"dirtyKey:1saving","errors_list":"dirtyKey:1error","dirty":0,"oldest":0,"errors":0,"dropped":0,"landed":0,"last":0,"rate":0,"cursor":0}`
-	const whole = `{"now_ms":1700000000000,"tables":[` + first + `,` + second + `]}`
+	const whole = `{"now_ms":1700000000000,"tables":[` + first + `,` + second + `],
+		"memory":{"queries":1,"evicted":2,"purged_fields":3,"purged_rows":4,"limits":[{"name":"pages","use":5,"most":6,"met":7}]}}`
 	require.JSONEq(t, whole, k.get("/v1/landing").body)
 	var status struct{ Landing json.RawMessage }
 	require.NoError(t, json.Unmarshal([]byte(k.get("/v1/status").body), &status))
@@ -245,6 +246,13 @@ func TestH38StatusPerTable(t *testing.T) {
 	} {
 		require.Equal(t, want, families[prefix+name].values[name+`{table="0"}`], name)
 		require.Equal(t, "0", families[prefix+name].values[name+`{table="1"}`], name)
+	}
+	for name, want := range map[string]string{
+		"storage_queries_total{}": "1", "storage_evicted_fields_total{}": "2", "storage_purged_fields_total{}": "3", "storage_purged_rows_total{}": "4",
+		`storage_limit_use{limit="pages"}`: "5", `storage_limit_most{limit="pages"}`: "6", `storage_limits_met_total{limit="pages"}`: "7",
+	} {
+		family, _, _ := strings.Cut(name, "{")
+		require.Equal(t, want, families[prefix+family].values[name], name)
 	}
 }
 

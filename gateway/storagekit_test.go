@@ -112,6 +112,10 @@ func (f *fakeStorage) do(w *storage.Write) (*storage.Outcome, error) {
 	return out, nil
 }
 
+func (f *fakeStorage) Stats() storage.Stats {
+	return storage.Stats{Queries: 1, Evicted: 2, PurgedFields: 3, PurgedRows: 4, Limits: []storage.Limit{{Name: "pages", Use: 5, Most: 6, Met: 7}}}
+}
+
 func (f *fakeStorage) Regions() []storage.Owner { return []storage.Owner{{App: "1", Region: "1"}} }
 
 func (f *fakeStorage) Owners(_ context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error) {

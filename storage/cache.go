@@ -80,6 +80,8 @@ type cache struct {
 	mu     sync.Mutex
 	owners map[string]*list.Element // of *cached; guarded by mu
 	order  list.List                // used last first; guarded by mu
+
+	dropped uint64 // owners for which there was no room any more; guarded by mu
 }
 
 type cached struct {
@@ -134,6 +136,7 @@ func (c *cache) add(id string, found *rowSet) {
 	c.pool.Add(now - one.told)
 	one.told = now
 	for c.pool.Over() && c.order.Len() > 0 {
+		c.dropped++
 		c.forgetLocked(c.order.Back())
 	}
 }

@@ -29,6 +29,7 @@ type cold struct {
 	cache   *cache
 	loads   *loads
 
+	evicted  atomic.Uint64 // fields
 	filling  sync.Mutex    // held while the filter changes
 	sweeping sync.Mutex    // held while owners leave
 	wake     chan struct{} // to look for tables again

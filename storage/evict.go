@@ -177,6 +177,7 @@ func (s *sweep) leave(list []idler) error {
 	}
 	n, err := s.forget(held)
 	s.gone += n
+	s.c.evicted.Add(uint64(n))
 	return err
 }
 

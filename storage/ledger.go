@@ -150,7 +150,7 @@ func (t *table) add(m mark, prev *kv.Entry) {
 func (t *table) kill(mod kv.Revision, r *region, key string) {
 	i, _ := slices.BinarySearchFunc(t.marks, mod, func(m mark, mod kv.Revision) int { return cmp.Compare(m.mod, mod) })
 	for ; i < len(t.marks) && t.marks[i].mod == mod; i++ {
-		if m := &t.marks[i]; m.region == r && m.key == key {
+		if m := &t.marks[i]; m.region != nil && m.region.ns == r.ns && m.key == key {
 			m.region, m.key = nil, ""
 			t.dead++
 			return

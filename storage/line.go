@@ -19,6 +19,8 @@ type lines struct {
 	byOwner map[string]*line // by namespace and key of the owner, guarded by mu
 	waiting int              // writes in all lines; guarded by mu
 	bytes   int              // of them; guarded by mu
+
+	met, metBytes uint64 // how often one of the limits was in the way; guarded by mu
 }
 
 type line struct{ jobs []*job }
@@ -42,8 +44,12 @@ func (all *lines) join(j *job, alone bool) (goOn bool, err error) {
 	defer all.mu.Unlock()
 	l := all.byOwner[j.id()]
 	switch {
-	case l != nil && (all.waiting >= maxWaiting || all.bytes+j.size > maxWaitingBytes):
-		return false, codes.Errorf(codes.Busy, "%d writes wait for earlier ones to the same owners, which is the limit", all.waiting)
+	case l != nil && all.waiting >= maxWaiting:
+		all.met++
+		return false, codes.Errorf(codes.Busy, "%d writes wait for earlier ones to the same owners, which is the limit; try again", all.waiting)
+	case l != nil && all.bytes+j.size > maxWaitingBytes:
+		all.metBytes++
+		return false, codes.Errorf(codes.Busy, "writes with %d bytes wait for earlier ones to the same owners, and the limit is %d; try again", all.bytes, maxWaitingBytes)
 	case l != nil:
 		l.jobs = append(l.jobs, j)
 		all.waiting++

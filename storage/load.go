@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"confcenter/codes"
@@ -32,6 +33,9 @@ type loads struct {
 	forgot  int                // times that queries under way became outdated; guarded by mu
 	hung    error              // the database hangs, and only now and then somebody asks it; guarded by mu
 	probe   time.Time          // when somebody may; guarded by mu
+
+	queries                          atomic.Uint64
+	metLoaders, metFlights, metAsked uint64 // how often one of the limits was in the way; guarded by mu
 }
 
 // A query that failed after such a time says that the database hangs. Until one succeeds, one
@@ -86,8 +90,12 @@ func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*row
 		return codes.Errorf(codes.Closed, "player storage is closed")
 	case l.hung != nil && !l.mayProbeLocked():
 		return l.hung
-	case l.asked >= maxLoadAsked || f == nil && len(l.flights) >= maxFlights:
-		return codes.Errorf(codes.Busy, "%d requests wait for %d owners to be loaded, which is the limit", l.asked, len(l.flights))
+	case l.asked >= maxLoadAsked:
+		l.metAsked++
+		return codes.Errorf(codes.Busy, "%d requests wait for owners to be loaded from the database, which is the limit; try again", maxLoadAsked)
+	case f == nil && len(l.flights) >= maxFlights:
+		l.metFlights++
+		return codes.Errorf(codes.Busy, "%d owners are being loaded from the database, which is the limit; try again", maxFlights)
 	case f == nil:
 		f = &flight{id: id, owner: o}
 		l.flights[id] = f
@@ -95,6 +103,8 @@ func (l *loads) ask(id string, o Owner, names []string, all bool, tell func(*row
 		if l.loaders < maxLoaders {
 			l.loaders++
 			l.c.s.running.Go(l.run)
+		} else {
+			l.metLoaders++
 		}
 	}
 	l.asked++
@@ -205,6 +215,7 @@ func (l *loads) cancelLocked(f *flight) []func(*rowSet, error) {
 // made greater.
 func (l *loads) query(o Owner, names []string, all bool) (*rowSet, error) {
 	ctx := l.c.s.life
+	l.queries.Add(1)
 	var rows []Row
 	var err error
 	if all {

@@ -143,6 +143,8 @@ type pages struct {
 	mu   sync.Mutex
 	kept []*snapshot // the one asked for last is the last; guarded by mu
 	held int64       // what they take, at most half of the pool; guarded by mu
+
+	met, metBytes uint64 // how often one of the limits ended somebody's pages; guarded by mu
 }
 
 // weight is what a snapshot counts: one that is larger than all that may be kept is kept if it
@@ -172,8 +174,11 @@ func (p *pages) keep(at *snapshot) {
 		p.held += n
 		p.pool.Add(n)
 		p.kept = append(p.kept, at)
+	} else {
+		p.metBytes++
 	}
 	if len(p.kept) > maxPages {
+		p.met++
 		p.dropLocked(0)
 	}
 }

@@ -21,6 +21,7 @@ const maxRegions = 4096
 type regions struct {
 	mu   sync.RWMutex
 	byNS map[string]*region // guarded by mu
+	met  uint64             // how often there was no room for one; guarded by mu
 }
 
 // of returns the region of a namespace of fields; nil if ns is none.
@@ -60,6 +61,8 @@ func (all *regions) remember(r *region) *region {
 	}
 	if len(all.byNS) < maxRegions {
 		all.byNS[r.ns] = r
+	} else {
+		all.met++
 	}
 	return r
 }

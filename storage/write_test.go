@@ -396,18 +396,3 @@ func TestAnUpdateIsOnePut(t *testing.T) {
 	said := Changes(nil, changes[0].Events, k.Base())
 	require.Equal(t, []Change{{FieldName{Owner: player, Name: "a"}, Field{Name: "a", Value: []byte("2"), Version: out.Fields[0].Version, Updated: k.clock.Now().UnixMilli()}}}, said)
 }
-
-func TestWritesBeyondWhatMayWaitAreRefused(t *testing.T) {
-	k := start(t)
-	k.update(player, map[string]string{"a": "1"})
-	first := &job{s: k.Storage, w: &Write{}, region: k.names.of(player.Namespace()), owner: player.Key()}
-	goOn, err := k.lines.join(first, true)
-	require.NoError(t, err)
-	require.True(t, goOn)
-	k.lines.bytes = maxWaitingBytes
-	_, err = k.try(&Write{Owner: player, Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}}})
-	require.ErrorIs(t, err, codes.Busy)
-	k.lines.bytes = 0
-	k.lines.leave(first)
-	require.Equal(t, "2", k.incr(player, "a", 1))
-}
