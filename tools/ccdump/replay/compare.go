@@ -28,6 +28,9 @@ var onlyCode = []protocol.Command{protocol.GetLogr, protocol.KVStat}
 // unordered lists the replies whose data has no order.
 var unordered = []protocol.Command{protocol.GetCli, protocol.GetWarn, protocol.Hungup}
 
+// fieldObjects are the members of player storage whose members are fields.
+var fieldObjects = []string{"fields", "bytes", "values", "versions"}
+
 // compare returns where and how the body of a reply or push differs from the one in the
 // capture, "" if it means the same.
 func compare(cmd protocol.Command, old, now []byte, exact bool) string {
@@ -46,7 +49,7 @@ func compare(cmd protocol.Command, old, now []byte, exact bool) string {
 		was, is = member(was, "code"), member(is, "code")
 	}
 	names := cmd.Request() == protocol.GetCfgName && member(was, "code").Type != gjson.Number // its members are names of files
-	c := comparison{members: !names, pairs: names}
+	c := comparison{members: !names, pairs: names, fields: cmd.IsStorage()}
 	if slices.Contains(unordered, cmd.Request()) {
 		c.unordered = "data"
 	}
@@ -79,6 +82,8 @@ func decode(cmd protocol.Command, body []byte) (v gjson.Result, tail []byte, ok 
 type comparison struct {
 	members bool // those in loose are compared loosely
 	pairs   bool // the second of two numbers is a version, as GETCFGNAME has them
+	fields  bool // objects have the names of fields as members, as those of player storage
+	numbers bool // all members are compared loosely
 	// unordered is the member of the body whose elements have no order.
 	unordered string
 }
@@ -108,13 +113,16 @@ func (c *comparison) objects(where string, was, is map[string]gjson.Result) stri
 			return fmt.Sprintf("%s is %s, not there in the capture", at, text(i))
 		case !inIs:
 			return fmt.Sprintf("%s is not there, in the capture %s", at, text(w))
-		case c.members && loose[name] && sameType(w, i):
+		case (c.numbers || c.members && loose[name]) && sameType(w, i):
 			continue
 		}
 		// The contents of documents and values are compared exactly.
 		deeper := *c
-		if name == "contents" || name == "value" {
+		switch {
+		case name == "contents" || name == "value":
 			deeper.members = false
+		case c.fields && slices.Contains(fieldObjects, name):
+			deeper = comparison{numbers: name == "versions"}
 		}
 		if found := deeper.values(at, w, i); found != "" {
 			return found

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
 )
@@ -29,6 +31,7 @@ const (
 	kindRevision = "revision" // leases and fences are revisions, too
 	kindVersion  = "version"  // mtime of a file
 	kindWatch    = "watch"
+	kindField    = "field" // version of a field
 )
 
 // kindOf says what a member of a request or reply names, "" if it is not translated.
@@ -39,6 +42,12 @@ func kindOf(cmd protocol.Command, member string) string {
 			return kindRevision
 		case "watch":
 			return kindWatch
+		}
+		return ""
+	}
+	if cmd.IsStorage() {
+		if member == "rev" {
+			return kindRevision
 		}
 		return ""
 	}
@@ -86,6 +95,9 @@ func (n *names) learnFrom(cmd protocol.Command, conn string, about *protocol.Req
 	if parse(cmd, &was, old) != nil || parse(cmd, &is, now) != nil {
 		return
 	}
+	if cmd.IsStorage() {
+		n.learnVersions(gjson.ParseBytes(old), gjson.ParseBytes(now))
+	}
 	for _, m := range was.Members() {
 		kind := kindOf(cmd, string(m.Key))
 		if kind == "" {
@@ -93,6 +105,19 @@ func (n *names) learnFrom(cmd protocol.Command, conn string, about *protocol.Req
 		}
 		if other, ok := is.Member(string(m.Key)); ok && isNumber(m) && isNumber(other) {
 			n.learn(kind, scopeOf(kind, conn, about), m.Raw, other.Raw)
+		}
+	}
+}
+
+// learnVersions learns from the versions in a reply of player storage, and of what was before.
+// 0 is for absent everywhere.
+func (n *names) learnVersions(was, is gjson.Result) {
+	for _, path := range []string{"versions", "prev.versions"} {
+		now := is.Get(path).Map()
+		for field, version := range was.Get(path).Map() {
+			if other, ok := now[field]; ok && version.Raw != "0" && other.Raw != "0" {
+				n.learn(kindField, "", []byte(version.Raw), []byte(other.Raw))
+			}
 		}
 	}
 }
@@ -148,6 +173,9 @@ func (n *names) container(dst []byte, cmd protocol.Command, conn string, r *prot
 
 // value translates the value of a member, or with key "" an element of an array.
 func (n *names) value(dst []byte, cmd protocol.Command, conn string, r *protocol.Request, key string, m jsontext.Member) []byte {
+	if cmd.IsStorage() && key == "expect" && m.Kind == jsontext.Object {
+		return n.versions(dst, m.Raw)
+	}
 	if kind := kindOf(cmd, key); kind != "" && isNumber(m) {
 		if now, ok := n.of[name{kind, scopeOf(kind, conn, r), number(m.Raw)}]; ok {
 			return append(dst, strings.Replace(string(m.Raw), number(m.Raw), now, 1)...) // in quotes, if it was
@@ -156,6 +184,23 @@ func (n *names) value(dst []byte, cmd protocol.Command, conn string, r *protocol
 		return n.container(dst, cmd, conn, r, m.Raw)
 	}
 	return append(dst, m.Raw...)
+}
+
+// versions translates an object of versions by the names of fields.
+func (n *names) versions(dst, text []byte) []byte {
+	dst = append(dst, '{')
+	it := jsontext.Iterate(text)
+	for first := true; it.Next(); first = false {
+		if !first {
+			dst = append(dst, ',')
+		}
+		now, ok := n.of[name{kindField, "", string(it.Raw())}]
+		if !ok {
+			now = string(it.Raw())
+		}
+		dst = append(append(append(dst, it.KeyToken()...), ':'), now...)
+	}
+	return append(dst, '}')
 }
 
 // nested lists the members whose objects contain numbers of the store. Values never do.

@@ -39,6 +39,10 @@ func TestCompare(t *testing.T) {
 		{protocol.KVGet, `{"code":0,"version":1}`, `{"code":0,"version":2}`, "version is 2, in the capture 1"},
 		{protocol.KVGet, `{"code":0,"raw":1}a`, `{"code":0,"raw":1}b`, `the octets behind the JSON are "b", in the capture "a"`},
 		{protocol.KVList, `{"entries":[{"value":{"mod":1},"mod":4}]}`, `{"entries":[{"value":{"mod":2},"mod":5}]}`, "entries[0].value.mod is 2, in the capture 1"},
+		{protocol.StGet, `{"code":0,"fields":{"rev":"1"},"versions":{"rev":1700000000000001}}`, `{"code":0,"fields":{"rev":"1"},"versions":{"rev":1800000000000005}}`, ""},
+		{protocol.StGet, `{"code":0,"fields":{"rev":"1"}}`, `{"code":0,"fields":{"rev":"2"}}`, `fields.rev is "2", in the capture "1"`},
+		{protocol.StUpdate, `{"code":412,"versions":{"a":7}}`, `{"code":412,"versions":{"a":0}}`, "versions.a is 0, in the capture 7"},
+		{protocol.StIncr, `{"code":0,"rev":5,"values":{"n":3},"prev":{"fields":{"n":"2"},"versions":{"n":6}}}`, `{"code":0,"rev":9,"values":{"n":3},"prev":{"fields":{"n":"2"},"versions":{"n":8}}}`, ""},
 	} {
 		require.Equal(t, one.want, compare(one.cmd.Reply(), []byte(one.old), []byte(one.now), false), "%s → %s", one.old, one.now)
 	}
@@ -60,10 +64,15 @@ func TestNumbersAreTranslated(t *testing.T) {
 	learn(protocol.KVWatch, "2", `{}`, `{"code":0,"watch":1}`, `{"code":0,"watch":6}`)
 	learn(protocol.GetConfig, "1", `{"file_pattern":"a.json"}`, `{"code":0,"mtime":100}`, `{"code":0,"mtime":200}`)
 	learn(protocol.SetConfig, "1", `{"filename":"b"}`, `{"code":0,"mtime":100}`, `{"code":0,"mtime":300}`)
+	learn(protocol.StUpdate, "1", `{}`, `{"code":0,"rev":5,"versions":{"a":1005,"b":1005}}`, `{"code":0,"rev":72,"versions":{"a":9072,"b":9072}}`)
+	learn(protocol.StRemove, "1", `{}`, `{"code":0,"rev":6,"prev":{"versions":{"c":1002}}}`, `{"code":0,"rev":73,"prev":{"versions":{"c":9001}}}`)
+	learn(protocol.StUpdate, "1", `{}`, `{"code":412,"versions":{"a":0}}`, `{"code":412,"versions":{"a":0}}`)
 	for _, one := range []struct {
 		cmd             protocol.Command
 		conn, old, want string
 	}{
+		{protocol.StUpdate, "1", `{"ownerId":"1005","fields":{"a":"1005","expect":"1005"},"expect":{"a":1005,"c":1002,"d":0,"e":7}}`, `{"ownerId":"1005","fields":{"a":"1005","expect":"1005"},"expect":{"a":9072,"c":9001,"d":0,"e":7}}`},
+		{protocol.StAll, "1", `{"logicType":"5","ownerId":"5","rev":5}`, `{"logicType":"5","ownerId":"5","rev":72}`},
 		{protocol.GetCli, "1", `{"svrid":"2001","key":"2001"}`, `{"svrid":"2044","key":"2001"}`},
 		{protocol.EvNotify, "1", `{"to":2001,"from":9}`, `{"to":2044,"from":9}`},
 		{protocol.KVAlive, "1", `{"lease":3}`, `{"lease":70}`},
