@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,8 @@ const (
 	longPause  = 30 * time.Second       // the longest one
 	farewell   = 5 * time.Second        // for giving back a claim
 
-	maxConflicts = 10 // times that a batch is taken again before a pause
+	slowBatch    = 10 * queryTime // longer than a slow database takes for a batch
+	maxConflicts = 10             // times that a batch is taken again before a pause
 )
 
 // Lander moves dirty fields from a Source to a Database until it is closed: the tables one after
@@ -188,7 +190,7 @@ func (l *Lander) table(ctx context.Context, set storage.Settings, table int) (er
 			}
 			since = l.cfg.Clock.Now()
 		}
-		b, err := l.batch(ctx, table, claim.Fence, set.Batch)
+		b, err := l.batch(ctx, set, table, claim.Fence)
 		if errors.Is(err, codes.Conflict) && conflicts < maxConflicts {
 			conflicts++
 			continue
@@ -223,17 +225,49 @@ func (l *Lander) prolong(ctx context.Context, table int, fence kv.Revision) erro
 	return nil
 }
 
+// write has the database write rows. If the claim may end before that is done it is prolonged
+// meanwhile: a slow database and a short lock time would have every batch written for nothing.
+func (l *Lander) write(ctx context.Context, set storage.Settings, table int, fence kv.Revision, rows []storage.DirtyRow) (Written, error) {
+	if set.LockTime/3*2 > slowBatch {
+		return l.cfg.Database.Write(ctx, rows)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() {
+		ticker := l.cfg.Clock.NewTicker(set.LockTime / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C():
+			}
+			if err := l.prolong(ctx, table, fence); errors.Is(err, codes.FenceLost) {
+				stop(err)
+				return
+			}
+		}
+	})
+	w, err := l.cfg.Database.Write(ctx, rows)
+	stop(nil)
+	keeper.Wait()
+	if lost := context.Cause(ctx); errors.Is(lost, codes.FenceLost) {
+		return w, lost
+	}
+	return w, err
+}
+
 // batch lands one batch, nil if there is none. codes.Conflict asks for taking it again.
-func (l *Lander) batch(ctx context.Context, table int, fence kv.Revision, limit int) (*storage.Batch, error) {
+func (l *Lander) batch(ctx context.Context, set storage.Settings, table int, fence kv.Revision) (*storage.Batch, error) {
 	// Before it is known what is to be written: rows that are purged meanwhile must not come
 	// back.
 	ctx, cancel := context.WithTimeout(ctx, field.MaxBatchTime)
 	defer cancel()
-	b, err := l.cfg.Source.Dirty(ctx, table, limit)
+	b, err := l.cfg.Source.Dirty(ctx, table, set.Batch)
 	if err != nil || b == nil {
 		return nil, err
 	}
-	w, err := l.cfg.Database.Write(ctx, b.Rows)
+	w, err := l.write(ctx, set, table, fence, b.Rows)
 	l.counts.Rows.Add(int64(w.Rows))
 	l.counts.Refused.Add(int64(len(w.Failed)))
 	l.counts.Statements.Add(int64(w.Statements))

@@ -203,6 +203,49 @@ func TestH32AClaimThatIsLostCountsForNothing(t *testing.T) {
 	require.EqualValues(t, 1, l.Readings().Get("landing_lost_claims_total"))
 }
 
+// A lock time may be shorter than a slow database takes for a batch.
+func TestAClaimIsKeptWhileTheDatabaseTakesItsTime(t *testing.T) {
+	d := open(t, databases["SQLite"](t))
+	write(t, d, row(player, "there", "1", 1))
+	other, err := d.db.Conn(ctx)
+	require.NoError(t, err)
+	defer other.Close()
+	_, err = other.ExecContext(ctx, "BEGIN IMMEDIATE") // the database takes no other rows for now
+	require.NoError(t, err)
+	s := newSource()
+	s.settings.LockTime = 3 * time.Second
+	s.put(player, "a", "1")
+	claims := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.claims
+	}
+	l := start(t, s, d, "a")
+	for want := 2; want <= 5; want++ {
+		l.clock.BlockUntil(1)
+		l.clock.Advance(time.Second)
+		require.Eventually(t, func() bool { return claims() >= want }, patience, time.Millisecond)
+	}
+	s.mu.Lock()
+	s.holders[len(player.ID)%s.settings.Tables] = "another" // as if this lander had been stopped
+	s.fences[0] = 0
+	s.mu.Unlock()
+	require.Eventually(t, func() bool {
+		l.clock.Advance(time.Second)
+		return l.Readings().Get("landing_lost_claims_total") == 1
+	}, patience, time.Millisecond, "it does not wait for the database for nothing")
+	_, err = other.ExecContext(ctx, "ROLLBACK")
+	require.NoError(t, err)
+	s.mu.Lock()
+	s.holders[0] = ""
+	s.mu.Unlock()
+	require.Eventually(t, func() bool {
+		l.clock.Advance(time.Second)
+		return s.left() == 0
+	}, patience, time.Millisecond)
+	s.agree(t, d)
+}
+
 // A row with a greater version, of an earlier data directory or an import.
 func TestVersionsRiseAboveTheDatabases(t *testing.T) {
 	onEach(t, func(t *testing.T, d *Database) {

@@ -30,6 +30,7 @@ type source struct {
 	fences   [4]kv.Revision
 	holders  [4]string
 	taken    int // batches
+	claims   int // asked for
 	err      error
 	steal    bool // the next batch's claim is lost before it is landed
 	newest   map[string]string
@@ -86,6 +87,7 @@ func (s *source) Settings(context.Context) (storage.Settings, error) {
 func (s *source) Claim(_ context.Context, table int, who string) (storage.Claim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.claims++
 	switch {
 	case s.err != nil:
 		return storage.Claim{}, s.err
