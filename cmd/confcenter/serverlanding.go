@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"regexp"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -54,16 +55,20 @@ func (d *dsn) Set(text string) error {
 	return nil
 }
 
+// passwordParameter is how PostgreSQL's drivers take passwords as well.
+var passwordParameter = regexp.MustCompile(`([?&](?:ssl)?password=)[^&]*`)
+
 // String hides the password.
 func (d *dsn) String() string {
-	scheme, rest, ok := strings.Cut(string(*d), "://")
+	text := passwordParameter.ReplaceAllString(string(*d), "${1}******")
+	scheme, rest, ok := strings.Cut(text, "://")
 	at := strings.LastIndexByte(rest, '@')
 	if !ok || at < 0 {
-		return string(*d)
+		return text
 	}
 	user, _, has := strings.Cut(rest[:at], ":")
 	if !has {
-		return string(*d)
+		return text
 	}
 	return scheme + "://" + user + ":******" + rest[at:]
 }

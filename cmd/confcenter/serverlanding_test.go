@@ -16,6 +16,7 @@ func TestThePasswordOfADatabaseIsNotShown(t *testing.T) {
 		"mysql://u@h/db":                    "mysql://u@h/db",
 		"mysql://u:geheim@h:1/db?tls=true":  "mysql://u:******@h:1/db?tls=true",
 		"postgres://u:ge:h@eim@h/db":        "postgres://u:******@h/db",
+		"postgres://h/db?a=b&password=ge&c": "postgres://h/db?a=b&password=******&c",
 		"mysql://u:geheim@h:bad%/not a url": "mysql://u:******@h:bad%/not a url",
 	} {
 		var d dsn

@@ -365,6 +365,7 @@ func TestDSNs(t *testing.T) {
 		"mysql://u:geheim@h/db?timeout=soon":                  "!timeout must be",
 		"postgres://u:geheim@h/db?sslmode=maybe":              "!sslmode",
 		"postgres://u:geheim@h/db?connect_timeout=geheimnis ": "!connect_timeout",
+		"postgres://u@h/db?password=geheim@&sslmode=maybe":    "!sslmode",
 	} {
 		d, err := OpenDatabase(dsn)
 		if why, bad := strings.CutPrefix(want, "!"); bad {
