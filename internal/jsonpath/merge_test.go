@@ -91,13 +91,9 @@ func TestMergeDeepIsLinear(t *testing.T) {
 	}
 	measure := func(levels int) time.Duration {
 		weak, strong := chain("x", levels), chain("y", levels)
-		best := time.Hour
-		var merged []byte
-		for range 3 {
-			start := time.Now()
-			merged = jsonpath.Merge([][]byte{weak, strong}, true)
-			best = min(best, time.Since(start))
-		}
+		start := time.Now()
+		merged := jsonpath.Merge([][]byte{weak, strong}, true)
+		took := time.Since(start)
 		_, err := jsontext.Check(merged)
 		require.NoError(t, err)
 		path := strings.Repeat("/a", levels)
@@ -106,8 +102,11 @@ func TestMergeDeepIsLinear(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, "0", string(value))
 		}
-		return best
+		return took
 	}
-	flat, deep := measure(1), measure(jsontext.MaxDepth-3)
+	flat, deep := time.Hour, time.Hour // the best of some: others use the machine as well
+	for tries := 0; tries < 3 || tries < 50 && deep >= 20*flat; tries++ {
+		flat, deep = min(flat, measure(1)), min(deep, measure(jsontext.MaxDepth-3))
+	}
 	require.Less(t, deep, 20*flat)
 }
