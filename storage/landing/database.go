@@ -194,7 +194,7 @@ func scan(rows *sql.Rows, r *storage.Row) (primary string, err error) {
 func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery) (list []string, err error) {
 	where, args := d.dialect.ordered("query_all_key")+" > ?", []any{q.After}
 	if !q.Removed {
-		where += " AND is_del = 0"
+		where += " AND COALESCE(is_del, 0) = 0"
 	}
 	if q.Logic != "" {
 		where, args = where+" AND logic_type = ?", append(args, q.Logic)

@@ -304,3 +304,13 @@ func TestRowsOfOthersAreTakenOrRefused(t *testing.T) {
 		require.LessOrEqual(t, len(got.Key()), 255)
 	})
 }
+
+func TestARowOfOthersIsNotRemovedUnlessItSaysSo(t *testing.T) {
+	d := open(t, databases["MariaDB"](t))
+	write(t, d, row(player, "a", "1", 1))
+	exec(t, d, "ALTER TABLE `1_1` MODIFY is_del INTEGER NULL")
+	exec(t, d, "UPDATE `1_1` SET is_del = NULL")
+	owners, err := d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, []string{"user:100"}, owners)
+}
