@@ -5,23 +5,24 @@ import (
 
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
-// Lander is the server's side of landing, for a lander in a process of its own: see package
-// storage/landing, which writes to databases.
+// Lander is the server's side of landing, for a lander in a process of its own: it is a Source
+// of package storage/landing, which writes to databases.
 type Lander struct{ c *Client }
 
 // Lander returns what a lander needs. Nothing is sent.
 func (c *Client) Lander() *Lander { return &Lander{c} }
 
 // Settings are those that landers go by.
-func (l *Lander) Settings(ctx context.Context) (protocol.LanderSettings, error) {
+func (l *Lander) Settings(ctx context.Context) (field.Settings, error) {
 	set, err := ask(ctx, l.c, protocol.LdSettings, append(begin(protocol.LdSettings), "{}"...), protocol.ParseLanderSettings)
 	return set, during(err, "landing settings")
 }
 
 // Claim asks for a dirty table, or renews the claim of the same lander. It may be sent twice.
-func (l *Lander) Claim(ctx context.Context, table int, who string) (protocol.LanderClaimed, error) {
+func (l *Lander) Claim(ctx context.Context, table int, who string) (field.Claim, error) {
 	frame := protocol.AppendLanderClaim(begin(protocol.LdClaim), protocol.LanderClaim{Table: table, Who: who})
 	claimed, err := ask(ctx, l.c, protocol.LdClaim, frame, protocol.ParseLanderClaimed)
 	return claimed, during(err, "claim of dirty table %d", table)
@@ -32,21 +33,30 @@ func (l *Lander) Release(ctx context.Context, table int, fence kv.Revision) erro
 	return l.tell(ctx, protocol.LdRelease, protocol.AppendLanderClaim(begin(protocol.LdRelease), protocol.LanderClaim{Table: table, Fence: fence}))
 }
 
-// Take returns the next batch of a dirty table, about limit rows (0: the settings'), fewer if
+// Dirty returns the next batch of a dirty table, about limit rows (0: the settings'), fewer if
 // they are long; nil if there is nothing to land.
-func (l *Lander) Take(ctx context.Context, table, limit int) (*protocol.LanderBatch, error) {
+func (l *Lander) Dirty(ctx context.Context, table, limit int) (*field.Batch, error) {
 	frame := protocol.AppendLanderTake(begin(protocol.LdTake), protocol.LanderTake{Table: table, Limit: limit})
 	b, err := ask(ctx, l.c, protocol.LdTake, frame, protocol.ParseLanderBatch)
 	return b, during(err, "batch of dirty table %d", table)
 }
 
-// Landed says what has become of a batch. Of its rows only those that are Noted, and those
-// that failed, need to be there; if others are missing, Count says how many there were. If the
-// connection breaks it is sent again: the second time it may fail with codes.Conflict, although
-// the first has taken effect.
-func (l *Lander) Landed(ctx context.Context, done protocol.LanderLanded) error {
-	for i := range done.Rows {
-		done.Rows[i].Value = nil
+// Landed says what has become of a batch: its rows are in the database, except those that
+// failed. Of the rows it sends those that the server asks for. If the connection breaks it is
+// sent again: the second time it may fail with codes.Conflict, although the first has taken
+// effect.
+func (l *Lander) Landed(ctx context.Context, fence kv.Revision, b *field.Batch, failed []field.Failure) error {
+	done := protocol.LanderLanded{Batch: *b, Fence: fence, Failed: failed}
+	done.Rows, done.Count = nil, max(b.Count, len(b.Rows))
+	refused := make(map[field.Failure]bool, len(failed))
+	for _, f := range failed {
+		refused[field.Failure{Table: f.Table, Key: f.Key}] = true
+	}
+	for _, row := range b.Rows {
+		if row.Noted || len(refused) > 0 && refused[field.Failure{Table: row.Table(), Key: row.Key()}] {
+			row.Value = nil
+			done.Rows = append(done.Rows, row)
+		}
 	}
 	return l.tell(ctx, protocol.LdLanded, protocol.AppendLanderLanded(begin(protocol.LdLanded), done))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // Landing is how the server gets on with writing player storage to its database: for
@@ -16,11 +17,11 @@ func (c *Client) Landing() *Landing { return &Landing{c} }
 // What landing tells.
 type (
 	// LandingTable is how it stands with one dirty table.
-	LandingTable = protocol.LandingTable
+	LandingTable = field.TableStatus
 	// LandingError is a field that the database has refused.
-	LandingError = protocol.LandingError
+	LandingError = field.ErrorRow
 	// FieldName names one field of an owner.
-	FieldName = protocol.StorageName
+	FieldName = field.Ref
 )
 
 // Status is how it stands with each dirty table.
@@ -33,17 +34,14 @@ func (l *Landing) Status(ctx context.Context) ([]LandingTable, error) {
 // refused, after that one (the zero value: from the beginning), and whether there are more.
 func (l *Landing) Errors(ctx context.Context, after FieldName, limit int) (list []LandingError, more bool, err error) {
 	frame := protocol.AppendLandingErrorsQuery(begin(protocol.StErrors), protocol.LandingErrorsQuery{After: after, Limit: limit})
-	list, err = ask(ctx, l.c, protocol.StErrors, frame, func(body []byte) (list []LandingError, err error) {
-		list, more, err = protocol.ParseLandingErrors(body)
-		return list, err
-	})
-	return list, more, during(err, "landing errors")
+	page, err := ask(ctx, l.c, protocol.StErrors, frame, protocol.ParseLandingErrors)
+	return page.Rows, page.More, during(err, "landing errors")
 }
 
 // Retry has refused fields tried again at once, and returns how many: all of them if none is
 // named.
 func (l *Landing) Retry(ctx context.Context, fields ...FieldName) (int64, error) {
-	n, err := l.change(ctx, protocol.StRetry, protocol.LandingRows{Rows: fields, All: len(fields) == 0})
+	n, err := l.change(ctx, protocol.StRetry, protocol.LandingRows{Rows: fields})
 	return n, during(err, "landing retry")
 }
 

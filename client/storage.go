@@ -12,6 +12,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // Storage is the player storage of one app and region: fields of owners, which are in memory
@@ -30,7 +31,7 @@ type Storage struct {
 }
 
 // Storage returns the player storage of app 1 in region 1.
-func (c *Client) Storage() *Storage { return c.StorageOf(protocol.DefaultID, protocol.DefaultID) }
+func (c *Client) Storage() *Storage { return c.StorageOf(field.DefaultID, field.DefaultID) }
 
 // StorageOf returns the player storage of an app in a region. Nothing is sent.
 func (c *Client) StorageOf(appID, regionID string) *Storage { return &Storage{c, appID, regionID} }
@@ -48,7 +49,7 @@ type Owner struct {
 func (s *Storage) Owner(logicType, ownerID string) *Owner { return &Owner{s, logicType, ownerID} }
 
 // StorageField is a field with its version, which rises with each change.
-type StorageField = protocol.StorageField
+type StorageField = field.Field
 
 // Changed is what a write to an owner has done.
 type Changed struct {
@@ -107,20 +108,20 @@ func (o *Owner) all(ctx context.Context) (map[string][]byte, error) {
 		if page.Next == "" {
 			return all, nil
 		}
-		q.After, q.Rev = page.Next, page.Rev
+		q.After, q.Revision = page.Next, page.Revision
 	}
 }
 
 func (o *Owner) read(ctx context.Context, cmd protocol.Command, q protocol.StorageQuery) (protocol.StoragePage, error) {
-	q.Owner = o.wire()
+	q.Owner = o.id()
 	return ask(ctx, o.s.c, cmd, protocol.AppendStorageQuery(begin(cmd), cmd, q), protocol.ParseStoragePage)
 }
 
 // Update sets fields and leaves all others as they are. A removed field lives again.
 func (o *Owner) Update(ctx context.Context, fields map[string][]byte, opts ...Option) (Changed, error) {
-	w := protocol.StorageWrite{Fields: make([]protocol.StorageField, 0, len(fields))}
+	w := field.Write{Kind: field.Update, Fields: make([]field.Field, 0, len(fields))}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		w.Fields = append(w.Fields, protocol.StorageField{Name: name, Value: fields[name]})
+		w.Fields = append(w.Fields, field.Field{Name: name, Value: fields[name]})
 	}
 	return o.change(ctx, protocol.StUpdate, w, opts)
 }
@@ -129,31 +130,35 @@ func (o *Owner) Update(ctx context.Context, fields map[string][]byte, opts ...Op
 // error is codes.WrongType if a field is not a number, and codes.Overflow if a sum would not
 // fit 64 bits.
 func (o *Owner) Incr(ctx context.Context, deltas map[string]int64, opts ...Option) (Changed, error) {
-	return o.change(ctx, protocol.StIncr, protocol.StorageWrite{Deltas: numbers(deltas)}, opts)
+	w := field.Write{Kind: field.Incr}
+	for _, name := range slices.Sorted(maps.Keys(deltas)) {
+		w.Deltas = append(w.Deltas, field.Delta{Name: name, By: deltas[name]})
+	}
+	return o.change(ctx, protocol.StIncr, w, opts)
 }
 
 // Remove removes fields; Restore brings them back. Absent ones are not an error.
 func (o *Owner) Remove(ctx context.Context, names []string, opts ...Option) (Changed, error) {
-	return o.change(ctx, protocol.StRemove, protocol.StorageWrite{Names: names}, opts)
+	return o.change(ctx, protocol.StRemove, field.Write{Kind: field.Remove, Names: names}, opts)
 }
 
 // Restore gives removed fields the values that they had last. Those that are there stay as
 // they are. The error is codes.NotFound if one was never written.
 func (o *Owner) Restore(ctx context.Context, names []string, opts ...Option) (Changed, error) {
-	return o.change(ctx, protocol.StRestore, protocol.StorageWrite{Names: names}, opts)
+	return o.change(ctx, protocol.StRestore, field.Write{Kind: field.Restore, Names: names}, opts)
 }
 
 // change sends a write.
-func (o *Owner) change(ctx context.Context, cmd protocol.Command, write protocol.StorageWrite, opts []Option) (Changed, error) {
+func (o *Owner) change(ctx context.Context, cmd protocol.Command, write field.Write, opts []Option) (Changed, error) {
 	w := written(opts)
 	if err := w.aboutOwner(); err != nil {
 		return Changed{}, during(err, "%v of %s", cmd, o)
 	}
-	write.Owner, write.Expect, write.Prev, write.Token = o.wire(), numbers(w.versions), w.op.WantPrev, w.tokenOr(o.s.c.tokens)
-	body, _, err := o.s.c.insist(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), cmd, write), resendable(write.Token != ""))
-	var done protocol.StorageWritten
+	write.Owner, write.Expect, write.WantPrev, write.Token = o.id(), w.versions, w.op.WantPrev, w.tokenOr(o.s.c.tokens)
+	body, _, err := o.s.c.insist(ctx, cmd, protocol.AppendStorageWrite(begin(cmd), &write), resendable(write.Token != ""))
+	var done field.Outcome
 	if err == nil {
-		if done, err = protocol.ParseStorageWritten(cmd, body); err != nil {
+		if done, err = protocol.ParseStorageOutcome(write.Kind, body); err != nil {
 			err = unreadable(err)
 		}
 	}
@@ -161,16 +166,16 @@ func (o *Owner) change(ctx context.Context, cmd protocol.Command, write protocol
 	if err != nil {
 		return changed, during(err, "%v of %s", cmd, o)
 	}
-	switch cmd {
-	case protocol.StIncr:
+	switch write.Kind {
+	case field.Incr:
 		changed.Values = make(map[string]int64, len(done.Fields))
 		for _, f := range done.Fields {
 			changed.Values[f.Name], _ = strconv.ParseInt(string(f.Value), 10, 64) // the parser has read it
 		}
-	case protocol.StRestore:
+	case field.Restore:
 		changed.Fields = values(done.Fields)
 	}
-	if write.Prev {
+	if write.WantPrev {
 		changed.Prev = values(done.Prev)
 	}
 	return changed, nil
@@ -223,11 +228,11 @@ func (s *Storage) CountOwners(ctx context.Context, logicType string) (int64, err
 // String names the owner in errors.
 func (o *Owner) String() string { return strconv.Quote(o.Logic + ":" + o.ID) }
 
-func (o *Owner) wire() protocol.StorageOwner {
-	return protocol.StorageOwner{App: o.s.app, Region: o.s.region, Logic: o.Logic, ID: o.ID}
+func (o *Owner) id() field.Owner {
+	return field.Owner{App: o.s.app, Region: o.s.region, Logic: o.Logic, ID: o.ID}
 }
 
-func values(fields []protocol.StorageField) map[string][]byte {
+func values(fields []field.Field) map[string][]byte {
 	m := make(map[string][]byte, len(fields))
 	for _, f := range fields {
 		m[f.Name] = f.Value
@@ -235,19 +240,10 @@ func values(fields []protocol.StorageField) map[string][]byte {
 	return m
 }
 
-func versions(fields []protocol.StorageField) map[string]int64 {
+func versions(fields []field.Field) map[string]int64 {
 	m := make(map[string]int64, len(fields))
 	for _, f := range fields {
 		m[f.Name] = f.Version
 	}
 	return m
-}
-
-// numbers is a map in the order of its names.
-func numbers(m map[string]int64) []protocol.StorageNumber {
-	list := make([]protocol.StorageNumber, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, protocol.StorageNumber{Name: name, N: m[name]})
-	}
-	return list
 }

@@ -74,7 +74,7 @@ func answerError(w *reply, rt *route, plain *plainError, err error) {
 	body = appendQuoted(body, `,"detail":`, codes.Message(err))
 	if mismatch := (*storage.Mismatch)(nil); errors.As(err, &mismatch) {
 		out := kvjson.Writer{Buf: body, Dialect: kvjson.HTTP}
-		storagejson.WriteVersions(&out, versionsOf(mismatch.Fields))
+		storagejson.WriteVersions(&out, mismatch.Fields)
 		body = out.Buf
 	}
 	if after > 0 {

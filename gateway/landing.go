@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json" // for JSON that is written already
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,13 +35,14 @@ func (g *Gateway) landingStatus(w *reply, r *http.Request) error {
 
 // landingBody is the answer of /v1/landing. There are no tables if nothing is landed.
 type landingBody struct {
-	Now    int64                 `json:"now_ms"`
-	Tables []storage.TableStatus `json:"tables"`
-	Memory storage.Stats         `json:"memory"`
+	Now    int64           `json:"now_ms"`
+	Tables json.RawMessage `json:"tables"`
+	Memory storage.Stats   `json:"memory"`
 }
 
 func (g *Gateway) landingBody() *landingBody {
-	return &landingBody{Now: g.clock.Now().UnixMilli(), Tables: append([]storage.TableStatus{}, g.stores.Storage.Status()...), Memory: g.stores.Storage.Stats()}
+	tables := storagejson.AppendTables(nil, g.stores.Storage.Status())
+	return &landingBody{Now: g.clock.Now().UnixMilli(), Tables: tables, Memory: g.stores.Storage.Stats()}
 }
 
 // landingErrors lists the fields that the database refused.
@@ -65,17 +67,8 @@ func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
 		return err
 	}
 	list, more := g.stores.Storage.Errors(from, int(limit))
-	out, next := w.object(), ""
-	if more && len(list) > 0 {
-		last := storage.FieldName{Owner: list[len(list)-1].Owner, Name: list[len(list)-1].Name}
-		next = last.Owner.Table() + "/" + last.Key()
-	}
-	rows := make([]storagejson.Refused, len(list))
-	for i, e := range list {
-		rows[i] = storagejson.Refused{Owner: storagejson.Owner(e.Owner), Name: e.Name, List: e.List, Revision: e.Revision, Reason: e.Reason,
-			Attempts: e.Attempts, First: e.First, Again: e.Next, Dropped: e.Dropped}
-	}
-	storagejson.WriteErrors(&out, rows, next)
+	out := w.object()
+	storagejson.WriteErrors(&out, list, more)
 	return w.sendObject(&out)
 }
 
@@ -96,13 +89,9 @@ func (g *Gateway) landingRetry(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	given := storagejson.ReadRows(&m.Reader)
+	fields := storagejson.ReadRows(&m.Reader)
 	if err := m.End(); err != nil {
 		return err
-	}
-	fields := make([]storage.FieldName, len(given))
-	for i, item := range given {
-		fields[i] = storage.FieldName{Owner: storage.Owner(item.Owner), Name: item.Name}
 	}
 	n, err := g.stores.Storage.Retry(r.Context(), fields)
 	if err != nil {
@@ -144,7 +133,7 @@ func (p *parameters) textOr(name string) string {
 	if p.has(name) {
 		return p.text(name)
 	}
-	return storagejson.DefaultID
+	return field.DefaultID
 }
 
 func (w *reply) sendCount(n int) error {

@@ -10,6 +10,7 @@ import (
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
 )
 
@@ -113,12 +114,8 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	owners := make([]storagejson.Owner, len(list))
-	for i := range list {
-		owners[i] = storagejson.Owner(list[i])
-	}
 	out := w.object()
-	storagejson.WriteOwners(&out, owners, next)
+	storagejson.WriteOwners(&out, list, next)
 	return w.sendObject(&out)
 }
 
@@ -153,8 +150,7 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 
 // sendFields answers with fields. Those of a page have a revision, which is 0 of a new store.
 func (g *Gateway) sendFields(w *reply, owner storage.Owner, page storage.Page, paged, versions, dirty bool) error {
-	list := fieldsOf(page.Fields)
-	size := storagejson.SizeOf(list)
+	size := storagejson.SizeOf(page.Fields)
 	if size > maxReadBack {
 		return codes.Errorf(codes.TooLarge, "these fields have %d bytes as JSON and the limit of one reply is %d; name fewer at a time", size, maxReadBack)
 	}
@@ -162,42 +158,16 @@ func (g *Gateway) sendFields(w *reply, owner storage.Owner, page storage.Page, p
 	if err != nil {
 		return err
 	}
-	if !paged {
-		storagejson.WriteFields(&out, list, versions)
+	if paged {
+		storagejson.WritePage(&out, &page, versions)
+		out.Number(kvjson.Revision, int64(page.Revision))
 	} else {
-		next := ""
-		if page.More && len(page.Fields) > 0 {
-			next = page.Fields[len(page.Fields)-1].Name
-		}
-		storagejson.WritePage(&out, list, versions, page.Revision, next)
+		storagejson.WriteFields(&out, page.Fields, versions)
 	}
 	if dirty {
-		storagejson.WriteDirty(&out, list, g.stores.Storage.LandedThrough(owner))
+		storagejson.WriteDirty(&out, page.Fields, g.stores.Storage.LandedThrough(owner))
 	}
 	return w.sendObject(&out)
-}
-
-func fieldsOf(list []storage.Field) []storagejson.Field {
-	fields := make([]storagejson.Field, 0, len(list))
-	for i := range list {
-		if f := &list[i]; !f.Removed {
-			fields = append(fields, storagejson.Field{Name: f.Name, Value: f.Value, Version: f.Version})
-		}
-	}
-	return fields
-}
-
-// versionsOf is like fieldsOf for fields whose values do not matter: a removed one counts as
-// absent, which is version 0.
-func versionsOf(list []storage.Field) []storagejson.Field {
-	fields := make([]storagejson.Field, len(list))
-	for i := range list {
-		fields[i].Name = list[i].Name
-		if !list[i].Removed {
-			fields[i].Version = list[i].Version
-		}
-	}
-	return fields
 }
 
 // names are the parameters names, separated by commas, and name, which may be given many
@@ -208,8 +178,8 @@ func (p *parameters) names() []string {
 	if p.has("names") {
 		list = append(list, strings.Split(p.text("names"), ",")...)
 	}
-	if len(list) > storagejson.MaxFields {
-		p.fail(codes.Errorf(codes.TooManyOps, "%d fields are named, the limit is %d", len(list), storagejson.MaxFields))
+	if len(list) > field.MaxFields {
+		p.fail(codes.Errorf(codes.TooManyOps, "%d fields are named, the limit is %d", len(list), field.MaxFields))
 	}
 	return list
 }
@@ -224,46 +194,34 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 		if err != nil {
 			return err
 		}
-		asked := storagejson.ReadWrite(&m.Reader, storagejson.Kind(kind))
+		write := &storage.Write{Owner: ownerOf(r), Kind: kind, Actor: actorOf(r)}
+		storagejson.ReadWrite(&m.Reader, write)
 		if err := m.End(); err != nil {
 			return err
 		}
-		write, size := writeOf(kind, &asked)
-		if err := w.room.take(w, int64(size)); err != nil {
+		if err := w.room.take(w, costOf(write)); err != nil {
 			return err
 		}
-		write.Owner, write.Actor = ownerOf(r), actorOf(r)
 		out, err := g.change(r, write)
 		if err != nil {
 			return err
 		}
-		did := storagejson.Written{Revision: out.Revision, Fields: fieldsOf(out.Fields), Prev: fieldsOf(out.Prev), Replayed: out.Replayed}
-		body, err := w.longObject(storagejson.SizeOf(did.Fields) + storagejson.SizeOf(did.Prev))
+		body, err := w.longObject(storagejson.SizeOf(out.Fields) + storagejson.SizeOf(out.Prev))
 		if err != nil {
 			return err
 		}
-		storagejson.WriteWritten(&body, storagejson.Kind(kind), &did, asked.Prev)
+		storagejson.WriteOutcome(&body, kind, out, write.WantPrev)
 		return w.sendObject(&body)
 	}
 }
 
-// writeOf is a write of an owner that is still to be named, and about what it takes.
-func writeOf(kind storage.Kind, asked *storagejson.Write) (write *storage.Write, size int) {
-	write = &storage.Write{Kind: kind, Names: asked.Names, WantPrev: asked.Prev, Token: asked.Token}
-	for _, f := range asked.Fields {
-		write.Fields = append(write.Fields, storage.Put{Name: f.Name, Value: f.Value})
-		size += opCost + len(f.Name) + len(f.Value)
+// costOf is about what a write takes.
+func costOf(write *storage.Write) int64 {
+	size := opCost * (len(write.Fields) + len(write.Deltas) + len(write.Names) + len(write.Expect))
+	for i := range write.Fields {
+		size += len(write.Fields[i].Name) + len(write.Fields[i].Value)
 	}
-	for _, d := range asked.Deltas {
-		write.Deltas = append(write.Deltas, storage.Delta{Name: d.Name, By: d.N})
-	}
-	for _, e := range asked.Expect {
-		if write.Expect == nil {
-			write.Expect = map[string]int64{}
-		}
-		write.Expect[e.Name] = e.N
-	}
-	return write, size + opCost*(len(asked.Deltas)+len(asked.Names)+len(asked.Expect))
+	return int64(size)
 }
 
 // change returns when the write is durable or has failed. It does not wait any longer when

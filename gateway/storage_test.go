@@ -14,7 +14,7 @@ import (
 
 	"confcenter/internal/clock"
 	"confcenter/storage"
-	"confcenter/storage/storagejson"
+	"confcenter/storage/field"
 )
 
 // startStorage is a gateway on fields that are none yet.
@@ -42,7 +42,7 @@ func TestStorageRoutes(t *testing.T) {
 		{"PATCH", p, `{"fields":{"a":"1","b":"x"},"bytes":{"c":"/wA="}}`, "", 200, `{"revision":3,"versions":{"a":1,"b":2,"c":3}}`, ""},
 		{"GET", p + "?names=a,c,none", "", "", 200, `{"fields":{"a":"1"},"bytes":{"c":"/wA="}}`, ""},
 		{"GET", p + "?name=a&name=b", "", "", 200, `{"fields":{"a":"1","b":"x"}}`, ""},
-		{"GET", p + "?versions=1&limit=2", "", "", 200, `{"fields":{"a":"1","b":"x"},"versions":{"a":1,"b":2},"revision":4,"more":true,"next":"b"}`, ""},
+		{"GET", p + "?versions=1&limit=2", "", "", 200, `{"fields":{"a":"1","b":"x"},"versions":{"a":1,"b":2},"more":true,"next":"b","revision":4}`, ""},
 		{"GET", p + "?after=b&revision=4&limit=2", "", "", 200, `{"fields":{},"bytes":{"c":"/wA="},"revision":4}`, ""},
 		{"GET", p + "?dirty", "", "", 200, `{"fields":{"a":"1","b":"x"},"bytes":{"c":"/wA="},"revision":4,"dirty":["a","b","c"]}`, ""},
 		{"POST", p + "/incr", `{"deltas":{"a":5,"n":"-2"}}`, "", 200, `{"revision":5,"values":{"a":6,"n":-2},"versions":{"a":4,"n":5}}`, ""},
@@ -70,7 +70,7 @@ func TestStorageRoutes(t *testing.T) {
 func TestStorageRefuses(t *testing.T) {
 	k, fake := startStorage(t)
 	p := ownerPath("1", "1", "player", "7")
-	many := strings.Repeat(`"a",`, storagejson.MaxFields) + `"a"`
+	many := strings.Repeat(`"a",`, field.MaxFields) + `"a"`
 	for _, c := range []struct{ method, path, body, error string }{
 		{"PATCH", p, `{"field":{"a":"1"}}`, "bad_request"},
 		{"PATCH", p, `{"fields":["a"]}`, "bad_request"},
@@ -156,7 +156,7 @@ func TestStorageAnswersAreBounded(t *testing.T) {
 	require.Equal(t, "too_large", errorName(t, k.get(p+"?"+query.Encode())))
 	require.Equal(t, 200, k.get(p+"?names=f0,f1").status)
 	query = url.Values{}
-	for range storagejson.MaxFields + 1 {
+	for range field.MaxFields + 1 {
 		query.Add("name", "f")
 	}
 	require.Equal(t, "too_many_ops", errorName(t, k.get(p+"?"+query.Encode())))

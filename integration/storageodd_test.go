@@ -22,6 +22,7 @@ import (
 	"confcenter/kv"
 	"confcenter/protocol"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/dbtest"
 )
@@ -277,7 +278,7 @@ func (o *odd) large() {
 	require.NoError(o.t, err)
 	for i := 0; i < oddMany; {
 		some := map[string][]byte{}
-		for ; len(some) < protocol.MaxFields && i < oddMany; i++ {
+		for ; len(some) < field.MaxFields && i < oddMany; i++ {
 			some[fmt.Sprint("f", i)] = fmt.Append(nil, i)
 		}
 		_, err := n.Update(o.t.Context(), some)

@@ -50,9 +50,7 @@ func AppendKVList(dst []byte, q KVListQuery) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{')}
 	w.Text(kvjson.NS, q.NS)
 	w.Text(kvjson.Prefix, q.Prefix)
-	if q.After != "" {
-		w.Text(kvjson.After, q.After)
-	}
+	w.TextGiven(kvjson.After, q.After)
 	w.Given(kvjson.Limit, int64(q.Limit))
 	w.Flag(kvjson.KeysOnly, q.KeysOnly)
 	w.Flag(kvjson.CountOnly, q.CountOnly)
@@ -147,9 +145,7 @@ func (r *Request) KVNames() (KVNamesQuery, error) {
 // AppendKVNames appends KVNAMES' request.
 func AppendKVNames(dst []byte, q KVNamesQuery) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{')}
-	if q.After != "" {
-		w.Text(kvjson.After, q.After)
-	}
+	w.TextGiven(kvjson.After, q.After)
 	w.Given(kvjson.Limit, int64(q.Limit))
 	return w.End()
 }

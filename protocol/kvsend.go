@@ -57,9 +57,7 @@ func GuardedTxn(c kv.Compare, op kv.Op) *kv.Txn {
 func AppendKVWrite(dst []byte, cmd Command, txn *kv.Txn, raw bool) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{'), Octets: raw}
 	ns := baseNS(txn)
-	if ns != "" {
-		w.Text(kvjson.NS, ns)
-	}
+	w.TextGiven(kvjson.NS, ns)
 	if cmd == KVTxn {
 		w.Txn(txn, ns)
 		w.Flag(kvjson.Raw, raw)

@@ -54,9 +54,7 @@ func (r *Request) KVWatch() (KVWatchRequest, error) {
 // AppendKVWatch appends KVWATCH's request.
 func AppendKVWatch(dst []byte, q KVWatchRequest) []byte {
 	w := kvjson.Writer{Buf: append(dst, '{')}
-	if q.Filter.NS != "" {
-		w.Text(kvjson.NS, q.Filter.NS)
-	}
+	w.TextGiven(kvjson.NS, q.Filter.NS)
 	switch {
 	case q.Filter.Exact:
 		w.Text(kvjson.Key, q.Filter.Text)

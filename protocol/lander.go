@@ -1,13 +1,12 @@
 package protocol
 
 import (
-	"bytes"
-	"encoding/base64"
-	"unicode/utf8"
+	"time"
 
-	"confcenter/codes"
-	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
+	"confcenter/storage/field"
+	"confcenter/storage/storagejson"
 )
 
 // What a lander in a process of its own says: it claims a dirty table, takes batches, writes
@@ -22,73 +21,34 @@ type LanderClaim struct {
 
 // LanderClaim reads the request of LDCLAIM or LDRELEASE.
 func (r *Request) LanderClaim() (LanderClaim, error) {
-	m := storageReader{r: r}
-	return LanderClaim{Table: int(m.count("table")), Who: m.text("who"), Fence: kv.Revision(m.number("fence"))}, m.err
+	return readRequest(r, func(m *reader) LanderClaim {
+		return LanderClaim{Table: int(m.Count(&m.Top, kvjson.Table)), Who: string(m.Text(&m.Top, kvjson.Who)), Fence: m.fence()}
+	})
 }
 
 // AppendLanderClaim appends the request of LDCLAIM or LDRELEASE.
 func AppendLanderClaim(dst []byte, q LanderClaim) []byte {
-	dst = appendNumber(append(dst, '{'), "table", int64(q.Table))
-	if q.Who != "" {
-		dst = appendText(dst, "who", q.Who)
-	}
-	return append(appendGiven(dst, "fence", int64(q.Fence)), '}')
-}
-
-// LanderClaimed is LDCLAIM's reply.
-type LanderClaimed struct {
-	Fence  kv.Revision // not 0: the lander has the table
-	Idle   bool        // there is nothing to land
-	Holder string      // the lander that has the table
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Number(kvjson.Table, int64(q.Table))
+	w.TextGiven(kvjson.Who, q.Who)
+	w.Given(kvjson.Fence, int64(q.Fence))
+	return w.End()
 }
 
 // AppendLanderClaimed appends LDCLAIM's reply.
-func AppendLanderClaimed(dst []byte, c LanderClaimed) []byte {
-	dst = appendFlag(appendGiven(append(dst, `{"code":0`...), "fence", int64(c.Fence)), "idle", c.Idle)
-	if c.Holder != "" {
-		dst = appendText(dst, "holder", c.Holder)
-	}
-	return append(dst, '}')
+func AppendLanderClaimed(dst []byte, c field.Claim) []byte {
+	w := replyStart(dst)
+	w.Given(kvjson.Fence, int64(c.Fence))
+	w.Flag(kvjson.Idle, c.Idle)
+	w.TextGiven(kvjson.Holder, c.Holder)
+	return w.End()
 }
 
 // ParseLanderClaimed reads LDCLAIM's reply. A refusal is a *RefusedError.
-func ParseLanderClaimed(body []byte) (LanderClaimed, error) {
-	var r Request
-	if err := r.parseSuccess(body); err != nil {
-		return LanderClaimed{}, err
-	}
-	m := storageReader{r: &r}
-	return LanderClaimed{Fence: kv.Revision(m.number("fence")), Idle: r.Flag("idle"), Holder: m.text("holder")}, m.err
-}
-
-// LanderRow is a row to write. In LDLANDED it has no value.
-type LanderRow struct {
-	StorageName
-	Value                       []byte
-	Version                     int64
-	Removed                     bool
-	RemovedAt, Created, Updated int64 // when, in ms since 1970
-	Revision                    kv.Revision
-	Noted                       bool // it is in the list of errors
-}
-
-// LanderFailure is a row that the database has refused.
-type LanderFailure struct{ Table, Key, Reason string }
-
-// LanderBatch is LDTAKE's reply and, without values, what LDLANDED says has been done.
-type LanderBatch struct {
-	Table, Tables  int
-	After, Through kv.Revision
-	Rows           []LanderRow
-	Count          int // how many rows there were, if only some are told
-	More           bool
-}
-
-// LanderLanded is LDLANDED's request.
-type LanderLanded struct {
-	LanderBatch
-	Fence  kv.Revision
-	Failed []LanderFailure
+func ParseLanderClaimed(body []byte) (field.Claim, error) {
+	return parseReply(body, func(m *reader) field.Claim {
+		return field.Claim{Fence: m.fence(), Idle: m.Flag(&m.Top, kvjson.Idle), Holder: string(m.Text(&m.Top, kvjson.Holder))}
+	})
 }
 
 // LanderTake is LDTAKE's request.
@@ -96,153 +56,162 @@ type LanderTake struct{ Table, Limit int }
 
 // LanderTake reads LDTAKE's request.
 func (r *Request) LanderTake() (LanderTake, error) {
-	m := storageReader{r: r}
-	return LanderTake{Table: int(m.count("table")), Limit: int(m.count("limit"))}, m.err
+	return readRequest(r, func(m *reader) LanderTake {
+		return LanderTake{Table: int(m.Count(&m.Top, kvjson.Table)), Limit: int(m.Count(&m.Top, kvjson.Limit))}
+	})
 }
 
 // AppendLanderTake appends LDTAKE's request.
 func AppendLanderTake(dst []byte, q LanderTake) []byte {
-	return append(appendGiven(appendNumber(append(dst, '{'), "table", int64(q.Table)), "limit", int64(q.Limit)), '}')
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Number(kvjson.Table, int64(q.Table))
+	w.Given(kvjson.Limit, int64(q.Limit))
+	return w.End()
 }
 
 // AppendLanderBatch appends LDTAKE's reply; nil: there is nothing to land.
-func AppendLanderBatch(dst []byte, b *LanderBatch) []byte {
-	dst = append(dst, `{"code":0`...)
+func AppendLanderBatch(dst []byte, b *field.Batch) []byte {
+	w := replyStart(dst)
 	if b != nil {
-		dst = appendBatch(dst, b)
+		writeBatch(&w, b)
 	}
-	return append(dst, '}')
+	return w.End()
 }
 
 // ParseLanderBatch reads LDTAKE's reply. A refusal is a *RefusedError.
-func ParseLanderBatch(body []byte) (*LanderBatch, error) {
-	var r Request
-	if err := r.parseSuccess(body); err != nil {
-		return nil, err
-	}
-	m := storageReader{r: &r}
-	if !m.has("through") {
-		return nil, nil
-	}
-	b := m.batch()
-	return &b, m.err
+func ParseLanderBatch(body []byte) (*field.Batch, error) {
+	return parseReply(body, func(m *reader) *field.Batch {
+		if !m.Top.Has(kvjson.Through) {
+			return nil
+		}
+		b := m.batch()
+		return &b
+	})
+}
+
+// LanderLanded is LDLANDED's request: what was LDTAKE's reply and, without values, what has
+// been done.
+type LanderLanded struct {
+	field.Batch
+	Fence  kv.Revision
+	Failed []field.Failure
 }
 
 // LanderLanded reads LDLANDED's request.
 func (r *Request) LanderLanded() (LanderLanded, error) {
-	m := storageReader{r: r}
-	q := LanderLanded{LanderBatch: m.batch(), Fence: kv.Revision(m.number("fence"))}
-	for it, _ := m.items("failed", jsontext.Array, 0); it.Next(); {
-		q.Failed = append(q.Failed, within(&m, it.Raw(), func(m *storageReader) LanderFailure {
-			return LanderFailure{m.text("table"), m.text("key"), m.text("reason")}
-		}))
-	}
-	return q, m.err
+	return readRequest(r, func(m *reader) LanderLanded {
+		q := LanderLanded{Batch: m.batch(), Fence: m.fence()}
+		var o kvjson.Object
+		for list := m.Elements(&m.Top, kvjson.Failed, 0); m.Next(&list, &o); {
+			q.Failed = append(q.Failed, field.Failure{Table: string(m.Text(&o, kvjson.Table)), Key: string(m.Text(&o, kvjson.Key)), Reason: string(m.Text(&o, kvjson.Reason))})
+		}
+		return q
+	})
 }
 
 // AppendLanderLanded appends LDLANDED's request. Values are not sent.
 func AppendLanderLanded(dst []byte, q LanderLanded) []byte {
-	dst = appendBatch(appendNumber(append(dst, '{'), "fence", int64(q.Fence)), &q.LanderBatch)
-	dst = append(appendMember(dst, "failed"), '[')
-	for i, f := range q.Failed {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(appendText(appendText(appendText(append(dst, '{'), "table", f.Table), "key", f.Key), "reason", f.Reason), '}')
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Number(kvjson.Fence, int64(q.Fence))
+	writeBatch(&w, &q.Batch)
+	w.Open(kvjson.Failed, '[')
+	for _, f := range q.Failed {
+		w.Element()
+		w.Text(kvjson.Table, f.Table)
+		w.Text(kvjson.Key, f.Key)
+		w.Text(kvjson.Reason, f.Reason)
+		w.Close('}')
 	}
-	return append(dst, "]}"...)
+	w.Close(']')
+	return w.End()
 }
 
 // LanderVersion reads LDNEWER's request.
 func (r *Request) LanderVersion() (int64, error) {
-	m := storageReader{r: r}
-	return m.number("version"), m.err
+	return readRequest(r, func(m *reader) int64 { return m.Number(&m.Top, kvjson.Version) })
 }
 
 // AppendLanderVersion appends LDNEWER's request.
 func AppendLanderVersion(dst []byte, version int64) []byte {
-	return append(appendNumber(append(dst, '{'), "version", version), '}')
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	w.Number(kvjson.Version, version)
+	return w.End()
 }
 
-// LanderSettings is LDSETTINGS's reply: the settings that landers go by.
-type LanderSettings struct {
-	Tables                            int
-	Prefix, SavingSuffix, ErrorSuffix string
-	LockTime, Delay                   int64 // ms
-	Batch                             int
-}
-
-// AppendLanderSettings appends LDSETTINGS's reply.
-func AppendLanderSettings(dst []byte, s LanderSettings) []byte {
-	dst = appendNumber(append(dst, `{"code":0`...), "tables", int64(s.Tables))
-	dst = appendText(appendText(appendText(dst, "prefix", s.Prefix), "saving_suffix", s.SavingSuffix), "error_suffix", s.ErrorSuffix)
-	return append(appendNumber(appendNumber(appendNumber(dst, "lock_time", s.LockTime), "delay", s.Delay), "batch", int64(s.Batch)), '}')
+// AppendLanderSettings appends LDSETTINGS's reply: the settings that landers go by.
+func AppendLanderSettings(dst []byte, s field.Settings) []byte {
+	w := replyStart(dst)
+	w.Number(kvjson.Tables, int64(s.Tables))
+	w.Text(kvjson.Prefix, s.Prefix)
+	w.Text(kvjson.SavingSuffix, s.SavingSuffix)
+	w.Text(kvjson.ErrorSuffix, s.ErrorSuffix)
+	w.Number(kvjson.LockTime, s.LockTime.Milliseconds())
+	w.Number(kvjson.Delay, s.Delay.Milliseconds())
+	w.Number(kvjson.Batch, int64(s.Batch))
+	return w.End()
 }
 
 // ParseLanderSettings reads LDSETTINGS's reply. A refusal is a *RefusedError.
-func ParseLanderSettings(body []byte) (LanderSettings, error) {
-	var r Request
-	if err := r.parseSuccess(body); err != nil {
-		return LanderSettings{}, err
-	}
-	m := storageReader{r: &r}
-	return LanderSettings{
-		Tables: int(m.count("tables")), Prefix: m.text("prefix"), SavingSuffix: m.text("saving_suffix"), ErrorSuffix: m.text("error_suffix"),
-		LockTime: m.number("lock_time"), Delay: m.number("delay"), Batch: int(m.count("batch")),
-	}, m.err
+func ParseLanderSettings(body []byte) (field.Settings, error) {
+	return parseReply(body, func(m *reader) field.Settings {
+		o := &m.Top
+		return field.Settings{
+			Tables: int(m.Count(o, kvjson.Tables)), Prefix: string(m.Text(o, kvjson.Prefix)), SavingSuffix: string(m.Text(o, kvjson.SavingSuffix)), ErrorSuffix: string(m.Text(o, kvjson.ErrorSuffix)),
+			LockTime: time.Duration(m.Number(o, kvjson.LockTime)) * time.Millisecond, Delay: time.Duration(m.Number(o, kvjson.Delay)) * time.Millisecond, Batch: int(m.Count(o, kvjson.Batch)),
+		}
+	})
 }
 
-func (m *storageReader) batch() LanderBatch {
-	b := LanderBatch{
-		Table: int(m.count("table")), Tables: int(m.count("tables")), After: kv.Revision(m.number("after")), Through: kv.Revision(m.number("through")),
-		Count: int(m.count("count")), More: m.r.Flag("more"),
+func (m *reader) fence() kv.Revision { return kv.Revision(m.Number(&m.Top, kvjson.Fence)) }
+
+func (m *reader) batch() field.Batch {
+	top := &m.Top
+	b := field.Batch{
+		Table: int(m.Count(top, kvjson.Table)), Tables: int(m.Count(top, kvjson.Tables)), After: kv.Revision(m.Number(top, kvjson.After)), Through: kv.Revision(m.Number(top, kvjson.Through)),
+		Count: int(m.Count(top, kvjson.Count)), More: m.Flag(top, kvjson.More),
 	}
-	for it, _ := m.items("rows", jsontext.Array, 0); it.Next(); {
-		b.Rows = append(b.Rows, within(m, it.Raw(), (*storageReader).landerRow))
+	var o kvjson.Object
+	for list := m.Elements(top, kvjson.Rows, 0); m.Next(&list, &o); {
+		b.Rows = append(b.Rows, m.dirtyRow(&o))
 	}
 	return b
 }
 
-func appendBatch(dst []byte, b *LanderBatch) []byte {
-	dst = appendNumber(appendNumber(dst, "table", int64(b.Table)), "tables", int64(b.Tables))
-	dst = appendNumber(appendNumber(dst, "after", int64(b.After)), "through", int64(b.Through))
-	dst = append(appendMember(appendFlag(appendGiven(dst, "count", int64(b.Count)), "more", b.More), "rows"), '[')
+func writeBatch(w *kvjson.Writer, b *field.Batch) {
+	w.Number(kvjson.Table, int64(b.Table))
+	w.Number(kvjson.Tables, int64(b.Tables))
+	w.Number(kvjson.After, int64(b.After))
+	w.Number(kvjson.Through, int64(b.Through))
+	w.Given(kvjson.Count, int64(b.Count))
+	w.Flag(kvjson.More, b.More)
+	w.Open(kvjson.Rows, '[')
 	for i := range b.Rows {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendLanderRow(dst, &b.Rows[i])
+		writeDirtyRow(w, &b.Rows[i])
 	}
-	return append(dst, ']')
+	w.Close(']')
 }
 
-func appendLanderRow(dst []byte, r *LanderRow) []byte {
-	dst = appendRow(append(dst, '{'), r.StorageName)
-	switch {
-	case r.Value == nil:
-	case utf8.Valid(r.Value) && bytes.IndexByte(r.Value, 0) < 0: // a NUL takes 6 bytes in a text
-		dst = appendText(dst, "value", r.Value)
-	default:
-		dst = append(base64.StdEncoding.AppendEncode(append(appendMember(dst, "bytes"), '"'), r.Value), '"')
-	}
-	dst = appendFlag(appendGiven(dst, "version", r.Version), "removed", r.Removed)
-	dst = appendGiven(appendGiven(appendGiven(dst, "removed_at", r.RemovedAt), "created", r.Created), "updated", r.Updated)
-	return append(appendFlag(appendNumber(dst, "rev", int64(r.Revision)), "noted", r.Noted), '}')
+func writeDirtyRow(w *kvjson.Writer, r *field.DirtyRow) {
+	w.Element()
+	storagejson.WriteRef(w, field.Ref{Owner: r.Owner, Name: r.Name})
+	storagejson.WriteValue(w, r.Value)
+	w.Given(kvjson.Version, r.Version)
+	w.Flag(kvjson.Removed, r.Removed)
+	w.Given(kvjson.RemovedAt, r.RemovedAt)
+	w.Given(kvjson.Created, r.Created)
+	w.Given(kvjson.Updated, r.Updated)
+	w.Number(kvjson.Rev, int64(r.Revision))
+	w.Flag(kvjson.Noted, r.Noted)
+	w.Close('}')
 }
 
-func (m *storageReader) landerRow() LanderRow {
-	r := LanderRow{
-		StorageName: m.row(), Version: m.number("version"), Removed: m.r.Flag("removed"), RemovedAt: m.number("removed_at"), Created: m.number("created"), Updated: m.number("updated"),
-		Revision: kv.Revision(m.number("rev")), Noted: m.r.Flag("noted"),
+func (m *reader) dirtyRow(o *kvjson.Object) field.DirtyRow {
+	name := storagejson.ReadRef(&m.Reader, o)
+	return field.DirtyRow{
+		Row: field.Row{
+			Owner: name.Owner, Name: name.Name, Value: storagejson.ReadValue(&m.Reader, o), Version: m.Number(o, kvjson.Version), Removed: m.Flag(o, kvjson.Removed),
+			RemovedAt: m.Number(o, kvjson.RemovedAt), Created: m.Number(o, kvjson.Created), Updated: m.Number(o, kvjson.Updated),
+		},
+		Revision: kv.Revision(m.Number(o, kvjson.Rev)), Noted: m.Flag(o, kvjson.Noted),
 	}
-	switch octets, ok := m.member("bytes"); {
-	case m.has("value"):
-		r.Value = append([]byte{}, m.text("value")...)
-	case ok:
-		var err error
-		if r.Value, err = base64.StdEncoding.Strict().AppendDecode([]byte{}, jsontext.Unquote(octets.Raw)); err != nil {
-			m.fail(codes.Errorf(codes.BadValue, "bytes of field %.40q is not base64", r.Name))
-		}
-	}
-	return r
 }

@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -9,6 +10,7 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 type exchanged struct {
@@ -18,19 +20,19 @@ type exchanged struct {
 
 // landerTalk is what a lander in a process of its own says.
 func landerTalk() []exchanged {
-	owner := protocol.StorageOwner{App: "1", Region: "1", Logic: "bag", ID: "42"}
-	gold := protocol.LanderRow{StorageName: protocol.StorageName{Owner: owner, Name: "gold"}, Value: []byte("10"), Version: 1_700_000_000_000_020, Created: 1_700_000_000_020, Updated: 1_700_000_000_020, Revision: 20}
-	pic := protocol.LanderRow{StorageName: protocol.StorageName{Owner: owner, Name: "pic"}, Value: []byte{0, 1, 255}, Version: 1_700_000_000_000_021, Removed: true, RemovedAt: 1_700_000_000_021, Revision: 21, Noted: true}
-	batch := protocol.LanderBatch{Tables: 4, After: 19, Through: 21, Rows: []protocol.LanderRow{gold, pic}, More: true}
-	done := protocol.LanderLanded{LanderBatch: batch, Fence: 31, Failed: []protocol.LanderFailure{{Table: "1_1", Key: "bag:42:pic", Reason: "Data too long for column 'value'"}}}
+	owner := field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}
+	gold := field.DirtyRow{Row: field.Row{Owner: owner, Name: "gold", Value: []byte("10"), Version: 1_700_000_000_000_020, Created: 1_700_000_000_020, Updated: 1_700_000_000_020}, Revision: 20}
+	pic := field.DirtyRow{Row: field.Row{Owner: owner, Name: "pic", Value: []byte{0, 1, 255}, Version: 1_700_000_000_000_021, Removed: true, RemovedAt: 1_700_000_000_021}, Revision: 21, Noted: true}
+	batch := field.Batch{Tables: 4, After: 19, Through: 21, Rows: []field.DirtyRow{gold, pic}, More: true}
+	done := protocol.LanderLanded{Batch: batch, Fence: 31, Failed: []field.Failure{{Table: "1_1", Key: "bag:42:pic", Reason: "Data too long for column 'value'"}}}
 	pic.Value = nil
-	done.Rows, done.Count, done.More = []protocol.LanderRow{pic}, 2, false
+	done.Rows, done.Count, done.More = []field.DirtyRow{pic}, 2, false
 	fine := protocol.AppendResult(nil, 0, "success")
 	return []exchanged{
-		{protocol.LdSettings, []byte(`{}`), protocol.AppendLanderSettings(nil, protocol.LanderSettings{Tables: 4, Prefix: "dirtyKey", SavingSuffix: "saving", ErrorSuffix: "error", LockTime: 1_000_000, Delay: 10_000, Batch: 1000})},
-		{protocol.LdClaim, protocol.AppendLanderClaim(nil, protocol.LanderClaim{Who: "lander-1"}), protocol.AppendLanderClaimed(nil, protocol.LanderClaimed{Fence: 31})},
-		{protocol.LdClaim, protocol.AppendLanderClaim(nil, protocol.LanderClaim{Table: 1, Who: "lander-1"}), protocol.AppendLanderClaimed(nil, protocol.LanderClaimed{Holder: "lander-2"})},
-		{protocol.LdClaim, protocol.AppendLanderClaim(nil, protocol.LanderClaim{Table: 2, Who: "lander-1"}), protocol.AppendLanderClaimed(nil, protocol.LanderClaimed{Idle: true})},
+		{protocol.LdSettings, []byte(`{}`), protocol.AppendLanderSettings(nil, field.Settings{Tables: 4, Prefix: "dirtyKey", SavingSuffix: "saving", ErrorSuffix: "error", LockTime: 1000 * time.Second, Delay: 10 * time.Second, Batch: 1000})},
+		{protocol.LdClaim, protocol.AppendLanderClaim(nil, protocol.LanderClaim{Who: "lander-1"}), protocol.AppendLanderClaimed(nil, field.Claim{Fence: 31})},
+		{protocol.LdClaim, protocol.AppendLanderClaim(nil, protocol.LanderClaim{Table: 1, Who: "lander-1"}), protocol.AppendLanderClaimed(nil, field.Claim{Holder: "lander-2"})},
+		{protocol.LdClaim, protocol.AppendLanderClaim(nil, protocol.LanderClaim{Table: 2, Who: "lander-1"}), protocol.AppendLanderClaimed(nil, field.Claim{Idle: true})},
 		{protocol.LdTake, protocol.AppendLanderTake(nil, protocol.LanderTake{Limit: 1000}), protocol.AppendLanderBatch(nil, &batch)},
 		{protocol.LdTake, protocol.AppendLanderTake(nil, protocol.LanderTake{Table: 1}), protocol.AppendLanderBatch(nil, nil)},
 		{protocol.LdLanded, protocol.AppendLanderLanded(nil, done), fine},
@@ -40,15 +42,16 @@ func landerTalk() []exchanged {
 	}
 }
 
-func drawBatch(t *rapid.T, values bool) protocol.LanderBatch {
+func drawBatch(t *rapid.T, values bool) field.Batch {
 	n := rapid.Int64Min(0)
-	return protocol.LanderBatch{
+	return field.Batch{
 		Table: int(rapid.Int32Min(0).Draw(t, "table")), Tables: int(rapid.Int32Min(0).Draw(t, "tables")), After: kv.Revision(n.Draw(t, "after")), Through: kv.Revision(n.Draw(t, "through")),
 		Count: int(rapid.Int32Min(0).Draw(t, "count")), More: rapid.Bool().Draw(t, "more"),
-		Rows: some(t, "rows", func(t *rapid.T) protocol.LanderRow {
-			r := protocol.LanderRow{
-				StorageName: protocol.StorageName{Owner: drawOwner(t), Name: drawText(t, "name")}, Version: n.Draw(t, "version"), Removed: rapid.Bool().Draw(t, "removed"),
-				RemovedAt: n.Draw(t, "removed at"), Created: n.Draw(t, "created"), Updated: n.Draw(t, "updated"), Revision: drawRevision(t, "rev"), Noted: rapid.Bool().Draw(t, "noted"),
+		Rows: some(t, "rows", func(t *rapid.T) field.DirtyRow {
+			r := field.DirtyRow{
+				Row: field.Row{Owner: drawOwner(t), Name: drawText(t, "name"), Version: n.Draw(t, "version"), Removed: rapid.Bool().Draw(t, "removed"),
+					RemovedAt: n.Draw(t, "removed at"), Created: n.Draw(t, "created"), Updated: n.Draw(t, "updated")},
+				Revision: drawRevision(t, "rev"), Noted: rapid.Bool().Draw(t, "noted"),
 			}
 			if values {
 				r.Value = append([]byte{}, rapid.SliceOf(rapid.Byte()).Draw(t, "value")...)
@@ -65,8 +68,8 @@ func TestLanderMessagesRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, &batch, gotBatch)
 
-		done := protocol.LanderLanded{LanderBatch: drawBatch(t, false), Fence: drawRevision(t, "fence"), Failed: some(t, "failed", func(t *rapid.T) protocol.LanderFailure {
-			return protocol.LanderFailure{Table: drawText(t, "table"), Key: drawText(t, "key"), Reason: drawText(t, "reason")}
+		done := protocol.LanderLanded{Batch: drawBatch(t, false), Fence: drawRevision(t, "fence"), Failed: some(t, "failed", func(t *rapid.T) field.Failure {
+			return field.Failure{Table: drawText(t, "table"), Key: drawText(t, "key"), Reason: drawText(t, "reason")}
 		})}
 		gotDone, err := read(t, protocol.AppendLanderLanded(nil, done)).LanderLanded()
 		require.NoError(t, err)
@@ -76,7 +79,7 @@ func TestLanderMessagesRoundTrip(t *testing.T) {
 		gotClaim, err := read(t, protocol.AppendLanderClaim(nil, claim)).LanderClaim()
 		require.NoError(t, err)
 		require.Equal(t, claim, gotClaim)
-		claimed := protocol.LanderClaimed{Fence: kv.Revision(rapid.Int64().Draw(t, "fence")), Idle: rapid.Bool().Draw(t, "idle"), Holder: drawText(t, "holder")}
+		claimed := field.Claim{Fence: kv.Revision(rapid.Int64().Draw(t, "fence")), Idle: rapid.Bool().Draw(t, "idle"), Holder: drawText(t, "holder")}
 		gotClaimed, err := protocol.ParseLanderClaimed(protocol.AppendLanderClaimed(nil, claimed))
 		require.NoError(t, err)
 		require.Equal(t, claimed, gotClaimed)
@@ -84,7 +87,7 @@ func TestLanderMessagesRoundTrip(t *testing.T) {
 	none, err := protocol.ParseLanderBatch(protocol.AppendLanderBatch(nil, nil))
 	require.NoError(t, err)
 	require.Nil(t, none)
-	set := protocol.LanderSettings{Tables: 4, Prefix: "a", SavingSuffix: "b", ErrorSuffix: "c", LockTime: 5, Delay: 6, Batch: 7}
+	set := field.Settings{Tables: 4, Prefix: "a", SavingSuffix: "b", ErrorSuffix: "c", LockTime: 5e6, Delay: 6e6, Batch: 7}
 	got, err := protocol.ParseLanderSettings(protocol.AppendLanderSettings(nil, set))
 	require.NoError(t, err)
 	require.Equal(t, set, got)

@@ -1,5 +1,10 @@
 package protocol
 
+import (
+	"confcenter/kv/kvjson"
+	"confcenter/storage/storagejson"
+)
+
 // LandingRescan is STRESCAN's request.
 type LandingRescan struct {
 	App, Region string
@@ -8,11 +13,16 @@ type LandingRescan struct {
 
 // LandingRescan reads STRESCAN's request.
 func (r *Request) LandingRescan() (LandingRescan, error) {
-	m := storageReader{r: r}
-	return LandingRescan{App: m.id("appId"), Region: m.id("regionId"), Version: m.count("version")}, m.err
+	return readRequest(r, func(m *reader) LandingRescan {
+		o := storagejson.ReadOwner(&m.Reader, &m.Top)
+		return LandingRescan{App: o.App, Region: o.Region, Version: m.Count(&m.Top, kvjson.Version)}
+	})
 }
 
 // AppendLandingRescan appends STRESCAN's request.
 func AppendLandingRescan(dst []byte, q LandingRescan) []byte {
-	return append(appendGiven(appendPlace(append(dst, '{'), q.App, q.Region), "version", q.Version), '}')
+	w := kvjson.Writer{Buf: append(dst, '{')}
+	storagejson.WritePlace(&w, q.App, q.Region)
+	w.Given(kvjson.Version, q.Version)
+	return w.End()
 }

@@ -13,6 +13,8 @@ import (
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/storage/field"
+	"confcenter/storage/storagejson"
 )
 
 // fenced is the contents of the code blocks of a language, in order.
@@ -111,8 +113,8 @@ func TestSpecificationNamesTheStoresCodes(t *testing.T) {
 
 func TestSpecificationNamesTheLimitsOfPlayerStorage(t *testing.T) {
 	text := readSpecification(t)
-	require.Contains(t, text, fmt.Sprintf("One request names at most\n%s fields", thousands(protocol.MaxFields)))
-	require.Contains(t, text, fmt.Sprintf("those of one kind only; `limit` (number), at most %s", thousands(protocol.MaxOwners)))
+	require.Contains(t, text, fmt.Sprintf("One request names at most\n%s fields", thousands(field.MaxFields)))
+	require.Contains(t, text, fmt.Sprintf("those of one kind only; `limit` (number), at most %s", thousands(storagejson.MaxOwners)))
 	require.Contains(t, text, fmt.Sprintf("`limit` (number), at most %s, and `after`, an element", thousands(protocol.MaxRefused)))
 }
 

@@ -12,6 +12,8 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/storage/field"
+	"confcenter/storage/storagejson"
 )
 
 // read parses a body of player storage.
@@ -24,8 +26,8 @@ func read(t require.TestingT, body []byte) *protocol.Request {
 // readStorageRequest reads a request of the command.
 func readStorageRequest(cmd protocol.Command, r *protocol.Request) (err error) {
 	switch {
-	case cmd.ChangesFields():
-		_, err = r.StorageWrite(cmd)
+	case cmd.StorageKind() != 0:
+		err = r.StorageWrite(cmd, new(field.Write))
 	case cmd == protocol.StGet:
 		err = r.StorageRead(new(protocol.StorageRead))
 	case cmd == protocol.StAll:
@@ -66,14 +68,14 @@ func readStorageReply(cmd protocol.Command, r *protocol.Request) (err error) {
 		_, err = protocol.ParseResult(body)
 	case counts:
 		_, err = protocol.ParseStorageCount(body)
-	case cmd.ChangesFields():
-		_, err = protocol.ParseStorageWritten(cmd, body)
+	case cmd.StorageKind() != 0:
+		_, err = protocol.ParseStorageOutcome(cmd.StorageKind(), body)
 	case cmd == protocol.StGet, cmd == protocol.StAll:
 		_, err = protocol.ParseStoragePage(body)
 	case cmd == protocol.StOwners:
 		_, err = protocol.ParseStorageOwners(body)
 	case cmd == protocol.StErrors:
-		_, _, err = protocol.ParseLandingErrors(body)
+		_, err = protocol.ParseLandingErrors(body)
 	case cmd == protocol.StStatus:
 		_, err = protocol.ParseLandingStatus(body)
 	default:
@@ -86,9 +88,9 @@ func drawText(t *rapid.T, label string) string {
 	return rapid.OneOf(rapid.SampledFrom([]string{"", "1", "a:b", `"`, "\x00", "{}", "'%_", "玩家"}), rapid.String()).Draw(t, label)
 }
 
-func drawOwner(t *rapid.T) protocol.StorageOwner {
+func drawOwner(t *rapid.T) field.Owner {
 	place := func(label string) string { return rapid.OneOf(rapid.Just("1"), rapid.StringN(1, 5, -1)).Draw(t, label) }
-	return protocol.StorageOwner{App: place("app"), Region: place("region"), Logic: drawText(t, "logic"), ID: drawText(t, "id")}
+	return field.Owner{App: place("app"), Region: place("region"), Logic: drawText(t, "logic"), ID: drawText(t, "id")}
 }
 
 // distinct draws names of which no two are the same.
@@ -97,11 +99,11 @@ func distinct(t *rapid.T, label string) []string {
 }
 
 // drawFields draws texts first, since that is the order in which they arrive.
-func drawFields(t *rapid.T, label string, versions bool) (fields []protocol.StorageField) {
+func drawFields(t *rapid.T, label string, versions bool) (fields []field.Field) {
 	names := distinct(t, label)
 	texts := rapid.IntRange(0, len(names)).Draw(t, "texts")
 	for i, name := range names {
-		f := protocol.StorageField{Name: name, Value: []byte(drawText(t, "text"))}
+		f := field.Field{Name: name, Value: []byte(drawText(t, "text"))}
 		if i >= texts {
 			f.Value = append([]byte{0xFF}, rapid.SliceOf(rapid.Byte()).Draw(t, "octets")...)
 		}
@@ -113,28 +115,33 @@ func drawFields(t *rapid.T, label string, versions bool) (fields []protocol.Stor
 	return fields
 }
 
-func drawNumbers(t *rapid.T, label string) (numbers []protocol.StorageNumber) {
+func drawNumbers(t *rapid.T, label string) (numbers map[string]int64) {
 	for _, name := range distinct(t, label) {
-		numbers = append(numbers, protocol.StorageNumber{Name: name, N: rapid.Int64().Draw(t, "number")})
+		if numbers == nil {
+			numbers = map[string]int64{}
+		}
+		numbers[name] = rapid.Int64().Draw(t, "number")
 	}
 	return numbers
 }
 
-func drawLines(t *rapid.T) []protocol.StorageName {
-	return some(t, "rows", func(t *rapid.T) protocol.StorageName {
-		return protocol.StorageName{Owner: drawOwner(t), Name: drawText(t, "name")}
+func drawLines(t *rapid.T) []field.Ref {
+	return some(t, "rows", func(t *rapid.T) field.Ref {
+		return field.Ref{Owner: drawOwner(t), Name: "n" + drawText(t, "name")}
 	})
 }
 
 var storageWrites = []protocol.Command{protocol.StUpdate, protocol.StIncr, protocol.StRemove, protocol.StRestore}
 
-func drawStorageWrite(t *rapid.T, cmd protocol.Command) protocol.StorageWrite {
-	w := protocol.StorageWrite{Owner: drawOwner(t), Expect: drawNumbers(t, "expect"), Prev: rapid.Bool().Draw(t, "prev"), Token: drawText(t, "token")}
+func drawStorageWrite(t *rapid.T, cmd protocol.Command) field.Write {
+	w := field.Write{Owner: drawOwner(t), Kind: cmd.StorageKind(), Expect: drawNumbers(t, "expect"), WantPrev: rapid.Bool().Draw(t, "prev"), Token: drawText(t, "token")}
 	switch cmd {
 	case protocol.StUpdate:
 		w.Fields = drawFields(t, "fields", false)
 	case protocol.StIncr:
-		w.Deltas = drawNumbers(t, "deltas")
+		for _, name := range distinct(t, "deltas") {
+			w.Deltas = append(w.Deltas, field.Delta{Name: name, By: rapid.Int64().Draw(t, "by")})
+		}
 	default:
 		if w.Names = distinct(t, "names"); len(w.Names) == 0 {
 			w.Names = nil
@@ -147,20 +154,20 @@ func TestStorageRequestsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, cmd := range storageWrites {
 			want := drawStorageWrite(t, cmd)
-			body := protocol.AppendStorageWrite(nil, cmd, want)
-			got, err := read(t, body).StorageWrite(cmd)
-			require.NoError(t, err, "%s", body)
+			body := protocol.AppendStorageWrite(nil, &want)
+			var got field.Write
+			require.NoError(t, read(t, body).StorageWrite(cmd, &got), "%s", body)
 			require.Equal(t, want, got, "%s", body)
 		}
 		page := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"),
-			After: drawText(t, "after"), Limit: int(rapid.Int32Min(0).Draw(t, "limit")), Rev: kv.Revision(rapid.Int64Min(0).Draw(t, "rev"))}
+			Ask: field.Ask{After: drawText(t, "after"), Limit: int(rapid.Int32Min(0).Draw(t, "limit")), Revision: kv.Revision(rapid.Int64Min(0).Draw(t, "rev"))}}
 		gotPage, err := read(t, protocol.AppendStorageQuery(nil, protocol.StAll, page)).StorageQuery()
 		require.NoError(t, err)
 		require.Equal(t, page, gotPage)
 		get := protocol.StorageQuery{Owner: drawOwner(t), Versions: rapid.Bool().Draw(t, "versions"), Names: distinct(t, "names")}
 		requireRead(t, get, protocol.AppendStorageQuery(nil, protocol.StGet, get))
 		owners := protocol.StorageOwnersQuery{App: drawOwner(t).App, Region: drawOwner(t).Region, Logic: drawText(t, "logic"), After: drawText(t, "after"),
-			Limit: rapid.IntRange(1, protocol.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")}
+			Limit: rapid.IntRange(1, storagejson.MaxOwners).Draw(t, "limit"), CountOnly: rapid.Bool().Draw(t, "count")}
 		gotOwners, err := read(t, protocol.AppendStorageOwnersQuery(nil, owners)).StorageOwnersQuery()
 		require.NoError(t, err)
 		require.Equal(t, owners, gotOwners)
@@ -169,14 +176,11 @@ func TestStorageRequestsRoundTrip(t *testing.T) {
 
 func TestLandingRequestsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		query := protocol.LandingErrorsQuery{After: protocol.StorageName{Owner: drawOwner(t), Name: drawText(t, "name")}, Limit: rapid.IntRange(1, protocol.MaxRefused).Draw(t, "limit")}
+		query := protocol.LandingErrorsQuery{After: field.Ref{Owner: drawOwner(t), Name: drawText(t, "name")}, Limit: rapid.IntRange(1, protocol.MaxRefused).Draw(t, "limit")}
 		gotQuery, err := read(t, protocol.AppendLandingErrorsQuery(nil, query)).LandingErrorsQuery()
 		require.NoError(t, err)
 		require.Equal(t, query, gotQuery)
-		rows := protocol.LandingRows{All: rapid.Bool().Draw(t, "all"), Confirm: rapid.Int64Min(0).Draw(t, "confirm")}
-		if !rows.All {
-			rows.Rows = drawLines(t)
-		}
+		rows := protocol.LandingRows{Rows: drawLines(t), Confirm: rapid.Int64Min(0).Draw(t, "confirm")}
 		gotRows, err := read(t, protocol.AppendLandingRows(nil, rows)).LandingRows()
 		require.NoError(t, err)
 		require.Equal(t, rows, gotRows)
@@ -186,10 +190,13 @@ func TestLandingRequestsRoundTrip(t *testing.T) {
 func TestStorageRepliesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields, versions := drawFields(t, "fields", true), rapid.Bool().Draw(t, "versions")
-		page := protocol.StoragePage{Fields: fields, Rev: drawRevision(t, "rev"), Next: drawText(t, "next")}
-		gotPage, err := protocol.ParseStoragePage(protocol.AppendStoragePage(nil, page, true))
+		page := field.Page{Fields: fields, Revision: drawRevision(t, "rev"), More: len(fields) > 0 && fields[len(fields)-1].Name != "" && rapid.Bool().Draw(t, "more")}
+		gotPage, err := protocol.ParseStoragePage(protocol.AppendStoragePage(nil, &page, true))
 		require.NoError(t, err)
-		require.Equal(t, page, gotPage)
+		require.Equal(t, page, gotPage.Page)
+		if page.More {
+			require.Equal(t, fields[len(fields)-1].Name, gotPage.Next)
+		}
 		gotPage, err = protocol.ParseStoragePage(protocol.AppendStorageFields(nil, fields, versions))
 		require.NoError(t, err)
 		if versions {
@@ -197,37 +204,38 @@ func TestStorageRepliesRoundTrip(t *testing.T) {
 		}
 		require.Len(t, gotPage.Fields, len(fields))
 		for _, cmd := range storageWrites {
-			want := protocol.StorageWritten{Revision: drawRevision(t, "rev"), Prev: drawFields(t, "prev", true), Replayed: rapid.Bool().Draw(t, "replayed")}
+			want := field.Outcome{Revision: drawRevision(t, "rev"), Prev: drawFields(t, "prev", true), Replayed: rapid.Bool().Draw(t, "replayed")}
 			switch cmd {
 			case protocol.StUpdate:
-				for _, n := range drawNumbers(t, "versions") {
-					want.Fields = append(want.Fields, protocol.StorageField{Name: n.Name, Version: n.N})
+				for _, name := range distinct(t, "versions") {
+					want.Fields = append(want.Fields, field.Field{Name: name, Version: rapid.Int64().Draw(t, "version")})
 				}
 			case protocol.StIncr:
-				for _, n := range drawNumbers(t, "sums") {
-					want.Fields = append(want.Fields, protocol.StorageField{Name: n.Name, Value: kv.IntValue(n.N).Data, Version: rapid.Int64().Draw(t, "version")})
+				for _, name := range distinct(t, "sums") {
+					want.Fields = append(want.Fields, field.Field{Name: name, Value: kv.IntValue(rapid.Int64().Draw(t, "sum")).Data, Version: rapid.Int64().Draw(t, "version")})
 				}
 			case protocol.StRestore:
 				want.Fields = drawFields(t, "restored", true)
 			}
-			got, err := protocol.ParseStorageWritten(cmd, protocol.AppendStorageWritten(nil, cmd, want, true))
+			got, err := protocol.ParseStorageOutcome(cmd.StorageKind(), protocol.AppendStorageOutcome(nil, cmd.StorageKind(), &want, true))
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
-		owners := protocol.StorageOwners{Next: drawText(t, "next"), Owners: some(t, "owners", func(t *rapid.T) protocol.StorageOwner {
-			return protocol.StorageOwner{Logic: drawText(t, "logic"), ID: drawText(t, "id")}
-		})}
-		gotOwners, err := protocol.ParseStorageOwners(protocol.AppendStorageOwners(nil, owners))
+		owners := some(t, "owners", func(t *rapid.T) field.Owner {
+			return field.Owner{Logic: drawText(t, "logic"), ID: drawText(t, "id")}
+		})
+		next := drawText(t, "next")
+		gotOwners, err := protocol.ParseStorageOwners(protocol.AppendStorageOwners(nil, owners, next))
 		require.NoError(t, err)
-		require.Equal(t, owners, gotOwners)
+		require.Equal(t, protocol.StorageOwners{Owners: owners, Next: next}, gotOwners)
 	})
 }
 
 func TestLandingRepliesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tables := some(t, "tables", func(t *rapid.T) protocol.LandingTable {
+		tables := some(t, "tables", func(t *rapid.T) field.TableStatus {
 			n := rapid.Int64Min(0)
-			return protocol.LandingTable{
+			return field.TableStatus{
 				Table: int(rapid.Int32().Draw(t, "table")), List: drawText(t, "list"), Saving: drawText(t, "saving"), Errors: drawText(t, "errors"), Dirty: n.Draw(t, "dirty"), Oldest: n.Draw(t, "oldest"),
 				Refused: n.Draw(t, "refused"), Dropped: n.Draw(t, "dropped"), Landed: uint64(n.Draw(t, "landed")), Last: n.Draw(t, "last"), Rate: n.Draw(t, "rate"), Cursor: n.Draw(t, "cursor"),
 			}
@@ -235,24 +243,23 @@ func TestLandingRepliesRoundTrip(t *testing.T) {
 		gotTables, err := protocol.ParseLandingStatus(protocol.AppendLandingStatus(nil, tables))
 		require.NoError(t, err)
 		require.Equal(t, tables, gotTables)
-		refused := some(t, "refused", func(t *rapid.T) protocol.LandingError {
-			return protocol.LandingError{
-				StorageName: protocol.StorageName{Owner: drawOwner(t), Name: drawText(t, "name")}, List: drawText(t, "list"), Revision: drawRevision(t, "rev"), Reason: drawText(t, "reason"),
+		refused := some(t, "refused", func(t *rapid.T) field.ErrorRow {
+			return field.ErrorRow{
+				Owner: drawOwner(t), Name: drawText(t, "name"), List: drawText(t, "list"), Revision: drawRevision(t, "rev"), Reason: drawText(t, "reason"),
 				Attempts: int(rapid.Int32().Draw(t, "attempts")), First: rapid.Int64().Draw(t, "first"), Next: rapid.Int64().Draw(t, "next"), Dropped: rapid.Bool().Draw(t, "dropped"),
 			}
 		})
 		more := rapid.Bool().Draw(t, "more")
-		got, gotMore, err := protocol.ParseLandingErrors(protocol.AppendLandingErrors(nil, refused, more))
+		got, err := protocol.ParseLandingErrors(protocol.AppendLandingErrors(nil, refused, more))
 		require.NoError(t, err)
-		require.Equal(t, refused, got)
-		require.Equal(t, more, gotMore)
+		require.Equal(t, protocol.LandingErrors{Rows: refused, More: more}, got)
 	})
 }
 
 // Whoever sends the wrong thing is told which member it is.
 func TestStorageRequestsAreStrict(t *testing.T) {
 	many := make(map[string]string)
-	for i := range protocol.MaxFields {
+	for i := range field.MaxFields {
 		many[fmt.Sprint(i)] = ""
 	}
 	full, err := json.Marshal(many)
@@ -262,22 +269,21 @@ func TestStorageRequestsAreStrict(t *testing.T) {
 		code codes.Code
 		text string
 	}{
-		`{"ownerId":7}`:                                    {protocol.StGet, codes.BadRequest, `"ownerId" is not a string`},
-		`{"names":{}}`:                                     {protocol.StGet, codes.BadRequest, `"names" is not an array`},
-		`{"names":["a",1]}`:                                {protocol.StGet, codes.BadRequest, `"names" is not an array of strings`},
-		`{"limit":-1}`:                                     {protocol.StAll, codes.BadRequest, `"limit" is not 0 or more`},
-		`{"rev":1.5}`:                                      {protocol.StAll, codes.BadRequest, `"rev" is not an integer`},
-		`{"fields":["a"]}`:                                 {protocol.StUpdate, codes.BadRequest, `"fields" is not an object`},
-		`{"fields":{"gold":10}}`:                           {protocol.StUpdate, codes.BadValue, `field "gold" is a JSON number`},
-		"{\"fields\":{\"x\":\"\xff\"}}":                    {protocol.StUpdate, codes.BadValue, `field "x" is not UTF-8`},
-		`{"bytes":{"x":"a"}}`:                              {protocol.StUpdate, codes.BadValue, `field "x" of bytes is not base64`},
-		`{"bytes":{"x":1}}`:                                {protocol.StUpdate, codes.BadValue, `field "x" of bytes is not base64`},
-		`{"deltas":{"gold":"much"}}`:                       {protocol.StIncr, codes.BadRequest, `deltas of field "gold"`},
-		`{"expect":{"gold":9e99}}`:                         {protocol.StRemove, codes.BadRequest, `expect of field "gold"`},
-		`{"fields":{"x":"1"},"bytes":{"x":""}}`:            {protocol.StUpdate, codes.BadRequest, `field "x" is given twice`},
-		`{"deltas":{"x":1,"x":2}}`:                         {protocol.StIncr, codes.BadRequest, `field "x" is given twice`},
-		`{"token":1}`:                                      {protocol.StRestore, codes.BadRequest, `"token" is not a string`},
-		`{"bytes":{"x":""},"fields":` + string(full) + `}`: {protocol.StUpdate, codes.TooManyOps, "2048 fields"},
+		`{"ownerId":7}`:                 {protocol.StGet, codes.BadRequest, `"ownerId" is not a string`},
+		`{"names":{}}`:                  {protocol.StGet, codes.BadRequest, `"names" is not an array`},
+		`{"names":["a",1]}`:             {protocol.StGet, codes.BadRequest, `"names" is not an array of strings`},
+		`{"limit":-1}`:                  {protocol.StAll, codes.BadRequest, `"limit" is not 0 or more`},
+		`{"rev":1.5}`:                   {protocol.StAll, codes.BadRequest, `"rev" is not an integer`},
+		`{"fields":["a"]}`:              {protocol.StUpdate, codes.BadRequest, `"fields" is not an object`},
+		`{"fields":{"gold":10}}`:        {protocol.StUpdate, codes.BadValue, `field "gold" is a JSON number`},
+		"{\"fields\":{\"x\":\"\xff\"}}": {protocol.StUpdate, codes.BadValue, `field "x" is not UTF-8`},
+		`{"bytes":{"x":"a"}}`:           {protocol.StUpdate, codes.BadValue, `field "x" of bytes is not base64`},
+		`{"bytes":{"x":1}}`:             {protocol.StUpdate, codes.BadValue, `field "x" of bytes is not base64`},
+		`{"deltas":{"gold":"much"}}`:    {protocol.StIncr, codes.BadRequest, `deltas of field "gold"`},
+		`{"expect":{"gold":9e99}}`:      {protocol.StRemove, codes.BadRequest, `expect of field "gold"`},
+		`{"expect":{"x":1,"x":2}}`:      {protocol.StIncr, codes.BadRequest, `expect has field "x" twice`},
+		`{"token":1}`:                   {protocol.StRestore, codes.BadRequest, `"token" is not a string`},
+		`{"bytes":{"x":""},"fields":` + string(full) + `}`: {protocol.StUpdate, codes.TooManyOps, "more than 2048 fields"},
 		`{"rows":[{"name":7}]}`:                            {protocol.StRetry, codes.BadRequest, `"name" is not a string`},
 		`{"after":"bag"}`:                                  {protocol.StErrors, codes.BadRequest, `"after" is not an object`},
 		`{"confirm":"yes"}`:                                {protocol.StDrop, codes.BadRequest, `"confirm" is not an integer`},
@@ -291,7 +297,7 @@ func TestStorageRequestsAreStrict(t *testing.T) {
 
 // A request that names no app and no region means 1, as ServerInfo does.
 func TestStorageDefaults(t *testing.T) {
-	for body, want := range map[string]protocol.StorageOwner{
+	for body, want := range map[string]field.Owner{
 		`{"logicType":"bag","ownerId":"42"}`:                              {App: "1", Region: "1", Logic: "bag", ID: "42"},
 		`{"appId":null,"regionId":"eu","logicType":"bag","ownerId":"42"}`: {App: "1", Region: "eu", Logic: "bag", ID: "42"},
 		`{"appId":"","ownerId":"a","ownerId":"b"}`:                        {App: "", Region: "1", ID: "a"},
@@ -303,12 +309,12 @@ func TestStorageDefaults(t *testing.T) {
 }
 
 func TestStorageConflictTellsVersions(t *testing.T) {
-	body := protocol.AppendStorageConflict(nil, "other versions", []protocol.StorageNumber{{Name: "gold", N: 7}, {Name: "none"}})
-	w, err := protocol.ParseStorageWritten(protocol.StUpdate, body)
+	body := protocol.AppendStorageMismatch(nil, &field.Mismatch{Fields: []field.Field{{Name: "gold", Version: 7}, {Name: "none"}}})
+	w, err := protocol.ParseStorageOutcome(field.Update, body)
 	var refused *protocol.RefusedError
 	require.ErrorAs(t, err, &refused)
 	require.EqualValues(t, codes.Conflict, refused.Result.Code)
-	require.Equal(t, []protocol.StorageField{{Name: "gold", Version: 7}, {Name: "none"}}, w.Fields)
+	require.Equal(t, []field.Field{{Name: "gold", Version: 7}, {Name: "none"}}, w.Fields)
 }
 
 // storageTalk is a conversation about player storage, every command at least once.
@@ -318,47 +324,51 @@ func storageTalk() (talks []talk) {
 		seq++
 		talks = append(talks, ask(cmd, seq, request), answer(cmd, seq, reply))
 	}
-	owner := protocol.StorageOwner{App: "1", Region: "1", Logic: "bag", ID: "42"}
-	eu := protocol.StorageOwner{App: "game", Region: "eu", Logic: "bag", ID: "a:b \"玩家\""}
-	gold := protocol.StorageField{Name: "gold", Value: []byte("10"), Version: 1_700_000_000_000_020}
-	pic := protocol.StorageField{Name: "pic", Value: []byte{0, 1, 255}, Version: 1_700_000_000_000_020}
+	owner := field.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}
+	eu := field.Owner{App: "game", Region: "eu", Logic: "bag", ID: "a:b \"玩家\""}
+	gold := field.Field{Name: "gold", Value: []byte("10"), Version: 1_700_000_000_000_020}
+	pic := field.Field{Name: "pic", Value: []byte{0, 1, 255}, Version: 1_700_000_000_000_020}
 
 	exchange(protocol.StGet, protocol.AppendStorageQuery(nil, protocol.StGet, protocol.StorageQuery{Owner: owner, Names: []string{"gold", "none"}}), protocol.AppendStorageFields(nil, nil, false))
-	update := protocol.StorageWrite{Owner: owner, Fields: []protocol.StorageField{gold, pic}, Token: "t-1"}
-	done := protocol.StorageWritten{Revision: 20, Fields: []protocol.StorageField{gold, pic}}
-	exchange(protocol.StUpdate, protocol.AppendStorageWrite(nil, protocol.StUpdate, update), protocol.AppendStorageWritten(nil, protocol.StUpdate, done, false))
+	write := func(cmd protocol.Command, w field.Write, reply []byte) {
+		w.Kind = cmd.StorageKind()
+		exchange(cmd, protocol.AppendStorageWrite(nil, &w), reply)
+	}
+	wrote := func(cmd protocol.Command, w field.Write, out field.Outcome) {
+		write(cmd, w, protocol.AppendStorageOutcome(nil, cmd.StorageKind(), &out, w.WantPrev))
+	}
+	update := field.Write{Owner: owner, Fields: []field.Field{gold, pic}, Token: "t-1"}
+	done := field.Outcome{Revision: 20, Fields: []field.Field{gold, pic}}
+	wrote(protocol.StUpdate, update, done)
 	done.Replayed = true
-	exchange(protocol.StUpdate, protocol.AppendStorageWrite(nil, protocol.StUpdate, update), protocol.AppendStorageWritten(nil, protocol.StUpdate, done, false))
-	update = protocol.StorageWrite{Owner: eu, Fields: []protocol.StorageField{gold}, Expect: []protocol.StorageNumber{{Name: "gold"}}, Prev: true}
-	exchange(protocol.StUpdate, protocol.AppendStorageWrite(nil, protocol.StUpdate, update),
-		protocol.AppendStorageConflict(nil, "1 fields do not have the expected versions", []protocol.StorageNumber{{Name: "gold", N: gold.Version}}))
+	wrote(protocol.StUpdate, update, done)
+	write(protocol.StUpdate, field.Write{Owner: eu, Fields: []field.Field{gold}, Expect: map[string]int64{"gold": 0}, WantPrev: true},
+		protocol.AppendStorageMismatch(nil, &field.Mismatch{Fields: []field.Field{gold}}))
 	exchange(protocol.StGet, protocol.AppendStorageQuery(nil, protocol.StGet, protocol.StorageQuery{Owner: owner, Names: []string{"gold", "pic"}, Versions: true}),
-		protocol.AppendStorageFields(nil, []protocol.StorageField{gold, pic}, true))
-	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, Limit: 1}),
-		protocol.AppendStoragePage(nil, protocol.StoragePage{Fields: []protocol.StorageField{gold}, Rev: 20, Next: "gold"}, false))
-	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, After: "gold", Rev: 20}),
-		protocol.AppendStoragePage(nil, protocol.StoragePage{Fields: []protocol.StorageField{pic}, Rev: 20}, false))
-	sum := protocol.StorageField{Name: "gold", Value: []byte("15"), Version: gold.Version + 1}
-	exchange(protocol.StIncr, protocol.AppendStorageWrite(nil, protocol.StIncr, protocol.StorageWrite{Owner: owner, Deltas: []protocol.StorageNumber{{Name: "gold", N: 5}}, Prev: true}),
-		protocol.AppendStorageWritten(nil, protocol.StIncr, protocol.StorageWritten{Revision: 21, Fields: []protocol.StorageField{sum}, Prev: []protocol.StorageField{gold}}, true))
-	names := protocol.StorageWrite{Owner: owner, Names: []string{"gold", "none"}}
-	exchange(protocol.StRemove, protocol.AppendStorageWrite(nil, protocol.StRemove, names), protocol.AppendStorageWritten(nil, protocol.StRemove, protocol.StorageWritten{Revision: 22}, false))
-	exchange(protocol.StRestore, protocol.AppendStorageWrite(nil, protocol.StRestore, names), protocol.AppendResult(nil, int(codes.NotFound), "there is no field none to restore"))
+		protocol.AppendStorageFields(nil, []field.Field{gold, pic}, true))
+	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, Ask: field.Ask{Limit: 1}}),
+		protocol.AppendStoragePage(nil, &field.Page{Fields: []field.Field{gold}, Revision: 20, More: true}, false))
+	exchange(protocol.StAll, protocol.AppendStorageQuery(nil, protocol.StAll, protocol.StorageQuery{Owner: owner, Ask: field.Ask{After: "gold", Revision: 20}}),
+		protocol.AppendStoragePage(nil, &field.Page{Fields: []field.Field{pic}, Revision: 20}, false))
+	sum := field.Field{Name: "gold", Value: []byte("15"), Version: gold.Version + 1}
+	wrote(protocol.StIncr, field.Write{Owner: owner, Deltas: []field.Delta{{Name: "gold", By: 5}}, WantPrev: true}, field.Outcome{Revision: 21, Fields: []field.Field{sum}, Prev: []field.Field{gold}})
+	names := field.Write{Owner: owner, Names: []string{"gold", "none"}}
+	wrote(protocol.StRemove, names, field.Outcome{Revision: 22})
+	write(protocol.StRestore, names, protocol.AppendResult(nil, int(codes.NotFound), "there is no field none to restore"))
 	names.Names = names.Names[:1]
-	exchange(protocol.StRestore, protocol.AppendStorageWrite(nil, protocol.StRestore, names),
-		protocol.AppendStorageWritten(nil, protocol.StRestore, protocol.StorageWritten{Revision: 23, Fields: []protocol.StorageField{sum}}, false))
+	wrote(protocol.StRestore, names, field.Outcome{Revision: 23, Fields: []field.Field{sum}})
 	exchange(protocol.StOwners, protocol.AppendStorageOwnersQuery(nil, protocol.StorageOwnersQuery{App: "1", Region: "1", Logic: "bag", Limit: 1}),
-		protocol.AppendStorageOwners(nil, protocol.StorageOwners{Owners: []protocol.StorageOwner{{Logic: "bag", ID: "42"}}, Next: "bag:42"}))
+		protocol.AppendStorageOwners(nil, []field.Owner{{Logic: "bag", ID: "42"}}, "bag:42"))
 	exchange(protocol.StOwners, protocol.AppendStorageOwnersQuery(nil, protocol.StorageOwnersQuery{CountOnly: true}), protocol.AppendStorageCount(nil, 2))
-	exchange(protocol.StStatus, []byte(`{}`), protocol.AppendLandingStatus(nil, []protocol.LandingTable{
+	exchange(protocol.StStatus, []byte(`{}`), protocol.AppendLandingStatus(nil, []field.TableStatus{
 		{List: "dirtyKey:0", Saving: "dirtyKey:0saving", Errors: "dirtyKey:0error", Dirty: 3, Oldest: 1_700_000_000_020, Refused: 1, Landed: 40, Last: 1_700_000_000_010, Rate: 12, Cursor: 19},
 		{Table: 1, List: "dirtyKey:1", Errors: "dirtyKey:1error"},
 	}))
-	refused := protocol.LandingError{StorageName: protocol.StorageName{Owner: eu, Name: "pic"}, List: "dirtyKey:0error", Revision: 20, Reason: "Data too long for column 'value'", Attempts: 2, First: 1_700_000_000_030, Next: 1_700_000_060_030}
-	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{Limit: 1}), protocol.AppendLandingErrors(nil, []protocol.LandingError{refused}, true))
-	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{After: refused.StorageName}), protocol.AppendLandingErrors(nil, nil, false))
-	rows := protocol.LandingRows{Rows: []protocol.StorageName{refused.StorageName}}
-	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, protocol.LandingRows{All: true}), protocol.AppendStorageCount(nil, 1))
+	refused := field.ErrorRow{Owner: eu, Name: "pic", List: "dirtyKey:0error", Revision: 20, Reason: "Data too long for column 'value'", Attempts: 2, First: 1_700_000_000_030, Next: 1_700_000_060_030}
+	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{Limit: 1}), protocol.AppendLandingErrors(nil, []field.ErrorRow{refused}, true))
+	exchange(protocol.StErrors, protocol.AppendLandingErrorsQuery(nil, protocol.LandingErrorsQuery{After: refused.Ref()}), protocol.AppendLandingErrors(nil, nil, false))
+	rows := protocol.LandingRows{Rows: []field.Ref{refused.Ref()}}
+	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, protocol.LandingRows{}), protocol.AppendStorageCount(nil, 1))
 	exchange(protocol.StRetry, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
 	rows.Confirm = 1
 	exchange(protocol.StDrop, protocol.AppendLandingRows(nil, rows), protocol.AppendStorageCount(nil, 1))
@@ -408,13 +418,12 @@ func FuzzStorage(f *testing.F) {
 			}
 			if err := readStorageRequest(row.ID, &r); err != nil {
 				require.NotEqual(t, codes.Internal, codes.Of(err), "%v", err)
-			} else if row.ID.ChangesFields() {
-				w, err := r.StorageWrite(row.ID)
-				require.NoError(t, err)
-				sent := protocol.AppendStorageWrite(nil, row.ID, w)
-				again, err := read(t, sent).StorageWrite(row.ID)
-				require.NoError(t, err, "%s", sent)
-				require.Equal(t, string(sent), string(protocol.AppendStorageWrite(nil, row.ID, again)))
+			} else if row.ID.StorageKind() != 0 {
+				var w, again field.Write
+				require.NoError(t, r.StorageWrite(row.ID, &w))
+				sent := protocol.AppendStorageWrite(nil, &w)
+				require.NoError(t, read(t, sent).StorageWrite(row.ID, &again), "%s", sent)
+				require.Equal(t, string(sent), string(protocol.AppendStorageWrite(nil, &again)))
 			}
 		}
 	})

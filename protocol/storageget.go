@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"confcenter/internal/jsontext"
+	"confcenter/kv/kvjson"
+	"confcenter/storage/field"
 )
 
 // StorageRead is STGET's request. Its texts are those of the request's body.
@@ -14,27 +16,29 @@ type StorageRead struct {
 	Versions               bool // tell the fields' versions
 }
 
-var defaultID = []byte(DefaultID)
+var defaultID = []byte(field.DefaultID)
 
 // StorageRead reads STGET's request into q, whose room for names is used again. It allocates
 // nothing else unless a text has escapes. The texts are not checked.
 func (r *Request) StorageRead(q *StorageRead) error {
-	m := storageReader{r: r, most: MaxFields}
-	*q = StorageRead{App: defaultID, Region: defaultID, Logic: m.octets("logicType"), ID: m.octets("ownerId"), Names: q.Names[:0], Versions: r.Flag("versions")}
-	if m.has("appId") {
-		q.App = m.octets("appId")
+	var m reader
+	m.begin(r)
+	top := &m.Top
+	*q = StorageRead{App: defaultID, Region: defaultID, Logic: m.Text(top, kvjson.LogicType), ID: m.Text(top, kvjson.OwnerID), Names: q.Names[:0], Versions: m.Flag(top, kvjson.Versions)}
+	if top.Has(kvjson.AppID) {
+		q.App = m.Text(top, kvjson.AppID)
 	}
-	if m.has("regionId") {
-		q.Region = m.octets("regionId")
+	if top.Has(kvjson.RegionID) {
+		q.Region = m.Text(top, kvjson.RegionID)
 	}
-	for it, _ := m.items("names", jsontext.Array, 0); it.Next(); {
-		if it.Kind() != jsontext.String {
-			m.bad("names", "an array of strings")
+	for list := m.Elements(top, kvjson.Names, field.MaxFields); m.Next(&list, nil); {
+		if list.Kind() != jsontext.String {
+			m.Bad(kvjson.Names, "an array of strings")
 			break
 		}
-		q.Names = append(q.Names, jsontext.Unquote(it.Raw()))
+		q.Names = append(q.Names, jsontext.Unquote(list.Raw()))
 	}
-	return m.err
+	return m.End()
 }
 
 // ReadPlain does the same for a body, in a fraction of the time, if that is in the form that
@@ -58,7 +62,7 @@ func (q *StorageRead) ReadPlain(body []byte) bool {
 	if q.ID, rest, ok = plainMember(rest, `"ownerId":"`); !ok {
 		return false
 	}
-	for head := `"names":["`; len(q.Names) < MaxFields; head = `,"` {
+	for head := `"names":["`; len(q.Names) < field.MaxFields; head = `,"` {
 		var name []byte
 		if name, rest, ok = plainBehind(rest, head); !ok {
 			return false

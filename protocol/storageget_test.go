@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // requireRead requires that the body asks for what want does, the short way as well if it can
@@ -19,7 +20,7 @@ func requireRead(t require.TestingT, want protocol.StorageQuery, body []byte) (p
 	for _, name := range got.Names {
 		names = append(names, string(name))
 	}
-	require.Equal(t, want.Owner, protocol.StorageOwner{App: string(got.App), Region: string(got.Region), Logic: string(got.Logic), ID: string(got.ID)}, "%s", body)
+	require.Equal(t, want.Owner, field.Owner{App: string(got.App), Region: string(got.Region), Logic: string(got.Logic), ID: string(got.ID)}, "%s", body)
 	require.ElementsMatch(t, want.Names, names, "%s", body)
 	require.Equal(t, want.Versions, got.Versions, "%s", body)
 	if plain = short.ReadPlain(body); plain {
@@ -31,7 +32,7 @@ func requireRead(t require.TestingT, want protocol.StorageQuery, body []byte) (p
 // What is read the short way is what is read the long way, and most requests are.
 func TestPlainStorageReadAgrees(t *testing.T) {
 	const all = `"appId":"7","regionId":"eu","logicType":"bag","ownerId":"42","names":["a","b c"],"versions":1`
-	names := `"` + strings.Repeat(`x","`, protocol.MaxFields) + `"`
+	names := `"` + strings.Repeat(`x","`, field.MaxFields) + `"`
 	for body, plain := range map[string]bool{
 		`{` + all + `}`: true,
 		`{"appId":"7","logicType":"bag","ownerId":"42","names":["a"]}`:                 true,

@@ -426,7 +426,7 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 			switch rapid.IntRange(0, 10).Draw(rt, "step") {
 			case 0:
 				value := rapid.SampledFrom([]string{"1", "text", ""}).Draw(rt, "value")
-				out, err := k.try(&Write{Owner: o, Kind: Update, Fields: []Put{{Name: f.Name, Value: []byte(value)}}, WantPrev: prev})
+				out, err := k.try(&Write{Owner: o, Kind: Update, Fields: []Field{{Name: f.Name, Value: []byte(value)}}, WantPrev: prev})
 				set(value, out, err)
 				require.Equal(rt, prev && there, len(out.Prev) > 0)
 			case 1:

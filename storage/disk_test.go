@@ -80,7 +80,7 @@ func TestAFullStoreLandsAndTakesWritesAgainOnceFieldsHaveLeft(t *testing.T) {
 	n := 0
 	for _, size := range []int{32 << 10, 1 << 10, 1} { // down to the last byte
 		for {
-			if _, err := k.try(&Write{Owner: Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(n)}, Kind: Update, Fields: []Put{{Name: "a", Value: make([]byte, size)}}}); err != nil {
+			if _, err := k.try(&Write{Owner: Owner{App: "1", Region: "1", Logic: "user", ID: strconv.Itoa(n)}, Kind: Update, Fields: []Field{{Name: "a", Value: make([]byte, size)}}}); err != nil {
 				require.ErrorIs(t, err, codes.Quota)
 				break
 			}

@@ -108,9 +108,9 @@ func (k *kit) do(w *Write) *Outcome {
 	return out
 }
 
-func puts(fields map[string]string) (list []Put) {
+func puts(fields map[string]string) (list []Field) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		list = append(list, Put{Name: name, Value: []byte(fields[name])})
+		list = append(list, Field{Name: name, Value: []byte(fields[name])})
 	}
 	return list
 }

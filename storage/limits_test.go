@@ -48,10 +48,10 @@ func TestWritesThatWaitAreLimitedInNumber(t *testing.T) {
 	k, first, goOn := startWaiting(t)
 	answers := make(chan error, maxWaiting)
 	for range maxWaiting {
-		k.Do(&Write{Owner: player, Kind: Update, Fields: []Put{{Name: "a", Value: []byte("1")}}}, func(_ *Outcome, err error) { answers <- err })
+		k.Do(&Write{Owner: player, Kind: Update, Fields: []Field{{Name: "a", Value: []byte("1")}}}, func(_ *Outcome, err error) { answers <- err })
 	}
 	require.Equal(t, Limit{Name: "waiting_writes", Use: maxWaiting, Most: maxWaiting}, k.limit("waiting_writes"))
-	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Put{{Name: "a", Value: []byte("2")}}})
+	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Field{{Name: "a", Value: []byte("2")}}})
 	require.ErrorIs(t, err, codes.Busy)
 	require.ErrorContains(t, err, "16384 writes wait for earlier ones to the same owners, which is the limit; try again")
 	require.EqualValues(t, 1, k.limit("waiting_writes").Met)
@@ -69,9 +69,9 @@ func TestWritesThatWaitAreLimitedInNumber(t *testing.T) {
 
 func TestWritesThatWaitAreLimitedInBytes(t *testing.T) {
 	k, first, goOn := startWaiting(t)
-	var fields []Put
+	var fields []Field
 	for i := range 7 {
-		fields = append(fields, Put{Name: fmt.Sprint(i), Value: make([]byte, kv.MaxValue)})
+		fields = append(fields, Field{Name: fmt.Sprint(i), Value: make([]byte, kv.MaxValue)})
 	}
 	answers := make(chan error, 100)
 	for range 100 {

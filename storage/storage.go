@@ -30,7 +30,6 @@ type (
 	Field       = field.Field
 	FieldName   = field.Ref
 	Kind        = field.Kind
-	Put         = field.Put
 	Delta       = field.Delta
 	Write       = field.Write
 	Outcome     = field.Outcome

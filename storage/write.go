@@ -93,7 +93,7 @@ func (j *job) check(owner []byte) error {
 	w := j.w
 	switch w.Kind {
 	case Update:
-		slices.SortFunc(w.Fields, func(a, b Put) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(w.Fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
 		j.names = j.room(len(w.Fields))
 		for i := range w.Fields {
 			j.names[i] = w.Fields[i].Name

@@ -136,7 +136,7 @@ func TestH36AValueOfAMegabyteIsTakenWholeAndNoLonger(t *testing.T) {
 	k := startOn(t, sql)
 	long := strings.Repeat("x", kv.MaxValue)
 	k.update(player, map[string]string{"a": long})
-	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Put{{Name: "b", Value: []byte(long + "x")}}})
+	_, err := k.try(&Write{Owner: player, Kind: Update, Fields: []Field{{Name: "b", Value: []byte(long + "x")}}})
 	require.ErrorIs(t, err, codes.TooLarge)
 	require.ErrorContains(t, err, `"b"`)
 	k.land()
@@ -198,7 +198,7 @@ func TestVersionsRiseAndMakeWritesConditional(t *testing.T) {
 	require.Greater(t, first.Version, k.clock.Now().UnixMicro())
 
 	w := func(expect map[string]int64) *Write {
-		return &Write{Owner: player, Kind: Update, Fields: []Put{{Name: "a", Value: []byte("2")}}, Expect: expect}
+		return &Write{Owner: player, Kind: Update, Fields: []Field{{Name: "a", Value: []byte("2")}}, Expect: expect}
 	}
 	second := k.do(w(map[string]int64{"a": first.Version, "other": 0})).Fields[0]
 	require.Greater(t, second.Version, first.Version)
@@ -283,7 +283,7 @@ func TestTokensMakeEveryWriteRepeatable(t *testing.T) {
 // The members of a JSON object have no order.
 func TestARepetitionMayNameItsFieldsInAnotherOrder(t *testing.T) {
 	k := start(t)
-	for _, list := range [][]Put{{{Name: "x", Value: []byte("1")}, {Name: "y", Value: []byte("2")}}, {{Name: "y", Value: []byte("2")}, {Name: "x", Value: []byte("1")}}} {
+	for _, list := range [][]Field{{{Name: "x", Value: []byte("1")}, {Name: "y", Value: []byte("2")}}, {{Name: "y", Value: []byte("2")}, {Name: "x", Value: []byte("1")}}} {
 		k.do(&Write{Owner: player, Kind: Update, Fields: list, Token: "u"})
 	}
 	for _, list := range [][]Delta{{{Name: "x", By: 1}, {Name: "y", By: 2}}, {{Name: "y", By: 2}, {Name: "x", By: 1}}} {
@@ -298,7 +298,7 @@ func TestARepetitionMayNameItsFieldsInAnotherOrder(t *testing.T) {
 func TestAFieldThatIsNamedTwiceIsRefused(t *testing.T) {
 	k := start(t)
 	for _, w := range []Write{
-		{Kind: Update, Fields: []Put{{Name: "a", Value: []byte("1")}, {Name: "b"}, {Name: "a", Value: []byte("2")}}},
+		{Kind: Update, Fields: []Field{{Name: "a", Value: []byte("1")}, {Name: "b"}, {Name: "a", Value: []byte("2")}}},
 		{Kind: Incr, Deltas: []Delta{{Name: "a", By: 1}, {Name: "b", By: 1}, {Name: "a", By: 1}}},
 	} {
 		w.Owner = player

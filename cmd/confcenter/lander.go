@@ -84,7 +84,7 @@ func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db 
 	}
 	if connected != nil {
 		log.Info().Str("database", db.Name()).Str("name", cfg.Name).Str("version", version).Msg("ready")
-		l := landing.Start(landing.Config{Source: landerSource{connected.Lander()}, Database: db, Who: cfg.Name, Log: log})
+		l := landing.Start(landing.Config{Source: connected.Lander(), Database: db, Who: cfg.Name, Log: log})
 		<-ctx.Done()
 		log.Info().Msg("stopping")
 		l.Close()

@@ -91,7 +91,7 @@ func refused(ctx context.Context, connected *client.Client, limit int) (list []c
 		if list = append(list, page...); err != nil || !more || len(page) == 0 || len(list) == limit {
 			return list, err
 		}
-		after = page[len(page)-1].StorageName
+		after = page[len(page)-1].Ref()
 	}
 }
 

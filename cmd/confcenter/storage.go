@@ -17,7 +17,7 @@ import (
 	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // storageCommand is the group of verbs for player storage.
@@ -51,8 +51,8 @@ type place struct{ app, region string }
 
 func (p *place) define(command *cobra.Command) {
 	f := command.Flags()
-	f.StringVar(&p.app, "app", protocol.DefaultID, "app of the owner")
-	f.StringVar(&p.region, "region", protocol.DefaultID, "region of the owner")
+	f.StringVar(&p.app, "app", field.DefaultID, "app of the owner")
+	f.StringVar(&p.region, "region", field.DefaultID, "region of the owner")
 	for _, flag := range []string{"app", "region"} {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}

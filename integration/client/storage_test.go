@@ -14,7 +14,7 @@ import (
 	"confcenter/clienttest"
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/protocol"
+	"confcenter/storage/field"
 )
 
 // The checks H1 to H16 and H33 of player storage, which any client of the five operations can
@@ -303,8 +303,8 @@ func TestStorageLandersOfAServerWithoutADatabase(t *testing.T) {
 	try := func(_ any, err error) error { return err }
 	for what, err := range map[string]error{
 		"claim":    try(l.Claim(t.Context(), 0, "lander")),
-		"batch":    try(l.Take(t.Context(), 0, 0)),
-		"LDLANDED": l.Landed(t.Context(), protocol.LanderLanded{Fence: 1}),
+		"batch":    try(l.Dirty(t.Context(), 0, 0)),
+		"LDLANDED": l.Landed(t.Context(), 1, &field.Batch{}, nil),
 	} {
 		require.ErrorContains(t, err, what)
 		require.NotEqual(t, codes.Internal, codes.Of(err), what)

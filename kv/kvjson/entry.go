@@ -123,16 +123,10 @@ func (r *Reader) Entry(o *Object, ns, key string) *kv.Entry {
 // EntryIn reads a member that is an entry; nil if it is absent or null. It
 // overwrites the members of o if o is on the same level.
 func (r *Reader) EntryIn(o *Object, f Field, level int, ns, key string) *kv.Entry {
-	m := o.member(f)
-	if m == nil {
-		return nil
-	}
-	if m.Kind != jsontext.Object {
-		r.Bad(f, "an object")
-		return nil
-	}
 	var inner Object
-	r.Enter(level, m.Raw, &inner)
+	if !EnterMember(r, level, o, f, &inner) {
+		return nil
+	}
 	return r.Entry(&inner, ns, key)
 }
 

@@ -10,6 +10,7 @@ const (
 	After
 	AppID // of player storage, as are the others that no section about the store has
 	Attempts
+	Batch
 	Before
 	By
 	Bytes
@@ -19,7 +20,10 @@ const (
 	Count
 	CountOnly
 	Create
+	Created
 	Current
+	Cursor
+	Delay
 	Delete // HTTP: in an item of a batch
 	Deleted
 	Deltas
@@ -29,10 +33,13 @@ const (
 	Else
 	Entries
 	Errors
+	ErrorsList
+	ErrorSuffix
 	Events
 	Expect
 	Expires
 	ExpiresMs // HTTP: Expires
+	Failed
 	Fence
 	Fields
 	First
@@ -40,6 +47,8 @@ const (
 	From
 	Granted
 	Held
+	Holder
+	Idle
 	If
 	IfAbsent // HTTP: a condition of a put
 	IfFence
@@ -49,10 +58,13 @@ const (
 	Key
 	Keys
 	KeysOnly
+	Landed
+	Last
 	Lease
 	Left
 	Limit
 	List
+	LockTime
 	LogicType
 	Max
 	Min
@@ -63,29 +75,39 @@ const (
 	Names
 	Namespaces
 	Next // what the next page of a list comes after
+	Noted
 	NS
 	Number
+	Oldest
 	Op
 	OwnerID
 	Owners
 	Prefix
 	Prev
+	Rate
 	Raw
 	Reason
 	RegionID
 	Regions
+	Removed
+	RemovedAt
 	Replayed
 	Results
 	Resync
 	Rev
 	Revision // HTTP: Rev
 	Rows
+	Saving
+	SavingSuffix
 	Scanned // HTTP: the key at which a search has stopped
 	Size    // HTTP: of a value, in bytes
 	State
 	Synced
+	Table
+	Tables
 	Target
 	Then
+	Through
 	Token
 	TTL
 	TTLMs // HTTP: TTL
@@ -98,22 +120,27 @@ const (
 	Versions
 	Wait
 	Watch
+	Who
 	fieldCount // how many there are
 )
 
 var fieldNames = [fieldCount]string{
-	After: "after", AppID: "appId", Attempts: "attempts", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce",
-	Code: "code", Confirm: "confirm", Count: "count", CountOnly: "count_only", Create: "create", Current: "current", Delete: "delete",
-	Deleted: "deleted", Deltas: "deltas", Desc: "desc", Dirty: "dirty", Dropped: "dropped", Else: "else", Entries: "entries",
-	Errors: "errors", Events: "events", Expect: "expect", Expires: "expires", ExpiresMs: "expires_ms", Fence: "fence", Fields: "fields",
-	First: "first", Floor: "floor", From: "from", Granted: "granted", Held: "held", If: "if", IfAbsent: "if_absent", IfFence: "if_fence",
-	IfMod: "if_mod", Initial: "initial", Items: "items", Key: "key", Keys: "keys", KeysOnly: "keys_only", Lease: "lease", Left: "left",
-	Limit: "limit", List: "list", LogicType: "logicType", Max: "max", Min: "min", MinRev: "min_rev", Mod: "mod", More: "more", Name: "name",
-	Names: "names", Namespaces: "namespaces", Next: "next", NS: "ns", Number: "number", Op: "op", OwnerID: "ownerId", Owners: "owners",
-	Prefix: "prefix", Prev: "prev", Raw: "raw", Reason: "reason", RegionID: "regionId", Regions: "regions", Replayed: "replayed",
-	Results: "results", Resync: "resync", Rev: "rev", Revision: "revision", Rows: "rows", Scanned: "scanned", Size: "size", State: "state",
-	Synced: "synced", Target: "target", Then: "then", Token: "token", TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated",
-	UpdatedMs: "updated_ms", Value: "value", Values: "values", Version: "version", Versions: "versions", Wait: "wait", Watch: "watch",
+	After: "after", AppID: "appId", Attempts: "attempts", Batch: "batch", Before: "before", By: "by", Bytes: "bytes", Coalesce: "coalesce",
+	Code: "code", Confirm: "confirm", Count: "count", CountOnly: "count_only", Create: "create", Created: "created", Current: "current",
+	Cursor: "cursor", Delay: "delay", Delete: "delete", Deleted: "deleted", Deltas: "deltas", Desc: "desc", Dirty: "dirty",
+	Dropped: "dropped", Else: "else", Entries: "entries", Errors: "errors", ErrorsList: "errors_list", ErrorSuffix: "error_suffix",
+	Events: "events", Expect: "expect", Expires: "expires", ExpiresMs: "expires_ms", Failed: "failed", Fence: "fence", Fields: "fields",
+	First: "first", Floor: "floor", From: "from", Granted: "granted", Held: "held", Holder: "holder", Idle: "idle", If: "if",
+	IfAbsent: "if_absent", IfFence: "if_fence", IfMod: "if_mod", Initial: "initial", Items: "items", Key: "key", Keys: "keys",
+	KeysOnly: "keys_only", Landed: "landed", Last: "last", Lease: "lease", Left: "left", Limit: "limit", List: "list",
+	LockTime: "lock_time", LogicType: "logicType", Max: "max", Min: "min", MinRev: "min_rev", Mod: "mod", More: "more", Name: "name",
+	Names: "names", Namespaces: "namespaces", Next: "next", Noted: "noted", NS: "ns", Number: "number", Oldest: "oldest",
+	Op: "op", OwnerID: "ownerId", Owners: "owners", Prefix: "prefix", Prev: "prev", Rate: "rate", Raw: "raw", Reason: "reason",
+	RegionID: "regionId", Regions: "regions", Removed: "removed", RemovedAt: "removed_at", Replayed: "replayed", Results: "results",
+	Resync: "resync", Rev: "rev", Revision: "revision", Rows: "rows", Saving: "saving", SavingSuffix: "saving_suffix", Scanned: "scanned",
+	Size: "size", State: "state", Synced: "synced", Table: "table", Tables: "tables", Target: "target", Then: "then", Through: "through",
+	Token: "token", TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated", UpdatedMs: "updated_ms", Value: "value",
+	Values: "values", Version: "version", Versions: "versions", Wait: "wait", Watch: "watch", Who: "who",
 }
 
 func (f Field) String() string { return fieldNames[f] }
@@ -153,7 +180,7 @@ func fieldHash(name []byte) uint8 {
 	if n == 0 {
 		return 0
 	}
-	return uint8(n)*101 + name[0]*54 + name[n/2]*209 + name[n-1]*205
+	return uint8(n)*9 + name[0]*175 + name[n/2]*122 + name[n-1]*199
 }
 
 func fieldOf(name []byte) Field {

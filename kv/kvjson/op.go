@@ -131,9 +131,7 @@ func (w *Writer) Op(op *kv.Op) {
 	case kv.OpDeletePrefix:
 		w.Text(Prefix, op.Key)
 		w.Given(Limit, int64(op.Limit))
-		if op.Confirm != "" {
-			w.Text(Confirm, op.Confirm)
-		}
+		w.TextGiven(Confirm, op.Confirm)
 		return
 	}
 	w.Text(Key, op.Key)

@@ -38,7 +38,7 @@ func (s *Scratch) Drop(limit int) {
 // counts; null counts as absent, except for [Value].
 type Object struct {
 	members []jsontext.Member
-	at      [fieldCount]int32 // index + 1
+	at      [fieldCount]uint16 // index + 1, of jsontext.MaxMembers at most
 	asked   fieldSet
 }
 
@@ -74,7 +74,7 @@ func (o *Object) index(members []jsontext.Member) {
 	o.members = members
 	for i := range members {
 		if f := fieldOf(members[i].Key); o.at[f] == 0 {
-			o.at[f] = int32(i) + 1
+			o.at[f] = uint16(i) + 1
 		}
 	}
 }
@@ -88,6 +88,20 @@ func (r *Reader) Enter(level int, raw []byte, o *Object) {
 		r.Fail(codes.Errorf(codes.BadRequest, "more than %d members in one object", jsontext.MaxMembers))
 	}
 	o.index(r.nested[level])
+}
+
+// EnterMember enters o's member f, if it is there and is an object.
+func EnterMember(r *Reader, level int, o *Object, f Field, in *Object) bool {
+	m := o.member(f)
+	switch {
+	case m == nil:
+		return false
+	case m.Kind != jsontext.Object:
+		r.Bad(f, "an object")
+		return false
+	}
+	r.Enter(level, m.Raw, in)
+	return true
 }
 
 // Leave refuses members of o that were not asked for, if the dialect does. It
@@ -309,25 +323,21 @@ func (r *Reader) Next(list *Elements, o *Object) bool {
 	return true
 }
 
-// Members iterates over member f of o, an object whose members have names of the user's
-// own; it has none if f is absent. More than limit are an error.
-func Members(r *Reader, o *Object, f Field, limit int) jsontext.Iter {
+// Members iterates over member f of o, an object whose n members have names of the user's
+// own; it has none if f is absent.
+func Members(r *Reader, o *Object, f Field) (it jsontext.Iter, n int) {
 	m := o.member(f)
 	switch {
 	case m == nil:
-		return jsontext.Iter{}
+		return it, 0
 	case m.Kind != jsontext.Object:
 		r.Bad(f, "an object")
-		return jsontext.Iter{}
+		return it, 0
 	}
-	n := 0
-	for it := jsontext.Iterate(m.Raw); it.Next(); {
-		if n++; n > limit {
-			r.Fail(codes.Errorf(codes.TooManyOps, "%s has more members than the limit of %d", f, limit))
-			return jsontext.Iter{}
-		}
+	for it = jsontext.Iterate(m.Raw); it.Next(); {
+		n++
 	}
-	return jsontext.Iterate(m.Raw)
+	return jsontext.Iterate(m.Raw), n
 }
 
 // Kind is the kind of the element.

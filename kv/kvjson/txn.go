@@ -1,6 +1,7 @@
 package kvjson
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ func (r *Reader) Txn(ns string, t *kv.Txn) {
 		ns = string(own)
 	}
 	parts := [...]Field{If, Then, Else}
-	slices.SortFunc(parts[:], func(f, g Field) int { return int(r.Top.at[f] - r.Top.at[g]) })
+	slices.SortFunc(parts[:], func(f, g Field) int { return cmp.Compare(r.Top.at[f], r.Top.at[g]) })
 	for _, f := range parts {
 		switch f {
 		case If:
@@ -223,9 +224,7 @@ func (w *Writer) compare(c *kv.Compare, ns string) {
 
 // Conditions appends token and fences.
 func (w *Writer) Conditions(t *kv.Txn, ns string) {
-	if t.Token != "" {
-		w.Text(Token, t.Token)
-	}
+	w.TextGiven(Token, t.Token)
 	if len(t.Fences) == 0 {
 		return
 	}

@@ -64,6 +64,13 @@ func (w *Writer) Given(f Field, n int64) {
 // Text appends a string.
 func (w *Writer) Text(f Field, s string) { w.Buf = jsontext.AppendQuote(appendField(w.Buf, f), s) }
 
+// TextGiven appends a string unless it is empty, which counts as absent.
+func (w *Writer) TextGiven(f Field, s string) {
+	if s != "" {
+		w.Text(f, s)
+	}
+}
+
 // Null appends a member that is null.
 func (w *Writer) Null(f Field) { w.Buf = append(appendField(w.Buf, f), "null"...) }
 

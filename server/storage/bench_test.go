@@ -30,7 +30,7 @@ func owners(t testing.TB, store kv.Store, n int) *gate.Session {
 	done := make(chan error, n)
 	for i := range n {
 		o := storage.Owner{App: "1", Region: "1", Logic: "player", ID: fmt.Sprintf("key-%06d", i)}
-		players.Do(&storage.Write{Owner: o, Kind: storage.Update, Fields: []storage.Put{{Name: "state", Value: []byte(strings.Repeat("x", 200))}}},
+		players.Do(&storage.Write{Owner: o, Kind: storage.Update, Fields: []storage.Field{{Name: "state", Value: []byte(strings.Repeat("x", 200))}}},
 			func(_ *storage.Outcome, err error) { done <- err })
 		if i%1000 == 999 || i == n-1 {
 			for range i%1000 + 1 {

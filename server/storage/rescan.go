@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"confcenter/protocol"
-	"confcenter/server/gate"
 	"confcenter/storage"
 )
 
@@ -14,21 +13,14 @@ type Rescanner interface {
 }
 
 // rescan hears that others have filled a table.
-func (f *Handlers) rescan(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.LandingRescan()
+func (f *Handlers) rescan(dst []byte, q protocol.LandingRescan) ([]byte, error) {
 	owner := storage.Owner{App: q.App, Region: q.Region, Logic: "l", ID: "o"}
-	if err == nil {
-		err = owner.Check()
+	if err := owner.Check(); err != nil {
+		return dst, err
 	}
-	if err != nil {
-		s.RefuseState(h, err)
-		return true
+	err := f.store.Rescan(f.life, owner.Table())
+	if err == nil && q.Version != 0 {
+		err = f.store.Newer(f.life, q.Version)
 	}
-	f.tell(s, h, func() error {
-		if err := f.store.Rescan(f.life, owner.Table()); err != nil || q.Version == 0 {
-			return err
-		}
-		return f.store.Newer(f.life, q.Version)
-	})
-	return true
+	return success(dst, err)
 }

@@ -5,6 +5,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 
 	"confcenter/codes"
 	"confcenter/protocol"
@@ -44,11 +45,10 @@ type desk struct {
 	completed // any goroutine
 
 	// loop only
-	gets   getRun
-	ahead  foreseen
-	run    *getRun // the one being answered
-	fields []protocol.StorageField
-	free   []*writing // for reuse
+	gets  getRun
+	ahead foreseen
+	run   *getRun    // the one being answered
+	free  []*writing // for reuse
 }
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }
@@ -58,29 +58,29 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 	f := &Handlers{store: store, life: life}
 	routes := map[protocol.Command]gate.Route{
 		protocol.StGet:    {Handle: f.get, Ahead: f.lookAhead, Answer: f.answerAhead},
-		protocol.StAll:    {Handle: f.all},
-		protocol.StOwners: {Handle: f.owners},
-		protocol.StStatus: {Handle: f.status},
-		protocol.StErrors: {Handle: f.errors},
-		protocol.StRetry:  {Handle: f.retry},
-		protocol.StDrop:   {Handle: f.drop},
-		protocol.StRescan: {Handle: f.rescan},
+		protocol.StAll:    route(waits, (*protocol.Request).StorageQuery, f.all),
+		protocol.StOwners: route(waits, (*protocol.Request).StorageOwnersQuery, f.owners),
+		protocol.StStatus: route(works, nothing, f.status),
+		protocol.StErrors: route(works, (*protocol.Request).LandingErrorsQuery, f.errors),
+		protocol.StRetry:  route(waits, (*protocol.Request).LandingRows, f.retry),
+		protocol.StDrop:   route(waits, (*protocol.Request).LandingRows, f.drop),
+		protocol.StRescan: route(waits, (*protocol.Request).LandingRescan, f.rescan),
 
-		protocol.LdSettings: {Handle: f.settings},
-		protocol.LdClaim:    {Handle: f.claim},
-		protocol.LdTake:     {Handle: f.take},
-		protocol.LdLanded:   {Handle: f.landed},
-		protocol.LdNewer:    {Handle: f.newer},
-		protocol.LdRelease:  {Handle: f.release},
+		protocol.LdSettings: route(works, nothing, f.settings),
+		protocol.LdClaim:    route(waits, (*protocol.Request).LanderClaim, f.claim),
+		protocol.LdTake:     route(waits, (*protocol.Request).LanderTake, f.take),
+		protocol.LdLanded:   route(waits, (*protocol.Request).LanderLanded, f.landed),
+		protocol.LdNewer:    route(waits, (*protocol.Request).LanderVersion, f.newer),
+		protocol.LdRelease:  route(waits, (*protocol.Request).LanderClaim, f.release),
 	}
 	for _, row := range protocol.Commands {
-		if row.ID.ChangesFields() {
+		if row.ID.StorageKind() != 0 {
 			routes[row.ID] = gate.Route{Handle: f.write, Write: true}
 		}
 	}
 	for cmd, r := range routes {
 		if r.Strict = true; store == nil {
-			r = gate.Route{Handle: none, Raw: true}
+			r = gate.Route{Handle: noStorage, Raw: true}
 		}
 		routes[cmd] = r
 	}
@@ -91,11 +91,44 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return &desk{completed: completed{loop: d.Loop}} })
 }
 
-// none answers where there is no player storage.
-func none(s *gate.Session, h protocol.Header, _ []byte) bool {
+// noStorage answers where there is no player storage.
+func noStorage(s *gate.Session, h protocol.Header, _ []byte) bool {
 	s.Result(h, int(codes.NotImplemented), "this server has no player storage")
 	return true
 }
+
+// route is that of a command that is answered away from the loop: by those who work, or by
+// those who may have to wait. read reads the request; what it returns must not refer to it.
+// answer appends the reply.
+func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), read func(*protocol.Request) (Q, error), answer func(dst []byte, q Q) ([]byte, error)) gate.Route {
+	return gate.Route{Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+		q, err := read(&s.Desk.Req)
+		if err != nil {
+			s.RefuseState(h, err)
+			return true
+		}
+		by(s, h, func(dst []byte) []byte {
+			body, err := answer(dst, q)
+			if err != nil {
+				s.Group().Count.StateRefused.Add(1)
+				return s.AppendRefusal(dst, h, err)
+			}
+			return body
+		})
+		return true
+	}}
+}
+
+func works(s *gate.Session, h protocol.Header, body func([]byte) []byte) { s.Later(h, body) }
+
+func waits(s *gate.Session, h protocol.Header, body func([]byte) []byte) {
+	loop.Await(&s.Conn, h, body)
+}
+
+// none is what requests without members say.
+type none struct{}
+
+func nothing(*protocol.Request) (none, error) { return none{}, nil }
 
 // get answers an STGET that no run could take: one that is wrong, or asks for a great many
 // fields.
@@ -133,77 +166,37 @@ func (f *Handlers) load(s *gate.Session, h protocol.Header, owner storage.Owner,
 		if err != nil {
 			return s.AppendRefusal(dst, h, err)
 		}
-		return protocol.AppendStorageFields(dst, appendWire(nil, found), versions)
+		return protocol.AppendStorageFields(dst, found, versions)
 	})
 }
 
 // answer replies with fields that were in memory. A worker encodes many bytes.
 func (d *desk) answer(s *gate.Session, h protocol.Header, found []storage.Field, versions bool) {
-	d.fields = appendWire(d.fields[:0], found)
 	switch size := sizeOf(found); {
 	case size <= loopBytes:
-		s.End(protocol.AppendStorageFields(s.Begin(h.Command.Reply(), h.Seq), d.fields, versions))
+		s.End(protocol.AppendStorageFields(s.Begin(h.Command.Reply(), h.Seq), found, versions))
 	case size > protocol.MaxFieldBytes:
 		s.RefuseState(h, checkSize(found))
 	default:
-		fields := append([]protocol.StorageField(nil), d.fields...)
+		fields := slices.Clone(found)
 		s.Later(h, func(dst []byte) []byte { return protocol.AppendStorageFields(dst, fields, versions) })
 	}
-	clear(d.fields) // values are not kept
 }
 
 // all answers with a page of an owner's fields.
-func (f *Handlers) all(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.StorageQuery()
-	if err != nil {
-		s.RefuseState(h, err)
-		return true
-	}
-	loop.Await(&s.Conn, h, func(dst []byte) []byte {
-		page, err := f.store.GetAll(f.life, storage.Owner(q.Owner), storage.Ask{After: q.After, Limit: q.Limit, Revision: q.Rev})
-		if err != nil {
-			return s.AppendRefusal(dst, h, err)
-		}
-		out := protocol.StoragePage{Fields: appendWire(nil, page.Fields), Rev: page.Revision}
-		if n := len(page.Fields); page.More && n > 0 {
-			out.Next = page.Fields[n-1].Name
-		}
-		return protocol.AppendStoragePage(dst, out, q.Versions)
-	})
-	return true
+func (f *Handlers) all(dst []byte, q protocol.StorageQuery) ([]byte, error) {
+	page, err := f.store.GetAll(f.life, q.Owner, q.Ask)
+	return protocol.AppendStoragePage(dst, &page, q.Versions), err
 }
 
 // owners answers with a page of owners, or how many there are.
-func (f *Handlers) owners(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.StorageOwnersQuery()
-	if err != nil {
-		s.RefuseState(h, err)
-		return true
+func (f *Handlers) owners(dst []byte, q protocol.StorageOwnersQuery) ([]byte, error) {
+	if q.CountOnly {
+		n, err := f.store.Count(f.life, q.App, q.Region, q.Logic)
+		return protocol.AppendStorageCount(dst, n), err
 	}
-	loop.Await(&s.Conn, h, func(dst []byte) []byte {
-		if q.CountOnly {
-			n, err := f.store.Count(f.life, q.App, q.Region, q.Logic)
-			return appendCount(s, dst, h, n, err)
-		}
-		list, next, err := f.store.Owners(f.life, q.App, q.Region, q.Logic, q.After, q.Limit)
-		if err != nil {
-			return s.AppendRefusal(dst, h, err)
-		}
-		page := protocol.StorageOwners{Owners: make([]protocol.StorageOwner, len(list)), Next: next}
-		for i, o := range list {
-			page.Owners[i] = protocol.StorageOwner(o)
-		}
-		return protocol.AppendStorageOwners(dst, page)
-	})
-	return true
-}
-
-// appendWire appends fields as messages have them.
-func appendWire(dst []protocol.StorageField, fields []storage.Field) []protocol.StorageField {
-	for i := range fields {
-		dst = append(dst, protocol.StorageField{Name: fields[i].Name, Value: fields[i].Value, Version: fields[i].Version})
-	}
-	return dst
+	list, next, err := f.store.Owners(f.life, q.App, q.Region, q.Logic, q.After, q.Limit)
+	return protocol.AppendStorageOwners(dst, list, next), err
 }
 
 // sizeOf is about the size of fields in a reply, without the overhead of encoding.

@@ -11,10 +11,6 @@ import (
 	"confcenter/storage"
 )
 
-var kinds = map[protocol.Command]storage.Kind{
-	protocol.StUpdate: storage.Update, protocol.StIncr: storage.Incr, protocol.StRemove: storage.Remove, protocol.StRestore: storage.Restore,
-}
-
 // writing is a write on its way through the store and back; it then makes the reply.
 type writing struct {
 	storage.Write
@@ -57,25 +53,13 @@ func (d *desk) release(w *writing) {
 
 // write hands a write over; the reply follows when it is durable.
 func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
-	q, err := s.Desk.Req.StorageWrite(h.Command)
-	if err != nil {
+	w := deskOf(s).newWriting(s, h)
+	if err := s.Desk.Req.StorageWrite(h.Command, &w.Write); err != nil {
+		w.d.release(w)
 		s.RefuseState(h, err)
 		return true
 	}
-	w := deskOf(s).newWriting(s, h)
-	w.Write = storage.Write{Owner: storage.Owner(q.Owner), Kind: kinds[h.Command], Fields: w.Fields, Names: q.Names, WantPrev: q.Prev, Token: q.Token, Actor: s.Actor()}
-	for _, field := range q.Fields {
-		w.Fields = append(w.Fields, storage.Put{Name: field.Name, Value: field.Value})
-	}
-	for _, delta := range q.Deltas {
-		w.Deltas = append(w.Deltas, storage.Delta{Name: delta.Name, By: delta.N})
-	}
-	if len(q.Expect) > 0 {
-		w.Expect = make(map[string]int64, len(q.Expect))
-	}
-	for _, version := range q.Expect {
-		w.Expect[version.Name] = version.N
-	}
+	w.Actor = s.Actor()
 	w.slot = s.Reserve(h.Command)
 	s.Group().Count.StateWrites.Add(1)
 	f.store.Do(&w.Write, w.finish)
@@ -155,7 +139,7 @@ func (w *writing) answer(l *loop.Loop) {
 			w.outcome.Revision, size, protocol.MaxFieldBytes)
 	case size > loopBytes:
 		s.Group().Work(func() {
-			frame := w.append(nil, new([]protocol.StorageField))
+			frame := w.append(nil)
 			l.Post(loop.MailFunc(func(*loop.Loop) { s.Fill(w.slot, frame) }))
 		})
 		return
@@ -166,35 +150,24 @@ func (w *writing) answer(l *loop.Loop) {
 // AppendFrame appends the reply, on the loop, after which w may be used again.
 func (w *writing) AppendFrame(dst []byte) []byte {
 	d := w.d
-	dst = w.append(dst, &d.fields)
-	clear(d.fields) // values are not kept
+	dst = w.append(dst)
 	d.release(w)
 	return dst
 }
 
-func (w *writing) append(dst []byte, room *[]protocol.StorageField) []byte {
+func (w *writing) append(dst []byte) []byte {
 	start := len(dst)
-	return protocol.FinishFrame(w.appendBody(protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq), room), start)
+	return protocol.FinishFrame(w.appendBody(protocol.BeginFrame(dst, w.h.Command.Reply(), w.h.Seq)), start)
 }
 
-func (w *writing) appendBody(dst []byte, room *[]protocol.StorageField) []byte {
-	if w.err != nil {
-		return w.appendRefusal(dst)
+func (w *writing) appendBody(dst []byte) []byte {
+	if w.err == nil {
+		return protocol.AppendStorageOutcome(dst, w.Kind, w.outcome, w.WantPrev)
 	}
-	*room = appendWire((*room)[:0], w.outcome.Fields)
-	out := protocol.StorageWritten{Revision: w.outcome.Revision, Fields: *room, Prev: appendWire(nil, w.outcome.Prev), Replayed: w.outcome.Replayed}
-	return protocol.AppendStorageWritten(dst, w.h.Command, out, w.WantPrev)
-}
-
-func (w *writing) appendRefusal(dst []byte) []byte {
 	w.s.Group().Count.StateRefused.Add(1)
 	var other *storage.Mismatch
-	if !errors.As(w.err, &other) {
-		return w.s.AppendRefusal(dst, w.h, w.err)
+	if errors.As(w.err, &other) {
+		return protocol.AppendStorageMismatch(dst, other)
 	}
-	versions := make([]protocol.StorageNumber, len(other.Fields))
-	for i, f := range other.Fields {
-		versions[i] = protocol.StorageNumber{Name: f.Name, N: f.Version}
-	}
-	return protocol.AppendStorageConflict(dst, other.Error(), versions)
+	return w.s.AppendRefusal(dst, w.h, w.err)
 }

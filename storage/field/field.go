@@ -57,12 +57,6 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Put is one field to write.
-type Put struct {
-	Name  string
-	Value []byte // belongs to the store from then on
-}
-
 // Delta is one field to add to.
 type Delta struct {
 	Name string
@@ -73,7 +67,7 @@ type Delta struct {
 type Write struct {
 	Owner  Owner
 	Kind   Kind
-	Fields []Put    // Update
+	Fields []Field  // Update: names and values, which belong to the store from then on
 	Deltas []Delta  // Incr
 	Names  []string // Remove, Restore
 

@@ -58,6 +58,9 @@ type ErrorRow struct {
 	Dropped  bool
 }
 
+// Ref names the field.
+func (e *ErrorRow) Ref() Ref { return Ref{e.Owner, e.Name} }
+
 // Ref is the name of a field among those of all owners.
 type Ref struct {
 	Owner Owner
@@ -66,18 +69,18 @@ type Ref struct {
 
 // TableStatus is how it stands with one dirty table.
 type TableStatus struct {
-	Table   int    `json:"table"`
-	List    string `json:"list"`             // its name for operators
-	Saving  string `json:"saving,omitempty"` // the name of what is being landed, if something is
-	Errors  string `json:"errors_list"`      // the name of its list of errors
-	Dirty   int64  `json:"dirty"`            // fields that the database has not got yet
-	Oldest  int64  `json:"oldest"`           // when the oldest of them was written, in ms since 1970; 0: none
-	Refused int64  `json:"errors"`           // fields in the list of errors
-	Dropped int64  `json:"dropped"`          // fields that an operator has given up
-	Landed  uint64 `json:"landed"`           // rows landed since the start
-	Last    int64  `json:"last"`             // when rows were landed last, in ms since 1970; 0: not since the start
-	Rate    int64  `json:"rate"`             // rows a second, of the last minute
-	Cursor  int64  `json:"cursor"`           // all changes up to this revision are landed or in the list of errors
+	Table   int
+	List    string // its name for operators
+	Saving  string // the name of what is being landed, if something is
+	Errors  string // the name of its list of errors
+	Dirty   int64  // fields that the database has not got yet
+	Oldest  int64  // when the oldest of them was written, in ms since 1970; 0: none
+	Refused int64  // fields in the list of errors
+	Dropped int64  // fields that an operator has given up
+	Landed  uint64 // rows landed since the start
+	Last    int64  // when rows were landed last, in ms since 1970; 0: not since the start
+	Rate    int64  // rows a second, of the last minute
+	Cursor  int64  // all changes up to this revision are landed or in the list of errors
 }
 
 // Claim is what came of asking for a dirty table.

@@ -113,7 +113,7 @@ func (p *play) updateOf(t testing.TB, o storage.Owner, fields map[string]string)
 	t.Helper()
 	w := &storage.Write{Owner: o, Kind: storage.Update}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		w.Fields = append(w.Fields, storage.Put{Name: name, Value: []byte(fields[name])})
+		w.Fields = append(w.Fields, storage.Field{Name: name, Value: []byte(fields[name])})
 	}
 	p.do(t, w)
 }
@@ -322,7 +322,7 @@ func TestH36AValueOfAMebibyteIsLandedWholeAndALongerOneRefused(t *testing.T) {
 			p.update(t, "a", whole)
 			p.land(t)
 			require.True(t, whole == string(p.in(t, "a").Value))
-			_, err := p.try(&storage.Write{Kind: storage.Update, Fields: []storage.Put{{Name: "a", Value: []byte(whole + letter)}}})
+			_, err := p.try(&storage.Write{Kind: storage.Update, Fields: []storage.Field{{Name: "a", Value: []byte(whole + letter)}}})
 			require.ErrorIs(t, err, codes.TooLarge)
 		}
 		require.Equal(t, 1<<20, kv.MaxValue)

@@ -1,66 +1,142 @@
 // Package storagejson is the JSON form of player storage: owners, fields, what is asked for
 // and what is answered. It is made of the members, and read by the rules, of [kvjson], whose
-// dialects it has.
+// dialects it has; so package protocol and the gateway both use it. What is read shares no
+// memory with the message; names and sizes are left to package storage.
 //
 // Values are bytes, and names are what a game has chosen. A value that is UTF-8 is a string
 // in the object "fields", any other is base64 in the object "bytes"; both objects have the
 // fields' names as their members.
+//
+// Begin with write.go, which has both sides of a write.
 package storagejson
 
 import (
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
 	"confcenter/kv"
+	"confcenter/kv/kvjson"
+	"confcenter/storage/field"
 )
 
-// MaxFields is how many fields one request may name: those of one transaction.
-const MaxFields = kv.MaxOps
-
-// MaxOwners is how many owners one reply may list.
+// MaxOwners is how many owners one reply lists at most.
 const MaxOwners = 1000
 
-// DefaultID is the app and the region of messages that name none.
-const DefaultID = "1"
-
-// Owner is whose fields a message is about.
-type Owner struct{ App, Region, Logic, ID string }
-
-// Field is one field of an owner. Where values are written, Version has no meaning.
-type Field struct {
-	Name    string
-	Value   []byte
-	Version int64
+// ReadOwner reads whose fields o is about.
+func ReadOwner(r *kvjson.Reader, o *kvjson.Object) field.Owner {
+	return field.Owner{
+		App: idOr(r, o, kvjson.AppID), Region: idOr(r, o, kvjson.RegionID),
+		Logic: string(r.Text(o, kvjson.LogicType)), ID: string(r.Text(o, kvjson.OwnerID)),
+	}
 }
 
-// Number is a number for a field: an amount, a sum, or a version.
-type Number struct {
-	Name string
-	N    int64
+// idOr is the default if there is no such member. One that is empty stays so, and is refused
+// later.
+func idOr(r *kvjson.Reader, o *kvjson.Object, f kvjson.Field) string {
+	if !o.Has(f) {
+		return field.DefaultID
+	}
+	return string(r.Text(o, f))
 }
 
-// Kind says which lists a write has; the values are those of package storage.
-type Kind uint8
-
-// The kinds of writes.
-const (
-	Update  Kind = iota + 1 // Fields
-	Incr                    // Deltas
-	Remove                  // Names
-	Restore                 // Names
-)
-
-// Write is what a change to fields of one owner says besides the owner.
-type Write struct {
-	Fields []Field
-	Deltas []Number
-	Names  []string
-	Expect []Number // versions that fields must have; 0: absent
-	Prev   bool     // tell what the fields were before
-	Token  string
+// WriteOwner appends whose fields an object is about.
+func WriteOwner(w *kvjson.Writer, o field.Owner) {
+	WritePlace(w, o.App, o.Region)
+	w.Text(kvjson.LogicType, o.Logic)
+	w.Text(kvjson.OwnerID, o.ID)
 }
 
-// Written is what a write has done.
-type Written struct {
-	Revision kv.Revision
-	Fields   []Field // those that the write left with a value
-	Prev     []Field // if it was asked for, those that had a value before
-	Replayed bool    // the token was known: nothing was done again
+// WritePlace appends an app and a region. The wire leaves the default out.
+func WritePlace(w *kvjson.Writer, app, region string) {
+	if w.Dialect != kvjson.Wire || app != "" && app != field.DefaultID {
+		w.Text(kvjson.AppID, app)
+	}
+	if w.Dialect != kvjson.Wire || region != "" && region != field.DefaultID {
+		w.Text(kvjson.RegionID, region)
+	}
+}
+
+// ReadRef reads which field o is about.
+func ReadRef(r *kvjson.Reader, o *kvjson.Object) field.Ref {
+	return field.Ref{Owner: ReadOwner(r, o), Name: string(r.Text(o, kvjson.Name))}
+}
+
+// WriteRef appends which field an object is about.
+func WriteRef(w *kvjson.Writer, f field.Ref) {
+	WriteOwner(w, f.Owner)
+	w.Text(kvjson.Name, f.Name)
+}
+
+// ReadNames reads the member names, an array of strings.
+func ReadNames(r *kvjson.Reader) []string {
+	var names []string
+	for list := r.Elements(&r.Top, kvjson.Names, field.MaxFields); r.Next(&list, nil); {
+		if names == nil {
+			names = make([]string, 0, list.Len)
+		}
+		if list.Kind() != jsontext.String {
+			r.Bad(kvjson.Names, "an array of strings")
+			return nil
+		}
+		names = append(names, string(jsontext.Unquote(list.Raw())))
+	}
+	return names
+}
+
+// WriteNames appends the member names.
+func WriteNames(w *kvjson.Writer, names []string) {
+	w.Open(kvjson.Names, '[')
+	for _, name := range names {
+		w.Comma()
+		w.Buf = jsontext.AppendQuote(w.Buf, name)
+	}
+	w.Close(']')
+}
+
+// WriteOwners appends a page of the owners of one app and region. next is what the next one
+// comes after; "" if there is none.
+func WriteOwners(w *kvjson.Writer, list []field.Owner, next string) {
+	w.Open(kvjson.Owners, '[')
+	for _, o := range list {
+		w.Element()
+		w.Text(kvjson.LogicType, o.Logic)
+		w.Text(kvjson.OwnerID, o.ID)
+		w.Close('}')
+	}
+	w.Close(']')
+	writeNext(w, next)
+}
+
+// ReadOwners reads a page. next is what the next one comes after; "" if there is none.
+func ReadOwners(r *kvjson.Reader) (list []field.Owner, next string) {
+	var o kvjson.Object
+	for items := listed(r, kvjson.Owners); r.Next(&items, &o); {
+		list = append(list, field.Owner{Logic: string(r.Text(&o, kvjson.LogicType)), ID: string(r.Text(&o, kvjson.OwnerID))})
+	}
+	return list, string(r.Text(&r.Top, kvjson.Next))
+}
+
+// listed iterates over the array of a reply, which must be there.
+func listed(r *kvjson.Reader, f kvjson.Field) kvjson.Elements {
+	if !r.Top.Has(f) {
+		r.Missing(f)
+	}
+	return r.Elements(&r.Top, f, 0)
+}
+
+func writeNext(w *kvjson.Writer, next string) {
+	w.Flag(kvjson.More, next != "")
+	w.TextGiven(kvjson.Next, next)
+}
+
+// writeRevision uses the name that revisions have in the dialect.
+func writeRevision(w *kvjson.Writer, rev kv.Revision) {
+	f := kvjson.Revision
+	if w.Dialect == kvjson.Wire {
+		f = kvjson.Rev
+	}
+	w.Number(f, int64(rev))
+}
+
+func tooMany() error {
+	return codes.Errorf(codes.TooManyOps, "more than %d fields in one request; send several", field.MaxFields)
 }

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/internal/jsontext"
 	"confcenter/kv/kvjson"
+	"confcenter/storage/field"
 	"confcenter/storage/storagejson"
 )
 
@@ -22,60 +23,68 @@ func read(t require.TestingT, d kvjson.Dialect, text []byte) *kvjson.Reader {
 
 func writer(d kvjson.Dialect) *kvjson.Writer { return &kvjson.Writer{Buf: []byte("{"), Dialect: d} }
 
-// Any bytes under any names come back as they were, however they are written.
+// Any bytes under any names come back as they were, however they are written. Package
+// protocol's tests do the same with all of its messages.
 func TestFieldsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.MapOf(rapid.String(), rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) }))).Draw(t, "values")
-		var fields []storagejson.Field
+		var fields []field.Field
 		for name, value := range values {
-			fields = append(fields, storagejson.Field{Name: name, Value: value, Version: int64(len(fields))})
+			fields = append(fields, field.Field{Name: name, Value: value, Version: int64(len(fields))})
 		}
 		w := writer(kvjson.HTTP)
 		storagejson.WriteFields(w, fields, false)
 		text := w.End()
 		require.LessOrEqual(t, len(text), 64+2*storagejson.SizeOf(fields))
 		r := read(t, kvjson.HTTP, text)
-		got := storagejson.ReadFields(r)
+		got := field.Write{Kind: field.Update}
+		storagejson.ReadWrite(r, &got)
 		require.NoError(t, r.End())
-		require.Len(t, got, len(values))
-		for _, f := range got {
+		require.Len(t, got.Fields, len(values))
+		for _, f := range got.Fields {
 			require.Equal(t, string(values[f.Name]), string(f.Value))
 		}
 	})
 }
 
 func TestOwnersHaveDefaults(t *testing.T) {
-	for text, want := range map[string]storagejson.Owner{
+	for text, want := range map[string]field.Owner{
 		`{"logicType":"player","ownerId":"7"}`:                                 {App: "1", Region: "1", Logic: "player", ID: "7"},
 		`{"appId":"a","regionId":"r","logicType":"player","ownerId":"7"}`:      {App: "a", Region: "r", Logic: "player", ID: "7"},
 		`{"appId":null,"regionId":"","logicType":"player","ownerId":"\u0000"}`: {App: "1", Region: "", Logic: "player", ID: "\x00"},
 	} {
 		r := read(t, kvjson.Wire, []byte(text))
-		require.Equal(t, want, storagejson.ReadOwner(r), text)
+		require.Equal(t, want, storagejson.ReadOwner(r, &r.Top), text)
 		require.NoError(t, r.End())
 	}
 }
 
-// Each dialect has its own names for revisions and for flags.
+// Each dialect has its own names for revisions and for flags, and the wire leaves out what is
+// the default.
 func TestWrittenInEachDialect(t *testing.T) {
-	did := storagejson.Written{Revision: 5, Fields: []storagejson.Field{{Name: "n", Value: []byte("8"), Version: 7}}, Replayed: true}
+	out := field.Outcome{Revision: 5, Fields: []field.Field{{Name: "n", Value: []byte("8"), Version: 7}}, Replayed: true}
+	refused := []field.ErrorRow{{Owner: field.Owner{App: "1", Region: "1", Logic: "player", ID: "7"}, Name: "n", List: "l", Revision: 5, Reason: "why", Attempts: 2, First: 3, Dropped: true}}
 	for d, want := range map[kvjson.Dialect]string{
-		kvjson.Wire: `{"rev":5,"values":{"n":8},"versions":{"n":7},"replayed":1}`,
-		kvjson.HTTP: `{"revision":5,"values":{"n":8},"versions":{"n":7},"replayed":true}`,
+		kvjson.Wire: `{"rev":5,"values":{"n":8},"versions":{"n":7},"replayed":1,` +
+			`"errors":[{"logicType":"player","ownerId":"7","name":"n","list":"l","rev":5,"reason":"why","attempts":2,"first":3,"next":0,"dropped":1}],"more":1}`,
+		kvjson.HTTP: `{"revision":5,"values":{"n":8},"versions":{"n":7},"replayed":true,` +
+			`"errors":[{"appId":"1","regionId":"1","logicType":"player","ownerId":"7","name":"n","list":"l","revision":5,"reason":"why","attempts":2,"first":3,"next":0,"dropped":true}],"more":true,"next":"1_1/player:7:n"}`,
 	} {
 		w := writer(d)
-		storagejson.WriteWritten(w, storagejson.Incr, &did, false)
+		storagejson.WriteOutcome(w, field.Incr, &out, false)
+		storagejson.WriteErrors(w, refused, true)
 		require.Equal(t, want, string(w.End()))
 	}
 }
 
-func TestReadWriteIsBounded(t *testing.T) {
-	text := []byte(`{"deltas":{`)
-	for range storagejson.MaxFields {
-		text = append(text, `"a":1,`...)
+func TestWritesAreBounded(t *testing.T) {
+	for _, member := range []string{"deltas", "expect"} {
+		text := []byte(`{"` + member + `":{`)
+		for range field.MaxFields {
+			text = append(text, `"a":1,`...)
+		}
+		r := read(t, kvjson.HTTP, append(text, `"a":1}}`...))
+		storagejson.ReadWrite(r, &field.Write{Kind: field.Incr})
+		require.ErrorContains(t, r.End(), "more than 2048 fields in one request")
 	}
-	whole := append(text[:len(text):len(text)], `"a":1}}`...)
-	r := read(t, kvjson.HTTP, whole)
-	storagejson.ReadWrite(r, storagejson.Incr)
-	require.ErrorContains(t, r.End(), "deltas has more members than the limit of 4096")
 }

@@ -1,146 +1,112 @@
 package storagejson
 
 import (
-	"encoding/base64"
-	"strconv"
-	"unicode/utf8"
+	"maps"
+	"slices"
 
-	"confcenter/internal/jsontext"
+	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
+	"confcenter/storage/field"
 )
 
-// WriteFields appends the values of fields: texts in fields, others in bytes, which is left
-// out if there are none.
-func WriteFields(w *kvjson.Writer, list []Field, versions bool) {
-	octets := 0
-	w.Open(kvjson.Fields, '{')
-	for i := range list {
-		if f := &list[i]; utf8.Valid(f.Value) {
-			key(w, f.Name)
-			w.Buf = jsontext.AppendQuote(w.Buf, f.Value)
-		} else {
-			octets++
+// ReadWrite reads all of a write but its kind, which it has, and its owner. The room of its
+// Fields is used again.
+func ReadWrite(r *kvjson.Reader, write *field.Write) {
+	write.WantPrev, write.Token = r.Flag(&r.Top, kvjson.Prev), string(r.Text(&r.Top, kvjson.Token))
+	eachNumber(r, &r.Top, kvjson.Expect, field.MaxFields, func(name string, version int64) {
+		if write.Expect == nil {
+			write.Expect = make(map[string]int64)
 		}
+		if _, twice := write.Expect[name]; twice {
+			r.Fail(codes.Errorf(codes.BadRequest, "expect has field %.40q twice", name))
+		}
+		write.Expect[name] = version
+	})
+	switch write.Kind {
+	case field.Update:
+		write.Fields = readFields(r, &r.Top, field.MaxFields, write.Fields[:0])
+	case field.Incr:
+		eachNumber(r, &r.Top, kvjson.Deltas, field.MaxFields, func(name string, by int64) {
+			write.Deltas = append(write.Deltas, field.Delta{Name: name, By: by})
+		})
+	default:
+		write.Names = ReadNames(r)
 	}
-	w.Close('}')
-	if octets > 0 {
-		w.Open(kvjson.Bytes, '{')
-		for i := range list {
-			if f := &list[i]; !utf8.Valid(f.Value) {
-				key(w, f.Name)
-				w.Buf = append(base64.StdEncoding.AppendEncode(append(w.Buf, '"'), f.Value), '"')
-			}
+}
+
+// WriteWrite appends a write.
+func WriteWrite(w *kvjson.Writer, write *field.Write) {
+	WriteOwner(w, write.Owner)
+	switch write.Kind {
+	case field.Update:
+		WriteFields(w, write.Fields, false)
+	case field.Incr:
+		w.Open(kvjson.Deltas, '{')
+		for _, d := range write.Deltas {
+			writeNumber(w, d.Name, d.By)
+		}
+		w.Close('}')
+	default:
+		WriteNames(w, write.Names)
+	}
+	if len(write.Expect) > 0 {
+		w.Open(kvjson.Expect, '{')
+		for _, name := range slices.Sorted(maps.Keys(write.Expect)) {
+			writeNumber(w, name, write.Expect[name])
 		}
 		w.Close('}')
 	}
-	if versions {
-		WriteVersions(w, list)
-	}
+	w.Flag(kvjson.Prev, write.WantPrev)
+	w.TextGiven(kvjson.Token, write.Token)
 }
 
-// WriteVersions appends the versions of fields.
-func WriteVersions(w *kvjson.Writer, list []Field) {
-	w.Open(kvjson.Versions, '{')
-	for i := range list {
-		key(w, list[i].Name)
-		w.Buf = strconv.AppendInt(w.Buf, list[i].Version, 10)
-	}
-	w.Close('}')
-}
-
-// WriteDirty appends the names of the fields that are newer than what is landed.
-func WriteDirty(w *kvjson.Writer, list []Field, landed int64) {
-	w.Open(kvjson.Dirty, '[')
-	for i := range list {
-		if list[i].Version > landed {
-			w.Comma()
-			w.Buf = jsontext.AppendQuote(w.Buf, list[i].Name)
-		}
-	}
-	w.Close(']')
-}
-
-// SizeOf is about how many bytes of JSON fields take, with their versions.
-func SizeOf(list []Field) (n int) {
-	const besides, escape = 32, len(`\u0000`) // quotes, and a version
-	for i := range list {
-		f := &list[i]
-		n += besides + 3*len(f.Name) + base64.StdEncoding.EncodedLen(len(f.Value))
-		for _, c := range f.Value {
-			if c < ' ' {
-				n += escape
-			}
-		}
-	}
-	return n
-}
-
-// WriteWritten appends what a write has done.
-func WriteWritten(w *kvjson.Writer, kind Kind, did *Written, prev bool) {
-	writeRevision(w, did.Revision)
+// WriteOutcome appends what came of a write; prev tells whether Prev was asked for.
+func WriteOutcome(w *kvjson.Writer, kind field.Kind, out *field.Outcome, prev bool) {
+	writeRevision(w, out.Revision)
 	switch kind {
-	case Incr:
+	case field.Incr:
 		w.Open(kvjson.Values, '{')
-		for i := range did.Fields {
-			key(w, did.Fields[i].Name)
-			w.Buf = append(w.Buf, did.Fields[i].Value...) // digits
+		for i := range out.Fields {
+			key(w, out.Fields[i].Name)
+			w.Buf = append(w.Buf, out.Fields[i].Value...) // digits
 		}
 		w.Close('}')
-	case Restore:
-		WriteFields(w, did.Fields, false)
+	case field.Restore:
+		WriteFields(w, out.Fields, false)
 	}
-	if kind != Remove {
-		WriteVersions(w, did.Fields)
+	if kind != field.Remove {
+		WriteVersions(w, out.Fields)
 	}
 	if prev {
 		w.Open(kvjson.Prev, '{')
-		WriteFields(w, did.Prev, true)
+		WriteFields(w, out.Prev, true)
 		w.Close('}')
 	}
-	w.Flag(kvjson.Replayed, did.Replayed)
+	w.Flag(kvjson.Replayed, out.Replayed)
 }
 
-// WritePage appends a part of an owner's fields. next, which is only told if there is more,
-// is the name that the next part comes after: objects have no order.
-func WritePage(w *kvjson.Writer, list []Field, versions bool, rev kv.Revision, next string) {
-	WriteFields(w, list, versions)
-	writeRevision(w, rev)
-	writeNext(w, next)
-}
-
-// WriteOwners appends a page of the owners of one app and region. next is what to continue
-// after; "" if there is no more.
-func WriteOwners(w *kvjson.Writer, list []Owner, next string) {
-	w.Open(kvjson.Owners, '[')
-	for i := range list {
-		w.Element()
-		w.Text(kvjson.LogicType, list[i].Logic)
-		w.Text(kvjson.OwnerID, list[i].ID)
-		w.Close('}')
+// ReadOutcome reads what came of a write.
+func ReadOutcome(r *kvjson.Reader, kind field.Kind) field.Outcome {
+	out := field.Outcome{Revision: kv.Revision(r.Number(&r.Top, kvjson.Rev)), Replayed: r.Flag(&r.Top, kvjson.Replayed)}
+	if !r.Top.Has(kvjson.Rev) {
+		r.Missing(kvjson.Rev)
 	}
-	w.Close(']')
-	writeNext(w, next)
-}
-
-func writeNext(w *kvjson.Writer, next string) {
-	w.Flag(kvjson.More, next != "")
-	if next != "" {
-		w.Text(kvjson.Next, next)
+	switch kind {
+	case field.Incr:
+		eachNumber(r, &r.Top, kvjson.Values, 0, func(name string, sum int64) {
+			out.Fields = append(out.Fields, field.Field{Name: name, Value: kv.IntValue(sum).Data})
+		})
+	case field.Restore:
+		out.Fields = readFields(r, &r.Top, 0, nil)
 	}
-}
-
-// writeRevision uses the name that revisions have in the dialect.
-func writeRevision(w *kvjson.Writer, rev kv.Revision) {
-	f := kvjson.Revision
-	if w.Dialect == kvjson.Wire {
-		f = kvjson.Rev
+	out.Fields = readVersions(r, &r.Top, out.Fields)
+	var prev kvjson.Object
+	if kvjson.EnterMember(r, 0, &r.Top, kvjson.Prev, &prev) {
+		out.Prev = readVersioned(r, &prev)
 	}
-	w.Number(f, int64(rev))
+	return out
 }
 
-// key begins a member that is called as a field is.
-func key(w *kvjson.Writer, name string) {
-	w.Comma()
-	w.Buf = append(jsontext.AppendQuote(w.Buf, name), ':')
-}
+// ReadMismatch reads the versions that fields have instead of the expected ones.
+func ReadMismatch(r *kvjson.Reader) []field.Field { return readVersions(r, &r.Top, nil) }
