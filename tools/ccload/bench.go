@@ -29,7 +29,7 @@ type benchConfig struct {
 // benchSizes is how much is measured; sizes explains each.
 type benchSizes struct {
 	pairs, paths, startFiles, subscribers, idle, stalled, bound int
-	keys, many, watchers, streams, dumpSize                     int
+	keys, many, watchers, streams, dumpSize, dirty, landed      int
 }
 
 // size is a numeric flag with a lower bound.
@@ -53,6 +53,8 @@ func (c *benchSizes) sizes() []size {
 		{&c.many, "many-keys", 1, 1_000_000, "keys of the state store that is started and listed"},
 		{&c.watchers, "watchers", 2, 1000, "watchers of one key"},
 		{&c.streams, "streams", 2, 1000, "streams of one namespace over HTTP, read and unread"},
+		{&c.dirty, "dirty-fields", 1, 100_000, "fields of players that are landed"},
+		{&c.landed, "landed-fields", 1, 1_000_000, "fields that only the database has; the promise is about 10,000,000"},
 		{&c.dumpSize, "dump-size", 1, 512, "capture that is added up, in MiB"},
 	}
 }
@@ -75,6 +77,8 @@ var groups = []struct {
 	{"kvwatch", (*bench).kvWatches},
 	{"kvmillion", (*bench).kvMillion},
 	{"storage", (*bench).fields},
+	{"landing", (*bench).landings},
+	{"cold", (*bench).colds},
 	{"httpput", (*bench).httpPuts},
 	{"httpget", (*bench).httpGets},
 	{"httpsse", (*bench).httpStreams},

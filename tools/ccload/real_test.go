@@ -27,6 +27,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/server"
 	"confcenter/storage"
+	"confcenter/storage/landing"
 )
 
 // Here the measurements run against a real server, which checks what it is asked.
@@ -97,7 +98,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "storage": 4, "httpput": 2, "httpget": 1, "httpsse": 1, "httpunread": 2, "siege": 4, "dump": 2, "tap": 1}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "start": 2, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "storage": 4, "landing": 3, "cold": 1, "httpput": 2, "httpget": 1, "httpsse": 1, "httpunread": 2, "siege": 4, "dump": 2, "tap": 1}
 	require.Len(t, groups, len(want))
 	dump := filepath.Join(t.TempDir(), "ccdump")
 	built, err := exec.Command("go", "build", "-o", dump, "confcenter/tools/ccdump").CombinedOutput()
@@ -109,7 +110,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 				server: self, dump: dump, dir: t.TempDir(), only: []string{g.name}, slice: 20 * time.Millisecond, stallPause: 20 * time.Millisecond, siege: 100 * time.Millisecond, output: formatJSON,
 				benchSizes: benchSizes{
 					pairs: 1, paths: 50, startFiles: 50, subscribers: 30, idle: 30, stalled: 10, bound: 1 << 20,
-					keys: 600, many: 1200, watchers: 30, streams: 30, dumpSize: 1,
+					keys: 600, many: 1200, watchers: 30, streams: 30, dumpSize: 1, dirty: 3000, landed: 3000,
 				},
 			}
 			require.NoError(t, cfg.check())
@@ -153,6 +154,7 @@ func serveReal(args []string) int {
 		flags.String(ignored, "", "")
 	}
 	web, streams := flags.String("http", "", ""), flags.Int("http-max-connections", 1000, "")
+	dsn, lands := flags.String("landing", "", ""), flags.Bool("lander", true, "")
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -167,10 +169,22 @@ func serveReal(args []string) int {
 		return 1
 	}
 	locks := kvlock.New(state, kvlock.Config{})
-	players, err := storage.Open(storage.Config{Store: state})
+	cfg := storage.Config{Store: state}
+	var db *landing.Database
+	if *dsn != "" {
+		if db, err = landing.OpenDatabase(*dsn); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		cfg.Backing = db
+	}
+	players, err := storage.Open(cfg)
 	if err != nil {
 		fmt.Println(err)
 		return 1
+	}
+	if db != nil && *lands {
+		defer landing.Start(landing.Config{Source: landing.Local(players), Database: db, Who: "server"}).Close()
 	}
 	s := server.New(server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}, server.Stores{Config: store, State: state, Locks: locks, Storage: players})
 	if err := s.Start(); err != nil {

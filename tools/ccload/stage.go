@@ -102,7 +102,7 @@ func (g *stage) bareHTTP(body []byte) *process {
 // startInstalled starts a program from a Debian package.
 func (g *stage) startInstalled(name, addr string, argv ...string) *process {
 	if _, err := exec.LookPath(argv[0]); err != nil {
-		check(fmt.Errorf("%w: on Debian, apt-get install redis-server redis-tools etcd-server", err))
+		check(fmt.Errorf("%w: on Debian, apt-get install redis-server redis-tools etcd-server mariadb-server", err))
 	}
 	return g.launch(name, addr, connect, argv...)
 }
