@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,12 +55,13 @@ type playerOwner struct {
 	unknown     atomic.Int64 // writes of which nobody knows whether they took effect
 }
 
-func startPlayers(t *testing.T) *playerLoad {
+// startPlayers starts all of it. Claims last for lockTime seconds.
+func startPlayers(t *testing.T, lockTime int) *playerLoad {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "landing.json"),
-		[]byte(`{"homo.dirty.landing.delayTime":1,"homo.dirty.tableNum":4,"homo.dirty.lock.expireTime":1,"homo.dirty.landing.batchNum":7}`), 0o644))
+		fmt.Appendf(nil, `{"homo.dirty.landing.delayTime":1,"homo.dirty.tableNum":4,"homo.dirty.lock.expireTime":%d,"homo.dirty.landing.batchNum":7}`, lockTime), 0o644))
 	l := &playerLoad{t: t, mariadb: dbtest.MariaDB(t), stopping: make(chan struct{})}
 	dsn := l.mariadb.Database(t)
 	l.database = regexp.MustCompile(`/(\w+)\?`).FindStringSubmatch(dsn)[1]
@@ -238,10 +240,9 @@ func (l *playerLoad) agrees() (acked int64) {
 
 // holders follows who has which dirty table.
 type holders struct {
-	mu      sync.Mutex
-	of      map[string]string // guarded by mu: the lander by lock
-	changes int               // guarded by mu
-	twice   []string          // guarded by mu: claims of what another lander had
+	mu    sync.Mutex
+	of    map[string]string // guarded by mu: the lander by lock
+	twice []string          // guarded by mu: claims of what another lander had
 }
 
 // holders watches the claims until the test ends.
@@ -274,8 +275,18 @@ func (h *holders) see(events []kv.Event) {
 			h.twice = append(h.twice, fmt.Sprintf("%s: %s, then %s", e.Entry.Key, had, has))
 		}
 		h.of[e.Entry.Key] = has
-		h.changes++
 	}
+}
+
+// await waits until a lander has a dirty table.
+func (h *holders) await(l *playerLoad, lander string) {
+	l.t.Helper()
+	l.eventually(lander+" gets no table", func() error {
+		if !h.has(lander) {
+			return errors.New("it has none")
+		}
+		return nil
+	})
 }
 
 // has reports whether a lander has a dirty table.
@@ -288,4 +299,10 @@ func (h *holders) has(lander string) bool {
 		}
 	}
 	return false
+}
+
+func (h *holders) seenTwice() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.twice
 }

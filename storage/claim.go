@@ -47,6 +47,19 @@ func claim(ctx context.Context, store kv.Store, table int, who string, ttl time.
 	return Claim{Fence: result.Ops[0].Entry.Create}, nil
 }
 
+// Free ends the claims of a lander that is known not to run.
+func (s *Storage) Free(ctx context.Context, who string) error {
+	for table := range s.Settings().Tables {
+		ns, key := LockOf(table)
+		if e, _ := s.store.Get([]byte(ns), []byte(key)); e != nil && string(e.Value.Data) == who {
+			if err := s.Release(ctx, table, e.Create); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Release gives a claim back. It is no error if it has ended.
 func (s *Storage) Release(ctx context.Context, table int, fence kv.Revision) error {
 	return release(ctx, s.store, table, fence)

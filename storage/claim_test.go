@@ -43,6 +43,10 @@ func TestClaims(t *testing.T) {
 	k.update(player, map[string]string{"x": "2"})
 	require.NoError(t, k.Release(ctx, 0, b.Fence))
 	require.NotZero(t, claim("a").Fence)
+	require.NoError(t, k.Free(ctx, "b"))
+	require.Equal(t, Claim{Holder: "a"}, claim("b"), "not of those that were freed")
+	require.NoError(t, k.Free(ctx, "a"))
+	require.NotZero(t, claim("b").Fence)
 	_, err = k.Claim(ctx, 7, "a")
 	require.ErrorIs(t, err, codes.BadRequest)
 }

@@ -83,7 +83,7 @@ func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db 
 		return err
 	}
 	if connected != nil {
-		log.Info().Str("database", db.Name()).Str("name", cfg.Name).Str("version", version).Msg("ready")
+		log.Info().Strs("addr", cfg.Addrs).Str("database", db.Name()).Str("name", cfg.Name).Str("version", version).Msg("ready")
 		l := landing.Start(landing.Config{Source: connected.Lander(), Database: db, Who: cfg.Name, Log: log})
 		<-ctx.Done()
 		log.Info().Msg("stopping")
@@ -129,8 +129,10 @@ func (l *serverLink) changed(change client.StateChange) {
 	case client.StateConnected:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.away = false
-		l.log.Info().Str("address", change.Addr).Msg("connected to the server")
+		if l.away {
+			l.away = false
+			l.log.Info().Str("address", change.Addr).Msg("connected to the server")
+		}
 	}
 }
 

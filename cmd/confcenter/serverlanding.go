@@ -134,10 +134,17 @@ func (s *state) startLanding(o *landingOptions, config *confstore.Store, log zer
 			}
 		}
 	})
+	const who = "server"
 	if !o.lander {
+		// What the server before had claimed, if it was killed, others need not wait for.
+		ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+		defer cancel()
+		if err := s.players.Free(ctx, who); err != nil {
+			log.Warn().Msg("claims of a server that landed by itself end with their time: " + err.Error())
+		}
 		return
 	}
-	s.landed.lander = landing.Start(landing.Config{Source: landing.Local(s.players), Database: s.landed.db, Who: "server", Log: log})
+	s.landed.lander = landing.Start(landing.Config{Source: landing.Local(s.players), Database: s.landed.db, Who: who, Log: log})
 }
 
 // adopt puts the settings of the configuration in force, if they are others.

@@ -110,8 +110,13 @@ func (p *Program) Lines() int {
 	return p.lines
 }
 
-// Said is the end of its log.
-func (p *Program) Said() string { return p.said() }
+// Said is the end of its log, if it runs.
+func (p *Program) Said() string {
+	if p.run == nil {
+		return ""
+	}
+	return p.said()
+}
 
 func (r *run) said() string {
 	r.mu.Lock()

@@ -5,6 +5,8 @@ import (
 
 	"confcenter/kv"
 	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
 	"confcenter/storage"
 )
 
@@ -24,9 +26,22 @@ func (f *Handlers) settings(dst []byte, _ none) ([]byte, error) {
 }
 
 // claim gives a lander a dirty table, or says who has it.
-func (f *Handlers) claim(dst []byte, q protocol.LanderClaim) ([]byte, error) {
-	claim, err := f.store.Claim(f.life, q.Table, q.Who)
-	return protocol.AppendLanderClaimed(dst, claim), err
+func (f *Handlers) claim(s *gate.Session, h protocol.Header, _ []byte) bool {
+	q, err := s.Desk.Req.LanderClaim()
+	if err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
+	claims := f.claimsOf(s)
+	loop.Await(&s.Conn, h, func(dst []byte) []byte {
+		claim, err := f.store.Claim(f.life, q.Table, q.Who)
+		if err != nil {
+			return s.AppendRefusal(dst, h, err)
+		}
+		claims.took(q.Table, claim.Fence)
+		return protocol.AppendLanderClaimed(dst, claim)
+	})
+	return true
 }
 
 // take gives a lander its next batch. A lander asks for rows, and one reply has a limit of

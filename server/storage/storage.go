@@ -67,7 +67,7 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 		protocol.StRescan: route(waits, (*protocol.Request).LandingRescan, f.rescan),
 
 		protocol.LdSettings: route(works, nothing, f.settings),
-		protocol.LdClaim:    route(waits, (*protocol.Request).LanderClaim, f.claim),
+		protocol.LdClaim:    {Handle: f.claim},
 		protocol.LdTake:     route(waits, (*protocol.Request).LanderTake, f.take),
 		protocol.LdLanded:   route(waits, (*protocol.Request).LanderLanded, f.landed),
 		protocol.LdNewer:    route(waits, (*protocol.Request).LanderVersion, f.newer),
