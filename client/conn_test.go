@@ -348,6 +348,23 @@ func aged(t *testing.T, s *fakeServer) (*Client, *clock.Fake) {
 	return c, fake
 }
 
+// Nobody waits for the answer of a request whose context has ended, so it is not sent: an
+// answer that is quick would otherwise be taken for success now and then.
+func TestWhatIsAskedTooLateIsNotSent(t *testing.T) {
+	s := newFakeServer(t, map[string]string{"a.json": `1`})
+	c := dial(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		_, err := c.List(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, SafeToRetry(err))
+	}
+	_, err := c.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, s.requests(protocol.GetCfgName), 1)
+}
+
 func TestKeepAliveAsksAfterSilence(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `1`})
 	c, fake := aged(t, s)

@@ -15,6 +15,9 @@ import (
 // for that, the refusal is the reply.
 func (c *conn) request(ctx context.Context, expired <-chan time.Time, cmd protocol.Command, frame []byte) ([]byte, error) {
 	for {
+		if ctx.Err() != nil { // the answer might be there before wait looks
+			return nil, contextError(ctx, false)
+		}
 		body, err := c.start(cmd, frame).wait(ctx, expired)
 		if err != nil || !c.later(ctx, expired, retryAfter(body)) {
 			return body, err
