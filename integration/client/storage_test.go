@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 
@@ -314,4 +315,21 @@ func TestStorageLandersOfAServerWithoutADatabase(t *testing.T) {
 	require.False(t, more)
 	_, err = c.Landing().Status(t.Context())
 	require.NoError(t, err)
+}
+
+// H36: also a value that is a text of characters with long names in JSON.
+func TestStorageH36AMebibyteOfAnyBytesIsWritten(t *testing.T) {
+	_, o := bag(t)
+	for _, letter := range []string{"\x00", "\x01", "\"", "\\", "é", "\xff"} {
+		whole := strings.Repeat(letter, kv.MaxValue/len(letter))
+		_, err := o.Update(t.Context(), map[string][]byte{"a": []byte(whole), "short": []byte(letter)})
+		require.NoError(t, err, "%q", letter)
+		got, err := o.Get(t.Context(), "a", "short")
+		require.NoError(t, err, "%q", letter)
+		require.True(t, whole == string(got["a"]), "%q", letter)
+		require.Equal(t, letter, string(got["short"]))
+		all, err := o.All(t.Context())
+		require.NoError(t, err, "%q", letter)
+		require.Len(t, all, 2)
+	}
 }
