@@ -27,13 +27,16 @@ type Purged struct {
 	More bool   // there are rows that were not looked at
 }
 
+// MaxOwner is how much an owner may have in the database, in bytes, to be loaded as a whole.
+const MaxOwner = 64 << 20
+
 // Backing is the database that fields are landed in, as far as it is read. Its methods wait,
 // and may be called from any goroutine. Of rows that are there they tell the ones removed as
 // well.
 type Backing interface {
 	// Fields returns the rows of those fields that there are.
 	Fields(ctx context.Context, o Owner, names []string) ([]Row, error)
-	// All returns all rows of an owner.
+	// All returns all rows of an owner; codes.TooLarge if they take more than MaxOwner.
 	All(ctx context.Context, o Owner) ([]Row, error)
 	// Owners lists the query_all_key of owners, in the order of their bytes.
 	Owners(ctx context.Context, q OwnerQuery) ([]string, error)

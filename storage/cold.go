@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -28,6 +29,7 @@ type cold struct {
 	used    uses
 	cache   *cache
 	loads   *loads
+	most    int64 // MaxOwner, but in tests
 
 	evicted  atomic.Uint64 // fields
 	filling  sync.Mutex    // held while the filter changes
@@ -53,7 +55,7 @@ type tables struct {
 const knownPrefix = "known/"
 
 func newCold(s *Storage, cfg *Config) *cold {
-	c := &cold{s: s, backing: cfg.Backing, cache: newCache(cfg.Cold), wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
+	c := &cold{s: s, backing: cfg.Backing, cache: newCache(cfg.Cold), most: MaxOwner, wake: make(chan struct{}, 1), retime: make(chan struct{}, 1),
 		tables: tables{unknown: map[string]uint64{}, known: map[string]bool{}}}
 	c.loads = &loads{c: c, flights: map[string]*flight{}}
 	c.doubt.Store(true)
@@ -124,7 +126,18 @@ func (c *cold) fill(j *job, states map[string]*state, absent []string) (known bo
 	if len(missing) == 0 {
 		return true, nil
 	}
-	return false, c.loads.ask(j.id(), j.w.Owner, missing, j.w.Kind != Update, func(rows *rowSet, err error) {
+	return false, c.loadFor(j, missing, j.w.Kind != Update)
+}
+
+// loadFor has fields of a job's owner loaded, or all of them, and the job attempted again. Of
+// an owner that is too large to be loaded as a whole only what the job is about is.
+func (c *cold) loadFor(j *job, names []string, all bool) error {
+	return c.loads.ask(j.id(), j.w.Owner, names, all, func(rows *rowSet, err error) {
+		if all && errors.Is(err, codes.TooLarge) {
+			if err = c.loadFor(j, names, false); err == nil {
+				return
+			}
+		}
 		if err != nil {
 			j.finish(nil, err, true)
 			return

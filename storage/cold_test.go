@@ -535,3 +535,14 @@ func TestIncrementsCountWhileOwnersLeave(t *testing.T) {
 	require.Equal(t, map[string]string{"n": strconv.Itoa(clients * times)}, k.get(player, "n"))
 	t.Logf("%d times a field has left memory", left)
 }
+
+func TestOwnersTooLargeToBeLoadedAgainStayInMemory(t *testing.T) {
+	k := startCold(t, newDatabase())
+	k.settle()
+	k.cold.most = 1000
+	k.update(player, map[string]string{"a": strings.Repeat("a", 600), "b": strings.Repeat("b", 600)})
+	k.update(Owner{App: "1", Region: "1", Logic: "user", ID: "small"}, map[string]string{"a": "1"})
+	require.Equal(t, 1, k.chill())
+	_, ok := k.warm(player, "a", "b")
+	require.True(t, ok)
+}

@@ -22,6 +22,7 @@ type idler struct {
 	job  *job // in the owner's line
 	hash uint64
 	held []kv.Held
+	size int64
 }
 
 // evicting lets owners leave memory that have not been used for a while.
@@ -116,13 +117,14 @@ func (s *sweep) add(r *region, e *kv.Entry) error {
 	}
 	if s.stays = s.stays || e.Updated > s.before || !s.c.s.dirty.landedEntry(r, e); !s.stays {
 		s.now.held = append(s.now.held, kv.Held{NS: r.ns, Key: e.Key, Mod: e.Mod})
+		s.now.size += int64(e.Size())
 	}
 	return nil
 }
 
-// end ends an owner.
+// end ends an owner. One that could not be loaded again as a whole stays in memory.
 func (s *sweep) end() error {
-	if s.now.job != nil && !s.stays {
+	if s.now.job != nil && !s.stays && s.now.size <= s.c.most {
 		s.list = append(s.list, s.now)
 		s.entries += len(s.now.held)
 	}

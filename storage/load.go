@@ -226,6 +226,8 @@ func (l *loads) query(o Owner, names []string, all bool) (*rowSet, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, codes.Errorf(codes.Closed, "player storage was closed while owner %q was being loaded", o.Key())
+	case errors.Is(err, codes.TooLarge):
+		return nil, err
 	case err != nil:
 		return nil, codes.Errorf(codes.Unreachable, "owner %q cannot be read from the database: %w", o.Key(), err)
 	}

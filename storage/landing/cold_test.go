@@ -1,13 +1,16 @@
 package landing
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/storage"
 )
 
@@ -175,5 +178,42 @@ func TestWhatCannotBeIsNotLookedForInTheDatabase(t *testing.T) {
 			_, _, err = p.Owners(ctx, "1", "1", "", bad, 10)
 			require.ErrorIs(t, err, codes.BadKey)
 		}
+	})
+}
+
+func TestOwnersTooLargeToBeLoadedAsAWholeAreReadAndWrittenByFields(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.updateOf(t, player, map[string]string{"a": strings.Repeat("a", 60_000), "b": strings.Repeat("b", 60_000), "n": "1"})
+		p.chill(t)
+		d.most = 100_000
+		_, err := p.GetAll(t.Context(), player, storage.Ask{})
+		require.ErrorIs(t, err, codes.TooLarge)
+		require.ErrorContains(t, err, "ask for some of its fields only")
+		require.Len(t, p.get(t, player, "a")["a"], 60_000)
+		p.asked.since()
+		out := p.do(t, &storage.Write{Kind: storage.Incr, Deltas: []storage.Delta{{Name: "n", By: 1}}})
+		require.Equal(t, "2", string(out.Fields[0].Value))
+		require.Equal(t, []string{"all", "fields n"}, p.asked.since())
+		require.Empty(t, d.large)
+	})
+}
+
+// What many load at the same time would be more than the memory that there is.
+func TestLargeOwnersAreLoadedOneAtATime(t *testing.T) {
+	onEach(t, func(t *testing.T, d *Database) {
+		p := playOn(t, d)
+		p.updateOf(t, player, map[string]string{"a": strings.Repeat("a", kv.MaxValue), "b": "2"})
+		p.land(t)
+		d.large <- struct{}{} // somebody else
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := d.All(ctx, player)
+		require.Error(t, err, "it waits")
+		<-d.large
+		rows, err := d.All(t.Context(), player)
+		require.NoError(t, err)
+		require.Len(t, rows, 2)
+		require.Empty(t, d.large)
 	})
 }

@@ -23,6 +23,8 @@ type Database struct {
 	address *address // set at open
 	db      *sql.DB
 	dialect dialect
+	most    int64         // set at open: storage.MaxOwner, but in tests
+	large   chan struct{} // has one while somebody loads much
 
 	mu     sync.Mutex
 	learnt bool              // guarded by mu: the dialect knows the server
@@ -38,6 +40,7 @@ const (
 	idleTime       = 5 * time.Minute  // of a connection, before it is closed
 	lifeTime       = 30 * time.Minute // of a connection, so that other servers behind an address are found
 	perQuery       = 500              // names in one query
+	perLoad        = 1 << 20          // bytes of a load, beyond which one goes on at a time
 	momentTime     = time.Minute      // before the database is asked for its time again
 )
 
@@ -64,7 +67,7 @@ func OpenDatabase(dsn string) (*Database, error) {
 	db.SetMaxIdleConns(MaxConnections / 4)
 	db.SetConnMaxIdleTime(idleTime)
 	db.SetConnMaxLifetime(lifeTime)
-	return &Database{address: a, db: db, dialect: d, checks: map[string]string{}}, nil
+	return &Database{address: a, db: db, dialect: d, most: storage.MaxOwner, large: make(chan struct{}, 1), checks: map[string]string{}}, nil
 }
 
 // Name is the DSN without password and parameters.
@@ -153,16 +156,36 @@ func (d *Database) load(ctx context.Context, o storage.Owner, where string, args
 			return err
 		}
 		defer rows.Close()
-		for rows.Next() {
-			r := storage.Row{Owner: o}
-			if _, err := scan(rows, &r); err != nil {
-				return err
-			}
-			list = append(list, r)
-		}
-		return rows.Err()
+		list, err = d.collect(ctx, rows, o)
+		return err
 	})
 	return list, err
+}
+
+// collect reads the rows of an owner. Only one who has much waits in memory at a time.
+func (d *Database) collect(ctx context.Context, rows *sql.Rows, o storage.Owner) (list []storage.Row, err error) {
+	size := int64(0)
+	for rows.Next() {
+		r := storage.Row{Owner: o}
+		primary, err := scan(rows, &r)
+		if err != nil {
+			return nil, err
+		}
+		before := size
+		switch size += int64(len(primary) + len(r.Value)); {
+		case size > d.most:
+			return nil, codes.Errorf(codes.TooLarge, "owner %q has more than %d bytes in the database, which is the most that is loaded at a time; ask for some of its fields only", o.Key(), d.most)
+		case before <= perLoad && size > perLoad:
+			select {
+			case d.large <- struct{}{}:
+				defer func() { <-d.large }()
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
 }
 
 // query has a function read a table, whose name it gets quoted. A table that is not there has
