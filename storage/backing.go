@@ -1,6 +1,13 @@
 package storage
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+)
 
 // OwnerQuery says which owners to list.
 type OwnerQuery struct {
@@ -45,4 +52,44 @@ type Backing interface {
 	Purge(ctx context.Context, p Purge) (Purged, error)
 	// Tables lists the names of the tables of fields. A table that does not exist has no rows.
 	Tables(ctx context.Context) ([]string, error)
+}
+
+// outage is whether the database answers, as the log was told.
+type outage struct {
+	mu   sync.Mutex
+	down bool      // guarded by mu: it was logged, and not its end
+	told time.Time // guarded by mu: when it was logged last
+}
+
+// outagePause is the least time between two outages that are logged.
+const outagePause = time.Minute
+
+// errDown is what peers are told of a database that fails. What it or its driver says may name
+// hosts, users and files.
+var errDown = codes.Errorf(codes.Unreachable, "the landing database does not answer, and the server's log says why; what is in memory can still be read and written")
+
+// asked is for each query that somebody waits for. It returns the error as peers may see it,
+// and logs once what it is.
+func (c *cold) asked(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errDown // nobody waits any more, so it says nothing about the database
+	}
+	if errors.Is(err, codes.TooLarge) {
+		return err // in words for peers
+	}
+	now, o := c.s.clock.Now(), &c.outage
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err == nil && o.down:
+		o.down = false
+		c.s.log.Info().Msg("the database answers again to those who ask for what has left memory")
+	case err != nil && !o.down && (o.told.IsZero() || now.Sub(o.told) >= outagePause):
+		o.down, o.told = true, now
+		c.s.log.Warn().Err(err).Msg("the database does not answer: requests for what has left memory fail until it does")
+	}
+	if err == nil {
+		return nil
+	}
+	return errDown
 }

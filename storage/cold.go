@@ -30,6 +30,7 @@ type cold struct {
 	cache   *cache
 	loads   *loads
 	most    int64 // MaxOwner, but in tests
+	outage  outage
 
 	evicted  atomic.Uint64 // fields
 	filling  sync.Mutex    // held while the filter changes

@@ -185,14 +185,12 @@ func (l *loads) run() {
 // judgeLocked looks at how a query went. If the database hangs it returns those who wait for
 // their turn, and shall not.
 func (l *loads) judgeLocked(err error, took time.Duration) (gone []func(*rowSet, error)) {
-	log := &l.c.s.log
 	switch {
-	case err == nil && l.hung != nil:
+	case err == nil:
 		l.hung = nil
-		log.Info().Msg("the database answers again to those who ask for fields that have left memory")
 	case errors.Is(err, codes.Unreachable) && took >= hangs:
 		if l.hung == nil {
-			log.Warn().Err(err).Dur("after", took).Msg("the database hangs: requests for fields that have left memory fail at once until it answers")
+			l.c.s.log.Warn().Dur("after", took).Msg("the database hangs: requests for fields that have left memory fail at once until it answers")
 		}
 		l.hung = codes.Errorf(codes.Unreachable, "the database hangs: the last query failed after %v; it is asked again once a second", took.Round(time.Second))
 		l.probe = l.c.s.clock.Now().Add(probePause)
@@ -228,8 +226,9 @@ func (l *loads) query(o Owner, names []string, all bool) (*rowSet, error) {
 		return nil, codes.Errorf(codes.Closed, "player storage was closed while owner %q was being loaded", o.Key())
 	case errors.Is(err, codes.TooLarge):
 		return nil, err
-	case err != nil:
-		return nil, codes.Errorf(codes.Unreachable, "owner %q cannot be read from the database: %w", o.Key(), err)
+	}
+	if err := l.c.asked(ctx, err); err != nil {
+		return nil, codes.Errorf(codes.Unreachable, "owner %q cannot be read: %w", o.Key(), err)
 	}
 	found, newest := &rowSet{all: all}, int64(0)
 	for _, name := range names {

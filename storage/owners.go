@@ -244,8 +244,9 @@ func (q *query) peek(here *roll) (string, error) {
 		}
 		if len(q.next) == 0 {
 			var err error
-			if q.next, err = q.s.backing.Owners(q.ctx, q.OwnerQuery); err != nil {
-				return "", codes.Errorf(codes.Unreachable, "the owners in the database cannot be listed: %w", err)
+			q.next, err = q.s.backing.Owners(q.ctx, q.OwnerQuery)
+			if err = q.s.cold.asked(q.ctx, err); err != nil {
+				return "", codes.Errorf(codes.Unreachable, "the owners cannot be listed: %w", err)
 			}
 			if q.ended = len(q.next) < q.Limit; len(q.next) == 0 {
 				return "", nil
@@ -278,8 +279,8 @@ func (q *query) gone(here *roll, owner string) (bool, error) {
 		return false, nil
 	}
 	rows, err := q.s.backing.All(q.ctx, o)
-	if err != nil {
-		return false, codes.Errorf(codes.Unreachable, "owner %q cannot be read from the database: %w", owner, err)
+	if err = q.s.cold.asked(q.ctx, err); err != nil {
+		return false, codes.Errorf(codes.Unreachable, "owner %q cannot be read: %w", owner, err)
 	}
 	for i := range rows {
 		e, err := here.view.Get(here.ns, rows[i].Key())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
@@ -386,4 +388,30 @@ func TestH26ARefusedFieldIsRetriedByItself(t *testing.T) {
 		})
 		require.Equal(t, "poison", string(p.in(t, "bad").Value))
 	})
+}
+
+// Anybody may read what a peer is answered.
+func TestPeersAreNotToldWhereTheDatabaseIs(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close()) // nobody listens there
+	for _, kind := range []string{"mysql", "postgres"} {
+		log := &said{}
+		d := open(t, kind+"://keeper:secret@"+listener.Addr().String()+"/players")
+		store := kvtest.NewMemory(kvtest.MemoryConfig{})
+		s, err := storage.Open(storage.Config{Store: store, Backing: d, Log: zerolog.New(log)})
+		require.NoError(t, err)
+		_, err = s.Load(ctx, player, []string{"a"})
+		_, _, list := s.Owners(ctx, "1", "1", "", "", 0)
+		require.NoError(t, s.Close())
+		require.NoError(t, store.Close())
+		for _, err := range []error{err, list} {
+			require.ErrorIs(t, err, codes.Unreachable)
+			for _, internal := range []string{"keeper", "127.0.0.1", "players", "dial"} {
+				require.NotContains(t, err.Error(), internal)
+			}
+		}
+		require.Contains(t, log.String(), listener.Addr().String())
+		require.NotContains(t, log.String(), "secret")
+	}
 }
