@@ -15,6 +15,15 @@ type Lander struct{ c *Client }
 // Lander returns what a lander needs. Nothing is sent.
 func (c *Client) Lander() *Lander { return &Lander{c} }
 
+// Connection identifies, by ==, the connection that requests go by; nil: there is none now.
+// Another one may lead to a server that was started anew, with another database.
+func (l *Lander) Connection() any {
+	if sess, _ := l.c.state(); sess != nil {
+		return sess
+	}
+	return nil
+}
+
 // Settings are those that landers go by.
 func (l *Lander) Settings(ctx context.Context) (field.Settings, error) {
 	set, err := ask(ctx, l.c, protocol.LdSettings, append(begin(protocol.LdSettings), "{}"...), protocol.ParseLanderSettings)

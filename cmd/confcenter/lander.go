@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -84,7 +85,10 @@ func (a *app) land(ctx context.Context, o *landerOptions, cfg client.Config, db 
 	}
 	if connected != nil {
 		log.Info().Strs("addr", cfg.Addrs).Str("database", db.Name()).Str("name", cfg.Name).Str("version", version).Msg("ready")
-		l := landing.Start(landing.Config{Source: connected.Lander(), Database: db, Who: cfg.Name, Log: log})
+		l := landing.Start(landing.Config{
+			Source: connected.Lander(), Database: db, Who: cfg.Name, Log: log,
+			Prover: &prover{connected, strings.Join(cfg.Addrs, ","), "--dsn or CONFCENTER_LANDING"},
+		})
 		<-ctx.Done()
 		log.Info().Msg("stopping")
 		l.Close()

@@ -93,9 +93,7 @@ func (c *connection) imports(ctx context.Context, connected *client.Client, flag
 		defer func() { err = errors.Join(err, db.Close()) }()
 		*one.to = db
 	}
-	if err := m.prove(ctx); errors.Is(err, codes.NotImplemented) {
-		return fmt.Errorf("the server at %s would not find the rows: %w", c.addr, err)
-	} else if err != nil {
+	if err := (&prover{connected, c.addr, "--landing"}).Prove(ctx, m.to); err != nil {
 		return err
 	}
 	if len(args) == 0 {
@@ -205,19 +203,4 @@ func (t *movedTable) progress(ctx context.Context, now *landing.Imported) error 
 // announce has the server find the rows.
 func (t *movedTable) announce(ctx context.Context, now *landing.Imported) error {
 	return t.connected.Landing().Rescan(ctx, t.app, t.region, now.Newest)
-}
-
-// prove refuses a database that is not the server's.
-func (m *moving) prove(ctx context.Context) error {
-	o := landing.Proof
-	return m.to.Prove(ctx, func(name string) error {
-		if err := m.connected.Landing().Rescan(ctx, o.App, o.Region, 0); err != nil {
-			return err
-		}
-		found, err := m.connected.StorageOf(o.App, o.Region).Owner(o.Logic, o.ID).GetVersions(ctx, name)
-		if err == nil && len(found) == 0 {
-			err = codes.Errorf(codes.Conflict, "the server at %s does not land in %s, and would not find the rows: give as --landing the database that it was started with", m.addr, m.to.Name())
-		}
-		return err
-	})
 }

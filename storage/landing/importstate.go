@@ -2,7 +2,6 @@ package landing
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"confcenter/codes"
-	"confcenter/storage"
 )
 
 // importTable has a row for each import. It is no name of a table of fields.
@@ -119,28 +117,9 @@ func (d *Database) Importable(ctx context.Context) ([]string, error) {
 		return nil, d.failure(err)
 	}
 	names, err := column(ctx, d.db, d.dialect.tables())
+	names = slices.DeleteFunc(names, func(name string) bool { return name == Proof.Table() })
 	slices.Sort(names)
 	return names, d.failure(err)
-}
-
-// Proof is whose field Prove writes.
-var Proof = storage.Owner{App: "confcenter", Region: "proof", Logic: "import", ID: "proof"}
-
-// Prove writes a field, in a table of its own, for somebody to look for who claims to work with
-// the same database, and takes it away again.
-func (d *Database) Prove(ctx context.Context, look func(name string) error) (err error) {
-	row := storage.DirtyRow{Row: storage.Row{Owner: Proof, Name: rand.Text()}}
-	if w, err := d.Write(ctx, []storage.DirtyRow{row}); err != nil || len(w.Failed) > 0 {
-		for _, f := range w.Failed {
-			err = codes.Errorf(codes.Storage, "%s", f.Reason)
-		}
-		return err
-	}
-	err = look(row.Name)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	defer cancel()
-	_, gone := d.db.ExecContext(ctx, "DROP TABLE "+d.dialect.quote(d.dialect.fold(Proof.Table())))
-	return errors.Join(err, d.failure(gone))
 }
 
 // indexed refuses a table in which an owner cannot be found but by reading all of it. Only

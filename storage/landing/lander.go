@@ -33,6 +33,7 @@ type Source interface {
 type Config struct {
 	Source   Source
 	Database *Database
+	Prover   Prover // nil: the Source is in this process, and has the same Database
 	// Who tells landers apart: no two that run at the same time may have the same. One that
 	// takes the place of another may have its name, and then need not wait for its claims to
 	// end.
@@ -66,6 +67,7 @@ type Lander struct {
 	last    time.Time     // of the last round
 	pause   time.Duration // before the next round, while something is wrong
 	trouble string        // what is wrong and was logged
+	proved  any           // the connection for which the database was proved since the last failure
 }
 
 // counts are a Lander's numbers.
@@ -134,14 +136,25 @@ func (l *Lander) turn(ctx context.Context) time.Duration {
 	return l.pause
 }
 
-// fails is told once.
+// What is wrong.
+const (
+	hasToWait = "landing has to wait, and goes on by itself: "
+	isWrong   = "nothing is landed until this is put right: "
+)
+
+// fails tells once that it has to wait, and once that waiting does not help.
 func (l *Lander) fails(err error) {
 	l.counts.Failures.Add(1)
 	l.counts.Unreachable.Store(1)
 	l.pause = min(max(2*l.pause, firstPause), longPause)
-	if l.trouble == "" {
-		l.trouble = err.Error()
-		l.cfg.Log.Warn().Str("database", l.cfg.Database.Name()).Msg("landing has to wait, and goes on by itself: " + l.trouble)
+	l.proved = nil // the database may be another one when it is back
+	trouble, event := hasToWait, l.cfg.Log.Warn()
+	if errors.As(err, new(elsewhere)) {
+		trouble, event = isWrong, l.cfg.Log.Error()
+	}
+	if l.trouble == "" || l.trouble == hasToWait && trouble == isWrong {
+		l.trouble = trouble
+		event.Str("database", l.cfg.Database.Name()).Msg(trouble + err.Error())
 	}
 }
 
@@ -166,6 +179,9 @@ func (l *Lander) round(ctx context.Context, set storage.Settings) error {
 }
 
 func (l *Lander) table(ctx context.Context, set storage.Settings, table int) (err error) {
+	if err := l.prove(ctx); err != nil {
+		return err
+	}
 	claim, err := l.cfg.Source.Claim(ctx, table, l.cfg.Who)
 	if err != nil || claim.Fence == 0 {
 		return err // nothing is dirty in it, or another lander has it
@@ -285,6 +301,9 @@ func (l *Lander) batch(ctx context.Context, set storage.Settings, table int, fen
 			return nil, err
 		}
 		return nil, codes.Errorf(codes.Conflict, "the database has a later version, %d", w.Newer)
+	}
+	if err := l.prove(ctx); err != nil { // nothing to do, unless the connection is another one
+		return nil, err
 	}
 	if err := l.cfg.Source.Landed(ctx, fence, b, w.Failed); err != nil {
 		return nil, err

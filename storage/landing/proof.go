@@ -1,0 +1,75 @@
+package landing
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/storage"
+)
+
+// Proof is whose fields Prove writes. They have a table of their own, which stays, empty:
+// several who prove at the same time cannot take it from each other.
+var Proof = storage.Owner{App: "confcenter", Region: "proof", Logic: "database", ID: "proof"}
+
+// proofTime is after how long the field of a proof is that of a process that was killed.
+const proofTime = time.Hour
+
+// Prove writes a field for somebody to look for who claims to work with the same database, and
+// takes it away again.
+func (d *Database) Prove(ctx context.Context, look func(name string) error) error {
+	now := time.Now().UnixMilli()
+	row := storage.DirtyRow{Row: storage.Row{Owner: Proof, Name: rand.Text(), Created: now}}
+	w, err := d.Write(ctx, []storage.DirtyRow{row})
+	for _, f := range w.Failed {
+		err = codes.Errorf(codes.Storage, "the database cannot be proved to be the server's: %s", f.Reason)
+	}
+	if err != nil {
+		return err
+	}
+	err = look(row.Name)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	_, gone := d.db.ExecContext(ctx, d.dialect.bind("DELETE FROM "+d.dialect.quote(d.dialect.fold(Proof.Table()))+" WHERE primary_key = ? OR create_time < ?"), row.Key(), now-proofTime.Milliseconds())
+	return errors.Join(err, d.failure(gone))
+}
+
+// Prover tells whether a Source that is another process loads from the Database. If it does
+// not, it takes fields for landed, lets them leave memory, and does not find them again.
+type Prover interface {
+	// Connection is what requests to the Source go by, nil if there is none now. Another one
+	// may lead to a process that was started with another database.
+	Connection() any
+	// Prove fails with codes.Conflict if the Source loads from another database, and with
+	// codes.NotImplemented if it has none. Other errors mean that it is not known.
+	Prove(ctx context.Context, d *Database) error
+}
+
+// elsewhere is the error of a Source that does not load from the Database.
+type elsewhere struct{ error }
+
+// Unwrap returns what the Prover said.
+func (e elsewhere) Unwrap() error { return e.error }
+
+// prove returns nil if the database is proved for the present connection.
+func (l *Lander) prove(ctx context.Context) error {
+	if l.cfg.Prover == nil {
+		return nil
+	}
+	for {
+		over := l.cfg.Prover.Connection()
+		if over != nil && over == l.proved {
+			return nil
+		}
+		err := l.cfg.Prover.Prove(ctx, l.cfg.Database)
+		if errors.Is(err, codes.Conflict) || errors.Is(err, codes.NotImplemented) {
+			err = elsewhere{err}
+		}
+		if err != nil {
+			return err
+		}
+		l.proved = over
+	}
+}
