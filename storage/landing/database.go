@@ -268,7 +268,7 @@ func (d *Database) ready(ctx context.Context, table string) error {
 			if why, err = d.makeTable(ctx, name); err == nil {
 				known = true
 				break
-			} else if d.dialect.fault(err) == unreachable {
+			} else if fault := d.dialect.fault(err); fault == unreachable || fault == broken {
 				return d.failure(err)
 			} else {
 				why = "it cannot be made: " + d.address.hide(err.Error())
@@ -320,6 +320,11 @@ type Written struct {
 	// none.
 	Newer      int64
 	Statements int
+	// After an error: the database answers, so it has trouble with these
+	// rows or their table only; and the connection broke while it was given rows.
+	Answers, Broke bool
+
+	isolate bool // rows that break the connection are looked for
 }
 
 // Write writes rows, many in one statement, and makes their tables. No row is written when the
@@ -327,7 +332,16 @@ type Written struct {
 // the database's changes nothing. Rows that the database refuses for themselves are Failed, all
 // others are written. An error means that the database cannot work now: some rows may be written.
 func (d *Database) Write(ctx context.Context, rows []storage.DirtyRow) (Written, error) {
-	var w Written
+	return d.write(ctx, rows, Written{})
+}
+
+// Isolate is Write for rows that have broken the connection again and again while the database
+// answered, as a limit of a proxy's makes them. Rows that break it alone as well are Failed.
+func (d *Database) Isolate(ctx context.Context, rows []storage.DirtyRow) (Written, error) {
+	return d.write(ctx, rows, Written{isolate: true})
+}
+
+func (d *Database) write(ctx context.Context, rows []storage.DirtyRow, w Written) (Written, error) {
 	byTable := map[string][]storage.DirtyRow{}
 	for i := range rows {
 		table := rows[i].Table()
@@ -335,6 +349,7 @@ func (d *Database) Write(ctx context.Context, rows []storage.DirtyRow) (Written,
 	}
 	for table, rows := range byTable {
 		if err := d.writeTable(ctx, table, rows, &w); err != nil {
+			w.Answers = d.answers(ctx, w.Broke)
 			return w, err
 		}
 	}
@@ -386,6 +401,10 @@ func fits(rows []storage.DirtyRow, most, bytes int) int {
 // the database refuses are alone.
 func (d *Database) statement(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {
 	err := d.upsert(ctx, table, rows, until, w)
+	alone := w.isolate && len(rows) == 1
+	for n := 1; n < maxBreaks && alone && d.broke(err) && d.answers(ctx, true); n++ {
+		err = d.upsert(ctx, table, rows, until, w)
+	}
 	switch {
 	case err == nil:
 		w.Rows += len(rows)
@@ -393,7 +412,17 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 	case d.dialect.fault(err) == late:
 		d.setMoment(moment{}) // perhaps its clock was set
 		return codes.Errorf(codes.Unreachable, "a statement reached the database %s after its time, so that it wrote nothing; the rows are taken again", d.Name())
+	case w.isolate && d.broke(err) && d.answers(ctx, true):
+		if alone && w.Rows == 0 && len(w.Failed) == maxBlamed {
+			w.Broke = true
+			return d.failure(err)
+		}
+		if alone {
+			w.fail(&rows[0], "the connection to the database breaks when this row is written, and the database answers otherwise: look for limits of a proxy's, and into the database's log")
+			return nil
+		}
 	case ctx.Err() != nil || d.dialect.fault(err) != refused:
+		w.Broke = d.broke(err)
 		return d.failure(err)
 	case len(rows) == 1:
 		w.fail(&rows[0], d.address.hide(err.Error()))
@@ -403,6 +432,33 @@ func (d *Database) statement(ctx context.Context, table string, rows []storage.D
 		return err
 	}
 	return d.statement(ctx, table, rows[len(rows)/2:], until, w)
+}
+
+// Rows are to blame for a connection that breaks once they have broken it so often, and only so
+// many of them if no other was written: else no writes get through, and it is not about rows.
+const (
+	maxBreaks = 3
+	maxBlamed = 10
+)
+
+// broke reports whether an error of a statement says that the connection broke. One that took
+// too long does not: that is not about its rows.
+func (d *Database) broke(err error) bool {
+	var known *codes.Error
+	return err != nil && d.dialect.fault(err) == broken && !errors.As(err, &known) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+}
+
+// answers reports whether the database answers: on a new connection if one has broken, as
+// others may have broken with it.
+func (d *Database) answers(ctx context.Context, broke bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	if broke {
+		d.db.SetMaxIdleConns(0) // closes them
+		d.db.SetMaxIdleConns(MaxConnections / 4)
+	}
+	var one int
+	return d.db.QueryRowContext(ctx, "SELECT 1").Scan(&one) == nil
 }
 
 func (d *Database) upsert(ctx context.Context, table string, rows []storage.DirtyRow, until int64, w *Written) error {

@@ -54,6 +54,7 @@ const (
 	refused                  // the database does not take these rows, or this statement
 	absent                   // there is no such table
 	late                     // the statement came after its time
+	broken                   // the connection broke, and the database has said nothing
 )
 
 // A table's columns, in the order of all statements.

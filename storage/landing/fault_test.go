@@ -1,6 +1,7 @@
 package landing
 
 import (
+	"bytes"
 	"database/sql"
 	"fmt"
 	"io"
@@ -56,7 +57,7 @@ func TestWhatErrorsMean(t *testing.T) {
 			require.Equal(t, want, (&mysqlDialect{}).fault(fmt.Errorf("it says: %w", &mysql.MySQLError{Number: n})), n)
 		}
 	}
-	require.Equal(t, unreachable, (&mysqlDialect{}).fault(mysql.ErrInvalidConn))
+	require.Equal(t, broken, (&mysqlDialect{}).fault(mysql.ErrInvalidConn))
 	require.Equal(t, refused, (&mysqlDialect{}).fault(mysql.ErrPktTooLarge))
 	for want, states := range map[fault][]string{
 		unreachable: {"08006", "28P01", "3D000", "40001", "40P01", "42501", "25006", "53100", "53300", "55P03", "57014", "57P01", "57P03", "58030", "XX000", ""},
@@ -67,7 +68,7 @@ func TestWhatErrorsMean(t *testing.T) {
 			require.Equal(t, want, postgresDialect{}.fault(fmt.Errorf("it says: %w", &pgconn.PgError{Code: state})), state)
 		}
 	}
-	require.Equal(t, unreachable, postgresDialect{}.fault(io.ErrUnexpectedEOF))
+	require.Equal(t, broken, postgresDialect{}.fault(io.ErrUnexpectedEOF))
 	require.Equal(t, unreachable, sqliteDialect{}.fault(io.ErrUnexpectedEOF))
 }
 
@@ -329,6 +330,7 @@ type line struct {
 	mu     sync.Mutex
 	random *rand.Rand // guarded by mu
 	whole  bool       // guarded by mu: it does not break any more
+	marker string     // guarded by mu: if not "", it breaks when this is to be carried, and only then
 }
 
 // through makes a line to a socket.
@@ -349,6 +351,21 @@ func through(t *testing.T, socket string) (l *line, here string) {
 	return l, here
 }
 
+// lineTo makes a line to a database.
+func lineTo(t *testing.T, d *Database) (l *line, dsn string) {
+	t.Helper()
+	query := d.address.url.Query()
+	name, file := "socket", ""
+	if d.address.kind == "postgres" {
+		name, file = "host", "/.s.PGSQL.5432"
+	}
+	l, here := through(t, query.Get(name)+file)
+	query.Set(name, strings.TrimSuffix(here, file))
+	url := *d.address.url
+	url.RawQuery = query.Encode()
+	return l, url.String()
+}
+
 func (l *line) serve() {
 	for {
 		from, err := l.listener.Accept()
@@ -366,7 +383,7 @@ func (l *line) serve() {
 		if l.random.IntN(2) == 0 { // the answer is lost
 			there, back = no, int64(least/2+l.random.IntN(least))
 		}
-		if l.whole {
+		if l.whole || l.marker != "" {
 			there, back = no, no
 		}
 		l.mu.Unlock()
@@ -375,26 +392,18 @@ func (l *line) serve() {
 			_ = from.Close()
 			_ = to.Close()
 		}
-		l.wg.Go(func() { carry(to, from, there) })
+		l.wg.Go(func() { carry(&cutter{Conn: to, l: l}, from, there) })
 		l.wg.Go(func() { carry(from, to, back) })
 	}
 }
 
 func TestNothingIsLostOnALineThatBreaks(t *testing.T) {
 	onServers(t, func(t *testing.T, d *Database) {
-		query := d.address.url.Query()
-		name, file := "socket", ""
-		if d.address.kind == "postgres" {
-			name, file = "host", "/.s.PGSQL.5432"
-		}
-		l, here := through(t, query.Get(name)+file)
-		query.Set(name, strings.TrimSuffix(here, file))
-		url := *d.address.url
-		url.RawQuery = query.Encode()
+		l, dsn := lineTo(t, d)
 		s := newSource()
 		s.settings.Batch = 300
-		broken := open(t, url.String())
-		lander := start(t, s, broken, "a")
+		behind := open(t, dsn)
+		lander := start(t, s, behind, "a")
 		n := 0
 		lander.pass(t, "the line has broken often", func() bool {
 			for range 100 {
@@ -409,5 +418,100 @@ func TestNothingIsLostOnALineThatBreaks(t *testing.T) {
 		lander.lands(t, s)
 		s.agree(t, d)
 		require.Zero(t, lander.Readings().Get("landing_refused_rows_total"), "no row is to blame")
+	})
+}
+
+// cutter ends a connection before the marker is written to it.
+type cutter struct {
+	net.Conn
+	l    *line
+	tail []byte // of what was written last
+}
+
+func (c *cutter) Write(p []byte) (int, error) {
+	c.l.mu.Lock()
+	marker := c.l.marker
+	c.l.mu.Unlock()
+	c.tail = append(c.tail, p...)
+	if marker != "" && bytes.Contains(c.tail, []byte(marker)) {
+		return 0, io.ErrClosedPipe
+	}
+	c.tail = append([]byte{}, c.tail[max(0, len(c.tail)-len(marker)):]...)
+	return c.Conn.Write(p)
+}
+
+// onMarkedLine is onServers with a line between that breaks whenever a text is to be carried.
+func onMarkedLine(t *testing.T, marker string, test func(t *testing.T, direct, d *Database, l *line)) {
+	onServers(t, func(t *testing.T, direct *Database) {
+		l, dsn := lineTo(t, direct)
+		l.mu.Lock()
+		l.marker = marker
+		l.mu.Unlock()
+		test(t, direct, open(t, dsn), l)
+	})
+}
+
+// A limit of a proxy's, or a fault of the database's, may end the connection over one row.
+func TestARowThatBreaksTheConnectionHoldsNothingElseUp(t *testing.T) {
+	onMarkedLine(t, "poison", func(t *testing.T, direct, d *Database, line *line) {
+		s := newSource()
+		s.settings.Tables = 4
+		var owners [4]storage.Owner
+		for i := range owners {
+			owners[i] = player
+			owners[i].ID = strings.Repeat("x", 4+i)
+			for n := range 50 {
+				s.put(owners[i], fmt.Sprint("f", n), "good")
+			}
+		}
+		s.put(owners[1], "bad", "poison")
+		table := func(i int) int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.dirty[i])
+		}
+		l := start(t, s, d, "a")
+		l.clock.BlockUntil(1) // the first round is over
+		for i := range owners {
+			if i != 1 {
+				require.Zero(t, table(i), "it waits for no other table")
+			}
+		}
+		require.Equal(t, 51, table(1))
+		require.NotZero(t, l.Readings().Get("landing_unreachable"))
+		l.pass(t, "all but one are landed", func() bool { return s.left() == 1 })
+		reason := s.reasons[storage.FieldName{Owner: owners[1], Name: "bad"}.Key()]
+		require.Contains(t, reason, "the connection to the database breaks")
+		require.Len(t, s.reasons, 1, "nobody else is to blame")
+		l.pass(t, "it is well", func() bool { return l.Readings().Get("landing_unreachable") == 0 })
+		require.Equal(t, 2, strings.Count(l.log.String(), "\n"), "it is told once, and its end: %s", l.log)
+
+		line.mu.Lock()
+		line.whole, line.marker = true, ""
+		line.mu.Unlock()
+		s.mu.Lock()
+		s.due = true
+		s.mu.Unlock()
+		l.lands(t, s)
+		s.agree(t, direct)
+	})
+}
+
+// As a proxy does which has nobody behind it any more that takes writes.
+func TestNoRowIsToBlameIfNoneIsWritten(t *testing.T) {
+	onMarkedLine(t, "INSERT INTO", func(t *testing.T, direct, d *Database, line *line) {
+		s := newSource()
+		for n := range 50 {
+			s.put(player, fmt.Sprint("f", n), "good")
+		}
+		l := start(t, s, d, "a")
+		l.pass(t, "it has tried often", func() bool { return l.Readings().Get("landing_failures_total") >= 2*maxBreaks })
+		require.Empty(t, s.reasons)
+		line.mu.Lock()
+		line.whole, line.marker = true, ""
+		line.mu.Unlock()
+		l.lands(t, s)
+		s.agree(t, direct)
+		require.Empty(t, s.reasons)
 	})
 }

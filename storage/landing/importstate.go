@@ -74,7 +74,7 @@ func (m *importing) shared(ctx context.Context) (bool, error) {
 	d := m.From
 	var n int
 	err := d.db.QueryRowContext(ctx, d.dialect.bind("SELECT COUNT(*) FROM "+importTable+" WHERE id = ?"), m.id()).Scan(&n)
-	if err != nil && d.dialect.fault(err) != unreachable {
+	if fault := d.dialect.fault(err); err != nil && fault != unreachable && fault != broken {
 		return false, nil // there is no such table, or no right to read it
 	}
 	return n > 0, d.failure(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,7 +69,21 @@ type Lander struct {
 	pause   time.Duration // before the next round, while something is wrong
 	trouble string        // what is wrong and was logged
 	proved  any           // the connection for which the database was proved since the last failure
+	breaks  map[int]int   // of dirty tables: how often in a row a batch has broken the connection
 }
+
+// stuck is the error of a dirty table whose rows cannot be written now, while the database
+// answers.
+type stuck struct {
+	table int
+	error
+}
+
+func (s *stuck) Error() string {
+	return fmt.Sprintf("dirty table %d waits, and the others go on: %v", s.table, s.error)
+}
+
+func (s *stuck) Unwrap() error { return s.error }
 
 // counts are a Lander's numbers.
 type counts struct {
@@ -76,17 +91,17 @@ type counts struct {
 	Refused     atomic.Int64 `metric:"landing_refused_rows_total" help:"Rows that the database refused, each time they were tried."`
 	Statements  atomic.Int64 `metric:"landing_statements_total" help:"Statements that carried rows."`
 	Batches     atomic.Int64 `metric:"landing_batches_total" help:"Batches of rows that are landed."`
-	Failures    atomic.Int64 `metric:"landing_failures_total" help:"Rounds that ended early because the database or the server could not be worked with."`
+	Failures    atomic.Int64 `metric:"landing_failures_total" help:"Rounds in which the database or the server could not be worked with, or a dirty table could not be landed."`
 	Lost        atomic.Int64 `metric:"landing_lost_claims_total" help:"Batches that counted for nothing because another lander had taken over the table."`
 	Newer       atomic.Int64 `metric:"landing_newer_rows_total" help:"Batches that met rows with later versions in the database, so that all versions were raised."`
-	Unreachable atomic.Int64 `metric:"landing_unreachable" help:"1 while the database or the server cannot be worked with, else 0."`
+	Unreachable atomic.Int64 `metric:"landing_unreachable" help:"1 while the database or the server cannot be worked with, or a dirty table cannot be landed, else 0."`
 }
 
 // Start starts a Lander.
 func Start(cfg Config) *Lander {
 	cfg.Clock = cmp.Or(cfg.Clock, clock.Real())
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Lander{cfg: cfg, cancel: cancel, ended: make(chan struct{})}
+	l := &Lander{cfg: cfg, cancel: cancel, ended: make(chan struct{}), breaks: map[int]int{}}
 	go l.run(ctx)
 	return l
 }
@@ -167,15 +182,18 @@ func (l *Lander) works() {
 	}
 }
 
-// round lands what is dirty in all tables that nobody else is landing.
-func (l *Lander) round(ctx context.Context, set storage.Settings) error {
+// round lands what is dirty in all tables that nobody else is landing. One whose rows cannot be
+// written holds the others up only if the database does not answer.
+func (l *Lander) round(ctx context.Context, set storage.Settings) (failed error) {
 	l.seed++ // so that several landers do not run after each other
 	for i := range set.Tables {
-		if err := l.table(ctx, set, (l.seed+i)%set.Tables); err != nil {
+		err := l.table(ctx, set, (l.seed+i)%set.Tables)
+		if only := new(stuck); err != nil && !errors.As(err, &only) {
 			return err
 		}
+		failed = cmp.Or(failed, err)
 	}
-	return nil
+	return failed
 }
 
 func (l *Lander) table(ctx context.Context, set storage.Settings, table int) (err error) {
@@ -244,8 +262,12 @@ func (l *Lander) prolong(ctx context.Context, table int, fence kv.Revision) erro
 // write has the database write rows. If the claim may end before that is done it is prolonged
 // meanwhile: a slow database and a short lock time would have every batch written for nothing.
 func (l *Lander) write(ctx context.Context, set storage.Settings, table int, fence kv.Revision, rows []storage.DirtyRow) (Written, error) {
+	write := l.cfg.Database.Write
+	if l.breaks[table] >= maxBreaks {
+		write = l.cfg.Database.Isolate
+	}
 	if set.LockTime/3*2 > slowBatch {
-		return l.cfg.Database.Write(ctx, rows)
+		return write(ctx, rows)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup
@@ -264,7 +286,7 @@ func (l *Lander) write(ctx context.Context, set storage.Settings, table int, fen
 			}
 		}
 	})
-	w, err := l.cfg.Database.Write(ctx, rows)
+	w, err := write(ctx, rows)
 	stop(nil)
 	keeper.Wait()
 	if lost := context.Cause(ctx); errors.Is(lost, codes.FenceLost) {
@@ -287,7 +309,15 @@ func (l *Lander) batch(ctx context.Context, set storage.Settings, table int, fen
 	l.counts.Rows.Add(int64(w.Rows))
 	l.counts.Refused.Add(int64(len(w.Failed)))
 	l.counts.Statements.Add(int64(w.Statements))
-	if err != nil {
+	switch {
+	case err == nil:
+		delete(l.breaks, table)
+	case w.Answers:
+		if w.Broke {
+			l.breaks[table]++
+		}
+		return nil, &stuck{table, err}
+	default:
 		return nil, err
 	}
 	if w.Newer > 0 {

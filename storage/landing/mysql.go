@@ -182,7 +182,7 @@ func (d *mysqlDialect) fault(err error) fault {
 	case errors.Is(err, mysql.ErrPktTooLarge):
 		return refused
 	case !errors.As(err, &said):
-		return unreachable
+		return broken
 	case said.Number == 1146: // no such table
 		return absent
 	case said.Number == 1048 && strings.Contains(said.Message, "primary_key"): // cannot be null

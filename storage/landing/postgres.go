@@ -120,10 +120,11 @@ func (d postgresDialect) upsert(ctx context.Context, db *sql.DB, table string, r
 // (deadlocks), resources, limits of the operator, system; and by rights and read-only servers.
 func (postgresDialect) fault(err error) fault {
 	var said *pgconn.PgError
-	if !errors.As(err, &said) || len(said.Code) < 2 {
-		return unreachable
-	}
 	switch {
+	case !errors.As(err, &said):
+		return broken
+	case len(said.Code) < 2:
+		return unreachable
 	case said.Code == "42P01": // no such table
 		return absent
 	case said.Code == "23502" && said.ColumnName == "primary_key": // not null
