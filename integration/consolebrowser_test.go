@@ -214,12 +214,25 @@ func (tb *tab) click(css string) {
 // pick clicks the row of a list that shows text.
 func (tb *tab) pick(list, text string) {
 	tb.t.Helper()
-	find := fmt.Sprintf(`[...document.querySelectorAll("#%s .row")].find(el => [el, ...el.querySelectorAll("*")].some(e => e.textContent.trim() === %s))`, list, quote(text))
-	tb.press(find, `[r.left + 40, r.top + r.height / 2]`)
+	tb.press(rowOf(list, text), rowPlace)
 }
+
+// rowOf finds the row of a list that shows text.
+func rowOf(list, text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("#%s .row")].find(el => [el, ...el.querySelectorAll("*")].some(e => e.textContent.trim() === %s))`, list, quote(text))
+}
+
+const rowPlace = `[r.left + 40, r.top + r.height / 2]`
 
 // press clicks on an element as soon as it exists, at a place in its rectangle r.
 func (tb *tab) press(find, place string) {
+	tb.t.Helper()
+	x, y := tb.place(find, place)
+	tb.do(chromedp.MouseClickXY(x, y))
+}
+
+// place waits until an element exists, and returns where a place in its rectangle r is.
+func (tb *tab) place(find, place string) (x, y float64) {
 	tb.t.Helper()
 	at, err := chromedp.Run(tb.ctx, chromedp.Poll[[]float64](fmt.Sprintf(`(el => {
 		if (!el || el.disabled || !el.getBoundingClientRect().width) return null;
@@ -228,7 +241,7 @@ func (tb *tab) press(find, place string) {
 		return %s;
 	})(%s)`, place, find), chromedp.WithPollingTimeout(servertest.Patience)))
 	require.NoError(tb.t, err, "%s\nthe page shows: %s", find, tb.whole())
-	tb.do(chromedp.MouseClickXY(at[0], at[1]))
+	return at[0], at[1]
 }
 
 // write replaces the text of a field, as if typed at once.

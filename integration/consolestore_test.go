@@ -201,6 +201,17 @@ func TestConsoleStore(t *testing.T) {
 		other.put("elsewhere", "k", `{"type":"json","value":[1]}`)
 		tb.sees("#namespaces .row", "elsewhere")
 	})
+	tb.run("a_click_counts_although_its_row_is_drawn_anew_meanwhile", func(t *testing.T) {
+		x, y := tb.place(rowOf("keys", "an/int"), rowPlace)
+		tb.do(chromedp.MouseEvent(chromedp.MousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
+		other.put("kinds", "a string", `{"type":"string","value":"meanwhile"}`)
+		tb.holds("#value", "meanwhile")
+		tb.do(chromedp.MouseEvent(chromedp.MouseReleased, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
+		tb.until(`document.querySelector("#key-name")?.textContent === "an/int"`)
+		tb.sees("#keys .row", "meanwhile")
+		tb.pick("keys", "a string")
+		tb.holds("#value", "meanwhile")
+	})
 	tb.run("conflict_loses_nothing", func(t *testing.T) {
 		tb.write("#value", "mine")
 		other.put("kinds", "a string", `{"type":"string","value":"theirs"}`)

@@ -16,6 +16,8 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
   let items = [];
   let active = -1; // where the keyboard is
   let selected = () => false;
+  let pressed = false; // a button is down on a row
+  let waiting = null; // the items to show when it is not
   const shown = new Map(); // index → element
 
   const height = () => (typeof rowHeight === "function" ? rowHeight() : rowHeight);
@@ -60,6 +62,18 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
 
   const redraw = nextFrame(draw);
 
+  // show replaces the items and draws the visible ones anew, at once: until the
+  // next frame the list would be empty.
+  function show(list) {
+    waiting = pressed ? list : null;
+    if (pressed) return;
+    items = list;
+    if (active >= items.length) active = items.length - 1;
+    for (const el of shown.values()) el.remove();
+    shown.clear();
+    draw();
+  }
+
   function move(to) {
     if (!items.length) return;
     active = Math.max(0, Math.min(items.length - 1, to));
@@ -71,13 +85,24 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
   }
 
   box.addEventListener("scroll", redraw, { passive: true });
+  // A browser tells no click of a row that was drawn anew while the button was down.
+  box.addEventListener("pointerdown", () => {
+    pressed = true;
+    const release = () => {
+      for (const type of ["pointerup", "pointercancel", "blur"]) removeEventListener(type, release);
+      setTimeout(() => { // after the click
+        pressed = false;
+        if (waiting) show(waiting);
+      });
+    };
+    for (const type of ["pointerup", "pointercancel", "blur"]) addEventListener(type, release);
+  });
   box.addEventListener("click", (event) => {
-    // By the place and not by the element: a row that is drawn anew while the
-    // button is down is not what was pressed, and the click then is nobody's.
     const index = Math.floor((event.clientY - space.getBoundingClientRect().top) / height());
     if (index < 0 || index >= items.length) return;
     active = index;
     draw();
+    pressed = false;
     choose?.(items[active], active, event);
   });
   box.addEventListener("focus", () => {
@@ -99,20 +124,13 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
   return {
     el: box,
     get items() {
-      return items;
+      return waiting ?? items;
     },
-    // set replaces the items and draws the visible ones anew, at once: until the
-    // next frame the list would be empty.
-    set(list) {
-      items = list;
-      if (active >= items.length) active = items.length - 1;
-      for (const el of shown.values()) el.remove();
-      shown.clear();
-      draw();
-    },
+    // set replaces the items; while a button is down on a row, when it is released.
+    set: show,
     // refresh draws visible rows anew, all or one.
     refresh(index) {
-      if (index === undefined) return this.set(items);
+      if (index === undefined || pressed) return show(waiting ?? items);
       shown.get(index)?.remove();
       shown.delete(index);
       draw();
