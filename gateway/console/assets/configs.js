@@ -40,7 +40,7 @@ class Page {
   constructor(main, frame) {
     this.files = new Map();
     this.name = "";
-    this.file = null; // what the server has of it
+    this.file = undefined; // what the server has of it; null: nothing, undefined: it has not said yet
     this.gone = new AbortController();
     this.build(main);
     this.drawSoon = throttle(100, () => {
@@ -266,7 +266,7 @@ class Page {
     }
     this.keepDraft();
     this.name = name;
-    this.file = null;
+    this.file = undefined;
     this.detail.hidden = !name;
     this.empty.hidden = Boolean(name);
     this.split.dataset.pane = name ? "detail" : "list";
@@ -522,7 +522,7 @@ class Page {
     const name = this.name;
     if (!await confirm({ title: t("configs.revert"), text: t("configs.revertAsk", { name }), action: t("configs.revert") })) return;
     this.discard();
-    if (!this.file) go("");
+    if (this.file === null) go("");
   }
 
   async remove() {
