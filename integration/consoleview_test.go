@@ -107,6 +107,14 @@ func TestConsoleLanguages(t *testing.T) {
 			tb.load("configs")
 		}
 	})
+	tb.run("a_press_counts_although_the_page_changes_meanwhile", func(t *testing.T) {
+		x, y := tb.place(`document.querySelector("#language")`, `[r.left + r.width / 2, r.top + r.height / 2]`)
+		tb.do(chromedp.MouseEvent(chromedp.MousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
+		eval[chromedp.Void](tb, `void (location.hash = "#/store")`)
+		tb.until(`document.querySelector("#nav-store").ariaCurrent === "page"`)
+		tb.do(chromedp.MouseEvent(chromedp.MouseReleased, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
+		tb.sees("main", words["store"][0])
+	})
 }
 
 func TestConsoleLooks(t *testing.T) {

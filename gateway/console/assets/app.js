@@ -56,8 +56,9 @@ function setTheme(to) {
   drawHeader();
 }
 
+// drawHeader draws the header in another language or theme. Going to another page
+// only moves the mark: what is drawn anew while a button is down tells no click.
 function drawHeader() {
-  const here = where().name;
   const focused = header.contains(document.activeElement) ? document.activeElement.id : "";
   const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
   const other = currentLanguage() === "en" ? "zh" : "en";
@@ -70,19 +71,29 @@ function drawHeader() {
     } }, t("skip")),
     h("a", { class: "brand", href: "#/configs" }, h("img", { src: "icon.svg", alt: "", width: 24, height: 24 }), h("b", null, "confcenter")),
     h("nav", { "aria-label": t("nav") }, Object.keys(pages).map((name) =>
-      h("a", { href: `#/${name}`, id: `nav-${name}`, "aria-current": name === here ? "page" : null }, t(`page.${name}`)))),
+      h("a", { href: `#/${name}`, id: `nav-${name}` }, t(`page.${name}`)))),
     h("div", { class: "switches" }, live,
       h("button", { type: "button", class: "btn bare lang", id: "language", lang: other === "zh" ? "zh-CN" : "en", title: t("language.switch"),
         on: { click: () => setLanguage(other) } }, other === "zh" ? "中文" : "English"),
       button(t("theme.switch", { theme: t(`theme.${theme()}`) }), () => setTheme(next),
         { icon: { auto: "auto", light: "sun", dark: "moon" }[theme()], bare: true, id: "theme" })));
   if (focused) document.getElementById(focused)?.focus();
+  markPage();
+}
+
+function markPage() {
+  const here = `nav-${where().name}`;
+  for (const link of header.querySelectorAll("nav a")) {
+    if (link.id === here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 function setLanguage(to) {
   switchLanguage(to);
   page?.view.close();
   page = null;
+  drawHeader();
   show();
 }
 
@@ -97,7 +108,7 @@ function show() {
     page = { name, view: pages[name].open(main, { live: showLive }) };
   }
   page.view.show(...rest);
-  drawHeader();
+  markPage();
   showLive(liveState);
   showTroubles(troubles);
 }
@@ -122,5 +133,6 @@ status.sample((answer) => {
   showLive(liveState);
   if (answers) showTroubles(answer.troubles ?? []);
 });
+drawHeader();
 show();
 document.documentElement.dataset.ready = "true";
