@@ -29,11 +29,29 @@ const (
 	MaxLease        = 24 * time.Hour             // longest lease
 )
 
-// landingNamespace and storagePrefix name what Reserved is about.
-const landingNamespace, storagePrefix = "@landing", "@storage/"
+// The namespaces that Guarded is about.
+const (
+	landingNamespace, storagePrefix = "@landing", "@storage/" // Reserved as well
 
-// Reserved reports whether a namespace belongs to player storage: everybody may read and
-// watch it, but only transactions of the server's own may write to it, see Txn.System. Its
+	FlowPrefix     = "@flow/" // of the flow layout: a namespace for each scope
+	BenchNamespace = "@bench" // nodes and jobs of the bench
+)
+
+// Guarded says whose a namespace is that only transactions of the server's own may write to,
+// see Txn.System; everybody may read and watch it. "" if everybody may write to it.
+func Guarded(ns string) (owner string) {
+	switch {
+	case Reserved(ns):
+		return "player storage"
+	case strings.HasPrefix(ns, FlowPrefix):
+		return "the flow layout"
+	case ns == BenchNamespace:
+		return "the bench"
+	}
+	return ""
+}
+
+// Reserved reports whether a namespace belongs to player storage. It is Guarded, and its
 // keys have no history: Store.GetAt and Store.History refuse them.
 func Reserved(ns string) bool {
 	return ns == landingNamespace || strings.HasPrefix(ns, storagePrefix)

@@ -288,10 +288,11 @@ func (t *Txn) checkOp(op *Op) error {
 }
 
 func (t *Txn) mayWrite(ns string) error {
-	if t.System || !Reserved(ns) {
+	owner := Guarded(ns)
+	if t.System || owner == "" {
 		return nil
 	}
-	return codes.Errorf(codes.Reserved, "namespace %.64q belongs to player storage: it can be read here, and is written by the operations of player storage", ns)
+	return codes.Errorf(codes.Reserved, "namespace %.64q belongs to %s: it can be read here, and is written by the operations of %s", ns, owner, owner)
 }
 
 // Relieves reports whether the transaction writes nothing but the books of player storage: what

@@ -131,6 +131,12 @@ func TestReservedNamespacesAreTheServersOwn(t *testing.T) {
 	} {
 		require.Equal(t, want, kv.Reserved(ns), ns)
 	}
+	for ns, want := range map[string]string{
+		"@landing": "player storage", "@storage/1_1": "player storage", "@flow/cl": "the flow layout", "@bench": "the bench",
+		"flow/cl": "", "@flow": "", "@bench/": "", "ns": "",
+	} {
+		require.Equal(t, want, kv.Guarded(ns), ns)
+	}
 	writes := map[string]kv.Txn{
 		"put":                 *kv.PutTxn("@storage/t", "k", kv.IntValue(1)),
 		"put of removed":      *kv.PutTxn("@storage/t", "k", value(kv.Removed, "\xff")),

@@ -47,13 +47,15 @@ func reservedIsTheServers(s *subject) {
 }
 
 func reservedLease(s *subject) {
-	id := s.grant(minute)
-	s.must(system(kv.Op{Kind: kv.OpPut, NS: "@landing", Key: "lock", Value: kv.StringValue("x"), Lease: id}))
-	revoke := kv.Op{Kind: kv.OpRevoke, Lease: id}
-	s.refused(&kv.Txn{Then: []kv.Op{revoke}}, codes.Reserved)
-	require.NotNil(s, s.get("@landing", "lock"))
-	require.EqualValues(s, 1, s.must(system(revoke)).Ops[0].Count)
-	require.Nil(s, s.get("@landing", "lock"))
+	for _, ns := range []string{"@landing", kv.FlowPrefix + "cl", kv.BenchNamespace} {
+		id := s.grant(minute)
+		s.must(system(kv.Op{Kind: kv.OpPut, NS: ns, Key: "lock", Value: kv.StringValue("x"), Lease: id}))
+		revoke := kv.Op{Kind: kv.OpRevoke, Lease: id}
+		s.refused(&kv.Txn{Then: []kv.Op{revoke}}, codes.Reserved)
+		require.NotNil(s, s.get(ns, "lock"))
+		require.EqualValues(s, 1, s.must(system(revoke)).Ops[0].Count)
+		require.Nil(s, s.get(ns, "lock"))
+	}
 }
 
 func mustHold(s *subject) {

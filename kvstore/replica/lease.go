@@ -69,14 +69,14 @@ func errLeaseGone(id kv.LeaseID) error {
 }
 
 func errReservedLease(id kv.LeaseID) error {
-	return codes.Errorf(codes.Reserved, "lease %d has keys in a namespace of player storage, so only the server ends it", id)
+	return codes.Errorf(codes.Reserved, "lease %d has keys in a namespace that the server guards, so only the server ends it", id)
 }
 
 // reserved reports whether the lease has keys that only transactions of the server's own
 // may write.
 func (l *lease) reserved() bool {
 	for _, sp := range l.keys {
-		if kv.Reserved(sp.name) {
+		if kv.Guarded(sp.name) != "" {
 			return true
 		}
 	}

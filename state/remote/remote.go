@@ -1,0 +1,55 @@
+// Package remote runs models of a cluster's state over a client's connection.
+package remote
+
+import (
+	"context"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
+)
+
+// Store is the state store of the server that c is connected to. It has no state of its own.
+// Its transactions are sent again after a lost connection, see [client.Client.Txn]; they have
+// at most [kv.MaxCompares] conditions, and write to no guarded namespace.
+func Store(c *client.Client) state.Store { return store{c} }
+
+type store struct{ c *client.Client }
+
+// Get implements state.Store.
+func (s store) Get(ctx context.Context, ns, key string) (*kv.Entry, error) {
+	e, err := s.c.KV(ns).Get(ctx, key)
+	if codes.Of(err) == codes.NotFound {
+		return nil, nil
+	}
+	return e, err
+}
+
+// List implements state.Store.
+func (s store) List(ctx context.Context, l kv.List) (kv.Page, error) {
+	return s.c.KV(l.NS).List(ctx, l)
+}
+
+// Txn implements state.Store.
+func (s store) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	return s.c.Txn(ctx, txn)
+}
+
+// KeepLease implements state.Store.
+func (s store) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
+	return s.c.KeepLease(ctx, id)
+}
+
+// Watch implements state.Store.
+func (s store) Watch(ctx context.Context, f kv.Filter, after kv.Revision) (state.Watch, error) {
+	o := client.WatchOptions{Prefix: f.Text, From: after, State: after == 0, Prev: true}
+	if f.Exact {
+		o.Key, o.Prefix = f.Text, ""
+	}
+	w, err := s.c.KV(f.NS).Watch(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}

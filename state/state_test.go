@@ -1,0 +1,171 @@
+package state_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/clienttest"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
+	"confcenter/state/statetest"
+)
+
+func TestBothStoresReadWriteAndWatch(t *testing.T) {
+	statetest.Each(t, func(t *testing.T, b *statetest.Bed) {
+		ctx := statetest.Context(t)
+		e, err := b.Get(ctx, b.NS, "a")
+		require.NoError(t, err)
+		require.Nil(t, e)
+
+		w, err := b.Watch(ctx, kv.Filter{NS: b.NS, Text: "a"}, 0)
+		require.NoError(t, err)
+		defer w.Stop()
+		next := func(kind kv.NoticeKind) kv.Notice {
+			t.Helper()
+			n, err := w.Next(ctx)
+			require.NoError(t, err)
+			require.Equal(t, kind, n.Kind)
+			return n
+		}
+		next(kv.Synced)
+		granted, err := b.Txn(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: time.Minute}}})
+		require.NoError(t, err)
+		lease := granted.Ops[0].Lease.ID
+		res, err := b.Txn(ctx, &kv.Txn{If: []kv.Compare{kv.Absent(b.NS, "a")}, Then: []kv.Op{
+			{Kind: kv.OpPut, NS: b.NS, Key: "a", Value: kv.IntValue(1), Lease: lease}, {Kind: kv.OpPut, NS: b.NS, Key: "b", Value: kv.IntValue(2)}}})
+		require.NoError(t, err)
+		require.True(t, res.Held)
+		n := next(kv.Changed)
+		require.Len(t, n.Events, 1, "b does not match")
+		require.Equal(t, "1", string(n.Events[0].Entry.Value.Data))
+
+		page, err := b.List(ctx, kv.List{NS: b.NS, Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, "a", page.Entries[0].Key)
+		require.True(t, page.More)
+
+		kept, err := b.KeepLease(ctx, lease)
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, kept.TTL)
+		_, err = b.Txn(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: lease}}})
+		require.NoError(t, err)
+		n = next(kv.Changed)
+		require.Equal(t, "1", string(n.Events[0].Prev.Value.Data))
+		_, err = b.KeepLease(ctx, lease)
+		require.Equal(t, codes.LeaseGone, codes.Of(err))
+
+		since, err := b.Watch(ctx, kv.Filter{NS: b.NS, Text: "b", Exact: true}, res.Revision-1)
+		require.NoError(t, err)
+		defer since.Stop()
+		n, err = since.Next(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "b", n.Events[0].Entry.Key)
+		short, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = since.Next(short)
+		require.ErrorIs(t, err, context.Canceled)
+		since.Stop()
+		_, err = since.Next(ctx)
+		require.Equal(t, codes.Closed, codes.Of(err))
+	})
+}
+
+// A watch that is slower than the changes misses none of them.
+func TestAWatchThatFallsBehindReadsBack(t *testing.T) {
+	statetest.Each(t, func(t *testing.T, b *statetest.Bed) {
+		ctx := statetest.Context(t)
+		w, err := b.Watch(ctx, kv.Filter{NS: b.NS}, 0)
+		require.NoError(t, err)
+		defer w.Stop()
+		n, err := w.Next(ctx)
+		require.NoError(t, err)
+		require.Equal(t, kv.Synced, n.Kind)
+		const rounds = 40
+		big := kv.StringValue(strings.Repeat("x", 256<<10))
+		for range rounds {
+			_, err := b.Txn(ctx, kv.PutTxn(b.NS, "k", big))
+			require.NoError(t, err)
+		}
+		for events, version := 0, int64(0); events < rounds; {
+			n, err := w.Next(ctx)
+			require.NoError(t, err)
+			require.Equal(t, kv.Changed, n.Kind)
+			for _, e := range n.Events {
+				version++
+				events++
+				require.Equal(t, version, e.Entry.Version)
+			}
+		}
+	})
+}
+
+func TestOnlyTheServerWritesToGuardedNamespaces(t *testing.T) {
+	statetest.Each(t, func(t *testing.T, b *statetest.Bed) {
+		ctx := statetest.Context(t)
+		for _, ns := range []string{kv.FlowPrefix + "cl", kv.BenchNamespace} {
+			_, err := b.Txn(ctx, kv.PutTxn(ns, "k", kv.IntValue(1)))
+			if _, near := b.Store.(*state.Embedded); near {
+				require.NoError(t, err)
+			} else {
+				require.Equal(t, codes.Reserved, codes.Of(err))
+			}
+		}
+	})
+}
+
+func TestCloseEndsTheWatchesOfAnEmbedded(t *testing.T) {
+	srv := clienttest.Start(t, clienttest.Options{})
+	near := state.Embed(srv.State, nil)
+	w, err := near.Watch(t.Context(), kv.Filter{NS: "ns"}, 0)
+	require.NoError(t, err)
+	defer w.Stop()
+	_, err = w.Next(t.Context())
+	require.NoError(t, err)
+	ended := make(chan error)
+	go func() {
+		_, err := w.Next(t.Context())
+		ended <- err
+	}()
+	near.Close()
+	require.Equal(t, codes.Closed, codes.Of(<-ended))
+	_, err = near.Watch(t.Context(), kv.Filter{NS: "ns"}, 0)
+	require.Equal(t, codes.Closed, codes.Of(err))
+}
+
+type counter struct{ n int64 }
+
+type addAsk struct {
+	By int64 `json:"by" doc:"how many"`
+}
+
+type sum struct {
+	N int64 `json:"n" doc:"how many there are"`
+}
+
+func (c *counter) add(_ context.Context, by *access.Actor, q *addAsk) (*sum, error) {
+	if by == nil {
+		return nil, codes.Errorf(codes.BadRequest, "who asks?")
+	}
+	c.n += q.By
+	return &sum{c.n}, nil
+}
+
+func TestOperationsAreAskedByTheirTable(t *testing.T) {
+	o := state.Define("add", access.KVWrite, "POST add", "adds", (*counter).add)
+	require.Equal(t, "addAsk", o.Question().Name())
+	require.Equal(t, "sum", o.Answer().Name())
+	c := &counter{n: 1}
+	q := o.Ask()
+	q.(*addAsk).By = 2
+	_, err := o.Do(context.Background(), c, nil, q)
+	require.Error(t, err)
+	got, err := o.Do(context.Background(), c, &access.Actor{}, q)
+	require.NoError(t, err)
+	require.Equal(t, &sum{3}, got)
+}

@@ -1,0 +1,69 @@
+// Package statetest runs the tests of a model on both kinds of store: the embedded one, and
+// a client's connection to a real server.
+package statetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/client"
+	"confcenter/clienttest"
+	"confcenter/state"
+	"confcenter/state/remote"
+)
+
+// Patience is how long tests wait for what must happen.
+const Patience = 30 * time.Second
+
+// A Bed is a store to run a model on, of a server that ends with the test.
+type Bed struct {
+	state.Store
+	// Server is what is behind it, to stop, freeze and restart. After its Restart a near
+	// Store is void; call Again.
+	Server *clienttest.Server
+	// NS is a namespace that the store may write to.
+	NS string
+
+	near bool
+}
+
+// Each runs test on an embedded store and over the wire, as subtests.
+func Each(t *testing.T, test func(t *testing.T, b *Bed)) {
+	t.Helper()
+	for _, near := range []bool{true, false} {
+		name := "far"
+		if near {
+			name = "near"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &Bed{Server: clienttest.Start(t, clienttest.Options{}), NS: "model", near: near}
+			b.Store = b.Again(t)
+			test(t, b)
+		})
+	}
+}
+
+// Again opens another store of the same kind, as another program would.
+func (b *Bed) Again(t testing.TB) state.Store {
+	t.Helper()
+	if b.near {
+		store := state.Embed(b.Server.State, nil)
+		t.Cleanup(store.Close)
+		return store
+	}
+	c, err := client.Dial(Context(t), client.Config{Addrs: []string{b.Server.Address()}, Name: "model"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return remote.Store(c)
+}
+
+// Context ends with the test, or with its Patience.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}

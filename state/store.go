@@ -1,0 +1,38 @@
+package state
+
+import (
+	"context"
+
+	"confcenter/kv"
+)
+
+// Store is a state store, near or far. Its methods may be called from any goroutine, and may
+// wait for a disk or a network until the context ends: they are not for event loops.
+type Store interface {
+	// Get reads one key; nil if it is absent.
+	Get(ctx context.Context, ns, key string) (*kv.Entry, error)
+	// List reads one page, all of it at one revision.
+	List(ctx context.Context, l kv.List) (kv.Page, error)
+	// Txn applies a transaction, also such a one that grants or ends a lease. If the context
+	// ends first, it may still be applied later: with a Token it can be sent again without
+	// harm.
+	Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error)
+	// KeepLease begins a lease's time anew. codes.LeaseGone.
+	KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error)
+	// Watch follows the keys that the filter selects: what changes after a revision or, after
+	// 0, first the state there is, as notices of kv.State and kv.Synced. Events have Prev
+	// where the store still knows it. The context is for opening it only.
+	Watch(ctx context.Context, f kv.Filter, after kv.Revision) (Watch, error)
+}
+
+// Watch tells of changes, in their order, without a gap and without a repetition. If that is
+// not possible, because they are no longer kept, there is a notice of kv.Resync: what was
+// told before is void, and the state follows.
+type Watch interface {
+	// Next waits for the next notice. Its events are valid until the next call. It fails once
+	// the watch is stopped, its store is closed or the context has ended; only the last of
+	// these leaves the watch as it is. One goroutine at a time may call it.
+	Next(ctx context.Context) (kv.Notice, error)
+	// Stop ends the watch, from any goroutine.
+	Stop()
+}
