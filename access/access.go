@@ -66,6 +66,11 @@ const (
 	LandingWrite // to try again what it refused, or to give it up
 	LandingLand  // to write fields to the database, as a lander does
 
+	FlowRead   // applications, their nodes, workers and schedulers
+	FlowWrite  // to register, claim, change and remove them
+	BenchRead  // nodes and jobs
+	BenchWrite // to register nodes, to submit jobs, and to say how they get on
+
 	ClientsRead   // who is connected, with their properties
 	ClientsSend   // messages to other clients
 	ServicesRead  // the service registry
@@ -80,6 +85,7 @@ var rightNames = [...]string{
 	KVRead: "kv:read", KVWatch: "kv:watch", KVWrite: "kv:write", KVDelete: "kv:delete", KVHistory: "kv:history",
 	KVLock: "kv:lock", KVLease: "kv:lease", KVEach: "kv:each",
 	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write", LandingLand: "landing:land",
+	FlowRead: "flow:read", FlowWrite: "flow:write", BenchRead: "bench:read", BenchWrite: "bench:write",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
 	LogRead: "log:read", StatusRead: "status:read",
 }
