@@ -296,14 +296,3 @@ func BodyLimit(c Command, identified bool) uint32 {
 	}
 	return MaxBody
 }
-
-// WholeRequest returns the size of the frame at the front of b, if that is a complete request
-// cmd of a client.
-func WholeRequest(b []byte, cmd Command) (size int, ok bool) {
-	if len(b) < HeaderSize {
-		return 0, false
-	}
-	h, err := ParseHeader(b)
-	size = HeaderSize + int(h.BodyLen)
-	return size, err == nil && h.Command == cmd && h.BodyLen <= BodyLimit(cmd, true) && len(b) >= size
-}

@@ -22,15 +22,15 @@ type Route struct {
 	// Write: the store keeps the order of the requests, so the request need not wait until
 	// earlier writes are answered.
 	Write bool
-	// Ahead, if set, gets the input from a frame of the command that has passed the gate.
-	// It looks up together what this frame and those behind it ask for, and returns their
-	// number. Each of them then passes the gate by itself, and Answer is called for it
-	// instead of Handle.
-	Ahead  func(s *Session, b []byte) (n int)
-	Answer func(s *Session, h protocol.Header)
+	// Together, if set, is called for each loop, and what it makes looks requests of the
+	// command up together, those of a pipeline or of several peers. Each of them then passes
+	// the gate by itself, and is answered by it; Handle is called for what it does not take.
+	Together func(*Desk) Together
 	// PassOn, if set, gets the replies to the command that identified clients send for
 	// other clients. Invalid ones are dropped without an answer.
 	PassOn func(s *Session, h protocol.Header)
+
+	runs int // set by Gate.Add: where in Desk.runs they are, from 1
 }
 
 // bodyLimit is the largest body that is accepted, in bytes.

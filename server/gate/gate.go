@@ -31,7 +31,7 @@ type Gate struct {
 	routes   routeTable
 	families [families]func(*Desk) any // each makes its family's data for a loop
 	handOver func(s *Session)          // see HandOver
-	ahead    []Ahead                   // see LookAhead
+	together []func(*Desk) Together    // by Route.runs, from 1
 
 	Registry Registry // any goroutine
 
@@ -57,6 +57,10 @@ func New(group *loop.Group, cfg Config) *Gate {
 func (g *Gate) Add(routes map[protocol.Command]Route) {
 	for cmd, r := range routes {
 		r.Row = g.routes[cmd].Row
+		if r.Together != nil {
+			g.together = append(g.together, r.Together)
+			r.runs = len(g.together)
+		}
 		g.routes[cmd] = r
 	}
 }
@@ -71,16 +75,6 @@ func (g *Gate) Keep(key Family, perDesk func(*Desk) any) { g.families[key] = per
 // all been handled, and whenever a session that was waiting may continue.
 func (g *Gate) HandOver(f func(s *Session)) { g.handOver = f }
 
-// Ahead is a family that looks up what several sessions request before their frames pass
-// the gate; see loop.User.
-type Ahead interface {
-	Foresee(s *Session, b []byte) bool
-	LookUp(d *Desk)
-}
-
-// LookAhead adds such a family.
-func (g *Gate) LookAhead(a Ahead) { g.ahead = append(g.ahead, a) }
-
 // NewDesk makes the desk of a new loop, and the loop.
 func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {
 	d := &Desk{gate: g, Loop: loop.NewLoop(g.Group, exec)}
@@ -88,6 +82,9 @@ func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {
 		if perDesk != nil {
 			d.parts[key] = perDesk(d)
 		}
+	}
+	for _, together := range g.together {
+		d.runs = append(d.runs, &runs{pipeline: run{Together: together(d)}, foreseen: run{Together: together(d)}})
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,23 +169,24 @@ func (s *Session) Decode(b []byte) (taken int) {
 
 func (s *Session) handleEach(b []byte) (taken int) {
 	var f frame
-	ahead := 0 // frames of a run that have been looked up already
+	var ahead *run // the frames at the front have been looked up, as many as left
+	left := 0
 	for taken < len(b) {
 		switch s.judge(b[taken:], &f) {
 		case stays:
 			return taken
 		case refused:
-			ahead = 0
+			left = 0
 			s.TakePrepared() // it was for this frame
 		case passed:
 			s.Touch()
-			if ahead == 0 && f.row.Ahead != nil && !f.Command.IsReply() {
-				ahead = f.row.Ahead(s, b[taken:])
+			if left == 0 && f.row.runs > 0 && !f.Command.IsReply() {
+				ahead, left = s.lookAhead(f.row, b[taken:])
 			}
-			if ahead > 0 {
-				ahead--
+			if left > 0 {
+				left--
 				s.Count(f.Command)
-				f.row.Answer(s, f.Header)
+				ahead.answer(s, f.Header)
 			} else if !s.handle(&f, b[taken+protocol.HeaderSize:taken+f.size]) {
 				return taken
 			}

@@ -57,6 +57,7 @@ type Desk struct {
 
 	Req   protocol.Request // the current request
 	parts [families]any    // the families' data for the loop
+	runs  []*runs          // by Route.runs, from 1
 }
 
 // Part returns a family's data for the loop.
@@ -93,26 +94,6 @@ func (s *Session) Describe(info *ClientInfo, most, room int) {
 		if p != nil {
 			p.Describe(info, min(most, room-info.Many()))
 		}
-	}
-}
-
-// Foresee reports whether b is a request that is looked up together with others.
-func (s *Session) Foresee(b []byte) bool {
-	if s.Client == nil {
-		return false
-	}
-	for _, family := range s.Gate.ahead {
-		if family.Foresee(s, b) {
-			return true
-		}
-	}
-	return false
-}
-
-// LookUp looks up what sessions of the loop have foreseen.
-func (s *Session) LookUp() {
-	for _, family := range s.Gate.ahead {
-		family.LookUp(s.Desk)
 	}
 }
 

@@ -39,9 +39,6 @@ type desk struct {
 	loop *loop.Loop // set at open
 
 	// loop only
-	gets   getRun
-	ahead  foreseen
-	run    *getRun      // the one being answered
 	writes []*kv.Write  // of the session being served, not handed over yet
 	free   []*kvWriting // for reuse
 }
@@ -57,7 +54,7 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 		f.stats = func() protocol.KVStats { return protocol.KVStats{Revision: store.Revision()} }
 	}
 	routes := map[protocol.Command]gate.Route{
-		protocol.KVGet:     {Handle: f.kvGet, Ahead: f.lookAhead, Answer: f.answerAhead},
+		protocol.KVGet:     {Handle: f.kvGet, Together: func(*gate.Desk) gate.Together { return &gets{store: store} }},
 		protocol.KVMGet:    {Handle: f.kvGetMany},
 		protocol.KVList:    {Handle: f.kvList},
 		protocol.KVNames:   {Handle: f.kvNames},
@@ -82,7 +79,6 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 	}
 	g.Add(routes)
 	g.Keep(gate.OfState, func(d *gate.Desk) any { return &desk{loop: d.Loop} })
-	g.LookAhead(f)
 	g.HandOver(func(s *gate.Session) { f.handOver(s) })
 	return f
 }

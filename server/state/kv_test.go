@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -381,15 +380,6 @@ func BenchmarkKVGet(b *testing.B) {
 			}
 		})
 	}
-}
-
-// What cannot be answered at once is read again when its turn comes.
-func TestARunOfGetsIsShortInBytesToo(t *testing.T) {
-	s := newStateKit(t, loop.Limits{})
-	frame := gatetest.Requests(protocol.KVGet, `{"ns":"n","key":"a","ignored":"`+strings.Repeat("x", 10_000)+`"}`)
-	n := s.handlers.lookAhead(s.Session, bytes.Repeat(frame, maxGetRun))
-	require.Greater(t, n, 1)
-	require.Less(t, n*len(frame), loop.WholeFrame+len(frame))
 }
 
 // A run is looked up together, but it is no way past the gate.

@@ -45,10 +45,7 @@ type desk struct {
 	completed // any goroutine
 
 	// loop only
-	gets  getRun
-	ahead foreseen
-	run   *getRun    // the one being answered
-	free  []*writing // for reuse
+	free []*writing // for reuse
 }
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }
@@ -57,7 +54,7 @@ func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) 
 func Add(life context.Context, g *gate.Gate, store Store) {
 	f := &Handlers{store: store, life: life}
 	routes := map[protocol.Command]gate.Route{
-		protocol.StGet:    {Handle: f.get, Ahead: f.lookAhead, Answer: f.answerAhead},
+		protocol.StGet:    {Handle: f.get, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
 		protocol.StAll:    route(waits, (*protocol.Request).StorageQuery, f.all),
 		protocol.StOwners: route(waits, (*protocol.Request).StorageOwnersQuery, f.owners),
 		protocol.StStatus: route(works, nothing, f.status),
@@ -85,9 +82,6 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 		routes[cmd] = r
 	}
 	g.Add(routes)
-	if store != nil {
-		g.LookAhead(f)
-	}
 	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return &desk{completed: completed{loop: d.Loop}} })
 }
 
@@ -171,7 +165,7 @@ func (f *Handlers) load(s *gate.Session, h protocol.Header, owner storage.Owner,
 }
 
 // answer replies with fields that were in memory. A worker encodes many bytes.
-func (d *desk) answer(s *gate.Session, h protocol.Header, found []storage.Field, versions bool) {
+func answer(s *gate.Session, h protocol.Header, found []storage.Field, versions bool) {
 	switch size := sizeOf(found); {
 	case size <= loopBytes:
 		s.End(protocol.AppendStorageFields(s.Begin(h.Command.Reply(), h.Seq), found, versions))

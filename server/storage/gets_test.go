@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
-	"confcenter/server/loop"
 	"confcenter/server/loop/looptest"
 	"confcenter/storage"
 )
@@ -63,14 +61,6 @@ func TestEachGetOfARunIsAskedForItsRight(t *testing.T) {
 	require.Contains(t, got[0], `"gold":"10"`)
 	require.Contains(t, got[1], "needs the right")
 	require.Contains(t, got[2], `"gold":"10"`)
-}
-
-func TestARunOfGetsIsShortInBytesToo(t *testing.T) {
-	k := newKit(t)
-	frame := gatetest.Requests(protocol.StGet, `{`+owner+`,"names":["gold"],"ignored":"`+strings.Repeat("x", 10_000)+`"}`)
-	k.Receive(bytes.Repeat(frame, maxGetRun))
-	require.Greater(t, k.player.runs[0], 1)
-	require.Less(t, k.player.runs[0]*len(frame), loop.WholeFrame+len(frame))
 }
 
 func TestGetsOfSeveralPeersAreLookedUpTogether(t *testing.T) {
