@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,7 +54,8 @@ func arguments(command *cobra.Command, args []string) error {
 	if len(args) > most {
 		return fmt.Errorf("%q is one argument too many; usage: %s", args[most], takes)
 	}
-	missing := all[0].needed[len(args):]
+	shortest := slices.IndexFunc(all, func(f form) bool { return len(args) < len(f.needed) })
+	missing := all[shortest].needed[len(args):]
 	if len(missing) == 1 {
 		return fmt.Errorf("%s is missing; usage: %s", missing[0], takes)
 	}

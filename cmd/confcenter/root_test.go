@@ -126,6 +126,8 @@ func TestArgumentErrorsNameTheArgument(t *testing.T) {
 		"kv lease info x":                `LEASE = x: must be a number printed by grant`,
 		"kv lease revoke 1 2":            `"2" is one argument too many`,
 		"kv namespaces a":                `"a" is one argument too many`,
+		"storage retry bag":              `OWNER and NAME are missing; usage: confcenter storage retry or confcenter storage retry LOGIC OWNER NAME…`,
+		"storage drop bag 42":            `NAME is missing`,
 		"kv stat a":                      `"a" is one argument too many`,
 		"kv frobnicate":                  `unknown command "frobnicate"`,
 		"get a --timeout 5":              `"5" for "--timeout"`,
