@@ -45,10 +45,12 @@ func (l *Landing) Retry(ctx context.Context, fields ...FieldName) (int64, error)
 	return n, during(err, "landing retry")
 }
 
-// Drop gives up landing these refused fields, and returns how many. They stay readable, and
-// are landed again when they change.
-func (l *Landing) Drop(ctx context.Context, fields ...FieldName) (int64, error) {
-	n, err := l.change(ctx, protocol.StDrop, protocol.LandingRows{Rows: fields, Confirm: int64(len(fields))})
+// Drop gives up landing these refused fields, all of them if none is named, and returns how
+// many. They stay readable, and are landed again when they change. confirm is how many it gives
+// up: those that are refused, and not given up yet. With another number nothing is given up,
+// and the error, with codes.Unconfirmed, tells the right one; it is no error if there is none.
+func (l *Landing) Drop(ctx context.Context, confirm int64, fields ...FieldName) (int64, error) {
+	n, err := l.change(ctx, protocol.StDrop, protocol.LandingRows{Rows: fields, Confirm: confirm})
 	return n, during(err, "landing drop")
 }
 
@@ -59,7 +61,8 @@ func (l *Landing) Rescan(ctx context.Context, app, region string, version int64)
 	return l.c.Lander().tell(ctx, protocol.StRescan, frame)
 }
 
-// change may be sent twice: the second time there is nothing more to do.
+// change may be sent twice: the second time there is nothing more to do. Only if the first one
+// has done a part is a Drop refused then, as nobody confirmed the rest.
 func (l *Landing) change(ctx context.Context, cmd protocol.Command, rows protocol.LandingRows) (int64, error) {
 	return ask(ctx, l.c, cmd, protocol.AppendLandingRows(begin(cmd), rows), protocol.ParseStorageCount)
 }

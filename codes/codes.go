@@ -75,7 +75,7 @@ const (
 )
 
 // Unconfirmed is for requests that destroy much at once, over every interface.
-const Unconfirmed Code = 1026 // all keys of a namespace would be deleted, and its name is not repeated
+const Unconfirmed Code = 1026 // confirm does not repeat the name, or the number, of what would be lost
 
 // Reserved is our own number for what belongs to the server.
 const Reserved Code = 1027 // a namespace that peers may read, but not write directly
@@ -128,7 +128,7 @@ var table = []Row{
 	{Locked, "locked", 423, "somebody else holds the lock; wait for it or try again later"},
 	{BadMethod, "bad_method", 405, "the path does not take this method; see the header Allow"},
 	{Forbidden, "forbidden", 403, "refused because another web site may be behind the request; name its origin or host in the server's settings"},
-	{Unconfirmed, "unconfirmed", 400, "this would delete all keys of a namespace; give its name again as confirm"},
+	{Unconfirmed, "unconfirmed", 400, "this would destroy much at once; repeat as confirm what that is, or how many"},
 	{Reserved, "reserved", 403, "the namespace belongs to the server; it can be read, and is written by the operations that it is for"},
 }
 

@@ -100,28 +100,23 @@ func (g *Gateway) landingRetry(w *reply, r *http.Request) error {
 	return w.sendCount(n)
 }
 
-// landingDrop gives up landing one refused field, whose name must be given twice, or all,
-// with "all" as confirm.
+// landingDrop gives up landing one refused field, or all.
 func (g *Gateway) landingDrop(w *reply, r *http.Request) error {
 	p := parametersOf(r)
-	confirm := p.text("confirm")
-	one := len(p.values) > 0
+	confirm := p.count("confirm")
+	all := len(p.values) == 0
 	field := storage.FieldName{Owner: storage.Owner{App: p.textOr("appId"), Region: p.textOr("regionId"), Logic: p.text("logicType"), ID: p.text("ownerId")}, Name: p.text("name")}
 	if err := p.end(); err != nil {
 		return err
 	}
 	var fields []storage.FieldName
-	word := "all"
-	if one {
+	if !all {
 		if field.Owner.Logic == "" || field.Owner.ID == "" || field.Name == "" {
 			return codes.Errorf(codes.BadRequest, "a field needs logicType, ownerId and name; give none of them to name all")
 		}
-		fields, word = append(fields, field), field.Name
+		fields = append(fields, field)
 	}
-	if confirm != word {
-		return codes.Errorf(codes.Unconfirmed, "this would leave the database without these fields until they change again; give %q as confirm", word)
-	}
-	n, err := g.stores.Storage.Drop(r.Context(), fields)
+	n, err := g.stores.Storage.Drop(r.Context(), fields, confirm)
 	if err != nil {
 		return err
 	}

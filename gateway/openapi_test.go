@@ -307,7 +307,7 @@ func TestOpenAPIIsTrue(t *testing.T) {
 		{"landing.status", "", ""},
 		{"landing.errors", "", ""},
 		{"landing.retry", "", `{"rows":[{"logicType":"x","ownerId":"x","name":"a"}]}`},
-		{"landing.drop", "confirm=all", ""},
+		{"landing.drop", "confirm=1", ""},
 		{"status", "", ""},
 		{"status.samples", "", ""},
 		{"clients", "", ""},

@@ -29,7 +29,7 @@ type PlayerStorage interface {
 	Status() []storage.TableStatus
 	Errors(after storage.FieldName, limit int) (list []storage.ErrorRow, more bool)
 	Retry(ctx context.Context, fields []storage.FieldName) (int, error)
-	Drop(ctx context.Context, fields []storage.FieldName) (int, error)
+	Drop(ctx context.Context, fields []storage.FieldName, confirm int64) (int, error)
 }
 
 // storageRoot is the root of our own REST API for player storage. An owner is a path of four

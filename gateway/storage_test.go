@@ -214,14 +214,18 @@ func TestLandingRoutes(t *testing.T) {
 	one := "/v1/landing/errors?logicType=player&ownerId=7%2F8&name=f1"
 	k.exchange([]exchange{
 		{"DELETE", one, "", "", 400, `unconfirmed`, ""},
-		{"DELETE", one + "&confirm=all", "", "", 400, `unconfirmed`, ""},
+		{"DELETE", one + "&confirm=f1", "", "", 400, `bad_request`, ""},
+		{"DELETE", one + "&confirm=-1", "", "", 400, `bad_request`, ""},
 		{"DELETE", "/v1/landing/errors", "", "", 400, `unconfirmed`, ""},
-		{"DELETE", "/v1/landing/errors?logicType=player&confirm=all", "", "", 400, `bad_request`, ""},
-		{"DELETE", one + "&confirm=f1", "", "", 200, `{"count":3}`, ""},
+		{"DELETE", "/v1/landing/errors?confirm=all", "", "", 400, `bad_request`, ""},
+		{"DELETE", "/v1/landing/errors?logicType=player&confirm=1", "", "", 400, `bad_request`, ""},
+		{"DELETE", one + "&confirm=1", "", "", 200, `{"count":3}`, ""},
 	})
 	require.Equal(t, []storage.FieldName{{Owner: o, Name: "f1"}}, fake.asked)
-	k.exchange([]exchange{{"DELETE", "/v1/landing/errors?confirm=all", "", "", 200, `{"count":3}`, ""}})
-	require.Empty(t, fake.asked)
+	require.EqualValues(t, 1, fake.confirm)
+	k.exchange([]exchange{{"DELETE", "/v1/landing/errors?confirm=3", "", "", 200, `{"count":3}`, ""}})
+	require.Nil(t, fake.asked, "all")
+	require.EqualValues(t, 3, fake.confirm)
 }
 
 // H38: dirty count, error count and last landing per table.

@@ -21,6 +21,7 @@ type fakeStorage struct {
 	tables  []storage.TableStatus // as Status tells them
 	refused []storage.ErrorRow
 	asked   []storage.FieldName // of the last Retry or Drop
+	confirm int64               // of the last Drop
 	hold    chan struct{}       // if it is set, writes wait for it to be closed
 	holds   chan struct{}       // gets one for each that waits
 }
@@ -154,7 +155,10 @@ func (f *fakeStorage) Retry(_ context.Context, fields []storage.FieldName) (int,
 	return len(f.refused), nil
 }
 
-func (f *fakeStorage) Drop(_ context.Context, fields []storage.FieldName) (int, error) {
-	f.asked = fields
+func (f *fakeStorage) Drop(_ context.Context, fields []storage.FieldName, confirm int64) (int, error) {
+	f.asked, f.confirm = fields, confirm
+	if confirm == 0 {
+		return 0, codes.Errorf(codes.Unconfirmed, "how many?")
+	}
 	return len(f.refused), nil
 }

@@ -177,7 +177,20 @@ func TestConsoleLanding(t *testing.T) {
 		tb.write("#confirm-word", "bad")
 		tb.click("#confirm-yes")
 		tb.sees("#refused .badge", "given up")
+		tb.misses("#drop-all")
 		require.EqualValues(t, 1, l.Status()[0].Dropped)
 		require.Equal(t, map[string]any{"bad": "2", "good": "1"}, other.ask(http.MethodGet, "storage/1/1/player/7", nil, "")["fields"], "the value stays")
+	})
+	tb.run("give_all_up", func(t *testing.T) {
+		for _, owner := range []string{"8", "9"} {
+			other.ask(http.MethodPatch, "storage/1/1/player/"+owner, nil, `{"fields":{"bad":"3"}}`)
+			require.NotZero(t, l.land())
+		}
+		tb.sees("#landing-sum", "2 refused")
+		tb.click("#drop-all")
+		tb.sees("#confirm", "Give up landing 2 fields?")
+		tb.click("#confirm-yes")
+		tb.misses("#drop-all")
+		require.EqualValues(t, 3, l.Status()[0].Dropped)
 	})
 }

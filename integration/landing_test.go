@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"database/sql"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/integration/process"
 	"confcenter/internal/servertest"
+	"confcenter/protocol"
 	"confcenter/storage"
 	"confcenter/storage/landing"
 	"confcenter/storage/landing/dbtest"
@@ -90,6 +95,74 @@ func TestLandingSurvivesAKilledServer(t *testing.T) {
 			landsIn(t, d, map[string]string{"a": "2", "b": "3"})
 		})
 	}
+}
+
+// Whoever asks, confirm is how many refused fields are given up.
+func TestGivingUpIsConfirmedTheSameWayOverEveryEdge(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "conf")
+	require.NoError(t, os.Mkdir(conf, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(conf, "landing.json"), []byte(`{"homo.dirty.landing.delayTime":20}`), 0o644))
+	file := filepath.Join(t.TempDir(), "players.db")
+	p := StartProcess(t, conf, "--landing", "sqlite:"+file)
+	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{p.Addr}, Name: "operator"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	bag, here := c.Storage().Owner("bag", "42"), c.Landing()
+	update := func(fields map[string][]byte) {
+		t.Helper()
+		_, err := bag.Update(t.Context(), fields)
+		require.NoError(t, err)
+	}
+	refused := func() (counts [2]int64) {
+		tables, err := here.Status(t.Context())
+		require.NoError(t, err)
+		return [...]int64{tables[0].Refused, tables[0].Dropped}
+	}
+	update(map[string][]byte{"good": nil}) // the table is there once this is
+	require.Eventually(t, func() bool { tables, err := here.Status(t.Context()); return err == nil && tables[0].Landed > 0 }, servertest.Patience, time.Millisecond)
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(20000)")
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), `CREATE TRIGGER picky BEFORE INSERT ON "1_1" WHEN NEW.key LIKE 'bad%' BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
+	require.NoError(t, err)
+	update(map[string][]byte{"bad1": nil, "bad2": nil, "bad3": nil})
+	require.Eventually(t, func() bool { return refused() == [...]int64{3, 0} }, servertest.Patience, time.Millisecond)
+
+	const would = "landing 3 refused fields would be given up"
+	shell := newCLI(t, p)
+	shell.verb = "storage"
+	code, _, stderr := shell.run("", "drop")
+	require.Equal(t, 5, code)
+	require.Contains(t, stderr, would)
+	require.Contains(t, p.Peer().Call(protocol.StDrop, `{"confirm":2}`), would)
+	_, err = here.Drop(t.Context(), 4)
+	require.ErrorIs(t, err, codes.Unconfirmed)
+	require.ErrorContains(t, err, would)
+	drop := func(query string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+p.HTTP+"/v1/landing/errors?"+query, nil)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, string(body)
+	}
+	status, body := drop("confirm=1")
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, would)
+	require.Equal(t, [...]int64{3, 0}, refused())
+
+	status, body = drop("logicType=bag&ownerId=42&name=bad1&confirm=1")
+	require.Equal(t, http.StatusOK, status)
+	require.JSONEq(t, `{"count":1}`, body)
+	rows := `"rows":[{"logicType":"bag","ownerId":"42","name":"bad1"},{"logicType":"bag","ownerId":"42","name":"bad2"}]`
+	require.Contains(t, p.Peer().Call(protocol.StDrop, `{`+rows+`,"confirm":2}`), "landing 1 refused")
+	require.JSONEq(t, `{"code":0,"count":1}`, p.Peer().Call(protocol.StDrop, `{`+rows+`,"confirm":1}`))
+	require.JSONEq(t, `{"code":0,"count":0}`, p.Peer().Call(protocol.StDrop, `{`+rows+`,"confirm":1}`))
+	require.Equal(t, "1", shell.ok("drop", "--confirm", "1"))
+	require.Equal(t, [...]int64{0, 3}, refused())
 }
 
 // The password is in no line of the log and no page.

@@ -119,7 +119,8 @@ func TestStorageVerbs(t *testing.T) {
 		{[]string{"update", "bag", "42", "a"}, 2, "NAME=VALUE"},
 		{[]string{"update", "bag", "42", "a=1", "--if-version", "a=7"}, 5, "versions are map[a:"},
 		{[]string{"update", "bag", "42"}, 2, "NAME=VALUE is missing"},
-		{[]string{"drop", "bag", "42", "a"}, 2, "--confirm 1"},
+		{[]string{"drop", "bag", "42", "a", "--confirm", "1"}, 5, "no database is set up"},
+		{[]string{"drop", "bag", "42", "--confirm", "1"}, 2, "NAME is missing"},
 		{[]string{"get", "bag", "42", "a", "pic", "-o", "raw"}, 2, "one NAME"},
 		{[]string{}, 2, "needs a verb"},
 	} {

@@ -76,7 +76,7 @@ func ParseLandingErrors(body []byte) (LandingErrors, error) {
 // LandingRows is the request of STRETRY and STDROP.
 type LandingRows struct {
 	Rows    []field.Ref // nil: all that were refused
-	Confirm int64       // STDROP: how many rows it gives up
+	Confirm int64       // STDROP: how many of them it gives up
 }
 
 // LandingRows reads the request of STRETRY or STDROP.

@@ -19,7 +19,7 @@ import (
 // can read it there, under the names of the field's table and row.
 type note struct {
 	field    FieldName
-	ns, key  string // of the field's entry
+	ns, key  string      // of the field's entry
 	revision kv.Revision
 	reason   string
 	attempts int
@@ -180,10 +180,14 @@ func (d *ledger) tableCount() int {
 	return len(d.tables)
 }
 
-// Retry has refused fields landed again at once: those, or all that were not dropped. It
-// returns how many.
+// Retry has refused fields landed again at once: those, or with nil all that were not dropped.
+// It returns how many.
 func (s *Storage) Retry(ctx context.Context, fields []FieldName) (int, error) {
-	return s.renote(ctx, fields, func(n *note) bool {
+	keys, err := s.noted(fields)
+	if err != nil {
+		return 0, err
+	}
+	return s.renote(ctx, keys, func(n *note) bool {
 		if n.next == 0 && fields == nil {
 			return false
 		}
@@ -192,31 +196,57 @@ func (s *Storage) Retry(ctx context.Context, fields []FieldName) (int, error) {
 	})
 }
 
-// Drop gives up landing these refused fields; nil: all. They stay in memory, and are landed
-// again when they change.
-func (s *Storage) Drop(ctx context.Context, fields []FieldName) (int, error) {
-	if fields != nil && len(fields) == 0 {
-		return 0, codes.Errorf(codes.BadRequest, "name the fields to give up")
+// Drop gives up landing refused fields: those, or with nil all that there are. They stay in
+// memory, and are landed again when they change. It returns how many it has given up. confirm
+// is how many that would be: those which are refused, and not given up yet, each counted once;
+// else it fails with codes.Unconfirmed. If there is none any more there is nothing to confirm,
+// so that asking twice does no harm.
+func (s *Storage) Drop(ctx context.Context, fields []FieldName, confirm int64) (int, error) {
+	keys, err := s.noted(fields)
+	if err != nil {
+		return 0, err
 	}
-	return s.renote(ctx, fields, func(n *note) bool { n.next = 0; return true })
+	s.dirty.mu.Lock()
+	keys = slices.DeleteFunc(keys, func(key string) bool { n := s.dirty.notes[key]; return n == nil || n.next == 0 })
+	s.dirty.mu.Unlock()
+	if there := int64(len(keys)); there != 0 && there != confirm {
+		return 0, codes.Errorf(codes.Unconfirmed, "landing %d refused fields would be given up: confirm must be that number, and is %d; nothing was given up", there, confirm)
+	}
+	return s.renote(ctx, keys, func(n *note) bool {
+		given := n.next == 0
+		n.next = 0
+		return !given
+	})
 }
 
-// renote changes notes, a transaction at a time.
-func (s *Storage) renote(ctx context.Context, fields []FieldName, change func(*note) bool) (changed int, err error) {
+// noted are the keys of the notes of these fields, each once, whether there are such notes or
+// not; with nil of all.
+func (s *Storage) noted(fields []FieldName) ([]string, error) {
 	if s.dirty == nil {
-		return 0, errNoBacking()
-	}
-	var keys []string
-	for _, f := range fields {
-		keys = append(keys, noteKey(f.Owner.Table(), f.Key()))
+		return nil, errNoBacking()
 	}
 	if fields == nil {
 		s.dirty.mu.Lock()
-		keys = slices.Collect(maps.Keys(s.dirty.notes))
-		s.dirty.mu.Unlock()
+		defer s.dirty.mu.Unlock()
+		return slices.Sorted(maps.Keys(s.dirty.notes)), nil
+	}
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		if err := f.Owner.Check(); err != nil {
+			return nil, err
+		}
+		if err := f.Owner.CheckField([]byte(f.Owner.Key()), f.Name); err != nil {
+			return nil, err
+		}
+		keys[i] = noteKey(f.Owner.Table(), f.Key())
 	}
 	slices.Sort(keys)
-	for part := range slices.Chunk(slices.Compact(keys), opsAtOnce) {
+	return slices.Compact(keys), nil
+}
+
+// renote changes notes, a transaction at a time.
+func (s *Storage) renote(ctx context.Context, keys []string, change func(*note) bool) (changed int, err error) {
+	for part := range slices.Chunk(keys, opsAtOnce) {
 		n, err := s.renotePart(ctx, part, change)
 		for tries := 1; errors.Is(err, codes.Conflict) && tries < maxTries; tries++ {
 			n, err = s.renotePart(ctx, part, change)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func TestRefusedRowsAreTriedOnceEachWhenTheirTimeComes(t *testing.T) {
 	k := startOn(t, sql)
 	k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"})
 	k.land()
-	_, err := k.Drop(t.Context(), []FieldName{{Owner: player, Name: "c"}})
+	_, err := k.Drop(t.Context(), []FieldName{{Owner: player, Name: "c"}}, 1)
 	require.NoError(t, err)
 	for range 3 { // at once, for the impatient
 		n, err := k.Retry(t.Context(), nil)
@@ -40,13 +41,83 @@ func TestRefusedRowsAreTriedOnceEachWhenTheirTimeComes(t *testing.T) {
 	sql.set(func(d *database) { d.poison = nil })
 	k.land()
 	require.Equal(t, map[string]string{"a": "1", "b": "2"}, sql.live(player))
-	n, err := k.Drop(t.Context(), nil)
-	require.NoError(t, err)
-	require.Equal(t, 1, n, "all that there are")
 	k.reopen()
 	list, _ := k.Errors(FieldName{}, 0)
 	require.Len(t, list, 1)
 	require.True(t, list[0].Dropped)
+}
+
+// Over TCP, HTTP and from the command line: confirm is how many refused fields are given up.
+func TestDropIsConfirmedByHowManyItGivesUp(t *testing.T) {
+	k := startOn(t, newDatabase())
+	k.refuse("a", "b", "c")
+	a := FieldName{Owner: player, Name: "a"}
+	some := []FieldName{a, {Owner: player, Name: "nope"}, a}
+	for _, step := range []struct {
+		fields  []FieldName
+		confirm int64
+		refusal string // "": none
+		count   int
+	}{
+		{nil, 0, "landing 3 refused fields would be given up: confirm must be that number, and is 0", 0},
+		{nil, 2, "landing 3 refused", 0},
+		{some, 3, "landing 1 refused", 0},
+		{[]FieldName{}, 0, "", 0},
+		{some, 1, "", 1},
+		{some, 1, "", 0}, // asked again, because the answer was lost for example
+		{some, 3, "", 0},
+		{nil, 3, "landing 2 refused", 0},
+		{nil, 2, "", 2},
+		{nil, 2, "", 0},
+	} {
+		n, err := k.Drop(t.Context(), step.fields, step.confirm)
+		if step.refusal != "" {
+			require.ErrorIs(t, err, codes.Unconfirmed)
+			require.ErrorContains(t, err, step.refusal)
+		} else {
+			require.NoError(t, err)
+		}
+		require.Equal(t, step.count, n, "%v", step)
+	}
+	require.EqualValues(t, 3, k.Status()[0].Dropped)
+}
+
+// refuse has the database refuse these fields of the player.
+func (k *kit) refuse(names ...string) {
+	k.sql.set(func(d *database) { d.poison = func(*Row) bool { return true } })
+	fields := map[string]string{}
+	for _, name := range names {
+		fields[name] = "1"
+	}
+	k.update(player, fields)
+	k.land()
+}
+
+func TestMoreFieldsAreGivenUpThanOneTransactionHolds(t *testing.T) {
+	k := startOn(t, newDatabase())
+	const parts, each = 3, 1000
+	for part := range parts {
+		var names []string
+		for i := range each {
+			names = append(names, fmt.Sprint(part, "/", i))
+		}
+		k.refuse(names...)
+	}
+	n, err := k.Drop(t.Context(), nil, parts*each)
+	require.NoError(t, err)
+	require.Equal(t, parts*each, n)
+	require.EqualValues(t, parts*each, k.Status()[0].Dropped)
+}
+
+// A misspelt request is told so, instead of being about no field.
+func TestOperatorsNameFieldsThatCanExist(t *testing.T) {
+	k := startOn(t, newDatabase())
+	for _, bad := range []FieldName{{}, {Owner: player}, {Owner: Owner{App: "1", Region: "1", Logic: "user"}, Name: "a"}} {
+		_, err := k.Drop(t.Context(), []FieldName{bad}, 1)
+		require.ErrorIs(t, err, codes.BadKey)
+		_, err = k.Retry(t.Context(), []FieldName{bad})
+		require.ErrorIs(t, err, codes.BadKey)
+	}
 }
 
 // A table that the database refuses as a whole must not fill the memory with reasons.

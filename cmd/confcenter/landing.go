@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -127,25 +126,22 @@ func (p *place) fields(args []string) (list []client.FieldName) {
 
 func (a *app) landingDropCommand() *cobra.Command {
 	var p place
-	var confirm int
+	var confirm int64
 	command := &cobra.Command{
-		Use:   "drop LOGIC OWNER NAME… --confirm N",
+		Use:   "drop --confirm N | drop LOGIC OWNER NAME… --confirm N",
 		Short: "Give up landing fields that the database has refused",
-		Long: `Drop takes the named fields off the list of errors and prints how many there were. Their
-values stay in the store, and the database gets them when they change. --confirm is how
-many NAMEs there are.`,
-		Example: `  confcenter storage drop bag 42 pic --confirm 1`,
+		Long: `Drop gives up all refused fields, or only those named, and prints how many. Their values
+stay in the store, and the database gets them when they change. --confirm is how many
+it gives up, not counting what was given up before: without it, drop only says how many.`,
+		Example: `  confcenter storage drop bag 42 pic --confirm 1
+  confcenter storage drop --confirm 12`,
 	}
 	c := a.connect(command)
 	p.define(command)
-	command.Flags().IntVar(&confirm, "confirm", 0, "how many fields are named")
+	command.Flags().Int64Var(&confirm, "confirm", 0, "how many refused fields are given up")
 	_ = command.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		fields := p.fields(args)
-		if confirm != len(fields) {
-			return usageError{fmt.Errorf("drop would give up landing %d fields; confirm with --confirm %[1]d", len(fields))}
-		}
-		n, err := connected.Landing().Drop(ctx, fields...)
+		n, err := connected.Landing().Drop(ctx, confirm, p.fields(args)...)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 
-	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/storage"
 )
@@ -13,7 +12,7 @@ type Landing interface {
 	Status() []storage.TableStatus
 	Errors(after storage.FieldName, limit int) (list []storage.ErrorRow, more bool)
 	Retry(ctx context.Context, fields []storage.FieldName) (int, error)
-	Drop(ctx context.Context, fields []storage.FieldName) (int, error)
+	Drop(ctx context.Context, fields []storage.FieldName, confirm int64) (int, error)
 }
 
 // status says how it stands with landing.
@@ -35,12 +34,6 @@ func (f *Handlers) retry(dst []byte, q protocol.LandingRows) ([]byte, error) {
 
 // drop gives refused fields up.
 func (f *Handlers) drop(dst []byte, q protocol.LandingRows) ([]byte, error) {
-	switch {
-	case q.Rows == nil:
-		return dst, codes.Errorf(codes.BadRequest, "member rows is missing: name the fields to give up")
-	case q.Confirm != int64(len(q.Rows)):
-		return dst, codes.Errorf(codes.Unconfirmed, "this gives up landing %d fields; give that number as confirm", len(q.Rows))
-	}
-	n, err := f.store.Drop(f.life, q.Rows)
+	n, err := f.store.Drop(f.life, q.Rows, q.Confirm)
 	return protocol.AppendStorageCount(dst, int64(n)), err
 }

@@ -31,8 +31,9 @@ type player struct {
 	outcome *storage.Outcome
 	err     error
 
-	owners  []storage.Owner
-	retried []storage.FieldName
+	owners           []storage.Owner
+	retried, dropped []storage.FieldName
+	confirm          int64 // of the last Drop
 
 	dirty  []storage.DirtyRow
 	fence  kv.Revision
@@ -99,7 +100,8 @@ func (p *player) Retry(_ context.Context, fields []storage.FieldName) (int, erro
 	return 2, p.err
 }
 
-func (p *player) Drop(_ context.Context, fields []storage.FieldName) (int, error) {
+func (p *player) Drop(_ context.Context, fields []storage.FieldName, confirm int64) (int, error) {
+	p.dropped, p.confirm = fields, confirm
 	return len(fields), p.err
 }
 
@@ -270,9 +272,16 @@ func TestLandingIsTheOperators(t *testing.T) {
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[{`+owner+`,"name":"pic"}]}`), `{"code":0,"count":2}`)
 	require.Equal(t, []storage.FieldName{{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "pic"}}, k.player.retried)
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[]}`), `is empty; leave it out to name all`, "none is not all")
-	require.Contains(t, k.ask(protocol.StDrop, `{"rows":[{`+owner+`,"name":"pic"}]}`), `"code":1026`)
-	require.Contains(t, k.ask(protocol.StDrop, `{"confirm":0}`), `"code":400`)
 	require.Contains(t, k.ask(protocol.StDrop, `{"rows":[{`+owner+`,"name":"pic"}],"confirm":1}`), `{"code":0,"count":1}`)
+	require.Equal(t, k.player.retried, k.player.dropped)
+	require.EqualValues(t, 1, k.player.confirm)
+	require.Contains(t, k.ask(protocol.StDrop, `{"confirm":7}`), `{"code":0,"count":0}`)
+	require.Nil(t, k.player.dropped, "all")
+	require.EqualValues(t, 7, k.player.confirm)
+	require.Contains(t, k.ask(protocol.StDrop, `{"rows":[],"confirm":1}`), `is empty; leave it out to name all`)
+	require.Contains(t, k.ask(protocol.StDrop, `{"confirm":-1}`), `"code":400`)
+	k.player.err = codes.Errorf(codes.Unconfirmed, "landing 3 refused fields would be given up")
+	require.Contains(t, k.ask(protocol.StDrop, `{}`), `{"code":1026,"desc":"landing 3 refused fields would be given up"}`)
 	k.player.err = codes.Errorf(codes.Storage, "no disk")
 	require.Contains(t, k.ask(protocol.StRetry, `{}`), `"code":507`)
 	for _, cmd := range []protocol.Command{protocol.StErrors, protocol.StRetry, protocol.StDrop} {

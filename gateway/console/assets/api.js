@@ -141,7 +141,8 @@ export const landing = {
   errors: (signal) => ask("GET", "landing/errors", { signal }),
   // An empty list is all, as is a missing one.
   retry: (list) => ask("POST", "landing/errors/retry", { body: body(list.length ? { rows: list.map(fieldName) } : {}) }),
-  drop: (one) => ask("DELETE", "landing/errors", { query: one ? { ...fieldName(one), confirm: one.name } : { confirm: "all" } }),
+  // No one is all; n is how many that are.
+  drop: (one, n) => ask("DELETE", "landing/errors", { query: { ...(one && fieldName(one)), confirm: n } }),
 };
 
 export const clients = (signal) => ask("GET", "clients", { signal });

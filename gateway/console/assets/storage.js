@@ -154,8 +154,9 @@ export function open(main) {
     }
   }
 
+  const sum = (what) => tables.reduce((n, one) => n + one[what], 0);
+
   function drawLanding(now) {
-    const sum = (what) => tables.reduce((n, one) => n + one[what], 0);
     keeping(backlog, () => put(backlog,
       h("div", { class: "detail-head" }, h("div", { class: "titles" }, h("h1", null, t("storage.landing")),
         h("p", { class: "meta", id: "landing-sum" }, tables.length ? [t("storage.backlog", { n: sum("dirty") }), " · ", t("storage.errorCount", { n: sum("errors") })] : t("storage.noDatabase")))),
@@ -166,7 +167,7 @@ export function open(main) {
             h("td", null, number(one.dirty)), h("td", null, one.oldest ? span(now - one.oldest) : "–"), h("td", null, number(one.errors), one.dropped ? ` + ${number(one.dropped)}` : ""),
             h("td", { title: one.last ? dateTime(one.last) : null }, one.last ? ago(one.last, now) : "–"), h("td", null, t("status.perSecond", { n: one.rate })))))) : null,
         refused.errors.length ? [h("h2", { class: "section-title" }, t("storage.errors")),
-          h("div", { class: "actions" }, button(t("storage.retryAll"), () => retry([]), { id: "retry-all" }), button(t("storage.dropAll"), () => drop(null), { kind: "danger", id: "drop-all" })),
+          h("div", { class: "actions" }, button(t("storage.retryAll"), () => retry([]), { id: "retry-all" }), sum("errors") ? button(t("storage.dropAll"), () => drop(null), { kind: "danger", id: "drop-all" }) : null),
           h("table", { class: "table", id: "refused" },
             h("thead", null, h("tr", null, ["owner", "field", "reason", "attempts", "again", "actions"].map((name) => h("th", null, t(`storage.${name}`))))),
             h("tbody", null, refused.errors.map((one, i) => h("tr", null,
@@ -188,9 +189,10 @@ export function open(main) {
   }
 
   async function drop(one) {
+    const n = one ? 1 : sum("errors");
     const done = await confirm({
-      title: t("storage.dropTitle"), text: t("storage.dropAsk"), action: one ? t("storage.drop") : t("storage.dropAll"), word: one?.name,
-      submit: () => landing.drop(one),
+      title: t("storage.dropTitle", { n }), text: t("storage.dropAsk", { n }), action: one ? t("storage.drop") : t("storage.dropAll"), word: one?.name,
+      submit: () => landing.drop(one, n),
     });
     if (done) loadLanding();
   }
