@@ -3,6 +3,7 @@ package storage
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,7 +128,7 @@ func (d *ledger) row(r *region, e *kv.Entry, base int64) (DirtyRow, bool) {
 // except those that failed, which go to the list of errors. Of Rows only those that are Noted,
 // and those that failed, need to be there. It fails with codes.FenceLost if the lock of LockOf
 // is not held with that fence, and with codes.Conflict if the batch is not the table's next
-// one any more: take another one then.
+// one any more, or an operator has decided about a failed row meanwhile: take another one then.
 func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, failed []Failure) error {
 	if s.dirty == nil {
 		return errNoBacking()
@@ -135,7 +136,7 @@ func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, faile
 	txn := &kv.Txn{Must: true, If: []kv.Compare{numberIs(cursorKey(b.Table), int64(b.After), 0), numberIs(layoutKey, int64(b.Tables), 1)}}
 	ns, key := LockOf(b.Table)
 	txn.Fences = []kv.Fence{{NS: ns, Key: key, Token: fence}}
-	ops, err := s.dirty.resolve(b, failed, s.Settings().Delay.Milliseconds())
+	ops, same, err := s.dirty.resolve(b, failed, s.Settings().Delay.Milliseconds())
 	if err != nil {
 		return err
 	}
@@ -145,14 +146,14 @@ func (s *Storage) Landed(ctx context.Context, fence kv.Revision, b *Batch, faile
 	// The cursor moves with the last of the notes: if one of the transactions before it is not
 	// followed by it, the fields that they note are still dirty.
 	for len(ops) > opsAtOnce {
-		part := *txn
-		part.Then = ops[:opsAtOnce]
+		part, n := *txn, min(opsAtOnce, len(same))
+		part.Then, part.If = ops[:opsAtOnce], slices.Concat(txn.If, same[:n])
 		if _, err := s.commit(ctx, &part); err != nil {
 			return err
 		}
-		ops = ops[opsAtOnce:]
+		ops, same = ops[opsAtOnce:], same[n:]
 	}
-	txn.Then = ops
+	txn.Then, txn.If = ops, append(txn.If, same...)
 	defer s.cold.know(txn, s.dirty.given(b.Table))()
 	if _, err := s.commit(ctx, txn); err != nil {
 		return err
@@ -174,8 +175,8 @@ func numberIs(key string, n, absent int64) kv.Compare {
 }
 
 // resolve returns the operations on the list of errors: failures are noted, and what is in the
-// database now is taken off.
-func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, err error) {
+// database now is taken off. same are the conditions of as many of them, the first ones.
+func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, same []kv.Compare, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	refused := make(map[string]bool, len(failed))
@@ -189,14 +190,14 @@ func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, 
 		key := noteKey(f.Table, f.Key)
 		revision, there := revisions[key]
 		if !there {
-			return nil, codes.Errorf(codes.BadRequest, "row %.300q of table %.63q is said to have failed, but is not in the batch", f.Key, f.Table)
+			return nil, nil, codes.Errorf(codes.BadRequest, "row %.300q of table %.63q is said to have failed, but is not in the batch", f.Key, f.Table)
 		}
 		if d.notes[key] == nil && !refused[key] {
 			fresh++
 		}
 		refused[key] = true
 		n := d.refused(f, revision, pause)
-		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()})
+		ops, same = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()}), append(same, n.unchanged())
 	}
 	for key := range revisions {
 		if d.notes[key] != nil && !refused[key] {
@@ -204,9 +205,9 @@ func (d *ledger) resolve(b *Batch, failed []Failure, pause int64) (ops []kv.Op, 
 		}
 	}
 	if n := len(d.notes) + fresh; fresh > 0 && n > d.most {
-		return nil, codes.Errorf(codes.Limit, "the database has refused %d fields, and the list of errors may have %d: find out why (the last reason: %.200s), mend the database, and have them tried again", n, d.most, failed[len(failed)-1].Reason)
+		return nil, nil, codes.Errorf(codes.Limit, "the database has refused %d fields, and the list of errors may have %d: find out why (the last reason: %.200s), mend the database, and have them tried again", n, d.most, failed[len(failed)-1].Reason)
 	}
-	return ops, nil
+	return ops, same, nil
 }
 
 func (d *ledger) given(i int) map[string]bool {

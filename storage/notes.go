@@ -20,6 +20,7 @@ import (
 type note struct {
 	field    FieldName
 	ns, key  string      // of the field's entry
+	mod      kv.Revision // of its own entry; 0: there is none yet
 	revision kv.Revision
 	reason   string
 	attempts int
@@ -44,6 +45,15 @@ func (n *note) value() kv.Value {
 	return kv.JSONValue(append(b, '}'))
 }
 
+// unchanged is the condition that nobody has written the note since it was read: operators and
+// landers must not undo what the other one has done meanwhile.
+func (n *note) unchanged() kv.Compare {
+	if n.mod == 0 {
+		return kv.Absent(Landing, n.entryKey())
+	}
+	return kv.Compare{NS: Landing, Key: n.entryKey(), Target: kv.CompareMod, Relation: kv.Equal, Number: int64(n.mod)}
+}
+
 // parseNote reads an entry; nil if it is none of ours.
 func parseNote(e *kv.Entry) *note {
 	table, key, ok := strings.Cut(strings.TrimPrefix(e.Key, notePrefix), "/")
@@ -51,7 +61,7 @@ func parseNote(e *kv.Entry) *note {
 	if !ok || !good {
 		return nil
 	}
-	n := &note{field: field, ns: Prefix + table, key: key}
+	n := &note{field: field, ns: Prefix + table, key: key, mod: e.Mod}
 	members, _, err := jsontext.Scan(nil, e.Value.Data)
 	if err != nil {
 		return nil
@@ -259,7 +269,7 @@ func (s *Storage) renote(ctx context.Context, keys []string, change func(*note) 
 }
 
 // renotePart changes those notes that are still there. It fails with codes.Conflict if a lander
-// has changed one meanwhile: what is landed must not be noted again.
+// has changed one meanwhile.
 func (s *Storage) renotePart(ctx context.Context, keys []string, change func(*note) bool) (int, error) {
 	txn := &kv.Txn{Must: true}
 	for _, key := range keys {
@@ -268,7 +278,7 @@ func (s *Storage) renotePart(ctx context.Context, keys []string, change func(*no
 			continue
 		}
 		if n := parseNote(e); n != nil && change(n) {
-			txn.If = append(txn.If, kv.Compare{NS: Landing, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(e.Mod)})
+			txn.If = append(txn.If, n.unchanged())
 			txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: Landing, Key: key, Value: n.value()})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/storage/field"
 )
 
@@ -107,6 +108,50 @@ func TestMoreFieldsAreGivenUpThanOneTransactionHolds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, parts*each, n)
 	require.EqualValues(t, parts*each, k.Status()[0].Dropped)
+}
+
+// meantime is a store that does something between a request and its commit.
+type meantime struct {
+	kv.Store
+	do func() // nil: nothing
+}
+
+func (m *meantime) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
+	if do := m.do; do != nil {
+		m.do = nil
+		do()
+	}
+	return m.Store.Commit(txn, done)
+}
+
+// What an operator decides while a lander tries a row again is not undone by the lander's report.
+func TestAFieldThatIsGivenUpWhileItIsTriedStaysGivenUp(t *testing.T) {
+	var store *meantime
+	k := startOn(t, newDatabase(), func(cfg *Config) {
+		store = &meantime{Store: cfg.Store}
+		cfg.Store = store
+	})
+	drop := func() {
+		n, err := k.Drop(t.Context(), nil, 1)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
+	k.refuse("a")
+	k.clock.Advance(time.Hour)
+	b := batch(t, k)
+	failed, _, err := k.sql.write(b)
+	require.NoError(t, err)
+	store.do = drop
+	require.ErrorIs(t, k.Landed(t.Context(), k.lock(0), b, failed), codes.Conflict)
+	require.EqualValues(t, 1, k.Status()[0].Dropped)
+	require.Nil(t, batch(t, k))
+
+	k.update(player, map[string]string{"a": "2"}) // dirty, noted and dropped
+	b = batch(t, k)
+	failed, _, err = k.sql.write(b)
+	require.NoError(t, err)
+	require.NoError(t, k.Landed(t.Context(), k.lock(0), b, failed))
+	require.EqualValues(t, 1, k.Status()[0].Refused, "another value is another try")
 }
 
 // A misspelt request is told so, instead of being about no field.
