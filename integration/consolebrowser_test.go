@@ -18,7 +18,6 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/internal/servertest"
@@ -66,6 +65,7 @@ type tab struct {
 	size [2]int64
 
 	mu     sync.Mutex
+	killed bool     // guarded by mu: the server was, and requests under way have failed
 	faults []string // guarded by mu: what the page has complained about
 }
 
@@ -117,6 +117,12 @@ func (b *browser) open(p *Process, path string, v view) *tab {
 	require.NoError(b.t, err)
 	_, err = chromedp.Call(ctx, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true})
 	require.NoError(b.t, err)
+	_, err = chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		window.toasts = [];
+		new MutationObserver(changes => changes.forEach(change => change.addedNodes.forEach(node => {
+			if (node.classList?.contains("toast")) window.toasts.push(node.textContent);
+		}))).observe(document, {childList: true, subtree: true});`})
+	require.NoError(b.t, err)
 	tb.load(path)
 	return tb
 }
@@ -139,14 +145,26 @@ func (tb *tab) complaint(m chromedp.ConsoleMessage) {
 	if m.Type != chromedp.ConsoleError && m.Type != chromedp.ConsoleWarning && !m.IsException() {
 		return
 	}
-	for _, expected := range []string{"status of 404", "status of 412", "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING"} {
+	for _, expected := range []string{"status of 404", "status of 412", "ERR_INCOMPLETE_CHUNKED_ENCODING"} {
 		if strings.Contains(m.Text, expected) {
 			return
 		}
 	}
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
+	if tb.killed && strings.Contains(m.Text, "net::ERR_") {
+		return
+	}
 	tb.faults = append(tb.faults, fmt.Sprintf("%s (%s:%d)", m, m.URL, m.Line))
+}
+
+// kill kills the server.
+func (tb *tab) kill(p *Process) {
+	tb.t.Helper()
+	tb.mu.Lock()
+	tb.killed = true
+	tb.mu.Unlock()
+	p.Kill()
 }
 
 // load reloads a page of the console.
@@ -189,8 +207,23 @@ func (tb *tab) until(expression string, args ...any) {
 	if len(args) > 0 {
 		expression = fmt.Sprintf(expression, args...)
 	}
-	_, err := chromedp.Run(tb.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(servertest.Patience)))
-	require.NoError(tb.t, err, "%s\nthe page shows: %s", expression, tb.whole())
+	awaited[bool](tb, "Boolean("+expression+")")
+}
+
+// awaited is what an expression is as soon as it is true.
+func awaited[T any](tb *tab, expression string) T {
+	tb.t.Helper()
+	v, err := chromedp.Run(tb.ctx, chromedp.Poll[T](expression, chromedp.WithPollingTimeout(servertest.Patience)))
+	if err != nil {
+		require.NoError(tb.t, err, "%s\nthe page shows: %s", expression, tb.whole())
+	}
+	return v
+}
+
+// told waits for a message, which may be gone again.
+func (tb *tab) told(text string) {
+	tb.t.Helper()
+	tb.until(`window.toasts.some(one => one.includes(%s))`, quote(text))
 }
 
 // sees waits until the element shows text.
@@ -208,7 +241,7 @@ func (tb *tab) misses(css string) {
 // click clicks in the middle of an element that is visible and enabled.
 func (tb *tab) click(css string) {
 	tb.t.Helper()
-	tb.press(fmt.Sprintf(`document.querySelector(%q)`, css), `[r.left + r.width / 2, r.top + r.height / 2]`)
+	tb.press(fmt.Sprintf(`document.querySelector(%q)`, css), middle)
 }
 
 // pick clicks the row of a list that shows text.
@@ -222,46 +255,79 @@ func rowOf(list, text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("#%s .row")].find(el => [el, ...el.querySelectorAll("*")].some(e => e.textContent.trim() === %s))`, list, quote(text))
 }
 
-const rowPlace = `[r.left + 40, r.top + r.height / 2]`
+const (
+	rowPlace = `[r.left + 40, r.top + r.height / 2]`
+	middle   = `[r.left + r.width / 2, r.top + r.height / 2]`
+)
 
 // press clicks on an element as soon as it exists, at a place in its rectangle r.
 func (tb *tab) press(find, place string) {
 	tb.t.Helper()
-	x, y := tb.place(find, place)
-	tb.do(chromedp.MouseClickXY(x, y))
+	tb.hold(find, place)()
 }
 
-// place waits until an element exists, and returns where a place in its rectangle r is.
-func (tb *tab) place(find, place string) (x, y float64) {
+// aim waits until an element has stayed where it is for a frame and nothing covers it, and
+// returns where a place in its rectangle r is. From then on window.aimed tells what comes of
+// the next press: what was drawn anew or has moved since is missed, and hears nothing of it.
+const aim = `(el => {
+	if (!el || el.disabled || !el.getBoundingClientRect().width) return null;
+	el.scrollIntoView({block: "nearest"});
+	const r = el.getBoundingClientRect(), [x, y] = %s, was = window.aimed;
+	window.aimed = {el, x, y, at: ""};
+	if (was?.el !== el || was.x !== x || was.y !== y || !el.contains(document.elementFromPoint(x, y))) return null;
+	for (const type of ["pointerdown", "mousedown", "pointerup", "mouseup", "click"]) {
+		addEventListener(type, (event) => {
+			const hit = el.contains(event.target);
+			if (type === "pointerdown") window.aimed.at = hit ? "pressed" : "missed";
+			if (type === "click" && hit && window.aimed.at === "pressed") window.aimed.at = "clicked";
+			if (window.aimed.at !== "missed") return;
+			event.preventDefault();
+			event.stopImmediatePropagation();
+		}, {capture: true, once: true});
+	}
+	return [x, y];
+})(%s)`
+
+// hold presses on an element, again if it was missed; release makes a click of it.
+func (tb *tab) hold(find, place string) (release func()) {
 	tb.t.Helper()
-	at, err := chromedp.Run(tb.ctx, chromedp.Poll[[]float64](fmt.Sprintf(`(el => {
-		if (!el || el.disabled || !el.getBoundingClientRect().width) return null;
-		el.scrollIntoView({block: "nearest"});
-		const r = el.getBoundingClientRect();
-		return %s;
-	})(%s)`, place, find), chromedp.WithPollingTimeout(servertest.Patience)))
-	require.NoError(tb.t, err, "%s\nthe page shows: %s", find, tb.whole())
-	return at[0], at[1]
+	for {
+		at := awaited[[]float64](tb, fmt.Sprintf(aim, place, find))
+		mouse := func(what input.DispatchMouseEventType) string {
+			tb.t.Helper()
+			tb.do(chromedp.MouseEvent(what, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+			return eval[string](tb, `window.aimed.at`)
+		}
+		if mouse(chromedp.MousePressed) == "pressed" {
+			return func() {
+				tb.t.Helper()
+				require.Equal(tb.t, "clicked", mouse(chromedp.MouseReleased), "the click was lost: %s", find)
+			}
+		}
+		mouse(chromedp.MouseReleased)
+	}
 }
 
 // write replaces the text of a field, as if typed at once.
 func (tb *tab) write(css, text string) {
 	tb.t.Helper()
-	tb.until(`(el => el && !el.readOnly)(document.querySelector(%q))`, css)
-	eval[chromedp.Void](tb, fmt.Sprintf(`(() => { const el = document.querySelector(%q); el.focus(); el.select(); })()`, css))
-	if text == "" {
-		tb.do(chromedp.KeyEvent(kb.Delete))
-		return
-	}
-	_, err := chromedp.Call(tb.ctx, input.InsertText, input.InsertTextParams{Text: text})
-	require.NoError(tb.t, err)
+	tb.until(`((el, text) => {
+		if (!el || el.readOnly || el.disabled) return false;
+		el.focus();
+		el.select();
+		document.execCommand(text ? "insertText" : "delete", false, text);
+		return el.value === text;
+	})(document.querySelector(%q), %s)`, css, quote(text))
 }
 
 // choose sets a select element.
 func (tb *tab) choose(css, value string) {
 	tb.t.Helper()
-	tb.until(`document.querySelector(%q)`, css)
-	eval[chromedp.Void](tb, fmt.Sprintf(`(() => { const el = document.querySelector(%q); el.value = %q; el.dispatchEvent(new Event("change", {bubbles: true})); })()`, css, value))
+	tb.until(`(el => {
+		if (!el) return false;
+		el.value = %q;
+		return el.dispatchEvent(new Event("change", {bubbles: true}));
+	})(document.querySelector(%q))`, value, css)
 }
 
 // key presses keys where the focus is.
@@ -274,11 +340,10 @@ func (tb *tab) key(keys string, modifiers ...chromedp.Modifier) {
 	tb.do(chromedp.KeyEvent(keys))
 }
 
-// value is the text of a field.
+// value is the text of a field that can be written to.
 func (tb *tab) value(css string) string {
 	tb.t.Helper()
-	tb.until(`document.querySelector(%q)`, css)
-	return eval[string](tb, fmt.Sprintf(`document.querySelector(%q).value`, css))
+	return awaited[[]string](tb, fmt.Sprintf(`(el => el && !el.readOnly && [el.value])(document.querySelector(%q))`, css))[0]
 }
 
 // holds waits until a field holds text, ignoring blanks.

@@ -166,7 +166,7 @@ func TestConsoleLanding(t *testing.T) {
 	tb.run("retry", func(t *testing.T) {
 		require.Zero(t, l.land(), "its time has not come")
 		tb.click("#retry-0")
-		tb.sees(".toast", "1 field is tried again.")
+		tb.told("1 field is tried again.")
 		require.Eventually(t, func() bool { return l.land() == 1 }, servertest.Patience, time.Millisecond)
 		tb.until(`document.querySelector("#refused td:nth-child(4)").textContent === "2"`)
 		tb.click("#retry-all")

@@ -108,11 +108,12 @@ func TestConsoleLanguages(t *testing.T) {
 		}
 	})
 	tb.run("a_press_counts_although_the_page_changes_meanwhile", func(t *testing.T) {
-		x, y := tb.place(`document.querySelector("#language")`, `[r.left + r.width / 2, r.top + r.height / 2]`)
-		tb.do(chromedp.MouseEvent(chromedp.MousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
-		eval[chromedp.Void](tb, `void (location.hash = "#/store")`)
-		tb.until(`document.querySelector("#nav-store").ariaCurrent === "page"`)
-		tb.do(chromedp.MouseEvent(chromedp.MouseReleased, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
+		release := tb.hold(`document.querySelector("#language")`, middle)
+		eval[bool](tb, `new Promise(done => {
+			addEventListener("hashchange", () => done(true), {once: true});
+			location.hash = "#/store";
+		})`)
+		release()
 		tb.sees("main", words["store"][0])
 	})
 }
@@ -148,21 +149,19 @@ func TestConsoleLooks(t *testing.T) {
 			}
 		})
 		tb.run(fmt.Sprintf("theme_of_the_system_and_switched_at_%d", tb.size[0]), func(t *testing.T) {
-			bright := func() bool {
-				var rgb [3]int
-				_, err := fmt.Sscanf(eval[string](tb, `getComputedStyle(document.body).backgroundColor`), "rgb(%d, %d, %d)", &rgb[0], &rgb[1], &rgb[2])
-				require.NoError(t, err)
-				return rgb[0] > 128
+			bright := func(want bool) {
+				t.Helper()
+				tb.until(`(getComputedStyle(document.body).backgroundColor.match(/\d+/)[0] > 128) === %t`, want)
 			}
-			require.Equal(t, !v.dark, bright())
+			bright(!v.dark)
 			tb.click("#theme") // light
-			require.True(t, bright())
+			bright(true)
 			tb.click("#theme") // dark
-			require.False(t, bright())
+			bright(false)
 			tb.load("store")
-			require.False(t, bright(), "it is remembered")
+			bright(false)      // it is remembered
 			tb.click("#theme") // as the system
-			require.Equal(t, !v.dark, bright())
+			bright(!v.dark)
 		})
 	}
 }
