@@ -1,6 +1,6 @@
 // The frame around the five pages: where one is, language, theme, live or not.
 
-import { button, h, icon, put } from "./dom.js";
+import { button, h, icon, put, steady } from "./dom.js";
 import { currentLanguage, dateTime, remember, switchLanguage, t } from "./i18n.js";
 import { problemText } from "./problems.js";
 import * as clients from "./clients.js";
@@ -19,6 +19,7 @@ const main = h("main", { id: "main", tabindex: "-1" });
 const live = h("span", { class: "live", role: "status", id: "live" });
 let page = null; // {name, view}
 let liveState = "none"; // of the page's stream, if it has one
+let liveText = ""; // that is shown
 let answers = true; // the server does
 let troubles = []; // that it told last
 let shown = ""; // of them
@@ -40,7 +41,8 @@ function showLive(told) {
   // A stream that is cut off somewhere between looks open for long.
   const state = answers && told !== "waiting" ? "live" : "waiting";
   const text = t(`live.${state}`);
-  if (live.textContent === text) return;
+  if (liveText === text) return;
+  liveText = text;
   live.dataset.state = state;
   put(live, h("i"), h("span", null, text));
 }
@@ -59,7 +61,6 @@ function setTheme(to) {
 // drawHeader draws the header in another language or theme. Going to another page
 // only moves the mark: what is drawn anew while a button is down tells no click.
 function drawHeader() {
-  const focused = header.contains(document.activeElement) ? document.activeElement.id : "";
   const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
   const other = currentLanguage() === "en" ? "zh" : "en";
   put(header,
@@ -77,7 +78,6 @@ function drawHeader() {
         on: { click: () => setLanguage(other) } }, other === "zh" ? "中文" : "English"),
       button(t("theme.switch", { theme: t(`theme.${theme()}`) }), () => setTheme(next),
         { icon: { auto: "auto", light: "sun", dark: "moon" }[theme()], bare: true, id: "theme" })));
-  if (focused) document.getElementById(focused)?.focus();
   markPage();
 }
 
@@ -122,7 +122,7 @@ function showTroubles(list) {
   put(sick, texts.map((text) => h("div", { class: "banner bad" }, icon("warn"), h("span", null, text))));
 }
 
-window.addEventListener("hashchange", show);
+window.addEventListener("hashchange", () => steady(main, show));
 window.addEventListener("beforeunload", (event) => {
   if (configs.unsaved() || unsavedKeys()) event.preventDefault();
 });

@@ -2,7 +2,7 @@
 
 import { clients as ask, configs } from "./api.js";
 import { refusalText } from "./dialogs.js";
-import { button, h, icon, put } from "./dom.js";
+import { button, h, icon, put, putScrolled } from "./dom.js";
 import { ago, dateTime, span, t } from "./i18n.js";
 import { createList } from "./list.js";
 import { name as nameOf } from "./names.js";
@@ -102,17 +102,12 @@ export function open(main) {
     if (chosen === null) return;
     const client = all.find((c) => c.id === chosen);
     const fact = (name, value, title) => h("div", { title }, h("dt", null, t(`clients.${name}`)), h("dd", null, value));
-    const focused = detail.contains(document.activeElement) ? document.activeElement.id : "";
-    const scrolled = detail.querySelector(".entry-scroll")?.scrollTop ?? 0;
-    put(detail, h("div", { class: "detail-head" }, button(t("back"), () => go(), { icon: "back", bare: true, id: "back-clients" }),
+    putScrolled(detail, h("div", { class: "detail-head" }, button(t("back"), () => go(), { icon: "back", bare: true, id: "back-clients" }),
       h("div", { class: "titles" }, h("h1", null, client ? (client.name ? nameOf(client.name) : "–") : String(chosen)), h("p", { class: "meta" }, client?.address ?? t("clients.left")))),
     client ? h("div", { class: "entry-scroll" },
       h("dl", { class: "facts" }, fact("id", String(client.id)), fact("tag", client.tag ? nameOf(client.tag) : "–"), fact("since", `${dateTime(client.since_ms)} · ${ago(client.since_ms)}`),
         fact("main", client.main ? h("a", { href: link(client.main) }, nameOf(client.main)) : "–")),
       sections(client)) : null);
-    const body = detail.querySelector(".entry-scroll");
-    if (body) body.scrollTop = scrolled;
-    if (focused) document.getElementById(focused)?.focus();
   }
 
   async function load() {

@@ -42,12 +42,14 @@ class Page {
     this.name = "";
     this.file = undefined; // what the server has of it; null: nothing, undefined: it has not said yet
     this.gone = new AbortController();
+    this.asked = 0; // how often the server was
+    this.answered = {}; // the last question that was, by what was asked for
     this.build(main);
     this.drawSoon = throttle(100, () => {
       this.drawTree();
       this.drawHead();
     });
-    this.reloadFile = debounce(50, () => this.saving || this.load(true));
+    this.reloadFile = debounce(50, () => (this.saving ? this.reloadFile() : this.load(true)));
     this.reloadResolved = debounce(80, () => this.loadResolved());
     this.unlisten = listen("config/stream", {}, {
       config: (event) => this.heard(JSON.parse(event.data)),
@@ -282,11 +284,23 @@ class Page {
     this.list.reveal(this.list.items.findIndex((item) => item.name === name));
   }
 
+  // question numbers one, and returns what tells whether its answer counts: the older of
+  // two answers may come last.
+  question(what) {
+    const { name } = this, mine = ++this.asked;
+    return () => {
+      if (name !== this.name || mine < this.answered[what]) return false;
+      this.answered[what] = mine;
+      return true;
+    };
+  }
+
   // load asks the server for the file; live: because it has changed there.
   async load(live) {
     const name = this.name;
     let file = null;
     if (!name) return;
+    const counts = this.question("file");
     try {
       file = await api.file(name, this.gone.signal);
       file.octets = new Blob([file.text]).size;
@@ -296,7 +310,7 @@ class Page {
     } catch (err) {
       if (err.status !== 404) return sayRefusal(err);
     }
-    if (name !== this.name) return;
+    if (!counts()) return;
     const before = this.file;
     this.file = file;
     if (file?.state === "deleted" && before?.raw && before.state !== "deleted") this.lose(name, before.raw);
@@ -330,35 +344,38 @@ class Page {
 
   fill(file, live) {
     const text = file?.text ?? "";
-    if (live && this.editor.value === text) return;
-    const { scrollTop } = this.editor.area;
+    const { area } = this.editor, { scrollTop, selectionStart, selectionEnd } = area;
     this.editor.value = text;
-    if (live) this.editor.area.scrollTop = scrollTop;
+    if (!live) return;
+    area.setSelectionRange(selectionStart, selectionEnd);
+    area.scrollTop = scrollTop;
   }
 
   async loadResolved() {
-    const name = this.name;
+    const name = this.name, counts = this.question("resolved");
     const file = this.files.get(name) ?? this.file;
     if (!file || file.state === "deleted" || !this.file) {
+      counts();
       this.resolved.clear();
       put(this.resolvedNote, t(file?.state === "deleted" ? "configs.resolvedDeleted" : "configs.resolvedNew"));
       return;
     }
     if (this.file.state === "broken" && !this.file.mtime) {
+      counts();
       this.resolved.clear();
       put(this.resolvedNote, t("configs.resolvedNever"));
       return;
     }
     try {
       const { text, origins, mtime } = await api.resolved(name, this.gone.signal);
-      if (name !== this.name) return;
+      if (!counts()) return;
       this.resolved.show(name, text, origins);
       const from = [...new Set(Object.values(origins))].filter((origin) => origin !== name);
-      const broken = this.file.state === "broken";
+      const broken = this.file?.state === "broken";
       put(this.resolvedNote, broken ? t("configs.resolvedLast") : from.length ? t("configs.resolvedFrom", { n: from.length, names: fewText(from) }) : t("configs.resolvedOwn"),
         h("span", { class: "hint" }, t("configs.version", { mtime: String(mtime) })));
     } catch (err) {
-      if (err.name === "AbortError" || name !== this.name) return;
+      if (err.name === "AbortError" || !counts()) return;
       this.resolved.clear();
       put(this.resolvedNote, refusalText(err));
     }
@@ -399,11 +416,10 @@ class Page {
     if (file && state !== "deleted") meta.push(bytes(file.octets));
     const bases = listed?.bases ?? file?.bases ?? [];
     const fault = Boolean(this.editor.seenFault) || Boolean(file?.long);
-    // What has not changed stays: a button that is replaced while it is pressed is never clicked.
+    // What has not changed stays.
     const drawn = JSON.stringify([this.name, Boolean(file), state, meta, bases, bases.map((base) => this.missing(base)), this.dirty, this.saving, fault]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
-    const focused = this.head.contains(document.activeElement) ? document.activeElement.id : "";
     put(this.head,
       button(t("back"), () => go(""), { icon: "back", bare: true, kind: "narrow-only", id: "back" }),
       h("div", { class: "titles" },
@@ -416,7 +432,6 @@ class Page {
         // Always there, so that nothing moves below somebody's hand.
         button(t("delete"), () => this.remove(), { icon: "trash", kind: "danger", id: "delete-file", disabled: !file || state === "deleted" }),
         button(t("save"), () => this.save(), { kind: "primary", id: "save", disabled: this.saving || !this.dirty, title: "Ctrl+S" })));
-    if (focused) document.getElementById(focused)?.focus();
     this.drawTabs();
   }
 
@@ -527,6 +542,7 @@ class Page {
 
   async remove() {
     const { name, file } = this;
+    if (!file) return;
     const heirs = [...this.files.values()].filter((f) => f.state !== "deleted" && f.bases?.includes(name)).map((f) => f.name);
     const gone = await confirm({
       title: t("configs.deleteTitle", { name }), action: t("delete"),

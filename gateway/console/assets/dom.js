@@ -33,12 +33,58 @@ function append(el, children) {
   }
 }
 
-// put replaces what is in el.
+// put replaces what is in el. The focus stays on what has the same id, and the cursor
+// in it where it was.
 export function put(el, ...children) {
-  el.replaceChildren();
-  append(el, children);
+  steady(el, () => {
+    const { id, selectionStart: from, selectionEnd: to } = el.contains(document.activeElement) ? document.activeElement : {};
+    el.replaceChildren();
+    append(el, children);
+    const again = id && el.querySelector(`#${CSS.escape(id)}`);
+    if (!again) return;
+    again.focus({ preventScroll: true });
+    if (typeof from === "number") again.setSelectionRange?.(from, to);
+  });
   return el;
 }
+
+// putScrolled replaces what is in a pane and leaves it scrolled to where it was.
+export function putScrolled(pane, ...children) {
+  steady(pane, () => {
+    const scrolled = pane.querySelector(".entry-scroll")?.scrollTop ?? 0;
+    put(pane, ...children);
+    const body = pane.querySelector(".entry-scroll");
+    if (body) body.scrollTop = scrolled;
+  });
+}
+
+// While a button is down, nothing that is seen is drawn anew: a browser tells no click
+// of an element that was replaced, or moved away, since it was pressed.
+let pressed = false;
+const later = new Map(); // element → how to draw it when the button is released
+
+// steady draws el, now or when the button is released; the last drawing counts.
+export function steady(el, draw) {
+  later.delete(el);
+  if (pressed && el.isConnected) later.set(el, draw);
+  else draw();
+}
+
+function release(event) {
+  if (!pressed || event.buttons) return;
+  pressed = false;
+  setTimeout(() => { // after the click
+    for (const [el, draw] of later) {
+      if (pressed) return;
+      steady(el, draw);
+    }
+  });
+}
+
+addEventListener("pointerdown", (event) => (pressed ||= event.button === 0));
+// The end of a drag on a scroll bar is told to nobody, so any movement without a button
+// is one, and so is the choice in a list that has opened.
+for (const end of ["pointerup", "pointercancel", "pointermove", "input", "blur"]) addEventListener(end, release);
 
 const icons = {
   fold: "M4 2.5 8 6.5l4-4M4 13.5 8 9.5l4 4",

@@ -112,8 +112,8 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
       numbers.push(number);
       rows.push(row);
     }
-    put(lines, numbers);
-    put(layer, rows);
+    lines.replaceChildren(...numbers); // also while a button is down, which may be what scrolls
+    layer.replaceChildren(...rows);
     layer.style.transform = `translate(${-area.scrollLeft}px, ${-area.scrollTop}px)`;
     lines.style.transform = `translateY(${-area.scrollTop}px)`;
     el.style.setProperty("--digits", String(starts.length).length);
@@ -199,6 +199,7 @@ export function createEditor({ label, mode = "json", readOnly = false, onInput =
       return text;
     },
     set value(content) {
+      if (content === text) return; // or the cursor would move
       area.value = content;
       area.scrollTop = area.scrollLeft = 0;
       measure();

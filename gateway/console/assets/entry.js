@@ -29,6 +29,9 @@ export function createEntry({ back }) {
   let asked = null; // aborts what was asked for another key
   let versions = null; // null: not opened
   let saving = false; // so that what the stream tells may be one's own doing
+  let loading = false; // so that it is not known yet what is to be compared with that
+  let missed = null; // what the stream told last meanwhile: [next, kind]
+  let histories = 0; // that were asked for
   let drawn = ""; // what the head shows
 
   const dirty = () => Boolean(base) && (type !== base.type || value.value !== base.value || ttl.changed);
@@ -46,18 +49,61 @@ export function createEntry({ back }) {
     put(past);
     asked = new AbortController();
     const { signal } = asked;
+    loading = true;
     try {
       const got = await api.get(ns, key, signal);
       if (signal.aborted) return;
+      loading = false;
       const draft = drafts.get(id());
       fill(got);
       if (draft) resume(draft);
     } catch (err) {
       if (err.name === "AbortError") return;
+      loading = false;
       drawHead();
       if (err.status === 404) lookBack();
       else sayRefusal(err);
     }
+    catchUp();
+  }
+
+  // catchUp takes in what the stream told while it could not be.
+  function catchUp() {
+    const told = missed;
+    missed = null;
+    if (told) hear(...told);
+  }
+
+  // hear takes in what the stream tells of this key; next is null when it is gone.
+  function hear(next, kind) {
+    if (saving || loading) {
+      missed = [next, kind];
+      return;
+    }
+    if (!entry) {
+      if (next) fill(next);
+      return;
+    }
+    if (next && next.mod <= entry.mod) return;
+    if (!next && !dirty()) {
+      vanish();
+      return;
+    }
+    if (!next) {
+      put(banner, h("div", { class: "banner warn", id: "key-gone" }, icon("trash"), h("span", null, t(kind === "expire" ? "store.expired" : "store.goneElsewhere"))));
+      return;
+    }
+    if (!dirty()) {
+      fill(next);
+      el.classList.remove("flash");
+      void el.offsetWidth; // a new start of the animation
+      el.classList.add("flash");
+    } else {
+      entry = next;
+      drawFacts();
+      drawChanged();
+    }
+    if (versions) loadHistory();
   }
 
   // vanish takes in that the key is not there any more.
@@ -91,7 +137,8 @@ export function createEntry({ back }) {
   function close() {
     asked?.abort();
     value?.close();
-    value = ttl = entry = base = versions = null;
+    value = ttl = entry = base = versions = missed = null;
+    loading = false;
     ns = key = "";
   }
 
@@ -123,7 +170,7 @@ export function createEntry({ back }) {
     if (!typed(drafts.get(was))) drafts.delete(was);
     if (wasNs !== ns || wasKey !== key || !key) return;
     const got = await api.get(ns, key, asked.signal);
-    if (wasNs !== ns || wasKey !== key) return;
+    if (wasNs !== ns || wasKey !== key || got.mod < entry?.mod) return;
     if (typed({ type, value: value.value }) || chosen()) goOn(got, chosen());
     else fill(got);
     if (versions) loadHistory();
@@ -170,20 +217,18 @@ export function createEntry({ back }) {
   function drawHead() {
     if (dirty()) drafts.set(id(), { base, type, value: value.value });
     else drafts.delete(id());
-    // What has not changed stays: a button that is replaced while it is pressed is never clicked.
+    // What has not changed stays.
     const now = JSON.stringify([ns, key, Boolean(entry), entry?.size, dirty(), saving]);
     if (now === drawn && head.firstChild) return;
     drawn = now;
-    const focused = head.contains(document.activeElement) ? document.activeElement.id : "";
     put(head,
       button(t("back"), back, { icon: "back", bare: true, kind: "narrow-only", id: "back-keys" }),
       h("div", { class: "titles" }, h("h1", { class: "mono", id: "key-name" }, nameOf(key)),
         h("p", { class: "meta" }, nameOf(ns), entry ? ` · ${bytes(entry.size ?? 0)}` : "", dirty() ? h("span", { class: "badge unsaved" }, t("configs.unsaved")) : null)),
       h("div", { class: "actions" },
-        button(t("configs.revert"), () => fill(entry), { id: "revert-key", disabled: !dirty() }),
+        button(t("configs.revert"), () => entry && fill(entry), { id: "revert-key", disabled: !dirty() }),
         button(t("delete"), remove, { icon: "trash", kind: "danger", id: "delete-key", disabled: !entry }),
         button(t("save"), () => save(), { kind: "primary", id: "save-key", disabled: saving || !dirty(), title: "Ctrl+S" })));
-    if (focused) document.getElementById(focused)?.focus();
   }
 
   function drawFacts() {
@@ -223,9 +268,10 @@ export function createEntry({ back }) {
   }
 
   async function loadHistory() {
+    const mine = ++histories;
     try {
-      const { signal } = asked;
-      const got = await api.history(ns, key, undefined, 50, signal);
+      const got = await api.history(ns, key, undefined, 50, asked.signal);
+      if (mine !== histories) return;
       versions = { list: got.versions, more: Boolean(got.more) };
       drawHistory();
     } catch (err) {
@@ -283,6 +329,7 @@ export function createEntry({ back }) {
     } finally {
       saving = false;
       if (base) drawHead();
+      catchUp();
     }
   }
 
@@ -319,8 +366,9 @@ export function createEntry({ back }) {
   }
 
   async function remove() {
-    const name = key;
-    const gone = await confirm({ title: t("store.deleteTitle", { key }), text: t("store.deleteAsk"), action: t("delete"), submit: () => api.remove(ns, name, entry.mod) });
+    const name = key, known = entry;
+    if (!known) return;
+    const gone = await confirm({ title: t("store.deleteTitle", { key }), text: t("store.deleteAsk"), action: t("delete"), submit: () => api.remove(ns, name, (entry ?? known).mod) });
     if (!gone) return;
     say(t("store.deletedNow", { key: name }));
     if (entry && name === key) await vanish();
@@ -333,36 +381,7 @@ export function createEntry({ back }) {
     get key() {
       return key;
     },
-    // heard takes in what the stream tells of this key; next is null when it is gone.
-    heard(next, kind) {
-      if (!entry) {
-        if (next) fill(next);
-        return;
-      }
-      if (next && next.mod <= entry.mod) return;
-      if (!next && !dirty()) {
-        vanish();
-        return;
-      }
-      if (!next) {
-        put(banner, h("div", { class: "banner warn", id: "key-gone" }, icon("trash"), h("span", null, t(kind === "expire" ? "store.expired" : "store.goneElsewhere"))));
-        return;
-      }
-      if (saving) return;
-      if (!dirty()) {
-        const focused = el.contains(document.activeElement) ? document.activeElement.id : "";
-        fill(next);
-        if (focused) document.getElementById(focused)?.focus();
-        el.classList.remove("flash");
-        void el.offsetWidth; // a new start of the animation
-        el.classList.add("flash");
-      } else {
-        entry = next;
-        drawFacts();
-        drawChanged();
-      }
-      if (versions) loadHistory();
-    },
+    hear,
     tick: () => entry?.expires_ms && drawFacts(),
   };
 }

@@ -1,6 +1,6 @@
 // A list of any length of which only the visible rows exist.
 
-import { h, nextFrame } from "./dom.js";
+import { h, nextFrame, steady } from "./dom.js";
 
 const SPARE = 6; // rows above and below the visible ones
 
@@ -13,11 +13,10 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
   const space = h("div", { class: "list-space", role: "presentation" });
   const box = h("div", { class: "list", role, tabindex: "0", "aria-label": label, id }, space);
   const uid = `list-${Math.random().toString(36).slice(2)}`;
-  let items = [];
+  let items = []; // that are drawn
+  let newest = items;
   let active = -1; // where the keyboard is
   let selected = () => false;
-  let pressed = false; // a button is down on a row
-  let waiting = null; // the items to show when it is not
   const shown = new Map(); // index → element
 
   const height = () => (typeof rowHeight === "function" ? rowHeight() : rowHeight);
@@ -65,13 +64,14 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
   // show replaces the items and draws the visible ones anew, at once: until the
   // next frame the list would be empty.
   function show(list) {
-    waiting = pressed ? list : null;
-    if (pressed) return;
-    items = list;
-    if (active >= items.length) active = items.length - 1;
-    for (const el of shown.values()) el.remove();
-    shown.clear();
-    draw();
+    newest = list;
+    steady(box, () => {
+      items = newest;
+      if (active >= items.length) active = items.length - 1;
+      for (const el of shown.values()) el.remove();
+      shown.clear();
+      draw();
+    });
   }
 
   function move(to) {
@@ -85,24 +85,11 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
   }
 
   box.addEventListener("scroll", redraw, { passive: true });
-  // A browser tells no click of a row that was drawn anew while the button was down.
-  box.addEventListener("pointerdown", () => {
-    pressed = true;
-    const release = () => {
-      for (const type of ["pointerup", "pointercancel", "blur"]) removeEventListener(type, release);
-      setTimeout(() => { // after the click
-        pressed = false;
-        if (waiting) show(waiting);
-      });
-    };
-    for (const type of ["pointerup", "pointercancel", "blur"]) addEventListener(type, release);
-  });
   box.addEventListener("click", (event) => {
     const index = Math.floor((event.clientY - space.getBoundingClientRect().top) / height());
     if (index < 0 || index >= items.length) return;
     active = index;
     draw();
-    pressed = false;
     choose?.(items[active], active, event);
   });
   box.addEventListener("focus", () => {
@@ -124,24 +111,19 @@ export function createList({ label, rowHeight, row, choose, nearEnd, key, role =
   return {
     el: box,
     get items() {
-      return waiting ?? items;
+      return newest;
     },
-    // set replaces the items; while a button is down on a row, when it is released.
+    // set replaces the items.
     set: show,
-    // refresh draws visible rows anew, all or one.
-    refresh(index) {
-      if (index === undefined || pressed) return show(waiting ?? items);
-      shown.get(index)?.remove();
-      shown.delete(index);
-      draw();
-    },
+    // refresh draws the visible rows anew.
+    refresh: () => show(newest),
     select(test) {
       selected = test;
       redraw();
     },
     // reveal scrolls a row into sight and puts the keyboard there.
     reveal(index) {
-      if (index >= 0) move(index);
+      if (index >= 0) steady(space, () => move(index));
     },
     close: () => watcher.disconnect(),
   };

@@ -3,7 +3,7 @@
 
 import { landing, storage as api } from "./api.js";
 import { confirm, refusalText, say, sayRefusal } from "./dialogs.js";
-import { button, debounce, h, icon, put } from "./dom.js";
+import { button, debounce, h, icon, put, putScrolled } from "./dom.js";
 import { ago, dateTime, number, span, t } from "./i18n.js";
 import { createList } from "./list.js";
 import { name as nameOf, value as valueOf } from "./names.js";
@@ -125,7 +125,7 @@ export function open(main) {
       if (broken.has(name)) return h("span", { class: "badge broken", title: broken.get(name).reason }, t("storage.refused"));
       return dirty.has(name) ? h("span", { class: "badge unsaved" }, t("storage.dirty")) : h("span", { class: "badge good" }, t("storage.landed"));
     };
-    keeping(detail, () => put(detail,
+    putScrolled(detail,
       h("div", { class: "detail-head" }, button(t("back"), () => go(place), { icon: "back", bare: true, id: "back-owners" }),
         h("div", { class: "titles" }, h("h1", { id: "owner-name" }, nameOf(owner[3])), h("p", { class: "meta" }, nameOf(owner[2]), " · ", nameOf(owner[0]), " / ", nameOf(owner[1])))),
       h("div", { class: "entry-scroll", tabindex: "0" },
@@ -138,7 +138,7 @@ export function open(main) {
         got.more ? h("p", { class: "note" }, button(t("more"), () => {
           most += FIELDS;
           loadFields();
-        }, { id: "more-fields" })) : null)));
+        }, { id: "more-fields" })) : null));
   }
 
   // ---- landing
@@ -157,7 +157,7 @@ export function open(main) {
   const sum = (what) => tables.reduce((n, one) => n + one[what], 0);
 
   function drawLanding(now) {
-    keeping(backlog, () => put(backlog,
+    putScrolled(backlog,
       h("div", { class: "detail-head" }, h("div", { class: "titles" }, h("h1", null, t("storage.landing")),
         h("p", { class: "meta", id: "landing-sum" }, tables.length ? [t("storage.backlog", { n: sum("dirty") }), " · ", t("storage.errorCount", { n: sum("errors") })] : t("storage.noDatabase")))),
       h("div", { class: "entry-scroll", tabindex: "0" },
@@ -175,7 +175,7 @@ export function open(main) {
               h("td", { title: t("storage.first", { when: dateTime(one.first) }) }, number(one.attempts)),
               h("td", null, one.dropped ? h("span", { class: "badge" }, t("storage.dropped")) : one.next > now ? span(one.next - now) : t("storage.soon")),
               h("td", { class: "actions" }, button(t("storage.retry"), () => retry([one]), { id: `retry-${i}` }), one.dropped ? null : button(t("storage.drop"), () => drop(one), { kind: "danger", id: `drop-${i}` })))))),
-          refused.more ? h("p", { class: "note" }, t("storage.moreErrors")) : null] : null)));
+          refused.more ? h("p", { class: "note" }, t("storage.moreErrors")) : null] : null));
   }
 
   async function retry(errors) {
@@ -247,14 +247,4 @@ export function open(main) {
       list.close();
     },
   };
-}
-
-// keeping draws a pane anew and leaves the focus and the place where they were.
-function keeping(pane, draw) {
-  const focused = pane.contains(document.activeElement) ? document.activeElement.id : "";
-  const scrolled = pane.querySelector(".entry-scroll")?.scrollTop ?? 0;
-  draw();
-  const body = pane.querySelector(".entry-scroll");
-  if (body) body.scrollTop = scrolled;
-  if (focused) document.getElementById(focused)?.focus();
 }

@@ -272,7 +272,7 @@ class Page {
   heard(kind, event) {
     const gone = kind !== "put";
     this.pending.set(event.key, { mod: event.mod, item: gone || !fits(event) ? null : brief(event) });
-    if (event.key === this.entry.key) this.entry.heard(gone ? null : event, kind);
+    if (event.key === this.entry.key) this.entry.hear(gone ? null : event, kind);
     this.drawKeys();
     this.recount();
     this.reloadNamespaces();
