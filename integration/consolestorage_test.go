@@ -86,10 +86,8 @@ type noRows struct{}
 func (noRows) Fields(context.Context, storage.Owner, []string) ([]storage.Row, error) {
 	return nil, nil
 }
-func (noRows) All(context.Context, storage.Owner) ([]storage.Row, error) { return nil, nil }
-func (noRows) Owners(context.Context, storage.OwnerQuery) ([]string, error) {
-	return nil, nil
-}
+func (noRows) All(context.Context, storage.Owner) ([]storage.Row, error)      { return nil, nil }
+func (noRows) Owners(context.Context, storage.OwnerQuery, func([]byte)) error { return nil }
 func (noRows) Purge(context.Context, storage.Purge) (storage.Purged, error) {
 	return storage.Purged{}, nil
 }

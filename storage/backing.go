@@ -45,8 +45,9 @@ type Backing interface {
 	Fields(ctx context.Context, o Owner, names []string) ([]Row, error)
 	// All returns all rows of an owner; codes.TooLarge if they take more than MaxOwner.
 	All(ctx context.Context, o Owner) ([]Row, error)
-	// Owners lists the query_all_key of owners, in the order of their bytes.
-	Owners(ctx context.Context, q OwnerQuery) ([]string, error)
+	// Owners calls each with the query_all_key of owners, in the order of their bytes; each
+	// must not keep it.
+	Owners(ctx context.Context, q OwnerQuery, each func(key []byte)) error
 	// Purge deletes rows that were removed, of those that it looks at: the next so many of a
 	// table in the order of their owners.
 	Purge(ctx context.Context, p Purge) (Purged, error)

@@ -355,21 +355,21 @@ func TestTheCacheKeepsToItsPool(t *testing.T) {
 func TestBucketsForgetNobody(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var bucket []byte
-	var all []uint64
+	var all []uint32
 	for range 60 {
-		some := make([]uint64, 100)
+		some := make([]uint32, 100)
 		for i := range some {
-			some[i] = random.Uint64()
+			some[i] = random.Uint32()
 		}
 		all = append(all, some...)
 		bucket = withPrints(bucket, some)
 		require.LessOrEqual(t, len(bucket), 1+bucketBytes)
-		require.Less(t, slices.IndexFunc(all, func(h uint64) bool { return !inBucket(bucket, h) }), 0)
+		require.Less(t, slices.IndexFunc(all, func(p uint32) bool { return !inBucket(bucket, p) }), 0)
 	}
 	require.EqualValues(t, bloomBucket, bucket[0])
 	wrong := 0
 	for range 10_000 {
-		if inBucket(bucket, random.Uint64()) {
+		if inBucket(bucket, random.Uint32()) {
 			wrong++
 		}
 	}

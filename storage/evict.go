@@ -142,11 +142,11 @@ func (s *sweep) flush() error {
 	if len(list) == 0 {
 		return nil
 	}
-	hashes := make([]uint64, len(list))
+	leaving := new(prints)
 	for i := range list {
-		hashes[i] = list[i].hash
+		leaving.add(list[i].hash)
 	}
-	if err := s.c.addToFilter(s.ctx, hashes); err != nil {
+	if err := s.c.addToFilter(s.ctx, leaving); err != nil {
 		return err
 	}
 	for len(list) > 0 {

@@ -37,21 +37,21 @@ func inFilter(store kv.Store, hash uint64) bool {
 	l.bucket = append(appendBucketKey(l.bucket[:0], bucketOf(hash)), Landing...)
 	n := len(filterPrefix) + bucketBits/4
 	e, _ := store.Get(l.bucket[n:], l.bucket[:n])
-	return e != nil && inBucket(e.Value.Data, hash)
+	return e != nil && inBucket(e.Value.Data, uint32(hash))
 }
 
-func inBucket(bucket []byte, hash uint64) bool {
+func inBucket(bucket []byte, print uint32) bool {
 	if len(bucket) == 0 {
 		return false
 	}
 	prints := bucket[1:]
 	if bucket[0] == listBucket {
 		n := len(prints) / printBytes
-		i := sort.Search(n, func(i int) bool { return binary.BigEndian.Uint32(prints[i*printBytes:]) >= uint32(hash) })
-		return i < n && binary.BigEndian.Uint32(prints[i*printBytes:]) == uint32(hash)
+		i := sort.Search(n, func(i int) bool { return binary.BigEndian.Uint32(prints[i*printBytes:]) >= print })
+		return i < n && binary.BigEndian.Uint32(prints[i*printBytes:]) == print
 	}
 	for i := range bloomHashes {
-		if word, bit := bloomPlace(uint32(hash), i); prints[word]&bit == 0 {
+		if word, bit := bloomPlace(print, i); prints[word]&bit == 0 {
 			return false
 		}
 	}
@@ -65,12 +65,8 @@ func bloomPlace(print uint32, i int) (word int, bit byte) {
 	return int(at / 8), 1 << (at % 8)
 }
 
-// withPrints is the bucket with more owners.
-func withPrints(bucket []byte, hashes []uint64) []byte {
-	var prints []uint32
-	for _, h := range hashes {
-		prints = append(prints, uint32(h))
-	}
+// withPrints is the bucket with more owners, whose list is used up.
+func withPrints(bucket []byte, prints []uint32) []byte {
 	if len(bucket) > 0 && bucket[0] == bloomBucket {
 		return withBits(slices.Clone(bucket), prints)
 	}
@@ -102,27 +98,32 @@ func withBits(bloom []byte, prints []uint32) []byte {
 	return bloom
 }
 
-// addToFilter adds owners, a transaction at a time.
-func (c *cold) addToFilter(ctx context.Context, hashes []uint64) error {
+// prints are the fingerprints of owners that the filter is to have, by bucket.
+type prints [1 << bucketBits][]uint32
+
+func (p *prints) add(hash uint64) {
+	list := &p[bucketOf(hash)]
+	*list = append(*list, uint32(hash))
+}
+
+// addToFilter adds owners, a transaction at a time. Their lists are empty afterwards.
+func (c *cold) addToFilter(ctx context.Context, owners *prints) error {
 	c.filling.Lock()
 	defer c.filling.Unlock()
-	hashes = slices.DeleteFunc(slices.Clone(hashes), func(h uint64) bool { return inFilter(c.s.store, h) })
-	slices.Sort(hashes)
 	var ops []kv.Op
-	for len(hashes) > 0 {
-		n := 1
-		for n < len(hashes) && bucketOf(hashes[n]) == bucketOf(hashes[0]) {
-			n++
-		}
-		key := appendBucketKey(nil, bucketOf(hashes[0]))
+	for bucket := range owners {
+		list := owners[bucket]
+		owners[bucket] = list[:0]
+		key := appendBucketKey(nil, bucket)
 		var old []byte
 		if e, _ := c.s.store.Get([]byte(Landing), key); e != nil {
 			old = e.Value.Data
 		}
-		ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: string(key), Value: kv.BytesValue(withPrints(old, hashes[:n]))})
-		hashes = hashes[n:]
+		if list = slices.DeleteFunc(list, func(print uint32) bool { return inBucket(old, print) }); len(list) > 0 {
+			ops = append(ops, kv.Op{Kind: kv.OpPut, NS: Landing, Key: string(key), Value: kv.BytesValue(withPrints(old, list))})
+		}
 		const atOnce = 64 // buckets
-		if len(ops) == atOnce || len(hashes) == 0 {
+		if len(ops) == atOnce || len(ops) > 0 && bucket == len(owners)-1 {
 			if _, err := c.s.commit(ctx, &kv.Txn{Then: ops}); err != nil {
 				return err
 			}

@@ -301,11 +301,11 @@ func (d *database) All(ctx context.Context, o Owner) (list []Row, err error) {
 	return list, nil
 }
 
-func (d *database) Owners(_ context.Context, q OwnerQuery) (list []string, err error) {
+func (d *database) Owners(_ context.Context, q OwnerQuery, each func(key []byte)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.down {
-		return nil, codes.Errorf(codes.Unreachable, "the database is down")
+		return codes.Errorf(codes.Unreachable, "the database is down")
 	}
 	found := map[string]bool{}
 	for _, r := range d.rows[Owner{App: q.App, Region: q.Region}.Table()] {
@@ -313,8 +313,11 @@ func (d *database) Owners(_ context.Context, q OwnerQuery) (list []string, err e
 			found[r.Owner.Key()] = true
 		}
 	}
-	list = slices.Sorted(maps.Keys(found))
-	return list[:min(q.Limit, len(list))], nil
+	list := slices.Sorted(maps.Keys(found))
+	for _, key := range list[:min(q.Limit, len(list))] {
+		each([]byte(key))
+	}
+	return nil
 }
 
 func (d *database) Purge(_ context.Context, p Purge) (done Purged, err error) {

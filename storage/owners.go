@@ -243,8 +243,8 @@ func (q *query) peek(here *roll) (string, error) {
 			return "", nil
 		}
 		if len(q.next) == 0 {
-			var err error
-			q.next, err = q.s.backing.Owners(q.ctx, q.OwnerQuery)
+			q.next = nil
+			err := q.s.backing.Owners(q.ctx, q.OwnerQuery, func(key []byte) { q.next = append(q.next, string(key)) })
 			if err = q.s.cold.asked(q.ctx, err); err != nil {
 				return "", codes.Errorf(codes.Unreachable, "the owners cannot be listed: %w", err)
 			}

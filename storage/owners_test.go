@@ -121,9 +121,9 @@ type slowOwners struct {
 	k *kit
 }
 
-func (d *slowOwners) Owners(ctx context.Context, q OwnerQuery) ([]string, error) {
+func (d *slowOwners) Owners(ctx context.Context, q OwnerQuery, each func(key []byte)) error {
 	d.k.clock.Advance(countTime / 2)
-	return d.database.Owners(ctx, q)
+	return d.database.Owners(ctx, q, each)
 }
 
 func TestCountingOwnersTakesOnlySoLong(t *testing.T) {

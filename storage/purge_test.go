@@ -45,7 +45,7 @@ func TestFieldsThatWereRemovedLongAgoArePurged(t *testing.T) {
 		k.remove(owner(i), "old")
 	}
 	k.land()
-	require.NoError(t, k.cold.addToFilter(t.Context(), nil))
+	require.NoError(t, k.cold.addToFilter(t.Context(), new(prints)))
 	k.clock.Advance(purgeAge)
 	k.update(owner(0), map[string]string{"dirty": "1"})
 	k.remove(owner(0), "new", "dirty")

@@ -15,14 +15,14 @@ type heldOwners struct {
 	read, goOn chan struct{}
 }
 
-func (d *heldOwners) Owners(ctx context.Context, q OwnerQuery) ([]string, error) {
-	list, err := d.database.Owners(ctx, q)
+func (d *heldOwners) Owners(ctx context.Context, q OwnerQuery, each func(key []byte)) error {
+	err := d.database.Owners(ctx, q, each)
 	select {
 	case d.read <- struct{}{}:
 		<-d.goOn
 	case <-ctx.Done():
 	}
-	return list, err
+	return err
 }
 
 // wait waits for something that another goroutine closes or sends.

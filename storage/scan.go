@@ -81,33 +81,36 @@ func (c *cold) learn(tables []string) map[string]uint64 {
 }
 
 // How many owners are read, and are put into the filter, at a time: each time most of its
-// buckets are written.
+// buckets are written, as a whole.
 const (
 	scanOwners   = 10_000
-	filterAtOnce = 100_000
+	filterAtOnce = 1_000_000
 )
 
 // scanTable puts the owners of a table into the filter: also those all of whose fields are
 // removed, which can be restored.
 func (c *cold) scanTable(ctx context.Context, table string) error {
 	app, region, _ := field.ParseTable(table)
-	var hashes []uint64
-	for after, more := "", true; more; {
-		list, err := c.backing.Owners(ctx, OwnerQuery{App: app, Region: region, After: after, Limit: scanOwners, Removed: true})
+	ns := Prefix + table
+	var found prints
+	var last []byte
+	for n, more := 0, true; more; {
+		before := n
+		err := c.backing.Owners(ctx, OwnerQuery{App: app, Region: region, After: string(last), Limit: scanOwners, Removed: true}, func(owner []byte) {
+			found.add(hashOf(ns, owner))
+			last = append(last[:0], owner...)
+			n++
+		})
 		if err != nil {
 			return err
 		}
-		for _, owner := range list {
-			hashes = append(hashes, hashOf(Prefix+table, owner))
-			after = owner
-		}
-		if more = len(list) == scanOwners; more && len(hashes) < filterAtOnce {
+		if more = n-before == scanOwners; more && n < filterAtOnce {
 			continue
 		}
-		if err := c.addToFilter(ctx, hashes); err != nil {
+		if err := c.addToFilter(ctx, &found); err != nil {
 			return err
 		}
-		hashes = hashes[:0]
+		n = 0
 	}
 	return nil
 }

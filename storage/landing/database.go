@@ -214,7 +214,7 @@ func scan(rows *sql.Rows, r *storage.Row) (primary string, err error) {
 }
 
 // Owners implements storage.Backing.
-func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery) (list []string, err error) {
+func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery, each func(key []byte)) error {
 	where, args := d.dialect.ordered("query_all_key")+" > ?", []any{q.After}
 	if !q.Removed {
 		where += " AND COALESCE(is_del, 0) = 0"
@@ -223,11 +223,9 @@ func (d *Database) Owners(ctx context.Context, q storage.OwnerQuery) (list []str
 		where, args = where+" AND logic_type = ?", append(args, q.Logic)
 	}
 	by := d.dialect.ordered("query_all_key")
-	err = d.query(ctx, storage.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) (err error) {
-		list, err = column(ctx, d.db, d.dialect.bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, q.Limit)...)
-		return err
+	return d.query(ctx, storage.Owner{App: q.App, Region: q.Region}.Table(), func(ctx context.Context, table string) error {
+		return eachOf(ctx, d.db, each, d.dialect.bind("SELECT DISTINCT "+by+" FROM "+table+" WHERE "+where+" ORDER BY "+by+" LIMIT ?"), append(args, q.Limit)...)
 	})
-	return list, err
 }
 
 // Tables implements storage.Backing.

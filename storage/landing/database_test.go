@@ -19,8 +19,7 @@ func TestADatabaseWithoutTablesHasNoRows(t *testing.T) {
 		rows, err := d.Fields(ctx, player, []string{"a", "b"})
 		require.NoError(t, err)
 		require.Empty(t, rows)
-		owners, err := d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 10})
-		require.NoError(t, err)
+		owners := ownersOf(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 10})
 		require.Empty(t, owners)
 		tables, err := d.Tables(ctx)
 		require.NoError(t, err)
@@ -197,17 +196,13 @@ func TestOwnersAreInTheOrderOfTheirBytes(t *testing.T) {
 		gone.Removed = true
 		write(t, d, append(rows, gone, row(storage.Owner{App: "1", Region: "1", Logic: "guild", ID: "g"}, "x", "1", 1))...)
 		want := []string{"user:10", "user:9", "user:B", "user:Z", "user:a", "user:a!", "user:b", "user:á", "user:é"}
-		owners, err := d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Logic: "user", Limit: 100})
-		require.NoError(t, err)
+		owners := ownersOf(t, d, storage.OwnerQuery{App: "1", Region: "1", Logic: "user", Limit: 100})
 		require.Equal(t, want, owners)
-		owners, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 2})
-		require.NoError(t, err)
+		owners = ownersOf(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 2})
 		require.Equal(t, []string{"guild:g", "user:10"}, owners)
-		owners, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Logic: "user", After: "user:b", Limit: 2, Removed: true})
-		require.NoError(t, err)
+		owners = ownersOf(t, d, storage.OwnerQuery{App: "1", Region: "1", Logic: "user", After: "user:b", Limit: 2, Removed: true})
 		require.Equal(t, []string{"user:gone", "user:á"}, owners)
-		owners, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", After: "user:a", Limit: 3})
-		require.NoError(t, err)
+		owners = ownersOf(t, d, storage.OwnerQuery{App: "1", Region: "1", After: "user:a", Limit: 3})
 		require.Equal(t, []string{"user:a!", "user:b", "user:á"}, owners)
 	})
 }
@@ -322,7 +317,7 @@ func TestADatabaseThatIsDownIsUnreachable(t *testing.T) {
 		require.ErrorIs(t, err, codes.Unreachable)
 		_, err = d.Tables(ctx)
 		require.ErrorIs(t, err, codes.Unreachable)
-		_, err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 1})
+		err = d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 1}, nil)
 		require.ErrorIs(t, err, codes.Unreachable)
 	}
 }

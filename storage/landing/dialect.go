@@ -135,19 +135,26 @@ func affected(ctx context.Context, db *sql.DB, statement string, args []any, row
 
 // column reads a query with one column.
 func column(ctx context.Context, db *sql.DB, query string, args ...any) (list []string, err error) {
+	err = eachOf(ctx, db, func(text []byte) { list = append(list, string(text)) }, query, args...)
+	return list, err
+}
+
+// eachOf calls fn for each row of a query with one column. The text is not fn's to keep.
+func eachOf(ctx context.Context, db *sql.DB, fn func(text []byte), query string, args ...any) (err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+	var text sql.RawBytes
+	into := []any{&text}
 	for rows.Next() {
-		var one string
-		if err := rows.Scan(&one); err != nil {
-			return nil, err
+		if err := rows.Scan(into...); err != nil {
+			return err
 		}
-		list = append(list, one)
+		fn(text)
 	}
-	return list, rows.Err()
+	return rows.Err()
 }
 
 // unfitKeys says why the columns of keys cannot be those of fields. The query tells of columns

@@ -310,7 +310,6 @@ func TestARowOfOthersIsNotRemovedUnlessItSaysSo(t *testing.T) {
 	write(t, d, row(player, "a", "1", 1))
 	exec(t, d, "ALTER TABLE `1_1` MODIFY is_del INTEGER NULL")
 	exec(t, d, "UPDATE `1_1` SET is_del = NULL")
-	owners, err := d.Owners(ctx, storage.OwnerQuery{App: "1", Region: "1", Limit: 10})
-	require.NoError(t, err)
+	owners := ownersOf(t, d, storage.OwnerQuery{App: "1", Region: "1", Limit: 10})
 	require.Equal(t, []string{"user:100"}, owners)
 }

@@ -30,6 +30,12 @@ func onEach(t *testing.T, test func(t *testing.T, d *Database)) {
 
 func dbtestMariaDB(t testing.TB) *sql.DB { return dbtest.MariaDB(t).DB(t) }
 
+// ownersOf lists owners that the database tells.
+func ownersOf(t testing.TB, d *Database, q storage.OwnerQuery) (list []string) {
+	require.NoError(t, d.Owners(ctx, q, func(key []byte) { list = append(list, string(key)) }))
+	return list
+}
+
 func open(t testing.TB, dsn string) *Database {
 	t.Helper()
 	d, err := OpenDatabase(dsn)
