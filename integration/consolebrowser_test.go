@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,8 +29,9 @@ import (
 
 // browser is a running Chromium.
 type browser struct {
-	t   *testing.T
-	ctx context.Context
+	t      *testing.T
+	ctx    context.Context
+	killed atomic.Bool // a server was, and requests to it may fail
 }
 
 // startBrowser runs Debian's chromium until the test ends.
@@ -54,18 +56,18 @@ func startBrowser(t *testing.T) *browser {
 		stop()
 	})
 	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate("about:blank")), "chromium is among the Makefile's PROGRAMS")
-	return &browser{t, ctx}
+	return &browser{t: t, ctx: ctx}
 }
 
 // tab is a page with storage of its own, like another person's.
 type tab struct {
+	*browser
 	t    *testing.T
 	ctx  context.Context
 	base string
 	size [2]int64
 
 	mu     sync.Mutex
-	killed bool     // guarded by mu: the server was, and requests under way have failed
 	faults []string // guarded by mu: what the page has complained about
 }
 
@@ -87,7 +89,7 @@ func (b *browser) open(p *Process, path string, v view) *tab {
 		v.language = "en"
 	}
 	ctx, closeTab := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
-	tb := &tab{t: b.t, ctx: ctx, base: "http://" + p.HTTP + "/console/", size: [2]int64{v.width, v.height}}
+	tb := &tab{browser: b, t: b.t, ctx: ctx, base: "http://" + p.HTTP + "/console/", size: [2]int64{v.width, v.height}}
 	var reading sync.WaitGroup
 	b.t.Cleanup(func() {
 		closeTab()
@@ -150,20 +152,17 @@ func (tb *tab) complaint(m chromedp.ConsoleMessage) {
 			return
 		}
 	}
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	if tb.killed && strings.Contains(m.Text, "net::ERR_") {
+	if tb.killed.Load() && strings.Contains(m.Text, "net::ERR_") {
 		return
 	}
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
 	tb.faults = append(tb.faults, fmt.Sprintf("%s (%s:%d)", m, m.URL, m.Line))
 }
 
-// kill kills the server.
-func (tb *tab) kill(p *Process) {
-	tb.t.Helper()
-	tb.mu.Lock()
-	tb.killed = true
-	tb.mu.Unlock()
+// kill kills a server that pages of this browser are open on.
+func (b *browser) kill(p *Process) {
+	b.killed.Store(true)
 	p.Kill()
 }
 

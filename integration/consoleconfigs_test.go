@@ -202,7 +202,7 @@ func TestConsoleConfigs(t *testing.T) {
 		tb.misses("#unsaved")
 	})
 	tb.run("comes_back_after_a_restart_of_the_server", func(t *testing.T) {
-		tb.kill(p)
+		b.kill(p)
 		tb.sees("#live", "reconnecting")
 		require.NoError(t, os.WriteFile(filepath.Join(p.Conf, "common.json"), []byte(`{"while":"down"}`), 0o600))
 		p.Start()
