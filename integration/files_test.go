@@ -288,7 +288,7 @@ func TestManyFilesAtOnce(t *testing.T) {
 	t.Run("ten_files_are_one_snapshot", func(t *testing.T) {
 		all, names := numbered(`{"k":0}`)
 		// However slow this machine is: all are edited before it is quiet.
-		patient := confstore.Config{QuietPeriod: 500 * time.Millisecond, MaxSettle: servertest.Patience}
+		patient := confstore.Config{QuietPeriod: 2 * time.Second, MaxSettle: servertest.Patience}
 		d := startDesk(t, servertest.Options{Files: all, Store: patient}, names...)
 		for _, name := range names {
 			d.edit(name, `{"k":1}`)

@@ -110,7 +110,7 @@ func TestInheritedChanges(t *testing.T) {
 	})
 	t.Run("bases_changed_together_are_told_weakest_first_and_the_document_once", func(t *testing.T) {
 		opts := family()
-		opts.Store = confstore.Config{QuietPeriod: 500 * time.Millisecond, MaxSettle: servertest.Patience}
+		opts.Store = confstore.Config{QuietPeriod: 2 * time.Second, MaxSettle: servertest.Patience}
 		h := startHeir(t, opts, "dev.json")
 		h.Write("dev.json", `{"d":2}`)
 		h.Write("app.json", `{"a":2}`)
