@@ -80,6 +80,12 @@ const Unconfirmed Code = 1026 // confirm does not repeat the name, or the number
 // Reserved is our own number for what belongs to the server.
 const Reserved Code = 1027 // a namespace that peers may read, but not write directly
 
+// Our own numbers for models of a cluster's state.
+const (
+	AlreadyExists Code = 1028 // there is something by that name already
+	InvalidConfig Code = 1029 // a specification that cannot be carried out; the text lists all that is wrong with it
+)
+
 // Row describes one code.
 type Row struct {
 	Code       Code
@@ -130,6 +136,8 @@ var table = []Row{
 	{Forbidden, "forbidden", 403, "refused because another web site may be behind the request; name its origin or host in the server's settings"},
 	{Unconfirmed, "unconfirmed", 400, "this would destroy much at once; repeat as confirm what that is, or how many"},
 	{Reserved, "reserved", 403, "the namespace belongs to the server; it can be read, and is written by the operations that it is for"},
+	{AlreadyExists, "already_exists", 409, "there is something by that name already; use another name, or update what is there"},
+	{InvalidConfig, "invalid_config", 400, "the specification cannot be carried out; correct what the text lists"},
 }
 
 // byCode is filled once and then only read.
