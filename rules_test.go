@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 		"github.com/json-iterator/go"},
 	"storage/field":       {"access", "codes", "kv", "internal/jsontext"},
 	"state":               {"access", "codes", "kv", "kv/follow", "internal/memory"},
+	"state/bench":         {"access", "codes", "kv", "state", "internal/clock", "go.yaml.in/yaml/v3"},
 	"state/statetest":     {"client", "clienttest", "state", "state/remote", "github.com/stretchr/testify"},
 	"state/remote":        {"client", "codes", "kv", "state"},
 	"storage/storagejson": {"codes", "kv", "kv/kvjson", "storage/field", "internal/jsontext"},

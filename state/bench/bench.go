@@ -1,0 +1,308 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/state"
+)
+
+// Limits that cannot be configured.
+const (
+	maxName     = 128      // bytes of an id or a name
+	maxLabels   = 64       // of a node
+	maxNodeJobs = 64       // that one heartbeat tells of
+	maxRecord   = 64 << 10 // bytes of what a node says of itself
+	maxPage     = 1000     // entries of an answer
+	maxJobNodes = 64       // of one job: all are assigned by one transaction
+	maxTries    = 64       // of a transaction that loses to others
+)
+
+// Config says how a Bench works. The zero value of a field is its default.
+type Config struct {
+	// NS is the namespace: kv.BenchNamespace, which only a server may write to.
+	NS    string
+	Clock clock.Clock // the machine's
+
+	NodeTTL  time.Duration // a node that is silent for longer is lost: 10 s
+	HoldTTL  time.Duration // a job that is held for longer without a word is free again: 30 s
+	TokenTTL time.Duration // how long a request token is remembered: 1 h
+
+	MaxHistory  int64 // entries that are kept of each node and job: 10,000; the oldest go
+	MaxQueue    int64 // jobs that wait: 10,000
+	MaxSpec     int   // bytes of a specification: 256 KiB
+	MaxTasks    int   // of a job, each counted on each of its nodes: 4,096
+	MaxLogChunk int   // bytes that are added to a task's log at a time: 64 KiB
+	MaxLog      int64 // chunks that are kept of a task's log: 256; the oldest go
+}
+
+func (c *Config) setDefaults() {
+	c.NS = cmp.Or(c.NS, kv.BenchNamespace)
+	if c.Clock == nil {
+		c.Clock = clock.Real()
+	}
+	c.NodeTTL = cmp.Or(c.NodeTTL, 10*time.Second)
+	c.HoldTTL = cmp.Or(c.HoldTTL, 30*time.Second)
+	c.TokenTTL = cmp.Or(c.TokenTTL, time.Hour)
+	c.MaxHistory = cmp.Or(c.MaxHistory, 10_000)
+	c.MaxQueue = cmp.Or(c.MaxQueue, 10_000)
+	c.MaxSpec = cmp.Or(c.MaxSpec, 256<<10)
+	c.MaxTasks = cmp.Or(c.MaxTasks, 4096)
+	c.MaxLogChunk = cmp.Or(c.MaxLogChunk, 64<<10)
+	c.MaxLog = cmp.Or(c.MaxLog, 256)
+}
+
+// Bench is the meta store in one namespace of a store. It has no state of its own, and its
+// methods may be called from any goroutine.
+type Bench struct{ book }
+
+// book is what all operations read with.
+type book struct {
+	store state.Store
+	cfg   Config
+}
+
+// Open returns the Bench in a store, which must outlive it.
+func Open(store state.Store, cfg Config) *Bench {
+	cfg.setDefaults()
+	return &Bench{book{store, cfg}}
+}
+
+// The keys of the namespace. Ids have no slash, and numbers in keys have a fixed width.
+//
+//	node/ID/info|state|beat  what a node is, what it does and its last heartbeat
+//	node/ID/job              the job that has the node; under the job's hold until it starts
+//	alive/ID                 under the node's lease
+//	job/ID                   jobHead
+//	raw/ID, spec/ID          the specification as it came, and as it was read
+//	nodes/ID, run/ID         the nodes assigned, and what becomes of the tasks on them
+//	queue/TICKET             the id of a job that waits; queue/TICKET/held under a lease
+//	ran/NODE/JOB             which jobs a node has had
+//	history/node/ID/N, history/job/ID/N
+//	log/JOB/STAGE/NODE/TASK/N
+//	count/NAME               numbers: nodes there are, jobs and tickets there have been
+//	token/TOKEN              what was answered to a request
+func numbered(prefix string, n int64) string { return fmt.Sprintf("%s/%016d", prefix, n) }
+
+// refuse makes an error of the reference's kinds, whose text begins with its name.
+func refuse(code ErrorCode, format string, args ...any) error {
+	c := map[ErrorCode]codes.Code{AlreadyExists: codes.AlreadyExists, NotFound: codes.NotFound, InvalidConfig: codes.InvalidConfig}[code]
+	return codes.Errorf(c, "%s: %w", code, fmt.Errorf(format, args...))
+}
+
+func checkName(what, name string) error {
+	if name == "" || len(name) > maxName {
+		return codes.Errorf(codes.BadRequest, "%s %.40q has %d bytes: give 1 to %d", what, name, len(name), maxName)
+	}
+	for _, c := range []byte(name) {
+		if c <= ' ' || c >= 0x7F || c == '/' {
+			return codes.Errorf(codes.BadRequest, "%s %q has %q: use letters, digits and signs of ASCII except the slash", what, name, c)
+		}
+	}
+	return nil
+}
+
+// change is a transaction that is being built, to be tried again from the beginning when
+// something it was built upon has changed meanwhile.
+type change struct {
+	b     *book
+	ctx   context.Context
+	by    *access.Actor
+	now   time.Time
+	conds []kv.Compare
+	ops   []kv.Op
+}
+
+// apply carries out a request that changes something: attempt reads, refuses or fills the
+// change, and answers. A request with a token that is known is answered as it was then.
+func apply[A any](ctx context.Context, b *Bench, by *access.Actor, token string, asked any, attempt func(c *change) (*A, error)) (*A, error) {
+	digest := ""
+	if token != "" {
+		if err := kv.CheckToken(token); err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(asked)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(fmt.Appendf(text, "%T", asked))
+		digest = hex.EncodeToString(sum[:])
+	}
+	for range maxTries {
+		c := &change{b: &b.book, ctx: ctx, by: by, now: b.cfg.Clock.Now()}
+		if token != "" {
+			if answer, err := replay[A](c, token, digest); answer != nil || err != nil {
+				return answer, err
+			}
+		}
+		answer, err := attempt(c)
+		if err != nil {
+			return nil, err
+		}
+		if token != "" {
+			if err := c.remember(token, digest, answer); err != nil {
+				return nil, err
+			}
+		}
+		if done, err := c.commit(); done || err != nil {
+			return answer, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, codes.Errorf(codes.Busy, "others changed the same %d times meanwhile: nothing was done, try again", maxTries)
+}
+
+type remembered struct {
+	Asked  string          `json:"asked"`
+	Answer json.RawMessage `json:"answer"` // decoded once it is known that it is for the same question
+}
+
+func replay[A any](c *change, token, digest string) (*A, error) {
+	var known remembered
+	e, err := c.read("token/"+token, &known)
+	if e == nil || err != nil {
+		return nil, err
+	}
+	if known.Asked != digest {
+		return nil, codes.Errorf(codes.TokenReused, "token %.40q was used for another request: use a new one", token)
+	}
+	answer := new(A)
+	return answer, json.Unmarshal(known.Answer, answer)
+}
+
+func (c *change) remember(token, digest string, answer any) error {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	c.unchanged("token/"+token, nil)
+	c.put("token/"+token, remembered{digest, text})
+	c.ops[len(c.ops)-1].TTL = c.b.cfg.TokenTTL
+	return nil
+}
+
+// commit reports whether the change was made; if not, something has changed meanwhile.
+func (c *change) commit() (bool, error) {
+	if len(c.ops) == 0 {
+		return true, nil
+	}
+	res, err := c.b.store.Txn(c.ctx, &kv.Txn{If: c.conds, Then: c.ops, Actor: c.by})
+	if codes.Of(err) == codes.LeaseGone { // it has ended since it was read
+		return false, nil
+	}
+	return err == nil && res.Held, err
+}
+
+// gets reads several keys at one revision.
+func (b *book) gets(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
+	ops := make([]kv.Op, len(keys))
+	for i, key := range keys {
+		ops[i] = kv.Op{Kind: kv.OpGet, NS: b.cfg.NS, Key: key}
+	}
+	res, err := b.store.Txn(ctx, &kv.Txn{Then: ops})
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]*kv.Entry, len(keys))
+	for i := range entries {
+		entries[i] = res.Ops[i].Entry
+	}
+	return entries, nil
+}
+
+// decode reads an entry's value, if there is an entry.
+func decode(e *kv.Entry, into any) error {
+	if e == nil {
+		return nil
+	}
+	return json.Unmarshal(e.Value.Data, into)
+}
+
+// read reads one key into a record.
+func (c *change) read(key string, into any) (*kv.Entry, error) {
+	e, err := c.b.store.Get(c.ctx, c.b.cfg.NS, key)
+	if err != nil {
+		return nil, err
+	}
+	return e, decode(e, into)
+}
+
+// unchanged makes it a condition that key is as it was read.
+func (c *change) unchanged(key string, e *kv.Entry) {
+	cond := kv.Absent(c.b.cfg.NS, key)
+	if e != nil {
+		cond.Target, cond.Number = kv.CompareMod, int64(e.Mod)
+	}
+	c.conds = append(c.conds, cond)
+}
+
+// exists makes it a condition that there is such a key.
+func (c *change) exists(key string) {
+	c.conds = append(c.conds, kv.Compare{NS: c.b.cfg.NS, Key: key, Target: kv.CompareVersion, Relation: kv.Greater})
+}
+
+func (c *change) putValue(key string, v kv.Value, lease kv.LeaseID) {
+	c.ops = append(c.ops, kv.Op{Kind: kv.OpPut, NS: c.b.cfg.NS, Key: key, Value: v, Lease: lease})
+}
+
+// put writes a record, which json can always encode.
+func (c *change) put(key string, record any) {
+	text, err := json.Marshal(record)
+	if err != nil {
+		panic(err)
+	}
+	c.putValue(key, kv.JSONValue(text), 0)
+}
+
+func (c *change) delete(key string) {
+	c.ops = append(c.ops, kv.Op{Kind: kv.OpDelete, NS: c.b.cfg.NS, Key: key})
+}
+
+// count adds to one of the numbers.
+func (c *change) count(name string, delta int64) {
+	c.ops = append(c.ops, kv.Op{Kind: kv.OpIncr, NS: c.b.cfg.NS, Key: "count/" + name, Delta: delta})
+}
+
+// next draws numbers that nobody else gets. They are gone even if nothing comes of it.
+func (b *book) next(ctx context.Context, names ...string) ([]int64, error) {
+	c := &change{b: b, ctx: ctx}
+	for _, name := range names {
+		c.count(name, 1)
+	}
+	res, err := b.store.Txn(ctx, &kv.Txn{Then: c.ops})
+	if err != nil {
+		return nil, err
+	}
+	drawn := make([]int64, len(names))
+	for i := range drawn {
+		if drawn[i], err = res.Ops[i].Entry.Value.Int(); err != nil {
+			return nil, err
+		}
+	}
+	return drawn, nil
+}
+
+// grant makes a lease.
+func (b *book) grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
+	res, err := b.store.Txn(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}})
+	if err != nil {
+		return 0, err
+	}
+	return res.Ops[0].Lease.ID, nil
+}
+
+// list reads one page, all of it at one revision.
+func (b *book) list(ctx context.Context, prefix, after string, limit int) (kv.Page, error) {
+	return b.store.List(ctx, kv.List{NS: b.cfg.NS, Prefix: prefix, After: after, Limit: limit})
+}

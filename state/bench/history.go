@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+
+	"confcenter/access"
+	"confcenter/codes"
+)
+
+// Entry is one update of a node or a job, as its history has it.
+type Entry struct {
+	Seq   int64  `json:"seq" doc:"the updates of one node or job are counted from 1"`
+	Time  int64  `json:"time" doc:"when, in ns since 1970"`
+	Actor string `json:"actor,omitempty" doc:"who did it"`
+	Event string `json:"event" doc:"what was done"`
+	Old   string `json:"old" doc:"the state before"`
+	New   string `json:"new" doc:"the state since"`
+	Note  string `json:"note,omitempty" doc:"more about it"`
+	Parts []Part `json:"parts,omitempty" doc:"what changed below: stages, pipelines, tasks"`
+	More  int64  `json:"more,omitempty" doc:"how many more parts changed"`
+}
+
+// Part is something within a job that changed with it.
+type Part struct {
+	Of  string `json:"of" doc:"what it is: stage 2, stage 2 node a task 0"`
+	Old string `json:"old" doc:"the state before"`
+	New string `json:"new" doc:"the state since"`
+}
+
+// maxParts is how many parts an entry lists.
+const maxParts = 100
+
+// log writes an entry into the history of a node or a job, in the same transaction as the
+// update itself. Its number must be one that only this transaction can write.
+func (c *change) log(of string, e Entry) {
+	e.Time = c.now.UnixNano()
+	if c.by != nil {
+		e.Actor = c.by.String()
+	}
+	if n := len(e.Parts); n > maxParts {
+		e.Parts, e.More = e.Parts[:maxParts], int64(n-maxParts)
+	}
+	c.put(numbered("history/"+of, e.Seq), e)
+	if old := e.Seq - c.b.cfg.MaxHistory; old > 0 {
+		c.delete(numbered("history/"+of, old))
+	}
+}
+
+// HistoryAsk asks for the history of a node or a job, also of a removed node.
+type HistoryAsk struct {
+	ID    string `json:"id" arg:"1" doc:"of the node or job"`
+	After int64  `json:"after,omitempty" doc:"continue behind this entry"`
+	Limit int64  `json:"limit,omitempty" doc:"entries at most: 1,000"`
+}
+
+// HistoryAnswer is a part of a history, oldest first.
+type HistoryAnswer struct {
+	Entries []Entry `json:"entries" doc:"oldest first"`
+	Next    int64   `json:"next,omitempty" doc:"there is more: ask again with this as after"`
+}
+
+// NodeHistory returns what happened to a node, registrations included.
+func (b *Bench) NodeHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
+	return b.history(ctx, "node", q)
+}
+
+// JobHistory returns what happened to a job.
+func (b *Bench) JobHistory(ctx context.Context, _ *access.Actor, q *HistoryAsk) (*HistoryAnswer, error) {
+	return b.history(ctx, "job", q)
+}
+
+func (b *book) history(ctx context.Context, what string, q *HistoryAsk) (*HistoryAnswer, error) {
+	if err := checkName("id", q.ID); err != nil {
+		return nil, err
+	}
+	if q.After < 0 {
+		return nil, codes.Errorf(codes.BadRequest, "after is %d: give the number of an entry, or leave it out", q.After)
+	}
+	limit, err := pageLimit(q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	of := "history/" + what + "/" + q.ID
+	page, err := b.list(ctx, of+"/", numbered(of, q.After), limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Entries) == 0 && q.After == 0 {
+		return nil, refuse(NotFound, "%s %s not found", what, q.ID)
+	}
+	answer := &HistoryAnswer{Entries: make([]Entry, len(page.Entries))}
+	for i, e := range page.Entries {
+		if err := json.Unmarshal(e.Value.Data, &answer.Entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	if page.More {
+		answer.Next = answer.Entries[len(answer.Entries)-1].Seq
+	}
+	return answer, nil
+}
+
+// pageLimit is how many entries an answer may have.
+func pageLimit(asked int64) (int, error) {
+	switch {
+	case asked < 0:
+		return 0, codes.Errorf(codes.BadRequest, "limit is %d: give 1 to %d", asked, maxPage)
+	case asked == 0 || asked > maxPage:
+		return maxPage, nil
+	}
+	return int(asked), nil
+}

@@ -1,0 +1,206 @@
+package bench_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state/bench"
+)
+
+func TestB1RegistersANodeWithAllItsInfo(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		answer := ask(r, r.RegisterNode, bench.NodeAsk{Node: info("n1", bench.LoaderRole, bench.Label{K: "disk", V: "ssd"})})
+		want := info("n1", bench.LoaderRole, bench.Label{K: "disk", V: "ssd"})
+		want.Addr = bench.Addr{IP: "10.0.0.7", BindAddr: ":6081", RemoteAddr: "10.0.0.7:4711"}
+		require.Equal(t, want, answer.Node)
+		n := r.node("n1")
+		require.Equal(t, want, n.Info)
+		require.Equal(t, bench.NodeIdle, n.State)
+		require.Equal(t, []string{"registered:  > NODE_IDLE"}, r.events(r.NodeHistory, "n1"))
+		require.Equal(t, "10.0.0.7:4711@agent", ask(r, r.NodeHistory, bench.HistoryAsk{ID: "n1"}).Entries[0].Actor)
+	})
+}
+
+func TestB2RegistersTheSameNodeAgain(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		r.register("n1", bench.LoaderRole)
+		more := info("n1", bench.LoaderRole)
+		more.Capacity.Cores = 64
+		ask(r, r.RegisterNode, bench.NodeAsk{Node: more})
+		require.EqualValues(t, 64, r.node("n1").Info.Capacity.Cores)
+		require.Equal(t, []string{"registered:  > NODE_IDLE", "registered again: NODE_IDLE > NODE_IDLE"}, r.events(r.NodeHistory, "n1"))
+		require.EqualValues(t, 1, ask(r, r.CountNodes, bench.NothingAsk{}).Count)
+	})
+}
+
+func TestB3NamesTheNodeThatIsNotThere(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		refused(r, codes.NotFound, "NOT_FOUND: node nobody not found", r.FindNode, bench.NodeIDAsk{ID: "nobody"})
+		refused(r, codes.NotFound, "NOT_FOUND: node nobody not found", r.UpdateNode, bench.NodeAsk{Node: info("nobody", bench.AnyRole)})
+		refused(r, codes.NotFound, "NOT_FOUND: node nobody not found", r.RemoveNode, bench.NodeRemoveAsk{ID: "nobody"})
+		refused(r, codes.NotFound, "NOT_FOUND: node nobody not found", r.NodeHistory, bench.HistoryAsk{ID: "nobody"})
+	})
+}
+
+func TestB4AddsANodeOnlyOnce(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		ask(r, r.AddNode, bench.NodeAsk{Node: info("n1", bench.LoaderRole)})
+		before := r.node("n1")
+		refused(r, codes.AlreadyExists, "ALREADY_EXISTS: node n1 already exists", r.AddNode, bench.NodeAsk{Node: info("n1", bench.DatabaseRole)})
+		require.Equal(t, before, r.node("n1"))
+		ask(r, r.UpdateNode, bench.NodeAsk{Node: info("n1", bench.DatabaseRole)})
+		require.Equal(t, bench.DatabaseRole, r.node("n1").Info.Config.Role)
+		require.Equal(t, "10.0.0.7:4711", r.node("n1").Info.Addr.RemoteAddr, "an update does not move it")
+	})
+}
+
+func (r *rig) beat(id string, state bench.NodeState) *bench.UpdateAnswer {
+	r.t.Helper()
+	return ask(r, r.Heartbeat, bench.HeartbeatAsk{ID: id, Status: bench.NodeStatus{State: state}})
+}
+
+func TestB5AHeartbeatReplacesTheStatus(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		r.register("n1", bench.LoaderRole)
+		require.Zero(t, r.node("n1").Beat.HeartbeatTime)
+		work := bench.NodeJob{ID: "7", Properties: bench.Properties{Name: "cli", Role: bench.LoaderRole}, State: bench.NodeJobRunning}
+		ask(r, r.Heartbeat, bench.HeartbeatAsk{ID: "n1", Status: bench.NodeStatus{State: bench.RunningJob, Jobs: []bench.NodeJob{work}}})
+		n := r.node("n1")
+		require.Equal(t, []bench.NodeJob{work}, n.Beat.Jobs)
+		require.Equal(t, bench.RunningJob, n.State)
+		require.Equal(t, bench.RunningJob, n.Beat.State)
+		require.NotZero(t, n.Beat.HeartbeatTime)
+		r.beat("n1", bench.RunningJob)
+		require.Empty(t, r.node("n1").Beat.Jobs)
+		require.Greater(t, r.node("n1").Beat.HeartbeatTime, n.Beat.HeartbeatTime)
+		require.Equal(t, []string{"registered:  > NODE_IDLE", "changed its state: NODE_IDLE > NODE_RUNNING_JOB"}, r.events(r.NodeHistory, "n1"))
+	})
+}
+
+// Every durable write has a revision.
+func TestAHeartbeatCostsOneDurableWrite(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		r.register("n1", bench.LoaderRole)
+		at := r.bed.Server.State.Revision()
+		for range 10 {
+			r.beat("n1", bench.NodeIdle)
+		}
+		require.Equal(t, at+10, r.bed.Server.State.Revision())
+		r.beat("n1", bench.RunningJob)
+		require.Equal(t, at+11, r.bed.Server.State.Revision(), "with its entry in the history")
+	})
+}
+
+func TestB6AHeartbeatOfAnUnknownNodeIsNotFound(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		refused(r, codes.NotFound, "NOT_FOUND: node n1 not found", r.Heartbeat, bench.HeartbeatAsk{ID: "n1"})
+		require.Zero(t, r.bed.Server.State.Revision())
+	})
+}
+
+func TestB8ListsNodesWithTheirStatusAtOneMoment(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		for _, id := range []string{"b", "a-1", "a", "b0"} {
+			r.register(id, bench.LoaderRole)
+			r.beat(id, bench.RunningJob)
+		}
+		answer := ask(r, r.Nodes, bench.NodesAsk{})
+		var ids []string
+		for _, n := range answer.Nodes {
+			ids = append(ids, n.ID)
+			require.Equal(t, *r.node(n.ID), n)
+		}
+		require.Equal(t, []string{"a-1", "a", "b", "b0"}, ids)
+		require.Empty(t, answer.Next)
+		require.EqualValues(t, r.bed.Server.State.Revision(), answer.Revision)
+
+		var paged []string
+		for after := ""; ; {
+			page := ask(r, r.Nodes, bench.NodesAsk{After: after, Limit: 1})
+			for _, n := range page.Nodes {
+				paged = append(paged, n.ID)
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		require.Equal(t, ids, paged)
+	})
+}
+
+func TestB9ListsTheNodesThatMatch(t *testing.T) {
+	yes, no := true, false
+	each(t, bench.Config{}, func(r *rig) {
+		r.register("db", bench.DatabaseRole, bench.Label{K: "disk", V: "ssd"}, bench.Label{K: "zone", V: "a"})
+		r.register("load", bench.LoaderRole, bench.Label{K: "disk", V: "ssd"})
+		r.beat("load", bench.RunningJob)
+		other := info("aws", bench.LoaderRole)
+		other.Config.Provider.Name = 4
+		ask(r, r.RegisterNode, bench.NodeAsk{Node: other})
+		for _, c := range []struct {
+			q    bench.NodesAsk
+			want string
+		}{
+			{bench.NodesAsk{}, "[aws db load]"}, {bench.NodesAsk{Role: bench.DatabaseRole}, "[db]"}, {bench.NodesAsk{State: bench.RunningJob}, "[load]"},
+			{bench.NodesAsk{Provider: 4}, "[aws]"}, {bench.NodesAsk{Label: "disk=ssd"}, "[db load]"}, {bench.NodesAsk{Label: "disk=ssd,zone=a"}, "[db]"},
+			{bench.NodesAsk{Label: "disk=ssd", Provider: 4}, "[]"}, {bench.NodesAsk{Lost: &yes}, "[]"}, {bench.NodesAsk{Lost: &no}, "[aws db load]"},
+		} {
+			ids := []string{}
+			for _, n := range ask(r, r.Nodes, c.q).Nodes {
+				ids = append(ids, n.ID)
+			}
+			require.Equal(t, c.want, fmt.Sprint(ids), "%+v", c.q)
+		}
+		refused(r, codes.BadRequest, "name=value", r.Nodes, bench.NodesAsk{Label: "ssd"})
+	})
+}
+
+func TestB10RemovesANodeAndKeepsItsHistory(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		r.register("n1", bench.LoaderRole)
+		r.register("n2", bench.LoaderRole)
+		r.beat("n1", bench.RunningJob)
+		ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: "n1"})
+		refused(r, codes.NotFound, "n1", r.FindNode, bench.NodeIDAsk{ID: "n1"})
+		refused(r, codes.NotFound, "n1", r.Heartbeat, bench.HeartbeatAsk{ID: "n1"})
+		require.EqualValues(t, 1, ask(r, r.CountNodes, bench.NothingAsk{}).Count)
+		require.Len(t, ask(r, r.Nodes, bench.NodesAsk{}).Nodes, 1)
+		page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS, Prefix: "node/n1/"})
+		require.NoError(t, err)
+		require.Empty(t, page.Entries)
+		want := []string{"registered:  > NODE_IDLE", "changed its state: NODE_IDLE > NODE_RUNNING_JOB", "removed: NODE_RUNNING_JOB > REMOVED"}
+		require.Equal(t, want, r.events(r.NodeHistory, "n1"))
+		r.register("n1", bench.LoaderRole)
+		require.Equal(t, append(want, "registered:  > NODE_IDLE"), r.events(r.NodeHistory, "n1"))
+	})
+}
+
+func TestARepeatedRequestIsAnsweredAsBefore(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		q := bench.NodeAsk{Node: info("n1", bench.LoaderRole), Token: "t1"}
+		first := ask(r, r.AddNode, q)
+		require.Equal(t, first, ask(r, r.AddNode, q))
+		require.Len(t, r.events(r.NodeHistory, "n1"), 1)
+		q.Node.Capacity.Cores++
+		refused(r, codes.TokenReused, "t1", r.AddNode, q)
+	})
+}
+
+func TestNodesThatAreRefused(t *testing.T) {
+	each(t, bench.Config{}, func(r *rig) {
+		refused(r, codes.BadRequest, "id of the node", r.RegisterNode, bench.NodeAsk{Node: info("a/b", 0)})
+		refused(r, codes.BadRequest, "id of the node", r.RegisterNode, bench.NodeAsk{})
+		refused(r, codes.Limit, "64", r.RegisterNode, bench.NodeAsk{Node: info("n", 0, make([]bench.Label, 65)...)})
+		refused(r, codes.BadTTL, "24h", r.RegisterNode, bench.NodeAsk{Node: info("n", 0), TTL: 1 << 62})
+		refused(r, codes.BadTTL, "100ms", r.RegisterNode, bench.NodeAsk{Node: info("n", 0), TTL: 1})
+		refused(r, codes.BadRequest, "limit", r.Nodes, bench.NodesAsk{Limit: -1})
+		long := info("n", 0)
+		long.Property.Host = string(make([]byte, 65<<10))
+		refused(r, codes.TooLarge, "65536", r.RegisterNode, bench.NodeAsk{Node: long})
+		refused(r, codes.Limit, "64", r.Heartbeat, bench.HeartbeatAsk{ID: "n", Status: bench.NodeStatus{Jobs: make([]bench.NodeJob, 65)}})
+	})
+}

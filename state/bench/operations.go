@@ -1,0 +1,38 @@
+package bench
+
+import (
+	"confcenter/access"
+	"confcenter/state"
+)
+
+// Operations is everything that can be asked of a Bench. The order is that of the commands'
+// numbers: new ones are added at the end.
+var Operations = []state.Operation{
+	state.Define("register-node", access.BenchWrite, "POST nodes/register", "stores a node, or what has changed of one that is there", (*Bench).RegisterNode),
+	state.Define("add-node", access.BenchWrite, "POST nodes/add", "stores a node that is not there yet", (*Bench).AddNode),
+	state.Define("update-node", access.BenchWrite, "POST nodes/update", "replaces what a node is", (*Bench).UpdateNode),
+	state.Define("heartbeat", access.BenchWrite, "POST nodes/heartbeat", "says that a node is alive, and what it does", (*Bench).Heartbeat),
+	state.Define("node", access.BenchRead, "GET node", "returns a node", (*Bench).FindNode),
+	state.Define("nodes", access.BenchRead, "GET nodes", "lists nodes", (*Bench).Nodes),
+	state.Define("count-nodes", access.BenchRead, "GET nodes/count", "returns how many nodes there are", (*Bench).CountNodes),
+	state.Define("remove-node", access.BenchWrite, "POST nodes/remove", "removes a node that no job has", (*Bench).RemoveNode),
+	state.Define("node-history", access.BenchRead, "GET nodes/history", "returns what happened to a node", (*Bench).NodeHistory),
+	state.Define("node-stages", access.BenchRead, "GET nodes/stages", "returns all stages of all jobs that a node does or did", (*Bench).NodeStages),
+	state.Define("submit-job", access.BenchWrite, "POST jobs/submit", "puts a job at the end of the queue", (*Bench).SubmitJob),
+	state.Define("check-spec", access.BenchRead, "POST jobs/check", "says what is wrong with a specification", (*Bench).CheckSpec),
+	state.Define("take-job", access.BenchWrite, "POST jobs/take", "hands out the first job that waits", (*Bench).TakeJob),
+	state.Define("keep-job", access.BenchWrite, "POST jobs/keep", "keeps a job that was taken for longer", (*Bench).KeepJob),
+	state.Define("push-back-job", access.BenchWrite, "POST jobs/pushback", "lets a job wait again that was taken", (*Bench).PushBackJob),
+	state.Define("assign-nodes", access.BenchWrite, "POST jobs/assign", "chooses the nodes of a job that was taken", (*Bench).AssignNodes),
+	state.Define("start-job", access.BenchWrite, "POST jobs/start", "starts a job on its nodes", (*Bench).StartJob),
+	state.Define("update-task", access.BenchWrite, "POST tasks/update", "says how far a task is on a node", (*Bench).UpdateTask),
+	state.Define("kill-task", access.BenchWrite, "POST tasks/kill", "stops one task; the job goes on", (*Bench).KillTask),
+	state.Define("abort-job", access.BenchWrite, "POST jobs/abort", "ends a job early, with all its tasks", (*Bench).AbortJob),
+	state.Define("job", access.BenchRead, "GET job", "returns a job with everything below it", (*Bench).FindJob),
+	state.Define("jobs", access.BenchRead, "GET jobs", "lists jobs, those that have ended included", (*Bench).Jobs),
+	state.Define("job-stage", access.BenchRead, "GET jobs/stage", "returns one stage of a job on all its nodes", (*Bench).JobStage),
+	state.Define("job-history", access.BenchRead, "GET jobs/history", "returns what happened to a job", (*Bench).JobHistory),
+	state.Define("remove-job", access.BenchWrite, "POST jobs/remove", "removes a job that has ended, with its history and logs", (*Bench).RemoveJob),
+	state.Define("log-task", access.BenchWrite, "POST tasks/log", "adds to the log of a task", (*Bench).LogTask),
+	state.Define("task-log", access.BenchRead, "GET tasks/log", "returns the log of a task", (*Bench).TaskLog),
+}

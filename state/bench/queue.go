@@ -1,0 +1,256 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// SubmitAsk submits a job.
+type SubmitAsk struct {
+	Spec  string `json:"spec" arg:"1" doc:"the specification in YAML"`
+	Token string `json:"token,omitempty" doc:"makes the request safe to repeat: the same specification with the same token is one job"`
+}
+
+// SubmitAnswer names the new job.
+type SubmitAnswer struct {
+	ID   string `json:"id" doc:"of the job"`
+	Hash string `json:"hash" doc:"SHA-256 of the specification"`
+}
+
+// SubmitJob puts a job at the end of the queue. codes.InvalidConfig lists all that is wrong.
+func (b *Bench) SubmitJob(ctx context.Context, by *access.Actor, q *SubmitAsk) (*SubmitAnswer, error) {
+	spec, err := b.parse(q.Spec)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(q.Spec))
+	return apply(ctx, b, by, q.Token, q, func(c *change) (*SubmitAnswer, error) {
+		if err := b.room(ctx); err != nil {
+			return nil, err
+		}
+		drawn, err := b.next(ctx, "jobs", "tickets")
+		if err != nil {
+			return nil, err
+		}
+		j := &job{JobHead: JobHead{
+			ID: fmt.Sprintf("%010d", drawn[0]), Name: spec.Name, Owner: spec.Owner, Status: JobQueued, CreateTime: c.now.UnixNano(),
+			Foreground: []int64{}, Background: []int64{}, Finished: []int64{}, Ticket: middle + drawn[1], Hash: hex.EncodeToString(sum[:]),
+		}}
+		spec.ID = j.ID
+		c.putValue("raw/"+j.ID, kv.StringValue(q.Spec), 0)
+		c.put("spec/"+j.ID, spec)
+		c.queue(j)
+		c.save(j, "submitted", "")
+		return &SubmitAnswer{ID: j.ID, Hash: j.Hash}, nil
+	})
+}
+
+// parse reads a specification that is not too large.
+func (b *book) parse(raw string) (*JobSpec, error) {
+	if len(raw) > b.cfg.MaxSpec {
+		return nil, codes.Errorf(codes.TooLarge, "the specification has %d bytes, the limit is %d", len(raw), b.cfg.MaxSpec)
+	}
+	spec, err := ParseSpec(raw)
+	if err != nil {
+		return nil, err
+	}
+	tasks := 0
+	for i := range spec.Stages {
+		tasks += len(spec.Stages[i].Tasks)
+	}
+	if n := tasks * len(spec.NodeAssignments); n > b.cfg.MaxTasks {
+		return nil, codes.Errorf(codes.Limit, "%d tasks on %d nodes are %d, the limit is %d: split the job", tasks, len(spec.NodeAssignments), n, b.cfg.MaxTasks)
+	}
+	return spec, nil
+}
+
+// CheckSpec answers what a specification is read as, or refuses it, as SubmitJob does.
+func (b *Bench) CheckSpec(_ context.Context, _ *access.Actor, q *SubmitAsk) (*JobSpec, error) {
+	return b.parse(q.Spec)
+}
+
+// Tickets count up from the middle, and those at the head of the queue down.
+const middle = 5_000_000_000_000_000
+
+// room refuses a job when too many wait.
+func (b *book) room(ctx context.Context) error {
+	page, err := b.store.List(ctx, kv.List{NS: b.cfg.NS, Prefix: "queue/", CountOnly: true})
+	if err == nil && page.Count >= b.cfg.MaxQueue {
+		err = codes.Errorf(codes.Limit, "%d jobs wait, which is the limit: abort some, or wait", page.Count)
+	}
+	return err
+}
+
+// queue lets a job wait, in the place of its ticket.
+func (c *change) queue(j *job) {
+	c.unchanged(queueKey(j.Ticket), nil)
+	c.putValue(queueKey(j.Ticket), kv.StringValue(j.ID), 0)
+}
+
+// unqueue takes a job out of the queue.
+func (c *change) unqueue(j *job) {
+	c.delete(queueKey(j.Ticket))
+	if j.heldEntry != nil {
+		c.delete(queueKey(j.Ticket) + "/held")
+	}
+	j.Ticket = 0
+}
+
+// TakeAsk asks for the next job.
+type TakeAsk struct {
+	TTL   int64  `json:"ttl,omitempty" doc:"ms after which the job is free again, unless it is kept: 30,000"`
+	Token string `json:"token,omitempty" doc:"makes the request safe to repeat"`
+}
+
+// TakeAnswer is a job that was taken.
+type TakeAnswer struct {
+	Empty    bool     `json:"empty" doc:"there is none"`
+	ID       string   `json:"id,omitempty" doc:"of the job"`
+	Hold     int64    `json:"hold,omitempty" doc:"proves that it was taken, to all that follows"`
+	TTL      int64    `json:"ttl,omitempty" doc:"ms after which the job is free again, unless it is kept"`
+	Attempts int64    `json:"attempts" doc:"how often it was taken before"`
+	Spec     *JobSpec `json:"spec,omitempty" doc:"what the job does"`
+}
+
+// TakeJob hands out the first job that waits, to nobody else until it is pushed back or not
+// kept. What is then done with it names the hold.
+func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*TakeAnswer, error) {
+	ttl, err := lifetime(q.TTL, b.cfg.HoldTTL)
+	if err != nil {
+		return nil, err
+	}
+	var lease kv.LeaseID
+	answer, err := apply(ctx, b, by, q.Token, q, func(c *change) (*TakeAnswer, error) {
+		id, key, e, err := b.first(ctx)
+		if err != nil || id == "" {
+			return &TakeAnswer{Empty: true}, err
+		}
+		if lease == 0 {
+			if lease, err = b.grant(ctx, ttl); err != nil {
+				return nil, err
+			}
+		}
+		j, err := b.job(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		c.unchanged(key, e)
+		c.unchanged(key+"/held", nil)
+		text := hold{By: by.String()}
+		c.put(key+"/held", text)
+		c.ops[len(c.ops)-1].Lease = lease
+		j.Taken++
+		c.save(j, "taken", "")
+		return &TakeAnswer{ID: id, Hold: int64(lease), TTL: ttl.Milliseconds(), Attempts: j.Taken - 1, Spec: &j.spec}, nil
+	})
+	return answer, err
+}
+
+// first is the first job that waits and is not held: its id, key and entry.
+func (b *book) first(ctx context.Context) (id, key string, e *kv.Entry, err error) {
+	const pageEntries = 256
+	for after := ""; ; {
+		page, err := b.list(ctx, "queue/", after, pageEntries)
+		if err != nil {
+			return "", "", nil, err
+		}
+		for i, e := range page.Entries {
+			if strings.HasSuffix(e.Key, "/held") {
+				continue
+			}
+			if last := i == len(page.Entries)-1; last && page.More {
+				break // whether it is held is on the next page
+			} else if last || page.Entries[i+1].Key != e.Key+"/held" {
+				return string(e.Value.Data), e.Key, e, nil
+			}
+			after = page.Entries[i+1].Key
+		}
+		if !page.More {
+			return "", "", nil, nil
+		}
+	}
+}
+
+// HoldAsk is about a job that was taken.
+type HoldAsk struct {
+	ID    string `json:"id" arg:"1" doc:"of the job"`
+	Hold  int64  `json:"hold" arg:"2" doc:"as it was answered when the job was taken"`
+	Token string `json:"token,omitempty" doc:"makes the request safe to repeat"`
+}
+
+// KeepAsk is about a job that was taken.
+type KeepAsk struct {
+	ID   string `json:"id" arg:"1" doc:"of the job"`
+	Hold int64  `json:"hold" arg:"2" doc:"as it was answered when the job was taken"`
+}
+
+// KeepAnswer says how long a job is kept.
+type KeepAnswer struct {
+	TTL int64 `json:"ttl" doc:"ms after which the job is free again"`
+}
+
+// KeepJob begins the time anew after which a job that was taken is free again.
+func (b *Bench) KeepJob(ctx context.Context, _ *access.Actor, q *KeepAsk) (*KeepAnswer, error) {
+	if _, err := b.heldJob(ctx, q.ID, q.Hold); err != nil {
+		return nil, err
+	}
+	lease, err := b.store.KeepLease(ctx, kv.LeaseID(q.Hold))
+	if err != nil {
+		return nil, err
+	}
+	return &KeepAnswer{TTL: lease.TTL.Milliseconds()}, nil
+}
+
+// heldJob reads a job that is held by hold.
+func (b *book) heldJob(ctx context.Context, id string, hold int64) (*job, error) {
+	j, err := b.open(ctx, id, 0)
+	if err == nil && (j.heldEntry == nil || int64(j.heldEntry.Lease) != hold) {
+		err = codes.Errorf(codes.LeaseGone, "job %s is not held by hold %d, or no longer: take a job again", id, hold)
+	}
+	return j, err
+}
+
+// stillHeld makes it a condition that the job is held as it was read.
+func (c *change) stillHeld(j *job) { c.unchanged(queueKey(j.Ticket)+"/held", j.heldEntry) }
+
+// PushBackAsk gives back a job that was taken.
+type PushBackAsk struct {
+	ID    string `json:"id" arg:"1" doc:"of the job"`
+	Hold  int64  `json:"hold" arg:"2" doc:"as it was answered when the job was taken"`
+	Head  bool   `json:"head,omitempty" doc:"it is the next one again, and not the last"`
+	Why   string `json:"why,omitempty" doc:"for its history"`
+	Token string `json:"token,omitempty" doc:"makes the request safe to repeat"`
+}
+
+// PushBackJob lets a job wait again that was taken, and its nodes go.
+func (b *Bench) PushBackJob(ctx context.Context, by *access.Actor, q *PushBackAsk) (*UpdateAnswer, error) {
+	if len(q.Why) > maxWhy {
+		return nil, codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(q.Why), maxWhy)
+	}
+	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+		j, err := b.heldJob(ctx, q.ID, q.Hold)
+		if err != nil {
+			return nil, err
+		}
+		name := map[bool]string{false: "tickets", true: "heads"}[q.Head]
+		drawn, err := b.next(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		c.stillHeld(j)
+		c.delete(queueKey(j.Ticket))
+		c.ops = append(c.ops, kv.Op{Kind: kv.OpRevoke, Lease: kv.LeaseID(q.Hold)}) // with the nodes reserved under it
+		if j.Ticket = middle + drawn[0]; q.Head {
+			j.Ticket = middle - drawn[0]
+		}
+		c.queue(j)
+		return c.save(j, "pushed back", q.Why), nil
+	})
+}
