@@ -77,6 +77,26 @@ func (s *Embedded) Get(_ context.Context, ns, key string) (*kv.Entry, error) {
 	return e, kv.CheckPair(ns, key)
 }
 
+// GetMany implements Store.
+func (s *Embedded) GetMany(_ context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
+	reads := make([]kv.Read, len(keys))
+	for i, key := range keys {
+		if err := kv.CheckPair(ns, key); err != nil {
+			return nil, err
+		}
+		reads[i] = kv.Read{NS: []byte(ns), Key: []byte(key)}
+	}
+	s.store.GetEach(reads)
+	entries := make([]*kv.Entry, len(keys))
+	for i := range reads {
+		entries[i] = reads[i].Entry
+	}
+	return entries, nil
+}
+
+// View implements Viewer.
+func (s *Embedded) View() kv.View { return s.store.View() }
+
 // List implements Store.
 func (s *Embedded) List(_ context.Context, l kv.List) (kv.Page, error) {
 	view := s.store.View()

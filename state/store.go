@@ -11,6 +11,9 @@ import (
 type Store interface {
 	// Get reads one key; nil if it is absent.
 	Get(ctx context.Context, ns, key string) (*kv.Entry, error)
+	// GetMany reads up to 1000 keys of one namespace at one revision; nil for each that is
+	// absent.
+	GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error)
 	// List reads one page, all of it at one revision.
 	List(ctx context.Context, l kv.List) (kv.Page, error)
 	// Txn applies a transaction, also such a one that grants or ends a lease. If the context
@@ -23,6 +26,12 @@ type Store interface {
 	// 0, first the state there is, as notices of kv.State and kv.Synced. Events have Prev
 	// where the store still knows it. The context is for opening it only.
 	Watch(ctx context.Context, f kv.Filter, after kv.Revision) (Watch, error)
+}
+
+// Viewer is a Store that can be read as it was at one moment, page after page. The embedded
+// store is one.
+type Viewer interface {
+	View() kv.View
 }
 
 // Watch tells of changes, in their order, without a gap and without a repetition. If that is

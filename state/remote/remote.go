@@ -31,9 +31,24 @@ func (s store) List(ctx context.Context, l kv.List) (kv.Page, error) {
 	return s.c.KV(l.NS).List(ctx, l)
 }
 
-// Txn implements state.Store.
+// GetMany implements state.Store.
+func (s store) GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
+	return s.c.KV(ns).GetMany(ctx, keys...)
+}
+
+// Txn implements state.Store. The wire has neither Must nor Asked: a token would stand for an
+// attempt that failed, or for other operations than those of the attempt before.
 func (s store) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
-	return s.c.Txn(ctx, txn)
+	if !txn.Must {
+		return s.c.Txn(ctx, txn)
+	}
+	own := *txn
+	own.Must, own.Token, own.TokenNS, own.Asked = false, "", "", nil
+	res, err := s.c.Txn(ctx, &own)
+	if err == nil && !res.Held {
+		return nil, codes.Errorf(codes.Conflict, "what the transaction requires does not hold")
+	}
+	return res, err
 }
 
 // KeepLease implements state.Store.
