@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 	"storage/field":       {"access", "codes", "kv", "internal/jsontext"},
 	"state":               {"access", "codes", "kv", "kv/follow", "internal/memory"},
 	"state/bench":         {"access", "codes", "kv", "state", "internal/clock", "go.yaml.in/yaml/v3"},
+	"state/flow":          {"access", "codes", "kv", "state", "internal/clock", "internal/jsontext"},
 	"state/statetest":     {"client", "clienttest", "state", "state/remote", "github.com/stretchr/testify"},
 	"state/remote":        {"client", "codes", "kv", "state"},
 	"storage/storagejson": {"codes", "kv", "kv/kvjson", "storage/field", "internal/jsontext"},

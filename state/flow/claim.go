@@ -1,0 +1,305 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// ClaimAsk is the question of Claim.
+type ClaimAsk struct {
+	Scope  string `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	Worker string `json:"worker" arg:"1" doc:"for whom: wokr.ID, which must be alive"`
+	Lease  int64  `json:"lease,omitempty" doc:"the lease that it joined with; left out: whatever it has"`
+	Key    string `json:"key,omitempty" arg:"2" doc:"what is claimed: node.ID, srvs.ID, flow.ID or cfapp.ID; left out: the next node or service that waits"`
+	From   string `json:"from,omitempty" doc:"the next below this flow.ID or cfapp.ID; left out: of the whole scope"`
+	Who    string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
+	Token  string `json:"token,omitempty" doc:"request token: a repetition has no further effect"`
+}
+
+// ClaimAnswer is the answer of Claim.
+type ClaimAnswer struct {
+	Revision int64  `json:"revision" doc:"the store's revision that made the change"`
+	Key      string `json:"ukey" doc:"what was claimed; empty if nothing waits"`
+	List     string `json:"lkey,omitempty" doc:"the list that it is in"`
+	Fence    int64  `json:"fence,omitempty" doc:"tells this claim from a later one of the same task by the same worker"`
+}
+
+// Claim gives a task to a worker, and to no other. Whoever claims a flow or an application is
+// the only one who can claim what is below it, and can claim it only as long as nothing below
+// it is claimed.
+func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*ClaimAnswer, error) {
+	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
+	if err != nil {
+		return nil, err
+	}
+	c := &claim{edit: e, lease: q.Lease}
+	if c.worker, err = parseWorker(q.Worker); err != nil || c.worker.Kind != Worker {
+		return nil, codes.Errorf(codes.BadRequest, "%.80q is no worker: write wokr.ID", q.Worker)
+	}
+	var m Member
+	switch {
+	case q.Key != "":
+		m, err = ParseMember(q.Key)
+	case q.From != "":
+		m, err = ParseMember(q.From)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res, err := e.known(ctx)
+	switch {
+	case res != nil || err != nil:
+	case q.Key != "":
+		res, err = c.one(ctx, m)
+	default:
+		res, err = c.next(ctx, m)
+	}
+	if err != nil || res == nil {
+		return &ClaimAnswer{}, err
+	}
+	return claimed(res, c.worker), nil
+}
+
+// claimed reads from the keys that a claim has written what was claimed.
+func claimed(res *kv.Result, worker Member) *ClaimAnswer {
+	a := &ClaimAnswer{Revision: int64(res.Revision)}
+	for i := range res.Ops {
+		entry := res.Ops[i].Entry
+		if entry == nil {
+			continue
+		}
+		k, err := ParseKey(entry.Key)
+		switch {
+		case err != nil:
+		case k.Form == Assignment && k.Member == worker:
+			a.Key, a.Fence = k.Task.String(), int64(entry.Create)
+		case k.Form == ListMember:
+			a.List = k.List
+		}
+	}
+	return a
+}
+
+// claim is the change that gives something to a worker.
+type claim struct {
+	*edit
+	worker Member
+	lease  int64 // 0: whatever it has
+}
+
+// one claims a certain member.
+func (c *claim) one(ctx context.Context, m Member) (*kv.Result, error) {
+	if !claimable(m.Kind) {
+		return nil, codes.Errorf(codes.BadRequest, "%s cannot be claimed: only node, srvs, flow and cfapp can", m)
+	}
+	return c.apply(ctx, func() error {
+		r, err := c.f.load(ctx, c.ns, m)
+		if err != nil {
+			return err
+		}
+		return c.take(ctx, r)
+	})
+}
+
+// next claims the next task that waits; nil if there is none.
+func (c *claim) next(ctx context.Context, from Member) (*kv.Result, error) {
+	q, fills := c.f.queue(c.ns, from), 0
+	for {
+		r, err := q.pop(ctx, c.f, c.ns, from, &fills)
+		if r == nil || err != nil {
+			return nil, err
+		}
+		res, err := c.apply(ctx, func() error {
+			if err := c.f.refresh(ctx, c.ns, r); err != nil {
+				return err
+			}
+			return c.take(ctx, r)
+		})
+		var over *overlap
+		switch code := codes.Of(err); {
+		case errors.As(err, &over) && from.Kind != over.owner.Kind && from.Kind != FlowKind:
+			q.drop(over.owner)
+		case over == nil && (code == codes.Conflict || code == codes.NotFound): // somebody was faster
+		default:
+			return res, err
+		}
+	}
+}
+
+// overlap is the refusal of a claim of what is below something that another has claimed.
+type overlap struct {
+	error
+	owner Member
+}
+
+// Unwrap gives the error its code.
+func (o *overlap) Unwrap() error { return o.error }
+
+// take builds the transaction that gives what a record describes to the worker.
+func (c *claim) take(ctx context.Context, r *record) error {
+	owners := r.owners()
+	keys := []string{r.field("claims")}
+	for _, owner := range owners {
+		keys = append(keys, owner.field("claim"))
+	}
+	got, err := c.f.store.GetMany(ctx, c.ns, keys...)
+	if err != nil {
+		return err
+	}
+	if err := c.alive(ctx); err != nil {
+		return err
+	}
+	switch {
+	case r.worker != "":
+		return codes.Errorf(codes.Conflict, "%s is claimed by wokr.%s", r.Member, r.worker)
+	case r.status != Waiting && r.Kind != FlowKind:
+		return CheckTransition(r.status, Pending)
+	case number(got[0]) > 0:
+		return codes.Errorf(codes.Conflict, "%d of what is below %s is claimed already", number(got[0]), r.Member)
+	}
+	for i, owner := range owners {
+		if has := text(got[i+1]); has != "" && has != c.worker.ID {
+			return &overlap{codes.Errorf(codes.Conflict, "%s is below %s, which wokr.%s has claimed", r.Member, owner, has), owner}
+		}
+		c.whenSame(owner.field("claim"), got[i+1])
+		c.incr(owner.field("claims"), 1)
+	}
+	if r.app != "" {
+		c.when(exists(c.ns, applisted(r.app)))
+	}
+	holder := r.field("worker")
+	if r.Kind == App || r.Kind == FlowKind {
+		holder = r.field("claim")
+		c.whenSame(r.field("claims"), got[0])
+	}
+	c.putText(holder, c.worker.ID)
+	c.incr(c.worker.field("tasks"), 1)
+	b := jsontext.AppendQuote([]byte(`{"lkey":`), r.listed)
+	b = jsontext.AppendQuote(append(b, `,"ukey":`...), r.Member.String())
+	c.put(assignment(c.worker, r.Member), kv.JSONValue(append(b, '}')))
+	what := "claimed by " + c.worker.String()
+	if r.Kind == FlowKind {
+		c.touch(r.Member, r.atime, what)
+		c.putStatus(r.listKey(), "")
+		return nil
+	}
+	c.setStatus(r, Pending, what)
+	return nil
+}
+
+// alive has the condition that the worker is.
+func (c *claim) alive(ctx context.Context) error {
+	key := c.f.indexKey(liveKey, c.ns, c.worker)
+	got, err := c.f.store.Get(ctx, c.f.index(), key)
+	if err != nil {
+		return err
+	}
+	if got == nil || c.lease != 0 && c.lease != number(got) {
+		return errDead(c.worker)
+	}
+	c.when(is(c.f.index(), key, got.Value))
+	return nil
+}
+
+// queue is what waits below a member, or in a scope: so that not every claim has to look for
+// it. What is in it may be claimed, or gone, by now.
+type queue struct {
+	mu   sync.Mutex // held while it is filled, so that one looks for all
+	list []*record  // guarded by mu
+}
+
+func (f *Flow) queue(ns string, from Member) *queue {
+	key := ns
+	if from.ID != "" {
+		key += "." + from.String()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q := f.queues[key]
+	if q == nil {
+		if len(f.queues) >= maxQueues {
+			clear(f.queues)
+		}
+		q = &queue{}
+		f.queues[key] = q
+	}
+	return q
+}
+
+// pop takes the next one; nil if nothing waits.
+func (q *queue) pop(ctx context.Context, f *Flow, ns string, from Member, fills *int) (*record, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		if *fills++; *fills > attempts {
+			return nil, codes.Errorf(codes.Busy, "others have claimed everything that waited, %d times; try again", attempts)
+		}
+		if err := q.fill(ctx, f, ns, from); err != nil || len(q.list) == 0 {
+			return nil, err
+		}
+	}
+	r := q.list[0]
+	q.list[0] = nil
+	q.list = q.list[1:]
+	return r, nil
+}
+
+// fill looks for what waits.
+func (q *queue) fill(ctx context.Context, f *Flow, ns string, from Member) error {
+	w := f.newWalk(ctx, ns, "")
+	defer w.close()
+	q.list = nil
+	visit := func(s *step) error {
+		if s.Kind == App || s.Kind == FlowKind { // what is below it is for the one who has claimed it
+			claim, err := f.store.Get(ctx, ns, s.field("claim"))
+			if err == nil && claim != nil {
+				err = errSkip
+			}
+			return err
+		}
+		if s.status == Waiting && (s.Kind == Node || s.Kind == Service) {
+			q.list = append(q.list, s.record())
+		}
+		if len(q.list) == maxWaiting {
+			return errStop
+		}
+		return nil
+	}
+	if from.ID == "" {
+		err := w.all(visit)
+		q.mix(w)
+		return err
+	}
+	r, err := f.load(ctx, ns, from)
+	if err != nil {
+		return err
+	}
+	if r.Kind == App {
+		r.app = r.ID
+	}
+	err = w.from(r, visit)
+	q.mix(w)
+	return err
+}
+
+// mix keeps processes that share a far store from always running for the same task.
+func (q *queue) mix(w *walk) {
+	if w.view == nil {
+		rand.Shuffle(len(q.list), func(i, j int) { q.list[i], q.list[j] = q.list[j], q.list[i] })
+	}
+}
+
+// drop takes out what is below a member that somebody has claimed.
+func (q *queue) drop(owner Member) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = slices.DeleteFunc(q.list, func(r *record) bool { return slices.Contains(r.owners(), owner) })
+}

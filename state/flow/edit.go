@@ -1,0 +1,253 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+)
+
+// edit is one change under construction: a transaction whose conditions are what was read for
+// it. If one of them does not hold any more, it is made anew.
+type edit struct {
+	draft
+	f   *Flow
+	who string
+	now int64 // ns since 1970
+
+	// of the question, for all attempts
+	by    *access.Actor
+	token string
+	asked []byte
+}
+
+// draft is a transaction in the namespace of a scope.
+type draft struct {
+	ns  string
+	txn kv.Txn
+}
+
+// attempts is how often a change is made anew because somebody was faster.
+const attempts = 100
+
+// edit begins a change. Whoever asks says who it is, or is named by its connection.
+func (f *Flow) edit(by *access.Actor, scope, who, token string, question any) (*edit, error) {
+	ns, err := f.namespace(scope)
+	if err != nil {
+		return nil, err
+	}
+	if len(who) > MaxWho {
+		return nil, codes.Errorf(codes.NameTooLong, "who has %d bytes, the limit is %d", len(who), MaxWho)
+	}
+	e := &edit{draft: draft{ns: ns}, f: f, who: cmp.Or(who, by.String(), "unknown"), by: by, token: token}
+	if err := kv.CheckToken(token); err != nil || token == "" {
+		return e, err
+	}
+	text, err := json.Marshal(question)
+	if err != nil {
+		return nil, codes.Errorf(codes.BadJSON, "%w", err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%T %s", question, text))
+	e.asked = sum[:]
+	return e, nil
+}
+
+// known returns the result of the same request if it was carried out before.
+func (e *edit) known(ctx context.Context) (*kv.Result, error) {
+	if e.token == "" {
+		return nil, nil
+	}
+	never := e.begin()
+	never.If = []kv.Compare{kv.Absent(e.ns, never.Token), {NS: e.ns, Key: never.Token, Target: kv.CompareVersion, Relation: kv.Greater}}
+	res, err := e.f.store.Txn(ctx, never)
+	if codes.Of(err) == codes.Conflict {
+		return nil, nil
+	}
+	return res, err
+}
+
+func (e *edit) begin() *kv.Txn {
+	txn := &kv.Txn{Must: true, Actor: e.by}
+	if e.token != "" {
+		txn.Token, txn.TokenNS, txn.Asked = e.token, e.ns, e.asked
+	}
+	return txn
+}
+
+// commit carries a change out that build makes, once for all requests with its token.
+func (e *edit) commit(ctx context.Context, build func() error) (*kv.Result, error) {
+	if res, err := e.known(ctx); res != nil || err != nil {
+		return res, err
+	}
+	return e.apply(ctx, build)
+}
+
+// apply is commit of a change that has no token, or whose token is known to be new.
+func (e *edit) apply(ctx context.Context, build func() error) (*kv.Result, error) {
+	if err := e.f.enter(ctx, e.ns); err != nil {
+		return nil, err
+	}
+	for range attempts {
+		e.txn, e.now = *e.begin(), e.f.cfg.Clock.Now().UnixNano()
+		if err := build(); err != nil {
+			return nil, err
+		}
+		res, err := e.f.store.Txn(ctx, &e.txn)
+		if codes.Of(err) != codes.Conflict {
+			return res, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, codes.Errorf(codes.Busy, "somebody else was faster %d times; try again", attempts)
+}
+
+// enter writes, once for each scope, when its lists were made.
+func (f *Flow) enter(ctx context.Context, ns string) error {
+	f.mu.Lock()
+	_, known := f.scopes[ns]
+	f.mu.Unlock()
+	if known {
+		return nil
+	}
+	now := kv.IntValue(f.cfg.Clock.Now().UnixNano())
+	txn := &kv.Txn{If: []kv.Compare{kv.Absent(ns, "cfapplist.ctime")}}
+	for _, kind := range [...]Kind{App, Worker, Scheduler} {
+		txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: ns, Key: kinds[kind].list + ".ctime", Value: now})
+	}
+	txn.Then = append(txn.Then, kv.Op{Kind: kv.OpPut, NS: f.index(), Key: "scope." + ns[len(f.cfg.Prefix):], Value: now})
+	if e, err := f.store.Get(ctx, ns, "cfapplist.ctime"); err != nil {
+		return err
+	} else if e == nil {
+		if _, err := f.store.Txn(ctx, txn); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.scopes[ns] = struct{}{}
+	return nil
+}
+
+func (d *draft) put(key string, v kv.Value)     { d.putIn(d.ns, key, v, 0) }
+func (d *draft) putText(key, v string)          { d.put(key, kv.StringValue(v)) }
+func (d *draft) putStatus(key string, s Status) { d.putText(key, string(s)) }
+
+func (d *draft) putIn(ns, key string, v kv.Value, lease kv.LeaseID) {
+	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: v, Lease: lease})
+}
+
+func (d *draft) incr(key string, n int64) {
+	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpIncr, NS: d.ns, Key: key, Delta: n})
+}
+
+func (d *draft) remove(key string) { d.removeIn(d.ns, key) }
+
+func (d *draft) removeIn(ns, key string) {
+	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpDelete, NS: ns, Key: key})
+}
+
+func (d *draft) removeBelow(prefix string) {
+	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpDeletePrefix, NS: d.ns, Key: prefix})
+}
+
+func (d *draft) when(c ...kv.Compare) { d.txn.If = append(d.txn.If, c...) }
+
+func (d *draft) whenAbsent(key string) { d.when(kv.Absent(d.ns, key)) }
+
+func exists(ns, key string) kv.Compare {
+	return kv.Compare{NS: ns, Key: key, Target: kv.CompareVersion, Relation: kv.Greater}
+}
+
+func is(ns, key string, v kv.Value) kv.Compare {
+	return kv.Compare{NS: ns, Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: v}
+}
+
+// whenSame is the condition that a key is as it was read.
+func (d *draft) whenSame(key string, was *kv.Entry) {
+	c := kv.Absent(d.ns, key)
+	if was != nil {
+		c = kv.Compare{NS: d.ns, Key: key, Target: kv.CompareMod, Relation: kv.Equal, Number: int64(was.Mod)}
+	}
+	d.when(c)
+}
+
+// touch notes that the member is changed: by whom and when, and what is done to it. Since every
+// change does so, the condition that nobody has done so since covers the whole record, and the
+// number of changes numbers the lines of the log.
+func (e *edit) touch(m Member, atime *kv.Entry, what string) {
+	line := int64(1)
+	if atime != nil {
+		line = atime.Version + 1
+	}
+	e.whenSame(m.field("atime"), atime)
+	e.put(m.field("atime"), kv.IntValue(e.now))
+	e.putText(m.field("whoac"), e.who)
+	b := fmt.Appendf(nil, `{"time":%d,"who":`, e.now)
+	b = append(jsontext.AppendQuote(b, e.who), `,"what":`...)
+	e.put(logKey(m, line), kv.JSONValue(append(jsontext.AppendQuote(b, what), '}')))
+	if old := line - e.f.cfg.Lines; old > 0 {
+		e.remove(logKey(m, old))
+	}
+}
+
+func logKey(m Member, line int64) string { return m.field(fmt.Sprintf("oplog.%010d", line)) }
+
+// setStatus writes a member's status, wherever it stands, and what is said of that.
+func (e *edit) setStatus(r *record, to Status, why string) {
+	e.putStatus(r.listKey(), to)
+	e.putStatus(r.field("cstat"), to)
+	if r.Kind == Node {
+		e.putStatus(r.field("state"), to)
+	}
+	what := fmt.Sprintf("%s -> %s", r.status, to)
+	if why != "" {
+		what += ": " + why
+	}
+	e.touch(r.Member, r.atime, what)
+}
+
+// create writes a new member with its fields, in its list unless it is to be published later.
+func (e *edit) create(r *record, values map[string]kv.Value, listed bool) {
+	for name, v := range values {
+		e.put(r.field(name), v)
+	}
+	e.put(r.field("ctime"), kv.IntValue(e.now))
+	e.putText(r.field("uuid"), r.ID)
+	e.put(r.field("count"), kv.IntValue(0))
+	e.put(r.field("dsize"), kv.IntValue(0))
+	if r.parent.ID != "" {
+		e.putText(r.field("parent"), r.parent.String())
+		e.putText(r.field("appuid"), r.app)
+	}
+	if r.Kind == App || r.Kind == FlowKind {
+		e.put(r.field("claims"), kv.IntValue(0))
+	}
+	status := initial(r.Kind)
+	e.putStatus(r.field("cstat"), status)
+	if r.Kind == Node {
+		e.putStatus(r.field("state"), status)
+	}
+	e.touch(r.Member, r.atime, "registered")
+	if listed {
+		e.putStatus(r.listKey(), status)
+	}
+}
+
+// initial is the status of a new member.
+func initial(k Kind) Status {
+	switch k {
+	case Session, FlowKind:
+		return ""
+	case Worker, Scheduler:
+		return Working
+	}
+	return Waiting
+}

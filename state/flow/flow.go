@@ -1,0 +1,172 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/state"
+)
+
+// Limits of one question, and of what is kept.
+const (
+	MaxFields   = 64        // fields of a member that are given
+	MaxParts    = 20_000    // members in one question
+	MaxBatch    = 1000      // keys in one question
+	MaxLines    = 10_000    // members in one answer
+	MaxReplicas = 1000      // replicas made at once
+	MaxWho      = 256       // bytes of who makes a change, and of what is said of it
+	maxAnswer   = 512 << 10 // bytes of values in one answer, which JSON may write longer
+	maxQueues   = 1024      // places from which tasks are claimed that are remembered
+	maxWaiting  = 4096      // tasks remembered of each
+)
+
+// DefaultScope is the scope of a question that names none.
+const DefaultScope = "cl"
+
+// Config sets up a Flow. The zero value works on an embedded store.
+type Config struct {
+	// Prefix and a scope are a namespace; "": kv.FlowPrefix. Over a connection it must be
+	// another, because that one is the server's.
+	Prefix string
+	Clock  clock.Clock // nil: the machine's
+	// Lines is how many lines the operation log of a member has; the oldest go. 0: 1000.
+	Lines int64
+}
+
+// Flow is the layout on a store. Its operations may be called from any goroutine.
+//
+// wide: every operation is a method.
+type Flow struct {
+	store state.Store // set at open
+	cfg   Config      // set at open
+
+	mu     sync.Mutex
+	scopes map[string]struct{} // whose lists are known to have their ctime; guarded by mu
+	under  map[string]struct{} // duties that somebody here carries out; guarded by mu
+	queues map[string]*queue   // guarded by mu
+}
+
+// Open returns the layout on a store, which must outlive it. Somebody has to [Flow.Run] one on
+// each store.
+func Open(store state.Store, cfg Config) *Flow {
+	cfg.Prefix = cmp.Or(cfg.Prefix, kv.FlowPrefix)
+	cfg.Lines = cmp.Or(cfg.Lines, 1000)
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	return &Flow{store: store, cfg: cfg, scopes: map[string]struct{}{}, under: map[string]struct{}{}, queues: map[string]*queue{}}
+}
+
+// namespace is that of a scope.
+func (f *Flow) namespace(scope string) (string, error) {
+	scope = cmp.Or(scope, DefaultScope)
+	return f.cfg.Prefix + scope, checkScope(scope)
+}
+
+// index is the namespace of what concerns all scopes. Its keys are WHAT.SCOPE, and
+// WHAT.SCOPE.KIND.MEMBER, where WHAT is the name of a duty, or liveKey.
+func (f *Flow) index() string { return f.cfg.Prefix + ".index" }
+
+// liveKey is there as long as the lease of a worker, a scheduler or a stage lasts. Its value is
+// the lease.
+const liveKey = "live"
+
+func (f *Flow) indexKey(what, ns string, m Member) string {
+	return what + "." + strings.TrimPrefix(ns, f.cfg.Prefix) + "." + m.String()
+}
+
+// list reads all that begins with a prefix, page by page: each page is as of one moment.
+func (f *Flow) list(ctx context.Context, ns, prefix string, visit func(*kv.Entry) error) error {
+	for l := (kv.List{NS: ns, Prefix: prefix}); ; {
+		page, err := f.store.List(ctx, l)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+		l.After = page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+// record is what operations need to know of a member.
+type record struct {
+	Member
+	listed string // the list that it is in
+	parent Member // whose list that is; zero: the scope's
+	app    string // of what is below an application
+	worker string // who has claimed it, of what can be claimed
+	status Status
+	list   *kv.Entry // of the list
+	atime  *kv.Entry // every change of the member writes it
+}
+
+// listKey is the member's key in its list.
+func (r *record) listKey() string { return r.listed + "." + r.Member.String() }
+
+// owners are the members above that can be claimed too.
+func (r *record) owners() (list []Member) {
+	if r.parent.Kind == FlowKind {
+		list = append(list, r.parent)
+	}
+	if r.app != "" {
+		list = append(list, Member{App, r.app})
+	}
+	return list
+}
+
+// load reads a member's record. It is not found if it is in no list, or below an application
+// that is in none: then it is staged, or about to go.
+func (f *Flow) load(ctx context.Context, ns string, m Member) (*record, error) {
+	r := &record{Member: m, listed: kinds[m.Kind].list}
+	if r.listed == "" {
+		got, err := f.store.GetMany(ctx, ns, m.field("parent"), m.field("appuid"))
+		if err != nil {
+			return nil, err
+		}
+		parent, err := ParseMember(text(got[0]))
+		if err != nil || got[1] == nil {
+			return nil, errNoMember(m)
+		}
+		r.parent, r.app, r.listed = parent, text(got[1]), parent.list(m.Kind)
+	}
+	err := f.refresh(ctx, ns, r)
+	return r, err
+}
+
+// refresh reads what of a record changes.
+func (f *Flow) refresh(ctx context.Context, ns string, r *record) error {
+	keys := []string{r.listKey(), r.field("atime"), r.field("worker")}
+	if r.Kind == App || r.Kind == FlowKind {
+		keys[2] = r.field("claim")
+	}
+	if r.app != "" {
+		keys = append(keys, applisted(r.app))
+	}
+	got, err := f.store.GetMany(ctx, ns, keys...)
+	if err != nil {
+		return err
+	}
+	r.list, r.atime, r.worker = got[0], got[1], text(got[2])
+	if r.list == nil || r.app != "" && got[3] == nil {
+		return errNoMember(r.Member)
+	}
+	r.status = Status(text(r.list))
+	return nil
+}
+
+func applisted(app string) string { return "cfapplist." + Member{App, app}.String() }
+
+func errNoMember(m Member) error {
+	return codes.Errorf(codes.NotFound, "there is no %s: it was never registered, is not published yet, or has been removed", m)
+}

@@ -1,0 +1,214 @@
+package flow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
+	"confcenter/state/flow"
+	"confcenter/state/statetest"
+)
+
+// kit is a Flow in a test.
+type kit struct {
+	*flow.Flow
+	t   *testing.T
+	bed *statetest.Bed
+	ctx context.Context
+	by  *access.Actor
+	ns  string // of the default scope
+}
+
+// each runs a test on both kinds of store.
+func each(t *testing.T, test func(k *kit)) {
+	statetest.Each(t, func(t *testing.T, b *statetest.Bed) { test(newKit(t, b)) })
+}
+
+func newKit(t *testing.T, b *statetest.Bed) *kit {
+	return &kit{Flow: open(b.Store, flow.Config{}), t: t, bed: b, ctx: statetest.Context(t), by: &access.Actor{Name: "test"}, ns: prefix(b.Store) + "cl"}
+}
+
+func prefix(s state.Store) string {
+	if near(s) {
+		return kv.FlowPrefix
+	}
+	return "model/" // the other is the server's
+}
+
+func near(s state.Store) bool {
+	_, near := s.(*state.Embedded)
+	return near
+}
+
+func open(s state.Store, cfg flow.Config) *flow.Flow {
+	cfg.Prefix = prefix(s)
+	return flow.Open(s, cfg)
+}
+
+// again is another program with the same layout.
+func (k *kit) again() *kit {
+	other := *k
+	other.Flow = open(k.bed.Again(k.t), flow.Config{})
+	return &other
+}
+
+// run runs the sweep until the test ends, or the function is called.
+func (k *kit) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = k.Run(ctx) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+	})
+	k.t.Cleanup(stop)
+	return stop
+}
+
+// ask asks what must be answered.
+func ask[Q, A any](k *kit, do func(context.Context, *access.Actor, *Q) (*A, error), q Q) *A {
+	k.t.Helper()
+	a, err := do(k.ctx, k.by, &q)
+	require.NoError(k.t, err)
+	return a
+}
+
+// refused asks what must be refused with that code.
+func refused[Q, A any](k *kit, code codes.Code, do func(context.Context, *access.Actor, *Q) (*A, error), q Q) string {
+	k.t.Helper()
+	_, err := do(k.ctx, k.by, &q)
+	require.Equal(k.t, code, codes.Of(err), "%v", err)
+	return codes.Message(err)
+}
+
+func raw(text string) flow.Raw { return flow.Raw(text) }
+
+// sample registers the application A with a service, a session, a flow F and n nodes.
+func (k *kit) sample(n int) {
+	k.t.Helper()
+	ask(k, k.Register, flow.RegisterAsk{App: "A", Parts: parts("", n)})
+}
+
+// parts are a service, a session, a flow and n nodes, whose ids end in suffix.
+func parts(suffix string, n int) []flow.Part {
+	list := []flow.Part{{Key: "srvs.V" + suffix}, {Key: "sess.E" + suffix}, {Key: "flow.F" + suffix, Parent: "sess.E" + suffix}}
+	for i := range n {
+		list = append(list, flow.Part{Key: fmt.Sprintf("node.N%d%s", i, suffix), Parent: "flow.F" + suffix, Fields: map[string]flow.Raw{
+			"func": raw(`"count"`), "index": raw(fmt.Sprint(i)), "inscount": raw("3"),
+		}})
+	}
+	return list
+}
+
+// join makes workers that live for long.
+func (k *kit) join(ids ...string) {
+	k.t.Helper()
+	for _, id := range ids {
+		ask(k, k.Join, flow.JoinAsk{Key: "wokr." + id, TTL: 600_000})
+	}
+}
+
+// value is the JSON of a key; "" if it is absent.
+func (k *kit) value(key string) string {
+	k.t.Helper()
+	one := ask(k, k.Get, flow.GetAsk{Keys: []string{key}}).Entries[0]
+	if one.Revision == 0 {
+		require.Nil(k.t, one.Value)
+	}
+	return string(one.Value)
+}
+
+// keys lists all keys of the scope with a prefix.
+func (k *kit) keys(prefix string) (list []string) {
+	k.t.Helper()
+	for after := ""; ; {
+		a := ask(k, k.Read, flow.ReadAsk{Prefix: prefix, After: after, Limit: 5000})
+		for _, e := range a.Entries {
+			list = append(list, e.Key)
+		}
+		if after = a.Next; after == "" {
+			return list
+		}
+	}
+}
+
+// sound fails the test if a list and a record differ, or a counter is not what it counts.
+func (k *kit) sound() {
+	k.t.Helper()
+	values := map[string]string{}
+	for after := ""; ; {
+		a := ask(k, k.Read, flow.ReadAsk{After: after, Limit: 10_000})
+		for _, e := range a.Entries {
+			values[e.Key] = string(e.Value)
+		}
+		if after = a.Next; after == "" {
+			break
+		}
+	}
+	claims, tasks := map[string]int{}, map[string]int{}
+	for key, value := range values {
+		parsed, err := flow.ParseKey(key)
+		require.NoError(k.t, err)
+		m := parsed.Member.String()
+		switch parsed.Form {
+		case flow.ListMember:
+			require.Equal(k.t, value, values[m+".cstat"], key)
+			if parsed.Member.Kind == flow.Node {
+				require.Equal(k.t, value, values[m+".state"], key)
+			}
+			require.NotEmpty(k.t, values[m+".atime"], key)
+		case flow.Assignment:
+			tasks[m]++
+			task := parsed.Task
+			holder := map[flow.Kind]string{flow.Node: "worker", flow.Service: "worker", flow.FlowKind: "claim", flow.App: "claim"}[task.Kind]
+			require.JSONEq(k.t, `"`+parsed.Member.ID+`"`, values[task.String()+"."+holder], key)
+			above := []string{text(values[task.String()+".parent"]), "cfapp." + text(values[task.String()+".appuid"])}
+			if task.Kind != flow.Node { // the session counts nothing, and a service's parent is the application
+				above = above[1:]
+			}
+			for _, owner := range above {
+				claims[owner]++
+			}
+		}
+	}
+	for key, value := range values {
+		parsed, _ := flow.ParseKey(key)
+		if parsed.Form != flow.Field {
+			continue
+		}
+		m := parsed.Member.String()
+		switch parsed.Field {
+		case "tasks":
+			require.Equal(k.t, fmt.Sprint(tasks[m]), value, key)
+		case "claims":
+			require.Equal(k.t, fmt.Sprint(claims[m]), value, key)
+		}
+	}
+}
+
+func text(value string) (s string) {
+	_ = json.Unmarshal([]byte(value), &s)
+	return s
+}
+
+// duties are the keys of the index that somebody has to finish.
+func (k *kit) duties() (list []string) {
+	k.t.Helper()
+	page, err := k.bed.List(k.ctx, kv.List{NS: prefix(k.bed.Store) + ".index"})
+	require.NoError(k.t, err)
+	for _, e := range page.Entries {
+		if what, _, _ := strings.Cut(e.Key, "."); what != "scope" && what != "live" && what != "duty" {
+			list = append(list, e.Key)
+		}
+	}
+	return list
+}

@@ -1,0 +1,39 @@
+package flow
+
+import (
+	"confcenter/access"
+	"confcenter/state"
+)
+
+// Operations is what can be asked of a Flow, in the order of their numbers on the wire: new
+// ones go to the end.
+var Operations = []state.Operation{
+	state.Define("list", access.FlowRead, "GET list", "Lists the members of a list, all or those with one status.", (*Flow).List),
+	state.Define("tasks", access.FlowRead, "GET tasks", "Lists nodes and services of all applications, all or those with one status.", (*Flow).Tasks),
+	state.Define("get", access.FlowRead, "GET get", "Reads keys; an absent one is null.", (*Flow).Get),
+	state.Define("read", access.FlowRead, "GET read", "Reads all keys with a prefix, with their values.", (*Flow).Read),
+	state.Define("show", access.FlowRead, "GET member", "Shows one member with its status, its fields and who has claimed or locked it.", (*Flow).Show),
+	state.Define("tree", access.FlowRead, "GET tree", "Shows applications with all that is below them, their statuses and how many tasks have which.", (*Flow).Tree),
+	state.Define("oplog", access.FlowRead, "GET oplog", "Reads the operation log of a member, oldest first.", (*Flow).Oplog),
+	state.Define("workers", access.FlowRead, "GET workers", "Lists workers or schedulers.", (*Flow).Workers),
+	state.Define("assigned", access.FlowRead, "GET assigned", "Lists what a worker has claimed.", (*Flow).Assigned),
+	state.Define("scopes", access.FlowRead, "GET scopes", "Lists the scopes.", (*Flow).Scopes),
+	state.Define("register", access.FlowWrite, "POST register", "Registers an application with everything in it, or not at all.", (*Flow).Register),
+	state.Define("stage", access.FlowWrite, "POST stage", "Begins an application that is too large for one question.", (*Flow).Stage),
+	state.Define("add", access.FlowWrite, "POST add", "Adds members to a staged application.", (*Flow).Add),
+	state.Define("publish", access.FlowWrite, "POST publish", "Lists a staged application, so that everybody sees all of it.", (*Flow).Publish),
+	state.Define("discard", access.FlowWrite, "POST discard", "Takes a staged application away.", (*Flow).Discard),
+	state.Define("claim", access.FlowWrite, "POST claim", "Claims a task, a flow or an application for a worker, or the next task that waits.", (*Flow).Claim),
+	state.Define("status", access.FlowWrite, "POST status", "Changes the status of a task or an application.", (*Flow).SetStatus),
+	state.Define("count", access.FlowWrite, "POST count", "Adds to the counters of a member.", (*Flow).Count),
+	state.Define("replicate", access.FlowWrite, "POST replicate", "Copies a node so that several instances of it run.", (*Flow).Replicate),
+	state.Define("remove", access.FlowWrite, "POST remove", "Removes a member with everything below it.", (*Flow).Remove),
+	state.Define("join", access.FlowWrite, "POST join", "Registers a worker or a scheduler, which lives as long as it sends heartbeats.", (*Flow).Join),
+	state.Define("heartbeat", access.FlowWrite, "POST heartbeat", "Says that a worker or a scheduler lives.", (*Flow).Heartbeat),
+	state.Define("leave", access.FlowWrite, "POST leave", "Ends the life of a worker or a scheduler.", (*Flow).Leave),
+	state.Define("return", access.FlowWrite, "POST return", "Returns what a worker has claimed, so that others can claim it.", (*Flow).Return),
+	state.Define("lock", access.FlowWrite, "POST lock", "Locks a key for a time, or says who holds it.", (*Flow).TryLock),
+	state.Define("unlock", access.FlowWrite, "POST unlock", "Gives a lock back.", (*Flow).Unlock),
+	state.Define("set", access.FlowWrite, "POST set", "Writes keys, all or none.", (*Flow).Set),
+	state.Define("delete", access.FlowWrite, "POST delete", "Deletes a key, or everything below it.", (*Flow).Delete),
+}

@@ -1,0 +1,161 @@
+package flow
+
+import (
+	"context"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// ShowAsk is the question of Show.
+type ShowAsk struct {
+	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	Key   string `json:"key" arg:"1" doc:"any member, as node.N"`
+}
+
+// ShowAnswer is the answer of Show.
+type ShowAnswer struct {
+	Key    string      `json:"key" doc:"the member"`
+	List   string      `json:"lkey" doc:"the list that it is in"`
+	App    string      `json:"appuid,omitempty" doc:"the application that it is below"`
+	Status Status      `json:"status" doc:"its status"`
+	Worker string      `json:"worker,omitempty" doc:"the id of the worker that has claimed it"`
+	Fields []Entry     `json:"fields" doc:"its fields, without the member in their keys"`
+	Lock   *LockAnswer `json:"lock,omitempty" doc:"who has locked it"`
+}
+
+// Show shows a member with all its fields.
+func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnswer, error) {
+	ns, err := f.namespace(q.Scope)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ParseMember(q.Key)
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.load(ctx, ns, m)
+	if err != nil {
+		return nil, err
+	}
+	a := &ShowAnswer{Key: m.String(), List: r.listed, App: r.app, Status: r.status, Worker: r.worker}
+	size := 0
+	err = f.list(ctx, ns, m.String()+".", func(e *kv.Entry) error {
+		if k, err := ParseKey(e.Key); err == nil && k.Form == Field {
+			a.Fields = append(a.Fields, entry(k.Field, e))
+			size += len(e.Value.Data)
+		}
+		if size > 2*maxAnswer {
+			return codes.Errorf(codes.TooLarge, "the fields of %s have more than %d bytes together; read some of them", m, 2*maxAnswer)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &locking{edit: &edit{draft: draft{ns: ns}, f: f}, key: m.String() + "."}
+	a.Lock, err = l.holder(ctx)
+	return a, err
+}
+
+// AssignedAsk is the question of Assigned.
+type AssignedAsk struct {
+	Scope  string `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	Worker string `json:"worker" arg:"1" doc:"whose: wokr.ID"`
+	After  string `json:"after,omitempty" doc:"continue behind this member"`
+	Limit  int64  `json:"limit,omitempty" doc:"at most so many; left out: 1000"`
+}
+
+// AssignedAnswer is the answer of Assigned.
+type AssignedAnswer struct {
+	Tasks []Claimed `json:"tasks" doc:"in the order of their keys"`
+	Next  string    `json:"next,omitempty" doc:"if there are more: what to give as after"`
+}
+
+// Claimed is something that a worker has claimed.
+type Claimed struct {
+	List   string `json:"lkey" doc:"the list that it is in"`
+	Key    string `json:"ukey" doc:"the member, as node.N"`
+	Status Status `json:"status" doc:"its status"`
+	Fence  int64  `json:"fence" doc:"what it was claimed with"`
+}
+
+// Assigned lists what a worker has claimed and neither ended nor returned.
+func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*AssignedAnswer, error) {
+	ns, err := f.namespace(q.Scope)
+	if err != nil {
+		return nil, err
+	}
+	w, err := parseWorker(q.Worker)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := limited(min(q.Limit, 1000), 1000)
+	if err != nil {
+		return nil, err
+	}
+	l := kv.List{NS: ns, Prefix: w.field("task."), Limit: int(limit)}
+	if q.After != "" {
+		l.After = l.Prefix + q.After
+	}
+	page, err := f.store.List(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	a := &AssignedAnswer{Tasks: []Claimed{}}
+	for _, e := range page.Entries {
+		k, err := ParseKey(e.Key)
+		if err != nil {
+			continue
+		}
+		if page.More {
+			a.Next = k.Task.String()
+		}
+		r, err := f.load(ctx, ns, k.Task)
+		if codes.Of(err) == codes.NotFound {
+			continue // it is about to go
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.Tasks = append(a.Tasks, Claimed{r.listed, k.Task.String(), r.status, int64(e.Create)})
+	}
+	return a, nil
+}
+
+// ScopesAsk is the question of Scopes.
+type ScopesAsk struct {
+	After string `json:"after,omitempty" doc:"continue behind this scope"`
+	Limit int64  `json:"limit,omitempty" doc:"at most so many; left out: 1000"`
+}
+
+// ScopesAnswer is the answer of Scopes.
+type ScopesAnswer struct {
+	Scopes []string `json:"scopes" doc:"in the order of their names"`
+	Next   string   `json:"next,omitempty" doc:"if there are more: what to give as after"`
+}
+
+// Scopes lists the scopes that something was ever written to.
+func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*ScopesAnswer, error) {
+	limit, err := limited(q.Limit, 1000)
+	if err != nil {
+		return nil, err
+	}
+	l := kv.List{NS: f.index(), Prefix: "scope.", Limit: int(limit)}
+	if q.After != "" {
+		l.After = l.Prefix + q.After
+	}
+	page, err := f.store.List(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	a := &ScopesAnswer{Scopes: make([]string, len(page.Entries))}
+	for i, e := range page.Entries {
+		a.Scopes[i] = e.Key[len(l.Prefix):]
+		if page.More {
+			a.Next = a.Scopes[i]
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,136 @@
+package flow
+
+import (
+	"context"
+	"time"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// StageAsk is the question of Stage.
+type StageAsk struct {
+	Scope  string         `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	App    string         `json:"app" arg:"1" doc:"the application's id"`
+	Fields map[string]Raw `json:"fields,omitempty" doc:"its fields, as name, rawcfg, sdkv"`
+	TTL    int64          `json:"ttl,omitempty" doc:"milliseconds that the stage lasts after the last addition; left out: 30000"`
+	Who    string         `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
+}
+
+// StageAnswer is the answer of Stage.
+type StageAnswer struct {
+	Lease int64 `json:"lease" doc:"the lease that the stage lasts as long as"`
+	TTL   int64 `json:"ttl" doc:"its time in milliseconds; every addition begins it anew"`
+}
+
+// Stage begins an application that is too large for one question: add its members, then
+// publish it. Until then nobody sees it, and if that does not come in time, it goes away.
+func (f *Flow) Stage(ctx context.Context, by *access.Actor, q *StageAsk) (*StageAnswer, error) {
+	e, err := f.edit(by, q.Scope, q.Who, "", q)
+	if err != nil {
+		return nil, err
+	}
+	app, _, err := checkParts(q.App, q.Fields, nil)
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := leaseTime(q.TTL, stageTime)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := e.stage(ctx, app, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &StageAnswer{int64(lease), ttl.Milliseconds()}, nil
+}
+
+// leaseTime is a lease's time that is given in milliseconds.
+func leaseTime(ms int64, otherwise time.Duration) (time.Duration, error) {
+	switch {
+	case ms == 0:
+		return otherwise, nil
+	case ms < kv.MinLease.Milliseconds() || ms > kv.MaxLease.Milliseconds():
+		return 0, codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are %d and %d", ms, kv.MinLease.Milliseconds(), kv.MaxLease.Milliseconds())
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// AddAsk is the question of Add.
+type AddAsk struct {
+	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	App   string `json:"app" arg:"1" doc:"the application that is staged"`
+	Parts []Part `json:"parts,omitempty" doc:"what is below it, each behind the one it is below; none: the stage lasts longer"`
+	Who   string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
+}
+
+// AddAnswer is the answer of Add.
+type AddAnswer struct {
+	Added int64 `json:"added" doc:"how many members were written"`
+}
+
+// Add adds members to a staged application. Repeating it does no harm.
+func (f *Flow) Add(ctx context.Context, by *access.Actor, q *AddAsk) (*AddAnswer, error) {
+	e, err := f.edit(by, q.Scope, q.Who, "", q)
+	if err != nil {
+		return nil, err
+	}
+	app, parts, err := checkParts(q.App, nil, q.Parts)
+	if err != nil {
+		return nil, err
+	}
+	live, err := f.store.Get(ctx, f.index(), f.indexKey(liveKey, e.ns, app.Member))
+	if err != nil {
+		return nil, err
+	}
+	lease := kv.LeaseID(number(live))
+	if lease == 0 {
+		return nil, errNotStaged(app.Member)
+	}
+	if _, err := f.store.KeepLease(ctx, lease); err != nil {
+		return nil, errNotStaged(app.Member)
+	}
+	return &AddAnswer{int64(len(q.Parts))}, e.add(ctx, app, parts[1:], lease)
+}
+
+// PublishAsk is the question of Publish.
+type PublishAsk struct {
+	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	App   string `json:"app" arg:"1" doc:"the application that is staged"`
+	Who   string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
+	Token string `json:"token,omitempty" doc:"request token: a repetition has no further effect"`
+}
+
+// Publish lists a staged application: from then on everybody sees all of it.
+func (f *Flow) Publish(ctx context.Context, by *access.Actor, q *PublishAsk) (*WriteAnswer, error) {
+	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
+	if err != nil {
+		return nil, err
+	}
+	app, _, err := checkParts(q.App, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return written(e.publish(ctx, app))
+}
+
+// DiscardAsk is the question of Discard.
+type DiscardAsk struct {
+	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	App   string `json:"app" arg:"1" doc:"the application that is staged"`
+	Who   string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
+}
+
+// Discard takes a staged application away with everything that was added.
+func (f *Flow) Discard(ctx context.Context, by *access.Actor, q *DiscardAsk) (*WriteAnswer, error) {
+	e, err := f.edit(by, q.Scope, q.Who, "", q)
+	if err != nil {
+		return nil, err
+	}
+	app, _, err := checkParts(q.App, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return written(e.drop(ctx, app.Member, dutyStage))
+}

@@ -1,0 +1,203 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/kv"
+	"confcenter/state"
+)
+
+// walk goes through what is listed below applications, each member before those below it, in
+// the order of their names: as of one moment if the store can be read so.
+type walk struct {
+	f     *Flow
+	ctx   context.Context
+	ns    string
+	after []string // behind this path
+	view  kv.View  // nil: the store is far
+
+	first, last kv.Revision // of the pages that were read
+}
+
+// step is a member on the way.
+type step struct {
+	path   []string // the names of the members above it, and its own; only valid for the moment
+	list   string
+	parent Member
+	app    string
+	Member
+	status Status
+	key    string // in the list
+	old    bool   // it is not behind after, but something below it may be
+}
+
+// What a visit may return: errStop ends the walk, errSkip leaves out what is below the member.
+var errStop, errSkip = errors.New("stop"), errors.New("skip")
+
+// cursor is a path as one text, and back.
+func cursor(path []string) string { return strings.Join(path, "|") }
+
+func (f *Flow) newWalk(ctx context.Context, ns, after string) *walk {
+	w := &walk{f: f, ctx: ctx, ns: ns}
+	if after != "" {
+		w.after = strings.Split(after, "|")
+	}
+	if v, ok := f.store.(state.Viewer); ok {
+		w.view = v.View()
+	}
+	return w
+}
+
+func (w *walk) close() {
+	if w.view != nil {
+		w.view.Close()
+	}
+}
+
+func (w *walk) page(l kv.List) (page kv.Page, err error) {
+	if w.view != nil {
+		page, err = w.view.List(l)
+	} else {
+		page, err = w.f.store.List(w.ctx, l)
+	}
+	if w.first == 0 {
+		w.first = page.Revision
+	}
+	w.last = page.Revision
+	return page, err
+}
+
+// all visits every application of the scope with what is below it.
+func (w *walk) all(visit func(*step) error) error {
+	return stopped(w.list(kinds[App].list, &step{}, visit))
+}
+
+// from visits what is below a member that is listed.
+func (w *walk) from(r *record, visit func(*step) error) error {
+	return stopped(w.below(&step{Member: r.Member, app: r.app, path: []string{r.Member.String()}}, visit))
+}
+
+func stopped(err error) error {
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	return err
+}
+
+func (w *walk) below(s *step, visit func(*step) error) error {
+	for _, kind := range children[s.Kind] {
+		if err := w.list(s.Member.list(kind), s, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) list(list string, above *step, visit func(*step) error) error {
+	l := kv.List{NS: w.ns, Prefix: list + "."}
+	for {
+		page, err := w.page(l)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			l.After = e.Key
+			m, err := ParseMember(e.Key[len(l.Prefix):])
+			if err != nil {
+				continue // ctime
+			}
+			if err := w.ctx.Err(); err != nil {
+				return err
+			}
+			s := &step{path: append(above.path, m.String()), list: list, parent: above.Member, app: above.app, Member: m, status: Status(e.Value.Data), key: e.Key}
+			if m.Kind == App {
+				s.app = m.ID
+			}
+			behind := slices.Compare(s.path, w.after[:min(len(w.after), len(s.path))])
+			if behind < 0 {
+				continue
+			}
+			s.old = behind == 0 && len(w.after) > 0
+			if err := visit(s); errors.Is(err, errSkip) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			if err := w.below(s, visit); err != nil {
+				return err
+			}
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+	}
+}
+
+// record is what is known of the member so far.
+func (s *step) record() *record {
+	r := &record{Member: s.Member, listed: s.list, parent: s.parent, status: s.status}
+	if s.Kind != App {
+		r.app = s.app
+	}
+	return r
+}
+
+// TasksAsk is the question of Tasks.
+type TasksAsk struct {
+	Scope  string `json:"scope,omitempty" doc:"the scope, cl if left out"`
+	Status string `json:"status,omitempty" arg:"1" doc:"only tasks with this status"`
+	After  string `json:"after,omitempty" doc:"the next of the answer before"`
+	Limit  int64  `json:"limit,omitempty" doc:"at most so many tasks; left out: 1000"`
+}
+
+// Task is a node or a service.
+type Task struct {
+	List   string `json:"lkey" doc:"the list that it is in"`
+	Key    string `json:"ukey" doc:"the member, as node.N"`
+	Status Status `json:"status" doc:"its status"`
+}
+
+// TasksAnswer is the answer of Tasks.
+type TasksAnswer struct {
+	Tasks []Task `json:"tasks" doc:"nodes and services"`
+	Next  string `json:"next,omitempty" doc:"if there are more: what to give as after"`
+}
+
+// Tasks lists the nodes and services of all applications, all or those with one status.
+func (f *Flow) Tasks(ctx context.Context, _ *access.Actor, q *TasksAsk) (*TasksAnswer, error) {
+	ns, err := f.namespace(q.Scope)
+	if err != nil {
+		return nil, err
+	}
+	status, err := ParseStatus(q.Status, true)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := limited(q.Limit, 1000)
+	if err != nil {
+		return nil, err
+	}
+	a := &TasksAnswer{Tasks: []Task{}}
+	w := f.newWalk(ctx, ns, q.After)
+	defer w.close()
+	var before string
+	err = w.all(func(s *step) error {
+		if s.old || s.Kind != Node && s.Kind != Service || status != "" && s.status != status {
+			return nil
+		}
+		if len(a.Tasks) == int(limit) {
+			a.Next = before
+			return errStop
+		}
+		a.Tasks = append(a.Tasks, Task{s.list, s.Member.String(), s.status})
+		if len(a.Tasks) == int(limit) {
+			before = cursor(s.path)
+		}
+		return nil
+	})
+	return a, err
+}
