@@ -204,7 +204,7 @@ func (e *edit) newApp(ctx context.Context, app *part) error {
 	case err != nil:
 		return err
 	case listed != nil:
-		return codes.Errorf(codes.Conflict, "%s is registered already", app.Member)
+		return codes.Errorf(codes.AlreadyExists, "%s is registered already", app.Member)
 	case duties[0] != nil:
 		return codes.Errorf(codes.Conflict, "%s is being staged; publish or discard it, or wait until its lease ends", app.Member)
 	case duties[1] != nil:
