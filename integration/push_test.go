@@ -126,12 +126,12 @@ func TestPushToAPeerThatDoesNotRead(t *testing.T) {
 
 // Beyond its limits such a peer is closed, and not left waiting for what will not come.
 func TestPushBeyondTheLimitClosesThePeer(t *testing.T) {
-	const names = 300
+	const names = 150
 	all := map[string]string{"large.json": fmt.Sprintf(`{"x":"%0200000d"}`, 0)}
 	for i := range names {
 		all[fmt.Sprintf("f%03d.json", i)] = `{}`
 	}
-	srv := start(t, servertest.Options{Files: all, Server: server.Config{Limits: server.Limits{Frames: 100}}})
+	srv := start(t, servertest.Options{Files: all, Server: server.Config{Limits: server.Limits{Frames: 100, Stall: time.Hour}}})
 	writer, slow := peer(t, srv), peer(t, srv)
 	for i := range names {
 		book(t, slow, fmt.Sprintf(`{"file_pattern":"f%03d.json"}`, i))
