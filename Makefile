@@ -61,19 +61,19 @@ endif
 ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
-	$(GO) test $(RACE) -shuffle=on -timeout 8m -skip '^Test($(PLAIN))$$' $$($(GO) list ./... | grep -v '/integration\(/siege\)*$$')
-	$(GO) test $(RACE) -shuffle=on -timeout 8m -parallel 4 -skip '$(LONG)' ./integration
-	$(GO) test $(RACE) -timeout 8m -run '$(LONG)' -v ./integration
-	$(GO) test -timeout 8m -v -skip Soak ./integration/siege
-	@$(GO) test -timeout 8m -v -run Soak ./integration/siege & soak=$$!; \
-	CONFCENTER_POWER_LOSSES=100 $(GO) test -timeout 8m -run '^Test($(PLAIN))$$' -v $(PLAIN_IN) && \
+	$(GO) test $(RACE) -shuffle=on -timeout 15m -skip '^Test($(PLAIN))$$' $$($(GO) list ./... | grep -v '/integration\(/siege\)*$$')
+	$(GO) test $(RACE) -shuffle=on -timeout 15m -parallel 4 -skip '$(LONG)' ./integration
+	$(GO) test $(RACE) -timeout 15m -run '$(LONG)' -v ./integration
+	$(GO) test -timeout 15m -v -skip Soak ./integration/siege
+	@$(GO) test -timeout 15m -v -run Soak ./integration/siege & soak=$$!; \
+	CONFCENTER_POWER_LOSSES=100 $(GO) test -timeout 15m -run '^Test($(PLAIN))$$' -v $(PLAIN_IN) && \
 	$(MAKE) --no-print-directory fuzz FUZZTIME=2000x; others=$$?; wait $$soak && exit $$others
 
 short: modules-test ## a quick look: the tests without the race detector and without fuzzing
 	$(GO) test ./...
 
 integration: modules-test ## the end-to-end tests, each by its name
-	$(GO) test -v -timeout 8m ./integration
+	$(GO) test -v -timeout 15m ./integration
 
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) GO='$(GO)' sh scripts/fuzz.sh
