@@ -163,6 +163,9 @@ func TestGivingUpIsConfirmedTheSameWayOverEveryEdge(t *testing.T) {
 	require.JSONEq(t, `{"code":0,"count":0}`, p.Peer().Call(protocol.StDrop, `{`+rows+`,"confirm":1}`))
 	require.Equal(t, "1", shell.ok("drop", "--confirm", "1"))
 	require.Equal(t, [...]int64{0, 3}, refused())
+	require.Regexp(t, `^\[\{"appId":"1","regionId":"1","logicType":"bag","ownerId":"42","name":"bad1","list":"dirtyKey:0error","revision":\d+,"reason":".*not this one.*","attempts":\d+,"first":\d+,"next":0,"dropped":true\},\{.*\}\]$`,
+		shell.ok("errors", "-o", "json"))
+	require.Regexp(t, `^\[\{"table":0,"list":"dirtyKey:0",.*"dropped":3,.*\}\]$`, shell.ok("status", "-o", "json"))
 }
 
 // The password is in no line of the log and no page.

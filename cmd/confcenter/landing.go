@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/kv/kvjson"
+	"confcenter/storage/storagejson"
 )
 
 func (a *app) landingStatusCommand() *cobra.Command {
@@ -23,14 +26,7 @@ landed last, and how many a second.`,
 		if err != nil {
 			return err
 		}
-		out := make([]map[string]any, len(tables))
-		for i, t := range tables {
-			out[i] = map[string]any{
-				"table": t.Table, "list": t.List, "saving": t.Saving, "errors_list": t.Errors, "dirty": t.Dirty, "oldest": t.Oldest, "errors": t.Refused,
-				"dropped": t.Dropped, "landed": t.Landed, "last": t.Last, "rate": t.Rate, "cursor": t.Cursor,
-			}
-		}
-		return c.show(out, func() error {
+		return c.show(jsoniter.RawMessage(storagejson.AppendTables(nil, tables)), func() error {
 			return a.table("LIST\tDIRTY\tOLDEST\tERRORS\tDROPPED\tLANDED\tLAST\tRATE", func(row func(string, ...any)) {
 				for _, t := range tables {
 					row("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d/s", dash(t.List), t.Dirty, since(t.Oldest), t.Refused, t.Dropped, t.Landed, since(t.Last), t.Rate)
@@ -62,14 +58,12 @@ func (a *app) landingErrorsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := make([]map[string]any, len(list))
-		for i, e := range list {
-			out[i] = map[string]any{
-				"appId": e.Owner.App, "regionId": e.Owner.Region, "logicType": e.Owner.Logic, "ownerId": e.Owner.ID, "name": e.Name, "list": e.List,
-				"rev": e.Revision, "reason": e.Reason, "attempts": e.Attempts, "first": e.First, "next": e.Next, "dropped": e.Dropped,
-			}
+		w := kvjson.Writer{Buf: []byte{'['}, Dialect: kvjson.File}
+		for i := range list {
+			storagejson.WriteError(&w, &list[i])
 		}
-		return c.show(out, func() error {
+		w.Close(']')
+		return c.show(jsoniter.RawMessage(w.Buf), func() error {
 			return a.table("APP\tREGION\tLOGIC\tOWNER\tNAME\tATTEMPTS\tNEXT\tREASON", func(row func(string, ...any)) {
 				for _, e := range list {
 					row("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%q", dash(e.Owner.App), dash(e.Owner.Region), dash(e.Owner.Logic), dash(e.Owner.ID), dash(e.Name), e.Attempts, since(e.Next), e.Reason)

@@ -61,17 +61,7 @@ func ReadTables(r *kvjson.Reader) (list []field.TableStatus) {
 func WriteErrors(w *kvjson.Writer, list []field.ErrorRow, more bool) {
 	w.Open(kvjson.Errors, '[')
 	for i := range list {
-		e := &list[i]
-		w.Element()
-		WriteRef(w, e.Ref())
-		w.Text(kvjson.List, e.List)
-		writeRevision(w, e.Revision)
-		w.Text(kvjson.Reason, e.Reason)
-		w.Number(kvjson.Attempts, int64(e.Attempts))
-		w.Number(kvjson.First, e.First)
-		w.Number(kvjson.Next, e.Next)
-		w.Flag(kvjson.Dropped, e.Dropped)
-		w.Close('}')
+		WriteError(w, &list[i])
 	}
 	w.Close(']')
 	if w.Dialect == kvjson.Wire {
@@ -80,6 +70,20 @@ func WriteErrors(w *kvjson.Writer, list []field.ErrorRow, more bool) {
 		last := list[len(list)-1].Ref()
 		writeNext(w, last.Owner.Table()+"/"+last.Key())
 	}
+}
+
+// WriteError appends a refused field to an array.
+func WriteError(w *kvjson.Writer, e *field.ErrorRow) {
+	w.Element()
+	WriteRef(w, e.Ref())
+	w.Text(kvjson.List, e.List)
+	writeRevision(w, e.Revision)
+	w.Text(kvjson.Reason, e.Reason)
+	w.Number(kvjson.Attempts, int64(e.Attempts))
+	w.Number(kvjson.First, e.First)
+	w.Number(kvjson.Next, e.Next)
+	w.Flag(kvjson.Dropped, e.Dropped)
+	w.Close('}')
 }
 
 // ReadErrors reads a page of refused fields, and whether there are more.
