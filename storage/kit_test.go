@@ -146,7 +146,7 @@ func (k *kit) warm(o Owner, names ...string) (fields []Field, ok bool) {
 	k.GetEach(both)
 	require.NoError(k.t, both[0].Err)
 	require.Equal(k.t, both[0].Fields, both[1].Fields)
-	alone, ok := k.Get(o, names)
+	alone, ok := k.Storage.get(&o, names, nil, nil)
 	require.Equal(k.t, ok, !both[0].Cold)
 	require.ElementsMatch(k.t, alone, both[0].Fields)
 	return both[0].Fields, !both[0].Cold

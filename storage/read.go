@@ -134,13 +134,8 @@ func (l *lookup) done() {
 	}
 }
 
-// Get is GetEach for one owner, by strings.
-func (s *Storage) Get(o Owner, names []string) (fields []Field, ok bool) {
-	return s.get(&o, names, nil, nil)
-}
-
-// get is Get with rows that were read from the database. It adds to missing, if that is not
-// nil, what is lacking.
+// get is GetEach for one owner, with rows that were read from the database. It adds to missing
+// what is lacking.
 func (s *Storage) get(o *Owner, names []string, rows *rowSet, missing *[]string) (fields []Field, ok bool) {
 	l := lookups.Get().(*lookup)
 	defer l.done()

@@ -35,14 +35,11 @@ func TestH19OnlyTheFieldAskedForIsLoaded(t *testing.T) {
 		p := playOn(t, d)
 		p.updateOf(t, player, map[string]string{"a": "1", "b": "2"})
 		p.chill(t)
-		_, ok := p.Get(player, []string{"a"})
-		require.False(t, ok, "it is not in memory")
+		require.False(t, p.warm(player, "a"), "it is not in memory")
 		require.Equal(t, map[string]string{"a": "1"}, p.get(t, player, "a"))
 		require.Equal(t, []string{"fields a"}, p.asked.since())
-		_, ok = p.Get(player, []string{"a"})
-		require.True(t, ok)
-		_, ok = p.Get(player, []string{"b"})
-		require.False(t, ok, "nobody has asked for it")
+		require.True(t, p.warm(player, "a"))
+		require.False(t, p.warm(player, "b"), "nobody has asked for it")
 	})
 }
 
