@@ -219,6 +219,7 @@ func TestLandingRoutes(t *testing.T) {
 		{"DELETE", "/v1/landing/errors", "", "", 400, `unconfirmed`, ""},
 		{"DELETE", "/v1/landing/errors?confirm=all", "", "", 400, `bad_request`, ""},
 		{"DELETE", "/v1/landing/errors?logicType=player&confirm=1", "", "", 400, `bad_request`, ""},
+		{"DELETE", "/v1/landing/errors?appId=1&confirm=1", "", "", 400, `bad_request`, ""},
 		{"DELETE", one + "&confirm=1", "", "", 200, `{"count":3}`, ""},
 	})
 	require.Equal(t, []storage.FieldName{{Owner: o, Name: "f1"}}, fake.asked)

@@ -45,16 +45,16 @@ func since(ms int64) string {
 }
 
 func (a *app) landingErrorsCommand() *cobra.Command {
-	var limit int
+	var limit uint
 	command := &cobra.Command{
 		Use:     "errors",
 		Short:   "List fields that the database has refused",
 		Example: `  confcenter storage errors --limit 20`,
 	}
 	c := a.connect(command)
-	command.Flags().IntVar(&limit, "limit", 0, "maximum number of fields to print; 0 = all")
+	command.Flags().UintVar(&limit, "limit", 0, "maximum number of fields to print; 0 = all")
 	return c.asks(command, func(ctx context.Context, connected *client.Client, _ []string) error {
-		list, err := refused(ctx, connected, limit)
+		list, err := refused(ctx, connected, int(limit))
 		if err != nil {
 			return err
 		}

@@ -109,11 +109,7 @@ func (a *app) storageAllCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var fields []client.StorageField
-		for name, value := range all {
-			fields = append(fields, client.StorageField{Name: name, Value: value})
-		}
-		return c.showFields(fields, false)
+		return c.showFields(fieldsOf(all), false)
 	})
 }
 
@@ -209,9 +205,16 @@ func numbersOf(args []string, refusal string) (map[string]int64, error) {
 		if !given || err != nil {
 			return nil, usageError{fmt.Errorf(refusal, arg)}
 		}
+		if _, twice := numbers[name]; twice {
+			return nil, namedTwice(name)
+		}
 		numbers[name] = n
 	}
 	return numbers, nil
+}
+
+func namedTwice(name string) error {
+	return usageError{fmt.Errorf("field %q is named twice", name)}
 }
 
 // cutLast cuts around the last =, because names may have one and numbers have none.
@@ -223,34 +226,52 @@ func cutLast(arg string) (name, text string, given bool) {
 	return arg[:i], arg[i+1:], true
 }
 
-// writes makes command a write: write sends it, text is what is printed as text.
-func (c *connection) writes(command *cobra.Command, flags *ownerFlags, write func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error), text func(client.Changed) any) *cobra.Command {
+// ownerWrite is a method of Owner for T, which the arguments behind LOGIC and OWNER say.
+type ownerWrite[T any] func(o *client.Owner, ctx context.Context, what T, opts ...client.Option) (client.Changed, error)
+
+// writes makes command a write: read reads the arguments, before there is a connection, and text
+// is what is printed as text.
+func writes[T any](c *connection, command *cobra.Command, read func(args []string) (T, error), write ownerWrite[T], text func(client.Changed) any) *cobra.Command {
+	var flags ownerFlags
 	flags.define(command)
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+	command.RunE = func(command *cobra.Command, args []string) error {
 		opts, err := flags.options()
 		if err != nil {
 			return err
 		}
-		done, err := write(ctx, flags.storage(connected).Owner(args[0], args[1]), args[2:], opts...)
-		if errors.Is(err, codes.Conflict) {
-			return fmt.Errorf("%w; the versions are %v", err, done.Versions)
-		}
+		what, err := read(args[2:])
 		if err != nil {
 			return err
 		}
-		out := map[string]any{"revision": done.Revision, "versions": done.Versions}
-		if done.Values != nil {
-			out["values"] = done.Values
-		}
-		if done.Fields != nil {
-			maps.Copy(out, fieldMembers(fieldsOf(done.Fields), false))
-		}
-		if flags.prev {
-			out["prev"] = fieldMembers(fieldsOf(done.Prev), false)
-		}
-		return c.showLine(out, text(done))
-	})
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			done, err := write(flags.storage(connected).Owner(args[0], args[1]), ctx, what, opts...)
+			if errors.Is(err, codes.Conflict) {
+				return fmt.Errorf("%w; the versions are %v", err, done.Versions)
+			}
+			if err != nil {
+				return err
+			}
+			return c.showChanged(done, flags.prev, text(done))
+		})
+	}
+	return command
 }
+
+func (c *connection) showChanged(done client.Changed, prev bool, text any) error {
+	out := map[string]any{"revision": done.Revision, "versions": done.Versions}
+	if done.Values != nil {
+		out["values"] = done.Values
+	}
+	if done.Fields != nil {
+		maps.Copy(out, fieldMembers(fieldsOf(done.Fields), false))
+	}
+	if prev {
+		out["prev"] = fieldMembers(fieldsOf(done.Prev), false)
+	}
+	return c.showLine(out, text)
+}
+
+func theNames(args []string) ([]string, error) { return args, nil }
 
 func fieldsOf(values map[string][]byte) (fields []client.StorageField) {
 	for name, value := range values {
@@ -262,7 +283,6 @@ func fieldsOf(values map[string][]byte) (fields []client.StorageField) {
 func revisionOf(done client.Changed) any { return done.Revision }
 
 func (a *app) storageUpdateCommand() *cobra.Command {
-	var flags ownerFlags
 	var octets bool
 	command := &cobra.Command{
 		Use:   "update LOGIC OWNER NAME=VALUE…",
@@ -277,28 +297,41 @@ field does not have the version of --if-version; then nothing has changed.`,
 	}
 	c := a.connect(command)
 	command.Flags().BoolVar(&octets, "base64", false, "each VALUE is base64")
-	return c.writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
-		fields := make(map[string][]byte, len(args))
-		for _, arg := range args {
-			name, text, given := strings.Cut(arg, "=")
-			if !given {
-				return client.Changed{}, usageError{fmt.Errorf("%q must be NAME=VALUE", arg)}
-			}
-			v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(a, text)
-			if err == nil && octets {
-				v.Data, err = base64.StdEncoding.DecodeString(string(v.Data))
-			}
-			if err != nil {
-				return client.Changed{}, fmt.Errorf("value of %s: %w", name, err)
-			}
-			fields[name] = v.Data
+	return writes(c, command, func(args []string) (map[string][]byte, error) { return a.fieldValues(args, octets) }, (*client.Owner).Update, revisionOf)
+}
+
+// fieldValues reads NAME=VALUE arguments.
+func (a *app) fieldValues(args []string, octets bool) (map[string][]byte, error) {
+	fields, input := make(map[string][]byte, len(args)), ""
+	for _, arg := range args {
+		name, text, given := strings.Cut(arg, "=")
+		if !given {
+			return nil, usageError{fmt.Errorf("%q must be NAME=VALUE", arg)}
 		}
-		return o.Update(ctx, fields, opts...)
-	}, revisionOf)
+		if _, twice := fields[name]; twice {
+			return nil, namedTwice(name)
+		}
+		if text == "-" {
+			if input != "" {
+				return nil, usageError{fmt.Errorf("standard input is one VALUE, and cannot be that of %s and %s", input, name)}
+			}
+			input = name
+		}
+		v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(a, text)
+		if err != nil {
+			return nil, fmt.Errorf("value of %s: %w", name, err)
+		}
+		if octets {
+			if v.Data, err = base64.StdEncoding.DecodeString(string(v.Data)); err != nil {
+				return nil, usageError{fmt.Errorf("value of %s: %w", name, err)}
+			}
+		}
+		fields[name] = v.Data
+	}
+	return fields, nil
 }
 
 func (a *app) storageIncrCommand() *cobra.Command {
-	var flags ownerFlags
 	command := &cobra.Command{
 		Use:   "incr LOGIC OWNER NAME[=N]…",
 		Short: "Add to fields of an owner",
@@ -308,18 +341,14 @@ the exit code is 5.`,
 		Example: `  confcenter storage incr bag 42 wins
   confcenter storage incr bag 42 gold=-5 wins=1`,
 	}
-	return a.connect(command).writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
+	return writes(a.connect(command), command, func(args []string) (map[string]int64, error) {
 		for i, arg := range args {
 			if !strings.Contains(arg, "=") {
 				args[i] += "=1"
 			}
 		}
-		deltas, err := numbersOf(args, "%q must be NAME or NAME=N, where N is a number")
-		if err != nil {
-			return client.Changed{}, err
-		}
-		return o.Incr(ctx, deltas, opts...)
-	}, func(done client.Changed) any {
+		return numbersOf(args, "%q must be NAME or NAME=N, where N is a number")
+	}, (*client.Owner).Incr, func(done client.Changed) any {
 		var lines []string
 		for _, name := range slices.Sorted(maps.Keys(done.Values)) {
 			lines = append(lines, fmt.Sprintf("%s=%d", dash(name), done.Values[name]))
@@ -329,20 +358,16 @@ the exit code is 5.`,
 }
 
 func (a *app) storageRemoveCommand() *cobra.Command {
-	var flags ownerFlags
 	command := &cobra.Command{
 		Use:     "remove LOGIC OWNER NAME…",
 		Short:   "Remove fields of an owner; restore brings them back",
 		Long:    `Remove removes the named fields and prints the revision. Absent ones are not an error.`,
 		Example: `  confcenter storage remove bag 42 gold`,
 	}
-	return a.connect(command).writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
-		return o.Remove(ctx, args, opts...)
-	}, revisionOf)
+	return writes(a.connect(command), command, theNames, (*client.Owner).Remove, revisionOf)
 }
 
 func (a *app) storageRestoreCommand() *cobra.Command {
-	var flags ownerFlags
 	command := &cobra.Command{
 		Use:   "restore LOGIC OWNER NAME…",
 		Short: "Bring removed fields of an owner back",
@@ -350,15 +375,13 @@ func (a *app) storageRestoreCommand() *cobra.Command {
 The exit code is 3 if one of them was never written.`,
 		Example: `  confcenter storage restore bag 42 gold`,
 	}
-	return a.connect(command).writes(command, &flags, func(ctx context.Context, o *client.Owner, args []string, opts ...client.Option) (client.Changed, error) {
-		return o.Restore(ctx, args, opts...)
-	}, revisionOf)
+	return writes(a.connect(command), command, theNames, (*client.Owner).Restore, revisionOf)
 }
 
 func (a *app) storageOwnersCommand() *cobra.Command {
 	var p place
 	var count bool
-	var limit int
+	var limit uint
 	command := &cobra.Command{
 		Use:   "owners [LOGIC]",
 		Short: "List owners that have fields",
@@ -369,7 +392,8 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 	c := a.connect(command)
 	p.define(command)
 	command.Flags().BoolVar(&count, "count", false, "print only how many there are")
-	command.Flags().IntVar(&limit, "limit", 0, "maximum number of owners to print; 0 = all")
+	command.Flags().UintVar(&limit, "limit", 0, "maximum number of owners to print; 0 = all")
+	command.MarkFlagsMutuallyExclusive("count", "limit")
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		logic := ""
 		if len(args) > 0 {
@@ -387,7 +411,7 @@ func (a *app) storageOwnersCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if list = append(list, map[string]string{"logicType": owner.Logic, "ownerId": owner.ID}); len(list) == limit {
+			if list = append(list, map[string]string{"logicType": owner.Logic, "ownerId": owner.ID}); uint(len(list)) == limit {
 				break
 			}
 		}
