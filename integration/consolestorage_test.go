@@ -112,15 +112,9 @@ func startLanded(t *testing.T) (*landed, *Process) {
 	ns, key := storage.LockOf(0)
 	lock := kv.PutTxn(ns, key, kv.StringValue("test"))
 	lock.System = true
-	done := make(chan kv.Revision, 1)
-	require.NoError(t, l.engine.Commit(lock, func(res *kv.Result, err error) {
-		if err == nil {
-			done <- res.Ops[0].Entry.Create
-		}
-		close(done)
-	}))
-	l.fence = <-done
-	require.NotZero(t, l.fence)
+	held, err := kv.Commit(t.Context(), l.engine, lock)
+	require.NoError(t, err)
+	l.fence = held.Ops[0].Entry.Create
 	return l, &Process{HTTP: g.Addr().String()}
 }
 

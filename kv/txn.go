@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"time"
 
 	"confcenter/access"
@@ -427,4 +428,23 @@ func (op *Op) checkTime() error {
 		return codes.Errorf(codes.BadTTL, "ttl and expires exclude each other")
 	}
 	return nil
+}
+
+// Commit is Store.Commit for callers that can wait. If ctx ends first, the transaction may be
+// applied nonetheless.
+func Commit(ctx context.Context, s Store, txn *Txn) (*Result, error) {
+	type answer struct {
+		res *Result
+		err error
+	}
+	got := make(chan answer, 1)
+	if err := s.Commit(txn, func(res *Result, err error) { got <- answer{res, err} }); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-got:
+		return a.res, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }

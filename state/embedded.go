@@ -106,22 +106,9 @@ func (s *Embedded) List(_ context.Context, l kv.List) (kv.Page, error) {
 
 // Txn implements Store.
 func (s *Embedded) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
-	type answer struct {
-		res *kv.Result
-		err error
-	}
 	own := *txn // the store keeps it
 	own.System = true
-	got := make(chan answer, 1)
-	if err := s.store.Commit(&own, func(res *kv.Result, err error) { got <- answer{res, err} }); err != nil {
-		return nil, err
-	}
-	select {
-	case a := <-got:
-		return a.res, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return kv.Commit(ctx, s.store, &own)
 }
 
 // KeepLease implements Store.

@@ -127,21 +127,8 @@ func (s *Storage) commit(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 }
 
 func commit(ctx context.Context, store kv.Store, txn *kv.Txn) (*kv.Result, error) {
-	type answer struct {
-		res *kv.Result
-		err error
-	}
-	got := make(chan answer, 1)
 	txn.System = true
-	if err := store.Commit(txn, func(res *kv.Result, err error) { got <- answer{res, err} }); err != nil {
-		return nil, err
-	}
-	select {
-	case a := <-got:
-		return a.res, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return kv.Commit(ctx, store, txn)
 }
 
 // base is what versions are counted from.
