@@ -335,6 +335,12 @@ func Await(c *Conn, h protocol.Header, body func(dst []byte) []byte) {
 	later(c, &c.Loop.Group.waiters, h, body)
 }
 
+// AwaitDisk is Await for a body that waits for this server's own writes: no network that hangs
+// holds it up.
+func AwaitDisk(c *Conn, h protocol.Header, body func(dst []byte) []byte) {
+	later(c, &c.Loop.Group.writers, h, body)
+}
+
 func later(c *Conn, by *workers, h protocol.Header, body func(dst []byte) []byte) {
 	var frame []byte
 	began := c.Loop.meter.moment()

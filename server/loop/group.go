@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +23,7 @@ type Group struct {
 	clock   clock.Clock
 	slow    slowRequests
 	began   time.Time
-	workers workers // for jobs that take long
-	waiters workers // for jobs that wait for a network
+	crews
 
 	// any goroutine
 	Count    Counters
@@ -63,23 +61,15 @@ func NewGroup(cfg Config) *Group {
 	return g
 }
 
-// maxWaits is how many jobs may wait for a network at a time: those of many sessions often
-// wait for the same.
-const maxWaits = 64
-
 // Start starts the workers; Close ends them.
-func (g *Group) Start() {
-	g.workers.start(runtime.GOMAXPROCS(0))
-	g.waiters.start(maxWaits)
-}
+func (g *Group) Start() { g.crews.start() }
 
 // Close ends the loops' wakers and the workers, and waits for them.
 func (g *Group) Close() {
 	for _, l := range g.allLoops() {
 		l.close()
 	}
-	g.workers.close()
-	g.waiters.close()
+	g.crews.close()
 }
 
 // Drain stops the handling of input.
@@ -114,18 +104,6 @@ func (g *Group) Work(fn func()) { g.workers.submit(fn) }
 
 // WorkFirst is Work for jobs that a whole loop waits for.
 func (g *Group) WorkFirst(fn func()) { g.workers.submitFirst(fn) }
-
-// Jobs is the number of jobs that wait for a worker, those that wait for a network included.
-func (g *Group) Jobs() int { return g.workers.waiting() + g.waiters.waiting() }
-
-// DoJob runs the job at place i on the caller's goroutine, for tests without workers.
-func (g *Group) DoJob(i int) {
-	if n := g.workers.waiting(); i >= n {
-		g.waiters.take(i - n)()
-		return
-	}
-	g.workers.take(i)()
-}
 
 // Owing asks each loop how many of its connections have replies or output pending. It
 // gives up when stopped is closed, after which none has.

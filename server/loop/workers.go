@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -87,4 +88,49 @@ func (w *workers) close() {
 	w.cond.Broadcast()
 	w.mu.Unlock()
 	w.done.Wait()
+}
+
+// crews are all workers: those who wait for one thing are not held up by another.
+type crews struct {
+	workers workers // for jobs that take long
+	waiters workers // for jobs that wait for a network
+	writers workers // for jobs that wait for this server's disk
+}
+
+// maxWaits is how many jobs may wait for a network at a time, and how many for the disk: those
+// of many sessions often wait for the same.
+const maxWaits = 64
+
+func (c *crews) all() [3]*workers { return [...]*workers{&c.workers, &c.waiters, &c.writers} }
+
+func (c *crews) start() {
+	c.workers.start(runtime.GOMAXPROCS(0))
+	c.waiters.start(maxWaits)
+	c.writers.start(maxWaits)
+}
+
+func (c *crews) close() {
+	for _, w := range c.all() {
+		w.close()
+	}
+}
+
+// Jobs is the number of jobs that wait for a worker of any kind.
+func (c *crews) Jobs() (n int) {
+	for _, w := range c.all() {
+		n += w.waiting()
+	}
+	return n
+}
+
+// DoJob runs the job at place i on the caller's goroutine, for tests without workers.
+func (c *crews) DoJob(i int) {
+	for _, w := range c.all() {
+		if n := w.waiting(); i >= n {
+			i -= n
+			continue
+		}
+		w.take(i)()
+		return
+	}
 }
