@@ -3,8 +3,12 @@ package state
 import (
 	"context"
 	"reflect"
+	"strings"
+
+	jsoniter "github.com/json-iterator/go"
 
 	"confcenter/access"
+	"confcenter/codes"
 )
 
 // Operation is one thing that can be asked of a model. Every edge offers it: the wire by a
@@ -41,6 +45,9 @@ func (o *Operation) Question() reflect.Type { return o.question }
 // Answer is the type of the struct that is answered.
 func (o *Operation) Answer() reflect.Type { return o.answer }
 
+// Writes reports whether it may change something.
+func (o *Operation) Writes() bool { return !strings.HasPrefix(o.Route, "GET ") }
+
 // Ask returns a pointer to an empty question.
 func (o *Operation) Ask() any { return reflect.New(o.question).Interface() }
 
@@ -48,4 +55,64 @@ func (o *Operation) Ask() any { return reflect.New(o.question).Interface() }
 // returns it, and so is the answer.
 func (o *Operation) Do(ctx context.Context, model any, by *access.Actor, question any) (any, error) {
 	return o.do(ctx, model, by, question)
+}
+
+// Model is a model that is open, and what can be asked of it.
+type Model struct {
+	Name       string // "flow"
+	Operations []Operation
+	Asked      any // a pointer to what they are defined for
+}
+
+// MaxAnswer is how long an answer may be in JSON, in bytes.
+const MaxAnswer = 4 << 20
+
+// writing does not escape the characters of HTML.
+var writing = jsoniter.Config{SortMapKeys: true}.Froze()
+
+// Answer asks the model for an operation of its table, and returns the answer as a JSON object.
+func (m *Model) Answer(ctx context.Context, o *Operation, by *access.Actor, question any) ([]byte, error) {
+	answer, err := o.Do(ctx, m.Asked, by, question)
+	if err != nil {
+		return nil, err
+	}
+	fill(reflect.ValueOf(answer).Elem())
+	object, err := writing.Marshal(answer)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(object) <= MaxAnswer:
+		return object, nil
+	case o.Writes():
+		return nil, codes.Errorf(codes.TooLarge, "it was done, but the answer has %d bytes, and the limit is %d; read what you need in parts", len(object), MaxAnswer)
+	}
+	return nil, codes.Errorf(codes.TooLarge, "the answer has %d bytes, and the limit is %d; ask for less at a time", len(object), MaxAnswer)
+}
+
+// fill makes lists and tables that must be there of those that are nil, which JSON would call
+// null.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fill(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.Struct:
+		for _, m := range MembersOf(v.Type()) {
+			field := v.FieldByIndex(m.Index)
+			switch {
+			case m.Form < List:
+			case m.Form == List && !m.Optional && field.IsNil():
+				field.Set(reflect.MakeSlice(m.Type, 0, 0))
+			case m.Form == Table && !m.Optional && field.IsNil():
+				field.Set(reflect.MakeMap(m.Type))
+			case m.Form != Table:
+				fill(field)
+			}
+		}
+	}
 }

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"encoding"
+	"encoding/json" // for the interface by which types say what they are in JSON
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"confcenter/internal/jsontext"
+)
+
+// Member is a field of a question or an answer, as the edges show it.
+type Member struct {
+	Name     string // in JSON
+	Doc      string
+	Arg      int // of a question: which argument of the verb it is, from 1; 0: it is a flag
+	Optional bool
+	Form     Form
+	Type     reflect.Type
+	Index    []int // of the field, for reflect.Value.FieldByIndex
+}
+
+// known are the members of types, []Member by reflect.Type: there are as many as in the program.
+var known sync.Map
+
+// MembersOf are the members of a struct type, in the order of its fields. Those of embedded
+// structs are its own. Nobody may change them.
+func MembersOf(t reflect.Type) []Member {
+	if list, ok := known.Load(t); ok {
+		return list.([]Member)
+	}
+	list, _ := known.LoadOrStore(t, membersOf(t))
+	return list.([]Member)
+}
+
+func membersOf(t reflect.Type) (list []Member) {
+	for _, f := range reflect.VisibleFields(t) {
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" || !f.IsExported() || name == "-" {
+			continue
+		}
+		arg, _ := strconv.Atoi(f.Tag.Get("arg"))
+		list = append(list, Member{Name: name, Doc: f.Tag.Get("doc"), Arg: arg, Optional: strings.Contains(rest, "omit"), Form: FormOf(f.Type), Type: f.Type, Index: f.Index})
+	}
+	return list
+}
+
+// Form is what values of a type are in JSON.
+type Form uint8
+
+// The forms.
+const (
+	Any    Form = iota + 1 // whatever the type says
+	Text                   // a string
+	Whole                  // a number without a fraction
+	Number                 // any number
+	Flag                   // true or false
+	List                   // an array
+	Object                 // an object with the members of a struct
+	Table                  // an object with any members
+)
+
+var formNames = [...]string{Any: "any JSON", Text: "a string", Whole: "a whole number", Number: "a number", Flag: "true or false", List: "an array", Object: "an object", Table: "an object"}
+
+func (f Form) String() string { return formNames[f] }
+
+// FormOf is the form of t, or of what t points to.
+func FormOf(t reflect.Type) Form {
+	if t.Kind() == reflect.Pointer {
+		return FormOf(t.Elem())
+	}
+	switch zero := reflect.New(t).Interface().(type) {
+	case json.Marshaler:
+		return formOfText(zero)
+	case encoding.TextMarshaler:
+		return Text
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return Text
+	case reflect.Bool:
+		return Flag
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return Whole
+	case reflect.Float64:
+		return Number
+	case reflect.Slice:
+		return List
+	case reflect.Map:
+		return Table
+	case reflect.Struct:
+		return Object
+	}
+	panic("state: " + t.String() + " has no form in JSON")
+}
+
+// formOfText is the form of what writes itself: that of its zero value.
+func formOfText(zero json.Marshaler) Form {
+	text, err := zero.MarshalJSON()
+	if err != nil {
+		return Any
+	}
+	switch jsontext.KindOf(text) {
+	case jsontext.String:
+		return Text
+	case jsontext.Number:
+		return Whole
+	}
+	return Any
+}
