@@ -22,6 +22,7 @@ import (
 	"confcenter/internal/ring"
 	"confcenter/kv"
 	"confcenter/kvstore"
+	"confcenter/state"
 )
 
 // Config says how a Gateway serves. The zero value of each field means its default.
@@ -117,6 +118,7 @@ type Stores struct {
 	// StateStats returns the figures of State; it may be nil, and must be cheap.
 	StateStats func() kvstore.Stats
 	Storage    PlayerStorage // fields of players, kept in State
+	Models     []state.Model // models of a cluster's state
 	// Lander returns the numbers of the lander in this process; nil: there is none.
 	Lander func() metric.Readings
 }

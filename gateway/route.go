@@ -35,6 +35,7 @@ func (g *Gateway) routes() []route {
 		g.configRoutes(),
 		g.storeRoutes(),
 		g.storageRoutes(),
+		g.modelRoutes(),
 		g.adminRoutes(),
 		g.openapiRoutes(),
 		g.consoleRoutes(),

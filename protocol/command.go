@@ -105,7 +105,10 @@ const (
 )
 
 // familyBits are the bits of an id that name its family of commands.
-const familyBits Command = 0xFF00
+const (
+	familyBits Command = 0xFF00
+	familySize         = 0x100
+)
 
 // IsState reports whether c, a request or a reply, belongs to the state store: octets may
 // follow the JSON in its body, as ParseTailed reads it.
@@ -180,8 +183,8 @@ type Row struct {
 	Request, Response string
 }
 
-// Commands is the whole table in the order of ids. Nobody may change it.
-var Commands = []Row{
+// ownCommands are the rows of all commands but the models'.
+var ownCommands = []Row{
 	{ID: Whoami, Name: "WHOAMI", Role: Served, MaxBody: MaxBody, Right: access.Anyone, Anonymous: true, Request: "svrid, svrname, tag, …", Response: "code, svrid, mconf, epoch"},
 	{ID: GetCli, Name: "GETCLI", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "svrid, key, after, limit", Response: "code, desc, data, count, more"},
 	{ID: Hungup, Name: "HUNGUP", Role: Served, MaxBody: MaxBody, Right: access.ClientsRead, Request: "op, svrid", Response: "code, desc, data"},
@@ -257,7 +260,7 @@ var Commands = []Row{
 
 // rowOf finds a row by its id.
 var rowOf = func() []*Row {
-	rows := make([]*Row, Commands[len(Commands)-1].ID+1)
+	rows := make([]*Row, models[len(models)-1].first+familySize)
 	for i := range Commands {
 		rows[Commands[i].ID] = &Commands[i]
 	}

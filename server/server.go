@@ -22,10 +22,12 @@ import (
 	"confcenter/server/config"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
+	"confcenter/server/model"
 	"confcenter/server/netio"
 	"confcenter/server/state"
 	"confcenter/server/storage"
 	"confcenter/server/watch"
+	cluster "confcenter/state"
 )
 
 // Config are a Server's settings. The zero value listens on DefaultListen and behaves like
@@ -102,6 +104,9 @@ type Stores struct {
 	// Storage is made on State and answers the commands of player storage; nil: they get
 	// codes.NotImplemented. It is closed before State.
 	Storage storage.Store
+	// Models are models of a cluster's state. The commands of those that are not there get
+	// codes.NotImplemented.
+	Models []cluster.Model
 }
 
 // Types of the packages below that belong to the server's interface.
@@ -156,6 +161,7 @@ func New(cfg Config, stores Stores) *Server {
 		s.watches = watch.Add(s.life, s.gate, stores.State)
 	}
 	storage.Add(s.life, s.gate, stores.Storage)
+	model.Add(s.life, s.gate, stores.Models)
 	s.engine = netio.New(netio.Config{
 		Listen: cfg.Listen, Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, admission.TCPCost), Log: cfg.Log,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },

@@ -46,7 +46,7 @@ func (o *Operation) Question() reflect.Type { return o.question }
 func (o *Operation) Answer() reflect.Type { return o.answer }
 
 // Writes reports whether it may change something.
-func (o *Operation) Writes() bool { return !strings.HasPrefix(o.Route, "GET ") }
+func (o *Operation) Writes() bool { return strings.HasSuffix(o.Right.String(), ":write") }
 
 // Ask returns a pointer to an empty question.
 func (o *Operation) Ask() any { return reflect.New(o.question).Interface() }

@@ -7,6 +7,7 @@ import (
 	"confcenter/client"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/protocol"
 	"confcenter/state"
 )
 
@@ -54,6 +55,27 @@ func (s store) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 // KeepLease implements state.Store.
 func (s store) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
 	return s.c.KeepLease(ctx, id)
+}
+
+// FlowCalls has a method for each operation of a server's flow model.
+type FlowCalls struct{ c *client.Client }
+
+// Flow is the flow model of the server that c is connected to.
+func Flow(c *client.Client) *FlowCalls { return &FlowCalls{c} }
+
+// BenchCalls has a method for each operation of a server's bench model.
+type BenchCalls struct{ c *client.Client }
+
+// Bench is the bench model of the server that c is connected to.
+func Bench(c *client.Client) *BenchCalls { return &BenchCalls{c} }
+
+// call asks one operation; see [client.Client.Call].
+func call[Q, A any](ctx context.Context, c *client.Client, cmd protocol.Command, writes bool, q *Q) (*A, error) {
+	answer := new(A)
+	if err := c.Call(ctx, cmd, writes, q, answer); err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // Watch implements state.Store.

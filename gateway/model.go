@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"confcenter/kv/kvjson"
+	"confcenter/state"
+)
+
+// modelRoutes are those of the models of a cluster's state: each has a root of its own, and a
+// route for each operation of its table. A GET has its question in the query, a POST in the body.
+func (g *Gateway) modelRoutes() (list []route) {
+	for i := range g.stores.Models {
+		m := &g.stores.Models[i]
+		for place := range m.Operations {
+			o := &m.Operations[place]
+			method, path, _ := strings.Cut(o.Route, " ")
+			rt := route{method: method, pattern: "/v1/" + m.Name + "/" + path, name: m.Name + "." + o.Name, right: o.Right, handle: asksModel(m, o)}
+			if method == http.MethodPost {
+				rt.body = g.cfg.MaxBody
+			}
+			list = append(list, rt)
+		}
+	}
+	return list
+}
+
+// asksModel handles one operation.
+func asksModel(m *state.Model, o *state.Operation) handler {
+	return func(w *reply, r *http.Request) error {
+		question, err := w.question(r, o)
+		if err != nil {
+			return err
+		}
+		answer, err := m.Answer(r.Context(), o, actorOf(r), question)
+		if err != nil {
+			return err
+		}
+		if err := w.grow(len(answer) + len("\n")); err != nil {
+			return err
+		}
+		w.b = append(w.b, answer...)
+		return w.sendFresh(w.b)
+	}
+}
+
+// question reads what is asked.
+func (w *reply) question(r *http.Request, o *state.Operation) (any, error) {
+	p := parametersOf(r)
+	if r.Method != http.MethodPost {
+		question := o.Ask()
+		for _, m := range state.MembersOf(o.Question()) {
+			p.member(&m, question)
+		}
+		return question, p.end()
+	}
+	if err := p.end(); err != nil {
+		return nil, err
+	}
+	if _, err := w.readObject(r, kvjson.HTTP); err != nil {
+		return nil, err
+	}
+	object := w.b
+	if len(object) == 0 {
+		object = []byte("{}")
+	}
+	return o.Read(object, func(n int64) error { return w.room.take(w, n) })
+}
+
+// member reads one member of a question. A list may be given as often as it has elements.
+func (p *parameters) member(m *state.Member, question any) {
+	texts := p.values[m.Name]
+	switch {
+	case m.Form == state.Flag:
+		texts = nil
+		if p.flag(m.Name) {
+			texts = []string{"true"}
+		}
+	case m.Form != state.List:
+		texts = nil
+		if text := p.text(m.Name); text != "" {
+			texts = []string{text}
+		}
+	}
+	delete(p.values, m.Name)
+	for _, text := range texts {
+		if err := m.Set(question, text); err != nil {
+			p.fail(err)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package protocol
+
+import "slices"
+
+// models are the models of a cluster's state, which package state describes. Their tables of
+// operations are their commands' rows, which are generated; an operation's place in the table
+// is its id's in the family.
+var models = [...]struct {
+	name   string
+	first  Command // the family's bits of the ids
+	prefix string  // of the commands' names
+}{
+	{"flow", 0x0400, "FL"},
+	{"bench", 0x0500, "BN"},
+}
+
+// OfModel is the command for an operation of a model, by its place in the model's table; 0 if
+// there is no such model.
+func OfModel(model string, place int) Command {
+	for _, m := range models {
+		if m.name == model {
+			return m.first + Command(place)
+		}
+	}
+	return 0
+}
+
+// PrefixOf begins the names of a model's commands.
+func PrefixOf(model string) string {
+	for _, m := range models {
+		if m.name == model {
+			return m.prefix
+		}
+	}
+	return ""
+}
+
+// Model is the model that c, a request or a reply, belongs to; empty if there is none.
+func (c Command) Model() string {
+	for _, m := range models {
+		if c.Request()&familyBits == m.first {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// AppendAnswer appends the reply to a model's command: the answer, which is a JSON object, and
+// the code of success.
+func AppendAnswer(dst, object []byte) []byte {
+	dst = append(dst, `{"code":0`...)
+	if len(object) > len("{}") {
+		dst = append(dst, ',')
+	}
+	return append(dst, object[1:]...)
+}
+
+// CheckSuccess returns the refusal that a reply is, a *RefusedError, or what is wrong with it;
+// nil: it is an answer.
+func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
+
+// Commands is the whole table in the order of ids. Nobody may change it.
+var Commands = slices.Concat(ownCommands, flowCommands, benchCommands)

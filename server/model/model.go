@@ -1,0 +1,87 @@
+// Package model handles the commands of the models of a cluster's state. It knows none of
+// them: what can be asked of a model is in its table of operations.
+package model
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+	"confcenter/state"
+)
+
+// Add makes g answer for the models as long as life lasts. Those that the table of commands
+// has, and that are not among them, get codes.NotImplemented.
+func Add(life context.Context, g *gate.Gate, models []state.Model) {
+	routes := map[protocol.Command]gate.Route{}
+	for i := range protocol.Commands {
+		if id := protocol.Commands[i].ID; id.Model() != "" {
+			routes[id] = gate.Route{Handle: noModel, Raw: true}
+		}
+	}
+	for i := range models {
+		m := &models[i]
+		for place := range m.Operations {
+			routes[protocol.OfModel(m.Name, place)] = gate.Route{Handle: asks(life, m, &m.Operations[place]), Strict: true}
+		}
+	}
+	g.Add(routes)
+}
+
+func noModel(s *gate.Session, h protocol.Header, _ []byte) bool {
+	s.Result(h, int(codes.NotImplemented), "this server has no "+h.Command.Model())
+	return true
+}
+
+// asks handles one operation, away from the loop: it may take long to read the question, and a
+// write waits until it is durable. The scanner has read the body.
+func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler {
+	return func(s *gate.Session, h protocol.Header, _ []byte) bool {
+		room := &room{session: s}
+		if err := room.take(int64(len(s.Desk.Req.Body()))); err != nil {
+			s.RefuseState(h, err)
+			return true
+		}
+		body, by := slices.Clone(s.Desk.Req.Body()), s.Actor()
+		loop.AwaitDisk(&s.Conn, h, func(dst []byte) []byte {
+			defer room.give()
+			question, err := o.Read(body, room.take)
+			var answer []byte
+			if err == nil {
+				answer, err = m.Answer(life, o, by, question)
+			}
+			if err != nil {
+				s.Group().Count.StateRefused.Add(1)
+				return s.AppendRefusal(dst, h, err)
+			}
+			if o.Writes() {
+				s.Group().Count.StateWrites.Add(1)
+			}
+			return protocol.AppendAnswer(dst, answer)
+		})
+		return true
+	}
+}
+
+// room is what one question takes of the memory for peers.
+type room struct {
+	session *gate.Session
+	held    int64
+}
+
+// takenFor is after what time a question for which there was no memory is worth asking again.
+const takenFor = time.Second
+
+func (r *room) take(n int64) error {
+	if !r.session.Group().Memory.Take(n) {
+		return &codes.Error{Code: codes.Busy, After: takenFor, Text: "there is no memory for the question now; try again later, or ask for less at a time"}
+	}
+	r.held += n
+	return nil
+}
+
+func (r *room) give() { r.session.Group().Memory.Give(r.held) }

@@ -1,0 +1,56 @@
+// Command operations writes what follows from the tables of what can be asked of the models of
+// a cluster's state:
+//
+//	go generate ./tools/operations ./tools/wireshark
+//
+// These are the rows of the command table, their sections in PROTOCOL.md, the paths of the
+// OpenAPI document and the methods of the Go client. A test keeps the files in step with the
+// tables. An operation's place in its table is its id on the wire for ever, so it may be
+// neither moved nor renamed: the command refuses that.
+package main
+
+//go:generate go run .
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"confcenter/state"
+)
+
+func main() {
+	const root = "../.."
+	files, err := generate(root, models)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, name), files[name], 0o644)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "operations: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// generate returns the contents of all files by their names below root.
+func generate(root string, models []state.Model) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for name, write := range map[string]func(old []byte, models []state.Model) ([]byte, error){
+		"protocol/modelcommands.go": rows,
+		"PROTOCOL.md":               specification,
+		"gateway/openapi.json":      openapi,
+		"state/remote/calls.go":     calls,
+	} {
+		old, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+		if files[name], err = write(old, models); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/protocol"
+	"confcenter/state"
+	"confcenter/state/statetest"
+)
+
+const root = "../.."
+
+// After a change of a table, run go generate.
+func TestWhatFollowsFromTheTablesIsCurrent(t *testing.T) {
+	files, err := generate(root, models)
+	require.NoError(t, err)
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s: run go generate ./tools/operations ./tools/wireshark", name)
+	}
+}
+
+// An operation's name is a verb, a command and a method; its route is one of a kind.
+func TestTablesAreSound(t *testing.T) {
+	for _, m := range models {
+		require.Less(t, len(m.Operations), 0x100, "ids of one family")
+		seen := map[string]bool{}
+		for i, o := range m.Operations {
+			r := row(&m, i)
+			for _, name := range []string{o.Name, o.Route, r.Name, goName(o.Name)} {
+				require.False(t, seen[name], "%s %s is there twice", m.Name, name)
+				seen[name] = true
+			}
+			require.Regexp(t, `^[a-z]+(-[a-z]+)*$`, o.Name)
+			require.Regexp(t, `^(GET|POST) [a-z/-]+$`, o.Route)
+			require.Contains(t, rights, o.Right, o.Name)
+			require.False(t, o.Writes() && strings.HasPrefix(o.Route, "GET "), "%s %s: what browsers do by themselves must not write", m.Name, o.Name)
+			require.NotEmpty(t, o.Doc, o.Name)
+			for _, member := range state.MembersOf(o.Answer()) {
+				require.NotContains(t, []string{"code", "desc", "retry_after"}, member.Name, "%s: these say how it went", o.Name)
+			}
+		}
+	}
+}
+
+// Every member says what it is: all documents show that.
+func TestMembersAreDocumented(t *testing.T) {
+	for i := range models {
+		m := &models[i]
+		types := objectsOf(m)
+		for k := range m.Operations {
+			types = append(types, m.Operations[k].Question(), m.Operations[k].Answer())
+		}
+		for _, of := range types {
+			for _, member := range state.MembersOf(of) {
+				require.Regexp(t, `^[A-Za-z][A-Za-z0-9_]*$`, member.Name, of)
+				require.NotEmpty(t, member.Doc, "%v.%s", of, member.Name)
+			}
+		}
+	}
+}
+
+var sample = []state.Model{statetest.SampleModel(nil)}
+
+func TestOperationsKeepTheirIDs(t *testing.T) {
+	text, err := rows(nil, sample)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `{ID: 0x0400, Name: "FLADDUP", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "name, by, tags, token", Response: "code, name, n"},`)
+	again, err := rows(text, sample)
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(again))
+
+	moved := sample[0]
+	moved.Operations = []state.Operation{moved.Operations[1], moved.Operations[0]}
+	_, err = rows(text, []state.Model{moved})
+	require.ErrorContains(t, err, `command 0x0400 was FLADDUP and would be "FLLIST"`)
+	moved.Operations = sample[0].Operations[:1]
+	_, err = rows(text, []state.Model{moved})
+	require.ErrorContains(t, err, `command 0x0401 was FLLIST and would be ""`)
+}
+
+func TestThePartOfTheSpecification(t *testing.T) {
+	text, err := specification([]byte("before\n"+begin+"old\n"+end+"after\n"), sample)
+	require.NoError(t, err)
+	for _, want := range []string{
+		"before\n" + begin + "\n| id | name |", end + "after\n", "\n### FLADDUP 0x0400\n\nCounts what there is.\n\n| request | type | |\n", "| `tags` | array of string | what it is like |\n",
+		"| `sums` | array of Sum | a line for each |\n", "\n### Objects of flow\n\n| **Sum** | type | |\n|---|---|---|\n| `name` | string | what is counted |\n",
+		"| 0x0401 | FLLIST | served | 4 MiB | – | flow:read | – | long, names, deep | code, sums, by |\n",
+	} {
+		require.Contains(t, string(text), want)
+	}
+	require.NotContains(t, string(text), "old\n")
+	again, err := specification(text, sample)
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(again))
+	_, err = specification([]byte("nothing"), sample)
+	require.Error(t, err)
+}
+
+func TestThePartOfTheOpenAPIDocument(t *testing.T) {
+	old := `{"paths":{"/v1/flow/gone":{},"/v1/status":{"get":{}}},"components":{"schemas":{"flow.Gone":{},"Error":{}}},"tags":[]}`
+	text, err := openapi([]byte(old), sample)
+	require.NoError(t, err)
+	var doc struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct{ Schemas map[string]json.RawMessage }
+	}
+	require.NoError(t, json.Unmarshal(text, &doc))
+	require.Len(t, doc.Paths, 3)
+	require.Contains(t, doc.Paths["/v1/flow/add"], "post")
+	require.Contains(t, string(doc.Paths["/v1/flow/sums"]["get"]), "#/components/schemas/flow.Sum")
+	require.Len(t, doc.Components.Schemas, 2)
+	again, err := openapi(text, sample)
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(again))
+}
+
+func TestMethodsOfTheGoClient(t *testing.T) {
+	text, err := calls(nil, sample)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `
+// AddUp counts what there is.
+func (c *FlowCalls) AddUp(ctx context.Context, q *statetest.AddAsk) (*statetest.Sum, error) {
+	return call[statetest.AddAsk, statetest.Sum](ctx, c.c, 0x0400, true, q)
+}
+`)
+	require.Equal(t, protocol.Command(0x0400), protocol.OfModel("flow", 0))
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"confcenter/internal/jsontext"
+	"confcenter/state"
+)
+
+// maxBody is the gateway's default limit of a body.
+const maxBody = 8 << 20
+
+// field is a member of an object whose order is kept.
+type field struct {
+	name  string
+	value any
+}
+
+// object is a JSON object in a given order.
+type object []field
+
+type list = []any
+
+// text is a JSON text of the document as it was.
+type text []byte
+
+// appendJSON appends what the document is made of.
+func appendJSON(dst []byte, value any) []byte {
+	switch v := value.(type) {
+	case object:
+		dst = append(dst, '{')
+		for i, f := range v {
+			dst = append(jsontext.AppendQuote(separate(dst, i), f.name), ':')
+			dst = appendJSON(dst, f.value)
+		}
+		return append(dst, '}')
+	case list:
+		dst = append(dst, '[')
+		for i := range v {
+			dst = appendJSON(separate(dst, i), v[i])
+		}
+		return append(dst, ']')
+	case text:
+		return append(dst, v...)
+	case string:
+		return jsontext.AppendQuote(dst, v)
+	}
+	return fmt.Append(dst, value) // a number or a bool
+}
+
+func separate(dst []byte, i int) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// openapi replaces what the document has about the models.
+func openapi(old []byte, models []state.Model) ([]byte, error) {
+	var paths, schemas object
+	for i := range models {
+		paths = append(paths, pathsOf(&models[i])...)
+		for _, t := range objectsOf(&models[i]) {
+			schemas = append(schemas, field{models[i].Name + "." + t.Name(), objectSchema(&models[i], t)})
+		}
+	}
+	of := func(key string) bool {
+		for _, m := range models {
+			if strings.HasPrefix(key, "/v1/"+m.Name+"/") || strings.HasPrefix(key, m.Name+".") {
+				return true
+			}
+		}
+		return false
+	}
+	replaced := edit(old, "paths", func(all object) object { return append(without(all, of), paths...) })
+	replaced = edit(replaced, "components", func(all object) object {
+		for i := range all {
+			if all[i].name == "schemas" {
+				all[i].value = append(without(members(all[i].value.(text)), of), schemas...)
+			}
+		}
+		return all
+	})
+	return append(jsontext.AppendIndent(nil, replaced, " "), '\n'), nil
+}
+
+// members takes an object apart.
+func members(raw []byte) (all object) {
+	jsontext.EachMember(raw, func(key, raw []byte, _ jsontext.Kind) bool {
+		all = append(all, field{string(key), text(raw)})
+		return true
+	})
+	return all
+}
+
+func without(all object, of func(key string) bool) (rest object) {
+	for _, f := range all {
+		if !of(f.name) {
+			rest = append(rest, f)
+		}
+	}
+	return rest
+}
+
+// edit changes one member of the document.
+func edit(document []byte, name string, change func(object) object) []byte {
+	all := members(document)
+	for i := range all {
+		if all[i].name == name {
+			all[i].value = change(members(all[i].value.(text)))
+		}
+	}
+	return appendJSON(nil, all)
+}
+
+// pathsOf are the paths of a model, in the order of its table.
+func pathsOf(m *state.Model) (paths object) {
+	for i := range m.Operations {
+		o := &m.Operations[i]
+		method, path, _ := strings.Cut(o.Route, " ")
+		path = "/v1/" + m.Name + "/" + path
+		described := field{strings.ToLower(method), operation(m, o)}
+		if at := indexOf(paths, path); at >= 0 {
+			paths[at].value = append(paths[at].value.(object), described)
+		} else {
+			paths = append(paths, field{path, object{described}})
+		}
+	}
+	return paths
+}
+
+func indexOf(all object, name string) int {
+	for i := range all {
+		if all[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func ref(to string) object { return object{{"$ref", "#/components/" + to}} }
+
+func content(schema object) object {
+	return object{{"application/json", object{{"schema", schema}}}}
+}
+
+func operation(m *state.Model, o *state.Operation) object {
+	out := object{{"operationId", m.Name + "." + o.Name}, {"tags", list{m.Name}}, {"summary", strings.ToUpper(o.Doc[:1]) + strings.TrimSuffix(o.Doc[1:], ".")}}
+	responses := object{{"200", object{{"description", "done"}, {"content", content(objectSchema(m, o.Answer()))}}}}
+	if strings.HasPrefix(o.Route, "POST ") {
+		out = append(out, field{"requestBody", object{{"required", false}, {"content", content(objectSchema(m, o.Question()))}}}, field{"x-max-body", maxBody})
+		responses = append(responses, field{"413", ref("responses/TooLarge")})
+	} else if parameters := parametersOf(m, o.Question()); len(parameters) > 0 {
+		out = append(out, field{"parameters", parameters})
+	}
+	return append(out, field{"responses", append(responses, field{"default", ref("responses/Error")})})
+}
+
+func parametersOf(m *state.Model, t reflect.Type) (all list) {
+	for _, member := range state.MembersOf(t) {
+		all = append(all, object{
+			{"name", member.Name}, {"in", "query"}, {"description", member.Doc}, {"required", false}, {"schema", schema(m, member.Type)}, {"example", example(member.Type)},
+		})
+	}
+	return all
+}
+
+// example is a value that a parameter may have.
+func example(t reflect.Type) any {
+	switch form := state.FormOf(t); {
+	case form == state.Whole || form == state.Number:
+		return 1
+	case form == state.Flag:
+		return true
+	case form == state.List:
+		return example(t.Elem())
+	case choices(t) != nil:
+		return choices(t)[0]
+	}
+	return "x"
+}
+
+// choices are the values of an enumeration, nil for any other type.
+func choices(t reflect.Type) []string {
+	if names, ok := reflect.New(t).Interface().(interface{ Names() []string }); ok {
+		return names.Names()
+	}
+	return nil
+}
+
+func schema(m *state.Model, t reflect.Type) object {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch form := state.FormOf(t); form {
+	case state.Text:
+		out := object{{"type", "string"}}
+		if names := choices(t); names != nil {
+			all := list{}
+			for _, name := range names {
+				all = append(all, name)
+			}
+			out = append(out, field{"enum", all})
+		}
+		return out
+	case state.Whole:
+		return object{{"type", "integer"}, {"format", "int64"}}
+	case state.Number:
+		return object{{"type", "number"}}
+	case state.Flag:
+		return object{{"type", "boolean"}}
+	case state.List:
+		return object{{"type", "array"}, {"items", schema(m, t.Elem())}}
+	case state.Table:
+		return object{{"type", "object"}, {"additionalProperties", schema(m, t.Elem())}}
+	case state.Object:
+		return ref(fmt.Sprintf("schemas/%s.%s", m.Name, t.Name()))
+	}
+	return object{}
+}
+
+// objectSchema describes a struct by its members.
+func objectSchema(m *state.Model, t reflect.Type) object {
+	properties, required := object{}, list{}
+	for _, member := range state.MembersOf(t) {
+		s := schema(m, member.Type)
+		if indexOf(s, "$ref") < 0 && member.Doc != "" {
+			s = append(s, field{"description", member.Doc})
+		}
+		properties = append(properties, field{member.Name, s})
+	}
+	return object{{"type", "object"}, {"properties", properties}, {"required", required}, {"additionalProperties", false}}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"confcenter/state"
+)
+
+// The part of PROTOCOL.md that is written.
+const (
+	begin = "<!-- from here to the end of the part: written by go generate ./tools/operations -->\n"
+	end   = "<!-- end of the part -->\n"
+)
+
+// specification replaces the part of PROTOCOL.md that is about the models.
+func specification(old []byte, models []state.Model) ([]byte, error) {
+	before, rest, found := bytes.Cut(old, []byte(begin))
+	_, after, closed := bytes.Cut(rest, []byte(end))
+	if !found || !closed {
+		return nil, fmt.Errorf("has no part between %q and %q", begin, end)
+	}
+	var out bytes.Buffer
+	out.Write(before)
+	out.WriteString(begin)
+	for i := range models {
+		describe(&out, &models[i])
+	}
+	out.WriteString(end)
+	out.Write(after)
+	return out.Bytes(), nil
+}
+
+func describe(out *bytes.Buffer, m *state.Model) {
+	if len(m.Operations) == 0 {
+		return
+	}
+	out.WriteString("\n| id | name | role | limit | early | right | push | request | reply |\n|---|---|---|---|---|---|---|---|---|\n")
+	for place := range m.Operations {
+		r := row(m, place)
+		fmt.Fprintf(out, "| 0x%04X | %s | %s | %d MiB | – | %s | – | %s | %s |\n", uint16(r.ID), r.Name, r.Role, r.MaxBody>>20, r.Right, dash(r.Request), r.Response)
+	}
+	objects := objectsOf(m)
+	for place := range m.Operations {
+		o, r := &m.Operations[place], row(m, place)
+		fmt.Fprintf(out, "\n### %s 0x%04X\n\n%s%s\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), strings.TrimSuffix(o.Doc[1:], ".")+".")
+		memberTable(out, "request", o.Question())
+		memberTable(out, "reply", o.Answer())
+	}
+	if len(objects) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n### Objects of %s\n", m.Name)
+	for _, t := range objects {
+		memberTable(out, "**"+t.Name()+"**", t)
+	}
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+func memberTable(out *bytes.Buffer, what string, t reflect.Type) {
+	members := state.MembersOf(t)
+	if len(members) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n| %s | type | |\n|---|---|---|\n", what)
+	for _, m := range members {
+		fmt.Fprintf(out, "| `%s` | %s | %s |\n", m.Name, typeText(m.Type), strings.ReplaceAll(m.Doc, "|", "\\|"))
+	}
+}
+
+// typeText is a type as PROTOCOL.md names it.
+func typeText(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch state.FormOf(t) {
+	case state.Text:
+		return "string"
+	case state.Whole:
+		return "integer"
+	case state.Number:
+		return "number"
+	case state.Flag:
+		return "boolean"
+	case state.List:
+		return "array of " + typeText(t.Elem())
+	case state.Table:
+		return "object of " + typeText(t.Elem())
+	case state.Object:
+		return t.Name()
+	}
+	return "any"
+}
+
+// objectsOf are the structs in the questions and answers of a model, in the order in which they
+// are met.
+func objectsOf(m *state.Model) (list []reflect.Type) {
+	seen := map[reflect.Type]bool{}
+	var walk func(t reflect.Type, top bool)
+	walk = func(t reflect.Type, top bool) {
+		switch form := state.FormOf(t); {
+		case t.Kind() == reflect.Pointer:
+			walk(t.Elem(), top)
+		case form == state.List || form == state.Table:
+			walk(t.Elem(), false)
+		case form == state.Object && !seen[t]:
+			if !top {
+				seen[t] = true
+				list = append(list, t)
+			}
+			for _, member := range state.MembersOf(t) {
+				walk(member.Type, false)
+			}
+		}
+	}
+	for i := range m.Operations {
+		walk(m.Operations[i].Question(), true)
+		walk(m.Operations[i].Answer(), true)
+	}
+	return list
+}
