@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"time"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -20,7 +19,21 @@ func (s *Storage) Claim(ctx context.Context, table int, who string) (Claim, erro
 	if b, err := s.Dirty(ctx, table, 1); err != nil || b == nil {
 		return Claim{Idle: true}, err
 	}
-	return claim(ctx, s.store, table, who, s.Settings().LockTime)
+	ns, key := LockOf(table)
+	e, _ := s.store.Get([]byte(ns), []byte(key))
+	if e != nil && string(e.Value.Data) != who {
+		return Claim{Holder: string(e.Value.Data)}, nil
+	}
+	txn := &kv.Txn{If: []kv.Compare{kv.Absent(ns, key)},
+		Then: []kv.Op{{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.StringValue(who), TTL: s.Settings().LockTime}}}
+	if e != nil { // the fence of a key that is written again stays
+		txn.If[0] = kv.Compare{NS: ns, Key: key, Target: kv.CompareCreate, Relation: kv.Equal, Number: int64(e.Create)}
+	}
+	result, err := s.commit(ctx, txn)
+	if err != nil || !result.Held { // another one was faster
+		return Claim{}, err
+	}
+	return Claim{Fence: result.Ops[0].Entry.Create}, nil
 }
 
 // LockOf is the lock that a lander of the dirty table has to hold; its fence goes with Landed.
@@ -28,24 +41,6 @@ func LockOf(table int) (ns, key string) { return Landing, numbered("lock/", tabl
 
 // numbered is the key of what a dirty table has in Landing.
 func numbered(what string, table int) string { return what + strconv.Itoa(table) }
-
-func claim(ctx context.Context, store kv.Store, table int, who string, ttl time.Duration) (Claim, error) {
-	ns, key := LockOf(table)
-	e, _ := store.Get([]byte(ns), []byte(key))
-	if e != nil && string(e.Value.Data) != who {
-		return Claim{Holder: string(e.Value.Data)}, nil
-	}
-	txn := &kv.Txn{System: true, If: []kv.Compare{kv.Absent(ns, key)},
-		Then: []kv.Op{{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.StringValue(who), TTL: ttl}}}
-	if e != nil { // the fence of a key that is written again stays
-		txn.If[0] = kv.Compare{NS: ns, Key: key, Target: kv.CompareCreate, Relation: kv.Equal, Number: int64(e.Create)}
-	}
-	result, err := commit(ctx, store, txn)
-	if err != nil || !result.Held { // another one was faster
-		return Claim{}, err
-	}
-	return Claim{Fence: result.Ops[0].Entry.Create}, nil
-}
 
 // Free ends the claims of a lander that is known not to run.
 func (s *Storage) Free(ctx context.Context, who string) error {
@@ -62,12 +57,8 @@ func (s *Storage) Free(ctx context.Context, who string) error {
 
 // Release gives a claim back. It is no error if it has ended.
 func (s *Storage) Release(ctx context.Context, table int, fence kv.Revision) error {
-	return release(ctx, s.store, table, fence)
-}
-
-func release(ctx context.Context, store kv.Store, table int, fence kv.Revision) error {
 	ns, key := LockOf(table)
-	_, err := commit(ctx, store, &kv.Txn{System: true, Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}})
+	_, err := s.commit(ctx, &kv.Txn{Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}})
 	if errors.Is(err, codes.FenceLost) {
 		return nil
 	}

@@ -123,12 +123,8 @@ func (s *Storage) Base() int64 { return s.base.now.Load() }
 
 // commit applies a transaction of the Storage's own, and waits for it.
 func (s *Storage) commit(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
-	return commit(ctx, s.store, txn)
-}
-
-func commit(ctx context.Context, store kv.Store, txn *kv.Txn) (*kv.Result, error) {
 	txn.System = true
-	return kv.Commit(ctx, store, txn)
+	return kv.Commit(ctx, s.store, txn)
 }
 
 // base is what versions are counted from.
