@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"server/config":        {"access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
 	"server/state":         {"codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
 	"server/model":         {"codes", "protocol", "server/gate", "server/loop", "state"},
-	"server/storage":       {"codes", "kv", "protocol", "server/gate", "server/loop", "storage"},
+	"server/storage":       {"codes", "kv", "protocol", "server/gate", "server/loop", "storage", "storage/field"},
 	"server/watch":         {"codes", "kv", "kv/follow", "protocol", "server/gate", "server/loop"},
 	"server/clients":       {"access", "codes", "confstore", "kv", "protocol", "internal/clock", "internal/jsontext", "internal/ring", "server/gate", "server/loop"},
 	"tools/ccload": {"kv", "protocol", "internal/flood", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",

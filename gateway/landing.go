@@ -49,7 +49,7 @@ func (g *Gateway) landingBody() *landingBody {
 func (g *Gateway) landingErrors(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	after, limit := p.text("after"), p.count("limit")
-	var from storage.FieldName
+	var from field.Ref
 	if after != "" {
 		table, key, _ := strings.Cut(after, "/")
 		var ok bool
@@ -105,16 +105,16 @@ func (g *Gateway) landingDrop(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	confirm := p.count("confirm")
 	all := len(p.values) == 0
-	field := storage.FieldName{Owner: storage.Owner{App: p.textOr("appId"), Region: p.textOr("regionId"), Logic: p.text("logicType"), ID: p.text("ownerId")}, Name: p.text("name")}
+	one := field.Ref{Owner: storage.Owner{App: p.textOr("appId"), Region: p.textOr("regionId"), Logic: p.text("logicType"), ID: p.text("ownerId")}, Name: p.text("name")}
 	if err := p.end(); err != nil {
 		return err
 	}
-	var fields []storage.FieldName
+	var fields []field.Ref
 	if !all {
-		if field.Owner.Logic == "" || field.Owner.ID == "" || field.Name == "" {
+		if one.Owner.Logic == "" || one.Owner.ID == "" || one.Name == "" {
 			return codes.Errorf(codes.BadRequest, "a field needs logicType, ownerId and name; give none of them to name all")
 		}
-		fields = append(fields, field)
+		fields = append(fields, one)
 	}
 	n, err := g.stores.Storage.Drop(r.Context(), fields, confirm)
 	if err != nil {

@@ -27,9 +27,9 @@ type PlayerStorage interface {
 
 	Stats() storage.Stats
 	Status() []storage.TableStatus
-	Errors(after storage.FieldName, limit int) (list []storage.ErrorRow, more bool)
-	Retry(ctx context.Context, fields []storage.FieldName) (int, error)
-	Drop(ctx context.Context, fields []storage.FieldName, confirm int64) (int, error)
+	Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool)
+	Retry(ctx context.Context, fields []field.Ref) (int, error)
+	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
 }
 
 // storageRoot is the root of our own REST API for player storage. An owner is a path of four

@@ -113,7 +113,7 @@ func TestStorageIDsMayBeAnything(t *testing.T) {
 	for i, id := range ids {
 		path := strings.ReplaceAll(ownerPath(id, "1", id, id), "/..", "/%2E%2E")
 		require.Equal(t, 200, k.do("PATCH", path, fmt.Sprintf(`{"fields":{%q:"%d"}}`, "f", i)).status, id)
-		want := storage.FieldName{Owner: storage.Owner{App: id, Region: "1", Logic: id, ID: id}, Name: "f"}
+		want := field.Ref{Owner: storage.Owner{App: id, Region: "1", Logic: id, ID: id}, Name: "f"}
 		require.Equal(t, fmt.Sprint(i), string(fake.fields[want].Value), id)
 		require.JSONEq(t, fmt.Sprintf(`{"fields":{"f":"%d"}}`, i), k.get(path+"?names=f").body, id)
 		var list struct {
@@ -149,7 +149,7 @@ func TestStorageAnswersAreBounded(t *testing.T) {
 	query := url.Values{}
 	for i := range 9 {
 		name := fmt.Sprint("f", i)
-		fake.fields[storage.FieldName{Owner: o, Name: name}] = storage.Field{Name: name, Value: value, Version: 1}
+		fake.fields[field.Ref{Owner: o, Name: name}] = storage.Field{Name: name, Value: value, Version: 1}
 		query.Add("name", name)
 	}
 	p := ownerPath("1", "1", "player", "7")
@@ -204,7 +204,7 @@ func TestLandingRoutes(t *testing.T) {
 		{"GET", "/v1/landing/errors?after=x", "", "", 400, `bad_request`, ""},
 		{"POST", "/v1/landing/errors/retry", `{"rows":[{"logicType":"player","ownerId":"7/8","name":"f1"}]}`, "", 200, `{"count":3}`, ""},
 	})
-	require.Equal(t, []storage.FieldName{{Owner: o, Name: "f1"}}, fake.asked)
+	require.Equal(t, []field.Ref{{Owner: o, Name: "f1"}}, fake.asked)
 	k.exchange([]exchange{
 		{"POST", "/v1/landing/errors/retry", ``, "", 200, `{"count":3}`, ""},
 		{"POST", "/v1/landing/errors/retry", `{"rows":[]}`, "", 400, `bad_request`, ""},
@@ -222,7 +222,7 @@ func TestLandingRoutes(t *testing.T) {
 		{"DELETE", "/v1/landing/errors?appId=1&confirm=1", "", "", 400, `bad_request`, ""},
 		{"DELETE", one + "&confirm=1", "", "", 200, `{"count":3}`, ""},
 	})
-	require.Equal(t, []storage.FieldName{{Owner: o, Name: "f1"}}, fake.asked)
+	require.Equal(t, []field.Ref{{Owner: o, Name: "f1"}}, fake.asked)
 	require.EqualValues(t, 1, fake.confirm)
 	k.exchange([]exchange{{"DELETE", "/v1/landing/errors?confirm=3", "", "", 200, `{"count":3}`, ""}})
 	require.Nil(t, fake.asked, "all")

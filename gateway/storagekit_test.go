@@ -10,24 +10,25 @@ import (
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // fakeStorage is as much of player storage as the routes can tell from the real one. It is
 // used by one request at a time.
 type fakeStorage struct {
-	fields  map[storage.FieldName]storage.Field
+	fields  map[field.Ref]storage.Field
 	version int64
 	landed  int64                 // all versions up to this one are landed
 	tables  []storage.TableStatus // as Status tells them
 	refused []storage.ErrorRow
-	asked   []storage.FieldName // of the last Retry or Drop
-	confirm int64               // of the last Drop
-	hold    chan struct{}       // if it is set, writes wait for it to be closed
-	holds   chan struct{}       // gets one for each that waits
+	asked   []field.Ref   // of the last Retry or Drop
+	confirm int64         // of the last Drop
+	hold    chan struct{} // if it is set, writes wait for it to be closed
+	holds   chan struct{} // gets one for each that waits
 }
 
 func newFakeStorage() *fakeStorage {
-	return &fakeStorage{fields: map[storage.FieldName]storage.Field{}, tables: []storage.TableStatus{{
+	return &fakeStorage{fields: map[field.Ref]storage.Field{}, tables: []storage.TableStatus{{
 		Table: 0, List: "dirtyKey:0", Errors: "dirtyKey:0error", Dirty: 3, Oldest: storeTime - 5000, Refused: 1, Landed: 40, Last: storeTime - 2000, Rate: 7, Cursor: 9,
 	}}}
 }
@@ -35,7 +36,7 @@ func newFakeStorage() *fakeStorage {
 // Load implements PlayerStorage, as do the others.
 func (f *fakeStorage) Load(_ context.Context, o storage.Owner, names []string) (list []storage.Field, err error) {
 	for _, name := range names {
-		if field, ok := f.fields[storage.FieldName{Owner: o, Name: name}]; ok && !field.Removed {
+		if field, ok := f.fields[field.Ref{Owner: o, Name: name}]; ok && !field.Removed {
 			list = append(list, field)
 		}
 	}
@@ -43,7 +44,7 @@ func (f *fakeStorage) Load(_ context.Context, o storage.Owner, names []string) (
 }
 
 func (f *fakeStorage) GetAll(_ context.Context, o storage.Owner, ask storage.Ask) (page storage.Page, err error) {
-	names := slices.SortedFunc(maps.Keys(f.fields), func(a, b storage.FieldName) int { return strings.Compare(a.Key(), b.Key()) })
+	names := slices.SortedFunc(maps.Keys(f.fields), func(a, b field.Ref) int { return strings.Compare(a.Key(), b.Key()) })
 	page.Revision = kv.Revision(f.version + 1)
 	for _, name := range names {
 		if field := f.fields[name]; name.Owner == o && !field.Removed && name.Name > ask.After {
@@ -74,7 +75,7 @@ func (f *fakeStorage) do(w *storage.Write) (*storage.Outcome, error) {
 	}
 	mismatch := &storage.Mismatch{}
 	for name, version := range w.Expect {
-		if now := f.fields[storage.FieldName{Owner: w.Owner, Name: name}]; now.Version != version {
+		if now := f.fields[field.Ref{Owner: w.Owner, Name: name}]; now.Version != version {
 			mismatch.Fields = append(mismatch.Fields, storage.Field{Name: name, Version: now.Version})
 		}
 	}
@@ -83,7 +84,7 @@ func (f *fakeStorage) do(w *storage.Write) (*storage.Outcome, error) {
 	}
 	out := &storage.Outcome{Replayed: w.Token == "again"}
 	set := func(name string, change func(*storage.Field)) {
-		at := storage.FieldName{Owner: w.Owner, Name: name}
+		at := field.Ref{Owner: w.Owner, Name: name}
 		field, was := f.fields[at]
 		if was && w.WantPrev && !field.Removed {
 			out.Prev = append(out.Prev, field)
@@ -141,21 +142,21 @@ func (f *fakeStorage) LandedThrough(storage.Owner) int64 { return f.landed }
 
 func (f *fakeStorage) Status() []storage.TableStatus { return f.tables }
 
-func (f *fakeStorage) Errors(after storage.FieldName, limit int) (list []storage.ErrorRow, more bool) {
+func (f *fakeStorage) Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool) {
 	for _, e := range f.refused {
-		if at := (storage.FieldName{Owner: e.Owner, Name: e.Name}); after.Name == "" || at.Key() > after.Key() {
+		if at := (field.Ref{Owner: e.Owner, Name: e.Name}); after.Name == "" || at.Key() > after.Key() {
 			list = append(list, e)
 		}
 	}
 	return list[:min(limit, len(list))], len(list) > limit
 }
 
-func (f *fakeStorage) Retry(_ context.Context, fields []storage.FieldName) (int, error) {
+func (f *fakeStorage) Retry(_ context.Context, fields []field.Ref) (int, error) {
 	f.asked = fields
 	return len(f.refused), nil
 }
 
-func (f *fakeStorage) Drop(_ context.Context, fields []storage.FieldName, confirm int64) (int, error) {
+func (f *fakeStorage) Drop(_ context.Context, fields []field.Ref, confirm int64) (int, error) {
 	f.asked, f.confirm = fields, confirm
 	if confirm == 0 {
 		return 0, codes.Errorf(codes.Unconfirmed, "how many?")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // What a read costs beside the store's own, and a write.
@@ -18,7 +19,7 @@ func BenchmarkGet(b *testing.B) {
 	k.settle()
 	k.update(player, map[string]string{"data": "value"})
 	b.Run("store", func(b *testing.B) {
-		ns, key := []byte(player.Namespace()), []byte(FieldName{Owner: player, Name: "data"}.Key())
+		ns, key := []byte(player.Namespace()), []byte(field.Ref{Owner: player, Name: "data"}.Key())
 		b.ReportAllocs()
 		for b.Loop() {
 			if e, _ := k.engine.Get(ns, key); e == nil {

@@ -403,12 +403,12 @@ func TestStorageAgreesWithAPlainMap(t *testing.T) {
 			value string
 			at    time.Time
 		}
-		model, gone := map[Owner]map[string]string{}, map[FieldName]last{}
-		versions := map[FieldName]int64{}
+		model, gone := map[Owner]map[string]string{}, map[field.Ref]last{}
+		versions := map[field.Ref]int64{}
 		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
 			o := player
 			o.ID = rapid.SampledFrom([]string{"1", "10", "a:b"}).Draw(rt, "owner")
-			f := FieldName{Owner: o, Name: rapid.SampledFrom([]string{"a", "b", ":c"}).Draw(rt, "field")}
+			f := field.Ref{Owner: o, Name: rapid.SampledFrom([]string{"a", "b", ":c"}).Draw(rt, "field")}
 			if model[o] == nil {
 				model[o] = map[string]string{}
 			}

@@ -280,7 +280,7 @@ func (d *database) Fields(ctx context.Context, o Owner, names []string) (list []
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range names {
-		if r, ok := d.rows[o.Table()][FieldName{Owner: o, Name: name}.Key()]; ok {
+		if r, ok := d.rows[o.Table()][field.Ref{Owner: o, Name: name}.Key()]; ok {
 			list = append(list, r)
 		}
 	}
@@ -404,7 +404,7 @@ func (d *database) insertLocked(r Row) {
 func (d *database) row(o Owner, name string) Row {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.rows[o.Table()][FieldName{Owner: o, Name: name}.Key()]
+	return d.rows[o.Table()][field.Ref{Owner: o, Name: name}.Key()]
 }
 
 func (d *database) set(change func(*database)) {

@@ -18,7 +18,7 @@ import (
 // note is a field that the database refused. It is kept as JSON in Landing, so that operators
 // can read it there, under the names of the field's table and row.
 type note struct {
-	field    FieldName
+	field    field.Ref
 	ns, key  string      // of the field's entry
 	mod      kv.Revision // of its own entry; 0: there is none yet
 	revision kv.Revision
@@ -149,13 +149,13 @@ func (d *ledger) refused(f Failure, rev kv.Revision, pause int64) *note {
 
 // Errors lists fields that the database refused, after that one in the order of their tables
 // and keys.
-func (s *Storage) Errors(after FieldName, limit int) (list []ErrorRow, more bool) {
+func (s *Storage) Errors(after field.Ref, limit int) (list []ErrorRow, more bool) {
 	if s.dirty == nil {
 		return nil, false
 	}
 	set, tables := s.Settings(), s.dirty.tableCount()
 	l := kv.List{NS: Landing, Prefix: notePrefix, Limit: max(0, limit) + min(1, max(0, limit))}
-	if after != (FieldName{}) {
+	if after != (field.Ref{}) {
 		l.After = noteKey(after.Owner.Table(), after.Key())
 	}
 	v := s.store.View() // the list may be long, and the ledger's mutex is not held for so long
@@ -192,7 +192,7 @@ func (d *ledger) tableCount() int {
 
 // Retry has refused fields landed again at once: those, or with nil all that were not dropped.
 // It returns how many.
-func (s *Storage) Retry(ctx context.Context, fields []FieldName) (int, error) {
+func (s *Storage) Retry(ctx context.Context, fields []field.Ref) (int, error) {
 	keys, err := s.noted(fields)
 	if err != nil {
 		return 0, err
@@ -211,7 +211,7 @@ func (s *Storage) Retry(ctx context.Context, fields []FieldName) (int, error) {
 // is how many that would be: those which are refused, and not given up yet, each counted once;
 // else it fails with codes.Unconfirmed. If there is none any more there is nothing to confirm,
 // so that asking twice does no harm.
-func (s *Storage) Drop(ctx context.Context, fields []FieldName, confirm int64) (int, error) {
+func (s *Storage) Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error) {
 	keys, err := s.noted(fields)
 	if err != nil {
 		return 0, err
@@ -231,7 +231,7 @@ func (s *Storage) Drop(ctx context.Context, fields []FieldName, confirm int64) (
 
 // noted are the keys of the notes of these fields, each once, whether there are such notes or
 // not; with nil of all.
-func (s *Storage) noted(fields []FieldName) ([]string, error) {
+func (s *Storage) noted(fields []field.Ref) ([]string, error) {
 	if s.dirty == nil {
 		return nil, errNoBacking()
 	}

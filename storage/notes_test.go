@@ -18,7 +18,7 @@ func TestRefusedRowsAreTriedOnceEachWhenTheirTimeComes(t *testing.T) {
 	k := startOn(t, sql)
 	k.update(player, map[string]string{"a": "1", "b": "2", "c": "3"})
 	k.land()
-	_, err := k.Drop(t.Context(), []FieldName{{Owner: player, Name: "c"}}, 1)
+	_, err := k.Drop(t.Context(), []field.Ref{{Owner: player, Name: "c"}}, 1)
 	require.NoError(t, err)
 	for range 3 { // at once, for the impatient
 		n, err := k.Retry(t.Context(), nil)
@@ -43,7 +43,7 @@ func TestRefusedRowsAreTriedOnceEachWhenTheirTimeComes(t *testing.T) {
 	k.land()
 	require.Equal(t, map[string]string{"a": "1", "b": "2"}, sql.live(player))
 	k.reopen()
-	list, _ := k.Errors(FieldName{}, 0)
+	list, _ := k.Errors(field.Ref{}, 0)
 	require.Len(t, list, 1)
 	require.True(t, list[0].Dropped)
 }
@@ -52,10 +52,10 @@ func TestRefusedRowsAreTriedOnceEachWhenTheirTimeComes(t *testing.T) {
 func TestDropIsConfirmedByHowManyItGivesUp(t *testing.T) {
 	k := startOn(t, newDatabase())
 	k.refuse("a", "b", "c")
-	a := FieldName{Owner: player, Name: "a"}
-	some := []FieldName{a, {Owner: player, Name: "nope"}, a}
+	a := field.Ref{Owner: player, Name: "a"}
+	some := []field.Ref{a, {Owner: player, Name: "nope"}, a}
 	for _, step := range []struct {
-		fields  []FieldName
+		fields  []field.Ref
 		confirm int64
 		refusal string // "": none
 		count   int
@@ -63,7 +63,7 @@ func TestDropIsConfirmedByHowManyItGivesUp(t *testing.T) {
 		{nil, 0, "landing 3 refused fields would be given up: confirm must be that number, and is 0", 0},
 		{nil, 2, "landing 3 refused", 0},
 		{some, 3, "landing 1 refused", 0},
-		{[]FieldName{}, 0, "", 0},
+		{[]field.Ref{}, 0, "", 0},
 		{some, 1, "", 1},
 		{some, 1, "", 0}, // asked again, because the answer was lost for example
 		{some, 3, "", 0},
@@ -157,10 +157,10 @@ func TestAFieldThatIsGivenUpWhileItIsTriedStaysGivenUp(t *testing.T) {
 // A misspelt request is told so, instead of being about no field.
 func TestOperatorsNameFieldsThatCanExist(t *testing.T) {
 	k := startOn(t, newDatabase())
-	for _, bad := range []FieldName{{}, {Owner: player}, {Owner: Owner{App: "1", Region: "1", Logic: "user"}, Name: "a"}} {
-		_, err := k.Drop(t.Context(), []FieldName{bad}, 1)
+	for _, bad := range []field.Ref{{}, {Owner: player}, {Owner: Owner{App: "1", Region: "1", Logic: "user"}, Name: "a"}} {
+		_, err := k.Drop(t.Context(), []field.Ref{bad}, 1)
 		require.ErrorIs(t, err, codes.BadKey)
-		_, err = k.Retry(t.Context(), []FieldName{bad})
+		_, err = k.Retry(t.Context(), []field.Ref{bad})
 		require.ErrorIs(t, err, codes.BadKey)
 	}
 }

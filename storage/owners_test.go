@@ -9,6 +9,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/storage/field"
 )
 
 // A list of owners of one kind does not pass over those of others, wherever it begins.
@@ -47,7 +48,7 @@ func TestAListOfOwnersEndsEarlyAfterManyLooks(t *testing.T) {
 	var gone []string
 	for i := range dead {
 		o.ID = fmt.Sprintf("m%07d", i)
-		gone = append(gone, FieldName{Owner: o, Name: "f"}.Key())
+		gone = append(gone, field.Ref{Owner: o, Name: "f"}.Key())
 	}
 	for len(gone) > 0 { // as Remove leaves them
 		txn := &kv.Txn{}

@@ -102,7 +102,7 @@ func (at *snapshot) page(ask Ask) Page {
 	owner := at.owner.Key() + ":"
 	from := 0
 	if ask.After != "" {
-		after := FieldName{Owner: at.owner, Name: ask.After}.Key()
+		after := field.Ref{Owner: at.owner, Name: ask.After}.Key()
 		i, there := slices.BinarySearchFunc(at.fields, after, func(p placed, key string) int { return cmp.Compare(p.key, key) })
 		if from = i; there {
 			from++

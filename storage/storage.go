@@ -28,7 +28,6 @@ import "confcenter/storage/field"
 type (
 	Owner       = field.Owner
 	Field       = field.Field
-	FieldName   = field.Ref
 	Kind        = field.Kind
 	Delta       = field.Delta
 	Write       = field.Write

@@ -5,14 +5,15 @@ import (
 
 	"confcenter/protocol"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // Landing is what operators need of a *storage.Storage.
 type Landing interface {
 	Status() []storage.TableStatus
-	Errors(after storage.FieldName, limit int) (list []storage.ErrorRow, more bool)
-	Retry(ctx context.Context, fields []storage.FieldName) (int, error)
-	Drop(ctx context.Context, fields []storage.FieldName, confirm int64) (int, error)
+	Errors(after field.Ref, limit int) (list []storage.ErrorRow, more bool)
+	Retry(ctx context.Context, fields []field.Ref) (int, error)
+	Drop(ctx context.Context, fields []field.Ref, confirm int64) (int, error)
 }
 
 // status says how it stands with landing.

@@ -32,7 +32,7 @@ type player struct {
 	err     error
 
 	owners           []storage.Owner
-	retried, dropped []storage.FieldName
+	retried, dropped []field.Ref
 	confirm          int64 // of the last Drop
 
 	dirty  []storage.DirtyRow
@@ -91,16 +91,16 @@ func (p *player) Status() []storage.TableStatus {
 	return []storage.TableStatus{{Table: 3, List: "dirtyKey:3", Errors: "dirtyKey:3error", Dirty: 5}}
 }
 
-func (p *player) Errors(after storage.FieldName, limit int) ([]storage.ErrorRow, bool) {
+func (p *player) Errors(after field.Ref, limit int) ([]storage.ErrorRow, bool) {
 	return []storage.ErrorRow{{Owner: after.Owner, Name: after.Name, Reason: "bad", Attempts: limit}}, true
 }
 
-func (p *player) Retry(_ context.Context, fields []storage.FieldName) (int, error) {
+func (p *player) Retry(_ context.Context, fields []field.Ref) (int, error) {
 	p.retried = fields
 	return 2, p.err
 }
 
-func (p *player) Drop(_ context.Context, fields []storage.FieldName, confirm int64) (int, error) {
+func (p *player) Drop(_ context.Context, fields []field.Ref, confirm int64) (int, error) {
 	p.dropped, p.confirm = fields, confirm
 	return len(fields), p.err
 }
@@ -270,7 +270,7 @@ func TestLandingIsTheOperators(t *testing.T) {
 	require.Contains(t, k.ask(protocol.StRetry, `{}`), `{"code":0,"count":2}`)
 	require.Nil(t, k.player.retried)
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[{`+owner+`,"name":"pic"}]}`), `{"code":0,"count":2}`)
-	require.Equal(t, []storage.FieldName{{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "pic"}}, k.player.retried)
+	require.Equal(t, []field.Ref{{Owner: storage.Owner{App: "1", Region: "1", Logic: "bag", ID: "42"}, Name: "pic"}}, k.player.retried)
 	require.Contains(t, k.ask(protocol.StRetry, `{"rows":[]}`), `is empty; leave it out to name all`, "none is not all")
 	require.Contains(t, k.ask(protocol.StDrop, `{"rows":[{`+owner+`,"name":"pic"}],"confirm":1}`), `{"code":0,"count":1}`)
 	require.Equal(t, k.player.retried, k.player.dropped)

@@ -131,7 +131,7 @@ func (d *Database) Fields(ctx context.Context, o storage.Owner, names []string) 
 	for some := range slices.Chunk(names, perQuery) {
 		keys := make([]any, len(some))
 		for i, name := range some {
-			keys[i] = storage.FieldName{Owner: o, Name: name}.Key()
+			keys[i] = field.Ref{Owner: o, Name: name}.Key()
 		}
 		found, err := d.load(ctx, o, "primary_key IN (?"+strings.Repeat(",?", len(keys)-1)+")", keys)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/storage"
+	"confcenter/storage/field"
 )
 
 // onServers is onEach for the databases that are programs of their own.
@@ -480,7 +481,7 @@ func TestARowThatBreaksTheConnectionHoldsNothingElseUp(t *testing.T) {
 		require.Equal(t, 51, table(1))
 		require.NotZero(t, l.Readings().Get("landing_unreachable"))
 		l.pass(t, "all but one are landed", func() bool { return s.left() == 1 })
-		reason := s.reasons[storage.FieldName{Owner: owners[1], Name: "bad"}.Key()]
+		reason := s.reasons[field.Ref{Owner: owners[1], Name: "bad"}.Key()]
 		require.Contains(t, reason, "the connection to the database breaks")
 		require.Len(t, s.reasons, 1, "nobody else is to blame")
 		l.pass(t, "it is well", func() bool { return l.Readings().Get("landing_unreachable") == 0 })

@@ -300,7 +300,7 @@ func TestRowsOfOthersAreTakenOrRefused(t *testing.T) {
 		require.Equal(t, []string{r.logic.String, r.owner.String, r.name.String}, []string{got.Owner.Logic, got.Owner.ID, got.Name})
 		back, ok := field.ParseField(got.Table(), got.Key())
 		require.True(t, ok)
-		require.Equal(t, storage.FieldName{Owner: got.Owner, Name: got.Name}, back)
+		require.Equal(t, field.Ref{Owner: got.Owner, Name: got.Name}, back)
 		require.LessOrEqual(t, len(got.Key()), 255)
 	})
 }

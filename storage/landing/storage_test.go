@@ -21,6 +21,7 @@ import (
 	"confcenter/kvstore"
 	"confcenter/kvstore/kvtest"
 	"confcenter/storage"
+	"confcenter/storage/field"
 	"confcenter/storage/landing/dbtest"
 )
 
@@ -379,7 +380,7 @@ func TestH26ARefusedFieldIsRetriedByItself(t *testing.T) {
 		p.land(t)
 		require.EqualValues(t, 1, p.Status()[0].Refused)
 		require.Equal(t, "1", string(p.in(t, "good").Value))
-		list, _ := p.Errors(storage.FieldName{}, 10)
+		list, _ := p.Errors(field.Ref{}, 10)
 		require.Len(t, list, 1)
 		require.Equal(t, "bad", list[0].Name)
 		require.Contains(t, list[0].Reason, "antidote")
