@@ -381,12 +381,11 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 
 // readRequest handles requests and pushes of the server.
 func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
-	limit := uint64(protocol.MaxBody)
 	if h.Command == protocol.KVEvent {
-		limit = uint64(c.cfg.MaxBody) // quoting makes values longer
+		return c.readEvents(r, int(h.BodyLen))
 	}
-	if uint64(h.BodyLen) > limit {
-		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, limit)
+	if h.BodyLen > protocol.MaxBody {
+		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, protocol.MaxBody)
 	}
 	body, err := readBody(r, int(h.BodyLen))
 	if err != nil {
@@ -395,8 +394,6 @@ func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
 	switch h.Command {
 	case protocol.KeepAlive:
 		return c.reply(h, nil)
-	case protocol.KVEvent:
-		return c.watched(body)
 	case protocol.KVGrant:
 		granted, err := protocol.ParseKVGranted(body)
 		if err != nil {

@@ -269,6 +269,7 @@ func TestHostileServer(t *testing.T) {
 		"oversize reply":        {header(protocol.GetConfig.Reply(), 1<<20+1), "more than Config.MaxBody"},
 		"oversize stray reply":  {header(protocol.GetCli.Reply(), 1<<31), "more than Config.MaxBody"},
 		"oversize push":         {header(protocol.EvNotify, protocol.MaxBody+1), "from the server"},
+		"event of no watch":     {protocol.AppendFrame(nil, protocol.KVEvent, 1, []byte(`{"rev":1,"watch":1}`)), "number of a watch"},
 		"push that is not JSON": {protocol.AppendFrame(nil, protocol.EvNotify, 1, []byte(`{"notify":`)), "not JSON"},
 		"push without version":  {protocol.AppendFrame(nil, protocol.EvNotify, 1, []byte(`{"notify":"cfg_change","filename":"a"}`)), "mtime"},
 	} {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"fmt"
 	"sync"
 
@@ -201,17 +202,40 @@ func (t *watchTable) find(id uint32) *KVWatch {
 	return t.byID[id]
 }
 
-// watched handles a KVEVENT. One with an unknown number was on its way when the watch
-// ended.
-func (c *conn) watched(body []byte) error {
+// readEvents handles a KVEVENT with a body of n bytes. One for an unknown number was on its
+// way when the watch ended, and there may be many of them: they are not read.
+func (c *conn) readEvents(r *bufio.Reader, n int) error {
+	start, err := r.Peek(min(n, protocol.KVEventStart))
+	if err != nil {
+		return err
+	}
+	id, err := protocol.KVEventWatch(start)
+	if err != nil {
+		return unreadableEvent(err)
+	}
+	w := c.watches.find(id)
+	if w != nil && n > c.cfg.MaxBody {
+		w.refuse(c, codes.Errorf(codes.TooLarge, "an event of %d bytes is more than Config.MaxBody, %d", n, c.cfg.MaxBody))
+		w = nil
+	}
+	if w == nil {
+		_, err = r.Discard(n)
+		return err
+	}
+	body, err := readBody(r, n)
+	if err != nil {
+		return err
+	}
 	ev, err := protocol.ParseKVEvents(body)
 	if err != nil {
-		return fmt.Errorf("an event that cannot be read: %w", withoutCode(err))
+		return unreadableEvent(err)
 	}
-	if w := c.watches.find(ev.Watch); w != nil {
-		w.take(c, &ev, len(body))
-	}
+	w.take(c, &ev, n)
 	return nil
+}
+
+func unreadableEvent(err error) error {
+	return fmt.Errorf("an event that cannot be read: %w", withoutCode(err))
 }
 
 // unwatch ends a watch on the server and does not wait for the answer.

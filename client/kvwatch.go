@@ -30,9 +30,9 @@ type WatchOptions struct {
 	// Coalesce lets the server skip all but the last event of a key while changes
 	// come faster than it can send.
 	Coalesce bool
-	// Buffer is about how many bytes may wait here for Next; default 4 MiB. When it
-	// is full the server is asked to pause, and to continue once half of it is read;
-	// nothing is lost.
+	// Buffer is about how many bytes may wait here for Next; default 4 MiB. What comes
+	// after so much is not kept: the server is asked to pause, and to continue once half
+	// of it is read. Nothing is lost, and no other request waits for it.
 	Buffer int
 }
 
@@ -172,7 +172,8 @@ func (c *Client) spawn(fn func()) bool {
 // Next waits for the next notice. The events of one revision come together, or in
 // notices that are marked More; entries must not be written to. An error is that
 // of ctx, after which Next may be called again, or the end of the watch: ErrClosed,
-// codes.TooLarge for a state of which more than 512 MiB wait to be read.
+// codes.TooLarge for a state of which more than 512 MiB wait to be read, or for an event
+// of more than Config.MaxBody.
 func (w *KVWatch) Next(ctx context.Context) (kv.Notice, error) {
 	for {
 		n, found, err := w.pop()
@@ -304,7 +305,20 @@ func (w *KVWatch) pushStateLocked(n notice) {
 		w.pushLocked(n)
 		return
 	}
-	w.err = codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state)
+	w.refuseLocked(codes.Errorf(codes.TooLarge, "more than %d bytes of state wait to be read; read faster, or watch less", w.state))
+}
+
+// refuse ends the watch because of what the server sends on a connection.
+func (w *KVWatch) refuse(on *conn, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.on == on {
+		w.refuseLocked(err)
+	}
+}
+
+func (w *KVWatch) refuseLocked(err error) {
+	w.err = err
 	w.leaveLocked()
 	w.cancel()
 	nudge(w.ready)
@@ -312,9 +326,11 @@ func (w *KVWatch) pushStateLocked(n notice) {
 
 // pushChangedLocked queues a change. It leaves out events that were queued before the
 // connection broke in the middle of their revision. If the buffer is full, the server is
-// asked for the change again later.
+// asked for the change again later. The buffer is not full because of the change itself:
+// else the server would be asked for it over and over while too much waits for it to fit,
+// but little enough to continue.
 func (w *KVWatch) pushChangedLocked(n notice) {
-	if w.bytes+n.cost > w.options.Buffer && len(w.queue) > 0 {
+	if w.bytes >= w.options.Buffer {
 		w.over = true
 		w.leaveLocked()
 		nudge(w.wake)

@@ -1,6 +1,9 @@
 package protocol
 
 import (
+	"bytes"
+	"strconv"
+
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -148,6 +151,22 @@ func setWatch(body []byte, watch uint32) {
 		}
 		watch /= 10
 	}
+}
+
+// KVEventStart is how many bytes of a KVEVENT's body are enough for KVEventWatch.
+const KVEventStart = len(watchStart) + watchWidth
+
+// KVEventWatch returns the watch's number from the start of a KVEVENT's body, so that
+// nobody has to read the events of a watch that has ended.
+func KVEventWatch(start []byte) (watch uint32, err error) {
+	digits, ok := bytes.CutPrefix(start, []byte(watchStart))
+	if ok && len(digits) >= watchWidth {
+		n, err := strconv.ParseUint(string(bytes.TrimLeft(digits[:watchWidth], " ")), 10, 32)
+		if err == nil && n > 0 {
+			return uint32(n), nil
+		}
+	}
+	return 0, codes.Errorf(codes.BadRequest, "%.30q does not begin with the number of a watch", start)
 }
 
 // AppendKVEvents appends KVEVENT's body. Every event names its namespace. prev adds the

@@ -70,6 +70,9 @@ func TestEventsRoundTrip(t *testing.T) {
 		got, err := protocol.ParseKVEvents(body)
 		require.NoError(t, err, "%s", body)
 		require.Equal(t, want, got)
+		watch, err := protocol.KVEventWatch(body[:protocol.KVEventStart])
+		require.NoError(t, err)
+		require.Equal(t, want.Watch, watch)
 
 		for i := range want.Events {
 			want.Events[i].Prev = nil
@@ -132,6 +135,10 @@ func TestBrokenEvents(t *testing.T) {
 	} {
 		_, err := protocol.ParseKVEvents([]byte(body))
 		require.Error(t, err, body)
+	}
+	for _, start := range []string{``, `{"watch":`, `{"watch":        1,`, `{"watch":         0`, `{"watch":4294967296`, `{"watch":        1 `, `{"rev":1,"watch":         1`} {
+		_, err := protocol.KVEventWatch([]byte(start))
+		require.Error(t, err, start)
 	}
 }
 
