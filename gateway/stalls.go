@@ -24,6 +24,7 @@ type stalls struct {
 type stalled struct {
 	own    int64  // bytes of its own
 	shared int64  // about its part of what it shares with others, which the pool has counted
+	event  int64  // bytes of all of that
 	end    func() // ends the stream; any goroutine may call it
 }
 
@@ -57,7 +58,8 @@ func (l *stalls) leave(w *wait) {
 }
 
 // relieve ends the streams that have waited longest, as many as it takes to get the pool
-// back to its limit.
+// back to its limit. Nobody ends because of the event that it is in the middle of: its
+// peer would come back for the same one, again and again.
 func (l *stalls) relieve() {
 	if !l.pool.Over() {
 		return
@@ -66,7 +68,7 @@ func (l *stalls) relieve() {
 	defer l.mu.Unlock()
 	for over := l.pool.Held() - l.pool.Limit() - l.going; over > 0; {
 		oldest := l.waits.Front()
-		if oldest == nil {
+		if oldest == nil || over <= oldest.Value.(*wait).event {
 			return
 		}
 		w := l.waits.Remove(oldest).(*wait)

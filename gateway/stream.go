@@ -113,7 +113,7 @@ func (s *sseWriter) close() {
 func (s *sseWriter) size() stalled {
 	held := stalled{own: int64(cap(s.b)) + sseChunk, end: s.giveUp} // net/http has a buffer, too
 	if s.big != nil {
-		held.shared = s.big.share()
+		held.shared, held.event = s.big.share(), int64(s.big.bytes)
 	}
 	return held
 }

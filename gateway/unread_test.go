@@ -332,3 +332,49 @@ func TestWhoHasWaitedLongestIsCut(t *testing.T) {
 	require.Zero(t, waiting)
 	require.EqualValues(t, 2, cut)
 }
+
+// An event may be longer than what all streams may hold. Then it is told all the same, on one
+// connection: whoever is told to come back for it would be told so again.
+func TestAnEventBeyondTheMemoryForStreamsIsTold(t *testing.T) {
+	k := start(t, func(cfg *Config, _ *Stores) { cfg.Memory = memory.Divide(memory.Least) })
+	s := k.listen(storeURL("&state=1&prev=1"), "")
+	s.until("synced")
+	before := ""
+	for _, first := range []string{"a", "b"} {
+		value := first + strings.Repeat("\x01", kv.MaxValue-1)
+		_, err := k.commit(kv.PutTxn("n", "k", kv.StringValue(value)))
+		require.NoError(t, err)
+		m, ok := s.next()
+		require.True(t, ok)
+		require.Greater(t, int64(len(m.data)), 4*k.cfg.Memory.Streams.Limit())
+		var e struct {
+			Value string
+			Prev  struct{ Value string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(m.data), &e))
+		require.True(t, e.Value == value && e.Prev.Value == before, "both are whole")
+		before = value
+	}
+	_, cut := k.stalls.counts()
+	require.Zero(t, cut)
+}
+
+func TestNobodyIsCutForTheEventItIsInTheMiddleOf(t *testing.T) {
+	pool := memory.NewPool(100)
+	l := newStalls(pool)
+	cut := 0
+	enter := func(shared, event int64) *wait {
+		return l.enter(stalled{own: 10, shared: shared, event: event, end: func() { cut++ }})
+	}
+	pool.Add(1000) // a frame that two share
+	one, two := enter(500, 1000), enter(500, 1000)
+	l.relieve()
+	require.Zero(t, cut)
+	pool.Add(300) // another one
+	three := enter(300, 300)
+	l.relieve()
+	require.Equal(t, 1, cut, "who has waited longest")
+	for _, w := range []*wait{one, two, three} {
+		l.leave(w)
+	}
+}

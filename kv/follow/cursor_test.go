@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -136,6 +137,21 @@ func TestWhatIsLeftOutIsNotCountedAsTold(t *testing.T) {
 	require.True(t, c.Offer(old(puts(1, "a"), puts(5, "a", "b", "c"))))
 	_, _ = c.Next(one)
 	require.Equal(t, Mark{Rev: 4, Part: 5, Told: 1}, c.At())
+}
+
+// A change that is longer than all that may be kept does not count as more than that.
+func TestRecentCountsAtMostItsLimit(t *testing.T) {
+	pool := memory.NewPool(1000)
+	r := NewRecent(1000, pool)
+	for rev := kv.Revision(1); rev < 4; rev++ {
+		long := putEvent(rev, "k", strings.Repeat("v", 5000))
+		r.Add(&kv.Batch{Changes: []kv.Change{{Revision: rev, Events: []kv.Event{long}}}})
+		require.EqualValues(t, 1000, pool.Held())
+	}
+	r.Add(&kv.Batch{Changes: []kv.Change{puts(4, "k")}})
+	require.EqualValues(t, Weight(&kv.Change{Events: puts(4, "k").Events}), pool.Held())
+	r.Pass(5)
+	require.Zero(t, pool.Held())
 }
 
 func TestRecentKeepsTheNewest(t *testing.T) {

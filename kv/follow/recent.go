@@ -43,8 +43,9 @@ type Recent struct {
 }
 
 // NewRecent makes a Recent that keeps about maxBytes at most and half of that at
-// least, once so much has come. It always keeps the newest change. What it keeps is
-// counted in the pool, which may be nil.
+// least, once so much has come. It always keeps the newest change, however long. What it
+// keeps is counted in the pool, which may be nil, but never as more than maxBytes: else
+// one long change would make others give up what they need to pass it on.
 func NewRecent(maxBytes int, pool *memory.Pool) *Recent {
 	return &Recent{max: maxBytes, pool: pool.Or(int64(maxBytes))}
 }
@@ -74,8 +75,8 @@ func (r *Recent) Add(b *kv.Batch) {
 	if !r.begun {
 		r.begun, r.after = true, b.Changes[0].Revision-1
 	}
-	before := r.bytes
-	defer func() { r.pool.Add(int64(r.bytes - before)) }()
+	before := r.countedLocked()
+	defer func() { r.pool.Add(r.countedLocked() - before) }()
 	r.bytes += weight
 	r.changes = append(r.changes, b.Changes...)
 	r.last = b.Last()
@@ -100,9 +101,11 @@ func (r *Recent) Pass(revision kv.Revision) {
 
 func (r *Recent) passLocked(revision kv.Revision) {
 	r.begun, r.after, r.last = true, revision, revision
-	r.pool.Give(int64(r.bytes))
+	r.pool.Give(r.countedLocked())
 	r.changes, r.bytes = nil, 0
 }
+
+func (r *Recent) countedLocked() int64 { return int64(min(r.bytes, r.max)) }
 
 // Since returns the changes after revision, as far back as they are kept: as many
 // as fit into maxBytes, but at least one if there is one.
