@@ -25,7 +25,8 @@ type WatchOptions struct {
 	// State asks for the current state first: State notices, then Synced, then the
 	// changes since. It excludes From and Past.
 	State bool
-	// Prev asks for Event.Prev.
+	// Prev asks for Event.Prev. It is left out where the event with it would have more
+	// than 4 MiB.
 	Prev bool
 	// Coalesce lets the server skip all but the last event of a key while changes
 	// come faster than it can send.

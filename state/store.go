@@ -24,7 +24,8 @@ type Store interface {
 	KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error)
 	// Watch follows the keys that the filter selects: what changes after a revision or, after
 	// 0, first the state there is, as notices of kv.State and kv.Synced. Events have Prev
-	// where the store still knows it. The context is for opening it only.
+	// where the store still knows it, and over a connection only if the event then has at
+	// most 4 MiB. The context is for opening it only.
 	Watch(ctx context.Context, f kv.Filter, after kv.Revision) (Watch, error)
 }
 

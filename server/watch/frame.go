@@ -44,8 +44,8 @@ func entryCost(e *kv.Entry, form form) int {
 	return n + len(e.Key)
 }
 
-// appendNotice appends the frame of a notice, without the number of a watch. It is
-// never longer than a peer accepts.
+// appendNotice appends the frame of a notice, without the number of a watch. It is longer
+// than what clients may send only if it has nothing but one long entry, quoted.
 func appendNotice(dst []byte, n kv.Notice, form form) []byte {
 	start := len(dst)
 	dst = protocol.BeginFrame(dst, protocol.KVEvent, 0)
@@ -54,8 +54,9 @@ func appendNotice(dst []byte, n kv.Notice, form form) []byte {
 		State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync,
 	}, form&withPrev != 0, form&withRaw != 0)
 	if len(dst)-start > protocol.HeaderSize+protocol.MaxBody && len(n.Events) == 1 && form&withPrev != 0 {
-		// A single event does not fit: leave out the previous entry, as if the store
-		// did not have it any more.
+		// Two entries are too long together: leave out the previous one, as if the store
+		// did not have it any more. Else one event could be more than a small server may
+		// hold for all its peers, and would end one connection after the other.
 		return appendNotice(dst[:start], n, form&^withPrev)
 	}
 	return protocol.FinishFrame(dst, start)

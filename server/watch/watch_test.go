@@ -225,7 +225,8 @@ func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
 		}
 		return txn
 	}
-	sparkling := kv.PutTxn("n", "controls", kv.StringValue(strings.Repeat("\x01", 400_000)))
+	sparkling := kv.PutTxn("n", "controls", kv.StringValue(strings.Repeat("\x01", 400_000)))    // 2.4 MB, quoted
+	dazzling := kv.PutTxn("n", "controls", kv.StringValue(strings.Repeat("\x01", kv.MaxValue))) // 6 MiB
 	var peers []*watchPeer
 	var witnesses []*witness
 	watch := func(body string, prev bool, room int) {
@@ -245,6 +246,8 @@ func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
 	k.commit(values)
 	k.commit(sparkling)
 	k.commit(sparkling)
+	k.commit(dazzling)
+	k.commit(dazzling)
 	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: "small"}}})
 	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: "", Confirm: "n"}}})
 	more := 0
