@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,11 +38,16 @@ type browser struct {
 // startBrowser runs Debian's chromium until the test ends.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "confcenter-browser-")
+	require.NoError(t, err)
+	t.Cleanup(func() { // helpers of the browser outlive it by a moment, in which they write
+		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, servertest.Patience, 10*time.Millisecond)
+	})
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("chromium"),
 		chromedp.UserDataDir(filepath.Join(dir, "profile")),
 		chromedp.Env("TMPDIR="+dir),
+		chromedp.WSURLReadTimeout(time.Minute), // for a first start from a slow disk
 		chromedp.NoFirstRun, chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-background-networking", true),
