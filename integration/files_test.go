@@ -113,7 +113,9 @@ func TestEditedFiles(t *testing.T) {
 		d.nothingMore()
 	})
 	t.Run("saved_by_vim_with_a_backup_and_a_swap_file", func(t *testing.T) {
-		d := startDesk(t, one(), "a.json")
+		opts := one()
+		opts.Store.RemoveDelay = servertest.Patience // however slow this machine is
+		d := startDesk(t, opts, "a.json")
 		d.edit(".a.json.swp", "x")
 		d.edit("4913", "")
 		require.NoError(t, os.Remove(d.path("4913")))
@@ -330,7 +332,8 @@ func TestManyFilesAtOnce(t *testing.T) {
 	})
 	t.Run("the_conf_directory_replaced", func(t *testing.T) {
 		all, names := numbered(`{"k":0}`)
-		d := startDesk(t, servertest.Options{Files: all}, append(names, "extra.json")...)
+		patient := confstore.Config{ReplaceGrace: servertest.Patience} // however slow this machine is
+		d := startDesk(t, servertest.Options{Files: all, Store: patient}, append(names, "extra.json")...)
 		next := d.ConfDir + ".next"
 		require.NoError(t, os.Mkdir(next, 0o755))
 		for _, name := range names {
