@@ -15,7 +15,7 @@ const maxTries = 8
 func (j *job) again() {
 	j.settled = true
 	if j.tries++; j.tries >= maxTries {
-		j.finish(nil, codes.Errorf(codes.Busy, "owner %q is being changed by others all the time; try again", j.owner), true)
+		j.finish(nil, codes.Errorf(codes.Busy, "owner %q is being changed by others all the time; try again", j.owner))
 		return
 	}
 	j.goOn()
@@ -24,7 +24,7 @@ func (j *job) again() {
 // goOn is attempt for a job that has a line already.
 func (j *job) goOn() {
 	if err := j.attempt(); err != nil {
-		j.finish(nil, err, true)
+		j.finish(nil, err)
 	}
 }
 
@@ -91,7 +91,7 @@ func (j *job) attempt() error {
 	}
 	err = j.decide(txn, states)
 	if err != nil && j.settled {
-		j.finish(nil, err, true)
+		j.finish(nil, err)
 		return nil
 	}
 	if err != nil {

@@ -140,7 +140,7 @@ func (c *cold) loadFor(j *job, names []string, all bool) error {
 			}
 		}
 		if err != nil {
-			j.finish(nil, err, true)
+			j.finish(nil, err)
 			return
 		}
 		j.loaded = rows

@@ -40,6 +40,7 @@ func (all *lines) join(j *job, alone bool) (goOn bool, err error) {
 	if !alone && all.open.Load() == 0 {
 		return true, nil
 	}
+	j.kept = true
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	l := all.byOwner[j.id()]

@@ -11,34 +11,74 @@ import (
 	"confcenter/storage/field"
 )
 
-// Do makes a change. It does not wait: done is called exactly once, from any goroutine, also
-// before Do returns, and must not hold that goroutine up. Writes to one owner take effect in
-// the order of the calls. The write belongs to the Storage until done is called, its names and
-// values for good.
+// Call is a Write and then what came of it. It can be used again once its caller was told,
+// unless it is Kept.
+type Call struct {
+	Write
+	For any // the caller's
+
+	// set when the caller is told
+	Outcome *Outcome // part of the Call
+	Err     error
+
+	job job
+}
+
+// Kept reports whether the Storage may still look at a Call whose caller was told.
+func (c *Call) Kept() bool { return c.job.kept }
+
+// Caller is who makes changes with DoEach, from one goroutine.
+type Caller struct {
+	// Done returns calls, from any goroutine, which it must not hold up: in one call of it
+	// all that the store made durable in one go. The list belongs to the caller. Set before
+	// DoEach.
+	Done func([]*Call)
+
+	writes []*kv.Write // to be handed over
+}
+
+// Do is DoEach for one change: done is called exactly once, also before Do returns.
 func (s *Storage) Do(w *Write, done func(*Outcome, error)) {
-	j, err := s.newJob(w, done)
-	if err != nil {
-		done(nil, err)
-		return
-	}
-	if s.base.open.Load() {
-		j.start()
-		return
-	}
-	s.base.whenThere(func(err error) {
-		if err != nil {
-			done(nil, err)
-			return
+	one := &struct {
+		by   Caller
+		call Call
+	}{by: Caller{Done: func(list []*Call) { done(list[0].Outcome, list[0].Err) }}, call: Call{Write: *w}}
+	s.DoEach(&one.by, []*Call{&one.call})
+}
+
+// DoEach makes changes, each for itself. It does not wait: the caller is told of each of them
+// exactly once, maybe before DoEach returns. Writes to one owner take effect in the order of
+// the calls. The Call belongs to the Storage until then, its names and values for good.
+func (s *Storage) DoEach(by *Caller, calls []*Call) {
+	for _, c := range calls {
+		j := &c.job
+		*j = job{s: s, w: &c.Write, call: c, by: by}
+		if err := j.prepare(); err != nil {
+			j.tell(nil, err)
+			continue
 		}
-		j.start()
-	})
+		if s.base.open.Load() {
+			j.start(true)
+			continue
+		}
+		s.base.whenThere(func(err error) {
+			if err != nil {
+				j.tell(nil, err)
+				return
+			}
+			j.start(false)
+		})
+	}
+	by.handOver(s.store)
 }
 
 // job is one Write on its way.
 type job struct {
 	s    *Storage
 	w    *Write
-	done func(*Outcome, error)
+	call *Call
+	by   *Caller
+	kept bool // it may have a line, or stand in one
 
 	region *region
 	names  []string // of the fields it is about, without those that are only expected
@@ -55,8 +95,7 @@ type job struct {
 	loaded  *rowSet           // what the database has of the owner, as far as it was read
 }
 
-// plain is what a job has that is not dependent, with room for one field, as most have: the
-// whole of it is allocated in one piece.
+// plain is what a job has that is not dependent, with room for one field, as most have.
 type plain struct {
 	write kv.Write
 	given [1]*kv.Write
@@ -70,21 +109,23 @@ type plain struct {
 // id is the owner's among all.
 func (j *job) id() string { return j.region.ns + "/" + j.owner }
 
-func (s *Storage) newJob(w *Write, done func(*Outcome, error)) (*job, error) {
-	if err := w.Owner.Check(); err != nil {
-		return nil, err
+// prepare sets what does not depend on the fields.
+func (j *job) prepare() error {
+	o := &j.w.Owner
+	if err := o.Check(); err != nil {
+		return err
 	}
 	l := lookups.Get().(*lookup)
 	defer l.done()
-	a := ask(l, nil, w.Owner.App, w.Owner.Region, w.Owner.Logic, w.Owner.ID)
-	j := &job{s: s, w: w, done: done, region: s.names.named(a.ns, &w.Owner)}
+	a := ask(l, nil, o.App, o.Region, o.Logic, o.ID)
+	j.region = j.s.names.named(a.ns, o)
 	if err := j.check(a.owner); err != nil {
-		return nil, err
+		return err
 	}
 	var some [2 * field.MaxColumn]byte
 	j.first = string(field.AppendName(append(some[:0], a.owner...), j.names[0]))
 	j.owner = j.first[:len(a.owner)]
-	return j, nil
+	return nil
 }
 
 // check judges all that can be judged without looking at the fields. It puts them in order:
@@ -150,15 +191,22 @@ func (p *plain) room(n int) []string {
 	return make([]string, n)
 }
 
-func (j *job) start() {
+// start begins the job. With gather, DoEach hands over what need not be alone.
+func (j *job) start(gather bool) {
 	if c := j.s.cold; c != nil {
 		c.use(hashOf(j.region.ns, j.owner)) // before lines and entries are looked at, see evict.go
 	}
 	goOn, err := j.s.lines.join(j, false)
 	switch {
 	case err != nil:
-		j.done(nil, err)
-	case goOn:
+		j.tell(nil, err)
+	case !goOn:
+	case gather && !j.dependent():
+		j.by.writes = append(j.by.writes, j.commits())
+	default:
+		if gather {
+			j.by.handOver(j.s.store) // which came before
+		}
 		j.run(false)
 	}
 }
@@ -171,14 +219,14 @@ func (j *job) run(hasLine bool) (keeps bool) {
 	}
 	if !hasLine {
 		if goOn, err := j.s.lines.join(j, true); err != nil {
-			j.done(nil, err)
+			j.tell(nil, err)
 			return false
 		} else if !goOn {
 			return false
 		}
 	}
 	if err := j.attempt(); err != nil {
-		j.done(nil, err)
+		j.tell(nil, err)
 		if !hasLine {
 			j.s.lines.leave(j)
 		}
@@ -214,29 +262,49 @@ func (j *job) begin(txn *kv.Txn) *kv.Txn {
 	return txn
 }
 
-// commit hands the transaction of a job that is not dependent over.
-func (j *job) commit() {
+// commits makes the transaction of a job that is not dependent.
+func (j *job) commits() *kv.Write {
 	p := &j.plain
 	j.begin(&p.txn).Then = j.set(p.op[:0])
-	p.write.Txn, p.write.For, p.given[0] = &p.txn, j, &p.write
-	if _, err := j.s.store.CommitEach(committed{}, p.given[:]); err != nil {
-		j.finish(nil, err, false)
+	p.write.Txn, p.write.For = &p.txn, j
+	return &p.write
+}
+
+// commit hands it over.
+func (j *job) commit() {
+	j.given[0] = j.commits()
+	if _, err := j.s.store.CommitEach(j.by, j.given[:]); err != nil {
+		j.tell(nil, err)
 	}
 }
 
-// committed tells jobs what has become of their transactions.
-type committed struct{}
+// handOver gives the store what was gathered.
+func (c *Caller) handOver(store kv.Store) {
+	list := c.writes
+	c.writes = list[:0]
+	defer clear(list)
+	for len(list) > 0 {
+		taken, err := store.CommitEach(c, list)
+		if list = list[taken:]; err != nil {
+			list[0].For.(*job).tell(nil, err)
+			list = list[1:]
+		}
+	}
+}
 
 // Committed implements kv.Caller.
-func (committed) Committed(writes []*kv.Write) {
-	for _, w := range writes {
+func (c *Caller) Committed(writes []*kv.Write) {
+	calls := make([]*Call, len(writes))
+	for i, w := range writes {
 		j := w.For.(*job)
 		if w.Err != nil {
-			j.finish(nil, j.named(w.Err), false)
-			continue
+			j.call.Err = j.named(w.Err)
+		} else {
+			j.call.Outcome = j.outcome(w.Txn, &w.Result)
 		}
-		j.finish(j.outcome(w.Txn, &w.Result), nil, false)
+		calls[i] = j.call
 	}
+	c.Done(calls)
 }
 
 // set appends the operations of an Update or an Incr of fields that need not be looked at.
@@ -262,21 +330,26 @@ func (j *job) submit(txn *kv.Txn) {
 		case codes.Of(err) == codes.Conflict:
 			j.again()
 		case err != nil:
-			j.finish(nil, j.named(err), true)
+			j.finish(nil, j.named(err))
 		default:
-			j.finish(j.outcome(txn, res), nil, true)
+			j.finish(j.outcome(txn, res), nil)
 		}
 	})
 	if err != nil {
-		j.finish(nil, err, true)
+		j.finish(nil, err)
 	}
 }
 
-func (j *job) finish(out *Outcome, err error, alone bool) {
-	j.done(out, err)
-	if alone {
-		j.s.lines.leave(j)
-	}
+// tell ends the job.
+func (j *job) tell(out *Outcome, err error) {
+	j.call.Outcome, j.call.Err = out, err
+	j.by.Done([]*Call{j.call})
+}
+
+// finish ends a job that has a line.
+func (j *job) finish(out *Outcome, err error) {
+	j.tell(out, err)
+	j.s.lines.leave(j)
 }
 
 // named says which field an increment failed for.

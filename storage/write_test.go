@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -394,4 +395,46 @@ func TestAnUpdateIsOnePut(t *testing.T) {
 	require.Len(t, changes, 1)
 	require.Len(t, changes[0].Events, 1)
 	require.Equal(t, Field{Name: "a", Value: []byte("2"), Version: out.Fields[0].Version, Updated: k.clock.Now().UnixMilli()}, fieldOf(changes[0].Events[0].Entry, "a", k.Base()))
+}
+
+// Most of what is handed over together is one transaction each, which the store gets together.
+// What depends on the fields, and what stands behind it, takes other ways.
+func TestWritesHandedOverTogetherKeepTheirOrder(t *testing.T) {
+	k := start(t)
+	version := k.update(player, map[string]string{"a": "0"}).Fields[0].Version
+	other := player
+	other.ID = "101"
+	var told atomic.Int64
+	groups := make(chan []*Call, 10)
+	by := &Caller{Done: func(list []*Call) {
+		told.Add(int64(len(list)))
+		groups <- list
+	}}
+	set := func(o Owner, value string, expect map[string]int64) *Call {
+		return &Call{Write: Write{Owner: o, Kind: Update, Fields: []Field{{Name: "a", Value: []byte(value)}}, Expect: expect}}
+	}
+	calls := []*Call{
+		set(other, "1", nil), set(player, "1", nil),
+		set(player, "2", map[string]int64{"a": version}), // of before the one in front of it
+		set(player, "3", nil), {Write: Write{Owner: player, Kind: Update}}, set(other, "2", nil),
+	}
+	for range 2 { // they can be used again
+		before := told.Load()
+		k.DoEach(by, calls)
+		for told.Load() < before+int64(len(calls)) {
+			<-groups
+		}
+		var mismatch *Mismatch
+		require.ErrorAs(t, calls[2].Err, &mismatch)
+		require.ErrorContains(t, calls[4].Err, "no fields")
+		for _, i := range []int{0, 1, 3, 5} {
+			require.NoError(t, calls[i].Err)
+		}
+		require.Less(t, calls[0].Outcome.Revision, calls[5].Outcome.Revision)
+		require.Less(t, calls[1].Outcome.Revision, calls[3].Outcome.Revision)
+		require.Equal(t, "3", string(k.field(player, "a").Value))
+		require.Equal(t, "2", string(k.field(other, "a").Value))
+		require.True(t, calls[2].Kept())
+		require.False(t, calls[0].Kept())
+	}
 }

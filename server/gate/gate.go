@@ -30,7 +30,7 @@ type Gate struct {
 	cfg      Config
 	routes   routeTable
 	families [families]func(*Desk) any // each makes its family's data for a loop
-	handOver func(s *Session)          // see HandOver
+	handOver []func(s *Session)        // see HandOver
 	together []func(*Desk) Together    // by Route.runs, from 1
 
 	Registry Registry // any goroutine
@@ -48,7 +48,7 @@ type Config struct {
 
 // New makes a gate without handlers.
 func New(group *loop.Group, cfg Config) *Gate {
-	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, handOver: func(*Session) {}}
+	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
@@ -73,7 +73,7 @@ func (g *Gate) Keep(key Family, perDesk func(*Desk) any) { g.families[key] = per
 
 // HandOver lets a family collect requests that arrive together: f is called when they have
 // all been handled, and whenever a session that was waiting may continue.
-func (g *Gate) HandOver(f func(s *Session)) { g.handOver = f }
+func (g *Gate) HandOver(f func(s *Session)) { g.handOver = append(g.handOver, f) }
 
 // NewDesk makes the desk of a new loop, and the loop.
 func (g *Gate) NewDesk(exec func(fn func()) error) *Desk {
@@ -163,8 +163,14 @@ func (s *Session) may(right access.Right) bool {
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {
 	defer loop.Guard(&s.Conn)
-	defer s.Gate.handOver(s) // also of what came before a frame that panics
+	defer s.handOver() // also of what came before a frame that panics
 	return s.handleEach(b)
+}
+
+func (s *Session) handOver() {
+	for _, handOver := range s.Gate.handOver {
+		handOver(s)
+	}
 }
 
 func (s *Session) handleEach(b []byte) (taken int) {

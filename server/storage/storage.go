@@ -25,7 +25,7 @@ type Store interface {
 	GetEach(gets []storage.Get)
 	Load(ctx context.Context, o storage.Owner, names []string) ([]storage.Field, error)
 	GetAll(ctx context.Context, o storage.Owner, ask storage.Ask) (storage.Page, error)
-	Do(w *storage.Write, done func(*storage.Outcome, error))
+	DoEach(by *storage.Caller, calls []*storage.Call)
 	Owners(ctx context.Context, app, region, logic, after string, limit int) (list []storage.Owner, next string, err error)
 	Count(ctx context.Context, app, region, logic string) (int64, error)
 	Landing
@@ -42,10 +42,10 @@ type Handlers struct {
 
 // desk is what is kept for one loop.
 type desk struct {
-	completed // any goroutine
-
 	// loop only
-	free []*writing // for reuse
+	caller storage.Caller  // its Done may be called from any goroutine
+	calls  []*storage.Call // of the session being served, not handed over yet
+	free   []*writing      // for reuse
 }
 
 func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) }
@@ -82,7 +82,8 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 		routes[cmd] = r
 	}
 	g.Add(routes)
-	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return &desk{completed: completed{loop: d.Loop}} })
+	g.Keep(gate.OfStorage, func(d *gate.Desk) any { return newDesk(d.Loop) })
+	g.HandOver(func(s *gate.Session) { deskOf(s).handOver(s, store) })
 }
 
 // noStorage answers where there is no player storage.

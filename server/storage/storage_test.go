@@ -26,6 +26,7 @@ type player struct {
 	cold   bool     // only Load knows them
 	runs   []int    // how many gets came together
 	held   []func() // writes that are not done yet
+	given  []int    // how many came together
 	wrote  []*storage.Write
 
 	outcome *storage.Outcome
@@ -69,10 +70,16 @@ func (p *player) GetAll(_ context.Context, _ storage.Owner, ask storage.Ask) (st
 	return storage.Page{Fields: p.fields[:1], Revision: 7, More: ask.After == ""}, p.err
 }
 
-func (p *player) Do(w *storage.Write, done func(*storage.Outcome, error)) {
-	p.wrote = append(p.wrote, w)
-	outcome, err := p.outcome, p.err
-	p.held = append(p.held, func() { done(outcome, err) })
+func (p *player) DoEach(by *storage.Caller, calls []*storage.Call) {
+	p.given = append(p.given, len(calls))
+	for _, c := range calls {
+		p.wrote = append(p.wrote, &c.Write)
+		outcome, err := p.outcome, p.err
+		p.held = append(p.held, func() {
+			c.Outcome, c.Err = outcome, err
+			by.Done([]*storage.Call{c})
+		})
+	}
 }
 
 func (p *player) Owners(_ context.Context, _, _, _, after string, _ int) ([]storage.Owner, string, error) {
@@ -190,6 +197,36 @@ func TestRepliesOfWritesKeepTheirOrder(t *testing.T) {
 		`STREMOVE_RSP/2 {"code":0,"rev":8,"replayed":1}`,
 		`STGET_RSP/3 {"code":0,"fields":{"gold":"10"}}`,
 	}, gatetest.Frames(t, k.w))
+}
+
+// A store tells what has changed before it completes the writer, and so hears a client that
+// watches what it writes: also of a write that is done while the loop has not got round to an
+// earlier one's reply.
+func TestAWriteIsAnsweredBehindWhatWasToldBefore(t *testing.T) {
+	k := newKit(t)
+	k.player.outcome = &storage.Outcome{Revision: 8}
+	update := `{` + owner + `,"fields":{"gold":"1"}}`
+	k.Receive(gatetest.Requests(protocol.StUpdate, update, protocol.StUpdate, update))
+	k.player.held[0]()
+	k.Loop.Post(loop.MailFunc(func(*loop.Loop) { k.Out.SendFrame(gatetest.Requests(protocol.KVEvent, "an event")) }))
+	k.player.held[1]()
+	k.Loop.WakeWithin(2)
+	for k.Loop.Busy() {
+		k.Loop.Wake()
+	}
+	got := gatetest.Frames(t, k.w)
+	require.Len(t, got, 3)
+	require.NotContains(t, got[2], "an event")
+}
+
+func TestWritesOfAPipelineAreHandedOverTogether(t *testing.T) {
+	k := newKit(t)
+	k.player.outcome = &storage.Outcome{Revision: 8}
+	update := `{` + owner + `,"fields":{"gold":"1"}}`
+	k.Receive(gatetest.Requests(protocol.StUpdate, update, protocol.StUpdate, `{"fields":1}`, protocol.StIncr, `{`+owner+`,"deltas":{"gold":5}}`))
+	require.Equal(t, []int{2}, k.player.given)
+	k.Receive(gatetest.Requests(protocol.StUpdate, update))
+	require.Equal(t, []int{2, 1}, k.player.given)
 }
 
 func TestWritesThatFail(t *testing.T) {

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"sync"
 
 	"confcenter/codes"
 	"confcenter/protocol"
@@ -13,16 +12,11 @@ import (
 
 // writing is a write on its way through the store and back; it then makes the reply.
 type writing struct {
-	storage.Write
-	finish func(*storage.Outcome, error) // done, made once
-	s      *gate.Session
-	d      *desk
-	slot   uint64
-	h      protocol.Header
-
-	// set when it is done
-	outcome *storage.Outcome
-	err     error
+	storage.Call
+	s    *gate.Session
+	d    *desk
+	slot uint64
+	h    protocol.Header
 }
 
 // maxFree is how many of them a loop keeps for reuse.
@@ -33,91 +27,71 @@ func (d *desk) newWriting(s *gate.Session, h protocol.Header) *writing {
 	if last := len(d.free) - 1; last >= 0 {
 		w, d.free = d.free[last], d.free[:last]
 	} else {
-		w = &writing{d: d}
-		w.finish = w.done
+		w = new(writing)
 	}
-	w.s, w.h = s, h
+	w.s, w.d, w.h, w.For = s, d, h, w
 	return w
 }
 
 // release has w used again. The store is done with it, but has kept the values.
 func (d *desk) release(w *writing) {
 	const few = 16
-	if len(d.free) >= maxFree || cap(w.Fields) > few {
+	if len(d.free) >= maxFree || cap(w.Fields) > few || w.Kept() {
 		return
 	}
 	clear(w.Fields)
-	*w = writing{Write: storage.Write{Fields: w.Fields[:0]}, finish: w.finish, d: d}
+	*w = writing{Call: storage.Call{Write: storage.Write{Fields: w.Fields[:0]}}}
 	d.free = append(d.free, w)
 }
 
-// write hands a write over; the reply follows when it is durable.
+func newDesk(l *loop.Loop) *desk {
+	return &desk{caller: storage.Caller{Done: func(calls []*storage.Call) {
+		l.Post(&answers{list: calls}) // one mail for a whole group, behind the events of its changes
+		l.FeedOthers()
+	}}}
+}
+
+// write collects a write for the store; the reply follows when it is durable.
 func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
-	w := deskOf(s).newWriting(s, h)
+	d := deskOf(s)
+	w := d.newWriting(s, h)
 	if err := s.Desk.Req.StorageWrite(h.Command, &w.Write); err != nil {
-		w.d.release(w)
+		d.release(w)
 		s.RefuseState(h, err)
 		return true
 	}
 	w.Actor = s.Actor()
 	w.slot = s.Reserve(h.Command)
-	s.Group().Count.StateWrites.Add(1)
-	f.store.Do(&w.Write, w.finish)
+	d.calls = append(d.calls, &w.Call)
 	return true
 }
 
-// done is called by the store.
-func (w *writing) done(outcome *storage.Outcome, err error) {
-	w.outcome, w.err = outcome, err
-	w.d.add(w)
-}
-
-// completed are writes that the store has finished. All that finish at about the same time
-// come to the loop as one mail.
-type completed struct {
-	loop *loop.Loop // set at open
-
-	mu   sync.Mutex
-	list []*writing // guarded by mu
-}
-
-func (c *completed) add(w *writing) {
-	c.mu.Lock()
-	c.list = append(c.list, w)
-	first := len(c.list) == 1
-	c.mu.Unlock()
-	if first {
-		c.loop.Post(&answers{from: c})
-		c.loop.FeedOthers()
+// handOver gives the store what was collected.
+func (d *desk) handOver(s *gate.Session, store Store) {
+	if len(d.calls) == 0 {
+		return
 	}
-}
-
-func (c *completed) take() []*writing {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.list
-	c.list = nil
-	return list
+	calls := d.calls
+	d.calls = calls[:0]
+	defer clear(calls)
+	s.Group().Count.StateWrites.Add(uint64(len(calls)))
+	store.DoEach(&d.caller, calls)
 }
 
 // answers is the mail that brings results to the loop.
 type answers struct {
-	from *completed
-	list []*writing
+	list []*storage.Call
 	next int
 }
 
 // Deliver completes the replies.
 func (a *answers) Deliver(l *loop.Loop, budget int) (used int, done bool) {
 	l.HasRoom()
-	if a.list == nil {
-		a.list = a.from.take()
-	}
 	for ; a.next < len(a.list); a.next++ {
 		if used >= budget {
 			return used, false
 		}
-		a.list[a.next].answer(l)
+		a.list[a.next].For.(*writing).answer(l)
 		used++
 	}
 	return used, true
@@ -130,13 +104,13 @@ func (w *writing) answer(l *loop.Loop) {
 		w.d.release(w)
 		return
 	}
-	if w.err == nil {
-		size = sizeOf(w.outcome.Fields) + sizeOf(w.outcome.Prev)
+	if w.Err == nil {
+		size = sizeOf(w.Outcome.Fields) + sizeOf(w.Outcome.Prev)
 	}
 	switch {
 	case size > protocol.MaxFieldBytes:
-		w.err = codes.Errorf(codes.TooLarge, "the write was carried out, at revision %d, but the fields to tell have %d bytes and the limit of one reply is %d; read them in parts",
-			w.outcome.Revision, size, protocol.MaxFieldBytes)
+		w.Err = codes.Errorf(codes.TooLarge, "the write was carried out, at revision %d, but the fields to tell have %d bytes and the limit of one reply is %d; read them in parts",
+			w.Outcome.Revision, size, protocol.MaxFieldBytes)
 	case size > loopBytes:
 		s.Group().Work(func() {
 			frame := w.append(nil)
@@ -161,13 +135,13 @@ func (w *writing) append(dst []byte) []byte {
 }
 
 func (w *writing) appendBody(dst []byte) []byte {
-	if w.err == nil {
-		return protocol.AppendStorageOutcome(dst, w.Kind, w.outcome, w.WantPrev)
+	if w.Err == nil {
+		return protocol.AppendStorageOutcome(dst, w.Kind, w.Outcome, w.WantPrev)
 	}
 	w.s.Group().Count.StateRefused.Add(1)
 	var other *storage.Mismatch
-	if errors.As(w.err, &other) {
+	if errors.As(w.Err, &other) {
 		return protocol.AppendStorageMismatch(dst, other)
 	}
-	return w.s.AppendRefusal(dst, w.h, w.err)
+	return w.s.AppendRefusal(dst, w.h, w.Err)
 }
