@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -43,7 +44,7 @@ func (b *Bench) AssignNodes(ctx context.Context, by *access.Actor, q *HoldAsk) (
 		if j.Hold == q.Hold {
 			return &AssignAnswer{Assigned: true, Nodes: answerNodes(j.nodes)}, nil
 		}
-		nodes, err := b.everyNode(ctx)
+		nodes, err := b.living(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -84,6 +85,24 @@ func (b *book) everyNode(ctx context.Context) (all []nodeKeys, err error) {
 	}
 }
 
+// living is everyNode for those whose time has not ended, whether that was noticed or not.
+func (b *book) living(ctx context.Context) ([]nodeKeys, error) {
+	alive := map[string]bool{}
+	for after, more := "", true; more; {
+		page, err := b.list(ctx, "alive/", after, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			after = e.Key
+			alive[strings.TrimPrefix(e.Key, "alive/")] = true
+		}
+		more = page.More
+	}
+	nodes, err := b.everyNode(ctx)
+	return slices.DeleteFunc(nodes, func(n nodeKeys) bool { return !alive[n.ID] }), err
+}
+
 // choose finds a node for each assignment, of those that are free. Assignments for which few
 // nodes can be used are not looked at first, so that it may fail where another order would not.
 func choose(assignments []NodeAssignment, nodes []nodeKeys) (chosen []assigned, failed []Unassigned) {
@@ -93,7 +112,7 @@ func choose(assignments []NodeAssignment, nodes []nodeKeys) (chosen []assigned, 
 		best, match, busy := -1, ScheduleSuccess(0), false
 		for n := range nodes {
 			fit := a.fit(&nodes[n].Info)
-			free := nodes[n].State == NodeIdle && !nodes[n].Lost && nodes[n].Job == "" && !used[nodes[n].ID]
+			free := nodes[n].State == NodeIdle && nodes[n].Job == "" && !used[nodes[n].ID]
 			busy = busy || fit != 0 && !free
 			if fit != 0 && free && (match == 0 || fit < match) {
 				best, match = n, fit

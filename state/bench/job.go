@@ -26,6 +26,7 @@ type Job struct {
 	FinishedStages   []int64         `json:"finishedStages" doc:"that have ended"`
 	Pipelines        []StagePipeline `json:"pipelines" doc:"of stages"`
 	Stages           []Stage         `json:"stages" doc:"all of them"`
+	Nodes            []AssignedNode  `json:"nodes" doc:"that it was assigned"`
 	Seq              int64           `json:"seq" doc:"the number of its last update, for base"`
 	Attempts         int64           `json:"attempts" doc:"how often it was taken and came back"`
 	Holder           string          `json:"holder,omitempty" doc:"who has taken it from the queue"`
@@ -226,6 +227,9 @@ func (j *job) view() *Job {
 	if j.held != nil {
 		v.Holder = j.held.By
 	}
+	if v.Nodes = []AssignedNode{}; j.StartTime != 0 || j.heldEntry != nil && j.Hold == int64(j.heldEntry.Lease) {
+		v.Nodes = answerNodes(j.nodes)
+	}
 	for p := range v.Pipelines {
 		v.Pipelines[p] = StagePipeline{StagePipelineStatus(j.pipelineStatus(p)), j.stagesOf(p)}
 	}
@@ -276,8 +280,8 @@ func (j *job) nodeStage(s, n int) NodeStage {
 	run := &j.run[s].Nodes[n]
 	at := j.nodes[run.Node]
 	v := NodeStage{ID: at.ID, Name: at.Name, Role: at.Role, Info: at.Info, Tasks: run.Tasks}
-	for p, tasks := range j.spec.Stages[s].order() {
-		one := TaskPipeline{Status: TaskPipelineStatus(j.taskPipelineStatus(s, n, p))}
+	for _, tasks := range j.spec.Stages[s].order() {
+		one := TaskPipeline{Status: TaskPipelineStatus(j.taskPipelineStatus(run, tasks))}
 		for _, t := range tasks {
 			one.Tasks = append(one.Tasks, int64(t))
 		}
@@ -288,18 +292,23 @@ func (j *job) nodeStage(s, n int) NodeStage {
 
 // order is the indexes of the tasks of each pipeline.
 func (s *StageSpec) order() [][]int {
-	var order [][]int
-	for _, p := range s.Pipelines {
-		var tasks []int
-		for _, name := range p.Tasks {
-			tasks = append(tasks, s.taskOf(name))
-		}
-		order = append(order, tasks)
-	}
-	if order == nil {
+	order := make([][]int, 0, len(s.Tasks))
+	if len(s.Pipelines) == 0 {
 		for t := range s.Tasks {
 			order = append(order, []int{t})
 		}
+		return order
+	}
+	at := make(map[string]int, len(s.Tasks))
+	for t := range s.Tasks {
+		at[s.Tasks[t].Name] = t
+	}
+	for _, p := range s.Pipelines {
+		tasks := make([]int, len(p.Tasks))
+		for i, name := range p.Tasks {
+			tasks[i] = at[name]
+		}
+		order = append(order, tasks)
 	}
 	return order
 }

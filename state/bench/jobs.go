@@ -186,7 +186,7 @@ func (b *Bench) Jobs(ctx context.Context, _ *access.Actor, q *JobsAsk) (*JobsAns
 		if err := decode(e, &head); err != nil {
 			return nil, err
 		}
-		if q.match(&head) {
+		if head.Hold = 0; q.match(&head) { // it is the holder's alone
 			answer.Jobs = append(answer.Jobs, head)
 		}
 		if last := i == len(page.Entries)-1; len(answer.Jobs) == limit && !last || last && page.More {

@@ -92,6 +92,7 @@ type NodeTask struct {
 	Index  int64      `json:"index" doc:"of the task in its stage"`
 	Name   string     `json:"name,omitempty" doc:"of the task"`
 	Status TaskStatus `json:"status" doc:"how far it is"`
+	Handle string     `json:"handle,omitempty" doc:"by which the agent finds it again: a process, a container"`
 }
 
 // Node is what is known of a node: all of it read at once.

@@ -12,7 +12,7 @@ import (
 )
 
 func TestB1RegistersANodeWithAllItsInfo(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		answer := ask(r, r.RegisterNode, bench.NodeAsk{Node: info("n1", bench.LoaderRole, bench.Label{K: "disk", V: "ssd"})})
 		want := info("n1", bench.LoaderRole, bench.Label{K: "disk", V: "ssd"})
 		want.Addr = bench.Addr{IP: "10.0.0.7", BindAddr: ":6081", RemoteAddr: "10.0.0.7:4711"}
@@ -26,7 +26,7 @@ func TestB1RegistersANodeWithAllItsInfo(t *testing.T) {
 }
 
 func TestB2RegistersTheSameNodeAgain(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
 		more := info("n1", bench.LoaderRole)
 		more.Capacity.Cores = 64
@@ -38,7 +38,7 @@ func TestB2RegistersTheSameNodeAgain(t *testing.T) {
 }
 
 func TestB3NamesTheNodeThatIsNotThere(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		refused(r, codes.NotFound, "NOT_FOUND: node nobody not found", r.FindNode, bench.NodeIDAsk{ID: "nobody"})
 		refused(r, codes.NotFound, "NOT_FOUND: node nobody not found", r.UpdateNode, bench.NodeAsk{Node: info("nobody", bench.AnyRole)})
 		refused(r, codes.NotFound, "NOT_FOUND: node nobody not found", r.RemoveNode, bench.NodeRemoveAsk{ID: "nobody"})
@@ -47,7 +47,7 @@ func TestB3NamesTheNodeThatIsNotThere(t *testing.T) {
 }
 
 func TestB4AddsANodeOnlyOnce(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		ask(r, r.AddNode, bench.NodeAsk{Node: info("n1", bench.LoaderRole)})
 		before := r.node("n1")
 		refused(r, codes.AlreadyExists, "ALREADY_EXISTS: node n1 already exists", r.AddNode, bench.NodeAsk{Node: info("n1", bench.DatabaseRole)})
@@ -64,7 +64,7 @@ func (r *rig) beat(id string, state bench.NodeState) *bench.UpdateAnswer {
 }
 
 func TestB5AHeartbeatReplacesTheStatus(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
 		require.Zero(t, r.node("n1").Beat.HeartbeatTime)
 		work := bench.NodeJob{ID: "7", Properties: bench.Properties{Name: "cli", Role: bench.LoaderRole}, State: bench.NodeJobRunning}
@@ -83,7 +83,7 @@ func TestB5AHeartbeatReplacesTheStatus(t *testing.T) {
 
 // Every durable write has a revision.
 func TestAHeartbeatCostsOneDurableWrite(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
 		at := r.bed.Server.State.Revision()
 		for range 10 {
@@ -96,14 +96,14 @@ func TestAHeartbeatCostsOneDurableWrite(t *testing.T) {
 }
 
 func TestB6AHeartbeatOfAnUnknownNodeIsNotFound(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		refused(r, codes.NotFound, "NOT_FOUND: node n1 not found", r.Heartbeat, bench.HeartbeatAsk{ID: "n1"})
 		require.Zero(t, r.bed.Server.State.Revision())
 	})
 }
 
 func TestB8ListsNodesWithTheirStatusAtOneMoment(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		for _, id := range []string{"b", "a-1", "a", "b0"} {
 			r.register(id, bench.LoaderRole)
 			r.beat(id, bench.RunningJob)
@@ -134,7 +134,7 @@ func TestB8ListsNodesWithTheirStatusAtOneMoment(t *testing.T) {
 
 func TestB9ListsTheNodesThatMatch(t *testing.T) {
 	yes, no := true, false
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("db", bench.DatabaseRole, bench.Label{K: "disk", V: "ssd"}, bench.Label{K: "zone", V: "a"})
 		r.register("load", bench.LoaderRole, bench.Label{K: "disk", V: "ssd"})
 		r.beat("load", bench.RunningJob)
@@ -160,7 +160,7 @@ func TestB9ListsTheNodesThatMatch(t *testing.T) {
 }
 
 func TestB10RemovesANodeAndKeepsItsHistory(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
 		r.register("n2", bench.LoaderRole)
 		r.beat("n1", bench.RunningJob)
@@ -180,7 +180,7 @@ func TestB10RemovesANodeAndKeepsItsHistory(t *testing.T) {
 }
 
 func TestARepeatedRequestIsAnsweredAsBefore(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		q := bench.NodeAsk{Node: info("n1", bench.LoaderRole), Token: "t1"}
 		first := ask(r, r.AddNode, q)
 		require.Equal(t, first, ask(r, r.AddNode, q))
@@ -191,7 +191,7 @@ func TestARepeatedRequestIsAnsweredAsBefore(t *testing.T) {
 }
 
 func TestNodesThatAreRefused(t *testing.T) {
-	each(t, bench.Config{}, func(r *rig) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		refused(r, codes.BadRequest, "id of the node", r.RegisterNode, bench.NodeAsk{Node: info("a/b", 0)})
 		refused(r, codes.BadRequest, "id of the node", r.RegisterNode, bench.NodeAsk{})
 		refused(r, codes.Limit, "64", r.RegisterNode, bench.NodeAsk{Node: info("n", 0, make([]bench.Label, 65)...)})

@@ -11,7 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const maxProblems = 50 // that are listed of a specification
+// Limits of what is looked at in a specification.
+const (
+	maxProblems = 50     // that are listed
+	maxParsed   = 10_000 // nodes, stages, tasks, and members of pipelines together
+)
 
 // ParseSpec reads a specification. Its error lists everything that is wrong with it.
 func ParseSpec(raw string) (*JobSpec, error) {
@@ -78,6 +82,10 @@ func (p *problems) job(s *JobSpec) {
 	if s.Name == "" {
 		p.add("the job has no name")
 	}
+	if n := s.size(); n > maxParsed {
+		p.add("the job has %d nodes, stages, tasks, and members of pipelines together, the limit is %d: split it", n, maxParsed)
+		return
+	}
 	p.assignments(s)
 	if len(s.Stages) == 0 {
 		p.add("the job has no stages")
@@ -105,15 +113,36 @@ func (p *problems) job(s *JobSpec) {
 	p.members("", "stage", names, members)
 }
 
+// size is how much there is to look at.
+func (s *JobSpec) size() int {
+	n := len(s.NodeAssignments) + len(s.Stages)
+	for _, a := range s.NodeAssignments {
+		n += len(a.Selectors)
+	}
+	for _, p := range s.Pipelines {
+		n += 1 + len(p.Stages)
+	}
+	for _, stage := range s.Stages {
+		n += len(stage.Tasks) + len(stage.Selectors)
+		for _, p := range stage.Pipelines {
+			n += 1 + len(p.Tasks)
+		}
+	}
+	return n
+}
+
 // members checks that pipelines have each of the names once, and nothing else.
 func (p *problems) members(where, what string, names []string, pipelines [][]string) {
-	times := map[string]int{}
+	times, known := map[string]int{}, map[string]bool{}
+	for _, name := range names {
+		known[name] = name != ""
+	}
 	for i, members := range pipelines {
 		if len(members) == 0 {
 			p.add("%spipeline %d has no %ss", where, i, what)
 		}
 		for _, name := range members {
-			if times[name]++; !slices.Contains(names, name) || name == "" {
+			if times[name]++; !known[name] {
 				p.add("%spipeline %d names %s %q, which does not exist", where, i, what, name)
 			} else if times[name] == 2 {
 				p.add("%s%s %s is in the pipelines more than once", where, what, name)

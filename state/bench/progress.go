@@ -222,11 +222,11 @@ func (j *job) active(s int) error {
 
 // turn reports whether all tasks of earlier pipelines have ended or are in the background.
 func (j *job) turn(s, n, t int) bool {
-	for p, tasks := range j.spec.Stages[s].order() {
+	for _, tasks := range j.spec.Stages[s].order() {
 		if slices.Contains(tasks, t) {
 			return true
 		}
-		if status := j.taskPipelineStatus(s, n, p); status != pipelineFinished && status != pipelineBackground {
+		if status := j.taskPipelineStatus(&j.run[s].Nodes[n], tasks); status != pipelineFinished && status != pipelineBackground {
 			return false
 		}
 	}
@@ -248,11 +248,10 @@ func (j *job) stageProgress(s int) (ended, ready bool) {
 }
 
 // taskPipelineStatus follows from the tasks.
-func (j *job) taskPipelineStatus(s, n, p int) int {
+func (j *job) taskPipelineStatus(run *nodeRun, tasks []int) int {
 	count := map[TaskStatus]int{}
-	tasks := j.spec.Stages[s].order()[p]
 	for _, t := range tasks {
-		count[j.run[s].Nodes[n].Tasks[t].Status]++
+		count[run.Tasks[t].Status]++
 	}
 	switch all := len(tasks); {
 	case j.Status == JobAborted && count[TaskFinished] < all:

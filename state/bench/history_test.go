@@ -1,0 +1,297 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state/bench"
+)
+
+// running runs the Bench until the test ends.
+func (r *rig) running() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	r.t.Cleanup(func() {
+		stop()
+		require.ErrorIs(r.t, <-ended, context.Canceled)
+	})
+}
+
+func TestB7ASilentNodeIsLostAndComesBack(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		short := func(id string) bench.NodeAsk {
+			return bench.NodeAsk{Node: info(id, bench.LoaderRole), State: bench.RunningJob, TTL: limit.Milliseconds()}
+		}
+		lost := func(id string, entries int) []bench.Entry {
+			r.until(func() bool { return r.node(id).Lost && len(r.events(r.NodeHistory, id)) == entries })
+			require.Equal(t, bench.RunningJob, r.node(id).State, "what it did last")
+			return ask(r, r.NodeHistory, bench.HistoryAsk{ID: id}).Entries
+		}
+		ask(r, r.RegisterNode, short("early"))
+		r.until(func() bool { e, err := r.bed.Get(r.ctx, r.bed.NS, "alive/early"); return err == nil && e == nil })
+		r.running() // it is noticed, too, when nobody was there at the time
+		lost("early", 2)
+
+		ask(r, r.RegisterNode, short("n1"))
+		r.register("steady", bench.LoaderRole)
+		entries := lost("n1", 2)
+		require.GreaterOrEqual(t, entries[1].Time-entries[0].Time, limit.Nanoseconds())
+		require.Equal(t, "@bench", entries[1].Actor)
+		r.beat("n1", 0)
+		lost("n1", 4) // its limit is the same as before
+		require.Equal(t, []string{
+			"registered:  > NODE_RUNNING_JOB", "lost: NODE_RUNNING_JOB > LOST", "came back: LOST > NODE_RUNNING_JOB", "lost: NODE_RUNNING_JOB > LOST",
+		}, r.events(r.NodeHistory, "n1"))
+		r.register("n1", bench.LoaderRole)
+		require.False(t, r.node("n1").Lost)
+		require.False(t, r.node("steady").Lost)
+	})
+}
+
+func TestALostNodeIsNotAssigned(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		ask(r, r.RegisterNode, bench.NodeAsk{Node: info("n1", bench.AnyRole), TTL: 100})
+		r.running()
+		r.until(func() bool { return r.node("n1").Lost })
+		r.submit(small)
+		got := ask(r, r.TakeJob, bench.TakeAsk{})
+		require.False(t, ask(r, r.AssignNodes, bench.HoldAsk{ID: got.ID, Hold: got.Hold}).Assigned)
+	})
+}
+
+func TestB32EveryUpdateIsInTheHistory(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		before := time.Now().UnixNano()
+		id := r.ready()
+		ask(r, r.AbortJob, bench.AbortAsk{ID: id, Why: "enough"})
+		all := ask(r, r.JobHistory, bench.HistoryAsk{ID: id}).Entries
+		last := r.job(id)
+		require.EqualValues(t, len(all), last.Seq)
+		for i, e := range all {
+			require.EqualValues(t, i+1, e.Seq)
+			require.GreaterOrEqual(t, e.Time, before)
+			before = e.Time
+			require.Equal(t, "10.0.0.7:4711@agent", e.Actor)
+			if i > 0 {
+				require.Equal(t, all[i-1].New, e.Old)
+			}
+		}
+		require.Equal(t, bench.Part{Of: "stage 0 node load1 task 0", Old: "TASK_QUEUED", New: "TASK_RUNNING"}, all[4].Parts[0])
+		require.Equal(t, []bench.Part{
+			{Of: "stage 2 node db1 task 0", Old: "TASK_RUNNING", New: "TASK_BACKGROUND"}, {Of: "stage 2", Old: "RUNNING", New: "BACKGROUND"}, {Of: "stage 3", Old: "QUEUED", New: "RUNNING"},
+		}, all[9].Parts)
+		require.Equal(t, "enough", all[10].Note)
+
+		var paged []bench.Entry
+		for after := int64(0); ; {
+			page := ask(r, r.JobHistory, bench.HistoryAsk{ID: id, After: after, Limit: 3})
+			require.LessOrEqual(t, len(page.Entries), 3)
+			paged = append(paged, page.Entries...)
+			if after = page.Next; after == 0 {
+				break
+			}
+		}
+		require.Equal(t, all, paged)
+		refused(r, codes.NotFound, "job 9 not found", r.JobHistory, bench.HistoryAsk{ID: "9"})
+		refused(r, codes.BadRequest, "after", r.JobHistory, bench.HistoryAsk{ID: id, After: -1})
+	})
+}
+
+func TestHistoriesAreBounded(t *testing.T) {
+	each(t, bench.Config{MaxHistory: 3}, func(t *testing.T, r *rig) {
+		for range 5 {
+			r.register("n1", bench.LoaderRole)
+		}
+		answer := ask(r, r.NodeHistory, bench.HistoryAsk{ID: "n1"})
+		require.Len(t, answer.Entries, 3)
+		require.EqualValues(t, 3, answer.Entries[0].Seq)
+		require.EqualValues(t, 5, r.node("n1").Seq)
+	})
+}
+
+func TestB33FinishedJobsOutliveARestart(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		r.register("n1", bench.LoaderRole)
+		r.register("n2", bench.LoaderRole)
+		first := r.start(twins)
+		ask(r, r.AbortJob, bench.AbortAsk{ID: first})
+		between := time.Now().UnixNano()
+		second := r.start(twins)
+		for _, n := range []string{"a", "b"} {
+			r.done(second, "both", "t", n)
+			r.done(second, "both", "u", n)
+		}
+		r.done(second, "last", "0", "a")
+		third := r.submit(small)
+		before := r.job(second)
+
+		r.bed.Server.Restart()
+		r.Bench = bench.Open(r.bed.Again(t), bench.Config{NS: r.bed.NS})
+		for want, q := range map[string]bench.JobsAsk{
+			fmt.Sprint([]string{first, second, third}): {}, fmt.Sprint([]string{first}): {Status: bench.JobAborted}, fmt.Sprint([]string{second}): {Status: bench.JobFinished},
+			fmt.Sprint([]string{first, second}): {Owner: "ann"}, fmt.Sprint([]string{second, third}): {Since: between}, "[]": {Owner: "bob"},
+			fmt.Sprint([]string{second, third}) + "": {After: first},
+		} {
+			ids := []string{}
+			for _, j := range ask(r, r.Jobs, q).Jobs {
+				ids = append(ids, j.ID)
+			}
+			require.Equal(t, want, fmt.Sprint(ids), "%+v", q)
+		}
+		require.Len(t, ask(r, r.Jobs, bench.JobsAsk{Until: between}).Jobs, 1)
+		require.Equal(t, before, r.job(second))
+		page := ask(r, r.Jobs, bench.JobsAsk{Limit: 2})
+		require.Equal(t, second, page.Next)
+		require.Equal(t, third, ask(r, r.Jobs, bench.JobsAsk{After: page.Next}).Jobs[0].ID)
+		require.Equal(t, third, ask(r, r.TakeJob, bench.TakeAsk{}).ID)
+	})
+}
+
+func TestAJobIsRemovedWithAllThatIsBelowIt(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		r.pair()
+		id := r.start(pingpong)
+		ask(r, r.LogTask, bench.LogAsk{ID: id, Stage: "0", Task: "0", Node: "cli", Text: "x"})
+		refused(r, codes.Conflict, "is JOB_RUNNING: abort it", r.RemoveJob, bench.JobRemoveAsk{ID: id})
+		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
+		ask(r, r.RemoveJob, bench.JobRemoveAsk{ID: id})
+		refused(r, codes.NotFound, "job "+id+" not found", r.FindJob, bench.JobIDAsk{ID: id})
+		page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS})
+		require.NoError(t, err)
+		for _, e := range page.Entries {
+			require.NotContains(t, strings.Split(e.Key, "/"), id)
+		}
+		require.NotEqual(t, id, r.submit(small), "ids are not used again")
+	})
+}
+
+func TestB35ARestartedAgentReportsWhatItHasNotFinished(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		a, err := bench.OpenAgent(r.bed.Store, r.bed.NS+"2", "host-7")
+		require.NoError(t, err)
+		id, err := a.ID(r.ctx)
+		require.NoError(t, err)
+		r.register(id, bench.DatabaseRole)
+		work := &bench.NodeJob{ID: "7", Properties: bench.Properties{Name: "srv", Role: bench.DatabaseRole}, State: bench.NodeJobRunning}
+		work.Set(0, "download", false, bench.NodeTask{Index: 0, Status: bench.TaskRunning})
+		work.Set(0, "download", false, bench.NodeTask{Index: 0, Status: bench.TaskFinished})
+		work.Set(2, "serve", true, bench.NodeTask{Index: 0, Name: "serve", Status: bench.TaskBackground, Handle: "pid 4711"})
+		require.NoError(t, a.Remember(r.ctx, work))
+		done := &bench.NodeJob{ID: "6", State: bench.NodeJobRunning}
+		require.NoError(t, a.Remember(r.ctx, done))
+		done.State = bench.NodeJobFinished
+		require.NoError(t, a.Remember(r.ctx, done))
+
+		r.bed.Server.Restart()
+		store := r.bed.Again(t)
+		r.Bench = bench.Open(store, bench.Config{NS: r.bed.NS})
+		a, err = bench.OpenAgent(store, r.bed.NS+"2", "host-7")
+		require.NoError(t, err)
+		again, err := a.ID(r.ctx)
+		require.NoError(t, err)
+		require.Equal(t, id, again, "it is the same node")
+		status, err := a.Status(r.ctx)
+		require.NoError(t, err)
+		ask(r, r.Heartbeat, bench.HeartbeatAsk{ID: id, Status: *status})
+		n := r.node(id)
+		require.Equal(t, bench.RunningJob, n.State)
+		require.Equal(t, []bench.NodeJob{*work}, n.Beat.Jobs)
+		require.Equal(t, "pid 4711", n.Beat.Jobs[0].BackgroundStages[0].Tasks[0].Handle)
+		require.Equal(t, bench.TaskFinished, n.Beat.Jobs[0].ForegroundStages[0].Tasks[0].Status)
+
+		work.State = bench.NodeJobFinished
+		require.NoError(t, a.Remember(r.ctx, work))
+		status, err = a.Status(r.ctx)
+		require.NoError(t, err)
+		require.Equal(t, &bench.NodeStatus{State: bench.NodeIdle}, status)
+		_, err = bench.OpenAgent(store, "x", "a/b")
+		require.Equal(t, codes.BadRequest, codes.Of(err))
+	})
+}
+
+func TestB37AWatcherIsToldOldAndNewState(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		r.pair()
+		id := r.submit(pingpong)
+		watch := func(of bench.Of) func(event string) bench.Change {
+			w, err := r.Watch(r.ctx, of, 0)
+			require.NoError(t, err)
+			t.Cleanup(w.Stop)
+			return func(event string) bench.Change {
+				t.Helper()
+				c, err := w.Next(r.ctx)
+				require.NoError(t, err)
+				require.Equal(t, event, c.Event+": "+c.Old+" > "+c.New)
+				require.False(t, c.Missed)
+				return c
+			}
+		}
+		job, node, all := watch(bench.Of{Job: id}), watch(bench.Of{Node: "db1"}), watch(bench.Of{})
+		r.beat("load1", bench.NodeIdle)
+		got := ask(r, r.TakeJob, bench.TakeAsk{})
+		hold := bench.HoldAsk{ID: id, Hold: got.Hold}
+		ask(r, r.AssignNodes, hold)
+		ask(r, r.StartJob, hold)
+		job("taken: JOB_QUEUED > JOB_QUEUED")
+		job("assigned: JOB_QUEUED > JOB_QUEUED")
+		c := job("started: JOB_QUEUED > JOB_RUNNING")
+		require.Equal(t, id, c.Job)
+		require.NotZero(t, c.Revision)
+		require.Equal(t, "db1", node("started a job: NODE_IDLE > NODE_RUNNING_JOB").Node)
+		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
+		job("aborted: JOB_RUNNING > JOB_ABORTED")
+		node("ended a job: NODE_RUNNING_JOB > NODE_IDLE")
+		all("taken: JOB_QUEUED > JOB_QUEUED")
+		all("assigned: JOB_QUEUED > JOB_QUEUED")
+
+		since, err := r.Watch(r.ctx, bench.Of{Job: id}, c.Revision)
+		require.NoError(t, err)
+		defer since.Stop()
+		next, err := since.Next(r.ctx)
+		require.NoError(t, err)
+		require.Equal(t, "JOB_ABORTED", next.New)
+		_, err = r.Watch(r.ctx, bench.Of{Job: "a", Node: "b"}, 0)
+		require.Equal(t, codes.BadRequest, codes.Of(err))
+	})
+}
+
+func TestB34WhatWasAcknowledgedIsThereWithItsHistory(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		const updates, cut = 100, 30
+		r.register("n1", bench.LoaderRole)
+		some, done := make(chan struct{}), make(chan int64)
+		go func() {
+			acknowledged := int64(1)
+			defer func() { done <- acknowledged }()
+			for i := range updates {
+				if i == cut {
+					close(some)
+				}
+				answer, err := r.UpdateNode(r.ctx, agent, &bench.NodeAsk{Node: info("n1", bench.Role(i%4+1))})
+				if err != nil {
+					return
+				}
+				acknowledged = answer.Seq
+			}
+		}()
+		<-some
+		r.bed.Server.Restart() // a store near ends, and a connection goes on
+		acknowledged := <-done
+		r.Bench = bench.Open(r.bed.Again(t), bench.Config{NS: r.bed.NS})
+		n := r.node("n1")
+		require.GreaterOrEqual(t, acknowledged, int64(cut))
+		require.GreaterOrEqual(t, n.Seq, acknowledged)
+		entries := ask(r, r.NodeHistory, bench.HistoryAsk{ID: "n1"}).Entries
+		require.EqualValues(t, n.Seq, len(entries))
+		require.Equal(t, bench.Role((n.Seq-2)%4+1), n.Info.Config.Role)
+	})
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"strings"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
+)
+
+// Of says what to watch: a node, a job, or, if it is empty, all of them.
+type Of struct {
+	Node string
+	Job  string
+}
+
+// Change is an update of a node or a job: its entry in the history, as soon as it is there.
+type Change struct {
+	Node  string // its id, if it is a node
+	Job   string // its id, if it is a job
+	Entry        // with the state before and after
+	// Missed says that there were changes that can no longer be told; there is no Entry. Read
+	// the state again; what follows is later.
+	Missed   bool
+	Revision kv.Revision // where to continue
+}
+
+// Watch tells of changes, in their order.
+type Watch struct {
+	// set at open
+	watch state.Watch
+
+	// of the goroutine that calls Next
+	events   []kv.Event
+	revision kv.Revision
+	skipping bool // of a state that nobody has asked for
+}
+
+// Watch follows what happens to nodes and jobs, from now on or after a revision. The context
+// is for opening it only. Stop it.
+func (b *Bench) Watch(ctx context.Context, of Of, after kv.Revision) (*Watch, error) {
+	prefix := "history/"
+	switch {
+	case of.Node != "" && of.Job != "":
+		return nil, codes.Errorf(codes.BadRequest, "watch a node or a job, or all of them")
+	case of.Node != "":
+		prefix += "node/" + of.Node + "/"
+	case of.Job != "":
+		prefix += "job/" + of.Job + "/"
+	}
+	if after == 0 {
+		page, err := b.list(ctx, prefix, "", 1)
+		if err != nil {
+			return nil, err
+		}
+		after = page.Revision // 0 of an empty store, whose state is what happens first
+	}
+	w, err := b.store.Watch(ctx, kv.Filter{NS: b.cfg.NS, Text: prefix}, after)
+	if err != nil {
+		return nil, err
+	}
+	return &Watch{watch: w, revision: after}, nil
+}
+
+// Next waits for the next change. It fails as state.Watch does.
+func (w *Watch) Next(ctx context.Context) (Change, error) {
+	for {
+		for len(w.events) > 0 {
+			e := w.events[0]
+			w.events = w.events[1:]
+			c, ok, err := w.change(&e)
+			if ok || err != nil {
+				return c, err
+			}
+		}
+		n, err := w.watch.Next(ctx)
+		if err != nil {
+			return Change{}, err
+		}
+		w.revision = n.Revision
+		switch n.Kind {
+		case kv.Resync:
+			w.skipping = true
+		case kv.Synced:
+			if w.skipping {
+				w.skipping = false
+				return Change{Missed: true, Revision: n.Revision}, nil
+			}
+		case kv.Changed:
+			w.events = n.Events
+		case kv.State:
+			if !w.skipping {
+				w.events = n.Events
+			}
+		}
+	}
+}
+
+// change reads an entry of a history; what is trimmed from it is no change.
+func (w *Watch) change(e *kv.Event) (c Change, ok bool, err error) {
+	path := strings.Split(e.Entry.Key, "/")
+	if e.Entry.Deleted() || len(path) != len([]string{"history", "node", "ID", "N"}) {
+		return c, false, nil
+	}
+	if path[1] == "node" {
+		c.Node = path[2]
+	} else {
+		c.Job = path[2]
+	}
+	c.Revision = w.revision
+	return c, true, decode(e.Entry, &c.Entry)
+}
+
+// Stop ends the watch, from any goroutine.
+func (w *Watch) Stop() { w.watch.Stop() }
