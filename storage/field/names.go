@@ -173,13 +173,14 @@ func AppendName[T Text](dst []byte, name T) []byte {
 	return appendEscaped(append(dst, ':'), string(name))
 }
 
+// verbatim looks at most parts once.
 func verbatim[T Text](part T) bool {
 	for i := range len(part) {
-		if part[i] == ':' {
-			return false
+		if c := part[i]; c < ' ' || c >= 0x7F || c == ':' {
+			return c >= 0x7F && strings.IndexByte(string(part[i:]), ':') < 0 && !hasControl(part[i:])
 		}
 	}
-	return !hasControl(part)
+	return true
 }
 
 func hasControl[T Text](t T) bool {
