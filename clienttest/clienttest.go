@@ -31,6 +31,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/server"
+	"confcenter/state/host"
 	"confcenter/storage"
 )
 
@@ -123,10 +124,11 @@ func (s *Server) start() {
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
 	players, err := storage.Open(storage.Config{Store: state, Clock: scfg.Clock, Log: log})
 	s.must(err)
-	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players})
+	models := host.Open(state, host.Config{Clock: scfg.Clock, Log: log})
+	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
 	s.must(tcp.Start())
 	s.Store, s.State, s.tcp = store, state, tcp
-	s.close = []func() error{func() error { locks.Close(); return nil }, players.Close, state.Close, store.Close}
+	s.close = []func() error{func() error { models.Close(); locks.Close(); return nil }, players.Close, state.Close, store.Close}
 	s.door.lead(tcp.Addr().String())
 }
 

@@ -21,6 +21,7 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
+	"confcenter/state/host"
 	"confcenter/storage/landing"
 )
 
@@ -38,6 +39,7 @@ type kit struct {
 	client *http.Client
 	config *confstore.Store
 	state  *replica.Store
+	models *host.Host
 	clock  *clock.Fake // of the gateway; nil: the machine's
 }
 
@@ -60,6 +62,8 @@ func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
 	require.NoError(t, err)
 	cfg := Config{Listen: "127.0.0.1:0", Version: "test", Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}
 	stores := Stores{Config: k.config, State: k.state, StateStats: k.state.Stats, Storage: newFakeStorage(), Lander: new(landing.Lander).Readings}
+	k.models = host.Open(k.state, host.Config{})
+	stores.Models = k.models.Models()
 	if change != nil {
 		change(&cfg, &stores)
 	}
@@ -86,6 +90,7 @@ func (k *kit) stop() {
 	k.client.CloseIdleConnections()
 	require.NoError(k.t, k.Shutdown(ctx))
 	require.NoError(k.t, k.Err(), "it did not end by itself")
+	k.models.Close()
 	require.NoError(k.t, k.state.Close())
 	require.NoError(k.t, k.config.Close())
 	k.Gateway = nil

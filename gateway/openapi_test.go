@@ -335,6 +335,17 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	}
 }
 
+// What the document says of the models is made from their tables; this is how the routes read it.
+func TestOpenAPIKnowsWhatModelsAreAsked(t *testing.T) {
+	k := startStore(t, kvtest.MemoryConfig{}, nil)
+	doc := openapiDocument(t)
+	for id, d := range operations(t, doc) {
+		if family, _, _ := strings.Cut(id, "."); family == "flow" || family == "bench" {
+			k.checkKnown(doc, id, d)
+		}
+	}
+}
+
 // checkKnown sends each parameter and member of the document alone, and one that is
 // not in it.
 func (k *storeKit) checkKnown(doc dict, id string, d description) {

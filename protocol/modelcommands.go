@@ -2,6 +2,65 @@
 
 package protocol
 
-var flowCommands = []Row{}
+import "confcenter/access"
 
-var benchCommands = []Row{}
+var flowCommands = []Row{
+	{ID: 0x0400, Name: "FLLIST", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, list, status, after, limit", Response: "code, revision, members, next"},
+	{ID: 0x0401, Name: "FLTASKS", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, status, after, limit", Response: "code, tasks, next"},
+	{ID: 0x0402, Name: "FLGET", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, keys", Response: "code, entries"},
+	{ID: 0x0403, Name: "FLREAD", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, prefix, after, limit", Response: "code, revision, entries, next"},
+	{ID: 0x0404, Name: "FLSHOW", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, key", Response: "code, key, lkey, appuid, status, worker, fields, lock"},
+	{ID: 0x0405, Name: "FLTREE", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, app, after, limit", Response: "code, revision, lines, next, mixed"},
+	{ID: 0x0406, Name: "FLOPLOG", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, key, after, limit", Response: "code, lines, more"},
+	{ID: 0x0407, Name: "FLWORKERS", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, kind, status, after, limit", Response: "code, workers, next"},
+	{ID: 0x0408, Name: "FLASSIGNED", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, worker, after, limit", Response: "code, tasks, next"},
+	{ID: 0x0409, Name: "FLSCOPES", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "after, limit", Response: "code, scopes, next"},
+	{ID: 0x040A, Name: "FLREGISTER", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, app, fields, parts, who, token", Response: "code, revision"},
+	{ID: 0x040B, Name: "FLSTAGE", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, app, fields, ttl, who", Response: "code, lease, ttl"},
+	{ID: 0x040C, Name: "FLADD", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, app, parts, who", Response: "code, added"},
+	{ID: 0x040D, Name: "FLPUBLISH", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, app, who, token", Response: "code, revision"},
+	{ID: 0x040E, Name: "FLDISCARD", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, app, who", Response: "code, revision"},
+	{ID: 0x040F, Name: "FLCLAIM", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, worker, lease, key, from, who, token", Response: "code, revision, ukey, lkey, fence"},
+	{ID: 0x0410, Name: "FLSTATUS", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, status, worker, fence, why, who, token", Response: "code, revision"},
+	{ID: 0x0411, Name: "FLCOUNT", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, count, dsize, token", Response: "code, count, dsize"},
+	{ID: 0x0412, Name: "FLREPLICATE", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, count, who, token", Response: "code, revision"},
+	{ID: 0x0413, Name: "FLREMOVE", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, force, who, token", Response: "code, revision"},
+	{ID: 0x0414, Name: "FLJOIN", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, ttl, fields, who, token", Response: "code, revision, lease"},
+	{ID: 0x0415, Name: "FLHEARTBEAT", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, lease", Response: "code, ttl"},
+	{ID: 0x0416, Name: "FLLEAVE", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, who, token", Response: "code, revision"},
+	{ID: 0x0417, Name: "FLRETURN", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, worker, key, force, who, token", Response: "code, revision, returned"},
+	{ID: 0x0418, Name: "FLLOCK", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, owner, ltime, fence, token", Response: "code, granted, fence, owner, ctime, ltime, revision"},
+	{ID: 0x0419, Name: "FLUNLOCK", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, owner, fence, token", Response: "code, revision"},
+	{ID: 0x041A, Name: "FLSET", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, value, entries, who, token", Response: "code, revision"},
+	{ID: 0x041B, Name: "FLDELETE", Role: Served, MaxBody: MaxBody, Right: access.FlowWrite, Request: "scope, key, below, who, token", Response: "code, revision, deleted, more"},
+}
+
+var benchCommands = []Row{
+	{ID: 0x0500, Name: "BNREGISTERNODE", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "node, state, ttl, token", Response: "code, id, node, ttl, seq"},
+	{ID: 0x0501, Name: "BNADDNODE", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "node, state, ttl, token", Response: "code, id, node, ttl, seq"},
+	{ID: 0x0502, Name: "BNUPDATENODE", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "node, state, ttl, token", Response: "code, id, seq"},
+	{ID: 0x0503, Name: "BNHEARTBEAT", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, status, token", Response: "code, id, seq"},
+	{ID: 0x0504, Name: "BNNODE", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id", Response: "code, id, state, lost, job, seq, info, status"},
+	{ID: 0x0505, Name: "BNNODES", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "role, state, provider, label, lost, after, limit", Response: "code, nodes, next, revision"},
+	{ID: 0x0506, Name: "BNCOUNTNODES", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "", Response: "code, count"},
+	{ID: 0x0507, Name: "BNREMOVENODE", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, token", Response: "code, id, seq"},
+	{ID: 0x0508, Name: "BNNODEHISTORY", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, after, limit", Response: "code, entries, next"},
+	{ID: 0x0509, Name: "BNNODESTAGES", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, after, limit", Response: "code, jobs, next"},
+	{ID: 0x050A, Name: "BNSUBMITJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "spec, token", Response: "code, id, hash"},
+	{ID: 0x050B, Name: "BNCHECKSPEC", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "spec, token", Response: "code, id, name, owner, workload, nodeAssignments, pipelines, stages"},
+	{ID: 0x050C, Name: "BNTAKEJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "ttl, token", Response: "code, empty, id, hold, ttl, attempts, spec"},
+	{ID: 0x050D, Name: "BNKEEPJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, hold", Response: "code, ttl"},
+	{ID: 0x050E, Name: "BNPUSHBACKJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, hold, head, why, token", Response: "code, id, seq"},
+	{ID: 0x050F, Name: "BNASSIGNNODES", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, hold, token", Response: "code, assigned, nodes, failed"},
+	{ID: 0x0510, Name: "BNSTARTJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, hold, token", Response: "code, id, seq"},
+	{ID: 0x0511, Name: "BNUPDATETASK", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, stage, task, node, status, error, usage, base, token", Response: "code, id, seq"},
+	{ID: 0x0512, Name: "BNKILLTASK", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, stage, task, node, why, base, token", Response: "code, id, seq"},
+	{ID: 0x0513, Name: "BNABORTJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, why, base, token", Response: "code, id, seq"},
+	{ID: 0x0514, Name: "BNJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id", Response: "code, id, rawSpec, spec, createTime, startTime, stopTime, status, currentPipeline, foregroundStages, backgroundStages, finishedStages, pipelines, stages, nodes, seq, attempts, holder, error, hash"},
+	{ID: 0x0515, Name: "BNJOBS", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "status, owner, hash, since, until, after, limit", Response: "code, jobs, next"},
+	{ID: 0x0516, Name: "BNJOBSTAGE", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, stage", Response: "code, index, pipeline, spec, startTime, stopTime, nodes"},
+	{ID: 0x0517, Name: "BNJOBHISTORY", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, after, limit", Response: "code, entries, next"},
+	{ID: 0x0518, Name: "BNREMOVEJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, token", Response: "code, id, seq"},
+	{ID: 0x0519, Name: "BNLOGTASK", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, stage, task, node, text, token", Response: "code, seq"},
+	{ID: 0x051A, Name: "BNTASKLOG", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, stage, task, node, after, limit", Response: "code, chunks, next"},
+}

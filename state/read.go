@@ -228,5 +228,9 @@ func refused(at string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return codes.Errorf(codes.BadRequest, "%s: %w", named(at), err)
+	code := codes.Of(err)
+	if code == codes.Internal {
+		code = codes.BadRequest
+	}
+	return codes.Errorf(code, "%s: %w", named(at), err)
 }

@@ -76,7 +76,7 @@ func startHTTP(o *httpOptions, lobby *admission.Lobby, budget *memory.Budget, sr
 	if o.listen == "" {
 		return nil, nil
 	}
-	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats, Storage: state.players, Lander: state.landed.readings}
+	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Lander: state.landed.readings}
 	g, err := gateway.New(o.config(lobby, budget, log), stores, srv)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/server"
+	"confcenter/state/host"
 	"confcenter/storage"
 )
 
@@ -137,6 +138,7 @@ type state struct {
 	store   kvstore.Engine
 	locks   *kvlock.Manager
 	players *storage.Storage
+	models  *host.Host
 	landed  landed
 
 	closing  chan struct{}
@@ -168,6 +170,7 @@ func openState(o *options, config *confstore.Store, budget *memory.Budget, log z
 		return nil, errors.Join(err, landed.close(), store.Close())
 	}
 	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
+	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log})
 	s.watching.Go(func() { s.remind(log) })
 	s.startLanding(&o.landing, config, log)
 	return s, nil
@@ -198,6 +201,7 @@ func (s *state) close() error {
 	close(s.closing)
 	s.watching.Wait()
 	s.landed.stop()
+	s.models.Close()
 	s.locks.Close()
 	return errors.Join(s.players.Close(), s.landed.close(), s.store.Close())
 }
@@ -205,6 +209,7 @@ func (s *state) close() error {
 // serve adds the state store to stores.
 func (s *state) serve(stores server.Stores) server.Stores {
 	stores.State, stores.Locks, stores.StateStats, stores.Storage = s.store, s.locks, s.store.Stats, s.players
+	stores.Models = s.models.Models()
 	stores.KeepAliveWaits = !s.store.Capabilities().LeasesInMemory
 	return stores
 }

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	jsoniter "github.com/json-iterator/go"
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/kv"
+	"confcenter/protocol"
+	cluster "confcenter/state"
+)
+
+// special is what a verb has that does not follow from the table.
+type special struct {
+	define func(command *cobra.Command)
+	show   func(answer any) error // prints an answer as text
+	// follow goes on after the first answer; ask asks again.
+	follow func(ctx context.Context, connected *client.Client, question, answer any, ask func() (any, error), print func(any) error) error
+}
+
+// modelCommand makes group the verbs for a model of a cluster's state: one for each operation of
+// its table.
+func (a *app) modelCommand(group *cobra.Command, model string, operations []cluster.Operation, specials map[string]special) *cobra.Command {
+	group.Args = cobra.NoArgs
+	group.RunE = func(*cobra.Command, []string) error {
+		return usageError{fmt.Errorf("%s needs a verb; confcenter %[1]s --help lists them", model)}
+	}
+	for place := range operations {
+		o := &operations[place]
+		group.AddCommand(a.operationCommand(o, protocol.OfModel(model, place), specials[o.Name]))
+	}
+	return group
+}
+
+// operationCommand is the verb for one operation.
+func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more special) *cobra.Command {
+	question := o.Ask()
+	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + strings.TrimSuffix(o.Doc[1:], ".")}
+	words := a.defineWords(command, o, question)
+	c := a.connect(command)
+	if more.define != nil {
+		more.define(command)
+	}
+	if more.show == nil {
+		more.show = a.showAnswer
+	}
+	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
+		for i, arg := range args {
+			if err := words[min(i, len(words)-1)].Set(arg); err != nil {
+				return usageError{err}
+			}
+		}
+		ask := func() (any, error) {
+			answer := reflect.New(o.Answer()).Interface()
+			return answer, connected.Call(ctx, cmd, o.Writes(), question, answer)
+		}
+		print := func(answer any) error { return c.show(answer, func() error { return more.show(answer) }) }
+		answer, err := ask()
+		if err == nil {
+			err = print(answer)
+		}
+		if err != nil || more.follow == nil {
+			return err
+		}
+		return more.follow(ctx, connected, question, answer, ask, print)
+	})
+}
+
+// defineWords gives a verb the usage line, help and flags that follow from its question, and
+// returns the members that are arguments.
+func (a *app) defineWords(command *cobra.Command, o *cluster.Operation, question any) (words []*word) {
+	members := slices.Clone(cluster.MembersOf(o.Question()))
+	slices.SortStableFunc(members, func(a, b cluster.Member) int { return a.Arg - b.Arg })
+	use := []string{o.Name}
+	var help strings.Builder
+	for i := range members {
+		w := &word{app: a, member: &members[i], question: question}
+		if w.member.Arg == 0 {
+			w.define(command)
+			continue
+		}
+		words, use = append(words, w), append(use, w.usage())
+		fmt.Fprintf(&help, "  %-12s %s\n", strings.ToUpper(w.member.Name), w.member.Doc)
+	}
+	command.Use = strings.Join(use, " ")
+	command.Long = command.Short + "."
+	if len(words) > 0 {
+		command.Long += "\n\n" + strings.TrimSuffix(help.String(), "\n")
+	}
+	return words
+}
+
+// word is a member of a question as an argument or a flag.
+type word struct {
+	app      *app
+	member   *cluster.Member
+	question any
+}
+
+// usage is the argument in the usage line.
+func (w *word) usage() string {
+	name := strings.ToUpper(w.member.Name)
+	if w.member.Form == cluster.List {
+		name += "…"
+	}
+	if w.member.Optional {
+		return "[" + name + "]"
+	}
+	return name
+}
+
+func (w *word) define(command *cobra.Command) {
+	flag := command.Flags().VarPF(w, w.member.Name, "", w.member.Doc)
+	if w.member.Form == cluster.Flag {
+		flag.NoOptDefVal = "true"
+	}
+	_ = command.RegisterFlagCompletionFunc(w.member.Name, cobra.NoFileCompletions)
+}
+
+// Set sets the member: its text, @FILE, or - for standard input.
+func (w *word) Set(text string) error {
+	switch w.member.Form {
+	case cluster.Whole, cluster.Number, cluster.Flag:
+	default:
+		v, err := (&valueFlags{kind: choice{value: kv.Bytes.String()}}).read(w.app, text)
+		if err != nil {
+			return err
+		}
+		text = string(v.Data)
+	}
+	if err := w.member.Set(w.question, text); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), w.member.Name+" "))
+	}
+	return nil
+}
+
+// String is the default.
+func (w *word) String() string { return "" }
+
+// Type is how help shows the flag's argument.
+func (w *word) Type() string {
+	switch w.member.Form {
+	case cluster.Text:
+		return "text"
+	case cluster.Whole, cluster.Number:
+		return "N"
+	case cluster.Flag:
+		return "bool" // which help shows as what needs no argument
+	case cluster.List:
+		if cluster.FormOf(w.member.Type.Elem()) == cluster.Text {
+			return "text"
+		}
+	}
+	return "JSON"
+}
+
+// showAnswer prints an answer for people: its only value; or a line for each member and a table
+// for each list of objects.
+func (a *app) showAnswer(answer any) error {
+	v := reflect.ValueOf(answer).Elem()
+	members := cluster.MembersOf(v.Type())
+	for _, m := range members {
+		field := v.FieldByIndex(m.Index)
+		switch {
+		case m.Form == cluster.List && cluster.FormOf(m.Type.Elem()) == cluster.Object:
+			if err := a.showRows(field); err != nil {
+				return err
+			}
+		case m.Form == cluster.List && cluster.FormOf(m.Type.Elem()) == cluster.Text:
+			for i := range field.Len() {
+				fmt.Fprintln(a.stdout, textOf(field.Index(i)))
+			}
+		case len(members) == 1:
+			fmt.Fprintln(a.stdout, textOf(field))
+		case !field.IsZero():
+			fmt.Fprintf(a.stdout, "%s: %s\n", m.Name, textOf(field))
+		}
+	}
+	return nil
+}
+
+// showRows prints a list of objects, without members that none of them has.
+func (a *app) showRows(list reflect.Value) error {
+	of := list.Type().Elem()
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	var columns []cluster.Member
+	var header []string
+	for _, m := range cluster.MembersOf(of) {
+		for i := range list.Len() {
+			if !reflect.Indirect(list.Index(i)).FieldByIndex(m.Index).IsZero() {
+				columns, header = append(columns, m), append(header, strings.ToUpper(m.Name))
+				break
+			}
+		}
+	}
+	return a.table(strings.Join(header, "\t"), func(row func(string, ...any)) {
+		for i := range list.Len() {
+			cells := make([]string, len(columns))
+			for k, m := range columns {
+				cells[k] = dash(textOf(reflect.Indirect(list.Index(i)).FieldByIndex(m.Index)))
+			}
+			row("%s", strings.Join(cells, "\t"))
+		}
+	})
+}
+
+// textOf is a value on one line: a text without quotes if it needs none, anything else as JSON.
+func textOf(v reflect.Value) string {
+	raw, err := printing.Marshal(v.Interface())
+	if err != nil {
+		return err.Error()
+	}
+	var text string
+	if cluster.FormOf(v.Type()) == cluster.Text && jsoniter.Unmarshal(raw, &text) == nil && fmt.Sprintf("%q", text) == string(raw) {
+		return text
+	}
+	return string(raw)
+}

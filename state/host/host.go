@@ -1,0 +1,82 @@
+// Package host opens the models of a cluster's state that a server has, on its own store, and
+// runs what they do by themselves.
+package host
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/internal/clock"
+	"confcenter/internal/memory"
+	"confcenter/kv"
+	"confcenter/state"
+	"confcenter/state/bench"
+	"confcenter/state/flow"
+)
+
+// Config is what the models are given.
+type Config struct {
+	Pool  *memory.Pool // of the changes that they follow; nil: one of their own
+	Clock clock.Clock  // nil: the machine's
+	Log   zerolog.Logger
+}
+
+// Host has the models. Close it before their store.
+type Host struct {
+	// set at open
+	store  *state.Embedded
+	models []state.Model
+	cfg    Config
+	cancel context.CancelFunc
+
+	running sync.WaitGroup
+}
+
+// Open opens the models on store and begins to run them.
+func Open(store kv.Store, cfg Config) *Host {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	h := &Host{store: state.Embed(store, cfg.Pool), cfg: cfg}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	f := flow.Open(h.store, flow.Config{Clock: cfg.Clock})
+	b := bench.Open(h.store, bench.Config{Clock: cfg.Clock})
+	h.models = []state.Model{{Name: "flow", Operations: flow.Operations, Asked: f}, {Name: "bench", Operations: bench.Operations, Asked: b}}
+	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
+	h.running.Go(func() { h.run(ctx, "bench", b.Run) })
+	return h
+}
+
+// again is how long a model that has failed is left alone.
+const again = time.Second
+
+// run runs a model until the Host ends. A store that takes no writes, for example, ends it early.
+func (h *Host) run(ctx context.Context, name string, model func(context.Context) error) {
+	for {
+		err := model(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		h.cfg.Log.Warn().Err(err).Str("model", name).Msg("what a model does by itself was cut short; it is tried again")
+		timer := h.cfg.Clock.NewTimer(again)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// Models are what can be asked.
+func (h *Host) Models() []state.Model { return h.models }
+
+// Close ends what the models do by themselves and waits for it. Nobody may ask them any more.
+func (h *Host) Close() {
+	h.cancel()
+	h.running.Wait()
+	h.store.Close()
+}
