@@ -16,12 +16,12 @@ func TestC1SetOfAListMemberIsReadByItsPrefix(t *testing.T) {
 	each(t, func(k *kit) {
 		ask(k, k.Set, flow.SetAsk{Key: "cfapplist.cfapp.A", Value: raw(`"WAITING"`)})
 		a := ask(k, k.Read, flow.ReadAsk{Prefix: "cfapplist."})
-		require.Len(t, a.Entries, 2)
-		require.Equal(t, "cfapplist.cfapp.A", a.Entries[0].Key)
-		require.Equal(t, `"WAITING"`, string(a.Entries[0].Value))
-		require.Equal(t, "cfapplist.ctime", a.Entries[1].Key)
+		require.Len(k.t, a.Entries, 2)
+		require.Equal(k.t, "cfapplist.cfapp.A", a.Entries[0].Key)
+		require.Equal(k.t, `"WAITING"`, string(a.Entries[0].Value))
+		require.Equal(k.t, "cfapplist.ctime", a.Entries[1].Key)
 		list := ask(k, k.List, flow.ListAsk{List: "cfapplist"})
-		require.Equal(t, []flow.ListLine{{Key: "cfapp.A", Status: flow.Waiting}}, list.Members)
+		require.Equal(k.t, []flow.ListLine{{Key: "cfapp.A", Status: flow.Waiting}}, list.Members)
 		k.sound()
 	})
 }
@@ -31,20 +31,20 @@ func TestC2ScopesNeverCross(t *testing.T) {
 		for _, scope := range []string{"one", "two"} {
 			ask(k, k.Set, flow.SetAsk{Scope: scope, Key: "a.b", Value: raw(`"` + scope + `"`)})
 		}
-		require.Equal(t, []string{"one", "two"}, ask(k, k.Scopes, flow.ScopesAsk{}).Scopes)
+		require.Equal(k.t, []string{"one", "two"}, ask(k, k.Scopes, flow.ScopesAsk{}).Scopes)
 		ask(k, k.Delete, flow.DeleteAsk{Scope: "one", Key: "a", Below: true})
-		require.Empty(t, ask(k, k.Read, flow.ReadAsk{Scope: "one", Prefix: "a"}).Entries)
+		require.Empty(k.t, ask(k, k.Read, flow.ReadAsk{Scope: "one", Prefix: "a"}).Entries)
 		left := ask(k, k.Read, flow.ReadAsk{Scope: "two", Prefix: "a"}).Entries
-		require.Len(t, left, 1)
-		require.Equal(t, `"two"`, string(left[0].Value))
+		require.Len(k.t, left, 1)
+		require.Equal(k.t, `"two"`, string(left[0].Value))
 	})
 }
 
 func TestC3AbsentIsNoError(t *testing.T) {
 	each(t, func(k *kit) {
-		require.Empty(t, k.value("absent"))
-		require.Empty(t, k.keys("absent."))
-		require.Empty(t, ask(k, k.List, flow.ListAsk{List: "flow.F.node"}).Members)
+		require.Empty(k.t, k.value("absent"))
+		require.Empty(k.t, k.keys("absent."))
+		require.Empty(k.t, ask(k, k.List, flow.ListAsk{List: "flow.F.node"}).Members)
 	})
 }
 
@@ -55,9 +55,9 @@ func TestC4ValuesKeepTheirTypes(t *testing.T) {
 			ask(k, k.Set, flow.SetAsk{Key: key, Value: raw(v)})
 			got := k.value(key)
 			if v[0] == '"' {
-				require.JSONEq(t, v, got)
+				require.JSONEq(k.t, v, got)
 			} else {
-				require.Equal(t, v, got)
+				require.Equal(k.t, v, got)
 			}
 		}
 		refused(k, codes.BadRequest, k.Set, flow.SetAsk{Key: "types.x", Value: raw(`{`)})
@@ -68,7 +68,7 @@ func TestC4ValuesKeepTheirTypes(t *testing.T) {
 func TestC5NanosecondsAreExact(t *testing.T) {
 	each(t, func(k *kit) {
 		ask(k, k.Set, flow.SetAsk{Key: "stamp", Value: raw("1795248812184839171")})
-		require.Equal(t, "1795248812184839171", k.value("stamp"))
+		require.Equal(k.t, "1795248812184839171", k.value("stamp"))
 	})
 }
 
@@ -77,7 +77,7 @@ func TestC6FieldsOfANodeAreNotItsReplicas(t *testing.T) {
 		k.sample(1)
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 2})
 		for _, key := range k.keys("node.N0.") {
-			require.Regexp(t, `^node\.N0\.`, key)
+			require.Regexp(k.t, `^node\.N0\.`, key)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestC7PrefixWithoutADotHasReplicas(t *testing.T) {
 	each(t, func(k *kit) {
 		k.sample(1)
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 2})
-		require.Contains(t, k.keys("node.N0"), "node.N0-2.cstat")
+		require.Contains(k.t, k.keys("node.N0"), "node.N0-2.cstat")
 	})
 }
 
@@ -96,11 +96,11 @@ func TestC8DeleteIsExactOrOfASubtree(t *testing.T) {
 			ask(k, k.Set, flow.SetAsk{Entries: []flow.SetEntry{{"del.a", raw("1")}, {"del.ab", raw("2")}, {"del.a.b", raw("3")}}})
 		}
 		set()
-		require.EqualValues(t, 1, ask(k, k.Delete, flow.DeleteAsk{Key: "del.a"}).Deleted)
-		require.Equal(t, []string{"del.a.b", "del.ab"}, k.keys("del."))
+		require.EqualValues(k.t, 1, ask(k, k.Delete, flow.DeleteAsk{Key: "del.a"}).Deleted)
+		require.Equal(k.t, []string{"del.a.b", "del.ab"}, k.keys("del."))
 		set()
-		require.EqualValues(t, 2, ask(k, k.Delete, flow.DeleteAsk{Key: "del.a", Below: true}).Deleted)
-		require.Equal(t, []string{"del.ab"}, k.keys("del."))
+		require.EqualValues(k.t, 2, ask(k, k.Delete, flow.DeleteAsk{Key: "del.a", Below: true}).Deleted)
+		require.Equal(k.t, []string{"del.ab"}, k.keys("del."))
 	})
 }
 
@@ -112,9 +112,9 @@ func TestC10BatchIsAllOrNothing(t *testing.T) {
 			list = append(list, flow.SetEntry{Key: fmt.Sprintf("batch.%03d", i), Value: raw("1")})
 		}
 		refused(k, codes.NotFound, k.Set, flow.SetAsk{Entries: append(list, flow.SetEntry{Key: "node.absent.x", Value: raw("1")})})
-		require.Empty(t, k.keys("batch."))
+		require.Empty(k.t, k.keys("batch."))
 		ask(k, k.Set, flow.SetAsk{Entries: list})
-		require.Len(t, k.keys("batch."), 500)
+		require.Len(k.t, k.keys("batch."), 500)
 	})
 }
 
@@ -133,15 +133,15 @@ func TestC11NoTaskIsListedBeforeItIsComplete(t *testing.T) {
 			default:
 			}
 			tasks := ask(k, k.Tasks, flow.TasksAsk{Status: "WAITING", Limit: flow.MaxLines}).Tasks
-			require.Contains(t, []int{0, nodes + 1}, len(tasks), "all or none")
-			require.Contains(t, []int{0, nodes}, len(ask(k, k.List, flow.ListAsk{List: "flow.F.node", Limit: flow.MaxLines}).Members))
+			require.Contains(k.t, []int{0, nodes + 1}, len(tasks), "all or none")
+			require.Contains(k.t, []int{0, nodes}, len(ask(k, k.List, flow.ListAsk{List: "flow.F.node", Limit: flow.MaxLines}).Members))
 			for i, task := range tasks {
 				if i%97 == 0 {
-					require.Equal(t, `"WAITING"`, k.value(task.Key+".cstat"))
+					require.Equal(k.t, `"WAITING"`, k.value(task.Key+".cstat"))
 				}
 			}
 		}
-		require.Empty(t, k.duties())
+		require.Empty(k.t, k.duties())
 		k.sound()
 	})
 }
@@ -154,17 +154,17 @@ func TestC12ListByStatus(t *testing.T) {
 			ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: fmt.Sprintf("node.N%d", n)})
 		}
 		a := ask(k, k.List, flow.ListAsk{List: "flow.F.node", Status: "PENDDING"})
-		require.Equal(t, []flow.ListLine{{"node.N2", flow.Pending}, {"node.N5", flow.Pending}, {"node.N7", flow.Pending}}, a.Members)
+		require.Equal(k.t, []flow.ListLine{{"node.N2", flow.Pending}, {"node.N5", flow.Pending}, {"node.N7", flow.Pending}}, a.Members)
 		var all []flow.ListLine
 		for after := ""; ; {
 			a := ask(k, k.List, flow.ListAsk{List: "flow.F.node", Status: "WAITING", After: after, Limit: 3})
-			require.LessOrEqual(t, len(a.Members), 3)
+			require.LessOrEqual(k.t, len(a.Members), 3)
 			all = append(all, a.Members...)
 			if after = a.Next; after == "" {
 				break
 			}
 		}
-		require.Len(t, all, 7)
+		require.Len(k.t, all, 7)
 		k.sound()
 	})
 }
@@ -175,8 +175,8 @@ func TestC13AllTasksOfAnApplication(t *testing.T) {
 		want := []flow.Task{
 			{"flow.F.node", "node.N0", flow.Waiting}, {"flow.F.node", "node.N1", flow.Waiting}, {"cfapp.A.srvs", "srvs.V", flow.Waiting},
 		}
-		require.Equal(t, want, ask(k, k.Tasks, flow.TasksAsk{Status: "WAITING"}).Tasks)
-		require.Empty(t, ask(k, k.Tasks, flow.TasksAsk{Status: "EXITED"}).Tasks)
+		require.Equal(k.t, want, ask(k, k.Tasks, flow.TasksAsk{Status: "WAITING"}).Tasks)
+		require.Empty(k.t, ask(k, k.Tasks, flow.TasksAsk{Status: "EXITED"}).Tasks)
 		var paged []flow.Task
 		for after := ""; ; {
 			a := ask(k, k.Tasks, flow.TasksAsk{After: after, Limit: 1})
@@ -185,7 +185,7 @@ func TestC13AllTasksOfAnApplication(t *testing.T) {
 				break
 			}
 		}
-		require.Equal(t, want, paged)
+		require.Equal(k.t, want, paged)
 	})
 }
 
@@ -197,21 +197,21 @@ func TestC14ReplicasOfANode(t *testing.T) {
 		ask(k, k.Set, flow.SetAsk{Key: "node.N0.intype", Value: raw(`"int"`)})
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 2})
 		list := ask(k, k.List, flow.ListAsk{List: "flow.F.node", Status: "WAITING"}).Members
-		require.Equal(t, []flow.ListLine{{"node.N0-1", flow.Waiting}, {"node.N0-2", flow.Waiting}, {"node.N1", flow.Waiting}}, list)
+		require.Equal(k.t, []flow.ListLine{{"node.N0-1", flow.Waiting}, {"node.N0-2", flow.Waiting}, {"node.N1", flow.Waiting}}, list)
 		for i := 1; i <= 2; i++ {
 			n := fmt.Sprintf("node.N0-%d.", i)
-			require.Equal(t, fmt.Sprint(i), k.value(n+"subidx"))
-			require.Equal(t, `"N0"`, k.value(n+"uuid"))
-			require.Equal(t, `"int"`, k.value(n+"intype"))
-			require.Equal(t, `"count"`, k.value(n+"func"))
-			require.Empty(t, k.value(n+"worker"))
+			require.Equal(k.t, fmt.Sprint(i), k.value(n+"subidx"))
+			require.Equal(k.t, `"N0"`, k.value(n+"uuid"))
+			require.Equal(k.t, `"int"`, k.value(n+"intype"))
+			require.Equal(k.t, `"count"`, k.value(n+"func"))
+			require.Empty(k.t, k.value(n+"worker"))
 		}
-		require.Equal(t, "3", k.value("node.N0.inscount"))
+		require.Equal(k.t, "3", k.value("node.N0.inscount"))
 		refused(k, codes.Conflict, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 1})
 		refused(k, codes.BadRequest, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: flow.MaxReplicas + 1})
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N1", Count: 400})
-		require.Len(t, ask(k, k.List, flow.ListAsk{List: "flow.F.node"}).Members, 404)
-		require.Empty(t, k.duties())
+		require.Len(k.t, ask(k, k.List, flow.ListAsk{List: "flow.F.node"}).Members, 404)
+		require.Empty(k.t, k.duties())
 		k.sound()
 	})
 }
@@ -236,9 +236,9 @@ func TestC15TwoSchedulersClaimOneTask(t *testing.T) {
 			if one == codes.Conflict.Name() {
 				one, two = two, one
 			}
-			require.Contains(t, one, "wokr.")
-			require.Equal(t, codes.Conflict.Name(), two)
-			require.Equal(t, `"`+one[len("wokr."):]+`"`, k.value(fmt.Sprintf("node.N%d.worker", i)))
+			require.Contains(k.t, one, "wokr.")
+			require.Equal(k.t, codes.Conflict.Name(), two)
+			require.Equal(k.t, `"`+one[len("wokr."):]+`"`, k.value(fmt.Sprintf("node.N%d.worker", i)))
 		}
 		k.sound()
 	})
@@ -249,7 +249,7 @@ func TestC16ListAndRecordNeverDisagree(t *testing.T) {
 		k.sample(1)
 		k.join("W")
 		w, err := k.Watch(k.ctx, "", "", int64(ask(k, k.Read, flow.ReadAsk{Limit: 1}).Revision))
-		require.NoError(t, err)
+		require.NoError(k.t, err)
 		defer w.Stop()
 		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
 		for _, s := range []string{"STARTING", "WORKING", "STOPING", "EXITED"} {
@@ -258,15 +258,15 @@ func TestC16ListAndRecordNeverDisagree(t *testing.T) {
 		seen := map[string]string{}
 		for seen["node.N0.cstat"] != "EXITED" {
 			c, err := w.Next(k.ctx)
-			require.NoError(t, err)
+			require.NoError(k.t, err)
 			for _, one := range c.List {
 				if one.New != nil {
 					seen[one.Key.String()] = string(one.New.Value.Data)
 				}
 			}
 			if !c.More {
-				require.Equal(t, seen["flow.F.node.node.N0"], seen["node.N0.cstat"])
-				require.Equal(t, seen["flow.F.node.node.N0"], seen["node.N0.state"])
+				require.Equal(k.t, seen["flow.F.node.node.N0"], seen["node.N0.cstat"])
+				require.Equal(k.t, seen["flow.F.node.node.N0"], seen["node.N0.state"])
 			}
 		}
 	})
@@ -278,21 +278,21 @@ func TestC17AChangeSaysWhoAndWhen(t *testing.T) {
 		k.join("W")
 		before := k.value("node.N0.atime")
 		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0", Who: "sche.S"})
-		require.Greater(t, k.value("node.N0.atime"), before)
-		require.Equal(t, `"sche.S"`, k.value("node.N0.whoac"))
+		require.Greater(k.t, k.value("node.N0.atime"), before)
+		require.Equal(k.t, `"sche.S"`, k.value("node.N0.whoac"))
 		ask(k, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "STARTING", Why: "at last"})
-		require.Equal(t, `"@test"`, k.value("node.N0.whoac"))
+		require.Equal(k.t, `"@test"`, k.value("node.N0.whoac"))
 		log := ask(k, k.Oplog, flow.LogAsk{Key: "node.N0"}).Lines
-		require.Len(t, log, 3)
-		require.Equal(t, "registered", log[0].What)
-		require.Equal(t, "WAITING -> PENDDING: claimed by wokr.W", log[1].What)
-		require.Equal(t, "sche.S", log[1].Who)
-		require.Equal(t, "PENDDING -> STARTING: at last", log[2].What)
-		require.Equal(t, k.value("node.N0.atime"), fmt.Sprint(log[2].Time))
-		require.EqualValues(t, 3, log[2].Line)
+		require.Len(k.t, log, 3)
+		require.Equal(k.t, "registered", log[0].What)
+		require.Equal(k.t, "WAITING -> PENDDING: claimed by wokr.W", log[1].What)
+		require.Equal(k.t, "sche.S", log[1].Who)
+		require.Equal(k.t, "PENDDING -> STARTING: at last", log[2].What)
+		require.Equal(k.t, k.value("node.N0.atime"), fmt.Sprint(log[2].Time))
+		require.EqualValues(k.t, 3, log[2].Line)
 		paged := ask(k, k.Oplog, flow.LogAsk{Key: "node.N0", After: 1, Limit: 1})
-		require.Equal(t, log[1:2], paged.Lines)
-		require.True(t, paged.More)
+		require.Equal(k.t, log[1:2], paged.Lines)
+		require.True(k.t, paged.More)
 	})
 }
 
@@ -300,14 +300,14 @@ func TestC18IllegalTransitionsAreRefused(t *testing.T) {
 	each(t, func(k *kit) {
 		k.sample(1)
 		k.join("W")
-		require.Contains(t, refused(k, codes.Conflict, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "WORKING"}), "WAITING cannot become WORKING")
-		require.Contains(t, refused(k, codes.Conflict, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "PENDDING"}), "claim")
+		require.Contains(k.t, refused(k, codes.Conflict, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "WORKING"}), "WAITING cannot become WORKING")
+		require.Contains(k.t, refused(k, codes.Conflict, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "PENDDING"}), "claim")
 		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
 		for _, s := range []string{"STARTING", "WORKING", "EXITED"} {
 			ask(k, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: s})
 		}
-		require.Contains(t, refused(k, codes.Conflict, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "PENDDING"}), "EXITED cannot become PENDDING")
-		require.Contains(t, refused(k, codes.Conflict, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"}), "EXITED cannot become PENDDING")
+		require.Contains(k.t, refused(k, codes.Conflict, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "PENDDING"}), "EXITED cannot become PENDDING")
+		require.Contains(k.t, refused(k, codes.Conflict, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"}), "EXITED cannot become PENDDING")
 		refused(k, codes.BadRequest, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "exited"})
 		refused(k, codes.BadRequest, k.SetStatus, flow.StatusAsk{Key: "sess.E", Status: "WORKING"})
 		k.sound()

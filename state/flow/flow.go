@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	"confcenter/codes"
 	"confcenter/internal/clock"
@@ -36,6 +37,8 @@ type Config struct {
 	Clock  clock.Clock // nil: the machine's
 	// Lines is how many lines the operation log of a member has; the oldest go. 0: 1000.
 	Lines int64
+	// Stage is how long what is staged lasts when nobody goes on with it; 0: 30 s.
+	Stage time.Duration
 }
 
 // Flow is the layout on a store. Its operations may be called from any goroutine.
@@ -56,6 +59,7 @@ type Flow struct {
 func Open(store state.Store, cfg Config) *Flow {
 	cfg.Prefix = cmp.Or(cfg.Prefix, kv.FlowPrefix)
 	cfg.Lines = cmp.Or(cfg.Lines, 1000)
+	cfg.Stage = cmp.Or(cfg.Stage, 30*time.Second)
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}

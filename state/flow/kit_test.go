@@ -26,6 +26,8 @@ type kit struct {
 	ctx context.Context
 	by  *access.Actor
 	ns  string // of the default scope
+
+	scope string // of tests that use several
 }
 
 // each runs a test on both kinds of store.

@@ -25,9 +25,6 @@ const (
 	dutyLive  = "duty"  // a worker or a scheduler has joined
 )
 
-// stageTime is how long a stage lasts in which nothing is added.
-const stageTime = 30 * time.Second
-
 // Part is a member of an application to be registered.
 type Part struct {
 	Key    string         `json:"key" doc:"the member: srvs.ID, sess.ID, flow.ID or node.ID"`
@@ -73,7 +70,7 @@ func (f *Flow) Register(ctx context.Context, by *access.Actor, q *RegisterAsk) (
 	if e.size(parts) > 1 {
 		staged := *e
 		staged.token = ""
-		lease, err := staged.stage(ctx, app, stageTime)
+		lease, err := staged.stage(ctx, app, f.cfg.Stage)
 		if err != nil {
 			return nil, err
 		}

@@ -74,7 +74,7 @@ func (c *copying) live() string { return c.f.indexKey(liveKey, c.ns, c.node) }
 
 // begin reads the node, sees to it that there are no replicas, and notes the duty.
 func (c *copying) begin(ctx context.Context) (kv.LeaseID, error) {
-	lease, err := c.grant(ctx, stageTime)
+	lease, err := c.grant(ctx, c.f.cfg.Stage)
 	if err != nil {
 		return 0, err
 	}

@@ -35,7 +35,7 @@ func (f *Flow) Stage(ctx context.Context, by *access.Actor, q *StageAsk) (*Stage
 	if err != nil {
 		return nil, err
 	}
-	ttl, err := leaseTime(q.TTL, stageTime)
+	ttl, err := leaseTime(q.TTL, f.cfg.Stage)
 	if err != nil {
 		return nil, err
 	}

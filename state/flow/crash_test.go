@@ -1,0 +1,168 @@
+package flow_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
+	"confcenter/state/flow"
+)
+
+// mortal is a store as a process has it that is killed when it asks for its last transaction:
+// before that is applied, or after.
+type mortal struct {
+	state.Store
+	left  *atomic.Int64 // transactions
+	after bool
+}
+
+func (m mortal) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	left := m.left.Add(-1)
+	if left > 0 || left == 0 && m.after {
+		res, err := m.Store.Txn(ctx, txn)
+		if left > 0 {
+			return res, err
+		}
+	}
+	return nil, errKilled
+}
+
+func (m mortal) KeepLease(ctx context.Context, id kv.LeaseID) (kv.Lease, error) {
+	if m.left.Load() <= 0 {
+		return kv.Lease{}, errKilled
+	}
+	return m.Store.KeepLease(ctx, id)
+}
+
+var errKilled = codes.Errorf(codes.Closed, "killed")
+
+// settle waits until nobody has anything to finish.
+func (k *kit) settle() {
+	k.t.Helper()
+	w, err := k.bed.Watch(k.ctx, kv.Filter{NS: prefix(k.bed.Store) + ".index"}, 0)
+	require.NoError(k.t, err)
+	defer w.Stop()
+	open, synced := map[string]bool{}, false
+	for !synced || len(open) > 0 {
+		n, err := w.Next(k.ctx)
+		require.NoError(k.t, err, "left: %v", open)
+		synced = synced || n.Kind == kv.Synced
+		for _, e := range n.Events {
+			if what, _, _ := strings.Cut(e.Entry.Key, "."); what == "scope" || what == "duty" || what == "live" {
+				continue
+			}
+			if delete(open, e.Entry.Key); e.Kind == kv.Put {
+				open[e.Entry.Key] = true
+			}
+		}
+	}
+}
+
+// killed runs what a process does until it is killed, for every moment at which it may be, until
+// it comes through; then the sweep of another process finishes, and check looks at the result.
+func killed(t *testing.T, prepare func(k *kit), do func(k *kit) error, check func(k *kit, done bool)) {
+	each(t, func(k *kit) {
+		for moment := 0; ; moment++ {
+			one := *k
+			scope := fmt.Sprintf("s%d", moment)
+			one.scope = scope
+			prepare(&one)
+			dying := one
+			left := new(atomic.Int64)
+			left.Store(int64(moment/2 + 1))
+			dying.Flow = flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Prefix: prefix(k.bed.Store), Stage: 500 * time.Millisecond})
+			err := do(&dying)
+			done := err == nil
+			require.True(k.t, done || left.Load() <= 0 || codes.Of(err) != codes.Internal, "%v", err)
+			stop := one.run()
+			one.settle()
+			check(&one, done)
+			stop()
+			if done {
+				return
+			}
+		}
+	})
+}
+
+func TestKilledWhileRegistering(t *testing.T) {
+	t.Parallel()
+	question := func(k *kit) *flow.RegisterAsk {
+		return &flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 400)}
+	}
+	killed(t, func(k *kit) {}, func(k *kit) error {
+		_, err := k.Register(k.ctx, k.by, question(k))
+		return err
+	}, func(k *kit, done bool) {
+		tasks := ask(k, k.Tasks, flow.TasksAsk{Scope: k.scope}).Tasks
+		if len(tasks) > 0 {
+			require.Len(k.t, tasks, 401)
+			return
+		}
+		require.False(k.t, done)
+		require.Empty(k.t, ask(k, k.Read, flow.ReadAsk{Scope: k.scope, Prefix: "node."}).Entries)
+		require.Empty(k.t, ask(k, k.Read, flow.ReadAsk{Scope: k.scope, Prefix: "cfapp."}).Entries)
+		ask(k, k.Register, *question(k))
+	})
+}
+
+func TestKilledWhileRemoving(t *testing.T) {
+	t.Parallel()
+	killed(t, func(k *kit) {
+		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 100)})
+	}, func(k *kit) error {
+		_, err := k.Remove(k.ctx, k.by, &flow.RemoveAsk{Scope: k.scope, Key: "cfapp.A"})
+		return err
+	}, func(k *kit, done bool) {
+		left := ask(k, k.Read, flow.ReadAsk{Scope: k.scope, Limit: flow.MaxLines}).Entries
+		if len(left) > 3 { // more than the times of the lists: it was killed before it began
+			require.False(k.t, done)
+			require.Len(k.t, ask(k, k.Tasks, flow.TasksAsk{Scope: k.scope}).Tasks, 101)
+		}
+	})
+}
+
+func TestKilledWhileReplicating(t *testing.T) {
+	t.Parallel()
+	killed(t, func(k *kit) {
+		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 1)})
+	}, func(k *kit) error {
+		_, err := k.Replicate(k.ctx, k.by, &flow.ReplicateAsk{Scope: k.scope, Key: "node.N0", Count: 300})
+		return err
+	}, func(k *kit, done bool) {
+		n := len(ask(k, k.List, flow.ListAsk{Scope: k.scope, List: "flow.F.node"}).Members)
+		require.Contains(k.t, []int{1, 301}, n)
+		if n == 1 {
+			require.False(k.t, done)
+			require.Empty(k.t, ask(k, k.Read, flow.ReadAsk{Scope: k.scope, Prefix: "node.N0-"}).Entries)
+		}
+	})
+}
+
+func TestKilledWhileReturning(t *testing.T) {
+	t.Parallel()
+	killed(t, func(k *kit) {
+		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 150)})
+		ask(k, k.Join, flow.JoinAsk{Scope: k.scope, Key: "wokr.W", TTL: 600_000})
+		for range 150 {
+			ask(k, k.Claim, flow.ClaimAsk{Scope: k.scope, Worker: "wokr.W"})
+		}
+	}, func(k *kit) error {
+		_, err := k.Return(k.ctx, k.by, &flow.ReturnAsk{Scope: k.scope, Worker: "wokr.W", Force: true})
+		return err
+	}, func(k *kit, done bool) {
+		n := len(ask(k, k.Tasks, flow.TasksAsk{Scope: k.scope, Status: "WAITING"}).Tasks)
+		require.Contains(k.t, []int{1, 151}, n)
+		left := ask(k, k.Assigned, flow.AssignedAsk{Scope: k.scope, Worker: "wokr.W"}).Tasks
+		require.Len(k.t, left, 151-n)
+		require.True(k.t, !done || n == 151)
+	})
+}

@@ -1,0 +1,356 @@
+package flow_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
+	"confcenter/state/flow"
+)
+
+func TestC19OnlyTheOwnerUnlocks(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(1)
+		a := ask(k, k.TryLock, flow.LockAsk{Key: "node.N0", Owner: "A"})
+		require.True(k.t, a.Granted)
+		b := ask(k, k.TryLock, flow.LockAsk{Key: "node.N0", Owner: "B"})
+		require.False(k.t, b.Granted)
+		require.Equal(k.t, "A", b.Owner)
+		require.Equal(k.t, a.Fence, b.Fence)
+		require.Equal(k.t, "A", ask(k, k.Show, flow.ShowAsk{Key: "node.N0"}).Lock.Owner)
+		refused(k, codes.FenceLost, k.Unlock, flow.UnlockAsk{Key: "node.N0", Owner: "B", Fence: a.Fence})
+		refused(k, codes.FenceLost, k.Unlock, flow.UnlockAsk{Key: "node.N0", Owner: "A", Fence: a.Fence + 1})
+		got := make(chan *flow.LockAnswer)
+		go func() {
+			a, _ := k.Lock(k.ctx, k.by, &flow.LockAsk{Key: "node.N0", Owner: "B"})
+			got <- a
+		}()
+		require.Equal(k.t, a.Fence, ask(k, k.TryLock, flow.LockAsk{Key: "node.N0", Owner: "A", Fence: a.Fence}).Fence)
+		select {
+		case <-got:
+			require.Fail(k.t, "B must wait")
+		default:
+		}
+		ask(k, k.Unlock, flow.UnlockAsk{Key: "node.N0", Owner: "A", Fence: a.Fence})
+		next := <-got
+		require.True(k.t, next.Granted)
+		require.Greater(k.t, next.Fence, a.Fence)
+		refused(k, codes.FenceLost, k.TryLock, flow.LockAsk{Key: "node.N0", Owner: "A", Fence: a.Fence})
+		ask(k, k.Unlock, flow.UnlockAsk{Key: "node.N0", Owner: "B", Fence: next.Fence})
+		require.Empty(k.t, k.keys("node.N0.lock"))
+	})
+}
+
+func TestC20LocksNeverOverlap(t *testing.T) {
+	each(t, func(k *kit) {
+		var inside, cycles atomic.Int64
+		var wg sync.WaitGroup
+		for c := range 8 {
+			client, owner := k.again(), fmt.Sprint("client ", c)
+			wg.Go(func() {
+				for range 50 {
+					a, err := client.Lock(k.ctx, k.by, &flow.LockAsk{Key: "some.key", Owner: owner, Time: 60})
+					if err != nil || inside.Add(1) != 1 {
+						k.t.Errorf("%s: overlap, or %v", owner, err)
+						return
+					}
+					cycles.Add(1)
+					inside.Add(-1)
+					if _, err := client.Unlock(k.ctx, k.by, &flow.UnlockAsk{Key: "some.key", Owner: owner, Fence: a.Fence}); err != nil {
+						k.t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(k.t, 400, cycles.Load())
+	})
+}
+
+// counted counts what a store is asked, and how much of it before the first change is told.
+type counted struct {
+	state.Store
+	asked, watches, before *atomic.Int64
+}
+
+func newCounted(s state.Store) counted {
+	return counted{s, new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)}
+}
+
+func (c counted) Get(ctx context.Context, ns, key string) (*kv.Entry, error) {
+	c.asked.Add(1)
+	return c.Store.Get(ctx, ns, key)
+}
+
+func (c counted) GetMany(ctx context.Context, ns string, keys ...string) ([]*kv.Entry, error) {
+	c.asked.Add(1)
+	return c.Store.GetMany(ctx, ns, keys...)
+}
+
+func (c counted) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	c.asked.Add(1)
+	return c.Store.Txn(ctx, txn)
+}
+
+func (c counted) Watch(ctx context.Context, f kv.Filter, after kv.Revision) (state.Watch, error) {
+	w, err := c.Store.Watch(ctx, f, after)
+	c.watches.Add(1)
+	return countedWatch{w, c}, err
+}
+
+type countedWatch struct {
+	state.Watch
+	counted
+}
+
+func (w countedWatch) Next(ctx context.Context) (kv.Notice, error) {
+	n, err := w.Watch.Next(ctx)
+	w.before.CompareAndSwap(0, w.asked.Load())
+	return n, err
+}
+
+func TestC21AndC22ADeadHoldersLockIsGivenToAWaiterThatDoesNotPoll(t *testing.T) {
+	each(t, func(k *kit) {
+		held := ask(k, k.TryLock, flow.LockAsk{Key: "some.key", Owner: "dead", Time: 1})
+		store := newCounted(k.bed.Store)
+		waiting := flow.Open(store, flow.Config{Prefix: prefix(k.bed.Store)})
+		const waiters = 100
+		got := make(chan *flow.LockAnswer, waiters)
+		ctx, cancel := context.WithCancel(k.ctx)
+		var wg sync.WaitGroup
+		for i := range waiters {
+			wg.Go(func() {
+				if a, err := waiting.Lock(ctx, k.by, &flow.LockAsk{Key: "some.key", Owner: fmt.Sprint(i), Time: 600}); err == nil {
+					got <- a
+				}
+			})
+		}
+		first := <-got
+		cancel()
+		wg.Wait()
+		require.Greater(k.t, first.Fence, held.Fence)
+		require.LessOrEqual(k.t, store.before.Load(), int64(waiters), "each looks once, then only listens for as long as the lock is held")
+		require.Empty(k.t, got)
+	})
+}
+
+// live waits until a member of a list has another status.
+func (k *kit) until(list, member string, status flow.Status) {
+	k.t.Helper()
+	w, err := k.Watch(k.ctx, "", list+"."+member, 0)
+	require.NoError(k.t, err)
+	defer w.Stop()
+	for {
+		c, err := w.Next(k.ctx)
+		require.NoError(k.t, err)
+		for i := range c.List {
+			if c.List[i].Key.String() == list+"."+member && c.List[i].Is() == status {
+				return
+			}
+		}
+	}
+}
+
+func TestC23AndC24ADeadWorkersTasksWaitAgain(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(200)
+		k.run()
+		k.join("alive")
+		short := ask(k, k.Join, flow.JoinAsk{Key: "wokr.dead", TTL: 5000, Fields: map[string]flow.Raw{"name": raw(`"the dead"`)}})
+		refused(k, codes.Conflict, k.Join, flow.JoinAsk{Key: "wokr.dead"})
+		for i := range 150 {
+			ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.dead", Lease: short.Lease, Key: fmt.Sprintf("node.N%d", i)})
+		}
+		kept := ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.alive", Key: "node.N199"})
+		for i, statuses := range [][]string{{"STARTING"}, {"STARTING", "WORKING"}, {"STOPING"}, {"STOPING", "EXITED"}} {
+			for _, s := range statuses {
+				ask(k, k.SetStatus, flow.StatusAsk{Key: fmt.Sprintf("node.N%d", i), Status: s, Worker: "wokr.dead"})
+			}
+		}
+		refused(k, codes.Conflict, k.Return, flow.ReturnAsk{Worker: "wokr.alive"})
+		k.until("cfworkers", "wokr.dead", flow.Exited)
+		refused(k, codes.LeaseGone, k.Claim, flow.ClaimAsk{Worker: "wokr.dead", Key: "node.N180"})
+		refused(k, codes.LeaseGone, k.Heartbeat, flow.HeartbeatAsk{Key: "wokr.dead"})
+		workers := ask(k, k.Workers, flow.WorkersAsk{Status: "EXITED"}).Workers
+		require.Len(k.t, workers, 1)
+		require.Equal(k.t, "the dead", workers[0].Name)
+		require.EqualValues(k.t, 149, workers[0].Tasks)
+		require.Len(k.t, ask(k, k.Assigned, flow.AssignedAsk{Worker: "wokr.dead"}).Tasks, 149)
+
+		require.EqualValues(k.t, 149, ask(k, k.Return, flow.ReturnAsk{Worker: "wokr.dead"}).Returned)
+		require.Empty(k.t, ask(k, k.Assigned, flow.AssignedAsk{Worker: "wokr.dead"}).Tasks)
+		require.Len(k.t, ask(k, k.List, flow.ListAsk{List: "flow.F.node", Status: "WAITING"}).Members, 197)
+		require.Equal(k.t, `"EXITED"`, k.value("node.N2.cstat"), "it was STOPING")
+		require.Equal(k.t, `"EXITED"`, k.value("node.N3.cstat"), "it had EXITED")
+		require.Equal(k.t, "node.N199", kept.Key)
+		require.Equal(k.t, `"PENDDING"`, k.value("node.N199.cstat"))
+		refused(k, codes.FenceLost, k.SetStatus, flow.StatusAsk{Key: "node.N199", Status: "STARTING", Worker: "wokr.dead"})
+		require.EqualValues(k.t, 0, ask(k, k.Return, flow.ReturnAsk{Worker: "wokr.dead"}).Returned)
+		ask(k, k.Join, flow.JoinAsk{Key: "wokr.dead"})
+		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.dead", Key: "node.N0"})
+		k.sound()
+	})
+}
+
+func TestC25WorkersAreWatchedInOrder(t *testing.T) {
+	each(t, func(k *kit) {
+		ask(k, k.Set, flow.SetAsk{Key: "some.key", Value: raw("1")}) // before it there is no revision to watch after
+		w, err := k.Watch(k.ctx, "", "cfworkers.wokr.", 0)
+		require.NoError(k.t, err)
+		defer w.Stop()
+		c, err := w.Next(k.ctx)
+		require.NoError(k.t, err)
+		require.Equal(k.t, kv.Synced, c.Kind)
+		from := c.Revision
+		k.join("W1", "W2")
+		ask(k, k.Leave, flow.LeaveAsk{Key: "wokr.W1"})
+		want := []string{"wokr.W1:  -> WORKING", "wokr.W2:  -> WORKING", "wokr.W1: WORKING -> EXITED"}
+		require.Equal(k.t, want, k.told(w, len(want)))
+		again, err := k.Watch(k.ctx, "", "cfworkers.", int64(from))
+		require.NoError(k.t, err)
+		defer again.Stop()
+		require.Equal(k.t, want, k.told(again, len(want)))
+	})
+}
+
+// told takes n changes of statuses from a watch.
+func (k *kit) told(w *flow.Watch, n int) (list []string) {
+	k.t.Helper()
+	for len(list) < n {
+		c, err := w.Next(k.ctx)
+		require.NoError(k.t, err)
+		for i := range c.List {
+			if one := &c.List[i]; one.Key.Form == flow.ListMember {
+				list = append(list, fmt.Sprintf("%s: %s -> %s", one.Key.Member, one.Was(), one.Is()))
+			}
+		}
+	}
+	return list
+}
+
+func TestC26RemovalLeavesNothing(t *testing.T) {
+	each(t, func(k *kit) {
+		k.run()
+		k.sample(300)
+		ask(k, k.Register, flow.RegisterAsk{App: "B", Parts: parts("b", 1)})
+		k.join("W")
+		for i := range 20 {
+			ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: fmt.Sprintf("node.N%d", i)})
+		}
+		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N50", Count: 3})
+		require.Contains(k.t, refused(k, codes.Conflict, k.Remove, flow.RemoveAsk{Key: "cfapp.A"}), "claimed")
+		for i := range 20 {
+			for _, s := range []string{"STOPING", "EXITED"} {
+				ask(k, k.SetStatus, flow.StatusAsk{Key: fmt.Sprintf("node.N%d", i), Status: s})
+			}
+		}
+		ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.A"})
+		left := k.keys("")
+		for _, key := range left {
+			require.NotRegexp(k.t, `node\.N\d+(-\d+)?(\.|$)|^cfapp\.A\.|cfapp\.A$|\.F(\.|$)|\.E(\.|$)|\.V(\.|$)`, key)
+		}
+		require.Contains(k.t, left, "node.N0b.cstat")
+		require.Empty(k.t, k.duties())
+		refused(k, codes.NotFound, k.Remove, flow.RemoveAsk{Key: "cfapp.A"})
+		k.sample(1) // once more
+		k.sound()
+	})
+}
+
+func TestC27AllKeysBelowAPrefixSorted(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(3)
+		var got []flow.Entry
+		for after := ""; ; {
+			a := ask(k, k.Read, flow.ReadAsk{Prefix: "node.", After: after, Limit: 7})
+			got = append(got, a.Entries...)
+			if after = a.Next; after == "" {
+				break
+			}
+		}
+		for i := range got {
+			require.NotEmpty(k.t, got[i].Value)
+			if i > 0 {
+				require.Less(k.t, got[i-1].Key, got[i].Key)
+			}
+		}
+		require.Len(k.t, got, len(k.keys("node.")))
+	})
+}
+
+func TestC29AStallIsSurvived(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(1)
+		k.join("W")
+		k.bed.Server.Freeze()
+		got := make(chan error, 1)
+		go func() {
+			_, err := k.Claim(k.ctx, k.by, &flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
+			got <- err
+		}()
+		if !near(k.bed.Store) {
+			short, cancel := context.WithCancel(k.ctx)
+			cancel()
+			_, err := k.Heartbeat(short, k.by, &flow.HeartbeatAsk{Key: "wokr.W"})
+			require.ErrorIs(k.t, err, context.Canceled)
+		}
+		k.bed.Server.Thaw()
+		require.NoError(k.t, <-got)
+		require.Equal(k.t, `"PENDDING"`, k.value("flow.F.node.node.N0"))
+	})
+}
+
+func TestC30TenThousandNodesAreListedByStatus(t *testing.T) {
+	each(t, func(k *kit) {
+		ask(k, k.Stage, flow.StageAsk{App: "A", TTL: 600_000})
+		all := parts("", 10_000)
+		for len(all) > 0 {
+			n := min(2000, len(all))
+			require.EqualValues(k.t, n, ask(k, k.Add, flow.AddAsk{App: "A", Parts: all[:n]}).Added)
+			all = all[n:]
+		}
+		require.Empty(k.t, ask(k, k.List, flow.ListAsk{List: "flow.F.node"}).Members, "staged")
+		refused(k, codes.NotFound, k.Show, flow.ShowAsk{Key: "node.N1"})
+		ask(k, k.Publish, flow.PublishAsk{App: "A"})
+		a := ask(k, k.List, flow.ListAsk{List: "flow.F.node", Status: "WAITING", Limit: flow.MaxLines})
+		require.Len(k.t, a.Members, 10_000)
+		require.Empty(k.t, a.Next)
+		refused(k, codes.BadRequest, k.List, flow.ListAsk{List: "flow.F.node", Limit: flow.MaxLines + 1})
+		refused(k, codes.NotFound, k.Publish, flow.PublishAsk{App: "A"})
+	})
+}
+
+func TestC31AcknowledgedIsThereAfterARestart(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(300)
+		k.join("W")
+		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N7"})
+		want := k.keys("")
+		k.bed.Server.Restart()
+		k = k.again()
+		require.Equal(k.t, want, k.keys(""))
+		ask(k, k.Heartbeat, flow.HeartbeatAsk{Key: "wokr.W"})
+		require.Equal(k.t, "node.N7", ask(k, k.Assigned, flow.AssignedAsk{Worker: "wokr.W"}).Tasks[0].Key)
+		k.sound()
+	})
+}
+
+func TestC32KeysWithABarAreRefused(t *testing.T) {
+	each(t, func(k *kit) {
+		refused(k, codes.BadRequest, k.Set, flow.SetAsk{Key: "a|b", Value: raw("1")})
+		refused(k, codes.BadKey, k.Delete, flow.DeleteAsk{Key: "a|b"})
+		refused(k, codes.BadKey, k.TryLock, flow.LockAsk{Key: "a|b", Owner: "me"})
+		refused(k, codes.BadName, k.Set, flow.SetAsk{Scope: "a|b", Key: "a", Value: raw("1")})
+		refused(k, codes.BadRequest, k.Register, flow.RegisterAsk{App: "A", Parts: []flow.Part{{Key: "srvs.a|b"}}})
+		refused(k, codes.BadKey, k.Register, flow.RegisterAsk{App: "a|b"})
+		require.Empty(k.t, k.keys("a"))
+	})
+}
