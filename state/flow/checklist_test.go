@@ -124,7 +124,9 @@ func TestC11NoTaskIsListedBeforeItIsComplete(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			k.sample(nodes)
+			if _, err := k.Register(k.ctx, k.by, &flow.RegisterAsk{App: "A", Parts: parts("", nodes)}); err != nil {
+				k.t.Error(err)
+			}
 		}()
 		for running := true; running; {
 			select {

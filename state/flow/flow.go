@@ -45,8 +45,10 @@ type Config struct {
 //
 // wide: every operation is a method.
 type Flow struct {
-	store state.Store // set at open
-	cfg   Config      // set at open
+	// set at open
+	store   state.Store
+	cfg     Config
+	mostOps int // of one transaction that is a piece of something larger
 
 	mu     sync.Mutex
 	scopes map[string]struct{} // whose lists are known to have their ctime; guarded by mu
@@ -63,7 +65,7 @@ func Open(store state.Store, cfg Config) *Flow {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
-	return &Flow{store: store, cfg: cfg, scopes: map[string]struct{}{}, under: map[string]struct{}{}, queues: map[string]*queue{}}
+	return &Flow{store: store, cfg: cfg, mostOps: mostOps, scopes: map[string]struct{}{}, under: map[string]struct{}{}, queues: map[string]*queue{}}
 }
 
 // namespace is that of a scope.

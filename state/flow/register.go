@@ -157,7 +157,7 @@ func (p *Part) record(app Member) (record, error) {
 
 // Limits of one transaction of an edit: those of any store.
 const (
-	mostOps   = 4000
+	mostOps   = 4000 // the default of Flow.mostOps
 	mostConds = 240
 	mostBytes = 4 << 20
 	perPart   = 16 // operations for a new member besides its fields, at most
@@ -182,7 +182,7 @@ func (e *edit) chunk(parts []part) (n int) {
 			bytes += len(v.Data)
 		}
 		bytes += (len(parts[i].values) + perPart) * 2 * MaxField
-		if i > 0 && (i >= mostConds || ops > mostOps || bytes > mostBytes) {
+		if i > 0 && (i >= mostConds || ops > e.f.mostOps || bytes > mostBytes) {
 			return i
 		}
 	}

@@ -140,7 +140,7 @@ func (c *copying) write(ctx context.Context, lease kv.LeaseID) error {
 		if _, err := c.f.store.KeepLease(ctx, lease); err != nil {
 			return err
 		}
-		piece := min(c.count-i+1, max(1, min(mostConds, int64(mostOps/each))))
+		piece := min(c.count-i+1, max(1, min(mostConds, int64(c.f.mostOps/each))))
 		_, err := c.apply(ctx, func() error {
 			c.when(exists(c.f.index(), c.live()), exists(c.f.index(), c.duty()))
 			if got, err := c.f.store.Get(ctx, c.f.index(), c.live()); err != nil {
