@@ -180,7 +180,7 @@ func TestDumpTap(t *testing.T) {
 
 	// The conversation can be replayed to another server, which answers alike.
 	again := servertest.Start(t, family())
-	code, out, stderr := dump(t, "replay", file, "--to", again.Addr().String(), "--pace", "10x")
+	code, out, stderr := dump(t, "replay", file, "--to", again.Addr().String(), "--pace", "10x", "--timeout", servertest.Patience.String())
 	require.Zero(t, code, out+stderr)
 	require.Contains(t, out, "5 replies and 1 pushes alike, 0 different")
 	// By then it is another server.
