@@ -47,7 +47,7 @@ func exitCode(err error) int {
 	case codes.Older, codes.Conflict, codes.BadName, codes.TooLarge, codes.ReadOnly, codes.Limit, codes.Busy,
 		codes.BadRequest, codes.NotImplemented, codes.NotIdentified, codes.BadOp,
 		codes.BadType, codes.BadValue, codes.BadKey, codes.NameTooLong, codes.TooManyOps, codes.BadTTL, codes.Overflow, codes.OutOfBounds, codes.WrongType,
-		codes.FutureRevision, codes.Compacted, codes.TokenReused, codes.FenceLost, codes.Quota, codes.Locked, codes.Unconfirmed:
+		codes.FutureRevision, codes.Compacted, codes.TokenReused, codes.FenceLost, codes.Quota, codes.Locked, codes.Unconfirmed, codes.AlreadyExists, codes.InvalidConfig:
 		return exitRefused
 	}
 	return exitFailed

@@ -108,9 +108,10 @@ func cell(v kv.Value) string {
 }
 
 // brief is cell, cut for a table.
-func brief(v kv.Value) string {
+func brief(v kv.Value) string { return shortened(cell(v)) }
+
+func shortened(text string) string {
 	const shown = 60
-	text := cell(v)
 	if len(text) <= shown {
 		return text
 	}

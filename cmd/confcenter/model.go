@@ -206,7 +206,7 @@ func (a *app) showRows(list reflect.Value) error {
 		for i := range list.Len() {
 			cells := make([]string, len(columns))
 			for k, m := range columns {
-				cells[k] = dash(textOf(reflect.Indirect(list.Index(i)).FieldByIndex(m.Index)))
+				cells[k] = dash(shortened(textOf(reflect.Indirect(list.Index(i)).FieldByIndex(m.Index))))
 			}
 			row("%s", strings.Join(cells, "\t"))
 		}

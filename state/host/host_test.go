@@ -1,0 +1,41 @@
+package host_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"confcenter/kvstore/kvtest"
+	"confcenter/state/bench"
+	"confcenter/state/flow"
+	"confcenter/state/host"
+	"confcenter/state/remote"
+)
+
+func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	store := kvtest.NewMemory(kvtest.MemoryConfig{})
+	defer func() { require.NoError(t, store.Close()) }()
+	h := host.Open(store, host.Config{})
+	for i, m := range h.Models() {
+		require.Equal(t, [...]string{"flow", "bench"}[i], m.Name)
+		require.NotEmpty(t, m.Operations)
+		for k := range m.Operations {
+			if o := &m.Operations[k]; o.Name == "tree" || o.Name == "nodes" {
+				answer, err := m.Answer(t.Context(), o, nil, o.Ask())
+				require.NoError(t, err)
+				require.Contains(t, string(answer), "[]")
+			}
+		}
+	}
+	h.Close()
+}
+
+// The methods of the Go client are made from the tables: each takes and returns what its
+// operation does.
+func TestTheClientHasAMethodForEachOperation(t *testing.T) {
+	require.Equal(t, len(flow.Operations), reflect.TypeFor[*remote.FlowCalls]().NumMethod())
+	require.Equal(t, len(bench.Operations), reflect.TypeFor[*remote.BenchCalls]().NumMethod())
+}
