@@ -56,7 +56,7 @@ func (a *Agent) Remember(ctx context.Context, j *NodeJob) error {
 	if err := checkName("id of the job", j.ID); err != nil {
 		return err
 	}
-	if err := fits("what an agent does for job "+j.ID, j); err != nil {
+	if err := fits("what an agent does for job "+j.ID, j, maxInfo); err != nil {
 		return err
 	}
 	c := change{b: &book{store: a.store, cfg: Config{NS: a.ns}}, ctx: ctx}

@@ -36,7 +36,7 @@ type Unassigned struct {
 // specification one that is idle and fits, of those of the very role first. They are the job's
 // alone for as long as it is held, and from its start until its end.
 func (b *Bench) AssignNodes(ctx context.Context, by *access.Actor, q *HoldAsk) (*AssignAnswer, error) {
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*AssignAnswer, error) {
+	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*AssignAnswer, error) {
 		j, err := b.heldJob(ctx, q.ID, q.Hold)
 		if err != nil {
 			return nil, err
@@ -155,7 +155,7 @@ func (a *NodeAssignment) fit(n *NodeInfo) ScheduleSuccess {
 
 // StartJob starts a job on the nodes that it was assigned: from now on it is not in the queue.
 func (b *Bench) StartJob(ctx context.Context, by *access.Actor, q *HoldAsk) (*UpdateAnswer, error) {
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.heldJob(ctx, q.ID, q.Hold)
 		if err != nil {
 			return nil, err

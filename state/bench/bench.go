@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"confcenter/access"
@@ -20,8 +21,9 @@ import (
 const (
 	maxName     = 128      // bytes of an id or a name
 	maxLabels   = 64       // of a node
-	maxNodeJobs = 64       // that one heartbeat tells of
-	maxRecord   = 64 << 10 // bytes of what a node says of itself
+	maxNodeJobs = 8        // that one heartbeat tells of
+	maxInfo     = 8 << 10  // bytes of what a node says of itself
+	maxBeat     = 64 << 10 // bytes of a heartbeat
 	maxPage     = 1000     // entries of an answer
 	maxJobNodes = 64       // of one job: all are assigned by one transaction
 	maxTries    = 64       // of a transaction that loses to others
@@ -40,7 +42,7 @@ type Config struct {
 	MaxHistory  int64 // entries that are kept of each node and job: 10,000; the oldest go
 	MaxQueue    int64 // jobs that wait: 10,000
 	MaxSpec     int   // bytes of a specification: 256 KiB
-	MaxTasks    int   // of a job, each counted on each of its nodes: 4,096
+	MaxTasks    int   // of a job, each counted on each of its nodes: 2,048
 	MaxLogChunk int   // bytes that are added to a task's log at a time: 64 KiB
 	MaxLog      int64 // chunks that are kept of a task's log: 256; the oldest go
 }
@@ -56,14 +58,17 @@ func (c *Config) setDefaults() {
 	c.MaxHistory = cmp.Or(c.MaxHistory, 10_000)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 10_000)
 	c.MaxSpec = cmp.Or(c.MaxSpec, 256<<10)
-	c.MaxTasks = cmp.Or(c.MaxTasks, 4096)
+	c.MaxTasks = cmp.Or(c.MaxTasks, 2048)
 	c.MaxLogChunk = cmp.Or(c.MaxLogChunk, 64<<10)
 	c.MaxLog = cmp.Or(c.MaxLog, 256)
 }
 
-// Bench is the meta store in one namespace of a store. It has no state of its own, and its
-// methods may be called from any goroutine.
-type Bench struct{ book }
+// Bench is the meta store in one namespace of a store. Its methods may be called from any
+// goroutine.
+type Bench struct {
+	book
+	turns [64]chan struct{} // set at open; of capacity 1, full while it is somebody's turn
+}
 
 // book is what all operations read with.
 type book struct {
@@ -74,7 +79,25 @@ type book struct {
 // Open returns the Bench in a store, which must outlive it.
 func Open(store state.Store, cfg Config) *Bench {
 	cfg.setDefaults()
-	return &Bench{book{store, cfg}}
+	b := &Bench{book: book{store, cfg}}
+	for i := range b.turns {
+		b.turns[i] = make(chan struct{}, 1)
+	}
+	return b
+}
+
+// turn waits until nobody else changes the same node, job or queue by this Bench, because all
+// but one of those who try it at once would try in vain.
+func (b *Bench) turn(ctx context.Context, of string) (done func(), err error) {
+	h := fnv.New32a()
+	h.Write([]byte(of))
+	turn := b.turns[h.Sum32()%uint32(len(b.turns))]
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // The keys of the namespace. Ids have no slash, and numbers in keys have a fixed width.
@@ -122,9 +145,9 @@ type change struct {
 	ops   []kv.Op
 }
 
-// apply carries out a request that changes something: attempt reads, refuses or fills the
+// apply carries out a request that changes what is named by of: attempt reads, refuses or fills the
 // change, and answers. A request with a token that is known is answered as it was then.
-func apply[A any](ctx context.Context, b *Bench, by *access.Actor, token string, asked any, attempt func(c *change) (*A, error)) (*A, error) {
+func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token string, asked any, attempt func(c *change) (*A, error)) (*A, error) {
 	digest := ""
 	if token != "" {
 		if err := kv.CheckToken(token); err != nil {
@@ -137,6 +160,11 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, token string,
 		sum := sha256.Sum256(fmt.Appendf(text, "%T", asked))
 		digest = hex.EncodeToString(sum[:])
 	}
+	done, err := b.turn(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	for range maxTries {
 		c := &change{b: &b.book, ctx: ctx, by: by, now: b.cfg.Clock.Now()}
 		if token != "" {

@@ -9,7 +9,11 @@ import (
 	"confcenter/kv"
 )
 
-const maxWhy = 4 << 10 // bytes of a reason
+// Limits of what is said of a task or a job, in bytes.
+const (
+	maxWhy   = 256     // of a reason, which may be repeated for each task
+	maxError = 4 << 10 // of what an agent reports
+)
 
 // AbortAsk ends a job early.
 type AbortAsk struct {
@@ -24,7 +28,7 @@ func (b *Bench) AbortJob(ctx context.Context, by *access.Actor, q *AbortAsk) (*U
 	if len(q.Why) > maxWhy {
 		return nil, codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(q.Why), maxWhy)
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.open(ctx, q.ID, q.Base)
 		if err != nil {
 			return nil, err
@@ -55,13 +59,13 @@ type TaskAsk struct {
 // when the last one has ended, to its end, or, when an agent reports TASK_ABORTED, to
 // JOB_ABORTED.
 func (b *Bench) UpdateTask(ctx context.Context, by *access.Actor, q *TaskAsk) (*UpdateAnswer, error) {
-	if len(q.Error) > maxWhy {
-		return nil, codes.Errorf(codes.TooLarge, "error has %d bytes, the limit is %d", len(q.Error), maxWhy)
+	if len(q.Error) > maxError {
+		return nil, codes.Errorf(codes.TooLarge, "error has %d bytes, the limit is %d", len(q.Error), maxError)
 	}
 	if q.Status == 0 && q.Usage == nil {
 		return nil, codes.Errorf(codes.BadRequest, "give status, usage, or both")
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.open(ctx, q.ID, q.Base)
 		if err != nil {
 			return nil, err
@@ -104,7 +108,7 @@ func (b *Bench) KillTask(ctx context.Context, by *access.Actor, q *KillAsk) (*Up
 	if len(q.Why) > maxWhy {
 		return nil, codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(q.Why), maxWhy)
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.open(ctx, q.ID, q.Base)
 		if err != nil {
 			return nil, err
@@ -295,7 +299,7 @@ func (j *job) stagesOn(node string) NodeStages {
 
 // RemoveJob removes a job that has ended, with its history and its logs.
 func (b *Bench) RemoveJob(ctx context.Context, by *access.Actor, q *JobRemoveAsk) (*UpdateAnswer, error) {
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.job(ctx, q.ID)
 		if err != nil {
 			return nil, err

@@ -30,7 +30,7 @@ func (b *Bench) LogTask(ctx context.Context, by *access.Actor, q *LogAsk) (*LogA
 	if len(q.Text) > b.cfg.MaxLogChunk {
 		return nil, codes.Errorf(codes.TooLarge, "text has %d bytes, the limit is %d: add it in pieces", len(q.Text), b.cfg.MaxLogChunk)
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*LogAnswer, error) {
+	return apply(ctx, b, by, "log/"+q.ID+"/"+q.Stage+"/"+q.Task+"/"+q.Node, q.Token, q, func(c *change) (*LogAnswer, error) {
 		j, of, err := b.logKey(ctx, q.ID, q.Stage, q.Task, q.Node)
 		if err != nil {
 			return nil, err

@@ -164,12 +164,15 @@ func (b *book) node(ctx context.Context, id string) (*nodeKeys, error) {
 	if err := checkName("id of the node", id); err != nil {
 		return nil, err
 	}
-	entries, err := b.gets(ctx, nodeParts(id)...)
+	page, err := b.list(ctx, "node/"+id+"/", "", 0)
 	if err != nil {
 		return nil, err
 	}
-	n := &nodeKeys{}
-	return n, n.fill(entries)
+	n, _, err := nextNode(page.Entries)
+	if err == nil {
+		n.has, err = b.store.Get(ctx, b.cfg.NS, "alive/"+id)
+	}
+	return &n, err
 }
 
 // known is node for one that must be there.
@@ -208,13 +211,13 @@ func (n *NodeInfo) check(by *access.Actor) error {
 			n.Addr.IP = host
 		}
 	}
-	return fits("what node "+n.ID+" says of itself", n)
+	return fits("what node "+n.ID+" says of itself", n, maxInfo)
 }
 
-func fits(what string, record any) error {
+func fits(what string, record any, limit int) error {
 	text, err := json.Marshal(record)
-	if err == nil && len(text) > maxRecord {
-		err = codes.Errorf(codes.TooLarge, "%s has %d bytes, the limit is %d", what, len(text), maxRecord)
+	if err == nil && len(text) > limit {
+		err = codes.Errorf(codes.TooLarge, "%s has %d bytes, the limit is %d", what, len(text), limit)
 	}
 	return err
 }

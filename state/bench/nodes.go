@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func (b *Bench) enter(ctx context.Context, by *access.Actor, q *NodeAsk, only bo
 	if err != nil {
 		return nil, err
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*RegisterAnswer, error) {
+	return apply(ctx, b, by, "node/"+info.ID, q.Token, q, func(c *change) (*RegisterAnswer, error) {
 		n, err := b.node(ctx, info.ID)
 		if err != nil {
 			return nil, err
@@ -134,7 +135,7 @@ func (b *Bench) UpdateNode(ctx context.Context, by *access.Actor, q *NodeAsk) (*
 	if q.TTL != 0 {
 		return nil, codes.Errorf(codes.BadRequest, "ttl is for registering: leave it out")
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "node/"+info.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		n, err := b.known(ctx, info.ID)
 		if err != nil {
 			return nil, err
@@ -163,10 +164,10 @@ func (b *Bench) Heartbeat(ctx context.Context, by *access.Actor, q *HeartbeatAsk
 	if len(q.Status.Jobs) > maxNodeJobs {
 		return nil, codes.Errorf(codes.Limit, "a heartbeat of %d jobs: the limit is %d", len(q.Status.Jobs), maxNodeJobs)
 	}
-	if err := fits("a heartbeat", q); err != nil {
+	if err := fits("a heartbeat", q, maxBeat); err != nil {
 		return nil, err
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "node/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		n, err := b.known(ctx, q.ID)
 		if err != nil {
 			return nil, err
@@ -206,7 +207,7 @@ func (b *Bench) FindNode(ctx context.Context, _ *access.Actor, q *NodeIDAsk) (*N
 
 // RemoveNode removes a node that no job has. Its history stays.
 func (b *Bench) RemoveNode(ctx context.Context, by *access.Actor, q *NodeRemoveAsk) (*UpdateAnswer, error) {
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "node/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		n, err := b.known(ctx, q.ID)
 		if err != nil {
 			return nil, err
@@ -297,27 +298,34 @@ func (b *book) nodesAfter(ctx context.Context, after string) (read []nodeKeys, m
 	if err != nil {
 		return nil, false, 0, err
 	}
-	for i := 0; i < len(page.Entries); {
-		id, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[i].Key, "node/"), "/")
-		var parts [partsOfNode]*kv.Entry
-		keys := nodeParts(id)
-		for ; i < len(page.Entries) && strings.HasPrefix(page.Entries[i].Key, "node/"+id+"/"); i++ {
-			for k := range keys {
-				if keys[k] == page.Entries[i].Key {
-					parts[k] = page.Entries[i]
-				}
-			}
-		}
-		if i == len(page.Entries) && page.More {
-			break // the rest of this node is on the next page
-		}
+	for rest := page.Entries; len(rest) > 0; {
 		var n nodeKeys
-		if err := n.fill(parts[:]); err != nil {
+		if n, rest, err = nextNode(rest); err != nil {
 			return nil, false, 0, err
+		}
+		if len(rest) == 0 && page.More {
+			break // the rest of this node is on the next page
 		}
 		read = append(read, n)
 	}
 	return read, page.More, page.Revision, nil
+}
+
+// nextNode reads the node that a list begins with; an empty one has none.
+func nextNode(list []*kv.Entry) (n nodeKeys, rest []*kv.Entry, err error) {
+	if len(list) == 0 {
+		return n, nil, nil
+	}
+	id, _, _ := strings.Cut(strings.TrimPrefix(list[0].Key, "node/"), "/")
+	var parts [partsOfNode]*kv.Entry
+	keys := nodeParts(id)
+	for rest = list; len(rest) > 0 && strings.HasPrefix(rest[0].Key, "node/"+id+"/"); rest = rest[1:] {
+		if k := slices.Index(keys, rest[0].Key); k >= 0 {
+			parts[k] = rest[0]
+		}
+	}
+	err = n.fill(parts[:])
+	return n, rest, err
 }
 
 // NothingAsk is a question without members.

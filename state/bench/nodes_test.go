@@ -3,6 +3,7 @@ package bench_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,6 +79,24 @@ func TestB5AHeartbeatReplacesTheStatus(t *testing.T) {
 		require.Empty(t, r.node("n1").Beat.Jobs)
 		require.Greater(t, r.node("n1").Beat.HeartbeatTime, n.Beat.HeartbeatTime)
 		require.Equal(t, []string{"registered:  > NODE_IDLE", "changed its state: NODE_IDLE > NODE_RUNNING_JOB"}, r.events(r.NodeHistory, "n1"))
+	})
+}
+
+func TestAHeartbeatBeginsTheNodesTimeAnew(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		r.register("n1", bench.LoaderRole)
+		e, err := r.bed.Get(r.ctx, r.bed.NS, "alive/n1")
+		require.NoError(t, err)
+		left := func() time.Duration {
+			lease, err := r.bed.Server.State.Lease(e.Lease)
+			require.NoError(t, err)
+			return lease.Left
+		}
+		r.until(func() bool {
+			before := left()
+			r.beat("n1", bench.NodeIdle)
+			return left() > before
+		})
 	})
 }
 
@@ -200,7 +219,7 @@ func TestNodesThatAreRefused(t *testing.T) {
 		refused(r, codes.BadRequest, "limit", r.Nodes, bench.NodesAsk{Limit: -1})
 		long := info("n", 0)
 		long.Property.Host = string(make([]byte, 65<<10))
-		refused(r, codes.TooLarge, "65536", r.RegisterNode, bench.NodeAsk{Node: long})
-		refused(r, codes.Limit, "64", r.Heartbeat, bench.HeartbeatAsk{ID: "n", Status: bench.NodeStatus{Jobs: make([]bench.NodeJob, 65)}})
+		refused(r, codes.TooLarge, "8192", r.RegisterNode, bench.NodeAsk{Node: long})
+		refused(r, codes.Limit, "the limit is 8", r.Heartbeat, bench.HeartbeatAsk{ID: "n", Status: bench.NodeStatus{Jobs: make([]bench.NodeJob, 65)}})
 	})
 }

@@ -31,7 +31,7 @@ func (b *Bench) SubmitJob(ctx context.Context, by *access.Actor, q *SubmitAsk) (
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(q.Spec))
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*SubmitAnswer, error) {
+	return apply(ctx, b, by, "token/"+q.Token, q.Token, q, func(c *change) (*SubmitAnswer, error) {
 		if err := b.room(ctx); err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		return nil, err
 	}
 	var lease kv.LeaseID
-	answer, err := apply(ctx, b, by, q.Token, q, func(c *change) (*TakeAnswer, error) {
+	answer, err := apply(ctx, b, by, "queue", q.Token, q, func(c *change) (*TakeAnswer, error) {
 		id, key, e, err := b.first(ctx)
 		if err != nil || id == "" {
 			return &TakeAnswer{Empty: true}, err
@@ -234,7 +234,7 @@ func (b *Bench) PushBackJob(ctx context.Context, by *access.Actor, q *PushBackAs
 	if len(q.Why) > maxWhy {
 		return nil, codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(q.Why), maxWhy)
 	}
-	return apply(ctx, b, by, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.heldJob(ctx, q.ID, q.Hold)
 		if err != nil {
 			return nil, err

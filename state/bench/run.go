@@ -78,7 +78,7 @@ func (b *Bench) loseSilent(ctx context.Context) error {
 
 // lose marks a node as lost, unless it is alive or no longer there.
 func (b *Bench) lose(ctx context.Context, id string) error {
-	_, err := apply(ctx, b, itself, "", nil, func(c *change) (*UpdateAnswer, error) {
+	_, err := apply(ctx, b, itself, "node/"+id, "", nil, func(c *change) (*UpdateAnswer, error) {
 		n, err := b.node(ctx, id)
 		if err != nil || n.info == nil || n.has != nil || n.state.Lost {
 			return &UpdateAnswer{}, err

@@ -1,7 +1,9 @@
 package bench_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -376,6 +378,39 @@ func TestB36OneOfTwoWritersIsRefused(t *testing.T) {
 		require.ErrorContains(t, errs[1], fmt.Sprintf("you know update %d, the last is %d", base, base+1))
 		refused(r, codes.Conflict, "you know update", r.AbortJob, bench.AbortAsk{ID: id, Base: base})
 		require.Equal(t, base+1, r.job(id).Seq)
+	})
+}
+
+// All agents of a job report at the same moment, as they do when a stage starts.
+func TestManyAgentsReportAtOnce(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		const nodes = 64
+		var wanted []string
+		for i := range nodes {
+			r.register(fmt.Sprint("n", i), bench.LoaderRole)
+			wanted = append(wanted, fmt.Sprintf("{name: m%d, role: loader}", i))
+		}
+		id := r.start("name: x\nnodeAssignments: [" + strings.Join(wanted, ", ") + "]\nstages: [{name: a, tasks: [{driver: shell, shell: {command: x}}]}]")
+		before := r.job(id).Seq
+		var agents sync.WaitGroup
+		errs := make([]error, nodes)
+		for i := range nodes {
+			agents.Go(func() {
+				for _, status := range []bench.TaskStatus{bench.TaskRunning, bench.TaskFinished} {
+					if _, err := r.UpdateTask(r.ctx, agent, &bench.TaskAsk{ID: id, Stage: "a", Task: "0", Node: fmt.Sprint("m", i), Status: status}); err != nil {
+						errs[i] = err
+					}
+				}
+			})
+		}
+		agents.Wait()
+		require.NoError(t, errors.Join(errs...))
+		require.Equal(t, bench.JobFinished, r.job(id).Status)
+		require.EqualValues(t, before+2*nodes, r.job(id).Seq)
+		for _, n := range ask(r, r.Nodes, bench.NodesAsk{}).Nodes {
+			require.Empty(t, n.Job)
+			require.Equal(t, bench.NodeIdle, n.State)
+		}
 	})
 }
 
