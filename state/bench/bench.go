@@ -67,7 +67,7 @@ func (c *Config) setDefaults() {
 // goroutine.
 type Bench struct {
 	book
-	turns [64]chan struct{} // set at open; of capacity 1, full while it is somebody's turn
+	turns [256]chan struct{} // set at open; of capacity 1, full while it is somebody's turn
 }
 
 // book is what all operations read with.

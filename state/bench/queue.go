@@ -31,7 +31,8 @@ func (b *Bench) SubmitJob(ctx context.Context, by *access.Actor, q *SubmitAsk) (
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(q.Spec))
-	return apply(ctx, b, by, "token/"+q.Token, q.Token, q, func(c *change) (*SubmitAnswer, error) {
+	hash := hex.EncodeToString(sum[:])
+	return apply(ctx, b, by, "submit/"+hash+q.Token, q.Token, q, func(c *change) (*SubmitAnswer, error) {
 		if err := b.room(ctx); err != nil {
 			return nil, err
 		}
@@ -41,7 +42,7 @@ func (b *Bench) SubmitJob(ctx context.Context, by *access.Actor, q *SubmitAsk) (
 		}
 		j := &job{JobHead: JobHead{
 			ID: fmt.Sprintf("%010d", drawn[0]), Name: spec.Name, Owner: spec.Owner, Status: JobQueued, CreateTime: c.now.UnixNano(),
-			Foreground: []int64{}, Background: []int64{}, Finished: []int64{}, Ticket: middle + drawn[1], Hash: hex.EncodeToString(sum[:]),
+			Foreground: []int64{}, Background: []int64{}, Finished: []int64{}, Ticket: middle + drawn[1], Hash: hash,
 		}}
 		spec.ID = j.ID
 		c.putValue("raw/"+j.ID, kv.StringValue(q.Spec), 0)

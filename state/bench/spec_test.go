@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -171,6 +172,17 @@ stages:
 	require.Less(t, len(err.Error()), 8<<10)
 	_, err = bench.ParseSpec(small + "pipelines: [{stages: [" + strings.Repeat("a,", 10_001) + "]}]")
 	require.ErrorContains(t, err, "the limit is 10000")
+}
+
+func TestTheSpecificationOfTheGuideIsValid(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/bench.md")
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(string(guide), "```yaml\n")
+	raw, _, found := strings.Cut(text, "```")
+	require.True(t, found)
+	spec, err := bench.ParseSpec(raw)
+	require.NoError(t, err)
+	require.Len(t, spec.Stages, 3)
 }
 
 func FuzzParseSpec(f *testing.F) {
