@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/kv"
 	"confcenter/state/bench"
 )
 
@@ -135,6 +136,54 @@ func TestB23AStartedJobRuns(t *testing.T) {
 		}
 		require.Equal(t, "started: JOB_QUEUED > JOB_RUNNING", r.events(r.JobHistory, j.ID)[3])
 		require.True(t, ask(r, r.TakeJob, bench.TakeAsk{}).Empty)
+	})
+}
+
+// The hold of a job that was started may end: job and nodes need it no more.
+func TestAStartedJobNeedsNoHolder(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		r.register("n1", bench.LoaderRole)
+		id := r.submit(small)
+		hold := bench.HoldAsk{ID: id, Hold: ask(r, r.TakeJob, bench.TakeAsk{}).Hold}
+		ask(r, r.AssignNodes, hold)
+		ask(r, r.StartJob, hold)
+		_, err := r.bed.Txn(r.ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: kv.LeaseID(hold.Hold)}}})
+		require.NoError(t, err)
+		require.Equal(t, id, r.node("n1").Job)
+		require.True(t, ask(r, r.TakeJob, bench.TakeAsk{}).Empty)
+		r.done(id, "a", "0", "n")
+		r.done(id, "b", "0", "n")
+		require.Empty(t, r.node("n1").Job)
+	})
+}
+
+// Several servers, or programs, may work on the same job: none undoes what another has done.
+func TestSeveralBenchesChangeOneJob(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		const updates = 20
+		r.pair()
+		id := r.start(pingpong)
+		before := r.job(id).Seq
+		var errs [2]error
+		var both sync.WaitGroup
+		for i := range errs {
+			b := bench.Open(r.bed.Again(t), bench.Config{NS: r.bed.NS})
+			q := bench.TaskAsk{ID: id, Stage: []string{"download_client", "download_server"}[i], Task: "0", Node: []string{"cli", "srv"}[i]}
+			both.Go(func() {
+				for n := range updates {
+					q.Usage = &bench.Usage{CPUTime: int64(n + 1)}
+					if _, err := b.UpdateTask(r.ctx, agent, &q); err != nil {
+						errs[i] = err
+					}
+				}
+			})
+		}
+		both.Wait()
+		require.NoError(t, errors.Join(errs[:]...))
+		j := r.job(id)
+		require.EqualValues(t, before+2*updates, j.Seq)
+		require.EqualValues(t, updates, j.Stages[0].Nodes[0].Tasks[0].Usage.CPUTime)
+		require.EqualValues(t, updates, j.Stages[1].Nodes[0].Tasks[0].Usage.CPUTime)
 	})
 }
 
