@@ -184,6 +184,7 @@ func TestShutdownDoesNotWaitForStorage(t *testing.T) {
 	require.Error(t, k.Shutdown(ctx))
 	<-answered
 	k.Gateway = nil
+	k.models.Close()
 	require.NoError(t, k.state.Close())
 	require.NoError(t, k.config.Close())
 }
