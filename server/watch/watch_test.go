@@ -245,7 +245,6 @@ func TestFramesOfHugeTransactionsFitAndSaySo(t *testing.T) {
 	k.commit(many(2 * kv.MaxOps))
 	k.commit(values)
 	k.commit(sparkling)
-	k.commit(sparkling)
 	k.commit(dazzling)
 	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: "small"}}})
 	k.commit(&kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "n", Key: "", Confirm: "n"}}})
