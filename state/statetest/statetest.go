@@ -55,7 +55,7 @@ func (b *Bed) Again(t testing.TB) state.Store {
 		t.Cleanup(store.Close)
 		return store
 	}
-	c, err := client.Dial(Context(t), client.Config{Addrs: []string{b.Server.Address()}, Name: "model"})
+	c, err := client.Dial(Context(t), client.Config{Addrs: []string{b.Server.Address()}, Name: "model", RequestTimeout: Patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return remote.Store(c)
