@@ -57,21 +57,24 @@ func (h *heldConfig) finish() {
 	next()
 }
 
-// heldPlayers is player storage that does what Do is given only when the test says so.
+// heldPlayers is player storage that makes each change only when the test says so.
 type heldPlayers struct {
 	*storage.Storage
 	held []func()
 }
 
-func (h *heldPlayers) Do(w *storage.Write, done func(*storage.Outcome, error)) {
-	h.held = append(h.held, func() {
-		finished := make(chan struct{})
-		h.Storage.Do(w, func(outcome *storage.Outcome, err error) {
-			done(outcome, err)
-			close(finished)
+func (h *heldPlayers) DoEach(by *storage.Caller, calls []*storage.Call) {
+	for _, call := range calls {
+		h.held = append(h.held, func() {
+			finished := make(chan struct{})
+			alone := &storage.Caller{Done: func(done []*storage.Call) {
+				by.Done(done)
+				close(finished)
+			}}
+			h.Storage.DoEach(alone, []*storage.Call{call})
+			<-finished
 		})
-		<-finished
-	})
+	}
 }
 
 // conversation is one connection to a server on which nothing happens by itself:
