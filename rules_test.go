@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 	"storage/field":       {"access", "codes", "kv", "internal/jsontext"},
 	"state":               {"access", "codes", "kv", "kv/follow", "internal/jsontext", "internal/memory", "github.com/json-iterator/go"},
 	"state/bench":         {"access", "codes", "kv", "state", "internal/clock", "go.yaml.in/yaml/v3"},
+	"examples/flow":       {"client", "kv", "state/flow", "state/remote"},
 	"state/flow":          {"access", "codes", "kv", "state", "internal/clock", "internal/jsontext"},
 	"state/host":          {"internal/clock", "internal/memory", "kv", "state", "state/bench", "state/flow", "github.com/rs/zerolog"},
 	"state/statetest":     {"access", "client", "clienttest", "codes", "state", "state/remote", "github.com/stretchr/testify"},

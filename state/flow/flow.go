@@ -22,7 +22,7 @@ const (
 	MaxReplicas = 1000      // replicas made at once
 	MaxWho      = 256       // bytes of who makes a change, and of what is said of it
 	maxAnswer   = 512 << 10 // bytes of values in one answer, which JSON may write longer
-	maxQueues   = 1024      // places from which tasks are claimed that are remembered
+	maxQueues   = 256       // places from which tasks are claimed that are remembered
 	maxWaiting  = 4096      // tasks remembered of each
 )
 

@@ -363,3 +363,12 @@ func TestC32KeysWithABarAreRefused(t *testing.T) {
 		require.Empty(k.t, k.keys("a"))
 	})
 }
+
+// The sweep begins before anything is written, as in a new server.
+func TestAWorkerIsMissedInANewStore(t *testing.T) {
+	each(t, func(k *kit) {
+		k.run()
+		ask(k, k.Join, flow.JoinAsk{Key: "wokr.W", TTL: 200})
+		k.until("cfworkers", "wokr.W", flow.Exited)
+	})
+}

@@ -158,7 +158,7 @@ func (w *walk) describe(lines []TreeLine) error {
 			return err
 		}
 		for i := range piece {
-			piece[i].Name, piece[i].Worker = text(got[2*i]), text(got[2*i+1])
+			piece[i].Name, piece[i].Worker = brief(text(got[2*i])), text(got[2*i+1])
 		}
 	}
 	return nil
@@ -176,4 +176,13 @@ func (w *walk) many(keys []string) (list []*kv.Entry, err error) {
 		}
 	}
 	return list, nil
+}
+
+// brief is a name as a list of many shows it.
+func brief(name string) string {
+	const most = 128 // bytes
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
 }

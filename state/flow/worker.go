@@ -261,7 +261,7 @@ func (f *Flow) Workers(ctx context.Context, by *access.Actor, q *WorkersAsk) (*W
 		if err != nil {
 			return nil, err
 		}
-		a.Workers[i] = WorkerLine{one.Key, one.Status, text(got[0]), number(got[1]), number(got[2])}
+		a.Workers[i] = WorkerLine{one.Key, one.Status, brief(text(got[0])), number(got[1]), number(got[2])}
 	}
 	if list.Next != "" {
 		a.Next = list.Next[len(kind)+1:]
