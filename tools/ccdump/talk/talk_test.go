@@ -163,7 +163,7 @@ func TestSummaryIsBounded(t *testing.T) {
 	c := s.open(5000)
 	for i := range maxPushed + 50 {
 		s.says(c, server, protocol.EvNotify, uint16(i), fmt.Sprintf(`{"notify":"cfg_change","filename":"%d.json","mtime":1}`, i))
-		s.says(c, client, protocol.Command(0x300+i%3000), uint16(i), `{}`)
+		s.says(c, client, protocol.Command(0x600+i%2500), uint16(i), `{}`)
 	}
 	s.says(c, server, protocol.EvNotify, 1, `{"notify":"cfg_change","filename":"0.json","mtime":1}`)
 	pushes := sum.Pushes()
