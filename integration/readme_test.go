@@ -112,7 +112,7 @@ func readmeHome(t *testing.T, server *Process) string {
 var prints = map[string][]string{
 	"README.md":         {"v   a   l   u   e   3", "state done 1", `"sold"`, `"gold":"5"`},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq="},
-	"docs/flow.md":      {"node.N2  WAITING", "EXITED"},
+	"docs/flow.md":      {"node.N2  WAITING", "returned: 1"},
 	"docs/http.md":      {"hejinlong", `"sold"`, `"k2"`},
 	"docs/operator.md":  {"accepting", "confcenter_config_broken_files", `"clients"`},
 	"docs/state.md":     {"ann", "revision"},
