@@ -21,6 +21,8 @@ import (
 const (
 	maxName     = 128      // bytes of an id or a name
 	maxLabels   = 64       // of a node
+	maxText     = 255      // bytes of an address or name that a node tells of itself
+	maxReason   = 64       // bytes that the record of a job keeps of why a task has ended
 	maxNodeJobs = 8        // that one heartbeat tells of
 	maxInfo     = 8 << 10  // bytes of what a node says of itself
 	maxBeat     = 64 << 10 // bytes of a heartbeat
@@ -41,7 +43,7 @@ type Config struct {
 
 	MaxHistory  int64 // entries that are kept of each node and job: 10,000; the oldest go
 	MaxQueue    int64 // jobs that wait: 10,000
-	MaxSpec     int   // bytes of a specification: 256 KiB
+	MaxSpec     int   // bytes of a specification: 64 KiB
 	MaxTasks    int   // of a job, each counted on each of its nodes: 2,048
 	MaxLogChunk int   // bytes that are added to a task's log at a time: 64 KiB
 	MaxLog      int64 // chunks that are kept of a task's log: 256; the oldest go
@@ -57,7 +59,7 @@ func (c *Config) setDefaults() {
 	c.TokenTTL = cmp.Or(c.TokenTTL, time.Hour)
 	c.MaxHistory = cmp.Or(c.MaxHistory, 10_000)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 10_000)
-	c.MaxSpec = cmp.Or(c.MaxSpec, 256<<10)
+	c.MaxSpec = cmp.Or(c.MaxSpec, 64<<10)
 	c.MaxTasks = cmp.Or(c.MaxTasks, 2048)
 	c.MaxLogChunk = cmp.Or(c.MaxLogChunk, 64<<10)
 	c.MaxLog = cmp.Or(c.MaxLog, 256)

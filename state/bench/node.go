@@ -204,6 +204,11 @@ func (n *NodeInfo) check(by *access.Actor) error {
 	if len(n.Config.Labels) > maxLabels {
 		return codes.Errorf(codes.Limit, "node %s has %d labels, the limit is %d", n.ID, len(n.Config.Labels), maxLabels)
 	}
+	for what, text := range map[string]string{"ip": n.Addr.IP, "bindAddr": n.Addr.BindAddr, "host": n.Property.Host, "region": n.Config.Provider.Region, "instance": n.Config.Provider.Instance} {
+		if len(text) > maxText { // a specification may repeat it often
+			return codes.Errorf(codes.TooLarge, "%s of node %s has %d bytes, the limit is %d", what, n.ID, len(text), maxText)
+		}
+	}
 	n.Addr.RemoteAddr = ""
 	if by != nil && by.Address != "" {
 		n.Addr.RemoteAddr = by.Address

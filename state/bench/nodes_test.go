@@ -219,7 +219,8 @@ func TestNodesThatAreRefused(t *testing.T) {
 		refused(r, codes.BadRequest, "limit", r.Nodes, bench.NodesAsk{Limit: -1})
 		long := info("n", 0)
 		long.Property.Host = string(make([]byte, 65<<10))
-		refused(r, codes.TooLarge, "8192", r.RegisterNode, bench.NodeAsk{Node: long})
+		refused(r, codes.TooLarge, "the limit is 255", r.RegisterNode, bench.NodeAsk{Node: long})
+		refused(r, codes.TooLarge, "8192", r.RegisterNode, bench.NodeAsk{Node: info("n", 0, bench.Label{K: "k", V: string(make([]byte, 65<<10))})})
 		refused(r, codes.Limit, "the limit is 8", r.Heartbeat, bench.HeartbeatAsk{ID: "n", Status: bench.NodeStatus{Jobs: make([]bench.NodeJob, 65)}})
 	})
 }

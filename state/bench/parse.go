@@ -14,50 +14,66 @@ import (
 // Limits of what is looked at in a specification.
 const (
 	maxProblems = 50     // that are listed
+	maxProblem  = 300    // bytes of one
 	maxParsed   = 10_000 // nodes, stages, tasks, and members of pipelines together
 )
 
 // ParseSpec reads a specification. Its error lists everything that is wrong with it.
 func ParseSpec(raw string) (*JobSpec, error) {
-	spec, problems := parseSpec(raw)
-	if len(problems) == 0 {
+	parsing.Lock()
+	defer parsing.Unlock()
+	var p problems
+	spec := p.parse(raw)
+	if len(p.list) == 0 {
 		return spec, nil
 	}
-	if n := len(problems) - maxProblems; n > 0 {
-		problems = append(problems[:maxProblems], fmt.Sprintf("and %d more", n))
+	if p.more > 0 {
+		p.list = append(p.list, fmt.Sprintf("and %d more", p.more))
 	}
-	return nil, refuse(InvalidConfig, "%s", strings.Join(problems, "; "))
+	return nil, refuse(InvalidConfig, "%s", strings.Join(p.list, "; "))
 }
 
-func parseSpec(raw string) (*JobSpec, []string) {
+func (p *problems) parse(raw string) *JobSpec {
 	if !utf8.ValidString(raw) {
-		return nil, []string{"the text is not UTF-8"}
+		p.add("the text is not UTF-8")
+		return nil
+	}
+	if err := checkSyntax(raw); err != nil {
+		p.add("%s", err)
+		return nil
 	}
 	spec := &JobSpec{}
 	d := yaml.NewDecoder(strings.NewReader(raw))
 	d.KnownFields(true)
-	var p problems
 	var wrong *yaml.TypeError
 	switch err := d.Decode(spec); {
-	case errors.Is(err, io.EOF):
-		return nil, []string{"the text is empty"}
-	case errors.As(err, &wrong):
-		p.list = wrong.Errors // it decoded all the rest
+	case errors.As(err, &wrong): // it decoded all the rest
+		for _, text := range wrong.Errors {
+			p.add("%s", text)
+		}
 	case err != nil:
-		return nil, []string{strings.TrimPrefix(err.Error(), "yaml: ")}
+		p.add("%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		p.add("there is more than one document")
 	}
 	p.job(spec)
-	return spec, p.list
+	return spec
 }
 
-// problems is all that is wrong with a specification.
-type problems struct{ list []string }
+// problems is what is wrong with a specification.
+type problems struct {
+	list []string // at most maxProblems
+	more int      // that are not listed
+}
 
 func (p *problems) add(format string, args ...any) {
-	p.list = append(p.list, fmt.Sprintf(format, args...))
+	if len(p.list) == maxProblems {
+		p.more++
+		return
+	}
+	p.list = append(p.list, brief(fmt.Sprintf(format, args...), maxProblem))
 }
 
 // unique adds the names that occur more than once, and those that nobody can write.
@@ -143,9 +159,9 @@ func (p *problems) members(where, what string, names []string, pipelines [][]str
 		}
 		for _, name := range members {
 			if times[name]++; !known[name] {
-				p.add("%spipeline %d names %s %q, which does not exist", where, i, what, name)
+				p.add("%spipeline %d names %s %.40q, which does not exist", where, i, what, name)
 			} else if times[name] == 2 {
-				p.add("%s%s %s is in the pipelines more than once", where, what, name)
+				p.add("%s%s %.40s is in the pipelines more than once", where, what, name)
 			}
 		}
 	}
@@ -153,7 +169,7 @@ func (p *problems) members(where, what string, names []string, pipelines [][]str
 		if name == "" {
 			p.add("%s%s %d needs a name, because there are pipelines", where, what, i)
 		} else if times[name] == 0 {
-			p.add("%s%s %s is in no pipeline", where, what, name)
+			p.add("%s%s %.40s is in no pipeline", where, what, name)
 		}
 	}
 }
@@ -194,8 +210,9 @@ func (p *problems) selectors(where string, list []Selector) {
 }
 
 func (p *problems) stage(job *JobSpec, s *StageSpec) {
-	where := "stage " + s.Name + ": "
-	p.selectors("stage "+s.Name, s.Selectors)
+	name := "stage " + brief(s.Name, maxName)
+	where := name + ": "
+	p.selectors(name, s.Selectors)
 	if !p.reaches(job, s) {
 		p.add("%sits selectors select no node of the job", where)
 	}
@@ -281,14 +298,14 @@ func (p *problems) stopper(where string, job *JobSpec, t *TaskSpec) {
 	}
 	at := job.stageOf(t.Stopper.Stage)
 	if at < 0 || !job.Stages[at].Background {
-		p.add("%s: it stops stage %q, which is not a background stage of the job", where, t.Stopper.Stage)
+		p.add("%s: it stops stage %.40q, which is not a background stage of the job", where, t.Stopper.Stage)
 		return
 	}
 	if t.Stopper.Task == "" {
 		return
 	}
 	if one := job.Stages[at].taskOf(t.Stopper.Task); t.Stopper.All || one < 0 || !job.Stages[at].Tasks[one].Background {
-		p.add("%s: it stops task %q of stage %s, which is not a background task of it, or all", where, t.Stopper.Task, t.Stopper.Stage)
+		p.add("%s: it stops task %.40q of stage %.40q, which is not a background task of it, or all", where, t.Stopper.Task, t.Stopper.Stage)
 	}
 }
 

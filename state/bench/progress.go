@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"confcenter/codes"
 )
@@ -177,13 +178,26 @@ func (j *job) report(s, n, t int, status TaskStatus, why string, now int64) erro
 		return codes.Errorf(codes.Conflict, "%s cannot become %s: tasks of an earlier pipeline have not ended", where, status)
 	}
 	j.setTask(s, n, t, status, now)
-	task.Error = why
+	task.Error = reason(why)
 	if status == TaskAborted {
 		j.abort(fmt.Sprintf("%s was aborted: %s", where, why), now)
 		return nil
 	}
 	j.advance(now)
 	return nil
+}
+
+// reason is what the record of a job keeps of why a task has ended. All tasks of a job are
+// in one value, which must never be too large to be written: the job could not even be
+// aborted. The log of the task has room for more.
+func reason(why string) string {
+	why = strings.Map(func(r rune) rune {
+		if r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029' {
+			return ' ' // each would be six bytes of JSON
+		}
+		return r
+	}, why)
+	return brief(why, maxReason)
 }
 
 // kill ends one task of a running stage, on one node or, with -1, on all; the job goes on.
@@ -195,7 +209,7 @@ func (j *job) kill(s, node, t int, why string, now int64) error {
 	for n := range j.run[s].Nodes {
 		if task := &j.run[s].Nodes[n].Tasks[t]; (node < 0 || node == n) && !task.ended() {
 			j.setTask(s, n, t, TaskAborted, now)
-			task.Error, killed = why, true
+			task.Error, killed = reason(why), true
 		}
 	}
 	if !killed {

@@ -117,7 +117,7 @@ func TestSpecsThatAreRefused(t *testing.T) {
 		{"broken", "name: [", "line 1"},
 		{"two documents", small + "---\nname: x\n", "more than one document"},
 		{"an unknown field", small + "colour: red\n", "line 6: field colour not found"},
-		{"a repeated field", small + "name: x\n", "already defined"},
+		{"a repeated field", small + "name: x\n", "more than once in a mapping"},
 		{"a wrong type", strings.Replace(small, "stages:", "pipelines: 7\nstages:", 1), "cannot unmarshal"},
 		{"an unknown role", strings.Replace(small, "any", "boss", 1), `line 2: "boss" is no role: use one of UNKNOWN_ROLE, ANY`},
 		{"an id", small + "id: 7\n", "id is set by the server"},
