@@ -12,7 +12,8 @@ import (
 )
 
 // An application of any size appears whole or not at all: its members are written while it is
-// in no list, where nobody looks for them, and one transaction lists it. As long as it is
+// in no list itself, where no listing of applications finds them, and one transaction lists it.
+// Who reads the keys below a session or flow of it by name sees them before. As long as it is
 // staged a duty says so, and a lease: when that ends first, the sweep takes all away again.
 
 // The names of duties, which are keys of the index: what somebody has to finish. Those who find

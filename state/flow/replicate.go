@@ -132,8 +132,8 @@ func (c *copying) read(ctx context.Context) (err error) {
 	return err
 }
 
-// write writes the replicas in pieces. Only a Replicate of the same node makes members with
-// such ids, and the duty keeps a second one out; were it otherwise, the piece fails.
+// write writes the replicas in pieces. The duty keeps a second Replicate of the same node out;
+// if a member with such an id is registered meanwhile, the piece fails.
 func (c *copying) write(ctx context.Context, lease kv.LeaseID) error {
 	each := len(c.fields) + perPart
 	for i := int64(1); i <= c.count; {

@@ -18,7 +18,7 @@ const (
 	Working  Status = "WORKING"
 	Stopping Status = "STOPING"
 	Exited   Status = "EXITED"
-	None     Status = "NONE" // never written
+	None     Status = "NONE" // what the tree says of an application without tasks; never written
 )
 
 // Statuses are all of them, in the order in which a task goes through them.
