@@ -145,6 +145,23 @@ export const landing = {
   drop: (one, n) => ask("DELETE", "landing/errors", { query: { ...(one && fieldName(one)), confirm: n } }),
 };
 
+export const flow = {
+  scopes: (signal) => ask("GET", "flow/scopes", { signal }),
+  tree: (scope, after, limit, signal) => ask("GET", "flow/tree", { query: { scope, after, limit }, signal }),
+  oplog: (scope, key, signal) => ask("GET", "flow/oplog", { query: { scope, key }, signal }),
+  // member keeps the values of fields as text, see entries.
+  async member(scope, key, signal) {
+    const text = await ask("GET", "flow/member", { query: { scope, key }, signal, text: true });
+    const answer = JSON.parse(text);
+    const nodes = member(read(text).root, "fields")?.items ?? [];
+    answer.fields = nodes.map((node, i) => {
+      const value = member(node, "value");
+      return { key: answer.fields[i].key, text: text.slice(value.start, value.end) };
+    });
+    return answer;
+  },
+};
+
 export const clients = (signal) => ask("GET", "clients", { signal });
 export const status = (signal) => ask("GET", "status", { signal });
 export const samples = (signal) => ask("GET", "status/samples", { signal });

@@ -1,16 +1,17 @@
-// The frame around the five pages: where one is, language, theme, live or not.
+// The frame around the pages: where one is, language, theme, live or not.
 
 import { button, h, icon, put, steady } from "./dom.js";
 import { currentLanguage, dateTime, remember, switchLanguage, t } from "./i18n.js";
 import { problemText } from "./problems.js";
 import * as clients from "./clients.js";
 import * as configs from "./configs.js";
+import * as flow from "./flow.js";
 import * as status from "./status.js";
 import * as storage from "./storage.js";
 import * as store from "./store.js";
 import { unsaved as unsavedKeys } from "./entry.js";
 
-const pages = { configs, store, storage, clients, status };
+const pages = { configs, store, storage, flow, clients, status };
 const THEMES = ["auto", "light", "dark"];
 
 const header = h("header", { class: "top" });

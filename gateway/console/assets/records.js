@@ -1,0 +1,75 @@
+// What the pages of the flow and of the bench share: records that are read again when
+// the store tells of a change, and how their statuses, times and histories look.
+
+import { listen } from "./api.js";
+import { h } from "./dom.js";
+import { dateTime, t, time } from "./i18n.js";
+import { name as nameOf } from "./names.js";
+
+const PAUSE = 300; // ms between the end of a reading and the next one, at least
+
+// follow reads now, and again after any change of a namespace; never twice at once, and
+// with pauses at least as long as the reading took. now reads without such a pause.
+export function follow(ns, read, live) {
+  const gone = new AbortController();
+  let timer = 0, busy = false, due = false, hurry = false;
+  const again = () => {
+    due = true;
+    if (!busy && !timer) run();
+  };
+  const now = () => {
+    hurry = busy;
+    clearTimeout(timer);
+    timer = 0;
+    again();
+  };
+  async function run() {
+    busy = true;
+    due = false;
+    const begin = performance.now();
+    await read(gone.signal);
+    busy = false;
+    if (gone.signal.aborted) return;
+    timer = setTimeout(() => {
+      timer = 0;
+      if (due) run();
+    }, hurry ? 0 : Math.max(PAUSE, performance.now() - begin));
+    hurry = false;
+  }
+  const unlisten = listen("store/stream", { ns }, { put: again, delete: again, expire: again, resync: again }, { state: live, fresh: again });
+  again();
+  return {
+    now,
+    close() {
+      gone.abort();
+      clearTimeout(timer);
+      unlisten();
+    },
+  };
+}
+
+// What a status says of its record: under way, about to be, or ended badly.
+const KINDS = {
+  WORKING: "good", RUNNING: "good", RUNNING_JOB: "good", BACKGROUND: "good", IDLE: "good",
+  PENDDING: "new", STARTING: "new", STOPING: "new", QUEUED: "new", ABORTED: "broken", LOST: "broken", ERROR: "broken",
+};
+
+// plain is a status without the name of its enumeration.
+export const plain = (status) => status.replace(/^(NODE_JOB|NODE|JOB|STAGE_PIPELINE|TASK_PIPELINE|TASK)_/, "");
+
+export function badge(status) {
+  const text = plain(status ?? "");
+  return text ? h("span", { class: `badge ${KINDS[text] ?? ""}` }, text) : null;
+}
+
+// moment is a time that is given in ns.
+export function moment(ns) {
+  return ns > 0 ? h("time", { title: dateTime(ns / 1e6) }, new Date(ns / 1e6).toDateString() === new Date().toDateString() ? time(ns / 1e6) : dateTime(ns / 1e6)) : "–";
+}
+
+// table has a row of cells for each record, below heads; none stands for an empty one.
+export function table(id, heads, rows, none) {
+  if (!rows.length) return none ? h("p", { class: "note" }, none) : null;
+  return h("table", { class: "table", id }, h("thead", null, h("tr", null, heads.map((head) => h("th", null, head)))),
+    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))))));
+}
