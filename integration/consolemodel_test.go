@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// post asks for an operation of the flow that must succeed.
+// post asks for an operation of the flow or the bench that must succeed.
 func (s second) post(path, format string, args ...any) map[string]any {
 	s.t.Helper()
 	return s.ask(http.MethodPost, path, nil, fmt.Sprintf(format, args...))
@@ -74,5 +74,102 @@ func TestConsoleFlow(t *testing.T) {
 	tb.run("in_chinese", func(t *testing.T) {
 		tb.click("#language")
 		tb.sees(".page-flow", "这个作用域里没有注册任何应用")
+	})
+}
+
+// twoStages has a stage on two nodes, and another one after it.
+const twoStages = `name: two
+owner: {name: ann}
+nodeAssignments: [{name: a, role: loader}, {name: b, role: database}]
+stages:
+  - {name: both, tasks: [{name: load, driver: shell, shell: {command: x}}]}
+  - {name: last, selectors: [{name: a}], tasks: [{name: sum, driver: shell, shell: {command: y}}]}
+`
+
+func TestConsoleBench(t *testing.T) {
+	p := players(t)
+	tb := startBrowser(t).open(p, "bench", view{})
+	other := secondClient(t, p)
+	var id string
+	tb.run("nothing_yet", func(t *testing.T) {
+		tb.sees(".split.bench .note", "There is no job.")
+		tb.click("#tab-nodes")
+		tb.sees(".split.bench .note", "No node has registered.")
+	})
+	tb.run("nodes_appear", func(t *testing.T) {
+		other.post("bench/nodes/register", `{"node":{"id":"n1","config":{"role":"loader","labels":[{"k":"disk","v":"<b>ssd</b>"}]},"capacity":{"cores":4}},"ttl":3600000}`)
+		other.post("bench/nodes/register", `{"node":{"id":"n2","config":{"role":"database"}},"ttl":3600000}`)
+		tb.sees("#bench-count", "2 nodes")
+		tb.sees("#records .row", "LOADER disk=<b>ssd</b>")
+		tb.sees("#records .row .badge", "IDLE")
+	})
+	tb.run("a_job_waits", func(t *testing.T) {
+		id = other.post("bench/jobs/submit", `{"spec":%s}`, quote(twoStages))["id"].(string)
+		tb.click("#tab-jobs")
+		tb.pick("records", "two")
+		tb.sees("#record-name", "twoQUEUED")
+		tb.sees("#stage-0", "load")
+		tb.sees("#record-history", "QUEUED")
+		require.Equal(t, "#/bench/jobs/"+id, eval[string](tb, "location.hash"))
+	})
+	task := func(stage, task, node, status string) {
+		t.Helper()
+		other.post("bench/tasks/update", `{"id":%s,"stage":%q,"task":%q,"node":%q,"status":%q}`, quote(id), stage, task, node, status)
+	}
+	tb.run("it_runs_and_its_tasks_change", func(t *testing.T) {
+		hold := fmt.Sprintf(`{"id":%s,"hold":%.0f}`, quote(id), other.post("bench/jobs/take", `{"ttl":3600000}`)["hold"])
+		require.Equal(t, true, other.post("bench/jobs/assign", "%s", hold)["assigned"])
+		other.post("bench/jobs/start", "%s", hold)
+		tb.sees("#record-name", "twoRUNNING")
+		tb.sees("#job-nodes", "n1")
+		tb.sees("#records .row .badge.good", "RUNNING")
+		for _, node := range []string{"n1", "n2"} {
+			task("both", "load", node, "TASK_RUNNING")
+			task("both", "load", node, "TASK_FINISHED")
+		}
+		tb.until(`document.querySelectorAll("#stage-0 tbody tr").length === 2 && [...document.querySelectorAll("#stage-0 .badge")].every(one => one.textContent === "FINISHED")`)
+		task("last", "sum", "n1", "TASK_RUNNING")
+		tb.sees("#stage-1 .badge.good", "RUNNING")
+	})
+	tb.run("a_node_says_which_job_has_it", func(t *testing.T) {
+		tb.click("#job-nodes a")
+		tb.sees("#record-name", "n1")
+		tb.sees(".record .facts", "disk=<b>ssd</b>")
+		tb.sees(".record .facts", id)
+		tb.sees("#record-history", "registered")
+		tb.sees("#records .row .job", id)
+		tb.misses(".record .facts time")
+		other.post("bench/nodes/heartbeat", `{"id":"n1","status":{}}`)
+		tb.until(`document.querySelector(".record .facts time")`)
+	})
+	tb.run("aborted_after_a_question", func(t *testing.T) {
+		tb.click(`.record .facts a[href*="jobs"]`)
+		tb.click("#abort-job")
+		tb.sees("#confirm", "Abort the job two?")
+		tb.click("#confirm-no")
+		tb.misses("#confirm")
+		tb.click("#abort-job")
+		tb.click("#confirm-yes")
+		tb.told("Aborted the job two.")
+		tb.sees("#record-name", "twoABORTED")
+		tb.misses("#abort-job")
+		tb.sees("#stage-1 .badge.broken", "ABORTED")
+		tb.sees("#record-history tbody tr:nth-child(1)", "RUNNING → ABORTED")
+	})
+	tb.run("by_status", func(t *testing.T) {
+		tb.choose("#job-status", "JOB_QUEUED")
+		tb.sees("#bench-count", "0 jobs")
+		tb.choose("#job-status", "JOB_ABORTED")
+		tb.sees("#bench-count", "1 job")
+	})
+	tb.run("a_silent_node_is_lost", func(t *testing.T) {
+		other.post("bench/nodes/register", `{"node":{"id":"silent"},"ttl":1000}`)
+		tb.load("bench/nodes/silent")
+		tb.sees("#record-name .badge.broken", "lost")
+		tb.sees("#record-history", "IDLE → LOST")
+	})
+	tb.run("in_chinese", func(t *testing.T) {
+		tb.click("#language")
+		tb.sees("#record-name", "失联")
 	})
 }

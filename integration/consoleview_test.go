@@ -88,6 +88,7 @@ func TestConsoleLanguages(t *testing.T) {
 		"clients": {"没有程序连接", "No program is connected"},
 		"storage": {"还没有玩家数据", "No player has fields yet"},
 		"flow":    {"没有注册任何应用", "No application is registered"},
+		"bench":   {"没有作业", "There is no job"},
 		"status":  {"慢请求", "Slow requests"},
 	}
 	tb.run("of_the_browser", func(t *testing.T) {
@@ -134,7 +135,9 @@ func TestConsoleLooks(t *testing.T) {
 	other.post("flow/register", `{"app":%[1]q,"parts":[{"key":"srvs.%[1]s","fields":{"func":%[2]q}}]}`, longID, longText)
 	other.post("flow/join", `{"key":"wokr.%s","ttl":3600000}`, longID)
 	other.post("flow/claim", `{"worker":"wokr.%s"}`, longID)
-	pages := []string{"flow", "flow/cl/srvs." + longID, "configs", "configs/app1-dev.json", "configs/team%2F" + long, "configs/none.json", "store", "store/a-namespace", "store/a-namespace/" + strings.Repeat("long%2F", 50), "store/a-namespace/bytes", "clients", "storage", "storage/1/1/player/7", "status"}
+	other.post("bench/nodes/register", `{"node":{"id":%q,"config":{"role":"database","labels":[{"k":"label","v":%q}]}},"ttl":3600000}`, longID, longText)
+	job := other.post("bench/jobs/submit", `{"spec":%s}`, quote(twoStages))["id"].(string)
+	pages := []string{"flow", "flow/cl/srvs." + longID, "bench", "bench/jobs/" + job, "bench/nodes", "bench/nodes/" + longID, "configs", "configs/app1-dev.json", "configs/team%2F" + long, "configs/none.json", "store", "store/a-namespace", "store/a-namespace/" + strings.Repeat("long%2F", 50), "store/a-namespace/bytes", "clients", "storage", "storage/1/1/player/7", "status"}
 	b := startBrowser(t)
 
 	for _, v := range []view{{width: 380, height: 800, dark: true}, {width: 768, height: 1024}, {}} {
@@ -178,7 +181,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	focused := func(id string) { tb.t.Helper(); tb.until(`document.activeElement?.id === %q`, id) }
 
 	tb.run("all_that_can_be_done_is_reached_by_tab", func(t *testing.T) {
-		for _, id := range []string{"", "", "nav-configs", "nav-store", "nav-storage", "nav-flow", "nav-clients", "nav-status", "language", "theme", "tree-filter", "in-contents", "new-file", "tree", "tree-deleted"} {
+		for _, id := range []string{"", "", "nav-configs", "nav-store", "nav-storage", "nav-flow", "nav-bench", "nav-clients", "nav-status", "language", "theme", "tree-filter", "in-contents", "new-file", "tree", "tree-deleted"} {
 			tb.key(kb.Tab)
 			focused(id)
 		}

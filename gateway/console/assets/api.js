@@ -162,6 +162,16 @@ export const flow = {
   },
 };
 
+export const bench = {
+  jobs: (query, signal) => ask("GET", "bench/jobs", { query, signal }),
+  job: (id, signal) => ask("GET", "bench/job", { query: { id }, signal }),
+  abort: (id) => ask("POST", "bench/jobs/abort", { body: body({ id }) }),
+  nodes: (query, signal) => ask("GET", "bench/nodes", { query, signal }),
+  node: (id, signal) => ask("GET", "bench/node", { query: { id }, signal }),
+  // history is of "jobs" or "nodes".
+  history: (of, id, signal) => ask("GET", `bench/${of}/history`, { query: { id }, signal }),
+};
+
 export const clients = (signal) => ask("GET", "clients", { signal });
 export const status = (signal) => ask("GET", "status", { signal });
 export const samples = (signal) => ask("GET", "status/samples", { signal });

@@ -3,6 +3,7 @@
 import { button, h, icon, put, steady } from "./dom.js";
 import { currentLanguage, dateTime, remember, switchLanguage, t } from "./i18n.js";
 import { problemText } from "./problems.js";
+import * as bench from "./bench.js";
 import * as clients from "./clients.js";
 import * as configs from "./configs.js";
 import * as flow from "./flow.js";
@@ -11,7 +12,7 @@ import * as storage from "./storage.js";
 import * as store from "./store.js";
 import { unsaved as unsavedKeys } from "./entry.js";
 
-const pages = { configs, store, storage, flow, clients, status };
+const pages = { configs, store, storage, flow, bench, clients, status };
 const THEMES = ["auto", "light", "dark"];
 
 const header = h("header", { class: "top" });

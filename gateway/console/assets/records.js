@@ -9,8 +9,9 @@ import { name as nameOf } from "./names.js";
 const PAUSE = 300; // ms between the end of a reading and the next one, at least
 
 // follow reads now, and again after any change of a namespace; never twice at once, and
-// with pauses at least as long as the reading took. now reads without such a pause.
-export function follow(ns, read, live) {
+// with pauses at least as long as the reading took. concerns says of which keys changes count.
+// now reads without such a pause.
+export function follow(ns, read, live, concerns = () => true) {
   const gone = new AbortController();
   let timer = 0, busy = false, due = false, hurry = false;
   const again = () => {
@@ -36,7 +37,8 @@ export function follow(ns, read, live) {
     }, hurry ? 0 : Math.max(PAUSE, performance.now() - begin));
     hurry = false;
   }
-  const unlisten = listen("store/stream", { ns }, { put: again, delete: again, expire: again, resync: again }, { state: live, fresh: again });
+  const heard = (event) => concerns(JSON.parse(event.data).key) && again();
+  const unlisten = listen("store/stream", { ns }, { put: heard, delete: heard, expire: heard, resync: again }, { state: live, fresh: again });
   again();
   return {
     now,
@@ -73,3 +75,12 @@ export function table(id, heads, rows, none) {
   return h("table", { class: "table", id }, h("thead", null, h("tr", null, heads.map((head) => h("th", null, head)))),
     h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))))));
 }
+
+// history is what happened to a node or a job, the last first.
+export function history(entries) {
+  return [h("h2", { class: "section-title" }, t("history.title")), table("record-history", ["when", "event", "change", "who"].map((name) => t(`record.${name}`)),
+    entries.toReversed().map((one) => [moment(one.time), [one.event, one.note ? ` · ${one.note}` : ""],
+      [change(one), (one.parts ?? []).map((part) => h("div", { class: "meta" }, `${part.of}: `, change(part))), one.more ? h("div", { class: "meta" }, t("names.more", { n: one.more })) : null], nameOf(one.actor ?? "")]))];
+}
+
+const change = (one) => (one.old === one.new ? plain(one.new) : `${plain(one.old) || "–"} → ${plain(one.new)}`);
