@@ -28,8 +28,8 @@ type benchConfig struct {
 
 // benchSizes is how much is measured; sizes explains each.
 type benchSizes struct {
-	pairs, paths, startFiles, subscribers, idle, stalled, bound int
-	keys, many, watchers, streams, dumpSize, dirty, landed      int
+	pairs, paths, startFiles, subscribers, idle, stalled, bound   int
+	keys, many, watchers, streams, dumpSize, dirty, landed, tasks int
 }
 
 // size is a numeric flag with a lower bound.
@@ -55,6 +55,7 @@ func (c *benchSizes) sizes() []size {
 		{&c.streams, "streams", 2, 1000, "streams of one namespace over HTTP, read and unread"},
 		{&c.dirty, "dirty-fields", 1, 100_000, "fields of players that are landed"},
 		{&c.landed, "landed-fields", 1, 1_000_000, "fields that only the database has; the promise is about 10,000,000"},
+		{&c.tasks, "tasks", 1, 10_000, "nodes of one flow that are listed and claimed, 10,000 at most"},
 		{&c.dumpSize, "dump-size", 1, 512, "capture that is added up, in MiB"},
 	}
 }
@@ -79,6 +80,8 @@ var groups = []struct {
 	{"storage", (*bench).fields},
 	{"landing", (*bench).landings},
 	{"cold", (*bench).colds},
+	{"flow", (*bench).flows},
+	{"node", (*bench).nodes},
 	{"httpput", (*bench).httpPuts},
 	{"httpget", (*bench).httpGets},
 	{"httpsse", (*bench).httpStreams},
