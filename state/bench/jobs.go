@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -23,22 +24,40 @@ type AbortAsk struct {
 	Token string `json:"token,omitempty" doc:"makes the request safe to repeat"`
 }
 
-// AbortJob ends a job that waits or runs, with all its tasks, and lets its nodes go.
-func (b *Bench) AbortJob(ctx context.Context, by *access.Actor, q *AbortAsk) (*UpdateAnswer, error) {
-	if len(q.Why) > maxWhy {
-		return nil, codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(q.Why), maxWhy)
+// changeJob opens a job that has not ended, lets do change it, and writes it with an entry in
+// its history.
+func (b *Bench) changeJob(ctx context.Context, by *access.Actor, id string, base int64, token string, asked any, event, note string, do func(c *change, j *job) error) (*UpdateAnswer, error) {
+	if err := checkWhy(note); err != nil {
+		return nil, err
 	}
-	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.open(ctx, q.ID, q.Base)
+	return apply(ctx, b, by, "job/"+id, token, asked, func(c *change) (*UpdateAnswer, error) {
+		j, err := b.open(ctx, id, base)
 		if err != nil {
 			return nil, err
 		}
+		if err := do(c, j); err != nil {
+			return nil, err
+		}
+		return c.progress(j, event, note)
+	})
+}
+
+func checkWhy(why string) error {
+	if len(why) > maxWhy {
+		return codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(why), maxWhy)
+	}
+	return nil
+}
+
+// AbortJob ends a job that waits or runs, with all its tasks, and lets its nodes go.
+func (b *Bench) AbortJob(ctx context.Context, by *access.Actor, q *AbortAsk) (*UpdateAnswer, error) {
+	return b.changeJob(ctx, by, q.ID, q.Base, q.Token, q, "aborted", q.Why, func(c *change, j *job) error {
 		if j.Ticket != 0 {
 			c.stillHeld(j)
 			c.unqueue(j)
 		}
 		j.abort(q.Why, c.now.UnixNano())
-		return c.progress(j, "aborted", q.Why)
+		return nil
 	})
 }
 
@@ -65,30 +84,21 @@ func (b *Bench) UpdateTask(ctx context.Context, by *access.Actor, q *TaskAsk) (*
 	if q.Status == 0 && q.Usage == nil {
 		return nil, codes.Errorf(codes.BadRequest, "give status, usage, or both")
 	}
-	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.open(ctx, q.ID, q.Base)
+	return b.changeJob(ctx, by, q.ID, q.Base, q.Token, q, "task updated", "", func(c *change, j *job) error {
+		s, t, n, err := j.findTask(q.Stage, q.Task, q.Node)
 		if err != nil {
-			return nil, err
-		}
-		s, t, n, err := j.find(q.Stage, q.Task, q.Node)
-		if err != nil {
-			return nil, err
-		}
-		if t < 0 || n < 0 {
-			return nil, codes.Errorf(codes.BadRequest, "name the task and the node")
+			return err
 		}
 		if err := j.active(s); err != nil {
-			return nil, err
+			return err
 		}
 		if q.Usage != nil {
 			j.run[s].Nodes[n].Tasks[t].Usage = q.Usage
 		}
-		if q.Status != 0 {
-			if err := j.report(s, n, t, q.Status, q.Error, c.now.UnixNano()); err != nil {
-				return nil, err
-			}
+		if q.Status == 0 {
+			return nil
 		}
-		return c.progress(j, "task updated", "")
+		return j.report(s, n, t, q.Status, q.Error, c.now.UnixNano())
 	})
 }
 
@@ -105,29 +115,15 @@ type KillAsk struct {
 
 // KillTask stops one task of a stage that runs; the job goes on without it.
 func (b *Bench) KillTask(ctx context.Context, by *access.Actor, q *KillAsk) (*UpdateAnswer, error) {
-	if len(q.Why) > maxWhy {
-		return nil, codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(q.Why), maxWhy)
-	}
-	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
-		j, err := b.open(ctx, q.ID, q.Base)
-		if err != nil {
-			return nil, err
-		}
+	return b.changeJob(ctx, by, q.ID, q.Base, q.Token, q, "task killed", q.Why, func(c *change, j *job) error {
 		s, t, n, err := j.find(q.Stage, q.Task, q.Node)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if t < 0 {
-			return nil, codes.Errorf(codes.BadRequest, "name the task")
+			return codes.Errorf(codes.BadRequest, "name the task")
 		}
-		why := q.Why
-		if why == "" {
-			why = "killed"
-		}
-		if err := j.kill(s, n, t, why, c.now.UnixNano()); err != nil {
-			return nil, err
-		}
-		return c.progress(j, "task killed", q.Why)
+		return j.kill(s, n, t, cmp.Or(q.Why, "killed"), c.now.UnixNano())
 	})
 }
 

@@ -57,10 +57,7 @@ func (b *book) logKey(ctx context.Context, id, stage, task, node string) (*job, 
 	if err != nil {
 		return nil, "", err
 	}
-	s, t, n, err := j.find(stage, task, node)
-	if err == nil && (t < 0 || n < 0) {
-		err = codes.Errorf(codes.BadRequest, "name the task and the node")
-	}
+	s, t, n, err := j.findTask(stage, task, node)
 	if err != nil {
 		return nil, "", err
 	}

@@ -336,3 +336,12 @@ func (j *job) find(stage, task, node string) (s, t, n int, err error) {
 	}
 	return s, t, n, nil
 }
+
+// findTask is find for a task on a node.
+func (j *job) findTask(stage, task, node string) (s, t, n int, err error) {
+	s, t, n, err = j.find(stage, task, node)
+	if err == nil && (t < 0 || n < 0) {
+		err = codes.Errorf(codes.BadRequest, "name the task and the node")
+	}
+	return s, t, n, err
+}

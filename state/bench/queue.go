@@ -232,8 +232,8 @@ type PushBackAsk struct {
 
 // PushBackJob lets a job wait again that was taken, and its nodes go.
 func (b *Bench) PushBackJob(ctx context.Context, by *access.Actor, q *PushBackAsk) (*UpdateAnswer, error) {
-	if len(q.Why) > maxWhy {
-		return nil, codes.Errorf(codes.TooLarge, "why has %d bytes, the limit is %d", len(q.Why), maxWhy)
+	if err := checkWhy(q.Why); err != nil {
+		return nil, err
 	}
 	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.heldJob(ctx, q.ID, q.Hold)
