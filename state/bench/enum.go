@@ -10,7 +10,8 @@ import (
 
 // Enum is a value of one of the enumerations below. It is written by its name, and read from
 // its name, in upper or lower case, with or without what the names of the enumeration have in
-// common ("idle" is NODE_IDLE), or from its number. The zero value is the unknown one.
+// common ("idle" is NODE_IDLE), or from its number. The zero value is the unknown one, which
+// is also read from "unknown" alone.
 type Enum[K kind] uint8
 
 // kind is an enumeration.
@@ -182,9 +183,12 @@ func (e *Enum[K]) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler, for numbers besides strings.
+// UnmarshalJSON implements json.Unmarshaler, for numbers besides strings. It ignores null.
 func (e *Enum[K]) UnmarshalJSON(text []byte) error {
 	name := string(text)
+	if name == "null" {
+		return nil
+	}
 	if text[0] == '"' {
 		if err := json.Unmarshal(text, &name); err != nil {
 			return err
@@ -203,7 +207,12 @@ func (e *Enum[K]) UnmarshalYAML(node *yaml.Node) error {
 
 // parse returns what is wrong with the text, or "".
 func (e *Enum[K]) parse(text string) (problem string) {
+	const unknown = "UNKNOWN"
 	n, said := e.names(), strings.ToUpper(text)
+	if said == unknown || said == n.prefix+unknown+n.suffix {
+		*e = 0
+		return ""
+	}
 	for i := range n.list {
 		if said == n.name(i) || said == n.list[i] {
 			*e = Enum[K](i)

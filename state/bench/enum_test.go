@@ -65,6 +65,15 @@ func TestB11EnumsAreReadInAnyCaseAndAsNumbers(t *testing.T) {
 			}
 		}
 	}
+	for _, e := range enums {
+		for _, said := range []string{`null`, `"UNKNOWN"`, `"unknown"`} {
+			_, got, err := e.read(`{"E":`+said+`}`, json.Unmarshal)
+			require.NoError(t, err, said)
+			require.EqualValues(t, map[bool]uint8{true: 255, false: 0}[said == "null"], got, "null is as if it were not there")
+		}
+	}
+	var pipeline bench.StagePipelineStatus
+	require.NoError(t, pipeline.UnmarshalText([]byte("stage_pipeline_unknown")))
 	var role bench.Role
 	require.NoError(t, role.UnmarshalText([]byte("loader")))
 	require.Equal(t, bench.LoaderRole, role)
