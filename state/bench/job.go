@@ -256,15 +256,9 @@ func (j *job) stagesOf(pipeline int) []int64 {
 	return list
 }
 
-// pipelineOf is the index of the pipeline that has a stage.
-func (j *job) pipelineOf(stage int) int {
-	name := j.spec.Stages[stage].Name
-	return slices.IndexFunc(j.spec.Pipelines, func(p PipelineSpec) bool { return slices.Contains(p.Stages, name) })
-}
-
 // stage is one stage as it is shown.
 func (j *job) stage(s int) Stage {
-	v := Stage{Index: int64(s), Pipeline: int64(j.pipelineOf(s)), Spec: j.spec.Stages[s].render(j.nodes), Nodes: []NodeStage{}}
+	v := Stage{Index: int64(s), Pipeline: int64(j.spec.pipelineOf(j.spec.Stages[s].Name)), Spec: j.spec.Stages[s].render(j.nodes), Nodes: []NodeStage{}}
 	if s >= len(j.run) {
 		return v
 	}

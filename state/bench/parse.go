@@ -15,6 +15,7 @@ import (
 const (
 	maxProblems = 50     // that are listed
 	maxProblem  = 300    // bytes of one
+	maxStages   = 256    // of a job
 	maxParsed   = 10_000 // nodes, stages, tasks, and members of pipelines together
 )
 
@@ -100,6 +101,10 @@ func (p *problems) job(s *JobSpec) {
 	}
 	if n := s.size(); n > maxParsed {
 		p.add("the job has %d nodes, stages, tasks, and members of pipelines together, the limit is %d: split it", n, maxParsed)
+		return
+	}
+	if n := len(s.Stages); n > maxStages {
+		p.add("the job has %d stages, the limit is %d: split it", n, maxStages)
 		return
 	}
 	p.assignments(s)
@@ -217,9 +222,13 @@ func (p *problems) stage(job *JobSpec, s *StageSpec) {
 		p.add("%sits selectors select no node of the job", where)
 	}
 	names, background := make([]string, len(s.Tasks)), false
+	own := job.pipelineOf(s.Name)
 	for i := range s.Tasks {
 		names[i] = s.Tasks[i].Name
 		background = background || s.Tasks[i].Background
+		if stop := s.Tasks[i].Stopper; stop != nil && own <= job.pipelineOf(stop.Stage) {
+			p.add("%stask %d stops stage %.40q, which is in no earlier pipeline", where, i, stop.Stage)
+		}
 		p.task(fmt.Sprintf("%stask %d", where, i), job, &s.Tasks[i])
 	}
 	if len(s.Tasks) == 0 {

@@ -134,10 +134,10 @@ func agrees(t require.TestingT, j *job) {
 		require.Equal(t, started, places == 1, what)
 		require.Equal(t, started && ended, finished, what)
 		require.Equal(t, finished, j.run[s].Stop != 0, what)
-		require.Equal(t, started && int64(j.pipelineOf(s)) > j.Current, false, what)
+		require.Equal(t, started && int64(j.spec.pipelineOf(j.spec.Stages[s].Name)) > j.Current, false, what)
 		if slices.Contains(j.Foreground, int64(s)) {
 			require.False(t, ready, what)
-			require.EqualValues(t, j.Current, j.pipelineOf(s), what)
+			require.EqualValues(t, j.Current, j.spec.pipelineOf(j.spec.Stages[s].Name), what)
 		}
 	}
 	require.Equal(t, j.Status == JobFinished || j.Status == JobAborted, j.StopTime != 0)

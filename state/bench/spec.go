@@ -149,6 +149,15 @@ func (s *StageSpec) taskOf(name string) int {
 	return -1
 }
 
+// pipelineOf is the index of the pipeline that a stage is in, or -1. Without pipelines each
+// stage is one.
+func (s *JobSpec) pipelineOf(stage string) int {
+	if len(s.Pipelines) == 0 {
+		return s.stageOf(stage)
+	}
+	return slices.IndexFunc(s.Pipelines, func(p PipelineSpec) bool { return slices.Contains(p.Stages, stage) })
+}
+
 // selects reports whether the selectors select what has these properties and labels.
 func selects(list []Selector, labels []Label, names []string, roles ...Role) bool {
 	for i := range list {

@@ -100,6 +100,8 @@ func TestParseSpecReadsEveryMember(t *testing.T) {
 	without, err := bench.ParseSpec(small)
 	require.NoError(t, err)
 	require.Equal(t, []bench.PipelineSpec{{Stages: []string{"a"}}, {Stages: []string{"b"}}}, without.Pipelines, "one after another")
+	_, err = bench.ParseSpec(stopping)
+	require.NoError(t, err)
 }
 
 // small has the least that a job needs.
@@ -108,6 +110,11 @@ nodeAssignments: [{name: n, role: any}]
 stages:
   - {name: a, tasks: [{driver: shell, shell: {command: x}}]}
   - {name: b, tasks: [{driver: shell, shell: {command: y}}]}
+`
+
+// stopping has a background stage too, and one that stops it.
+const stopping = small + `  - {name: c, background: true, tasks: [{background: true, driver: shell, shell: {command: z}}]}
+  - {name: d, tasks: [{driver: stopper, stopper: {stage: c}}]}
 `
 
 func TestSpecsThatAreRefused(t *testing.T) {
@@ -142,6 +149,10 @@ func TestSpecsThatAreRefused(t *testing.T) {
 		{"no command", strings.Replace(small, "command: y", "", 1), "no command"},
 		{"a task without a name in pipelines", strings.Replace(small, "name: b,", "name: b, pipelines: [{tasks: [x]}],", 1), "stage b: task 0 needs a name"},
 		{"a stopper of nothing", strings.Replace(small, "driver: shell, shell: {command: y}", "driver: stopper, stopper: {stage: a}", 1), `it stops stage "a", which is not a background stage`},
+		{"a stopper before its stage", stopping + "pipelines: [{stages: [a, b, d]}, {stages: [c]}]\n", `stage d: task 0 stops stage "c", which is in no earlier pipeline`},
+		{"a stopper beside its stage", stopping + "pipelines: [{stages: [a, b]}, {stages: [c, d]}]\n", `stage d: task 0 stops stage "c", which is in no earlier pipeline`},
+		{"a stopper of its own stage", strings.Replace(stopping, "[{background", "[{driver: stopper, stopper: {stage: c}}, {background", 1), `stage c: task 0 stops stage "c", which is in no earlier pipeline`},
+		{"more stages than can be shown", "name: x\nnodeAssignments: [{name: n, role: any}]\nstages: [" + strings.Repeat("{name: a},", 257) + "]", "the job has 257 stages, the limit is 256"},
 		{"readiness of a foreground task", strings.Replace(small, "command: y}", "command: y}, ready: {tasks: [{driver: shell, shell: {command: z}}]}", 1), "ready is for a background task"},
 	} {
 		_, err := bench.ParseSpec(c.raw)
