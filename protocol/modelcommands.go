@@ -39,7 +39,7 @@ var benchCommands = []Row{
 	{ID: 0x0500, Name: "BNREGISTERNODE", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "node, state, ttl, token", Response: "code, id, node, ttl, seq"},
 	{ID: 0x0501, Name: "BNADDNODE", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "node, state, ttl, token", Response: "code, id, node, ttl, seq"},
 	{ID: 0x0502, Name: "BNUPDATENODE", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "node, state, ttl, token", Response: "code, id, seq"},
-	{ID: 0x0503, Name: "BNHEARTBEAT", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, status, token", Response: "code, id, seq"},
+	{ID: 0x0503, Name: "BNHEARTBEAT", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, status", Response: "code, id, seq"},
 	{ID: 0x0504, Name: "BNNODE", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id", Response: "code, id, state, lost, job, seq, info, status"},
 	{ID: 0x0505, Name: "BNNODES", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "role, state, provider, label, lost, after, limit", Response: "code, nodes, next, revision"},
 	{ID: 0x0506, Name: "BNCOUNTNODES", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "", Response: "code, count"},

@@ -194,7 +194,7 @@ func (b *book) nodesOf(ctx context.Context, j *job) ([]*nodeKeys, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	entries, err := b.gets(ctx, keys...)
+	entries, err := b.store.GetMany(ctx, b.cfg.NS, keys...)
 	if err != nil {
 		return nil, err
 	}

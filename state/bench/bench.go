@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"sync/atomic"
 	"time"
 
 	"confcenter/access"
@@ -41,8 +42,10 @@ type Config struct {
 	HoldTTL  time.Duration // a job that is held for longer without a word is free again: 30 s
 	TokenTTL time.Duration // how long a request token is remembered: 1 h
 
+	MaxNodes    int64 // 10,000
 	MaxHistory  int64 // entries that are kept of each node and job: 10,000; the oldest go
 	MaxQueue    int64 // jobs that wait: 10,000
+	MaxWaiting  int64 // requests that wait for others who change the same: 32
 	MaxSpec     int   // bytes of a specification: 64 KiB
 	MaxTasks    int   // of a job, each counted on each of its nodes: 2,048
 	MaxLogChunk int   // bytes that are added to a task's log at a time: 64 KiB
@@ -57,8 +60,10 @@ func (c *Config) setDefaults() {
 	c.NodeTTL = cmp.Or(c.NodeTTL, 10*time.Second)
 	c.HoldTTL = cmp.Or(c.HoldTTL, 30*time.Second)
 	c.TokenTTL = cmp.Or(c.TokenTTL, time.Hour)
+	c.MaxNodes = cmp.Or(c.MaxNodes, 10_000)
 	c.MaxHistory = cmp.Or(c.MaxHistory, 10_000)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 10_000)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 32)
 	c.MaxSpec = cmp.Or(c.MaxSpec, 64<<10)
 	c.MaxTasks = cmp.Or(c.MaxTasks, 2048)
 	c.MaxLogChunk = cmp.Or(c.MaxLogChunk, 64<<10)
@@ -69,7 +74,8 @@ func (c *Config) setDefaults() {
 // goroutine.
 type Bench struct {
 	book
-	turns [256]chan struct{} // set at open; of capacity 1, full while it is somebody's turn
+	turns   [256]chan struct{} // set at open; of capacity 1, full while it is somebody's turn
+	waiting atomic.Int64       // for a turn
 }
 
 // book is what all operations read with.
@@ -94,12 +100,30 @@ func (b *Bench) turn(ctx context.Context, of string) (done func(), err error) {
 	h := fnv.New32a()
 	h.Write([]byte(of))
 	turn := b.turns[h.Sum32()%uint32(len(b.turns))]
+	done = func() { <-turn }
 	select {
 	case turn <- struct{}{}:
-		return func() { <-turn }, nil
+		return done, nil
+	default:
+	}
+	defer b.waiting.Add(-1)
+	if b.waiting.Add(1) > b.cfg.MaxWaiting { // each keeps one of the server's few workers from others
+		return nil, busy("%d others wait to change nodes and jobs that are being changed", b.cfg.MaxWaiting)
+	}
+	select {
+	case turn <- struct{}{}:
+		return done, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// busy refuses what is worth trying again soon.
+func busy(format string, args ...any) error {
+	const soon = 50 * time.Millisecond
+	err := codes.Errorf(codes.Busy, format+": nothing was done, try again", args...)
+	err.After = soon
+	return err
 }
 
 // The keys of the namespace. Ids have no slash, and numbers in keys have a fixed width.
@@ -143,12 +167,14 @@ type change struct {
 	ctx   context.Context
 	by    *access.Actor
 	now   time.Time
+	lease kv.LeaseID // granted for it, and not in use yet; 0: none
 	conds []kv.Compare
 	ops   []kv.Op
 }
 
 // apply carries out a request that changes what is named by of: attempt reads, refuses or fills the
-// change, and answers. A request with a token that is known is answered as it was then.
+// change, and answers. A request with a token that is known is answered as it was then. One that
+// changes nothing is not remembered: it costs no write, and may be carried out again.
 func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token string, asked any, attempt func(c *change) (*A, error)) (*A, error) {
 	digest := ""
 	if token != "" {
@@ -167,8 +193,10 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token str
 		return nil, err
 	}
 	defer done()
+	c := &change{b: &b.book, ctx: ctx, by: by}
+	defer c.end()
 	for range maxTries {
-		c := &change{b: &b.book, ctx: ctx, by: by, now: b.cfg.Clock.Now()}
+		c.now, c.conds, c.ops = b.cfg.Clock.Now(), nil, nil
 		if token != "" {
 			if answer, err := replay[A](c, token, digest); answer != nil || err != nil {
 				return answer, err
@@ -178,7 +206,7 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token str
 		if err != nil {
 			return nil, err
 		}
-		if token != "" {
+		if token != "" && len(c.ops) > 0 {
 			if err := c.remember(token, digest, answer); err != nil {
 				return nil, err
 			}
@@ -190,7 +218,7 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token str
 			return nil, err
 		}
 	}
-	return nil, codes.Errorf(codes.Busy, "others changed the same %d times meanwhile: nothing was done, try again", maxTries)
+	return nil, busy("others changed the same %d times meanwhile", maxTries)
 }
 
 type remembered struct {
@@ -228,27 +256,21 @@ func (c *change) commit() (bool, error) {
 		return true, nil
 	}
 	res, err := c.b.store.Txn(c.ctx, &kv.Txn{If: c.conds, Then: c.ops, Actor: c.by})
-	if codes.Of(err) == codes.LeaseGone { // it has ended since it was read
+	if err != nil || res.Held {
+		c.lease = 0 // it is in use, or nobody knows
+	}
+	switch codes.Of(err) {
+	case codes.LeaseGone, codes.OutOfBounds: // since it was read, a lease has ended or a number has reached its limit
 		return false, nil
 	}
 	return err == nil && res.Held, err
 }
 
-// gets reads several keys at one revision.
-func (b *book) gets(ctx context.Context, keys ...string) ([]*kv.Entry, error) {
-	ops := make([]kv.Op, len(keys))
-	for i, key := range keys {
-		ops[i] = kv.Op{Kind: kv.OpGet, NS: b.cfg.NS, Key: key}
+// end gives back a lease that is not needed.
+func (c *change) end() {
+	if c.lease != 0 { // if it fails, the lease ends by itself
+		_, _ = c.b.store.Txn(c.ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: c.lease}}})
 	}
-	res, err := b.store.Txn(ctx, &kv.Txn{Then: ops})
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]*kv.Entry, len(keys))
-	for i := range entries {
-		entries[i] = res.Ops[i].Entry
-	}
-	return entries, nil
 }
 
 // decode reads an entry's value, if there is an entry.
@@ -299,9 +321,28 @@ func (c *change) delete(key string) {
 	c.ops = append(c.ops, kv.Op{Kind: kv.OpDelete, NS: c.b.cfg.NS, Key: key})
 }
 
+// revoke ends a lease, with all keys under it.
+func (c *change) revoke(lease kv.LeaseID) {
+	c.ops = append(c.ops, kv.Op{Kind: kv.OpRevoke, Lease: lease})
+}
+
 // count adds to one of the numbers.
 func (c *change) count(name string, delta int64) {
 	c.ops = append(c.ops, kv.Op{Kind: kv.OpIncr, NS: c.b.cfg.NS, Key: "count/" + name, Delta: delta})
+}
+
+// countUp counts one more of what there is a limit of; text says which, and what to do.
+func (c *change) countUp(name string, limit int64, text string) error {
+	var n int64
+	if _, err := c.read("count/"+name, &n); err != nil {
+		return err
+	}
+	if n >= limit {
+		return codes.Errorf(codes.Limit, text, n)
+	}
+	c.count(name, 1)
+	c.ops[len(c.ops)-1].Max = &limit
+	return nil
 }
 
 // next draws numbers that nobody else gets. They are gone even if nothing comes of it.
@@ -323,13 +364,16 @@ func (b *book) next(ctx context.Context, names ...string) ([]int64, error) {
 	return drawn, nil
 }
 
-// grant makes a lease.
-func (b *book) grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
-	res, err := b.store.Txn(ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}})
-	if err != nil {
-		return 0, err
+// grant makes a lease for the change, which is given back unless the change is made.
+func (c *change) grant(ttl time.Duration) (kv.LeaseID, error) {
+	if c.lease == 0 {
+		res, err := c.b.store.Txn(c.ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant, TTL: ttl}}})
+		if err != nil {
+			return 0, err
+		}
+		c.lease = res.Ops[0].Lease.ID
 	}
-	return res.Ops[0].Lease.ID, nil
+	return c.lease, nil
 }
 
 // list reads one page, all of it at one revision.

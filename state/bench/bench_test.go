@@ -10,6 +10,8 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/state"
 	"confcenter/state/bench"
 	"confcenter/state/statetest"
 )
@@ -34,6 +36,38 @@ func each(t *testing.T, cfg bench.Config, test func(t *testing.T, r *rig)) {
 		cfg.NS, cfg.NodeTTL, cfg.HoldTTL = b.NS, time.Hour, time.Hour // a slow machine loses nothing
 		test(t, &rig{bench.Open(b.Store, cfg), t, statetest.Context(t), b})
 	})
+}
+
+// hooked is a store before whose next transaction with conditions somebody else acts.
+type hooked struct {
+	state.Store
+	before func() // nil: nobody
+}
+
+func (h *hooked) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	if do := h.before; do != nil && len(txn.If) > 0 {
+		h.before = nil
+		do()
+	}
+	return h.Store.Txn(ctx, txn)
+}
+
+// after returns a Bench that is told too late what others have done: they act when it has
+// decided, just before its next transaction.
+func (r *rig) after(others func()) *bench.Bench {
+	return bench.Open(&hooked{r.bed.Store, others}, bench.Config{NS: r.bed.NS, NodeTTL: time.Hour, HoldTTL: time.Hour})
+}
+
+// leases are how many there are besides those of nodes and holds.
+func (r *rig) leases() int64 {
+	r.t.Helper()
+	page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS})
+	require.NoError(r.t, err)
+	used := map[kv.LeaseID]bool{0: true}
+	for _, e := range page.Entries {
+		used[e.Lease] = true
+	}
+	return r.bed.Server.State.(interface{ Stats() kv.Stats }).Stats().Leases - int64(len(used)-1)
 }
 
 // ask carries out an operation that must succeed.

@@ -162,7 +162,7 @@ func (b *book) job(ctx context.Context, id string) (*job, error) {
 		return nil, err
 	}
 	j := &job{}
-	entries, err := b.gets(ctx, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
+	entries, err := b.store.GetMany(ctx, b.cfg.NS, "job/"+id, "raw/"+id, "spec/"+id, "nodes/"+id, "run/"+id)
 	if err != nil {
 		return nil, err
 	}

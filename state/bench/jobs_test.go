@@ -232,6 +232,24 @@ func TestTheQueueHasALimit(t *testing.T) {
 	each(t, bench.Config{MaxQueue: 2}, func(t *testing.T, r *rig) {
 		r.submit(small)
 		r.submit(small)
+		ask(r, r.TakeJob, bench.TakeAsk{})
+		at := r.bed.Server.State.Revision()
 		refused(r, codes.Limit, "2 jobs wait", r.SubmitJob, bench.SubmitAsk{Spec: small})
+		require.Equal(t, at, r.bed.Server.State.Revision(), "a refusal costs no write")
+	})
+}
+
+// A job that is held counts once.
+func TestTheQueueHasRoomForAsManyAsItsLimit(t *testing.T) {
+	each(t, bench.Config{MaxQueue: 3}, func(t *testing.T, r *rig) {
+		first := r.submit(small)
+		held := ask(r, r.TakeJob, bench.TakeAsk{})
+		r.submit(small)
+		r.submit(small)
+		ask(r, r.PushBackJob, bench.PushBackAsk{ID: first, Hold: held.Hold})
+		refused(r, codes.Limit, "3 jobs wait", r.SubmitJob, bench.SubmitAsk{Spec: small})
+		ask(r, r.AbortJob, bench.AbortAsk{ID: first})
+		r.submit(small)
+		refused(r, codes.Limit, "3 jobs wait", r.SubmitJob, bench.SubmitAsk{Spec: small})
 	})
 }

@@ -70,10 +70,14 @@ func (b *Bench) enter(ctx context.Context, by *access.Actor, q *NodeAsk, only bo
 		}
 		event := "registered"
 		if n.info == nil {
-			c.count("nodes", 1)
-			if _, err := c.read("history/node/"+info.ID, &n.state.Seq); err != nil { // of one that was removed
+			if err := c.countUp("nodes", b.cfg.MaxNodes, "there are %d nodes, which is the limit: remove those that are lost for good"); err != nil {
 				return nil, err
 			}
+			gone, err := c.read("history/node/"+info.ID, &n.state.Seq) // of one that was removed
+			if err != nil {
+				return nil, err
+			}
+			c.unchanged("history/node/"+info.ID, gone)
 		} else if event = "registered again"; only {
 			return nil, refuse(AlreadyExists, "node %s already exists", info.ID)
 		}
@@ -117,11 +121,14 @@ func (c *change) keepNode(id string, n *nodeKeys, ttl time.Duration) (revived bo
 			return false, err
 		}
 	}
-	lease, err := c.b.grant(c.ctx, ttl)
+	lease, err := c.grant(ttl)
 	if err != nil {
 		return revived, err
 	}
 	c.unchanged("alive/"+id, n.has)
+	if n.has != nil && !revived {
+		c.revoke(n.has.Lease)
+	}
 	c.putValue("alive/"+id, kv.StringValue(""), lease)
 	return revived, nil
 }
@@ -155,7 +162,6 @@ func (b *Bench) UpdateNode(ctx context.Context, by *access.Actor, q *NodeAsk) (*
 type HeartbeatAsk struct {
 	ID     string     `json:"id" arg:"1" doc:"of the node"`
 	Status NodeStatus `json:"status" doc:"what it does; without a state it is as before"`
-	Token  string     `json:"token,omitempty" doc:"makes the request safe to repeat"`
 }
 
 // Heartbeat replaces the status of a node, by one durable write. Its history has an entry
@@ -167,7 +173,7 @@ func (b *Bench) Heartbeat(ctx context.Context, by *access.Actor, q *HeartbeatAsk
 	if err := fits("a heartbeat", q, maxBeat); err != nil {
 		return nil, err
 	}
-	return apply(ctx, b, by, "node/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	return apply(ctx, b, by, "node/"+q.ID, "", q, func(c *change) (*UpdateAnswer, error) {
 		n, err := b.known(ctx, q.ID)
 		if err != nil {
 			return nil, err

@@ -7,9 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client"
+	"confcenter/clienttest"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/state/bench"
+	"confcenter/state/remote"
+	"confcenter/state/statetest"
 )
 
 func TestB1RegistersANodeWithAllItsInfo(t *testing.T) {
@@ -114,6 +118,26 @@ func TestAHeartbeatCostsOneDurableWrite(t *testing.T) {
 	})
 }
 
+// So it is over the wire, though the Go client gives every write a token that has room for one.
+func TestB5AHeartbeatOverTheWireCostsOneDurableWrite(t *testing.T) {
+	server := clienttest.Start(t, clienttest.Options{})
+	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{server.Address()}, Name: "agent"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	model := remote.Bench(c)
+	_, err = model.RegisterNode(t.Context(), &bench.NodeAsk{Node: info("n1", bench.LoaderRole), TTL: time.Hour.Milliseconds()})
+	require.NoError(t, err)
+	at := server.State.Revision()
+	_, err = model.Heartbeat(t.Context(), &bench.HeartbeatAsk{ID: "n1", Status: bench.NodeStatus{State: bench.RunningJob}})
+	require.NoError(t, err)
+	require.Equal(t, at+1, server.State.Revision())
+
+	taken, err := model.TakeJob(t.Context(), &bench.TakeAsk{})
+	require.NoError(t, err)
+	require.True(t, taken.Empty)
+	require.Equal(t, at+1, server.State.Revision(), "what changes nothing is not written")
+}
+
 func TestB6AHeartbeatOfAnUnknownNodeIsNotFound(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		refused(r, codes.NotFound, "NOT_FOUND: node n1 not found", r.Heartbeat, bench.HeartbeatAsk{ID: "n1"})
@@ -195,6 +219,73 @@ func TestB10RemovesANodeAndKeepsItsHistory(t *testing.T) {
 		require.Equal(t, want, r.events(r.NodeHistory, "n1"))
 		r.register("n1", bench.LoaderRole)
 		require.Equal(t, append(want, "registered:  > NODE_IDLE"), r.events(r.NodeHistory, "n1"))
+	})
+}
+
+func TestTheNumberOfNodesHasALimit(t *testing.T) {
+	each(t, bench.Config{MaxNodes: 2}, func(t *testing.T, r *rig) {
+		r.register("n1", bench.LoaderRole)
+		r.register("n2", bench.LoaderRole)
+		r.register("n2", bench.LoaderRole)
+		refused(r, codes.Limit, "there are 2 nodes, which is the limit: remove", r.RegisterNode, bench.NodeAsk{Node: info("n3", 0)})
+		ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: "n1"})
+		late := bench.Open(&hooked{r.bed.Store, func() { r.register("n4", bench.LoaderRole) }}, bench.Config{NS: r.bed.NS, MaxNodes: 2})
+		refused(r, codes.Limit, "there are 2 nodes", late.RegisterNode, bench.NodeAsk{Node: info("n3", 0)})
+	})
+}
+
+// Whoever registers a node does not write over the history of one that others have registered
+// and removed meanwhile.
+func TestB10TheHistoryOfARemovedNodeIsNotWrittenOver(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		late := r.after(func() {
+			r.register("n1", bench.LoaderRole)
+			ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: "n1"})
+		})
+		ask(r, late.RegisterNode, bench.NodeAsk{Node: info("n1", bench.LoaderRole)})
+		require.Equal(t, []string{"registered:  > NODE_IDLE", "removed: NODE_IDLE > REMOVED", "registered:  > NODE_IDLE"}, r.events(r.NodeHistory, "n1"))
+	})
+}
+
+func TestNoLeaseIsLeftBehind(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		before := r.leases()
+		late := r.after(func() { r.register("n1", bench.LoaderRole) })
+		refused(r, codes.AlreadyExists, "n1", late.AddNode, bench.NodeAsk{Node: info("n1", 0)})
+		require.Equal(t, before, r.leases())
+		ask(r, r.RegisterNode, bench.NodeAsk{Node: info("n1", 0), TTL: 3_000_000})
+		require.Equal(t, before, r.leases(), "the lease of its time before")
+		r.submit(small)
+		late = r.after(func() { ask(r, r.TakeJob, bench.TakeAsk{}) })
+		require.True(t, ask(r, late.TakeJob, bench.TakeAsk{}).Empty)
+		require.Equal(t, before, r.leases())
+	})
+}
+
+// Those who wait for their turn keep the server's workers from others.
+func TestNotTooManyWaitForTheSame(t *testing.T) {
+	statetest.Each(t, func(t *testing.T, bed *statetest.Bed) {
+		entered, wait := make(chan struct{}), make(chan struct{})
+		slow := &hooked{bed.Store, func() { close(entered); <-wait }}
+		b := bench.Open(slow, bench.Config{NS: bed.NS, MaxWaiting: 2})
+		ctx := statetest.Context(t)
+		results := make(chan error, 4)
+		register := func() {
+			_, err := b.RegisterNode(ctx, agent, &bench.NodeAsk{Node: info("n1", 0)})
+			results <- err
+		}
+		go register()
+		<-entered
+		for range 3 {
+			go register()
+		}
+		err := <-results
+		require.ErrorIs(t, err, codes.Busy)
+		require.NotZero(t, codes.RetryAfter(err), "so the Go client tries it again")
+		close(wait)
+		for range 3 {
+			require.NoError(t, <-results)
+		}
 	})
 }
 

@@ -33,7 +33,7 @@ func (b *Bench) SubmitJob(ctx context.Context, by *access.Actor, q *SubmitAsk) (
 	sum := sha256.Sum256([]byte(q.Spec))
 	hash := hex.EncodeToString(sum[:])
 	return apply(ctx, b, by, "submit/"+hash+q.Token, q.Token, q, func(c *change) (*SubmitAnswer, error) {
-		if err := b.room(ctx); err != nil {
+		if err := c.countUp("waiting", b.cfg.MaxQueue, "%d jobs wait, which is the limit: abort some, or wait"); err != nil {
 			return nil, err
 		}
 		drawn, err := b.next(ctx, "jobs", "tickets")
@@ -80,15 +80,6 @@ func (b *Bench) CheckSpec(_ context.Context, _ *access.Actor, q *SubmitAsk) (*Jo
 // Tickets count up from the middle, and those at the head of the queue down.
 const middle = 5_000_000_000_000_000
 
-// room refuses a job when too many wait.
-func (b *book) room(ctx context.Context) error {
-	page, err := b.store.List(ctx, kv.List{NS: b.cfg.NS, Prefix: "queue/", CountOnly: true})
-	if err == nil && page.Count >= b.cfg.MaxQueue {
-		err = codes.Errorf(codes.Limit, "%d jobs wait, which is the limit: abort some, or wait", page.Count)
-	}
-	return err
-}
-
 // queue lets a job wait, in the place of its ticket.
 func (c *change) queue(j *job) {
 	c.unchanged(queueKey(j.Ticket), nil)
@@ -97,6 +88,7 @@ func (c *change) queue(j *job) {
 
 // unqueue takes a job out of the queue.
 func (c *change) unqueue(j *job) {
+	c.count("waiting", -1)
 	c.delete(queueKey(j.Ticket))
 	if j.heldEntry != nil {
 		c.delete(queueKey(j.Ticket) + "/held")
@@ -127,18 +119,16 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 	if err != nil {
 		return nil, err
 	}
-	var lease kv.LeaseID
 	answer, err := apply(ctx, b, by, "queue", q.Token, q, func(c *change) (*TakeAnswer, error) {
 		id, key, e, err := b.first(ctx)
 		if err != nil || id == "" {
 			return &TakeAnswer{Empty: true}, err
 		}
-		if lease == 0 {
-			if lease, err = b.grant(ctx, ttl); err != nil {
-				return nil, err
-			}
-		}
 		j, err := b.job(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		lease, err := c.grant(ttl)
 		if err != nil {
 			return nil, err
 		}
@@ -149,9 +139,17 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		c.ops[len(c.ops)-1].Lease = lease
 		j.Taken++
 		c.save(j, "taken", "")
-		return &TakeAnswer{ID: id, Hold: int64(lease), TTL: ttl.Milliseconds(), Attempts: j.Taken - 1, Spec: &j.spec}, nil
+		return &TakeAnswer{ID: id, Hold: int64(lease), TTL: ttl.Milliseconds(), Attempts: j.Taken - 1}, nil
 	})
-	return answer, err
+	if err != nil || answer.Empty {
+		return answer, err
+	}
+	e, err := b.store.Get(ctx, b.cfg.NS, "spec/"+answer.ID) // it is not remembered with the token
+	if err != nil {
+		return nil, err
+	}
+	answer.Spec = new(JobSpec)
+	return answer, decode(e, answer.Spec)
 }
 
 // first is the first job that waits and is not held: its id, key and entry.
@@ -247,7 +245,7 @@ func (b *Bench) PushBackJob(ctx context.Context, by *access.Actor, q *PushBackAs
 		}
 		c.stillHeld(j)
 		c.delete(queueKey(j.Ticket))
-		c.ops = append(c.ops, kv.Op{Kind: kv.OpRevoke, Lease: kv.LeaseID(q.Hold)}) // with the nodes reserved under it
+		c.revoke(kv.LeaseID(q.Hold)) // with the nodes reserved under it
 		if j.Ticket = middle + drawn[0]; q.Head {
 			j.Ticket = middle - drawn[0]
 		}

@@ -432,7 +432,7 @@ func TestB36OneOfTwoWritersIsRefused(t *testing.T) {
 
 // All agents of a job report at the same moment, as they do when a stage starts.
 func TestManyAgentsReportAtOnce(t *testing.T) {
-	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+	each(t, bench.Config{MaxWaiting: 64}, func(t *testing.T, r *rig) {
 		const nodes = 64
 		var wanted []string
 		for i := range nodes {
