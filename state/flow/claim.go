@@ -54,12 +54,10 @@ func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*Claim
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.known(ctx)
-	switch {
-	case res != nil || err != nil:
-	case q.Key != "":
+	var res *kv.Result
+	if q.Key != "" {
 		res, err = c.one(ctx, m)
-	default:
+	} else {
 		res, err = c.next(ctx, m)
 	}
 	if err != nil || res == nil {
@@ -71,7 +69,7 @@ func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*Claim
 // claimed reads from the keys that a claim has written what was claimed.
 func claimed(res *kv.Result, worker Member) *ClaimAnswer {
 	a := &ClaimAnswer{Revision: int64(res.Revision)}
-	for i := range res.Ops {
+	for i := 0; i < len(res.Ops) && (a.Key == "" || a.List == ""); i++ {
 		entry := res.Ops[i].Entry
 		if entry == nil {
 			continue
@@ -100,7 +98,7 @@ func (c *claim) one(ctx context.Context, m Member) (*kv.Result, error) {
 	if !claimable(m.Kind) {
 		return nil, codes.Errorf(codes.BadRequest, "%s cannot be claimed: only node, srvs, flow and cfapp can", m)
 	}
-	return c.apply(ctx, func() error {
+	return c.commit(ctx, func() error {
 		r, err := c.f.load(ctx, c.ns, m)
 		if err != nil {
 			return err
@@ -114,8 +112,11 @@ func (c *claim) next(ctx context.Context, from Member) (*kv.Result, error) {
 	q, fills := c.f.queue(c.ns, from), 0
 	for {
 		r, err := q.pop(ctx, c.f, c.ns, from, &fills)
-		if r == nil || err != nil {
+		if err != nil {
 			return nil, err
+		}
+		if r == nil {
+			return c.known(ctx)
 		}
 		res, err := c.apply(ctx, func() error {
 			if err := c.f.refresh(ctx, c.ns, r); err != nil {
@@ -129,6 +130,9 @@ func (c *claim) next(ctx context.Context, from Member) (*kv.Result, error) {
 			q.drop(over.owner)
 		case over == nil && (code == codes.Conflict || code == codes.NotFound): // somebody was faster
 		default:
+			if err != nil || res.Replayed {
+				q.push(r) // it waits as before
+			}
 			return res, err
 		}
 	}
@@ -165,6 +169,9 @@ func (c *claim) take(ctx context.Context, r *record) error {
 	case number(got[0]) > 0:
 		return codes.Errorf(codes.Conflict, "%d of what is below %s is claimed already", number(got[0]), r.Member)
 	}
+	b := jsontext.AppendQuote([]byte(`{"lkey":`), r.listed)
+	b = jsontext.AppendQuote(append(b, `,"ukey":`...), r.Member.String())
+	c.put(assignment(c.worker, r.Member), kv.JSONValue(append(b, '}')))
 	for i, owner := range owners {
 		if has := text(got[i+1]); has != "" && has != c.worker.ID {
 			return &overlap{codes.Errorf(codes.Conflict, "%s is below %s, which wokr.%s has claimed", r.Member, owner, has), owner}
@@ -182,9 +189,6 @@ func (c *claim) take(ctx context.Context, r *record) error {
 	}
 	c.putText(holder, c.worker.ID)
 	c.incr(c.worker.field("tasks"), 1)
-	b := jsontext.AppendQuote([]byte(`{"lkey":`), r.listed)
-	b = jsontext.AppendQuote(append(b, `,"ukey":`...), r.Member.String())
-	c.put(assignment(c.worker, r.Member), kv.JSONValue(append(b, '}')))
 	what := "claimed by " + c.worker.String()
 	if r.Kind == FlowKind {
 		c.touch(r.Member, r.atime, what)
@@ -250,6 +254,13 @@ func (q *queue) pop(ctx context.Context, f *Flow, ns string, from Member, fills 
 	q.list[0] = nil
 	q.list = q.list[1:]
 	return r, nil
+}
+
+// push puts back what was taken, and not claimed.
+func (q *queue) push(r *record) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = append(q.list, r)
 }
 
 // fill looks for what waits.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -80,22 +81,27 @@ func (e *edit) begin() *kv.Txn {
 	return txn
 }
 
-// commit carries a change out that build makes, once for all requests with its token.
+// commit carries a change out that build makes, once for all requests with its token: a
+// repetition gets the first one's result, also if what it asks for cannot be done any more.
 func (e *edit) commit(ctx context.Context, build func() error) (*kv.Result, error) {
-	if res, err := e.known(ctx); res != nil || err != nil {
-		return res, err
+	res, err := e.apply(ctx, build)
+	if err != nil {
+		if first, faulty := e.known(ctx); first != nil || faulty != nil {
+			return first, faulty
+		}
 	}
-	return e.apply(ctx, build)
+	return res, err
 }
 
-// apply is commit of a change that has no token, or whose token is known to be new.
+// apply is commit of a change that has no token, or that asks itself whether the token is known.
+// build only reads, and says what is written.
 func (e *edit) apply(ctx context.Context, build func() error) (*kv.Result, error) {
-	if err := e.f.enter(ctx, e.ns); err != nil {
-		return nil, err
-	}
 	for range attempts {
 		e.txn, e.now = *e.begin(), e.f.cfg.Clock.Now().UnixNano()
 		if err := build(); err != nil {
+			return nil, err
+		}
+		if err := e.f.enter(ctx, e.ns); err != nil {
 			return nil, err
 		}
 		res, err := e.f.store.Txn(ctx, &e.txn)
@@ -107,6 +113,27 @@ func (e *edit) apply(ctx context.Context, build func() error) (*kv.Result, error
 		}
 	}
 	return nil, codes.Errorf(codes.Busy, "somebody else was faster %d times; try again", attempts)
+}
+
+// commitLeased is commit of a change for which a lease is granted, as soon as it is clear that it
+// can be made. build is called without one first.
+func (e *edit) commitLeased(ctx context.Context, ttl time.Duration, build func(kv.LeaseID) error) (*kv.Result, error) {
+	var lease kv.LeaseID
+	res, err := e.commit(ctx, func() error {
+		err := build(lease)
+		if err != nil || lease != 0 {
+			return err
+		}
+		if lease, err = e.grant(ctx, ttl); err != nil {
+			return err
+		}
+		e.txn = *e.begin()
+		return build(lease)
+	})
+	if lease != 0 && (err != nil || res.Replayed) {
+		e.revoke(ctx, lease)
+	}
+	return res, err
 }
 
 // enter writes, once for each scope, when its lists were made.

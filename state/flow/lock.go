@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -34,29 +35,14 @@ const lockOwner, lockSince, lockTime = "lock.owner", "lock.ctime", "lock.ltime"
 
 // TryLock locks a key as long as a lease of ltime lasts, or says who holds it.
 func (f *Flow) TryLock(ctx context.Context, by *access.Actor, q *LockAsk) (*LockAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Owner, q.Token, q)
+	l, err := f.locking(by, q.Scope, q.Key, q.Owner, q.Time, q.Token, q)
 	if err != nil {
 		return nil, err
-	}
-	l := &locking{edit: e, key: q.Key + ".", owner: q.Owner, seconds: q.Time}
-	if err := l.check(); err != nil {
-		return nil, err
-	}
-	if res, err := e.known(ctx); res != nil || err != nil {
-		return l.granted(res), err
 	}
 	if q.Fence > 0 {
 		return l.prolong(ctx, q.Fence)
 	}
-	lease, err := e.grant(ctx, l.ttl())
-	if err != nil {
-		return nil, err
-	}
-	a, err := l.try(ctx, lease)
-	if err != nil || !a.Granted {
-		e.revoke(ctx, lease)
-	}
-	return a, err
+	return l.try(ctx)
 }
 
 // locking locks a key for an owner.
@@ -69,37 +55,31 @@ type locking struct {
 
 func (l *locking) ttl() time.Duration { return time.Duration(l.seconds) * time.Second }
 
-func (l *locking) check() error {
-	const normal = 30 // seconds
-	if l.seconds == 0 {
-		l.seconds = normal
+// locking begins a change of the lock of a key.
+func (f *Flow) locking(by *access.Actor, scope, key, owner string, seconds int64, token string, question any) (*locking, error) {
+	e, err := f.edit(by, scope, owner, token, question)
+	if err != nil {
+		return nil, err
 	}
-	most := int64(kv.MaxLease / time.Second)
+	const normal, most = 30, int64(kv.MaxLease / time.Second)
+	l := &locking{edit: e, key: key + ".", owner: owner, seconds: cmp.Or(seconds, normal)}
 	switch _, err := ParseKey(l.key + lockOwner); {
 	case err != nil:
-		return err
-	case l.owner == "" || len(l.owner) > MaxWho:
-		return codes.Errorf(codes.BadRequest, "an owner has 1 to %d bytes", MaxWho)
+		return nil, err
+	case owner == "" || len(owner) > MaxWho:
+		return nil, codes.Errorf(codes.BadRequest, "an owner has 1 to %d bytes", MaxWho)
 	case l.seconds < 1 || l.seconds > most:
-		return codes.Errorf(codes.BadTTL, "ltime of %d s is out of range: it is from 1 to %d", l.seconds, most)
+		return nil, codes.Errorf(codes.BadTTL, "ltime of %d s is out of range: it is from 1 to %d", l.seconds, most)
 	}
-	return nil
+	return l, nil
 }
 
-// granted is the answer to the transaction that made the lock.
-func (l *locking) granted(res *kv.Result) *LockAnswer {
-	if res == nil {
-		return nil
-	}
-	return &LockAnswer{Granted: true, Fence: int64(res.Ops[0].Entry.Create), Owner: l.owner, Time: l.seconds, Revision: int64(res.Revision)}
-}
-
-// try locks the key under a lease, or says who holds it.
-func (l *locking) try(ctx context.Context, lease kv.LeaseID) (*LockAnswer, error) {
+// try locks the key under a lease of its own, or says who holds it.
+func (l *locking) try(ctx context.Context) (*LockAnswer, error) {
 	var held *LockAnswer
-	res, err := l.apply(ctx, func() (err error) {
+	res, err := l.commitLeased(ctx, l.ttl(), func(lease kv.LeaseID) (err error) {
 		if held, err = l.holder(ctx); err != nil || held != nil {
-			return cmpErr(err, codes.Locked)
+			return cmp.Or(err, error(codes.Locked))
 		}
 		l.whenAbsent(l.key + lockOwner)
 		l.putIn(l.ns, l.key+lockOwner, kv.StringValue(l.owner), lease)
@@ -107,20 +87,13 @@ func (l *locking) try(ctx context.Context, lease kv.LeaseID) (*LockAnswer, error
 		l.putIn(l.ns, l.key+lockTime, kv.IntValue(l.seconds), lease)
 		return nil
 	})
-	if held != nil {
+	if err == nil {
+		return &LockAnswer{Granted: true, Fence: int64(res.Ops[0].Entry.Create), Owner: l.owner, Time: l.seconds, Revision: int64(res.Revision)}, nil
+	}
+	if held != nil && codes.Of(err) == codes.Locked {
 		return held, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return l.granted(res), nil
-}
-
-func cmpErr(err error, otherwise codes.Code) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
+	return nil, err
 }
 
 // holder says who holds the lock; nil: nobody.
@@ -141,12 +114,17 @@ func (l *locking) prolong(ctx context.Context, fence int64) (*LockAnswer, error)
 	if got == nil || text(got) != l.owner || int64(got.Create) != fence {
 		return nil, l.lost(fence)
 	}
-	if _, err := l.f.store.KeepLease(ctx, got.Lease); err != nil {
+	if _, err := l.f.store.KeepLease(ctx, got.Lease); codes.Of(err) == codes.LeaseGone {
 		return nil, l.lost(fence)
+	} else if err != nil {
+		return nil, err
 	}
 	held, err := l.holder(ctx)
-	if err != nil || held == nil || held.Fence != fence {
-		return nil, cmpErr(err, codes.FenceLost)
+	if err != nil {
+		return nil, err
+	}
+	if held == nil || held.Fence != fence {
+		return nil, l.lost(fence)
 	}
 	held.Granted = true
 	return held, nil
@@ -167,17 +145,13 @@ type UnlockAsk struct {
 
 // Unlock gives a lock back. Only its owner can, who knows the fence.
 func (f *Flow) Unlock(ctx context.Context, by *access.Actor, q *UnlockAsk) (*WriteAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Owner, q.Token, q)
+	l, err := f.locking(by, q.Scope, q.Key, q.Owner, 0, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
-	l := &locking{edit: e, key: q.Key + ".", owner: q.Owner}
-	if err := l.check(); err != nil {
-		return nil, err
-	}
 	var lease kv.LeaseID
-	res, err := e.commit(ctx, func() error {
-		got, err := f.store.Get(ctx, e.ns, l.key+lockOwner)
+	res, err := l.commit(ctx, func() error {
+		got, err := f.store.Get(ctx, l.ns, l.key+lockOwner)
 		if err != nil {
 			return err
 		}
@@ -185,47 +159,30 @@ func (f *Flow) Unlock(ctx context.Context, by *access.Actor, q *UnlockAsk) (*Wri
 			return l.lost(q.Fence)
 		}
 		lease = got.Lease
-		e.whenSame(l.key+lockOwner, got)
+		l.whenSame(l.key+lockOwner, got)
 		for _, name := range [...]string{lockOwner, lockSince, lockTime} {
-			e.remove(l.key + name)
+			l.remove(l.key + name)
 		}
 		return nil
 	})
 	if err == nil && lease != 0 {
-		e.revoke(ctx, lease)
+		l.revoke(ctx, lease)
 	}
 	return written(res, err)
 }
 
 // Lock is TryLock that waits until it has the lock. While another holds it, it only listens.
 func (f *Flow) Lock(ctx context.Context, by *access.Actor, q *LockAsk) (*LockAnswer, error) {
-	e, err := f.edit(by, q.Scope, q.Owner, "", q)
+	l, err := f.locking(by, q.Scope, q.Key, q.Owner, q.Time, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
-	l := &locking{edit: e, key: q.Key + ".", owner: q.Owner, seconds: q.Time}
-	if err := l.check(); err != nil {
-		return nil, err
-	}
 	for {
-		held, err := l.holder(ctx)
-		if err != nil {
-			return nil, err
+		a, err := l.try(ctx)
+		if err != nil || a.Granted {
+			return a, err
 		}
-		if held == nil {
-			lease, err := e.grant(ctx, l.ttl())
-			if err != nil {
-				return nil, err
-			}
-			if held, err = l.try(ctx, lease); err == nil && held.Granted {
-				return held, nil
-			}
-			e.revoke(ctx, lease)
-			if err != nil {
-				return nil, err
-			}
-		}
-		if err := l.wait(ctx, held); err != nil {
+		if err := l.wait(ctx, a); err != nil {
 			return nil, err
 		}
 	}

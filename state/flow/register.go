@@ -241,8 +241,14 @@ func (e *edit) grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error)
 	return res.Ops[0].Lease.ID, nil
 }
 
-// revoke ends a lease that is not used. If it fails, the lease ends by itself.
+// revokeTime is how long it is tried to end a lease.
+const revokeTime = time.Second
+
+// revoke ends a lease that is not used, also if ctx has ended. If it fails, the lease ends by
+// itself.
 func (e *edit) revoke(ctx context.Context, lease kv.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTime)
+	defer cancel()
 	_, _ = e.f.store.Txn(ctx, &kv.Txn{Actor: e.by, Then: []kv.Op{{Kind: kv.OpRevoke, Lease: lease}}})
 }
 

@@ -47,10 +47,7 @@ func (f *Flow) Join(ctx context.Context, by *access.Actor, q *JoinAsk) (*JoinAns
 	if err != nil {
 		return nil, err
 	}
-	res, err := e.known(ctx)
-	if res == nil && err == nil {
-		res, err = e.join(ctx, m, values, ttl)
-	}
+	res, err := e.join(ctx, m, values, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +64,8 @@ func parseWorker(text string) (Member, error) {
 }
 
 func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, ttl time.Duration) (*kv.Result, error) {
-	lease, err := e.grant(ctx, ttl)
-	if err != nil {
-		return nil, err
-	}
 	live, index := e.f.indexKey(liveKey, e.ns, m), e.f.index()
-	res, err := e.apply(ctx, func() error {
+	return e.commitLeased(ctx, ttl, func(lease kv.LeaseID) error {
 		e.putIn(index, live, kv.IntValue(int64(lease)), lease)
 		e.putIn(index, e.f.indexKey(dutyLive, e.ns, m), kv.StringValue(e.who), 0)
 		going := []string{live, e.f.indexKey(dutyBack, e.ns, m), e.f.indexKey(dutyGone, e.ns, m)}
@@ -96,10 +89,6 @@ func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, t
 		e.create(r, values, true)
 		return nil
 	})
-	if err != nil {
-		e.revoke(ctx, lease)
-	}
-	return res, err
 }
 
 // HeartbeatAsk is the question of Heartbeat.
