@@ -102,7 +102,7 @@ func (e *edit) release(r *record) {
 	e.incr(w.field("tasks"), -1)
 	holder := r.field("worker")
 	if r.Kind == App || r.Kind == FlowKind {
-		holder = r.field("claim")
+		holder, e.news = r.field("claim"), true
 	}
 	e.remove(holder)
 	for _, owner := range r.owners() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"confcenter/access"
@@ -107,16 +108,63 @@ func (c *claim) one(ctx context.Context, m Member) (*kv.Result, error) {
 	})
 }
 
-// next claims the next task that waits; nil if there is none.
+// next claims the next task that waits; nil if there is none. What only the worker can claim,
+// because it has claimed something above it, comes first.
 func (c *claim) next(ctx context.Context, from Member) (*kv.Result, error) {
-	q, fills := c.f.queue(c.ns, from), 0
-	for {
-		r, err := q.pop(ctx, c.f, c.ns, from, &fills)
+	own, err := c.own(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range own {
+		res, err := c.nextOf(ctx, m)
+		if res != nil || err != nil && codes.Of(err) != codes.NotFound {
+			return res, err
+		}
+	}
+	if res, err := c.nextOf(ctx, from); res != nil || err != nil {
+		return res, err
+	}
+	return c.known(ctx)
+}
+
+// own are the flows and applications that the worker has claimed below from.
+func (c *claim) own(ctx context.Context, from Member) (list []Member, err error) {
+	if from.Kind == FlowKind {
+		return nil, nil
+	}
+	const few = 16
+	for l := (kv.List{NS: c.ns, Prefix: c.worker.field("task."), Limit: few}); ; {
+		page, err := c.f.store.List(ctx, l)
 		if err != nil {
 			return nil, err
 		}
-		if r == nil {
-			return c.known(ctx)
+		for _, e := range page.Entries {
+			m, err := ParseMember(e.Key[len(l.Prefix):])
+			if err != nil || m.Kind != App && m.Kind != FlowKind {
+				return list, nil // services and nodes come last
+			}
+			switch r, err := c.f.load(ctx, c.ns, m); {
+			case codes.Of(err) == codes.NotFound: // it is about to go
+			case err != nil:
+				return nil, err
+			case from.ID == "" || from.ID == r.app:
+				list = append(list, m)
+			}
+			l.After = e.Key
+		}
+		if !page.More {
+			return list, nil
+		}
+	}
+}
+
+// nextOf claims the next task that waits below a member, or anywhere; nil if there is none.
+func (c *claim) nextOf(ctx context.Context, from Member) (*kv.Result, error) {
+	q, refused := c.f.queue(c.ns, from), map[Member]bool{}
+	for fills := 0; ; {
+		r, err := q.pop(ctx, c, from, refused, &fills)
+		if r == nil || err != nil {
+			return nil, err
 		}
 		res, err := c.apply(ctx, func() error {
 			if err := c.f.refresh(ctx, c.ns, r); err != nil {
@@ -126,12 +174,16 @@ func (c *claim) next(ctx context.Context, from Member) (*kv.Result, error) {
 		})
 		var over *overlap
 		switch code := codes.Of(err); {
+		case code == codes.NotFound: // it is about to go
 		case errors.As(err, &over) && from.Kind != over.owner.Kind && from.Kind != FlowKind:
 			q.drop(over.owner)
-		case over == nil && (code == codes.Conflict || code == codes.NotFound): // somebody was faster
+		case over == nil && code == codes.Conflict && r.status != Waiting: // somebody was faster
+		case over == nil && code == codes.Conflict:
+			refused[r.Member] = true
+			q.push(r)
 		default:
 			if err != nil || res.Replayed {
-				q.push(r) // it waits as before
+				q.push(r)
 			}
 			return res, err
 		}
@@ -216,8 +268,10 @@ func (c *claim) alive(ctx context.Context) error {
 // queue is what waits below a member, or in a scope: so that not every claim has to look for
 // it. What is in it may be claimed, or gone, by now.
 type queue struct {
-	mu   sync.Mutex // held while it is filled, so that one looks for all
-	list []*record  // guarded by mu
+	mu    sync.Mutex // held while it is filled, so that one looks for all
+	list  []*record  // guarded by mu
+	whole bool       // nothing else waited when news was what it is; guarded by mu
+	news  kv.Revision
 }
 
 func (f *Flow) queue(ns string, from Member) *queue {
@@ -229,8 +283,9 @@ func (f *Flow) queue(ns string, from Member) *queue {
 	defer f.mu.Unlock()
 	q := f.queues[key]
 	if q == nil {
-		if len(f.queues) >= maxQueues {
+		if len(f.queues) >= maxQueues || f.queued >= maxQueued {
 			clear(f.queues)
+			f.queued = 0
 		}
 		q = &queue{}
 		f.queues[key] = q
@@ -238,22 +293,47 @@ func (f *Flow) queue(ns string, from Member) *queue {
 	return q
 }
 
-// pop takes the next one; nil if nothing waits.
-func (q *queue) pop(ctx context.Context, f *Flow, ns string, from Member, fills *int) (*record, error) {
+// newsKey is written whenever something in a scope waits, or can be claimed, that could not be
+// before. Who has found nothing need not look again until then.
+func (f *Flow) newsKey(ns string) string { return "news." + strings.TrimPrefix(ns, f.cfg.Prefix) }
+
+// pop takes the next one for a claim that has not refused it; nil if nothing else waits.
+func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Member]bool, fills *int) (*record, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.list) == 0 {
+	for {
+		if i := slices.IndexFunc(q.list, func(r *record) bool { return !refused[r.Member] }); i >= 0 {
+			r := q.list[i]
+			q.list[i], q.list[0] = q.list[0], nil
+			q.list = q.list[1:]
+			return r, nil
+		}
+		if err := c.alive(ctx); err != nil {
+			return nil, err
+		}
+		top, err := c.f.top(ctx, c.ns, from)
+		if err != nil {
+			return nil, err
+		}
+		news, err := c.f.store.Get(ctx, c.f.index(), c.f.newsKey(c.ns))
+		if err != nil {
+			return nil, err
+		}
+		now := kv.Revision(0)
+		if news != nil {
+			now = news.Mod
+		}
+		if q.whole && q.news == now {
+			return nil, nil
+		}
 		if *fills++; *fills > attempts {
 			return nil, codes.Errorf(codes.Busy, "others have claimed everything that waited, %d times; try again", attempts)
 		}
-		if err := q.fill(ctx, f, ns, from); err != nil || len(q.list) == 0 {
+		if err := q.fill(ctx, c.f, c.ns, top); err != nil {
 			return nil, err
 		}
+		q.news = now
 	}
-	r := q.list[0]
-	q.list[0] = nil
-	q.list = q.list[1:]
-	return r, nil
 }
 
 // push puts back what was taken, and not claimed.
@@ -263,11 +343,23 @@ func (q *queue) push(r *record) {
 	q.list = append(q.list, r)
 }
 
-// fill looks for what waits.
-func (q *queue) fill(ctx context.Context, f *Flow, ns string, from Member) error {
+// top is the record of a member that tasks are claimed below; nil: of the whole scope.
+func (f *Flow) top(ctx context.Context, ns string, from Member) (*record, error) {
+	if from.ID == "" {
+		return nil, nil
+	}
+	r, err := f.load(ctx, ns, from)
+	if err == nil && r.Kind == App {
+		r.app = r.ID
+	}
+	return r, err
+}
+
+// fill looks for what waits below a member, or in the scope.
+func (q *queue) fill(ctx context.Context, f *Flow, ns string, top *record) (err error) {
 	w := f.newWalk(ctx, ns, "")
 	defer w.close()
-	q.list = nil
+	q.list, q.whole = nil, false
 	visit := func(s *step) error {
 		if s.Kind == App || s.Kind == FlowKind { // what is below it is for the one who has claimed it
 			claim, err := f.store.Get(ctx, ns, s.field("claim"))
@@ -277,28 +369,27 @@ func (q *queue) fill(ctx context.Context, f *Flow, ns string, from Member) error
 			return err
 		}
 		if s.status == Waiting && (s.Kind == Node || s.Kind == Service) {
+			if len(q.list) == maxWaiting {
+				return errStop
+			}
 			q.list = append(q.list, s.record())
-		}
-		if len(q.list) == maxWaiting {
-			return errStop
 		}
 		return nil
 	}
-	if from.ID == "" {
-		err := w.all(visit)
-		q.mix(w)
-		return err
+	if top == nil {
+		err = w.all(visit)
+	} else {
+		err = w.from(top, visit)
 	}
-	r, err := f.load(ctx, ns, from)
 	if err != nil {
 		return err
 	}
-	if r.Kind == App {
-		r.app = r.ID
-	}
-	err = w.from(r, visit)
+	q.whole = len(q.list) < maxWaiting
 	q.mix(w)
-	return err
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queued += len(q.list)
+	return nil
 }
 
 // mix keeps processes that share a far store from always running for the same task.

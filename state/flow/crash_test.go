@@ -57,7 +57,7 @@ func (k *kit) settle() {
 		require.NoError(k.t, err, "left: %v", open)
 		synced = synced || n.Kind == kv.Synced
 		for _, e := range n.Events {
-			if what, _, _ := strings.Cut(e.Entry.Key, "."); what == "scope" || what == "duty" || what == "live" {
+			if what, _, _ := strings.Cut(e.Entry.Key, "."); what == "scope" || what == "news" || what == "duty" || what == "live" {
 				continue
 			}
 			if delete(open, e.Entry.Key); e.Kind == kv.Put {

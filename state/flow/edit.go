@@ -30,8 +30,9 @@ type edit struct {
 
 // draft is a transaction in the namespace of a scope.
 type draft struct {
-	ns  string
-	txn kv.Txn
+	ns   string
+	txn  kv.Txn
+	news bool // something can be claimed that could not be before
 }
 
 // attempts is how often a change is made anew because somebody was faster.
@@ -97,9 +98,12 @@ func (e *edit) commit(ctx context.Context, build func() error) (*kv.Result, erro
 // build only reads, and says what is written.
 func (e *edit) apply(ctx context.Context, build func() error) (*kv.Result, error) {
 	for range attempts {
-		e.txn, e.now = *e.begin(), e.f.cfg.Clock.Now().UnixNano()
+		e.txn, e.news, e.now = *e.begin(), false, e.f.cfg.Clock.Now().UnixNano()
 		if err := build(); err != nil {
 			return nil, err
+		}
+		if e.news {
+			e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpIncr, NS: e.f.index(), Key: e.f.newsKey(e.ns), Delta: 1})
 		}
 		if err := e.f.enter(ctx, e.ns); err != nil {
 			return nil, err
@@ -159,13 +163,21 @@ func (f *Flow) enter(ctx context.Context, ns string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(f.scopes) >= maxScopes {
+		clear(f.scopes)
+	}
 	f.scopes[ns] = struct{}{}
 	return nil
 }
 
-func (d *draft) put(key string, v kv.Value)     { d.putIn(d.ns, key, v, 0) }
-func (d *draft) putText(key, v string)          { d.put(key, kv.StringValue(v)) }
-func (d *draft) putStatus(key string, s Status) { d.putText(key, string(s)) }
+func (d *draft) put(key string, v kv.Value) { d.putIn(d.ns, key, v, 0) }
+func (d *draft) putText(key, v string)      { d.put(key, kv.StringValue(v)) }
+
+// putStatus writes a status in one of the places where it stands.
+func (d *draft) putStatus(key string, s Status) {
+	d.putText(key, string(s))
+	d.news = d.news || s == Waiting
+}
 
 func (d *draft) putIn(ns, key string, v kv.Value, lease kv.LeaseID) {
 	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: v, Lease: lease})

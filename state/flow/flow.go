@@ -16,7 +16,7 @@ import (
 // Limits of one question, and of what is kept.
 const (
 	MaxFields   = 64        // fields of a member that are given
-	MaxParts    = 20_000    // members in one question
+	MaxParts    = 5000      // members in one question
 	MaxBatch    = 1000      // keys in one question
 	MaxLines    = 10_000    // members in one answer
 	MaxReplicas = 1000      // replicas made at once
@@ -24,6 +24,8 @@ const (
 	maxAnswer   = 512 << 10 // bytes of values in one answer, which JSON may write longer
 	maxQueues   = 256       // places from which tasks are claimed that are remembered
 	maxWaiting  = 4096      // tasks remembered of each
+	maxQueued   = 65_536    // tasks remembered of all
+	maxScopes   = 4096      // scopes that are known to be there
 )
 
 // DefaultScope is the scope of a question that names none.
@@ -54,6 +56,7 @@ type Flow struct {
 	scopes map[string]struct{} // whose lists are known to have their ctime; guarded by mu
 	under  map[string]struct{} // duties that somebody here carries out; guarded by mu
 	queues map[string]*queue   // guarded by mu
+	queued int                 // at most so many are in all queues; guarded by mu
 }
 
 // Open returns the layout on a store, which must outlive it. Somebody has to [Flow.Run] one on

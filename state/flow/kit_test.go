@@ -208,7 +208,7 @@ func (k *kit) duties() (list []string) {
 	page, err := k.bed.List(k.ctx, kv.List{NS: prefix(k.bed.Store) + ".index"})
 	require.NoError(k.t, err)
 	for _, e := range page.Entries {
-		if what, _, _ := strings.Cut(e.Key, "."); what != "scope" && what != "live" && what != "duty" {
+		if what, _, _ := strings.Cut(e.Key, "."); what != "scope" && what != "news" && what != "live" && what != "duty" {
 			list = append(list, e.Key)
 		}
 	}

@@ -97,7 +97,7 @@ func (s *sweep) learn(e *kv.Event) {
 	what, whose, _ := strings.Cut(e.Entry.Key, ".")
 	set, key := s.duties, e.Entry.Key
 	switch what {
-	case "scope":
+	case "scope", "news":
 		return
 	case liveKey:
 		set, key = s.live, whose
