@@ -214,7 +214,12 @@ func (b *book) nodesOf(ctx context.Context, j *job) ([]*nodeKeys, error) {
 // progress writes a job that runs, and lets its nodes go if it has ended.
 func (c *change) progress(j *job, event, note string) (*UpdateAnswer, error) {
 	if len(j.run) > 0 {
+		c.unchanged("run/"+j.ID, j.runAt)
 		c.put("run/"+j.ID, j.run)
+	}
+	if len(j.parts) == 0 && j.Status == j.before.Status { // only what a task has used
+		c.unchanged("job/"+j.ID, j.head)
+		return &UpdateAnswer{ID: j.ID}, nil
 	}
 	if j.Status == JobFinished || j.Status == JobAborted {
 		if err := c.release(j); err != nil {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -310,11 +311,13 @@ func (c *change) putValue(key string, v kv.Value, lease kv.LeaseID) {
 
 // put writes a record, which json can always encode.
 func (c *change) put(key string, record any) {
-	text, err := json.Marshal(record)
-	if err != nil {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // which makes six bytes of one
+	if err := e.Encode(record); err != nil {
 		panic(err)
 	}
-	c.putValue(key, kv.JSONValue(text), 0)
+	c.putValue(key, kv.JSONValue(bytes.TrimSpace(text.Bytes())), 0)
 }
 
 func (c *change) delete(key string) {

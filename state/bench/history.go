@@ -17,8 +17,7 @@ type Entry struct {
 	Old   string `json:"old" doc:"the state before"`
 	New   string `json:"new" doc:"the state since"`
 	Note  string `json:"note,omitempty" doc:"more about it"`
-	Parts []Part `json:"parts,omitempty" doc:"what changed below: stages, pipelines, tasks"`
-	More  int64  `json:"more,omitempty" doc:"how many more parts changed"`
+	Parts []Part `json:"parts,omitempty" doc:"what changed below: stages and tasks, all of them"`
 }
 
 // Part is something within a job that changed with it.
@@ -28,18 +27,12 @@ type Part struct {
 	New string `json:"new" doc:"the state since"`
 }
 
-// maxParts is how many parts an entry lists.
-const maxParts = 100
-
 // log writes an entry into the history of a node or a job, in the same transaction as the
 // update itself. Its number must be one that only this transaction can write.
 func (c *change) log(of string, e Entry) {
 	e.Time = c.now.UnixNano()
 	if c.by != nil {
 		e.Actor = c.by.String()
-	}
-	if n := len(e.Parts); n > maxParts {
-		e.Parts, e.More = e.Parts[:maxParts], int64(n-maxParts)
 	}
 	c.put(numbered("history/"+of, e.Seq), e)
 	if old := e.Seq - c.b.cfg.MaxHistory; old > 0 {

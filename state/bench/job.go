@@ -146,6 +146,7 @@ type job struct {
 	before    JobHead
 	parts     []Part
 	head      *kv.Entry
+	runAt     *kv.Entry // changes by itself when only the usage of a task does
 	heldEntry *kv.Entry
 }
 
@@ -169,7 +170,7 @@ func (b *book) job(ctx context.Context, id string) (*job, error) {
 	if entries[0] == nil {
 		return nil, refuse(NotFound, "job %s not found", id)
 	}
-	j.head = entries[0]
+	j.head, j.runAt = entries[0], entries[4]
 	for i, into := range []any{&j.JobHead, nil, &j.spec, &j.nodes, &j.run} {
 		if into == nil {
 			j.raw = string(entries[i].Value.Data)

@@ -76,7 +76,7 @@ type TaskAsk struct {
 
 // UpdateTask reports how far a task is on a node. The job goes on by it: to the next stages
 // when the last one has ended, to its end, or, when an agent reports TASK_ABORTED, to
-// JOB_ABORTED.
+// JOB_ABORTED. What a task has used is no update: neither the history nor seq tells of it.
 func (b *Bench) UpdateTask(ctx context.Context, by *access.Actor, q *TaskAsk) (*UpdateAnswer, error) {
 	if len(q.Error) > maxError {
 		return nil, codes.Errorf(codes.TooLarge, "error has %d bytes, the limit is %d", len(q.Error), maxError)

@@ -83,16 +83,20 @@ func (j *job) moveStages(now int64) (moved bool) {
 	return moved
 }
 
+// stageStatus is what the history calls the status of a stage that runs.
+func (j *job) stageStatus(s int64) string {
+	if slices.Contains(j.Background, s) {
+		return "BACKGROUND"
+	}
+	return "RUNNING"
+}
+
 // leave takes an ended stage out of a list, and stops what its stoppers name.
 func (j *job) leave(list *[]int64, s, now int64) {
-	old := "RUNNING"
-	if list == &j.Background {
-		old = "BACKGROUND"
-	}
+	j.note(fmt.Sprintf("stage %d", s), j.stageStatus(s), "FINISHED")
 	*list = without(*list, s)
 	j.Finished = append(j.Finished, s)
 	j.run[s].Stop = now
-	j.note(fmt.Sprintf("stage %d", s), old, "FINISHED")
 	for i := range j.spec.Stages[s].Tasks {
 		if stop := j.spec.Stages[s].Tasks[i].Stopper; stop != nil {
 			target := j.spec.stageOf(stop.Stage)
@@ -129,6 +133,7 @@ func (j *job) abort(why string, now int64) {
 		j.endTasks(s, -1, TaskAborted, "", now)
 		if j.run[s].Start != 0 && j.run[s].Stop == 0 {
 			j.run[s].Stop = now
+			j.note(fmt.Sprintf("stage %d", s), j.stageStatus(int64(s)), "ABORTED")
 		}
 	}
 	j.Foreground, j.Background = []int64{}, []int64{}
@@ -192,7 +197,7 @@ func (j *job) report(s, n, t int, status TaskStatus, why string, now int64) erro
 // aborted. The log of the task has room for more.
 func reason(why string) string {
 	why = strings.Map(func(r rune) rune {
-		if r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029' {
+		if r < ' ' || r == '\u2028' || r == '\u2029' {
 			return ' ' // each would be six bytes of JSON
 		}
 		return r

@@ -1,8 +1,10 @@
 package bench_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -171,7 +173,10 @@ func TestSeveralBenchesChangeOneJob(t *testing.T) {
 			q := bench.TaskAsk{ID: id, Stage: []string{"download_client", "download_server"}[i], Task: "0", Node: []string{"cli", "srv"}[i]}
 			both.Go(func() {
 				for n := range updates {
-					q.Usage = &bench.Usage{CPUTime: int64(n + 1)}
+					q.Usage, q.Status = &bench.Usage{CPUTime: int64(n + 1)}, 0
+					if n == updates/2 {
+						q.Status = bench.TaskRunning
+					}
 					if _, err := b.UpdateTask(r.ctx, agent, &q); err != nil {
 						errs[i] = err
 					}
@@ -181,9 +186,12 @@ func TestSeveralBenchesChangeOneJob(t *testing.T) {
 		both.Wait()
 		require.NoError(t, errors.Join(errs[:]...))
 		j := r.job(id)
-		require.EqualValues(t, before+2*updates, j.Seq)
-		require.EqualValues(t, updates, j.Stages[0].Nodes[0].Tasks[0].Usage.CPUTime)
-		require.EqualValues(t, updates, j.Stages[1].Nodes[0].Tasks[0].Usage.CPUTime)
+		for s := range 2 {
+			require.EqualValues(t, updates, j.Stages[s].Nodes[0].Tasks[0].Usage.CPUTime)
+			require.Equal(t, bench.TaskRunning, j.Stages[s].Nodes[0].Tasks[0].Status)
+		}
+		require.EqualValues(t, before+2, j.Seq, "what was used is no update")
+		require.Len(t, r.events(r.JobHistory, id), int(j.Seq))
 	})
 }
 
@@ -490,5 +498,41 @@ func TestTasksHaveLogAndUsage(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"line 2", "line 3", "line 4"}, text)
+	})
+}
+
+// A job that is as large as a job may be can be brought to its end, and its history says how.
+func TestTheLargestJobCanBeAborted(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		const nodes, tasks = 64, 2048 / 64
+		var wanted []string
+		for i := range nodes {
+			r.register(fmt.Sprintf("%s%02d", strings.Repeat(`<"&\`, 31)+"..", i), bench.LoaderRole)
+			wanted = append(wanted, fmt.Sprintf("{name: m%d, role: loader}", i))
+		}
+		id := r.start("name: x\nnodeAssignments: [" + strings.Join(wanted, ", ") + "]\nstages: [{name: a, tasks: [" + strings.Repeat("{driver: shell, shell: {command: x}},", tasks) + "]}]")
+
+		// what the agents say of it, as the store has it
+		key := "run/" + id
+		e, err := r.bed.Get(r.ctx, r.bed.NS, key)
+		require.NoError(t, err)
+		const n = math.MaxInt64
+		most, err := json.Marshal(bench.Task{
+			Status: bench.TaskBackground, StartTime: n, ReadyTime: n, StopTime: n, Error: strings.Repeat(`"`, 67),
+			Usage: &bench.Usage{CPUTime: n, MemoryMax: n, DiskRead: n, DiskWrite: n, NetRead: n, NetWrite: n},
+		})
+		require.NoError(t, err)
+		least, err := json.Marshal(bench.Task{Status: bench.TaskQueued})
+		require.NoError(t, err)
+		full := strings.ReplaceAll(string(e.Value.Data), string(least), string(most))
+		require.Equal(t, nodes*tasks, strings.Count(full, string(most)))
+		_, err = r.bed.Txn(r.ctx, kv.PutTxn(r.bed.NS, key, kv.JSONValue([]byte(full))))
+		require.NoError(t, err)
+
+		ask(r, r.AbortJob, bench.AbortAsk{ID: id, Why: strings.Repeat(`"`, 256)})
+		require.Equal(t, bench.JobAborted, r.job(id).Status)
+		entries := ask(r, r.JobHistory, bench.HistoryAsk{ID: id}).Entries
+		require.Len(t, entries[len(entries)-1].Parts, nodes*tasks+1)
+		require.Equal(t, bench.JobAborted, ask(r, r.Jobs, bench.JobsAsk{}).Jobs[0].Status)
 	})
 }
