@@ -218,6 +218,42 @@ func TestB35ARestartedAgentReportsWhatItHasNotFinished(t *testing.T) {
 	})
 }
 
+func TestAnAgentForgetsWhatFailed(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		a, err := bench.OpenAgent(r.bed.Store, r.bed.NS+"2", "host-7")
+		require.NoError(t, err)
+		failed := &bench.NodeJob{ID: "7", State: bench.NodeJobError}
+		require.NoError(t, a.Remember(r.ctx, failed))
+		status, err := a.Status(r.ctx)
+		require.NoError(t, err)
+		require.Equal(t, &bench.NodeStatus{State: bench.NodeIdle, Jobs: []bench.NodeJob{*failed}}, status, "it is told, and another job may come")
+		require.NoError(t, a.Forget(r.ctx, "7"))
+		status, err = a.Status(r.ctx)
+		require.NoError(t, err)
+		require.Equal(t, &bench.NodeStatus{State: bench.NodeIdle}, status)
+		require.Equal(t, codes.BadRequest, codes.Of(a.Forget(r.ctx, "a/b")))
+
+		for i := range 9 {
+			err = a.Remember(r.ctx, &bench.NodeJob{ID: fmt.Sprint(i), State: bench.NodeJobRunning})
+		}
+		require.Equal(t, codes.Limit, codes.Of(err), "more than a heartbeat may tell of")
+		require.NoError(t, a.Remember(r.ctx, &bench.NodeJob{ID: "0", State: bench.NodeJobWaitingInstruction}))
+		status, err = a.Status(r.ctx)
+		require.NoError(t, err)
+		require.Len(t, status.Jobs, 8)
+	})
+}
+
+func TestAStageThatGoesToTheBackgroundLeavesTheForeground(t *testing.T) {
+	work := &bench.NodeJob{ID: "7"}
+	work.Set(1, "prepare", false, bench.NodeTask{Index: 0, Status: bench.TaskRunning})
+	work.Set(2, "serve", false, bench.NodeTask{Index: 0, Status: bench.TaskFinished})
+	work.Set(2, "serve", false, bench.NodeTask{Index: 1, Status: bench.TaskRunning})
+	work.Set(2, "serve", true, bench.NodeTask{Index: 1, Status: bench.TaskBackground})
+	require.Equal(t, []bench.NodeWork{{Index: 1, Name: "prepare", Tasks: []bench.NodeTask{{Index: 0, Status: bench.TaskRunning}}}}, work.ForegroundStages)
+	require.Equal(t, []bench.NodeWork{{Index: 2, Name: "serve", Tasks: []bench.NodeTask{{Index: 0, Status: bench.TaskFinished}, {Index: 1, Status: bench.TaskBackground}}}}, work.BackgroundStages)
+}
+
 func TestB37AWatcherIsToldOldAndNewState(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.pair()
