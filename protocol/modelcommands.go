@@ -56,7 +56,7 @@ var benchCommands = []Row{
 	{ID: 0x0511, Name: "BNUPDATETASK", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, stage, task, node, status, error, usage, base, token", Response: "code, id, seq"},
 	{ID: 0x0512, Name: "BNKILLTASK", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, stage, task, node, why, base, token", Response: "code, id, seq"},
 	{ID: 0x0513, Name: "BNABORTJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, why, base, token", Response: "code, id, seq"},
-	{ID: 0x0514, Name: "BNJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id", Response: "code, id, rawSpec, spec, createTime, startTime, stopTime, status, currentPipeline, foregroundStages, backgroundStages, finishedStages, pipelines, stages, nodes, seq, attempts, holder, error, hash"},
+	{ID: 0x0514, Name: "BNJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, from", Response: "code, id, rawSpec, spec, createTime, startTime, stopTime, status, currentPipeline, foregroundStages, backgroundStages, finishedStages, pipelines, stages, nodes, seq, attempts, holder, error, hash, next"},
 	{ID: 0x0515, Name: "BNJOBS", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "status, owner, hash, since, until, after, limit", Response: "code, jobs, next"},
 	{ID: 0x0516, Name: "BNJOBSTAGE", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, stage", Response: "code, index, pipeline, spec, startTime, stopTime, nodes"},
 	{ID: 0x0517, Name: "BNJOBHISTORY", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, after, limit", Response: "code, entries, next"},

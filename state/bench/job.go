@@ -2,10 +2,12 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 )
 
 // Job is a job: what was submitted, and what has become of it. Times are ns since 1970, and
@@ -32,6 +34,7 @@ type Job struct {
 	Holder           string          `json:"holder,omitempty" doc:"who has taken it from the queue"`
 	Error            string          `json:"error,omitempty" doc:"why it was aborted"`
 	Hash             string          `json:"hash" doc:"SHA-256 of rawSpec, by which repeats are found"`
+	Next             int64           `json:"next,omitempty" doc:"there are more stages: ask again with this as from"`
 }
 
 // StagePipeline is stages that run together.
@@ -217,12 +220,28 @@ func (c *change) save(j *job, event, note string) *UpdateAnswer {
 	return &UpdateAnswer{ID: j.ID, Seq: j.Seq}
 }
 
-// view is the job as it is shown.
-func (j *job) view() *Job {
+// room is what is taken of an answer.
+type room int
+
+// maxRoom is how many bytes a list has in an answer. The rest is for what else is there: of a
+// job, the specification as it came and as it was read.
+const maxRoom = state.MaxAnswer - 512<<10
+
+// has reports whether there is still room for a part, which takes it then. There is always
+// room for the first one.
+func (r *room) has(part any) bool {
+	text, err := json.Marshal(part)
+	first := *r == 0
+	*r += room(len(text))
+	return err == nil && (first || *r <= maxRoom)
+}
+
+// view is the job as it is shown, with its stages from one on, as many as there is room for.
+func (j *job) view(from int) *Job {
 	v := &Job{
 		ID: j.ID, RawSpec: j.raw, Spec: j.spec, CreateTime: j.CreateTime, StartTime: j.StartTime, StopTime: j.StopTime, Status: j.Status,
 		CurrentPipeline: j.Current, ForegroundStages: j.Foreground, BackgroundStages: j.Background, FinishedStages: j.Finished,
-		Pipelines: make([]StagePipeline, len(j.spec.Pipelines)), Stages: make([]Stage, len(j.spec.Stages)),
+		Pipelines: make([]StagePipeline, len(j.spec.Pipelines)), Stages: []Stage{},
 		Seq: j.Seq, Attempts: j.attempts(), Error: j.Error, Hash: j.Hash,
 	}
 	if j.held != nil {
@@ -234,8 +253,14 @@ func (j *job) view() *Job {
 	for p := range v.Pipelines {
 		v.Pipelines[p] = StagePipeline{StagePipelineStatus(j.pipelineStatus(p)), j.stagesOf(p)}
 	}
-	for s := range v.Stages {
-		v.Stages[s] = j.stage(s)
+	var room room
+	for s := from; s < len(j.spec.Stages); s++ {
+		stage := j.stage(s)
+		if !room.has(stage) {
+			v.Next = int64(s)
+			break
+		}
+		v.Stages = append(v.Stages, stage)
 	}
 	return v
 }

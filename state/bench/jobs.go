@@ -129,16 +129,21 @@ func (b *Bench) KillTask(ctx context.Context, by *access.Actor, q *KillAsk) (*Up
 
 // JobIDAsk names a job.
 type JobIDAsk struct {
-	ID string `json:"id" arg:"1" doc:"of the job"`
+	ID   string `json:"id" arg:"1" doc:"of the job"`
+	From int64  `json:"from,omitempty" doc:"leave out the stages before this index"`
 }
 
-// FindJob returns a job with everything below it.
+// FindJob returns a job with everything below it. Of one whose stages are too long for an
+// answer the rest is asked for with what the answer has as Next.
 func (b *Bench) FindJob(ctx context.Context, _ *access.Actor, q *JobIDAsk) (*Job, error) {
 	j, err := b.job(ctx, q.ID)
 	if err != nil {
 		return nil, err
 	}
-	return j.view(), nil
+	if last := int64(len(j.spec.Stages)) - 1; q.From < 0 || q.From > last {
+		return nil, codes.Errorf(codes.BadRequest, "from is %d: give 0 to %d", q.From, last)
+	}
+	return j.view(int(q.From)), nil
 }
 
 // JobsAsk asks for the jobs that have everything that is given.
@@ -266,14 +271,19 @@ func (b *Bench) NodeStages(ctx context.Context, _ *access.Actor, q *NodeStagesAs
 	if err != nil {
 		return nil, err
 	}
-	answer := &NodeStagesAnswer{Jobs: []NodeStages{}}
+	answer, room := &NodeStagesAnswer{Jobs: []NodeStages{}}, room(0)
 	for _, e := range page.Entries {
 		id := strings.TrimPrefix(e.Key, prefix)
 		j, err := b.job(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		answer.Jobs = append(answer.Jobs, j.stagesOn(q.ID))
+		work := j.stagesOn(q.ID)
+		if !room.has(work) {
+			answer.Next = answer.Jobs[len(answer.Jobs)-1].ID
+			break
+		}
+		answer.Jobs = append(answer.Jobs, work)
 		if page.More {
 			answer.Next = id
 		}

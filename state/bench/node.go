@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -207,6 +209,9 @@ func (n *NodeInfo) check(by *access.Actor) error {
 	for what, text := range map[string]string{"ip": n.Addr.IP, "bindAddr": n.Addr.BindAddr, "host": n.Property.Host, "region": n.Config.Provider.Region, "instance": n.Config.Provider.Instance} {
 		if len(text) > maxText { // a specification may repeat it often
 			return codes.Errorf(codes.TooLarge, "%s of node %s has %d bytes, the limit is %d", what, n.ID, len(text), maxText)
+		}
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+			return codes.Errorf(codes.BadRequest, "%s of node %s is no line of text", what, n.ID)
 		}
 	}
 	n.Addr.RemoteAddr = ""

@@ -308,6 +308,9 @@ func TestNodesThatAreRefused(t *testing.T) {
 		refused(r, codes.BadTTL, "24h", r.RegisterNode, bench.NodeAsk{Node: info("n", 0), TTL: 1 << 62})
 		refused(r, codes.BadTTL, "100ms", r.RegisterNode, bench.NodeAsk{Node: info("n", 0), TTL: 1})
 		refused(r, codes.BadRequest, "limit", r.Nodes, bench.NodesAsk{Limit: -1})
+		lines := info("n", 0)
+		lines.Property.Host = "a\nb"
+		refused(r, codes.BadRequest, "host of node n is no line", r.RegisterNode, bench.NodeAsk{Node: lines})
 		long := info("n", 0)
 		long.Property.Host = string(make([]byte, 65<<10))
 		refused(r, codes.TooLarge, "the limit is 255", r.RegisterNode, bench.NodeAsk{Node: long})
