@@ -51,6 +51,8 @@ type Options struct {
 	// replaced; the log goes to the test's output.
 	Server server.Config
 	Store  confstore.Config
+	// Models are for the limits of models. Their clock is that of Server.
+	Models host.Config
 }
 
 // Server is a server that runs in this process. Its methods are for the test's
@@ -124,7 +126,9 @@ func (s *Server) start() {
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
 	players, err := storage.Open(storage.Config{Store: state, Clock: scfg.Clock, Log: log})
 	s.must(err)
-	models := host.Open(state, host.Config{Clock: scfg.Clock, Log: log})
+	mcfg := s.opts.Models
+	mcfg.Clock, mcfg.Log = scfg.Clock, log
+	models := host.Open(state, mcfg)
 	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
 	s.must(tcp.Start())
 	s.Store, s.State, s.tcp = store, state, tcp

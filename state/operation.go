@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"reflect"
+	"runtime"
 	"strings"
 
 	jsoniter "github.com/json-iterator/go"
@@ -23,6 +24,7 @@ type Operation struct {
 	Route string // over HTTP, below the model's root: "POST claim", "GET nodes"
 	Doc   string // one sentence: what it does
 
+	method           string // of the model, in Go
 	question, answer reflect.Type
 	do               func(ctx context.Context, model any, by *access.Actor, question any) (any, error)
 }
@@ -32,12 +34,16 @@ type Operation struct {
 func Define[M, Q, A any](name string, right access.Right, route, doc string, do func(model *M, ctx context.Context, by *access.Actor, q *Q) (*A, error)) Operation {
 	return Operation{
 		Name: name, Right: right, Route: route, Doc: doc,
+		method:   runtime.FuncForPC(reflect.ValueOf(do).Pointer()).Name(),
 		question: reflect.TypeFor[Q](), answer: reflect.TypeFor[A](),
 		do: func(ctx context.Context, model any, by *access.Actor, question any) (any, error) {
 			return do(model.(*M), ctx, by, question.(*Q))
 		},
 	}
 }
+
+// Method is the name of the model's method.
+func (o *Operation) Method() string { return o.method[strings.LastIndexByte(o.method, '.')+1:] }
 
 // Question is the type of the struct that is asked.
 func (o *Operation) Question() reflect.Type { return o.question }

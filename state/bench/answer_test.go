@@ -15,7 +15,7 @@ import (
 // answer asks as the edges do.
 func (r *rig) answer(name string, q any) int {
 	r.t.Helper()
-	m := &state.Model{Name: "bench", Operations: bench.Operations, Asked: r.Bench}
+	m := &state.Model{Name: "bench", Operations: bench.Operations, Asked: r.model}
 	for i := range m.Operations {
 		if o := &m.Operations[i]; o.Name == name {
 			text, err := m.Answer(r.ctx, o, agent, q)

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"context"
+	"regexp"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/bench"
+	"confcenter/state/host"
+	"confcenter/state/remote"
 	"confcenter/state/statetest"
 )
 
@@ -23,18 +26,29 @@ var agent = &access.Actor{Name: "agent", Origin: access.OverTCP, Address: "10.0.
 
 // rig is a Bench in a test. Its methods ask, and fail the test for an error.
 type rig struct {
-	*bench.Bench
-	t   *testing.T
-	ctx context.Context
-	bed *statetest.Bed
+	asked   // the model itself, or a server over the wire
+	program // what has no command
+	t       *testing.T
+	ctx     context.Context
+	bed     *statetest.Bed
 }
 
+type (
+	model   = bench.Bench
+	program struct{ *model }
+)
+
+// each runs a test on both kinds of store, and over the wire.
 func each(t *testing.T, cfg bench.Config, test func(t *testing.T, r *rig)) {
 	t.Helper()
-	statetest.Each(t, func(t *testing.T, b *statetest.Bed) {
+	cfg.NodeTTL, cfg.HoldTTL = time.Hour, time.Hour // a slow machine loses nothing
+	cfg.NS = kv.BenchNamespace
+	statetest.EachWay(t, host.Config{Bench: cfg}, func(t *testing.T, b *statetest.Bed) {
 		cfg := cfg
-		cfg.NS, cfg.NodeTTL, cfg.HoldTTL = b.NS, time.Hour, time.Hour // a slow machine loses nothing
-		test(t, &rig{bench.Open(b.Store, cfg), t, statetest.Context(t), b})
+		cfg.NS = b.NS
+		r := &rig{t: t, ctx: statetest.Context(t), bed: b}
+		r.use(bench.Open(b.Store, cfg))
+		test(t, r)
 	})
 }
 
@@ -68,6 +82,31 @@ func (r *rig) leases() int64 {
 		used[e.Lease] = true
 	}
 	return r.bed.Server.State.(interface{ Stats() kv.Stats }).Stats().Leases - int64(len(used)-1)
+}
+
+// use goes on with another Bench or, over the wire, with another connection.
+func (r *rig) use(b *bench.Bench) {
+	r.asked, r.program = b, program{b}
+	if r.bed.Wire {
+		r.asked = wire{remote.Bench(r.bed.Dial(r.t))}
+	}
+}
+
+// ip is where the nodes are seen to be, and actor how the history names who asks.
+func (r *rig) ip() string {
+	if r.bed.Wire {
+		return "127.0.0.1"
+	}
+	return "10.0.0.7"
+}
+
+func (r *rig) actor() string { return "^" + regexp.QuoteMeta(r.ip()) + `:\d+@([^@]+@model|agent)$` }
+
+// again is another program with the same nodes and jobs.
+func (r *rig) again() *rig {
+	other := *r
+	other.use(bench.Open(r.bed.Again(r.t), bench.Config{NS: r.bed.NS}))
+	return &other
 }
 
 // ask carries out an operation that must succeed.

@@ -125,9 +125,9 @@ func TestB23AStartedJobRuns(t *testing.T) {
 		require.Equal(t, []int64{0, 1}, j.ForegroundStages)
 		require.Equal(t, "load1", j.Stages[0].Nodes[0].ID)
 		require.Equal(t, "cli", j.Stages[0].Nodes[0].Name)
-		require.Equal(t, "10.0.0.7", j.Stages[0].Nodes[0].Info.Addr.IP)
+		require.Equal(t, r.ip(), j.Stages[0].Nodes[0].Info.Addr.IP)
 		require.Equal(t, bench.TaskQueued, j.Stages[0].Nodes[0].Tasks[0].Status)
-		require.Equal(t, "pingclient http://10.0.0.7:8080", j.Stages[3].Spec.Tasks[0].Shell.Command, "rendered")
+		require.Equal(t, "pingclient http://"+r.ip()+":8080", j.Stages[3].Spec.Tasks[0].Shell.Command, "rendered")
 		require.Equal(t, []string{"load1", ":6081"}, j.Stages[3].Spec.Tasks[2].Exec.Args)
 		require.Equal(t, "host-db1", j.Stages[2].Spec.Tasks[0].Env[0].V)
 		require.Equal(t, "pingclient http://{{.Nodes.srv.Ip}}:8080", j.Spec.Stages[3].Tasks[0].Shell.Command)
@@ -169,7 +169,7 @@ func TestSeveralBenchesChangeOneJob(t *testing.T) {
 		var errs [2]error
 		var both sync.WaitGroup
 		for i := range errs {
-			b := bench.Open(r.bed.Again(t), bench.Config{NS: r.bed.NS})
+			b := r.again()
 			q := bench.TaskAsk{ID: id, Stage: []string{"download_client", "download_server"}[i], Task: "0", Node: []string{"cli", "srv"}[i]}
 			both.Go(func() {
 				for n := range updates {

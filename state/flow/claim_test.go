@@ -179,8 +179,8 @@ func TestCountersAreAddedAtomically(t *testing.T) {
 }
 
 func TestTheOperationLogIsBounded(t *testing.T) {
-	each(t, func(k *kit) {
-		k.Flow = flow.Open(k.bed.Store, flow.Config{Prefix: prefix(k.bed.Store), Lines: 5})
+	inside(t, func(k *kit) {
+		k.have(open(k.bed.Store, flow.Config{Lines: 5}))
 		k.sample(1)
 		for i := range 12 {
 			ask(k, k.Set, flow.SetAsk{Key: "node.N0.descr", Value: raw(fmt.Sprintf(`"%d"`, i))})
@@ -278,10 +278,15 @@ func TestATreeIsOfOneMoment(t *testing.T) {
 
 func TestRegistrationsTellAllTheirFaults(t *testing.T) {
 	each(t, func(k *kit) {
+		faults := []string{"claims cannot be given", "node.N cannot be below sess.E", "index must be of type int", `"a.b" is no name`, "srvs.V is there twice", "wokr.W cannot be below"}
+		fields := map[string]flow.Raw{"index": raw(`"one"`), "a.b": raw("1")}
+		if !k.bed.Wire { // where a question with that in it is no JSON either
+			fields["x"], faults = raw("{"), append(faults, "srvs.V.x")
+		}
 		message := refused(k, codes.BadRequest, k.Register, flow.RegisterAsk{App: "A", Fields: map[string]flow.Raw{"claims": raw("1")}, Parts: []flow.Part{
-			{Key: "node.N", Parent: "sess.E"}, {Key: "srvs.V", Fields: map[string]flow.Raw{"index": raw(`"one"`), "a.b": raw("1"), "x": raw("{")}}, {Key: "srvs.V"}, {Key: "wokr.W"},
+			{Key: "node.N", Parent: "sess.E"}, {Key: "srvs.V", Fields: fields}, {Key: "srvs.V"}, {Key: "wokr.W"},
 		}})
-		for _, fault := range []string{"claims cannot be given", "node.N cannot be below sess.E", "index must be of type int", `"a.b" is no name`, "srvs.V.x", "srvs.V is there twice", "wokr.W cannot be below"} {
+		for _, fault := range faults {
 			require.Contains(k.t, message, fault)
 		}
 		many := map[string]flow.Raw{}

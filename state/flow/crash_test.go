@@ -70,7 +70,7 @@ func (k *kit) settle() {
 // killed runs what a process does until it is killed, for every moment at which it may be, until
 // it comes through; then the sweep of another process finishes, and check looks at the result.
 func killed(t *testing.T, prepare func(k *kit), do func(k *kit) error, check func(k *kit, done bool)) {
-	each(t, func(k *kit) {
+	inside(t, func(k *kit) {
 		for moment := 0; ; moment++ {
 			one := *k
 			one.ctx = statetest.Context(k.t) // each moment has its own patience
@@ -80,7 +80,7 @@ func killed(t *testing.T, prepare func(k *kit), do func(k *kit) error, check fun
 			dying := one
 			left := new(atomic.Int64)
 			left.Store(int64(moment/2 + 1))
-			dying.Flow = flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Prefix: prefix(k.bed.Store), Stage: 500 * time.Millisecond})
+			dying.have(flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Prefix: prefix(k.bed.Store), Stage: 500 * time.Millisecond}))
 			dying.InPieces(300)
 			err := do(&dying)
 			done := err == nil

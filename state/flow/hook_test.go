@@ -34,7 +34,7 @@ func (h *hooked) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 // hook is another program with the same layout, on such a store.
 func (k *kit) hook(before, after func(*kv.Txn)) *kit {
 	other := *k
-	other.Flow = flow.Open(&hooked{k.bed.Store, before, after}, flow.Config{Prefix: prefix(k.bed.Store)})
+	other.have(flow.Open(&hooked{k.bed.Store, before, after}, flow.Config{Prefix: prefix(k.bed.Store)}))
 	return &other
 }
 

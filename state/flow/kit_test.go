@@ -15,28 +15,63 @@ import (
 	"confcenter/kv"
 	"confcenter/state"
 	"confcenter/state/flow"
+	"confcenter/state/host"
+	"confcenter/state/remote"
 	"confcenter/state/statetest"
 )
 
 // kit is a Flow in a test.
 type kit struct {
-	*flow.Flow
-	t   *testing.T
-	bed *statetest.Bed
-	ctx context.Context
-	by  *access.Actor
-	ns  string // of the default scope
+	asked   // the model itself, or a server over the wire
+	program // what has no command
+	t       *testing.T
+	bed     *statetest.Bed
+	ctx     context.Context
+	by      *access.Actor
+	ns      string // of the default scope
 
 	scope string // of tests that use several
 }
 
-// each runs a test on both kinds of store.
+type (
+	model   = flow.Flow
+	program struct{ *model }
+)
+
+// each runs a test on both kinds of store, and over the wire.
 func each(t *testing.T, test func(k *kit)) {
+	statetest.EachWay(t, host.Config{}, func(t *testing.T, b *statetest.Bed) { test(newKit(t, b)) })
+}
+
+// inside runs a test of what only a program with the model inside it can do, on both kinds of
+// store.
+func inside(t *testing.T, test func(k *kit)) {
 	statetest.Each(t, func(t *testing.T, b *statetest.Bed) { test(newKit(t, b)) })
 }
 
 func newKit(t *testing.T, b *statetest.Bed) *kit {
-	return &kit{Flow: open(b.Store, flow.Config{}), t: t, bed: b, ctx: statetest.Context(t), by: &access.Actor{Name: "test"}, ns: prefix(b.Store) + "cl"}
+	k := &kit{t: t, bed: b, ctx: statetest.Context(t), by: &access.Actor{Name: "test"}, ns: prefix(b.Store) + "cl"}
+	k.use(open(b.Store, flow.Config{}))
+	return k
+}
+
+// whoami is how records name who asks.
+func (k *kit) whoami() string {
+	if k.bed.Wire {
+		return `^"127\.0\.0\.1:\d+@[^@]+@model"$`
+	}
+	return `^"@test"$`
+}
+
+// have goes on with another Flow in this program.
+func (k *kit) have(f *flow.Flow) { k.asked, k.program = f, program{f} }
+
+// use goes on with another Flow or, over the wire, with another connection.
+func (k *kit) use(f *flow.Flow) {
+	k.have(f)
+	if k.bed.Wire {
+		k.asked = wire{remote.Flow(k.bed.Dial(k.t))}
+	}
 }
 
 func prefix(s state.Store) string {
@@ -59,7 +94,7 @@ func open(s state.Store, cfg flow.Config) *flow.Flow {
 // again is another program with the same layout.
 func (k *kit) again() *kit {
 	other := *k
-	other.Flow = open(k.bed.Again(k.t), flow.Config{})
+	other.use(open(k.bed.Again(k.t), flow.Config{}))
 	return &other
 }
 
@@ -125,6 +160,8 @@ func (k *kit) value(key string) string {
 	one := ask(k, k.Get, flow.GetAsk{Keys: []string{key}}).Entries[0]
 	if one.Revision == 0 {
 		require.Nil(k.t, one.Value)
+	} else if one.Value == nil {
+		return "null" // as it comes over the wire
 	}
 	return string(one.Value)
 }

@@ -100,11 +100,11 @@ func (w walked) List(ctx context.Context, l kv.List) (kv.Page, error) {
 
 // While nothing comes to wait, workers that find nothing do not look for it again.
 func TestAnIdleClaimDoesNotLookEverywhere(t *testing.T) {
-	each(t, func(k *kit) {
+	inside(t, func(k *kit) {
 		k.sample(50)
 		k.join("W")
 		store := walked{k.bed.Store, new(atomic.Int64)}
-		k.Flow = flow.Open(store, flow.Config{Prefix: prefix(k.bed.Store)})
+		k.have(flow.Open(store, flow.Config{Prefix: prefix(k.bed.Store)}))
 		refused(k, codes.LeaseGone, k.Claim, flow.ClaimAsk{Worker: "wokr.dead"})
 		require.Zero(k.t, store.lists.Load(), "for one that is dead nobody looks")
 		for range 51 {

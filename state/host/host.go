@@ -22,6 +22,8 @@ type Config struct {
 	Pool  *memory.Pool // of the changes that they follow; nil: one of their own
 	Clock clock.Clock  // nil: the machine's
 	Log   zerolog.Logger
+	Flow  flow.Config  // its clock is that above
+	Bench bench.Config // its clock is that above
 }
 
 // Host has the models. Close it before their store.
@@ -43,8 +45,8 @@ func Open(store kv.Store, cfg Config) *Host {
 	h := &Host{store: state.Embed(store, cfg.Pool), cfg: cfg}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
-	f := flow.Open(h.store, flow.Config{Clock: cfg.Clock})
-	b := bench.Open(h.store, bench.Config{Clock: cfg.Clock})
+	cfg.Flow.Clock, cfg.Bench.Clock = cfg.Clock, cfg.Clock
+	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
 	h.models = []state.Model{{Name: "flow", Operations: flow.Operations, Asked: f}, {Name: "bench", Operations: bench.Operations, Asked: b}}
 	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
 	h.running.Go(func() { h.run(ctx, "bench", b.Run) })

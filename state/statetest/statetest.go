@@ -1,5 +1,5 @@
-// Package statetest runs the tests of a model on both kinds of store: the embedded one, and
-// a client's connection to a real server.
+// Package statetest runs the tests of a model on both kinds of store, the embedded one and a
+// client's connection to a real server, and by the commands of a server that has the model.
 package statetest
 
 import (
@@ -12,6 +12,7 @@ import (
 	"confcenter/client"
 	"confcenter/clienttest"
 	"confcenter/state"
+	"confcenter/state/host"
 	"confcenter/state/remote"
 )
 
@@ -26,6 +27,10 @@ type Bed struct {
 	Server *clienttest.Server
 	// NS is a namespace that the store may write to.
 	NS string
+
+	// Wire says that the models of the server are to be asked. The Store is its own, to look
+	// into.
+	Wire bool
 
 	near bool
 }
@@ -47,6 +52,19 @@ func Each(t *testing.T, test func(t *testing.T, b *Bed)) {
 	}
 }
 
+// EachWay runs test as Each does, and a third time with a Wire to the models of a
+// server, which has them with that configuration.
+func EachWay(t *testing.T, models host.Config, test func(t *testing.T, b *Bed)) {
+	t.Helper()
+	Each(t, test)
+	t.Run("wire", func(t *testing.T) {
+		t.Parallel()
+		b := &Bed{Server: clienttest.Start(t, clienttest.Options{Models: models}), NS: models.Bench.NS, near: true, Wire: true}
+		b.Store = b.Again(t)
+		test(t, b)
+	})
+}
+
 // Again opens another store of the same kind, as another program would.
 func (b *Bed) Again(t testing.TB) state.Store {
 	t.Helper()
@@ -55,10 +73,16 @@ func (b *Bed) Again(t testing.TB) state.Store {
 		t.Cleanup(store.Close)
 		return store
 	}
+	return remote.Store(b.Dial(t))
+}
+
+// Dial connects a client, another one each time.
+func (b *Bed) Dial(t testing.TB) *client.Client {
+	t.Helper()
 	c, err := client.Dial(Context(t), client.Config{Addrs: []string{b.Server.Address()}, Name: "model", RequestTimeout: Patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return remote.Store(c)
+	return c
 }
 
 // Context ends with the test, or with its Patience.

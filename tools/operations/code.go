@@ -93,6 +93,37 @@ func calls(_ []byte, models []state.Model) ([]byte, error) {
 	return format.Source(append([]byte(head), methods.Bytes()...))
 }
 
+// asked writes what the tests of a model ask: the model itself, or a server.
+func asked(m *state.Model) ([]byte, error) {
+	calls := goName(m.Name) + "Calls"
+	var methods, facade bytes.Buffer
+	for place := range m.Operations {
+		o := &m.Operations[place]
+		fmt.Fprintf(&methods, "\t%s(context.Context, *access.Actor, *%v) (*%v, error)\n", o.Method(), o.Question(), o.Answer())
+		fmt.Fprintf(&facade, "\nfunc (w wire) %s(ctx context.Context, _ *access.Actor, q *%v) (*%v, error) {\n\treturn w.%s.%s(ctx, q)\n}\n",
+			o.Method(), o.Question(), o.Answer(), calls, goName(o.Name))
+	}
+	return format.Source(fmt.Appendf(nil, `// %s
+
+package %[2]s_test
+
+import (
+	"context"
+
+	"confcenter/access"
+	"confcenter/state/%[2]s"
+	"confcenter/state/remote"
+)
+
+// asked is what can be asked of the model, itself or over the wire.
+type asked interface {
+%[3]s}
+
+// wire asks a server for it, who sees for himself who asks.
+type wire struct{ *remote.%[4]s }
+%[5]s`, mark, m.Name, &methods, calls, &facade))
+}
+
 // goName is an operation's name as that of a method.
 func goName(name string) string {
 	words := strings.Split(name, "-")

@@ -4,7 +4,8 @@
 //	go generate ./tools/operations ./tools/wireshark
 //
 // These are the rows of the command table, their sections in PROTOCOL.md, the paths of the
-// OpenAPI document and the methods of the Go client. A test keeps the files in step with the
+// OpenAPI document the methods of the Go client, and what
+// lets the tests of a model ask a server instead. A test keeps the files in step with the
 // tables. An operation's place in its table is its id on the wire for ever, so it may be
 // neither moved nor renamed: the command refuses that.
 package main
@@ -38,12 +39,16 @@ func main() {
 // generate returns the contents of all files by their names below root.
 func generate(root string, models []state.Model) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for name, write := range map[string]func(old []byte, models []state.Model) ([]byte, error){
+	writers := map[string]func(old []byte, models []state.Model) ([]byte, error){
 		"protocol/modelcommands.go": rows,
 		"PROTOCOL.md":               specification,
 		"gateway/openapi.json":      openapi,
 		"state/remote/calls.go":     calls,
-	} {
+	}
+	for i := range models {
+		writers["state/"+models[i].Name+"/asked_test.go"] = func([]byte, []state.Model) ([]byte, error) { return asked(&models[i]) }
+	}
+	for name, write := range writers {
 		old, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil && !os.IsNotExist(err) {
 			return nil, err

@@ -122,6 +122,17 @@ func TestThePartOfTheOpenAPIDocument(t *testing.T) {
 	require.Equal(t, string(text), string(again))
 }
 
+func TestWhatTheTestsOfAModelAsk(t *testing.T) {
+	text, err := asked(&sample[0])
+	require.NoError(t, err)
+	for _, want := range []string{
+		"package flow_test\n", "\tAdd(context.Context, *access.Actor, *statetest.AddAsk) (*statetest.Sum, error)\n",
+		"func (w wire) Add(ctx context.Context, _ *access.Actor, q *statetest.AddAsk) (*statetest.Sum, error) {\n\treturn w.FlowCalls.AddUp(ctx, q)\n}\n",
+	} {
+		require.Contains(t, string(text), want)
+	}
+}
+
 func TestMethodsOfTheGoClient(t *testing.T) {
 	text, err := calls(nil, sample)
 	require.NoError(t, err)
