@@ -42,8 +42,8 @@ func (f *Flow) Claim(ctx context.Context, by *access.Actor, q *ClaimAsk) (*Claim
 		return nil, err
 	}
 	c := &claim{edit: e, lease: q.Lease}
-	if c.worker, err = parseWorker(q.Worker); err != nil || c.worker.Kind != Worker {
-		return nil, codes.Errorf(codes.BadRequest, "%.80q is no worker: write wokr.ID", q.Worker)
+	if c.worker, err = parseWorker(q.Worker); err != nil {
+		return nil, err
 	}
 	var m Member
 	switch {

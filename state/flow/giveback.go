@@ -13,7 +13,7 @@ type ReturnAsk struct {
 	Scope  string `json:"scope,omitempty" doc:"the scope, cl if left out"`
 	Worker string `json:"worker" arg:"1" doc:"whose: wokr.ID"`
 	Key    string `json:"key,omitempty" arg:"2" doc:"only this; left out: everything that a worker has which is not alive"`
-	Force  bool   `json:"force,omitempty" doc:"everything, also if the worker is alive: it is taken for dead from then on"`
+	Force  bool   `json:"force,omitempty" doc:"also what a living worker runs; without a key the worker is taken for dead from then on"`
 	Who    string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
 	Token  string `json:"token,omitempty" doc:"request token: a repetition has no further effect"`
 }
@@ -37,15 +37,20 @@ func (f *Flow) Return(ctx context.Context, by *access.Actor, q *ReturnAsk) (*Ret
 		return nil, err
 	}
 	if q.Key != "" {
-		return e.returnOne(ctx, w, q.Key)
+		return e.returnOne(ctx, w, q.Key, q.Force)
 	}
-	defer f.undertake(f.indexKey(dutyBack, e.ns, w))()
-	res, err := e.commit(ctx, func() error { return e.giveBack(ctx, w, q.Force) })
+	return e.returnAll(ctx, w, q.Force)
+}
+
+// returnAll gives everything back that a worker has.
+func (e *edit) returnAll(ctx context.Context, w Member, force bool) (*ReturnAnswer, error) {
+	defer e.f.undertake(e.f.indexKey(dutyBack, e.ns, w))()
+	res, err := e.commit(ctx, func() error { return e.giveBack(ctx, w, force) })
 	if err != nil {
 		return nil, err
 	}
 	a := &ReturnAnswer{int64(res.Revision), number(res.Ops[0].Entry)}
-	if err := f.finishBack(ctx, e.ns, w); codes.Of(err) != codes.Busy {
+	if err := e.f.finishBack(ctx, e.ns, w); codes.Of(err) != codes.Busy {
 		return a, err
 	}
 	return a, nil
@@ -84,8 +89,9 @@ func errGoing(w Member) error {
 	return codes.Errorf(codes.Busy, "what %s has is being removed; that ends its claims", w)
 }
 
-// giveBackOne gives one claim of a worker back. codes.Busy: what it is of is being removed.
-func (e *edit) giveBackOne(ctx context.Context, w, m Member, claim *kv.Entry) error {
+// giveBackOne gives one claim of a worker back, but nothing that it runs if it lives. codes.Busy:
+// what it is of is being removed.
+func (e *edit) giveBackOne(ctx context.Context, w, m Member, claim *kv.Entry, lives bool) error {
 	r, err := e.f.load(ctx, e.ns, m)
 	if codes.Of(err) == codes.NotFound {
 		atime, err := e.f.store.Get(ctx, e.ns, m.field("atime"))
@@ -104,6 +110,9 @@ func (e *edit) giveBackOne(ctx context.Context, w, m Member, claim *kv.Entry) er
 	if err != nil {
 		return err
 	}
+	if lives && (r.status == Working || r.status == Stopping) {
+		return codes.Errorf(codes.Conflict, "%s is %s, and %s is alive: let the worker end it, or force its return", m, r.status, w)
+	}
 	r.worker = w.ID
 	e.whenSame(assignment(w, m), claim)
 	switch {
@@ -119,7 +128,7 @@ func (e *edit) giveBackOne(ctx context.Context, w, m Member, claim *kv.Entry) er
 }
 
 // returnOne gives one claim of a worker back that may be alive.
-func (e *edit) returnOne(ctx context.Context, w Member, key string) (*ReturnAnswer, error) {
+func (e *edit) returnOne(ctx context.Context, w Member, key string, force bool) (*ReturnAnswer, error) {
 	m, err := ParseMember(key)
 	if err != nil {
 		return nil, err
@@ -132,7 +141,14 @@ func (e *edit) returnOne(ctx context.Context, w Member, key string) (*ReturnAnsw
 		if claim == nil {
 			return codes.Errorf(codes.NotFound, "%s has not claimed %s", w, m)
 		}
-		return e.giveBackOne(ctx, w, m, claim)
+		live, err := e.f.store.Get(ctx, e.f.index(), e.f.indexKey(liveKey, e.ns, w))
+		if err != nil {
+			return err
+		}
+		if live == nil {
+			e.when(kv.Absent(e.f.index(), e.f.indexKey(liveKey, e.ns, w)))
+		}
+		return e.giveBackOne(ctx, w, m, claim, live != nil && !force)
 	})
 	if err != nil {
 		return nil, err
@@ -172,7 +188,7 @@ func (f *Flow) finishBack(ctx context.Context, ns string, w Member) error {
 			for _, one := range page.Entries {
 				k, err := ParseKey(one.Key)
 				if err == nil {
-					err = e.giveBackOne(ctx, w, k.Task, one)
+					err = e.giveBackOne(ctx, w, k.Task, one, false)
 				}
 				if err == nil {
 					done++

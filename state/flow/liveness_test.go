@@ -372,3 +372,70 @@ func TestAWorkerIsMissedInANewStore(t *testing.T) {
 		k.until("cfworkers", "wokr.W", flow.Exited)
 	})
 }
+
+func TestWhatALivingWorkerRunsIsReturnedByForceOnly(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(3)
+		k.join("W")
+		statuses := [][]string{{"STARTING"}, {"STARTING", "WORKING"}, {"STOPING"}}
+		for i, list := range statuses {
+			node := fmt.Sprintf("node.N%d", i)
+			ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: node})
+			for _, s := range list {
+				ask(k, k.SetStatus, flow.StatusAsk{Key: node, Status: s})
+			}
+		}
+		one := func(i int) flow.ReturnAsk {
+			return flow.ReturnAsk{Worker: "wokr.W", Key: fmt.Sprintf("node.N%d", i)}
+		}
+		require.Contains(k.t, refused(k, codes.Conflict, k.Return, one(1)), "node.N1 is WORKING, and wokr.W is alive")
+		refused(k, codes.Conflict, k.Return, one(2))
+		ask(k, k.Return, one(0))
+		forced := one(1)
+		forced.Force = true
+		ask(k, k.Return, forced)
+		require.Equal(k.t, `"WAITING"`, k.value("node.N1.cstat"))
+		ask(k, k.Leave, flow.LeaveAsk{Key: "wokr.W"})
+		ask(k, k.Return, one(2))
+		require.Equal(k.t, `"EXITED"`, k.value("node.N2.cstat"))
+		k.sound()
+	})
+}
+
+// A worker that comes back knows nothing of what it had.
+func TestWhatAWorkerHadBeforeItJoinsAgainWaits(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(3)
+		k.join("W")
+		for i := range 3 {
+			ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: fmt.Sprintf("node.N%d", i)})
+		}
+		for _, s := range []string{"STARTING", "WORKING"} {
+			ask(k, k.SetStatus, flow.StatusAsk{Key: "node.N1", Status: s})
+		}
+		ask(k, k.Leave, flow.LeaveAsk{Key: "wokr.W"})
+		k.join("W")
+		require.Empty(k.t, ask(k, k.Assigned, flow.AssignedAsk{Worker: "wokr.W"}).Tasks)
+		require.Equal(k.t, "0", k.value("wokr.W.tasks"))
+		for i := range 3 {
+			require.Equal(k.t, `"WAITING"`, k.value(fmt.Sprintf("node.N%d.state", i)))
+		}
+		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N1"})
+		k.sound()
+	})
+}
+
+func TestASchedulerIsNoWorker(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(1)
+		k.join("W")
+		ask(k, k.Join, flow.JoinAsk{Key: "sche.W"})
+		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0"})
+		const want = "sche.W is no worker: write wokr.ID"
+		require.Equal(k.t, want, refused(k, codes.BadRequest, k.SetStatus, flow.StatusAsk{Key: "node.N0", Status: "STARTING", Worker: "sche.W"}))
+		require.Equal(k.t, want, refused(k, codes.BadRequest, k.Return, flow.ReturnAsk{Worker: "sche.W"}))
+		require.Equal(k.t, want, refused(k, codes.BadRequest, k.Claim, flow.ClaimAsk{Worker: "sche.W"}))
+		require.Equal(k.t, want, refused(k, codes.BadRequest, k.Assigned, flow.AssignedAsk{Worker: "sche.W"}))
+		refused(k, codes.BadRequest, k.Join, flow.JoinAsk{Key: "node.N0"})
+	})
+}

@@ -2,6 +2,8 @@ package flow
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"confcenter/access"
@@ -29,13 +31,13 @@ type JoinAnswer struct {
 }
 
 // Join registers a worker or a scheduler, which lives as long as it sends heartbeats. One that
-// has died or left may join again.
+// has died or left may join again; what it had claimed then waits again.
 func (f *Flow) Join(ctx context.Context, by *access.Actor, q *JoinAsk) (*JoinAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWorker(q.Key)
+	m, err := parseWorker(q.Key, Scheduler)
 	if err != nil {
 		return nil, err
 	}
@@ -48,20 +50,33 @@ func (f *Flow) Join(ctx context.Context, by *access.Actor, q *JoinAsk) (*JoinAns
 		return nil, err
 	}
 	res, err := e.join(ctx, m, values, ttl)
+	for errors.Is(err, errTasks) {
+		before := *e
+		before.token = ""
+		if _, err = before.returnAll(ctx, m, false); err == nil {
+			res, err = e.join(ctx, m, values, ttl)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &JoinAnswer{int64(res.Revision), int64(res.Ops[0].Entry.Lease)}, nil
 }
 
-// parseWorker reads the name of a worker or a scheduler.
-func parseWorker(text string) (Member, error) {
+// parseWorker reads the name of a worker, or of one of the other kinds.
+func parseWorker(text string, others ...Kind) (Member, error) {
 	m, err := ParseMember(text)
-	if err == nil && m.Kind != Worker && m.Kind != Scheduler {
-		err = codes.Errorf(codes.BadRequest, "%s is neither a worker nor a scheduler: write wokr.ID or sche.ID", m)
+	if err == nil && m.Kind != Worker && !slices.Contains(others, m.Kind) {
+		err = codes.Errorf(codes.BadRequest, "%s is no worker: write wokr.ID", m)
+		if len(others) > 0 {
+			err = codes.Errorf(codes.BadRequest, "%s is neither a worker nor a scheduler: write wokr.ID or sche.ID", m)
+		}
 	}
 	return m, err
 }
+
+// errTasks is that a worker still has what it had claimed when it lived before.
+var errTasks = errors.New("its tasks were not returned")
 
 func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, ttl time.Duration) (*kv.Result, error) {
 	live, index := e.f.indexKey(liveKey, e.ns, m), e.f.index()
@@ -83,9 +98,15 @@ func (e *edit) join(ctx context.Context, m Member, values map[string]kv.Value, t
 			e.when(kv.Absent(index, key))
 		}
 		r := &record{Member: m, listed: kinds[m.Kind].list}
-		if r.atime, err = e.f.store.Get(ctx, e.ns, m.field("atime")); err != nil {
+		own, err := e.f.store.GetMany(ctx, e.ns, m.field("atime"), m.field("tasks"))
+		if err != nil {
 			return err
 		}
+		if number(own[1]) > 0 {
+			return errTasks
+		}
+		e.whenSame(m.field("tasks"), own[1])
+		r.atime = own[0]
 		e.create(r, values, true)
 		return nil
 	})
@@ -110,7 +131,7 @@ func (f *Flow) Heartbeat(ctx context.Context, _ *access.Actor, q *HeartbeatAsk) 
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWorker(q.Key)
+	m, err := parseWorker(q.Key, Scheduler)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +169,7 @@ func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*Write
 	if err != nil {
 		return nil, err
 	}
-	m, err := parseWorker(q.Key)
+	m, err := parseWorker(q.Key, Scheduler)
 	if err != nil {
 		return nil, err
 	}
