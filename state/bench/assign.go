@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -44,19 +45,26 @@ func (b *Bench) AssignNodes(ctx context.Context, by *access.Actor, q *HoldAsk) (
 		if j.Hold == q.Hold {
 			return &AssignAnswer{Assigned: true, Nodes: answerNodes(j.nodes)}, nil
 		}
-		nodes, err := b.living(ctx)
+		offers, err := b.offers(ctx, j.spec.NodeAssignments)
 		if err != nil {
 			return nil, err
 		}
-		chosen, failed := choose(j.spec.NodeAssignments, nodes)
+		nodes, failed := choose(j.spec.NodeAssignments, offers)
 		if len(failed) > 0 {
 			return &AssignAnswer{Nodes: []AssignedNode{}, Failed: failed}, nil
 		}
 		c.stillHeld(j)
-		for _, n := range chosen {
+		chosen := make([]assigned, len(nodes))
+		for i, n := range nodes {
+			a := &j.spec.NodeAssignments[i]
+			chosen[i] = assigned{n.ID, a.Properties.Name, cmp.Or(a.Properties.Role, n.Info.Config.Role), a.fit(&n.Info), n.Info}
 			c.unchanged("node/"+n.ID+"/job", nil)
 			c.exists("alive/" + n.ID)
 			c.putValue("node/"+n.ID+"/job", kv.StringValue(j.ID), kv.LeaseID(q.Hold))
+			c.setState(n.ID, n, n.state, "assigned", "job "+j.ID)
+		}
+		if err := j.spec.checkNodes(chosen); err != nil {
+			return nil, err
 		}
 		c.put("nodes/"+j.ID, chosen)
 		j.Hold = q.Hold
@@ -73,20 +81,25 @@ func answerNodes(nodes []assigned) []AssignedNode {
 	return answer
 }
 
-// everyNode reads all nodes, page by page.
-func (b *book) everyNode(ctx context.Context) (all []nodeKeys, err error) {
-	for after := ""; ; {
-		read, more, _, err := b.nodesAfter(ctx, after)
-		all = append(all, read...)
-		if err != nil || !more || len(read) == 0 {
-			return all, err
+// eachNode calls do for all nodes, page by page.
+func (b *book) eachNode(ctx context.Context, do func(n *nodeKeys) error) error {
+	for after, more := "", true; more; {
+		read, rest, _, err := b.nodesAfter(ctx, after)
+		for i := range read {
+			if after = read[i].ID; err == nil {
+				err = do(&read[i])
+			}
 		}
-		after = read[len(read)-1].ID
+		if err != nil {
+			return err
+		}
+		more = rest
 	}
+	return nil
 }
 
-// living is everyNode for those whose time has not ended, whether that was noticed or not.
-func (b *book) living(ctx context.Context) ([]nodeKeys, error) {
+// living are the ids of the nodes whose time has not ended, whether that was noticed or not.
+func (b *book) living(ctx context.Context) (map[string]bool, error) {
 	alive := map[string]bool{}
 	for after, more := "", true; more; {
 		page, err := b.list(ctx, "alive/", after, 0)
@@ -99,41 +112,107 @@ func (b *book) living(ctx context.Context) ([]nodeKeys, error) {
 		}
 		more = page.More
 	}
-	nodes, err := b.everyNode(ctx)
-	return slices.DeleteFunc(nodes, func(n nodeKeys) bool { return !alive[n.ID] }), err
+	return alive, nil
 }
 
-// choose finds a node for each assignment, of those that are free. Assignments for which few
-// nodes can be used are not looked at first, so that it may fail where another order would not.
-func choose(assignments []NodeAssignment, nodes []nodeKeys) (chosen []assigned, failed []Unassigned) {
-	used := map[string]bool{}
-	for i := range assignments {
-		a := &assignments[i]
-		best, match, busy := -1, ScheduleSuccess(0), false
-		for n := range nodes {
-			fit := a.fit(&nodes[n].Info)
-			free := nodes[n].State == NodeIdle && nodes[n].Job == "" && !used[nodes[n].ID]
-			busy = busy || fit != 0 && !free
-			if fit != 0 && free && (match == 0 || fit < match) {
-				best, match = n, fit
+// offer is the nodes that an assignment can have.
+type offer struct {
+	free [IdleAnyRoleMatch + 1][]*nodeKeys // by how well they fit
+	some bool                              // there are nodes that fit, free or not
+}
+
+// offers looks for what each assignment can have. It keeps no more nodes of a kind for one than
+// there are assignments: the others cannot take as many from it.
+func (b *book) offers(ctx context.Context, assignments []NodeAssignment) ([]offer, error) {
+	offers := make([]offer, len(assignments))
+	alive, err := b.living(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return offers, b.eachNode(ctx, func(n *nodeKeys) error {
+		if !alive[n.ID] {
+			return nil
+		}
+		kept := *n // without what keeps the page it was read from
+		kept.Beat = NodeStatus{}
+		for i := range assignments {
+			fit := assignments[i].fit(&n.Info)
+			if fit == 0 {
+				continue
+			}
+			offers[i].some = true
+			if list := &offers[i].free[fit]; n.State == NodeIdle && n.Job == "" && len(*list) < len(assignments) {
+				*list = append(*list, &kept)
 			}
 		}
-		if best < 0 {
-			why := IdleRoleNoMatch
-			if busy && a.Properties.Role == DatabaseRole {
-				why = BusyDatabase
+		return nil
+	})
+}
+
+// choose finds a node for each assignment, if there is a way to do so, and nodes of the very
+// role as long as there are some. Some of nodes are nil if others are in failed.
+func choose(assignments []NodeAssignment, offers []offer) (nodes []*nodeKeys, failed []Unassigned) {
+	owner := map[*nodeKeys]int{}
+	var find func(i int, worst ScheduleSuccess, tried map[*nodeKeys]bool) bool
+	find = func(i int, worst ScheduleSuccess, tried map[*nodeKeys]bool) bool {
+		fit := slices.Concat(offers[i].free[:worst+1]...)
+		for _, n := range fit {
+			if _, taken := owner[n]; !taken {
+				owner[n] = i
+				return true
 			}
-			failed = append(failed, Unassigned{a.Properties.Name, a.Properties.Role, why})
+		}
+		for _, n := range fit { // perhaps who has it can do with another one
+			if !tried[n] {
+				if tried[n] = true; find(owner[n], worst, tried) {
+					owner[n] = i
+					return true
+				}
+			}
+		}
+		return false
+	}
+	found := make([]bool, len(assignments))
+	for _, worst := range []ScheduleSuccess{IdleExactRoleMatch, IdleAnyRoleMatch} {
+		for i := range assignments {
+			found[i] = found[i] || find(i, worst, map[*nodeKeys]bool{})
+		}
+	}
+	nodes = make([]*nodeKeys, len(assignments))
+	for n, i := range owner {
+		nodes[i] = n
+	}
+	for i, a := range assignments {
+		if found[i] {
 			continue
 		}
-		used[nodes[best].ID] = true
-		role := a.Properties.Role
-		if role == 0 {
-			role = nodes[best].Info.Config.Role
+		why := IdleRoleNoMatch
+		if offers[i].some && a.Properties.Role == DatabaseRole {
+			why = BusyDatabase
 		}
-		chosen = append(chosen, assigned{nodes[best].ID, a.Properties.Name, role, match, nodes[best].Info})
+		failed = append(failed, Unassigned{a.Properties.Name, a.Properties.Role, why})
 	}
-	return chosen, failed
+	return nodes, failed
+}
+
+// on reports whether a stage is for a node of its job.
+func (s *StageSpec) on(n *assigned) bool {
+	return len(s.Selectors) == 0 || selects(s.Selectors, n.Info.Config.Labels, []string{n.Name}, n.Role)
+}
+
+// checkNodes refuses nodes with which a stage would have nothing to do and end at once: whether
+// there are the labels that it selects by is not known before.
+func (s *JobSpec) checkNodes(nodes []assigned) error {
+	for i := range s.Stages {
+		stage := &s.Stages[i]
+		if slices.ContainsFunc(stage.Selectors, func(s Selector) bool { return s.None }) {
+			continue
+		}
+		if !slices.ContainsFunc(nodes, func(n assigned) bool { return stage.on(&n) }) {
+			return codes.Errorf(codes.Conflict, "stage %s selects none of the nodes that the job would get: ask for its labels in nodeAssignments, too, or push the job back until there are other nodes", stage.Name)
+		}
+	}
+	return nil
 }
 
 // fit says how a node can be used for an assignment; 0: it cannot.
@@ -169,9 +248,10 @@ func (b *Bench) StartJob(ctx context.Context, by *access.Actor, q *HoldAsk) (*Up
 			return nil, err
 		}
 		for _, n := range nodes {
-			if n.Job != j.ID {
-				return nil, codes.Errorf(codes.Conflict, "job %s no longer has node %s: push it back", q.ID, n.ID)
+			if n.Job != j.ID || n.has == nil {
+				return nil, codes.Errorf(codes.Conflict, "job %s no longer has node %s, or the node is silent: push the job back", q.ID, n.ID)
 			}
+			c.exists("alive/" + n.ID)
 			c.unchanged("node/"+n.ID+"/job", n.job)
 			c.putValue("node/"+n.ID+"/job", kv.StringValue(j.ID), 0) // no longer under the hold
 			c.putValue("ran/"+n.ID+"/"+j.ID, kv.StringValue(""), 0)
@@ -209,6 +289,21 @@ func (b *book) nodesOf(ctx context.Context, j *job) ([]*nodeKeys, error) {
 		}
 	}
 	return nodes, nil
+}
+
+// letGo writes into the histories of a job's nodes that its hold has them no more.
+func (c *change) letGo(j *job, why string) error {
+	if j.Hold == 0 {
+		return nil
+	}
+	nodes, err := c.b.nodesOf(c.ctx, j)
+	for _, n := range nodes {
+		if n.Job == j.ID || n.Job == "" { // nobody else has it yet
+			c.setState(n.ID, n, n.state, "let go", "job "+j.ID+" "+why)
+		}
+	}
+	j.Hold = 0
+	return err
 }
 
 // progress writes a job that runs, and lets its nodes go if it has ended.

@@ -135,7 +135,8 @@ func busy(format string, args ...any) error {
 //	job/ID                   jobHead
 //	raw/ID, spec/ID          the specification as it came, and as it was read
 //	nodes/ID, run/ID         the nodes assigned, and what becomes of the tasks on them
-//	queue/TICKET             the id of a job that waits; queue/TICKET/held under a lease
+//	queue/TICKET             the id of a job that waits
+//	queue/TICKET/held|taken  that somebody has it: under the hold's lease, and until it is noticed that it has ended
 //	ran/NODE/JOB             which jobs a node has had
 //	history/node/ID/N, history/job/ID/N
 //	log/JOB/STAGE/NODE/TASK/N
@@ -282,11 +283,11 @@ func decode(e *kv.Entry, into any) error {
 	return json.Unmarshal(e.Value.Data, into)
 }
 
-// read reads one key into a record.
+// read reads one key, into a record unless that is nil.
 func (c *change) read(key string, into any) (*kv.Entry, error) {
 	e, err := c.b.store.Get(c.ctx, c.b.cfg.NS, key)
-	if err != nil {
-		return nil, err
+	if err != nil || into == nil {
+		return e, err
 	}
 	return e, decode(e, into)
 }

@@ -56,6 +56,7 @@ func each(t *testing.T, cfg bench.Config, test func(t *testing.T, r *rig)) {
 type hooked struct {
 	state.Store
 	before func() // nil: nobody
+	fails  error  // what all transactions fail with; nil: none does
 }
 
 func (h *hooked) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
@@ -63,13 +64,16 @@ func (h *hooked) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 		h.before = nil
 		do()
 	}
+	if h.fails != nil {
+		return nil, h.fails
+	}
 	return h.Store.Txn(ctx, txn)
 }
 
 // after returns a Bench that is told too late what others have done: they act when it has
 // decided, just before its next transaction.
 func (r *rig) after(others func()) *bench.Bench {
-	return bench.Open(&hooked{r.bed.Store, others}, bench.Config{NS: r.bed.NS, NodeTTL: time.Hour, HoldTTL: time.Hour})
+	return bench.Open(&hooked{Store: r.bed.Store, before: others}, bench.Config{NS: r.bed.NS, NodeTTL: time.Hour, HoldTTL: time.Hour})
 }
 
 // leases are how many there are besides those of nodes and holds.

@@ -282,6 +282,7 @@ func TestB37AWatcherIsToldOldAndNewState(t *testing.T) {
 		c := job("started: JOB_QUEUED > JOB_RUNNING")
 		require.Equal(t, id, c.Job)
 		require.NotZero(t, c.Revision)
+		node("assigned: NODE_IDLE > NODE_IDLE")
 		require.Equal(t, "db1", node("started a job: NODE_IDLE > NODE_RUNNING_JOB").Node)
 		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
 		job("aborted: JOB_RUNNING > JOB_ABORTED")
@@ -297,6 +298,81 @@ func TestB37AWatcherIsToldOldAndNewState(t *testing.T) {
 		require.Equal(t, "JOB_ABORTED", next.New)
 		_, err = r.Watch(r.ctx, bench.Of{Job: "a", Node: "b"}, 0)
 		require.Equal(t, codes.BadRequest, codes.Of(err))
+	})
+}
+
+// Whoever continues behind any change misses none, however many came together; behind the last
+// of those that were written together he is told none twice.
+func TestAWatchContinuesBehindEachChange(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		read := func(after kv.Revision, n int) (list []bench.Change) {
+			t.Helper()
+			w, err := r.Watch(r.ctx, bench.Of{}, after)
+			require.NoError(t, err)
+			defer w.Stop()
+			for len(list) < n {
+				c, err := w.Next(r.ctx)
+				require.NoError(t, err)
+				list = append(list, c)
+			}
+			return list
+		}
+		name := func(c bench.Change) string { return fmt.Sprint(c.Job, c.Node, " ", c.Seq) }
+		w, err := r.Watch(r.ctx, bench.Of{}, 0)
+		require.NoError(t, err)
+		defer w.Stop()
+		r.pair()
+		ask(r, r.AbortJob, bench.AbortAsk{ID: r.start(pingpong)})
+		var all []bench.Change
+		for len(all) < 5+2*4 { // of the job and of each node
+			c, err := w.Next(r.ctx)
+			require.NoError(t, err)
+			all = append(all, c)
+		}
+		// the nodes are registered, and the job is submitted and taken; the rest is three times three
+		together := []int{1, 1, 1, 1, 3, 3, 3}
+		begin, i := 0, 0
+		for _, n := range together {
+			for last := begin + n - 1; i <= last; i++ {
+				next := begin
+				if i == last {
+					next = i + 1
+				}
+				for k, c := range read(all[i].Revision, len(all)-next) {
+					require.Equal(t, name(all[next+k]), name(c))
+				}
+			}
+			begin += n
+		}
+		require.Equal(t, len(all), begin)
+	})
+}
+
+// So it is of a store that was empty when the watch began, whose state is told first.
+func TestAWatchOfAnEmptyStoreTellsInOrder(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		w, err := r.Watch(r.ctx, bench.Of{}, 0)
+		require.NoError(t, err)
+		defer w.Stop()
+		for _, id := range []string{"b", "a"} {
+			r.register(id, bench.LoaderRole)
+		}
+		r.register("b", bench.LoaderRole)
+		for _, want := range []string{"b 1", "a 1", "b 2"} {
+			c, err := w.Next(r.ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, fmt.Sprint(c.Node, " ", c.Seq))
+		}
+	})
+}
+
+// What goes wrong is told to who runs it.
+func TestRunTellsWhatGoesWrong(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		ask(r, r.RegisterNode, bench.NodeAsk{Node: info("n1", bench.LoaderRole), TTL: 100})
+		full := codes.Errorf(codes.Busy, "the disk is full")
+		b := bench.Open(&hooked{Store: r.bed.Store, fails: full}, bench.Config{NS: r.bed.NS})
+		require.ErrorIs(t, b.Run(r.ctx), full)
 	})
 }
 

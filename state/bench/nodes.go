@@ -92,7 +92,7 @@ func (b *Bench) enter(ctx context.Context, by *access.Actor, q *NodeAsk, only bo
 			to.State = RunningJob
 		}
 		c.setState(info.ID, n, to, event, "")
-		return &RegisterAnswer{ID: info.ID, Node: info, TTL: ttl.Milliseconds(), Seq: n.state.Seq + 1}, nil
+		return &RegisterAnswer{ID: info.ID, Node: info, TTL: ttl.Milliseconds(), Seq: n.state.Seq + 1}, c.tellJob(n, to)
 	})
 }
 
@@ -198,7 +198,7 @@ func (b *Bench) Heartbeat(ctx context.Context, by *access.Actor, q *HeartbeatAsk
 			return &UpdateAnswer{ID: q.ID}, nil
 		}
 		c.setState(q.ID, n, to, event, "")
-		return &UpdateAnswer{ID: q.ID, Seq: n.state.Seq + 1}, nil
+		return &UpdateAnswer{ID: q.ID, Seq: n.state.Seq + 1}, c.tellJob(n, to)
 	})
 }
 

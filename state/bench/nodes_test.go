@@ -230,7 +230,7 @@ func TestTheNumberOfNodesHasALimit(t *testing.T) {
 		r.register("n2", bench.LoaderRole)
 		refused(r, codes.Limit, "there are 2 nodes, which is the limit: remove", r.RegisterNode, bench.NodeAsk{Node: info("n3", 0)})
 		ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: "n1"})
-		late := bench.Open(&hooked{r.bed.Store, func() { r.register("n4", bench.LoaderRole) }}, bench.Config{NS: r.bed.NS, MaxNodes: 2})
+		late := bench.Open(&hooked{Store: r.bed.Store, before: func() { r.register("n4", bench.LoaderRole) }}, bench.Config{NS: r.bed.NS, MaxNodes: 2})
 		refused(r, codes.Limit, "there are 2 nodes", late.RegisterNode, bench.NodeAsk{Node: info("n3", 0)})
 	})
 }
@@ -267,7 +267,7 @@ func TestNoLeaseIsLeftBehind(t *testing.T) {
 func TestNotTooManyWaitForTheSame(t *testing.T) {
 	statetest.Each(t, func(t *testing.T, bed *statetest.Bed) {
 		entered, wait := make(chan struct{}), make(chan struct{})
-		slow := &hooked{bed.Store, func() { close(entered); <-wait }}
+		slow := &hooked{Store: bed.Store, before: func() { close(entered); <-wait }}
 		b := bench.Open(slow, bench.Config{NS: bed.NS, MaxWaiting: 2})
 		ctx := statetest.Context(t)
 		results := make(chan error, 4)

@@ -26,7 +26,7 @@ func (j *job) begin(now int64) {
 	for s := range j.run {
 		spec := &j.spec.Stages[s]
 		for n, at := range j.nodes {
-			if len(spec.Selectors) > 0 && !selects(spec.Selectors, at.Info.Config.Labels, []string{at.Name}, at.Role) {
+			if !spec.on(&at) {
 				continue
 			}
 			run := nodeRun{Node: n, Tasks: make([]Task, len(spec.Tasks))}
@@ -334,7 +334,11 @@ func (j *job) find(stage, task, node string) (s, t, n int, err error) {
 		}
 	}
 	if node != "" && s < len(j.run) {
-		n = slices.IndexFunc(j.run[s].Nodes, func(run nodeRun) bool { at := j.nodes[run.Node]; return at.ID == node || at.Name == node })
+		at := slices.IndexFunc(j.nodes, func(at assigned) bool { return at.ID == node })
+		if at < 0 { // the id of a node may be the name of another
+			at = slices.IndexFunc(j.nodes, func(at assigned) bool { return at.Name == node })
+		}
+		n = slices.IndexFunc(j.run[s].Nodes, func(run nodeRun) bool { return run.Node == at })
 	}
 	if node != "" && n < 0 {
 		return 0, 0, 0, refuse(NotFound, "stage %s of job %s is not on node %.40q", spec.Name, j.ID, node)

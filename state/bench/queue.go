@@ -89,11 +89,17 @@ func (c *change) queue(j *job) {
 // unqueue takes a job out of the queue.
 func (c *change) unqueue(j *job) {
 	c.count("waiting", -1)
-	c.delete(queueKey(j.Ticket))
+	c.leavePlace(j)
 	if j.heldEntry != nil {
 		c.delete(queueKey(j.Ticket) + "/held")
 	}
 	j.Ticket = 0
+}
+
+// leavePlace frees the place of a job in the queue.
+func (c *change) leavePlace(j *job) {
+	c.delete(queueKey(j.Ticket))
+	c.delete(queueKey(j.Ticket) + "/taken")
 }
 
 // TakeAsk asks for the next job.
@@ -125,6 +131,9 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 			return &TakeAnswer{Empty: true}, err
 		}
 		j, err := b.job(ctx, id)
+		if err == nil {
+			err = c.holdEnded(j)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -137,6 +146,7 @@ func (b *Bench) TakeJob(ctx context.Context, by *access.Actor, q *TakeAsk) (*Tak
 		text := hold{By: by.String()}
 		c.put(key+"/held", text)
 		c.ops[len(c.ops)-1].Lease = lease
+		c.putValue(key+"/taken", kv.StringValue(""), 0)
 		j.Taken++
 		c.save(j, "taken", "")
 		return &TakeAnswer{ID: id, Hold: int64(lease), TTL: ttl.Milliseconds(), Attempts: j.Taken - 1}, nil
@@ -161,7 +171,7 @@ func (b *book) first(ctx context.Context) (id, key string, e *kv.Entry, err erro
 			return "", "", nil, err
 		}
 		for i, e := range page.Entries {
-			if strings.HasSuffix(e.Key, "/held") {
+			if strings.Count(e.Key, "/") > 1 {
 				continue
 			}
 			if last := i == len(page.Entries)-1; last && page.More {
@@ -244,7 +254,10 @@ func (b *Bench) PushBackJob(ctx context.Context, by *access.Actor, q *PushBackAs
 			return nil, err
 		}
 		c.stillHeld(j)
-		c.delete(queueKey(j.Ticket))
+		if err := c.letGo(j, "was pushed back"); err != nil {
+			return nil, err
+		}
+		c.leavePlace(j)
 		c.revoke(kv.LeaseID(q.Hold)) // with the nodes reserved under it
 		if j.Ticket = middle + drawn[0]; q.Head {
 			j.Ticket = middle - drawn[0]

@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"confcenter/codes"
@@ -22,8 +24,10 @@ type Change struct {
 	Entry        // with the state before and after
 	// Missed says that there were changes that can no longer be told; there is no Entry. Read
 	// the state again; what follows is later.
-	Missed   bool
-	Revision kv.Revision // where to continue
+	Missed bool
+	// Revision is where to continue without missing anything. What was written together is told
+	// from its beginning again, unless this is the last of it.
+	Revision kv.Revision
 }
 
 // Watch tells of changes, in their order.
@@ -32,9 +36,11 @@ type Watch struct {
 	watch state.Watch
 
 	// of the goroutine that calls Next
-	events   []kv.Event
-	revision kv.Revision
-	skipping bool // of a state that nobody has asked for
+	state    []kv.Event  // of a store that was empty, until it is complete
+	events   []kv.Event  // not told yet
+	more     bool        // what was written with the last of them follows
+	revision kv.Revision // behind all events
+	skipping bool        // of a state that nobody has asked for
 }
 
 // Watch follows what happens to nodes and jobs, from now on or after a revision. The context
@@ -69,8 +75,9 @@ func (w *Watch) Next(ctx context.Context) (Change, error) {
 		for len(w.events) > 0 {
 			e := w.events[0]
 			w.events = w.events[1:]
-			c, ok, err := w.change(&e)
+			c, ok, err := told(&e)
 			if ok || err != nil {
+				c.Revision = w.behind(e.Entry.Mod)
 				return c, err
 			}
 		}
@@ -78,27 +85,40 @@ func (w *Watch) Next(ctx context.Context) (Change, error) {
 		if err != nil {
 			return Change{}, err
 		}
-		w.revision = n.Revision
+		w.revision, w.more = n.Revision, n.More
 		switch n.Kind {
 		case kv.Resync:
-			w.skipping = true
+			w.skipping, w.state = true, nil
 		case kv.Synced:
 			if w.skipping {
 				w.skipping = false
 				return Change{Missed: true, Revision: n.Revision}, nil
 			}
+			slices.SortStableFunc(w.state, func(a, b kv.Event) int { return cmp.Compare(a.Entry.Mod, b.Entry.Mod) })
+			w.events, w.state = w.state, nil
 		case kv.Changed:
 			w.events = n.Events
 		case kv.State:
 			if !w.skipping {
-				w.events = n.Events
+				w.state = append(w.state, n.Events...)
 			}
 		}
 	}
 }
 
-// change reads an entry of a history; what is trimmed from it is no change.
-func (w *Watch) change(e *kv.Event) (c Change, ok bool, err error) {
+// behind is where to continue behind a change of a revision, when events follow it.
+func (w *Watch) behind(at kv.Revision) kv.Revision {
+	switch {
+	case len(w.events) == 0 && !w.more:
+		return w.revision
+	case len(w.events) > 0 && w.events[0].Entry.Mod > at:
+		return at
+	}
+	return at - 1
+}
+
+// told reads an entry of a history; what is trimmed from it is no change.
+func told(e *kv.Event) (c Change, ok bool, err error) {
 	path := strings.Split(e.Entry.Key, "/")
 	if e.Entry.Deleted() || len(path) != len([]string{"history", "node", "ID", "N"}) {
 		return c, false, nil
@@ -108,7 +128,6 @@ func (w *Watch) change(e *kv.Event) (c Change, ok bool, err error) {
 	} else {
 		c.Job = path[2]
 	}
-	c.Revision = w.revision
 	return c, true, decode(e.Entry, &c.Entry)
 }
 
