@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,19 +13,19 @@ import (
 	"confcenter/state/bench"
 )
 
-// answer asks as the edges do.
-func (r *rig) answer(name string, q any) int {
+// answer asks as the edges do, and reads the answer, which is not too long.
+func (r *rig) answer(name string, q, into any) {
 	r.t.Helper()
 	m := &state.Model{Name: "bench", Operations: bench.Operations, Asked: r.model}
 	for i := range m.Operations {
 		if o := &m.Operations[i]; o.Name == name {
 			text, err := m.Answer(r.ctx, o, agent, q)
 			require.NoError(r.t, err)
-			return len(text)
+			require.NoError(r.t, json.Unmarshal(text, into))
+			return
 		}
 	}
 	require.FailNow(r.t, "no such operation", name)
-	return 0
 }
 
 // stout registers nodes that say of themselves as much as they may.
@@ -44,25 +45,27 @@ func (r *rig) stout(nodes int) {
 // Whatever a job is like, it can be read.
 func TestAnswersAboutLargeJobsFit(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
-		const nodes, stages, many = 64, 2048 / 64, 256
+		const nodes, stages, many = 8, 80, 256
 		r.stout(nodes)
 		var wanted, all []string
 		for i := range nodes {
 			wanted = append(wanted, fmt.Sprintf("{name: m%d, role: loader}", i))
 		}
 		const head = "name: x\nnodeAssignments: [%s]\nstages:\n  - {name: s0, tasks: [{driver: shell, shell: {command: %q}}]}\n"
-		wide := fmt.Sprintf(head, strings.Join(wanted, ", "), strings.Repeat("{{.Nodes.m0.Host}}", 3000))
+		wide := fmt.Sprintf(head, strings.Join(wanted, ", "), strings.Repeat("{{.Nodes.m0.Host}}", 500))
 		for i := range many - 1 {
 			all = append(all, fmt.Sprintf("  - {name: s%d, tasks: [{driver: shell, shell: {command: x}}]}\n", i+1))
 		}
 		id := r.start(wide + strings.Join(all[:stages-1], ""))
-		r.answer("job-stage", &bench.StageAsk{ID: id, Stage: "s0"})
+		var stage bench.Stage
+		r.answer("job-stage", &bench.StageAsk{ID: id, Stage: "s0"}, &stage)
+		require.Len(t, stage.Nodes, nodes)
 		var seen []int64
 		answers := 0
-		for from := int64(0); ; answers++ {
-			q := bench.JobIDAsk{ID: id, From: from}
-			r.answer("job", &q)
-			j := ask(r, r.FindJob, q)
+		for from := int64(0); ; {
+			var j bench.Job
+			r.answer("job", &bench.JobIDAsk{ID: id, From: from}, &j)
+			answers++
 			require.Len(t, j.Pipelines, stages, "all but the stages is there each time")
 			for _, s := range j.Stages {
 				seen = append(seen, s.Index)
@@ -76,18 +79,20 @@ func TestAnswersAboutLargeJobsFit(t *testing.T) {
 		for i, s := range seen {
 			require.EqualValues(t, i, s)
 		}
-		refused(r, codes.BadRequest, "from is 99: give 0 to 31", r.FindJob, bench.JobIDAsk{ID: id, From: 99})
+		refused(r, codes.BadRequest, "from is 99: give 0 to 79", r.FindJob, bench.JobIDAsk{ID: id, From: 99})
 		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
 
 		ids := []string{id}
-		for range 3 {
+		for range 2 {
 			ids = append(ids, r.start(fmt.Sprintf(head, wanted[0], "x")+strings.Join(all, "")))
 			ask(r, r.AbortJob, bench.AbortAsk{ID: ids[len(ids)-1]})
 		}
 		var jobs []string
+		answers = 0
 		for q := (bench.NodeStagesAsk{ID: "n00"}); ; {
-			r.answer("node-stages", &q)
-			page := ask(r, r.NodeStages, q)
+			var page bench.NodeStagesAnswer
+			r.answer("node-stages", &q, &page)
+			answers++
 			for _, j := range page.Jobs {
 				jobs = append(jobs, j.ID)
 			}
@@ -96,6 +101,7 @@ func TestAnswersAboutLargeJobsFit(t *testing.T) {
 			}
 		}
 		require.Equal(t, ids, jobs)
+		require.Greater(t, answers, 1)
 		require.Len(t, r.job(ids[1]).Stages, many, "a job of one node is told at once")
 	})
 }

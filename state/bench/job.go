@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -254,8 +255,9 @@ func (j *job) view(from int) *Job {
 		v.Pipelines[p] = StagePipeline{StagePipelineStatus(j.pipelineStatus(p)), j.stagesOf(p)}
 	}
 	var room room
+	with := known(j.nodes)
 	for s := from; s < len(j.spec.Stages); s++ {
-		stage := j.stage(s)
+		stage := j.stage(s, with)
 		if !room.has(stage) {
 			v.Next = int64(s)
 			break
@@ -282,9 +284,10 @@ func (j *job) stagesOf(pipeline int) []int64 {
 	return list
 }
 
-// stage is one stage as it is shown.
-func (j *job) stage(s int) Stage {
-	v := Stage{Index: int64(s), Pipeline: int64(j.spec.pipelineOf(j.spec.Stages[s].Name)), Spec: j.spec.Stages[s].render(j.nodes), Nodes: []NodeStage{}}
+// stage is one stage as it is shown, rendered with what is known of the nodes.
+func (j *job) stage(s int, with *strings.Replacer) Stage {
+	v := Stage{Index: int64(s), Pipeline: int64(j.spec.pipelineOf(j.spec.Stages[s].Name)), Spec: j.spec.Stages[s], Nodes: []NodeStage{}}
+	v.Spec.Tasks = renderTasks(v.Spec.Tasks, with)
 	if s >= len(j.run) {
 		return v
 	}

@@ -218,7 +218,7 @@ func (b *Bench) JobStage(ctx context.Context, _ *access.Actor, q *StageAsk) (*St
 	if err != nil {
 		return nil, err
 	}
-	stage := j.stage(s)
+	stage := j.stage(s, known(j.nodes))
 	return &stage, nil
 }
 

@@ -318,17 +318,16 @@ func (p *problems) stopper(where string, job *JobSpec, t *TaskSpec) {
 	}
 }
 
-// render puts what is known of the assigned nodes into a stage: {{.Nodes.NAME.Ip}} and
-// Host, Id, BindAddr in place of Ip.
-func (s StageSpec) render(nodes []assigned) StageSpec {
+// known replaces {{.Nodes.NAME.Ip}}, and Host, Id, BindAddr in place of Ip, by what is known
+// of the assigned nodes.
+func known(nodes []assigned) *strings.Replacer {
 	var pairs []string
 	for _, n := range nodes {
 		for member, value := range map[string]string{"Ip": n.Info.Addr.IP, "Host": n.Info.Property.Host, "Id": n.ID, "BindAddr": n.Info.Addr.BindAddr} {
 			pairs = append(pairs, "{{.Nodes."+n.Name+"."+member+"}}", value)
 		}
 	}
-	s.Tasks = renderTasks(s.Tasks, strings.NewReplacer(pairs...))
-	return s
+	return strings.NewReplacer(pairs...)
 }
 
 func renderTasks(tasks []TaskSpec, with *strings.Replacer) []TaskSpec {
