@@ -1,14 +1,17 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
+	"confcenter/state"
 )
 
 // begun is a job that was started on two nodes. Stage 0 is in the background, stage 1 not, and
@@ -152,4 +155,45 @@ func agrees(t require.TestingT, j *job) {
 			require.Equal(t, pipelineRunning, status)
 		}
 	}
+}
+
+// A job whose stages are too long for one answer is told in parts.
+func TestAJobFitsIntoAnswers(t *testing.T) {
+	const nodes, stages = 8, 80
+	raw := "name: x\nnodeAssignments: ["
+	for n := range nodes {
+		raw += fmt.Sprintf("{name: m%d, role: any}, ", n)
+	}
+	raw += "]\nstages:\n"
+	for s := range stages {
+		raw += fmt.Sprintf("  - {name: s%d, tasks: [{driver: shell, shell: {command: %q}}]}\n", s, strings.Repeat("{{.Nodes.m0.Host}}", 40))
+	}
+	spec, err := ParseSpec(raw)
+	require.NoError(t, err)
+	j := &job{JobHead: JobHead{ID: "1"}, raw: raw, spec: *spec}
+	for n := range nodes {
+		at := assigned{ID: fmt.Sprint(n), Name: fmt.Sprint("m", n)}
+		at.Info.Property.Host = strings.Repeat(`"`, maxText)
+		at.Info.Config.Labels = []Label{{K: "k", V: strings.Repeat("v", maxInfo)}}
+		j.nodes = append(j.nodes, at)
+	}
+	j.begin(1)
+	var seen []int64
+	for from := 0; ; {
+		v := j.view(from)
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(text), state.MaxAnswer)
+		require.Len(t, v.Pipelines, stages, "all but the stages is there each time")
+		for _, s := range v.Stages {
+			require.EqualValues(t, len(seen), s.Index)
+			seen = append(seen, s.Index)
+		}
+		if from = int(v.Next); from == 0 {
+			break
+		}
+		require.Less(t, len(seen), stages)
+	}
+	require.Len(t, seen, stages)
+	require.NotZero(t, j.view(0).Next)
 }
