@@ -165,3 +165,53 @@ func TestKilledWhileReturning(t *testing.T) {
 		require.True(k.t, !done || n == 151)
 	})
 }
+
+// forsaken removes an application in a process that dies at once.
+func (k *kit) forsaken(nodes int) {
+	k.t.Helper()
+	k.sample(nodes)
+	left := new(atomic.Int64)
+	left.Store(1)
+	dying := flow.Open(mortal{k.bed.Store, left, true}, flow.Config{Prefix: prefix(k.bed.Store)})
+	_, err := dying.Remove(k.ctx, k.by, &flow.RemoveAsk{Key: "cfapp.A"})
+	require.ErrorIs(k.t, err, errKilled)
+	require.Equal(k.t, []string{"gone.cl.cfapp.A"}, k.duties())
+}
+
+func TestALongRemovalDelaysNoNoticeOfADeadWorker(t *testing.T) {
+	each(t, func(k *kit) {
+		k.forsaken(10)
+		began, goOn := make(chan struct{}), make(chan struct{})
+		sweeping := k.hook(func(txn *kv.Txn) {
+			if does(txn, kv.OpDeletePrefix, "node.N0.") {
+				close(began)
+				<-goOn
+			}
+		}, nil)
+		stop := sweeping.run()
+		<-began
+		ask(k, k.Join, flow.JoinAsk{Key: "wokr.W", TTL: 200})
+		k.until("cfworkers", "wokr.W", flow.Exited)
+		close(goOn)
+		k.settle()
+		stop()
+		require.Empty(k.t, k.keys("node."))
+	})
+}
+
+func TestWhatCannotBeFinishedIsTold(t *testing.T) {
+	each(t, func(k *kit) {
+		k.forsaken(1)
+		told := make(chan string, 10)
+		dead := flow.Open(mortal{k.bed.Store, new(atomic.Int64), false}, flow.Config{
+			Prefix: prefix(k.bed.Store), Failed: func(what string, err error) { told <- what + ": " + err.Error() },
+		})
+		ctx, cancel := context.WithCancel(k.ctx)
+		ended := make(chan error)
+		go func() { ended <- dead.Run(ctx) }()
+		require.Equal(k.t, "gone.cl.cfapp.A: killed", <-told)
+		cancel()
+		require.ErrorIs(k.t, <-ended, context.Canceled)
+		require.Empty(k.t, told, "once")
+	})
+}

@@ -41,6 +41,9 @@ type Config struct {
 	Lines int64
 	// Stage is how long what is staged lasts when nobody goes on with it; 0: 30 s.
 	Stage time.Duration
+	// Failed is told, from several goroutines, why Run could not finish something; it is tried
+	// again. Nil: nobody is.
+	Failed func(what string, err error)
 }
 
 // Flow is the layout on a store. Its operations may be called from any goroutine.

@@ -2,12 +2,13 @@ package flow
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"confcenter/codes"
 	"confcenter/kv"
-	"confcenter/state"
 )
 
 // lateDuty is how long the sweep leaves a duty to itself that it could not carry out, or that
@@ -42,85 +43,145 @@ func (f *Flow) Run(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
-	s := &sweep{f: f, duties: map[string]struct{}{}, live: map[string]struct{}{}}
+	s := &sweep{f: f, live: map[string]struct{}{}}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, what := range [...]string{dutyLive, dutyBack, dutyStage, dutyCopy, dutyGone} {
+		l := &lane{sweep: s, what: what, leased: what == dutyLive || what == dutyStage || what == dutyCopy,
+			news: make(chan struct{}, 1), duties: map[string]struct{}{}, told: map[string]string{}}
+		s.lanes = append(s.lanes, l)
+		running.Go(func() { l.run(ctx) })
+	}
 	for {
-		if err := s.next(ctx, w); err != nil {
+		n, err := w.Next(ctx)
+		if err != nil {
 			return err
 		}
-		if s.synced && !s.more {
-			s.perform(ctx)
-		}
+		s.learn(&n)
 	}
 }
 
 // sweep is what one Run knows of the index.
 type sweep struct {
-	f      *Flow
-	duties map[string]struct{} // by their keys
-	live   map[string]struct{} // SCOPE.KIND.ID of those whose lease lasts
-	synced bool
-	more   bool // what was told last is half a transaction
-	late   bool // some duty could not be carried out
+	f     *Flow
+	lanes []*lane // set by Run
+
+	mu     sync.Mutex
+	live   map[string]struct{} // SCOPE.KIND.ID of those whose lease lasts; guarded by mu
+	synced bool                // guarded by mu
+	more   bool                // what was told last is half a transaction; guarded by mu
 }
 
-// next takes in a notice, or the time at which what is late is tried again.
-func (s *sweep) next(ctx context.Context, w state.Watch) error {
-	wait := ctx
-	if s.late {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, lateDuty)
-		defer cancel()
-	}
-	n, err := w.Next(wait)
-	if err != nil {
-		if ctx.Err() == nil && wait.Err() != nil {
-			return nil
-		}
-		return err
-	}
+// lane carries out the duties of one kind, one after the other. No kind waits for another: a
+// large removal must not delay the notice of a dead worker.
+type lane struct {
+	*sweep
+	what   string
+	leased bool          // only those count whose lease has ended
+	news   chan struct{} // capacity 1: look again
+
+	duties map[string]struct{} // SCOPE.KIND.ID; guarded by mu
+	told   map[string]string   // what was said of those that failed; run only
+}
+
+// learn takes in a notice.
+func (s *sweep) learn(n *kv.Notice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.more = n.More
 	switch n.Kind {
 	case kv.Resync:
-		clear(s.duties)
-		clear(s.live)
 		s.synced = false
+		clear(s.live)
+		for _, l := range s.lanes {
+			clear(l.duties)
+		}
 	case kv.Synced:
 		s.synced = true
 	}
 	for i := range n.Events {
-		s.learn(&n.Events[i])
-	}
-	return nil
-}
-
-func (s *sweep) learn(e *kv.Event) {
-	what, whose, _ := strings.Cut(e.Entry.Key, ".")
-	set, key := s.duties, e.Entry.Key
-	switch what {
-	case "scope", "news":
-		return
-	case liveKey:
-		set, key = s.live, whose
-	}
-	if e.Kind == kv.Put {
-		set[key] = struct{}{}
-	} else {
-		delete(set, key)
-	}
-}
-
-// perform carries out the duties that nobody lives for.
-func (s *sweep) perform(ctx context.Context) {
-	s.late = false
-	for key := range s.duties {
-		what, whose, _ := strings.Cut(key, ".")
-		if _, lives := s.live[whose]; lives && (what == dutyStage || what == dutyCopy || what == dutyLive) {
+		e := &n.Events[i]
+		what, whose, _ := strings.Cut(e.Entry.Key, ".")
+		set := s.live
+		if i := slices.IndexFunc(s.lanes, func(l *lane) bool { return l.what == what }); i >= 0 {
+			set = s.lanes[i].duties
+		} else if what != liveKey {
 			continue
 		}
-		if s.f.undertaken(key) || s.f.perform(ctx, what, whose) != nil {
-			s.late = true
+		if e.Kind == kv.Put {
+			set[whose] = struct{}{}
+		} else {
+			delete(set, whose)
 		}
 	}
+	for _, l := range s.lanes {
+		select {
+		case l.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// due are the duties that nobody lives for.
+func (l *lane) due() (list []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.synced || l.more {
+		return nil
+	}
+	for whose := range l.duties {
+		if _, lives := l.live[whose]; !lives || !l.leased {
+			list = append(list, whose)
+		}
+	}
+	return list
+}
+
+func (l *lane) run(ctx context.Context) {
+	timer := l.f.cfg.Clock.NewTimer(lateDuty)
+	defer timer.Stop()
+	for {
+		due, late := l.due(), false
+		if len(due) == 0 {
+			clear(l.told)
+		}
+		for _, whose := range due {
+			late = !l.perform(ctx, whose) || late
+		}
+		var again <-chan time.Time
+		if late {
+			timer.Reset(lateDuty)
+			again = timer.C()
+		}
+		select {
+		case <-l.news:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// perform carries out a duty, unless somebody is doing so, and reports whether it is done.
+func (l *lane) perform(ctx context.Context, whose string) bool {
+	key := l.what + "." + whose
+	if l.f.undertaken(key) {
+		return false
+	}
+	err := l.f.perform(ctx, l.what, whose)
+	switch {
+	case err == nil:
+		delete(l.told, whose)
+	case codes.Of(err) == codes.Busy || ctx.Err() != nil: // it has to wait for another
+	case l.told[whose] != err.Error():
+		l.told[whose] = err.Error()
+		if l.f.cfg.Failed != nil {
+			l.f.cfg.Failed(key, err)
+		}
+	}
+	return err == nil
 }
 
 // perform carries a duty out. It fails with codes.NotFound if somebody else has.
