@@ -370,3 +370,16 @@ func TestEveryOperationIsInTheTable(t *testing.T) {
 	require.Len(t, names, 28)
 	require.Equal(t, "@flow/", kv.FlowPrefix)
 }
+
+// Whoever asks may say any name; the log also has the one of the connection.
+func TestTheOperationLogNamesTheConnectionToo(t *testing.T) {
+	inside(t, func(k *kit) {
+		k.sample(1)
+		k.by = &access.Actor{Name: "program", Address: "10.0.0.1:2"}
+		ask(k, k.Set, flow.SetAsk{Key: "node.N0.descr", Value: raw(`"1"`), Who: "boss"})
+		ask(k, k.Set, flow.SetAsk{Key: "node.N0.descr", Value: raw(`"2"`)})
+		log := ask(k, k.Oplog, flow.LogAsk{Key: "node.N0", After: 1}).Lines
+		require.Equal(k.t, []string{"boss", "10.0.0.1:2@program"}, []string{log[0].Who, log[0].By})
+		require.Equal(k.t, []string{"10.0.0.1:2@program", ""}, []string{log[1].Who, log[1].By})
+	})
+}

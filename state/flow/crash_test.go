@@ -166,6 +166,15 @@ func TestKilledWhileReturning(t *testing.T) {
 	})
 }
 
+// alone runs a test in namespaces that no server sweeps.
+func alone(t *testing.T, test func(k *kit)) {
+	inside(t, func(k *kit) {
+		bed := *k.bed
+		bed.Store = struct{ state.Store }{bed.Store}
+		test(newKit(k.t, &bed))
+	})
+}
+
 // forsaken removes an application in a process that dies at once.
 func (k *kit) forsaken(nodes int) {
 	k.t.Helper()
@@ -179,7 +188,7 @@ func (k *kit) forsaken(nodes int) {
 }
 
 func TestALongRemovalDelaysNoNoticeOfADeadWorker(t *testing.T) {
-	each(t, func(k *kit) {
+	alone(t, func(k *kit) {
 		k.forsaken(10)
 		began, goOn := make(chan struct{}), make(chan struct{})
 		sweeping := k.hook(func(txn *kv.Txn) {
@@ -200,7 +209,7 @@ func TestALongRemovalDelaysNoNoticeOfADeadWorker(t *testing.T) {
 }
 
 func TestWhatCannotBeFinishedIsTold(t *testing.T) {
-	each(t, func(k *kit) {
+	alone(t, func(k *kit) {
 		k.forsaken(1)
 		told := make(chan string, 10)
 		dead := flow.Open(mortal{k.bed.Store, new(atomic.Int64), false}, flow.Config{

@@ -231,7 +231,11 @@ func (e *edit) touch(m Member, atime *kv.Entry, what string) {
 	e.putText(m.field("whoac"), e.who)
 	b := fmt.Appendf(nil, `{"time":%d,"who":`, e.now)
 	b = append(jsontext.AppendQuote(b, e.who), `,"what":`...)
-	e.put(logKey(m, line), kv.JSONValue(append(jsontext.AppendQuote(b, what), '}')))
+	b = jsontext.AppendQuote(b, what)
+	if by := e.by.String(); by != "" && by != e.who {
+		b = jsontext.AppendQuote(append(b, `,"by":`...), by)
+	}
+	e.put(logKey(m, line), kv.JSONValue(append(b, '}')))
 	if old := line - e.f.cfg.Lines; old > 0 {
 		e.remove(logKey(m, old))
 	}

@@ -23,6 +23,7 @@ type LogEntry struct {
 	Time int64  `json:"time" doc:"when, in nanoseconds since 1970"`
 	Who  string `json:"who" doc:"who made the change"`
 	What string `json:"what" doc:"what was changed: OLD -> NEW of a status"`
+	By   string `json:"by,omitempty" doc:"the connection that asked, if who is another name: anybody can give any"`
 }
 
 // LogAnswer is the answer of Oplog.
@@ -68,6 +69,8 @@ func (f *Flow) Oplog(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnswe
 				one.Who = string(jsontext.Unquote(raw))
 			case "what":
 				one.What = string(jsontext.Unquote(raw))
+			case "by":
+				one.By = string(jsontext.Unquote(raw))
 			}
 			return true
 		})
