@@ -141,6 +141,7 @@ func busy(format string, args ...any) error {
 //	history/node/ID/N, history/job/ID/N
 //	log/JOB/STAGE/NODE/TASK/N
 //	count/NAME               numbers: nodes there are, jobs and tickets there have been
+//	gone/JOB                 a job is removed, and its history and logs are being deleted
 //	token/TOKEN              what was answered to a request
 func numbered(prefix string, n int64) string { return fmt.Sprintf("%s/%016d", prefix, n) }
 

@@ -3,6 +3,7 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 	"confcenter/state/bench"
 )
 
@@ -171,6 +173,52 @@ func TestAJobIsRemovedWithAllThatIsBelowIt(t *testing.T) {
 			require.NotContains(t, strings.Split(e.Key, "/"), id)
 		}
 		require.NotEqual(t, id, r.submit(small), "ids are not used again")
+	})
+}
+
+// crashing is a store that a program uses that ends after some transactions.
+type crashing struct {
+	state.Store
+	left int
+}
+
+func (c *crashing) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	if c.left--; c.left < 0 {
+		return nil, codes.Errorf(codes.Closed, "the program has ended")
+	}
+	return c.Store.Txn(ctx, txn)
+}
+
+// Wherever a removal is cut off, the job is there with its history and its logs, or, at the
+// latest when the bench runs again, nothing of it is.
+func TestARemovalThatIsCutOffIsFinished(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		r.pair()
+		removed := map[string]bool{}
+		for left := 0; ; left++ {
+			id := r.start(pingpong)
+			ask(r, r.LogTask, bench.LogAsk{ID: id, Stage: "0", Task: "0", Node: "cli", Text: "x"})
+			ask(r, r.AbortJob, bench.AbortAsk{ID: id})
+			b := bench.Open(&crashing{r.bed.Store, left}, bench.Config{NS: r.bed.NS})
+			_, err := b.RemoveJob(r.ctx, agent, &bench.JobRemoveAsk{ID: id})
+			_, found := b.FindJob(r.ctx, agent, &bench.JobIDAsk{ID: id})
+			if removed[id] = found != nil; !removed[id] {
+				require.Len(t, r.events(r.JobHistory, id), 5)
+				require.Len(t, ask(r, r.TaskLog, bench.TaskLogAsk{ID: id, Stage: "0", Task: "0", Node: "cli"}).Chunks, 1)
+			}
+			if err == nil {
+				break
+			}
+			require.Equal(t, codes.Closed, codes.Of(err))
+		}
+		r.running()
+		r.until(func() bool {
+			page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS})
+			require.NoError(t, err)
+			return !slices.ContainsFunc(page.Entries, func(e *kv.Entry) bool {
+				return slices.ContainsFunc(strings.Split(e.Key, "/"), func(part string) bool { return removed[part] })
+			})
+		})
 	})
 }
 

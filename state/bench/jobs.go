@@ -305,7 +305,7 @@ func (j *job) stagesOn(node string) NodeStages {
 
 // RemoveJob removes a job that has ended, with its history and its logs.
 func (b *Bench) RemoveJob(ctx context.Context, by *access.Actor, q *JobRemoveAsk) (*UpdateAnswer, error) {
-	return apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
+	answer, err := apply(ctx, b, by, "job/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		j, err := b.job(ctx, q.ID)
 		if err != nil {
 			return nil, err
@@ -313,11 +313,7 @@ func (b *Bench) RemoveJob(ctx context.Context, by *access.Actor, q *JobRemoveAsk
 		if j.Status != JobFinished && j.Status != JobAborted {
 			return nil, codes.Errorf(codes.Conflict, "job %s is %s: abort it or wait for its end", q.ID, j.Status)
 		}
-		for _, prefix := range []string{"history/job/" + j.ID + "/", "log/" + j.ID + "/"} {
-			if err := b.deleteAll(ctx, prefix); err != nil {
-				return nil, err
-			}
-		}
+		c.putValue("gone/"+j.ID, kv.StringValue(""), 0)
 		c.unchanged("job/"+j.ID, j.head)
 		for _, key := range []string{"job/", "raw/", "spec/", "nodes/", "run/"} {
 			c.delete(key + j.ID)
@@ -327,6 +323,39 @@ func (b *Bench) RemoveJob(ctx context.Context, by *access.Actor, q *JobRemoveAsk
 		}
 		return &UpdateAnswer{ID: j.ID}, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, b.clear(ctx, q.ID)
+}
+
+// clear deletes what a removed job has left, which may be more than one transaction can
+// delete.
+func (b *book) clear(ctx context.Context, id string) error {
+	for _, prefix := range []string{"history/job/" + id + "/", "log/" + id + "/"} {
+		if err := b.deleteAll(ctx, prefix); err != nil {
+			return err
+		}
+	}
+	c := &change{b: b, ctx: ctx}
+	c.delete("gone/" + id)
+	_, err := c.commit()
+	return err
+}
+
+// clearGone is clear for all jobs whose removal was cut off.
+func (b *book) clearGone(ctx context.Context) error {
+	for {
+		page, err := b.list(ctx, "gone/", "", 0)
+		if err != nil || len(page.Entries) == 0 {
+			return err
+		}
+		for _, e := range page.Entries {
+			if err := b.clear(ctx, strings.TrimPrefix(e.Key, "gone/")); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // JobRemoveAsk names a job to be changed.
