@@ -73,9 +73,9 @@ type TaskPipeline struct {
 // Task is a task on one node.
 type Task struct {
 	Status    TaskStatus `json:"status" doc:"how far it is"`
-	StartTime int64      `json:"startTime,omitempty" doc:"when it was started"`
-	ReadyTime int64      `json:"readyTime,omitempty" doc:"of a background task: when it was ready"`
-	StopTime  int64      `json:"stopTime,omitempty" doc:"when it ended"`
+	StartTime int64      `json:"startTime" doc:"when it was started; 0: not yet"`
+	ReadyTime int64      `json:"readyTime" doc:"of a background task: when it was ready"`
+	StopTime  int64      `json:"stopTime" doc:"when it ended"`
 	Error     string     `json:"error,omitempty" doc:"why it was aborted"`
 	Usage     *Usage     `json:"usage,omitempty" doc:"what it has used so far"`
 }
