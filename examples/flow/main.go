@@ -99,9 +99,9 @@ func (p *program) live(ctx context.Context, work func(context.Context) error) er
 	return context.Cause(ctx)
 }
 
-// schedule gives tasks to workers, each time that something has changed.
-func (p *program) schedule(ctx context.Context) error {
-	w, err := p.keys.Watch(ctx, "", "", 0)
+// listen tells of what happens to the keys with a prefix, first of what there is, until hear fails.
+func (p *program) listen(ctx context.Context, prefix string, hear func(*flow.Changes) error) error {
+	w, err := p.keys.Watch(ctx, "", prefix, 0)
 	if err != nil {
 		return err
 	}
@@ -111,8 +111,37 @@ func (p *program) schedule(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if n.Kind == kv.State || n.More {
-			continue
+		if err := hear(n); err != nil {
+			return err
+		}
+	}
+}
+
+// schedule gives tasks to workers when something has changed; one round is for all that has
+// changed since the last.
+func (p *program) schedule(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	news := make(chan struct{}, 1)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer end(nil)
+	listening.Go(func() {
+		end(p.listen(ctx, "", func(n *flow.Changes) error {
+			if n.Kind == kv.State || n.More {
+				return nil
+			}
+			select {
+			case news <- struct{}{}:
+			default: // a round is due already
+			}
+			return nil
+		}))
+	})
+	for {
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		if err := p.round(ctx); err != nil {
 			return err
@@ -131,7 +160,7 @@ func (p *program) round(ctx context.Context) error {
 		if w.Status == flow.Exited && w.Tasks > 0 {
 			back, err := p.model.Return(ctx, &flow.ReturnAsk{Worker: w.Key, Who: p.me})
 			if err != nil {
-				continue // it has joined again
+				continue // it has joined again, which returns them too
 			}
 			fmt.Printf("%s is lost, its %d tasks wait again\n", w.Key, back.Returned)
 		}
@@ -153,24 +182,16 @@ func (p *program) round(ctx context.Context) error {
 
 // work runs what the worker is given.
 func (p *program) work(ctx context.Context) error {
-	w, err := p.keys.Watch(ctx, "", p.me+".task.", 0)
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	for {
-		n, err := w.Next(ctx)
-		if err != nil {
-			return err
-		}
+	return p.listen(ctx, p.me+".task.", func(n *flow.Changes) error {
 		for i := range n.List {
 			if one := &n.List[i]; one.New != nil {
 				if err := p.task(ctx, one.Key.Task.String(), int64(one.New.Create)); err != nil {
-					fmt.Println(err) // it was returned meanwhile, or is an earlier one's
+					fmt.Println(err) // it was returned meanwhile
 				}
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // task runs one task. The fence sees to it that nothing is said of a task that was returned.
