@@ -33,7 +33,7 @@ func eachStore(b *testing.B, n int, bench func(b *testing.B, f *flow.Flow)) {
 				b.Cleanup(func() { c.Close() })
 				store = remote.Store(c)
 			}
-			f := open(store, flow.Config{})
+			f := flow.Open(store, flow.Config{Prefix: "model/"})
 			if _, err := f.Register(ctx, nil, &flow.RegisterAsk{App: "A", Parts: parts("", n)}); err != nil {
 				b.Fatal(err)
 			}

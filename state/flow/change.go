@@ -105,7 +105,7 @@ func (e *edit) release(r *record) {
 		holder, e.news = r.field("claim"), true
 	}
 	e.remove(holder)
-	for _, owner := range r.owners() {
+	for _, owner := range r.above {
 		e.incr(owner.field("claims"), -1)
 	}
 }

@@ -210,7 +210,9 @@ func TestC14ReplicasOfANode(t *testing.T) {
 			require.Equal(k.t, `"count"`, k.value(n+"func"))
 			require.Empty(k.t, k.value(n+"worker"))
 		}
-		require.Equal(k.t, "3", k.value("node.N0.inscount"))
+		for _, n := range []string{"node.N0", "node.N0-1", "node.N0-2"} {
+			require.Equal(k.t, "3", k.value(n+".inscount"))
+		}
 		refused(k, codes.Conflict, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 1})
 		refused(k, codes.BadRequest, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: flow.MaxReplicas + 1})
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N1", Count: 400})

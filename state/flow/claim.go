@@ -147,7 +147,7 @@ func (c *claim) own(ctx context.Context, from Member) (list []Member, err error)
 			case codes.Of(err) == codes.NotFound: // it is about to go
 			case err != nil:
 				return nil, err
-			case from.ID == "" || from.ID == r.app:
+			case from.ID == "" || from == r.app():
 				list = append(list, m)
 			}
 			l.After = e.Key
@@ -201,9 +201,8 @@ func (o *overlap) Unwrap() error { return o.error }
 
 // take builds the transaction that gives what a record describes to the worker.
 func (c *claim) take(ctx context.Context, r *record) error {
-	owners := r.owners()
 	keys := []string{r.field("claims")}
-	for _, owner := range owners {
+	for _, owner := range r.above {
 		keys = append(keys, owner.field("claim"))
 	}
 	got, err := c.f.store.GetMany(ctx, c.ns, keys...)
@@ -224,16 +223,14 @@ func (c *claim) take(ctx context.Context, r *record) error {
 	b := jsontext.AppendQuote([]byte(`{"lkey":`), r.listed)
 	b = jsontext.AppendQuote(append(b, `,"ukey":`...), r.Member.String())
 	c.put(assignment(c.worker, r.Member), kv.JSONValue(append(b, '}')))
-	for i, owner := range owners {
+	for i, owner := range r.above {
 		if has := text(got[i+1]); has != "" && has != c.worker.ID {
 			return &overlap{codes.Errorf(codes.Conflict, "%s is below %s, which wokr.%s has claimed", r.Member, owner, has), owner}
 		}
 		c.whenSame(owner.field("claim"), got[i+1])
 		c.incr(owner.field("claims"), 1)
 	}
-	if r.app != "" {
-		c.when(exists(c.ns, applisted(r.app)))
-	}
+	c.whenVisible(r)
 	holder := r.field("worker")
 	if r.Kind == App || r.Kind == FlowKind {
 		holder = r.field("claim")
@@ -348,11 +345,7 @@ func (f *Flow) top(ctx context.Context, ns string, from Member) (*record, error)
 	if from.ID == "" {
 		return nil, nil
 	}
-	r, err := f.load(ctx, ns, from)
-	if err == nil && r.Kind == App {
-		r.app = r.ID
-	}
-	return r, err
+	return f.load(ctx, ns, from)
 }
 
 // fill looks for what waits below a member, or in the scope.
@@ -372,7 +365,8 @@ func (q *queue) fill(ctx context.Context, f *Flow, ns string, top *record) (err 
 			if len(q.list) == maxWaiting {
 				return errStop
 			}
-			q.list = append(q.list, s.record())
+			r := s.record // not with the path
+			q.list = append(q.list, &r)
 		}
 		return nil
 	}
@@ -403,5 +397,5 @@ func (q *queue) mix(w *walk) {
 func (q *queue) drop(owner Member) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.list = slices.DeleteFunc(q.list, func(r *record) bool { return slices.Contains(r.owners(), owner) })
+	q.list = slices.DeleteFunc(q.list, func(r *record) bool { return slices.Contains(r.above, owner) })
 }

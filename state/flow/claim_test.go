@@ -180,7 +180,7 @@ func TestCountersAreAddedAtomically(t *testing.T) {
 
 func TestTheOperationLogIsBounded(t *testing.T) {
 	inside(t, func(k *kit) {
-		k.have(open(k.bed.Store, flow.Config{Lines: 5}))
+		k.have(k.open(k.bed.Store, flow.Config{Lines: 5}))
 		k.sample(1)
 		for i := range 12 {
 			ask(k, k.Set, flow.SetAsk{Key: "node.N0.descr", Value: raw(fmt.Sprintf(`"%d"`, i))})

@@ -48,7 +48,7 @@ var errKilled = codes.Errorf(codes.Closed, "killed")
 // settle waits until nobody has anything to finish.
 func (k *kit) settle() {
 	k.t.Helper()
-	w, err := k.bed.Watch(k.ctx, kv.Filter{NS: prefix(k.bed.Store) + ".index"}, 0)
+	w, err := k.bed.Watch(k.ctx, kv.Filter{NS: k.prefix() + ".index"}, 0)
 	require.NoError(k.t, err)
 	defer w.Stop()
 	open, synced := map[string]bool{}, false
@@ -80,7 +80,7 @@ func killed(t *testing.T, prepare func(k *kit), do func(k *kit) error, check fun
 			dying := one
 			left := new(atomic.Int64)
 			left.Store(int64(moment/2 + 1))
-			dying.have(flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Prefix: prefix(k.bed.Store), Stage: 500 * time.Millisecond}))
+			dying.have(flow.Open(mortal{k.bed.Store, left, moment%2 == 1}, flow.Config{Prefix: k.prefix(), Stage: 500 * time.Millisecond}))
 			dying.InPieces(300)
 			err := do(&dying)
 			done := err == nil
@@ -89,7 +89,8 @@ func killed(t *testing.T, prepare func(k *kit), do func(k *kit) error, check fun
 			one.settle()
 			check(&one, done)
 			stop()
-			if done {
+			if left.Load() > 0 { // it was not killed
+				require.True(k.t, done)
 				return
 			}
 		}

@@ -209,6 +209,19 @@ func is(ns, key string, v kv.Value) kv.Compare {
 	return kv.Compare{NS: ns, Key: key, Target: kv.CompareValue, Relation: kv.Equal, Value: v}
 }
 
+// whenVisible is the condition that all that a record is below is still there.
+func (d *draft) whenVisible(r *record) {
+	for _, key := range r.aboveKeys() {
+		d.when(exists(d.ns, key))
+	}
+}
+
+// still is the condition that a key was never deleted since it was read. That the create revision
+// is the same tells a thing from a later one of the same name.
+func still(e *kv.Entry) kv.Compare {
+	return kv.Compare{NS: e.NS, Key: e.Key, Target: kv.CompareCreate, Relation: kv.Equal, Number: int64(e.Create)}
+}
+
 // whenSame is the condition that a key is as it was read.
 func (d *draft) whenSame(key string, was *kv.Entry) {
 	c := kv.Absent(d.ns, key)
@@ -266,11 +279,14 @@ func (e *edit) create(r *record, values map[string]kv.Value, listed bool) {
 	e.putText(r.field("uuid"), r.ID)
 	e.put(r.field("count"), kv.IntValue(0))
 	e.put(r.field("dsize"), kv.IntValue(0))
-	if r.parent.ID != "" {
-		e.putText(r.field("parent"), r.parent.String())
-		e.putText(r.field("appuid"), r.app)
+	if len(r.above) > 0 {
+		e.putText(r.field("parent"), r.above[0].String())
+		e.putText(r.field("appuid"), r.app().ID)
 	}
-	if r.Kind == App || r.Kind == FlowKind {
+	if r.Kind == Node {
+		e.putText(r.field("sesuid"), r.above[1].ID)
+	}
+	if children[r.Kind] != nil {
 		e.put(r.field("claims"), kv.IntValue(0))
 	}
 	status := initial(r.Kind)

@@ -3,6 +3,7 @@ package flow
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 // Limits of one question, and of what is kept.
 const (
 	MaxFields   = 64        // fields of a member that are given
+	MaxOwn      = 1000      // fields of a member altogether
 	MaxParts    = 5000      // members in one question
 	MaxBatch    = 1000      // keys in one question
 	MaxLines    = 10_000    // members in one answer
@@ -57,7 +59,7 @@ type Flow struct {
 
 	mu     sync.Mutex
 	scopes map[string]struct{} // whose lists are known to have their ctime; guarded by mu
-	under  map[string]struct{} // duties that somebody here carries out; guarded by mu
+	under  map[string]int      // how many here carry out a duty; guarded by mu
 	queues map[string]*queue   // guarded by mu
 	queued int                 // at most so many are in all queues; guarded by mu
 }
@@ -71,7 +73,7 @@ func Open(store state.Store, cfg Config) *Flow {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
-	return &Flow{store: store, cfg: cfg, mostOps: mostOps, scopes: map[string]struct{}{}, under: map[string]struct{}{}, queues: map[string]*queue{}}
+	return &Flow{store: store, cfg: cfg, mostOps: mostOps, scopes: map[string]struct{}{}, under: map[string]int{}, queues: map[string]*queue{}}
 }
 
 // namespace is that of a scope.
@@ -92,32 +94,35 @@ func (f *Flow) indexKey(what, ns string, m Member) string {
 	return what + "." + strings.TrimPrefix(ns, f.cfg.Prefix) + "." + m.String()
 }
 
-// list reads all that begins with a prefix, page by page: each page is as of one moment.
-func (f *Flow) list(ctx context.Context, ns, prefix string, visit func(*kv.Entry) error) error {
-	for l := (kv.List{NS: ns, Prefix: prefix}); ; {
+// fields reads the fields of a member, page by page, but not its log and its lists: each page is
+// as of one moment.
+func (f *Flow) fields(ctx context.Context, ns string, m Member, visit func(name string, e *kv.Entry) error) error {
+	l := kv.List{NS: ns, Prefix: m.field(""), Limit: 100}
+	for more := true; more; {
 		page, err := f.store.List(ctx, l)
 		if err != nil {
 			return err
 		}
+		more = page.More
 		for _, e := range page.Entries {
-			if err := visit(e); err != nil {
+			l.After = e.Key
+			if name, below, _ := strings.Cut(e.Key[len(l.Prefix):], "."); below != "" {
+				l.After, more = m.field(name+"/"), true // behind all that begins with NAME.
+				break
+			} else if err := visit(name, e); err != nil {
 				return err
 			}
 		}
-		if !page.More || len(page.Entries) == 0 {
-			return nil
-		}
-		l.After = page.Entries[len(page.Entries)-1].Key
 	}
+	return nil
 }
 
 // record is what operations need to know of a member.
 type record struct {
 	Member
-	listed string // the list that it is in
-	parent Member // whose list that is; zero: the scope's
-	app    string // of what is below an application
-	worker string // who has claimed it, of what can be claimed
+	above  []Member // the members above it, the nearest first
+	listed string   // the list that it is in
+	worker string   // who has claimed it, of what can be claimed
 	status Status
 	list   *kv.Entry // of the list
 	atime  *kv.Entry // every change of the member writes it
@@ -126,34 +131,57 @@ type record struct {
 // listKey is the member's key in its list.
 func (r *record) listKey() string { return r.listed + "." + r.Member.String() }
 
-// owners are the members above that can be claimed too.
-func (r *record) owners() (list []Member) {
-	if r.parent.Kind == FlowKind {
-		list = append(list, r.parent)
+// newRecord is what is known of a member from those above it.
+func newRecord(m Member, above []Member) record {
+	r := record{Member: m, above: above, listed: kinds[m.Kind].list}
+	if len(above) > 0 {
+		r.listed = above[0].list(m.Kind)
 	}
-	if r.app != "" {
-		list = append(list, Member{App, r.app})
-	}
-	return list
+	return r
 }
 
-// load reads a member's record. It is not found if it is in no list, or below an application
-// that is in none: then it is staged, or about to go.
+// app is the application that a member is below; zero: none.
+func (r *record) app() (m Member) {
+	if n := len(r.above); n > 0 {
+		m = r.above[n-1]
+	}
+	return m
+}
+
+// aboveKeys are the keys in their lists of the members above: as long as one of them is missing,
+// nobody sees what is below it.
+func (r *record) aboveKeys() []string {
+	keys := make([]string, len(r.above))
+	for i, m := range r.above {
+		above := newRecord(m, r.above[i+1:])
+		keys[i] = above.listKey()
+	}
+	return keys
+}
+
+// load reads a member's record. It is not found if it, or something above it, is in no list:
+// then it is staged, or about to go.
 func (f *Flow) load(ctx context.Context, ns string, m Member) (*record, error) {
-	r := &record{Member: m, listed: kinds[m.Kind].list}
-	if r.listed == "" {
-		got, err := f.store.GetMany(ctx, ns, m.field("parent"), m.field("appuid"))
+	var above []Member
+	if kinds[m.Kind].list == "" {
+		got, err := f.store.GetMany(ctx, ns, m.field("parent"), m.field("sesuid"), m.field("appuid"))
 		if err != nil {
 			return nil, err
 		}
 		parent, err := ParseMember(text(got[0]))
-		if err != nil || got[1] == nil {
+		if err != nil || got[2] == nil {
 			return nil, errNoMember(m)
 		}
-		r.parent, r.app, r.listed = parent, text(got[1]), parent.list(m.Kind)
+		above = []Member{parent}
+		if got[1] != nil {
+			above = append(above, Member{Session, text(got[1])})
+		}
+		if app := (Member{App, text(got[2])}); app != parent {
+			above = append(above, app)
+		}
 	}
-	err := f.refresh(ctx, ns, r)
-	return r, err
+	r := newRecord(m, above)
+	return &r, f.refresh(ctx, ns, &r)
 }
 
 // refresh reads what of a record changes.
@@ -162,22 +190,17 @@ func (f *Flow) refresh(ctx context.Context, ns string, r *record) error {
 	if r.Kind == App || r.Kind == FlowKind {
 		keys[2] = r.field("claim")
 	}
-	if r.app != "" {
-		keys = append(keys, applisted(r.app))
-	}
-	got, err := f.store.GetMany(ctx, ns, keys...)
+	got, err := f.store.GetMany(ctx, ns, append(keys, r.aboveKeys()...)...)
 	if err != nil {
 		return err
 	}
 	r.list, r.atime, r.worker = got[0], got[1], text(got[2])
-	if r.list == nil || r.app != "" && got[3] == nil {
+	if r.list == nil || slices.Contains(got[3:], nil) {
 		return errNoMember(r.Member)
 	}
 	r.status = Status(text(r.list))
 	return nil
 }
-
-func applisted(app string) string { return "cfapplist." + Member{App, app}.String() }
 
 func errNoMember(m Member) error {
 	return codes.Errorf(codes.NotFound, "there is no %s: it was never registered, is not published yet, or has been removed", m)

@@ -34,7 +34,7 @@ func (h *hooked) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 // hook is another program with the same layout, on such a store.
 func (k *kit) hook(before, after func(*kv.Txn)) *kit {
 	other := *k
-	other.have(flow.Open(&hooked{k.bed.Store, before, after}, flow.Config{Prefix: prefix(k.bed.Store)}))
+	other.have(flow.Open(&hooked{k.bed.Store, before, after}, flow.Config{Prefix: k.prefix()}))
 	return &other
 }
 
@@ -102,6 +102,15 @@ func TestARepetitionWhileTheFirstIsUnderWayIsAnswered(t *testing.T) {
 		})
 		k.sound()
 		require.Equal(k.t, "srvs.V", ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W2"}).Key)
+		twice("register", func(k *kit) (any, error) {
+			return k.Register(k.ctx, k.by, &flow.RegisterAsk{App: "B", Parts: parts("b", 2), Token: "register"})
+		})
+		twice("replicate", func(k *kit) (any, error) {
+			return k.Replicate(k.ctx, k.by, &flow.ReplicateAsk{Key: "node.N0b", Count: 2, Token: "replicate"})
+		})
+		twice("remove", func(k *kit) (any, error) {
+			return k.Remove(k.ctx, k.by, &flow.RemoveAsk{Key: "node.N0b", Token: "remove"})
+		})
 	})
 }
 

@@ -167,7 +167,7 @@ func (e *edit) set(ctx context.Context, keys []Key, values []kv.Value) error {
 	for i, k := range keys {
 		if k.Form == ListMember {
 			v, _ := fields(k.Member, nil, nil)
-			app := &part{record{Member: k.Member, listed: k.List}, v}
+			app := &part{newRecord(k.Member, nil), v}
 			if err := e.newApp(ctx, app); err != nil {
 				return err
 			}
@@ -187,6 +187,9 @@ func (e *edit) set(ctx context.Context, keys []Key, values []kv.Value) error {
 		if err != nil {
 			return err
 		}
+		if err := e.room(ctx, m, names); err != nil {
+			return err
+		}
 		const shown = 8
 		what := strings.Join(names[:min(shown, len(names))], ", ")
 		if more := len(names) - shown; more > 0 {
@@ -194,6 +197,32 @@ func (e *edit) set(ctx context.Context, keys []Key, values []kv.Value) error {
 		}
 		e.whenSame(r.listKey(), r.list)
 		e.touch(m, r.atime, "set "+what)
+	}
+	return nil
+}
+
+// room reports whether a member may have these fields too.
+func (e *edit) room(ctx context.Context, m Member, names []string) error {
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = m.field(name)
+	}
+	got, err := e.f.store.GetMany(ctx, e.ns, keys...)
+	if err != nil || !slices.Contains(got, nil) {
+		return err
+	}
+	all := map[string]struct{}{}
+	for _, name := range names {
+		all[name] = struct{}{}
+	}
+	if err := e.f.fields(ctx, e.ns, m, func(name string, _ *kv.Entry) error {
+		all[name] = struct{}{}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if len(all) > MaxOwn {
+		return codes.Errorf(codes.Limit, "%s would have %d fields, the limit is %d; delete some", m, len(all), MaxOwn)
 	}
 	return nil
 }
@@ -214,8 +243,8 @@ type DeleteAnswer struct {
 	More     bool  `json:"more,omitempty" doc:"there were too many for one transaction; delete again"`
 }
 
-// Delete deletes a key, and no other whose name only begins alike; or it and everything below
-// it, locks too. Members of lists go by Remove.
+// Delete deletes a key, and no other whose name only begins alike; or it and everything that is
+// below it, but for locks, which end by themselves. Members of lists go by Remove.
 func (f *Flow) Delete(ctx context.Context, by *access.Actor, q *DeleteAsk) (*DeleteAnswer, error) {
 	e, err := f.edit(by, q.Scope, q.Who, q.Token, q)
 	if err != nil {
@@ -231,10 +260,9 @@ func (f *Flow) Delete(ctx context.Context, by *access.Actor, q *DeleteAsk) (*Del
 	}
 	res, err := e.commit(ctx, func() error {
 		e.remove(q.Key)
-		if q.Below && k.Form == Free {
-			e.removeBelow(q.Key + ".")
-		}
-		if k.Form != Field {
+		if k.Form == Free && q.Below {
+			return e.removeFree(ctx, q.Key+".")
+		} else if k.Form == Free {
 			return nil
 		}
 		r, err := f.load(ctx, e.ns, k.Member)
@@ -248,9 +276,35 @@ func (f *Flow) Delete(ctx context.Context, by *access.Actor, q *DeleteAsk) (*Del
 		return nil, err
 	}
 	a := &DeleteAnswer{Revision: int64(res.Revision), Deleted: res.Ops[0].Count}
-	if q.Below && k.Form == Free {
-		a.Deleted += res.Ops[1].Count
-		a.More = res.Ops[1].More
+	if k.Form == Free {
+		for i := range res.Ops[1:] {
+			a.Deleted += res.Ops[1+i].Count
+		}
+		a.More = len(res.Ops) > mostOps
 	}
 	return a, nil
+}
+
+// removeFree deletes what is below a key that is free, as much as one transaction can.
+func (e *edit) removeFree(ctx context.Context, prefix string) error {
+	l := kv.List{NS: e.ns, Prefix: prefix}
+	for len(e.txn.Then) <= mostOps {
+		page, err := e.f.store.List(ctx, l)
+		if err != nil {
+			return err
+		}
+		for _, one := range page.Entries {
+			l.After = one.Key
+			if k, err := ParseKey(one.Key); err == nil && k.Form == LockField {
+				continue
+			}
+			if e.remove(one.Key); len(e.txn.Then) > mostOps {
+				break
+			}
+		}
+		if !page.More {
+			break
+		}
+	}
+	return nil
 }

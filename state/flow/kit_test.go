@@ -50,8 +50,9 @@ func inside(t *testing.T, test func(k *kit)) {
 }
 
 func newKit(t *testing.T, b *statetest.Bed) *kit {
-	k := &kit{t: t, bed: b, ctx: statetest.Context(t), by: &access.Actor{Name: "test"}, ns: prefix(b.Store) + "cl"}
-	k.use(open(b.Store, flow.Config{}))
+	k := &kit{t: t, bed: b, ctx: statetest.Context(t), by: &access.Actor{Name: "test"}}
+	k.ns = k.prefix() + "cl"
+	k.use(k.open(b.Store, flow.Config{}))
 	return k
 }
 
@@ -74,11 +75,12 @@ func (k *kit) use(f *flow.Flow) {
 	}
 }
 
-func prefix(s state.Store) string {
-	if near(s) {
+// prefix is that of the layout: the server's own, with its sweep, or another, with none.
+func (k *kit) prefix() string {
+	if k.bed.Wire {
 		return kv.FlowPrefix
 	}
-	return "model/" // the other is the server's
+	return "model/"
 }
 
 func near(s state.Store) bool {
@@ -86,15 +88,15 @@ func near(s state.Store) bool {
 	return near
 }
 
-func open(s state.Store, cfg flow.Config) *flow.Flow {
-	cfg.Prefix = prefix(s)
+func (k *kit) open(s state.Store, cfg flow.Config) *flow.Flow {
+	cfg.Prefix = k.prefix()
 	return flow.Open(s, cfg)
 }
 
 // again is another program with the same layout.
 func (k *kit) again() *kit {
 	other := *k
-	other.use(open(k.bed.Again(k.t), flow.Config{}))
+	other.use(k.open(k.bed.Again(k.t), flow.Config{}))
 	return &other
 }
 
@@ -210,11 +212,7 @@ func (k *kit) sound() {
 			task := parsed.Task
 			holder := map[flow.Kind]string{flow.Node: "worker", flow.Service: "worker", flow.FlowKind: "claim", flow.App: "claim"}[task.Kind]
 			require.JSONEq(k.t, `"`+parsed.Member.ID+`"`, values[task.String()+"."+holder], key)
-			above := []string{text(values[task.String()+".parent"]), "cfapp." + text(values[task.String()+".appuid"])}
-			if task.Kind != flow.Node { // the session counts nothing, and a service's parent is the application
-				above = above[1:]
-			}
-			for _, owner := range above {
+			for owner := text(values[task.String()+".parent"]); owner != ""; owner = text(values[owner+".parent"]) {
 				claims[owner]++
 			}
 		}
@@ -242,7 +240,7 @@ func text(value string) (s string) {
 // duties are the keys of the index that somebody has to finish.
 func (k *kit) duties() (list []string) {
 	k.t.Helper()
-	page, err := k.bed.List(k.ctx, kv.List{NS: prefix(k.bed.Store) + ".index"})
+	page, err := k.bed.List(k.ctx, kv.List{NS: k.prefix() + ".index"})
 	require.NoError(k.t, err)
 	for _, e := range page.Entries {
 		if what, _, _ := strings.Cut(e.Key, "."); what != "scope" && what != "news" && what != "live" && what != "duty" {

@@ -118,7 +118,7 @@ func TestC22WaitersDoNotPoll(t *testing.T) {
 		held := ask(k, k.TryLock, flow.LockAsk{Key: "some.key", Owner: "busy", Time: 600})
 		const waiters = 100
 		store := counted{k.bed.Store, new(atomic.Int64), make(chan struct{}, 3*waiters)}
-		waiting := flow.Open(store, flow.Config{Prefix: prefix(k.bed.Store)})
+		waiting := flow.Open(store, flow.Config{Prefix: k.prefix()})
 		got := make(chan *flow.LockAnswer, waiters)
 		ctx, cancel := context.WithCancel(k.ctx)
 		var wg sync.WaitGroup

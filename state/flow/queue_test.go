@@ -104,7 +104,7 @@ func TestAnIdleClaimDoesNotLookEverywhere(t *testing.T) {
 		k.sample(50)
 		k.join("W")
 		store := walked{k.bed.Store, new(atomic.Int64)}
-		k.have(flow.Open(store, flow.Config{Prefix: prefix(k.bed.Store)}))
+		k.have(flow.Open(store, flow.Config{Prefix: k.prefix()}))
 		refused(k, codes.LeaseGone, k.Claim, flow.ClaimAsk{Worker: "wokr.dead"})
 		require.Zero(k.t, store.lists.Load(), "for one that is dead nobody looks")
 		for range 51 {

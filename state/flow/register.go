@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,17 +77,17 @@ func (f *Flow) Register(ctx context.Context, by *access.Actor, q *RegisterAsk) (
 			return nil, err
 		}
 		if err := staged.add(ctx, app, parts[1:], lease); err != nil {
-			staged.discard(ctx, app)
+			_, _ = staged.drop(ctx, app.Member, lease, false) // or else the sweep does
 			return nil, err
 		}
-		return written(e.publish(ctx, app))
+		return written(e.publish(ctx, app, lease))
 	}
 	return written(e.apply(ctx, func() error {
 		if err := e.newApp(ctx, app); err != nil {
 			return err
 		}
 		e.create(&app.record, app.values, true)
-		return e.place(ctx, app, parts[1:])
+		return e.place(ctx, app, parts[1:], 0)
 	}))
 }
 
@@ -107,7 +108,7 @@ func checkParts(id string, own map[string]Raw, list []Part) (*part, []part, erro
 	}
 	var wrong []string
 	parts := make([]part, len(list)+1)
-	parts[0].record = record{Member: app, listed: kinds[App].list}
+	parts[0].record = newRecord(app, nil)
 	parts[0].values, wrong = fields(app, own, nil)
 	seen := map[Member]bool{}
 	for i := range list {
@@ -153,7 +154,7 @@ func (p *Part) record(app Member) (record, error) {
 	if want := kinds[m.Kind].parent; want == "" || want != above.Kind {
 		return record{}, codes.Errorf(codes.BadRequest, "%s cannot be below %s: a %s is below a %q", m, above, m.Kind, want)
 	}
-	return record{Member: m, parent: above, listed: above.list(m.Kind), app: app.ID}, nil
+	return newRecord(m, []Member{above}), nil // place adds those above that
 }
 
 // Limits of one transaction of an edit: those of any store.
@@ -217,20 +218,15 @@ func (e *edit) newApp(ctx context.Context, app *part) error {
 
 // stage begins a stage with the application's own fields.
 func (e *edit) stage(ctx context.Context, app *part, ttl time.Duration) (kv.LeaseID, error) {
-	lease, err := e.grant(ctx, ttl)
-	if err != nil {
-		return 0, err
-	}
-	_, err = e.apply(ctx, func() error {
-		e.putIn(e.f.index(), e.f.indexKey(dutyStage, e.ns, app.Member), kv.StringValue(e.who), 0)
-		e.putIn(e.f.index(), e.f.indexKey(liveKey, e.ns, app.Member), kv.IntValue(int64(lease)), lease)
+	res, err := e.commitLeased(ctx, ttl, func(lease kv.LeaseID) error {
+		e.last(dutyStage, app.Member, kv.StringValue(e.who), lease)
 		e.create(&app.record, app.values, false)
 		return e.newApp(ctx, app)
 	})
 	if err != nil {
-		e.revoke(ctx, lease)
+		return 0, err
 	}
-	return lease, err
+	return res.Ops[1].Entry.Lease, nil
 }
 
 func (e *edit) grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
@@ -252,68 +248,106 @@ func (e *edit) revoke(ctx context.Context, lease kv.LeaseID) {
 	_, _ = e.f.store.Txn(ctx, &kv.Txn{Actor: e.by, Then: []kv.Op{{Kind: kv.OpRevoke, Lease: lease}}})
 }
 
-// add writes members into a stage. One that is there already is written again.
+// last notes a duty that nobody but the one who has it may carry out as long as a lease lasts.
+func (e *edit) last(what string, m Member, v kv.Value, lease kv.LeaseID) {
+	e.putIn(e.f.index(), e.f.indexKey(what, e.ns, m), v, 0)
+	e.putIn(e.f.index(), e.f.indexKey(liveKey, e.ns, m), kv.IntValue(int64(lease)), lease)
+}
+
+// lasts finds a duty that was noted so, and has the conditions that it stays the same and that
+// its lease does, to which live is attached: the given one, whichever there is if that is 0, or
+// none if it must have ended.
+func (e *edit) lasts(ctx context.Context, what string, m Member, lease kv.LeaseID, ended bool) (duty, live *kv.Entry, err error) {
+	keys := []string{e.f.indexKey(what, e.ns, m), e.f.indexKey(liveKey, e.ns, m)}
+	got, err := e.f.store.GetMany(ctx, e.f.index(), keys...)
+	if err != nil {
+		return nil, nil, err
+	}
+	duty, live = got[0], got[1]
+	switch {
+	case duty == nil || (live == nil) != ended:
+		return nil, nil, errNotStaged(m)
+	case ended:
+		e.when(still(duty), kv.Absent(e.f.index(), keys[1]))
+	case lease != 0 && lease != live.Lease:
+		return nil, nil, errNotStaged(m)
+	default:
+		e.when(still(duty), still(live))
+	}
+	return duty, live, nil
+}
+
+// done ends such a duty.
+func (e *edit) done(duty, live *kv.Entry) {
+	e.removeIn(duty.NS, duty.Key)
+	if live != nil {
+		e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpRevoke, Lease: live.Lease})
+	}
+}
+
+func errNotStaged(m Member) error {
+	return codes.Errorf(codes.NotFound, "%s is not being staged, or not by that lease: it was published or discarded, or its lease has ended; begin again", m)
+}
+
+// add writes members into a stage, whose time begins anew. One that is there already is written
+// again.
 func (e *edit) add(ctx context.Context, app *part, parts []part, lease kv.LeaseID) error {
-	for len(parts) > 0 {
-		n := e.chunk(parts)
-		piece := parts[:n]
-		parts = parts[n:]
-		if lease != 0 {
-			if _, err := e.f.store.KeepLease(ctx, lease); err != nil {
-				return errNotStaged(app.Member)
-			}
-		}
-		if _, err := e.apply(ctx, func() error { return e.addPiece(ctx, app, piece) }); err != nil {
+	for {
+		if _, err := e.f.store.KeepLease(ctx, lease); codes.Of(err) == codes.LeaseGone {
+			return errNotStaged(app.Member)
+		} else if err != nil || len(parts) == 0 {
 			return err
 		}
+		n := e.chunk(parts)
+		if _, err := e.apply(ctx, func() error {
+			duty, _, err := e.lasts(ctx, dutyStage, app.Member, lease, false)
+			if err != nil {
+				return err
+			}
+			return e.place(ctx, app, parts[:n], duty.Create)
+		}); err != nil {
+			return err
+		}
+		parts = parts[n:]
 	}
-	return nil
 }
 
-func errNotStaged(app Member) error {
-	return codes.Errorf(codes.NotFound, "%s is not being staged: it was published or discarded, or its lease has ended; begin again", app)
-}
-
-func (e *edit) addPiece(ctx context.Context, app *part, parts []part) error {
-	live := e.f.indexKey(liveKey, e.ns, app.Member)
-	if got, err := e.f.store.Get(ctx, e.f.index(), live); err != nil {
-		return err
-	} else if got == nil {
-		return errNotStaged(app.Member)
-	}
-	e.when(exists(e.f.index(), live), exists(e.f.index(), e.f.indexKey(dutyStage, e.ns, app.Member)))
-	return e.place(ctx, app, parts)
-}
-
-// place writes members of an application into their lists. They must be nobody else's, and what
-// they are below must be there, or among them.
-func (e *edit) place(ctx context.Context, app *part, parts []part) error {
-	if len(parts) == 0 {
-		return nil
-	}
-	keys := make([]string, 0, 3*len(parts))
-	for i := range parts {
-		p := &parts[i].record
-		keys = append(keys, p.field("appuid"), p.field("atime"), p.parent.field("appuid"))
-	}
-	var wrong []string
-	here := map[Member]bool{app.Member: true}
-	got, err := e.f.store.GetMany(ctx, e.ns, keys...)
+// place writes members of an application into their lists. They, and what they are below, must
+// be among them, or new, or written since the stage began: what is older is another's, or is
+// going with a predecessor.
+func (e *edit) place(ctx context.Context, app *part, parts []part, since kv.Revision) error {
+	there, err := e.placed(ctx, parts)
 	if err != nil {
 		return err
 	}
+	var wrong []string
+	here := map[Member][]Member{app.Member: nil} // with those above them
 	for i := range parts {
-		p := &parts[i].record
-		owner, above := text(got[3*i]), text(got[3*i+2])
-		p.atime = got[3*i+1]
-		switch {
-		case owner != "" && owner != app.ID:
-			wrong = append(wrong, fmt.Sprintf("%s belongs to %s already", p.Member, Member{App, owner}))
-		case !here[p.parent] && above != app.ID:
-			wrong = append(wrong, fmt.Sprintf("%s is below %s, which is not there; put it before", p.Member, p.parent))
+		p, parent := &parts[i].record, parts[i].above[0]
+		was, above := there[p.Member], there[parent]
+		chain, ok := here[parent]
+		if !ok && above.by(app.Member, since) {
+			chain, ok = []Member{app.Member}, true
+			if above.parent != app.Member {
+				chain = []Member{above.parent, app.Member}
+			}
 		}
-		here[p.Member] = true
-		e.create(p, parts[i].values, true)
+		switch {
+		case !ok:
+			wrong = append(wrong, fmt.Sprintf("%s is below %s, which is not there; put it before", p.Member, parent))
+		case was.atime == nil:
+		case was.app != app.Member:
+			wrong = append(wrong, fmt.Sprintf("%s belongs to %s already", p.Member, was.app))
+		case !was.by(app.Member, since):
+			wrong = append(wrong, fmt.Sprintf("%s of a former %s is still being removed; try again when that is done", p.Member, app.Member))
+		case was.parent != parent:
+			wrong = append(wrong, fmt.Sprintf("%s is below %s already", p.Member, was.parent))
+		}
+		p.above, p.atime = append([]Member{parent}, chain...), was.atime
+		here[p.Member] = p.above
+		if len(wrong) == 0 {
+			e.create(p, parts[i].values, true)
+		}
 	}
 	if len(wrong) > 0 {
 		return codes.Errorf(codes.Conflict, "%w", faults(wrong))
@@ -321,26 +355,74 @@ func (e *edit) place(ctx context.Context, app *part, parts []part) error {
 	return nil
 }
 
+// placed is what is known of a member that may be there.
+type placed struct {
+	atime       *kv.Entry // nil: it is not
+	parent, app Member
+}
+
+// by reports whether it was written for an application since then.
+func (p placed) by(app Member, since kv.Revision) bool {
+	return p.atime != nil && p.app == app && since > 0 && p.atime.Create > since
+}
+
+// placed looks for members and what they are below.
+func (e *edit) placed(ctx context.Context, parts []part) (map[Member]placed, error) {
+	there := make(map[Member]placed, len(parts))
+	var list []Member
+	for i := range parts {
+		for _, m := range [...]Member{parts[i].above[0], parts[i].Member} {
+			if _, again := there[m]; !again {
+				there[m] = placed{}
+				list = append(list, m)
+			}
+		}
+	}
+	for piece := range slices.Chunk(list, mostConds) {
+		var keys []string
+		for _, m := range piece {
+			keys = append(keys, m.field("atime"), m.field("parent"), m.field("appuid"))
+		}
+		got, err := e.f.store.GetMany(ctx, e.ns, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for i, m := range piece {
+			parent, _ := ParseMember(text(got[3*i+1]))
+			there[m] = placed{got[3*i], parent, Member{App, text(got[3*i+2])}}
+		}
+	}
+	return there, nil
+}
+
 // publish lists a staged application.
-func (e *edit) publish(ctx context.Context, app *part) (*kv.Result, error) {
-	live, duty := e.f.indexKey(liveKey, e.ns, app.Member), e.f.indexKey(dutyStage, e.ns, app.Member)
+func (e *edit) publish(ctx context.Context, app *part, lease kv.LeaseID) (*kv.Result, error) {
 	return e.commit(ctx, func() error {
-		got, err := e.f.store.GetMany(ctx, e.f.index(), live, duty)
+		duty, live, err := e.lasts(ctx, dutyStage, app.Member, lease, false)
 		if err != nil {
 			return err
 		}
-		if got[0] == nil || got[1] == nil {
-			return errNotStaged(app.Member)
-		}
-		e.when(exists(e.f.index(), live), exists(e.f.index(), duty))
-		e.removeIn(e.f.index(), live)
-		e.removeIn(e.f.index(), duty)
+		e.done(duty, live)
 		e.putStatus(app.listKey(), initial(App))
 		return nil
 	})
 }
 
-// discard takes a stage away. What it cannot do is left to the sweep.
-func (e *edit) discard(ctx context.Context, app *part) {
-	_, _ = e.drop(ctx, app.Member, dutyStage)
+// drop turns a stage into something that goes.
+func (e *edit) drop(ctx context.Context, app Member, lease kv.LeaseID, ended bool) (*kv.Result, error) {
+	defer e.f.undertake(e.f.indexKey(dutyGone, e.ns, app))()
+	res, err := e.apply(ctx, func() error {
+		duty, live, err := e.lasts(ctx, dutyStage, app, lease, ended)
+		if err != nil {
+			return err
+		}
+		e.done(duty, live)
+		e.putIn(e.f.index(), e.f.indexKey(dutyGone, e.ns, app), kv.StringValue(""), 0)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	_ = e.f.finishGone(ctx, e.ns, app) // what is left of it, the sweep takes
+	return res, nil
 }

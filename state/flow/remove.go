@@ -41,7 +41,7 @@ func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*Wri
 		e.whenSame(r.listKey(), r.list)
 		e.remove(r.listKey())
 		var owners []string
-		for _, above := range r.owners() {
+		for _, above := range r.above {
 			owners = append(owners, above.String())
 		}
 		e.putIn(f.index(), f.indexKey(dutyGone, e.ns, m), kv.StringValue(strings.Join(owners, " ")), 0)
@@ -50,7 +50,8 @@ func (f *Flow) Remove(ctx context.Context, by *access.Actor, q *RemoveAsk) (*Wri
 	if err != nil {
 		return nil, err
 	}
-	return written(res, f.finishGone(ctx, e.ns, m))
+	_ = f.finishGone(ctx, e.ns, m) // what is left of it, the sweep takes
+	return written(res, nil)
 }
 
 // mayGo has the conditions that nobody works on what goes.
@@ -74,12 +75,15 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 		e.whenSame(r.field("tasks"), tasks)
 		return nil
 	case App, FlowKind, Session:
-		n, err := e.unclaimed(ctx, r, force)
+		claims, err := e.f.store.Get(ctx, e.ns, r.field("claims"))
 		if err != nil {
 			return err
 		}
-		if n > 0 {
+		if number(claims) > 0 {
 			busy = "something below it"
+		}
+		if !force {
+			e.whenSame(r.field("claims"), claims)
 		}
 	}
 	if r.worker != "" {
@@ -92,89 +96,42 @@ func (e *edit) mayGo(ctx context.Context, r *record, force bool) error {
 	return nil
 }
 
-// unclaimed counts what is claimed below a member, and has the conditions that it is nothing.
-func (e *edit) unclaimed(ctx context.Context, r *record, force bool) (n int64, err error) {
-	counters := []string{r.field("claims")}
-	if r.Kind == Session {
-		counters = nil
-		page, err := e.f.store.List(ctx, kv.List{NS: e.ns, Prefix: r.Member.list(FlowKind) + ".", Limit: mostConds})
-		if err != nil || force {
-			return 0, err
-		}
-		if page.More {
-			return 0, codes.Errorf(codes.Conflict, "%s has more than %d flows; remove them first, or force its removal", r.Member, mostConds)
-		}
-		for _, flow := range page.Entries {
-			if k, err := ParseKey(flow.Key); err == nil {
-				counters = append(counters, k.Member.field("claims"))
-			}
-		}
-	}
-	if len(counters) == 0 {
-		return 0, nil
-	}
-	got, err := e.f.store.GetMany(ctx, e.ns, counters...)
-	for i, claims := range got {
-		n += number(claims)
-		if !force {
-			e.whenSame(counters[i], claims)
-		}
-	}
-	return n, err
-}
-
-// drop turns a stage into something that goes.
-func (e *edit) drop(ctx context.Context, m Member, duty string) (*kv.Result, error) {
-	defer e.f.undertake(e.f.indexKey(dutyGone, e.ns, m))()
-	res, err := e.apply(ctx, func() error {
-		e.when(exists(e.f.index(), e.f.indexKey(duty, e.ns, m)))
-		if got, err := e.f.store.Get(ctx, e.f.index(), e.f.indexKey(duty, e.ns, m)); err != nil {
-			return err
-		} else if got == nil {
-			return errNotStaged(m)
-		}
-		e.removeIn(e.f.index(), e.f.indexKey(duty, e.ns, m))
-		e.removeIn(e.f.index(), e.f.indexKey(liveKey, e.ns, m))
-		e.putIn(e.f.index(), e.f.indexKey(dutyGone, e.ns, m), kv.StringValue(""), 0)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return res, e.f.finishGone(ctx, e.ns, m)
-}
-
 // finishGone deletes everything of a member that is in no list any more, from the leaves on, so
 // that whoever goes on after a crash still finds the rest.
 func (f *Flow) finishGone(ctx context.Context, ns string, top Member) error {
-	duty := f.indexKey(dutyGone, ns, top)
-	got, err := f.store.Get(ctx, f.index(), duty)
-	if err != nil || got == nil {
+	duty, err := f.store.Get(ctx, f.index(), f.indexKey(dutyGone, ns, top))
+	if err != nil || duty == nil {
 		return err
 	}
-	g := &going{edit{draft: draft{ns: ns}, f: f}, strings.Fields(text(got))}
-	if err := g.below(ctx, top); err != nil {
-		return err
+	g := &going{edit{draft: draft{ns: ns}, f: f}, duty}
+	if err = g.below(ctx, top); err == nil {
+		err = g.members(ctx, []*record{{Member: top}}, true)
 	}
-	return g.members(ctx, []*record{{Member: top}}, duty)
+	if codes.Of(err) == codes.NotFound {
+		return nil // somebody else has finished it
+	}
+	return err
 }
 
-// going deletes a member with what is below it. The owners above stay.
+// going deletes a member with what is below it. The owners above, which the duty names, stay.
+// Whatever is younger than the duty is something else of the same name.
 type going struct {
 	edit
-	owners []string
+	duty *kv.Entry
 }
 
 // below deletes all that is below a member.
 func (g *going) below(ctx context.Context, m Member) error {
 	for _, kind := range children[m.Kind] {
+		l := kv.List{NS: g.ns, Prefix: m.list(kind) + ".", Limit: mostGoing}
 		for more := true; more; {
-			page, err := g.f.store.List(ctx, kv.List{NS: g.ns, Prefix: m.list(kind) + ".", Limit: mostGoing})
+			page, err := g.f.store.List(ctx, l)
 			if err != nil {
 				return err
 			}
 			var list []*record
 			for _, e := range page.Entries {
+				l.After = e.Key
 				k, err := ParseKey(e.Key)
 				if err != nil || k.Form != ListMember {
 					continue
@@ -182,13 +139,12 @@ func (g *going) below(ctx context.Context, m Member) error {
 				if err := g.below(ctx, k.Member); err != nil {
 					return err
 				}
-				list = append(list, &record{Member: k.Member, listed: k.List, parent: m})
+				list = append(list, &record{Member: k.Member, listed: k.List})
 			}
-			if more = len(list) > 0; more {
-				if err := g.members(ctx, list, ""); err != nil {
-					return err
-				}
+			if err := g.members(ctx, list, false); err != nil {
+				return err
 			}
+			more = page.More
 		}
 	}
 	return nil
@@ -197,9 +153,21 @@ func (g *going) below(ctx context.Context, m Member) error {
 // mostGoing is how many members go in one transaction: each can have a long log.
 const mostGoing = 40
 
-// members deletes members, below which there is nothing any more, and the duty if that was all.
-func (g *going) members(ctx context.Context, list []*record, duty string) error {
+// members deletes members, below which there is nothing any more, and the duty if that is all.
+func (g *going) members(ctx context.Context, list []*record, all bool) error {
+	if len(list) == 0 {
+		return nil
+	}
 	_, err := g.apply(ctx, func() error {
+		if got, err := g.f.store.Get(ctx, g.duty.NS, g.duty.Key); err != nil {
+			return err
+		} else if got == nil || got.Create != g.duty.Create {
+			return errNoMember(list[0].Member)
+		}
+		g.when(still(g.duty))
+		if all {
+			g.done(g.duty, nil)
+		}
 		var keys []string
 		for _, r := range list {
 			keys = append(keys, r.field("worker"), r.field("claim"), r.field("atime"))
@@ -210,7 +178,11 @@ func (g *going) members(ctx context.Context, list []*record, duty string) error 
 		}
 		claims := int64(0)
 		for i, r := range list {
-			g.whenSame(r.field("atime"), got[3*i+2])
+			atime := got[3*i+2]
+			if atime == nil || atime.Create > g.duty.Create {
+				continue
+			}
+			g.whenSame(r.field("atime"), atime)
 			if worker := text(got[3*i]) + text(got[3*i+1]); worker != "" {
 				claims++
 				g.remove(assignment(Member{Worker, worker}, r.Member))
@@ -221,20 +193,8 @@ func (g *going) members(ctx context.Context, list []*record, duty string) error 
 				g.remove(r.listKey())
 			}
 		}
-		if duty != "" {
-			if got, err := g.f.store.Get(ctx, g.f.index(), duty); err != nil {
-				return err
-			} else if got == nil {
-				return errNoMember(list[0].Member)
-			}
-			g.when(exists(g.f.index(), duty))
-			g.removeIn(g.f.index(), duty)
-		}
 		return g.lessClaims(ctx, claims)
 	})
-	if codes.Of(err) == codes.NotFound {
-		return nil // somebody else has finished it
-	}
 	return err
 }
 
@@ -243,15 +203,14 @@ func (g *going) lessClaims(ctx context.Context, n int64) error {
 	if n == 0 {
 		return nil
 	}
-	for _, owner := range g.owners {
-		key := owner + ".claims"
-		got, err := g.f.store.Get(ctx, g.ns, key)
+	for _, owner := range strings.Fields(text(g.duty)) {
+		got, err := g.f.store.Get(ctx, g.ns, owner+".claims")
 		if err != nil {
 			return err
 		}
-		if got != nil {
-			g.when(exists(g.ns, key))
-			g.incr(key, -n)
+		if got != nil && got.Create < g.duty.Create {
+			g.when(still(got))
+			g.incr(got.Key, -n)
 		}
 	}
 	return nil

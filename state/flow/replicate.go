@@ -3,7 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -41,19 +41,25 @@ func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk)
 	if res, err := e.known(ctx); res != nil || err != nil {
 		return written(res, err)
 	}
+	defer f.undertake(f.indexKey(dutyCopy, e.ns, m))()
 	staged := *e
 	staged.token = ""
 	c := &copying{edit: &staged, node: m, count: q.Count}
-	lease, err := c.begin(ctx)
-	if err != nil {
+	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.write(ctx, lease); err != nil {
-		_ = c.dropCopy(ctx, m)
-		return nil, err
+	err = c.write(ctx)
+	if err == nil {
+		c.token = e.token
+		var res *kv.Result
+		if res, err = c.commit(ctx, func() error { return c.publish(ctx) }); err == nil {
+			return written(res, nil)
+		}
 	}
-	c.edit = e
-	return written(c.publish(ctx, lease))
+	c.token = ""
+	c.revoke(ctx, c.lease)
+	_ = c.dropCopy(ctx, m) // or else the sweep does
+	return nil, err
 }
 
 func replica(m Member, i int64) Member { return Member{m.Kind, fmt.Sprintf("%s-%d", m.ID, i)} }
@@ -64,179 +70,184 @@ type copying struct {
 	node  Member
 	count int64
 
-	// what is copied, set by begin
+	// set by begin
 	from   *record
-	fields []*kv.Entry
+	fields map[string]kv.Value // of each replica, but for its number
+	lease  kv.LeaseID
 }
 
-func (c *copying) duty() string { return c.f.indexKey(dutyCopy, c.ns, c.node) }
-func (c *copying) live() string { return c.f.indexKey(liveKey, c.ns, c.node) }
-
 // begin reads the node, sees to it that there are no replicas, and notes the duty.
-func (c *copying) begin(ctx context.Context) (kv.LeaseID, error) {
-	lease, err := c.grant(ctx, c.f.cfg.Stage)
-	if err != nil {
-		return 0, err
-	}
-	_, err = c.apply(ctx, func() error {
+func (c *copying) begin(ctx context.Context) (err error) {
+	_, err = c.commitLeased(ctx, c.f.cfg.Stage, func(lease kv.LeaseID) error {
+		c.lease = lease
 		if err := c.read(ctx); err != nil {
 			return err
 		}
-		if got, err := c.f.store.Get(ctx, c.f.index(), c.duty()); err != nil {
+		duty := c.f.indexKey(dutyCopy, c.ns, c.node)
+		if got, err := c.f.store.Get(ctx, c.f.index(), duty); err != nil {
 			return err
 		} else if got != nil {
 			return codes.Errorf(codes.Conflict, "%s is being copied; try again when that is done", c.node)
 		}
-		c.when(kv.Absent(c.f.index(), c.duty()))
+		c.when(kv.Absent(c.f.index(), duty))
 		c.whenSame(c.from.field("atime"), c.from.atime)
-		c.putIn(c.f.index(), c.duty(), kv.IntValue(c.count), 0)
-		c.putIn(c.f.index(), c.live(), kv.IntValue(int64(lease)), lease)
+		c.last(dutyCopy, c.node, kv.IntValue(c.count), c.lease)
 		return nil
 	})
-	if err != nil {
-		c.revoke(ctx, lease)
-	}
-	return lease, err
+	return err
 }
 
+// read reads what is copied.
 func (c *copying) read(ctx context.Context) (err error) {
 	if c.from, err = c.f.load(ctx, c.ns, c.node); err != nil {
 		return err
 	}
-	c.fields = nil
-	err = c.f.list(ctx, c.ns, c.node.String()+".", func(e *kv.Entry) error {
-		k, err := ParseKey(e.Key)
-		if err != nil || k.Form != Field {
-			return nil
-		}
-		switch k.Field {
+	c.fields = map[string]kv.Value{}
+	err = c.f.fields(ctx, c.ns, c.node, func(name string, e *kv.Entry) error {
+		switch name {
 		case "worker", "atime", "whoac", "ctime", "cstat", "state", "count", "dsize", "subidx":
-		default:
-			c.fields = append(c.fields, e)
+		default: // the uuid too, which stays the node's
+			c.fields[name] = e.Value
 		}
 		return nil
 	})
+	c.fields["inscount"] = kv.IntValue(c.count + 1)
 	for i := int64(1); i <= c.count && err == nil; i += mostConds {
-		var keys []string
-		for j := i; j < i+mostConds && j <= c.count; j++ {
-			keys = append(keys, replica(c.node, j).field("atime"))
-		}
-		var got []*kv.Entry
-		got, err = c.f.store.GetMany(ctx, c.ns, keys...)
-		for j := range got {
-			if got[j] != nil {
-				return codes.Errorf(codes.Conflict, "%s is there already; remove it first", replica(c.node, i+int64(j)))
-			}
+		err = c.unused(ctx, i, min(mostConds, c.count-i+1))
+	}
+	return err
+}
+
+// unused reports whether the names of n replicas are.
+func (c *copying) unused(ctx context.Context, from, n int64) error {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = replica(c.node, from+int64(i)).field("atime")
+	}
+	got, err := c.f.store.GetMany(ctx, c.ns, keys...)
+	for i := range got {
+		if got[i] != nil {
+			return codes.Errorf(codes.Conflict, "%s is there already; remove it first", replica(c.node, from+int64(i)))
 		}
 	}
 	return err
 }
 
-// write writes the replicas in pieces. The duty keeps a second Replicate of the same node out;
-// if a member with such an id is registered meanwhile, the piece fails.
-func (c *copying) write(ctx context.Context, lease kv.LeaseID) error {
-	each := len(c.fields) + perPart
-	for i := int64(1); i <= c.count; {
-		if _, err := c.f.store.KeepLease(ctx, lease); err != nil {
+// write writes the replicas in pieces.
+func (c *copying) write(ctx context.Context) error {
+	left := slices.Repeat([]part{{values: c.fields}}, int(c.count))
+	for i := int64(1); len(left) > 0; {
+		if _, err := c.f.store.KeepLease(ctx, c.lease); err != nil {
 			return err
 		}
-		piece := min(c.count-i+1, max(1, min(mostConds, int64(c.f.mostOps/each))))
-		_, err := c.apply(ctx, func() error {
-			c.when(exists(c.f.index(), c.live()), exists(c.f.index(), c.duty()))
-			if got, err := c.f.store.Get(ctx, c.f.index(), c.live()); err != nil {
-				return err
-			} else if got == nil {
-				return c.late()
+		n := int64(c.chunk(left))
+		if _, err := c.apply(ctx, func() error {
+			if _, _, err := c.lasts(ctx, dutyCopy, c.node, c.lease, false); err != nil {
+				return c.late(err)
 			}
-			for j := i; j < i+piece; j++ {
-				c.writeOne(j)
+			if err := c.unused(ctx, i, n); err != nil {
+				return err
+			}
+			for j := i; j < i+n; j++ {
+				r := newRecord(replica(c.node, j), c.from.above)
+				c.create(&r, nil, false)
+				for name, v := range c.fields {
+					c.put(r.field(name), v)
+				}
+				c.put(r.field("subidx"), kv.IntValue(j))
 			}
 			return nil
-		})
-		if err != nil {
+		}); err != nil {
 			return err
 		}
-		i += piece
+		i, left = i+n, left[n:]
 	}
 	return nil
 }
 
-func (c *copying) late() error {
-	return codes.Errorf(codes.LeaseGone, "copying %s took longer than its lease lasts; nothing was copied, try again", c.node)
+func (c *copying) late(err error) error {
+	if codes.Of(err) == codes.NotFound {
+		err = codes.Errorf(codes.LeaseGone, "copying %s took longer than its lease lasts; nothing was copied, try again", c.node)
+	}
+	return err
 }
 
-func (c *copying) writeOne(i int64) {
-	r := &record{Member: replica(c.node, i), parent: c.from.parent, listed: c.from.listed, app: c.from.app}
-	values := map[string]kv.Value{"subidx": kv.IntValue(i)}
-	c.create(r, values, false)
-	for _, e := range c.fields { // the uuid too, which stays the node's
-		c.put(r.field(strings.TrimPrefix(e.Key, c.node.String()+".")), e.Value)
+// publish builds the transaction that lists the replicas.
+func (c *copying) publish(ctx context.Context) error {
+	duty, live, err := c.lasts(ctx, dutyCopy, c.node, c.lease, false)
+	if err != nil {
+		return c.late(err)
 	}
-}
-
-// publish lists the replicas.
-func (c *copying) publish(ctx context.Context, lease kv.LeaseID) (*kv.Result, error) {
-	res, err := c.commit(ctx, func() error {
-		r, err := c.f.load(ctx, c.ns, c.node)
-		if err != nil {
-			return err
-		}
-		got, err := c.f.store.GetMany(ctx, c.f.index(), c.live(), c.duty())
-		if err != nil {
-			return err
-		}
-		if got[0] == nil || got[1] == nil {
-			return c.late()
-		}
-		c.when(exists(c.f.index(), c.live()), exists(c.f.index(), c.duty()), exists(c.ns, applisted(r.app)))
-		c.whenSame(r.listKey(), r.list)
-		c.removeIn(c.f.index(), c.live())
-		c.removeIn(c.f.index(), c.duty())
-		c.put(r.field("inscount"), kv.IntValue(c.count+1))
-		c.touch(r.Member, r.atime, fmt.Sprintf("copied %d times", c.count))
-		for i := int64(1); i <= c.count; i++ {
-			c.putStatus(r.listed+"."+replica(c.node, i).String(), Waiting)
-		}
-		return nil
-	})
-	if err == nil {
-		c.revoke(ctx, lease)
-	} else if codes.Of(err) == codes.NotFound {
-		_ = c.dropCopy(ctx, c.node)
-	}
-	return res, err
-}
-
-// dropCopy takes away what was written of replicas that nobody publishes.
-func (e *edit) dropCopy(ctx context.Context, m Member) error {
-	index, duty, live := e.f.index(), e.f.indexKey(dutyCopy, e.ns, m), e.f.indexKey(liveKey, e.ns, m)
-	var count int64
-	begin := func() error {
-		got, err := e.f.store.Get(ctx, index, duty)
-		if err != nil {
-			return err
-		}
-		if got == nil {
-			return errNoMember(m)
-		}
-		count = number(got)
-		e.when(is(index, duty, got.Value))
-		return nil
-	}
-	// Without its lease nobody writes to it or publishes it any more.
-	if _, err := e.apply(ctx, func() error { e.removeIn(index, live); return begin() }); err != nil {
+	r, err := c.f.load(ctx, c.ns, c.node)
+	if err != nil {
 		return err
 	}
-	for i := int64(1); i <= count; i += mostGoing {
+	if r.atime.Create != c.from.atime.Create {
+		return errNoMember(c.node) // it is another of that name
+	}
+	c.whenVisible(r)
+	c.whenSame(r.listKey(), r.list)
+	c.done(duty, live)
+	c.put(r.field("inscount"), c.fields["inscount"])
+	c.touch(r.Member, r.atime, fmt.Sprintf("copied %d times", c.count))
+	for i := int64(1); i <= c.count; i++ {
+		c.putStatus(r.listed+"."+replica(c.node, i).String(), Waiting)
+	}
+	return nil
+}
+
+// dropCopy takes away what was written of replicas that nobody publishes any more: what came
+// after the duty and is in no list.
+func (e *edit) dropCopy(ctx context.Context, m Member) error {
+	var duty *kv.Entry
+	for i, count := int64(1), int64(0); duty == nil || i <= count; i += mostGoing {
 		if _, err := e.apply(ctx, func() error {
-			for j := i; j < i+mostGoing && j <= count; j++ {
-				e.removeBelow(replica(m, j).String() + ".")
+			got, _, err := e.lasts(ctx, dutyCopy, m, 0, true)
+			if err != nil {
+				return err
 			}
-			return begin()
+			if duty == nil {
+				duty, count = got, number(got)
+			}
+			if got.Create != duty.Create {
+				return errNoMember(m) // somebody else has done this
+			}
+			if i+mostGoing > count {
+				e.done(duty, nil)
+			}
+			return e.dropReplicas(ctx, m, i, min(mostGoing, count-i+1), duty.Create)
 		}); err != nil {
 			return err
 		}
 	}
-	_, err := e.apply(ctx, func() error { e.removeIn(index, duty); return begin() })
-	return err
+	return nil
+}
+
+func (e *edit) dropReplicas(ctx context.Context, m Member, from, n int64, since kv.Revision) error {
+	list := make([]part, n)
+	for i := range list {
+		list[i].record = newRecord(replica(m, from+int64(i)), []Member{m})
+	}
+	there, err := e.placed(ctx, list)
+	if err != nil {
+		return err
+	}
+	keys := make([]string, n)
+	for i := range list {
+		keys[i] = there[list[i].Member].parent.list(Node) + "." + list[i].Member.String()
+	}
+	listed, err := e.f.store.GetMany(ctx, e.ns, keys...)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		r, was := &list[i].record, there[list[i].Member]
+		if was.atime == nil || was.atime.Create < since || listed[i] != nil {
+			continue
+		}
+		e.whenAbsent(keys[i])
+		e.whenSame(r.field("atime"), was.atime)
+		e.removeBelow(r.Member.String() + ".")
+	}
+	return nil
 }

@@ -35,28 +35,39 @@ func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnsw
 	if err != nil {
 		return nil, err
 	}
+	for range attempts {
+		a, done, err := f.show(ctx, ns, m)
+		if done || err != nil {
+			return a, err
+		}
+	}
+	return nil, codes.Errorf(codes.Busy, "%s was changed %d times while it was read; try again", m, attempts)
+}
+
+// show reads a member. It is not done if the member was changed meanwhile.
+func (f *Flow) show(ctx context.Context, ns string, m Member) (a *ShowAnswer, done bool, err error) {
 	r, err := f.load(ctx, ns, m)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	a := &ShowAnswer{Key: m.String(), List: r.listed, App: r.app, Status: r.status, Worker: r.worker}
+	a = &ShowAnswer{Key: m.String(), List: r.listed, App: r.app().ID, Status: r.status, Worker: r.worker}
 	size := 0
-	err = f.list(ctx, ns, m.String()+".", func(e *kv.Entry) error {
-		if k, err := ParseKey(e.Key); err == nil && k.Form == Field {
-			a.Fields = append(a.Fields, entry(k.Field, e))
-			size += len(e.Value.Data)
-		}
-		if size > 2*maxAnswer {
+	err = f.fields(ctx, ns, m, func(name string, e *kv.Entry) error {
+		a.Fields = append(a.Fields, entry(name, e))
+		if size += len(e.Value.Data); size > 2*maxAnswer {
 			return codes.Errorf(codes.TooLarge, "the fields of %s have more than %d bytes together; read some of them", m, 2*maxAnswer)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	l := &locking{edit: &edit{draft: draft{ns: ns}, f: f}, key: m.String() + "."}
-	a.Lock, err = l.holder(ctx)
-	return a, err
+	if a.Lock, err = l.holder(ctx); err != nil {
+		return nil, false, err
+	}
+	now, err := f.store.Get(ctx, ns, r.field("atime"))
+	return a, now != nil && now.Mod == r.atime.Mod, err
 }
 
 // AssignedAsk is the question of Assigned.

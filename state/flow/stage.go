@@ -62,6 +62,7 @@ type AddAsk struct {
 	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
 	App   string `json:"app" arg:"1" doc:"the application that is staged"`
 	Parts []Part `json:"parts,omitempty" doc:"what is below it, each behind the one it is below; none: the stage lasts longer"`
+	Lease int64  `json:"lease,omitempty" doc:"what stage answered, so that it is that stage and no later one; left out: whichever there is"`
 	Who   string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
 }
 
@@ -80,24 +81,18 @@ func (f *Flow) Add(ctx context.Context, by *access.Actor, q *AddAsk) (*AddAnswer
 	if err != nil {
 		return nil, err
 	}
-	live, err := f.store.Get(ctx, f.index(), f.indexKey(liveKey, e.ns, app.Member))
+	_, live, err := e.lasts(ctx, dutyStage, app.Member, kv.LeaseID(q.Lease), false)
 	if err != nil {
 		return nil, err
 	}
-	lease := kv.LeaseID(number(live))
-	if lease == 0 {
-		return nil, errNotStaged(app.Member)
-	}
-	if _, err := f.store.KeepLease(ctx, lease); err != nil {
-		return nil, errNotStaged(app.Member)
-	}
-	return &AddAnswer{int64(len(q.Parts))}, e.add(ctx, app, parts[1:], lease)
+	return &AddAnswer{int64(len(q.Parts))}, e.add(ctx, app, parts[1:], live.Lease)
 }
 
 // PublishAsk is the question of Publish.
 type PublishAsk struct {
 	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
 	App   string `json:"app" arg:"1" doc:"the application that is staged"`
+	Lease int64  `json:"lease,omitempty" doc:"what stage answered, so that it is that stage and no later one; left out: whichever there is"`
 	Who   string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
 	Token string `json:"token,omitempty" doc:"request token: a repetition has no further effect"`
 }
@@ -112,13 +107,14 @@ func (f *Flow) Publish(ctx context.Context, by *access.Actor, q *PublishAsk) (*W
 	if err != nil {
 		return nil, err
 	}
-	return written(e.publish(ctx, app))
+	return written(e.publish(ctx, app, kv.LeaseID(q.Lease)))
 }
 
 // DiscardAsk is the question of Discard.
 type DiscardAsk struct {
 	Scope string `json:"scope,omitempty" doc:"the scope, cl if left out"`
 	App   string `json:"app" arg:"1" doc:"the application that is staged"`
+	Lease int64  `json:"lease,omitempty" doc:"what stage answered, so that it is that stage and no later one; left out: whichever there is"`
 	Who   string `json:"who,omitempty" doc:"who makes the change; left out: the connection's name"`
 }
 
@@ -132,5 +128,5 @@ func (f *Flow) Discard(ctx context.Context, by *access.Actor, q *DiscardAsk) (*W
 	if err != nil {
 		return nil, err
 	}
-	return written(e.drop(ctx, app.Member, dutyStage))
+	return written(e.drop(ctx, app.Member, kv.LeaseID(q.Lease), false))
 }

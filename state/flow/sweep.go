@@ -15,23 +15,24 @@ import (
 // somebody else in this process is carrying out.
 const lateDuty = time.Second
 
-// undertake notes that somebody carries out a duty, until done is called.
+// undertake notes that somebody more carries out a duty, until done is called.
 func (f *Flow) undertake(key string) (done func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.under[key] = struct{}{}
+	f.under[key]++
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.under, key)
+		if f.under[key]--; f.under[key] == 0 {
+			delete(f.under, key)
+		}
 	}
 }
 
 func (f *Flow) undertaken(key string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, under := f.under[key]
-	return under
+	return f.under[key] > 0
 }
 
 // Run finishes, until ctx ends, what others began and left, here or in another process: it
@@ -194,7 +195,7 @@ func (f *Flow) perform(ctx context.Context, what, whose string) error {
 	e := &edit{draft: draft{ns: f.cfg.Prefix + scope}, f: f, who: "flow"}
 	switch what {
 	case dutyStage:
-		_, err = e.drop(ctx, m, dutyStage)
+		_, err = e.drop(ctx, m, 0, true)
 	case dutyGone:
 		err = f.finishGone(ctx, e.ns, m)
 	case dutyLive:

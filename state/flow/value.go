@@ -89,7 +89,7 @@ var given = []attribute{
 // kept are the fields that only operations write.
 var kept = []string{
 	"uuid", "ctime", "cstat", "state", "count", "dsize", "atime", "whoac", "oplog", "lock",
-	"parent", "appuid", "worker", "claim", "claims", "task", "tasks", "srvs", "sess", "flow", "node",
+	"parent", "sesuid", "appuid", "worker", "claim", "claims", "task", "tasks", "srvs", "sess", "flow", "node",
 }
 
 // fields are the values of a member's fields that are given, with the empty ones of those that

@@ -26,13 +26,8 @@ type walk struct {
 // step is a member on the way.
 type step struct {
 	path   []string // the names of the members above it, and its own; only valid for the moment
-	list   string
-	parent Member
-	app    string
-	Member
-	status Status
-	key    string // in the list
-	old    bool   // it is not behind after, but something below it may be
+	record          // what is known of it so far
+	old    bool     // it is not behind after, but something below it may be
 }
 
 // What a visit may return: errStop ends the walk, errSkip leaves out what is below the member.
@@ -78,7 +73,7 @@ func (w *walk) all(visit func(*step) error) error {
 
 // from visits what is below a member that is listed.
 func (w *walk) from(r *record, visit func(*step) error) error {
-	return stopped(w.below(&step{Member: r.Member, app: r.app, path: []string{r.Member.String()}}, visit))
+	return stopped(w.below(&step{record: *r, path: []string{r.Member.String()}}, visit))
 }
 
 func stopped(err error) error {
@@ -99,6 +94,10 @@ func (w *walk) below(s *step, visit func(*step) error) error {
 
 func (w *walk) list(list string, above *step, visit func(*step) error) error {
 	l := kv.List{NS: w.ns, Prefix: list + "."}
+	var chain []Member // of all in the list
+	if above.ID != "" {
+		chain = append([]Member{above.Member}, above.above...)
+	}
 	for {
 		page, err := w.page(l)
 		if err != nil {
@@ -113,10 +112,7 @@ func (w *walk) list(list string, above *step, visit func(*step) error) error {
 			if err := w.ctx.Err(); err != nil {
 				return err
 			}
-			s := &step{path: append(above.path, m.String()), list: list, parent: above.Member, app: above.app, Member: m, status: Status(e.Value.Data), key: e.Key}
-			if m.Kind == App {
-				s.app = m.ID
-			}
+			s := &step{path: append(above.path, m.String()), record: record{Member: m, above: chain, listed: list, status: Status(e.Value.Data)}}
 			behind := slices.Compare(s.path, w.after[:min(len(w.after), len(s.path))])
 			if behind < 0 {
 				continue
@@ -135,15 +131,6 @@ func (w *walk) list(list string, above *step, visit func(*step) error) error {
 			return nil
 		}
 	}
-}
-
-// record is what is known of the member so far.
-func (s *step) record() *record {
-	r := &record{Member: s.Member, listed: s.list, parent: s.parent, status: s.status}
-	if s.Kind != App {
-		r.app = s.app
-	}
-	return r
 }
 
 // TasksAsk is the question of Tasks.
@@ -193,7 +180,7 @@ func (f *Flow) Tasks(ctx context.Context, _ *access.Actor, q *TasksAsk) (*TasksA
 			a.Next = before
 			return errStop
 		}
-		a.Tasks = append(a.Tasks, Task{s.list, s.Member.String(), s.status})
+		a.Tasks = append(a.Tasks, Task{s.listed, s.Member.String(), s.status})
 		if len(a.Tasks) == int(limit) {
 			before = cursor(s.path)
 		}
