@@ -96,25 +96,26 @@ func (f *Flow) indexKey(what, ns string, m Member) string {
 
 // fields reads the fields of a member, page by page, but not its log and its lists: each page is
 // as of one moment.
-func (f *Flow) fields(ctx context.Context, ns string, m Member, visit func(name string, e *kv.Entry) error) error {
-	l := kv.List{NS: ns, Prefix: m.field(""), Limit: 100}
-	for more := true; more; {
+func (f *Flow) fields(ctx context.Context, ns string, m Member, visit func(name string, e *kv.Entry) error) (pages int, err error) {
+	l := kv.List{NS: ns, Prefix: m.field(""), Limit: 200}
+	for {
 		page, err := f.store.List(ctx, l)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		more = page.More
+		pages++
 		for _, e := range page.Entries {
-			l.After = e.Key
-			if name, below, _ := strings.Cut(e.Key[len(l.Prefix):], "."); below != "" {
-				l.After, more = m.field(name+"/"), true // behind all that begins with NAME.
-				break
+			name, below, _ := strings.Cut(e.Key[len(l.Prefix):], ".")
+			if l.After = e.Key; below != "" {
+				l.After = m.field(name + "/") // behind all that begins with NAME.
 			} else if err := visit(name, e); err != nil {
-				return err
+				return 0, err
 			}
 		}
+		if !page.More {
+			return pages, nil
+		}
 	}
-	return nil
 }
 
 // record is what operations need to know of a member.

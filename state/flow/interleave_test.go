@@ -289,6 +289,9 @@ func TestARemovalThatIsNotFinishedIsOne(t *testing.T) {
 
 func TestAMemberIsShownAsOfOneMoment(t *testing.T) {
 	inside(t, func(k *kit) {
+		if !near(k.bed.Store) {
+			k.have(k.open(k.bed.Store, flow.Config{Lines: 100})) // all on one page: reading two takes longer than changes
+		}
 		k.sample(1)
 		k.join("W")
 		ctx, stop := context.WithCancel(k.ctx)

@@ -103,7 +103,7 @@ func (c *copying) read(ctx context.Context) (err error) {
 		return err
 	}
 	c.fields = map[string]kv.Value{}
-	err = c.f.fields(ctx, c.ns, c.node, func(name string, e *kv.Entry) error {
+	_, err = c.f.fields(ctx, c.ns, c.node, func(name string, e *kv.Entry) error {
 		switch name {
 		case "worker", "atime", "whoac", "ctime", "cstat", "state", "count", "dsize", "subidx":
 		default: // the uuid too, which stays the node's
