@@ -182,7 +182,7 @@ func (k *kit) forsaken(nodes int) {
 	k.sample(nodes)
 	left := new(atomic.Int64)
 	left.Store(1)
-	dying := flow.Open(mortal{k.bed.Store, left, true}, flow.Config{Prefix: prefix(k.bed.Store)})
+	dying := flow.Open(mortal{k.bed.Store, left, true}, flow.Config{Prefix: k.prefix()})
 	_, err := dying.Remove(k.ctx, k.by, &flow.RemoveAsk{Key: "cfapp.A"})
 	require.ErrorIs(k.t, err, errKilled)
 	require.Equal(k.t, []string{"gone.cl.cfapp.A"}, k.duties())
@@ -214,7 +214,7 @@ func TestWhatCannotBeFinishedIsTold(t *testing.T) {
 		k.forsaken(1)
 		told := make(chan string, 10)
 		dead := flow.Open(mortal{k.bed.Store, new(atomic.Int64), false}, flow.Config{
-			Prefix: prefix(k.bed.Store), Failed: func(what string, err error) { told <- what + ": " + err.Error() },
+			Prefix: k.prefix(), Failed: func(what string, err error) { told <- what + ": " + err.Error() },
 		})
 		ctx, cancel := context.WithCancel(k.ctx)
 		ended := make(chan error)
