@@ -44,7 +44,9 @@ type Config struct {
 	TokenTTL time.Duration // how long a request token is remembered: 1 h
 
 	MaxNodes    int64 // 10,000
-	MaxHistory  int64 // entries that are kept of each node and job: 10,000; the oldest go
+	MaxRemoved  int64 // removed nodes whose history is kept: 1,000; the oldest go
+	MaxJobs     int64 // those that have ended included: 100,000
+	MaxHistory  int64 // entries that are kept of each node and job, at most kv.MaxDeletePrefix: 10,000; the oldest go
 	MaxQueue    int64 // jobs that wait: 10,000
 	MaxWaiting  int64 // requests that wait for others who change the same: 32
 	MaxSpec     int   // bytes of a specification: 64 KiB
@@ -62,7 +64,9 @@ func (c *Config) setDefaults() {
 	c.HoldTTL = cmp.Or(c.HoldTTL, 30*time.Second)
 	c.TokenTTL = cmp.Or(c.TokenTTL, time.Hour)
 	c.MaxNodes = cmp.Or(c.MaxNodes, 10_000)
-	c.MaxHistory = cmp.Or(c.MaxHistory, 10_000)
+	c.MaxRemoved = cmp.Or(c.MaxRemoved, 1000)
+	c.MaxJobs = cmp.Or(c.MaxJobs, 100_000)
+	c.MaxHistory = min(cmp.Or(c.MaxHistory, 10_000), kv.MaxDeletePrefix)
 	c.MaxQueue = cmp.Or(c.MaxQueue, 10_000)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, 32)
 	c.MaxSpec = cmp.Or(c.MaxSpec, 64<<10)
@@ -140,7 +144,8 @@ func busy(format string, args ...any) error {
 //	ran/NODE/JOB             which jobs a node has had
 //	history/node/ID/N, history/job/ID/N
 //	log/JOB/STAGE/NODE/TASK/N
-//	count/NAME               numbers: nodes there are, jobs and tickets there have been
+//	removed/TIME/NODE        that a node was removed; its history goes when many others were
+//	count/NAME               numbers: nodes there are, jobs that are kept or wait, jobs and tickets there have been
 //	gone/JOB                 a job is removed, and its history and logs are being deleted
 //	token/TOKEN              what was answered to a request
 func numbered(prefix string, n int64) string { return fmt.Sprintf("%s/%016d", prefix, n) }

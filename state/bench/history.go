@@ -3,9 +3,11 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/kv"
 )
 
 // Entry is one update of a node or a job, as its history has it.
@@ -38,6 +40,55 @@ func (c *change) log(of string, e Entry) {
 	if old := e.Seq - c.b.cfg.MaxHistory; old > 0 {
 		c.delete(numbered("history/"+of, old))
 	}
+}
+
+// buried is what there is of a removed node besides its history.
+type buried struct {
+	Seq int64 `json:"seq"` // of its last update
+	At  int64 `json:"at"`  // its place among those that were removed
+}
+
+func buriedKey(at int64, id string) string { return numbered("removed", at) + "/" + id }
+
+// bury notes that a node is removed. If there are too many, the history of the first one goes.
+func (c *change) bury(id string, seq int64) error {
+	at := c.now.UnixNano()
+	c.put("history/node/"+id, buried{seq, at})
+	c.putValue(buriedKey(at, id), kv.StringValue(""), 0)
+	var there int64
+	if _, err := c.read("count/removed", &there); err != nil {
+		return err
+	}
+	if there < c.b.cfg.MaxRemoved {
+		c.count("removed", 1)
+		c.ops[len(c.ops)-1].Max = &c.b.cfg.MaxRemoved
+		return nil
+	}
+	page, err := c.b.list(c.ctx, "removed/", "", 1)
+	if err != nil {
+		return err
+	}
+	for _, first := range page.Entries {
+		c.unchanged(first.Key, first)
+		c.delete(first.Key)
+		of := "history/node/" + first.Key[strings.LastIndexByte(first.Key, '/')+1:]
+		c.delete(of)
+		c.ops = append(c.ops, kv.Op{Kind: kv.OpDeletePrefix, NS: c.b.cfg.NS, Key: of + "/"})
+	}
+	return nil
+}
+
+// unbury returns the last update of a node that is registered again after its removal, or 0.
+func (c *change) unbury(id string) (int64, error) {
+	var was buried
+	e, err := c.read("history/node/"+id, &was)
+	c.unchanged("history/node/"+id, e)
+	if e != nil {
+		c.delete(e.Key)
+		c.delete(buriedKey(was.At, id))
+		c.count("removed", -1)
+	}
+	return was.Seq, err
 }
 
 // HistoryAsk asks for the history of a node or a job, also of a removed node.

@@ -321,6 +321,7 @@ func (b *Bench) RemoveJob(ctx context.Context, by *access.Actor, q *JobRemoveAsk
 		for _, n := range j.nodes {
 			c.delete("ran/" + n.ID + "/" + j.ID)
 		}
+		c.count("kept", -1)
 		return &UpdateAnswer{ID: j.ID}, nil
 	})
 	if err != nil {

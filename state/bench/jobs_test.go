@@ -239,6 +239,16 @@ func TestTheQueueHasALimit(t *testing.T) {
 	})
 }
 
+func TestTheNumberOfJobsHasALimit(t *testing.T) {
+	each(t, bench.Config{MaxJobs: 1}, func(t *testing.T, r *rig) {
+		id := r.submit(small)
+		ask(r, r.AbortJob, bench.AbortAsk{ID: id})
+		refused(r, codes.Limit, "1 jobs are kept, which is the limit: remove", r.SubmitJob, bench.SubmitAsk{Spec: small})
+		ask(r, r.RemoveJob, bench.JobRemoveAsk{ID: id})
+		r.submit(small)
+	})
+}
+
 // A job that is held counts once.
 func TestTheQueueHasRoomForAsManyAsItsLimit(t *testing.T) {
 	each(t, bench.Config{MaxQueue: 3}, func(t *testing.T, r *rig) {

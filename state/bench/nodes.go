@@ -73,11 +73,9 @@ func (b *Bench) enter(ctx context.Context, by *access.Actor, q *NodeAsk, only bo
 			if err := c.countUp("nodes", b.cfg.MaxNodes, "there are %d nodes, which is the limit: remove those that are lost for good"); err != nil {
 				return nil, err
 			}
-			gone, err := c.read("history/node/"+info.ID, &n.state.Seq) // of one that was removed
-			if err != nil {
+			if n.state.Seq, err = c.unbury(info.ID); err != nil {
 				return nil, err
 			}
-			c.unchanged("history/node/"+info.ID, gone)
 		} else if event = "registered again"; only {
 			return nil, refuse(AlreadyExists, "node %s already exists", info.ID)
 		}
@@ -211,7 +209,7 @@ func (b *Bench) FindNode(ctx context.Context, _ *access.Actor, q *NodeIDAsk) (*N
 	return &n.Node, nil
 }
 
-// RemoveNode removes a node that no job has. Its history stays.
+// RemoveNode removes a node that no job has. Its history stays, until many others are removed.
 func (b *Bench) RemoveNode(ctx context.Context, by *access.Actor, q *NodeRemoveAsk) (*UpdateAnswer, error) {
 	return apply(ctx, b, by, "node/"+q.ID, q.Token, q, func(c *change) (*UpdateAnswer, error) {
 		n, err := b.known(ctx, q.ID)
@@ -227,9 +225,8 @@ func (b *Bench) RemoveNode(ctx context.Context, by *access.Actor, q *NodeRemoveA
 		for _, key := range nodeParts(q.ID) {
 			c.delete(key)
 		}
-		c.put("history/node/"+q.ID, n.state.Seq+1)
 		c.count("nodes", -1)
-		return &UpdateAnswer{ID: q.ID, Seq: n.state.Seq + 1}, nil
+		return &UpdateAnswer{ID: q.ID, Seq: n.state.Seq + 1}, c.bury(q.ID, n.state.Seq+1)
 	})
 }
 

@@ -248,6 +248,42 @@ func TestB10TheHistoryOfARemovedNodeIsNotWrittenOver(t *testing.T) {
 	})
 }
 
+func TestTheHistoriesOfRemovedNodesAreBounded(t *testing.T) {
+	each(t, bench.Config{MaxRemoved: 2}, func(t *testing.T, r *rig) {
+		remove := func(ids ...string) {
+			for _, id := range ids {
+				r.register(id, bench.LoaderRole)
+				ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: id})
+			}
+		}
+		kept := func(id string, entries int) {
+			t.Helper()
+			if entries == 0 {
+				refused(r, codes.NotFound, "node "+id+" not found", r.NodeHistory, bench.HistoryAsk{ID: id})
+			} else {
+				require.Len(t, r.events(r.NodeHistory, id), entries)
+			}
+		}
+		remove("n1", "n2", "n3")
+		kept("n1", 0)
+		kept("n2", 2)
+		kept("n3", 2)
+		r.register("n2", bench.LoaderRole)
+		remove("n4")
+		kept("n3", 2)
+		kept("n2", 3)
+		remove("n2") // its place is behind that of n4 now
+		kept("n3", 0)
+		kept("n4", 2)
+		remove("n5")
+		kept("n4", 0)
+		kept("n2", 5)
+		page, err := r.bed.List(r.ctx, kv.List{NS: r.bed.NS, Prefix: "removed/"})
+		require.NoError(t, err)
+		require.Len(t, page.Entries, 2)
+	})
+}
+
 func TestNoLeaseIsLeftBehind(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		before := r.leases()

@@ -36,6 +36,9 @@ func (b *Bench) SubmitJob(ctx context.Context, by *access.Actor, q *SubmitAsk) (
 		if err := c.countUp("waiting", b.cfg.MaxQueue, "%d jobs wait, which is the limit: abort some, or wait"); err != nil {
 			return nil, err
 		}
+		if err := c.countUp("kept", b.cfg.MaxJobs, "%d jobs are kept, which is the limit: remove some that have ended"); err != nil {
+			return nil, err
+		}
 		drawn, err := b.next(ctx, "jobs", "tickets")
 		if err != nil {
 			return nil, err

@@ -12,9 +12,9 @@ import (
 
 var itself = &access.Actor{Origin: access.Server, Name: "bench"}
 
-// Run finishes removals that were cut off, marks nodes as lost whose time has ended, and notes it in the history of a job when its
-// hold has, until the context or the store ends or it fails; then it can be run again. One for
-// each namespace is enough, and several do no harm.
+// Run finishes removals that were cut off, marks nodes as lost whose time has ended, and notes
+// it in the history of a job when its hold has, until the context or the store ends or it
+// fails; then it can be run again. One for each namespace is enough, and several do no harm.
 func (b *Bench) Run(ctx context.Context) error {
 	if err := b.clearGone(ctx); err != nil {
 		return err
