@@ -75,18 +75,32 @@ func TestB32EveryUpdateIsInTheHistory(t *testing.T) {
 		before := time.Now().UnixNano()
 		id := r.ready()
 		ask(r, r.AbortJob, bench.AbortAsk{ID: id, Why: "enough"})
-		all := ask(r, r.JobHistory, bench.HistoryAsk{ID: id}).Entries
-		last := r.job(id)
-		require.EqualValues(t, len(all), last.Seq)
-		for i, e := range all {
-			require.EqualValues(t, i+1, e.Seq)
-			require.GreaterOrEqual(t, e.Time, before)
-			before = e.Time
-			require.Regexp(t, r.actor(), e.Actor)
-			if i > 0 {
-				require.Equal(t, all[i-1].New, e.Old)
+		more := info("db1", bench.DatabaseRole)
+		more.Capacity.Cores++
+		ask(r, r.UpdateNode, bench.NodeAsk{Node: more})
+		r.beat("db1", bench.RunningJob)
+		r.beat("db1", bench.RunningJob)
+		ask(r, r.RemoveNode, bench.NodeRemoveAsk{ID: "load1"})
+		whole := func(all []bench.Entry, seq int64) {
+			t.Helper()
+			require.EqualValues(t, len(all), seq)
+			before, old := before, ""
+			for i, e := range all {
+				require.EqualValues(t, i+1, e.Seq)
+				require.GreaterOrEqual(t, e.Time, before)
+				require.Regexp(t, r.actor(), e.Actor)
+				require.Equal(t, old, e.Old)
+				before, old = e.Time, e.New
 			}
 		}
+		all := ask(r, r.JobHistory, bench.HistoryAsk{ID: id}).Entries
+		whole(all, r.job(id).Seq)
+		whole(ask(r, r.NodeHistory, bench.HistoryAsk{ID: "db1"}).Entries, r.node("db1").Seq)
+		whole(ask(r, r.NodeHistory, bench.HistoryAsk{ID: "load1"}).Entries, 5)
+		require.Equal(t, []string{
+			"registered:  > NODE_IDLE", "assigned: NODE_IDLE > NODE_IDLE", "started a job: NODE_IDLE > NODE_RUNNING_JOB", "ended a job: NODE_RUNNING_JOB > NODE_IDLE",
+			"updated: NODE_IDLE > NODE_IDLE", "changed its state: NODE_IDLE > NODE_RUNNING_JOB",
+		}, r.events(r.NodeHistory, "db1"))
 		require.Equal(t, bench.Part{Of: "stage 0 node load1 task 0", Old: "TASK_QUEUED", New: "TASK_RUNNING"}, all[4].Parts[0])
 		require.Equal(t, []bench.Part{
 			{Of: "stage 2 node db1 task 0", Old: "TASK_RUNNING", New: "TASK_BACKGROUND"}, {Of: "stage 2", Old: "RUNNING", New: "BACKGROUND"}, {Of: "stage 3", Old: "QUEUED", New: "RUNNING"},

@@ -359,19 +359,25 @@ func TestKillStopsOneNamedTask(t *testing.T) {
 
 func TestB29AFinishedJobChangesNoMore(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
-		id := r.ready()
-		r.ping(id)
-		before := r.job(id)
-		const final = "is JOB_FINISHED, which is final"
-		refused(r, codes.Conflict, final, r.AbortJob, bench.AbortAsk{ID: id})
-		refused(r, codes.Conflict, final, r.StartJob, bench.HoldAsk{ID: id, Hold: 1})
-		refused(r, codes.Conflict, final, r.AssignNodes, bench.HoldAsk{ID: id, Hold: 1})
-		refused(r, codes.Conflict, final, r.PushBackJob, bench.PushBackAsk{ID: id, Hold: 1})
-		refused(r, codes.Conflict, final, r.KillTask, bench.KillAsk{ID: id, Stage: "0", Task: "0"})
-		for status := bench.TaskQueued; status <= bench.TaskAborted; status++ {
-			refused(r, codes.Conflict, final, r.UpdateTask, bench.TaskAsk{ID: id, Stage: "0", Task: "0", Node: "cli", Status: status})
+		finished := r.ready()
+		r.ping(finished)
+		aborted := r.start(pingpong)
+		ask(r, r.AbortJob, bench.AbortAsk{ID: aborted})
+		for id, final := range map[string]string{finished: "is JOB_FINISHED, which is final", aborted: "is JOB_ABORTED, which is final"} {
+			before, entries := r.job(id), r.events(r.JobHistory, id)
+			refused(r, codes.Conflict, final, r.AbortJob, bench.AbortAsk{ID: id})
+			refused(r, codes.Conflict, final, r.StartJob, bench.HoldAsk{ID: id, Hold: 1})
+			refused(r, codes.Conflict, final, r.AssignNodes, bench.HoldAsk{ID: id, Hold: 1})
+			refused(r, codes.Conflict, final, r.KeepJob, bench.KeepAsk{ID: id, Hold: 1})
+			refused(r, codes.Conflict, final, r.PushBackJob, bench.PushBackAsk{ID: id, Hold: 1})
+			refused(r, codes.Conflict, final, r.KillTask, bench.KillAsk{ID: id, Stage: "0", Task: "0"})
+			for status := bench.TaskQueued; status <= bench.TaskAborted; status++ {
+				refused(r, codes.Conflict, final, r.UpdateTask, bench.TaskAsk{ID: id, Stage: "0", Task: "0", Node: "cli", Status: status})
+			}
+			refused(r, codes.Conflict, final, r.UpdateTask, bench.TaskAsk{ID: id, Stage: "0", Task: "0", Node: "cli", Usage: &bench.Usage{CPUTime: 1}})
+			require.Equal(t, before, r.job(id))
+			require.Equal(t, entries, r.events(r.JobHistory, id))
 		}
-		require.Equal(t, before, r.job(id))
 	})
 }
 
@@ -398,6 +404,17 @@ func TestB30StagesAreSeenFromBothSides(t *testing.T) {
 		require.Equal(t, []string{"download_server", "start_server"}, names)
 		require.True(t, answer.Jobs[0].Stages[1].Background)
 		require.Equal(t, bench.TaskAborted, answer.Jobs[0].Stages[1].Node.Tasks[0].Status)
+		r.register("load2", bench.LoaderRole)
+		r.register("load3", bench.LoaderRole)
+		both := r.start(twins)
+		r.task(both, "both", "t", "a", bench.TaskRunning)
+		stage = ask(r, r.JobStage, bench.StageAsk{ID: both, Stage: "0"})
+		seen := map[string]string{}
+		for _, n := range stage.Nodes {
+			seen[n.ID] = n.Name + " " + n.Tasks[0].Status.String() + " " + n.Tasks[1].Status.String()
+		}
+		require.Equal(t, map[string]string{"load2": "a TASK_RUNNING TASK_QUEUED", "load3": "b TASK_QUEUED TASK_QUEUED"}, seen)
+
 		page := ask(r, r.NodeStages, bench.NodeStagesAsk{ID: "db1", Limit: 1})
 		require.Equal(t, id, page.Next)
 		require.Equal(t, second, ask(r, r.NodeStages, bench.NodeStagesAsk{ID: "db1", After: page.Next}).Jobs[0].ID)
