@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -168,7 +169,24 @@ func TestConsoleBench(t *testing.T) {
 		tb.sees("#record-name .badge.broken", "lost")
 		tb.sees("#record-history", "IDLE → LOST")
 	})
+	tb.run("a_job_too_long_for_one_answer", func(t *testing.T) {
+		labels := strings.Repeat(fmt.Sprintf(`,{"k":"k","v":%q}`, strings.Repeat("v", 100)), 60)[1:]
+		for node, role := range map[string]string{"n1": "loader", "n2": "database"} {
+			other.post("bench/nodes/register", `{"node":{"id":%q,"config":{"role":%q,"labels":[%s]}},"ttl":3600000}`, node, role, labels)
+		}
+		spec := "name: long\nnodeAssignments: [{name: a, role: loader}, {name: b, role: database}]\nstages:\n"
+		for i := range 256 {
+			spec += fmt.Sprintf("  - {name: s%d, tasks: [{driver: shell, shell: {command: x}}]}\n", i)
+		}
+		long := other.post("bench/jobs/submit", `{"spec":%s}`, quote(spec))["id"].(string)
+		hold := fmt.Sprintf(`{"id":%s,"hold":%.0f}`, quote(long), other.post("bench/jobs/take", `{"ttl":3600000}`)["hold"])
+		other.post("bench/jobs/assign", "%s", hold)
+		other.post("bench/jobs/start", "%s", hold)
+		tb.load("bench/jobs/" + long)
+		tb.sees("#stage-255", "n2")
+	})
 	tb.run("in_chinese", func(t *testing.T) {
+		tb.load("bench/nodes/silent")
 		tb.click("#language")
 		tb.sees("#record-name", "失联")
 	})

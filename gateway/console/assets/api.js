@@ -164,7 +164,16 @@ export const flow = {
 
 export const bench = {
   jobs: (query, signal) => ask("GET", "bench/jobs", { query, signal }),
-  job: (id, signal) => ask("GET", "bench/job", { query: { id }, signal }),
+  // job asks for the stages, too, for which an answer had no room.
+  async job(id, signal) {
+    const job = await ask("GET", "bench/job", { query: { id }, signal });
+    for (let from = job.next; from;) {
+      const rest = await ask("GET", "bench/job", { query: { id, from }, signal });
+      job.stages.push(...rest.stages);
+      from = rest.next;
+    }
+    return job;
+  },
   abort: (id) => ask("POST", "bench/jobs/abort", { body: body({ id }) }),
   nodes: (query, signal) => ask("GET", "bench/nodes", { query, signal }),
   node: (id, signal) => ask("GET", "bench/node", { query: { id }, signal }),
