@@ -78,7 +78,7 @@ integration: modules-test ## the end-to-end tests, each by its name
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) GO='$(GO)' sh scripts/fuzz.sh
 
-soak: ## the long tests in full: 300 kills, 1,000 power cuts, an hour under siege; prints their counts
+soak: ## the long tests in full: 420 kills, 1,000 power cuts, an hour under siege; prints their counts
 	CONFCENTER_SOAK=1 $(GO) test -run '$(LONG)' -timeout 60m -count 1 -v ./integration
 	CONFCENTER_SOAK=1 CONFCENTER_POWER_LOSSES=1000 $(GO) test -run '^Test($(DAMAGE))$$' -timeout 60m -count 1 -v ./kvstore/pebblekv/disk
 	CONFCENTER_SOAK=1 $(GO) test -timeout 120m -count 1 -v ./integration/siege

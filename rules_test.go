@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"examples/flow":       {"client", "kv", "state/flow", "state/remote"},
 	"state/flow":          {"access", "codes", "kv", "state", "internal/clock", "internal/jsontext"},
 	"state/host":          {"internal/clock", "internal/memory", "kv", "state", "state/bench", "state/flow", "github.com/rs/zerolog"},
-	"state/statetest":     {"access", "client", "clienttest", "codes", "state", "state/host", "state/remote", "github.com/stretchr/testify"},
+	"state/statetest":     {"access", "client", "clienttest", "codes", "state", "state/flow", "state/host", "state/remote", "github.com/stretchr/testify"},
 	"state/remote":        {"client", "codes", "kv", "protocol", "state", "state/bench", "state/flow"},
 	"storage/storagejson": {"codes", "kv", "kv/kvjson", "storage/field", "internal/jsontext"},
 	"storage":             {"access", "codes", "kv", "storage/field", "internal/clock", "internal/jsontext", "internal/memory", "github.com/rs/zerolog"},
