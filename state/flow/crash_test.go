@@ -167,6 +167,27 @@ func TestKilledWhileReturning(t *testing.T) {
 	})
 }
 
+func TestKilledWhileJoiningAgain(t *testing.T) {
+	const tasks = 70
+	killed(t, func(k *kit) {
+		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", tasks)})
+		ask(k, k.Join, flow.JoinAsk{Scope: k.scope, Key: "wokr.W", TTL: 600_000})
+		for range tasks {
+			ask(k, k.Claim, flow.ClaimAsk{Scope: k.scope, Worker: "wokr.W", From: "flow.F"})
+		}
+		ask(k, k.Leave, flow.LeaveAsk{Scope: k.scope, Key: "wokr.W"})
+	}, func(k *kit) error {
+		_, err := k.Join(k.ctx, k.by, &flow.JoinAsk{Scope: k.scope, Key: "wokr.W"})
+		return err
+	}, func(k *kit, done bool) {
+		left := len(ask(k, k.Assigned, flow.AssignedAsk{Scope: k.scope, Worker: "wokr.W"}).Tasks)
+		lives := len(ask(k, k.Workers, flow.WorkersAsk{Scope: k.scope, Status: "WORKING"}).Workers) > 0
+		require.Contains(k.t, []int{0, tasks}, left)
+		require.True(k.t, !done || lives)
+		require.True(k.t, !lives || left == 0)
+	})
+}
+
 // alone runs a test in namespaces that no server sweeps.
 func alone(t *testing.T, test func(k *kit)) {
 	inside(t, func(k *kit) {
