@@ -86,12 +86,29 @@ func (e *edit) begin() *kv.Txn {
 // repetition gets the first one's result, also if what it asks for cannot be done any more.
 func (e *edit) commit(ctx context.Context, build func() error) (*kv.Result, error) {
 	res, err := e.apply(ctx, build)
+	return e.orFirst(ctx, res, err)
+}
+
+// orFirst returns the first one's result instead of what a repetition failed with.
+func (e *edit) orFirst(ctx context.Context, res *kv.Result, err error) (*kv.Result, error) {
 	if err != nil {
 		if first, faulty := e.known(ctx); first != nil || faulty != nil {
 			return first, faulty
 		}
 	}
 	return res, err
+}
+
+// pieces is commit of a change that takes several transactions. Only the last has the token; for
+// the others there is an edit without one.
+func (e *edit) pieces(ctx context.Context, do func(piece *edit) (*kv.Result, error)) (*kv.Result, error) {
+	if res, err := e.known(ctx); res != nil || err != nil {
+		return res, err
+	}
+	piece := *e
+	piece.token = ""
+	res, err := do(&piece)
+	return e.orFirst(ctx, res, err)
 }
 
 // apply is commit of a change that has no token, or that asks itself whether the token is known.

@@ -373,3 +373,44 @@ func TestDeleteSparesLocks(t *testing.T) {
 		require.True(k.t, ask(k, k.TryLock, lock).Granted)
 	})
 }
+
+// A change in pieces is asked for again before each of its transactions: there is one answer, or
+// the repetition is told that the first is under way.
+func TestARepetitionOfAChangeInPieces(t *testing.T) {
+	for name, do := range map[string]func(k *kit) (any, error){
+		"register": func(k *kit) (any, error) {
+			return k.Register(k.ctx, k.by, &flow.RegisterAsk{Scope: k.scope, App: "B", Parts: parts("b", 30), Token: "t"})
+		},
+		"replicate": func(k *kit) (any, error) {
+			return k.Replicate(k.ctx, k.by, &flow.ReplicateAsk{Scope: k.scope, Key: "node.N0", Count: 30, Token: "t"})
+		},
+	} {
+		inside(t, func(k *kit) {
+			if !near(k.bed.Store) {
+				return // over a connection a model's own transactions have no tokens of their callers
+			}
+			for moment, reached := 1, true; reached; moment++ {
+				k.scope = fmt.Sprint(name, moment)
+				ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 1)})
+				var first any
+				var refusal error
+				left := moment
+				other := k.hook(func(*kv.Txn) {
+					if left--; left == 0 {
+						first, refusal = do(k)
+					}
+				}, nil)
+				other.InPieces(300)
+				again, err := do(other)
+				require.NoError(k.t, err, "%s before transaction %d", name, moment)
+				if reached = left <= 0; reached && refusal == nil {
+					require.Equal(k.t, first, again, "%s before transaction %d", name, moment)
+				} else if reached {
+					require.Equal(k.t, codes.Conflict, codes.Of(refusal))
+				}
+				require.Empty(k.t, k.duties(), "%s before transaction %d", name, moment)
+				require.Len(k.t, ask(k, k.Tasks, flow.TasksAsk{Scope: k.scope}).Tasks, map[string]int{"register": 2 + 31, "replicate": 2 + 30}[name])
+			}
+		})
+	}
+}

@@ -66,29 +66,31 @@ func (f *Flow) Register(ctx context.Context, by *access.Actor, q *RegisterAsk) (
 	if err != nil {
 		return nil, err
 	}
-	if res, err := e.known(ctx); res != nil || err != nil {
-		return written(res, err)
-	}
 	if e.size(parts) > 1 {
-		staged := *e
-		staged.token = ""
-		lease, err := staged.stage(ctx, app, f.cfg.Stage)
-		if err != nil {
-			return nil, err
-		}
-		if err := staged.add(ctx, app, parts[1:], lease); err != nil {
-			_, _ = staged.drop(ctx, app.Member, lease, false) // or else the sweep does
-			return nil, err
-		}
-		return written(e.publish(ctx, app, lease))
+		return written(e.pieces(ctx, func(piece *edit) (*kv.Result, error) { return e.registerLarge(ctx, piece, app, parts[1:]) }))
 	}
-	return written(e.apply(ctx, func() error {
+	return written(e.commit(ctx, func() error {
 		if err := e.newApp(ctx, app); err != nil {
 			return err
 		}
 		e.create(&app.record, app.values, true)
 		return e.place(ctx, app, parts[1:], 0)
 	}))
+}
+
+// registerLarge stages an application in pieces, and publishes it.
+func (e *edit) registerLarge(ctx context.Context, piece *edit, app *part, parts []part) (res *kv.Result, err error) {
+	lease, err := piece.stage(ctx, app, e.f.cfg.Stage)
+	if err != nil {
+		return nil, err
+	}
+	if err = piece.add(ctx, app, parts, lease); err == nil {
+		res, err = e.publish(ctx, app, lease)
+	}
+	if err != nil || res.Replayed {
+		_, _ = piece.drop(ctx, app.Member, lease, false) // or else the sweep does
+	}
+	return res, err
 }
 
 // part is a Part that was checked.

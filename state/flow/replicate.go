@@ -38,28 +38,22 @@ func (f *Flow) Replicate(ctx context.Context, by *access.Actor, q *ReplicateAsk)
 	case len(replica(m, q.Count).ID) > MaxID:
 		return nil, codes.Errorf(codes.NameTooLong, "the id of %s is too long to add a number to it; the limit is %d bytes", m, MaxID)
 	}
-	if res, err := e.known(ctx); res != nil || err != nil {
-		return written(res, err)
-	}
 	defer f.undertake(f.indexKey(dutyCopy, e.ns, m))()
-	staged := *e
-	staged.token = ""
-	c := &copying{edit: &staged, node: m, count: q.Count}
-	if err := c.begin(ctx); err != nil {
-		return nil, err
-	}
-	err = c.write(ctx)
-	if err == nil {
-		c.token = e.token
-		var res *kv.Result
-		if res, err = c.commit(ctx, func() error { return c.publish(ctx) }); err == nil {
-			return written(res, nil)
+	return written(e.pieces(ctx, func(piece *edit) (res *kv.Result, err error) {
+		c := &copying{edit: piece, node: m, count: q.Count}
+		if err := c.begin(ctx); err != nil {
+			return nil, err
 		}
-	}
-	c.token = ""
-	c.revoke(ctx, c.lease)
-	_ = c.dropCopy(ctx, m) // or else the sweep does
-	return nil, err
+		if err = c.write(ctx); err == nil {
+			c.edit = e
+			res, err = c.commit(ctx, func() error { return c.publish(ctx) })
+		}
+		if err != nil || res.Replayed {
+			piece.revoke(ctx, c.lease)
+			_ = piece.dropCopy(ctx, m) // or else the sweep does
+		}
+		return res, err
+	}))
 }
 
 func replica(m Member, i int64) Member { return Member{m.Kind, fmt.Sprintf("%s-%d", m.ID, i)} }
