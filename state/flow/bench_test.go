@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,15 @@ func eachStore(b *testing.B, n int, bench func(b *testing.B, f *flow.Flow)) {
 				store = remote.Store(c)
 			}
 			f := flow.Open(store, flow.Config{Prefix: "model/"})
-			if _, err := f.Register(ctx, nil, &flow.RegisterAsk{App: "A", Parts: parts("", n)}); err != nil {
+			if _, err := f.Stage(ctx, nil, &flow.StageAsk{App: "A", TTL: 600_000}); err != nil {
+				b.Fatal(err)
+			}
+			for piece := range slices.Chunk(parts("", n), flow.MaxParts) {
+				if _, err := f.Add(ctx, nil, &flow.AddAsk{App: "A", Parts: piece}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := f.Publish(ctx, nil, &flow.PublishAsk{App: "A"}); err != nil {
 				b.Fatal(err)
 			}
 			bench(b, f)

@@ -80,20 +80,13 @@ func (f *Flow) Read(ctx context.Context, _ *access.Actor, q *ReadAsk) (*ReadAnsw
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limited(q.Limit, 1000)
+	page, next, err := f.page(ctx, kv.List{NS: ns, Prefix: q.Prefix, After: q.After}, q.Limit)
 	if err != nil {
 		return nil, err
 	}
-	page, err := f.store.List(ctx, kv.List{NS: ns, Prefix: q.Prefix, After: q.After, Limit: int(limit), MaxBytes: maxAnswer})
-	if err != nil {
-		return nil, err
-	}
-	a := &ReadAnswer{Revision: int64(page.Revision), Entries: make([]Entry, len(page.Entries))}
+	a := &ReadAnswer{Revision: int64(page.Revision), Entries: make([]Entry, len(page.Entries)), Next: next}
 	for i, e := range page.Entries {
 		a.Entries[i] = entry(e.Key, e)
-		if page.More {
-			a.Next = e.Key
-		}
 	}
 	return a, nil
 }

@@ -1,8 +1,8 @@
 package flow
 
 import (
+	"cmp"
 	"context"
-	"strings"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -31,15 +31,34 @@ type ListAnswer struct {
 	Next     string     `json:"next,omitempty" doc:"if there are more: what to give as after"`
 }
 
-// limited is a limit that was asked for.
-func limited(n, otherwise int64) (int64, error) {
+// limited is how many lines an answer has at most if n were asked for.
+func limited(n int64) (int, error) {
 	if n < 0 || n > MaxLines {
 		return 0, codes.Errorf(codes.BadRequest, "limit %d is out of range: it is from 1 to %d", n, MaxLines)
 	}
-	if n == 0 {
-		return otherwise, nil
+	return int(cmp.Or(n, 1000)), nil
+}
+
+// page reads keys with a prefix, as many as were asked for. next is the last one if there are
+// more.
+func (f *Flow) page(ctx context.Context, l kv.List, limit int64) (page kv.Page, next string, err error) {
+	if l.Limit, err = limited(limit); err != nil {
+		return page, "", err
 	}
-	return n, nil
+	l.MaxBytes = maxAnswer
+	page, err = f.store.List(ctx, l)
+	if n := len(page.Entries); n > 0 && page.More {
+		next = page.Entries[n-1].Key
+	}
+	return page, next, err
+}
+
+// member reads what many questions begin with.
+func (f *Flow) member(scope, key string) (ns string, m Member, err error) {
+	if ns, err = f.namespace(scope); err == nil {
+		m, err = ParseMember(key)
+	}
+	return ns, m, err
 }
 
 // List lists the members of a list, all or those with one status. A list that does not exist is
@@ -57,7 +76,7 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limited(q.Limit, 1000)
+	limit, err := limited(q.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -69,31 +88,19 @@ func (f *Flow) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 			return nil, err
 		}
 	}
-	l := kv.List{NS: ns, Prefix: q.List + "."}
-	if q.After != "" {
-		l.After = l.Prefix + q.After
-	}
-	for {
-		page, err := f.store.List(ctx, l)
-		if err != nil {
-			return nil, err
+	w := f.newWalk(ctx, ns, q.After)
+	defer w.close()
+	err = stopped(w.list(q.List, &step{}, func(s *step) error {
+		switch {
+		case s.old || status != "" && s.status != status:
+		case len(a.Members) == limit:
+			a.Next = a.Members[limit-1].Key
+			return errStop
+		default:
+			a.Members = append(a.Members, ListLine{s.path[0], s.status})
 		}
-		if a.Revision == 0 {
-			a.Revision = int64(page.Revision)
-		}
-		for _, e := range page.Entries {
-			if len(a.Members) == int(limit) {
-				a.Next = a.Members[limit-1].Key
-				return a, nil
-			}
-			l.After = e.Key
-			member := e.Key[len(l.Prefix):]
-			if s := Status(e.Value.Data); strings.Contains(member, ".") && (status == "" || s == status) {
-				a.Members = append(a.Members, ListLine{member, s})
-			}
-		}
-		if !page.More || len(page.Entries) == 0 {
-			return a, nil
-		}
-	}
+		return errSkip
+	}))
+	a.Revision = int64(w.first)
+	return a, err
 }

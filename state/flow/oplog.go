@@ -34,22 +34,14 @@ type LogAnswer struct {
 
 // Oplog reads the operation log of a member.
 func (f *Flow) Oplog(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnswer, error) {
-	ns, err := f.namespace(q.Scope)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := limited(q.Limit, 1000)
+	ns, m, err := f.member(q.Scope, q.Key)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := f.load(ctx, ns, m); err != nil {
 		return nil, err
 	}
-	page, err := f.store.List(ctx, kv.List{NS: ns, Prefix: m.field("oplog."), After: logKey(m, max(q.After, 0)), Limit: int(limit), MaxBytes: maxAnswer})
+	page, _, err := f.page(ctx, kv.List{NS: ns, Prefix: m.field("oplog."), After: logKey(m, max(q.After, 0))}, q.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"strings"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -27,11 +28,7 @@ type ShowAnswer struct {
 
 // Show shows a member with all its fields.
 func (f *Flow) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowAnswer, error) {
-	ns, err := f.namespace(q.Scope)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseMember(q.Key)
+	ns, m, err := f.member(q.Scope, q.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -110,26 +107,19 @@ func (f *Flow) Assigned(ctx context.Context, _ *access.Actor, q *AssignedAsk) (*
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limited(min(q.Limit, 1000), 1000)
-	if err != nil {
-		return nil, err
-	}
-	l := kv.List{NS: ns, Prefix: w.field("task."), Limit: int(limit)}
+	l := kv.List{NS: ns, Prefix: w.field("task.")}
 	if q.After != "" {
 		l.After = l.Prefix + q.After
 	}
-	page, err := f.store.List(ctx, l)
+	page, next, err := f.page(ctx, l, min(q.Limit, 1000))
 	if err != nil {
 		return nil, err
 	}
-	a := &AssignedAnswer{Tasks: []Claimed{}}
+	a := &AssignedAnswer{Tasks: []Claimed{}, Next: strings.TrimPrefix(next, l.Prefix)}
 	for _, e := range page.Entries {
 		k, err := ParseKey(e.Key)
 		if err != nil {
 			continue
-		}
-		if page.More {
-			a.Next = k.Task.String()
 		}
 		r, err := f.load(ctx, ns, k.Task)
 		if codes.Of(err) == codes.NotFound {
@@ -157,24 +147,17 @@ type ScopesAnswer struct {
 
 // Scopes lists the scopes that something was ever written to.
 func (f *Flow) Scopes(ctx context.Context, _ *access.Actor, q *ScopesAsk) (*ScopesAnswer, error) {
-	limit, err := limited(q.Limit, 1000)
-	if err != nil {
-		return nil, err
-	}
-	l := kv.List{NS: f.index(), Prefix: "scope.", Limit: int(limit)}
+	l := kv.List{NS: f.index(), Prefix: "scope."}
 	if q.After != "" {
 		l.After = l.Prefix + q.After
 	}
-	page, err := f.store.List(ctx, l)
+	page, next, err := f.page(ctx, l, q.Limit)
 	if err != nil {
 		return nil, err
 	}
-	a := &ScopesAnswer{Scopes: make([]string, len(page.Entries))}
+	a := &ScopesAnswer{Scopes: make([]string, len(page.Entries)), Next: strings.TrimPrefix(next, l.Prefix)}
 	for i, e := range page.Entries {
 		a.Scopes[i] = e.Key[len(l.Prefix):]
-		if page.More {
-			a.Next = a.Scopes[i]
-		}
 	}
 	return a, nil
 }

@@ -42,14 +42,14 @@ func (f *Flow) Tree(ctx context.Context, _ *access.Actor, q *TreeAsk) (*TreeAnsw
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limited(q.Limit, 1000)
+	limit, err := limited(q.Limit)
 	if err != nil {
 		return nil, err
 	}
 	const tries = 3
 	for try := 1; ; try++ {
 		w := f.newWalk(ctx, ns, q.After)
-		t := &tree{limit: int(limit), only: strings.TrimPrefix(q.App, string(App)+"."), answer: &TreeAnswer{Lines: []TreeLine{}}}
+		t := &tree{limit: limit, only: strings.TrimPrefix(q.App, string(App)+"."), answer: &TreeAnswer{Lines: []TreeLine{}}}
 		err := w.all(t.visit)
 		if err == nil {
 			t.roll()

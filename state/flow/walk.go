@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"confcenter/access"
 	"confcenter/kv"
@@ -98,6 +99,12 @@ func (w *walk) list(list string, above *step, visit func(*step) error) error {
 	if above.ID != "" {
 		chain = append([]Member{above.Member}, above.above...)
 	}
+	depth := len(above.path)
+	s := &step{path: append(slices.Clip(above.path), ""), record: record{above: chain, listed: list}} // one after the other
+	if len(w.after) > depth && (depth == 0 || above.old) {
+		_, last := utf8.DecodeLastRuneInString(w.after[depth])
+		l.After = l.Prefix + w.after[depth][:len(w.after[depth])-last] // not far before it
+	}
 	for {
 		page, err := w.page(l)
 		if err != nil {
@@ -105,14 +112,14 @@ func (w *walk) list(list string, above *step, visit func(*step) error) error {
 		}
 		for _, e := range page.Entries {
 			l.After = e.Key
-			m, err := ParseMember(e.Key[len(l.Prefix):])
-			if err != nil {
+			s.path[depth] = e.Key[len(l.Prefix):]
+			if s.Member, err = ParseMember(s.path[depth]); err != nil {
 				continue // ctime
 			}
+			s.status = Status(e.Value.Data)
 			if err := w.ctx.Err(); err != nil {
 				return err
 			}
-			s := &step{path: append(above.path, m.String()), record: record{Member: m, above: chain, listed: list, status: Status(e.Value.Data)}}
 			behind := slices.Compare(s.path, w.after[:min(len(w.after), len(s.path))])
 			if behind < 0 {
 				continue
@@ -164,7 +171,7 @@ func (f *Flow) Tasks(ctx context.Context, _ *access.Actor, q *TasksAsk) (*TasksA
 	if err != nil {
 		return nil, err
 	}
-	limit, err := limited(q.Limit, 1000)
+	limit, err := limited(q.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +183,12 @@ func (f *Flow) Tasks(ctx context.Context, _ *access.Actor, q *TasksAsk) (*TasksA
 		if s.old || s.Kind != Node && s.Kind != Service || status != "" && s.status != status {
 			return nil
 		}
-		if len(a.Tasks) == int(limit) {
+		if len(a.Tasks) == limit {
 			a.Next = before
 			return errStop
 		}
 		a.Tasks = append(a.Tasks, Task{s.listed, s.Member.String(), s.status})
-		if len(a.Tasks) == int(limit) {
+		if len(a.Tasks) == limit {
 			before = cursor(s.path)
 		}
 		return nil

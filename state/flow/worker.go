@@ -256,11 +256,11 @@ func (f *Flow) Workers(ctx context.Context, by *access.Actor, q *WorkersAsk) (*W
 	if after != "" {
 		after = Member{kind, after}.String()
 	}
-	limit, err := limited(min(q.Limit, 1000), 1000)
+	limit, err := limited(min(q.Limit, 1000))
 	if err != nil {
 		return nil, err
 	}
-	list, err := f.List(ctx, by, &ListAsk{Scope: q.Scope, List: kinds[kind].list, Status: q.Status, After: after, Limit: limit})
+	list, err := f.List(ctx, by, &ListAsk{Scope: q.Scope, List: kinds[kind].list, Status: q.Status, After: after, Limit: int64(limit)})
 	if err != nil {
 		return nil, err
 	}
