@@ -17,7 +17,7 @@ import (
 )
 
 // Patience is how long tests wait for what must happen.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // A Bed is a store to run a model on, of a server that ends with the test.
 type Bed struct {
