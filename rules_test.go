@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -143,8 +144,15 @@ func (s *source) line(pos token.Pos) int { return fileSet.Position(pos).Line }
 
 func sources(t *testing.T) []*source {
 	t.Helper()
-	var list []*source
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	list, err := parseOnce()
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+	return list
+}
+
+// parseOnce parses the module for all tests, which change nothing of it.
+var parseOnce = sync.OnceValues(func() (list []*source, err error) {
+	err = filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -170,10 +178,8 @@ func sources(t *testing.T) []*source {
 		list = append(list, &source{path: slashed, dir: path.Dir(slashed), test: strings.HasSuffix(name, "_test.go"), text: text, ast: parsed})
 		return nil
 	})
-	require.NoError(t, err)
-	require.NotEmpty(t, list)
-	return list
-}
+	return list, err
+})
 
 // complain fails the test with all complaints, so that one run shows them all.
 func complain(t *testing.T, complaints []string) {
