@@ -28,21 +28,36 @@ import (
 // The tests of the console drive a real browser against the real program. They do not
 // run in parallel with other tests, because some depend on time.
 
-// browser is a running Chromium.
+// browser is the running Chromium, as one test has it.
 type browser struct {
 	t      *testing.T
 	ctx    context.Context
 	killed atomic.Bool // a server was, and requests to it may fail
 }
 
-// startBrowser runs Debian's chromium until the test ends.
+// startBrowser runs Debian's chromium, unless another test has begun to: it is the same one for
+// all, whose pages know nothing of each other, and ends with the last test.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
+	chromium.begin.Do(startChromium)
+	require.NoError(t, chromium.err, "chromium is among the Makefile's PROGRAMS")
+	return &browser{t: t, ctx: chromium.ctx}
+}
+
+// chromium is the process.
+var chromium struct {
+	begin sync.Once
+	ctx   context.Context
+	err   error
+	end   func() error // nil: it was never begun
+}
+
+func startChromium() {
 	dir, err := os.MkdirTemp("", "confcenter-browser-")
-	require.NoError(t, err)
-	t.Cleanup(func() { // helpers of the browser outlive it by a moment, in which they write
-		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, servertest.Patience, 10*time.Millisecond)
-	})
+	if err != nil {
+		chromium.err = err
+		return
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("chromium"),
 		chromedp.UserDataDir(filepath.Join(dir, "profile")),
@@ -56,13 +71,24 @@ func startBrowser(t *testing.T) *browser {
 	)
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, closeFirst := chromedp.NewContext(ctx)
-	t.Cleanup(func() {
+	chromium.ctx, chromium.err = ctx, chromedp.Do(ctx, chromedp.Navigate("about:blank"))
+	chromium.end = func() error {
 		_ = chromedp.Cancel(ctx) // waits for the end of the process
 		closeFirst()
 		stop()
-	})
-	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate("about:blank")), "chromium is among the Makefile's PROGRAMS")
-	return &browser{t: t, ctx: ctx}
+		late := time.After(servertest.Patience)
+		for { // helpers of the browser outlive it by a moment, in which they write
+			err := os.RemoveAll(dir)
+			if err == nil {
+				return nil
+			}
+			select {
+			case <-late:
+				return err
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
 }
 
 // tab is a page with storage of its own, like another person's.

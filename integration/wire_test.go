@@ -30,10 +30,25 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// Goroutines that already run were started by imported packages.
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(tests{m}, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
 		process.RemoveBinary()
 		os.Exit(code)
 	}))
+}
+
+// tests ends what all tests share before goroutines are counted.
+type tests struct{ *testing.M }
+
+// Run runs the tests.
+func (m tests) Run() int {
+	code := m.M.Run()
+	if chromium.end != nil {
+		if err := chromium.end(); err != nil {
+			fmt.Fprintln(os.Stderr, "chromium left files behind:", err)
+			return max(code, 1)
+		}
+	}
+	return code
 }
 
 // start starts a server for a parallel test.
