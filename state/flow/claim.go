@@ -209,6 +209,7 @@ func (c *claim) take(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
+	c.txn.If, c.txn.Then = slices.Grow(c.txn.If, 8), slices.Grow(c.txn.Then, 16) // as many as there will be
 	if err := c.alive(ctx); err != nil {
 		return err
 	}
