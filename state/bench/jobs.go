@@ -89,14 +89,11 @@ func (b *Bench) UpdateTask(ctx context.Context, by *access.Actor, q *TaskAsk) (*
 		if err != nil {
 			return err
 		}
-		if err := j.active(s); err != nil {
-			return err
-		}
 		if q.Usage != nil {
 			j.run[s].Nodes[n].Tasks[t].Usage = q.Usage
 		}
 		if q.Status == 0 {
-			return nil
+			return j.active(s)
 		}
 		return j.report(s, n, t, q.Status, q.Error, c.now.UnixNano())
 	})
