@@ -119,7 +119,7 @@ func TestKilledWhileRegistering(t *testing.T) {
 
 func TestKilledWhileRemoving(t *testing.T) {
 	killed(t, func(k *kit) {
-		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 100)})
+		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 50)})
 	}, func(k *kit) error {
 		_, err := k.Remove(k.ctx, k.by, &flow.RemoveAsk{Scope: k.scope, Key: "cfapp.A"})
 		return err
@@ -127,7 +127,7 @@ func TestKilledWhileRemoving(t *testing.T) {
 		left := ask(k, k.Read, flow.ReadAsk{Scope: k.scope, Limit: flow.MaxLines}).Entries
 		if len(left) > 3 { // more than the times of the lists: it was killed before it began
 			require.False(k.t, done)
-			require.Len(k.t, ask(k, k.Tasks, flow.TasksAsk{Scope: k.scope}).Tasks, 101)
+			require.Len(k.t, ask(k, k.Tasks, flow.TasksAsk{Scope: k.scope}).Tasks, 51)
 		}
 	})
 }
@@ -150,9 +150,9 @@ func TestKilledWhileReplicating(t *testing.T) {
 
 func TestKilledWhileReturning(t *testing.T) {
 	killed(t, func(k *kit) {
-		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 150)})
+		ask(k, k.Register, flow.RegisterAsk{Scope: k.scope, App: "A", Parts: parts("", 70)})
 		ask(k, k.Join, flow.JoinAsk{Scope: k.scope, Key: "wokr.W", TTL: 600_000})
-		for range 150 {
+		for range 70 {
 			ask(k, k.Claim, flow.ClaimAsk{Scope: k.scope, Worker: "wokr.W"})
 		}
 	}, func(k *kit) error {
@@ -160,10 +160,10 @@ func TestKilledWhileReturning(t *testing.T) {
 		return err
 	}, func(k *kit, done bool) {
 		n := len(ask(k, k.Tasks, flow.TasksAsk{Scope: k.scope, Status: "WAITING"}).Tasks)
-		require.Contains(k.t, []int{1, 151}, n)
+		require.Contains(k.t, []int{1, 71}, n)
 		left := ask(k, k.Assigned, flow.AssignedAsk{Scope: k.scope, Worker: "wokr.W"}).Tasks
-		require.Len(k.t, left, 151-n)
-		require.True(k.t, !done || n == 151)
+		require.Len(k.t, left, 71-n)
+		require.True(k.t, !done || n == 71)
 	})
 }
 

@@ -39,7 +39,8 @@ type Config struct {
 	// another, because that one is the server's.
 	Prefix string
 	Clock  clock.Clock // nil: the machine's
-	// Lines is how many lines the operation log of a member has; the oldest go. 0: 1000.
+	// Lines is how many lines the operation log of a member has; the oldest go. 0: 1000,
+	// and at most 8000.
 	Lines int64
 	// Stage is how long what is staged lasts when nobody goes on with it; 0: 30 s.
 	Stage time.Duration
@@ -68,7 +69,7 @@ type Flow struct {
 // each store.
 func Open(store state.Store, cfg Config) *Flow {
 	cfg.Prefix = cmp.Or(cfg.Prefix, kv.FlowPrefix)
-	cfg.Lines = cmp.Or(cfg.Lines, 1000)
+	cfg.Lines = min(cmp.Or(cfg.Lines, 1000), kv.MaxDeletePrefix-2*MaxOwn) // a removal takes all at once
 	cfg.Stage = cmp.Or(cfg.Stage, 30*time.Second)
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
@@ -97,7 +98,7 @@ func (f *Flow) indexKey(what, ns string, m Member) string {
 // fields reads the fields of a member, page by page, but not its log and its lists: each page is
 // as of one moment.
 func (f *Flow) fields(ctx context.Context, ns string, m Member, visit func(name string, e *kv.Entry) error) (pages int, err error) {
-	l := kv.List{NS: ns, Prefix: m.field(""), Limit: 200}
+	l := kv.List{NS: ns, Prefix: m.field(""), Limit: 200, MaxBytes: maxAnswer}
 	for {
 		page, err := f.store.List(ctx, l)
 		if err != nil {
@@ -107,7 +108,7 @@ func (f *Flow) fields(ctx context.Context, ns string, m Member, visit func(name 
 		for _, e := range page.Entries {
 			name, below, _ := strings.Cut(e.Key[len(l.Prefix):], ".")
 			if l.After = e.Key; below != "" {
-				l.After = m.field(name + "/") // behind all that begins with NAME.
+				l.After = m.field(name + ".\U0010FFFF") // behind all that begins with NAME.
 			} else if err := visit(name, e); err != nil {
 				return 0, err
 			}

@@ -338,8 +338,8 @@ func TestAMemberHasSoManyFieldsAtMost(t *testing.T) {
 		require.Contains(k.t, refused(k, codes.Limit, k.Set, flow.SetAsk{Entries: list[:1]}), "1001 fields")
 		ask(k, k.Set, flow.SetAsk{Entries: list[1:3]}) // that are there
 		require.Len(k.t, ask(k, k.Show, flow.ShowAsk{Key: "node.N0"}).Fields, flow.MaxOwn)
-		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 10})
-		k.complete("flow.F.node", 11)
+		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 3})
+		k.complete("flow.F.node", 4)
 		ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.A"})
 		require.Empty(k.t, k.keys("node."))
 	})
@@ -348,6 +348,9 @@ func TestAMemberHasSoManyFieldsAtMost(t *testing.T) {
 // The pieces of a copy are cut by their bytes, too.
 func TestALargeNodeIsReplicated(t *testing.T) {
 	inside(t, func(k *kit) {
+		if !near(k.bed.Store) {
+			return // the same, for 9 MB on the wire
+		}
 		own := map[string]flow.Raw{}
 		for i := range 3 {
 			own[fmt.Sprint("f", i)] = raw(`"` + strings.Repeat("x", 50_000) + `"`)
@@ -355,6 +358,13 @@ func TestALargeNodeIsReplicated(t *testing.T) {
 		ask(k, k.Register, flow.RegisterAsk{App: "A", Parts: []flow.Part{{Key: "sess.E"}, {Key: "flow.F", Parent: "sess.E"}, {Key: "node.N", Parent: "flow.F", Fields: own}}})
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N", Count: 60}) // of 8 MiB a transaction
 		k.complete("flow.F.node", 61)
+
+		for i := range 5 {
+			ask(k, k.Set, flow.SetAsk{Key: fmt.Sprint("node.N.g", i), Value: raw(`"` + strings.Repeat("x", 1_000_000) + `"`)})
+		}
+		refused(k, codes.TooLarge, k.Show, flow.ShowAsk{Key: "node.N"})
+		refused(k, codes.TooLarge, k.Replicate, flow.ReplicateAsk{Key: "node.N", Count: 1})
+		require.Empty(k.t, k.duties())
 	})
 }
 
@@ -413,4 +423,51 @@ func TestARepetitionOfAChangeInPieces(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Names of fields around those that lists and logs begin with.
+func TestFieldsBesideTheLogAreShownAndCopied(t *testing.T) {
+	each(t, func(k *kit) {
+		k.sample(1)
+		names := []string{"oplog!", "oplog-", "oplog/", "oplog/x", "oplog0", "oplogé", "\U0010FFFF"}
+		for _, name := range names {
+			ask(k, k.Set, flow.SetAsk{Key: "node.N0." + name, Value: raw("1")})
+		}
+		for range 250 { // more than a page
+			ask(k, k.Set, flow.SetAsk{Key: "node.N0.descr", Value: raw(`"x"`)})
+		}
+		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 1})
+		for _, key := range []string{"node.N0", "node.N0-1"} {
+			var got []string
+			for _, e := range ask(k, k.Show, flow.ShowAsk{Key: key}).Fields {
+				if slices.Contains(names, e.Key) {
+					got = append(got, e.Key)
+				}
+			}
+			require.Equal(k.t, names, got, key)
+		}
+	})
+}
+
+func TestDeleteOfVeryMuchIsContinued(t *testing.T) {
+	inside(t, func(k *kit) {
+		if !near(k.bed.Store) {
+			return // the same, for a while
+		}
+		ask(k, k.Set, flow.SetAsk{Key: "much", Value: raw("1")})
+		for i := range 5 {
+			var list []flow.SetEntry
+			for j := range 1000 {
+				list = append(list, flow.SetEntry{Key: fmt.Sprintf("much.%d.%d", i, j), Value: raw("1")})
+			}
+			ask(k, k.Set, flow.SetAsk{Entries: list})
+		}
+		first := ask(k, k.Delete, flow.DeleteAsk{Key: "much", Below: true, Token: "1"})
+		require.True(k.t, first.More)
+		require.Equal(k.t, first, ask(k, k.Delete, flow.DeleteAsk{Key: "much", Below: true, Token: "1"}))
+		second := ask(k, k.Delete, flow.DeleteAsk{Key: "much", Below: true})
+		require.False(k.t, second.More)
+		require.EqualValues(k.t, 5001, first.Deleted+second.Deleted)
+		require.Empty(k.t, k.keys("much"))
+	})
 }

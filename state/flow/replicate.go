@@ -97,11 +97,15 @@ func (c *copying) read(ctx context.Context) (err error) {
 		return err
 	}
 	c.fields = map[string]kv.Value{}
+	size := 0
 	_, err = c.f.fields(ctx, c.ns, c.node, func(name string, e *kv.Entry) error {
 		switch name {
 		case "worker", "atime", "whoac", "ctime", "cstat", "state", "count", "dsize", "subidx":
 		default: // the uuid too, which stays the node's
 			c.fields[name] = e.Value
+		}
+		if size += len(e.Value.Data); size > mostBytes {
+			return codes.Errorf(codes.TooLarge, "the fields of %s have more than %d bytes together, which is the limit of what is copied", c.node, mostBytes)
 		}
 		return nil
 	})
