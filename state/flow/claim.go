@@ -174,17 +174,19 @@ func (c *claim) nextOf(ctx context.Context, from Member) (*kv.Result, error) {
 		})
 		var over *overlap
 		switch code := codes.Of(err); {
-		case code == codes.NotFound: // it is about to go
 		case errors.As(err, &over) && from.Kind != over.owner.Kind && from.Kind != FlowKind:
 			q.drop(over.owner)
-		case over == nil && code == codes.Conflict && r.status != Waiting: // somebody was faster
+			q.settle(nil)
+		case code == codes.NotFound, over == nil && code == codes.Conflict && r.status != Waiting:
+			q.settle(nil) // it is about to go, or somebody was faster
 		case over == nil && code == codes.Conflict:
 			refused[r.Member] = true
-			q.push(r)
+			q.settle(r)
 		default:
-			if err != nil || res.Replayed {
-				q.push(r)
+			if err == nil && !res.Replayed {
+				r = nil
 			}
+			q.settle(r)
 			return res, err
 		}
 	}
@@ -266,9 +268,11 @@ func (c *claim) alive(ctx context.Context) error {
 // queue is what waits below a member, or in a scope: so that not every claim has to look for
 // it. What is in it may be claimed, or gone, by now.
 type queue struct {
-	mu    sync.Mutex // held while it is filled, so that one looks for all
-	list  []*record  // guarded by mu
-	whole bool       // nothing else waited when news was what it is; guarded by mu
+	mu    sync.Mutex    // held while it is filled, so that one looks for all
+	list  []*record     // guarded by mu
+	taken int           // from the list, and it is not clear yet whether it was claimed; guarded by mu
+	clear chan struct{} // closed when one more is; nil: nobody waits for that; guarded by mu
+	whole bool          // nothing else waited when news was what it is; guarded by mu
 	news  kv.Revision
 }
 
@@ -304,6 +308,7 @@ func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Memb
 			r := q.list[i]
 			q.list[i], q.list[0] = q.list[0], nil
 			q.list = q.list[1:]
+			q.taken++
 			return r, nil
 		}
 		if err := c.alive(ctx); err != nil {
@@ -322,7 +327,13 @@ func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Memb
 			now = news.Mod
 		}
 		if q.whole && q.news == now {
-			return nil, nil
+			if q.taken == 0 {
+				return nil, nil
+			}
+			if err := q.wait(ctx); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if *fills++; *fills > attempts {
 			return nil, codes.Errorf(codes.Busy, "others have claimed everything that waited, %d times; try again", attempts)
@@ -334,11 +345,34 @@ func (q *queue) pop(ctx context.Context, c *claim, from Member, refused map[Memb
 	}
 }
 
-// push puts back what was taken, and not claimed.
-func (q *queue) push(r *record) {
+// settle ends what pop began; back is what was not claimed, and is put back.
+func (q *queue) settle(back *record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.list = append(q.list, r)
+	q.taken--
+	if back != nil {
+		q.list = append(q.list, back)
+	}
+	if q.clear != nil {
+		close(q.clear)
+		q.clear = nil
+	}
+}
+
+// wait waits, without mu, until it is clear of one more whether it was claimed.
+func (q *queue) wait(ctx context.Context) error {
+	if q.clear == nil {
+		q.clear = make(chan struct{})
+	}
+	clear := q.clear
+	q.mu.Unlock()
+	defer q.mu.Lock()
+	select {
+	case <-clear:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // top is the record of a member that tasks are claimed below; nil: of the whole scope.

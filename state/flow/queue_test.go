@@ -84,6 +84,48 @@ func TestATaskIsNotForgottenByAClaimThatFails(t *testing.T) {
 	})
 }
 
+// news tells of each look for what has come to wait.
+type news struct {
+	hooked
+	looked chan struct{}
+}
+
+func (n *news) Get(ctx context.Context, ns, key string) (*kv.Entry, error) {
+	e, err := n.Store.Get(ctx, ns, key)
+	if key == "news.cl" {
+		n.looked <- struct{}{}
+	}
+	return e, err
+}
+
+// As long as it is not clear that a task was claimed, others are not told that nothing waits.
+func TestATaskWhoseClaimMayFailStillWaits(t *testing.T) {
+	inside(t, func(k *kit) {
+		k.sample(1)
+		k.join("W1", "W2")
+		other := *k
+		got, once := make(chan string, 1), false
+		store := &news{hooked{Store: k.bed.Store}, make(chan struct{}, 100)}
+		store.before = func(txn *kv.Txn) {
+			if once || !does(txn, kv.OpPut, "node.N0.worker") {
+				return
+			}
+			once = true
+			<-store.looked // W1, which takes the task
+			go func() {
+				a, _ := other.Claim(k.ctx, k.by, &flow.ClaimAsk{Worker: "wokr.W2", From: "flow.F"})
+				got <- a.Key
+			}()
+			<-store.looked // W2, which finds none
+			ask(k, k.Leave, flow.LeaveAsk{Key: "wokr.W1"})
+		}
+		other.have(flow.Open(store, flow.Config{Prefix: k.prefix()}))
+		refused(&other, codes.LeaseGone, other.Claim, flow.ClaimAsk{Worker: "wokr.W1", From: "flow.F"})
+		require.Equal(k.t, "node.N0", <-got)
+		k.sound()
+	})
+}
+
 // walked counts how often a store is asked for the applications of a scope, or for the nodes of
 // a flow.
 type walked struct {
