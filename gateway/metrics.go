@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"confcenter/internal/metric"
+	"confcenter/state"
 )
 
 // maxScrapes is how many scrapes may run at a time.
@@ -62,6 +64,9 @@ func (g *Gateway) readings() metric.Readings {
 	if g.stores.Storage != nil {
 		list = append(list, g.landingReadings()...)
 	}
+	for i := range g.stores.Models {
+		list = append(list, modelReadings(&g.stores.Models[i])...)
+	}
 	if g.stores.Lander != nil {
 		list = append(list, g.stores.Lander()...)
 	}
@@ -108,6 +113,31 @@ func (g *Gateway) httpReadings() metric.Readings {
 				Labels: []metric.Label{label}, Times: times,
 			})
 		}
+	}
+	return list
+}
+
+// modelReadings are the numbers of a model.
+func modelReadings(m *state.Model) (list metric.Readings) {
+	model := metric.Label{Name: "model", Value: m.Name}
+	if m.Count != nil {
+		list = append(list, metric.Reading{Name: "model_writes_total", Help: "Changes that the model made, for TCP and HTTP.", Labels: []metric.Label{model}, N: int64(m.Count.Writes.Load())})
+		for code, n := range m.Count.Refused() {
+			list = append(list, metric.Reading{Name: "model_refused_total", Help: "Requests that the model refused, by their code: limits among them.", Labels: []metric.Label{model, {Name: "code", Value: code.Name()}}, N: int64(n)})
+		}
+	}
+	user, ok := m.Asked.(state.User)
+	if !ok {
+		return list
+	}
+	all, err := user.Used(context.Background()) // from memory
+	if err != nil {
+		return list
+	}
+	for _, one := range all {
+		labels := []metric.Label{model, {Name: "limit", Value: one.What}}
+		list = append(list, metric.Reading{Name: "model_limit_use", Help: "How much there is of what the model has a limit of.", Labels: labels, N: one.N},
+			metric.Reading{Name: "model_limit_most", Help: "How much of it there may be.", Labels: labels, N: one.Limit})
 	}
 	return list
 }

@@ -114,12 +114,12 @@ func TestMetricNamesKeepTheConventions(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		name, typ := fields[0], fields[1]
-		require.Regexp(t, `^confcenter_(build|connections|memory|http|server|config|store|storage|landing)_[a-z_]+$`, name)
+		require.Regexp(t, `^confcenter_(build|connections|memory|model|http|server|config|store|storage|landing)_[a-z_]+$`, name)
 		require.Equal(t, typ == "counter", strings.HasSuffix(name, "_total"), name)
 		require.Equal(t, typ == "histogram", strings.HasSuffix(name, "_duration_seconds"), name)
 		if len(fields) > 2 {
 			for _, label := range strings.Split(fields[2], ",") {
-				require.Contains(t, []string{"route", "status", "command", "limit", "kind", "pool", "store", "table", "version", "goversion"}, label, "few values, none of them a peer's")
+				require.Contains(t, []string{"route", "status", "command", "limit", "kind", "pool", "store", "table", "model", "code", "version", "goversion"}, label, "few values, none of them a peer's")
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"confcenter/kv/kvjson"
@@ -73,9 +74,9 @@ func (p *parameters) member(m *state.Member, question any) {
 	texts := p.values[m.Name]
 	switch {
 	case m.Form == state.Flag:
-		texts = nil
-		if p.flag(m.Name) {
-			texts = []string{"true"}
+		given := p.has(m.Name)
+		if flag := p.flag(m.Name); given { // false is not the same as absent
+			texts = []string{strconv.FormatBool(flag)}
 		}
 	case m.Form != state.List:
 		texts = nil

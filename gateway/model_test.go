@@ -33,6 +33,9 @@ func TestAnyOperationIsAPath(t *testing.T) {
 		{"POST", "/v1/flow/add", `{"name":"a","by":9,"tags":["x"]}`, 200, `{"name":"a","n":10}`},
 		{"GET", "/v1/flow/sums?names=a,b&names=c&deep", "", 200, `{"sums":[{"name":"a,b","n":10},{"name":"c","n":10}],"by":"http"}`},
 		{"GET", "/v1/flow/sums?long=&deep=0", "", 200, `{"sums":[],"by":"http"}`},
+		{"GET", "/v1/flow/sums?far=0", "", 200, `{"sums":[],"by":"http","far":false}`},
+		{"GET", "/v1/flow/sums?far", "", 200, `{"sums":[],"by":"http","far":true}`},
+		{"GET", "/v1/flow/sums?far=no", "", 400, `far is \"no\", not 0 or 1`},
 		{"POST", "/v1/flow/add", ``, 400, `name is empty: say what is counted`},
 		{"POST", "/v1/flow/add", `{"name":"a","name":"a"}`, 400, `member \"name\" is there twice`},
 		{"POST", "/v1/flow/add", `{"name":"a","much":1}`, 400, `member \"much\" is not known here`},
@@ -54,6 +57,18 @@ func TestAnyOperationIsAPath(t *testing.T) {
 			require.Contains(t, a.body, c.want)
 		}
 	}
+}
+
+func TestMetricsOfModels(t *testing.T) {
+	k := startSample(t, nil)
+	require.Equal(t, 200, k.do("POST", "/v1/flow/add", `{"name":"a"}`).status)
+	require.Equal(t, 400, k.do("POST", "/v1/flow/add", ``).status)
+	require.Equal(t, 413, k.get("/v1/flow/sums?names=x&long=4194304").status)
+	seen := scrape(t, k)
+	require.Equal(t, map[string]string{`model_writes_total{model="flow"}`: "1"}, seen["confcenter_model_writes_total"].values)
+	require.Equal(t, map[string]string{`model_refused_total{code="bad_request",model="flow"}`: "1", `model_refused_total{code="too_large",model="flow"}`: "1", `model_refused_total{code="limit",model="flow"}`: "0"}, seen["confcenter_model_refused_total"].values)
+	require.Equal(t, map[string]string{`model_limit_use{limit="sums",model="flow"}`: "1"}, seen["confcenter_model_limit_use"].values)
+	require.Equal(t, map[string]string{`model_limit_most{limit="sums",model="flow"}`: "1000"}, seen["confcenter_model_limit_most"].values)
 }
 
 // What a question becomes in memory is taken of the pool for requests.

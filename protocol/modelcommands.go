@@ -47,7 +47,7 @@ var benchCommands = []Row{
 	{ID: 0x0508, Name: "BNNODEHISTORY", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, after, limit", Response: "code, entries, next"},
 	{ID: 0x0509, Name: "BNNODESTAGES", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, after, limit", Response: "code, jobs, next"},
 	{ID: 0x050A, Name: "BNSUBMITJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "spec, token", Response: "code, id, hash"},
-	{ID: 0x050B, Name: "BNCHECKSPEC", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "spec, token", Response: "code, id, name, owner, workload, nodeAssignments, pipelines, stages"},
+	{ID: 0x050B, Name: "BNCHECKSPEC", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "spec", Response: "code, id, name, owner, workload, nodeAssignments, pipelines, stages"},
 	{ID: 0x050C, Name: "BNTAKEJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "ttl, token", Response: "code, empty, id, hold, ttl, attempts, spec"},
 	{ID: 0x050D, Name: "BNKEEPJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, hold", Response: "code, ttl"},
 	{ID: 0x050E, Name: "BNPUSHBACKJOB", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, hold, head, why, token", Response: "code, id, seq"},

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	jsoniter "github.com/json-iterator/go"
 
@@ -22,7 +24,7 @@ type Operation struct {
 	Name  string // "claim": the verb, unique in its model; words are joined by "-"
 	Right access.Right
 	Route string // over HTTP, below the model's root: "POST claim", "GET nodes"
-	Doc   string // one sentence: what it does
+	Doc   string // what it does: "lists the tasks"
 
 	method           string // of the model, in Go
 	question, answer reflect.Type
@@ -68,6 +70,46 @@ type Model struct {
 	Name       string // "flow"
 	Operations []Operation
 	Asked      any // a pointer to what they are defined for
+	// Count counts what its edges are answered; nil counts nothing.
+	Count *Count
+}
+
+// Count counts the answers of a model, from any goroutine.
+type Count struct {
+	Writes  atomic.Uint64 // that were done
+	refused sync.Map      // *atomic.Uint64 by codes.Code: there are as many as in the program
+}
+
+// Refused tells how often the model has refused something with each code.
+func (c *Count) Refused() map[codes.Code]uint64 {
+	all := map[codes.Code]uint64{codes.Limit: 0} // there from the beginning, to hang alerts on
+	c.refused.Range(func(code, n any) bool {
+		all[code.(codes.Code)] = n.(*atomic.Uint64).Load()
+		return true
+	})
+	return all
+}
+
+func (c *Count) add(o *Operation, err error) {
+	switch {
+	case c == nil:
+	case err != nil:
+		n, _ := c.refused.LoadOrStore(codes.Of(err), new(atomic.Uint64))
+		n.(*atomic.Uint64).Add(1)
+	case o.Writes():
+		c.Writes.Add(1)
+	}
+}
+
+// Used is how much there is of something that a model has a limit of.
+type Used struct {
+	What     string // "nodes"
+	N, Limit int64
+}
+
+// User is a model that has such limits.
+type User interface {
+	Used(ctx context.Context) ([]Used, error)
 }
 
 // MaxAnswer is how long an answer may be in JSON, in bytes.
@@ -78,6 +120,12 @@ var writing = jsoniter.Config{SortMapKeys: true}.Froze()
 
 // Answer asks the model for an operation of its table, and returns the answer as a JSON object.
 func (m *Model) Answer(ctx context.Context, o *Operation, by *access.Actor, question any) ([]byte, error) {
+	text, err := m.answer(ctx, o, by, question)
+	m.Count.add(o, err)
+	return text, err
+}
+
+func (m *Model) answer(ctx context.Context, o *Operation, by *access.Actor, question any) ([]byte, error) {
 	answer, err := o.Do(ctx, m.Asked, by, question)
 	if err != nil {
 		return nil, err

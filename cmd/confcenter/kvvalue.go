@@ -39,13 +39,16 @@ func (f *valueFlags) valueType() kv.Type {
 	return t
 }
 
-// read makes a value from the argument VALUE: its text, @FILE, or - for standard input.
+// read makes a value from the argument VALUE: its text, @FILE, or - for standard
+// input; a text that begins with @ has one more before it.
 func (f *valueFlags) read(a *app, argument string) (kv.Value, error) {
 	v := kv.Value{Type: f.valueType(), Data: []byte(argument)}
 	var err error
 	switch {
 	case argument == "-":
 		v.Data, err = readUpTo(kv.MaxValue, a.stdin, "standard input")
+	case strings.HasPrefix(argument, "@@"):
+		v.Data = v.Data[1:]
 	case strings.HasPrefix(argument, "@"):
 		v.Data, err = readFile(kv.MaxValue, argument[1:])
 	}

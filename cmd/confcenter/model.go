@@ -42,7 +42,7 @@ func (a *app) modelCommand(group *cobra.Command, model string, operations []clus
 // operationCommand is the verb for one operation.
 func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more special) *cobra.Command {
 	question := o.Ask()
-	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + strings.TrimSuffix(o.Doc[1:], ".")}
+	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:]}
 	words := a.defineWords(command, o, question)
 	c := a.connect(command)
 	if more.define != nil {

@@ -23,7 +23,7 @@ type asked interface {
 	NodeHistory(context.Context, *access.Actor, *bench.HistoryAsk) (*bench.HistoryAnswer, error)
 	NodeStages(context.Context, *access.Actor, *bench.NodeStagesAsk) (*bench.NodeStagesAnswer, error)
 	SubmitJob(context.Context, *access.Actor, *bench.SubmitAsk) (*bench.SubmitAnswer, error)
-	CheckSpec(context.Context, *access.Actor, *bench.SubmitAsk) (*bench.JobSpec, error)
+	CheckSpec(context.Context, *access.Actor, *bench.CheckAsk) (*bench.JobSpec, error)
 	TakeJob(context.Context, *access.Actor, *bench.TakeAsk) (*bench.TakeAnswer, error)
 	KeepJob(context.Context, *access.Actor, *bench.KeepAsk) (*bench.KeepAnswer, error)
 	PushBackJob(context.Context, *access.Actor, *bench.PushBackAsk) (*bench.UpdateAnswer, error)
@@ -88,7 +88,7 @@ func (w wire) SubmitJob(ctx context.Context, _ *access.Actor, q *bench.SubmitAsk
 	return w.BenchCalls.SubmitJob(ctx, q)
 }
 
-func (w wire) CheckSpec(ctx context.Context, _ *access.Actor, q *bench.SubmitAsk) (*bench.JobSpec, error) {
+func (w wire) CheckSpec(ctx context.Context, _ *access.Actor, q *bench.CheckAsk) (*bench.JobSpec, error) {
 	return w.BenchCalls.CheckSpec(ctx, q)
 }
 

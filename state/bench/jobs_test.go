@@ -11,6 +11,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 	"confcenter/state/bench"
 	"confcenter/state/statetest"
 )
@@ -68,12 +69,12 @@ func TestB14NothingIsStoredOfABrokenSpec(t *testing.T) {
 	each(t, bench.Config{MaxSpec: 4 << 10, MaxTasks: 4}, func(t *testing.T, r *rig) {
 		refused(r, codes.InvalidConfig, "INVALID_CONFIG: line 6: field colour", r.SubmitJob, bench.SubmitAsk{Spec: small + "colour: red"})
 		refused(r, codes.InvalidConfig, "INVALID_CONFIG: ", r.SubmitJob, bench.SubmitAsk{Spec: "name: ["})
-		refused(r, codes.InvalidConfig, "INVALID_CONFIG: ", r.CheckSpec, bench.SubmitAsk{Spec: "name: ["})
+		refused(r, codes.InvalidConfig, "INVALID_CONFIG: ", r.CheckSpec, bench.CheckAsk{Spec: "name: ["})
 		refused(r, codes.TooLarge, "4096", r.SubmitJob, bench.SubmitAsk{Spec: small + strings.Repeat("# \n", 2000)})
 		refused(r, codes.Limit, "the limit is 4", r.SubmitJob, bench.SubmitAsk{Spec: pingpong})
 		require.Zero(t, r.bed.Server.State.Revision())
 		require.Empty(t, ask(r, r.Jobs, bench.JobsAsk{}).Jobs)
-		require.Equal(t, "small", ask(r, r.CheckSpec, bench.SubmitAsk{Spec: small}).Name)
+		require.Equal(t, "small", ask(r, r.CheckSpec, bench.CheckAsk{Spec: small}).Name)
 	})
 }
 
@@ -235,6 +236,9 @@ func TestTheQueueHasALimit(t *testing.T) {
 		ask(r, r.TakeJob, bench.TakeAsk{})
 		at := r.bed.Server.State.Revision()
 		refused(r, codes.Limit, "2 jobs wait", r.SubmitJob, bench.SubmitAsk{Spec: small})
+		used, err := r.Used(r.ctx)
+		require.NoError(t, err)
+		require.Equal(t, state.Used{What: "queue", N: 2, Limit: 2}, used[1])
 		require.Equal(t, at, r.bed.Server.State.Revision(), "a refusal costs no write")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/state"
 )
 
 // NodeAsk tells of a node.
@@ -341,11 +342,27 @@ type CountAnswer struct {
 
 // CountNodes returns how many nodes there are.
 func (b *Bench) CountNodes(ctx context.Context, _ *access.Actor, _ *NothingAsk) (*CountAnswer, error) {
-	answer := &CountAnswer{}
-	e, err := b.store.Get(ctx, b.cfg.NS, "count/nodes")
-	if e == nil || err != nil {
-		return answer, err
+	n, err := b.counted(ctx, "nodes")
+	return &CountAnswer{n[0]}, err
+}
+
+// counted returns what countUp counts.
+func (b *book) counted(ctx context.Context, names ...string) ([]int64, error) {
+	keys, counts := make([]string, len(names)), make([]int64, len(names))
+	for i, name := range names {
+		keys[i] = "count/" + name
 	}
-	answer.Count, err = e.Value.Int()
-	return answer, err
+	list, err := b.store.GetMany(ctx, b.cfg.NS, keys...)
+	for i, e := range list {
+		if e != nil && err == nil {
+			counts[i], err = e.Value.Int()
+		}
+	}
+	return counts, err
+}
+
+// Used implements state.User.
+func (b *Bench) Used(ctx context.Context) ([]state.Used, error) {
+	n, err := b.counted(ctx, "nodes", "waiting", "kept")
+	return []state.Used{{What: "nodes", N: n[0], Limit: b.cfg.MaxNodes}, {What: "queue", N: n[1], Limit: b.cfg.MaxQueue}, {What: "jobs", N: n[2], Limit: b.cfg.MaxJobs}}, err
 }

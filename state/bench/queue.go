@@ -75,8 +75,13 @@ func (b *book) parse(raw string) (*JobSpec, error) {
 	return spec, nil
 }
 
+// CheckAsk is a specification.
+type CheckAsk struct {
+	Spec string `json:"spec" arg:"1" doc:"the specification in YAML"`
+}
+
 // CheckSpec answers what a specification is read as, or refuses it, as SubmitJob does.
-func (b *Bench) CheckSpec(_ context.Context, _ *access.Actor, q *SubmitAsk) (*JobSpec, error) {
+func (b *Bench) CheckSpec(_ context.Context, _ *access.Actor, q *CheckAsk) (*JobSpec, error) {
 	return b.parse(q.Spec)
 }
 

@@ -47,7 +47,7 @@ func Open(store kv.Store, cfg Config) *Host {
 	h.cancel = cancel
 	cfg.Flow.Clock, cfg.Bench.Clock = cfg.Clock, cfg.Clock
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
-	h.models = []state.Model{{Name: "flow", Operations: flow.Operations, Asked: f}, {Name: "bench", Operations: bench.Operations, Asked: b}}
+	h.models = []state.Model{{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}}, {Name: "bench", Operations: bench.Operations, Asked: b, Count: &state.Count{}}}
 	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
 	h.running.Go(func() { h.run(ctx, "bench", b.Run) })
 	return h

@@ -206,8 +206,8 @@ func (c *BenchCalls) SubmitJob(ctx context.Context, q *bench.SubmitAsk) (*bench.
 }
 
 // CheckSpec says what is wrong with a specification.
-func (c *BenchCalls) CheckSpec(ctx context.Context, q *bench.SubmitAsk) (*bench.JobSpec, error) {
-	return call[bench.SubmitAsk, bench.JobSpec](ctx, c.c, 0x050B, false, q)
+func (c *BenchCalls) CheckSpec(ctx context.Context, q *bench.CheckAsk) (*bench.JobSpec, error) {
+	return call[bench.CheckAsk, bench.JobSpec](ctx, c.c, 0x050B, false, q)
 }
 
 // TakeJob hands out the first job that waits.

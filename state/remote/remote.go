@@ -69,8 +69,11 @@ type BenchCalls struct{ c *client.Client }
 // Bench is the bench model of the server that c is connected to.
 func Bench(c *client.Client) *BenchCalls { return &BenchCalls{c} }
 
-// call asks one operation; see [client.Client.Call].
+// call asks one operation, nil as an empty question; see [client.Client.Call].
 func call[Q, A any](ctx context.Context, c *client.Client, cmd protocol.Command, writes bool, q *Q) (*A, error) {
+	if q == nil {
+		q = new(Q)
+	}
 	answer := new(A)
 	if err := c.Call(ctx, cmd, writes, q, answer); err != nil {
 		return nil, err

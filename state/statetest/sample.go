@@ -37,11 +37,13 @@ type (
 		Long  int64    `json:"long,omitempty" doc:"bytes of each name"`
 		Names []string `json:"names,omitempty" doc:"only these"`
 		Deep  bool     `json:"deep,omitempty" doc:"also what is below"`
+		Far   *bool    `json:"far,omitempty" doc:"only what is far, or is not"`
 	}
 	// ListAnswer is what there is.
 	ListAnswer struct {
 		Sums []Sum  `json:"sums" doc:"a line for each"`
 		By   string `json:"by,omitempty" doc:"who asked last"`
+		Far  *bool  `json:"far,omitempty" doc:"as it was asked"`
 	}
 )
 
@@ -67,7 +69,7 @@ func (s *Sample) Add(_ context.Context, by *access.Actor, q *AddAsk) (*Sum, erro
 func (s *Sample) List(_ context.Context, _ *access.Actor, q *ListAsk) (*ListAnswer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer := &ListAnswer{}
+	answer := &ListAnswer{Far: q.Far}
 	for _, name := range q.Names {
 		answer.Sums = append(answer.Sums, Sum{name + strings.Repeat("x", int(q.Long)), s.n})
 	}
@@ -75,6 +77,13 @@ func (s *Sample) List(_ context.Context, _ *access.Actor, q *ListAsk) (*ListAnsw
 		answer.By = s.last.Origin
 	}
 	return answer, nil
+}
+
+// Used implements state.User.
+func (s *Sample) Used(context.Context) ([]state.Used, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []state.Used{{What: "sums", N: s.n, Limit: 1000}}, nil
 }
 
 // SampleOperations are what can be asked of a Sample.
@@ -85,5 +94,5 @@ var SampleOperations = []state.Operation{
 
 // SampleModel is a Sample in place of the model flow.
 func SampleModel(s *Sample) state.Model {
-	return state.Model{Name: "flow", Operations: SampleOperations, Asked: s}
+	return state.Model{Name: "flow", Operations: SampleOperations, Asked: s, Count: &state.Count{}}
 }

@@ -133,20 +133,18 @@ func goName(name string) string {
 	return strings.Join(words, "")
 }
 
-func lower(doc string) string { return strings.ToLower(doc[:1]) + doc[1:] }
-
 // comment is a method's, in lines that are not too long.
 func comment(method, doc string) string {
 	const width = 96
 	var out strings.Builder
 	line := "//"
-	for _, word := range strings.Fields(method + " " + lower(doc)) {
+	for _, word := range strings.Fields(method + " " + doc) {
 		if len(line)+len(" ")+len(word) > width {
 			out.WriteString(line + "\n")
 			line = "//"
 		}
 		line += " " + word
 	}
-	out.WriteString(strings.TrimSuffix(line, ".") + ".")
+	out.WriteString(line + ".")
 	return out.String()
 }

@@ -42,7 +42,7 @@ func TestTablesAreSound(t *testing.T) {
 			require.Regexp(t, `^(GET|POST) [a-z/-]+$`, o.Route)
 			require.Contains(t, rights, o.Right, o.Name)
 			require.False(t, o.Writes() && strings.HasPrefix(o.Route, "GET "), "%s %s: what browsers do by themselves must not write", m.Name, o.Name)
-			require.NotEmpty(t, o.Doc, o.Name)
+			require.Regexp(t, `^[a-z].*[^.]$`, o.Doc, o.Name)
 			for _, member := range state.MembersOf(o.Answer()) {
 				require.NotContains(t, []string{"code", "desc", "retry_after"}, member.Name, "%s: these say how it went", o.Name)
 			}
@@ -92,7 +92,7 @@ func TestThePartOfTheSpecification(t *testing.T) {
 	for _, want := range []string{
 		"before\n" + begin + "\n| id | name |", end + "after\n", "\n### FLADDUP 0x0400\n\nCounts what there is.\n\n| request | type | |\n", "| `tags` | array of string | what it is like |\n",
 		"| `sums` | array of Sum | a line for each |\n", "\n### Objects of flow\n\n| **Sum** | type | |\n|---|---|---|\n| `name` | string | what is counted |\n",
-		"| 0x0401 | FLLIST | served | 4 MiB | – | flow:read | – | long, names, deep | code, sums, by |\n",
+		"| 0x0401 | FLLIST | served | 4 MiB | – | flow:read | – | long, names, deep, far | code, sums, by, far |\n",
 	} {
 		require.Contains(t, string(text), want)
 	}

@@ -147,7 +147,7 @@ func content(schema object) object {
 }
 
 func operation(m *state.Model, o *state.Operation) object {
-	out := object{{"operationId", m.Name + "." + o.Name}, {"tags", list{m.Name}}, {"summary", strings.ToUpper(o.Doc[:1]) + strings.TrimSuffix(o.Doc[1:], ".")}}
+	out := object{{"operationId", m.Name + "." + o.Name}, {"tags", list{m.Name}}, {"summary", strings.ToUpper(o.Doc[:1]) + o.Doc[1:]}}
 	responses := object{{"200", object{{"description", "done"}, {"content", content(objectSchema(m, o.Answer()))}}}}
 	if strings.HasPrefix(o.Route, "POST ") {
 		out = append(out, field{"requestBody", object{{"required", false}, {"content", content(objectSchema(m, o.Question()))}}}, field{"x-max-body", maxBody})

@@ -45,7 +45,7 @@ func describe(out *bytes.Buffer, m *state.Model) {
 	objects := objectsOf(m)
 	for place := range m.Operations {
 		o, r := &m.Operations[place], row(m, place)
-		fmt.Fprintf(out, "\n### %s 0x%04X\n\n%s%s\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), strings.TrimSuffix(o.Doc[1:], ".")+".")
+		fmt.Fprintf(out, "\n### %s 0x%04X\n\n%s%s.\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), o.Doc[1:])
 		memberTable(out, "request", o.Question())
 		memberTable(out, "reply", o.Answer())
 	}
