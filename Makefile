@@ -23,8 +23,10 @@ PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-serv
 PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse
 PROFILES := /tmp/confcenter-profile
 # The race detector needs a C compiler; without one the tests run without it, and say so.
-# integration/siege attacks another process, with more goroutines than the detector follows; its
-# soak lasts two minutes whatever runs beside it.
+# Tests wait as much as they work, so several packages run at once, the long ones, which happen to
+# be the last by name, first; the soak of integration/siege lasts two minutes whatever runs beside
+# it. The rest of integration/siege, which attacks another process with more goroutines than the
+# detector follows, has the machine for itself.
 RACE     := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
@@ -63,13 +65,15 @@ endif
 ifeq ($(RACE),)
 	@echo 'note: no C compiler found, so the tests run without the race detector'
 endif
-	$(GO) test $(RACE) -shuffle=on -timeout 15m -skip '^Test($(PLAIN))$$' $$($(GO) list ./... | grep -v '/integration\(/siege\)*$$')
-	$(GO) test $(RACE) -shuffle=on -timeout 15m -parallel 4 -skip '$(LONG)' ./integration
-	$(GO) test $(RACE) -timeout 15m -run '$(LONG)' -v ./integration
+	$(GO) test -timeout 15m -v -run Soak ./integration/siege & soak=$$!; \
+	$(GO) test $(RACE) -p 3 -shuffle=on -timeout 15m -skip '^Test($(PLAIN))$$' $$($(GO) list ./... | grep -v '/integration\(/siege\)*$$' | sort -r); \
+	others=$$?; wait $$soak && exit $$others
+	{ CONFCENTER_POWER_LOSSES=100 nice $(GO) test -timeout 15m -run '^Test($(PLAIN))$$' -v $(PLAIN_IN) && \
+	FUZZTIME=2000x GO='$(GO)' nice sh scripts/fuzz.sh; } & beside=$$!; \
+	$(GO) test $(RACE) -shuffle=on -timeout 15m -skip '$(LONG)' ./integration && \
+	$(GO) test $(RACE) -timeout 15m -run '$(LONG)' -v ./integration; \
+	others=$$?; wait $$beside && exit $$others
 	$(GO) test -timeout 15m -v -skip Soak ./integration/siege
-	@$(GO) test -timeout 15m -v -run Soak ./integration/siege & soak=$$!; \
-	CONFCENTER_POWER_LOSSES=100 $(GO) test -timeout 15m -run '^Test($(PLAIN))$$' -v $(PLAIN_IN) && \
-	$(MAKE) --no-print-directory fuzz FUZZTIME=2000x; others=$$?; wait $$soak && exit $$others
 
 short: modules-test ## a quick look: the tests without the race detector and without fuzzing
 	$(GO) test ./...
