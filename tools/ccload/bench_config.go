@@ -204,11 +204,11 @@ const stallChanges = 6
 // latency.
 func (b *bench) stalls() {
 	s := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.stalled+100))
-	st := newStall(b.loop, s.addr, benchFiles)
+	st := newStall(b.loop, s.addr, benchFiles, b.cfg.paths)
 	out := st.run(stallSetup{clients: b.cfg.stalled, changes: stallChanges, pause: b.cfg.stallPause}, b.bar)
 	peak := must(memoryOf(s.pid)).peak
 	b.atMost(fmt.Sprintf("peak memory with %d clients not reading", b.cfg.stalled), mebibytes(peak), float64(b.cfg.bound), "MiB",
-		"1 MB asked for on each of %d changes; %d not closed, the kernel held %.0f MiB", stallChanges, out.left, mebibytes(out.kernel))
+		"a document of %d members asked for on each of %d changes; %d not closed, the kernel held %.0f MiB", b.cfg.paths, stallChanges, out.left, mebibytes(out.kernel))
 	b.atMost("healthy client's p99 among them, of without", out.slowdown(), 2, "x",
 		"%.0f of %.0f µs at %d/s, same changes; %d failed",
 		micros(out.during.ValueAtQuantile(99)), micros(out.before.ValueAtQuantile(99)), healthyRate, out.failed)

@@ -81,7 +81,7 @@ func TestStallAgainstARealServer(t *testing.T) {
 	s := realServer(t, 5)
 	l := testLoop(t)
 	script(t, func() {
-		st := newStall(l, s.Addr().String(), 5)
+		st := newStall(l, s.Addr().String(), 5, 50)
 		out := st.run(stallSetup{clients: 10, changes: 2, pause: 50 * time.Millisecond}, newProgress(io.Discard, ""))
 		require.Zero(t, out.failed)
 		require.Positive(t, out.before.TotalCount())
@@ -137,7 +137,7 @@ func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
 	require.NoError(t, err)
 	cfg := benchConfig{
 		server: self, dir: t.TempDir(), only: []string{"stall"}, slice: time.Millisecond, stallPause: time.Millisecond, siege: time.Millisecond, strict: true, output: formatText,
-		benchSizes: benchSizes{pairs: 1, stalled: 2},
+		benchSizes: benchSizes{pairs: 1, paths: 50, stalled: 2},
 	}
 	var out, status bytes.Buffer
 	err = runBench(t.Context(), cfg, -1, &out, &status)

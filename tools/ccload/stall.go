@@ -11,7 +11,7 @@ import (
 const (
 	// stallName is the large document that nobody reads.
 	stallName = "stall.json"
-	// stallMembers make it 1 MB.
+	// stallMembers make it 1 MB: so many has the document of the verb.
 	stallMembers = 10_000
 	// healthyRate is how often the healthy client asks, in requests a second.
 	healthyRate = 2000
@@ -52,22 +52,23 @@ type stall struct {
 	healthy *load
 	writer  *conn
 	clients []*conn
+	members int // of the document
 	version int
 	asks    *load // what clients ask; nil while there are none
 	kernel  int64
 }
 
 // newStall opens the healthy client and the writer, and writes the document.
-func newStall(l *loop, addr string, files int) *stall {
+func newStall(l *loop, addr string, files, members int) *stall {
 	conns := must(l.identify(addr, 3, true))
-	s := &stall{loop: l, addr: addr, writer: conns[0], healthy: newLoad(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))}
+	s := &stall{loop: l, addr: addr, members: members, writer: conns[0], healthy: newLoad(l, conns[1:], readTape(newRandom(0), fileNames(files), ""))}
 	s.change()
 	return s
 }
 
 func (s *stall) change() {
 	s.version++
-	check(s.loop.set(s.writer, stallName, largeDocument(stallMembers, s.version)))
+	check(s.loop.set(s.writer, stallName, largeDocument(s.members, s.version)))
 }
 
 // run measures the healthy client while the document changes, first alone and then

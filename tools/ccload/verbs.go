@@ -256,7 +256,7 @@ p99 under the same changes without stalled clients.`,
 		}
 		l := must(newLoop(ctx, t.spin))
 		defer l.close()
-		out := newStall(l, t.addr, files).run(how, bar)
+		out := newStall(l, t.addr, files, stallMembers).run(how, bar)
 		r := result{Name: fmt.Sprintf("stall/clients=%d", how.clients), Failed: out.failed, Latency: quantiles(out.during), Values: []value{
 			{"p99 without", micros(out.before.ValueAtQuantile(99)), "µs"},
 			{"p99 ratio", out.slowdown(), "x"},
