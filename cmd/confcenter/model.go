@@ -53,8 +53,9 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 	}
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		for i, arg := range args {
-			if err := words[min(i, len(words)-1)].Set(arg); err != nil {
-				return usageError{err}
+			w := words[min(i, len(words)-1)]
+			if err := w.Set(arg); err != nil {
+				return usageError{fmt.Errorf("%s: %w", strings.ToUpper(w.member.Name), err)}
 			}
 		}
 		ask := func() (any, error) {

@@ -54,6 +54,7 @@ func TestSessionOfModels(t *testing.T) {
 		{words("bench check-spec @@x"), exitRefused, ``, `INVALID_CONFIG`},
 		{words("flow set k @@x"), exitUsage, ``, `@x`},
 		{words("flow set k \"x\" --who @@me"), exitOK, ``, ``},
+		{words("flow replicate node.N x"), exitUsage, ``, `COUNT: must be a whole number, not "x"`},
 		{words("bench nothing"), exitUsage, ``, ``},
 		{words("flow"), exitUsage, ``, `flow needs a verb`},
 		{words("flow tree"), exitOK, `^MEMBER +STATUS`, ``},
