@@ -88,6 +88,20 @@ func TestAnAssignmentIsInTheHistoryOfItsNodes(t *testing.T) {
 	})
 }
 
+// An agent that starts anew before its job does has begun nothing.
+func TestANodeThatIsRegisteredAgainBeforeItsJobStartsIsIdle(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		r.register("n1", bench.LoaderRole)
+		hold := r.held(small)
+		ask(r, r.AssignNodes, hold)
+		r.register("n1", bench.LoaderRole)
+		require.Equal(t, bench.NodeIdle, r.node("n1").State)
+		ask(r, r.StartJob, hold)
+		r.register("n1", bench.LoaderRole)
+		require.Equal(t, bench.RunningJob, r.node("n1").State)
+	})
+}
+
 // A node that begins something else while it is being assigned is not assigned.
 func TestANodeThatIsNoLongerIdleIsNotAssigned(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -101,7 +102,7 @@ func Open(store state.Store, cfg Config) *Bench {
 
 // turn waits until nobody else changes the same node, job or queue by this Bench, because all
 // but one of those who try it at once would try in vain.
-func (b *Bench) turn(ctx context.Context, of string) (done func(), err error) {
+func (b *Bench) turn(ctx context.Context, by *access.Actor, of string) (done func(), err error) {
 	h := fnv.New32a()
 	h.Write([]byte(of))
 	turn := b.turns[h.Sum32()%uint32(len(b.turns))]
@@ -112,7 +113,7 @@ func (b *Bench) turn(ctx context.Context, of string) (done func(), err error) {
 	default:
 	}
 	defer b.waiting.Add(-1)
-	if b.waiting.Add(1) > b.cfg.MaxWaiting { // each keeps one of the server's few workers from others
+	if b.waiting.Add(1) > b.cfg.MaxWaiting && by != itself { // each keeps one of the server's few workers from others
 		return nil, busy("%d others wait to change nodes and jobs that are being changed", b.cfg.MaxWaiting)
 	}
 	select {
@@ -196,7 +197,7 @@ func apply[A any](ctx context.Context, b *Bench, by *access.Actor, of, token str
 		sum := sha256.Sum256(fmt.Appendf(text, "%T", asked))
 		digest = hex.EncodeToString(sum[:])
 	}
-	done, err := b.turn(ctx, of)
+	done, err := b.turn(ctx, by, of)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +265,7 @@ func (c *change) commit() (bool, error) {
 		return true, nil
 	}
 	res, err := c.b.store.Txn(c.ctx, &kv.Txn{If: c.conds, Then: c.ops, Actor: c.by})
-	if err != nil || res.Held {
+	if err != nil || res.Held && slices.ContainsFunc(c.ops, func(op kv.Op) bool { return op.Lease == c.lease }) {
 		c.lease = 0 // it is in use, or nobody knows
 	}
 	switch codes.Of(err) {

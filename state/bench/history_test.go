@@ -428,6 +428,37 @@ func TestAWatchOfAnEmptyStoreTellsInOrder(t *testing.T) {
 	})
 }
 
+// pairs is a store in which a transaction with conditions waits for another one.
+type pairs struct {
+	state.Store
+	meet chan struct{}
+}
+
+func (p *pairs) Txn(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	if len(txn.If) > 0 {
+		select {
+		case p.meet <- struct{}{}:
+		case <-p.meet:
+		case <-ctx.Done():
+		}
+	}
+	return p.Store.Txn(ctx, txn)
+}
+
+// When many nodes fall silent at once, none waits for the others to be written.
+func TestB7NodesAreLostTogether(t *testing.T) {
+	each(t, bench.Config{}, func(t *testing.T, r *rig) {
+		for _, id := range []string{"n1", "n2"} {
+			r.register(id, bench.LoaderRole)
+			r.silence(id)
+		}
+		sweeps := r.again()
+		sweeps.program = program{bench.Open(&pairs{r.bed.Store, make(chan struct{})}, bench.Config{NS: r.bed.NS})}
+		sweeps.running()
+		r.until(func() bool { return r.node("n1").Lost && r.node("n2").Lost })
+	})
+}
+
 // What goes wrong is told to who runs it.
 func TestRunTellsWhatGoesWrong(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {

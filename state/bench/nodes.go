@@ -87,7 +87,7 @@ func (b *Bench) enter(ctx context.Context, by *access.Actor, q *NodeAsk, only bo
 		to := nodeState{State: NodeIdle, TTL: ttl.Milliseconds()}
 		if q.State != 0 {
 			to.State = q.State
-		} else if n.Job != "" {
+		} else if n.job != nil && n.job.Lease == 0 { // it has been started
 			to.State = RunningJob
 		}
 		c.setState(info.ID, n, to, event, "")
@@ -225,6 +225,9 @@ func (b *Bench) RemoveNode(ctx context.Context, by *access.Actor, q *NodeRemoveA
 		c.log("node/"+q.ID, Entry{Seq: n.state.Seq + 1, Event: "removed", Old: n.state.String(), New: removed})
 		for _, key := range nodeParts(q.ID) {
 			c.delete(key)
+		}
+		if n.has != nil {
+			c.revoke(n.has.Lease)
 		}
 		c.count("nodes", -1)
 		return &UpdateAnswer{ID: q.ID, Seq: n.state.Seq + 1}, c.bury(q.ID, n.state.Seq+1)

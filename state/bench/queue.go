@@ -99,7 +99,7 @@ func (c *change) unqueue(j *job) {
 	c.count("waiting", -1)
 	c.leavePlace(j)
 	if j.heldEntry != nil {
-		c.delete(queueKey(j.Ticket) + "/held")
+		c.revoke(j.heldEntry.Lease)
 	}
 	j.Ticket = 0
 }

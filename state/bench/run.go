@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -21,14 +22,14 @@ func (b *Bench) Run(ctx context.Context) error {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	var both sync.WaitGroup
-	both.Go(func() { end(b.sweep(ctx, "alive/", b.loseSilent, b.lose)) })
-	both.Go(func() { end(b.sweep(ctx, "queue/", b.endHolds, b.endHold)) })
+	both.Go(func() { end(b.sweep(ctx, "alive/", b.notLost, b.lose)) })
+	both.Go(func() { end(b.sweep(ctx, "queue/", b.taken, b.endHold)) })
 	both.Wait()
 	return context.Cause(ctx)
 }
 
-// sweep calls one for each key with a prefix that ends, and all when it may have missed some.
-func (b *Bench) sweep(ctx context.Context, prefix string, all func(context.Context) error, one func(context.Context, string) error) error {
+// sweep calls one for each key with a prefix that ends, and for all when it may have missed some.
+func (b *Bench) sweep(ctx context.Context, prefix string, all func(context.Context) ([]string, error), one func(context.Context, string) error) error {
 	w, err := b.store.Watch(ctx, kv.Filter{NS: b.cfg.NS, Text: prefix}, 0)
 	if err != nil {
 		return err
@@ -36,13 +37,17 @@ func (b *Bench) sweep(ctx context.Context, prefix string, all func(context.Conte
 	defer w.Stop()
 	for {
 		n, err := w.Next(ctx)
+		var ended []string
 		if err == nil && n.Kind == kv.Synced { // at the beginning, and whenever changes were missed
-			err = all(ctx)
+			ended, err = all(ctx)
 		}
 		for _, e := range n.Events {
-			if e.Entry.Deleted() && err == nil {
-				err = one(ctx, strings.TrimPrefix(e.Entry.Key, prefix))
+			if e.Entry.Deleted() {
+				ended = append(ended, strings.TrimPrefix(e.Entry.Key, prefix))
 			}
+		}
+		if err == nil {
+			err = together(ended, func(key string) error { return one(ctx, key) })
 		}
 		if err != nil {
 			return err
@@ -50,13 +55,35 @@ func (b *Bench) sweep(ctx context.Context, prefix string, all func(context.Conte
 	}
 }
 
-// loseSilent looks at all nodes.
-func (b *Bench) loseSilent(ctx context.Context) error {
-	return b.eachNode(ctx, func(n *nodeKeys) error {
-		if n.Lost {
-			return nil
+// together calls do for each key, for several at a time, which then share the durable writes.
+func together(keys []string, do func(key string) error) error {
+	const most = 16
+	var all sync.WaitGroup
+	var begun atomic.Int64
+	var failed atomic.Pointer[error]
+	for range min(most, len(keys)) {
+		all.Go(func() {
+			for i := begun.Add(1); int(i) <= len(keys) && failed.Load() == nil; i = begun.Add(1) {
+				if err := do(keys[i-1]); err != nil {
+					failed.Store(&err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// notLost are the ids of all nodes that may have to be marked as lost.
+func (b *Bench) notLost(ctx context.Context) (ids []string, err error) {
+	return ids, b.eachNode(ctx, func(n *nodeKeys) error {
+		if !n.Lost {
+			ids = append(ids, n.ID)
 		}
-		return b.lose(ctx, n.ID)
+		return nil
 	})
 }
 
@@ -91,23 +118,21 @@ func (c *change) tellJob(n *nodeKeys, to nodeState) error {
 	return nil
 }
 
-// endHolds looks at all jobs that were taken.
-func (b *Bench) endHolds(ctx context.Context) error {
+// taken are the places in the queue of all jobs that were taken.
+func (b *Bench) taken(ctx context.Context) (places []string, err error) {
 	for after, more := "", true; more; {
 		page, err := b.list(ctx, "queue/", after, 0)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, e := range page.Entries {
 			if after = e.Key; strings.HasSuffix(after, "/taken") {
-				if err := b.endHold(ctx, strings.TrimPrefix(after, "queue/")); err != nil {
-					return err
-				}
+				places = append(places, strings.TrimPrefix(after, "queue/"))
 			}
 		}
 		more = page.More
 	}
-	return nil
+	return places, nil
 }
 
 // endHold writes that the hold of a job in the queue has ended, if it has.

@@ -143,16 +143,17 @@ func TestB23AStartedJobRuns(t *testing.T) {
 	})
 }
 
-// The hold of a job that was started may end: job and nodes need it no more.
+// The hold of a job ends when it is started: job and nodes need it no more.
 func TestAStartedJobNeedsNoHolder(t *testing.T) {
 	each(t, bench.Config{}, func(t *testing.T, r *rig) {
 		r.register("n1", bench.LoaderRole)
+		before := r.leases()
 		id := r.submit(small)
 		hold := bench.HoldAsk{ID: id, Hold: ask(r, r.TakeJob, bench.TakeAsk{}).Hold}
 		ask(r, r.AssignNodes, hold)
 		ask(r, r.StartJob, hold)
-		_, err := r.bed.Txn(r.ctx, &kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: kv.LeaseID(hold.Hold)}}})
-		require.NoError(t, err)
+		refused(r, codes.LeaseGone, "is not held", r.KeepJob, bench.KeepAsk{ID: id, Hold: hold.Hold})
+		require.Equal(t, before, r.leases(), "the hold has ended")
 		require.Equal(t, id, r.node("n1").Job)
 		require.True(t, ask(r, r.TakeJob, bench.TakeAsk{}).Empty)
 		r.done(id, "a", "0", "n")
