@@ -17,7 +17,7 @@ const (
 	// any measurement.
 	flowLife = 3_600_000
 	// flowBatch is how many tasks one request registers.
-	flowBatch = 5000
+	flowBatch = 2500
 )
 
 // command is the command with this name, which the table of a model has.
