@@ -217,6 +217,7 @@ func TestC14ReplicasOfANode(t *testing.T) {
 		refused(k, codes.BadRequest, k.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: flow.MaxReplicas + 1})
 		ask(k, k.Replicate, flow.ReplicateAsk{Key: "node.N1", Count: 400})
 		require.Len(k.t, ask(k, k.List, flow.ListAsk{List: "flow.F.node"}).Members, 404)
+		require.Equal(k.t, "401", k.value("node.N1-7.inscount"))
 		require.Empty(k.t, k.duties())
 		k.sound()
 	})

@@ -100,32 +100,87 @@ func TestWhatGoesWithASessionIsNotTheNextApplications(t *testing.T) {
 	})
 }
 
-// The slow one has listed the nodes of a flow when all of it is already gone, and another flow
-// of that name is there, while the rest of the session still goes.
+// The slow one has listed the nodes of a flow, when all of it is already gone and another flow of
+// that name is there, while the rest of the session still goes.
 func TestARemovalTakesNothingThatIsYounger(t *testing.T) {
+	inside(t, func(k *kit) {
+		k.sample(5)
+		ready, goOn := make(chan bool), make(chan bool)
+		slow := k.meddle(at(kv.OpDeletePrefix, "node."), func() { close(ready); <-goOn })
+		begins := once(at(kv.OpDeletePrefix, "node."), func() {
+			slow.run()
+			<-ready
+		})
+		ends := once(at(kv.OpDeletePrefix, "sess.E."), func() {
+			ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.A"})
+			other := parts("", 5)
+			other[1].Key, other[2].Parent = "sess.E2", "sess.E2"
+			ask(k, k.Register, flow.RegisterAsk{App: "A", Parts: other})
+			close(goOn)
+			k.settle()
+		})
+		first := k.hook(func(txn *kv.Txn) { begins(txn); ends(txn) }, nil)
+		ask(first, first.Remove, flow.RemoveAsk{Key: "sess.E"})
+		require.Empty(k.t, k.keys("sess.E."))
+		k.complete("flow.F.node", 5)
+	})
+}
+
+// The last transaction of a removal comes when the next of that name is being removed, too.
+func TestARemovalDoesNotEndALaterOne(t *testing.T) {
+	inside(t, func(k *kit) {
+		k.sample(5)
+		var next sync.WaitGroup
+		ready, goOn := make(chan bool), make(chan bool)
+		slow := k.meddle(at(kv.OpDelete, "gone."), func() {
+			k.finish()
+			k.sample(5)
+			later := k.meddle(at(kv.OpDeletePrefix, "node."), func() { close(ready); <-goOn })
+			next.Go(func() { ask(later, later.Remove, flow.RemoveAsk{Key: "cfapp.A"}) })
+			<-ready
+		})
+		ask(slow, slow.Remove, flow.RemoveAsk{Key: "cfapp.A"})
+		close(goOn)
+		next.Wait()
+		require.Empty(k.t, k.keys("node."))
+		require.Empty(k.t, k.duties())
+	})
+}
+
+func TestARemovalCountsNothingOfALaterApplication(t *testing.T) {
 	inside(t, func(k *kit) {
 		k.join("W")
 		k.sample(5)
 		ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N3"})
 		slow := k.meddle(at(kv.OpDeletePrefix, "node."), func() {
-			faster := k.meddle(at(kv.OpDeletePrefix, "sess.E."), func() { // all but the session is gone
-				ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.A", Force: true})
-				other := parts("", 5)
-				other[1].Key, other[2].Parent = "sess.E2", "sess.E2"
-				ask(k, k.Register, flow.RegisterAsk{App: "A", Parts: other})
-				ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N3"})
-			})
-			ctx, cancel := context.WithCancel(k.ctx)
-			var wg sync.WaitGroup
-			wg.Go(func() { _ = faster.Run(ctx) })
-			k.settle()
-			cancel()
-			wg.Wait()
+			ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.A", Force: true})
+			ask(k, k.Register, flow.RegisterAsk{App: "A", Parts: parts("b", 5)})
+			ask(k, k.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N3b"})
 		})
-		ask(slow, slow.Remove, flow.RemoveAsk{Key: "sess.E", Force: true})
+		ask(slow, slow.Remove, flow.RemoveAsk{Key: "flow.F", Force: true})
 		require.Equal(k.t, "1", k.value("cfapp.A.claims"))
-		require.Empty(k.t, k.keys("sess.E."))
-		k.complete("flow.F.node", 5)
+		k.complete("flow.Fb.node", 5)
+	})
+}
+
+// removeAndDie removes a member, but nothing below it.
+func (k *kit) removeAndDie(key string) {
+	k.t.Helper()
+	ctx, cancel := context.WithCancel(k.ctx)
+	dying := k.hook(nil, once(at(kv.OpPut, "gone."), cancel))
+	_, err := dying.Remove(ctx, k.by, &flow.RemoveAsk{Key: key})
+	require.NoError(k.t, err)
+	require.NotEmpty(k.t, k.duties())
+}
+
+func TestNothingIsCopiedBelowSomethingRemoved(t *testing.T) {
+	inside(t, func(k *kit) {
+		k.sample(1)
+		meddled := k.meddle(at(kv.OpPut, "flow.F.node.node.N0-"), func() { k.removeAndDie("flow.F") })
+		refused(k, codes.NotFound, meddled.Replicate, flow.ReplicateAsk{Key: "node.N0", Count: 2})
+		k.finish()
+		require.Empty(k.t, k.keys("node."))
+		k.sound()
 	})
 }
 
@@ -247,8 +302,9 @@ func TestWhatIsBelowSomethingRemovedCannotBeClaimed(t *testing.T) {
 
 			// The claim is under way when the removal begins.
 			ask(k, k.Register, flow.RegisterAsk{App: "B", Parts: parts("b", 1)})
-			meddled := k.meddle(at(kv.OpPut, "wokr.W.task.node."), func() { ask(k, k.Remove, flow.RemoveAsk{Key: key + "b"}) })
+			meddled := k.meddle(at(kv.OpPut, "wokr.W.task.node."), func() { k.removeAndDie(key + "b") })
 			refused(k, codes.NotFound, meddled.Claim, flow.ClaimAsk{Worker: "wokr.W", Key: "node.N0b"})
+			k.finish()
 			k.sound()
 			ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.A", Force: true})
 			ask(k, k.Remove, flow.RemoveAsk{Key: "cfapp.B"})
@@ -277,11 +333,7 @@ func TestASessionWithAClaimIsNotRemoved(t *testing.T) {
 func TestARemovalThatIsNotFinishedIsOne(t *testing.T) {
 	inside(t, func(k *kit) {
 		k.sample(5)
-		ctx, cancel := context.WithCancel(k.ctx)
-		meddled := k.hook(nil, once(at(kv.OpPut, "gone."), cancel))
-		_, err := meddled.Remove(ctx, k.by, &flow.RemoveAsk{Key: "cfapp.A"})
-		require.NoError(k.t, err)
-		require.NotEmpty(k.t, k.duties())
+		k.removeAndDie("cfapp.A")
 		k.finish()
 		require.Empty(k.t, k.keys("node."))
 	})
