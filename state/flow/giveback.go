@@ -71,10 +71,12 @@ func (e *edit) giveBack(ctx context.Context, w Member, force bool) error {
 		return err
 	}
 	e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpGet, NS: e.ns, Key: w.field("tasks")})
-	if !force {
+	if got[0] == nil {
 		e.when(kv.Absent(index, live))
+	} else {
+		e.when(still(got[0]))
+		e.endLease(got[0])
 	}
-	e.removeIn(index, live)
 	e.removeIn(index, e.f.indexKey(dutyLive, e.ns, w))
 	e.putIn(index, e.f.indexKey(dutyBack, e.ns, w), kv.StringValue(e.who), 0)
 	if r.status == Exited {

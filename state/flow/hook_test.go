@@ -153,3 +153,21 @@ func TestRefusalsLeaveNoLeases(t *testing.T) {
 		require.Equal(k.t, granted, revoked)
 	})
 }
+
+func TestALeaseEndsInTheTransactionThatEndsItsUse(t *testing.T) {
+	inside(t, func(k *kit) {
+		lock := ask(k, k.TryLock, flow.LockAsk{Key: "x", Owner: "me"})
+		k.join("W1", "W2")
+		writes := 0
+		granted, revoked := k.leases(func(*kv.Txn) { writes++ }, func(k *kit) {
+			ask(k, k.Unlock, flow.UnlockAsk{Key: "x", Owner: "me", Fence: lock.Fence})
+			ask(k, k.Leave, flow.LeaveAsk{Key: "wokr.W1"})
+			require.Equal(k.t, 2, writes)
+			ask(k, k.Return, flow.ReturnAsk{Worker: "wokr.W2", Force: true})
+		})
+		require.Zero(k.t, granted)
+		require.Equal(k.t, 3, revoked)
+		require.Empty(k.t, k.keys("x.lock"))
+		refused(k, codes.LeaseGone, k.Heartbeat, flow.HeartbeatAsk{Key: "wokr.W2"})
+	})
+}

@@ -149,8 +149,7 @@ func (f *Flow) Unlock(ctx context.Context, by *access.Actor, q *UnlockAsk) (*Wri
 	if err != nil {
 		return nil, err
 	}
-	var lease kv.LeaseID
-	res, err := l.commit(ctx, func() error {
+	return written(l.commit(ctx, func() error {
 		got, err := f.store.Get(ctx, l.ns, l.key+lockOwner)
 		if err != nil {
 			return err
@@ -158,17 +157,10 @@ func (f *Flow) Unlock(ctx context.Context, by *access.Actor, q *UnlockAsk) (*Wri
 		if got == nil || text(got) != q.Owner || int64(got.Create) != q.Fence {
 			return l.lost(q.Fence)
 		}
-		lease = got.Lease
 		l.whenSame(l.key+lockOwner, got)
-		for _, name := range [...]string{lockOwner, lockSince, lockTime} {
-			l.remove(l.key + name)
-		}
+		l.endLease(got)
 		return nil
-	})
-	if err == nil && lease != 0 {
-		l.revoke(ctx, lease)
-	}
-	return written(res, err)
+	}))
 }
 
 // Lock is TryLock that waits until it has the lock. While another holds it, it only listens.

@@ -283,8 +283,13 @@ func (e *edit) lasts(ctx context.Context, what string, m Member, lease kv.LeaseI
 func (e *edit) done(duty, live *kv.Entry) {
 	e.removeIn(duty.NS, duty.Key)
 	if live != nil {
-		e.txn.Then = append(e.txn.Then, kv.Op{Kind: kv.OpRevoke, Lease: live.Lease})
+		e.endLease(live)
 	}
+}
+
+// endLease ends the lease that a key has, and with it the key.
+func (d *draft) endLease(of *kv.Entry) {
+	d.txn.Then = append(d.txn.Then, kv.Op{Kind: kv.OpRevoke, Lease: of.Lease})
 }
 
 func errNotStaged(m Member) error {

@@ -173,22 +173,18 @@ func (f *Flow) Leave(ctx context.Context, by *access.Actor, q *LeaveAsk) (*Write
 	if err != nil {
 		return nil, err
 	}
-	var lease kv.LeaseID
-	res, err := e.commit(ctx, func() error {
+	return written(e.commit(ctx, func() error {
 		live, err := f.store.Get(ctx, f.index(), f.indexKey(liveKey, e.ns, m))
 		if err != nil {
 			return err
 		}
-		if lease = kv.LeaseID(number(live)); lease == 0 {
+		if live == nil {
 			return errDead(m)
 		}
-		e.when(is(f.index(), f.indexKey(liveKey, e.ns, m), live.Value))
+		e.when(still(live))
+		e.endLease(live)
 		return e.end(ctx, m, "left")
-	})
-	if err == nil && lease != 0 {
-		e.revoke(ctx, lease)
-	}
-	return written(res, err)
+	}))
 }
 
 // lost ends a worker or a scheduler whose lease has ended.
@@ -210,7 +206,6 @@ func (e *edit) lost(ctx context.Context, m Member) error {
 
 // end makes a worker or a scheduler one that lives no more.
 func (e *edit) end(ctx context.Context, m Member, why string) error {
-	e.removeIn(e.f.index(), e.f.indexKey(liveKey, e.ns, m))
 	e.removeIn(e.f.index(), e.f.indexKey(dutyLive, e.ns, m))
 	r, err := e.f.load(ctx, e.ns, m)
 	if err != nil {
