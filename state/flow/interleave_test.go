@@ -69,6 +69,51 @@ func TestAStagedMemberStaysWhereItIs(t *testing.T) {
 	})
 }
 
+// A change is worked out, then the member leaves its list, then the change comes, and only then the
+// fields go.
+func TestAChangeDoesNotBringBackWhatIsBeingRemoved(t *testing.T) {
+	worker := "wokr.W"
+	for name, change := range map[string]func(k *kit) error{
+		"status": func(k *kit) error {
+			_, err := k.SetStatus(k.ctx, k.by, &flow.StatusAsk{Key: "node.N0", Status: "STARTING"})
+			return err
+		},
+		"claim": func(k *kit) error {
+			_, err := k.Claim(k.ctx, k.by, &flow.ClaimAsk{Worker: worker, Key: "node.N0"})
+			return err
+		},
+		"return": func(k *kit) error {
+			_, err := k.Return(k.ctx, k.by, &flow.ReturnAsk{Worker: worker, Key: "node.N0"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inside(t, func(k *kit) {
+				k.sample(3)
+				k.join("W")
+				if name != "claim" {
+					ask(k, k.Claim, flow.ClaimAsk{Worker: worker, Key: "node.N0"})
+				}
+				ready, goOn, removed := make(chan bool), make(chan bool), make(chan error, 1)
+				remover := k.meddle(at(kv.OpDeletePrefix, "node.N0."), func() { close(ready); <-goOn })
+				slow := k.meddle(at(kv.OpPut, "flow.F.node.node.N0"), func() {
+					go func() {
+						_, err := remover.Remove(k.ctx, k.by, &flow.RemoveAsk{Key: "node.N0", Force: true})
+						removed <- err
+					}()
+					<-ready
+				})
+				require.Error(k.t, change(slow))
+				close(goOn)
+				require.NoError(k.t, <-removed)
+				k.finish()
+				k.complete("flow.F.node", 2)
+				require.Empty(k.t, k.keys("node.N0."))
+			})
+		})
+	}
+}
+
 func TestARemovalThatIsOvertakenLeavesTheNextOfThatName(t *testing.T) {
 	inside(t, func(k *kit) {
 		k.sample(100)
