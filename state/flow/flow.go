@@ -26,7 +26,7 @@ const (
 	maxAnswer   = 512 << 10 // bytes of values in one answer, which JSON may write longer
 	maxQueues   = 256       // places from which tasks are claimed that are remembered
 	maxWaiting  = 4096      // tasks remembered of each
-	maxQueued   = 65_536    // tasks remembered of all
+	maxQueued   = 65_536    // tasks that were found, after which a new place makes all be forgotten
 	maxScopes   = 4096      // scopes that are known to be there
 )
 
@@ -62,7 +62,7 @@ type Flow struct {
 	scopes map[string]struct{} // whose lists are known to have their ctime; guarded by mu
 	under  map[string]int      // how many here carry out a duty; guarded by mu
 	queues map[string]*queue   // guarded by mu
-	queued int                 // at most so many are in all queues; guarded by mu
+	queued int                 // how many tasks were put into queues since all were forgotten; guarded by mu
 }
 
 // Open returns the layout on a store, which must outlive it. Somebody has to [Flow.Run] one on
