@@ -47,12 +47,22 @@ func (d *sickDisk) asked(what string) error {
 
 // hang has everything that writes wait until the result is called.
 func (d *sickDisk) hang() (thaw func()) {
-	thawed := make(chan struct{})
+	_, thaw = d.hangs()
+	return thaw
+}
+
+// hangs is hang that also tells when something has begun to wait.
+func (d *sickDisk) hangs() (waits <-chan struct{}, thaw func()) {
+	begun, thawed := make(chan struct{}, 1), make(chan struct{})
 	d.with(func(string) error {
+		select {
+		case begun <- struct{}{}:
+		default:
+		}
 		<-thawed
 		return nil
 	})
-	return func() {
+	return begun, func() {
 		d.with(nil)
 		close(thawed)
 	}
@@ -193,11 +203,12 @@ const (
 
 func TestEditsAreServedAndRememberedLaterWhileTheDataDiskHangs(t *testing.T) {
 	p := newPatient(t, sickData)
-	p.cfg.SetTimeout = 50 * time.Millisecond
+	p.cfg.SetTimeout = 500 * time.Millisecond
 	p.open()
-	thaw := p.disk.hang()
+	waits, thaw := p.disk.hangs()
 	begun, queued := make(chan error, 1), make(chan error, 1)
 	require.NoError(t, p.Set(setA, func(_ SetResult, err error) { begun <- err }))
+	<-waits // on a busy machine the disk may have been late before, and then nothing would be begun yet
 	p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
 	require.NoError(t, p.Set(SetRequest{Name: "b.json", Contents: []byte("1")}, func(_ SetResult, err error) { queued <- err }))
 	trouble := p.Trouble()
@@ -260,9 +271,10 @@ func TestWritesThatADiskHoldsUpForALittleAreCarriedOut(t *testing.T) {
 func TestStopWhileTheDataDiskHangs(t *testing.T) {
 	p := newPatient(t, sickData)
 	p.open()
-	thaw := p.disk.hang()
+	waits, thaw := p.disk.hangs()
 	answer := make(chan error, 1)
 	require.NoError(t, p.Set(setA, func(_ SetResult, err error) { answer <- err }))
+	<-waits
 	p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
 	p.cfg.FS = p.mem
 	for _, lose := range []bool{true, false} {
@@ -283,9 +295,10 @@ func TestAStopDoesNotWaitForEverForADiskThatHangs(t *testing.T) {
 		p := newPatient(t, dir)
 		p.cfg.SetTimeout = 50 * time.Millisecond
 		p.open()
-		thaw := p.disk.hang()
+		waits, thaw := p.disk.hangs()
 		answer := make(chan error, 1)
 		require.NoError(t, p.Set(setA, func(_ SetResult, err error) { answer <- err }))
+		<-waits
 		p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
 		<-answer
 		err := p.Close()
@@ -299,11 +312,12 @@ func TestAStopDoesNotWaitForEverForADiskThatHangs(t *testing.T) {
 
 func TestConfDiskThatHangsIsToldAndHoldsUpNobodyForLong(t *testing.T) {
 	p := newPatient(t, sickConf)
-	p.cfg.SetTimeout = 50 * time.Millisecond
+	p.cfg.SetTimeout = 500 * time.Millisecond
 	p.open()
-	thaw := p.disk.hang()
+	waits, thaw := p.disk.hangs()
 	begun, queued := make(chan error, 1), make(chan error, 1)
 	require.NoError(t, p.Set(setA, func(_ SetResult, err error) { begun <- err }))
+	<-waits // on a busy machine the disk may have been late before, and then nothing would be begun yet
 	p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
 	require.NoError(t, p.Set(SetRequest{Name: "b.json", Contents: []byte("1")}, func(_ SetResult, err error) { queued <- err }))
 	require.Equal(t, health.Hanging, p.Trouble().Kind)
