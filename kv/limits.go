@@ -35,6 +35,9 @@ const (
 
 	FlowPrefix     = "@flow/" // of the flow layout: a namespace for each scope
 	BenchNamespace = "@bench" // nodes and jobs of the bench
+
+	ConfigNamespace = "@conf"  // what is known of each document of the configurations
+	archivePrefix   = "@conf/" // their versions and contents: Archived as well
 )
 
 // Guarded says whose a namespace is that only transactions of the server's own may write to,
@@ -47,9 +50,17 @@ func Guarded(ns string) (owner string) {
 		return "the flow layout"
 	case ns == BenchNamespace:
 		return "the bench"
+	case ns == ConfigNamespace, Archived(ns):
+		return "the configurations"
 	}
 	return ""
 }
+
+// Archived reports whether the entries of a namespace are kept on disk only: no Get, list, view
+// or count finds them, no batch and no change tells of them, and they have no history. They are
+// Guarded, and transactions put and delete them one by one, by key and unseen: without conditions,
+// times and leases. An Archive reads them.
+func Archived(ns string) bool { return strings.HasPrefix(ns, archivePrefix) }
 
 // Reserved reports whether a namespace belongs to player storage. It is Guarded, and its
 // keys have no history: Store.GetAt and Store.History refuse them.

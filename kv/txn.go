@@ -251,7 +251,11 @@ func (t *Txn) Check() error {
 		}
 	}
 	for i := range t.Fences {
-		if err := CheckPair(t.Fences[i].NS, t.Fences[i].Key); err != nil {
+		err := CheckPair(t.Fences[i].NS, t.Fences[i].Key)
+		if err == nil && Archived(t.Fences[i].NS) {
+			err = notUnseen(t.Fences[i].NS)
+		}
+		if err != nil {
 			return in("if_fence", i, len(t.Fences), err)
 		}
 	}
@@ -282,10 +286,22 @@ func (t *Txn) Check() error {
 
 // checkOp checks an operation, and that the transaction may carry it out.
 func (t *Txn) checkOp(op *Op) error {
-	if err := op.check(); err != nil || !op.Writes() {
+	if err := op.check(); err != nil {
 		return err
 	}
-	return t.mayWrite(op.NS)
+	if op.Writes() {
+		if err := t.mayWrite(op.NS); err != nil {
+			return err
+		}
+	}
+	if Archived(op.NS) && (op.Kind != OpPut && op.Kind != OpDelete || op.TTL != 0 || op.Expires != 0 || op.Lease != 0 || op.WantPrev) {
+		return notUnseen(op.NS)
+	}
+	return nil
+}
+
+func notUnseen(ns string) error {
+	return codes.Errorf(codes.BadOp, "the entries of namespace %.64q are on disk only: they are put and deleted by key, without conditions, times and leases", ns)
 }
 
 func (t *Txn) mayWrite(ns string) error {
@@ -345,6 +361,8 @@ func (c *Compare) check() error {
 		return err
 	}
 	switch {
+	case Archived(c.NS):
+		return notUnseen(c.NS)
 	case c.Target < CompareValue || c.Target > CompareMod:
 		return codes.Errorf(codes.BadRequest, "compare has no known target")
 	case c.Relation < Equal || c.Relation > Greater:

@@ -111,7 +111,7 @@ type Stats = kv.Stats
 
 // Engine is a store with what its owner needs.
 type Engine interface {
-	kv.Store
+	kv.Archive
 	Capabilities() Capabilities
 	// Stats may be called from any goroutine and is cheap.
 	Stats() Stats

@@ -105,6 +105,12 @@ var defects = []defect{
 		}
 		return log
 	}},
+	{name: "archive that a kill empties", caught: []string{"ArchivedIsFoundInTheArchiveOnly", "ArchiveAgreesWithAMap"}, lose: func(log []replica.Commit) []replica.Commit {
+		for i := range log {
+			log[i].Archive = nil
+		}
+		return log
+	}},
 	{name: "answer before it is durable", caught: []string{"KillKeepsEverythingAnswered", "KillUnderLoad", "WhatWasToldLasts", "LinearizableKeysUnderKills"}, lose: func(log []replica.Commit) []replica.Commit {
 		return log[:len(log)*9/10]
 	}},

@@ -3,8 +3,10 @@ package kvtest
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	"confcenter/codes"
@@ -49,7 +51,7 @@ func (l *memoryLog) Load(_ context.Context, load replica.Loader) (newest kv.Revi
 
 // copied returns a copy of a commit, which the receiver may keep and change.
 func copied(c replica.Commit) replica.Commit {
-	c.Events = slices.Clone(c.Events)
+	c.Events, c.Archive = slices.Clone(c.Events), nil
 	for i := range c.Events {
 		e := *c.Events[i].Entry
 		c.Events[i] = kv.Event{Kind: c.Events[i].Kind, Entry: &e}
@@ -204,6 +206,32 @@ func (l *memoryLog) Versions(_ context.Context, ns, key string, before kv.Revisi
 	page := kv.Versions{Entries: list, Floor: floor, More: len(list) > limit}
 	if page.More {
 		page.Entries = list[:limit]
+	}
+	return page, nil
+}
+
+func (l *memoryLog) ListArchive(_ context.Context, q kv.List) (kv.Page, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	newest := map[string]*kv.Entry{}
+	for i := range l.commits {
+		for _, event := range l.commits[i].Archive {
+			if e := event.Entry; e.NS == q.NS && strings.HasPrefix(e.Key, q.Prefix) && e.Key > q.After {
+				newest[e.Key] = e
+			}
+		}
+	}
+	page, size := kv.Page{Revision: l.newestLocked()}, 0
+	for _, key := range slices.Sorted(maps.Keys(newest)) {
+		e := newest[key]
+		switch {
+		case e.Deleted():
+		case len(page.Entries) == q.Limit, len(page.Entries) > 0 && size >= q.MaxBytes:
+			page.More = true
+			return page, nil
+		default:
+			page.Entries, page.Count, size = append(page.Entries, e), page.Count+1, size+e.Size()
+		}
 	}
 	return page, nil
 }

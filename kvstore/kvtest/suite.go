@@ -89,7 +89,7 @@ func (c *check) on(t testing.TB, open opener, patience time.Duration) {
 // checks is the suite, in the order in which it runs.
 var checks = concat(
 	valueChecks, writeChecks, txnChecks, readChecks, historyChecks, tokenChecks, timeChecks, leaseChecks,
-	feedChecks, watchChecks, reservedChecks, forgetChecks, durableChecks, modelChecks, linearChecks,
+	feedChecks, watchChecks, reservedChecks, forgetChecks, archiveChecks, durableChecks, modelChecks, linearChecks,
 )
 
 func concat(lists ...[]check) []check {

@@ -272,6 +272,11 @@ func (l *log) Versions(_ context.Context, ns, key string, before kv.Revision, li
 	return l.disk.Load().Versions(ns, key, before, limit)
 }
 
+// ListArchive implements replica.Log.
+func (l *log) ListArchive(_ context.Context, list kv.List) (kv.Page, error) {
+	return l.disk.Load().ListArchive(list)
+}
+
 // Floors implements replica.Log.
 func (l *log) Floors() (changes, versions kv.Revision) { return l.disk.Load().Floors() }
 

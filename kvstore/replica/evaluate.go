@@ -47,7 +47,7 @@ func (g *group) apply(q *queued) (*kv.Result, error) {
 // complete is the last step that can refuse a transaction. It makes its token.
 func (g *group) complete(q *queued, result *kv.Result) (*Token, error) {
 	txn := q.txn
-	wrote, grew := g.granted != nil || len(g.ending) > 0 || len(g.touched) > 0, grows(txn, result)
+	wrote, grew := g.granted != nil || len(g.ending)+len(g.touched)+len(g.archive) > 0, grows(txn, result)
 	if !wrote && txn.Token == "" {
 		return nil, nil
 	}
@@ -176,6 +176,10 @@ func compareNumbers[T int64 | float64](a, b kv.Value, number func(kv.Value) (T, 
 }
 
 func (g *group) do(op *kv.Op, r *kv.OpResult, system bool) error {
+	if system && kv.Archived(op.NS) {
+		g.shelve(op, r)
+		return nil
+	}
 	switch op.Kind {
 	case kv.OpGet:
 		r.Entry = g.get(op.NS, op.Key)
@@ -243,6 +247,17 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 	g.put(sp, s, e)
 	r.Entry = e
 	return nil
+}
+
+// shelve puts or deletes an archived key. What it was before is not known here.
+func (g *group) shelve(op *kv.Op, r *kv.OpResult) {
+	e := &kv.Entry{NS: op.NS, Key: op.Key, Mod: g.rev + 1, Updated: g.millis}
+	event := kv.Event{Kind: kv.Delete, Entry: e}
+	if op.Kind == kv.OpPut {
+		e.Value, e.Create, e.Version = op.Value, e.Mod, 1
+		event.Kind, r.Entry = kv.Put, e
+	}
+	g.archive = append(g.archive, event)
 }
 
 // checkLease reports whether a key, whose entry is old, may be attached to a lease.

@@ -280,3 +280,7 @@ func until(op kv.Op, ttl time.Duration) kv.Op {
 }
 
 func grant(ttl time.Duration) kv.Op { return kv.Op{Kind: kv.OpGrant, TTL: ttl} }
+
+func (f *fakeLog) ListArchive(context.Context, kv.List) (kv.Page, error) {
+	panic("not asked of this log")
+}

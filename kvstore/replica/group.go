@@ -64,7 +64,8 @@ type trial struct {
 	touched []*change
 	granted *lease
 	ending  []*lease
-	began   tally // the books' total before it
+	archive []kv.Event // replaced, since the log keeps it
+	began   tally      // the books' total before it
 	proof   Proof
 }
 
@@ -100,7 +101,7 @@ func (g *group) reset() {
 	}
 	g.changes, g.answers, g.leases = emptied(g.changes), emptied(g.answers), emptied(g.leases)
 	g.touched, g.ending = emptied(g.touched), emptied(g.ending)
-	g.commits, g.proofs, g.granted = nil, nil, nil
+	g.commits, g.proofs, g.granted, g.archive = nil, nil, nil, nil
 	g.lookAhead = lookAhead{}
 }
 
@@ -118,7 +119,7 @@ func emptied[T any](list []T) []T {
 func (g *group) start(kind kv.EventKind) {
 	g.txn++
 	g.kind = kind
-	g.touched, g.ending, g.granted = g.touched[:0], g.ending[:0], nil
+	g.touched, g.ending, g.granted, g.archive = g.touched[:0], g.ending[:0], nil, nil
 	g.proof = Proof{After: g.base}
 	g.began = g.books.total()
 }
@@ -249,20 +250,34 @@ func (g *group) finish(token *Token) bool {
 	}
 	g.events = g.events[:len(g.events)+len(events)]
 	leases := g.leaseChanges()
-	changed := len(events) > 0 || len(leases) > 0
+	changed := len(events) > 0 || len(leases) > 0 || len(g.archive) > 0
 	if !changed && token == nil {
 		return false
 	}
 	g.rev = next
 	g.commits = append(g.commits, Commit{
-		Change: kv.Change{Revision: next, Time: g.millis, Events: events[:len(events):len(events)]},
-		Token:  token,
-		Leases: leases,
+		Change:  kv.Change{Revision: next, Time: g.millis, Events: events[:len(events):len(events)]},
+		Token:   token,
+		Leases:  leases,
+		Archive: sortedArchive(g.archive),
 	})
 	if g.shared {
 		g.proofs = append(g.proofs, g.proof)
 	}
 	return changed
+}
+
+// sortedArchive is what a transaction did to archived keys; of one key only the last.
+func sortedArchive(events []kv.Event) []kv.Event {
+	if len(events) < 2 {
+		return events
+	}
+	byName := func(a, b kv.Event) int {
+		return cmp.Or(cmp.Compare(a.Entry.NS, b.Entry.NS), cmp.Compare(a.Entry.Key, b.Entry.Key))
+	}
+	slices.Reverse(events)
+	slices.SortStableFunc(events, byName)
+	return slices.CompactFunc(events, func(a, b kv.Event) bool { return byName(a, b) == 0 })
 }
 
 // change is an empty one.

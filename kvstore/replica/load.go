@@ -18,6 +18,9 @@ func (l *loading) loader() Loader {
 
 // entry adds the current entry of a key. Entries come in order.
 func (l *loading) entry(e *kv.Entry) {
+	if kv.Archived(e.NS) {
+		return // an older program took it for an entry like any other
+	}
 	if e.Lease != 0 && l.books.leases.byID[e.Lease] == nil {
 		l.books.leases.grant(e.Lease, kv.MinLease) // its TTL comes later
 	}

@@ -69,6 +69,8 @@ type Log interface {
 	Changes(ctx context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error)
 	GetAt(ctx context.Context, ns, key string, rev kv.Revision) (*kv.Entry, error)
 	Versions(ctx context.Context, ns, key string, before kv.Revision, limit int) (kv.Versions, error)
+	// ListArchive is as in kv.Archive.
+	ListArchive(ctx context.Context, l kv.List) (kv.Page, error)
 	// Floors returns how far back these reach: changes after the first revision can be
 	// read, and versions superseded before the second may be gone. It is cheap.
 	Floors() (changes, versions kv.Revision)
@@ -117,8 +119,9 @@ type Range struct{ NS, Prefix string }
 // event returned by Tail need not.
 type Commit struct {
 	kv.Change
-	Token  *Token
-	Leases []LeaseChange
+	Token   *Token
+	Leases  []LeaseChange
+	Archive []kv.Event // of kv.Archived namespaces, sorted like Events and without Prev
 }
 
 // Token is the remembered answer to a transaction with a request token.

@@ -85,6 +85,26 @@ func (s *Store) Changes(ctx context.Context, after kv.Revision, maxBytes int) ([
 	return list[:seen:seen], nil
 }
 
+// ListArchive implements kv.Archive.
+func (s *Store) ListArchive(ctx context.Context, l kv.List) (kv.Page, error) {
+	if !kv.Archived(l.NS) {
+		return kv.Page{}, codes.Errorf(codes.BadRequest, "namespace %.64q is not archived: list it in memory", l.NS)
+	}
+	if err := checkList(l); err != nil {
+		return kv.Page{}, err
+	}
+	if l.Limit == 0 || l.Limit > kv.MaxList {
+		l.Limit = kv.MaxList
+	}
+	if l.MaxBytes <= 0 {
+		l.MaxBytes = kv.MaxPage
+	}
+	if _, err := s.use(0); err != nil {
+		return kv.Page{}, err
+	}
+	return slow(s, func() (kv.Page, error) { return s.log.ListArchive(ctx, l) })
+}
+
 // use begins a read of the log at rev. Unless it returns an error, reading is held.
 func (s *Store) use(rev kv.Revision) (visible kv.Revision, err error) {
 	s.reading.RLock()

@@ -438,3 +438,14 @@ func TestGetDoesNotAllocate(t *testing.T) {
 	ns, key := []byte("a"), []byte("k")
 	require.Zero(t, testing.AllocsPerRun(100, func() { b.Get(ns, key) }))
 }
+
+// An older program keeps archived entries like any others, and its tables are read at the next start.
+func TestArchivedEntriesThatAreLoadedStayOut(t *testing.T) {
+	cfg := Config{Clock: clock.Real()}
+	s, err := load(t.Context(), cfg.withDefaults(), &nowhere{load: func(l Loader) {
+		l.Entry(&kv.Entry{NS: kv.ConfigNamespace + "/a", Key: "key", Create: 1, Mod: 1, Version: 1})
+		l.Entry(&kv.Entry{NS: "ns", Key: "key", Create: 1, Mod: 1, Version: 1})
+	}})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.Stats().Keys)
+}

@@ -35,6 +35,9 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 		for j := range c.Events {
 			dst = appendEvent(dst, &c.Change, &c.Events[j], &ns)
 		}
+		for j := range c.Archive {
+			dst = appendEvent(dst, &c.Change, &c.Archive[j], &ns)
+		}
 		if c.Token != nil {
 			dst = appendToken(dst, c.Token)
 		}
@@ -66,7 +69,7 @@ func appendCommitHead(dst []byte, c *replica.Commit, before *kv.Change) []byte {
 	dst = append(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(c.Revision-before.Revision))
 	dst = binary.AppendVarint(dst, c.Time-before.Time)
-	return binary.AppendUvarint(dst, uint64(len(c.Events)))
+	return binary.AppendUvarint(dst, uint64(len(c.Events)+len(c.Archive)))
 }
 
 // appendEvent writes the namespace only where it changes: a key is never empty,
@@ -189,11 +192,16 @@ func (r *reader) commit(g *group, before *kv.Change) replica.Commit {
 	}
 	c.Time = before.Time + r.varint()
 	if n := r.count(11); n > 0 {
-		c.Events = make([]kv.Event, n)
+		c.Events = make([]kv.Event, 0, n)
 		entries := make([]kv.Entry, n)
 		for i := range n {
-			c.Events[i].Entry = &entries[i]
-			g.prevs = append(g.prevs, r.event(&c.Change, &c.Events[i]))
+			event := kv.Event{Entry: &entries[i]}
+			prev := r.event(&c.Change, &event)
+			if kv.Archived(event.Entry.NS) {
+				c.Archive = append(c.Archive, event)
+				continue
+			}
+			c.Events, g.prevs = append(c.Events, event), append(g.prevs, prev)
 		}
 	}
 	if flags&hasToken != 0 {

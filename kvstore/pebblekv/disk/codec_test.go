@@ -37,6 +37,11 @@ func anyCommit(t *rapid.T, rev kv.Revision) replica.Commit {
 		}
 		c.Events = append(c.Events, event)
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "archived") {
+		e := anyEntry(t, rev)
+		e.NS = rapid.SampledFrom([]string{archive, archive + "/b"}).Draw(t, "archive")
+		c.Archive = append(c.Archive, kv.Event{Kind: kv.EventKind(rapid.IntRange(1, 3).Draw(t, "kind")), Entry: e})
+	}
 	if rapid.Bool().Draw(t, "tokened") {
 		c.Token = &replica.Token{
 			NS: "ns", Name: rapid.String().Draw(t, "token"), Revision: rev, Time: rapid.Int64().Draw(t, "token time"),
@@ -78,6 +83,11 @@ func TestGroupRoundTrip(t *testing.T) {
 				require.Equal(t, string(want.Token.Result), string(got.Token.Result))
 				got.Token.Result = want.Token.Result
 				require.Equal(t, want.Token, got.Token)
+			}
+			require.Len(t, got.Archive, len(want.Archive))
+			for j, event := range want.Archive {
+				require.Equal(t, event.Kind, got.Archive[j].Kind)
+				require.Equal(t, text(event.Entry), text(got.Archive[j].Entry))
 			}
 			require.Len(t, got.Events, len(want.Events))
 			for j, event := range want.Events {
@@ -147,6 +157,7 @@ func FuzzDecodeGroup(f *testing.F) {
 	m := newModel()
 	c := m.commit(start, op{"ns", "key", "value"}, op{"ns", "other", "x"})
 	c.Token, c.Leases = &replica.Token{NS: "ns", Name: "t"}, []replica.LeaseChange{{ID: 1, TTL: time.Second}}
+	c.Archive = []kv.Event{archived("key", "value", c.Revision)}
 	record := appendGroup(nil, 0, []replica.Commit{c})
 	f.Add(record[:len(record)-4])
 	f.Add([]byte{formatVersion, 0, 255, 255, 255, 255, 15})

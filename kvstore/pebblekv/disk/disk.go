@@ -105,7 +105,7 @@ func (g *appended) weighs() int64 { return max(g.bytes, g.holds) }
 func newAppended(commits []replica.Commit, bytes int) appended {
 	g := appended{commits: commits, bytes: int64(bytes), holds: commitCost * int64(len(commits))}
 	for i := range commits {
-		g.events += len(commits[i].Events)
+		g.events += len(commits[i].Events) + len(commits[i].Archive)
 		for j := range commits[i].Events {
 			e := &commits[i].Events[j]
 			g.rows += int64(e.Entry.Size())
@@ -120,9 +120,17 @@ func newAppended(commits []replica.Commit, bytes int) appended {
 				g.holds += entryCost + int64(len(e.Prev.Value.Data))
 			}
 		}
+		for j := range commits[i].Archive {
+			e := commits[i].Archive[j].Entry
+			g.rows += int64(e.Size())
+			g.holds += archiveCost(e)
+		}
 	}
 	return g
 }
+
+// archiveCost is what the event of an archived entry holds in memory.
+func archiveCost(e *kv.Entry) int64 { return eventCost + entryCost + int64(e.Size()) }
 
 // rowBytes is about what an entry takes in a table.
 func rowBytes(e *kv.Entry) int64 {

@@ -186,10 +186,17 @@ func (k *keeper) merge(ctx context.Context, left stays) error {
 	if err := k.db.Flush(); err != nil {
 		return err
 	}
+	archive, err := k.db.EstimateDiskUsage([]byte{archiveKind}, []byte{archiveKind + 1})
+	if err != nil {
+		return err
+	}
 	for _, kinds := range [...]struct {
 		lower, upper byte
 		stays        int64
-	}{{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log}, {0, historyKind, k.gate.live.Load()}} {
+	}{
+		{historyKind, historyKind + 1, left.history}, {logKind, logKind + 1, left.log},
+		{currentKind, historyKind, k.gate.live.Load()}, {0, currentKind, int64(archive)},
+	} {
 		// This is far below where deletes are refused: compaction is the only way out then.
 		if free := k.freeBytes(); free >= 0 && kinds.stays > 0 && free-kinds.stays < k.cfg.ReserveBytes/16 {
 			continue

@@ -18,6 +18,7 @@ import (
 //	M                                  meta
 //	P revision                         part of history that begins with that revision
 //	T revision                         request token
+//	a namespace 0 key                  archived entry
 //	c namespace 0 key                  current entry
 //	h part namespace 0 key 0 ^revision superseded entry, or the record of a deletion; newest first
 //	w revision                         log: one group, by its first revision
@@ -30,6 +31,7 @@ const (
 	metaKind    = 'M'
 	partKind    = 'P'
 	tokenKind   = 'T'
+	archiveKind = 'a'
 	currentKind = 'c'
 	historyKind = 'h'
 	logKind     = 'w'

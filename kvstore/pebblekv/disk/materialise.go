@@ -186,8 +186,10 @@ func (b *batch) entries() error {
 	changes := make([]change, 0, n)
 	for _, g := range b.groups {
 		for i := range g.commits {
-			for j := range g.commits[i].Events {
-				changes = append(changes, change{event: &g.commits[i].Events[j]})
+			for _, events := range [2][]kv.Event{g.commits[i].Events, g.commits[i].Archive} {
+				for j := range events {
+					changes = append(changes, change{event: &events[j]})
+				}
 			}
 		}
 		if g.recovered {
@@ -237,6 +239,9 @@ func (b *batch) yield(rows int) {
 // key writes what becomes of one key; changes are its own, oldest first.
 func (b *batch) key(changes []change) error {
 	first := changes[0].event
+	if kv.Archived(first.Entry.NS) {
+		return b.archive(changes[len(changes)-1].event.Entry)
+	}
 	changes, forgotten := cut(changes)
 	if len(changes) == 0 {
 		b.buffer = nameKey(b.buffer[:0], currentKind, first.Entry.NS, first.Entry.Key)
@@ -263,6 +268,16 @@ func (b *batch) key(changes []change) error {
 		return err
 	}
 	return b.versions(changes, old, last)
+}
+
+// archive writes the newest entry of an archived key.
+func (b *batch) archive(e *kv.Entry) error {
+	b.buffer = nameKey(b.buffer[:0], archiveKind, e.NS, e.Key)
+	if e.Deleted() {
+		return b.set.remove(&b.set.archive, b.buffer)
+	}
+	b.value = appendEntry(b.value[:0], e)
+	return b.set.set(&b.set.archive, b.buffer, b.value)
 }
 
 // versions writes the superseded versions of a key, newest first, but no more than

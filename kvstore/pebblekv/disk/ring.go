@@ -1,9 +1,11 @@
 package disk
 
 import (
+	"slices"
 	"sort"
 
 	"confcenter/kv"
+	"confcenter/kvstore/replica"
 )
 
 // ring holds the newest groups as they were appended, for readers that are nearly up to
@@ -17,6 +19,7 @@ type ring struct {
 
 // add takes a group.
 func (r *ring) add(g appended) {
+	g = g.withoutArchive()
 	r.groups = append(r.groups, g)
 	r.bytes += g.holds
 	drop := 0
@@ -26,6 +29,23 @@ func (r *ring) add(g appended) {
 		r.groups[drop] = appended{}
 	}
 	r.groups = r.groups[drop:] // append moves what is left, when there is no more room
+}
+
+// withoutArchive is the group as far as changes tell of it.
+func (g appended) withoutArchive() appended {
+	has := func(c replica.Commit) bool { return c.Archive != nil }
+	if !slices.ContainsFunc(g.commits, has) {
+		return g
+	}
+	commits := slices.Clone(g.commits)
+	for i := range commits {
+		for j := range commits[i].Archive {
+			g.holds -= archiveCost(commits[i].Archive[j].Entry)
+		}
+		commits[i].Archive = nil
+	}
+	g.commits = commits
+	return g
 }
 
 // after returns the changes after a revision, as Disk.Changes does; ok is false if some of

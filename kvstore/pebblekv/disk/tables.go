@@ -17,12 +17,13 @@ import (
 // with writing rows one by one this bypasses the database's log and memory and saves a
 // merge, and acknowledged writes do not queue behind it.
 //
-// There is a table for small rows, one for current entries, one for history and one
-// for what is dropped of that, so that a table's keys lie together. Current entries
-// and history must be given in order.
+// There is a table for small rows, one each for archived and current entries, one for
+// history and one for what is dropped of that, so that a table's keys lie together.
+// Entries and history must be given in order.
 type tableSet struct {
 	to      *database
 	rows    []smallRow
+	archive table
 	current table
 	history table
 	dropped table
@@ -43,7 +44,7 @@ type table struct {
 }
 
 func (d *database) newTables() *tableSet {
-	return &tableSet{to: d, current: table{name: "current.table"}, history: table{name: "history.table"}, dropped: table{name: "dropped.table"}}
+	return &tableSet{to: d, archive: table{name: "archive.table"}, current: table{name: "current.table"}, history: table{name: "history.table"}, dropped: table{name: "dropped.table"}}
 }
 
 // small sets a row of one of the small kinds; key and value are kept.
@@ -134,7 +135,7 @@ func (t *tableSet) add() error {
 			return err
 		}
 	}
-	for _, one := range []*table{&rest, &t.current, &t.dropped, &t.history} {
+	for _, one := range []*table{&rest, &t.archive, &t.current, &t.dropped, &t.history} {
 		if err := t.finish(one); err != nil {
 			return err
 		}
@@ -155,6 +156,7 @@ func (t *tableSet) removeTokens(rest *table) error {
 
 // discard removes the files that add has not taken. It may always be called.
 func (t *tableSet) discard() {
+	_ = t.finish(&t.archive)
 	_ = t.finish(&t.current)
 	_ = t.finish(&t.history)
 	_ = t.finish(&t.dropped)
