@@ -1,0 +1,212 @@
+package doclog
+
+import (
+	"context"
+	"slices"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// List is the list of bases that a document is served with.
+type List struct {
+	Name   string
+	Floor  int32  // the resolved version is not below it
+	Digest Digest // of the list and of the way to merge; zero: it has none
+}
+
+// Change is what becomes durable together. For each name only the last version and the last list
+// count. Of a Version, the log itself sets N, Revision, Seq, Staged, Size, Hash and Chunks.
+type Change struct {
+	By       By
+	Versions []Version
+	Lists    []List
+}
+
+// Commit makes changes durable, in this order, each under a revision of its own. It returns the
+// revisions of those that are, and why the next is not; those after it are not either. If the
+// error is codes.Timeout, or that of ctx, it is not known whether they are, or will be: see Behind.
+func (l *Log) Commit(ctx context.Context, list []Change) (revisions []kv.Revision, err error) {
+	for len(list) > 0 {
+		g, err := l.begin(ctx)
+		if err != nil {
+			return revisions, err
+		}
+		n := 0
+		for n < len(list) && g.add(&list[n]) == nil {
+			n++
+		}
+		made, err := g.commit(ctx)
+		revisions = append(revisions, made...)
+		if err == nil && n == 0 {
+			var large kv.Revision
+			if large, err = g.commitLarge(ctx, &list[0]); err == nil {
+				revisions, n = append(revisions, large), 1
+			}
+		}
+		if err != nil {
+			return revisions, err
+		}
+		list = list[n:]
+	}
+	return revisions, nil
+}
+
+// group is changes on their way into the log.
+type group struct {
+	log  *Log
+	now  state  // with the changes so far
+	text []byte // of now
+	docs map[string]Document
+	txns []*kv.Txn
+}
+
+// begin goes on from what the log has.
+func (l *Log) begin(ctx context.Context) (*group, error) {
+	now, text, err := l.state()
+	if err == nil && now.Parts > 0 {
+		if err = l.settle(ctx); err == nil {
+			now, text, err = l.state()
+		}
+	}
+	return &group{log: l, now: now, text: text, docs: map[string]Document{}}, err
+}
+
+// document is what is known of a name with the changes so far.
+func (g *group) document(name string) (Document, error) {
+	if d, changed := g.docs[name]; changed {
+		return d, nil
+	}
+	return g.log.Document(name)
+}
+
+// planned is what a change makes of documents.
+type planned struct {
+	docs     map[string]Document
+	versions []kv.Op
+	chunks   []kv.Op
+}
+
+// plan works out a change that has the next sequence.
+func (g *group) plan(c *Change, staged bool) (*planned, error) {
+	p := &planned{docs: map[string]Document{}}
+	known := func(name string) (Document, error) {
+		if d, changed := p.docs[name]; changed {
+			return d, nil
+		}
+		return g.document(name)
+	}
+	last := map[string]int{}
+	for i := range c.Versions {
+		last[c.Versions[i].Name] = i
+	}
+	for i, v := range c.Versions {
+		if last[v.Name] != i {
+			continue
+		}
+		d, err := known(v.Name)
+		if err != nil {
+			return nil, err
+		}
+		d.N, d.Seq, d.Revision = d.N+1, g.now.Seq+1, 0
+		d.Served, d.Given, d.Deleted, d.Hash = v.Served, v.Given, v.Deleted, Digest{}
+		v.N, v.Seq, v.Staged, v.Chunks, v.Size = d.N, d.Seq, staged, nil, 0
+		if !v.Deleted {
+			d.Hash, v.Size = DigestOf(v.File), len(v.File)
+			p.cut(&v)
+		}
+		v.Hash, p.docs[v.Name] = d.Hash, d
+		p.versions = append(p.versions, put(versions, versionKey(v.Name, v.N), encodeVersion(&v)))
+	}
+	for _, list := range c.Lists {
+		d, err := known(list.Name)
+		if err != nil {
+			return nil, err
+		}
+		if d.N > 0 { // a list alone is nobody's
+			d.Floor, d.Bases = list.Floor, list.Digest
+			p.docs[list.Name] = d
+		}
+	}
+	return p, nil
+}
+
+// cut has a long file written in chunks.
+func (p *planned) cut(v *Version) {
+	if len(v.File) <= shortFile {
+		return
+	}
+	for chunk := range slices.Chunk(v.File, chunkBytes) {
+		digest := DigestOf(chunk)
+		v.Chunks = append(v.Chunks, digest)
+		p.chunks = append(p.chunks, put(chunks, digest.String(), chunk))
+	}
+}
+
+// docOps writes documents; rev is the change's if it is not that of the transaction.
+func docOps(docs map[string]Document, seq uint64, rev kv.Revision) (ops []kv.Op) {
+	for name, d := range docs {
+		if d.Seq == seq {
+			d.Revision = rev
+		}
+		ops = append(ops, put(space, docPrefix+name, encode(d)))
+	}
+	return ops
+}
+
+var errLarge = codes.Errorf(codes.TooLarge, "the change takes more than a transaction")
+
+// add plans a change in a transaction, on top of those before. errLarge: it does not fit.
+func (g *group) add(c *Change) error {
+	p, err := g.plan(c, false)
+	if err != nil {
+		return err
+	}
+	next := g.now
+	next.Seq++
+	txn := g.log.txn(g.text, next)
+	txn.Then = slices.Concat(txn.Then, []kv.Op{put(changes, changeKey(next.Seq), encode(c.By))}, docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
+	if len(txn.Then)+len(txn.If) > mostOps || txn.Size() > mostBytes {
+		return errLarge
+	}
+	g.txns = append(g.txns, txn)
+	g.now, g.text = next, txn.Then[0].Value.Data
+	for name, d := range p.docs {
+		g.docs[name] = d
+	}
+	return nil
+}
+
+// commit hands all transactions over together, so that they share the disk's time.
+func (g *group) commit(ctx context.Context) (revisions []kv.Revision, err error) {
+	type answer struct {
+		i   int
+		res *kv.Result
+		err error
+	}
+	answers := make(chan answer, len(g.txns))
+	results := make([]answer, len(g.txns))
+	waiting := 0
+	for i, txn := range g.txns {
+		if err = g.log.store.Commit(txn, func(res *kv.Result, err error) { answers <- answer{i, res, err} }); err != nil {
+			results[i].err = err
+			break
+		}
+		waiting++
+	}
+	for range waiting {
+		select {
+		case a := <-answers:
+			results[a.i] = a
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	for _, a := range results {
+		if a.res == nil {
+			return revisions, a.err
+		}
+		revisions = append(revisions, a.res.Revision)
+	}
+	return revisions, nil
+}

@@ -1,0 +1,182 @@
+// Package doclog keeps what a store of configurations has to remember as entries of the state
+// store: each change of documents is a transaction there, so that documents and state have one
+// order, one history and one backup.
+//
+// Where it lies:
+//
+//	@conf           log             how far the log reaches, see state
+//	@conf           doc/NAME        what is known of a document now: a Document
+//	@conf/versions  NAME//N         its version N: a Version and, if it is short, the file's bytes
+//	@conf/chunks    SHA-256         a part of a longer file
+//	@conf/changes   SEQ             who changed what together, and why: a By
+//	@conf/stage     PART            documents of a change that is being written
+//
+// Everybody may read and watch @conf. The rest is on disk only, see [kv.Archived].
+//
+// Changes are in one line. Each transaction requires what the one before it left in log, so that
+// after one that failed, or of which it is not known whether it did, nothing follows that was
+// planned on top of it. [Log.Behind] then tells what there is.
+//
+// A change that is too large for a transaction is written in parts that nothing refers to. A last,
+// small transaction says in log that they count; it is the change, and the one that has its
+// revision. Then doc/NAME are brought up to date, if need be by the next Open.
+package doclog
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// What one transaction of the log has at most, so that any engine takes it.
+const (
+	mostOps   = 128
+	mostBytes = 1 << 20
+)
+
+// The keys and namespaces of the log.
+const (
+	space    = kv.ConfigNamespace
+	versions = space + "/versions"
+	chunks   = space + "/chunks"
+	changes  = space + "/changes"
+	stage    = space + "/stage"
+
+	stateKey  = "log"
+	docPrefix = "doc/"
+)
+
+// Log is what a store remembers. One goroutine commits; reads may come from any.
+type Log struct {
+	store kv.Archive // set at open
+	epoch string     // set at open
+}
+
+// state is what the key log says.
+type state struct {
+	Epoch string `json:"epoch"`
+	Seq   uint64 `json:"seq"`             // of the last change
+	Parts int    `json:"parts,omitempty"` // of it that count, but are not in doc/NAME yet
+}
+
+// Open returns the log in store, which it begins if there is none. A change that is not in
+// place yet is brought there. newEpoch begins another epoch.
+func Open(ctx context.Context, store kv.Archive, newEpoch bool) (*Log, error) {
+	l := &Log{store: store}
+	now, text, err := l.state()
+	if err != nil {
+		return nil, err
+	}
+	if now.Parts > 0 {
+		if err := l.settle(ctx); err != nil {
+			return nil, err
+		}
+		if now, text, err = l.state(); err != nil {
+			return nil, err
+		}
+	}
+	if text == nil || newEpoch {
+		var random [16]byte
+		if _, err := rand.Read(random[:]); err != nil {
+			return nil, err
+		}
+		now.Epoch = hex.EncodeToString(random[:])
+		if _, err := l.write(ctx, l.txn(text, now)); err != nil {
+			return nil, err
+		}
+	}
+	l.epoch = now.Epoch
+	return l, nil
+}
+
+// Epoch identifies the history of versions: random text that is made with the log and kept.
+func (l *Log) Epoch() string { return l.epoch }
+
+// state reads how far the log reaches, and the value that says so; nil: there is no log.
+func (l *Log) state() (now state, text []byte, err error) {
+	e, _ := l.store.Get([]byte(space), []byte(stateKey))
+	if e == nil {
+		return now, nil, nil
+	}
+	return now, e.Value.Data, decode(stateKey, e.Value.Data, &now)
+}
+
+// txn begins a transaction that follows the one that left text in log.
+func (l *Log) txn(text []byte, next state) *kv.Txn {
+	after := kv.Absent(space, stateKey)
+	if text != nil {
+		after = kv.Compare{NS: space, Key: stateKey, Target: kv.CompareValue, Relation: kv.Equal, Value: kv.JSONValue(text)}
+	}
+	return &kv.Txn{System: true, Must: true, If: []kv.Compare{after}, Then: []kv.Op{put(space, stateKey, encode(next))}}
+}
+
+func put(ns, key string, text []byte) kv.Op {
+	value := kv.JSONValue(text)
+	if ns == versions || ns == chunks {
+		value = kv.BytesValue(text)
+	}
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: value}
+}
+
+func (l *Log) write(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
+	return kv.Commit(ctx, l.store, txn)
+}
+
+// Behind returns all documents that a change after seq made what they are, and the seq of the
+// newest change. What a list of bases alone has changed is not among them; after 0 are all.
+func (l *Log) Behind(ctx context.Context, seq uint64) (list []Document, newest uint64, err error) {
+	now, _, err := l.state()
+	if err == nil && now.Parts > 0 {
+		err = l.settle(ctx)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	view := l.store.View()
+	defer view.Close()
+	for after := ""; ; {
+		page, err := view.List(kv.List{NS: space, Prefix: docPrefix, After: after})
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, e := range page.Entries {
+			d, err := document(e)
+			if err != nil {
+				return nil, 0, err
+			}
+			if d.Seq > seq || seq == 0 {
+				list = append(list, d)
+			}
+			after = e.Key
+		}
+		if !page.More {
+			return list, now.Seq, nil
+		}
+	}
+}
+
+// Document returns what is known of a name; N is 0 if nothing is.
+func (l *Log) Document(name string) (Document, error) {
+	e, _ := l.store.Get([]byte(space), []byte(docPrefix+name))
+	if e == nil {
+		return Document{Name: name}, nil
+	}
+	return document(e)
+}
+
+func document(e *kv.Entry) (Document, error) {
+	var d Document
+	err := decode(e.Key, e.Value.Data, &d)
+	d.Name = strings.TrimPrefix(e.Key, docPrefix)
+	d.Revision = cmp.Or(d.Revision, e.Mod)
+	return d, err
+}
+
+func damaged(key string, err error) error {
+	return codes.Errorf(codes.Storage, "what the state store has of the configurations is damaged: %s: %w; restore the data directory from a backup", key, err)
+}

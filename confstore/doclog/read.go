@@ -1,0 +1,150 @@
+package doclog
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+var errMissing = errors.New("it is missing")
+
+// archived reads one entry that there must be.
+func (l *Log) archived(ctx context.Context, ns, key string) (*kv.Entry, error) {
+	page, err := l.store.ListArchive(ctx, kv.List{NS: ns, Prefix: key, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Entries) == 0 || page.Entries[0].Key != key {
+		return nil, damaged(key, errMissing)
+	}
+	return page.Entries[0], nil
+}
+
+// Versions lists at most limit versions of a name that are older than version before, newest
+// first; before 0: from the newest on. Long files are not read.
+func (l *Log) Versions(ctx context.Context, name string, before int64, limit int) (list []Version, err error) {
+	d, err := l.Document(name)
+	if err != nil {
+		return nil, err
+	}
+	if before <= 0 || before > d.N {
+		before = d.N + 1
+	}
+	first := max(1, before-int64(limit))
+	for from := first; from < before; {
+		page, err := l.listVersions(ctx, name, from, int(before-from))
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		list = append(list, page...)
+		from = page[len(page)-1].N + 1
+	}
+	for len(list) > 0 && list[len(list)-1].N >= before { // versions of a change that does not count
+		list = list[:len(list)-1]
+	}
+	slices.Reverse(list)
+	return list, nil
+}
+
+// listVersions lists some versions from number from on, oldest first.
+func (l *Log) listVersions(ctx context.Context, name string, from int64, limit int) ([]Version, error) {
+	page, err := l.store.ListArchive(ctx, kv.List{NS: versions, Prefix: name + "//", After: versionKey(name, from-1), Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Version, len(page.Entries))
+	for i, e := range page.Entries {
+		if list[i], err = decodeVersion(e); err != nil {
+			return nil, err
+		}
+		if v := &list[i]; v.Staged {
+			if i > 0 && list[i-1].Seq == v.Seq {
+				v.Revision = list[i-1].Revision
+			} else if v.Revision, err = l.revisionOf(ctx, v.Seq); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
+}
+
+// Version returns a version with its file. codes.Compacted: it is no longer kept;
+// codes.NotFound: there has been none.
+func (l *Log) Version(ctx context.Context, name string, n int64) (Version, error) {
+	d, err := l.Document(name)
+	if err != nil {
+		return Version{}, err
+	}
+	if n < 1 || n > d.N {
+		return Version{}, codes.Errorf(codes.NotFound, "%s has no version %d; the newest is %d", name, n, d.N)
+	}
+	list, err := l.listVersions(ctx, name, n, 1)
+	if err != nil {
+		return Version{}, err
+	}
+	if len(list) == 0 || list[0].N != n {
+		return Version{}, codes.Errorf(codes.Compacted, "version %d of %s is no longer kept", n, name)
+	}
+	v := list[0]
+	return v, l.fill(ctx, &v)
+}
+
+// fill reads a long file.
+func (l *Log) fill(ctx context.Context, v *Version) error {
+	if v.Deleted {
+		return nil
+	}
+	if len(v.Chunks) > 0 {
+		v.File = make([]byte, 0, v.Size)
+	}
+	for _, digest := range v.Chunks {
+		e, err := l.archived(ctx, chunks, digest.String())
+		if err != nil {
+			return err
+		}
+		v.File = append(v.File, e.Value.Data...)
+	}
+	if DigestOf(v.File) != v.Hash {
+		return damaged(versionKey(v.Name, v.N), errors.New("the file is not what was written"))
+	}
+	return nil
+}
+
+// At returns the version of a name that was current at a revision, with its file. N is 0 if
+// there was none. codes.Compacted: it is no longer kept.
+func (l *Log) At(ctx context.Context, name string, rev kv.Revision) (v Version, err error) {
+	d, err := l.Document(name)
+	if err != nil {
+		return v, err
+	}
+	// Numbers that are gone are below those that are there.
+	later := 1 + sort.Search(int(d.N), func(i int) bool {
+		list, e := l.listVersions(ctx, name, int64(i)+1, 1)
+		if e != nil || len(list) == 0 {
+			err = errors.Join(err, e)
+			return true
+		}
+		return list[0].N == int64(i)+1 && list[0].Revision > rev
+	})
+	if err != nil || later == 1 {
+		return Version{}, err
+	}
+	return l.Version(ctx, name, int64(later)-1)
+}
+
+// Change returns who made a change, and its revision.
+func (l *Log) Change(ctx context.Context, seq uint64) (By, kv.Revision, error) {
+	var by By
+	e, err := l.archived(ctx, changes, changeKey(seq))
+	if err != nil {
+		return by, 0, err
+	}
+	return by, e.Mod, decode(e.Key, e.Value.Data, &by)
+}

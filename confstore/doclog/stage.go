@@ -1,0 +1,129 @@
+package doclog
+
+import (
+	"context"
+	"slices"
+
+	"confcenter/kv"
+)
+
+// staged is a document in a part of a change.
+type staged struct {
+	Name string `json:"name"`
+	Document
+}
+
+// commitLarge writes a change in parts, and then says that they count.
+func (g *group) commitLarge(ctx context.Context, c *Change) (kv.Revision, error) {
+	p, err := g.plan(c, true)
+	if err != nil {
+		return 0, err
+	}
+	l, next := g.log, g.now
+	next.Seq++
+	parts := p.parts()
+	next.Parts = len(parts)
+	for _, ops := range [][]kv.Op{p.chunks, p.versions, parts} {
+		if err := l.writeUnseen(ctx, ops); err != nil {
+			return 0, err
+		}
+	}
+	txn := l.txn(g.text, next)
+	txn.Then = append(txn.Then, put(changes, changeKey(next.Seq), encode(c.By)))
+	res, err := l.write(ctx, txn)
+	if err != nil {
+		return 0, err
+	}
+	// What remains can be done by the next that comes; the change stands.
+	_ = l.settle(ctx)
+	return res.Revision, nil
+}
+
+// parts are the documents in pieces that fit into a transaction.
+func (p *planned) parts() (ops []kv.Op) {
+	var list []staged
+	size := 0
+	flush := func() {
+		if len(list) > 0 {
+			ops = append(ops, put(stage, partKey(len(ops)), encode(list)))
+		}
+		list, size = nil, 0
+	}
+	for name, d := range p.docs {
+		const perDocument = 400
+		if size += len(name) + perDocument; size > mostBytes/2 {
+			flush()
+			size = len(name) + perDocument
+		}
+		list = append(list, staged{name, d})
+	}
+	flush()
+	return ops
+}
+
+// writeUnseen writes to archives, in as many transactions as it takes.
+func (l *Log) writeUnseen(ctx context.Context, ops []kv.Op) error {
+	for len(ops) > 0 {
+		n, size := 0, 0
+		for n < min(len(ops), mostOps) && (n == 0 || size+len(ops[n].Value.Data) <= mostBytes) {
+			size += len(ops[n].Key) + len(ops[n].Value.Data)
+			n++
+		}
+		if _, err := l.write(ctx, &kv.Txn{System: true, Then: slices.Clone(ops[:n])}); err != nil {
+			return err
+		}
+		ops = ops[n:]
+	}
+	return nil
+}
+
+// settle brings the documents of a change up to date that was written in parts. It may be done
+// twice.
+func (l *Log) settle(ctx context.Context) error {
+	now, text, err := l.state()
+	if err != nil {
+		return err
+	}
+	rev, err := l.revisionOf(ctx, now.Seq)
+	if err != nil {
+		return err
+	}
+	for i := range now.Parts {
+		e, err := l.archived(ctx, stage, partKey(i))
+		if err != nil {
+			return err
+		}
+		var list []staged
+		if err := decode(e.Key, e.Value.Data, &list); err != nil {
+			return err
+		}
+		docs := map[string]Document{}
+		for _, one := range list {
+			docs[one.Name] = one.Document
+		}
+		for ops := range slices.Chunk(docOps(docs, now.Seq, rev), mostOps-2) {
+			txn := l.txn(text, now)
+			txn.Then = append(txn.Then, ops...)
+			if _, err := l.write(ctx, txn); err != nil {
+				return err
+			}
+		}
+	}
+	done := now
+	done.Parts = 0
+	txn := l.txn(text, done)
+	for i := range min(now.Parts, mostOps-2) { // further ones are written over some day
+		txn.Then = append(txn.Then, kv.Op{Kind: kv.OpDelete, NS: stage, Key: partKey(i)})
+	}
+	_, err = l.write(ctx, txn)
+	return err
+}
+
+// revisionOf is the revision of a change.
+func (l *Log) revisionOf(ctx context.Context, seq uint64) (kv.Revision, error) {
+	e, err := l.archived(ctx, changes, changeKey(seq))
+	if err != nil {
+		return 0, err
+	}
+	return e.Mod, nil
+}

@@ -1,0 +1,145 @@
+package doclog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	jsoniter "github.com/json-iterator/go"
+
+	"confcenter/kv"
+)
+
+// Digest identifies a text: its SHA-256.
+type Digest [sha256.Size]byte
+
+// DigestOf is the digest of text.
+func DigestOf(text []byte) Digest { return sha256.Sum256(text) }
+
+// MarshalText is the digest in hexadecimal; of the zero digest, which stands for no text,
+// nothing.
+func (d Digest) MarshalText() ([]byte, error) {
+	if d == (Digest{}) {
+		return nil, nil
+	}
+	return hex.AppendEncode(nil, d[:]), nil
+}
+
+// UnmarshalText reverses MarshalText.
+func (d *Digest) UnmarshalText(text []byte) error {
+	*d = Digest{}
+	if len(text) == 0 {
+		return nil
+	}
+	if len(text) != hex.EncodedLen(len(d)) {
+		return fmt.Errorf("a digest of %d characters", len(text))
+	}
+	_, err := hex.Decode(d[:], text)
+	return err
+}
+
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// Document is what is known of a document now.
+type Document struct {
+	Name     string      `json:"-"`
+	N        int64       `json:"n"`             // its newest version
+	Revision kv.Revision `json:"rev,omitempty"` // that made it
+	Seq      uint64      `json:"seq"`           // of the change that made it
+	Served   int32       `json:"served"`        // the version clients see
+	Given    int32       `json:"given"`         // what the writer or the file said
+	Deleted  bool        `json:"deleted,omitempty"`
+	Hash     Digest      `json:"hash,omitempty"`  // of the file
+	Floor    int32       `json:"floor,omitempty"` // the resolved version is not below it
+	Bases    Digest      `json:"bases,omitempty"` // of the list that it is served with, and of the way to merge; zero: it has none
+}
+
+// Version is one version of a document.
+type Version struct {
+	Name     string      `json:"-"`
+	N        int64       `json:"-"` // counts the versions of the name, from 1
+	Revision kv.Revision `json:"-"` // of the transaction that made it
+	Seq      uint64      `json:"seq"`
+	Staged   bool        `json:"staged,omitempty"` // its change has the revision
+	Served   int32       `json:"served"`
+	Given    int32       `json:"given"`
+	Deleted  bool        `json:"deleted,omitempty"`
+	Size     int         `json:"size,omitempty"` // of the file
+	Hash     Digest      `json:"hash,omitempty"`
+	Chunks   []Digest    `json:"chunks,omitempty"`   // the file, if it is not with the version
+	Replaces Digest      `json:"replaces,omitempty"` // the file before; zero: there was none, or it could not be read
+
+	// File is the exact bytes of the file; nil of a deletion, and of a long one in a list.
+	File []byte `json:"-"`
+}
+
+// By is who made a change, and why.
+type By struct {
+	Author  string `json:"author,omitempty"`
+	Origin  string `json:"origin,omitempty"` // see access.Actor
+	Peer    string `json:"peer,omitempty"`   // address, with its port
+	Comment string `json:"comment,omitempty"`
+	Commit  string `json:"commit,omitempty"` // of git, if the file came with one
+	Time    int64  `json:"time"`             // ms since 1970
+}
+
+const (
+	// chunkBytes is the length of a chunk.
+	chunkBytes = 512 << 10
+	// shortFile is how long a file is that goes with its version.
+	shortFile = 4 << 10
+)
+
+func versionKey(name string, n int64) string { return fmt.Sprintf("%s//%010d", name, n) }
+func changeKey(seq uint64) string            { return fmt.Sprintf("%016x", seq) }
+func partKey(i int) string                   { return fmt.Sprintf("%06d", i) }
+
+// encodeVersion makes the value of a version: JSON and, behind a line feed, a short file.
+func encodeVersion(v *Version) []byte {
+	text := encode(v)
+	if len(v.Chunks) == 0 && !v.Deleted {
+		text = append(append(text, '\n'), v.File...)
+	}
+	return text
+}
+
+func decodeVersion(e *kv.Entry) (v Version, err error) {
+	text, file, short := bytes.Cut(e.Value.Data, []byte{'\n'})
+	if err := decode(e.Key, text, &v); err != nil {
+		return v, err
+	}
+	at := bytes.LastIndex([]byte(e.Key), []byte("//"))
+	if at < 0 {
+		return v, damaged(e.Key, errors.New("it has no number"))
+	}
+	v.Name = e.Key[:at]
+	if _, err := fmt.Sscanf(e.Key[at+2:], "%d", &v.N); err != nil {
+		return v, damaged(e.Key, err)
+	}
+	if !v.Staged {
+		v.Revision = e.Mod
+	}
+	if short {
+		v.File = file
+	}
+	return v, nil
+}
+
+var plainJSON = jsoniter.ConfigFastest
+
+func encode(what any) []byte {
+	text, err := plainJSON.Marshal(what)
+	if err != nil {
+		panic("what cannot be said in JSON: " + err.Error())
+	}
+	return text
+}
+
+func decode(key string, text []byte, into any) error {
+	if err := plainJSON.Unmarshal(text, into); err != nil {
+		return damaged(key, err)
+	}
+	return nil
+}
