@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"protocol":              {"access", "codes", "kv", "kv/kvjson", "storage/field", "storage/storagejson", "internal/jsontext"},
 	"confstore/ledger":      {"codes", "internal/atomicfile", "internal/jsontext"},
 	"confstore/doclog":      {"codes", "kv", "github.com/json-iterator/go"},
+	"confstore/placement":   {"codes", "confstore/doclog", "internal/atomicfile", "kv"},
 	"confstore": {"access", "codes", "confstore/ledger", "meta", "internal/atomicfile", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"client": {"codes", "kv", "protocol", "storage/field", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",

@@ -177,7 +177,7 @@ func compareNumbers[T int64 | float64](a, b kv.Value, number func(kv.Value) (T, 
 
 func (g *group) do(op *kv.Op, r *kv.OpResult, system bool) error {
 	if system && kv.Archived(op.NS) {
-		g.shelve(op, r)
+		g.shelve(op, r, g.rev+1, g.millis)
 		return nil
 	}
 	switch op.Kind {
@@ -250,14 +250,14 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 }
 
 // shelve puts or deletes an archived key. What it was before is not known here.
-func (g *group) shelve(op *kv.Op, r *kv.OpResult) {
-	e := &kv.Entry{NS: op.NS, Key: op.Key, Mod: g.rev + 1, Updated: g.millis}
+func (t *trial) shelve(op *kv.Op, r *kv.OpResult, rev kv.Revision, millis int64) {
+	e := &kv.Entry{NS: op.NS, Key: op.Key, Mod: rev, Updated: millis}
 	event := kv.Event{Kind: kv.Delete, Entry: e}
 	if op.Kind == kv.OpPut {
-		e.Value, e.Create, e.Version = op.Value, e.Mod, 1
+		e.Value, e.Create, e.Version = op.Value, rev, 1
 		event.Kind, r.Entry = kv.Put, e
 	}
-	g.archive = append(g.archive, event)
+	t.archive = append(t.archive, event)
 }
 
 // checkLease reports whether a key, whose entry is old, may be attached to a lease.
