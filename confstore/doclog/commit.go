@@ -18,6 +18,7 @@ type List struct {
 // Change is what becomes durable together. For each name only the last version and the last list
 // count. Of a Version, the log itself sets N, Revision, Seq, Staged, Size, Hash and Chunks.
 type Change struct {
+	Seq      uint64 // of the change; the log raises it above that of the one before
 	By       By
 	Versions []Version
 	Lists    []List
@@ -87,9 +88,10 @@ type planned struct {
 	chunks   []kv.Op
 }
 
-// plan works out a change that has the next sequence.
-func (g *group) plan(c *Change, staged bool) (*planned, error) {
-	p := &planned{docs: map[string]Document{}}
+// plan works out a change, and what the log says after it.
+func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error) {
+	p, next = &planned{docs: map[string]Document{}}, g.now
+	next.Seq = max(c.Seq, next.Seq+1)
 	known := func(name string) (Document, error) {
 		if d, changed := p.docs[name]; changed {
 			return d, nil
@@ -106,9 +108,9 @@ func (g *group) plan(c *Change, staged bool) (*planned, error) {
 		}
 		d, err := known(v.Name)
 		if err != nil {
-			return nil, err
+			return nil, next, err
 		}
-		d.N, d.Seq, d.Revision = d.N+1, g.now.Seq+1, 0
+		d.N, d.Seq, d.Revision = d.N+1, next.Seq, 0
 		d.Served, d.Given, d.Deleted, d.Hash = v.Served, v.Given, v.Deleted, Digest{}
 		v.N, v.Seq, v.Staged, v.Chunks, v.Size = d.N, d.Seq, staged, nil, 0
 		if !v.Deleted {
@@ -121,14 +123,17 @@ func (g *group) plan(c *Change, staged bool) (*planned, error) {
 	for _, list := range c.Lists {
 		d, err := known(list.Name)
 		if err != nil {
-			return nil, err
+			return nil, next, err
+		}
+		if d.Revision == 0 && d.N > 0 && d.Seq != next.Seq { // it is not known before the change that made it is committed
+			return nil, next, errLarge
 		}
 		if d.N > 0 { // a list alone is nobody's
 			d.Floor, d.Bases = list.Floor, list.Digest
 			p.docs[list.Name] = d
 		}
 	}
-	return p, nil
+	return p, next, nil
 }
 
 // cut has a long file written in chunks.
@@ -158,12 +163,10 @@ var errLarge = codes.Errorf(codes.TooLarge, "the change takes more than a transa
 
 // add plans a change in a transaction, on top of those before. errLarge: it does not fit.
 func (g *group) add(c *Change) error {
-	p, err := g.plan(c, false)
+	p, next, err := g.plan(c, false)
 	if err != nil {
 		return err
 	}
-	next := g.now
-	next.Seq++
 	txn := g.log.txn(g.text, next)
 	txn.Then = slices.Concat(txn.Then, []kv.Op{put(changes, changeKey(next.Seq), encode(c.By))}, docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
 	if len(txn.Then)+len(txn.If) > mostOps || txn.Size() > mostBytes {

@@ -127,9 +127,9 @@ func (l *Log) write(ctx context.Context, txn *kv.Txn) (*kv.Result, error) {
 	return kv.Commit(ctx, l.store, txn)
 }
 
-// Behind returns all documents that a change after seq made what they are, and the seq of the
-// newest change. What a list of bases alone has changed is not among them; after 0 are all.
-func (l *Log) Behind(ctx context.Context, seq uint64) (list []Document, newest uint64, err error) {
+// Behind returns the documents whose newest version was made after a revision, and the sequence
+// of the newest change.
+func (l *Log) Behind(ctx context.Context, rev kv.Revision) (list []Document, newest uint64, err error) {
 	now, _, err := l.state()
 	if err == nil && now.Parts > 0 {
 		err = l.settle(ctx)
@@ -149,7 +149,7 @@ func (l *Log) Behind(ctx context.Context, seq uint64) (list []Document, newest u
 			if err != nil {
 				return nil, 0, err
 			}
-			if d.Seq > seq || seq == 0 {
+			if d.Revision > rev {
 				list = append(list, d)
 			}
 			after = e.Key

@@ -163,7 +163,7 @@ func TestListsOfBasesBelongToKnownDocuments(t *testing.T) {
 		require.Empty(t, b.text("ghost.json"))
 		b.commit(set("a.json", "[]")) // which leaves the list alone
 	}
-	b.commit(doclog.Change{Lists: []doclog.List{{Name: "a.json", Floor: 21}}})
+	b.commit(set("a.json", "[]"), doclog.Change{Lists: []doclog.List{{Name: "a.json", Floor: 21}}})
 	d, err := b.log.Document("a.json")
 	require.NoError(t, err)
 	require.EqualValues(t, 21, d.Floor)
@@ -173,7 +173,7 @@ func TestListsOfBasesBelongToKnownDocuments(t *testing.T) {
 func TestAfterAChangeThatFailsNothingFollows(t *testing.T) {
 	b := newBed(t)
 	defer b.close()
-	b.commit(set("a.json", "0"))
+	first := b.commit(set("a.json", "0"))
 	b.store.refuse = func(txn *kv.Txn) error {
 		if slices.ContainsFunc(txn.Then, func(op kv.Op) bool { return op.Key == "doc/b.json" }) {
 			txn.If = append(txn.If, kv.Compare{NS: "x", Key: "x", Target: kv.CompareVersion, Relation: kv.Equal, Number: 1})
@@ -185,7 +185,7 @@ func TestAfterAChangeThatFailsNothingFollows(t *testing.T) {
 	require.Len(t, revs, 1)
 	require.Equal(t, "1", b.text("a.json"))
 	require.Empty(t, b.text("c.json"))
-	list, newest, err := b.log.Behind(t.Context(), 1)
+	list, newest, err := b.log.Behind(t.Context(), first[0])
 	require.NoError(t, err)
 	require.EqualValues(t, 2, newest)
 	require.Len(t, list, 1)

@@ -15,13 +15,11 @@ type staged struct {
 
 // commitLarge writes a change in parts, and then says that they count.
 func (g *group) commitLarge(ctx context.Context, c *Change) (kv.Revision, error) {
-	p, err := g.plan(c, true)
+	p, next, err := g.plan(c, true)
 	if err != nil {
 		return 0, err
 	}
-	l, next := g.log, g.now
-	next.Seq++
-	parts := p.parts()
+	l, parts := g.log, p.parts()
 	next.Parts = len(parts)
 	for _, ops := range [][]kv.Op{p.chunks, p.versions, parts} {
 		if err := l.writeUnseen(ctx, ops); err != nil {
