@@ -3,7 +3,7 @@ package confstore
 import (
 	"slices"
 
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 )
 
 // outcome is the result of applying a plan to a snapshot.
@@ -128,7 +128,7 @@ func (pl *plan) tell(prev, n *Node) Change {
 			c.Bases = append(c.Bases, base)
 		}
 	}
-	before := ledger.Digest{}
+	before := doclog.Digest{}
 	if prev != nil {
 		before = prev.list
 	}

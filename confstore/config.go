@@ -6,9 +6,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
+	"confcenter/kv"
 )
 
 // Config says where a Store lives and how patient it is. Only Dir and DataDir
@@ -19,12 +21,18 @@ type Config struct {
 	// Dir is the directory of the documents. It must exist. A symlink is
 	// followed, also when it is swapped later.
 	Dir string
-	// DataDir is where the journal and the lock are kept. It is made if missing
-	// and must not be inside Dir.
+	// State is the store that the documents are remembered in: their versions, with who made
+	// them. It must stay open until the Store is closed, and nothing else may write there what
+	// doclog does.
+	State kv.Archive
+	// DataDir is where the lock is, and what is known of the files on this machine. It is made if
+	// missing and must not be inside Dir.
 	DataDir string
-	// NewEpoch begins another epoch with the contents of the journal. It is for operators who
-	// have lost other data that Epoch also identifies.
+	// NewEpoch begins another epoch with the contents of the log. It is for operators who have
+	// lost other data that Epoch also identifies.
 	NewEpoch bool
+	// Machine defaults to this one.
+	Machine placement.Machine
 
 	// Log receives what people should know; the zero Logger is silent.
 	Log zerolog.Logger
@@ -107,6 +115,9 @@ func (c Config) withDefaults() Config {
 		c.FS = atomicfile.OS()
 	} else {
 		c.NoEvents = true
+	}
+	if c.Machine == (placement.Machine{}) {
+		c.Machine = placement.ThisMachine()
 	}
 	orDefault(&c.QuietPeriod, 3*time.Millisecond)
 	orDefault(&c.MaxSettle, 50*time.Millisecond)

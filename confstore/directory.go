@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 )
 
@@ -180,12 +180,13 @@ func (d *directory) gitLocked() bool {
 	return err == nil
 }
 
-// prepare makes the temporary file of name, complete and durable.
+// prepare makes the temporary file of name, complete. The log has what it says, so it need not be
+// durable.
 func (d *directory) prepare(name string, data []byte, mtime int32, before reading) (*atomicfile.Pending, error) {
 	if err := atomicfile.MkdirAll(d.root, path.Dir(name), 0o755); err != nil {
 		return nil, err
 	}
-	attr := atomicfile.Attr{ModTime: time.Unix(int64(mtime), 0)}
+	attr := atomicfile.Attr{ModTime: time.Unix(int64(mtime), 0), Unsynced: true}
 	if before.mode.IsRegular() {
 		attr.Perm = before.mode.Perm()
 	}
@@ -204,15 +205,17 @@ func (d *directory) read(name string, keep bool) reading {
 	})
 	if info != nil {
 		r.mode, r.mtime, r.ahead = info.Mode(), seconds(info.ModTime(), now), ahead(info.ModTime(), now)
-		if r.sig = signatureOf(info); !r.sig.settled(now) {
+		r.sig = signatureOf(info)
+		r.changed = time.Unix(0, r.sig.ctime)
+		if !r.sig.settled(now) {
 			r.sig = signature{}
 		}
 	}
 	switch {
 	case errors.Is(err, errNoRoom): // r.fault says so
 	case err == nil:
-		r.raw = ledger.DigestOf(data)
-		if keep {
+		r.raw = doclog.DigestOf(data)
+		if keep || r.raw != d.room.served(name) {
 			r.data = bytes.Clone(data)
 		}
 		r.check(data)

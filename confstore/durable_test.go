@@ -1,11 +1,11 @@
 package confstore
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -13,282 +13,434 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
+	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
 )
-
-// setOps is the order in which nothing can be lost: the file is complete and
-// durable before the intent, the intent before the rename, the rename before
-// anybody hears of it.
-var setOps = []string{
-	"create conf/.tmp", "chmod conf/.tmp", "write conf/.tmp", "chtimes conf/.tmp", "fsync conf/.tmp",
-	"write data/config.journal", "fsync data/config.journal",
-	"rename conf/a.json", "fsync conf/",
-	"write data/config.journal", // the mark, which nobody waits for
-	"published", "answered",
-}
-
-var deleteOps = []string{
-	"write data/config.journal", "fsync data/config.journal",
-	"remove conf/a.json", "fsync conf/",
-	"write data/config.journal",
-	"published", "answered",
-}
-
-// rig is a store on a file system that can stop or fail at any operation.
-type rig struct {
-	t     *testing.T
-	mem   *atomicfile.Mem
-	trace *atomicfile.Trace
-	cfg   Config
-	store *Store
-}
 
 const (
 	oldText = `{"v":"old"}`
 	newText = `{"v":"new"}`
 )
 
+// rig is a store on a file system that can stop or fail at any operation, and on a log that
+// tells of each transaction.
+type rig struct {
+	t     *testing.T
+	mem   *atomicfile.Mem
+	trace *atomicfile.Trace
+	log   *watched
+	cfg   Config
+	store *Store
+}
+
+// watched is a state store that calls hook when a transaction is handed over, and when it is
+// durable.
+type watched struct {
+	*kvtest.Memory
+	hook func(what string) error // set before it is used; an error is that of the transaction
+}
+
+func (w *watched) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
+	if w.hook == nil {
+		return w.Memory.Commit(txn, done)
+	}
+	if err := w.hook("commit"); err != nil {
+		return err
+	}
+	return w.Memory.Commit(txn, func(res *kv.Result, err error) {
+		_ = w.hook("committed")
+		done(res, err)
+	})
+}
+
+// CommitEach calls hook once for all.
+func (w *watched) CommitEach(caller kv.Caller, writes []*kv.Write) (int, error) {
+	if w.hook == nil {
+		return w.Memory.CommitEach(caller, writes)
+	}
+	if err := w.hook("commit"); err != nil {
+		return 0, err
+	}
+	return w.Memory.CommitEach(hooked{caller, w}, writes)
+}
+
+type hooked struct {
+	kv.Caller
+	w *watched
+}
+
+func (h hooked) Committed(list []*kv.Write) {
+	_ = h.w.hook("committed")
+	h.Caller.Committed(list)
+}
+
 func newRig(t *testing.T) *rig {
-	mem, cfg := disk(t)
+	mem, cfg := memDisk(t)
 	require.NoError(t, mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
-	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg}
-	r.cfg.FS = r.trace
+	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg, log: &watched{Memory: state(t)}}
+	r.cfg.FS, r.cfg.State = r.trace, r.log
+	r.cfg.Machine = placement.Machine{Boot: "boot", Since: time.Unix(1, 0)}
 	r.cfg.DiskPatience, r.cfg.RetryPeriod = time.Hour, time.Hour // the order of the steps is what counts
 	var err error
 	r.store, err = Open(r.cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { r.store.Close() })
+	r.synced()
 	r.trace.Reset()
 	return r
 }
 
+// synced waits until all files are marked as durable.
+func (r *rig) synced() {
+	r.t.Helper()
+	var newest kv.Revision
+	for _, name := range r.store.Snapshot().Names() {
+		d, err := r.store.recorder.log.Document(name)
+		require.NoError(r.t, err)
+		newest = max(newest, d.Revision)
+	}
+	require.Eventually(r.t, func() bool {
+		root, err := r.mem.OpenRoot("/srv/data")
+		require.NoError(r.t, err)
+		defer root.Close()
+		m, err := placement.Open(root, "boot")
+		return err == nil && m.Synced() >= newest
+	}, patience, time.Millisecond)
+}
+
+// background are the operations that nobody waits for.
+func background(op string) bool {
+	return strings.Contains(op, placement.MarksName) || strings.HasPrefix(op, "fsync conf/") || strings.HasSuffix(op, "data/") || strings.HasSuffix(op, "data/.tmp")
+}
+
 // run does one Set of a.json and returns what happened in order.
-func (r *rig) run(req SetRequest) (log []string, err error) {
-	r.store.Subscribe(func(*Batch) { log = append(r.ops(), "published") })
-	type outcome struct {
-		log []string
-		err error
-	}
-	answered := make(chan outcome, 1)
-	require.NoError(r.t, r.store.Set(req, func(_ SetResult, err error) {
-		if log == nil {
-			log = r.ops()
+func (r *rig) run(req SetRequest) (steps []string, err error) {
+	var mu sync.Mutex
+	note := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !background(what) {
+			steps = append(steps, what)
 		}
-		answered <- outcome{append(log, "answered"), err}
+	}
+	hook := r.trace.Hook
+	r.trace.Hook = func(op atomicfile.Op) error {
+		note(op.String())
+		if hook != nil {
+			return hook(op)
+		}
+		return nil
+	}
+	r.log.hook = func(what string) error {
+		note(what)
+		return nil
+	}
+	cancel := r.store.Subscribe(func(*Batch) { note("published") })
+	defer cancel()
+	answered := make(chan error, 1)
+	require.NoError(r.t, r.store.Set(req, func(_ SetResult, err error) {
+		note("answered")
+		answered <- err
 	}))
-	out := <-answered
-	return out.log, out.err
-}
-
-func (r *rig) ops() []string {
-	var out []string
-	for _, op := range r.trace.Ops() {
-		out = append(out, op.String())
-	}
-	return out
-}
-
-// served is what a store says after it was opened on what is left of the disk,
-// and whether the file there is the same.
-func (r *rig) reopened(mem *atomicfile.Mem) (text string, deleted bool, mtime int32) {
-	cfg := r.cfg
-	cfg.FS = mem
-	s, err := Open(cfg)
-	require.NoError(r.t, err)
-	defer func() { require.NoError(r.t, s.Close()) }()
-	n := s.Snapshot().Node("a.json")
-	require.NotNil(r.t, n)
-	require.Empty(r.t, s.Problems())
-	file, err := mem.Get("/srv/conf/a.json")
-	require.Equal(r.t, n.Deleted(), err != nil)
-	if !n.Deleted() {
-		require.Equal(r.t, textOf(n, false), strings.Join(strings.Fields(string(file)), ""))
-	}
-	root, err := mem.OpenRoot("/srv/conf")
-	require.NoError(r.t, err)
-	entries, err := root.ReadDir(".")
-	require.NoError(r.t, err)
-	for _, e := range entries {
-		require.False(r.t, atomicfile.IsTemp(e.Name()), "a temporary file was left")
-	}
-	return textOf(n, false), n.Deleted(), n.Mtime(false)
+	err = <-answered
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(steps), err
 }
 
 var setA = SetRequest{Name: "a.json", Contents: []byte(newText), Mtime: 2000, HasMtime: true}
 
-// exactA is written byte for byte, also when it is a start that finishes it.
+// exactA is written byte for byte, also when it is a start that puts it in place.
 var exactA = SetRequest{Name: "a.json", Contents: []byte("{\n\t\"v\" : \"new\"}\r\n"), Exact: true}
 
-func TestSetWritesFsyncsRenamesFsyncsPublishesReplies(t *testing.T) {
+func TestSetWritesCommitsRenamesPublishesReplies(t *testing.T) {
 	r := newRig(t)
-	log, err := r.run(setA)
+	steps, err := r.run(setA)
 	require.NoError(t, err)
-	require.Equal(t, setOps, log)
+	require.Equal(t, []string{
+		"create conf/.tmp", "chmod conf/.tmp", "write conf/.tmp", "chtimes conf/.tmp",
+		"commit", "committed", "rename conf/a.json", "published", "answered",
+	}, steps)
 }
 
-func TestDeleteRecordsRemovesFsyncsPublishesReplies(t *testing.T) {
+func TestDeleteCommitsRemovesPublishesReplies(t *testing.T) {
 	r := newRig(t)
-	log, err := r.run(SetRequest{Name: "a.json"})
+	steps, err := r.run(SetRequest{Name: "a.json"})
 	require.NoError(t, err)
-	require.Equal(t, deleteOps, log)
+	require.Equal(t, []string{"commit", "committed", "remove conf/a.json", "published", "answered"}, steps)
 }
 
-// TestFailureAtEachStepOfSet: the writer is told, nothing is published, the old
-// contents are on the disk and stay there across a restart.
-func TestFailureAtEachStepOfSet(t *testing.T) {
-	for step, op := range setOps[:8] {
+// The writer is told, nothing is published, the old contents are on the disk and stay there
+// across a restart.
+func TestFailureBeforeTheCommitOfASet(t *testing.T) {
+	for _, op := range []string{"create conf/.tmp", "chmod conf/.tmp", "write conf/.tmp", "chtimes conf/.tmp", "commit"} {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t)
-			seen := 0
-			r.trace.Hook = func(atomicfile.Op) error {
-				if seen++; seen == step+1 {
+			fail := true
+			r.trace.Hook = func(is atomicfile.Op) error {
+				if fail && is.String() == op {
 					return syscall.ENOSPC
 				}
 				return nil
 			}
-			log, err := r.run(setA)
-			require.ErrorIs(t, err, codes.Storage)
+			if op == "commit" {
+				r.log.SetFull(true)
+			}
+			steps, err := r.run(setA)
 			require.Equal(t, codes.Storage, codes.Of(err))
 			require.NotContains(t, codes.Message(err), "/srv", "no paths for peers")
-			require.NotContains(t, log, "published")
+			require.NotContains(t, steps, "published")
 			require.Equal(t, oldText, textOf(r.store.Snapshot().Node("a.json"), false))
 			require.EqualValues(t, 1000, r.store.Snapshot().Node("a.json").Mtime(false))
 			file, err := r.mem.Get("/srv/conf/a.json")
 			require.NoError(t, err)
 			require.Equal(t, oldText, string(file))
+			left := r.left("", 0, oldText)
+			require.Equal(t, oldText, left.reopened(t), "what failed does not come back")
 
-			text, _, mtime := r.reopened(r.mem.Crash(func() bool { return true }))
-			require.Equal(t, oldText, text, "what failed does not come back")
-			require.EqualValues(t, 1000, mtime)
-
-			r.trace.Hook = nil
-			_, err = setNow(t, r.store, setA)
-			if strings.HasPrefix(op, "fsync data") {
-				require.ErrorIs(t, err, codes.Storage, "after a failed fsync of the journal no write is taken")
-				require.NotEmpty(t, r.store.Problems())
-				return
-			}
+			fail = false
+			r.log.SetFull(false)
+			_, err = r.run(setA)
 			require.NoError(t, err, "the next write works")
-			text, _, _ = r.reopened(r.mem.Crash(func() bool { return false }))
-			require.Equal(t, newText, text)
+			left = r.left("", 1, newText)
+			require.Equal(t, newText, left.reopened(t))
 		})
 	}
 }
 
-// TestFailedFsyncOfTheDirectory: the change is durable in the journal, so it
-// stands; but nothing more is written.
-func TestFailedFsyncOfTheDirectory(t *testing.T) {
-	r := newRig(t)
-	r.trace.Hook = func(op atomicfile.Op) error {
-		if op.String() == "fsync conf/" {
-			return syscall.EIO
-		}
-		return nil
-	}
-	log, err := r.run(setA)
-	require.NoError(t, err)
-	require.Contains(t, log, "published")
-	_, err = setNow(t, r.store, SetRequest{Name: "b.json", Contents: []byte("1")})
-	require.ErrorIs(t, err, codes.Storage)
-	require.NotEmpty(t, r.store.Problems())
+// The version stands, is served, and gets into place as soon as that is possible; what is there
+// until then is no edit, but what somebody writes there is.
+func TestARenameThatFailsIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		req  SetRequest
+		op   string
+		want string
+	}{
+		"set":    {setA, "rename conf/a.json", newText},
+		"exact":  {exactA, "rename conf/a.json", newText},
+		"delete": {SetRequest{Name: "a.json"}, "remove conf/a.json", ""},
+	} {
+		for _, edited := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, edited), func(t *testing.T) {
+				r := newRig(t)
+				sick := true
+				r.trace.Hook = func(op atomicfile.Op) error {
+					if sick && op.String() == c.op {
+						return syscall.EIO
+					}
+					return nil
+				}
+				_, err := r.run(c.req)
+				require.NoError(t, err)
+				n := r.store.Snapshot().Node("a.json")
+				r.store.Reload()
+				require.Same(t, n, r.store.Snapshot().Node("a.json"), "the old file is no edit")
+				require.Len(t, r.store.Problems(), 1)
+				require.Equal(t, "a.json", r.store.Problems()[0].Name)
+				require.Contains(t, r.store.Problems()[0].Text, "its new version is served")
+				left := r.left("", 0, c.want)
+				require.Equal(t, c.want, left.reopened(t))
 
-	require.NoError(t, r.mem.Put("/srv/conf/a.json", []byte(`{"v":"edited"}`), time.Now()))
-	r.store.Reload()
-	require.Equal(t, `{"v":"edited"}`, textOf(r.store.Snapshot().Node("a.json"), false), "edits go on being served")
-	require.NoError(t, r.mem.Drop("/srv/conf/a.json"))
-	require.NoError(t, r.mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
-	text, _, mtime := r.reopened(r.mem.Crash(func() bool { return false }))
-	require.Equal(t, newText, text, "the rename was lost and is done again")
-	require.EqualValues(t, 2000, mtime)
+				want := c.want
+				if edited {
+					want = `{"v":"edited"}`
+					require.NoError(t, r.mem.Put("/srv/conf/a.json", []byte(want), time.Unix(3000, 0)))
+				}
+				sick = false
+				k := &kit{t: t, Store: r.store}
+				k.inside(func() { r.store.intake.retryPlacing() })
+				r.store.Reload()
+				require.Empty(t, r.store.Problems())
+				require.Equal(t, want == "", r.store.Snapshot().Node("a.json").Deleted())
+				left = r.left("", 0, want)
+				require.Equal(t, want, left.reopened(t))
+			})
+		}
+	}
 }
 
-var errStopped = errors.New("the machine has stopped")
-
-// TestStopAtEachStep stops the machine before each operation of a Set and of a
-// delete, keeps or loses what was not fsynced, and opens what is left: the whole
-// old document or the whole new one, the new one if it was acknowledged, with its
-// version, and never anything in between.
-func TestStopAtEachStep(t *testing.T) {
-	for name, kind := range map[string]struct {
-		req SetRequest
-		ops []string
-	}{"set": {setA, setOps[:10]}, "exact": {exactA, setOps[:10]}, "delete": {SetRequest{Name: "a.json"}, deleteOps[:5]}} {
-		for step := 0; step <= len(kind.ops); step++ {
-			for seed := range uint64(12) {
-				t.Run(fmt.Sprintf("%s/%d/%d", name, step, seed), func(t *testing.T) { stopAt(t, kind.req, step, seed) })
-			}
-		}
-	}
+// moment is what is left of a run that ends at that moment.
+type moment struct {
+	cfg   Config
+	mem   *atomicfile.Mem
+	label string
+	may   []string // what may be there: texts, "" for a deleted document
 }
 
-// losses by seed: 0 nothing is lost (the process was killed), 1 everything that
-// was not fsynced, else anything.
+// left is a moment. seed 0: the process is killed; 1: power is lost with everything that was not
+// made durable; others: with any of it.
+func (r *rig) left(label string, seed uint64, may ...string) *moment {
+	m := &moment{cfg: r.cfg, label: fmt.Sprint(label, " ", seed), may: may}
+	m.mem = r.mem.Crash(losses(seed))
+	engine := r.log.Clone()
+	r.t.Cleanup(func() { engine.Close() })
+	m.cfg.FS, m.cfg.State = m.mem, engine
+	if seed > 0 {
+		m.cfg.Machine = placement.Machine{Boot: "another", Since: time.Now().Add(time.Hour)}
+	}
+	return m
+}
+
+// losses by seed: 0 nothing is lost, 1 everything that was not fsynced, else anything.
 func losses(seed uint64) func() bool {
 	random := rand.New(rand.NewPCG(seed, seed))
 	return func() bool { return seed == 0 || seed > 1 && random.IntN(2) == 0 }
 }
 
-func stopAt(t *testing.T, req SetRequest, step int, seed uint64) {
-	r := newRig(t)
-	seen := 0
-	r.trace.Hook = func(atomicfile.Op) error {
-		if seen++; seen > step {
-			return errStopped
+// reopened is what a store serves that is opened on what is left. The file on the disk is the
+// same, nothing lies about, and another start finds nothing to do.
+func (m *moment) reopened(t *testing.T) (text string) {
+	t.Helper()
+	versions := int64(0)
+	for i := range 2 {
+		s, err := Open(m.cfg)
+		require.NoError(t, err, m.label)
+		require.Empty(t, s.Problems(), m.label)
+		n := s.Snapshot().Node("a.json")
+		require.NotNil(t, n, m.label)
+		if text = textOf(n, false); n.Deleted() {
+			text = ""
 		}
-		return nil
-	}
-	log, err := r.run(req)
-	acknowledged := err == nil
-	left := r.mem.Crash(losses(seed))
-	text, deleted, mtime := r.reopened(left)
-	isNew := text == newText || deleted
-	if acknowledged {
-		require.True(t, isNew, "an acknowledged write was lost")
-	}
-	if slices.Contains(log, "published") {
-		require.True(t, isNew)
-	}
-	if !isNew {
-		require.Equal(t, oldText, text)
-		require.EqualValues(t, 1000, mtime)
-	} else {
-		require.Greater(t, mtime, int32(1000))
-	}
-	if isNew && req.Exact {
-		file, err := left.Get("/srv/conf/a.json")
+		d, err := s.recorder.log.Document("a.json")
 		require.NoError(t, err)
-		require.Equal(t, string(req.Contents), string(file))
+		if i > 0 {
+			require.Equal(t, versions, d.N, m.label)
+		}
+		versions = d.N
+		file, err := m.mem.Get("/srv/conf/a.json")
+		require.Equal(t, n.Deleted(), err != nil, m.label)
+		if !n.Deleted() {
+			require.Equal(t, text, strings.Join(strings.Fields(string(file)), ""), m.label)
+			require.Equal(t, d.Hash, doclog.DigestOf(file), m.label)
+		}
+		root, err := m.mem.OpenRoot("/srv/conf")
+		require.NoError(t, err)
+		entries, err := root.ReadDir(".")
+		require.NoError(t, err)
+		for _, e := range entries {
+			require.False(t, atomicfile.IsTemp(e.Name()), "%s: a temporary file was left", m.label)
+		}
+		require.NoError(t, s.Close())
 	}
-	textAgain, deletedAgain, mtimeAgain := r.reopened(left)
-	require.Equal(t, text, textAgain)
-	require.Equal(t, deleted, deletedAgain)
-	require.Equal(t, mtime, mtimeAgain)
+	return text
 }
 
-// TestEditBackToTheOldContentsIsNotUndone: the mark in the journal tells it from
-// an unfinished write.
+// interleaved notes what is left at each operation of the disk and of the log.
+type interleaved struct {
+	*rig
+	mu      sync.Mutex
+	may     []string
+	moments []*moment
+}
+
+func (i *interleaved) note(label string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for seed := range uint64(5) {
+		i.moments = append(i.moments, i.left(label, seed, slices.Clone(i.may)...))
+	}
+}
+
+// step does something that leads to text.
+func (i *interleaved) step(text string, do func()) {
+	set := func(may ...string) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.may = may
+	}
+	set(i.may[len(i.may)-1], text)
+	do()
+	set(text)
+	i.note("afterwards")
+}
+
+func (i *interleaved) set(req SetRequest, text string) {
+	i.step(text, func() {
+		_, err := setNow(i.t, i.store, req)
+		require.NoError(i.t, err)
+	})
+}
+
+// edit changes the file, and has that found.
+func (i *interleaved) edit(text string, mtime int64) {
+	i.step(text, func() {
+		if text == "" {
+			require.NoError(i.t, i.mem.Drop("/srv/conf/a.json"))
+		} else {
+			require.NoError(i.t, i.mem.Put("/srv/conf/a.json", []byte(text), time.Unix(mtime, 0)))
+		}
+		i.store.Reload()
+	})
+}
+
+// Whenever the process is killed, or power is lost: what was acknowledged is there, what was not is
+// the whole old document or the whole new one, and nobody's edit is undone.
+func TestStopAtEachStep(t *testing.T) {
+	for name, steps := range map[string]func(*interleaved){
+		"set":    func(i *interleaved) { i.set(setA, newText) },
+		"exact":  func(i *interleaved) { i.set(exactA, newText) },
+		"delete": func(i *interleaved) { i.set(SetRequest{Name: "a.json"}, "") },
+		"edit":   func(i *interleaved) { i.edit(`{"v":"edited"}`, 3000) },
+		"remove": func(i *interleaved) { i.edit("", 0) },
+		"set and put back": func(i *interleaved) {
+			i.set(setA, newText)
+			i.edit(oldText, 1000)
+		},
+		"deleted and put back": func(i *interleaved) {
+			i.set(SetRequest{Name: "a.json"}, "")
+			i.edit(oldText, 1000)
+		},
+		"edited and set": func(i *interleaved) {
+			i.edit(`{"v":"edited"}`, 3000)
+			i.set(SetRequest{Name: "a.json", Contents: []byte(newText)}, newText)
+		},
+		"set twice": func(i *interleaved) {
+			i.set(setA, newText)
+			i.set(SetRequest{Name: "a.json", Contents: []byte(`{"v":"newer"}`)}, `{"v":"newer"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := &interleaved{rig: newRig(t), may: []string{oldText}}
+			i.trace.Hook = func(op atomicfile.Op) error {
+				i.note(op.String())
+				return nil
+			}
+			i.log.hook = func(what string) error {
+				i.note(what)
+				return nil
+			}
+			steps(i)
+			i.synced()
+			i.note("synced")
+			i.mu.Lock()
+			moments := i.moments
+			i.mu.Unlock()
+			for _, m := range moments {
+				require.Contains(t, m.may, m.reopened(t), m.label)
+			}
+		})
+	}
+}
+
 func TestEditBackToTheOldContentsIsNotUndone(t *testing.T) {
 	r := newRig(t)
 	_, err := r.run(setA)
 	require.NoError(t, err)
-	killed := r.mem.Crash(func() bool { return true })
-	require.NoError(t, killed.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
-	text, _, mtime := r.reopened(killed)
-	require.Equal(t, oldText, text)
-	require.Greater(t, mtime, int32(2000), "it is a new version all the same")
+	r.synced()
+	for seed := range uint64(2) {
+		m := r.left("", seed, oldText)
+		require.NoError(t, m.mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
+		require.Equal(t, oldText, m.reopened(t))
+	}
 }
 
-// TestDiskFullWhileEditsAreFound: they are served, and remembered as soon as there
-// is room.
+// They are served, and remembered as soon as there is room.
 func TestDiskFullWhileEditsAreFound(t *testing.T) {
 	r := newRig(t)
-	full := true
-	r.trace.Hook = func(op atomicfile.Op) error {
-		if full && op.Kind == "write" {
-			return syscall.ENOSPC
-		}
-		return nil
-	}
+	r.log.SetFull(true)
 	for _, text := range []string{`{"v":"once"}`, `{"v":"edited"}`} {
 		require.NoError(t, r.mem.Put("/srv/conf/a.json", []byte(text), time.Unix(900, 0)))
 		r.store.Reload()
@@ -298,34 +450,12 @@ func TestDiskFullWhileEditsAreFound(t *testing.T) {
 	require.EqualValues(t, 1002, n.Mtime(false))
 	require.NotEmpty(t, r.store.Problems())
 
-	full = false
+	r.log.SetFull(false)
 	_, err := setNow(t, r.store, SetRequest{Name: "b.json", Contents: []byte("1")})
 	require.NoError(t, err)
 	require.Empty(t, r.store.Problems())
-	text, _, mtime := r.reopened(r.mem.Crash(func() bool { return false }))
-	require.Equal(t, `{"v":"edited"}`, text)
-	require.EqualValues(t, 1002, mtime, "the files alone would give 1001")
-}
-
-// TestFailedFsyncOfTheDirectoryKeepsTheIntent: what would make the rename good again at
-// the next start must not be tidied away before.
-func TestFailedFsyncOfTheDirectoryKeepsTheIntent(t *testing.T) {
-	r := newRig(t)
-	text := func(i, size int) []byte { return fmt.Appendf(nil, `"%d-%s"`, i, strings.Repeat("x", size)) }
-	for i := range 40 {
-		_, err := setNow(t, r.store, SetRequest{Name: "a.json", Contents: text(i, 20_000)})
-		require.NoError(t, err)
-	}
-	r.trace.Hook = func(op atomicfile.Op) error {
-		if op.String() == "fsync conf/" {
-			return syscall.EIO
-		}
-		return nil
-	}
-	_, err := setNow(t, r.store, SetRequest{Name: "a.json", Contents: text(40, 300_000)})
+	d, err := r.store.recorder.log.Document("a.json")
 	require.NoError(t, err)
-	r.trace.Hook = nil
-	r.store.Reload() // by then the journal is mostly garbage
-	got, _, _ := r.reopened(r.mem.Crash(func() bool { return false }))
-	require.True(t, got == string(text(40, 300_000)), "%.20s", got)
+	require.EqualValues(t, 1002, d.Served, "the files alone would give 1001")
+	require.Equal(t, `{"v":"edited"}`, r.left("", 1).reopened(t))
 }

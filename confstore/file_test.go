@@ -125,20 +125,24 @@ func TestSeqFindsWhatWasMissed(t *testing.T) {
 		}
 		return names
 	}
-	at := m.Snapshot().Seq()
-	require.Empty(t, missed(at))
-	m.mustSet("b.json", `2`)
-	require.Equal(t, []string{"b.json"}, missed(at))
-	m.mustSet("_meta.json", `{"conf_inherit":{"heir.json":"a.json"}}`)
-	require.Equal(t, []string{"_meta.json", "heir.json"}, missed(at+1), "its bases are others now")
-	m.mustSet("a.json", `3`)
-	require.Equal(t, []string{"a.json", "heir.json"}, missed(at+2))
+	at := []uint64{m.Snapshot().Seq()}
+	require.Empty(t, missed(at[0]))
+	set := func(name, text string) {
+		m.mustSet(name, text)
+		at = append(at, m.Snapshot().Seq())
+	}
+	set("b.json", `2`)
+	require.Equal(t, []string{"b.json"}, missed(at[0]))
+	set("_meta.json", `{"conf_inherit":{"heir.json":"a.json"}}`)
+	require.Equal(t, []string{"_meta.json", "heir.json"}, missed(at[1]), "its bases are others now")
+	set("a.json", `3`)
+	require.Equal(t, []string{"a.json", "heir.json"}, missed(at[2]))
 	m.reopen()
-	require.Equal(t, []string{"a.json", "heir.json"}, missed(at+2))
-	require.Equal(t, []string{"_meta.json", "a.json", "heir.json"}, missed(at+1))
-	require.Equal(t, at+3, m.Snapshot().Seq())
+	require.Equal(t, []string{"a.json", "heir.json"}, missed(at[2]))
+	require.Equal(t, []string{"_meta.json", "a.json", "heir.json"}, missed(at[1]))
+	require.GreaterOrEqual(t, m.Snapshot().Seq(), at[3])
 	m.remove("b.json")
-	require.Equal(t, []string{"b.json"}, missed(at+3), "deleted ones too")
+	require.Equal(t, []string{"b.json"}, missed(at[3]), "deleted ones too")
 }
 
 func origins(n *Node) map[string]string {

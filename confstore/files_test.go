@@ -97,11 +97,16 @@ func TestCreatedFileIsServed(t *testing.T) {
 
 func TestTouchAndReformattingAreNoChange(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `{"v":1}`})
-	before := k.Snapshot()
-	k.put("a.json", "{ \"v\" :\n1 }\n")
+	before := k.Snapshot().Node("a.json")
 	k.touch("a.json", time.Now().Unix()+1000)
 	k.none()
-	require.Equal(t, before.Node("a.json"), k.Snapshot().Node("a.json"))
+	require.Same(t, before, k.Snapshot().Node("a.json"))
+	k.put("a.json", "{ \"v\" :\n1 }\n")
+	k.none()
+	require.Equal(t, before.Mtime(true), k.mtime("a.json"))
+	v, err := k.recorder.log.Version(t.Context(), "a.json", 2)
+	require.NoError(t, err)
+	require.Equal(t, "{ \"v\" :\n1 }\n", string(v.File), "the log has the exact bytes")
 }
 
 func TestRemovedAndRecreatedWithinTheDelayIsNoRemoval(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/internal/atomicfile"
 )
 
 func TestExactContentsAreTheFilesBytes(t *testing.T) {
@@ -102,27 +101,6 @@ func TestSetChangesNoLinesButThoseOfTheValue(t *testing.T) {
 	m.edit("deep.json", strings.Repeat("[", 400)+"1"+strings.Repeat("]", 400), 1000)
 	m.mustSet("deep.json", strings.Repeat("[", 400)+"2"+strings.Repeat("]", 400))
 	require.Equal(t, strings.Repeat("[", 400)+"2"+strings.Repeat("]", 400), m.text("deep"))
-}
-
-// A start that finishes a write finds the layout in the file that is still there.
-func TestFinishedWriteKeepsTheFilesLayout(t *testing.T) {
-	r := newRig(t)
-	require.NoError(t, r.mem.Put("/srv/conf/a.json", []byte("{\n\t\"v\": \"old\"\n}"), noon))
-	left := make(chan *atomicfile.Mem, 1)
-	r.trace.Hook = func(op atomicfile.Op) error {
-		if op.Kind == "rename" {
-			left <- r.mem.Crash(func() bool { return false })
-		}
-		return nil
-	}
-	_, err := r.run(SetRequest{Name: "a.json", Contents: []byte(newText)})
-	require.NoError(t, err)
-	crashed := <-left
-	text, _, _ := r.reopened(crashed)
-	require.Equal(t, newText, text)
-	file, err := crashed.Get("/srv/conf/a.json")
-	require.NoError(t, err)
-	require.Equal(t, "{\n\t\"v\": \"new\"\n}", string(file))
 }
 
 // What CppCloud's console and Python SDK send: all but ASCII escaped.

@@ -79,7 +79,7 @@ func (k *kit) follows(round int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			require.Equal(k.t, want, have, "round %d\n%s", round, k.state())
+			require.Equal(k.t, want, have, "round %d\n%s", round, k.waits())
 		}
 		select {
 		case <-k.batches:

@@ -3,15 +3,14 @@ package confstore
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 	"syscall"
 
 	"confcenter/codes"
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
+	"confcenter/kv"
 )
 
 // Limits of a group of requests.
@@ -47,26 +46,61 @@ func (w *writer) carryOut(jobs []*setJob) {
 	for len(jobs) > 0 {
 		done, ended := w.group(jobs)
 		if !ended {
-			w.suspended = jobs
+			w.suspended = &suspension{done, jobs[len(done):]}
 			return
 		}
-		for _, s := range done {
-			w.answer(s.job, s.result, s.err)
-		}
+		w.answerAll(done)
 		jobs = jobs[len(done):]
 	}
 }
 
-// resume begins again what was under way when the ledger ceased to answer, but for what was
-// answered meanwhile.
-func (w *writer) resume() {
-	jobs := w.suspended
+func (w *writer) answerAll(done []setting) {
+	for i := range done {
+		w.answer(done[i].job, done[i].result, done[i].err)
+	}
+}
+
+// suspension is what was under way when the log ceased to answer.
+type suspension struct {
+	sets []setting // whose commit has not ended
+	rest []*setJob // behind them
+}
+
+// resume goes on when the log answers again; revisions are those of the requests under way that
+// took effect, err is why the next did not.
+func (w *writer) resume(revisions []kv.Revision, err error) {
+	was := w.suspended
 	w.suspended = nil
-	w.carryOut(jobs)
+	if was == nil {
+		return
+	}
+	for i := range was.sets {
+		was.sets[i].discard() // what took effect is put in place like what is found in the log
+	}
+	unknown := w.rec.reconcile()
+	for i := range was.sets {
+		s := &was.sets[i]
+		if s.out == nil {
+			continue
+		}
+		switch {
+		case len(revisions) == 0:
+			s.fail(err)
+		case unknown != nil:
+			s.fail(codes.Errorf(codes.Timeout, "%s: it was written, but the server's disk does not answer again; read it later", s.job.req.Name))
+			revisions = revisions[1:]
+		default:
+			s.result.Mtime = w.in.node(s.job.req.Name).own.served
+			revisions = revisions[1:]
+		}
+	}
+	w.in.retryPlacing()
+	w.answerAll(was.sets)
+	w.carryOut(was.rest)
 }
 
 // collect takes waiting requests that can share a commit. A document occurs in it once,
-// because the ledger keeps one unfinished write for each.
+// because its file is compared with the one before.
 func (w *writer) collect(first *setJob) []*setJob {
 	jobs, size := []*setJob{first}, len(first.req.Contents)
 	for len(jobs) < maxGroup {
@@ -85,11 +119,11 @@ func (w *writer) collect(first *setJob) []*setJob {
 	return jobs
 }
 
-// group carries jobs out in the order that loses nothing: the new files complete and durable
-// beside the old ones, the intents durable in the ledger, the renames, the directories
-// durable, and only then the publications. It stops after the first job whose file cannot be
-// made or put in place, or after the one with which it has become too large; the rest have not
-// been done. ended is false if none has, because the ledger does not answer.
+// group carries jobs out in the order that loses nothing: the new files complete beside the old
+// ones, the versions durable in the log, the renames, and only then the publications. It stops
+// after the first job whose file cannot be made, or after the one with which it has become too
+// large; the rest have not been done. ended is false if the log does not answer: then it is not
+// known what becomes of those in done.
 func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	if w.rec.scribe.hangs() {
 		return nil, false
@@ -105,12 +139,12 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	}
 	defer w.giveBack(sets)
 	sets = w.prepare(w.plan(sets))
-	if !w.commit(sets) {
-		return nil, false
+	if sets, ended = w.commit(sets); !ended {
+		return sets, false
 	}
-	sets = w.place(sets)
 	for i := range sets {
 		if s := &sets[i]; s.out != nil {
+			w.place(s)
 			w.publish(s)
 		}
 	}
@@ -193,8 +227,12 @@ func (w *writer) judge(p planner, s *setting, more int) error {
 	default:
 		s.data = w.in.dir.fileText(v.edit.text, s.before)
 	}
+	v.edit.file, v.edit.hash, v.edit.replaces = s.before.data, s.before.raw, s.before.raw
 	if v.write {
-		v.edit.write = &ledger.Write{File: s.data, Absent: s.before.missing, Replaces: s.before.raw}
+		v.edit.file, v.edit.hash = s.data, doclog.Digest{}
+		if s.data != nil {
+			v.edit.hash = doclog.DigestOf(s.data)
+		}
 	}
 	pl, err := p.plan([]edit{v.edit}, false)
 	if err != nil {
@@ -242,33 +280,39 @@ func (s *setting) discard() {
 	}
 }
 
-// commit makes the intents durable, all at once. It is false if the ledger does not answer: they
-// may become durable yet, so they are taken back as soon as it does.
-func (w *writer) commit(sets []setting) (ended bool) {
-	var c ledger.Change
+// commit makes the versions durable, each under a revision of its own. The result ends with those
+// of which it is known what became of them. It is false if the log does not answer.
+func (w *writer) commit(sets []setting) (done []setting, ended bool) {
+	var list []doclog.Change
 	for i := range sets {
 		if s := &sets[i]; s.out != nil {
-			one := s.out.plan.change()
-			c.Lists, c.Versions = append(c.Lists, one.Lists...), append(c.Versions, one.Versions...)
+			list = append(list, s.out.plan.change())
 		}
 	}
-	if c.Empty() {
-		return true
+	if len(list) == 0 {
+		return sets, true
 	}
-	err := w.rec.commit(c)
+	revisions, err := w.rec.commit(list...)
 	if errors.Is(err, errHanging) {
-		for i := range sets {
-			sets[i].discard()
-		}
-		w.takeBack(sets)
-		return false
+		return sets, false
 	}
 	for i := range sets {
-		if s := &sets[i]; err != nil && s.out != nil {
+		s := &sets[i]
+		switch {
+		case s.out == nil:
+		case len(revisions) > 0:
+			s.out.plan.recorded(revisions[0])
+			revisions = revisions[1:]
+		case i > 0 && codes.Of(err) == codes.Conflict: // something else came first: plan again
+			for j := range sets[i:] {
+				sets[i+j].discard()
+			}
+			return sets[:i], true
+		default:
 			s.fail(err)
 		}
 	}
-	return true
+	return sets, true
 }
 
 // fail gives up a request that is not carried out.
@@ -282,82 +326,15 @@ func (s *setting) fail(err error) {
 	s.out, s.err = nil, err
 }
 
-// place puts the files in place: the one step that readers of the directory see. If that fails
-// for one, its intent and those after it, which were planned on top of it, are taken back, and
-// the result ends with it. If the server stops before that is remembered, the next start
-// carries the write out although its writer was told that it failed: in that case an error
-// means that the outcome is not known.
-func (w *writer) place(sets []setting) []setting {
-	var placed []uint64
-	var dirs []string
-	for i := range sets {
-		s := &sets[i]
-		if s.out == nil || !s.write {
-			continue
-		}
-		name := s.job.req.Name
-		if err := s.replace(w.in.dir.root); err != nil {
-			w.sync(dirs, placed)
-			w.takeBack(sets[i:])
-			s.fail(storageError(name, "replace", err))
-			return sets[:i+1]
-		}
-		placed = append(placed, s.out.plan.seq)
-		if dir := path.Dir(name); !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
-		}
+// place puts the file in place: the one step that readers of the directory see. If that fails the
+// version stands, and is tried again.
+func (w *writer) place(s *setting) {
+	if !s.write {
+		return
 	}
-	w.sync(dirs, placed)
-	return sets
-}
-
-func (s *setting) replace(root atomicfile.Root) error {
-	if s.file != nil {
-		return s.file.Rename()
-	}
-	err := root.Remove(s.job.req.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// takeBack takes back the intents of sets. The files after the first are made again when their
-// turn comes.
-func (w *writer) takeBack(sets []setting) {
-	var seqs []uint64
-	for i := range sets {
-		s := &sets[i]
-		if s.out == nil || !s.write {
-			continue
-		}
-		seqs = append(seqs, s.out.plan.seq)
-		if i > 0 {
-			s.discard()
-		}
-	}
-	w.rec.owe(func() error { return w.rec.ledger.TakeBack(seqs...) })
-}
-
-var errNotFlushed = errors.New("the configuration directory could not be made durable and accepts no changes until a restart")
-
-// sync makes the renames durable. If that fails the changes stand nevertheless: they are in the
-// ledger, and without the mark a restart carries them out again. No further write is accepted.
-func (w *writer) sync(dirs []string, placed []uint64) {
-	errs := make([]error, len(dirs))
-	each(len(dirs), maxFlushes, func(i int) { errs[i] = w.in.dir.root.SyncDir(dirs[i]) })
-	for _, err := range errs {
-		if err != nil {
-			w.rec.stop(codes.Errorf(codes.Storage, "%w: %s", errNotFlushed, cause(err)))
-			return
-		}
-	}
-	if len(placed) > 0 {
-		w.rec.owe(func() error {
-			w.rec.ledger.Placed(placed...)
-			return nil
-		})
-	}
+	name, doc := s.job.req.Name, s.out.plan.docs[0]
+	v := doclog.Version{Name: name, Revision: doc.revision, Deleted: doc.deleted, Given: s.mtime, Hash: doc.hash, Replaces: s.before.raw, File: s.data}
+	w.in.placer.place(&owedFile{v, s.file}, s.before)
 }
 
 func (w *writer) publish(s *setting) {
@@ -366,9 +343,6 @@ func (w *writer) publish(s *setting) {
 		w.in.placed(name, s.text != nil)
 	}
 	w.rec.carryOut(s.out, false)
-	if s.write {
-		w.rec.problems.set(OfFile, name, "")
-	}
 }
 
 // storageError is a disk error in a form that may be shown to a writer: without paths of this

@@ -1,14 +1,8 @@
 package confstore
 
 import (
-	"bytes"
-	"errors"
-	"io/fs"
-	"path"
 	"sync"
 	"time"
-
-	"confcenter/confstore/ledger"
 )
 
 // intake finds what people have changed in the directory, waits for it to settle, and hands it
@@ -18,6 +12,7 @@ type intake struct {
 	cfg      *Config
 	dir      *directory
 	rec      *recorder
+	placer   *placer
 	scans    chan *listing
 	closing  <-chan struct{}
 	scanners sync.WaitGroup
@@ -68,56 +63,9 @@ func (in *intake) recall() {
 	}
 }
 
-// finish carries out the writes that the last run had recorded but not finished: those whose
-// file is still what it was before. Anything else on disk is an edit, and so is what cannot be
-// finished: nobody was told that it was written.
-func (in *intake) finish(docs []ledger.Document) {
-	for i := range docs {
-		d := &docs[i]
-		if d.Write == nil {
-			continue
-		}
-		now := in.dir.read(d.Name, true)
-		in.dir.room.done([]reading{now})
-		if now.missing == d.Write.Absent && now.raw == d.Write.Replaces && !now.isDir {
-			in.cfg.Log.Info().Str("name", d.Name).Msg("finishing a write that was interrupted")
-			if err := in.finishWrite(d, now); err != nil {
-				in.cfg.Log.Error().Err(err).Str("name", d.Name).Msg("the interrupted write cannot be finished; the file is served as it is")
-				continue
-			}
-		}
-		in.rec.owe(func() error {
-			in.rec.ledger.Placed(d.Seq)
-			return nil
-		})
-	}
-}
-
-func (in *intake) finishWrite(d *ledger.Document, before reading) error {
-	root, dir := in.dir.root, path.Dir(d.Name)
-	if d.Deleted {
-		if err := root.Remove(d.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return root.SyncDir(dir)
-	}
-	text := d.Write.File
-	if text == nil {
-		text = in.dir.fileText(d.Text, before)
-	}
-	file, err := in.dir.prepare(d.Name, text, d.Given, before)
-	if err != nil {
-		return err
-	}
-	if err := file.Rename(); err != nil {
-		return errors.Join(err, file.Discard())
-	}
-	return root.SyncDir(dir)
-}
-
-// load reads the directory. Directories are watched before they are listed, so that a change in
-// between is seen by one or the other.
-func (in *intake) load() ([]edit, []reading) {
+// list lists the directory, and removes what is left of writes that were interrupted. Directories
+// are watched before they are listed, so that a change in between is seen by one or the other.
+func (in *intake) list() []string {
 	w := in.dir.walker(in.dir.watchDir)
 	w.stat = false
 	list := w.walk(".")
@@ -129,34 +77,30 @@ func (in *intake) load() ([]edit, []reading) {
 	in.dir.problems.replace(OfDirectory, list.problems)
 	in.noteListing(list)
 	names := make([]string, 0, len(list.files))
-	listed := make(map[string]bool, len(list.files))
 	for _, f := range list.files {
-		names, listed[f.name] = append(names, f.name), true
+		names = append(names, f.name)
 	}
-	for name := range in.files {
-		if !listed[name] {
-			names = append(names, name)
-		}
-	}
-	return in.loaded(names)
+	return names
 }
 
-// loaded reads names and returns how they differ from what the ledger remembers.
-func (in *intake) loaded(names []string) (edits []edit, readings []reading) {
+// taken returns how readings differ from what is served.
+func (in *intake) taken(readings []reading) (edits []edit) {
 	now := in.cfg.Clock.Now()
-	readings = in.dir.readAll(names)
 	for _, r := range readings {
 		if ed, ok := in.takeReading(r, now, true); ok {
 			edits = append(edits, ed)
-		} else if n := in.node(r.name); n.live() {
-			// The ledger's bytes would keep all of the ledger in memory.
-			if r.text == nil {
-				r.text = bytes.Clone(n.own.text)
-			}
-			n.own.text = r.text
 		}
 	}
-	return edits, readings
+	return edits
+}
+
+// retryPlacing tries to put files in place that could not be, and looks at those that somebody
+// has changed meanwhile.
+func (in *intake) retryPlacing() {
+	for _, name := range in.placer.retry() {
+		in.settle.names[name] = struct{}{}
+		in.settle.soon()
+	}
 }
 
 // rewatch reopens the directory if it was replaced, watches everything in it again and finds
@@ -192,7 +136,7 @@ func (in *intake) takeEdits(readings []reading) {
 		var ed edit
 		var ok bool
 		switch {
-		case r.fault != "": // not an edit yet
+		case r.fault != "", in.placer.stale(r): // not an edit yet, or none
 		case !r.missing:
 			ed, ok = in.takeGood(r)
 		case in.files[r.name] != nil:

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
 )
@@ -49,7 +49,7 @@ func (p planner) judge(req SetRequest, text []byte, file reading, full error) (v
 		}
 	}
 	there := v.edit.quiet && file.missing == (text == nil) && file.fault == "" &&
-		(!req.Exact || text == nil || file.raw == ledger.DigestOf(req.Contents))
+		(!req.Exact || text == nil || file.raw == doclog.DigestOf(req.Contents))
 	v.write = !there
 	v.nothing = !v.write && v.edit.given <= n.own.given
 	return v, nil

@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/kvstore/kvtest"
 )
 
 // patience is how long a test waits for what must happen.
@@ -43,6 +44,9 @@ func newKit(t testing.TB, files map[string]string) *kit {
 }
 
 func (k *kit) open() {
+	if k.cfg.State == nil {
+		k.cfg.State = state(k.t)
+	}
 	s, err := Open(k.cfg)
 	require.NoError(k.t, err)
 	k.Store = s
@@ -78,7 +82,7 @@ func (k *kit) next() *Batch {
 	case b := <-k.batches:
 		return b
 	case <-time.After(patience):
-		require.FailNow(k.t, "no batch came", "problems: %v\n%s", k.Problems(), k.state())
+		require.FailNow(k.t, "no batch came", "problems: %v\n%s", k.Problems(), k.waits())
 		return nil
 	}
 }
@@ -190,12 +194,12 @@ func names(b *Batch) []string {
 	return out
 }
 
-// disk is a file system in memory with a store's two directories.
-func disk(t testing.TB) (*atomicfile.Mem, Config) {
+// memDisk is a file system in memory with a store's two directories.
+func memDisk(t testing.TB) (*atomicfile.Mem, Config) {
 	m := atomicfile.NewMem(nil)
 	m.MakeDir("/srv/conf")
 	m.MakeDir("/srv/data")
-	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m}
+	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m, State: state(t)}
 }
 
 // held reports whether the store waits for a git command.
@@ -216,9 +220,19 @@ func (k *kit) inside(fn func()) {
 	<-done
 }
 
-// remember has the ledger know v at the next start.
-func (k *kit) remember(v ledger.Version) {
-	k.inside(func() { require.NoError(k.t, k.recorder.ledger.Commit(ledger.Change{Versions: []ledger.Version{v}})) })
+// remember has the log know v at the next start.
+func (k *kit) remember(v doclog.Version) {
+	k.inside(func() {
+		_, err := k.recorder.log.Commit(k.t.Context(), []doclog.Change{{Seq: v.Seq, Versions: []doclog.Version{v}}})
+		require.NoError(k.t, err)
+	})
+}
+
+// state is an empty state store, which outlives the stores of documents on it.
+func state(t testing.TB) *kvtest.Memory {
+	m := kvtest.NewMemory(kvtest.MemoryConfig{})
+	t.Cleanup(func() { m.Close() })
+	return m
 }
 
 // drainedNone is none after batches that were not looked at.
@@ -297,7 +311,7 @@ func (m *memKit) setAt(name, text string, mtime int32) (SetResult, error) {
 }
 
 // state is what the store waits for, to explain a test that failed.
-func (k *kit) state() (text string) {
+func (k *kit) waits() (text string) {
 	k.inside(func() {
 		text = fmt.Sprintf("now %v\nsettling %+v", k.Store.cfg.Clock.Now(), k.intake.settle)
 		if k.directory.watch != nil {

@@ -10,8 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
+	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/kvstore/kvtest"
 )
 
 // model is a store as simple as can be: contents by name, and for each name the
@@ -43,8 +45,10 @@ func TestStoreAgreesWithAModel(t *testing.T) {
 		mem := atomicfile.NewMem(fake.Now)
 		mem.MakeDir("/srv/conf/d")
 		mem.MakeDir("/srv/data")
+		store := kvtest.NewMemory(kvtest.MemoryConfig{})
+		defer func() { store.Close() }()
 		w := &world{
-			t: t, mem: mem, clock: fake, cfg: Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, Clock: fake},
+			t: t, mem: mem, clock: fake, cfg: Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, Clock: fake, State: store, Machine: placement.Machine{Boot: "x", Since: time.Unix(1, 0)}},
 			model: model{contents: map[string]string{}, given: map[string]int32{}, own: map[string]int32{}, resolved: map[string]int32{}},
 		}
 		w.open()
@@ -188,6 +192,9 @@ func (w *world) kill(rt *rapid.T) {
 	left := w.mem.Crash(losses(lose))
 	require.NoError(w.t, w.store.Close())
 	w.mem, w.cfg.FS = left, left
+	if lose > 0 {
+		w.cfg.Machine = placement.Machine{Boot: w.cfg.Machine.Boot + "x", Since: w.clock.Now().Add(time.Hour)}
+	}
 	w.open()
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/confstore/ledger"
 )
 
 func TestNamesThatAreAllowed(t *testing.T) {
@@ -88,9 +87,6 @@ func TestFilesOfNamesThatCannotBeAreNotServed(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Values(shown)), reported(), "as at the start")
 	require.Equal(t, []string{"good.json"}, k.Snapshot().Names())
 
-	k.remember(ledger.Version{Seq: k.Snapshot().Seq() + 1, Served: 1000, Given: 1000, Name: "z\xfe.json", Text: []byte(`{}`)})
-	k.reopen()
-	require.Equal(t, []string{"good.json"}, k.Snapshot().Names(), "what was served before is not said to be deleted either")
 	for name := range shown {
 		require.NoError(t, os.Remove(k.path(name)))
 	}

@@ -1,8 +1,9 @@
 package confstore
 
 import (
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/jsonpath"
+	"confcenter/kv"
 )
 
 // document is a name's own contents at one version. It is immutable, and shared by the nodes of all
@@ -14,6 +15,9 @@ type document struct {
 	seq     uint64 // of the change that made it
 	deleted bool
 	index   form // of text
+
+	hash     doclog.Digest // of the file; zero if deleted
+	revision kv.Revision   // of the log's transaction; 0: the log does not have it. Store's goroutine only, once published
 }
 
 // Node is one document of a Snapshot. Apart from cached results it never changes, and any number of
@@ -28,7 +32,7 @@ type Node struct {
 	parts     []*document // of the bases that are known, weakest first
 	partNames []string    // theirs
 	deep      bool
-	list      ledger.Digest // of listed, bases and deep; of one that was just recalled, as it was served
+	list      doclog.Digest // of listed, bases and deep; of one that was just recalled, as it was served
 	floor     int32         // the resolved version is not below it
 	resolved  int32
 	listSeq   uint64 // of the change of _meta.json that gave it its list, if that was seen happen

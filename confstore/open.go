@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -9,7 +10,8 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
+	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 )
 
@@ -34,6 +36,9 @@ func prepare(cfg Config) (*Store, error) {
 	if cfg.Dir == "" || cfg.DataDir == "" {
 		return nil, codes.Errorf(codes.BadRequest, "the configuration directory and the data directory must be named")
 	}
+	if cfg.State == nil {
+		return nil, codes.Errorf(codes.BadRequest, "a state store must be given, in which the configurations are remembered")
+	}
 	s := &Store{cfg: cfg, reloads: make(chan chan struct{}), closing: make(chan struct{})}
 	problems := newProblems(cfg.Log, cfg.Clock.Now)
 	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.Caches)
@@ -41,11 +46,13 @@ func prepare(cfg Config) (*Store, error) {
 	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, patience: 3 * cfg.DiskPatience}
 	s.recorder = recorder{
 		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles, documents: cfg.Documents,
-		firstPause: cfg.RetryPeriod, unsaved: make(map[string]struct{}),
+		firstPause: cfg.RetryPeriod, unsaved: make(map[string]struct{}), placer: &s.placer,
 	}
-	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), room: room{cfg.Documents, &s.publisher.snapshot}}
+	s.syncer = syncer{fs: cfg.FS, clock: cfg.Clock, log: cfg.Log, wake: make(chan struct{}, 1), closing: make(chan struct{})}
+	s.placer = placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}
+	s.directory = directory{cfg: &s.cfg, problems: problems, troubles: &s.troubles, path: filepath.Clean(cfg.Dir), room: room{pool: cfg.Documents, now: &s.publisher.snapshot}}
 	s.intake = intake{
-		cfg: &s.cfg, dir: &s.directory, rec: &s.recorder, scans: make(chan *listing), closing: s.closing,
+		cfg: &s.cfg, dir: &s.directory, rec: &s.recorder, placer: &s.placer, scans: make(chan *listing), closing: s.closing,
 		files: make(map[string]*file), settle: newSettling(&s.cfg), tree: newTree(),
 	}
 	s.writer = writer{
@@ -126,41 +133,33 @@ func (s *Store) open() error {
 		}
 		return codes.Errorf(codes.Storage, "data directory %s: lock: %w", s.cfg.DataDir, err)
 	}
+	s.syncer.dir = s.directory.path
 	if err := s.directory.open(); err != nil {
 		return err
 	}
-	journal, err := ledger.OpenJournal(s.data, s.cfg.NewEpoch)
+	log, err := doclog.Open(context.Background(), s.cfg.State, s.cfg.NewEpoch)
 	if err != nil {
 		return err
 	}
-	s.recorder.ledger, s.epoch = journal, journal.Epoch()
+	marks, err := placement.Open(s.data, s.cfg.Machine.Boot)
+	if err != nil {
+		return err
+	}
+	s.recorder.log, s.epoch = log, log.Epoch()
 	s.recorder.scribe = newScribe(&s.cfg, &s.troubles)
-	s.recorder.noted(nil) // it may be open for reading only
-	if err := s.recall(); err != nil {
-		return err
-	}
-	return s.load()
-}
-
-// recall restores the last run's state and finishes its writes.
-func (s *Store) recall() error {
-	old, err := s.recorder.ledger.Recall()
+	s.syncer.marks = marks
+	readings, err := s.recall(marks)
 	if err != nil {
 		return err
 	}
-	if old.Torn > 0 {
-		s.cfg.Log.Warn().Int64("bytes", old.Torn).Msg("the end of the journal was not completely written, as after a power cut; it was cut off")
-	}
-	s.recorder.recall(old)
-	s.intake.recall()
-	s.intake.finish(old.Documents)
-	return nil
+	s.syncer.start()
+	return s.load(readings)
 }
 
-// load publishes the differences between directory and ledger. There are no subscribers yet.
-func (s *Store) load() error {
-	edits, readings := s.intake.load()
+// load publishes the differences between directory and log. There are no subscribers yet.
+func (s *Store) load(readings []reading) error {
 	defer s.directory.room.done(readings)
+	edits := s.intake.taken(readings)
 	planner := s.recorder.planner()
 	if len(planner.prev.names) > 0 {
 		// The last run may have served some of it already, with versions that it could not record.

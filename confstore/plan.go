@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"confcenter/access"
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
+	"confcenter/kv"
 	"confcenter/meta"
 )
 
@@ -22,9 +23,11 @@ type edit struct {
 	given int32
 	// quiet: the contents are already being served. Nobody is notified; the version may rise
 	// to the given one.
-	quiet bool
-	actor *access.Actor // who requested it; onDisk: it was found on disk
-	write *ledger.Write // what will be done to the file; nil: nothing
+	quiet    bool
+	actor    *access.Actor // who requested it; onDisk: it was found on disk
+	file     []byte        // the file's exact bytes; nil = deleted, or to be read again
+	hash     doclog.Digest // of them
+	replaces doclog.Digest // of those before; zero: there was no file, or it could not be read
 }
 
 // planner works out the consequences of edits and requests, given a snapshot and the time. It
@@ -39,13 +42,14 @@ type planner struct {
 // happened yet.
 type plan struct {
 	prev     *Snapshot
+	now      time.Time
 	edits    []edit      // sorted by name
 	docs     []*document // of the edits
 	rules    *rules
 	newRules bool
 	// existence: a document appears or is removed, which may affect the check of _meta.json.
 	existence bool
-	lists     []ledger.List // of documents that are or become known, sorted by name
+	lists     []doclog.List // of documents that are or become known, sorted by name
 	seq       uint64
 }
 
@@ -54,8 +58,8 @@ type plan struct {
 // changed.
 func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 	pl := &plan{
-		prev: p.prev, edits: edits, docs: make([]*document, len(edits)),
-		rules: p.prev.rules, newRules: recheck, seq: p.prev.seq,
+		prev: p.prev, now: p.now, edits: edits, docs: make([]*document, len(edits)),
+		rules: p.prev.rules, newRules: recheck, seq: p.prev.seq + 1,
 	}
 	slices.SortFunc(pl.edits, func(a, b edit) int { return strings.Compare(a.name, b.name) })
 	for _, e := range pl.edits {
@@ -68,7 +72,6 @@ func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 		}
 	}
 	for i, e := range pl.edits {
-		pl.seq++
 		pl.docs[i] = p.version(e, pl.rules)
 		pl.docs[i].seq = pl.seq
 		pl.existence = pl.existence || p.prev.Node(e.name).live() != (e.text != nil)
@@ -81,7 +84,7 @@ func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 // served for the document or for one that inherits from it, because clients fetch neither for
 // less.
 func (p planner) version(e edit, next *rules) *document {
-	doc := &document{text: e.text, given: e.given, deleted: e.text == nil}
+	doc := &document{text: e.text, given: e.given, deleted: e.text == nil, hash: e.hash}
 	if doc.deleted {
 		doc.text = []byte("{}")
 	}
@@ -131,9 +134,9 @@ func (p planner) planLists(pl *plan, recheck bool) {
 		n, list := p.prev.Node(name), pl.rules.listDigest(name)
 		switch {
 		case n.known() && n.list != list:
-			pl.lists = append(pl.lists, ledger.List{Name: name, Floor: after(seconds(p.now, p.now), n.Mtime(true)), Digest: list})
-		case !n.known() && pl.doc(name) != nil && list != ledger.Digest{}:
-			pl.lists = append(pl.lists, ledger.List{Name: name, Digest: list})
+			pl.lists = append(pl.lists, doclog.List{Name: name, Floor: after(seconds(p.now, p.now), n.Mtime(true)), Digest: list})
+		case !n.known() && pl.doc(name) != nil && list != doclog.Digest{}:
+			pl.lists = append(pl.lists, doclog.List{Name: name, Digest: list})
 		}
 	}
 }
@@ -159,22 +162,40 @@ func (pl *plan) tells(name string) *edit {
 	return nil
 }
 
-func (pl *plan) list(name string) *ledger.List {
-	i, ok := slices.BinarySearchFunc(pl.lists, name, func(l ledger.List, name string) int { return strings.Compare(l.Name, name) })
+func (pl *plan) list(name string) *doclog.List {
+	i, ok := slices.BinarySearchFunc(pl.lists, name, func(l doclog.List, name string) int { return strings.Compare(l.Name, name) })
 	if !ok {
 		return nil
 	}
 	return &pl.lists[i]
 }
 
-// change returns the plan in the form that the ledger stores.
-func (pl *plan) change() ledger.Change {
-	c := ledger.Change{Lists: pl.lists, Versions: make([]ledger.Version, len(pl.edits))}
+// change returns the plan in the form that the log stores.
+func (pl *plan) change() doclog.Change {
+	c := doclog.Change{Seq: pl.seq, Lists: pl.lists, Versions: make([]doclog.Version, len(pl.edits))}
 	for i, e := range pl.edits {
-		c.Versions[i] = pl.docs[i].remembered(e.name)
-		c.Versions[i].Write = e.write
+		c.Versions[i] = pl.docs[i].remembered(e.name, e.file)
+		c.Versions[i].Replaces = e.replaces
+		c.By = by(e.actor, pl.now)
 	}
 	return c
+}
+
+// recorded notes the revision under which the plan is in the log. It is called before the plan is
+// published.
+func (pl *plan) recorded(rev kv.Revision) {
+	for _, doc := range pl.docs {
+		doc.revision = rev
+	}
+}
+
+// by is an actor to the log.
+func by(a *access.Actor, now time.Time) doclog.By {
+	b := doclog.By{Time: now.UnixMilli()}
+	if a != nil {
+		b.Author, b.Origin, b.Peer, b.Comment = a.Name, a.Origin, a.Address, a.Comment
+	}
+	return b
 }
 
 // sameContents reports whether text, nil for deleted, is what n serves already.

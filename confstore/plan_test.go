@@ -11,11 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"confcenter/codes"
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/memory"
 )
 
-// planned is a snapshot that edits lead to, without a store, a directory or a ledger.
+// planned is a snapshot that edits lead to, without a store, a directory or a log.
 func planned(t require.TestingT, prev *Snapshot, now time.Time, edits ...edit) *outcome {
 	p, err := planner{prev: prev, now: now}.plan(edits, false)
 	require.NoError(t, err)
@@ -62,11 +62,11 @@ func drawEdits(rt *rapid.T, prev *Snapshot) []edit {
 }
 
 // TestPlansAreWhatAStartWouldMake: step by step a plan changes only the nodes it has
-// to, and what comes of it is what is made of a ledger's memory at once. Versions rise
+// to, and what comes of it is what is made of what the log knows at once. Versions rise
 // for all whom a change concerns, and nothing that others read is touched.
 func TestPlansAreWhatAStartWouldMake(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		memory := map[string]ledger.Document{}
+		memory := map[string]recalledDocument{}
 		now := emptySnapshot()
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			edits := drawEdits(rt, now)
@@ -79,16 +79,16 @@ func TestPlansAreWhatAStartWouldMake(t *testing.T) {
 			checkOutcome(rt, out)
 			for _, v := range out.plan.change().Versions {
 				d := memory[v.Name]
-				d.Version = v
+				d.Name, d.Seq, d.Served, d.Given, d.Deleted, d.text = v.Name, out.plan.seq, v.Served, v.Given, v.Deleted, out.plan.doc(v.Name).text
 				memory[v.Name] = d
 			}
 			for _, l := range out.plan.change().Lists {
 				d := memory[l.Name]
-				d.List, d.HasList = l, true
+				d.Floor, d.Bases = l.Floor, l.Digest
 				memory[l.Name] = d
 			}
 			now = out.next
-			again := recalled(ledger.Memory{Seq: now.seq, Documents: slices.Collect(maps.Values(memory))}, testLimits)
+			again := recalled(slices.Collect(maps.Values(memory)), now.seq, testLimits)
 			require.Equal(rt, again.looks(), now.looks())
 			require.Equal(rt, again.names, now.names)
 			require.Equal(rt, again.seq, now.seq)
@@ -172,7 +172,7 @@ func TestJudge(t *testing.T) {
 	prev := planned(t, emptySnapshot(), noon, texted("a.json", `{"v":1}`, ago), texted("gone.json", `1`, ago)).next
 	prev = planned(t, prev, noon, texted("gone.json", "", ago)).next
 	full := codes.Errorf(codes.Limit, "full")
-	there := reading{name: "a.json", raw: ledger.DigestOf([]byte("{\"v\": 1}\n"))}
+	there := reading{name: "a.json", raw: doclog.DigestOf([]byte("{\"v\": 1}\n"))}
 	missing := reading{missing: true}
 	set := func(name, text string) SetRequest {
 		req := SetRequest{Name: name}

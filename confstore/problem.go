@@ -28,7 +28,7 @@ const (
 	OfDirectory Kind = "directory" // what is in the directory but cannot be served
 	OfWatch     Kind = "watch"     // events that may be missed
 	OfRoot      Kind = "root"      // the directory itself
-	OfJournal   Kind = "journal"   // what cannot be remembered: nothing can be written
+	OfLog       Kind = "log"       // what cannot be remembered: nothing can be written
 )
 
 type problemKey struct {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
 	"confcenter/meta"
@@ -48,12 +48,13 @@ type reading struct {
 	noRoom  bool   // because there is no memory for it, and it was not read
 	room    int64  // reserved for it; see intake.done
 	sig     signature
-	raw     ledger.Digest // zero if the bytes could not be read
+	raw     doclog.Digest // zero if the bytes could not be read
 	data    []byte        // the bytes, if they were to be kept
 	text    []byte        // compact, if there is no fault
 	layout  jsontext.Layout
 	mtime   int32
-	ahead   bool // the file's time is too far ahead; mtime is the present
+	changed time.Time // contents, name or attributes; zero if missing
+	ahead   bool      // the file's time is too far ahead; mtime is the present
 	mode    fs.FileMode
 }
 

@@ -1,21 +1,25 @@
 package confstore
 
 import (
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/meta"
 )
 
-// recalled returns a snapshot of what a ledger remembers, with which later edits are
-// compared. Its nodes have the lists of bases they were served with.
-func recalled(m ledger.Memory, l *limits) *Snapshot {
+// recalledDocument is what the log knows of a document, with its compact text; nil if it is
+// deleted.
+type recalledDocument struct {
+	doclog.Document
+	text []byte
+}
+
+// recalled returns a snapshot of what the log knows, with which later edits are compared. Its
+// nodes have the lists of bases they were served with.
+func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
 	b := newBuilder(emptySnapshot())
-	b.next.seq = m.Seq
-	docs := make(map[string]*document, len(m.Documents))
-	for _, d := range m.Documents {
-		if nameFault(d.Name) != "" { // older versions took in files of any name while they ran
-			continue
-		}
-		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.Text}
+	b.next.seq = seq
+	docs := make(map[string]*document, len(list))
+	for _, d := range list {
+		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, revision: d.Revision}
 		if doc.deleted {
 			doc.text = []byte("{}")
 		}
@@ -29,17 +33,14 @@ func recalled(m ledger.Memory, l *limits) *Snapshot {
 		}
 	}
 	of := func(name string) *document { return docs[name] }
-	for _, d := range m.Documents {
-		if docs[d.Name] == nil {
-			continue
-		}
-		n := &Node{name: d.Name, limits: l, own: docs[d.Name], floor: d.List.Floor}
-		if d.HasList {
-			// The ledger does not know when, but it was not after the last change of _meta.json.
+	for _, d := range list {
+		n := &Node{name: d.Name, limits: l, own: docs[d.Name], floor: d.Floor}
+		if d.Floor != 0 || d.Bases != (doclog.Digest{}) {
+			// The log does not know when, but it was not after the last change of _meta.json.
 			n.listSeq = rulesSeq
 		}
 		n.inherit(b.next.rules)
-		n.list = d.List.Digest
+		n.list = d.Bases
 		n.resolve(nil, of)
 		b.put(n)
 	}
@@ -54,30 +55,19 @@ func recalled(m ledger.Memory, l *limits) *Snapshot {
 	return b.finish()
 }
 
-// remembered returns a document's state for the ledger.
-func (d *document) remembered(name string) ledger.Version {
-	v := ledger.Version{Name: name, Seq: d.seq, Served: d.served, Given: d.given, Deleted: d.deleted}
+// remembered returns a document's state for the log; file is the file's bytes.
+func (d *document) remembered(name string, file []byte) doclog.Version {
+	v := doclog.Version{Name: name, Served: d.served, Given: d.given, Deleted: d.deleted}
 	if !d.deleted {
-		v.Text = d.text
+		v.File = file
 	}
 	return v
 }
 
 // remembered adds the whole state of a node.
-func (n *Node) remembered(c *ledger.Change) {
-	if !n.known() {
-		return
+func (n *Node) remembered(c *doclog.Change, file []byte) {
+	c.Versions = append(c.Versions, n.own.remembered(n.name, file))
+	if n.floor != 0 || n.list != (doclog.Digest{}) {
+		c.Lists = append(c.Lists, doclog.List{Name: n.name, Floor: n.floor, Digest: n.list})
 	}
-	c.Versions = append(c.Versions, n.own.remembered(n.name))
-	if n.floor != 0 || n.list != (ledger.Digest{}) {
-		c.Lists = append(c.Lists, ledger.List{Name: n.name, Floor: n.floor, Digest: n.list})
-	}
-}
-
-// size is roughly what a document takes in a ledger without garbage.
-func (n *Node) size() int64 {
-	if !n.known() {
-		return 0
-	}
-	return int64(96 + 2*len(n.name) + len(n.own.text))
 }

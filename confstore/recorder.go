@@ -1,13 +1,16 @@
 package confstore
 
 import (
+	"context"
 	"errors"
 	"math"
 	"time"
 
-	"confcenter/confstore/ledger"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
+	"confcenter/kv"
 	"confcenter/meta"
 )
 
@@ -19,22 +22,30 @@ type recorder struct {
 	clock      clock.Clock
 	problems   *problems
 	troubles   *troubles
-	ledger     ledger.Ledger // used in steps of the scribe; Err and Untidy also between them
+	log        *doclog.Log // used in steps of the scribe
 	scribe     *scribe
 	firstPause time.Duration
 	documents  *memory.Pool
+	placer     *placer
 
 	// store's goroutine only
-	live    int64               // roughly the size of the live data in the ledger
-	unsaved map[string]struct{} // names that are out of date in the ledger because it could not be written
-	owed    []func() error      // steps for when the ledger answers again
-	failed  error               // why the ledger could not be written last; nil: it could
+	known   kv.Revision         // all versions through it are served, or were
+	unsaved map[string]struct{} // names of which the log does not have what is served
+	unsure  bool                // the log may have changes that are not served
+	late    *writing            // what the scribe has not ended yet
+	failed  error               // why the log could not be written last; nil: it could
 	retryAt time.Time           // when to try again
 	pause   time.Duration       // between the last attempts
-	fault   error               // why nothing is accepted until a restart, besides a fault of the ledger; nil: no reason
+	fault   error               // why nothing is accepted until a restart; nil: no reason
 }
 
-// maxPause is the longest time between attempts to write a ledger anew: each writes all of it.
+// writing is a commit that is under way, or has ended.
+type writing struct {
+	missed    []string // names that are saved by its first change
+	revisions []kv.Revision
+}
+
+// maxPause is the longest time between attempts to write the log.
 const maxPause = 30 * time.Second
 
 func (r *recorder) planner() planner {
@@ -42,16 +53,15 @@ func (r *recorder) planner() planner {
 }
 
 // recall makes the state of the last run the one with which edits since are compared.
-func (r *recorder) recall(m ledger.Memory) {
-	now := recalled(m, &r.limits)
+func (r *recorder) recall(now *Snapshot) {
 	for _, name := range now.names {
-		r.live += now.Node(name).size()
 		r.documents.Add(now.Node(name).cost())
+		r.known = max(r.known, now.Node(name).own.revision)
 	}
 	r.snapshot.Store(now)
 }
 
-// found records edits that were found on disk and publishes them as one batch. If the ledger
+// found records edits that were found on disk and publishes them as one batch. If the log
 // cannot be written they are served anyway: the files are the truth, and a later commit catches
 // up.
 func (r *recorder) found(edits []edit) {
@@ -73,97 +83,125 @@ func (r *recorder) found(edits []edit) {
 	r.take(p)
 }
 
-// take carries out a plan whether or not it can be remembered.
+// take carries out a plan whether or not it can be remembered. The files are in place.
 func (r *recorder) take(p *plan) {
-	err := r.commit(p.change())
+	revisions, err := r.commit(p.change())
+	if err == nil && len(revisions) > 0 {
+		p.recorded(revisions[0])
+		for i := range p.edits {
+			r.placer.inPlace(p.edits[i].name, revisions[0])
+		}
+	}
 	r.carryOut(p.apply(&r.limits), err != nil)
 }
 
-// commit makes c durable, together with what the ledger missed while it could not be written.
-// After errHanging it may still become durable.
-func (r *recorder) commit(c ledger.Change) error {
-	if r.fault != nil {
-		return r.fault
+// commit makes changes durable, behind what the log missed while it could not be written. It
+// returns the revisions of those that are, and why the next is not.
+func (r *recorder) commit(list ...doclog.Change) (revisions []kv.Revision, err error) {
+	if err := r.refusal(); err != nil {
+		return nil, err
 	}
-	all := r.withUnsaved(c)
-	err := r.scribe.do(func() error { return r.ledger.Commit(all) })
-	if err == nil {
-		clear(r.unsaved)
+	if r.unsure {
+		if err := r.reconcile(); err != nil {
+			r.ended(err)
+			return nil, err
+		}
 	}
-	r.noted(err)
-	return err
+	w := &writing{}
+	if missed := r.missed(w); len(w.missed) > 0 {
+		list = append([]doclog.Change{missed}, list...)
+	}
+	if len(list) == 0 || len(list) == 1 && list[0].Empty() {
+		r.ended(nil)
+		return nil, nil
+	}
+	r.late = w
+	err = r.scribe.do(func() (err error) {
+		w.revisions, err = r.log.Commit(context.Background(), list)
+		return err
+	})
+	if errors.Is(err, errHanging) {
+		r.ended(err)
+		return nil, err
+	}
+	return r.settled(err)
 }
 
-func (r *recorder) withUnsaved(c ledger.Change) ledger.Change {
-	if len(r.unsaved) == 0 {
-		return c
+// settled goes on after a commit that has ended with err.
+func (r *recorder) settled(err error) (revisions []kv.Revision, _ error) {
+	w := r.late
+	r.late = nil
+	revisions = w.revisions
+	if len(revisions) > 0 {
+		r.known = max(r.known, revisions[len(revisions)-1])
+		if len(w.missed) > 0 {
+			r.saved(w.missed, revisions[0])
+			revisions = revisions[1:]
+		}
 	}
-	var all ledger.Change
-	now := r.snapshot.Load()
+	code := codes.Of(err)
+	r.unsure = err != nil && (code == codes.Timeout || code == codes.Conflict)
+	r.ended(err)
+	return revisions, err
+}
+
+// missed is a change that brings the log up to what is served.
+func (r *recorder) missed(w *writing) doclog.Change {
+	c := doclog.Change{Seq: r.snapshot.Load().seq, By: by(onDisk, r.clock.Now())}
 	for name := range r.unsaved {
-		now.Node(name).remembered(&all)
+		if n := r.snapshot.Load().Node(name); n.known() {
+			n.remembered(&c, r.placer.bytesOf(n))
+			w.missed = append(w.missed, name)
+		}
 	}
-	all.Lists, all.Versions = append(all.Lists, c.Lists...), append(all.Versions, c.Versions...)
-	return all
+	return c
 }
 
-// owe has the ledger carry out step now or, if it does not answer, before anything else when it
-// does.
-func (r *recorder) owe(step func() error) {
-	if r.scribe.hangs() {
-		r.owed = append(r.owed, step)
-		return
+// saved publishes documents that the log has by now.
+func (r *recorder) saved(names []string, rev kv.Revision) {
+	b := newBuilder(r.snapshot.Load())
+	for _, name := range names {
+		delete(r.unsaved, name)
+		if n := b.next.Node(name); n.known() {
+			r.placer.inPlace(name, rev)
+			n.own.revision = rev
+		}
 	}
-	r.noted(r.scribe.do(step))
 }
 
-// caughtUp goes on after a step that was late has ended with err.
-func (r *recorder) caughtUp(err error) {
+// caughtUp goes on after a commit that was late.
+func (r *recorder) caughtUp(err error) (revisions []kv.Revision, _ error) {
 	r.problems.log.Info().Dur("after", r.clock.Now().Sub(r.scribe.late)).Msg("the disk of the data directory answers again")
 	r.scribe.late = time.Time{}
-	owed := r.owed
-	r.owed = nil
-	if len(owed) > 0 {
-		err = errors.Join(err, r.scribe.do(func() error {
-			var errs []error
-			for _, step := range owed {
-				errs = append(errs, step())
-			}
-			return errors.Join(errs...)
-		}))
+	if r.late != nil {
+		known := r.known
+		revisions, err = r.settled(err)
+		r.known = known // what took effect is not served yet
+	} else {
+		r.ended(err)
 	}
-	r.noted(err)
-	r.retryAt = time.Time{}
-	r.retry()
+	r.unsure, r.retryAt = true, time.Time{}
+	return revisions, err
 }
 
-// retry has the ledger remember what it missed, if it is time.
+// retry has the log remember what it missed, if it is time.
 func (r *recorder) retry() {
-	switch {
-	case r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.retryAt):
-	case r.failed != nil:
-		r.renew()
-	case len(r.unsaved) > 0:
-		_ = r.commit(ledger.Change{}) // noted
+	if r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.retryAt) {
+		return
+	}
+	if r.failed != nil || r.unsure || len(r.unsaved) > 0 {
+		_, _ = r.commit() // noted
 	}
 }
 
-// renew has the ledger written anew, as it is after it failed or when most of it is garbage.
-func (r *recorder) renew() {
-	all := r.everything()
-	err := r.scribe.do(func() error { return r.ledger.Renew(all) })
+// ended takes note of how the last attempt to write the log ended.
+func (r *recorder) ended(err error) {
 	if err == nil {
-		clear(r.unsaved)
 		r.pause = 0
 	} else {
 		r.pause = min(max(r.firstPause, 2*r.pause), maxPause)
 		r.retryAt = r.clock.Now().Add(r.pause)
 	}
-	r.noted(err)
-}
-
-// noted takes note of how the last attempt to write the ledger ended.
-func (r *recorder) noted(err error) {
 	if errors.Is(err, errPanicked) {
 		r.fault = errPanicked
 	}
@@ -171,18 +209,18 @@ func (r *recorder) noted(err error) {
 		err = r.refusal()
 	}
 	r.failed = err
-	r.troubles.ofLedger(err)
+	r.troubles.ofLog(err)
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	r.problems.set(OfJournal, ledger.JournalName, text)
+	r.problems.set(OfLog, "log", text)
 }
 
 // stop refuses all writes until a restart.
 func (r *recorder) stop(why error) {
 	r.fault = why
-	r.noted(nil)
+	r.ended(nil)
 }
 
 // refusal returns why nothing can be written, nil if something can.
@@ -193,19 +231,18 @@ func (r *recorder) refusal() error {
 	case r.scribe.hangs():
 		return errHanging
 	}
-	return r.ledger.Err()
+	return nil
 }
 
 // carryOut publishes an outcome; unsaved: it could not be remembered.
 func (r *recorder) carryOut(out *outcome, unsaved bool) {
 	p := out.plan
 	for _, e := range p.edits {
-		r.live += out.next.Node(e.name).size() - p.prev.Node(e.name).size()
 		r.documents.Add(out.next.Node(e.name).cost() - p.prev.Node(e.name).cost())
-		r.missed(e.name, unsaved)
+		r.note(e.name, unsaved)
 	}
 	for _, l := range p.lists {
-		r.missed(l.Name, unsaved)
+		r.note(l.Name, unsaved)
 	}
 	r.publish(out)
 	if p.newRules || p.existence {
@@ -213,7 +250,7 @@ func (r *recorder) carryOut(out *outcome, unsaved bool) {
 	}
 }
 
-func (r *recorder) missed(name string, unsaved bool) {
+func (r *recorder) note(name string, unsaved bool) {
 	if unsaved {
 		r.unsaved[name] = struct{}{}
 	}
@@ -230,22 +267,4 @@ func (r *recorder) checkMeta(now *Snapshot) {
 		add(p.Name, p.Text)
 	}
 	r.problems.replace(OfMeta, list)
-}
-
-// tidy has the ledger rewritten if most of it is garbage, unless a restart needs what it says
-// about a write that may be lost.
-func (r *recorder) tidy() {
-	if r.fault == nil && r.failed == nil && !r.scribe.hangs() && r.ledger.Untidy(r.live) && !r.clock.Now().Before(r.retryAt) {
-		r.renew()
-	}
-}
-
-// everything returns all that the ledger has to remember.
-func (r *recorder) everything() ledger.Change {
-	var all ledger.Change
-	now := r.snapshot.Load()
-	for _, name := range now.names {
-		now.Node(name).remembered(&all)
-	}
-	return all
 }

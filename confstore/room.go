@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"confcenter/codes"
+	"confcenter/confstore/doclog"
 	"confcenter/internal/memory"
 	"confcenter/meta"
 )
@@ -55,6 +56,16 @@ func (in *intake) noteRoom() {
 type room struct {
 	pool *memory.Pool              // set at open
 	now  *atomic.Pointer[Snapshot] // set at open
+
+	recalled map[string]doclog.Document // what the log knows, while the store is opened; nil after that
+}
+
+// served is the digest of the file that name is served from; zero if it is not served.
+func (m room) served(name string) doclog.Digest {
+	if n := m.now.Load().Node(name); n.known() {
+		return n.own.hash
+	}
+	return m.recalled[name].Hash
 }
 
 // forFile reserves memory for a file that is going to be read, as far as the document that it
@@ -63,12 +74,18 @@ func (m room) forFile(r *reading, size int64) error {
 	if n := m.now.Load().Node(r.name); n.live() && size <= int64(2*len(n.own.text)+64<<10) {
 		return nil
 	}
+	if d := m.recalled[r.name]; d.N > 0 && !d.Deleted && size <= int64(2*d.Size+64<<10) {
+		return nil // it is counted with the snapshot
+	}
 	return m.take(r, size, size)
 }
 
 // forText reserves what is missing for a file that was read. If there is not so much, the text is
 // dropped.
 func (m room) forText(r *reading, size int64) {
+	if d := m.recalled[r.name]; d.N > 0 && d.Hash == r.raw {
+		return
+	}
 	if r.fault == "" && m.take(r, int64(len(r.text)), size) != nil {
 		r.text, r.data = nil, nil
 	}

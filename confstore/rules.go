@@ -3,7 +3,7 @@ package confstore
 import (
 	"crypto/sha256"
 
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 	"confcenter/meta"
 )
 
@@ -35,10 +35,10 @@ func parseRules(text []byte) (*rules, error) {
 
 // listDigest changes whenever name's bases or the way to merge them change. It is zero if
 // name has no entry.
-func (r *rules) listDigest(name string) ledger.Digest {
+func (r *rules) listDigest(name string) doclog.Digest {
 	bases, listed := r.meta.Bases(name)
 	if !listed {
-		return ledger.Digest{}
+		return doclog.Digest{}
 	}
 	h := sha256.New()
 	if r.meta.Deep(name) {
@@ -48,5 +48,5 @@ func (r *rules) listDigest(name string) ledger.Digest {
 		h.Write([]byte{0})
 		h.Write([]byte(base))
 	}
-	return ledger.Digest(h.Sum(nil)[:len(ledger.Digest{})])
+	return doclog.Digest(h.Sum(nil))
 }

@@ -59,8 +59,7 @@ func (s *Store) turn(t *timers) bool {
 		s.writer.serve(job)
 	case err := <-s.recorder.scribe.caughtUp():
 		s.began()
-		s.recorder.caughtUp(err)
-		s.writer.resume()
+		s.writer.resume(s.recorder.caughtUp(err))
 	case <-t.wake:
 		s.began()
 		in.takeEvents()
@@ -83,8 +82,8 @@ func (s *Store) turn(t *timers) bool {
 		s.began()
 		t.retry.Reset(s.cfg.RetryPeriod)
 		s.recorder.retry()
+		in.retryPlacing()
 	}
-	s.recorder.tidy()
 	return true
 }
 

@@ -10,7 +10,7 @@ import (
 	"confcenter/internal/clock"
 )
 
-// scribe carries out the steps of the ledger on a goroutine of its own, one at a time, so that
+// scribe carries out the steps of the log on a goroutine of its own, one at a time, so that
 // a disk that hangs holds up what is recorded and nothing else. Only the store's goroutine gives
 // it steps.
 type scribe struct {

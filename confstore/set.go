@@ -60,7 +60,7 @@ type writer struct {
 	queued atomic.Int64 // bytes of contents in jobs
 	moved  atomic.Int64 // ns since 1970 when one was last carried out
 
-	suspended []*setJob // store's goroutine only: begun, and to be begun again when the ledger answers
+	suspended *suspension // store's goroutine only; nil: nothing is
 
 	mu      sync.Mutex
 	closed  bool      // guarded by mu
@@ -115,8 +115,14 @@ func (w *writer) close() {
 
 // refuse answers the requests that will not be carried out.
 func (w *writer) refuse(why error) {
-	for _, job := range w.suspended {
-		w.answer(job, SetResult{}, codes.Errorf(codes.Timeout, "%s: the server stops while its disk does not answer; whether the file will be written is not known", job.req.Name))
+	if was := w.suspended; was != nil {
+		for i := range was.sets {
+			was.sets[i].discard()
+			w.answer(was.sets[i].job, SetResult{}, codes.Errorf(codes.Timeout, "%s: the server stops while its disk does not answer; whether the file will be written is not known", was.sets[i].job.req.Name))
+		}
+		for _, job := range was.rest {
+			w.answer(job, SetResult{}, why)
+		}
 	}
 	for {
 		select {
@@ -130,7 +136,7 @@ func (w *writer) refuse(why error) {
 	}
 }
 
-// next is where the next request comes from. While the ledger does not answer they stay where
+// next is where the next request comes from. While the log does not answer they stay where
 // they are.
 func (w *writer) next() <-chan *setJob {
 	switch {

@@ -239,6 +239,8 @@ func (t *settling) suspected(name string) bool {
 // takeReading updates what is known of one file and returns the change, if any.
 func (in *intake) takeReading(r reading, now time.Time, final bool) (edit, bool) {
 	switch {
+	case in.placer.stale(r):
+		return edit{}, false
 	case r.missing:
 		return in.takeMissing(r, now, final)
 	case r.fault != "":
@@ -257,13 +259,22 @@ func (in *intake) takeGood(r reading) (edit, bool) {
 	f := in.file(r.name)
 	f.onDisk, f.sig = true, r.sig
 	in.setBroken(r.name, "")
-	if sameContents(in.node(r.name), r.text) {
+	n := in.node(r.name)
+	if n.live() && n.own.hash == r.raw {
 		return edit{}, false
+	}
+	ed := edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw}
+	if n.known() {
+		ed.replaces = n.own.hash
+	}
+	if sameContents(n, r.text) { // only its layout has changed
+		ed.quiet, ed.given = true, n.own.given
+		return ed, true
 	}
 	if r.ahead {
 		in.cfg.Log.Warn().Str("name", r.name).Msg("the file's time is more than a day ahead of the clock; it is served as if it had been changed now")
 	}
-	return edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk}, true
+	return ed, true
 }
 
 // admit enforces the limit on the number of names.
@@ -380,7 +391,7 @@ func (in *intake) removed(name string, now time.Time) (edit, bool) {
 	if !n.live() {
 		return edit{}, false
 	}
-	return edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk}, true
+	return edit{name: name, given: max(seconds(now, now), n.own.given), actor: onDisk, replaces: n.own.hash}, true
 }
 
 // setBroken records why the file cannot be served now, "" if it can.

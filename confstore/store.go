@@ -21,6 +21,8 @@ type Store struct {
 	publisher publisher
 	recorder  recorder
 	directory directory
+	placer    placer
+	syncer    syncer
 	intake    intake
 	writer    writer
 	troubles  troubles
@@ -36,7 +38,7 @@ type Store struct {
 // any goroutine, also after Close.
 func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
 
-// Epoch identifies the history of versions: random text that is created with the journal
+// Epoch identifies the history of versions: random text that is created with the log
 // and never changes. Versions of different epochs cannot be compared.
 func (s *Store) Epoch() string { return s.epoch }
 
@@ -158,8 +160,8 @@ func (s *Store) release() error {
 	if s.recorder.scribe != nil {
 		s.recorder.scribe.end()
 	}
-	if s.recorder.ledger != nil {
-		errs = append(errs, s.recorder.ledger.Close())
+	if s.syncer.marks != nil {
+		errs = append(errs, s.syncer.end())
 	}
 	if s.directory.root != nil {
 		errs = append(errs, s.directory.root.Close())

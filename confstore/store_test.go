@@ -79,7 +79,7 @@ func TestSecondOpenOfTheDataDirectoryIsRefused(t *testing.T) {
 func TestOpenWaitsForALockThatIsBeingGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
-	cfg := Config{Dir: dir + "/conf", DataDir: dir + "/data"}
+	cfg := Config{Dir: dir + "/conf", DataDir: dir + "/data", State: state(t)}
 	first, err := Open(cfg)
 	require.NoError(t, err)
 	_, err = Open(cfg)

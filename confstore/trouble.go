@@ -22,9 +22,9 @@ type troubles struct {
 	dir, data string
 	patience  time.Duration // with a turn of the store's goroutine
 
-	ledger, root atomic.Pointer[health.Trouble] // written by the store's goroutine
-	turn         atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
-	panics       atomic.Uint64                  // of whoever writes
+	writing, root atomic.Pointer[health.Trouble] // written by the store's goroutine
+	turn          atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
+	panics        atomic.Uint64                  // of whoever writes
 
 	// watching goroutine only
 	troubled bool // at the last look
@@ -36,7 +36,7 @@ type troubles struct {
 func (s *Store) Trouble() *health.Trouble { return s.troubles.now() }
 
 func (t *troubles) now() *health.Trouble {
-	if trouble := t.ledger.Load(); trouble != nil {
+	if trouble := t.writing.Load(); trouble != nil {
 		return trouble
 	}
 	if trouble := t.hanging(); trouble != nil {
@@ -61,21 +61,18 @@ func (t *troubles) hanging() *health.Trouble {
 
 var errDirHanging = codes.Errorf(codes.Storage, "the disk of the configuration directory does not answer; files are read and written again when it does")
 
-// ofLedger takes note of why the ledger cannot be written; nil: it can.
-func (t *troubles) ofLedger(err error) {
+// ofLog takes note of why the log cannot be written; nil: it can.
+func (t *troubles) ofLog(err error) {
 	if err == nil {
-		t.ledger.Store(nil)
+		t.writing.Store(nil)
 		return
 	}
 	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.data, Since: t.clock.Now(), Err: err}
-	if errors.Is(err, errNotFlushed) {
-		trouble.Dir = t.dir
-	}
-	trouble.Restart = trouble.Kind == health.Stopped || trouble.Dir == t.dir
-	if was := t.ledger.Load(); was != nil {
+	trouble.Restart = trouble.Kind == health.Stopped
+	if was := t.writing.Load(); was != nil {
 		trouble.Since = was.Since
 	}
-	t.ledger.Store(trouble)
+	t.writing.Store(trouble)
 }
 
 // ofRoot takes note of whether the directory of the documents is there.
@@ -108,7 +105,7 @@ func kindOf(err error) health.Kind {
 // it hangs.
 func (t *troubles) remind() {
 	trouble := t.now()
-	begins := trouble != nil && !t.troubled && trouble != t.ledger.Load() && trouble != t.root.Load()
+	begins := trouble != nil && !t.troubled && trouble != t.writing.Load() && trouble != t.root.Load()
 	t.troubled = trouble != nil
 	if t.reminder.Due(t.clock.Now(), trouble) || begins {
 		t.log.Warn().Str("kind", string(trouble.Kind)).Str("dir", trouble.Dir).Time("since", trouble.Since).

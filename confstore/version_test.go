@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
-	"confcenter/confstore/ledger"
+	"confcenter/confstore/doclog"
 )
 
 const oneDay = 86_400
@@ -82,7 +82,7 @@ func TestVersionAheadOfAnHeirIsBusyByName(t *testing.T) {
 // atVersion opens a store whose journal says that a.json is served with version.
 func atVersion(t *testing.T, version int32) *memKit {
 	m := newMemKit(t, map[string]string{"a.json": `1`})
-	m.remember(ledger.Version{Seq: 2, Served: version, Given: version, Name: "a.json", Text: []byte(`1`)})
+	m.remember(doclog.Version{Seq: 2, Served: version, Given: version, Name: "a.json", File: []byte(`1`)})
 	m.reopen()
 	require.Equal(t, version, m.mtime("a.json"))
 	return m
@@ -108,7 +108,7 @@ func TestJournalWithAVersionOfYearsAhead(t *testing.T) {
 
 	// docs/operator.md: move the journal away.
 	require.NoError(t, m.Close())
-	require.NoError(t, m.mem.Drop(journalPath))
+	m.cfg.State = state(t)
 	m.open()
 	require.EqualValues(t, noon.Unix(), m.mtime("a.json"))
 	m.mustSet("a.json", `3`)

@@ -24,6 +24,9 @@ type Change struct {
 	Lists    []List
 }
 
+// Empty reports whether there is nothing to remember.
+func (c *Change) Empty() bool { return len(c.Versions)+len(c.Lists) == 0 }
+
 // Commit makes changes durable, in this order, each under a revision of its own. It returns the
 // revisions of those that are, and why the next is not; those after it are not either. If the
 // error is codes.Timeout, or that of ctx, it is not known whether they are, or will be: see Behind.
@@ -117,7 +120,8 @@ func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error)
 			d.Hash, v.Size = DigestOf(v.File), len(v.File)
 			p.cut(&v)
 		}
-		v.Hash, p.docs[v.Name] = d.Hash, d
+		d.Size, v.Hash = v.Size, d.Hash
+		p.docs[v.Name] = d
 		p.versions = append(p.versions, put(versions, versionKey(v.Name, v.N), encodeVersion(&v)))
 	}
 	for _, list := range c.Lists {
@@ -182,34 +186,31 @@ func (g *group) add(c *Change) error {
 
 // commit hands all transactions over together, so that they share the disk's time.
 func (g *group) commit(ctx context.Context) (revisions []kv.Revision, err error) {
-	type answer struct {
-		i   int
-		res *kv.Result
-		err error
-	}
-	answers := make(chan answer, len(g.txns))
-	results := make([]answer, len(g.txns))
-	waiting := 0
+	writes := make([]*kv.Write, len(g.txns))
 	for i, txn := range g.txns {
-		if err = g.log.store.Commit(txn, func(res *kv.Result, err error) { answers <- answer{i, res, err} }); err != nil {
-			results[i].err = err
-			break
-		}
-		waiting++
+		writes[i] = &kv.Write{Txn: txn}
 	}
-	for range waiting {
+	answered := make(answers, len(writes))
+	taken, refused := g.log.store.CommitEach(answered, writes)
+	for waiting := taken; waiting > 0; {
 		select {
-		case a := <-answers:
-			results[a.i] = a
+		case n := <-answered:
+			waiting -= n
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	for _, a := range results {
-		if a.res == nil {
-			return revisions, a.err
+	for _, w := range writes[:taken] {
+		if w.Err != nil {
+			return revisions, w.Err
 		}
-		revisions = append(revisions, a.res.Revision)
+		revisions = append(revisions, w.Result.Revision)
 	}
-	return revisions, nil
+	return revisions, refused
 }
+
+// answers receives how many transactions have ended.
+type answers chan int
+
+// Committed implements kv.Caller.
+func (a answers) Committed(list []*kv.Write) { a <- len(list) }

@@ -34,7 +34,7 @@ type mortal struct {
 	kvstore.Engine
 	left    int
 	after   bool
-	refuse  func(*kv.Txn) error
+	refuse  func(*kv.Txn) // changes a transaction so that it fails
 	largest struct{ ops, bytes int }
 }
 
@@ -44,9 +44,7 @@ func (m *mortal) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 	m.largest.ops = max(m.largest.ops, len(txn.Then)+len(txn.If))
 	m.largest.bytes = max(m.largest.bytes, txn.Size())
 	if m.refuse != nil {
-		if err := m.refuse(txn); err != nil {
-			return err
-		}
+		m.refuse(txn)
 	}
 	if m.left < 0 {
 		return m.Engine.Commit(txn, done)
@@ -61,6 +59,22 @@ func (m *mortal) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 		return m.Engine.Commit(txn, done)
 	}
 	return m.Engine.Commit(txn, func(*kv.Result, error) { done(nil, errKilled) })
+}
+
+// CommitEach is Commit for each.
+func (m *mortal) CommitEach(caller kv.Caller, writes []*kv.Write) (taken int, err error) {
+	for _, w := range writes {
+		if err := m.Commit(w.Txn, func(res *kv.Result, err error) {
+			if w.Err = err; err == nil {
+				w.Result = *res
+			}
+			caller.Committed([]*kv.Write{w})
+		}); err != nil {
+			return taken, err
+		}
+		taken++
+	}
+	return taken, nil
 }
 
 func newBed(t testing.TB) *bed {
@@ -174,11 +188,10 @@ func TestAfterAChangeThatFailsNothingFollows(t *testing.T) {
 	b := newBed(t)
 	defer b.close()
 	first := b.commit(set("a.json", "0"))
-	b.store.refuse = func(txn *kv.Txn) error {
+	b.store.refuse = func(txn *kv.Txn) {
 		if slices.ContainsFunc(txn.Then, func(op kv.Op) bool { return op.Key == "doc/b.json" }) {
 			txn.If = append(txn.If, kv.Compare{NS: "x", Key: "x", Target: kv.CompareVersion, Relation: kv.Equal, Number: 1})
 		}
-		return nil
 	}
 	revs, err := b.log.Commit(t.Context(), []doclog.Change{set("a.json", "1"), set("b.json", "1"), set("a.json", "2"), set("c.json", "2")})
 	require.Equal(t, codes.Conflict, codes.Of(err), "%v", err)

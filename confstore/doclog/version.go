@@ -51,7 +51,8 @@ type Document struct {
 	Served   int32       `json:"served"`        // the version clients see
 	Given    int32       `json:"given"`         // what the writer or the file said
 	Deleted  bool        `json:"deleted,omitempty"`
-	Hash     Digest      `json:"hash,omitempty"`  // of the file
+	Size     int         `json:"size,omitempty"`  // of the file
+	Hash     Digest      `json:"hash,omitempty"`  // likewise
 	Floor    int32       `json:"floor,omitempty"` // the resolved version is not below it
 	Bases    Digest      `json:"bases,omitempty"` // of the list that it is served with, and of the way to merge; zero: it has none
 }

@@ -30,9 +30,11 @@ func IsTemp(name string) bool {
 type Attr struct {
 	Perm    fs.FileMode // permission bits, past the umask; 0 = 0644 and the umask applies
 	ModTime time.Time   // zero = the moment of writing
+	// Unsynced: a loss of power may leave anything of it. The caller has it elsewhere.
+	Unsynced bool
 }
 
-// Pending is a temporary file, complete and durable, beside the file that it is
+// Pending is a temporary file, complete and, unless it is Unsynced, durable, beside the file that it is
 // going to replace. End it with Rename or Discard.
 type Pending struct {
 	root       Root
@@ -40,7 +42,7 @@ type Pending struct {
 }
 
 // Prepare writes data to a temporary file in name's directory, sets its
-// attributes and fsyncs it. After an error nothing is left behind.
+// attributes and, unless they say otherwise, fsyncs it. After an error nothing is left behind.
 func Prepare(root Root, name string, data []byte, attr Attr) (*Pending, error) {
 	var random [8]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -83,6 +85,9 @@ func (p *Pending) fillFile(f File, data []byte, attr Attr) error {
 		if err := p.root.Chtimes(p.temp, attr.ModTime); err != nil {
 			return err
 		}
+	}
+	if attr.Unsynced {
+		return nil
 	}
 	return f.Sync()
 }

@@ -2,6 +2,8 @@ package kvtest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"confcenter/internal/clock"
@@ -22,13 +24,14 @@ type MemoryConfig struct {
 // memory. Make it with NewMemory.
 type Memory struct {
 	*replica.Store
-	log *memoryLog
+	log   *memoryLog
+	clock clock.Clock
 }
 
 // NewMemory opens an empty engine. Close ends it.
 func NewMemory(cfg MemoryConfig) *Memory {
 	log := &memoryLog{keepBytes: cfg.LogBytes, keepVersions: cfg.HistoryVersions}
-	return &Memory{openOn(log, cfg.Clock), log}
+	return &Memory{openOn(log, cfg.Clock), log, cfg.Clock}
 }
 
 func openOn(log replica.Log, c clock.Clock) *replica.Store {
@@ -38,6 +41,16 @@ func openOn(log replica.Log, c clock.Clock) *replica.Store {
 		panic(err) // a list can always be read
 	}
 	return s
+}
+
+// Clone opens another engine, with what this one has acknowledged: what is left of it if the
+// process ends now. Close ends it.
+func (m *Memory) Clone() *Memory {
+	m.log.mu.Lock()
+	defer m.log.mu.Unlock()
+	log := &memoryLog{keepBytes: m.log.keepBytes, keepVersions: m.log.keepVersions, first: m.log.first, bytes: m.log.bytes}
+	log.commits, log.forgotten = slices.Clone(m.log.commits), maps.Clone(m.log.forgotten)
+	return &Memory{openOn(log, m.clock), log, m.clock}
 }
 
 // SetFull switches on or off that writes that need space fail with codes.Storage, as if the disk

@@ -1,0 +1,133 @@
+package confstore
+
+import (
+	"errors"
+	"io/fs"
+
+	"confcenter/confstore/doclog"
+	"confcenter/internal/atomicfile"
+	"confcenter/kv"
+)
+
+// placer puts the files of committed versions in place. One that cannot be put there is served
+// nonetheless, and tried again. Only the store's goroutine uses it.
+type placer struct {
+	// set at open
+	dir    *directory
+	syncer *syncer
+
+	owed map[string]*owedFile // store's goroutine only: files that are not in place, by name
+}
+
+// owedFile is a version whose file has to be put in place.
+type owedFile struct {
+	version doclog.Version      // with its file
+	pending *atomicfile.Pending // nil: not made yet, or not needed
+}
+
+// inPlace notes that the file of a version is in place.
+func (p *placer) inPlace(name string, rev kv.Revision) {
+	delete(p.owed, name)
+	p.syncer.add(name, rev, p.bound())
+}
+
+// bound is the revision from which on files are not in place; 0: all are.
+func (p *placer) bound() (first kv.Revision) {
+	for _, o := range p.owed {
+		if first == 0 || o.version.Revision < first {
+			first = o.version.Revision
+		}
+	}
+	return first
+}
+
+// place puts the file of a version in place, given what is there.
+func (p *placer) place(o *owedFile, before reading) {
+	name := o.version.Name
+	p.owed[name] = o
+	if err := p.put(o, before); err != nil {
+		p.trouble(name, err)
+		return
+	}
+	p.done(name)
+}
+
+// owe notes that a file is not in place yet.
+func (p *placer) owe(v doclog.Version, pending *atomicfile.Pending) {
+	p.owed[v.Name] = &owedFile{v, pending}
+}
+
+// stale reports whether a file is not an edit, but what a version that is owed replaces.
+func (p *placer) stale(r reading) bool {
+	o := p.owed[r.name]
+	return o != nil && r.raw == o.version.Replaces && r.missing == (o.version.Replaces == doclog.Digest{}) && !r.isDir
+}
+
+// retry tries to put files in place. It returns the names of those that somebody has changed
+// meanwhile.
+func (p *placer) retry() (edited []string) {
+	for name, o := range p.owed {
+		now := p.dir.read(name, true)
+		p.dir.room.done([]reading{now})
+		switch {
+		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
+			p.done(name)
+		case p.stale(now):
+			p.place(o, now)
+		default:
+			o.discard()
+			p.dir.problems.set(OfFile, name, "")
+			delete(p.owed, name)
+			edited = append(edited, name)
+		}
+	}
+	return edited
+}
+
+func (p *placer) done(name string) {
+	p.dir.problems.set(OfFile, name, "")
+	p.inPlace(name, p.owed[name].version.Revision)
+}
+
+// trouble reports why a file cannot be put in place.
+func (p *placer) trouble(name string, err error) {
+	p.dir.problems.set(OfFile, name, storageError(name, "replace", err).Error()+"; its new version is served, and the file is written when it can be")
+}
+
+func (o *owedFile) discard() {
+	if o.pending != nil {
+		_ = o.pending.Discard() // a start removes what is left
+	}
+}
+
+// put makes the file what its version says, given what is there.
+func (p *placer) put(o *owedFile, before reading) error {
+	v := &o.version
+	if v.Deleted {
+		if err := p.dir.root.Remove(v.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if o.pending == nil {
+		var err error
+		if o.pending, err = p.dir.prepare(v.Name, v.File, v.Given, before); err != nil {
+			return err
+		}
+	}
+	return o.pending.Rename()
+}
+
+// bytesOf are the bytes of the file that a node is served from: those on the disk, unless they
+// have changed again.
+func (p *placer) bytesOf(n *Node) []byte {
+	if n.Deleted() {
+		return nil
+	}
+	now := p.dir.read(n.name, true)
+	p.dir.room.done([]reading{now})
+	if now.raw == n.own.hash && now.data != nil {
+		return now.data
+	}
+	return ownLayout.Append(nil, n.own.text)
+}

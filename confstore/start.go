@@ -1,0 +1,153 @@
+package confstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/confstore/placement"
+	"confcenter/internal/atomicfile"
+	"confcenter/kv"
+)
+
+// asideDir is where, in the data directory, contents go that a crash has left in place of newer
+// ones.
+const asideDir = "aside"
+
+// start works out what is served at first: what the log knows, with the files that are in place,
+// and what people have changed since.
+type start struct {
+	*Store
+	found placement.Start
+	files map[string]*reading
+}
+
+// recall restores the last run's state and puts in place what it could not. The readings are
+// those of all files by then.
+func (s *Store) recall(marks *placement.Marks) ([]reading, error) {
+	ctx := context.Background()
+	docs, newest, err := s.recorder.log.Behind(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	docs = slices.DeleteFunc(docs, func(d doclog.Document) bool { return nameFault(d.Name) != "" })
+	names, known := s.intake.list(), make(map[string]doclog.Document, len(docs))
+	listed := make(map[string]bool, len(names))
+	for _, name := range names {
+		listed[name] = true
+	}
+	for _, d := range docs {
+		known[d.Name] = d
+		if !listed[d.Name] {
+			names = append(names, d.Name)
+		}
+	}
+	s.directory.room.recalled = known
+	readings := s.directory.readAll(names)
+	st := &start{Store: s, files: make(map[string]*reading, len(readings))}
+	st.found = placement.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
+	for i := range readings {
+		st.files[readings[i].name] = &readings[i]
+	}
+	list := make([]recalledDocument, len(docs))
+	for i, d := range docs {
+		st.found.Placed = marks.Placed(d.Name, d.Revision)
+		if list[i], err = st.document(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	s.directory.room.recalled = nil
+	// Sequences go on above what the last run may have served without recording it.
+	seq := max(newest, uint64(s.cfg.Clock.Now().UnixMicro()))
+	s.recorder.recall(recalled(list, seq, &s.publisher.limits))
+	s.intake.recall()
+	return readings, nil
+}
+
+// document is what a start knows of a document. Its file is put in place if it is not.
+func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocument, error) {
+	r := st.files[d.Name]
+	if !d.Deleted && r.raw == d.Hash && r.text != nil {
+		if d.Revision > st.found.Synced {
+			st.placer.inPlace(d.Name, d.Revision)
+		}
+		return recalledDocument{d, r.text}, nil
+	}
+	if d.Deleted && r.missing {
+		return recalledDocument{Document: d}, nil
+	}
+	v, err := st.recorder.log.Version(ctx, d.Name, d.N)
+	if err != nil {
+		return recalledDocument{}, err
+	}
+	known := recalledDocument{Document: d}
+	if !d.Deleted {
+		known.text = compactText(v.File)
+	}
+	verdict, err := placement.Judge(
+		placement.Found{Missing: r.missing, Broken: r.fault != "", Digest: r.raw, Changed: r.changed},
+		placement.Known{Revision: d.Revision, Deleted: d.Deleted, Hash: d.Hash, Replaces: v.Replaces, Since: func(rev kv.Revision) ([]doclog.Digest, error) {
+			return st.digests(ctx, d, rev)
+		}}, st.found)
+	if err == nil && (verdict == placement.Place || verdict == placement.PlaceAside) && !r.isDir {
+		err = st.place(v, r, verdict == placement.PlaceAside)
+	}
+	return known, err
+}
+
+// digests are those of the version that was current at a revision, and of those after it.
+func (st *start) digests(ctx context.Context, d doclog.Document, rev kv.Revision) (list []doclog.Digest, err error) {
+	const page = 100
+	for before := int64(0); ; {
+		versions, err := st.recorder.log.Versions(ctx, d.Name, before, page)
+		if err != nil || len(versions) == 0 {
+			return list, err
+		}
+		for _, v := range versions {
+			list = append(list, v.Hash)
+			if before = v.N; v.Revision <= rev {
+				return list, nil
+			}
+		}
+		if before == 1 {
+			return list, nil
+		}
+	}
+}
+
+// place puts a version in place that the last run could not, or that a crash took away.
+func (st *start) place(v doclog.Version, r *reading, aside bool) error {
+	log := st.cfg.Log.Info().Str("name", v.Name).Int64("revision", int64(v.Revision))
+	if aside {
+		kept, err := st.setAside(v)
+		if err != nil {
+			return err
+		}
+		log = log.Str("found", kept)
+	}
+	log.Msg("putting the newest version of a document in place, which was interrupted")
+	st.placer.place(&owedFile{version: v}, *r)
+	st.directory.room.done([]reading{*r})
+	*r = st.directory.read(v.Name, true)
+	return nil
+}
+
+// setAside keeps the bytes of a file in the data directory, and returns where.
+func (st *start) setAside(v doclog.Version) (string, error) {
+	data, _, err := atomicfile.ReadFile(st.directory.root, v.Name, st.cfg.MaxFileBytes)
+	if err != nil {
+		return "", nil // it cannot be read
+	}
+	name := fmt.Sprintf("%s/%d-%s", asideDir, v.Revision, doclog.DigestOf(data).String()[:8])
+	err = atomicfile.MkdirAll(st.data, asideDir, 0o700)
+	if err == nil {
+		err = atomicfile.Write(st.data, name, data, atomicfile.Attr{Perm: 0o600, ModTime: time.Unix(int64(v.Given), 0)})
+	}
+	if err != nil {
+		return "", codes.Errorf(codes.Storage, "what was found of %s cannot be set aside in the data directory: %w", v.Name, err)
+	}
+	return name, nil
+}
