@@ -251,16 +251,22 @@ var noon = time.Unix(1_700_000_000, 0)
 // newMemKit opens a store on a disk in memory whose clock stands at noon. Files
 // are changed with edit and remove.
 func newMemKit(t testing.TB, files map[string]string) *memKit {
-	fake := clock.NewFake(noon)
-	mem := atomicfile.NewMem(fake.Now)
-	mem.MakeDir("/srv/conf")
-	mem.MakeDir("/srv/data")
-	m := &memKit{kit: &kit{t: t, cfg: Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, Clock: fake}}, mem: mem, clock: fake}
+	m := &memKit{kit: &kit{t: t}}
+	m.prepare(files)
+	m.open()
+	return m
+}
+
+// prepare makes the disk, with files, for a store that is not open yet.
+func (m *memKit) prepare(files map[string]string) {
+	m.clock = clock.NewFake(noon)
+	m.mem = atomicfile.NewMem(m.clock.Now)
+	m.mem.MakeDir("/srv/conf")
+	m.mem.MakeDir("/srv/data")
+	m.cfg = Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m.mem, Clock: m.clock}
 	for name, text := range files {
 		m.write(name, text, 1000)
 	}
-	m.open()
-	return m
 }
 
 type memKit struct {

@@ -1,7 +1,6 @@
 package confstore
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"confcenter/codes"
-	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 )
@@ -137,11 +135,11 @@ func (s *Store) open() error {
 	if err := s.directory.open(); err != nil {
 		return err
 	}
-	log, err := doclog.Open(context.Background(), s.cfg.State, s.cfg.NewEpoch)
+	marks, err := placement.Open(s.data, s.cfg.Machine.Boot)
 	if err != nil {
 		return err
 	}
-	marks, err := placement.Open(s.data, s.cfg.Machine.Boot)
+	log, err := s.openLog(marks)
 	if err != nil {
 		return err
 	}

@@ -64,9 +64,17 @@ type state struct {
 	Parts int    `json:"parts,omitempty"` // of it that count, but are not in doc/NAME yet
 }
 
+// NewEpoch is random text for Open.
+func NewEpoch() (string, error) {
+	var random [16]byte
+	_, err := rand.Read(random[:])
+	return hex.EncodeToString(random[:]), err
+}
+
 // Open returns the log in store, which it begins if there is none. A change that is not in
-// place yet is brought there. newEpoch begins another epoch.
-func Open(ctx context.Context, store kv.Archive, newEpoch bool) (*Log, error) {
+// place yet is brought there. epoch, unless it is empty, is that of the log from now on; a new log
+// has a new one otherwise.
+func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 	l := &Log{store: store}
 	now, text, err := l.state()
 	if err != nil {
@@ -80,12 +88,13 @@ func Open(ctx context.Context, store kv.Archive, newEpoch bool) (*Log, error) {
 			return nil, err
 		}
 	}
-	if text == nil || newEpoch {
-		var random [16]byte
-		if _, err := rand.Read(random[:]); err != nil {
+	if text == nil && epoch == "" {
+		if epoch, err = NewEpoch(); err != nil {
 			return nil, err
 		}
-		now.Epoch = hex.EncodeToString(random[:])
+	}
+	if epoch != "" && epoch != now.Epoch {
+		now.Epoch = epoch
 		if _, err := l.write(ctx, l.txn(text, now)); err != nil {
 			return nil, err
 		}

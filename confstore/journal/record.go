@@ -1,4 +1,4 @@
-package ledger
+package journal
 
 import (
 	"encoding/binary"
@@ -33,11 +33,11 @@ type record struct {
 	served   int32
 	given    int32
 	deleted  bool
-	absent   bool   // intent: there was no file before
-	exact    bool   // intent: text is the file's bytes, not the compact form
-	previous Digest // intent: of the file's bytes before
+	absent   bool     // intent: there was no file before
+	exact    bool     // intent: text is the file's bytes, not the compact form
+	previous [16]byte // intent: of the file's bytes before
 	floor    int32
-	list     Digest
+	list     [16]byte
 	name     string
 	text     []byte // aliases what it was decoded from
 }
@@ -47,71 +47,6 @@ const (
 	flagAbsent  = 2
 	flagExact   = 4
 )
-
-func appendRecord(dst []byte, r record) []byte {
-	start := len(dst)
-	dst = append(dst, 0, 0, 0, 0, byte(r.kind))
-	le := binary.LittleEndian
-	switch r.kind {
-	case recordPut, recordIntent:
-		dst = le.AppendUint64(dst, r.seq)
-		dst = le.AppendUint32(dst, uint32(r.served))
-		dst = le.AppendUint32(dst, uint32(r.given))
-		dst = append(dst, r.flags())
-		if r.kind == recordIntent {
-			dst = append(dst, r.previous[:]...)
-		}
-		dst = le.AppendUint16(dst, uint16(len(r.name)))
-		dst = append(dst, r.name...)
-		dst = append(dst, r.text...)
-	case recordDone, recordAbort:
-		dst = le.AppendUint64(dst, r.seq)
-	case recordList:
-		dst = le.AppendUint32(dst, uint32(r.floor))
-		dst = append(dst, r.list[:]...)
-		dst = append(dst, r.name...)
-	}
-	le.PutUint32(dst[start:], uint32(len(dst)-start-4))
-	return dst
-}
-
-func (r record) flags() (flags byte) {
-	if r.deleted {
-		flags |= flagDeleted
-	}
-	if r.absent {
-		flags |= flagAbsent
-	}
-	if r.exact {
-		flags |= flagExact
-	}
-	return flags
-}
-
-// size is about what r takes in the journal.
-func (r record) size() int64 { return int64(48 + len(r.name) + len(r.text)) }
-
-// records are the change as the journal keeps it.
-func (c *Change) records() []record {
-	out := make([]record, 0, len(c.Lists)+len(c.Versions))
-	for _, l := range c.Lists {
-		out = append(out, record{kind: recordList, floor: l.Floor, list: l.Digest, name: l.Name})
-	}
-	for _, v := range c.Versions {
-		r := record{kind: recordPut, seq: v.Seq, served: v.Served, given: v.Given, deleted: v.Deleted, name: v.Name}
-		if !v.Deleted {
-			r.text = v.Text
-		}
-		if w := v.Write; w != nil {
-			r.kind, r.absent, r.previous = recordIntent, w.Absent, w.Replaces
-			if !v.Deleted {
-				r.exact, r.text = true, w.File
-			}
-		}
-		out = append(out, r)
-	}
-	return out
-}
 
 var errRecord = errors.New("record makes no sense")
 
@@ -211,21 +146,9 @@ func (c *cutter) uint64() uint64 {
 const (
 	frameHeader = 14
 	frameMagic  = 0x4ACF
-	// maxFrame is what a frame is split at; one record may be larger.
-	maxFrame = 32 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sealFrame fills in the header in front of a payload that begins at
-// frame[frameHeader].
-func sealFrame(frame []byte) {
-	le := binary.LittleEndian
-	le.PutUint16(frame, frameMagic)
-	le.PutUint32(frame[2:], uint32(len(frame)-frameHeader))
-	le.PutUint32(frame[6:], crc32.Checksum(frame[:6], castagnoli))
-	le.PutUint32(frame[10:], crc32.Checksum(frame[frameHeader:], castagnoli))
-}
 
 // openFrame is the payload of the frame that data begins with and the length of
 // the whole frame; ok is false if there is no sound frame.

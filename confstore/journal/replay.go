@@ -1,10 +1,13 @@
-package ledger
+package journal
 
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"slices"
+	"strings"
 
 	"confcenter/internal/jsontext"
 )
@@ -15,14 +18,6 @@ const (
 	journalVersion = 1
 	journalHeader  = len(journalMagic) + 4 + 16 + 4
 )
-
-func appendJournalHeader(dst []byte, epoch [16]byte) []byte {
-	start := len(dst)
-	dst = append(dst, journalMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, journalVersion)
-	dst = append(dst, epoch[:]...)
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
-}
 
 // kept is what the journal has about one name.
 type kept struct {
@@ -47,32 +42,33 @@ func newReplayed() *replayed {
 	return &replayed{names: make(map[string]*kept), open: make(map[uint64]*kept)}
 }
 
-// memory returns the replayed journal in the form that the store wants.
-func (r *replayed) memory() Memory {
-	m := Memory{Seq: r.seq, Torn: r.torn, Documents: make([]Document, 0, len(r.names))}
+// memory is what was remembered.
+func (r *replayed) memory(finished func(Document) bool) *Memory {
+	m := &Memory{Epoch: hex.EncodeToString(r.epoch[:]), Seq: r.seq, Torn: r.torn, Documents: make([]Document, 0, len(r.names))}
 	for name, k := range r.names {
-		if k.put.kind != 0 { // a list alone is nobody's
-			m.Documents = append(m.Documents, k.document(name))
+		if k.put.kind == 0 { // a list alone is nobody's
+			continue
 		}
+		d := k.document(name, k.put)
+		if k.intent != nil && !finished(d) {
+			if k.before.kind == 0 {
+				continue
+			}
+			d = k.document(name, k.before)
+		}
+		m.Documents = append(m.Documents, d)
 	}
+	slices.SortFunc(m.Documents, func(a, b Document) int { return strings.Compare(a.Name, b.Name) })
 	return m
 }
 
-func (k *kept) document(name string) Document {
-	put := k.put
+func (k *kept) document(name string, put record) Document {
 	d := Document{
-		Version: Version{Name: name, Seq: put.seq, Served: put.served, Given: put.given, Deleted: put.deleted, Text: put.text},
-		List:    List{Name: name, Floor: k.list.floor, Digest: k.list.list},
-		HasList: k.list.kind != 0,
+		Name: name, Seq: put.seq, Served: put.served, Given: put.given, Deleted: put.deleted, Text: put.text,
+		Floor: k.list.floor, List: k.list.list, Listed: k.list.kind != 0,
 	}
 	if put.exact {
-		d.Text = jsontext.AppendCompact(make([]byte, 0, len(put.text)), put.text)
-	}
-	if k.intent != nil {
-		d.Write = &Write{Absent: k.intent.absent, Replaces: k.intent.previous}
-		if put.exact {
-			d.Write.File = put.text
-		}
+		d.File, d.Text = put.text, jsontext.AppendCompact(make([]byte, 0, len(put.text)), put.text)
 	}
 	return d
 }
