@@ -114,14 +114,15 @@ func (s *Server) start() {
 	cfg.Dir, cfg.DataDir, cfg.Log = s.ConfDir, s.DataDir, log
 	cfg.SetTimeout = cmp.Or(cfg.SetTimeout, patience)
 	cfg.DiskPatience = cmp.Or(cfg.DiskPatience, patience)
-	store, err := confstore.Open(cfg)
-	s.must(err)
 	scfg := s.opts.Server
 	scfg.Listen, scfg.Log = "127.0.0.1:0", log
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}
 	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log, WriteTimeout: patience}})
+	s.must(err)
+	cfg.State = state
+	store, err := confstore.Open(cfg)
 	s.must(err)
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})
 	players, err := storage.Open(storage.Config{Store: state, Clock: scfg.Clock, Log: log})
@@ -132,7 +133,7 @@ func (s *Server) start() {
 	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
 	s.must(tcp.Start())
 	s.Store, s.State, s.tcp = store, state, tcp
-	s.close = []func() error{func() error { models.Close(); locks.Close(); return nil }, players.Close, state.Close, store.Close}
+	s.close = []func() error{func() error { models.Close(); locks.Close(); return nil }, players.Close, store.Close, state.Close}
 	s.door.lead(tcp.Addr().String())
 }
 

@@ -28,9 +28,6 @@ type Config struct {
 	// DataDir is where the lock is, and what is known of the files on this machine. It is made if
 	// missing and must not be inside Dir.
 	DataDir string
-	// NewEpoch begins another epoch with the contents of the log. It is for operators who have
-	// lost other data that Epoch also identifies.
-	NewEpoch bool
 	// Machine defaults to this one.
 	Machine placement.Machine
 
@@ -44,9 +41,6 @@ type Config struct {
 	// NoEvents turns file events off: edits are found by scans and Reload only.
 	NoEvents bool
 
-	// LockWait is how long Open waits for another process to release DataDir, for example one
-	// that is just being killed. Default 0: not at all.
-	LockWait time.Duration
 	// QuietPeriod is how long events must have stopped before a changed file is read, default
 	// 3 ms. Each millisecond delays subscribers by a millisecond.
 	QuietPeriod time.Duration

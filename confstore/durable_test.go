@@ -80,7 +80,7 @@ func (h hooked) Committed(list []*kv.Write) {
 func newRig(t *testing.T) *rig {
 	mem, cfg := memDisk(t)
 	require.NoError(t, mem.Put("/srv/conf/a.json", []byte(oldText), time.Unix(1000, 0)))
-	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg, log: &watched{Memory: state(t)}}
+	r := &rig{t: t, mem: mem, trace: &atomicfile.Trace{FS: mem}, cfg: cfg, log: &watched{Memory: kvtest.ForTest(t)}}
 	r.cfg.FS, r.cfg.State = r.trace, r.log
 	r.cfg.Machine = placement.Machine{Boot: "boot", Since: time.Unix(1, 0)}
 	r.cfg.DiskPatience, r.cfg.RetryPeriod = time.Hour, time.Hour // the order of the steps is what counts

@@ -45,7 +45,7 @@ func newKit(t testing.TB, files map[string]string) *kit {
 
 func (k *kit) open() {
 	if k.cfg.State == nil {
-		k.cfg.State = state(k.t)
+		k.cfg.State = kvtest.ForTest(k.t)
 	}
 	s, err := Open(k.cfg)
 	require.NoError(k.t, err)
@@ -199,7 +199,7 @@ func memDisk(t testing.TB) (*atomicfile.Mem, Config) {
 	m := atomicfile.NewMem(nil)
 	m.MakeDir("/srv/conf")
 	m.MakeDir("/srv/data")
-	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m, State: state(t)}
+	return m, Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: m, State: kvtest.ForTest(t)}
 }
 
 // held reports whether the store waits for a git command.
@@ -226,13 +226,6 @@ func (k *kit) remember(v doclog.Version) {
 		_, err := k.recorder.log.Commit(k.t.Context(), []doclog.Change{{Seq: v.Seq, Versions: []doclog.Version{v}}})
 		require.NoError(k.t, err)
 	})
-}
-
-// state is an empty state store, which outlives the stores of documents on it.
-func state(t testing.TB) *kvtest.Memory {
-	m := kvtest.NewMemory(kvtest.MemoryConfig{})
-	t.Cleanup(func() { m.Close() })
-	return m
 }
 
 // drainedNone is none after batches that were not looked at.

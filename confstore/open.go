@@ -2,11 +2,9 @@ package confstore
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"confcenter/codes"
 	"confcenter/confstore/placement"
@@ -70,15 +68,8 @@ func (s *Store) prepareOS() error {
 	if s.directory.path, err = absolute(s.cfg.Dir); err != nil {
 		return missingDir(s.cfg.Dir, err)
 	}
-	real, err := filepath.EvalSymlinks(s.directory.path)
+	data, err := Apart(s.cfg.Dir, s.cfg.DataDir)
 	if err != nil {
-		return missingDir(s.cfg.Dir, err)
-	}
-	data, err := filepath.Abs(s.cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	if err := checkApart(real, resolved(data)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
@@ -113,6 +104,22 @@ func resolved(path string) string {
 	return path
 }
 
+// Apart returns the absolute path of a data directory. It fails, as Open does, if the directory of
+// the documents does not exist or the data directory is in it.
+func Apart(dir, data string) (string, error) {
+	path, err := absolute(dir)
+	if err != nil {
+		return "", missingDir(dir, err)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", missingDir(dir, err)
+	}
+	if data, err = filepath.Abs(data); err != nil {
+		return "", err
+	}
+	return data, checkApart(path, resolved(data))
+}
+
 func checkApart(dir, data string) error {
 	if data == dir || strings.HasPrefix(data, strings.TrimSuffix(dir, "/")+"/") {
 		return codes.Errorf(codes.BadRequest, "the data directory %s is inside the configuration directory %s; name one outside", data, dir)
@@ -124,12 +131,6 @@ func (s *Store) open() error {
 	var err error
 	if s.data, err = s.cfg.FS.OpenRoot(s.cfg.DataDir); err != nil {
 		return codes.Errorf(codes.Storage, "data directory: %w", err)
-	}
-	if s.lock, err = s.takeLock(); err != nil {
-		if errors.Is(err, atomicfile.ErrLocked) {
-			return codes.Errorf(codes.Busy, "the data directory %s is in use by another server: stop it or name another directory", s.cfg.DataDir)
-		}
-		return codes.Errorf(codes.Storage, "data directory %s: lock: %w", s.cfg.DataDir, err)
 	}
 	s.syncer.dir = s.directory.path
 	if err := s.directory.open(); err != nil {
@@ -174,24 +175,6 @@ func (s *Store) load(readings []reading) error {
 	s.intake.noteRoom()
 	s.cfg.Log.Info().Str("dir", s.directory.path).Int("documents", len(s.Snapshot().Names())).Int("changed", len(edits)).Msg("configuration loaded")
 	return nil
-}
-
-const lockName = "config.lock"
-
-// lockPoll is how often to try again to take the lock.
-const lockPoll = 20 * time.Millisecond
-
-func (s *Store) takeLock() (io.Closer, error) {
-	timer := s.cfg.Clock.NewTimer(lockPoll)
-	defer timer.Stop()
-	for end := s.cfg.Clock.Now().Add(s.cfg.LockWait); ; {
-		lock, err := s.data.Lock(lockName)
-		if !errors.Is(err, atomicfile.ErrLocked) || !s.cfg.Clock.Now().Before(end) {
-			return lock, err
-		}
-		<-timer.C()
-		timer.Reset(lockPoll)
-	}
 }
 
 func removals(edits []edit) (n int) {

@@ -18,6 +18,7 @@ import (
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
+	"confcenter/kvstore/kvtest"
 )
 
 // sickDisk is a disk on which what changes anything in one directory fails, hangs or panics
@@ -178,7 +179,7 @@ func newPatient(t *testing.T, sickDir string) *patient {
 	mem, cfg := memDisk(t)
 	p := &patient{kit: &kit{t: t, cfg: cfg}, mem: mem, disk: &sickDisk{FS: mem, dir: sickDir}}
 	p.cfg.FS = p.disk
-	log := &watched{Memory: state(t)}
+	log := &watched{Memory: kvtest.ForTest(t)}
 	if sickDir == sickData {
 		log.hook = p.disk.commits
 	}

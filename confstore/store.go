@@ -2,7 +2,6 @@ package confstore
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"sync"
 	"syscall"
@@ -16,7 +15,6 @@ type Store struct {
 	// set at open
 	cfg       Config
 	data      atomicfile.Root
-	lock      io.Closer
 	epoch     string
 	publisher publisher
 	recorder  recorder
@@ -165,9 +163,6 @@ func (s *Store) release() error {
 	}
 	if s.directory.root != nil {
 		errs = append(errs, s.directory.root.Close())
-	}
-	if s.lock != nil {
-		errs = append(errs, s.lock.Close())
 	}
 	if s.data != nil {
 		errs = append(errs, s.data.Close())

@@ -3,12 +3,9 @@ package confstore
 import (
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/codes"
-	"confcenter/internal/clock"
 )
 
 func TestOpenLoadsTheDirectory(t *testing.T) {
@@ -68,37 +65,6 @@ func TestRemovedFileLeavesATombstoneAcrossRestart(t *testing.T) {
 	require.True(t, n.Known() && n.Deleted())
 	require.Equal(t, "{}", k.text("a"))
 	require.Equal(t, b.Changes[0].Node.Mtime(false), n.Mtime(false))
-}
-
-func TestSecondOpenOfTheDataDirectoryIsRefused(t *testing.T) {
-	k := newKit(t, nil)
-	_, err := Open(k.cfg)
-	require.ErrorIs(t, err, codes.Busy)
-}
-
-func TestOpenWaitsForALockThatIsBeingGivenUp(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
-	cfg := Config{Dir: dir + "/conf", DataDir: dir + "/data", State: state(t)}
-	first, err := Open(cfg)
-	require.NoError(t, err)
-	_, err = Open(cfg)
-	require.ErrorIs(t, err, codes.Busy, "by default nobody waits")
-
-	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
-	cfg.Clock, cfg.LockWait = fake, time.Second
-	opened := make(chan error, 1)
-	go func() {
-		second, err := Open(cfg)
-		if err == nil {
-			err = second.Close()
-		}
-		opened <- err
-	}()
-	fake.BlockUntil(1)
-	require.NoError(t, first.Close())
-	fake.Advance(lockPoll)
-	require.NoError(t, <-opened)
 }
 
 func TestACancelledSubscriptionIsNotToldAgain(t *testing.T) {

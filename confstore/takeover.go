@@ -26,14 +26,8 @@ func (s *Store) openLog(marks *placement.Marks) (*doclog.Log, error) {
 		return nil, err
 	}
 	epoch := ""
-	switch {
-	case s.cfg.NewEpoch:
-		epoch, err = doclog.NewEpoch()
-	case old != nil:
+	if old != nil {
 		epoch = old.Epoch
-	}
-	if err != nil {
-		return nil, err
 	}
 	log, err := doclog.Open(ctx, s.cfg.State, epoch)
 	if err != nil || old == nil {

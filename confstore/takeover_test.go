@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/journal"
+	"confcenter/kvstore/kvtest"
 )
 
 // testdata of package journal has one that an older version wrote: what it knew is known, under
@@ -65,27 +66,9 @@ func TestADamagedJournalIsRefusedByName(t *testing.T) {
 	m := &memKit{kit: &kit{t: t}}
 	m.prepare(nil)
 	require.NoError(t, m.mem.Put("/srv/data/"+journal.Name, []byte("damaged"), noon))
-	m.cfg.State = state(t)
+	m.cfg.State = kvtest.ForTest(t)
 	_, err := Open(m.cfg)
 	require.ErrorIs(t, err, codes.Storage)
 	require.ErrorContains(t, err, journal.Name)
 	require.ErrorContains(t, err, "backup", "what to do")
-}
-
-func TestANewEpochKeepsWhatTheLogKnows(t *testing.T) {
-	m := newMemKit(t, map[string]string{"a.json": `1`, "gone.json": `1`})
-	m.remove("gone.json")
-	m.edit("a.json", `{`, 2000)
-	version, epoch := m.mtime("a.json"), m.Epoch()
-	require.Len(t, epoch, 32)
-	m.cfg.NewEpoch = true
-	m.reopen()
-	next := m.Epoch()
-	require.NotEqual(t, epoch, next)
-	m.cfg.NewEpoch = false
-	m.reopen()
-	require.Equal(t, next, m.Epoch())
-	require.Equal(t, "1", m.text("a"), "the last good version")
-	require.Equal(t, version, m.mtime("a.json"))
-	require.True(t, m.Snapshot().Node("gone.json").Deleted())
 }

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/kvstore/kvtest"
 )
 
 const oneDay = 86_400
@@ -108,7 +109,7 @@ func TestJournalWithAVersionOfYearsAhead(t *testing.T) {
 
 	// docs/operator.md: move the journal away.
 	require.NoError(t, m.Close())
-	m.cfg.State = state(t)
+	m.cfg.State = kvtest.ForTest(t)
 	m.open()
 	require.EqualValues(t, noon.Unix(), m.mtime("a.json"))
 	m.mustSet("a.json", `3`)

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/confstore"
+	"confcenter/kvstore/kvtest"
 )
 
 // configKit is a gateway on a config store that finds what happens in its directory
@@ -20,12 +21,13 @@ import (
 type configKit struct {
 	*kit
 	conf, data string
+	log        *kvtest.Memory
 	files      *confstore.Store
 }
 
 func startConfig(t testing.TB, files map[string]string) *configKit {
 	base := t.TempDir()
-	k := &configKit{conf: filepath.Join(base, "conf"), data: filepath.Join(base, "data")}
+	k := &configKit{conf: filepath.Join(base, "conf"), data: filepath.Join(base, "data"), log: kvtest.ForTest(t)}
 	require.NoError(t, os.Mkdir(k.conf, 0o755))
 	for name, text := range files {
 		k.write(t, name, text)
@@ -37,7 +39,7 @@ func startConfig(t testing.TB, files map[string]string) *configKit {
 // open starts store and gateway, again after close.
 func (k *configKit) open(t testing.TB) {
 	var err error
-	k.files, err = confstore.Open(confstore.Config{Dir: k.conf, DataDir: k.data, NoEvents: true})
+	k.files, err = confstore.Open(confstore.Config{Dir: k.conf, DataDir: k.data, State: k.log, NoEvents: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.files.Close()) })
 	k.kit = start(t, func(_ *Config, stores *Stores) { stores.Config = k.files })

@@ -56,9 +56,9 @@ func startIn(t testing.TB, dir string, change func(*Config, *Stores)) *kit {
 	k := &kit{t: t}
 	conf := t.TempDir()
 	var err error
-	k.config, err = confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data")})
-	require.NoError(t, err)
 	k.state, err = pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(dir, "state"), ReserveBytes: 1}})
+	require.NoError(t, err)
+	k.config, err = confstore.Open(confstore.Config{Dir: conf, DataDir: filepath.Join(dir, "data"), State: k.state})
 	require.NoError(t, err)
 	cfg := Config{Listen: "127.0.0.1:0", Version: "test", Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}
 	stores := Stores{Config: k.config, State: k.state, StateStats: k.state.Stats, Storage: newFakeStorage(), Lander: new(landing.Lander).Readings}

@@ -18,6 +18,7 @@ import (
 	"confcenter/internal/health"
 	"confcenter/internal/metric"
 	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
 )
 
 // startFleet is start with a TCP side.
@@ -162,7 +163,7 @@ func TestTroubleIsTold(t *testing.T) {
 func TestABrokenFileLeavesTheServerReady(t *testing.T) {
 	conf := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(conf, "broken.json"), []byte(`{`), 0o644))
-	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir()})
+	config, err := confstore.Open(confstore.Config{Dir: conf, DataDir: t.TempDir(), State: kvtest.ForTest(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, config.Close()) })
 	k := start(t, func(_ *Config, s *Stores) { s.Config = config })

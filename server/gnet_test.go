@@ -19,6 +19,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/servertest"
+	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
 	"confcenter/server"
 )
@@ -63,7 +64,7 @@ func TestOutOfFilesIsSurvived(t *testing.T) {
 func serveWithFewFiles(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
-	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data"})
+	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data", State: kvtest.ForTest(t)})
 	require.NoError(t, err)
 	defer store.Close()
 	lobby := admission.New(admission.Limits{Strangers: 1024})
@@ -208,7 +209,7 @@ func TestTheLastReplyIsReadBeforeTheClose(t *testing.T) {
 func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/conf", 0o755))
-	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data"})
+	store, err := confstore.Open(confstore.Config{Dir: dir + "/conf", DataDir: dir + "/data", State: kvtest.ForTest(t)})
 	require.NoError(t, err)
 	defer store.Close()
 	addr := "127.0.0.1:0"

@@ -10,6 +10,7 @@ import (
 
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
+	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 )
@@ -19,7 +20,7 @@ func memoryStore(t *testing.T) *confstore.Store {
 	mem := atomicfile.NewMem(nil)
 	mem.MakeDir("/srv/conf")
 	mem.MakeDir("/srv/data")
-	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem})
+	store, err := confstore.Open(confstore.Config{Dir: "/srv/conf", DataDir: "/srv/data", FS: mem, State: kvtest.ForTest(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
+	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 )
 
@@ -79,14 +80,21 @@ func TestDefaultHTTPPortTaken(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	conf, flags := home(t)
-	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: flags[3]})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, store.Close()) }()
 	var text strings.Builder
 	log := zerolog.New(&text)
 	o := &options{data: flags[3], http: httpOptions{listen: l.Addr().String()}}
 	o.state.define(pflag.NewFlagSet("", pflag.ContinueOnError))
-	state, err := openState(o, store, memory.Divide(memory.Least), log)
+	budget := memory.Divide(memory.Least)
+	taken, err := takeData(o.data, clock.Real(), 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	engine, err := openEngine(o, budget, log)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, engine.Close()) }()
+	store, err := confstore.Open(confstore.Config{Dir: conf, DataDir: flags[3], State: engine})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	state, err := openState(o, engine, store, budget, log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, state.close()) }()
 	g, err := startHTTP(&o.http, nil, nil, nil, store, state, log)

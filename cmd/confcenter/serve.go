@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/admission"
+	"confcenter/internal/clock"
 	"confcenter/internal/memory"
 	"confcenter/server"
 )
@@ -101,15 +101,26 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	if err := o.state.checkState(o.data); err != nil {
 		return cannotStart(err)
 	}
-	// A new state store begins with new revisions, so clients that continue from a
-	// revision must see another epoch.
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, NewEpoch: stateIsNew(o.data), Log: log, LockWait: lockWait,
+	if _, err := confstore.Apart(o.conf, o.data); err != nil {
+		return cannotStart(err)
+	}
+	taken, err := takeData(o.data, clock.Real(), lockWait)
+	if err != nil {
+		return cannotStart(err)
+	}
+	defer func() { err = errors.Join(err, taken.Close()) }()
+	engine, err := openEngine(o, budget, log)
+	if err != nil {
+		return cannotStart(err)
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Log: log,
 		Documents: budget.Documents, Caches: budget.Caches, Queues: budget.Queues})
 	if err != nil {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	state, err := openState(o, store, budget, log)
+	state, err := openState(o, engine, store, budget, log)
 	if err != nil {
 		return cannotStart(err)
 	}
@@ -138,9 +149,6 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	l := lifecycle{server: &both{srv, web}, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)
 }
-
-// lockWait lets a server start while its predecessor is still ending.
-const lockWait = 3 * time.Second
 
 func cannotStart(err error) error { return fmt.Errorf("the server cannot start: %w", err) }
 

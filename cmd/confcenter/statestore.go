@@ -145,8 +145,8 @@ type state struct {
 	watching sync.WaitGroup
 }
 
-// openState opens the state store; --data exists and belongs to this process.
-func openState(o *options, config *confstore.Store, budget *memory.Budget, log zerolog.Logger) (*state, error) {
+// openEngine opens the state store; --data exists and belongs to this process.
+func openEngine(o *options, budget *memory.Budget, log zerolog.Logger) (*replica.Store, error) {
 	if o.state.ackBeforeDisk {
 		log.Warn().Msg("writes to the state store are acknowledged before they are on disk: a crash of the machine loses some (--kv-ack-before-disk-may-lose-writes)")
 	}
@@ -157,9 +157,14 @@ func openState(o *options, config *confstore.Store, budget *memory.Budget, log z
 	if err := markState(o.data); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	return store, nil
+}
+
+// openState opens what lives on the state store, which stays the caller's.
+func openState(o *options, store *replica.Store, config *confstore.Store, budget *memory.Budget, log zerolog.Logger) (*state, error) {
 	landed, settings, err := o.landing.open(config, log)
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, err
 	}
 	cfg := storage.Config{Store: store, Settings: settings, Log: log}
 	if landed.db != nil {
@@ -167,7 +172,7 @@ func openState(o *options, config *confstore.Store, budget *memory.Budget, log z
 	}
 	players, err := storage.Open(cfg)
 	if err != nil {
-		return nil, errors.Join(err, landed.close(), store.Close())
+		return nil, errors.Join(err, landed.close())
 	}
 	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
 	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log})
@@ -203,7 +208,7 @@ func (s *state) close() error {
 	s.landed.stop()
 	s.models.Close()
 	s.locks.Close()
-	return errors.Join(s.players.Close(), s.landed.close(), s.store.Close())
+	return errors.Join(s.players.Close(), s.landed.close())
 }
 
 // serve adds the state store to stores.

@@ -40,7 +40,7 @@ func (m *machine) open() kvstore.Engine {
 	if m.keeping != nil {
 		log = m.keeping
 	}
-	m.store = &Memory{openOn(log, m.clock), m.log}
+	m.store = &Memory{openOn(log, m.clock), m.log, m.clock}
 	return m.store
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"testing"
 	"time"
 
 	"confcenter/internal/clock"
@@ -41,6 +42,13 @@ func openOn(log replica.Log, c clock.Clock) *replica.Store {
 		panic(err) // a list can always be read
 	}
 	return s
+}
+
+// ForTest opens an empty engine that is closed when the test has ended.
+func ForTest(t testing.TB) *Memory {
+	m := NewMemory(MemoryConfig{})
+	t.Cleanup(func() { m.Close() })
+	return m
 }
 
 // Clone opens another engine, with what this one has acknowledged: what is left of it if the

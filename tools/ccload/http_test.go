@@ -21,9 +21,9 @@ import (
 // realHTTP is the address of the real HTTP side on an empty store.
 func realHTTP(t *testing.T) string {
 	t.Helper()
-	store, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: t.TempDir()})
-	require.NoError(t, err)
 	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: t.TempDir()}})
+	require.NoError(t, err)
+	store, err := confstore.Open(confstore.Config{Dir: t.TempDir(), DataDir: t.TempDir(), State: state})
 	require.NoError(t, err)
 	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0"}, gateway.Stores{Config: store, State: state}, nil)
 	require.NoError(t, err)

@@ -159,12 +159,12 @@ func serveReal(args []string) int {
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data})
+	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: *data + "-state"}})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	state, err := pebblekv.Open(pebblekv.Config{Disk: disk.Config{Dir: filepath.Join(*data, "state")}})
+	store, err := confstore.Open(confstore.Config{Dir: *conf, DataDir: *data, State: state})
 	if err != nil {
 		fmt.Println(err)
 		return 1
