@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	"server/loop/looptest": {},
 	"server/netio":         {"internal/admission", "server/loop", "github.com/panjf2000/gnet/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"server/gate":          {"access", "codes", "internal/admission", "internal/roster", "kv", "protocol", "server/loop"},
-	"server/gate/gatetest": {"codes", "confstore", "kv", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
+	"server/gate/gatetest": {"codes", "confstore", "kv", "kvstore/kvtest", "protocol", "internal/admission", "internal/clock", "server/gate", "server/loop", "server/loop/looptest", "github.com/stretchr/testify"},
 	"server/config":        {"access", "codes", "confstore", "meta", "protocol", "server/gate", "server/loop"},
 	"server/state":         {"codes", "kv", "kvlock", "protocol", "server/gate", "server/loop"},
 	"server/model":         {"codes", "protocol", "server/gate", "server/loop", "state"},

@@ -42,7 +42,7 @@ func prepare(cfg Config) (*Store, error) {
 	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, patience: 3 * cfg.DiskPatience}
 	s.recorder = recorder{
 		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles, documents: cfg.Documents,
-		firstPause: cfg.RetryPeriod, unsaved: make(map[string]struct{}), placer: &s.placer,
+		tries: attempts{first: cfg.RetryPeriod}, unsaved: make(map[string]struct{}), placer: &s.placer,
 	}
 	s.syncer = syncer{fs: cfg.FS, clock: cfg.Clock, log: cfg.Log, wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.placer = placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}
@@ -144,7 +144,7 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	s.recorder.log, s.epoch = log, log.Epoch()
+	s.recorder.log = log
 	s.recorder.scribe = newScribe(&s.cfg, &s.troubles)
 	s.syncer.marks = marks
 	readings, err := s.recall(marks)

@@ -19,24 +19,39 @@ import (
 type recorder struct {
 	// set at open
 	*publisher
-	clock      clock.Clock
-	problems   *problems
-	troubles   *troubles
-	log        *doclog.Log // used in steps of the scribe
-	scribe     *scribe
-	firstPause time.Duration
-	documents  *memory.Pool
-	placer     *placer
+	clock     clock.Clock
+	problems  *problems
+	troubles  *troubles
+	log       *doclog.Log // used in steps of the scribe
+	scribe    *scribe
+	documents *memory.Pool
+	placer    *placer
 
 	// store's goroutine only
 	known   kv.Revision         // all versions through it are served, or were
 	unsaved map[string]struct{} // names of which the log does not have what is served
 	unsure  bool                // the log may have changes that are not served
 	late    *writing            // what the scribe has not ended yet
-	failed  error               // why the log could not be written last; nil: it could
-	retryAt time.Time           // when to try again
-	pause   time.Duration       // between the last attempts
-	fault   error               // why nothing is accepted until a restart; nil: no reason
+	tries   attempts
+	fault   error // why nothing is accepted until a restart; nil: no reason
+}
+
+// attempts to write the log are made at growing distances while they fail.
+type attempts struct {
+	first  time.Duration // set at open: between the first two
+	failed error         // why the last one failed; nil: it did not
+	pause  time.Duration // between the last two
+	next   time.Time     // not before this
+}
+
+// ended takes note of how an attempt ended.
+func (a *attempts) ended(now time.Time, err error) {
+	if err == nil {
+		a.pause = 0
+		return
+	}
+	a.pause = min(max(a.first, 2*a.pause), maxPause)
+	a.next = now.Add(a.pause)
 }
 
 // writing is a commit that is under way, or has ended.
@@ -157,12 +172,12 @@ func (r *recorder) missed(w *writing) doclog.Change {
 	return c
 }
 
-// saved publishes documents that the log has by now.
+// saved takes note of documents that the log has by now.
 func (r *recorder) saved(names []string, rev kv.Revision) {
-	b := newBuilder(r.snapshot.Load())
+	now := r.snapshot.Load()
 	for _, name := range names {
 		delete(r.unsaved, name)
-		if n := b.next.Node(name); n.known() {
+		if n := now.Node(name); n.known() {
 			r.placer.inPlace(name, rev)
 			n.own.revision = rev
 		}
@@ -180,35 +195,30 @@ func (r *recorder) caughtUp(err error) (revisions []kv.Revision, _ error) {
 	} else {
 		r.ended(err)
 	}
-	r.unsure, r.retryAt = true, time.Time{}
+	r.unsure, r.tries.next = true, time.Time{}
 	return revisions, err
 }
 
 // retry has the log remember what it missed, if it is time.
 func (r *recorder) retry() {
-	if r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.retryAt) {
+	if r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.tries.next) {
 		return
 	}
-	if r.failed != nil || r.unsure || len(r.unsaved) > 0 {
+	if r.tries.failed != nil || r.unsure || len(r.unsaved) > 0 {
 		_, _ = r.commit() // noted
 	}
 }
 
 // ended takes note of how the last attempt to write the log ended.
 func (r *recorder) ended(err error) {
-	if err == nil {
-		r.pause = 0
-	} else {
-		r.pause = min(max(r.firstPause, 2*r.pause), maxPause)
-		r.retryAt = r.clock.Now().Add(r.pause)
-	}
+	r.tries.ended(r.clock.Now(), err)
 	if errors.Is(err, errPanicked) {
 		r.fault = errPanicked
 	}
 	if err == nil {
 		err = r.refusal()
 	}
-	r.failed = err
+	r.tries.failed = err
 	r.troubles.ofLog(err)
 	text := ""
 	if err != nil {

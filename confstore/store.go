@@ -15,7 +15,6 @@ type Store struct {
 	// set at open
 	cfg       Config
 	data      atomicfile.Root
-	epoch     string
 	publisher publisher
 	recorder  recorder
 	directory directory
@@ -38,7 +37,7 @@ func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
 
 // Epoch identifies the history of versions: random text that is created with the log
 // and never changes. Versions of different epochs cannot be compared.
-func (s *Store) Epoch() string { return s.epoch }
+func (s *Store) Epoch() string { return s.recorder.log.Epoch() }
 
 // Problems returns the current problems, sorted by name. The caller owns the slice.
 func (s *Store) Problems() []Problem { return s.recorder.problems.all() }

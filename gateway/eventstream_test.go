@@ -168,7 +168,7 @@ func TestOwnStreamsEndWithTheGateway(t *testing.T) {
 }
 
 // What a stream is gone on from says what data it belongs to: who comes back with an
-// id of data that was lost meanwhile is told to forget it, also when as much has
+// id of data that was lost meanwhile is told to forget it, also when as much or more has
 // happened again.
 func TestStreamsDoNotGoOnWithAnIDOfLostData(t *testing.T) {
 	run := func() (k *kit, config, store uint64) {
@@ -187,8 +187,8 @@ func TestStreamsDoNotGoOnWithAnIDOfLostData(t *testing.T) {
 	}
 	before, config, store := run()
 	now, configNow, storeNow := run()
-	require.Equal(t, config, configNow, "the numbers are the same")
-	require.Equal(t, store, storeNow)
+	require.LessOrEqual(t, config, configNow)
+	require.Equal(t, store, storeNow, "the numbers are the same")
 	for _, id := range []func(n uint64) string{
 		before.id,
 		func(n uint64) string { return fmt.Sprint(n) }, // without an epoch, as they were once

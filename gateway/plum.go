@@ -161,7 +161,7 @@ func (g *Gateway) plumBatch(w *reply, r *http.Request, ns string) error {
 const namesPage = 200
 
 // plumNamespaces sends the list a page at a time: there may be any number of namespaces, and
-// Plum's form has no pages.
+// Plum's form has no pages. It leaves out those that Plum's writes are refused in.
 func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 	if err := w.grow(namesPage * (kv.MaxNamespace + len(`"",`))); err != nil {
 		return err
@@ -173,6 +173,9 @@ func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 		list, more = g.stores.State.Namespaces(after, namesPage)
 		for i := range list {
 			after = list[i].Name
+			if kv.Guarded(after) != "" {
+				continue
+			}
 			w.b = appendPlumText(append(w.b, separator...), after)
 			separator = ","
 		}

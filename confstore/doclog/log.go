@@ -71,9 +71,9 @@ func NewEpoch() (string, error) {
 	return hex.EncodeToString(random[:]), err
 }
 
-// Open returns the log in store, which it begins if there is none. A change that is not in
-// place yet is brought there. epoch, unless it is empty, is that of the log from now on; a new log
-// has a new one otherwise.
+// Open returns the log in store; if there is none, its first change begins it. A change that is
+// not in place yet is brought there. epoch, unless it is empty, is that of the log from now on; a
+// new log has a new one otherwise.
 func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 	l := &Log{store: store}
 	now, text, err := l.state()
@@ -88,29 +88,25 @@ func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 			return nil, err
 		}
 	}
-	if text == nil && epoch == "" {
-		if epoch, err = NewEpoch(); err != nil {
-			return nil, err
-		}
-	}
-	if epoch != "" && epoch != now.Epoch {
+	switch {
+	case epoch != "" && epoch != now.Epoch:
 		now.Epoch = epoch
-		if _, err := l.write(ctx, l.txn(text, now)); err != nil {
-			return nil, err
-		}
+		_, err = l.write(ctx, l.txn(text, now))
+	case text == nil:
+		now.Epoch, err = NewEpoch()
 	}
 	l.epoch = now.Epoch
-	return l, nil
+	return l, err
 }
 
-// Epoch identifies the history of versions: random text that is made with the log and kept.
+// Epoch identifies the history of versions: random text, which the first change keeps.
 func (l *Log) Epoch() string { return l.epoch }
 
 // state reads how far the log reaches, and the value that says so; nil: there is no log.
 func (l *Log) state() (now state, text []byte, err error) {
 	e, _ := l.store.Get([]byte(space), []byte(stateKey))
 	if e == nil {
-		return now, nil, nil
+		return state{Epoch: l.epoch}, nil, nil
 	}
 	return now, e.Value.Data, decode(stateKey, e.Value.Data, &now)
 }
