@@ -51,6 +51,9 @@ const (
 	ConfigWrite  // to create and change them; an empty SETCONFIG also deletes
 	ConfigDelete // to delete them
 
+	ConfigHistory // older versions of documents, who made them and why
+	HistoryWrite  // to remove older versions of documents
+
 	KVRead    // values, keys, namespaces
 	KVWatch   // to be notified of changes
 	KVWrite   // puts, increments, restoring
@@ -81,7 +84,7 @@ const (
 
 var rightNames = [...]string{
 	Anyone: "anyone", Nobody: "nobody",
-	ConfigRead: "config:read", ConfigWatch: "config:watch", ConfigWrite: "config:write", ConfigDelete: "config:delete",
+	ConfigRead: "config:read", ConfigWatch: "config:watch", ConfigWrite: "config:write", ConfigDelete: "config:delete", ConfigHistory: "config:history", HistoryWrite: "history:write",
 	KVRead: "kv:read", KVWatch: "kv:watch", KVWrite: "kv:write", KVDelete: "kv:delete", KVHistory: "kv:history",
 	KVLock: "kv:lock", KVLease: "kv:lease", KVEach: "kv:each",
 	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write", LandingLand: "landing:land",

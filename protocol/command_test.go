@@ -30,8 +30,8 @@ func TestFamiliesOfCommandIDs(t *testing.T) {
 	for _, row := range protocol.Commands {
 		for _, id := range []protocol.Command{row.ID, row.ID.Reply()} {
 			require.Equal(t, row.ID >= 0x0100 && row.ID < 0x0200, id.IsState(), row.Name)
-			require.Equal(t, row.ID >= 0x0200 && row.ID < 0x0400, id.IsStorage(), row.Name)
-			require.Equal(t, row.ID >= 0x0400, id.Model() != "", row.Name)
+			require.Equal(t, row.ID >= 0x0200 && row.ID < 0x0300, id.IsStorage(), row.Name)
+			require.Equal(t, row.ID >= 0x0300 && row.ID&0x80 == 0, id.Model() != "", row.Name)
 		}
 		if row.ID >= 0x0100 {
 			require.False(t, row.Anonymous)
@@ -43,9 +43,10 @@ func TestFamiliesOfCommandIDs(t *testing.T) {
 		require.Equal(t, id == 0x0200 || id == 0x1200, id.IsStorage(), "%v", id)
 		require.Empty(t, id.Model(), "%v", id)
 	}
-	for first, model := range map[protocol.Command]string{0x0400: "flow", 0x0500: "bench"} {
+	for first, model := range map[protocol.Command]string{0x0300: "history", 0x0400: "flow", 0x0500: "bench"} {
 		require.Equal(t, model, first.Model())
-		require.Equal(t, model, (first + 0x10FF).Model())
+		require.Equal(t, model, (first + 0x107F).Model())
+		require.Empty(t, (first + 0x1080).Model())
 		require.Equal(t, first+3, protocol.OfModel(model, 3))
 	}
 	require.Zero(t, protocol.OfModel("nothing", 0))

@@ -4,15 +4,18 @@ import "slices"
 
 // models are the models of a cluster's state, which package state describes. Their tables of
 // operations are their commands' rows, which are generated; an operation's place in the table
-// is its id's in the family.
+// is its id's in the family. From ownIDs on, the family has commands with handlers of their own.
 var models = [...]struct {
 	name   string
 	first  Command // the family's bits of the ids
 	prefix string  // of the commands' names
 }{
+	{"history", 0x0300, "CF"},
 	{"flow", 0x0400, "FL"},
 	{"bench", 0x0500, "BN"},
 }
+
+const ownIDs Command = 0x80
 
 // OfModel is the command for an operation of a model, by its place in the model's table; 0 if
 // there is no such model.
@@ -38,7 +41,7 @@ func PrefixOf(model string) string {
 // Model is the model that c, a request or a reply, belongs to; empty if there is none.
 func (c Command) Model() string {
 	for _, m := range models {
-		if c.Request()&familyBits == m.first {
+		if c.Request()&^(ownIDs-1) == m.first {
 			return m.name
 		}
 	}
@@ -60,4 +63,4 @@ func AppendAnswer(dst, object []byte) []byte {
 func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
 
 // Commands is the whole table in the order of ids. Nobody may change it.
-var Commands = slices.Concat(ownCommands, flowCommands, benchCommands)
+var Commands = slices.Concat(ownCommands, historyCommands, flowCommands, benchCommands)

@@ -4,6 +4,10 @@ package protocol
 
 import "confcenter/access"
 
+var historyCommands = []Row{
+	{ID: 0x0300, Name: "CFLOG", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, before, limit", Response: "code, name, changes, next, compacted"},
+}
+
 var flowCommands = []Row{
 	{ID: 0x0400, Name: "FLLIST", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, list, status, after, limit", Response: "code, revision, members, next"},
 	{ID: 0x0401, Name: "FLTASKS", Role: Served, MaxBody: MaxBody, Right: access.FlowRead, Request: "scope, status, after, limit", Response: "code, tasks, next"},

@@ -35,7 +35,9 @@ type connection struct {
 
 // clientCommands are the verbs that need a running server.
 func (a *app) clientCommands() []*cobra.Command {
-	return []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand(), a.clientsCommand(), a.kvCommand(), a.storageCommand(), a.landingCommand(), a.flowCommand(), a.benchCommand()}
+	list := []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand()}
+	list = append(list, a.historyCommands()...)
+	return append(list, a.clientsCommand(), a.kvCommand(), a.storageCommand(), a.landingCommand(), a.flowCommand(), a.benchCommand())
 }
 
 // connect gives a verb the flags that all of them share, and the arguments that its

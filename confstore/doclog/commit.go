@@ -16,7 +16,7 @@ type List struct {
 }
 
 // Change is what becomes durable together. For each name only the last version and the last list
-// count. Of a Version, the log itself sets N, Revision, Seq, Staged, Size, Hash and Chunks.
+// count. Of a Version, the log itself sets N, Revision, Seq, Staged, New, Size, Hash and Chunks.
 type Change struct {
 	Seq      uint64 // of the change; the log raises it above that of the one before
 	By       By
@@ -87,6 +87,7 @@ func (g *group) document(name string) (Document, error) {
 // planned is what a change makes of documents.
 type planned struct {
 	docs     map[string]Document
+	touches  []Touch // in the order of the change
 	versions []kv.Op
 	chunks   []kv.Op
 }
@@ -113,6 +114,7 @@ func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error)
 		if err != nil {
 			return nil, next, err
 		}
+		v.New = !v.Deleted && (d.N == 0 || d.Deleted)
 		d.N, d.Seq, d.Revision = d.N+1, next.Seq, 0
 		d.Served, d.Given, d.Deleted, d.Hash = v.Served, v.Given, v.Deleted, Digest{}
 		v.N, v.Seq, v.Staged, v.Chunks, v.Size = d.N, d.Seq, staged, nil, 0
@@ -122,6 +124,7 @@ func (g *group) plan(c *Change, staged bool) (p *planned, next state, err error)
 		}
 		d.Size, v.Hash = v.Size, d.Hash
 		p.docs[v.Name] = d
+		p.touches = append(p.touches, Touch{v.Name, v.N, v.Kind()})
 		p.versions = append(p.versions, put(versions, versionKey(v.Name, v.N), encodeVersion(&v)))
 	}
 	for _, list := range c.Lists {
@@ -172,7 +175,7 @@ func (g *group) add(c *Change) error {
 		return err
 	}
 	txn := g.log.txn(g.text, next)
-	txn.Then = slices.Concat(txn.Then, []kv.Op{put(changes, changeKey(next.Seq), encode(c.By))}, docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
+	txn.Then = slices.Concat(txn.Then, []kv.Op{put(changes, changeKey(next.Seq), encode(p.made(c)))}, docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
 	if len(txn.Then)+len(txn.If) > mostOps || txn.Size() > mostBytes {
 		return errLarge
 	}

@@ -8,7 +8,8 @@
 //	@conf           doc/NAME        what is known of a document now: a Document
 //	@conf/versions  NAME//N         its version N: a Version and, if it is short, the file's bytes
 //	@conf/chunks    SHA-256         a part of a longer file
-//	@conf/changes   SEQ             who changed what together, and why: a By
+//	@conf/changes   SEQ             who changed what together, and why: a Made
+//	@conf/touched   SEQ/PART        further documents that it touched
 //	@conf/stage     PART            documents of a change that is being written
 //
 // Everybody may read and watch @conf. The rest is on disk only, see [kv.Archived].
@@ -45,6 +46,7 @@ const (
 	versions = space + "/versions"
 	chunks   = space + "/chunks"
 	changes  = space + "/changes"
+	touched  = space + "/touched"
 	stage    = space + "/stage"
 
 	stateKey  = "log"
@@ -98,6 +100,9 @@ func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 	l.epoch = now.Epoch
 	return l, err
 }
+
+// Read returns the log in store, for reading only.
+func Read(store kv.Archive) *Log { return &Log{store: store} }
 
 // Epoch identifies the history of versions: random text, which the first change keeps.
 func (l *Log) Epoch() string { return l.epoch }

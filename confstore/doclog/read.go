@@ -67,7 +67,9 @@ func (l *Log) listVersions(ctx context.Context, name string, from int64, limit i
 		if v := &list[i]; v.Staged {
 			if i > 0 && list[i-1].Seq == v.Seq {
 				v.Revision = list[i-1].Revision
-			} else if v.Revision, err = l.revisionOf(ctx, v.Seq); err != nil {
+			} else if change, err := l.Change(ctx, v.Seq); err == nil {
+				v.Revision = change.Revision
+			} else {
 				return nil, err
 			}
 		}
@@ -117,6 +119,20 @@ func (l *Log) fill(ctx context.Context, v *Version) error {
 	return nil
 }
 
+// Later returns the number of the first version of a document that was made after a revision; one
+// more than the newest if there is none. Versions that are gone were made before any that is there.
+func (l *Log) Later(ctx context.Context, d *Document, rev kv.Revision) (n int64, err error) {
+	found := sort.Search(int(d.N), func(i int) bool {
+		list, e := l.listVersions(ctx, d.Name, int64(i)+1, 1)
+		if e != nil || len(list) == 0 {
+			err = errors.Join(err, e)
+			return true
+		}
+		return list[0].N == int64(i)+1 && list[0].Revision > rev
+	})
+	return int64(found) + 1, err
+}
+
 // At returns the version of a name that was current at a revision, with its file. N is 0 if
 // there was none. codes.Compacted: it is no longer kept.
 func (l *Log) At(ctx context.Context, name string, rev kv.Revision) (v Version, err error) {
@@ -124,27 +140,9 @@ func (l *Log) At(ctx context.Context, name string, rev kv.Revision) (v Version, 
 	if err != nil {
 		return v, err
 	}
-	// Numbers that are gone are below those that are there.
-	later := 1 + sort.Search(int(d.N), func(i int) bool {
-		list, e := l.listVersions(ctx, name, int64(i)+1, 1)
-		if e != nil || len(list) == 0 {
-			err = errors.Join(err, e)
-			return true
-		}
-		return list[0].N == int64(i)+1 && list[0].Revision > rev
-	})
+	later, err := l.Later(ctx, &d, rev)
 	if err != nil || later == 1 {
 		return Version{}, err
 	}
-	return l.Version(ctx, name, int64(later)-1)
-}
-
-// Change returns who made a change, and its revision.
-func (l *Log) Change(ctx context.Context, seq uint64) (By, kv.Revision, error) {
-	var by By
-	e, err := l.archived(ctx, changes, changeKey(seq))
-	if err != nil {
-		return by, 0, err
-	}
-	return by, e.Mod, decode(e.Key, e.Value.Data, &by)
+	return l.Version(ctx, name, later-1)
 }

@@ -21,13 +21,14 @@ func (g *group) commitLarge(ctx context.Context, c *Change) (kv.Revision, error)
 	}
 	l, parts := g.log, p.parts()
 	next.Parts = len(parts)
-	for _, ops := range [][]kv.Op{p.chunks, p.versions, parts} {
+	made, more := p.madeOf(c, next.Seq)
+	for _, ops := range [][]kv.Op{p.chunks, p.versions, more, parts} {
 		if err := l.writeUnseen(ctx, ops); err != nil {
 			return 0, err
 		}
 	}
 	txn := l.txn(g.text, next)
-	txn.Then = append(txn.Then, put(changes, changeKey(next.Seq), encode(c.By)))
+	txn.Then = append(txn.Then, put(changes, changeKey(next.Seq), encode(made)))
 	res, err := l.write(ctx, txn)
 	if err != nil {
 		return 0, err
@@ -82,7 +83,7 @@ func (l *Log) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rev, err := l.revisionOf(ctx, now.Seq)
+	change, err := l.Change(ctx, now.Seq)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (l *Log) settle(ctx context.Context) error {
 		for _, one := range list {
 			docs[one.Name] = one.Document
 		}
-		for ops := range slices.Chunk(docOps(docs, now.Seq, rev), mostOps-2) {
+		for ops := range slices.Chunk(docOps(docs, now.Seq, change.Revision), mostOps-2) {
 			txn := l.txn(text, now)
 			txn.Then = append(txn.Then, ops...)
 			if _, err := l.write(ctx, txn); err != nil {
@@ -115,13 +116,4 @@ func (l *Log) settle(ctx context.Context) error {
 	}
 	_, err = l.write(ctx, txn)
 	return err
-}
-
-// revisionOf is the revision of a change.
-func (l *Log) revisionOf(ctx context.Context, seq uint64) (kv.Revision, error) {
-	e, err := l.archived(ctx, changes, changeKey(seq))
-	if err != nil {
-		return 0, err
-	}
-	return e.Mod, nil
 }

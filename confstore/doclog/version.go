@@ -64,6 +64,7 @@ type Version struct {
 	Revision kv.Revision `json:"-"` // of the transaction that made it
 	Seq      uint64      `json:"seq"`
 	Staged   bool        `json:"staged,omitempty"` // its change has the revision
+	New      bool        `json:"new,omitempty"`    // there was no document before it, or it was deleted
 	Served   int32       `json:"served"`
 	Given    int32       `json:"given"`
 	Deleted  bool        `json:"deleted,omitempty"`
@@ -76,14 +77,15 @@ type Version struct {
 	File []byte `json:"-"`
 }
 
-// By is who made a change, and why.
-type By struct {
-	Author  string `json:"author,omitempty"`
-	Origin  string `json:"origin,omitempty"` // see access.Actor
-	Peer    string `json:"peer,omitempty"`   // address, with its port
-	Comment string `json:"comment,omitempty"`
-	Commit  string `json:"commit,omitempty"` // of git, if the file came with one
-	Time    int64  `json:"time"`             // ms since 1970
+// Kind says what became of the document.
+func (v *Version) Kind() Kind {
+	switch {
+	case v.Deleted:
+		return Deleted
+	case v.New:
+		return Created
+	}
+	return Changed
 }
 
 const (
@@ -94,7 +96,7 @@ const (
 )
 
 func versionKey(name string, n int64) string { return fmt.Sprintf("%s//%010d", name, n) }
-func changeKey(seq uint64) string            { return fmt.Sprintf("%016x", seq) }
+func changeKey(seq uint64) string            { return fmt.Sprintf("%016x", ^seq) } // the newest is the first
 func partKey(i int) string                   { return fmt.Sprintf("%06d", i) }
 
 // encodeVersion makes the value of a version: JSON and, behind a line feed, a short file.

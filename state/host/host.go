@@ -15,15 +15,17 @@ import (
 	"confcenter/state"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
+	"confcenter/state/history"
 )
 
 // Config is what the models are given.
 type Config struct {
-	Pool  *memory.Pool // of the changes that they follow; nil: one of their own
-	Clock clock.Clock  // nil: the machine's
-	Log   zerolog.Logger
-	Flow  flow.Config  // its clock is that above
-	Bench bench.Config // its clock is that above
+	Pool    *memory.Pool // of the changes that they follow; nil: one of their own
+	Clock   clock.Clock  // nil: the machine's
+	Log     zerolog.Logger
+	Flow    flow.Config  // its clock is that above
+	Bench   bench.Config // its clock is that above
+	History history.Config
 }
 
 // Host has the models. Close it before their store.
@@ -38,7 +40,7 @@ type Host struct {
 }
 
 // Open opens the models on store and begins to run them.
-func Open(store kv.Store, cfg Config) *Host {
+func Open(store kv.Archive, cfg Config) *Host {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
@@ -47,7 +49,11 @@ func Open(store kv.Store, cfg Config) *Host {
 	h.cancel = cancel
 	cfg.Flow.Clock, cfg.Bench.Clock = cfg.Clock, cfg.Clock
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
-	h.models = []state.Model{{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}}, {Name: "bench", Operations: bench.Operations, Asked: b, Count: &state.Count{}}}
+	h.models = []state.Model{
+		{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}},
+		{Name: "bench", Operations: bench.Operations, Asked: b, Count: &state.Count{}},
+		{Name: "history", Operations: history.Operations, Asked: history.Open(store, cfg.History), Count: &state.Count{}},
+	}
 	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
 	h.running.Go(func() { h.run(ctx, "bench", b.Run) })
 	return h

@@ -10,6 +10,7 @@ import (
 	"confcenter/kvstore/kvtest"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
+	"confcenter/state/history"
 	"confcenter/state/host"
 	"confcenter/state/remote"
 )
@@ -20,10 +21,10 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	h := host.Open(store, host.Config{})
 	for i, m := range h.Models() {
-		require.Equal(t, [...]string{"flow", "bench"}[i], m.Name)
+		require.Equal(t, [...]string{"flow", "bench", "history"}[i], m.Name)
 		require.NotEmpty(t, m.Operations)
 		for k := range m.Operations {
-			if o := &m.Operations[k]; o.Name == "tree" || o.Name == "nodes" {
+			if o := &m.Operations[k]; o.Name == "tree" || o.Name == "nodes" || o.Name == "log" {
 				answer, err := m.Answer(t.Context(), o, nil, o.Ask())
 				require.NoError(t, err)
 				require.Contains(t, string(answer), "[]")
@@ -37,5 +38,6 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 // operation does.
 func TestTheClientHasAMethodForEachOperation(t *testing.T) {
 	require.Equal(t, len(flow.Operations), reflect.TypeFor[*remote.FlowCalls]().NumMethod())
+	require.Equal(t, len(history.Operations), reflect.TypeFor[*remote.HistoryCalls]().NumMethod())
 	require.Equal(t, len(bench.Operations), reflect.TypeFor[*remote.BenchCalls]().NumMethod())
 }

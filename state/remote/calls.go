@@ -7,7 +7,13 @@ import (
 
 	"confcenter/state/bench"
 	"confcenter/state/flow"
+	"confcenter/state/history"
 )
+
+// Log lists the changes of a document, or of all, newest first.
+func (c *HistoryCalls) Log(ctx context.Context, q *history.LogAsk) (*history.LogAnswer, error) {
+	return call[history.LogAsk, history.LogAnswer](ctx, c.c, 0x0300, false, q)
+}
 
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {

@@ -69,6 +69,12 @@ type BenchCalls struct{ c *client.Client }
 // Bench is the bench model of the server that c is connected to.
 func Bench(c *client.Client) *BenchCalls { return &BenchCalls{c} }
 
+// HistoryCalls has a method for each operation of a server's history of documents.
+type HistoryCalls struct{ c *client.Client }
+
+// History is the history of the documents of the server that c is connected to.
+func History(c *client.Client) *HistoryCalls { return &HistoryCalls{c} }
+
 // call asks one operation, nil as an empty question; see [client.Client.Call].
 func call[Q, A any](ctx context.Context, c *client.Client, cmd protocol.Command, writes bool, q *Q) (*A, error) {
 	if q == nil {

@@ -4,7 +4,12 @@ import (
 	"confcenter/state"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
+	"confcenter/state/history"
 )
 
 // models are the tables that everything follows from.
-var models = []state.Model{{Name: "flow", Operations: flow.Operations}, {Name: "bench", Operations: bench.Operations}}
+var models = []state.Model{
+	{Name: "history", Operations: history.Operations},
+	{Name: "flow", Operations: flow.Operations},
+	{Name: "bench", Operations: bench.Operations},
+}

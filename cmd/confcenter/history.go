@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/protocol"
+	"confcenter/state/history"
+)
+
+// historyCommands are the verbs for what has become of documents. They stand beside get and set.
+func (a *app) historyCommands() (list []*cobra.Command) {
+	specials := map[string]special{"log": {show: a.showLog}}
+	examples := map[string]string{"log": "  confcenter log app1-dev\n  confcenter log --limit 10 -o json"}
+	for place := range history.Operations {
+		o := &history.Operations[place]
+		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
+		verb.Example = examples[o.Name]
+		list = append(list, verb)
+	}
+	return list
+}
+
+// showLog prints changes, a line for each.
+func (a *app) showLog(answer any) error {
+	log := answer.(*history.LogAnswer)
+	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", func(row func(string, ...any)) {
+		for i := range log.Changes {
+			c := &log.Changes[i]
+			row("%d\t%s\t%s\t%s\t%s", c.Revision, timeOf(c.Time), dash(whoMade(c)), whatChanged(c, log.Name != ""), dash(shortened(c.Comment)))
+		}
+	})
+	switch {
+	case err != nil:
+	case log.Next > 0:
+		_, err = fmt.Fprintf(a.stdout, "more: --before %d\n", log.Next)
+	case log.Compacted:
+		_, err = fmt.Fprintln(a.stdout, "earlier ones are no longer kept")
+	}
+	return err
+}
+
+func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05Z") }
+
+// whoMade names who made a change as well as it is known.
+func whoMade(c *history.Change) string {
+	if c.Author != "" {
+		return c.Author
+	}
+	return strings.TrimSpace(c.Origin + " " + c.Peer)
+}
+
+// whatChanged says what a change did, to a document or to all that it touched.
+func whatChanged(c *history.Change, one bool) string {
+	const some = 3
+	var parts []string
+	for _, d := range c.Documents[:min(some, len(c.Documents))] {
+		if one {
+			return string(d.Kind)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s", d.Name, d.Kind))
+	}
+	if more := c.Count - int64(len(parts)); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return dash(strings.Join(parts, ", "))
+}

@@ -1,0 +1,74 @@
+package history_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/client"
+	"confcenter/clienttest"
+	"confcenter/confstore"
+	"confcenter/kv"
+	"confcenter/state/history"
+	"confcenter/state/remote"
+)
+
+// kit is a server with documents whose history is asked for, itself or over the wire.
+type kit struct {
+	asked
+	t      *testing.T
+	server *clienttest.Server
+	ctx    context.Context
+}
+
+// each runs test with the history itself and over the wire.
+func each(t *testing.T, files map[string]string, test func(k *kit)) {
+	for _, far := range []bool{false, true} {
+		name := "near"
+		if far {
+			name = "wire"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			k := &kit{t: t, server: clienttest.Start(t, clienttest.Options{Files: files}), ctx: ctx}
+			k.asked = history.Open(k.server.State.(kv.Archive), history.Config{})
+			if far {
+				c, err := client.Dial(ctx, client.Config{Addrs: []string{k.server.Address()}, Name: "history", RequestTimeout: time.Minute})
+				require.NoError(t, err)
+				defer func() { require.NoError(t, c.Close()) }()
+				k.asked = wire{remote.History(c)}
+			}
+			test(k)
+		})
+	}
+}
+
+// set writes a document; nil contents delete it.
+func (k *kit) set(req confstore.SetRequest) {
+	k.t.Helper()
+	done := make(chan error, 1)
+	require.NoError(k.t, k.server.Store.Set(req, func(_ confstore.SetResult, err error) { done <- err }))
+	require.NoError(k.t, <-done)
+}
+
+// write has a document hold exactly text; "-" deletes it.
+func (k *kit) write(name, text string) {
+	k.t.Helper()
+	req := confstore.SetRequest{Name: name, Exact: true}
+	if text != "-" {
+		req.Contents = []byte(text)
+	}
+	k.set(req)
+}
+
+// log is what the log of a name answers.
+func (k *kit) log(name string) *history.LogAnswer {
+	k.t.Helper()
+	answer, err := k.Log(k.ctx, nil, &history.LogAsk{Name: name})
+	require.NoError(k.t, err)
+	return answer
+}

@@ -1,0 +1,152 @@
+package history
+
+import (
+	"context"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+	"confcenter/meta"
+)
+
+// LogAsk asks for changes.
+type LogAsk struct {
+	Name   string `json:"name,omitempty" doc:"of a document; empty: the changes of all" arg:"1"`
+	Before int64  `json:"before,omitempty" doc:"only changes below this revision, which go on from an answer's next"`
+	Limit  int64  `json:"limit,omitempty" doc:"how many at most, up to 1000; 0: 50"`
+}
+
+// LogAnswer is changes, newest first.
+type LogAnswer struct {
+	Name      string   `json:"name,omitempty" doc:"of the document, with .json"`
+	Changes   []Change `json:"changes" doc:"newest first"`
+	Next      int64    `json:"next,omitempty" doc:"there are more: ask with this as before"`
+	Compacted bool     `json:"compacted,omitempty" doc:"there were earlier ones, which are no longer kept"`
+}
+
+// Change is one change: a revision, who made it, and why.
+type Change struct {
+	Revision  int64      `json:"revision" doc:"the revision that it made, of files and state alike"`
+	Time      int64      `json:"time" doc:"when it was made, in ms since 1970"`
+	Author    string     `json:"author,omitempty" doc:"who made it"`
+	Origin    string     `json:"origin,omitempty" doc:"by which way: tcp, http, disk, server"`
+	Peer      string     `json:"peer,omitempty" doc:"from which address"`
+	Comment   string     `json:"comment,omitempty" doc:"why"`
+	Commit    string     `json:"commit,omitempty" doc:"the commit of git with which the file came"`
+	Count     int64      `json:"count" doc:"how many documents it touched"`
+	Documents []Document `json:"documents" doc:"the document that was asked for, else those it touched, at most 100"`
+}
+
+// Document is what a change made of a document.
+type Document struct {
+	Name    string      `json:"name" doc:"of the document"`
+	Version int64       `json:"version" doc:"counts the versions of the document, from 1"`
+	Kind    doclog.Kind `json:"kind" doc:"created, changed or deleted"`
+	Mtime   int64       `json:"mtime,omitempty" doc:"the version that programs see, in s since 1970"`
+	Size    int64       `json:"size,omitempty" doc:"of the file, in bytes"`
+	Hash    string      `json:"hash,omitempty" doc:"the SHA-256 of the file"`
+}
+
+// The limits of a page.
+const (
+	mostChanges = 1000
+	someChanges = 50
+)
+
+// Log lists changes.
+func (h *History) Log(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnswer, error) {
+	limit, err := limited(q.Limit, someChanges, mostChanges)
+	if err != nil {
+		return nil, err
+	}
+	if q.Before < 0 {
+		return nil, codes.Errorf(codes.BadRequest, "before is %d: it is a revision, from 1", q.Before)
+	}
+	if q.Name == "" {
+		return h.logAll(ctx, kv.Revision(q.Before), limit)
+	}
+	return h.logOne(ctx, q.Name, kv.Revision(q.Before), limit)
+}
+
+func limited(asked int64, some, most int) (int, error) {
+	switch {
+	case asked < 0 || asked > int64(most):
+		return 0, codes.Errorf(codes.BadRequest, "limit is %d: it is from 1 to %d", asked, most)
+	case asked == 0:
+		return some, nil
+	}
+	return int(asked), nil
+}
+
+func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*LogAnswer, error) {
+	list, err := h.log.Changes(ctx, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	answer := &LogAnswer{}
+	if len(list) > limit {
+		list = list[:limit]
+		answer.Next = int64(list[limit-1].Revision)
+	}
+	for i := range list {
+		c := changeOf(&list[i])
+		for _, touch := range list[i].First {
+			c.Documents = append(c.Documents, Document{Name: touch.Name, Version: touch.N, Kind: touch.Kind})
+		}
+		answer.Changes = append(answer.Changes, c)
+	}
+	return answer, nil
+}
+
+func (h *History) logOne(ctx context.Context, name string, before kv.Revision, limit int) (*LogAnswer, error) {
+	d, err := h.document(name)
+	if err != nil {
+		return nil, err
+	}
+	first := int64(0)
+	if before > 0 {
+		if first, err = h.log.Later(ctx, &d, before-1); err != nil {
+			return nil, err
+		}
+	}
+	answer := &LogAnswer{Name: d.Name}
+	list, err := h.log.Versions(ctx, d.Name, first, limit)
+	if err != nil || len(list) == 0 {
+		answer.Compacted = first != 1
+		return answer, err
+	}
+	made, err := h.log.ChangesOf(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		c, v := changeOf(&made[i]), &list[i]
+		c.Documents = []Document{{Name: v.Name, Version: v.N, Kind: v.Kind(), Mtime: int64(v.Served), Size: int64(v.Size), Hash: hashOf(v)}}
+		answer.Changes = append(answer.Changes, c)
+	}
+	if oldest := list[len(list)-1]; oldest.N > 1 {
+		answer.Next = int64(oldest.Revision)
+	}
+	return answer, nil
+}
+
+func hashOf(v *doclog.Version) string {
+	if v.Deleted {
+		return ""
+	}
+	return v.Hash.String()
+}
+
+func changeOf(m *doclog.Made) Change {
+	return Change{Revision: int64(m.Revision), Time: m.Time, Author: m.Author, Origin: m.Origin, Peer: m.Peer, Comment: m.Comment, Commit: m.Commit, Count: int64(m.Count)}
+}
+
+// document finds a document by its name, which may omit ".json".
+func (h *History) document(name string) (doclog.Document, error) {
+	d, err := h.log.Document(meta.Complete(name))
+	if err == nil && d.N == 0 {
+		err = codes.Errorf(codes.NotFound, "there has never been a document %.200q", meta.Complete(name))
+	}
+	return d, err
+}

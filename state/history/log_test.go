@@ -1,0 +1,101 @@
+package history_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/confstore/doclog"
+	"confcenter/state/history"
+)
+
+func TestTheLogOfADocument(t *testing.T) {
+	each(t, map[string]string{"a.json": `{"n": 0}`, "b.json": "{}"}, func(k *kit) {
+		k.set(confstore.SetRequest{Name: "a.json", Contents: []byte(`{"n":1}`), Actor: &access.Actor{Name: "ann", Origin: access.OverTCP, Address: "1.2.3.4:5", Comment: "one"}})
+		k.write("b.json", "-")
+		k.write("a.json", "-")
+		k.write("a.json", `{"n":3}`)
+		answer := k.log("a")
+		require.Equal(t, "a.json", answer.Name)
+		require.Zero(t, answer.Next)
+		require.False(t, answer.Compacted)
+		require.Len(t, answer.Changes, 4)
+		for i, kind := range []doclog.Kind{doclog.Created, doclog.Deleted, doclog.Changed, doclog.Created} {
+			c := answer.Changes[i]
+			require.Len(t, c.Documents, 1)
+			require.Equal(t, kind, c.Documents[0].Kind)
+			require.Equal(t, "a.json", c.Documents[0].Name)
+			require.EqualValues(t, 4-i, c.Documents[0].Version)
+			require.Positive(t, c.Time)
+			require.Positive(t, c.Revision)
+			require.Equal(t, kind == doclog.Deleted, c.Documents[0].Hash == "")
+		}
+		require.EqualValues(t, 1, answer.Changes[0].Count)
+		require.EqualValues(t, 2, answer.Changes[3].Count, "both files were found together")
+		require.Equal(t, "disk", answer.Changes[3].Origin)
+		require.Equal(t, []string{"ann", "tcp", "1.2.3.4:5", "one"}, []string{answer.Changes[2].Author, answer.Changes[2].Origin, answer.Changes[2].Peer, answer.Changes[2].Comment})
+		require.Equal(t, doclog.DigestOf([]byte(`{"n":3}`)).String(), answer.Changes[0].Documents[0].Hash)
+
+		all := k.log("")
+		require.Len(t, all.Changes, 5)
+		require.Equal(t, "b.json", all.Changes[2].Documents[0].Name)
+		require.Len(t, all.Changes[4].Documents, 2)
+		require.Empty(t, k.log("b").Changes[0].Documents[0].Hash)
+	})
+}
+
+func TestTheLogIsReadInPages(t *testing.T) {
+	each(t, nil, func(k *kit) {
+		for i := range 10 {
+			k.write("a.json", fmt.Sprint(i))
+			k.write("b.json", fmt.Sprint(i))
+		}
+		for name, want := range map[string]int{"a.json": 10, "": 20} {
+			var revs []int64
+			q := history.LogAsk{Name: name, Limit: 3}
+			for {
+				answer, err := k.Log(k.ctx, nil, &q)
+				require.NoError(t, err)
+				for _, c := range answer.Changes {
+					revs = append(revs, c.Revision)
+				}
+				if q.Before = answer.Next; q.Before == 0 {
+					break
+				}
+				require.Len(t, answer.Changes, 3)
+			}
+			require.Len(t, revs, want)
+			for i := 1; i < len(revs); i++ {
+				require.Less(t, revs[i], revs[i-1])
+			}
+		}
+	})
+}
+
+func TestWhatTheLogRefuses(t *testing.T) {
+	each(t, map[string]string{"a.json": "1"}, func(k *kit) {
+		for _, c := range []struct {
+			ask  history.LogAsk
+			code codes.Code
+			text string
+		}{
+			{history.LogAsk{Name: "none"}, codes.NotFound, `"none.json"`},
+			{history.LogAsk{Name: "../a"}, codes.NotFound, `"../a.json"`},
+			{history.LogAsk{Name: "a", Limit: -1}, codes.BadRequest, "limit is -1: it is from 1 to 1000"},
+			{history.LogAsk{Name: "a", Limit: 1001}, codes.BadRequest, "from 1 to 1000"},
+			{history.LogAsk{Before: -1}, codes.BadRequest, "before is -1"},
+		} {
+			_, err := k.Log(k.ctx, nil, &c.ask)
+			require.Equal(t, c.code, codes.Of(err), "%v", err)
+			require.ErrorContains(t, err, c.text)
+		}
+		answer, err := k.Log(k.ctx, nil, &history.LogAsk{Name: "a", Before: 1})
+		require.NoError(t, err)
+		require.Empty(t, answer.Changes)
+		require.False(t, answer.Compacted)
+	})
+}

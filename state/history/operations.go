@@ -1,0 +1,12 @@
+package history
+
+import (
+	"confcenter/access"
+	"confcenter/state"
+)
+
+// Operations is what can be asked of a History, in the order of their numbers on the wire: new
+// ones go to the end.
+var Operations = []state.Operation{
+	state.Define("log", access.ConfigHistory, "GET log", "lists the changes of a document, or of all, newest first", (*History).Log),
+}
