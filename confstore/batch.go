@@ -2,7 +2,8 @@ package confstore
 
 import "confcenter/access"
 
-// Batch is one step from a snapshot to the next: all edits found together, or one Set. All
+// Batch is one step from a snapshot to the next: all edits found together, one Set or one
+// Change. All
 // subscribers share it and must not change it.
 type Batch struct {
 	Seq      uint64    // Snapshot.Seq()

@@ -2,8 +2,8 @@
 // immutable snapshots.
 //
 // People change the directory with an editor, git or scp, programs change it
-// with [Store.Set]; both ways lead to the same place: a new [Snapshot] behind
-// [Store.Snapshot] and a [Batch] for every subscriber ([Store.Subscribe]). A
+// with [Store.Set], or several documents at once with [Store.Change]; all ways
+// lead to the same place: a new [Snapshot] behind [Store.Snapshot] and a [Batch] for every subscriber ([Store.Subscribe]). A
 // [Node] is one document of a snapshot, with what it inherits by _meta.json
 // merged in, and is read without locks and without allocation.
 //
@@ -41,9 +41,9 @@
 //   - A disk that fails or hangs ends nothing but writing, and a panic nothing but writing and
 //     looking for edits: snapshots are served, and edits while they can be read. Nobody waits
 //     for a disk without a limit. The ledger is written anew, from memory, as soon as it can be.
-//   - A write is: temporary file, fsync, intent in the ledger, fsync, rename, fsync of the
-//     directory, publication, reply. A stop at any point leaves the old or the new. Writes
-//     that wait take each step together.
+//   - A write is: temporary files, commit in the log, renames, publication, reply. A stop at any
+//     point leaves the old or the new, of all documents of a change: what is not in place by then
+//     a start puts there. Writes that wait take each step together.
 //   - The consequences of a change are computed without side effects; whether it happens is
 //     decided by the disk.
 //   - The store never rewrites people's files by itself. All access goes through [os.Root].

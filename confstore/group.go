@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,12 +27,22 @@ var ownLayout = jsontext.Layout{Newline: "\n", Indent: "    ", End: "\n"}
 
 // setting is one request on its way.
 type setting struct {
-	job    *setJob
+	job   *setJob
+	files []fileSetting
+	err   error
+	out   *outcome // what it changes; nil: nothing
+
+	one [1]fileSetting // the array of files of a Set
+}
+
+// fileSetting is one document of a request.
+type fileSetting struct {
+	req    *SetRequest
 	text   []byte // compact; nil = delete
 	before reading
 	result SetResult
 	err    error
-	out    *outcome            // what it changes; nil: nothing
+	edited bool                // it is among the edits of the plan
 	write  bool                // the file too
 	data   []byte              // its bytes; nil: it is going to be removed, or stays
 	mtime  int32               // and its time
@@ -56,7 +67,7 @@ func (w *writer) carryOut(jobs []*setJob) {
 
 func (w *writer) answerAll(done []setting) {
 	for i := range done {
-		w.answer(done[i].job, done[i].result, done[i].err)
+		w.answer(done[i].job, &done[i], done[i].err)
 	}
 }
 
@@ -87,10 +98,13 @@ func (w *writer) resume(revisions []kv.Revision, err error) {
 		case len(revisions) == 0:
 			s.fail(err)
 		case unknown != nil:
-			s.fail(codes.Errorf(codes.Timeout, "%s: it was written, but the server's disk does not answer again; read it later", s.job.req.Name))
+			s.fail(codes.Errorf(codes.Timeout, "%s: it was written, but the server's disk does not answer again; read it later", s.job))
 			revisions = revisions[1:]
 		default:
-			s.result.Mtime = w.in.node(s.job.req.Name).own.served
+			s.out.plan.recorded(revisions[0])
+			for k := range s.files {
+				s.files[k].tell(w.in.rec.snapshot.Load())
+			}
 			revisions = revisions[1:]
 		}
 	}
@@ -99,15 +113,22 @@ func (w *writer) resume(revisions []kv.Revision, err error) {
 	w.carryOut(was.rest)
 }
 
+// tell says what is served now.
+func (f *fileSetting) tell(now *Snapshot) {
+	if n := now.Node(f.req.Name); n.known() {
+		f.result.Mtime = n.own.served
+	}
+}
+
 // collect takes waiting requests that can share a commit. A document occurs in it once,
-// because its file is compared with the one before.
+// because its file is compared with the one before. A change of several is alone.
 func (w *writer) collect(first *setJob) []*setJob {
-	jobs, size := []*setJob{first}, len(first.req.Contents)
-	for len(jobs) < maxGroup {
+	jobs, size := []*setJob{first}, first.size
+	for len(jobs) < maxGroup && first.changed == nil {
 		select {
 		case job := <-w.next():
-			size += len(job.req.Contents)
-			if size > maxGroupBytes || slices.ContainsFunc(jobs, func(other *setJob) bool { return other.req.Name == job.req.Name }) {
+			size += job.size
+			if job.changed != nil || size > maxGroupBytes || slices.ContainsFunc(jobs, func(other *setJob) bool { return other.reqs[0].Name == job.reqs[0].Name }) {
 				w.held <- job
 				return jobs
 			}
@@ -130,12 +151,7 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	}
 	sets := make([]setting, len(jobs))
 	for i, job := range jobs {
-		sets[i].job = job
-		if !job.begin() {
-			sets[i].err = errHanging // it was told so
-			continue
-		}
-		sets[i].text, sets[i].err = requestText(job.req, w.cfg.MaxFileBytes)
+		sets[i].begin(job, w.cfg.MaxFileBytes)
 	}
 	defer w.giveBack(sets)
 	sets = w.prepare(w.plan(sets))
@@ -143,7 +159,7 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 		return sets, false
 	}
 	for i := range sets {
-		if s := &sets[i]; s.out != nil {
+		if s := &sets[i]; s.out != nil && !s.job.check {
 			w.place(s)
 			w.publish(s)
 		}
@@ -151,10 +167,35 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	return sets, true
 }
 
+// begin reads what a request asks for.
+func (s *setting) begin(job *setJob, limit int64) {
+	s.job, s.files = job, s.one[:]
+	if len(job.reqs) != 1 {
+		s.files = make([]fileSetting, len(job.reqs))
+	}
+	for i := range job.reqs {
+		s.files[i].req = &job.reqs[i]
+	}
+	if !job.begin() {
+		s.err = errHanging // it was told so
+		return
+	}
+	for i := range s.files {
+		f := &s.files[i]
+		f.text, f.err = requestText(f.req, limit)
+	}
+	if job.changed == nil {
+		s.err = s.files[0].err
+	}
+}
+
 // giveBack returns what was reserved: what is published is counted by itself.
 func (w *writer) giveBack(sets []setting) {
 	for i := range sets {
-		w.cfg.Documents.Give(sets[i].room + sets[i].before.room)
+		for k := range sets[i].files {
+			f := &sets[i].files[k]
+			w.cfg.Documents.Give(f.room + f.before.room)
+		}
 	}
 }
 
@@ -168,9 +209,10 @@ func (w *writer) plan(sets []setting) []setting {
 			s.err = w.writable()
 		}
 		if s.err == nil {
-			s.before = w.in.dir.read(s.job.req.Name, true)
-			readings = append(readings, s.before)
-			files += len(s.before.data)
+			files += w.read(s)
+			for k := range s.files {
+				readings = append(readings, s.files[k].before)
+			}
 		}
 		if files > maxGroupFiles {
 			sets = sets[:i+1]
@@ -183,17 +225,31 @@ func (w *writer) plan(sets []setting) []setting {
 		if s.err != nil {
 			continue
 		}
-		if s.err = w.judge(p, s, more); s.out != nil {
+		if s.err = w.judge(p, s, &more); s.out != nil {
 			p.prev = s.out.next
-			if s.data != nil && s.before.missing {
-				more++
-			}
 		}
-		if files += len(s.data); files > maxGroupFiles {
+		for k := range s.files {
+			files += len(s.files[k].data)
+		}
+		if files > maxGroupFiles {
 			sets = sets[:i+1]
 		}
 	}
 	return sets
+}
+
+// read reads the files of a request as they are, and returns how long those are that are kept:
+// the layout of a new file is taken from the old one.
+func (w *writer) read(s *setting) (size int) {
+	if s.job.changed == nil {
+		s.files[0].before = w.in.dir.read(s.files[0].req.Name, true)
+	} else {
+		each(len(s.files), maxFlushes, func(i int) { s.files[i].before = w.in.dir.read(s.files[i].req.Name, false) })
+	}
+	for i := range s.files {
+		size += len(s.files[i].before.data)
+	}
+	return size
 }
 
 // writable returns why nothing can be written at all; nil if something can.
@@ -207,85 +263,127 @@ func (w *writer) writable() error {
 	return nil
 }
 
-// judge works out the result of one request.
-func (w *writer) judge(p planner, s *setting, more int) error {
-	req := s.job.req
-	v, err := p.judge(req, s.text, s.before, w.in.full(req.Name, more))
-	s.result.Mtime = v.mtime
-	if err != nil {
-		return err
-	}
-	s.result.Deleted = s.text == nil
-	if v.nothing {
-		return nil
-	}
-	s.write, s.mtime = v.write, v.fileTime
-	switch {
-	case !v.write || s.text == nil:
-	case req.Exact:
-		s.data = req.Contents
-	default:
-		s.data = w.in.dir.fileText(v.edit.text, s.before)
-	}
-	v.edit.file, v.edit.hash, v.edit.replaces = s.before.data, s.before.raw, s.before.raw
-	if v.write {
-		v.edit.file, v.edit.hash = s.data, doclog.Digest{}
-		if s.data != nil {
-			v.edit.hash = doclog.DigestOf(s.data)
+// judge works out the result of one request. more counts the names that are new.
+func (w *writer) judge(p planner, s *setting, more *int) error {
+	edits := make([]edit, 0, len(s.files))
+	for i := range s.files {
+		f := &s.files[i]
+		ed, err := w.judgeFile(p, f, *more)
+		if f.err = cmp.Or(f.err, err); f.edited {
+			edits = append(edits, ed)
+			if f.data != nil && f.before.missing {
+				*more++
+			}
 		}
 	}
-	pl, err := p.plan([]edit{v.edit}, false)
+	if err := s.refusal(); err != nil || len(edits) == 0 {
+		return err
+	}
+	pl, err := p.plan(edits, false)
 	if err != nil {
 		return codes.Errorf(codes.BadRequest, "%w", err)
 	}
-	if err := w.reserve(s, p.prev.Node(req.Name), pl.docs[0]); err != nil {
-		return err
+	for i := range s.files {
+		f := &s.files[i]
+		doc := pl.doc(f.req.Name)
+		if doc == nil {
+			continue
+		}
+		if err := w.reserve(f, p.prev.Node(f.req.Name), doc); err != nil {
+			return err
+		}
+		f.result.Mtime = doc.served
 	}
-	s.out, s.result.Mtime = pl.apply(&w.rec.limits), pl.docs[0].served
+	s.out = pl.apply(&w.rec.limits)
 	return nil
 }
 
+// judgeFile works out what becomes of one document.
+func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err error) {
+	req := f.req
+	v, err := p.judge(req, f.text, f.before, w.in.full(req.Name, more))
+	f.result.Mtime = v.mtime
+	if err != nil || f.err != nil || req.keep {
+		return ed, err
+	}
+	f.result.Deleted = f.text == nil
+	if v.nothing {
+		return ed, nil
+	}
+	f.edited, f.write, f.mtime = true, v.write, v.fileTime
+	switch {
+	case !v.write || f.text == nil:
+	case req.Exact:
+		f.data = req.Contents
+	default:
+		f.data = w.in.dir.fileText(v.edit.text, f.before)
+	}
+	v.edit.file, v.edit.hash, v.edit.replaces = f.before.data, f.before.raw, f.before.raw
+	if v.write {
+		v.edit.file, v.edit.hash = f.data, doclog.Digest{}
+		if f.data != nil {
+			v.edit.hash = doclog.DigestOf(f.data)
+		}
+	}
+	return v.edit, nil
+}
+
 // prepare makes the temporary files. File systems flush several at once about as fast as one.
-// If one cannot be made, the result ends with it: the rest, which were planned on top of it,
-// are not done.
+// If one cannot be made, the result ends with its request: the rest, which were planned on top of
+// it, are not done.
 func (w *writer) prepare(sets []setting) []setting {
-	var files []*setting
+	var files []*fileSetting
 	for i := range sets {
-		if s := &sets[i]; s.out != nil && s.data != nil {
-			files = append(files, s)
+		s := &sets[i]
+		if s.out == nil || s.job.check {
+			continue
+		}
+		for k := range s.files {
+			if s.files[k].data != nil {
+				files = append(files, &s.files[k])
+			}
 		}
 	}
 	each(len(files), maxFlushes, func(i int) {
-		s := files[i]
-		s.file, s.err = w.in.dir.prepare(s.job.req.Name, s.data, s.mtime, s.before)
+		f := files[i]
+		if f.file, f.err = w.in.dir.prepare(f.req.Name, f.data, f.mtime, f.before); f.err != nil {
+			f.err = storageError(f.req.Name, "write", f.err)
+		}
+		w.moved.Store(w.cfg.Clock.Now().UnixNano())
 	})
 	for i := range sets {
 		s := &sets[i]
-		if s.out == nil || s.err == nil {
+		err := error(nil)
+		if s.out != nil {
+			err = s.refusal()
+		}
+		if err == nil {
 			continue
 		}
 		for j := range sets[i+1:] {
 			sets[i+1+j].discard()
 		}
-		s.fail(storageError(s.job.req.Name, "write", s.err))
+		s.fail(err)
 		return sets[:i+1]
 	}
 	return sets
 }
 
-// discard removes the temporary file of a request that is going to be planned again.
+// discard removes the temporary files of a request that is going to be planned again.
 func (s *setting) discard() {
-	if s.file != nil {
-		_ = s.file.Discard() // a start removes what is left
+	for i := range s.files {
+		if f := &s.files[i]; f.file != nil {
+			_ = f.file.Discard() // a start removes what is left
+		}
 	}
 }
 
-// commit makes the versions durable, each under a revision of its own. The result ends with those
-// of which it is known what became of them. It is false if the log does not answer.
+// commit makes the versions durable, each request under a revision of its own. The result ends with
+// those of which it is known what became of them. It is false if the log does not answer.
 func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 	var list []doclog.Change
 	for i := range sets {
-		if s := &sets[i]; s.out != nil {
+		if s := &sets[i]; s.out != nil && !s.job.check {
 			list = append(list, s.out.plan.change())
 		}
 	}
@@ -317,30 +415,35 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 
 // fail gives up a request that is not carried out.
 func (s *setting) fail(err error) {
-	if s.file != nil {
-		err = errors.Join(err, s.file.Discard())
-	}
-	if n := s.out.plan.prev.Node(s.job.req.Name); n.known() {
-		s.result.Mtime = n.own.served
+	s.discard()
+	for i := range s.files {
+		s.files[i].tell(s.out.plan.prev)
 	}
 	s.out, s.err = nil, err
 }
 
-// place puts the file in place: the one step that readers of the directory see. If that fails the
-// version stands, and is tried again.
+// place puts the files in place: the one step that readers of the directory see. If that fails the
+// versions stand, and it is tried again.
 func (w *writer) place(s *setting) {
-	if !s.write {
-		return
+	owed, before := make([]*owedFile, 0, len(s.files)), make([]reading, 0, len(s.files))
+	for i := range s.files {
+		f := &s.files[i]
+		if !f.write {
+			continue
+		}
+		name := f.req.Name
+		doc := s.out.plan.doc(name)
+		v := doclog.Version{Name: name, Revision: doc.revision, Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
+		owed, before = append(owed, &owedFile{v, f.file}), append(before, f.before)
 	}
-	name, doc := s.job.req.Name, s.out.plan.docs[0]
-	v := doclog.Version{Name: name, Revision: doc.revision, Deleted: doc.deleted, Given: s.mtime, Hash: doc.hash, Replaces: s.before.raw, File: s.data}
-	w.in.placer.place(&owedFile{v, s.file}, s.before)
+	w.in.placer.place(owed, before)
 }
 
 func (w *writer) publish(s *setting) {
-	name := s.job.req.Name
-	if s.write {
-		w.in.placed(name, s.text != nil)
+	for i := range s.files {
+		if f := &s.files[i]; f.write {
+			w.in.placed(f.req.Name, f.text != nil)
+		}
 	}
 	w.rec.carryOut(s.out, false)
 }

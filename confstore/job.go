@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,13 +11,37 @@ import (
 
 // setJob is a request that has been queued.
 type setJob struct {
-	// set at put
-	req   SetRequest
-	done  func(SetResult, error)
-	since time.Time
+	// set before put
+	reqs    []SetRequest // of a Set one
+	done    func(SetResult, error)
+	changed func(ChangeResult, error) // of a Change, in place of done
+	check   bool                      // of a Change: nothing is written
+
+	since time.Time // set at put
+	size  int64     // set at put: bytes of contents
 
 	state atomic.Int32
+	one   [1]SetRequest // the array of reqs of a Set
 }
+
+// newSet is the request of a Set.
+func newSet(req SetRequest, done func(SetResult, error)) *setJob {
+	j := &setJob{done: done}
+	j.one[0] = req
+	j.reqs = j.one[:]
+	return j
+}
+
+// String is what errors call the request.
+func (j *setJob) String() string {
+	if j.changed == nil {
+		return j.reqs[0].Name
+	}
+	return fmt.Sprintf("the change of %d documents", len(j.reqs))
+}
+
+// waitCost is what a request takes that waits.
+func (j *setJob) waitCost() int64 { return j.size + int64(256*len(j.reqs)) }
 
 // The states of a request, in their order. Who brings it into the last one answers.
 const (
@@ -30,13 +55,29 @@ func (j *setJob) begin() bool {
 	return j.state.CompareAndSwap(jobQueued, jobBegun) || j.state.Load() == jobBegun
 }
 
-// answer ends a request. One that was answered because it took too long is not answered again.
-func (w *writer) answer(j *setJob, result SetResult, err error) {
-	w.left(j.req)
+// answer ends a request; s is nil if nothing was tried. One that was answered because it took too
+// long is not answered again.
+func (w *writer) answer(j *setJob, s *setting, err error) {
+	w.left(j)
 	w.moved.Store(w.cfg.Clock.Now().UnixNano())
-	j.req.Contents = nil // the list of those that wait keeps it for a moment
+	for i := range j.reqs {
+		j.reqs[i].Contents = nil // the list of those that wait keeps it for a moment
+	}
 	if j.state.Swap(jobAnswered) != jobAnswered {
-		j.done(result, err)
+		j.end(s, err)
+	}
+}
+
+func (j *setJob) end(s *setting, err error) {
+	switch {
+	case j.changed == nil && s == nil:
+		j.done(SetResult{}, err)
+	case j.changed == nil:
+		j.done(s.files[0].result, err)
+	case s == nil:
+		j.changed(ChangeResult{}, err)
+	default:
+		j.changed(s.changed(), err)
 	}
 }
 
@@ -61,8 +102,8 @@ func (w *writer) overdue() []*setJob {
 func (w *writer) giveUp(j *setJob) {
 	switch {
 	case j.state.CompareAndSwap(jobQueued, jobAnswered):
-		j.done(SetResult{}, codes.Errorf(codes.Storage, "%s: the server's disk has not answered for %s, so nothing was written; try again later", j.req.Name, w.cfg.SetTimeout))
+		j.end(nil, codes.Errorf(codes.Storage, "%s: the server's disk has not answered for %s, so nothing was written; try again later", j, w.cfg.SetTimeout))
 	case j.state.CompareAndSwap(jobBegun, jobAnswered):
-		j.done(SetResult{}, codes.Errorf(codes.Timeout, "%s: the server's disk has not answered for %s; whether the file will be written is not known: read it again later", j.req.Name, w.cfg.SetTimeout))
+		j.end(nil, codes.Errorf(codes.Timeout, "%s: the server's disk has not answered for %s; whether it will be written is not known: read it again later", j, w.cfg.SetTimeout))
 	}
 }

@@ -18,13 +18,13 @@ func TestALongQueueInFrontOfASlowDiskIsNotOverdue(t *testing.T) {
 	w := &writer{cfg: cfg, jobs: make(chan *setJob, 8)}
 	answered := 0
 	for range 2 {
-		require.NoError(t, w.put(SetRequest{Name: "a.json", Contents: []byte("1")}, func(SetResult, error) { answered++ }))
+		require.NoError(t, w.put(newSet(SetRequest{Name: "a.json", Contents: []byte("1")}, func(SetResult, error) { answered++ })))
 	}
 	now.Advance(5 * time.Second)
 	require.Len(t, w.overdue(), 2)
 	first := <-w.jobs
 	require.True(t, first.begin())
-	w.answer(first, SetResult{}, nil)
+	w.answer(first, &setting{files: make([]fileSetting, 1)}, nil)
 	require.Equal(t, 1, answered)
 	require.Empty(t, w.overdue(), "the disk has just answered")
 	now.Advance(5 * time.Second)

@@ -24,13 +24,17 @@ type verdict struct {
 // judge decides what to do about a request, given its text from requestText, the file as it
 // is on disk at the moment, all edits of which are in the snapshot, and the reason why there
 // is no room for its name, if there is one.
-func (p planner) judge(req SetRequest, text []byte, file reading, full error) (v verdict, err error) {
+func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (v verdict, err error) {
 	n := p.prev.Node(req.Name)
 	if n.known() {
 		v.mtime = n.own.served
 	}
 	if err := p.refuse(req, n, file, full); err != nil {
 		return v, err
+	}
+	if req.keep {
+		v.nothing = true
+		return v, nil
 	}
 	if !req.Exact {
 		text = asSpelled(n, text)
@@ -57,7 +61,7 @@ func (p planner) judge(req SetRequest, text []byte, file reading, full error) (v
 
 // requestText returns the compact text to store, nil for a deletion. It refuses text that
 // would make a file of more than limit bytes, which could not be read back.
-func requestText(req SetRequest, limit int64) (text []byte, err error) {
+func requestText(req *SetRequest, limit int64) (text []byte, err error) {
 	if req.Contents == nil {
 		return nil, nil
 	}
@@ -65,7 +69,7 @@ func requestText(req SetRequest, limit int64) (text []byte, err error) {
 	switch {
 	case err != nil:
 		return nil, codes.Errorf(codes.BadJSON, "contents of %q: %s", req.Name, faultAt(req.Contents, err))
-	case kind == jsontext.Null:
+	case kind == jsontext.Null && !req.file:
 		return nil, nil
 	case req.Name == meta.FileName && kind != jsontext.Object:
 		return nil, codes.Errorf(codes.BadRequest, "contents of %s must be a JSON object", meta.FileName)
@@ -82,16 +86,20 @@ func requestText(req SetRequest, limit int64) (text []byte, err error) {
 }
 
 // refuse returns why req must not be carried out, given what is stored.
-func (p planner) refuse(req SetRequest, n *Node, file reading, full error) error {
-	served := int32(0)
+func (p planner) refuse(req *SetRequest, n *Node, file reading, full error) error {
+	served, base := int32(0), doclog.Digest{}
 	if n.live() {
-		served = n.own.served
+		served, base = n.own.served, n.own.hash
 	}
 	switch {
 	case file.isDir:
 		return codes.Errorf(codes.BadName, "filename %q is a directory; choose another name", req.Name)
 	case req.HasIfMtime && req.IfMtime != served:
 		return codes.Errorf(codes.Conflict, "%s: if_mtime is %d, the stored version %d; read it again and decide", req.Name, req.IfMtime, served)
+	case req.Base != nil && *req.Base != base:
+		return codes.Errorf(codes.Conflict, "%s: it was to replace %s, and there is %s; read it again and decide", req.Name, fileOf(*req.Base), fileOf(base))
+	case req.keep:
+		return nil
 	case req.HasMtime && req.Mtime > maxGiven:
 		return codes.Errorf(codes.BadRequest, "%s: mtime %d is beyond %d; give seconds since 1970", req.Name, req.Mtime, maxGiven)
 	case req.givesMtime() && p.tooFarAhead(req.Mtime, n):
@@ -103,6 +111,14 @@ func (p planner) refuse(req SetRequest, n *Node, file reading, full error) error
 		return codes.Errorf(codes.Older, "%s: mtime %d is older than the stored %d; read the current version and write again", req.Name, req.Mtime, n.own.served)
 	}
 	return full
+}
+
+// fileOf is what errors call a file.
+func fileOf(d doclog.Digest) string {
+	if d == (doclog.Digest{}) {
+		return "no file"
+	}
+	return "the file " + d.String()[:12]
 }
 
 func (p planner) tooFarAhead(given int32, n *Node) bool {
@@ -138,7 +154,7 @@ const wayOut = "edit the file itself, which always counts, or use another name; 
 
 // given returns the mtime of a write: the writer's, or else the current time unless
 // something later is stored.
-func (p planner) given(req SetRequest, n *Node) int32 {
+func (p planner) given(req *SetRequest, n *Node) int32 {
 	if req.givesMtime() {
 		return req.Mtime
 	}

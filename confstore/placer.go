@@ -41,15 +41,26 @@ func (p *placer) bound() (first kv.Revision) {
 	return first
 }
 
-// place puts the file of a version in place, given what is there.
-func (p *placer) place(o *owedFile, before reading) {
-	name := o.version.Name
-	p.owed[name] = o
-	if err := p.put(o, before); err != nil {
-		p.trouble(name, err)
-		return
+// place puts the files of versions in place, given what is there. Until all are, none of them counts
+// as the last one that is missing.
+func (p *placer) place(list []*owedFile, before []reading) {
+	for _, o := range list {
+		p.owed[o.version.Name] = o
 	}
-	p.done(name)
+	var placed []*owedFile
+	for i, o := range list {
+		if err := p.put(o, before[i]); err != nil {
+			p.trouble(o.version.Name, err)
+			continue
+		}
+		delete(p.owed, o.version.Name)
+		placed = append(placed, o)
+	}
+	bound := p.bound()
+	for _, o := range placed {
+		p.dir.problems.set(OfFile, o.version.Name, "")
+		p.syncer.add(o.version.Name, o.version.Revision, bound)
+	}
 }
 
 // owe notes that a file is not in place yet.
@@ -71,9 +82,10 @@ func (p *placer) retry() (edited []string) {
 		p.dir.room.done([]reading{now})
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
-			p.done(name)
+			p.dir.problems.set(OfFile, name, "")
+			p.inPlace(name, o.version.Revision)
 		case p.stale(now):
-			p.place(o, now)
+			p.place([]*owedFile{o}, []reading{now})
 		default:
 			o.discard()
 			p.dir.problems.set(OfFile, name, "")
@@ -82,11 +94,6 @@ func (p *placer) retry() (edited []string) {
 		}
 	}
 	return edited
-}
-
-func (p *placer) done(name string) {
-	p.dir.problems.set(OfFile, name, "")
-	p.inPlace(name, p.owed[name].version.Revision)
 }
 
 // trouble reports why a file cannot be put in place.

@@ -225,9 +225,9 @@ func TestJudge(t *testing.T) {
 		"conflict goes before older":    {req: with(with(set("a.json", `1`), mtime(1)), ifMtime(1)), file: there, code: codes.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := requestText(row.req, 1<<20)
+			text, err := requestText(&row.req, 1<<20)
 			require.NoError(t, err)
-			v, err := planner{prev: prev, now: noon}.judge(row.req, text, row.file, row.full)
+			v, err := planner{prev: prev, now: noon}.judge(&row.req, text, row.file, row.full)
 			if row.code != 0 {
 				require.ErrorIs(t, err, row.code)
 				if n := prev.Node(row.req.Name); n.known() {

@@ -67,8 +67,13 @@ func (p *publisher) publish(out *outcome) {
 	p.snapshot.Store(out.next)
 	p.seen.tell(sight{out.next, out.names})
 	if len(out.changes) > 0 {
-		p.batches.tell(&Batch{Seq: out.next.seq, Snapshot: out.next, Prev: prev, Changes: out.changes})
+		p.batches.tell(out.batch())
 	}
+}
+
+// batch is the outcome as subscribers are told of it.
+func (out *outcome) batch() *Batch {
+	return &Batch{Seq: out.next.seq, Snapshot: out.next, Prev: out.plan.prev, Changes: out.changes}
 }
 
 // retire releases the resources of a node that is no longer in the snapshot. next may be

@@ -1,7 +1,9 @@
 package confstore
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"confcenter/confstore/doclog"
 )
@@ -26,47 +28,70 @@ func (r *recorder) reconcile() error {
 		return err
 	}
 	r.unsure = false
-	for _, v := range got.versions {
-		r.adopt(v)
+	slices.SortFunc(got.versions, func(a, b doclog.Version) int { return cmp.Compare(a.Revision, b.Revision) })
+	for len(got.versions) > 0 {
+		n := 1
+		for n < len(got.versions) && got.versions[n].Revision == got.versions[0].Revision {
+			n++
+		}
+		r.adopt(got.versions[:n])
+		got.versions = got.versions[n:]
 	}
 	return nil
 }
 
-// adopt serves a version that is in the log. An edit that was found meanwhile is newer.
-func (r *recorder) adopt(v doclog.Version) {
-	r.known = max(r.known, v.Revision)
-	n := r.snapshot.Load().Node(v.Name)
-	if n.known() && n.own.revision >= v.Revision {
-		return
-	}
-	planner := r.planner()
-	planner.floor = v.Served
-	ed := editOf(v)
-	_, edited := r.unsaved[v.Name]
-	if edited {
-		planner.floor++
-		ed = edit{name: v.Name, text: n.own.text, given: max(n.own.given, v.Given), hash: n.own.hash, actor: onDisk}
-		if n.Deleted() {
-			ed.text = nil
+// adopt serves the versions of one change that is in the log. An edit that was found meanwhile is
+// newer.
+func (r *recorder) adopt(list []doclog.Version) {
+	now := r.snapshot.Load()
+	var edits []edit
+	versions := map[string]doclog.Version{}
+	for _, v := range list {
+		r.known = max(r.known, v.Revision)
+		n := now.Node(v.Name)
+		if n.known() && n.own.revision >= v.Revision {
+			continue
 		}
-	} else {
-		ed.quiet = sameContents(n, ed.text)
+		ed := editOf(v)
+		if _, edited := r.unsaved[v.Name]; edited {
+			ed = edit{name: v.Name, text: n.own.text, given: max(n.own.given, v.Given), floor: v.Served + 1, hash: n.own.hash, actor: onDisk}
+			if n.Deleted() {
+				ed.text = nil
+			}
+		} else {
+			versions[v.Name] = v
+			ed.quiet = sameContents(n, ed.text)
+		}
+		edits = append(edits, ed)
 	}
-	p, err := planner.plan([]edit{ed}, false)
-	if err != nil {
-		r.problems.set(OfFile, v.Name, err.Error())
+	if len(edits) == 0 {
 		return
 	}
-	if !edited {
-		p.docs[0].revision = v.Revision
-		r.placer.owe(v, nil)
+	p, err := r.planner().plan(edits, false)
+	if err != nil {
+		r.problems.set(OfFile, edits[0].name, err.Error())
+		return
 	}
-	r.carryOut(p.apply(&r.limits), edited || p.docs[0].served != v.Served)
+	same := true
+	for i, doc := range p.docs {
+		name := p.edits[i].name
+		v, adopted := versions[name]
+		if adopted {
+			doc.revision = v.Revision
+			r.placer.owe(v, nil)
+		}
+		r.note(name, !adopted || doc.served != v.Served)
+		same = same && adopted && doc.served == v.Served
+	}
+	for _, l := range p.lists {
+		r.note(l.Name, !same)
+	}
+	r.carryOut(p.apply(&r.limits), false)
 }
 
 // editOf is the change that led to a version.
 func editOf(v doclog.Version) edit {
-	ed := edit{name: v.Name, given: v.Given, file: v.File, hash: v.Hash}
+	ed := edit{name: v.Name, given: v.Given, floor: v.Served, file: v.File, hash: v.Hash}
 	if !v.Deleted {
 		ed.text = compactText(v.File)
 	}

@@ -112,8 +112,8 @@ func (m room) done(readings []reading) {
 }
 
 // reserve reserves memory for what a request makes of prev, until it is published.
-func (w *writer) reserve(s *setting, prev *Node, next *document) error {
-	name := s.job.req.Name
+func (w *writer) reserve(f *fileSetting, prev *Node, next *document) error {
+	name := f.req.Name
 	more := costOf(name, int64(len(next.text))) - prev.cost()
 	if w.in.files[name] == nil {
 		more += fileCost(name)
@@ -124,6 +124,6 @@ func (w *writer) reserve(s *setting, prev *Node, next *document) error {
 	if pool := w.cfg.Documents; !pool.Take(more) {
 		return codes.Errorf(codes.Quota, "%s needs %d bytes of memory more, and of the %d for configurations %d are taken; delete some, or raise the server's --memory", name, more, pool.Limit(), pool.Held())
 	}
-	s.room = more
+	f.room = more
 	return nil
 }

@@ -146,7 +146,7 @@ func TestAGroupOfWritesIsBoundedByItsFiles(t *testing.T) {
 	deep := strings.Repeat("[", 300) + strings.Repeat("1,", 5000) + "1" + strings.Repeat("]", 300)
 	var jobs []*setJob
 	for i := range 12 {
-		jobs = append(jobs, &setJob{req: SetRequest{Name: fmt.Sprintf("%d.json", i), Contents: []byte(deep)}})
+		jobs = append(jobs, newSet(SetRequest{Name: fmt.Sprintf("%d.json", i), Contents: []byte(deep)}, nil))
 	}
 	var groups [][]setting
 	m.inside(func() {
@@ -159,7 +159,7 @@ func TestAGroupOfWritesIsBoundedByItsFiles(t *testing.T) {
 		size := 0
 		for _, s := range group {
 			require.NoError(t, s.err)
-			size += len(s.data) + len(s.before.data)
+			size += len(s.files[0].data) + len(s.files[0].before.data)
 		}
 		require.Less(t, size, maxGroupFiles+8<<20)
 		require.Less(t, len(group), 10)

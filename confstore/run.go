@@ -94,9 +94,9 @@ func (s *Store) idle() bool {
 		s.writer.refuse(errClosed)
 		return false
 	case job := <-s.writer.held:
-		s.writer.answer(job, SetResult{}, errPanicked)
+		s.writer.answer(job, nil, errPanicked)
 	case job := <-s.writer.jobs:
-		s.writer.answer(job, SetResult{}, errPanicked)
+		s.writer.answer(job, nil, errPanicked)
 	case done := <-s.reloads:
 		close(done)
 	}
@@ -122,7 +122,7 @@ func (w *writer) abandon() {
 	w.mu.Unlock()
 	for _, j := range begun {
 		if j.state.Load() == jobBegun {
-			w.answer(j, SetResult{}, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether the file was written", j.req.Name))
+			w.answer(j, nil, codes.Errorf(codes.Timeout, "%s: the configuration store has failed; restart the server to find out whether it was written", j))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/confstore/doclog"
 )
 
 // SetRequest asks for new contents of one document.
@@ -31,12 +32,17 @@ type SetRequest struct {
 	// without inheritance; 0 means that the document must not exist.
 	IfMtime    int32
 	HasIfMtime bool
+	// Base, unless it is nil, makes the write conditional on the file that is served now: it is the
+	// digest of its bytes, zero if the document must not exist.
+	Base *doclog.Digest
 	// Actor is who writes; subscribers receive it with the change.
 	Actor *access.Actor
+
+	file, keep bool // see DocumentChange: Contents are a file, which may be null; or the document stays as it is
 }
 
 // givesMtime: CppCloud's clients send 0 for "none".
-func (r SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
+func (r *SetRequest) givesMtime() bool { return r.HasMtime && r.Mtime != 0 }
 
 // SetResult describes what is stored.
 type SetResult struct {
@@ -70,40 +76,41 @@ type writer struct {
 var errClosed = codes.Errorf(codes.Closed, "the configuration store is closed")
 
 // put queues a request.
-func (w *writer) put(req SetRequest, done func(SetResult, error)) error {
-	if err := CheckName(req.Name); err != nil {
-		return err
+func (w *writer) put(job *setJob) error {
+	for i := range job.reqs {
+		req := &job.reqs[i]
+		if err := CheckName(req.Name); err != nil {
+			return err
+		}
+		job.size += int64(len(req.Contents))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return errClosed
 	}
-	switch size := waitCost(req); {
-	case size > w.cfg.Queues.Limit():
-		return codes.Errorf(codes.TooLarge, "contents of %q have %d bytes, and all that waits may have %d; make them smaller or raise the server's --memory", req.Name, len(req.Contents), w.cfg.Queues.Limit())
-	case !w.cfg.Queues.Take(size):
+	switch cost := job.waitCost(); {
+	case cost > w.cfg.Queues.Limit():
+		return codes.Errorf(codes.TooLarge, "contents of %s have %d bytes, and all that waits may have %d; make them smaller or raise the server's --memory", job, job.size, w.cfg.Queues.Limit())
+	case !w.cfg.Queues.Take(cost):
 		return codes.Errorf(codes.Busy, "there is no memory left for writes that wait; try again later")
 	}
-	job := &setJob{req: req, done: done, since: w.cfg.Clock.Now()}
-	w.queued.Add(int64(len(req.Contents)))
+	job.since = w.cfg.Clock.Now()
+	w.queued.Add(job.size)
 	select {
 	case w.jobs <- job:
 		w.waiting = append(w.waiting, job)
 		return nil
 	default:
-		w.left(req)
+		w.left(job)
 		return codes.Errorf(codes.Busy, "%d writes are waiting already; try again later", w.cfg.QueueLength)
 	}
 }
 
-// waitCost is what a request takes that waits.
-func waitCost(req SetRequest) int64 { return int64(len(req.Contents)) + 256 }
-
 // left stops counting a request that does not wait any more.
-func (w *writer) left(req SetRequest) {
-	w.queued.Add(-int64(len(req.Contents)))
-	w.cfg.Queues.Give(waitCost(req))
+func (w *writer) left(job *setJob) {
+	w.queued.Add(-job.size)
+	w.cfg.Queues.Give(job.waitCost())
 }
 
 // close has put refuse.
@@ -118,18 +125,18 @@ func (w *writer) refuse(why error) {
 	if was := w.suspended; was != nil {
 		for i := range was.sets {
 			was.sets[i].discard()
-			w.answer(was.sets[i].job, SetResult{}, codes.Errorf(codes.Timeout, "%s: the server stops while its disk does not answer; whether the file will be written is not known", was.sets[i].job.req.Name))
+			w.answer(was.sets[i].job, nil, codes.Errorf(codes.Timeout, "%s: the server stops while its disk does not answer; whether it will be written is not known", was.sets[i].job))
 		}
 		for _, job := range was.rest {
-			w.answer(job, SetResult{}, why)
+			w.answer(job, nil, why)
 		}
 	}
 	for {
 		select {
 		case job := <-w.held:
-			w.answer(job, SetResult{}, why)
+			w.answer(job, nil, why)
 		case job := <-w.jobs:
-			w.answer(job, SetResult{}, why)
+			w.answer(job, nil, why)
 		default:
 			return
 		}

@@ -60,6 +60,9 @@ func (s *Store) recall(marks *placement.Marks) ([]reading, error) {
 		}
 	}
 	s.directory.room.recalled = nil
+	if first := s.placer.bound(); first > 0 { // found later than some that are in place
+		s.syncer.through = min(s.syncer.through, first-1)
+	}
 	// Sequences go on above what the last run may have served without recording it.
 	seq := max(newest, uint64(s.cfg.Clock.Now().UnixMicro()))
 	s.recorder.recall(recalled(list, seq, &s.publisher.limits))
@@ -129,7 +132,7 @@ func (st *start) place(v doclog.Version, r *reading, aside bool) error {
 		log = log.Str("found", kept)
 	}
 	log.Msg("putting the newest version of a document in place, which was interrupted")
-	st.placer.place(&owedFile{version: v}, *r)
+	st.placer.place([]*owedFile{{version: v}}, []reading{*r})
 	st.directory.room.done([]reading{*r})
 	*r = st.directory.read(v.Name, true)
 	return nil

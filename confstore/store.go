@@ -76,7 +76,7 @@ func (s *Store) Fault(name string) string { return s.publisher.fault(name) }
 // codes.Timeout: whether it will be carried out is not known. It is then called on another
 // goroutine.
 func (s *Store) Set(req SetRequest, done func(SetResult, error)) error {
-	return s.writer.put(req, done)
+	return s.writer.put(newSet(req, done))
 }
 
 // Reload reads all files again and returns when the changes are published. It waits neither

@@ -1,0 +1,139 @@
+package confstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+)
+
+// ChangeRequest asks for a change of several documents: all of it happens, or nothing.
+type ChangeRequest struct {
+	// Documents are at most Config.MaxFiles; each name occurs once.
+	Documents []DocumentChange
+	// Actor is who asks; subscribers receive it with the change.
+	Actor *access.Actor
+	// Check has nothing written: the result says what the change would do.
+	Check bool
+}
+
+// DocumentChange is what becomes of one document.
+type DocumentChange struct {
+	// Name must pass CheckName.
+	Name string
+	// File is the bytes of its file from now on; nil deletes the document. It is not copied, as
+	// SetRequest.Contents is not.
+	File []byte
+	// Keep leaves the document as it is, so that only Base counts.
+	Keep bool
+	// Base, unless it is nil, is the digest of the file that the change is based on, zero if there
+	// was none. If another one is served by then, the change is refused with codes.Conflict.
+	Base *doclog.Digest
+}
+
+// ChangeResult is what a change has done.
+type ChangeResult struct {
+	// Revision is that of the change; 0 if everything was as requested already, or if nothing was
+	// to be written.
+	Revision kv.Revision
+	// Batch is the change as subscribers are told of it; nil if there is none. Of documents of
+	// which only the layout has changed nobody is told.
+	Batch *Batch
+	// Refused says why nothing was changed, if that is for some of the documents, by name.
+	Refused []Refusal
+}
+
+// Refusal is why one document of a change cannot be changed.
+type Refusal struct {
+	Name string
+	Err  error
+}
+
+// Change queues a change of several documents. It is one transaction of the log, one revision and
+// one batch. What Set says of the order, of done and of disks that do not answer applies. If some
+// documents cannot be changed the error is about all of them: its code is theirs or, if they have
+// several, that of the first which is no conflict.
+func (s *Store) Change(req ChangeRequest, done func(ChangeResult, error)) error {
+	if len(req.Documents) == 0 || len(req.Documents) > s.cfg.MaxFiles {
+		return codes.Errorf(codes.Limit, "a change has %d documents; it must have one at least, and at most %d", len(req.Documents), s.cfg.MaxFiles)
+	}
+	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), changed: done, check: req.Check}
+	for i, d := range req.Documents {
+		job.reqs[i] = SetRequest{Name: d.Name, Contents: d.File, Exact: true, Base: d.Base, Actor: req.Actor, file: true, keep: d.Keep}
+	}
+	slices.SortFunc(job.reqs, func(a, b SetRequest) int { return strings.Compare(a.Name, b.Name) })
+	if err := checkTogether(job.reqs); err != nil {
+		return err
+	}
+	return s.writer.put(job)
+}
+
+// checkTogether refuses documents that cannot be in one directory. They are sorted.
+func checkTogether(reqs []SetRequest) error {
+	there := make(map[string]bool, len(reqs))
+	for i := range reqs {
+		name := reqs[i].Name
+		if there[name] {
+			return codes.Errorf(codes.BadRequest, "%s occurs twice in a change; name it once", shorten(name))
+		}
+		for at, c := range name {
+			if c == '/' && there[name[:at]] {
+				return codes.Errorf(codes.BadName, "%s lies below %s, which is a file; choose another name", shorten(name), shorten(name[:at]))
+			}
+		}
+		there[name] = reqs[i].Contents != nil || reqs[i].keep
+	}
+	return nil
+}
+
+// changed is what became of a change.
+func (s *setting) changed() (r ChangeResult) {
+	for i := range s.files {
+		if f := &s.files[i]; f.err != nil {
+			r.Refused = append(r.Refused, Refusal{f.req.Name, f.err})
+		}
+	}
+	if s.out == nil || s.err != nil {
+		return r
+	}
+	r.Batch = s.out.batch()
+	if !s.job.check {
+		r.Revision = s.out.plan.docs[0].revision
+	}
+	return r
+}
+
+// maxRefusals is how many documents the text of an error names.
+const maxRefusals = 20
+
+// refusal is why a request cannot be carried out, given why its documents cannot; nil if they can.
+func (s *setting) refusal() error {
+	var list []error
+	for i := range s.files {
+		if err := s.files[i].err; err != nil {
+			list = append(list, err)
+		}
+	}
+	if len(list) == 0 || s.job.changed == nil {
+		return s.files[0].err
+	}
+	code := codes.Of(list[0])
+	var text strings.Builder
+	fmt.Fprintf(&text, "nothing was changed, because of %d of %d documents", len(list), len(s.files))
+	for i, err := range list {
+		if code == codes.Conflict {
+			code = codes.Of(err)
+		}
+		if i < maxRefusals {
+			text.WriteString("; " + codes.Message(err))
+		}
+	}
+	if more := len(list) - maxRefusals; more > 0 {
+		fmt.Fprintf(&text, "; and %d more", more)
+	}
+	return &codes.Error{Code: code, Text: text.String(), Err: list[0]}
+}

@@ -1,0 +1,232 @@
+package confstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/atomicfile"
+)
+
+// documents is what a store serves, file by file, as far as it matters which of two it is.
+func documents(s *Store) string {
+	var list []string
+	for _, name := range s.Snapshot().Names() {
+		text := textOf(s.Snapshot().Node(name), false)
+		if s.Snapshot().Node(name).Deleted() {
+			text = "none"
+		}
+		list = append(list, name+"="+text[:min(len(text), 12)])
+	}
+	return strings.Join(list, " ")
+}
+
+// reopenedAll is what a store serves that is opened on what is left; its files are the same.
+func (m *moment) reopenedAll(t *testing.T) (was string) {
+	t.Helper()
+	for i := range 2 {
+		s, err := Open(m.cfg)
+		require.NoError(t, err, m.label)
+		require.Empty(t, s.Problems(), m.label)
+		if i > 0 {
+			require.Equal(t, was, documents(s), m.label)
+		}
+		was = documents(s)
+		for _, name := range s.Snapshot().Names() {
+			n := s.Snapshot().Node(name)
+			file, err := m.mem.Get("/srv/conf/" + name)
+			require.Equal(t, n.Deleted(), err != nil, "%s %s", name, m.label)
+			if !n.Deleted() {
+				require.Equal(t, n.own.hash, doclog.DigestOf(file), "%s %s", name, m.label)
+			}
+		}
+		root, err := m.mem.OpenRoot("/srv/conf")
+		require.NoError(t, err)
+		entries, err := root.ReadDir(".")
+		require.NoError(t, err)
+		for _, e := range entries {
+			require.False(t, atomicfile.IsTemp(e.Name()), "%s: a temporary file was left", m.label)
+		}
+		require.NoError(t, s.Close())
+	}
+	return was
+}
+
+// changedRig is a rig on which several documents are.
+func changedRig(t *testing.T) *interleaved {
+	r := newRig(t)
+	for _, name := range []string{"b.json", "gone.json"} {
+		require.NoError(t, r.mem.Put("/srv/conf/"+name, []byte(oldText), time.Unix(1000, 0)))
+	}
+	r.store.Reload()
+	r.synced()
+	return &interleaved{rig: r, may: []string{documents(r.store)}}
+}
+
+// Whenever the process is killed, or power is lost: all documents of a change are as they were, or
+// all are new.
+func TestAChangeIsWholeWhereverItStops(t *testing.T) {
+	for name, size := range map[string]int{"small": 10, "in parts": 400 << 10} {
+		t.Run(name, func(t *testing.T) {
+			i := changedRig(t)
+			text := `{"v":"new","x":"` + strings.Repeat("x", size) + `"}`
+			i.trace.Hook = func(op atomicfile.Op) error {
+				i.note(op.String())
+				return nil
+			}
+			i.log.hook = func(what string) error {
+				i.note(what)
+				return nil
+			}
+			var list []DocumentChange
+			for _, name := range []string{"a.json", "b.json", "dir/new.json"} {
+				list = append(list, write(name, text))
+			}
+			i.may = append(i.may, fmt.Sprintf("a.json=%s b.json=%[1]s dir/new.json=%[1]s gone.json=none", text[:12]))
+			r, err := changeNow(t, i.store, ChangeRequest{Documents: append(list, DocumentChange{Name: "gone.json"})})
+			require.NoError(t, err)
+			i.mu.Lock()
+			i.may = i.may[1:]
+			i.mu.Unlock()
+			i.note("afterwards")
+			i.synced()
+			i.note("synced")
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			require.Greater(t, len(i.moments), 50)
+			seen := map[string]bool{}
+			for _, m := range i.moments {
+				is := m.reopenedAll(t)
+				require.Contains(t, m.may, is, m.label)
+				seen[is] = true
+			}
+			require.Len(t, seen, 2)
+			d, err := i.store.recorder.log.Document("a.json")
+			require.NoError(t, err)
+			require.Equal(t, r.Revision, d.Revision)
+		})
+	}
+}
+
+// The file of one document cannot be made, or not be put in place.
+func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
+	for _, op := range []string{"create conf/.tmp", "write conf/.tmp", "commit", "rename conf/b.json", "remove conf/gone.json"} {
+		t.Run(op, func(t *testing.T) {
+			i := changedRig(t)
+			var mu sync.Mutex
+			sick, n := true, 0
+			i.trace.Hook = func(is atomicfile.Op) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if n++; sick && is.String() == op && (!strings.Contains(op, ".tmp") || n > 4) {
+					return syscall.EIO
+				}
+				return nil
+			}
+			i.log.SetFull(op == "commit")
+			was := documents(i.store)
+			list := []DocumentChange{write("a.json", newText), write("b.json", newText), {Name: "gone.json"}}
+			r, err := changeNow(t, i.store, ChangeRequest{Documents: list})
+			want := fmt.Sprintf("a.json=%s b.json=%[1]s gone.json=none", newText)
+			placed := strings.HasPrefix(op, "re")
+			if placed {
+				require.NoError(t, err)
+				require.NotZero(t, r.Revision)
+				require.Len(t, i.store.Problems(), 1)
+				i.store.Reload()
+			} else {
+				require.Equal(t, codes.Storage, codes.Of(err))
+				require.Nil(t, r.Batch)
+				want = was
+			}
+			require.Equal(t, want, documents(i.store))
+			for seed := range uint64(4) {
+				require.Equal(t, want, i.left(op, seed).reopenedAll(t))
+			}
+			mu.Lock()
+			sick = false
+			mu.Unlock()
+			i.log.SetFull(false)
+			if placed {
+				(&kit{t: t, Store: i.store}).inside(func() { i.store.intake.retryPlacing() })
+			} else {
+				_, err = changeNow(t, i.store, ChangeRequest{Documents: list})
+				require.NoError(t, err)
+			}
+			require.Empty(t, i.store.Problems())
+			i.synced()
+			for seed := range uint64(2) {
+				require.Equal(t, fmt.Sprintf("a.json=%s b.json=%[1]s gone.json=none", newText), i.left(op, seed).reopenedAll(t))
+			}
+		})
+	}
+}
+
+// A change that the log takes late is served in one step, too.
+func TestAChangeThatADiskHoldsUpIsOneBatch(t *testing.T) {
+	p := newPatient(t, sickData)
+	p.put("b.json", oldText)
+	p.open()
+	thaw := p.disk.hang()
+	answer := make(chan changeOutcome, 1)
+	require.NoError(t, p.Change(ChangeRequest{Documents: []DocumentChange{write("a.json", newText), write("b.json", newText), write("c.json", newText)}}, func(r ChangeResult, err error) { answer <- changeOutcome{r, err} }))
+	p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
+	p.edit("a.json", `{"v":"edited"}`)
+	require.Equal(t, []string{"a.json"}, names(p.next()))
+	thaw()
+	r := <-answer
+	require.NoError(t, r.err)
+	b := p.next()
+	require.Subset(t, names(b), []string{"b.json", "c.json"})
+	require.Empty(t, slices.DeleteFunc(names(b), func(name string) bool { return len(name) == len("a.json") }))
+	p.await("the store to be well", func() bool { return p.Trouble() == nil && len(p.Problems()) == 0 })
+	for _, lose := range []bool{true, false} {
+		k := p.left(lose)
+		require.Equal(t, []string{`{"v":"edited"}`, newText, newText}, []string{k.text("a.json"), k.text("b.json"), k.text("c.json")})
+		for _, name := range []string{"a.json", "b.json", "c.json"} {
+			require.Equal(t, p.mtime(name), k.mtime(name), name)
+		}
+		require.NoError(t, k.Close())
+	}
+	d, err := p.recorder.log.Document("c.json")
+	require.NoError(t, err)
+	require.Equal(t, d.Revision, r.Revision)
+}
+
+// What a start cannot put in place is older than what it can: the mark of what is durable stays
+// below it.
+func TestAFileThatAStartCannotPlaceIsNotMarkedAsDurable(t *testing.T) {
+	i := changedRig(t)
+	i.trace.Hook = func(op atomicfile.Op) error {
+		if op.String() == "rename conf/b.json" || op.String() == "rename conf/a.json" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	_, err := setNow(t, i.store, SetRequest{Name: "b.json", Contents: []byte(newText)})
+	require.NoError(t, err)
+	_, err = setNow(t, i.store, SetRequest{Name: "a.json", Contents: []byte(newText)})
+	require.NoError(t, err)
+	m := i.left("", 0)
+	trace := &atomicfile.Trace{FS: m.mem, Hook: func(op atomicfile.Op) error {
+		if op.String() == "rename conf/b.json" {
+			return syscall.EIO
+		}
+		return nil
+	}}
+	cfg := m.cfg
+	cfg.FS = trace
+	s, err := Open(cfg)
+	require.NoError(t, err)
+	require.Len(t, s.Problems(), 1)
+	require.NoError(t, s.Close())
+	require.Equal(t, documents(i.store), m.reopenedAll(t), "the old file is no edit")
+}

@@ -1,0 +1,233 @@
+package confstore
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+)
+
+type changeOutcome struct {
+	ChangeResult
+	err error
+}
+
+func changeNow(t testing.TB, s *Store, req ChangeRequest) (ChangeResult, error) {
+	t.Helper()
+	done := make(chan changeOutcome, 1)
+	if err := s.Change(req, func(r ChangeResult, err error) { done <- changeOutcome{r, err} }); err != nil {
+		return ChangeResult{}, err
+	}
+	select {
+	case o := <-done:
+		return o.ChangeResult, o.err
+	case <-time.After(3 * patience):
+		require.FailNow(t, "Change was not answered")
+		return ChangeResult{}, nil
+	}
+}
+
+func digest(text string) *doclog.Digest {
+	d := doclog.Digest{}
+	if text != "" {
+		d = doclog.DigestOf([]byte(text))
+	}
+	return &d
+}
+
+func write(name, text string) DocumentChange { return DocumentChange{Name: name, File: []byte(text)} }
+
+func TestAChangeIsOneRevisionAndOneBatch(t *testing.T) {
+	k := newKit(t, map[string]string{
+		"a.json": `{"a":1}`, "b.json": `{"b":1}`, "same.json": `{"s":1}`, "heir.json": `{}`,
+		"_meta.json": `{"conf_inherit":{"heir.json":"b.json"}}`,
+	})
+	file := "{\n  \"a\": 2 }\r\n"
+	r, err := changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{
+		write("new/x.json", "null"), write("a.json", file), {Name: "b.json"}, write("same.json", `{"s":1}`), {Name: "heir.json", Keep: true},
+	}})
+	require.NoError(t, err)
+	b := k.next()
+	require.Equal(t, []string{"a.json", "b.json", "heir.json", "new/x.json"}, names(b))
+	require.Equal(t, names(b), names(r.Batch))
+	require.Same(t, b.Snapshot, r.Batch.Snapshot)
+	require.Same(t, b.Prev, r.Batch.Prev)
+	for _, name := range []string{"a.json", "b.json", "new/x.json"} {
+		d, err := k.recorder.log.Document(name)
+		require.NoError(t, err)
+		require.Equal(t, r.Revision, d.Revision, name)
+	}
+	same, err := k.recorder.log.Document("same.json")
+	require.NoError(t, err)
+	require.Less(t, same.Revision, r.Revision)
+	require.True(t, k.Snapshot().Node("b.json").Deleted())
+	require.Equal(t, "null", k.text("new/x.json"))
+	data, err := k.ReadFile("a.json", anySize)
+	require.NoError(t, err)
+	require.Equal(t, file, string(data), "the bytes are as they were sent")
+	_, err = k.ReadFile("b.json", anySize)
+	require.Equal(t, codes.NotFound, codes.Of(err))
+
+	r, err = changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{write("a.json", file), {Name: "b.json"}}})
+	require.NoError(t, err)
+	require.Zero(t, r, "everything is so already")
+	k.drainedNone()
+}
+
+func TestACheckedChangeChangesNothing(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": `{"a":1}`})
+	held := k.Store.cfg.Documents.Held()
+	r, err := changeNow(t, k.Store, ChangeRequest{Check: true, Documents: []DocumentChange{write("a.json", `{"a":2}`), write("b.json", "1")}})
+	require.NoError(t, err)
+	require.Zero(t, r.Revision)
+	require.Equal(t, []string{"a.json", "b.json"}, names(r.Batch))
+	require.Equal(t, `{"a":2}`, textOf(r.Batch.Snapshot.Node("a.json"), false))
+	require.Equal(t, `{"a":1}`, k.text("a.json"))
+	k.none()
+	require.Equal(t, held, k.Store.cfg.Documents.Held())
+}
+
+// Nothing is written, and everything that is wrong is named.
+func TestAChangeIsRefusedAsAWhole(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": `{"a":1}`, "b.json": `{"b":1}`})
+	for name, c := range map[string]struct {
+		list []DocumentChange
+		code codes.Code
+		text []string
+	}{
+		"a conflict": {[]DocumentChange{write("new.json", "1"), {Name: "a.json", File: []byte("2"), Base: digest("other")}}, codes.Conflict, []string{"1 of 2 documents", "a.json: it was to replace the file"}},
+		"not absent": {[]DocumentChange{{Name: "a.json", File: []byte("2"), Base: digest("")}}, codes.Conflict, []string{"it was to replace no file"}},
+		"absent":     {[]DocumentChange{{Name: "new.json", Base: digest("other")}}, codes.Conflict, []string{"there is no file"}},
+		"kept":       {[]DocumentChange{write("new.json", "1"), {Name: "a.json", Keep: true, Base: digest("other")}}, codes.Conflict, []string{"a.json"}},
+		"no JSON": {[]DocumentChange{write("a.json", "{"), {Name: "b.json", Base: digest("other")}, write("c.json", "[")}, codes.BadJSON,
+			[]string{"3 of 3 documents", "a.json", "b.json", "c.json"}},
+		"twice":          {[]DocumentChange{write("a.json", "1"), write("a.json", "2")}, codes.BadRequest, []string{"a.json occurs twice"}},
+		"below a file":   {[]DocumentChange{write("new.json", "1"), write("new.json/x.json", "2")}, codes.BadName, []string{"new.json/x.json lies below new.json"}},
+		"below another":  {[]DocumentChange{write("new.json", "1"), write("a.json/x.json", "2")}, codes.BadName, []string{"a.json/x.json"}},
+		"a name":         {[]DocumentChange{write("new.json", "1"), write("../x.json", "2")}, codes.BadName, []string{"../x.json"}},
+		"nothing":        {nil, codes.Limit, []string{"0 documents"}},
+		"bad _meta.json": {[]DocumentChange{write("new.json", "1"), write("_meta.json", `[1]`)}, codes.BadRequest, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := changeNow(t, k.Store, ChangeRequest{Documents: c.list})
+			require.Equal(t, c.code, codes.Of(err), "%v", err)
+			for _, text := range c.text {
+				require.Contains(t, codes.Message(err), text)
+			}
+			require.NotContains(t, codes.Message(err), k.cfg.Dir)
+			require.Nil(t, r.Batch)
+			k.none()
+			require.Nil(t, k.Snapshot().Node("new.json"))
+		})
+	}
+	r, err := changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{{Name: "a.json", File: []byte("2"), Base: digest(`{"a":1}`)}, {Name: "b.json", Keep: true, Base: digest(`{"b":1}`)}, {Name: "new.json", File: []byte("1"), Base: digest("")}}})
+	require.NoError(t, err)
+	require.Len(t, r.Batch.Changes, 2)
+}
+
+func TestAnErrorOfAChangeNamesManyDocumentsAndCountsTheRest(t *testing.T) {
+	k := newKit(t, nil)
+	var list []DocumentChange
+	for i := range 100 {
+		list = append(list, write(fmt.Sprintf("%02d.json", i), "{"))
+	}
+	r, err := changeNow(t, k.Store, ChangeRequest{Documents: list})
+	require.Equal(t, codes.BadJSON, codes.Of(err))
+	require.Contains(t, codes.Message(err), "100 of 100 documents")
+	require.Contains(t, codes.Message(err), "and 80 more")
+	require.Len(t, r.Refused, 100)
+	require.Equal(t, "99.json", r.Refused[99].Name)
+}
+
+// What somebody changes on the disk before a change comes is not lost: the change is based on it.
+func TestAChangeSeesEditsThatNobodyHasSeenYet(t *testing.T) {
+	k := newMemKit(t, map[string]string{"a.json": `{"a":1}`, "b.json": `{"b":1}`})
+	k.write("a.json", `{"a":"edited"}`, 2000)
+	_, err := changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{{Name: "a.json", File: []byte("2"), Base: digest(`{"a":1}`)}, write("b.json", "3")}})
+	require.Equal(t, codes.Conflict, codes.Of(err))
+	require.Equal(t, `{"a":"edited"}`, k.text("a.json"))
+	require.Equal(t, `{"b":1}`, k.text("b.json"))
+}
+
+func TestDocumentsFoundChangedTogetherAreOneRevisionAndOneBatch(t *testing.T) {
+	k := newMemKit(t, map[string]string{"a.json": "1", "b.json": "1", "gone.json": "1"})
+	k.write("a.json", "2", 2000)
+	k.write("b.json", "2", 2000)
+	k.write("new.json", "2", 2000)
+	k.remove("gone.json")
+	require.Equal(t, []string{"a.json", "b.json", "gone.json", "new.json"}, names(k.next()))
+	require.Empty(t, k.batches)
+	a, err := k.recorder.log.Document("a.json")
+	require.NoError(t, err)
+	for _, name := range []string{"b.json", "gone.json", "new.json"} {
+		d, err := k.recorder.log.Document(name)
+		require.NoError(t, err)
+		require.Equal(t, a.Revision, d.Revision)
+	}
+}
+
+// Of two changes of the same documents that are based on the same, one is made.
+func TestConcurrentChangesAreInOneLine(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": "0", "b.json": "0"})
+	const writers = 8
+	var mu sync.Mutex
+	made, refused := 0, 0
+	var waiting sync.WaitGroup
+	for i := range writers {
+		waiting.Add(1)
+		text := []byte(fmt.Sprint(i + 1))
+		require.NoError(t, k.Change(ChangeRequest{Documents: []DocumentChange{{Name: "a.json", File: text, Base: digest("0")}, {Name: "b.json", File: text, Base: digest("0")}}}, func(_ ChangeResult, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			defer waiting.Done()
+			if err == nil {
+				made++
+			} else if codes.Of(err) == codes.Conflict {
+				refused++
+			}
+		}))
+	}
+	waiting.Wait()
+	require.Equal(t, 1, made)
+	require.Equal(t, writers-1, refused)
+	require.Equal(t, k.text("a.json"), k.text("b.json"))
+}
+
+// More than one transaction takes.
+func TestALargeChangeIsOneRevision(t *testing.T) {
+	k := newMemKit(t, nil)
+	var list []DocumentChange
+	for i := range 1000 {
+		list = append(list, write(fmt.Sprintf("dir%d/%03d.json", i%7, i), fmt.Sprintf(`{"i":%d,"text":%q}`, i, strings.Repeat("x", i%50*200))))
+	}
+	r, err := changeNow(t, k.Store, ChangeRequest{Documents: list})
+	require.NoError(t, err)
+	require.Len(t, k.next().Changes, 1000)
+	for _, d := range list {
+		known, err := k.recorder.log.Document(d.Name)
+		require.NoError(t, err)
+		require.Equal(t, r.Revision, known.Revision)
+		require.Equal(t, string(d.File), k.file(d.Name))
+	}
+	k.none()
+	held := k.Store.cfg.Documents.Held()
+	require.Zero(t, k.Store.cfg.Queues.Held())
+	k.reopen()
+	require.Equal(t, held, k.Store.cfg.Documents.Held())
+	require.Len(t, k.Snapshot().Names(), 1000)
+	k.none()
+
+	list = append(list[:999], write("dir0/bad.json", "{"))
+	for i := range list[:999] {
+		list[i].File = []byte("2")
+	}
+	_, err = changeNow(t, k.Store, ChangeRequest{Documents: list})
+	require.Equal(t, codes.BadJSON, codes.Of(err))
+	k.none()
+}
