@@ -1,7 +1,9 @@
 package access_test
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,7 +13,7 @@ import (
 func TestActorsAreNamedAsTheOperationLogDoes(t *testing.T) {
 	for want, actor := range map[string]*access.Actor{
 		"":                         nil,
-		"disk":                     {Origin: access.OnDisk},
+		"file":                     {Origin: access.OnDisk},
 		"http 10.0.0.1:5":          {Origin: access.OverHTTP, Address: "10.0.0.1:5"},
 		"10.0.0.1:5@2001-20@fleet": {Name: "2001-20@fleet", Origin: access.OverTCP, Address: "10.0.0.1:5", Comment: "why"},
 	} {
@@ -30,4 +32,42 @@ func TestEveryRightHasANameOfItsOwn(t *testing.T) {
 	}
 	require.False(t, (access.StatusRead + 1).Known())
 	require.Equal(t, "right 255", access.Right(255).String())
+}
+
+func TestWhatARequestSaysIsKeptOrRefused(t *testing.T) {
+	a := &access.Actor{Name: "2001-20@fleet", Origin: access.OverTCP, Address: "10.0.0.1:5"}
+	same, err := a.Says(access.Said{})
+	require.NoError(t, err)
+	require.Same(t, a, same)
+
+	said, err := a.Says(access.Said{Author: "Zoë", Comment: "line\n\tline", Token: "t1"})
+	require.NoError(t, err)
+	require.Equal(t, &access.Actor{Name: "2001-20@fleet", Origin: access.OverTCP, Address: "10.0.0.1:5", Author: "Zoë", Comment: "line\n\tline", Token: "t1"}, said)
+	require.Empty(t, a.Author, "other requests share it")
+
+	unknown, err := (*access.Actor)(nil).Says(access.Said{Author: strings.Repeat("a", access.MaxAuthor), Comment: strings.Repeat("c", access.MaxComment)})
+	require.NoError(t, err)
+	require.Len(t, unknown.Author, access.MaxAuthor)
+
+	for want, said := range map[string]access.Said{
+		"the author has 257 bytes, and the limit is 256":    {Author: strings.Repeat("a", access.MaxAuthor+1)},
+		"the comment has 4097 bytes, and the limit is 4096": {Comment: strings.Repeat("c", access.MaxComment+1)},
+		"the token has 129 bytes, and the limit is 128":     {Token: strings.Repeat("t", access.MaxToken+1)},
+		"the author is not UTF-8":                           {Author: "\xff"},
+		"the author has control characters":                 {Author: "a\nb"},
+		"the comment has control characters":                {Comment: "\x1b[31mred"},
+		"the token has control characters":                  {Token: "\x00"},
+	} {
+		_, err := a.Says(said)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "nothing was written")
+	}
+}
+
+func TestForeignTextIsMadeToFit(t *testing.T) {
+	require.Equal(t, "a b�c", access.Fitted(" a\x1bb\xffc\n", access.MaxAuthor))
+	long := access.Fitted(strings.Repeat("é", access.MaxAuthor), access.MaxAuthor)
+	require.LessOrEqual(t, len(long), access.MaxAuthor)
+	require.True(t, utf8.ValidString(long))
+	require.True(t, strings.HasSuffix(long, "é…"))
 }

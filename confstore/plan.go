@@ -2,6 +2,7 @@ package confstore
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -173,12 +174,14 @@ func (pl *plan) list(name string) *doclog.List {
 
 // change returns the plan in the form that the log stores.
 func (pl *plan) change() doclog.Change {
-	c := doclog.Change{Seq: pl.seq, Lists: pl.lists, Versions: make([]doclog.Version, len(pl.edits))}
+	c := doclog.Change{Seq: pl.seq, By: by(nil, pl.now), Lists: pl.lists, Versions: make([]doclog.Version, len(pl.edits))}
 	for i, e := range pl.edits {
 		c.Versions[i] = pl.docs[i].remembered(e.name, e.file)
 		c.Versions[i].Replaces = e.replaces
-		c.By = by(e.actor, pl.now)
+		b := by(e.actor, pl.now)
+		c.Versions[i].By = &b
 	}
+	c.Sign()
 	return c
 }
 
@@ -194,7 +197,7 @@ func (pl *plan) recorded(rev kv.Revision) {
 func by(a *access.Actor, now time.Time) doclog.By {
 	b := doclog.By{Time: now.UnixMilli()}
 	if a != nil {
-		b.Author, b.Origin, b.Peer, b.Comment = a.Name, a.Origin, a.Address, a.Comment
+		b.Author, b.Origin, b.Peer, b.Comment, b.Commit, b.Token = cmp.Or(a.Author, a.Name), a.Origin, a.Address, a.Comment, a.Commit, a.Token
 	}
 	return b
 }

@@ -253,7 +253,7 @@ func TestGetLogr(t *testing.T) {
 		follower := subscribed(t, srv, "log.json")
 		srv.Write("log.json", `{"k":3}`)
 		mtime = follower.Push().Mtime
-		require.Contains(t, first(), line("CONFCHANGE", "log.json", mtime, "opcli=disk", "success"))
+		require.Contains(t, first(), line("CONFCHANGE", "log.json", mtime, "opcli=file", "success"))
 	})
 	t.Run("default_is_10_and_a_string_of_digits_counts", func(t *testing.T) {
 		for i := range 30 {

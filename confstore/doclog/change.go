@@ -16,6 +16,7 @@ type By struct {
 	Peer    string `json:"peer,omitempty"`   // address, with its port
 	Comment string `json:"comment,omitempty"`
 	Commit  string `json:"commit,omitempty"` // of git, if the file came with one
+	Token   string `json:"token,omitempty"`  // of the request
 	Time    int64  `json:"time"`             // ms since 1970
 }
 
@@ -38,7 +39,7 @@ type Touch struct {
 
 // Made is a change as the log remembers it.
 type Made struct {
-	By
+	By       // what all its versions have in common; see Version.Who
 	Seq      uint64      `json:"-"`
 	Revision kv.Revision `json:"-"`
 	Count    int         `json:"count"`           // of the documents it touched

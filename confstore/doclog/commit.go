@@ -24,6 +24,24 @@ type Change struct {
 	Lists    []List
 }
 
+// Sign gives the change what all its versions have in common: who made all of them is said once.
+func (c *Change) Sign() {
+	for i := range c.Versions {
+		by := c.Versions[i].By
+		if i == 0 {
+			c.By = *by
+		}
+		if *by != c.By {
+			c.By = By{Origin: c.By.Origin, Time: max(c.By.Time, by.Time)}
+		}
+	}
+	for i := range c.Versions {
+		if *c.Versions[i].By == c.By {
+			c.Versions[i].By = nil
+		}
+	}
+}
+
 // Empty reports whether there is nothing to remember.
 func (c *Change) Empty() bool { return len(c.Versions)+len(c.Lists) == 0 }
 

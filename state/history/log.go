@@ -30,10 +30,11 @@ type Change struct {
 	Revision  int64      `json:"revision" doc:"the revision that it made, of files and state alike"`
 	Time      int64      `json:"time" doc:"when it was made, in ms since 1970"`
 	Author    string     `json:"author,omitempty" doc:"who made it"`
-	Origin    string     `json:"origin,omitempty" doc:"by which way: tcp, http, disk, server"`
+	Origin    string     `json:"origin,omitempty" doc:"by which way: tcp, http, console, file, rollback, release, server"`
 	Peer      string     `json:"peer,omitempty" doc:"from which address"`
 	Comment   string     `json:"comment,omitempty" doc:"why"`
 	Commit    string     `json:"commit,omitempty" doc:"the commit of git with which the file came"`
+	Token     string     `json:"token,omitempty" doc:"of the request, if it had one"`
 	Count     int64      `json:"count" doc:"how many documents it touched"`
 	Documents []Document `json:"documents" doc:"the document that was asked for, else those it touched, at most 100"`
 }
@@ -121,7 +122,9 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 		return nil, err
 	}
 	for i := range list {
-		c, v := changeOf(&made[i]), &list[i]
+		v := &list[i]
+		made[i].By = v.Who(&made[i])
+		c := changeOf(&made[i])
 		c.Documents = []Document{{Name: v.Name, Version: v.N, Kind: v.Kind(), Mtime: int64(v.Served), Size: int64(v.Size), Hash: hashOf(v)}}
 		answer.Changes = append(answer.Changes, c)
 	}
@@ -139,7 +142,7 @@ func hashOf(v *doclog.Version) string {
 }
 
 func changeOf(m *doclog.Made) Change {
-	return Change{Revision: int64(m.Revision), Time: m.Time, Author: m.Author, Origin: m.Origin, Peer: m.Peer, Comment: m.Comment, Commit: m.Commit, Count: int64(m.Count)}
+	return Change{Revision: int64(m.Revision), Time: m.Time, Author: m.Author, Origin: m.Origin, Peer: m.Peer, Comment: m.Comment, Commit: m.Commit, Token: m.Token, Count: int64(m.Count)}
 }
 
 // document finds a document by its name, which may omit ".json".

@@ -36,7 +36,7 @@ func TestTheLogOfADocument(t *testing.T) {
 		}
 		require.EqualValues(t, 1, answer.Changes[0].Count)
 		require.EqualValues(t, 2, answer.Changes[3].Count, "both files were found together")
-		require.Equal(t, "disk", answer.Changes[3].Origin)
+		require.Equal(t, "file", answer.Changes[3].Origin)
 		require.Equal(t, []string{"ann", "tcp", "1.2.3.4:5", "one"}, []string{answer.Changes[2].Author, answer.Changes[2].Origin, answer.Changes[2].Peer, answer.Changes[2].Comment})
 		require.Equal(t, doclog.DigestOf([]byte(`{"n":3}`)).String(), answer.Changes[0].Documents[0].Hash)
 

@@ -1,0 +1,44 @@
+package doclog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/confstore/doclog"
+)
+
+func TestVersionsSayWhoMadeThemIfTheirChangeDoesNot(t *testing.T) {
+	b := newBed(t)
+	defer b.close()
+	ada := doclog.By{Author: "ada", Origin: "file", Commit: "c1", Comment: "why", Token: "t", Peer: "p", Time: 5}
+	bob := doclog.By{Author: "bob", Origin: "file", Time: 7}
+	made := func(list ...doclog.By) (change doclog.By, each []doclog.By) {
+		c := doclog.Change{By: doclog.By{Time: 3}}
+		names := []string{"a.json", "b.json", "c.json"}
+		for i := range list {
+			v := set(names[i], "1").Versions[0]
+			v.By = &list[i]
+			c.Versions = append(c.Versions, v)
+		}
+		c.Sign()
+		b.commit(c)
+		m, err := b.log.Changes(t.Context(), 0, 1)
+		require.NoError(t, err)
+		for i := range list {
+			versions, err := b.log.Versions(t.Context(), names[i], 0, 1)
+			require.NoError(t, err)
+			each = append(each, versions[0].Who(&m[0]))
+		}
+		return m[0].By, each
+	}
+	change, each := made(ada, ada)
+	require.Equal(t, ada, change)
+	require.Equal(t, []doclog.By{ada, ada}, each)
+	change, each = made(ada, ada, bob)
+	require.Equal(t, doclog.By{Origin: "file", Time: 7}, change)
+	require.Equal(t, []doclog.By{ada, ada, bob}, each)
+	none := doclog.Change{By: bob}
+	none.Sign()
+	require.Equal(t, bob, none.By)
+}
