@@ -1,20 +1,31 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"confcenter/client"
+	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/state/history"
 )
 
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.
 func (a *app) historyCommands() (list []*cobra.Command) {
-	specials := map[string]special{"log": {show: a.showLog}}
-	examples := map[string]string{"log": "  confcenter log app1-dev\n  confcenter log --limit 10 -o json"}
+	specials := map[string]special{
+		"log":  {show: a.showLog},
+		"show": {show: a.showText, follow: showRest},
+	}
+	examples := map[string]string{
+		"log":  "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
+		"show": "  confcenter show app1-dev@~1\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
+	}
 	for place := range history.Operations {
 		o := &history.Operations[place]
 		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
@@ -67,4 +78,31 @@ func whatChanged(c *history.Change, one bool) string {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return dash(strings.Join(parts, ", "))
+}
+
+// showText prints a piece of what a document was, as it is.
+func (a *app) showText(answer any) error {
+	show := answer.(*history.ShowAnswer)
+	if show.Deleted {
+		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(show.Change), timeOf(show.Change.Time), show.Change.Revision-1)
+	}
+	_, err := io.WriteString(a.stdout, show.Text)
+	return err
+}
+
+// showRest asks for the pieces behind the first, at the same revision.
+func showRest(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
+	q, show := question.(*history.ShowAsk), answer.(*history.ShowAnswer)
+	for show.Next > 0 {
+		q.Name, q.Rev, q.Offset = show.Name, strconv.FormatInt(show.At, 10), show.Next
+		again, err := ask()
+		if err != nil {
+			return err
+		}
+		show = again.(*history.ShowAnswer)
+		if err := print(show); err != nil {
+			return err
+		}
+	}
+	return nil
 }

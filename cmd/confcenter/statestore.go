@@ -21,6 +21,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/server"
+	"confcenter/state/history"
 	"confcenter/state/host"
 	"confcenter/storage"
 )
@@ -175,7 +176,7 @@ func openState(o *options, store *replica.Store, config *confstore.Store, budget
 		return nil, errors.Join(err, landed.close())
 	}
 	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
-	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log})
+	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, History: history.Config{Memory: budget.Bodies}})
 	s.watching.Go(func() { s.remind(log) })
 	s.startLanding(&o.landing, config, log)
 	return s, nil

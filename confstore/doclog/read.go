@@ -3,6 +3,7 @@ package doclog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 
@@ -84,22 +85,37 @@ func (l *Log) Version(ctx context.Context, name string, n int64) (Version, error
 	if err != nil {
 		return Version{}, err
 	}
-	if n < 1 || n > d.N {
-		return Version{}, codes.Errorf(codes.NotFound, "%s has no version %d; the newest is %d", name, n, d.N)
-	}
-	list, err := l.listVersions(ctx, name, n, 1)
+	v, err := l.Find(ctx, &d, n)
 	if err != nil {
-		return Version{}, err
+		return v, err
 	}
-	if len(list) == 0 || list[0].N != n {
-		return Version{}, codes.Errorf(codes.Compacted, "version %d of %s is no longer kept", n, name)
-	}
-	v := list[0]
-	return v, l.fill(ctx, &v)
+	return v, l.Fill(ctx, &v)
 }
 
-// fill reads a long file.
-func (l *Log) fill(ctx context.Context, v *Version) error {
+// Find is Version without the file, if that is long.
+func (l *Log) Find(ctx context.Context, d *Document, n int64) (Version, error) {
+	if n < 1 || n > d.N {
+		return Version{}, codes.Errorf(codes.NotFound, "%s has no version %d; the newest is %d", d.Name, n, d.N)
+	}
+	list, err := l.listVersions(ctx, d.Name, n, 1)
+	switch {
+	case err != nil:
+		return Version{}, err
+	case len(list) == 0 || list[0].N != n:
+		oldest := ""
+		if len(list) > 0 {
+			oldest = fmt.Sprintf("; the oldest that is was made by revision %d", list[0].Revision)
+		}
+		return Version{}, codes.Errorf(codes.Compacted, "version %d of %s is no longer kept%s", n, d.Name, oldest)
+	}
+	return list[0], nil
+}
+
+// Revision is that of the newest change of anything in the store.
+func (l *Log) Revision() kv.Revision { return l.store.Revision() }
+
+// Fill reads the file of a version that was listed or found.
+func (l *Log) Fill(ctx context.Context, v *Version) error {
 	if v.Deleted {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 // asked is what can be asked of the model, itself or over the wire.
 type asked interface {
 	Log(context.Context, *access.Actor, *history.LogAsk) (*history.LogAnswer, error)
+	Show(context.Context, *access.Actor, *history.ShowAsk) (*history.ShowAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -20,4 +21,8 @@ type wire struct{ *remote.HistoryCalls }
 
 func (w wire) Log(ctx context.Context, _ *access.Actor, q *history.LogAsk) (*history.LogAnswer, error) {
 	return w.HistoryCalls.Log(ctx, q)
+}
+
+func (w wire) Show(ctx context.Context, _ *access.Actor, q *history.ShowAsk) (*history.ShowAnswer, error) {
+	return w.HistoryCalls.Show(ctx, q)
 }

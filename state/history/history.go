@@ -1,12 +1,20 @@
 package history
 
 import (
+	"time"
+
+	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/clock"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
 // Config is what a History is given.
-type Config struct{}
+type Config struct {
+	Memory *memory.Pool // for what is read to answer a question; nil: 64 MiB
+	Clock  clock.Clock  // nil: the machine's
+}
 
 // History answers questions about the past of documents. Its methods may wait for a disk: they
 // are not for event loops.
@@ -18,5 +26,38 @@ type History struct {
 
 // Open opens the history in store.
 func Open(store kv.Archive, cfg Config) *History {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	cfg.Memory = cfg.Memory.Or(64 << 20)
 	return &History{log: doclog.Read(store), cfg: cfg}
+}
+
+// room is the memory that one question takes.
+type room struct {
+	pool *memory.Pool
+	held int64
+}
+
+func (h *History) room() *room { return &room{pool: h.cfg.Memory} }
+
+// takenFor is after what time a question for which there was no memory is worth asking again.
+const takenFor = time.Second
+
+// take is called before something is read or made.
+func (r *room) take(bytes int) error {
+	n := int64(bytes)
+	switch {
+	case r.held+n > r.pool.Limit():
+		return codes.Errorf(codes.TooLarge, "the question takes more memory than the %d bytes there are for all: ask for less, or raise the server's --memory", r.pool.Limit())
+	case !r.pool.Take(n):
+		return &codes.Error{Code: codes.Busy, After: takenFor, Text: "there is no memory for the question now; try again later"}
+	}
+	r.held += n
+	return nil
+}
+
+func (r *room) give() {
+	r.pool.Give(r.held)
+	r.held = 0
 }

@@ -24,27 +24,29 @@ type kit struct {
 }
 
 // each runs test with the history itself and over the wire.
-func each(t *testing.T, files map[string]string, test func(k *kit)) {
-	for _, far := range []bool{false, true} {
-		name := "near"
-		if far {
-			name = "wire"
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			k := &kit{t: t, server: clienttest.Start(t, clienttest.Options{Files: files}), ctx: ctx}
-			k.asked = history.Open(k.server.State.(kv.Archive), history.Config{})
-			if far {
-				c, err := client.Dial(ctx, client.Config{Addrs: []string{k.server.Address()}, Name: "history", RequestTimeout: time.Minute})
-				require.NoError(t, err)
-				defer func() { require.NoError(t, c.Close()) }()
-				k.asked = wire{remote.History(c)}
-			}
-			test(k)
-		})
-	}
+func each(t *testing.T, files map[string]string, test func(t *testing.T, k *kit)) {
+	t.Run("near", func(t *testing.T) {
+		t.Parallel()
+		test(t, near(t, files))
+	})
+	t.Run("wire", func(t *testing.T) {
+		t.Parallel()
+		k := near(t, files)
+		c, err := client.Dial(k.ctx, client.Config{Addrs: []string{k.server.Address()}, Name: "history", RequestTimeout: time.Minute})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		k.asked = wire{remote.History(c)}
+		test(t, k)
+	})
+}
+
+// near is a server with files whose history is asked in the same process.
+func near(t *testing.T, files map[string]string) *kit {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	k := &kit{t: t, server: clienttest.Start(t, clienttest.Options{Files: files}), ctx: ctx}
+	k.asked = history.Open(k.server.State.(kv.Archive), history.Config{})
+	return k
 }
 
 // set writes a document; nil contents delete it.

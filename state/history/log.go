@@ -7,7 +7,6 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
-	"confcenter/meta"
 )
 
 // LogAsk asks for changes.
@@ -122,11 +121,7 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 		return nil, err
 	}
 	for i := range list {
-		v := &list[i]
-		made[i].By = v.Who(&made[i])
-		c := changeOf(&made[i])
-		c.Documents = []Document{{Name: v.Name, Version: v.N, Kind: v.Kind(), Mtime: int64(v.Served), Size: int64(v.Size), Hash: hashOf(v)}}
-		answer.Changes = append(answer.Changes, c)
+		answer.Changes = append(answer.Changes, changeTo(&made[i], &list[i]))
 	}
 	if oldest := list[len(list)-1]; oldest.N > 1 {
 		answer.Next = int64(oldest.Revision)
@@ -134,22 +129,22 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 	return answer, nil
 }
 
-func hashOf(v *doclog.Version) string {
-	if v.Deleted {
-		return ""
+func documentOf(v *doclog.Version) Document {
+	d := Document{Name: v.Name, Version: v.N, Kind: v.Kind(), Mtime: int64(v.Served), Size: int64(v.Size)}
+	if !v.Deleted {
+		d.Hash = v.Hash.String()
 	}
-	return v.Hash.String()
+	return d
+}
+
+// changeTo is the change that made a version.
+func changeTo(m *doclog.Made, v *doclog.Version) Change {
+	m.By = v.Who(m)
+	c := changeOf(m)
+	c.Documents = []Document{documentOf(v)}
+	return c
 }
 
 func changeOf(m *doclog.Made) Change {
 	return Change{Revision: int64(m.Revision), Time: m.Time, Author: m.Author, Origin: m.Origin, Peer: m.Peer, Comment: m.Comment, Commit: m.Commit, Token: m.Token, Count: int64(m.Count)}
-}
-
-// document finds a document by its name, which may omit ".json".
-func (h *History) document(name string) (doclog.Document, error) {
-	d, err := h.log.Document(meta.Complete(name))
-	if err == nil && d.N == 0 {
-		err = codes.Errorf(codes.NotFound, "there has never been a document %.200q", meta.Complete(name))
-	}
-	return d, err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheLogOfADocument(t *testing.T) {
-	each(t, map[string]string{"a.json": `{"n": 0}`, "b.json": "{}"}, func(k *kit) {
+	each(t, map[string]string{"a.json": `{"n": 0}`, "b.json": "{}"}, func(t *testing.T, k *kit) {
 		k.set(confstore.SetRequest{Name: "a.json", Contents: []byte(`{"n":1}`), Actor: &access.Actor{Name: "ann", Origin: access.OverTCP, Address: "1.2.3.4:5", Comment: "one"}})
 		k.write("b.json", "-")
 		k.write("a.json", "-")
@@ -49,7 +49,7 @@ func TestTheLogOfADocument(t *testing.T) {
 }
 
 func TestTheLogIsReadInPages(t *testing.T) {
-	each(t, nil, func(k *kit) {
+	each(t, nil, func(t *testing.T, k *kit) {
 		for i := range 10 {
 			k.write("a.json", fmt.Sprint(i))
 			k.write("b.json", fmt.Sprint(i))
@@ -77,7 +77,7 @@ func TestTheLogIsReadInPages(t *testing.T) {
 }
 
 func TestWhatTheLogRefuses(t *testing.T) {
-	each(t, map[string]string{"a.json": "1"}, func(k *kit) {
+	each(t, map[string]string{"a.json": "1"}, func(t *testing.T, k *kit) {
 		for _, c := range []struct {
 			ask  history.LogAsk
 			code codes.Code

@@ -9,4 +9,5 @@ import (
 // ones go to the end.
 var Operations = []state.Operation{
 	state.Define("log", access.ConfigHistory, "GET log", "lists the changes of a document, or of all, newest first", (*History).Log),
+	state.Define("show", access.ConfigHistory, "GET show", "shows what a document was at a revision", (*History).Show),
 }

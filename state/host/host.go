@@ -23,9 +23,9 @@ type Config struct {
 	Pool    *memory.Pool // of the changes that they follow; nil: one of their own
 	Clock   clock.Clock  // nil: the machine's
 	Log     zerolog.Logger
-	Flow    flow.Config  // its clock is that above
-	Bench   bench.Config // its clock is that above
-	History history.Config
+	Flow    flow.Config    // its clock is that above
+	Bench   bench.Config   // its clock is that above
+	History history.Config // likewise
 }
 
 // Host has the models. Close it before their store.
@@ -47,7 +47,7 @@ func Open(store kv.Archive, cfg Config) *Host {
 	h := &Host{store: state.Embed(store, cfg.Pool), cfg: cfg}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
-	cfg.Flow.Clock, cfg.Bench.Clock = cfg.Clock, cfg.Clock
+	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock = cfg.Clock, cfg.Clock, cfg.Clock
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
 	h.models = []state.Model{
 		{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}},

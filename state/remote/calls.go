@@ -15,6 +15,11 @@ func (c *HistoryCalls) Log(ctx context.Context, q *history.LogAsk) (*history.Log
 	return call[history.LogAsk, history.LogAnswer](ctx, c.c, 0x0300, false, q)
 }
 
+// Show shows what a document was at a revision.
+func (c *HistoryCalls) Show(ctx context.Context, q *history.ShowAsk) (*history.ShowAnswer, error) {
+	return call[history.ShowAsk, history.ShowAnswer](ctx, c.c, 0x0301, false, q)
+}
+
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {
 	return call[flow.ListAsk, flow.ListAnswer](ctx, c.c, 0x0400, false, q)

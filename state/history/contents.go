@@ -1,0 +1,118 @@
+package history
+
+import (
+	"context"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/jsonpath"
+	"confcenter/internal/jsontext"
+	"confcenter/kv"
+	"confcenter/meta"
+)
+
+// find finds the version of a document that was current at a revision, without a long file. N is
+// 0 if there was none yet.
+func (h *History) find(ctx context.Context, d *doclog.Document, rev kv.Revision) (doclog.Version, error) {
+	later, err := h.log.Later(ctx, d, rev)
+	if err != nil || later == 1 {
+		return doclog.Version{Name: d.Name}, err
+	}
+	return h.log.Find(ctx, d, later-1)
+}
+
+// there reports whether a version is a file.
+func there(v *doclog.Version) bool { return v.N > 0 && !v.Deleted }
+
+// read finds a version with its file.
+func (h *History) read(ctx context.Context, r *room, name string, rev kv.Revision) (doclog.Version, error) {
+	d, err := h.log.Document(name)
+	if err != nil || d.N == 0 {
+		return doclog.Version{Name: name}, err
+	}
+	v, err := h.find(ctx, &d, rev)
+	if err == nil {
+		err = h.fill(ctx, r, &v)
+	}
+	return v, err
+}
+
+// What a file takes beside its bytes: its version, and the part of it that is being read.
+const perFile = 8 << 10
+
+func costOf(v *doclog.Version) int { return v.Size + min(v.Size, pieceBytes) + perFile }
+
+func (h *History) fill(ctx context.Context, r *room, v *doclog.Version) error {
+	if !there(v) {
+		return nil
+	}
+	if err := r.take(costOf(v)); err != nil {
+		return err
+	}
+	return h.log.Fill(ctx, v)
+}
+
+// layers are a document and those that it inherits from, at a revision.
+type layers struct {
+	own   doclog.Version
+	bases []doclog.Version // weakest first
+	deep  bool
+	rules doclog.Version // the _meta.json that says so; N is 0 if there was none
+}
+
+// inherited reads a document with its bases.
+func (h *History) inherited(ctx context.Context, r *room, name string, rev kv.Revision) (l layers, err error) {
+	if l.own, err = h.read(ctx, r, name, rev); err != nil {
+		return l, err
+	}
+	if l.rules, err = h.read(ctx, r, meta.FileName, rev); err != nil || !there(&l.rules) {
+		return l, err
+	}
+	rules, _, err := meta.Parse(l.rules.File)
+	if err != nil {
+		return l, codes.Errorf(codes.Storage, "revision %d of %s: %w", l.rules.Revision, meta.FileName, err)
+	}
+	bases, _ := rules.Bases(name)
+	l.deep = rules.Deep(name)
+	for _, base := range bases {
+		v, err := h.read(ctx, r, base, rev)
+		if err != nil {
+			return l, err
+		}
+		l.bases = append(l.bases, v)
+	}
+	return l, nil
+}
+
+// there reports whether there is anything to resolve.
+func (l *layers) there() bool {
+	for i := range l.bases {
+		if l.own.N == 0 && there(&l.bases[i]) { // a name that has only bases
+			return true
+		}
+	}
+	return there(&l.own)
+}
+
+// resolved is what programs got, compact.
+func (l *layers) resolved(r *room) ([]byte, error) {
+	var docs [][]byte
+	size := 0
+	for i := range l.bases {
+		if there(&l.bases[i]) {
+			docs = append(docs, l.bases[i].File)
+			size += l.bases[i].Size
+		}
+	}
+	if there(&l.own) {
+		docs = append(docs, l.own.File)
+		size += l.own.Size
+	}
+	if err := r.take(2 * size); err != nil {
+		return nil, err
+	}
+	if len(l.bases) == 0 {
+		return jsontext.AppendCompact(nil, l.own.File), nil
+	}
+	return jsonpath.Merge(docs, l.deep), nil
+}

@@ -1,0 +1,119 @@
+package history
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+	"confcenter/meta"
+)
+
+// A moment is how people name a revision:
+//
+//	4711                  the revision
+//	~2                    two versions of the document, or changes of all, before the newest
+//	2026-11-23            a time, UTC unless it says otherwise: what was there then
+//	2026-11-23T05:00
+//	2026-11-23T05:00:00Z
+//
+// Empty is the newest.
+
+var layouts = [...]string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", time.RFC3339Nano}
+
+// parseMoment tells how a moment is meant.
+func parseMoment(text string) (rev, back int64, at time.Time, ok bool) {
+	if number, found := strings.CutPrefix(text, "~"); found {
+		n, err := strconv.ParseUint(number, 10, 31)
+		return 0, int64(n), at, err == nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, -1, at, true
+	}
+	for _, layout := range layouts {
+		if at, err := time.Parse(layout, text); err == nil {
+			return 0, -1, at, true
+		}
+	}
+	return 0, -1, at, false
+}
+
+// split takes a moment off the end of NAME@MOMENT.
+func split(name, moment string) (string, string) {
+	if at := strings.LastIndexByte(name, '@'); at > 0 && moment == "" {
+		if _, _, _, ok := parseMoment(name[at+1:]); ok {
+			return name[:at], name[at+1:]
+		}
+	}
+	return name, moment
+}
+
+// document finds a document by its name, which may omit ".json".
+func (h *History) document(name string) (doclog.Document, error) {
+	d, err := h.log.Document(meta.Complete(name))
+	if err == nil && d.N == 0 {
+		err = neverBeen(d.Name)
+	}
+	return d, err
+}
+
+// revision is what moment means for a document, or for all if d is nil.
+func (h *History) revision(ctx context.Context, d *doclog.Document, moment string) (kv.Revision, error) {
+	newest := h.log.Revision()
+	if moment == "" {
+		return newest, nil
+	}
+	rev, back, at, ok := parseMoment(moment)
+	switch {
+	case !ok:
+		return 0, codes.Errorf(codes.BadRequest, "%.80q is no revision: give a number, ~N for N versions before the newest, or a time like 2026-11-23T05:00:00Z", moment)
+	case !at.IsZero():
+		return h.revisionAt(ctx, at)
+	case back >= 0 && d != nil:
+		return h.versionsBack(ctx, d, back)
+	case back >= 0:
+		return h.changesBack(ctx, back)
+	case rev < 1:
+		return 0, codes.Errorf(codes.BadRequest, "revision %d: revisions begin at 1; ~N is N versions before the newest", rev)
+	case kv.Revision(rev) > newest:
+		return 0, codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest is %d", rev, newest)
+	}
+	return kv.Revision(rev), nil
+}
+
+func (h *History) versionsBack(ctx context.Context, d *doclog.Document, back int64) (kv.Revision, error) {
+	if back == 0 {
+		return d.Revision, nil
+	}
+	if back >= d.N {
+		return 0, codes.Errorf(codes.NotFound, "%s has %d versions, so that ~%d is the first", d.Name, d.N, d.N-1)
+	}
+	v, err := h.log.Find(ctx, d, d.N-back)
+	return v.Revision, err
+}
+
+func (h *History) changesBack(ctx context.Context, back int64) (kv.Revision, error) {
+	if back >= mostChanges {
+		return 0, codes.Errorf(codes.BadRequest, "~%d: at most %d changes are counted back; name a revision or a time", back, mostChanges-1)
+	}
+	list, err := h.log.Changes(ctx, 0, int(back)+1)
+	if err == nil && int64(len(list)) <= back {
+		err = codes.Errorf(codes.NotFound, "there are %d changes that ~N can count", len(list))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return list[back].Revision, nil
+}
+
+// revisionAt is that of the last change up to a time; 0 if there was none yet.
+func (h *History) revisionAt(ctx context.Context, at time.Time) (kv.Revision, error) {
+	if now := h.cfg.Clock.Now(); at.After(now) {
+		return 0, codes.Errorf(codes.FutureRevision, "%s is in the future: here it is %s", at.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	m, err := h.log.LastChange(ctx, func(m *doclog.Made) bool { return m.Time <= at.UnixMilli() })
+	return m.Revision, err
+}

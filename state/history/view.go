@@ -1,0 +1,64 @@
+package history
+
+import (
+	"context"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+	"confcenter/meta"
+)
+
+// view is a document as it was at a revision.
+type view struct {
+	layers
+	at   kv.Revision
+	text []byte // nil if there was none, or it was deleted
+}
+
+// view reads a document at a moment, either its file or as it was resolved.
+func (h *History) view(ctx context.Context, r *room, name, moment string, resolved bool) (*view, error) {
+	if name == "" {
+		return nil, codes.Errorf(codes.BadRequest, "name is missing: say which document")
+	}
+	name = meta.Complete(name)
+	d, err := h.log.Document(name)
+	if err != nil {
+		return nil, err
+	}
+	if d.N == 0 && !resolved {
+		return nil, neverBeen(name)
+	}
+	v := &view{}
+	if v.at, err = h.revision(ctx, &d, moment); err != nil {
+		return nil, err
+	}
+	if !resolved {
+		v.own, err = h.read(ctx, r, name, v.at)
+		v.text = v.own.File
+	} else if v.layers, err = h.inherited(ctx, r, name, v.at); err == nil && v.there() {
+		v.text, err = v.resolved(r)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case v.text == nil && v.own.N == 0 && d.N == 0:
+		return nil, neverBeen(name)
+	case v.text == nil && v.own.N == 0:
+		return nil, h.notYet(ctx, &d)
+	}
+	return v, nil
+}
+
+func neverBeen(name string) error {
+	return codes.Errorf(codes.NotFound, "there has never been a document %.200q", name)
+}
+
+// notYet is for a document that was first made later.
+func (h *History) notYet(ctx context.Context, d *doclog.Document) error {
+	first, err := h.log.Find(ctx, d, 1)
+	if err != nil {
+		return err
+	}
+	return codes.Errorf(codes.NotFound, "%s did not exist then: it was created by revision %d", d.Name, first.Revision)
+}
