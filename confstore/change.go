@@ -1,6 +1,8 @@
 package confstore
 
 import (
+	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +17,8 @@ import (
 type ChangeRequest struct {
 	// Documents are at most Config.MaxFiles; each name occurs once.
 	Documents []DocumentChange
-	// Actor is who asks; subscribers receive it with the change.
+	// Actor is who asks; subscribers receive it with the change. If it has a token, the same change
+	// asked for again with it is not made again, but answered with what the first one did.
 	Actor *access.Actor
 	// Check has nothing written: the result says what the change would do.
 	Check bool
@@ -40,11 +43,25 @@ type ChangeResult struct {
 	// Revision is that of the change; 0 if everything was as requested already, or if nothing was
 	// to be written.
 	Revision kv.Revision
+	// Replayed: the change had been made before, with the same token. What it did is in the log.
+	Replayed bool
+	// Documents are those that the change touches, by name.
+	Documents []ChangedDocument
 	// Batch is the change as subscribers are told of it; nil if there is none. Of documents of
 	// which only the layout has changed nobody is told.
 	Batch *Batch
 	// Refused says why nothing was changed, if that is for some of the documents, by name.
 	Refused []Refusal
+}
+
+// ChangedDocument is what a change makes of a document.
+type ChangedDocument struct {
+	Name  string
+	Kind  doclog.Kind
+	Mtime int32 // the version served
+	Size  int   // of the file
+	Hash  doclog.Digest
+	Was   doclog.Digest // the file that is replaced; zero: there was no document
 }
 
 // Refusal is why one document of a change cannot be changed.
@@ -97,14 +114,75 @@ func (s *setting) changed() (r ChangeResult) {
 			r.Refused = append(r.Refused, Refusal{f.req.Name, f.err})
 		}
 	}
+	if s.made != nil {
+		r.Revision, r.Replayed = s.made.Revision, true
+	}
 	if s.out == nil || s.err != nil {
 		return r
 	}
-	r.Batch = s.out.batch()
+	r.Batch, r.Documents = s.out.batch(), s.documents()
 	if !s.job.check {
 		r.Revision = s.out.plan.docs[0].revision
 	}
 	return r
+}
+
+func (s *setting) documents() (list []ChangedDocument) {
+	for i := range s.files {
+		f := &s.files[i]
+		if !f.edited {
+			continue
+		}
+		d := ChangedDocument{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.out.plan.doc(f.req.Name).hash}
+		if prev := s.out.plan.prev.Node(f.req.Name); prev.live() {
+			d.Was = prev.own.hash
+		} else {
+			d.Kind = doclog.Created
+		}
+		if f.text == nil {
+			d.Kind = doclog.Deleted
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// asked identifies what a request asks for.
+func (j *setJob) asked() doclog.Digest {
+	h := sha256.New()
+	for i := range j.reqs {
+		r := &j.reqs[i]
+		text := doclog.DigestOf(r.Contents)
+		fmt.Fprintf(h, "%q %t %t %x", r.Name, r.keep, r.Contents != nil, text)
+		if r.Base != nil {
+			fmt.Fprintf(h, " %x", *r.Base)
+		}
+	}
+	return doclog.Digest(h.Sum(nil))
+}
+
+// replayed finds out whether a change was asked for before, with the same token.
+func (w *writer) replayed(s *setting) error {
+	by := s.job.reqs[0].Actor
+	if by == nil || by.Token == "" || s.job.check {
+		return nil
+	}
+	if w.rec.unsure { // it may have been made without anybody knowing
+		if err := w.rec.reconcile(); err != nil {
+			return err
+		}
+	}
+	s.asked = s.job.asked()
+	type answer struct{ made *doclog.Made }
+	got := &answer{}
+	err := w.rec.scribe.do(func() (err error) {
+		got.made, err = w.rec.log.Asked(context.Background(), by.Token, s.asked)
+		return err
+	})
+	if err == nil {
+		s.made = got.made
+	}
+	return err
 }
 
 // maxRefusals is how many documents the text of an error names.

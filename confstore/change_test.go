@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 )
@@ -230,4 +231,40 @@ func TestALargeChangeIsOneRevision(t *testing.T) {
 	_, err = changeNow(t, k.Store, ChangeRequest{Documents: list})
 	require.Equal(t, codes.BadJSON, codes.Of(err))
 	k.none()
+}
+
+// A writer who does not know whether it was made asks again.
+func TestAChangeAskedForAgainIsNotMadeAgain(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": "0", "b.json": "0"})
+	ask := ChangeRequest{Actor: &access.Actor{Token: "t1"}, Documents: []DocumentChange{{Name: "a.json", File: []byte("1"), Base: digest("0")}, {Name: "b.json"}}}
+	first, err := changeNow(t, k.Store, ask)
+	require.NoError(t, err)
+	require.False(t, first.Replayed)
+	require.Equal(t, []ChangedDocument{
+		{Name: "a.json", Kind: doclog.Changed, Mtime: k.mtime("a.json"), Size: 1, Hash: *digest("1"), Was: *digest("0")},
+		{Name: "b.json", Kind: doclog.Deleted, Mtime: k.mtime("b.json"), Was: *digest("0")},
+	}, first.Documents)
+	k.mustSet("a.json", "2")
+	k.reopen()
+	again, err := changeNow(t, k.Store, ask)
+	require.NoError(t, err)
+	require.Equal(t, ChangeResult{Revision: first.Revision, Replayed: true}, again)
+	require.Equal(t, "2", k.text("a.json"))
+
+	for name, other := range map[string][]DocumentChange{
+		"text":    {{Name: "a.json", File: []byte("3"), Base: digest("0")}, {Name: "b.json"}},
+		"base":    {{Name: "a.json", File: []byte("1")}, {Name: "b.json"}},
+		"fewer":   {{Name: "a.json", File: []byte("1"), Base: digest("0")}},
+		"keep":    {{Name: "a.json", File: []byte("1"), Base: digest("0")}, {Name: "b.json", Keep: true}},
+		"another": {{Name: "a.json", File: []byte("1"), Base: digest("0")}, {Name: "c.json"}},
+	} {
+		_, err = changeNow(t, k.Store, ChangeRequest{Actor: ask.Actor, Documents: other})
+		require.Equal(t, codes.TokenReused, codes.Of(err), name)
+	}
+	ask.Actor = &access.Actor{Token: "t10"}
+	_, err = changeNow(t, k.Store, ask)
+	require.Equal(t, codes.Conflict, codes.Of(err))
+	ask.Actor = &access.Actor{Token: "t"}
+	_, err = changeNow(t, k.Store, ask)
+	require.Equal(t, codes.Conflict, codes.Of(err), "a token that another begins with")
 }

@@ -32,6 +32,10 @@ type setting struct {
 	err   error
 	out   *outcome // what it changes; nil: nothing
 
+	// of a change with a token
+	asked doclog.Digest
+	made  *doclog.Made // when it was asked for before
+
 	one [1]fileSetting // the array of files of a Set
 }
 
@@ -208,7 +212,10 @@ func (w *writer) plan(sets []setting) []setting {
 		if s.err == nil && len(readings) == 0 {
 			s.err = w.writable()
 		}
-		if s.err == nil {
+		if s.err == nil && s.job.changed != nil {
+			s.err = w.replayed(s)
+		}
+		if s.err == nil && s.made == nil {
 			files += w.read(s)
 			for k := range s.files {
 				readings = append(readings, s.files[k].before)
@@ -222,7 +229,7 @@ func (w *writer) plan(sets []setting) []setting {
 	p, more := w.rec.planner(), 0
 	for i, files := 0, 0; i < len(sets); i++ {
 		s := &sets[i]
-		if s.err != nil {
+		if s.err != nil || s.made != nil {
 			continue
 		}
 		if s.err = w.judge(p, s, &more); s.out != nil {
@@ -384,7 +391,9 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 	var list []doclog.Change
 	for i := range sets {
 		if s := &sets[i]; s.out != nil && !s.job.check {
-			list = append(list, s.out.plan.change())
+			change := s.out.plan.change()
+			change.Asked = s.asked
+			list = append(list, change)
 		}
 	}
 	if len(list) == 0 {

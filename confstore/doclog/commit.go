@@ -22,6 +22,8 @@ type Change struct {
 	By       By
 	Versions []Version
 	Lists    []List
+	// Asked, with By.Token, is what was asked for: Asked tells a change that is asked for again.
+	Asked Digest
 }
 
 // Sign gives the change what all its versions have in common: who made all of them is said once.
@@ -193,7 +195,7 @@ func (g *group) add(c *Change) error {
 		return err
 	}
 	txn := g.log.txn(g.text, next)
-	txn.Then = slices.Concat(txn.Then, []kv.Op{put(changes, changeKey(next.Seq), encode(p.made(c)))}, docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
+	txn.Then = slices.Concat(txn.Then, c.names(next.Seq, p.made(c)), docOps(p.docs, next.Seq, 0), p.versions, p.chunks)
 	if len(txn.Then)+len(txn.If) > mostOps || txn.Size() > mostBytes {
 		return errLarge
 	}

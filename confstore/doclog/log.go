@@ -10,6 +10,7 @@
 //	@conf/chunks    SHA-256         a part of a longer file
 //	@conf/changes   SEQ             who changed what together, and why: a Made
 //	@conf/touched   SEQ/PART        further documents that it touched
+//	@conf/tokens    TOKEN           which change was asked for with it
 //	@conf/stage     PART            documents of a change that is being written
 //
 // Everybody may read and watch @conf. The rest is on disk only, see [kv.Archived].
@@ -47,6 +48,7 @@ const (
 	chunks   = space + "/chunks"
 	changes  = space + "/changes"
 	touched  = space + "/touched"
+	tokens   = space + "/tokens"
 	stage    = space + "/stage"
 
 	stateKey  = "log"

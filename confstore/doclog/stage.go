@@ -28,7 +28,7 @@ func (g *group) commitLarge(ctx context.Context, c *Change) (kv.Revision, error)
 		}
 	}
 	txn := l.txn(g.text, next)
-	txn.Then = append(txn.Then, put(changes, changeKey(next.Seq), encode(made)))
+	txn.Then = append(txn.Then, c.names(next.Seq, made)...)
 	res, err := l.write(ctx, txn)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,41 @@
+package doclog
+
+import (
+	"context"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// token is the change that was asked for with a request token.
+type token struct {
+	Seq   uint64 `json:"seq"`
+	Asked Digest `json:"asked"`
+}
+
+// names are the entries by which a change is found.
+func (c *Change) names(seq uint64, made Made) []kv.Op {
+	ops := []kv.Op{put(changes, changeKey(seq), encode(made))}
+	if c.By.Token != "" && c.Asked != (Digest{}) {
+		ops = append(ops, put(tokens, c.By.Token, encode(token{seq, c.Asked})))
+	}
+	return ops
+}
+
+// Asked returns the change that was asked for with a token; nil: none has been. codes.TokenReused:
+// something else was asked for.
+func (l *Log) Asked(ctx context.Context, text string, asked Digest) (*Made, error) {
+	page, err := l.store.ListArchive(ctx, kv.List{NS: tokens, Prefix: text, Limit: 1})
+	if err != nil || len(page.Entries) == 0 || page.Entries[0].Key != text {
+		return nil, err
+	}
+	var t token
+	if err := decode(text, page.Entries[0].Value.Data, &t); err != nil {
+		return nil, err
+	}
+	if t.Asked != asked {
+		return nil, codes.Errorf(codes.TokenReused, "the token %q was used for another change; use a new one", text)
+	}
+	made, err := l.Change(ctx, t.Seq)
+	return &made, err
+}
