@@ -122,7 +122,7 @@ func (s *setting) changed() (r ChangeResult) {
 	}
 	r.Batch, r.Documents = s.out.batch(), s.documents()
 	if !s.job.check {
-		r.Revision = s.out.plan.docs[0].revision
+		r.Revision = s.out.plan.docs[0].revision()
 	}
 	return r
 }

@@ -22,7 +22,9 @@
 //     so that a kill or a power cut between two steps leaves the whole old document or the
 //     whole new one (recorder.go, recall.go). The ledger works on a goroutine of its own
 //     (scribe.go).
-//   - The publisher puts the snapshot in place and tells the subscribers (publish.go).
+//   - The publisher puts the snapshot in place and tells the subscribers (publish.go). Those
+//     who follow contents by revision are told of what the log has (revisions.go), and what
+//     they missed is read back from there (past.go).
 //
 // A newcomer reads them in this order, then node.go. What a disk can do to them, and who hears
 // of it, is in trouble.go.

@@ -442,7 +442,7 @@ func (w *writer) place(s *setting) {
 		}
 		name := f.req.Name
 		doc := s.out.plan.doc(name)
-		v := doclog.Version{Name: name, Revision: doc.revision, Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
+		v := doclog.Version{Name: name, Revision: doc.revision(), Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
 		owed, before = append(owed, &owedFile{v, f.file}), append(before, f.before)
 	}
 	w.in.placer.place(owed, before)

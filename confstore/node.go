@@ -1,6 +1,8 @@
 package confstore
 
 import (
+	"sync/atomic"
+
 	"confcenter/confstore/doclog"
 	"confcenter/internal/jsonpath"
 	"confcenter/kv"
@@ -17,8 +19,14 @@ type document struct {
 	index   form // of text
 
 	hash     doclog.Digest // of the file; zero if deleted
-	revision kv.Revision   // of the log's transaction; 0: the log does not have it. Store's goroutine only, once published
+	recorded atomic.Int64  // see revision
 }
+
+// revision is that of the transaction of the log that made the document; 0: the log does not
+// have it.
+func (d *document) revision() kv.Revision { return kv.Revision(d.recorded.Load()) }
+
+func (d *document) setRevision(rev kv.Revision) { d.recorded.Store(int64(rev)) }
 
 // Node is one document of a Snapshot. Apart from cached results it never changes, and any number of
 // goroutines may use it. Snapshots share a node until the document, one of its bases or the list of

@@ -24,6 +24,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s.owner.Go(s.run)
 	s.owner.Go(s.watch)
+	s.owner.Go(s.publisher.revisions.run)
 	return s, nil
 }
 
@@ -152,7 +153,11 @@ func (s *Store) open() error {
 		return err
 	}
 	s.syncer.start()
-	return s.load(readings)
+	if err := s.load(readings); err != nil {
+		return err
+	}
+	s.publisher.revisions = newRevisions(&s.publisher, log)
+	return nil
 }
 
 // load publishes the differences between directory and log. There are no subscribers yet.

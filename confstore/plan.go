@@ -53,6 +53,7 @@ type plan struct {
 	existence bool
 	lists     []doclog.List // of documents that are or become known, sorted by name
 	seq       uint64
+	revision  kv.Revision // under which it is in the log; 0: it is not
 }
 
 // plan computes the consequences of edits, at most one for each name. It fails only if one of
@@ -189,8 +190,9 @@ func (pl *plan) change() doclog.Change {
 // published.
 func (pl *plan) recorded(rev kv.Revision) {
 	for _, doc := range pl.docs {
-		doc.revision = rev
+		doc.setRevision(rev)
 	}
+	pl.revision = rev
 }
 
 // by is an actor to the log.

@@ -5,18 +5,45 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"confcenter/kv"
 )
 
 // publisher holds the newest snapshot and notifies subscribers of each. Any goroutine may
 // read and subscribe; only the store's goroutine publishes.
 type publisher struct {
-	limits   limits // set at open
-	snapshot atomic.Pointer[Snapshot]
-	batches  subscribers[*Batch]
-	seen     subscribers[sight]
+	limits    limits     // set at open
+	revisions *Revisions // set at open
+	snapshot  atomic.Pointer[Snapshot]
+	batches   subscribers[*Batch]
+	seen      subscribers[sight]
+	exact     atomic.Pointer[exact]
+	records   subscribers[record]
 
 	mu     sync.Mutex
 	faults map[string]string // guarded by mu: why files that were never good are not; nil: there are none
+}
+
+// exact is a snapshot that is what the log has up to a revision, no more and no less.
+type exact struct {
+	snapshot *Snapshot
+	revision kv.Revision
+}
+
+// record is a step from one exact snapshot to the next.
+type record struct {
+	*exact
+	changes []Change
+	// gap: what lies between is not known here, only in the log.
+	gap bool
+}
+
+// logged notes that the snapshot is what the log has up to a revision, after changes that did
+// not come through publish one by one.
+func (p *publisher) logged(rev kv.Revision) {
+	now := &exact{p.snapshot.Load(), rev}
+	p.exact.Store(now)
+	p.records.tell(record{exact: now, gap: true})
 }
 
 // sight is what functions passed to Follow receive.
@@ -65,6 +92,11 @@ func (p *publisher) publish(out *outcome) {
 		p.retire(prev.Node(name), next)
 	}
 	p.snapshot.Store(out.next)
+	if rev := out.plan.revision; rev > 0 {
+		now := &exact{out.next, rev}
+		p.exact.Store(now)
+		p.records.tell(record{exact: now, changes: out.changes})
+	}
 	p.seen.tell(sight{out.next, out.names})
 	if len(out.changes) > 0 {
 		p.batches.tell(out.batch())

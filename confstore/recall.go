@@ -19,7 +19,8 @@ func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
 	b.next.seq = seq
 	docs := make(map[string]*document, len(list))
 	for _, d := range list {
-		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, revision: d.Revision}
+		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash}
+		doc.setRevision(d.Revision)
 		if doc.deleted {
 			doc.text = []byte("{}")
 		}

@@ -37,6 +37,9 @@ func (r *recorder) reconcile() error {
 		r.adopt(got.versions[:n])
 		got.versions = got.versions[n:]
 	}
+	if len(r.unsaved) == 0 {
+		r.logged(r.known)
+	}
 	return nil
 }
 
@@ -49,7 +52,7 @@ func (r *recorder) adopt(list []doclog.Version) {
 	for _, v := range list {
 		r.known = max(r.known, v.Revision)
 		n := now.Node(v.Name)
-		if n.known() && n.own.revision >= v.Revision {
+		if n.known() && n.own.revision() >= v.Revision {
 			continue
 		}
 		ed := editOf(v)
@@ -77,7 +80,7 @@ func (r *recorder) adopt(list []doclog.Version) {
 		name := p.edits[i].name
 		v, adopted := versions[name]
 		if adopted {
-			doc.revision = v.Revision
+			doc.setRevision(v.Revision)
 			r.placer.owe(v, nil)
 		}
 		r.note(name, !adopted || doc.served != v.Served)

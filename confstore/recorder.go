@@ -71,9 +71,10 @@ func (r *recorder) planner() planner {
 func (r *recorder) recall(now *Snapshot) {
 	for _, name := range now.names {
 		r.documents.Add(now.Node(name).cost())
-		r.known = max(r.known, now.Node(name).own.revision)
+		r.known = max(r.known, now.Node(name).own.revision())
 	}
 	r.snapshot.Store(now)
+	r.logged(r.known)
 }
 
 // found records edits that were found on disk and publishes them as one batch. If the log
@@ -179,9 +180,10 @@ func (r *recorder) saved(names []string, rev kv.Revision) {
 		delete(r.unsaved, name)
 		if n := now.Node(name); n.known() {
 			r.placer.inPlace(name, rev)
-			n.own.revision = rev
+			n.own.setRevision(rev)
 		}
 	}
+	r.logged(rev)
 }
 
 // caughtUp goes on after a commit that was late.

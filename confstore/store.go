@@ -39,6 +39,9 @@ func (s *Store) Snapshot() *Snapshot { return s.publisher.snapshot.Load() }
 // and never changes. Versions of different epochs cannot be compared.
 func (s *Store) Epoch() string { return s.recorder.log.Epoch() }
 
+// Revisions are the documents for those who follow their contents revision by revision.
+func (s *Store) Revisions() *Revisions { return s.publisher.revisions }
+
 // Problems returns the current problems, sorted by name. The caller owns the slice.
 func (s *Store) Problems() []Problem { return s.recorder.problems.all() }
 
@@ -128,6 +131,7 @@ func (s *Store) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.writer.close()
 		close(s.closing)
+		s.publisher.revisions.close()
 		closed := make(chan error, 1)
 		go func() { // waited for, but not for ever
 			s.owner.Wait()

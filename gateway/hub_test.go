@@ -49,7 +49,7 @@ func (h *hubKit) commit(ops ...kv.Op) kv.Revision {
 		err    error
 	}
 	done := make(chan outcome, 1)
-	require.NoError(h.t, h.source.Store.Commit(&kv.Txn{Then: ops}, func(r *kv.Result, err error) { done <- outcome{r, err} }))
+	require.NoError(h.t, h.source.Store.(kv.Store).Commit(&kv.Txn{Then: ops}, func(r *kv.Result, err error) { done <- outcome{r, err} }))
 	o := <-done
 	require.NoError(h.t, o.err)
 	return o.result.Revision

@@ -149,11 +149,25 @@ func (l *Log) Later(ctx context.Context, d *Document, rev kv.Revision) (n int64,
 	return int64(found) + 1, err
 }
 
+// After lists at most limit versions of a name that are newer than version n, oldest first. Long
+// files are not read.
+func (l *Log) After(ctx context.Context, name string, n int64, limit int) ([]Version, error) {
+	d, err := l.Document(name)
+	if err != nil || n >= d.N {
+		return nil, err
+	}
+	list, err := l.listVersions(ctx, name, n+1, int(min(int64(limit), d.N-n)))
+	if err == nil && (len(list) == 0 || list[0].N != n+1) {
+		err = codes.Errorf(codes.Compacted, "version %d of %s is no longer kept", n+1, name)
+	}
+	return list, err
+}
+
 // At returns the version of a name that was current at a revision, with its file. N is 0 if
 // there was none. codes.Compacted: it is no longer kept.
 func (l *Log) At(ctx context.Context, name string, rev kv.Revision) (v Version, err error) {
 	d, err := l.Document(name)
-	if err != nil {
+	if err != nil || d.N == 0 {
 		return v, err
 	}
 	later, err := l.Later(ctx, &d, rev)

@@ -65,6 +65,7 @@ type Cursor struct {
 	source *Source
 	filter kv.Filter
 	spare  Spare
+	unwant func() // of a Selective store; nil: it has been called
 
 	// the owner's
 	at     Mark
@@ -89,11 +90,18 @@ func (s *Source) Open(request Request) (*Cursor, kv.Revision, error) {
 	if request.From < 0 || (request.State && (request.From != 0 || request.Past)) {
 		return nil, 0, codes.Errorf(codes.BadRequest, "from is %d: it is a revision, and excludes state", request.From)
 	}
+	var unwant func()
+	if selective, ok := s.Store.(Selective); ok {
+		unwant = selective.Want(request.Filter)
+	}
 	newest := s.Store.Revision()
 	if request.From > newest {
+		if unwant != nil {
+			unwant()
+		}
 		return nil, 0, codes.Errorf(codes.FutureRevision, "from %d is in the future: the newest revision is %d", request.From, newest)
 	}
-	c := &Cursor{source: s, filter: request.Filter, spare: request.Spare, at: Mark{Rev: newest}}
+	c := &Cursor{source: s, filter: request.Filter, spare: request.Spare, unwant: unwant, at: Mark{Rev: newest}}
 	switch {
 	case request.State:
 		c.state = &state{}
@@ -180,6 +188,15 @@ func (c *Cursor) Telling() bool { return c.state != nil }
 // Close releases what the cursor holds of the store. The cursor passes on nothing
 // any more.
 func (c *Cursor) Close() {
+	c.endState()
+	if c.unwant != nil {
+		c.unwant()
+		c.unwant = nil
+	}
+}
+
+// endState releases the state and what is at hand.
+func (c *Cursor) endState() {
 	if c.state != nil {
 		c.source.release(c.state)
 		c.state = nil

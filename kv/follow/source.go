@@ -8,11 +8,30 @@ import (
 	"confcenter/kv"
 )
 
+// Store is what cursors need of a store; see [kv.Store].
+type Store interface {
+	Revision() kv.Revision
+	Get(ns, key []byte) (*kv.Entry, kv.Revision)
+	View() kv.View
+	Namespaces(after string, limit int) (list []kv.Namespace, more bool)
+	Changes(ctx context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error)
+	Follow(fn func(*kv.Batch)) (stop func())
+}
+
+// Selective is a Store that makes changes only for those who want them.
+type Selective interface {
+	Store
+	// Want has changes that match the filter told, among others, until stop is called.
+	Want(kv.Filter) (stop func())
+	// ChangesOf is Changes of which only those that match one of the filters must be there.
+	ChangesOf(ctx context.Context, filters []kv.Filter, after kv.Revision, maxBytes int) ([]kv.Change, error)
+}
+
 // Source is a store as the cursors of one user share it. It knows their open views
 // and which of them hold a whole state.
 type Source struct {
 	// set at open
-	Store kv.Store
+	Store Store
 	// Piece is about how many bytes of entries are read from the log at a time. It is
 	// four times as much if all readers may be spared events, because the more is
 	// read, the more can be left out.
@@ -50,7 +69,7 @@ func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
 		}
 	}
 	newest := s.Store.Revision() // before reading, so that an empty result holds up to it
-	changes, err := s.Store.Changes(ctx, after, size)
+	changes, err := s.changes(ctx, cursors, after, size)
 	if codes.Of(err) == codes.Compacted {
 		for _, c := range cursors {
 			if c.at.Rev == after {
@@ -73,6 +92,18 @@ func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
 		}
 	}
 	return chunk, nil
+}
+
+func (s *Source) changes(ctx context.Context, cursors []*Cursor, after kv.Revision, size int) ([]kv.Change, error) {
+	selective, ok := s.Store.(Selective)
+	if !ok {
+		return s.Store.Changes(ctx, after, size)
+	}
+	filters := make([]kv.Filter, len(cursors))
+	for i, c := range cursors {
+		filters[i] = c.filter
+	}
+	return selective.ChangesOf(ctx, filters, after, size)
 }
 
 // Fetch reads what comes next from the store when Offer cannot: a piece of the

@@ -65,7 +65,7 @@ func (c *Cursor) nextState(cut Cut) (kv.Notice, bool) {
 		return kv.Notice{Kind: kv.State, Revision: st.rev, Events: events}, true
 	case st.complete:
 		c.at = Mark{Rev: st.rev}
-		c.Close()
+		c.endState()
 		return kv.Notice{Kind: kv.Synced, Revision: st.rev}, true
 	}
 	return kv.Notice{}, false
@@ -131,7 +131,7 @@ type lister struct {
 // page is the next entries; done if there are no more after them. A namespace that
 // appears after the view was opened has nothing in it, and one that is gone since
 // is told as the deletions that follow.
-func (p *lister) page(view kv.View, store kv.Store, f kv.Filter) (entries []*kv.Entry, done bool, err error) {
+func (p *lister) page(view kv.View, store Store, f kv.Filter) (entries []*kv.Entry, done bool, err error) {
 	if !p.inside && !p.nextSpace(store, f) {
 		return nil, true, nil
 	}
@@ -154,7 +154,7 @@ func (p *lister) page(view kv.View, store kv.Store, f kv.Filter) (entries []*kv.
 }
 
 // nextSpace moves to the next namespace, and returns false if there is none.
-func (p *lister) nextSpace(store kv.Store, f kv.Filter) bool {
+func (p *lister) nextSpace(store Store, f kv.Filter) bool {
 	if f.NS != "" {
 		p.ns, p.inside = f.NS, true
 		return true

@@ -1,0 +1,109 @@
+package confstore
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"confcenter/internal/jsonpath"
+	"confcenter/kv"
+)
+
+// contents are what a document is to those who follow Revisions.
+type contents struct {
+	text  []byte      // compact; nil: there is nothing
+	mtime int32       // the greatest of its file and of those it inherits from
+	rev   kv.Revision // likewise
+}
+
+// contentsOf may take as long as a merge.
+func contentsOf(ns string, n *Node) contents {
+	if n == nil {
+		return contents{}
+	}
+	var c contents
+	if n.own != nil {
+		c = n.own.contents()
+	}
+	if ns == Own {
+		return c
+	}
+	for _, part := range n.parts {
+		c.mtime, c.rev = max(c.mtime, part.served), max(c.rev, part.revision())
+	}
+	if len(n.parts) == 0 && !n.live() {
+		return c // it inherits nothing that there is
+	}
+	for ready := false; !ready; {
+		if c.text, ready = n.Contents(true); !ready {
+			n.Prepare(true, false)
+		}
+	}
+	return c
+}
+
+func (d *document) contents() contents {
+	c := contents{text: d.text, mtime: d.served, rev: d.revision()}
+	if d.deleted {
+		c.text = nil
+	}
+	return c
+}
+
+// merged are the contents of a document, given its own and those of its bases, weakest first.
+func merged(own *contents, parts []contents, deep bool) contents {
+	if own == nil {
+		own = &contents{}
+	}
+	c := *own
+	docs := make([][]byte, 0, len(parts)+1)
+	if len(parts) == 0 {
+		return c
+	}
+	for _, part := range parts {
+		c.mtime, c.rev = max(c.mtime, part.mtime), max(c.rev, part.rev)
+		docs = append(docs, part.layer())
+	}
+	if own.rev > 0 {
+		docs = append(docs, own.layer())
+	}
+	c.text = jsonpath.Merge(docs, deep)
+	return c
+}
+
+// layer is what a document adds to a merge: of a deleted one, nothing.
+func (c contents) layer() []byte {
+	if c.text == nil {
+		return []byte("{}")
+	}
+	return c.text
+}
+
+// entry is nil if there is nothing.
+func (c contents) entry(ns, name string) *kv.Entry {
+	if c.text == nil {
+		return nil
+	}
+	return &kv.Entry{NS: ns, Key: name, Value: kv.JSONValue(c.text), Create: c.rev, Mod: c.rev, Version: 1, Updated: int64(c.mtime) * 1000}
+}
+
+// appendEvent appends what it means to followers that contents have become others, if it means
+// anything.
+func appendEvent(list []kv.Event, rev kv.Revision, ns, name string, before, after contents) []kv.Event {
+	if (before.text == nil) == (after.text == nil) && bytes.Equal(before.text, after.text) {
+		return list
+	}
+	e := kv.Event{Kind: kv.Put, Prev: before.entry(ns, name), Entry: after.entry(ns, name)}
+	if e.Entry == nil {
+		e.Kind, e.Entry = kv.Delete, &kv.Entry{NS: ns, Key: name, Updated: int64(after.mtime) * 1000}
+	}
+	e.Entry.Mod = rev
+	return append(list, e)
+}
+
+func sortEvents(list []kv.Event) {
+	slices.SortFunc(list, func(a, b kv.Event) int {
+		return cmp.Or(strings.Compare(a.Entry.NS, b.Entry.NS), strings.Compare(a.Entry.Key, b.Entry.Key))
+	})
+}

@@ -1,0 +1,327 @@
+package confstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+	"confcenter/kv/follow"
+)
+
+// The namespaces of Revisions.
+const (
+	Own      = "own"      // documents as they are in their files
+	Resolved = "resolved" // with what they inherit
+)
+
+// Revisions are the contents of documents as a store that can be followed, see
+// [follow.Selective]: the keys are their names, in two namespaces, and the revisions those of the
+// log, of which it shows no more and no less than the log has. So it makes no difference whether
+// a follower was there when something changed or reads it back later, after a restart too.
+//
+// A change is told if contents appear, disappear or become others. An entry's Updated is the
+// version of the document, in milliseconds; its Version says nothing. Of a document that is deleted
+// there is no entry, unless it inherits something.
+type Revisions struct {
+	// set at open
+	publisher *publisher
+	log       *doclog.Log
+	unhook    func()
+	wake      chan struct{} // capacity 1
+	closing   chan struct{}
+	recent    *follow.Recent
+	followers subscribers[*kv.Batch]
+
+	left struct {
+		mu      sync.Mutex
+		records []record // guarded by mu
+	}
+
+	mu     sync.Mutex
+	wanted wanted      // guarded by mu
+	told   kv.Revision // guarded by mu: everything up to it went into recent, or is not there
+}
+
+// Limits of what Revisions keep.
+const (
+	recentRevisions = 4 << 20 // bytes of the newest changes
+	maxRecords      = 1024    // steps that are not told yet; if there are more, followers read them back
+)
+
+var _ follow.Selective = (*Revisions)(nil)
+
+// newRevisions follows a publisher. run and close are the owner's.
+func newRevisions(p *publisher, log *doclog.Log) *Revisions {
+	r := &Revisions{
+		publisher: p, log: log, wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		recent: follow.NewRecent(recentRevisions, nil), wanted: wanted{filters: map[kv.Filter]int{}, lengths: map[int]int{}},
+	}
+	r.unhook = p.records.add(r.leave)
+	r.told = r.Revision()
+	r.recent.Pass(r.told)
+	return r
+}
+
+func (r *Revisions) close() {
+	r.unhook()
+	close(r.closing)
+}
+
+// leave runs on the store's goroutine.
+func (r *Revisions) leave(step record) {
+	r.left.mu.Lock()
+	if len(r.left.records) == maxRecords {
+		clear(r.left.records)
+		r.left.records, step.gap = r.left.records[:0], true
+	}
+	if step.gap {
+		step.changes = nil
+	}
+	r.left.records = append(r.left.records, step)
+	r.left.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run tells followers what happens. The contents are made here, because merging them may take
+// long.
+func (r *Revisions) run() {
+	for {
+		select {
+		case <-r.closing:
+			return
+		case <-r.wake:
+		}
+		r.left.mu.Lock()
+		steps := r.left.records
+		r.left.records = nil
+		r.left.mu.Unlock()
+		for i := range steps {
+			r.tell(&steps[i])
+			steps[i] = record{}
+		}
+	}
+}
+
+// tell passes on one step. What it finds nobody wants is not made; so if somebody came meanwhile,
+// the step is read back when it is needed.
+func (r *Revisions) tell(step *record) {
+	r.mu.Lock()
+	nobody, before := len(r.wanted.filters) == 0, r.wanted.news
+	r.mu.Unlock()
+	change := kv.Change{Revision: step.revision}
+	if !nobody {
+		for i := range step.changes {
+			r.events(&change, &step.changes[i])
+		}
+		sortEvents(change.Events)
+	}
+	batch := &kv.Batch{Changes: []kv.Change{change}, Reset: step.gap}
+	r.mu.Lock()
+	r.told = step.revision
+	if nobody || step.gap || before != r.wanted.news {
+		r.recent.Pass(step.revision)
+	} else {
+		r.recent.Add(batch)
+	}
+	r.mu.Unlock()
+	r.followers.tell(batch)
+}
+
+// events adds what one document's change is for those who want it.
+func (r *Revisions) events(change *kv.Change, c *Change) {
+	for _, ns := range [...]string{Own, Resolved} {
+		if ns == Own && !c.Own {
+			continue
+		}
+		r.mu.Lock()
+		wanted := r.wanted.match(ns, c.Name)
+		r.mu.Unlock()
+		if wanted {
+			change.Events = appendEvent(change.Events, change.Revision, ns, c.Name, contentsOf(ns, c.Prev), contentsOf(ns, c.Node))
+		}
+	}
+}
+
+// Revision implements [follow.Store].
+func (r *Revisions) Revision() kv.Revision { return r.publisher.exact.Load().revision }
+
+// Get implements [follow.Store].
+func (r *Revisions) Get(ns, key []byte) (*kv.Entry, kv.Revision) {
+	now := r.publisher.exact.Load()
+	return contentsOf(string(ns), now.snapshot.Node(string(key))).entry(string(ns), string(key)), now.revision
+}
+
+// View implements [follow.Store]. It may be kept for as long as it is needed.
+func (r *Revisions) View() kv.View { return revisionsView{r.publisher.exact.Load()} }
+
+// Namespaces implements [follow.Store].
+func (r *Revisions) Namespaces(after string, _ int) (list []kv.Namespace, more bool) {
+	for _, name := range [...]string{Own, Resolved} {
+		if name > after {
+			list = append(list, kv.Namespace{Name: name})
+		}
+	}
+	return list, false
+}
+
+// Follow implements [follow.Store]. The functions are called on a goroutine of their own, somewhat
+// after the change is answered. They get changes that are wanted only.
+func (r *Revisions) Follow(fn func(*kv.Batch)) (stop func()) { return r.followers.add(fn) }
+
+// Want implements [follow.Selective].
+func (r *Revisions) Want(f kv.Filter) (stop func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wanted.add(f) {
+		r.recent.Pass(r.told) // it has nothing for the newcomer
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wanted.remove(f)
+	}
+}
+
+// Changes implements [follow.Store].
+func (r *Revisions) Changes(ctx context.Context, after kv.Revision, maxBytes int) ([]kv.Change, error) {
+	return r.ChangesOf(ctx, []kv.Filter{{NS: Own}, {NS: Resolved}}, after, maxBytes)
+}
+
+// ChangesOf implements [follow.Selective]. The filters must be wanted.
+func (r *Revisions) ChangesOf(ctx context.Context, filters []kv.Filter, after kv.Revision, maxBytes int) ([]kv.Change, error) {
+	now := r.publisher.exact.Load()
+	if after >= now.revision {
+		if after > now.revision {
+			return nil, codes.Errorf(codes.FutureRevision, "revision %d is in the future: the newest of the documents is %d", after, now.revision)
+		}
+		return nil, nil
+	}
+	chunk := r.recent.Since(after, maxBytes)
+	if after >= chunk.After && (len(chunk.Changes) > 0 || chunk.Last >= now.revision) {
+		return chunk.Changes, nil
+	}
+	return changesSince(ctx, r.log, now, filters, after, maxBytes)
+}
+
+// wanted is the filters of all followers.
+type wanted struct {
+	filters map[kv.Filter]int
+	lengths map[int]int // of the prefixes among them
+	news    int         // counts filters that nobody had before
+}
+
+func (w *wanted) add(f kv.Filter) (first bool) {
+	w.filters[f]++
+	if w.filters[f] > 1 {
+		return false
+	}
+	w.news++
+	if !f.Exact {
+		w.lengths[len(f.Text)]++
+	}
+	return true
+}
+
+func (w *wanted) remove(f kv.Filter) {
+	if w.filters[f]--; w.filters[f] > 0 {
+		return
+	}
+	delete(w.filters, f)
+	if f.Exact {
+		return
+	}
+	if w.lengths[len(f.Text)]--; w.lengths[len(f.Text)] == 0 {
+		delete(w.lengths, len(f.Text))
+	}
+}
+
+func (w *wanted) match(ns, name string) bool {
+	if w.filters[kv.Filter{NS: ns, Text: name, Exact: true}] > 0 {
+		return true
+	}
+	for n := range w.lengths {
+		if n <= len(name) && w.filters[kv.Filter{NS: ns, Text: name[:n]}] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// revisionsView is a snapshot as a view.
+type revisionsView struct{ at *exact }
+
+func (v revisionsView) Revision() kv.Revision { return v.at.revision }
+func (v revisionsView) Close()                {}
+
+func (v revisionsView) Get(ns, key string) (*kv.Entry, error) {
+	return contentsOf(ns, v.at.snapshot.Node(key)).entry(ns, key), nil
+}
+
+func (v revisionsView) List(l kv.List) (page kv.Page, err error) {
+	limit, bytes := l.Limit, l.MaxBytes
+	if limit <= 0 || limit > kv.MaxList {
+		limit = kv.MaxList
+	}
+	if bytes <= 0 {
+		bytes = kv.MaxPage
+	}
+	page.Revision = v.at.revision
+	for name := range v.at.snapshot.following(l.NS, max(l.Prefix, l.After)) {
+		switch {
+		case name <= l.After && l.After != "":
+			continue
+		case !strings.HasPrefix(name, l.Prefix):
+			page.Count = int64(len(page.Entries))
+			return page, nil
+		case len(page.Entries) == limit || bytes <= 0:
+			page.Count, page.More = int64(len(page.Entries)), true
+			return page, nil
+		}
+		if e := contentsOf(l.NS, v.at.snapshot.Node(name)).entry(l.NS, name); e != nil {
+			page.Entries = append(page.Entries, e)
+			bytes -= e.Size()
+		}
+	}
+	page.Count = int64(len(page.Entries))
+	return page, nil
+}
+
+// following yields the names of a namespace in order, from one on. Resolved also has those
+// that only inherit.
+func (s *Snapshot) following(ns, from string) func(yield func(string) bool) {
+	known, listed := s.names, []string(nil)
+	if ns == Resolved {
+		listed = s.rules.meta.Names()
+	}
+	cut := func(list []string) []string {
+		i, _ := slices.BinarySearch(list, from)
+		return list[i:]
+	}
+	return func(yield func(string) bool) {
+		a, b := cut(known), cut(listed)
+		for len(a) > 0 || len(b) > 0 {
+			var name string
+			if len(b) == 0 || len(a) > 0 && a[0] <= b[0] {
+				name = a[0]
+			} else {
+				name = b[0]
+			}
+			if len(a) > 0 && a[0] == name {
+				a = a[1:]
+			}
+			if len(b) > 0 && b[0] == name {
+				b = b[1:]
+			}
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}

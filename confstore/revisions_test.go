@@ -1,0 +1,230 @@
+package confstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// everything is what a follower of all documents wants.
+var everything = []kv.Filter{{NS: Own}, {NS: Resolved}}
+
+// revisionTexts says of changes all that followers learn from them.
+func revisionTexts(changes []kv.Change) (list []string) {
+	of := func(e *kv.Entry) string {
+		if e == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%s as of %ds", e.Value.Data, e.Updated/1000)
+	}
+	for _, c := range changes {
+		for _, e := range c.Events {
+			prev := "nothing"
+			if e.Prev != nil {
+				prev = string(e.Prev.Value.Data)
+			}
+			list = append(list, fmt.Sprintf("%d %s %s %s: %s, after %s", c.Revision, e.Kind, e.Entry.NS, e.Entry.Key, of(e.Entry), prev))
+		}
+	}
+	return list
+}
+
+// readBack reads changes as a follower does who was away, a few at a time.
+func (m *memKit) readBack(after kv.Revision, maxBytes int, filters ...kv.Filter) (list []kv.Change) {
+	m.t.Helper()
+	r := m.Revisions()
+	for {
+		page, err := changesSince(context.Background(), r.log, r.publisher.exact.Load(), filters, after, maxBytes)
+		require.NoError(m.t, err)
+		if len(page) == 0 {
+			return list
+		}
+		for _, c := range page {
+			require.Greater(m.t, c.Revision, after)
+			after = c.Revision
+		}
+		list = append(list, page...)
+	}
+}
+
+// followAll collects what is told from now on, what has to be read back included.
+func (m *memKit) followAll() (told func() []kv.Change) {
+	m.t.Helper()
+	r := m.Revisions()
+	for _, f := range everything {
+		m.t.Cleanup(r.Want(f))
+	}
+	at := r.Revision()
+	batches := make(chan *kv.Batch, 10_000)
+	m.t.Cleanup(r.Follow(func(b *kv.Batch) { batches <- b }))
+	var list []kv.Change
+	return func() []kv.Change {
+		for at < r.Revision() {
+			b := <-batches
+			switch {
+			case b.Last() <= at:
+			case b.Reset:
+				for _, c := range m.readBack(at, 1<<20, everything...) {
+					list, at = append(list, c), c.Revision
+				}
+				at = max(at, b.Last())
+			default:
+				list, at = append(list, b.Changes...), b.Last()
+			}
+		}
+		return list
+	}
+}
+
+// TestWhatIsToldAndWhatIsReadBackAreTheSame changes documents in every way, and compares what a
+// follower is told with what one reads back who was away since any revision.
+func TestWhatIsToldAndWhatIsReadBackAreTheSame(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			m := newMemKit(t, map[string]string{"a.json": `{"n":1}`, "d/e.json": `{"o":{"x":1}}`})
+			begin := m.Revisions().Revision()
+			var all []string
+			told := m.followAll()
+			for step := range 60 {
+				name := modelNames[random.IntN(len(modelNames))]
+				text := fmt.Sprintf(`{"n":%d,"%c":{"%c":[%d]}}`, random.IntN(3), 'k'+random.Int32N(3), 'x'+random.Int32N(2), step)
+				if name == "_meta.json" {
+					text = metas[random.IntN(len(metas))]
+				}
+				switch random.IntN(8) {
+				case 0, 1, 2:
+					_, err := m.setAt(name, text, int32(noon.Unix())+int32(step))
+					require.True(t, err == nil || codes.Of(err) == codes.Older || codes.Of(err) == codes.Storage, err)
+				case 3:
+					m.edit(name, text+"\n", noon.Unix()+int64(random.IntN(100)))
+				case 4:
+					m.write("c.json", text, noon.Unix())
+					m.edit(name, text, noon.Unix())
+				case 5:
+					if _, err := m.mem.Get(m.path(name)); err == nil {
+						m.remove(name)
+					}
+				case 6:
+					m.clock.Advance(time.Duration(random.IntN(5)) * time.Second)
+				case 7:
+					if random.IntN(3) == 0 {
+						all = append(all, revisionTexts(told())...)
+						m.reopen()
+						told = m.followAll()
+					}
+				}
+			}
+			all = append(all, revisionTexts(told())...)
+			require.Greater(t, len(all), 30)
+			changes := m.readBack(begin, 1, everything...)
+			require.Equal(t, all, revisionTexts(changes))
+			for i := range changes {
+				require.Equal(t, revisionTexts(changes[i+1:]), revisionTexts(m.readBack(changes[i].Revision, 500, everything...)))
+			}
+			for _, name := range modelNames {
+				for _, ns := range []string{Own, Resolved} {
+					f := kv.Filter{NS: ns, Text: name, Exact: true}
+					var want []string
+					for _, c := range changes {
+						want = append(want, revisionTexts([]kv.Change{{Revision: c.Revision, Events: f.Select(c.Events)}})...)
+					}
+					require.Equal(t, want, revisionTexts(m.readBack(begin, 1<<20, f)), "%v", f)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsServedUnsavedIsToldOnceItIsSaved(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `{"n":1}`})
+	told := m.followAll()
+	full := m.cfg.State.(interface{ SetFull(bool) })
+	full.SetFull(true)
+	before := m.Revisions().Revision()
+	m.edit("a.json", `{"n":2}`, 2000)
+	m.edit("b.json", `{"n":3}`, 2000)
+	require.Equal(t, `{"n":2}`, m.text("a.json"), "it is served")
+	require.Equal(t, before, m.Revisions().Revision())
+	e, _ := m.Revisions().Get([]byte(Own), []byte("a.json"))
+	require.Equal(t, `{"n":1}`, string(e.Value.Data), "what is not in the log is not there")
+	full.SetFull(false)
+	m.await("the edits are saved", func() bool { m.clock.Advance(time.Minute); return m.Revisions().Revision() > before })
+	changes := told()
+	require.Len(t, changes, 1, "they are one revision")
+	require.Len(t, changes[0].Events, 4)
+	m.setAt("a.json", `{"n":4}`, 3000)
+	require.Len(t, told(), 2)
+}
+
+func TestRevisionsThatAreNotKeptAreCompacted(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `{"n":1}`})
+	begin := m.Revisions().Revision()
+	m.mustSet("a.json", `{"n":2}`)
+	m.mustSet("a.json", `{"n":3}`)
+	m.inside(func() {
+		txn := &kv.Txn{System: true, Then: []kv.Op{{Kind: kv.OpDelete, NS: "@conf/versions", Key: "a.json//0000000001"}}}
+		_, err := kv.Commit(t.Context(), m.cfg.State, txn)
+		require.NoError(t, err)
+	})
+	_, err := m.Revisions().ChangesOf(t.Context(), everything, begin, 1<<20)
+	require.Equal(t, codes.Compacted, codes.Of(err), err)
+	_, err = m.Revisions().ChangesOf(t.Context(), everything, m.Revisions().Revision()+1, 1<<20)
+	require.Equal(t, codes.FutureRevision, codes.Of(err), err)
+	list, err := m.Revisions().ChangesOf(t.Context(), []kv.Filter{{NS: Own, Text: "b"}}, begin, 1<<20)
+	require.NoError(t, err, "nothing of others is needed")
+	require.Empty(t, list)
+}
+
+func TestRevisionsListWhatThereIs(t *testing.T) {
+	m := newMemKit(t, map[string]string{"a.json": `{"n":1}`, "c.json": `{"c":1}`, "x/y.json": `1`, "_meta.json": `{"conf_inherit":{"b.json":"a.json","c.json":"a.json"}}`})
+	m.mustSet("gone.json", `{}`)
+	m.remove("gone.json")
+	list := func(ns, prefix, after string, limit int) (out []string, more bool) {
+		v := m.Revisions().View()
+		defer v.Close()
+		page, err := v.List(kv.List{NS: ns, Prefix: prefix, After: after, Limit: limit})
+		require.NoError(t, err)
+		for _, e := range page.Entries {
+			out = append(out, e.Key+string(e.Value.Data))
+		}
+		return out, page.More
+	}
+	got, more := list(Own, "", "_meta.json", 0)
+	require.Equal(t, []string{`a.json{"n":1}`, `c.json{"c":1}`, `x/y.json1`}, got)
+	require.False(t, more)
+	got, more = list(Resolved, "", "_meta.json", 2)
+	require.Equal(t, []string{`a.json{"n":1}`, `b.json{"n":1}`}, got)
+	require.True(t, more)
+	got, more = list(Resolved, "", "b.json", 2)
+	require.Equal(t, []string{`c.json{"n":1,"c":1}`, `x/y.json1`}, got)
+	require.False(t, more)
+	got, _ = list(Own, "x/", "", 0)
+	require.Len(t, got, 1)
+}
+
+func TestOnlyWhatIsWantedIsMade(t *testing.T) {
+	w := wanted{filters: map[kv.Filter]int{}, lengths: map[int]int{}}
+	exact, prefix := kv.Filter{NS: Own, Text: "a", Exact: true}, kv.Filter{NS: Resolved, Text: "x/"}
+	require.True(t, w.add(exact))
+	require.False(t, w.add(exact))
+	require.True(t, w.add(prefix))
+	require.True(t, w.match(Own, "a"))
+	require.False(t, w.match(Own, "ab"))
+	require.False(t, w.match(Resolved, "a"))
+	require.True(t, w.match(Resolved, "x/y"))
+	w.remove(exact)
+	require.True(t, w.match(Own, "a"))
+	w.remove(exact)
+	w.remove(prefix)
+	require.False(t, w.match(Own, "a"))
+	require.Empty(t, w.lengths)
+	require.Empty(t, w.filters)
+}
