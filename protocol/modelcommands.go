@@ -7,6 +7,7 @@ import "confcenter/access"
 var historyCommands = []Row{
 	{ID: 0x0300, Name: "CFLOG", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, before, limit", Response: "code, name, changes, next, compacted"},
 	{ID: 0x0301, Name: "CFSHOW", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, rev, resolved, offset", Response: "code, name, at, change, deleted, resolved, bases, length, text, next"},
+	{ID: 0x0302, Name: "CFDIFF", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, from, to, resolved, paths, offset", Response: "code, name, from, to, same, text, paths, next"},
 }
 
 var flowCommands = []Row{

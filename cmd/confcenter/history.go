@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,10 +22,12 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 	specials := map[string]special{
 		"log":  {show: a.showLog},
 		"show": {show: a.showText, follow: showRest},
+		"diff": {show: a.showDiff, follow: diffRest},
 	}
 	examples := map[string]string{
 		"log":  "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
 		"show": "  confcenter show app1-dev@~1\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
+		"diff": "  confcenter diff app1-dev\n  confcenter diff app1-dev ~3 --paths",
 	}
 	for place := range history.Operations {
 		o := &history.Operations[place]
@@ -101,6 +104,55 @@ func showRest(_ context.Context, _ *client.Client, question, answer any, ask fun
 		}
 		show = again.(*history.ShowAnswer)
 		if err := print(show); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showDiff prints what differs, by line or by key path.
+func (a *app) showDiff(answer any) error {
+	diff := answer.(*history.DiffAnswer)
+	if _, err := io.WriteString(a.stdout, diff.Text); err != nil {
+		return err
+	}
+	for i := range diff.Paths {
+		p := &diff.Paths[i]
+		old, new := valueText(p.Old, p.OldLength), valueText(p.New, p.NewLength)
+		var err error
+		switch p.What {
+		case history.Added:
+			_, err = fmt.Fprintf(a.stdout, "+ %s %s\n", cmp.Or(p.Path, "/"), new)
+		case history.Removed:
+			_, err = fmt.Fprintf(a.stdout, "- %s %s\n", cmp.Or(p.Path, "/"), old)
+		default:
+			_, err = fmt.Fprintf(a.stdout, "~ %s %s -> %s\n", cmp.Or(p.Path, "/"), old, new)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func valueText(value []byte, length int64) string {
+	if length > 0 {
+		return fmt.Sprintf("(%d bytes)", length)
+	}
+	return string(value)
+}
+
+// diffRest asks for what is behind the first page, of the same revisions.
+func diffRest(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
+	q, diff := question.(*history.DiffAsk), answer.(*history.DiffAnswer)
+	q.Name, q.From, q.To = diff.Name, strconv.FormatInt(max(diff.From.At, 1), 10), strconv.FormatInt(diff.To.At, 10)
+	for q.Offset = diff.Next; q.Offset > 0; q.Offset = diff.Next {
+		again, err := ask()
+		if err != nil {
+			return err
+		}
+		diff = again.(*history.DiffAnswer)
+		if err := print(diff); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 type asked interface {
 	Log(context.Context, *access.Actor, *history.LogAsk) (*history.LogAnswer, error)
 	Show(context.Context, *access.Actor, *history.ShowAsk) (*history.ShowAnswer, error)
+	Diff(context.Context, *access.Actor, *history.DiffAsk) (*history.DiffAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -25,4 +26,8 @@ func (w wire) Log(ctx context.Context, _ *access.Actor, q *history.LogAsk) (*his
 
 func (w wire) Show(ctx context.Context, _ *access.Actor, q *history.ShowAsk) (*history.ShowAnswer, error) {
 	return w.HistoryCalls.Show(ctx, q)
+}
+
+func (w wire) Diff(ctx context.Context, _ *access.Actor, q *history.DiffAsk) (*history.DiffAnswer, error) {
+	return w.HistoryCalls.Diff(ctx, q)
 }

@@ -57,6 +57,12 @@ func (r *room) take(bytes int) error {
 	return nil
 }
 
+// returns gives a part back early.
+func (r *room) returns(bytes int) {
+	r.held -= int64(bytes)
+	r.pool.Give(int64(bytes))
+}
+
 func (r *room) give() {
 	r.pool.Give(r.held)
 	r.held = 0

@@ -10,6 +10,7 @@ import (
 	"confcenter/client"
 	"confcenter/clienttest"
 	"confcenter/confstore"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/state/history"
 	"confcenter/state/remote"
@@ -73,4 +74,10 @@ func (k *kit) log(name string) *history.LogAnswer {
 	answer, err := k.Log(k.ctx, nil, &history.LogAsk{Name: name})
 	require.NoError(k.t, err)
 	return answer
+}
+
+// limited is the history with so much memory.
+func (k *kit) limited(bytes int64) (*history.History, *memory.Pool) {
+	pool := memory.NewPool(bytes)
+	return history.Open(k.server.State.(kv.Archive), history.Config{Memory: pool}), pool
 }

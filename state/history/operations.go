@@ -10,4 +10,5 @@ import (
 var Operations = []state.Operation{
 	state.Define("log", access.ConfigHistory, "GET log", "lists the changes of a document, or of all, newest first", (*History).Log),
 	state.Define("show", access.ConfigHistory, "GET show", "shows what a document was at a revision", (*History).Show),
+	state.Define("diff", access.ConfigHistory, "GET diff", "compares two revisions of a document, by line or by key path", (*History).Diff),
 }

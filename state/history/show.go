@@ -63,12 +63,9 @@ func (h *History) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowA
 		answer.Bases = append(answer.Bases, view.bases[i].Name)
 	}
 	if view.own.N > 0 {
-		made, err := h.log.Change(ctx, view.own.Seq)
-		if err != nil {
+		if answer.Change, err = h.changeTo(ctx, &view.own); err != nil {
 			return nil, err
 		}
-		c := changeTo(&made, &view.own)
-		answer.Change = &c
 	}
 	if err := r.take(4 * min(len(view.text), pieceBytes)); err != nil { // the piece, and its JSON
 		return nil, err

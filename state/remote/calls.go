@@ -20,6 +20,11 @@ func (c *HistoryCalls) Show(ctx context.Context, q *history.ShowAsk) (*history.S
 	return call[history.ShowAsk, history.ShowAnswer](ctx, c.c, 0x0301, false, q)
 }
 
+// Diff compares two revisions of a document, by line or by key path.
+func (c *HistoryCalls) Diff(ctx context.Context, q *history.DiffAsk) (*history.DiffAnswer, error) {
+	return call[history.DiffAsk, history.DiffAnswer](ctx, c.c, 0x0302, false, q)
+}
+
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {
 	return call[flow.ListAsk, flow.ListAnswer](ctx, c.c, 0x0400, false, q)
