@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"confstore/journal":            {"codes", "internal/atomicfile", "internal/jsontext"},
 	"confstore/doclog":             {"codes", "kv", "github.com/json-iterator/go"},
 	"confstore/placement":          {"codes", "confstore/doclog", "internal/atomicfile", "kv"},
-	"confstore": {"access", "codes", "confstore/doclog", "confstore/journal", "confstore/placement", "kv", "kv/follow", "meta", "internal/atomicfile", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
+	"confstore": {"access", "codes", "confstore/doclog", "confstore/journal", "confstore/placement", "kv", "kv/follow", "meta", "internal/atomicfile", "internal/clock", "internal/gitrepo", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"client": {"codes", "kv", "protocol", "storage/field", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go"},

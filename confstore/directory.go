@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/gitrepo"
 )
 
 // directory is the directory of the documents. It reads, writes and watches files. Only the
@@ -144,32 +144,11 @@ func (d *directory) findGitLock() string {
 	if d.watch == nil {
 		return ""
 	}
-	for dir := d.path; ; dir = filepath.Dir(dir) {
-		git := filepath.Join(dir, ".git")
-		info, err := os.Lstat(git)
-		if err == nil && info.Mode().IsRegular() {
-			git = gitFile(dir, git)
-		}
-		if err == nil {
-			return filepath.Join(git, "index.lock")
-		}
-		if dir == filepath.Dir(dir) {
-			return ""
-		}
+	r := gitrepo.Above(d.signing().top)
+	if r == nil {
+		return ""
 	}
-}
-
-// gitFile follows the file that stands for the repository in a linked work tree.
-func gitFile(dir, name string) string {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return name
-	}
-	target := strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:"))
-	if filepath.IsAbs(target) {
-		return target
-	}
-	return filepath.Join(dir, target)
+	return filepath.Join(r.Dir, "index.lock")
 }
 
 func (d *directory) gitLocked() bool {
@@ -187,8 +166,8 @@ func (d *directory) prepare(name string, data []byte, mtime int32, before readin
 		return nil, err
 	}
 	attr := atomicfile.Attr{ModTime: time.Unix(int64(mtime), 0), Unsynced: true}
-	if before.mode.IsRegular() {
-		attr.Perm = before.mode.Perm()
+	if before.info != nil && before.info.Mode().IsRegular() {
+		attr.Perm = before.info.Mode().Perm()
 	}
 	return atomicfile.Prepare(d.root, name, data, attr)
 }
@@ -204,7 +183,7 @@ func (d *directory) read(name string, keep bool) reading {
 		return d.room.forFile(&r, info.Size())
 	})
 	if info != nil {
-		r.mode, r.mtime, r.ahead = info.Mode(), seconds(info.ModTime(), now), ahead(info.ModTime(), now)
+		r.info, r.mtime, r.ahead = info, seconds(info.ModTime(), now), ahead(info.ModTime(), now)
 		r.sig = signatureOf(info)
 		r.changed = time.Unix(0, r.sig.ctime)
 		if !r.sig.settled(now) {

@@ -11,7 +11,7 @@
 //
 //   - The intake finds it. Edits are noticed by file events that settle (watch.go,
 //     settle.go, gather.go) or by scans (scan.go, walk.go), and read from the directory
-//     (directory.go); requests wait in the writer's queue (set.go), and those that wait
+//     (directory.go), with who has made them (sign.go); requests wait in the writer's queue (set.go), and those that wait
 //     together share the disk's time (group.go).
 //   - The planner works out the consequences: the versions and the affected documents
 //     (plan.go), whether a request is refused (judge.go), the next snapshot (apply.go). It

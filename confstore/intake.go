@@ -146,6 +146,7 @@ func (in *intake) takeEdits(readings []reading) {
 			edits = append(edits, ed)
 		}
 	}
+	in.dir.sign(edits)
 	in.rec.found(edits)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"confcenter/codes"
+	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 )
@@ -43,7 +44,7 @@ func prepare(cfg Config) (*Store, error) {
 	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, patience: 3 * cfg.DiskPatience}
 	s.recorder = recorder{
 		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles, documents: cfg.Documents,
-		tries: attempts{first: cfg.RetryPeriod}, unsaved: make(map[string]struct{}), placer: &s.placer,
+		tries: attempts{first: cfg.RetryPeriod}, unsaved: make(map[string]*doclog.By), placer: &s.placer,
 	}
 	s.syncer = syncer{fs: cfg.FS, clock: cfg.Clock, log: cfg.Log, wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.placer = placer{dir: &s.directory, syncer: &s.syncer, owed: make(map[string]*owedFile)}
@@ -164,6 +165,7 @@ func (s *Store) open() error {
 func (s *Store) load(readings []reading) error {
 	defer s.directory.room.done(readings)
 	edits := s.intake.taken(readings)
+	s.directory.sign(edits)
 	planner := s.recorder.planner()
 	if len(planner.prev.names) > 0 {
 		// The last run may have served some of it already, with versions that it could not record.

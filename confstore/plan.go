@@ -3,6 +3,7 @@ package confstore
 import (
 	"bytes"
 	"cmp"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +15,6 @@ import (
 	"confcenter/meta"
 )
 
-// onDisk is the actor for edits of files.
-var onDisk = &access.Actor{Origin: access.OnDisk}
-
 // edit is a new state of one document, found or asked for.
 type edit struct {
 	name  string
@@ -26,7 +24,8 @@ type edit struct {
 	// quiet: the contents are already being served. Nobody is notified; the version may rise
 	// to the given one.
 	quiet    bool
-	actor    *access.Actor // who requested it; onDisk: it was found on disk
+	actor    *access.Actor // who requested it, or made what was found on disk
+	info     fs.FileInfo   // of what was found on disk; nil: nothing, or it was requested
 	file     []byte        // the file's exact bytes; nil = deleted, or to be read again
 	hash     doclog.Digest // of them
 	replaces doclog.Digest // of those before; zero: there was no file, or it could not be read

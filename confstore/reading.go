@@ -53,9 +53,9 @@ type reading struct {
 	text    []byte        // compact, if there is no fault
 	layout  jsontext.Layout
 	mtime   int32
-	changed time.Time // contents, name or attributes; zero if missing
-	ahead   bool      // the file's time is too far ahead; mtime is the present
-	mode    fs.FileMode
+	changed time.Time   // contents, name or attributes; zero if missing
+	ahead   bool        // the file's time is too far ahead; mtime is the present
+	info    fs.FileInfo // nil: it could not be looked at
 }
 
 func unreadable(root atomicfile.Root, name string, err error) string {

@@ -64,11 +64,3 @@ func (d *document) remembered(name string, file []byte) doclog.Version {
 	}
 	return v
 }
-
-// remembered adds the whole state of a node.
-func (n *Node) remembered(c *doclog.Change, file []byte) {
-	c.Versions = append(c.Versions, n.own.remembered(n.name, file))
-	if n.floor != 0 || n.list != (doclog.Digest{}) {
-		c.Lists = append(c.Lists, doclog.List{Name: n.name, Floor: n.floor, Digest: n.list})
-	}
-}

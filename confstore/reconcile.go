@@ -56,7 +56,7 @@ func (r *recorder) adopt(list []doclog.Version) {
 			continue
 		}
 		ed := editOf(v)
-		if _, edited := r.unsaved[v.Name]; edited {
+		if r.unsaved[v.Name] != nil { // edited meanwhile
 			ed = edit{name: v.Name, text: n.own.text, given: max(n.own.given, v.Given), floor: v.Served + 1, hash: n.own.hash, actor: onDisk}
 			if n.Deleted() {
 				ed.text = nil
@@ -83,11 +83,13 @@ func (r *recorder) adopt(list []doclog.Version) {
 			doc.setRevision(v.Revision)
 			r.placer.owe(v, nil)
 		}
-		r.note(name, !adopted || doc.served != v.Served)
+		if adopted && doc.served != v.Served {
+			r.missesEdit(p, i)
+		}
 		same = same && adopted && doc.served == v.Served
 	}
-	for _, l := range p.lists {
-		r.note(l.Name, !same)
+	if !same {
+		r.missesLists(p)
 	}
 	r.carryOut(p.apply(&r.limits), false)
 }

@@ -28,10 +28,10 @@ type recorder struct {
 	placer    *placer
 
 	// store's goroutine only
-	known   kv.Revision         // all versions through it are served, or were
-	unsaved map[string]struct{} // names of which the log does not have what is served
-	unsure  bool                // the log may have changes that are not served
-	late    *writing            // what the scribe has not ended yet
+	known   kv.Revision           // all versions through it are served, or were
+	unsaved map[string]*doclog.By // who made versions that the log does not have; nil: only the list of bases is missing
+	unsure  bool                  // the log may have changes that are not served
+	late    *writing              // what the scribe has not ended yet
 	tries   attempts
 	fault   error // why nothing is accepted until a restart; nil: no reason
 }
@@ -164,12 +164,20 @@ func (r *recorder) settled(err error) (revisions []kv.Revision, _ error) {
 // missed is a change that brings the log up to what is served.
 func (r *recorder) missed(w *writing) doclog.Change {
 	c := doclog.Change{Seq: r.snapshot.Load().seq, By: by(onDisk, r.clock.Now())}
-	for name := range r.unsaved {
+	for name, by := range r.unsaved {
 		if n := r.snapshot.Load().Node(name); n.known() {
-			n.remembered(&c, r.placer.bytesOf(n))
+			if by != nil {
+				v := n.own.remembered(name, r.placer.bytesOf(n))
+				v.By = by
+				c.Versions = append(c.Versions, v)
+			}
+			if n.floor != 0 || n.list != (doclog.Digest{}) {
+				c.Lists = append(c.Lists, doclog.List{Name: name, Floor: n.floor, Digest: n.list})
+			}
 			w.missed = append(w.missed, name)
 		}
 	}
+	c.Sign()
 	return c
 }
 
@@ -177,11 +185,11 @@ func (r *recorder) missed(w *writing) doclog.Change {
 func (r *recorder) saved(names []string, rev kv.Revision) {
 	now := r.snapshot.Load()
 	for _, name := range names {
-		delete(r.unsaved, name)
-		if n := now.Node(name); n.known() {
+		if n := now.Node(name); n.known() && r.unsaved[name] != nil {
 			r.placer.inPlace(name, rev)
 			n.own.setRevision(rev)
 		}
+		delete(r.unsaved, name)
 	}
 	r.logged(rev)
 }
@@ -251,10 +259,12 @@ func (r *recorder) carryOut(out *outcome, unsaved bool) {
 	p := out.plan
 	for _, e := range p.edits {
 		r.documents.Add(out.next.Node(e.name).cost() - p.prev.Node(e.name).cost())
-		r.note(e.name, unsaved)
 	}
-	for _, l := range p.lists {
-		r.note(l.Name, unsaved)
+	if unsaved {
+		for i := range p.edits {
+			r.missesEdit(p, i)
+		}
+		r.missesLists(p)
 	}
 	r.publish(out)
 	if p.newRules || p.existence {
@@ -262,9 +272,16 @@ func (r *recorder) carryOut(out *outcome, unsaved bool) {
 	}
 }
 
-func (r *recorder) note(name string, unsaved bool) {
-	if unsaved {
-		r.unsaved[name] = struct{}{}
+// missesEdit takes note of an edit that the log does not have.
+func (r *recorder) missesEdit(p *plan, i int) {
+	by := by(p.edits[i].actor, p.now)
+	r.unsaved[p.edits[i].name] = &by
+}
+
+// missesLists takes note of lists of bases that the log does not have.
+func (r *recorder) missesLists(p *plan) {
+	for _, l := range p.lists {
+		r.unsaved[l.Name] = r.unsaved[l.Name] // nil, unless it misses the version, too
 	}
 }
 

@@ -196,7 +196,7 @@ func (t *settling) settled(now time.Time) {
 func (in *intake) look(names []string, now time.Time, final bool) {
 	readings := in.dir.readAll(names)
 	defer in.dir.room.done(readings)
-	if !final && in.hold(readings, now) {
+	if !final && (in.hold(readings, now) || in.awaitsCommit(readings, now)) {
 		in.settle.heldTo = now.Add(holdPeriod)
 		return
 	}
@@ -212,6 +212,7 @@ func (in *intake) look(names []string, now time.Time, final bool) {
 			edits = append(edits, ed)
 		}
 	}
+	in.dir.sign(edits)
 	in.rec.found(edits)
 }
 
@@ -263,7 +264,7 @@ func (in *intake) takeGood(r reading) (edit, bool) {
 	if n.live() && n.own.hash == r.raw {
 		return edit{}, false
 	}
-	ed := edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw}
+	ed := edit{name: r.name, text: r.text, given: r.mtime, actor: onDisk, file: r.data, hash: r.raw, info: r.info}
 	if n.known() {
 		ed.replaces = n.own.hash
 	}
