@@ -277,6 +277,15 @@ func (l *log) ListArchive(_ context.Context, list kv.List) (kv.Page, error) {
 	return l.disk.Load().ListArchive(list)
 }
 
+// Copy implements kv.Copier.
+func (l *log) Copy(context.Context) (kv.Copy, error) {
+	c, err := l.disk.Load().Copy()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // Floors implements replica.Log.
 func (l *log) Floors() (changes, versions kv.Revision) { return l.disk.Load().Floors() }
 

@@ -24,6 +24,7 @@ import (
 type Disk struct {
 	*log           // set at open
 	keeper *keeper // set at open
+	copies copies
 
 	// life is held for reading by everything that uses the database, so that
 	// Close can wait for it. It is taken before the log's mu.
@@ -38,6 +39,7 @@ type database struct {
 	db     *pebble.DB
 	lock   *pebble.Lock
 	mark   *mark
+	gaps   []gap
 	tables sstable.WriterOptions
 }
 
@@ -267,6 +269,7 @@ func (d *Disk) Close() error {
 	}
 	d.closed = true
 	d.life.Unlock()
+	d.copies.end()
 	d.fence.release()
 	d.keeper.end()
 	if err := d.keeper.materialise(); err != nil && d.broken() == nil {

@@ -17,6 +17,7 @@ import (
 //	L lease                            lease
 //	M                                  meta
 //	P revision                         part of history that begins with that revision
+//	R revision                         gap: a restore let revisions go on far above that one
 //	T revision                         request token
 //	a namespace 0 key                  archived entry
 //	c namespace 0 key                  current entry
@@ -30,6 +31,7 @@ const (
 	leaseKind   = 'L'
 	metaKind    = 'M'
 	partKind    = 'P'
+	gapKind     = 'R'
 	tokenKind   = 'T'
 	archiveKind = 'a'
 	currentKind = 'c'

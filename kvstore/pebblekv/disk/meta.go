@@ -88,3 +88,16 @@ func decodePart(start int64, row []byte) (part, error) {
 	p.first, p.time, p.bytes = r.varint(), r.varint(), int64(r.uvarint())
 	return p, r.end("part")
 }
+
+// gap is a stretch of revisions that this store has not, and the one it was restored from may
+// have had: what was current then is not known here.
+type gap struct{ from, to kv.Revision } // both exclusive
+
+func (g gap) encode() []byte { return binary.AppendUvarint([]byte{formatVersion}, uint64(g.to)) }
+
+func decodeGap(from int64, row []byte) (gap, error) {
+	r := &reader{rest: row}
+	r.version()
+	g := gap{kv.Revision(from), kv.Revision(r.uvarint())}
+	return g, r.end("gap")
+}

@@ -31,6 +31,11 @@ func (d *Disk) GetAt(ns, key string, rev kv.Revision) (*kv.Entry, error) {
 	if floor := kv.Revision(d.floors.history.Load()); rev < floor {
 		return nil, compacted(rev, floor)
 	}
+	for _, g := range d.gaps {
+		if rev > g.from && rev < g.to {
+			return nil, codes.Errorf(codes.Compacted, "revision %d is not known: the store was restored from a backup of revision %d, and has gone on from revision %d", rev, g.from, g.to)
+		}
+	}
 	v := d.versionsOf(ns, key)
 	defer v.close()
 	var found *kv.Entry

@@ -31,6 +31,7 @@ func (k *keeper) recover(load replica.Loader) (kv.Revision, error) {
 		row  func(key, value []byte) error
 	}{
 		{epochKind, "epochs", rowLoader(decodeEpoch, func(e epoch) { k.epochs = append(k.epochs, e) })},
+		{gapKind, "gaps", rowLoader(decodeGap, func(g gap) { k.gaps = append(k.gaps, g) })},
 		{partKind, "parts of history", rowLoader(decodePart, func(p part) { k.parts = append(k.parts, p) })},
 		{currentKind, "current entries", entryLoader(func(e *kv.Entry) {
 			k.gate.live.Add(rowBytes(e))

@@ -1,0 +1,303 @@
+package disk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore/replica"
+)
+
+// copied is a copy that has been read to its end.
+type copied struct {
+	revision kv.Revision
+	time     int64
+	rows     [][2]string
+}
+
+// read reads a copy to its end, and closes it.
+func read(t require.TestingT, c *Copy) copied {
+	defer c.Close()
+	got := copied{revision: c.Revision(), time: c.Time()}
+	for {
+		rows, err := c.Next(nil)
+		if err == io.EOF {
+			return got
+		}
+		require.NoError(t, err)
+		for len(rows) > 0 {
+			var pair [2]string
+			for i := range pair {
+				n, size := binary.Uvarint(rows)
+				pair[i], rows = string(rows[size:size+int(n)]), rows[size+int(n):]
+			}
+			got.rows = append(got.rows, pair)
+		}
+	}
+}
+
+func (s *store) copy() copied {
+	s.t.Helper()
+	c, err := s.disk.Copy()
+	require.NoError(s.t, err)
+	return read(s.t, c)
+}
+
+func (c copied) each(yield func(key, value []byte) error) error {
+	for _, row := range c.rows {
+		if err := yield([]byte(row[0]), []byte(row[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c copied) inspect() error {
+	var i Inspector
+	if err := c.each(i.Row); err != nil {
+		return err
+	}
+	if err := i.End(); err != nil {
+		return err
+	}
+	if i.Revision() != c.revision {
+		return fmt.Errorf("it ends at revision %d, not %d", i.Revision(), c.revision)
+	}
+	return nil
+}
+
+// restore makes a store of a copy, elsewhere and an hour later.
+func (c copied) restore(to Point) (Config, Restored, error) {
+	cfg := testConfig(vfs.NewCrashableMem(), clock.NewFake(time.UnixMilli(c.time).Add(time.Hour)))
+	r, err := Restore(cfg, c.each, c.time, to)
+	return cfg, r, err
+}
+
+func TestACopyHasWhatWasThereWhenItBegan(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"ns", "a", "1"}, op{"ns", "b", "1"})
+	s.tables()
+	s.put(op{"ns", "a", "2"})
+	want := *s.model
+	want.current = maps.Clone(s.current)
+	c, err := s.disk.Copy()
+	require.NoError(t, err)
+	s.put(op{"ns", "a", "3"}, op{"ns", "b", ""})
+	s.tables()
+	got := read(t, c)
+	require.Equal(t, want.rev, got.revision)
+	require.NoError(t, got.inspect())
+	cfg, r, err := got.restore(Point{})
+	require.NoError(t, err)
+	require.Equal(t, want.rev, r.Revision)
+	loaded, d, err := load(cfg)
+	require.NoError(t, err)
+	defer d.Close()
+	require.Equal(t, plain(want.current), plain(loaded.current))
+	e, err := d.GetAt("ns", "a", 1)
+	require.NoError(t, err)
+	require.Equal(t, "1", string(e.Value.Data))
+}
+
+func TestRevisionsOfARestoredStoreAreNotThoseOfTheOldOne(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"ns", "a", "1"})
+	cfg, r, err := s.copy().restore(Point{})
+	require.NoError(t, err)
+	require.Equal(t, kv.Revision(1+2*time.Hour.Microseconds()), r.Next)
+	loaded, d, err := load(cfg)
+	require.NoError(t, err)
+	require.Equal(t, r.Next, loaded.rev)
+	for _, rev := range []kv.Revision{2, r.Next - 1} {
+		_, err = d.GetAt("ns", "a", rev)
+		require.ErrorIs(t, err, codes.Compacted)
+		_, err = d.Changes(rev, 1<<20)
+		require.ErrorIs(t, err, codes.Compacted)
+	}
+	again := &store{t: t, cfg: cfg, clock: cfg.Clock.(*clock.Fake), disk: d, model: loaded}
+	again.put(op{"ns", "a", "2"})
+	require.Equal(t, r.Next+1, again.rev)
+	changes, err := d.Changes(r.Next, 1<<20)
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	again.reopen()
+	require.NoError(t, again.copy().inspect())
+	require.NoError(t, again.disk.Close())
+}
+
+func TestCopiesEndWithTheStore(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"ns", "a", "1"})
+	c, err := s.disk.Copy()
+	require.NoError(t, err)
+	closed, err := s.disk.Copy()
+	require.NoError(t, err)
+	closed.Close()
+	require.NoError(t, s.disk.Close())
+	_, err = c.Next(nil)
+	require.ErrorIs(t, err, codes.Closed)
+	c.Close()
+	s.open()
+}
+
+func TestACopyGivesWayWhenTheDiskIsFull(t *testing.T) {
+	free := uint64(1 << 40)
+	s := newStore(t, func(c *Config) { c.Free = func() (uint64, error) { return free, nil } })
+	s.put(op{"ns", "a", "1"})
+	c, err := s.disk.Copy()
+	require.NoError(t, err)
+	defer c.Close()
+	free = 1
+	s.disk.gate.measure()
+	_, err = c.Next(nil)
+	require.ErrorIs(t, err, codes.Storage)
+	require.NotEmpty(t, s.copy().rows, "one that is begun then is all the operator has")
+}
+
+var oldestPossible = regexp.MustCompile(`the oldest possible one is (\d+)`)
+
+// A store with everything in it is restored as of each of its revisions: as it was then, or not at
+// all, and then the revision that is named as the oldest possible one is possible.
+func TestRestoreAsOfEachRevision(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			s := newStore(t, func(c *Config) {
+				c.LogBytes, c.TableBytes, c.HistoryVersions = 1<<30, 1<<30, 3
+				if seed%2 == 1 {
+					c.LogAge = 10 * time.Second
+				}
+			})
+			was := map[kv.Revision]map[name]string{}
+			shelf := map[kv.Revision]string{}
+			for range 60 {
+				s.clock.Advance(time.Second)
+				switch random.IntN(8) {
+				case 0:
+					s.tables()
+					continue
+				case 1:
+					s.shelve(fmt.Sprint(random.IntN(5)), fmt.Sprint(random.IntN(100)))
+				default:
+					ns := []string{"ns", "ns2", "@storage/t"}[random.IntN(3)]
+					s.put(op{ns, fmt.Sprint(random.IntN(4)), []string{"", "x", "y"}[random.IntN(3)] + "z"}, op{ns, fmt.Sprint(10 + random.IntN(4)), ""})
+				}
+				was[s.rev], shelf[s.rev] = plain(s.current), s.listed("")
+			}
+			c := s.copy()
+			require.NoError(t, c.inspect())
+			oldest := kv.Revision(0)
+			for rev := s.rev; rev >= 1; rev-- {
+				cfg, r, err := c.restore(Point{Revision: rev})
+				if err != nil {
+					require.ErrorIs(t, err, codes.Compacted)
+					named := oldestPossible.FindStringSubmatch(err.Error())
+					require.NotNil(t, named, err)
+					n, _ := strconv.Atoi(named[1])
+					require.Equal(t, oldest, kv.Revision(n))
+					continue
+				}
+				require.Equal(t, rev, r.Revision)
+				if oldest = rev; rev%7 != 0 && rev > 3 {
+					continue
+				}
+				loaded, d, err := load(cfg)
+				require.NoError(t, err)
+				require.Equal(t, was[rev], plain(loaded.current), rev)
+				restored := &store{t: t, cfg: cfg, disk: d, model: loaded}
+				require.Equal(t, shelf[rev], restored.listed(""), rev)
+				require.NoError(t, d.Close())
+			}
+			if seed%2 == 0 {
+				require.Equal(t, kv.Revision(1), oldest)
+			}
+			_, _, err := c.restore(Point{Revision: s.rev + 1})
+			require.ErrorIs(t, err, codes.FutureRevision)
+		})
+	}
+}
+
+func TestRestoreAsOfATime(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"ns", "a", "1"})
+	at := s.clock.Now().UnixMilli()
+	s.clock.Advance(time.Minute)
+	s.put(op{"ns", "a", "2"})
+	c := s.copy()
+	for time, want := range map[int64]kv.Revision{at: 1, at + 59_999: 1, at + 60_000: 2, at + 90_000: 2} {
+		_, r, err := c.restore(Point{Time: time})
+		require.NoError(t, err)
+		require.Equal(t, want, r.Revision)
+	}
+	_, _, err := c.restore(Point{Time: at - 1})
+	require.ErrorIs(t, err, codes.Compacted)
+}
+
+func TestLeasesAndTokensAreRestoredAsTheyWere(t *testing.T) {
+	s := newStore(t, nil)
+	grant := s.commit(s.clock.Now())
+	grant.Leases = []replica.LeaseChange{{ID: 1, TTL: time.Minute}}
+	grant.Token = &replica.Token{NS: "ns", Name: "t1", Revision: 1, Time: s.clock.Now().UnixMilli()}
+	require.NoError(t, s.disk.Append([]replica.Commit{grant}))
+	end := s.commit(s.clock.Now())
+	end.Leases = []replica.LeaseChange{{ID: 1, Ended: true}, {ID: 2, TTL: time.Second}}
+	end.Token = &replica.Token{NS: "ns", Name: "t2", Revision: 2, Time: s.clock.Now().UnixMilli()}
+	require.NoError(t, s.disk.Append([]replica.Commit{end}))
+	for rev, want := range map[kv.Revision]replica.LeaseChange{1: grant.Leases[0], 2: end.Leases[1]} {
+		cfg, _, err := s.copy().restore(Point{Revision: rev})
+		require.NoError(t, err)
+		loaded, d, err := load(cfg)
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		require.Equal(t, map[kv.LeaseID]replica.LeaseChange{want.ID: want}, loaded.leases)
+		require.Len(t, loaded.tokens, int(rev))
+	}
+}
+
+// Whatever is missing from a copy, or another than it was, is noticed, or does not count.
+func TestAnInspectorFindsMissingAndDamagedRows(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"ns", "a", "1"}, op{"ns", "b", "1"})
+	s.shelve("x", "1")
+	s.tables()
+	s.put(op{"ns", "a", "2"})
+	s.put(op{"ns", "a", "3"})
+	good := s.copy()
+	require.NoError(t, good.inspect())
+	without := func(kind byte, nth int) copied {
+		bad := copied{revision: good.revision}
+		for _, row := range good.rows {
+			if row[0][0] == kind {
+				if nth--; nth == -1 {
+					continue
+				}
+			}
+			bad.rows = append(bad.rows, row)
+		}
+		return bad
+	}
+	require.ErrorContains(t, without(metaKind, 0).inspect(), "missing")
+	require.ErrorIs(t, without(logKind, 2).inspect(), errGap)
+	require.Error(t, without(logKind, 3).inspect())
+	for i, row := range good.rows {
+		bad := copied{revision: good.revision, rows: append([][2]string(nil), good.rows...)}
+		bad.rows[i] = [2]string{row[0], row[1][:len(row[1])/2]}
+		if row[0][0] != currentKind && row[0][0] != archiveKind && row[0][0] != historyKind { // a value may have any length
+			require.Error(t, bad.inspect(), row[0])
+		}
+		bad.rows[i] = [2]string{"\x01" + row[0], row[1]}
+		require.Error(t, bad.inspect(), row[0])
+	}
+}
