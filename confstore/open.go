@@ -142,16 +142,25 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	log, err := s.openLog(marks)
+	restored, err := s.isRestored()
+	if err != nil {
+		return err
+	}
+	log, err := s.openLog(marks, restored)
 	if err != nil {
 		return err
 	}
 	s.recorder.log = log
 	s.recorder.scribe = newScribe(&s.cfg, &s.troubles)
 	s.syncer.marks = marks
-	readings, err := s.recall(marks)
+	readings, err := s.recall(marks, restored)
 	if err != nil {
 		return err
+	}
+	if restored {
+		if err := s.forgetRestore(); err != nil {
+			return err
+		}
 	}
 	s.syncer.start()
 	if err := s.load(readings); err != nil {

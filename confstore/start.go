@@ -2,6 +2,7 @@ package confstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,13 +22,14 @@ const asideDir = "aside"
 // and what people have changed since.
 type start struct {
 	*Store
-	found placement.Start
-	files map[string]*reading
+	found    placement.Start
+	files    map[string]*reading
+	restored bool // from a backup: it is right, and the files are not
 }
 
 // recall restores the last run's state and puts in place what it could not. The readings are
 // those of all files by then.
-func (s *Store) recall(marks *placement.Marks) ([]reading, error) {
+func (s *Store) recall(marks *placement.Marks, restored bool) ([]reading, error) {
 	ctx := context.Background()
 	docs, newest, err := s.recorder.log.Behind(ctx, 0)
 	if err != nil {
@@ -45,9 +47,14 @@ func (s *Store) recall(marks *placement.Marks) ([]reading, error) {
 			names = append(names, d.Name)
 		}
 	}
+	if restored {
+		if names, err = s.removeStrangers(names, known); err != nil {
+			return nil, err
+		}
+	}
 	s.directory.room.recalled = known
 	readings := s.directory.readAll(names)
-	st := &start{Store: s, files: make(map[string]*reading, len(readings))}
+	st := &start{Store: s, files: make(map[string]*reading, len(readings)), restored: restored}
 	st.found = placement.Start{Again: marks.Again() && s.cfg.Machine.Boot != "", Boot: s.cfg.Machine.Since, Synced: marks.Synced()}
 	for i := range readings {
 		st.files[readings[i].name] = &readings[i]
@@ -89,6 +96,9 @@ func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocum
 	known := recalledDocument{Document: d}
 	if !d.Deleted {
 		known.text = compactText(v.File)
+	}
+	if st.restored && !r.isDir {
+		return known, st.place(v, r, !r.missing)
 	}
 	verdict, err := placement.Judge(
 		placement.Found{Missing: r.missing, Broken: r.fault != "", Digest: r.raw, Changed: r.changed},
@@ -138,19 +148,30 @@ func (st *start) place(v doclog.Version, r *reading, aside bool) error {
 	return nil
 }
 
-// setAside keeps the bytes of a file in the data directory, and returns where.
+// setAside keeps the bytes of the file that a version replaces in the data directory, and returns
+// where.
 func (st *start) setAside(v doclog.Version) (string, error) {
-	data, _, err := atomicfile.ReadFile(st.directory.root, v.Name, st.cfg.MaxFileBytes)
-	if err != nil {
-		return "", nil // it cannot be read
-	}
-	name := fmt.Sprintf("%s/%d-%s", asideDir, v.Revision, doclog.DigestOf(data).String()[:8])
-	err = atomicfile.MkdirAll(st.data, asideDir, 0o700)
-	if err == nil {
-		err = atomicfile.Write(st.data, name, data, atomicfile.Attr{Perm: 0o600, ModTime: time.Unix(int64(v.Given), 0)})
+	kept, err := st.keepAside(v.Name, v.Revision, time.Unix(int64(v.Given), 0))
+	if errors.Is(err, errUnreadable) && !st.restored {
+		return "", nil
 	}
 	if err != nil {
 		return "", codes.Errorf(codes.Storage, "what was found of %s cannot be set aside in the data directory: %w", v.Name, err)
 	}
-	return name, nil
+	return kept, nil
+}
+
+var errUnreadable = errors.New("it cannot be read")
+
+// keepAside copies a file to the data directory, and returns where.
+func (s *Store) keepAside(name string, rev kv.Revision, given time.Time) (string, error) {
+	data, _, err := atomicfile.ReadFile(s.directory.root, name, s.cfg.MaxFileBytes)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	kept := fmt.Sprintf("%s/%d-%s", asideDir, rev, doclog.DigestOf(data).String()[:8])
+	if err = atomicfile.MkdirAll(s.data, asideDir, 0o700); err == nil {
+		err = atomicfile.Write(s.data, kept, data, atomicfile.Attr{Perm: 0o600, ModTime: given})
+	}
+	return kept, err
 }

@@ -15,7 +15,7 @@ import (
 
 // openLog opens the log. What a version before has left in a journal is taken over into it, once:
 // then the journal has another name.
-func (s *Store) openLog(marks *placement.Marks) (*doclog.Log, error) {
+func (s *Store) openLog(marks *placement.Marks, restored bool) (*doclog.Log, error) {
 	ctx := context.Background()
 	old, err := journal.Read(s.data, func(d journal.Document) bool {
 		r := s.directory.read(d.Name, true)
@@ -26,10 +26,18 @@ func (s *Store) openLog(marks *placement.Marks) (*doclog.Log, error) {
 		return nil, err
 	}
 	epoch := ""
-	if old != nil {
+	switch {
+	case restored:
+		if epoch, err = doclog.NewEpoch(); err != nil {
+			return nil, err
+		}
+	case old != nil:
 		epoch = old.Epoch
 	}
 	log, err := doclog.Open(ctx, s.cfg.State, epoch)
+	if err == nil && restored {
+		err = s.reissue(log)
+	}
 	if err != nil || old == nil {
 		return log, err
 	}
