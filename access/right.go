@@ -45,6 +45,7 @@ const (
 	ServicesRead  // the service registry
 	ServicesWrite // to register in it
 	LogRead       // the operation log
+	BackupRead    // everything there is, as one file
 	StatusRead    // metrics and figures of the server
 )
 
@@ -56,7 +57,7 @@ var rightNames = [...]string{
 	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write", LandingLand: "landing:land",
 	FlowRead: "flow:read", FlowWrite: "flow:write", BenchRead: "bench:read", BenchWrite: "bench:write",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
-	LogRead: "log:read", StatusRead: "status:read",
+	LogRead: "log:read", BackupRead: "backup:read", StatusRead: "status:read",
 }
 
 // Known reports whether r is one of the rights above.

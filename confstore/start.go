@@ -98,7 +98,11 @@ func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocum
 		known.text = compactText(v.File)
 	}
 	if st.restored && !r.isDir {
-		return known, st.place(v, r, !r.missing)
+		err := st.place(v, r, !r.missing)
+		if errors.Is(err, errUnreadable) { // so it stays, and is reported as a broken one
+			err = nil
+		}
+		return known, err
 	}
 	verdict, err := placement.Judge(
 		placement.Found{Missing: r.missing, Broken: r.fault != "", Digest: r.raw, Changed: r.changed},

@@ -145,6 +145,7 @@ type Gateway struct {
 	closers []func() // called by Shutdown when no handler runs any more
 
 	searches   chan struct{} // holds one per running search
+	backups    chan struct{} // likewise of backups
 	samples    ring.Ring[moment]
 	configFeed *configFeed // of the streams of configuration changes
 	idPrefix   string      // of the ids on our own streams: the epoch and the separator
@@ -174,6 +175,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		started:  cfg.Clock.Now(),
 		closing:  make(chan struct{}),
 		searches: make(chan struct{}, maxSearches),
+		backups:  make(chan struct{}, maxBackups),
 		done:     make(chan struct{}),
 		turns:    newTurns(),
 		stalls:   newStalls(cfg.Memory.Streams),

@@ -22,6 +22,7 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/metrics", name: "metrics", right: access.StatusRead, quiet: true, handle: g.metrics()},
 		{method: get, pattern: "/v1/status", name: "status", right: access.StatusRead, quiet: true, handle: g.status},
 		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
+		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
 		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, quiet: true, handle: g.clients},
 	}
 }
