@@ -301,3 +301,83 @@ func TestAnInspectorFindsMissingAndDamagedRows(t *testing.T) {
 		require.Error(t, bad.inspect(), row[0])
 	}
 }
+
+// closed copies a store's directory to a file system of its own, as if the process had ended.
+func (s *store) closed() Config {
+	s.t.Helper()
+	cfg := s.cfg
+	cfg.FS = s.cfg.FS.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	return cfg
+}
+
+func TestVerifyFindsASoundStore(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"ns", "a", "1"}, op{"ns", "b", "1"})
+	s.shelve("x", "1")
+	s.tables()
+	s.put(op{"ns", "a", "2"})
+	entries := map[string]string{}
+	v, err := Verify(s.closed(), func(e *kv.Entry) error {
+		entries[e.NS+" "+e.Key] = string(e.Value.Data)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Empty(t, v.Faults)
+	require.Equal(t, s.rev, v.Revision)
+	require.Equal(t, map[string]string{"ns a": "2", "ns b": "1", archive + " x": "1"}, entries)
+	_, err = Verify(testConfig(vfs.NewCrashableMem(), s.clock), nil)
+	require.ErrorIs(t, err, codes.Storage)
+}
+
+// Each file of a store is damaged in many places: Verify says so, or nothing is wrong with what
+// is read, as in the room between two blocks.
+func TestVerifyFindsDamage(t *testing.T) {
+	s := newStore(t, nil)
+	for i := range 50 {
+		s.put(op{"ns", fmt.Sprint(i), fmt.Sprint("value", i)})
+	}
+	s.shelve("x", "1")
+	s.tables()
+	s.put(op{"ns", "a", "last"})
+	found := 0
+	good := s.closed()
+	dir := good.FS.PathJoin(good.Dir, databaseDir)
+	names, err := good.FS.List(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		info, err := good.FS.Stat(good.FS.PathJoin(dir, name))
+		require.NoError(t, err)
+		for at := int64(0); at < info.Size(); at += max(1, info.Size()/8) {
+			cfg := s.closed()
+			damage(t, cfg.FS, cfg.FS.PathJoin(dir, name), at)
+			if v, err := Verify(cfg, nil); err != nil || len(v.Faults) > 0 {
+				found++
+				continue
+			}
+			loaded, d, err := load(cfg)
+			require.NoError(t, err, "%s at %d is not noticed", name, at)
+			require.NoError(t, d.Close())
+			loaded.equal(t, s.model)
+		}
+	}
+	require.Greater(t, found, 10)
+	cfg := s.closed()
+	require.NoError(t, cfg.FS.Remove(cfg.FS.PathJoin(cfg.Dir, markName)))
+	v, err := Verify(cfg, nil)
+	require.NoError(t, err)
+	require.Len(t, v.Faults, 1)
+}
+
+// damage changes a byte of a file.
+func damage(t *testing.T, fsys vfs.FS, path string, at int64) {
+	t.Helper()
+	file, err := fsys.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	var b [1]byte
+	_, err = file.ReadAt(b[:], at)
+	require.NoError(t, err)
+	b[0] ^= 0x55
+	_, err = file.WriteAt(b[:], at)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+}
