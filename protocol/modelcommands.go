@@ -8,6 +8,8 @@ var historyCommands = []Row{
 	{ID: 0x0300, Name: "CFLOG", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, before, limit", Response: "code, name, changes, next, compacted"},
 	{ID: 0x0301, Name: "CFSHOW", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, rev, resolved, offset", Response: "code, name, at, change, deleted, resolved, bases, length, text, next"},
 	{ID: 0x0302, Name: "CFDIFF", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, from, to, resolved, paths, offset", Response: "code, name, from, to, same, text, paths, next"},
+	{ID: 0x0303, Name: "CFBLAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev, offset", Response: "code, name, at, keys, looked, next"},
+	{ID: 0x0304, Name: "CFEXPLAIN", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev", Response: "code, name, at, path, merge, rules, files, winner, value, length"},
 }
 
 var flowCommands = []Row{

@@ -20,14 +20,18 @@ import (
 // historyCommands are the verbs for what has become of documents. They stand beside get and set.
 func (a *app) historyCommands() (list []*cobra.Command) {
 	specials := map[string]special{
-		"log":  {show: a.showLog},
-		"show": {show: a.showText, follow: showRest},
-		"diff": {show: a.showDiff, follow: diffRest},
+		"log":     {show: a.showLog},
+		"show":    {show: a.showText, follow: showRest},
+		"diff":    {show: a.showDiff, follow: diffRest},
+		"blame":   {show: a.showBlame},
+		"explain": {show: a.showExplain},
 	}
 	examples := map[string]string{
-		"log":  "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
-		"show": "  confcenter show app1-dev@~1\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
-		"diff": "  confcenter diff app1-dev\n  confcenter diff app1-dev ~3 --paths",
+		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
+		"show":    "  confcenter show app1-dev@~1\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
+		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev ~3 --paths",
+		"blame":   "  confcenter blame app1-dev\n  confcenter blame app1-dev /database",
+		"explain": "  confcenter explain app1-dev /database/host",
 	}
 	for place := range history.Operations {
 		o := &history.Operations[place]
@@ -44,7 +48,7 @@ func (a *app) showLog(answer any) error {
 	err := a.table("REVISION\tTIME\tBY\tCHANGE\tCOMMENT", func(row func(string, ...any)) {
 		for i := range log.Changes {
 			c := &log.Changes[i]
-			row("%d\t%s\t%s\t%s\t%s", c.Revision, timeOf(c.Time), dash(whoMade(c)), whatChanged(c, log.Name != ""), dash(shortened(c.Comment)))
+			row("%d\t%s\t%s\t%s\t%s", c.Revision, timeOf(c.Time), dash(whoMade(&c.By)), whatChanged(c, log.Name != ""), dash(shortened(c.Comment)))
 		}
 	})
 	switch {
@@ -60,11 +64,11 @@ func (a *app) showLog(answer any) error {
 func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05Z") }
 
 // whoMade names who made a change as well as it is known.
-func whoMade(c *history.Change) string {
-	if c.Author != "" {
-		return c.Author
+func whoMade(by *history.By) string {
+	if by.Author != "" {
+		return by.Author
 	}
-	return strings.TrimSpace(c.Origin + " " + c.Peer)
+	return strings.TrimSpace(by.Origin + " " + by.Peer)
 }
 
 // whatChanged says what a change did, to a document or to all that it touched.
@@ -87,7 +91,7 @@ func whatChanged(c *history.Change, one bool) string {
 func (a *app) showText(answer any) error {
 	show := answer.(*history.ShowAnswer)
 	if show.Deleted {
-		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(show.Change), timeOf(show.Change.Time), show.Change.Revision-1)
+		return codes.Errorf(codes.NotFound, "%s was deleted by revision %d (%s, %s); %[1]s@%d is what it was", show.Name, show.Change.Revision, whoMade(&show.Change.By), timeOf(show.Change.Time), show.Change.Revision-1)
 	}
 	_, err := io.WriteString(a.stdout, show.Text)
 	return err
@@ -145,7 +149,7 @@ func valueText(value []byte, length int64) string {
 // diffRest asks for what is behind the first page, of the same revisions.
 func diffRest(_ context.Context, _ *client.Client, question, answer any, ask func() (any, error), print func(any) error) error {
 	q, diff := question.(*history.DiffAsk), answer.(*history.DiffAnswer)
-	q.Name, q.From, q.To = diff.Name, strconv.FormatInt(max(diff.From.At, 1), 10), strconv.FormatInt(diff.To.At, 10)
+	q.Name, q.From, q.To = diff.Name, strconv.FormatInt(diff.From.At, 10), strconv.FormatInt(diff.To.At, 10)
 	for q.Offset = diff.Next; q.Offset > 0; q.Offset = diff.Next {
 		again, err := ask()
 		if err != nil {
@@ -157,4 +161,46 @@ func diffRest(_ context.Context, _ *client.Client, question, answer any, ask fun
 		}
 	}
 	return nil
+}
+
+// showBlame prints who changed each value last.
+func (a *app) showBlame(answer any) error {
+	blame := answer.(*history.BlameAnswer)
+	err := a.table("PATH\tFILE\tREVISION\tTIME\tBY\tCOMMENT", func(row func(string, ...any)) {
+		for i := range blame.Keys {
+			k := &blame.Keys[i]
+			revision := strconv.FormatInt(k.Revision, 10)
+			if k.Earlier {
+				revision = "<=" + revision
+			}
+			row("%s\t%s\t%s\t%s\t%s\t%s", cmp.Or(k.Path, "/"), k.File, revision, timeOf(k.Time), dash(whoMade(&k.By)), dash(shortened(k.Comment)))
+		}
+	})
+	for _, l := range blame.Looked {
+		if err == nil && l.Stopped != "" {
+			_, err = fmt.Fprintf(a.stdout, "%s: looked back %d versions: %s\n", l.File, l.Versions, l.Stopped)
+		}
+	}
+	if err == nil && blame.Next > 0 {
+		_, err = fmt.Fprintf(a.stdout, "more: --offset %d --rev %d\n", blame.Next, blame.At)
+	}
+	return err
+}
+
+// showExplain prints what each file has to say, the weakest first.
+func (a *app) showExplain(answer any) error {
+	e := answer.(*history.ExplainAnswer)
+	err := a.table("FILE\tROLE\tVALUE\tWHY", func(row func(string, ...any)) {
+		for i := range e.Files {
+			f := &e.Files[i]
+			row("%s\t%s\t%s\t%s", f.Name, f.Role, dash(shortened(valueText(f.Value, f.Length))), f.Why)
+		}
+	})
+	if err == nil && e.Winner == "" {
+		return codes.Errorf(codes.NotFound, "%s has no %s", e.Name, e.Path)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(a.stdout, "%s = %s\n", cmp.Or(e.Path, "/"), valueText(e.Value, e.Length))
+	}
+	return err
 }

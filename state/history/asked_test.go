@@ -15,6 +15,8 @@ type asked interface {
 	Log(context.Context, *access.Actor, *history.LogAsk) (*history.LogAnswer, error)
 	Show(context.Context, *access.Actor, *history.ShowAsk) (*history.ShowAnswer, error)
 	Diff(context.Context, *access.Actor, *history.DiffAsk) (*history.DiffAnswer, error)
+	Blame(context.Context, *access.Actor, *history.BlameAsk) (*history.BlameAnswer, error)
+	Explain(context.Context, *access.Actor, *history.ExplainAsk) (*history.ExplainAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -30,4 +32,12 @@ func (w wire) Show(ctx context.Context, _ *access.Actor, q *history.ShowAsk) (*h
 
 func (w wire) Diff(ctx context.Context, _ *access.Actor, q *history.DiffAsk) (*history.DiffAnswer, error) {
 	return w.HistoryCalls.Diff(ctx, q)
+}
+
+func (w wire) Blame(ctx context.Context, _ *access.Actor, q *history.BlameAsk) (*history.BlameAnswer, error) {
+	return w.HistoryCalls.Blame(ctx, q)
+}
+
+func (w wire) Explain(ctx context.Context, _ *access.Actor, q *history.ExplainAsk) (*history.ExplainAnswer, error) {
+	return w.HistoryCalls.Explain(ctx, q)
 }

@@ -17,7 +17,7 @@ import (
 // DiffAsk asks what differs between two revisions of a document.
 type DiffAsk struct {
 	Name     string `json:"name" doc:"of the document; NAME@REV: what the change did that was the last until then" arg:"1"`
-	From     string `json:"from,omitempty" doc:"the older revision: its number, ~N or a time; empty: the version before" arg:"2"`
+	From     string `json:"from,omitempty" doc:"the older revision: its number, ~N or a time; empty: the version before; 0: before everything" arg:"2"`
 	To       string `json:"to,omitempty" doc:"the newer one; empty: the newest" arg:"3"`
 	Resolved bool   `json:"resolved,omitempty" doc:"compare what programs got, with what the document inherited"`
 	Paths    bool   `json:"paths,omitempty" doc:"tell by key path which values differ, instead of which lines"`
@@ -99,6 +99,8 @@ func (h *History) sides(ctx context.Context, r *room, q *DiffAsk) (from, to *vie
 	}
 	name, moment = to.own.Name, q.From
 	switch {
+	case q.From == "0":
+		return &view{}, to, nil
 	case q.From != "":
 		d, err := h.log.Document(name)
 		if err != nil {

@@ -55,7 +55,7 @@ func TestTheLinesThatDiffer(t *testing.T) {
 		require.Empty(t, same.Text)
 
 		k.write("_meta.json", `{"conf_inherit":{"a.json":"base"}}`)
-		require.Contains(t, k.diff(history.DiffAsk{Name: "a", From: "~0", Resolved: true}).Text, "\n+    \"b\": 1\n")
+		require.Contains(t, k.diff(history.DiffAsk{Name: "a", From: fmt.Sprint(revs[4]), Resolved: true}).Text, "\n+    \"b\": 1\n")
 		_, err := k.Diff(k.ctx, nil, &history.DiffAsk{Name: "none"})
 		k.refused(err, codes.NotFound, "never been")
 	})

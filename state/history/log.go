@@ -26,16 +26,21 @@ type LogAnswer struct {
 
 // Change is one change: a revision, who made it, and why.
 type Change struct {
-	Revision  int64      `json:"revision" doc:"the revision that it made, of files and state alike"`
-	Time      int64      `json:"time" doc:"when it was made, in ms since 1970"`
-	Author    string     `json:"author,omitempty" doc:"who made it"`
-	Origin    string     `json:"origin,omitempty" doc:"by which way: tcp, http, console, file, rollback, release, server"`
-	Peer      string     `json:"peer,omitempty" doc:"from which address"`
-	Comment   string     `json:"comment,omitempty" doc:"why"`
-	Commit    string     `json:"commit,omitempty" doc:"the commit of git with which the file came"`
-	Token     string     `json:"token,omitempty" doc:"of the request, if it had one"`
+	Revision int64 `json:"revision" doc:"the revision that it made, of files and state alike"`
+	By
 	Count     int64      `json:"count" doc:"how many documents it touched"`
 	Documents []Document `json:"documents" doc:"the document that was asked for, else those it touched, at most 100"`
+}
+
+// By is who made a change, and why.
+type By struct {
+	Author  string `json:"author,omitempty" doc:"who made it"`
+	Origin  string `json:"origin,omitempty" doc:"by which way: tcp, http, console, file, rollback, release, server"`
+	Peer    string `json:"peer,omitempty" doc:"from which address"`
+	Comment string `json:"comment,omitempty" doc:"why"`
+	Commit  string `json:"commit,omitempty" doc:"the commit of git with which the file came"`
+	Token   string `json:"token,omitempty" doc:"of the request, if it had one"`
+	Time    int64  `json:"time" doc:"when it was made, in ms since 1970"`
 }
 
 // Document is what a change made of a document.
@@ -146,5 +151,5 @@ func changeTo(m *doclog.Made, v *doclog.Version) Change {
 }
 
 func changeOf(m *doclog.Made) Change {
-	return Change{Revision: int64(m.Revision), Time: m.Time, Author: m.Author, Origin: m.Origin, Peer: m.Peer, Comment: m.Comment, Commit: m.Commit, Token: m.Token, Count: int64(m.Count)}
+	return Change{Revision: int64(m.Revision), By: By(m.By), Count: int64(m.Count)}
 }

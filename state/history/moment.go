@@ -86,7 +86,7 @@ func (h *History) revision(ctx context.Context, d *doclog.Document, moment strin
 
 func (h *History) versionsBack(ctx context.Context, d *doclog.Document, back int64) (kv.Revision, error) {
 	if back == 0 {
-		return d.Revision, nil
+		return h.log.Revision(), nil
 	}
 	if back >= d.N {
 		return 0, codes.Errorf(codes.NotFound, "%s has %d versions, so that ~%d is the first", d.Name, d.N, d.N-1)

@@ -11,4 +11,6 @@ var Operations = []state.Operation{
 	state.Define("log", access.ConfigHistory, "GET log", "lists the changes of a document, or of all, newest first", (*History).Log),
 	state.Define("show", access.ConfigHistory, "GET show", "shows what a document was at a revision", (*History).Show),
 	state.Define("diff", access.ConfigHistory, "GET diff", "compares two revisions of a document, by line or by key path", (*History).Diff),
+	state.Define("blame", access.ConfigHistory, "GET blame", "tells who changed the values of a document last, when, and in which file", (*History).Blame),
+	state.Define("explain", access.ConfigHistory, "GET explain", "tells which files have a say in a value, and which of them wins", (*History).Explain),
 }

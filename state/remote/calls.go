@@ -25,6 +25,16 @@ func (c *HistoryCalls) Diff(ctx context.Context, q *history.DiffAsk) (*history.D
 	return call[history.DiffAsk, history.DiffAnswer](ctx, c.c, 0x0302, false, q)
 }
 
+// Blame tells who changed the values of a document last, when, and in which file.
+func (c *HistoryCalls) Blame(ctx context.Context, q *history.BlameAsk) (*history.BlameAnswer, error) {
+	return call[history.BlameAsk, history.BlameAnswer](ctx, c.c, 0x0303, false, q)
+}
+
+// Explain tells which files have a say in a value, and which of them wins.
+func (c *HistoryCalls) Explain(ctx context.Context, q *history.ExplainAsk) (*history.ExplainAnswer, error) {
+	return call[history.ExplainAsk, history.ExplainAnswer](ctx, c.c, 0x0304, false, q)
+}
+
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {
 	return call[flow.ListAsk, flow.ListAnswer](ctx, c.c, 0x0400, false, q)

@@ -1,0 +1,264 @@
+package history
+
+import (
+	"context"
+	"strings"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/jsonpath"
+	"confcenter/internal/jsontext"
+)
+
+// BlameAsk asks who changed values last.
+type BlameAsk struct {
+	Name   string `json:"name" doc:"of the document; NAME@REV is short for it and rev" arg:"1"`
+	Path   string `json:"path,omitempty" doc:"only the value at this key path, and those below; empty: all" arg:"2"`
+	Rev    string `json:"rev,omitempty" doc:"looking back from which revision: its number, ~N or a time; empty: the newest"`
+	Offset int64  `json:"offset,omitempty" doc:"go on from here, which is an answer's next"`
+}
+
+// BlameAnswer is who changed values last.
+type BlameAnswer struct {
+	Name   string   `json:"name" doc:"of the document, with .json"`
+	At     int64    `json:"at" doc:"the revision that was looked back from"`
+	Keys   []Blamed `json:"keys" doc:"the values in the order of the text, at most 1000 at a time"`
+	Looked []Looked `json:"looked" doc:"how far it was looked back"`
+	Next   int64    `json:"next,omitempty" doc:"there is more: ask again with this as offset and at as rev"`
+}
+
+// Blamed is a value and who changed it last.
+type Blamed struct {
+	Path     string `json:"path" doc:"its key path, with ~1 for a slash in a key and ~0 for a tilde"`
+	File     string `json:"file" doc:"the file that the value comes from, which may be one that is inherited"`
+	Version  int64  `json:"version" doc:"of the file, in which the value became what it is"`
+	Revision int64  `json:"revision" doc:"that made the version"`
+	Earlier  bool   `json:"earlier,omitempty" doc:"the value was there before as well, but it was not looked back further"`
+	By
+}
+
+// Looked is how far a file was looked back.
+type Looked struct {
+	File     string `json:"file" doc:"its name"`
+	Versions int64  `json:"versions" doc:"how many versions were compared"`
+	Oldest   int64  `json:"oldest" doc:"the oldest of them"`
+	Stopped  string `json:"stopped,omitempty" doc:"why it was not looked back further, if that was needed"`
+}
+
+// The limits of looking back, for a question.
+const (
+	mostKeys     = 1000     // in an answer
+	mostVersions = 2000     // of all files together
+	mostLooked   = 64 << 20 // bytes of them
+	versionsPage = 64       // read at a time
+)
+
+// Blame tells who changed the values of a document last: the whole of what programs got, each
+// value in the file that it comes from.
+func (h *History) Blame(ctx context.Context, _ *access.Actor, q *BlameAsk) (*BlameAnswer, error) {
+	r := h.room()
+	defer r.give()
+	name, moment := split(q.Name, q.Rev)
+	v, err := h.view(ctx, r, name, moment, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.text == nil:
+		return nil, codes.Errorf(codes.NotFound, "%s was deleted by revision %d", v.own.Name, v.own.Revision)
+	case q.Offset < 0:
+		return nil, codes.Errorf(codes.BadRequest, "offset is %d: it is an answer's next", q.Offset)
+	}
+	values, err := h.valuesOf(r, v, splitPath(q.Path))
+	if err != nil {
+		return nil, err
+	}
+	answer := &BlameAnswer{Name: v.own.Name, At: int64(v.at)}
+	values = values[min(int(q.Offset), len(values)):]
+	if len(values) > mostKeys {
+		values, answer.Next = values[:mostKeys], q.Offset+mostKeys
+	}
+	if len(values) == 0 && q.Offset == 0 {
+		return nil, codes.Errorf(codes.NotFound, "%s has no %s", v.own.Name, shown(splitPath(q.Path)))
+	}
+	b := blaming{history: h, room: r, answer: answer, versions: mostVersions, bytes: mostLooked, made: map[uint64]doclog.Made{}}
+	return answer, b.all(ctx, v, values)
+}
+
+// value is one of which it is asked who changed it.
+type value struct {
+	path string
+	file int // of the layers; the last is the document itself
+}
+
+// valuesOf are the values at a path and below.
+func (h *History) valuesOf(r *room, v *view, keys []string) (list []value, err error) {
+	if err := r.take(2 * len(v.text)); err != nil {
+		return nil, err
+	}
+	e := explain(&v.layers, keys)
+	if e.winner < 0 {
+		return nil, nil
+	}
+	path := joinPath(keys)
+	if jsontext.KindOf(at(v.text, keys)) != jsontext.Object {
+		return []value{{path, e.winner}}, nil
+	}
+	docs := make([][]byte, 0, len(v.bases)+1)
+	for i := range v.bases {
+		docs = append(docs, textOf(&v.bases[i]))
+	}
+	origins, complete := jsonpath.Trace(append(docs, textOf(&v.own)), v.deep)
+	if !complete {
+		return nil, codes.Errorf(codes.TooLarge, "%s has too many values to blame at once; name a key path", v.own.Name)
+	}
+	for i, o := range origins {
+		parent := i+1 < len(origins) && strings.HasPrefix(origins[i+1].Path, o.Path+"/")
+		if !parent && (o.Path == path || strings.HasPrefix(o.Path, path+"/")) {
+			list = append(list, value{o.Path, o.Doc})
+		}
+	}
+	if len(list) == 0 { // an empty object
+		list = append(list, value{path, e.winner})
+	}
+	return list, nil
+}
+
+func textOf(v *doclog.Version) []byte {
+	if !there(v) {
+		return []byte("{}")
+	}
+	return v.File
+}
+
+// blaming is one question.
+type blaming struct {
+	history  *History
+	room     *room
+	answer   *BlameAnswer
+	versions int                    // may still be looked at
+	bytes    int                    // likewise
+	made     map[uint64]doclog.Made // changes that were met, by their sequence
+}
+
+// all blames values, file by file.
+func (b *blaming) all(ctx context.Context, v *view, values []value) error {
+	b.answer.Keys = make([]Blamed, len(values))
+	for file, version := range append(v.bases[:len(v.bases):len(v.bases)], v.own) {
+		open := map[string]int{}
+		for i, value := range values {
+			if value.file == file {
+				open[value.path] = i
+			}
+		}
+		if len(open) > 0 {
+			if err := b.file(ctx, version, open); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// file looks back through the versions of a file, from the current one on, until all values
+// have been blamed. open are the indices of the values by path.
+func (b *blaming) file(ctx context.Context, current doclog.Version, open map[string]int) error {
+	looked := Looked{File: current.Name, Versions: 1, Oldest: current.N}
+	for current.N > 1 && len(open) > 0 && looked.Stopped == "" {
+		older, err := b.history.log.Versions(ctx, current.Name, current.N, min(versionsPage, b.versions))
+		if err != nil {
+			return err
+		}
+		if len(older) == 0 || older[0].N != current.N-1 {
+			looked.Stopped = "earlier versions are no longer kept"
+			if b.versions == 0 {
+				looked.Stopped = "the limit of versions for a question is reached"
+			}
+		}
+		for i := range older {
+			if len(open) == 0 || older[i].N != current.N-1 {
+				break
+			}
+			if b.bytes -= older[i].Size; b.bytes < 0 {
+				looked.Stopped = "the limit of bytes for a question is reached"
+				break
+			}
+			before := &older[i]
+			if err := b.compare(ctx, &current, before, open); err != nil {
+				return err
+			}
+			current = *before
+			b.versions--
+			looked.Versions, looked.Oldest = looked.Versions+1, current.N
+		}
+	}
+	for path := range open {
+		if err := b.blame(ctx, &current, path, open, looked.Stopped != ""); err != nil {
+			return err
+		}
+	}
+	b.answer.Looked = append(b.answer.Looked, looked)
+	return nil
+}
+
+// compare blames a version for the values that it changed.
+func (b *blaming) compare(ctx context.Context, is, was *doclog.Version, open map[string]int) (err error) {
+	cost := costOf(was) + was.Size + 2*is.Size
+	if err := b.room.take(cost); err != nil {
+		return err
+	}
+	defer b.room.returns(cost)
+	if err := b.history.log.Fill(ctx, was); err != nil {
+		return err
+	}
+	changed := map[string]struct{}{}
+	c := comparer{room: b.room, tell: func(path string, _ Difference, _, _ []byte) { changed[path] = struct{}{} }}
+	if err := c.value("", compact(is.File), compact(was.File)); err != nil {
+		return err
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	// What is below a value that changed has changed, and so has what is above one in a list.
+	above := map[string]struct{}{}
+	for path := range changed {
+		for at := len(path); at >= 0; at = strings.LastIndexByte(path[:at], '/') {
+			above[path[:at]] = struct{}{}
+		}
+	}
+	for path := range open {
+		if touches(path, changed, above) {
+			if err := b.blame(ctx, is, path, open, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func touches(path string, changed, above map[string]struct{}) bool {
+	if _, is := above[path]; is {
+		return true
+	}
+	for at := len(path); at >= 0; at = strings.LastIndexByte(path[:at], '/') {
+		if _, is := changed[path[:at]]; is {
+			return true
+		}
+	}
+	return false
+}
+
+// blame says who made a version, and that the value at a path is of it.
+func (b *blaming) blame(ctx context.Context, v *doclog.Version, path string, open map[string]int, earlier bool) error {
+	made, met := b.made[v.Seq]
+	if !met {
+		var err error
+		if made, err = b.history.log.Change(ctx, v.Seq); err != nil {
+			return err
+		}
+		b.made[v.Seq] = made
+	}
+	b.answer.Keys[open[path]] = Blamed{Path: path, File: v.Name, Version: v.N, Revision: int64(v.Revision), Earlier: earlier, By: By(v.Who(&made))}
+	delete(open, path)
+	return nil
+}
