@@ -80,7 +80,7 @@ func Start(t testing.TB, opts Options) *Server {
 	dir := t.TempDir()
 	s := &Server{
 		t: t, opts: opts, ConfDir: filepath.Join(dir, "conf"), DataDir: filepath.Join(dir, "data"),
-		state: disk.Config{Dir: "state", FS: disk.MemoryFS()},
+		state: disk.Config{Dir: "state"},
 	}
 	s.must(os.Mkdir(s.ConfDir, 0o755))
 	for name, text := range opts.Files {
@@ -119,9 +119,14 @@ func (s *Server) start() {
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}
+	if _, err := os.Stat(s.DataDir); s.state.FS == nil || os.IsNotExist(err) {
+		s.state.FS = disk.MemoryFS()
+	}
 	state, err := pebblekv.Open(pebblekv.Config{Disk: s.state, Replica: replica.Config{Clock: scfg.Clock, Log: log, WriteTimeout: patience}})
 	s.must(err)
-	cfg.State = state
+	if cfg.State == nil {
+		cfg.State = state
+	}
 	store, err := confstore.Open(cfg)
 	s.must(err)
 	locks := kvlock.New(state, kvlock.Config{Clock: scfg.Clock})

@@ -9,9 +9,17 @@ import (
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
+	"confcenter/internal/health"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 )
+
+// State is a state store that can say what is wrong with its disk.
+type State interface {
+	kv.Archive
+	// Trouble is why it takes no writes, or not all; nil if it takes them. It is cheap.
+	Trouble() *health.Trouble
+}
 
 // Config says where a Store lives and how patient it is. Only Dir and DataDir
 // are necessary; the zero value of everything else means its default.
@@ -24,7 +32,7 @@ type Config struct {
 	// State is the store that the documents are remembered in: their versions, with who made
 	// them. It must stay open until the Store is closed, and nothing else may write there what
 	// doclog does.
-	State kv.Archive
+	State State
 	// DataDir is where the lock is, and what is known of the files on this machine. It is made if
 	// missing and must not be inside Dir.
 	DataDir string

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
+	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore/kvtest"
 )
@@ -41,6 +43,14 @@ type rig struct {
 type watched struct {
 	*kvtest.Memory
 	hook func(what string) error // set before it is used; an error is that of the transaction
+	ill  atomic.Pointer[health.Trouble]
+}
+
+func (w *watched) Trouble() *health.Trouble {
+	if ill := w.ill.Load(); ill != nil {
+		return ill
+	}
+	return w.Memory.Trouble()
 }
 
 func (w *watched) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {

@@ -41,7 +41,7 @@ func prepare(cfg Config) (*Store, error) {
 	problems := newProblems(cfg.Log, cfg.Clock.Now)
 	s.publisher.limits.inline, s.publisher.limits.index, s.publisher.limits.cache = cfg.InlineBytes, cfg.IndexBytes, newCache(cfg.Caches)
 	s.publisher.snapshot.Store(emptySnapshot())
-	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, patience: 3 * cfg.DiskPatience}
+	s.troubles = troubles{clock: cfg.Clock, log: cfg.Log, dir: filepath.Clean(cfg.Dir), data: cfg.DataDir, state: cfg.State, patience: 3 * cfg.DiskPatience}
 	s.recorder = recorder{
 		publisher: &s.publisher, clock: cfg.Clock, problems: problems, troubles: &s.troubles, documents: cfg.Documents,
 		tries: attempts{first: cfg.RetryPeriod}, unsaved: make(map[string]*doclog.By), placer: &s.placer,

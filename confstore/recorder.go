@@ -44,10 +44,14 @@ type attempts struct {
 	next   time.Time     // not before this
 }
 
-// ended takes note of how an attempt ended.
+// ended takes note of how an attempt ended. One that was made before its time, because of a
+// request, does not put off the next.
 func (a *attempts) ended(now time.Time, err error) {
 	if err == nil {
 		a.pause = 0
+		return
+	}
+	if now.Before(a.next) {
 		return
 	}
 	a.pause = min(max(a.first, 2*a.pause), maxPause)
@@ -128,7 +132,7 @@ func (r *recorder) commit(list ...doclog.Change) (revisions []kv.Revision, err e
 		list = append([]doclog.Change{missed}, list...)
 	}
 	if len(list) == 0 || len(list) == 1 && list[0].Empty() {
-		r.ended(nil)
+		r.ended(r.troubles.stillFailed())
 		return nil, nil
 	}
 	r.late = w
@@ -211,7 +215,7 @@ func (r *recorder) caughtUp(err error) (revisions []kv.Revision, _ error) {
 
 // retry has the log remember what it missed, if it is time.
 func (r *recorder) retry() {
-	if r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.tries.next) {
+	if r.fault != nil || r.scribe.hangs() || r.clock.Now().Before(r.tries.next) && !r.troubles.over() {
 		return
 	}
 	if r.tries.failed != nil || r.unsure || len(r.unsaved) > 0 {

@@ -22,11 +22,17 @@ func (k *kit) restore(files map[string]string) {
 	require.NoError(k.t, os.Mkdir(k.cfg.Dir, 0o755))
 	require.NoError(k.t, os.Mkdir(k.cfg.DataDir, 0o755))
 	require.NoError(k.t, os.WriteFile(filepath.Join(k.cfg.DataDir, RestoredMark), nil, 0o600))
+	k.cfg.State = anotherStore{k.cfg.State}
 	for name, text := range files {
 		k.put(name, text)
 	}
 	k.open()
 }
+
+// anotherStore has the contents of a store, but is another.
+type anotherStore struct{ State }
+
+func (s anotherStore) Identity() string { return s.State.Identity() + "'" }
 
 // onDiskBelow reads all files below a directory.
 func onDiskBelow(t *testing.T, dir string) map[string]string {

@@ -28,9 +28,7 @@ func (s *Store) openLog(marks *placement.Marks, restored bool) (*doclog.Log, err
 	epoch := ""
 	switch {
 	case restored:
-		if epoch, err = doclog.NewEpoch(); err != nil {
-			return nil, err
-		}
+		epoch = s.cfg.State.Identity()
 	case old != nil:
 		epoch = old.Epoch
 	}

@@ -20,11 +20,14 @@ type troubles struct {
 	clock     clock.Clock
 	log       zerolog.Logger
 	dir, data string
+	state     State
 	patience  time.Duration // with a turn of the store's goroutine
 
 	writing, root atomic.Pointer[health.Trouble] // written by the store's goroutine
 	turn          atomic.Int64                   // when its turn began, in ns since 1970; 0: it waits
 	panics        atomic.Uint64                  // of whoever writes
+
+	ofState bool // store's goroutine only: writing is the state store's trouble
 
 	// watching goroutine only
 	troubled bool // at the last look
@@ -69,11 +72,29 @@ func (t *troubles) ofLog(err error) {
 	}
 	trouble := &health.Trouble{Kind: kindOf(err), Dir: t.data, Since: t.clock.Now(), Err: err}
 	trouble.Restart = trouble.Kind == health.Stopped
+	t.ofState = false
+	if trouble.Kind == health.Failed {
+		if of := t.state.Trouble(); of != nil {
+			trouble.Kind, trouble.Restart, t.ofState = of.Kind, of.Restart, true
+		}
+	}
 	if was := t.writing.Load(); was != nil {
 		trouble.Since = was.Since
 	}
 	t.writing.Store(trouble)
 }
+
+// stillFailed returns why a write would fail as the last one did, if that is known without trying;
+// nil: it may succeed.
+func (t *troubles) stillFailed() error {
+	if was := t.writing.Load(); was != nil && t.ofState && !t.over() {
+		return was.Err
+	}
+	return nil
+}
+
+// over reports whether what the last write failed of is over.
+func (t *troubles) over() bool { return t.ofState && t.state.Trouble() == nil }
 
 // ofRoot takes note of whether the directory of the documents is there.
 func (t *troubles) ofRoot(there bool) {

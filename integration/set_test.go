@@ -16,6 +16,7 @@ import (
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
 	"confcenter/internal/servertest"
+	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
 )
 
@@ -363,28 +364,34 @@ func TestSetConfigThatCannotBeWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, entries)
 	})
-	for _, kind := range []string{"write", "fsync"} {
-		t.Run("full_disk_at_"+kind+"_is_507_with_nothing_changed_and_nothing_pushed", func(t *testing.T) {
-			var full atomic.Bool
+	for _, full := range []string{"configuration", "data"} {
+		t.Run("full_disk_of_the_"+full+"_directory_is_507_with_nothing_changed_and_nothing_pushed", func(t *testing.T) {
+			var filesFail atomic.Bool
 			trace := &atomicfile.Trace{FS: atomicfile.OS(), Hook: func(op atomicfile.Op) error {
-				if full.Load() && op.Kind == kind {
+				if filesFail.Load() && op.Kind == "write" {
 					return syscall.ENOSPC
 				}
 				return nil
 			}}
-			srv := start(t, servertest.Options{Files: files("a.json", `{"k":1}`), Store: confstore.Config{FS: trace}, Before: func(dir string) {
+			log := kvtest.ForTest(t)
+			srv := start(t, servertest.Options{Files: files("a.json", `{"k":1}`), Store: confstore.Config{FS: trace, State: log}, Before: func(dir string) {
 				require.NoError(t, os.Mkdir(filepath.Join(filepath.Dir(dir), "data"), 0o755))
 			}})
 			p, follower := peer(t, srv), subscribed(t, srv, "a.json")
 			before := onDisk(t, srv, "a.json")
-			full.Store(true)
+			if full == "data" {
+				log.SetFull(true)
+			} else {
+				filesFail.Store(true)
+			}
 			u := set(t, p, "a.json", `{"k":2}`, ``)
 			require.EqualValues(t, 507, u.Code)
 			require.NotContains(t, u.Desc, srv.ConfDir, "peers learn no paths")
 			follower.Quiet()
 			require.JSONEq(t, `{"k":1}`, string(p.Get("a.json").Contents))
 			require.Equal(t, before, onDisk(t, srv, "a.json"))
-			full.Store(false)
+			filesFail.Store(false)
+			log.SetFull(false)
 		})
 	}
 }

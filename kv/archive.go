@@ -10,4 +10,7 @@ type Archive interface {
 	// somewhat earlier. It may wait for a disk or a network: not for event loops.
 	// codes.BadRequest for any other namespace.
 	ListArchive(ctx context.Context, l List) (Page, error)
+	// Identity tells stores apart: random text that is made with the store and never changes.
+	// Revisions of different stores cannot be compared.
+	Identity() string
 }

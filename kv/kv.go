@@ -225,7 +225,8 @@ type Store interface {
 	// View pins the current revision. It does not wait.
 	View() View
 	// Namespaces lists those that have keys, in the order of their names, behind
-	// after, at most limit (0: all).
+	// after, at most limit (0: all). ConfigNamespace is not among them: it is there
+	// whenever there are configurations.
 	Namespaces(after string, limit int) (list []Namespace, more bool)
 
 	// GetAt is the key as it was when rev was current: nil if it was absent.

@@ -27,8 +27,6 @@ package doclog
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"strings"
 
 	"confcenter/codes"
@@ -68,16 +66,9 @@ type state struct {
 	Parts int    `json:"parts,omitempty"` // of it that count, but are not in doc/NAME yet
 }
 
-// NewEpoch is random text for Open.
-func NewEpoch() (string, error) {
-	var random [16]byte
-	_, err := rand.Read(random[:])
-	return hex.EncodeToString(random[:]), err
-}
-
 // Open returns the log in store; if there is none, its first change begins it. A change that is
 // not in place yet is brought there. epoch, unless it is empty, is that of the log from now on; a
-// new log has a new one otherwise.
+// new log has the identity of the store otherwise.
 func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 	l := &Log{store: store}
 	now, text, err := l.state()
@@ -97,7 +88,7 @@ func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 		now.Epoch = epoch
 		_, err = l.write(ctx, l.txn(text, now))
 	case text == nil:
-		now.Epoch, err = NewEpoch()
+		now.Epoch = store.Identity()
 	}
 	l.epoch = now.Epoch
 	return l, err
@@ -106,7 +97,7 @@ func Open(ctx context.Context, store kv.Archive, epoch string) (*Log, error) {
 // Read returns the log in store, for reading only.
 func Read(store kv.Archive) *Log { return &Log{store: store} }
 
-// Epoch identifies the history of versions: random text, which the first change keeps.
+// Epoch identifies the history of versions: random text that never changes.
 func (l *Log) Epoch() string { return l.epoch }
 
 // state reads how far the log reaches, and the value that says so; nil: there is no log.

@@ -160,6 +160,9 @@ func (p *lister) nextSpace(store Store, f kv.Filter) bool {
 		return true
 	}
 	if len(p.spaces) == 0 && !p.last {
+		if p.ns == "" {
+			p.spaces = append(p.spaces, kv.ConfigNamespace)
+		}
 		list, more := store.Namespaces(p.ns, statePage)
 		for i := range list {
 			p.spaces = append(p.spaces, list[i].Name)

@@ -15,6 +15,8 @@ import (
 )
 
 var archiveChecks = []check{
+	{name: "IdentityIsKept", run: identityIsKept},
+	{name: "ConfigurationsAreNotCounted", run: configurationsAreNotCounted},
 	{name: "ArchivedIsFoundInTheArchiveOnly", run: archivedIsApart},
 	{name: "ArchiveIsPutAndDeletedUnseen", run: archiveIsUnseen},
 	{name: "ArchiveIsOneWithTheRestOfATransaction", run: archiveIsOne},
@@ -32,6 +34,33 @@ func (s *subject) archived(l kv.List) kv.Page {
 	require.NoError(s, err)
 	require.EqualValues(s, len(page.Entries), page.Count)
 	return page
+}
+
+func identityIsKept(s *subject) {
+	identity := s.Engine.Identity()
+	require.Regexp(s, "^[0-9a-zA-Z]{16,64}$", identity)
+	s.restart()
+	require.Equal(s, identity, s.Engine.Identity())
+	s.put("ns", "key", "1")
+	s.kill()
+	require.Equal(s, identity, s.Engine.Identity())
+}
+
+// What users count is what they have put there.
+func configurationsAreNotCounted(s *subject) {
+	s.must(system(putOp(kv.ConfigNamespace, "doc/a", "1"), putOp("ns", "key", "22")))
+	for range 2 {
+		require.Equal(s, []kv.Namespace{{Name: "ns", Keys: 1, Bytes: int64(s.get("ns", "key").Size())}}, s.namespaces())
+		stats := s.Engine.Stats()
+		require.EqualValues(s, 1, stats.Keys)
+		require.EqualValues(s, 1, stats.Namespaces)
+		require.EqualValues(s, s.get("ns", "key").Size(), stats.Bytes)
+		require.NotNil(s, s.get(kv.ConfigNamespace, "doc/a"))
+		s.restart()
+	}
+	s.must(system(kv.Op{Kind: kv.OpDelete, NS: "ns", Key: "key"}))
+	require.Empty(s, s.namespaces())
+	require.Zero(s, s.Engine.Stats().Namespaces)
 }
 
 func archivedIsApart(s *subject) {

@@ -25,7 +25,7 @@ type machine struct {
 }
 
 func newMachine(opts Options) *machine {
-	return &machine{clock: clock.NewFake(start), log: &memoryLog{keepBytes: opts.LogBytes, keepVersions: opts.HistoryVersions}}
+	return &machine{clock: clock.NewFake(start), log: &memoryLog{keepBytes: opts.LogBytes, keepVersions: opts.HistoryVersions, identity: identity()}}
 }
 
 func (m *machine) instance() Instance {
@@ -55,7 +55,7 @@ func (m *machine) kill() kvstore.Engine {
 	old := m.log
 	old.mu.Lock()
 	old.pulled = true
-	m.log = &memoryLog{keepBytes: old.keepBytes, keepVersions: old.keepVersions, commits: slices.Clone(old.commits), first: old.first, bytes: old.bytes, forgotten: maps.Clone(old.forgotten)}
+	m.log = &memoryLog{keepBytes: old.keepBytes, keepVersions: old.keepVersions, identity: old.identity, commits: slices.Clone(old.commits), first: old.first, bytes: old.bytes, forgotten: maps.Clone(old.forgotten)}
 	if m.keeping != nil {
 		m.keeping = m.keeping.on(m.log)
 	}

@@ -2,6 +2,8 @@ package kvtest
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"testing"
@@ -31,8 +33,14 @@ type Memory struct {
 
 // NewMemory opens an empty engine. Close ends it.
 func NewMemory(cfg MemoryConfig) *Memory {
-	log := &memoryLog{keepBytes: cfg.LogBytes, keepVersions: cfg.HistoryVersions}
+	log := &memoryLog{keepBytes: cfg.LogBytes, keepVersions: cfg.HistoryVersions, identity: identity()}
 	return &Memory{openOn(log, cfg.Clock), log, cfg.Clock}
+}
+
+func identity() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:])
+	return hex.EncodeToString(random[:])
 }
 
 func openOn(log replica.Log, c clock.Clock) *replica.Store {
@@ -56,7 +64,7 @@ func ForTest(t testing.TB) *Memory {
 func (m *Memory) Clone() *Memory {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
-	log := &memoryLog{keepBytes: m.log.keepBytes, keepVersions: m.log.keepVersions, first: m.log.first, bytes: m.log.bytes}
+	log := &memoryLog{keepBytes: m.log.keepBytes, keepVersions: m.log.keepVersions, identity: m.log.identity, first: m.log.first, bytes: m.log.bytes}
 	log.commits, log.forgotten = slices.Clone(m.log.commits), maps.Clone(m.log.forgotten)
 	return &Memory{openOn(log, m.clock), log, m.clock}
 }

@@ -22,6 +22,7 @@ type memoryLog struct {
 	// set at open
 	keepBytes    int64 // of changes; 0: all
 	keepVersions int   // of each key; 0: all
+	identity     string
 
 	mu sync.Mutex
 
@@ -235,6 +236,8 @@ func (l *memoryLog) ListArchive(_ context.Context, q kv.List) (kv.Page, error) {
 	}
 	return page, nil
 }
+
+func (l *memoryLog) Identity() string { return l.identity }
 
 func (l *memoryLog) Floors() (changes, versions kv.Revision) {
 	l.mu.Lock()

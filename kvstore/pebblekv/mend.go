@@ -286,6 +286,9 @@ func (l *log) Copy(context.Context) (kv.Copy, error) {
 	return c, nil
 }
 
+// Identity implements replica.Log.
+func (l *log) Identity() string { return l.disk.Load().Identity() }
+
 // Floors implements replica.Log.
 func (l *log) Floors() (changes, versions kv.Revision) { return l.disk.Load().Floors() }
 

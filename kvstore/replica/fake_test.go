@@ -189,6 +189,8 @@ func (f *fakeLog) Capabilities() kvstore.Capabilities { return kvstore.Everythin
 
 func (f *fakeLog) Stats() LogStats { return LogStats{DiskBytes: 1, FreeBytes: 2} }
 
+func (f *fakeLog) Identity() string { return "fake" }
+
 func (f *fakeLog) Floors() (changes, versions kv.Revision) { return 3, 0 }
 
 func (f *fakeLog) Close() error {

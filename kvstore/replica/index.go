@@ -367,13 +367,23 @@ func (x *index) keysOf(ns string) int64 {
 	return 0
 }
 
-// namespaces lists the namespaces with visible keys.
+// seen is what a namespace has visibly.
+func (x *index) seen(ns string) tally {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if sp := x.spaces[ns]; sp != nil {
+		return sp.seen
+	}
+	return tally{}
+}
+
+// namespaces lists the namespaces with visible keys, but for that of the configurations.
 func (x *index) namespaces(after string, limit int) (list []kv.Namespace, more bool) {
 	for {
 		n, done := 0, true
 		x.mu.RLock()
 		x.names.Ascend(&space{name: after}, func(sp *space) bool {
-			if sp.name == after || sp.seen.keys == 0 {
+			if sp.name == after || sp.seen.keys == 0 || sp.name == kv.ConfigNamespace {
 				return true
 			}
 			if limit > 0 && len(list) == limit {

@@ -75,6 +75,9 @@ type Log interface {
 	// read, and versions superseded before the second may be gone. It is cheap.
 	Floors() (changes, versions kv.Revision)
 
+	// Identity is as in kv.Archive.
+	Identity() string
+
 	Capabilities() kvstore.Capabilities
 	Stats() LogStats
 	Close() error

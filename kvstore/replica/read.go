@@ -85,6 +85,9 @@ func (s *Store) Changes(ctx context.Context, after kv.Revision, maxBytes int) ([
 	return list[:seen:seen], nil
 }
 
+// Identity implements kv.Archive.
+func (s *Store) Identity() string { return s.log.Identity() }
+
 // ListArchive implements kv.Archive.
 func (s *Store) ListArchive(ctx context.Context, l kv.List) (kv.Page, error) {
 	if !kv.Archived(l.NS) {

@@ -204,6 +204,9 @@ func (s *Store) Stats() kvstore.Stats {
 		Refused: c.refused.Load(), Replayed: c.replayed.Load(), Expired: c.expired.Load(),
 		Views: int64(x.views.count()), ViewsCut: c.viewsCut.Load(), Panics: c.panics.Load(),
 	}
+	if documents := x.seen(kv.ConfigNamespace); documents.keys > 0 {
+		stats.Namespaces, stats.Keys, stats.Bytes = stats.Namespaces-1, stats.Keys-documents.keys, stats.Bytes-documents.bytes
+	}
 	s.reading.RLock()
 	defer s.reading.RUnlock()
 	if !s.reading.closed {

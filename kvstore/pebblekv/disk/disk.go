@@ -34,13 +34,14 @@ type Disk struct {
 
 // database is the open database with the mark beside it. All of it is set at open.
 type database struct {
-	cfg    Config // its FS is the fence
-	fence  *fence
-	db     *pebble.DB
-	lock   *pebble.Lock
-	mark   *mark
-	gaps   []gap
-	tables sstable.WriterOptions
+	cfg      Config // its FS is the fence
+	fence    *fence
+	db       *pebble.DB
+	lock     *pebble.Lock
+	mark     *mark
+	gaps     []gap
+	tables   sstable.WriterOptions
+	identity string
 }
 
 // log is the truth: what Append writes, and the part of it that is kept in memory because

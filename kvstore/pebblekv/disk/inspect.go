@@ -65,6 +65,11 @@ func (i *Inspector) row(key, value []byte) error {
 			return errKey
 		}
 		return nil
+	case identKind:
+		if len(key) != 1 || len(value) != 2*identityBytes {
+			return errors.New("an identity of the wrong length")
+		}
+		return nil
 	case metaKind:
 		if len(key) != 1 {
 			return errKey

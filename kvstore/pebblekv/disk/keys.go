@@ -13,6 +13,7 @@ import (
 // whole, never overlap with what is in memory.
 //
 //	E revision                         epoch: what was written up to that revision, and when
+//	I                                  identity
 //	K namespace 0 key                  cut: from which revision on the key's versions are complete
 //	L lease                            lease
 //	M                                  meta
@@ -27,6 +28,7 @@ import (
 // Names have no control characters, so 0 ends them.
 const (
 	epochKind   = 'E'
+	identKind   = 'I'
 	cutKind     = 'K'
 	leaseKind   = 'L'
 	metaKind    = 'M'
@@ -39,7 +41,7 @@ const (
 	logKind     = 'w'
 )
 
-var metaKey = []byte{metaKind}
+var metaKey, identityKey = []byte{metaKind}, []byte{identKind}
 
 // nameKey appends the key of one of the kinds that have namespace and key.
 func nameKey(dst []byte, kind byte, ns, key string) []byte {

@@ -106,6 +106,9 @@ func (k *keeper) open(load replica.Loader) (_ kv.Revision, err error) {
 		}
 	}
 	newest = max(newest, k.done.revision)
+	if err := k.identify(); err != nil {
+		return 0, err
+	}
 	if k.cfg.ReadOnly {
 		return newest, nil
 	}

@@ -131,7 +131,10 @@ func (f *filling) row(key, value []byte) (err error) {
 			return err
 		}
 	}
-	if key[0] == logKind {
+	switch key[0] {
+	case identKind:
+		return nil // what is restored is another store: the one before may have gone on
+	case logKind:
 		return f.logged(key, value)
 	}
 	if f.bytes >= restoredBytes || key[0] != f.kind {
