@@ -145,7 +145,11 @@ func (st *start) place(v doclog.Version, r *reading, aside bool) error {
 		}
 		log = log.Str("found", kept)
 	}
-	log.Msg("putting the newest version of a document in place, which was interrupted")
+	what := "putting the newest version of a document in place, which was interrupted"
+	if st.restored {
+		what = "putting a document in place from the backup that was restored"
+	}
+	log.Msg(what)
 	st.placer.place([]*owedFile{{version: v}}, []reading{*r})
 	st.directory.room.done([]reading{*r})
 	*r = st.directory.read(v.Name, true)

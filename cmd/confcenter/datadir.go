@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"confcenter/codes"
@@ -35,6 +37,9 @@ func takeData(dir string, c clock.Clock, wait time.Duration) (io.Closer, error) 
 		lock, err := root.Lock(lockName)
 		switch {
 		case err == nil:
+			if err := unfinished(root, dir); err != nil {
+				return nil, errors.Join(err, lock.Close())
+			}
 			return lock, nil
 		case !errors.Is(err, atomicfile.ErrLocked):
 			return nil, codes.Errorf(codes.Storage, "data directory %s: lock: %w", dir, err)
@@ -44,4 +49,36 @@ func takeData(dir string, c clock.Clock, wait time.Duration) (io.Closer, error) 
 		<-timer.C()
 		timer.Reset(lockPoll)
 	}
+}
+
+// restoreMark is a file in --data as long as a restore has not finished.
+const restoreMark = "restore.incomplete"
+
+// unfinished refuses a data directory in which a restore has not finished.
+func unfinished(root atomicfile.Root, dir string) error {
+	_, err := root.Lstat(restoreMark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return codes.Errorf(codes.Storage, "data directory: %w", err)
+	}
+	return errUnfinished(dir)
+}
+
+func errUnfinished(dir string) error {
+	return codes.Errorf(codes.Storage, "the data directory %s is what a restore has left that did not finish: remove what is in it, and restore the backup again", dir)
+}
+
+// takeIdle takes a data directory that exists, has a state store, and is not in use.
+func takeIdle(dir string) (io.Closer, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, codes.Errorf(codes.NotFound, "data directory: %w", err)
+	}
+	if stateIsNew(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, restoreMark)); err != nil {
+			return nil, codes.Errorf(codes.NotFound, "%s is no data directory: there is no state store in it", dir)
+		}
+	}
+	return takeData(dir, clock.Real(), 0)
 }

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/atomicfile"
+	"confcenter/kv"
+	"confcenter/kvstore/backup"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+func (a *app) restoreCommand() *cobra.Command {
+	var revision int64
+	var at string
+	output := newOutput()
+	command := &cobra.Command{
+		Use:   "restore FILE DIR",
+		Short: "Make a data directory of a backup",
+		Long: `Restore makes DIR, which must be empty or not exist, a data directory for
+confcenter serve --data DIR, with everything that is in the backup FILE. The backup is
+checked first: one that is damaged or cut short changes nothing.
+
+With --revision or --time it is as it was then, if the backup still knows: keys
+together with the documents. The error names the oldest revision that is possible.
+
+Revisions go on far above those of the backup, so that no client takes a new one for
+one that it has seen. The first server that serves DIR makes its --conf directory what
+the backup says, and sets files that differ aside in DIR/aside.`,
+		Example: `  confcenter restore all.backup /var/lib/confcenter
+  confcenter restore all.backup /tmp/yesterday --time 2026-11-22T18:00:00Z
+  confcenter restore all.backup /tmp/then --revision 48113`,
+		Args: arguments,
+	}
+	f := command.Flags()
+	f.Int64Var(&revision, "revision", 0, "as of an earlier revision")
+	f.StringVar(&at, "time", "", "as of an earlier time, for example 2026-11-22T18:00:00Z; without Z or an offset it is local")
+	output.define(command, "output", "o", "output format")
+	command.MarkFlagsMutuallyExclusive("revision", "time")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		to := disk.Point{Revision: kv.Revision(revision), Shared: doclog.Shared}
+		if command.Flags().Changed("revision") && revision < 1 {
+			return usageError{fmt.Errorf("revision = %d: must be above 0", revision)}
+		}
+		if at != "" {
+			t, err := parseTime(at)
+			if err != nil {
+				return usageError{err}
+			}
+			to.Time = t.UnixMilli()
+		}
+		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return a.restore(ctx, args[0], args[1], to, output.json())
+	}
+	return command
+}
+
+// parseTime reads a time as people write it.
+func parseTime(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", time.DateTime, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("time = %s: must be a time like 2026-11-22T18:00:00Z", text)
+}
+
+// restored is what is said of a restore.
+type restored struct {
+	Dir       string `json:"dir"`
+	Revision  int64  `json:"revision"`
+	Next      int64  `json:"next_revision"`
+	Documents int    `json:"documents"` // of the backup
+}
+
+func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJSON bool) (err error) {
+	v, err := a.verifyBackup(ctx, name)
+	if err == nil && len(v.Faults) > 0 {
+		err = codes.Errorf(codes.Storage, "%s is damaged: %s; use another backup", name, strings.Join(v.Faults, "; "))
+	}
+	if err != nil {
+		return err
+	}
+	t, err := newTarget(dir)
+	if err != nil {
+		return err
+	}
+	r, err := t.fill(ctx, a, name, v, to)
+	if err != nil {
+		return fmt.Errorf("%w; nothing of it is left in %s", err, dir)
+	}
+	done := restored{Dir: dir, Revision: int64(r.Revision), Next: int64(r.Next) + 1, Documents: v.Documents}
+	if asJSON {
+		return a.printJSON(done)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: as of revision %d; the next revision is %d. Serve it: confcenter serve --data %s\n", dir, done.Revision, done.Next, dir)
+	return err
+}
+
+// target is a directory that a backup is restored to.
+type target struct {
+	dir  string
+	made bool // it did not exist
+	lock io.Closer
+	root atomicfile.Root
+}
+
+// newTarget takes a directory that is empty, or makes it.
+func newTarget(dir string) (*target, error) {
+	t := &target{dir: dir}
+	list, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.made = true
+	case err != nil:
+		return nil, codes.Errorf(codes.Storage, "%w", err)
+	}
+	for _, entry := range list {
+		if name := entry.Name(); name == restoreMark {
+			return nil, errUnfinished(dir)
+		}
+	}
+	for _, entry := range list {
+		if name := entry.Name(); name != "lost+found" { // which a file system has of its own
+			return nil, codes.Errorf(codes.AlreadyExists, "%s is not empty: there is %s; restore to an empty directory, or one that does not exist", dir, name)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, codes.Errorf(codes.Storage, "%w", err)
+	}
+	if t.root, err = atomicfile.OS().OpenRoot(dir); err == nil {
+		// Before anything else: whatever happens, nobody takes what there is for a data directory.
+		err = atomicfile.Write(t.root, restoreMark, []byte("A restore has begun and has not finished. Remove what is in this directory, and restore again.\n"), atomicfile.Attr{Perm: 0o600})
+	}
+	if err == nil {
+		t.lock, err = t.root.Lock(lockName)
+	}
+	if err != nil {
+		return nil, errors.Join(codes.Errorf(codes.Storage, "%s cannot be restored to: %w", dir, err), t.clear())
+	}
+	return t, nil
+}
+
+// fill restores a backup. After an error there is nothing left of it.
+func (t *target) fill(ctx context.Context, a *app, name string, v verdict, to disk.Point) (r disk.Restored, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.clear())
+		} else {
+			err = errors.Join(t.root.Close(), t.lock.Close())
+		}
+	}()
+	p := &progress{to: a.stderr, quiet: !isTerminal(a.stderr)}
+	defer p.end()
+	rows := func(yield func(key, value []byte) error) error {
+		file, err := openBackup(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		totals, err := backup.Read(io.TeeReader(file, io.MultiWriter(until{ctx}, p)), noHead, yield)
+		if err == nil && totals.SHA256 != v.SHA256 {
+			err = codes.Errorf(codes.Conflict, "%s has changed while it was read", name)
+		}
+		return err
+	}
+	if r, err = disk.Restore(disk.Config{Dir: stateDir(t.dir)}, rows, v.Time, to); err != nil {
+		return r, err
+	}
+	text := fmt.Appendf(nil, "This directory was restored from a backup, as of revision %d. The first server that serves it makes the configuration directory what the backup says, and removes this file.\n", r.Revision)
+	if err = atomicfile.Write(t.root, confstore.RestoredMark, text, atomicfile.Attr{Perm: 0o600}); err != nil {
+		return r, codes.Errorf(codes.Storage, "%w", err)
+	}
+	if err = markState(t.dir); err != nil {
+		return r, err
+	}
+	if err = t.root.Remove(restoreMark); err == nil {
+		err = t.root.SyncDir(".")
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(filepath.Clean(t.dir)))
+	}
+	return r, err
+}
+
+// clear removes all that was made, the mark at the end, and gives the directory up.
+func (t *target) clear() error {
+	var errs []error
+	names := []string{restoreMark}
+	if t.lock != nil { // else it belongs to somebody
+		errs = append(errs, os.RemoveAll(stateDir(t.dir)))
+		names = []string{confstore.RestoredMark, stateMark, lockName, restoreMark}
+	}
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(t.dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if t.root != nil {
+		errs = append(errs, t.root.Close())
+	}
+	if t.lock != nil {
+		errs = append(errs, t.lock.Close())
+	}
+	if t.made {
+		errs = append(errs, os.Remove(t.dir))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+	"confcenter/kvstore/backup"
+	"confcenter/kvstore/pebblekv/disk"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	output := newOutput()
+	command := &cobra.Command{
+		Use:   "verify FILE|DIR",
+		Short: "Check a backup, or a data directory that is not in use",
+		Long: `Verify reads all of a backup, or of the data directory of a server that does not run,
+and changes nothing. It checks each checksum, that nothing is missing in between, and
+that each document is its newest version, whose contents are all there.
+
+Each fault is printed on a line. The exit code is 0 if there is none, 1 if there is any
+or it cannot be read, 3 if there is nothing of that name, and 5 if a server is using it.`,
+		Example: `  confcenter verify all.backup
+  confcenter verify /var/lib/confcenter && confcenter serve --data /var/lib/confcenter
+  zstd -dc all.backup.zst | confcenter verify -`,
+		Args: arguments,
+	}
+	output.define(command, "output", "o", "output format")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return a.verify(ctx, args[0], output.json())
+	}
+	return command
+}
+
+// verdict is what is said of a backup or a data directory.
+type verdict struct {
+	Name      string   `json:"name"`
+	OK        bool     `json:"ok"`
+	Revision  int64    `json:"revision"`
+	Time      int64    `json:"time_ms,omitempty"` // of a backup
+	Rows      int64    `json:"rows"`
+	Documents int      `json:"documents"`
+	Versions  int      `json:"versions"`
+	SHA256    string   `json:"sha256,omitempty"` // likewise
+	Faults    []string `json:"faults"`
+}
+
+func (a *app) verify(ctx context.Context, name string, asJSON bool) error {
+	look := a.verifyBackup
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		look = a.verifyData
+	}
+	v, err := look(ctx, name)
+	if err != nil {
+		return err
+	}
+	v.Name, v.OK = name, len(v.Faults) == 0
+	if asJSON {
+		err = a.printJSON(v)
+	} else {
+		for _, fault := range v.Faults {
+			fmt.Fprintf(a.stdout, "%s: %s\n", name, fault)
+		}
+		if v.OK {
+			_, err = fmt.Fprintf(a.stdout, "%s: revision %d, %d rows, %d documents with %d versions, no faults\n", name, v.Revision, v.Rows, v.Documents, v.Versions)
+		}
+	}
+	if !v.OK {
+		return codes.Errorf(codes.Storage, "%s is damaged: %d faults; use a backup that has none", name, len(v.Faults))
+	}
+	return err
+}
+
+// verifyData checks a data directory.
+func (a *app) verifyData(_ context.Context, dir string) (v verdict, err error) {
+	taken, err := takeIdle(dir)
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, taken.Close()) }()
+	documents := doclog.NewChecker()
+	found, err := disk.Verify(disk.Config{Dir: stateDir(dir)}, noting(documents))
+	if err != nil {
+		return v, err
+	}
+	v = verdict{Revision: int64(found.Revision), Rows: found.Rows, Faults: found.Faults}
+	v.judge(documents)
+	return v, nil
+}
+
+func noting(c *doclog.Checker) func(*kv.Entry) error {
+	return func(e *kv.Entry) error {
+		c.Entry(e)
+		return nil
+	}
+}
+
+// judge adds what is wrong with the documents.
+func (v *verdict) judge(c *doclog.Checker) {
+	var faults []string
+	faults, v.Documents, v.Versions = c.End()
+	v.Faults = append(v.Faults, faults...)
+}
+
+// verifyBackup checks a backup. Its own blocks have been written with what they say, so what is
+// wrong with them is an error, and what they say may still have faults.
+func (a *app) verifyBackup(ctx context.Context, name string) (v verdict, err error) {
+	from := a.stdin
+	if name != "-" {
+		file, err := openBackup(name)
+		if err != nil {
+			return v, err
+		}
+		defer file.Close()
+		from = file
+	}
+	p := &progress{to: a.stderr, quiet: !isTerminal(a.stderr)}
+	defer p.end()
+	documents := doclog.NewChecker()
+	rows := disk.Inspector{Entry: noting(documents)}
+	totals, err := backup.Read(io.TeeReader(from, io.MultiWriter(until{ctx}, p)), noHead, rows.Row)
+	if err == nil {
+		err = rows.End()
+	}
+	if err == nil && rows.Revision() != totals.Head.Revision {
+		err = fmt.Errorf("it ends at revision %d, and says it is of %d", rows.Revision(), totals.Head.Revision)
+	}
+	if err != nil && codes.Of(err) == codes.Internal && ctx.Err() == nil {
+		err = codes.Errorf(codes.Storage, "the backup is damaged: %w; use another backup", err)
+	}
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", name, err)
+	}
+	v = verdict{Revision: int64(totals.Head.Revision), Time: totals.Head.Time, Rows: totals.Rows, SHA256: totals.SHA256, Faults: []string{}}
+	v.judge(documents)
+	return v, nil
+}
+
+// openBackup opens a file that may be a backup.
+func openBackup(name string) (*os.File, error) {
+	file, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, codes.Errorf(codes.NotFound, "%w", err)
+	}
+	if err != nil {
+		return nil, codes.Errorf(codes.Storage, "%w", err)
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = codes.Errorf(codes.BadRequest, "%s is no file", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
