@@ -11,6 +11,7 @@
 //	@conf/changes   SEQ             who changed what together, and why: a Made
 //	@conf/touched   SEQ/PART        further documents that it touched
 //	@conf/tokens    TOKEN           which change was asked for with it
+//	@conf/freed     SHA-256         a part that versions had which are no longer kept
 //	@conf/stage     PART            documents of a change that is being written
 //
 // Everybody may read and watch @conf. The rest is on disk only, see [kv.Archived].
@@ -47,6 +48,7 @@ const (
 	changes  = space + "/changes"
 	touched  = space + "/touched"
 	tokens   = space + "/tokens"
+	freed    = space + "/freed"
 	stage    = space + "/stage"
 
 	stateKey  = "log"
@@ -111,11 +113,7 @@ func (l *Log) state() (now state, text []byte, err error) {
 
 // txn begins a transaction that follows the one that left text in log.
 func (l *Log) txn(text []byte, next state) *kv.Txn {
-	after := kv.Absent(space, stateKey)
-	if text != nil {
-		after = kv.Compare{NS: space, Key: stateKey, Target: kv.CompareValue, Relation: kv.Equal, Value: kv.JSONValue(text)}
-	}
-	return &kv.Txn{System: true, Must: true, If: []kv.Compare{after}, Then: []kv.Op{put(space, stateKey, encode(next))}}
+	return &kv.Txn{System: true, Must: true, If: []kv.Compare{unchanged(stateKey, text)}, Then: []kv.Op{put(space, stateKey, encode(next))}}
 }
 
 func put(ns, key string, text []byte) kv.Op {
@@ -140,25 +138,33 @@ func (l *Log) Behind(ctx context.Context, rev kv.Revision) (list []Document, new
 	if err != nil {
 		return nil, 0, err
 	}
+	err = l.eachDocument(func(d Document) {
+		if d.Revision > rev {
+			list = append(list, d)
+		}
+	})
+	return list, now.Seq, err
+}
+
+// eachDocument calls fn for each document, in the order of their names.
+func (l *Log) eachDocument(fn func(Document)) error {
 	view := l.store.View()
 	defer view.Close()
 	for after := ""; ; {
 		page, err := view.List(kv.List{NS: space, Prefix: docPrefix, After: after})
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
 		for _, e := range page.Entries {
 			d, err := document(e)
 			if err != nil {
-				return nil, 0, err
+				return err
 			}
-			if d.Revision > rev {
-				list = append(list, d)
-			}
+			fn(d)
 			after = e.Key
 		}
 		if !page.More {
-			return list, now.Seq, nil
+			return nil
 		}
 	}
 }

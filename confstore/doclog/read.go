@@ -124,6 +124,11 @@ func (l *Log) Fill(ctx context.Context, v *Version) error {
 	}
 	for _, digest := range v.Chunks {
 		e, err := l.archived(ctx, chunks, digest.String())
+		if errors.Is(err, errMissing) { // the version may have been removed since it was found
+			if _, gone := l.Find(ctx, &Document{Name: v.Name, N: v.N}, v.N); gone != nil {
+				return gone
+			}
+		}
 		if err != nil {
 			return err
 		}

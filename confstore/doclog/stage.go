@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
@@ -13,8 +14,27 @@ type staged struct {
 	Document
 }
 
-// commitLarge writes a change in parts, and then says that they count.
+// commitLarge writes a change in parts, and then says that they count. It begins anew if chunks
+// were removed meanwhile, which may be those that it has written.
 func (g *group) commitLarge(ctx context.Context, c *Change) (kv.Revision, error) {
+	for tries := 0; ; tries++ {
+		var before, after sweep
+		swept, err := g.log.current(sweepKey, &before)
+		if err != nil {
+			return 0, err
+		}
+		rev, err := g.commitParts(ctx, c, swept)
+		if codes.Of(err) != codes.Conflict || tries == mostTries {
+			return rev, err
+		}
+		if _, werr := g.log.current(sweepKey, &after); werr != nil || after == before {
+			return rev, err
+		}
+	}
+}
+
+// commitParts is one attempt; swept is the value of sweep.
+func (g *group) commitParts(ctx context.Context, c *Change, swept []byte) (kv.Revision, error) {
 	p, next, err := g.plan(c, true)
 	if err != nil {
 		return 0, err
@@ -28,6 +48,7 @@ func (g *group) commitLarge(ctx context.Context, c *Change) (kv.Revision, error)
 		}
 	}
 	txn := l.txn(g.text, next)
+	txn.If = append(txn.If, unchanged(sweepKey, swept))
 	txn.Then = append(txn.Then, c.names(next.Seq, made)...)
 	res, err := l.write(ctx, txn)
 	if err != nil {
