@@ -10,6 +10,7 @@ var historyCommands = []Row{
 	{ID: 0x0302, Name: "CFDIFF", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, from, to, resolved, paths, offset", Response: "code, name, from, to, same, text, paths, next"},
 	{ID: 0x0303, Name: "CFBLAME", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev, offset", Response: "code, name, at, keys, looked, next"},
 	{ID: 0x0304, Name: "CFEXPLAIN", Role: Served, MaxBody: MaxBody, Right: access.ConfigHistory, Request: "name, path, rev", Response: "code, name, at, path, merge, rules, files, winner, value, length"},
+	{ID: 0x0305, Name: "CFPRUNE", Role: Served, MaxBody: MaxBody, Right: access.HistoryWrite, Request: "keep, days, dry_run", Response: "code, dry_run, versions, bytes, chunks, changes, documents, more"},
 }
 
 var flowCommands = []Row{

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -25,21 +26,44 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		"diff":    {show: a.showDiff, follow: diffRest},
 		"blame":   {show: a.showBlame},
 		"explain": {show: a.showExplain},
+		"prune":   {follow: pruneRest},
 	}
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
 		"show":    "  confcenter show app1-dev@~1\n  confcenter show app1-dev 2026-11-23T05:00 --resolved",
 		"diff":    "  confcenter diff app1-dev\n  confcenter diff app1-dev ~3 --paths",
 		"blame":   "  confcenter blame app1-dev\n  confcenter blame app1-dev /database",
+		"prune":   "  confcenter history prune --dry-run",
 		"explain": "  confcenter explain app1-dev /database/host",
 	}
 	for place := range history.Operations {
 		o := &history.Operations[place]
 		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
 		verb.Example = examples[o.Name]
+		if o.Name == "prune" {
+			verb = a.retentionCommand(verb)
+		}
 		list = append(list, verb)
 	}
 	return list
+}
+
+// retentionCommand is the group of verbs that remove from the past.
+func (a *app) retentionCommand(verbs ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{
+		Use:   "history",
+		Short: "How long the past of files is kept",
+		Long: `Versions of files stay until they are removed by name: nothing does so by itself. Prune
+removes versions that are both many and old, and by default leaves 1,000 of each file
+and all of the last 365 days.`,
+		Example: "  confcenter history prune --dry-run\n  confcenter history prune --keep 200 --days 90",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("history needs a verb; confcenter history --help lists them")}
+		},
+	}
+	group.AddCommand(verbs...)
+	return group
 }
 
 // showLog prints changes, a line for each.
@@ -203,4 +227,19 @@ func (a *app) showExplain(answer any) error {
 		_, err = fmt.Fprintf(a.stdout, "%s = %s\n", cmp.Or(e.Path, "/"), valueText(e.Value, e.Length))
 	}
 	return err
+}
+
+// pruneRest asks again as long as there is more to remove.
+func pruneRest(_ context.Context, _ *client.Client, _, answer any, ask func() (any, error), print func(any) error) error {
+	for prune := answer.(*history.PruneAnswer); prune.More && !prune.DryRun; {
+		again, err := ask()
+		if err != nil {
+			return err
+		}
+		prune = again.(*history.PruneAnswer)
+		if err := print(prune); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	jsoniter "github.com/json-iterator/go"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"confcenter/client"
 	"confcenter/kv"
@@ -81,6 +82,9 @@ func (a *app) defineWords(command *cobra.Command, o *cluster.Operation, question
 	slices.SortStableFunc(members, func(a, b cluster.Member) int { return a.Arg - b.Arg })
 	use := []string{o.Name}
 	var help strings.Builder
+	command.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-")) // members have the one, flags the other
+	})
 	for i := range members {
 		w := &word{app: a, member: &members[i], question: question}
 		if w.member.Arg == 0 {

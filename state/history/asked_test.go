@@ -17,6 +17,7 @@ type asked interface {
 	Diff(context.Context, *access.Actor, *history.DiffAsk) (*history.DiffAnswer, error)
 	Blame(context.Context, *access.Actor, *history.BlameAsk) (*history.BlameAnswer, error)
 	Explain(context.Context, *access.Actor, *history.ExplainAsk) (*history.ExplainAnswer, error)
+	Prune(context.Context, *access.Actor, *history.PruneAsk) (*history.PruneAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -40,4 +41,8 @@ func (w wire) Blame(ctx context.Context, _ *access.Actor, q *history.BlameAsk) (
 
 func (w wire) Explain(ctx context.Context, _ *access.Actor, q *history.ExplainAsk) (*history.ExplainAnswer, error) {
 	return w.HistoryCalls.Explain(ctx, q)
+}
+
+func (w wire) Prune(ctx context.Context, _ *access.Actor, q *history.PruneAsk) (*history.PruneAnswer, error) {
+	return w.HistoryCalls.Prune(ctx, q)
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"sync"
 	"time"
 
 	"confcenter/codes"
@@ -22,6 +23,8 @@ type History struct {
 	// set at open
 	log *doclog.Log
 	cfg Config
+
+	pruning sync.Mutex // held while versions are removed
 }
 
 // Open opens the history in store.

@@ -93,6 +93,12 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 	if len(list) > limit {
 		list = list[:limit]
 		answer.Next = int64(list[limit-1].Revision)
+	} else {
+		gone, err := h.log.ChangesGone()
+		if err != nil {
+			return nil, err
+		}
+		answer.Compacted = gone > 0
 	}
 	for i := range list {
 		c := changeOf(&list[i])
@@ -128,8 +134,10 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 	for i := range list {
 		answer.Changes = append(answer.Changes, changeTo(&made[i], &list[i]))
 	}
-	if oldest := list[len(list)-1]; oldest.N > 1 {
+	if oldest := list[len(list)-1]; len(list) == limit && oldest.N > 1 {
 		answer.Next = int64(oldest.Revision)
+	} else {
+		answer.Compacted = oldest.N > 1
 	}
 	return answer, nil
 }

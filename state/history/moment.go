@@ -115,5 +115,12 @@ func (h *History) revisionAt(ctx context.Context, at time.Time) (kv.Revision, er
 		return 0, codes.Errorf(codes.FutureRevision, "%s is in the future: here it is %s", at.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	m, err := h.log.LastChange(ctx, func(m *doclog.Made) bool { return m.Time <= at.UnixMilli() })
-	return m.Revision, err
+	if err != nil || m.Revision > 0 {
+		return m.Revision, err
+	}
+	gone, err := h.log.ChangesGone()
+	if gone > 0 {
+		err = codes.Errorf(codes.Compacted, "what was there at %s is no longer kept", at.Format(time.RFC3339))
+	}
+	return 0, err
 }

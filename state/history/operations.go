@@ -13,4 +13,5 @@ var Operations = []state.Operation{
 	state.Define("diff", access.ConfigHistory, "GET diff", "compares two revisions of a document, by line or by key path", (*History).Diff),
 	state.Define("blame", access.ConfigHistory, "GET blame", "tells who changed the values of a document last, when, and in which file", (*History).Blame),
 	state.Define("explain", access.ConfigHistory, "GET explain", "tells which files have a say in a value, and which of them wins", (*History).Explain),
+	state.Define("prune", access.HistoryWrite, "POST prune", "removes versions of documents that are both many and old", (*History).Prune),
 }

@@ -35,6 +35,11 @@ func (c *HistoryCalls) Explain(ctx context.Context, q *history.ExplainAsk) (*his
 	return call[history.ExplainAsk, history.ExplainAnswer](ctx, c.c, 0x0304, false, q)
 }
 
+// Prune removes versions of documents that are both many and old.
+func (c *HistoryCalls) Prune(ctx context.Context, q *history.PruneAsk) (*history.PruneAnswer, error) {
+	return call[history.PruneAsk, history.PruneAnswer](ctx, c.c, 0x0305, true, q)
+}
+
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {
 	return call[flow.ListAsk, flow.ListAnswer](ctx, c.c, 0x0400, false, q)
