@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"confstore/placement":          {"codes", "confstore/doclog", "internal/atomicfile", "kv"},
 	"confstore": {"access", "codes", "confstore/doclog", "confstore/journal", "confstore/placement", "kv", "kv/follow", "meta", "internal/atomicfile", "internal/clock", "internal/gitrepo", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
-	"client": {"codes", "kv", "protocol", "storage/field", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
+	"client": {"access", "codes", "kv", "protocol", "storage/field", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go"},
 	"storage/field":       {"access", "codes", "kv", "internal/jsontext"},
 	"state":               {"access", "codes", "kv", "kv/follow", "internal/jsontext", "internal/memory", "github.com/json-iterator/go"},

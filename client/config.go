@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
@@ -186,6 +187,12 @@ type SetRequest struct {
 	// IfMtime makes the change conditional: if the version served differs, nothing is
 	// written and the error is codes.Conflict. 0 means that there is no such file.
 	IfMtime *int32
+	// Author is the person who makes the change, Comment why. The server keeps them with the
+	// version: at most 256 bytes and 4 KiB, without control characters.
+	Author, Comment string
+	// Token identifies the request: with it Set may be sent again, and so may be repeated by the
+	// caller, without making the change twice. At most 128 bytes.
+	Token string
 }
 
 // SetResult is the outcome of a Set.
@@ -195,14 +202,14 @@ type SetResult struct {
 	Mtime int32
 }
 
-// Set writes a file, durably when it returns. It is sent at most once: if the
+// Set writes a file, durably when it returns. Without a Token it is sent at most once: if the
 // connection breaks before the answer, the error is ErrUnreachable, and SafeToRetry
 // tells whether the server may have seen it.
 func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	if err := r.check(); err != nil {
 		return SetResult{}, err
 	}
-	u := protocol.ConfigUpdate{Name: r.Name, Contents: r.Contents}
+	u := protocol.ConfigUpdate{Name: r.Name, Contents: r.Contents, Said: r.said()}
 	if r.Mtime != nil {
 		u.Mtime = *r.Mtime
 	}
@@ -210,7 +217,7 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 		u.IfMtime, u.HasIfMtime = *r.IfMtime, true
 	}
 	frame := protocol.AppendConfigUpdate(begin(protocol.SetConfig), u)
-	body, _, err := c.do(ctx, protocol.SetConfig, frame, false)
+	body, _, err := c.do(ctx, protocol.SetConfig, frame, r.Token != "")
 	reply, err := answer(body, err, protocol.ParseConfigUpdated)
 	if err == nil {
 		err = refusal(reply.Result)
@@ -218,11 +225,18 @@ func (c *Client) Set(ctx context.Context, r SetRequest) (SetResult, error) {
 	return SetResult{Mtime: reply.Mtime}, during(err, "set %s", r.Name)
 }
 
+func (r *SetRequest) said() access.Said {
+	return access.Said{Author: r.Author, Comment: r.Comment, Token: r.Token}
+}
+
 // check refuses what the server would misunderstand: it takes absent and null contents
 // for a deletion, and broken contents for a broken request.
 func (r *SetRequest) check() error {
 	if r.Name == "" {
 		return notSent(codes.BadName, "set: the file name is empty")
+	}
+	if _, err := (*access.Actor)(nil).Says(r.said()); err != nil {
+		return notSent(codes.Of(err), "set %s: %s", r.Name, codes.Message(err))
 	}
 	if r.Delete {
 		if len(r.Contents) > 0 {

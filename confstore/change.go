@@ -179,8 +179,11 @@ func (w *writer) replayed(s *setting) error {
 		got.made, err = w.rec.log.Asked(context.Background(), by.Token, s.asked)
 		return err
 	})
-	if err == nil {
+	if err == nil && got.made != nil {
 		s.made = got.made
+		if n := w.in.node(s.files[0].req.Name); n.known() {
+			s.files[0].result = SetResult{Mtime: n.own.served, Deleted: n.Deleted()}
+		}
 	}
 	return err
 }

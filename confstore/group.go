@@ -212,7 +212,7 @@ func (w *writer) plan(sets []setting) []setting {
 		if s.err == nil && len(readings) == 0 {
 			s.err = w.writable()
 		}
-		if s.err == nil && s.job.changed != nil {
+		if s.err == nil {
 			s.err = w.replayed(s)
 		}
 		if s.err == nil && s.made == nil {

@@ -35,7 +35,8 @@ type SetRequest struct {
 	// Base, unless it is nil, makes the write conditional on the file that is served now: it is the
 	// digest of its bytes, zero if the document must not exist.
 	Base *doclog.Digest
-	// Actor is who writes; subscribers receive it with the change.
+	// Actor is who writes; subscribers receive it with the change. If it has a token, the same
+	// change asked for again with it is not made again: the result is the version now served.
 	Actor *access.Actor
 
 	file, keep bool // see DocumentChange: Contents are a file, which may be null; or the document stays as it is

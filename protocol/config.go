@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"confcenter/access"
 	"confcenter/internal/jsontext"
 )
 
@@ -183,6 +184,8 @@ type ConfigUpdate struct {
 	// is not there; otherwise nothing is written.
 	IfMtime    int32
 	HasIfMtime bool
+	// Said is who makes the change, and why, as the writer has it. It may be anything.
+	Said access.Said
 }
 
 // ConfigUpdate reads SETCONFIG's request. The name is empty if it is missing or
@@ -194,6 +197,7 @@ func (r *Request) ConfigUpdate() ConfigUpdate {
 		u.BadMtime = r.beyondInt32("mtime")
 	}
 	u.IfMtime, u.HasIfMtime = r.Int("if_mtime")
+	u.Said = access.Said{Author: string(r.Text("author")), Comment: string(r.Text("comment")), Token: string(r.Text("token"))}
 	if m, ok := r.Member("contents"); ok && m.Kind != jsontext.Null {
 		u.Contents = m.Raw
 	}
@@ -228,6 +232,11 @@ func AppendConfigUpdate(dst []byte, u ConfigUpdate) []byte {
 	}
 	if u.HasIfMtime {
 		dst = appendInt(dst, "if_mtime", u.IfMtime)
+	}
+	for _, m := range [...]struct{ name, text string }{{"author", u.Said.Author}, {"comment", u.Said.Comment}, {"token", u.Said.Token}} {
+		if m.text != "" {
+			dst = appendText(dst, m.name, m.text)
+		}
 	}
 	if len(u.Contents) > 0 {
 		dst = append(appendMember(dst, "contents"), u.Contents...)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"confcenter/access"
 	"confcenter/internal/jsontext"
 	"confcenter/protocol"
 )
@@ -138,6 +139,9 @@ func TestConfigUpdate(t *testing.T) {
 		{"only if it is not there", `{"filename":"a","if_mtime":0}`, protocol.ConfigUpdate{Name: "a", HasIfMtime: true}},
 		{"first null wins over later contents", `{"filename":"a","contents":null,"contents":{}}`, protocol.ConfigUpdate{Name: "a"}},
 		{"not an object", `"a"`, protocol.ConfigUpdate{}},
+		{"who and why", `{"filename":"a","author":"Zo\u00eb","comment":"a\nb","token":"t"}`,
+			protocol.ConfigUpdate{Name: "a", Said: access.Said{Author: "Zoë", Comment: "a\nb", Token: "t"}}},
+		{"who and why of another type", `{"filename":"a","author":1,"comment":{},"token":null}`, protocol.ConfigUpdate{Name: "a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, parse(t, c.body).ConfigUpdate())
@@ -153,6 +157,9 @@ func TestConfigUpdateRoundTrip(t *testing.T) {
 		}
 		if want.HasIfMtime = rapid.Bool().Draw(t, "conditional"); want.HasIfMtime {
 			want.IfMtime = rapid.Int32().Draw(t, "if_mtime")
+		}
+		if rapid.Bool().Draw(t, "said") {
+			want.Said = access.Said{Author: text(t, "author"), Comment: text(t, "comment"), Token: text(t, "token")}
 		}
 		require.Equal(t, want, parse(t, string(protocol.AppendConfigUpdate(nil, want))).ConfigUpdate())
 

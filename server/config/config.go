@@ -159,15 +159,20 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		s.Result(h, int(codes.BadRequest), "if_mtime is not an integer; nothing was written")
 		return true
 	}
+	by, err := s.Actor().Says(u.Said)
+	if err != nil {
+		s.Result(h, gate.WireCode(err), codes.Message(err))
+		return true
+	}
 	req := confstore.SetRequest{
 		Name:     meta.Complete(u.Name),
 		Contents: bytes.Clone(u.Contents),
 		Mtime:    u.Mtime, HasMtime: u.Mtime != 0,
 		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
-		Actor: s.Actor(),
+		Actor: by,
 	}
 	id := s.Reserve(h.Command)
-	err := f.store.Set(req, func(res confstore.SetResult, err error) {
+	err = f.store.Set(req, func(res confstore.SetResult, err error) {
 		code, desc := 0, "success"
 		switch {
 		case err != nil:
