@@ -391,7 +391,9 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		return err
 	}
 	deletes := req.Contents == nil
-	req.Actor = actorOf(r)
+	if req.Actor, err = actorOf(r); err != nil {
+		return err
+	}
 	var res confstore.SetResult
 	for {
 		if err = g.demand(&req, cond); err != nil {

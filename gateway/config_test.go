@@ -150,6 +150,22 @@ func TestConfigWritersAreNamed(t *testing.T) {
 	requireOverHTTP(t, <-told)
 	require.Equal(t, 200, k.do("DELETE", fileQuery("a.json"), "").status)
 	requireOverHTTP(t, <-told)
+	require.Equal(t, 200, k.do("PUT", fileQuery("a.json"), `{}`, "X-Confcenter-Author: Zo%C3%AB", "X-Confcenter-Comment: 100%", "X-Confcenter-Origin: console").status)
+	said := <-told
+	require.Equal(t, access.Actor{Origin: access.InConsole, Address: said.Address, Author: "Zoë", Comment: "100%"}, *said)
+	require.NotEmpty(t, said.Address)
+}
+
+func TestWhatIsSaidOfWritersHasLimits(t *testing.T) {
+	k := startConfig(t, nil)
+	for _, path := range []string{fileQuery("a.json"), storeRoot + "key?ns=n&key=k", plumRoot + "/n/k"} {
+		for _, header := range []string{"X-Confcenter-Comment: " + strings.Repeat("c", access.MaxComment+1), "X-Confcenter-Author: %00", "X-Confcenter-Origin: http"} {
+			answer := k.do("PUT", path, `{"value":"1"}`, header)
+			require.Contains(t, []int{400, 413}, answer.status, answer.body)
+			require.Contains(t, answer.body, "nothing was written")
+		}
+	}
+	require.Nil(t, k.files.Snapshot().Node("a.json"))
 }
 
 func TestConfigGetIsTheFileAsWritten(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,13 +60,42 @@ func peerOf(r *http.Request) *peer {
 	return p
 }
 
-// actorOf is who asks: an address, since what a request says of its program proves
-// nothing.
-func actorOf(r *http.Request) *access.Actor {
+// What a request says of who makes a change, and why. Author and comment are text as in a URL,
+// percent-encoded where it has to be.
+const (
+	headerAuthor  = "X-Confcenter-Author"
+	headerComment = "X-Confcenter-Comment"
+	headerToken   = "X-Confcenter-Token"
+	headerOrigin  = "X-Confcenter-Origin"
+)
+
+// actorOf is who asks: an address, and what the request says of itself.
+func actorOf(r *http.Request) (by *access.Actor, err error) {
 	if p := peerOf(r); p != nil {
-		return &p.actor
+		by = &p.actor
 	}
-	return nil
+	switch origin := r.Header.Get(headerOrigin); origin {
+	case "":
+	case access.InConsole:
+		console := access.Actor{Origin: origin}
+		if by != nil {
+			console.Address = by.Address
+		}
+		by = &console
+	default:
+		return nil, codes.Errorf(codes.BadRequest, "%s is %.80q: it is %q or absent; nothing was written", headerOrigin, origin, access.InConsole)
+	}
+	return by.Says(access.Said{Author: headerText(r, headerAuthor), Comment: headerText(r, headerComment), Token: r.Header.Get(headerToken)})
+}
+
+// headerText is the text of a header. One that is not valid as a part of a URL is meant as it
+// stands.
+func headerText(r *http.Request, name string) string {
+	text := r.Header.Get(name)
+	if decoded, err := url.PathUnescape(text); err == nil {
+		return decoded
+	}
+	return text
 }
 
 // settle takes a place for the connection with its first request. Probes, metrics and

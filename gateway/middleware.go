@@ -29,7 +29,7 @@ var (
 // Headers of CORS. Plum names the first two request headers; the others are ours.
 const (
 	corsMethods = "GET,POST,PUT,PATCH,DELETE,OPTIONS"
-	corsHeaders = "Content-Type, Authorization, If-Match, If-None-Match, Last-Event-ID"
+	corsHeaders = "Content-Type, Authorization, If-Match, If-None-Match, Last-Event-ID, " + headerAuthor + ", " + headerComment + ", " + headerToken
 	corsExposed = "ETag"
 )
 

@@ -34,7 +34,11 @@ func asksModel(m *state.Model, o *state.Operation) handler {
 		if err != nil {
 			return err
 		}
-		answer, err := m.Answer(r.Context(), o, actorOf(r), question)
+		by, err := actorOf(r)
+		if err != nil {
+			return err
+		}
+		answer, err := m.Answer(r.Context(), o, by, question)
 		if err != nil {
 			return err
 		}

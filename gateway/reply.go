@@ -216,10 +216,13 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 // earlier if the peer goes away: the write stands either way. The result is valid as
 // long as the reply is.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
-	if err := w.takeTxn(txn); err != nil {
+	var err error
+	if txn.Actor, err = actorOf(r); err == nil {
+		err = w.takeTxn(txn)
+	}
+	if err != nil {
 		return nil, err
 	}
-	txn.Actor = actorOf(r)
 	w.write.Txn = txn
 	if _, err := g.stores.State.CommitEach(waiting{}, w.writes[:]); err != nil {
 		return nil, err

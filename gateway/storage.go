@@ -194,7 +194,11 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 		if err != nil {
 			return err
 		}
-		write := &storage.Write{Owner: ownerOf(r), Kind: kind, Actor: actorOf(r)}
+		by, err := actorOf(r)
+		if err != nil {
+			return err
+		}
+		write := &storage.Write{Owner: ownerOf(r), Kind: kind, Actor: by}
 		storagejson.ReadWrite(&m.Reader, write)
 		if err := m.End(); err != nil {
 			return err

@@ -29,7 +29,7 @@ export class Refusal extends Error {
 }
 
 async function ask(method, path, { query, body, match, absent, signal, text } = {}) {
-  const headers = {};
+  const headers = { "X-Confcenter-Origin": "console" };
   if (match !== undefined) headers["If-Match"] = `"${match}"`;
   if (absent) headers["If-None-Match"] = "*";
   if (body !== undefined) headers["Content-Type"] = "application/json";
