@@ -59,6 +59,11 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 				return usageError{fmt.Errorf("%s: %w", strings.ToUpper(w.member.Name), err)}
 			}
 		}
+		if author := command.Flags().Lookup(authorFlag); author != nil && o.Writes() && !author.Changed {
+			if err := author.Value.Set(signed("")); err != nil {
+				return err
+			}
+		}
 		ask := func() (any, error) {
 			answer := reflect.New(o.Answer()).Interface()
 			return answer, connected.Call(ctx, cmd, o.Writes(), question, answer)
@@ -122,7 +127,11 @@ func (w *word) usage() string {
 }
 
 func (w *word) define(command *cobra.Command) {
-	flag := command.Flags().VarPF(w, w.member.Name, "", w.member.Doc)
+	letter := ""
+	if w.member.Name == commentFlag {
+		letter = commentLetter
+	}
+	flag := command.Flags().VarPF(w, w.member.Name, letter, w.member.Doc)
 	if w.member.Form == cluster.Flag {
 		flag.NoOptDefVal = "true"
 	}

@@ -58,6 +58,7 @@ const maxInput = 64 << 20
 
 func (a *app) setCommand() *cobra.Command {
 	var mtime, ifMtime int32
+	var request client.SetRequest
 	command := &cobra.Command{
 		Use:   "set NAME [FILE|-] | set NAME PATH VALUE",
 		Short: "Write a file on the server, or one value in it",
@@ -71,7 +72,7 @@ other than --if-mtime; then nothing has changed. With PATH nobody else's change 
 lost: if the file changes in the meantime, set reads it again.`,
 		Example: `  confcenter set app2-dev /key4 1235
   confcenter set app1-dev /key3/subkey3 '"a string"'
-  confcenter set app1-dev.json ./app1-dev.json
+  confcenter set app1-dev.json ./app1-dev.json -m "more workers for the sale"
 
   # change only what was read
   version=$(confcenter get app1 -o json | jq .mtime)
@@ -86,9 +87,10 @@ lost: if the file changes in the meantime, set reads it again.`,
 	}
 	command.Flags().Int32Var(&mtime, "mtime", 0, "version of the file, in seconds since 1970; refused if older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
+	defineWho(command, &request)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		flags := command.Flags()
-		request := client.SetRequest{Name: args[0], Mtime: given(flags, "mtime", &mtime), IfMtime: given(flags, "if-mtime", &ifMtime)}
+		request.Name, request.Mtime, request.IfMtime = args[0], given(flags, "mtime", &mtime), given(flags, "if-mtime", &ifMtime)
 		if len(args) == 3 {
 			if strings.Trim(args[1], "/ ") == "" {
 				return usageError{fmt.Errorf("PATH %q names the whole file; to replace it use %s NAME FILE", args[1], command.CommandPath())}
@@ -121,6 +123,7 @@ lost: if the file changes in the meantime, set reads it again.`,
 
 func (a *app) rmCommand() *cobra.Command {
 	var ifMtime int32
+	request := client.SetRequest{Delete: true}
 	command := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Delete a file on the server",
@@ -133,8 +136,9 @@ there never was such a file, because the name may be misspelt.`,
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName
 	defineIfMtime(command, &ifMtime)
+	defineWho(command, &request)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		request := client.SetRequest{Name: args[0], Delete: true, IfMtime: given(command.Flags(), "if-mtime", &ifMtime)}
+		request.Name, request.IfMtime = args[0], given(command.Flags(), "if-mtime", &ifMtime)
 		return c.write(ctx, connected, request)
 	})
 }
@@ -153,6 +157,7 @@ func given(flags *pflag.FlagSet, flag string, value *int32) *int32 {
 
 // write sends a request and prints the resulting version.
 func (c *connection) write(ctx context.Context, connected *client.Client, request client.SetRequest) error {
+	request.Author = signed(request.Author)
 	result, err := connected.Set(ctx, request)
 	if errors.Is(err, codes.Older) || errors.Is(err, codes.Conflict) {
 		return fmt.Errorf("%w (the version served is %d)", err, result.Mtime)
