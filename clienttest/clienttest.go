@@ -25,6 +25,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/confstore"
+	"confcenter/internal/roster"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
@@ -133,9 +134,11 @@ func (s *Server) start() {
 	players, err := storage.Open(storage.Config{Store: state, Clock: scfg.Clock, Log: log})
 	s.must(err)
 	mcfg := s.opts.Models
-	mcfg.Clock, mcfg.Log = scfg.Clock, log
+	mcfg.Clock, mcfg.Log, mcfg.History.Documents = scfg.Clock, log, store
+	var tcp *server.Server
+	mcfg.History.Clients = func(after int32, most int) ([]roster.Client, int32) { return tcp.Clients(after, most) }
 	models := host.Open(state, mcfg)
-	tcp := server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
+	tcp = server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
 	s.must(tcp.Start())
 	s.Store, s.State, s.tcp = store, state, tcp
 	s.close = []func() error{func() error { models.Close(); locks.Close(); return nil }, players.Close, store.Close, state.Close}

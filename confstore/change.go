@@ -7,74 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
-	"confcenter/kv"
 )
-
-// ChangeRequest asks for a change of several documents: all of it happens, or nothing.
-type ChangeRequest struct {
-	// Documents are at most Config.MaxFiles; each name occurs once.
-	Documents []DocumentChange
-	// Actor is who asks; subscribers receive it with the change. If it has a token, the same change
-	// asked for again with it is not made again, but answered with what the first one did.
-	Actor *access.Actor
-	// Check has nothing written: the result says what the change would do.
-	Check bool
-}
-
-// DocumentChange is what becomes of one document.
-type DocumentChange struct {
-	// Name must pass CheckName.
-	Name string
-	// File is the bytes of its file from now on; nil deletes the document. It is not copied, as
-	// SetRequest.Contents is not.
-	File []byte
-	// Keep leaves the document as it is, so that only Base counts.
-	Keep bool
-	// Base, unless it is nil, is the digest of the file that the change is based on, zero if there
-	// was none. If another one is served by then, the change is refused with codes.Conflict.
-	Base *doclog.Digest
-}
-
-// ChangeResult is what a change has done.
-type ChangeResult struct {
-	// Revision is that of the change; 0 if everything was as requested already, or if nothing was
-	// to be written.
-	Revision kv.Revision
-	// Replayed: the change had been made before, with the same token. What it did is in the log.
-	Replayed bool
-	// Documents are those that the change touches, by name.
-	Documents []ChangedDocument
-	// Batch is the change as subscribers are told of it; nil if there is none. Of documents of
-	// which only the layout has changed nobody is told.
-	Batch *Batch
-	// Refused says why nothing was changed, if that is for some of the documents, by name.
-	Refused []Refusal
-}
-
-// ChangedDocument is what a change makes of a document.
-type ChangedDocument struct {
-	Name  string
-	Kind  doclog.Kind
-	Mtime int32 // the version served
-	Size  int   // of the file
-	Hash  doclog.Digest
-	Was   doclog.Digest // the file that is replaced; zero: there was no document
-}
-
-// Refusal is why one document of a change cannot be changed.
-type Refusal struct {
-	Name string
-	Err  error
-}
 
 // Change queues a change of several documents. It is one transaction of the log, one revision and
 // one batch. What Set says of the order, of done and of disks that do not answer applies. If some
 // documents cannot be changed the error is about all of them: its code is theirs or, if they have
 // several, that of the first which is no conflict.
-func (s *Store) Change(req ChangeRequest, done func(ChangeResult, error)) error {
+func (s *Store) Change(req change.Request, done func(change.Result, error)) error {
 	if len(req.Documents) == 0 || len(req.Documents) > s.cfg.MaxFiles {
 		return codes.Errorf(codes.Limit, "a change has %d documents; it must have one at least, and at most %d", len(req.Documents), s.cfg.MaxFiles)
 	}
@@ -108,10 +50,10 @@ func checkTogether(reqs []SetRequest) error {
 }
 
 // changed is what became of a change.
-func (s *setting) changed() (r ChangeResult) {
+func (s *setting) changed() (r change.Result) {
 	for i := range s.files {
 		if f := &s.files[i]; f.err != nil {
-			r.Refused = append(r.Refused, Refusal{f.req.Name, f.err})
+			r.Refused = append(r.Refused, change.Refusal{Name: f.req.Name, Err: f.err})
 		}
 	}
 	if s.made != nil {
@@ -120,20 +62,23 @@ func (s *setting) changed() (r ChangeResult) {
 	if s.out == nil || s.err != nil {
 		return r
 	}
-	r.Batch, r.Documents = s.out.batch(), s.documents()
+	r.Documents = s.documents()
+	for _, c := range s.out.changes {
+		r.Told = append(r.Told, c.Name)
+	}
 	if !s.job.check {
 		r.Revision = s.out.plan.docs[0].revision()
 	}
 	return r
 }
 
-func (s *setting) documents() (list []ChangedDocument) {
+func (s *setting) documents() (list []change.Changed) {
 	for i := range s.files {
 		f := &s.files[i]
 		if !f.edited {
 			continue
 		}
-		d := ChangedDocument{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.out.plan.doc(f.req.Name).hash}
+		d := change.Changed{Name: f.req.Name, Kind: doclog.Changed, Mtime: f.result.Mtime, Size: len(f.data), Hash: s.out.plan.doc(f.req.Name).hash}
 		if prev := s.out.plan.prev.Node(f.req.Name); prev.live() {
 			d.Was = prev.own.hash
 		} else {

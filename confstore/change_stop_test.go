@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 )
@@ -86,12 +87,12 @@ func TestAChangeIsWholeWhereverItStops(t *testing.T) {
 				i.note(what)
 				return nil
 			}
-			var list []DocumentChange
+			var list []change.Document
 			for _, name := range []string{"a.json", "b.json", "dir/new.json"} {
 				list = append(list, write(name, text))
 			}
 			i.may = append(i.may, fmt.Sprintf("a.json=%s b.json=%[1]s dir/new.json=%[1]s gone.json=none", text[:12]))
-			r, err := changeNow(t, i.store, ChangeRequest{Documents: append(list, DocumentChange{Name: "gone.json"})})
+			r, err := changeNow(t, i.store, change.Request{Documents: append(list, change.Document{Name: "gone.json"})})
 			require.NoError(t, err)
 			i.mu.Lock()
 			i.may = i.may[1:]
@@ -133,8 +134,8 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 			}
 			i.log.SetFull(op == "commit")
 			was := documents(i.store)
-			list := []DocumentChange{write("a.json", newText), write("b.json", newText), {Name: "gone.json"}}
-			r, err := changeNow(t, i.store, ChangeRequest{Documents: list})
+			list := []change.Document{write("a.json", newText), write("b.json", newText), {Name: "gone.json"}}
+			r, err := changeNow(t, i.store, change.Request{Documents: list})
 			want := fmt.Sprintf("a.json=%s b.json=%[1]s gone.json=none", newText)
 			placed := strings.HasPrefix(op, "re")
 			if placed {
@@ -144,7 +145,7 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 				i.store.Reload()
 			} else {
 				require.Equal(t, codes.Storage, codes.Of(err))
-				require.Nil(t, r.Batch)
+				require.Empty(t, r.Told)
 				want = was
 			}
 			require.Equal(t, want, documents(i.store))
@@ -158,7 +159,7 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 			if placed {
 				(&kit{t: t, Store: i.store}).inside(func() { i.store.intake.retryPlacing() })
 			} else {
-				_, err = changeNow(t, i.store, ChangeRequest{Documents: list})
+				_, err = changeNow(t, i.store, change.Request{Documents: list})
 				require.NoError(t, err)
 			}
 			require.Empty(t, i.store.Problems())
@@ -177,7 +178,7 @@ func TestAChangeThatADiskHoldsUpIsOneBatch(t *testing.T) {
 	p.open()
 	thaw := p.disk.hang()
 	answer := make(chan changeOutcome, 1)
-	require.NoError(t, p.Change(ChangeRequest{Documents: []DocumentChange{write("a.json", newText), write("b.json", newText), write("c.json", newText)}}, func(r ChangeResult, err error) { answer <- changeOutcome{r, err} }))
+	require.NoError(t, p.Change(change.Request{Documents: []change.Document{write("a.json", newText), write("b.json", newText), write("c.json", newText)}}, func(r change.Result, err error) { answer <- changeOutcome{r, err} }))
 	p.await("the hanging disk to be noticed", func() bool { return p.Trouble() != nil })
 	p.edit("a.json", `{"v":"edited"}`)
 	require.Equal(t, []string{"a.json"}, names(p.next()))

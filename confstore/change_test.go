@@ -11,26 +11,27 @@ import (
 
 	"confcenter/access"
 	"confcenter/codes"
+	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 )
 
 type changeOutcome struct {
-	ChangeResult
+	change.Result
 	err error
 }
 
-func changeNow(t testing.TB, s *Store, req ChangeRequest) (ChangeResult, error) {
+func changeNow(t testing.TB, s *Store, req change.Request) (change.Result, error) {
 	t.Helper()
 	done := make(chan changeOutcome, 1)
-	if err := s.Change(req, func(r ChangeResult, err error) { done <- changeOutcome{r, err} }); err != nil {
-		return ChangeResult{}, err
+	if err := s.Change(req, func(r change.Result, err error) { done <- changeOutcome{r, err} }); err != nil {
+		return change.Result{}, err
 	}
 	select {
 	case o := <-done:
-		return o.ChangeResult, o.err
+		return o.Result, o.err
 	case <-time.After(3 * patience):
 		require.FailNow(t, "Change was not answered")
-		return ChangeResult{}, nil
+		return change.Result{}, nil
 	}
 }
 
@@ -42,7 +43,7 @@ func digest(text string) *doclog.Digest {
 	return &d
 }
 
-func write(name, text string) DocumentChange { return DocumentChange{Name: name, File: []byte(text)} }
+func write(name, text string) change.Document { return change.Document{Name: name, File: []byte(text)} }
 
 func TestAChangeIsOneRevisionAndOneBatch(t *testing.T) {
 	k := newKit(t, map[string]string{
@@ -50,15 +51,13 @@ func TestAChangeIsOneRevisionAndOneBatch(t *testing.T) {
 		"_meta.json": `{"conf_inherit":{"heir.json":"b.json"}}`,
 	})
 	file := "{\n  \"a\": 2 }\r\n"
-	r, err := changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{
+	r, err := changeNow(t, k.Store, change.Request{Documents: []change.Document{
 		write("new/x.json", "null"), write("a.json", file), {Name: "b.json"}, write("same.json", `{"s":1}`), {Name: "heir.json", Keep: true},
 	}})
 	require.NoError(t, err)
 	b := k.next()
 	require.Equal(t, []string{"a.json", "b.json", "heir.json", "new/x.json"}, names(b))
-	require.Equal(t, names(b), names(r.Batch))
-	require.Same(t, b.Snapshot, r.Batch.Snapshot)
-	require.Same(t, b.Prev, r.Batch.Prev)
+	require.ElementsMatch(t, names(b), r.Told)
 	for _, name := range []string{"a.json", "b.json", "new/x.json"} {
 		d, err := k.recorder.log.Document(name)
 		require.NoError(t, err)
@@ -75,7 +74,7 @@ func TestAChangeIsOneRevisionAndOneBatch(t *testing.T) {
 	_, err = k.ReadFile("b.json", anySize)
 	require.Equal(t, codes.NotFound, codes.Of(err))
 
-	r, err = changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{write("a.json", file), {Name: "b.json"}}})
+	r, err = changeNow(t, k.Store, change.Request{Documents: []change.Document{write("a.json", file), {Name: "b.json"}}})
 	require.NoError(t, err)
 	require.Zero(t, r, "everything is so already")
 	k.drainedNone()
@@ -84,11 +83,10 @@ func TestAChangeIsOneRevisionAndOneBatch(t *testing.T) {
 func TestACheckedChangeChangesNothing(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `{"a":1}`})
 	held := k.Store.cfg.Documents.Held()
-	r, err := changeNow(t, k.Store, ChangeRequest{Check: true, Documents: []DocumentChange{write("a.json", `{"a":2}`), write("b.json", "1")}})
+	r, err := changeNow(t, k.Store, change.Request{Check: true, Documents: []change.Document{write("a.json", `{"a":2}`), write("b.json", "1")}})
 	require.NoError(t, err)
 	require.Zero(t, r.Revision)
-	require.Equal(t, []string{"a.json", "b.json"}, names(r.Batch))
-	require.Equal(t, `{"a":2}`, textOf(r.Batch.Snapshot.Node("a.json"), false))
+	require.Equal(t, []string{"a.json", "b.json"}, r.Told)
 	require.Equal(t, `{"a":1}`, k.text("a.json"))
 	k.none()
 	require.Equal(t, held, k.Store.cfg.Documents.Held())
@@ -98,47 +96,47 @@ func TestACheckedChangeChangesNothing(t *testing.T) {
 func TestAChangeIsRefusedAsAWhole(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": `{"a":1}`, "b.json": `{"b":1}`})
 	for name, c := range map[string]struct {
-		list []DocumentChange
+		list []change.Document
 		code codes.Code
 		text []string
 	}{
-		"a conflict": {[]DocumentChange{write("new.json", "1"), {Name: "a.json", File: []byte("2"), Base: digest("other")}}, codes.Conflict, []string{"1 of 2 documents", "a.json: it was to replace the file"}},
-		"not absent": {[]DocumentChange{{Name: "a.json", File: []byte("2"), Base: digest("")}}, codes.Conflict, []string{"it was to replace no file"}},
-		"absent":     {[]DocumentChange{{Name: "new.json", Base: digest("other")}}, codes.Conflict, []string{"there is no file"}},
-		"kept":       {[]DocumentChange{write("new.json", "1"), {Name: "a.json", Keep: true, Base: digest("other")}}, codes.Conflict, []string{"a.json"}},
-		"no JSON": {[]DocumentChange{write("a.json", "{"), {Name: "b.json", Base: digest("other")}, write("c.json", "[")}, codes.BadJSON,
+		"a conflict": {[]change.Document{write("new.json", "1"), {Name: "a.json", File: []byte("2"), Base: digest("other")}}, codes.Conflict, []string{"1 of 2 documents", "a.json: it was to replace the file"}},
+		"not absent": {[]change.Document{{Name: "a.json", File: []byte("2"), Base: digest("")}}, codes.Conflict, []string{"it was to replace no file"}},
+		"absent":     {[]change.Document{{Name: "new.json", Base: digest("other")}}, codes.Conflict, []string{"there is no file"}},
+		"kept":       {[]change.Document{write("new.json", "1"), {Name: "a.json", Keep: true, Base: digest("other")}}, codes.Conflict, []string{"a.json"}},
+		"no JSON": {[]change.Document{write("a.json", "{"), {Name: "b.json", Base: digest("other")}, write("c.json", "[")}, codes.BadJSON,
 			[]string{"3 of 3 documents", "a.json", "b.json", "c.json"}},
-		"twice":          {[]DocumentChange{write("a.json", "1"), write("a.json", "2")}, codes.BadRequest, []string{"a.json occurs twice"}},
-		"below a file":   {[]DocumentChange{write("new.json", "1"), write("new.json/x.json", "2")}, codes.BadName, []string{"new.json/x.json lies below new.json"}},
-		"below another":  {[]DocumentChange{write("new.json", "1"), write("a.json/x.json", "2")}, codes.BadName, []string{"a.json/x.json"}},
-		"a name":         {[]DocumentChange{write("new.json", "1"), write("../x.json", "2")}, codes.BadName, []string{"../x.json"}},
+		"twice":          {[]change.Document{write("a.json", "1"), write("a.json", "2")}, codes.BadRequest, []string{"a.json occurs twice"}},
+		"below a file":   {[]change.Document{write("new.json", "1"), write("new.json/x.json", "2")}, codes.BadName, []string{"new.json/x.json lies below new.json"}},
+		"below another":  {[]change.Document{write("new.json", "1"), write("a.json/x.json", "2")}, codes.BadName, []string{"a.json/x.json"}},
+		"a name":         {[]change.Document{write("new.json", "1"), write("../x.json", "2")}, codes.BadName, []string{"../x.json"}},
 		"nothing":        {nil, codes.Limit, []string{"0 documents"}},
-		"bad _meta.json": {[]DocumentChange{write("new.json", "1"), write("_meta.json", `[1]`)}, codes.BadRequest, nil},
+		"bad _meta.json": {[]change.Document{write("new.json", "1"), write("_meta.json", `[1]`)}, codes.BadRequest, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := changeNow(t, k.Store, ChangeRequest{Documents: c.list})
+			r, err := changeNow(t, k.Store, change.Request{Documents: c.list})
 			require.Equal(t, c.code, codes.Of(err), "%v", err)
 			for _, text := range c.text {
 				require.Contains(t, codes.Message(err), text)
 			}
 			require.NotContains(t, codes.Message(err), k.cfg.Dir)
-			require.Nil(t, r.Batch)
+			require.Empty(t, r.Told)
 			k.none()
 			require.Nil(t, k.Snapshot().Node("new.json"))
 		})
 	}
-	r, err := changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{{Name: "a.json", File: []byte("2"), Base: digest(`{"a":1}`)}, {Name: "b.json", Keep: true, Base: digest(`{"b":1}`)}, {Name: "new.json", File: []byte("1"), Base: digest("")}}})
+	r, err := changeNow(t, k.Store, change.Request{Documents: []change.Document{{Name: "a.json", File: []byte("2"), Base: digest(`{"a":1}`)}, {Name: "b.json", Keep: true, Base: digest(`{"b":1}`)}, {Name: "new.json", File: []byte("1"), Base: digest("")}}})
 	require.NoError(t, err)
-	require.Len(t, r.Batch.Changes, 2)
+	require.Len(t, r.Told, 2)
 }
 
 func TestAnErrorOfAChangeNamesManyDocumentsAndCountsTheRest(t *testing.T) {
 	k := newKit(t, nil)
-	var list []DocumentChange
+	var list []change.Document
 	for i := range 100 {
 		list = append(list, write(fmt.Sprintf("%02d.json", i), "{"))
 	}
-	r, err := changeNow(t, k.Store, ChangeRequest{Documents: list})
+	r, err := changeNow(t, k.Store, change.Request{Documents: list})
 	require.Equal(t, codes.BadJSON, codes.Of(err))
 	require.Contains(t, codes.Message(err), "100 of 100 documents")
 	require.Contains(t, codes.Message(err), "and 80 more")
@@ -150,7 +148,7 @@ func TestAnErrorOfAChangeNamesManyDocumentsAndCountsTheRest(t *testing.T) {
 func TestAChangeSeesEditsThatNobodyHasSeenYet(t *testing.T) {
 	k := newMemKit(t, map[string]string{"a.json": `{"a":1}`, "b.json": `{"b":1}`})
 	k.write("a.json", `{"a":"edited"}`, 2000)
-	_, err := changeNow(t, k.Store, ChangeRequest{Documents: []DocumentChange{{Name: "a.json", File: []byte("2"), Base: digest(`{"a":1}`)}, write("b.json", "3")}})
+	_, err := changeNow(t, k.Store, change.Request{Documents: []change.Document{{Name: "a.json", File: []byte("2"), Base: digest(`{"a":1}`)}, write("b.json", "3")}})
 	require.Equal(t, codes.Conflict, codes.Of(err))
 	require.Equal(t, `{"a":"edited"}`, k.text("a.json"))
 	require.Equal(t, `{"b":1}`, k.text("b.json"))
@@ -183,7 +181,7 @@ func TestConcurrentChangesAreInOneLine(t *testing.T) {
 	for i := range writers {
 		waiting.Add(1)
 		text := []byte(fmt.Sprint(i + 1))
-		require.NoError(t, k.Change(ChangeRequest{Documents: []DocumentChange{{Name: "a.json", File: text, Base: digest("0")}, {Name: "b.json", File: text, Base: digest("0")}}}, func(_ ChangeResult, err error) {
+		require.NoError(t, k.Change(change.Request{Documents: []change.Document{{Name: "a.json", File: text, Base: digest("0")}, {Name: "b.json", File: text, Base: digest("0")}}}, func(_ change.Result, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			defer waiting.Done()
@@ -203,11 +201,11 @@ func TestConcurrentChangesAreInOneLine(t *testing.T) {
 // More than one transaction takes.
 func TestALargeChangeIsOneRevision(t *testing.T) {
 	k := newMemKit(t, nil)
-	var list []DocumentChange
+	var list []change.Document
 	for i := range 1000 {
 		list = append(list, write(fmt.Sprintf("dir%d/%03d.json", i%7, i), fmt.Sprintf(`{"i":%d,"text":%q}`, i, strings.Repeat("x", i%50*200))))
 	}
-	r, err := changeNow(t, k.Store, ChangeRequest{Documents: list})
+	r, err := changeNow(t, k.Store, change.Request{Documents: list})
 	require.NoError(t, err)
 	require.Len(t, k.next().Changes, 1000)
 	for _, d := range list {
@@ -228,7 +226,7 @@ func TestALargeChangeIsOneRevision(t *testing.T) {
 	for i := range list[:999] {
 		list[i].File = []byte("2")
 	}
-	_, err = changeNow(t, k.Store, ChangeRequest{Documents: list})
+	_, err = changeNow(t, k.Store, change.Request{Documents: list})
 	require.Equal(t, codes.BadJSON, codes.Of(err))
 	k.none()
 }
@@ -236,11 +234,11 @@ func TestALargeChangeIsOneRevision(t *testing.T) {
 // A writer who does not know whether it was made asks again.
 func TestAChangeAskedForAgainIsNotMadeAgain(t *testing.T) {
 	k := newKit(t, map[string]string{"a.json": "0", "b.json": "0"})
-	ask := ChangeRequest{Actor: &access.Actor{Token: "t1"}, Documents: []DocumentChange{{Name: "a.json", File: []byte("1"), Base: digest("0")}, {Name: "b.json"}}}
+	ask := change.Request{Actor: &access.Actor{Token: "t1"}, Documents: []change.Document{{Name: "a.json", File: []byte("1"), Base: digest("0")}, {Name: "b.json"}}}
 	first, err := changeNow(t, k.Store, ask)
 	require.NoError(t, err)
 	require.False(t, first.Replayed)
-	require.Equal(t, []ChangedDocument{
+	require.Equal(t, []change.Changed{
 		{Name: "a.json", Kind: doclog.Changed, Mtime: k.mtime("a.json"), Size: 1, Hash: *digest("1"), Was: *digest("0")},
 		{Name: "b.json", Kind: doclog.Deleted, Mtime: k.mtime("b.json"), Was: *digest("0")},
 	}, first.Documents)
@@ -248,17 +246,17 @@ func TestAChangeAskedForAgainIsNotMadeAgain(t *testing.T) {
 	k.reopen()
 	again, err := changeNow(t, k.Store, ask)
 	require.NoError(t, err)
-	require.Equal(t, ChangeResult{Revision: first.Revision, Replayed: true}, again)
+	require.Equal(t, change.Result{Revision: first.Revision, Replayed: true}, again)
 	require.Equal(t, "2", k.text("a.json"))
 
-	for name, other := range map[string][]DocumentChange{
+	for name, other := range map[string][]change.Document{
 		"text":    {{Name: "a.json", File: []byte("3"), Base: digest("0")}, {Name: "b.json"}},
 		"base":    {{Name: "a.json", File: []byte("1")}, {Name: "b.json"}},
 		"fewer":   {{Name: "a.json", File: []byte("1"), Base: digest("0")}},
 		"keep":    {{Name: "a.json", File: []byte("1"), Base: digest("0")}, {Name: "b.json", Keep: true}},
 		"another": {{Name: "a.json", File: []byte("1"), Base: digest("0")}, {Name: "c.json"}},
 	} {
-		_, err = changeNow(t, k.Store, ChangeRequest{Actor: ask.Actor, Documents: other})
+		_, err = changeNow(t, k.Store, change.Request{Actor: ask.Actor, Documents: other})
 		require.Equal(t, codes.TokenReused, codes.Of(err), name)
 	}
 	ask.Actor = &access.Actor{Token: "t10"}

@@ -391,9 +391,9 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 	var list []doclog.Change
 	for i := range sets {
 		if s := &sets[i]; s.out != nil && !s.job.check {
-			change := s.out.plan.change()
-			change.Asked = s.asked
-			list = append(list, change)
+			c := s.out.plan.change()
+			c.Asked = s.asked
+			list = append(list, c)
 		}
 	}
 	if len(list) == 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confcenter/codes"
+	"confcenter/confstore/change"
 )
 
 // setJob is a request that has been queued.
@@ -14,8 +15,8 @@ type setJob struct {
 	// set before put
 	reqs    []SetRequest // of a Set one
 	done    func(SetResult, error)
-	changed func(ChangeResult, error) // of a Change, in place of done
-	check   bool                      // of a Change: nothing is written
+	changed func(change.Result, error) // of a Change, in place of done
+	check   bool                       // of a Change: nothing is written
 
 	since time.Time // set at put
 	size  int64     // set at put: bytes of contents
@@ -75,7 +76,7 @@ func (j *setJob) end(s *setting, err error) {
 	case j.changed == nil:
 		j.done(s.files[0].result, err)
 	case s == nil:
-		j.changed(ChangeResult{}, err)
+		j.changed(change.Result{}, err)
 	default:
 		j.changed(s.changed(), err)
 	}

@@ -39,7 +39,7 @@ type SetRequest struct {
 	// change asked for again with it is not made again: the result is the version now served.
 	Actor *access.Actor
 
-	file, keep bool // see DocumentChange: Contents are a file, which may be null; or the document stays as it is
+	file, keep bool // see change.Document: Contents are a file, which may be null; or the document stays as it is
 }
 
 // givesMtime: CppCloud's clients send 0 for "none".

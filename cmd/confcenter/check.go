@@ -52,21 +52,10 @@ there is any.`,
 }
 
 func (a *app) check(dir string, asJSON bool) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	c := checker{files: map[string]bool{}, found: []finding{}}
+	if err := c.read(dir, c.checkMeta); err != nil {
 		return fmt.Errorf("the directory cannot be checked: %w", err)
 	}
-	defer root.Close()
-	c := checker{root: root, files: map[string]bool{}, found: []finding{}}
-	top, err := root.Stat(".")
-	if err != nil {
-		return fmt.Errorf("the directory cannot be checked: %w", err)
-	}
-	c.walk(".", []fs.FileInfo{top})
-	c.checkMeta()
-	slices.SortStableFunc(c.found, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
 	if err := a.printFindings(dir, &c, asJSON); err != nil {
 		return err
 	}
@@ -119,6 +108,27 @@ type checker struct {
 	files    map[string]bool // names of documents, broken ones too
 	metaText []byte          // nil if there is no valid _meta.json
 	found    []finding
+	take     func(name string, info fs.FileInfo, text []byte) // if not nil, is given each valid document
+}
+
+// read checks a directory; last is called when all of it has been read.
+func (c *checker) read(dir string, last func()) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	c.root = root
+	top, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	c.walk(".", []fs.FileInfo{top})
+	last()
+	slices.SortStableFunc(c.found, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return nil
 }
 
 func (c *checker) report(file, format string, args ...any) {
@@ -191,6 +201,9 @@ func (c *checker) file(name string, info fs.FileInfo) {
 	}
 	if name == meta.FileName {
 		c.metaText = text
+	}
+	if c.take != nil {
+		c.take(name, info, text)
 	}
 }
 

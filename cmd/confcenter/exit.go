@@ -14,6 +14,7 @@ const (
 	exitNotFound    = 3
 	exitUnreachable = 4
 	exitRefused     = 5
+	exitDiffers     = 6
 )
 
 const exitCodesHelp = `Exit codes:
@@ -23,7 +24,11 @@ const exitCodesHelp = `Exit codes:
   3  no such file, key or lease, or nothing at the path
   4  no server could be reached, or none answered in time
   5  refused by the server: a conflict, an older version, a lock held by somebody else,
-     a name, value or size that is not allowed`
+     a name, value or size that is not allowed
+  6  apply or rollback with --dry-run: there is something to change`
+
+// errDiffers tells scripts that a dry run would change something.
+var errDiffers = errors.New("nothing was changed: this was a dry run")
 
 // usageError is a mistake in the command line, the environment or the config file.
 type usageError struct{ error }
@@ -38,6 +43,8 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.Is(err, errDiffers):
+		return exitDiffers
 	}
 	switch codes.Of(err) {
 	case codes.NotFound, codes.NotSubscribed, codes.LeaseGone:

@@ -36,8 +36,17 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		"prune":   "  confcenter history prune --dry-run",
 		"explain": "  confcenter explain app1-dev /database/host",
 	}
+	specials["rollback"] = special{show: a.showChange, follow: a.rolledBack}
+	examples["rollback"] = "  confcenter rollback app1-dev ~1 -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
+	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
+		if verb, is := own[o.Name]; is {
+			if verb != nil {
+				list = append(list, verb)
+			}
+			continue
+		}
 		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
 		verb.Example = examples[o.Name]
 		if o.Name == "prune" {

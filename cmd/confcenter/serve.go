@@ -126,6 +126,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, state.close()) }()
 	srv := server.New(o.serverConfig(lobby, budget, log), state.serve(server.Stores{Config: store}))
+	state.server = srv
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}

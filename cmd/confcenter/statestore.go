@@ -15,6 +15,7 @@ import (
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/health"
 	"confcenter/internal/memory"
+	"confcenter/internal/roster"
 	"confcenter/kvlock"
 	"confcenter/kvstore"
 	"confcenter/kvstore/pebblekv"
@@ -140,6 +141,7 @@ type state struct {
 	locks   *kvlock.Manager
 	players *storage.Storage
 	models  *host.Host
+	server  *server.Server // set before it starts
 	landed  landed
 
 	closing  chan struct{}
@@ -176,7 +178,10 @@ func openState(o *options, store *replica.Store, config *confstore.Store, budget
 		return nil, errors.Join(err, landed.close())
 	}
 	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
-	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, History: history.Config{Memory: budget.Bodies}})
+	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, History: history.Config{
+		Memory: budget.Bodies, Documents: config, Staged: memory.NewPool(min(history.MaxStaged, budget.Queues.Limit())),
+		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
+	}})
 	s.watching.Go(func() { s.remind(log) })
 	s.startLanding(&o.landing, config, log)
 	return s, nil

@@ -148,25 +148,35 @@ func (l *Log) Behind(ctx context.Context, rev kv.Revision) (list []Document, new
 
 // eachDocument calls fn for each document, in the order of their names.
 func (l *Log) eachDocument(fn func(Document)) error {
-	view := l.store.View()
-	defer view.Close()
-	for after := ""; ; {
-		page, err := view.List(kv.List{NS: space, Prefix: docPrefix, After: after})
-		if err != nil {
+	for after, more := "", true; more; {
+		var page []Document
+		var err error
+		if page, more, err = l.Documents(after, 0); err != nil {
 			return err
 		}
-		for _, e := range page.Entries {
-			d, err := document(e)
-			if err != nil {
-				return err
-			}
+		for _, d := range page {
+			after = d.Name
 			fn(d)
-			after = e.Key
-		}
-		if !page.More {
-			return nil
 		}
 	}
+	return nil
+}
+
+// Documents lists documents by name, those that are deleted too, behind the name after, at most
+// limit; 0: as many as are listed at once. more tells that there are further ones.
+func (l *Log) Documents(after string, limit int) (list []Document, more bool, err error) {
+	view := l.store.View()
+	defer view.Close()
+	if after != "" {
+		after = docPrefix + after
+	}
+	page, err := view.List(kv.List{NS: space, Prefix: docPrefix, After: after, Limit: limit})
+	for i := 0; i < len(page.Entries) && err == nil; i++ {
+		var d Document
+		d, err = document(page.Entries[i])
+		list = append(list, d)
+	}
+	return list, page.More, err
 }
 
 // Document returns what is known of a name; N is 0 if nothing is.

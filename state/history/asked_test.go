@@ -18,6 +18,10 @@ type asked interface {
 	Blame(context.Context, *access.Actor, *history.BlameAsk) (*history.BlameAnswer, error)
 	Explain(context.Context, *access.Actor, *history.ExplainAsk) (*history.ExplainAnswer, error)
 	Prune(context.Context, *access.Actor, *history.PruneAsk) (*history.PruneAnswer, error)
+	Rollback(context.Context, *access.Actor, *history.RollbackAsk) (*history.ChangeAnswer, error)
+	Stage(context.Context, *access.Actor, *history.StageAsk) (*history.StageAnswer, error)
+	Apply(context.Context, *access.Actor, *history.ApplyAsk) (*history.ChangeAnswer, error)
+	Export(context.Context, *access.Actor, *history.ExportAsk) (*history.ExportAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -45,4 +49,20 @@ func (w wire) Explain(ctx context.Context, _ *access.Actor, q *history.ExplainAs
 
 func (w wire) Prune(ctx context.Context, _ *access.Actor, q *history.PruneAsk) (*history.PruneAnswer, error) {
 	return w.HistoryCalls.Prune(ctx, q)
+}
+
+func (w wire) Rollback(ctx context.Context, _ *access.Actor, q *history.RollbackAsk) (*history.ChangeAnswer, error) {
+	return w.HistoryCalls.Rollback(ctx, q)
+}
+
+func (w wire) Stage(ctx context.Context, _ *access.Actor, q *history.StageAsk) (*history.StageAnswer, error) {
+	return w.HistoryCalls.Stage(ctx, q)
+}
+
+func (w wire) Apply(ctx context.Context, _ *access.Actor, q *history.ApplyAsk) (*history.ChangeAnswer, error) {
+	return w.HistoryCalls.Apply(ctx, q)
+}
+
+func (w wire) Export(ctx context.Context, _ *access.Actor, q *history.ExportAsk) (*history.ExportAnswer, error) {
+	return w.HistoryCalls.Export(ctx, q)
 }

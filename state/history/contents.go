@@ -14,6 +14,9 @@ import (
 // find finds the version of a document that was current at a revision, without a long file. N is
 // 0 if there was none yet.
 func (h *History) find(ctx context.Context, d *doclog.Document, rev kv.Revision) (doclog.Version, error) {
+	if d.N > 0 && d.Revision <= rev {
+		return h.log.Find(ctx, d, d.N)
+	}
 	later, err := h.log.Later(ctx, d, rev)
 	if err != nil || later == 1 {
 		return doclog.Version{Name: d.Name}, err

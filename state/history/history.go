@@ -15,14 +15,19 @@ import (
 type Config struct {
 	Memory *memory.Pool // for what is read to answer a question; nil: 64 MiB
 	Clock  clock.Clock  // nil: the machine's
+
+	Documents Documents    // to change; nil: they cannot be
+	Clients   Clients      // that are connected; nil: it is not known
+	Staged    *memory.Pool // for changes that come in parts; nil: MaxStaged bytes
 }
 
 // History answers questions about the past of documents. Its methods may wait for a disk: they
 // are not for event loops.
 type History struct {
 	// set at open
-	log *doclog.Log
-	cfg Config
+	log    *doclog.Log
+	cfg    Config
+	stages stages
 
 	pruning sync.Mutex // held while versions are removed
 }
@@ -33,7 +38,10 @@ func Open(store kv.Archive, cfg Config) *History {
 		cfg.Clock = clock.Real()
 	}
 	cfg.Memory = cfg.Memory.Or(64 << 20)
-	return &History{log: doclog.Read(store), cfg: cfg}
+	return &History{
+		log: doclog.Read(store), cfg: cfg,
+		stages: stages{clock: cfg.Clock, pool: cfg.Staged.Or(MaxStaged), list: map[string]*staged{}},
+	}
 }
 
 // room is the memory that one question takes.

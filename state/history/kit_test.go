@@ -46,7 +46,7 @@ func near(t *testing.T, files map[string]string) *kit {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	k := &kit{t: t, server: clienttest.Start(t, clienttest.Options{Files: files}), ctx: ctx}
-	k.asked = history.Open(k.server.State.(kv.Archive), history.Config{})
+	k.asked = history.Open(k.server.State.(kv.Archive), history.Config{Documents: k.server.Store})
 	return k
 }
 

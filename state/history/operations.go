@@ -14,4 +14,8 @@ var Operations = []state.Operation{
 	state.Define("blame", access.ConfigHistory, "GET blame", "tells who changed the values of a document last, when, and in which file", (*History).Blame),
 	state.Define("explain", access.ConfigHistory, "GET explain", "tells which files have a say in a value, and which of them wins", (*History).Explain),
 	state.Define("prune", access.HistoryWrite, "POST prune", "removes versions of documents that are both many and old", (*History).Prune),
+	state.Define("rollback", access.ConfigWrite, "POST rollback", "makes a document, or all, what they were at a revision", (*History).Rollback),
+	state.Define("stage", access.ConfigWrite, "POST stage", "adds documents to an apply that is too large for one question", (*History).Stage),
+	state.Define("apply", access.ConfigWrite, "POST apply", "makes documents what is said, all of them in one change or none", (*History).Apply),
+	state.Define("export", access.ConfigHistory, "GET export", "lists the files of all documents, as they are or were at a revision", (*History).Export),
 }

@@ -40,6 +40,26 @@ func (c *HistoryCalls) Prune(ctx context.Context, q *history.PruneAsk) (*history
 	return call[history.PruneAsk, history.PruneAnswer](ctx, c.c, 0x0305, true, q)
 }
 
+// Rollback makes a document, or all, what they were at a revision.
+func (c *HistoryCalls) Rollback(ctx context.Context, q *history.RollbackAsk) (*history.ChangeAnswer, error) {
+	return call[history.RollbackAsk, history.ChangeAnswer](ctx, c.c, 0x0306, true, q)
+}
+
+// Stage adds documents to an apply that is too large for one question.
+func (c *HistoryCalls) Stage(ctx context.Context, q *history.StageAsk) (*history.StageAnswer, error) {
+	return call[history.StageAsk, history.StageAnswer](ctx, c.c, 0x0307, true, q)
+}
+
+// Apply makes documents what is said, all of them in one change or none.
+func (c *HistoryCalls) Apply(ctx context.Context, q *history.ApplyAsk) (*history.ChangeAnswer, error) {
+	return call[history.ApplyAsk, history.ChangeAnswer](ctx, c.c, 0x0308, true, q)
+}
+
+// Export lists the files of all documents, as they are or were at a revision.
+func (c *HistoryCalls) Export(ctx context.Context, q *history.ExportAsk) (*history.ExportAnswer, error) {
+	return call[history.ExportAsk, history.ExportAnswer](ctx, c.c, 0x0309, false, q)
+}
+
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {
 	return call[flow.ListAsk, flow.ListAnswer](ctx, c.c, 0x0400, false, q)

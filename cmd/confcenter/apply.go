@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io/fs"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/jsontext"
+	"confcenter/state/history"
+	"confcenter/state/remote"
+)
+
+// changeTimeout is the default of --timeout for verbs that may change or read very much.
+const changeTimeout = time.Minute
+
+// connectLong is connect for such a verb.
+func (a *app) connectLong(command *cobra.Command) *connection {
+	c := a.connect(command)
+	c.timeout = changeTimeout
+	command.Flags().Lookup("timeout").DefValue = changeTimeout.String()
+	return c
+}
+
+func (a *app) applyCommand() *cobra.Command {
+	q := &history.ApplyAsk{}
+	command := &cobra.Command{
+		Use:   "apply DIR",
+		Short: "Bring the server's files to what a directory holds, all in one change",
+		Long: `Apply reads DIR as a server would, hidden files and those that do not end in .json
+left out, and makes the server's files the same, byte by byte: all of them in one
+change, of which programs are told at once, or none. Files that the server has
+besides stay, unless --prune is given.
+
+If a file in DIR is not valid nothing is sent, and all that is wrong is printed; the
+exit code is 1. If somebody changes one of the files meanwhile, on the server or in
+DIR, nothing is changed; the exit code is 5. It is 0 if there was nothing to do, or
+if it is done. With --dry-run nothing is changed: it prints what would be, line by
+line, and which programs would be told; the exit code is 6 if there is anything.`,
+		Example: `  confcenter apply ./conf -m "limits for the sale"
+  confcenter apply ./conf --prune --dry-run
+
+  # in CI: bring the server to what the main branch has
+  confcenter apply --prune -m "$(git log -1 --format=%s)" --author "$(git log -1 --format=%an)" conf`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	complete := command.ValidArgsFunction
+	c := a.connectLong(command)
+	command.ValidArgsFunction = complete
+	f := command.Flags()
+	f.BoolVar(&q.Prune, "prune", false, "delete the server's files that DIR has not")
+	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
+	f.StringVarP(&q.Comment, "comment", "m", "", "why; kept with the versions, for log and blame")
+	f.StringVar(&q.Author, "author", "", "who makes the change; kept with the versions (default: your login name)")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		files, err := a.readDirectory(args[0], c.output.json())
+		if err != nil {
+			return err
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			p := &applying{connection: c, calls: remote.History(connected), files: files, ask: q}
+			return p.apply(ctx)
+		})
+	}
+	return command
+}
+
+// readDirectory reads the documents in a directory as a server would.
+func (a *app) readDirectory(dir string, asJSON bool) (map[string][]byte, error) {
+	files, infos := map[string][]byte{}, map[string]fs.FileInfo{}
+	c := checker{files: map[string]bool{}, found: []finding{}}
+	c.take = func(name string, info fs.FileInfo, text []byte) { files[name], infos[name] = text, info }
+	err := c.read(dir, func() {
+		for name, was := range infos {
+			is, err := c.root.Stat(name)
+			if err != nil || is.Size() != was.Size() || is.Size() != int64(len(files[name])) || !is.ModTime().Equal(was.ModTime()) {
+				c.report(name, "has changed while the directory was read; apply it again")
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the directory cannot be applied: %w", err)
+	}
+	if len(c.found) > 0 {
+		if err := a.printFindings(dir, &c, asJSON); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s: %d problems; nothing was changed", dir, len(c.found))
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: there are no configuration files, so nothing was changed; is it the right directory?", dir)
+	}
+	return files, nil
+}
+
+// applying is an apply under way.
+type applying struct {
+	*connection
+	calls *remote.HistoryCalls
+	files map[string][]byte
+	ask   *history.ApplyAsk
+
+	at string // the revision that it is based on
+}
+
+func (p *applying) apply(ctx context.Context) error {
+	p.ask.Author = signed(p.ask.Author)
+	wanted, err := p.wanted(ctx)
+	if err != nil {
+		return err
+	}
+	p.ask.Token = rand.Text()
+	dry := p.ask.DryRun
+	p.ask.DryRun = true
+	change, err := p.send(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	if dry || len(change.Refused) > 0 || change.Count == 0 {
+		return p.dryRun(ctx, change)
+	}
+	p.ask.DryRun = false
+	if change, err = p.calls.Apply(ctx, p.ask); err != nil {
+		return err
+	}
+	return p.show(change, func() error { return p.app.showChange(change) })
+}
+
+// wanted compares the directory with what the server has: what is based on that, and what has to
+// be changed.
+func (p *applying) wanted(ctx context.Context) (list []history.Wanted, err error) {
+	there := map[string]string{}
+	for q := (history.ExportAsk{Hashes: true}); ; {
+		page, err := p.calls.Export(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.Documents {
+			there[d.Name] = d.Hash
+		}
+		p.at = fmt.Sprint(page.At)
+		if q.From, q.Rev = page.Next, p.at; q.From == "" {
+			break
+		}
+	}
+	for name, text := range p.files {
+		w := history.Wanted{Name: name, Base: "none", Text: string(text)}
+		if hash, known := there[name]; known {
+			w.Base = hash
+			if hash == doclog.DigestOf(text).String() {
+				w.Keep, w.Text = true, ""
+			}
+		}
+		list = append(list, w)
+	}
+	if p.ask.Prune {
+		for name, hash := range there {
+			if p.files[name] == nil {
+				list = append(list, history.Wanted{Name: name, Delete: true, Base: hash})
+			}
+		}
+	}
+	p.ask.Prune = false // they are named
+	return list, nil
+}
+
+// pieceBytes is how much JSON a question may have, with room for the rest of the frame.
+const pieceBytes = 3 << 20
+
+// send asks for a change, in parts if it is large.
+func (p *applying) send(ctx context.Context, wanted []history.Wanted) (*history.ChangeAnswer, error) {
+	var part []history.Wanted
+	size, whole := 0, true
+	flush := func() error {
+		whole = false
+		_, err := p.calls.Stage(ctx, &history.StageAsk{Token: p.ask.Token, Documents: part})
+		part, size = nil, 0
+		return err
+	}
+	for _, w := range wanted {
+		for text := w.Text; ; {
+			cost := 256 + len(w.Name) + len(jsontext.AppendQuote(nil, text[:cut(text, pieceBytes/6)]))
+			if size+cost > pieceBytes && size > 0 {
+				if err := flush(); err != nil {
+					return nil, err
+				}
+			}
+			w.Text = text[:cut(text, pieceBytes/6)]
+			part, size = append(part, w), size+cost
+			w.Offset += int64(len(w.Text))
+			whole = whole && len(w.Text) == len(text)
+			if text = text[len(w.Text):]; text == "" {
+				break
+			}
+		}
+	}
+	p.ask.Documents = part
+	if !whole {
+		if err := flush(); err != nil {
+			return nil, err
+		}
+		p.ask.Documents, p.ask.Staged = nil, int64(len(wanted))
+	}
+	return p.calls.Apply(ctx, p.ask)
+}
+
+// cut is where a text of at most n bytes ends that is UTF-8 if all of it is.
+func cut(text string, n int) int {
+	if len(text) <= n {
+		return len(text)
+	}
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
+}
+
+// dryRun shows what would be changed.
+func (p *applying) dryRun(ctx context.Context, change *history.ChangeAnswer) error {
+	err := p.show(change, func() error {
+		if err := p.app.showChange(change); err != nil || change.Count == 0 {
+			return err
+		}
+		for _, d := range change.Documents[:min(len(change.Documents), mostDiffs)] {
+			if err := p.showDiff(ctx, &d); err != nil {
+				return err
+			}
+		}
+		p.app.showTold(change)
+		return nil
+	})
+	if err == nil {
+		err = refusedBy(change)
+	}
+	if err == nil && change.Count > 0 {
+		err = errDiffers
+	}
+	return err
+}
+
+// showDiff shows the lines that differ between a file of the server and that of the directory.
+func (p *applying) showDiff(ctx context.Context, d *history.Touched) error {
+	if d.Kind == doclog.Deleted {
+		return nil
+	}
+	name, old := "/dev/null", []byte(nil)
+	if d.Was != "" {
+		name = d.Name + "@" + p.at
+		for q := (history.ShowAsk{Name: d.Name, Rev: p.at}); ; {
+			show, err := p.calls.Show(ctx, &q)
+			if codes.Of(err) == codes.NotFound {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			old = append(old, show.Text...)
+			if q.Offset = show.Next; q.Offset == 0 {
+				break
+			}
+		}
+	}
+	_, unified, _ := bytes.Cut(diff.Diff(name, old, d.Name, p.files[d.Name]), []byte{'\n'}) // without the command
+	_, err := p.app.stdout.Write(unified)
+	return err
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/state/history"
+	"confcenter/state/remote"
+)
+
+// showChange prints what a change has done, or would do.
+func (a *app) showChange(answer any) error {
+	change := answer.(*history.ChangeAnswer)
+	switch {
+	case len(change.Refused) > 0:
+		return nil // an error follows
+	case change.Count == 0:
+		_, err := fmt.Fprintln(a.stdout, "nothing to do")
+		return err
+	}
+	for _, d := range change.Documents {
+		if _, err := fmt.Fprintf(a.stdout, "%-8s %s\n", d.Kind, d.Name); err != nil {
+			return err
+		}
+	}
+	if more := change.Count - int64(len(change.Documents)); more > 0 {
+		fmt.Fprintf(a.stdout, "and %d more\n", more)
+	}
+	if change.Revision > 0 {
+		_, err := fmt.Fprintf(a.stdout, "revision %d, %d documents\n", change.Revision, change.Count)
+		return err
+	}
+	return nil
+}
+
+// showTold prints which programs would be told of a change.
+func (a *app) showTold(change *history.ChangeAnswer) {
+	if change.Told == 0 {
+		fmt.Fprintln(a.stdout, "no connected program uses them")
+		return
+	}
+	fmt.Fprintf(a.stdout, "programs that would be told: %d\n", change.Told)
+	for _, p := range change.Programs {
+		fmt.Fprintf(a.stdout, "  %s %s: %s\n", dash(p.Name), p.Address, strings.Join(p.Files, ", "))
+	}
+	if more := change.Told - int64(len(change.Programs)); more > 0 {
+		fmt.Fprintf(a.stdout, "  and %d more\n", more)
+	}
+}
+
+// refusedBy is the error for a dry run that would be refused.
+func refusedBy(change *history.ChangeAnswer) error {
+	if len(change.Refused) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "the change would be refused, because of %d documents:", len(change.Refused))
+	code := codes.Conflict
+	for _, r := range change.Refused {
+		if code == codes.Conflict {
+			code = codes.Code(r.Code)
+		}
+		text.WriteString("\n  " + r.Desc)
+	}
+	return &codes.Error{Code: code, Text: text.String()}
+}
+
+// mostDiffs is how many documents a dry run shows line by line.
+const mostDiffs = 100
+
+// rolledBack shows what a dry run would change, line by line.
+func (a *app) rolledBack(ctx context.Context, connected *client.Client, question, answer any, _ func() (any, error), _ func(any) error) error {
+	q, change := question.(*history.RollbackAsk), answer.(*history.ChangeAnswer)
+	if !q.DryRun {
+		return nil
+	}
+	if err := refusedBy(change); err != nil || change.Count == 0 {
+		return err
+	}
+	calls := remote.History(connected)
+	for _, d := range change.Documents[:min(len(change.Documents), mostDiffs)] {
+		if d.Kind == doclog.Deleted {
+			continue
+		}
+		diff, err := calls.Diff(ctx, &history.DiffAsk{Name: d.Name, From: "~0", To: fmt.Sprint(change.At)})
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(a.stdout, diff.Text)
+	}
+	a.showTold(change)
+	return errDiffers
+}

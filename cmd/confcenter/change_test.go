@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// told runs a verb and returns its exit code and what it printed.
+func told(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	code = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// tree is the files below a directory.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		name, _ := filepath.Rel(dir, file)
+		files[name] = string(text)
+		return err
+	}))
+	return files
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+func TestSessionOfApplyExportAndRollback(t *testing.T) {
+	addr, conf := serve(t)
+	original := tree(t, conf)
+	dir := filepath.Join(t.TempDir(), "exported")
+
+	code, out, errs := told(t, at(addr, "export", dir)...)
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, fmt.Sprintf(`^%s: %d files as at revision \d+\n$`, regexp.QuoteMeta(dir), len(original)), out)
+	require.Equal(t, original, tree(t, dir))
+	code, _, errs = told(t, at(addr, "export", dir)...)
+	require.Equal(t, exitRefused, code)
+	require.Contains(t, errs, "not empty")
+
+	code, out, _ = told(t, at(addr, "apply", dir, "--dry-run")...)
+	require.Equal(t, exitOK, code)
+	require.Equal(t, "nothing to do\n", out)
+
+	put(t, dir, "app1.json", "{\n  \"key1\": \"changed\"\n}\n")
+	put(t, dir, "team/new.json", `{"n": 1}`)
+	put(t, dir, ".hidden.json", `{`)
+	put(t, dir, "notes.txt", `no JSON`)
+	require.NoError(t, os.Remove(filepath.Join(dir, "app2-dev.json")))
+	code, out, errs = told(t, at(addr, "apply", dir, "--prune", "--dry-run")...)
+	require.Equal(t, exitDiffers, code, errs)
+	require.Contains(t, out, "changed  app1.json\ndeleted  app2-dev.json\ncreated  team/new.json\n")
+	require.Contains(t, out, "-    \"key1\": \"key1 in app1\",\n")
+	require.Contains(t, out, "+  \"key1\": \"changed\"\n")
+	require.Contains(t, out, "no connected program uses them")
+	require.Equal(t, original, tree(t, conf), "nothing has changed")
+
+	code, out, errs = told(t, at(addr, "apply", dir, "--prune", "-m", "for the sale", "--author", "ann")...)
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, `(?m)^revision \d+, 3 documents$`, out)
+	want := tree(t, dir)
+	delete(want, ".hidden.json")
+	delete(want, "notes.txt")
+	require.Equal(t, want, tree(t, conf))
+	code, out, _ = told(t, at(addr, "log", "--limit", "1")...)
+	require.Equal(t, exitOK, code)
+	require.Regexp(t, `ann +app1.json changed, app2-dev.json deleted, team/new.json created +for the sale`, out)
+
+	code, out, errs = told(t, at(addr, "rollback", "app2-dev")...)
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, `^created  app2-dev.json\nrevision \d+, 1 documents\n$`, out)
+	require.Equal(t, original["app2-dev.json"], tree(t, conf)["app2-dev.json"])
+
+	code, out, errs = told(t, at(addr, "rollback", "--all", "~2", "--dry-run")...)
+	require.Equal(t, exitDiffers, code, errs)
+	require.Contains(t, out, "changed  app1.json\ndeleted  team/new.json\n")
+	require.Contains(t, out, "+    \"key1\": \"key1 in app1\",\n")
+	code, _, errs = told(t, at(addr, "rollback", "--all", "~2")...)
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, original, tree(t, conf))
+	before := filepath.Join(t.TempDir(), "before")
+	code, _, errs = told(t, at(addr, "export", before, "~2")...)
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, want, tree(t, before), "as it was applied")
+}
+
+func TestApplyRefusesWhatIsNotADirectoryOfDocuments(t *testing.T) {
+	addr, conf := serve(t)
+	original := tree(t, conf)
+	dir := t.TempDir()
+	code, _, errs := told(t, at(addr, "apply", filepath.Join(dir, "none"))...)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "cannot be applied")
+	code, _, errs = told(t, at(addr, "apply", dir, "--prune")...)
+	require.Equal(t, exitFailed, code, "an empty directory prunes nothing")
+	require.Contains(t, errs, "there are no configuration files")
+
+	for i := range 1000 {
+		put(t, dir, fmt.Sprintf("%03d.json", i), "{}")
+	}
+	put(t, dir, "017.json", "{\n  \"a\": tru }")
+	put(t, dir, "018.json", "")
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link.json")))
+	code, out, errs := told(t, at(addr, "apply", dir)...)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, out, "017.json:2:8: ")
+	require.Contains(t, out, "018.json:1:1: ")
+	require.Contains(t, out, "link.json: ")
+	require.Contains(t, errs, "3 problems; nothing was changed")
+	require.Equal(t, original, tree(t, conf))
+}
+
+func TestExportWritesNowhereElse(t *testing.T) {
+	addr, _ := serve(t)
+	base := t.TempDir()
+	file := filepath.Join(base, "file")
+	put(t, base, "file", "mine")
+	require.NoError(t, os.Mkdir(filepath.Join(base, "elsewhere"), 0o755))
+	link := filepath.Join(base, "link")
+	require.NoError(t, os.Symlink("elsewhere", link))
+	for _, dir := range []string{file, link} {
+		code, _, errs := told(t, at(addr, "export", dir)...)
+		require.Equal(t, exitRefused, code)
+		require.Contains(t, errs, "is there, and no directory")
+	}
+	code, _, _ := told(t, at(addr, "export", filepath.Join(base, "none", "dir"))...)
+	require.Equal(t, exitFailed, code)
+	code, _, _ = told(t, at(addr, "export", filepath.Join(base, "new"), "tomorrow")...)
+	require.Equal(t, exitRefused, code)
+	require.Empty(t, tree(t, filepath.Join(base, "elsewhere")))
+	entries, err := os.ReadDir(base)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "nothing is left beside")
+	require.NoError(t, os.Mkdir(filepath.Join(base, "empty"), 0o755))
+	code, _, errs := told(t, at(addr, "export", filepath.Join(base, "empty"))...)
+	require.Equal(t, exitOK, code, errs)
+}

@@ -1,0 +1,65 @@
+// Package change has what is said of a change of several documents at once: what is asked for, and
+// what has become of it.
+package change
+
+import (
+	"confcenter/access"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+)
+
+// Request asks for a change of several documents: all of it happens, or nothing.
+type Request struct {
+	// Documents are at most as many as a store may have; each name occurs once.
+	Documents []Document
+	// Actor is who asks; subscribers receive it with the change. If it has a token, the same change
+	// asked for again with it is not made again, but answered with what the first one did.
+	Actor *access.Actor
+	// Check has nothing written: the result says what the change would do.
+	Check bool
+}
+
+// Document is what becomes of one document.
+type Document struct {
+	Name string
+	// File is the bytes of its file from now on; nil deletes the document. It is not copied and
+	// must not change until the request is answered, nor after that if the error is codes.Timeout.
+	File []byte
+	// Keep leaves the document as it is, so that only Base counts.
+	Keep bool
+	// Base, unless it is nil, is the digest of the file that the change is based on, zero if there
+	// was none. If another one is served by then, the change is refused with codes.Conflict.
+	Base *doclog.Digest
+}
+
+// Result is what a change has done.
+type Result struct {
+	// Revision is that of the change; 0 if everything was as requested already, or if nothing was
+	// to be written.
+	Revision kv.Revision
+	// Replayed: the change had been made before, with the same token. What it did is in the log.
+	Replayed bool
+	// Documents are those that the change touches, by name.
+	Documents []Changed
+	// Told are the names of the documents that subscribers are told of, as they are themselves or
+	// with what they inherit. They are not told of those of which only the layout has changed.
+	Told []string
+	// Refused says why nothing was changed, if that is for some of the documents, by name.
+	Refused []Refusal
+}
+
+// Changed is what a change makes of a document.
+type Changed struct {
+	Name  string
+	Kind  doclog.Kind
+	Mtime int32 // the version served
+	Size  int   // of the file
+	Hash  doclog.Digest
+	Was   doclog.Digest // the file that is replaced; zero: there was no document
+}
+
+// Refusal is why one document cannot be changed.
+type Refusal struct {
+	Name string
+	Err  error
+}

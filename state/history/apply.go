@@ -1,0 +1,168 @@
+package history
+
+import (
+	"context"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore/change"
+	"confcenter/confstore/doclog"
+)
+
+// ApplyAsk asks that documents are what is said, all of them or none.
+type ApplyAsk struct {
+	Said
+	Documents []Wanted `json:"documents,omitempty" doc:"what they are to be; each once"`
+	Staged    int64    `json:"staged,omitempty" doc:"how many documents stage was given with the token, which belong to the change"`
+	Prune     bool     `json:"prune,omitempty" doc:"delete all other documents"`
+	DryRun    bool     `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
+}
+
+// Wanted is what a document is to be.
+type Wanted struct {
+	Name   string `json:"name" doc:"of the document, with .json"`
+	Text   string `json:"text,omitempty" doc:"the exact contents of its file"`
+	Offset int64  `json:"offset,omitempty" doc:"where in them text begins, in bytes: for stage, which takes long ones in pieces"`
+	Delete bool   `json:"delete,omitempty" doc:"it is not to be there"`
+	Keep   bool   `json:"keep,omitempty" doc:"it is to stay as it is: only base counts"`
+	Base   string `json:"base,omitempty" doc:"the SHA-256 of the file that this is based on, or none if there was none; if it is another, nothing is changed; absent: whatever there is"`
+}
+
+// noBase says that a change is based on there being no document.
+const noBase = "none"
+
+// change is w in the form of the store.
+func (w *Wanted) change() (d change.Document, err error) {
+	d = change.Document{Name: w.Name, Keep: w.Keep}
+	if w.Delete && w.Keep || w.Text != "" && (w.Delete || w.Keep) {
+		return d, codes.Errorf(codes.BadRequest, "%.200s: a document has a text, or is deleted, or kept", w.Name)
+	}
+	if !w.Delete && !w.Keep {
+		d.File = []byte(w.Text)
+	}
+	if w.Base == "" {
+		return d, nil
+	}
+	d.Base = new(doclog.Digest)
+	if w.Base == noBase {
+		return d, nil
+	}
+	if err := d.Base.UnmarshalText([]byte(w.Base)); err != nil {
+		return d, codes.Errorf(codes.BadRequest, "%.200s: base must be a SHA-256 in hexadecimal, or %s", w.Name, noBase)
+	}
+	return d, nil
+}
+
+// Apply makes documents what they are to be, in one change.
+func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (*ChangeAnswer, error) {
+	by, err := q.by(actor)
+	if err != nil {
+		return nil, err
+	}
+	r := h.room()
+	defer r.give()
+	wanted := q.Documents
+	if q.Staged > 0 {
+		staged, err := h.stages.take(q.Token, q.Staged)
+		if made, known := h.known(ctx, q, err); known != nil || made != nil {
+			return made, known
+		}
+		wanted = append(staged, wanted...)
+	}
+	req := change.Request{Actor: by, Check: q.DryRun}
+	there := make(map[string]bool, len(wanted))
+	for i := range wanted {
+		w := &wanted[i]
+		if err := r.take(len(w.Text) + perWanted); err != nil {
+			return nil, err
+		}
+		if w.Offset != 0 {
+			return nil, codes.Errorf(codes.BadRequest, "%.200s: offset is for stage", w.Name)
+		}
+		d, err := w.change()
+		if err != nil {
+			return nil, err
+		}
+		there[w.Name] = true
+		req.Documents = append(req.Documents, d)
+	}
+	if q.Prune {
+		err := h.eachDocument("", func(d *doclog.Document) (bool, error) {
+			if there[d.Name] || d.Deleted {
+				return true, nil
+			}
+			req.Documents = append(req.Documents, change.Document{Name: d.Name, Base: &d.Hash})
+			return true, r.take(perWanted)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	answer, err := h.change(ctx, req)
+	if err == nil && q.Staged > 0 && !q.DryRun {
+		h.stages.drop(q.Token) // asked for again, it is found in the log
+	}
+	return answer, err
+}
+
+// perWanted is what a document of a change takes besides its text.
+const perWanted = 256
+
+// known answers an apply of which the stage is gone, as after a restart of the server: if the change
+// was made, it is told what it did.
+func (h *History) known(ctx context.Context, q *ApplyAsk, gone error) (*ChangeAnswer, error) {
+	if gone == nil || q.DryRun {
+		return nil, gone
+	}
+	made, err := h.log.Asked(ctx, q.Token, doclog.Digest{})
+	if err != nil {
+		return nil, err
+	}
+	if made == nil {
+		return nil, gone
+	}
+	return h.answerTo(ctx, made)
+}
+
+// StageAsk adds documents to a change that is too large for one question.
+type StageAsk struct {
+	Token     string   `json:"token" doc:"of the apply that follows: any text that nobody else uses"`
+	Documents []Wanted `json:"documents" doc:"what they are to be; a long text in pieces, one after the other"`
+}
+
+// StageAnswer tells what is staged.
+type StageAnswer struct {
+	Documents int64 `json:"documents" doc:"how many are staged with the token"`
+	Bytes     int64 `json:"bytes" doc:"how much that is"`
+	Expires   int64 `json:"expires" doc:"when it is forgotten unless more comes, in ms since 1970"`
+}
+
+// Stage adds documents to a change.
+func (h *History) Stage(_ context.Context, _ *access.Actor, q *StageAsk) (*StageAnswer, error) {
+	if q.Token == "" || len(q.Token) > access.MaxToken {
+		return nil, codes.Errorf(codes.BadRequest, "token must have 1 to %d bytes: the apply that follows has the same", access.MaxToken)
+	}
+	for i := range q.Documents {
+		w := &q.Documents[i]
+		if _, err := w.change(); err != nil {
+			return nil, err
+		}
+		if w.Offset < 0 {
+			return nil, codes.Errorf(codes.BadRequest, "%s: offset is %d", w.Name, w.Offset)
+		}
+	}
+	return h.stages.add(q.Token, q.Documents)
+}
+
+func gone(token string) error {
+	return codes.Errorf(codes.NotFound, "nothing is staged with the token %q: the server has been restarted, or more than %s have passed; stage it again", token, stageKept)
+}
+
+func incomplete(token string, there, want int64) error {
+	return codes.Errorf(codes.BadRequest, "with the token %q %d documents are staged and not %d; stage what is missing, and nothing else", token, there, want)
+}
+
+// wrongPiece is for a text whose pieces do not follow one another.
+func (w *Wanted) wrongPiece(have int) error {
+	return codes.Errorf(codes.BadRequest, "%s: a piece of its text begins at %d, and %d bytes are staged; go on there", w.Name, w.Offset, have)
+}

@@ -1,0 +1,205 @@
+package history
+
+import (
+	"context"
+	"slices"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore/change"
+	"confcenter/confstore/doclog"
+	"confcenter/internal/roster"
+	"confcenter/kv"
+)
+
+// Documents are the documents whose past a History has.
+type Documents interface {
+	// Change queues a change; it is answered on another goroutine.
+	Change(change.Request, func(change.Result, error)) error
+}
+
+// Clients are a page of the programs that are connected, as [confcenter/server.Server.Clients] has
+// them.
+type Clients func(after int32, most int) (list []roster.Client, next int32)
+
+// Said is what a request says of who makes a change, and why.
+type Said struct {
+	Author  string `json:"author,omitempty" doc:"who makes the change; empty: not known"`
+	Comment string `json:"comment,omitempty" doc:"why"`
+	Token   string `json:"token,omitempty" doc:"the same change asked for again with the same token is not made again; it is answered with what the first one did"`
+}
+
+// by is the actor of a request.
+func (s *Said) by(actor *access.Actor) (*access.Actor, error) {
+	return actor.Says(access.Said{Author: s.Author, Comment: s.Comment, Token: s.Token})
+}
+
+// ChangeAnswer is what a change of several documents has done, or would do.
+type ChangeAnswer struct {
+	Revision  int64     `json:"revision,omitempty" doc:"the one revision that it made; absent if there was nothing to change, or of dry_run"`
+	Replayed  bool      `json:"replayed,omitempty" doc:"it was made before, with the same token; this is what it did then"`
+	At        int64     `json:"at,omitempty" doc:"of rollback: the revision as at which they are, or would be"`
+	Count     int64     `json:"count" doc:"how many documents it touches"`
+	Documents []Touched `json:"documents" doc:"those, by name, at most 10000"`
+	Refused   []Refused `json:"refused,omitempty" doc:"of dry_run: why it would be refused; at most 1000 documents"`
+	Told      int64     `json:"told,omitempty" doc:"of dry_run: how many programs would be told of it"`
+	Programs  []Program `json:"programs,omitempty" doc:"of dry_run: those, at most 100"`
+}
+
+// Touched is what a change makes of a document.
+type Touched struct {
+	Name  string      `json:"name" doc:"of the document"`
+	Kind  doclog.Kind `json:"kind" doc:"created, changed or deleted"`
+	Mtime int64       `json:"mtime,omitempty" doc:"the version that programs see, in s since 1970"`
+	Size  int64       `json:"size,omitempty" doc:"of the file, in bytes"`
+	Hash  string      `json:"hash,omitempty" doc:"the SHA-256 of the file; absent if it is deleted"`
+	Was   string      `json:"was,omitempty" doc:"the SHA-256 of the file that is replaced; absent if there was none"`
+}
+
+// Refused is why a document cannot be changed.
+type Refused struct {
+	Name string `json:"name" doc:"of the document"`
+	Code int64  `json:"code" doc:"as an error has it: 409 if it is another than the change is based on"`
+	Desc string `json:"desc" doc:"why, and what to do"`
+}
+
+// Program is a program that uses documents.
+type Program struct {
+	ID      int64    `json:"id" doc:"of its connection"`
+	Name    string   `json:"name" doc:"what it calls itself"`
+	Address string   `json:"address" doc:"of its end of the connection"`
+	Files   []string `json:"files" doc:"what it uses and what changes, at most 10 documents"`
+}
+
+// What an answer has at most.
+const (
+	mostTouched  = 10_000
+	mostRefused  = 1000
+	mostPrograms = 100
+	mostFiles    = 10
+)
+
+// change makes a change, or finds out what it would do.
+func (h *History) change(ctx context.Context, req change.Request) (*ChangeAnswer, error) {
+	switch {
+	case h.cfg.Documents == nil:
+		return nil, codes.Errorf(codes.NotImplemented, "this server has no documents that could be changed")
+	case len(req.Documents) == 0:
+		return &ChangeAnswer{}, nil
+	}
+	type outcome struct {
+		change.Result
+		err error
+	}
+	done := make(chan outcome, 1)
+	if err := h.cfg.Documents.Change(req, func(r change.Result, err error) { done <- outcome{r, err} }); err != nil {
+		return nil, err
+	}
+	var o outcome
+	select {
+	case o = <-done:
+	case <-ctx.Done():
+		return nil, codes.Errorf(codes.Timeout, "it is not known yet whether the change is made; ask again with the same token, or read the log")
+	}
+	switch {
+	case req.Check && len(o.Refused) > 0:
+		return &ChangeAnswer{Refused: refusedOf(o.Refused)}, nil
+	case o.err != nil:
+		return nil, o.err
+	case o.Replayed:
+		return h.replayed(ctx, &o.Result)
+	}
+	answer := answerOf(o.Revision, o.Documents)
+	if req.Check {
+		answer.Told, answer.Programs = h.told(o.Told)
+	}
+	return answer, nil
+}
+
+func answerOf(rev kv.Revision, list []change.Changed) *ChangeAnswer {
+	answer := &ChangeAnswer{Revision: int64(rev), Count: int64(len(list))}
+	for _, d := range list[:min(len(list), mostTouched)] {
+		t := Touched{Name: d.Name, Kind: d.Kind, Mtime: int64(d.Mtime), Size: int64(d.Size), Hash: hex(d.Hash), Was: hex(d.Was)}
+		answer.Documents = append(answer.Documents, t)
+	}
+	return answer
+}
+
+// hex is a digest in an answer.
+func hex(d doclog.Digest) string {
+	text, _ := d.MarshalText()
+	return string(text)
+}
+
+func refusedOf(list []change.Refusal) (refused []Refused) {
+	for _, r := range list[:min(len(list), mostRefused)] {
+		refused = append(refused, Refused{r.Name, int64(codes.Of(r.Err)), codes.Message(r.Err)})
+	}
+	return refused
+}
+
+// replayed is the answer to a change that was made before.
+func (h *History) replayed(ctx context.Context, r *change.Result) (*ChangeAnswer, error) {
+	made, err := h.log.Changes(ctx, r.Revision+1, 1)
+	if err != nil || len(made) == 0 {
+		return nil, codes.Errorf(codes.Compacted, "the change was made by revision %d, and what it did is no longer kept", r.Revision)
+	}
+	return h.answerTo(ctx, &made[0])
+}
+
+func (h *History) answerTo(ctx context.Context, made *doclog.Made) (*ChangeAnswer, error) {
+	touches, err := h.log.Touched(ctx, made)
+	if err != nil {
+		return nil, err
+	}
+	answer := &ChangeAnswer{Revision: int64(made.Revision), Replayed: true, Count: int64(len(touches))}
+	for _, t := range touches[:min(len(touches), mostTouched)] {
+		v, err := h.log.Find(ctx, &doclog.Document{Name: t.Name, N: t.N}, t.N)
+		if err != nil {
+			return nil, err
+		}
+		answer.Documents = append(answer.Documents, Touched{Name: t.Name, Kind: t.Kind, Mtime: int64(v.Served), Size: int64(v.Size), Hash: hex(v.Hash), Was: hex(v.Replaces)})
+	}
+	return answer, nil
+}
+
+// clientsPage is how many programs are looked at at a time.
+const clientsPage = 256
+
+// told finds the programs that are told of a change: those that have subscribed to a document that
+// it changes, resolved ones included, or that have it as their main configuration.
+func (h *History) told(names []string) (n int64, list []Program) {
+	if h.cfg.Clients == nil || len(names) == 0 {
+		return 0, nil
+	}
+	changed := make(map[string]bool, len(names))
+	for _, name := range names {
+		changed[name] = true
+	}
+	for after := int32(0); ; {
+		clients, next := h.cfg.Clients(after, clientsPage)
+		for i := range clients {
+			c := &clients[i]
+			var files []string
+			use := func(name string) {
+				if changed[name] && !slices.Contains(files, name) {
+					files = append(files, name)
+				}
+			}
+			use(c.Main)
+			for _, s := range c.Subscriptions {
+				use(s.File)
+			}
+			if len(files) == 0 {
+				continue
+			}
+			if n++; n <= mostPrograms {
+				list = append(list, Program{int64(c.ID), c.Name, c.Address, files[:min(len(files), mostFiles)]})
+			}
+		}
+		if next == 0 {
+			return n, list
+		}
+		after = next
+	}
+}

@@ -1,0 +1,268 @@
+package history_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/client"
+	"confcenter/codes"
+	"confcenter/confstore/doclog"
+	"confcenter/state/history"
+)
+
+func (k *kit) apply(q history.ApplyAsk) *history.ChangeAnswer {
+	k.t.Helper()
+	answer, err := k.Apply(k.ctx, nil, &q)
+	require.NoError(k.t, err)
+	return answer
+}
+
+func (k *kit) rollback(q history.RollbackAsk) *history.ChangeAnswer {
+	k.t.Helper()
+	answer, err := k.Rollback(k.ctx, nil, &q)
+	require.NoError(k.t, err)
+	return answer
+}
+
+// files are all documents as Export has them.
+func (k *kit) files(rev string) map[string]string {
+	k.t.Helper()
+	files := map[string]string{}
+	for q := (history.ExportAsk{Rev: rev}); ; {
+		answer, err := k.Export(k.ctx, nil, &q)
+		require.NoError(k.t, err)
+		for _, d := range answer.Documents {
+			require.Len(k.t, files[d.Name], int(d.Offset))
+			files[d.Name] += d.Text
+			if answer.Next != d.Name {
+				require.Equal(k.t, hashOf(files[d.Name]), d.Hash)
+				require.Len(k.t, files[d.Name], int(d.Size))
+			}
+		}
+		if q = (history.ExportAsk{Rev: fmt.Sprint(answer.At), From: answer.Next, Offset: answer.NextOffset}); answer.Next == "" {
+			return files
+		}
+	}
+}
+
+func hashOf(text string) string { return doclog.DigestOf([]byte(text)).String() }
+
+// kinds are what a change does, by name.
+func kinds(a *history.ChangeAnswer) string {
+	var list []string
+	for _, d := range a.Documents {
+		list = append(list, d.Name+" "+string(d.Kind))
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestApplyMakesDocumentsWhatIsSaid(t *testing.T) {
+	each(t, map[string]string{"a.json": "1", "b.json": "1", "c.json": "1"}, func(t *testing.T, k *kit) {
+		q := history.ApplyAsk{Said: history.Said{Author: "ann", Comment: "why"}, Prune: true, Documents: []history.Wanted{
+			{Name: "a.json", Text: "{ }\n", Base: hashOf("1")}, {Name: "new.json", Text: "2", Base: "none"}, {Name: "c.json", Keep: true, Base: hashOf("1")},
+		}}
+		before := k.files("")
+		dry := q
+		dry.DryRun = true
+		answer := k.apply(dry)
+		require.Zero(t, answer.Revision)
+		require.Equal(t, "a.json changed, b.json deleted, new.json created", kinds(answer))
+		require.Equal(t, before, k.files(""))
+
+		answer = k.apply(q)
+		require.Equal(t, "a.json changed, b.json deleted, new.json created", kinds(answer))
+		require.Equal(t, []string{hashOf("{ }\n"), hashOf("1")}, []string{answer.Documents[0].Hash, answer.Documents[0].Was})
+		require.Equal(t, map[string]string{"a.json": "{ }\n", "c.json": "1", "new.json": "2"}, k.files(""))
+		change := k.log("a").Changes[0]
+		require.Equal(t, answer.Revision, change.Revision)
+		require.EqualValues(t, 3, change.Count)
+		require.Equal(t, []string{"ann", "why"}, []string{change.Author, change.Comment})
+
+		q.Documents[0].Base, q.Documents[1].Base = "", ""
+		answer = k.apply(q)
+		require.Equal(t, &history.ChangeAnswer{Documents: answer.Documents}, answer, "there is nothing to do")
+		require.Empty(t, answer.Documents)
+	})
+}
+
+func TestApplyThatIsRefusedChangesNothing(t *testing.T) {
+	each(t, map[string]string{"a.json": "1", "b.json": "1"}, func(t *testing.T, k *kit) {
+		before := k.files("")
+		for name, c := range map[string]struct {
+			ask  history.ApplyAsk
+			code codes.Code
+			text string
+		}{
+			"conflict":     {history.ApplyAsk{Documents: []history.Wanted{{Name: "b.json", Text: "2"}, {Name: "a.json", Text: "2", Base: hashOf("0")}}}, codes.Conflict, "a.json: it was to replace"},
+			"no JSON":      {history.ApplyAsk{Documents: []history.Wanted{{Name: "b.json", Text: "2"}, {Name: "a.json", Text: "{"}, {Name: "c.json"}}}, codes.BadJSON, "2 of 3 documents"},
+			"a name":       {history.ApplyAsk{Documents: []history.Wanted{{Name: "../a.json", Text: "2"}}}, codes.BadName, "../a.json"},
+			"base":         {history.ApplyAsk{Documents: []history.Wanted{{Name: "a.json", Text: "2", Base: "abc"}}}, codes.BadRequest, "SHA-256"},
+			"two things":   {history.ApplyAsk{Documents: []history.Wanted{{Name: "a.json", Text: "2", Delete: true}}}, codes.BadRequest, "a text, or is deleted"},
+			"a piece":      {history.ApplyAsk{Documents: []history.Wanted{{Name: "a.json", Text: "2", Offset: 1}}}, codes.BadRequest, "stage"},
+			"not staged":   {history.ApplyAsk{Said: history.Said{Token: "x"}, Staged: 1}, codes.NotFound, "nothing is staged"},
+			"a long token": {history.ApplyAsk{Said: history.Said{Token: strings.Repeat("x", 200)}}, codes.TooLarge, "token"},
+		} {
+			_, err := k.Apply(k.ctx, nil, &c.ask)
+			require.Equal(t, c.code, codes.Of(err), "%s: %v", name, err)
+			require.ErrorContains(t, err, c.text)
+			require.Equal(t, before, k.files(""))
+		}
+		answer := k.apply(history.ApplyAsk{DryRun: true, Documents: []history.Wanted{{Name: "a.json", Text: "2", Base: hashOf("0")}, {Name: "b.json", Text: "{"}}})
+		require.Empty(t, answer.Documents)
+		require.Len(t, answer.Refused, 2)
+		require.EqualValues(t, codes.Conflict, answer.Refused[0].Code)
+		require.EqualValues(t, codes.BadJSON, answer.Refused[1].Code)
+		require.Equal(t, "b.json", answer.Refused[1].Name)
+	})
+}
+
+func TestADryRunTellsWhoWouldBeTold(t *testing.T) {
+	each(t, map[string]string{"base.json": "{}", "app.json": "{}", "other.json": "{}", "_meta.json": `{"conf_inherit":{"app.json":"base.json"}}`}, func(t *testing.T, k *kit) {
+		for _, name := range []string{"app", "other"} {
+			c, err := client.Dial(k.ctx, client.Config{Addrs: []string{k.server.Address()}, Name: name})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			_, err = c.Watch(k.ctx, client.Query{Name: name, Merged: true}, func(*client.Document) {})
+			require.NoError(t, err)
+		}
+		answer := k.apply(history.ApplyAsk{DryRun: true, Documents: []history.Wanted{{Name: "base.json", Text: `{"n":1}`}}})
+		if _, far := k.asked.(wire); far {
+			require.EqualValues(t, 1, answer.Told)
+			require.Equal(t, "app", answer.Programs[0].Name)
+			require.Equal(t, []string{"app.json"}, answer.Programs[0].Files)
+		}
+	})
+}
+
+func TestALargeChangeIsStaged(t *testing.T) {
+	each(t, map[string]string{"a.json": "1", "b.json": "1"}, func(t *testing.T, k *kit) {
+		long := `"` + strings.Repeat("é", 300_000) + `"`
+		parts := []history.StageAsk{
+			{Token: "t", Documents: []history.Wanted{{Name: "long.json", Text: long[:200_001]}, {Name: "b.json", Delete: true, Base: hashOf("1")}}},
+			{Token: "t", Documents: []history.Wanted{{Name: "long.json", Text: long[200_001:400_001], Offset: 200_001}}},
+			{Token: "t", Documents: []history.Wanted{{Name: "long.json", Text: long[400_001:], Offset: 400_001}}},
+		}
+		for i, c := range []struct {
+			part int
+			want int64
+			code codes.Code
+		}{{1, 0, codes.BadRequest}, {0, 2, 0}, {2, 0, codes.BadRequest}, {0, 2, 0}, {1, 2, 0}, {1, 2, 0}, {2, 2, 0}} {
+			answer, err := k.Stage(k.ctx, nil, &parts[c.part])
+			require.Equal(t, c.code, codes.Of(err), "%d: %v", i, err)
+			if err == nil {
+				require.Equal(t, c.want, answer.Documents)
+			}
+		}
+		q := history.ApplyAsk{Said: history.Said{Token: "t"}, Staged: 3, Documents: []history.Wanted{{Name: "a.json", Text: "2"}}}
+		_, err := k.Apply(k.ctx, nil, &q)
+		require.Equal(t, codes.BadRequest, codes.Of(err))
+		require.ErrorContains(t, err, "2 documents are staged and not 3")
+		q.Staged = 2
+		q.DryRun = true
+		require.Equal(t, "a.json changed, b.json deleted, long.json created", kinds(k.apply(q)))
+		q.DryRun = false
+		first := k.apply(q)
+		require.Equal(t, "a.json changed, b.json deleted, long.json created", kinds(first))
+		require.Equal(t, map[string]string{"a.json": "2", "long.json": long}, k.files(""))
+
+		// Nobody knows the stage any more, but the log knows the change.
+		again := k.apply(q)
+		require.True(t, again.Replayed)
+		again.Replayed = false
+		require.Equal(t, first, again)
+		_, err = k.Stage(k.ctx, nil, &history.StageAsk{Token: strings.Repeat("t", 200), Documents: []history.Wanted{{Name: "a.json"}}})
+		require.Equal(t, codes.BadRequest, codes.Of(err))
+	})
+}
+
+func TestRollbackOfADocument(t *testing.T) {
+	each(t, nil, func(t *testing.T, k *kit) {
+		k.write("a.json", "{ \"n\" : 1 }\r\n")
+		first := k.log("a").Changes[0].Revision
+		k.write("a.json", `{"n":2}`)
+		k.write("a.json", "-")
+		deleted := k.log("a").Changes[0].Revision
+
+		answer := k.rollback(history.RollbackAsk{Name: "a"})
+		require.Equal(t, "a.json created", kinds(answer), "undeleted")
+		require.Equal(t, `{"n":2}`, k.files("")["a.json"])
+		change := k.log("a").Changes[0]
+		require.Equal(t, "rollback", change.Origin)
+		require.Contains(t, change.Comment, "as at revision ")
+
+		dry := k.rollback(history.RollbackAsk{Name: "a.json", Rev: fmt.Sprint(first), DryRun: true})
+		require.Equal(t, "a.json changed", kinds(dry))
+		require.Equal(t, `{"n":2}`, k.files("")["a.json"])
+		k.rollback(history.RollbackAsk{Name: fmt.Sprintf("a@%d", first), Said: history.Said{Comment: "it was better"}})
+		require.Equal(t, "{ \"n\" : 1 }\r\n", k.files("")["a.json"], "byte for byte")
+		require.Equal(t, "it was better", k.log("a").Changes[0].Comment)
+		require.Equal(t, "a.json deleted", kinds(k.rollback(history.RollbackAsk{Name: "a", Rev: fmt.Sprint(deleted)})))
+		require.Zero(t, k.rollback(history.RollbackAsk{Name: "a", Rev: fmt.Sprint(deleted)}).Count)
+
+		k.write("late.json", "1")
+		for _, c := range []struct {
+			ask  history.RollbackAsk
+			code codes.Code
+		}{
+			{history.RollbackAsk{}, codes.BadRequest}, {history.RollbackAsk{All: true}, codes.BadRequest},
+			{history.RollbackAsk{All: true, Name: "a", Rev: "1"}, codes.BadRequest}, {history.RollbackAsk{Name: "none"}, codes.NotFound},
+			{history.RollbackAsk{Name: "a", Rev: "999999999"}, codes.FutureRevision}, {history.RollbackAsk{Name: "a", Rev: "x"}, codes.BadRequest},
+			{history.RollbackAsk{Name: "late", Rev: fmt.Sprint(first)}, codes.NotFound},
+		} {
+			_, err := k.Rollback(k.ctx, nil, &c.ask)
+			require.Equal(t, c.code, codes.Of(err), "%+v: %v", c.ask, err)
+		}
+	})
+}
+
+func TestRollbackOfAllDocuments(t *testing.T) {
+	each(t, map[string]string{"a.json": "1", "gone.json": "1", "same.json": "1"}, func(t *testing.T, k *kit) {
+		k.write("a.json", "2")
+		then, was := fmt.Sprint(k.log("").Changes[0].Revision), k.files("")
+		k.write("a.json", "3")
+		k.write("gone.json", "-")
+		k.write("new.json", "3")
+		k.write("same.json", "3")
+		k.write("same.json", "1")
+		now := k.files("")
+		dry := k.rollback(history.RollbackAsk{All: true, Rev: then, DryRun: true})
+		require.Equal(t, "a.json changed, gone.json created, new.json deleted", kinds(dry))
+		require.Equal(t, now, k.files(""))
+		answer := k.rollback(history.RollbackAsk{All: true, Name: then})
+		require.Equal(t, "a.json changed, gone.json created, new.json deleted", kinds(answer))
+		require.Equal(t, was, k.files(""))
+		require.Equal(t, now, k.files("~1"), "what was before can be had again")
+		require.EqualValues(t, 3, k.log("").Changes[0].Count)
+	})
+}
+
+func TestExportIsReadInPieces(t *testing.T) {
+	files := map[string]string{"empty.json": "{}", "long.json": `"` + strings.Repeat("é", 1_200_000) + `"`}
+	for i := range 100 {
+		files[fmt.Sprintf("dir/%d.json", i)] = fmt.Sprintf(`{"i":%d,"x":"%s"}`, i, strings.Repeat("x", 30_000))
+	}
+	each(t, files, func(t *testing.T, k *kit) {
+		require.Equal(t, files, k.files(""))
+		n := 0
+		for q := (history.ExportAsk{Hashes: true}); ; {
+			answer, err := k.Export(k.ctx, nil, &q)
+			require.NoError(t, err)
+			for _, d := range answer.Documents {
+				require.Equal(t, hashOf(files[d.Name]), d.Hash)
+				require.Empty(t, d.Text)
+				n++
+			}
+			if q.From = answer.Next; q.From == "" {
+				break
+			}
+		}
+		require.Len(t, files, n)
+		for _, q := range []history.ExportAsk{{Offset: 1}, {Offset: -1, From: "long.json"}, {Rev: "x"}, {From: "none.json"}, {From: "long.json", Offset: 1 << 40}} {
+			_, err := k.Export(k.ctx, nil, &q)
+			require.Error(t, err, "%+v", q)
+		}
+	})
+}

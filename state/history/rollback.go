@@ -1,0 +1,129 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/confstore/change"
+	"confcenter/confstore/doclog"
+	"confcenter/kv"
+)
+
+// RollbackAsk asks that a document, or all, are again what they were.
+type RollbackAsk struct {
+	Name string `json:"name,omitempty" doc:"of the document; NAME@REV is short for both" arg:"1"`
+	Rev  string `json:"rev,omitempty" doc:"as at which revision: its number, ~N for N versions before the newest, or a time; empty: as before its newest version, which brings back what was deleted" arg:"2"`
+	All  bool   `json:"all,omitempty" doc:"all documents: those that were made since are deleted, those that were deleted come back; give rev, and no name"`
+	Said
+	DryRun bool `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
+}
+
+// Rollback makes documents what they were, in one change, which is a new revision.
+func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *RollbackAsk) (*ChangeAnswer, error) {
+	name, moment := split(q.Name, q.Rev)
+	switch {
+	case q.All && name != "" && moment == "": // the only argument of the verb
+		name, moment = "", name
+	case q.All && name != "", !q.All && name == "":
+		return nil, codes.Errorf(codes.BadRequest, "give the name of a document, or all")
+	case q.All && moment == "":
+		return nil, codes.Errorf(codes.BadRequest, "rev is missing: say as at which revision all documents are to be")
+	}
+	r := h.room()
+	defer r.give()
+	rev, list, err := h.rollback(ctx, r, name, moment)
+	if err != nil {
+		return nil, err
+	}
+	by, err := q.by(actor)
+	if err != nil {
+		return nil, err
+	}
+	back := access.Actor{}
+	if by != nil {
+		back = *by
+	}
+	back.Origin, back.Comment = access.Rollback, cmp.Or(back.Comment, fmt.Sprintf("as at revision %d", rev))
+	answer, err := h.change(ctx, change.Request{Documents: list, Actor: &back, Check: q.DryRun})
+	if err == nil {
+		answer.At = int64(rev)
+	}
+	return answer, err
+}
+
+// rollback is what has to be changed for a document, or all if name is empty, to be as at a moment.
+func (h *History) rollback(ctx context.Context, r *room, name, moment string) (rev kv.Revision, list []change.Document, err error) {
+	if name != "" {
+		d, err := h.document(name)
+		if err != nil {
+			return 0, nil, err
+		}
+		if rev, err = h.revision(ctx, &d, cmp.Or(moment, "~1")); err != nil {
+			return 0, nil, err
+		}
+		v, err := h.find(ctx, &d, rev)
+		if err == nil && v.N == 0 {
+			err = h.notYet(ctx, &d)
+		}
+		if err == nil {
+			list, err = h.restore(ctx, r, list, &d, &v)
+		}
+		return rev, list, err
+	}
+	if rev, err = h.revision(ctx, nil, moment); err != nil {
+		return 0, nil, err
+	}
+	err = h.eachDocument("", func(d *doclog.Document) (bool, error) {
+		if d.Revision <= rev {
+			return true, nil
+		}
+		v, err := h.find(ctx, d, rev)
+		if err == nil {
+			list, err = h.restore(ctx, r, list, d, &v)
+		}
+		return true, err
+	})
+	return rev, list, err
+}
+
+// restore adds to a change that a document is v again.
+func (h *History) restore(ctx context.Context, r *room, list []change.Document, d *doclog.Document, v *doclog.Version) ([]change.Document, error) {
+	if d.Deleted && !there(v) || !d.Deleted && there(v) && d.Hash == v.Hash {
+		return list, nil
+	}
+	if err := h.fill(ctx, r, v); err != nil {
+		return nil, err
+	}
+	c := change.Document{Name: d.Name, Base: &d.Hash}
+	if there(v) {
+		c.File = v.File
+	}
+	return append(list, c), r.take(perWanted)
+}
+
+// documentsPage is how many documents are looked at at a time.
+const documentsPage = 500
+
+// eachDocument calls fn for all documents behind a name, by name, those that are deleted too, until
+// it is false.
+func (h *History) eachDocument(after string, fn func(*doclog.Document) (bool, error)) error {
+	for {
+		page, more, err := h.log.Documents(after, documentsPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			d := page[i]
+			if next, err := fn(&d); err != nil || !next {
+				return err
+			}
+			after = d.Name
+		}
+		if !more {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package history
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/internal/memory"
+)
+
+// The limits of changes that are being staged. MaxStaged is the default of Config.Staged.
+const (
+	maxStages = 64
+	MaxStaged = 64 << 20
+	stageKept = 5 * time.Minute // after its last part
+)
+
+// stages are changes that come in parts, by their tokens.
+type stages struct {
+	// set at open
+	clock clock.Clock
+	pool  *memory.Pool
+
+	mu   sync.Mutex
+	list map[string]*staged // guarded by mu
+}
+
+// staged is a change that comes in parts.
+type staged struct {
+	wanted  []Wanted
+	at      map[string]int // where in wanted a name is
+	bytes   int64          // what is taken of the pool
+	expires time.Time
+}
+
+// add adds parts. One that is there already does no harm.
+func (s *stages) add(token string, parts []Wanted) (*StageAnswer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expireLocked()
+	one := s.list[token]
+	if one == nil {
+		if len(s.list) == maxStages {
+			return nil, codes.Errorf(codes.Busy, "%d changes are being staged already; try again later", maxStages)
+		}
+		one = &staged{at: map[string]int{}}
+		s.list[token] = one
+	}
+	one.expires = s.clock.Now().Add(stageKept)
+	for i := range parts {
+		if err := s.addLocked(one, &parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return &StageAnswer{Documents: int64(len(one.wanted)), Bytes: one.bytes, Expires: one.expires.UnixMilli()}, nil
+}
+
+func (s *stages) addLocked(one *staged, w *Wanted) error {
+	at, known := one.at[w.Name]
+	if !known {
+		if w.Offset > 0 {
+			return w.wrongPiece(0)
+		}
+		if err := s.roomLocked(one, len(w.Text)+len(w.Name)+perWanted); err != nil {
+			return err
+		}
+		one.at[w.Name] = len(one.wanted)
+		own := *w
+		own.Name, own.Text = strings.Clone(w.Name), strings.Clone(w.Text)
+		one.wanted = append(one.wanted, own)
+		return nil
+	}
+	have := &one.wanted[at]
+	switch end := int(w.Offset) + len(w.Text); {
+	case w.Delete != have.Delete || w.Keep != have.Keep || w.Base != have.Base:
+		return codes.Errorf(codes.BadRequest, "%s is staged already, and to be something else", w.Name)
+	case end <= len(have.Text) && have.Text[w.Offset:end] == w.Text:
+		return nil // it was sent again
+	case int(w.Offset) != len(have.Text):
+		return w.wrongPiece(len(have.Text))
+	}
+	if err := s.roomLocked(one, len(w.Text)); err != nil {
+		return err
+	}
+	have.Text += w.Text
+	return nil
+}
+
+func (s *stages) roomLocked(one *staged, bytes int) error {
+	if !s.pool.Take(int64(bytes)) {
+		return codes.Errorf(codes.Limit, "what is staged has %d bytes with this, and all changes that are being staged may have %d; make the change in several, or try again later", one.bytes+int64(bytes), s.pool.Limit())
+	}
+	one.bytes += int64(bytes)
+	return nil
+}
+
+// take returns a change that has all its documents. It stays for a while, in case it is asked for
+// again.
+func (s *stages) take(token string, documents int64) ([]Wanted, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expireLocked()
+	one := s.list[token]
+	switch {
+	case one == nil:
+		return nil, gone(token)
+	case int64(len(one.wanted)) != documents:
+		return nil, incomplete(token, int64(len(one.wanted)), documents)
+	}
+	return slices.Clone(one.wanted), nil
+}
+
+// drop forgets a change.
+func (s *stages) drop(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(token)
+}
+
+func (s *stages) dropLocked(token string) {
+	if one := s.list[token]; one != nil {
+		s.pool.Give(one.bytes)
+		delete(s.list, token)
+	}
+}
+
+func (s *stages) expireLocked() {
+	now := s.clock.Now()
+	for token, one := range s.list {
+		if one.expires.Before(now) {
+			s.dropLocked(token)
+		}
+	}
+}
+
+// used is how much is staged.
+func (s *stages) used() (changes, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.list {
+		bytes += one.bytes
+	}
+	return int64(len(s.list)), bytes
+}
