@@ -212,8 +212,7 @@ func (b *blaming) compare(ctx context.Context, is, was *doclog.Version, open map
 		return err
 	}
 	changed := map[string]struct{}{}
-	c := comparer{room: b.room, tell: func(path string, _ Difference, _, _ []byte) { changed[path] = struct{}{} }}
-	if err := c.value("", compact(is.File), compact(was.File)); err != nil {
+	if err := compare(b.room, is.File, was.File, func(path string, _ Difference, _, _ []byte) { changed[path] = struct{}{} }); err != nil {
 		return err
 	}
 	if len(changed) == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json" // for the type of a value that is JSON already
+	"errors"
 	"fmt"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -11,6 +12,7 @@ import (
 	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
 )
 
@@ -40,6 +42,12 @@ type Side struct {
 	At     int64   `json:"at" doc:"the revision"`
 	Change *Change `json:"change,omitempty" doc:"the change that made the version; absent if there was none"`
 }
+
+// Difference says how a value differs: "added", "removed" or "changed".
+type Difference = jsonpath.Difference
+
+// perMember is about what a difference takes beside its texts.
+const perMember = 128
 
 // Path is a value that differs.
 type Path struct {
@@ -164,7 +172,7 @@ func byPath(r *room, answer *DiffAnswer, from, to []byte, offset int64) error {
 		return err
 	}
 	n, size, err := int64(0), 0, error(nil)
-	c := comparer{room: r, tell: func(path string, what Difference, old, new []byte) {
+	cerr := compare(r, from, to, func(path string, what Difference, old, new []byte) {
 		n++
 		switch {
 		case err != nil || n <= offset || answer.Next > 0:
@@ -178,11 +186,21 @@ func byPath(r *room, answer *DiffAnswer, from, to []byte, offset int64) error {
 			size, err = size+took, r.take(4*took)
 			answer.Paths = append(answer.Paths, p)
 		}
-	}}
-	if cerr := c.value("", compact(from), compact(to)); cerr != nil {
+	})
+	if cerr != nil {
 		return cerr
 	}
 	answer.Same = n == 0
+	return err
+}
+
+// compare compares two files by key path.
+func compare(r *room, from, to []byte, tell func(path string, what Difference, old, new []byte)) error {
+	c := jsonpath.Comparer{Take: r.take, Returns: r.returns, Tell: tell}
+	err := c.Compare(compact(from), compact(to))
+	if errors.Is(err, jsonpath.ErrTooDeep) {
+		err = codes.Errorf(codes.TooLarge, "%w", err)
+	}
 	return err
 }
 

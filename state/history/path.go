@@ -4,14 +4,12 @@ import (
 	"strconv"
 	"strings"
 
+	"confcenter/internal/jsonpath"
 	"confcenter/internal/jsontext"
 )
 
-// escaped writes a key as a part of a path, as a JSON pointer does; unescaped reads it.
-var (
-	escaped   = strings.NewReplacer("~", "~0", "/", "~1")
-	unescaped = strings.NewReplacer("~1", "/", "~0", "~")
-)
+// unescaped reads a key that jsonpath.Escaped has written.
+var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
 
 // splitPath takes a path apart, as get does; the paths of answers are read as they were written.
 func splitPath(path string) (keys []string) {
@@ -27,7 +25,7 @@ func splitPath(path string) (keys []string) {
 func joinPath(keys []string) string {
 	var path strings.Builder
 	for _, key := range keys {
-		path.WriteString("/" + escaped.Replace(key))
+		path.WriteString("/" + jsonpath.Escaped.Replace(key))
 	}
 	return path.String()
 }
