@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"internal/roster":              {"kv"},
 	"internal/settings":            {},
 	"meta":                         {"internal/jsontext"},
-	"protocol":                     {"access", "codes", "kv", "kv/kvjson", "storage/field", "storage/storagejson", "internal/jsontext"},
+	"protocol":                     {"access", "codes", "kv", "kv/kvjson", "storage/field", "storage/storagejson", "internal/jsonpath", "internal/jsontext"},
 	"confstore/journal":            {"codes", "internal/atomicfile", "internal/jsontext"},
 	"confstore/doclog":             {"codes", "kv", "github.com/json-iterator/go"},
 	"confstore/placement":          {"codes", "confstore/doclog", "internal/atomicfile", "kv"},

@@ -80,6 +80,14 @@ const (
 	KVEvent     Command = 0x0122 // pushed: watch, rev, events[]
 )
 
+// The commands of the watch on documents, which are our own. Those about their history have the
+// ids before.
+const (
+	CfWatch   Command = 0x0380 // name | prefix, resolved, path, from | state → code, rev, watch
+	CfUnwatch Command = 0x0381 // watch → code
+	CfEvent   Command = 0x0382 // pushed: watch, rev, events[]
+)
+
 // The commands of player storage, which are our own: fields of owners, kept in memory and
 // landed in SQL.
 const (
@@ -256,6 +264,13 @@ var ownCommands = []Row{
 	{ID: LdLanded, Name: "LDLANDED", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "fence, table, tables, after, through, rows, count, failed", Response: "code, desc"},
 	{ID: LdNewer, Name: "LDNEWER", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "version", Response: "code, desc"},
 	{ID: LdRelease, Name: "LDRELEASE", Role: Served, MaxBody: MaxBody, Right: access.LandingLand, Request: "table, fence", Response: "code, desc"},
+}
+
+// configWatchCommands are the rows of the watch on documents.
+var configWatchCommands = []Row{
+	{ID: CfWatch, Name: "CFWATCH", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Request: "name, prefix, resolved, path, from, state, prev, changes", Response: "code, rev, watch"},
+	{ID: CfUnwatch, Name: "CFUNWATCH", Role: Served, MaxBody: MaxBody, Right: access.ConfigWatch, Request: "watch", Response: "code"},
+	{ID: CfEvent, Name: "CFEVENT", Role: Pushed, MaxBody: MaxBody, Right: access.Nobody, Push: true, Request: "watch, rev, events, state, synced, resync, code, desc, more"},
 }
 
 // rowOf finds a row by its id.

@@ -63,4 +63,4 @@ func AppendAnswer(dst, object []byte) []byte {
 func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
 
 // Commands is the whole table in the order of ids. Nobody may change it.
-var Commands = slices.Concat(ownCommands, historyCommands, flowCommands, benchCommands)
+var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands)

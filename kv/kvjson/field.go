@@ -14,9 +14,11 @@ const (
 	Before
 	By
 	Bytes
+	Changes // of documents, as are Contents, Mtime, New, Old, Path and Resolved
 	Coalesce
 	Code
 	Confirm
+	Contents
 	Count
 	CountOnly
 	Create
@@ -71,17 +73,21 @@ const (
 	MinRev
 	Mod
 	More
+	Mtime
 	Name // HTTP: NS in a list of namespaces
 	Names
 	Namespaces
+	New
 	Next // what the next page of a list comes after
 	Noted
 	NS
 	Number
+	Old
 	Oldest
 	Op
 	OwnerID
 	Owners
+	Path
 	Prefix
 	Prev
 	Rate
@@ -92,6 +98,7 @@ const (
 	Removed
 	RemovedAt
 	Replayed
+	Resolved
 	Results
 	Resync
 	Rev
@@ -141,6 +148,7 @@ var fieldNames = [fieldCount]string{
 	Size: "size", State: "state", Synced: "synced", Table: "table", Tables: "tables", Target: "target", Then: "then", Through: "through",
 	Token: "token", TTL: "ttl", TTLMs: "ttl_ms", Type: "type", Updated: "updated", UpdatedMs: "updated_ms", Value: "value",
 	Values: "values", Version: "version", Versions: "versions", Wait: "wait", Watch: "watch", Who: "who",
+	Changes: "changes", Contents: "contents", Mtime: "mtime", New: "new", Old: "old", Path: "path", Resolved: "resolved",
 }
 
 func (f Field) String() string { return fieldNames[f] }

@@ -1,6 +1,7 @@
 package kvjson
 
 import (
+	"bytes"
 	"strconv"
 
 	"confcenter/codes"
@@ -214,6 +215,15 @@ func (r *Reader) Text(o *Object, f Field) []byte {
 		return nil
 	}
 	return text
+}
+
+// Verbatim is a copy of a value as it is written, null included; false if absent.
+func (r *Reader) Verbatim(o *Object, f Field) ([]byte, bool) {
+	m := o.find(f)
+	if m == nil {
+		return nil, false
+	}
+	return bytes.Clone(m.Raw), true
 }
 
 // Number is 0 if absent.

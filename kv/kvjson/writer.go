@@ -71,6 +71,9 @@ func (w *Writer) TextGiven(f Field, s string) {
 	}
 }
 
+// Verbatim appends a value that is JSON.
+func (w *Writer) Verbatim(f Field, text []byte) { w.Buf = append(appendField(w.Buf, f), text...) }
+
 // Null appends a member that is null.
 func (w *Writer) Null(f Field) { w.Buf = append(appendField(w.Buf, f), "null"...) }
 

@@ -46,6 +46,13 @@ type Side struct {
 // Difference says how a value differs: "added", "removed" or "changed".
 type Difference = jsonpath.Difference
 
+// The differences.
+const (
+	Added   = jsonpath.Added
+	Removed = jsonpath.Removed
+	Changed = jsonpath.Changed
+)
+
 // perMember is about what a difference takes beside its texts.
 const perMember = 128
 
