@@ -138,7 +138,7 @@ func (s *Server) start() {
 	var tcp *server.Server
 	mcfg.History.Clients = func(after int32, most int) ([]roster.Client, int32) { return tcp.Clients(after, most) }
 	models := host.Open(state, mcfg)
-	tcp = server.New(scfg, server.Stores{Config: store, State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
+	tcp = server.New(scfg, server.Stores{Config: store, Revisions: store.Revisions(), State: state, Locks: locks, StateStats: state.Stats, Storage: players, Models: models.Models()})
 	s.must(tcp.Start())
 	s.Store, s.State, s.tcp = store, state, tcp
 	s.close = []func() error{func() error { models.Close(); locks.Close(); return nil }, players.Close, store.Close, state.Close}

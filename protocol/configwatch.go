@@ -184,7 +184,7 @@ func (m *reader) configEvent(o *kvjson.Object) kv.Event {
 	if e.Entry.Key == "" || e.Entry.Mod < 1 {
 		m.Missing(kvjson.Name)
 	}
-	text, given := m.Verbatim(o, kvjson.Contents)
+	text, given := o.Verbatim(kvjson.Contents)
 	switch string(m.Text(o, kvjson.Op)) {
 	case kv.Put.String():
 		if !given {
@@ -196,7 +196,7 @@ func (m *reader) configEvent(o *kvjson.Object) kv.Event {
 	default:
 		m.Bad(kvjson.Op, "put or delete")
 	}
-	if text, given := m.Verbatim(o, kvjson.Prev); given {
+	if text, given := o.Verbatim(kvjson.Prev); given {
 		e.Prev = &kv.Entry{Key: e.Entry.Key, Version: 1, Value: kv.JSONValue(text)}
 	}
 	return e

@@ -101,7 +101,7 @@ func converse(t testing.TB, store Store) *conversation {
 	srv := New(cfg, Stores{Config: c.config, State: c.state, Storage: c.players})
 	c.s, c.w = gatetest.Connect(t, gatetest.OpenDesk(srv.gate), 0)
 	srv.configs.Follow()
-	srv.watches.Follow()
+	srv.watches[0].Follow()
 	c.w.Room = 1 << 40
 	c.s.Receive(protocol.AppendFrame(nil, protocol.Whoami, 1, []byte(`{"svrid":0}`)))
 	c.w.Got.Reset()

@@ -16,6 +16,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/internal/metric"
 	"confcenter/kv"
+	"confcenter/kv/follow"
 	"confcenter/kvlock"
 	"confcenter/protocol"
 	"confcenter/server/clients"
@@ -95,6 +96,8 @@ type Stores struct {
 	Config Store // must be given
 	// State answers the KV commands; nil: they get codes.NotImplemented.
 	State kv.Store
+	// Revisions are the documents for those who watch them; nil: nobody can.
+	Revisions follow.Store
 	// StateStats returns State's figures; nil: only its revision is known. It must be cheap.
 	StateStats func() protocol.KVStats
 	// KeepAliveWaits says that State.KeepAlive may wait: a worker calls it then.
@@ -131,8 +134,8 @@ type Server struct {
 	gate    *gate.Gate
 	configs *config.Handlers
 	clients *clients.Handlers
-	states  *state.Handlers // nil: there is no state store
-	watches *watch.Handlers // nil: there is no state store
+	states  *state.Handlers   // nil: there is no state store
+	watches []*watch.Handlers // of keys and of documents, as far as there are
 	engine  *netio.Engine
 	life    context.Context // of the ticker and of what workers read
 	end     context.CancelFunc
@@ -158,7 +161,10 @@ func New(cfg Config, stores Stores) *Server {
 		state.AddNone(s.gate)
 	} else {
 		s.states = state.Add(s.life, s.gate, stores.State, stores.Locks, stores.StateStats, stores.KeepAliveWaits)
-		s.watches = watch.Add(s.life, s.gate, stores.State)
+		s.watches = append(s.watches, watch.Add(s.life, s.gate, stores.State))
+	}
+	if documents := watch.AddDocuments(s.life, s.gate, stores.Revisions); documents != nil {
+		s.watches = append(s.watches, documents)
 	}
 	storage.Add(s.life, s.gate, stores.Storage)
 	model.Add(s.life, s.gate, stores.Models)
@@ -174,8 +180,8 @@ func New(cfg Config, stores Stores) *Server {
 func (s *Server) Start() error {
 	s.group.Start()
 	s.configs.Follow()
-	if s.watches != nil {
-		s.watches.Follow()
+	for _, w := range s.watches {
+		w.Follow()
 	}
 	s.nextSweep = s.cfg.Clock.Now().Add(s.cfg.KeepAlive)
 	if err := s.engine.Start(); err != nil {
@@ -193,8 +199,8 @@ func (s *Server) Start() error {
 func (s *Server) unfollow() {
 	s.configs.Unfollow()
 	s.group.Close()
-	if s.watches != nil {
-		s.watches.Unfollow()
+	for _, w := range s.watches {
+		w.Unfollow()
 	}
 }
 
@@ -238,17 +244,25 @@ func (s *Server) drain(ctx context.Context) error {
 // tickPeriod is how often the loops are sent the time.
 const tickPeriod = time.Second
 
+// markTicks is after how many ticks watches get their bookmarks.
+const markTicks = 10
+
 // ticker posts the time to every loop until the server stops.
 func (s *Server) ticker() {
 	t := s.cfg.Clock.NewTicker(tickPeriod)
 	defer t.Stop()
-	for {
+	for ticks := 0; ; {
 		select {
 		case <-s.life.Done():
 			return
 		case <-t.C():
 			now := s.cfg.Clock.Now()
 			s.group.Tick(now)
+			if ticks++; ticks%markTicks == 0 {
+				for _, w := range s.watches {
+					w.Mark()
+				}
+			}
 			if s.sweepDue(now) {
 				s.clients.AskSilent(now, s.cfg.KeepAlive)
 			}

@@ -125,7 +125,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, state.close()) }()
-	srv := server.New(o.serverConfig(lobby, budget, log), state.serve(server.Stores{Config: store}))
+	srv := server.New(o.serverConfig(lobby, budget, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
 	state.server = srv
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)

@@ -218,7 +218,7 @@ func (r *Reader) Text(o *Object, f Field) []byte {
 }
 
 // Verbatim is a copy of a value as it is written, null included; false if absent.
-func (r *Reader) Verbatim(o *Object, f Field) ([]byte, bool) {
+func (o *Object) Verbatim(f Field) ([]byte, bool) {
 	m := o.find(f)
 	if m == nil {
 		return nil, false

@@ -46,6 +46,7 @@ const (
 	OfConfig
 	OfState
 	OfStorage
+	OfDocuments
 	families
 )
 

@@ -26,7 +26,7 @@ func (f *Handlers) Unfollow() {
 func (f *Handlers) publish(b *kv.Batch) {
 	weight := int64(0)
 	for _, d := range f.gate.Desks() {
-		hub := hubOf(d)
+		hub := f.hubOf(d)
 		if hub.watched.Load() == 0 {
 			continue
 		}
@@ -35,26 +35,26 @@ func (f *Handlers) publish(b *kv.Batch) {
 				weight += int64(follow.Weight(&b.Changes[i]))
 			}
 		}
-		hub.post(b, weight)
+		hub.post(f, b, weight)
 	}
 }
 
 // post posts the batch. If too much already waits for the loop, or the store itself has
 // missed something, it posts nothing and lets the watches read what they miss from the
 // log.
-func (h *hub) post(b *kv.Batch, weight int64) {
+func (h *hub) post(f *Handlers, b *kv.Batch, weight int64) {
 	group := h.loop.Group
 	if waiting := h.waiting.Add(weight); b.Reset || waiting > weight && waiting > group.Limits.Backlog {
 		h.waiting.Add(-weight)
 		group.Count.WatchBacklog.Add(1)
 		h.missedTo.Store(int64(b.Last()))
 		if !h.missing.Swap(true) {
-			h.loop.Post(&missed{hub: h})
+			h.loop.Post(&missed{f: f, hub: h})
 		}
 		return
 	}
 	group.Memory.Add(weight)
-	h.loop.Post(&fanOut{hub: h, batch: b, weight: weight})
+	h.loop.Post(&fanOut{f: f, hub: h, batch: b, weight: weight})
 }
 
 // The unit of a turn's budget is a send. A fan-out counts in fractions of it.
@@ -67,6 +67,7 @@ const (
 // batch; then it encodes frames for each topic and sends them to the topic's watches, as
 // far as a turn's budget goes.
 type fanOut struct {
+	f      *Handlers
 	hub    *hub
 	batch  *kv.Batch
 	weight int64
@@ -128,13 +129,20 @@ func (f *fanOut) match(h *hub, budget int) bool {
 // first.
 func (f *fanOut) tellTopic(budget int) bool {
 	t := f.hub.work[f.topic]
-	for ; f.form < forms; f.form++ {
+	for ; f.form < lists; f.form++ {
 		if f.watches == nil {
 			if len(t.watches[f.form]) == 0 {
 				continue
 			}
 			f.watches = slices.Clone(t.watches[f.form])
 			f.hub.cursor.Hand(t.parts)
+		}
+		if f.form == byPath {
+			if !f.tellPaths(t, budget) {
+				return false
+			}
+			f.watches = nil
+			continue
 		}
 		for f.frame.bytes != nil || f.encode() {
 			for ; f.next < len(f.watches); f.next++ {
@@ -151,15 +159,35 @@ func (f *fanOut) tellTopic(budget int) bool {
 	return true
 }
 
+// tellPaths leaves the watches that have a path to the workers, who find out what the topic's
+// events mean to each. It returns false if the budget ended first.
+func (f *fanOut) tellPaths(t *topic, budget int) bool {
+	for ; f.next < len(f.watches); f.next++ {
+		if f.spent >= budget {
+			return false
+		}
+		f.spent += unit
+		w := f.watches[f.next]
+		if w.dead || w.behind || w.of.s.Ending() {
+			continue
+		}
+		w.cursor.Skip(follow.Mark{Rev: t.parts[0].Rev - 1})
+		w.fallBehind()
+		w.of.catchUp()
+	}
+	f.next = 0
+	return true
+}
+
 func (f *fanOut) encode() bool {
 	cursor := &f.hub.cursor
 	frame := frame{from: cursor.At()}
-	n, ok := cursor.Next(cuts[f.form])
+	n, ok := cursor.Next(f.f.talk.cuts[f.form])
 	if !ok {
 		return false
 	}
 	frame.to, frame.first, frame.last = cursor.At(), n.Events[0].Entry.Mod, n.Revision
-	frame.bytes = appendNotice(f.hub.frame[:0], n, f.form)
+	frame.bytes = f.f.appendNotice(f.hub.frame[:0], n, f.form)
 	f.frame = frame
 	f.spent += unit + len(frame.bytes)/byteCost
 	f.hub.frame = frame.bytes
@@ -189,12 +217,14 @@ func (f *fanOut) tell(w *watch) {
 	default:
 		f.spent += unit
 		w.cursor.Skip(f.frame.to)
+		w.marked = f.frame.last
 		w.sendEvents(f.frame.bytes)
 	}
 }
 
 // missed makes all live watches of a loop fall behind after batches that were not posted.
 type missed struct {
+	f     *Handlers
 	hub   *hub
 	told  kv.Revision // the position of live watches
 	begun bool
@@ -213,7 +243,7 @@ func (m *missed) Deliver(l *loop.Loop, budget int) (int, bool) {
 		if c == nil {
 			break
 		}
-		k, _ := gate.SessionOf(c).Part(gate.OfWatch).(*watches)
+		k, _ := gate.SessionOf(c).Part(m.f.talk.family).(*watches)
 		if k == nil {
 			continue
 		}

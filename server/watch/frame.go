@@ -20,14 +20,6 @@ type frame struct {
 	first, last kv.Revision // of its events
 }
 
-// cuts determine what fits into a frame of each form.
-var cuts = func() (cuts [forms]follow.Cut) {
-	for form := range form(forms) {
-		cuts[form] = follow.Cut{Max: frameBytes, Cost: func(e *kv.Event) int { return cost(e, form) }}
-	}
-	return cuts
-}()
-
 func cost(e *kv.Event, form form) int {
 	n := eventCost + len(e.Entry.NS) + entryCost(e.Entry, form)
 	if form&withPrev != 0 && e.Prev != nil {
@@ -46,18 +38,18 @@ func entryCost(e *kv.Entry, form form) int {
 
 // appendNotice appends the frame of a notice, without the number of a watch. It is longer
 // than what clients may send only if it has nothing but one long entry, quoted.
-func appendNotice(dst []byte, n kv.Notice, form form) []byte {
+func (f *Handlers) appendNotice(dst []byte, n kv.Notice, form form) []byte {
 	start := len(dst)
-	dst = protocol.BeginFrame(dst, protocol.KVEvent, 0)
-	dst = protocol.AppendKVEvents(dst, protocol.KVEvents{
+	dst = protocol.BeginFrame(dst, f.talk.event, 0)
+	dst = f.talk.append(dst, protocol.KVEvents{
 		Revision: n.Revision, Events: n.Events, More: n.More,
 		State: n.Kind == kv.State, Synced: n.Kind == kv.Synced, Resync: n.Kind == kv.Resync,
-	}, form&withPrev != 0, form&withRaw != 0)
+	}, form)
 	if len(dst)-start > protocol.HeaderSize+protocol.MaxBody && len(n.Events) == 1 && form&withPrev != 0 {
 		// Two entries are too long together: leave out the previous one, as if the store
 		// did not have it any more. Else one event could be more than a small server may
 		// hold for all its peers, and would end one connection after the other.
-		return appendNotice(dst[:start], n, form&^withPrev)
+		return f.appendNotice(dst[:start], n, form&^withPrev)
 	}
 	return protocol.FinishFrame(dst, start)
 }

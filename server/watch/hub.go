@@ -33,9 +33,23 @@ type hub struct {
 // topic is the watches of one filter on one loop.
 type topic struct {
 	key     kv.Filter
-	watches [forms][]*watch // in any order; kvWatch.place is the place
+	watches [lists][]*watch // in any order; kvWatch.place is the place
 	n       int             // in all forms
 	parts   []follow.Part   // matching events of the current batch
+}
+
+// byPath is the list of a topic's watches that have a path; the lists before are those of the forms.
+const (
+	byPath = forms
+	lists  = forms + 1
+)
+
+// list is the place of the watch's list in its topic.
+func (w *watch) list() form {
+	if w.path != "" {
+		return byPath
+	}
+	return w.form
 }
 
 // length is the number of prefix topics with that length in a namespace.
@@ -45,7 +59,7 @@ func newHub(l *loop.Loop) *hub {
 	return &hub{loop: l, topics: make(map[kv.Filter]*topic), lengths: make(map[string][]length)}
 }
 
-func hubOf(d *gate.Desk) *hub { return d.Part(gate.OfWatch).(*hub) }
+func (f *Handlers) hubOf(d *gate.Desk) *hub { return d.Part(f.talk.family).(*hub) }
 
 func (h *hub) add(w *watch) {
 	key := w.cursor.Filter()
@@ -56,19 +70,20 @@ func (h *hub) add(w *watch) {
 		h.countLength(key, 1)
 	}
 	w.topic = t
-	w.place = len(t.watches[w.form])
-	t.watches[w.form] = append(t.watches[w.form], w)
+	list := w.list()
+	w.place = len(t.watches[list])
+	t.watches[list] = append(t.watches[list], w)
 	t.n++
 }
 
 func (h *hub) remove(w *watch) {
 	t := w.topic
-	list := t.watches[w.form]
+	list := t.watches[w.list()]
 	last := len(list) - 1
 	list[w.place] = list[last]
 	list[w.place].place = w.place
 	list[last] = nil
-	t.watches[w.form] = list[:last]
+	t.watches[w.list()] = list[:last]
 	if t.n--; t.n == 0 {
 		delete(h.topics, t.key)
 		h.countLength(t.key, -1)

@@ -117,7 +117,7 @@ func (k *watchKit) settle() {
 }
 
 // hub is the loop's.
-func (k *watchKit) hub() *hub { return hubOf(k.Desk) }
+func (k *watchKit) hub() *hub { return k.watches.hubOf(k.Desk) }
 
 func (k *watchKit) changes() []kv.Change {
 	k.mu.Lock()

@@ -152,14 +152,22 @@ func (c *catchUp) readBack() error {
 
 // next makes the frame of the next notice. It returns false if none is available.
 func (c *catchUp) next(t *turn) bool {
-	n, ok := t.watch.cursor.Next(cuts[t.watch.form])
+	f, w := c.of.f, t.watch
+	n, ok := w.cursor.Next(f.talk.cuts[w.form])
 	if !ok {
 		return false
 	}
-	if n.Kind == kv.Resync {
-		n.Revision = c.of.f.source.Store.Revision()
+	if w.path != "" && len(n.Events) > 0 {
+		n.Events = narrow(n.Events, w.path, n.Kind == kv.State)
+		if len(n.Events) == 0 && (n.Kind == kv.State || n.More || !w.halfway) {
+			return true
+		}
+		w.halfway = n.More
 	}
-	frame := appendNotice(nil, n, t.watch.form)
+	if n.Kind == kv.Resync {
+		n.Revision = f.source.Store.Revision()
+	}
+	frame := f.appendNotice(nil, n, w.form)
 	t.frames = append(t.frames, frame)
 	c.budget -= len(frame)
 	return true
@@ -212,6 +220,9 @@ func (c *catchUp) settle(t *turn, l *loop.Loop) (sent int) {
 		sent++
 	}
 	w.served = t.served
+	if sent > 0 {
+		w.marked = w.cursor.At().Rev
+	}
 	if !w.cursor.Telling() && w.cursor.At().Rev >= c.of.hub.told {
 		w.behind = false
 	}

@@ -1,4 +1,4 @@
-// Package watch serves watches on the state store's keys: it handles KVWATCH and
+// Package watch serves watches on keys of the state store and on documents: it handles KVWATCH and
 // KVUNWATCH, and sends KVEVENT.
 package watch
 
@@ -27,6 +27,7 @@ type watch struct {
 	of    *watches
 	id    uint32
 	form  form
+	path  string // only of what changes there; empty: everything
 	topic *topic
 
 	cursor *follow.Cursor // its position; the loop's, or a worker's while busy
@@ -37,6 +38,9 @@ type watch struct {
 	busy   bool // a worker has it
 	served bool // it has had its turn in catching up
 	dead   bool
+	marked kv.Revision // of the last frame
+
+	halfway bool // the worker's while busy: a revision has been begun
 }
 
 // form is the encoding of a watch's events.
@@ -45,14 +49,17 @@ type form uint8
 // The forms combine these.
 const (
 	withPrev form        = 1 << iota // with the previous entry
-	withRaw                          // octets after the JSON
+	withRaw                          // of keys: octets after the JSON
 	forms    = 1 << iota             // how many there are
+
+	withPaths = withRaw // of documents: the paths that have changed
 )
 
-// Handlers serve the watches on a state store.
+// Handlers serve the watches on a state store, or on documents.
 type Handlers struct {
 	// set at open
 	gate *gate.Gate
+	talk *talk
 	life context.Context // of the workers' reads
 
 	unfollow func() // ends what Follow began; nil before
@@ -61,15 +68,19 @@ type Handlers struct {
 }
 
 // Add makes g serve watches on store. Workers read it as long as life lasts.
-func Add(life context.Context, g *gate.Gate, store kv.Store) *Handlers {
-	f := &Handlers{gate: g, life: life}
+func Add(life context.Context, g *gate.Gate, store follow.Store) *Handlers {
+	return add(life, g, keys, store)
+}
+
+func add(life context.Context, g *gate.Gate, talk *talk, store follow.Store) *Handlers {
+	f := &Handlers{gate: g, talk: talk, life: life}
 	f.catchUps.work = g.Group.Work
 	f.source.Store, f.source.Piece, f.source.Holders = store, readBackBytes, maxHolders
 	g.Add(map[protocol.Command]gate.Route{
-		protocol.KVWatch:   {Handle: f.watch, Tailed: true},
-		protocol.KVUnwatch: {Handle: f.unwatch, Tailed: true},
+		talk.watch:   {Handle: f.watch, Tailed: talk.tailed},
+		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed},
 	})
-	g.Keep(gate.OfWatch, func(d *gate.Desk) any { return newHub(d.Loop) })
+	g.Keep(talk.family, func(d *gate.Desk) any { return newHub(d.Loop) })
 	return f
 }
 
@@ -89,11 +100,11 @@ type watches struct {
 
 // watchesOf returns the session's watches.
 func (f *Handlers) watchesOf(s *gate.Session) *watches {
-	if k, ok := s.Part(gate.OfWatch).(*watches); ok {
+	if k, ok := s.Part(f.talk.family).(*watches); ok {
 		return k
 	}
-	k := &watches{f: f, s: s, hub: hubOf(s.Desk), byID: make(map[uint32]*watch)}
-	s.SetPart(gate.OfWatch, k)
+	k := &watches{f: f, s: s, hub: f.hubOf(s.Desk), byID: make(map[uint32]*watch)}
+	s.SetPart(f.talk.family, k)
 	return k
 }
 
@@ -110,7 +121,10 @@ func (k *watches) Ended() {
 }
 
 func (k *watches) Describe(info *gate.ClientInfo, room int) {
-	info.Watches = len(k.byID)
+	info.Watches += len(k.byID)
+	if k.f.talk != keys {
+		return // what it watches has no namespace
+	}
 	for _, w := range k.byID {
 		if len(info.Watching) == room {
 			break
@@ -123,12 +137,14 @@ func (k *watches) Describe(info *gate.ClientInfo, room int) {
 // and its places in maps.
 const watchCost = 512
 
-func sizeOf(f kv.Filter) int64 { return int64(watchCost + len(f.NS) + len(f.Text)) }
+func sizeOf(f kv.Filter, path string) int64 {
+	return int64(watchCost + len(f.NS) + len(f.Text) + len(path))
+}
 
-// watch answers KVWATCH. The reply comes first; then follows everything that happens after
+// watch answers KVWATCH and CFWATCH. The reply comes first; then follows everything that happens after
 // the revision in the reply, or after `from`.
 func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
-	want, err := s.Desk.Req.KVWatch()
+	want, err := f.talk.read(&s.Desk.Req)
 	watches := f.watchesOf(s)
 	var w *watch
 	var rev kv.Revision
@@ -146,25 +162,21 @@ func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
 }
 
 // add makes the watch and returns the store's revision.
-func (k *watches) add(want protocol.KVWatchRequest) (*watch, kv.Revision, error) {
+func (k *watches) add(want request) (*watch, kv.Revision, error) {
 	g := k.s.Group()
 	if max := k.s.Limits().Watches; len(k.byID) >= max {
 		g.Count.WatchLimit.Add(1)
-		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with KVUNWATCH", max)
+		return nil, 0, codes.Errorf(codes.Limit, "a connection may hold %d watches; end some with %s", max, k.f.talk.unwatch)
 	}
-	size := sizeOf(want.Filter)
+	size := sizeOf(want.Filter, want.path)
 	if !g.Memory.Fits(size) {
 		g.Count.WatchLimit.Add(1)
 		return nil, 0, codes.Errorf(codes.Limit, "the memory for what peers hold is used up; try again later")
 	}
-	request := follow.Request{Filter: want.Filter, From: want.From, Past: want.Past, State: want.State}
-	if want.Coalesce {
-		request.Spare = follow.Joined
-	}
 	// The order matters: once the loop counts a watch, everything that becomes visible is
 	// posted to it, and what was visible before is in rev.
 	first := k.hub.watched.Add(1) == 1
-	cursor, rev, err := k.f.source.Open(request)
+	cursor, rev, err := k.f.source.Open(want.Request)
 	if err != nil {
 		k.hub.watched.Add(-1)
 		return nil, 0, err
@@ -175,13 +187,7 @@ func (k *watches) add(want protocol.KVWatchRequest) (*watch, kv.Revision, error)
 	g.Memory.Add(size)
 	g.Count.Watches.Add(1)
 	k.last++
-	w := &watch{of: k, id: k.last, cursor: cursor}
-	if want.Prev {
-		w.form |= withPrev
-	}
-	if want.Raw {
-		w.form |= withRaw
-	}
+	w := &watch{of: k, id: k.last, cursor: cursor, form: want.form, path: want.path, marked: rev}
 	k.byID[w.id] = w
 	k.hub.add(w)
 	if want.State || cursor.At().Rev < rev {
@@ -190,7 +196,7 @@ func (k *watches) add(want protocol.KVWatchRequest) (*watch, kv.Revision, error)
 	return w, rev, nil
 }
 
-// unwatch answers KVUNWATCH. Nothing of the watch follows the reply.
+// unwatch answers KVUNWATCH and CFUNWATCH. Nothing of the watch follows the reply.
 func (f *Handlers) unwatch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	id, err := s.Desk.Req.KVUnwatch()
 	if err != nil {
@@ -220,5 +226,5 @@ func (w *watch) end() {
 	hub.remove(w)
 	hub.watched.Add(-1)
 	g.Count.Watches.Add(-1)
-	g.Memory.Give(sizeOf(w.cursor.Filter()))
+	g.Memory.Give(sizeOf(w.cursor.Filter(), w.path))
 }

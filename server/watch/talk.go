@@ -1,0 +1,185 @@
+package watch
+
+import (
+	"bytes"
+	"context"
+
+	"confcenter/codes"
+	"confcenter/internal/jsonpath"
+	"confcenter/kv"
+	"confcenter/kv/follow"
+	"confcenter/protocol"
+	"confcenter/server/gate"
+	"confcenter/server/loop"
+)
+
+// talk is how watches of one kind are asked for and told.
+type talk struct {
+	family         gate.Family
+	watch, unwatch protocol.Command
+	tailed         bool // octets may follow the JSON of a request
+	marks          bool // watches get bookmarks
+	read           func(*protocol.Request) (request, error)
+	append         func(dst []byte, ev protocol.KVEvents, form form) []byte
+	event          protocol.Command
+	cuts           [forms]follow.Cut // what fits into a frame of each form
+}
+
+// request is what a client asks for.
+type request struct {
+	follow.Request
+	form form
+	path string // only of what changes there; empty: everything
+}
+
+// keys is the watch on keys of the state store.
+var keys = &talk{
+	family: gate.OfWatch, watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, event: protocol.KVEvent, tailed: true,
+	read: func(r *protocol.Request) (request, error) {
+		q, err := r.KVWatch()
+		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}}
+		if q.Coalesce {
+			to.Spare = follow.Joined
+		}
+		to.form = formOf(q.Prev, q.Raw)
+		return to, err
+	},
+	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
+		return protocol.AppendKVEvents(dst, ev, form&withPrev != 0, form&withRaw != 0)
+	},
+	cuts: cutsBy(cost, false),
+}
+
+// documents is the watch on documents: a frame has no more than one revision.
+var documents = &talk{
+	family: gate.OfDocuments, watch: protocol.CfWatch, unwatch: protocol.CfUnwatch, event: protocol.CfEvent, marks: true,
+	read: func(r *protocol.Request) (request, error) {
+		q, err := r.ConfigWatch()
+		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}, path: q.Path}
+		to.form = formOf(q.Prev, q.Changes)
+		return to, err
+	},
+	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
+		return protocol.AppendConfigEvents(dst, ev, form&withPrev != 0, form&withPaths != 0)
+	},
+	cuts: cutsBy(func(e *kv.Event, form form) int {
+		n := eventCost + e.Entry.Size()
+		if form != 0 && e.Prev != nil {
+			n += e.Prev.Size()
+		}
+		return n
+	}, true),
+}
+
+func formOf(prev, other bool) (f form) {
+	if prev {
+		f |= withPrev
+	}
+	if other {
+		f |= withRaw
+	}
+	return f
+}
+
+func cutsBy(cost func(*kv.Event, form) int, alone bool) (cuts [forms]follow.Cut) {
+	for form := range form(forms) {
+		cuts[form] = follow.Cut{Max: frameBytes, Cost: func(e *kv.Event) int { return cost(e, form) }, Alone: alone}
+	}
+	return cuts
+}
+
+// AddDocuments makes g serve watches on documents; nil: there are none to be watched.
+func AddDocuments(life context.Context, g *gate.Gate, store follow.Store) *Handlers {
+	if store != nil {
+		return add(life, g, documents, store)
+	}
+	none := gate.Route{Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
+		s.Result(h, int(codes.NotImplemented), "this server cannot watch documents")
+		return true
+	}}
+	g.Add(map[protocol.Command]gate.Route{documents.watch: none, documents.unwatch: none})
+	return nil
+}
+
+// narrow reduces events to what is at a path. It drops those that leave it as it was.
+func narrow(events []kv.Event, path string, state bool) []kv.Event {
+	cut := func(e *kv.Entry) *kv.Entry {
+		if e == nil || e.Deleted() {
+			return nil
+		}
+		text, found := jsonpath.Lookup(e.Value.Data, []byte(path))
+		if !found {
+			return nil
+		}
+		part := *e
+		part.Value = kv.JSONValue(text)
+		return &part
+	}
+	var list []kv.Event
+	for _, e := range events {
+		prev, now := cut(e.Prev), cut(e.Entry)
+		switch {
+		case prev == nil && now == nil:
+			continue
+		case now == nil:
+			gone := *e.Entry
+			gone.Value, gone.Version = kv.Value{}, 0
+			e.Kind, e.Entry, e.Prev = kv.Delete, &gone, prev
+		case prev != nil && !state && bytes.Equal(prev.Value.Data, now.Value.Data):
+			continue
+		default:
+			e.Entry, e.Prev = now, prev
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// Mark sends bookmarks to the watches that have not been told of anything for a while, but how
+// far they have come has changed. It may be called from any goroutine.
+func (f *Handlers) Mark() {
+	if !f.talk.marks {
+		return
+	}
+	for _, d := range f.gate.Desks() {
+		if hub := f.hubOf(d); hub.watched.Load() > 0 {
+			d.Loop.Post(&bookmarks{f: f, hub: hub})
+		}
+	}
+}
+
+// bookmarks tells the watches of one loop how far they have come.
+type bookmarks struct {
+	f    *Handlers
+	hub  *hub
+	walk loop.Walk
+}
+
+func (m *bookmarks) Deliver(l *loop.Loop, budget int) (int, bool) {
+	used := 0
+	for ; used < budget; used++ {
+		c := m.walk.Next(l)
+		if c == nil {
+			break
+		}
+		if k, _ := gate.SessionOf(c).Part(m.f.talk.family).(*watches); k != nil {
+			for _, w := range k.byID {
+				used += w.mark(m.hub.told)
+			}
+		}
+	}
+	return used + 1, m.walk.Done()
+}
+
+// mark tells a live watch that it has everything up to a revision.
+func (w *watch) mark(rev kv.Revision) (sent int) {
+	s := w.of.s
+	defer loop.Guard(&s.Conn)
+	rev = max(rev, w.cursor.At().Rev)
+	if w.dead || w.behind || s.Ending() || rev <= w.marked || s.Out.Owing() >= s.Limits().Pending {
+		return 0
+	}
+	w.marked = rev
+	w.sendEvents(w.of.f.appendNotice(nil, kv.Notice{Revision: rev}, w.form))
+	return 1
+}
