@@ -70,6 +70,7 @@ var groups = []struct {
 	{"change", (*bench).changes},
 	{"push", (*bench).pushes},
 	{"idle", (*bench).idleMemory},
+	{"set", (*bench).sets},
 	{"save", (*bench).saves},
 	{"start", (*bench).starts},
 	{"stall", (*bench).stalls},
