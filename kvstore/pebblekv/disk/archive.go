@@ -131,3 +131,10 @@ func (p *archivePage) full() bool {
 	p.More = len(p.Entries) >= p.list.Limit || len(p.Entries) > 0 && p.size >= p.list.MaxBytes
 	return p.More
 }
+
+// stray moves an archived entry to the others. A version that knew of no archives has put it among
+// the current entries, when it was started on what this one had left in the log.
+func (t *tableSet) stray(e *kv.Entry) {
+	t.small(nameKey(nil, archiveKind, e.NS, e.Key), appendEntry(nil, e))
+	t.removeSmall(nameKey(nil, currentKind, e.NS, e.Key))
+}

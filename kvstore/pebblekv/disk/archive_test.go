@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/kv"
@@ -78,4 +79,19 @@ func TestArchivedEntriesLeaveMemoryWithTheirTables(t *testing.T) {
 	require.Len(t, changes, 1)
 	require.Empty(t, changes[0].Events)
 	require.Contains(t, s.listed(""), "xxx")
+}
+
+// A version before has read the log of this one, and knew nothing of archives.
+func TestArchivedEntriesAmongTheCurrentOnesAreMoved(t *testing.T) {
+	s := newStore(t, nil)
+	s.put(op{"ns", "key", "1"})
+	s.shelve("a", "1", "b", "1")
+	s.tables()
+	require.NoError(t, s.disk.db.Set(nameKey(nil, currentKind, archive, "c"), appendEntry(nil, archived("c", "1", 2).Entry), pebble.Sync))
+	for range 2 {
+		s.reopen()
+		require.Equal(t, "a=1 b=1 c=1 ", s.listed(""))
+		require.Equal(t, 3, s.rows(archiveKind))
+		require.Equal(t, 1, s.rows(currentKind))
+	}
 }

@@ -54,7 +54,7 @@ func (i *Inspector) row(key, value []byte) error {
 		if err != nil {
 			return err
 		}
-		if kv.Archived(e.NS) != (key[0] == archiveKind) || e.Deleted() {
+		if !kv.Archived(e.NS) && key[0] == archiveKind || e.Deleted() { // see stray
 			return errors.New("an entry among those of another kind")
 		}
 		return i.entry(e)

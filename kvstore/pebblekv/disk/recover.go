@@ -25,6 +25,8 @@ func (k *keeper) recover(load replica.Loader) (kv.Revision, error) {
 	if err != nil {
 		return 0, damaged("meta", err)
 	}
+	strays := k.newTables()
+	defer strays.discard()
 	for _, kind := range []struct {
 		kind byte
 		what string
@@ -34,6 +36,10 @@ func (k *keeper) recover(load replica.Loader) (kv.Revision, error) {
 		{gapKind, "gaps", rowLoader(decodeGap, func(g gap) { k.gaps = append(k.gaps, g) })},
 		{partKind, "parts of history", rowLoader(decodePart, func(p part) { k.parts = append(k.parts, p) })},
 		{currentKind, "current entries", entryLoader(func(e *kv.Entry) {
+			if kv.Archived(e.NS) {
+				strays.stray(e)
+				return
+			}
 			k.gate.live.Add(rowBytes(e))
 			load.Entry(e)
 		})},
@@ -42,6 +48,11 @@ func (k *keeper) recover(load replica.Loader) (kv.Revision, error) {
 	} {
 		if err := k.scan([]byte{kind.kind}, []byte{kind.kind + 1}, kind.row); err != nil {
 			return 0, damaged(kind.what, err)
+		}
+	}
+	if len(strays.rows) > 0 && !k.cfg.ReadOnly {
+		if err := strays.add(); err != nil {
+			return 0, refused(err)
 		}
 	}
 	return k.replay(load)
