@@ -178,10 +178,15 @@ func (pl *plan) change() doclog.Change {
 	for i, e := range pl.edits {
 		c.Versions[i] = pl.docs[i].remembered(e.name, e.file)
 		c.Versions[i].Replaces = e.replaces
-		b := by(e.actor, pl.now)
-		c.Versions[i].By = &b
+		c.By = by(e.actor, pl.now)
+		if len(pl.edits) > 1 {
+			b := c.By
+			c.Versions[i].By = &b
+		}
 	}
-	c.Sign()
+	if len(pl.edits) > 1 {
+		c.Sign()
+	}
 	return c
 }
 

@@ -161,3 +161,20 @@ func (owned) Size() int64        { return 0 }
 func (owned) Mode() fs.FileMode  { return 0 }
 func (owned) ModTime() time.Time { return time.Time{} }
 func (owned) IsDir() bool        { return false }
+
+func BenchmarkSign(b *testing.B) {
+	for _, inGit := range []bool{false, true} {
+		b.Run(fmt.Sprintf("git=%t", inGit), func(b *testing.B) {
+			k := newKit(b, map[string]string{"a.json": `{}`})
+			if inGit {
+				k.git("init", "--quiet")
+				k.commit("first")
+			}
+			info, err := os.Stat(k.path("a.json"))
+			require.NoError(b, err)
+			for b.Loop() {
+				k.directory.sign([]edit{{name: "a.json", text: []byte(`{}`), file: []byte(`{}`), info: info}})
+			}
+		})
+	}
+}
