@@ -134,9 +134,10 @@ func TestWhoAndWhyOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := StartProcess(t, t.TempDir())
 	c := newCLI(t, p)
+	path := "/v1/config/file?name=a.json"
 	ask := func(method, body string, headers ...string) (status int, text string) {
 		t.Helper()
-		r, err := http.NewRequest(method, "http://"+p.HTTP+"/v1/config/file?name=a.json", strings.NewReader(body))
+		r, err := http.NewRequest(method, "http://"+p.HTTP+path, strings.NewReader(body))
 		require.NoError(t, err)
 		for i := 0; i < len(headers); i += 2 {
 			r.Header.Set(headers[i], headers[i+1])
@@ -177,6 +178,14 @@ func TestWhoAndWhyOverHTTP(t *testing.T) {
 	status, _ := ask("DELETE", "", author, "ann", comment, "gone")
 	require.Equal(t, 200, status)
 	c.requireBy(made{author: "ann", origin: "http", comment: "gone"}, "a")
+
+	path = "/v1/history/rollback"
+	status, text := ask("POST", `{"name":"a","author":"bob","comment":"back again"}`, author, "ann")
+	require.Equal(t, 200, status, text)
+	c.requireBy(made{author: "bob", origin: "rollback", comment: "back again"}, "a")
+	status, text = ask("POST", `{"name":"a","rev":"~3","token":"again"}`, author, "ann", comment, "further back")
+	require.Equal(t, 200, status, text)
+	c.requireBy(made{author: "ann", origin: "rollback", comment: "further back", token: "again"}, "a")
 }
 
 func TestWhoAndWhyOnTheCommandLine(t *testing.T) {
@@ -193,8 +202,15 @@ func TestWhoAndWhyOnTheCommandLine(t *testing.T) {
 		{"set", []string{"a", "/v", "2", "-m", "more of it"}, made{author: me(t), origin: "tcp", comment: "more of it"}},
 		{"set", []string{"a", "/v", "3", "--author", "a robot", "--comment", "by night"}, made{author: "a robot", origin: "tcp", comment: "by night"}},
 		{"rm", []string{"a", "-m", "no longer used"}, made{author: me(t), origin: "tcp", comment: "no longer used"}},
+		{"rollback", []string{"a", "~1", "-m", "it was used"}, made{author: me(t), origin: "rollback", comment: "it was used"}},
+		{"rollback", []string{"a", "~1", "--author", "a robot", "-m", "by night"}, made{author: "a robot", origin: "rollback", comment: "by night"}},
+		{"apply", []string{filepath.Dir(value), "-m", "as it should be"}, made{author: me(t), origin: "tcp", comment: "as it should be"}},
 	} {
 		c.as(step.verb).ok(step.args...)
+		if step.verb != "set" && step.verb != "rm" { // the client makes tokens for questions
+			step.want.token = c.history("a")[0].Token
+			require.NotEmpty(t, step.want.token)
+		}
 		c.requireBy(step.want, "a")
 	}
 	code, _, stderr := c.as("set").run("", "a", value, "-m", strings.Repeat("long ", 1000))

@@ -61,8 +61,7 @@ line, and which programs would be told; the exit code is 6 if there is anything.
 	f := command.Flags()
 	f.BoolVar(&q.Prune, "prune", false, "delete the server's files that DIR has not")
 	f.BoolVar(&q.DryRun, "dry-run", false, "change nothing, but show what would be changed")
-	f.StringVarP(&q.Comment, "comment", "m", "", "why; kept with the versions, for log and blame")
-	f.StringVar(&q.Author, "author", "", "who makes the change; kept with the versions (default: your login name)")
+	defineWho(command, &q.Author, &q.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		files, err := a.readDirectory(args[0], c.output.json())
 		if err != nil {

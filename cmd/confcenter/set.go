@@ -87,7 +87,7 @@ lost: if the file changes in the meantime, set reads it again.`,
 	}
 	command.Flags().Int32Var(&mtime, "mtime", 0, "version of the file, in seconds since 1970; refused if older than what is stored (default: now)")
 	defineIfMtime(command, &ifMtime)
-	defineWho(command, &request)
+	defineWho(command, &request.Author, &request.Comment)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		flags := command.Flags()
 		request.Name, request.Mtime, request.IfMtime = args[0], given(flags, "mtime", &mtime), given(flags, "if-mtime", &ifMtime)
@@ -136,7 +136,7 @@ there never was such a file, because the name may be misspelt.`,
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName
 	defineIfMtime(command, &ifMtime)
-	defineWho(command, &request)
+	defineWho(command, &request.Author, &request.Comment)
 	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
 		request.Name, request.IfMtime = args[0], given(command.Flags(), "if-mtime", &ifMtime)
 		return c.write(ctx, connected, request)

@@ -6,8 +6,6 @@ import (
 	"os/user"
 
 	"github.com/spf13/cobra"
-
-	"confcenter/client"
 )
 
 // The flags of verbs that change documents. Where a question has members of these names, they
@@ -19,10 +17,10 @@ const (
 )
 
 // defineWho gives a verb that changes a document the flags for who does it, and why.
-func defineWho(command *cobra.Command, request *client.SetRequest) {
+func defineWho(command *cobra.Command, author, comment *string) {
 	f := command.Flags()
-	f.StringVarP(&request.Comment, commentFlag, commentLetter, "", "why; kept with the version, for log and blame")
-	f.StringVar(&request.Author, authorFlag, "", "who makes the change; kept with the version (default: your login name)")
+	f.StringVarP(comment, commentFlag, commentLetter, "", "why; kept with the version, for log and blame")
+	f.StringVar(author, authorFlag, "", "who makes the change; kept with the version (default: your login name)")
 }
 
 // signed is the author of a change, who is whoever is logged in unless another one is given.
