@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
+	"confcenter/state"
 )
 
 // The limits of changes that are being staged. MaxStaged is the default of Config.Staged.
@@ -136,12 +138,13 @@ func (s *stages) expireLocked() {
 	}
 }
 
-// used is how much is staged.
-func (s *stages) used() (changes, bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, one := range s.list {
-		bytes += one.bytes
-	}
-	return int64(len(s.list)), bytes
+// Used implements state.User.
+func (h *History) Used(context.Context) ([]state.Used, error) {
+	h.stages.mu.Lock()
+	defer h.stages.mu.Unlock()
+	h.stages.expireLocked()
+	return []state.Used{
+		{What: "staged_changes", N: int64(len(h.stages.list)), Limit: maxStages},
+		{What: "staged_bytes", N: h.stages.pool.Held(), Limit: h.stages.pool.Limit()},
+	}, nil
 }

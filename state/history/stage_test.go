@@ -1,0 +1,55 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/internal/memory"
+	"confcenter/kvstore/kvtest"
+	"confcenter/state"
+)
+
+func used(t *testing.T, h *History) (list []state.Used) {
+	t.Helper()
+	list, err := h.Used(t.Context())
+	require.NoError(t, err)
+	return list
+}
+
+// What is staged is bounded, in number and in bytes, and forgotten if nothing more comes.
+func TestLimitsOfWhatIsStaged(t *testing.T) {
+	now := clock.NewFake(time.Unix(1_000_000, 0))
+	h := Open(kvtest.ForTest(t), Config{Clock: now, Staged: memory.NewPool(100_000)})
+	stage := func(token, name, text string) error {
+		_, err := h.Stage(t.Context(), nil, &StageAsk{Token: token, Documents: []Wanted{{Name: name, Text: text}}})
+		return err
+	}
+	require.NoError(t, stage("t", "a.json", strings.Repeat("x", 90_000)))
+	require.Equal(t, codes.Limit, codes.Of(stage("t", "b.json", strings.Repeat("x", 10_000))))
+	require.EqualValues(t, 1, used(t, h)[0].N)
+	require.EqualValues(t, 90_000+len("a.json")+perWanted, used(t, h)[1].N)
+	now.Advance(stageKept - time.Second)
+	require.NoError(t, stage("t", "b.json", "1"), "it lives on")
+	now.Advance(stageKept - time.Second)
+	require.EqualValues(t, 1, used(t, h)[0].N)
+	now.Advance(2 * time.Second)
+	_, err := h.Apply(t.Context(), nil, &ApplyAsk{Said: Said{Token: "t"}, Staged: 2})
+	require.Equal(t, codes.NotFound, codes.Of(err))
+	require.ErrorContains(t, err, "nothing is staged")
+	require.Zero(t, used(t, h)[1].N)
+
+	for i := range maxStages {
+		require.NoError(t, stage(fmt.Sprint(i), "a.json", "1"))
+	}
+	require.Equal(t, codes.Busy, codes.Of(stage("one more", "a.json", "1")))
+	require.NoError(t, stage("0", "b.json", "1"))
+	now.Advance(stageKept + time.Second)
+	require.NoError(t, stage("one more", "a.json", "1"))
+	require.EqualValues(t, 1, used(t, h)[0].N)
+}
