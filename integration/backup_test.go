@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/client"
 	"confcenter/integration/process"
+	"confcenter/kv"
 	"confcenter/kvstore/backup"
 )
 
@@ -411,4 +414,80 @@ func TestVerifyRefusesADirectoryInUse(t *testing.T) {
 	}
 	code, said := tool(t, "verify", p.Data)
 	require.Equal(t, 1, code, said)
+}
+
+// Clients of a server whose data is restored, and older than what they have seen, are given what
+// there is, and take nothing of what came after the backup for current.
+func TestClientsOfARestoredServerBeginAnew(t *testing.T) {
+	p := process.Start(t, t.TempDir())
+	store := storeOf(t, p)
+	store.setDocument("a.json", `{"v":1}`)
+	store.put("key", "1")
+	file := filepath.Join(t.TempDir(), "all.backup")
+	must(t, "backup", "--http", p.HTTP, file)
+
+	connected, err := client.Dial(t.Context(), client.Config{Addrs: []string{p.Addr}, Name: "watcher"})
+	require.NoError(t, err)
+	defer connected.Close()
+	documents := make(chan string, 100)
+	_, err = connected.Watch(t.Context(), client.Query{Name: "a.json"}, func(d *client.Document) { documents <- string(d.Raw()) })
+	require.NoError(t, err)
+	keys, err := connected.KV("load").Watch(t.Context(), client.WatchOptions{State: true})
+	require.NoError(t, err)
+	defer keys.Stop()
+	known := map[string]string{}
+	until := func(wanted map[string]string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for !assert.ObjectsAreEqual(wanted, known) {
+			notice, err := keys.Next(ctx)
+			require.NoError(t, err, "known is %v", known)
+			if notice.Kind == kv.Resync {
+				clear(known)
+			}
+			for _, e := range notice.Events {
+				known[e.Entry.Key] = string(e.Entry.Value.Data)
+			}
+		}
+	}
+	document := func(wanted string) {
+		t.Helper()
+		deadline := time.After(time.Minute)
+		for {
+			select {
+			case text := <-documents:
+				if text == wanted {
+					return
+				}
+			case <-deadline:
+				require.FailNow(t, "the document did not come", wanted)
+			}
+		}
+	}
+	for i := 2; i <= 20; i++ {
+		store.setDocument("a.json", fmt.Sprintf(`{"v":%d}`, i))
+		store.put("key", fmt.Sprint(i))
+	}
+	store.put("new", "1")
+	until(map[string]string{"key": "20", "new": "1"})
+	document(`{"v":20}`)
+	epoch, last := connected.Epoch(), store.revision()
+	p.Kill()
+
+	data := filepath.Join(t.TempDir(), "data")
+	must(t, "restore", file, data)
+	other := process.New(t, t.TempDir())
+	other.Data, other.Addr = data, p.Addr
+	other.Start()
+	until(map[string]string{"key": "1"})
+	document(`{"v":1}`)
+	require.NotEqual(t, epoch, connected.Epoch())
+	restored := storeOf(t, other)
+	restored.put("key", "new life")
+	restored.setDocument("a.json", `{"v":"new life"}`)
+	until(map[string]string{"key": "new life"})
+	document(`{"v":"new life"}`)
+	status, text := restored.ask(http.MethodGet, fmt.Sprintf("/v1/store/key?ns=load&key=key&revision=%d", last), "")
+	require.Equal(t, 410, status, text)
 }

@@ -52,7 +52,7 @@ the backup says, and sets files that differ aside in DIR/aside.`,
 	output.define(command, "output", "o", "output format")
 	command.MarkFlagsMutuallyExclusive("revision", "time")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		to := disk.Point{Revision: kv.Revision(revision), Shared: doclog.Shared}
+		to := disk.Point{Revision: kv.Revision(revision)}
 		if command.Flags().Changed("revision") && revision < 1 {
 			return usageError{fmt.Errorf("revision = %d: must be above 0", revision)}
 		}
@@ -98,6 +98,9 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	}
 	if err != nil {
 		return err
+	}
+	if v.settled {
+		to.Stays = doclog.Stays
 	}
 	t, err := newTarget(dir)
 	if err != nil {

@@ -54,6 +54,8 @@ type verdict struct {
 	Versions  int      `json:"versions"`
 	SHA256    string   `json:"sha256,omitempty"` // likewise
 	Faults    []string `json:"faults"`
+
+	settled bool // all changes of documents are in place
 }
 
 func (a *app) verify(ctx context.Context, name string, asJSON bool) error {
@@ -110,7 +112,7 @@ func noting(c *doclog.Checker) func(*kv.Entry) error {
 func (v *verdict) judge(c *doclog.Checker) {
 	var faults []string
 	faults, v.Documents, v.Versions = c.End()
-	v.Faults = append(v.Faults, faults...)
+	v.Faults, v.settled = append(v.Faults, faults...), c.Settled()
 }
 
 // verifyBackup checks a backup. Its own blocks have been written with what they say, so what is

@@ -132,6 +132,10 @@ func (c *Checker) End() (faults []string, documents, versions int) {
 	return c.faults, len(c.docs), c.versions
 }
 
-// Shared reports whether entries of a namespace are named by what they hold, and stay when what
-// was written them last is taken back.
-func Shared(ns string) bool { return ns == chunks }
+// Settled reports whether all changes are in doc/NAME.
+func (c *Checker) Settled() bool { return !c.unplaced }
+
+// Stays reports whether an entry may stay as it is when a store whose log is settled is taken back
+// to an earlier revision: chunks are named by what they hold, and how far the log reaches may only
+// rise.
+func Stays(ns, key string) bool { return ns == chunks || ns == space && key == stateKey }

@@ -19,9 +19,8 @@ type Rows func(yield func(key, value []byte) error) error
 type Point struct {
 	Revision kv.Revision // as of it; 0: see Time
 	Time     int64       // as of the newest revision not later, in ms since 1970; 0: of the newest one
-	// Shared says of an archived namespace that its entries are to stay, since their names say
-	// what they hold: it is not known of one that was written anew whether it was there before.
-	Shared func(ns string) bool
+	// Stays, if it is set, names entries that are right as of any revision, and are left alone.
+	Stays func(ns, key string) bool
 }
 
 // newest reports whether nothing is to be undone.
@@ -68,7 +67,7 @@ func Restore(cfg Config, rows Rows, copied int64, to Point) (r Restored, err err
 	}
 	r.Revision = newest
 	if !to.newest() {
-		u := &undoing{k: k, tables: tables, newest: newest, first: map[name]undone{}, leases: map[kv.LeaseID]replica.LeaseChange{}}
+		u := newUndoing(k, tables, newest, to)
 		if r.Revision, err = u.point(to); err != nil {
 			return r, err
 		}

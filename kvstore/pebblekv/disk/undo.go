@@ -19,10 +19,11 @@ type undoing struct {
 	k      *keeper
 	tables meta // as they were copied
 	newest kv.Revision
-	shared func(ns string) bool
+	stays  func(ns, key string) bool
 
-	first  map[name]undone // of each key that has changed since
-	leases map[kv.LeaseID]replica.LeaseChange
+	first    map[name]undone // of each key that has changed since
+	leases   map[kv.LeaseID]replica.LeaseChange
+	reserved bool // there are such keys among them
 }
 
 // undone is the first change of a key that is undone.
@@ -33,44 +34,66 @@ type undone struct {
 	entry *kv.Entry   // what was before; nil: nothing, or it has not been found
 }
 
+func newUndoing(k *keeper, tables meta, newest kv.Revision, to Point) *undoing {
+	u := &undoing{k: k, tables: tables, newest: newest, stays: to.Stays, first: map[name]undone{}, leases: map[kv.LeaseID]replica.LeaseChange{}}
+	if u.stays == nil {
+		u.stays = func(string, string) bool { return false }
+	}
+	return u
+}
+
 // point undoes what came after a Point, and returns its revision.
-func (u *undoing) point(to Point) (kv.Revision, error) {
-	u.shared = to.Shared
-	rev := to.Revision
-	if rev == 0 {
-		err := u.scan(func(c *replica.Commit, _ []kv.Revision) {
-			if c.Time <= to.Time {
-				rev = c.Revision
-			}
-		})
-		if err != nil {
+func (u *undoing) point(to Point) (rev kv.Revision, err error) {
+	if rev = to.Revision; rev == 0 {
+		if rev, err = u.at(to.Time); err != nil {
 			return 0, err
 		}
 	}
-	oldest := undone{at: max(u.tables.logFloor, 1)}
 	if rev > u.newest {
 		return 0, future(rev, u.newest)
 	}
-	if err := u.collect(max(rev, oldest.at)); err != nil {
+	oldest, err := u.logged(rev)
+	if err != nil {
 		return 0, err
+	}
+	if oldest.at > rev {
+		past, ok, err := u.reach()
+		if err != nil {
+			return 0, err
+		}
+		if ok && past.at < oldest.at {
+			oldest = past
+		}
+		if oldest.at > rev {
+			return 0, oldest.refusal(rev)
+		}
+		if err := u.recall(rev); err != nil {
+			return 0, err
+		}
+	}
+	return rev, u.write(rev)
+}
+
+// logged collects what has changed after a revision, and returns the oldest one for which the log
+// knows, perhaps with history, all that was before.
+func (u *undoing) logged(rev kv.Revision) (oldest undone, err error) {
+	oldest = undone{at: max(u.tables.logFloor, 1)}
+	if err := u.collect(max(rev, oldest.at)); err != nil {
+		return oldest, err
 	}
 	for id, one := range u.first {
 		if one.prev == 0 || one.entry != nil {
 			continue
 		}
-		var err error
 		if one.entry, err = u.superseded(id, one); err != nil {
-			return 0, err
+			return oldest, err
 		}
 		if one.entry == nil && one.at > oldest.at {
 			oldest = one
 		}
 		u.first[id] = one
 	}
-	if oldest.at > rev {
-		return 0, oldest.refusal(rev)
-	}
-	return rev, u.write(rev)
+	return oldest, nil
 }
 
 // refusal says that a revision is not possible, but the one of u is.
@@ -115,7 +138,8 @@ func (u *undoing) collect(rev kv.Revision) error {
 		}
 		note := func(e *kv.Entry, prev kv.Revision) {
 			id := name{e.NS, e.Key}
-			if _, known := u.first[id]; !known {
+			u.reserved = u.reserved || kv.Reserved(e.NS)
+			if _, known := u.first[id]; !known && !u.stays(e.NS, e.Key) {
 				u.first[id] = undone{at: c.Revision, time: c.Time, prev: prev}
 			}
 		}
@@ -126,10 +150,8 @@ func (u *undoing) collect(rev kv.Revision) error {
 			note(c.Archive[i].Entry, 0)
 		}
 		for _, l := range c.Leases {
-			// Those that were granted before and have ended since get this, unless the log knows better.
-			const unknown = time.Minute
-			if _, known := u.leases[l.ID]; !known {
-				u.leases[l.ID] = replica.LeaseChange{ID: l.ID, TTL: unknown, Ended: kv.Revision(l.ID) > rev}
+			if _, known := u.leases[l.ID]; !known { // perhaps the log knows better
+				u.leases[l.ID] = replica.LeaseChange{ID: l.ID, TTL: unknownLease, Ended: kv.Revision(l.ID) > rev}
 			}
 		}
 	})
@@ -188,9 +210,6 @@ func (u *undoing) write(rev kv.Revision) error {
 		kind := byte(currentKind)
 		if kv.Archived(id.ns) {
 			kind = archiveKind
-		}
-		if kind == archiveKind && one.entry == nil && u.shared != nil && u.shared(id.ns) {
-			continue
 		}
 		rows = append(rows, row{nameKey(nil, kind, id.ns, id.key), one})
 	}
