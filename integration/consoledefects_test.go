@@ -140,7 +140,7 @@ func TestConsoleBrokenCountLeadsToFiles(t *testing.T) {
 		tb.shows("tree", "never.json", true)
 		tb.shows("tree", "bad.json", true)
 		tb.shows("tree", "common.json", false)
-		tb.sees("#only-broken", "Only broken files")
+		tb.sees("#only", "Only broken files")
 	}
 	// The page is drawn anew every two seconds, but not below somebody's hand.
 	asked := `performance.getEntriesByType("resource").filter(e => e.name.endsWith("/v1/status")).length`
@@ -328,6 +328,7 @@ func TestConsoleDeletedKeyOffersRestore(t *testing.T) {
 		tb.click("#delete-file")
 		tb.click("#confirm-yes")
 		tb.click("#bring-back")
+		tb.click("#restore-yes")
 		tb.misses("#was-deleted")
 		after, err := os.ReadFile(filepath.Join(p.Conf, "common.json"))
 		require.NoError(t, err)

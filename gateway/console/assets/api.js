@@ -28,8 +28,9 @@ export class Refusal extends Error {
   }
 }
 
-async function ask(method, path, { query, body, match, absent, signal, text } = {}) {
+async function ask(method, path, { query, body, match, absent, comment, signal, text } = {}) {
   const headers = { "X-Confcenter-Origin": "console" };
+  if (comment) headers["X-Confcenter-Comment"] = encodeURIComponent(comment);
   if (match !== undefined) headers["If-Match"] = `"${match}"`;
   if (absent) headers["If-None-Match"] = "*";
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -95,9 +96,32 @@ export const configs = {
       text: document ? text.slice(document.start, document.end) : "null",
     };
   },
-  save: (name, text, { match, absent }) => ask("PUT", "config/file", { query: { name, raw: true }, body: text, match, absent }),
+  save: (name, text, { match, absent, comment }) => ask("PUT", "config/file", { query: { name, raw: true }, body: text, match, absent, comment }),
   remove: (name, match) => ask("DELETE", "config/file", { query: { name }, match }),
   search: (q, signal) => ask("GET", "config/search", { query: { q }, signal }),
+};
+
+// raw keeps members of an answer, or of the elements of its list, as the JSON that they are,
+// see entries.
+function raw(text, list, names) {
+  const answer = JSON.parse(text), { root } = read(text);
+  const keep = (object, node) => {
+    for (const name of names) {
+      const value = member(node, name);
+      if (value) object[name] = text.slice(value.start, value.end);
+    }
+  };
+  keep(answer, root);
+  (member(root, list)?.items ?? []).forEach((node, i) => keep(answer[list][i], node));
+  return answer;
+}
+
+// past is what files were; a rev is a number, ~N for N versions before the newest, or a time.
+export const past = {
+  log: (name, before, limit, signal) => ask("GET", "history/log", { query: { name, before, limit }, signal }),
+  show: (name, rev, resolved, offset, signal) => ask("GET", "history/show", { query: { name, rev, resolved, offset }, signal }),
+  diff: async (query, signal) => raw(await ask("GET", "history/diff", { query, signal, text: true }), "paths", ["old", "new"]),
+  rollback: (name, rev, comment) => ask("POST", "history/rollback", { body: body({ name, rev, comment }) }),
 };
 
 export const store = {

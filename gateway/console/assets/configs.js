@@ -1,7 +1,7 @@
 // The page of configuration files: the tree, and one file as written and as
 // resolved. What was typed and not saved is kept while one looks at other pages.
 
-import { configs as api, listen } from "./api.js";
+import { configs as api, listen, past } from "./api.js";
 import { confirm, dialog, diffView, refusalText, say, sayRefusal } from "./dialogs.js";
 import { button, debounce, h, icon, put, throttle } from "./dom.js";
 import { createEditor } from "./editor.js";
@@ -10,8 +10,9 @@ import { few, fewText } from "./few.js";
 import { createHits } from "./hits.js";
 import { bytes, dateTime, remember, remembered, t } from "./i18n.js";
 import { createList } from "./list.js";
-import { isolated, name as nameOf } from "./names.js";
+import { isolated, name as nameOf, shown } from "./names.js";
 import { compareKeys } from "./order.js";
+import { createPast, restore, who } from "./past.js";
 import { problemText } from "./problems.js";
 import { createResolved } from "./resolved.js";
 
@@ -20,8 +21,8 @@ const EDITABLE = 4 << 20; // characters; browsers' text areas take seconds for e
 
 // Kept between visits of the page.
 const drafts = new Map(); // name → {text, match: mtime it began from, or null for a new file}
-const lost = new Map(); // name → text of a file when it was deleted, of the last few
-const kept = { filter: "", deleted: false, contents: false, broken: false };
+const kept = { filter: "", deleted: false, contents: false, only: "", side: "resolved" };
+const STATES = ["broken", "deleted"]; // of which the tree can show all files and no others
 
 // folded are the directories that are shut, also at the next visit.
 const FOLDED = "confcenter.folded";
@@ -70,6 +71,7 @@ class Page {
     this.hits.close();
     this.editor.close();
     this.resolved.close();
+    this.past.close();
   }
 
   build(main) {
@@ -98,7 +100,7 @@ class Page {
         this.filter.focus();
         this.drawTree();
       } } }, icon("lines"));
-    this.onlyBroken = h("div", { class: "chip", id: "only-broken", hidden: true }, h("span", null, t("configs.onlyBroken")),
+    this.only = h("div", { class: "chip", id: "only", hidden: true }, h("span"),
       h("a", { href: "#/configs", id: "show-all", title: t("configs.showAll"), "aria-label": t("configs.showAll") }, "×"));
     this.foldAll = h("button", { type: "button", class: "btn bare", id: "fold-all", on: { click: () => this.toggleAll() } });
     this.deleted = h("input", { type: "checkbox", id: "tree-deleted", prop: { checked: kept.deleted }, on: { change: () => {
@@ -112,17 +114,21 @@ class Page {
     this.head = h("div", { class: "detail-head" });
     this.banner = h("div", { class: "banners", "aria-live": "polite" });
     this.resolvedNote = h("p", { class: "note", id: "resolved-note" });
+    this.deletion = h("span", { id: "deletion" });
+    this.past = createPast({ restored: (name) => name === this.name && this.load(true) });
     this.tabs = h("div", { class: "tabs narrow-only", role: "tablist" });
-    this.columns = h("div", { class: "columns", data: { tab: "written" } },
+    this.sides = h("div", { class: "column-title tabs", role: "tablist" });
+    this.columns = h("div", { class: "columns", data: { tab: "written", side: kept.side } },
       h("section", { class: "column written", "aria-label": t("configs.written") }, h("h2", { class: "column-title" }, t("configs.written")), this.longNote, this.editor.el),
-      h("section", { class: "column resolved", "aria-label": t("configs.resolved") }, h("h2", { class: "column-title" }, t("configs.resolved")), this.resolvedNote, this.resolved.el));
+      h("section", { class: "column resolved" }, this.sides, h("div", { class: "side-resolved" }, this.resolvedNote, this.resolved.el), this.past.el));
+    this.drawTabs();
     this.empty = h("div", { class: "empty" });
     this.detail = h("section", { class: "pane detail", hidden: true }, this.head, this.banner, this.tabs, this.columns);
     this.split = h("div", { class: "split configs", data: { pane: "list" } },
       h("section", { class: "pane side" },
         h("div", { class: "pane-tools" }, h("div", { class: "search with-switch" }, icon("search"), this.filter, this.inContents),
           button(t("configs.new"), () => this.create(), { icon: "plus", kind: "primary", id: "new-file" })),
-        this.onlyBroken, this.list.el, this.hits.el,
+        this.only, this.list.el, this.hits.el,
         h("div", { class: "pane-foot" }, this.count, h("label", { class: "check" }, this.deleted, t("configs.showDeleted")), this.foldAll)),
       this.detail, this.empty);
     put(main, this.split);
@@ -160,23 +166,26 @@ class Page {
   drawTree() {
     const wanted = kept.filter.trim().toLowerCase();
     const names = [];
-    let good = 0, broken = 0;
+    let good = 0;
+    const counts = { broken: 0, deleted: 0 };
     for (const { name, state } of this.files.values()) {
       if (state !== "deleted") good++;
-      if (state === "broken") broken++;
-      if (name !== this.name && !drafts.has(name) && (kept.broken ? state !== "broken" : state === "deleted" && !kept.deleted)) continue;
+      counts[state]++;
+      if (name !== this.name && !drafts.has(name) && (kept.only ? state !== kept.only : state === "deleted" && !kept.deleted)) continue;
       names.push(name);
     }
     for (const name of drafts.keys()) if (!this.files.has(name)) names.push(name);
     const shown = names.filter((name) => name.toLowerCase().includes(wanted));
-    this.closed = wanted || kept.broken ? this.shut : folded;
+    this.closed = wanted || kept.only ? this.shut : folded;
     this.list.set(treeOf(shown, this.closed));
     this.list.select((item) => item?.name === this.name);
     this.list.el.hidden = kept.contents && wanted !== "";
     this.hits.search(kept.contents ? kept.filter.trim() : "");
-    this.onlyBroken.hidden = !kept.broken;
+    this.only.hidden = !kept.only;
+    if (kept.only) put(this.only.firstChild, t(`only.${kept.only}`));
     this.drawFoldAll();
-    put(this.count, t("configs.count", { n: good }), broken ? [" · ", h("a", { class: "bad", id: "broken-count", href: BROKEN, title: t("configs.onlyBroken") }, t("configs.countBroken", { n: broken }))] : null);
+    put(this.count, t("configs.count", { n: good }), STATES.map((state) => counts[state] > 0 && [" · ",
+      h("a", { class: state === "broken" ? "bad" : null, id: `${state}-count`, href: only(state), title: t(`only.${state}`) }, t(`count.${state}`, { n: counts[state] }))]));
     put(this.empty, h("div", { class: "empty-text" }, icon("file"), h("p", null, good ? t("configs.pick") : this.synced ? t("configs.none") : t("loading")),
       h("p", { class: "hint" }, t("configs.about"))));
   }
@@ -255,10 +264,11 @@ class Page {
 
   // ---- one file
 
-  // show shows a file, or without a name the tree; filter is "broken" for these only.
+  // show shows a file, or without a name the tree; filter is a state, for the files in it only.
   async show(name = "", filter = "") {
-    if (!name && kept.broken !== (filter === "broken")) {
-      kept.broken = filter === "broken";
+    const state = STATES.includes(filter) ? filter : "";
+    if (!name && kept.only !== state) {
+      kept.only = state;
       this.shut.clear();
       this.drawTree();
     }
@@ -276,6 +286,7 @@ class Page {
     if (!name) return;
     put(this.banner);
     this.resolved.clear();
+    this.past.show("");
     this.editor.value = "";
     this.editor.area.readOnly = true; // until it is known what is to be edited
     this.drawHead();
@@ -313,7 +324,6 @@ class Page {
     if (!counts()) return;
     const before = this.file;
     this.file = file;
-    if (file?.state === "deleted" && before?.raw && before.state !== "deleted") this.lose(name, before.raw);
     const draft = drafts.get(name);
     this.editor.el.hidden = Boolean(file?.long);
     put(this.longNote, file?.long ? t("configs.long", { size: bytes(file.octets) }) : null);
@@ -326,20 +336,20 @@ class Page {
     this.drawHead();
     this.drawBanner();
     this.loadResolved();
+    this.showPast();
+    this.tellDeletion();
     this.findIt();
+  }
+
+  // showPast lists the versions, if they are what is looked at.
+  showPast() {
+    this.past.show(this.columns.dataset.side === "history" ? this.name : "");
   }
 
   // findIt marks what was searched for.
   findIt() {
     if (this.find?.name === this.name) this.editor.find(this.find.text);
     this.find = null;
-  }
-
-  // lose keeps the text of a deleted file: the server does not.
-  lose(name, text) {
-    lost.delete(name);
-    lost.set(name, text);
-    if (lost.size > 20) lost.delete(lost.keys().next().value);
   }
 
   fill(file, live) {
@@ -443,20 +453,28 @@ class Page {
   }
 
   drawTabs() {
-    put(this.tabs, ["written", "resolved"].map((tab) => h("button", { type: "button", role: "tab", class: "tab", id: `tab-${tab}`,
-      "aria-selected": String(this.columns.dataset.tab === tab), on: { click: () => {
-        this.columns.dataset.tab = tab;
-        this.drawTabs();
-        this.editor.redraw();
-      } } }, t(`configs.${tab}`))));
+    const { dataset } = this.columns;
+    const tab = (name, id, chosen) => h("button", { type: "button", role: "tab", class: "tab", id, "aria-selected": String(chosen), on: { click: () => this.turnTo(name) } }, t(`configs.${name}`));
+    put(this.tabs, ["written", "resolved", "history"].map((name) => tab(name, `tab-${name}`, dataset.tab === name)));
+    put(this.sides, ["resolved", "history"].map((name) => tab(name, `side-${name}`, dataset.side === name)));
+  }
+
+  // turnTo shows one of the tabs. On a wide screen the file as written is always there.
+  turnTo(name) {
+    const { dataset } = this.columns;
+    dataset.tab = name;
+    if (name !== "written") kept.side = dataset.side = name;
+    this.drawTabs();
+    this.editor.redraw();
+    this.showPast();
   }
 
   drawBanner() {
     const file = this.file, draft = drafts.get(this.name);
     const banners = [];
     if (file?.state === "broken") banners.push(h("div", { class: "banner bad", id: "broken" }, icon("warn"), h("span", null, h("b", null, t(file.mtime ? "configs.broken" : "configs.brokenEver")), " ", problemText(file.error))));
-    if (file?.state === "deleted") banners.push(h("div", { class: "banner", id: "was-deleted" }, icon("trash"), h("span", null, t("configs.wasDeleted")),
-      lost.has(this.name) && !draft ? button(t("configs.bringBack"), () => this.bringBack(), { id: "bring-back", kind: "primary" }) : null));
+    if (file?.state === "deleted") banners.push(h("div", { class: "banner", id: "was-deleted" }, icon("trash"), h("span", null, t("configs.wasDeleted"), " ", this.deletion),
+      draft ? null : button(t("configs.bringBack"), () => restore(this.name, () => this.load(true)), { id: "bring-back", kind: "primary" })));
     if (!file && !draft) banners.push(h("div", { class: "banner", id: "no-such-file" }, icon("warn"), h("span", null, t("configs.noSuch")),
       button(t("configs.createIt"), () => this.start(this.name), { kind: "primary" })));
     if (draft && file && draft.match !== (file.state === "deleted" ? null : file.mtime) && draft.text !== file.text) {
@@ -465,6 +483,20 @@ class Page {
     }
     this.editor.area.readOnly = !file && !draft;
     put(this.banner, banners);
+  }
+
+  // tellDeletion says who deleted the file, and why.
+  async tellDeletion() {
+    const { name } = this;
+    this.deletion.replaceChildren();
+    if (this.file?.state !== "deleted") return;
+    try {
+      const { changes: [last] } = await past.log(name, 0, 1, this.gone.signal);
+      if (name !== this.name || last?.documents[0].kind !== "deleted") return;
+      this.deletion.replaceChildren(t("past.deletedBy", { who: who(last), when: dateTime(last.time) }), " ", shown(last.comment ?? ""));
+    } catch (err) {
+      if (err.status !== 404) sayRefusal(err);
+    }
   }
 
   async save(match) {
@@ -517,14 +549,6 @@ class Page {
     if (choice === "overwrite") await this.save(file && file.state !== "deleted" ? file.mtime : null);
   }
 
-  // bringBack writes a deleted file again as it was.
-  bringBack() {
-    this.file.raw = lost.get(this.name);
-    drafts.set(this.name, { text: withFeeds(this.file.raw), match: null });
-    this.editor.value = drafts.get(this.name).text;
-    return this.save();
-  }
-
   discard() {
     drafts.delete(this.name);
     this.fill(this.file, false);
@@ -552,7 +576,6 @@ class Page {
     });
     if (!gone) return;
     drafts.delete(name);
-    if (file.raw) this.lose(name, file.raw);
     say(t("configs.deletedNow", { name }));
     if (name === this.name) await this.load(true);
   }
@@ -595,12 +618,12 @@ function nameFault(name) {
   return "";
 }
 
-const BROKEN = "#/configs//broken";
+const only = (state) => `#/configs//${state}`;
 
 const link = (name) => `#/configs/${encodeURIComponent(name)}`;
 
 function go(name) {
-  location.hash = name ? link(name) : kept.broken ? BROKEN : "#/configs";
+  location.hash = name ? link(name) : kept.only ? only(kept.only) : "#/configs";
 }
 
 // treeOf are the rows of the tree: directories before files, each level sorted.

@@ -85,7 +85,7 @@ export function open(main) {
     put(cards,
       card("version", s.version),
       card("uptime", span(s.uptime_ms), t("status.since", { when: dateTime(s.started_ms) })),
-      s.config ? card("files", number(s.config.files), s.config.broken ? h("a", { class: "bad", id: "card-broken", href: "#/configs//broken" }, t("configs.countBroken", { n: s.config.broken })) : t("status.allGood"), s.config.broken ? "bad" : "") : null,
+      s.config ? card("files", number(s.config.files), s.config.broken ? h("a", { class: "bad", id: "card-broken", href: "#/configs//broken" }, t("count.broken", { n: s.config.broken })) : t("status.allGood"), s.config.broken ? "bad" : "") : null,
       s.store ? card("keys", number(s.store.keys), `${t("store.totalNs", { n: s.store.namespaces })} · ${bytes(s.store.bytes)}`) : null,
       s.store ? card("disk", bytes(s.store.disk_bytes), t("status.free", { size: bytes(s.store.free_bytes) })) : null,
       s.store ? card("revision", number(s.store.revision), t("status.commits", { n: s.store.commits_total })) : null,
