@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"confcenter/codes"
 	"confcenter/kv"
@@ -72,7 +73,7 @@ func (p *planned) madeOf(c *Change, seq uint64) (m Made, parts []kv.Op) {
 func touchedKey(seq uint64, part int) string { return fmt.Sprintf("%s/%06d", changeKey(seq), part) }
 
 func decodeMade(e *kv.Entry) (m Made, err error) {
-	if _, err = fmt.Sscanf(e.Key, "%x", &m.Seq); err != nil {
+	if m.Seq, err = strconv.ParseUint(e.Key, 16, 64); err != nil {
 		return m, damaged(e.Key, err)
 	}
 	m.Seq, m.Revision = ^m.Seq, e.Mod
@@ -88,15 +89,14 @@ func (l *Log) Change(ctx context.Context, seq uint64) (m Made, err error) {
 	return decodeMade(e)
 }
 
-// mostAhead is how many changes are read together at most.
-const mostAhead = 256
-
 // ChangesOf returns the changes that made versions of one document, which are in the order of
-// Versions.
+// Versions. Between them are changes of others: reading a few of those in vain is quicker than
+// asking for each by itself.
 func (l *Log) ChangesOf(ctx context.Context, list []Version) (made []Made, err error) {
-	for ahead := 1; len(made) < len(list); {
+	const most, vain = 512, 32
+	for ahead := vain; len(made) < len(list); {
 		next := list[len(made)].Seq
-		page, err := l.changesTo(ctx, next, min(ahead, len(list)-len(made)))
+		page, err := l.changesTo(ctx, next, ahead)
 		if err != nil {
 			return nil, err
 		}
@@ -107,13 +107,13 @@ func (l *Log) ChangesOf(ctx context.Context, list []Version) (made []Made, err e
 				used++
 			}
 		}
-		switch used {
-		case 0:
+		switch {
+		case used == 0:
 			return nil, damaged(changeKey(next), errMissing)
-		case len(page): // nobody else has made changes meanwhile
-			ahead = min(2*ahead, mostAhead)
+		case used*vain < len(page)*2:
+			ahead = max(1, ahead/2)
 		default:
-			ahead = used
+			ahead = min(2*ahead, most)
 		}
 	}
 	return made, nil

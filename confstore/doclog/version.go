@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 
 	jsoniter "github.com/json-iterator/go"
 
@@ -127,7 +128,7 @@ func decodeVersion(e *kv.Entry) (v Version, err error) {
 		return v, damaged(e.Key, errors.New("it has no number"))
 	}
 	v.Name = e.Key[:at]
-	if _, err := fmt.Sscanf(e.Key[at+2:], "%d", &v.N); err != nil {
+	if v.N, err = strconv.ParseInt(e.Key[at+2:], 10, 64); err != nil {
 		return v, damaged(e.Key, err)
 	}
 	if !v.Staged {

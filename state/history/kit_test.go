@@ -19,7 +19,7 @@ import (
 // kit is a server with documents whose history is asked for, itself or over the wire.
 type kit struct {
 	asked
-	t      *testing.T
+	t      testing.TB
 	server *clienttest.Server
 	ctx    context.Context
 }
@@ -42,7 +42,7 @@ func each(t *testing.T, files map[string]string, test func(t *testing.T, k *kit)
 }
 
 // near is a server with files whose history is asked in the same process.
-func near(t *testing.T, files map[string]string) *kit {
+func near(t testing.TB, files map[string]string) *kit {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	k := &kit{t: t, server: clienttest.Start(t, clienttest.Options{Files: files}), ctx: ctx}

@@ -122,10 +122,16 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 		}
 	}
 	answer := &LogAnswer{Name: d.Name}
-	list, err := h.log.Versions(ctx, d.Name, first, limit)
+	list, err := h.log.Versions(ctx, d.Name, first, limit+1)
 	if err != nil || len(list) == 0 {
 		answer.Compacted = first != 1
 		return answer, err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		answer.Next = int64(list[limit-1].Revision)
+	} else {
+		answer.Compacted = list[len(list)-1].N > 1
 	}
 	made, err := h.log.ChangesOf(ctx, list)
 	if err != nil {
@@ -133,11 +139,6 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 	}
 	for i := range list {
 		answer.Changes = append(answer.Changes, changeTo(&made[i], &list[i]))
-	}
-	if oldest := list[len(list)-1]; len(list) == limit && oldest.N > 1 {
-		answer.Next = int64(oldest.Revision)
-	} else {
-		answer.Compacted = oldest.N > 1
 	}
 	return answer, nil
 }

@@ -72,6 +72,7 @@ var groups = []struct {
 	{"idle", (*bench).idleMemory},
 	{"set", (*bench).sets},
 	{"save", (*bench).saves},
+	{"history", (*bench).histories},
 	{"start", (*bench).starts},
 	{"stall", (*bench).stalls},
 	{"kvget", (*bench).kvGets},
