@@ -150,7 +150,7 @@ func (p planner) refuseVersion(name string) error {
 
 // wayOut is the advice where waiting does not help. Deleting the document would not help
 // either, because its tombstone keeps the version.
-const wayOut = "edit the file itself, which always counts, or use another name; docs/operator.md says under Versions how to start versions over"
+const wayOut = "edit the file itself, which always counts, or use another name; `confcenter renumber` begins all versions again, see docs/operator.md"
 
 // given returns the mtime of a write: the writer's, or else the current time unless
 // something later is stored.

@@ -109,3 +109,33 @@ func TestUpgradeOfADataDirectoryOfTheVersionBefore(t *testing.T) {
 	before := peer.Get("set.json").Mtime
 	require.Greater(t, peer.Set("set.json", `{"n":3}`), before)
 }
+
+// Versions that have reached their end begin again by a command; what the files were stays known.
+func TestRenumberOfADataDirectory(t *testing.T) {
+	p := StartProcess(t, confWith(t, map[string]string{"a.json": `{"n":1}`}))
+	peer := p.Peer()
+	far := `{"filename":"a.json","contents":{"n":2},"mtime":2130000000}`
+	require.Contains(t, peer.Call(protocol.SetConfig, far), `"code":0`)
+	refused := peer.Call(protocol.SetConfig, `{"filename":"a.json","contents":{"n":3}}`)
+	require.Contains(t, refused, "confcenter renumber")
+	epoch := listFiles(t, p)
+	c := newCLI(t, p)
+	c.verb = "renumber"
+	code, _, stderr := c.run("", p.Data)
+	require.Equal(t, 5, code, stderr)
+	p.Stop()
+	code, said, stderr := c.run("", p.Data)
+	require.Zero(t, code, stderr)
+	require.Contains(t, said, "documents are at version")
+	p.Start()
+	now := listFiles(t, p)
+	require.NotEqual(t, epoch.epoch(), now.epoch())
+	peer = p.Peer()
+	require.JSONEq(t, `{"n":2}`, string(peer.Get("a.json").Contents))
+	require.Less(t, peer.Get("a.json").Mtime, int32(2130000000))
+	require.Contains(t, peer.Call(protocol.SetConfig, `{"filename":"a.json","contents":{"n":3}}`), `"code":0`)
+	c.verb, c.addr = "log", p.Addr
+	code, said, stderr = c.run("", "a.json")
+	require.Zero(t, code, stderr)
+	require.Equal(t, 4, strings.Count(said, "\n"), said)
+}

@@ -106,7 +106,7 @@ protocol, and tells them at once when a file they use changes.
 	for group, commands := range map[string][]*cobra.Command{
 		groupServer:  {a.serveCommand()},
 		groupClient:  a.clientCommands(),
-		groupOffline: {a.checkCommand(), a.restoreCommand(), a.verifyCommand(), a.versionCommand()},
+		groupOffline: {a.checkCommand(), a.restoreCommand(), a.verifyCommand(), a.renumberCommand(), a.versionCommand()},
 	} {
 		for _, command := range commands {
 			command.GroupID = group
