@@ -178,3 +178,27 @@ func BenchmarkSign(b *testing.B) {
 		})
 	}
 }
+
+func TestFilesWaitForTheCommitThatGitIsAboutToMake(t *testing.T) {
+	k := newWorkTree(t)
+	k.put("a.json", `{"v":1}`)
+	k.commit("first")
+	k.open()
+	require.NoError(t, k.Close()) // so that nobody else uses the intake
+	now := time.Now()
+	awaits := func(text string, indexWritten time.Time) bool {
+		require.NoError(t, os.Chtimes(k.path(".git/index"), indexWritten, indexWritten))
+		r := reading{name: "a.json", raw: doclog.DigestOf([]byte(text)), data: []byte(text)}
+		return k.intake.awaitsCommit([]reading{r, {name: "b.json", missing: true}, {name: "c.json", fault: "is broken"}}, now)
+	}
+	require.True(t, awaits(`{"v":2}`, now))
+	require.False(t, awaits(`{"v":2}`, now.Add(-2*gitGrace)), "git did something else, some time ago")
+	require.False(t, awaits(`{"v":2}`, now.Add(2*gitGrace)), "a clock is wrong")
+	require.False(t, awaits(`{"v":1}`, now), "it is what is served")
+	k.put("a.json", `{"v":3}`)
+	k.commit("second")
+	require.False(t, awaits(`{"v":3}`, now), "HEAD has it")
+	require.True(t, awaits(`{"v":1.0}`, now))
+	require.NoError(t, os.RemoveAll(k.path(".git")))
+	require.False(t, k.intake.awaitsCommit([]reading{{name: "a.json"}}, now))
+}
