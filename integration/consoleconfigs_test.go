@@ -45,6 +45,7 @@ func TestConsoleConfigs(t *testing.T) {
 		tb.click("#save")
 		tb.misses("#unsaved")
 		fileHas(t, p, "app1-dev.json", `{"key1": "edited", "big": 12345678901234567890}`)
+		newCLI(t, p).requireBy(made{origin: "console"}, "app1-dev")
 		tb.sees(`#resolved [data-pointer="/big"]`, "12345678901234567890")
 		tb.sees(`#resolved [data-pointer="/key3"] .origin`, "common.json")
 	})
