@@ -310,6 +310,9 @@ func TestAnInspectorFindsMissingAndDamagedRows(t *testing.T) {
 		bad.rows[i] = [2]string{"\x01" + row[0], row[1]}
 		require.Error(t, bad.inspect(), row[0])
 	}
+	huge := kv.Entry{Value: kv.BytesValue(make([]byte, kv.MaxValue+1)), Create: 1, Mod: 1, Version: 1}
+	var i Inspector
+	require.ErrorContains(t, i.Row(nameKey(nil, currentKind, "ns", "huge"), appendEntry(nil, &huge)), "the limit is")
 }
 
 // closed copies a store's directory to a file system of its own, as if the process had ended.

@@ -171,6 +171,9 @@ func (i *Inspector) commit(c *replica.Commit) error {
 }
 
 func (i *Inspector) entry(e *kv.Entry) error {
+	if n := len(e.Value.Data); n > kv.MaxValue {
+		return fmt.Errorf("a value of %d bytes, the limit is %d", n, kv.MaxValue)
+	}
 	if i.Entry == nil {
 		return nil
 	}
