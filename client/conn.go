@@ -38,16 +38,17 @@ const (
 // passes on pushes; only the writer writes; the keeper checks that the peer is alive.
 type conn struct {
 	// set at open
-	nc       net.Conn
-	addr     string
-	cfg      *Config
-	onChange func(protocol.Change)    // called by the reader, must not block
-	onGrant  func(protocol.KVGranted) // likewise
-	watches  watchTable               // of the state store
-	dead     chan struct{}            // closed when err is set
-	doubt    chan struct{}            // capacity 1: tells the keeper that a request was not answered in time
-	wake     chan struct{}            // capacity 1: tells the writer that something is queued
-	wg       sync.WaitGroup
+	nc        net.Conn
+	addr      string
+	cfg       *Config
+	onChange  func(protocol.Change)    // called by the reader, must not block
+	onGrant   func(protocol.KVGranted) // likewise
+	documents watchTable               // watches on documents
+	watches   watchTable               // of the state store
+	dead      chan struct{}            // closed when err is set
+	doubt     chan struct{}            // capacity 1: tells the keeper that a request was not answered in time
+	wake      chan struct{}            // capacity 1: tells the writer that something is queued
+	wg        sync.WaitGroup
 
 	// any goroutine
 	reads    atomic.Uint64 // number of reads that returned bytes
@@ -381,8 +382,11 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 
 // readRequest handles requests and pushes of the server.
 func (c *conn) readRequest(r *bufio.Reader, h protocol.Header) error {
-	if h.Command == protocol.KVEvent {
-		return c.readEvents(r, int(h.BodyLen))
+	switch h.Command {
+	case protocol.KVEvent:
+		return c.readEvents(r, &c.watches, int(h.BodyLen))
+	case protocol.CfEvent:
+		return c.readEvents(r, &c.documents, int(h.BodyLen))
 	}
 	if h.BodyLen > protocol.MaxBody {
 		return fmt.Errorf("%v of %d bytes from the server is more than %d", h.Command, h.BodyLen, protocol.MaxBody)

@@ -57,9 +57,8 @@ func (w *KVWatch) attach(sess *session) error {
 	defer w.c.giveFetch()
 	request, attempt := w.request(sess.epoch)
 	var refusal error
-	frame := begin(protocol.KVWatch)
-	frame = protocol.FinishFrame(protocol.AppendKVWatch(frame, request), 0)
-	cl := sess.conn.startWith(protocol.KVWatch, frame, func(body []byte) {
+	frame := protocol.FinishFrame(w.kind.append(begin(w.kind.watch), request), 0)
+	cl := sess.conn.startWith(w.kind.watch, frame, func(body []byte) {
 		refusal = w.answered(sess, attempt, request.Past, body)
 	})
 	select {
@@ -100,11 +99,11 @@ func (w *KVWatch) answered(sess *session, attempt uint64, past bool, body []byte
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil || attempt != w.attempt {
-		sess.conn.unwatch(id)
+		sess.conn.unwatch(w.kind, id)
 		return nil
 	}
 	w.on, w.id, w.epoch = sess.conn, id, sess.epoch
-	w.on.watches.put(id, w)
+	w.kind.table(w.on).put(id, w)
 	if w.based && w.position == 0 && !past {
 		w.position = revision
 	}
@@ -161,8 +160,8 @@ func (w *KVWatch) leaveLocked() {
 	if w.on == nil {
 		return
 	}
-	w.on.watches.remove(w.id)
-	w.on.unwatch(w.id)
+	w.kind.table(w.on).remove(w.id)
+	w.on.unwatch(w.kind, w.id)
 	w.on, w.id = nil, 0
 }
 
@@ -202,9 +201,24 @@ func (t *watchTable) find(id uint32) *KVWatch {
 	return t.byID[id]
 }
 
-// readEvents handles a KVEVENT with a body of n bytes. One for an unknown number was on its
+// watchKind is how watches of a kind are asked for and told.
+type watchKind struct {
+	watch, unwatch protocol.Command
+	append         func(dst []byte, r protocol.KVWatchRequest) []byte
+	parse          func(body []byte) (protocol.KVEvents, error)
+	table          func(*conn) *watchTable
+	marks          bool // Next returns bookmarks
+}
+
+// keyWatch is the kind of KV.Watch.
+var keyWatch = &watchKind{
+	watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, append: protocol.AppendKVWatch, parse: protocol.ParseKVEvents,
+	table: func(c *conn) *watchTable { return &c.watches },
+}
+
+// readEvents handles a KVEVENT or CFEVENT with a body of n bytes. One for an unknown number was on its
 // way when the watch ended, and there may be many of them: they are not read.
-func (c *conn) readEvents(r *bufio.Reader, n int) error {
+func (c *conn) readEvents(r *bufio.Reader, table *watchTable, n int) error {
 	start, err := r.Peek(min(n, protocol.KVEventStart))
 	if err != nil {
 		return err
@@ -213,7 +227,7 @@ func (c *conn) readEvents(r *bufio.Reader, n int) error {
 	if err != nil {
 		return unreadableEvent(err)
 	}
-	w := c.watches.find(id)
+	w := table.find(id)
 	if w != nil && n > c.cfg.MaxBody {
 		w.refuse(c, codes.Errorf(codes.TooLarge, "an event of %d bytes is more than Config.MaxBody, %d", n, c.cfg.MaxBody))
 		w = nil
@@ -226,7 +240,7 @@ func (c *conn) readEvents(r *bufio.Reader, n int) error {
 	if err != nil {
 		return err
 	}
-	ev, err := protocol.ParseKVEvents(body)
+	ev, err := w.kind.parse(body)
 	if err != nil {
 		return unreadableEvent(err)
 	}
@@ -239,7 +253,7 @@ func unreadableEvent(err error) error {
 }
 
 // unwatch ends a watch on the server and does not wait for the answer.
-func (c *conn) unwatch(id uint32) {
-	frame := protocol.AppendKVUnwatch(begin(protocol.KVUnwatch), id)
-	c.start(protocol.KVUnwatch, protocol.FinishFrame(frame, 0)).ignore()
+func (c *conn) unwatch(kind *watchKind, id uint32) {
+	frame := protocol.AppendKVUnwatch(begin(kind.unwatch), id)
+	c.start(kind.unwatch, protocol.FinishFrame(frame, 0)).ignore()
 }

@@ -56,6 +56,7 @@ const (
 type KVWatch struct {
 	// set at open
 	c       *Client
+	kind    *watchKind
 	filter  kv.Filter
 	options WatchOptions
 	ctx     context.Context // ends with Stop and Close
@@ -123,20 +124,26 @@ func (s *KV) Watch(ctx context.Context, o WatchOptions) (*KVWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
+	return s.c.watch(ctx, keyWatch, filter, o)
+}
+
+// watch starts a watch of any kind.
+func (c *Client) watch(ctx context.Context, kind *watchKind, filter kv.Filter, o WatchOptions) (*KVWatch, error) {
 	if o.Buffer <= 0 {
 		o.Buffer = defaultWatchBuffer
 	}
 	w := &KVWatch{
-		c: s.c, filter: filter, options: o, opened: make(chan struct{}),
+		c: c, kind: kind, filter: filter, options: o, opened: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1),
 		state: maxWatchState, watchPlace: watchPlace{based: !o.State, position: o.From},
 	}
-	w.ctx, w.cancel = context.WithCancel(s.c.ctx)
-	if !s.c.spawn(w.run) {
+	w.ctx, w.cancel = context.WithCancel(c.ctx)
+	if !c.spawn(w.run) {
 		w.cancel()
 		return nil, fmt.Errorf("watch: %w", closedError())
 	}
-	if err = s.c.wait(ctx, w.opened); err == nil {
+	err := c.wait(ctx, w.opened)
+	if err == nil {
 		err = w.failure()
 	}
 	if err != nil {
@@ -342,9 +349,10 @@ func (w *KVWatch) pushChangedLocked(n notice) {
 		n.Events = n.Events[1:]
 	}
 	if !n.More {
+		before := w.position
 		continued := w.part != place{}
 		w.position, w.part = max(w.position, n.Revision), place{}
-		if len(n.Events) == 0 && !continued {
+		if len(n.Events) == 0 && !continued && (!w.kind.marks || n.Revision <= before) {
 			return
 		}
 	} else if len(n.Events) == 0 {

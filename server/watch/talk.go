@@ -8,6 +8,7 @@ import (
 	"confcenter/internal/jsonpath"
 	"confcenter/kv"
 	"confcenter/kv/follow"
+	"confcenter/meta"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -57,6 +58,9 @@ var documents = &talk{
 		q, err := r.ConfigWatch()
 		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}, path: q.Path}
 		to.form = formOf(q.Prev, q.Changes)
+		if q.Filter.Exact {
+			to.Filter.Text = meta.Complete(q.Filter.Text)
+		}
 		return to, err
 	},
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
