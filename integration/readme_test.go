@@ -110,8 +110,8 @@ func readmeHome(t *testing.T, server *Process) string {
 // prints lists texts that the blocks of a document, and of its translation, print. Every
 // document with blocks is listed.
 var prints = map[string][]string{
-	"README.md":         {"v   a   l   u   e   3", "state done 1", `"sold"`, `"gold":"5"`},
-	"docs/debugging.md": {"listening on", "GETCONFIG seq="},
+	"README.md":         {"more headroom", "app1.json", "state done 1", `"gold":"5"`},
+	"docs/debugging.md": {"listening on", "GETCONFIG seq=", "v   a   l   u   e   3"},
 	"docs/flow.md":      {"node.N2  WAITING", "returned: 1"},
 	"docs/http.md":      {"hejinlong", `"sold"`, `"k2"`},
 	"docs/operator.md":  {"accepting", "confcenter_config_broken_files", `"clients"`},
