@@ -29,8 +29,9 @@ type settling struct {
 	first time.Time           // of the events not taken in
 	due   time.Time           // when to take them in, zero = nothing to do
 
-	heldTo   time.Time // nothing is taken in before
-	gitSince time.Time // when the running git command was first seen, zero = none
+	heldTo    time.Time // nothing is taken in before
+	gitSince  time.Time // when the running git command was first seen, zero = none
+	headSince time.Time // since when files wait for git's newest commit, zero = none do
 
 	missing map[string]time.Time // known files that are not there, and when they count as removed
 	suspect map[string]time.Time // good files that do not parse, and when they count as broken

@@ -150,8 +150,23 @@ func ownerOf(info fs.FileInfo) (uid uint32, ok bool) {
 // puts the files in place first.
 const gitGrace = 250 * time.Millisecond
 
-// awaitsCommit reports whether git has just put files in place and HEAD does not have them yet.
+// awaitsCommit reports whether to wait because git has just put files in place and HEAD does not
+// have them yet. Files do not wait longer than gitGrace, however often git writes its index.
 func (in *intake) awaitsCommit(readings []reading, now time.Time) bool {
+	since := &in.settle.headSince
+	switch {
+	case !in.commitPends(readings, now):
+	case since.IsZero():
+		*since = now
+		return true
+	case now.Before(since.Add(gitGrace)):
+		return true
+	}
+	*since = time.Time{}
+	return false
+}
+
+func (in *intake) commitPends(readings []reading, now time.Time) bool {
 	index, inGit := strings.CutSuffix(in.dir.gitLock, ".lock")
 	if !inGit {
 		return false

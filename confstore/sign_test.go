@@ -189,7 +189,7 @@ func TestFilesWaitForTheCommitThatGitIsAboutToMake(t *testing.T) {
 	awaits := func(text string, indexWritten time.Time) bool {
 		require.NoError(t, os.Chtimes(k.path(".git/index"), indexWritten, indexWritten))
 		r := reading{name: "a.json", raw: doclog.DigestOf([]byte(text)), data: []byte(text)}
-		return k.intake.awaitsCommit([]reading{r, {name: "b.json", missing: true}, {name: "c.json", fault: "is broken"}}, now)
+		return k.intake.commitPends([]reading{r, {name: "b.json", missing: true}, {name: "c.json", fault: "is broken"}}, now)
 	}
 	require.True(t, awaits(`{"v":2}`, now))
 	require.False(t, awaits(`{"v":2}`, now.Add(-2*gitGrace)), "git did something else, some time ago")
@@ -199,6 +199,13 @@ func TestFilesWaitForTheCommitThatGitIsAboutToMake(t *testing.T) {
 	k.commit("second")
 	require.False(t, awaits(`{"v":3}`, now), "HEAD has it")
 	require.True(t, awaits(`{"v":1.0}`, now))
+
+	edited := []reading{{name: "a.json", data: []byte("1")}}
+	for i := range time.Duration(25) { // while git writes its index again and again
+		now := now.Add(i * gitGrace / 10)
+		require.NoError(t, os.Chtimes(k.path(".git/index"), now, now))
+		require.Equal(t, i != 10 && i != 21, k.intake.awaitsCommit(edited, now), i)
+	}
 	require.NoError(t, os.RemoveAll(k.path(".git")))
-	require.False(t, k.intake.awaitsCommit([]reading{{name: "a.json"}}, now))
+	require.False(t, k.intake.awaitsCommit(edited, now))
 }
