@@ -263,7 +263,7 @@ func largeStore(t *testing.T, p *Process) {
 	t.Helper()
 	store := storeOf(t, p)
 	value := strings.Repeat("x", 1<<20)
-	for i := range 40 {
+	for i := range 24 {
 		store.put(fmt.Sprint(i), value)
 	}
 }
@@ -340,7 +340,7 @@ func TestAnInterruptedRestoreIsNotServed(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	cmd := toolCommand(t, "restore", file, data)
 	require.NoError(t, cmd.Start())
-	for { // the mark is the first thing there, and 40 MiB follow
+	for { // the mark is the first thing there, and many MiB follow
 		if _, err := os.Stat(filepath.Join(data, "restore.incomplete")); err == nil {
 			break
 		}
@@ -373,7 +373,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	bad := filepath.Join(t.TempDir(), "bad.backup")
 	data := filepath.Join(t.TempDir(), "data")
-	const places = 40
+	const places = 24
 	for i := range places {
 		at := i * len(good) / places
 		text := bytes.Clone(good)
