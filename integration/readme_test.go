@@ -113,6 +113,7 @@ var prints = map[string][]string{
 	"README.md":         {"more headroom", "app1.json", "state done 1", `"gold":"5"`},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq=", "v   a   l   u   e   3"},
 	"docs/flow.md":      {"node.N2  WAITING", "returned: 1"},
+	"docs/history.md":   {"REVISION", "wins", "versions: 0"},
 	"docs/http.md":      {"hejinlong", `"sold"`, `"k2"`},
 	"docs/operator.md":  {"accepting", "confcenter_config_broken_files", `"clients"`},
 	"docs/state.md":     {"ann", "revision"},

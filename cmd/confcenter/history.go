@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		"diff":    {show: a.showDiff, follow: diffRest},
 		"blame":   {show: a.showBlame},
 		"explain": {show: a.showExplain},
-		"prune":   {follow: pruneRest},
+		"prune":   {show: a.showPrune, follow: pruneRest},
 	}
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
@@ -234,6 +235,21 @@ func (a *app) showExplain(answer any) error {
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(a.stdout, "%s = %s\n", cmp.Or(e.Path, "/"), valueText(e.Value, e.Length))
+	}
+	return err
+}
+
+// showPrune prints what is gone, or would go.
+func (a *app) showPrune(answer any) error {
+	prune := answer.(*history.PruneAnswer)
+	if prune.Versions > 0 {
+		if err := a.showRows(reflect.ValueOf(prune.Documents)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(a.stdout, "versions: %d\nbytes: %d\n", prune.Versions, prune.Bytes)
+	if err == nil && !prune.DryRun {
+		_, err = fmt.Fprintf(a.stdout, "parts of files: %d\nchanges: %d\n", prune.Chunks, prune.Changes)
 	}
 	return err
 }
