@@ -39,7 +39,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 	}
 	specials["rollback"] = special{show: a.showChange, follow: a.rolledBack}
 	examples["rollback"] = "  confcenter rollback app1-dev ~1 -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
-	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil}
+	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil}
 	for place := range history.Operations {
 		o := &history.Operations[place]
 		if verb, is := own[o.Name]; is {

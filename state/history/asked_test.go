@@ -22,6 +22,7 @@ type asked interface {
 	Stage(context.Context, *access.Actor, *history.StageAsk) (*history.StageAnswer, error)
 	Apply(context.Context, *access.Actor, *history.ApplyAsk) (*history.ChangeAnswer, error)
 	Export(context.Context, *access.Actor, *history.ExportAsk) (*history.ExportAnswer, error)
+	Preview(context.Context, *access.Actor, *history.PreviewAsk) (*history.PreviewAnswer, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -65,4 +66,8 @@ func (w wire) Apply(ctx context.Context, _ *access.Actor, q *history.ApplyAsk) (
 
 func (w wire) Export(ctx context.Context, _ *access.Actor, q *history.ExportAsk) (*history.ExportAnswer, error) {
 	return w.HistoryCalls.Export(ctx, q)
+}
+
+func (w wire) Preview(ctx context.Context, _ *access.Actor, q *history.PreviewAsk) (*history.PreviewAnswer, error) {
+	return w.HistoryCalls.Preview(ctx, q)
 }

@@ -81,39 +81,44 @@ const (
 
 // change makes a change, or finds out what it would do.
 func (h *History) change(ctx context.Context, req change.Request) (*ChangeAnswer, error) {
-	switch {
-	case h.cfg.Documents == nil:
-		return nil, codes.Errorf(codes.NotImplemented, "this server has no documents that could be changed")
-	case len(req.Documents) == 0:
+	if len(req.Documents) == 0 && h.cfg.Documents != nil {
 		return &ChangeAnswer{}, nil
+	}
+	done, err := await(ctx, h.cfg.Documents, req)
+	switch {
+	case req.Check && len(done.Refused) > 0:
+		return &ChangeAnswer{Refused: refusedOf(done.Refused)}, nil
+	case err != nil:
+		return nil, err
+	case done.Replayed:
+		return h.replayed(ctx, &done)
+	}
+	answer := answerOf(done.Revision, done.Documents)
+	if req.Check {
+		answer.Told, answer.Programs = h.told(done.Told)
+	}
+	return answer, nil
+}
+
+// await asks for a change and waits for the result.
+func await(ctx context.Context, docs Documents, req change.Request) (change.Result, error) {
+	if docs == nil {
+		return change.Result{}, codes.Errorf(codes.NotImplemented, "this server has no documents that could be changed")
 	}
 	type outcome struct {
 		change.Result
 		err error
 	}
 	done := make(chan outcome, 1)
-	if err := h.cfg.Documents.Change(req, func(r change.Result, err error) { done <- outcome{r, err} }); err != nil {
-		return nil, err
+	if err := docs.Change(req, func(r change.Result, err error) { done <- outcome{r, err} }); err != nil {
+		return change.Result{}, err
 	}
-	var o outcome
 	select {
-	case o = <-done:
+	case o := <-done:
+		return o.Result, o.err
 	case <-ctx.Done():
-		return nil, codes.Errorf(codes.Timeout, "it is not known yet whether the change is made; ask again with the same token, or read the log")
+		return change.Result{}, codes.Errorf(codes.Timeout, "it is not known yet whether the change is made; ask again with the same token, or read the log")
 	}
-	switch {
-	case req.Check && len(o.Refused) > 0:
-		return &ChangeAnswer{Refused: refusedOf(o.Refused)}, nil
-	case o.err != nil:
-		return nil, o.err
-	case o.Replayed:
-		return h.replayed(ctx, &o.Result)
-	}
-	answer := answerOf(o.Revision, o.Documents)
-	if req.Check {
-		answer.Told, answer.Programs = h.told(o.Told)
-	}
-	return answer, nil
 }
 
 func answerOf(rev kv.Revision, list []change.Changed) *ChangeAnswer {

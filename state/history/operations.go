@@ -18,4 +18,5 @@ var Operations = []state.Operation{
 	state.Define("stage", access.ConfigWrite, "POST stage", "adds documents to an apply that is too large for one question", (*History).Stage),
 	state.Define("apply", access.ConfigWrite, "POST apply", "makes documents what is said, all of them in one change or none", (*History).Apply),
 	state.Define("export", access.ConfigHistory, "GET export", "lists the files of all documents, as they are or were at a revision", (*History).Export),
+	state.Define("preview", access.ConfigHistory, "POST preview", "tells what would come of a text that is not saved: the document as resolved, and who would be told", (*History).Preview),
 }

@@ -60,6 +60,12 @@ func (c *HistoryCalls) Export(ctx context.Context, q *history.ExportAsk) (*histo
 	return call[history.ExportAsk, history.ExportAnswer](ctx, c.c, 0x0309, false, q)
 }
 
+// Preview tells what would come of a text that is not saved: the document as resolved, and who
+// would be told.
+func (c *HistoryCalls) Preview(ctx context.Context, q *history.PreviewAsk) (*history.PreviewAnswer, error) {
+	return call[history.PreviewAsk, history.PreviewAnswer](ctx, c.c, 0x030A, false, q)
+}
+
 // List lists the members of a list, all or those with one status.
 func (c *FlowCalls) List(ctx context.Context, q *flow.ListAsk) (*flow.ListAnswer, error) {
 	return call[flow.ListAsk, flow.ListAnswer](ctx, c.c, 0x0400, false, q)
