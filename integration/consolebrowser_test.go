@@ -275,6 +275,13 @@ func (tb *tab) click(css string) {
 	tb.press(fmt.Sprintf(`document.querySelector(%q)`, css), middle)
 }
 
+// save saves what is in the editor, without a word about why.
+func (tb *tab) save() {
+	tb.t.Helper()
+	tb.click("#save")
+	tb.click("#review-save")
+}
+
 // pick clicks the row of a list that shows text.
 func (tb *tab) pick(list, text string) {
 	tb.t.Helper()

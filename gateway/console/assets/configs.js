@@ -2,10 +2,11 @@
 // resolved. What was typed and not saved is kept while one looks at other pages.
 
 import { configs as api, listen, past } from "./api.js";
-import { confirm, dialog, diffView, refusalText, say, sayRefusal } from "./dialogs.js";
+import { confirm, dialog, refusalText, say, sayRefusal } from "./dialogs.js";
 import { button, debounce, h, icon, put, throttle } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { withEndings, withFeeds } from "./endings.js";
+import { explain } from "./explain.js";
 import { few, fewText } from "./few.js";
 import { createHits } from "./hits.js";
 import { bytes, dateTime, remember, remembered, t } from "./i18n.js";
@@ -15,12 +16,13 @@ import { compareKeys } from "./order.js";
 import { createPast, restore, who } from "./past.js";
 import { problemText } from "./problems.js";
 import { createResolved } from "./resolved.js";
+import { review, settle } from "./review.js";
 
 const META = "_meta.json";
 const EDITABLE = 4 << 20; // characters; browsers' text areas take seconds for each key in longer texts
 
 // Kept between visits of the page.
-const drafts = new Map(); // name → {text, match: mtime it began from, or null for a new file}
+const drafts = new Map(); // name → {text, base: what it began from, match: its mtime, or null for a new file, comment}
 const kept = { filter: "", deleted: false, contents: false, only: "", side: "resolved" };
 const STATES = ["broken", "deleted"]; // of which the tree can show all files and no others
 
@@ -109,13 +111,14 @@ class Page {
     } } });
     this.count = h("span", { id: "tree-count" });
     this.editor = createEditor({ label: t("configs.written"), id: "editor", onInput: () => this.typed(), onSave: () => this.save() });
-    this.resolved = createResolved({ open: (name) => go(name) });
+    this.resolved = createResolved({ open: (name) => go(name),
+      explain: (path) => explain(this.name, path, { open: (name) => go(name), restored: (name) => this.restored(name) }) });
     this.longNote = h("p", { class: "note" });
     this.head = h("div", { class: "detail-head" });
     this.banner = h("div", { class: "banners", "aria-live": "polite" });
     this.resolvedNote = h("p", { class: "note", id: "resolved-note" });
     this.deletion = h("span", { id: "deletion" });
-    this.past = createPast({ restored: (name) => name === this.name && this.load(true) });
+    this.past = createPast({ restored: (name) => this.restored(name) });
     this.tabs = h("div", { class: "tabs narrow-only", role: "tablist" });
     this.sides = h("div", { class: "column-title tabs", role: "tablist" });
     this.columns = h("div", { class: "columns", data: { tab: "written", side: kept.side } },
@@ -404,7 +407,7 @@ class Page {
     if (server === null ? text === "" && !had?.isNew : text === server && (!had || had.match === this.file.mtime)) drafts.delete(this.name);
     else if (!had) {
       if (!this.file) return; // nothing is shown yet
-      drafts.set(this.name, { text, match: server === null ? null : this.file.mtime });
+      drafts.set(this.name, { text, base: server ?? "", match: server === null ? null : this.file.mtime });
     } else had.text = text;
     if (Boolean(had) !== drafts.has(this.name)) this.drawTree();
     this.drawHead();
@@ -474,7 +477,7 @@ class Page {
     const banners = [];
     if (file?.state === "broken") banners.push(h("div", { class: "banner bad", id: "broken" }, icon("warn"), h("span", null, h("b", null, t(file.mtime ? "configs.broken" : "configs.brokenEver")), " ", problemText(file.error))));
     if (file?.state === "deleted") banners.push(h("div", { class: "banner", id: "was-deleted" }, icon("trash"), h("span", null, t("configs.wasDeleted"), " ", this.deletion),
-      draft ? null : button(t("configs.bringBack"), () => restore(this.name, () => this.load(true)), { id: "bring-back", kind: "primary" })));
+      draft ? null : button(t("configs.bringBack"), () => restore(this.name, (name) => this.restored(name)), { id: "bring-back", kind: "primary" })));
     if (!file && !draft) banners.push(h("div", { class: "banner", id: "no-such-file" }, icon("warn"), h("span", null, t("configs.noSuch")),
       button(t("configs.createIt"), () => this.start(this.name), { kind: "primary" })));
     if (draft && file && draft.match !== (file.state === "deleted" ? null : file.mtime) && draft.text !== file.text) {
@@ -483,6 +486,10 @@ class Page {
     }
     this.editor.area.readOnly = !file && !draft;
     put(this.banner, banners);
+  }
+
+  restored(name) {
+    if (name === this.name) this.load(true);
   }
 
   // tellDeletion says who deleted the file, and why.
@@ -499,23 +506,35 @@ class Page {
     }
   }
 
-  async save(match) {
+  // save shows what would be saved, and saves it.
+  async save() {
     const draft = drafts.get(this.name), name = this.name;
     if (!draft || this.saving) return;
-    const sent = draft.text = this.editor.value;
     const fault = this.editor.fault;
     if (fault) {
       this.columns.dataset.tab = "written";
       this.editor.goto(fault.offset);
       return say(t("configs.notJSON"), "bad");
     }
+    draft.text = this.editor.value;
+    const before = this.file && this.file.state !== "deleted" ? this.file.text : "";
+    const comment = await review({ name, before, after: draft.text, comment: draft.comment });
+    if (comment === null || draft !== drafts.get(this.name)) return;
+    draft.comment = comment;
+    await this.write();
+  }
+
+  async write(match) {
+    const draft = drafts.get(this.name), name = this.name;
+    if (!draft || this.saving) return;
+    const sent = draft.text = this.editor.value;
     const began = match === undefined ? draft.match : match;
     this.saving = true; // so that what the stream tells may be one's own doing
     this.drawHead();
     try {
-      const { mtime } = await api.save(name, withEndings(this.file?.raw ?? "", sent), began === null ? { absent: true } : { match: began });
+      const { mtime } = await api.save(name, withEndings(this.file?.raw ?? "", sent), { ...(began === null ? { absent: true } : { match: began }), comment: draft.comment });
       if (draft.text === sent) drafts.delete(name);
-      else Object.assign(draft, { match: mtime, isNew: false }); // typed meanwhile: it goes on from what was saved
+      else Object.assign(draft, { base: sent, match: mtime, isNew: false }); // typed meanwhile: it goes on from what was saved
       say(t("configs.saved", { name }));
       if (name === this.name) await this.load(true);
       this.drawTree();
@@ -535,18 +554,21 @@ class Page {
     const draft = drafts.get(this.name), file = this.file;
     if (!draft) return;
     draft.text = this.editor.value;
-    const theirs = file && file.state !== "deleted" ? file.text : "";
-    const choice = await dialog({
-      title: t("conflict.title"), id: "conflict", wide: true,
-      body: [h("p", null, t(file && file.state !== "deleted" ? "conflict.text" : "conflict.deleted", { name: this.name })), diffView(theirs, draft.text, t("conflict.theirs"), t("conflict.mine"))],
-      actions: [
-        { label: t("conflict.take"), value: "take", id: "conflict-take" },
-        { label: t("conflict.overwrite"), value: "overwrite", kind: "danger", id: "conflict-overwrite" },
-        { label: t("conflict.edit"), value: "edit", id: "conflict-edit", main: true },
-      ],
-    });
+    const theirs = file && file.state !== "deleted" ? file.text : null;
+    const choice = await settle({ name: this.name, base: draft.base, theirs, mine: draft.text });
     if (choice === "take") this.discard();
-    if (choice === "overwrite") await this.save(file && file.state !== "deleted" ? file.mtime : null);
+    if (choice === "overwrite") await this.write(theirs === null ? null : file.mtime);
+    if (choice?.merged !== undefined) this.resume(draft, choice.merged, file);
+  }
+
+  // resume goes on with a text that holds what file has, too.
+  resume(draft, text, file) {
+    Object.assign(draft, { text, base: file.text, match: file.mtime, isNew: false });
+    this.editor.value = text;
+    this.typed();
+    this.drawTree();
+    this.drawHead();
+    this.drawBanner();
   }
 
   discard() {
@@ -600,7 +622,7 @@ class Page {
   }
 
   start(name) {
-    if (!drafts.has(name)) drafts.set(name, { text: "{\n    \n}\n", match: null, isNew: true });
+    if (!drafts.has(name)) drafts.set(name, { text: "{\n    \n}\n", base: "", match: null, isNew: true });
     if (this.name === name) {
       this.editor.value = drafts.get(name).text;
       this.drawHead();

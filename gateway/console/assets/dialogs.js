@@ -3,7 +3,7 @@
 
 import { button, h, put } from "./dom.js";
 import { has, t } from "./i18n.js";
-import { json, shown } from "./names.js";
+import { shown } from "./names.js";
 
 // refusalText is an error in words: what it means, and the server's detail.
 export function refusalText(err) {
@@ -94,63 +94,4 @@ export function confirm({ title, text, more, action, word, submit }) {
       } },
     ],
   });
-}
-
-// diffView shows two texts line by line: what only the left has, what only the
-// right has, and a few lines around.
-export function diffView(left, right, leftTitle, rightTitle) {
-  const rows = diffLines(left.replace(/\n$/, "").split("\n"), right.replace(/\n$/, "").split("\n"));
-  const near = new Set();
-  rows.forEach((row, i) => {
-    if (row.kind !== "same") for (let k = i - 3; k <= i + 3; k++) near.add(k);
-  });
-  const lines = [];
-  let gap = false;
-  rows.forEach((row, i) => {
-    if (!near.has(i)) {
-      if (!gap) lines.push(h("div", { class: "diff-gap" }, "⋯"));
-      gap = true;
-      return;
-    }
-    gap = false;
-    const sign = { same: " ", left: "−", right: "+" }[row.kind];
-    lines.push(h("div", { class: `diff-${row.kind}` }, h("span", { class: "diff-sign" }, sign), row.text ? json(row.text) : " "));
-  });
-  return h("div", { class: "diff" },
-    h("div", { class: "diff-legend" }, h("span", { class: "diff-left" }, `− ${leftTitle}`), h("span", { class: "diff-right" }, `+ ${rightTitle}`)),
-    h("div", { class: "diff-lines mono", tabindex: "0" }, near.size ? lines : h("div", { class: "diff-gap" }, t("diff.none"))));
-}
-
-function diffLines(a, b) {
-  let head = 0;
-  while (head < a.length && head < b.length && a[head] === b[head]) head++;
-  let tail = 0;
-  while (tail < a.length - head && tail < b.length - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
-  const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
-  const same = (lines) => lines.map((text) => ({ kind: "same", text }));
-  return [...same(a.slice(0, head)), ...middle(x, y), ...same(a.slice(a.length - tail))];
-}
-
-// middle is the longest common subsequence; texts too long for its table are shown
-// one after the other.
-function middle(x, y) {
-  const only = (kind, lines) => lines.map((text) => ({ kind, text }));
-  if (x.length * y.length > 4_000_000) return [...only("left", x), ...only("right", y)];
-  const width = y.length + 1;
-  const best = new Uint32Array((x.length + 1) * width);
-  for (let i = x.length - 1; i >= 0; i--) {
-    for (let k = y.length - 1; k >= 0; k--) {
-      best[i * width + k] = x[i] === y[k] ? best[(i + 1) * width + k + 1] + 1 : Math.max(best[(i + 1) * width + k], best[i * width + k + 1]);
-    }
-  }
-  const out = [];
-  let i = 0, k = 0;
-  while (i < x.length && k < y.length) {
-    if (x[i] === y[k]) {
-      out.push({ kind: "same", text: x[i++] });
-      k++;
-    } else if (best[(i + 1) * width + k] >= best[i * width + k + 1]) out.push({ kind: "left", text: x[i++] });
-    else out.push({ kind: "right", text: y[k++] });
-  }
-  return [...out, ...only("left", x.slice(i)), ...only("right", y.slice(k))];
 }

@@ -1,9 +1,10 @@
 // One key: its value, when it ends, its history.
 
 import { store as api } from "./api.js";
-import { confirm, dialog, diffView, say, sayRefusal } from "./dialogs.js";
+import { confirm, dialog, say, sayRefusal } from "./dialogs.js";
 import { button, h, icon, put } from "./dom.js";
 import { ago, bytes, dateTime, number, span, t } from "./i18n.js";
+import { diffView } from "./lines.js";
 import { name as nameOf, value as valueOf } from "./names.js";
 import { TYPES, createTTL, createValue, shorten, startOf, valueText } from "./values.js";
 

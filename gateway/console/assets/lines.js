@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { t } from "./i18n.js";
 import { createList } from "./list.js";
+import { diffLines, near } from "./merge.js";
 import { json, name as nameOf } from "./names.js";
 
 const LONG = 2000; // characters of a line that are shown
@@ -11,7 +12,7 @@ const SIGNS = { left: "−", right: "+" };
 const short = (text) => json(text.length > LONG ? `${text.slice(0, LONG)}…` : text);
 
 // createLines makes the list; nearEnd is called when its last rows come in sight. Items are
-// {text, kind}, with kind left, right, gap or nothing, or {path, what, old, new} of a value.
+// {text, kind}, with kind left, right, same or gap if it is of a difference, or {path, what, old, new} of a value.
 export function createLines({ label, id, nearEnd }) {
   const list = createList({ label, id, rowHeight: 20, nearEnd, row: (item) => (item.path === undefined ? lineRow(item) : pathRow(item)) });
   list.el.classList.add("lines", "mono");
@@ -19,7 +20,8 @@ export function createLines({ label, id, nearEnd }) {
 }
 
 function lineRow({ text, kind }) {
-  return h("div", { class: kind ? `line-row diff-${kind}` : "line-row" }, SIGNS[kind] ? h("span", { class: "diff-sign" }, SIGNS[kind]) : null, short(text) || " ");
+  const sign = kind === undefined || kind === "gap" ? null : h("span", { class: "diff-sign" }, SIGNS[kind] ?? " ");
+  return h("div", { class: kind ? `line-row diff-${kind}` : "line-row" }, sign, short(text) || " ");
 }
 
 function pathRow(item) {
@@ -32,5 +34,19 @@ function pathRow(item) {
 // unified are the lines of a unified diff without its head.
 export function unified(text) {
   const kinds = { "-": "left", "+": "right", "@": "gap" };
-  return text.split("\n").map((line) => ({ text: line[0] === "@" ? line : line.slice(1), kind: kinds[line[0]] ?? "" }));
+  return text.split("\n").map((line) => ({ text: line[0] === "@" ? line : line.slice(1), kind: kinds[line[0]] ?? "same" }));
+}
+
+// differing are the rows of the difference of two texts.
+export const differing = (left, right) => near(diffLines(left.replace(/\n$/, "").split("\n"), right.replace(/\n$/, "").split("\n")));
+
+// diffView shows two texts line by line: what only the left has, what only the
+// right has, and a few lines around.
+export function diffView(left, right, leftTitle, rightTitle) {
+  const rows = differing(left, right);
+  const list = createLines({ label: t("history.compare") });
+  list.el.classList.add("diff-lines");
+  list.set(rows.length ? rows : [{ text: t("diff.none"), kind: "gap" }]);
+  return h("div", { class: "diff" },
+    h("div", { class: "diff-legend" }, h("span", { class: "diff-left" }, `− ${leftTitle}`), h("span", { class: "diff-right" }, `+ ${rightTitle}`)), list.el);
 }

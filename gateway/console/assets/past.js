@@ -85,7 +85,7 @@ export function facts(change) {
 }
 
 // openVersion shows a change of a file, and compares revisions from there.
-function openVersion(name, change, { current, restored }) {
+export function openVersion(name, change, { current, restored }) {
   const [document] = change.documents;
   const field = (label, id, value) => [h("input", { type: "text", class: "mono", id, prop: { value }, autocomplete: "off", spellcheck: "false" }), label];
   const [from, fromLabel] = field(t("past.from"), "past-from", document.version > 1 ? String(change.revision - 1) : "0");

@@ -8,7 +8,9 @@ import { isolated, json, name as nameOf } from "./names.js";
 
 const HUES = 6; // colours of origins in the style sheet
 
-export function createResolved({ open }) {
+// createResolved makes the view. open is called with the name of a file whose mark is clicked on,
+// explain with the path of a value.
+export function createResolved({ open, explain }) {
   let own = "";
   const hues = new Map();
   const hue = (name) => {
@@ -24,8 +26,9 @@ export function createResolved({ open }) {
       return h("div", { class: "rs-row", data: { pointer: line.pointer ?? "" } }, indent, line.origin ? chip(line.origin) : null);
     },
     choose(line, index, event) {
-      const name = event.type === "click" ? event.target.closest(".origin")?.dataset.name : line.origin;
+      const name = event.type === "click" ? event.target.closest(".origin")?.dataset.name : "";
       if (name && name !== own) open(name);
+      else if (line.pointer !== undefined) explain(line.pointer);
     },
   });
 
