@@ -28,7 +28,8 @@ type benchConfig struct {
 
 // benchSizes is how much is measured; sizes explains each.
 type benchSizes struct {
-	pairs, paths, startFiles, subscribers, idle, stalled, bound   int
+	pairs, paths, startFiles, versions, subscribers, idle         int
+	stalled, bound                                                int
 	keys, many, watchers, streams, dumpSize, dirty, landed, tasks int
 }
 
@@ -45,6 +46,7 @@ func (c *benchSizes) sizes() []size {
 		{&c.pairs, "pairs", 1, 7, "measurements of each of two rivals"},
 		{&c.paths, "paths", 1, 10_000, "members of the large document, 100 B each"},
 		{&c.startFiles, "start-files", 1, 10_000, "files that a server starts with"},
+		{&c.versions, "versions", 2, 100, "versions of each of these files, for one of the starts"},
 		{&c.subscribers, "subscribers", 2, 9000, "subscribers of one document"},
 		{&c.idle, "idle", 1, 10_000, "idle connections"},
 		{&c.stalled, "stalled", 1, 5000, "clients that do not read"},
@@ -74,6 +76,7 @@ var groups = []struct {
 	{"save", (*bench).saves},
 	{"history", (*bench).histories},
 	{"start", (*bench).starts},
+	{"startold", (*bench).startsOld},
 	{"stall", (*bench).stalls},
 	{"kvget", (*bench).kvGets},
 	{"kvput", (*bench).kvPuts},
