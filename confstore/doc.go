@@ -1,27 +1,28 @@
 // Package confstore keeps a directory of JSON documents and serves it as
 // immutable snapshots.
 //
-// People change the directory with an editor, git or scp, programs change it
-// with [Store.Set], or several documents at once with [Store.Change]; all ways
-// lead to the same place: a new [Snapshot] behind [Store.Snapshot] and a [Batch] for every subscriber ([Store.Subscribe]). A
-// [Node] is one document of a snapshot, with what it inherits by _meta.json
-// merged in, and is read without locks and without allocation.
+// People change the directory with an editor, git or scp, programs change it with [Store.Set], or
+// several documents at once with [Store.Change]; all ways lead to the same place: a new [Snapshot]
+// behind [Store.Snapshot] and a [Batch] for every subscriber ([Store.Subscribe]). A [Node] is one
+// document of a snapshot, with what it inherits by _meta.json merged in, and is read without locks
+// and without allocation.
 //
 // A change passes through four parts, all owned by one goroutine:
 //
 //   - The intake finds it. Edits are noticed by file events that settle (watch.go,
 //     settle.go, gather.go) or by scans (scan.go, walk.go), and read from the directory
-//     (directory.go), with who has made them (sign.go); requests wait in the writer's queue (set.go), and those that wait
-//     together share the disk's time (group.go).
+//     (directory.go), with who has made them (sign.go); requests wait in the writer's queue
+//     (set.go), and those that wait together share the disk's time (group.go).
 //   - The planner works out the consequences: the versions and the affected documents
 //     (plan.go), whether a request is refused (judge.go), the next snapshot (apply.go). It
 //     is pure.
-//   - The recorder makes it durable in a [confcenter/confstore/ledger.Ledger], which
-//     remembers what a directory cannot: versions that never fall, tombstones of removed
-//     documents, the last good contents of a file that is broken now, and unfinished writes,
-//     so that a kill or a power cut between two steps leaves the whole old document or the
-//     whole new one (recorder.go, recall.go). The ledger works on a goroutine of its own
-//     (scribe.go).
+//   - The recorder commits it to a [confcenter/confstore/doclog.Log] in the state store, which
+//     remembers what a directory cannot: every version with its exact bytes, who made it and why,
+//     versions that never fall, tombstones of removed documents (recorder.go, recall.go). It works
+//     on a goroutine of its own (scribe.go). Files are put in place behind it (placer.go) and made
+//     durable in the background (syncer.go). A start puts in place what a stop has kept from it,
+//     and tells that from people's edits (start.go, [confcenter/confstore/placement.Judge]). Changes
+//     of which it was not known whether they happened are read back (reconcile.go).
 //   - The publisher puts the snapshot in place and tells the subscribers (publish.go). Those
 //     who follow contents by revision are told of what the log has (revisions.go), and what
 //     they missed is read back from there (past.go).
@@ -37,12 +38,12 @@
 //   - Documents are kept, merged and cut as text, and are UTF-8 or broken. What is served is
 //     the compact form of what is in the file, so reading it again changes nothing.
 //   - Versions rise, per name and per document that inherits, across restarts too. Writers
-//     cannot make them run more than a day ahead of the clock. What differs from the ledger at
+//     cannot make them run more than a day ahead of the clock. What differs from the log at
 //     a start gets at least the time of the start, which is later than the version it may have
-//     been served with while the ledger could not be written, unless versions run ahead.
+//     been served with while the log could not be written, unless versions run ahead.
 //   - A disk that fails or hangs ends nothing but writing, and a panic nothing but writing and
 //     looking for edits: snapshots are served, and edits while they can be read. Nobody waits
-//     for a disk without a limit. The ledger is written anew, from memory, as soon as it can be.
+//     for a disk without a limit. What the log has missed is committed as soon as it can be.
 //   - A write is: temporary files, commit in the log, renames, publication, reply. A stop at any
 //     point leaves the old or the new, of all documents of a change: what is not in place by then
 //     a start puts there. Writes that wait take each step together.

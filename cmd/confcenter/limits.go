@@ -10,7 +10,7 @@ import (
 )
 
 // reservedFiles is how many open files are kept for other things than connections
-// with a place: files of the configuration being read, the state store's, the journal,
+// with a place: files of the configuration being read, the state store's,
 // the watcher, the loops, and connections on their way in or out.
 const reservedFiles = 512
 

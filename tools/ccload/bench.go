@@ -27,6 +27,8 @@ type benchConfig struct {
 }
 
 // benchSizes is how much is measured; sizes explains each.
+//
+// wide: settings, each with a default.
 type benchSizes struct {
 	pairs, paths, startFiles, versions, subscribers, idle         int
 	stalled, bound                                                int
