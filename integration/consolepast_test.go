@@ -198,7 +198,7 @@ func TestConsolePastOfThousandVersions(t *testing.T) {
 func TestConsolePastOfLargeFile(t *testing.T) {
 	line := `"` + strings.Repeat("x", 60) + `"`
 	text := "[\n" + strings.Repeat(line+",\n", (15<<20)/(len(line)+2)) + line + "\n]\n"
-	p := StartProcess(t, confWith(t, map[string]string{"large.json": text}))
+	p := StartProcess(t, confWith(t, map[string]string{"large.json": text, "line.json": `"` + strings.Repeat("y", 3<<20) + `"`}))
 	require.NoError(t, os.WriteFile(filepath.Join(p.Conf, "large.json"), []byte(strings.Replace(text, "xxx", "changed", 1)), 0o600))
 	tb := startBrowser(t).open(p, "configs/large.json", view{})
 	tb.sees(".written .note", "too much to be edited")
@@ -209,6 +209,11 @@ func TestConsolePastOfLargeFile(t *testing.T) {
 	tb.choose("#past-how", "contents")
 	tb.lines("past-lines", "[", `"changed`)
 	tb.until(`(el => { el.scrollTop = el.scrollHeight; return Number(el.querySelector(".row").getAttribute("aria-setsize")) > 40000; })(document.querySelector("#past-lines"))`)
+	tb.click("#version-close")
+	tb.pick("tree", "line.json")
+	tb.sees("#file-name", "line.json")
+	tb.press(version(0), rowPlace)
+	tb.sees("#past-lines .diff-right", `"yyy`)
 	t.Logf("no frame took longer than %s", longest())
 	require.Less(t, longest(), 5*time.Second)
 }

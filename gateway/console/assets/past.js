@@ -136,6 +136,7 @@ function createReading({ said }) {
       const items = how === "paths" ? answer.paths ?? [] : linesOf(answer, how, first);
       list.set(first ? items : [...list.items, ...items]);
       put(said, tell(answer, how));
+      if (next && !items.length) await page(); // a line longer than an answer
     } catch (err) {
       if (err.name === "AbortError" || mine !== asking) return;
       asking = null;
