@@ -33,7 +33,7 @@ func each(t *testing.T, files map[string]string, test func(t *testing.T, k *kit)
 	t.Run("wire", func(t *testing.T) {
 		t.Parallel()
 		k := near(t, files)
-		c, err := client.Dial(k.ctx, client.Config{Addrs: []string{k.server.Address()}, Name: "history", RequestTimeout: time.Minute})
+		c, err := client.Dial(k.ctx, client.Config{Addrs: []string{k.server.Address()}, Name: "history", RequestTimeout: 5 * time.Minute})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Close()) }()
 		k.asked = wire{remote.History(c)}
@@ -43,7 +43,7 @@ func each(t *testing.T, files map[string]string, test func(t *testing.T, k *kit)
 
 // near is a server with files whose history is asked in the same process.
 func near(t testing.TB, files map[string]string) *kit {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	k := &kit{t: t, server: clienttest.Start(t, clienttest.Options{Files: files}), ctx: ctx}
 	k.asked = history.Open(k.server.State.(kv.Archive), history.Config{Documents: k.server.Store})
