@@ -2,19 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"confcenter/client"
+	"confcenter/kv"
 )
 
 func (a *app) watchCommand() *cobra.Command {
-	var merged bool
-	var count int
+	var w documentWatching
+	var prefix string
+	var from int64
 	command := &cobra.Command{
-		Use:   "watch NAME [PATH]",
+		Use:   "watch NAME [PATH] | watch --prefix PREFIX",
 		Short: "Print a file, or what is at a key path in it, and then every change",
 		Long: `Watch prints the current contents of NAME, or the part of them at PATH, and then one
 line for each change, until it is interrupted. It reconnects by itself and catches
@@ -22,20 +25,57 @@ up; standard error says when the connection is lost and when it is back. If chan
 come faster than they can be printed, only the newest contents are.
 
 A line has the version, the name, the path if there is one, and the contents as
-compact JSON, or "absent". With -o json it is a JSON object.`,
+compact JSON, or "absent". With -o json it is a JSON object.
+
+With --from, --prefix or --changes it prints every revision, in order, missing
+nothing and repeating nothing, across restarts of the server too. A line then has
+the revision; put or delete; the name, and the path; and the contents. The current
+contents come first, unless --from or --changes is given: lines with state, then one
+with synced. With --changes a line has a revision, a name, a key path, and the old
+and the new value there. If what was missed is no longer kept, it prints resync,
+then the current contents, then synced. With -o json, more says that further
+documents of the same revision follow.`,
 		Example: `  confcenter watch app1-dev.json
   confcenter watch app1-dev /key3 --merged -o json
 
   # wait for the next change
-  confcenter watch app1-dev --count 2 >/dev/null`,
+  confcenter watch app1-dev --count 2 >/dev/null
+
+  # what has changed since revision 41 in files whose names begin with app1, and from now on
+  confcenter watch --prefix app1 --from 41 --changes`,
 	}
 	c := a.connect(command)
 	command.ValidArgsFunction = c.completeName
-	command.Flags().BoolVarP(&merged, "merged", "m", false, "watch the file merged over those it inherits from, as programs see it")
-	command.Flags().IntVar(&count, "count", 0, "stop after this many lines, the first being the current contents; 0 = never")
-	return c.asks(command, func(ctx context.Context, connected *client.Client, args []string) error {
-		return a.watch(ctx, connected, queryOf(args, merged), count, c.output.json())
-	})
+	arguments := command.Args
+	command.Args = func(command *cobra.Command, args []string) error {
+		if len(args) == 0 && !command.Flags().Changed("prefix") {
+			return errors.New("NAME is missing; usage: confcenter " + command.Use)
+		}
+		return arguments(command, args)
+	}
+	f := command.Flags()
+	f.BoolVarP(&w.Merged, "merged", "m", false, "watch the file merged over those it inherits from, as programs see it")
+	f.BoolVar(&w.Merged, "resolved", false, "the same as --merged")
+	f.IntVar(&w.count, "count", 0, "stop after this many lines, the first being the current contents if they are printed; 0 = never")
+	f.Int64Var(&from, "from", 0, "print every revision after this one; 0 = from now on")
+	f.StringVar(&prefix, "prefix", "", "print every revision of the files whose names begin with this prefix; \"\" = all files")
+	f.BoolVar(&w.changes, "changes", false, "print which key paths change in every revision, with old and new value")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		prefixed := f.Changed("prefix")
+		if !prefixed && !f.Changed("from") && !w.changes {
+			return c.do(command, func(ctx context.Context, connected *client.Client) error {
+				return a.watch(ctx, connected, queryOf(args, w.Merged), w.count, c.output.json())
+			})
+		}
+		w.Prefix, w.From, w.State = prefix, kv.Revision(from), !f.Changed("from") && !w.changes
+		if err := w.named(args, prefixed); err != nil {
+			return err
+		}
+		return c.do(command, func(ctx context.Context, connected *client.Client) error {
+			return c.watchDocuments(ctx, connected, &w)
+		})
+	}
+	return command
 }
 
 // watch returns nil when ctx ends, which is a watch's normal end.
