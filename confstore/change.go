@@ -20,7 +20,7 @@ func (s *Store) Change(req change.Request, done func(change.Result, error)) erro
 	if len(req.Documents) == 0 || len(req.Documents) > s.cfg.MaxFiles {
 		return codes.Errorf(codes.Limit, "a change has %d documents; it must have one at least, and at most %d", len(req.Documents), s.cfg.MaxFiles)
 	}
-	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), changed: done, check: req.Check}
+	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), changed: done, check: req.Check, behind: req.Behind}
 	for i, d := range req.Documents {
 		job.reqs[i] = SetRequest{Name: d.Name, Contents: d.File, Exact: true, Base: d.Base, Actor: req.Actor, file: true, keep: d.Keep}
 	}
@@ -90,6 +90,14 @@ func (s *setting) documents() (list []change.Changed) {
 		list = append(list, d)
 	}
 	return list
+}
+
+// overtaken returns why a change of all documents cannot be made: others came before it.
+func (w *writer) overtaken(j *setJob) error {
+	if j.check || j.behind == 0 || w.rec.known <= j.behind {
+		return nil
+	}
+	return codes.Errorf(codes.Conflict, "documents have been changed by revision %d since all of them were looked at; nothing was changed: try again", w.rec.known)
 }
 
 // asked identifies what a request asks for.

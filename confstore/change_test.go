@@ -130,6 +130,25 @@ func TestAChangeIsRefusedAsAWhole(t *testing.T) {
 	require.Len(t, r.Told, 2)
 }
 
+// Who looks at all documents to find which to change must not miss one that comes meanwhile.
+func TestAChangeOfAllDocumentsIsRefusedIfOthersCameBeforeIt(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": "0"})
+	first, err := changeNow(t, k.Store, change.Request{Documents: []change.Document{write("a.json", "1")}})
+	require.NoError(t, err)
+	second, err := changeNow(t, k.Store, change.Request{Documents: []change.Document{write("new.json", "1")}})
+	require.NoError(t, err)
+	late := change.Request{Documents: []change.Document{write("a.json", "0")}, Behind: first.Revision}
+	_, err = changeNow(t, k.Store, late)
+	require.Equal(t, codes.Conflict, codes.Of(err), "%v", err)
+	require.Contains(t, codes.Message(err), fmt.Sprintf("by revision %d", second.Revision))
+	late.Check = true
+	_, err = changeNow(t, k.Store, late)
+	require.NoError(t, err, "what it would do can be asked for")
+	late.Check, late.Behind = false, second.Revision
+	_, err = changeNow(t, k.Store, late)
+	require.NoError(t, err)
+}
+
 func TestAnErrorOfAChangeNamesManyDocumentsAndCountsTheRest(t *testing.T) {
 	k := newKit(t, nil)
 	var list []change.Document

@@ -232,6 +232,9 @@ func (w *writer) plan(sets []setting) []setting {
 		if s.err != nil || s.made != nil {
 			continue
 		}
+		if s.err = w.overtaken(s.job); s.err != nil {
+			continue
+		}
 		if s.err = w.judge(p, s, &more); s.out != nil {
 			p.prev = s.out.next
 		}

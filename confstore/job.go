@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/change"
+	"confcenter/kv"
 )
 
 // setJob is a request that has been queued.
@@ -17,6 +18,7 @@ type setJob struct {
 	done    func(SetResult, error)
 	changed func(change.Result, error) // of a Change, in place of done
 	check   bool                       // of a Change: nothing is written
+	behind  kv.Revision                // of a Change, if not 0: no document was changed after it
 
 	since time.Time // set at put
 	size  int64     // set at put: bytes of contents

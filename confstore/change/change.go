@@ -15,6 +15,10 @@ type Request struct {
 	// Actor is who asks; subscribers receive it with the change. If it has a token, the same change
 	// asked for again with it is not made again, but answered with what the first one did.
 	Actor *access.Actor
+	// Behind, unless it is 0, is the revision at which somebody looked at all documents to find
+	// which to change. If any document was changed after it the change is refused with
+	// codes.Conflict.
+	Behind kv.Revision
 	// Check has nothing written: the result says what the change would do.
 	Check bool
 }

@@ -114,6 +114,16 @@ func (l *Log) Find(ctx context.Context, d *Document, n int64) (Version, error) {
 // Revision is that of the newest change of anything in the store.
 func (l *Log) Revision() kv.Revision { return l.store.Revision() }
 
+// Settled is a revision up to which Documents, called after it, lists all changes. While a large change is not in the list yet there is none: codes.Conflict.
+func (l *Log) Settled() (kv.Revision, error) {
+	rev := l.Revision()
+	now, _, err := l.state()
+	if err == nil && now.Parts > 0 {
+		err = codes.Errorf(codes.Conflict, "a large change is being made; try again")
+	}
+	return rev, err
+}
+
 // Fill reads the file of a version that was listed or found.
 func (l *Log) Fill(ctx context.Context, v *Version) error {
 	if v.Deleted {

@@ -87,6 +87,9 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 		req.Documents = append(req.Documents, d)
 	}
 	if q.Prune {
+		if req.Behind, err = h.log.Settled(); err != nil && !q.DryRun {
+			return nil, err
+		}
 		err := h.eachDocument("", func(d *doclog.Document) (bool, error) {
 			if there[d.Name] || d.Deleted {
 				return true, nil

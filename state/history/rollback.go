@@ -34,6 +34,13 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 	}
 	r := h.room()
 	defer r.give()
+	var behind kv.Revision
+	var err error
+	if q.All && !q.DryRun {
+		if behind, err = h.log.Settled(); err != nil {
+			return nil, err
+		}
+	}
 	rev, list, err := h.rollback(ctx, r, name, moment)
 	if err != nil {
 		return nil, err
@@ -47,7 +54,7 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 		back = *by
 	}
 	back.Origin, back.Comment = access.Rollback, cmp.Or(back.Comment, fmt.Sprintf("as at revision %d", rev))
-	answer, err := h.change(ctx, change.Request{Documents: list, Actor: &back, Check: q.DryRun})
+	answer, err := h.change(ctx, change.Request{Documents: list, Actor: &back, Behind: behind, Check: q.DryRun})
 	if err == nil {
 		answer.At = int64(rev)
 	}
