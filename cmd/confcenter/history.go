@@ -50,12 +50,22 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		}
 		verb := a.operationCommand(o, protocol.OfModel("history", place), specials[o.Name])
 		verb.Example = examples[o.Name]
+		speakTo(verb)
 		if o.Name == "prune" {
 			verb = a.retentionCommand(verb)
 		}
 		list = append(list, verb)
 	}
 	return list
+}
+
+// speakTo puts the help of a verb into the imperative, as that of all others beside it is. The table
+// has it in the third person: "lists", not "list".
+func speakTo(verb *cobra.Command) {
+	word, rest, _ := strings.Cut(verb.Short, " ")
+	short := strings.TrimSuffix(word, "s") + " " + rest
+	verb.Long = short + strings.TrimPrefix(verb.Long, verb.Short)
+	verb.Short = short
 }
 
 // retentionCommand is the group of verbs that remove from the past.

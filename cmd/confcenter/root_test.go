@@ -168,6 +168,17 @@ func TestHelpOfEveryVerb(t *testing.T) {
 	require.Contains(t, call(t, "", "--help").stdout, exitCodesHelp)
 }
 
+func TestHelpOfTopLevelVerbsIsInTheImperative(t *testing.T) {
+	short := map[string]string{}
+	for _, verb := range (&app{}).historyCommands() {
+		short[verb.Name()], _, _ = strings.Cut(verb.Short, " ")
+		require.NotContains(t, verb.Long, "Lists")
+	}
+	for name, word := range map[string]string{"log": "List", "show": "Show", "diff": "Compare", "blame": "Tell", "explain": "Tell", "rollback": "Make"} {
+		require.Equal(t, word, short[name], name)
+	}
+}
+
 func TestAllowOpenSaysWhatItMeans(t *testing.T) {
 	require.Contains(t, call(t, "", "serve", "--help").stdout, "anybody who reaches the port may read and write")
 }
