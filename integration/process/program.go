@@ -171,7 +171,9 @@ func (p *Program) Wait() error {
 		p.run = nil
 		return err
 	case <-time.After(servertest.Patience):
-		require.FailNow(p.t, "the process does not end")
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its last lines then say where it hangs
+		<-p.done
+		require.FailNow(p.t, "the process does not end", "%s", p.run.said())
 		return nil
 	}
 }

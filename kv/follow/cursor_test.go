@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -182,4 +183,34 @@ func TestRecentKeepsTheNewest(t *testing.T) {
 	r.Add(&kv.Batch{Changes: []kv.Change{puts(1005, "k")}})
 	r.Add(&kv.Batch{Changes: []kv.Change{puts(1010, "k")}, Reset: true})
 	require.Equal(t, Chunk{After: 1010, Last: 1010}, r.Since(1001, 0), "what the store has missed has to be read back")
+}
+
+// longPast is a store with a long past, of which nobody is told anything.
+type longPast struct {
+	Store
+	read func()
+}
+
+func (longPast) Revision() kv.Revision { return 1 << 40 }
+
+func (s longPast) Changes(_ context.Context, after kv.Revision, _ int) ([]kv.Change, error) {
+	s.read()
+	return []kv.Change{puts(after+1, "other")}, nil
+}
+
+// Who has gone does not make the store read all that it has to the end.
+func TestPollingEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	source := &Source{Piece: 1, Store: longPast{read: func() {
+		if reads++; reads == 3 {
+			cancel()
+		}
+	}}}
+	c, _, err := source.Open(Request{Filter: kv.Filter{NS: "mine"}, From: 1, Past: true})
+	require.NoError(t, err)
+	defer c.Close()
+	_, _, err = c.Poll(ctx, func(kv.Revision) Chunk { return Chunk{After: 1 << 40} }, Cut{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 3, reads)
 }

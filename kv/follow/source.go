@@ -133,6 +133,9 @@ func (c *Cursor) Poll(ctx context.Context, since func(kv.Revision) Chunk, cut Cu
 		if err := c.Fetch(ctx); err != nil {
 			return kv.Notice{}, false, err
 		}
+		if err := ctx.Err(); err != nil { // there may be much to read in which nothing is told
+			return kv.Notice{}, false, err
+		}
 	}
 }
 

@@ -111,6 +111,8 @@ type previous struct {
 	seen  map[name]*kv.Entry // newest of each key among the changes read
 	last  *group             // of the log, read last
 	reads int                // groups read
+	made  map[name]*kv.Entry // by the commit of last that was asked for last
+	rev   kv.Revision        // of that commit; 0: none
 }
 
 // fill sets Prev of the events of c. It looks in the order of revisions: the log is read by
@@ -173,12 +175,17 @@ func (p *previous) logged(id name, rev kv.Revision) (*kv.Entry, error) {
 		p.last = g
 		p.reads++
 	}
-	for i := range p.last.commits {
-		if c := &p.last.commits[i]; c.Revision == rev {
-			return find(c.Events, id.ns, id.key), nil
+	if p.rev != rev {
+		p.rev, p.made = rev, map[name]*kv.Entry{}
+		for i := range p.last.commits {
+			if c := &p.last.commits[i]; c.Revision == rev {
+				for _, event := range c.Events {
+					p.made[name{event.Entry.NS, event.Entry.Key}] = event.Entry
+				}
+			}
 		}
 	}
-	return nil, nil
+	return p.made[id], nil
 }
 
 func (p *previous) groupOf(rev kv.Revision) (*group, error) {
