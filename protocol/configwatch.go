@@ -162,16 +162,7 @@ func ParseConfigEvents(body []byte) (KVEvents, error) {
 	}
 	var m reader
 	m.begin(&r)
-	o := &m.Top
-	ev := KVEvents{
-		Watch: m.watch(), Revision: m.revision(),
-		State: m.Flag(o, kvjson.State), Synced: m.Flag(o, kvjson.Synced), Resync: m.Flag(o, kvjson.Resync), More: m.Flag(o, kvjson.More),
-	}
-	var event kvjson.Object
-	for list := m.Elements(o, kvjson.Events, 0); m.Next(&list, &event); {
-		ev.Events = append(ev.Events, m.configEvent(&event))
-	}
-	return ev, m.End()
+	return m.events(m.configEvent)
 }
 
 func (m *reader) configEvent(o *kvjson.Object) kv.Event {

@@ -198,6 +198,11 @@ func ParseKVEvents(body []byte) (KVEvents, error) {
 	}
 	var m reader
 	m.begin(&r)
+	return m.events(m.Event)
+}
+
+// events reads the body of KVEVENT or CFEVENT; one reads an event.
+func (m *reader) events(one func(*kvjson.Object) kv.Event) (KVEvents, error) {
 	o := &m.Top
 	ev := KVEvents{
 		Watch: m.watch(), Revision: m.revision(),
@@ -205,7 +210,7 @@ func ParseKVEvents(body []byte) (KVEvents, error) {
 	}
 	var event kvjson.Object
 	for list := m.Elements(o, kvjson.Events, 0); m.Next(&list, &event); {
-		ev.Events = append(ev.Events, m.Event(&event))
+		ev.Events = append(ev.Events, one(&event))
 	}
 	return ev, m.End()
 }

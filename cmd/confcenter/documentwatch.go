@@ -57,19 +57,7 @@ func (c *connection) watchDocuments(ctx context.Context, connected *client.Clien
 	if err != nil {
 		return err
 	}
-	defer watch.Stop()
-	for {
-		n, err := watch.Next(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		}
-		if done, err := c.printRevision(n, w); done || err != nil {
-			return err
-		}
-	}
+	return printAll(ctx, watch, func(n client.DocumentNotice) (bool, error) { return c.printRevision(n, w) })
 }
 
 // printRevision returns true when enough lines have been printed.

@@ -83,6 +83,14 @@ func (c *connection) watchKV(ctx context.Context, s *client.KV, w *kvWatching) e
 	if err != nil {
 		return err
 	}
+	return printAll(ctx, watch, func(n kv.Notice) (bool, error) { return c.printNotice(n, w) })
+}
+
+// printAll prints what a watch tells until ctx ends or print has had enough, and stops the watch.
+func printAll[N any](ctx context.Context, watch interface {
+	Next(context.Context) (N, error)
+	Stop()
+}, print func(N) (enough bool, err error)) error {
 	defer watch.Stop()
 	for {
 		n, err := watch.Next(ctx)
@@ -92,7 +100,7 @@ func (c *connection) watchKV(ctx context.Context, s *client.KV, w *kvWatching) e
 		case err != nil:
 			return err
 		}
-		if done, err := c.printNotice(n, w); done || err != nil {
+		if enough, err := print(n); enough || err != nil {
 			return err
 		}
 	}
