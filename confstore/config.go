@@ -21,8 +21,8 @@ type State interface {
 	Trouble() *health.Trouble
 }
 
-// Config says where a Store lives and how patient it is. Only Dir and DataDir
-// are necessary; the zero value of everything else means its default.
+// Config says where a Store lives and how patient it is. Only Dir, DataDir and
+// State are necessary; the zero value of everything else means its default.
 //
 // wide: settings, each with a default.
 type Config struct {
@@ -33,8 +33,8 @@ type Config struct {
 	// them. It must stay open until the Store is closed, and nothing else may write there what
 	// doclog does.
 	State State
-	// DataDir is where the lock is, and what is known of the files on this machine. It is made if
-	// missing and must not be inside Dir.
+	// DataDir has what is known of the files on this machine. It is made if missing and must not be
+	// inside Dir.
 	DataDir string
 	// Machine defaults to this one.
 	Machine placement.Machine
