@@ -18,7 +18,7 @@ import (
 )
 
 // documents is what a store serves, file by file, as far as it matters which of two it is.
-func documents(s *Store) string {
+func documentsOf(s *Store) string {
 	var list []string
 	for _, name := range s.Snapshot().Names() {
 		text := textOf(s.Snapshot().Node(name), false)
@@ -38,9 +38,9 @@ func (m *moment) reopenedAll(t *testing.T) (was string) {
 		require.NoError(t, err, m.label)
 		require.Empty(t, s.Problems(), m.label)
 		if i > 0 {
-			require.Equal(t, was, documents(s), m.label)
+			require.Equal(t, was, documentsOf(s), m.label)
 		}
-		was = documents(s)
+		was = documentsOf(s)
 		for _, name := range s.Snapshot().Names() {
 			n := s.Snapshot().Node(name)
 			file, err := m.mem.Get("/srv/conf/" + name)
@@ -69,7 +69,7 @@ func changedRig(t *testing.T) *interleaved {
 	}
 	r.store.Reload()
 	r.synced()
-	return &interleaved{rig: r, may: []string{documents(r.store)}}
+	return &interleaved{rig: r, may: []string{documentsOf(r.store)}}
 }
 
 // Whenever the process is killed, or power is lost: all documents of a change are as they were, or
@@ -133,7 +133,7 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 				return nil
 			}
 			i.log.SetFull(op == "commit")
-			was := documents(i.store)
+			was := documentsOf(i.store)
 			list := []change.Document{write("a.json", newText), write("b.json", newText), {Name: "gone.json"}}
 			r, err := changeNow(t, i.store, change.Request{Documents: list})
 			want := fmt.Sprintf("a.json=%s b.json=%[1]s gone.json=none", newText)
@@ -148,7 +148,7 @@ func TestAChangeOnADiskThatRefusesAFile(t *testing.T) {
 				require.Empty(t, r.Told)
 				want = was
 			}
-			require.Equal(t, want, documents(i.store))
+			require.Equal(t, want, documentsOf(i.store))
 			for seed := range uint64(4) {
 				require.Equal(t, want, i.left(op, seed).reopenedAll(t))
 			}
@@ -229,5 +229,5 @@ func TestAFileThatAStartCannotPlaceIsNotMarkedAsDurable(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.Problems(), 1)
 	require.NoError(t, s.Close())
-	require.Equal(t, documents(i.store), m.reopenedAll(t), "the old file is no edit")
+	require.Equal(t, documentsOf(i.store), m.reopenedAll(t), "the old file is no edit")
 }

@@ -9,13 +9,14 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
+	"confcenter/kv/documents"
 	"confcenter/kv/follow"
 )
 
 // The namespaces of Revisions.
 const (
-	Own      = "own"      // documents as they are in their files
-	Resolved = "resolved" // with what they inherit
+	Own      = documents.Own
+	Resolved = documents.Resolved
 )
 
 // Revisions are the contents of documents as a store that can be followed, see

@@ -2,38 +2,21 @@ package protocol
 
 import (
 	"confcenter/codes"
-	"confcenter/internal/jsonpath"
 	"confcenter/kv"
+	"confcenter/kv/documents"
 	"confcenter/kv/kvjson"
 )
 
 // The namespaces of documents in ConfigWatch.Filter and in events.
 const (
-	OwnConfig      = "own"      // documents as they are in their files
-	ResolvedConfig = "resolved" // with what they inherit
+	OwnConfig      = documents.Own
+	ResolvedConfig = documents.Resolved
 )
 
 // ConfigWatch is CFWATCH's request.
-type ConfigWatch struct {
-	// Filter is one document or all whose names begin with a prefix, own or resolved.
-	Filter kv.Filter
-	// Path is the key path of a part; empty: the whole document.
-	Path string
-	// From asks for the changes after that revision. 0 without Past means from now on.
-	From kv.Revision
-	Past bool // From applies even if it is 0
-	// State asks for the current contents first.
-	State bool
-	// Prev asks for the contents before each change.
-	Prev bool
-	// Changes asks for the paths that changed instead of the contents.
-	Changes bool
-}
+type ConfigWatch = documents.Watch
 
-// MaxConfigPath is the longest path of a ConfigWatch, in bytes.
-const MaxConfigPath = 4096
-
-// ConfigWatch reads CFWATCH's request. The filter is checked.
+// ConfigWatch reads CFWATCH's request. It is checked, and the name completed.
 func (r *Request) ConfigWatch() (ConfigWatch, error) {
 	var m reader
 	m.begin(r)
@@ -49,18 +32,14 @@ func (r *Request) ConfigWatch() (ConfigWatch, error) {
 	}
 	switch {
 	case q.Filter.Exact && o.Has(kvjson.Prefix):
-		m.Fail(codes.Errorf(codes.BadRequest, "name and prefix exclude each other"))
-	case q.Past && q.State:
-		m.Fail(codes.Errorf(codes.BadRequest, "from and state exclude each other"))
-	case len(q.Path) > MaxConfigPath:
-		m.Fail(codes.Errorf(codes.TooLarge, "a path has at most %d bytes", MaxConfigPath))
+		m.Fail(documents.ErrNameAndPrefix)
 	case q.Filter.Exact:
 		q.Filter.Text = string(m.Text(o, kvjson.Name))
 	}
 	if err := m.End(); err != nil {
 		return q, err
 	}
-	return q, q.Filter.Check()
+	return q, q.Complete()
 }
 
 // AppendConfigWatch appends CFWATCH's request.
@@ -102,55 +81,12 @@ func AppendConfigEvents(dst []byte, ev KVEvents, prev, changes bool) []byte {
 		w.Open(kvjson.Events, '[')
 		for i := range ev.Events {
 			w.Element()
-			AppendConfigEvent(&w, &ev.Events[i], prev, changes)
+			documents.AppendEvent(&w, &ev.Events[i], prev, changes)
 			w.Close('}')
 		}
 		w.Close(']')
 	}
 	return w.End()
-}
-
-// AppendConfigEvent appends the members of one event.
-func AppendConfigEvent(w *kvjson.Writer, e *kv.Event, prev, changes bool) {
-	w.Text(kvjson.Op, e.Kind.String())
-	w.Text(kvjson.Name, e.Entry.Key)
-	w.Number(kvjson.Mod, int64(e.Entry.Mod))
-	w.Number(kvjson.Mtime, e.Entry.Updated/1000)
-	if changes && e.Prev != nil && e.Kind == kv.Put {
-		appendPaths(w, e)
-		return
-	}
-	if e.Kind == kv.Put {
-		w.Verbatim(kvjson.Contents, e.Entry.Value.Data)
-	}
-	if prev && e.Prev != nil {
-		w.Verbatim(kvjson.Prev, e.Prev.Value.Data)
-	}
-}
-
-// appendPaths appends which paths changed. Documents that cannot be compared have changed as a
-// whole.
-func appendPaths(w *kvjson.Writer, e *kv.Event) {
-	begin := len(w.Buf)
-	w.Open(kvjson.Changes, '[')
-	one := func(path string, _ jsonpath.Difference, old, new []byte) {
-		w.Element()
-		w.Text(kvjson.Path, path)
-		if old != nil {
-			w.Verbatim(kvjson.Old, old)
-		}
-		if new != nil {
-			w.Verbatim(kvjson.New, new)
-		}
-		w.Close('}')
-	}
-	c := jsonpath.Comparer{Tell: one}
-	if err := c.Compare(e.Prev.Value.Data, e.Entry.Value.Data); err != nil {
-		w.Buf = w.Buf[:begin]
-		w.Open(kvjson.Changes, '[')
-		one("", jsonpath.Changed, e.Prev.Value.Data, e.Entry.Value.Data)
-	}
-	w.Close(']')
 }
 
 // ParseConfigEvents reads CFEVENT's body, unless it was asked for paths. The events share nothing

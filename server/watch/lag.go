@@ -6,6 +6,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/documents"
 	"confcenter/kv/follow"
 	"confcenter/protocol"
 	"confcenter/server/loop"
@@ -158,7 +159,7 @@ func (c *catchUp) next(t *turn) bool {
 		return false
 	}
 	if w.path != "" && len(n.Events) > 0 {
-		n.Events = narrow(n.Events, w.path, n.Kind == kv.State)
+		n.Events = documents.Narrow(n.Events, w.path, n.Kind == kv.State)
 		if len(n.Events) == 0 && (n.Kind == kv.State || n.More || !w.halfway) {
 			return true
 		}

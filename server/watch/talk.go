@@ -1,14 +1,11 @@
 package watch
 
 import (
-	"bytes"
 	"context"
 
 	"confcenter/codes"
-	"confcenter/internal/jsonpath"
 	"confcenter/kv"
 	"confcenter/kv/follow"
-	"confcenter/meta"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -33,8 +30,8 @@ type request struct {
 	path string // only of what changes there; empty: everything
 }
 
-// keys is the watch on keys of the state store.
-var keys = &talk{
+// ofKeys is the watch on keys of the state store.
+var ofKeys = &talk{
 	family: gate.OfWatch, watch: protocol.KVWatch, unwatch: protocol.KVUnwatch, event: protocol.KVEvent, tailed: true,
 	read: func(r *protocol.Request) (request, error) {
 		q, err := r.KVWatch()
@@ -51,16 +48,13 @@ var keys = &talk{
 	cuts: cutsBy(cost, false),
 }
 
-// documents is the watch on documents: a frame has no more than one revision.
-var documents = &talk{
+// ofDocuments is the watch on documents: a frame has no more than one revision.
+var ofDocuments = &talk{
 	family: gate.OfDocuments, watch: protocol.CfWatch, unwatch: protocol.CfUnwatch, event: protocol.CfEvent, marks: true,
 	read: func(r *protocol.Request) (request, error) {
 		q, err := r.ConfigWatch()
 		to := request{Request: follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}, path: q.Path}
 		to.form = formOf(q.Prev, q.Changes)
-		if q.Filter.Exact {
-			to.Filter.Text = meta.Complete(q.Filter.Text)
-		}
 		return to, err
 	},
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
@@ -95,48 +89,14 @@ func cutsBy(cost func(*kv.Event, form) int, alone bool) (cuts [forms]follow.Cut)
 // AddDocuments makes g serve watches on documents; nil: there are none to be watched.
 func AddDocuments(life context.Context, g *gate.Gate, store follow.Store) *Handlers {
 	if store != nil {
-		return add(life, g, documents, store)
+		return add(life, g, ofDocuments, store)
 	}
 	none := gate.Route{Raw: true, Handle: func(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.Result(h, int(codes.NotImplemented), "this server cannot watch documents")
 		return true
 	}}
-	g.Add(map[protocol.Command]gate.Route{documents.watch: none, documents.unwatch: none})
+	g.Add(map[protocol.Command]gate.Route{ofDocuments.watch: none, ofDocuments.unwatch: none})
 	return nil
-}
-
-// narrow reduces events to what is at a path. It drops those that leave it as it was.
-func narrow(events []kv.Event, path string, state bool) []kv.Event {
-	cut := func(e *kv.Entry) *kv.Entry {
-		if e == nil || e.Deleted() {
-			return nil
-		}
-		text, found := jsonpath.Lookup(e.Value.Data, []byte(path))
-		if !found {
-			return nil
-		}
-		part := *e
-		part.Value = kv.JSONValue(text)
-		return &part
-	}
-	var list []kv.Event
-	for _, e := range events {
-		prev, now := cut(e.Prev), cut(e.Entry)
-		switch {
-		case prev == nil && now == nil:
-			continue
-		case now == nil:
-			gone := *e.Entry
-			gone.Value, gone.Version = kv.Value{}, 0
-			e.Kind, e.Entry, e.Prev = kv.Delete, &gone, prev
-		case prev != nil && !state && bytes.Equal(prev.Value.Data, now.Value.Data):
-			continue
-		default:
-			e.Entry, e.Prev = now, prev
-		}
-		list = append(list, e)
-	}
-	return list
 }
 
 // Mark sends bookmarks to the watches that have not been told of anything for a while, but how

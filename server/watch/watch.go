@@ -69,7 +69,7 @@ type Handlers struct {
 
 // Add makes g serve watches on store. Workers read it as long as life lasts.
 func Add(life context.Context, g *gate.Gate, store follow.Store) *Handlers {
-	return add(life, g, keys, store)
+	return add(life, g, ofKeys, store)
 }
 
 func add(life context.Context, g *gate.Gate, talk *talk, store follow.Store) *Handlers {
@@ -122,7 +122,7 @@ func (k *watches) Ended() {
 
 func (k *watches) Describe(info *gate.ClientInfo, room int) {
 	info.Watches += len(k.byID)
-	if k.f.talk != keys {
+	if k.f.talk != ofKeys {
 		return // what it watches has no namespace
 	}
 	for _, w := range k.byID {
