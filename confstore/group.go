@@ -357,7 +357,7 @@ func (w *writer) prepare(sets []setting) []setting {
 	each(len(files), maxFlushes, func(i int) {
 		f := files[i]
 		if f.file, f.err = w.in.dir.prepare(f.req.Name, f.data, f.mtime, f.before); f.err != nil {
-			f.err = storageError(f.req.Name, "write", f.err)
+			f.err = storageError(f.req.Name, "cannot write in the configuration directory", f.err)
 		}
 		w.moved.Store(w.cfg.Clock.Now().UnixNano())
 	})
@@ -462,7 +462,7 @@ func (w *writer) publish(s *setting) {
 
 // storageError is a disk error in a form that may be shown to a writer: without paths of this
 // machine.
-func storageError(name, verb string, err error) error {
+func storageError(name, what string, err error) error {
 	reason := cause(err)
 	var errno syscall.Errno
 	switch {
@@ -475,5 +475,5 @@ func storageError(name, verb string, err error) error {
 	case errors.As(err, &errno):
 		reason = errno.Error()
 	}
-	return &codes.Error{Code: codes.Storage, Text: fmt.Sprintf("%s: cannot %s in the configuration directory: %s", name, verb, reason), Err: err}
+	return &codes.Error{Code: codes.Storage, Text: fmt.Sprintf("%s: %s: %s", name, what, reason), Err: err}
 }

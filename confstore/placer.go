@@ -98,7 +98,7 @@ func (p *placer) retry() (edited []string) {
 
 // trouble reports why a file cannot be put in place.
 func (p *placer) trouble(name string, err error) {
-	p.dir.problems.set(OfFile, name, storageError(name, "replace", err).Error()+"; its new version is served, and the file is written when it can be")
+	p.dir.problems.set(OfFile, name, storageError(name, "cannot replace in the configuration directory", err).Error()+"; its new version is served, and the file is written when it can be")
 }
 
 func (o *owedFile) discard() {

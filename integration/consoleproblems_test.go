@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,7 +48,6 @@ func serversProblems(t *testing.T) []string {
 		"is larger than the limit of 100 bytes; make it smaller or raise the limit",
 		"is not served: its name has a segment that begins with a dot; such files are not configuration",
 		"the configuration directory is gone, its last contents stay in service: no such file or directory",
-		"the journal in the data directory cannot be written, nothing was changed: no space left on device",
 		"the disk of the data directory does not answer; writes go on when it does",
 		"writing to /data/state has failed: input/output error",
 		"writing to /data/state has ended because of a fault that the server's log describes: panic",
@@ -63,7 +63,45 @@ func serversProblems(t *testing.T) []string {
 		"the store takes no writes because of a fault of its own, which the server's log describes; restart the server",
 		"the store accepts no writes because writing to its disk has failed; restart the server",
 		"cannot be watched, so its changes are found only by the scan every 10s: too many open files",
-		"there are more files than the limit; those beyond are not served: remove some or raise the limit")
+		"there are more files than the limit, or than there is memory for; those beyond are not served: remove some, or raise the limit or the server's --memory",
+		"does not fit into the memory for configurations: it has 100 bytes, and all together may take 50; remove some or raise the server's --memory",
+		"the configurations take more than the 50 bytes of memory that they may; all are served, and nothing can be added: remove some or raise the server's --memory",
+		"a.json: cannot replace in the configuration directory: the disk is full; free space and write again; its new version is served, and the file is written when it can be",
+		"a.json: cannot replace in the configuration directory: read-only file system; make the configuration directory writable, or edit the file there; its new version is served, and the file is written when it can be",
+		"has changed, but its version is at the end of all versions, so that clients do not fetch it; edit the file itself, which always counts, or use another name; `confcenter renumber` begins all versions again, see docs/operator.md")
+}
+
+// logsProblems are the sentences of the state store, and of the log in it, when nothing can be
+// written.
+func logsProblems() []string {
+	return []string{
+		"the write was not tried: the disk of /data/state does not answer; writes go on when it does",
+		"it is not known whether the write takes effect, so ask again with its token, or read: the store's log has not answered for 10s",
+		"it is not known whether the write has taken effect, so read after the restart, or ask again with its token: writing to /data/state has failed: input/output error",
+		"nothing was changed: the disk is nearly full: 9MiB are free, 64MiB are kept in reserve; free space on the server's disk, or delete something",
+		"the store's keys, values and leases take 12 bytes of memory, its limit is 10: delete something",
+		"the store has 12 keys, its limit is 10: delete something",
+		"1024 transactions are waiting, which is the limit",
+		"1024 bytes of transactions are waiting, the limit is 1024",
+		"what the transaction requires does not hold",
+		"a large change is being made; try again",
+		"what the state store has of the configurations is damaged: doc/a.json: it is missing; restore the data directory from a backup",
+		"the store is gone from /data/state: file does not exist",
+		"/data/state is not the store that was being served: it ends at revision 3, and 5 was known: acknowledged writes are missing from it",
+		"the store cannot be opened: input/output error",
+		"the data directory is in use by another process: resource temporarily unavailable",
+		"the store is closed",
+	}
+}
+
+// whys are the sentences that say why a file has what say in a value.
+func whys() []string {
+	return []string{
+		"has no /a/b", "there is no such file", "was deleted", "is not an object, so that nothing of it is merged",
+		"replaces /a as a whole, and has no /a/b", "app.json is stronger and has it, too", "app.json is stronger and replaces /a as a whole",
+		"its members are merged with those of stronger files", "is the strongest of the files that have it",
+		"is the strongest of the files whose members are merged", "inherits nothing",
+	}
 }
 
 func TestConsoleProblemsAreTranslated(t *testing.T) {
@@ -76,7 +114,7 @@ func TestConsoleProblemsAreTranslated(t *testing.T) {
 	tb.load("configs/never.json")
 	tb.sees("#broken", "第 2 行第 8 列")
 
-	sentences, err := json.Marshal(serversProblems(t))
+	sentences, err := json.Marshal(slices.Concat(serversProblems(t), logsProblems(), whys()))
 	require.NoError(t, err)
 	type pair struct{ From, To string }
 	chinese := regexp.MustCompile(`\p{Han}`)

@@ -119,6 +119,8 @@ func TestConsoleExplainsValues(t *testing.T) {
 		tb.click("#language")
 		tb.press(`document.querySelector('#resolved [data-pointer="/low"] .tk-key')`, middle)
 		tb.sees(`#says tr[data-file="base.json"]`, "生效")
+		tb.sees(`#says tr[data-file="base.json"]`, "是有这个值的文件中优先级最高的")
+		tb.sees(`#says tr[data-file="app.json"]`, "没有 /low")
 		tb.click(`#says tr[data-file="base.json"] .link`)
 		tb.sees("#file-name", "base.json")
 		tb.misses("#explain")

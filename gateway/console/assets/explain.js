@@ -4,10 +4,11 @@
 import { past as api } from "./api.js";
 import { dialog, refusalText } from "./dialogs.js";
 import { h, put } from "./dom.js";
-import { currentLanguage, dateTime, t } from "./i18n.js";
+import { dateTime, t } from "./i18n.js";
 import { createList } from "./list.js";
 import { json, name as nameOf } from "./names.js";
 import { openVersion, who } from "./past.js";
+import { problemText } from "./problems.js";
 
 const LONG = 400; // characters of a value that are shown
 const ROW = 48; // px
@@ -41,7 +42,7 @@ export function explain(name, path, { open, restored }) {
           answer.merge === "none" ? null : h("span", { class: "hint" }, " · ", t(`merge.${answer.merge}`))),
         h("table", { class: "table" }, h("thead", null, h("tr", null, ["file", "role", "value"].map((head) => h("th", null, t(`explain.${head}`))))),
           h("tbody", null, answer.files.map((file) => h("tr", { class: `role-${file.role}`, data: { file: file.name } }, h("td", null, link(file.name)),
-            h("td", null, h("span", { class: file.role === "wins" ? "badge good" : "badge" }, t(`role.${file.role}`)), currentLanguage() === "en" ? h("div", { class: "hint" }, nameOf(file.why)) : null),
+            h("td", null, h("span", { class: file.role === "wins" ? "badge good" : "badge" }, t(`role.${file.role}`)), h("div", { class: "hint" }, nameOf(problemText(file.why)))),
             h("td", null, valueOf(file)))).reverse())));
     } catch (err) {
       if (err.name !== "AbortError") put(says, h("p", { class: "note" }, refusalText(err)));

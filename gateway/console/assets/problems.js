@@ -1,17 +1,16 @@
-// What the server says is wrong with the configuration, in the reader's language.
-// The server speaks English. Each of its sentences is in both dictionaries, so the
-// English one is also what finds the names and numbers in it; a sentence that is
-// not known, such as the operating system's, stays as it is.
+// What the server says in sentences, in the reader's language: what is wrong with the
+// configuration, and why a file has what say in a value. The server speaks English. Each
+// of its sentences is in both dictionaries, so the English one is also what finds the
+// names and numbers in it; a sentence that is not known, such as the operating system's,
+// stays as it is.
 
 import en from "./en.js";
 import { currentLanguage, t } from "./i18n.js";
 
-const FAMILY = "problem.";
-
-const sentences = Object.keys(en).filter((name) => name.startsWith(FAMILY)).map((name) => {
+const sentences = Object.keys(en).filter((name) => /^(problem|why)\./.test(name)).map((name) => {
   const parts = en[name].split(/\{(\w+)\}/);
   const pattern = parts.map((part, i) => (i % 2 ? `(?<${part}>.*?)` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"))).join("");
-  return { name: name.slice(FAMILY.length), fixed: parts.filter((_, i) => i % 2 === 0).join("").length, pattern: new RegExp(`^${pattern}$`, "s") };
+  return { name, fixed: parts.filter((_, i) => i % 2 === 0).join("").length, pattern: new RegExp(`^${pattern}$`, "s") };
 }).sort((a, b) => b.fixed - a.fixed); // what says most is what is meant
 
 // problemText is a sentence of the server.
@@ -25,7 +24,7 @@ export function problemText(text) {
       const known = problemText(part);
       args[arg] = known === part ? part : new String(known); // isolated already
     }
-    return t(`problem.${name}`, args);
+    return t(name, args);
   }
   return text;
 }
