@@ -285,3 +285,21 @@ func TestAChangeAskedForAgainIsNotMadeAgain(t *testing.T) {
 	_, err = changeNow(t, k.Store, ask)
 	require.Equal(t, codes.Conflict, codes.Of(err), "a token that another begins with")
 }
+
+// A change without effect is not in the log, and so its token is not: asked for again, it happens
+// as if it came for the first time, which nobody can tell from that.
+func TestAChangeWithoutEffectIsMadeWhenAskedForAgain(t *testing.T) {
+	k := newKit(t, map[string]string{"a.json": "1"})
+	ask := change.Request{Actor: &access.Actor{Token: "t1"}, Documents: []change.Document{write("a.json", "1")}}
+	r, err := changeNow(t, k.Store, ask)
+	require.NoError(t, err)
+	require.Zero(t, r)
+	k.mustSet("a.json", "2")
+	r, err = changeNow(t, k.Store, ask)
+	require.NoError(t, err)
+	require.False(t, r.Replayed)
+	require.Equal(t, "1", k.text("a.json"))
+	again, err := changeNow(t, k.Store, ask)
+	require.NoError(t, err)
+	require.Equal(t, change.Result{Revision: r.Revision, Replayed: true}, again)
+}

@@ -124,15 +124,14 @@ func (f *fileSetting) tell(now *Snapshot) {
 	}
 }
 
-// collect takes waiting requests that can share a commit. A document occurs in it once,
-// because its file is compared with the one before. A change of several is alone.
+// collect takes waiting requests that can share a commit. A change of several is alone.
 func (w *writer) collect(first *setJob) []*setJob {
 	jobs, size := []*setJob{first}, first.size
 	for len(jobs) < maxGroup && first.changed == nil {
 		select {
 		case job := <-w.next():
 			size += job.size
-			if job.changed != nil || size > maxGroupBytes || slices.ContainsFunc(jobs, func(other *setJob) bool { return other.reqs[0].Name == job.reqs[0].Name }) {
+			if job.changed != nil || size > maxGroupBytes || slices.ContainsFunc(jobs, job.meets) {
 				w.held <- job
 				return jobs
 			}

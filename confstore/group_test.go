@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/atomicfile"
 )
@@ -153,6 +154,52 @@ func TestWritesOfOneDocumentAreNotJoined(t *testing.T) {
 	for i := 2; i < len(outcomes); i += 2 {
 		require.Greater(t, outcomes[i].Mtime, outcomes[i-2].Mtime)
 	}
+}
+
+// A directory and a file of one name cannot both be: the one that waits longer wins.
+func TestWritesBelowOneAnotherAreNotJoined(t *testing.T) {
+	at := func(name string) SetRequest { return SetRequest{Name: name, Contents: []byte("1")} }
+	for _, reqs := range [][]SetRequest{
+		{at("n.json"), at("n.json/x.json")},
+		{at("n.json/x.json"), at("n.json")},
+		{at("n.json"), at("other.json"), at("n.json/deep/x.json")},
+		{at("n.json/deep/x.json"), at("other.json"), at("n.json")},
+	} {
+		r := newRig(t)
+		_, outcomes := r.together(nil, reqs...)
+		last := len(reqs) - 1
+		for i := range last {
+			require.NoError(t, outcomes[i].err, reqs[i].Name)
+		}
+		require.Equal(t, codes.BadName, codes.Of(outcomes[last].err), "%v", outcomes[last].err)
+		require.Nil(t, r.store.Snapshot().Node(reqs[last].Name))
+		require.Empty(t, r.store.Problems(), "every file is in place")
+		_, err := r.mem.Get("/srv/conf/" + reqs[0].Name)
+		require.NoError(t, err)
+	}
+	r := newRig(t)
+	_, outcomes := r.together(nil, at("n.json"), at("n.jsonx/y.json"), at("n/x.json"))
+	for i := range outcomes {
+		require.NoError(t, outcomes[i].err)
+	}
+}
+
+func TestWritesWithOneTokenAreNotJoined(t *testing.T) {
+	r := newRig(t)
+	by := func(token string) *access.Actor { return &access.Actor{Token: token} }
+	log, outcomes := r.together(nil,
+		SetRequest{Name: "a.json", Contents: []byte("1"), Actor: by("t")},
+		SetRequest{Name: "b.json", Contents: []byte("1"), Actor: by("u")},
+		SetRequest{Name: "c.json", Contents: []byte("1"), Actor: by("")},
+		SetRequest{Name: "d.json", Contents: []byte("1"), Actor: by("t")},
+		SetRequest{Name: "a.json", Contents: []byte("1"), Actor: by("t")},
+	)
+	for i, want := range []codes.Code{0, 0, 0, codes.TokenReused, 0} {
+		require.Equal(t, want, codes.Of(outcomes[i].err), "%d: %v", i, outcomes[i].err)
+	}
+	require.Nil(t, r.store.Snapshot().Node("d.json"))
+	require.Equal(t, 1, count(log, "published a.json"))
+	require.Equal(t, outcomes[0].Mtime, outcomes[4].Mtime)
 }
 
 // Whoever's file cannot be made is told, and what failed does not come back; everybody else's write

@@ -43,6 +43,15 @@ func (j *setJob) String() string {
 	return fmt.Sprintf("the change of %d documents", len(j.reqs))
 }
 
+// meets reports whether one of two Sets can only be judged when the other has been carried out:
+// they are about one file, which is compared with the one before, or about a file and what would
+// lie below it; or they have one token.
+func (j *setJob) meets(other *setJob) bool {
+	a, b := &j.reqs[0], &other.reqs[0]
+	return a.Name == b.Name || below(a.Name, b.Name) || below(b.Name, a.Name) ||
+		a.Actor != nil && b.Actor != nil && a.Actor.Token != "" && a.Actor.Token == b.Actor.Token
+}
+
 // waitCost is what a request takes that waits.
 func (j *setJob) waitCost() int64 { return j.size + int64(256*len(j.reqs)) }
 

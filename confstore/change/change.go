@@ -13,7 +13,8 @@ type Request struct {
 	// Documents are at most as many as a store may have; each name occurs once.
 	Documents []Document
 	// Actor is who asks; subscribers receive it with the change. If it has a token, the same change
-	// asked for again with it is not made again, but answered with what the first one did.
+	// asked for again with it is not made again, but answered with what the first one did, unless
+	// that changed nothing: it has left no trace, and may be made now.
 	Actor *access.Actor
 	// Behind, unless it is 0, is the revision at which somebody looked at all documents to find
 	// which to change. If any document was changed after it the change is refused with

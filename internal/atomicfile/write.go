@@ -11,6 +11,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -76,6 +78,9 @@ func (p *Pending) fillFile(f File, data []byte, attr Attr) error {
 		if err := f.Chmod(attr.Perm); err != nil {
 			return err
 		}
+	}
+	if o, ok := f.(*os.File); ok && attr.Unsynced && len(data) > 0 {
+		_ = unix.Fallocate(int(o.Fd()), 0, 0, int64(len(data)))
 	}
 	if _, err := f.Write(data); err != nil {
 		return err
