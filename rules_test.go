@@ -36,6 +36,7 @@ const everything = "*"
 var mayImport = map[string][]string{
 	".":                            {},
 	"access":                       {"codes"},
+	"access/policy":                {"access", "codes", "internal/jsontext"},
 	"codes":                        {},
 	"kv":                           {"access", "codes", "internal/jsontext"},
 	"kv/documents":                 {"codes", "kv", "kv/kvjson", "meta", "internal/jsonpath"},

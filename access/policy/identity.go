@@ -1,0 +1,84 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"confcenter/codes"
+)
+
+// The kinds of identities, each with how it is proved. An identity's name begins with its kind.
+const (
+	ByToken    = "token:"    // a token that this server has made
+	ByCert     = "cert:"     // a client certificate, by its subject
+	AsPerson   = "person:"   // signed in at an OpenID provider, by the address
+	ByListener = "listener:" // nothing but the listener or network it comes from
+)
+
+const ofGroup = "group:"
+
+// MaxName is the length of an identity's name, in bytes with its kind.
+const MaxName = 512
+
+// Identity is who asks. It never changes.
+type Identity struct {
+	Name   string   // with its kind
+	Groups []string // as the token, the certificate or the provider has them
+}
+
+// CheckIdentity reports whether name can be an identity's. codes.BadRequest: it cannot.
+func CheckIdentity(name string) error {
+	kind, rest, _ := strings.Cut(name, ":")
+	switch {
+	case len(name) > MaxName:
+		return codes.Errorf(codes.TooLarge, "the name has %d bytes, and the limit is %d", len(name), MaxName)
+	case !slices.Contains([]string{ByToken, ByCert, AsPerson, ByListener}, kind+":") || rest == "":
+		return codes.Errorf(codes.BadRequest, "%q names nobody; a name is one of token:NAME, cert:SUBJECT, person:EMAIL and listener:NAME", name)
+	case strings.Contains(rest, "*"), strings.ContainsFunc(rest, unicode.IsControl), !utf8.ValidString(rest):
+		return codes.Errorf(codes.BadRequest, "%q: a name has no * and no control characters, and is UTF-8", name)
+	}
+	return nil
+}
+
+// who is one entry of a rule's list of those it is about.
+type who struct {
+	text  string // with the kind
+	many  bool   // text is the beginning of names
+	group bool   // text is a group's name, without the kind
+}
+
+func parseWho(text string) (who, error) {
+	name, many := strings.CutSuffix(text, "*")
+	w := who{text: name, many: many}
+	if len(text) > MaxName {
+		return w, codes.Errorf(codes.TooLarge, "%q… has %d bytes, and the limit is %d", text[:32], len(text), MaxName)
+	}
+	if name == "" && many {
+		return w, nil
+	}
+	group, isGroup := strings.CutPrefix(name, ofGroup)
+	if isGroup {
+		w.text, w.group = group, true
+		if group == "" || many || strings.Contains(group, "*") {
+			return w, codes.Errorf(codes.BadRequest, "%q: write the whole name of one group", text)
+		}
+		return w, nil
+	}
+	whole := name
+	if many {
+		whole += "…" // stands for the rest
+	}
+	return w, CheckIdentity(whole)
+}
+
+func (w who) is(id *Identity) bool {
+	switch {
+	case w.group:
+		return slices.Contains(id.Groups, w.text)
+	case w.many:
+		return strings.HasPrefix(id.Name, w.text)
+	}
+	return id.Name == w.text
+}

@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Policy is what all roles say together. It never changes; a changed role makes a new one.
+type Policy struct {
+	rules []rule
+	// by the text of who: the rules, by their place in the list
+	exact, groups map[string][]int
+	many          []manyRules
+
+	permits sync.Map // string, the places of rules → *Permits
+}
+
+// manyRules are the rules about names that begin with something.
+type manyRules struct {
+	text  string
+	rules []int
+}
+
+// New makes the policy of roles. Their order means nothing.
+func New(roles ...*Role) *Policy {
+	p := &Policy{exact: map[string][]int{}, groups: map[string][]int{}}
+	many := map[string][]int{}
+	for _, role := range roles {
+		for _, r := range role.rules {
+			place := len(p.rules)
+			p.rules = append(p.rules, r)
+			for _, w := range r.who {
+				into := p.exact
+				switch {
+				case w.group:
+					into = p.groups
+				case w.many:
+					into = many
+				}
+				into[w.text] = append(into[w.text], place)
+			}
+		}
+	}
+	for text, rules := range many {
+		p.many = append(p.many, manyRules{text, rules})
+	}
+	return p
+}
+
+// Of returns what id may do. It is the same Permits for all identities that the same rules are
+// about, so that what depends on them can be kept once for all of these.
+func (p *Policy) Of(id *Identity) *Permits {
+	places := p.about(id)
+	var key strings.Builder
+	for _, place := range places {
+		key.Write([]byte{byte(place), byte(place >> 8), byte(place >> 16), byte(place >> 24)})
+	}
+	if found, ok := p.permits.Load(key.String()); ok {
+		return found.(*Permits)
+	}
+	var list []says
+	for _, place := range places {
+		r := &p.rules[place]
+		for _, what := range r.what {
+			list = append(list, says{what, r.allow, r.deny})
+		}
+	}
+	found, _ := p.permits.LoadOrStore(key.String(), newPermits(list))
+	return found.(*Permits)
+}
+
+// about returns the places of the rules that are about id, each once.
+func (p *Policy) about(id *Identity) []int {
+	places := slices.Clone(p.exact[id.Name])
+	for _, group := range id.Groups {
+		places = append(places, p.groups[group]...)
+	}
+	for _, m := range p.many {
+		if strings.HasPrefix(id.Name, m.text) {
+			places = append(places, m.rules...)
+		}
+	}
+	slices.Sort(places)
+	return slices.Compact(places)
+}
+
+// Reason is a rule that had a say in a decision.
+type Reason struct {
+	Rule string // the role, and which of its rules
+	What string // the pattern, as the role has it
+	Deny bool
+}
+
+// Decision is a decision with its reasons.
+type Decision struct {
+	Allowed bool
+	// By are the rules that decided: those that deny; if none does, those that allow.
+	By []Reason
+}
+
+// Explain decides as [Permits.May] does, and says by which rules. It is slow: it looks at every
+// rule.
+func (p *Policy) Explain(id *Identity, v Verb, c Class, name string) Decision {
+	var allow, deny []Reason
+	for i := range p.rules {
+		r := &p.rules[i]
+		if !slices.ContainsFunc(r.who, func(w who) bool { return w.is(id) }) {
+			continue
+		}
+		for j := range r.what {
+			if what := &r.what[j]; what.class != c || !what.matches(name) {
+				continue
+			}
+			if r.allow&v&c.Verbs() != 0 {
+				allow = append(allow, Reason{Rule: r.name, What: r.texts[j]})
+			}
+			if r.deny&v != 0 {
+				deny = append(deny, Reason{Rule: r.name, What: r.texts[j], Deny: true})
+			}
+		}
+	}
+	if len(deny) > 0 {
+		return Decision{By: deny}
+	}
+	return Decision{Allowed: len(allow) > 0, By: allow}
+}
+
+// Exceeds returns the first pattern, and a verb, that the role allows to somebody and p does not
+// allow, so that whoever p is of may not make such a role: nobody grants what they lack.
+// ok is false if there is none.
+func (r *Role) Exceeds(p *Permits) (what string, v Verb, ok bool) {
+	for i := range r.rules {
+		rule := &r.rules[i]
+		for j, pat := range rule.what {
+			for v := Verb(1); v < none; v <<= 1 {
+				if rule.allow&v&pat.class.Verbs() == 0 {
+					continue
+				}
+				if pat.many && !p.Covers(v, pat.class, pat.text) || !pat.many && !p.May(v, pat.class, []byte(pat.text)) {
+					return rule.texts[j], v, true
+				}
+			}
+		}
+	}
+	return "", 0, false
+}

@@ -1,0 +1,222 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"confcenter/codes"
+	"confcenter/internal/jsontext"
+)
+
+// Limits of a role.
+const (
+	MaxRules = 20_000 // in one role
+	MaxWho   = 1_000  // of one rule
+	MaxWhat  = 1_000  // of one rule
+	MaxText  = 1_000  // bytes of the name of a rule
+	MaxAbout = 10_000 // bytes of what a role says about itself
+)
+
+// Role is what one document says. It never changes.
+type Role struct {
+	name  string
+	rules []rule
+}
+
+// rule is one rule of a role.
+type rule struct {
+	name string // of the role and the rule, as people are told
+	who  []who
+	what []pattern
+	// texts[i] is what[i] as the role has it
+	texts       []string
+	allow, deny Verb
+}
+
+// ParseRole reads a role, which is called name. It fails with the place and the remedy if
+// anything in text is not what a role can say: a rule that is misunderstood is worse than none.
+func ParseRole(name string, text []byte) (*Role, error) {
+	if _, err := jsontext.CheckUTF8(text); err != nil {
+		return nil, codes.Errorf(codes.BadJSON, "the role %s is not valid JSON: %v", name, err)
+	}
+	r := &Role{name: name}
+	err := members(text, map[string]func(jsontext.Iter) error{
+		"about": func(it jsontext.Iter) error { _, err := prose(it, MaxAbout); return err },
+		"rules": func(it jsontext.Iter) error { return r.parseRules(it) },
+	})
+	if err != nil {
+		return nil, codes.Errorf(codes.Of(err), "the role %s: %v", name, err)
+	}
+	return r, nil
+}
+
+func (r *Role) parseRules(it jsontext.Iter) error {
+	return elements(it, MaxRules, func(i int, it jsontext.Iter) error {
+		rule, err := parseRule(it.Raw())
+		if err != nil {
+			return within(fmt.Sprintf("rule %d", i+1), err)
+		}
+		rule.name = fmt.Sprintf("%s, rule %d%s", r.name, i+1, rule.name)
+		r.rules = append(r.rules, rule)
+		return nil
+	})
+}
+
+func parseRule(text []byte) (rule, error) {
+	var r rule
+	verbs := func(into *Verb) func(jsontext.Iter) error {
+		return func(it jsontext.Iter) error {
+			return texts(it, len(verbNames)+1, func(text string) error {
+				v, err := ParseVerb(text)
+				*into |= v
+				return err
+			})
+		}
+	}
+	err := members(text, map[string]func(jsontext.Iter) error{
+		"name": func(it jsontext.Iter) error {
+			name, err := prose(it, MaxText)
+			r.name = fmt.Sprintf(" %q", name)
+			return err
+		},
+		"who": func(it jsontext.Iter) error {
+			return texts(it, MaxWho, func(text string) error {
+				w, err := parseWho(text)
+				r.who = append(r.who, w)
+				return err
+			})
+		},
+		"what": func(it jsontext.Iter) error {
+			return texts(it, MaxWhat, func(text string) error {
+				list, err := parseWhat(text)
+				for _, p := range list {
+					r.what, r.texts = append(r.what, p), append(r.texts, text)
+				}
+				return err
+			})
+		},
+		"allow": verbs(&r.allow),
+		"deny":  verbs(&r.deny),
+	})
+	if err != nil {
+		return r, err
+	}
+	return r, r.check()
+}
+
+// check refuses rules that say nothing.
+func (r *rule) check() error {
+	switch {
+	case len(r.who) == 0:
+		return codes.Errorf(codes.BadRequest, `who is missing; name who it is about, or ["*"] for everybody`)
+	case len(r.what) == 0:
+		return codes.Errorf(codes.BadRequest, `what is missing; name what it is about, or ["*"] for everything`)
+	case r.allow == 0 && r.deny == 0:
+		return codes.Errorf(codes.BadRequest, "neither allow nor deny has a verb; there are %s and *", All)
+	}
+	for i, p := range r.what {
+		if r.texts[i] == "*" {
+			continue
+		}
+		if v := r.allow | r.deny; v != All && v&p.class.Verbs() == 0 {
+			return codes.Errorf(codes.BadRequest, "%q: nothing in %s can be done by %s; there are %s and *", r.texts[i], p.class, v, p.class.Verbs())
+		}
+	}
+	return nil
+}
+
+// members calls for each member of an object the function of its name. A member that has none,
+// or stands twice, is refused.
+func members(text []byte, of map[string]func(jsontext.Iter) error) error {
+	it := jsontext.Iterate(text)
+	if it.Container() != jsontext.Object {
+		return codes.Errorf(codes.BadRequest, "expected an object, not %s", jsontext.KindOf(firstOf(text)))
+	}
+	seen := map[string]bool{}
+	for it.Next() {
+		name := string(it.Key())
+		read := of[name]
+		switch {
+		case read == nil:
+			return codes.Errorf(codes.BadRequest, "%q means nothing here", shown(name))
+		case seen[name]:
+			return codes.Errorf(codes.BadRequest, "%q stands twice", name)
+		}
+		seen[name] = true
+		if err := read(it); err != nil {
+			return within(name, err)
+		}
+	}
+	return nil
+}
+
+// elements calls read for each element of the array at it.
+func elements(it jsontext.Iter, most int, read func(i int, it jsontext.Iter) error) error {
+	if it.Kind() != jsontext.Array {
+		return codes.Errorf(codes.BadRequest, "expected an array, not %s", it.Kind())
+	}
+	in := it.Enter()
+	for i := 0; in.Next(); i++ {
+		if i == most {
+			return codes.Errorf(codes.TooLarge, "more than %d entries", most)
+		}
+		if err := read(i, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts calls read for each of the strings in the array at it.
+func texts(it jsontext.Iter, most int, read func(text string) error) error {
+	return elements(it, most, func(_ int, it jsontext.Iter) error {
+		text, err := textOf(it)
+		if err != nil {
+			return err
+		}
+		return read(text)
+	})
+}
+
+func textOf(it jsontext.Iter) (string, error) {
+	if it.Kind() != jsontext.String {
+		return "", codes.Errorf(codes.BadRequest, "expected a string, not %s", it.Kind())
+	}
+	return string(jsontext.Unquote(it.Raw())), nil
+}
+
+// prose is a text that people are shown.
+func prose(it jsontext.Iter, limit int) (string, error) {
+	text, err := textOf(it)
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > limit:
+		return "", codes.Errorf(codes.TooLarge, "it has %d bytes, and the limit is %d", len(text), limit)
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+		return "", codes.Errorf(codes.BadRequest, "it has control characters; leave them out")
+	}
+	return text, nil
+}
+
+// within says where err is.
+func within(where string, err error) error {
+	return codes.Errorf(codes.Of(err), "%s: %v", where, err)
+}
+
+func firstOf(text []byte) []byte {
+	for i, c := range text {
+		if c > ' ' {
+			return text[i:]
+		}
+	}
+	return nil
+}
+
+func shown(text string) string {
+	if len(text) > 80 {
+		return text[:80] + "…"
+	}
+	return text
+}
