@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	".":                            {},
 	"access":                       {"codes"},
 	"access/policy":                {"access", "codes", "internal/jsontext"},
+	"access/guard":                 {"access/policy", "codes", "kv"},
 	"codes":                        {},
 	"kv":                           {"access", "codes", "internal/jsontext"},
 	"kv/documents":                 {"codes", "kv", "kv/kvjson", "meta", "internal/jsonpath"},

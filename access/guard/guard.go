@@ -1,0 +1,203 @@
+// Package guard knows what a request needs: it names each thing that a request would read or
+// change, or learn something of, and asks [policy.Permits] about it. Every edge asks here, so
+// that there is one answer for all ways to the same data.
+//
+// A request is judged by the names in it, before anything is looked up. So whether something
+// exists makes no difference to what is refused.
+package guard
+
+import (
+	"strings"
+
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/kv"
+)
+
+// Caller asks on behalf of somebody. It is not safe for use by several goroutines at a time.
+type Caller struct {
+	// Permits is what the caller may do; nil: nothing.
+	Permits *policy.Permits
+
+	name []byte // the last one asked for
+}
+
+// forbidden is the refusal. It is the same whether or not the thing exists.
+func forbidden(v policy.Verb, c policy.Class, what string) error {
+	if what == "" {
+		what = c.String()
+	} else {
+		what = c.String() + ":" + what
+	}
+	return codes.Errorf(codes.Forbidden, "you may not %s %.200q; ask an administrator for a role that allows it", v, what)
+}
+
+// Whole needs v with everything in a class.
+func (c *Caller) Whole(v policy.Verb, class policy.Class) error {
+	if c.Permits.Covers(v, class, "") {
+		return nil
+	}
+	return forbidden(v, class, "")
+}
+
+// Document needs v with a document, by its name after it was completed.
+func (c *Caller) Document(v policy.Verb, name string) error {
+	c.name = append(c.name[:0], name...)
+	if c.Permits.May(v, policy.Config, c.name) {
+		return nil
+	}
+	return forbidden(v, policy.Config, name)
+}
+
+// Documents needs v with all documents whose names begin with prefix.
+func (c *Caller) Documents(v policy.Verb, prefix string) error {
+	if c.Permits.Covers(v, policy.Config, prefix) {
+		return nil
+	}
+	return forbidden(v, policy.Config, prefix+"*")
+}
+
+// Key needs v with a key.
+func (c *Caller) Key(v policy.Verb, ns, key []byte) error {
+	c.name = policy.AppendName(c.name[:0], ns, key)
+	if len(ns) > 0 && ns[0] == '@' && kv.Guarded(string(ns)) != "" {
+		return c.owned(v, string(ns))
+	}
+	if c.Permits.May(v, policy.KV, c.name) {
+		return nil
+	}
+	return forbidden(v, policy.KV, shownKey(string(ns), string(key)))
+}
+
+// Keys needs v with all keys of a namespace that begin with prefix.
+func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
+	if kv.Guarded(ns) != "" {
+		return c.owned(v, ns)
+	}
+	if c.Permits.Covers(v, policy.KV, string(policy.AppendName(nil, ns, prefix))) {
+		return nil
+	}
+	return forbidden(v, policy.KV, shownKey(ns, prefix)+"*")
+}
+
+// owned needs v with everything that the owner of a guarded namespace has, since its keys are
+// not the owner's names. A right to keys is no right to what owners keep in them.
+func (c *Caller) owned(v policy.Verb, ns string) error {
+	class := policy.Roles
+	switch {
+	case kv.Reserved(ns):
+		class = policy.Storage
+	case strings.HasPrefix(ns, kv.FlowPrefix):
+		class = policy.Flow
+	case ns == kv.BenchNamespace:
+		class = policy.Bench
+	case ns == kv.ConfigNamespace, kv.Archived(ns):
+		class = policy.Config
+		if v == policy.Read {
+			v = policy.History
+		}
+	}
+	return c.Whole(v, class)
+}
+
+func shownKey(ns, key string) string { return ns + "/" + key }
+
+// List needs what a page of keys tells.
+func (c *Caller) List(l *kv.List) error { return c.Keys(policy.Read, l.NS, l.Prefix) }
+
+// Watch needs what a watch tells: events have the values, and with prev those before.
+func (c *Caller) Watch(f kv.Filter) error {
+	for _, v := range [...]policy.Verb{policy.Watch, policy.Read} {
+		var err error
+		switch {
+		case f.NS == "":
+			err = c.everywhere(v)
+		case f.Exact:
+			err = c.Key(v, []byte(f.NS), []byte(f.Text))
+		default:
+			err = c.Keys(v, f.NS, f.Text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// everywhere needs v with every key of every namespace, whosever it is.
+func (c *Caller) everywhere(v policy.Verb) error {
+	for _, class := range [...]policy.Class{policy.KV, policy.Storage, policy.Flow, policy.Bench, policy.Roles} {
+		if v&class.Verbs() == 0 {
+			return forbidden(v, class, "")
+		}
+		if err := c.Whole(v, class); err != nil {
+			return err
+		}
+	}
+	return c.owned(v, kv.ConfigNamespace)
+}
+
+// History needs what the versions of a key tell.
+func (c *Caller) History(ns, key string) error {
+	for _, v := range [...]policy.Verb{policy.History, policy.Read} {
+		if err := c.Key(v, []byte(ns), []byte(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Txn needs what a transaction reads and changes, whichever of its branches is taken: each
+// compare tells something of a value, so does an increment by its bounds, and an operation that
+// returns what was before. What is leased belongs to whoever has the lease, which the caller
+// of Txn must see to.
+func (c *Caller) Txn(t *kv.Txn) error {
+	for i := range t.Fences {
+		f := &t.Fences[i]
+		if c.Key(policy.Lock, []byte(f.NS), []byte(f.Key)) == nil {
+			continue
+		}
+		if err := c.Key(policy.Read, []byte(f.NS), []byte(f.Key)); err != nil {
+			return err
+		}
+	}
+	for i := range t.If {
+		if err := c.Key(policy.Read, []byte(t.If[i].NS), []byte(t.If[i].Key)); err != nil {
+			return err
+		}
+	}
+	for _, ops := range [...][]kv.Op{t.Then, t.Else} {
+		for i := range ops {
+			if err := c.op(&ops[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// op needs what one operation does and tells.
+func (c *Caller) op(op *kv.Op) error {
+	needs := policy.Read
+	switch op.Kind {
+	case kv.OpGrant, kv.OpRevoke:
+		if c.Permits.Some(policy.Lease, policy.KV) {
+			return nil
+		}
+		return forbidden(policy.Lease, policy.KV, "")
+	case kv.OpDeletePrefix:
+		return c.Keys(policy.Delete, op.NS, op.Key)
+	case kv.OpPut, kv.OpIncr:
+		needs = policy.Write
+	case kv.OpDelete:
+		needs = policy.Delete
+	}
+	ns, key := []byte(op.NS), []byte(op.Key)
+	if err := c.Key(needs, ns, key); err != nil {
+		return err
+	}
+	if needs != policy.Read && (op.WantPrev || op.Kind == kv.OpIncr) {
+		return c.Key(policy.Read, ns, key)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"confcenter/access/guard"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
+)
+
+// caller may do what is said: "read kv:a/*", or "-read kv:a/b" for what is denied.
+func caller(t require.TestingT, rules ...string) *guard.Caller {
+	var b strings.Builder
+	for i, rule := range rules {
+		effect := "allow"
+		if strings.HasPrefix(rule, "-") {
+			effect, rule = "deny", rule[1:]
+		}
+		verb, what, _ := strings.Cut(rule, " ")
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"who": ["token:a"], %q: [%q], "what": [%q]}`, effect, verb, what)
+	}
+	role, err := policy.ParseRole("test", []byte(`{"rules": [`+b.String()+`]}`))
+	require.NoError(t, err)
+	return &guard.Caller{Permits: policy.New(role).Of(&policy.Identity{Name: "token:a"})}
+}
+
+func put(ns, key string) kv.Op {
+	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.Value{Type: kv.String, Data: []byte("v")}}
+}
+
+func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
+	two := int64(2)
+	for what, c := range map[string]struct {
+		txn  kv.Txn
+		with []string // what is needed; without any of them it is refused
+	}{
+		"a put":                       {kv.Txn{Then: []kv.Op{put("a", "k")}}, []string{"write kv:a/k"}},
+		"one in the other branch":     {kv.Txn{Else: []kv.Op{put("a", "k")}}, []string{"write kv:a/k"}},
+		"a put that returns the old":  {kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "a", Key: "k", WantPrev: true}}}, []string{"write kv:a/k", "read kv:a/k"}},
+		"a get":                       {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "a", Key: "k"}}}, []string{"read kv:a/k"}},
+		"a delete":                    {kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "a", Key: "k"}}}, []string{"delete kv:a/k"}},
+		"a delete with the old":       {kv.Txn{Then: []kv.Op{{Kind: kv.OpDelete, NS: "a", Key: "k", WantPrev: true}}}, []string{"delete kv:a/k", "read kv:a/k"}},
+		"a prefix":                    {kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "a", Key: "k"}}}, []string{"delete kv:a/k*"}},
+		"a namespace":                 {kv.Txn{Then: []kv.Op{{Kind: kv.OpDeletePrefix, NS: "a"}}}, []string{"delete kv:a"}},
+		"an increment and its bounds": {kv.Txn{Then: []kv.Op{{Kind: kv.OpIncr, NS: "a", Key: "k", Delta: 1, Max: &two}}}, []string{"write kv:a/k", "read kv:a/k"}},
+		"a compare":                   {kv.Txn{If: []kv.Compare{kv.Absent("a", "k")}, Then: []kv.Op{put("b", "k")}}, []string{"read kv:a/k", "write kv:b/k"}},
+		"a fence":                     {kv.Txn{Fences: []kv.Fence{{NS: "a", Key: "k", Token: 1}}}, []string{"lock kv:a/k"}},
+		"a lease":                     {kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant}}}, []string{"lease kv:z/*"}},
+		"the end of a lease":          {kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: 1}}}, []string{"lease kv:z/*"}},
+		"several keys":                {kv.Txn{Then: []kv.Op{put("a", "1"), put("a", "2")}}, []string{"write kv:a/1", "write kv:a/2"}},
+		"players' fields":             {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@storage/x", Key: "k"}}}, []string{"read storage"}},
+		"an application":              {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@flow/x", Key: "k"}}}, []string{"read flow"}},
+		"a node":                      {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@bench", Key: "k"}}}, []string{"read bench"}},
+		"a document's record":         {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "k"}}}, []string{"history config"}},
+	} {
+		require.NoError(t, caller(t, c.with...).Txn(&c.txn), what)
+		for i := range c.with {
+			less := append(append([]string{}, c.with[:i]...), c.with[i+1:]...)
+			// whoever may do everything else may not do it either
+			err := caller(t, append(less, "write kv:other", "-"+c.with[i], "* status")...).Txn(&c.txn)
+			require.Equal(t, codes.Forbidden, codes.Of(err), "%s without %s", what, c.with[i])
+		}
+	}
+	require.NoError(t, caller(t, "read kv:a/k").Txn(&kv.Txn{Fences: []kv.Fence{{NS: "a", Key: "k", Token: 1}}}))
+}
+
+func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
+	c := caller(t, "* kv")
+	for _, ns := range []string{"@storage/a", "@landing", "@flow/x", "@bench", "@conf", "@conf/doc"} {
+		require.Equal(t, codes.Forbidden, codes.Of(c.Key(policy.Read, []byte(ns), []byte("k"))), ns)
+		require.Equal(t, codes.Forbidden, codes.Of(c.List(&kv.List{NS: ns})), ns)
+		require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{NS: ns})), ns)
+		require.Equal(t, codes.Forbidden, codes.Of(c.History(ns, "k")), ns)
+	}
+	require.NoError(t, c.List(&kv.List{NS: "@mine"}))
+	require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{})))
+	require.NoError(t, caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{NS: "@flow/x"}))
+}
+
+func TestAWatchNeedsToWatchAndToRead(t *testing.T) {
+	for rules, want := range map[string]bool{
+		"watch kv:a/*": false, "read kv:a/*": false, "watch kv:a/*,read kv:a/*": true,
+		"watch kv:a/*,read kv:a/*,-read kv:a/b": false, "watch kv:a/k,read kv:a/k": false,
+	} {
+		c := caller(t, strings.Split(rules, ",")...)
+		require.Equal(t, want, c.Watch(kv.Filter{NS: "a"}) == nil, rules)
+	}
+	one := kv.Filter{NS: "a", Text: "k", Exact: true}
+	require.NoError(t, caller(t, "watch kv:a/k", "read kv:a/k").Watch(one))
+	require.Error(t, caller(t, "watch kv:a/k").Watch(one))
+	require.Error(t, caller(t, "history kv:a/k").History("a", "k"))
+	require.NoError(t, caller(t, "history kv:a/k", "read kv:a/k").History("a", "k"))
+}
+
+func TestDocumentsAreJudgedByTheirNames(t *testing.T) {
+	c := caller(t, "read config:game/*", "-read config:game/secret.json")
+	require.NoError(t, c.Document(policy.Read, "game/a.json"))
+	for _, name := range []string{"game/secret.json", "a.json", "game"} {
+		err := c.Document(policy.Read, name)
+		require.Equal(t, codes.Forbidden, codes.Of(err), name)
+		require.ErrorContains(t, err, `you may not read "config:`+name+`"`)
+	}
+	require.NoError(t, c.Documents(policy.Read, "game/a"))
+	require.Error(t, c.Documents(policy.Read, "game/"))
+	require.Error(t, c.Whole(policy.Read, policy.Config))
+	require.ErrorContains(t, new(guard.Caller).Whole(policy.Read, policy.Status), `you may not read "status"`)
+}
+
+var keys = []string{"a", "b", "ab", "abc"}
+
+func drawTxn(t *rapid.T) *kv.Txn {
+	key := rapid.SampledFrom(keys)
+	drawOp := rapid.Custom(func(t *rapid.T) kv.Op {
+		op := kv.Op{NS: "n", Key: key.Draw(t, "key"), WantPrev: rapid.Bool().Draw(t, "prev")}
+		switch op.Kind = rapid.SampledFrom([]kv.OpKind{kv.OpGet, kv.OpPut, kv.OpDelete, kv.OpDeletePrefix, kv.OpIncr}).Draw(t, "kind"); op.Kind {
+		case kv.OpGet, kv.OpDeletePrefix:
+			op.WantPrev = false
+		case kv.OpPut:
+			op.Value = kv.Value{Type: kv.Int, Data: []byte("7")}
+		}
+		return op
+	})
+	txn := &kv.Txn{Then: rapid.SliceOfN(drawOp, 1, 3).Draw(t, "then"), Else: rapid.SliceOfN(drawOp, 0, 2).Draw(t, "else")}
+	if rapid.Bool().Draw(t, "compares") {
+		txn.If = []kv.Compare{{NS: "n", Key: key.Draw(t, "compared"), Target: kv.CompareVersion, Relation: kv.Greater}}
+	}
+	return txn
+}
+
+// Whatever the roles and the transaction: what is returned may be read, and what has changed may
+// be changed.
+func TestNothingLeavesOrChangesThatMayNot(t *testing.T) {
+	allowed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var rules []string
+		for range rapid.IntRange(1, 6).Draw(t, "rules") {
+			rules = append(rules, rapid.SampledFrom([]string{"", "", "-"}).Draw(t, "effect")+rapid.SampledFrom([]string{"read", "write", "delete", "*"}).Draw(t, "verb")+
+				" kv:"+rapid.SampledFrom([]string{"n", "n/a*", "n/ab*", "n/b", "n/abc", "m"}).Draw(t, "what"))
+		}
+		c, txn := caller(t, rules...), drawTxn(t)
+		if c.Txn(txn) != nil {
+			return
+		}
+		allowed++
+		store := kvtest.NewMemory(kvtest.MemoryConfig{})
+		defer store.Close()
+		_, err := kv.Commit(context.Background(), store, kv.PutTxn("n", "ab", kv.Value{Type: kv.Int, Data: []byte("1")}))
+		require.NoError(t, err)
+		before := store.Revision()
+		result, err := kv.Commit(context.Background(), store, txn)
+		if err != nil {
+			return
+		}
+		may := func(v policy.Verb, key string) bool { return c.Key(v, []byte("n"), []byte(key)) == nil }
+		ops := txn.Then
+		if !result.Held {
+			ops = txn.Else
+		}
+		for i, r := range result.Ops {
+			for _, e := range []*kv.Entry{r.Entry, r.Prev} {
+				own := ops[i].Kind == kv.OpPut && e == r.Entry
+				require.True(t, e == nil || own || may(policy.Read, e.Key), "%v returned %v", ops[i], e)
+			}
+		}
+		changes, err := store.Changes(context.Background(), before, 1<<20)
+		require.NoError(t, err)
+		for _, change := range changes {
+			for _, e := range change.Events {
+				require.True(t, may(policy.Write, e.Entry.Key) || may(policy.Delete, e.Entry.Key), e.Entry.Key)
+				require.False(t, e.Kind == kv.Delete && !may(policy.Delete, e.Entry.Key), e.Entry.Key)
+			}
+		}
+	})
+	require.Positive(t, allowed)
+}
