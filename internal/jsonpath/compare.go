@@ -20,7 +20,7 @@ const (
 )
 
 // mostRead bounds what comparing two documents reads: in text that is both long and deeply nested
-// each level's text is read again for each level below it.
+// each level's text is read again for each level below it, and each path has all keys above it.
 const mostRead = 512 << 20
 
 // ErrTooDeep is why documents that are both long and deeply nested cannot be compared.
@@ -47,7 +47,7 @@ func (c *Comparer) Compare(old, new []byte) error { return c.value("", old, new)
 
 // value compares what is at a path.
 func (c *Comparer) value(path string, old, new []byte) error {
-	if c.read += len(old) + len(new); c.read > mostRead {
+	if c.read += len(path) + len(old) + len(new); c.read > mostRead {
 		return ErrTooDeep
 	}
 	before, after := jsontext.KindOf(old), jsontext.KindOf(new)

@@ -88,3 +88,30 @@ func TestAWatchIsCompletedOrRefused(t *testing.T) {
 		require.Equal(t, code, codes.Of(q.Complete()), fmt.Sprint(q.Filter))
 	}
 }
+
+// A document of 80 KB can have changed at paths that take 256 MB to say, and one of 16 MiB at more than there is memory.
+func TestPathsAreSaidOnlyWhereTheyAreShort(t *testing.T) {
+	long := func(n int) kv.Event {
+		one := func(digit string) string {
+			return `{"` + strings.Repeat("k", 64<<10) + `":[` + strings.Repeat(digit+",", n-1) + digit + `]}`
+		}
+		return changed(one("1"), one("2"))
+	}
+	require.Equal(t, 15, strings.Count(spelled(long(15), false, true), `{"path":"/kkk`))
+	whole := func(e kv.Event) bool {
+		return spelled(e, false, true) == `put,"changes":[{"path":"","old":`+string(e.Prev.Value.Data)+`,"new":`+string(e.Entry.Value.Data)+`}]}`
+	}
+	require.True(t, whole(long(4096)))
+	text := `"` + strings.Repeat("x", 3<<20) + `"`
+	require.Contains(t, spelled(changed(`{"k":1,"s":`+text+`}`, `{"k":2,"s":3}`), false, true), `{"path":"/k","old":1,"new":2},{"path":"/s"`, "values are no more than the documents have")
+
+	members := func(n int) string { // as many objects as have to be looked through
+		var b strings.Builder
+		for i := range 50_000 {
+			fmt.Fprintf(&b, `"%d":0,`, i)
+		}
+		return fmt.Sprintf(`{%s"n":%d}`, b.String(), n)
+	}
+	require.False(t, whole(changed(members(1), members(2))))
+	require.True(t, whole(changed(`{"o":`+members(1)+`,`+members(1)[1:], `{"o":`+members(2)+`,`+members(2)[1:])), "while both are looked through")
+}

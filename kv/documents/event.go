@@ -1,6 +1,8 @@
 package documents
 
 import (
+	"errors"
+
 	"confcenter/internal/jsonpath"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -24,12 +26,24 @@ func AppendEvent(w *kvjson.Writer, e *kv.Event, prev, changes bool) {
 	}
 }
 
+// Limits of saying which paths changed. What is beyond them has changed as a whole.
+const (
+	maxPaths   = 1 << 20  // bytes that the list takes beyond both contents
+	maxMembers = 16 << 20 // bytes that the members take that are compared at a time
+)
+
+var errMembers = errors.New("too many members")
+
 // appendPaths appends which paths changed. Documents that cannot be compared have changed as a
-// whole.
+// whole, and so have those where the paths are much longer: each has all the keys above it.
 func appendPaths(w *kvjson.Writer, e *kv.Event) {
+	before, after := e.Prev.Value.Data, e.Entry.Value.Data
 	begin := len(w.Buf)
-	w.Open(kvjson.Changes, '[')
+	end := begin + len(before) + len(after) + maxPaths
 	one := func(path string, _ jsonpath.Difference, old, new []byte) {
+		if len(w.Buf) > end {
+			return
+		}
 		w.Element()
 		w.Text(kvjson.Path, path)
 		if old != nil {
@@ -40,11 +54,18 @@ func appendPaths(w *kvjson.Writer, e *kv.Event) {
 		}
 		w.Close('}')
 	}
-	c := jsonpath.Comparer{Tell: one}
-	if err := c.Compare(e.Prev.Value.Data, e.Entry.Value.Data); err != nil {
+	members := 0
+	c := jsonpath.Comparer{Tell: one, Returns: func(bytes int) { members -= bytes }, Take: func(bytes int) error {
+		if members += bytes; members > maxMembers {
+			return errMembers
+		}
+		return nil
+	}}
+	w.Open(kvjson.Changes, '[')
+	if err := c.Compare(before, after); err != nil || len(w.Buf) > end {
 		w.Buf = w.Buf[:begin]
 		w.Open(kvjson.Changes, '[')
-		one("", jsonpath.Changed, e.Prev.Value.Data, e.Entry.Value.Data)
+		one("", jsonpath.Changed, before, after)
 	}
 	w.Close(']')
 }
