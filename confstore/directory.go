@@ -213,6 +213,18 @@ func (d *directory) read(name string, keep bool) reading {
 	return r
 }
 
+// changedSince reports whether a file is another than the one that was read.
+func (d *directory) changedSince(r *reading) bool {
+	if r.info == nil && !r.missing || r.isDir {
+		return false // it could not be looked at
+	}
+	info, err := d.root.Stat(r.name)
+	if err != nil || r.info == nil {
+		return (err == nil) != (r.info != nil)
+	}
+	return signatureOf(info) != signatureOf(r.info)
+}
+
 // readAll reads files in parallel; the result is in the order of names.
 func (d *directory) readAll(names []string) []reading {
 	readings := make([]reading, len(names))

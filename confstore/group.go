@@ -161,11 +161,15 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	if sets, ended = w.commit(sets); !ended {
 		return sets, false
 	}
+	overtaken := false
 	for i := range sets {
 		if s := &sets[i]; s.out != nil && !s.job.check {
-			w.place(s)
+			overtaken = w.place(s) || overtaken
 			w.publish(s)
 		}
+	}
+	if overtaken {
+		w.in.retryPlacing()
 	}
 	return sets, true
 }
@@ -434,8 +438,9 @@ func (s *setting) fail(err error) {
 }
 
 // place puts the files in place: the one step that readers of the directory see. If that fails the
-// versions stand, and it is tried again.
-func (w *writer) place(s *setting) {
+// versions stand, and it is tried again. A file that somebody has changed meanwhile is an edit that
+// comes after them: overtaken.
+func (w *writer) place(s *setting) (overtaken bool) {
 	owed, before := make([]*owedFile, 0, len(s.files)), make([]reading, 0, len(s.files))
 	for i := range s.files {
 		f := &s.files[i]
@@ -447,7 +452,7 @@ func (w *writer) place(s *setting) {
 		v := doclog.Version{Name: name, Revision: doc.revision(), Deleted: doc.deleted, Given: f.mtime, Hash: doc.hash, Replaces: f.before.raw, File: f.data}
 		owed, before = append(owed, &owedFile{v, f.file}), append(before, f.before)
 	}
-	w.in.placer.place(owed, before)
+	return w.in.placer.place(owed, before)
 }
 
 func (w *writer) publish(s *setting) {

@@ -41,14 +41,19 @@ func (p *placer) bound() (first kv.Revision) {
 	return first
 }
 
-// place puts the files of versions in place, given what is there. Until all are, none of them counts
-// as the last one that is missing.
-func (p *placer) place(list []*owedFile, before []reading) {
+// place puts the files of versions in place, given what was there. Until all are, none of them counts
+// as the last one that is missing. A file that somebody has changed since it was read is theirs, and
+// stays for retry to look at: overtaken.
+func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 	for _, o := range list {
 		p.owed[o.version.Name] = o
 	}
 	var placed []*owedFile
 	for i, o := range list {
+		if p.dir.changedSince(&before[i]) {
+			overtaken = true
+			continue
+		}
 		if err := p.put(o, before[i]); err != nil {
 			p.trouble(o.version.Name, err)
 			continue
@@ -61,6 +66,7 @@ func (p *placer) place(list []*owedFile, before []reading) {
 		p.dir.problems.set(OfFile, o.version.Name, "")
 		p.syncer.add(o.version.Name, o.version.Revision, bound)
 	}
+	return overtaken
 }
 
 // owe notes that a file is not in place yet.
