@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,11 +53,17 @@ var readmeElsewhere = []string{
 }
 
 // readmeEndless finds commands that run until they are interrupted.
-var readmeEndless = regexp.MustCompile(`(?m)^(bin/confcenter (kv )?watch|curl -N|bin/ccdump tap) `)
+var readmeEndless = regexp.MustCompile(`(?m)^(bin/confcenter (kv )?watch|confcenter serve|curl -N|bin/ccdump tap) `)
 
 // readmePrelude ends such a command once it has printed a line. A command that has failed
-// by then has a different code from an interrupted one.
+// by then has a different code from an interrupted one. A dry run that finds something is no
+// failure.
 const readmePrelude = `set -e
+confcenter() {
+  local code=0
+  command confcenter "$@" || code=$?
+  [ "$code" = 0 ] || [[ "$code $*" = 6*--dry-run* ]]
+}
 endless() {
   coproc { exec "$@" 2>&1; }
   local pid=$COPROC_PID line code=0
@@ -67,8 +75,17 @@ endless() {
 }
 `
 
+// readmePast finds what the documents name as an earlier time, and as an earlier revision.
+var readmePast = [2]*regexp.Regexp{regexp.MustCompile(`2026-11-2\d[T\d:]+Z?`), regexp.MustCompile(`\b4711\b`)}
+
+// earlier is the server's past that a block can name.
+type earlier struct {
+	moment   time.Time
+	revision int64
+}
+
 // readmeScript is a block as it is run, against the addresses of the test's server.
-func readmeScript(block string, server *Process) string {
+func readmeScript(block string, server *Process, then earlier) string {
 	var script strings.Builder
 lines:
 	for line := range strings.Lines(block) {
@@ -79,12 +96,16 @@ lines:
 		}
 		script.WriteString(line)
 	}
+	text := readmeEndless.ReplaceAllString(script.String(), "endless $0")
+	text = readmePast[0].ReplaceAllString(text, then.moment.UTC().Format(time.RFC3339Nano))
+	text = readmePast[1].ReplaceAllString(text, strconv.FormatInt(then.revision, 10))
 	_, web, _ := strings.Cut(server.HTTP, ":")
-	return readmePrelude + readmeEndless.ReplaceAllString(strings.NewReplacer(
+	return readmePrelude + strings.NewReplacer(
 		"127.0.0.1:4800", server.Addr, "127.0.0.1/4800", strings.Replace(server.Addr, ":", "/", 1),
-		"127.0.0.1:8080", server.HTTP, "localhost:8080", "localhost:"+web, ":4900", "127.0.0.1:0",
-		"/tmp/", "./",
-	).Replace(script.String()), "endless $0")
+		"127.0.0.1:8080", server.HTTP, "10.0.0.7:8080", server.HTTP, "localhost:8080", "localhost:"+web, ":4900", "127.0.0.1:0",
+		"confcenter serve", "confcenter serve --listen 127.0.0.1:0 --http 127.0.0.1:0",
+		"/tmp/", "./", "/backups/", "./backups/", "/var/lib/", "./var/lib/", "/etc/", "./etc/",
+	).Replace(text)
 }
 
 // readmeHome is a directory like a clone after make build, with the files that the blocks
@@ -111,13 +132,23 @@ func readmeHome(t *testing.T, server *Process) string {
 // document with blocks is listed.
 var prints = map[string][]string{
 	"README.md":         {"more headroom", "app1.json", "state done 1", `"gold":"5"`},
+	"docs/backup.md":    {"no faults", "as of revision"},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq=", "v   a   l   u   e   3"},
 	"docs/flow.md":      {"node.N2  WAITING", "returned: 1"},
-	"docs/history.md":   {"REVISION", "wins", "versions: 0"},
+	"docs/history.md":   {"REVISION", "wins", "versions: 0", "nothing to do", `"name":"_meta.json","kind":"deleted"`},
 	"docs/http.md":      {"hejinlong", `"sold"`, `"k2"`},
 	"docs/operator.md":  {"accepting", "confcenter_config_broken_files", `"clients"`},
 	"docs/state.md":     {"ann", "revision"},
 	"docs/storage.md":   {`"gold":100`, `"dirty":[]`, `"count":1`, `"errors":[]`},
+}
+
+// readmeBefore lists what a document takes for granted: somebody has made a backup, and changed
+// files that are in git.
+var readmeBefore = map[string]string{
+	"docs/backup.md": "mkdir backups && confcenter backup backups/last.backup",
+	"docs/history.md": `for n in 1 2 3 4; do confcenter set app1-dev /key3 $n; done
+for name in a b; do echo '{"n":0}' | confcenter set $name; done
+git init -q && git -c user.name=Ann -c user.email=ann@example.org commit -q --allow-empty -m 'limits for the sale'`,
 }
 
 // Everything that the documents tell readers to paste works, in order, on a fresh clone,
@@ -126,7 +157,8 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 	t.Parallel()
 	for _, file := range pages(t) {
 		blocks := shellBlocks(t, file)
-		expected := prints[strings.NewReplacer("README.zh-CN", "README", "docs/zh/", "docs/").Replace(file)]
+		english := strings.NewReplacer("README.zh-CN", "README", "docs/zh/", "docs/").Replace(file)
+		expected := prints[english]
 		require.Equal(t, len(expected) > 0, len(blocks) > 0, file)
 		if len(blocks) == 0 {
 			continue
@@ -136,14 +168,20 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 			server := StartProcess(t, sampleConf(t))
 			dir := readmeHome(t, server)
 			var printed strings.Builder
-			for _, block := range blocks {
+			run := func(block string, then earlier) {
 				ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
-				cmd := exec.CommandContext(ctx, "bash", "-c", readmeScript(block, server))
-				cmd.Dir, cmd.Env = dir, []string{"CONFCENTER_ADDR=" + server.Addr, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "CURL_HOME=" + dir}
+				defer cancel()
+				cmd := exec.CommandContext(ctx, "bash", "-c", readmeScript(block, server, then))
+				cmd.Dir = dir
+				cmd.Env = []string{"CONFCENTER_ADDR=" + server.Addr, "CONFCENTER_HTTP=" + server.HTTP, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "CURL_HOME=" + dir}
 				var stderr bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &printed, &stderr
 				require.NoError(t, cmd.Run(), "%s\n%s", block, stderr.String())
-				cancel()
+			}
+			run(readmeBefore[english], earlier{})
+			then := earlier{time.Now(), storeOf(t, server).revision()}
+			for _, block := range blocks {
+				run(block, then)
 			}
 			for _, text := range expected {
 				require.Contains(t, printed.String(), text)
