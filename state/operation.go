@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,8 @@ type Operation struct {
 	Right access.Right
 	Route string // over HTTP, below the model's root: "POST claim", "GET nodes"
 	Doc   string // what it does: "lists the tasks"
+	// Refusals are those that a caller should expect, besides what any question may be refused with.
+	Refusals []Refusal
 
 	method           string // of the model, in Go
 	question, answer reflect.Type
@@ -42,6 +45,18 @@ func Define[M, Q, A any](name string, right access.Right, route, doc string, do 
 			return do(model.(*M), ctx, by, question.(*Q))
 		},
 	}
+}
+
+// Refusal is why an operation may be refused.
+type Refusal struct {
+	Code codes.Code
+	When string // "the node has a job already"
+}
+
+// Refuses is o, which says so of a refusal.
+func (o Operation) Refuses(code codes.Code, when string) Operation {
+	o.Refusals = append(slices.Clip(o.Refusals), Refusal{code, when})
+	return o
 }
 
 // Method is the name of the model's method.

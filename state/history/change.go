@@ -59,7 +59,7 @@ type Touched struct {
 // Refused is why a document cannot be changed.
 type Refused struct {
 	Name string `json:"name" doc:"of the document"`
-	Code int64  `json:"code" doc:"as an error has it: 409 if it is another than the change is based on"`
+	Code int64  `json:"code" doc:"as an error has it: 412 if it is another than the change is based on"`
 	Desc string `json:"desc" doc:"why, and what to do"`
 }
 

@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -9,7 +10,10 @@ import (
 
 	"confcenter/client"
 	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
+	"confcenter/kv"
 	"confcenter/state/history"
 )
 
@@ -237,6 +241,50 @@ func TestRollbackOfAllDocuments(t *testing.T) {
 		require.Equal(t, now, k.files("~1"), "what was before can be had again")
 		require.EqualValues(t, 3, k.log("").Changes[0].Count)
 	})
+}
+
+// overtaken are documents of which another one changes just before any change.
+type overtaken struct {
+	*confstore.Store
+	other func()
+}
+
+func (o overtaken) Change(req change.Request, done func(change.Result, error)) error {
+	o.other()
+	return o.Store.Change(req, done)
+}
+
+// What PROTOCOL.md and the OpenAPI document list of refusals is what is answered.
+func TestRefusalsOfChangesAreThoseListed(t *testing.T) {
+	k := near(t, map[string]string{"a.json": `1`})
+	k.write("a.json", `2`)
+	others := 0
+	raced := history.Open(k.server.State.(kv.Archive), history.Config{Documents: overtaken{k.server.Store, func() {
+		others++
+		k.write("other.json", strconv.Itoa(others))
+	}}})
+	taken := history.Said{Token: "taken"}
+	k.apply(history.ApplyAsk{Said: taken, Documents: []history.Wanted{{Name: "b.json", Text: `1`}}})
+	rollback := func(h asked, q history.RollbackAsk) error {
+		_, err := h.Rollback(k.ctx, nil, &q)
+		return err
+	}
+	apply := func(h asked, q history.ApplyAsk) error {
+		q.Documents = []history.Wanted{{Name: "a.json", Text: `3`}}
+		_, err := h.Apply(k.ctx, nil, &q)
+		return err
+	}
+	met := map[string][]error{
+		"rollback": {rollback(raced, history.RollbackAsk{All: true, Rev: "1"}), rollback(k, history.RollbackAsk{Name: "a", Said: taken})},
+		"apply":    {apply(raced, history.ApplyAsk{Prune: true}), apply(k, history.ApplyAsk{Said: taken})},
+	}
+	for _, o := range history.Operations {
+		require.Len(t, met[o.Name], len(o.Refusals), o.Name)
+		for i, r := range o.Refusals {
+			require.ErrorIs(t, met[o.Name][i], r.Code, o.Name)
+		}
+	}
+	require.Equal(t, "2", k.files("")["a.json"])
 }
 
 func TestExportIsReadInPieces(t *testing.T) {

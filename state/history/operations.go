@@ -2,6 +2,7 @@ package history
 
 import (
 	"confcenter/access"
+	"confcenter/codes"
 	"confcenter/state"
 )
 
@@ -14,9 +15,13 @@ var Operations = []state.Operation{
 	state.Define("blame", access.ConfigHistory, "GET blame", "tells who changed the values of a document last, when, and in which file", (*History).Blame),
 	state.Define("explain", access.ConfigHistory, "GET explain", "tells which files have a say in a value, and which of them wins", (*History).Explain),
 	state.Define("prune", access.HistoryWrite, "POST prune", "removes versions of documents that are both many and old", (*History).Prune),
-	state.Define("rollback", access.ConfigWrite, "POST rollback", "makes a document, or all, what they were at a revision", (*History).Rollback),
+	state.Define("rollback", access.ConfigWrite, "POST rollback", "makes a document, or all, what they were at a revision", (*History).Rollback).
+		Refuses(codes.Conflict, "the document, or with all any other one, was changed while it was looked at; nothing was changed: try again").
+		Refuses(codes.TokenReused, "the token was used for another change"),
 	state.Define("stage", access.ConfigWrite, "POST stage", "adds documents to an apply that is too large for one question", (*History).Stage),
-	state.Define("apply", access.ConfigWrite, "POST apply", "makes documents what is said, all of them in one change or none", (*History).Apply),
+	state.Define("apply", access.ConfigWrite, "POST apply", "makes documents what is said, all of them in one change or none", (*History).Apply).
+		Refuses(codes.Conflict, "a document is not what base says, or with prune any other one was changed while all were looked at; nothing was changed: look again and decide").
+		Refuses(codes.TokenReused, "the token was used for another change"),
 	state.Define("export", access.ConfigHistory, "GET export", "lists the files of all documents, as they are or were at a revision", (*History).Export),
 	state.Define("preview", access.ConfigHistory, "POST preview", "tells what would come of a text that is not saved: the document as resolved, and who would be told", (*History).Preview),
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/state"
 	"confcenter/state/statetest"
@@ -102,6 +103,26 @@ func TestThePartOfTheSpecification(t *testing.T) {
 	require.Equal(t, string(text), string(again))
 	_, err = specification([]byte("nothing"), sample)
 	require.Error(t, err)
+}
+
+// Whoever writes a client finds in both documents what it has to expect.
+func TestRefusalsAreDocumented(t *testing.T) {
+	refusing := sample[0]
+	refusing.Operations = []state.Operation{refusing.Operations[0].Refuses(codes.Conflict, "somebody else counts").Refuses(codes.TokenReused, "it is taken").Refuses(codes.Older, "it is old")}
+	text, err := specification([]byte(begin+end), []state.Model{refusing})
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\n| refused with | when |\n|---|---|\n| 412 conflict | somebody else counts |\n| 1019 token_reused | it is taken |\n| 409 older | it is old |\n")
+	document, err := openapi([]byte(`{"paths":{},"components":{"schemas":{}}}`), []state.Model{refusing})
+	require.NoError(t, err)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Responses map[string]struct{ Description string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(document, &doc))
+	responses := doc.Paths["/v1/flow/add"]["post"].Responses
+	require.Equal(t, "conflict: somebody else counts", responses["412"].Description)
+	require.Equal(t, "token_reused: it is taken; or older: it is old", responses["409"].Description)
 }
 
 func TestThePartOfTheOpenAPIDocument(t *testing.T) {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 
 	"confcenter/internal/jsontext"
@@ -154,6 +157,15 @@ func operation(m *state.Model, o *state.Operation) object {
 		responses = append(responses, field{"413", ref("responses/TooLarge")})
 	} else if parameters := parametersOf(m, o.Question()); len(parameters) > 0 {
 		out = append(out, field{"parameters", parameters})
+	}
+	reasons := map[int][]string{}
+	for _, r := range o.Refusals {
+		status := r.Code.HTTPStatus()
+		reasons[status] = append(reasons[status], r.Code.Name()+": "+r.When)
+	}
+	for _, status := range slices.Sorted(maps.Keys(reasons)) {
+		described := object{{"description", strings.Join(reasons[status], "; or ")}, {"content", content(ref("schemas/Error"))}}
+		responses = append(responses, field{strconv.Itoa(status), described})
 	}
 	return append(out, field{"responses", append(responses, field{"default", ref("responses/Error")})})
 }

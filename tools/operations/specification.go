@@ -48,6 +48,7 @@ func describe(out *bytes.Buffer, m *state.Model) {
 		fmt.Fprintf(out, "\n### %s 0x%04X\n\n%s%s.\n", r.Name, uint16(r.ID), strings.ToUpper(o.Doc[:1]), o.Doc[1:])
 		memberTable(out, "request", o.Question())
 		memberTable(out, "reply", o.Answer())
+		refusalTable(out, o.Refusals)
 	}
 	if len(objects) == 0 {
 		return
@@ -73,6 +74,16 @@ func memberTable(out *bytes.Buffer, what string, t reflect.Type) {
 	fmt.Fprintf(out, "\n| %s | type | |\n|---|---|---|\n", what)
 	for _, m := range members {
 		fmt.Fprintf(out, "| `%s` | %s | %s |\n", m.Name, typeText(m.Type), strings.ReplaceAll(m.Doc, "|", "\\|"))
+	}
+}
+
+func refusalTable(out *bytes.Buffer, list []state.Refusal) {
+	if len(list) == 0 {
+		return
+	}
+	out.WriteString("\n| refused with | when |\n|---|---|\n")
+	for _, r := range list {
+		fmt.Fprintf(out, "| %d %s | %s |\n", int(r.Code), r.Code.Name(), strings.ReplaceAll(r.When, "|", "\\|"))
 	}
 }
 
