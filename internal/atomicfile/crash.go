@@ -52,13 +52,15 @@ func (c *crash) node(n *memNode) *memNode {
 	return out
 }
 
-// bytes is all, none or, of an append, a torn half of what was not fsynced.
+// bytes is all, none or, of an append, a torn half of what was not fsynced, or only its length.
 func (c *crash) bytes(n *memNode) []byte {
 	switch {
 	case slices.Equal(n.data, n.synced), c.keep():
 		return slices.Clone(n.data)
 	case len(n.data) > len(n.synced) && c.keep():
 		return slices.Clone(n.data[:(len(n.data)+len(n.synced))/2])
+	case len(n.data) > len(n.synced) && c.keep():
+		return append(slices.Clone(n.synced), make([]byte, len(n.data)-len(n.synced))...)
 	}
 	return slices.Clone(n.synced)
 }

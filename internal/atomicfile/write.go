@@ -11,8 +11,6 @@ import (
 	"path"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -79,8 +77,8 @@ func (p *Pending) fillFile(f File, data []byte, attr Attr) error {
 			return err
 		}
 	}
-	if o, ok := f.(*os.File); ok && attr.Unsynced && len(data) > 0 {
-		_ = unix.Fallocate(int(o.Fd()), 0, 0, int64(len(data)))
+	if attr.Unsynced {
+		allocate(f, len(data))
 	}
 	if _, err := f.Write(data); err != nil {
 		return err
