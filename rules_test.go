@@ -77,6 +77,7 @@ var mayImport = map[string][]string{
 	"storage/field":       {"access", "codes", "kv", "internal/jsontext"},
 	"state":               {"access", "codes", "kv", "kv/follow", "internal/jsontext", "internal/memory", "github.com/json-iterator/go"},
 	"state/bench":         {"access", "codes", "kv", "state", "internal/clock", "go.yaml.in/yaml/v3"},
+	"state/auth":          {"access", "access/policy", "codes", "internal/clock", "kv", "state"},
 	"state/history":       {"access", "codes", "confstore/change", "confstore/doclog", "internal/clock", "internal/jsonpath", "internal/jsontext", "internal/memory", "internal/roster", "kv", "meta", "state", "github.com/rogpeppe/go-internal"},
 	"examples/flow":       {"client", "kv", "state/flow", "state/remote"},
 	"state/flow":          {"access", "codes", "kv", "state", "internal/clock", "internal/jsontext"},

@@ -36,6 +36,8 @@ const (
 	FlowPrefix     = "@flow/" // of the flow layout: a namespace for each scope
 	BenchNamespace = "@bench" // nodes and jobs of the bench
 
+	AccessNamespace = "@access" // tokens
+
 	ConfigNamespace = "@conf"  // what is known of each document of the configurations
 	archivePrefix   = "@conf/" // their versions and contents: Archived as well
 )
@@ -52,6 +54,8 @@ func Guarded(ns string) (owner string) {
 		return "the bench"
 	case ns == ConfigNamespace, Archived(ns):
 		return "the configurations"
+	case ns == AccessNamespace:
+		return "access control"
 	}
 	return ""
 }

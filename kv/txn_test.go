@@ -132,7 +132,7 @@ func TestReservedNamespacesAreTheServersOwn(t *testing.T) {
 		require.Equal(t, want, kv.Reserved(ns), ns)
 	}
 	for ns, want := range map[string]string{
-		"@landing": "player storage", "@storage/1_1": "player storage", "@flow/cl": "the flow layout", "@bench": "the bench",
+		"@landing": "player storage", "@storage/1_1": "player storage", "@flow/cl": "the flow layout", "@bench": "the bench", "@access": "access control",
 		"flow/cl": "", "@flow": "", "@bench/": "", "ns": "",
 	} {
 		require.Equal(t, want, kv.Guarded(ns), ns)

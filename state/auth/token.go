@@ -1,0 +1,356 @@
+// Package auth keeps the tokens by which programs prove who they are. A token is a text that is
+// shown once, to whoever makes it; only its digest is kept, in the namespace
+// [kv.AccessNamespace], which only the server writes.
+//
+// The [Tokens] are a model like those of cluster state: what can be asked of them is a table of
+// operations, which every edge offers. Edges verify what peers present by [Tokens.Verify].
+package auth
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"confcenter/access"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/state"
+)
+
+// Limits that cannot be configured.
+const (
+	maxGroups = 64  // of a token
+	maxGroup  = 128 // bytes of a group's name
+	maxPage   = 1000
+)
+
+// useEvery is how exactly the last use of a token is kept: writing down each would make a read
+// as dear as a write.
+const useEvery = time.Hour
+
+// Config says how Tokens work. The zero value of a field is its default.
+type Config struct {
+	Clock     clock.Clock // the machine's
+	MaxTokens int64       // 10,000
+}
+
+// Tokens are the tokens of one server. Their methods may be called from any goroutine.
+type Tokens struct {
+	// set at open
+	store state.Store
+	now   func(ns, key []byte) *kv.Entry
+	cfg   Config
+
+	making sync.Mutex // held while a token is made, so that the limit holds
+
+	mu   sync.Mutex
+	used map[string]int64 // guarded by mu: when a token was last used, in ms, by its id
+}
+
+// Open returns the tokens in a store, which must outlive them. now reads one key of it from
+// memory, without waiting.
+func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *Tokens {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 10_000)
+	return &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}}
+}
+
+// record is a token as it is kept.
+type record struct {
+	Name    string   `json:"name"`
+	Groups  []string `json:"groups,omitempty"`
+	Digest  string   `json:"digest"` // SHA-256 of the text, in hexadecimal: the text is too random to be guessed
+	Made    int64    `json:"made"`   // ms since 1970
+	By      string   `json:"by,omitempty"`
+	Expires int64    `json:"expires,omitempty"` // ms since 1970
+}
+
+// The keys of the namespace: what is kept of a token, and when it was last used.
+const (
+	tokenPrefix = "token/"
+	usedPrefix  = "used/"
+)
+
+// The text of a token: prefix, id, an underscore and the secret. The prefix lets people and
+// programs that look for secrets in the wrong places recognise it.
+const (
+	textPrefix  = "cct_"
+	idBytes     = 8
+	secretBytes = 32
+)
+
+func newText() (id, text string) {
+	random := make([]byte, idBytes+secretBytes)
+	_, _ = rand.Read(random) // it never fails
+	id = hex.EncodeToString(random[:idBytes])
+	return id, textPrefix + id + "_" + base64.RawURLEncoding.EncodeToString(random[idBytes:])
+}
+
+// idOf is the id in the text of a token; empty if it is none.
+func idOf(text string) string {
+	rest, ok := strings.CutPrefix(text, textPrefix)
+	if !ok || len(rest) != 2*idBytes+1+base64.RawURLEncoding.EncodedLen(secretBytes) || rest[2*idBytes] != '_' {
+		return ""
+	}
+	return rest[:2*idBytes]
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// errToken is the same whatever is wrong with a token.
+var errToken = codes.Errorf(codes.NotIdentified, "the token is unknown, revoked or expired; ask an administrator for a new one")
+
+// Verify returns whose token text is, and its id. It answers from memory, without waiting, so that it
+// may be called on an event loop. codes.NotIdentified: it is nobody's.
+func (t *Tokens) Verify(text string) (who *policy.Identity, id string, err error) {
+	if id = idOf(text); id == "" {
+		return nil, "", errToken
+	}
+	r := t.record(id)
+	if r == nil || subtle.ConstantTimeCompare([]byte(r.Digest), []byte(digest(text))) != 1 {
+		return nil, "", errToken
+	}
+	t.mu.Lock()
+	t.used[id] = t.cfg.Clock.Now().UnixMilli()
+	t.mu.Unlock()
+	return &policy.Identity{Name: policy.ByToken + r.Name, Groups: r.Groups}, id, nil
+}
+
+// Valid reports whether the token with that id still is.
+func (t *Tokens) Valid(id string) bool { return t.record(id) != nil }
+
+// record returns what is kept of a valid token.
+func (t *Tokens) record(id string) *record {
+	e := t.now([]byte(kv.AccessNamespace), []byte(tokenPrefix+id))
+	if e == nil {
+		return nil
+	}
+	var r record
+	if json.Unmarshal(e.Value.Data, &r) != nil || r.Expires != 0 && r.Expires <= t.cfg.Clock.Now().UnixMilli() {
+		return nil
+	}
+	return &r
+}
+
+// MakeAsk asks for a token.
+type MakeAsk struct {
+	Name   string   `json:"name" arg:"1" doc:"whose it is to be: roles call them token:NAME"`
+	Groups []string `json:"groups,omitempty" doc:"that they belong to: roles call them group:NAME"`
+	TTL    int64    `json:"ttl,omitempty" doc:"ms until it expires; 0: never"`
+}
+
+// Made is a new token.
+type Made struct {
+	ID      string `json:"id" doc:"by which it is listed and revoked"`
+	Text    string `json:"text" doc:"the token: it is shown only here, and nobody can find it out again"`
+	Expires int64  `json:"expires,omitempty" doc:"when, in ms since 1970"`
+}
+
+// Make makes a token.
+func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	t.making.Lock()
+	defer t.making.Unlock()
+	there, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	if there.Count >= t.cfg.MaxTokens {
+		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that nobody uses", there.Count)
+	}
+	id, text := newText()
+	now := t.cfg.Clock.Now().UnixMilli()
+	r := record{Name: q.Name, Groups: q.Groups, Digest: digest(text), Made: now, By: by.String()}
+	if q.TTL != 0 {
+		r.Expires = now + q.TTL
+	}
+	value, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: tokenPrefix + id, Expires: r.Expires, Value: kv.Value{Type: kv.JSON, Data: value}}
+	if _, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{put}, System: true, Actor: by}); err != nil {
+		return nil, err
+	}
+	return &Made{ID: id, Text: text, Expires: r.Expires}, nil
+}
+
+func (q *MakeAsk) check() error {
+	if err := policy.CheckIdentity(policy.ByToken + q.Name); err != nil {
+		return err
+	}
+	if len(q.Groups) > maxGroups {
+		return codes.Errorf(codes.TooLarge, "there are %d groups, and the limit is %d", len(q.Groups), maxGroups)
+	}
+	for _, g := range q.Groups {
+		if len(g) > maxGroup || policy.CheckIdentity(policy.ByToken+g) != nil {
+			return codes.Errorf(codes.BadRequest, "the group %.40q: give it 1 to %d bytes, without * and control characters", g, maxGroup)
+		}
+	}
+	if q.TTL < 0 || q.TTL > kv.MaxTTL.Milliseconds() {
+		return codes.Errorf(codes.BadTTL, "ttl of %d ms is out of range: the limits are 0 and %d", q.TTL, kv.MaxTTL.Milliseconds())
+	}
+	return nil
+}
+
+// ListAsk asks for tokens.
+type ListAsk struct {
+	After string `json:"after,omitempty" doc:"the id of the last one before"`
+	Limit int64  `json:"limit,omitempty" doc:"how many at most: 1,000"`
+}
+
+// Listed are tokens, by their ids.
+type Listed struct {
+	Tokens []Token `json:"tokens" doc:"a line for each"`
+	Next   string  `json:"next,omitempty" doc:"ask again after this one; empty: there are no more"`
+}
+
+// Token is what is told of a token.
+type Token struct {
+	ID      string   `json:"id" doc:"by which it is revoked"`
+	Name    string   `json:"name" doc:"whose it is"`
+	Groups  []string `json:"groups,omitempty" doc:"that they belong to"`
+	Made    int64    `json:"made" doc:"when, in ms since 1970"`
+	By      string   `json:"by,omitempty" doc:"who made it"`
+	Expires int64    `json:"expires,omitempty" doc:"when, in ms since 1970; 0: never"`
+	Used    int64    `json:"used,omitempty" doc:"when it was last presented, in ms since 1970, before the server's last start to the hour; 0: never"`
+}
+
+// List lists the tokens.
+func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed, error) {
+	if q.Limit < 0 || q.Limit > maxPage {
+		return nil, codes.Errorf(codes.BadRequest, "limit %d is out of range: the limits are 0 and %d", q.Limit, maxPage)
+	}
+	l := kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, Limit: int(cmp.Or(q.Limit, maxPage))}
+	if q.After != "" {
+		l.After = tokenPrefix + q.After
+	}
+	page, err := t.store.List(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(Listed)
+	for _, e := range page.Entries {
+		id := strings.TrimPrefix(e.Key, tokenPrefix)
+		r := t.record(id)
+		if r == nil { // it has just ended
+			continue
+		}
+		answer.Tokens = append(answer.Tokens, Token{ID: id, Name: r.Name, Groups: r.Groups, Made: r.Made, By: r.By, Expires: r.Expires, Used: t.lastUse(id)})
+	}
+	if page.More {
+		answer.Next = strings.TrimPrefix(page.Entries[len(page.Entries)-1].Key, tokenPrefix)
+	}
+	return answer, nil
+}
+
+// RevokeAsk names a token.
+type RevokeAsk struct {
+	ID string `json:"id" arg:"1" doc:"of the token"`
+}
+
+// Revoked says that a token is of no use any more.
+type Revoked struct {
+	Revision int64 `json:"revision" doc:"of the state store, from which on it is"`
+}
+
+// Revoke ends a token. codes.NotFound: there is none with that id.
+func (t *Tokens) Revoke(ctx context.Context, by *access.Actor, q *RevokeAsk) (*Revoked, error) {
+	if err := kv.CheckKey(tokenPrefix + q.ID); err != nil {
+		return nil, err
+	}
+	del := func(key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key} }
+	result, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{del(tokenPrefix + q.ID), del(usedPrefix + q.ID)}, System: true, Actor: by})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Ops[0].Count == 0:
+		return nil, codes.Errorf(codes.NotFound, "there is no token %.40q; list them to find its id", q.ID)
+	}
+	t.mu.Lock()
+	delete(t.used, q.ID)
+	t.mu.Unlock()
+	return &Revoked{Revision: int64(result.Revision)}, nil
+}
+
+// lastUse is when a token was last used, in ms; 0: never.
+func (t *Tokens) lastUse(id string) int64 {
+	t.mu.Lock()
+	at := t.used[id]
+	t.mu.Unlock()
+	return max(at, t.keptUse(id))
+}
+
+// keptUse is the last use that is written down.
+func (t *Tokens) keptUse(id string) (at int64) {
+	if e := t.now([]byte(kv.AccessNamespace), []byte(usedPrefix+id)); e != nil {
+		_ = json.Unmarshal(e.Value.Data, &at)
+	}
+	return at
+}
+
+// Run writes down from time to time when tokens were last used, until the context ends.
+func (t *Tokens) Run(ctx context.Context) error {
+	for {
+		timer := t.cfg.Clock.NewTimer(useEvery)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		if err := t.keepUses(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// keepUses writes down the last uses that are not written down yet, and forgets them.
+func (t *Tokens) keepUses(ctx context.Context) error {
+	t.mu.Lock()
+	used := t.used
+	t.used = map[string]int64{}
+	t.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(used)) {
+		r := t.record(id)
+		if r == nil {
+			continue
+		}
+		put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: usedPrefix + id, Expires: r.Expires, Value: kv.Value{Type: kv.Int, Data: strconv.AppendInt(nil, used[id], 10)}}
+		there := kv.Compare{NS: kv.AccessNamespace, Key: tokenPrefix + id, Target: kv.CompareVersion, Relation: kv.Greater}
+		if _, err := t.store.Txn(ctx, &kv.Txn{If: []kv.Compare{there}, Then: []kv.Op{put}, System: true}); err != nil {
+			t.keepInMind(used)
+			return err
+		}
+	}
+	return nil
+}
+
+// keepInMind takes back uses that could not be written down.
+func (t *Tokens) keepInMind(used map[string]int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, at := range used {
+		t.used[id] = max(t.used[id], at)
+	}
+}

@@ -1,0 +1,232 @@
+package auth_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
+	"confcenter/state"
+	"confcenter/state/auth"
+)
+
+type kit struct {
+	*auth.Tokens
+	store kv.Store
+	clock *clock.Fake
+}
+
+var zoe = &access.Actor{Origin: access.OverHTTP, Address: "10.0.0.1:5"}
+
+func open(t *testing.T, cfg auth.Config) *kit {
+	fake := clock.NewFake(time.UnixMilli(1_000_000))
+	engine := kvtest.NewMemory(kvtest.MemoryConfig{Clock: fake})
+	t.Cleanup(func() { require.NoError(t, engine.Close()) })
+	store := state.Embed(engine, nil)
+	t.Cleanup(store.Close)
+	cfg.Clock = fake
+	return &kit{auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, cfg), engine, fake}
+}
+
+func (k *kit) made(t *testing.T, q auth.MakeAsk) *auth.Made {
+	made, err := k.Make(t.Context(), zoe, &q)
+	require.NoError(t, err)
+	return made
+}
+
+func (k *kit) listed(t *testing.T) []auth.Token {
+	answer, err := k.List(t.Context(), nil, &auth.ListAsk{})
+	require.NoError(t, err)
+	return answer.Tokens
+}
+
+func refused(t *testing.T, k *kit, text string) {
+	t.Helper()
+	who, id, err := k.Verify(text)
+	require.Nil(t, who)
+	require.Empty(t, id)
+	require.Equal(t, codes.NotIdentified, codes.Of(err), text)
+}
+
+func TestATokenSaysWhoseItIs(t *testing.T) {
+	k := open(t, auth.Config{})
+	made := k.made(t, auth.MakeAsk{Name: "game-1", Groups: []string{"games"}})
+	require.Regexp(t, `^cct_[0-9a-f]{16}_[\w-]{43}$`, made.Text)
+	who, id, err := k.Verify(made.Text)
+	require.NoError(t, err)
+	require.Equal(t, &policy.Identity{Name: "token:game-1", Groups: []string{"games"}}, who)
+	require.Equal(t, made.ID, id)
+	require.True(t, k.Valid(id))
+	require.NotEqual(t, made.Text, k.made(t, auth.MakeAsk{Name: "game-1"}).Text)
+}
+
+func TestWhatIsNoTokenIsRefusedAlike(t *testing.T) {
+	k := open(t, auth.Config{})
+	text := k.made(t, auth.MakeAsk{Name: "game-1"}).Text
+	other := k.made(t, auth.MakeAsk{Name: "game-2"}).Text
+	last := "A"
+	if strings.HasSuffix(text, last) {
+		last = "B"
+	}
+	for _, wrong := range []string{
+		"", "cct_", text[:len(text)-1], text + "A", text[4:], text[:20], strings.ToUpper(text), text[:len(text)-1] + last,
+		text[:21] + other[21:], other[:21] + text[21:], "cct_" + strings.Repeat("/", 16) + text[20:], text + "\x00",
+	} {
+		refused(t, k, wrong)
+	}
+	_, _, err := k.Verify(text)
+	require.NoError(t, err)
+}
+
+// What is stolen with a backup is of no use.
+func TestTheTextOfATokenIsNotKept(t *testing.T) {
+	k := open(t, auth.Config{})
+	made := k.made(t, auth.MakeAsk{Name: "game-1"})
+	view := k.store.View()
+	defer view.Close()
+	page, err := view.List(kv.List{NS: kv.AccessNamespace})
+	require.NoError(t, err)
+	require.Len(t, page.Entries, 1)
+	require.NotContains(t, string(page.Entries[0].Value.Data), made.Text[21:])
+	_, err = kv.Commit(t.Context(), k.store, kv.PutTxn(kv.AccessNamespace, "token/"+made.ID, kv.Value{Type: kv.String}))
+	require.Equal(t, codes.Reserved, codes.Of(err))
+}
+
+func TestARevokedTokenIsOfNoUse(t *testing.T) {
+	k := open(t, auth.Config{})
+	made, stays := k.made(t, auth.MakeAsk{Name: "game-1"}), k.made(t, auth.MakeAsk{Name: "game-1"})
+	answer, err := k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: made.ID})
+	require.NoError(t, err)
+	require.Equal(t, int64(k.store.Revision()), answer.Revision)
+	refused(t, k, made.Text)
+	require.False(t, k.Valid(made.ID))
+	require.True(t, k.Valid(stays.ID))
+	for _, id := range []string{made.ID, "nothing"} {
+		_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: id})
+		require.Equal(t, codes.NotFound, codes.Of(err), id)
+	}
+	_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: "\x00"})
+	require.Equal(t, codes.BadKey, codes.Of(err))
+}
+
+func TestATokenExpires(t *testing.T) {
+	k := open(t, auth.Config{})
+	made := k.made(t, auth.MakeAsk{Name: "game-1", TTL: 1000})
+	require.Equal(t, k.clock.Now().UnixMilli()+1000, made.Expires)
+	k.clock.Advance(999 * time.Millisecond)
+	_, _, err := k.Verify(made.Text)
+	require.NoError(t, err)
+	k.clock.Advance(time.Millisecond)
+	refused(t, k, made.Text)
+	require.Empty(t, k.listed(t))
+}
+
+func TestTokensAreListed(t *testing.T) {
+	k := open(t, auth.Config{})
+	made := k.made(t, auth.MakeAsk{Name: "game-1", Groups: []string{"games"}, TTL: 60_000})
+	require.Equal(t, []auth.Token{{ID: made.ID, Name: "game-1", Groups: []string{"games"}, Made: 1_000_000, By: "http 10.0.0.1:5", Expires: made.Expires}}, k.listed(t))
+	all := map[string]bool{made.ID: true}
+	for range 4 {
+		all[k.made(t, auth.MakeAsk{Name: "game-2"}).ID] = true
+	}
+	q := auth.ListAsk{Limit: 2}
+	for pages := 1; ; pages++ {
+		answer, err := k.List(t.Context(), nil, &q)
+		require.NoError(t, err)
+		for _, token := range answer.Tokens {
+			require.True(t, all[token.ID])
+			delete(all, token.ID)
+		}
+		if q.After = answer.Next; q.After == "" {
+			require.Equal(t, 3, pages)
+			break
+		}
+	}
+	require.Empty(t, all)
+	_, err := k.List(t.Context(), nil, &auth.ListAsk{Limit: -1})
+	require.Equal(t, codes.BadRequest, codes.Of(err))
+}
+
+func TestTheLastUseIsToldAndKept(t *testing.T) {
+	k := open(t, auth.Config{})
+	made := k.made(t, auth.MakeAsk{Name: "game-1"})
+	gone := k.made(t, auth.MakeAsk{Name: "game-2"})
+	k.clock.Advance(time.Minute)
+	for _, text := range []string{made.Text, gone.Text} {
+		_, _, err := k.Verify(text)
+		require.NoError(t, err)
+	}
+	used := k.clock.Now().UnixMilli()
+	ctx, cancel := context.WithCancel(t.Context())
+	kept := make(chan string, 10)
+	defer k.store.Follow(func(b *kv.Batch) {
+		for _, change := range b.Changes {
+			for _, e := range change.Events {
+				if e.Kind == kv.Put {
+					kept <- e.Entry.Key
+				}
+			}
+		}
+	})()
+	idle := k.clock.Waiters()
+	ended := make(chan error)
+	go func() { ended <- k.Run(ctx) }()
+	_, err := k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: gone.ID})
+	require.NoError(t, err)
+	k.clock.BlockUntil(idle + 1)
+	k.clock.Advance(time.Hour)
+	require.Equal(t, "used/"+made.ID, <-kept)
+	k.clock.BlockUntil(idle + 1) // the round is over
+	e, _ := k.store.Get([]byte(kv.AccessNamespace), []byte("used/"+gone.ID))
+	require.Nil(t, e)
+	require.Equal(t, used, k.listed(t)[0].Used)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+func TestTokensHaveLimits(t *testing.T) {
+	k := open(t, auth.Config{MaxTokens: 2})
+	for want, q := range map[string]auth.MakeAsk{
+		`"token:" names nobody`: {},
+		"the limit is 512":      {Name: strings.Repeat("n", policy.MaxName)},
+		"a name has no *":       {Name: "game-*"},
+		"no control characters": {Name: "a\nb"},
+		"there are 65 groups":   {Name: "a", Groups: make([]string, 65)},
+		"the group ":            {Name: "a", Groups: []string{""}},
+		"out of range":          {Name: "a", TTL: -1},
+	} {
+		_, err := k.Make(t.Context(), zoe, &q)
+		require.ErrorContains(t, err, want)
+	}
+	first := k.made(t, auth.MakeAsk{Name: "a"})
+	k.made(t, auth.MakeAsk{Name: "b"})
+	_, err := k.Make(t.Context(), zoe, &auth.MakeAsk{Name: "c"})
+	require.Equal(t, codes.Limit, codes.Of(err))
+	_, err = k.Revoke(t.Context(), zoe, &auth.RevokeAsk{ID: first.ID})
+	require.NoError(t, err)
+	k.made(t, auth.MakeAsk{Name: "c"})
+}
+
+func FuzzVerify(f *testing.F) {
+	f.Add("cct_0123456789abcdef_" + strings.Repeat("A", 43))
+	engine := kvtest.NewMemory(kvtest.MemoryConfig{})
+	f.Cleanup(func() { _ = engine.Close() })
+	store := state.Embed(engine, nil)
+	f.Cleanup(store.Close)
+	tokens := auth.Open(store, func(ns, key []byte) *kv.Entry { e, _ := engine.Get(ns, key); return e }, auth.Config{})
+	made, err := tokens.Make(context.Background(), nil, &auth.MakeAsk{Name: "a"})
+	require.NoError(f, err)
+	f.Add(made.Text)
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _, err := tokens.Verify(text)
+		require.Equal(t, text == made.Text, err == nil)
+	})
+}
