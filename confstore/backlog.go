@@ -66,15 +66,17 @@ const (
 )
 
 // weight is roughly how many bytes b retains if all of it has changed again meanwhile.
-func (b *Batch) weight() int64 {
-	weight := int64(batchCost)
-	for i := range b.Changes {
-		weight += changeCost
-		if c := &b.Changes[i]; c.Own {
-			weight += int64(c.Node.Size())
+func (b *Batch) weight() int64 { return weight(b.Changes) }
+
+func weight(changes []Change) int64 {
+	n := int64(batchCost)
+	for i := range changes {
+		n += changeCost
+		if c := &changes[i]; c.Own {
+			n += int64(c.Node.Size())
 		}
 	}
-	return weight
+	return n
 }
 
 // join merges the changes of b into the queued batch.

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/kv/documents"
 	"confcenter/kv/follow"
@@ -35,11 +37,15 @@ type Revisions struct {
 	wake      chan struct{} // capacity 1
 	closing   chan struct{}
 	recent    *follow.Recent
+	held      *memory.Pool // by recent
 	followers subscribers[*kv.Batch]
+
+	lapses atomic.Uint64 // how often more than maxUntold was left; any goroutine
 
 	left struct {
 		mu      sync.Mutex
 		records []record // guarded by mu
+		bytes   int64    // guarded by mu: what they retain, and those that are being told
 	}
 
 	mu     sync.Mutex
@@ -47,10 +53,10 @@ type Revisions struct {
 	told   kv.Revision // guarded by mu: everything up to it went into recent, or is not there
 }
 
-// Limits of what Revisions keep.
+// Limits of what Revisions keep, in bytes. One change is kept however long.
 const (
-	recentRevisions = 4 << 20 // bytes of the newest changes
-	maxRecords      = 1024    // steps that are not told yet; if there are more, followers read them back
+	recentRevisions = 4 << 20 // of the newest changes
+	maxUntold       = 8 << 20 // retained by steps that are not told yet; if it is more, followers read them back
 )
 
 var _ follow.Selective = (*Revisions)(nil)
@@ -59,8 +65,9 @@ var _ follow.Selective = (*Revisions)(nil)
 func newRevisions(p *publisher, log *doclog.Log) *Revisions {
 	r := &Revisions{
 		publisher: p, log: log, wake: make(chan struct{}, 1), closing: make(chan struct{}),
-		recent: follow.NewRecent(recentRevisions, nil), wanted: wanted{filters: map[kv.Filter]int{}, lengths: map[int]int{}},
+		held: memory.NewPool(recentRevisions), wanted: wanted{filters: map[kv.Filter]int{}, lengths: map[int]int{}},
 	}
+	r.recent = follow.NewRecent(recentRevisions, r.held)
 	r.unhook = p.records.add(r.leave)
 	r.told = r.Revision()
 	r.recent.Pass(r.told)
@@ -75,14 +82,19 @@ func (r *Revisions) close() {
 // leave runs on the store's goroutine.
 func (r *Revisions) leave(step record) {
 	r.left.mu.Lock()
-	if len(r.left.records) == maxRecords {
+	if r.left.bytes > 0 && r.left.bytes+step.weight() > maxUntold {
+		for i := range r.left.records {
+			r.left.bytes -= r.left.records[i].weight()
+		}
 		clear(r.left.records)
 		r.left.records, step.gap = r.left.records[:0], true
+		r.lapses.Add(1)
 	}
 	if step.gap {
 		step.changes = nil
 	}
 	r.left.records = append(r.left.records, step)
+	r.left.bytes += step.weight()
 	r.left.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -104,10 +116,21 @@ func (r *Revisions) run() {
 		r.left.records = nil
 		r.left.mu.Unlock()
 		for i := range steps {
+			weight := steps[i].weight()
 			r.tell(&steps[i])
 			steps[i] = record{}
+			r.left.mu.Lock()
+			r.left.bytes -= weight
+			r.left.mu.Unlock()
 		}
 	}
+}
+
+// untold returns what is retained by steps that are not told yet, in bytes.
+func (r *Revisions) untold() int64 {
+	r.left.mu.Lock()
+	defer r.left.mu.Unlock()
+	return r.left.bytes
 }
 
 // tell passes on one step. What it finds nobody wants is not made; so if somebody came meanwhile,

@@ -10,6 +10,9 @@ type Stats struct {
 	Problems     int    `metric:"config_problems" help:"What somebody should look at, broken files included."`
 	Pending      int    `metric:"config_pending_writes" help:"Writes that wait."`
 	PendingBytes int64  `metric:"config_pending_bytes" help:"Contents of the writes that wait."`
+	Recent       int64  `metric:"config_recent_bytes" help:"The newest changes, kept for watches on documents."`
+	Untold       int64  `metric:"config_untold_bytes" help:"Changes that watches on documents have not been told yet."`
+	Lapses       uint64 `metric:"config_untold_lapses_total" help:"How often so many changes were not told yet that watches on documents have to read them back."`
 	Panics       uint64 `metric:"config_panics_total" help:"Panics of the configuration store, which takes no changes after one until a restart."`
 }
 
@@ -28,6 +31,8 @@ func (s *Store) Stats() Stats {
 		}
 	}
 	stats.Pending, stats.PendingBytes = len(s.writer.jobs), s.writer.queued.Load()
+	r := s.Revisions()
+	stats.Recent, stats.Untold, stats.Lapses = r.held.Held(), r.untold(), r.lapses.Load()
 	stats.Panics = s.troubles.panics.Load()
 	return stats
 }
