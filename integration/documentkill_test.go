@@ -58,7 +58,8 @@ type documentRecord struct {
 // change, and roll back one or all, while files are dropped and others watch: one across
 // everything, one that is opened anew after each kill. What they were told keeps the promises of
 // the watch on documents, nothing acknowledged is lost, nothing told is taken back, and after each
-// kill there is all of a change or nothing of it.
+// kill there is all of a change or nothing of it. Programs that follow the newest state, one across
+// everything, one started anew while the server is down, never see an older one and end with it.
 func TestSoakKillDocuments(t *testing.T) {
 	rounds := documentKills / 6
 	if os.Getenv("CONFCENTER_SOAK") == "1" {
@@ -67,24 +68,30 @@ func TestSoakKillDocuments(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "conf")
 	require.NoError(t, os.Mkdir(conf, 0o755))
 	r := &documentRecord{t: t, process: StartProcess(t, conf)}
-	r.c = r.dial()
+	r.c = r.dial("")
 	r.set("_meta.json", `{"conf_inherit":{"heir1.json":"base.json","heir2.json":"base.json"}}`)
 	r.set("heir1.json", `{"h":1}`)
 	r.set("heir2.json", `{"h":2}`)
 	from := r.last()
 	r.set("base.json", `{"n":0}`)
+	r.set("alone.json", `{"n":0}`)
 	require.True(t, r.apply(t.Context(), documentsMany, `{"n":0}`))
 	require.True(t, r.apply(t.Context(), documentsFew, `{"n":0}`))
 	long := r.watch(from)
 	defer long.Stop()
+	steady, fresh := r.following(""), r.following(t.TempDir())
 	through, again := ledger.History{From: int64(from)}, ledger.History{From: int64(from)}
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	at := from
 	for range rounds {
 		r.loadAndKill(time.Duration(20+random.IntN(400)) * time.Millisecond)
+		fresh.anew()
 		r.process.Start()
 		r.whole()
 		at = r.resume(&again, at)
+		for _, p := range []*following{steady, fresh} {
+			p.converge("alone.json", fmt.Sprintf(`{"n":%d}`, r.sets))
+		}
 	}
 	r.set("alone.json", `{"end":true}`)
 	r.returns(t.Context(), history.RollbackAsk{All: true, Rev: fmt.Sprint(r.earlier())})
@@ -103,17 +110,23 @@ func TestSoakKillDocuments(t *testing.T) {
 			record.Served[name] = string(d.Raw())
 		}
 	}
+	record.Followers = append(steady.ended(record.Served), fresh.ended(record.Served)...)
 	require.Empty(t, record.Judge())
 	require.Greater(t, len(through.Told), rounds, "the load was no load")
 	require.Greater(t, applied, 2, "the load was no load")
 	require.NotEmpty(t, returns, "the load was no load")
+	shown := 0
+	for _, f := range record.Followers {
+		shown += len(f.Shown)
+	}
 	all := slices.DeleteFunc(slices.Clone(returns), func(back ledger.Return) bool { return back.Name != "" })
-	t.Logf("%d kills, %d acknowledged changes of documents, %d applies and %d rollbacks made, %d of these of all, %d notices to each watch, every promise kept",
-		rounds, len(r.acked), applied, len(returns), len(all), len(through.Told))
+	t.Logf("%d kills, %d acknowledged changes of documents, %d applies and %d rollbacks made, %d of these of all, %d notices to each watch, %d states shown, every promise kept",
+		rounds, len(r.acked), applied, len(returns), len(all), len(through.Told), shown)
 }
 
-func (r *documentRecord) dial() *client.Client {
-	c, err := client.Dial(r.t.Context(), client.Config{Addrs: []string{r.process.Addr}, Name: "killed", MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond})
+// dial connects, or begins with what the cache has, if there is one.
+func (r *documentRecord) dial(cache string) *client.Client {
+	c, err := client.Dial(r.t.Context(), client.Config{Addrs: []string{r.process.Addr}, Name: "killed", CacheDir: cache, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond})
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { c.Close() })
 	return c

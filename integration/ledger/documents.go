@@ -41,6 +41,7 @@ type Return struct {
 // Recorded is what is known after a test with watches on documents.
 type Recorded struct {
 	Histories []History
+	Followers []Follower
 	// Acknowledged are writes that were answered, at the revision that the answer had. Without
 	// one the contents are such as no other write has.
 	Acknowledged []Told
@@ -53,7 +54,7 @@ type Recorded struct {
 	Served map[string]string
 }
 
-// Judge returns which promises were broken, and how, the first of each history.
+// Judge returns which promises were broken, and how: the first time of each.
 func (r *Recorded) Judge() (broken map[string]string) {
 	broken = map[string]string{}
 	union := map[int64]Told{}
@@ -71,6 +72,9 @@ func (r *Recorded) Judge() (broken map[string]string) {
 	}
 	for _, h := range r.Histories {
 		h.judge(r.Together, union, complain)
+	}
+	for _, f := range r.Followers {
+		f.judge(union, complain)
 	}
 	r.judgeWrites(union, complain)
 	r.judgeStates(union, complain)

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sound is a record in which every promise was kept: two watches, of which one was resumed.
+// sound is a record in which every promise was kept: two watches, of which one was resumed, and two
+// followers, of which one began anew and one sees even numbers only.
 func sound() *Recorded {
 	r := &Recorded{Together: [][]string{{"x", "y"}}, Alike: [][]string{{"x", "y"}}, Served: map[string]string{}}
 	var all []Told
@@ -30,8 +31,14 @@ func sound() *Recorded {
 	r.Returns = []Return{{Revision: 40, To: 23}}
 	resumed := append(append([]Told{}, all[:5]...), Told{Revision: 23}, Told{Revision: 23, Resumed: true})
 	r.Histories = []History{{From: 9, Told: append([]Told{}, all...)}, {From: 9, Told: append(resumed, all[5:]...)}}
+	r.Followers = []Follower{
+		{Name: "a", Shown: []Shown{{}, {Version: 11, Contents: "1"}, {Version: 14, Contents: "4"}, {Resumed: true}, {Version: 14, Contents: "4"}, {Version: 17, Contents: "7"}, {Version: 18, Contents: "8"}, {Version: 20, Contents: "4"}}},
+		{Name: "x", Part: func(contents string) string { return contents + "!" }, Good: even, Shown: []Shown{{Contents: "0!"}, {Contents: "6!"}}},
+	}
 	return r
 }
+
+func even(part string) bool { return part == "0!" || part == "6!" }
 
 func TestASoundRecordIsFoundSound(t *testing.T) { require.Empty(t, sound().Judge()) }
 
@@ -92,5 +99,29 @@ func TestHalfAChangeIsFound(t *testing.T) {
 		r := sound()
 		plant(r.Histories[0].Told[10].Changes) // of both watches
 		require.Contains(t, r.Judge(), Atomic, what)
+	}
+}
+
+func TestPlantedDefectsOfFollowersAreFound(t *testing.T) {
+	for what, plant := range map[string]struct {
+		promise string
+		defect  func(a, x *Follower)
+	}{
+		"an older state":                    {Forward, func(a, _ *Follower) { a.Shown[2], a.Shown[1] = a.Shown[1], a.Shown[2] }},
+		"an older state after a new start":  {Forward, func(a, _ *Follower) { a.Shown[4] = a.Shown[1] }},
+		"a lower version":                   {Forward, func(a, _ *Follower) { a.Shown[5].Version = 13 }},
+		"a state that never was":            {Forward, func(a, _ *Follower) { a.Shown[2].Contents = "3" }},
+		"a part that never was":             {Forward, func(_, x *Follower) { x.Shown[0].Contents = "0" }},
+		"a part that is not good":           {Forward, func(_, x *Follower) { x.Shown[0].Contents = "3!" }},
+		"absence where there was something": {Forward, func(a, _ *Follower) { a.Shown[6].Contents = "" }},
+		"a state twice":                     {Unique, func(a, _ *Follower) { a.Shown[3].Resumed, a.Shown[3].Contents, a.Shown[3].Version = false, "4", 14 }},
+		"another state last":                {Converging, func(a, _ *Follower) { a.Shown = a.Shown[:7] }},
+		"another part last":                 {Converging, func(_, x *Follower) { x.Shown = x.Shown[:1] }},
+		"nothing":                           {Converging, func(_, x *Follower) { x.Shown = nil }},
+		"nothing after a new start":         {Converging, func(a, _ *Follower) { a.Shown = append(a.Shown, Shown{Resumed: true}) }},
+	} {
+		r := sound()
+		plant.defect(&r.Followers[0], &r.Followers[1])
+		require.Contains(t, r.Judge(), plant.promise, what)
 	}
 }
