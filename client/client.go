@@ -12,7 +12,7 @@
 // With Config.CacheDir a program can start without a server, from what it knew last
 // time.
 //
-// docs/go.md has ten recipes; package clienttest has a server to test against.
+// docs/go.md has eleven recipes; package clienttest has a server to test against.
 //
 // A newcomer reads this file, then conn.go (one connection), redial.go (the
 // next one) and subscribe.go (what is followed across all of them).

@@ -25,6 +25,9 @@ type DocumentWatchOptions struct {
 	// done last. If what has changed since is no longer kept the watch begins with a Resync.
 	// 0: from now.
 	From kv.Revision
+	// Epoch, with From, is DocumentNotice.Epoch of then: if the server has other data by now,
+	// such as that of a backup, the watch begins with a Resync.
+	Epoch string
 	// State asks for the current contents first: State notices, then Synced, then the
 	// changes since. It excludes From.
 	State bool
@@ -37,6 +40,7 @@ type DocumentWatchOptions struct {
 type DocumentNotice struct {
 	Kind     kv.NoticeKind
 	Revision kv.Revision // for DocumentWatchOptions.From
+	Epoch    string      // likewise
 	Changes  []DocumentChange
 }
 
@@ -103,7 +107,7 @@ func (c *Client) WatchDocuments(ctx context.Context, o DocumentWatchOptions) (*D
 		},
 		table: func(c *conn) *watchTable { return &c.documents },
 	}
-	w, err := c.watch(ctx, kind, filter, WatchOptions{From: o.From, State: o.State, Prev: true, Buffer: o.Buffer})
+	w, err := c.watch(ctx, kind, filter, WatchOptions{From: o.From, Epoch: o.Epoch, State: o.State, Prev: true, Buffer: o.Buffer})
 	if err != nil {
 		return nil, fmt.Errorf("documents: %w", err)
 	}
@@ -130,7 +134,7 @@ func (w *DocumentWatch) Next(ctx context.Context) (DocumentNotice, error) {
 		if n.More {
 			continue // the rest of the revision
 		}
-		told := DocumentNotice{Kind: n.Kind, Revision: n.Revision, Changes: w.part}
+		told := DocumentNotice{Kind: n.Kind, Revision: n.Revision, Epoch: w.w.Epoch(), Changes: w.part}
 		w.part = nil
 		return told, nil
 	}

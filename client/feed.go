@@ -43,6 +43,12 @@ func (k feedKey) wirePath() string {
 //
 // On each session it first subscribes and then fetches what it lacks. Changes after the
 // subscription are pushed, so none is missed in between.
+//
+// A feed is not made of a watch on documents, as DocumentWatch is, because that tells every
+// change with its contents. After 300 changes of a document of 64 KiB a feed is up to date in
+// 6 ms by one of them, and a watch in 0.8 s by 20 MB; on a line of 4 MB/s, 40 ms after the last
+// of them, and a watch 5 s. Nor does a watch tell a version that rises while the contents stay,
+// as GetConfig does, and servers that are not ours or older have none.
 type feed struct {
 	// set at open
 	c      *Client

@@ -19,6 +19,10 @@ type WatchOptions struct {
 	// From asks for the changes after that revision. If they are no longer kept
 	// the watch begins with a Resync. 0: from now, unless Past is set.
 	From kv.Revision
+	// Epoch, with From, is that of the data which From is a revision of: KVWatch.Epoch when it
+	// was told. If the server has other data by now the watch begins with a Resync. Empty: From
+	// is taken for a revision of whatever the server has.
+	Epoch string
 	// Past makes From apply even if it is 0, the revision of an empty store: all
 	// changes from the first one on.
 	Past bool
@@ -77,6 +81,7 @@ type watchQueue struct {
 	queue []notice
 	bytes int
 	taken uint64 // number of notices that Next has returned
+	told  string // the epoch of the last of them
 	over  bool   // the buffer was full; nothing is queued until half of it is read
 	err   error  // why the watch has ended
 }
@@ -101,7 +106,8 @@ type watchSource struct {
 // notice is a notice with what it costs.
 type notice struct {
 	kv.Notice
-	cost int
+	cost  int
+	epoch string
 }
 
 // place is a key within the events of a revision.
@@ -135,7 +141,7 @@ func (c *Client) watch(ctx context.Context, kind *watchKind, filter kv.Filter, o
 	w := &KVWatch{
 		c: c, kind: kind, filter: filter, options: o, opened: make(chan struct{}),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1),
-		state: maxWatchState, watchPlace: watchPlace{based: !o.State, position: o.From},
+		state: maxWatchState, watchPlace: watchPlace{based: !o.State, position: o.From, epoch: o.Epoch},
 	}
 	w.ctx, w.cancel = context.WithCancel(c.ctx)
 	if !c.spawn(w.run) {
@@ -220,7 +226,7 @@ func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 	if len(w.queue) == 0 {
 		return n, false, nil
 	}
-	n = w.queue[0].Notice
+	n, w.told = w.queue[0].Notice, w.queue[0].epoch
 	w.bytes -= w.queue[0].cost
 	w.queue[0] = notice{}
 	w.queue = w.queue[1:]
@@ -232,6 +238,14 @@ func (w *KVWatch) pop() (n kv.Notice, found bool, err error) {
 		nudge(w.wake)
 	}
 	return n, true, nil
+}
+
+// Epoch names the server's data that the last notice of Next tells of, see Client.Epoch. Whoever
+// keeps a revision for WatchOptions.From keeps it, too.
+func (w *KVWatch) Epoch() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.told
 }
 
 func (w *KVWatch) roomLocked() bool { return w.bytes <= w.options.Buffer/2 }
@@ -283,7 +297,7 @@ func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
 	if w.err != nil || w.on != on || w.id != ev.Watch {
 		return
 	}
-	n := notice{kv.Notice{Revision: ev.Revision, Events: ev.Events}, size + eventCost*(1+len(ev.Events))}
+	n := notice{Notice: kv.Notice{Revision: ev.Revision, Events: ev.Events}, cost: size + eventCost*(1+len(ev.Events))}
 	switch {
 	case ev.Resync:
 		w.restartLocked()
@@ -303,6 +317,7 @@ func (w *KVWatch) take(on *conn, ev *protocol.KVEvents, size int) {
 }
 
 func (w *KVWatch) pushLocked(n notice) {
+	n.epoch = w.epoch
 	w.queue = append(w.queue, n)
 	w.bytes += n.cost
 	nudge(w.ready)
@@ -381,6 +396,6 @@ func (w *KVWatch) restartLocked() {
 	last := len(w.queue) - 1
 	fresh := w.taken == 0 && last < 0 && w.options.State
 	if !fresh && (last < 0 || w.queue[last].Kind != kv.Resync) {
-		w.pushLocked(notice{kv.Notice{Kind: kv.Resync}, eventCost})
+		w.pushLocked(notice{Notice: kv.Notice{Kind: kv.Resync}, cost: eventCost})
 	}
 }

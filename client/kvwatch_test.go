@@ -338,6 +338,22 @@ func TestKVWatchResyncs(t *testing.T) {
 	}
 }
 
+// A revision that a program has kept is one of the data that it was told of.
+func TestKVWatchGoesOnInTheSameDataOnly(t *testing.T) {
+	_, state, n := space(t)
+	w := watchKV(t, n, WatchOptions{})
+	require.Empty(t, w.Epoch())
+	from := state.put(t, "a", 1)
+	told(t, w, "changed, put a=1@1")
+	require.Equal(t, "e1", w.Epoch())
+	state.put(t, "a", 2)
+	told(t, watchKV(t, n, WatchOptions{From: from, Epoch: "e1"}), "changed, put a=2@2")
+	w = watchKV(t, n, WatchOptions{From: from, Epoch: "e0"})
+	told(t, w, "resync", "state, a=2@2", "synced")
+	require.Equal(t, "e1", w.Epoch())
+	told(t, watchKV(t, n, WatchOptions{From: 99, Epoch: "e0"}), "resync", "state, a=2@2", "synced")
+}
+
 // Revision 0 of an empty store is a place to go on from: also what is gone again was
 // there.
 func TestKVWatchOfAnEmptyStoreGoesOn(t *testing.T) {

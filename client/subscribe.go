@@ -181,7 +181,9 @@ type Watch struct {
 // Watch follows a document: fn gets its current state first and then every change, in
 // order and one call at a time; functions of different watches run concurrently. If
 // changes come faster than fn returns, fn gets only the newest state; unchanged
-// contents are not reported again. A panic of fn goes to Config.OnError, and fn is
+// contents are not reported again. Across lost connections and restarts of the server it
+// never gets an older state than before, and in the end the newest; to learn of every
+// change use [Client.WatchDocuments]. A panic of fn goes to Config.OnError, and fn is
 // called with the next change. A missing or deleted file is reported as a Document
 // that does not Exist.
 //

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"maps"
@@ -104,12 +105,13 @@ func publish(ctx context.Context, s *client.KV, l *client.Lock, report string) e
 
 // Tasks is a copy of the keys under task/ at a revision.
 type Tasks struct {
-	At   kv.Revision
-	Text map[string]string
+	At    kv.Revision
+	Epoch string
+	Text  map[string]string
 }
 
 func (t *Tasks) Follow(ctx context.Context, s *client.KV, save func(*Tasks) error) error {
-	w, err := s.Watch(ctx, client.WatchOptions{Prefix: "task/", From: t.At, State: t.At == 0})
+	w, err := s.Watch(ctx, client.WatchOptions{Prefix: "task/", From: t.At, Epoch: t.Epoch, State: t.At == 0})
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (t *Tasks) Follow(ctx context.Context, s *client.KV, save func(*Tasks) erro
 		if err != nil {
 			return err
 		}
-		if n.Kind == kv.Resync { // the changes since At are no longer kept: the state follows
+		if n.Kind == kv.Resync { // no longer kept, or other data: the state follows
 			clear(t.Text)
 		}
 		for _, e := range n.Events {
@@ -132,8 +134,60 @@ func (t *Tasks) Follow(ctx context.Context, s *client.KV, save func(*Tasks) erro
 		if !complete {
 			continue
 		}
-		t.At = n.Revision
+		t.At, t.Epoch = n.Revision, w.Epoch()
 		if err := save(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rules is what the files below rules/ have, merged over what they inherit, at a revision.
+type Rules struct {
+	At    kv.Revision
+	Epoch string
+	Text  map[string]string
+}
+
+func (r *Rules) Follow(ctx context.Context, c *client.Client, tell func(name string, change client.PathChange), save func(*Rules) error) error {
+	w, err := c.WatchDocuments(ctx, client.DocumentWatchOptions{
+		Prefix: "rules/", Merged: true,
+		From: r.At, Epoch: r.Epoch, State: r.At == 0,
+	})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for n, err := range w.Notices(ctx) {
+		if err != nil {
+			return err
+		}
+		if n.Kind == kv.Resync { // no longer kept, or other data: the contents follow
+			clear(r.Text)
+		}
+		for _, d := range n.Changes {
+			if d.Contents == nil {
+				delete(r.Text, d.Name)
+			} else {
+				r.Text[d.Name] = string(d.Contents)
+			}
+			if n.Kind != kv.Changed {
+				continue
+			}
+			paths, err := d.Paths()
+			if err != nil {
+				return err
+			}
+			for _, change := range paths {
+				tell(d.Name, change)
+			}
+		}
+		complete := n.Kind == kv.Synced || n.Kind == kv.Changed
+		if !complete {
+			continue
+		}
+		r.At, r.Epoch = n.Revision, n.Epoch
+		if err := save(r); err != nil {
 			return err
 		}
 	}
@@ -266,14 +320,14 @@ func TestCodeOfThePageIsWhatRunsHere(t *testing.T) {
 	for page, from := range map[string]struct {
 		file   string
 		blocks int
-	}{"go.md": {"recipes_test.go", 10}, "storage.md": {"storagewatch_test.go", 1}} {
+	}{"go.md": {"recipes_test.go", 11}, "storage.md": {"storagewatch_test.go", 1}} {
 		here, err := os.ReadFile(from.file)
 		require.NoError(t, err)
 		for _, file := range []string{"docs/" + page, "docs/zh/" + page} {
 			text, err := os.ReadFile("../../" + file)
 			require.NoError(t, err)
 			if page == "go.md" {
-				require.Equal(t, 10, strings.Count(string(text), "\n## "))
+				require.Equal(t, 11, strings.Count(string(text), "\n## "))
 			}
 			blocks := strings.Split(string(text), "```go\n")[1:]
 			require.GreaterOrEqual(t, len(blocks), from.blocks)
@@ -397,6 +451,58 @@ func TestRecipeOfAWatch(t *testing.T) {
 	until(map[string]string{"task/3": "rest"})
 	tasks.At = 1 << 40
 	require.ErrorIs(t, tasks.Follow(t.Context(), s, nil), codes.FutureRevision)
+}
+
+func TestRecipeOfDocuments(t *testing.T) {
+	srv, c := real(t, clienttest.Options{Files: map[string]string{
+		"_meta.json":   `{"conf_inherit": {"rules/a.json": "base.json", "rules/b.json": "base.json"}}`,
+		"base.json":    `{"limit": 1}`,
+		"rules/a.json": `{}`,
+		"rules/b.json": `{"limit": 5}`,
+	}})
+	set := func(name, contents string) {
+		t.Helper()
+		_, err := insisting(func() (client.SetResult, error) {
+			return c.Set(t.Context(), client.SetRequest{Name: name, Contents: []byte(contents)})
+		})
+		require.NoError(t, err)
+	}
+	rules := &Rules{Text: map[string]string{}}
+	enough := errors.New("enough")
+	until := func(want map[string]string, told ...string) {
+		t.Helper()
+		var changes []string
+		err := rules.Follow(t.Context(), c, func(name string, c client.PathChange) {
+			changes = append(changes, fmt.Sprintf("%s%s %s to %s", name, c.Path, c.Old, c.New))
+		}, func(rules *Rules) error {
+			require.NotZero(t, rules.At)
+			if maps.Equal(rules.Text, want) {
+				return enough
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, enough)
+		require.Equal(t, told, changes)
+	}
+	until(map[string]string{"rules/a.json": `{"limit":1}`, "rules/b.json": `{"limit":5}`})
+	set("base.json", `{"limit": 2}`)
+	set("other.json", `1`)
+	set("rules/b.json", `{"limit": 6, "x": [1]}`)
+	srv.Restart()
+	require.NoError(t, c.WaitConnected(t.Context()))
+	until(map[string]string{"rules/a.json": `{"limit":2}`, "rules/b.json": `{"limit":6,"x":[1]}`},
+		"rules/a.json/limit 1 to 2", "rules/b.json/limit 5 to 6", "rules/b.json/x  to [1]")
+
+	epoch := rules.Epoch
+	srv.Stop()
+	require.NoError(t, os.RemoveAll(srv.DataDir))
+	srv.Write("rules/c.json", `{}`)
+	srv.Remove("rules/b.json")
+	srv.Restart()
+	eventually(t, func() bool { return c.Connected() && c.Epoch() != epoch }, "the server has other data")
+	until(map[string]string{"rules/a.json": `{"limit":2}`, "rules/b.json": `{"limit":2}`, "rules/c.json": `{}`})
+	rules.At = 1 << 40
+	require.ErrorIs(t, rules.Follow(t.Context(), c, nil, nil), codes.FutureRevision)
 }
 
 func TestRecipeOfANearCache(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// What client.Watch and client.Bind promise of one document's newest state, besides Unique: that
-// no state is shown twice in a row.
+// What client.Watch and client.Bind promise of one document's newest state, as long as the server has
+// the same data, besides Unique: that no state is shown twice in a row.
 const (
 	Forward    = "forward"    // no state is shown that is older than one before it, or never was
 	Converging = "converging" // in the end the newest is
