@@ -104,18 +104,17 @@ func (h *History) valuesOf(r *room, v *view, keys []string) (list []value, err e
 	if jsontext.KindOf(at(v.text, keys)) != jsontext.Object {
 		return []value{{path, e.winner}}, nil
 	}
-	docs := make([][]byte, 0, len(v.bases)+1)
-	for i := range v.bases {
-		docs = append(docs, textOf(&v.bases[i]))
+	var docs [][]byte
+	for _, c := range e.left {
+		docs = append(docs, c.value)
 	}
-	origins, complete := jsonpath.Trace(append(docs, textOf(&v.own)), v.deep)
+	origins, complete := jsonpath.Trace(docs, v.deep)
 	if !complete {
-		return nil, codes.Errorf(codes.TooLarge, "%s has too many values to blame at once; name a key path", v.own.Name)
+		return nil, codes.Errorf(codes.TooLarge, "%s has too many values to blame at once; name a key path%s", v.own.Name, below(path))
 	}
 	for i, o := range origins {
-		parent := i+1 < len(origins) && strings.HasPrefix(origins[i+1].Path, o.Path+"/")
-		if !parent && (o.Path == path || strings.HasPrefix(o.Path, path+"/")) {
-			list = append(list, value{o.Path, o.Doc})
+		if parent := i+1 < len(origins) && strings.HasPrefix(origins[i+1].Path, o.Path+"/"); !parent {
+			list = append(list, value{path + o.Path, e.left[o.Doc].file})
 		}
 	}
 	if len(list) == 0 { // an empty object
@@ -124,11 +123,11 @@ func (h *History) valuesOf(r *room, v *view, keys []string) (list []value, err e
 	return list, nil
 }
 
-func textOf(v *doclog.Version) []byte {
-	if !there(v) {
-		return []byte("{}")
+func below(path string) string {
+	if path == "" {
+		return ""
 	}
-	return v.File
+	return " below " + path
 }
 
 // blaming is one question.

@@ -145,18 +145,69 @@ func (h *History) sides(ctx context.Context, r *room, q *DiffAsk) (from, to *vie
 const perLine = 256
 
 func byLine(r *room, answer *DiffAnswer, from, to *view, offset int64) error {
-	old, new := readable(from), readable(to)
+	old, new, skipped := window(readable(from), readable(to))
 	lines := bytes.Count(old, []byte{'\n'}) + bytes.Count(new, []byte{'\n'}) + 2
-	if err := r.take(2*(len(old)+len(new)) + lines*perLine); err != nil {
+	if err := r.take(3*(len(old)+len(new)) + lines*perLine); err != nil {
 		return err
 	}
 	text := diff.Diff(nameOf(answer, &answer.From), old, nameOf(answer, &answer.To), new)
 	if _, unified, found := bytes.Cut(text, []byte{'\n'}); found { // without the command
 		text = unified
 	}
-	var err error
-	answer.Text, answer.Next, err = piece(text, offset)
+	text, err := moved(text, skipped)
+	if err == nil {
+		answer.Text, answer.Next, err = piece(text, offset)
+	}
 	return err
+}
+
+// around is how many lines a unified diff has around those that differ.
+const around = 3
+
+// window is the part of two texts in which they differ, with some lines around it, and how many lines
+// come before it: a change of one line of a long file takes little to compare.
+func window(old, new []byte) (oldPart, newPart []byte, skipped int) {
+	short := min(len(old), len(new))
+	first := 0
+	for first < short && old[first] == new[first] {
+		first++
+	}
+	first = bytes.LastIndexByte(old[:first], '\n') + 1
+	last := 0 // from the end
+	for last < short-first && old[len(old)-1-last] == new[len(new)-1-last] {
+		last++
+	}
+	if line := bytes.IndexByte(old[len(old)-last:], '\n'); line >= 0 {
+		last -= line + 1
+	} else {
+		last = 0
+	}
+	for range around {
+		first = bytes.LastIndexByte(old[:max(first-1, 0)], '\n') + 1
+		last -= bytes.IndexByte(old[len(old)-last:], '\n') + 1
+	}
+	return old[first : len(old)-last], new[first : len(new)-last], bytes.Count(old[:first], []byte{'\n'})
+}
+
+// moved is a unified diff of texts that begin some lines later.
+func moved(text []byte, lines int) ([]byte, error) {
+	if lines == 0 {
+		return text, nil
+	}
+	var out []byte
+	for line := range bytes.Lines(text) {
+		var from, fromLines, to, toLines int
+		if !bytes.HasPrefix(line, []byte("@@")) {
+			out = append(out, line...)
+			continue
+		}
+		const header = "@@ -%d,%d +%d,%d @@\n"
+		if _, err := fmt.Sscanf(string(line), header, &from, &fromLines, &to, &toLines); err != nil {
+			return nil, err
+		}
+		out = fmt.Appendf(out, header, from+lines, fromLines, to+lines, toLines)
+	}
+	return out, nil
 }
 
 // readable is a text of which lines can be compared.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"confcenter/codes"
 	"confcenter/state/history"
@@ -107,19 +108,76 @@ func TestLargeDifferencesArePaged(t *testing.T) {
 	})
 }
 
+// What is the same at the beginning and at the end is not compared, and makes no difference.
+func TestOnlyWhatDiffersIsCompared(t *testing.T) {
+	k := near(t, nil)
+	rapid.Check(t, func(r *rapid.T) {
+		text := func(what string) string {
+			lines := rapid.SliceOfN(rapid.SampledFrom([]string{"1,\n", "2,\n", "3,\n"}), 0, 12).Draw(r, what)
+			return strings.Join(lines, "")
+		}
+		first, last := text("first"), text("last")
+		old, new := "["+first+text("old")+last+"0]", "["+first+text("new")+last+"0]"+rapid.SampledFrom([]string{"", "\n"}).Draw(r, "end")
+		k.write("a.json", old)
+		k.write("a.json", new)
+		if old == new {
+			return
+		}
+		answer := k.diff(history.DiffAsk{Name: "a"})
+		require.Equal(r, new, patched(r, old, answer.Text), answer.Text)
+	})
+}
+
+// patched is what a unified diff makes of a text.
+func patched(t require.TestingT, text, diff string) string {
+	lines, at, last := strings.SplitAfter(text, "\n"), 0, byte(0)
+	var out strings.Builder
+	for line := range strings.Lines(diff) {
+		var from, fromLines, to, toLines int
+		switch {
+		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
+		case strings.HasPrefix(line, "@@"):
+			_, err := fmt.Sscanf(line, "@@ -%d,%d +%d,%d @@", &from, &fromLines, &to, &toLines)
+			require.NoError(t, err)
+			out.WriteString(strings.Join(lines[at:from-1], ""))
+			at = from - 1
+			require.Equal(t, to-1, strings.Count(out.String(), "\n"))
+		case line[0] == '\\' && last == '-': // No newline at end of file
+		case line[0] == '\\':
+			whole := strings.TrimSuffix(out.String(), "\n")
+			out.Reset()
+			out.WriteString(whole)
+		default:
+			if line[0] != '+' {
+				require.Equal(t, strings.TrimSuffix(lines[at], "\n"), strings.TrimSuffix(line[1:], "\n"))
+				at++
+			}
+			if line[0] != '-' {
+				out.WriteString(line[1:])
+			}
+		}
+		last = line[0]
+	}
+	return out.String() + strings.Join(lines[at:], "")
+}
+
 // Documents that would take more memory than there is are refused before they are read, and what
 // was taken is given back.
 func TestMemoryForADifferenceIsTakenFirst(t *testing.T) {
 	k := near(t, nil)
-	k.write("lines.json", "["+strings.Repeat("1,\n", 1<<18)+"1]")
-	k.write("lines.json", "["+strings.Repeat("1,\n", 1<<18)+"2]")
+	k.write("lines.json", "[0,\n"+strings.Repeat("1,\n", 1<<18)+"1]")
+	k.write("lines.json", "[1,\n"+strings.Repeat("1,\n", 1<<18)+"1]")
+	k.write("lines.json", "[1,\n"+strings.Repeat("1,\n", 1<<18)+"2]")
 	small, pool := k.limited(8 << 20)
-	_, err := small.Diff(k.ctx, nil, &history.DiffAsk{Name: "lines"})
+	_, err := small.Diff(k.ctx, nil, &history.DiffAsk{Name: "lines", From: "~2"})
 	k.refused(err, codes.TooLarge, "takes more memory than the 8388608 bytes there are for all")
 	require.Zero(t, pool.Held())
-	answer, err := small.Diff(k.ctx, nil, &history.DiffAsk{Name: "lines", Paths: true})
+	answer, err := small.Diff(k.ctx, nil, &history.DiffAsk{Name: "lines"})
+	require.NoError(t, err, "one line of many")
+	require.Contains(t, answer.Text, "@@ -262143,4 +262143,4 @@\n 1,\n 1,\n 1,\n-1]\n")
+	answer, err = small.Diff(k.ctx, nil, &history.DiffAsk{Name: "lines", Paths: true})
 	require.NoError(t, err)
-	require.Equal(t, "/262144", answer.Paths[0].Path)
+	require.Equal(t, "/262145", answer.Paths[0].Path)
 	require.Zero(t, pool.Held())
 	pool.Add(7 << 20)
 	_, err = small.Show(k.ctx, nil, &history.ShowAsk{Name: "lines"})

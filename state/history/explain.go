@@ -93,6 +93,7 @@ type explanation struct {
 	files  []Say
 	winner int                 // which of them; -1: there is no such value
 	over   map[int]replacement // by file that replaced something
+	left   []contender         // whose values are merged, weakest first
 }
 
 // replacement is that a file replaced what weaker ones have at a shorter path.
@@ -110,7 +111,6 @@ type contender struct {
 // explain follows a path through the files, as jsonpath.Merge merges them.
 func explain(l *layers, keys []string) *explanation {
 	e := &explanation{keys: keys, deep: l.deep, winner: -1, over: map[int]replacement{}}
-	var left []contender
 	for _, v := range append(l.bases[:len(l.bases):len(l.bases)], l.own) {
 		say := Say{Name: v.Name, Role: Lacks, Why: "has no " + shown(keys), Revision: int64(v.Revision)}
 		text := compact(v.File)
@@ -123,14 +123,14 @@ func explain(l *layers, keys []string) *explanation {
 			say.Role, say.Why = Ignored, "is not an object, so that nothing of it is merged"
 		default:
 			say.Value, say.Length = shortValue(at(text, keys))
-			left = append(left, contender{len(e.files), text})
+			e.left = append(e.left, contender{len(e.files), text})
 		}
 		e.files = append(e.files, say)
 	}
 	for depth := range keys {
-		left = e.descend(left, depth)
+		e.left = e.descend(e.left, depth)
 	}
-	e.judge(left)
+	e.judge()
 	return e
 }
 
@@ -178,13 +178,13 @@ func (e *explanation) override(weaker []contender, by int, path string) {
 }
 
 // judge says of the files that are left what they are to the value.
-func (e *explanation) judge(left []contender) {
-	for i, c := range left {
+func (e *explanation) judge() {
+	for i, c := range e.left {
 		say := &e.files[c.file]
 		switch {
-		case i < len(left)-1:
+		case i < len(e.left)-1:
 			say.Role, say.Why = Merged, "its members are merged with those of stronger files"
-		case len(left) > 1:
+		case len(e.left) > 1:
 			say.Role, say.Why = Wins, "is the strongest of the files whose members are merged"
 		case len(e.files) == 1:
 			say.Role, say.Why = Wins, "inherits nothing"
