@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -55,7 +54,7 @@ func (h *History) Prune(ctx context.Context, by *access.Actor, q *PruneAsk) (*Pr
 	}
 	defer h.pruning.Unlock()
 	now := h.cfg.Clock.Now()
-	r := doclog.Retention{Keep: cmp.Or(q.Keep, keptVersions), DryRun: q.DryRun, Before: now.Add(-24 * time.Hour * time.Duration(cmp.Or(q.Days, keptDays)))}
+	r := doclog.Retention{Keep: cmp.Or(q.Keep, keptVersions), DryRun: q.DryRun, Before: now.AddDate(0, 0, -int(cmp.Or(q.Days, keptDays)))}
 	if by != nil {
 		r.By = doclog.By{Author: cmp.Or(by.Author, by.Name), Origin: by.Origin, Peer: by.Address, Comment: by.Comment, Time: now.UnixMilli()}
 	}

@@ -25,7 +25,7 @@ func TestWhatWasPrunedIsCompacted(t *testing.T) {
 	k.write("c.json", "-")
 	later := clock.NewFake(time.Now().Add(40 * 24 * time.Hour))
 	h := history.Open(k.server.State.(kv.Archive), history.Config{Clock: later})
-	for _, q := range []history.PruneAsk{{}, {Keep: 2}, {Days: 1}, {Keep: 2, Days: 50}, {Keep: 2, Days: 30, DryRun: true}} {
+	for _, q := range []history.PruneAsk{{}, {Keep: 2}, {Days: 1}, {Keep: 2, Days: 50}, {Keep: 2, Days: 200_000}, {Keep: 2, Days: 1_000_000}, {Keep: 2, Days: 30, DryRun: true}} {
 		answer, err := h.Prune(k.ctx, nil, &q)
 		require.NoError(t, err)
 		require.EqualValues(t, q.DryRun, answer.Versions > 0, "%+v", q)

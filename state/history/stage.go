@@ -76,6 +76,9 @@ func (s *stages) addLocked(one *staged, w *Wanted) error {
 		return nil
 	}
 	have := &one.wanted[at]
+	if w.Offset > int64(len(have.Text)) {
+		return w.wrongPiece(len(have.Text))
+	}
 	switch end := int(w.Offset) + len(w.Text); {
 	case w.Delete != have.Delete || w.Keep != have.Keep || w.Base != have.Base:
 		return codes.Errorf(codes.BadRequest, "%s is staged already, and to be something else", w.Name)

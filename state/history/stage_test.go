@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -52,4 +53,20 @@ func TestLimitsOfWhatIsStaged(t *testing.T) {
 	now.Advance(stageKept + time.Second)
 	require.NoError(t, stage("one more", "a.json", "1"))
 	require.EqualValues(t, 1, used(t, h)[0].N)
+}
+
+// Where a piece says that it begins is not believed.
+func TestPiecesThatDoNotFollowOneAnother(t *testing.T) {
+	h := Open(kvtest.ForTest(t), Config{})
+	stage := func(offset int64, text string) error {
+		_, err := h.Stage(t.Context(), nil, &StageAsk{Token: "t", Documents: []Wanted{{Name: "a.json", Text: text, Offset: offset}}})
+		return err
+	}
+	require.Equal(t, codes.BadRequest, codes.Of(stage(1, "x")))
+	require.NoError(t, stage(0, "abc"))
+	require.NoError(t, stage(1, "bc"), "sent again")
+	for _, offset := range []int64{-1, math.MinInt64, 1, 2, 4, math.MaxInt64 - 1, math.MaxInt64} {
+		require.Equal(t, codes.BadRequest, codes.Of(stage(offset, "xyz")), offset)
+	}
+	require.NoError(t, stage(3, "def"))
 }
