@@ -14,7 +14,9 @@ PLAIN    := $(DAMAGE)|WhatIsCountedIsWhatIsUsed|ALargeMapIsThinnedWhileItIsWritt
             DocumentsCostWhatTheyTake|CachesCostWhatTheyTake|OriginsAreBounded|AGroupOfWritesIsBoundedByItsFiles|$\
             MergeDeepIsLinear|RequestsTogetherAreAnsweredLikeRequestsAlone|FramesOfHugeTransactionsFitAndSaySo|$\
             C30TenThousandNodesAreListedByStatus|AnInterruptedImportGoesOnWhereItWas|ASmallPoolMakesASmallEngine|$\
-            TheSpaceOfForgottenEntriesGoesBack|BlamingSaysHowFarItLooked|ALongFileIsShownInPieces
+            TheSpaceOfForgottenEntriesGoesBack|BlamingSaysHowFarItLooked|ALongFileIsShownInPieces|$\
+            KilledWhile(Registering|Removing|Replicating|Returning|JoiningAgain)|KilledInTheMiddleOfARemoval|TheLogAgreesWithAList|WhatIsToldAndWhatIsReadBackAreTheSame|$\
+            AChangeIsWholeWhereverItStops
 PLAIN_IN  = $(shell grep -rlwE '^func Test($(PLAIN))' --include='*_test.go' . | xargs -n1 dirname | sort -u)
 # Programs the tests and the benchmark need beside Go, each with its Debian package; a path may be a pattern.
 PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl \
