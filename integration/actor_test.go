@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -258,6 +259,15 @@ func TestFilesOfAPullAreItsAuthors(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(deployed, "conf/a.json"), []byte(`{"v":"in a hurry"}`), 0o644))
 	eventually(t, "the edit is served", func() bool { return len(c.history("a")) == 3 })
 	c.requireBy(made{author: me(t), origin: "file"}, "a")
+
+	p.Stop()
+	gitrepotest.Write(t, deployed, "conf/both.json", `{}`)
+	gitrepotest.Commit(t, deployed, "one of two")
+	gitrepotest.Write(t, deployed, "conf/mine.json", `{}`)
+	p.Start()
+	c = newCLI(t, p)
+	require.Regexp(t, `file +both.json created by `+regexp.QuoteMeta(ada)+`, mine.json created by `+regexp.QuoteMeta(me(t)), c.as("log").ok("--limit", "1"), "each has its author")
+
 	gitrepotest.Commit(t, deployed, "tidy up")
 	require.NoError(t, os.WriteFile(filepath.Join(deployed, "conf/other.json"), []byte(`{}`), 0o644))
 	eventually(t, "a later file is served", func() bool { return strings.Contains(c.as("ls").ok(), "other.json") })

@@ -123,7 +123,11 @@ func whatChanged(c *history.Change, one bool) string {
 		if one {
 			return string(d.Kind)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s", d.Name, d.Kind))
+		part := fmt.Sprintf("%s %s", d.Name, d.Kind)
+		if d.By != nil {
+			part += " by " + whoMade(d.By)
+		}
+		parts = append(parts, part)
 	}
 	if more := c.Count - int64(len(parts)); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))

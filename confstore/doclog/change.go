@@ -48,6 +48,12 @@ type Made struct {
 	Parts    int         `json:"parts,omitempty"` // that have all of them, if First has not
 }
 
+// Several reports whether the versions of the change may have been made by several, so that it
+// does not say who: see Change.Sign.
+func (m *Made) Several() bool {
+	return m.Count > 1 && m.By == By{Origin: m.Origin, Time: m.Time}
+}
+
 // MaxTouches is how many documents are kept with a change itself.
 const MaxTouches = 100
 

@@ -51,12 +51,14 @@ type Document struct {
 	Mtime   int64       `json:"mtime,omitempty" doc:"the version that programs see, in s since 1970"`
 	Size    int64       `json:"size,omitempty" doc:"of the file, in bytes"`
 	Hash    string      `json:"hash,omitempty" doc:"the SHA-256 of the file"`
+	By      *By         `json:"by,omitempty" doc:"who made it of the document: in the log of all, where the change has documents of several authors; of at most 1000 documents of an answer"`
 }
 
 // The limits of a page.
 const (
 	mostChanges = 1000
 	someChanges = 50
+	mostSigned  = 1000 // documents whose version is read to say who made it
 )
 
 // Log lists changes.
@@ -100,14 +102,32 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 		}
 		answer.Compacted = gone > 0
 	}
+	signed := 0
 	for i := range list {
 		c := changeOf(&list[i])
 		for _, touch := range list[i].First {
-			c.Documents = append(c.Documents, Document{Name: touch.Name, Version: touch.N, Kind: touch.Kind})
+			d := Document{Name: touch.Name, Version: touch.N, Kind: touch.Kind}
+			if list[i].Several() && signed < mostSigned {
+				signed++
+				if d.By, err = h.madeBy(ctx, &d); err != nil {
+					return nil, err
+				}
+			}
+			c.Documents = append(c.Documents, d)
 		}
 		answer.Changes = append(answer.Changes, c)
 	}
 	return answer, nil
+}
+
+// madeBy is who made a version of a document whose change has several authors; nil if that is not
+// known, or no longer.
+func (h *History) madeBy(ctx context.Context, d *Document) (*By, error) {
+	v, err := h.log.Find(ctx, &doclog.Document{Name: d.Name, N: d.Version}, d.Version)
+	if codes.Of(err) == codes.Compacted {
+		return nil, nil
+	}
+	return (*By)(v.By), err
 }
 
 func (h *History) logOne(ctx context.Context, name string, before kv.Revision, limit int) (*LogAnswer, error) {

@@ -10,6 +10,7 @@ import (
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/confstore/doclog"
+	"confcenter/kvstore/kvtest"
 	"confcenter/state/history"
 )
 
@@ -46,6 +47,33 @@ func TestTheLogOfADocument(t *testing.T) {
 		require.Len(t, all.Changes[4].Documents, 2)
 		require.Empty(t, k.log("b").Changes[0].Documents[0].Hash)
 	})
+}
+
+// Files that are found together are one change, also if each is somebody else's.
+func TestTheLogOfAllSaysWhoMadeEachDocument(t *testing.T) {
+	store := kvtest.ForTest(t)
+	log, err := doclog.Open(t.Context(), store, "")
+	require.NoError(t, err)
+	version := func(name, author, commit string) doclog.Version {
+		return doclog.Version{Name: name, Served: 1, File: []byte("1"), By: &doclog.By{Author: author, Origin: "file", Commit: commit, Time: 1}}
+	}
+	for _, c := range []doclog.Change{
+		{Versions: []doclog.Version{version("a.json", "ann", "c0ffee"), version("b.json", "bob", ""), version("c.json", "", "")}},
+		{Versions: []doclog.Version{version("a.json", "ann", ""), version("b.json", "ann", "")}},
+	} {
+		c.Sign()
+		_, err := log.Commit(t.Context(), []doclog.Change{c})
+		require.NoError(t, err)
+	}
+	answer, err := history.Open(store, history.Config{}).Log(t.Context(), nil, &history.LogAsk{})
+	require.NoError(t, err)
+	together, mixed := answer.Changes[0], answer.Changes[1]
+	require.Equal(t, "ann", together.Author)
+	require.Nil(t, together.Documents[0].By, "the change says it")
+	require.Equal(t, history.By{Origin: "file", Time: 1}, mixed.By)
+	require.Equal(t, &history.By{Author: "ann", Origin: "file", Commit: "c0ffee", Time: 1}, mixed.Documents[0].By)
+	require.Equal(t, &history.By{Author: "bob", Origin: "file", Time: 1}, mixed.Documents[1].By)
+	require.Nil(t, mixed.Documents[2].By, "nobody knows")
 }
 
 func TestTheLogIsReadInPages(t *testing.T) {
