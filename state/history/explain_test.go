@@ -132,6 +132,21 @@ func TestExplanationsAreTrue(t *testing.T) {
 	})
 }
 
+// PROTOCOL.md says that no path leads to a key that is empty or a blank: it is that of the object
+// around it.
+func TestKeysThatNoPathLeadsTo(t *testing.T) {
+	each(t, map[string]string{"a.json": `{"a":{"":1," ":2,"b":3}}`}, func(t *testing.T, k *kit) {
+		blame, err := k.Blame(k.ctx, nil, &history.BlameAsk{Name: "a"})
+		require.NoError(t, err)
+		for i, path := range []string{"/a/", "/a/ ", "/a/b"} {
+			require.Equal(t, path, blame.Keys[i].Path)
+			answer, err := k.Explain(k.ctx, nil, &history.ExplainAsk{Name: "a", Path: path})
+			require.NoError(t, err)
+			require.Equal(t, strings.TrimRight(path, "/ "), answer.Path)
+		}
+	})
+}
+
 // valueAt is a look-up of our own.
 func valueAt(doc []byte, keys []string) []byte {
 	for _, key := range keys {
