@@ -169,12 +169,32 @@ func valueAt(doc []byte, keys []string) []byte {
 }
 
 func sameJSON(a, b []byte) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
+	return (a == nil) == (b == nil) && reflect.DeepEqual(plain(a), plain(b))
+}
+
+// plain is what a value means: of members with the same key the first counts, which encoding/json
+// would not see.
+func plain(raw []byte) (value any) {
+	switch jsontext.KindOf(raw) {
+	case jsontext.Object:
+		members := map[string]any{}
+		jsontext.EachMember(raw, func(name, raw []byte, _ jsontext.Kind) bool {
+			if _, known := members[string(name)]; !known {
+				members[string(name)] = plain(raw)
+			}
+			return true
+		})
+		return members
+	case jsontext.Array:
+		list := []any{}
+		jsontext.EachElement(raw, func(raw []byte, _ jsontext.Kind) bool {
+			list = append(list, plain(raw))
+			return true
+		})
+		return list
 	}
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
+	if json.Unmarshal(raw, &value) != nil {
+		return nil
 	}
-	return reflect.DeepEqual(x, y)
+	return value
 }
