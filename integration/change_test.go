@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -229,4 +230,36 @@ func TestApplyOverHTTPIsOneRequest(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	require.Zero(t, generationOf(t, p, c))
+}
+
+// What is staged is part of the server's memory, as /metrics shows, and no more than its share.
+func TestWhatIsStagedFitsIntoTheMemory(t *testing.T) {
+	t.Parallel()
+	const budget = 256 << 20
+	p := process.Start(t, t.TempDir(), "--memory", strconv.Itoa(budget))
+	store := storeOf(t, p)
+	pool := func(name string) (value float64) {
+		_, text := store.ask(http.MethodGet, "/metrics", "")
+		_, rest, found := strings.Cut(text, "\nconfcenter_memory_pool_"+name+`{pool="staged"} `)
+		require.True(t, found, name)
+		_, err := fmt.Sscan(rest, &value)
+		require.NoError(t, err)
+		return value
+	}
+	require.EqualValues(t, budget/1000*20, pool("limit_bytes"))
+	require.Zero(t, pool("bytes"))
+	stage := func(n int) (int, string) {
+		return store.ask(http.MethodPost, "/v1/history/stage", fmt.Sprintf(`{"token":"t","documents":[{"name":"%d.json","text":"%s"}]}`, n, strings.Repeat("x", 1<<20)))
+	}
+	fits := budget / 1000 * 20 >> 20
+	for n := range fits {
+		status, text := stage(n)
+		require.Equal(t, 200, status, text)
+	}
+	status, text := stage(fits)
+	require.Equal(t, 429, status, text)
+	require.Contains(t, text, "raise the server's --memory")
+	require.GreaterOrEqual(t, pool("bytes"), float64(fits<<20))
+	require.LessOrEqual(t, pool("bytes"), pool("limit_bytes"))
+	require.EqualValues(t, 1, pool("refused_total"))
 }

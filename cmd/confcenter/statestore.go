@@ -179,7 +179,7 @@ func openState(o *options, store *replica.Store, config *confstore.Store, budget
 	}
 	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
 	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, History: history.Config{
-		Memory: budget.Bodies, Documents: config, Staged: memory.NewPool(min(history.MaxStaged, budget.Queues.Limit())),
+		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
 	}})
 	s.watching.Go(func() { s.remind(log) })

@@ -30,6 +30,7 @@ type Budget struct {
 	Engine      *Pool // the state store's recent changes, tables and caches
 	Tokens      *Pool // results remembered for requests that are said again
 	Queues      *Pool // writes and locks that wait, and versions kept for readers
+	Staged      *Pool // changes of documents that come in parts
 	Documents   *Pool // configuration files, those that wait to be written included
 	Caches      *Pool // merged documents, indexes, prepared answers
 	Bodies      *Pool // HTTP: bodies being read, answers being built
@@ -49,10 +50,11 @@ type part struct {
 
 func (b *Budget) parts() []part {
 	return []part{
-		{"store", &b.Store, 260, 0},
+		{"store", &b.Store, 240, 0},
 		{"engine", &b.Engine, 50, 192 << 20},
 		{"tokens", &b.Tokens, 30, 256 << 20},
 		{"queues", &b.Queues, 30, 256 << 20},
+		{"staged", &b.Staged, 20, 64 << 20},
 		{"documents", &b.Documents, 60, 0},
 		{"caches", &b.Caches, 30, 512 << 20},
 		{"bodies", &b.Bodies, 30, 256 << 20},

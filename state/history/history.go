@@ -18,7 +18,7 @@ type Config struct {
 
 	Documents Documents    // to change; nil: they cannot be
 	Clients   Clients      // that are connected; nil: it is not known
-	Staged    *memory.Pool // for changes that come in parts; nil: MaxStaged bytes
+	Staged    *memory.Pool // for changes that come in parts; nil: 64 MiB
 }
 
 // History answers questions about the past of documents. Its methods may wait for a disk: they
@@ -40,7 +40,7 @@ func Open(store kv.Archive, cfg Config) *History {
 	cfg.Memory = cfg.Memory.Or(64 << 20)
 	return &History{
 		log: doclog.Read(store), cfg: cfg,
-		stages: stages{clock: cfg.Clock, pool: cfg.Staged.Or(MaxStaged), list: map[string]*staged{}},
+		stages: stages{clock: cfg.Clock, pool: cfg.Staged.Or(64 << 20), list: map[string]*staged{}},
 	}
 }
 

@@ -13,10 +13,9 @@ import (
 	"confcenter/state"
 )
 
-// The limits of changes that are being staged. MaxStaged is the default of Config.Staged.
+// The limits of changes that are being staged, besides Config.Staged.
 const (
 	maxStages = 64
-	MaxStaged = 64 << 20
 	stageKept = 5 * time.Minute // after its last part
 )
 
@@ -96,7 +95,7 @@ func (s *stages) addLocked(one *staged, w *Wanted) error {
 
 func (s *stages) roomLocked(one *staged, bytes int) error {
 	if !s.pool.Take(int64(bytes)) {
-		return codes.Errorf(codes.Limit, "what is staged has %d bytes with this, and all changes that are being staged may have %d; make the change in several, or try again later", one.bytes+int64(bytes), s.pool.Limit())
+		return codes.Errorf(codes.Limit, "what is staged has %d bytes with this, and all changes that are being staged may have %d; make the change in several, try again later, or raise the server's --memory", one.bytes+int64(bytes), s.pool.Limit())
 	}
 	one.bytes += int64(bytes)
 	return nil
