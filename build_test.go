@@ -50,6 +50,15 @@ func TestModuleWithRefusedArchiveIsNamedInOneLine(t *testing.T) {
 	}))
 	defer proxy.Close()
 
+	t.Setenv("CGO_ENABLED", "0")
+	cmd := exec.Command("go", "list", "-deps", "-tags=nognet", "./cmd/confcenter")
+	cmd.Env = append(os.Environ(), "GOMODCACHE="+t.TempDir(), "GOPROXY="+proxy.URL, "GOFLAGS=-modcacherw")
+	needed, err := cmd.CombinedOutput()
+	require.NoError(t, err, "there is a build without it: %s", needed)
+	require.NotContains(t, string(needed), "gnet")
+	out, err := exec.Command("go", "build", "-tags=nognet", "-o", os.DevNull, "./cmd/confcenter").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
 	said := makeWithProxy(t, "build", proxy.URL)
 	require.Len(t, said, 1, "%q", said)
 	require.Regexp(t, `^error: could not fetch github\.com/panjf2000/gnet/v2@v2\.9\.8 \(.*403 Forbidden`, said[0])

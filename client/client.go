@@ -39,7 +39,7 @@ import (
 //
 // wide: settings, each with a default.
 type Config struct {
-	// Addrs are the servers' addresses, host:port; default 127.0.0.1:4800. They
+	// Addrs are the servers' addresses, host:port or unix:path; default 127.0.0.1:4800. They
 	// are tried in turn, the one that worked last first.
 	Addrs []string
 	// Name is the program's name (svrname) and Tag its deployment; the server

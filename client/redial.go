@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"confcenter/internal/clock"
@@ -124,13 +125,17 @@ func (c *Client) connectTo(ctx context.Context, addr string) (_ *session, err er
 	return sess, nil
 }
 
-// dial makes the TCP connection. The kernel does not use the injected clock, so the
+// dial makes the connection. The kernel does not use the injected clock, so the
 // limit is in real time.
 func (c *Client) dial(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	defer cancel()
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr)
+	network := "tcp"
+	if path, local := strings.CutPrefix(addr, "unix:"); local {
+		network, addr = "unix", path
+	}
+	return d.DialContext(ctx, network, addr)
 }
 
 // announceLocked wakes all that wait for a change of the connection.

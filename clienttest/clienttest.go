@@ -48,8 +48,9 @@ type Options struct {
 	// Before, if set, is called with the conf directory after Files are written and before
 	// the server starts, for example to set file times or make links.
 	Before func(confDir string)
-	// Server and Store are for limits and clocks. Their address, directories and log are
-	// replaced; the log goes to the test's output.
+	// Server and Store are for limits and clocks. Their addresses, directories and log are
+	// replaced; the log goes to the test's output. With Server.TLSListen the server has only
+	// TLS, by Server.TLS.
 	Server server.Config
 	Store  confstore.Config
 	// Models are for the limits of models. Their clock is that of Server.
@@ -116,7 +117,12 @@ func (s *Server) start() {
 	cfg.SetTimeout = cmp.Or(cfg.SetTimeout, patience)
 	cfg.DiskPatience = cmp.Or(cfg.DiskPatience, patience)
 	scfg := s.opts.Server
-	scfg.Listen, scfg.Log = "127.0.0.1:0", log
+	scfg.Log = log
+	if scfg.TLSListen == "" {
+		scfg.Listen = "127.0.0.1:0"
+	} else {
+		scfg.Listen, scfg.TLSListen = "", "127.0.0.1:0"
+	}
 	if scfg.Loops == 0 {
 		scfg.Loops = 2
 	}

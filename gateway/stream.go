@@ -104,7 +104,7 @@ func (s *sseWriter) close() {
 	if errors.Is(s.err, os.ErrDeadlineExceeded) && !s.gateway.ending() {
 		s.gateway.streams.unread.Add(1)
 		if s.socket != nil {
-			_ = s.socket.SetLinger(0) // or the kernel would go on for minutes
+			s.socket.Forget() // or the kernel would go on for minutes
 		}
 	}
 }

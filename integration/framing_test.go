@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -252,7 +251,7 @@ func TestFrameBoundaries(t *testing.T) {
 		p := peer(t, srv)
 		const n = 50
 		p.Raw(bytes.Repeat(request, n))
-		require.NoError(t, p.Conn.(*net.TCPConn).CloseWrite())
+		p.CloseWrite()
 		for range n {
 			answered(t, p, protocol.GetConfig, 7)
 		}
@@ -261,7 +260,7 @@ func TestFrameBoundaries(t *testing.T) {
 	t.Run("half_closed_after_a_write_keeps_the_write", func(t *testing.T) {
 		p, q := peer(t, srv), peer(t, srv)
 		p.Raw(frame(protocol.SetConfig, 1, `{"filename":"last.json","contents":{"stands":true}}`))
-		require.NoError(t, p.Conn.(*net.TCPConn).CloseWrite())
+		p.CloseWrite()
 		eventually(t, "the write stands", func() bool { return q.Get("last.json").Contents != nil })
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,6 +22,7 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 	}})
 	require.Empty(t, srv.Clients())
 	anonymous := servertest.Dial(t, srv.Addr().String())
+	anonymous.Raw([]byte{1}) // over TLS there is no connection before that
 	web := servertest.Dial(t, srv.Addr().String())
 	web.Identify(`{"svrid":0,"svrname":"web","tag":"blue"}`)
 	other := srv.Peer("other")
@@ -41,7 +43,7 @@ func TestClientsTellWhoFollowsWhat(t *testing.T) {
 		Watches:       1,
 		Watching:      []kv.Filter{{NS: "n"}},
 	}, list[0])
-	require.EqualValues(t, 3, srv.Server.Stats().Get("server_connections"))
+	require.Eventually(t, func() bool { return srv.Server.Stats().Get("server_connections") == 3 }, servertest.Patience, time.Millisecond)
 	require.EqualValues(t, 2, srv.Server.Stats().Get("server_clients"))
 
 	other.Call(protocol.SetConfig, `{"filename":"a.json","contents":{"n":2}}`)

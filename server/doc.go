@@ -25,7 +25,8 @@
 //     a disk, or takes more than about a millisecond, leaves the loop and comes back as
 //     mail. A session belongs to its loop, and everything that others send to a loop goes
 //     through its one mailbox, in order.
-//   - The event loop library ends at netio, behind a small transport.
+//   - The event loop library ends at netio, behind a small transport, of which there is a second
+//     on package net. The tests of this package run on both, and over TLS.
 //   - A connection's input is in one state. Every frame, alone or in a run, passes the one
 //     gate just before it is acted on: header, state, room for output, order of writes,
 //     WHOAMI, right.

@@ -69,7 +69,7 @@ func serveWithFewFiles(t *testing.T) {
 	defer store.Close()
 	lobby := admission.New(admission.Limits{Strangers: 1024})
 	var log bytes.Buffer
-	srv := server.New(server.Config{Listen: "127.0.0.1:0", Lobby: lobby, Log: zerolog.New(zerolog.SyncWriter(&log))}, server.Stores{Config: store})
+	srv := server.New(servertest.OnTransport(server.Config{Listen: "127.0.0.1:0", Lobby: lobby, Log: zerolog.New(zerolog.SyncWriter(&log))}), server.Stores{Config: store})
 	require.NoError(t, srv.Start())
 	addr := srv.Addr().String()
 	there := servertest.Dial(t, addr)
@@ -156,8 +156,7 @@ func TestPeersThatResetDuringAFanOutHurtNobody(t *testing.T) {
 		}
 	}
 	for _, p := range leave {
-		require.NoError(t, p.Conn.(*net.TCPConn).SetLinger(0)) // close sends a reset
-		p.Close()
+		p.Reset()
 	}
 	mtime := writer.Set("a.json", `{"n":1}`)
 	for _, p := range stay {
@@ -214,7 +213,7 @@ func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 	defer store.Close()
 	addr := "127.0.0.1:0"
 	for range 3 {
-		srv := server.New(server.Config{Listen: addr}, server.Stores{Config: store})
+		srv := server.New(servertest.OnTransport(server.Config{Listen: addr}), server.Stores{Config: store})
 		require.NoError(t, srv.Start())
 		addr = srv.Addr().String()
 		p := servertest.Dial(t, addr)
@@ -226,7 +225,7 @@ func TestRestartOnTheSamePortWorksAtOnce(t *testing.T) {
 
 func TestATakenPortIsCalledThat(t *testing.T) {
 	taken := servertest.Start(t, servertest.Options{})
-	err := server.New(server.Config{Listen: taken.Addr().String()}, server.Stores{Config: taken.Store}).Start()
+	err := server.New(servertest.OnTransport(server.Config{Listen: taken.Addr().String()}), server.Stores{Config: taken.Store}).Start()
 	require.ErrorContains(t, err, "address already in use")
 }
 
@@ -235,7 +234,7 @@ func TestAWriteStandsThoughItsWriterHasGone(t *testing.T) {
 	watcher, writer := srv.Peer("watcher"), srv.Peer("writer")
 	watcher.Call(protocol.BookCfgChange, `{"file_pattern":"a.json"}`)
 	writer.Send(protocol.SetConfig, `{"filename":"a.json","contents":{"n":1}}`)
-	require.NoError(t, writer.Conn.(*net.TCPConn).CloseWrite())
+	writer.CloseWrite()
 	watcher.Push()
 	require.JSONEq(t, `{"n":1}`, string(watcher.Get("a.json").Contents))
 }
@@ -271,7 +270,7 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 // Then a stop was orderly all the same, and whoever asked for it can tell.
 func TestAStopThatPeersHoldUpEndsWithItsContext(t *testing.T) {
 	files := servertest.Start(t, servertest.Options{Files: map[string]string{"a.json": `"` + strings.Repeat("x", 1<<20) + `"`}})
-	srv := server.New(server.Config{Listen: "127.0.0.1:0"}, server.Stores{Config: files.Store})
+	srv := server.New(servertest.OnTransport(server.Config{Listen: "127.0.0.1:0"}), server.Stores{Config: files.Store})
 	require.NoError(t, srv.Start())
 	deaf := servertest.Dial(t, srv.Addr().String())
 	deaf.Identify(`{"svrid":0,"svrname":"deaf"}`)
@@ -293,7 +292,7 @@ func TestAReadIsAnsweredThoughItsPeerSendsNoMore(t *testing.T) {
 	for range 50 {
 		p := srv.Peer("reader")
 		p.Send(protocol.KVGet, `{"ns":"n","key":"a"}`)
-		require.NoError(t, p.Conn.(*net.TCPConn).CloseWrite())
+		p.CloseWrite()
 		require.Equal(t, protocol.KVGet.Reply(), p.Next().Command)
 	}
 }

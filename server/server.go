@@ -3,7 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"crypto/tls"
 	"net"
 	"runtime"
 	"time"
@@ -33,10 +33,22 @@ import (
 
 // Config are a Server's settings. The zero value listens on DefaultListen and behaves like
 // CppCloud without its defects.
+//
+// wide: settings.
 type Config struct {
-	// Listen is the TCP address. Default DefaultListen; port 0 takes a free one.
+	// Listen is where plain connections come in: HOST:PORT, where port 0 takes a free one,
+	// or unix:PATH. Default DefaultListen, or with TLSListen none.
 	// Anybody who reaches it may read and write: the caller decides what is safe.
 	Listen string
+	// TLSListen is where TLS connections come in, in the form of Listen; TLS is their
+	// configuration.
+	TLSListen string
+	TLS       *tls.Config
+	// HandshakeTimeout is how long a TLS handshake may take. Default 10 s.
+	HandshakeTimeout time.Duration
+	// Std serves plain connections with package net rather than with gnet, as builds without
+	// gnet do in any case.
+	Std bool
 	// ServerID is this server's place in the id space: the first client gets
 	// ServerID*1000+1001. Default 1.
 	ServerID int
@@ -78,7 +90,10 @@ type Config struct {
 const DefaultListen = "127.0.0.1:4800"
 
 func (c Config) withDefaults() Config {
-	c.Listen = cmp.Or(c.Listen, DefaultListen)
+	if c.TLSListen == "" {
+		c.Listen = cmp.Or(c.Listen, DefaultListen)
+	}
+	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, 10*time.Second)
 	c.ServerID = cmp.Or(c.ServerID, 1)
 	c.Loops = cmp.Or(c.Loops, runtime.GOMAXPROCS(0))
 	c.MaxConnections = cmp.Or(c.MaxConnections, 10000)
@@ -89,6 +104,17 @@ func (c Config) withDefaults() Config {
 	c.Lobby = cmp.Or(c.Lobby, admission.New(admission.Limits{}))
 	c.Limits = c.Limits.WithDefaults()
 	return c
+}
+
+// listeners are the ways in, plain before TLS.
+func (c *Config) listeners() (list []netio.Listen) {
+	if c.Listen != "" {
+		list = append(list, netio.Listen{Address: c.Listen})
+	}
+	if c.TLSListen != "" {
+		list = append(list, netio.Listen{Address: c.TLSListen, TLS: c.TLS, Handshake: c.HandshakeTimeout})
+	}
+	return list
 }
 
 // Stores are what a Server serves. The caller closes them after Shutdown.
@@ -169,7 +195,7 @@ func New(cfg Config, stores Stores) *Server {
 	storage.Add(s.life, s.gate, stores.Storage)
 	model.Add(s.life, s.gate, stores.Models)
 	s.engine = netio.New(netio.Config{
-		Listen: cfg.Listen, Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, admission.TCPCost), Log: cfg.Log,
+		Listen: cfg.listeners(), Loops: cfg.Loops, Front: cfg.Lobby.Front(cfg.MaxConnections, admission.TCPCost), Group: s.group, Std: cfg.Std,
 		NewLoop: func(exec func(fn func()) error) netio.Opener { return s.gate.NewDesk(exec) },
 	})
 	return s
@@ -186,7 +212,7 @@ func (s *Server) Start() error {
 	s.nextSweep = s.cfg.Clock.Now().Add(s.cfg.KeepAlive)
 	if err := s.engine.Start(); err != nil {
 		s.unfollow()
-		return fmt.Errorf("serve on %s: %w", s.cfg.Listen, err)
+		return err
 	}
 	go func() {
 		defer close(s.ticking)
@@ -204,8 +230,17 @@ func (s *Server) unfollow() {
 	}
 }
 
-// Addr is the address the server listens on, with the port it got.
-func (s *Server) Addr() net.Addr { return s.engine.Addr }
+// Addr is the address the server listens on, with the port it got: the plain one, if there
+// is one.
+func (s *Server) Addr() net.Addr { return s.engine.Addr(0) }
+
+// TLSAddr is the address for TLS; nil: there is none.
+func (s *Server) TLSAddr() net.Addr {
+	if s.cfg.TLSListen == "" {
+		return nil
+	}
+	return s.engine.Addr(len(s.cfg.listeners()) - 1)
+}
 
 // drainPoll is how often Shutdown checks whether all sessions are done.
 const drainPoll = 10 * time.Millisecond

@@ -58,7 +58,7 @@ func (a *app) dials(command *cobra.Command) *connection {
 	}
 	command.ValidArgsFunction = cobra.NoFileCompletions
 	f := command.Flags()
-	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT, separated by commas; also CONFCENTER_ADDR")
+	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT or unix:PATH, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
 	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
 	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)

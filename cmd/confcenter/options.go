@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"confcenter/internal/settings"
+	"confcenter/server/netio"
 )
 
 // envPrefix begins the environment variables of every verb.
@@ -65,7 +66,7 @@ const configVariable = envPrefix + "_CONFIG"
 func (o *options) define(command *cobra.Command) {
 	f := command.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "TCP address to serve on; port 0 takes a free one")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "address to serve on, HOST:PORT, where port 0 takes a free one, or unix:PATH for a unix socket")
 	o.http.define(f)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
@@ -132,6 +133,10 @@ func (o *options) check() error {
 		if at.name == "http" && at.address == "" {
 			continue // HTTP is off
 		}
+		if at.name == "http" && strings.HasPrefix(at.address, netio.Unix) {
+			refuse("http = %s: must be HOST:PORT: HTTP is not served on unix sockets", at.address)
+			continue
+		}
 		if open, err := openAddress(at.address); err != nil {
 			refuse("%s = %s: %w", at.name, at.address, err)
 		} else if open && !o.allowOpen {
@@ -186,6 +191,12 @@ func (o *options) check() error {
 // openAddress reports whether other machines can reach address. A host name counts as
 // open because its meaning can change.
 func openAddress(address string) (bool, error) {
+	if path, local := strings.CutPrefix(address, netio.Unix); local {
+		if path == "" {
+			return false, errors.New("must be unix:PATH, for example unix:/run/confcenter.sock")
+		}
+		return false, nil
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return false, errors.New("must be HOST:PORT, for example 127.0.0.1:4800")

@@ -166,6 +166,8 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"no port", "", "", []string{"--listen", "127.0.0.1"}, []string{"must be HOST:PORT"}},
 		{"port out of range", "", "", []string{"--listen", "127.0.0.1:70000"}, []string{"65535"}},
 		{"http open", "", "", []string{"--http", "0.0.0.0:8080"}, []string{"http = 0.0.0.0:8080 is not a loopback address", "--allow-open"}},
+		{"socket without path", "", "", []string{"--listen", "unix:"}, []string{"listen = unix:: must be unix:PATH"}},
+		{"http on a socket", "", "", []string{"--http", "unix:/a"}, []string{"http = unix:/a: must be HOST:PORT"}},
 		{"http without port", "", "", []string{"--http", "localhost"}, []string{"http = localhost: must be HOST:PORT"}},
 		{"any origin", "", "", []string{"--http-cors-origin", "*"}, []string{"http-cors-origin: origin \"*\" must be as browsers send it"}},
 		{"host with scheme", "", "", []string{"--http-host", "http://a"}, []string{"http-host = http://a: must be a host name"}},

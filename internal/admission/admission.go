@@ -49,6 +49,8 @@ type Limits struct {
 const (
 	TCPCost  = 3 << 10
 	HTTPCost = 9 << 10 // with net/http's buffers
+	// TLSCost is what TLS adds to either.
+	TLSCost = 12 << 10
 )
 
 // leavingMost is how many connections may have been told to leave and not have left: they
@@ -196,6 +198,7 @@ type Place struct {
 	// set at open
 	front *Front
 	peer  netip.Addr
+	cost  int64
 	// Meter limits what is sent; nil: nothing does.
 	Meter *Meter
 
@@ -218,9 +221,12 @@ var (
 // Admit lets a new connection in, at the cost of another stranger if the lobby is full. It
 // waits while too many of those have not left yet. It is the caller who closes what is
 // refused.
-func (f *Front) Admit(peer netip.Addr) (*Place, error) {
+func (f *Front) Admit(peer netip.Addr) (*Place, error) { return f.AdmitAt(peer, f.cost) }
+
+// AdmitAt is Admit for a connection that costs so much memory.
+func (f *Front) AdmitAt(peer netip.Addr, cost int64) (*Place, error) {
 	l := f.lobby
-	p := &Place{front: f, peer: peer.Unmap()}
+	p := &Place{front: f, peer: peer.Unmap(), cost: cost}
 	victim, err := l.admit(p)
 	if victim != nil {
 		victim()
@@ -256,7 +262,7 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	a := l.addressLocked(p.peer)
 	l.addresses[p.peer] = a
 	a.connections++
-	l.limits.Memory.Add(p.front.cost)
+	l.limits.Memory.Add(p.cost)
 	p.Meter = l.meterLocked(p.peer, a)
 	l.enterLocked(p, a)
 	return victim, nil
@@ -403,7 +409,7 @@ func (p *Place) Leave() {
 		return
 	}
 	p.state = left
-	l.limits.Memory.Give(p.front.cost)
+	l.limits.Memory.Give(p.cost)
 	a := l.addresses[p.peer]
 	if a.connections--; a.connections == 0 {
 		delete(l.addresses, p.peer)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -13,7 +14,10 @@ import (
 // Listener accepts for a front. It turns away whom the front refuses, and survives the
 // process running out of descriptors.
 type Listener struct {
-	net.Listener // of TCP
+	net.Listener // of TCP or unix sockets
+
+	// Extra is what each connection takes beyond the front's cost, in bytes; set at open.
+	Extra int64
 
 	// set at open
 	front   *Front
@@ -34,23 +38,51 @@ func (f *Front) Listen(l net.Listener, log zerolog.Logger) *Listener {
 	return &Listener{Listener: l, front: f, log: log, closing: make(chan struct{})}
 }
 
+// Stream is what *net.TCPConn and *net.UnixConn have in common.
+type Stream interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
 // Conn is an accepted connection. Its place is left when it is closed.
 type Conn struct {
-	*net.TCPConn
-	Place *Place         // set at open
-	Peer  netip.AddrPort // set at open
+	Stream                // set at open
+	Place  *Place         // set at open
+	Peer   netip.AddrPort // set at open; of a unix socket 127.0.0.1:0
 }
 
 // Close ends the connection.
 func (c *Conn) Close() error {
 	defer c.Place.Leave()
-	return c.TCPConn.Close()
+	return c.Stream.Close()
 }
 
 // Reset ends it so that the kernel forgets it at once; what the peer has not read is lost.
 func (c *Conn) Reset() {
-	_ = c.SetLinger(0)
+	c.Forget()
 	_ = c.Close()
+}
+
+// Forget makes the kernel forget the connection when it is closed, and what the peer has not
+// read.
+func (c *Conn) Forget() {
+	if tcp, ok := c.Stream.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+// onMachine stands for the address of a peer that came through a unix socket.
+var onMachine = netip.MustParseAddrPort("127.0.0.1:0")
+
+// addressOf is who the peer of a connection is to all limits.
+func addressOf(c net.Conn) netip.AddrPort {
+	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return onMachine
+	}
+	peer := tcp.AddrPort()
+	return netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 }
 
 // Accept implements net.Listener; its connections are of type *Conn. It fails only once
@@ -65,14 +97,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		l.works()
-		tcp := nc.(*net.TCPConn)
-		peer := tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
-		c := &Conn{TCPConn: tcp, Peer: netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())}
-		if c.Place, err = l.front.Admit(c.Peer.Addr()); err == nil {
+		c := &Conn{Stream: nc.(Stream), Peer: addressOf(nc)}
+		if c.Place, err = l.front.AdmitAt(c.Peer.Addr(), l.front.cost+l.Extra); err == nil {
 			return c, nil
 		}
-		_ = tcp.SetLinger(0) // a reset leaves nothing behind, however often they come
-		_ = tcp.Close()
+		c.Forget() // a reset leaves nothing behind, however often they come
+		_ = c.Stream.Close()
 	}
 }
 

@@ -2,10 +2,12 @@ package servertest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,13 +44,42 @@ func (s *Server) Dial() *Peer {
 	return Dial(s.t, s.Addr().String())
 }
 
-// Dial opens a connection to any server.
+// Dial opens a connection to a server on the transport that the tests run on.
 func Dial(t testing.TB, addr string) *Peer {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", addr, Patience)
+	network := "tcp"
+	if path, local := strings.CutPrefix(addr, "unix:"); local {
+		network, addr = "unix", path
+	}
+	conn, err := net.DialTimeout(network, addr, Patience)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
+	if on.tls {
+		return Over(t, tls.Client(conn, on.client()))
+	}
+	return Over(t, conn)
+}
+
+// Over is a peer on a connection.
+func Over(t testing.TB, conn net.Conn) *Peer {
 	return &Peer{Conn: conn, t: t, r: bufio.NewReader(conn)}
+}
+
+// CloseWrite says that the peer sends no more.
+func (p *Peer) CloseWrite() {
+	p.t.Helper()
+	require.NoError(p.t, p.Conn.(interface{ CloseWrite() error }).CloseWrite())
+}
+
+// Reset closes the connection with a reset.
+func (p *Peer) Reset() {
+	p.t.Helper()
+	conn := p.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	require.NoError(p.t, conn.(*net.TCPConn).SetLinger(0))
+	conn.Close()
 }
 
 // Peer opens a connection and identifies it with that svrname.

@@ -35,9 +35,10 @@ type Server struct {
 	t testing.TB
 }
 
-// Start starts a server that stops with the test.
+// Start starts a server that stops with the test, on the transport that the tests run on.
 func Start(t testing.TB, opts Options) *Server {
 	t.Helper()
+	opts.Server = OnTransport(opts.Server)
 	s := &Server{running: clienttest.Start(t, opts), t: t}
 	s.Server = s.TCP()
 	return s

@@ -11,25 +11,27 @@ import (
 //
 // wide: a list of numbers.
 type Counters struct {
-	Opened        atomic.Uint64 `metric:"server_connections_opened_total" help:"TCP connections accepted."`
-	Closed        atomic.Uint64 `metric:"server_connections_closed_total" help:"TCP connections ended."`
-	Replies       atomic.Uint64 `metric:"server_replies_total" help:"Replies sent to TCP peers."`
-	Pushes        atomic.Uint64 `metric:"server_pushes_total" help:"Notices of changed configurations."`
-	Coalesced     atomic.Uint64 `metric:"server_pushes_coalesced_total" help:"Notices that took the place of one the peer had not read."`
-	Watches       atomic.Int64  `metric:"server_watches" help:"Watches on the state store."`
-	WatchFrames   atomic.Uint64 `metric:"server_watch_frames_total" help:"Frames of events sent to watches."`
-	WatchesBehind atomic.Uint64 `metric:"server_watches_behind_total" help:"How often a watch fell behind because its peer did not read."`
-	WatchResyncs  atomic.Uint64 `metric:"server_watch_resyncs_total" help:"How often a watch had to begin again with the whole state."`
-	KeepAlives    atomic.Uint64 `metric:"server_keepalives_total" help:"Silent peers asked for a sign of life."`
-	Parked        atomic.Uint64 `metric:"server_sessions_parked_total" help:"How often a connection had to wait for its writes, the store or its peer."`
-	Panics        atomic.Uint64 `metric:"server_panics_total" help:"Panics that were contained; mostly they closed one connection."`
-	StateWrites   atomic.Uint64 `metric:"server_state_writes_total" help:"Writes that the state store took from TCP peers."`
-	StateRefused  atomic.Uint64 `metric:"server_state_refused_total" help:"Requests about the state store answered with an error."`
+	Opened           atomic.Uint64 `metric:"server_connections_opened_total" help:"TCP connections accepted."`
+	Closed           atomic.Uint64 `metric:"server_connections_closed_total" help:"TCP connections ended."`
+	HandshakesFailed atomic.Uint64 `metric:"server_tls_handshakes_failed_total" help:"TLS connections closed because their handshake failed."`
+	Replies          atomic.Uint64 `metric:"server_replies_total" help:"Replies sent to TCP peers."`
+	Pushes           atomic.Uint64 `metric:"server_pushes_total" help:"Notices of changed configurations."`
+	Coalesced        atomic.Uint64 `metric:"server_pushes_coalesced_total" help:"Notices that took the place of one the peer had not read."`
+	Watches          atomic.Int64  `metric:"server_watches" help:"Watches on the state store."`
+	WatchFrames      atomic.Uint64 `metric:"server_watch_frames_total" help:"Frames of events sent to watches."`
+	WatchesBehind    atomic.Uint64 `metric:"server_watches_behind_total" help:"How often a watch fell behind because its peer did not read."`
+	WatchResyncs     atomic.Uint64 `metric:"server_watch_resyncs_total" help:"How often a watch had to begin again with the whole state."`
+	KeepAlives       atomic.Uint64 `metric:"server_keepalives_total" help:"Silent peers asked for a sign of life."`
+	Parked           atomic.Uint64 `metric:"server_sessions_parked_total" help:"How often a connection had to wait for its writes, the store or its peer."`
+	Panics           atomic.Uint64 `metric:"server_panics_total" help:"Panics that were contained; mostly they closed one connection."`
+	StateWrites      atomic.Uint64 `metric:"server_state_writes_total" help:"Writes that the state store took from TCP peers."`
+	StateRefused     atomic.Uint64 `metric:"server_state_refused_total" help:"Requests about the state store answered with an error."`
 
 	// Connections that were closed:
 	BadFrames    atomic.Uint64 `metric:"server_limits_met_total" label:"limit=frame" help:"How often TCP peers met a limit."` // a wrong header or an oversize body
 	Unidentified atomic.Uint64 `metric:"server_limits_met_total" label:"limit=identify"`
-	Idle         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=idle"` // the keep-alive was not answered
+	Handshake    atomic.Uint64 `metric:"server_limits_met_total" label:"limit=handshake"` // it took too long
+	Idle         atomic.Uint64 `metric:"server_limits_met_total" label:"limit=idle"`      // the keep-alive was not answered
 	OutputLimit  atomic.Uint64 `metric:"server_limits_met_total" label:"limit=output"`
 	MemoryLimit  atomic.Uint64 `metric:"server_limits_met_total" label:"limit=memory"`
 	Stalled      atomic.Uint64 `metric:"server_limits_met_total" label:"limit=stall"`

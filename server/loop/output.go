@@ -5,14 +5,15 @@ import "slices"
 // Transport is the socket side of a connection. All methods are called on the loop;
 // after Close none is called again.
 type Transport interface {
-	// TrySend writes as much of p as the socket accepts and returns how much that was. It
-	// must not be called while Buffered is not 0. If the connection is broken it may call
-	// Conn.Lost before it returns.
+	// TrySend writes as much of p as the socket accepts and returns how much that was, or a
+	// little more, which is Buffered then. It must not be called while Buffered is not 0. If
+	// the connection is broken it may call Conn.Lost before it returns.
 	TrySend(p []byte) int
 	// Send writes all of p: what the socket does not accept at once is copied, and written
 	// when the peer reads. It may call Conn.Lost like TrySend.
 	Send(p []byte)
-	// Buffered is how much of Send's bytes the socket has not accepted yet.
+	// Buffered is how much the socket has not accepted yet of what the transport has. One that
+	// is not told when a peer reads asks the socket again.
 	Buffered() int
 	// Listen(false) stops the reading of the socket, so that the kernel makes a peer wait
 	// that sends on; what has been read already still arrives. While the transport does
@@ -48,8 +49,8 @@ type piece struct {
 
 const (
 	pieceSize = 64 // of a piece in Output.pieces, in bytes
-	// armCost is what the transport needs to hold armSize.
-	armCost = armSize + 256
+	// armCost is what the transport needs to hold anything, beside that itself.
+	armCost = 256
 )
 
 // PushKey identifies pushes that replace each other. The zero value replaces nothing.
@@ -62,8 +63,7 @@ type Output struct {
 	head   int // first piece not sent
 	off    int // bytes of it that are
 	bytes  int // in all pieces, less what is sent
-	// armed is true if the transport has been given some, which it may still hold.
-	armed bool
+	held   int // what the transport was seen to hold, as counted
 	// progress is when the peer was last seen to read, in unix ns.
 	progress int64
 }
@@ -78,10 +78,12 @@ func (o *Output) SendOwn(p []byte) {
 	}
 	if o.empty() && o.atTransport() == 0 {
 		n := o.c.t.TrySend(p)
-		if o.c.state == dead || n == len(p) {
+		if o.c.state == dead {
 			return
 		}
-		p = p[n+o.arm(p[n:]):]
+		if p = p[n:]; len(p) > 0 {
+			p = p[o.arm(p):]
+		}
 	}
 	if len(p) > 0 {
 		o.enqueue(piece{b: slices.Clone(p)})
@@ -108,19 +110,21 @@ func (o *Output) arm(rest []byte) int {
 	}
 	rest = rest[:min(len(rest), armSize)]
 	o.c.t.Send(rest)
-	if o.c.state != dead && !o.armed {
-		o.armed = true
-		o.count(armCost)
+	if o.c.state != dead {
+		o.atTransport()
 	}
 	return len(rest)
 }
 
-// atTransport is how much the transport still holds.
+// atTransport is how much the transport still holds, and counts it.
 func (o *Output) atTransport() int {
-	n := o.c.t.Buffered()
-	if n == 0 && o.armed {
-		o.armed = false
-		o.count(-armCost)
+	n, held := o.c.t.Buffered(), 0
+	if n > 0 {
+		held = n + armCost
+	}
+	if held != o.held {
+		o.count(held - o.held)
+		o.held = held
 	}
 	return n
 }
@@ -290,9 +294,7 @@ func (o *Output) discard() {
 		o.drop(&o.pieces[i])
 	}
 	o.count(-cap(o.pieces) * pieceSize)
-	if o.armed {
-		o.count(-armCost)
-	}
+	o.count(-o.held)
 	*o = Output{c: o.c}
 }
 
@@ -313,12 +315,12 @@ func (o *Output) checkBlocked() {
 
 // pumpAgain is pump for a connection that is known to be blocked.
 func (o *Output) pumpAgain() {
-	c, before := o.c, o.Owing()
+	c, before := o.c, o.bytes+o.held
 	o.pump()
 	if c.state == dead {
 		return
 	}
-	if o.Owing() < before {
+	if o.atTransport(); o.bytes+o.held < before {
 		o.progressed()
 		c.Loop.sweep.moved.Store(true)
 	}

@@ -1,0 +1,168 @@
+// Package tlsfiles has the configuration of TLS servers whose certificates are in files, and
+// follows these files: what replaces them is used from the next connection on, and what
+// cannot be used is reported while the last good ones stay in service.
+package tlsfiles
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/internal/clock"
+)
+
+// Paths name the files, all PEM.
+type Paths struct {
+	Cert, Key string
+	// ClientCA has the authorities that clients' certificates must come from; empty: clients
+	// need none.
+	ClientCA string
+}
+
+// Files are the certificates in force.
+type Files struct {
+	// set at open
+	paths Paths
+	clock clock.Clock
+	log   zerolog.Logger
+
+	used    atomic.Pointer[tls.Config]
+	trouble atomic.Pointer[error] // of the files as they are; nil: none
+
+	life   context.Context
+	end    context.CancelFunc
+	follow sync.WaitGroup
+
+	// the follower's, after Open
+	seen  [][]byte // what the files had when they were last read
+	taken [][]byte // what was last taken from them, or refused
+}
+
+// period is how often the files are read.
+const period = time.Second
+
+// Open reads the files, which must be good, and follows them until Close.
+func Open(paths Paths, c clock.Clock, log zerolog.Logger) (*Files, error) {
+	f := &Files{paths: paths, clock: c, log: log}
+	text, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.take(text); err != nil {
+		return nil, err
+	}
+	f.seen = text
+	f.life, f.end = context.WithCancel(context.Background())
+	ticker := c.NewTicker(period)
+	f.follow.Go(func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-f.life.Done():
+				return
+			case <-ticker.C():
+				f.look()
+			}
+		}
+	})
+	return f, nil
+}
+
+// Close ends the following of the files.
+func (f *Files) Close() error {
+	f.end()
+	f.follow.Wait()
+	return nil
+}
+
+// Config is for servers. Each connection gets the certificates that are in force when it
+// begins.
+func (f *Files) Config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.used.Load(), nil }}
+}
+
+// Trouble is what is wrong with the files as they are, nil if they are in force and valid.
+func (f *Files) Trouble() error {
+	if trouble := f.trouble.Load(); trouble != nil {
+		return *trouble
+	}
+	leaf := f.used.Load().Certificates[0].Leaf
+	if now := f.clock.Now(); now.After(leaf.NotAfter) {
+		return fmt.Errorf("the certificate in %s has expired, at %s; replace it", f.paths.Cert, leaf.NotAfter.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (f *Files) read() (text [][]byte, err error) {
+	for _, path := range []string{f.paths.Cert, f.paths.Key, f.paths.ClientCA} {
+		var one []byte
+		if path != "" {
+			if one, err = os.ReadFile(path); err != nil {
+				return nil, err
+			}
+		}
+		text = append(text, one)
+	}
+	return text, nil
+}
+
+// look takes what has changed and is the same as a period before: pairs are mostly replaced
+// one file after the other.
+func (f *Files) look() {
+	text, err := f.read()
+	if err != nil {
+		text = [][]byte{[]byte(err.Error())}
+	}
+	settled := slices.EqualFunc(text, f.seen, bytes.Equal)
+	f.seen = text
+	if !settled || slices.EqualFunc(text, f.taken, bytes.Equal) {
+		return
+	}
+	if err == nil {
+		err = f.take(text)
+	}
+	f.taken = text
+	if err != nil {
+		f.trouble.Store(&err)
+		f.log.Error().Err(err).Msg("the TLS certificates have changed and cannot be used; those of before stay in service")
+		return
+	}
+	f.trouble.Store(nil)
+	leaf := f.used.Load().Certificates[0].Leaf
+	f.log.Info().Stringer("subject", leaf.Subject).Time("expires", leaf.NotAfter).Msg("TLS certificates reloaded")
+}
+
+// take puts the certificates in force, if they are good.
+func (f *Files) take(text [][]byte) error {
+	pair, err := tls.X509KeyPair(text[0], text[1])
+	if err != nil {
+		return fmt.Errorf("%s and %s: %w", f.paths.Cert, f.paths.Key, err)
+	}
+	c := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		NextProtos:   []string{"http/1.1"}, // who asks for nothing gets nothing
+		// A ticket would bring a client back whose certificate is not trusted any more.
+		SessionTicketsDisabled: true,
+		// Small records would cost a write each; nobody waits for the first byte of a frame.
+		DynamicRecordSizingDisabled: true,
+	}
+	if f.paths.ClientCA != "" {
+		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !c.ClientCAs.AppendCertsFromPEM(text[2]) {
+			return fmt.Errorf("%s has no certificate in PEM", f.paths.ClientCA)
+		}
+	}
+	f.used.Store(c)
+	f.taken = text
+	return nil
+}

@@ -1,0 +1,173 @@
+package tlsfiles
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"confcenter/internal/authority"
+	"confcenter/internal/clock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kit has files and who issues what is in them.
+type kit struct {
+	t     *testing.T
+	from  *authority.Authority
+	paths Paths
+	clock *clock.Fake
+	log   bytes.Buffer
+	*Files
+}
+
+func start(t *testing.T, clientCA bool) *kit {
+	dir := t.TempDir()
+	k := &kit{t: t, clock: clock.NewFake(time.Now()), paths: Paths{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}}
+	var err error
+	k.from, err = authority.New()
+	require.NoError(t, err)
+	k.replace(k.issue("one"))
+	if clientCA {
+		k.paths.ClientCA = filepath.Join(dir, "ca")
+		k.write(k.paths.ClientCA, k.from.PEM())
+	}
+	k.Files, err = Open(k.paths, k.clock, zerolog.New(zerolog.SyncWriter(&k.log)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = k.Close() })
+	return k
+}
+
+func (k *kit) issue(name string) authority.Pair {
+	pair, err := k.from.Issue(name, k.clock.Now().Add(time.Hour))
+	require.NoError(k.t, err)
+	return pair
+}
+
+func (k *kit) write(path string, text []byte) { require.NoError(k.t, os.WriteFile(path, text, 0o600)) }
+
+func (k *kit) replace(p authority.Pair) {
+	k.write(k.paths.Cert, p.Cert)
+	k.write(k.paths.Key, p.Key)
+}
+
+// look has the files looked at as often as it takes.
+func (k *kit) look() {
+	k.Files.look()
+	k.Files.look()
+}
+
+// shown is the name in the certificate that a client sees.
+func (k *kit) shown(with ...tls.Certificate) (string, error) {
+	l, err := tls.Listen("tcp", "127.0.0.1:0", k.Config())
+	require.NoError(k.t, err)
+	defer l.Close()
+	done := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			err = c.(*tls.Conn).Handshake()
+			c.Close()
+		}
+		done <- err
+	}()
+	c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: k.from.Pool(), ServerName: "localhost", Certificates: with})
+	if failed := <-done; failed != nil || err != nil {
+		return "", cmp.Or(failed, err)
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+}
+
+func (k *kit) shows(name string) {
+	k.t.Helper()
+	got, err := k.shown()
+	require.NoError(k.t, err)
+	require.Equal(k.t, name, got)
+}
+
+func TestNewCertificatesAreTaken(t *testing.T) {
+	k := start(t, false)
+	k.shows("one")
+	k.look()
+	require.Empty(t, k.log.String())
+	k.replace(k.issue("two"))
+	k.Files.look()
+	k.shows("one") // they may not be there whole
+	k.Files.look()
+	k.shows("two")
+	require.Contains(t, k.log.String(), "reloaded")
+}
+
+func TestTheClockHasTheFilesLookedAt(t *testing.T) {
+	k := start(t, false)
+	k.replace(k.issue("two"))
+	require.Eventually(t, func() bool {
+		k.clock.Advance(period)
+		name, err := k.shown()
+		return err == nil && name == "two"
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestBrokenCertificatesAreReportedAndNotTaken(t *testing.T) {
+	k := start(t, false)
+	good := k.issue("two")
+	for _, broken := range []func(){
+		func() { k.write(k.paths.Key, good.Key) }, // not the certificate's
+		func() { k.write(k.paths.Cert, []byte("nonsense")) },
+		func() { require.NoError(t, os.Remove(k.paths.Cert)) },
+	} {
+		k.log.Reset()
+		broken()
+		k.look()
+		k.look()
+		require.ErrorContains(t, k.Trouble(), k.paths.Cert)
+		require.Equal(t, 1, bytes.Count(k.log.Bytes(), []byte("\n")), "said once")
+		k.shows("one")
+	}
+	k.replace(good)
+	k.look()
+	require.NoError(t, k.Trouble())
+	k.shows("two")
+}
+
+func TestWhatIsNotGoodFromTheBeginningIsRefused(t *testing.T) {
+	k := start(t, true)
+	_, err := Open(Paths{Cert: k.paths.Cert, Key: "nowhere"}, k.clock, zerolog.Nop())
+	require.ErrorContains(t, err, "nowhere")
+	k.write(k.paths.ClientCA, []byte("nonsense"))
+	_, err = Open(k.paths, k.clock, zerolog.Nop())
+	require.ErrorContains(t, err, k.paths.ClientCA)
+}
+
+func TestAnExpiredCertificateIsTrouble(t *testing.T) {
+	k := start(t, false)
+	require.NoError(t, k.Trouble())
+	k.clock.Advance(2 * time.Hour)
+	require.ErrorContains(t, k.Trouble(), "has expired")
+}
+
+// Whoever was trusted before must not come back by what a client remembers.
+func TestAnAuthorityThatIsTakenAwayIsNotTrusted(t *testing.T) {
+	k := start(t, true)
+	_, err := k.shown()
+	require.ErrorContains(t, err, "didn't provide a certificate")
+	mine, err := k.issue("client").Certificate()
+	require.NoError(t, err)
+	_, err = k.shown(mine)
+	require.NoError(t, err)
+	other, err := authority.New()
+	require.NoError(t, err)
+	k.write(k.paths.ClientCA, other.PEM())
+	k.look()
+	_, err = k.shown(mine)
+	require.ErrorContains(t, err, "certificate signed by unknown authority")
+}
