@@ -20,7 +20,7 @@ func (s *Store) Change(req change.Request, done func(change.Result, error)) erro
 	if len(req.Documents) == 0 || len(req.Documents) > s.cfg.MaxFiles {
 		return codes.Errorf(codes.Limit, "a change has %d documents; it must have one at least, and at most %d", len(req.Documents), s.cfg.MaxFiles)
 	}
-	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), changed: done, check: req.Check, behind: req.Behind}
+	job := &setJob{reqs: make([]SetRequest, len(req.Documents)), changed: done, check: req.Check, behind: req.Behind, asked: req.Asked}
 	for i, d := range req.Documents {
 		job.reqs[i] = SetRequest{Name: d.Name, Contents: d.File, Exact: true, Base: d.Base, Actor: req.Actor, file: true, keep: d.Keep}
 	}
@@ -100,8 +100,11 @@ func (w *writer) overtaken(j *setJob) error {
 	return codes.Errorf(codes.Conflict, "documents have been changed by revision %d since all of them were looked at; nothing was changed: try again", w.rec.known)
 }
 
-// asked identifies what a request asks for.
-func (j *setJob) asked() doclog.Digest {
+// question identifies what a request asks for.
+func (j *setJob) question() doclog.Digest {
+	if j.asked != (doclog.Digest{}) {
+		return j.asked
+	}
 	h := sha256.New()
 	for i := range j.reqs {
 		r := &j.reqs[i]
@@ -125,7 +128,7 @@ func (w *writer) replayed(s *setting) error {
 			return err
 		}
 	}
-	s.asked = s.job.asked()
+	s.asked = s.job.question()
 	type answer struct{ made *doclog.Made }
 	got := &answer{}
 	err := w.rec.scribe.do(func() (err error) {

@@ -8,6 +8,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/change"
+	"confcenter/confstore/doclog"
 	"confcenter/kv"
 )
 
@@ -19,6 +20,7 @@ type setJob struct {
 	changed func(change.Result, error) // of a Change, in place of done
 	check   bool                       // of a Change: nothing is written
 	behind  kv.Revision                // of a Change, if not 0: no document was changed after it
+	asked   doclog.Digest              // of a Change: what was asked for, if that is not what reqs say
 
 	since time.Time // set at put
 	size  int64     // set at put: bytes of contents

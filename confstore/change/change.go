@@ -16,6 +16,9 @@ type Request struct {
 	// asked for again with it is not made again, but answered with what the first one did, unless
 	// that changed nothing: it has left no trace, and may be made now.
 	Actor *access.Actor
+	// Asked identifies what was asked for, if Documents follow from that and from what there was, so
+	// that they are others when it is asked for again; zero: Documents are what was asked for.
+	Asked doclog.Digest
 	// Behind, unless it is 0, is the revision at which somebody looked at all documents to find
 	// which to change. If any document was changed after it the change is refused with
 	// codes.Conflict.

@@ -2,6 +2,8 @@ package history
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 
 	"confcenter/access"
 	"confcenter/codes"
@@ -64,8 +66,12 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 	wanted := q.Documents
 	if q.Staged > 0 {
 		staged, err := h.stages.take(q.Token, q.Staged)
-		if made, known := h.known(ctx, q, err); known != nil || made != nil {
-			return made, known
+		if err != nil { // as after a restart of the server, and the change may have been made before it
+			made, failed := h.replayOf(ctx, by, doclog.Digest{}, q.DryRun)
+			if made == nil && failed == nil {
+				failed = err
+			}
+			return made, failed
 		}
 		wanted = append(staged, wanted...)
 	}
@@ -87,6 +93,10 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 		req.Documents = append(req.Documents, d)
 	}
 	if q.Prune {
+		req.Asked = prune(req.Documents)
+		if made, err := h.replayOf(ctx, by, req.Asked, q.DryRun); made != nil || err != nil {
+			return made, err
+		}
 		if req.Behind, err = h.log.Settled(); err != nil && !q.DryRun {
 			return nil, err
 		}
@@ -111,20 +121,26 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 // perWanted is what a document of a change takes besides its text.
 const perWanted = 256
 
-// known answers an apply of which the stage is gone, as after a restart of the server: if the change
-// was made, it is told what it did.
-func (h *History) known(ctx context.Context, q *ApplyAsk, gone error) (*ChangeAnswer, error) {
-	if gone == nil || q.DryRun {
-		return nil, gone
+// replayOf answers a change that was made before, with the same token; nil: it was not. What it has to
+// change is found in what there is, so that it is not looked for again.
+func (h *History) replayOf(ctx context.Context, by *access.Actor, asked doclog.Digest, dry bool) (*ChangeAnswer, error) {
+	if by == nil || by.Token == "" || dry {
+		return nil, nil
 	}
-	made, err := h.log.Asked(ctx, q.Token, doclog.Digest{})
-	if err != nil {
+	made, err := h.log.Asked(ctx, by.Token, asked)
+	if made == nil || err != nil {
 		return nil, err
 	}
-	if made == nil {
-		return nil, gone
-	}
 	return h.answerTo(ctx, made)
+}
+
+// prune identifies the question to make documents what is said and to delete all others.
+func prune(list []change.Document) doclog.Digest {
+	h := sha256.New()
+	for _, d := range list {
+		fmt.Fprintf(h, "prune %q %t %t %s %v\n", d.Name, d.Keep, d.File != nil, doclog.DigestOf(d.File), d.Base)
+	}
+	return doclog.Digest(h.Sum(nil))
 }
 
 // StageAsk adds documents to a change that is too large for one question.

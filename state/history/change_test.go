@@ -222,6 +222,52 @@ func TestRollbackOfADocument(t *testing.T) {
 	})
 }
 
+// What a rollback or a pruning changes follows from what there is, which is something else when it is
+// asked for again.
+func TestAChangeThatIsWorkedOutIsMadeOncePerToken(t *testing.T) {
+	each(t, map[string]string{"other.json": "1"}, func(t *testing.T, k *kit) {
+		for i := range 4 {
+			k.write("a.json", fmt.Sprint(i))
+		}
+		token := func(text string) history.Said { return history.Said{Token: text} }
+		rollback := func(q history.RollbackAsk) (*history.ChangeAnswer, error) { return k.Rollback(k.ctx, nil, &q) }
+		apply := func(q history.ApplyAsk) (*history.ChangeAnswer, error) { return k.Apply(k.ctx, nil, &q) }
+		one := []history.Wanted{{Name: "a.json", Text: "5"}}
+		for _, ask := range []func(token history.Said) (*history.ChangeAnswer, error){
+			func(s history.Said) (*history.ChangeAnswer, error) {
+				return rollback(history.RollbackAsk{Name: "a", Rev: "~1", Said: s})
+			},
+			func(s history.Said) (*history.ChangeAnswer, error) {
+				return rollback(history.RollbackAsk{Name: "a", Said: s})
+			},
+			func(s history.Said) (*history.ChangeAnswer, error) {
+				return rollback(history.RollbackAsk{All: true, Rev: "~1", Said: s})
+			},
+			func(s history.Said) (*history.ChangeAnswer, error) {
+				return apply(history.ApplyAsk{Documents: one, Prune: true, Said: s})
+			},
+		} {
+			said := token(fmt.Sprint(k.log("").Changes[0].Revision))
+			made, err := ask(said)
+			require.NoError(t, err)
+			require.Positive(t, made.Count)
+			require.False(t, made.Replayed)
+			again, err := ask(said)
+			require.NoError(t, err)
+			require.True(t, again.Replayed)
+			require.Equal(t, []any{made.Revision, made.Count, made.Documents}, []any{again.Revision, again.Count, again.Documents})
+			require.Equal(t, made.Revision, k.log("").Changes[0].Revision)
+			for _, other := range []history.ApplyAsk{{Documents: one}, {Prune: true, Documents: []history.Wanted{{Name: "a.json", Text: "6"}}}} {
+				other.Said = said
+				_, err = apply(other)
+				k.refused(err, codes.TokenReused, "was used for another change")
+			}
+			_, err = rollback(history.RollbackAsk{Name: "a", Rev: "~3", Said: said})
+			k.refused(err, codes.TokenReused, "was used for another change")
+		}
+	})
+}
+
 func TestRollbackOfAllDocuments(t *testing.T) {
 	each(t, map[string]string{"a.json": "1", "gone.json": "1", "same.json": "1"}, func(t *testing.T, k *kit) {
 		k.write("a.json", "2")

@@ -32,10 +32,17 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 	case q.All && moment == "":
 		return nil, codes.Errorf(codes.BadRequest, "rev is missing: say as at which revision all documents are to be")
 	}
+	by, err := q.by(actor)
+	if err != nil {
+		return nil, err
+	}
+	asked := doclog.DigestOf(fmt.Appendf(nil, "rollback %q %q %t", name, moment, q.All))
+	if made, err := h.replayOf(ctx, by, asked, q.DryRun); made != nil || err != nil {
+		return made, err
+	}
 	r := h.room()
 	defer r.give()
 	var behind kv.Revision
-	var err error
 	if q.All && !q.DryRun {
 		if behind, err = h.log.Settled(); err != nil {
 			return nil, err
@@ -45,16 +52,12 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 	if err != nil {
 		return nil, err
 	}
-	by, err := q.by(actor)
-	if err != nil {
-		return nil, err
-	}
 	back := access.Actor{}
 	if by != nil {
 		back = *by
 	}
 	back.Origin, back.Comment = access.Rollback, cmp.Or(back.Comment, fmt.Sprintf("as at revision %d", rev))
-	answer, err := h.change(ctx, change.Request{Documents: list, Actor: &back, Behind: behind, Check: q.DryRun})
+	answer, err := h.change(ctx, change.Request{Documents: list, Actor: &back, Asked: asked, Behind: behind, Check: q.DryRun})
 	if err == nil {
 		answer.At = int64(rev)
 	}
