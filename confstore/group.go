@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -327,7 +328,7 @@ func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err er
 	switch {
 	case !v.write || f.text == nil:
 	case req.Exact:
-		f.data = req.Contents
+		f.data = bytes.Clone(req.Contents) // the log keeps it, and the request is the writer's again once it is done
 	default:
 		f.data = w.in.dir.fileText(v.edit.text, f.before)
 	}

@@ -3,6 +3,7 @@ package confstore
 import (
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -371,4 +372,34 @@ func TestWriterIsAnsweredAfterSubscribersAndTheSnapshot(t *testing.T) {
 	}))
 	<-done
 	require.Equal(t, []string{"told", "answered"}, order)
+}
+
+// Whoever writes may use the room of the contents again once the write is done. What the log has of
+// them is read much later.
+func TestContentsAreTheWritersAgainWhenItIsDone(t *testing.T) {
+	k := newKit(t, nil)
+	want := map[string]string{}
+	for _, exact := range []bool{false, true} {
+		for _, size := range []int{10, 5 << 10, 600 << 10} {
+			name := fmt.Sprintf("%d-%t.json", size, exact)
+			want[name] = fmt.Sprintf(`{"n":%d,"text":%q}`, size, strings.Repeat("x", size))
+			contents := []byte(want[name])
+			_, err := k.set(SetRequest{Name: name, Contents: contents, Exact: exact})
+			require.NoError(t, err)
+			clear(contents)
+		}
+	}
+	for range 2 {
+		for name, text := range want {
+			served, _ := k.Snapshot().Node(name).Contents(false)
+			require.True(t, text == string(served), name)
+			v, err := k.recorder.log.Version(t.Context(), name, 1)
+			require.NoError(t, err)
+			file, err := os.ReadFile(k.path(name))
+			require.NoError(t, err)
+			require.True(t, string(file) == string(v.File), name)
+			require.True(t, strings.Contains(name, "false") || text == string(file), name)
+		}
+		k.reopen()
+	}
 }
