@@ -66,16 +66,25 @@ func (s *Snapshot) Names() []string { return s.names }
 // shared.
 func (s *Snapshot) NameList() []byte {
 	s.nameListOnce.Do(func() {
-		list := append(make([]byte, 0, 2+32*len(s.names)), '{')
-		for i, name := range s.names {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = s.Node(name).appendListItem(list)
-		}
-		s.nameList = append(list, '}')
+		s.nameList = s.AppendNames(make([]byte, 0, 2+32*len(s.names)), func(string) bool { return true })
 	})
 	return s.nameList
+}
+
+// AppendNames appends a list like NameList of the names that wanted selects.
+func (s *Snapshot) AppendNames(dst []byte, wanted func(name string) bool) []byte {
+	dst = append(dst, '{')
+	first := len(dst)
+	for _, name := range s.names {
+		if !wanted(name) {
+			continue
+		}
+		if len(dst) > first {
+			dst = append(dst, ',')
+		}
+		dst = s.Node(name).appendListItem(dst)
+	}
+	return append(dst, '}')
 }
 
 func (n *Node) appendListItem(dst []byte) []byte {

@@ -5,8 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/kvstore/kvtest"
 	"confcenter/protocol"
+	"confcenter/server/gate/gatetest"
 )
 
 func TestRoutesAreTheTable(t *testing.T) {
@@ -19,5 +22,23 @@ func TestRoutesAreTheTable(t *testing.T) {
 		default:
 			require.False(t, routed, "%s is %s and must not be obeyed", row.Name, row.Role)
 		}
+	}
+}
+
+// A command without a decision would be open to everybody: each is refused to those who have no
+// rights at all, unless its row says that everybody may use it.
+func TestEachCommandIsRefusedToThoseWithoutRights(t *testing.T) {
+	for _, row := range protocol.Commands {
+		if row.Right == access.Anyone || row.Right == access.Nobody {
+			continue
+		}
+		s, w, _ := newHeldWire(t, Config{})
+		s.Rights = new(guard.Caller)
+		s.Receive(gatetest.Requests(row.ID, `{}`))
+		got := gatetest.Frames(t, w)
+		require.Len(t, got, 1, row.Name)
+		require.Contains(t, got[0], `"code":1025`, row.Name)
+		s.Receive(gatetest.Requests(row.ID.Reply(), `{}`))
+		require.Empty(t, gatetest.Frames(t, w), "%s: replies are never answered", row.Name)
 	}
 }

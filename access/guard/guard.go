@@ -7,14 +7,18 @@
 package guard
 
 import (
+	"slices"
 	"strings"
 
+	"confcenter/access"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/meta"
 )
 
-// Caller asks on behalf of somebody. It is not safe for use by several goroutines at a time.
+// Caller asks on behalf of somebody. It is not safe for use by several goroutines at a time. The
+// nil Caller is anybody where there is no access control, and may do everything.
 type Caller struct {
 	// Permits is what the caller may do; nil: nothing.
 	Permits *policy.Permits
@@ -32,9 +36,48 @@ func forbidden(v policy.Verb, c policy.Class, what string) error {
 	return codes.Errorf(codes.Forbidden, "you may not %s %.200q; ask an administrator for a role that allows it", v, what)
 }
 
+// Apart is the same caller, for another goroutine.
+func (c *Caller) Apart() *Caller {
+	if c == nil {
+		return nil
+	}
+	return &Caller{Permits: c.Permits}
+}
+
+// Right needs a right that a row of the command or route table names. With named it is enough to
+// have it with something, because the request's handler asks for each name in it.
+func (c *Caller) Right(right access.Right, named bool) error {
+	if c == nil {
+		return nil
+	}
+	class, v, ok := policy.Of(right)
+	switch {
+	case right == access.KVEach && named && !c.Permits.Some(policy.All, policy.KV):
+		return forbidden(policy.Read, policy.KV, "")
+	case right == access.KVEach && !named:
+		return c.allOf(policy.KV)
+	case !ok, named && c.Permits.Some(v, class):
+		return nil
+	}
+	return c.Whole(v, class)
+}
+
+// allOf needs every verb with everything in a class.
+func (c *Caller) allOf(class policy.Class) error {
+	for v := policy.Verb(1); v <= policy.All; v <<= 1 {
+		if v&class.Verbs() == 0 {
+			continue
+		}
+		if err := c.Whole(v, class); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Whole needs v with everything in a class.
 func (c *Caller) Whole(v policy.Verb, class policy.Class) error {
-	if c.Permits.Covers(v, class, "") {
+	if c == nil || c.Permits.Covers(v, class, "") {
 		return nil
 	}
 	return forbidden(v, class, "")
@@ -42,6 +85,9 @@ func (c *Caller) Whole(v policy.Verb, class policy.Class) error {
 
 // Document needs v with a document, by its name after it was completed.
 func (c *Caller) Document(v policy.Verb, name string) error {
+	if c == nil {
+		return nil
+	}
 	c.name = append(c.name[:0], name...)
 	if c.Permits.May(v, policy.Config, c.name) {
 		return nil
@@ -51,14 +97,53 @@ func (c *Caller) Document(v policy.Verb, name string) error {
 
 // Documents needs v with all documents whose names begin with prefix.
 func (c *Caller) Documents(v policy.Verb, prefix string) error {
-	if c.Permits.Covers(v, policy.Config, prefix) {
+	if c == nil || c.Permits.Covers(v, policy.Config, prefix) {
 		return nil
 	}
 	return forbidden(v, policy.Config, prefix+"*")
 }
 
+// Change needs to change a document, or with deletes to delete it, and to read it, because the
+// answer tells of what was there. Whoever changes which documents inherit from which could make
+// any document a base of one that they may read.
+func (c *Caller) Change(name string, deletes bool) error {
+	v := policy.Write
+	if deletes {
+		v = policy.Delete
+	}
+	for _, v := range [...]policy.Verb{v, policy.Read} {
+		if err := c.Document(v, name); err != nil {
+			return err
+		}
+	}
+	if name == meta.FileName {
+		return c.Whole(policy.Inherit, policy.Config)
+	}
+	return nil
+}
+
+// Names reports whether the name of a document may be told.
+func (c *Caller) Names(name string) bool { return c.Document(policy.Read, name) == nil }
+
+// WatchDocuments needs what a watch on documents tells, which is their contents.
+func (c *Caller) WatchDocuments(f kv.Filter) error {
+	for _, v := range [...]policy.Verb{policy.Watch, policy.Read} {
+		needs := c.Documents
+		if f.Exact {
+			needs = c.Document
+		}
+		if err := needs(v, f.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Key needs v with a key.
 func (c *Caller) Key(v policy.Verb, ns, key []byte) error {
+	if c == nil {
+		return nil
+	}
 	c.name = policy.AppendName(c.name[:0], ns, key)
 	if len(ns) > 0 && ns[0] == '@' && kv.Guarded(string(ns)) != "" {
 		return c.owned(v, string(ns))
@@ -71,6 +156,9 @@ func (c *Caller) Key(v policy.Verb, ns, key []byte) error {
 
 // Keys needs v with all keys of a namespace that begin with prefix.
 func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
+	if c == nil {
+		return nil
+	}
 	if kv.Guarded(ns) != "" {
 		return c.owned(v, ns)
 	}
@@ -102,11 +190,24 @@ func (c *Caller) owned(v policy.Verb, ns string) error {
 
 func shownKey(ns, key string) string { return ns + "/" + key }
 
+// Many needs to read several keys.
+func (c *Caller) Many(ns string, keys []string) error {
+	for _, key := range keys {
+		if err := c.Key(policy.Read, []byte(ns), []byte(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // List needs what a page of keys tells.
 func (c *Caller) List(l *kv.List) error { return c.Keys(policy.Read, l.NS, l.Prefix) }
 
 // Watch needs what a watch tells: events have the values, and with prev those before.
 func (c *Caller) Watch(f kv.Filter) error {
+	if c == nil {
+		return nil
+	}
 	for _, v := range [...]policy.Verb{policy.Watch, policy.Read} {
 		var err error
 		switch {
@@ -137,6 +238,26 @@ func (c *Caller) everywhere(v policy.Verb) error {
 	return c.owned(v, kv.ConfigNamespace)
 }
 
+// Leases needs the use of leases. Their ids can be guessed and they belong to nobody, so whoever
+// may use one may use all.
+func (c *Caller) Leases() error { return c.Whole(policy.Lease, policy.KV) }
+
+// Lock needs to lock a key with a lease, and to read it: a request that is refused is told what
+// the holder has written there.
+func (c *Caller) Lock(ns, key string) error {
+	for _, v := range [...]policy.Verb{policy.Lock, policy.Read} {
+		if err := c.Key(v, []byte(ns), []byte(key)); err != nil {
+			return err
+		}
+	}
+	return c.Leases()
+}
+
+// Namespaces returns those of list of which the caller may read everything. It modifies list.
+func (c *Caller) Namespaces(list []kv.Namespace) []kv.Namespace {
+	return slices.DeleteFunc(list, func(ns kv.Namespace) bool { return c.Keys(policy.Read, ns.Name, "") != nil })
+}
+
 // History needs what the versions of a key tell.
 func (c *Caller) History(ns, key string) error {
 	for _, v := range [...]policy.Verb{policy.History, policy.Read} {
@@ -149,15 +270,14 @@ func (c *Caller) History(ns, key string) error {
 
 // Txn needs what a transaction reads and changes, whichever of its branches is taken: each
 // compare tells something of a value, so does an increment by its bounds, and an operation that
-// returns what was before. What is leased belongs to whoever has the lease, which the caller
-// of Txn must see to.
+// returns what was before.
 func (c *Caller) Txn(t *kv.Txn) error {
+	if c == nil {
+		return nil
+	}
 	for i := range t.Fences {
 		f := &t.Fences[i]
-		if c.Key(policy.Lock, []byte(f.NS), []byte(f.Key)) == nil {
-			continue
-		}
-		if err := c.Key(policy.Read, []byte(f.NS), []byte(f.Key)); err != nil {
+		if err := c.Key(policy.Lock, []byte(f.NS), []byte(f.Key)); err != nil {
 			return err
 		}
 	}
@@ -181,10 +301,7 @@ func (c *Caller) op(op *kv.Op) error {
 	needs := policy.Read
 	switch op.Kind {
 	case kv.OpGrant, kv.OpRevoke:
-		if c.Permits.Some(policy.Lease, policy.KV) {
-			return nil
-		}
-		return forbidden(policy.Lease, policy.KV, "")
+		return c.Leases()
 	case kv.OpDeletePrefix:
 		return c.Keys(policy.Delete, op.NS, op.Key)
 	case kv.OpPut, kv.OpIncr:
@@ -195,6 +312,11 @@ func (c *Caller) op(op *kv.Op) error {
 	ns, key := []byte(op.NS), []byte(op.Key)
 	if err := c.Key(needs, ns, key); err != nil {
 		return err
+	}
+	if op.Lease != 0 {
+		if err := c.Leases(); err != nil {
+			return err
+		}
 	}
 	if needs != policy.Read && (op.WantPrev || op.Kind == kv.OpIncr) {
 		return c.Key(policy.Read, ns, key)

@@ -2,38 +2,20 @@ package guard_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"confcenter/access"
 	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
 	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvstore/kvtest"
 )
-
-// caller may do what is said: "read kv:a/*", or "-read kv:a/b" for what is denied.
-func caller(t require.TestingT, rules ...string) *guard.Caller {
-	var b strings.Builder
-	for i, rule := range rules {
-		effect := "allow"
-		if strings.HasPrefix(rule, "-") {
-			effect, rule = "deny", rule[1:]
-		}
-		verb, what, _ := strings.Cut(rule, " ")
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"who": ["token:a"], %q: [%q], "what": [%q]}`, effect, verb, what)
-	}
-	role, err := policy.ParseRole("test", []byte(`{"rules": [`+b.String()+`]}`))
-	require.NoError(t, err)
-	return &guard.Caller{Permits: policy.New(role).Of(&policy.Identity{Name: "token:a"})}
-}
 
 func put(ns, key string) kv.Op {
 	return kv.Op{Kind: kv.OpPut, NS: ns, Key: key, Value: kv.Value{Type: kv.String, Data: []byte("v")}}
@@ -56,27 +38,27 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 		"an increment and its bounds": {kv.Txn{Then: []kv.Op{{Kind: kv.OpIncr, NS: "a", Key: "k", Delta: 1, Max: &two}}}, []string{"write kv:a/k", "read kv:a/k"}},
 		"a compare":                   {kv.Txn{If: []kv.Compare{kv.Absent("a", "k")}, Then: []kv.Op{put("b", "k")}}, []string{"read kv:a/k", "write kv:b/k"}},
 		"a fence":                     {kv.Txn{Fences: []kv.Fence{{NS: "a", Key: "k", Token: 1}}}, []string{"lock kv:a/k"}},
-		"a lease":                     {kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant}}}, []string{"lease kv:z/*"}},
-		"the end of a lease":          {kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: 1}}}, []string{"lease kv:z/*"}},
+		"a lease":                     {kv.Txn{Then: []kv.Op{{Kind: kv.OpGrant}}}, []string{"lease kv"}},
+		"a leased key":                {kv.Txn{Then: []kv.Op{{Kind: kv.OpPut, NS: "a", Key: "k", Lease: 1}}}, []string{"write kv:a/k", "lease kv"}},
+		"the end of a lease":          {kv.Txn{Then: []kv.Op{{Kind: kv.OpRevoke, Lease: 1}}}, []string{"lease kv"}},
 		"several keys":                {kv.Txn{Then: []kv.Op{put("a", "1"), put("a", "2")}}, []string{"write kv:a/1", "write kv:a/2"}},
 		"players' fields":             {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@storage/x", Key: "k"}}}, []string{"read storage"}},
 		"an application":              {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@flow/x", Key: "k"}}}, []string{"read flow"}},
 		"a node":                      {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@bench", Key: "k"}}}, []string{"read bench"}},
 		"a document's record":         {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "k"}}}, []string{"history config"}},
 	} {
-		require.NoError(t, caller(t, c.with...).Txn(&c.txn), what)
+		require.NoError(t, guardtest.Caller(t, c.with...).Txn(&c.txn), what)
 		for i := range c.with {
 			less := append(append([]string{}, c.with[:i]...), c.with[i+1:]...)
 			// whoever may do everything else may not do it either
-			err := caller(t, append(less, "write kv:other", "-"+c.with[i], "* status")...).Txn(&c.txn)
+			err := guardtest.Caller(t, append(less, "write kv:other", "-"+c.with[i], "* status")...).Txn(&c.txn)
 			require.Equal(t, codes.Forbidden, codes.Of(err), "%s without %s", what, c.with[i])
 		}
 	}
-	require.NoError(t, caller(t, "read kv:a/k").Txn(&kv.Txn{Fences: []kv.Fence{{NS: "a", Key: "k", Token: 1}}}))
 }
 
 func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
-	c := caller(t, "* kv")
+	c := guardtest.Caller(t, "* kv")
 	for _, ns := range []string{"@storage/a", "@landing", "@flow/x", "@bench", "@conf", "@conf/doc"} {
 		require.Equal(t, codes.Forbidden, codes.Of(c.Key(policy.Read, []byte(ns), []byte("k"))), ns)
 		require.Equal(t, codes.Forbidden, codes.Of(c.List(&kv.List{NS: ns})), ns)
@@ -85,7 +67,7 @@ func TestARightToKeysIsNoRightToWhatTheServerKeepsInThem(t *testing.T) {
 	}
 	require.NoError(t, c.List(&kv.List{NS: "@mine"}))
 	require.Equal(t, codes.Forbidden, codes.Of(c.Watch(kv.Filter{})))
-	require.NoError(t, caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{NS: "@flow/x"}))
+	require.NoError(t, guardtest.Caller(t, "* kv", "* storage", "* flow", "* bench", "* config", "* roles").Watch(kv.Filter{NS: "@flow/x"}))
 }
 
 func TestAWatchNeedsToWatchAndToRead(t *testing.T) {
@@ -93,18 +75,18 @@ func TestAWatchNeedsToWatchAndToRead(t *testing.T) {
 		"watch kv:a/*": false, "read kv:a/*": false, "watch kv:a/*,read kv:a/*": true,
 		"watch kv:a/*,read kv:a/*,-read kv:a/b": false, "watch kv:a/k,read kv:a/k": false,
 	} {
-		c := caller(t, strings.Split(rules, ",")...)
+		c := guardtest.Caller(t, strings.Split(rules, ",")...)
 		require.Equal(t, want, c.Watch(kv.Filter{NS: "a"}) == nil, rules)
 	}
 	one := kv.Filter{NS: "a", Text: "k", Exact: true}
-	require.NoError(t, caller(t, "watch kv:a/k", "read kv:a/k").Watch(one))
-	require.Error(t, caller(t, "watch kv:a/k").Watch(one))
-	require.Error(t, caller(t, "history kv:a/k").History("a", "k"))
-	require.NoError(t, caller(t, "history kv:a/k", "read kv:a/k").History("a", "k"))
+	require.NoError(t, guardtest.Caller(t, "watch kv:a/k", "read kv:a/k").Watch(one))
+	require.Error(t, guardtest.Caller(t, "watch kv:a/k").Watch(one))
+	require.Error(t, guardtest.Caller(t, "history kv:a/k").History("a", "k"))
+	require.NoError(t, guardtest.Caller(t, "history kv:a/k", "read kv:a/k").History("a", "k"))
 }
 
 func TestDocumentsAreJudgedByTheirNames(t *testing.T) {
-	c := caller(t, "read config:game/*", "-read config:game/secret.json")
+	c := guardtest.Caller(t, "read config:game/*", "-read config:game/secret.json")
 	require.NoError(t, c.Document(policy.Read, "game/a.json"))
 	for _, name := range []string{"game/secret.json", "a.json", "game"} {
 		err := c.Document(policy.Read, name)
@@ -148,7 +130,7 @@ func TestNothingLeavesOrChangesThatMayNot(t *testing.T) {
 			rules = append(rules, rapid.SampledFrom([]string{"", "", "-"}).Draw(t, "effect")+rapid.SampledFrom([]string{"read", "write", "delete", "*"}).Draw(t, "verb")+
 				" kv:"+rapid.SampledFrom([]string{"n", "n/a*", "n/ab*", "n/b", "n/abc", "m"}).Draw(t, "what"))
 		}
-		c, txn := caller(t, rules...), drawTxn(t)
+		c, txn := guardtest.Caller(t, rules...), drawTxn(t)
 		if c.Txn(txn) != nil {
 			return
 		}
@@ -183,4 +165,41 @@ func TestNothingLeavesOrChangesThatMayNot(t *testing.T) {
 		}
 	})
 	require.Positive(t, allowed)
+}
+
+func TestWithoutAccessControlEverythingMayBeDone(t *testing.T) {
+	var c *guard.Caller
+	require.Nil(t, c.Apart())
+	require.NoError(t, c.Right(access.BackupRead, false))
+	require.NoError(t, c.Whole(policy.Grant, policy.Roles))
+	require.NoError(t, c.Document(policy.Write, "a.json"))
+	require.NoError(t, c.Documents(policy.Write, ""))
+	require.NoError(t, c.Key(policy.Read, []byte("@conf"), []byte("k")))
+	require.NoError(t, c.Watch(kv.Filter{}))
+	require.NoError(t, c.History("a", "k"))
+	require.NoError(t, c.Lock("a", "k"))
+	require.NoError(t, c.Txn(&kv.Txn{Then: []kv.Op{put("a", "k")}}))
+	require.Len(t, c.Namespaces([]kv.Namespace{{Name: "a"}}), 1)
+}
+
+// A row's right is needed for everything, unless the handler asks for each name.
+func TestTheRightOfARow(t *testing.T) {
+	some, all, none := guardtest.Caller(t, "read kv:a/*"), guardtest.Caller(t, "read kv"), new(guard.Caller)
+	for right, want := range map[access.Right][4]bool{
+		access.Anyone:       {true, true, true, true},
+		access.Nobody:       {true, true, true, true}, // nobody acts on it
+		access.KVRead:       {false, true, true, false},
+		access.KVEach:       {false, false, true, false}, // see none below
+		access.KVWrite:      {false, false, false, false},
+		access.HistoryWrite: {false, false, false, false},
+	} {
+		got := [4]bool{some.Right(right, false) == nil, all.Right(right, false) == nil, some.Right(right, true) == nil, none.Right(right, false) == nil}
+		require.Equal(t, want, got, right)
+	}
+	require.Error(t, none.Right(access.KVRead, true))
+	require.Error(t, none.Right(access.KVEach, true))
+	require.NoError(t, guardtest.Caller(t, "* kv").Right(access.KVEach, false))
+	require.Equal(t, []kv.Namespace{{Name: "a"}}, some.Namespaces([]kv.Namespace{{Name: "@conf"}, {Name: "a"}, {Name: "b"}}))
+	require.NotSame(t, some, some.Apart())
+	require.NoError(t, some.Apart().Key(policy.Read, []byte("a"), []byte("k")))
 }

@@ -32,7 +32,7 @@ func (p *Permits) Covers(v Verb, c Class, prefix string) bool {
 	return p.classes[c].covers(v, prefix)
 }
 
-// Some reports whether v, one verb, may be allowed with a thing of class c.
+// Some reports whether one of the verbs v may be allowed with a thing of class c.
 func (p *Permits) Some(v Verb, c Class) bool {
 	return p != nil && p.classes[c].some&v != 0
 }

@@ -92,15 +92,15 @@ var classTable = [classes]classRow{
 	KV:       {"kv", 2, Read | Watch | Write | Delete | History | Lock | Lease | Reveal | Approve},
 	Storage:  {"storage", 4, Read | Watch | Write | Delete},
 	Landing:  {"landing", 0, Read | Write | Land},
-	Flow:     {"flow", 1, Read | Watch | Write},
-	Bench:    {"bench", 0, Read | Watch | Write},
+	Flow:     {"flow", 1, Read | Watch | Write | History},
+	Bench:    {"bench", 0, Read | Watch | Write | History},
 	Clients:  {"clients", 1, Read | Send | Delete},
 	Services: {"services", 0, Read | Write},
 	Log:      {"log", 0, Read},
 	Backup:   {"backup", 0, Read},
 	Status:   {"status", 0, Read},
 	Audit:    {"audit", 0, Read | Watch},
-	Roles:    {"roles", 0, Read | Grant | Approve},
+	Roles:    {"roles", 0, Read | Watch | History | Grant | Approve},
 }
 
 func (c Class) String() string { return classTable[c].name }
@@ -129,17 +129,26 @@ func one(v Verb) bool { return bits.OnesCount32(uint32(v)) == 1 }
 // false for rights that need no decision about a name of their own: access.Anyone,
 // access.Nobody and access.KVEach.
 func Of(right access.Right) (c Class, v Verb, ok bool) {
-	switch right {
-	case access.Anyone, access.Nobody, access.KVEach:
-		return 0, 0, false
-	case access.HistoryWrite: // removing versions for good is more than changing a document
-		return Roles, Grant, true
-	}
-	class, verb, _ := strings.Cut(right.String(), ":")
-	c, err := ParseClass(class)
-	if err != nil {
-		return 0, 0, false
-	}
-	v, err = ParseVerb(verb)
-	return c, v, err == nil
+	s := saidBy[right]
+	return s.class, s.verb, s.verb != 0
 }
+
+// saidBy is by right what its name says: a class and a verb of it.
+var saidBy = func() (all [1 << 8]struct {
+	class Class
+	verb  Verb
+}) {
+	for right := access.Anyone; right.Known(); right++ {
+		class, verb, _ := strings.Cut(right.String(), ":")
+		c, err := ParseClass(class)
+		if err != nil {
+			continue
+		}
+		if v, err := ParseVerb(verb); err == nil {
+			all[right].class, all[right].verb = c, v
+		}
+	}
+	// Removing versions for good is more than changing a document.
+	all[access.HistoryWrite].class, all[access.HistoryWrite].verb = Roles, Grant
+	return all
+}()

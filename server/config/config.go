@@ -6,8 +6,11 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/meta"
@@ -53,10 +56,10 @@ func Add(g *gate.Gate, store Store, cfg Config) *Handlers {
 		f.upToDate = protocol.LiteralUpToDate
 	}
 	g.Add(map[protocol.Command]gate.Route{
-		protocol.GetConfig:     {Handle: f.getConfig},
-		protocol.SetConfig:     {Handle: f.setConfig, Write: true},
-		protocol.GetCfgName:    {Handle: f.getConfigNames, Raw: true},
-		protocol.BookCfgChange: {Handle: f.subscribe},
+		protocol.GetConfig:     {Handle: f.getConfig, Named: true},
+		protocol.SetConfig:     {Handle: f.setConfig, Write: true, Named: true},
+		protocol.GetCfgName:    {Handle: f.getConfigNames, Raw: true, Named: true},
+		protocol.BookCfgChange: {Handle: f.subscribe, Named: true},
 	})
 	g.Keep(gate.OfConfig, func(*gate.Desk) any {
 		return &hub{topics: make(map[string]*topic), backlog: confstore.NewBacklog(g.Group.Limits.Backlog)}
@@ -80,6 +83,10 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	node, _ := s.TakePrepared().(*confstore.Node)
 	if node == nil {
 		node = f.store.Snapshot().Find(q.File)
+	}
+	if err := mayRead(s, node, q.File); err != nil {
+		s.Result(h, gate.WireCode(err), codes.Message(err))
+		return true
 	}
 	if node == nil {
 		f.noSuchConfig(s, h, q)
@@ -128,6 +135,17 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 
 var jsonNull = []byte("null")
 
+// mayRead needs to read node, or what name would be if there is none.
+func mayRead(s *gate.Session, node *confstore.Node, name []byte) error {
+	switch {
+	case s.Rights == nil:
+		return nil
+	case node != nil:
+		return s.Rights.Document(policy.Read, node.Name())
+	}
+	return s.Rights.Document(policy.Read, meta.Complete(string(name)))
+}
+
 // noSuchConfig answers for a name that has neither a file nor bases.
 func (f *Handlers) noSuchConfig(s *gate.Session, h protocol.Header, q protocol.ConfigQuery) {
 	out := s.Begin(h.Command.Reply(), h.Seq)
@@ -171,6 +189,10 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		IfMtime: u.IfMtime, HasIfMtime: u.HasIfMtime,
 		Actor: by,
 	}
+	if err := s.Rights.Change(req.Name, req.Contents == nil); err != nil {
+		s.Result(h, gate.WireCode(err), codes.Message(err))
+		return true
+	}
 	id := s.Reserve(h.Command)
 	err = f.store.Set(req, func(res confstore.SetResult, err error) {
 		code, desc := 0, "success"
@@ -207,21 +229,29 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 // getConfigNames lists all files. CppCloud ignores the body, so only a request for detail
 // in it has an effect.
 func (f *Handlers) getConfigNames(s *gate.Session, h protocol.Header, body []byte) bool {
-	snap, group := f.store.Snapshot(), s.Group()
+	snap, group, rights := f.store.Snapshot(), s.Group(), s.Rights.Apart()
 	detail := s.Desk.Req.Parse(body) == nil && s.Desk.Req.Flag("detail")
 	s.Later(h, func(dst []byte) []byte {
 		list := gate.List{What: fmt.Sprintf("%d files", len(snap.Names())), Remedy: "start the server with more --memory"}
 		if !detail {
-			names := snap.NameList()
+			names := nameList(snap, rights)
 			list.Size = len(names)
 			return list.Append(group, dst, func(dst []byte) []byte { return append(dst, names...) })
 		}
-		problems := f.store.Problems()
+		problems := slices.DeleteFunc(f.store.Problems(), func(p confstore.Problem) bool { return !rights.Names(p.Name) })
 		list.Size = detailSize(snap, problems)
 		list.Remedy = "ask without detail, or over HTTP, or " + list.Remedy
-		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems) })
+		return list.Append(group, dst, func(dst []byte) []byte { return appendDetail(dst, snap, problems, rights) })
 	})
 	return true
+}
+
+// nameList lists the names that may be told.
+func nameList(snap *confstore.Snapshot, rights *guard.Caller) []byte {
+	if rights == nil {
+		return snap.NameList()
+	}
+	return snap.AppendNames(nil, rights.Names)
 }
 
 // fileCost is about what a file or a problem takes besides its texts, until and in a reply.
@@ -238,9 +268,12 @@ func detailSize(snap *confstore.Snapshot, problems []confstore.Problem) int {
 	return size
 }
 
-func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem) []byte {
+func appendDetail(dst []byte, snap *confstore.Snapshot, found []confstore.Problem, rights *guard.Caller) []byte {
 	files := make([]protocol.ConfigFile, 0, len(snap.Names()))
 	for _, name := range snap.Names() {
+		if !rights.Names(name) {
+			continue
+		}
 		node := snap.Node(name)
 		file := protocol.ConfigFile{Name: name, Mtime: node.Mtime(false), State: protocol.FileGood}
 		text, _ := node.Contents(false)

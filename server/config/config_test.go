@@ -290,7 +290,7 @@ func TestWhatWasPreparedForARefusedRequestIsNotForTheNext(t *testing.T) {
 	s.Receive(gatetest.Requests(protocol.GetConfig, `{"file_pattern":"large.json","key_pattern":"/k"}`, protocol.GetConfig, `{"file_pattern":"small.json","key_pattern":"/k"}`))
 	require.Equal(t, 1, s.Bench.Group.Jobs(), "the index is a worker's")
 	asked := 0
-	s.Bench.Gate.Permits = func(*gate.Session, access.Right) bool {
+	s.Bench.Gate.Permits = func(*gate.Session, *gate.Route) bool {
 		asked++
 		return asked > 1
 	}

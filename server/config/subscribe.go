@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/meta"
@@ -50,6 +52,10 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	snap := f.store.Snapshot()
 	node := snap.Find([]byte(want.File))
+	if err := mayFollow(s, node, want.File); err != nil {
+		s.Result(h, gate.WireCode(err), codes.Message(err))
+		return true
+	}
 	known := node != nil && node.Known()
 	file := meta.Complete(want.File)
 	switch err := confstore.CheckName(file); {
@@ -78,7 +84,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 		mtime = node.Mtime(want.Inherit)
 	}
 	sub.first = max(sub.first, mtime)
-	s.End(protocol.AppendSubscribed(s.Begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit)))
+	s.End(protocol.AppendSubscribed(s.Begin(h.Command.Reply(), h.Seq), mtime, monitored(file, node, want.Inherit, s.Rights)))
 	if want.HasMtime && mtime > want.Mtime {
 		catchUp(s, sub, mtime)
 	}
@@ -89,12 +95,24 @@ func noSuchFile(s *gate.Session, h protocol.Header, want protocol.Subscription) 
 	s.Result(h, int(codes.NotSubscribed), "no file="+want.File)
 }
 
-// monitored is the text of CppCloud's answer.
-func monitored(file string, node *confstore.Node, inherit bool) string {
+// mayFollow needs to watch a document and to read it.
+func mayFollow(s *gate.Session, node *confstore.Node, name string) error {
+	if err := mayRead(s, node, []byte(name)); err != nil || s.Rights == nil {
+		return err
+	}
+	return s.Rights.Document(policy.Watch, meta.Complete(name))
+}
+
+// monitored is the text of CppCloud's answer. The names of bases are told only to those who may
+// read them.
+func monitored(file string, node *confstore.Node, inherit bool, rights *guard.Caller) string {
 	var b strings.Builder
 	b.WriteString("monitor ")
 	if inherit && node != nil {
 		for _, base := range node.Bases() {
+			if !rights.Names(base) {
+				continue
+			}
 			b.WriteString(base)
 			b.WriteByte(' ')
 		}

@@ -26,6 +26,9 @@ type Route struct {
 	// command up together, those of a pipeline or of several peers. Each of them then passes
 	// the gate by itself, and is answered by it; Handle is called for what it does not take.
 	Together func(*Desk) Together
+	// Named: the handler asks for the right to each thing that the request names. Otherwise
+	// the row's right is needed for everything it could be about.
+	Named bool
 	// PassOn, if set, gets the replies to the command that identified clients send for
 	// other clients. Invalid ones are dropped without an answer.
 	PassOn func(s *Session, h protocol.Header)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/loop"
@@ -24,9 +23,8 @@ type Gate struct {
 	// set at open
 	Group *loop.Group
 	Left  func(s *Session) // called, on the session's loop, when a client leaves
-	// Permits is called, on the session's loop, with the right that a frame needs; nil:
-	// everybody has every right.
-	Permits  func(s *Session, right access.Right) bool
+	// Permits is called, on the session's loop, with the row that a frame needs the right of.
+	Permits  func(s *Session, row *Route) bool
 	cfg      Config
 	routes   routeTable
 	families [families]func(*Desk) any // each makes its family's data for a loop
@@ -48,7 +46,7 @@ type Config struct {
 
 // New makes a gate without handlers.
 func New(group *loop.Group, cfg Config) *Gate {
-	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}}
+	g := &Gate{Group: group, cfg: cfg, routes: newRoutes(), Left: func(*Session) {}, Permits: hasRight}
 	g.Registry.init(cfg.ServerID)
 	return g
 }
@@ -148,17 +146,17 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 		return refused
 	case s.toll.meter != nil && !s.pays(f):
 		return refused
-	case row.Row != nil && !s.may(row.Right):
-		s.Result(h, int(codes.Forbidden), fmt.Sprintf("%s needs the right %s", h.Command, row.Right))
+	case row.Row != nil && !s.Gate.Permits(s, row):
+		if !h.Command.IsReply() { // replies are never answered
+			s.Result(h, int(codes.Forbidden), fmt.Sprintf("%s needs the right %s", h.Command, row.Right))
+		}
 		return refused
 	}
 	return passed
 }
 
-// may reports whether the session has a right. Rights are checked nowhere else.
-func (s *Session) may(right access.Right) bool {
-	return s.Gate.Permits == nil || s.Gate.Permits(s, right)
-}
+// hasRight reports whether the session has the row's right.
+func hasRight(s *Session, row *Route) bool { return s.Rights.Right(row.Right, row.Named) == nil }
 
 // Decode handles the frames at the front of b and returns how many bytes they took.
 func (s *Session) Decode(b []byte) (taken int) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"confcenter/access/guard"
 	"confcenter/internal/admission"
 	"confcenter/protocol"
 	"confcenter/server/loop"
@@ -26,7 +27,8 @@ type Session struct {
 	toll toll
 
 	// loop only
-	Client *Client // nil before WHOAMI
+	Client *Client       // nil before WHOAMI
+	Rights *guard.Caller // what the client may do; nil: there is no access control
 	parts  [families]Part
 }
 

@@ -74,7 +74,7 @@ func Add(life context.Context, g *gate.Gate, store kv.Store, locks *kvlock.Manag
 		}
 	}
 	for cmd, r := range routes {
-		r.Tailed = true
+		r.Tailed, r.Named = true, cmd != protocol.KVStat
 		routes[cmd] = r
 	}
 	g.Add(routes)
@@ -105,11 +105,11 @@ func (f *Handlers) kvNames(s *gate.Session, h protocol.Header, _ []byte) bool {
 		s.RefuseState(h, err)
 		return true
 	}
-	state := f.store
+	state, rights := f.store, s.Rights.Apart()
 	s.Later(h, func(dst []byte) []byte {
 		rev := state.Revision()
 		list, more := state.Namespaces(q.After, q.Limit)
-		return protocol.AppendKVNamespaces(dst, rev, list, more)
+		return protocol.AppendKVNamespaces(dst, rev, rights.Namespaces(list), more)
 	})
 	return true
 }
@@ -128,6 +128,10 @@ type keptAlive struct {
 
 // kvAlive renews a lease; a worker does it if that may wait.
 func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
+	if err := s.Rights.Leases(); err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
 	var made *keptAlive
 	if f.waits {
 		if id, err := s.Desk.Req.KVLeaseID(); err == nil {
@@ -155,6 +159,10 @@ func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
 
 // kvLeaseInfo describes a lease.
 func (f *Handlers) kvLeaseInfo(s *gate.Session, h protocol.Header, _ []byte) bool {
+	if err := s.Rights.Leases(); err != nil {
+		s.RefuseState(h, err)
+		return true
+	}
 	return aboutLease(s, h, f.store.Lease, protocol.AppendKVLeaseInfo)
 }
 

@@ -386,8 +386,8 @@ func BenchmarkKVGet(b *testing.B) {
 func TestEachFrameOfARunIsAskedForItsRight(t *testing.T) {
 	s := newStateKit(t, loop.Limits{})
 	asked := 0
-	s.Bench.Gate.Permits = func(_ *gate.Session, right access.Right) bool {
-		require.Equal(t, access.KVRead, right)
+	s.Bench.Gate.Permits = func(_ *gate.Session, row *gate.Route) bool {
+		require.Equal(t, access.KVRead, row.Right)
 		asked++
 		return asked != 3
 	}
@@ -446,7 +446,7 @@ func TestEachGetOfSeveralPeersPassesTheGate(t *testing.T) {
 	s.put("b", "second")
 	asked := 0
 	got := gathered(s, func() {
-		s.Bench.Gate.Permits = func(*gate.Session, access.Right) bool { asked++; return asked != 1 }
+		s.Bench.Gate.Permits = func(*gate.Session, *gate.Route) bool { asked++; return asked != 1 }
 	}, "a", "b", "a")
 	require.Equal(t, 3, asked)
 	require.Len(t, got, 3)

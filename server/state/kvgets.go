@@ -41,7 +41,11 @@ func (g *gets) LookUp(n int) {
 
 // Answer implements gate.Together.
 func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
-	kvGot(s, h, g.asked[i], g.reads[i].Entry, g.rev)
+	if err := mayGet(s, &g.asked[i]); err != nil {
+		s.RefuseState(h, err)
+	} else {
+		kvGot(s, h, g.asked[i], g.reads[i].Entry, g.rev)
+	}
 	g.Forget(i)
 }
 

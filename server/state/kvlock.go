@@ -30,6 +30,9 @@ func (f *Handlers) kvLock(s *gate.Session, h protocol.Header, _ []byte) bool {
 		return false
 	}
 	q, err := s.Desk.Req.KVLock()
+	if err == nil {
+		err = s.Rights.Lock(q.NS, q.Key)
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
@@ -114,6 +117,9 @@ func (f *Handlers) kvUnlock(s *gate.Session, h protocol.Header, _ []byte) bool {
 		return false
 	}
 	q, err := s.Desk.Req.KVUnlock()
+	if err == nil {
+		err = s.Rights.Lock(q.NS, q.Key)
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -11,6 +12,9 @@ import (
 // versions.
 func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVGet()
+	if err == nil {
+		err = mayGet(s, &q)
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
@@ -22,6 +26,14 @@ func (f *Handlers) kvGet(s *gate.Session, h protocol.Header, _ []byte) bool {
 	entry, rev := f.store.Get(q.NS, q.Key)
 	kvGot(s, h, q, entry, rev)
 	return true
+}
+
+// mayGet needs the right to what is asked for: the past is a key's history.
+func mayGet(s *gate.Session, q *protocol.KVRead) error {
+	if q.Rev > 0 {
+		return s.Rights.History(string(q.NS), string(q.Key))
+	}
+	return s.Rights.Key(policy.Read, q.NS, q.Key)
 }
 
 // kvGot answers KVGET with what was found.
@@ -58,6 +70,9 @@ func (f *Handlers) getPast(s *gate.Session, h protocol.Header, q protocol.KVRead
 // kvGetMany answers KVMGET: many keys at one revision.
 func (f *Handlers) kvGetMany(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVMGet()
+	if err == nil {
+		err = s.Rights.Many(q.NS, q.Keys)
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
@@ -123,6 +138,9 @@ func sizeOf(entries []*kv.Entry) (n int) {
 // kvList answers a page of keys. A worker makes long pages and counts.
 func (f *Handlers) kvList(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVList()
+	if err == nil {
+		err = s.Rights.List(&q.List)
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
@@ -159,6 +177,9 @@ func list(state kv.Store, q protocol.KVListQuery) (kv.Page, error) {
 // kvHistory answers a page of a key's versions.
 func (f *Handlers) kvHistory(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVHistory()
+	if err == nil {
+		err = s.Rights.History(q.NS, q.Key)
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true

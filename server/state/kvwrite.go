@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/protocol"
@@ -49,7 +50,11 @@ func (d *desk) done(w *kvWriting) {
 func (f *Handlers) kvWrite(s *gate.Session, h protocol.Header, _ []byte) bool {
 	d := deskOf(s)
 	w := d.newWriting(s, h)
-	if err := s.Desk.Req.ReadKVWrite(&w.request, h.Command); err != nil {
+	err := s.Desk.Req.ReadKVWrite(&w.request, h.Command)
+	if err == nil {
+		err = s.Rights.Txn(w.request.Txn)
+	}
+	if err != nil {
 		d.done(w)
 		s.RefuseState(h, err)
 		return true
@@ -204,6 +209,12 @@ type pastVersion struct {
 // request is handled again and becomes a put.
 func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool {
 	q, err := s.Desk.Req.KVRestore()
+	if err == nil {
+		err = s.Rights.History(q.NS, q.Key)
+	}
+	if err == nil {
+		err = s.Rights.Key(policy.Write, []byte(q.NS), []byte(q.Key))
+	}
 	if err != nil {
 		s.RefuseState(h, err)
 		return true
@@ -224,6 +235,11 @@ func (f *Handlers) kvRestore(s *gate.Session, h protocol.Header, _ []byte) bool 
 	d := deskOf(s)
 	w := d.newWriting(s, h)
 	w.request = q.Write(past.entry.Value)
+	if err := s.Rights.Txn(w.request.Txn); err != nil {
+		d.done(w)
+		s.RefuseState(h, err)
+		return true
+	}
 	d.collect(w)
 	return true
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"confcenter/access"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/gate/gatetest"
@@ -54,7 +53,7 @@ func TestARunEndsBeforeWhatItCannotTake(t *testing.T) {
 func TestEachGetOfARunIsAskedForItsRight(t *testing.T) {
 	k := newKit(t)
 	asked := 0
-	k.Bench.Gate.Permits = func(*gate.Session, access.Right) bool { asked++; return asked != 2 }
+	k.Bench.Gate.Permits = func(*gate.Session, *gate.Route) bool { asked++; return asked != 2 }
 	got := k.asks(protocol.StGet, getting("gold"), protocol.StGet, getting("gold"), protocol.StGet, getting("gold"))
 	require.Equal(t, 3, asked)
 	require.Len(t, got, 3)

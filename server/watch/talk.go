@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/follow"
@@ -18,6 +19,7 @@ type talk struct {
 	tailed         bool // octets may follow the JSON of a request
 	marks          bool // watches get bookmarks
 	read           func(*protocol.Request) (request, error)
+	may            func(*guard.Caller, kv.Filter) error
 	append         func(dst []byte, ev protocol.KVEvents, form form) []byte
 	event          protocol.Command
 	cuts           [forms]follow.Cut // what fits into a frame of each form
@@ -42,6 +44,7 @@ var ofKeys = &talk{
 		to.form = formOf(q.Prev, q.Raw)
 		return to, err
 	},
+	may: (*guard.Caller).Watch,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendKVEvents(dst, ev, form&withPrev != 0, form&withRaw != 0)
 	},
@@ -57,6 +60,7 @@ var ofDocuments = &talk{
 		to.form = formOf(q.Prev, q.Changes)
 		return to, err
 	},
+	may: (*guard.Caller).WatchDocuments,
 	append: func(dst []byte, ev protocol.KVEvents, form form) []byte {
 		return protocol.AppendConfigEvents(dst, ev, form&withPrev != 0, form&withPaths != 0)
 	},

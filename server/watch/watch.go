@@ -77,8 +77,8 @@ func add(life context.Context, g *gate.Gate, talk *talk, store follow.Store) *Ha
 	f.catchUps.work = g.Group.Work
 	f.source.Store, f.source.Piece, f.source.Holders = store, readBackBytes, maxHolders
 	g.Add(map[protocol.Command]gate.Route{
-		talk.watch:   {Handle: f.watch, Tailed: talk.tailed, Strict: true},
-		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed, Strict: true},
+		talk.watch:   {Handle: f.watch, Tailed: talk.tailed, Strict: true, Named: true},
+		talk.unwatch: {Handle: f.unwatch, Tailed: talk.tailed, Strict: true, Named: true},
 	})
 	g.Keep(talk.family, func(d *gate.Desk) any { return newHub(d.Loop) })
 	return f
@@ -145,6 +145,9 @@ func sizeOf(f kv.Filter, path string) int64 {
 // the revision in the reply, or after `from`.
 func (f *Handlers) watch(s *gate.Session, h protocol.Header, _ []byte) bool {
 	want, err := f.talk.read(&s.Desk.Req)
+	if err == nil {
+		err = f.talk.may(s.Rights, want.Filter)
+	}
 	watches := f.watchesOf(s)
 	var w *watch
 	var rev kv.Revision

@@ -1,0 +1,28 @@
+// Package guardtest makes callers with rights for the tests of the edges.
+package guardtest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access/guard"
+	"confcenter/access/policy"
+)
+
+// Caller may do what rules say: "read kv:a/*" allows to read, and "-read kv:a/b" denies it.
+func Caller(t require.TestingT, rules ...string) *guard.Caller {
+	list := make([]string, len(rules))
+	for i, rule := range rules {
+		effect := "allow"
+		if denied, ok := strings.CutPrefix(rule, "-"); ok {
+			effect, rule = "deny", denied
+		}
+		verb, what, _ := strings.Cut(rule, " ")
+		list[i] = fmt.Sprintf(`{"who": ["token:a"], %q: [%q], "what": [%q]}`, effect, verb, what)
+	}
+	role, err := policy.ParseRole("test", []byte(`{"rules": [`+strings.Join(list, ",")+`]}`))
+	require.NoError(t, err)
+	return &guard.Caller{Permits: policy.New(role).Of(&policy.Identity{Name: "token:a"})}
+}
