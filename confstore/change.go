@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"confcenter/codes"
 	"confcenter/confstore/change"
@@ -92,9 +93,30 @@ func (s *setting) documents() (list []change.Changed) {
 	return list
 }
 
-// overtaken returns why a change of all documents cannot be made: others came before it.
+// Remembered returns why the log does not have the document that is served under a name; nil if it
+// has, or there is none. Any goroutine may ask.
+func (s *Store) Remembered(name string) error {
+	if n := s.Snapshot().Node(name); !n.known() || n.own.revision() != 0 {
+		return nil
+	}
+	return &codes.Error{Code: codes.Busy, After: retryRemembered, Text: fmt.Sprintf("%q is served, but the log does not have it yet, so nothing can be said of its past: try again later; the problem log of /v1/status says why if it lasts", shorten(name))}
+}
+
+// retryRemembered is after what time a document that the log did not have is worth asking for again.
+const retryRemembered = time.Second
+
+// overtaken returns why a change of all documents cannot be made: others came before it, or are not
+// in the log, where all documents are looked for.
 func (w *writer) overtaken(j *setJob) error {
-	if j.check || j.behind == 0 || w.rec.known <= j.behind {
+	if j.check || j.behind == 0 {
+		return nil
+	}
+	for name, by := range w.rec.unsaved {
+		if by != nil {
+			return codes.Errorf(codes.Conflict, "%s is served, but the log does not have it yet; nothing was changed: try again later", name)
+		}
+	}
+	if w.rec.known <= j.behind {
 		return nil
 	}
 	return codes.Errorf(codes.Conflict, "documents have been changed by revision %d since all of them were looked at; nothing was changed: try again", w.rec.known)

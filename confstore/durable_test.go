@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
@@ -459,11 +460,16 @@ func TestDiskFullWhileEditsAreFound(t *testing.T) {
 	require.Equal(t, `{"v":"edited"}`, textOf(n, false))
 	require.EqualValues(t, 1002, n.Mtime(false))
 	require.NotEmpty(t, r.store.Problems())
+	require.ErrorIs(t, r.store.Remembered("a.json"), codes.Busy)
+	require.NoError(t, r.store.Remembered("none.json"))
+	_, err := changeNow(t, r.store, change.Request{Documents: []change.Document{write("b.json", "1")}, Behind: r.store.recorder.known + 1})
+	require.ErrorIs(t, err, codes.Conflict, "whoever has looked at all documents in the log has missed one")
 
 	r.log.SetFull(false)
-	_, err := setNow(t, r.store, SetRequest{Name: "b.json", Contents: []byte("1")})
+	_, err = setNow(t, r.store, SetRequest{Name: "b.json", Contents: []byte("1")})
 	require.NoError(t, err)
 	require.Empty(t, r.store.Problems())
+	require.NoError(t, r.store.Remembered("a.json"))
 	d, err := r.store.recorder.log.Document("a.json")
 	require.NoError(t, err)
 	require.EqualValues(t, 1002, d.Served, "the files alone would give 1001")

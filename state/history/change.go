@@ -16,6 +16,8 @@ import (
 type Documents interface {
 	// Change queues a change; it is answered on another goroutine.
 	Change(change.Request, func(change.Result, error)) error
+	// Remembered is nil unless a document is served that the log does not have yet.
+	Remembered(name string) error
 }
 
 // Clients are a page of the programs that are connected, as [confcenter/server.Server.Clients] has

@@ -30,6 +30,9 @@ func there(v *doclog.Version) bool { return v.N > 0 && !v.Deleted }
 // read finds a version with its file.
 func (h *History) read(ctx context.Context, r *room, name string, rev kv.Revision) (doclog.Version, error) {
 	d, err := h.log.Document(name)
+	if err == nil && d.N == 0 {
+		err = h.cfg.remembered(name)
+	}
 	if err != nil || d.N == 0 {
 		return doclog.Version{Name: name}, err
 	}

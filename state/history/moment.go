@@ -55,7 +55,7 @@ func split(name, moment string) (string, string) {
 func (h *History) document(name string) (doclog.Document, error) {
 	d, err := h.log.Document(meta.Complete(name))
 	if err == nil && d.N == 0 {
-		err = neverBeen(d.Name)
+		err = h.cfg.neverBeen(d.Name)
 	}
 	return d, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
+	"confcenter/kv"
 	"confcenter/state/history"
 )
 
@@ -149,4 +150,30 @@ func TestRevisionsAreNamedInManyWays(t *testing.T) {
 		_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: ""})
 		k.refused(err, codes.BadRequest, "name is missing")
 	})
+}
+
+// notRemembered are documents of which the log has none yet, as at a start on a slow disk.
+type notRemembered struct{ history.Documents }
+
+func (notRemembered) Remembered(name string) error {
+	return codes.Errorf(codes.Busy, "%s is not in the log yet", name)
+}
+
+// A document that is served has been one, whether or not the log knows it yet.
+func TestWhatTheLogDoesNotHaveYetIsNotDenied(t *testing.T) {
+	k := near(t, map[string]string{"_meta.json": `{"conf_inherit":{"app.json":"late"}}`, "app.json": `{}`})
+	h := history.Open(k.server.State.(kv.Archive), history.Config{Documents: notRemembered{k.server.Store}})
+	for what, ask := range map[string]func() error{
+		"log":      func() error { _, err := h.Log(k.ctx, nil, &history.LogAsk{Name: "late"}); return err },
+		"show":     func() error { _, err := h.Show(k.ctx, nil, &history.ShowAsk{Name: "late"}); return err },
+		"resolved": func() error { _, err := h.Show(k.ctx, nil, &history.ShowAsk{Name: "late", Resolved: true}); return err },
+		"explain":  func() error { _, err := h.Explain(k.ctx, nil, &history.ExplainAsk{Name: "app"}); return err },
+		"rollback": func() error { _, err := h.Rollback(k.ctx, nil, &history.RollbackAsk{Name: "late"}); return err },
+	} {
+		err := ask()
+		require.ErrorIs(t, err, codes.Busy, what)
+		require.ErrorContains(t, err, "late.json is not in the log yet", what)
+	}
+	_, err := k.Show(k.ctx, nil, &history.ShowAsk{Name: "late"})
+	require.ErrorIs(t, err, codes.NotFound, "there is none")
 }

@@ -27,7 +27,7 @@ func (h *History) view(ctx context.Context, r *room, name, moment string, resolv
 		return nil, err
 	}
 	if d.N == 0 && !resolved {
-		return nil, neverBeen(name)
+		return nil, h.cfg.neverBeen(name)
 	}
 	v := &view{}
 	if v.at, err = h.revision(ctx, &d, moment); err != nil {
@@ -43,14 +43,25 @@ func (h *History) view(ctx context.Context, r *room, name, moment string, resolv
 	case err != nil:
 		return nil, err
 	case v.text == nil && v.own.N == 0 && d.N == 0:
-		return nil, neverBeen(name)
+		return nil, h.cfg.neverBeen(name)
 	case v.text == nil && v.own.N == 0:
 		return nil, h.notYet(ctx, &d)
 	}
 	return v, nil
 }
 
-func neverBeen(name string) error {
+// remembered is nil unless there is a document of which the log knows nothing yet.
+func (c *Config) remembered(name string) error {
+	if c.Documents == nil {
+		return nil
+	}
+	return c.Documents.Remembered(name)
+}
+
+func (c *Config) neverBeen(name string) error {
+	if err := c.remembered(name); err != nil {
+		return err
+	}
 	return codes.Errorf(codes.NotFound, "there has never been a document %.200q", name)
 }
 
