@@ -99,7 +99,11 @@ func (a *app) backup(make func(io.Writer) (backup.Totals, error), name string, a
 	if err != nil {
 		return codes.Errorf(codes.Storage, "the backup cannot be written: %w", err)
 	}
-	totals, err := make(file)
+	to := &sink{to: file}
+	totals, err := make(to)
+	if to.err != nil {
+		err = codes.Errorf(codes.Storage, "the backup cannot be written: %w", to.err)
+	}
 	if err == nil {
 		err = file.Sync()
 	}
@@ -122,6 +126,20 @@ func (a *app) backup(make func(io.Writer) (backup.Totals, error), name string, a
 	}
 	_, err = fmt.Fprintln(a.stdout, newSummary(name, totals))
 	return err
+}
+
+// sink remembers why it could not be written to, which is not the fault of what is read.
+type sink struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (s *sink) Write(b []byte) (n int, err error) {
+	if n, err = s.to.Write(b); err != nil {
+		s.err = err
+	}
+	return n, err
 }
 
 // replaceable refuses to write over anything that is no backup.

@@ -90,6 +90,7 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 		"revision and time":  {[]string{"restore", file, dir + "/new", "--time", "2026-01-01", "--revision", "1"}, exitUsage, "revision time"},
 		"gone":               {[]string{"restore", file, dir + "/new", "--time", "2001-01-01 12:00"}, exitRefused, "the oldest possible one is 1"},
 		"the future":         {[]string{"restore", file, dir + "/new", "--revision", "9"}, exitRefused, "in the future"},
+		"the future's time":  {[]string{"restore", file, dir + "/new", "--time", "2999-01-01T00:00:00Z"}, exitRefused, "2999-01-01T00:00:00Z is later than the backup, which was begun at 2"},
 		"verify nothing":     {[]string{"verify", dir + "/none"}, exitNotFound, "none"},
 		"verify another":     {[]string{"verify", precious}, exitFailed, "this is no backup"},
 		"verify a directory": {[]string{"verify", dir}, exitNotFound, "no state store"},
@@ -105,6 +106,52 @@ func TestWhatBackupAndRestoreRefuse(t *testing.T) {
 	names, err := filepath.Glob(dir + "/*")
 	require.NoError(t, err)
 	require.Len(t, names, 3, "nothing is left of what was refused: %v", names)
+}
+
+// A disk that is full is not told as a fault of the backup.
+func TestABackupThatCannotBeWritten(t *testing.T) {
+	data, file := dataWithKeys(t, "a"), filepath.Join(t.TempDir(), "all.backup")
+	require.NoError(t, os.Symlink("/dev/full", file+partial))
+	r := call(t, "", "backup", "--data", data, file)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "the backup cannot be written: ")
+	require.Contains(t, r.stderr, "no space left on device")
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ccbackup")) }))
+	defer server.Close()
+	require.NoError(t, os.Symlink("/dev/full", file+"2"+partial))
+	r = call(t, "", "backup", "--http", server.URL, file+"2")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "no space left on device")
+	require.NotContains(t, r.stderr, "no backup")
+}
+
+// A restore to a directory that another one fills leaves it alone, and does not advise to empty it.
+func TestASecondRestoreToOneDirectory(t *testing.T) {
+	data, dir := dataWithKeys(t, "a"), filepath.Join(t.TempDir(), "dir")
+	file := filepath.Join(t.TempDir(), "all.backup")
+	require.Equal(t, exitOK, call(t, "", "backup", "--data", data, file).code)
+	first, err := newTarget(dir)
+	require.NoError(t, err)
+	r := call(t, "", "restore", file, dir)
+	require.Equal(t, exitRefused, r.code)
+	require.Contains(t, r.stderr, "is in use: another restore to it")
+	require.FileExists(t, filepath.Join(dir, restoreMark))
+
+	// The second has found it empty before the first one began.
+	require.NoError(t, os.Remove(filepath.Join(dir, restoreMark)))
+	_, err = newTarget(dir)
+	require.ErrorIs(t, err, codes.Busy)
+	require.NoFileExists(t, filepath.Join(dir, restoreMark))
+	require.FileExists(t, filepath.Join(dir, lockName))
+	require.NoError(t, first.clear())
+	require.NoDirExists(t, dir)
+
+	require.NoError(t, os.Mkdir(dir, 0o700)) // a restore that was killed
+	write(t, dir, restoreMark, "")
+	r = call(t, "", "restore", file, dir)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "did not finish: remove what is in it")
 }
 
 // A server's refusal is told as it was said, and a server that is none is named.

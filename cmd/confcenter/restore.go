@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -99,6 +100,9 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	if err != nil {
 		return err
 	}
+	if to.Time > v.Time {
+		return codes.Errorf(codes.FutureRevision, "%s is later than the backup, which was begun at %s and does not know what came after", shownTime(to.Time), shownTime(v.Time))
+	}
 	if v.settled {
 		to.Stays = doclog.Stays
 	}
@@ -118,6 +122,8 @@ func (a *app) restore(ctx context.Context, name, dir string, to disk.Point, asJS
 	return err
 }
 
+func shownTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
 // target is a directory that a backup is restored to.
 type target struct {
 	dir  string
@@ -129,37 +135,51 @@ type target struct {
 // newTarget takes a directory that is empty, or makes it.
 func newTarget(dir string) (*target, error) {
 	t := &target{dir: dir}
-	list, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		t.made = true
-	case err != nil:
-		return nil, codes.Errorf(codes.Storage, "%w", err)
-	}
-	for _, entry := range list {
-		if name := entry.Name(); name == restoreMark {
-			return nil, errUnfinished(dir)
-		}
-	}
-	for _, entry := range list {
-		if name := entry.Name(); name != "lost+found" { // which a file system has of its own
-			return nil, codes.Errorf(codes.AlreadyExists, "%s is not empty: there is %s; restore to an empty directory, or one that does not exist", dir, name)
-		}
+	err := restorable(dir, true)
+	if t.made = errors.Is(err, fs.ErrNotExist); err != nil && !t.made {
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, codes.Errorf(codes.Storage, "%w", err)
 	}
 	if t.root, err = atomicfile.OS().OpenRoot(dir); err == nil {
-		// Before anything else: whatever happens, nobody takes what there is for a data directory.
-		err = atomicfile.Write(t.root, restoreMark, []byte("A restore has begun and has not finished. Remove what is in this directory, and restore again.\n"), atomicfile.Attr{Perm: 0o600})
+		t.lock, err = t.root.Lock(lockName)
+	}
+	if errors.Is(err, atomicfile.ErrLocked) {
+		return nil, errors.Join(codes.Errorf(codes.Busy, "%s is in use: another restore to it, or a server, is running", dir), t.root.Close())
 	}
 	if err == nil {
-		t.lock, err = t.root.Lock(lockName)
+		if err := restorable(dir, false); err != nil { // another restore was quicker
+			return nil, errors.Join(err, t.lock.Close(), t.root.Close())
+		}
+		// Before anything else: whatever happens, nobody takes what there is for a data directory.
+		err = atomicfile.Write(t.root, restoreMark, []byte("A restore has begun and has not finished. Remove what is in this directory, and restore again.\n"), atomicfile.Attr{Perm: 0o600})
 	}
 	if err != nil {
 		return nil, errors.Join(codes.Errorf(codes.Storage, "%s cannot be restored to: %w", dir, err), t.clear())
 	}
 	return t, nil
+}
+
+// restorable returns why a directory cannot be restored to. Before its lock is taken a restore that has
+// not finished may still be running.
+func restorable(dir string, running bool) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return codes.Errorf(codes.Storage, "%w", err)
+	}
+	if slices.ContainsFunc(list, func(entry fs.DirEntry) bool { return entry.Name() == restoreMark }) {
+		if running {
+			return nil
+		}
+		return errUnfinished(dir)
+	}
+	for _, entry := range list {
+		if name := entry.Name(); name != lockName && name != "lost+found" { // which a file system has of its own
+			return codes.Errorf(codes.AlreadyExists, "%s is not empty: there is %s; restore to an empty directory, or one that does not exist", dir, name)
+		}
+	}
+	return nil
 }
 
 // fill restores a backup. After an error there is nothing left of it.

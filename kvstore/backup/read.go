@@ -73,6 +73,7 @@ type reader struct {
 	sum    hash.Hash
 	totals Totals
 	blocks int64 // read so far
+	short  bool  // it is cut off
 	buffer bytes.Buffer
 }
 
@@ -82,7 +83,7 @@ func (r *reader) damaged(format string, args ...any) error {
 
 // cut is the error for a backup that ends too early.
 func (r *reader) cut(err error) error {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if r.short = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); !r.short {
 		return codes.Errorf(codes.Storage, "the backup cannot be read: %w", err)
 	}
 	return codes.Errorf(codes.Storage, "the backup is incomplete: it is cut off behind byte %d, in block %d; use another backup", r.totals.Bytes, r.blocks+1)
@@ -103,7 +104,10 @@ func (r *reader) bytes(n int) ([]byte, error) {
 
 func (r *reader) head() error {
 	magic, err := r.bytes(len(Magic))
-	if err != nil || string(magic) != Magic {
+	if err != nil && !r.short {
+		return err
+	}
+	if string(magic) != Magic {
 		return codes.Errorf(codes.Storage, "this is no backup: it does not begin with %q", Magic)
 	}
 	kind, text, err := r.block()
