@@ -24,8 +24,8 @@ import (
 const changeTimeout = time.Minute
 
 // connectLong is connect for such a verb.
-func (a *app) connectLong(command *cobra.Command) *connection {
-	c := a.connect(command)
+func (a *app) connectLong(command *cobra.Command, forms ...string) *connection {
+	c := a.connect(command, forms...)
 	c.timeout = changeTimeout
 	command.Flags().Lookup("timeout").DefValue = changeTimeout.String()
 	return c
@@ -130,7 +130,10 @@ func (p *applying) apply(ctx context.Context) error {
 		return p.dryRun(ctx, change)
 	}
 	p.ask.DryRun = false
-	if change, err = p.calls.Apply(ctx, p.ask); err != nil {
+	if change, err = p.calls.Apply(ctx, p.ask); p.lost(err) {
+		change, err = p.send(ctx, wanted)
+	}
+	if err != nil {
 		return err
 	}
 	return p.show(change, func() error { return p.app.showChange(change) })
@@ -170,19 +173,35 @@ func (p *applying) wanted(ctx context.Context) (list []history.Wanted, err error
 			}
 		}
 	}
-	p.ask.Prune = false // they are named
+	p.ask.Prune, p.ask.Whole = false, p.ask.Prune // they are named, and there is to be no other
 	return list, nil
 }
 
 // pieceBytes is how much JSON a question may have, with room for the rest of the frame.
 const pieceBytes = 3 << 20
 
-// send asks for a change, in parts if it is large.
+// lost reports whether what was staged is gone, or some of it, because the server was restarted.
+func (p *applying) lost(err error) bool {
+	code := codes.Of(err)
+	return p.ask.Staged > 0 && (code == codes.NotFound || code == codes.BadRequest)
+}
+
+// send asks for a change, and once more if the server was restarted meanwhile.
 func (p *applying) send(ctx context.Context, wanted []history.Wanted) (*history.ChangeAnswer, error) {
+	change, err := p.sendParts(ctx, wanted)
+	if p.lost(err) {
+		change, err = p.sendParts(ctx, wanted)
+	}
+	return change, err
+}
+
+// sendParts asks for a change, in parts if it is large.
+func (p *applying) sendParts(ctx context.Context, wanted []history.Wanted) (*history.ChangeAnswer, error) {
+	p.ask.Documents, p.ask.Staged = nil, 0
 	var part []history.Wanted
 	size, whole := 0, true
 	flush := func() error {
-		whole = false
+		whole, p.ask.Staged = false, int64(len(wanted))
 		_, err := p.calls.Stage(ctx, &history.StageAsk{Token: p.ask.Token, Documents: part})
 		part, size = nil, 0
 		return err
@@ -209,7 +228,7 @@ func (p *applying) send(ctx context.Context, wanted []history.Wanted) (*history.
 		if err := flush(); err != nil {
 			return nil, err
 		}
-		p.ask.Documents, p.ask.Staged = nil, int64(len(wanted))
+		p.ask.Documents = nil
 	}
 	return p.calls.Apply(ctx, p.ask)
 }

@@ -86,11 +86,16 @@ func (a *app) rolledBack(ctx context.Context, connected *client.Client, question
 		if d.Kind == doclog.Deleted {
 			continue
 		}
-		diff, err := calls.Diff(ctx, &history.DiffAsk{Name: d.Name, From: "~0", To: fmt.Sprint(change.At)})
-		if err != nil {
-			return err
+		for q := (history.DiffAsk{Name: d.Name, From: "~0", To: fmt.Sprint(change.At)}); ; {
+			diff, err := calls.Diff(ctx, &q)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(a.stdout, diff.Text)
+			if q.From, q.Offset = fmt.Sprint(diff.From.At), diff.Next; q.Offset == 0 {
+				break
+			}
 		}
-		fmt.Fprint(a.stdout, diff.Text)
 	}
 	a.showTold(change)
 	return errDiffers

@@ -9,8 +9,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"confcenter/client"
+	"confcenter/clienttest"
+	"confcenter/codes"
+	"confcenter/state/history"
+	"confcenter/state/remote"
 )
 
 // told runs a verb and returns its exit code and what it printed.
@@ -153,4 +160,52 @@ func TestExportWritesNowhereElse(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(base, "empty"), 0o755))
 	code, _, errs := told(t, at(addr, "export", filepath.Join(base, "empty"))...)
 	require.Equal(t, exitOK, code, errs)
+}
+
+// applyingTo is an apply of files to a server.
+func applyingTo(t *testing.T, s *clienttest.Server, ask *history.ApplyAsk, files map[string][]byte) *applying {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.Config{Addrs: []string{s.Address()}, Name: "apply", MinBackoff: time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	ask.Token = "t"
+	return &applying{calls: remote.History(c), files: files, ask: ask}
+}
+
+func TestApplyOfALargeDirectoryOutlivesARestart(t *testing.T) {
+	s := clienttest.Start(t, clienttest.Options{})
+	files := map[string][]byte{}
+	for i := range 5 {
+		files[fmt.Sprintf("%d.json", i)] = fmt.Appendf(nil, `"%s"`, strings.Repeat("x", 1<<20))
+	}
+	p := applyingTo(t, s, &history.ApplyAsk{DryRun: true}, files)
+	wanted, err := p.wanted(t.Context())
+	require.NoError(t, err)
+	_, err = p.send(t.Context(), wanted)
+	require.NoError(t, err)
+	require.EqualValues(t, len(files), p.ask.Staged)
+	s.Restart()
+	p.ask.DryRun = false
+	require.Eventually(t, func() bool {
+		_, err = p.calls.Apply(t.Context(), p.ask)
+		return codes.Of(err) != codes.Unreachable
+	}, time.Minute, time.Millisecond)
+	require.True(t, p.lost(err), err)
+	made, err := p.send(t.Context(), wanted)
+	require.NoError(t, err)
+	require.EqualValues(t, len(files), made.Count)
+}
+
+// A file that somebody creates while a directory is applied with --prune is a conflict: it is in
+// neither, so it would stay.
+func TestApplyWithPruneSeesFilesThatAreCreatedMeanwhile(t *testing.T) {
+	s := clienttest.Start(t, clienttest.Options{Files: map[string]string{"a.json": "1", "b.json": "1"}})
+	p := applyingTo(t, s, &history.ApplyAsk{Prune: true}, map[string][]byte{"a.json": []byte("2")})
+	wanted, err := p.wanted(t.Context())
+	require.NoError(t, err)
+	_, err = p.calls.Apply(t.Context(), &history.ApplyAsk{Documents: []history.Wanted{{Name: "late.json", Text: "1"}}})
+	require.NoError(t, err)
+	_, err = p.send(t.Context(), wanted)
+	require.ErrorIs(t, err, codes.Conflict)
+	require.ErrorContains(t, err, "late.json: ")
 }

@@ -27,7 +27,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		"diff":    {show: a.showDiff, follow: diffRest},
 		"blame":   {show: a.showBlame},
 		"explain": {show: a.showExplain},
-		"prune":   {show: a.showPrune, follow: pruneRest},
+		"prune":   {long: true, show: a.showPrune, follow: pruneRest},
 	}
 	examples := map[string]string{
 		"log":     "  confcenter log app1-dev\n  confcenter log --limit 10 -o json",
@@ -37,7 +37,7 @@ func (a *app) historyCommands() (list []*cobra.Command) {
 		"prune":   "  confcenter history prune --dry-run",
 		"explain": "  confcenter explain app1-dev /database/host",
 	}
-	specials["rollback"] = special{show: a.showChange, follow: a.rolledBack}
+	specials["rollback"] = special{long: true, show: a.showChange, follow: a.rolledBack}
 	examples["rollback"] = "  confcenter rollback app1-dev ~1 -m \"the new limits were too low\"\n  confcenter rollback --all 2026-11-23T03:00 --dry-run\n\n  # bring back a file that was deleted\n  confcenter rollback app1-dev"
 	own := map[string]*cobra.Command{"apply": a.applyCommand(), "export": a.exportCommand(), "stage": nil, "preview": nil}
 	for place := range history.Operations {

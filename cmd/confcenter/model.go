@@ -20,6 +20,7 @@ import (
 
 // special is what a verb has that does not follow from the table.
 type special struct {
+	long   bool // it may change or read very much
 	define func(command *cobra.Command)
 	show   func(answer any) error // prints an answer as text
 	// follow goes on after the first answer; ask asks again.
@@ -45,7 +46,11 @@ func (a *app) operationCommand(o *cluster.Operation, cmd protocol.Command, more 
 	question := o.Ask()
 	command := &cobra.Command{Short: strings.ToUpper(o.Doc[:1]) + o.Doc[1:]}
 	words := a.defineWords(command, o, question)
-	c := a.connect(command)
+	connect := a.connect
+	if more.long {
+		connect = a.connectLong
+	}
+	c := connect(command)
 	if more.define != nil {
 		more.define(command)
 	}

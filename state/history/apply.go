@@ -17,6 +17,7 @@ type ApplyAsk struct {
 	Documents []Wanted `json:"documents,omitempty" doc:"what they are to be; each once"`
 	Staged    int64    `json:"staged,omitempty" doc:"how many documents stage was given with the token, which belong to the change"`
 	Prune     bool     `json:"prune,omitempty" doc:"delete all other documents"`
+	Whole     bool     `json:"whole,omitempty" doc:"documents names all that there are: if there is any other, nothing is changed"`
 	DryRun    bool     `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
 }
 
@@ -92,8 +93,8 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 		there[w.Name] = true
 		req.Documents = append(req.Documents, d)
 	}
-	if q.Prune {
-		req.Asked = prune(req.Documents)
+	if q.Prune || q.Whole {
+		req.Asked = others(q.Prune, req.Documents)
 		if made, err := h.replayOf(ctx, by, req.Asked, q.DryRun); made != nil || err != nil {
 			return made, err
 		}
@@ -104,7 +105,11 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 			if there[d.Name] || d.Deleted {
 				return true, nil
 			}
-			req.Documents = append(req.Documents, change.Document{Name: d.Name, Base: &d.Hash})
+			other := change.Document{Name: d.Name, Base: &d.Hash}
+			if q.Whole {
+				other.Keep, other.Base = true, new(doclog.Digest)
+			}
+			req.Documents = append(req.Documents, other)
 			return true, r.take(perWanted)
 		})
 		if err != nil {
@@ -134,11 +139,13 @@ func (h *History) replayOf(ctx context.Context, by *access.Actor, asked doclog.D
 	return h.answerTo(ctx, made)
 }
 
-// prune identifies the question to make documents what is said and to delete all others.
-func prune(list []change.Document) doclog.Digest {
+// others identifies the question to make documents what is said and to delete all others, or that there
+// be none.
+func others(prune bool, list []change.Document) doclog.Digest {
 	h := sha256.New()
+	fmt.Fprintln(h, "prune", prune)
 	for _, d := range list {
-		fmt.Fprintf(h, "prune %q %t %t %s %v\n", d.Name, d.Keep, d.File != nil, doclog.DigestOf(d.File), d.Base)
+		fmt.Fprintf(h, "%q %t %t %s %v\n", d.Name, d.Keep, d.File != nil, doclog.DigestOf(d.File), d.Base)
 	}
 	return doclog.Digest(h.Sum(nil))
 }

@@ -114,6 +114,15 @@ func TestApplyThatIsRefusedChangesNothing(t *testing.T) {
 			require.ErrorContains(t, err, c.text)
 			require.Equal(t, before, k.files(""))
 		}
+		whole := history.ApplyAsk{Whole: true, Documents: []history.Wanted{{Name: "a.json", Text: "2"}, {Name: "b.json", Keep: true}}}
+		k.write("late.json", "1")
+		before = k.files("")
+		_, err := k.Apply(k.ctx, nil, &whole)
+		k.refused(err, codes.Conflict, "late.json: ")
+		require.Equal(t, before, k.files(""))
+		whole.Documents = append(whole.Documents, history.Wanted{Name: "late.json", Delete: true})
+		require.Equal(t, "a.json changed, late.json deleted", kinds(k.apply(whole)))
+
 		answer := k.apply(history.ApplyAsk{DryRun: true, Documents: []history.Wanted{{Name: "a.json", Text: "2", Base: hashOf("0")}, {Name: "b.json", Text: "{"}}})
 		require.Empty(t, answer.Documents)
 		require.Len(t, answer.Refused, 2)

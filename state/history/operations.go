@@ -20,7 +20,7 @@ var Operations = []state.Operation{
 		Refuses(codes.TokenReused, "the token was used for another change"),
 	state.Define("stage", access.ConfigWrite, "POST stage", "adds documents to an apply that is too large for one question", (*History).Stage),
 	state.Define("apply", access.ConfigWrite, "POST apply", "makes documents what is said, all of them in one change or none", (*History).Apply).
-		Refuses(codes.Conflict, "a document is not what base says, or with prune any other one was changed while all were looked at; nothing was changed: look again and decide").
+		Refuses(codes.Conflict, "a document is not what base says, or with whole there is another one, or with prune or whole any other one was changed while all were looked at; nothing was changed: look again and decide").
 		Refuses(codes.TokenReused, "the token was used for another change"),
 	state.Define("export", access.ConfigHistory, "GET export", "lists the files of all documents, as they are or were at a revision", (*History).Export),
 	state.Define("preview", access.ConfigHistory, "POST preview", "tells what would come of a text that is not saved: the document as resolved, and who would be told", (*History).Preview),
