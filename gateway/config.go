@@ -33,6 +33,7 @@ func (g *Gateway) configRoutes() []route {
 		{method: get, pattern: configRoot + "resolved", name: "config.resolved", right: access.ConfigRead, handle: g.configResolved},
 		{method: get, pattern: configRoot + "search", name: "config.search", right: access.ConfigRead, handle: g.configSearch},
 		{method: get, pattern: configRoot + "stream", name: "config.stream", right: access.ConfigWatch, stream: true, handle: g.configStream},
+		{method: get, pattern: configRoot + "revisions", name: "config.revisions", right: access.ConfigWatch, stream: true, handle: g.configRevisions},
 	}
 }
 

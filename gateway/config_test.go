@@ -21,13 +21,14 @@ import (
 type configKit struct {
 	*kit
 	conf, data string
+	change     []func(*Config) // of the gateway
 	log        *kvtest.Memory
 	files      *confstore.Store
 }
 
-func startConfig(t testing.TB, files map[string]string) *configKit {
+func startConfig(t testing.TB, files map[string]string, change ...func(*Config)) *configKit {
 	base := t.TempDir()
-	k := &configKit{conf: filepath.Join(base, "conf"), data: filepath.Join(base, "data"), log: kvtest.ForTest(t)}
+	k := &configKit{conf: filepath.Join(base, "conf"), data: filepath.Join(base, "data"), change: change, log: kvtest.ForTest(t)}
 	require.NoError(t, os.Mkdir(k.conf, 0o755))
 	for name, text := range files {
 		k.write(t, name, text)
@@ -42,7 +43,12 @@ func (k *configKit) open(t testing.TB) {
 	k.files, err = confstore.Open(confstore.Config{Dir: k.conf, DataDir: k.data, State: k.log, NoEvents: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.files.Close()) })
-	k.kit = start(t, func(_ *Config, stores *Stores) { stores.Config = k.files })
+	k.kit = start(t, func(cfg *Config, stores *Stores) {
+		stores.Config = k.files
+		for _, change := range k.change {
+			change(cfg)
+		}
+	})
 }
 
 func (k *configKit) close() {

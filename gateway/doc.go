@@ -19,6 +19,7 @@
 //     hold next to nothing while they wait.
 //   - One follower of the store serves all streams. What waits for a stream is shared and
 //     bounded. A stream that falls behind reads the log, and only it misses the values that
-//     were written over. A stream in Plum's form tells a key's last value last.
+//     were written over. A stream in Plum's form tells a key's last value last. A stream of
+//     documents misses nothing.
 //   - Values, keys and names of files are in no line of the log.
 package gateway

@@ -45,11 +45,12 @@ func bodyError(err error) error {
 	return &codes.Error{Code: codes.BadRequest, Text: "the request body did not arrive", Err: err}
 }
 
-// fail answers with err in the route's form, and logs faults of the server.
+// fail answers with err in the route's form, and logs faults of the server, and what ends an answer that has begun.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	code := codes.Of(err)
 	var plain *plainError
-	if !errors.As(err, &plain) && code == codes.Internal && r.Context().Err() == nil {
+	cutOff := w.status != 0 && code != codes.Closed
+	if !errors.As(err, &plain) && (code == codes.Internal || cutOff) && r.Context().Err() == nil {
 		g.log.Error().Err(err).Str("method", r.Method).Str("route", rt.name).Msg("request failed")
 	}
 	answerError(w, rt, plain, err)

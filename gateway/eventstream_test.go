@@ -132,13 +132,13 @@ func (s *eventSource) until(event string) (all []message) {
 // Idle streams show that they live, by the gateway's clock.
 func TestOwnStreamsBeat(t *testing.T) {
 	k := start(t, nil)
-	for _, path := range []string{"/v1/config/stream", "/v1/store/stream?state=1"} {
+	for _, path := range []string{"/v1/config/stream", "/v1/config/revisions", "/v1/store/stream?state=1"} {
 		s := k.listen(path, "")
 		s.until("synced")
 		require.Equal(t, 1, s.comments, "the beginning")
 	}
 	fast := start(t, func(cfg *Config, _ *Stores) { cfg.Heartbeat = time.Millisecond })
-	for _, path := range []string{"/v1/config/stream", "/v1/store/stream?state=1"} {
+	for _, path := range []string{"/v1/config/stream", "/v1/config/revisions", "/v1/store/stream?state=1"} {
 		s := fast.listen(path, "")
 		s.until("synced")
 		for s.comments < 4 {
@@ -154,7 +154,7 @@ func TestOwnStreamsBeat(t *testing.T) {
 func TestOwnStreamsEndWithTheGateway(t *testing.T) {
 	k := start(t, nil)
 	var all []*eventSource
-	for _, path := range []string{"/v1/config/stream", "/v1/store/stream?state=1"} {
+	for _, path := range []string{"/v1/config/stream", "/v1/config/revisions", "/v1/store/stream?state=1"} {
 		s := k.listen(path, "")
 		s.until("synced")
 		all = append(all, s)

@@ -28,11 +28,30 @@ type frames struct {
 	bytes      int // of young
 }
 
-// frameKey names an event by the entries that streams share with the store and with each
-// other.
+// frameKey names an event: of a key by the entries that streams share with the store and with each
+// other, of a document by its revision. What a document is in a state its revision does not say,
+// because others have a say in it.
 type frameKey struct {
-	entry, prev *kv.Entry
-	form        form
+	entry, prev    *kv.Entry
+	ns, name, path string
+	mod            kv.Revision
+	state          *byte // of the contents
+	form           form
+}
+
+func frameKeyOf(e *kv.Event, state bool, path string, form form) frameKey {
+	if form >= documentForm {
+		key := frameKey{ns: e.Entry.NS, name: e.Entry.Key, path: path, mod: e.Entry.Mod, form: form}
+		if state {
+			key.state = &e.Entry.Value.Data[0]
+		}
+		return key
+	}
+	key := frameKey{entry: e.Entry, form: form}
+	if form == ownPrevForm {
+		key.prev = e.Prev
+	}
+	return key
 }
 
 // frame is an encoded event, without its id and the final empty line.
@@ -48,11 +67,7 @@ type frame struct {
 func newFrames(stalls *stalls, max int) *frames { return &frames{stalls: stalls, max: max} }
 
 // of returns the frame of an event. The caller releases it.
-func (f *frames) of(e *kv.Event, form form) *frame {
-	key := frameKey{entry: e.Entry, form: form}
-	if form == ownPrevForm {
-		key.prev = e.Prev
-	}
+func (f *frames) of(key frameKey, e *kv.Event) *frame {
 	f.mu.Lock()
 	one := f.young[key]
 	if one == nil {
@@ -68,15 +83,18 @@ func (f *frames) of(e *kv.Event, form form) *frame {
 	}
 	one.uses.Add(1)
 	f.mu.Unlock()
-	one.once.Do(func() { f.encode(one, e, form) })
+	one.once.Do(func() { f.encode(one, key, e) })
 	return one
 }
 
-func (f *frames) encode(one *frame, e *kv.Event, form form) {
-	one.text = encoders[form](nil, e)
-	one.bytes = cap(one.text) + frameCost + e.Entry.Size() // the key keeps the entry
-	if form == ownPrevForm && e.Prev != nil {
-		one.bytes += e.Prev.Size()
+func (f *frames) encode(one *frame, key frameKey, e *kv.Event) {
+	one.text = encoders[key.form](nil, e)
+	one.bytes = cap(one.text) + frameCost
+	if key.entry != nil || key.state != nil { // it is kept
+		one.bytes += e.Entry.Size()
+	}
+	if key.prev != nil {
+		one.bytes += key.prev.Size()
 	}
 	one.pool.Add(int64(one.bytes))
 	f.encoded.Add(1)

@@ -108,6 +108,8 @@ type ConfigStore interface {
 	Fault(name string) string
 	// ReadFile returns the file as it is on disk, unless room has an error for its size.
 	ReadFile(name string, room func(size int64) error) ([]byte, error)
+	// Revisions are the contents as a store that can be followed.
+	Revisions() *confstore.Revisions
 }
 
 // Stores are what a Gateway serves. They outlive it: their owner closes them after
@@ -132,6 +134,7 @@ type Gateway struct {
 	stores  Stores
 	fleet   Fleet
 	hub     *hub // nil without a state store
+	changes *hub // of documents; nil without a config store
 	clock   clock.Clock
 	log     zerolog.Logger
 	started time.Time
@@ -185,11 +188,13 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		return nil, err
 	}
 	if stores.State != nil {
-		g.hub = newHub(stores.State, g.stalls)
+		g.hub = newHub(stores.State, g.stalls, ofKeys)
 		g.closers = append(g.closers, g.hub.close)
 	}
 	if stores.Config != nil {
 		g.idPrefix = stores.Config.Epoch() + "-"
+		g.changes = newHub(stores.Config.Revisions(), g.stalls, ofDocuments)
+		g.closers = append(g.closers, g.changes.close)
 	}
 	g.table = g.routes()
 	g.traffic = newTraffic(g)

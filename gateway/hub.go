@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"confcenter/kv"
+	"confcenter/kv/documents"
 	"confcenter/kv/follow"
 )
 
@@ -19,15 +20,29 @@ const (
 	recentBytes = 8 << 20  // of the newest changes
 	hubBytes    = 1 << 20  // of changes that the hub looks at in one go
 	pieceBytes  = 64 << 10 // of changes that a stream takes in one go
-	logBytes    = 16 << 10 // see follow.Source
 	maxHolders  = 4        // streams that may hold a whole state
 	maxReads    = 4        // streams that read the log at a time
 	maxNotes    = 16       // streams that are woken at a time
 )
 
-// hub follows the store once for all streams, and wakes those whose filter matches.
+// hubKind is how hubs differ.
+type hubKind struct {
+	share int64        // it keeps one part in so many of what may be kept
+	piece int          // see follow.Source
+	spare follow.Spare // of its streams
+}
+
+// The kinds. Documents keep their newest changes themselves, and beginning to read their log back
+// costs more.
+var (
+	ofKeys      = hubKind{share: 1, piece: 16 << 10, spare: follow.Overwritten}
+	ofDocuments = hubKind{share: 8, piece: pieceBytes, spare: follow.Nothing}
+)
+
+// hub follows a store once for all streams, and wakes those whose filter matches.
 type hub struct {
 	source follow.Source
+	spare  follow.Spare
 	recent *follow.Recent
 	frames *frames
 	unhook func()
@@ -46,12 +61,13 @@ type hub struct {
 }
 
 // newHub makes a hub that keeps changes and encoded events in the pool of stalls.
-func newHub(store kv.Store, stalls *stalls) *hub {
-	pool := stalls.pool
+func newHub(store follow.Store, stalls *stalls, kind hubKind) *hub {
+	room := stalls.pool.Limit() / kind.share
 	h := &hub{
-		source: follow.Source{Store: store, Piece: logBytes, Holders: maxHolders},
-		recent: follow.NewRecent(int(min(recentBytes, pool.Limit()/2)), pool),
-		frames: newFrames(stalls, int(pool.Limit()/4)),
+		source: follow.Source{Store: store, Piece: kind.piece, Holders: maxHolders},
+		spare:  kind.spare,
+		recent: follow.NewRecent(int(min(recentBytes, room/2)), stalls.pool),
+		frames: newFrames(stalls, int(room/4)),
 		reads:  make(chan struct{}, maxReads),
 		wake:   make(chan struct{}, 1),
 		stop:   make(chan struct{}),
@@ -166,28 +182,32 @@ type subscription struct {
 	filter kv.Filter
 	wake   chan struct{} // capacity 1
 	turn   *turn         // of the stream; nil in tests
+	path   string        // of documents: the part that is told of; "": the whole
+	cut    follow.Cut
+	// opened is the newest revision when it began, if the store makes changes only for those who want
+	// them: up to there the hub may have nothing for it.
+	opened kv.Revision
 
 	// the reader's
 	cursor *follow.Cursor
 	live   bool // what is at hand came from the hub, and later matches are noted
 	part   bool // with live: the hub keeps more that is already noted
+	begun  bool // with path: a part of a revision has been told
 
 	pending atomic.Int64 // the first matching revision since the reader last looked; 0: none
 	lagging atomic.Bool  // the hub no longer keeps what comes next
 }
 
-// subscribe follows what matches the filter: the changes after revision from (0:
-// from now on), or with state first the current state. It returns
-// codes.FutureRevision if from has not been reached. The caller closes the
-// subscription.
-func (h *hub) subscribe(filter kv.Filter, from kv.Revision, state bool) (*subscription, error) {
-	s := &subscription{hub: h, filter: filter, wake: make(chan struct{}, 1), live: from == 0 && !state}
+// subscribe follows what a stream asks for. It returns codes.FutureRevision if that
+// has not been reached. The caller closes the subscription.
+func (h *hub) subscribe(want follow.Request) (*subscription, error) {
+	s := &subscription{hub: h, filter: want.Filter, cut: cut, wake: make(chan struct{}, 1), live: want.From == 0 && !want.Past && !want.State}
 	s.lagging.Store(!s.live)
 	h.subs.Lock()
-	set := h.byNS[filter.NS]
+	set := h.byNS[s.filter.NS]
 	if set == nil {
 		set = map[*subscription]struct{}{}
-		h.byNS[filter.NS] = set
+		h.byNS[s.filter.NS] = set
 	}
 	set[s] = struct{}{}
 	if h.open.Add(1) == 1 {
@@ -195,12 +215,21 @@ func (h *hub) subscribe(filter kv.Filter, from kv.Revision, state bool) (*subscr
 	}
 	h.subs.Unlock()
 	// Only now, so that no change falls between what is read and what is followed.
-	var err error
-	if s.cursor, _, err = h.source.Open(follow.Request{Filter: filter, From: from, State: state, Spare: follow.Overwritten}); err != nil {
+	want.Spare = h.spare
+	cursor, newest, err := h.source.Open(want)
+	if err != nil {
 		s.leave()
 		return nil, err
 	}
+	if s.cursor = cursor; selective(h.source.Store) {
+		s.opened = newest
+	}
 	return s, nil
+}
+
+func selective(store follow.Store) bool {
+	_, is := store.(follow.Selective)
+	return is
 }
 
 func (s *subscription) close() {
@@ -242,17 +271,36 @@ func (s *subscription) note(revision, kept kv.Revision) {
 // revisions, and a long event is alone.
 var cut = follow.Cut{Alone: true, Max: sseChunk, Cost: func(e *kv.Event) int { return follow.EventCost + e.Entry.Size() }}
 
-// poll returns the next notice without waiting for one, or false if there is none.
+// poll returns the next notice without waiting for one, or false if there is none. It has no
+// events if none is about the path, and none that completes anything is marked More.
 func (s *subscription) poll(ctx context.Context) (kv.Notice, bool, error) {
 	for {
-		n, ok, far := s.cursor.Take(s.since, cut)
+		n, ok, far := s.cursor.Take(s.since, s.cut)
 		if !far {
+			if ok && s.path != "" {
+				s.narrow(&n)
+			}
 			return n, ok, nil
 		}
 		if err := s.fetch(ctx); err != nil {
 			return kv.Notice{}, false, err
 		}
 	}
+}
+
+// narrow reduces a notice to what is at the path.
+func (s *subscription) narrow(n *kv.Notice) {
+	if s.turn != nil { // there may be much in which nothing is told
+		for i := range n.Events {
+			s.turn.spend(s.cut.Cost(&n.Events[i]))
+		}
+	}
+	n.Events = documents.Narrow(n.Events, s.path, n.Kind == kv.State)
+	if n.Kind == kv.Changed && len(n.Events) == 0 && !s.begun {
+		n.More = true
+		return
+	}
+	s.begun = n.Kind == kv.Changed && n.More
 }
 
 // fetch reads what the hub no longer keeps. The state is in memory. Reading the log may
@@ -294,6 +342,9 @@ func (s *subscription) since(revision kv.Revision) follow.Chunk {
 		}
 	}
 	chunk := s.hub.recent.Since(revision, pieceBytes)
+	if revision < s.opened {
+		chunk = follow.Chunk{After: s.opened}
+	}
 	s.live, s.part = revision >= chunk.After, chunk.Part
 	if was := s.lagging.Swap(!s.live); !was && !s.live {
 		s.hub.behind.Add(1)
@@ -303,9 +354,9 @@ func (s *subscription) since(revision kv.Revision) follow.Chunk {
 
 // frameOf returns the frame of an event that poll has returned, if others may need it,
 // too. The caller releases it.
-func (s *subscription) frameOf(e *kv.Event, form form) *frame {
-	if cost := cut.Cost(e); cost >= sseChunk || s.live && s.hub.open.Load() > 1 {
-		return s.hub.frames.of(e, form)
+func (s *subscription) frameOf(e *kv.Event, state bool, form form) *frame {
+	if cost := s.cut.Cost(e); cost >= sseChunk || s.live && s.hub.open.Load() > 1 {
+		return s.hub.frames.of(frameKeyOf(e, state, s.path, form), e)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
+	"confcenter/kv/follow"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 )
@@ -34,7 +35,7 @@ func startHub(t testing.TB, wrap func(kv.Store) kv.Store) *hubKit {
 	if wrap != nil {
 		store = wrap(store)
 	}
-	h := newHub(store, newStalls(memory.NewPool(512<<10)))
+	h := newHub(store, newStalls(memory.NewPool(512<<10)), ofKeys)
 	t.Cleanup(func() {
 		h.close()
 		require.NoError(t, engine.Close())
@@ -74,7 +75,7 @@ type mirror struct {
 
 func (h *hubKit) mirror(filter kv.Filter, from kv.Revision, state bool) *mirror {
 	h.t.Helper()
-	s, err := h.subscribe(filter, from, state)
+	s, err := h.subscribe(follow.Request{Filter: filter, From: from, State: state})
 	require.NoError(h.t, err)
 	h.t.Cleanup(s.close)
 	return &mirror{subscription: s, t: h.t, known: map[string]string{}, last: from}
@@ -166,9 +167,9 @@ func TestFiltersOfStreams(t *testing.T) {
 	require.Equal(t, []string{"a/k.2=2", "a/k.2="}, exact.until(last).told)
 	require.Equal(t, map[string]string{"a/old": "0", "a/k.1": "1", "a/k.20": "3", "a/z": "4"}, state.until(last).known)
 	require.True(t, state.synced)
-	_, err := h.subscribe(kv.Filter{Text: "x"}, 0, false)
+	_, err := h.subscribe(follow.Request{Filter: kv.Filter{Text: "x"}})
 	require.Error(t, err)
-	_, err = h.subscribe(kv.Filter{}, last+1000, false)
+	_, err = h.subscribe(follow.Request{From: last + 1000})
 	require.ErrorIs(t, err, codes.FutureRevision)
 }
 
@@ -333,7 +334,7 @@ func TestEventsAreEncodedOnce(t *testing.T) {
 			n, ok, err := m.poll(context.Background())
 			require.NoError(t, err)
 			if ok {
-				f := m.frameOf(&n.Events[0], plumForm)
+				f := m.frameOf(&n.Events[0], false, plumForm)
 				require.Equal(t, "event: kv\ndata: {\"namespace\":\"a\",\"key\":\"k\",\"value\":\"1\",\"type\":\"string\"}\n", string(f.text))
 				return f
 			}
@@ -347,7 +348,7 @@ func TestEventsAreEncodedOnce(t *testing.T) {
 // Nobody who has gone is told anything, and nothing is noted for nobody.
 func TestClosedSubscriptionsLeaveNothing(t *testing.T) {
 	h := startHub(t, nil)
-	s, err := h.subscribe(kv.Filter{NS: "a"}, 0, true)
+	s, err := h.subscribe(follow.Request{Filter: kv.Filter{NS: "a"}, State: true})
 	require.NoError(t, err)
 	_, _, err = s.poll(context.Background()) // its view is open
 	require.NoError(t, err)

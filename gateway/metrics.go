@@ -77,15 +77,17 @@ func (g *Gateway) httpReadings() metric.Readings {
 	var stats struct {
 		Connections int64  `metric:"http_connections" help:"HTTP connections that are open."`
 		Streams     int    `metric:"http_streams" help:"Streams of events that are open."`
-		Behind      uint64 `metric:"http_streams_behind_total" help:"How often a stream of the state store fell behind and had to read back."`
+		Behind      uint64 `metric:"http_streams_behind_total" help:"How often a stream of keys or documents fell behind and had to read back."`
 		Waiting     int    `metric:"http_streams_waiting" help:"Streams that wait until their peer reads."`
 		Unread      uint64 `metric:"http_streams_unread_total" help:"Streams that ended because their peer did not read."`
 		Cut         uint64 `metric:"http_streams_cut_total" help:"Those of them that ended before their time, to make room in the pool of streams."`
 		Panics      uint64 `metric:"http_panics_total" help:"Panics of handlers; each ended its request only."`
 	}
 	stats.Streams = g.streams.count()
-	if g.hub != nil {
-		stats.Behind = g.hub.behind.Load()
+	for _, h := range []*hub{g.hub, g.changes} {
+		if h != nil {
+			stats.Behind += h.behind.Load()
+		}
 	}
 	stats.Unread = g.streams.unread.Load()
 	stats.Waiting, stats.Cut = g.stalls.counts()

@@ -150,7 +150,7 @@ func TestStreamsWaitForNoBody(t *testing.T) {
 	k := start(t, func(cfg *Config, _ *Stores) {
 		cfg.HeaderTimeout, cfg.BodyTimeout = 50*time.Millisecond, 50*time.Millisecond
 	})
-	for _, path := range []string{"/v1/stream", "/v1/store/stream", "/v1/config/stream"} {
+	for _, path := range []string{"/v1/stream", "/v1/store/stream", "/v1/config/stream", "/v1/config/revisions"} {
 		c := k.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
 		r, err := http.ReadResponse(bufio.NewReader(c), nil)
 		require.NoError(t, err, path)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"confcenter/kv"
+	"confcenter/kv/follow"
 )
 
 // plumStream is a stream that Plum's document and SDK have, but Plum itself has
@@ -15,7 +16,7 @@ func (g *Gateway) plumStream(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sub, err := g.hub.subscribe(kv.Filter{NS: ns}, 0, ns != "")
+	sub, err := g.hub.subscribe(follow.Request{Filter: kv.Filter{NS: ns}, State: ns != ""})
 	if err != nil {
 		return err
 	}

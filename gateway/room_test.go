@@ -138,7 +138,7 @@ func TestAStreamTakesMoreThanItsConnection(t *testing.T) {
 		require.NoError(t, err)
 		return c, r
 	}
-	for i, path := range []string{"/v1/stream?namespace=ns", "/v1/store/stream?ns=ns", "/v1/config/stream"} {
+	for i, path := range []string{"/v1/stream?namespace=ns", "/v1/store/stream?ns=ns", "/v1/config/stream", "/v1/config/revisions"} {
 		c, r := stream(path)
 		require.Equal(t, http.StatusOK, r.StatusCode)
 		open = append(open, c)

@@ -5,6 +5,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/kv"
+	"confcenter/kv/follow"
 	"confcenter/kv/kvjson"
 )
 
@@ -45,7 +46,7 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 		from = newest
 		style.first = string(g.appendEvent(nil, "synced", int64(newest), noData))
 	}
-	sub, err := g.hub.subscribe(filter, from, state)
+	sub, err := g.hub.subscribe(follow.Request{Filter: filter, From: from, State: state})
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,11 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 const ownResync = "event: resync\ndata: {}\n\n"
 
 // ownStyle is the style of our own streams.
-var ownStyle = eventStyle{form: ownForm, ids: true, synced: "event: synced\ndata: {}\n", resync: ownResync}
+var ownStyle = eventStyle{form: ownForm, ids: true, synced: appendOwnSynced, resync: ownResync}
+
+func appendOwnSynced(dst []byte, _ kv.Revision) []byte {
+	return append(dst, "event: synced\ndata: {}\n"...)
+}
 
 // appendOwnFrame appends an event in our form.
 func appendOwnFrame(dst []byte, e *kv.Event) []byte {

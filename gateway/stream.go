@@ -15,9 +15,13 @@ type form uint8
 
 // The forms.
 const (
-	plumForm    form = iota // Plum's, for its SDK
-	ownForm                 // the entry as our own REST has it
-	ownPrevForm             // ownForm with the previous entry
+	plumForm              form = iota // Plum's, for its SDK
+	ownForm                           // the entry as our own REST has it
+	ownPrevForm                       // ownForm with the previous entry
+	documentForm                      // a document with its contents
+	documentPrevForm                  // with the contents before
+	documentPathsForm                 // with the paths that have changed, in place of the contents
+	documentPathsPrevForm             // of a deletion, with the contents before
 	forms
 )
 
@@ -27,6 +31,11 @@ var encoders = [forms]func(b []byte, e *kv.Event) []byte{
 	plumForm:    appendPlumFrame,
 	ownForm:     appendOwnFrame,
 	ownPrevForm: appendOwnPrevFrame,
+
+	documentForm:          appendDocument(false, false),
+	documentPrevForm:      appendDocument(true, false),
+	documentPathsForm:     appendDocument(false, true),
+	documentPathsPrevForm: appendDocument(true, true),
 }
 
 func appendPlumFrame(b []byte, e *kv.Event) []byte {
@@ -40,9 +49,10 @@ type eventStyle struct {
 	// ids puts the revision into the id of the last event of each revision, and the
 	// current position into heartbeats, so that a browser can resume.
 	ids bool
-	// first is what the stream begins with. synced and resync are frames, synced
-	// without its final empty line; "" leaves them out.
-	first, synced, resync string
+	// first is what the stream begins with, and resync a frame; "" leaves it out. synced
+	// appends a frame without its final empty line; nil leaves it out.
+	first, resync string
+	synced        func(dst []byte, revision kv.Revision) []byte
 }
 
 // sseWriter writes a stream of events. Lines end in LF; flush sends what is in b.
@@ -189,7 +199,7 @@ func (s *sseWriter) run(r *http.Request, wake <-chan struct{}, next func() (more
 	g := s.gateway
 	ticker := g.clock.NewTicker(g.cfg.Heartbeat)
 	defer ticker.Stop()
-	for s.err == nil && !g.ending() {
+	for s.err == nil && !g.ending() && r.Context().Err() == nil {
 		if s.out.over() {
 			s.out.end()
 		}
@@ -274,8 +284,8 @@ func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) 
 	case kv.Resync:
 		s.b = append(s.b, style.resync...)
 	case kv.Synced:
-		if style.synced != "" {
-			s.b = append(s.b, style.synced...)
+		if style.synced != nil {
+			s.b = style.synced(s.b, n.Revision)
 			if style.ids {
 				s.addID(n.Revision)
 			}
@@ -284,7 +294,7 @@ func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) 
 	}
 	for i := range n.Events {
 		e := &n.Events[i]
-		if f := sub.frameOf(e, style.form); f == nil {
+		if f := sub.frameOf(e, n.Kind == kv.State, style.form); f == nil {
 			s.b = encoders[style.form](s.b, e)
 		} else if len(f.text) < sseChunk || len(n.Events) > 1 {
 			s.b = append(s.b, f.text...)
@@ -295,6 +305,10 @@ func (s *sseWriter) addNotice(n kv.Notice, sub *subscription, style eventStyle) 
 		if style.ids && n.Kind == kv.Changed && !n.More && i == len(n.Events)-1 {
 			s.addID(n.Revision)
 		}
+		s.b = append(s.b, '\n')
+	}
+	if style.ids && n.Kind == kv.Changed && !n.More && len(n.Events) == 0 { // the rest of a revision is not wanted
+		s.addID(n.Revision)
 		s.b = append(s.b, '\n')
 	}
 }

@@ -78,6 +78,8 @@ func (g *Gateway) viewerOf(r *http.Request, rt *route) viewerBody {
 	}
 	one := viewerBody{Kind: kind, Address: r.RemoteAddr, Since: g.clock.Now().UnixMilli()}
 	switch kind {
+	case "config": // files by their names
+		one.keysBody = keysBody{Key: text("name", kv.MaxKey), Prefix: text("prefix", kv.MaxKey)}
 	case "store":
 		one.keysBody = keysBody{NS: text("ns", kv.MaxNamespace), Key: text("key", kv.MaxKey), Prefix: text("prefix", kv.MaxKey)}
 	case "plum":

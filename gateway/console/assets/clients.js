@@ -53,7 +53,7 @@ export function open(main) {
 
   // wanted says which keys somebody follows.
   function wanted({ kind, ns, key, prefix }) {
-    if (kind === "config") return t("clients.allFiles");
+    if (kind === "config") return key ? nameOf(key) : prefix ? [nameOf(prefix), "…"] : t("clients.allFiles");
     if (!ns) return t("clients.allNamespaces");
     return [nameOf(ns), key ? [" / ", nameOf(key)] : prefix ? [" / ", nameOf(prefix), "…"] : ` / ${t("clients.allKeys")}`];
   }
