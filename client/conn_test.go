@@ -143,9 +143,11 @@ func TestNextSeqIsFree(t *testing.T) {
 func TestLateReply(t *testing.T) {
 	s := newFakeServer(t, map[string]string{"a.json": `"a"`, "b.json": `"b"`})
 	late := make(chan protocol.Header, 1)
+	ctx, expire := context.WithCancelCause(t.Context())
 	s.script = func(c *fakeConn, h protocol.Header, body []byte) bool {
 		if h.Command == protocol.GetConfig && bytes.Contains(body, []byte("a.json")) {
 			late <- h
+			expire(context.DeadlineExceeded) // not before the request is there
 			return true
 		}
 		if h.Command == protocol.GetConfig {
@@ -154,8 +156,6 @@ func TestLateReply(t *testing.T) {
 		return false
 	}
 	c := dial(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
 	_, err := c.Get(ctx, "a.json")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, codes.Timeout)
