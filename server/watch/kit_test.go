@@ -85,10 +85,11 @@ func (k *watchKit) turn() {
 	gatetest.Sweep(k.Desk)
 }
 
-// until runs the loop until cond holds.
+// until runs the loop until cond holds. A machine that has much else to do may take minutes for what
+// is the work of seconds.
 func (k *watchKit) until(cond func() bool, what string) {
 	k.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+	for deadline := time.Now().Add(5 * time.Minute); ; runtime.Gosched() {
 		k.turn()
 		if cond() {
 			return
