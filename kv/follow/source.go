@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"confcenter/codes"
@@ -71,11 +72,9 @@ func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
 	newest := s.Store.Revision() // before reading, so that an empty result holds up to it
 	changes, err := s.changes(ctx, cursors, after, size)
 	if codes.Of(err) == codes.Compacted {
-		for _, c := range cursors {
-			if c.at.Rev == after {
-				c.Forget()
-				c.state = &state{resync: true}
-			}
+		for _, c := range s.lapsed(ctx, cursors, after) {
+			c.Forget()
+			c.state = &state{resync: true}
 		}
 		return Chunk{After: after, Last: after}, nil
 	}
@@ -92,6 +91,20 @@ func (s *Source) Read(ctx context.Context, cursors []*Cursor) (Chunk, error) {
 		}
 	}
 	return chunk, nil
+}
+
+// lapsed returns which of the cursors at a revision the log does not reach back to, as it does not
+// for all together. Of a Selective store that may be some of them only.
+func (s *Source) lapsed(ctx context.Context, cursors []*Cursor, after kv.Revision) []*Cursor {
+	there := slices.DeleteFunc(slices.Clone(cursors), func(c *Cursor) bool { return c.at.Rev != after })
+	alone := slices.DeleteFunc(slices.Clone(there), func(c *Cursor) bool {
+		_, err := s.changes(ctx, []*Cursor{c}, after, s.Piece)
+		return codes.Of(err) != codes.Compacted
+	})
+	if len(alone) > 0 {
+		return alone
+	}
+	return there
 }
 
 func (s *Source) changes(ctx context.Context, cursors []*Cursor, after kv.Revision, size int) ([]kv.Change, error) {
