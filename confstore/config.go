@@ -95,7 +95,9 @@ type Config struct {
 	// versions stay in service. Default no limit.
 	Documents *memory.Pool
 	// Caches is the memory for merged documents, indexes and prepared answers. Beyond it, some
-	// of those not read lately are dropped and made again on demand. Default 256 MiB.
+	// of those not read lately are dropped and made again on demand. A revision for which watches
+	// would get more than half of it in merged documents is not told: they begin anew. Default
+	// 256 MiB.
 	Caches *memory.Pool
 	// Queues is the memory for contents waiting in Set. Default 64 MiB.
 	Queues *memory.Pool

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
 	"confcenter/kv/follow"
@@ -21,20 +22,26 @@ type past struct {
 	log     *doclog.Log
 	now     *exact
 	filters []kv.Filter
+	most    int64 // see Revisions.most
 
 	docs  map[string]contents // that are others now
 	rules *rules
 	lines timelines // what is still to come
+	made  int64     // bytes of merged contents, of the current revision
 }
 
-// changesSince makes the changes after a revision from the log.
-func changesSince(ctx context.Context, log *doclog.Log, now *exact, filters []kv.Filter, after kv.Revision, maxBytes int) (list []kv.Change, err error) {
-	p := &past{ctx: ctx, log: log, now: now, filters: filters, docs: map[string]contents{}, rules: now.snapshot.rules}
+// changesSince makes the changes after a revision from the log, as far as it has them and none is too
+// much.
+func changesSince(ctx context.Context, log *doclog.Log, now *exact, filters []kv.Filter, after kv.Revision, maxBytes int, most int64) (list []kv.Change, err error) {
+	p := &past{ctx: ctx, log: log, now: now, filters: filters, most: most, docs: map[string]contents{}, rules: now.snapshot.rules}
 	if err := p.begin(after); err != nil {
 		return nil, err
 	}
 	for size := 0; len(p.lines) > 0 && size < maxBytes; {
 		change, err := p.step()
+		if codes.Of(err) == codes.Compacted && len(list) > 0 {
+			return list, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -175,11 +182,12 @@ func (p *past) step() (kv.Change, error) {
 			next = r
 		}
 	}
-	return p.apply(rev, edits, next), nil
+	return p.apply(rev, edits, next)
 }
 
 // apply makes edits what there is, and returns what that means for the filters.
-func (p *past) apply(rev kv.Revision, edits map[string]contents, next *rules) kv.Change {
+func (p *past) apply(rev kv.Revision, edits map[string]contents, next *rules) (kv.Change, error) {
+	p.made = 0
 	type id struct{ ns, name string }
 	before := map[id]contents{}
 	note := func(ns, name string) {
@@ -213,8 +221,11 @@ func (p *past) apply(rev kv.Revision, edits map[string]contents, next *rules) kv
 	for of, was := range before {
 		change.Events = appendEvent(change.Events, rev, of.ns, of.name, was, p.contents(of.ns, of.name))
 	}
+	if p.made > p.most {
+		return kv.Change{}, codes.Errorf(codes.Compacted, "what revision %d makes of documents that inherit takes more than %d bytes; watch fewer of them", rev, p.most)
+	}
 	sortEvents(change.Events)
-	return change
+	return change, nil
 }
 
 // own are a document's own contents at this point, nil if there is no such document.
@@ -246,7 +257,14 @@ func (p *past) contents(ns, name string) contents {
 	for _, base := range bases {
 		if c := p.own(base); c != nil {
 			parts = append(parts, *c)
+			p.made += int64(len(c.text))
 		}
+	}
+	if own != nil && len(parts) > 0 {
+		p.made += int64(len(own.text))
+	}
+	if p.made > p.most {
+		return contents{} // of a revision that apply refuses
 	}
 	return merged(own, parts, p.rules.meta.Deep(name))
 }

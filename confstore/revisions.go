@@ -40,7 +40,7 @@ type Revisions struct {
 	held      *memory.Pool // by recent
 	followers subscribers[*kv.Batch]
 
-	lapses atomic.Uint64 // how often more than maxUntold was left; any goroutine
+	lapses atomic.Uint64 // how often a change was too much to be told; any goroutine
 
 	left struct {
 		mu      sync.Mutex
@@ -140,11 +140,9 @@ func (r *Revisions) tell(step *record) {
 	nobody, before := len(r.wanted.filters) == 0, r.wanted.news
 	r.mu.Unlock()
 	change := kv.Change{Revision: step.revision}
-	if !nobody {
-		for i := range step.changes {
-			r.events(&change, &step.changes[i])
-		}
-		sortEvents(change.Events)
+	if !nobody && !r.compose(&change, step.changes) {
+		r.lapses.Add(1)
+		step.gap, change.Events = true, nil
 	}
 	batch := &kv.Batch{Changes: []kv.Change{change}, Reset: step.gap}
 	r.mu.Lock()
@@ -158,19 +156,42 @@ func (r *Revisions) tell(step *record) {
 	r.followers.tell(batch)
 }
 
-// events adds what one document's change is for those who want it.
-func (r *Revisions) events(change *kv.Change, c *Change) {
-	for _, ns := range [...]string{Own, Resolved} {
-		if ns == Own && !c.Own {
+// most is how many bytes of merged contents, before and after, may be made of one revision: a base
+// can have any number of heirs. Whoever wants more of a revision begins anew.
+func (r *Revisions) most() int64 { return r.publisher.limits.cache.pool.Limit() / 2 }
+
+// compose adds what changes are for those who want them. It returns false if that is too much.
+func (r *Revisions) compose(change *kv.Change, changes []Change) bool {
+	size, most := int64(0), r.most()
+	for i := range changes {
+		c := &changes[i]
+		if c.Own && r.wants(Own, c.Name) {
+			change.Events = appendEvent(change.Events, change.Revision, Own, c.Name, contentsOf(Own, c.Prev), contentsOf(Own, c.Node))
+		}
+		if !r.wants(Resolved, c.Name) {
 			continue
 		}
-		r.mu.Lock()
-		wanted := r.wanted.match(ns, c.Name)
-		r.mu.Unlock()
-		if wanted {
-			change.Events = appendEvent(change.Events, change.Revision, ns, c.Name, contentsOf(ns, c.Prev), contentsOf(ns, c.Node))
+		if size += c.Prev.mergedSize() + c.Node.mergedSize(); size > most {
+			return false
 		}
+		change.Events = appendEvent(change.Events, change.Revision, Resolved, c.Name, contentsOf(Resolved, c.Prev), contentsOf(Resolved, c.Node))
 	}
+	sortEvents(change.Events)
+	return true
+}
+
+// mergedSize is at most what the node's merged contents take.
+func (n *Node) mergedSize() int64 {
+	if n == nil || !n.inherits() {
+		return 0
+	}
+	return int64(n.mergeSize())
+}
+
+func (r *Revisions) wants(ns, name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wanted.match(ns, name)
 }
 
 // Revision implements [follow.Store].
@@ -231,7 +252,7 @@ func (r *Revisions) ChangesOf(ctx context.Context, filters []kv.Filter, after kv
 	if after >= chunk.After && (len(chunk.Changes) > 0 || chunk.Last >= now.revision) {
 		return chunk.Changes, nil
 	}
-	return changesSince(ctx, r.log, now, filters, after, maxBytes)
+	return changesSince(ctx, r.log, now, filters, after, maxBytes, r.most())
 }
 
 // wanted is the filters of all followers.

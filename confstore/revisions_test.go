@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -42,7 +43,7 @@ func (m *memKit) readBack(after kv.Revision, maxBytes int, filters ...kv.Filter)
 	m.t.Helper()
 	r := m.Revisions()
 	for {
-		page, err := changesSince(context.Background(), r.log, r.publisher.exact.Load(), filters, after, maxBytes)
+		page, err := changesSince(context.Background(), r.log, r.publisher.exact.Load(), filters, after, maxBytes, r.most())
 		require.NoError(m.t, err)
 		if len(page) == 0 {
 			return list
@@ -270,4 +271,55 @@ func TestWhatIsNotToldYetHasALimit(t *testing.T) {
 	close(back)
 	require.Equal(t, revisionTexts(m.readBack(begin, 1<<20, everything...)), revisionTexts(told()))
 	m.await("all is told", func() bool { return m.Stats().Untold == 0 })
+}
+
+// TestARevisionOfTooManyHeirsIsNotMade changes a base of so many that what it makes of all of them
+// takes more memory than there is for that: whoever wants all begins anew, others are told.
+func TestARevisionOfTooManyHeirsIsNotMade(t *testing.T) {
+	files := map[string]string{"base.json": `{"n":0}`}
+	var heirs []string
+	for i := range 40 {
+		name := fmt.Sprintf("h%d.json", i)
+		files[name] = fmt.Sprintf(`{"own":%d}`, i)
+		heirs = append(heirs, fmt.Sprintf(`%q:"base.json"`, name))
+	}
+	files["_meta.json"] = `{"conf_inherit":{` + strings.Join(heirs, ",") + `}}`
+	m := newMemKit(t, files)
+	m.cfg.Caches = memory.NewPool(1 << 20)
+	m.reopen()
+	batches := make(chan *kv.Batch, 10)
+	for _, f := range everything {
+		m.t.Cleanup(m.Revisions().Want(f))
+	}
+	m.t.Cleanup(m.Revisions().Follow(func(b *kv.Batch) { batches <- b }))
+	begin := m.Revisions().Revision()
+	m.mustSet("base.json", `{"n":1}`)
+	require.Len(t, (<-batches).Changes[0].Events, 42)
+	long := strings.Repeat("x", 50_000)
+	before := m.Revisions().Revision()
+	m.mustSet("base.json", fmt.Sprintf(`{"s":%q}`, long))
+	b := <-batches
+	require.True(t, b.Reset)
+	require.Empty(t, b.Changes[0].Events)
+	require.EqualValues(t, 1, m.Stats().Lapses)
+	made := 0
+	for i := range 40 {
+		if m.Snapshot().Node(fmt.Sprintf("h%d.json", i)).merged.text.Load() != nil {
+			made++
+		}
+	}
+	require.LessOrEqual(t, made, 12, "it is not made first")
+
+	list, err := m.Revisions().ChangesOf(t.Context(), everything, begin, 1<<30)
+	require.NoError(t, err)
+	require.Len(t, list, 1, "what came before is told")
+	_, err = m.Revisions().ChangesOf(t.Context(), everything, before, 1<<30)
+	require.Equal(t, codes.Compacted, codes.Of(err), err)
+	one := []kv.Filter{{NS: Resolved, Text: "h7.json", Exact: true}, {NS: Own}}
+	list, err = m.Revisions().ChangesOf(t.Context(), one, before, 1<<30)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Len(t, list[0].Events, 2)
+	m.mustSet("h1.json", `{}`)
+	require.Len(t, (<-batches).Changes[0].Events, 2, "and so is what comes after")
 }

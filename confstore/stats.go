@@ -12,7 +12,7 @@ type Stats struct {
 	PendingBytes int64  `metric:"config_pending_bytes" help:"Contents of the writes that wait."`
 	Recent       int64  `metric:"config_recent_bytes" help:"The newest changes, kept for watches on documents."`
 	Untold       int64  `metric:"config_untold_bytes" help:"Changes that watches on documents have not been told yet."`
-	Lapses       uint64 `metric:"config_untold_lapses_total" help:"How often so many changes were not told yet that watches on documents have to read them back."`
+	Lapses       uint64 `metric:"config_untold_lapses_total" help:"How often watches on documents were not told of changes because that was too much: they read them back, or begin anew."`
 	Panics       uint64 `metric:"config_panics_total" help:"Panics of the configuration store, which takes no changes after one until a restart."`
 }
 

@@ -3,12 +3,15 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/client"
 	"confcenter/clienttest"
+	"confcenter/confstore"
+	"confcenter/internal/memory"
 	"confcenter/kv"
 )
 
@@ -82,4 +85,49 @@ func TestAWatchOnDocumentsGoesOnBehindRestarts(t *testing.T) {
 	from := watchDocuments(t, other, client.DocumentWatchOptions{Name: "base.json", From: last.Revision - 1})
 	_, text := changed(t, from)
 	require.Equal(t, "base.json {\"n\":12} was {\"n\":11}\n", text)
+}
+
+// A base can have so many heirs that a revision of all of them takes more memory than there is for
+// that: a watch on all begins anew, and misses nothing of what is there.
+func TestAWatchOnTooManyHeirsBeginsAnew(t *testing.T) {
+	files, heirs := map[string]string{"base.json": `{"n":0}`}, []string(nil)
+	for i := range 40 {
+		name := fmt.Sprintf("heirs/%02d.json", i)
+		files[name] = `{}`
+		heirs = append(heirs, fmt.Sprintf(`%q:"base.json"`, name))
+	}
+	files["_meta.json"] = `{"conf_inherit":{` + strings.Join(heirs, ",") + `}}`
+	_, c := real(t, clienttest.Options{Files: files, Store: confstore.Config{Caches: memory.NewPool(1 << 20)}})
+	all := watchDocuments(t, c, client.DocumentWatchOptions{Prefix: "heirs/", Merged: true})
+	one := watchDocuments(t, c, client.DocumentWatchOptions{Name: "heirs/07", Merged: true})
+	set := func(contents string) {
+		_, err := c.Set(t.Context(), client.SetRequest{Name: "base.json", Contents: []byte(contents)})
+		require.NoError(t, err)
+	}
+	set(`{"n":1}`)
+	n, _ := changed(t, all)
+	require.Len(t, n.Changes, 40)
+	long := fmt.Sprintf(`{"s":%q}`, strings.Repeat("x", 50_000))
+	set(long)
+	n, _ = changed(t, all)
+	require.Equal(t, kv.Resync, n.Kind)
+	there := map[string]string{}
+	for n.Kind != kv.Synced {
+		n, _ = changed(t, all)
+		for _, d := range n.Changes {
+			there[d.Name] = string(d.Contents)
+		}
+	}
+	require.Len(t, there, 40)
+	for name, contents := range there {
+		require.Equal(t, long, contents, name)
+	}
+	_, text := changed(t, one)
+	require.Equal(t, "heirs/07.json {\"n\":1} was {\"n\":0}\n", text)
+	_, text = changed(t, one)
+	require.Equal(t, fmt.Sprintf("heirs/07.json %s was {\"n\":1}\n", long), text)
+	_, err := c.Set(t.Context(), client.SetRequest{Name: "heirs/03.json", Contents: []byte(`{"s":1}`)})
+	require.NoError(t, err)
+	_, text = changed(t, all)
+	require.Equal(t, fmt.Sprintf("heirs/03.json {\"s\":1} was %s\n", long), text)
 }
