@@ -56,7 +56,7 @@ type documentRecord struct {
 
 // TestSoakKillDocuments kills the server while clients set documents, apply few and many in one
 // change, and roll back one or all, while files are dropped and others watch: one across
-// everything, one that is opened anew after each kill. What they were told keeps the promises of
+// everything, one that is opened anew after each kill, one over HTTP. What they were told keeps the promises of
 // the watch on documents, nothing acknowledged is lost, nothing told is taken back, and after each
 // kill there is all of a change or nothing of it. Programs that follow the newest state, one across
 // everything, one started anew while the server is down, never see an older one and end with it.
@@ -79,6 +79,7 @@ func TestSoakKillDocuments(t *testing.T) {
 	require.True(t, r.apply(t.Context(), documentsFew, `{"n":0}`))
 	long := r.watch(from)
 	defer long.Stop()
+	stream := r.followDocuments(int64(from), "end.json", `{"end":true}`)
 	steady, fresh := r.following(""), r.following(t.TempDir())
 	through, again := ledger.History{From: int64(from)}, ledger.History{From: int64(from)}
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
@@ -100,7 +101,7 @@ func TestSoakKillDocuments(t *testing.T) {
 	r.resume(&again, at)
 	applied, returns := r.made()
 	record := ledger.Recorded{
-		Histories: []ledger.History{through, again}, Acknowledged: r.acked, Returns: returns,
+		Histories: []ledger.History{through, again, stream()}, Acknowledged: r.acked, Returns: returns,
 		Together: [][]string{documentFamily, documentsFew, documentsMany}, Alike: [][]string{documentsFew, documentsMany},
 		Served: map[string]string{},
 	}
