@@ -21,6 +21,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -47,6 +48,9 @@ type Config struct {
 	Name, Tag string
 	// Props are further properties, shown when clients are listed. They are copied.
 	Props map[string]string
+	// TLS, if not nil, makes connections with TLS; see TLSFiles. It is not copied and must not
+	// be changed. An empty ServerName means the host of the address.
+	TLS *tls.Config
 	// CacheDir is a directory, created if missing, for the last known state of every
 	// document that is read or followed, so that the program can start while no
 	// server answers. Programs with different Name or Tag may share it. Empty: no

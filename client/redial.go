@@ -135,7 +135,11 @@ func (c *Client) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if path, local := strings.CutPrefix(addr, "unix:"); local {
 		network, addr = "unix", path
 	}
-	return d.DialContext(ctx, network, addr)
+	nc, err := d.DialContext(ctx, network, addr)
+	if err != nil || c.cfg.TLS == nil {
+		return nc, err
+	}
+	return secure(ctx, nc, addr, c.cfg.TLS)
 }
 
 // announceLocked wakes all that wait for a change of the connection.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -29,8 +30,14 @@ import (
 //
 // wide: settings.
 type Config struct {
-	// Listen is the address, default 127.0.0.1:8080; port 0 takes a free one.
+	// Listen is the address, default 127.0.0.1:8080, or with TLSListen none; port 0 takes a
+	// free one.
 	Listen string
+	// TLSListen is the address of HTTPS, and TLS its configuration.
+	TLSListen string
+	TLS       *tls.Config
+	// Certificates says what is wrong with the files that TLS comes from; nil: nothing can be.
+	Certificates func() error
 	// Hosts are further names accepted in the Host header. Always accepted are
 	// localhost, the host of Listen and the address that the request came to, and any
 	// IP address unless the request came to loopback.
@@ -72,7 +79,9 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
-	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
+	if cfg.TLSListen == "" {
+		cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
+	}
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 8192)
 	cfg.SlowRequest = cmp.Or(cfg.SlowRequest, 500*time.Millisecond)
 	cfg.HeaderTimeout = cmp.Or(cfg.HeaderTimeout, 10*time.Second)
@@ -153,7 +162,7 @@ type Gateway struct {
 	configFeed *configFeed // of the streams of configuration changes
 	idPrefix   string      // of the ids on our own streams: the epoch and the separator
 
-	listener    *admission.Listener
+	listeners   []*admission.Listener // plain before TLS
 	connections connections
 	closing     chan struct{} // closed when Shutdown begins: streams end
 	streams     streams
@@ -162,6 +171,7 @@ type Gateway struct {
 	once        sync.Once
 	running     sync.WaitGroup
 	done        chan struct{} // closed when serving has ended
+	over        func()        // closes it, once
 	ended       atomic.Pointer[error]
 }
 
@@ -184,6 +194,7 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		stalls:   newStalls(cfg.Memory.Streams),
 		samples:  ring.Ring[moment]{Size: maxSamples},
 	}
+	g.over = sync.OnceFunc(func() { close(g.done) })
 	if err := g.allow(); err != nil {
 		return nil, err
 	}
@@ -213,32 +224,59 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	return g, nil
 }
 
-// Start begins to listen. It fails if the address is not available.
+// Start begins to listen. It fails if an address is not available.
 func (g *Gateway) Start() error {
-	l, err := net.Listen("tcp", g.cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("cannot listen for HTTP: %w", err)
-	}
-	g.listener = g.cfg.Lobby.Front(g.cfg.MaxConnections, admission.HTTPCost).Listen(l, g.log)
-	g.running.Go(g.sampling())
-	g.running.Go(func() {
-		err := g.server.Serve(sockets{g.listener, g.cfg.Memory.Bodies})
-		select {
-		case <-g.closing:
-		default:
-			g.ended.Store(&err)
+	front := g.cfg.Lobby.Front(g.cfg.MaxConnections, admission.HTTPCost)
+	var serve []func() error
+	for _, in := range []struct {
+		address string
+		tls     *tls.Config
+	}{{g.cfg.Listen, nil}, {g.cfg.TLSListen, g.cfg.TLS}} {
+		if in.address == "" {
+			continue
 		}
-		close(g.done)
-	})
+		tcp, err := net.Listen("tcp", in.address)
+		if err != nil {
+			return fmt.Errorf("cannot listen for HTTP: %w", err)
+		}
+		l := front.Listen(tcp, g.log)
+		g.listeners = append(g.listeners, l)
+		accepted := net.Listener(sockets{l, g.cfg.Memory.Bodies, in.tls != nil})
+		if in.tls != nil {
+			l.Extra = admission.TLSCost
+			accepted = tls.NewListener(accepted, in.tls)
+		}
+		serve = append(serve, func() error { return g.server.Serve(accepted) })
+	}
+	g.running.Go(g.sampling())
+	for _, serve := range serve {
+		g.running.Go(func() {
+			err := serve()
+			select {
+			case <-g.closing:
+			default:
+				g.ended.Store(&err)
+			}
+			g.over()
+		})
+	}
 	return nil
 }
 
-// Addr is the listening address; nil before Start.
+// Addr is the listening address, of the plain listener if there is one; nil before Start.
 func (g *Gateway) Addr() net.Addr {
-	if g.listener == nil {
+	if len(g.listeners) == 0 {
 		return nil
 	}
-	return g.listener.Addr()
+	return g.listeners[0].Addr()
+}
+
+// TLSAddr is the listening address of HTTPS; nil: there is none.
+func (g *Gateway) TLSAddr() net.Addr {
+	if g.cfg.TLSListen == "" || len(g.listeners) == 0 {
+		return nil
+	}
+	return g.listeners[len(g.listeners)-1].Addr()
 }
 
 // Done is closed when serving has ended, by Shutdown or on its own.
@@ -259,8 +297,10 @@ func (g *Gateway) Err() error {
 func (g *Gateway) Shutdown(ctx context.Context) (err error) {
 	g.once.Do(func() {
 		close(g.closing)
-		if g.listener != nil {
-			_ = g.listener.Close() // net/http would wait five seconds for each stranger
+		for _, l := range g.listeners {
+			_ = l.Close() // net/http would wait five seconds for each stranger
+		}
+		if g.listeners != nil {
 			g.streams.end()
 			if err = g.server.Shutdown(ctx); err != nil {
 				err = errors.Join(err, g.server.Close())

@@ -16,7 +16,8 @@ const (
 	mostHead   = 64 << 10
 )
 
-// head is what the header takes of the request that a connection is sending. Until the
+// head is what the header takes of the request that a connection is sending, with TLS its
+// handshake included. Until the
 // request has reached its handler nobody else knows of it.
 type head struct {
 	pool *memory.Pool // set at open
@@ -63,7 +64,9 @@ func (s *socket) Read(b []byte) (int, error) {
 	if s.head.take(n) {
 		return n, err
 	}
-	_ = s.SetWriteDeadline(time.Now().Add(lastWrite))
-	_, _ = s.Conn.Write([]byte(headRefusal))
+	if !s.secure {
+		_ = s.SetWriteDeadline(time.Now().Add(lastWrite))
+		_, _ = s.Conn.Write([]byte(headRefusal))
+	}
 	return 0, io.EOF // without another answer of net/http
 }

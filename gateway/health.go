@@ -11,6 +11,7 @@ import (
 type check struct {
 	name string
 	run  func() error
+	mild bool // it fails no probe and is only told
 }
 
 // liveChecks are the checks whose failure only a restart repairs.
@@ -18,7 +19,7 @@ func (g *Gateway) liveChecks() []check {
 	if g.fleet == nil {
 		return nil
 	}
-	return []check{{"server", g.fleet.Live}}
+	return []check{{name: "server", run: g.fleet.Live}}
 }
 
 // readyChecks decide whether this server should get requests, writes among them: who
@@ -27,10 +28,13 @@ func (g *Gateway) liveChecks() []check {
 func (g *Gateway) readyChecks() []check {
 	checks := g.liveChecks()
 	if g.fleet != nil {
-		checks = append(checks, check{"accepting", g.fleet.Ready})
+		checks = append(checks, check{name: "accepting", run: g.fleet.Ready})
 	}
 	for _, s := range g.troubledStores() {
-		checks = append(checks, check{s.name, func() error { return g.writable(s) }})
+		checks = append(checks, check{name: s.name, run: func() error { return g.writable(s) }})
+	}
+	if g.cfg.Certificates != nil {
+		checks = append(checks, check{"tls", g.cfg.Certificates, true})
 	}
 	return checks
 }
@@ -50,6 +54,8 @@ func (g *Gateway) health(probe string, checks []check) handler {
 			case i >= 0:
 				excluded = slices.DeleteFunc(excluded, func(name string) bool { return name == c.name })
 				lines.WriteString("[+]" + c.name + " excluded: ok\n")
+			case err != nil && c.mild:
+				lines.WriteString("[!]" + c.name + " trouble: " + err.Error() + "\n")
 			case err != nil:
 				failed = true
 				lines.WriteString("[-]" + c.name + " failed: " + err.Error() + "\n")

@@ -28,13 +28,13 @@ func (c *connections) state(nc net.Conn, state http.ConnState) {
 	case http.StateNew:
 		c.n.Add(1)
 		c.serving.Add(1)
-		if conn := nc.(*socket); !conn.Place.Evictable(conn.Reset) {
+		if conn := socketOf(nc); !conn.Place.Evictable(conn.Reset) {
 			conn.Reset()
 		}
 	case http.StateIdle: // the next request begins
-		nc.(*socket).head.end()
+		socketOf(nc).head.end()
 	case http.StateClosed, http.StateHijacked:
-		nc.(*socket).head.end()
+		socketOf(nc).head.end()
 		c.n.Add(-1)
 		c.serving.Done()
 	}
@@ -51,7 +51,7 @@ type peerKey struct{}
 
 // withPeer makes the peer that the requests of a connection share.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	conn := c.(*socket)
+	conn := socketOf(c)
 	return context.WithValue(ctx, peerKey{}, &peer{socket: conn, actor: access.Actor{Origin: access.OverHTTP, Address: conn.Peer.String()}})
 }
 

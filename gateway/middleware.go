@@ -88,8 +88,10 @@ func (g *Gateway) allow() error {
 	for _, name := range g.cfg.Hosts {
 		g.hosts[strings.ToLower(hostname(name))] = true
 	}
-	if host, _, err := net.SplitHostPort(g.cfg.Listen); err == nil && host != "" {
-		g.hosts[strings.ToLower(host)] = true
+	for _, address := range []string{g.cfg.Listen, g.cfg.TLSListen} {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+			g.hosts[strings.ToLower(host)] = true
+		}
 	}
 	g.cors = map[string]bool{}
 	g.guard = http.NewCrossOriginProtection()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"net"
 	"os"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 type sockets struct {
 	*admission.Listener
 	bodies *memory.Pool
+	secure bool // what they carry is TLS
 }
 
 // Accept implements net.Listener.
@@ -23,7 +25,7 @@ func (l sockets) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{Conn: c.(*admission.Conn), head: head{pool: l.bodies}}
+	s := &socket{Conn: c.(*admission.Conn), head: head{pool: l.bodies}, secure: l.secure}
 	s.raw, _ = s.SyscallConn()           // fails only for what is no connection
 	_ = s.raw.Control(func(fd uintptr) { // systems without this option hold more
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBytes)
@@ -37,6 +39,16 @@ type socket struct {
 	raw  syscall.RawConn // set at open
 	out  *outlet         // of the stream that it carries; nil: none. Its handler's
 	head head
+
+	secure bool // set at open: what it carries is TLS
+}
+
+// socketOf is the socket below a connection of net/http.
+func socketOf(nc net.Conn) *socket {
+	if secure, ok := nc.(*tls.Conn); ok {
+		nc = secure.NetConn()
+	}
+	return nc.(*socket)
 }
 
 // Write implements net.Conn.

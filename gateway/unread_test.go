@@ -243,7 +243,7 @@ func TestLongEventsAreSentWhole(t *testing.T) {
 func TestTheKernelHoldsLittleOfWhatIsNotRead(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	accepted := sockets{admission.New(admission.Limits{}).Front(1, 0).Listen(l, zerolog.Nop()), memory.NewPool(1 << 20)}
+	accepted := sockets{admission.New(admission.Limits{}).Front(1, 0).Listen(l, zerolog.Nop()), memory.NewPool(1 << 20), false}
 	defer func() { _ = accepted.Close() }()
 	peer, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)

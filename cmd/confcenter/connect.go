@@ -23,6 +23,7 @@ type connection struct {
 	addr    string
 	name    string // svrname
 	timeout time.Duration
+	tls     clientTLS
 	output  *choice
 	// shares are settings that have environment variables and that not all verbs have, those
 	// of serve for example, with the names of the verb's flags.
@@ -60,19 +61,20 @@ func (a *app) dials(command *cobra.Command) *connection {
 	f := command.Flags()
 	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT or unix:PATH, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
+	c.tls.define(f)
 	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
 	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
 	return c
 }
 
 // sharedFlags are the client verbs' flags that have environment variables.
-var sharedFlags = []string{"addr", "timeout", "output"}
+var sharedFlags = []string{"addr", "timeout", "tls", "tls-ca", "client-cert", "client-key", "output"}
 
 // clientVariables are the environment variables of the client verbs.
 func clientVariables() []string {
 	var names []string
 	for _, flag := range sharedFlags {
-		names = append(names, envPrefix+"_"+strings.ToUpper(flag))
+		names = append(names, envPrefix+"_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
 	}
 	return names
 }
@@ -99,7 +101,12 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	if c.timeout <= 0 {
 		return client.Config{}, usageError{fmt.Errorf("timeout = %s: must be more than 0", c.timeout)}
 	}
+	secure, err := c.tls.config()
+	if err != nil {
+		return client.Config{}, usageError{err}
+	}
 	return client.Config{
+		TLS:   secure,
 		Addrs: addrs, Name: c.name, DialTimeout: c.timeout, RequestTimeout: c.timeout,
 		OnError: func(err error) { c.tell("%v", err) }, OnState: c.tellState,
 	}, nil

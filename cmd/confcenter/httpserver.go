@@ -22,7 +22,8 @@ const defaultHTTP = "127.0.0.1:8080"
 
 // httpOptions are the settings of the HTTP side.
 type httpOptions struct {
-	listen         string
+	listen         string // empty: none
+	tls            string // likewise
 	hosts          list
 	maxConnections int
 	origins        list
@@ -33,12 +34,15 @@ type httpOptions struct {
 
 func (o *httpOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "http", defaultHTTP, "HTTP address, for REST, streams, metrics and the console; empty = off; port 0 takes a free one")
+	f.StringVar(&o.tls, "http-tls", "", "HTTPS address, beside --http or, if that is empty, alone")
 	f.Var(&o.hosts, "http-host", "host names by which HTTP is reached besides localhost, separated by commas, for example plum-controller; requests for other names are refused, IP addresses are always allowed")
 	f.Var(&o.origins, "http-cors-origin", "origins of web pages that may use HTTP, separated by commas, for example https://ops.example.com; they may read and write everything")
 	f.IntVar(&o.maxConnections, "http-max-connections", 0, "HTTP connections at the same time, streams included; beyond that, only probes, metrics, status and clients are answered; 0 = a quarter of the limit on open files, at most 8192")
 	f.BoolVar(&o.accessLog, "http-access-log", true, "log every HTTP request except health checks")
 	f.DurationVar(&o.slowRequest, "slow-request", 500*time.Millisecond, "log requests that take longer than this")
 }
+
+func (o *httpOptions) off() bool { return o.listen == "" && o.tls == "" }
 
 // check finds names that HTTP cannot be served under.
 func (o *httpOptions) check(refuse func(format string, args ...any)) {
@@ -54,8 +58,11 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, log zerolog.Logger) gateway.Config {
+func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, certs certificates, log zerolog.Logger) gateway.Config {
 	return gateway.Config{
+		TLSListen:      o.tls,
+		TLS:            certs.config,
+		Certificates:   certs.trouble,
 		Lobby:          lobby,
 		Memory:         budget,
 		Listen:         o.listen,
@@ -72,12 +79,12 @@ func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, log 
 // startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
 // HTTP is off, or if another process has the default port and no other was asked
 // for, so that a second server for TCP alone starts without further flags.
-func startHTTP(o *httpOptions, lobby *admission.Lobby, budget *memory.Budget, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
-	if o.listen == "" {
+func startHTTP(o *httpOptions, lobby *admission.Lobby, budget *memory.Budget, certs certificates, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
+	if o.off() {
 		return nil, nil
 	}
 	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Lander: state.landed.readings}
-	g, err := gateway.New(o.config(lobby, budget, log), stores, srv)
+	g, err := gateway.New(o.config(lobby, budget, certs, log), stores, srv)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +92,7 @@ func startHTTP(o *httpOptions, lobby *admission.Lobby, budget *memory.Budget, sr
 		return g, nil
 	}
 	err = errors.Join(err, g.Shutdown(context.Background()))
-	if errors.Is(err, syscall.EADDRINUSE) && !o.given {
+	if errors.Is(err, syscall.EADDRINUSE) && !o.given && o.tls == "" {
 		log.Warn().Err(err).Msg("HTTP is off: its default port is taken; choose another with --http, or turn HTTP off with --http=")
 		return nil, nil
 	}

@@ -41,22 +41,29 @@ const (
 // the limit on open files and so much memory allow.
 func (o *options) limitConnections(files int, room int64, log zerolog.Logger) (err error) {
 	share := func(sixteenths, cost int64) int { return int(room / 16 * sixteenths / cost) }
+	tcpCost, webCost := int64(admission.TCPCost), int64(admission.HTTPCost)
+	if o.tls.listen != "" {
+		tcpCost += admission.TLSCost
+	}
+	if o.http.tls != "" {
+		webCost += admission.TLSCost
+	}
 	tcp, web, strangers := o.maxConnections, o.http.maxConnections, o.lobby.strangers
 	o.http.maxConnections, o.lobby.strangers = o.http.connections(files), o.lobby.room(files)
 	if web == 0 {
-		o.http.maxConnections = min(o.http.maxConnections, share(webShare, admission.HTTPCost))
+		o.http.maxConnections = min(o.http.maxConnections, share(webShare, webCost))
 	}
 	if strangers == 0 {
-		o.lobby.strangers = min(o.lobby.strangers, share(strangerShare, admission.TCPCost))
+		o.lobby.strangers = min(o.lobby.strangers, share(strangerShare, tcpCost))
 	}
 	o.maxConnections, err = connectionLimit(tcp, files, reservedFiles+o.lobby.strangers+o.http.maxConnections)
 	if err != nil {
 		return err
 	}
 	if tcp == 0 {
-		o.maxConnections = min(o.maxConnections, share(16-webShare-strangerShare, admission.TCPCost))
+		o.maxConnections = min(o.maxConnections, share(16-webShare-strangerShare, tcpCost))
 	}
-	if needed := int64(o.maxConnections+o.lobby.strangers)*admission.TCPCost + int64(o.http.maxConnections)*admission.HTTPCost; needed > room {
+	if needed := int64(o.maxConnections+o.lobby.strangers)*tcpCost + int64(o.http.maxConnections)*webCost; needed > room {
 		log.Warn().Msgf("the connections that may be open need %d bytes of memory, and the budget has %d for them: raise --memory, or lower --max-connections, --http-max-connections or --max-unidentified", needed, room)
 	}
 	return nil
@@ -85,7 +92,7 @@ func connectionLimit(asked, files, reserved int) (int, error) {
 func (o *httpOptions) connections(files int) int {
 	const share, enough = 4, 8192
 	switch {
-	case o.listen == "":
+	case o.off():
 		return 0
 	case o.maxConnections > 0:
 		return o.maxConnections

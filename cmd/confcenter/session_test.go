@@ -26,6 +26,7 @@ const patience = 20 * time.Second
 // logLine is what tests look at in a line of the server's log.
 type logLine struct {
 	Level, Message, Address, HTTP, Version, Reason string
+	TLS, HTTPS                                     string
 	Files                                          int
 	ServerID                                       int `json:"server_id"`
 }

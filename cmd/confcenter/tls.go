@@ -1,0 +1,80 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"confcenter/client"
+	"confcenter/internal/clock"
+	"confcenter/internal/tlsfiles"
+)
+
+// tlsOptions are serve's settings of TLS.
+type tlsOptions struct {
+	listen string // empty: only HTTP may have TLS
+	files  tlsfiles.Paths
+}
+
+func (o *tlsOptions) define(f *pflag.FlagSet) {
+	f.StringVar(&o.listen, "tls-listen", "", "address to serve on with TLS, beside --listen or, if that is empty, alone; HOST:PORT or unix:PATH")
+	f.StringVar(&o.files.Cert, "tls-cert", "", "file of the certificate for --tls-listen and --http-tls with those between it and the authority, in PEM; taken anew when it changes")
+	f.StringVar(&o.files.Key, "tls-key", "", "file of its key, in PEM")
+	f.StringVar(&o.files.ClientCA, "tls-client-ca", "", "file of the authorities whose certificates clients must show, in PEM; empty = clients need none")
+}
+
+// servesTLS reports whether anything is served with TLS.
+func (o *options) servesTLS() bool { return o.tls.listen != "" || o.http.tls != "" }
+
+func (o *tlsOptions) check(wanted bool, refuse func(format string, args ...any)) {
+	switch {
+	case wanted && (o.files.Cert == "" || o.files.Key == ""):
+		refuse("tls-listen and http-tls need a certificate and its key: --tls-cert and --tls-key")
+	case !wanted && o.files != tlsfiles.Paths{}:
+		refuse("tls-cert, tls-key and tls-client-ca are for --tls-listen and --http-tls, of which neither is set")
+	}
+}
+
+// certificates are those that TLS is served with. Without TLS there are none.
+type certificates struct {
+	config  *tls.Config
+	trouble func() error
+	close   func() error
+}
+
+func (o *options) openCertificates(log zerolog.Logger) (certificates, error) {
+	if !o.servesTLS() {
+		return certificates{close: func() error { return nil }}, nil
+	}
+	files, err := tlsfiles.Open(o.tls.files, clock.Real(), log)
+	if err != nil {
+		return certificates{}, err
+	}
+	return certificates{files.Config(), files.Trouble, files.Close}, nil
+}
+
+// clientTLS are the settings of TLS that all client verbs share.
+type clientTLS struct {
+	on            bool
+	ca, cert, key string
+}
+
+func (o *clientTLS) define(f *pflag.FlagSet) {
+	f.BoolVar(&o.on, "tls", false, "connect with TLS, to the port of serve --tls-listen; also CONFCENTER_TLS")
+	f.StringVar(&o.ca, "tls-ca", "", "file of the authorities that the server's certificate must come from, in PEM; implies --tls; empty = those that the machine trusts; also CONFCENTER_TLS_CA")
+	f.StringVar(&o.cert, "client-cert", "", "file of a certificate for servers that ask for one, in PEM; implies --tls; also CONFCENTER_CLIENT_CERT")
+	f.StringVar(&o.key, "client-key", "", "file of its key, in PEM; also CONFCENTER_CLIENT_KEY")
+}
+
+// config is nil without TLS.
+func (o *clientTLS) config() (*tls.Config, error) {
+	switch {
+	case (o.cert == "") != (o.key == ""):
+		return nil, errors.New("client-cert and client-key belong together: give both")
+	case !o.on && o.ca == "" && o.cert == "":
+		return nil, nil
+	}
+	return client.TLSFiles(o.ca, o.cert, o.key)
+}
