@@ -102,7 +102,7 @@ var mayImport = map[string][]string{
 	"server/storage":       {"codes", "kv", "protocol", "server/gate", "server/loop", "storage", "storage/field"},
 	"server/watch":         {"access/guard", "codes", "kv", "kv/documents", "kv/follow", "protocol", "server/gate", "server/loop"},
 	"server/clients":       {"access", "codes", "confstore", "kv", "protocol", "internal/clock", "internal/jsontext", "internal/ring", "server/gate", "server/loop"},
-	"tools/ccload": {"kv", "confstore/doclog", "kvstore/pebblekv", "kvstore/pebblekv/disk", "protocol", "internal/flood", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
+	"tools/ccload": {"internal/authority", "kv", "confstore/doclog", "kvstore/pebblekv", "kvstore/pebblekv/disk", "protocol", "internal/flood", "tools/ccdump/capture", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/go-sql-driver/mysql", "github.com/json-iterator/go", "github.com/panjf2000/gnet/v2", "github.com/prometheus/procfs", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra",
 		"golang.org/x/sys", "golang.org/x/term"},
 	"gateway": {"access", "codes", "confstore", "kv", "kv/documents", "kv/follow", "kv/kvjson", "kvstore", "kvstore/backup", "gateway/console", "internal/admission", "internal/clock", "internal/health", "internal/jsonpath", "internal/jsontext",

@@ -74,6 +74,7 @@ var groups = []struct {
 	{"change", (*bench).changes},
 	{"push", (*bench).pushes},
 	{"idle", (*bench).idleMemory},
+	{"tls", (*bench).secured},
 	{"set", (*bench).sets},
 	{"save", (*bench).saves},
 	{"history", (*bench).histories},

@@ -165,15 +165,20 @@ func (b *bench) firstPush(f *fanout) {
 // server gets a second before each reading to free memory.
 func (b *bench) idleMemory() {
 	s := b.serve(benchFiles, "--max-connections", strconv.Itoa(b.cfg.idle+100))
+	b.idleOver("memory of an idle connection, of %d", s, s.addr, 2.5)
+}
+
+// idleOver measures connections to an address of a server.
+func (b *bench) idleOver(name string, s *served, addr string, target float64) {
 	settled := func() int64 {
 		check(b.loop.wait(time.Second))
 		return must(memoryOf(s.pid)).now
 	}
-	b.dial(s.addr, 1) // pays for what all share
+	b.dial(addr, 1) // pays for what all share
 	before := settled()
-	b.dial(s.addr, b.cfg.idle)
+	b.dial(addr, b.cfg.idle)
 	after := settled()
-	b.atMost(fmt.Sprintf("memory of an idle connection, of %d", b.cfg.idle), float64(after-before)/float64(b.cfg.idle)/1024, 2.5, "KiB",
+	b.atMost(fmt.Sprintf(name, b.cfg.idle), float64(after-before)/float64(b.cfg.idle)/1024, target, "KiB",
 		"resident %.1f MiB", mebibytes(after))
 }
 

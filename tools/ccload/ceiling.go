@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -197,6 +198,7 @@ func serveBare(ctx context.Context, addr string, reply []byte, booted func()) er
 func newCeiling() *cobra.Command {
 	var addr, web string
 	var size int
+	var secure security
 	cmd := &cobra.Command{
 		Use:   "ceiling",
 		Short: "Serve ready-made bytes, to measure what the machine can give at most",
@@ -211,12 +213,21 @@ every HTTP request is answered with that body instead.`,
 			if web != "" {
 				return serveBare(cmd.Context(), addr, []byte(web), booted)
 			}
+			if secure.cert != "" {
+				pair, err := tls.LoadX509KeyPair(secure.cert, secure.key)
+				if err != nil {
+					return err
+				}
+				return serveSecure(cmd.Context(), addr, size, pair, booted)
+			}
 			return serveCeiling(cmd.Context(), addr, size, booted)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&addr, "listen", "l", "127.0.0.1:4801", "address")
 	f.IntVar(&size, "reply-size", replySize, "body of the reply to a GETCONFIG or KVGET, in bytes")
+	f.StringVar(&secure.cert, "tls-cert", "", "speak TLS with the certificate in this PEM file, from a goroutine for each connection, without pushes")
+	f.StringVar(&secure.key, "tls-key", "", "PEM file of its key")
 	f.StringVar(&web, "http", "", "speak HTTP and answer everything with this body")
 	return cmd
 }

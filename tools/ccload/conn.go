@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +36,7 @@ type conn struct {
 	epfd int // who watches it
 	fd   int
 	slot int32
+	tls  *tls.Conn // nil: plain
 
 	// owner only
 	to      receiver
@@ -63,17 +66,26 @@ const maxDepth = 1 << 15
 
 // dial opens a connection that sends and receives for to.
 func (l *loop) dial(addr string, to receiver, urgent bool) (*conn, error) {
-	fd, err := dialSocket(addr)
+	c := &conn{loop: l, epfd: l.epfd, slot: int32(len(l.conns)), to: to}
+	var err error
+	c.fd, err = dialSocket(addr, func(nc net.Conn) (err error) {
+		if l.tls == nil {
+			return nil
+		}
+		w := &wire{Conn: nc}
+		c.tls, err = l.secure(w, addr)
+		w.of = c
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{loop: l, epfd: l.epfd, fd: fd, slot: int32(len(l.conns)), to: to}
 	if urgent {
 		c.epfd = l.urgent
 	}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.slot}
-	if err := unix.EpollCtl(c.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
-		_ = unix.Close(fd)
+	if err := unix.EpollCtl(c.epfd, unix.EPOLL_CTL_ADD, c.fd, &ev); err != nil {
+		_ = unix.Close(c.fd)
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
 	l.conns = append(l.conns, c)
@@ -133,8 +145,20 @@ func (c *conn) request(frame []byte, at int64) {
 	c.write(frame)
 }
 
-// write sends p and keeps what the kernel does not take. It does not retain p.
+// write sends p, over TLS if the connection has it. It does not retain p.
 func (c *conn) write(p []byte) {
+	switch {
+	case c.tls == nil:
+		c.send(p)
+	case !c.closed && len(p) > 0:
+		if _, err := c.tls.Write(p); err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+// send sends p as it is and keeps what the kernel does not take.
+func (c *conn) send(p []byte) {
 	if c.closed || len(p) == 0 {
 		return
 	}
@@ -164,7 +188,7 @@ func (c *conn) flush() {
 	}
 }
 
-// readable does one read; epoll reports the connection again if there is more.
+// readable reads; epoll reports the connection again if there is more.
 func (c *conn) readable(events uint32) {
 	if c.muted {
 		if events&(unix.EPOLLERR|unix.EPOLLHUP|unix.EPOLLRDHUP) != 0 {
@@ -172,7 +196,7 @@ func (c *conn) readable(events uint32) {
 		}
 		return
 	}
-	n, err := readNow(c.fd, c.loop.in)
+	n, err := c.fill(c.loop.in)
 	if err == unix.EAGAIN || err == unix.EINTR {
 		return
 	}
@@ -187,6 +211,9 @@ func (c *conn) readable(events uint32) {
 		c.fail(err)
 	} else if !c.closed {
 		c.to.settle(c, now)
+		if c.tls != nil && n == len(c.loop.in) && !c.closed {
+			c.readable(events)
+		}
 	}
 }
 

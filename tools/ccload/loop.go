@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,6 +45,7 @@ type loop struct {
 	urgent int // nested epoll whose connections are served first
 	clock  func() int64
 	spin   int64
+	tls    *tls.Config // of connections to come; nil: they are plain
 
 	// owner only
 	conns   []*conn // by slot; nil once closed

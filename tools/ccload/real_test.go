@@ -17,11 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/confstore"
 	"confcenter/gateway"
+	"confcenter/internal/clock"
 	"confcenter/internal/servertest"
+	"confcenter/internal/tlsfiles"
 	"confcenter/kvlock"
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
@@ -99,7 +102,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "save": 2, "set": 1, "history": 1, "start": 2, "startold": 1, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "storage": 4, "landing": 3, "cold": 1, "flow": 5, "node": 2, "httpput": 2, "httpget": 1, "httpsse": 1, "httpunread": 2, "siege": 4, "dump": 2, "tap": 1}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "tls": 4, "save": 2, "set": 1, "history": 1, "start": 2, "startold": 1, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "storage": 4, "landing": 3, "cold": 1, "flow": 5, "node": 2, "httpput": 2, "httpget": 1, "httpsse": 1, "httpunread": 2, "siege": 4, "dump": 2, "tap": 1}
 	require.Len(t, groups, len(want))
 	dump := filepath.Join(t.TempDir(), "ccdump")
 	built, err := exec.Command("go", "build", "-o", dump, "confcenter/tools/ccdump").CombinedOutput()
@@ -156,6 +159,10 @@ func serveReal(args []string) int {
 	}
 	web, streams := flags.String("http", "", ""), flags.Int("http-max-connections", 1000, "")
 	dsn, lands := flags.String("landing", "", ""), flags.Bool("lander", true, "")
+	var secure tlsfiles.Paths
+	secureListen := flags.String("tls-listen", "", "")
+	flags.StringVar(&secure.Cert, "tls-cert", "", "")
+	flags.StringVar(&secure.Key, "tls-key", "", "")
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -189,7 +196,17 @@ func serveReal(args []string) int {
 	}
 	models := host.Open(state, host.Config{})
 	stores := server.Stores{Config: store, State: state, Locks: locks, Storage: players, Models: models.Models()}
-	s := server.New(server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}, stores)
+	serving := server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}
+	if *secureListen != "" {
+		certs, err := tlsfiles.Open(secure, clock.Real(), zerolog.Nop())
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		defer certs.Close()
+		serving.TLSListen, serving.TLS = *secureListen, certs.Config()
+	}
+	s := server.New(serving, stores)
 	if err := s.Start(); err != nil {
 		fmt.Println(err)
 		return 1

@@ -36,10 +36,11 @@ func count(n uintptr, errno unix.Errno) (int, error) {
 	return int(n), nil
 }
 
-// dialSocket connects to addr and returns a socket that does not block. It is closed
+// dialSocket connects to addr, lets begin use the connection, and returns a socket that does
+// not block. It is closed
 // with a reset, because thousands of connections a minute in TIME_WAIT would use up the
 // ports.
-func dialSocket(addr string) (fd int, err error) {
+func dialSocket(addr string, begin func(net.Conn) error) (fd int, err error) {
 	dialer := net.Dialer{KeepAlive: -1}
 	c, err := dialer.Dial("tcp", addr)
 	if err != nil {
@@ -50,6 +51,9 @@ func dialSocket(addr string) (fd int, err error) {
 	raw, err := tcp.SyscallConn()
 	if err == nil {
 		err = tcp.SetLinger(0)
+	}
+	if err == nil {
+		err = begin(c)
 	}
 	if err != nil {
 		return -1, err

@@ -15,6 +15,16 @@ type target struct {
 	addr   string
 	output format
 	spin   time.Duration
+	secure security
+}
+
+// newLoop makes a loop for connections to the target.
+func (t *target) newLoop(ctx context.Context) (*loop, error) {
+	l, err := newLoop(ctx, t.spin)
+	if err == nil {
+		l.tls, err = t.secure.config()
+	}
+	return l, err
 }
 
 // verb completes cmd with t's flags and a run function that prints the result of work.
@@ -22,6 +32,7 @@ func (t *target) verb(cmd *cobra.Command, work func(context.Context, *progress) 
 	f := cmd.Flags()
 	f.StringVarP(&t.addr, "addr", "a", "127.0.0.1:4800", "server to load")
 	f.DurationVar(&t.spin, "spin", 0, "poll this long before sleeping, which costs a core and spares the server the wake-ups")
+	t.secure.bind(cmd)
 	t.output.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		bar := newProgress(cmd.ErrOrStderr(), cmd.Name())
@@ -92,7 +103,7 @@ func (t *traffic) run(ctx context.Context, bar *progress, verb string, src func(
 
 // thread does the share of one loop. The first moves the progress bar.
 func (t *traffic) thread(ctx context.Context, thread int, src source, bar *progress) (*tally, error) {
-	l, err := newLoop(ctx, t.spin)
+	l, err := t.newLoop(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +162,7 @@ due and latency counts from that time (open loop).`,
 		}
 		names := fileNames(files)
 		if fill {
-			l := must(newLoop(ctx, t.spin))
+			l := must(t.newLoop(ctx))
 			defer l.close()
 			check(l.fill(t.addr, names))
 		}
@@ -210,7 +221,7 @@ func newPush() *cobra.Command {
 		if n < 1 || changes < 1 {
 			check(usagef("--subscribers %d and --changes %d must be at least 1", n, changes))
 		}
-		l := must(newLoop(ctx, t.spin))
+		l := must(t.newLoop(ctx))
 		defer l.close()
 		f := newFanout(l, t.addr, n)
 		begun := l.clock()
@@ -254,7 +265,7 @@ p99 under the same changes without stalled clients.`,
 		if how.clients < 1 || how.changes < 1 {
 			check(usagef("--clients %d and --changes %d must be at least 1", how.clients, how.changes))
 		}
-		l := must(newLoop(ctx, t.spin))
+		l := must(t.newLoop(ctx))
 		defer l.close()
 		out := newStall(l, t.addr, files, stallMembers).run(how, bar)
 		r := result{Name: fmt.Sprintf("stall/clients=%d", how.clients), Failed: out.failed, Latency: quantiles(out.during), Values: []value{
