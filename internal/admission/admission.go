@@ -198,14 +198,15 @@ type Place struct {
 	// set at open
 	front *Front
 	peer  netip.Addr
-	cost  int64
 	// Meter limits what is sent; nil: nothing does.
 	Meter *Meter
 
+	cost int32 // set at open; here it takes no room
+
 	// guarded by the lobby's mu
-	number uint64 // the lobby's admitted when it came
 	state  state
 	regard regard
+	number uint64        // the lobby's admitted when it came
 	entry  *list.Element // of a stranger: among those of its regard
 	own    *list.Element // of a stranger: among those of its address
 	evict  func()        // nil: not known yet
@@ -226,7 +227,7 @@ func (f *Front) Admit(peer netip.Addr) (*Place, error) { return f.AdmitAt(peer, 
 // AdmitAt is Admit for a connection that costs so much memory.
 func (f *Front) AdmitAt(peer netip.Addr, cost int64) (*Place, error) {
 	l := f.lobby
-	p := &Place{front: f, peer: peer.Unmap(), cost: cost}
+	p := &Place{front: f, peer: peer.Unmap(), cost: int32(cost)}
 	victim, err := l.admit(p)
 	if victim != nil {
 		victim()
@@ -262,7 +263,7 @@ func (l *Lobby) admit(p *Place) (victim func(), err error) {
 	a := l.addressLocked(p.peer)
 	l.addresses[p.peer] = a
 	a.connections++
-	l.limits.Memory.Add(p.cost)
+	l.limits.Memory.Add(int64(p.cost))
 	p.Meter = l.meterLocked(p.peer, a)
 	l.enterLocked(p, a)
 	return victim, nil
@@ -409,7 +410,7 @@ func (p *Place) Leave() {
 		return
 	}
 	p.state = left
-	l.limits.Memory.Give(p.cost)
+	l.limits.Memory.Give(int64(p.cost))
 	a := l.addresses[p.peer]
 	if a.connections--; a.connections == 0 {
 		delete(l.addresses, p.peer)

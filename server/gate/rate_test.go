@@ -21,7 +21,7 @@ func metered(t *testing.T, b *gatetest.Bench, limits admission.Limits) (*gate.Se
 	place, err := admission.New(limits).Front(1, admission.TCPCost).Admit(peer.Addr())
 	require.NoError(t, err)
 	w := &looptest.Wire{Room: gatetest.Unlimited}
-	c := b.Desk.Open(w, place, peer, 0, nil)
+	c := b.Desk.Open(w, place, peer, 0)
 	w.Lost = c.Lost
 	s := gate.SessionOf(c)
 	require.NoError(t, s.Identify(0, nil))

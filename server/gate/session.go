@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"crypto/x509"
 	"errors"
 	"net/netip"
 
@@ -18,9 +17,6 @@ type Session struct {
 	// set at open
 	Gate *Gate
 	Desk *Desk
-
-	// Leaf is the peer's certificate, which has been verified; nil: it has none.
-	Leaf *x509.Certificate
 
 	place *admission.Place
 
@@ -72,9 +68,9 @@ func (d *Desk) Part(key Family) any { return d.parts[key] }
 
 // Open makes a session for a new connection that holds place, and gives it back when it
 // ends; nil if it has to leave at once.
-func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int, leaf *x509.Certificate) *loop.Conn {
+func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn {
 	g := d.gate
-	s := &Session{Gate: g, Desk: d, Leaf: leaf, place: place, toll: toll{meter: place.Meter}}
+	s := &Session{Gate: g, Desk: d, place: place, toll: toll{meter: place.Meter}}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
 	if g.Group.IsDraining() || !place.Evictable(func() {
 		d.Loop.Post(loop.MailFunc(func(*loop.Loop) { s.Reset() }))

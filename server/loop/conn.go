@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/netip"
 	"runtime/debug"
@@ -82,6 +83,14 @@ func (c *Conn) Open(l *Loop, u User, t Transport, peer netip.AddrPort, fd int) {
 	c.Loop, c.User, c.t, c.Peer, c.FD, c.Opened = l, u, t, peer, fd, l.now
 	c.Out.c, c.Replies.c = c, c
 	c.Active.Store(l.now)
+}
+
+// LeafOf is the certificate of c's peer, which has been verified; nil: it has none.
+func LeafOf(c *Conn) *x509.Certificate {
+	if has, ok := c.t.(interface{ Leaf() *x509.Certificate }); ok {
+		return has.Leaf()
+	}
+	return nil
 }
 
 // Reads reports whether frames are handled now.

@@ -10,7 +10,6 @@ package netio
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -55,10 +54,9 @@ type Listen struct {
 	Handshake time.Duration // how long a TLS handshake may take
 }
 
-// Opener makes a connection from a socket; nil refuses it. leaf is the peer's certificate,
-// which has been verified; nil: it has none.
+// Opener makes a connection from a socket; nil refuses it.
 type Opener interface {
-	Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int, leaf *x509.Certificate) *loop.Conn
+	Open(t loop.Transport, place *admission.Place, peer netip.AddrPort, fd int) *loop.Conn
 }
 
 // transport runs event loops.
@@ -102,10 +100,10 @@ func (e *Engine) Start() (err error) {
 		std := e.cfg.Std || cfg.TLS != nil
 		if to[std] == nil {
 			to[std] = newTransport(&e.cfg, std)
-			e.running = append(e.running, to[std])
 			if err := to[std].start(); err != nil {
 				return errors.Join(err, l.Close())
 			}
+			e.running = append(e.running, to[std])
 		}
 		d := &door{Listen: cfg, Listener: e.cfg.Front.Listen(l, e.cfg.Group.Log), to: to[std]}
 		if cfg.TLS != nil {

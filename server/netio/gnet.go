@@ -84,7 +84,7 @@ func (e *events) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	v := c.Context().(*visitor)
 	v.opened = true
 	d := e.deskOf(c)
-	s := d.Open(socket{c, d.epoll}, v.Place, v.Peer, c.Fd(), nil)
+	s := d.Open(socket{c, d.epoll}, v.Place, v.Peer, c.Fd())
 	if s == nil {
 		v.Place.Leave()
 		c.SetContext(nil)

@@ -3,6 +3,7 @@ package netio
 import (
 	"cmp"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"sync"
@@ -57,7 +58,7 @@ func (s *std) open(c *admission.Conn, secure *secured) error {
 	}
 	l := s.loops[s.next.Add(1)%uint32(len(s.loops))]
 	conn := &stdConn{loop: l, wire: secure.wire, tls: secure.Conn, again: make(chan struct{}, 1)}
-	if err := l.queue.put(func() { l.open(conn, c, secure) }); err != nil {
+	if err := l.queue.put(func() { l.open(conn, c) }); err != nil {
 		return errors.Join(err, c.Stream.Close())
 	}
 	return nil
@@ -91,10 +92,10 @@ func (l *stdLoop) run() {
 	}
 }
 
-func (l *stdLoop) open(c *stdConn, visitor *admission.Conn, secure *secured) {
+func (l *stdLoop) open(c *stdConn, visitor *admission.Conn) {
 	c.wire.instant = true
 	c.serve = func() { l.serve(c) }
-	if c.s = l.desk.Open(c, visitor.Place, visitor.Peer, c.wire.fd, secure.leaf()); c.s == nil {
+	if c.s = l.desk.Open(c, visitor.Place, visitor.Peer, c.wire.fd); c.s == nil {
 		visitor.Reset()
 		return
 	}
@@ -132,7 +133,7 @@ func (l *stdLoop) serve(c *stdConn) {
 	}
 }
 
-// inputState is where a connection's next input is.
+// stdInput is where a connection's next input is.
 type stdInput uint8
 
 const (
@@ -187,6 +188,17 @@ func (c *stdConn) read(b []byte) (n int, err error) {
 		err = c.wire.broken
 	}
 	return n, err
+}
+
+// Leaf is the peer's certificate if it was verified, nil otherwise.
+func (c *stdConn) Leaf() *x509.Certificate {
+	if c.tls == nil {
+		return nil
+	}
+	if state := c.tls.ConnectionState(); len(state.VerifiedChains) > 0 {
+		return state.PeerCertificates[0]
+	}
+	return nil
 }
 
 // Listen implements [loop.Transport].

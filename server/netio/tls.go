@@ -3,7 +3,6 @@ package netio
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -18,17 +17,6 @@ import (
 type secured struct {
 	*tls.Conn
 	wire *wire
-}
-
-// leaf is the peer's certificate if it was verified, nil otherwise.
-func (s *secured) leaf() *x509.Certificate {
-	if s.Conn == nil {
-		return nil
-	}
-	if state := s.ConnectionState(); len(state.VerifiedChains) > 0 {
-		return state.PeerCertificates[0]
-	}
-	return nil
 }
 
 // shakeHands brings a connection to a loop after its handshake. Until then it is a stranger

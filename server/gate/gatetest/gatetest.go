@@ -65,7 +65,7 @@ func ConnectBy(t T, d *gate.Desk, by loop.Transport, w *looptest.Wire) *gate.Ses
 	peer := netip.MustParseAddrPort("127.0.0.1:9")
 	place, err := admission.New(admission.Limits{Strangers: 1}).Front(1, admission.TCPCost).Admit(peer.Addr())
 	require.NoError(t, err)
-	c := d.Open(by, place, peer, 0, nil)
+	c := d.Open(by, place, peer, 0)
 	require.NotNil(t, c)
 	w.Lost = c.Lost
 	return c.User.(*gate.Session)
