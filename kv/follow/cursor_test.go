@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
 )
@@ -213,4 +214,43 @@ func TestPollingEndsWithItsContext(t *testing.T) {
 	_, _, err = c.Poll(ctx, func(kv.Revision) Chunk { return Chunk{After: 1 << 40} }, Cut{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 3, reads)
+}
+
+// forgetful is a store that has changes of some keys only.
+type forgetful struct {
+	Store
+	gone map[string]bool
+	most int // filters that it answers at a time
+}
+
+func (forgetful) Revision() kv.Revision { return 9 }
+func (forgetful) Want(kv.Filter) func() { return func() {} }
+func (s forgetful) ChangesOf(_ context.Context, filters []kv.Filter, after kv.Revision, _ int) ([]kv.Change, error) {
+	for _, f := range filters {
+		if s.gone[f.Text] || len(filters) > s.most {
+			return nil, codes.Compacted
+		}
+	}
+	return []kv.Change{puts(after+1, filters[0].Text)}, nil
+}
+
+func TestOnlyCursorsWithoutTheirChangesBeginAnew(t *testing.T) {
+	read := func(store Store) (anew []bool) {
+		s := Source{Store: store, Piece: 1 << 10}
+		var cursors []*Cursor
+		for _, key := range []string{"a", "b", "c"} {
+			c, _, err := s.Open(Request{Filter: kv.Filter{NS: "n", Text: key, Exact: true}, From: 3})
+			require.NoError(t, err)
+			cursors = append(cursors, c)
+		}
+		chunk, err := s.Read(t.Context(), cursors)
+		require.NoError(t, err)
+		require.Equal(t, Chunk{After: 3, Last: 3}, chunk)
+		for _, c := range cursors {
+			anew = append(anew, c.Telling())
+		}
+		return anew
+	}
+	require.Equal(t, []bool{false, true, false}, read(forgetful{gone: map[string]bool{"b": true}, most: 3}))
+	require.Equal(t, []bool{true, true, true}, read(forgetful{most: 2}), "what is too much for all together would be so forever")
 }
