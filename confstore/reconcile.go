@@ -11,12 +11,19 @@ import (
 // reconcile serves what the log has and the snapshot has not: changes of which it was not known
 // whether they had taken effect.
 func (r *recorder) reconcile() error {
-	known := r.known
-	type answer struct{ versions []doclog.Version }
+	known, now := r.known, r.snapshot.Load()
+	type answer struct {
+		versions []doclog.Version
+		same     []doclog.Document // that are served already
+	}
 	got := &answer{}
 	err := r.scribe.do(func() error {
 		docs, _, err := r.log.Behind(context.Background(), known)
 		for i := 0; i < len(docs) && err == nil; i++ {
+			if now.Node(docs[i].Name).is(&docs[i]) {
+				got.same = append(got.same, docs[i])
+				continue
+			}
 			var v doclog.Version
 			if v, err = r.log.Version(context.Background(), docs[i].Name, docs[i].N); err == nil {
 				got.versions = append(got.versions, v)
@@ -28,6 +35,9 @@ func (r *recorder) reconcile() error {
 		return err
 	}
 	r.unsure = false
+	for i := range got.same {
+		r.remembers(&got.same[i])
+	}
 	slices.SortFunc(got.versions, func(a, b doclog.Version) int { return cmp.Compare(a.Revision, b.Revision) })
 	for len(got.versions) > 0 {
 		n := 1
@@ -41,6 +51,26 @@ func (r *recorder) reconcile() error {
 		r.logged(r.known)
 	}
 	return nil
+}
+
+// is reports whether a document of the log is what is served.
+func (n *Node) is(d *doclog.Document) bool {
+	return n.known() && n.own.hash == d.Hash && n.own.served == d.Served && n.own.given == d.Given && n.own.deleted == d.Deleted
+}
+
+// remembers takes note that the log has what is served of a document: the commit was only late.
+func (r *recorder) remembers(d *doclog.Document) {
+	r.known = max(r.known, d.Revision)
+	n := r.snapshot.Load().Node(d.Name)
+	if n.own.revision() >= d.Revision {
+		return
+	}
+	n.own.setRevision(d.Revision)
+	r.placer.inPlace(d.Name, d.Revision)
+	delete(r.unsaved, d.Name)
+	if n.floor != d.Floor || n.list != d.Bases {
+		r.unsaved[d.Name] = nil
+	}
 }
 
 // adopt serves the versions of one change that is in the log. An edit that was found meanwhile is

@@ -144,18 +144,21 @@ func (r *recorder) commit(list ...doclog.Change) (revisions []kv.Revision, err e
 		r.ended(err)
 		return nil, err
 	}
-	return r.settled(err)
+	return r.settled(err, false)
 }
 
-// settled goes on after a commit that has ended with err.
-func (r *recorder) settled(err error) (revisions []kv.Revision, _ error) {
+// settled goes on after a commit that has ended with err. Of what was late it is found out by
+// reconciling what it has saved: it may have been edited meanwhile.
+func (r *recorder) settled(err error, late bool) (revisions []kv.Revision, _ error) {
 	w := r.late
 	r.late = nil
 	revisions = w.revisions
 	if len(revisions) > 0 {
 		r.known = max(r.known, revisions[len(revisions)-1])
 		if len(w.missed) > 0 {
-			r.saved(w.missed, revisions[0])
+			if !late {
+				r.saved(w.missed, revisions[0])
+			}
 			revisions = revisions[1:]
 		}
 	}
@@ -204,7 +207,7 @@ func (r *recorder) caughtUp(err error) (revisions []kv.Revision, _ error) {
 	r.scribe.late = time.Time{}
 	if r.late != nil {
 		known := r.known
-		revisions, err = r.settled(err)
+		revisions, err = r.settled(err, true)
 		r.known = known // what took effect is not served yet
 	} else {
 		r.ended(err)
