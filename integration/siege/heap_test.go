@@ -3,13 +3,17 @@ package siege
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"confcenter/integration/process"
+	"confcenter/internal/servertest"
 	"confcenter/protocol"
 )
 
@@ -36,6 +40,30 @@ func TestPoolsHoldWhatTheHeapHas(t *testing.T) {
 	require.Greater(t, live, int64(200*mib))
 	require.InEpsilon(t, live, sum, 0.2)
 	b.Stop()
+}
+
+// Documents are in memory as programs get them, and nowhere else: not as files, nor as what the log
+// has written of them, neither when they were found nor when they were known.
+func TestContentsAreHeldOnce(t *testing.T) {
+	const documents, size = 96, 1 << 20
+	conf := confDir(t)
+	for i := range documents {
+		text := fmt.Sprintf(`{"%d":%q}`, i, strings.Repeat("x", size))
+		require.NoError(t, os.WriteFile(filepath.Join(conf, fmt.Sprintf("large%d.json", i)), []byte(text), 0o644))
+	}
+	b := &besieged{t: t, Process: process.New(t, conf, "--memory", "2GiB", "--log-level", "warn")}
+	b.Before = "export GOGC=20" // or much of what is made while Go collects would count as in use
+	for _, when := range []string{"found", "known"} {
+		b.Start()
+		var live int64
+		require.Eventually(t, func() bool {
+			live = b.live()
+			return live < documents*size*3/2 // with what the engine keeps of the newest changes, which is bounded
+		}, servertest.Patience, time.Second, "%s: the log has written them all", when)
+		t.Logf("%s: %.1f MiB in use, of which %d MiB are contents", when, float64(live)/mib, documents*size/mib)
+		require.Greater(t, live, int64(documents*size))
+		b.Stop()
+	}
 }
 
 // live is how much of the heap is in use: the least that some collections have found, since
