@@ -52,7 +52,7 @@ func (o *stateOptions) define(f *pflag.FlagSet) {
 	f.Var(&o.quota, "kv-quota", "disk space at which the state store accepts only deletes; 0 = no limit")
 	f.Var(&o.reserve, "kv-reserve", "free disk space that writes to the state store must leave")
 	f.BoolVar(&o.ackBeforeDisk, "kv-ack-before-disk-may-lose-writes", false,
-		"acknowledge writes to the state store before they are on disk: faster, but a crash of the machine loses the last writes, although their writers were told they succeeded")
+		"acknowledge writes of keys before they are on disk: faster, but a crash of the machine loses the last ones, although their writers were told they succeeded")
 	f.BoolVar(&o.acceptLoss, "kv-accept-loss", false,
 		"for one start: serve what is left of a state store that has lost acknowledged writes")
 }

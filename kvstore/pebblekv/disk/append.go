@@ -2,6 +2,7 @@ package disk
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -30,7 +31,7 @@ func (d *Disk) Append(commits []replica.Commit) error {
 	}
 	d.record = appendGroup(d.record[:0], newest, commits)
 	last := commits[len(commits)-1].Revision
-	if err := d.write(commits[0].Revision, last); err != nil {
+	if err := d.write(commits[0].Revision, last, d.cfg.AckBeforeDisk && !ofDocuments(commits)); err != nil {
 		return err
 	}
 	g := newAppended(commits, len(d.record))
@@ -45,18 +46,26 @@ func (d *Disk) Append(commits []replica.Commit) error {
 	return nil
 }
 
-// write makes the record durable, then says so in the mark. The database does not return
-// every error: what it calls fatal it tells its logger, and goes on.
-func (l *log) write(first, last kv.Revision) error {
+// ofDocuments reports whether a group has a change of documents: files are put in place and programs are
+// told only of what is durable, however the writes of keys are acknowledged.
+func ofDocuments(commits []replica.Commit) bool {
+	return slices.ContainsFunc(commits, func(c replica.Commit) bool {
+		return slices.ContainsFunc(c.Events, func(e kv.Event) bool { return e.Entry.NS == kv.ConfigNamespace })
+	})
+}
+
+// write makes the record durable unless it may come later, then says so in the mark. The database does
+// not return every error: what it calls fatal it tells its logger, and goes on.
+func (l *log) write(first, last kv.Revision, later bool) error {
 	l.busy.Store(l.cfg.Clock.Now().UnixMilli())
 	defer l.busy.Store(0)
-	if err := l.commit(first, last); err != nil {
+	if err := l.commit(first, last, later); err != nil {
 		return l.fail(err)
 	}
 	return l.broken()
 }
 
-func (l *log) commit(first, last kv.Revision) (err error) {
+func (l *log) commit(first, last kv.Revision, later bool) (err error) {
 	defer func() {
 		if what := recover(); what != nil {
 			err = fmt.Errorf("the database gave up: %v", what)
@@ -68,7 +77,7 @@ func (l *log) commit(first, last kv.Revision) (err error) {
 	if err := batch.Set(numberKey(key[:0], logKind, int64(first)), l.record, nil); err != nil {
 		return err
 	}
-	if l.cfg.AckBeforeDisk {
+	if later {
 		return batch.Commit(pebble.NoSync)
 	}
 	if err := batch.Commit(pebble.Sync); err != nil {

@@ -22,7 +22,7 @@ type Config struct {
 	Log   zerolog.Logger
 
 	// AckBeforeDisk lets Append return before the group is durable. A crash of the machine
-	// may then lose about a second of acknowledged writes.
+	// may then lose about a second of acknowledged writes, but none of documents.
 	AckBeforeDisk bool
 	// AcceptLoss opens a store with what is left although acknowledged writes are lost or
 	// may be lost. It is meant for one start.

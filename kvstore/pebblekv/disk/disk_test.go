@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"confcenter/codes"
@@ -34,6 +35,23 @@ func TestRestartBringsEverythingBack(t *testing.T) {
 	s.reopen()
 	s.tables()
 	s.reopen()
+}
+
+// Changes of documents are durable when they are acknowledged, even if those of keys need not be.
+func TestDocumentsAreDurableWhenTheyAreAcknowledged(t *testing.T) {
+	s := newStore(t, func(c *Config) { c.AckBeforeDisk = true })
+	s.put(op{"ns", "before", "1"})
+	s.put(op{kv.ConfigNamespace, "doc/a.json", "1"})
+	lost := s.cfg.FS.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{})
+	s.put(op{"ns", "after", "1"})
+	require.NoError(t, s.disk.Close())
+	cfg := s.cfg
+	cfg.FS = lost
+	loaded, d, err := load(cfg)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	require.Len(t, loaded.current, 2)
+	require.Equal(t, "1", string(loaded.current[name{kv.ConfigNamespace, "doc/a.json"}].Value.Data))
 }
 
 func TestChangesComeFromMemoryAndLogAlike(t *testing.T) {
