@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/jsontext"
@@ -27,13 +29,13 @@ func (g *Gateway) configRoutes() []route {
 	}
 	return []route{
 		{method: get, pattern: configRoot + "files", name: "config.files", right: access.ConfigRead, handle: g.configFiles},
-		{method: get, pattern: configRoot + "file", name: "config.get", right: access.ConfigRead, handle: g.configGet},
-		{method: put, pattern: configRoot + "file", name: "config.put", right: access.ConfigWrite, body: g.cfg.MaxBody, handle: g.configPut},
-		{method: del, pattern: configRoot + "file", name: "config.delete", right: access.ConfigDelete, handle: g.configDelete},
-		{method: get, pattern: configRoot + "resolved", name: "config.resolved", right: access.ConfigRead, handle: g.configResolved},
+		{method: get, pattern: configRoot + "file", name: "config.get", right: access.ConfigRead, named: true, handle: g.configGet},
+		{method: put, pattern: configRoot + "file", name: "config.put", right: access.ConfigWrite, named: true, body: g.cfg.MaxBody, handle: g.configPut},
+		{method: del, pattern: configRoot + "file", name: "config.delete", right: access.ConfigDelete, named: true, handle: g.configDelete},
+		{method: get, pattern: configRoot + "resolved", name: "config.resolved", right: access.ConfigRead, named: true, handle: g.configResolved},
 		{method: get, pattern: configRoot + "search", name: "config.search", right: access.ConfigRead, handle: g.configSearch},
 		{method: get, pattern: configRoot + "stream", name: "config.stream", right: access.ConfigWatch, stream: true, handle: g.configStream},
-		{method: get, pattern: configRoot + "revisions", name: "config.revisions", right: access.ConfigWatch, stream: true, handle: g.configRevisions},
+		{method: get, pattern: configRoot + "revisions", name: "config.revisions", right: access.ConfigWatch, named: true, stream: true, handle: g.configRevisions},
 	}
 }
 
@@ -117,8 +119,8 @@ func (f *fileState) version() int64 {
 }
 
 // appendFile appends the members that describe the state of a file, and leaves the
-// object open.
-func appendFile(dst []byte, f *fileState) []byte {
+// object open. Of its bases it names those that may be read.
+func appendFile(dst []byte, f *fileState, rights *guard.Caller) []byte {
 	dst = appendQuoted(dst, `{"name":`, f.name)
 	dst = append(append(append(dst, `,"state":"`...), f.state()...), '"')
 	mtime, resolved, size := int32(0), int32(0), 0
@@ -133,11 +135,12 @@ func appendFile(dst []byte, f *fileState) []byte {
 	dst = appendNumber(dst, `,"resolved_mtime":`, int64(resolved))
 	dst = append(dst, `,"bases":[`...)
 	if f.node != nil {
-		for i, base := range f.node.Bases() {
-			if i > 0 {
-				dst = append(dst, ',')
+		separator := ""
+		for _, base := range f.node.Bases() {
+			if rights.Names(base) {
+				dst = jsontext.AppendQuote(append(dst, separator...), base)
+				separator = ","
 			}
-			dst = jsontext.AppendQuote(dst, base)
 		}
 	}
 	dst = append(dst, ']')
@@ -166,7 +169,7 @@ func (g *Gateway) configFiles(w *reply, r *http.Request) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendFile(b, &files[i]), '}')
+		b = append(appendFile(b, &files[i], nil), '}')
 	}
 	b = appendNumber(b, `],"seq":`, int64(now.Seq()))
 	w.b = append(g.appendID(append(b, `,"last":"`...), int64(now.Seq())), `"}`...)
@@ -220,6 +223,9 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := w.rights.Document(policy.Read, name); err != nil {
+		return err
+	}
 	// Read the version before the text: text newer than its version causes a needless
 	// conflict, but older text would overwrite somebody else's change.
 	file, found := g.file(name)
@@ -240,7 +246,7 @@ func (g *Gateway) configGet(w *reply, r *http.Request) error {
 		return err
 	}
 	w.setETag(file.version())
-	b := appendFile(w.b, &file)
+	b := appendFile(w.b, &file, w.rights)
 	given := int32(0)
 	if file.known() {
 		given = file.node.GivenMtime()
@@ -301,6 +307,9 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := w.rights.Document(policy.Read, name); err != nil {
+		return err
+	}
 	node := g.stores.Config.Snapshot().Node(name)
 	if node == nil { // a name that only inherits has a node, too
 		return noSuchFile(name)
@@ -311,6 +320,9 @@ func (g *Gateway) configResolved(w *reply, r *http.Request) error {
 		text, ready = node.Contents(true)
 	}
 	origins, complete := node.Origins()
+	if w.rights != nil {
+		origins = slices.DeleteFunc(slices.Clone(origins), func(o confstore.Origin) bool { return !w.rights.Names(o.Name) })
+	}
 	size := len(text) + entryOverhead
 	for i := range origins {
 		size += 8 + len(origins[i].Path) + len(origins[i].Name)
@@ -392,6 +404,9 @@ func (g *Gateway) configSet(w *reply, r *http.Request, req confstore.SetRequest)
 		return err
 	}
 	deletes := req.Contents == nil
+	if err := w.rights.Change(req.Name, deletes); err != nil {
+		return err
+	}
 	if req.Actor, err = actorOf(r); err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ func (g *Gateway) configRevisions(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
+	if err := w.rights.WatchDocuments(q.Filter); err != nil {
+		return err
+	}
 	want := follow.Request{Filter: q.Filter, From: q.From, Past: q.Past, State: q.State}
 	style := documentStyle(&q)
 	switch newest := g.changes.source.Store.Revision(); {

@@ -131,7 +131,7 @@ func (s *configTeller) tell() {
 
 func (s *configTeller) file(file *fileState, id int64) {
 	s.b = s.gateway.appendEvent(s.b, "config", id, func(dst []byte) []byte {
-		dst = appendFile(dst, file)
+		dst = appendFile(dst, file, nil)
 		if !file.known() && file.fault == "" {
 			dst = append(dst, `,"gone":true`...)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"confcenter/access/guard"
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -60,6 +61,9 @@ type Config struct {
 	// SlowRequest is how long a request may take without being logged as slow,
 	// default 500 ms.
 	SlowRequest time.Duration
+	// Rights returns what whoever sent a request may do, or why the request is refused. It is
+	// called from any goroutine; nil: there is no access control.
+	Rights func(r *http.Request) (*guard.Caller, error)
 	// AccessLog logs every request.
 	AccessLog bool
 

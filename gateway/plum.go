@@ -28,7 +28,7 @@ var plumMethods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http
 
 // The requests that share Plum's one path.
 var (
-	plumNamespaces = route{name: "plum.namespaces", right: access.KVRead, plain: true}
+	plumNamespaces = route{name: "plum.namespaces", right: access.KVRead, named: true, plain: true}
 	plumList       = route{name: "plum.list", right: access.KVRead, plain: true}
 	plumKeys       = route{name: "plum.keys", right: access.KVRead, plain: true}
 	plumGet        = route{name: "plum.get", right: access.KVRead, plain: true}
@@ -40,9 +40,9 @@ var (
 func (g *Gateway) plumRoutes() []route {
 	uses := []*route{&plumNamespaces, &plumList, &plumKeys, &plumGet, &plumPut, &plumDelete, &plumBatch}
 	return []route{
-		{methods: plumMethods[:1], pattern: plumRoot, uses: uses[:1], name: "plum.namespaces", right: access.KVRead, body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{methods: plumMethods, pattern: plumRoot + "/", uses: uses, name: "plum.kv", right: access.KVEach, body: g.cfg.MaxBody, plain: true, handle: g.plum},
-		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", right: access.KVWatch, plain: true, stream: true, handle: g.plumStream},
+		{methods: plumMethods[:1], pattern: plumRoot, uses: uses[:1], name: "plum.namespaces", right: access.KVRead, named: true, body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{methods: plumMethods, pattern: plumRoot + "/", uses: uses, name: "plum.kv", right: access.KVEach, named: true, body: g.cfg.MaxBody, plain: true, handle: g.plum},
+		{method: http.MethodGet, pattern: "/v1/stream", name: "plum.stream", right: access.KVWatch, named: true, plain: true, stream: true, handle: g.plumStream},
 	}
 }
 
@@ -95,6 +95,9 @@ func (g *Gateway) plumDo(w *reply, r *http.Request, as *route, method, ns string
 }
 
 func (g *Gateway) plumGet(w *reply, ns, key string) error {
+	if err := w.mayRead(ns, key, false); err != nil {
+		return err
+	}
 	entry := g.entry(w, ns, key)
 	if entry == nil {
 		return errPlumNotFound
@@ -173,7 +176,7 @@ func (g *Gateway) plumNamespaces(w *reply, _ *http.Request, _ string) error {
 		list, more = g.stores.State.Namespaces(after, namesPage)
 		for i := range list {
 			after = list[i].Name
-			if kv.Guarded(after) != "" {
+			if kv.Guarded(after) != "" || w.rights.List(&kv.List{NS: after}) != nil {
 				continue
 			}
 			w.b = appendPlumText(append(w.b, separator...), after)
@@ -223,6 +226,9 @@ const plumPage = 256 << 10
 // plumPages sends a list of any length as of one moment. It sends a page at a time,
 // so that the list is never in memory as a whole.
 func (g *Gateway) plumPages(w *reply, list kv.List, begin string, item func([]byte, *kv.Entry) []byte, end func([]byte) []byte) error {
+	if err := w.rights.List(&list); err != nil {
+		return err
+	}
 	if err := w.grow(2 * plumPage); err != nil {
 		return err
 	}

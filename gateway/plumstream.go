@@ -16,6 +16,9 @@ func (g *Gateway) plumStream(w *reply, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := w.rights.Watch(kv.Filter{NS: ns}); err != nil {
+		return err
+	}
 	sub, err := g.hub.subscribe(follow.Request{Filter: kv.Filter{NS: ns}, State: ns != ""})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -20,7 +21,8 @@ import (
 type reply struct {
 	http.ResponseWriter
 	route  *route
-	status int // 0: nothing is written yet
+	status int           // 0: nothing is written yet
+	rights *guard.Caller // of the sender; nil: there is no access control
 
 	room room       // what the request holds of the pool Bodies
 	b    []byte     // the request's body, then the reply's
@@ -46,7 +48,7 @@ var replies = sync.Pool{New: func() any {
 func newReply(to http.ResponseWriter, pool *memory.Pool) *reply {
 	w := replies.Get().(*reply)
 	w.room = room{pool: pool}
-	w.ResponseWriter, w.route, w.status = to, &unrouted, 0
+	w.ResponseWriter, w.route, w.status, w.rights = to, &unrouted, 0, nil
 	return w
 }
 
@@ -217,7 +219,10 @@ func (w *reply) single(op kv.Op) *kv.Txn {
 // long as the reply is.
 func (g *Gateway) commit(w *reply, r *http.Request, txn *kv.Txn) (*kv.Result, error) {
 	var err error
-	if txn.Actor, err = actorOf(r); err == nil {
+	if err = w.rights.Txn(txn); err == nil {
+		txn.Actor, err = actorOf(r)
+	}
+	if err == nil {
 		err = w.takeTxn(txn)
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ type route struct {
 	name    string   // such as "store.get": for metrics, the log and the OpenAPI document
 	uses    []*route // only without method: the requests that the handler distinguishes, each with its own name
 	right   access.Right
+	named   bool  // the handler asks for the right to each thing that the request names
 	body    int64 // longest request body in bytes; 0: none
 	stream  bool  // long-lived: writing has no overall time limit
 	plain   bool  // errors are plain text as Plum's, else {code, error, detail}
@@ -136,6 +137,9 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		err = refusal
 	}
 	if err == nil {
+		err = p.gateway.permit(w, r, rt)
+	}
+	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
 	}
 	if err == nil && rt.stream {
@@ -157,6 +161,17 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil && (codes.Of(err) == codes.TooLarge || codes.RetryAfter(err) > 0) {
 		letFinish(w, r, body, 4*rt.body)
 	}
+}
+
+// permit finds out what the sender may do, and refuses the request if that is not enough.
+func (g *Gateway) permit(w *reply, r *http.Request, rt *route) (err error) {
+	if w.rights = nil; g.cfg.Rights == nil {
+		return nil
+	}
+	if w.rights, err = g.cfg.Rights(r); err != nil {
+		return err
+	}
+	return w.rights.Right(rt.right, rt.named)
 }
 
 // letFinish reads up to most bytes more of a body that was not taken. Many clients

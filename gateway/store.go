@@ -20,19 +20,19 @@ const smallBody = 64 << 10
 func (g *Gateway) storeRoutes() []route {
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	return []route{
-		{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", right: access.KVRead, handle: g.storeNamespaces},
-		{method: del, pattern: storeRoot + "namespace", name: "store.drop", right: access.KVDelete, handle: g.storeDrop},
-		{method: get, pattern: storeRoot + "keys", name: "store.keys", right: access.KVRead, handle: g.storeKeys},
-		{method: get, pattern: storeRoot + "key", name: "store.get", right: access.KVRead, handle: g.storeGet},
-		{method: put, pattern: storeRoot + "key", name: "store.put", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readPut)},
-		{method: del, pattern: storeRoot + "key", name: "store.delete", right: access.KVDelete, handle: g.storeDelete},
-		{method: post, pattern: storeRoot + "incr", name: "store.incr", right: access.KVWrite, body: smallBody, handle: g.storeWrite(kv.OpIncr, readIncr)},
-		{method: post, pattern: storeRoot + "cas", name: "store.cas", right: access.KVWrite, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readCas)},
-		{method: post, pattern: storeRoot + "batch", name: "store.batch", right: access.KVEach, body: g.cfg.MaxBody, handle: g.storeBatch},
-		{method: post, pattern: storeRoot + "txn", name: "store.txn", right: access.KVEach, body: g.cfg.MaxBody, handle: g.storeTxn},
-		{method: get, pattern: storeRoot + "history", name: "store.history", right: access.KVHistory, handle: g.storeHistory},
-		{method: post, pattern: storeRoot + "restore", name: "store.restore", right: access.KVWrite, body: smallBody, handle: g.storeRestore},
-		{method: get, pattern: storeRoot + "stream", name: "store.stream", right: access.KVWatch, stream: true, handle: g.storeStream},
+		{method: get, pattern: storeRoot + "namespaces", name: "store.namespaces", right: access.KVRead, named: true, handle: g.storeNamespaces},
+		{method: del, pattern: storeRoot + "namespace", name: "store.drop", right: access.KVDelete, named: true, handle: g.storeDrop},
+		{method: get, pattern: storeRoot + "keys", name: "store.keys", right: access.KVRead, named: true, handle: g.storeKeys},
+		{method: get, pattern: storeRoot + "key", name: "store.get", right: access.KVRead, named: true, handle: g.storeGet},
+		{method: put, pattern: storeRoot + "key", name: "store.put", right: access.KVWrite, named: true, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readPut)},
+		{method: del, pattern: storeRoot + "key", name: "store.delete", right: access.KVDelete, named: true, handle: g.storeDelete},
+		{method: post, pattern: storeRoot + "incr", name: "store.incr", right: access.KVWrite, named: true, body: smallBody, handle: g.storeWrite(kv.OpIncr, readIncr)},
+		{method: post, pattern: storeRoot + "cas", name: "store.cas", right: access.KVWrite, named: true, body: g.cfg.MaxBody, handle: g.storeWrite(kv.OpPut, readCas)},
+		{method: post, pattern: storeRoot + "batch", name: "store.batch", right: access.KVEach, named: true, body: g.cfg.MaxBody, handle: g.storeBatch},
+		{method: post, pattern: storeRoot + "txn", name: "store.txn", right: access.KVEach, named: true, body: g.cfg.MaxBody, handle: g.storeTxn},
+		{method: get, pattern: storeRoot + "history", name: "store.history", right: access.KVHistory, named: true, handle: g.storeHistory},
+		{method: post, pattern: storeRoot + "restore", name: "store.restore", right: access.KVWrite, named: true, body: smallBody, handle: g.storeRestore},
+		{method: get, pattern: storeRoot + "stream", name: "store.stream", right: access.KVWatch, named: true, stream: true, handle: g.storeStream},
 	}
 }
 
@@ -50,6 +50,7 @@ func (g *Gateway) storeNamespaces(w *reply, r *http.Request) error {
 		limit = kv.MaxList
 	}
 	list, more := g.stores.State.Namespaces(after, int(limit))
+	list = w.rights.Namespaces(list)
 	size := namespaceCost * len(list)
 	for i := range list {
 		size += len(list[i].Name)
@@ -80,6 +81,9 @@ func (g *Gateway) storeKeys(w *reply, r *http.Request) error {
 		p.fail(codes.Errorf(codes.BadRequest, "contains and count exclude each other"))
 	}
 	if err := p.end(); err != nil {
+		return err
+	}
+	if err := w.rights.List(&list); err != nil {
 		return err
 	}
 	list.Limit = int(min(limit, kv.MaxList))
@@ -124,6 +128,9 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
+	if err := w.mayRead(ns, key, past); err != nil {
+		return err
+	}
 	entry, err := g.entryAt(w, r, ns, key, past, rev)
 	switch {
 	case err != nil:
@@ -134,6 +141,14 @@ func (g *Gateway) storeGet(w *reply, r *http.Request) error {
 		return w.sendUnchanged(int64(entry.Mod))
 	}
 	return w.sendEntry(entry)
+}
+
+// mayRead needs to read a key, or its past.
+func (w *reply) mayRead(ns, key string, past bool) error {
+	if past {
+		return w.rights.History(ns, key)
+	}
+	return w.rights.Many(ns, []string{key})
 }
 
 func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
@@ -173,6 +188,9 @@ func (g *Gateway) storeHistory(w *reply, r *http.Request) error {
 		return err
 	}
 	if err := kv.CheckPair(ns, key); err != nil {
+		return err
+	}
+	if err := w.rights.History(ns, key); err != nil {
 		return err
 	}
 	if err := w.room.take(w, kv.MaxPage); err != nil { // they are read from disk

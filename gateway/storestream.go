@@ -32,6 +32,9 @@ func (g *Gateway) storeStream(w *reply, r *http.Request) error {
 	if err := p.end(); err != nil {
 		return err
 	}
+	if err := w.rights.Watch(filter); err != nil {
+		return err
+	}
 	from := kv.Revision(last)
 	switch newest := g.stores.State.Revision(); {
 	case !valid || from > newest:

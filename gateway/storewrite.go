@@ -215,6 +215,9 @@ func (g *Gateway) storeRestore(w *reply, r *http.Request) error {
 	if err := m.End(); err != nil {
 		return err
 	}
+	if err := w.rights.History(op.NS, op.Key); err != nil {
+		return err
+	}
 	past, err := g.stores.State.GetAt(r.Context(), op.NS, op.Key, rev)
 	switch {
 	case err != nil:

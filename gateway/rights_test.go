@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
+	"confcenter/kv"
+)
+
+// rightsKit is a gateway whose requests all come from somebody with these rights.
+func rightsKit(t *testing.T) (k *kit, with func(rules ...string)) {
+	rights := new(guard.Caller)
+	k = start(t, func(cfg *Config, _ *Stores) {
+		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Apart(), nil }
+	})
+	return k, func(rules ...string) { rights = guardtest.Caller(t, rules...) }
+}
+
+// A route without a decision would be open to everybody: each is refused to those who have no
+// rights at all, unless its row says that everybody may use it.
+func TestEachRouteIsRefusedToThoseWithoutRights(t *testing.T) {
+	k, _ := rightsKit(t)
+	seen := 0
+	for _, rt := range k.routes() {
+		for _, method := range rt.allowed() {
+			if rt.right == access.Anyone {
+				continue
+			}
+			got := k.do(method, strings.TrimSuffix(rt.pattern, "{$}"), "")
+			require.Equal(t, http.StatusForbidden, got.status, "%s %s %s", method, rt.pattern, got.body)
+			require.Contains(t, got.body, "you may not", rt.name)
+			seen++
+		}
+	}
+	require.Greater(t, seen, 60)
+}
+
+func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
+	k, with := rightsKit(t)
+	for _, key := range []string{"k", "l"} {
+		with("* kv")
+		require.Equal(t, 200, k.do("PUT", "/v1/store/key?ns=n&key="+key, `{"type":"int","value":1}`).status)
+	}
+	with("* config")
+	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=a.json", `{"a":1}`).status)
+	mod := k.state.Revision()
+	for _, c := range []struct{ method, path, body, rights string }{
+		{"GET", "/v1/store/key?ns=n&key=k", "", "read kv:n/k"},
+		{"GET", fmt.Sprintf("/v1/store/key?ns=n&key=k&revision=%d", mod), "", "read kv:n/k,history kv:n/k"},
+		{"GET", "/v1/store/key?ns=@conf&key=a.json", "", "history config,read kv:x"},
+		{"GET", "/v1/store/keys?ns=n&prefix=k", "", "read kv:n/k*"},
+		{"GET", "/v1/store/keys?ns=n&count=1", "", "read kv:n"},
+		{"GET", "/v1/store/keys?ns=n&contains=x&values=1", "", "read kv:n"},
+		{"GET", "/v1/store/history?ns=n&key=k", "", "read kv:n/k,history kv:n/k"},
+		{"PUT", "/v1/store/key?ns=n&key=k", `{"type":"int","value":2}`, "write kv:n/k"},
+		{"PUT", "/v1/store/key?ns=n&key=k", `{"type":"int","value":2,"if_absent":true}`, "write kv:n/k,read kv:n/k"},
+		{"POST", "/v1/store/incr?ns=n&key=k", `{"by":1}`, "write kv:n/k,read kv:n/k"},
+		{"POST", "/v1/store/cas?ns=n&key=k", `{"expect":null,"type":"int","value":2}`, "write kv:n/k,read kv:n/k"},
+		{"POST", "/v1/store/batch?ns=n", `{"items":[{"key":"k","type":"int","value":3},{"key":"l","delete":true}]}`, "write kv:n/k,delete kv:n/l"},
+		{"POST", "/v1/store/txn", `{"then":[{"op":"get","ns":"n","key":"k"}],"else":[{"op":"put","ns":"n","key":"l","type":"int","value":1}]}`, "read kv:n/k,write kv:n/l"},
+		{"POST", "/v1/store/restore?ns=n&key=k", fmt.Sprintf(`{"revision":%d}`, mod), "write kv:n/k,history kv:n/k,read kv:n/k"},
+		{"DELETE", "/v1/store/key?ns=n&key=m", "", "delete kv:n/m"},
+		{"DELETE", "/v1/store/namespace?ns=z&confirm=z", "", "delete kv:z"},
+		{"GET", "/v1/store/stream?ns=n&key=k", "", "watch kv:n/k,read kv:n/k"},
+		{"GET", "/v1/store/stream?ns=n", "", "watch kv:n,read kv:n"},
+		{"GET", "/v1/kv/n/k", "", "read kv:n/k"},
+		{"GET", "/v1/kv/n/keys", "", "read kv:n"},
+		{"GET", "/v1/kv/n?prefix=k", "", "read kv:n/k*"},
+		{"PUT", "/v1/kv/n/k", `{"value":"v","type":"string"}`, "write kv:n/k"},
+		{"DELETE", "/v1/kv/n/m", "", "delete kv:n/m"},
+		{"POST", "/v1/kv/n/batch", `{"items":[{"key":"m","value":"v","type":"string"}]}`, "write kv:n/m"},
+		{"GET", "/v1/stream?namespace=n", "", "watch kv:n,read kv:n"},
+		{"GET", "/v1/config/file?name=a.json", "", "read config:a.json"},
+		{"GET", "/v1/config/file?name=a.json&raw=1", "", "read config:a.json"},
+		{"GET", "/v1/config/resolved?name=a.json", "", "read config:a.json"},
+		{"GET", "/v1/config/revisions?name=a.json&state=1", "", "watch config:a.json,read config:a.json"},
+		{"GET", "/v1/config/revisions?prefix=a&resolved=1", "", "watch config:a*,read config:a*"},
+		{"PUT", "/v1/config/file?name=a.json", `{"a":2}`, "write config:a.json,read config:a.json"},
+		{"PUT", "/v1/config/file?name=_meta.json", `{}`, "write config:_meta.json,read config:_meta.json,inherit config"},
+		{"DELETE", "/v1/config/file?name=a.json", "", "delete config:a.json,read config:a.json"},
+	} {
+		what := c.method + " " + c.path
+		rights := strings.Split(c.rights, ",")
+		for i, without := range rights {
+			if without == "read kv:x" {
+				continue // only to be let through to the handler
+			}
+			with(append([]string{"* kv", "* config", "-" + without}, append(append([]string{}, rights[:i]...), rights[i+1:]...)...)...)
+			got := k.do(c.method, c.path, c.body)
+			require.Equal(t, http.StatusForbidden, got.status, "%s without %s: %s", what, without, got.body)
+		}
+		with("* kv:other", "* config:other.json")
+		require.Equal(t, http.StatusForbidden, k.do(c.method, c.path, c.body).status, what)
+		with(rights...)
+		if strings.Contains(c.path, "stream") || strings.Contains(c.path, "revisions") {
+			r, err := k.client.Get(k.url + c.path)
+			require.NoError(t, err)
+			require.Equal(t, 200, r.StatusCode, what)
+			require.NoError(t, r.Body.Close())
+			continue
+		}
+		got := k.do(c.method, c.path, c.body)
+		require.NotContains(t, []int{400, 403, 500}, got.status, "%s with %s: %s", what, c.rights, got.body)
+	}
+}
+
+func TestOnlyNamesAreToldThatMayBeRead(t *testing.T) {
+	k, with := rightsKit(t)
+	with("* config", "* kv")
+	for name, text := range map[string]string{"a.json": `{"a":1}`, "b.json": `{"b":1}`, "secret.json": `{"s":1}`, "_meta.json": `{"conf_inherit":{"a.json":"b.json secret.json"}}`} {
+		require.Equal(t, 200, k.do("PUT", "/v1/config/file?name="+name, text).status)
+	}
+	for _, ns := range []string{"m", "n"} {
+		_, err := k.commit(kv.PutTxn(ns, "k", kv.StringValue("v")))
+		require.NoError(t, err)
+	}
+	with("* config", "-read config:secret.json", "* kv", "-read kv:n/k")
+	for _, path := range []string{"/v1/config/file?name=a.json", "/v1/config/resolved?name=a.json"} {
+		got := k.get(path)
+		require.Equal(t, 200, got.status)
+		require.NotContains(t, got.body, "secret")
+		require.Contains(t, got.body, "b.json")
+	}
+	require.Contains(t, k.get("/v1/config/resolved?name=a.json").body, `"s":1`)
+	for _, path := range []string{"/v1/store/namespaces", "/v1/kv"} {
+		got := k.get(path)
+		require.Equal(t, 200, got.status, got.body)
+		require.Contains(t, got.body, `"m"`)
+		require.NotContains(t, got.body, `"n"`)
+	}
+	for _, path := range []string{"/v1/config/files", "/v1/config/search?text=x", "/v1/config/stream"} { // which tell of all
+		require.Equal(t, http.StatusForbidden, k.get(path).status, path)
+	}
+}
+
+// Whether something exists makes no difference to a refusal.
+func TestARefusalDoesNotTellWhatExists(t *testing.T) {
+	k, with := rightsKit(t)
+	with("* config", "* kv")
+	require.Equal(t, 200, k.do("PUT", "/v1/config/file?name=a.json", `{"a":1}`).status)
+	require.Equal(t, 200, k.do("PUT", "/v1/store/key?ns=n&key=a", `{"type":"int","value":1}`).status)
+	with("* kv:other", "* config:other.json")
+	for _, path := range []string{
+		"/v1/config/file?name=%s.json", "/v1/config/resolved?name=%s.json", "/v1/store/key?ns=n&key=%s", "/v1/store/history?ns=n&key=%s",
+		"/v1/kv/n/%s", "/v1/store/stream?ns=n&key=%s",
+	} {
+		there, none := k.get(fmt.Sprintf(path, "a")), k.get(fmt.Sprintf(path, "z"))
+		require.Equal(t, http.StatusForbidden, there.status, path)
+		require.Equal(t, strings.ReplaceAll(there.body, "a.json", "z.json"), strings.ReplaceAll(strings.ReplaceAll(none.body, "n/z", "n/a"), "a.json", "z.json"), path)
+	}
+}
