@@ -3,6 +3,8 @@ package gateway
 import (
 	"cmp"
 	"net/http"
+
+	"confcenter/kv"
 )
 
 // configStream sends changes of files as server-sent events. A new reader first
@@ -13,6 +15,9 @@ func (g *Gateway) configStream(w *reply, r *http.Request) error {
 	p := parametersOf(r)
 	last, given, valid := g.lastEvent(r, p)
 	if err := p.end(); err != nil {
+		return err
+	}
+	if err := w.rights.WatchDocuments(kv.Filter{}); err != nil { // it tells of all
 		return err
 	}
 	wake := make(chan struct{}, 1)
