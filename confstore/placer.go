@@ -25,10 +25,12 @@ type owedFile struct {
 	pending *atomicfile.Pending // nil: not made yet, or not needed
 }
 
-// inPlace notes that the file of a version is in place.
-func (p *placer) inPlace(name string, rev kv.Revision) {
-	delete(p.owed, name)
-	p.syncer.add(name, rev, p.bound())
+// inPlace notes that files are in place.
+func (p *placer) inPlace(files ...placedFile) {
+	for _, f := range files {
+		delete(p.owed, f.name)
+	}
+	p.syncer.add(files, p.bound())
 }
 
 // bound is the revision from which on files are not in place; 0: all are.
@@ -48,7 +50,7 @@ func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 	for _, o := range list {
 		p.owed[o.version.Name] = o
 	}
-	var placed []*owedFile
+	var placed []placedFile
 	for i, o := range list {
 		if p.dir.changedSince(&before[i]) {
 			overtaken = true
@@ -59,13 +61,10 @@ func (p *placer) place(list []*owedFile, before []reading) (overtaken bool) {
 			continue
 		}
 		delete(p.owed, o.version.Name)
-		placed = append(placed, o)
-	}
-	bound := p.bound()
-	for _, o := range placed {
 		p.dir.problems.set(OfFile, o.version.Name, "")
-		p.syncer.add(o.version.Name, o.version.Revision, bound)
+		placed = append(placed, placedFile{o.version.Name, o.version.Revision})
 	}
+	p.syncer.add(placed, p.bound())
 	return overtaken
 }
 
@@ -89,7 +88,7 @@ func (p *placer) retry() (edited []string) {
 		switch {
 		case now.missing == o.version.Deleted && now.raw == o.version.Hash:
 			p.dir.problems.set(OfFile, name, "")
-			p.inPlace(name, o.version.Revision)
+			p.inPlace(placedFile{name, o.version.Revision})
 		case p.stale(now):
 			p.place([]*owedFile{o}, []reading{now})
 		default:

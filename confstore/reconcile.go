@@ -35,8 +35,11 @@ func (r *recorder) reconcile() error {
 		return err
 	}
 	r.unsure = false
+	var placed []placedFile
 	for i := range got.same {
-		r.remembers(&got.same[i])
+		if d := &got.same[i]; r.remembers(d) {
+			placed = append(placed, placedFile{d.Name, d.Revision})
+		}
 	}
 	slices.SortFunc(got.versions, func(a, b doclog.Version) int { return cmp.Compare(a.Revision, b.Revision) })
 	for len(got.versions) > 0 {
@@ -47,6 +50,7 @@ func (r *recorder) reconcile() error {
 		r.adopt(got.versions[:n])
 		got.versions = got.versions[n:]
 	}
+	r.placer.inPlace(placed...) // now that it is known which files are not
 	if len(r.unsaved) == 0 {
 		r.logged(r.known)
 	}
@@ -58,19 +62,20 @@ func (n *Node) is(d *doclog.Document) bool {
 	return n.known() && n.own.hash == d.Hash && n.own.served == d.Served && n.own.given == d.Given && n.own.deleted == d.Deleted
 }
 
-// remembers takes note that the log has what is served of a document: the commit was only late.
-func (r *recorder) remembers(d *doclog.Document) {
+// remembers takes note that the log has what is served of a document: the commit was only late. It
+// is false if that was known.
+func (r *recorder) remembers(d *doclog.Document) bool {
 	r.known = max(r.known, d.Revision)
 	n := r.snapshot.Load().Node(d.Name)
 	if n.own.revision() >= d.Revision {
-		return
+		return false
 	}
 	n.own.setRevision(d.Revision)
-	r.placer.inPlace(d.Name, d.Revision)
 	delete(r.unsaved, d.Name)
 	if n.floor != d.Floor || n.list != d.Bases {
 		r.unsaved[d.Name] = nil
 	}
+	return true
 }
 
 // adopt serves the versions of one change that is in the log. An edit that was found meanwhile is

@@ -108,9 +108,11 @@ func (r *recorder) take(p *plan) {
 	revisions, err := r.commit(p.change())
 	if err == nil && len(revisions) > 0 {
 		p.recorded(revisions[0])
+		files := make([]placedFile, len(p.edits))
 		for i := range p.edits {
-			r.placer.inPlace(p.edits[i].name, revisions[0])
+			files[i] = placedFile{p.edits[i].name, revisions[0]}
 		}
+		r.placer.inPlace(files...)
 	}
 	r.carryOut(p.apply(&r.limits), err != nil)
 }
@@ -191,13 +193,15 @@ func (r *recorder) missed(w *writing) doclog.Change {
 // saved takes note of documents that the log has by now.
 func (r *recorder) saved(names []string, rev kv.Revision) {
 	now := r.snapshot.Load()
+	var placed []placedFile
 	for _, name := range names {
 		if n := now.Node(name); n.known() && r.unsaved[name] != nil {
-			r.placer.inPlace(name, rev)
+			placed = append(placed, placedFile{name, rev})
 			n.own.setRevision(rev)
 		}
 		delete(r.unsaved, name)
 	}
+	r.placer.inPlace(placed...)
 	r.logged(rev)
 }
 

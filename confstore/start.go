@@ -82,7 +82,7 @@ func (st *start) document(ctx context.Context, d doclog.Document) (recalledDocum
 	r := st.files[d.Name]
 	if !d.Deleted && r.raw == d.Hash && r.text != nil {
 		if d.Revision > st.found.Synced {
-			st.placer.inPlace(d.Name, d.Revision)
+			st.placer.inPlace(placedFile{d.Name, d.Revision})
 		}
 		return recalledDocument{d, r.text}, nil
 	}

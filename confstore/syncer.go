@@ -46,17 +46,23 @@ type placedFile struct {
 
 func (s *syncer) start() { s.running.Go(s.run) }
 
-// add has a file made durable that is in place. bound is the revision from which on there are
-// files that are not; 0: there are none.
-func (s *syncer) add(name string, rev, bound kv.Revision) {
+// add has files made durable that are in place: those of a change together, since none of them
+// counts as durable before all do. bound is the revision from which on there are files that are not
+// in place; 0: there are none.
+func (s *syncer) add(files []placedFile, bound kv.Revision) {
+	if len(files) == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.placed = append(s.placed, placedFile{name, rev})
-	through := rev
-	if bound > 0 {
-		through = min(through, bound-1)
+	s.placed = append(s.placed, files...)
+	for _, f := range files {
+		through := f.revision
+		if bound > 0 {
+			through = min(through, bound-1)
+		}
+		s.through = max(s.through, through)
 	}
-	s.through = max(s.through, through)
 	select {
 	case s.wake <- struct{}{}:
 	default:

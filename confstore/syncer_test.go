@@ -1,0 +1,27 @@
+package confstore
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/kv"
+)
+
+// The mark of what is durable must not rise to a revision while the syncer knows of some of its
+// files only.
+func TestFilesOfOneRevisionAreMadeDurableTogether(t *testing.T) {
+	s := &syncer{wake: make(chan struct{}, 1)}
+	p := &placer{syncer: s, owed: map[string]*owedFile{"late.json": {}}}
+	p.owed["late.json"].version.Revision = 7
+	p.inPlace(placedFile{"a.json", 5}, placedFile{"b.json", 5})
+	files, through := s.take()
+	require.Equal(t, []placedFile{{"a.json", 5}, {"b.json", 5}}, files)
+	require.Equal(t, kv.Revision(5), through)
+	p.inPlace(placedFile{"c.json", 7})
+	_, through = s.take()
+	require.Equal(t, kv.Revision(6), through, "late.json is not in place")
+	p.inPlace(placedFile{"late.json", 7})
+	_, through = s.take()
+	require.Equal(t, kv.Revision(7), through)
+}
