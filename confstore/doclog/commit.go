@@ -190,6 +190,9 @@ var errLarge = codes.Errorf(codes.TooLarge, "the change takes more than a transa
 
 // add plans a change in a transaction, on top of those before. errLarge: it does not fit.
 func (g *group) add(c *Change) error {
+	if len(c.Versions)+len(c.Lists) > mostOps {
+		return errLarge
+	}
 	p, next, err := g.plan(c, false)
 	if err != nil {
 		return err
@@ -207,14 +210,20 @@ func (g *group) add(c *Change) error {
 	return nil
 }
 
-// commit hands all transactions over together, so that they share the disk's time.
+// commit makes what was planned durable.
 func (g *group) commit(ctx context.Context) (revisions []kv.Revision, err error) {
-	writes := make([]*kv.Write, len(g.txns))
-	for i, txn := range g.txns {
+	return g.log.writeEach(ctx, g.txns)
+}
+
+// writeEach hands transactions over together, so that they share the disk's time. It returns the
+// revisions of those that have taken effect, and why the next has not.
+func (l *Log) writeEach(ctx context.Context, txns []*kv.Txn) (revisions []kv.Revision, err error) {
+	writes := make([]*kv.Write, len(txns))
+	for i, txn := range txns {
 		writes[i] = &kv.Write{Txn: txn}
 	}
 	answered := make(answers, len(writes))
-	taken, refused := g.log.store.CommitEach(answered, writes)
+	taken, refused := l.store.CommitEach(answered, writes)
 	for waiting := taken; waiting > 0; {
 		select {
 		case n := <-answered:

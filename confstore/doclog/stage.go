@@ -81,18 +81,23 @@ func (p *planned) parts() (ops []kv.Op) {
 	return ops
 }
 
-// writeUnseen writes to archives, in as many transactions as it takes.
+// writeUnseen writes to archives, in as many transactions as it takes. As many are under way at
+// once as one could be long.
 func (l *Log) writeUnseen(ctx context.Context, ops []kv.Op) error {
 	for len(ops) > 0 {
-		n, size := 0, 0
-		for n < min(len(ops), mostOps) && (n == 0 || size+len(ops[n].Value.Data) <= mostBytes) {
-			size += len(ops[n].Key) + len(ops[n].Value.Data)
-			n++
+		var txns []*kv.Txn
+		for size := 0; len(ops) > 0 && size < mostBytes; {
+			n := 0
+			for n < min(len(ops), mostOps) && (n == 0 || size+len(ops[n].Value.Data) <= mostBytes) {
+				size += len(ops[n].Key) + len(ops[n].Value.Data)
+				n++
+			}
+			txns = append(txns, &kv.Txn{System: true, Then: slices.Clone(ops[:n])})
+			ops = ops[n:]
 		}
-		if _, err := l.write(ctx, &kv.Txn{System: true, Then: slices.Clone(ops[:n])}); err != nil {
+		if _, err := l.writeEach(ctx, txns); err != nil {
 			return err
 		}
-		ops = ops[n:]
 	}
 	return nil
 }
@@ -121,12 +126,14 @@ func (l *Log) settle(ctx context.Context) error {
 		for _, one := range list {
 			docs[one.Name] = one.Document
 		}
+		var txns []*kv.Txn
 		for ops := range slices.Chunk(docOps(docs, now.Seq, change.Revision), mostOps-2) {
 			txn := l.txn(text, now)
 			txn.Then = append(txn.Then, ops...)
-			if _, err := l.write(ctx, txn); err != nil {
-				return err
-			}
+			txns = append(txns, txn)
+		}
+		if _, err := l.writeEach(ctx, txns); err != nil {
+			return err
 		}
 	}
 	done := now
