@@ -145,10 +145,8 @@ func (w *writer) replayed(s *setting) error {
 	if by == nil || by.Token == "" || s.job.check {
 		return nil
 	}
-	if w.rec.unsure { // it may have been made without anybody knowing
-		if err := w.rec.reconcile(); err != nil {
-			return err
-		}
+	if err := w.rec.sure(); err != nil { // it may have been made without anybody knowing
+		return err
 	}
 	s.asked = s.job.question()
 	type answer struct{ made *doclog.Made }

@@ -45,6 +45,9 @@ type watched struct {
 	*kvtest.Memory
 	hook func(what string) error // set before it is used; an error is that of the transaction
 	ill  atomic.Pointer[health.Trouble]
+	// doubt, unless it is nil, is what those are told whose transactions have taken effect; set
+	// while none is under way.
+	doubt error
 }
 
 func (w *watched) Trouble() *health.Trouble {
@@ -69,6 +72,9 @@ func (w *watched) Commit(txn *kv.Txn, done func(*kv.Result, error)) error {
 
 // CommitEach calls hook once for all.
 func (w *watched) CommitEach(caller kv.Caller, writes []*kv.Write) (int, error) {
+	if w.doubt != nil {
+		return w.Memory.CommitEach(doubted{caller, w.doubt}, writes)
+	}
 	if w.hook == nil {
 		return w.Memory.CommitEach(caller, writes)
 	}
@@ -81,6 +87,18 @@ func (w *watched) CommitEach(caller kv.Caller, writes []*kv.Write) (int, error) 
 type hooked struct {
 	kv.Caller
 	w *watched
+}
+
+type doubted struct {
+	kv.Caller
+	err error
+}
+
+func (d doubted) Committed(list []*kv.Write) {
+	for _, w := range list {
+		w.Err = d.err
+	}
+	d.Caller.Committed(list)
 }
 
 func (h hooked) Committed(list []*kv.Write) {

@@ -271,6 +271,9 @@ func (w *writer) writable() error {
 	if err := w.rec.refusal(); err != nil {
 		return err
 	}
+	if err := w.rec.sure(); err != nil {
+		return err
+	}
 	if !w.in.dir.present() && !w.in.rewatch() {
 		return errDirGone
 	}

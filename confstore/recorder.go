@@ -88,6 +88,7 @@ func (r *recorder) found(edits []edit) {
 	if len(edits) == 0 {
 		return
 	}
+	_ = r.sure() // else it is remembered later
 	planner := r.planner()
 	p, err := planner.plan(edits, false)
 	if err != nil {
@@ -105,6 +106,10 @@ func (r *recorder) found(edits []edit) {
 
 // take carries out a plan whether or not it can be remembered. The files are in place.
 func (r *recorder) take(p *plan) {
+	if r.unsure { // of what came before it
+		r.carryOut(p.apply(&r.limits), true)
+		return
+	}
 	revisions, err := r.commit(p.change())
 	if err == nil && len(revisions) > 0 {
 		p.recorded(revisions[0])
@@ -117,17 +122,30 @@ func (r *recorder) take(p *plan) {
 	r.carryOut(p.apply(&r.limits), err != nil)
 }
 
+// sure serves what the log may have and the snapshot has not, before anything is planned on top of
+// that. It returns why it cannot be known.
+func (r *recorder) sure() error {
+	if !r.unsure {
+		return nil
+	}
+	if err := r.refusal(); err != nil {
+		return err
+	}
+	err := r.reconcile()
+	if err != nil {
+		r.ended(err)
+	}
+	return err
+}
+
 // commit makes changes durable, behind what the log missed while it could not be written. It
 // returns the revisions of those that are, and why the next is not.
 func (r *recorder) commit(list ...doclog.Change) (revisions []kv.Revision, err error) {
 	if err := r.refusal(); err != nil {
 		return nil, err
 	}
-	if r.unsure {
-		if err := r.reconcile(); err != nil {
-			r.ended(err)
-			return nil, err
-		}
+	if err := r.sure(); err != nil {
+		return nil, err
 	}
 	w := &writing{}
 	if missed := r.missed(w); len(w.missed) > 0 {
