@@ -273,22 +273,23 @@ func TestRevisionsAreResumedWithoutGapOrDuplicate(t *testing.T) {
 // Peers that do not read cost little, and are told of every revision when they read on: nothing is
 // left out for them, as it is of keys.
 func TestRevisionsThatAreNotRead(t *testing.T) {
-	const streams, writes = 40, 60
+	const streams, files, writes = 20, 2, 25
 	k := startConfig(t, nil, func(cfg *Config) { cfg.Heartbeat = time.Hour })
 	text := func(i int) string { return fmt.Sprintf(`{"n":%d,"pad":%q}`, i, long(i)) }
-	for i := range 5 {
+	for i := range files {
 		k.put(fmt.Sprintf("%d.json", i), text(0))
 	}
 	k.unread(streams, revisionsPath+"?state=1&changes=1")
-	require.LessOrEqual(t, k.changes.frames.encoded.Load(), uint64(5), "each event is encoded once, for all of them")
+	require.LessOrEqual(t, k.changes.frames.encoded.Load(), uint64(files), "each event is encoded once, for all of them")
 	encoded, begin := k.changes.frames.encoded.Load(), k.rev()
 	for i := range writes {
-		k.put(fmt.Sprintf("%d.json", i%5), text(i+1))
+		k.put(fmt.Sprintf("%d.json", i%files), text(i+1))
 	}
 	require.Equal(t, encoded, k.changes.frames.encoded.Load(), "nothing is done for who waits")
-	require.Less(t, k.cfg.Memory.Streams.Held(), int64(recentBytes+5*450<<10+streams*4*sseChunk))
+	require.Less(t, k.cfg.Memory.Streams.Held(), int64(recentBytes+files*450<<10+streams*4*sseChunk))
 	c := k.ask(fmt.Sprintf("GET %s?from=%d&changes=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", revisionsPath, begin))
 	k.waiting(streams + 1)
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	s, before := k.resume(c), begin
 	for i := range writes {
 		m, ok := s.next()
@@ -303,6 +304,7 @@ func TestRevisionsThatAreNotRead(t *testing.T) {
 		require.Equal(t, k.id(uint64(e.Mod)), m.last)
 		before = e.Mod
 	}
+	require.NoError(t, c.Close()) // or the body is read to its end, and there is none
 }
 
 // A log that cannot be read ends the stream, so that the client comes back, and tells the operator.
