@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,11 +17,12 @@ import (
 
 // rightsKit is a gateway whose requests all come from somebody with these rights.
 func rightsKit(t *testing.T) (k *kit, with func(rules ...string)) {
-	rights := new(guard.Caller)
+	var rights atomic.Pointer[guard.Caller]
+	rights.Store(new(guard.Caller))
 	k = start(t, func(cfg *Config, _ *Stores) {
-		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Apart(), nil }
+		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
 	})
-	return k, func(rules ...string) { rights = guardtest.Caller(t, rules...) }
+	return k, func(rules ...string) { rights.Store(guardtest.Caller(t, rules...)) }
 }
 
 // A route without a decision would be open to everybody: each is refused to those who have no
