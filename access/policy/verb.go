@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -121,9 +120,6 @@ func ParseClass(name string) (Class, error) {
 	}
 	return 0, codes.Errorf(codes.BadRequest, "there is no class %q; there are %s", name, strings.Join(names, ", "))
 }
-
-// one reports whether v is exactly one verb.
-func one(v Verb) bool { return bits.OnesCount32(uint32(v)) == 1 }
 
 // Of is the class and the verb of a right that a row of the command or route table names. ok is
 // false for rights that need no decision about a name of their own: access.Anyone,
