@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"confcenter/access"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -148,7 +149,7 @@ func (w *reply) mayRead(ns, key string, past bool) error {
 	if past {
 		return w.rights.History(ns, key)
 	}
-	return w.rights.Many(ns, []string{key})
+	return w.rights.Key(policy.Read, []byte(ns), []byte(key))
 }
 
 func (g *Gateway) entryAt(w *reply, r *http.Request, ns, key string, past bool, rev kv.Revision) (*kv.Entry, error) {
