@@ -1,5 +1,5 @@
 // Package access has the vocabulary of permissions. Every write carries an [Actor], and
-// every row of the command and route tables names a [Right]. Nothing is refused yet.
+// every row of the command and route tables names a [Right].
 package access
 
 // The origins of an Actor: the way by which a change came in.
@@ -16,7 +16,8 @@ const (
 // Actor is who makes a change. The requests of a connection share it, so it must not be
 // modified once it has been passed on. A nil Actor means that the actor is unknown.
 //
-// What peers say of themselves proves nothing: Name, Author, Comment and Token.
+// What peers say of themselves proves nothing: Name, Comment and Token, and Author without an
+// Identity.
 type Actor struct {
 	Name    string // of the program, for a TCP client CppCloud's ID-CLITYPE@SVRNAME
 	Author  string // the person, as the request, the commit or the file's owner has it; empty: not known
@@ -25,6 +26,15 @@ type Actor struct {
 	Comment string // the actor's reason, in its own words
 	Commit  string // of git, in hexadecimal, if a file came with one
 	Token   string // of the request
+	// Identity is who it was proved to be; nil without access control, and of changes that came
+	// from no connection.
+	Identity *Identity
+}
+
+// Identity is who asks, as it was proved. It never changes.
+type Identity struct {
+	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:EMAIL", "listener:NAME"
+	Groups []string // as the token, the certificate or the provider has them
 }
 
 // String is the actor as the operation log shows it.

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"confcenter/access"
 	"confcenter/codes"
 )
 
@@ -22,11 +23,9 @@ const ofGroup = "group:"
 // MaxName is the length of an identity's name, in bytes with its kind.
 const MaxName = 512
 
-// Identity is who asks. It never changes.
-type Identity struct {
-	Name   string   // with its kind
-	Groups []string // as the token, the certificate or the provider has them
-}
+// Administrators is the group that may do everything, whatever the roles say. So there is
+// somebody who can mend them.
+const Administrators = "administrators"
 
 // CheckIdentity reports whether name can be an identity's. codes.BadRequest: it cannot.
 func CheckIdentity(name string) error {
@@ -73,7 +72,7 @@ func parseWho(text string) (who, error) {
 	return w, CheckIdentity(whole)
 }
 
-func (w who) is(id *Identity) bool {
+func (w who) is(id *access.Identity) bool {
 	switch {
 	case w.group:
 		return slices.Contains(id.Groups, w.text)

@@ -37,6 +37,56 @@ func (p *Permits) Some(v Verb, c Class) bool {
 	return p != nil && p.classes[c].some&v != 0
 }
 
+// Within reports whether q allows everything that p does.
+func (p *Permits) Within(q *Permits) bool {
+	switch {
+	case p == nil || p == q:
+		return true
+	case q == nil:
+		q = new(Permits)
+	}
+	for c := range p.classes {
+		if !p.classes[c].within(&q.classes[c]) {
+			return false
+		}
+	}
+	return true
+}
+
+// within compares at every name at which one of the two may begin to say something else.
+func (t *table) within(q *table) bool {
+	for _, nodes := range [...][]node{t.nodes, q.nodes} {
+		for i := range nodes {
+			text := nodes[i].text
+			if t.of([]byte(text))&^q.of([]byte(text)) != 0 || t.below(text)&^q.below(text) != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// below is the verbs that are allowed with names that begin with text and that no longer pattern
+// is about.
+func (t *table) below(text string) Verb {
+	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].text > text }) - 1
+	for ; i >= 0; i = int(t.nodes[i].parent) {
+		if n := &t.nodes[i]; n.many && strings.HasPrefix(text, n.text) {
+			return n.allow &^ n.deny
+		}
+	}
+	return 0
+}
+
+// everything is what administrators may do.
+var everything = func() *Permits {
+	var list []says
+	for c := range classes {
+		list = append(list, says{pattern{class: c, many: true}, All, 0})
+	}
+	return newPermits(list)
+}()
+
 // node is a pattern with what all patterns that match whatever it matches say.
 type node struct {
 	text        string

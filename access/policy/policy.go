@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"confcenter/access"
 )
 
 // Policy is what all roles say together. It never changes; a changed role makes a new one.
@@ -50,7 +52,10 @@ func New(roles ...*Role) *Policy {
 
 // Of returns what id may do. It is the same Permits for all identities that the same rules are
 // about, so that what depends on them can be kept once for all of these.
-func (p *Policy) Of(id *Identity) *Permits {
+func (p *Policy) Of(id *access.Identity) *Permits {
+	if slices.Contains(id.Groups, Administrators) {
+		return everything
+	}
 	places := p.about(id)
 	var key strings.Builder
 	for _, place := range places {
@@ -71,7 +76,7 @@ func (p *Policy) Of(id *Identity) *Permits {
 }
 
 // about returns the places of the rules that are about id, each once.
-func (p *Policy) about(id *Identity) []int {
+func (p *Policy) about(id *access.Identity) []int {
 	places := slices.Clone(p.exact[id.Name])
 	for _, group := range id.Groups {
 		places = append(places, p.groups[group]...)
@@ -101,7 +106,10 @@ type Decision struct {
 
 // Explain decides as [Permits.May] does, and says by which rules. It is slow: it looks at every
 // rule.
-func (p *Policy) Explain(id *Identity, v Verb, c Class, name string) Decision {
+func (p *Policy) Explain(id *access.Identity, v Verb, c Class, name string) Decision {
+	if slices.Contains(id.Groups, Administrators) {
+		return Decision{Allowed: true, By: []Reason{{Rule: "built in", What: "the group " + Administrators + " may do everything"}}}
+	}
 	var allow, deny []Reason
 	for i := range p.rules {
 		r := &p.rules[i]
@@ -131,15 +139,49 @@ func (p *Policy) Explain(id *Identity, v Verb, c Class, name string) Decision {
 // ok is false if there is none.
 func (r *Role) Exceeds(p *Permits) (what string, v Verb, ok bool) {
 	for i := range r.rules {
-		rule := &r.rules[i]
-		for j, pat := range rule.what {
-			for v := Verb(1); v < none; v <<= 1 {
-				if rule.allow&v&pat.class.Verbs() == 0 {
-					continue
-				}
-				if pat.many && !p.Covers(v, pat.class, pat.text) || !pat.many && !p.May(v, pat.class, []byte(pat.text)) {
-					return rule.texts[j], v, true
-				}
+		if what, v, ok = r.rules[i].beyond(p, r.rules[i].allow); ok {
+			return what, v, true
+		}
+	}
+	return "", 0, false
+}
+
+// Lifts is like Exceeds, about what r denies and next, which takes its place, no longer does:
+// who takes a prohibition back grants. A nil r denies nothing, and so does a nil next.
+func (r *Role) Lifts(next *Role, p *Permits) (what string, v Verb, ok bool) {
+	if r == nil {
+		return "", 0, false
+	}
+	for i := range r.rules {
+		old := &r.rules[i]
+		if next != nil && slices.ContainsFunc(next.rules, func(n rule) bool { return n.deniesAll(old) }) {
+			continue
+		}
+		if what, v, ok = old.beyond(p, old.deny); ok {
+			return what, v, true
+		}
+	}
+	return "", 0, false
+}
+
+// deniesAll reports whether r denies everything that old does.
+func (r rule) deniesAll(old *rule) bool {
+	return old.deny&^r.deny == 0 && contains(r.who, old.who) && contains(r.what, old.what)
+}
+
+func contains[T comparable](list, all []T) bool {
+	return !slices.ContainsFunc(all, func(one T) bool { return !slices.Contains(list, one) })
+}
+
+// beyond returns the first pattern, and one of verbs, that p does not allow.
+func (r *rule) beyond(p *Permits, verbs Verb) (what string, v Verb, ok bool) {
+	for i, pat := range r.what {
+		for v := Verb(1); v < none; v <<= 1 {
+			if verbs&v&pat.class.Verbs() == 0 {
+				continue
+			}
+			if pat.many && !p.Covers(v, pat.class, pat.text) || !pat.many && !p.May(v, pat.class, []byte(pat.text)) {
+				return r.texts[i], v, true
 			}
 		}
 	}

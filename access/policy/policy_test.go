@@ -30,10 +30,10 @@ func role(t require.TestingT, text string) *Role {
 
 func TestARuleSaysWhoMayDoWhat(t *testing.T) {
 	p := New(role(t, fleet))
-	game := &Identity{Name: "token:game-1"}
-	ops := &Identity{Name: "cert:CN=7", Groups: []string{"ops"}}
+	game := &access.Identity{Name: "token:game-1"}
+	ops := &access.Identity{Name: "cert:CN=7", Groups: []string{"ops"}}
 	for _, c := range []struct {
-		id    *Identity
+		id    *access.Identity
 		verb  Verb
 		class Class
 		name  string
@@ -50,14 +50,14 @@ func TestARuleSaysWhoMayDoWhat(t *testing.T) {
 		{game, Read, KV, "match/players/%2A", false},
 		{game, Read, KV, "match/players/7", true},
 		{game, Lock, KV, "match/1", false},
-		{&Identity{Name: "token:gam"}, Read, Config, "game/a.json", false},
-		{&Identity{Name: "person:game-1"}, Read, Config, "game/a.json", false},
+		{&access.Identity{Name: "token:gam"}, Read, Config, "game/a.json", false},
+		{&access.Identity{Name: "person:game-1"}, Read, Config, "game/a.json", false},
 		{ops, Grant, Roles, "", true},
 		{ops, Read, Storage, "1/2/3/4", true},
 		{ops, Read, Config, "game/secret.json", false},
-		{&Identity{Name: "person:zoe@example.org"}, Delete, KV, "a/b", true},
-		{&Identity{Name: "person:zoe@example.org.evil"}, Delete, KV, "a/b", false},
-		{&Identity{Name: "token:x", Groups: []string{"op"}}, Delete, KV, "a/b", false},
+		{&access.Identity{Name: "person:zoe@example.org"}, Delete, KV, "a/b", true},
+		{&access.Identity{Name: "person:zoe@example.org.evil"}, Delete, KV, "a/b", false},
+		{&access.Identity{Name: "token:x", Groups: []string{"op"}}, Delete, KV, "a/b", false},
 	} {
 		name := nameOf(t, c.class, c.name)
 		require.Equal(t, c.want, p.Of(c.id).May(c.verb, c.class, []byte(name)), "%s %s %s %q", c.id.Name, c.verb, c.class, c.name)
@@ -79,7 +79,7 @@ func nameOf(t require.TestingT, class Class, text string) string {
 
 func TestADecisionIsExplained(t *testing.T) {
 	p := New(role(t, fleet))
-	game := &Identity{Name: "token:game-1"}
+	game := &access.Identity{Name: "token:game-1"}
 	require.Equal(t, Decision{Allowed: true, By: []Reason{{Rule: `fleet, rule 1 "own files"`, What: "config:game/*"}}}, p.Explain(game, Read, Config, "game/a.json"))
 	require.Equal(t, Decision{By: []Reason{{Rule: `fleet, rule 3 "no secrets"`, What: "config:game/secret*", Deny: true}}}, p.Explain(game, Read, Config, "game/secret.json"))
 	require.Equal(t, Decision{}, p.Explain(game, Write, Config, "game/a.json"))
@@ -87,8 +87,8 @@ func TestADecisionIsExplained(t *testing.T) {
 
 func TestIdentitiesOfTheSameRulesShareTheirPermits(t *testing.T) {
 	p := New(role(t, fleet))
-	require.Same(t, p.Of(&Identity{Name: "token:game-1"}), p.Of(&Identity{Name: "token:game-2"}))
-	require.NotSame(t, p.Of(&Identity{Name: "token:game-1"}), p.Of(&Identity{Name: "token:game-1", Groups: []string{"ops"}}))
+	require.Same(t, p.Of(&access.Identity{Name: "token:game-1"}), p.Of(&access.Identity{Name: "token:game-2"}))
+	require.NotSame(t, p.Of(&access.Identity{Name: "token:game-1"}), p.Of(&access.Identity{Name: "token:game-1", Groups: []string{"ops"}}))
 }
 
 func TestRolesThatSayNothingClearAreRefused(t *testing.T) {
@@ -178,8 +178,8 @@ func drawRole(t *rapid.T, label string) *Role {
 	return role(t, b.String())
 }
 
-var drawIdentity = rapid.Custom(func(t *rapid.T) *Identity {
-	return &Identity{
+var drawIdentity = rapid.Custom(func(t *rapid.T) *access.Identity {
+	return &access.Identity{
 		Name:   rapid.SampledFrom([]string{"token:a", "token:b", "token:bb", "cert:a", "person:a"}).Draw(t, "identity"),
 		Groups: rapid.SliceOfN(rapid.SampledFrom([]string{"g", "h", "i"}), 0, 2).Draw(t, "groups"),
 	}
@@ -221,14 +221,14 @@ func TestAPrefixIsCoveredByAPatternForManyOnly(t *testing.T) {
 	p := New(role(t, `{"rules": [
 		{"who": ["token:a"], "allow": ["read"], "what": ["config:a*", "config:b", "config:c*"]},
 		{"who": ["token:a"], "deny": ["read"], "what": ["config:aab", "config:ca*"]},
-		{"who": ["token:a"], "deny": ["write"], "what": ["config:a*"]}]}`)).Of(&Identity{Name: "token:a"})
+		{"who": ["token:a"], "deny": ["write"], "what": ["config:a*"]}]}`)).Of(&access.Identity{Name: "token:a"})
 	for prefix, want := range map[string]bool{"a": false, "aa": false, "aab": false, "aac": true, "ab": true, "b": false, "": false, "c": false, "cb": true, "ca": false, "cab": false} {
 		require.Equal(t, want, p.Covers(Read, Config, prefix), prefix)
 	}
 }
 
 func TestNobodyGrantsWhatTheyLack(t *testing.T) {
-	p := New(role(t, `{"rules": [{"who": ["token:lead"], "allow": ["read", "grant"], "what": ["config:game/*", "roles"]}]}`)).Of(&Identity{Name: "token:lead"})
+	p := New(role(t, `{"rules": [{"who": ["token:lead"], "allow": ["read", "grant"], "what": ["config:game/*", "roles"]}]}`)).Of(&access.Identity{Name: "token:lead"})
 	for text, want := range map[string]string{
 		`{"rules": [{"who": ["token:x"], "allow": ["read"], "what": ["config:game/a/*", "config:game/b.json"]}]}`: "",
 		`{"rules": [{"who": ["token:x"], "deny": ["*"], "what": ["*"]}]}`:                                         "",
@@ -244,6 +244,69 @@ func TestNobodyGrantsWhatTheyLack(t *testing.T) {
 	}
 }
 
+func TestNobodyLiftsAProhibitionOfWhatTheyLack(t *testing.T) {
+	lead := New(role(t, `{"rules": [{"who": ["token:lead"], "allow": ["*"], "what": ["config:game/*", "roles"]}]}`)).Of(&access.Identity{Name: "token:lead"})
+	old := role(t, `{"rules": [
+		{"who": ["token:lead"], "deny": ["read"], "what": ["config:secret/*"]},
+		{"who": ["*"], "deny": ["write"], "what": ["config:game/old/*"]}]}`)
+	for text, want := range map[string]string{
+		`{"rules": [{"who": ["token:lead", "token:b"], "deny": ["read", "write"], "what": ["config:secret/*"]}]}`: "",
+		`{"rules": [{"who": ["token:b"], "deny": ["read"], "what": ["config:secret/*"]}]}`:                        "config:secret/*: read",
+		`{"rules": [{"who": ["token:lead"], "deny": ["read"], "what": ["config:secret/a*"]}]}`:                    "config:secret/*: read",
+		`{"rules": [{"who": ["token:lead"], "deny": ["write"], "what": ["config:secret/*"]}]}`:                    "config:secret/*: read",
+		`{"rules": []}`: "config:secret/*: read",
+	} {
+		what, verb, ok := old.Lifts(role(t, text), lead)
+		require.Equal(t, want != "", ok, text)
+		if ok {
+			require.Equal(t, want, what+": "+verb.String())
+		}
+	}
+	_, _, ok := old.Lifts(nil, lead)
+	require.True(t, ok, "to remove the role is the same")
+	_, _, ok = (*Role)(nil).Lifts(nil, lead)
+	require.False(t, ok)
+}
+
+func TestAdministratorsMayDoEverything(t *testing.T) {
+	p := New(role(t, `{"rules": [{"who": ["*"], "deny": ["*"], "what": ["*"]}]}`))
+	id := &access.Identity{Name: "token:root", Groups: []string{"x", Administrators}}
+	require.True(t, p.Of(id).Covers(Grant, Roles, ""))
+	require.True(t, p.Of(id).May(Reveal, Config, []byte("a")))
+	require.True(t, p.Explain(id, Grant, Roles, "").Allowed)
+	require.False(t, p.Of(&access.Identity{Name: "token:root"}).May(Read, Config, []byte("a")))
+	require.True(t, p.Of(&access.Identity{Name: "token:root"}).Within(p.Of(id)))
+	require.False(t, p.Of(id).Within(p.Of(&access.Identity{Name: "token:root"})))
+	require.False(t, p.Of(id).Within(nil))
+	require.True(t, (*Permits)(nil).Within(nil))
+}
+
+func TestWhatIsWithinAllowsNothingMore(t *testing.T) {
+	within, beyond := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		id := drawIdentity.Draw(t, "id")
+		p, q := New(drawRole(t, "rules")).Of(id), New(drawRole(t, "other rules")).Of(id)
+		require.True(t, p.Within(p))
+		is := p.Within(q)
+		more := false
+		for range 30 {
+			name := []byte(text.Draw(t, "name"))
+			for _, v := range []Verb{Read, Write, History} {
+				more = more || p.May(v, Config, name) && !q.May(v, Config, name)
+			}
+		}
+		if is {
+			within++
+			require.False(t, more)
+		}
+		if more {
+			beyond++
+		}
+	})
+	require.Positive(t, within)
+	require.Positive(t, beyond)
+}
+
 func TestDecidingAllocatesNothing(t *testing.T) {
 	p := manyRules(t, 1000)
 	name := []byte("config/500/file.json")
@@ -257,7 +320,7 @@ func manyRules(t require.TestingT, n int) *Permits {
 		fmt.Fprintf(&b, `{"who": ["token:a"], "allow": ["read"], "what": ["config:config/%d/*"]},`, i)
 	}
 	b.WriteString(`{"who": ["token:b"], "allow": ["read"], "what": ["*"]}]}`)
-	return New(role(t, b.String())).Of(&Identity{Name: "token:a"})
+	return New(role(t, b.String())).Of(&access.Identity{Name: "token:a"})
 }
 
 func BenchmarkMay(b *testing.B) {
@@ -283,7 +346,7 @@ func FuzzParseRole(f *testing.F) {
 			require.NotEqual(t, codes.Internal, codes.Of(err))
 			return
 		}
-		p, id := New(r), &Identity{Name: "token:game-1", Groups: []string{"ops"}}
+		p, id := New(r), &access.Identity{Name: "token:game-1", Groups: []string{"ops"}}
 		for _, c := range []Class{Config, KV, Roles} {
 			require.Equal(t, p.Explain(id, Read, c, name).Allowed, p.Of(id).May(Read, c, []byte(name)))
 		}

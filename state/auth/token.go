@@ -120,7 +120,7 @@ var errToken = codes.Errorf(codes.NotIdentified, "the token is unknown, revoked 
 
 // Verify returns whose token text is, and its id. It answers from memory, without waiting, so that it
 // may be called on an event loop. codes.NotIdentified: it is nobody's.
-func (t *Tokens) Verify(text string) (who *policy.Identity, id string, err error) {
+func (t *Tokens) Verify(text string) (who *access.Identity, id string, err error) {
 	if id = idOf(text); id == "" {
 		return nil, "", errToken
 	}
@@ -131,7 +131,7 @@ func (t *Tokens) Verify(text string) (who *policy.Identity, id string, err error
 	t.mu.Lock()
 	t.used[id] = t.cfg.Clock.Now().UnixMilli()
 	t.mu.Unlock()
-	return &policy.Identity{Name: policy.ByToken + r.Name, Groups: r.Groups}, id, nil
+	return &access.Identity{Name: policy.ByToken + r.Name, Groups: r.Groups}, id, nil
 }
 
 // Valid reports whether the token with that id still is.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/policy"
 )
@@ -24,5 +25,5 @@ func Caller(t require.TestingT, rules ...string) *guard.Caller {
 	}
 	role, err := policy.ParseRole("test", []byte(`{"rules": [`+strings.Join(list, ",")+`]}`))
 	require.NoError(t, err)
-	return &guard.Caller{Permits: policy.New(role).Of(&policy.Identity{Name: "token:a"})}
+	return &guard.Caller{Permits: policy.New(role).Of(&access.Identity{Name: "token:a"})}
 }
