@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"access":                       {"codes"},
 	"access/policy":                {"access", "codes", "internal/jsontext"},
 	"access/guard":                 {"access", "access/policy", "codes", "kv", "meta"},
-	"access/guard/guardtest":       {"access/guard", "access/policy", "github.com/stretchr/testify"},
+	"access/guard/guardtest":       {"access", "access/guard", "access/policy", "github.com/stretchr/testify"},
 	"codes":                        {},
 	"kv":                           {"access", "codes", "internal/jsontext"},
 	"kv/documents":                 {"codes", "kv", "kv/kvjson", "meta", "internal/jsonpath"},
