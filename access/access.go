@@ -2,6 +2,8 @@
 // every row of the command and route tables names a [Right].
 package access
 
+import "cmp"
+
 // The origins of an Actor: the way by which a change came in.
 const (
 	OverTCP   = "tcp"      // a connection that has sent WHOAMI
@@ -35,6 +37,20 @@ type Actor struct {
 type Identity struct {
 	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:EMAIL", "listener:NAME"
 	Groups []string // as the token, the certificate or the provider has them
+}
+
+// By is who made a change, for those who ask later: what was said of a person counts only beside
+// what was proved.
+func (a *Actor) By() string {
+	switch {
+	case a == nil:
+		return ""
+	case a.Identity == nil:
+		return cmp.Or(a.Author, a.Name)
+	case a.Author == "":
+		return a.Identity.Name
+	}
+	return a.Author + " (" + a.Identity.Name + ")"
 }
 
 // String is the actor as the operation log shows it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"confcenter/access"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
@@ -38,6 +39,11 @@ type Config struct {
 	DataDir string
 	// Machine defaults to this one.
 	Machine placement.Machine
+
+	// Check refuses contents, nil for a deletion, that must not take the place of before, nil if
+	// there was none, and says why. by made the change; nil: it was made to a file, which is then
+	// not served. It must not wait, nor keep the texts. Default: nothing is refused.
+	Check func(name string, before, contents []byte, by *access.Actor) error
 
 	// Log receives what people should know; the zero Logger is silent.
 	Log zerolog.Logger
@@ -122,6 +128,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Machine == (placement.Machine{}) {
 		c.Machine = placement.ThisMachine()
+	}
+	if c.Check == nil {
+		c.Check = func(string, []byte, []byte, *access.Actor) error { return nil }
 	}
 	orDefault(&c.QuietPeriod, 3*time.Millisecond)
 	orDefault(&c.MaxSettle, 50*time.Millisecond)

@@ -198,6 +198,11 @@ func (d *directory) read(name string, keep bool) reading {
 			r.data = bytes.Clone(data)
 		}
 		r.check(data)
+		if r.fault == "" {
+			if err := d.cfg.Check(name, nil, r.text, nil); err != nil {
+				r.fault, r.text = "is refused: "+codes.Message(err), nil
+			}
+		}
 		d.room.forText(&r, info.Size())
 	case info != nil && info.IsDir():
 		r.missing, r.isDir = true, true

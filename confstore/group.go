@@ -327,6 +327,15 @@ func (w *writer) judgeFile(p planner, f *fileSetting, more int) (ed edit, err er
 	if v.nothing {
 		return ed, nil
 	}
+	if !v.edit.quiet {
+		var before []byte
+		if n := p.prev.Node(req.Name); n.live() {
+			before = n.own.text
+		}
+		if err := w.cfg.Check(req.Name, before, f.text, req.Actor); err != nil {
+			return ed, err
+		}
+	}
 	f.edited, f.write, f.mtime = true, v.write, v.fileTime
 	switch {
 	case !v.write || f.text == nil:

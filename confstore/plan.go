@@ -2,7 +2,6 @@ package confstore
 
 import (
 	"bytes"
-	"cmp"
 	"io/fs"
 	"slices"
 	"strings"
@@ -203,7 +202,7 @@ func (pl *plan) recorded(rev kv.Revision) {
 func by(a *access.Actor, now time.Time) doclog.By {
 	b := doclog.By{Time: now.UnixMilli()}
 	if a != nil {
-		b.Author, b.Origin, b.Peer, b.Comment, b.Commit, b.Token = cmp.Or(a.Author, a.Name), a.Origin, a.Address, a.Comment, a.Commit, a.Token
+		b.Author, b.Origin, b.Peer, b.Comment, b.Commit, b.Token = a.By(), a.Origin, a.Address, a.Comment, a.Commit, a.Token
 	}
 	return b
 }

@@ -56,7 +56,7 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 	for _, c := range []struct{ method, path, body, rights string }{
 		{"GET", "/v1/store/key?ns=n&key=k", "", "read kv:n/k"},
 		{"GET", fmt.Sprintf("/v1/store/key?ns=n&key=k&revision=%d", mod), "", "read kv:n/k,history kv:n/k"},
-		{"GET", "/v1/store/key?ns=@conf&key=a.json", "", "history config,read kv:x"},
+		{"GET", "/v1/store/key?ns=@conf&key=a.json", "", "history config,history roles,read kv:x"},
 		{"GET", "/v1/store/keys?ns=n&prefix=k", "", "read kv:n/k*"},
 		{"GET", "/v1/store/keys?ns=n&count=1", "", "read kv:n"},
 		{"GET", "/v1/store/keys?ns=n&contains=x&values=1", "", "read kv:n"},
@@ -85,7 +85,7 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		{"GET", "/v1/config/revisions?name=a.json&state=1", "", "watch config:a.json,read config:a.json"},
 		{"GET", "/v1/config/revisions?prefix=a&resolved=1", "", "watch config:a*,read config:a*"},
 		{"PUT", "/v1/config/file?name=a.json", `{"a":2}`, "write config:a.json,read config:a.json"},
-		{"PUT", "/v1/config/file?name=_meta.json", `{}`, "write config:_meta.json,read config:_meta.json,inherit config"},
+		{"PUT", "/v1/config/file?name=_meta.json", `{}`, "write config:_meta.json,read config:_meta.json,inherit config,grant roles"},
 		{"DELETE", "/v1/config/file?name=a.json", "", "delete config:a.json,read config:a.json"},
 	} {
 		what := c.method + " " + c.path
@@ -115,7 +115,7 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 
 func TestOnlyNamesAreToldThatMayBeRead(t *testing.T) {
 	k, with := rightsKit(t)
-	with("* config", "* kv")
+	with("* config", "* kv", "* roles")
 	for name, text := range map[string]string{"a.json": `{"a":1}`, "b.json": `{"b":1}`, "secret.json": `{"s":1}`, "_meta.json": `{"conf_inherit":{"a.json":"b.json secret.json"}}`} {
 		require.Equal(t, 200, k.do("PUT", "/v1/config/file?name="+name, text).status)
 	}

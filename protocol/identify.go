@@ -92,8 +92,11 @@ func ParseIdentified(body []byte) (Identified, error) {
 // Property is one property of a client as WHOAMI and SETARGS give them.
 type Property struct{ Name, Value string }
 
-// reservedProperties are set by the server; a client's values are ignored.
-var reservedProperties = []string{"_ip", "fd", "atime", "clisock", "svrid", "_mainconf"}
+// MemberToken is WHOAMI's member that has the client's token. It is no property: nobody is told.
+const MemberToken = "token"
+
+// reservedProperties are set by the server, or are not for others; a client's values are ignored.
+var reservedProperties = []string{MemberToken, "_ip", "fd", "atime", "clisock", "svrid", "_mainconf"}
 
 // MaxProperties is how many properties one message may give a client.
 const MaxProperties = 128

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"confcenter/access/control"
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -57,6 +58,8 @@ type Config struct {
 	// MaxConnections is how many clients there may be; one more is told to try again
 	// later. Default 10000. Each takes a descriptor.
 	MaxConnections int
+	// Control decides who gets in and what they may do. Default nil: everybody, everything.
+	Control *control.Control
 	// Lobby is where connections begin, which other fronts of the process share. Default
 	// one of its own.
 	Lobby *admission.Lobby
@@ -167,7 +170,8 @@ type Server struct {
 	end     context.CancelFunc
 	ticking chan struct{} // closed when it has ended
 
-	nextSweep time.Time // the ticker's
+	nextSweep      time.Time // the ticker's
+	unfollowRights func()    // set by Start
 }
 
 // New makes a server for stores. It does nothing before Start.
@@ -179,7 +183,7 @@ func New(cfg Config, stores Stores) *Server {
 		Limits: cfg.Limits, Memory: cfg.Memory, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log,
 	})
 	s.gate = gate.New(s.group, gate.Config{
-		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout,
+		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Control: cfg.Control,
 	})
 	s.clients = clients.Add(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
 	s.configs = config.Add(s.gate, stores.Config, config.Config{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})
@@ -206,6 +210,7 @@ func New(cfg Config, stores Stores) *Server {
 func (s *Server) Start() error {
 	s.group.Start()
 	s.configs.Follow()
+	s.unfollowRights = s.gate.Follow()
 	for _, w := range s.watches {
 		w.Follow()
 	}
@@ -223,6 +228,7 @@ func (s *Server) Start() error {
 
 // unfollow ends what Start began: the workers and the stores' feeds.
 func (s *Server) unfollow() {
+	s.unfollowRights()
 	s.configs.Unfollow()
 	s.group.Close()
 	for _, w := range s.watches {

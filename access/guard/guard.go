@@ -22,8 +22,39 @@ import (
 type Caller struct {
 	// Permits is what the caller may do; nil: nothing.
 	Permits *policy.Permits
+	// Who is who it was proved to be; nil: nobody in particular.
+	Who *access.Identity
+	// Pass is by what the caller got in; nil: it does not end.
+	Pass Pass
 
 	name []byte // the last one asked for
+}
+
+// Pass is a proof, which can end or come to be worth something else. It is safe for use by several
+// goroutines.
+type Pass interface {
+	// Renew returns what the pass allows now. ok is false if it has ended, or does not allow
+	// all that it had.
+	Renew(had *policy.Permits) (now *policy.Permits, ok bool)
+}
+
+// Renew has the caller do what its pass allows now. It returns false if that is no longer all it
+// might do before: then what depends on it must end, and the peer come again.
+func (c *Caller) Renew() bool {
+	if c == nil || c.Pass == nil {
+		return true
+	}
+	now, ok := c.Pass.Renew(c.Permits)
+	c.Permits = now
+	return ok
+}
+
+// Identity is who the caller is; nil without access control.
+func (c *Caller) Identity() *access.Identity {
+	if c == nil {
+		return nil
+	}
+	return c.Who
 }
 
 // forbidden is the refusal. It is the same whether or not the thing exists.
@@ -41,7 +72,7 @@ func (c *Caller) Apart() *Caller {
 	if c == nil {
 		return nil
 	}
-	return &Caller{Permits: c.Permits}
+	return &Caller{Permits: c.Permits, Who: c.Who, Pass: c.Pass}
 }
 
 // Right needs a right that a row of the command or route table names. With named it is enough to
@@ -75,18 +106,34 @@ func (c *Caller) allOf(class policy.Class) error {
 	return nil
 }
 
-// Whole needs v with everything in a class.
+// Whole needs v with everything in a class. All documents include the roles.
 func (c *Caller) Whole(v policy.Verb, class policy.Class) error {
-	if c == nil || c.Permits.Covers(v, class, "") {
+	switch {
+	case c == nil:
 		return nil
+	case !c.Permits.Covers(v, class, ""):
+		return forbidden(v, class, "")
+	case class == policy.Config:
+		return c.Whole(ofRoles(v), policy.Roles)
 	}
-	return forbidden(v, class, "")
+	return nil
+}
+
+// ofRoles is what is needed of the class of roles to do v with their documents.
+func ofRoles(v policy.Verb) policy.Verb {
+	if v&policy.Roles.Verbs() != 0 {
+		return v
+	}
+	return policy.Grant
 }
 
 // Document needs v with a document, by its name after it was completed.
 func (c *Caller) Document(v policy.Verb, name string) error {
 	if c == nil {
 		return nil
+	}
+	if strings.HasPrefix(name, policy.RolePrefix) {
+		return c.Whole(ofRoles(v), policy.Roles)
 	}
 	c.name = append(c.name[:0], name...)
 	if c.Permits.May(v, policy.Config, c.name) {
@@ -97,10 +144,17 @@ func (c *Caller) Document(v policy.Verb, name string) error {
 
 // Documents needs v with all documents whose names begin with prefix.
 func (c *Caller) Documents(v policy.Verb, prefix string) error {
-	if c == nil || c.Permits.Covers(v, policy.Config, prefix) {
+	switch {
+	case c == nil:
 		return nil
+	case strings.HasPrefix(prefix, policy.RolePrefix):
+		return c.Whole(ofRoles(v), policy.Roles)
+	case !c.Permits.Covers(v, policy.Config, prefix):
+		return forbidden(v, policy.Config, prefix+"*")
+	case strings.HasPrefix(policy.RolePrefix, prefix):
+		return c.Whole(ofRoles(v), policy.Roles)
 	}
-	return forbidden(v, policy.Config, prefix+"*")
+	return nil
 }
 
 // Change needs to change a document, or with deletes to delete it, and to read it, because the

@@ -45,7 +45,7 @@ func TestATransactionNeedsARightForEachThingThatItTouchesOrTells(t *testing.T) {
 		"players' fields":             {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@storage/x", Key: "k"}}}, []string{"read storage"}},
 		"an application":              {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@flow/x", Key: "k"}}}, []string{"read flow"}},
 		"a node":                      {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@bench", Key: "k"}}}, []string{"read bench"}},
-		"a document's record":         {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "k"}}}, []string{"history config"}},
+		"a document's record":         {kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: "@conf", Key: "k"}}}, []string{"history config", "history roles"}},
 	} {
 		require.NoError(t, guardtest.Caller(t, c.with...).Txn(&c.txn), what)
 		for i := range c.with {

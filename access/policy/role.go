@@ -18,6 +18,10 @@ const (
 	MaxAbout = 10_000 // bytes of what a role says about itself
 )
 
+// RolePrefix begins the names of the documents that are roles: "_access/games.json" is the role
+// games. What may be done with them is said of the class of roles, not of documents.
+const RolePrefix = "_access/"
+
 // Role is what one document says. It never changes.
 type Role struct {
 	name  string

@@ -36,6 +36,13 @@ func (f *Handlers) whoami(s *gate.Session, h protocol.Header, body []byte) bool 
 		s.Finish()
 		return true
 	}
+	if token := string(req.Text(protocol.MemberToken)); token != "" || s.Client == nil {
+		if err := s.Prove(token); err != nil {
+			refuse(s, h, int(codes.Of(err)), codes.Message(err))
+			s.Finish()
+			return true
+		}
+	}
 	if s.Client != nil {
 		f.identifyAgain(s, h, props)
 		return true

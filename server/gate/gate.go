@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"confcenter/access/control"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/loop"
@@ -42,6 +43,7 @@ type Gate struct {
 type Config struct {
 	ServerID        int // the first client gets ServerID*1000+1001
 	IdentifyTimeout time.Duration
+	Control         *control.Control // nil: there is no access control
 }
 
 // New makes a gate without handlers.

@@ -204,7 +204,7 @@ func (s *Session) Actor() *access.Actor {
 	if c := s.Client; c.actor == nil {
 		s.Gate.Registry.Do(func() {
 			name := fmt.Sprintf("%d-%s@%s", c.ID, cmp.Or(c.Prop("clitype"), "0"), c.Prop("svrname"))
-			c.actor = &access.Actor{Name: name, Origin: access.OverTCP, Address: s.Peer.String()}
+			c.actor = &access.Actor{Name: name, Origin: access.OverTCP, Address: s.Peer.String(), Identity: s.Rights.Identity()}
 		})
 	}
 	return s.Client.actor

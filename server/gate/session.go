@@ -72,6 +72,9 @@ func (d *Desk) Open(t loop.Transport, place *admission.Place, peer netip.AddrPor
 	g := d.gate
 	s := &Session{Gate: g, Desk: d, place: place, toll: toll{meter: place.Meter}}
 	s.Conn.Open(d.Loop, s, t, peer, fd)
+	if g.cfg.Control != nil {
+		s.Rights = new(guard.Caller) // nothing before WHOAMI
+	}
 	if g.Group.IsDraining() || !place.Evictable(func() {
 		d.Loop.Post(loop.MailFunc(func(*loop.Loop) { s.Reset() }))
 	}) {

@@ -93,6 +93,12 @@ func LeafOf(c *Conn) *x509.Certificate {
 	return nil
 }
 
+// Secure reports whether c is a TLS connection.
+func Secure(c *Conn) bool {
+	has, ok := c.t.(interface{ Secure() bool })
+	return ok && has.Secure()
+}
+
 // Reads reports whether frames are handled now.
 func (c *Conn) Reads() bool { return c.state == reading }
 

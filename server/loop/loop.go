@@ -184,6 +184,15 @@ func (l *Loop) Release() {
 	})
 }
 
+// Each calls fn for each connection, which fn may close.
+func (l *Loop) Each(fn func(c *Conn)) {
+	for i := len(l.conns) - 1; i >= 0; i-- {
+		if i < len(l.conns) { // fn may have closed several
+			fn(l.conns[i])
+		}
+	}
+}
+
 // Add adds an opened connection to the loop.
 func (l *Loop) Add(c *Conn) {
 	c.index = len(l.conns)

@@ -201,6 +201,9 @@ func (c *stdConn) Leaf() *x509.Certificate {
 	return nil
 }
 
+// Secure reports whether there is TLS.
+func (c *stdConn) Secure() bool { return c.tls != nil }
+
 // Listen implements [loop.Transport].
 func (c *stdConn) Listen(on bool) {
 	c.deaf = !on

@@ -19,7 +19,7 @@ var needed = map[protocol.Command][]struct{ body, rights string }{
 	protocol.KVGet: {
 		{`{"ns":"n","key":"k"}`, "read kv:n/k"},
 		{`{"ns":"n","key":"k","rev":1}`, "read kv:n/k,history kv:n/k"},
-		{`{"ns":"@conf","key":"k"}`, "history config,read kv:n/k"},
+		{`{"ns":"@conf","key":"k"}`, "history config,history roles,read kv:n/k"},
 	},
 	protocol.KVPut: {
 		{`{"ns":"n","key":"k","value":"v"}`, "write kv:n/k"},

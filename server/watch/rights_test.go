@@ -20,7 +20,7 @@ func TestAWatchNeedsTheRightsToAllThatItTells(t *testing.T) {
 		{`{"ns":"n","prefix":"k"}`, "watch kv:n/k*,read kv:n/k*"},
 		{`{"ns":"n"}`, "watch kv:n,read kv:n"},
 		{`{"ns":"n","prefix":"k","state":true,"prev":true}`, "watch kv:n/k*,read kv:n/k*"},
-		{`{"ns":"@conf"}`, "watch config,history config,watch kv:x"},
+		{`{"ns":"@conf"}`, "watch config,history config,watch roles,history roles,watch kv:x"},
 		{`{"ns":"@storage/1"}`, "watch storage,read storage,watch kv:x"},
 	} {
 		k := newWatchKit(t, loop.Limits{}, kvtest.MemoryConfig{}, nil)
@@ -30,7 +30,7 @@ func TestAWatchNeedsTheRightsToAllThatItTells(t *testing.T) {
 			if without == "watch kv:x" {
 				continue // only to be let through to the handler
 			}
-			rest := append([]string{"* kv:n", "* kv:x", "-" + without}, append(append([]string{}, rights[:i]...), rights[i+1:]...)...)
+			rest := append([]string{"* kv:n", "* kv:x", "* roles", "-" + without}, append(append([]string{}, rights[:i]...), rights[i+1:]...)...)
 			p.s.Rights = guardtest.Caller(t, rest...)
 			p.refused(protocol.KVWatch, c.body, codes.Forbidden)
 		}
@@ -48,12 +48,12 @@ func TestAWatchOnDocumentsNeedsTheRightsToAllThatItTells(t *testing.T) {
 	for _, c := range []struct{ body, rights string }{
 		{`{"name":"a.json"}`, "watch config:a.json,read config:a.json"},
 		{`{"prefix":"a","resolved":1,"state":1}`, "watch config:a*,read config:a*"},
-		{`{"path":"/n"}`, "watch config,read config"},
+		{`{"path":"/n"}`, "watch config,read config,watch roles,read roles"},
 	} {
 		rights := strings.Split(c.rights, ",")
 		p := k.peer(gatetest.Unlimited)
 		for i, without := range rights {
-			p.s.Rights = guardtest.Caller(t, "* config", "-"+without, rights[1-i])
+			p.s.Rights = guardtest.Caller(t, append([]string{"* config", "* roles", "-" + without}, append(append([]string{}, rights[:i]...), rights[i+1:]...)...)...)
 			require.Contains(t, p.ask(protocol.CfWatch, c.body), `"code":1025`, "%s without %s", c.body, without)
 		}
 		p.s.Rights = guardtest.Caller(t, rights...)

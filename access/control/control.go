@@ -1,0 +1,378 @@
+// Package control lets peers in. [Control.Admit] turns what a peer can prove – a token, a client
+// certificate, where it comes from – into who it is, and that into what the roles allow it, a
+// [guard.Caller], by whom every edge asks.
+//
+// Roles are the documents below [policy.RolePrefix], so that they have a history, a blame and
+// a rollback, and can be edited as files. Their own texts count, not what they might inherit.
+// Whoever changes one over a connection may neither grant what they lack nor lift a prohibition
+// that they are under: see [Check].
+//
+// A proof can end, and roles change. Edges that keep callers are told by [Control.Follow], and
+// then ask each to [guard.Caller.Renew].
+package control
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/state"
+	"confcenter/state/auth"
+)
+
+// Roles are where the role documents are kept; a *confstore.Store.
+type Roles interface {
+	Snapshot() *confstore.Snapshot
+	Faults() []confstore.Fault
+	Follow(fn func(now *confstore.Snapshot, names []string)) (cancel func())
+}
+
+// Config is what a Control is made of.
+type Config struct {
+	Roles  Roles
+	Tokens *auth.Tokens
+	Store  state.Store // of the tokens
+	Places []Place     // of peers that prove nothing; the first that is right counts
+	// Administrators are further names, with their kinds, of those who may do everything.
+	Administrators []string
+	Clock          clock.Clock // nil: the machine's
+	Log            zerolog.Logger
+}
+
+// Control decides who gets in, and what they may do. Its methods may be called from any
+// goroutine.
+type Control struct {
+	// set at open
+	cfg      Config
+	unfollow func()
+	end      context.CancelFunc
+	changed  chan struct{} // holds one if something has changed
+
+	running sync.WaitGroup
+	rules   atomic.Pointer[ruling]
+	soonest atomic.Int64 // when the next certificate ends that somebody came in with, in ms; 0: none
+
+	mu        sync.Mutex
+	followers map[int]func() // guarded by mu
+	next      int            // guarded by mu
+}
+
+// ruling is a policy with what is known of its permits.
+type ruling struct {
+	*policy.Policy
+	roles  map[string]*policy.Role // by document
+	within sync.Map                // [2]*policy.Permits → bool
+}
+
+// Open begins to follow roles and tokens. Close it before what it was made of.
+func Open(cfg Config) *Control {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	c := &Control{cfg: cfg, changed: make(chan struct{}, 1), followers: map[int]func(){}}
+	c.rules.Store(c.first())
+	c.unfollow = cfg.Roles.Follow(func(now *confstore.Snapshot, names []string) {
+		if slices.ContainsFunc(names, isRole) {
+			c.take(now)
+		}
+	})
+	c.take(cfg.Roles.Snapshot()) // what has come between the two
+	ctx, cancel := context.WithCancel(context.Background())
+	c.end = cancel
+	c.running.Go(func() { c.followTokens(ctx) })
+	c.running.Go(func() { c.tell(ctx) })
+	return c
+}
+
+// Close ends what Open began.
+func (c *Control) Close() {
+	c.unfollow()
+	c.end()
+	c.running.Wait()
+}
+
+func isRole(name string) bool { return strings.HasPrefix(name, policy.RolePrefix) }
+
+// first is what is in force at the start. A role that was never understood may be one that
+// prohibits something: until it is mended nobody but administrators gets anything.
+func (c *Control) first() *ruling {
+	var broken []string
+	for _, f := range c.cfg.Roles.Faults() {
+		if isRole(f.Name) {
+			broken = append(broken, f.Name)
+		}
+	}
+	if broken == nil {
+		return nil
+	}
+	c.cfg.Log.Error().Strs("roles", broken).Msg("these roles are broken, and were never in force: until they are mended or removed, only administrators may do anything")
+	return &ruling{Policy: policy.New()}
+}
+
+// take puts the roles of a snapshot in force. A role that cannot be read keeps the one before.
+func (c *Control) take(now *confstore.Snapshot) {
+	before := c.rules.Load()
+	if before != nil && before.roles == nil && c.first() != nil {
+		return // still broken
+	}
+	r := &ruling{roles: map[string]*policy.Role{}}
+	for _, name := range now.Names() {
+		if !isRole(name) || now.Node(name).Deleted() || !now.Node(name).Known() {
+			continue
+		}
+		text, _ := now.Node(name).Contents(false)
+		role, err := policy.ParseRole(roleName(name), text)
+		switch {
+		case err == nil:
+			r.roles[name] = role
+		case before != nil && before.roles[name] != nil:
+			r.roles[name] = before.roles[name]
+			fallthrough
+		default: // it was written before there was access control
+			c.cfg.Log.Error().Err(err).Str("role", name).Msg("a role cannot be read")
+		}
+	}
+	r.Policy = policy.New(slices.Collect(maps.Values(r.roles))...)
+	c.rules.Store(r)
+	c.poke()
+}
+
+// roleName is what people call the role of a document.
+func roleName(document string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(document, policy.RolePrefix), ".json")
+}
+
+func (c *Control) poke() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// again is how long a watch that has failed is left alone.
+const again = 200 * time.Millisecond
+
+// followTokens notices tokens that are revoked or end.
+func (c *Control) followTokens(ctx context.Context) {
+	for ctx.Err() == nil {
+		if w, err := c.cfg.Store.Watch(ctx, kv.Filter{NS: kv.AccessNamespace}, 0); err == nil {
+			for err == nil {
+				c.poke()
+				_, err = w.Next(ctx)
+			}
+			w.Stop()
+		}
+		c.wait(ctx, again, nil)
+	}
+}
+
+// wait waits for a time, for wake, or for the end.
+func (c *Control) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
+	timer := c.cfg.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return false
+	case <-wake:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Callers are asked to renew no more often than every breath, and at the latest a rest after
+// a certificate has ended.
+const (
+	breath = 100 * time.Millisecond
+	rest   = 500 * time.Millisecond
+)
+
+// tell tells the followers of changes, and of certificates that end.
+func (c *Control) tell(ctx context.Context) {
+	for {
+		woken := c.wait(ctx, rest, c.changed)
+		if ctx.Err() != nil {
+			return
+		}
+		if c.rules.Load().roles == nil {
+			c.take(c.cfg.Roles.Snapshot()) // a broken role may just have been removed
+		}
+		at := c.soonest.Load()
+		if !woken && (at == 0 || at > c.cfg.Clock.Now().UnixMilli()) {
+			continue
+		}
+		c.soonest.CompareAndSwap(at, 0) // those who stay say when theirs ends
+		c.mu.Lock()
+		all := slices.Collect(maps.Values(c.followers))
+		c.mu.Unlock()
+		for _, fn := range all {
+			fn()
+		}
+		c.wait(ctx, breath, nil)
+	}
+}
+
+// Follow calls fn whenever callers are to renew what they may do, from a goroutine that it must
+// not hold up, until cancel.
+func (c *Control) Follow(fn func()) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.next
+	c.next++
+	c.followers[n] = fn
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.followers, n)
+	}
+}
+
+// Proof is what a peer has to say for itself.
+type Proof struct {
+	Token       string            // as it was presented; empty: none was
+	Certificate *x509.Certificate // verified; nil: none
+	Listener    string            // where it came in, by the name of its setting
+	Address     netip.Addr        // of the peer; the zero Addr is a unix socket
+}
+
+// Admit returns what a peer may do. A proof that does not hold is refused, even if it would have
+// got in without. codes.NotIdentified.
+func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
+	pass := &pass{control: c}
+	switch {
+	case p.Token != "":
+		who, id, err := c.cfg.Tokens.Verify(p.Token)
+		if err != nil {
+			return nil, err
+		}
+		pass.who, pass.token = who, id
+	case p.Certificate != nil:
+		name := policy.ByCert + p.Certificate.Subject.String()
+		if err := policy.CheckIdentity(name); err != nil {
+			return nil, codes.Errorf(codes.NotIdentified, "the subject of the certificate cannot be a name: %w", err)
+		}
+		pass.who, pass.until = &access.Identity{Name: name}, p.Certificate.NotAfter.UnixMilli()
+	default:
+		name := c.placeOf(p)
+		if name == "" {
+			return nil, codes.Errorf(codes.NotIdentified, "this server has to know who you are: give a token")
+		}
+		pass.who = &access.Identity{Name: name}
+	}
+	pass.who = c.known(pass.who)
+	permits, ok := pass.Renew(nil)
+	if !ok {
+		return nil, codes.Errorf(codes.NotIdentified, "the certificate has ended; get a new one")
+	}
+	return &guard.Caller{Permits: permits, Who: pass.who, Pass: pass}, nil
+}
+
+// pass implements [guard.Pass].
+type pass struct {
+	control *Control
+	who     *access.Identity
+	token   string // its id; empty: it was not by a token
+	until   int64  // ms since 1970; 0: it does not end
+}
+
+// Renew implements [guard.Pass].
+func (p *pass) Renew(had *policy.Permits) (now *policy.Permits, ok bool) {
+	c := p.control
+	if p.token != "" && !c.cfg.Tokens.Valid(p.token) {
+		return nil, false
+	}
+	if p.until != 0 {
+		if p.until <= c.cfg.Clock.Now().UnixMilli() {
+			return nil, false
+		}
+		c.remind(p.until)
+	}
+	r := c.rules.Load()
+	now = r.Of(p.who)
+	pair := [2]*policy.Permits{had, now}
+	within, known := r.within.Load(pair)
+	if !known {
+		within, _ = r.within.LoadOrStore(pair, had.Within(now))
+	}
+	return now, within.(bool)
+}
+
+// remind has the followers told at a time, in ms, or before.
+func (c *Control) remind(at int64) {
+	for {
+		soonest := c.soonest.Load()
+		if soonest != 0 && soonest <= at {
+			return
+		}
+		if c.soonest.CompareAndSwap(soonest, at) {
+			return
+		}
+	}
+}
+
+// Explain says what an identity may do, and by which rules.
+func (c *Control) Explain(id *access.Identity, v policy.Verb, class policy.Class, name string) policy.Decision {
+	return c.rules.Load().Explain(c.known(id), v, class, name)
+}
+
+// Of is what an identity may do now.
+func (c *Control) Of(id *access.Identity) *policy.Permits { return c.rules.Load().Of(c.known(id)) }
+
+// known is an identity with the groups that the settings give it.
+func (c *Control) known(id *access.Identity) *access.Identity {
+	if !slices.Contains(c.cfg.Administrators, id.Name) {
+		return id
+	}
+	return &access.Identity{Name: id.Name, Groups: append(slices.Clip(id.Groups), policy.Administrators)}
+}
+
+// Check refuses a role that cannot be understood, and its change by an actor who may not make it:
+// contents, nil if it is removed, takes the place of before, nil if there was none. Whoever can
+// change files may change roles, and so may the server. Other documents are none of its business.
+// The nil Control, of a server without access control, refuses only what cannot be understood.
+func (c *Control) Check(name string, before, contents []byte, by *access.Actor) error {
+	if !isRole(name) {
+		return nil
+	}
+	var next *policy.Role
+	if contents != nil {
+		var err error
+		if next, err = policy.ParseRole(roleName(name), contents); err != nil {
+			return err
+		}
+	}
+	if c == nil || by == nil || by.Identity == nil {
+		return nil
+	}
+	permits := c.Of(by.Identity)
+	if next != nil {
+		if what, v, ok := next.Exceeds(permits); ok {
+			return lacks("allows", what, v)
+		}
+	}
+	old, _ := policy.ParseRole(roleName(name), before) // what cannot be read says nothing
+	if what, v, ok := old.Lifts(next, permits); ok {
+		return lacks("no longer denies", what, v)
+	}
+	return nil
+}
+
+func lacks(does, what string, v policy.Verb) error {
+	return codes.Errorf(codes.Forbidden, "the role %s %s with %.200q, which you may not do yourself; nothing was changed: ask an administrator", does, fmt.Sprint(v), what)
+}

@@ -1,0 +1,264 @@
+package control_test
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"confcenter/access"
+	"confcenter/access/control"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/confstore"
+	"confcenter/internal/clock"
+	"confcenter/kv"
+	"confcenter/kvstore/kvtest"
+	"confcenter/state"
+	"confcenter/state/auth"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type kit struct {
+	*control.Control
+	t      *testing.T
+	dir    string
+	config *confstore.Store
+	tokens *auth.Tokens
+	clock  *clock.Fake
+	told   chan struct{}
+}
+
+const games = `{"rules": [{"name": "own", "who": ["token:game-*", "group:games"], "allow": ["read"], "what": ["config:game/*"]}]}`
+
+func start(t *testing.T, files map[string]string, change ...func(*control.Config)) *kit {
+	k := &kit{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Now()), told: make(chan struct{}, 100)}
+	store := kvtest.ForTest(t)
+	for name, text := range files {
+		k.put(name, text)
+	}
+	var err error
+	k.config, err = confstore.Open(confstore.Config{Dir: k.dir, DataDir: t.TempDir(), State: store,
+		Check: func(name string, before, contents []byte, by *access.Actor) error {
+			return k.Control.Check(name, before, contents, by)
+		}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.config.Close()) })
+	near := state.Embed(store, nil)
+	t.Cleanup(near.Close)
+	k.tokens = auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{Clock: k.clock})
+	cfg := control.Config{Roles: k.config, Tokens: k.tokens, Store: near, Clock: k.clock}
+	for _, c := range change {
+		c(&cfg)
+	}
+	k.Control = control.Open(cfg)
+	t.Cleanup(k.Close)
+	k.Follow(func() { k.told <- struct{}{} })
+	return k
+}
+
+func (k *kit) put(name, text string) {
+	path := filepath.Join(k.dir, name)
+	require.NoError(k.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(k.t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+func (k *kit) token(name string, groups ...string) *auth.Made {
+	made, err := k.tokens.Make(context.Background(), nil, &auth.MakeAsk{Name: name, Groups: groups})
+	require.NoError(k.t, err)
+	return made
+}
+
+// until waits for a notice after which something is so. The clock goes on: notices have a pause
+// between them.
+func (k *kit) until(what string, ok func() bool) {
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		k.clock.Advance(100 * time.Millisecond)
+		select {
+		case <-k.told:
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline:
+			require.FailNow(k.t, "waited in vain for "+what)
+		}
+	}
+}
+
+func (k *kit) set(by *access.Actor, name, text string) error {
+	done := make(chan error, 1)
+	req := confstore.SetRequest{Name: name, Actor: by}
+	if text != "" {
+		req.Contents = []byte(text)
+	}
+	require.NoError(k.t, k.config.Set(req, func(_ confstore.SetResult, err error) { done <- err }))
+	return <-done
+}
+
+func TestAPeerIsWhoItCanProveToBe(t *testing.T) {
+	k := start(t, map[string]string{"_access/games.json": games}, func(c *control.Config) {
+		c.Administrators = []string{"cert:CN=root"}
+		c.Places = []control.Place{
+			{Listener: "http", Network: netip.MustParsePrefix("10.1.0.0/16"), Name: "listener:office"},
+			{Listener: "listen", Name: "listener:old"},
+		}
+	})
+	game, other := k.token("game-1"), k.token("x", "games")
+	cert := func(name string, left time.Duration) *x509.Certificate {
+		return &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotAfter: k.clock.Now().Add(left)}
+	}
+	for what, c := range map[string]struct {
+		proof control.Proof
+		who   string // empty: refused
+		reads bool   // game/a.json
+	}{
+		"a token":                         {control.Proof{Token: game.Text}, "token:game-1", true},
+		"a token with a group":            {control.Proof{Token: other.Text}, "token:x", true},
+		"a token before the rest":         {control.Proof{Token: game.Text, Certificate: cert("a", time.Hour), Listener: "listen"}, "token:game-1", true},
+		"a wrong token":                   {control.Proof{Token: game.Text + "x"}, "", false},
+		"a wrong token where none is due": {control.Proof{Token: "x", Certificate: cert("a", time.Hour), Listener: "listen"}, "", false},
+		"a certificate":                   {control.Proof{Certificate: cert("a", time.Hour), Listener: "listen"}, "cert:CN=a", false},
+		"an administrator's":              {control.Proof{Certificate: cert("root", time.Hour)}, "cert:CN=root", true},
+		"one that has ended":              {control.Proof{Certificate: cert("a", -time.Second)}, "", false},
+		"one that names many":             {control.Proof{Certificate: cert("*", time.Hour)}, "", false},
+		"the listener":                    {control.Proof{Listener: "listen", Address: netip.MustParseAddr("10.1.2.3")}, "listener:old", false},
+		"the network":                     {control.Proof{Listener: "http", Address: netip.MustParseAddr("::ffff:10.1.2.3")}, "listener:office", false},
+		"another network":                 {control.Proof{Listener: "http", Address: netip.MustParseAddr("10.2.2.3")}, "", false},
+		"a unix socket":                   {control.Proof{Listener: "http"}, "", false},
+		"nothing":                         {control.Proof{}, "", false},
+	} {
+		caller, err := k.Admit(&c.proof)
+		if c.who == "" {
+			require.Equal(t, codes.NotIdentified, codes.Of(err), what)
+			continue
+		}
+		require.NoError(t, err, what)
+		require.Equal(t, c.who, caller.Who.Name, what)
+		require.Equal(t, c.reads, caller.Document(policy.Read, "game/a.json") == nil, what)
+	}
+}
+
+func TestPlacesAreReadFromSettings(t *testing.T) {
+	listeners := []string{"listen", "http"}
+	for text, want := range map[string]control.Place{
+		"listen=old":         {Listener: "listen", Name: "listener:old"},
+		"10.1.2.3/16=office": {Network: netip.MustParsePrefix("10.1.0.0/16"), Name: "listener:office"},
+		"http@fd00::1=one":   {Listener: "http", Network: netip.MustParsePrefix("fd00::1/128"), Name: "listener:one"},
+		"0.0.0.0/0=a b=c":    {Network: netip.MustParsePrefix("0.0.0.0/0"), Name: "listener:a b=c"},
+	} {
+		got, err := control.ParsePlace(text, listeners)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "listen", "listen=", "=x", "tcp=x", "tcp@10.0.0.0/8=x", "listen@=x", "@10.0.0.0/8=x", "10.0.0.0/33=x", "listen=a*"} {
+		_, err := control.ParsePlace(text, listeners)
+		require.Equal(t, codes.BadRequest, codes.Of(err), text)
+	}
+}
+
+func TestARightThatIsTakenAwayIsNoticed(t *testing.T) {
+	k := start(t, map[string]string{"_access/games.json": games})
+	made := k.token("game-1")
+	caller, err := k.Admit(&control.Proof{Token: made.Text})
+	require.NoError(t, err)
+	require.True(t, caller.Renew())
+
+	more := `{"rules": [{"who": ["token:game-*"], "allow": ["read", "write"], "what": ["config:game/*"]}]}`
+	require.NoError(t, k.set(nil, "_access/more.json", more))
+	k.until("more rights", func() bool {
+		require.True(t, caller.Renew(), "it loses nothing")
+		return caller.Document(policy.Write, "game/a.json") == nil
+	})
+	require.NoError(t, k.set(nil, "_access/more.json", ""))
+	k.until("the right to end", func() bool { return !caller.Renew() })
+	require.Error(t, caller.Document(policy.Write, "game/a.json"))
+	require.NoError(t, caller.Document(policy.Read, "game/a.json"))
+	require.True(t, caller.Renew(), "it is as it was")
+
+	_, err = k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: made.ID})
+	require.NoError(t, err)
+	k.until("the token to end", func() bool { return !caller.Renew() })
+	require.Error(t, caller.Document(policy.Read, "game/a.json"))
+}
+
+func TestThatACertificateEndsIsNoticed(t *testing.T) {
+	k := start(t, nil)
+	caller, err := k.Admit(&control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(time.Minute)}})
+	require.NoError(t, err)
+	require.True(t, caller.Renew())
+	var ended atomic.Bool
+	defer k.Follow(func() {
+		if !caller.Renew() {
+			ended.Store(true)
+		}
+	})()
+	k.until("the end", ended.Load)
+}
+
+func TestABrokenRoleChangesNothing(t *testing.T) {
+	k := start(t, map[string]string{"_access/games.json": games})
+	caller, err := k.Admit(&control.Proof{Token: k.token("game-1").Text})
+	require.NoError(t, err)
+	err = k.set(nil, "_access/games.json", `{"rules": [{"who": ["*"], "alow": ["read"], "what": ["*"]}]}`)
+	require.ErrorContains(t, err, "alow")
+	k.put("_access/games.json", `{"rules": 1}`)
+	k.config.Reload()
+	k.until("the fault", func() bool { return k.config.Snapshot().Node("_access/games.json").Broken() != "" })
+	require.True(t, caller.Renew())
+	require.NoError(t, caller.Document(policy.Read, "game/a.json"))
+}
+
+// What was never in force might prohibit something.
+func TestARoleThatIsBrokenFromTheStartLeavesAdministratorsOnly(t *testing.T) {
+	k := start(t, map[string]string{"_access/games.json": games, "_access/no.json": `{"rules": 1}`})
+	game, err := k.Admit(&control.Proof{Token: k.token("game-1").Text})
+	require.NoError(t, err)
+	root, err := k.Admit(&control.Proof{Token: k.token("root", policy.Administrators).Text})
+	require.NoError(t, err)
+	require.Error(t, game.Document(policy.Read, "game/a.json"))
+	require.NoError(t, root.Document(policy.Read, "game/a.json"))
+	require.NoError(t, os.Remove(filepath.Join(k.dir, "_access/no.json")))
+	k.config.Reload()
+	k.until("the mended roles", func() bool { return game.Renew() && game.Document(policy.Read, "game/a.json") == nil })
+}
+
+func TestNobodyChangesARoleToTheirAdvantage(t *testing.T) {
+	const lead = `{"rules": [{"who": ["token:lead"], "allow": ["*"], "what": ["config:game/*", "roles"]}, {"who": ["token:lead"], "deny": ["read"], "what": ["config:game/secret/*"]}]}`
+	k := start(t, map[string]string{"_access/lead.json": lead})
+	by := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
+	root := &access.Actor{Identity: &access.Identity{Name: "token:root", Groups: []string{policy.Administrators}}}
+	good := `{"rules": [{"who": ["token:x"], "allow": ["read"], "what": ["config:game/a/*"]}]}`
+	require.NoError(t, k.set(by, "_access/x.json", good))
+	for what, text := range map[string]string{
+		"x.json":    `{"rules": [{"who": ["token:x"], "allow": ["read"], "what": ["config:game/*"]}]}`,
+		"y.json":    `{"rules": [{"who": ["token:lead"], "allow": ["*"], "what": ["*"]}]}`,
+		"lead.json": `{"rules": [{"who": ["token:lead"], "allow": ["*"], "what": ["config:game/a*", "roles"]}]}`,
+	} {
+		err := k.set(by, "_access/"+what, text)
+		require.Equal(t, codes.Forbidden, codes.Of(err), "%s: %v", what, err)
+		require.NoError(t, k.set(root, "_access/z"+what, text))
+		require.NoError(t, k.set(root, "_access/z"+what, ""))
+	}
+	require.Equal(t, codes.Forbidden, codes.Of(k.set(by, "_access/lead.json", "")), "the prohibition is part of it")
+	require.NoError(t, k.set(by, "_access/x.json", ""))
+	require.NoError(t, k.set(by, "other.json", `{"anything": 1}`), "which is for others to judge")
+	require.NoError(t, k.set(nil, "_access/y.json", `{"rules": [{"who": ["*"], "allow": ["*"], "what": ["*"]}]}`), "the server itself")
+}
+
+func TestDecisionsAreExplained(t *testing.T) {
+	k := start(t, map[string]string{"_access/games.json": games}, func(c *control.Config) { c.Administrators = []string{"person:a@b"} })
+	d := k.Explain(&access.Identity{Name: "token:game-1"}, policy.Read, policy.Config, "game/a.json")
+	require.True(t, d.Allowed)
+	require.Equal(t, []policy.Reason{{Rule: `games, rule 1 "own"`, What: "config:game/*"}}, d.By)
+	require.False(t, k.Explain(&access.Identity{Name: "token:x"}, policy.Read, policy.Config, "game/a.json").Allowed)
+	require.True(t, k.Explain(&access.Identity{Name: "person:a@b"}, policy.Read, policy.Config, "game/a.json").Allowed)
+	require.False(t, k.Of(&access.Identity{Name: "token:x"}).May(policy.Read, policy.Config, []byte("a")))
+}

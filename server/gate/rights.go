@@ -1,0 +1,57 @@
+package gate
+
+import (
+	"confcenter/access/control"
+	"confcenter/codes"
+	"confcenter/server/loop"
+)
+
+// The names of the listeners, as the settings call them.
+const (
+	PlainListener = "listen"
+	TLSListener   = "tls-listen"
+)
+
+// Prove finds out who the peer is, by the token that it has given, if any, and what else it has,
+// and so what it may do. Without access control everybody may do everything. Who the peer is
+// stays the same for as long as the connection lasts. codes.NotIdentified.
+func (s *Session) Prove(token string) error {
+	if s.Gate.cfg.Control == nil {
+		return nil
+	}
+	p := control.Proof{Token: token, Certificate: loop.LeafOf(&s.Conn), Listener: PlainListener, Address: s.Peer.Addr()}
+	if loop.Secure(&s.Conn) {
+		p.Listener = TLSListener
+	}
+	rights, err := s.Gate.cfg.Control.Admit(&p)
+	switch before := s.Rights.Identity(); {
+	case err != nil:
+		return err
+	case before != nil && before.Name != rights.Who.Name:
+		return codes.Errorf(codes.BadRequest, "this connection is %s's; open another one to be somebody else", before.Name)
+	}
+	s.Rights = rights
+	return nil
+}
+
+// Follow has all sessions renew their rights whenever those may have changed, until cancel.
+func (g *Gate) Follow() (cancel func()) {
+	if g.cfg.Control == nil {
+		return func() {}
+	}
+	return g.cfg.Control.Follow(func() {
+		for _, d := range g.Desks() {
+			d.Loop.Post(loop.MailFunc(renew))
+		}
+	})
+}
+
+// renew ends the sessions of a loop whose rights are less than they were: what they watch, wait
+// for and hold depends on them. They may come again.
+func renew(l *loop.Loop) {
+	l.Each(func(c *loop.Conn) {
+		if s := SessionOf(c); !s.Rights.Renew() {
+			s.Abort("its rights have ended or are less than they were")
+		}
+	})
+}
