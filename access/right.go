@@ -40,6 +40,9 @@ const (
 	BenchRead  // nodes and jobs
 	BenchWrite // to register nodes, to submit jobs, and to say how they get on
 
+	RolesRead  // roles and tokens, and what they allow
+	RolesGrant // to make and revoke tokens
+
 	ClientsRead   // who is connected, with their properties
 	ClientsSend   // messages to other clients
 	ServicesRead  // the service registry
@@ -56,6 +59,7 @@ var rightNames = [...]string{
 	KVLock: "kv:lock", KVLease: "kv:lease", KVEach: "kv:each",
 	StorageRead: "storage:read", StorageWrite: "storage:write", LandingRead: "landing:read", LandingWrite: "landing:write", LandingLand: "landing:land",
 	FlowRead: "flow:read", FlowWrite: "flow:write", BenchRead: "bench:read", BenchWrite: "bench:write",
+	RolesRead: "roles:read", RolesGrant: "roles:grant",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
 	LogRead: "log:read", BackupRead: "backup:read", StatusRead: "status:read",
 }

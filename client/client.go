@@ -51,6 +51,9 @@ type Config struct {
 	// TLS, if not nil, makes connections with TLS; see TLSFiles. It is not copied and must not
 	// be changed. An empty ServerName means the host of the address.
 	TLS *tls.Config
+	// Token proves who the program is to a server with access control. It travels as it is, so it
+	// should do so with TLS. Empty: nothing but the certificate of TLS, if there is one.
+	Token string
 	// CacheDir is a directory, created if missing, for the last known state of every
 	// document that is read or followed, so that the program can start while no
 	// server answers. Programs with different Name or Tag may share it. Empty: no

@@ -29,7 +29,7 @@ func (c *Client) open(ctx context.Context, addr string, id int32) (*session, pro
 
 // identify sends WHOAMI, for the first time or to look up the main config again.
 func (c *Client) identify(ctx context.Context, cn *conn, id int32) (protocol.Identified, error) {
-	frame := protocol.AppendIdentify(begin(protocol.Whoami), protocol.Identify{ID: id, Name: c.cfg.Name, Tag: c.cfg.Tag, Props: c.cfg.Props})
+	frame := protocol.AppendIdentify(begin(protocol.Whoami), protocol.Identify{ID: id, Name: c.cfg.Name, Tag: c.cfg.Tag, Props: c.cfg.Props, Token: c.cfg.Token})
 	timer := c.cfg.Clock.NewTimer(c.cfg.DialTimeout)
 	defer timer.Stop()
 	body, err := cn.start(protocol.Whoami, protocol.FinishFrame(frame, 0)).wait(ctx, timer.C())

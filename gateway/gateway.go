@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/confstore"
 	"confcenter/internal/admission"
@@ -61,8 +62,13 @@ type Config struct {
 	// SlowRequest is how long a request may take without being logged as slow,
 	// default 500 ms.
 	SlowRequest time.Duration
+	// Open are addresses, of whichever listeners, that everybody can reach who is not on this
+	// machine, and do everything. Probes tell of them.
+	Open []string
+	// Control decides who gets in and what they may do; nil: everybody, everything.
+	Control *control.Control
 	// Rights returns what whoever sent a request may do, or why the request is refused. It is
-	// called from any goroutine; nil: there is no access control.
+	// called from any goroutine. Default with Control: what the request proves.
 	Rights func(r *http.Request) (*guard.Caller, error)
 	// AccessLog logs every request.
 	AccessLog bool
@@ -97,6 +103,9 @@ func (cfg Config) withDefaults() Config {
 	cfg.Lobby = cmp.Or(cfg.Lobby, admission.New(admission.Limits{}))
 	if cfg.Memory == nil {
 		cfg.Memory = memory.Divide(1 << 30)
+	}
+	if cfg.Rights == nil && cfg.Control != nil {
+		cfg.Rights = func(r *http.Request) (*guard.Caller, error) { return admit(cfg.Control, r) }
 	}
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, min(8<<20, mostRoom(cfg.Memory.Bodies)))
 	return cfg
@@ -213,6 +222,9 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 	}
 	g.table = g.routes()
 	g.traffic = newTraffic(g)
+	if cfg.Control != nil {
+		g.closers = append(g.closers, cfg.Control.Follow(g.streams.renew))
+	}
 	g.handler = g.middleware(newMux(g, g.table))
 	g.server = &http.Server{
 		Handler:           g.handler,

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"confcenter/codes"
 )
 
 // check is one condition of health. It must be cheap and must not wait, because it
@@ -36,7 +38,15 @@ func (g *Gateway) readyChecks() []check {
 	if g.cfg.Certificates != nil {
 		checks = append(checks, check{"tls", g.cfg.Certificates, true})
 	}
+	if len(g.cfg.Open) > 0 {
+		checks = append(checks, check{"access", g.everybody, true})
+	}
 	return checks
+}
+
+// everybody says that there is no access control where there should be.
+func (g *Gateway) everybody() error {
+	return codes.Errorf(codes.Forbidden, "OPEN ACCESS: anybody who reaches %s may read and write everything (--allow-open)", strings.Join(g.cfg.Open, ", "))
 }
 
 // health answers a probe like Kubernetes and etcd: with ok, or with the result of

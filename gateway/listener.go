@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/codes"
 )
 
@@ -74,16 +76,18 @@ func actorOf(r *http.Request) (by *access.Actor, err error) {
 	if p := peerOf(r); p != nil {
 		by = &p.actor
 	}
-	switch origin := r.Header.Get(headerOrigin); origin {
-	case "":
-	case access.InConsole:
-		console := access.Actor{Origin: origin}
-		if by != nil {
-			console.Address = by.Address
-		}
-		by = &console
+	origin, identity := r.Header.Get(headerOrigin), guard.From(r.Context()).Identity()
+	switch origin {
+	case "", access.InConsole:
 	default:
 		return nil, codes.Errorf(codes.BadRequest, "%s is %.80q: it is %q or absent; nothing was written", headerOrigin, origin, access.InConsole)
+	}
+	if origin != "" || identity != nil { // what the connection's requests share stays as it is
+		own := access.Actor{Origin: cmp.Or(origin, access.OverHTTP), Identity: identity}
+		if by != nil {
+			own.Address = by.Address
+		}
+		by = &own
 	}
 	return by.Says(access.Said{Author: headerText(r, headerAuthor), Comment: headerText(r, headerComment), Token: r.Header.Get(headerToken)})
 }

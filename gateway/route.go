@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/codes"
 )
 
@@ -139,6 +141,9 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = p.gateway.permit(w, r, rt)
 	}
+	if w.rights != nil {
+		r = r.WithContext(guard.With(r.Context(), w.rights))
+	}
 	if err == nil {
 		err = p.gateway.limitBody(w, r, rt)
 	}
@@ -149,8 +154,11 @@ func (p *place) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		err = p.gateway.takeStream()
 	}
 	if err == nil && rt.stream {
+		ctx, cut := context.WithCancel(r.Context())
+		defer cut()
+		r = r.WithContext(ctx)
 		defer p.gateway.cfg.Memory.Connections.Give(streamCost)
-		defer p.gateway.streams.enter(w, p.gateway.viewerOf(r, rt))()
+		defer p.gateway.streams.enter(w, stream{viewer: p.gateway.viewerOf(r, rt), rights: w.rights.Apart(), cut: cut})()
 	}
 	if err == nil {
 		err = rt.handle(w, r)
@@ -169,6 +177,11 @@ func (g *Gateway) permit(w *reply, r *http.Request, rt *route) (err error) {
 		return nil
 	}
 	if w.rights, err = g.cfg.Rights(r); err != nil {
+		if rt.right == access.Anyone {
+			w.rights = new(guard.Caller)
+			return nil
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
 		return err
 	}
 	return w.rights.Right(rt.right, rt.named)

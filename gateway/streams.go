@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"confcenter/access/guard"
 	"confcenter/kv"
 )
 
@@ -21,15 +21,22 @@ type streams struct {
 	unread atomic.Uint64 // streams that ended because their peer did not read
 
 	mu   sync.Mutex
-	open map[*reply]viewerBody // guarded by mu
+	open map[*reply]stream // guarded by mu
+}
+
+// stream is an open stream.
+type stream struct {
+	viewer viewerBody
+	rights *guard.Caller
+	cut    func() // ends it
 }
 
 // enter registers a stream until leave is called.
-func (l *streams) enter(w *reply, by viewerBody) (leave func()) {
+func (l *streams) enter(w *reply, by stream) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open == nil {
-		l.open = map[*reply]viewerBody{}
+		l.open = map[*reply]stream{}
 	}
 	l.open[w] = by
 	return func() {
@@ -55,10 +62,25 @@ func (l *streams) end() {
 	}
 }
 
+// renew cuts those off whose rights are less than they were.
+func (l *streams) renew() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for w, s := range l.open {
+		if !s.rights.Renew() {
+			s.cut()
+			w.hurry()
+		}
+	}
+}
+
 // list returns the streams, oldest first, and how many more there are.
 func (l *streams) list() (list []viewerBody, more int) {
 	l.mu.Lock()
-	list = slices.AppendSeq(make([]viewerBody, 0, len(l.open)), maps.Values(l.open))
+	list = make([]viewerBody, 0, len(l.open))
+	for _, s := range l.open {
+		list = append(list, s.viewer)
+	}
 	l.mu.Unlock()
 	slices.SortFunc(list, func(a, b viewerBody) int {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Address, b.Address))

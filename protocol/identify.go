@@ -19,6 +19,8 @@ type Identify struct {
 	// Props are further properties, shown when clients are listed. Names used by the fields
 	// above, and names reserved for the server, have no effect.
 	Props map[string]string
+	// Token proves who the client is; empty: nothing does.
+	Token string
 }
 
 // ClientType is the clitype of our client; CppCloud's C++ SDK has 100, its Python SDK 200,
@@ -34,6 +36,9 @@ func AppendIdentify(dst []byte, m Identify) []byte {
 		dst = appendText(dst, "tag", m.Tag)
 	}
 	dst = appendInt(dst, "clitype", ClientType)
+	if m.Token != "" {
+		dst = appendText(dst, MemberToken, m.Token)
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Props)) {
 		dst = append(jsontext.AppendQuote(append(dst, ','), name), ':')
 		dst = jsontext.AppendQuote(dst, m.Props[name])

@@ -13,6 +13,7 @@ var models = [...]struct {
 	{"history", 0x0300, "CF"},
 	{"flow", 0x0400, "FL"},
 	{"bench", 0x0500, "BN"},
+	{"auth", 0x0600, "AU"},
 }
 
 const ownIDs Command = 0x80
@@ -63,4 +64,4 @@ func AppendAnswer(dst, object []byte) []byte {
 func CheckSuccess(body []byte) error { return new(Request).parseSuccess(body) }
 
 // Commands is the whole table in the order of ids. Nobody may change it.
-var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands)
+var Commands = slices.Concat(ownCommands, historyCommands, configWatchCommands, flowCommands, benchCommands, authCommands)

@@ -78,3 +78,10 @@ var benchCommands = []Row{
 	{ID: 0x0519, Name: "BNLOGTASK", Role: Served, MaxBody: MaxBody, Right: access.BenchWrite, Request: "id, stage, task, node, text, token", Response: "code, seq"},
 	{ID: 0x051A, Name: "BNTASKLOG", Role: Served, MaxBody: MaxBody, Right: access.BenchRead, Request: "id, stage, task, node, after, limit", Response: "code, chunks, next"},
 }
+
+var authCommands = []Row{
+	{ID: 0x0600, Name: "AUTOKEN", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "name, groups, ttl", Response: "code, id, text, expires"},
+	{ID: 0x0601, Name: "AUTOKENS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "after, limit", Response: "code, tokens, next"},
+	{ID: 0x0602, Name: "AUREVOKE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id", Response: "code, revision"},
+	{ID: 0x0603, Name: "AUCAN", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "name, verb, what, groups", Response: "code, allowed, groups, rules"},
+}

@@ -177,7 +177,7 @@ type Server struct {
 // New makes a server for stores. It does nothing before Start.
 func New(cfg Config, stores Stores) *Server {
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, ticking: make(chan struct{})}
+	s := &Server{cfg: cfg, ticking: make(chan struct{}), unfollowRights: func() {}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.group = loop.NewGroup(loop.Config{
 		Limits: cfg.Limits, Memory: cfg.Memory, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log,

@@ -69,7 +69,10 @@ func (o *Operation) Question() reflect.Type { return o.question }
 func (o *Operation) Answer() reflect.Type { return o.answer }
 
 // Writes reports whether it may change something.
-func (o *Operation) Writes() bool { return strings.HasSuffix(o.Right.String(), ":write") }
+func (o *Operation) Writes() bool {
+	right := o.Right.String()
+	return strings.HasSuffix(right, ":write") || strings.HasSuffix(right, ":grant")
+}
 
 // Ask returns a pointer to an empty question.
 func (o *Operation) Ask() any { return reflect.New(o.question).Interface() }

@@ -7,6 +7,7 @@
 package guard
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -73,6 +74,22 @@ func (c *Caller) Apart() *Caller {
 		return nil
 	}
 	return &Caller{Permits: c.Permits, Who: c.Who, Pass: c.Pass}
+}
+
+type callerKey struct{}
+
+// With is ctx with whoever asks, whom [From] returns.
+func With(ctx context.Context, c *Caller) context.Context {
+	if c == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// From is whoever asks; nil if ctx has nobody, as without access control.
+func From(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
 }
 
 // Right needs a right that a row of the command or route table names. With named it is enough to

@@ -24,6 +24,7 @@ type connection struct {
 	name    string // svrname
 	timeout time.Duration
 	tls     clientTLS
+	token   string // a file
 	output  *choice
 	// shares are settings that have environment variables and that not all verbs have, those
 	// of serve for example, with the names of the verb's flags.
@@ -38,7 +39,7 @@ type connection struct {
 func (a *app) clientCommands() []*cobra.Command {
 	list := []*cobra.Command{a.getCommand(), a.setCommand(), a.rmCommand(), a.lsCommand(), a.watchCommand()}
 	list = append(list, a.historyCommands()...)
-	return append(list, a.clientsCommand(), a.kvCommand(), a.backupCommand(), a.storageCommand(), a.landingCommand(), a.flowCommand(), a.benchCommand())
+	return append(list, a.clientsCommand(), a.kvCommand(), a.backupCommand(), a.storageCommand(), a.landingCommand(), a.flowCommand(), a.benchCommand(), a.authCommand())
 }
 
 // connect gives a verb the flags that all of them share, and the arguments that its
@@ -62,13 +63,14 @@ func (a *app) dials(command *cobra.Command) *connection {
 	f.StringVar(&c.addr, "addr", "127.0.0.1:4800", "server addresses, HOST:PORT or unix:PATH, separated by commas; also CONFCENTER_ADDR")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "longest wait for a connection and for an answer; also CONFCENTER_TIMEOUT")
 	c.tls.define(f)
+	f.StringVar(&c.token, "token-file", "", "file with the token that says who you are, for servers with --access-control; also CONFCENTER_TOKEN_FILE, or the token itself in CONFCENTER_TOKEN")
 	_ = command.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
 	_ = command.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
 	return c
 }
 
 // sharedFlags are the client verbs' flags that have environment variables.
-var sharedFlags = []string{"addr", "timeout", "tls", "tls-ca", "client-cert", "client-key", "output"}
+var sharedFlags = []string{"addr", "timeout", "tls", "tls-ca", "client-cert", "client-key", "token-file", "output"}
 
 // clientVariables are the environment variables of the client verbs.
 func clientVariables() []string {
@@ -101,15 +103,39 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	if c.timeout <= 0 {
 		return client.Config{}, usageError{fmt.Errorf("timeout = %s: must be more than 0", c.timeout)}
 	}
+	token, err := c.tokenText()
+	if err != nil {
+		return client.Config{}, usageError{err}
+	}
 	secure, err := c.tls.config()
 	if err != nil {
 		return client.Config{}, usageError{err}
 	}
 	return client.Config{
 		TLS:   secure,
+		Token: token,
 		Addrs: addrs, Name: c.name, DialTimeout: c.timeout, RequestTimeout: c.timeout,
 		OnError: func(err error) { c.tell("%v", err) }, OnState: c.tellState,
 	}, nil
+}
+
+// tokenVariable has a token. It is no flag: everybody on the machine sees those.
+const tokenVariable = envPrefix + "_TOKEN"
+
+// tokenText is the token to present; empty: none.
+func (c *connection) tokenText() (string, error) {
+	if c.token == "" {
+		text, _ := lookup(c.app.environ, tokenVariable)
+		return text, nil
+	}
+	text, err := os.ReadFile(c.token)
+	if err != nil {
+		return "", fmt.Errorf("the file of the token cannot be read: %w", err)
+	}
+	if len(text) > 4<<10 {
+		return "", fmt.Errorf("token-file = %s: is no file of a token: it has %d bytes", c.token, len(text))
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // tell writes to standard error what is not a verb's result.

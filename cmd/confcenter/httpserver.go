@@ -58,8 +58,10 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 	}
 }
 
-func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, certs certificates, log zerolog.Logger) gateway.Config {
+func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) gateway.Config {
 	return gateway.Config{
+		Control:        access.control,
+		Open:           access.open,
 		TLSListen:      o.tls,
 		TLS:            certs.config,
 		Certificates:   certs.trouble,
@@ -79,12 +81,12 @@ func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, cert
 // startHTTP starts the HTTP side on the stores of the TCP server. It returns nil if
 // HTTP is off, or if another process has the default port and no other was asked
 // for, so that a second server for TCP alone starts without further flags.
-func startHTTP(o *httpOptions, lobby *admission.Lobby, budget *memory.Budget, certs certificates, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
-	if o.off() {
+func startHTTP(o *options, lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, srv *server.Server, store *confstore.Store, state *state, log zerolog.Logger) (*gateway.Gateway, error) {
+	if o.http.off() {
 		return nil, nil
 	}
 	stores := gateway.Stores{Config: store, State: state.store, StateStats: state.store.Stats, Storage: state.players, Models: state.models.Models(), Lander: state.landed.readings}
-	g, err := gateway.New(o.config(lobby, budget, certs, log), stores, srv)
+	g, err := gateway.New(o.http.config(lobby, budget, certs, access, log), stores, srv)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func startHTTP(o *httpOptions, lobby *admission.Lobby, budget *memory.Budget, ce
 		return g, nil
 	}
 	err = errors.Join(err, g.Shutdown(context.Background()))
-	if errors.Is(err, syscall.EADDRINUSE) && !o.given && o.tls == "" {
+	if errors.Is(err, syscall.EADDRINUSE) && !o.http.given && o.http.tls == "" {
 		log.Warn().Err(err).Msg("HTTP is off: its default port is taken; choose another with --http, or turn HTTP off with --http=")
 		return nil, nil
 	}

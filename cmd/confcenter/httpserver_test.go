@@ -97,12 +97,12 @@ func TestDefaultHTTPPortTaken(t *testing.T) {
 	state, err := openState(o, engine, store, budget, log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, state.close()) }()
-	g, err := startHTTP(&o.http, nil, nil, certificates{}, nil, store, state, log)
+	g, err := startHTTP(o, nil, nil, certificates{}, gatekeeper{}, nil, store, state, log)
 	require.NoError(t, err)
 	require.Nil(t, g)
 	require.Contains(t, text.String(), "HTTP is off: its default port is taken")
 	o.http.given = true
-	_, err = startHTTP(&o.http, nil, nil, certificates{}, nil, store, state, log)
+	_, err = startHTTP(o, nil, nil, certificates{}, gatekeeper{}, nil, store, state, log)
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }
 

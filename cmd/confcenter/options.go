@@ -50,6 +50,7 @@ type options struct {
 	landing         landingOptions
 	http            httpOptions
 	tls             tlsOptions
+	access          accessOptions
 
 	configFile  string
 	printConfig bool
@@ -70,6 +71,7 @@ func (o *options) define(command *cobra.Command) {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:4800", "address to serve on, HOST:PORT, where port 0 takes a free one, or unix:PATH for a unix socket")
 	o.http.define(f)
 	o.tls.define(f)
+	o.access.define(f)
 	f.StringVar(&o.conf, "conf", "./conf", "directory of the configuration files")
 	f.StringVar(&o.data, "data", "./data", "directory of the state store and of the configurations' versions; created if missing; must not be inside --conf")
 	f.IntVar(&o.serverID, "server-id", 1, "id of this server; the first client gets the id server-id × 1000 + 1001")
@@ -81,7 +83,7 @@ func (o *options) define(command *cobra.Command) {
 	o.logLevel.define(command, "log-level", "", "lowest level of messages to log")
 	f.BoolVar(&o.frameExact, "frame-exact", false, "push a change of a base only under the base's name, as CppCloud does, not also under the subscribed name")
 	f.BoolVar(&o.docLiteral, "doc-literal", false, "answer GETCONFIG with the bare words ok and fail of CppCloud's design document; CppCloud's C++ SDK does not handle these cleanly")
-	f.BoolVar(&o.allowOpen, "allow-open", false, "allow an address to listen on that is not loopback; there is no access control: anybody who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
+	f.BoolVar(&o.allowOpen, "allow-open", false, "allow an address to listen on that is not loopback without --access-control: anybody who reaches the port may read and write everything. HTTP is then reached by IP address and by the names in --http-host")
 	f.DurationVar(&o.keepAlive, "keep-alive", 600*time.Second, "silence after which a peer is probed; after twice that it is dropped")
 	f.DurationVar(&o.identifyTimeout, "identify-timeout", 30*time.Second, "time a new connection has to identify itself")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 10*time.Second, "longest time from a stop signal to the exit")
@@ -96,7 +98,7 @@ func (o *options) define(command *cobra.Command) {
 
 // settingsOf makes settings of the flags that wanted selects.
 func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
-	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom}, lockVariables...)} // SOAK: make soak
+	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom, tokenVariable}, lockVariables...)} // SOAK: make soak
 	flags.VisitAll(func(f *pflag.Flag) {
 		if wanted(f.Name) {
 			set.Add(f.Name, f.Value, f.Changed)
@@ -141,9 +143,9 @@ func (o *options) check() error {
 		}
 		if open, err := openAddress(at.address); err != nil {
 			refuse("%s = %s: %w", at.name, at.address, err)
-		} else if open && !o.allowOpen {
+		} else if open && !o.allowOpen && !o.access.on {
 			refuse("%s = %s is not a loopback address: anybody who reaches the port could read and write everything; "+
-				"use 127.0.0.1, or --allow-open if the network in front of it is trusted", at.name, at.address)
+				"use 127.0.0.1, or --access-control, or --allow-open if the network in front of it is trusted", at.name, at.address)
 		}
 	}
 	if o.serverID < 1 || o.serverID > maxServerID {
@@ -175,6 +177,7 @@ func (o *options) check() error {
 	o.landing.check(refuse)
 	o.http.check(refuse)
 	o.tls.check(o.servesTLS(), refuse)
+	o.access.check(refuse)
 	if o.data == "" {
 		refuse("data = : must name a directory")
 	}

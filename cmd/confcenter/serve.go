@@ -98,7 +98,7 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 	}
 	lobby := o.lobby.open(o.maxConnections, budget.Connections)
 	defer keepMemory(budget)()
-	warnIfOpen(o, log)
+	o.warn(log)
 	if err := o.state.checkState(o.data); err != nil {
 		return cannotStart(err)
 	}
@@ -115,7 +115,8 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Log: log,
+	var roles roleCheck
+	store, err := confstore.Open(confstore.Config{Dir: o.conf, DataDir: o.data, State: engine, Check: roles.check, Log: log,
 		Documents: budget.Documents, Caches: budget.Caches, Queues: budget.Queues})
 	if err != nil {
 		return cannotStart(err)
@@ -126,17 +127,23 @@ func (a *app) serve(ctx context.Context, o *options) (err error) {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, state.close()) }()
+	access, err := o.openControl(state, store, log)
+	if err != nil {
+		return cannotStart(err)
+	}
+	defer access.close()
+	roles.control.Store(access.control)
 	certs, err := o.openCertificates(log)
 	if err != nil {
 		return cannotStart(err)
 	}
 	defer func() { err = errors.Join(err, certs.close()) }()
-	srv := server.New(o.serverConfig(lobby, budget, certs, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
+	srv := server.New(o.serverConfig(lobby, budget, certs, access, log), state.serve(server.Stores{Config: store, Revisions: store.Revisions()}))
 	state.server = srv
 	if err := srv.Start(); err != nil {
 		return cannotStart(err)
 	}
-	web, err := startHTTP(&o.http, lobby, budget, certs, srv, store, state, log)
+	web, err := startHTTP(o, lobby, budget, certs, access, srv, store, state, log)
 	if err != nil {
 		return cannotStart(errors.Join(err, srv.Shutdown(ctx)))
 	}
@@ -190,8 +197,9 @@ func liveFiles(snapshot *confstore.Snapshot) int {
 	return count
 }
 
-func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, certs certificates, log zerolog.Logger) server.Config {
+func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) server.Config {
 	return server.Config{
+		Control:         access.control,
 		Lobby:           lobby,
 		Memory:          budget.Peers,
 		Listen:          o.listen,
@@ -206,26 +214,5 @@ func (o *options) serverConfig(lobby *admission.Lobby, budget *memory.Budget, ce
 		IdentifyTimeout: o.identifyTimeout,
 		SlowRequest:     o.http.slowRequest,
 		Log:             log,
-	}
-}
-
-func warnIfOpen(o *options, log zerolog.Logger) {
-	for _, address := range []string{o.listen, o.http.listen, o.tls.listen, o.http.tls} {
-		if address == "" {
-			continue // it is off
-		}
-		if open, _ := openAddress(address); !open {
-			continue
-		}
-		if o.tls.files.ClientCA != "" && (address == o.tls.listen || address == o.http.tls) {
-			log.Warn().Str("address", address).
-				Msg("OPEN ACCESS: everybody with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
-			continue
-		}
-		log.Warn().Str("address", address).
-			Msg("OPEN ACCESS: anybody who reaches this address may read and write every configuration; there is no authentication (--allow-open)")
-	}
-	if open, _ := openAddress(o.http.listen); open && len(o.http.hosts) == 0 {
-		log.Warn().Str("address", o.http.listen).Msg("HTTP is reachable by IP address only: requests to a host name are refused unless --http-host lists it")
 	}
 }

@@ -22,7 +22,7 @@ func (o *tlsOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "tls-listen", "", "address to serve on with TLS, beside --listen or, if that is empty, alone; HOST:PORT or unix:PATH")
 	f.StringVar(&o.files.Cert, "tls-cert", "", "file of the certificate for --tls-listen and --http-tls with those between it and the authority, in PEM; taken anew when it changes")
 	f.StringVar(&o.files.Key, "tls-key", "", "file of its key, in PEM")
-	f.StringVar(&o.files.ClientCA, "tls-client-ca", "", "file of the authorities whose certificates clients must show, in PEM; empty = clients need none")
+	f.StringVar(&o.files.ClientCA, "tls-client-ca", "", "file of the authorities that clients' certificates must come from, in PEM; clients must show one, with --access-control they may; empty = clients need none")
 }
 
 // servesTLS reports whether anything is served with TLS.
@@ -48,7 +48,9 @@ func (o *options) openCertificates(log zerolog.Logger) (certificates, error) {
 	if !o.servesTLS() {
 		return certificates{close: func() error { return nil }}, nil
 	}
-	files, err := tlsfiles.Open(o.tls.files, clock.Real(), log)
+	paths := o.tls.files
+	paths.Optional = o.access.on // there are other ways to say who one is
+	files, err := tlsfiles.Open(paths, clock.Real(), log)
 	if err != nil {
 		return certificates{}, err
 	}

@@ -26,6 +26,9 @@ type Paths struct {
 	// ClientCA has the authorities that clients' certificates must come from; empty: clients
 	// need none.
 	ClientCA string
+	// Optional says that clients need not show a certificate, but that one they show must come
+	// from there.
+	Optional bool
 }
 
 // Files are the certificates in force.
@@ -158,6 +161,9 @@ func (f *Files) take(text [][]byte) error {
 	}
 	if f.paths.ClientCA != "" {
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if f.paths.Optional {
+			c.ClientAuth = tls.VerifyClientCertIfGiven
+		}
 		if !c.ClientCAs.AppendCertsFromPEM(text[2]) {
 			return fmt.Errorf("%s has no certificate in PEM", f.paths.ClientCA)
 		}

@@ -148,6 +148,32 @@ func TestWhatIsNotGoodFromTheBeginningIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, k.paths.ClientCA)
 }
 
+func TestACertificateThatNeedNotBeShownMustBeGoodIfItIs(t *testing.T) {
+	k := start(t, true)
+	require.NoError(t, k.Close())
+	k.paths.Optional = true
+	var err error
+	k.Files, err = Open(k.paths, k.clock, zerolog.Nop())
+	require.NoError(t, err)
+	foreign, err := authority.New()
+	require.NoError(t, err)
+	for _, c := range []struct {
+		of   *authority.Authority
+		good bool
+	}{{nil, true}, {k.from, true}, {foreign, false}} {
+		var with []tls.Certificate
+		if c.of != nil {
+			pair, err := c.of.Issue("client", k.clock.Now().Add(time.Hour))
+			require.NoError(t, err)
+			shown, err := pair.Certificate()
+			require.NoError(t, err)
+			with = append(with, shown)
+		}
+		_, err := k.shown(with...)
+		require.Equal(t, c.good, err == nil, "%v", err)
+	}
+}
+
 func TestAnExpiredCertificateIsTrouble(t *testing.T) {
 	k := start(t, false)
 	require.NoError(t, k.Trouble())

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"confcenter/access"
@@ -58,6 +59,30 @@ type Tokens struct {
 
 	mu   sync.Mutex
 	used map[string]int64 // guarded by mu: when a token was last used, in ms, by its id
+
+	judge atomic.Pointer[Judge]
+}
+
+// Judge decides what identities may do.
+type Judge interface {
+	Of(id *access.Identity) *policy.Permits
+	Explain(id *access.Identity, v policy.Verb, c policy.Class, name string) policy.Decision
+}
+
+// Obey has tokens made and revoked only by those who have all that the token has, as j says.
+// Without a judge there is no access control.
+func (t *Tokens) Obey(j Judge) { t.judge.Store(&j) }
+
+// mayHandle refuses to give or take what by has not got.
+func (t *Tokens) mayHandle(by *access.Actor, whose *access.Identity) error {
+	j := t.judge.Load()
+	if j == nil || by == nil || by.Identity == nil {
+		return nil
+	}
+	if !(*j).Of(whose).Within((*j).Of(by.Identity)) {
+		return codes.Errorf(codes.Forbidden, "%s may do what you may not: you can neither make nor revoke such a token; ask an administrator", whose.Name)
+	}
+	return nil
 }
 
 // Open returns the tokens in a store, which must outlive them. now reads one key of it from
@@ -131,7 +156,11 @@ func (t *Tokens) Verify(text string) (who *access.Identity, id string, err error
 	t.mu.Lock()
 	t.used[id] = t.cfg.Clock.Now().UnixMilli()
 	t.mu.Unlock()
-	return &access.Identity{Name: policy.ByToken + r.Name, Groups: r.Groups}, id, nil
+	return r.identity(), id, nil
+}
+
+func (r *record) identity() *access.Identity {
+	return &access.Identity{Name: policy.ByToken + r.Name, Groups: r.Groups}
 }
 
 // Valid reports whether the token with that id still is.
@@ -167,6 +196,9 @@ type Made struct {
 // Make makes a token.
 func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made, error) {
 	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if err := t.mayHandle(by, &access.Identity{Name: policy.ByToken + q.Name, Groups: q.Groups}); err != nil {
 		return nil, err
 	}
 	t.making.Lock()
@@ -278,6 +310,11 @@ type Revoked struct {
 func (t *Tokens) Revoke(ctx context.Context, by *access.Actor, q *RevokeAsk) (*Revoked, error) {
 	if err := kv.CheckKey(tokenPrefix + q.ID); err != nil {
 		return nil, err
+	}
+	if r := t.record(q.ID); r != nil {
+		if err := t.mayHandle(by, r.identity()); err != nil {
+			return nil, err
+		}
 	}
 	del := func(key string) kv.Op { return kv.Op{Kind: kv.OpDelete, NS: kv.AccessNamespace, Key: key} }
 	result, err := t.store.Txn(ctx, &kv.Txn{Then: []kv.Op{del(tokenPrefix + q.ID), del(usedPrefix + q.ID)}, System: true, Actor: by})

@@ -24,6 +24,9 @@ type kit struct {
 	clock *clock.Fake
 }
 
+// What can be asked of the model can be asked of it over the wire.
+var _ = [...]asked{(*auth.Tokens)(nil), wire{}}
+
 var zoe = &access.Actor{Origin: access.OverHTTP, Address: "10.0.0.1:5"}
 
 func open(t *testing.T, cfg auth.Config) *kit {

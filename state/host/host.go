@@ -13,6 +13,7 @@ import (
 	"confcenter/internal/memory"
 	"confcenter/kv"
 	"confcenter/state"
+	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
@@ -26,6 +27,7 @@ type Config struct {
 	Flow    flow.Config    // its clock is that above
 	Bench   bench.Config   // its clock is that above
 	History history.Config // likewise
+	Auth    auth.Config    // likewise
 }
 
 // Host has the models. Close it before their store.
@@ -33,6 +35,7 @@ type Host struct {
 	// set at open
 	store  *state.Embedded
 	models []state.Model
+	tokens *auth.Tokens
 	cfg    Config
 	cancel context.CancelFunc
 
@@ -47,15 +50,18 @@ func Open(store kv.Archive, cfg Config) *Host {
 	h := &Host{store: state.Embed(store, cfg.Pool), cfg: cfg}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
-	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock = cfg.Clock, cfg.Clock, cfg.Clock
+	cfg.Flow.Clock, cfg.Bench.Clock, cfg.History.Clock, cfg.Auth.Clock = cfg.Clock, cfg.Clock, cfg.Clock, cfg.Clock
+	h.tokens = auth.Open(h.store, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, cfg.Auth)
 	f, b := flow.Open(h.store, cfg.Flow), bench.Open(h.store, cfg.Bench)
 	h.models = []state.Model{
 		{Name: "flow", Operations: flow.Operations, Asked: f, Count: &state.Count{}},
 		{Name: "bench", Operations: bench.Operations, Asked: b, Count: &state.Count{}},
 		{Name: "history", Operations: history.Operations, Asked: history.Open(store, cfg.History), Count: &state.Count{}},
+		{Name: "auth", Operations: auth.Operations, Asked: h.tokens, Count: &state.Count{}},
 	}
 	h.running.Go(func() { h.run(ctx, "flow", f.Run) })
 	h.running.Go(func() { h.run(ctx, "bench", b.Run) })
+	h.running.Go(func() { h.run(ctx, "auth", h.tokens.Run) })
 	return h
 }
 
@@ -81,6 +87,12 @@ func (h *Host) run(ctx context.Context, name string, model func(context.Context)
 
 // Models are what can be asked.
 func (h *Host) Models() []state.Model { return h.models }
+
+// Tokens are the tokens of the server.
+func (h *Host) Tokens() *auth.Tokens { return h.tokens }
+
+// Store is where the models keep what they know.
+func (h *Host) Store() state.Store { return h.store }
 
 // Close ends what the models do by themselves and waits for it. Nobody may ask them any more.
 func (h *Host) Close() {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"confcenter/kvstore/kvtest"
+	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
@@ -21,10 +22,10 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 	defer func() { require.NoError(t, store.Close()) }()
 	h := host.Open(store, host.Config{})
 	for i, m := range h.Models() {
-		require.Equal(t, [...]string{"flow", "bench", "history"}[i], m.Name)
+		require.Equal(t, [...]string{"flow", "bench", "history", "auth"}[i], m.Name)
 		require.NotEmpty(t, m.Operations)
 		for k := range m.Operations {
-			if o := &m.Operations[k]; o.Name == "tree" || o.Name == "nodes" || o.Name == "log" {
+			if o := &m.Operations[k]; o.Name == "tree" || o.Name == "nodes" || o.Name == "tokens" || o.Name == "log" {
 				answer, err := m.Answer(t.Context(), o, nil, o.Ask())
 				require.NoError(t, err)
 				require.Contains(t, string(answer), "[]")
@@ -38,6 +39,7 @@ func TestAHostHasTheModelsAndEndsThem(t *testing.T) {
 // operation does.
 func TestTheClientHasAMethodForEachOperation(t *testing.T) {
 	require.Equal(t, len(flow.Operations), reflect.TypeFor[*remote.FlowCalls]().NumMethod())
+	require.Equal(t, len(auth.Operations), reflect.TypeFor[*remote.AuthCalls]().NumMethod())
 	require.Equal(t, len(history.Operations), reflect.TypeFor[*remote.HistoryCalls]().NumMethod())
 	require.Equal(t, len(bench.Operations), reflect.TypeFor[*remote.BenchCalls]().NumMethod())
 }

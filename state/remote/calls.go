@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 
+	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
@@ -340,4 +341,24 @@ func (c *BenchCalls) LogTask(ctx context.Context, q *bench.LogAsk) (*bench.LogAn
 // TaskLog returns the log of a task.
 func (c *BenchCalls) TaskLog(ctx context.Context, q *bench.TaskLogAsk) (*bench.TaskLogAnswer, error) {
 	return call[bench.TaskLogAsk, bench.TaskLogAnswer](ctx, c.c, 0x051A, false, q)
+}
+
+// Token makes a token, and shows it this once.
+func (c *AuthCalls) Token(ctx context.Context, q *auth.MakeAsk) (*auth.Made, error) {
+	return call[auth.MakeAsk, auth.Made](ctx, c.c, 0x0600, true, q)
+}
+
+// Tokens lists tokens, but not their texts.
+func (c *AuthCalls) Tokens(ctx context.Context, q *auth.ListAsk) (*auth.Listed, error) {
+	return call[auth.ListAsk, auth.Listed](ctx, c.c, 0x0601, false, q)
+}
+
+// Revoke ends a token, with everything that depends on it.
+func (c *AuthCalls) Revoke(ctx context.Context, q *auth.RevokeAsk) (*auth.Revoked, error) {
+	return call[auth.RevokeAsk, auth.Revoked](ctx, c.c, 0x0602, true, q)
+}
+
+// Can tells whether somebody may do something, and which rules say so.
+func (c *AuthCalls) Can(ctx context.Context, q *auth.CanAsk) (*auth.CanAnswer, error) {
+	return call[auth.CanAsk, auth.CanAnswer](ctx, c.c, 0x0603, false, q)
 }

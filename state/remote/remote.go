@@ -69,6 +69,12 @@ type BenchCalls struct{ c *client.Client }
 // Bench is the bench model of the server that c is connected to.
 func Bench(c *client.Client) *BenchCalls { return &BenchCalls{c} }
 
+// AuthCalls has a method for each operation of a server's tokens.
+type AuthCalls struct{ c *client.Client }
+
+// Auth is the tokens of the server that c is connected to.
+func Auth(c *client.Client) *AuthCalls { return &AuthCalls{c} }
+
 // HistoryCalls has a method for each operation of a server's history of documents.
 type HistoryCalls struct{ c *client.Client }
 

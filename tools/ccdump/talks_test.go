@@ -97,7 +97,7 @@ func talkConfig(c *cast) {
 	c.says("app", protocol.GetCfgName, ``, 1)
 	c.says("app", protocol.GetCfgName, `{"detail":1}`, 1)
 	c.says("app", protocol.GetConfig, `{"file_pattern":`, 1)
-	c.says("app", 0x0701, `ignored`, 0)
+	c.says("app", 0x0B01, `ignored`, 0)
 	c.says("app", protocol.KeepAlive, ``, 1)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"confcenter/state"
+	"confcenter/state/auth"
 	"confcenter/state/bench"
 	"confcenter/state/flow"
 	"confcenter/state/history"
@@ -12,4 +13,5 @@ var models = []state.Model{
 	{Name: "history", Operations: history.Operations},
 	{Name: "flow", Operations: flow.Operations},
 	{Name: "bench", Operations: bench.Operations},
+	{Name: "auth", Operations: auth.Operations},
 }

@@ -159,6 +159,10 @@ local COMMANDS = {
   [0x0518] = { "BNREMOVEJOB", 4194304, "" },
   [0x0519] = { "BNLOGTASK", 4194304, "" },
   [0x051A] = { "BNTASKLOG", 4194304, "" },
+  [0x0600] = { "AUTOKEN", 4194304, "" },
+  [0x0601] = { "AUTOKENS", 4194304, "" },
+  [0x0602] = { "AUREVOKE", 4194304, "" },
+  [0x0603] = { "AUCAN", 4194304, "" },
 }
 
 local names = {}

@@ -163,7 +163,7 @@ func TestSummaryIsBounded(t *testing.T) {
 	c := s.open(5000)
 	for i := range maxPushed + 50 {
 		s.says(c, server, protocol.EvNotify, uint16(i), fmt.Sprintf(`{"notify":"cfg_change","filename":"%d.json","mtime":1}`, i))
-		s.says(c, client, protocol.Command(0x600+i%2500), uint16(i), `{}`)
+		s.says(c, client, protocol.Command(0xB00+i%1200), uint16(i), `{}`)
 	}
 	s.says(c, server, protocol.EvNotify, 1, `{"notify":"cfg_change","filename":"0.json","mtime":1}`)
 	pushes := sum.Pushes()
@@ -181,11 +181,11 @@ func TestOddRequests(t *testing.T) {
 	c := s.open(5000)
 	s.identify(c, "app", 7)
 	s.says(c, client, protocol.SetConfig, 2, `{"contents":"`+strings.Repeat("x", protocol.MaxBody)+`"}`)
-	s.says(c, client, 0x0633, 3, `{}`)
+	s.says(c, client, 0x0A33, 3, `{}`)
 	s.a.Close(c, s.at)
 	require.Equal(t, `# 2026-01-02 UTC
 03:04:05.003000 #1 app/7 > SETCONFIG seq=2 4194319B ! longer than the limit of 4194304 bytes: the server closes
-03:04:05.004000 #1 app/7 > 0x0633 seq=3 2B ! no such command: the server ignores it
+03:04:05.004000 #1 app/7 > 0x0A33 seq=3 2B ! no such command: the server ignores it
 03:04:05.004000 #1 app/7 > ! SETCONFIG seq=2 was never answered, asked 1ms before
 `, string(s.out))
 }

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"confcenter/access"
+	"confcenter/access/control"
+	"confcenter/access/policy"
+	"confcenter/confstore"
+	"confcenter/gateway"
+	"confcenter/internal/atomicfile"
+	"confcenter/server/gate"
+	"confcenter/state/auth"
+)
+
+// accessOptions are the settings of access control.
+type accessOptions struct {
+	on             bool
+	places         list
+	administrators list
+}
+
+// listenerNames are what --listen-as calls the listeners: their settings.
+var listenerNames = []string{gate.PlainListener, gate.TLSListener, gateway.PlainListener, gateway.TLSListener}
+
+func (o *accessOptions) define(f *pflag.FlagSet) {
+	f.BoolVar(&o.on, "access-control", false, "let in only who proves to be somebody, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data")
+	f.Var(&o.places, "listen-as", "names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME")
+	f.Var(&o.administrators, "administrators", "who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS")
+}
+
+// parsed are the places that the settings name.
+func (o *accessOptions) parsed() (places []control.Place, err error) {
+	for _, text := range o.places {
+		p, err := control.ParsePlace(text, listenerNames)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}
+
+func (o *accessOptions) check(refuse func(format string, args ...any)) {
+	if _, err := o.parsed(); err != nil {
+		refuse("listen-as: %w", err)
+	}
+	for _, name := range o.administrators {
+		if err := policy.CheckIdentity(name); err != nil {
+			refuse("administrators: %w", err)
+		}
+	}
+	if !o.on && (len(o.places) > 0 || len(o.administrators) > 0) {
+		refuse("listen-as and administrators are for --access-control, which is not set")
+	}
+}
+
+// gatekeeper decides who gets in.
+type gatekeeper struct {
+	control *control.Control // nil: there is no access control
+	open    []string         // the addresses that other machines reach although there is none
+	close   func()
+}
+
+// openControl opens access control, if it is on, on stores that are open.
+func (o *options) openControl(state *state, store *confstore.Store, log zerolog.Logger) (gatekeeper, error) {
+	if !o.access.on {
+		return gatekeeper{open: o.reachable(), close: func() {}}, nil
+	}
+	places, err := o.access.parsed()
+	if err != nil {
+		return gatekeeper{}, err
+	}
+	tokens := state.models.Tokens()
+	if len(o.access.administrators) == 0 {
+		if err := ensureAdministrator(tokens, o.data, log); err != nil {
+			return gatekeeper{}, err
+		}
+	}
+	c := control.Open(control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Places: places, Administrators: o.access.administrators, Log: log})
+	tokens.Obey(c)
+	return gatekeeper{control: c, close: c.Close}, nil
+}
+
+// tokenFile is the file in --data with the first administrator's token.
+const tokenFile = "administrator.token"
+
+// ensureAdministrator makes a token for an administrator if there is none, for otherwise nobody
+// could make one. Whoever reads the data directory has everything in any case.
+func ensureAdministrator(tokens *auth.Tokens, data string, log zerolog.Logger) error {
+	ctx := context.Background()
+	for q := (auth.ListAsk{}); ; {
+		page, err := tokens.List(ctx, nil, &q)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(page.Tokens, func(t auth.Token) bool { return slices.Contains(t.Groups, policy.Administrators) }) {
+			return nil
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	made, err := tokens.Make(ctx, &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: "administrator", Groups: []string{policy.Administrators}})
+	if err != nil {
+		return err
+	}
+	root, err := atomicfile.OS().OpenRoot(data)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := atomicfile.Write(root, tokenFile, []byte(made.Text+"\n"), atomicfile.Attr{Perm: 0o600}); err != nil {
+		return err
+	}
+	log.Warn().Str("file", filepath.Join(data, tokenFile)).Str("id", made.ID).
+		Msg("a token for an administrator was made: make others with it, then revoke it and remove the file")
+	return nil
+}
+
+// roleCheck is what the documents ask about their changes. Access control opens after them.
+type roleCheck struct {
+	control atomic.Pointer[control.Control]
+}
+
+func (r *roleCheck) check(name string, before, contents []byte, by *access.Actor) error {
+	return r.control.Load().Check(name, before, contents, by)
+}
+
+// reachable are the addresses that other machines reach.
+func (o *options) reachable() (list []string) {
+	for _, address := range []string{o.listen, o.http.listen, o.tls.listen, o.http.tls} {
+		if address == "" {
+			continue // it is off
+		}
+		if open, _ := openAddress(address); open {
+			list = append(list, address)
+		}
+	}
+	return list
+}
+
+// warn tells of addresses that are less safe than they could be.
+func (o *options) warn(log zerolog.Logger) {
+	for _, address := range o.reachable() {
+		secure := address == o.tls.listen || address == o.http.tls
+		if o.access.on && secure {
+			continue
+		}
+		line := log.Warn().Str("address", address)
+		switch {
+		case o.access.on:
+			line.Msg("there is no TLS at this address: whoever is on the way can read tokens and everything else, and use them (--tls-listen, --http-tls)")
+		case secure && o.tls.files.ClientCA != "":
+			line.Msg("OPEN ACCESS: everybody with a certificate of --tls-client-ca may read and write every configuration; there are no permissions (--allow-open)")
+		default:
+			line.Msg("OPEN ACCESS: anybody who reaches this address may read and write every configuration; there is no authentication (--allow-open)")
+		}
+	}
+	if open, _ := openAddress(o.http.listen); open && len(o.http.hosts) == 0 {
+		log.Warn().Str("address", o.http.listen).Msg("HTTP is reachable by IP address only: requests to a host name are refused unless --http-host lists it")
+	}
+}

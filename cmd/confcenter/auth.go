@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"confcenter/state/auth"
+)
+
+// authCommand is the group of verbs for tokens, and for what roles allow.
+func (a *app) authCommand() *cobra.Command {
+	return a.modelCommand(&cobra.Command{
+		Use:   "auth",
+		Short: "Tokens, and who may do what",
+		Long: `Auth makes, lists and revokes the tokens by which programs prove who they are, and tells
+who may do what by which rule. Roles are files in conf/_access, edited and rolled back
+like all others; docs/access.md has what is in them.`,
+		Example: `  confcenter auth token game-1 --groups games
+  confcenter auth tokens
+  confcenter auth can token:game-1 read config:game/limits.json`,
+	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision}, "token": {show: a.showToken}})
+}
+
+// showDecision prints yes or no, and the rules behind it.
+func (a *app) showDecision(answer any) error {
+	can := answer.(*auth.CanAnswer)
+	word := "no"
+	switch {
+	case can.Allowed:
+		word = "yes"
+	case len(can.Rules) == 0:
+		word = "no: no rule allows it"
+	}
+	if _, err := fmt.Fprintln(a.stdout, word); err != nil {
+		return err
+	}
+	for _, r := range can.Rules {
+		if _, err := fmt.Fprintf(a.stdout, "%s by %s: %s\n", r.Says, r.Rule, r.What); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showToken prints a new token alone, so that it can be sent into a file, and what people need to
+// know of it beside that.
+func (a *app) showToken(answer any) error {
+	made := answer.(*auth.Made)
+	fmt.Fprintf(a.stderr, "confcenter: the token %s, which is not shown again:\n", made.ID)
+	_, err := fmt.Fprintln(a.stdout, made.Text)
+	return err
+}

@@ -1,0 +1,78 @@
+package auth_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"confcenter/access"
+	"confcenter/access/policy"
+	"confcenter/codes"
+	"confcenter/state/auth"
+)
+
+// policed obeys one role.
+func policed(t *testing.T) *kit {
+	k := open(t, auth.Config{})
+	role, err := policy.ParseRole("games", []byte(`{"rules": [
+		{"name": "own", "who": ["token:lead", "group:games"], "allow": ["read"], "what": ["config:game/*"]},
+		{"who": ["token:lead"], "allow": ["*"], "what": ["roles"]},
+		{"who": ["*"], "deny": ["read"], "what": ["config:game/secret"]},
+		{"who": ["token:ops"], "allow": ["*"], "what": ["kv"]}]}`))
+	require.NoError(t, err)
+	k.Obey(policy.New(role))
+	return k
+}
+
+func TestADecisionIsExplainedByItsRules(t *testing.T) {
+	k := policed(t)
+	k.made(t, auth.MakeAsk{Name: "game-1", Groups: []string{"games"}})
+	own := auth.Reason{Rule: `games, rule 1 "own"`, What: "config:game/*", Says: "allow"}
+	secret := auth.Reason{Rule: `games, rule 3`, What: "config:game/secret", Says: "deny"}
+	for _, c := range []struct {
+		ask    auth.CanAsk
+		answer auth.CanAnswer
+	}{
+		{auth.CanAsk{Name: "token:lead", Verb: "read", What: "config:game/a"}, auth.CanAnswer{Allowed: true, Rules: []auth.Reason{own}}},
+		{auth.CanAsk{Name: "token:game-1", Verb: "read", What: "config:game/a"}, auth.CanAnswer{Allowed: true, Groups: []string{"games"}, Rules: []auth.Reason{own}}},
+		{auth.CanAsk{Name: "token:game-1", Verb: "read", What: "config:game/a", Groups: []string{"x"}}, auth.CanAnswer{Groups: []string{"x"}}},
+		{auth.CanAsk{Name: "token:game-1", Verb: "read", What: "config:game/secret"}, auth.CanAnswer{Groups: []string{"games"}, Rules: []auth.Reason{secret}}},
+		{auth.CanAsk{Name: "cert:CN=x", Verb: "grant", What: "roles"}, auth.CanAnswer{}},
+	} {
+		got, err := k.Can(t.Context(), nil, &c.ask)
+		require.NoError(t, err)
+		require.Equal(t, &c.answer, got, "%+v", c.ask)
+	}
+	for _, ask := range []auth.CanAsk{
+		{Name: "game-1", Verb: "read", What: "config:a"},
+		{Name: "token:game-1", Verb: "eat", What: "config:a"},
+		{Name: "token:game-1", Verb: "*", What: "config:a"},
+		{Name: "token:game-1", Verb: "read", What: "conf:a"},
+		{Name: "token:game-1", Verb: "read", What: "config:a*"},
+		{Name: "token:game-1", Verb: "lock", What: "config:a"},
+	} {
+		_, err := k.Can(t.Context(), nil, &ask)
+		require.Equal(t, codes.BadRequest, codes.Of(err), "%+v", ask)
+	}
+	_, err := open(t, auth.Config{}).Can(t.Context(), nil, &auth.CanAsk{Name: "token:a", Verb: "read", What: "config:a"})
+	require.Equal(t, codes.NotImplemented, codes.Of(err))
+}
+
+func TestNobodyMakesOrRevokesATokenThatMayDoMore(t *testing.T) {
+	k := policed(t)
+	lead := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
+	root := &access.Actor{Identity: &access.Identity{Name: "token:root", Groups: []string{policy.Administrators}}}
+	mine, err := k.Make(t.Context(), lead, &auth.MakeAsk{Name: "game-1", Groups: []string{"games"}})
+	require.NoError(t, err)
+	for _, ask := range []auth.MakeAsk{{Name: "ops"}, {Name: "x", Groups: []string{policy.Administrators}}} {
+		_, err := k.Make(t.Context(), lead, &ask)
+		require.Equal(t, codes.Forbidden, codes.Of(err), "%+v", ask)
+		made, err := k.Make(t.Context(), root, &ask)
+		require.NoError(t, err)
+		_, err = k.Revoke(t.Context(), lead, &auth.RevokeAsk{ID: made.ID})
+		require.Equal(t, codes.Forbidden, codes.Of(err), "%+v", ask)
+		require.True(t, k.Valid(made.ID))
+	}
+	_, err = k.Revoke(t.Context(), lead, &auth.RevokeAsk{ID: mine.ID})
+	require.NoError(t, err)
+}

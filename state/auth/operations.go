@@ -1,0 +1,21 @@
+package auth
+
+import (
+	"confcenter/access"
+	"confcenter/codes"
+	"confcenter/state"
+)
+
+// Operations is what can be asked of Tokens, in the order of their numbers on the wire: new ones
+// go to the end.
+var Operations = []state.Operation{
+	state.Define("token", access.RolesGrant, "POST token", "makes a token, and shows it this once", (*Tokens).Make).
+		Refuses(codes.Limit, "there are as many tokens as there may be").
+		Refuses(codes.Forbidden, "its owner could do what you may not"),
+	state.Define("tokens", access.RolesRead, "GET tokens", "lists tokens, but not their texts", (*Tokens).List),
+	state.Define("revoke", access.RolesGrant, "POST revoke", "ends a token, with everything that depends on it", (*Tokens).Revoke).
+		Refuses(codes.NotFound, "there is no such token").
+		Refuses(codes.Forbidden, "its owner may do what you may not"),
+	state.Define("can", access.RolesRead, "GET can", "tells whether somebody may do something, and which rules say so", (*Tokens).Can).
+		Refuses(codes.NotImplemented, "the server has no access control"),
+}
