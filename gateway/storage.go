@@ -3,9 +3,11 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"confcenter/access"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kv/kvjson"
@@ -44,13 +46,13 @@ func (g *Gateway) storageRoutes() []route {
 	const place = storageRoot + "/{appId}/{regionId}"
 	const owner = place + "/{logicType}/{ownerId}"
 	return []route{
-		{method: get, pattern: storageRoot, name: "storage.regions", right: access.StorageRead, handle: g.storageRegions},
-		{method: get, pattern: place, name: "storage.owners", right: access.StorageRead, handle: g.storageOwners},
-		{method: get, pattern: owner, name: "storage.get", right: access.StorageRead, handle: g.storageGet},
-		{method: patch, pattern: owner, name: "storage.update", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Update)},
-		{method: post, pattern: owner + "/incr", name: "storage.incr", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Incr)},
-		{method: post, pattern: owner + "/remove", name: "storage.remove", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Remove)},
-		{method: post, pattern: owner + "/restore", name: "storage.restore", right: access.StorageWrite, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Restore)},
+		{method: get, pattern: storageRoot, name: "storage.regions", right: access.StorageRead, named: true, handle: g.storageRegions},
+		{method: get, pattern: place, name: "storage.owners", right: access.StorageRead, named: true, handle: g.storageOwners},
+		{method: get, pattern: owner, name: "storage.get", right: access.StorageRead, named: true, handle: g.storageGet},
+		{method: patch, pattern: owner, name: "storage.update", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Update)},
+		{method: post, pattern: owner + "/incr", name: "storage.incr", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Incr)},
+		{method: post, pattern: owner + "/remove", name: "storage.remove", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Remove)},
+		{method: post, pattern: owner + "/restore", name: "storage.restore", right: access.StorageWrite, named: true, body: g.cfg.MaxBody, handle: g.storageWrite(storage.Restore)},
 		{method: get, pattern: landingRoot, name: "landing.status", right: access.LandingRead, quiet: true, handle: g.landingStatus},
 		{method: get, pattern: landingRoot + "/errors", name: "landing.errors", right: access.LandingRead, quiet: true, handle: g.landingErrors},
 		{method: post, pattern: landingRoot + "/errors/retry", name: "landing.retry", right: access.LandingWrite, body: g.cfg.MaxBody, handle: g.landingRetry},
@@ -69,6 +71,7 @@ func (g *Gateway) storageRegions(w *reply, r *http.Request) error {
 		return err
 	}
 	list, size := g.stores.Storage.Regions(), 0
+	list = slices.DeleteFunc(list, func(o storage.Owner) bool { return w.rights.Owners(o.App, o.Region, "") != nil })
 	for i := range list {
 		size += entryOverhead + len(list[i].App) + len(list[i].Region)
 	}
@@ -95,6 +98,9 @@ func (g *Gateway) storageOwners(w *reply, r *http.Request) error {
 		return err
 	}
 	place := ownerOf(r)
+	if err := w.rights.Owners(place.App, place.Region, logic); err != nil {
+		return err
+	}
 	if count {
 		n, err := g.stores.Storage.Count(r.Context(), place.App, place.Region, logic)
 		if err != nil {
@@ -132,6 +138,9 @@ func (g *Gateway) storageGet(w *reply, r *http.Request) error {
 		p.fail(codes.Errorf(codes.BadRequest, "names excludes after, limit and revision, which are for all fields"))
 	}
 	if err := p.end(); err != nil {
+		return err
+	}
+	if err := w.rights.OwnerOf(policy.Read, owner); err != nil {
 		return err
 	}
 	if names != nil {
@@ -201,6 +210,9 @@ func (g *Gateway) storageWrite(kind storage.Kind) handler {
 		write := &storage.Write{Owner: ownerOf(r), Kind: kind, Actor: by}
 		storagejson.ReadWrite(&m.Reader, write)
 		if err := m.End(); err != nil {
+			return err
+		}
+		if err := w.rights.Fields(write); err != nil {
 			return err
 		}
 		if err := w.room.take(w, costOf(write)); err != nil {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"confcenter/access/policy"
 	"confcenter/protocol"
 	"confcenter/server/gate"
 	"confcenter/server/loop"
@@ -43,7 +44,10 @@ func (g *gets) LookUp(n int) { g.f.store.GetEach(g.gets[:n]) }
 
 // Answer implements gate.Together.
 func (g *gets) Answer(s *gate.Session, h protocol.Header, i int) {
-	switch one := &g.gets[i]; {
+	one := &g.gets[i]
+	switch err := s.Rights.Owner(policy.Read, one.App, one.Region, one.Logic, one.ID); {
+	case err != nil:
+		s.RefuseState(h, err)
 	case one.Err != nil:
 		s.RefuseState(h, one.Err)
 	case one.Cold:

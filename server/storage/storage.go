@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -54,9 +56,9 @@ func deskOf(s *gate.Session) *desk { return s.Desk.Part(gate.OfStorage).(*desk) 
 func Add(life context.Context, g *gate.Gate, store Store) {
 	f := &Handlers{store: store, life: life}
 	routes := map[protocol.Command]gate.Route{
-		protocol.StGet:    {Handle: f.get, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
-		protocol.StAll:    route(waits, (*protocol.Request).StorageQuery, f.all),
-		protocol.StOwners: route(waits, (*protocol.Request).StorageOwnersQuery, f.owners),
+		protocol.StGet:    {Handle: f.get, Named: true, Together: func(*gate.Desk) gate.Together { return &gets{f: f} }},
+		protocol.StAll:    named((*protocol.Request).StorageQuery, mayReadAll, f.all),
+		protocol.StOwners: named((*protocol.Request).StorageOwnersQuery, mayList, f.owners),
 		protocol.StStatus: route(works, nothing, f.status),
 		protocol.StErrors: route(works, (*protocol.Request).LandingErrorsQuery, f.errors),
 		protocol.StRetry:  route(waits, (*protocol.Request).LandingRows, f.retry),
@@ -72,7 +74,7 @@ func Add(life context.Context, g *gate.Gate, store Store) {
 	}
 	for _, row := range protocol.Commands {
 		if row.ID.StorageKind() != 0 {
-			routes[row.ID] = gate.Route{Handle: f.write, Write: true}
+			routes[row.ID] = gate.Route{Handle: f.write, Write: true, Named: true}
 		}
 	}
 	for cmd, r := range routes {
@@ -114,6 +116,31 @@ func route[Q any](by func(*gate.Session, protocol.Header, func([]byte) []byte), 
 	}}
 }
 
+// named is route for a request about some of the fields, which may asks the right to on the loop.
+// Those who may have to wait answer it.
+func named[Q any](read func(*protocol.Request) (Q, error), may func(*guard.Caller, *Q) error, answer func(dst []byte, q Q) ([]byte, error)) gate.Route {
+	r := gate.Route{Named: true}
+	r.Handle = func(s *gate.Session, h protocol.Header, body []byte) bool {
+		permitted := func(req *protocol.Request) (Q, error) {
+			q, err := read(req)
+			if err == nil {
+				err = may(s.Rights, &q)
+			}
+			return q, err
+		}
+		return route(waits, permitted, answer).Handle(s, h, body)
+	}
+	return r
+}
+
+func mayReadAll(c *guard.Caller, q *protocol.StorageQuery) error {
+	return c.OwnerOf(policy.Read, q.Owner)
+}
+
+func mayList(c *guard.Caller, q *protocol.StorageOwnersQuery) error {
+	return c.Owners(q.App, q.Region, q.Logic)
+}
+
 func works(s *gate.Session, h protocol.Header, body func([]byte) []byte) { s.Later(h, body) }
 
 func waits(s *gate.Session, h protocol.Header, body func([]byte) []byte) {
@@ -135,7 +162,11 @@ func (f *Handlers) get(s *gate.Session, h protocol.Header, _ []byte) bool {
 	}
 	g := storage.Get{App: q.App, Region: q.Region, Logic: q.Logic, ID: q.ID}
 	owner := g.Owner()
-	if err := owner.Check(); err != nil {
+	err := s.Rights.OwnerOf(policy.Read, owner)
+	if err == nil {
+		err = owner.Check()
+	}
+	if err != nil {
 		s.RefuseState(h, err)
 		return true
 	}

@@ -55,7 +55,11 @@ func newDesk(l *loop.Loop) *desk {
 func (f *Handlers) write(s *gate.Session, h protocol.Header, _ []byte) bool {
 	d := deskOf(s)
 	w := d.newWriting(s, h)
-	if err := s.Desk.Req.StorageWrite(h.Command, &w.Write); err != nil {
+	err := s.Desk.Req.StorageWrite(h.Command, &w.Write)
+	if err == nil {
+		err = s.Rights.Fields(&w.Write)
+	}
+	if err != nil {
 		d.release(w)
 		s.RefuseState(h, err)
 		return true
