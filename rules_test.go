@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"access/policy":                {"access", "codes", "internal/jsontext"},
 	"access/guard":                 {"access", "access/policy", "codes", "kv", "meta", "storage/field"},
 	"access/control":               {"access", "access/guard", "access/policy", "codes", "confstore", "internal/clock", "kv", "state", "state/auth", "github.com/rs/zerolog"},
+	"access/seal":                  {"codes", "internal/jsontext"},
 	"access/guard/guardtest":       {"access", "access/guard", "access/policy", "github.com/stretchr/testify"},
 	"codes":                        {},
 	"kv":                           {"access", "codes", "internal/jsontext"},

@@ -1,0 +1,220 @@
+// Package seal encrypts values of documents. A sealed value is a JSON string that says by which
+// data key it is encrypted and where it was sealed:
+//
+//	"$secret:v1:KEY:BASE64:config:NAME"
+//
+// It is the mark that everybody sees, in files, history, diffs and backups as well, and it can be
+// written back as it is. Because it is a string, merging and key paths treat it as one value. Where
+// it was sealed, its origin, is authenticated: a copy in another document is still the origin's, and
+// nobody can say otherwise.
+//
+// A writer asks for a value to be sealed by putting the object {"$seal": VALUE} in its place; see
+// [Asks] and [Ring.Seal].
+//
+// Values are encrypted by data keys, with AES-256-GCM. Data keys are random, and kept wrapped by a
+// key that comes from outside, see [Wrapping].
+package seal
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"confcenter/internal/jsontext"
+)
+
+const (
+	prefix = "$secret:v1:"
+	// the additional data of what is encrypted begins with what it is, so that nothing passes for
+	// something else
+	valueLabel   = "confcenter value v1\x00"
+	dataKeyLabel = "confcenter data key v1\x00"
+)
+
+// KeyBytes is the length of all keys.
+const KeyBytes = 32
+
+// padTo is what the lengths of values are made multiples of before they are encrypted, so that a
+// mark tells little of them.
+const padTo = 32
+
+var text64 = base64.RawURLEncoding
+
+// The errors of Open. They never have anything of a value or a key in them.
+var (
+	errForm    = errors.New("it is not a sealed value")
+	errKey     = errors.New("its data key is not here; give the server the key by which that is wrapped")
+	errChanged = errors.New("it, or where it says it was sealed, was changed")
+)
+
+// Ring is a set of data keys, of which the newest seals. It never changes, and any number of
+// goroutines may use it. The nil Ring has none.
+type Ring struct {
+	newest string
+	keys   map[string]cipher.AEAD
+	digest [KeyBytes]byte
+}
+
+// DataKey is a data key as it is in memory. Its ID has no colon.
+type DataKey struct {
+	ID   string
+	Made int64 // ms since 1970
+	Key  [KeyBytes]byte
+}
+
+// NewRing makes a Ring. There must be one key at least.
+func NewRing(keys []DataKey) *Ring {
+	r := &Ring{keys: make(map[string]cipher.AEAD, len(keys))}
+	newest, oldest := &keys[0], &keys[0]
+	for i := range keys {
+		k := &keys[i]
+		r.keys[k.ID] = gcm(k.Key[:])
+		if k.after(newest) {
+			newest = k
+		}
+		if oldest.after(k) {
+			oldest = k
+		}
+	}
+	r.newest = newest.ID
+	mac := hmac.New(sha256.New, oldest.Key[:])
+	mac.Write([]byte("confcenter digests v1"))
+	mac.Sum(r.digest[:0])
+	return r
+}
+
+func (k *DataKey) after(other *DataKey) bool {
+	return k.Made > other.Made || k.Made == other.Made && k.ID > other.ID
+}
+
+// gcm panics unless key has KeyBytes bytes.
+func gcm(key []byte) cipher.AEAD {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err)
+	}
+	return aead
+}
+
+// Digest identifies data that has secrets in it: nobody can find out by it what they are without
+// the oldest of the data keys. It stays the same as long as that is there.
+func (r *Ring) Digest(data []byte) (sum [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, r.digest[:])
+	mac.Write(data)
+	mac.Sum(sum[:0])
+	return sum
+}
+
+func additional(id, origin string) []byte { return []byte(valueLabel + id + "\x00" + origin) }
+
+// value seals a compact value, and returns what stands for it, without quotes.
+func (r *Ring) value(origin string, compact []byte) string {
+	padded := append(bytes.Clone(compact), bytes.Repeat([]byte(" "), (padTo-len(compact)%padTo)%padTo)...)
+	sealed := r.keys[r.newest].Seal(nil, nil, padded, additional(r.newest, origin))
+	clear(padded)
+	return prefix + r.newest + ":" + text64.EncodeToString(sealed) + ":" + origin
+}
+
+// Open returns the value that a mark stands for, as compact JSON, and its origin, which is proved
+// only if there is no error.
+func (r *Ring) Open(mark string) (value []byte, origin string, err error) {
+	id, sealed, origin, ok := parts(mark)
+	if !ok {
+		return nil, "", errForm
+	}
+	if r == nil || r.keys[id] == nil {
+		return nil, origin, errKey
+	}
+	raw, err := text64.Strict().DecodeString(sealed)
+	if err != nil {
+		return nil, origin, errForm
+	}
+	value, err = r.keys[id].Open(nil, nil, raw, additional(id, origin))
+	if err != nil {
+		return nil, origin, errChanged
+	}
+	return bytes.TrimRight(value, " "), origin, nil
+}
+
+func parts(mark string) (id, sealed, origin string, ok bool) {
+	rest, ok := strings.CutPrefix(mark, prefix)
+	if !ok {
+		return "", "", "", false
+	}
+	id, rest, _ = strings.Cut(rest, ":")
+	sealed, origin, _ = strings.Cut(rest, ":")
+	return id, sealed, origin, id != "" && sealed != "" && origin != ""
+}
+
+var quotedPrefix = []byte(`"` + prefix)
+
+// Has reports whether valid JSON may have a sealed value.
+func Has(valid []byte) bool { return bytes.Contains(valid, quotedPrefix) }
+
+// AppendRevealed appends valid with its marks replaced by what they stand for, as far as the data
+// keys are there and may, which is asked with the origin of each, allows it. The rest is left as it
+// is. A mark that is the key of a member is none.
+func (r *Ring) AppendRevealed(dst, valid []byte, may func(origin string) bool) []byte {
+	done := 0
+	for at := 0; ; {
+		next := bytes.Index(valid[at:], quotedPrefix)
+		if next < 0 {
+			return append(dst, valid[done:]...)
+		}
+		begin := at + next
+		at = begin + len(quotedPrefix)
+		if escaped(valid, begin) {
+			continue // of a text that has a quote in it
+		}
+		end := jsontext.Skip(valid, begin)
+		at = end
+		if behind := skipBlanks(valid, end); behind < len(valid) && valid[behind] == ':' {
+			continue
+		}
+		mark := string(jsontext.Unquote(valid[begin:end]))
+		if _, _, origin, ok := parts(mark); !ok || !may(origin) {
+			continue
+		}
+		value, _, err := r.Open(mark)
+		if err != nil {
+			continue
+		}
+		dst = append(append(dst, valid[done:begin]...), value...)
+		clear(value)
+		done = end
+	}
+}
+
+// escaped reports whether the byte at i has an odd number of backslashes in front of it, which it
+// can have within strings only.
+func escaped(text []byte, i int) bool {
+	n := 0
+	for i > n && text[i-n-1] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+func skipBlanks(text []byte, i int) int {
+	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// newID is that of a new data key.
+func newID() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return text64.EncodeToString(b[:])
+}
