@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	"confstore/doclog":             {"codes", "kv", "github.com/json-iterator/go"},
 	"confstore/placement":          {"codes", "confstore/doclog", "internal/atomicfile", "kv"},
 	"confstore/change":             {"access", "confstore/doclog", "kv"},
-	"confstore": {"access", "codes", "confstore/change", "confstore/doclog", "confstore/journal", "confstore/placement", "kv", "kv/documents", "kv/follow", "meta", "internal/atomicfile", "internal/clock", "internal/gitrepo", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
+	"confstore": {"access", "access/seal", "codes", "confstore/change", "confstore/doclog", "confstore/journal", "confstore/placement", "kv", "kv/documents", "kv/follow", "meta", "internal/atomicfile", "internal/clock", "internal/gitrepo", "internal/health", "internal/jsonpath", "internal/jsontext", "internal/memory",
 		"github.com/fsnotify/fsnotify", "github.com/rs/zerolog", "golang.org/x/sys"},
 	"client": {"access", "codes", "kv", "protocol", "storage/field", "internal/atomicfile", "internal/clock", "internal/jsonpath", "internal/jsontext",
 		"github.com/json-iterator/go"},

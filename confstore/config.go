@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"confcenter/access"
+	"confcenter/access/seal"
 	"confcenter/confstore/placement"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/clock"
@@ -44,6 +45,9 @@ type Config struct {
 	// there was none, and says why. by made the change; nil: it was made to a file, which is then
 	// not served. It must not wait, nor keep the texts. Default: nothing is refused.
 	Check func(name string, before, contents []byte, by *access.Actor) error
+	// Ring has the keys by which values of documents are sealed, now; nil, as by default: there are
+	// none, and what is to be sealed is refused. It must not wait.
+	Ring func() *seal.Ring
 
 	// Log receives what people should know; the zero Logger is silent.
 	Log zerolog.Logger
@@ -131,6 +135,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Check == nil {
 		c.Check = func(string, []byte, []byte, *access.Actor) error { return nil }
+	}
+	if c.Ring == nil {
+		c.Ring = func() *seal.Ring { return nil }
 	}
 	orDefault(&c.QuietPeriod, 3*time.Millisecond)
 	orDefault(&c.MaxSettle, 50*time.Millisecond)

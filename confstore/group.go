@@ -8,6 +8,7 @@ import (
 	"slices"
 	"syscall"
 
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
@@ -155,7 +156,7 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 	}
 	sets := make([]setting, len(jobs))
 	for i, job := range jobs {
-		sets[i].begin(job, w.cfg.MaxFileBytes)
+		sets[i].begin(job, w.cfg.MaxFileBytes, w.cfg.Ring())
 	}
 	defer w.giveBack(sets)
 	sets = w.prepare(w.plan(sets))
@@ -176,7 +177,7 @@ func (w *writer) group(jobs []*setJob) (done []setting, ended bool) {
 }
 
 // begin reads what a request asks for.
-func (s *setting) begin(job *setJob, limit int64) {
+func (s *setting) begin(job *setJob, limit int64, ring *seal.Ring) {
 	s.job, s.files = job, s.one[:]
 	if len(job.reqs) != 1 {
 		s.files = make([]fileSetting, len(job.reqs))
@@ -188,9 +189,10 @@ func (s *setting) begin(job *setJob, limit int64) {
 		s.err = errHanging // it was told so
 		return
 	}
+	job.conceal(ring)
 	for i := range s.files {
 		f := &s.files[i]
-		f.text, f.err = requestText(f.req, limit)
+		f.text, f.err = requestText(f.req, limit, ring)
 	}
 	if job.changed == nil {
 		s.err = s.files[0].err

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"confcenter/access/seal"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
@@ -60,8 +61,9 @@ func (p planner) judge(req *SetRequest, text []byte, file reading, full error) (
 }
 
 // requestText returns the compact text to store, nil for a deletion. It refuses text that
-// would make a file of more than limit bytes, which could not be read back.
-func requestText(req *SetRequest, limit int64) (text []byte, err error) {
+// would make a file of more than limit bytes, which could not be read back. What is to be sealed
+// is, in the request as well.
+func requestText(req *SetRequest, limit int64, ring *seal.Ring) (text []byte, err error) {
 	if req.Contents == nil {
 		return nil, nil
 	}
@@ -73,6 +75,9 @@ func requestText(req *SetRequest, limit int64) (text []byte, err error) {
 		return nil, nil
 	case req.Name == meta.FileName && kind != jsontext.Object:
 		return nil, codes.Errorf(codes.BadRequest, "contents of %s must be a JSON object", meta.FileName)
+	}
+	if err := req.sealed(ring); err != nil {
+		return nil, err
 	}
 	text, size := compactText(req.Contents), len(req.Contents)
 	if !req.Exact {

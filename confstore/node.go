@@ -16,6 +16,7 @@ type document struct {
 	given   int32  // what the writer or the file said
 	seq     uint64 // of the change that made it
 	deleted bool
+	sealed  bool // it has marks of sealed values
 	index   form // of text
 
 	hash     doclog.Digest // of the file; zero if deleted

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"confcenter/access"
+	"confcenter/access/seal"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/jsontext"
 	"confcenter/kv"
@@ -85,7 +86,7 @@ func (p planner) plan(edits []edit, recheck bool) (*plan, error) {
 // served for the document or for one that inherits from it, because clients fetch neither for
 // less.
 func (p planner) version(e edit, next *rules) *document {
-	doc := &document{text: e.text, given: e.given, deleted: e.text == nil, hash: e.hash}
+	doc := &document{text: e.text, given: e.given, deleted: e.text == nil, hash: e.hash, sealed: seal.Has(e.text)}
 	if doc.deleted {
 		doc.text = []byte("{}")
 	}

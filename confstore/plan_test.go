@@ -225,7 +225,7 @@ func TestJudge(t *testing.T) {
 		"conflict goes before older":    {req: with(with(set("a.json", `1`), mtime(1)), ifMtime(1)), file: there, code: codes.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := requestText(&row.req, 1<<20)
+			text, err := requestText(&row.req, 1<<20, nil)
 			require.NoError(t, err)
 			v, err := planner{prev: prev, now: noon}.judge(&row.req, text, row.file, row.full)
 			if row.code != 0 {

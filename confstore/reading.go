@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"confcenter/access/seal"
 	"confcenter/confstore/doclog"
 	"confcenter/internal/atomicfile"
 	"confcenter/internal/jsontext"
@@ -83,6 +84,10 @@ func (r *reading) check(data []byte) {
 	}
 	if r.name == meta.FileName && kind != jsontext.Object {
 		r.fault = "must hold a JSON object"
+		return
+	}
+	if seal.Asks(data) {
+		r.fault = sealFault
 		return
 	}
 	r.layout = jsontext.LayoutOf(data, ownLayout)

@@ -1,6 +1,7 @@
 package confstore
 
 import (
+	"confcenter/access/seal"
 	"confcenter/confstore/doclog"
 	"confcenter/meta"
 )
@@ -19,7 +20,7 @@ func recalled(list []recalledDocument, seq uint64, l *limits) *Snapshot {
 	b.next.seq = seq
 	docs := make(map[string]*document, len(list))
 	for _, d := range list {
-		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash}
+		doc := &document{served: d.Served, given: d.Given, seq: d.Seq, deleted: d.Deleted, text: d.text, hash: d.Hash, sealed: seal.Has(d.text)}
 		doc.setRevision(d.Revision)
 		if doc.deleted {
 			doc.text = []byte("{}")

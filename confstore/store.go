@@ -95,7 +95,8 @@ func (s *Store) Reload() {
 
 // ReadFile returns the file as it is on disk at this moment, whether or not it is valid or has
 // been taken in yet. room is called with its size before it is read; its error is returned. Else it
-// fails with codes.BadName, codes.NotFound, codes.TooLarge or codes.Storage. It may be called from any
+// fails with codes.BadName, codes.NotFound, codes.TooLarge, codes.Storage or, if there is a value in
+// it that nobody must see because it is to be sealed, codes.Forbidden. It may be called from any
 // goroutine.
 func (s *Store) ReadFile(name string, room func(size int64) error) ([]byte, error) {
 	if err := CheckName(name); err != nil {
@@ -112,6 +113,8 @@ func (s *Store) ReadFile(name string, room func(size int64) error) ([]byte, erro
 		return full
 	})
 	switch {
+	case err == nil && asksToSeal(data):
+		return nil, codes.Errorf(codes.Forbidden, "%s %s", name, sealFault)
 	case err == nil:
 		return data, nil
 	case full != nil:
