@@ -12,7 +12,7 @@ const originPrefix = "config:"
 
 // sealFault is why a file is not served that has a value to be sealed. It is a person's, and
 // somebody else may have read it already, so it is not sealed behind their back.
-const sealFault = "has a value to be sealed ($seal), and only writes through the server are sealed: put what `confcenter secret seal` prints in its place, or write the file with `confcenter set`; whoever could read it here has seen the value"
+const sealFault = "has a value to be sealed ($seal), and only writes through the server are sealed: write the file with `confcenter set`; whoever could read it here has seen the value"
 
 // sealed replaces the values of a request that are to be sealed. From then on nothing knows them.
 // The contents are JSON.

@@ -131,7 +131,7 @@ func TestAFileWithAValueToBeSealedIsNeitherServedNorShown(t *testing.T) {
 	k.put("a.json", `{"n":{"$seal":"`+plain+`"}}`)
 	k.Reload()
 	k.await("the fault", func() bool { return k.Snapshot().Node("a.json").Broken() != "" })
-	require.Contains(t, k.Snapshot().Node("a.json").Broken(), "confcenter secret seal")
+	require.Contains(t, k.Snapshot().Node("a.json").Broken(), "only writes through the server are sealed")
 	require.Equal(t, `{"n":1}`, k.text("a.json"), "the last good one is served")
 	for _, text := range []string{`{"n":{"$seal":"` + plain + `"}}`, `{"n":{"$seal":"` + plain, `{"n":{"\u0024seal":"` + plain} {
 		k.put("a.json", text)

@@ -49,7 +49,7 @@ func Parse(text string) (*Wrapping, error) {
 		case key == nil:
 			return nil, codes.Errorf(codes.BadRequest, "the secret key in line %d is not one: it must be 32 random bytes in hexadecimal or base64, as `openssl rand -hex 32` prints them", line)
 		case len(w.keys) == maxKeys:
-			return nil, codes.Errorf(codes.Limit, "there are more than %d secret keys; remove those that no data key needs, see confcenter secret keys", maxKeys)
+			return nil, codes.Errorf(codes.Limit, "there are more than %d secret keys; remove those that no data key needs", maxKeys)
 		}
 		sum := sha256.Sum256(append([]byte("confcenter wrapping key v1\x00"), key...))
 		w.keys = append(w.keys, wrappingKey{hex.EncodeToString(sum[:4]), gcm(key)})
