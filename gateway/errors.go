@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv/kvjson"
 	"confcenter/storage"
@@ -48,12 +49,25 @@ func bodyError(err error) error {
 // fail answers with err in the route's form, and logs faults of the server, and what ends an answer that has begun.
 func (g *Gateway) fail(w *reply, r *http.Request, rt *route, err error) {
 	code := codes.Of(err)
+	g.noteRefusal(w, r, rt, err)
 	var plain *plainError
 	cutOff := w.status != 0 && code != codes.Closed
 	if !errors.As(err, &plain) && (code == codes.Internal || cutOff) && r.Context().Err() == nil {
 		g.log.Error().Err(err).Str("method", r.Method).Str("route", rt.name).Msg("request failed")
 	}
 	answerError(w, rt, plain, err)
+}
+
+// noteRefusal has the audit know of a request that was refused for lack of a right or a proof.
+func (g *Gateway) noteRefusal(w *reply, r *http.Request, rt *route, err error) {
+	if g.cfg.Audit == nil {
+		return
+	}
+	by := access.Actor{Origin: access.OverHTTP, Identity: w.rights.Identity()}
+	if p := peerOf(r); p != nil {
+		by.Address = p.actor.Address
+	}
+	g.cfg.Audit.Refused(&by, rt.name, err)
 }
 
 // answerError answers with err. If the reply has already begun, it aborts the

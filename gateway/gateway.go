@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/access/guard"
 	"confcenter/confstore"
@@ -67,6 +68,8 @@ type Config struct {
 	Open []string
 	// Control decides who gets in and what they may do; nil: everybody, everything.
 	Control *control.Control
+	// Audit takes down what is refused for lack of a right or a proof. Default nil: nobody does.
+	Audit access.Notes
 	// Rights returns what whoever sent a request may do, or why the request is refused. It is
 	// called from any goroutine. Default with Control: what the request proves.
 	Rights func(r *http.Request) (*guard.Caller, error)

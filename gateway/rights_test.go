@@ -12,14 +12,18 @@ import (
 	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
+	"confcenter/codes"
 	"confcenter/kv"
 )
 
 // rightsKit is a gateway whose requests all come from somebody with these rights.
-func rightsKit(t *testing.T) (k *kit, with func(rules ...string)) {
+func rightsKit(t *testing.T, notes ...access.Notes) (k *kit, with func(rules ...string)) {
 	var rights atomic.Pointer[guard.Caller]
 	rights.Store(new(guard.Caller))
 	k = start(t, func(cfg *Config, _ *Stores) {
+		for _, n := range notes {
+			cfg.Audit = n
+		}
 		cfg.Rights = func(*http.Request) (*guard.Caller, error) { return rights.Load().Apart(), nil }
 	})
 	return k, func(rules ...string) { rights.Store(guardtest.Caller(t, rules...)) }
@@ -28,7 +32,12 @@ func rightsKit(t *testing.T) (k *kit, with func(rules ...string)) {
 // A route without a decision would be open to everybody: each is refused to those who have no
 // rights at all, unless its row says that everybody may use it.
 func TestEachRouteIsRefusedToThoseWithoutRights(t *testing.T) {
-	k, _ := rightsKit(t)
+	var noted atomic.Int64
+	k, _ := rightsKit(t, func(e access.Event) {
+		if e.Kind == access.EventDenied && e.By.Address != "" && e.Outcome == codes.Forbidden {
+			noted.Add(1)
+		}
+	})
 	seen := 0
 	for _, rt := range k.routes() {
 		for _, method := range rt.allowed() {
@@ -42,6 +51,7 @@ func TestEachRouteIsRefusedToThoseWithoutRights(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 60)
+	require.EqualValues(t, seen, noted.Load(), "the audit knows of each")
 }
 
 func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/codes"
 	"confcenter/internal/admission"
@@ -60,6 +61,8 @@ type Config struct {
 	MaxConnections int
 	// Control decides who gets in and what they may do. Default nil: everybody, everything.
 	Control *control.Control
+	// Audit takes down who logs in and what is refused for lack of a right. Default nil: nobody does.
+	Audit access.Notes
 	// Lobby is where connections begin, which other fronts of the process share. Default
 	// one of its own.
 	Lobby *admission.Lobby
@@ -183,7 +186,7 @@ func New(cfg Config, stores Stores) *Server {
 		Limits: cfg.Limits, Memory: cfg.Memory, SlowRequest: cfg.SlowRequest, Clock: cfg.Clock, Log: cfg.Log,
 	})
 	s.gate = gate.New(s.group, gate.Config{
-		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Control: cfg.Control,
+		ServerID: cfg.ServerID, IdentifyTimeout: cfg.IdentifyTimeout, Control: cfg.Control, Audit: cfg.Audit,
 	})
 	s.clients = clients.Add(s.gate, stores.Config, int32(cfg.ServerID), cfg.Clock)
 	s.configs = config.Add(s.gate, stores.Config, config.Config{FrameExact: cfg.FrameExact, DocLiteral: cfg.DocLiteral, Changed: s.clients.Changed})

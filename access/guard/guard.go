@@ -8,6 +8,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -65,7 +66,11 @@ func forbidden(v policy.Verb, c policy.Class, what string) error {
 	} else {
 		what = c.String() + ":" + what
 	}
-	return codes.Errorf(codes.Forbidden, "you may not %s %.200q; ask an administrator for a role that allows it", v, what)
+	return &codes.Error{
+		Code: codes.Forbidden,
+		Text: fmt.Sprintf("you may not %s %.200q; ask an administrator for a role that allows it", v, what),
+		Err:  &access.Denial{Do: v.String(), What: what},
+	}
 }
 
 // Apart is the same caller, for another goroutine.

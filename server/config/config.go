@@ -85,7 +85,7 @@ func (f *Handlers) getConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		node = f.store.Snapshot().Find(q.File)
 	}
 	if err := mayRead(s, node, q.File); err != nil {
-		s.Result(h, gate.WireCode(err), codes.Message(err))
+		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	}
 	if node == nil {
@@ -179,7 +179,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 	}
 	by, err := s.Actor().Says(u.Said)
 	if err != nil {
-		s.Result(h, gate.WireCode(err), codes.Message(err))
+		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	}
 	req := confstore.SetRequest{
@@ -190,7 +190,7 @@ func (f *Handlers) setConfig(s *gate.Session, h protocol.Header, _ []byte) bool 
 		Actor: by,
 	}
 	if err := s.Rights.Change(req.Name, req.Contents == nil); err != nil {
-		s.Result(h, gate.WireCode(err), codes.Message(err))
+		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	}
 	id := s.Reserve(h.Command)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,10 @@ var family = map[string]string{
 }
 
 func answersWith(t *testing.T, rights *guard.Caller, requests ...any) []string {
-	s := newDocKit(t, family)
+	return answersOf(t, newDocKit(t, family), rights, requests...)
+}
+
+func answersOf(t *testing.T, s *docKit, rights *guard.Caller, requests ...any) []string {
 	s.Rights = rights
 	s.Receive(gatetest.Requests(requests...))
 	for s.Bench.Group.Jobs() > 0 {
@@ -47,8 +51,11 @@ func TestEachCommandNeedsTheRightsToTheDocumentsThatItNames(t *testing.T) {
 		what := c.cmd.String() + " " + c.body
 		rights := strings.Split(c.rights, ",")
 		forbidden := func(rights *guard.Caller) bool {
-			answers := answersWith(t, rights, c.cmd, c.body, c.cmd, c.body)
+			k := newDocKit(t, family)
+			answers := answersOf(t, k, rights, c.cmd, c.body, c.cmd, c.body)
 			require.NotEmpty(t, answers, what)
+			refused := slices.DeleteFunc(slices.Clone(answers), func(a string) bool { return !strings.Contains(a, `"code":1025`) })
+			require.Len(t, k.Noted(), len(refused), "the audit knows of each refusal: "+what)
 			return strings.Contains(answers[0], `"code":1025`)
 		}
 		if !strings.HasPrefix(c.body, `{"filename"`) { // which wait for the disk

@@ -53,7 +53,7 @@ func (f *Handlers) subscribe(s *gate.Session, h protocol.Header, _ []byte) bool 
 	snap := f.store.Snapshot()
 	node := snap.Find([]byte(want.File))
 	if err := mayFollow(s, node, want.File); err != nil {
-		s.Result(h, gate.WireCode(err), codes.Message(err))
+		s.Result(h, gate.WireCode(err), s.WireText(h, err))
 		return true
 	}
 	known := node != nil && node.Known()

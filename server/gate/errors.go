@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/protocol"
 )
@@ -20,12 +21,28 @@ func WireCode(err error) int {
 	}
 }
 
-// WireText is what a peer may see of err. Internal errors are logged.
+// WireText is what a peer may see of err, with which its request is refused. Internal errors are
+// logged, and that it lacks a right is noted. It may be called from any goroutine.
 func (s *Session) WireText(h protocol.Header, err error) string {
 	if codes.Of(err) == codes.Internal {
 		s.Group().Log.Error().Err(err).Stringer("command", h.Command).Stringer("peer", s.Peer).Msg("request failed")
 	}
+	s.noteRefusal(h, err)
 	return codes.Message(err)
+}
+
+// noteRefusal has the audit know of a request that was refused for lack of a right or a proof. It
+// may be called from any goroutine.
+func (s *Session) noteRefusal(h protocol.Header, err error) {
+	if code := codes.Of(err); s.Gate.cfg.Audit == nil || code != codes.Forbidden && code != codes.NotIdentified {
+		return
+	}
+	s.Gate.cfg.Audit.Refused(s.peerActor(), h.Command.String(), err)
+}
+
+// peerActor is the peer as far as it has proved who it is.
+func (s *Session) peerActor() *access.Actor {
+	return &access.Actor{Origin: access.OverTCP, Address: s.Peer.String(), Identity: s.proved.Load()}
 }
 
 func (s *Session) badJSON(h protocol.Header, err error) {

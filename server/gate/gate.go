@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/codes"
 	"confcenter/protocol"
@@ -44,6 +45,7 @@ type Config struct {
 	ServerID        int // the first client gets ServerID*1000+1001
 	IdentifyTimeout time.Duration
 	Control         *control.Control // nil: there is no access control
+	Audit           access.Notes     // of refusals and logins
 }
 
 // New makes a gate without handlers.
@@ -150,6 +152,7 @@ func (s *Session) judge(b []byte, f *frame) verdict {
 		return refused
 	case row.Row != nil && !s.Gate.Permits(s, row):
 		if !h.Command.IsReply() { // replies are never answered
+			s.noteRefusal(h, s.Rights.Right(row.Right, row.Named))
 			s.Result(h, int(codes.Forbidden), fmt.Sprintf("%s needs the right %s", h.Command, row.Right))
 		}
 		return refused
@@ -242,6 +245,9 @@ func (s *Session) turnOut(h protocol.Header) {
 	if h.Command.IsReply() {
 		s.Dismiss("a reply before WHOAMI") // replies are never answered
 		return
+	}
+	if s.Gate.cfg.Control != nil {
+		s.noteRefusal(h, codes.NotIdentified)
 	}
 	s.Result(h, int(codes.NotIdentified), notIdentified(h))
 	s.Finish()

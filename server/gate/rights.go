@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/codes"
+	"confcenter/protocol"
 	"confcenter/server/loop"
 )
 
@@ -26,11 +28,15 @@ func (s *Session) Prove(token string) error {
 	rights, err := s.Gate.cfg.Control.Admit(&p)
 	switch before := s.Rights.Identity(); {
 	case err != nil:
+		s.Gate.cfg.Audit.Refused(s.peerActor(), protocol.Whoami.String(), err)
 		return err
 	case before != nil && before.Name != rights.Who.Name:
 		return codes.Errorf(codes.BadRequest, "this connection is %s's; open another one to be somebody else", before.Name)
 	}
 	s.Rights = rights
+	if s.proved.Swap(rights.Who) == nil {
+		s.Gate.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: s.peerActor(), Do: protocol.Whoami.String()})
+	}
 	return nil
 }
 

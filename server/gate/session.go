@@ -3,7 +3,9 @@ package gate
 import (
 	"errors"
 	"net/netip"
+	"sync/atomic"
 
+	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/internal/admission"
 	"confcenter/protocol"
@@ -21,6 +23,8 @@ type Session struct {
 	place *admission.Place
 
 	toll toll
+
+	proved atomic.Pointer[access.Identity] // any goroutine: who the peer is; nil: not known
 
 	// loop only
 	Client *Client       // nil before WHOAMI

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -34,13 +35,31 @@ type Bench struct {
 	Gate  *gate.Gate
 	Desk  *gate.Desk // after Open
 	Stop  func()     // ends loop and workers; may be called early
+
+	mu    sync.Mutex
+	noted []access.Event // guarded by mu
+}
+
+// Noted takes what the audit has been told.
+func (b *Bench) Noted() []access.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.noted
+	b.noted = nil
+	return list
+}
+
+func (b *Bench) note(e access.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.noted = append(b.noted, e)
 }
 
 // NewBench makes one that nobody handles commands for yet.
 func NewBench(t T, limits loop.Limits) *Bench {
 	b := &Bench{T: t, Clock: clock.NewFake(time.Unix(1_000_000, 0))}
 	b.Group = loop.NewGroup(loop.Config{Limits: limits.WithDefaults(), SlowRequest: time.Minute, Clock: b.Clock})
-	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute})
+	b.Gate = gate.New(b.Group, gate.Config{ServerID: 1, IdentifyTimeout: time.Minute, Audit: b.note})
 	b.Stop = sync.OnceFunc(b.Group.Close)
 	t.Cleanup(b.Stop)
 	return b

@@ -1,0 +1,78 @@
+package access
+
+import (
+	"errors"
+
+	"confcenter/codes"
+)
+
+// EventKind is what kind of thing the audit has a line about.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventChange     EventKind = "change"     // of documents, keys, or anything else in the store
+	EventPermission EventKind = "permission" // of roles
+	EventToken      EventKind = "token"      // one was made or revoked
+	EventLogin      EventKind = "login"      // somebody proved who they are, or failed to
+	EventLogout     EventKind = "logout"     // a session was ended by its owner or an administrator
+	EventDenied     EventKind = "denied"     // a request lacked a right
+	EventReview     EventKind = "review"     // a pending change was approved or rejected
+	EventRefused    EventKind = "refused"    // somebody was beyond a quota
+	EventLost       EventKind = "lost"       // events came faster than they could be noted
+)
+
+// EventKinds are all kinds.
+func EventKinds() []EventKind {
+	return []EventKind{EventChange, EventPermission, EventToken, EventLogin, EventLogout, EventDenied, EventReview, EventRefused, EventLost}
+}
+
+// Event is something that the audit is to have a line about. It has names, never values, tokens or
+// secrets. Texts may come from peers: they are cut and escaped where they are written.
+type Event struct {
+	Kind    EventKind
+	By      *Actor     // who, and from where; nil: nobody knows
+	Do      string     // what was done or asked, in a word: "read", "put", "approve"
+	What    []string   // to what, each with its class: "config:game/a.json", "kv:ns/key", "token:deploy"
+	Outcome codes.Code // codes.OK: it was done; else why not
+}
+
+// Notes takes down events that are no change of the store: changes have their lines by themselves.
+// A nil Notes is none. It may be called from any goroutine, event loops included: it never waits.
+// The events whose Outcome is not codes.OK are added up if they are the same but for the port they
+// come from. What it has not written after a second may be lost if the process is killed.
+type Notes func(Event)
+
+// Note takes e down.
+func (n Notes) Note(e Event) {
+	if n != nil {
+		n(e)
+	}
+}
+
+// Denial is the cause of a refusal for lack of a right.
+type Denial struct {
+	Do, What string // as in Event
+}
+
+func (d *Denial) Error() string { return d.Do + " " + d.What + " is not allowed" }
+
+// Refused notes that a request was refused with err, if that is for lack of a right, or of a proof
+// of who asks. Do is the request's name, for an err that does not tell what was missing.
+func (n Notes) Refused(by *Actor, do string, err error) {
+	if n == nil {
+		return
+	}
+	e := Event{Kind: EventDenied, By: by, Do: do, Outcome: codes.Of(err)}
+	switch e.Outcome {
+	case codes.Forbidden:
+		if d := (*Denial)(nil); errors.As(err, &d) {
+			e.Do, e.What = d.Do, []string{d.What}
+		}
+	case codes.NotIdentified:
+		e.Kind = EventLogin
+	default:
+		return
+	}
+	n(e)
+}
