@@ -86,6 +86,9 @@ const (
 	InvalidConfig Code = 1029 // a specification that cannot be carried out; the text lists all that is wrong with it
 )
 
+// Held is our own number for changes that need another person's approval.
+const Held Code = 1030 // the change is not made but kept until somebody approves it; the text has its number
+
 // Row describes one code.
 type Row struct {
 	Code       Code
@@ -138,6 +141,7 @@ var table = []Row{
 	{Reserved, "reserved", 403, "the namespace belongs to the server; it can be read, and is written by the operations that it is for"},
 	{AlreadyExists, "already_exists", 409, "there is something by that name already; use another name, or update what is there"},
 	{InvalidConfig, "invalid_config", 400, "the specification cannot be carried out; correct what the text lists"},
+	{Held, "held", 409, "not changed yet: somebody else has to approve it; see confcenter review"},
 }
 
 // byCode is filled once and then only read.

@@ -22,5 +22,9 @@
 // separated by "/", and fewer of them stand for everything below. A part is percent-encoded as
 // in a URL if it contains "/", "%" or "*".
 //
+// Besides rules, a role can name what changes only with another person's approval, whoever asks:
+//
+//	{"approval": ["config:live/*", "kv:live/limits*"], "rules": []}
+//
 // The package is pure. It neither reads roles from somewhere nor knows of requests.
 package policy

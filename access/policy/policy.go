@@ -14,6 +14,7 @@ type Policy struct {
 	// by the text of who: the rules, by their place in the list
 	exact, groups map[string][]int
 	many          []manyRules
+	marks         *Marks
 
 	permits sync.Map // string, the places of rules → *Permits
 }
@@ -26,7 +27,7 @@ type manyRules struct {
 
 // New makes the policy of roles. Their order means nothing.
 func New(roles ...*Role) *Policy {
-	p := &Policy{exact: map[string][]int{}, groups: map[string][]int{}}
+	p := &Policy{exact: map[string][]int{}, groups: map[string][]int{}, marks: marksOf(roles)}
 	many := map[string][]int{}
 	for _, role := range roles {
 		for _, r := range role.rules {
@@ -147,7 +148,8 @@ func (r *Role) Exceeds(p *Permits) (what string, v Verb, ok bool) {
 }
 
 // Lifts is like Exceeds, about what r denies and next, which takes its place, no longer does:
-// who takes a prohibition back grants. A nil r denies nothing, and so does a nil next.
+// who takes a prohibition back grants. What r marks and next does not counts as well: who takes a
+// mark back approves of all changes to come. A nil r denies nothing, and so does a nil next.
 func (r *Role) Lifts(next *Role, p *Permits) (what string, v Verb, ok bool) {
 	if r == nil {
 		return "", 0, false
@@ -161,7 +163,13 @@ func (r *Role) Lifts(next *Role, p *Permits) (what string, v Verb, ok bool) {
 			return what, v, true
 		}
 	}
-	return "", 0, false
+	lost := rule{}
+	for i, mark := range r.marks {
+		if next == nil || !slices.Contains(next.marks, mark) {
+			lost.what, lost.texts = append(lost.what, mark), append(lost.texts, r.markTexts[i])
+		}
+	}
+	return lost.beyond(p, Approve)
 }
 
 // deniesAll reports whether r denies everything that old does.

@@ -340,6 +340,7 @@ func BenchmarkMay(b *testing.B) {
 func FuzzParseRole(f *testing.F) {
 	f.Add([]byte(fleet), "game/a.json")
 	f.Add([]byte(`{"rules": [{"who": ["*"], "allow": ["*"], "what": ["kv:a%2Fb/c*"]}]}`), "a\x00b")
+	f.Add([]byte(`{"approval": ["config:game/*", "kv:a%2Fb/c*", "roles", "*"]}`), "game/a.json")
 	f.Fuzz(func(t *testing.T, text []byte, name string) {
 		r, err := ParseRole("fuzz", text)
 		if err != nil {
@@ -349,6 +350,7 @@ func FuzzParseRole(f *testing.F) {
 		p, id := New(r), &access.Identity{Name: "token:game-1", Groups: []string{"ops"}}
 		for _, c := range []Class{Config, KV, Roles} {
 			require.Equal(t, p.Explain(id, Read, c, name).Allowed, p.Of(id).May(Read, c, []byte(name)))
+			require.True(t, !p.Marks().Has(c, []byte(name)) || p.Marks().Among(c, name[:len(name)/2]) && p.Marks().Has(Roles, nil))
 		}
 	})
 }

@@ -16,6 +16,7 @@ const (
 	MaxWhat  = 1_000  // of one rule
 	MaxText  = 1_000  // bytes of the name of a rule
 	MaxAbout = 10_000 // bytes of what a role says about itself
+	MaxMarks = 1_000  // of what needs approval
 )
 
 // RolePrefix begins the names of the documents that are roles: "_access/games.json" is the role
@@ -26,6 +27,9 @@ const RolePrefix = "_access/"
 type Role struct {
 	name  string
 	rules []rule
+	// marks are what the role says needs approval; markTexts[i] is marks[i] as the role has it
+	marks     []pattern
+	markTexts []string
 }
 
 // rule is one rule of a role.
@@ -48,11 +52,35 @@ func ParseRole(name string, text []byte) (*Role, error) {
 	err := members(text, map[string]func(jsontext.Iter) error{
 		"about": func(it jsontext.Iter) error { _, err := prose(it, MaxAbout); return err },
 		"rules": func(it jsontext.Iter) error { return r.parseRules(it) },
+		"approval": func(it jsontext.Iter) error {
+			return elements(it, MaxMarks, func(_ int, it jsontext.Iter) error { return r.parseMark(it) })
+		},
 	})
 	if err != nil {
 		return nil, codes.Errorf(codes.Of(err), "the role %s: %v", name, err)
 	}
 	return r, nil
+}
+
+// parseMark reads one pattern of what needs approval.
+func (r *Role) parseMark(it jsontext.Iter) error {
+	text, err := textOf(it)
+	if err != nil {
+		return err
+	}
+	list, err := parseWhat(text)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		switch {
+		case p.class.Verbs()&Approve != 0:
+			r.marks, r.markTexts = append(r.marks, p), append(r.markTexts, text)
+		case text != "*":
+			return codes.Errorf(codes.BadRequest, "%q: changes in %s cannot wait for approval; those of documents, keys and roles can", text, p.class)
+		}
+	}
+	return nil
 }
 
 func (r *Role) parseRules(it jsontext.Iter) error {
