@@ -19,7 +19,7 @@ PLAIN    := $(DAMAGE)|WhatIsCountedIsWhatIsUsed|ALargeMapIsThinnedWhileItIsWritt
             AChangeIsWholeWhereverItStops
 PLAIN_IN  = $(shell grep -rlwE '^func Test($(PLAIN))' --include='*_test.go' . | xargs -n1 dirname | sort -u)
 # Programs the tests and the benchmark need beside Go, each with its Debian package; a path may be a pattern.
-PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl \
+PROGRAMS := redis-server=redis-server redis-benchmark=redis-tools etcd=etcd-server tshark=tshark chromium=chromium curl=curl openssl=openssl \
             mariadbd=mariadb-server /usr/lib/postgresql/*/bin/postgres=postgresql
 # What the server is seen to do for profile.pgo, from which the compiler learns what is hot.
 PROFILED := get,path,push,kvget,kvput,kvwatch,httpput,httpget,httpsse

@@ -38,12 +38,12 @@ func TestEveryRightHasANameOfItsOwn(t *testing.T) {
 	require.False(t, access.Right(0).Known())
 	require.Equal(t, "right 0", access.Right(0).String())
 	seen := map[string]bool{}
-	for r := access.Anyone; r <= access.StatusRead; r++ {
+	for r := access.Anyone; r <= access.StatusProfile; r++ {
 		require.True(t, r.Known(), r)
 		require.False(t, seen[r.String()], r)
 		seen[r.String()] = true
 	}
-	require.False(t, (access.StatusRead + 1).Known())
+	require.False(t, (access.StatusProfile + 1).Known())
 	require.Equal(t, "right 255", access.Right(255).String())
 }
 

@@ -50,6 +50,7 @@ const (
 	LogRead       // the operation log
 	BackupRead    // everything there is, as one file
 	StatusRead    // metrics and figures of the server
+	StatusProfile // what the server spends its time and memory on, for `go tool pprof`
 )
 
 var rightNames = [...]string{
@@ -61,7 +62,7 @@ var rightNames = [...]string{
 	FlowRead: "flow:read", FlowWrite: "flow:write", BenchRead: "bench:read", BenchWrite: "bench:write",
 	RolesRead: "roles:read", RolesGrant: "roles:grant",
 	ClientsRead: "clients:read", ClientsSend: "clients:send", ServicesRead: "services:read", ServicesWrite: "services:write",
-	LogRead: "log:read", BackupRead: "backup:read", StatusRead: "status:read",
+	LogRead: "log:read", BackupRead: "backup:read", StatusRead: "status:read", StatusProfile: "status:profile",
 }
 
 // Known reports whether r is one of the rights above.

@@ -22,6 +22,7 @@ func (g *Gateway) adminRoutes() []route {
 		{method: get, pattern: "/metrics", name: "metrics", right: access.StatusRead, quiet: true, handle: g.metrics()},
 		{method: get, pattern: "/v1/status", name: "status", right: access.StatusRead, quiet: true, handle: g.status},
 		{method: get, pattern: "/v1/status/samples", name: "status.samples", right: access.StatusRead, quiet: true, handle: g.statusSamples},
+		{method: get, pattern: "/debug/pprof/{name}", name: "profile", right: access.StatusProfile, stream: true, handle: g.profile},
 		{method: get, pattern: "/v1/backup", name: "backup", right: access.BackupRead, stream: true, handle: g.backup},
 		{method: get, pattern: "/v1/clients", name: "clients", right: access.ClientsRead, quiet: true, handle: g.clients},
 	}
@@ -48,6 +49,7 @@ type (
 		Pools       []poolBody    `json:"pools"` // of the budget
 		HTTP        httpBody      `json:"http"`
 		Troubles    []troubleBody `json:"troubles"`
+		Open        []string      `json:"open"` // addresses that everybody reaches, without access control
 		Store       *storeBody    `json:"store,omitempty"`
 		Config      *configBody   `json:"config,omitempty"`
 		Landing     *landingBody  `json:"landing,omitempty"` // of player storage
@@ -112,7 +114,7 @@ type (
 
 func (g *Gateway) status(w *reply, _ *http.Request) error {
 	now, numbers := g.clock.Now(), g.readings()
-	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Troubles: g.troubles(), Slow: []slowBody{}}
+	body := statusBody{Version: g.cfg.Version, Started: g.started.UnixMilli(), Uptime: now.Sub(g.started).Milliseconds(), Troubles: g.troubles(), Open: append([]string{}, g.cfg.Open...), Slow: []slowBody{}}
 	numbers.Fill(&body)
 	numbers.Fill(&body.HTTP)
 	for name, pool := range g.cfg.Memory.Pools() {

@@ -57,8 +57,10 @@ var readmeEndless = regexp.MustCompile(`(?m)^(bin/confcenter (kv )?watch|confcen
 
 // readmePrelude ends such a command once it has printed a line. A command that has failed
 // by then has a different code from an interrupted one. A dry run that finds something is no
-// failure.
+// failure. What a block exports is there for the next one, as in the shell of a reader.
 const readmePrelude = `set -e
+[ ! -f .exported ] || . ./.exported
+trap 'export -p >.exported' EXIT
 confcenter() {
   local code=0
   command confcenter "$@" || code=$?
@@ -100,7 +102,12 @@ lines:
 	text = readmePast[0].ReplaceAllString(text, then.moment.UTC().Format(time.RFC3339Nano))
 	text = readmePast[1].ReplaceAllString(text, strconv.FormatInt(then.revision, 10))
 	_, web, _ := strings.Cut(server.HTTP, ":")
+	_, secure, _ := strings.Cut(server.TLS, ":")
+	_, secureWeb, _ := strings.Cut(server.HTTPS, ":")
 	return readmePrelude + strings.NewReplacer(
+		"conf.example.org:4843", "localhost:"+secure, "conf.example.org:8443", "localhost:"+secureWeb, "conf.example.org", "localhost",
+		"0.0.0.0:4843", "127.0.0.1:0", "0.0.0.0:8443", "127.0.0.1:0", "10.1.0.5:4800", "127.0.0.1:0",
+		"data/administrator.token", "administrator.token",
 		"127.0.0.1:4800", server.Addr, "127.0.0.1/4800", strings.Replace(server.Addr, ":", "/", 1),
 		"127.0.0.1:8080", server.HTTP, "10.0.0.7:8080", server.HTTP, "localhost:8080", "localhost:"+web, ":4900", "127.0.0.1:0",
 		"confcenter serve", "confcenter serve --listen 127.0.0.1:0 --http 127.0.0.1:0",
@@ -108,11 +115,10 @@ lines:
 	).Replace(text)
 }
 
-// readmeHome is a directory like a clone after make build, with the files that the blocks
+// readmeHome makes a directory like a clone after make build, with the files that the blocks
 // name.
-func readmeHome(t *testing.T, server *Process) string {
+func readmeHome(t *testing.T, dir string, server *Process) {
 	t.Helper()
-	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
 	for name, build := range map[string]func() (string, error){"confcenter": process.Binary, "ccdump": buildDump} {
 		path, err := build()
@@ -125,13 +131,13 @@ func readmeHome(t *testing.T, server *Process) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.pcap"), capture, 0o644))
 	// Without it curl treats a refusal as success.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".curlrc"), []byte("fail\nsilent\nshow-error\n"), 0o644))
-	return dir
 }
 
 // prints lists texts that the blocks of a document, and of its translation, print. Every
 // document with blocks is listed.
 var prints = map[string][]string{
 	"README.md":         {"more headroom", "app1.json", "state done 1", `"gold":"5"`},
+	"docs/access.md":    {"yes", "own files", "zoe", "refused, as it should be"},
 	"docs/backup.md":    {"no faults", "as of revision"},
 	"docs/debugging.md": {"listening on", "GETCONFIG seq=", "v   a   l   u   e   3"},
 	"docs/flow.md":      {"node.N2  WAITING", "returned: 1"},
@@ -151,6 +157,15 @@ for name in a b; do echo '{"n":0}' | confcenter set $name; done
 git init -q && git -c user.name=Ann -c user.email=ann@example.org commit -q --allow-empty -m 'limits for the sale'`,
 }
 
+// readmeServed is how the server of a document is started. The document's first block makes the
+// files that this needs.
+var readmeServed = map[string]func(dir string) []string{
+	"docs/access.md": func(dir string) []string {
+		return []string{"--access-control", "--tls-listen", "127.0.0.1:0", "--http-tls", "127.0.0.1:0",
+			"--tls-cert", filepath.Join(dir, "server.pem"), "--tls-key", filepath.Join(dir, "server.key")}
+	},
+}
+
 // Everything that the documents tell readers to paste works, in order, on a fresh clone,
 // whichever document is read first.
 func TestShellBlocksOfTheDocuments(t *testing.T) {
@@ -165,8 +180,13 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 		}
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			server := StartProcess(t, sampleConf(t))
-			dir := readmeHome(t, server)
+			dir := t.TempDir()
+			var flags []string
+			if served := readmeServed[english]; served != nil {
+				flags = served(dir)
+			}
+			server := process.New(t, sampleConf(t), flags...)
+			readmeHome(t, dir, server)
 			var printed strings.Builder
 			run := func(block string, then earlier) {
 				ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
@@ -178,8 +198,17 @@ func TestShellBlocksOfTheDocuments(t *testing.T) {
 				cmd.Stdout, cmd.Stderr = &printed, &stderr
 				require.NoError(t, cmd.Run(), "%s\n%s", block, stderr.String())
 			}
-			run(readmeBefore[english], earlier{})
-			then := earlier{time.Now(), storeOf(t, server).revision()}
+			var then earlier
+			if flags == nil {
+				server.Start()
+				run(readmeBefore[english], earlier{})
+				then = earlier{time.Now(), storeOf(t, server).revision()}
+			} else {
+				run(blocks[0], then)
+				blocks = blocks[1:]
+				server.Start()
+				require.NoError(t, os.Symlink(filepath.Join(server.Data, "administrator.token"), filepath.Join(dir, "administrator.token")))
+			}
 			for _, block := range blocks {
 				run(block, then)
 			}

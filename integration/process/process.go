@@ -50,6 +50,8 @@ type Process struct {
 	*Program
 	// Conf and Data are its directories, Addr and HTTP are its addresses.
 	Conf, Data, Addr, HTTP string
+	// TLS and HTTPS are its addresses with TLS, empty if there are none.
+	TLS, HTTPS string
 }
 
 // New prepares to serve conf. The caller starts it; it ends with the test.
@@ -76,9 +78,9 @@ func (p *Process) Start() {
 	p.t.Helper()
 	p.Program.Start()
 	line := p.Line("ready")
-	var ready struct{ Address, HTTP string }
+	var ready struct{ Address, HTTP, TLS, HTTPS string }
 	require.NoError(p.t, json.Unmarshal([]byte(line), &ready), line)
-	p.Addr, p.HTTP = ready.Address, ready.HTTP
+	p.Addr, p.HTTP, p.TLS, p.HTTPS = ready.Address, ready.HTTP, ready.TLS, ready.HTTPS
 }
 
 // Restart stops it and starts it on the same port at once.

@@ -24,7 +24,8 @@ let liveState = "none"; // of the page's stream, if it has one
 let liveText = ""; // that is shown
 let answers = true; // the server does
 let troubles = []; // that it told last
-let shown = ""; // of them
+let open = []; // addresses that everybody reaches
+let shown = ""; // of both
 
 // where takes the address apart: page and the names behind it.
 function where() {
@@ -112,13 +113,14 @@ function show() {
   page.view.show(...rest);
   markPage();
   showLive(liveState);
-  showTroubles(troubles);
+  showTroubles();
 }
 
-// showTroubles says on every page which store takes no writes, and why.
-function showTroubles(list) {
-  troubles = list;
-  const texts = list.map((one) => `${t(`trouble.${one.store}`)} ${problemText(one.text)} ${t(one.restart ? "trouble.restart" : "trouble.since", { when: dateTime(one.since_ms), dir: one.dir })}`);
+// showTroubles says on every page which store takes no writes, and why, and that everybody
+// gets in.
+function showTroubles() {
+  const texts = troubles.map((one) => `${t(`trouble.${one.store}`)} ${problemText(one.text)} ${t(one.restart ? "trouble.restart" : "trouble.since", { when: dateTime(one.since_ms), dir: one.dir })}`);
+  if (open.length > 0) texts.push(t("open", { addresses: open.join(", ") }));
   if (texts.join() === shown) return; // or it would be read out every two seconds
   shown = texts.join();
   put(sick, texts.map((text) => h("div", { class: "banner bad" }, icon("warn"), h("span", null, text))));
@@ -133,7 +135,10 @@ document.body.append(header, sick, main);
 status.sample((answer) => {
   answers = answer !== null;
   showLive(liveState);
-  if (answers) showTroubles(answer.troubles ?? []);
+  if (!answers) return;
+  troubles = answer.troubles ?? [];
+  open = answer.open ?? [];
+  showTroubles();
 });
 drawHeader();
 show();

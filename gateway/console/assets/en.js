@@ -11,6 +11,7 @@ export default {
   "page.status": "Status",
   "live.live": "live",
   "live.waiting": "reconnecting",
+  "open": "Everybody who reaches {addresses} may read and change everything: there is no access control.",
   "trouble.config": "Configurations cannot be written:",
   "trouble.state": "The store takes no writes:",
   "trouble.since": "(since {when}, {dir})",

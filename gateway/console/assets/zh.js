@@ -11,6 +11,7 @@ export default {
   "page.status": "状态",
   "live.live": "实时",
   "live.waiting": "重新连接中",
+  "open": "任何能访问 {addresses} 的人都可以读取和更改一切：没有启用访问控制。",
   "trouble.config": "无法写入配置：",
   "trouble.state": "存储不接受写入：",
   "trouble.since": "（自 {when} 起，{dir}）",
