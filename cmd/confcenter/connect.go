@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -111,12 +112,35 @@ func (c *connection) config(command *cobra.Command) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, usageError{err}
 	}
+	if err := c.logKeys(secure); err != nil {
+		return client.Config{}, usageError{err}
+	}
 	return client.Config{
 		TLS:   secure,
 		Token: token,
 		Addrs: addrs, Name: c.name, DialTimeout: c.timeout, RequestTimeout: c.timeout,
 		OnError: func(err error) { c.tell("%v", err) }, OnState: c.tellState,
 	}, nil
+}
+
+// keyLogVariable names a file for the keys of TLS connections, as it does for browsers and
+// curl.
+const keyLogVariable = "SSLKEYLOGFILE"
+
+// logKeys has the keys of connections written down if somebody asks for it: ccdump can read
+// what is said with them. The file stays open until the process ends.
+func (c *connection) logKeys(secure *tls.Config) error {
+	path, _ := lookup(c.app.environ, keyLogVariable)
+	if path == "" || secure == nil {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("%s: the keys of TLS connections cannot be written there: %w", keyLogVariable, err)
+	}
+	secure.KeyLogWriter = file
+	c.tell("%s is set: the keys of this connection go to %s, and whoever has them can read what it says", keyLogVariable, path)
+	return nil
 }
 
 // tokenVariable has a token. It is no flag: everybody on the machine sees those.

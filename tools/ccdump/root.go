@@ -18,6 +18,7 @@ import (
 
 	"confcenter/protocol"
 	"confcenter/tools/ccdump/capture"
+	"confcenter/tools/ccdump/decrypt"
 	"confcenter/tools/ccdump/replay"
 	"confcenter/tools/ccdump/stream"
 	"confcenter/tools/ccdump/talk"
@@ -85,6 +86,8 @@ func arguments(names ...string) cobra.PositionalArgs {
 type options struct {
 	ports    []int
 	memory   int
+	keyLog   string
+	keys     *decrypt.Log
 	utc      bool
 	body     string
 	width    int
@@ -103,6 +106,7 @@ func (o *options) bindPorts(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	f := cmd.Flags()
 	f.IntSliceVarP(&o.ports, "port", "p", nil, "the server's port; may be repeated (default: any)")
+	f.StringVar(&o.keyLog, "key-log", "", "file in which a side of TLS connections has written their keys (SSLKEYLOGFILE); it may grow")
 	f.IntVar(&o.memory, "memory", 128, "memory for data that waits for other packets, in MiB")
 }
 
@@ -170,6 +174,13 @@ func (o *options) check() error {
 		}
 		o.filter.Commands = append(o.filter.Commands, id)
 	}
+	if o.keyLog != "" {
+		keys, err := decrypt.Open(o.keyLog)
+		if err != nil {
+			return fmt.Errorf("--key-log: %w", err)
+		}
+		o.keys = keys
+	}
 	return nil
 }
 
@@ -187,7 +198,7 @@ func parseCommand(text string) (protocol.Command, error) {
 }
 
 func (o *options) streams(keep int) stream.Config {
-	cfg := stream.Config{KeepBody: keep, Memory: o.memory << 20}
+	cfg := stream.Config{KeepBody: keep, Memory: o.memory << 20, Keys: o.keys}
 	for _, p := range o.ports {
 		if p != 0 {
 			cfg.Ports = append(cfg.Ports, uint16(p))

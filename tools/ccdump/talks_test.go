@@ -30,6 +30,7 @@ var recorded = []struct {
 type cast struct {
 	t     testing.TB
 	addr  string
+	dial  func() *servertest.Peer // nil: by addr
 	peers map[string]*servertest.Peer
 	order []string
 }
@@ -39,7 +40,11 @@ func (c *cast) says(who string, cmd protocol.Command, body string, frames int) {
 	c.t.Helper()
 	p := c.peers[who]
 	if p == nil {
-		p = servertest.Dial(c.t, c.addr)
+		if c.dial != nil {
+			p = c.dial()
+		} else {
+			p = servertest.Dial(c.t, c.addr)
+		}
 		c.peers[who] = p
 		c.order = append(c.order, who)
 	}
@@ -64,7 +69,13 @@ func (c *cast) leave() {
 // fresh returns a server in the state before any conversation.
 func fresh(t testing.TB) *servertest.Server {
 	t.Helper()
+	return freshWith(t, server.Config{})
+}
+
+func freshWith(t testing.TB, cfg server.Config) *servertest.Server {
+	t.Helper()
 	fake := clock.NewFake(time.Unix(1_700_000_000, 0))
+	cfg.Clock = fake
 	return servertest.Start(t, servertest.Options{
 		Files: map[string]string{
 			"_meta.json":  `{"conf_inherit":{"dev.json":"common.json app.json"},"app_profile":{"default":{"app":"dev.json"}}}`,
@@ -78,7 +89,7 @@ func fresh(t testing.TB) *servertest.Server {
 			}
 		},
 		Store:  confstore.Config{Clock: fake, NoEvents: true},
-		Server: server.Config{Clock: fake},
+		Server: cfg,
 	})
 }
 

@@ -157,7 +157,11 @@ func (v *view) words() []string {
 		list = append(list, fmt.Sprintf("%d packets were passed over: %s", n, why))
 	}
 	slices.Sort(list)
-	if stats := v.asm.Stats(); stats.Frames == 0 {
+	stats := v.asm.Stats()
+	switch {
+	case stats.Frames == 0 && stats.Secure > 0:
+		list = append(list, fmt.Sprintf("no frame was found: %d connections are TLS and their keys are not known; docs/debugging.md says how programs write them for --key-log", stats.Secure))
+	case stats.Frames == 0:
 		list = append(list, fmt.Sprintf("no frame was found: %d packets, %d of them TCP, %d of those ignored; is --port right?", v.packets, stats.Segments, stats.Ignored))
 	}
 	return list

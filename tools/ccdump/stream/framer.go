@@ -57,6 +57,10 @@ func (a *Assembler) takeFrames(c *Conn, end uint8, at int64, b []byte) []byte {
 	for len(b) >= protocol.HeaderSize {
 		header, reason := judge(b)
 		if reason != "" {
+			if h.offset == 0 && c.secures(a, end, at, b) {
+				c.arrive(a, end, at, b)
+				return nil
+			}
 			h.lose(reason, true)
 			return b
 		}
@@ -87,6 +91,11 @@ func (a *Assembler) takeHeader(c *Conn, end uint8, at int64, b []byte) []byte {
 	}
 	header, reason := judge(h.buf)
 	if reason != "" {
+		if h.offset == 0 && c.secures(a, end, at, h.buf) {
+			c.arrive(a, end, at, a.letGo(h))
+			c.arrive(a, end, at, b)
+			return nil
+		}
 		h.lose(reason, true)
 		return b
 	}
@@ -308,13 +317,12 @@ var emptyBodies = []protocol.Command{
 
 func mayBeEmpty(c protocol.Command) bool { return slices.Contains(emptyBodies, c) }
 
-// lose records that n bytes at the current place of a direction are unknown.
+// lose takes it that n bytes at the current place of a direction are unknown.
 func (a *Assembler) lose(c *Conn, end uint8, at, n int64, reason string) {
 	if n <= 0 {
 		return
 	}
 	h := &c.ends[end]
-	a.stats.Lost += n
 	if h.inBody {
 		inside := min(n, h.left)
 		a.report(c, end, at, h.offset+protocol.HeaderSize+int64(h.header.BodyLen)-h.left, inside, reason, true)

@@ -55,6 +55,10 @@ func (r *recorder) Skipped(c *Conn, s *Skip) {
 	r.say("#%d %v skipped %d at %d: %s", c.ID, s.From, s.Bytes, s.Offset, s.Reason)
 }
 
+func (r *recorder) Noted(c *Conn, _ int64, from Dir, text string, _ bool) {
+	r.say("#%d %v noted: %s", c.ID, from, text)
+}
+
 func (r *recorder) Closed(c *Conn, _ int64, how How) {
 	r.open--
 	if c.HasEnd {

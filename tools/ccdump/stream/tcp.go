@@ -224,7 +224,9 @@ func (a *Assembler) payload(c *Conn, end uint8, s *capture.Segment) {
 	}
 	if !o.started {
 		o.started, o.next = true, p.seq
-		c.ends[end].lose(reasonJoined, false)
+		if c.secure == nil && !c.secures(a, end, p.at, p.data) {
+			c.ends[end].lose(reasonJoined, false)
+		}
 	}
 	switch {
 	case !before(o.next, p.end()):
@@ -259,8 +261,8 @@ func (a *Assembler) deliver(c *Conn, end uint8, p piece) {
 	}
 	o.next += uint32(len(p.data) + p.missing)
 	o.moved, o.missing = true, false
-	a.take(c, end, p.at, p.data)
-	a.lose(c, end, p.at, int64(p.missing), reasonCut)
+	c.arrive(a, end, p.at, p.data)
+	c.miss(a, end, p.at, int64(p.missing), reasonCut)
 }
 
 // drain delivers the waiting pieces whose turn has come, in order of arrival.
@@ -357,7 +359,7 @@ func (a *Assembler) giveUp(c *Conn, end uint8, at int64) {
 	if waiting > 0 {
 		at = o.pieces[0].at
 	}
-	a.lose(c, end, at, int64(gap), reasonLost)
+	c.miss(a, end, at, int64(gap), reasonLost)
 	a.drain(c)
 	if waiting > 0 && waiting == len(o.pieces) { // for bytes of the other end, which will not come either
 		a.deliverFirst(c, end)
