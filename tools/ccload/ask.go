@@ -18,7 +18,7 @@ const (
 // identify opens n connections and identifies each. Urgent ones are served before
 // others, so that they do not measure the load side's own queue.
 func (l *loop) identify(addr string, n int, urgent bool) ([]*conn, error) {
-	hello := protocol.AppendIdentify(nil, protocol.Identify{Name: "ccload"})
+	hello := protocol.AppendIdentify(nil, protocol.Identify{Name: "ccload", Token: l.token})
 	conns := make([]*conn, 0, n)
 	for len(conns) < n {
 		batch := make([]*conn, 0, dialBatch)

@@ -75,6 +75,7 @@ var groups = []struct {
 	{"push", (*bench).pushes},
 	{"idle", (*bench).idleMemory},
 	{"tls", (*bench).secured},
+	{"access", (*bench).controlled},
 	{"set", (*bench).sets},
 	{"save", (*bench).saves},
 	{"history", (*bench).histories},

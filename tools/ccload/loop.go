@@ -46,6 +46,7 @@ type loop struct {
 	clock  func() int64
 	spin   int64
 	tls    *tls.Config // of connections to come; nil: they are plain
+	token  string      // of connections to come; empty: they have none
 
 	// owner only
 	conns   []*conn // by slot; nil once closed
