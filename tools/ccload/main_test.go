@@ -29,6 +29,14 @@ func TestMain(m *testing.M) {
 		if len(os.Args) > 1 && os.Args[1] == "serve" {
 			os.Exit(serveReal(os.Args[2:]))
 		}
+		if len(os.Args) > 1 && os.Args[1] == "auth" { // as confcenter does; there is a token already
+			text, err := os.ReadFile(os.Args[len(os.Args)-1])
+			if err != nil {
+				panic(err)
+			}
+			fmt.Print(string(text))
+			os.Exit(0)
+		}
 		main()
 	}
 	code := m.Run()

@@ -20,6 +20,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
+	"confcenter/access/control"
 	"confcenter/confstore"
 	"confcenter/gateway"
 	"confcenter/internal/clock"
@@ -29,6 +31,8 @@ import (
 	"confcenter/kvstore/pebblekv"
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/server"
+	"confcenter/server/gate"
+	"confcenter/state/auth"
 	"confcenter/state/host"
 	"confcenter/storage"
 	"confcenter/storage/landing"
@@ -102,7 +106,7 @@ func TestBenchPrintsEveryFigure(t *testing.T) {
 	t.Setenv(asProgram, "both")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "tls": 4, "save": 2, "set": 1, "history": 1, "start": 2, "startold": 1, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "storage": 4, "landing": 3, "cold": 1, "flow": 5, "node": 2, "httpput": 2, "httpget": 1, "httpsse": 1, "httpunread": 2, "siege": 4, "dump": 2, "tap": 1}
+	want := map[string]int{"get": 3, "path": 1, "change": 2, "push": 3, "idle": 1, "tls": 4, "access": 6, "save": 2, "set": 1, "history": 1, "start": 2, "startold": 1, "stall": 2, "kvget": 2, "kvput": 6, "kvwatch": 1, "kvmillion": 4, "storage": 4, "landing": 3, "cold": 1, "flow": 5, "node": 2, "httpput": 2, "httpget": 1, "httpsse": 1, "httpunread": 2, "siege": 4, "dump": 2, "tap": 1}
 	require.Len(t, groups, len(want))
 	dump := filepath.Join(t.TempDir(), "ccdump")
 	built, err := exec.Command("go", "build", "-o", dump, "confcenter/tools/ccdump").CombinedOutput()
@@ -149,6 +153,21 @@ func TestStrictBenchFailsOnAMissedTarget(t *testing.T) {
 	require.Contains(t, out.String(), "MISSED")
 }
 
+// guardReal turns on access control, and writes the token of the benchmark where confcenter
+// writes the administrator's.
+func guardReal(place, data string, store *confstore.Store, models *host.Host) (*control.Control, error) {
+	p, err := control.ParsePlace(place, []string{gate.PlainListener})
+	if err != nil {
+		return nil, err
+	}
+	made, err := models.Tokens().Make(context.Background(), &access.Actor{Origin: access.Server}, &auth.MakeAsk{Name: guardedName})
+	if err != nil {
+		return nil, err
+	}
+	c := control.Open(control.Config{Roles: store, Tokens: models.Tokens(), Store: models.Store(), Places: []control.Place{p}, Log: zerolog.Nop()})
+	return c, os.WriteFile(filepath.Join(data, "administrator.token"), []byte(made.Text+"\n"), 0o600)
+}
+
 // serveReal is `confcenter serve` as far as the bench needs it.
 func serveReal(args []string) int {
 	flags := flag.NewFlagSet("serve", flag.ExitOnError)
@@ -160,6 +179,7 @@ func serveReal(args []string) int {
 	web, streams := flags.String("http", "", ""), flags.Int("http-max-connections", 1000, "")
 	dsn, lands := flags.String("landing", "", ""), flags.Bool("lander", true, "")
 	var secure tlsfiles.Paths
+	guarded, place := flags.Bool("access-control", false, ""), flags.String("listen-as", "", "")
 	secureListen := flags.String("tls-listen", "", "")
 	flags.StringVar(&secure.Cert, "tls-cert", "", "")
 	flags.StringVar(&secure.Key, "tls-key", "", "")
@@ -197,6 +217,15 @@ func serveReal(args []string) int {
 	models := host.Open(state, host.Config{})
 	stores := server.Stores{Config: store, State: state, Locks: locks, Storage: players, Models: models.Models()}
 	serving := server.Config{Listen: *listen, MaxConnections: *limit, Loops: 1}
+	if *guarded {
+		c, err := guardReal(*place, *data, store, models)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		defer c.Close()
+		serving.Control = c
+	}
 	if *secureListen != "" {
 		certs, err := tlsfiles.Open(secure, clock.Real(), zerolog.Nop())
 		if err != nil {
