@@ -18,7 +18,10 @@
 // stronger than all of them.
 package meta
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // FileName is the name of the file in the root of the configuration directory.
 const FileName = "_meta.json"
@@ -35,6 +38,15 @@ func Complete(name string) string {
 		return name
 	}
 	return name + ".json"
+}
+
+// AppendComplete appends the file name that name stands for, as [Complete] says.
+func AppendComplete(dst, name []byte) []byte {
+	dst = append(dst, name...)
+	if len(name) == 0 || bytes.HasSuffix(name, []byte(".json")) {
+		return dst
+	}
+	return append(dst, ".json"...)
 }
 
 // Problem is something that a person should correct in _meta.json. What it

@@ -7,6 +7,7 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -154,14 +155,28 @@ func (c *Caller) Document(v policy.Verb, name string) error {
 	if c == nil {
 		return nil
 	}
-	if strings.HasPrefix(name, policy.RolePrefix) {
-		return c.Whole(ofRoles(v), policy.Roles)
-	}
 	c.name = append(c.name[:0], name...)
-	if c.Permits.May(v, policy.Config, c.name) {
+	return c.document(v)
+}
+
+// Asked is Document by the name in a request, which it completes.
+func (c *Caller) Asked(v policy.Verb, name []byte) error {
+	if c == nil {
 		return nil
 	}
-	return forbidden(v, policy.Config, name)
+	c.name = meta.AppendComplete(c.name[:0], name)
+	return c.document(v)
+}
+
+// document is Document with the name in c.
+func (c *Caller) document(v policy.Verb) error {
+	switch {
+	case bytes.HasPrefix(c.name, []byte(policy.RolePrefix)):
+		return c.Whole(ofRoles(v), policy.Roles)
+	case c.Permits.May(v, policy.Config, c.name):
+		return nil
+	}
+	return forbidden(v, policy.Config, string(c.name))
 }
 
 // Documents needs v with all documents whose names begin with prefix.

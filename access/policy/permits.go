@@ -72,7 +72,7 @@ func (t *table) below(text string) Verb {
 	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].text > text }) - 1
 	for ; i >= 0; i = int(t.nodes[i].parent) {
 		if n := &t.nodes[i]; n.many && strings.HasPrefix(text, n.text) {
-			return n.allow &^ n.deny
+			return n.verbs()
 		}
 	}
 	return 0
@@ -100,20 +100,13 @@ type node struct {
 // Every pattern between a name and the longest beginning of it is below that beginning.
 type table struct {
 	nodes []node
-	some  Verb // what any node allows
+	root  branch // the same, to decide by
+	some  Verb   // what any node allows
 }
 
 // of is the verbs that are allowed with name.
 func (t *table) of(name []byte) Verb {
-	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].text > string(name) }) - 1
-	for i >= 0 {
-		n := &t.nodes[i]
-		if len(n.text) == len(name) && n.text == string(name) || n.many && len(n.text) < len(name) && n.text == string(name[:len(n.text)]) {
-			return n.allow &^ n.deny
-		}
-		i = int(n.parent)
-	}
-	return 0
+	return t.root.of(name)
 }
 
 func (t *table) covers(v Verb, prefix string) bool {
@@ -157,6 +150,9 @@ func newPermits(list []says) *Permits {
 			s.deny |= list[i].deny
 		}
 		p.classes[s.class].add(s)
+	}
+	for c := range p.classes {
+		p.classes[c].index()
 	}
 	return p
 }

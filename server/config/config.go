@@ -143,7 +143,7 @@ func mayRead(s *gate.Session, node *confstore.Node, name []byte) error {
 	case node != nil:
 		return s.Rights.Document(policy.Read, node.Name())
 	}
-	return s.Rights.Document(policy.Read, meta.Complete(string(name)))
+	return s.Rights.Asked(policy.Read, name)
 }
 
 // noSuchConfig answers for a name that has neither a file nor bases.

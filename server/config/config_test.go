@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
 	"confcenter/codes"
 	"confcenter/confstore"
 	"confcenter/internal/atomicfile"
@@ -218,9 +220,25 @@ func TestGetConfigDoesNotAllocate(t *testing.T) {
 		`{"file_pattern":"missing.json","gt_mtime":5}`,
 	} {
 		frame := protocol.AppendFrame(nil, protocol.GetConfig, 9, []byte(body))
-		s.Receive(frame) // warm-up: merges and buffers
-		require.Zero(t, testing.AllocsPerRun(100, func() { s.Receive(frame) }), body)
+		for _, rules := range []int{0, 10, 10_000} {
+			s.Rights = ruled(t, rules)
+			s.Receive(frame) // warm-up: merges and buffers
+			require.Zero(t, testing.AllocsPerRun(100, func() { s.Receive(frame) }), "%s with %d rules", body, rules)
+		}
 	}
+}
+
+// ruled may read documents by so many rules, most of which are about others; 0: there is no
+// access control.
+func ruled(t testing.TB, rules int) *guard.Caller {
+	if rules == 0 {
+		return nil
+	}
+	list := []string{"read config:a.json", "read config:m*"}
+	for i := len(list); i < rules; i++ {
+		list = append(list, fmt.Sprintf("read config:other/%d/*", i))
+	}
+	return guardtest.Caller(t, list...)
 }
 
 func BenchmarkGetConfig(b *testing.B) {
@@ -232,9 +250,15 @@ func BenchmarkGetConfig(b *testing.B) {
 			for i := range depth {
 				burst = protocol.AppendFrame(burst, protocol.GetConfig, uint16(i), []byte(`{"incbase":1,"file_pattern":"a.json"}`))
 			}
-			b.ReportAllocs()
-			for i := 0; i < b.N; i += depth {
-				s.Receive(burst)
+			for _, rules := range []int{0, 10, 10_000} {
+				b.Run(fmt.Sprintf("rules=%d", rules), func(b *testing.B) {
+					s.Rights = ruled(b, rules)
+					b.ReportAllocs()
+					b.ResetTimer()
+					for i := 0; i < b.N; i += depth {
+						s.Receive(burst)
+					}
+				})
 			}
 		})
 	}

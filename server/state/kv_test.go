@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/guard/guardtest"
 	"confcenter/kv"
 	"confcenter/kvlock"
 	"confcenter/kvstore/kvtest"
@@ -66,8 +68,11 @@ func TestKVGetDoesNotAllocate(t *testing.T) {
 		`{"ns":"n","key":"a"}`, `{"ns":"n","key":"nope"}`, `{"ns":"n","key":"a","min_rev":1}`, `{"ns":"n","key":"o"}`, `{"ns":"n","key":"o","raw":1}`,
 	} {
 		frame := gatetest.Requests(protocol.KVGet, body)
-		s.Receive(frame)
-		require.Zero(t, testing.AllocsPerRun(100, func() { s.Receive(frame) }), body)
+		for _, rights := range []*guard.Caller{nil, guardtest.Caller(t, "read kv:n", "-read kv:n/x*", "write kv:m")} {
+			s.Rights = rights
+			s.Receive(frame)
+			require.Zero(t, testing.AllocsPerRun(100, func() { s.Receive(frame) }), "%s with rights %v", body, rights != nil)
+		}
 	}
 }
 
