@@ -84,4 +84,6 @@ var authCommands = []Row{
 	{ID: 0x0601, Name: "AUTOKENS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "after, limit", Response: "code, tokens, next"},
 	{ID: 0x0602, Name: "AUREVOKE", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id", Response: "code, revision"},
 	{ID: 0x0603, Name: "AUCAN", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "name, verb, what, groups", Response: "code, allowed, groups, rules"},
+	{ID: 0x0604, Name: "AUSESSIONS", Role: Served, MaxBody: MaxBody, Right: access.RolesRead, Request: "who, after, limit", Response: "code, sessions, next"},
+	{ID: 0x0605, Name: "AUEND", Role: Served, MaxBody: MaxBody, Right: access.RolesGrant, Request: "id, who", Response: "code, count, revision"},
 }

@@ -16,6 +16,8 @@ type asked interface {
 	List(context.Context, *access.Actor, *auth.ListAsk) (*auth.Listed, error)
 	Revoke(context.Context, *access.Actor, *auth.RevokeAsk) (*auth.Revoked, error)
 	Can(context.Context, *access.Actor, *auth.CanAsk) (*auth.CanAnswer, error)
+	Sessions(context.Context, *access.Actor, *auth.SessionsAsk) (*auth.SessionsAnswer, error)
+	End(context.Context, *access.Actor, *auth.EndAsk) (*auth.Ended, error)
 }
 
 // wire asks a server for it, who sees for himself who asks.
@@ -35,4 +37,12 @@ func (w wire) Revoke(ctx context.Context, _ *access.Actor, q *auth.RevokeAsk) (*
 
 func (w wire) Can(ctx context.Context, _ *access.Actor, q *auth.CanAsk) (*auth.CanAnswer, error) {
 	return w.AuthCalls.Can(ctx, q)
+}
+
+func (w wire) Sessions(ctx context.Context, _ *access.Actor, q *auth.SessionsAsk) (*auth.SessionsAnswer, error) {
+	return w.AuthCalls.Sessions(ctx, q)
+}
+
+func (w wire) End(ctx context.Context, _ *access.Actor, q *auth.EndAsk) (*auth.Ended, error) {
+	return w.AuthCalls.End(ctx, q)
 }

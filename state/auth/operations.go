@@ -18,4 +18,8 @@ var Operations = []state.Operation{
 		Refuses(codes.Forbidden, "its owner may do what you may not"),
 	state.Define("can", access.RolesRead, "GET can", "tells whether somebody may do something, and which rules say so", (*Tokens).Can).
 		Refuses(codes.NotImplemented, "the server has no access control"),
+	state.Define("sessions", access.RolesRead, "GET sessions", "lists the sessions of people at the console", (*Tokens).Sessions),
+	state.Define("end", access.RolesGrant, "POST end", "ends a session at the console, or all of somebody", (*Tokens).End).
+		Refuses(codes.NotFound, "there is no such session").
+		Refuses(codes.Forbidden, "its owner may do what you may not"),
 }

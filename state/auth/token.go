@@ -1,6 +1,7 @@
-// Package auth keeps the tokens by which programs prove who they are. A token is a text that is
-// shown once, to whoever makes it; only its digest is kept, in the namespace
-// [kv.AccessNamespace], which only the server writes.
+// Package auth keeps the tokens by which programs prove who they are, and the sessions of people
+// at the console. A token is a text that is shown once, to whoever makes it; only its digest is
+// kept, in the namespace [kv.AccessNamespace], which only the server writes. Sessions are kept
+// likewise, so that a restart of the server ends none.
 //
 // The [Tokens] are a model like those of cluster state: what can be asked of them is a table of
 // operations, which every edge offers. Edges verify what peers present by [Tokens.Verify].
@@ -46,6 +47,7 @@ const useEvery = time.Hour
 type Config struct {
 	Clock     clock.Clock // the machine's
 	MaxTokens int64       // 10,000
+	Sessions  SessionLimits
 }
 
 // Tokens are the tokens of one server. Their methods may be called from any goroutine.
@@ -55,10 +57,10 @@ type Tokens struct {
 	now   func(ns, key []byte) *kv.Entry
 	cfg   Config
 
-	making sync.Mutex // held while a token is made, so that the limit holds
+	making sync.Mutex // held while a token or a session is made, so that the limit holds
 
 	mu   sync.Mutex
-	used map[string]int64 // guarded by mu: when a token was last used, in ms, by its id
+	used map[string]int64 // guarded by mu: when a token or session was last used, in ms, by its id
 
 	judge atomic.Pointer[Judge]
 }
@@ -92,6 +94,7 @@ func Open(store state.Store, now func(ns, key []byte) *kv.Entry, cfg Config) *To
 		cfg.Clock = clock.Real()
 	}
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 10_000)
+	cfg.Sessions = cfg.Sessions.withDefaults()
 	return &Tokens{store: store, now: now, cfg: cfg, used: map[string]int64{}}
 }
 
@@ -111,24 +114,24 @@ const (
 	usedPrefix  = "used/"
 )
 
-// The text of a token: prefix, id, an underscore and the secret. The prefix lets people and
-// programs that look for secrets in the wrong places recognise it.
+// The text of a token or session: prefix, id, an underscore and the secret. The prefix lets people
+// and programs that look for secrets in the wrong places recognise it.
 const (
-	textPrefix  = "cct_"
+	tokenText   = "cct_"
 	idBytes     = 8
 	secretBytes = 32
 )
 
-func newText() (id, text string) {
+func newText(prefix string) (id, text string) {
 	random := make([]byte, idBytes+secretBytes)
 	_, _ = rand.Read(random) // it never fails
 	id = hex.EncodeToString(random[:idBytes])
-	return id, textPrefix + id + "_" + base64.RawURLEncoding.EncodeToString(random[idBytes:])
+	return id, prefix + id + "_" + base64.RawURLEncoding.EncodeToString(random[idBytes:])
 }
 
-// idOf is the id in the text of a token; empty if it is none.
-func idOf(text string) string {
-	rest, ok := strings.CutPrefix(text, textPrefix)
+// idOf is the id in a text with that prefix; empty if it is none.
+func idOf(prefix, text string) string {
+	rest, ok := strings.CutPrefix(text, prefix)
 	if !ok || len(rest) != 2*idBytes+1+base64.RawURLEncoding.EncodedLen(secretBytes) || rest[2*idBytes] != '_' {
 		return ""
 	}
@@ -140,23 +143,32 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+func sameDigest(kept, text string) bool {
+	return subtle.ConstantTimeCompare([]byte(kept), []byte(digest(text))) == 1
+}
+
 // errToken is the same whatever is wrong with a token.
 var errToken = codes.Errorf(codes.NotIdentified, "the token is unknown, revoked or expired; ask an administrator for a new one")
 
 // Verify returns whose token text is, and its id. It answers from memory, without waiting, so that it
 // may be called on an event loop. codes.NotIdentified: it is nobody's.
 func (t *Tokens) Verify(text string) (who *access.Identity, id string, err error) {
-	if id = idOf(text); id == "" {
+	if id = idOf(tokenText, text); id == "" {
 		return nil, "", errToken
 	}
 	r := t.record(id)
-	if r == nil || subtle.ConstantTimeCompare([]byte(r.Digest), []byte(digest(text))) != 1 {
+	if r == nil || !sameDigest(r.Digest, text) {
 		return nil, "", errToken
 	}
-	t.mu.Lock()
-	t.used[id] = t.cfg.Clock.Now().UnixMilli()
-	t.mu.Unlock()
+	t.use(id)
 	return r.identity(), id, nil
+}
+
+// use notes that a token or session is used now.
+func (t *Tokens) use(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.used[id] = t.cfg.Clock.Now().UnixMilli()
 }
 
 func (r *record) identity() *access.Identity {
@@ -210,7 +222,7 @@ func (t *Tokens) Make(ctx context.Context, by *access.Actor, q *MakeAsk) (*Made,
 	if there.Count >= t.cfg.MaxTokens {
 		return nil, codes.Errorf(codes.Limit, "there are %d tokens, which is the limit: revoke those that nobody uses", there.Count)
 	}
-	id, text := newText()
+	id, text := newText(tokenText)
 	now := t.cfg.Clock.Now().UnixMilli()
 	r := record{Name: q.Name, Groups: q.Groups, Digest: digest(text), Made: now, By: by.String()}
 	if q.TTL != 0 {
@@ -346,10 +358,11 @@ func (t *Tokens) keptUse(id string) (at int64) {
 	return at
 }
 
-// Run writes down from time to time when tokens were last used, until the context ends.
+// Run writes down from time to time when tokens and sessions were last used, until the context
+// ends. After a restart sessions end earlier by as much, which is a quarter of their idle time.
 func (t *Tokens) Run(ctx context.Context) error {
 	for {
-		timer := t.cfg.Clock.NewTimer(useEvery)
+		timer := t.cfg.Clock.NewTimer(min(useEvery, t.cfg.Sessions.Idle/4))
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
@@ -369,18 +382,32 @@ func (t *Tokens) keepUses(ctx context.Context) error {
 	t.used = map[string]int64{}
 	t.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(used)) {
-		r := t.record(id)
-		if r == nil {
+		key, expires := tokenPrefix+id, int64(0)
+		if r := t.record(id); r != nil {
+			expires = r.Expires
+		} else if s := t.session(id); s != nil {
+			key, expires = sessionPrefix+id, s.Expires
+		} else {
 			continue
 		}
-		put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: usedPrefix + id, Expires: r.Expires, Value: kv.Value{Type: kv.Int, Data: strconv.AppendInt(nil, used[id], 10)}}
-		there := kv.Compare{NS: kv.AccessNamespace, Key: tokenPrefix + id, Target: kv.CompareVersion, Relation: kv.Greater}
+		put := kv.Op{Kind: kv.OpPut, NS: kv.AccessNamespace, Key: usedPrefix + id, Expires: expires, Value: kv.Value{Type: kv.Int, Data: strconv.AppendInt(nil, used[id], 10)}}
+		there := kv.Compare{NS: kv.AccessNamespace, Key: key, Target: kv.CompareVersion, Relation: kv.Greater}
 		if _, err := t.store.Txn(ctx, &kv.Txn{If: []kv.Compare{there}, Then: []kv.Op{put}, System: true}); err != nil {
 			t.keepInMind(used)
 			return err
 		}
 	}
 	return nil
+}
+
+// Used implements state.User.
+func (t *Tokens) Used(ctx context.Context) ([]state.Used, error) {
+	tokens, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: tokenPrefix, CountOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := t.store.List(ctx, kv.List{NS: kv.AccessNamespace, Prefix: sessionPrefix, CountOnly: true})
+	return []state.Used{{What: "tokens", N: tokens.Count, Limit: t.cfg.MaxTokens}, {What: "sessions", N: sessions.Count, Limit: t.cfg.Sessions.Most}}, err
 }
 
 // keepInMind takes back uses that could not be written down.

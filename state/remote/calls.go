@@ -362,3 +362,13 @@ func (c *AuthCalls) Revoke(ctx context.Context, q *auth.RevokeAsk) (*auth.Revoke
 func (c *AuthCalls) Can(ctx context.Context, q *auth.CanAsk) (*auth.CanAnswer, error) {
 	return call[auth.CanAsk, auth.CanAnswer](ctx, c.c, 0x0603, false, q)
 }
+
+// Sessions lists the sessions of people at the console.
+func (c *AuthCalls) Sessions(ctx context.Context, q *auth.SessionsAsk) (*auth.SessionsAnswer, error) {
+	return call[auth.SessionsAsk, auth.SessionsAnswer](ctx, c.c, 0x0604, false, q)
+}
+
+// End ends a session at the console, or all of somebody.
+func (c *AuthCalls) End(ctx context.Context, q *auth.EndAsk) (*auth.Ended, error) {
+	return call[auth.EndAsk, auth.Ended](ctx, c.c, 0x0605, true, q)
+}

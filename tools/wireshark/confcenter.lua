@@ -163,6 +163,8 @@ local COMMANDS = {
   [0x0601] = { "AUTOKENS", 4194304, "" },
   [0x0602] = { "AUREVOKE", 4194304, "" },
   [0x0603] = { "AUCAN", 4194304, "" },
+  [0x0604] = { "AUSESSIONS", 4194304, "" },
+  [0x0605] = { "AUEND", 4194304, "" },
 }
 
 local names = {}
