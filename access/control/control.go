@@ -66,7 +66,7 @@ type Control struct {
 
 	running sync.WaitGroup
 	rules   atomic.Pointer[ruling]
-	soonest atomic.Int64 // when the next certificate ends that somebody came in with, in ms; 0: none
+	soonest atomic.Int64 // when the next certificate or session ends that somebody came in with, in ms; 0: none
 
 	mu        sync.Mutex
 	followers map[int]func() // guarded by mu
@@ -168,7 +168,7 @@ func (c *Control) poke() {
 // again is how long a watch that has failed is left alone.
 const again = 200 * time.Millisecond
 
-// followTokens notices tokens that are revoked or end.
+// followTokens notices tokens and sessions that are ended.
 func (c *Control) followTokens(ctx context.Context) {
 	for ctx.Err() == nil {
 		if w, err := c.cfg.Store.Watch(ctx, kv.Filter{NS: kv.AccessNamespace}, 0); err == nil {
@@ -197,13 +197,13 @@ func (c *Control) wait(ctx context.Context, d time.Duration, wake <-chan struct{
 }
 
 // Callers are asked to renew no more often than every breath, and at the latest a rest after
-// a certificate has ended.
+// a certificate or a session has ended.
 const (
 	breath = 100 * time.Millisecond
 	rest   = 500 * time.Millisecond
 )
 
-// tell tells the followers of changes, and of certificates that end.
+// tell tells the followers of changes, and of certificates and sessions that end.
 func (c *Control) tell(ctx context.Context) {
 	for {
 		woken := c.wait(ctx, rest, c.changed)
@@ -246,13 +246,15 @@ func (c *Control) Follow(fn func()) (cancel func()) {
 // Proof is what a peer has to say for itself.
 type Proof struct {
 	Token       string            // as it was presented; empty: none was
+	Session     string            // likewise; it counts if there is no token
 	Certificate *x509.Certificate // verified; nil: none
 	Listener    string            // where it came in, by the name of its setting
 	Address     netip.Addr        // of the peer; the zero Addr is a unix socket
 }
 
 // Admit returns what a peer may do. A proof that does not hold is refused, even if it would have
-// got in without. codes.NotIdentified.
+// got in without. Of several the first counts, in the order of Proof: a program that gives a token
+// means it, and a person has signed in on purpose. codes.NotIdentified.
 func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 	pass := &pass{control: c}
 	switch {
@@ -262,6 +264,12 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 			return nil, err
 		}
 		pass.who, pass.token = who, id
+	case p.Session != "":
+		session, err := c.cfg.Tokens.VerifySession(p.Session)
+		if err != nil {
+			return nil, err
+		}
+		pass.who, pass.session = session.Who, session
 	case p.Certificate != nil:
 		name := policy.ByCert + p.Certificate.Subject.String()
 		if err := policy.CheckIdentity(name); err != nil {
@@ -278,7 +286,7 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 	pass.who = c.known(pass.who)
 	permits, ok := pass.Renew(nil)
 	if !ok {
-		return nil, codes.Errorf(codes.NotIdentified, "the certificate has ended; get a new one")
+		return nil, codes.Errorf(codes.NotIdentified, "the token, session or certificate has ended; get a new one")
 	}
 	return &guard.Caller{Permits: permits, Who: pass.who, Pass: pass}, nil
 }
@@ -287,8 +295,9 @@ func (c *Control) Admit(p *Proof) (*guard.Caller, error) {
 type pass struct {
 	control *Control
 	who     *access.Identity
-	token   string // its id; empty: it was not by a token
-	until   int64  // ms since 1970; 0: it does not end
+	token   string        // its id; empty: it was not by a token
+	session *auth.Session // nil: it was not by one
+	until   int64         // ms since 1970; 0: it does not end
 }
 
 // Renew implements [guard.Pass].
@@ -296,6 +305,13 @@ func (p *pass) Renew(had *policy.Permits) (now *policy.Permits, ok bool) {
 	c := p.control
 	if p.token != "" && !c.cfg.Tokens.Valid(p.token) {
 		return nil, false
+	}
+	if p.session != nil {
+		until, ok := c.cfg.Tokens.SessionUntil(p.session.ID)
+		if !ok {
+			return nil, false
+		}
+		c.remind(until)
 	}
 	if p.until != 0 {
 		if p.until <= c.cfg.Clock.Now().UnixMilli() {
