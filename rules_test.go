@@ -39,6 +39,8 @@ var mayImport = map[string][]string{
 	"access/policy":                {"access", "codes", "internal/jsontext"},
 	"access/guard":                 {"access", "access/policy", "codes", "kv", "meta", "storage/field"},
 	"access/control":               {"access", "access/guard", "access/policy", "codes", "confstore", "internal/clock", "kv", "state", "state/auth", "github.com/rs/zerolog"},
+	"access/openid":                {"access", "codes", "internal/clock", "internal/jsontext", "github.com/coreos/go-oidc/v3", "github.com/rs/zerolog", "golang.org/x/oauth2"},
+	"access/openid/openidtest":     {"github.com/go-jose/go-jose/v4", "github.com/stretchr/testify", "github.com/zitadel/oidc/v3"},
 	"access/seal":                  {"codes", "internal/jsontext"},
 	"access/guard/guardtest":       {"access", "access/guard", "access/policy", "github.com/stretchr/testify"},
 	"codes":                        {},
@@ -141,6 +143,9 @@ var onlyIn = map[string][]string{
 	"github.com/go-sql-driver/mysql":   {"storage/landing", "storage/landing/dbtest", "tools/ccload"},
 	"github.com/jackc/pgx/v5":          {"storage/landing", "storage/landing/dbtest"},
 	"modernc.org/sqlite":               {"storage/landing"},
+	"github.com/coreos/go-oidc/v3":     {"access/openid"},
+	"golang.org/x/oauth2":              {"access/openid"},
+	"github.com/zitadel/oidc/v3":       {"access/openid/openidtest"},
 	"github.com/spf13/cobra":           {"cmd/confcenter", "tools/ccload", "tools/ccdump"},
 }
 
