@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,7 +61,7 @@ func TestEveryRouteNamesItsRight(t *testing.T) {
 			require.True(t, use.right.Known(), use.name)
 		}
 		for _, method := range rt.allowed() {
-			if method != http.MethodGet {
+			if method != http.MethodGet && !strings.HasPrefix(rt.name, "session.") { // by which people come to have rights
 				require.NotEqual(t, access.Anyone, rt.right, rt.name)
 			}
 		}

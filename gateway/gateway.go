@@ -17,6 +17,7 @@ import (
 	"confcenter/access"
 	"confcenter/access/control"
 	"confcenter/access/guard"
+	"confcenter/access/openid"
 	"confcenter/confstore"
 	"confcenter/internal/admission"
 	"confcenter/internal/clock"
@@ -68,6 +69,8 @@ type Config struct {
 	Open []string
 	// Control decides who gets in and what they may do; nil: everybody, everything.
 	Control *control.Control
+	// OpenID is the provider that people sign in at; nil: there is none.
+	OpenID *openid.Provider
 	// Audit takes down what is refused for lack of a right or a proof. Default nil: nobody does.
 	Audit access.Notes
 	// Rights returns what whoever sent a request may do, or why the request is refused. It is
@@ -108,10 +111,17 @@ func (cfg Config) withDefaults() Config {
 		cfg.Memory = memory.Divide(1 << 30)
 	}
 	if cfg.Rights == nil && cfg.Control != nil {
-		cfg.Rights = func(r *http.Request) (*guard.Caller, error) { return admit(cfg.Control, r) }
+		cfg.Rights = func(r *http.Request) (*guard.Caller, error) { return admit(cfg.Control, cfg.jar(), r) }
 	}
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, min(8<<20, mostRoom(cfg.Memory.Bodies)))
 	return cfg
+}
+
+func (cfg *Config) jar() jar {
+	if cfg.OpenID == nil {
+		return jar{}
+	}
+	return jar{cfg.OpenID.External()}
 }
 
 // ConfigStore is what the gateway needs of a config store.
@@ -169,8 +179,11 @@ type Gateway struct {
 	hosts   map[string]bool // accepted in the Host header, in lower case
 	cors    map[string]bool // origins
 	guard   *http.CrossOriginProtection
-	traffic *traffic
-	closers []func() // called by Shutdown when no handler runs any more
+	jar     jar
+	// attempts seals what browsers keep of people who are at the provider.
+	attempts attempts
+	traffic  *traffic
+	closers  []func() // called by Shutdown when no handler runs any more
 
 	searches   chan struct{} // holds one per running search
 	backups    chan struct{} // likewise of backups
@@ -209,6 +222,8 @@ func New(cfg Config, stores Stores, fleet Fleet) (*Gateway, error) {
 		turns:    newTurns(),
 		stalls:   newStalls(cfg.Memory.Streams),
 		samples:  ring.Ring[moment]{Size: maxSamples},
+		jar:      cfg.jar(),
+		attempts: newAttempts(),
 	}
 	g.over = sync.OnceFunc(func() { close(g.done) })
 	if err := g.allow(); err != nil {

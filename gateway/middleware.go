@@ -88,6 +88,9 @@ func (g *Gateway) allow() error {
 	for _, name := range g.cfg.Hosts {
 		g.hosts[strings.ToLower(hostname(name))] = true
 	}
+	if g.jar.external != nil {
+		g.hosts[strings.ToLower(g.jar.external.Hostname())] = true
+	}
 	for _, address := range []string{g.cfg.Listen, g.cfg.TLSListen} {
 		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 			g.hosts[strings.ToLower(host)] = true

@@ -17,8 +17,8 @@ const (
 
 // admit finds out what a request's sender may do, by what the request proves. A proof that is
 // there must hold: a program whose token has ended is to learn of it.
-func admit(c *control.Control, r *http.Request) (*guard.Caller, error) {
-	p := control.Proof{Listener: PlainListener}
+func admit(c *control.Control, cookies jar, r *http.Request) (*guard.Caller, error) {
+	p := control.Proof{Listener: PlainListener, Session: cookies.session(r)}
 	if peer := peerOf(r); peer != nil {
 		p.Address = peer.socket.Peer.Addr()
 	}

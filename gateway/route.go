@@ -40,6 +40,7 @@ func (g *Gateway) routes() []route {
 		g.storageRoutes(),
 		g.modelRoutes(),
 		g.adminRoutes(),
+		g.sessionRoutes(),
 		g.openapiRoutes(),
 		g.consoleRoutes(),
 	)
@@ -183,6 +184,9 @@ func (g *Gateway) permit(w *reply, r *http.Request, rt *route) (err error) {
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		return err
+	}
+	if g.cfg.Control != nil && !rt.quiet { // a page that is left open polls
+		g.cfg.Control.Used(w.rights)
 	}
 	return w.rights.Right(rt.right, rt.named)
 }
