@@ -11,6 +11,7 @@ import (
 
 	"confcenter/access"
 	"confcenter/access/control"
+	"confcenter/access/openid"
 	"confcenter/access/policy"
 	"confcenter/confstore"
 	"confcenter/gateway"
@@ -24,6 +25,7 @@ type accessOptions struct {
 	on             bool
 	places         list
 	administrators list
+	signIn         signInOptions
 }
 
 // listenerNames are what --listen-as calls the listeners: their settings.
@@ -33,6 +35,7 @@ func (o *accessOptions) define(f *pflag.FlagSet) {
 	f.BoolVar(&o.on, "access-control", false, "let in only who proves to be somebody, and to what the roles in --conf/_access allow; the first start makes a token for an administrator, in a file in --data")
 	f.Var(&o.places, "listen-as", "names for peers that can prove nothing, separated by commas: LISTENER=NAME, NETWORK=NAME or LISTENER@NETWORK=NAME, where LISTENER is listen, tls-listen, http or http-tls; the first that is right counts, and roles call them listener:NAME")
 	f.Var(&o.administrators, "administrators", "who may do everything besides those with an administrator's token, separated by commas: cert:SUBJECT or person:ADDRESS")
+	o.signIn.define(f)
 }
 
 // parsed are the places that the settings name.
@@ -56,6 +59,7 @@ func (o *accessOptions) check(refuse func(format string, args ...any)) {
 			refuse("administrators: %w", err)
 		}
 	}
+	o.signIn.check(o.on, refuse)
 	if !o.on && (len(o.places) > 0 || len(o.administrators) > 0) {
 		refuse("listen-as and administrators are for --access-control, which is not set")
 	}
@@ -63,9 +67,10 @@ func (o *accessOptions) check(refuse func(format string, args ...any)) {
 
 // gatekeeper decides who gets in.
 type gatekeeper struct {
-	control *control.Control // nil: there is no access control
-	open    []string         // the addresses that other machines reach although there is none
-	close   func()
+	control  *control.Control // nil: there is no access control
+	provider *openid.Provider // that people sign in at; nil: none
+	open     []string         // the addresses that other machines reach although there is none
+	close    func()
 }
 
 // openControl opens access control, if it is on, on stores that are open.
@@ -83,9 +88,18 @@ func (o *options) openControl(state *state, store *confstore.Store, log zerolog.
 			return gatekeeper{}, err
 		}
 	}
+	provider, err := o.access.signIn.open(log)
+	if err != nil {
+		return gatekeeper{}, err
+	}
 	c := control.Open(control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Places: places, Administrators: o.access.administrators, Log: log})
 	tokens.Obey(c)
-	return gatekeeper{control: c, close: c.Close}, nil
+	return gatekeeper{control: c, provider: provider, close: func() {
+		c.Close()
+		if provider != nil {
+			provider.Close()
+		}
+	}}, nil
 }
 
 // tokenFile is the file in --data with the first administrator's token.

@@ -12,12 +12,13 @@ import (
 func (a *app) authCommand() *cobra.Command {
 	return a.modelCommand(&cobra.Command{
 		Use:   "auth",
-		Short: "Tokens, and who may do what",
-		Long: `Auth makes, lists and revokes the tokens by which programs prove who they are, and tells
-who may do what by which rule. Roles are files in conf/_access, edited and rolled back
+		Short: "Tokens, sessions, and who may do what",
+		Long: `Auth makes, lists and revokes the tokens by which programs prove who they are, lists and
+ends the sessions of people at the console, and tells who may do what by which rule. Roles are files in conf/_access, edited and rolled back
 like all others; docs/access.md has what is in them.`,
 		Example: `  confcenter auth token game-1 --groups games
   confcenter auth tokens
+  confcenter auth end --who person:zoe@example.org
   confcenter auth can token:game-1 read config:game/limits.json`,
 	}, "auth", auth.Operations, map[string]special{"can": {show: a.showDecision}, "token": {show: a.showToken}})
 }

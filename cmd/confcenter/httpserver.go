@@ -61,6 +61,7 @@ func (o *httpOptions) check(refuse func(format string, args ...any)) {
 func (o *httpOptions) config(lobby *admission.Lobby, budget *memory.Budget, certs certificates, access gatekeeper, log zerolog.Logger) gateway.Config {
 	return gateway.Config{
 		Control:        access.control,
+		OpenID:         access.provider,
 		Open:           access.open,
 		TLSListen:      o.tls,
 		TLS:            certs.config,

@@ -98,7 +98,7 @@ func (o *options) define(command *cobra.Command) {
 
 // settingsOf makes settings of the flags that wanted selects.
 func settingsOf(flags *pflag.FlagSet, wanted func(flag string) bool) *settings.Set {
-	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom, tokenVariable}, lockVariables...)} // SOAK: make soak
+	set := &settings.Set{Prefix: envPrefix, Foreign: append([]string{envPrefix + "_SOAK", variableFrom, tokenVariable, secretVariable}, lockVariables...)} // SOAK: make soak
 	flags.VisitAll(func(f *pflag.Flag) {
 		if wanted(f.Name) {
 			set.Add(f.Name, f.Value, f.Changed)
@@ -115,6 +115,7 @@ func (o *options) resolve(flags *pflag.FlagSet, environ []string) (*settings.Set
 	if value, ok := lookup(environ, configVariable); ok && !flags.Changed("config") {
 		o.configFile = value
 	}
+	o.access.signIn.secret, _ = lookup(environ, secretVariable)
 	var text []byte
 	if o.configFile != "" {
 		var err error

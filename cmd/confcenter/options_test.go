@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,16 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 		{"access-control", "false", "true", "false", "true"},
 		{"listen-as", `""`, "listen=a", "10.0.0.0/8=b,http=c", "http@::1=d"},
 		{"administrators", `""`, "cert:CN=a", "person:a@b,cert:CN=b", "cert:CN=c"},
+		{"oidc-issuer", `""`, "https://a", "https://b", "https://c"},
+		{"oidc-client-id", `""`, "a", "b", "c"},
+		{"oidc-client-secret-file", `""`, "a", "b", "c"},
+		{"external-url", `""`, "https://a", "https://b", "https://c"},
+		{"oidc-groups-claim", "groups", "a", "b", "c"},
+		{"oidc-scopes", "email,profile", "a", "b,c", "d"},
+		{"oidc-domains", `""`, "a.org", "b.org,c.org", "d.org"},
+		{"session-idle", "2h0m0s", "1h0m0s", "2m0s", "3m0s"},
+		{"session-age", "12h0m0s", "1h0m0s", "2h0m0s", "3h0m0s"},
+		{"max-sessions", "1000", "1", "2", "3"},
 		{"conf", "./conf", dir + "/.", dir + "/./", dir},
 		{"data", "./data", "d1", "d2", "d3"},
 		{"server-id", "1", "2", "3", "4"},
@@ -81,7 +92,7 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 			expect := func(value, from string, args ...string) {
 				t.Helper()
 				r := call(t, "", append([]string{"serve", "--print-config"}, args...)...)
-				if !strings.Contains(s.name, "tls") && s.name != "listen-as" && s.name != "administrators" { // those need each other, and are printed all the same
+				if !strings.Contains(s.name, "tls") && !strings.HasPrefix(s.name, "oidc") && !slices.Contains([]string{"listen-as", "administrators", "external-url"}, s.name) { // those need each other, and are printed all the same
 					require.Equal(t, exitOK, r.code, r.stderr)
 				}
 				gotValue, gotFrom := origin(t, r.stdout, s.name)
@@ -124,6 +135,16 @@ tls-client-ca = ""                          # default
 access-control = false                      # default
 listen-as = ""                              # default
 administrators = ""                         # default
+oidc-issuer = ""                            # default
+oidc-client-id = ""                         # default
+oidc-client-secret-file = ""                # default
+external-url = ""                           # default
+oidc-groups-claim = groups                  # default
+oidc-scopes = email,profile                 # default
+oidc-domains = ""                           # default
+session-idle = 2h0m0s                       # default
+session-age = 12h0m0s                       # default
+max-sessions = 1000                         # default
 conf = ./conf                               # default
 data = "with # inside"                      # file confcenter.conf:3
 server-id = 7                               # flag --server-id
@@ -165,7 +186,7 @@ landing-settings = landing.json             # default
 	require.Equal(t, exitOK, again.code, again.stderr)
 	value, from := origin(t, again.stdout, "data")
 	require.Equal(t, `"with # inside"`, value)
-	require.Equal(t, "file printed.conf:17", from)
+	require.Equal(t, "file printed.conf:27", from)
 }
 
 func TestBadSettingsAreRefused(t *testing.T) {

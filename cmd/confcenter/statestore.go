@@ -22,6 +22,7 @@ import (
 	"confcenter/kvstore/pebblekv/disk"
 	"confcenter/kvstore/replica"
 	"confcenter/server"
+	"confcenter/state/auth"
 	"confcenter/state/history"
 	"confcenter/state/host"
 	"confcenter/storage"
@@ -178,7 +179,7 @@ func openState(o *options, store *replica.Store, config *confstore.Store, budget
 		return nil, errors.Join(err, landed.close())
 	}
 	s := &state{store: store, locks: kvlock.New(store, kvlock.Config{Queues: budget.Queues}), players: players, landed: landed, closing: make(chan struct{})}
-	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, History: history.Config{
+	s.models = host.Open(store, host.Config{Pool: budget.Queues, Log: log, Auth: auth.Config{Sessions: o.access.signIn.limits()}, History: history.Config{
 		Memory: budget.Bodies, Documents: config, Staged: budget.Staged,
 		Clients: func(after int32, most int) ([]roster.Client, int32) { return s.server.Clients(after, most) },
 	}})

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSettingsOfSignInAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "secret", "s\n")
+	write(t, dir, "long", strings.Repeat("s", 5000))
+	good := signInOptions{issuer: "https://id.example.org", client: "c", external: "https://conf.example.org", secretFile: filepath.Join(dir, "secret"), idle: 1e12, age: 1e13, most: 1}
+	for what, c := range map[string]struct {
+		change func(o *signInOptions)
+		off    bool // access control is
+		want   string
+	}{
+		"good":                {func(*signInOptions) {}, false, ""},
+		"a public client":     {func(o *signInOptions) { o.secretFile = "" }, false, ""},
+		"none":                {func(o *signInOptions) { *o = signInOptions{idle: 1e12, age: 1e13, most: 1} }, true, ""},
+		"no access control":   {func(*signInOptions) {}, true, "--access-control"},
+		"no issuer":           {func(o *signInOptions) { o.issuer = "" }, false, "--oidc-issuer"},
+		"a secret for nobody": {func(o *signInOptions) { *o = signInOptions{secret: "x", idle: 1e12, age: 1e13, most: 1} }, false, "--oidc-issuer"},
+		"no client":           {func(o *signInOptions) { o.client = "" }, false, "client id"},
+		"no address":          {func(o *signInOptions) { o.external = "" }, false, "external address"},
+		"a plain issuer":      {func(o *signInOptions) { o.issuer = "http://id.example.org" }, false, "https://"},
+		"no such file":        {func(o *signInOptions) { o.secretFile += "x" }, false, "cannot be read"},
+		"a file of else":      {func(o *signInOptions) { o.secretFile = filepath.Join(dir, "long") }, false, "no file of a secret"},
+		"idle for an instant": {func(o *signInOptions) { o.idle = 1 }, false, "session-idle"},
+		"old at once":         {func(o *signInOptions) { o.age = 1 }, false, "session-age"},
+		"no session":          {func(o *signInOptions) { o.most = 0 }, false, "max-sessions"},
+	} {
+		o := accessOptions{on: !c.off, signIn: good}
+		c.change(&o.signIn)
+		var told []string
+		o.check(func(format string, args ...any) { told = append(told, fmt.Errorf(format, args...).Error()) })
+		if c.want == "" {
+			require.Empty(t, told, what)
+			continue
+		}
+		require.Contains(t, strings.Join(told, "\n"), c.want, what)
+	}
+}
