@@ -2,7 +2,10 @@
 // every row of the command and route tables names a [Right].
 package access
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // The origins of an Actor: the way by which a change came in.
 const (
@@ -38,6 +41,35 @@ type Identity struct {
 	Name   string   // with its kind: "token:NAME", "cert:SUBJECT", "person:EMAIL", "listener:NAME"
 	Groups []string // as the token, the certificate or the provider has them
 }
+
+// Administrators is the group that may do everything, whatever the roles say. So there is
+// somebody who can mend them.
+const Administrators = "administrators"
+
+// Has reports whether somebody, nil without access control, may use what belongs to owner: its
+// name decides. What belongs to nobody is for administrators only, and so is everything else.
+func (id *Identity) Has(owner *Identity) bool {
+	return id == nil || owner != nil && owner.Name == id.Name || slices.Contains(id.Groups, Administrators)
+}
+
+// Proved is who the actor was proved to be; nil: nobody.
+func (a *Actor) Proved() *Identity {
+	if a == nil {
+		return nil
+	}
+	return a.Identity
+}
+
+// Who is the name of who the actor was proved to be; empty: nobody.
+func (a *Actor) Who() string {
+	if id := a.Proved(); id != nil {
+		return id.Name
+	}
+	return ""
+}
+
+// Has is [Identity.Has] of who the actor was proved to be.
+func (a *Actor) Has(owner *Identity) bool { return a.Proved().Has(owner) }
 
 // By is who made a change, for those who ask later: what was said of a person counts only beside
 // what was proved.

@@ -152,7 +152,7 @@ func (w *writer) replayed(s *setting) error {
 	type answer struct{ made *doclog.Made }
 	got := &answer{}
 	err := w.rec.scribe.do(func() (err error) {
-		got.made, err = w.rec.log.Asked(context.Background(), by.Token, s.asked)
+		got.made, err = w.rec.log.Asked(context.Background(), by.Token, by.Who(), s.asked)
 		return err
 	})
 	if err == nil && got.made != nil {

@@ -413,7 +413,7 @@ func (w *writer) commit(sets []setting) (done []setting, ended bool) {
 	for i := range sets {
 		if s := &sets[i]; s.out != nil && !s.job.check {
 			c := s.out.plan.change()
-			c.Asked = s.asked
+			c.Asked, c.Who = s.asked, s.job.reqs[0].Actor.Who()
 			list = append(list, c)
 		}
 	}

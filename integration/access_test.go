@@ -177,6 +177,34 @@ func TestARoleThatIsTakenAwayEndsWhatDependsOnIt(t *testing.T) {
 	require.Contains(t, root.Call(protocol.KVGet, `{"ns":"match","key":"k"}`), `"code":`, "the administrator stays")
 }
 
+// Leases outlive connections, so that locks would be held by who may no longer have them.
+func TestALeaseEndsWithTheTokenOfItsOwner(t *testing.T) {
+	srv, admin := guarded(t)
+	root := as(t, srv, admin)
+	id, text := tokenFor(t, root, "game-1")
+	_, second := tokenFor(t, root, "game-2")
+	require.Contains(t, root.Call(protocol.SetConfig, `{"filename":"_access/locks.json","contents":{"rules":[{"who":["token:game-*"],"allow":["lock","read"],"what":["kv:locks"]}]}}`), `"code":0`)
+	mine, theirs := as(t, srv, text), as(t, srv, second)
+	granted := mine.Call(protocol.KVLease, `{"ttl":3600000}`)
+	var lease struct{ Lease int64 }
+	require.NoError(t, json.Unmarshal([]byte(granted), &lease))
+	require.Positive(t, lease.Lease, granted)
+	lock := fmt.Sprintf(`{"ns":"locks","key":"k","lease":%d}`, lease.Lease)
+	require.Contains(t, mine.Call(protocol.KVLock, lock), `"granted":1`)
+	require.Contains(t, theirs.Call(protocol.KVLock, lock), `"code":1021`)
+	require.Contains(t, theirs.Call(protocol.KVAlive, fmt.Sprintf(`{"lease":%d}`, lease.Lease)), `"code":1021`)
+
+	srv.Restart()
+	root, mine, theirs = as(t, srv, admin), as(t, srv, text), as(t, srv, second)
+	about := fmt.Sprintf(`{"lease":%d}`, lease.Lease)
+	require.Contains(t, mine.Call(protocol.KVAlive, about), `"code":0`)
+	require.Contains(t, theirs.Call(protocol.KVRevoke, about), `"code":1021`)
+	root.Call(protocol.OfModel("auth", 2), fmt.Sprintf(`{"id":%q}`, id))
+	began := time.Now()
+	eventually(t, "the lock is free", func() bool { return !strings.Contains(theirs.Call(protocol.KVGet, `{"ns":"locks","key":"k"}`), `"code":0`) })
+	require.Less(t, time.Since(began), 5*time.Second, "within about a second")
+}
+
 // Programs that know of no tokens get what their listener may have.
 func TestProgramsWithoutTokensAreWhoTheirListenerIs(t *testing.T) {
 	srv, _ := guarded(t, "--listen-as", "listen=old,http@127.0.0.0/8=web")

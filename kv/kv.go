@@ -17,6 +17,9 @@ package kv
 import (
 	"context"
 	"time"
+
+	"confcenter/access"
+	"confcenter/codes"
 )
 
 // Revision counts the transactions that changed the store, from 1. Later changes
@@ -109,6 +112,25 @@ type Lease struct {
 	TTL  time.Duration // as granted; each keep-alive restarts it
 	Left time.Duration // until it ends, when asked
 	Keys int           // how many keys it has
+	// Owner is who it was granted to, who alone may use it; nil: nobody who was known.
+	Owner *access.Identity
+}
+
+// NotHeld says that a lock is not held with a token, which is also the answer to those who may
+// not give it back.
+func NotHeld(f Fence) error {
+	return codes.Errorf(codes.FenceLost, "if_fence: the lock %q of namespace %q is not held with token %d", f.Key, f.NS, f.Token)
+}
+
+// Holding is a lease with its keys.
+type Holding struct {
+	Lease
+	Held []Fence // without tokens; some may not be on disk yet
+}
+
+// NoLease says that there is no lease, which is also the answer to those who may not use it.
+func NoLease(id LeaseID) error {
+	return codes.Errorf(codes.LeaseGone, "there is no lease %d, or it has ended", id)
 }
 
 // List asks for the keys of a namespace with a prefix, in byte order.

@@ -171,8 +171,10 @@ func (m *Manager) Lock(req Request, done func(Outcome, error), granted func(Gran
 	if err := m.own(req.txn()).Check(); err != nil {
 		return err
 	}
-	if _, err := m.store.Lease(req.Lease); err != nil {
+	if lease, err := m.store.Lease(req.Lease); err != nil {
 		return err
+	} else if !m.mayUse(req.Actor, lease) {
+		return kv.NoLease(req.Lease)
 	}
 	w := &waiter{m: m, req: req, done: done, granted: granted}
 	l, txn, err := m.arrive(w)
@@ -190,10 +192,21 @@ func (m *Manager) Lock(req Request, done func(Outcome, error), granted func(Gran
 	return err
 }
 
+// mayUse reports whether by may use a lease.
+func (m *Manager) mayUse(by *access.Actor, lease kv.Lease) bool {
+	return m.cfg.System || by.Has(lease.Owner)
+}
+
 // Unlock gives back the lock that was granted with fence. done is called once with the
-// revision that freed it, or codes.FenceLost if that holder no longer has it. If Unlock
+// revision that freed it, or codes.FenceLost if that holder no longer has it, or the lock's
+// lease is another's. If Unlock
 // itself fails, done is not called; codes.Busy means ask again.
 func (m *Manager) Unlock(by *access.Actor, ns, key string, fence kv.Revision, done func(rev kv.Revision, err error)) error {
+	if e, _ := m.store.Get([]byte(ns), []byte(key)); e != nil && e.Create == fence && e.Lease != 0 {
+		if lease, err := m.store.Lease(e.Lease); err == nil && !m.mayUse(by, lease) {
+			return kv.NotHeld(kv.Fence{NS: ns, Key: key, Token: fence})
+		}
+	}
 	txn := &kv.Txn{Fences: []kv.Fence{{NS: ns, Key: key, Token: fence}}, Then: []kv.Op{{Kind: kv.OpDelete, NS: ns, Key: key}}, Actor: by}
 	return m.store.Commit(m.own(txn), func(res *kv.Result, err error) {
 		if err != nil {
@@ -207,8 +220,11 @@ func (m *Manager) Unlock(by *access.Actor, ns, key string, fence kv.Revision, do
 // GiveUp ends a lease's interest in a lock: it removes the lease's requests from the line
 // without calling their granted, and gives back the lock if the lease holds it. done is
 // called once, with the revision as of which this holds, even if there was nothing to give
-// up. If GiveUp itself fails, done is not called; codes.Busy means ask again.
+// up, or the lease is another's. If GiveUp itself fails, done is not called; codes.Busy means ask again.
 func (m *Manager) GiveUp(by *access.Actor, ns, key string, lease kv.LeaseID, done func(rev kv.Revision, err error)) error {
+	if l, err := m.store.Lease(lease); err == nil && !m.mayUse(by, l) {
+		lease = -1 // which no key has, as if there was nothing to give up
+	}
 	look := &kv.Txn{Then: []kv.Op{{Kind: kv.OpGet, NS: ns, Key: key}}, Actor: by}
 	if err := look.Check(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/memory"
 	"confcenter/kv"
@@ -353,4 +354,25 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, []int{10_000, 100_000, 192 << 20}, []int{cfg.MaxWaiters, cfg.MaxAllWaiters, int(cfg.Queues.Limit())})
 	require.Equal(t, time.Second, cfg.Tend)
 	require.NotNil(t, cfg.Clock)
+}
+
+func TestALockIsForTheOwnerOfItsLease(t *testing.T) {
+	k := start(t, Config{})
+	a, b := &access.Actor{Identity: &access.Identity{Name: "token:a"}}, &access.Actor{Identity: &access.Identity{Name: "token:b"}}
+	root := &access.Actor{Identity: &access.Identity{Name: "token:root", Groups: []string{access.Administrators}}}
+	mine := k.commit(&kv.Txn{Actor: a, Then: []kv.Op{{Kind: kv.OpGrant, TTL: long}}}).Ops[0].Lease.ID
+	req := Request{NS: "ns", Key: "key", Lease: mine, Actor: b}
+	require.Equal(t, kv.NoLease(mine), lock(t, k.m, req).err)
+	req.Actor = a
+	fence := lock(t, k.m, req).has()
+
+	req.Actor = b
+	require.Equal(t, kv.NoLease(mine), lock(t, k.m, req).err, "who has it has it, but is somebody else")
+	require.Equal(t, kv.NotHeld(kv.Fence{NS: "ns", Key: "key", Token: fence}), k.m.Unlock(b, "ns", "key", fence, nil))
+	freed := make(chan error, 1)
+	require.NoError(t, k.m.GiveUp(b, "ns", "key", mine, func(_ kv.Revision, err error) { freed <- err }))
+	require.NoError(t, await(t, freed))
+	require.NotNil(t, k.holder())
+	require.NoError(t, k.m.Unlock(root, "ns", "key", fence, func(_ kv.Revision, err error) { freed <- err }))
+	require.NoError(t, await(t, freed))
 }

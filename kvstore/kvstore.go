@@ -118,6 +118,11 @@ type Engine interface {
 	// Writable returns why writes are not accepted at the moment, nil if they are. It is
 	// cheap, and may be called from any goroutine.
 	Writable() error
+	// Owned are the leases that belong to somebody. Any goroutine may call it; with many
+	// leases it takes long.
+	Owned() []kv.LeaseID
+	// Holding tells about a lease with its keys. codes.LeaseGone. Any goroutine may call it.
+	Holding(id kv.LeaseID) (kv.Holding, error)
 	// Trouble says the same at more length, for those who operate the server. nil: all
 	// writes are accepted. It is cheap, and may be called from any goroutine.
 	Trouble() *health.Trouble

@@ -48,6 +48,7 @@ type Config struct {
 	Roles  Roles
 	Tokens *auth.Tokens
 	Store  state.Store // of the tokens
+	Leases Leases      // of the same store
 	Places []Place     // of peers that prove nothing; the first that is right counts
 	// Administrators are further names, with their kinds, of those who may do everything.
 	Administrators []string
@@ -63,6 +64,7 @@ type Control struct {
 	unfollow func()
 	end      context.CancelFunc
 	changed  chan struct{} // holds one if something has changed
+	judge    chan struct{} // holds one if leases are to be judged anew
 
 	running sync.WaitGroup
 	rules   atomic.Pointer[ruling]
@@ -85,7 +87,7 @@ func Open(cfg Config) *Control {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Real()
 	}
-	c := &Control{cfg: cfg, changed: make(chan struct{}, 1), followers: map[int]func(){}}
+	c := &Control{cfg: cfg, changed: make(chan struct{}, 1), judge: make(chan struct{}, 1), followers: map[int]func(){}}
 	c.rules.Store(c.first())
 	c.unfollow = cfg.Roles.Follow(func(now *confstore.Snapshot, names []string) {
 		if slices.ContainsFunc(names, isRole) {
@@ -97,6 +99,7 @@ func Open(cfg Config) *Control {
 	c.end = cancel
 	c.running.Go(func() { c.followTokens(ctx) })
 	c.running.Go(func() { c.tell(ctx) })
+	c.running.Go(func() { c.watchLeases(ctx) })
 	return c
 }
 
@@ -158,9 +161,11 @@ func roleName(document string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(document, policy.RolePrefix), ".json")
 }
 
-func (c *Control) poke() {
+func (c *Control) poke() { poke(c.changed) }
+
+func poke(c chan<- struct{}) {
 	select {
-	case c.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -224,6 +229,7 @@ func (c *Control) tell(ctx context.Context) {
 		for _, fn := range all {
 			fn()
 		}
+		poke(c.judge)
 		c.wait(ctx, breath, nil)
 	}
 }

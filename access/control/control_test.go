@@ -33,6 +33,7 @@ type kit struct {
 	t      *testing.T
 	dir    string
 	config *confstore.Store
+	state  kv.Store
 	tokens *auth.Tokens
 	clock  *clock.Fake
 	told   chan struct{}
@@ -43,6 +44,7 @@ const games = `{"rules": [{"name": "own", "who": ["token:game-*", "group:games"]
 func start(t *testing.T, files map[string]string, change ...func(*control.Config)) *kit {
 	k := &kit{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Now()), told: make(chan struct{}, 100)}
 	store := kvtest.ForTest(t)
+	k.state = store
 	for name, text := range files {
 		k.put(name, text)
 	}
@@ -56,7 +58,7 @@ func start(t *testing.T, files map[string]string, change ...func(*control.Config
 	near := state.Embed(store, nil)
 	t.Cleanup(near.Close)
 	k.tokens = auth.Open(near, func(ns, key []byte) *kv.Entry { e, _ := store.Get(ns, key); return e }, auth.Config{Clock: k.clock})
-	cfg := control.Config{Roles: k.config, Tokens: k.tokens, Store: near, Clock: k.clock}
+	cfg := control.Config{Roles: k.config, Tokens: k.tokens, Store: near, Leases: store, Clock: k.clock}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -261,4 +263,54 @@ func TestDecisionsAreExplained(t *testing.T) {
 	require.False(t, k.Explain(&access.Identity{Name: "token:x"}, policy.Read, policy.Config, "game/a.json").Allowed)
 	require.True(t, k.Explain(&access.Identity{Name: "person:a@b"}, policy.Read, policy.Config, "game/a.json").Allowed)
 	require.False(t, k.Of(&access.Identity{Name: "token:x"}).May(policy.Read, policy.Config, []byte("a")))
+}
+
+// A lease outlives connections and restarts, so it is ended by itself.
+func TestLeasesEndWithTheRightsToThem(t *testing.T) {
+	role := func(rules string) string { return `{"rules": [` + rules + `]}` }
+	const locks = `{"who": ["token:*", "cert:*"], "allow": ["lock", "lease"], "what": ["kv:n/a*"]}`
+	k := start(t, map[string]string{"_access/locks.json": role(locks + `, {"who": ["group:g"], "allow": ["lock"], "what": ["kv:n/b"]}, {"who": ["cert:CN=y"], "allow": ["write"], "what": ["flow"]}`)}, func(c *control.Config) {
+		c.Administrators = []string{"cert:CN=root"}
+	})
+	grant := func(owner *access.Identity, keys ...string) kv.LeaseID {
+		by := &access.Actor{Identity: owner}
+		id := k.commit(&kv.Txn{Actor: by, Then: []kv.Op{{Kind: kv.OpGrant, TTL: time.Hour}}}).Ops[0].Lease.ID
+		for _, key := range keys {
+			k.commit(&kv.Txn{Actor: by, Then: []kv.Op{{Kind: kv.OpPut, NS: "n", Key: key, Value: kv.StringValue("v"), Lease: id}}})
+		}
+		return id
+	}
+	there := func(id kv.LeaseID) bool { _, err := k.state.Lease(id); return err == nil }
+	made, grouped := k.token("a"), k.token("b", "g")
+	k.token("b") // without the group
+	a, idle := grant(&access.Identity{Name: "token:a"}, "a1", "a2"), grant(&access.Identity{Name: "token:a"})
+	b := grant(&access.Identity{Name: "token:b", Groups: []string{"g"}}, "b")
+	cert, root := grant(&access.Identity{Name: "cert:CN=x"}, "a3"), grant(&access.Identity{Name: "cert:CN=root", Groups: []string{access.Administrators}}, "b1")
+	stale := grant(&access.Identity{Name: "cert:CN=x", Groups: []string{access.Administrators}}, "b2") // of settings from before
+	nobodys := grant(nil, "z")
+	worker := grant(&access.Identity{Name: "cert:CN=y"})
+	k.commit(&kv.Txn{System: true, Then: []kv.Op{{Kind: kv.OpPut, NS: "@flow/x", Key: "w", Value: kv.StringValue("v"), Lease: worker}}})
+	k.until("the end of the lease of settings from before", func() bool { return !there(stale) })
+
+	_, err := k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: made.ID})
+	require.NoError(t, err)
+	k.until("the end of a revoked token's leases", func() bool { return !there(a) && !there(idle) })
+	e, _ := k.state.Get([]byte("n"), []byte("a1"))
+	require.Nil(t, e, "the lock is free")
+	_, err = k.tokens.Revoke(context.Background(), nil, &auth.RevokeAsk{ID: grouped.ID})
+	require.NoError(t, err)
+	k.until("the end of what another token of the same name had", func() bool { return !there(b) })
+	require.True(t, there(cert))
+
+	k.put("_access/locks.json", role(`{"who": ["cert:*"], "allow": ["lease"], "what": ["kv:n/other"]}, {"who": ["cert:CN=y"], "allow": ["write"], "what": ["flow"]}`))
+	k.until("the end of what no role allows any more", func() bool { return !there(cert) })
+	for _, id := range []kv.LeaseID{root, nobodys, worker} {
+		require.True(t, there(id))
+	}
+}
+
+func (k *kit) commit(txn *kv.Txn) *kv.Result {
+	result, err := kv.Commit(context.Background(), k.state, txn)
+	require.NoError(k.t, err)
+	return result
 }

@@ -110,6 +110,8 @@ func (c *Caller) Right(right access.Right, named bool) error {
 		return forbidden(policy.Read, policy.KV, "")
 	case right == access.KVEach && !named:
 		return c.allOf(policy.KV)
+	case right == access.KVLease && named, right == access.KVLock && named:
+		return c.Leases()
 	case !ok, named && c.Permits.Some(v, class):
 		return nil
 	}
@@ -262,21 +264,28 @@ func (c *Caller) Keys(v policy.Verb, ns, prefix string) error {
 // owned needs v with everything that the owner of a guarded namespace has, since its keys are
 // not the owner's names. A right to keys is no right to what owners keep in them.
 func (c *Caller) owned(v policy.Verb, ns string) error {
-	class := policy.Roles
-	switch {
-	case kv.Reserved(ns):
-		class = policy.Storage
-	case strings.HasPrefix(ns, kv.FlowPrefix):
-		class = policy.Flow
-	case ns == kv.BenchNamespace:
-		class = policy.Bench
-	case ns == kv.ConfigNamespace, kv.Archived(ns):
-		class = policy.Config
-		if v == policy.Read {
-			v = policy.History
-		}
+	class, _ := ownerOf(ns)
+	if class == policy.Config && v == policy.Read {
+		v = policy.History
 	}
 	return c.Whole(v, class)
+}
+
+// ownerOf is the class of what is kept in a guarded namespace; ok is false if it is not guarded.
+func ownerOf(ns string) (class policy.Class, ok bool) {
+	switch {
+	case kv.Guarded(ns) == "":
+		return policy.KV, false
+	case kv.Reserved(ns):
+		return policy.Storage, true
+	case strings.HasPrefix(ns, kv.FlowPrefix):
+		return policy.Flow, true
+	case ns == kv.BenchNamespace:
+		return policy.Bench, true
+	case ns == kv.ConfigNamespace, kv.Archived(ns):
+		return policy.Config, true
+	}
+	return policy.Roles, true
 }
 
 func shownKey(ns, key string) string { return ns + "/" + key }
@@ -329,19 +338,53 @@ func (c *Caller) everywhere(v policy.Verb) error {
 	return c.owned(v, kv.ConfigNamespace)
 }
 
-// Leases needs the use of leases. Their ids can be guessed and they belong to nobody, so whoever
-// may use one may use all.
-func (c *Caller) Leases() error { return c.Whole(policy.Lease, policy.KV) }
+// Leases needs to have a use for leases: keys that may have one, or locks. Which of them somebody
+// may use is another question, see [Caller.Lease].
+func (c *Caller) Leases() error {
+	if c == nil || c.Permits.Some(policy.Lease|policy.Lock, policy.KV) || c.Permits.Some(policy.Write, policy.Flow) || c.Permits.Some(policy.Write, policy.Bench) {
+		return nil
+	}
+	return forbidden(policy.Lease, policy.KV, "")
+}
 
-// Lock needs to lock a key with a lease, and to read it: a request that is refused is told what
-// the holder has written there.
+// Lease needs to be the owner of a lease, which a store has told about, or an administrator. Ids of
+// leases can be guessed: one that is another's is answered like one that does not exist.
+func (c *Caller) Lease(l kv.Lease, err error) error {
+	switch {
+	case c == nil || err != nil:
+		return err
+	case c.Who == nil || !c.Who.Has(l.Owner):
+		return kv.NoLease(l.ID)
+	}
+	return nil
+}
+
+// Lock needs to lock a key, and to read it: a request that is refused is told what the holder has
+// written there. Whose the lease is is asked where the lock is taken.
 func (c *Caller) Lock(ns, key string) error {
 	for _, v := range [...]policy.Verb{policy.Lock, policy.Read} {
 		if err := c.Key(v, []byte(ns), []byte(key)); err != nil {
 			return err
 		}
 	}
-	return c.Leases()
+	return nil
+}
+
+// Holds reports whether the caller may still have a lease with its keys.
+func (c *Caller) Holds(h *kv.Holding) bool {
+	for _, f := range h.Held {
+		if c.Key(policy.Lease, []byte(f.NS), []byte(f.Key)) != nil && c.Key(policy.Lock, []byte(f.NS), []byte(f.Key)) != nil && !c.hasForModel(f.NS) {
+			return false
+		}
+	}
+	return c.Leases() == nil
+}
+
+// hasForModel reports whether the caller may write to a model, which gives keys of a namespace
+// leases.
+func (c *Caller) hasForModel(ns string) bool {
+	class, owned := ownerOf(ns)
+	return owned && c.Permits.Some(policy.Write, class)
 }
 
 // Namespaces returns those of list of which the caller may read everything. It modifies list.
@@ -405,7 +448,7 @@ func (c *Caller) op(op *kv.Op) error {
 		return err
 	}
 	if op.Lease != 0 {
-		if err := c.Leases(); err != nil {
+		if err := c.Key(policy.Lease, ns, key); err != nil {
 			return err
 		}
 	}

@@ -23,9 +23,8 @@ const ofGroup = "group:"
 // MaxName is the length of an identity's name, in bytes with its kind.
 const MaxName = 512
 
-// Administrators is the group that may do everything, whatever the roles say. So there is
-// somebody who can mend them.
-const Administrators = "administrators"
+// Administrators is [access.Administrators].
+const Administrators = access.Administrators
 
 // CheckIdentity reports whether name can be an identity's. codes.BadRequest: it cannot.
 func CheckIdentity(name string) error {

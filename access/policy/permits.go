@@ -32,7 +32,7 @@ func (p *Permits) Covers(v Verb, c Class, prefix string) bool {
 	return p.classes[c].covers(v, prefix)
 }
 
-// Some reports whether one of the verbs v may be allowed with a thing of class c.
+// Some reports whether one of the verbs v is allowed with a thing of class c.
 func (p *Permits) Some(v Verb, c Class) bool {
 	return p != nil && p.classes[c].some&v != 0
 }
@@ -101,7 +101,7 @@ type node struct {
 type table struct {
 	nodes []node
 	root  branch // the same, to decide by
-	some  Verb   // what any node allows
+	some  Verb   // what is allowed with any name
 }
 
 // of is the verbs that are allowed with name.
@@ -180,6 +180,6 @@ func (t *table) add(s says) {
 		}
 		n.parent = above.parent
 	}
-	t.some |= n.allow
+	t.some |= n.allow &^ n.deny
 	t.nodes = append(t.nodes, n)
 }

@@ -92,7 +92,7 @@ func (o *options) openControl(state *state, store *confstore.Store, log zerolog.
 	if err != nil {
 		return gatekeeper{}, err
 	}
-	c := control.Open(control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Places: places, Administrators: o.access.administrators, Log: log})
+	c := control.Open(control.Config{Roles: store, Tokens: tokens, Store: state.models.Store(), Leases: state.store, Places: places, Administrators: o.access.administrators, Log: log})
 	tokens.Obey(c)
 	return gatekeeper{control: c, provider: provider, close: func() {
 		c.Close()

@@ -24,6 +24,7 @@ type Change struct {
 	Lists    []List
 	// Asked, with By.Token, is what was asked for: Asked tells a change that is asked for again.
 	Asked Digest
+	Who   string // was proved to ask for it; empty: nobody
 }
 
 // Sign gives the change what all its versions have in common: who made all of them is said once.

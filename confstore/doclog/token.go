@@ -11,20 +11,21 @@ import (
 type token struct {
 	Seq   uint64 `json:"seq"`
 	Asked Digest `json:"asked"`
+	Who   string `json:"who,omitempty"` // was proved to ask
 }
 
 // names are the entries by which a change is found.
 func (c *Change) names(seq uint64, made Made) []kv.Op {
 	ops := []kv.Op{put(changes, changeKey(seq), encode(made))}
 	if c.By.Token != "" && c.Asked != (Digest{}) {
-		ops = append(ops, put(tokens, c.By.Token, encode(token{seq, c.Asked})))
+		ops = append(ops, put(tokens, c.By.Token, encode(token{seq, c.Asked, c.Who})))
 	}
 	return ops
 }
 
-// Asked returns the change that was asked for with a token; nil: none has been. codes.TokenReused:
-// it was not asked, which counts unless it is zero.
-func (l *Log) Asked(ctx context.Context, text string, asked Digest) (*Made, error) {
+// Asked returns the change that who asked for with a token; nil: none has been. codes.TokenReused:
+// it was not asked, which counts unless it is zero, or by somebody else.
+func (l *Log) Asked(ctx context.Context, text, who string, asked Digest) (*Made, error) {
 	page, err := l.store.ListArchive(ctx, kv.List{NS: tokens, Prefix: text, Limit: 1})
 	if err != nil || len(page.Entries) == 0 || page.Entries[0].Key != text {
 		return nil, err
@@ -33,7 +34,7 @@ func (l *Log) Asked(ctx context.Context, text string, asked Digest) (*Made, erro
 	if err := decode(text, page.Entries[0].Value.Data, &t); err != nil {
 		return nil, err
 	}
-	if asked != (Digest{}) && asked != t.Asked {
+	if asked != (Digest{}) && asked != t.Asked || who != t.Who {
 		return nil, codes.Errorf(codes.TokenReused, "the token %q was used for another change; use a new one", text)
 	}
 	made, err := l.Change(ctx, t.Seq)

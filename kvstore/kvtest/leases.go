@@ -3,6 +3,7 @@ package kvtest
 import (
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 
@@ -20,6 +21,9 @@ var leaseChecks = []check{
 	{name: "LeaseOutlastsRestart", run: leaseAfterRestart},
 	{name: "LeaseBeginsAnewAfterRestart", needs: capLeasesInMemory, run: leaseBeginsAnew},
 	{name: "LeaseOfAnEndedOneIsGone", run: leaseIsGone},
+	{name: "LeaseIsItsOwners", run: func(s *subject) { leaseIsItsOwners(s, func() {}) }},
+	{name: "LeaseIsItsOwnersAfterRestart", needs: capLeasesInMemory, run: func(s *subject) { leaseIsItsOwners(s, s.restart) }},
+	{name: "TokenIsWhoseItWas", run: tokenIsWhoseItWas},
 }
 
 func (s *subject) grant(ttl time.Duration) kv.LeaseID {
@@ -207,4 +211,50 @@ func leaseIsGone(s *subject) {
 		s.refused(&kv.Txn{Then: []kv.Op{leased("ns", "key", id)}}, codes.LeaseGone)
 		require.True(s, s.leaseGone(12345))
 	}
+}
+
+// actor is somebody who was proved to be name.
+func actor(name string, groups ...string) *access.Actor {
+	return &access.Actor{Identity: &access.Identity{Name: name, Groups: groups}}
+}
+
+func leaseIsItsOwners(s *subject, meanwhile func()) {
+	id := s.must(&kv.Txn{Actor: actor("token:a", "g"), Then: []kv.Op{{Kind: kv.OpGrant, TTL: minute}}}).Ops[0].Lease.ID
+	nobodys := s.grant(minute)
+	s.must(&kv.Txn{Actor: actor("token:a"), Then: []kv.Op{leased("ns", "key", id)}})
+	meanwhile()
+	require.Equal(s, &access.Identity{Name: "token:a", Groups: []string{"g"}}, s.lease(id).Owner)
+	require.Nil(s, s.lease(nobodys).Owner)
+	revoke := func(id kv.LeaseID) kv.Op { return kv.Op{Kind: kv.OpRevoke, Lease: id} }
+	for _, other := range []*access.Actor{actor("token:b"), actor("token:b", "g"), actor("cert:a")} {
+		for _, id := range []kv.LeaseID{id, nobodys} {
+			for _, op := range []kv.Op{leased("ns", "other", id), revoke(id)} {
+				_, err := s.commit(&kv.Txn{Actor: other, Then: []kv.Op{op}})
+				require.Equal(s, kv.NoLease(id), err, "as if there was none")
+			}
+		}
+	}
+	require.Nil(s, s.get("ns", "other"))
+	s.must(&kv.Txn{Actor: actor("token:root", access.Administrators), Then: []kv.Op{leased("ns", "other", id)}})
+	s.must(&kv.Txn{Actor: actor("token:b"), System: true, Then: []kv.Op{leased("ns", "third", id)}})
+	require.EqualValues(s, 3, s.must(&kv.Txn{Actor: actor("token:a"), Then: []kv.Op{revoke(id)}}).Ops[0].Count)
+	s.must(&kv.Txn{Then: []kv.Op{revoke(nobodys)}})
+}
+
+// Who asks is part of what was asked.
+func tokenIsWhoseItWas(s *subject) {
+	ask := func(by *access.Actor, asked string) *kv.Txn {
+		return &kv.Txn{Actor: by, Then: []kv.Op{{Kind: kv.OpIncr, NS: "ns", Key: "key", Delta: 1}}, Token: "t" + asked, TokenNS: "ns", Asked: []byte(asked)}
+	}
+	for _, asked := range []string{"", "some"} {
+		first := s.must(ask(actor("token:a"), asked))
+		require.True(s, s.must(ask(actor("token:a", "g"), asked)).Replayed)
+		require.Equal(s, first.Revision, s.must(ask(actor("token:a"), asked)).Revision)
+		for _, other := range []*access.Actor{actor("token:b"), actor("token:root", access.Administrators), nil, {Name: "token:a"}} {
+			s.refused(ask(other, asked), codes.TokenReused)
+		}
+	}
+	unknown := s.must(ask(nil, "other"))
+	require.Equal(s, unknown.Revision, s.must(ask(nil, "other")).Revision)
+	s.refused(ask(actor("token:a"), "other"), codes.TokenReused)
 }

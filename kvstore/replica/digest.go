@@ -14,7 +14,19 @@ var digestBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // digestOf is the same for two transactions only if they ask for the same. Every
 // text is preceded by its length and every list by its number, so that nothing
 // can be read in two ways. It is stored: the encoding must never change.
+//
+// Who is known to ask is part of what is asked: nobody gets the answer to another.
 func digestOf(txn *kv.Txn) [16]byte {
+	asked := digestOfTxn(txn)
+	who := txn.Actor.Proved()
+	if who == nil {
+		return asked
+	}
+	sum := sha256.Sum256(append(asked[:], who.Name...))
+	return [16]byte(sum[:16])
+}
+
+func digestOfTxn(txn *kv.Txn) [16]byte {
 	if len(txn.Asked) > 0 {
 		return digestOfAsked(txn.Asked)
 	}

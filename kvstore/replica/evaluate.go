@@ -88,7 +88,7 @@ func (g *group) evaluate(q *queued) (*kv.Result, error) {
 	for i := range txn.Fences {
 		f := &txn.Fences[i]
 		if lock := g.get(f.NS, f.Key); lock == nil || lock.Create != f.Token {
-			return nil, codes.Errorf(codes.FenceLost, "if_fence: the lock %q of namespace %q is not held with token %d", f.Key, f.NS, f.Token)
+			return nil, kv.NotHeld(*f)
 		}
 	}
 	held := true
@@ -105,7 +105,7 @@ func (g *group) evaluate(q *queued) (*kv.Result, error) {
 	result := q.newResult(len(ops))
 	result.Held = held
 	for i := range ops {
-		if err := g.do(&ops[i], &result.Ops[i], txn.System); err != nil {
+		if err := g.do(&ops[i], &result.Ops[i], txn); err != nil {
 			if len(ops) > 1 {
 				err = codes.Errorf(codes.Of(err), "operation %d: %w", i, err)
 			}
@@ -175,8 +175,8 @@ func compareNumbers[T int64 | float64](a, b kv.Value, number func(kv.Value) (T, 
 	return cmp.Compare(x, y), cmp.Or(errX, errY)
 }
 
-func (g *group) do(op *kv.Op, r *kv.OpResult, system bool) error {
-	if system && kv.Archived(op.NS) {
+func (g *group) do(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
+	if txn.System && kv.Archived(op.NS) {
 		g.shelve(op, r, g.rev+1, g.millis)
 		return nil
 	}
@@ -185,9 +185,9 @@ func (g *group) do(op *kv.Op, r *kv.OpResult, system bool) error {
 		r.Entry = g.get(op.NS, op.Key)
 		return nil
 	case kv.OpPut:
-		return g.write(op, op.Value, r)
+		return g.write(op, op.Value, r, txn)
 	case kv.OpIncr:
-		return g.incr(op, r)
+		return g.incr(op, r, txn)
 	case kv.OpDelete:
 		if op.WantPrev {
 			r.Prev = g.before(op.NS, op.Key)
@@ -202,12 +202,12 @@ func (g *group) do(op *kv.Op, r *kv.OpResult, system bool) error {
 	case kv.OpDeletePrefix:
 		return g.deletePrefix(op, r)
 	case kv.OpGrant:
-		return g.grant(op, r)
+		return g.grant(op, r, txn)
 	}
-	return g.revoke(op, r, system)
+	return g.revoke(op, r, txn)
 }
 
-func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
+func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult, txn *kv.Txn) error {
 	next := g.rev + 1
 	sp, s := g.find(op)
 	g.saw(op.NS, op.Key, s)
@@ -237,7 +237,7 @@ func (g *group) write(op *kv.Op, value kv.Value, r *kv.OpResult) error {
 		}
 	}
 	if op.Lease != 0 {
-		if err := g.checkLease(op.Lease, old); err != nil {
+		if err := g.checkLease(op.Lease, old, txn); err != nil {
 			return err
 		}
 	}
@@ -261,10 +261,10 @@ func (t *trial) shelve(op *kv.Op, r *kv.OpResult, rev kv.Revision, millis int64)
 }
 
 // checkLease reports whether a key, whose entry is old, may be attached to a lease.
-func (g *group) checkLease(id kv.LeaseID, old *kv.Entry) error {
-	l := g.books.leases.find(id)
+func (g *group) checkLease(id kv.LeaseID, old *kv.Entry, txn *kv.Txn) error {
+	l := g.books.leases.usable(id, txn)
 	if l == nil {
-		return errLeaseGone(id)
+		return kv.NoLease(id)
 	}
 	g.sawLease(id)
 	if (old == nil || old.Lease != id) && len(l.keys) >= g.cfg.MaxLeaseKeys {
@@ -273,7 +273,7 @@ func (g *group) checkLease(id kv.LeaseID, old *kv.Entry) error {
 	return nil
 }
 
-func (g *group) incr(op *kv.Op, r *kv.OpResult) error {
+func (g *group) incr(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 	base := op.Initial
 	if old := g.get(op.NS, op.Key); old != nil && old.Value.Type != kv.Removed {
 		n, err := old.Value.Int()
@@ -292,7 +292,7 @@ func (g *group) incr(op *kv.Op, r *kv.OpResult) error {
 	if op.Max != nil && sum > *op.Max {
 		return codes.Errorf(codes.OutOfBounds, "%d is above max %d", sum, *op.Max)
 	}
-	return g.write(op, kv.IntValue(sum), r)
+	return g.write(op, kv.IntValue(sum), r, txn)
 }
 
 func (g *group) deletePrefix(op *kv.Op, r *kv.OpResult) error {
@@ -333,7 +333,7 @@ func (g *group) checkChanges() error {
 	return nil
 }
 
-func (g *group) grant(op *kv.Op, r *kv.OpResult) error {
+func (g *group) grant(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 	l := g.books.leases
 	if len(l.byID) >= g.cfg.MaxLeases {
 		return codes.Errorf(codes.Limit, "there are %d leases, which is the limit", g.cfg.MaxLeases)
@@ -345,21 +345,21 @@ func (g *group) grant(op *kv.Op, r *kv.OpResult) error {
 		}
 		id, ttl = said.id, said.ttl
 	}
-	g.granted = l.grant(id, ttl)
+	g.granted = l.grant(id, ttl, txn.Actor.Proved())
 	r.Lease = kv.Lease{ID: g.granted.id, TTL: ttl, Left: ttl}
 	return nil
 }
 
-func (g *group) revoke(op *kv.Op, r *kv.OpResult, system bool) error {
+func (g *group) revoke(op *kv.Op, r *kv.OpResult, txn *kv.Txn) error {
 	if said := g.books.leases.answerOf(op); said != nil {
 		r.Count = said.keys
 		return said.err
 	}
-	l := g.books.leases.find(op.Lease)
+	l := g.books.leases.usable(op.Lease, txn)
 	if l == nil || l == g.granted {
-		return errLeaseGone(op.Lease)
+		return kv.NoLease(op.Lease)
 	}
-	if !system && l.reserved() {
+	if !txn.System && l.reserved() {
 		return errReservedLease(op.Lease)
 	}
 	r.Count = g.end(l)

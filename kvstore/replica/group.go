@@ -314,7 +314,7 @@ func (s *spare) room(n int) []kv.Event {
 func (g *group) leaseChanges() []LeaseChange {
 	var list []LeaseChange
 	if g.granted != nil {
-		list = append(list, LeaseChange{ID: g.granted.id, TTL: g.granted.ttl})
+		list = append(list, LeaseChange{ID: g.granted.id, TTL: g.granted.ttl, Owner: g.granted.owner})
 		g.note(g.granted)
 	}
 	for _, l := range g.ending {

@@ -76,7 +76,9 @@ func (c *committer) ask(list []queued) (ready int, ok bool) {
 			said.id, said.ttl, said.err = leases.keeper.Grant(c.store.life, op.TTL)
 		} else if i > 0 {
 			return i, true
-		} else if known := leases.byID[op.Lease]; !txn.System && known != nil && known.reserved() {
+		} else if known := leases.byID[op.Lease]; !txn.System && known != nil && !txn.Actor.Has(known.owner) {
+			said.err = kv.NoLease(op.Lease)
+		} else if !txn.System && known != nil && known.reserved() {
 			said.err = errReservedLease(op.Lease)
 		} else if err := c.revoke(op.Lease, said); err != nil {
 			c.group.answers = append(c.group.answers, answer{to: &list[i], wrote: true})

@@ -1,9 +1,11 @@
 package replica
 
 import (
+	"maps"
 	"sync"
 	"time"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -12,11 +14,12 @@ import (
 // lease is one lease. Its times are durations since the store was opened, by the
 // machine's monotonic clock.
 type lease struct {
-	id  kv.LeaseID
-	ttl time.Duration // set when it is granted or loaded
+	id    kv.LeaseID
+	ttl   time.Duration    // set when it is granted or loaded
+	owner *access.Identity // likewise
 
 	// committer only, with the group under way
-	keys   map[*slot]*space // nil: none
+	keys   map[*slot]*space // nil: none; written with the leases' mu held
 	most   int              // keys since the map was made
 	ending bool             // the group under way ends it
 	noted  bool             // it is in the list of the group under way
@@ -64,10 +67,6 @@ func newLeases(c clock.Clock, pauseAfter time.Duration, log Log) *leases {
 
 func (l *leases) now() time.Duration { return l.clock.Now().Sub(l.opened) }
 
-func errLeaseGone(id kv.LeaseID) error {
-	return codes.Errorf(codes.LeaseGone, "there is no lease %d, or it has ended", id)
-}
-
 func errReservedLease(id kv.LeaseID) error {
 	return codes.Errorf(codes.Reserved, "lease %d has keys in a namespace that the server guards, so only the server ends it", id)
 }
@@ -84,8 +83,8 @@ func (l *lease) reserved() bool {
 }
 
 // grant makes a lease, which becomes visible when it is published.
-func (l *leases) grant(id kv.LeaseID, ttl time.Duration) *lease {
-	made := &lease{id: id, ttl: ttl, pos: -1}
+func (l *leases) grant(id kv.LeaseID, ttl time.Duration, owner *access.Identity) *lease {
+	made := &lease{id: id, ttl: ttl, owner: owner, pos: -1}
 	l.cost += leaseCost
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,6 +111,8 @@ func (l *leases) dropLocked(gone *lease) {
 
 // attach gives a lease a key, and detach takes it away.
 func (l *leases) attach(to *lease, s *slot, sp *space) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if to.keys == nil {
 		to.keys = map[*slot]*space{}
 		l.cost += holderCost
@@ -120,6 +121,8 @@ func (l *leases) attach(to *lease, s *slot, sp *space) {
 }
 
 func (l *leases) detach(from *lease, s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	delete(from.keys, s)
 	if len(from.keys) == 0 {
 		l.empty(from)
@@ -136,6 +139,14 @@ func (l *leases) empty(one *lease) {
 // find looks a lease up for the committer; nil if it is ending.
 func (l *leases) find(id kv.LeaseID) *lease {
 	if known := l.byID[id]; known != nil && !known.ending {
+		return known
+	}
+	return nil
+}
+
+// usable is find for a transaction: nil also if it may not use the lease.
+func (l *leases) usable(id kv.LeaseID, txn *kv.Txn) *lease {
+	if known := l.find(id); known != nil && (txn.System || txn.Actor.Has(known.owner)) {
 		return known
 	}
 	return nil
@@ -293,13 +304,50 @@ func (l *leases) knownLocked(id kv.LeaseID, now time.Duration) (*lease, error) {
 	}
 	one := l.byID[id]
 	if one == nil || !one.seen || one.over || (l.keeper == nil && one.deadline <= now && l.stoodLocked(now) == 0) {
-		return nil, errLeaseGone(id)
+		return nil, kv.NoLease(id)
 	}
 	return one, nil
 }
 
 func (l *lease) describe(now time.Duration) kv.Lease {
-	return kv.Lease{ID: l.id, TTL: l.ttl, Left: max(l.deadline-now, 0), Keys: l.count}
+	return kv.Lease{ID: l.id, TTL: l.ttl, Left: max(l.deadline-now, 0), Keys: l.count, Owner: l.owner}
+}
+
+// Owned implements kvstore.Engine.
+func (s *Store) Owned() (ids []kv.LeaseID) {
+	l := s.leases
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, one := range l.byID {
+		if one.owner != nil && one.seen && !one.over {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Holding implements kvstore.Engine.
+func (s *Store) Holding(id kv.LeaseID) (h kv.Holding, err error) {
+	if h.Lease, err = s.leases.get(id); err != nil {
+		return h, err
+	}
+	held := s.leases.held(id)
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	for slot, space := range held {
+		h.Held = append(h.Held, kv.Fence{NS: space.name, Key: slot.entry.Key})
+	}
+	return h, nil
+}
+
+// held is a copy of a lease's keys, with the group under way.
+func (l *leases) held(id kv.LeaseID) map[*slot]*space {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.byID[id]; one != nil {
+		return maps.Clone(one.keys)
+	}
+	return nil
 }
 
 func (l *leases) close() {

@@ -258,7 +258,7 @@ func (c *slowClock) Now() time.Time {
 func TestALateSignOfLifeIsNoPause(t *testing.T) {
 	c := &slowClock{Fake: clock.NewFake(noon), asked: make(chan struct{}), answer: make(chan struct{})}
 	l := newLeases(c, 500*time.Millisecond, nil)
-	l.publish([]*lease{l.grant(1, time.Minute)})
+	l.publish([]*lease{l.grant(1, time.Minute, nil)})
 	require.Zero(t, l.running())
 	c.hold.Store(true)
 	late := make(chan time.Duration)
@@ -309,7 +309,7 @@ func TestALeaseEndsThatFallsDueBeforeTheCommitterSleeps(t *testing.T) {
 func TestNoLeaseEndsBeforeAPauseIsNoticed(t *testing.T) {
 	c := clock.NewFake(noon)
 	l := newLeases(c, 500*time.Millisecond, nil)
-	one := l.grant(1, time.Second)
+	one := l.grant(1, time.Second, nil)
 	l.publish([]*lease{one})
 	require.Zero(t, l.running())
 	c.Advance(10 * time.Second)

@@ -22,7 +22,7 @@ func (l *loading) entry(e *kv.Entry) {
 		return // an older program took it for an entry like any other
 	}
 	if e.Lease != 0 && l.books.leases.byID[e.Lease] == nil {
-		l.books.leases.grant(e.Lease, kv.MinLease) // its TTL comes later
+		l.books.leases.grant(e.Lease, kv.MinLease, nil) // its TTL and owner come later
 	}
 	x := l.books.index
 	sp := l.last
@@ -49,9 +49,9 @@ func (l *loading) lease(c LeaseChange) {
 		leases.drop(known)
 	case c.Ended:
 	case known != nil:
-		known.ttl = c.TTL
+		known.ttl, known.owner = c.TTL, c.Owner
 	default:
-		leases.grant(c.ID, c.TTL)
+		leases.grant(c.ID, c.TTL, c.Owner)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"confcenter/access"
 	"confcenter/internal/health"
 	"confcenter/kv"
 	"confcenter/kvstore"
@@ -141,6 +142,7 @@ type LeaseChange struct {
 	ID    kv.LeaseID
 	TTL   time.Duration // whole ms
 	Ended bool
+	Owner *access.Identity // who it was granted to; nil: nobody who was known, or it has ended
 }
 
 // Loader receives the contents of a log as it is loaded. Its functions are called one

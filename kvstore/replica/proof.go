@@ -79,7 +79,7 @@ func (g *group) adopt(c *Commit) {
 	g.start(kv.Delete)
 	for _, l := range c.Leases {
 		if !l.Ended && g.books.leases.byID[l.ID] == nil {
-			g.note(g.books.leases.grant(l.ID, l.TTL))
+			g.note(g.books.leases.grant(l.ID, l.TTL, l.Owner))
 		}
 	}
 	for i := range c.Events {

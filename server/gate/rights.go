@@ -37,6 +37,9 @@ func (s *Session) Prove(token string) error {
 	if s.proved.Swap(rights.Who) == nil {
 		s.Gate.cfg.Audit.Note(access.Event{Kind: access.EventLogin, By: s.peerActor(), Do: protocol.Whoami.String()})
 	}
+	if s.Client != nil {
+		s.Client.actor = nil // another proof may be worth less
+	}
 	return nil
 }
 

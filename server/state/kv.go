@@ -128,55 +128,54 @@ type keptAlive struct {
 
 // kvAlive renews a lease; a worker does it if that may wait.
 func (f *Handlers) kvAlive(s *gate.Session, h protocol.Header, _ []byte) bool {
-	if err := s.Rights.Leases(); err != nil {
+	id, err := f.leaseAsked(s)
+	if err != nil {
 		s.RefuseState(h, err)
 		return true
 	}
-	var made *keptAlive
+	made := new(keptAlive)
 	if f.waits {
-		if id, err := s.Desk.Req.KVLeaseID(); err == nil {
-			if made, _ = s.TakePrepared().(*keptAlive); made == nil {
-				s.Prepare(h.Command, func() any {
-					lease, err := f.store.KeepAlive(f.life, id)
-					return &keptAlive{lease, err}
-				})
-				return false
-			}
+		if made, _ = s.TakePrepared().(*keptAlive); made == nil {
+			s.Prepare(h.Command, func() any {
+				lease, err := f.store.KeepAlive(f.life, id)
+				return &keptAlive{lease, err}
+			})
+			return false
 		}
+	} else {
+		made.lease, made.err = f.store.KeepAlive(f.life, id)
 	}
-	return aboutLease(s, h, func(id kv.LeaseID) (lease kv.Lease, err error) {
-		if made != nil {
-			lease, err = made.lease, made.err
-		} else {
-			lease, err = f.store.KeepAlive(f.life, id)
-		}
-		if err == nil { // the connection that keeps a lease alive has it, even if it was granted to another
-			holdingsOf(s).lease(id)
-		}
-		return lease, err
-	}, protocol.AppendKVAlive)
+	if made.err == nil { // the connection that keeps a lease alive has it, even if it was granted to another
+		holdingsOf(s).lease(id)
+	}
+	answerLease(s, h, made.lease, made.err, protocol.AppendKVAlive)
+	return true
 }
 
 // kvLeaseInfo describes a lease.
 func (f *Handlers) kvLeaseInfo(s *gate.Session, h protocol.Header, _ []byte) bool {
-	if err := s.Rights.Leases(); err != nil {
-		s.RefuseState(h, err)
-		return true
+	id, err := f.leaseAsked(s)
+	var lease kv.Lease
+	if err == nil {
+		lease, err = f.store.Lease(id)
 	}
-	return aboutLease(s, h, f.store.Lease, protocol.AppendKVLeaseInfo)
+	answerLease(s, h, lease, err, protocol.AppendKVLeaseInfo)
+	return true
 }
 
-func aboutLease(s *gate.Session, h protocol.Header, ask func(kv.LeaseID) (kv.Lease, error), appendReply func([]byte, kv.Lease) []byte) bool {
+// leaseAsked reads which lease a request is about, which its sender must be allowed to use.
+func (f *Handlers) leaseAsked(s *gate.Session) (kv.LeaseID, error) {
 	id, err := s.Desk.Req.KVLeaseID()
-	if err != nil {
-		s.RefuseState(h, err)
-		return true
+	if err == nil && s.Rights != nil {
+		err = s.Rights.Lease(f.store.Lease(id))
 	}
-	lease, err := ask(id)
+	return id, err
+}
+
+func answerLease(s *gate.Session, h protocol.Header, lease kv.Lease, err error, appendReply func([]byte, kv.Lease) []byte) {
 	if err != nil {
 		s.RefuseState(h, err)
-		return true
+		return
 	}
 	s.End(appendReply(s.Begin(h.Command.Reply(), h.Seq), lease))
-	return true
 }

@@ -3,9 +3,11 @@ package state
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/access/guard"
 	"confcenter/access/guard/guardtest"
 	"confcenter/protocol"
@@ -25,7 +27,7 @@ var needed = map[protocol.Command][]struct{ body, rights string }{
 		{`{"ns":"n","key":"k","value":"v"}`, "write kv:n/k"},
 		{`{"ns":"n","key":"k","value":"v","prev":true}`, "write kv:n/k,read kv:n/k"},
 		{`{"ns":"n","key":"k","value":"v","if_mod":1}`, "write kv:n/k,read kv:n/k"},
-		{`{"ns":"n","key":"k","value":"v","lease":1}`, "write kv:n/k,lease kv"},
+		{`{"ns":"n","key":"k","value":"v","lease":1}`, "write kv:n/k,lease kv:n/k"},
 		{`{"ns":"n","key":"k","value":"v","if_fence":[{"ns":"n","key":"l","fence":1}]}`, "write kv:n/k,lock kv:n/l"},
 	},
 	protocol.KVDel: {
@@ -49,13 +51,16 @@ var needed = map[protocol.Command][]struct{ body, rights string }{
 	protocol.KVHistory:   {{`{"ns":"n","key":"k"}`, "history kv:n/k,read kv:n/k"}},
 	protocol.KVRestore:   {{`{"ns":"n","key":"k","rev":1}`, "history kv:n/k,read kv:n/k,write kv:n/k"}},
 	protocol.KVStat:      {{`{}`, "read status"}},
-	protocol.KVLease:     {{`{"ttl":1000}`, "lease kv"}},
-	protocol.KVAlive:     {{`{"lease":1}`, "lease kv"}},
-	protocol.KVRevoke:    {{`{"lease":1}`, "lease kv"}},
-	protocol.KVLeaseInfo: {{`{"lease":1}`, "lease kv"}},
-	protocol.KVLock:      {{`{"ns":"n","key":"k","lease":1}`, "lock kv:n/k,read kv:n/k,lease kv"}},
-	protocol.KVUnlock:    {{`{"ns":"n","key":"k","fence":1}`, "lock kv:n/k,read kv:n/k,lease kv"}},
+	protocol.KVLease:     {{`{"ttl":1000}`, anyLease}},
+	protocol.KVAlive:     {{`{"lease":1}`, anyLease}}, // and only their owners use leases: see below
+	protocol.KVRevoke:    {{`{"lease":1}`, anyLease}},
+	protocol.KVLeaseInfo: {{`{"lease":1}`, anyLease}},
+	protocol.KVLock:      {{`{"ns":"n","key":"k","lease":1}`, "lock kv:n/k,read kv:n/k"}},
+	protocol.KVUnlock:    {{`{"ns":"n","key":"k","fence":1}`, "lock kv:n/k,read kv:n/k"}},
 }
+
+// anyLease is what is enough for leases: locks need them too.
+const anyLease = "lease kv:x/y"
 
 func TestEachCommandNeedsTheRightsToWhatItNames(t *testing.T) {
 	watches := []protocol.Command{protocol.KVWatch, protocol.KVUnwatch}
@@ -76,7 +81,9 @@ func TestEachCommandNeedsTheRightsToWhatItNames(t *testing.T) {
 					continue // only to be let through to the handler
 				}
 				rest := append(append([]string{"*", "-" + without}, rights[:i]...), rights[i+1:]...)
-				rest[0] = "* kv"
+				if rest[0] = "* kv"; without == anyLease {
+					rest = append(rest, "-lease kv", "-lock kv")
+				}
 				require.True(t, isForbidden(t, row.ID, c.body, guardtest.Caller(t, rest...)), "%s %s without %s", row.Name, c.body, without)
 			}
 			require.True(t, isForbidden(t, row.ID, c.body, new(guard.Caller)), "%s %s", row.Name, c.body)
@@ -125,4 +132,44 @@ func TestOnlyNamespacesAreListedThatMayBeReadWholly(t *testing.T) {
 	require.Contains(t, got[len(got)-1], `"namespaces":[{"ns":"a"`)
 	require.NotContains(t, got[len(got)-1], `"ns":"b"`)
 	require.NotContains(t, got[len(got)-1], `"ns":"c"`)
+}
+
+// Ids of leases can be guessed. Whoever may use leases may use their own.
+func TestALeaseIsUsedByItsOwnerOnly(t *testing.T) {
+	k := newStateKit(t, loop.Limits{})
+	ask := func(who *access.Identity, cmd protocol.Command, body string) string {
+		s, w := k.Peer(gatetest.Unlimited)
+		s.Rights = guardtest.Caller(t, "* kv")
+		s.Rights.Who = who
+		s.Receive(gatetest.Requests(cmd, body))
+		k.state.Finish(len(k.state.Held))
+		var answers []string
+		require.Eventually(t, func() bool { // the locks have a store that answers by itself
+			k.Loop.Wake()
+			answers = append(answers, gatetest.Frames(t, w)...)
+			return len(answers) > 0
+		}, 20*time.Second, time.Millisecond)
+		return answers[0]
+	}
+	owner, root := &access.Identity{Name: "token:a"}, &access.Identity{Name: "token:root", Groups: []string{access.Administrators}}
+	require.Contains(t, ask(owner, protocol.KVLease, `{"ttl":60000}`), `"lease":1`)
+	for cmd, body := range map[protocol.Command]string{
+		protocol.KVAlive: `{"lease":1}`, protocol.KVLeaseInfo: `{"lease":1}`, protocol.KVPut: `{"ns":"n","key":"k","value":"v","lease":1}`,
+		protocol.KVRevoke: `{"lease":1}`, protocol.KVLock: `{"ns":"n","key":"l","lease":1}`, protocol.KVUnlock: `{"ns":"n","key":"l","lease":1}`,
+	} {
+		for _, other := range []*access.Identity{{Name: "token:b"}, nil} {
+			if other == nil && cmd != protocol.KVAlive && cmd != protocol.KVLeaseInfo {
+				continue // whose writes are judged by who they are
+			}
+			theirs, none := ask(other, cmd, body), ask(other, cmd, strings.Replace(body, `"lease":1`, `"lease":9`, 1))
+			require.Equal(t, strings.ReplaceAll(none, "lease 9", "lease 1"), theirs, "as if there was none")
+			if cmd != protocol.KVUnlock || !strings.Contains(theirs, `"code":0`) {
+				require.Contains(t, theirs, "there is no lease 1", "%v", cmd)
+			}
+		}
+		if cmd != protocol.KVRevoke {
+			require.Contains(t, ask(owner, cmd, body), `"code":0`)
+			require.Contains(t, ask(root, cmd, body), `"code":0`)
+		}
+	}
 }

@@ -308,6 +308,28 @@ func (t *Tokens) List(ctx context.Context, _ *access.Actor, q *ListAsk) (*Listed
 	return answer, nil
 }
 
+// Identities are those who have a valid token, by [KeyOf].
+func (t *Tokens) Identities(ctx context.Context) (map[string]bool, error) {
+	all := map[string]bool{}
+	for q := (ListAsk{}); ; {
+		page, err := t.List(ctx, nil, &q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Tokens {
+			all[KeyOf(&access.Identity{Name: policy.ByToken + page.Tokens[i].Name, Groups: page.Tokens[i].Groups})] = true
+		}
+		if q.After = page.Next; q.After == "" {
+			return all, nil
+		}
+	}
+}
+
+// KeyOf is the same for two identities if these are worth the same.
+func KeyOf(id *access.Identity) string {
+	return id.Name + "\n" + strings.Join(slices.Sorted(slices.Values(id.Groups)), "\n")
+}
+
 // RevokeAsk names a token.
 type RevokeAsk struct {
 	ID string `json:"id" arg:"1" doc:"of the token"`

@@ -66,7 +66,7 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 	defer r.give()
 	wanted := q.Documents
 	if q.Staged > 0 {
-		staged, err := h.stages.take(q.Token, q.Staged)
+		staged, err := h.stages.take(stageName{q.Token, actor.Who()}, q.Staged)
 		if err != nil { // as after a restart of the server, and the change may have been made before it
 			made, failed := h.replayOf(ctx, by, doclog.Digest{}, q.DryRun)
 			if made == nil && failed == nil {
@@ -118,7 +118,7 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 	}
 	answer, err := h.change(ctx, req)
 	if err == nil && q.Staged > 0 && !q.DryRun {
-		h.stages.drop(q.Token) // asked for again, it is found in the log
+		h.stages.drop(stageName{q.Token, actor.Who()}) // asked for again, it is found in the log
 	}
 	return answer, err
 }
@@ -132,7 +132,7 @@ func (h *History) replayOf(ctx context.Context, by *access.Actor, asked doclog.D
 	if by == nil || by.Token == "" || dry {
 		return nil, nil
 	}
-	made, err := h.log.Asked(ctx, by.Token, asked)
+	made, err := h.log.Asked(ctx, by.Token, by.Who(), asked)
 	if made == nil || err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ type StageAnswer struct {
 }
 
 // Stage adds documents to a change.
-func (h *History) Stage(_ context.Context, _ *access.Actor, q *StageAsk) (*StageAnswer, error) {
+func (h *History) Stage(_ context.Context, by *access.Actor, q *StageAsk) (*StageAnswer, error) {
 	if q.Token == "" || len(q.Token) > access.MaxToken {
 		return nil, codes.Errorf(codes.BadRequest, "token must have 1 to %d bytes: the apply that follows has the same", access.MaxToken)
 	}
@@ -177,7 +177,7 @@ func (h *History) Stage(_ context.Context, _ *access.Actor, q *StageAsk) (*Stage
 			return nil, codes.Errorf(codes.BadRequest, "%s: offset is %d", w.Name, w.Offset)
 		}
 	}
-	return h.stages.add(q.Token, q.Documents)
+	return h.stages.add(stageName{q.Token, by.Who()}, q.Documents)
 }
 
 func gone(token string) error {

@@ -40,7 +40,7 @@ func Open(store kv.Archive, cfg Config) *History {
 	cfg.Memory = cfg.Memory.Or(64 << 20)
 	return &History{
 		log: doclog.Read(store), cfg: cfg,
-		stages: stages{clock: cfg.Clock, pool: cfg.Staged.Or(64 << 20), list: map[string]*staged{}},
+		stages: stages{clock: cfg.Clock, pool: cfg.Staged.Or(64 << 20), list: map[stageName]*staged{}},
 	}
 }
 

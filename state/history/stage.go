@@ -26,8 +26,11 @@ type stages struct {
 	pool  *memory.Pool
 
 	mu   sync.Mutex
-	list map[string]*staged // guarded by mu
+	list map[stageName]*staged // guarded by mu
 }
+
+// stageName is a token, and who was proved to use it: nobody gets at what others stage.
+type stageName struct{ token, who string }
 
 // staged is a change that comes in parts.
 type staged struct {
@@ -38,17 +41,17 @@ type staged struct {
 }
 
 // add adds parts. One that is there already does no harm.
-func (s *stages) add(token string, parts []Wanted) (*StageAnswer, error) {
+func (s *stages) add(of stageName, parts []Wanted) (*StageAnswer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expireLocked()
-	one := s.list[token]
+	one := s.list[of]
 	if one == nil {
 		if len(s.list) == maxStages {
 			return nil, codes.Errorf(codes.Busy, "%d changes are being staged already; try again later", maxStages)
 		}
 		one = &staged{at: map[string]int{}}
-		s.list[token] = one
+		s.list[of] = one
 	}
 	one.expires = s.clock.Now().Add(stageKept)
 	for i := range parts {
@@ -103,39 +106,39 @@ func (s *stages) roomLocked(one *staged, bytes int) error {
 
 // take returns a change that has all its documents. It stays for a while, in case it is asked for
 // again.
-func (s *stages) take(token string, documents int64) ([]Wanted, error) {
+func (s *stages) take(of stageName, documents int64) ([]Wanted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expireLocked()
-	one := s.list[token]
+	one := s.list[of]
 	switch {
 	case one == nil:
-		return nil, gone(token)
+		return nil, gone(of.token)
 	case int64(len(one.wanted)) != documents:
-		return nil, incomplete(token, int64(len(one.wanted)), documents)
+		return nil, incomplete(of.token, int64(len(one.wanted)), documents)
 	}
 	return slices.Clone(one.wanted), nil
 }
 
 // drop forgets a change.
-func (s *stages) drop(token string) {
+func (s *stages) drop(of stageName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropLocked(token)
+	s.dropLocked(of)
 }
 
-func (s *stages) dropLocked(token string) {
-	if one := s.list[token]; one != nil {
+func (s *stages) dropLocked(of stageName) {
+	if one := s.list[of]; one != nil {
 		s.pool.Give(one.bytes)
-		delete(s.list, token)
+		delete(s.list, of)
 	}
 }
 
 func (s *stages) expireLocked() {
 	now := s.clock.Now()
-	for token, one := range s.list {
+	for of, one := range s.list {
 		if one.expires.Before(now) {
-			s.dropLocked(token)
+			s.dropLocked(of)
 		}
 	}
 }

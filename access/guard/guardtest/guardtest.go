@@ -12,7 +12,7 @@ import (
 	"confcenter/access/policy"
 )
 
-// Caller may do what rules say: "read kv:a/*" allows to read, and "-read kv:a/b" denies it.
+// Caller is token:a, who may do what rules say: "read kv:a/*" allows to read, and "-read kv:a/b" denies it.
 func Caller(t require.TestingT, rules ...string) *guard.Caller {
 	list := make([]string, len(rules))
 	for i, rule := range rules {
@@ -25,5 +25,6 @@ func Caller(t require.TestingT, rules ...string) *guard.Caller {
 	}
 	role, err := policy.ParseRole("test", []byte(`{"rules": [`+strings.Join(list, ",")+`]}`))
 	require.NoError(t, err)
-	return &guard.Caller{Permits: policy.New(role).Of(&access.Identity{Name: "token:a"})}
+	who := &access.Identity{Name: "token:a"}
+	return &guard.Caller{Permits: policy.New(role).Of(who), Who: who}
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"time"
 
+	"confcenter/access"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -19,6 +21,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 const (
 	hasToken byte = 1 << iota
 	hasLeases
+	hasOwners // of the leases
 )
 
 // appendGroup appends the log record of a group that follows revision prev.
@@ -47,6 +50,11 @@ func appendGroup(dst []byte, prev kv.Revision, group []replica.Commit) []byte {
 				dst = binary.AppendUvarint(dst, uint64(l.ID))
 				dst = appendLease(dst, l)
 			}
+			if owned(c) {
+				for _, l := range c.Leases {
+					dst = appendOwner(dst, l.Owner)
+				}
+			}
 		}
 		before = c.Change
 	}
@@ -65,6 +73,9 @@ func appendCommitHead(dst []byte, c *replica.Commit, before *kv.Change) []byte {
 	}
 	if len(c.Leases) > 0 {
 		flags |= hasLeases
+	}
+	if owned(c) {
+		flags |= hasOwners
 	}
 	dst = append(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(c.Revision-before.Revision))
@@ -112,6 +123,32 @@ func appendLease(dst []byte, l replica.LeaseChange) []byte {
 		return append(dst, 0)
 	}
 	return binary.AppendUvarint(dst, uint64(l.TTL/time.Millisecond)+1)
+}
+
+// appendLeaseRow appends the value of a lease's row. One without an owner says nothing of it.
+func appendLeaseRow(dst []byte, l replica.LeaseChange) []byte {
+	dst = appendLease(append(dst, formatVersion), l)
+	if l.Owner != nil {
+		dst = appendOwner(dst, l.Owner)
+	}
+	return dst
+}
+
+// owned reports whether any of the leases that a transaction grants has an owner.
+func owned(c *replica.Commit) bool {
+	return slices.ContainsFunc(c.Leases, func(l replica.LeaseChange) bool { return l.Owner != nil })
+}
+
+// appendOwner appends a name, empty for nobody, and the groups.
+func appendOwner(dst []byte, id *access.Identity) []byte {
+	if id == nil {
+		return appendString(dst, "")
+	}
+	dst = binary.AppendUvarint(appendString(dst, id.Name), uint64(len(id.Groups)))
+	for _, group := range id.Groups {
+		dst = appendString(dst, group)
+	}
+	return dst
 }
 
 // appendEntry appends the value of a row; namespace and key are in the row's key.
@@ -214,6 +251,11 @@ func (r *reader) commit(g *group, before *kv.Change) replica.Commit {
 			id := kv.LeaseID(r.uvarint())
 			c.Leases[i] = r.lease(id)
 		}
+		for i := range c.Leases {
+			if flags&hasOwners != 0 {
+				c.Leases[i].Owner = r.owner()
+			}
+		}
 	}
 	return c
 }
@@ -259,6 +301,21 @@ func (r *reader) lease(id kv.LeaseID) replica.LeaseChange {
 		return replica.LeaseChange{ID: id, Ended: true}
 	}
 	return replica.LeaseChange{ID: id, TTL: time.Duration(ms-1) * time.Millisecond}
+}
+
+func (r *reader) owner() *access.Identity {
+	name := r.string()
+	if name == "" {
+		return nil
+	}
+	id := &access.Identity{Name: name}
+	if n := r.count(1); n > 0 {
+		id.Groups = make([]string, n)
+	}
+	for i := range id.Groups {
+		id.Groups[i] = r.string()
+	}
+	return id
 }
 
 // decodeEntry reads the value of a row into e. The entry's bytes are a copy.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"confcenter/access"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
 )
@@ -53,6 +54,7 @@ func anyCommit(t *rapid.T, rev kv.Revision) replica.Commit {
 		l := replica.LeaseChange{ID: kv.LeaseID(rapid.Int64Range(1, 1<<62).Draw(t, "id")), Ended: rapid.Bool().Draw(t, "ended")}
 		if !l.Ended {
 			l.TTL = time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "ttl")) * time.Millisecond
+			l.Owner = rapid.SampledFrom([]*access.Identity{nil, {Name: "token:a"}, {Name: "cert:CN=b", Groups: []string{"g", ""}}}).Draw(t, "owner")
 		}
 		c.Leases = append(c.Leases, l)
 	}

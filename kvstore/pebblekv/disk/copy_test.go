@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/internal/clock"
 	"confcenter/kv"
@@ -258,7 +259,7 @@ func TestRestoreAsOfATime(t *testing.T) {
 func TestLeasesAndTokensAreRestoredAsTheyWere(t *testing.T) {
 	s := newStore(t, nil)
 	grant := s.commit(s.clock.Now())
-	grant.Leases = []replica.LeaseChange{{ID: 1, TTL: time.Minute}}
+	grant.Leases = []replica.LeaseChange{{ID: 1, TTL: time.Minute, Owner: &access.Identity{Name: "token:a"}}}
 	grant.Token = &replica.Token{NS: "ns", Name: "t1", Revision: 1, Time: s.clock.Now().UnixMilli()}
 	require.NoError(t, s.disk.Append([]replica.Commit{grant}))
 	end := s.commit(s.clock.Now())

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"confcenter/access"
 	"confcenter/codes"
 	"confcenter/kv"
 	"confcenter/kvstore/replica"
@@ -20,7 +21,7 @@ func TestRestartBringsEverythingBack(t *testing.T) {
 	s.put(op{"a", "x", "3"})
 	c := s.commit(s.clock.Now(), op{"a", "y", "4"})
 	c.Token = &replica.Token{NS: "a", Name: "t", Digest: [16]byte{1, 2}, Revision: s.rev, Time: 5, Result: []byte("result")}
-	c.Leases = []replica.LeaseChange{{ID: 7, TTL: 1500e6}, {ID: 8, TTL: 2000e6}}
+	c.Leases = []replica.LeaseChange{{ID: 7, TTL: 1500e6}, {ID: 8, TTL: 2000e6, Owner: &access.Identity{Name: "token:a", Groups: []string{"g"}}}}
 	s.tokens = append(s.tokens, c.Token)
 	for _, l := range c.Leases {
 		s.lease(l)

@@ -334,7 +334,7 @@ func (b *batch) leases() {
 			b.set.removeSmall(key)
 			continue
 		}
-		b.set.small(key, appendLease([]byte{formatVersion}, l))
+		b.set.small(key, appendLeaseRow(nil, l))
 	}
 }
 

@@ -118,6 +118,9 @@ func decodeLease(id int64, row []byte) (replica.LeaseChange, error) {
 	r := &reader{rest: row}
 	r.version()
 	l := r.lease(kv.LeaseID(id))
+	if len(r.rest) > 0 {
+		l.Owner = r.owner()
+	}
 	return l, r.end("lease")
 }
 

@@ -235,7 +235,7 @@ func (u *undoing) write(rev kv.Revision) error {
 		if key := numberKey(nil, leaseKind, int64(id)); l.Ended {
 			set.removeSmall(key)
 		} else {
-			set.small(key, appendLease([]byte{formatVersion}, l))
+			set.small(key, appendLeaseRow(nil, l))
 		}
 	}
 	err := u.k.database.scan(numberKey(nil, tokenKind, int64(rev)+1), []byte{tokenKind + 1}, func(key, _ []byte) error {
