@@ -17,7 +17,7 @@ func (g *Gateway) modelRoutes() (list []route) {
 		for place := range m.Operations {
 			o := &m.Operations[place]
 			method, path, _ := strings.Cut(o.Route, " ")
-			rt := route{method: method, pattern: "/v1/" + m.Name + "/" + path, name: m.Name + "." + o.Name, right: o.Right, handle: asksModel(m, o)}
+			rt := route{method: method, pattern: "/v1/" + m.Name + "/" + path, name: m.Name + "." + o.Name, right: o.Right, named: o.Named, handle: asksModel(m, o)}
 			if method == http.MethodPost {
 				rt.body = g.cfg.MaxBody
 			}

@@ -26,6 +26,9 @@ type Operation struct {
 	Right access.Right
 	Route string // over HTTP, below the model's root: "POST claim", "GET nodes"
 	Doc   string // what it does: "lists the tasks"
+	// Named: the method asks whoever asks, who is in its context, for the right to each thing that
+	// a question names. Else Right is needed with everything.
+	Named bool
 	// Refusals are those that a caller should expect, besides what any question may be refused with.
 	Refusals []Refusal
 
@@ -56,6 +59,12 @@ type Refusal struct {
 // Refuses is o, which says so of a refusal.
 func (o Operation) Refuses(code codes.Code, when string) Operation {
 	o.Refusals = append(slices.Clip(o.Refusals), Refusal{code, when})
+	return o
+}
+
+// ByName is o, which is Named.
+func (o Operation) ByName() Operation {
+	o.Named = true
 	return o
 }
 

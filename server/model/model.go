@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/protocol"
 	"confcenter/server/gate"
@@ -26,7 +27,7 @@ func Add(life context.Context, g *gate.Gate, models []state.Model) {
 	for i := range models {
 		m := &models[i]
 		for place := range m.Operations {
-			routes[protocol.OfModel(m.Name, place)] = gate.Route{Handle: asks(life, m, &m.Operations[place]), Strict: true}
+			routes[protocol.OfModel(m.Name, place)] = gate.Route{Handle: asks(life, m, &m.Operations[place]), Strict: true, Named: m.Operations[place].Named}
 		}
 	}
 	g.Add(routes)
@@ -46,13 +47,13 @@ func asks(life context.Context, m *state.Model, o *state.Operation) gate.Handler
 			s.RefuseState(h, err)
 			return true
 		}
-		body, by := slices.Clone(s.Desk.Req.Body()), s.Actor()
+		body, by, ctx := slices.Clone(s.Desk.Req.Body()), s.Actor(), guard.With(life, s.Rights.Apart())
 		loop.AwaitDisk(&s.Conn, h, func(dst []byte) []byte {
 			defer room.give()
 			question, err := o.Read(body, room.take)
 			var answer []byte
 			if err == nil {
-				answer, err = m.Answer(life, o, by, question)
+				answer, err = m.Answer(ctx, o, by, question)
 			}
 			if err != nil {
 				s.Group().Count.StateRefused.Add(1)

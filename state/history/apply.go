@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
@@ -16,8 +17,8 @@ type ApplyAsk struct {
 	Said
 	Documents []Wanted `json:"documents,omitempty" doc:"what they are to be; each once"`
 	Staged    int64    `json:"staged,omitempty" doc:"how many documents stage was given with the token, which belong to the change"`
-	Prune     bool     `json:"prune,omitempty" doc:"delete all other documents"`
-	Whole     bool     `json:"whole,omitempty" doc:"documents names all that there are: if there is any other, nothing is changed"`
+	Prune     bool     `json:"prune,omitempty" doc:"delete all other documents, but for roles"`
+	Whole     bool     `json:"whole,omitempty" doc:"documents names all that there are, but for roles: if there is any other, nothing is changed"`
 	DryRun    bool     `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
 }
 
@@ -93,7 +94,14 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 		there[w.Name] = true
 		req.Documents = append(req.Documents, d)
 	}
+	who := guard.From(ctx)
+	if err := mayMake(who, req.Documents); err != nil {
+		return nil, err
+	}
 	if q.Prune || q.Whole {
+		if err := who.EveryDocument(); err != nil {
+			return nil, err
+		}
 		req.Asked = others(q.Prune, req.Documents)
 		if made, err := h.replayOf(ctx, by, req.Asked, q.DryRun); made != nil || err != nil {
 			return made, err
@@ -102,7 +110,7 @@ func (h *History) Apply(ctx context.Context, actor *access.Actor, q *ApplyAsk) (
 			return nil, err
 		}
 		err := h.eachDocument("", func(d *doclog.Document) (bool, error) {
-			if there[d.Name] || d.Deleted {
+			if there[d.Name] || d.Deleted || guard.LeftAlone(d.Name) {
 				return true, nil
 			}
 			other := change.Document{Name: d.Name, Base: &d.Hash}

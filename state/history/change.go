@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
@@ -97,7 +99,7 @@ func (h *History) change(ctx context.Context, req change.Request) (*ChangeAnswer
 	}
 	answer := answerOf(done.Revision, done.Documents)
 	if req.Check {
-		answer.Told, answer.Programs = h.told(done.Told)
+		answer.Told, answer.Programs = h.told(guard.From(ctx), done.Told)
 	}
 	return answer, nil
 }
@@ -174,14 +176,15 @@ func (h *History) answerTo(ctx context.Context, made *doclog.Made) (*ChangeAnswe
 const clientsPage = 256
 
 // told finds the programs that are told of a change: those that have subscribed to a document that
-// it changes, resolved ones included, or that have it as their main configuration.
-func (h *History) told(names []string) (n int64, list []Program) {
+// it changes, resolved ones included, or that have it as their main configuration. Of both only
+// those count that who may know of.
+func (h *History) told(who *guard.Caller, names []string) (n int64, list []Program) {
 	if h.cfg.Clients == nil || len(names) == 0 {
 		return 0, nil
 	}
 	changed := make(map[string]bool, len(names))
 	for _, name := range names {
-		changed[name] = true
+		changed[name] = who.Names(name)
 	}
 	for after := int32(0); ; {
 		clients, next := h.cfg.Clients(after, clientsPage)
@@ -197,7 +200,7 @@ func (h *History) told(names []string) (n int64, list []Program) {
 			for _, s := range c.Subscriptions {
 				use(s.File)
 			}
-			if len(files) == 0 {
+			if len(files) == 0 || who.Client(policy.Read, c.Name) != nil {
 				continue
 			}
 			if n++; n <= mostPrograms {

@@ -90,6 +90,14 @@ func (h *History) inherited(ctx context.Context, r *room, name string, rev kv.Re
 	return l, nil
 }
 
+// names are those of the bases.
+func (l *layers) names() (list []string) {
+	for i := range l.bases {
+		list = append(list, l.bases[i].Name)
+	}
+	return list
+}
+
 // there reports whether there is anything to resolve.
 func (l *layers) there() bool {
 	for i := range l.bases {

@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
+	"confcenter/meta"
 )
 
 // ExportAsk asks for all documents.
@@ -43,6 +45,12 @@ func (h *History) Export(ctx context.Context, _ *access.Actor, q *ExportAsk) (*E
 	if q.Offset < 0 || q.Offset > 0 && (q.From == "" || q.Hashes) {
 		return nil, codes.Errorf(codes.BadRequest, "offset is %d: it is that in the text of from", q.Offset)
 	}
+	who := guard.From(ctx)
+	if q.From != "" {
+		if err := who.Past(meta.Complete(q.From)); err != nil {
+			return nil, err
+		}
+	}
 	rev, err := h.revision(ctx, nil, q.Rev)
 	if err != nil {
 		return nil, err
@@ -52,6 +60,9 @@ func (h *History) Export(ctx context.Context, _ *access.Actor, q *ExportAsk) (*E
 	answer := &ExportAnswer{At: int64(rev)}
 	left, offset := pieceBytes, q.Offset
 	one := func(d *doclog.Document) (bool, error) {
+		if !who.Recalls(d.Name) {
+			return true, nil
+		}
 		v, err := h.listed(ctx, d, rev, !q.Hashes)
 		if err != nil || !there(&v) {
 			return true, err

@@ -2,11 +2,15 @@ package history
 
 import (
 	"context"
+	"slices"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
+	"confcenter/meta"
 )
 
 // LogAsk asks for changes.
@@ -28,7 +32,7 @@ type LogAnswer struct {
 type Change struct {
 	Revision int64 `json:"revision" doc:"the revision that it made, of files and state alike"`
 	By
-	Count     int64      `json:"count" doc:"how many documents it touched"`
+	Count     int64      `json:"count" doc:"how many documents it touched, as far as one may know of them"`
 	Documents []Document `json:"documents" doc:"the document that was asked for, else those it touched, at most 100"`
 }
 
@@ -73,6 +77,9 @@ func (h *History) Log(ctx context.Context, _ *access.Actor, q *LogAsk) (*LogAnsw
 	if q.Name == "" {
 		return h.logAll(ctx, kv.Revision(q.Before), limit)
 	}
+	if err := guard.From(ctx).Past(meta.Complete(q.Name)); err != nil {
+		return nil, err
+	}
 	return h.logOne(ctx, q.Name, kv.Revision(q.Before), limit)
 }
 
@@ -102,10 +109,17 @@ func (h *History) logAll(ctx context.Context, before kv.Revision, limit int) (*L
 		}
 		answer.Compacted = gone > 0
 	}
-	signed := 0
+	signed, who := 0, guard.From(ctx)
 	for i := range list {
 		c := changeOf(&list[i])
-		for _, touch := range list[i].First {
+		told := slices.DeleteFunc(slices.Clone(list[i].First), func(touch doclog.Touch) bool { return !who.Recalls(touch.Name) })
+		if len(told) < len(list[i].First) {
+			c.Count = int64(len(told)) // how many others there are is not told either
+		}
+		if len(told) == 0 && len(list[i].First) > 0 {
+			continue
+		}
+		for _, touch := range told {
 			d := Document{Name: touch.Name, Version: touch.N, Kind: touch.Kind}
 			if list[i].Several() && signed < mostSigned {
 				signed++
@@ -157,8 +171,13 @@ func (h *History) logOne(ctx context.Context, name string, before kv.Revision, l
 	if err != nil {
 		return nil, err
 	}
+	all := guard.From(ctx).Whole(policy.History, policy.Config) == nil
 	for i := range list {
-		answer.Changes = append(answer.Changes, changeTo(&made[i], &list[i]))
+		c := changeTo(&made[i], &list[i])
+		if !all {
+			c.Count = 1 // how many others there are is not told
+		}
+		answer.Changes = append(answer.Changes, c)
 	}
 	return answer, nil
 }

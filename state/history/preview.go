@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"confcenter/access"
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/meta"
@@ -41,6 +42,10 @@ func (h *History) Preview(ctx context.Context, by *access.Actor, q *PreviewAsk) 
 		return nil, err
 	}
 	name, file := meta.Complete(q.Name), []byte(q.Text)
+	who := guard.From(ctx)
+	if err := who.Change(name, false); err != nil {
+		return nil, err
+	}
 	answer := &PreviewAnswer{Name: name, At: int64(h.log.Revision())}
 	would, err := await(ctx, h.cfg.Documents, change.Request{Documents: []change.Document{{Name: name, File: file}}, Actor: by, Check: true})
 	switch {
@@ -51,14 +56,14 @@ func (h *History) Preview(ctx context.Context, by *access.Actor, q *PreviewAsk) 
 		return nil, err
 	}
 	for _, told := range would.Told {
-		if told == name {
+		if told == name || !who.Names(told) {
 			continue
 		}
 		if answer.Heirs++; answer.Heirs <= mostHeirs {
 			answer.Files = append(answer.Files, told)
 		}
 	}
-	answer.Told, answer.Programs = h.told(would.Told)
+	answer.Told, answer.Programs = h.told(who, would.Told)
 	l, err := h.inherited(ctx, r, name, h.log.Revision())
 	if err != nil {
 		return nil, err

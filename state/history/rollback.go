@@ -6,17 +6,20 @@ import (
 	"fmt"
 
 	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
 	"confcenter/codes"
 	"confcenter/confstore/change"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
+	"confcenter/meta"
 )
 
 // RollbackAsk asks that a document, or all, are again what they were.
 type RollbackAsk struct {
 	Name string `json:"name,omitempty" doc:"of the document; NAME@REV is short for both" arg:"1"`
 	Rev  string `json:"rev,omitempty" doc:"as at which revision: its number, ~N for N versions before the newest, or a time; empty: as before its newest version, which brings back what was deleted" arg:"2"`
-	All  bool   `json:"all,omitempty" doc:"all documents: those that were made since are deleted, those that were deleted come back; give rev, and no name"`
+	All  bool   `json:"all,omitempty" doc:"all documents but roles: those that were made since are deleted, those that were deleted come back; give rev, and no name"`
 	Said
 	DryRun bool `json:"dry_run,omitempty" doc:"change nothing: say what would be changed, who would be told, and what would be refused"`
 }
@@ -31,6 +34,14 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 		return nil, codes.Errorf(codes.BadRequest, "give the name of a document, or all")
 	case q.All && moment == "":
 		return nil, codes.Errorf(codes.BadRequest, "rev is missing: say as at which revision all documents are to be")
+	}
+	who := guard.From(ctx)
+	err := who.Past(meta.Complete(name))
+	if q.All {
+		err = who.EveryDocument()
+	}
+	if err != nil {
+		return nil, err
 	}
 	by, err := q.by(actor)
 	if err != nil {
@@ -49,6 +60,9 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 		}
 	}
 	rev, list, err := h.rollback(ctx, r, name, moment)
+	if err == nil {
+		err = mayMake(who, list)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +76,21 @@ func (h *History) Rollback(ctx context.Context, actor *access.Actor, q *Rollback
 		answer.At = int64(rev)
 	}
 	return answer, err
+}
+
+// mayMake needs the right to each of these changes.
+func mayMake(who *guard.Caller, list []change.Document) error {
+	for i := range list {
+		d := &list[i]
+		err := who.Document(policy.Read, d.Name)
+		if !d.Keep {
+			err = who.Change(d.Name, d.File == nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rollback is what has to be changed for a document, or all if name is empty, to be as at a moment.
@@ -87,7 +116,7 @@ func (h *History) rollback(ctx context.Context, r *room, name, moment string) (r
 		return 0, nil, err
 	}
 	err = h.eachDocument("", func(d *doclog.Document) (bool, error) {
-		if d.Revision <= rev {
+		if d.Revision <= rev || guard.LeftAlone(d.Name) {
 			return true, nil
 		}
 		v, err := h.find(ctx, d, rev)

@@ -59,9 +59,7 @@ func (h *History) Show(ctx context.Context, _ *access.Actor, q *ShowAsk) (*ShowA
 		return nil, err
 	}
 	answer := &ShowAnswer{Name: view.own.Name, At: int64(view.at), Deleted: view.own.Deleted, Resolved: q.Resolved, Length: int64(len(view.text))}
-	for i := range view.bases {
-		answer.Bases = append(answer.Bases, view.bases[i].Name)
-	}
+	answer.Bases = view.names()
 	if view.own.N > 0 {
 		if answer.Change, err = h.changeTo(ctx, &view.own); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 
+	"confcenter/access/guard"
 	"confcenter/codes"
 	"confcenter/confstore/doclog"
 	"confcenter/kv"
@@ -22,6 +23,10 @@ func (h *History) view(ctx context.Context, r *room, name, moment string, resolv
 		return nil, codes.Errorf(codes.BadRequest, "name is missing: say which document")
 	}
 	name = meta.Complete(name)
+	who := guard.From(ctx)
+	if err := who.Past(name); err != nil {
+		return nil, err
+	}
 	d, err := h.log.Document(name)
 	if err != nil {
 		return nil, err
@@ -36,7 +41,10 @@ func (h *History) view(ctx context.Context, r *room, name, moment string, resolv
 	if !resolved {
 		v.own, err = h.read(ctx, r, name, v.at)
 		v.text = v.own.File
-	} else if v.layers, err = h.inherited(ctx, r, name, v.at); err == nil && v.there() {
+	} else if v.layers, err = h.inherited(ctx, r, name, v.at); err == nil {
+		err = who.Bases(name, v.names())
+	}
+	if resolved && err == nil && v.there() {
 		v.text, err = v.resolved(r)
 	}
 	switch {

@@ -1,0 +1,62 @@
+package guard
+
+import (
+	"strings"
+
+	"confcenter/access/policy"
+	"confcenter/codes"
+)
+
+// Past needs what the versions of a document tell.
+func (c *Caller) Past(name string) error {
+	for _, v := range [...]policy.Verb{policy.History, policy.Read} {
+		if err := c.Document(v, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Recalls reports whether the versions of a document may be told of.
+func (c *Caller) Recalls(name string) bool { return c.Past(name) == nil }
+
+// Bases needs to read each document that another one inherits from. The refusal names none of
+// them, since their names are told only to those who may read them.
+func (c *Caller) Bases(name string, bases []string) error {
+	for _, base := range bases {
+		if !c.Names(base) {
+			return codes.Errorf(codes.Forbidden, "you may not read all that %.200q inherits from; ask an administrator for a role that allows it", name)
+		}
+	}
+	return nil
+}
+
+// EveryDocument needs to change, delete and look back on all documents but roles, which are left
+// alone by what is done to all documents at once: see [LeftAlone].
+func (c *Caller) EveryDocument() error {
+	if c == nil {
+		return nil
+	}
+	for _, v := range [...]policy.Verb{policy.Read, policy.Write, policy.Delete, policy.History} {
+		if !c.Permits.Covers(v, policy.Config, "") {
+			return forbidden(v, policy.Config, "")
+		}
+	}
+	return nil
+}
+
+// LeftAlone reports whether a document is left as it is by what is done to all at once: roles are
+// changed only by name.
+func LeftAlone(name string) bool { return strings.HasPrefix(name, policy.RolePrefix) }
+
+// Client needs v with a connected program, by the name that it gave.
+func (c *Caller) Client(v policy.Verb, name string) error {
+	if c == nil {
+		return nil
+	}
+	c.name = append(c.name[:0], name...)
+	if c.Permits.May(v, policy.Clients, c.name) {
+		return nil
+	}
+	return forbidden(v, policy.Clients, name)
+}
