@@ -193,7 +193,7 @@ func TestARightThatIsTakenAwayIsNoticed(t *testing.T) {
 
 func TestThatACertificateEndsIsNoticed(t *testing.T) {
 	k := start(t, nil)
-	caller, err := k.Admit(&control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(time.Minute)}})
+	caller, err := k.Admit(&control.Proof{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: k.clock.Now().Add(3 * time.Second)}})
 	require.NoError(t, err)
 	require.True(t, caller.Renew())
 	var ended atomic.Bool
