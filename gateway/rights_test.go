@@ -95,7 +95,7 @@ func TestEachRouteNeedsTheRightsToWhatItNames(t *testing.T) {
 		{"GET", "/v1/config/revisions?name=a.json&state=1", "", "watch config:a.json,read config:a.json"},
 		{"GET", "/v1/config/revisions?prefix=a&resolved=1", "", "watch config:a*,read config:a*"},
 		{"PUT", "/v1/config/file?name=a.json", `{"a":2}`, "write config:a.json,read config:a.json"},
-		{"PUT", "/v1/config/file?name=_meta.json", `{}`, "write config:_meta.json,read config:_meta.json,inherit config,grant roles"},
+		{"PUT", "/v1/config/file?name=_meta.json", `{}`, "write config:_meta.json,read config:_meta.json"},
 		{"DELETE", "/v1/config/file?name=a.json", "", "delete config:a.json,read config:a.json"},
 	} {
 		what := c.method + " " + c.path

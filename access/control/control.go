@@ -32,6 +32,7 @@ import (
 	"confcenter/confstore"
 	"confcenter/internal/clock"
 	"confcenter/kv"
+	"confcenter/meta"
 	"confcenter/state"
 	"confcenter/state/auth"
 )
@@ -366,9 +367,13 @@ func (c *Control) known(id *access.Identity) *access.Identity {
 
 // Check refuses a role that cannot be understood, and its change by an actor who may not make it:
 // contents, nil if it is removed, takes the place of before, nil if there was none. Whoever can
-// change files may change roles, and so may the server. Other documents are none of its business.
+// change files may change roles, and so may the server. In the same way it refuses who may not have
+// documents inherited to make them bases of others. Other documents are none of its business.
 // The nil Control, of a server without access control, refuses only what cannot be understood.
 func (c *Control) Check(name string, before, contents []byte, by *access.Actor) error {
+	if name == meta.FileName && c != nil && by.Proved() != nil {
+		return c.checkBases(before, contents, by)
+	}
 	if !isRole(name) {
 		return nil
 	}

@@ -314,3 +314,43 @@ func (k *kit) commit(txn *kv.Txn) *kv.Result {
 	require.NoError(k.t, err)
 	return result
 }
+
+// Whoever makes a document a base of another shows its contents to those who read that. The change
+// counts, not what was so before.
+func TestMakingADocumentABaseNeedsToHaveItInherited(t *testing.T) {
+	const base = `{"conf_inherit":{"game/a.json":"base.json secret.json"}}`
+	k := start(t, map[string]string{
+		"_access/x.json": `{"rules": [{"who": ["token:lead"], "allow": ["read", "write", "delete"], "what": ["config:_meta.json", "config:game/*"]},
+			{"who": ["token:lead"], "allow": ["inherit"], "what": ["config:base*", "config:game/*"]}, {"who": ["*"], "deny": ["inherit"], "what": ["config:base/no.json"]}]}`,
+		"_meta.json": base, "base.json": "{}", "secret.json": "{}", "game/a.json": "{}",
+	})
+	lead := &access.Actor{Identity: &access.Identity{Name: "token:lead"}}
+	for _, c := range []struct {
+		text string
+		lack string // the document that may not be inherited
+	}{
+		{`{"conf_inherit":{"game/a":"base secret"},"x":1}`, ""},
+		{`{"conf_inherit":{"game/a.json":"secret.json base.json game/c.json"}}`, ""},
+		{`{"conf_inherit":{"game/b.json":"base.json base/other.json"}}`, ""},
+		{`{"conf_inherit":{"game/b.json":"secret.json"}}`, "secret.json"},
+		{`{"conf_inherit":{"game/a.json":"base secret","game/b":"secret"}}`, "secret.json"},
+		{`{"conf_inherit":{"game/b.json":"game/a.json","game/a.json":"base.json secret.json"},"inherit_options":{"game/b.json":{"chain":true}}}`, "secret.json"},
+		{`{"conf_inherit":{"game/a.json":"base.json secret.json"},"inherit_options":{"*":{"merge":"deep"}}}`, "secret.json"},
+		{`{"conf_inherit":{"game/b.json":"base/no.json"}}`, "base/no.json"},
+		{`{"conf_inherit":{"game/b.json":"_access/x.json"}}`, "roles"},
+		{`{"conf_inherit":{"other.json":"secret"}}`, "secret.json"},
+		{`{"conf_inherit":{"game/b.json":"none.json"}}`, "none.json"},
+		{`{}`, ""}, {"", ""},
+	} {
+		require.NoError(t, k.set(nil, "_meta.json", base))
+		err := k.set(lead, "_meta.json", c.text)
+		if c.lack == "" {
+			require.NoError(t, err, c.text)
+			continue
+		}
+		require.Equal(t, codes.Forbidden, codes.Of(err), c.text)
+		require.ErrorContains(t, err, c.lack, c.text)
+	}
+	require.NoError(t, k.set(nil, "_meta.json", ""))
+	require.Equal(t, codes.Forbidden, codes.Of(k.set(lead, "_meta.json", base)), "nothing was so before")
+}

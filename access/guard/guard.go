@@ -7,7 +7,6 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -173,7 +172,7 @@ func (c *Caller) Asked(v policy.Verb, name []byte) error {
 // document is Document with the name in c.
 func (c *Caller) document(v policy.Verb) error {
 	switch {
-	case bytes.HasPrefix(c.name, []byte(policy.RolePrefix)):
+	case isRole(c.name):
 		return c.Whole(ofRoles(v), policy.Roles)
 	case c.Permits.May(v, policy.Config, c.name):
 		return nil
@@ -197,22 +196,17 @@ func (c *Caller) Documents(v policy.Verb, prefix string) error {
 }
 
 // Change needs to change a document, or with deletes to delete it, and to read it, because the
-// answer tells of what was there. Whoever changes which documents inherit from which could make
-// any document a base of one that they may read.
+// answer tells of what was there. What a change makes a base of others is judged when it is made,
+// by [confcenter/access/control.Control.Check].
 func (c *Caller) Change(name string, deletes bool) error {
 	v := policy.Write
 	if deletes {
 		v = policy.Delete
 	}
-	for _, v := range [...]policy.Verb{v, policy.Read} {
-		if err := c.Document(v, name); err != nil {
-			return err
-		}
+	if err := c.Document(v, name); err != nil {
+		return err
 	}
-	if name == meta.FileName {
-		return c.Whole(policy.Inherit, policy.Config)
-	}
-	return nil
+	return c.Document(policy.Read, name)
 }
 
 // Names reports whether the name of a document may be told.

@@ -47,7 +47,13 @@ func (c *Caller) EveryDocument() error {
 
 // LeftAlone reports whether a document is left as it is by what is done to all at once: roles are
 // changed only by name.
-func LeftAlone(name string) bool { return strings.HasPrefix(name, policy.RolePrefix) }
+func LeftAlone(name string) bool { return isRole(name) }
+
+// isRole reports whether a document is a role. On some file systems another spelling is the same
+// file.
+func isRole[T string | []byte](name T) bool {
+	return len(name) >= len(policy.RolePrefix) && name[0] == policy.RolePrefix[0] && strings.EqualFold(string(name[:len(policy.RolePrefix)]), policy.RolePrefix)
+}
 
 // Client needs v with a connected program, by the name that it gave.
 func (c *Caller) Client(v policy.Verb, name string) error {

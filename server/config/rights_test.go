@@ -43,7 +43,7 @@ func TestEachCommandNeedsTheRightsToTheDocumentsThatItNames(t *testing.T) {
 		{protocol.GetConfig, `{"file_pattern":"none"}`, "read config:none.json"},
 		{protocol.SetConfig, `{"filename":"game","contents":{}}`, "write config:game.json,read config:game.json"},
 		{protocol.SetConfig, `{"filename":"game.json"}`, "delete config:game.json,read config:game.json"},
-		{protocol.SetConfig, `{"filename":"_meta.json","contents":{}}`, "write config:_meta.json,read config:_meta.json,inherit config,grant roles"},
+		{protocol.SetConfig, `{"filename":"_meta.json","contents":{}}`, "write config:_meta.json,read config:_meta.json"},
 		{protocol.BookCfgChange, `{"file_pattern":"game"}`, "watch config:game.json,read config:game.json"},
 		{protocol.BookCfgChange, `{"file_pattern":"none.json","missing_ok":true}`, "watch config:none.json,read config:none.json"},
 		{protocol.GetCfgName, `{}`, "read config:game.json"},

@@ -1,0 +1,46 @@
+package control
+
+import (
+	"slices"
+
+	"confcenter/access"
+	"confcenter/access/guard"
+	"confcenter/access/policy"
+	"confcenter/meta"
+)
+
+// checkBases refuses to make a document a base of another one, whose readers see its contents, to
+// who may not have it inherited. before and contents are the texts of [meta.FileName], nil if
+// there is none.
+func (c *Control) checkBases(before, contents []byte, by *access.Actor) error {
+	was, is := rulesOf(before), rulesOf(contents)
+	caller := guard.Caller{Permits: c.Of(by.Identity), Who: by.Identity}
+	for _, name := range is.Names() {
+		old, _ := was.Bases(name)
+		if was.Deep(name) != is.Deep(name) {
+			old = nil // then it shows other parts of its bases
+		}
+		bases, _ := is.Bases(name)
+		for _, base := range bases {
+			if slices.Contains(old, base) {
+				continue
+			}
+			if err := caller.Document(policy.Inherit, base); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rulesOf is what a text says; that of one that cannot be read is nothing.
+func rulesOf(text []byte) *meta.Meta {
+	if text == nil {
+		return nil
+	}
+	rules, _, err := meta.Parse(text)
+	if err != nil {
+		return nil
+	}
+	return rules
+}
