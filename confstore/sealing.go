@@ -7,9 +7,6 @@ import (
 	"confcenter/meta"
 )
 
-// originPrefix begins the origins of values that were sealed in documents.
-const originPrefix = "config:"
-
 // sealFault is why a file is not served that has a value to be sealed. It is a person's, and
 // somebody else may have read it already, so it is not sealed behind their back.
 const sealFault = "has a value to be sealed ($seal), and only writes through the server are sealed: write the file with `confcenter set`; whoever could read it here has seen the value"
@@ -23,7 +20,7 @@ func (r *SetRequest) sealed(ring *seal.Ring) error {
 	if r.Name == meta.FileName {
 		return codes.Errorf(codes.BadRequest, "%s cannot have sealed values, because the server has to read it", meta.FileName)
 	}
-	contents, err := ring.Seal(originPrefix+r.Name, r.Contents)
+	contents, err := ring.Seal(seal.OfDocument+r.Name, r.Contents)
 	if err != nil {
 		return codes.Errorf(codes.Of(err), "contents of %q: %s", r.Name, codes.Message(err))
 	}

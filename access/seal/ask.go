@@ -80,16 +80,16 @@ func eachMember(valid []byte, fn func(before, begin, end int) bool) {
 }
 
 // Unable is the refusal of a value to be sealed where there is no key.
-var Unable = codes.Errorf(codes.NotImplemented, "there is a value to be sealed ($seal), and the server has no key to do that with: start it with --secret-key-file; nothing was written")
+var Unable = codes.Errorf(codes.NotImplemented, "there is a value to be sealed ($seal), and the server has no key to do that with: start it with --secret-key-file, or, if it was, see /readyz?verbose; nothing was written")
 
 // Seal returns valid with the objects that ask for a value to be sealed replaced by marks of that
-// origin, and valid itself if there are none. codes.BadRequest: one cannot be sealed. The rest of
-// the text stays as it is.
+// origin, and valid itself if there are none. codes.BadRequest: one cannot be sealed; [Unable].
+// The rest of the text stays as it is.
 func (r *Ring) Seal(origin string, valid []byte) (sealed []byte, err error) {
 	if !Asks(valid) {
 		return valid, nil
 	}
-	if r == nil {
+	if !r.Seals() {
 		return nil, Unable
 	}
 	done := 0

@@ -37,6 +37,9 @@ const (
 	dataKeyLabel = "confcenter data key v1\x00"
 )
 
+// OfDocument begins the origins of values that were sealed in documents; the name follows.
+const OfDocument = "config:"
+
 // KeyBytes is the length of all keys.
 const KeyBytes = 32
 
@@ -59,6 +62,7 @@ type Ring struct {
 	newest string
 	keys   map[string]cipher.AEAD
 	digest [KeyBytes]byte
+	opens  bool // it does not seal
 }
 
 // DataKey is a data key as it is in memory. Its ID has no colon.
@@ -88,6 +92,19 @@ func NewRing(keys []DataKey) *Ring {
 	mac.Sum(r.digest[:0])
 	return r
 }
+
+// Opening is a Ring that opens what r does, and seals nothing.
+func (r *Ring) Opening() *Ring {
+	opening := *r
+	opening.opens = true
+	return &opening
+}
+
+// Seals reports whether values can be sealed. It works on the nil Ring.
+func (r *Ring) Seals() bool { return r != nil && !r.opens }
+
+// Newest is the id of the data key that seals.
+func (r *Ring) Newest() string { return r.newest }
 
 func (k *DataKey) after(other *DataKey) bool {
 	return k.Made > other.Made || k.Made == other.Made && k.ID > other.ID

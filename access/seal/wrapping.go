@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,11 @@ func decoded(text string) []byte {
 
 // First is the name of the key that wraps.
 func (w *Wrapping) First() string { return w.keys[0].name }
+
+// Equal reports whether both are the same keys in the same order.
+func (w *Wrapping) Equal(other *Wrapping) bool {
+	return slices.EqualFunc(w.keys, other.keys, func(a, b wrappingKey) bool { return a.name == b.name })
+}
 
 // Wrapped is a data key as it is kept.
 type Wrapped struct {
